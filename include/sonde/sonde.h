@@ -1,0 +1,14 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * sonde: diagnostics that live inside a running program. This header includes them all.
+ */
+#ifndef SONDE_SONDE_H
+#define SONDE_SONDE_H
+
+#include "sonde/status.h"
+#include "sonde/stack.h"
+#include "sonde/thread.h"
+#include "sonde/image.h"
+#include "sonde/name.h"
+
+#endif

@@ -1,0 +1,74 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * The calling thread's stack, as program counters or as one id.
+ *
+ * Everything here may be called by any thread, in a signal handler, inside malloc and after fork,
+ * unless a declaration says otherwise. Nothing here allocates with malloc, takes a lock that the
+ * program may hold, asks the dynamic loader, writes to the program's stack frames or changes errno.
+ *
+ * A stack is listed innermost first. Entry 0 is the address the capturing function returns to; all
+ * entries are return addresses (the call is before them), except the pc of a context that the
+ * caller passed and the pc that a signal interrupted, which are exact.
+ */
+#ifndef SONDE_STACK_H
+#define SONDE_STACK_H
+
+#include <stdint.h>
+#include <sys/types.h>
+
+#include "sonde/status.h"
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+/* How a stack ends. */
+typedef enum sonde_mark {
+  SONDE_COMPLETE = 0,    /* the thread's entry was reached, every frame by its unwind rule */
+  SONDE_CUT = 1,         /* correct as far as it goes; more frames than there was room for */
+  SONDE_TORN = 2,        /* the walk ended early: no rule, unreadable or impossible frame */
+  SONDE_UNAVAILABLE = 3, /* no frames; `reason` says why */
+} sonde_mark_t;
+
+/* What a reader should know of a stack; a set of bits. */
+#define SONDE_FLAG_GUESSED   1u /* at least one frame was found by frame pointer, not by a rule */
+#define SONDE_FLAG_PROVEN    2u /* the frame register was recovered by proof, not read */
+#define SONDE_FLAG_SIGNAL    4u /* the stack passes through a signal frame */
+#define SONDE_FLAG_SIGNALLED 8u /* the thread was asked by a signal */
+#define SONDE_FLAG_ASYNC    16u /* a Swift async frame was met */
+
+/* One capture: where to start and where to put the answer. Zero it, then set what is wanted. */
+typedef struct sonde_capture {
+  uintptr_t *pcs;       /* in: memory of the caller for MAX program counters */
+  int max;              /* in: how many fit; > 0 */
+  int skip;             /* in: this many innermost frames are left out; >= 0 */
+  const void *ucontext; /* in: start at this ucontext_t (third argument of an SA_SIGINFO handler);
+                           NULL: start at the caller */
+  uintptr_t pc, sp, fp; /* in: if pc is not 0 and ucontext is NULL, start at this frame */
+  int count;            /* out: program counters written */
+  sonde_mark_t mark;    /* out */
+  int reason;           /* out: a SONDE_E… for SONDE_TORN and SONDE_UNAVAILABLE, else 0 */
+  unsigned flags;       /* out: SONDE_FLAG_… */
+} sonde_capture_t;
+
+/* Writes the calling thread's stack, at most MAX entries, to PCS. Returns how many were written, or
+ * SONDE_EINVAL. */
+SONDE_API int sonde_stack(uintptr_t *pcs, int max);
+
+/* As sonde_stack, with a choice of where to start, and with the mark. Returns the count, which is
+ * also in CAPTURE, or a negative status. */
+SONDE_API int sonde_capture(sonde_capture_t *capture);
+
+/* Gives the calling thread's stack as an id, never 0. Equal stacks have equal ids and different
+ * stacks different ones, for the life of the process and in its forked children. Returns 0;
+ * SONDE_EFULL when the table of stacks is full; SONDE_ENOMEM. */
+SONDE_API int sonde_stack_id(uint32_t *id);
+
+/* Writes the program counters of the stack ID to PCS. Returns the count (at most MAX; the innermost
+ * ones are given), or SONDE_ENOTFOUND. */
+SONDE_API int sonde_stack_of_id(uint32_t id, uintptr_t *pcs, int max);
+
+#ifdef __cplusplus
+}
+#endif
+#endif

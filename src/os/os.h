@@ -1,0 +1,91 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * The whole contract with the operating system for code that runs inside a program.
+ *
+ * Every function here is async-signal-safe, takes no lock, allocates nothing but what it says, and
+ * leaves errno alone (the system calls are our own). Results are 0 or a count on success and a
+ * negative errno value on failure, unless a line says otherwise.
+ */
+#ifndef SONDE_OS_OS_H
+#define SONDE_OS_OS_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <sys/types.h>
+
+/* ---- memory ------------------------------------------------------------------------------- */
+
+/* SIZE bytes of private zeroed memory, page aligned, reserved but not touched; NULL when there is
+ * none. Survives fork as a copy. */
+void *os_map(size_t size);
+void os_unmap(void *address, size_t size);
+
+/* A child of fork finds [ADDRESS, ADDRESS+SIZE) zeroed (MADV_WIPEONFORK). False where the kernel
+ * cannot. */
+bool os_wipe_on_fork(void *address, size_t size);
+
+/* Copies SIZE bytes at ADDRESS of this process to OUT without ever faulting. Returns the count of
+ * bytes copied, which is short where the memory ends, or a negative errno. */
+ssize_t os_read_memory(uint64_t address, void *out, size_t size);
+
+/* True when the 8 bytes at ADDRESS can be read at this moment. One system call. */
+bool os_readable(uint64_t address);
+
+/* ---- processes and threads ---------------------------------------------------------------- */
+
+pid_t os_pid(void);
+pid_t os_tid(void);
+bool os_thread_alive(pid_t tid); /* a thread of this process, and not ended */
+
+/* ---- time --------------------------------------------------------------------------------- */
+
+uint64_t os_monotonic_ns(void);
+
+/* ---- waiting ------------------------------------------------------------------------------ */
+
+/* Waits while *WORD is VALUE, at most TIMEOUT_NS (0: no limit). Wakes up to COUNT waiters. */
+int os_futex_wait(const uint32_t *word, uint32_t value, uint64_t timeout_ns);
+int os_futex_wake(const uint32_t *word, int count);
+
+/* ---- files -------------------------------------------------------------------------------- */
+
+int os_open_read(const char *path); /* close-on-exec */
+ssize_t os_read(int fd, void *out, size_t size);
+ssize_t os_pread(int fd, void *out, size_t size, uint64_t offset);
+ssize_t os_write(int fd, const void *data, size_t size);
+void os_close(int fd);
+
+/* Reads the whole of a small file (as those of /proc) into OUT, at most SIZE - 1 bytes, and ends it
+ * with a 0. Returns the count without the 0. */
+ssize_t os_read_file(const char *path, char *out, size_t size);
+
+/* ---- the dynamic loader ------------------------------------------------------------------- */
+
+/* A loaded image, as the loader tells it. */
+typedef struct os_image {
+  uint64_t start;    /* lowest mapped address */
+  uint64_t end;      /* one past the highest */
+  uint64_t slide;    /* run-time address minus address in the file */
+  uint64_t header;   /* address of the ELF header in memory, 0 when it is not mapped */
+  uint64_t phdr;     /* address of the program headers in memory */
+  uint32_t phdr_count;
+  const char *path;  /* in the loader's memory; read it guarded. NULL when there is none */
+} os_image_t;
+
+/* Finds the image that holds PC without taking the loader's lock. False when there is none. */
+bool os_image_of_pc(uint64_t pc, os_image_t *out);
+
+/* A number that changes whenever an image may have been added or removed; two equal answers mean
+ * that what was learned of images in between still holds. A few loads. 0 when this loader offers
+ * no such sign: then nothing learned may be trusted unasked. */
+uint64_t os_loader_epoch(void);
+
+/* Calls VISIT for every loaded image, in load order, reading the loader's list guarded. Stops when
+ * VISIT returns false. Not for hot paths. */
+void os_images(bool (*visit)(const os_image_t *image, void *context), void *context);
+
+/* Prepares the above: finds the loader's tables. Called once, from sonde's constructor. */
+void os_loader_init(void);
+
+#endif

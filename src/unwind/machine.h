@@ -1,0 +1,47 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * The registers that unwinding knows, in DWARF numbering, for the machine of the *target*, which
+ * for a core file need not be the machine this runs on.
+ *
+ * Numbers: x86_64 psABI figure 3.36 (rax 0 … rsp 7, r8–r15, return address 16); aarch64 DWARF ABI
+ * table 4.1 (x0–x30, sp 31, pc 32, RA_SIGN_STATE 34).
+ */
+#ifndef SONDE_UNWIND_MACHINE_H
+#define SONDE_UNWIND_MACHINE_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#define REGS_COUNT 35
+
+typedef enum machine { MACHINE_X86_64, MACHINE_AARCH64 } machine_t;
+
+#define X86_64_RBP 6
+#define X86_64_RSP 7
+#define X86_64_RA  16
+#define AARCH64_FP 29
+#define AARCH64_LR 30
+#define AARCH64_SP 31
+#define AARCH64_PC 32
+#define AARCH64_RA_SIGN_STATE 34
+
+typedef struct regs {
+  uint64_t pc;
+  uint64_t r[REGS_COUNT];
+  uint64_t known; /* bit n: r[n] holds the value the register had in this frame */
+} regs_t;
+
+static inline int machine_sp(machine_t m) { return m == MACHINE_X86_64 ? X86_64_RSP : AARCH64_SP; }
+static inline int machine_fp(machine_t m) { return m == MACHINE_X86_64 ? X86_64_RBP : AARCH64_FP; }
+static inline int machine_ra(machine_t m) { return m == MACHINE_X86_64 ? X86_64_RA : AARCH64_LR; }
+
+static inline bool regs_has(const regs_t *regs, int n) {
+  return n >= 0 && n < REGS_COUNT && (regs->known >> n & 1);
+}
+static inline void regs_set(regs_t *regs, int n, uint64_t value) {
+  regs->r[n] = value;
+  regs->known |= (uint64_t)1 << n;
+}
+static inline void regs_forget(regs_t *regs, int n) { regs->known &= ~((uint64_t)1 << n); }
+
+#endif
