@@ -24,7 +24,8 @@ typedef enum step {
   STEP_NO_RULE = 3, /* no call frame information covers the pc */
   STEP_FAULT = 4,   /* memory that the rule needs could not be read */
   STEP_UNKNOWN_REGISTER = 5, /* the rule needs a register that is not known */
-  STEP_BAD = 6,     /* the information is malformed, or the frame is impossible (the CFA did not grow) */
+  STEP_BAD =
+      6, /* the information is malformed, or the frame is impossible (the CFA did not grow) */
 } step_t;
 
 /* One step outward. REGS holds the frame's registers and is replaced by the caller's. EXACT says
@@ -33,8 +34,12 @@ typedef enum step {
  * unchanged. */
 step_t full_step(machine_t machine, memory_t *memory, images_t *images, regs_t *regs, bool exact);
 
-/* One step by frame pointer, for code without rules: the frame register must point at a saved
- * frame register and a return address into an executable image, further out than SP. */
+/* One step by frame pointer, for code without rules: the frame register must point, no further in
+ * than the stack pointer, at a saved frame register and a return address into executable code. */
 step_t frame_pointer_step(machine_t machine, memory_t *memory, images_t *images, regs_t *regs);
+
+/* One step for an innermost (or interrupted) frame whose pc is no code at all, as after a call
+ * through a null pointer: nothing has been pushed but the return address. Keeps every register. */
+step_t just_called_step(machine_t machine, memory_t *memory, images_t *images, regs_t *regs);
 
 #endif

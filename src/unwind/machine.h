@@ -16,13 +16,13 @@
 
 typedef enum machine { MACHINE_X86_64, MACHINE_AARCH64 } machine_t;
 
-#define X86_64_RBP 6
-#define X86_64_RSP 7
-#define X86_64_RA  16
-#define AARCH64_FP 29
-#define AARCH64_LR 30
-#define AARCH64_SP 31
-#define AARCH64_PC 32
+#define X86_64_RBP            6
+#define X86_64_RSP            7
+#define X86_64_RA             16
+#define AARCH64_FP            29
+#define AARCH64_LR            30
+#define AARCH64_SP            31
+#define AARCH64_PC            32
 #define AARCH64_RA_SIGN_STATE 34
 
 typedef struct regs {

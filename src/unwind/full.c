@@ -1,0 +1,267 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * One step outward with every register, by interpreting the row that covers the pc.
+ *
+ * A register is carried only while its value is known: the innermost frame may come with nothing
+ * but a stack pointer and a pc (a thread read while it is blocked), and a rule that needs what is
+ * not known says so instead of inventing it. Registers that a call may clobber are forgotten after
+ * a call frame, for their last value says nothing about the caller's.
+ *
+ * A frame is impossible when its CFA does not lie further out than the frame before it; that test,
+ * besides the bounds of memory, is what ends every walk. Signal frames may switch stacks.
+ */
+#include <string.h>
+
+#include "unwind/full.h"
+#include "unwind/cfi.h"
+#include "sonde/status.h"
+
+/* Registers that keep their value across a call: x86_64 psABI figure 3.4; AAPCS64 section 6.1.1. */
+#define X86_64_KEPT  (1u << 3 | 1u << 6 | 0xfu << 12)
+#define AARCH64_KEPT (0x7ffull << 19) /* x19 to x29 */
+
+static uint64_t strip_signature(machine_t machine, uint64_t pc) {
+  /* User addresses end at bit 47 or, with 52-bit addresses, leave bits 55:52 clear; a signature
+   * lies above them (Arm ARM, "Pointer authentication"). */
+  return machine == MACHINE_AARCH64 ? pc & 0x000fffffffffffffull : pc;
+}
+
+/* ---- the kernel's signal frame, where no CFI describes it ----------------------------------- */
+
+/* The two instructions that make the rt_sigreturn system call, by which the frame is known:
+ * mov $15,%eax or %rax; syscall. On aarch64: mov x8,#139; svc #0. */
+static bool at_sigreturn(machine_t machine, memory_t *memory, uint64_t pc) {
+  uint8_t code[9];
+  if (machine == MACHINE_AARCH64) {
+    uint32_t words[2];
+    return memory->read(memory, pc, words, 8) && words[0] == 0xd2801168 && words[1] == 0xd4000001;
+  }
+  if (!memory->read(memory, pc, code, 9)) return false;
+  static const uint8_t with_rax[9] = {0x48, 0xc7, 0xc0, 15, 0, 0, 0, 0x0f, 0x05};
+  static const uint8_t with_eax[7] = {0xb8, 15, 0, 0, 0, 0x0f, 0x05};
+  return memcmp(code, with_rax, 9) == 0 || memcmp(code, with_eax, 7) == 0;
+}
+
+/* x86_64: the ucontext is at the stack pointer (arch/x86/kernel/signal_64.c lays out rt_sigframe);
+ * its registers, in the order of struct sigcontext, start 40 bytes in. */
+static bool restore_x86_64(memory_t *memory, regs_t *regs) {
+  static const uint8_t order[16] = {8, 9, 10, 11, 12, 13, 14, 15, 5, 4, 6, 3, 1, 0, 2, 7};
+  uint64_t saved[17];
+  if (!memory->read(memory, regs->r[X86_64_RSP] + 40, saved, sizeof saved)) return false;
+  for (int i = 0; i < 16; i++)
+    regs_set(regs, order[i], saved[i]);
+  regs->pc = saved[16];
+  return true;
+}
+
+/* aarch64: siginfo (128 bytes), then the ucontext, whose registers start 176 bytes in
+ * (arch/arm64/kernel/signal.c; struct sigcontext after fault_address): x0-x30, sp, pc. */
+static bool restore_aarch64(memory_t *memory, regs_t *regs) {
+  uint64_t saved[33];
+  if (!memory->read(memory, regs->r[AARCH64_SP] + 128 + 184, saved, sizeof saved)) return false;
+  for (int i = 0; i <= AARCH64_SP; i++)
+    regs_set(regs, i, saved[i]);
+  regs->pc = saved[32];
+  return true;
+}
+
+static step_t sigreturn_step(machine_t machine, memory_t *memory, regs_t *regs) {
+  regs_t next = *regs;
+  bool done =
+      machine == MACHINE_X86_64 ? restore_x86_64(memory, &next) : restore_aarch64(memory, &next);
+  if (!done) return STEP_FAULT;
+  *regs = next;
+  return STEP_SIGNAL;
+}
+
+/* ---- a row applied -------------------------------------------------------------------------- */
+
+typedef struct frame {
+  machine_t machine;
+  memory_t *memory;
+  const regs_t *regs;
+  const cfi_row_t *row;
+  uint64_t cfa;
+} frame_t;
+
+static step_t step_of_status(int status) {
+  switch (status) {
+  case SONDE_EFAULT: return STEP_FAULT;
+  case SONDE_ENOTFOUND: return STEP_UNKNOWN_REGISTER;
+  default: return STEP_BAD;
+  }
+}
+
+static step_t find_cfa(frame_t *frame) {
+  const cfi_row_t *row = frame->row;
+  if (row->cfa_is_expression) {
+    int status = cfi_evaluate(row->expressions + row->cfa_offset, row->cfa_length, frame->machine,
+                              frame->regs, frame->memory, NULL, &frame->cfa, NULL);
+    return status ? step_of_status(status) : STEP_CALLER;
+  }
+  if (!regs_has(frame->regs, row->cfa_register)) return STEP_UNKNOWN_REGISTER;
+  frame->cfa = frame->regs->r[row->cfa_register] + (uint64_t)row->cfa_offset;
+  return STEP_CALLER;
+}
+
+/* Recovers the caller's value of register N. STEP_END stands for "undefined". */
+static step_t recover(const frame_t *frame, int n, uint64_t *value) {
+  const cfi_rule_t *rule = &frame->row->rules[n];
+  const uint8_t *expression = frame->row->expressions + rule->offset;
+  uint64_t address;
+  int status;
+  switch ((cfi_how_t)rule->how) {
+  case CFI_SAME:
+    if (!regs_has(frame->regs, n)) return STEP_UNKNOWN_REGISTER;
+    *value = frame->regs->r[n];
+    return STEP_CALLER;
+  case CFI_UNDEFINED: return STEP_END;
+  case CFI_REGISTER:
+    if (!regs_has(frame->regs, rule->offset)) return STEP_UNKNOWN_REGISTER;
+    *value = frame->regs->r[rule->offset];
+    return STEP_CALLER;
+  case CFI_VAL_OFFSET: *value = frame->cfa + (uint64_t)(int64_t)rule->offset; return STEP_CALLER;
+  case CFI_VAL_EXPRESSION:
+    status = cfi_evaluate(expression, rule->length, frame->machine, frame->regs, frame->memory,
+                          &frame->cfa, value, NULL);
+    return status ? step_of_status(status) : STEP_CALLER;
+  case CFI_EXPRESSION:
+    status = cfi_evaluate(expression, rule->length, frame->machine, frame->regs, frame->memory,
+                          &frame->cfa, &address, NULL);
+    if (status) return step_of_status(status);
+    break;
+  case CFI_OFFSET: address = frame->cfa + (uint64_t)(int64_t)rule->offset; break;
+  default: return STEP_BAD;
+  }
+  return frame->memory->read(frame->memory, address, value, 8) ? STEP_CALLER : STEP_FAULT;
+}
+
+/* The return address. On aarch64 a frame that has called cannot have it in the link register. */
+static step_t recover_pc(const frame_t *frame, bool exact, uint64_t *pc) {
+  int column = frame->row->return_register;
+  if (frame->machine == MACHINE_AARCH64 && !exact && !frame->row->signal_frame &&
+      frame->row->rules[column].how == CFI_SAME)
+    return STEP_END;
+  return recover(frame, column, pc);
+}
+
+static void recover_all(const frame_t *frame, regs_t *next) {
+  bool call_frame = !frame->row->signal_frame;
+  uint64_t kept = frame->machine == MACHINE_X86_64 ? X86_64_KEPT : AARCH64_KEPT;
+  for (int n = 0; n < REGS_COUNT; n++) {
+    uint64_t value;
+    bool unsaved = frame->row->rules[n].how == CFI_SAME;
+    if (call_frame && unsaved && !(kept >> n & 1)) continue;
+    if ((unsaved && !regs_has(frame->regs, n)) || recover(frame, n, &value) != STEP_CALLER)
+      continue;
+    regs_set(next, n, value);
+  }
+  int sp = machine_sp(frame->machine);
+  if (frame->row->rules[sp].how == CFI_SAME) regs_set(next, sp, frame->cfa);
+}
+
+static step_t row_step(frame_t *frame, regs_t *regs, bool exact) {
+  const regs_t *old = frame->regs;
+  int sp = machine_sp(frame->machine);
+  step_t step = find_cfa(frame);
+  if (step != STEP_CALLER) return step;
+  uint64_t pc;
+  step = recover_pc(frame, exact, &pc);
+  if (step != STEP_CALLER) return step;
+  regs_t next = {.known = 0};
+  recover_all(frame, &next);
+  if (frame->machine == MACHINE_X86_64) regs_forget(&next, X86_64_RA);
+  next.pc = strip_signature(frame->machine, pc);
+  bool signal = frame->row->signal_frame;
+  if (!signal && regs_has(old, sp)) {
+    bool leaf = frame->machine == MACHINE_AARCH64 && exact;
+    if (next.r[sp] < old->r[sp] || (next.r[sp] == old->r[sp] && !leaf)) return STEP_BAD;
+  }
+  if (next.pc == 0) return STEP_END;
+  *regs = next;
+  return signal ? STEP_SIGNAL : STEP_CALLER;
+}
+
+/* A handler returns to its trampoline, whose address has no call before it: the row is the one at
+ * the pc itself, while a look-up before it may land in the function that happens to precede it. */
+static int find_row(const image_t *image, machine_t machine, uint64_t pc, bool exact,
+                    cfi_row_t *row) {
+  uint64_t linked = pc - image->slide;
+  int status = cfi_find_row(image, machine, exact ? linked : linked - 1, row);
+  if (exact || status == SONDE_EFORMAT || (status == 0 && row->function_end > linked))
+    return status;
+  cfi_row_t here;
+  if (cfi_find_row(image, machine, linked, &here) == 0 && here.signal_frame) {
+    *row = here;
+    return 0;
+  }
+  return status;
+}
+
+step_t full_step(machine_t machine, memory_t *memory, images_t *images, regs_t *regs, bool exact) {
+  const image_t *image = images->find(images, exact ? regs->pc : regs->pc - 1);
+  cfi_row_t row;
+  int status = image ? find_row(image, machine, regs->pc, exact, &row) : SONDE_ENOTFOUND;
+  if (status == SONDE_EFORMAT) return STEP_BAD;
+  bool past_end = status == 0 && !exact && row.function_end <= regs->pc - image->slide;
+  if ((status || past_end) && at_sigreturn(machine, memory, regs->pc))
+    return sigreturn_step(machine, memory, regs);
+  if (status) return STEP_NO_RULE;
+  regs_t before = *regs;
+  frame_t frame = {machine, memory, &before, &row, 0};
+  return row_step(&frame, regs, exact);
+}
+
+/* ---- steps without a rule ------------------------------------------------------------------- */
+
+/* Code of an image must be executable there; code outside every image may be made at run time and
+ * must at least be readable. */
+static bool can_return_to(memory_t *memory, images_t *images, uint64_t pc) {
+  uint8_t byte;
+  if (pc < 4096) return false;
+  const image_t *image = images->find(images, pc - 1);
+  if (!image) return memory->read(memory, pc - 1, &byte, 1);
+  uint64_t linked = pc - 1 - image->slide;
+  for (uint32_t i = 0; i < image->segment_count; i++) {
+    const segment_t *segment = &image->segments[i];
+    if (linked >= segment->address && linked - segment->address < segment->size)
+      return segment->flags & 1; /* PF_X */
+  }
+  return false;
+}
+
+step_t frame_pointer_step(machine_t machine, memory_t *memory, images_t *images, regs_t *regs) {
+  int sp = machine_sp(machine), fp = machine_fp(machine);
+  if (!regs_has(regs, fp)) return STEP_UNKNOWN_REGISTER;
+  uint64_t at = regs->r[fp], pair[2];
+  if (at % 8 || (regs_has(regs, sp) && at < regs->r[sp]) || at + 16 < at) return STEP_BAD;
+  if (!memory->read(memory, at, pair, sizeof pair)) return STEP_FAULT;
+  uint64_t pc = strip_signature(machine, pair[1]);
+  if (pc == 0) return STEP_END;
+  if (!can_return_to(memory, images, pc)) return STEP_BAD;
+  regs_t next = {.pc = pc, .known = 0};
+  regs_set(&next, fp, pair[0]);
+  regs_set(&next, sp, at + 16);
+  *regs = next;
+  return STEP_CALLER;
+}
+
+step_t just_called_step(machine_t machine, memory_t *memory, images_t *images, regs_t *regs) {
+  int sp = machine_sp(machine);
+  uint64_t pc;
+  if (machine == MACHINE_AARCH64) {
+    if (!regs_has(regs, AARCH64_LR)) return STEP_UNKNOWN_REGISTER;
+    pc = regs->r[AARCH64_LR];
+  } else {
+    if (!regs_has(regs, sp)) return STEP_UNKNOWN_REGISTER;
+    if (!memory->read(memory, regs->r[sp], &pc, 8)) return STEP_FAULT;
+  }
+  pc = strip_signature(machine, pc);
+  if (!can_return_to(memory, images, pc) || !images->find(images, pc - 1)) return STEP_BAD;
+  regs->pc = pc;
+  if (machine == MACHINE_AARCH64)
+    regs_forget(regs, AARCH64_LR);
+  else
+    regs_set(regs, sp, regs->r[sp] + 8);
+  return STEP_CALLER;
+}
