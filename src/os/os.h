@@ -36,7 +36,9 @@ bool os_readable(uint64_t address);
 
 pid_t os_pid(void);
 pid_t os_tid(void);
-bool os_thread_alive(pid_t tid); /* a thread of this process, and not ended */
+/* A thread of this process that has not ended. A main thread that called pthread_exit stays until
+ * the process ends, and counts as alive. */
+bool os_thread_alive(pid_t tid);
 
 /* ---- time --------------------------------------------------------------------------------- */
 
@@ -44,7 +46,9 @@ uint64_t os_monotonic_ns(void);
 
 /* ---- waiting ------------------------------------------------------------------------------ */
 
-/* Waits while *WORD is VALUE, at most TIMEOUT_NS (0: no limit). Wakes up to COUNT waiters. */
+/* Waits while *WORD is VALUE, at most TIMEOUT_NS (0: no limit); -EAGAIN when it is not VALUE,
+ * -EINTR and -ETIMEDOUT as they say. Wakes up to COUNT waiters, returns how many. WORD is shared by
+ * the threads of this process alone. */
 int os_futex_wait(const uint32_t *word, uint32_t value, uint64_t timeout_ns);
 int os_futex_wake(const uint32_t *word, int count);
 

@@ -1,0 +1,61 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * aarch64. System calls: number in x8, arguments in x0–x5, result in x0; nothing else is lost
+ * (Linux, Documentation/arch/arm64). DWARF register numbers: aadwarf64 table 4.1.
+ */
+#ifndef SONDE_ARCH_AARCH64_CPU_H
+#define SONDE_ARCH_AARCH64_CPU_H
+
+#include <ucontext.h>
+
+#define ARCH_DWARF_REGISTERS 33 /* x0–x30, sp, pc */
+#define ARCH_NAME            "aarch64"
+
+static inline long arch_syscall(long number, long a, long b, long c, long d, long e, long f) {
+  register long x8 __asm__("x8") = number;
+  register long x0 __asm__("x0") = a;
+  register long x1 __asm__("x1") = b;
+  register long x2 __asm__("x2") = c;
+  register long x3 __asm__("x3") = d;
+  register long x4 __asm__("x4") = e;
+  register long x5 __asm__("x5") = f;
+  __asm__ volatile("svc #0"
+                   : "+r"(x0)
+                   : "r"(x8), "r"(x1), "r"(x2), "r"(x3), "r"(x4), "r"(x5)
+                   : "memory", "cc");
+  return x0;
+}
+
+static inline uint64_t arch_cycles(void) {
+  uint64_t value;
+  __asm__ volatile("mrs %0, cntvct_el0" : "=r"(value));
+  return value;
+}
+
+/* XPACLRI, which works on x30 alone, lies in the hint space: a CPU without pointer authentication
+ * takes it for a no-operation (Arm ARM, C6.2 XPAC). */
+static inline uint64_t arch_strip(uint64_t pc) {
+  register uint64_t x30 __asm__("x30") = pc;
+  __asm__("hint #7" : "+r"(x30));
+  return x30;
+}
+
+static inline void arch_relax(void) { __asm__ volatile("yield" ::: "memory"); }
+
+static inline arch_frame_t arch_context_frame(const void *ucontext) {
+  const mcontext_t *m = &((const ucontext_t *)ucontext)->uc_mcontext;
+  return (arch_frame_t){.pc = m->pc, .sp = m->sp, .fp = m->regs[29], .lr = m->regs[30]};
+}
+
+static inline uint64_t arch_context_registers(const void *ucontext, uint64_t *registers,
+                                              uint64_t *known) {
+  const mcontext_t *m = &((const ucontext_t *)ucontext)->uc_mcontext;
+  for (int n = 0; n < 31; n++)
+    registers[n] = m->regs[n];
+  registers[31] = m->sp;
+  registers[32] = m->pc;
+  *known = ((uint64_t)1 << ARCH_DWARF_REGISTERS) - 1;
+  return m->pc;
+}
+
+#endif

@@ -1,0 +1,64 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * x86_64. System calls: psABI A.2.1 (number in rax, arguments in rdi rsi rdx r10 r8 r9; rcx and r11
+ * are lost). DWARF register numbers: psABI figure 3.36.
+ */
+#ifndef SONDE_ARCH_X86_64_CPU_H
+#define SONDE_ARCH_X86_64_CPU_H
+
+#include <ucontext.h>
+
+#define ARCH_DWARF_REGISTERS 17
+#define ARCH_NAME            "x86_64"
+
+/* Places in mcontext_t.gregs, which is the kernel's struct sigcontext (asm/sigcontext.h). The C
+ * library's names for them are there only under _GNU_SOURCE. */
+enum {
+  ARCH_GREG_RBP = 10,
+  ARCH_GREG_RSP = 15,
+  ARCH_GREG_RIP = 16,
+};
+
+static inline long arch_syscall(long number, long a, long b, long c, long d, long e, long f) {
+  register long r10 __asm__("r10") = d;
+  register long r8 __asm__("r8") = e;
+  register long r9 __asm__("r9") = f;
+  long result;
+  __asm__ volatile("syscall"
+                   : "=a"(result)
+                   : "0"(number), "D"(a), "S"(b), "d"(c), "r"(r10), "r"(r8), "r"(r9)
+                   : "rcx", "r11", "memory");
+  return result;
+}
+
+static inline uint64_t arch_cycles(void) {
+  uint32_t low, high;
+  __asm__ volatile("rdtsc" : "=a"(low), "=d"(high));
+  return (uint64_t)high << 32 | low;
+}
+
+static inline uint64_t arch_strip(uint64_t pc) { return pc; }
+
+static inline void arch_relax(void) { __asm__ volatile("pause" ::: "memory"); }
+
+static inline arch_frame_t arch_context_frame(const void *ucontext) {
+  const greg_t *g = ((const ucontext_t *)ucontext)->uc_mcontext.gregs;
+  return (arch_frame_t){.pc = (uint64_t)g[ARCH_GREG_RIP],
+                        .sp = (uint64_t)g[ARCH_GREG_RSP],
+                        .fp = (uint64_t)g[ARCH_GREG_RBP],
+                        .lr = 0};
+}
+
+static inline uint64_t arch_context_registers(const void *ucontext, uint64_t *registers,
+                                              uint64_t *known) {
+  /* rax rdx rcx rbx rsi rdi rbp rsp r8 … r15 */
+  static const uint8_t order[16] = {13, 12, 14, 11, 9, 8, 10, 15, 0, 1, 2, 3, 4, 5, 6, 7};
+  const greg_t *g = ((const ucontext_t *)ucontext)->uc_mcontext.gregs;
+  for (int n = 0; n < 16; n++)
+    registers[n] = (uint64_t)g[order[n]];
+  registers[16] = (uint64_t)g[ARCH_GREG_RIP];
+  *known = ((uint64_t)1 << ARCH_DWARF_REGISTERS) - 1;
+  return (uint64_t)g[ARCH_GREG_RIP];
+}
+
+#endif

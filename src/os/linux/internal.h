@@ -1,0 +1,16 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * What the files of os/linux share among themselves, and what tests turn to reach a second way.
+ */
+#ifndef SONDE_OS_LINUX_INTERNAL_H
+#define SONDE_OS_LINUX_INTERNAL_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <string.h>
+
+/* Set once process_vm_readv has been refused; tests set it to force the second way. */
+extern bool linux_read_by_probe;
+
+#endif

@@ -1,0 +1,69 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * Mapped memory, and reading memory of an unknown state.
+ *
+ * The guarded read is process_vm_readv on ourselves: the kernel copies and answers EFAULT where we
+ * would have been killed. Some sandboxes refuse it (EPERM from a seccomp filter) and qemu's user
+ * mode has never heard of it (ENOSYS); then each page is probed by a system call that only reads
+ * its argument, and copied by us. Between that probe and the copy another thread may unmap the
+ * page: this second way is safe against bad addresses, not against an munmap racing with it.
+ */
+#include <errno.h>
+#include <sys/mman.h>
+#include <sys/uio.h>
+
+#include "base/bits.h"
+#include "os/linux/call.h"
+#include "os/linux/internal.h"
+#include "os/os.h"
+
+#ifndef MADV_WIPEONFORK
+#define MADV_WIPEONFORK 18
+#endif
+
+/* The least page size of both machines: memory does not begin or end inside one. */
+#define PROBE_STEP 4096u
+
+bool linux_read_by_probe;
+
+void *os_map(size_t size) {
+  long r = call6(SYS_mmap, 0, size, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+  return r < 0 && r > -4096 ? NULL : (void *)r;
+}
+
+void os_unmap(void *address, size_t size) { (void)call2(SYS_munmap, address, size); }
+
+bool os_wipe_on_fork(void *address, size_t size) {
+  return call3(SYS_madvise, address, size, MADV_WIPEONFORK) == 0;
+}
+
+/* rt_sigprocmask copies the new set in before it looks at HOW: EFAULT tells that the 8 bytes cannot
+ * be read, EINVAL that they can and that HOW is none. Nothing is changed either way. */
+bool os_readable(uint64_t address) {
+  return address != 0 && call4(SYS_rt_sigprocmask, -1, address, 0, 8) == -EINVAL;
+}
+
+static ssize_t read_by_probe(uint64_t address, uint8_t *out, size_t size) {
+  size_t done = 0;
+  while (done < size) {
+    uint64_t at = address + done;
+    size_t in_page = PROBE_STEP - (size_t)(at % PROBE_STEP);
+    size_t piece = size - done < in_page ? size - done : in_page;
+    /* The probe reads 8 bytes; aligned down they stay in the page. */
+    if (at < address || !os_readable(ALIGN_DOWN(at, (uint64_t)8))) break;
+    memcpy(out + done, (const void *)(uintptr_t)at, piece);
+    done += piece;
+  }
+  return done == 0 && size != 0 ? -EFAULT : (ssize_t)done;
+}
+
+ssize_t os_read_memory(uint64_t address, void *out, size_t size) {
+  if (LIKELY(!load_relaxed(&linux_read_by_probe))) {
+    struct iovec local = {out, size};
+    struct iovec remote = {(void *)(uintptr_t)address, size};
+    long r = call6(SYS_process_vm_readv, call0(SYS_getpid), &local, 1, &remote, 1, 0);
+    if (r != -ENOSYS && r != -EPERM) return (ssize_t)r;
+    store_relaxed(&linux_read_by_probe, true);
+  }
+  return read_by_probe(address, out, size);
+}

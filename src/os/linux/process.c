@@ -1,0 +1,46 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * Process and thread ids, the clock, futexes. Ids are asked anew each time: a cached one would be
+ * wrong after a fork that nobody told us of, and a call costs a tenth of a microsecond.
+ */
+#include <errno.h>
+#include <time.h>
+
+#include "base/bits.h"
+#include "os/linux/call.h"
+#include "os/linux/internal.h"
+#include "os/os.h"
+
+/* linux/futex.h, which musl's compiler wrapper does not find */
+#define FUTEX_WAIT_PRIVATE 128
+#define FUTEX_WAKE_PRIVATE 129
+
+pid_t os_pid(void) { return (pid_t)call0(SYS_getpid); }
+
+pid_t os_tid(void) { return (pid_t)call0(SYS_gettid); }
+
+/* The kernel's own timespec: 64-bit on both machines. */
+struct kernel_timespec {
+  int64_t seconds;
+  int64_t nanoseconds;
+};
+
+bool os_thread_alive(pid_t tid) {
+  return tid > 0 && call3(SYS_tgkill, call0(SYS_getpid), tid, 0) == 0;
+}
+
+uint64_t os_monotonic_ns(void) {
+  struct kernel_timespec now = {0, 0};
+  (void)call2(SYS_clock_gettime, CLOCK_MONOTONIC, &now);
+  return (uint64_t)now.seconds * 1000000000u + (uint64_t)now.nanoseconds;
+}
+
+int os_futex_wait(const uint32_t *word, uint32_t value, uint64_t timeout_ns) {
+  struct kernel_timespec timeout = {(int64_t)(timeout_ns / 1000000000u),
+                                    (int64_t)(timeout_ns % 1000000000u)};
+  return (int)call4(SYS_futex, word, FUTEX_WAIT_PRIVATE, value, timeout_ns == 0 ? NULL : &timeout);
+}
+
+int os_futex_wake(const uint32_t *word, int count) {
+  return (int)call3(SYS_futex, word, FUTEX_WAKE_PRIVATE, count);
+}
