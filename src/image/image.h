@@ -62,9 +62,10 @@ typedef struct image {
   section_t symtab, symtab_names; /* from files, or where the loader happened to map it */
   section_t dynsym, dynsym_names;
   uint64_t dynamic_address; /* of PT_DYNAMIC, as linked; 0 when it has none */
-  /* the bytes, when it was opened from a file; owned by the image */
+  /* the bytes, when it is of a file */
   const uint8_t *file;
   uint64_t file_size;
+  bool file_is_mapped; /* by image_open, and unmapped by image_close */
 } image_t;
 
 /* Parses the image that is mapped at run-time address HEADER of this process (its ELF header must

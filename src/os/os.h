@@ -21,6 +21,12 @@
 void *os_map(size_t size);
 void os_unmap(void *address, size_t size);
 
+/* Maps the whole of the regular file PATH, read-only and private; no descriptor stays open. Who
+ * reads it takes care that a truncated file raises SIGBUS: os_read_memory does not. Release with
+ * os_unmap. Never blocks on a pipe or a terminal: these are refused with -EINVAL, as is an empty
+ * file. */
+int os_map_file(const char *path, const void **data, uint64_t *size);
+
 /* A child of fork finds [ADDRESS, ADDRESS+SIZE) zeroed (MADV_WIPEONFORK). False where the kernel
  * cannot. */
 bool os_wipe_on_fork(void *address, size_t size);
