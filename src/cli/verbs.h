@@ -1,0 +1,16 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * The verbs of the command, in the order in which `sonde --help` lists them. X(name, summary):
+ * `sonde name` calls verb_name(), which stands in cli/name.c.
+ */
+#ifndef SONDE_CLI_VERBS_H
+#define SONDE_CLI_VERBS_H
+
+#define CLI_VERB_TABLE(X)                                                                          \
+  X(help, "this list, or one verb with its options and examples")
+
+#define CLI_DECLARE_VERB(name, summary) int verb_##name(int argc, char **argv);
+CLI_VERB_TABLE(CLI_DECLARE_VERB)
+#undef CLI_DECLARE_VERB
+
+#endif
