@@ -420,7 +420,9 @@ static section_t section_contents(const elf_t *elf, const elf_shdr_t *s) {
 
 static bool section_is_named(const elf_t *elf, const section_t *names, const elf_shdr_t *s,
                              const char *name) {
-  size_t length = __builtin_strlen(name) + 1;
+  size_t length = 0; /* with the 0 that ends it; strlen is not ours to call */
+  while (name[length++])
+    continue;
   char raw[64];
   if (length > sizeof raw || s->name > names->size || length > names->size - s->name ||
       !copy_memory(elf, (uint64_t)(uintptr_t)names->data + s->name, raw, length))
