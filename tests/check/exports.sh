@@ -4,7 +4,7 @@
 #
 # - libsonde.so and libsonde.a define sonde_* alone.
 # - What the inside leaves undefined is memcpy and its family.
-# - libsonde-agent.so needs no library and no symbol at all.
+# - libsonde-agent.so needs no library and no symbol at all, and hides sonde_*.
 nm=$1 readelf=$2 lib=$3
 status=0
 
@@ -33,6 +33,8 @@ if [ -e "$lib/libsonde-agent.so" ]; then
   echo "libsonde-agent.so is checked"
   fault "libsonde-agent.so needs libraries" \
     "$("$readelf" -d "$lib/libsonde-agent.so" | grep NEEDED)"
+  fault "libsonde-agent.so shows the API" \
+    "$("$nm" -D --defined-only "$lib/libsonde-agent.so" | grep ' sonde_')"
   fault "libsonde-agent.so has undefined symbols" \
     "$("$nm" -D -u "$lib/libsonde-agent.so" | awk '{ print $NF }')"
 fi
