@@ -30,6 +30,8 @@
 #define LIST_MAX       100000u
 #define PHDR_MAX       1024u
 
+bool linux_by_list;
+
 /* ---- images ------------------------------------------------------------------------------- */
 
 /* The program headers lie right behind the ELF header in every image that a linker has made, so one
@@ -136,7 +138,7 @@ static bool image_of_entry(const loader_t *loader, const link_entry_t *entry, os
   } else if (holds(&loader->vdso, entry->dynamic)) {
     *out = loader->vdso;
     return true;
-  } else if (loader->find_object != NULL) {
+  } else if (loader->find_object != NULL && !linux_by_list) {
     if (loader->find_object((void *)(uintptr_t)entry->dynamic, &found) != 0 ||
         !image_from_header(out, found.start, &dynamic) || dynamic != entry->dynamic)
       return false;
@@ -236,7 +238,7 @@ bool os_image_of_pc(uint64_t pc, os_image_t *out) {
     *out = loader->vdso;
     return true;
   }
-  if (loader->find_object != NULL) return image_by_loader(loader, pc, out);
+  if (loader->find_object != NULL && !linux_by_list) return image_by_loader(loader, pc, out);
   if (holds(&loader->program, pc)) {
     *out = loader->program;
     return true;
