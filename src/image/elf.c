@@ -217,9 +217,9 @@ static void visit_load(elf_t *elf, const elf_phdr_t *p) {
 
 /* ---- build-id ------------------------------------------------------------------------------ */
 
-/* The notes in the SIZE bytes at memory address AT. */
-static void read_notes(elf_t *elf, uint64_t at, uint64_t size, uint64_t align) {
+static void read_notes(elf_t *elf, const section_t *notes, uint64_t align) {
   image_t *image = elf->image;
+  uint64_t at = (uint64_t)(uintptr_t)notes->data, size = notes->size;
   uint64_t pos = 0;
   for (unsigned n = 0; n < NOTES_MAX && image->build_id_size == 0; n++) {
     uint8_t head[16];
@@ -231,15 +231,16 @@ static void read_notes(elf_t *elf, uint64_t at, uint64_t size, uint64_t align) {
     if (elf_u32(elf->shape, head + 8) == ELF_NT_GNU_BUILD_ID && name == 4 &&
         __builtin_memcmp(head + 12, "GNU", 4) == 0 && desc > 0) {
       uint32_t keep = desc < IMAGE_BUILD_ID_MAX ? (uint32_t)desc : IMAGE_BUILD_ID_MAX;
-      if (copy_memory(elf, at + desc_at, image->build_id, keep)) image->build_id_size = keep;
+      if (!copy_memory(elf, at + desc_at, image->build_id, keep)) return;
+      image->build_id_size = keep;
+      image->build_id_address = notes->address ? notes->address + desc_at : 0;
     }
     pos = ALIGN_UP(desc_at + desc, align);
   }
 }
 
 static void read_notes_at(elf_t *elf, section_t notes, uint64_t align) {
-  if (notes.data && elf->image->build_id_size == 0)
-    read_notes(elf, (uint64_t)(uintptr_t)notes.data, notes.size, align == 8 ? 8 : 4);
+  if (notes.data && elf->image->build_id_size == 0) read_notes(elf, &notes, align == 8 ? 8 : 4);
 }
 
 /* ---- .eh_frame_hdr and .eh_frame ----------------------------------------------------------- */
@@ -453,9 +454,7 @@ static void take_section(elf_t *elf, const section_t *names, const elf_shdr_t *s
   image_t *image = elf->image;
   switch (s->type) {
   case ELF_SHT_SYMTAB: take_symbols(elf, s, &image->symtab, &image->symtab_names); return;
-  case ELF_SHT_DYNSYM:
-    take_symbols(elf, s, &image->dynsym, &image->dynsym_names);
-    return;
+  case ELF_SHT_DYNSYM: take_symbols(elf, s, &image->dynsym, &image->dynsym_names); return;
   case ELF_SHT_NOTE: read_notes_at(elf, section_contents(elf, s), 4); return;
   default: break;
   }

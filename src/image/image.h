@@ -54,7 +54,8 @@ typedef struct image {
   bool is_64bit, is_big_endian, is_executable; /* executable: has an entry point and an interpreter
                                                   or is ET_EXEC, as opposed to a shared library */
   uint8_t build_id[IMAGE_BUILD_ID_MAX];
-  uint32_t build_id_size; /* 0 when it has none */
+  uint32_t build_id_size;    /* 0 when it has none */
+  uint64_t build_id_address; /* as linked; 0 when it was not found in a segment */
   /* how to unwind it */
   section_t eh_frame_hdr, eh_frame;
   section_t debug_frame; /* from files only */

@@ -3,11 +3,11 @@
  * Process and thread ids, the clock, futexes. Ids are asked anew each time: a cached one would be
  * wrong after a fork that nobody told us of, and a call costs a tenth of a microsecond.
  */
+#include <errno.h>
 #include <time.h>
 
 #include "base/bits.h"
 #include "os/linux/call.h"
-#include "os/linux/dynamic.h"
 #include "os/linux/internal.h"
 #include "os/os.h"
 
@@ -29,24 +29,9 @@ bool os_thread_alive(pid_t tid) {
   return tid > 0 && call3(SYS_tgkill, call0(SYS_getpid), tid, 0) == 0;
 }
 
-/* The kernel's function in the vDSO (vdso(7)), which lies there for the life of the process. */
-static int (*vdso_clock)(int clock, struct kernel_timespec *out);
-
-void linux_clock_init(const dynamic_t *vdso_symbols) {
-#if defined(__x86_64__)
-  const char *name = "__vdso_clock_gettime";
-#else
-  const char *name = "__kernel_clock_gettime";
-#endif
-  uintptr_t found = (uintptr_t)dynamic_symbol(vdso_symbols, name, NULL);
-  store_release(&vdso_clock, (int (*)(int, struct kernel_timespec *))found);
-}
-
 uint64_t os_monotonic_ns(void) {
   struct kernel_timespec now = {0, 0};
-  int (*fast)(int, struct kernel_timespec *) = load_acquire(&vdso_clock);
-  if (fast == NULL || fast(CLOCK_MONOTONIC, &now) != 0)
-    (void)call2(SYS_clock_gettime, CLOCK_MONOTONIC, &now);
+  (void)call2(SYS_clock_gettime, CLOCK_MONOTONIC, &now);
   return (uint64_t)now.seconds * 1000000000u + (uint64_t)now.nanoseconds;
 }
 

@@ -1,0 +1,172 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * Paths are kept in blocks that are mapped when the last one is full and never released: there are
+ * as many as images that were ever seen. Two threads may both find a block full; the loser of the
+ * swap gives its fresh one back.
+ */
+#include "image/path.h"
+
+#include "base/bits.h"
+#include "os/os.h"
+
+#define PATH_BYTES_MAX 4096u
+#define BLOCK_BYTES    (32u << 10)
+
+typedef struct block {
+  uint32_t used;
+  char bytes[BLOCK_BYTES - sizeof(uint32_t)];
+} block_t;
+
+static block_t *newest;
+
+static char *take(uint32_t size) {
+  for (;;) {
+    block_t *now = load_acquire(&newest);
+    if (now) {
+      uint32_t at = add_relaxed(&now->used, size);
+      if (at <= sizeof now->bytes && size <= sizeof now->bytes - at) return now->bytes + at;
+      add_relaxed(&now->used, 0u - size); /* so that many failures never wrap it */
+    }
+    block_t *fresh = os_map(sizeof *fresh);
+    if (!fresh) return NULL;
+    if (!cas_acq_rel(&newest, &now, fresh)) os_unmap(fresh, sizeof *fresh);
+  }
+}
+
+/* ---- from the loader ------------------------------------------------------------------------ */
+
+/* The length of the string at AT; PATH_BYTES_MAX when it is longer or cannot be read. */
+static uint32_t length_at(uint64_t at) {
+  char piece[64];
+  for (uint32_t length = 0; length < PATH_BYTES_MAX; length += (uint32_t)sizeof piece) {
+    ssize_t got = os_read_memory(at + length, piece, sizeof piece);
+    for (ssize_t i = 0; i < got; i++)
+      if (piece[i] == 0) return length + (uint32_t)i;
+    if (got < (ssize_t)sizeof piece) break;
+  }
+  return PATH_BYTES_MAX;
+}
+
+const char *path_keep(uint64_t at) {
+  uint32_t length = at ? length_at(at) : 0;
+  if (length == 0 || length >= PATH_BYTES_MAX) return NULL;
+  char *kept = take(length + 1);
+  if (!kept || os_read_memory(at, kept, length) != (ssize_t)length) return NULL;
+  return kept; /* fresh memory is zero: it ends with one */
+}
+
+/* ---- from the kernel ------------------------------------------------------------------------ */
+
+/* One character after the other of a file, read in pieces that fit a small signal stack. */
+typedef struct stream {
+  int fd;
+  ssize_t at, count;
+  char piece[512];
+} stream_t;
+
+static int next(stream_t *s) {
+  if (s->at == s->count) {
+    s->count = os_read(s->fd, s->piece, sizeof s->piece);
+    s->at = 0;
+    if (s->count <= 0) return s->count = 0, -1;
+  }
+  return (unsigned char)s->piece[s->at++];
+}
+
+static int hex_digit(int c) {
+  if (c >= '0' && c <= '9') return c - '0';
+  return c >= 'a' && c <= 'f' ? c - 'a' + 10 : -1;
+}
+
+static int next_hex(stream_t *s, uint64_t *value) {
+  int c;
+  for (*value = 0; (c = next(s)) >= 0 && hex_digit(c) >= 0;)
+    *value = *value << 4 | (unsigned)hex_digit(c);
+  return c;
+}
+
+/* The fifth blank-separated field and all after it are skipped to, then the path is what is left.
+ */
+static const char *rest_of_line(stream_t *s) {
+  int c = ' ';
+  for (int field = 0; field < 4; field++) { /* permissions, offset, device, inode */
+    while ((c = next(s)) >= 0 && c != ' ' && c != '\n') {
+    }
+    if (c != ' ') return NULL;
+  }
+  while ((c = next(s)) == ' ') {
+  }
+  char *kept = c == '/' ? take(PATH_BYTES_MAX) : NULL;
+  uint32_t length = 0;
+  for (; kept && c >= 0 && c != '\n' && length < PATH_BYTES_MAX - 1; c = next(s))
+    kept[length++] = (char)c;
+  static const char deleted[] = " (deleted)";
+  uint32_t tail = sizeof deleted - 1;
+  if (kept && length > tail && __builtin_memcmp(kept + length - tail, deleted, tail) == 0)
+    kept[length - tail] = 0;
+  return kept;
+}
+
+const char *path_of_mapping(uint64_t address) {
+  stream_t s = {.fd = os_open_read("/proc/self/maps")};
+  const char *path = NULL;
+  if (s.fd < 0) return NULL;
+  for (;;) {
+    uint64_t from, to;
+    int c = next_hex(&s, &from);
+    if (c != '-' || next_hex(&s, &to) != ' ' || from > address) break;
+    if (address < to) {
+      path = rest_of_line(&s);
+      break;
+    }
+    while ((c = next(&s)) >= 0 && c != '\n') {
+    }
+  }
+  os_close(s.fd);
+  return path;
+}
+
+/* ---- system or not -------------------------------------------------------------------------- */
+
+/* File names: the part before ".so", with an optional "-VERSION" as old glibc had it. */
+static const char *const system_names[] = {
+    /* the dynamic loader and libc's family */
+    "libc", "libm", "libmvec", "libpthread", "libdl", "librt", "libutil", "libresolv", "libnsl",
+    "libanl", "libBrokenLocale", "libthread_db", "libc_malloc_debug", "libmemusage", "libpcprofile",
+    "libSegFault", "linux-vdso", "linux-gate",
+    /* C++ and compiler runtimes */
+    "libstdc++", "libc++", "libc++abi", "libsupc++", "libgcc_s", "libunwind", "libatomic",
+    "libgomp", "libomp", "libiomp5", "libquadmath", "libitm", "libssp", "libgfortran", "libobjc",
+    "libasan", "libtsan", "libubsan", "liblsan", "libhwasan",
+    /* the tool that looks is no part of what it looks at */
+    "libsonde", "libsonde-agent"};
+
+static const char *const system_prefixes[] = {"ld-linux", "ld-musl-", "ld-2.",        "ld.so",
+                                              "ld64.so",  "libnss_",  "libclang_rt.", "libc.musl-"};
+
+const char *path_after(const char *text, const char *prefix) {
+  while (*prefix)
+    if (*text++ != *prefix++) return NULL;
+  return text;
+}
+
+/* Does what follows a name end it: ".so…", or "-2.31.so"? */
+static bool ends_name(const char *rest) {
+  if (rest[0] == '-' && rest[1] >= '0' && rest[1] <= '9')
+    for (rest++; (*rest >= '0' && *rest <= '9') || *rest == '.'; rest++)
+      if (path_after(rest, ".so")) return true;
+  return path_after(rest, ".so") && (rest[3] == 0 || rest[3] == '.');
+}
+
+bool path_is_system(const char *path) {
+  const char *name = path;
+  for (const char *p = path; *p; p++)
+    if (*p == '/') name = p + 1;
+  for (unsigned i = 0; i < ARRAY_COUNT(system_prefixes); i++)
+    if (path_after(name, system_prefixes[i])) return true;
+  for (unsigned i = 0; i < ARRAY_COUNT(system_names); i++) {
+    const char *rest = path_after(name, system_names[i]);
+    if (rest && ends_name(rest)) return true;
+  }
+  return false;
+}
