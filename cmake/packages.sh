@@ -1,0 +1,107 @@
+# SPDX-License-Identifier: MIT
+#
+# What the verbs of ./run stand on, by package manager, and how it is installed. Sourced by ./run.
+# need GROUP… installs the packages of the groups build, demo and test that are missing.
+#
+# apt is exercised on fresh Debian 12; the other lists name the same packages as those systems call
+# them and are not executed by us.
+
+has() { command -v "$1" >/dev/null 2>&1; }
+
+package_manager() {
+  for manager in apt-get dnf pacman apk brew; do
+    has $manager && { echo $manager; return; }
+  done
+  echo none
+}
+
+# packages MANAGER GROUP
+packages() {
+  case $1-$2 in
+  apt-get-build) echo gcc g++ binutils cmake ninja-build pkg-config libc6-dev libelf-dev libdw-dev \
+    libdebuginfod-dev libjson-c-dev libzstd-dev zlib1g-dev libyaml-dev ;;
+  apt-get-demo) echo python3 python3-dbg libc6-dbg ;;
+  apt-get-test) echo libcmocka-dev python3 git gdb strace elfutils procps file redis-server nginx-light \
+    sqlite3 clang llvm clang-format-14 clang-tidy libunwind-dev python3-dbg libc6-dbg musl-tools \
+    $(apt_cross) ;;
+  dnf-build) echo gcc gcc-c++ binutils cmake ninja-build pkgconf-pkg-config elfutils-devel \
+    elfutils-debuginfod-client-devel json-c-devel libzstd-devel zlib-devel libyaml-devel ;;
+  dnf-demo) echo python3 ;;
+  dnf-test) echo libcmocka-devel python3 git gdb strace elfutils procps-ng file redis nginx sqlite clang \
+    llvm compiler-rt clang-tools-extra libunwind-devel musl-gcc ;;
+  pacman-build) echo gcc binutils cmake ninja pkgconf libelf debuginfod json-c zstd zlib libyaml ;;
+  pacman-demo) echo python ;;
+  pacman-test) echo cmocka python git gdb strace elfutils procps-ng file redis nginx sqlite clang llvm \
+    compiler-rt libunwind musl ;;
+  apk-build) echo gcc g++ musl-dev linux-headers binutils cmake ninja-build ninja-is-really-ninja pkgconf \
+    elfutils-dev json-c-dev zstd-dev zlib-dev yaml-dev ;;
+  apk-demo) echo python3 ;;
+  apk-test) echo cmocka-dev python3 git gdb strace elfutils procps file redis nginx sqlite clang llvm \
+    compiler-rt clang-extra-tools libunwind-dev ;;
+  brew-build) echo cmake ninja pkg-config json-c zstd libyaml ;;
+  brew-demo) echo python3 ;;
+  brew-test) echo cmocka python3 git redis nginx sqlite llvm ;;
+  esac
+}
+
+# Debian keeps all architectures on one mirror; elsewhere asking for arm64 packages breaks apt.
+is_debian_amd64() {
+  [ "$(uname -m)" = x86_64 ] && grep -q '^ID=debian$' /etc/os-release 2>/dev/null
+}
+
+apt_cross() {
+  is_debian_amd64 || return 0
+  echo gcc-aarch64-linux-gnu g++-aarch64-linux-gnu qemu-user libcmocka-dev:arm64
+}
+
+is_installed() {
+  case $manager in
+  apt-get) dpkg-query -W -f '${db:Status-Status}\n' "$1" 2>/dev/null | grep -qx installed ;;
+  dnf) rpm -q --whatprovides "$1" >/dev/null 2>&1 ;;
+  pacman) pacman -Qi "$1" >/dev/null 2>&1 ;;
+  apk) apk info -e "$1" >/dev/null 2>&1 ;;
+  brew) brew list "$1" >/dev/null 2>&1 ;;
+  esac
+}
+
+as_root() {
+  if [ "$(id -u)" = 0 ]; then "$@"; else sudo "$@"; fi
+}
+
+install_packages() {
+  case $manager in
+  apt-get)
+    case " $* " in *:arm64*) as_root dpkg --add-architecture arm64 ;; esac
+    as_root apt-get -q update &&
+      as_root env DEBIAN_FRONTEND=noninteractive apt-get -q install -y --no-install-recommends "$@" ;;
+  dnf) as_root dnf install -y "$@" ;;
+  pacman) as_root pacman -S --needed --noconfirm "$@" ;;
+  apk) as_root apk add "$@" ;;
+  brew) brew install "$@" ;;
+  esac
+}
+
+need() {
+  manager=$(package_manager) missing=""
+  for group in "$@"; do
+    for package in $(packages "$manager" "$group"); do
+      is_installed "$package" || missing="$missing $package"
+    done
+  done
+  [ -n "$missing" ] || return 0
+  if [ "$manager" != brew ] && [ "$(id -u)" != 0 ] && ! has sudo; then
+    printf 'run: these packages are missing and only root can install them; as root: %s install%s\n' \
+      "$manager" "$missing" >&2
+    exit 2
+  fi
+  printf '== installing%s\n' "$missing" >&2
+  log=$(mktemp)
+  # shellcheck disable=SC2086  # one word a package
+  if install_packages $missing >"$log" 2>&1 </dev/null; then
+    rm -f "$log"
+  else
+    tail -n 20 "$log" >&2
+    printf 'run: %s could not install what is missing; its log is %s\n' "$manager" "$log" >&2
+    exit 2
+  fi
+}
