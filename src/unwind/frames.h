@@ -1,0 +1,75 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * The frame table: every pc that a capture has met, once, with its rule. Shared by all threads.
+ *
+ * A frame is (pc, exact or return address, image); its id is the number of its slot (base/levels.h)
+ * and never changes. A pc of an image that was unloaded and replaced gets a frame of its own, since
+ * the image is part of the key; which of several is meant is settled by asking whether the image
+ * still stands there (see frames_find).
+ *
+ * A slot is two words. The key is put in by compare-and-swap; the rule is a pure function of the
+ * key, so whoever finds it missing computes the same value and stores it: no order between the two
+ * words is needed, and nothing ever waits.
+ *
+ * The cost of a look-up that succeeds: one hash, one cache line, one load of the image's epoch; no
+ * atomic instruction, no call.
+ */
+#ifndef SONDE_UNWIND_FRAMES_H
+#define SONDE_UNWIND_FRAMES_H
+
+#include "base/levels.h"
+#include "unwind/rule.h"
+
+#define FRAMES_BITS   14
+#define FRAMES_BUCKET 4
+#define FRAMES_IMAGES (1u << 15)
+
+typedef struct frame_slot {
+  uint64_t key;  /* pc << 16 | exact << 15 | image id */
+  uint64_t rule; /* rule_t; 0: not stored yet */
+} frame_slot_t;
+
+extern HIDDEN struct frames {
+  frame_slot_t *level[LEVELS_MAX];
+  uint64_t *epoch_of_image; /* the loader's epoch in which the image was last seen in its place */
+} frames;
+
+/* What a walk needs of a frame. */
+typedef struct frame_ref {
+  uint32_t id; /* 0: the table is full; the rule is right all the same */
+  rule_t rule;
+} frame_ref_t;
+
+static ALWAYS_INLINE uint64_t frames_name(uint64_t pc, bool exact) { return pc << 1 | exact; }
+
+/* Prepares the tables; false when there is no memory. Any thread, in a signal handler too. */
+bool frames_init(void);
+
+/* Finds or makes the frame of PC when the quick look-up failed. EPOCH is os_loader_epoch(). */
+frame_ref_t frames_find_slow(uint64_t pc, bool exact, uint64_t epoch);
+
+/* Finds or makes the frame of PC. frames_init must have succeeded. */
+static ALWAYS_INLINE frame_ref_t frames_find(uint64_t pc, bool exact, uint64_t epoch) {
+  uint64_t name = frames_name(pc, exact);
+  uint32_t home = (uint32_t)(levels_hash(name) >> (64 - FRAMES_BITS));
+  const frame_slot_t *slot = &frames.level[0][home];
+  uint64_t key = load_relaxed(&slot->key), rule = load_relaxed(&slot->rule);
+  if (LIKELY(key >> 15 == name && rule) &&
+      LIKELY(frames.epoch_of_image[key & (FRAMES_IMAGES - 1)] == epoch))
+    return (frame_ref_t){levels_first(FRAMES_BITS, 0) + home, (rule_t)rule};
+  return frames_find_slow(pc, exact, epoch);
+}
+
+/* The pc, whether it is exact, and the image of frame ID. False when there is no such frame. */
+typedef struct frame_info {
+  uint64_t pc;
+  bool exact;
+  uint16_t image; /* 0: none */
+} frame_info_t;
+bool frames_get(uint32_t id, frame_info_t *out);
+
+/* True while the image ID, met by a walk, still stands where it stood; remembers the answer for
+ * EPOCH. Image 0 stands for "no image" and is true while no image holds PC. */
+bool frames_image_stands(uint16_t image, uint64_t pc, uint64_t epoch);
+
+#endif

@@ -1,0 +1,138 @@
+/* SPDX-License-Identifier: MIT */
+#include "unwind/walk.h"
+#include "image/list.h"
+#include "os/os.h"
+
+#include <string.h>
+
+uint64_t walk_epoch(void) {
+  uint64_t epoch = os_loader_epoch();
+  return LIKELY(epoch) ? epoch : ~(uint64_t)0;
+}
+
+/* ---- what the full walker reads from -------------------------------------------------------- */
+
+typedef struct window_memory {
+  memory_t memory;
+  window_t *window;
+} window_memory_t;
+
+static bool read_window(memory_t *self, uint64_t address, void *out, size_t size) {
+  const window_t *w = ((window_memory_t *)self)->window;
+  if (address >= w->lo && address < w->hi && size <= w->hi - address) {
+    memcpy(out, window_at(w, address), size);
+    return true;
+  }
+  return os_read_memory(address, out, size) == (ssize_t)size;
+}
+
+static const image_t *find_image(images_t *self, uint64_t pc) {
+  (void)self;
+  uint16_t id = image_id_of_pc(pc);
+  return id ? image_by_id(id) : NULL;
+}
+
+images_t *walk_images(void) {
+  static images_t images = {find_image};
+  return &images;
+}
+
+/* ---- slow steps ----------------------------------------------------------------------------- */
+
+static regs_t regs_of(const position_t *p) {
+  regs_t regs = {.pc = p->pc};
+  regs_set(&regs, machine_sp(ARCH_MACHINE), p->sp);
+  if (p->fp_at)
+    regs_set(&regs, machine_fp(ARCH_MACHINE), *p->fp_at);
+  if (ARCH_MACHINE == MACHINE_AARCH64 && p->exact && p->lr)
+    regs_set(&regs, AARCH64_LR, p->lr);
+  return regs;
+}
+
+static void leave_to(position_t *p, const regs_t *regs, bool exact) {
+  int fp = machine_fp(ARCH_MACHINE);
+  p->pc = regs->pc;
+  p->raw = regs->pc;
+  p->exact = exact;
+  p->slot = 0;
+  p->sp = regs->r[machine_sp(ARCH_MACHINE)];
+  p->fp_value = regs->r[fp];
+  p->fp_at = regs_has(regs, fp) ? &p->fp_value : NULL;
+  p->lr = exact && ARCH_MACHINE == MACHINE_AARCH64 && regs_has(regs, AARCH64_LR)
+              ? regs->r[AARCH64_LR] : 0;
+}
+
+static walk_step_t walk_of_step(step_t step) {
+  switch (step) {
+  case STEP_CALLER:
+  case STEP_SIGNAL: return WALK_ON;
+  case STEP_END: return WALK_END;
+  case STEP_FAULT: return WALK_FAULT;
+  case STEP_UNKNOWN_REGISTER: return WALK_NEEDS_REGISTER;
+  default: return WALK_BAD;
+  }
+}
+
+/* No row covers the pc. A pc that is in no image and was not called from one may be run-time code
+ * (its frame pointer leads on) or no code at all (a call through a null pointer). */
+static step_t step_without_row(memory_t *memory, const position_t *p, regs_t *regs) {
+  step_t step = STEP_BAD;
+  if (p->exact && !os_readable(p->pc))
+    step = just_called_step(ARCH_MACHINE, memory, walk_images(), regs);
+  if (step != STEP_CALLER)
+    step = frame_pointer_step(ARCH_MACHINE, memory, walk_images(), regs);
+  return step == STEP_UNKNOWN_REGISTER ? STEP_BAD : step;
+}
+
+walk_step_t walk_slowly(window_t *w, position_t *p) {
+  window_memory_t memory = {{read_window}, w};
+  regs_t regs = regs_of(p);
+  step_t step = full_step(ARCH_MACHINE, &memory.memory, walk_images(), &regs, p->exact);
+  if (step == STEP_NO_RULE) {
+    step = step_without_row(&memory.memory, p, &regs);
+    p->flags |= SONDE_FLAG_GUESSED;
+  }
+  if (step == STEP_SIGNAL)
+    p->flags |= SONDE_FLAG_SIGNAL;
+  if (step == STEP_CALLER || step == STEP_SIGNAL)
+    leave_to(p, &regs, step == STEP_SIGNAL);
+  return walk_of_step(step);
+}
+
+/* ---- the plain walk ------------------------------------------------------------------------- */
+
+sonde_mark_t walk_mark(walk_step_t step, int *reason) {
+  *reason = 0;
+  switch (step) {
+  case WALK_END: return SONDE_COMPLETE;
+  case WALK_ON: return SONDE_CUT;
+  case WALK_FAULT: *reason = SONDE_EFAULT; break;
+  case WALK_NEEDS_FP:
+  case WALK_NEEDS_REGISTER: *reason = SONDE_ENOTFOUND; break;
+  default: *reason = SONDE_EFORMAT;
+  }
+  return SONDE_TORN;
+}
+
+void walk_to_pcs(window_t *w, position_t *p, uint64_t epoch, sonde_capture_t *capture) {
+  uintptr_t *pcs = capture->pcs;
+  int count = 0, max = capture->max, skip = capture->skip;
+  walk_step_t step;
+  for (;;) {
+    if (UNLIKELY(skip > 0))
+      skip--;
+    else if (UNLIKELY(count == max)) {
+      step = WALK_ON;
+      break;
+    } else
+      pcs[count++] = p->pc;
+    step = walk_by_rule(w, frames_find(p->pc, p->exact, epoch).rule, p);
+    if (UNLIKELY(step == WALK_SLOW))
+      step = walk_slowly(w, p);
+    if (UNLIKELY(step != WALK_ON))
+      break;
+  }
+  capture->count = count;
+  capture->mark = walk_mark(step, &capture->reason);
+  capture->flags |= p->flags;
+}

@@ -1,0 +1,115 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * The fast walk: from frame to frame by rules, over stack memory that is known to be readable.
+ *
+ * A window is the stretch of stack that may be read without asking: the thread's own stack, whose
+ * pages were verified once, or a copy of another thread's. Addresses are those of the stack; DELTA
+ * leads to where the bytes are. The walk asks the window to reach further when a frame lies beyond.
+ *
+ * The cost of a step: one look-up in the frame table (a cache line), one load of the return address
+ * and, where a rule is relative to it, one of the frame pointer. The saved frame pointer is not
+ * loaded when a frame restores it: the walk remembers where it is, for most are never needed.
+ */
+#ifndef SONDE_UNWIND_WALK_H
+#define SONDE_UNWIND_WALK_H
+
+#include "arch/arch.h"
+#include "sonde/stack.h"
+#include "unwind/frames.h"
+#include "unwind/full.h"
+
+typedef struct window window_t;
+struct window {
+  uint64_t lo, hi; /* [lo, hi) may be read */
+  uint64_t delta;  /* add to an address to get at its bytes */
+  /* Makes [lo, ADDRESS + 8) readable, keeping DELTA, and returns true; or returns false. */
+  bool (*reach)(window_t *self, uint64_t address);
+};
+
+static ALWAYS_INLINE const uint64_t *window_at(const window_t *w, uint64_t address) {
+  return (const uint64_t *)(uintptr_t)(address + w->delta);
+}
+
+/* Where a walk stands: in a frame, about to be left. */
+typedef struct position {
+  uint64_t pc;
+  bool exact;            /* pc is the pc itself, not a return address */
+  uint64_t sp;           /* the stack pointer in this frame */
+  const uint64_t *fp_at; /* where the value of the frame register is; NULL when it is not known */
+  uint64_t lr;           /* aarch64: the link register, while the frame is exact; else 0 */
+  uint64_t slot;         /* where the pc was read from; 0 when from a register */
+  uint64_t raw;          /* what was read there: the pc, on aarch64 perhaps signed */
+  uint64_t fp_value;     /* room for a frame register that is not in the window */
+  unsigned flags;        /* SONDE_FLAG_… met so far */
+} position_t;
+
+typedef enum walk_step {
+  WALK_ON = 0,         /* now in the caller */
+  WALK_END,            /* the frame was the first of its thread */
+  WALK_SLOW,           /* the rule is not one for the fast walk: walk_slowly */
+  WALK_FAULT,          /* memory that the frame needs cannot be read */
+  WALK_BAD,            /* the frame is impossible */
+  WALK_NEEDS_FP,       /* the rule needs the frame register, which is not known */
+  WALK_NEEDS_REGISTER, /* the row needs yet another register */
+} walk_step_t;
+
+/* Leaves the frame POSITION is in by its RULE. */
+static ALWAYS_INLINE walk_step_t walk_by_rule(window_t *w, rule_t rule, position_t *p) {
+  rule_kind_t kind = rule_kind(rule);
+  uint64_t base = p->sp;
+  if (kind != RULE_SP) {
+    if (UNLIKELY(kind != RULE_FP))
+      return kind == RULE_END ? WALK_END : WALK_SLOW;
+    if (UNLIKELY(!p->fp_at))
+      return WALK_NEEDS_FP;
+    base = *p->fp_at;
+  }
+  uint64_t cfa = base + rule_cfa_bytes(rule), save = rule_save_bytes(rule), slot = cfa - 8;
+#if defined(__aarch64__)
+  if (rule_ra(rule) == RA_IN_LR) {
+    if (!p->exact || !p->lr || cfa < p->sp)
+      return WALK_BAD;
+    p->raw = p->lr;
+    p->slot = 0;
+  } else
+#endif
+  {
+#if defined(__aarch64__)
+    if (rule_ra(rule) == RA_ABOVE_SAVED)
+      slot = cfa - save + 8;
+#endif
+    if (UNLIKELY(cfa <= p->sp || cfa & 7 || slot < w->lo))
+      return WALK_BAD;
+    if (UNLIKELY(cfa > w->hi) && !w->reach(w, cfa - 8))
+      return WALK_FAULT;
+    p->raw = *window_at(w, slot);
+    p->slot = slot;
+  }
+  if (UNLIKELY(save && cfa - save < w->lo))
+    return WALK_BAD;
+  p->fp_at = save ? window_at(w, cfa - save) : p->fp_at;
+  p->pc = arch_strip(p->raw);
+  p->sp = cfa;
+  p->exact = false;
+  p->lr = 0;
+  return LIKELY(p->pc) ? WALK_ON : WALK_END;
+}
+
+/* Leaves a frame that has no fast rule: interprets its row, restores a signal frame's registers, or
+ * follows the frame pointer where there is no row. Never returns WALK_SLOW. */
+walk_step_t walk_slowly(window_t *w, position_t *p);
+
+/* Walks outward from POSITION, writing program counters to CAPTURE->pcs after leaving out
+ * CAPTURE->skip, and sets count, mark, reason and flags. EPOCH is walk_epoch(). */
+void walk_to_pcs(window_t *w, position_t *p, uint64_t epoch, sonde_capture_t *capture);
+
+/* The mark and the reason that a walk which stopped with STEP deserves. */
+sonde_mark_t walk_mark(walk_step_t step, int *reason);
+
+/* The loader's epoch for a capture that starts now; all ones when the loader offers none. */
+uint64_t walk_epoch(void);
+
+/* The images of this process, for full_step. Async-signal-safe. */
+images_t *walk_images(void);
+
+#endif
