@@ -28,8 +28,10 @@ typedef struct arch_frame {
 
 #if defined(__x86_64__)
 #include "arch/x86_64/cpu.h"
+#include "arch/x86_64/entry.h"
 #elif defined(__aarch64__)
 #include "arch/aarch64/cpu.h"
+#include "arch/aarch64/entry.h"
 #else
 #error "sonde knows x86_64 and aarch64"
 #endif

@@ -18,6 +18,9 @@
 #define ALIGN_UP(x, a) (((x) + ((a)-1)) & ~((__typeof__(x))(a)-1))
 #define ALIGN_DOWN(x, a) ((x) & ~((__typeof__(x))(a)-1))
 
+/* For code that reads whole stacks, whatever a sanitizer has marked there as out of bounds. */
+#define READS_STACK __attribute__((no_sanitize("address")))
+
 #define load_relaxed(p)      __atomic_load_n((p), __ATOMIC_RELAXED)
 #define load_acquire(p)      __atomic_load_n((p), __ATOMIC_ACQUIRE)
 #define store_relaxed(p, v)  __atomic_store_n((p), (v), __ATOMIC_RELAXED)

@@ -4,14 +4,11 @@
 
 void *levels_map(void **level, unsigned bits, size_t slot_bytes) {
   void *have = load_acquire(level);
-  if (have)
-    return have;
+  if (have) return have;
   size_t size = slot_bytes << bits;
   void *mine = os_map(size);
-  if (!mine)
-    return NULL;
-  if (cas_acq_rel(level, &have, mine))
-    return mine;
+  if (!mine) return NULL;
+  if (cas_acq_rel(level, &have, mine)) return mine;
   os_unmap(mine, size);
   return have;
 }

@@ -12,24 +12,20 @@ bool frames_init(void) {
 }
 
 bool frames_image_stands(uint16_t image, uint64_t pc, uint64_t epoch) {
-  if (image == 0)
-    return image_id_of_pc(pc) == 0;
-  if (!image_check(image))
-    return false;
-  if (epoch)
-    store_relaxed(&frames.epoch_of_image[image], epoch);
+  if (image == 0) return image_id_of_pc(pc) == 0;
+  if (!image_check(image)) return false;
+  if (epoch) store_relaxed(&frames.epoch_of_image[image], epoch);
   return true;
 }
 
 static bool image_known_to_stand(uint16_t image, uint64_t pc, uint64_t epoch) {
-  if (image && epoch && load_relaxed(&frames.epoch_of_image[image]) == epoch)
-    return true;
+  if (image && epoch && load_relaxed(&frames.epoch_of_image[image]) == epoch) return true;
   return frames_image_stands(image, pc, epoch);
 }
 
 static rule_t learn(uint16_t image, uint64_t pc, bool exact) {
   const image_t *known = image ? image_by_id(image) : NULL;
-  return known ? rule_learn(ARCH_MACHINE, known, exact ? pc : pc - 1)
+  return known ? rule_learn(MACHINE_HERE, known, exact ? pc : pc - 1)
                : rule_make(RULE_NONE, 0, 0, 0);
 }
 
@@ -42,14 +38,14 @@ static frame_slot_t *search(uint64_t name, uint64_t pc, uint64_t epoch, uint32_t
   for (unsigned level = 0; level < LEVELS_MAX; level++) {
     unsigned bits = levels_bits(FRAMES_BITS, level);
     frame_slot_t *slots = levels_map((void **)&frames.level[level], bits, sizeof(frame_slot_t));
-    if (!slots)
-      return NULL;
+    if (!slots) return NULL;
     uint32_t home = (uint32_t)(hash >> (64 - bits));
     for (uint32_t i = 0; i < FRAMES_BUCKET; i++) {
       uint32_t index = home ^ i; /* within the same cache line */
       uint64_t key = load_relaxed(&slots[index].key);
       *id = levels_first(FRAMES_BITS, level) + index;
-      if (key >> 15 == name && image_known_to_stand((uint16_t)(key & (FRAMES_IMAGES - 1)), pc, epoch))
+      if (key >> 15 == name &&
+          image_known_to_stand((uint16_t)(key & (FRAMES_IMAGES - 1)), pc, epoch))
         return &slots[index];
       if (key == 0) {
         *free_slot = &slots[index];
@@ -72,20 +68,16 @@ static rule_t rule_of_slot(frame_slot_t *slot, uint64_t pc, bool exact) {
 
 frame_ref_t frames_find_slow(uint64_t pc, bool exact, uint64_t epoch) {
   uint64_t name = frames_name(pc, exact);
-  if (pc >> 48)
-    return (frame_ref_t){0, rule_make(RULE_NONE, 0, 0, 0)};
+  if (pc >> 48) return (frame_ref_t){0, rule_make(RULE_NONE, 0, 0, 0)};
   for (;;) {
     uint32_t id, free_id;
     frame_slot_t *free_slot;
     frame_slot_t *slot = search(name, pc, epoch, &id, &free_slot, &free_id);
-    if (slot)
-      return (frame_ref_t){id, rule_of_slot(slot, pc, exact)};
+    if (slot) return (frame_ref_t){id, rule_of_slot(slot, pc, exact)};
     uint16_t image = image_id_of_pc(exact ? pc : pc - 1);
-    if (!free_slot)
-      return (frame_ref_t){0, learn(image, pc, exact)};
+    if (!free_slot) return (frame_ref_t){0, learn(image, pc, exact)};
     uint64_t expected = 0;
-    if (image)
-      frames_image_stands(image, pc, epoch);
+    if (image) frames_image_stands(image, pc, epoch);
     if (cas_acq_rel(&free_slot->key, &expected, name << 15 | image))
       return (frame_ref_t){free_id, rule_of_slot(free_slot, pc, exact)};
   }
@@ -94,8 +86,7 @@ frame_ref_t frames_find_slow(uint64_t pc, bool exact, uint64_t epoch) {
 bool frames_get(uint32_t id, frame_info_t *out) {
   unsigned level;
   uint32_t index;
-  if (!levels_locate(FRAMES_BITS, id, &level, &index))
-    return false;
+  if (!levels_locate(FRAMES_BITS, id, &level, &index)) return false;
   frame_slot_t *slots = load_acquire(&frames.level[level]);
   uint64_t key = slots ? load_relaxed(&slots[index].key) : 0;
   *out = (frame_info_t){key >> 16, key >> 15 & 1, (uint16_t)(key & (FRAMES_IMAGES - 1))};

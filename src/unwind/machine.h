@@ -16,6 +16,12 @@
 
 typedef enum machine { MACHINE_X86_64, MACHINE_AARCH64 } machine_t;
 
+#if defined(__x86_64__)
+#define MACHINE_HERE MACHINE_X86_64
+#else
+#define MACHINE_HERE MACHINE_AARCH64
+#endif
+
 #define X86_64_RBP            6
 #define X86_64_RSP            7
 #define X86_64_RA             16

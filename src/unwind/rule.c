@@ -3,7 +3,8 @@
 
 /* A CFA expression that adds a constant to the stack pointer at this pc (as those of PLT stubs do,
  * which compute with the low bits of the pc) is found by evaluating it over two stack pointers. */
-static bool constant_over_sp(machine_t machine, const cfi_row_t *row, uint64_t pc, int64_t *offset) {
+static bool constant_over_sp(machine_t machine, const cfi_row_t *row, uint64_t pc,
+                             int64_t *offset) {
   const uint64_t probes[2] = {0x7000, 0x123456780};
   uint64_t results[2];
   for (int i = 0; i < 2; i++) {
@@ -24,18 +25,15 @@ static bool constant_over_sp(machine_t machine, const cfi_row_t *row, uint64_t p
 static bool saved_words(const cfi_row_t *row, int n, uint32_t *words) {
   const cfi_rule_t *rule = &row->rules[n];
   *words = 0;
-  if (rule->how == CFI_SAME)
-    return true;
-  if (rule->how != CFI_OFFSET || rule->offset >= 0 || rule->offset % 8)
-    return false;
+  if (rule->how == CFI_SAME) return true;
+  if (rule->how != CFI_OFFSET || rule->offset >= 0 || rule->offset % 8) return false;
   *words = (uint32_t)(-(int64_t)rule->offset / 8);
   return *words <= RULE_SAVE_WORDS_MAX;
 }
 
 static bool return_address(machine_t machine, const cfi_row_t *row, uint32_t saved, uint32_t *ra) {
   uint32_t words;
-  if (!saved_words(row, row->return_register, &words))
-    return false;
+  if (!saved_words(row, row->return_register, &words)) return false;
   if (words == 1)
     *ra = RA_BELOW_CFA;
   else if (machine == MACHINE_AARCH64 && words == 0)
@@ -49,26 +47,19 @@ static bool return_address(machine_t machine, const cfi_row_t *row, uint32_t sav
 
 rule_t rule_of_row(machine_t machine, const cfi_row_t *row, uint64_t pc) {
   const rule_t interpret = rule_make(RULE_INTERPRET, 0, 0, 0);
-  if (row->signal_frame)
-    return rule_make(RULE_SIGNAL, 0, 0, 0);
-  if (row->rules[row->return_register].how == CFI_UNDEFINED)
-    return rule_make(RULE_END, 0, 0, 0);
+  if (row->signal_frame) return rule_make(RULE_SIGNAL, 0, 0, 0);
+  if (row->rules[row->return_register].how == CFI_UNDEFINED) return rule_make(RULE_END, 0, 0, 0);
   int64_t offset = row->cfa_offset;
   int base = row->cfa_register;
   if (row->cfa_is_expression) {
-    if (!constant_over_sp(machine, row, pc, &offset))
-      return interpret;
+    if (!constant_over_sp(machine, row, pc, &offset)) return interpret;
     base = machine_sp(machine);
   }
-  if (base != machine_sp(machine) && base != machine_fp(machine))
-    return interpret;
-  if (offset < 0 || offset % 8 || (uint64_t)offset / 8 > RULE_CFA_WORDS_MAX)
-    return interpret;
-  if (row->rules[machine_sp(machine)].how != CFI_SAME)
-    return interpret;
+  if (base != machine_sp(machine) && base != machine_fp(machine)) return interpret;
+  if (offset < 0 || offset % 8 || (uint64_t)offset / 8 > RULE_CFA_WORDS_MAX) return interpret;
+  if (row->rules[machine_sp(machine)].how != CFI_SAME) return interpret;
   uint32_t saved, ra;
-  if (!saved_words(row, machine_fp(machine), &saved) ||
-      !return_address(machine, row, saved, &ra))
+  if (!saved_words(row, machine_fp(machine), &saved) || !return_address(machine, row, saved, &ra))
     return interpret;
   rule_kind_t kind = base == machine_sp(machine) ? RULE_SP : RULE_FP;
   return rule_make(kind, (uint32_t)(offset / 8), saved, ra);
@@ -77,7 +68,6 @@ rule_t rule_of_row(machine_t machine, const cfi_row_t *row, uint64_t pc) {
 rule_t rule_learn(machine_t machine, const image_t *image, uint64_t address) {
   cfi_row_t row;
   int status = cfi_find_row(image, machine, address - image->slide, &row);
-  if (status)
-    return rule_make(RULE_NONE, 0, 0, 0);
+  if (status) return rule_make(RULE_NONE, 0, 0, 0);
   return rule_of_row(machine, &row, address);
 }

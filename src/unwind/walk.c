@@ -3,7 +3,7 @@
 #include "image/list.h"
 #include "os/os.h"
 
-#include <string.h>
+#define SLOW_STEPS_MAX 1024
 
 uint64_t walk_epoch(void) {
   uint64_t epoch = os_loader_epoch();
@@ -17,10 +17,12 @@ typedef struct window_memory {
   window_t *window;
 } window_memory_t;
 
-static bool read_window(memory_t *self, uint64_t address, void *out, size_t size) {
+static READS_STACK bool read_window(memory_t *self, uint64_t address, void *out, size_t size) {
   const window_t *w = ((window_memory_t *)self)->window;
   if (address >= w->lo && address < w->hi && size <= w->hi - address) {
-    memcpy(out, window_at(w, address), size);
+    const volatile uint8_t *from = (const volatile uint8_t *)window_at(w, address);
+    for (size_t i = 0; i < size; i++)
+      ((uint8_t *)out)[i] = from[i];
     return true;
   }
   return os_read_memory(address, out, size) == (ssize_t)size;
@@ -39,27 +41,26 @@ images_t *walk_images(void) {
 
 /* ---- slow steps ----------------------------------------------------------------------------- */
 
-static regs_t regs_of(const position_t *p) {
+static READS_STACK regs_t regs_of(const position_t *p) {
   regs_t regs = {.pc = p->pc};
-  regs_set(&regs, machine_sp(ARCH_MACHINE), p->sp);
-  if (p->fp_at)
-    regs_set(&regs, machine_fp(ARCH_MACHINE), *p->fp_at);
-  if (ARCH_MACHINE == MACHINE_AARCH64 && p->exact && p->lr)
-    regs_set(&regs, AARCH64_LR, p->lr);
+  regs_set(&regs, machine_sp(MACHINE_HERE), p->sp);
+  if (p->fp_at) regs_set(&regs, machine_fp(MACHINE_HERE), *p->fp_at);
+  if (MACHINE_HERE == MACHINE_AARCH64 && p->exact && p->lr) regs_set(&regs, AARCH64_LR, p->lr);
   return regs;
 }
 
 static void leave_to(position_t *p, const regs_t *regs, bool exact) {
-  int fp = machine_fp(ARCH_MACHINE);
+  int fp = machine_fp(MACHINE_HERE);
   p->pc = regs->pc;
   p->raw = regs->pc;
   p->exact = exact;
   p->slot = 0;
-  p->sp = regs->r[machine_sp(ARCH_MACHINE)];
+  p->sp = regs->r[machine_sp(MACHINE_HERE)];
   p->fp_value = regs->r[fp];
   p->fp_at = regs_has(regs, fp) ? &p->fp_value : NULL;
-  p->lr = exact && ARCH_MACHINE == MACHINE_AARCH64 && regs_has(regs, AARCH64_LR)
-              ? regs->r[AARCH64_LR] : 0;
+  p->lr = exact && MACHINE_HERE == MACHINE_AARCH64 && regs_has(regs, AARCH64_LR)
+              ? regs->r[AARCH64_LR]
+              : 0;
 }
 
 static walk_step_t walk_of_step(step_t step) {
@@ -78,24 +79,22 @@ static walk_step_t walk_of_step(step_t step) {
 static step_t step_without_row(memory_t *memory, const position_t *p, regs_t *regs) {
   step_t step = STEP_BAD;
   if (p->exact && !os_readable(p->pc))
-    step = just_called_step(ARCH_MACHINE, memory, walk_images(), regs);
-  if (step != STEP_CALLER)
-    step = frame_pointer_step(ARCH_MACHINE, memory, walk_images(), regs);
+    step = just_called_step(MACHINE_HERE, memory, walk_images(), regs);
+  if (step != STEP_CALLER) step = frame_pointer_step(MACHINE_HERE, memory, walk_images(), regs);
   return step == STEP_UNKNOWN_REGISTER ? STEP_BAD : step;
 }
 
 walk_step_t walk_slowly(window_t *w, position_t *p) {
   window_memory_t memory = {{read_window}, w};
+  if (p->slow_steps++ == SLOW_STEPS_MAX) return WALK_BAD;
   regs_t regs = regs_of(p);
-  step_t step = full_step(ARCH_MACHINE, &memory.memory, walk_images(), &regs, p->exact);
+  step_t step = full_step(MACHINE_HERE, &memory.memory, walk_images(), &regs, p->exact);
   if (step == STEP_NO_RULE) {
     step = step_without_row(&memory.memory, p, &regs);
     p->flags |= SONDE_FLAG_GUESSED;
   }
-  if (step == STEP_SIGNAL)
-    p->flags |= SONDE_FLAG_SIGNAL;
-  if (step == STEP_CALLER || step == STEP_SIGNAL)
-    leave_to(p, &regs, step == STEP_SIGNAL);
+  if (step == STEP_SIGNAL) p->flags |= SONDE_FLAG_SIGNAL;
+  if (step == STEP_CALLER || step == STEP_SIGNAL) leave_to(p, &regs, step == STEP_SIGNAL);
   return walk_of_step(step);
 }
 
@@ -114,7 +113,7 @@ sonde_mark_t walk_mark(walk_step_t step, int *reason) {
   return SONDE_TORN;
 }
 
-void walk_to_pcs(window_t *w, position_t *p, uint64_t epoch, sonde_capture_t *capture) {
+READS_STACK void walk_to_pcs(window_t *w, position_t *p, uint64_t epoch, sonde_capture_t *capture) {
   uintptr_t *pcs = capture->pcs;
   int count = 0, max = capture->max, skip = capture->skip;
   walk_step_t step;
@@ -127,10 +126,8 @@ void walk_to_pcs(window_t *w, position_t *p, uint64_t epoch, sonde_capture_t *ca
     } else
       pcs[count++] = p->pc;
     step = walk_by_rule(w, frames_find(p->pc, p->exact, epoch).rule, p);
-    if (UNLIKELY(step == WALK_SLOW))
-      step = walk_slowly(w, p);
-    if (UNLIKELY(step != WALK_ON))
-      break;
+    if (UNLIKELY(step == WALK_SLOW)) step = walk_slowly(w, p);
+    if (UNLIKELY(step != WALK_ON)) break;
   }
   capture->count = count;
   capture->mark = walk_mark(step, &capture->reason);

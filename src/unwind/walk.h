@@ -41,6 +41,7 @@ typedef struct position {
   uint64_t raw;          /* what was read there: the pc, on aarch64 perhaps signed */
   uint64_t fp_value;     /* room for a frame register that is not in the window */
   unsigned flags;        /* SONDE_FLAG_… met so far */
+  unsigned slow_steps;   /* bounds a walk that signal frames lead in circles */
 } position_t;
 
 typedef enum walk_step {
@@ -54,39 +55,32 @@ typedef enum walk_step {
 } walk_step_t;
 
 /* Leaves the frame POSITION is in by its RULE. */
-static ALWAYS_INLINE walk_step_t walk_by_rule(window_t *w, rule_t rule, position_t *p) {
+static ALWAYS_INLINE READS_STACK walk_step_t walk_by_rule(window_t *w, rule_t rule, position_t *p) {
   rule_kind_t kind = rule_kind(rule);
   uint64_t base = p->sp;
   if (kind != RULE_SP) {
-    if (UNLIKELY(kind != RULE_FP))
-      return kind == RULE_END ? WALK_END : WALK_SLOW;
-    if (UNLIKELY(!p->fp_at))
-      return WALK_NEEDS_FP;
+    if (UNLIKELY(kind != RULE_FP)) return kind == RULE_END ? WALK_END : WALK_SLOW;
+    if (UNLIKELY(!p->fp_at)) return WALK_NEEDS_FP;
     base = *p->fp_at;
   }
   uint64_t cfa = base + rule_cfa_bytes(rule), save = rule_save_bytes(rule), slot = cfa - 8;
 #if defined(__aarch64__)
   if (rule_ra(rule) == RA_IN_LR) {
-    if (!p->exact || !p->lr || cfa < p->sp)
-      return WALK_BAD;
+    if (!p->exact || !p->lr || cfa < p->sp) return WALK_BAD;
     p->raw = p->lr;
     p->slot = 0;
   } else
 #endif
   {
 #if defined(__aarch64__)
-    if (rule_ra(rule) == RA_ABOVE_SAVED)
-      slot = cfa - save + 8;
+    if (rule_ra(rule) == RA_ABOVE_SAVED) slot = cfa - save + 8;
 #endif
-    if (UNLIKELY(cfa <= p->sp || cfa & 7 || slot < w->lo))
-      return WALK_BAD;
-    if (UNLIKELY(cfa > w->hi) && !w->reach(w, cfa - 8))
-      return WALK_FAULT;
+    if (UNLIKELY(cfa <= p->sp || cfa & 7 || slot < w->lo)) return WALK_BAD;
+    if (UNLIKELY(cfa > w->hi) && !w->reach(w, cfa - 8)) return WALK_FAULT;
     p->raw = *window_at(w, slot);
     p->slot = slot;
   }
-  if (UNLIKELY(save && cfa - save < w->lo))
-    return WALK_BAD;
+  if (UNLIKELY(save && cfa - save < w->lo)) return WALK_BAD;
   p->fp_at = save ? window_at(w, cfa - save) : p->fp_at;
   p->pc = arch_strip(p->raw);
   p->sp = cfa;

@@ -58,4 +58,20 @@ static inline uint64_t arch_context_registers(const void *ucontext, uint64_t *re
   return m->pc;
 }
 
+/* See arch/x86_64/cpu.h. */
+static inline __attribute__((always_inline)) uint64_t arch_here(uint64_t *registers,
+                                                                uint64_t *known) {
+  uint64_t pc, sp;
+  __asm__ volatile("stp x19, x20, [%2, #152]\n\tstp x21, x22, [%2, #168]\n\t"
+                   "stp x23, x24, [%2, #184]\n\tstp x25, x26, [%2, #200]\n\t"
+                   "stp x27, x28, [%2, #216]\n\tstp x29, x30, [%2, #232]\n\t"
+                   "mov %1, sp\n\tadr %0, ."
+                   : "=&r"(pc), "=&r"(sp)
+                   : "r"(registers)
+                   : "memory");
+  registers[31] = sp;
+  *known = 0xfffull << 19 | 1ull << 31;
+  return pc;
+}
+
 #endif

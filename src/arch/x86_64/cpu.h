@@ -61,4 +61,19 @@ static inline uint64_t arch_context_registers(const void *ucontext, uint64_t *re
   return (uint64_t)g[ARCH_GREG_RIP];
 }
 
+/* The registers that the calling function must preserve, its stack pointer and its pc, by DWARF
+ * number: enough to unwind from this very instruction. Returns the pc. */
+static inline __attribute__((always_inline)) uint64_t arch_here(uint64_t *registers,
+                                                                uint64_t *known) {
+  uint64_t pc;
+  __asm__ volatile("movq %%rbx, 24(%1)\n\tmovq %%rbp, 48(%1)\n\tmovq %%rsp, 56(%1)\n\t"
+                   "movq %%r12, 96(%1)\n\tmovq %%r13, 104(%1)\n\tmovq %%r14, 112(%1)\n\t"
+                   "movq %%r15, 120(%1)\n\tleaq 0(%%rip), %0"
+                   : "=&r"(pc)
+                   : "r"(registers)
+                   : "memory");
+  *known = 1u << 3 | 1u << 6 | 1u << 7 | 0xfu << 12;
+  return pc;
+}
+
 #endif

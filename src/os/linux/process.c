@@ -4,6 +4,7 @@
  * wrong after a fork that nobody told us of, and a call costs a tenth of a microsecond.
  */
 #include <errno.h>
+#include <signal.h>
 #include <time.h>
 
 #include "base/bits.h"
@@ -27,6 +28,14 @@ struct kernel_timespec {
 
 bool os_thread_alive(pid_t tid) {
   return tid > 0 && call3(SYS_tgkill, call0(SYS_getpid), tid, 0) == 0;
+}
+
+bool os_left_signal_stack(uint64_t address) {
+  stack_t stack = {0};
+  if (call2(SYS_sigaltstack, NULL, &stack) != 0 || stack.ss_flags & (SS_ONSTACK | SS_DISABLE))
+    return false;
+  uint64_t start = (uint64_t)(uintptr_t)stack.ss_sp;
+  return address >= start && address - start < stack.ss_size;
 }
 
 uint64_t os_monotonic_ns(void) {

@@ -1,0 +1,20 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * ENTRY_n(name, target): a public function of n arguments that hands TARGET, besides them, the pc,
+ * stack pointer and frame pointer its caller will have once it has returned:
+ *   target(argument…, uint64_t pc, uint64_t sp, uint64_t fp)
+ * Being assembly that makes no frame, it tells the caller's registers exactly at every level of
+ * optimisation, and cannot be inlined.
+ */
+#ifndef SONDE_ARCH_X86_64_ENTRY_H
+#define SONDE_ARCH_X86_64_ENTRY_H
+
+#define ENTRY_(name, target, pc, sp, fp)                                                           \
+  __asm__(".pushsection .text\n.p2align 4\n.globl " #name "\n.type " #name ", @function\n" #name    \
+          ":\n.cfi_startproc\n\tmovq (%rsp), %" pc "\n\tleaq 8(%rsp), %" sp "\n\tmovq %rbp, %" fp   \
+          "\n\tjmp " #target "\n.cfi_endproc\n.size " #name ", . - " #name "\n.popsection\n")
+
+#define ENTRY_1(name, target) ENTRY_(name, target, "rsi", "rdx", "rcx")
+#define ENTRY_2(name, target) ENTRY_(name, target, "rdx", "rcx", "r8")
+
+#endif

@@ -1,0 +1,172 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * From a walk to an id: the nodes of the cached part are known, those of the fresh frames are
+ * looked up from the outermost to the innermost.
+ *
+ * A walk goes the other way, and remembers only its last frames (a ring of 96, or 24 when the
+ * thread's state is not to be had). A stack with more fresh frames than that is walked again, each
+ * time up to where the pass before began to remember. That happens once for a deep stack, for each
+ * pass extends the frame cache.
+ */
+#include "stack/stack.h"
+
+#define NESTED_ROOM 24
+
+/* Where a capture starts; a pass may begin there again. */
+typedef struct origin {
+  const void *ucontext;
+  uint64_t pc, sp, fp;
+} origin_t;
+
+static ALWAYS_INLINE void start(position_t *p, const origin_t *origin) {
+  if (UNLIKELY(origin->ucontext))
+    position_of_context(p, origin->ucontext);
+  else
+    position_after_return(p, origin->pc, origin->sp, origin->fp);
+}
+
+static uint32_t marker(uint64_t pc, uint64_t epoch) { return frames_find(pc, true, epoch).id; }
+
+/* The node of the cached stack from entry JOINED outward; makes the nodes that are missing. */
+static ALWAYS_INLINE uint32_t node_of_entries(cache_t *cache, uint32_t joined) {
+  uint32_t k = joined, node = 0;
+  while (k < CACHE_ENTRIES && !(cache->entries[k].bits & CACHED_NODE))
+    k++;
+  if (k < CACHE_ENTRIES) node = cache->entries[k].id;
+  while (k-- > joined) {
+    cached_t *entry = &cache->entries[k];
+    node = nodes_child(node, entry->id);
+    entry->id = node;
+    entry->bits |= CACHED_NODE;
+  }
+  return node;
+}
+
+/* Adds the fresh frames from number FIRST on to NODE, outermost first. */
+static ALWAYS_INLINE uint32_t add_frames(const fresh_t *fresh, uint32_t first, uint32_t node) {
+  for (uint32_t n = fresh->count; n > first; n--) {
+    cached_t *frame = &fresh->frames[fresh_at(fresh, n - 1)];
+    node = nodes_child(node, frame->id);
+    frame->id = node;
+    frame->bits |= CACHED_NODE;
+  }
+  return node;
+}
+
+typedef struct capture_id {
+  cache_t *cache; /* NULL when the thread's state is not to be had */
+  window_t *window;
+  const origin_t *origin;
+  uint64_t epoch;
+  fresh_t fresh;
+} capture_id_t;
+
+/* Walks again, as far as frame number LIMIT, and adds what the ring holds of it from FLOOR on.
+ * Returns the number of the first frame added. */
+static uint32_t add_pass(capture_id_t *c, uint32_t limit, uint32_t floor, uint32_t *node) {
+  fresh_t *fresh = &c->fresh;
+  position_t p;
+  start(&p, c->origin);
+  cache_walk(NULL, c->window, &p, c->epoch, limit, fresh);
+  uint32_t first = limit > fresh->room ? limit - fresh->room : 0;
+  if (first < floor) first = floor;
+  *node = add_frames(fresh, first, *node);
+  return first;
+}
+
+/* Adds the frames further in than number LOW, which the first pass could not remember. TOTAL is the
+ * depth of the stack. */
+static NOINLINE uint32_t add_deep(capture_id_t *c, uint32_t low, uint32_t total, uint32_t node,
+                                  bool extend) {
+  uint32_t outer_low = total > STACK_OUTER + STACK_INNER ? total - STACK_OUTER : 0;
+  while (low > outer_low) {
+    uint32_t first = add_pass(c, low, outer_low, &node);
+    if (extend) {
+      c->fresh.joined = c->cache->top;
+      extend = cache_extend(c->cache, &c->fresh, first, c->epoch);
+    }
+    low = first;
+  }
+  if (outer_low) {
+    node = nodes_child(node, marker(STACK_PC_CUT, c->epoch));
+    for (uint32_t inner = STACK_INNER; inner > 0;)
+      inner = add_pass(c, inner, 0, &node);
+  }
+  return node;
+}
+
+static ALWAYS_INLINE uint32_t find_id(capture_id_t *c) {
+  fresh_t *fresh = &c->fresh;
+  position_t p;
+  start(&p, c->origin);
+  cache_walk(c->cache, c->window, &p, c->epoch, UINT32_MAX, fresh);
+  bool complete = fresh->end == WALK_END;
+  uint32_t cached = CACHE_ENTRIES - fresh->joined, node = 0;
+  if (cached)
+    node = node_of_entries(c->cache, fresh->joined);
+  else if (UNLIKELY(!complete))
+    node = nodes_child(0, marker(STACK_PC_TORN, c->epoch));
+  uint32_t low = 0, total = fresh->count + cached;
+  if (UNLIKELY(fresh->count > fresh->room)) low = fresh->count - fresh->room;
+  if (UNLIKELY(total > STACK_OUTER + STACK_INNER) && low < total - STACK_OUTER)
+    low = total - STACK_OUTER;
+  node = add_frames(fresh, low, node);
+  bool extended = false;
+  if (c->cache && complete && (fresh->count || fresh->joined != c->cache->top))
+    extended = cache_extend(c->cache, fresh, low, c->epoch);
+  return UNLIKELY(low) ? add_deep(c, low, total, node, extended) : node;
+}
+
+static NOINLINE uint32_t find_id_nested(capture_id_t *c) {
+  cached_t frames_here[NESTED_ROOM];
+  rule_t rules[NESTED_ROOM];
+  c->fresh = (fresh_t){.frames = frames_here, .rules = rules, .room = NESTED_ROOM};
+  return find_id(c);
+}
+
+static ALWAYS_INLINE int find(uint32_t *id, const origin_t *origin, uint64_t sp) {
+  capture_id_t c = {.origin = origin, .epoch = walk_epoch()};
+  if (UNLIKELY(!load_acquire(&nodes.level[0])) && (!frames_init() || !nodes_init()))
+    return SONDE_ENOMEM;
+  self_t *self = self_enter(sp);
+  if (LIKELY(self)) {
+    c.cache = &self->cache;
+    c.window = &self->window;
+    c.fresh.frames = c.cache->fresh;
+    c.fresh.rules = c.cache->fresh_rules;
+    c.fresh.room = CACHE_FRESH;
+    *id = find_id(&c);
+    self_leave(self);
+  } else {
+    window_t window = self_window(sp);
+    c.window = &window;
+    *id = find_id_nested(&c);
+  }
+  return LIKELY(*id) ? 0 : SONDE_EFULL;
+}
+
+__attribute__((used)) HIDDEN int stack_id_here(uint32_t *id, uint64_t pc, uint64_t sp,
+                                               uint64_t fp) {
+  if (UNLIKELY(!id)) return SONDE_EINVAL;
+  const origin_t origin = {NULL, pc, sp, fp};
+  return find(id, &origin, sp);
+}
+ENTRY_1(sonde_stack_id, stack_id_here);
+
+int stack_id_of_context(uint32_t *id, const void *ucontext) {
+  const origin_t origin = {.ucontext = ucontext};
+  return find(id, &origin, arch_context_frame(ucontext).sp);
+}
+
+int sonde_stack_of_id(uint32_t id, uintptr_t *pcs, int max) {
+  int count = 0;
+  uint32_t frame;
+  frame_info_t info;
+  if (!pcs || max <= 0) return SONDE_EINVAL;
+  if (id == 0) return SONDE_ENOTFOUND;
+  while (id && count < max) {
+    if (!nodes_get(id, &id, &frame) || !frames_get(frame, &info)) return SONDE_ENOTFOUND;
+    if (info.pc > STACK_PC_CUT) pcs[count++] = info.pc;
+  }
+  return count;
+}

@@ -1,0 +1,36 @@
+/* SPDX-License-Identifier: MIT */
+#include "stack/table.h"
+
+struct nodes nodes;
+
+bool nodes_init(void) {
+  return levels_map((void **)&nodes.level[0], NODES_BITS, sizeof(uint64_t)) != NULL;
+}
+
+uint32_t nodes_child_slow(uint32_t parent, uint32_t frame) {
+  uint64_t word = (uint64_t)parent << 32 | frame, hash = levels_hash(word);
+  for (unsigned level = 0; level < LEVELS_MAX; level++) {
+    unsigned bits = levels_bits(NODES_BITS, level);
+    uint64_t *slots = levels_map((void **)&nodes.level[level], bits, sizeof(uint64_t));
+    if (!slots) return 0;
+    uint32_t home = (uint32_t)(hash >> (64 - bits));
+    for (uint32_t i = 0; i < NODES_BUCKET; i++) {
+      uint32_t index = home ^ i; /* within the same cache line */
+      uint64_t found = load_relaxed(&slots[index]);
+      if (found == 0 && cas_acq_rel(&slots[index], &found, word)) found = word;
+      if (found == word) return levels_first(NODES_BITS, level) + index;
+    }
+  }
+  return 0;
+}
+
+bool nodes_get(uint32_t id, uint32_t *parent, uint32_t *frame) {
+  unsigned level;
+  uint32_t index;
+  if (!levels_locate(NODES_BITS, id, &level, &index)) return false;
+  uint64_t *slots = load_acquire(&nodes.level[level]);
+  uint64_t word = slots ? load_relaxed(&slots[index]) : 0;
+  *parent = (uint32_t)(word >> 32);
+  *frame = (uint32_t)word;
+  return word != 0;
+}

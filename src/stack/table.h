@@ -1,0 +1,41 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * The stack table: a stack <-> one id.
+ *
+ * A node is a frame and its parent, the node of the stack further out; a stack's id is the number
+ * of its innermost node, so stacks share what they have in common. A node is one 64-bit word, its
+ * key and its content at once: it is found by comparing what it stands for, never by a hash alone,
+ * and put in by one compare-and-swap. Ids are slot numbers (base/levels.h): the table grows and no
+ * id ever changes. 8 bytes a node; 0 is the empty stack.
+ *
+ * All of it is lock-free and async-signal-safe, and shared by all threads.
+ */
+#ifndef SONDE_STACK_TABLE_H
+#define SONDE_STACK_TABLE_H
+
+#include "base/levels.h"
+
+#define NODES_BITS   16
+#define NODES_BUCKET 8
+
+extern HIDDEN struct nodes { uint64_t *level[LEVELS_MAX]; /* parent << 32 | frame */ } nodes;
+
+bool nodes_init(void);
+
+/* Finds or makes the node of FRAME under PARENT when the quick look-up failed. 0: the table is
+ * full. */
+uint32_t nodes_child_slow(uint32_t parent, uint32_t frame);
+
+/* Finds or makes the node of FRAME (not 0) under PARENT. nodes_init must have succeeded. */
+static ALWAYS_INLINE uint32_t nodes_child(uint32_t parent, uint32_t frame) {
+  uint64_t word = (uint64_t)parent << 32 | frame;
+  uint32_t home = (uint32_t)(levels_hash(word) >> (64 - NODES_BITS));
+  if (LIKELY(load_relaxed(&nodes.level[0][home]) == word))
+    return levels_first(NODES_BITS, 0) + home;
+  return nodes_child_slow(parent, frame);
+}
+
+/* The frame and the parent of node ID. False when there is no such node. */
+bool nodes_get(uint32_t id, uint32_t *parent, uint32_t *frame);
+
+#endif

@@ -1,0 +1,134 @@
+/* SPDX-License-Identifier: MIT */
+#include "unwind/cache.h"
+
+/* The first entry from K on whose memory no longer holds what it did; CACHE_ENTRIES if there is
+ * none. Entries lie within the window, for they were read through it. */
+static ALWAYS_INLINE READS_STACK uint32_t first_changed(const cache_t *cache, const window_t *w,
+                                                        uint32_t k) {
+  for (; k < CACHE_ENTRIES; k++) {
+    const cached_t *e = &cache->entries[k];
+    const uint64_t *slot = window_at(w, e->slot);
+    if (UNLIKELY(*slot != e->raw)) break;
+    if ((e->bits & CACHED_VERIFY) && UNLIKELY(*(slot - e->restored_words) != e->fp)) break;
+  }
+  return k;
+}
+
+static ALWAYS_INLINE READS_STACK bool stands_at(const cached_t *e, const position_t *p) {
+  return e->slot == p->slot && e->raw == p->raw && p->sp - p->slot == 8u * e->sp_words &&
+         (!(e->bits & CACHED_LIVE) || (p->fp_at && *p->fp_at == e->fp));
+}
+
+/* Looks whether POSITION is an entry from *J on with an unchanged outside. *J moves outward past
+ * what the walk has left behind or found changed. */
+static ALWAYS_INLINE READS_STACK bool join(const cache_t *cache, const window_t *w,
+                                           const position_t *p, uint32_t *j) {
+  uint32_t at = *j;
+  while (at < CACHE_ENTRIES && cache->entries[at].slot < p->slot)
+    at++;
+  *j = at;
+  if (at == CACHE_ENTRIES || !stands_at(&cache->entries[at], p)) return false;
+  uint32_t changed = first_changed(cache, w, at + 1);
+  if (changed == CACHE_ENTRIES) return true;
+  *j = changed + 1;
+  return false;
+}
+
+static ALWAYS_INLINE void push(fresh_t *fresh, const position_t *p, int64_t restored,
+                               frame_ref_t frame) {
+  uint32_t at = fresh_at(fresh, fresh->count++);
+  fresh->frames[at] = (cached_t){.slot = p->slot,
+                                 .raw = p->raw,
+                                 .fp_at = p->fp_at,
+                                 .id = frame.id,
+                                 .restored_words = (int16_t)restored,
+                                 .sp_words = (uint8_t)((p->sp - p->slot) / 8),
+                                 .bits = restored ? CACHED_VERIFY : 0};
+  fresh->rules[at] = frame.rule;
+}
+
+/* Words from the slot of the frame that RULE led to, down to where it restored the frame register
+ * from; 0 when it did not. */
+static ALWAYS_INLINE int64_t restored_words(rule_t rule, const position_t *p) {
+  uint64_t save = rule_save_bytes(rule);
+  return save && p->slot ? (int64_t)(p->slot - (p->sp - save)) / 8 : 0;
+}
+
+READS_STACK void cache_walk(cache_t *cache, window_t *w, position_t *p, uint64_t epoch,
+                            uint32_t limit, fresh_t *fresh) {
+  uint32_t j = cache && cache->epoch == epoch ? cache->top : CACHE_ENTRIES;
+  int64_t restored = 0;
+  fresh->count = fresh->plain = 0;
+  fresh->joined = CACHE_ENTRIES;
+  for (;;) {
+    if (j < CACHE_ENTRIES && LIKELY(p->slot) && join(cache, w, p, &j)) {
+      fresh->joined = j;
+      fresh->joined_restored = (int16_t)restored;
+      fresh->end = WALK_END;
+      return;
+    }
+    if (UNLIKELY(fresh->count == limit)) {
+      fresh->joined_restored = (int16_t)restored;
+      fresh->end = WALK_ON;
+      return;
+    }
+    frame_ref_t frame = frames_find(p->pc, p->exact, epoch);
+    if (UNLIKELY(!p->slot || p->sp - p->slot > 8 * UINT8_MAX)) fresh->plain = fresh->count + 1;
+    push(fresh, p, restored, frame);
+    walk_step_t step = walk_by_rule(w, frame.rule, p);
+    restored = restored_words(frame.rule, p);
+    if (UNLIKELY(step != WALK_ON)) {
+      if (step == WALK_SLOW) {
+        fresh->plain = fresh->count;
+        step = walk_slowly(w, p);
+        restored = 0;
+      }
+      if (step != WALK_ON) {
+        fresh->end = step;
+        return;
+      }
+    }
+  }
+}
+
+/* Turns a fresh frame into an entry: LIVE says whether the frame register matters in it. */
+static ALWAYS_INLINE READS_STACK void settle(cached_t *entry, bool live) {
+  uint64_t fp = live && entry->fp_at ? *entry->fp_at : 0;
+  entry->fp = fp;
+  entry->bits = live ? (uint8_t)(entry->bits | CACHED_LIVE)
+                     : (uint8_t)(entry->bits & ~(CACHED_LIVE | CACHED_VERIFY));
+}
+
+READS_STACK bool cache_extend(cache_t *cache, const fresh_t *fresh, uint32_t first,
+                              uint64_t epoch) {
+  if (cache->epoch != epoch) {
+    cache_drop(cache);
+    signal_fence();
+    cache->epoch = epoch;
+  }
+  uint32_t top = fresh->joined;
+  cache->top = top;
+  signal_fence();
+  bool live = false;
+  if (top < CACHE_ENTRIES && fresh->count > first) {
+    /* The entry joined has a new frame inside it, which saved the register elsewhere. */
+    cached_t *entry = &cache->entries[top];
+    live = entry->bits & CACHED_LIVE;
+    entry->restored_words = fresh->joined_restored;
+    entry->bits = (uint8_t)((entry->bits & ~CACHED_VERIFY) |
+                            (live && fresh->joined_restored ? CACHED_VERIFY : 0));
+  }
+  uint32_t n = fresh->count, asked_first = first;
+  if (first < fresh->plain) first = fresh->plain;
+  for (; n > first && top > 0; n--) {
+    uint32_t at = fresh_at(fresh, n - 1);
+    rule_t rule = fresh->rules[at];
+    live = rule_kind(rule) == RULE_FP || (live && !rule_save_bytes(rule));
+    cached_t *entry = &cache->entries[--top];
+    *entry = fresh->frames[at];
+    settle(entry, live);
+  }
+  signal_fence();
+  cache->top = top;
+  return n <= asked_first;
+}

@@ -1,0 +1,88 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * The frame cache: a thread's previous stack, so that only what changed since is walked.
+ *
+ * An entry stands for one return address on the stack: where it is (its slot), what is there, and
+ * the stack and frame pointer the caller has after the return. A walk meets slots in ascending
+ * order. When it comes to a slot that an entry has, with the same content and the same registers,
+ * then everything further out follows from memory alone, by induction: an entry's frame leaves by
+ * its rule to the next entry's slot. So re-reading the outer slots, and the saved frame pointers
+ * that an outer rule consumes, proves the rest of the stack unchanged; nothing is unwound again.
+ *
+ * Only complete stacks are kept, and of these the outermost run of frames that leave by rules over
+ * the stack and frame pointer. A frame whose row must be interpreted, a signal frame or code
+ * without a row ends the run: what lies further in is walked each time.
+ *
+ * The frame register matters only where an outer frame's rule uses it before another frame restores
+ * it; elsewhere it holds whatever the program computes, and is not compared (`CACHED_LIVE`).
+ *
+ * The cost of a capture whose stack is unchanged: one comparison at the innermost entry, then for
+ * each outer entry one load of the entry, one of its slot and a branch that is never taken. With n
+ * fresh frames, n look-ups in the frame table besides (unwind/frames.h), and n entries written.
+ *
+ * An entry also holds what the stack table made of it (stack/table.h): the id of the stack from
+ * here outward, once somebody asked for it.
+ *
+ * Signals: entries[top …] are complete at every instruction; `top` is moved out before entries are
+ * overwritten and moved in after. A capture within a capture does not use the cache at all.
+ */
+#ifndef SONDE_UNWIND_CACHE_H
+#define SONDE_UNWIND_CACHE_H
+
+#include "unwind/walk.h"
+
+#define CACHE_ENTRIES 384
+#define CACHE_FRESH   96
+
+#define CACHED_LIVE   1u /* an outer rule uses the frame register as it is here */
+#define CACHED_VERIFY 2u /* the frame left by this return restored the register from memory */
+#define CACHED_NODE   4u /* `id` is a stack id; else it is a frame id */
+
+typedef struct cached {
+  uint64_t slot; /* where the return address is; 0: it came from a register or a signal frame */
+  uint64_t raw;  /* what is there: the pc, on aarch64 perhaps signed */
+  union {
+    uint64_t fp;           /* the frame register after the return, if CACHED_LIVE */
+    const uint64_t *fp_at; /* while fresh: where it is */
+  };
+  uint32_t id;
+  int16_t restored_words; /* from the slot down to where the frame register was restored from */
+  uint8_t sp_words;       /* from the slot up to the stack pointer after the return */
+  uint8_t bits;           /* CACHED_… */
+} cached_t;
+
+typedef struct cache {
+  uint64_t epoch; /* of the loader when the entries were made; others are worthless */
+  uint32_t top;   /* entries[top …] are the cached run, innermost first */
+  rule_t fresh_rules[CACHE_FRESH];
+  cached_t fresh[CACHE_FRESH];
+  cached_t entries[CACHE_ENTRIES];
+} cache_t;
+
+static inline void cache_drop(cache_t *cache) { cache->top = CACHE_ENTRIES; }
+
+/* The frames that a walk has passed, innermost first, in a ring that keeps the last ones. */
+typedef struct fresh {
+  cached_t *frames;
+  rule_t *rules;
+  uint32_t room;   /* how many the ring holds */
+  uint32_t count;  /* how many were passed, counted from the start of the walk */
+  uint32_t plain;  /* frames from this number on left by rules, so they may be cached */
+  uint32_t joined; /* the entry at which the walk met the cache; CACHE_ENTRIES: it did not */
+  int16_t joined_restored; /* `restored_words` of the entry or frame where the walk stopped */
+  walk_step_t end; /* WALK_END: it met the cache or the end; WALK_ON: it came to its limit */
+} fresh_t;
+
+/* Number N (counted from the start of the walk) of FRESH; it must be among the last `room`. */
+static ALWAYS_INLINE uint32_t fresh_at(const fresh_t *fresh, uint32_t n) { return n % fresh->room; }
+
+/* Walks from POSITION until it meets CACHE (which may be NULL), the stack's end or frame number
+ * LIMIT. */
+void cache_walk(cache_t *cache, window_t *w, position_t *p, uint64_t epoch, uint32_t limit,
+                fresh_t *fresh);
+
+/* Puts the fresh frames from number FIRST on before the entry JOINED, as far as they are plain and
+ * there is room. True when that was all of them. */
+bool cache_extend(cache_t *cache, const fresh_t *fresh, uint32_t first, uint64_t epoch);
+
+#endif

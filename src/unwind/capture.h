@@ -1,0 +1,38 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * Where a capture of the calling thread starts, and what it may fall back to.
+ */
+#ifndef SONDE_UNWIND_CAPTURE_H
+#define SONDE_UNWIND_CAPTURE_H
+
+#include "unwind/self.h"
+
+/* The frame that has PC, SP and FP once the function just entered has returned. P must not be
+ * copied afterwards: it points into itself. */
+static ALWAYS_INLINE void position_after_return(position_t *p, uint64_t pc, uint64_t sp,
+                                                uint64_t fp) {
+  *p = (position_t){.pc = pc, .raw = pc, .sp = sp, .fp_value = fp};
+  p->fp_at = &p->fp_value;
+#if defined(__x86_64__)
+  p->slot = sp - 8; /* the call pushed it, so it is there */
+#endif
+}
+
+/* The frame that a signal interrupted. */
+static inline void position_of_context(position_t *p, const void *ucontext) {
+  arch_frame_t frame = arch_context_frame(ucontext);
+  *p = (position_t){.pc = frame.pc,
+                    .raw = frame.pc,
+                    .exact = true,
+                    .sp = frame.sp,
+                    .fp_value = frame.fp,
+                    .lr = frame.lr};
+  p->fp_at = &p->fp_value;
+}
+
+/* Finishes CAPTURE by the full walker with every register known: those of UCONTEXT, or, when it is
+ * NULL, the calling thread's own as they will be in the frame whose stack pointer is SP. For stacks
+ * with a frame whose row needs more than the stack and frame pointer. */
+void capture_with_registers(const void *ucontext, uint64_t sp, sonde_capture_t *capture);
+
+#endif

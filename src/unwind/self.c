@@ -1,0 +1,117 @@
+/* SPDX-License-Identifier: MIT */
+#include "unwind/self.h"
+#include "os/os.h"
+
+#define PAGE         4096u
+#define REACH_MAX    (16u << 20) /* no frame is larger: beyond lies garbage */
+#define ADJACENT_MAX (64u << 10) /* the stack grew by less than this between two captures */
+
+static __thread self_t *own __attribute__((tls_model("initial-exec")));
+static self_t *all;  /* every state ever made; only ever pushed to */
+static self_t *hand; /* where the last search for a reusable one stopped */
+
+/* ---- the window ----------------------------------------------------------------------------- */
+
+static bool probe(uint64_t from, uint64_t to) {
+  for (uint64_t page = from; page < to; page += PAGE)
+    if (!os_readable(page)) return false;
+  return true;
+}
+
+static bool reach(window_t *w, uint64_t address) {
+  if (address < w->lo || address % 8 || address - w->lo > REACH_MAX) return false;
+  uint64_t end = ALIGN_DOWN(address, PAGE) + PAGE;
+  if (!probe(w->hi, end)) return false;
+  w->hi = end;
+  return true;
+}
+
+window_t self_window(uint64_t sp) {
+  uint64_t page = ALIGN_DOWN(sp - 8, PAGE); /* the caller's frame ends here, so it is mapped */
+  return (window_t){.lo = page, .hi = page + PAGE, .delta = 0, .reach = reach};
+}
+
+/* Makes the state's window hold SP, or starts a new one and forgets what was cached of the old. */
+static NOINLINE void move_window(self_t *self, uint64_t sp) {
+  window_t *w = &self->window;
+  uint64_t page = ALIGN_DOWN(sp - 8, PAGE);
+  if (page < w->lo && w->lo - page <= ADJACENT_MAX && probe(page + PAGE, w->lo)) {
+    w->lo = page;
+    return;
+  }
+  cache_drop(&self->cache);
+  *w = self_window(sp);
+}
+
+/* ---- the state ------------------------------------------------------------------------------ */
+
+static void set_up(self_t *self, int32_t tid) {
+  self->busy = 0;
+  self->window = (window_t){0};
+  cache_drop(&self->cache);
+  signal_fence();
+  self->tid = tid;
+}
+
+/* A state whose thread has ended, now ours; NULL when none was found among the next few. The search
+ * goes round like the hand of a clock, so that a thread's first capture costs the same among ten
+ * thousand threads as among ten. */
+static self_t *reuse(int32_t tid) {
+  self_t *self = load_acquire(&hand);
+  for (int i = 0; i < 8; i++) {
+    if (!self) self = load_acquire(&all);
+    if (!self) return NULL;
+    int32_t owner = load_relaxed(&self->tid);
+    store_release(&hand, self->next);
+    if (owner > 0 && !os_thread_alive(owner) && cas_acq_rel(&self->tid, &owner, -tid)) return self;
+    self = self->next;
+  }
+  return NULL;
+}
+
+static self_t *make(void) {
+  self_t *self = os_map(SELF_BYTES);
+  if (!self) return NULL;
+  os_wipe_on_fork(self, SELF_BYTES);
+  self_t *head = load_acquire(&all);
+  do
+    self->next = head;
+  while (!cas_acq_rel(&all, &head, self));
+  return self;
+}
+
+static NOINLINE self_t *self_create(void) {
+  if (!frames_init()) return NULL;
+  int32_t tid = os_tid();
+  self_t *self = own;
+  if (!self) {
+    self = reuse(tid);
+    if (!self) self = make();
+    if (!self) return NULL;
+  }
+  set_up(self, tid);
+  own = self;
+  return self;
+}
+
+/* Is the capture that left the state busy still under way beneath this one? When both are on one
+ * stack, it is as long as we are further in. On different stacks it is, unless it was on the
+ * alternate signal stack and we are not. */
+static NOINLINE bool still_busy(const self_t *self, uint64_t sp) {
+  const window_t *w = &self->window;
+  if (sp >= w->lo && sp < w->hi) return sp < self->busy;
+  return !os_left_signal_stack(self->busy);
+}
+
+self_t *self_enter(uint64_t sp) {
+  self_t *self = own;
+  if (UNLIKELY(!self || self->tid <= 0)) {
+    self = self_create();
+    if (!self) return NULL;
+  }
+  if (UNLIKELY(self->busy && still_busy(self, sp))) return NULL;
+  self->busy = sp;
+  signal_fence();
+  if (UNLIKELY(sp - 8 < self->window.lo || sp >= self->window.hi)) move_window(self, sp);
+  return self;
+}

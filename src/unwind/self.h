@@ -1,0 +1,46 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * The state that a thread keeps for capturing itself: the verified part of its stack, and the frame
+ * cache (unwind/cache.h). At most 16 KB a thread, mapped at its first capture.
+ *
+ * Only the thread itself touches its state, through one initial-exec pointer of 8 bytes. A capture
+ * that interrupts another one of the same thread (a signal between any two instructions) finds the
+ * state busy and does without it. A state left busy by a handler that jumped out of a capture is
+ * recognised, because the stack has been unwound past it, and taken over.
+ *
+ * fork: the state is wiped in the child and set up anew there at the first capture. A vfork child
+ * runs on its parent's state while the parent waits. Thread exit: nothing is done, since frees
+ * still follow the last destructor; the state of a thread that has ended is found and reused when
+ * another thread needs one.
+ */
+#ifndef SONDE_UNWIND_SELF_H
+#define SONDE_UNWIND_SELF_H
+
+#include "unwind/cache.h"
+#include "unwind/walk.h"
+
+#define SELF_BYTES 16384
+
+typedef struct self self_t;
+struct self {
+  int32_t tid;     /* 0: not set up, or wiped by fork */
+  uint64_t busy;   /* the stack pointer of the capture under way; 0: none */
+  window_t window; /* the verified part of the stack it last captured on */
+  self_t *next;    /* in the list of all states */
+  cache_t cache;
+};
+
+_Static_assert(sizeof(self_t) <= SELF_BYTES, "a thread's state has outgrown its bound");
+
+/* Claims the calling thread's state for a capture that starts at SP. NULL when there is none to be
+ * had: it is busy (a signal handler within a capture) or there is no memory. */
+self_t *self_enter(uint64_t sp);
+static ALWAYS_INLINE void self_leave(self_t *self) {
+  signal_fence();
+  self->busy = 0;
+}
+
+/* A window over the calling thread's stack that knows nothing yet but that SP is in use. */
+window_t self_window(uint64_t sp);
+
+#endif
