@@ -84,7 +84,8 @@ typedef struct os_image {
   uint64_t header;   /* address of the ELF header in memory, 0 when it is not mapped */
   uint64_t phdr;     /* address of the program headers in memory */
   uint32_t phdr_count;
-  const char *path;  /* in the loader's memory; read it guarded. NULL when there is none */
+  const char *path;  /* in the loader's memory; read it guarded. Empty or NULL when it has none:
+                        glibc gives the program itself no path */
 } os_image_t;
 
 /* Finds the image that holds PC without taking the loader's lock. False when there is none. */

@@ -13,4 +13,11 @@
 /* Set once process_vm_readv has been refused; tests set it to force the second way. */
 extern bool linux_read_by_probe;
 
+/* Set by tests: images are found by the loader's list even where it has _dl_find_object. */
+extern bool linux_by_list;
+
+/* Takes the clock of the vDSO into use, which costs a fifth of a system call. */
+struct dynamic;
+void linux_clock_init(const struct dynamic *vdso_symbols);
+
 #endif

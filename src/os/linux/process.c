@@ -9,6 +9,7 @@
 
 #include "base/bits.h"
 #include "os/linux/call.h"
+#include "os/linux/dynamic.h"
 #include "os/linux/internal.h"
 #include "os/os.h"
 
@@ -38,9 +39,24 @@ bool os_left_signal_stack(uint64_t address) {
   return address >= start && address - start < stack.ss_size;
 }
 
+/* The kernel's function in the vDSO (vdso(7)), which lies there for the life of the process. */
+static int (*vdso_clock)(int clock, struct kernel_timespec *out);
+
+void linux_clock_init(const dynamic_t *vdso_symbols) {
+#if defined(__x86_64__)
+  const char *name = "__vdso_clock_gettime";
+#else
+  const char *name = "__kernel_clock_gettime";
+#endif
+  uintptr_t found = (uintptr_t)dynamic_symbol(vdso_symbols, name, NULL);
+  store_release(&vdso_clock, (int (*)(int, struct kernel_timespec *))found);
+}
+
 uint64_t os_monotonic_ns(void) {
   struct kernel_timespec now = {0, 0};
-  (void)call2(SYS_clock_gettime, CLOCK_MONOTONIC, &now);
+  int (*fast)(int, struct kernel_timespec *) = load_acquire(&vdso_clock);
+  if (fast == NULL || fast(CLOCK_MONOTONIC, &now) != 0)
+    (void)call2(SYS_clock_gettime, CLOCK_MONOTONIC, &now);
   return (uint64_t)now.seconds * 1000000000u + (uint64_t)now.nanoseconds;
 }
 

@@ -1,0 +1,206 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * A sign that images have come or gone, for the price of a few loads.
+ *
+ * glibc keeps two counters in _rtld_global, which ld.so exports to its own family: how many images
+ * were ever added (dl_iterate_phdr reports it as dlpi_adds), and how many each namespace holds now.
+ * Together they change with each dlopen, before code of the new image can run, and with each
+ * dlclose. The structure's layout differs between versions, so the counter is found, not assumed:
+ * while dl_iterate_phdr calls us back, the load-write lock that lies before the counter is ours, the
+ * counter equals what we are told, and the namespaces' sizes add up to what is loaded. Only when one
+ * place in the structure satisfies all of that is it used; otherwise the sign is 0, unknown.
+ *
+ * musl never removes an image once its code has run: the sign is the length of the loader's list.
+ * The entries that are there when we start stay for good and are read directly; what follows them
+ * may belong to a dlopen that fails later, and is read guarded.
+ *
+ * A static program has the images it started with: the sign is 1.
+ */
+#include "base/bits.h"
+#include "os/linux/call.h"
+#include "os/linux/internal.h"
+#include "os/linux/loader.h"
+
+/* ---- glibc ---------------------------------------------------------------------------------- */
+
+#define NAMESPACES 16u /* DL_NNS */
+
+/* pthread_mutex_t as glibc lays it out: the same beginning on both machines, another size. */
+#if defined(__x86_64__)
+#define MUTEX_SIZE 40u
+#else
+#define MUTEX_SIZE 48u
+#endif
+typedef struct glibc_mutex {
+  int32_t lock;
+  uint32_t count;
+  int32_t owner;
+  uint32_t users;
+  int32_t kind;
+} glibc_mutex_t;
+#define MUTEX_RECURSIVE 1
+
+/* struct link_namespaces begins with the list and its length. */
+typedef struct namespace_head {
+  uint64_t first;
+  uint32_t count;
+} namespace_head_t;
+
+/* struct dl_phdr_info (link.h), which is declared under _GNU_SOURCE alone. */
+typedef struct phdr_info {
+  uint64_t slide;
+  const char *path;
+  const Elf64_Phdr *phdr;
+  uint16_t phdr_count;
+  uint64_t adds;
+  uint64_t subs;
+} phdr_info_t;
+
+typedef struct epoch {
+  const uint64_t *adds;
+  const uint64_t *namespace_count;
+  const uint8_t *namespaces;
+  uint64_t namespace_size;
+} epoch_t;
+
+typedef struct epoch_search {
+  const uint8_t *global; /* _rtld_global */
+  uint64_t size;
+  uint64_t first_entry; /* of the program's namespace */
+  uint64_t adds, loaded;
+  unsigned found;
+  epoch_t epoch;
+} epoch_search_t;
+
+static uint64_t loaded_images(const epoch_t *e) {
+  uint64_t namespaces = load_relaxed(e->namespace_count), sum = 0;
+  for (uint64_t n = 0; n < namespaces && n < NAMESPACES; n++) {
+    const namespace_head_t *head =
+        (const namespace_head_t *)(const void *)(e->namespaces + n * e->namespace_size);
+    sum += load_relaxed(&head->count);
+  }
+  return sum;
+}
+
+static bool is_recursive_mutex(const uint8_t *at) {
+  return ((const glibc_mutex_t *)(const void *)at)->kind == MUTEX_RECURSIVE;
+}
+
+/* Before glibc 2.34, a program without libpthread only counts its locks and names no owner. */
+static bool is_held_by_us(const uint8_t *at) {
+  const glibc_mutex_t *m = (const glibc_mutex_t *)(const void *)at;
+  return m->count >= 1 && (m->owner == os_tid() || m->owner == 0);
+}
+
+/* Is the counter at OFFSET? Before it lie LOCKS recursive mutexes (load, load-write and, from 2.35
+ * on, TLS), before them the number of namespaces, and before that the namespaces themselves. */
+static void try_offset(epoch_search_t *s, uint64_t offset, unsigned locks) {
+  uint64_t count_offset = offset - (uint64_t)locks * MUTEX_SIZE - 8;
+  if (offset < (uint64_t)locks * MUTEX_SIZE + 8 || count_offset < NAMESPACES * 16) return;
+  if (count_offset % NAMESPACES != 0) return;
+  const uint8_t *first_lock = s->global + count_offset + 8;
+  for (unsigned i = 0; i < locks; i++)
+    if (!is_recursive_mutex(first_lock + i * MUTEX_SIZE)) return;
+  if (!is_held_by_us(first_lock + MUTEX_SIZE)) return;
+  epoch_t e = {
+      .adds = (const uint64_t *)(const void *)(s->global + offset),
+      .namespace_count = (const uint64_t *)(const void *)(s->global + count_offset),
+      .namespaces = s->global,
+      .namespace_size = count_offset / NAMESPACES,
+  };
+  if (*e.adds != s->adds || *e.namespace_count == 0 || *e.namespace_count > NAMESPACES) return;
+  if (((const namespace_head_t *)(const void *)s->global)->first != s->first_entry) return;
+  if (loaded_images(&e) != s->loaded) return;
+  s->found++;
+  s->epoch = e;
+}
+
+/* Runs while dl_iterate_phdr holds the load-write lock. */
+static int search_counter(phdr_info_t *info, size_t size, void *context) {
+  epoch_search_t *s = context;
+  if (size < offsetof(phdr_info_t, subs) + sizeof info->subs) return 1;
+  s->adds = info->adds;
+  s->loaded = info->adds - info->subs;
+  for (uint64_t offset = 0; offset + 8 <= s->size; offset += 8) {
+    try_offset(s, offset, 2);
+    try_offset(s, offset, 3);
+  }
+  return 1;
+}
+
+typedef int iterate_t(int (*callback)(phdr_info_t *, size_t, void *), void *context);
+
+static bool find_glibc_epoch(const loader_t *loader, epoch_t *out) {
+  epoch_search_t search = {0};
+  uint64_t global = dynamic_symbol(&loader->loader_symbols, "_rtld_global", &search.size);
+  uint64_t iterate = dynamic_symbol(&loader->libc_symbols, "dl_iterate_phdr", NULL);
+  debug_head_t head;
+  size_t size = offsetof(debug_head_t, next);
+  if (global == 0 || global % 8 != 0 || iterate == 0 ||
+      os_read_memory(loader->debug, &head, size) != (ssize_t)size)
+    return false;
+  search.global = (const uint8_t *)(uintptr_t)global;
+  search.first_entry = head.first;
+  ((iterate_t *)(uintptr_t)iterate)(search_counter, &search);
+  *out = search.epoch;
+  return search.found == 1;
+}
+
+/* ---- musl ----------------------------------------------------------------------------------- */
+
+typedef struct musl_list {
+  uint64_t last;   /* the last entry when we started */
+  uint64_t length; /* up to and with it */
+} musl_list_t;
+
+static uint64_t count_list_from(uint64_t entry_address, uint64_t *last) {
+  uint64_t count = 0, at = entry_address;
+  link_entry_t entry;
+  while (at != 0 && count < 100000 && linux_link_entry(at, &entry)) {
+    *last = at;
+    at = entry.next;
+    count++;
+  }
+  return count;
+}
+
+static bool find_musl_list(const loader_t *loader, musl_list_t *out) {
+  debug_head_t head;
+  size_t size = offsetof(debug_head_t, next);
+  if (os_read_memory(loader->debug, &head, size) != (ssize_t)size) return false;
+  out->length = count_list_from(head.first, &out->last);
+  return out->length > 0;
+}
+
+static uint64_t musl_epoch(const musl_list_t *list) {
+  const link_entry_t *last = (const link_entry_t *)(uintptr_t)list->last;
+  uint64_t next = load_acquire(&last->next), ignored;
+  return list->length + (next == 0 ? 0 : count_list_from(next, &ignored));
+}
+
+/* ---- the sign ------------------------------------------------------------------------------- */
+
+/* Written once by the constructor, then only read. */
+static epoch_t the_glibc;
+static musl_list_t the_musl;
+static loader_kind_t the_kind;
+static bool epoch_known;
+
+void linux_epoch_init(const loader_t *loader) {
+  if (load_acquire(&epoch_known)) return;
+  the_kind = loader->kind;
+  bool known = loader->kind == LOADER_GLIBC  ? find_glibc_epoch(loader, &the_glibc)
+               : loader->kind == LOADER_MUSL ? find_musl_list(loader, &the_musl)
+                                             : loader->kind == LOADER_NONE;
+  store_release(&epoch_known, known);
+}
+
+uint64_t os_loader_epoch(void) {
+  if (UNLIKELY(!load_acquire(&epoch_known))) return 0;
+  switch (the_kind) {
+  case LOADER_GLIBC: return load_acquire(the_glibc.adds) << 24 | loaded_images(&the_glibc);
+  case LOADER_MUSL: return musl_epoch(&the_musl);
+  case LOADER_NONE: return 1;
+  default: return 0;
+  }
+}

@@ -1,0 +1,369 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * Which images are loaded, without the loader's lock.
+ *
+ * glibc from 2.35 on answers by _dl_find_object, which is lock-free and safe in a signal handler.
+ * Before that, and under musl, the public list of struct r_debug is walked. It may change while we
+ * read: every read is guarded, an entry counts only when its successor points back to it and when
+ * the bytes it leads to are those of an ELF image whose PT_DYNAMIC is the entry's. A program without
+ * a loader has the image that the kernel's auxiliary vector tells, and the vDSO.
+ *
+ * Nothing here is an undefined symbol of the C library: its functions are found by name in its own
+ * table, so that one build serves every libc.
+ *
+ * What is found is written to a mapped page and published by one compare-and-swap: two first callers
+ * do the work twice and one of them gives its page back. There is no state in which a signal handler
+ * or the child of a fork could wait for ever.
+ */
+#include "os/linux/loader.h"
+
+#include <string.h>
+
+#include "base/bits.h"
+#include "os/linux/call.h"
+#include "os/linux/internal.h"
+
+#define PR_GET_AUXV    0x41555856 /* Linux 6.4 */
+#define AUXV_ENTRIES   64
+#define PAGE_STEP      4096u /* images begin at a multiple of it on every machine */
+#define HEADER_SEARCH  4096u /* pages below a dynamic section in which its image may begin */
+#define LIST_MAX       100000u
+#define PHDR_MAX       1024u
+
+bool linux_by_list;
+
+/* ---- images ------------------------------------------------------------------------------- */
+
+/* The program headers lie right behind the ELF header in every image that a linker has made, so one
+ * guarded read of this size brings both for all but the strangest. */
+#define HEADER_BYTES 1024u
+#define PHDR_BATCH   ((HEADER_BYTES - sizeof(Elf64_Ehdr)) / sizeof(Elf64_Phdr))
+
+/* What the program headers say, summed up over any number of batches. Addresses are as linked. */
+typedef struct layout {
+  uint64_t low, high;    /* of the segments, in whole pages as the kernel maps them */
+  uint64_t first;        /* address of file offset 0; UINT64_MAX when no segment has it */
+  uint64_t phdr;         /* PT_PHDR; UINT64_MAX when there is none */
+  uint64_t dynamic;      /* PT_DYNAMIC; UINT64_MAX when there is none */
+  bool has_interpreter;
+} layout_t;
+
+static void layout_add(layout_t *l, const Elf64_Phdr *phdr, uint64_t count) {
+  for (const Elf64_Phdr *p = phdr; p < phdr + count; p++) {
+    if (p->p_type == PT_DYNAMIC) l->dynamic = p->p_vaddr;
+    if (p->p_type == PT_PHDR) l->phdr = p->p_vaddr;
+    if (p->p_type == PT_INTERP) l->has_interpreter = true;
+    if (p->p_type != PT_LOAD || p->p_memsz == 0) continue;
+    uint64_t start = ALIGN_DOWN(p->p_vaddr, (uint64_t)PAGE_STEP);
+    uint64_t end = ALIGN_UP(p->p_vaddr + p->p_memsz, (uint64_t)PAGE_STEP);
+    if (start < l->low) l->low = start;
+    if (end > l->high) l->high = end;
+    if (p->p_offset == 0) l->first = p->p_vaddr;
+  }
+}
+
+#define LAYOUT_NONE                                                                                \
+  (layout_t) { UINT64_MAX, 0, UINT64_MAX, UINT64_MAX, UINT64_MAX, false }
+
+static bool layout_read(layout_t *l, uint64_t phdr, uint64_t count) {
+  Elf64_Phdr batch[PHDR_BATCH];
+  if (count > PHDR_MAX) return false;
+  for (uint64_t done = 0; done < count;) {
+    uint64_t n = count - done < PHDR_BATCH ? count - done : PHDR_BATCH;
+    size_t size = (size_t)n * sizeof *batch;
+    if (os_read_memory(phdr + done * sizeof *batch, batch, size) != (ssize_t)size) return false;
+    layout_add(l, batch, n);
+    done += n;
+  }
+  return l->low < l->high;
+}
+
+static void image_from_layout(os_image_t *out, const layout_t *l, uint64_t phdr, uint64_t count,
+                              uint64_t slide) {
+  *out = (os_image_t){.start = l->low + slide,
+                      .end = l->high + slide,
+                      .slide = slide,
+                      .header = l->first == UINT64_MAX ? 0 : l->first + slide,
+                      .phdr = phdr,
+                      .phdr_count = (uint32_t)count};
+}
+
+static uint64_t dynamic_of(const layout_t *l, uint64_t slide) {
+  return l->dynamic == UINT64_MAX ? 0 : l->dynamic + slide;
+}
+
+/* The image whose ELF header is at HEADER; its slide follows from that. DYNAMIC, unless NULL, gets
+ * the address of its dynamic section, 0 when it has none. */
+static bool image_from_header(os_image_t *out, uint64_t header, uint64_t *dynamic) {
+  union {
+    uint8_t bytes[HEADER_BYTES];
+    Elf64_Ehdr e;
+  } h;
+  ssize_t count = os_read_memory(header, h.bytes, sizeof h.bytes);
+  if (count < (ssize_t)sizeof h.e || memcmp(h.e.e_ident, ELFMAG, SELFMAG) != 0 ||
+      h.e.e_ident[EI_CLASS] != ELFCLASS64 || h.e.e_phentsize != sizeof(Elf64_Phdr))
+    return false;
+  layout_t l = LAYOUT_NONE;
+  size_t end = sizeof h.e + h.e.e_phnum * sizeof(Elf64_Phdr);
+  if (h.e.e_phoff == sizeof h.e && end <= (size_t)count)
+    layout_add(&l, (const Elf64_Phdr *)(const void *)(h.bytes + sizeof h.e), h.e.e_phnum);
+  else if (!layout_read(&l, header + h.e.e_phoff, h.e.e_phnum))
+    return false;
+  if (l.low >= l.high || l.first == UINT64_MAX) return false;
+  uint64_t slide = header - l.first;
+  image_from_layout(out, &l, header + h.e.e_phoff, h.e.e_phnum, slide);
+  if (dynamic != NULL) *dynamic = dynamic_of(&l, slide);
+  return true;
+}
+
+static bool holds(const os_image_t *image, uint64_t pc) {
+  return pc >= image->start && pc < image->end;
+}
+
+/* ---- the loader's list ---------------------------------------------------------------------- */
+
+bool linux_link_entry(uint64_t address, link_entry_t *out) {
+  return address != 0 && address % 8 == 0 &&
+         os_read_memory(address, out, sizeof *out) == (ssize_t)sizeof *out;
+}
+
+/* The image of a list entry: by the loader's own answer, else where the entry's slide says, else
+ * (a prelinked image) at the first header below the dynamic section that owns it. */
+static bool image_of_entry(const loader_t *loader, const link_entry_t *entry, os_image_t *out) {
+  uint64_t dynamic = 0;
+  found_object_t found;
+  *out = (os_image_t){0};
+  if (entry->dynamic == loader->program_dynamic && loader->program_dynamic != 0) {
+    *out = loader->program;
+  } else if (holds(&loader->vdso, entry->dynamic)) {
+    *out = loader->vdso;
+    return true;
+  } else if (loader->find_object != NULL && !linux_by_list) {
+    if (loader->find_object((void *)(uintptr_t)entry->dynamic, &found) != 0 ||
+        !image_from_header(out, found.start, &dynamic) || dynamic != entry->dynamic)
+      return false;
+  } else {
+    uint64_t header = entry->slide;
+    uint64_t lower = ALIGN_DOWN(entry->dynamic, (uint64_t)PAGE_STEP);
+    for (uint32_t i = 0; !image_from_header(out, header, &dynamic) || dynamic != entry->dynamic;
+         i++) {
+      if (i == HEADER_SEARCH || lower < PAGE_STEP) return false;
+      header = lower;
+      lower -= PAGE_STEP;
+    }
+  }
+  out->path = (const char *)(uintptr_t)entry->path;
+  return true;
+}
+
+/* ld.so is mapped once but listed in every namespace: with SKIP_LOADER it is passed over. */
+static bool walk_list(const loader_t *loader, uint64_t first, bool skip_loader,
+                      bool (*visit)(const os_image_t *image, void *context), void *context) {
+  uint64_t at = first, previous = 0;
+  for (uint32_t i = 0; at != 0 && i < LIST_MAX; i++) {
+    link_entry_t entry;
+    os_image_t image;
+    if (!linux_link_entry(at, &entry) || entry.previous != previous) break;
+    bool skip = skip_loader && entry.dynamic == loader->loader_dynamic;
+    if (!skip && image_of_entry(loader, &entry, &image) && !visit(&image, context)) return false;
+    previous = at;
+    at = entry.next;
+  }
+  return true;
+}
+
+/* Notes whether the vDSO was among the images, since not every loader lists it. */
+typedef struct visit_state {
+  bool (*visit)(const os_image_t *image, void *context);
+  void *context;
+  uint64_t vdso_start;
+} visit_state_t;
+
+static bool visit_and_note(const os_image_t *image, void *context) {
+  visit_state_t *state = context;
+  if (image->start == state->vdso_start) state->vdso_start = 0;
+  return state->visit(image, state->context);
+}
+
+void os_images(bool (*visit)(const os_image_t *image, void *context), void *context) {
+  const loader_t *loader = linux_loader();
+  if (loader == NULL) return;
+  visit_state_t state = {visit, context, loader->vdso.start};
+  uint64_t at = loader->debug;
+  if (at == 0 && !visit_and_note(&loader->program, &state)) return;
+  for (int i = 0; at != 0 && i < 64; i++) { /* 64: far more namespaces than a loader has */
+    debug_head_t head;
+    size_t size = offsetof(debug_head_t, next);
+    if (os_read_memory(at, &head, size) != (ssize_t)size) break;
+    if (!walk_list(loader, head.first, i > 0, visit_and_note, &state)) return;
+    if (head.version < 2 || loader->kind != LOADER_GLIBC ||
+        os_read_memory(at + size, &head.next, sizeof head.next) != (ssize_t)sizeof head.next)
+      break;
+    at = head.next;
+  }
+  if (state.vdso_start != 0) (void)visit(&loader->vdso, context);
+}
+
+/* ---- one pc --------------------------------------------------------------------------------- */
+
+static bool image_by_loader(const loader_t *loader, uint64_t pc, os_image_t *out) {
+  found_object_t found;
+  link_entry_t entry;
+  if (loader->find_object((void *)(uintptr_t)pc, &found) != 0) return false;
+  if (!linux_link_entry(found.link_entry, &entry)) return false;
+  if (!image_from_header(out, found.start, NULL))
+    *out = (os_image_t){.start = found.start, .end = found.end, .slide = entry.slide};
+  out->path = (const char *)(uintptr_t)entry.path;
+  return true;
+}
+
+typedef struct search {
+  uint64_t pc;
+  os_image_t *out;
+  bool found;
+} search_t;
+
+static bool visit_search(const os_image_t *image, void *context) {
+  search_t *search = context;
+  if (!holds(image, search->pc)) return true;
+  *search->out = *image;
+  search->found = true;
+  return false;
+}
+
+bool os_image_of_pc(uint64_t pc, os_image_t *out) {
+  const loader_t *loader = linux_loader();
+  if (loader == NULL) return false;
+  if (holds(&loader->vdso, pc)) {
+    *out = loader->vdso;
+    return true;
+  }
+  if (loader->find_object != NULL && !linux_by_list) return image_by_loader(loader, pc, out);
+  if (holds(&loader->program, pc)) {
+    *out = loader->program;
+    return true;
+  }
+  search_t search = {pc, out, false};
+  if (loader->debug != 0) os_images(visit_search, &search);
+  return search.found;
+}
+
+/* ---- finding the loader --------------------------------------------------------------------- */
+
+static uint64_t auxv_value(const Elf64_auxv_t *auxv, uint64_t type) {
+  for (int i = 0; i < AUXV_ENTRIES && auxv[i].a_type != AT_NULL; i++)
+    if (auxv[i].a_type == type) return auxv[i].a_un.a_val;
+  return 0;
+}
+
+static void auxv_read(Elf64_auxv_t auxv[AUXV_ENTRIES + 1]) {
+  size_t size = AUXV_ENTRIES * sizeof *auxv;
+  memset(auxv, 0, size + sizeof *auxv);
+  if (call5(SYS_prctl, PR_GET_AUXV, auxv, size, 0, 0) > 0) return;
+  int fd = os_open_read("/proc/self/auxv");
+  if (fd < 0) return;
+  (void)os_read(fd, auxv, size);
+  os_close(fd);
+}
+
+static void read_dynamic_of(dynamic_t *out, uint64_t dynamic, const os_image_t *image) {
+  if (dynamic != 0)
+    dynamic_read(out, (const Elf64_Dyn *)(uintptr_t)dynamic, image->slide, image->start,
+                 image->end);
+}
+
+/* The program, by the kernel's word on its program headers. */
+static void find_program(loader_t *loader, const Elf64_auxv_t *auxv, bool *has_interpreter) {
+  uint64_t phdr = auxv_value(auxv, AT_PHDR), count = auxv_value(auxv, AT_PHNUM);
+  layout_t l = LAYOUT_NONE;
+  if (phdr == 0 || !layout_read(&l, phdr, count)) return;
+  uint64_t slide = l.phdr != UINT64_MAX    ? phdr - l.phdr
+                   : l.first != UINT64_MAX ? phdr - sizeof(Elf64_Ehdr) - l.first
+                                           : 0;
+  image_from_layout(&loader->program, &l, phdr, count, slide);
+  loader->program.path = "";
+  loader->program_dynamic = dynamic_of(&l, slide);
+  *has_interpreter = l.has_interpreter;
+}
+
+static bool is_ld_so(const char *soname) {
+  const char *prefix = "ld-linux";
+  if (soname == NULL) return false;
+  while (*prefix != '\0' && *prefix == *soname)
+    prefix++, soname++;
+  return *prefix == '\0';
+}
+
+static bool visit_system(const os_image_t *image, void *context) {
+  loader_t *loader = context;
+  dynamic_t symbols;
+  layout_t l = LAYOUT_NONE;
+  if (!layout_read(&l, image->phdr, image->phdr_count)) return true;
+  uint64_t dynamic = dynamic_of(&l, image->slide);
+  if (dynamic == 0) return true;
+  read_dynamic_of(&symbols, dynamic, image);
+  if (is_ld_so(symbols.soname) && loader->loader_symbols.symbols == NULL) {
+    loader->loader_symbols = symbols;
+    loader->loader_dynamic = dynamic;
+    if (dynamic_symbol(&symbols, "_rtld_global", NULL) != 0) loader->kind = LOADER_GLIBC;
+  } else if (symbols.soname != NULL && loader->libc_symbols.symbols == NULL &&
+             text_equal(symbols.soname, "libc.so.6")) {
+    loader->libc_symbols = symbols;
+  } else if (loader->kind == LOADER_OTHER &&
+             dynamic_symbol(&symbols, "_dl_debug_addr", NULL) != 0) {
+    loader->kind = LOADER_MUSL; /* the one loader with that name */
+  }
+  return true;
+}
+
+/* struct r_debug: the program's DT_DEBUG, which the loader has filled in. When ld.so was started as
+ * a command, the kernel's vector tells of ld.so itself, which exports it. A static program has no
+ * loader, whatever the C library has written to its DT_DEBUG. */
+static uint64_t find_debug(const loader_t *loader, bool has_interpreter) {
+  dynamic_t symbols = {0};
+  read_dynamic_of(&symbols, loader->program_dynamic, &loader->program);
+  return has_interpreter ? symbols.debug_address : dynamic_symbol(&symbols, "_r_debug", NULL);
+}
+
+static void find_loader(loader_t *loader) {
+  Elf64_auxv_t auxv[AUXV_ENTRIES + 1];
+  auxv_read(auxv);
+  uint64_t vdso = auxv_value(auxv, AT_SYSINFO_EHDR), vdso_dynamic = 0;
+  if (vdso != 0 && image_from_header(&loader->vdso, vdso, &vdso_dynamic)) {
+    dynamic_t symbols;
+    loader->vdso.path = "linux-vdso.so.1";
+    read_dynamic_of(&symbols, vdso_dynamic, &loader->vdso);
+    linux_clock_init(&symbols);
+  }
+  bool has_interpreter = false;
+  find_program(loader, auxv, &has_interpreter);
+  loader->debug = find_debug(loader, has_interpreter);
+  if (loader->debug == 0) return;
+  loader->kind = LOADER_OTHER;
+  debug_head_t head;
+  size_t size = offsetof(debug_head_t, next);
+  if (os_read_memory(loader->debug, &head, size) != (ssize_t)size) return;
+  (void)walk_list(loader, head.first, false, visit_system, loader);
+  /* Only now: until it is known, images are found by the list alone. */
+  uint64_t find = dynamic_symbol(&loader->libc_symbols, "_dl_find_object", NULL);
+  if (loader->kind == LOADER_GLIBC && find != 0)
+    loader->find_object = (int (*)(void *, found_object_t *))(uintptr_t)find;
+}
+
+static loader_t *the_loader;
+
+const loader_t *linux_loader(void) {
+  loader_t *known = load_acquire(&the_loader);
+  if (LIKELY(known != NULL)) return known;
+  loader_t *mine = os_map(sizeof *mine);
+  if (mine == NULL) return NULL;
+  find_loader(mine);
+  if (cas_acq_rel(&the_loader, &known, mine)) return mine;
+  os_unmap(mine, sizeof *mine);
+  return known;
+}
+
+void os_loader_init(void) {
+  const loader_t *loader = linux_loader();
+  if (loader != NULL) linux_epoch_init(loader);
+}

@@ -1,0 +1,72 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * What is known of the program's dynamic loader, found once and never changed.
+ */
+#ifndef SONDE_OS_LINUX_LOADER_H
+#define SONDE_OS_LINUX_LOADER_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "os/linux/dynamic.h"
+#include "os/os.h"
+
+typedef enum loader_kind {
+  LOADER_NONE = 0, /* a static program */
+  LOADER_GLIBC,
+  LOADER_MUSL,
+  LOADER_OTHER,
+} loader_kind_t;
+
+/* The public beginning of a link_map (link.h), the same in every loader of System V descent. */
+typedef struct link_entry {
+  uint64_t slide;
+  uint64_t path;
+  uint64_t dynamic;
+  uint64_t next;
+  uint64_t previous;
+} link_entry_t;
+
+/* struct r_debug (link.h); NEXT is there from version 2 on (glibc 2.35: one per namespace). */
+typedef struct debug_head {
+  int32_t version;
+  uint64_t first;
+  uint64_t breakpoint;
+  int32_t state;
+  uint64_t loader_base;
+  uint64_t next;
+} debug_head_t;
+
+/* glibc's struct dl_find_object (dlfcn.h of 2.35 and later). */
+typedef struct found_object {
+  uint64_t flags;
+  uint64_t start;
+  uint64_t end;
+  uint64_t link_entry;
+  uint64_t eh_frame;
+  uint64_t reserved[7];
+} found_object_t;
+
+typedef struct loader {
+  loader_kind_t kind;
+  os_image_t program;
+  uint64_t program_dynamic; /* address of its dynamic section; 0 when it has none */
+  os_image_t vdso;          /* start is 0 when there is none */
+  uint64_t debug;           /* address of struct r_debug; 0 when there is none */
+  int (*find_object)(void *pc, found_object_t *out); /* NULL when the loader has none */
+  dynamic_t loader_symbols; /* of ld.so */
+  uint64_t loader_dynamic;
+  dynamic_t libc_symbols;
+} loader_t;
+
+/* The loader, found at the first call. NULL when no page could be mapped for it. */
+const loader_t *linux_loader(void);
+
+/* Reads one entry of the loader's list, guarded. */
+bool linux_link_entry(uint64_t address, link_entry_t *out);
+
+/* Finds the sign that images come and go; called from the constructor, since glibc has to be asked
+ * through a function that takes its lock. */
+void linux_epoch_init(const loader_t *loader);
+
+#endif
