@@ -74,6 +74,40 @@ void os_close(int fd);
  * with a 0. Returns the count without the 0. */
 ssize_t os_read_file(const char *path, char *out, size_t size);
 
+/* ---- what a recording needs ----------------------------------------------------------------- */
+
+typedef struct os_file_id {
+  uint64_t device, inode;
+} os_file_id_t;
+
+/* Opens PATH to read and write, close-on-exec, as a descriptor of at least 512 where the limit
+ * allows it, so that the program is handed out the numbers it would have got without us. */
+int os_open_high(const char *path);
+
+/* Which file FD is. False when it is not open. */
+bool os_file_id(int fd, os_file_id_t *out);
+
+ssize_t os_pwrite(int fd, const void *data, size_t size, uint64_t offset);
+
+/* The text of the symbolic link PATH, ended with a 0, at most SIZE - 1 bytes. */
+ssize_t os_read_link(const char *path, char *out, size_t size);
+
+/* Largest size a file may be written to (RLIMIT_FSIZE); beyond it a write raises SIGXFSZ. */
+uint64_t os_file_size_limit(void);
+
+/* Maps SIZE bytes of FD from OFFSET, shared, to read and write; NULL when that fails. */
+void *os_map_shared(int fd, uint64_t offset, size_t size);
+
+/* Backs [ADDRESS, ADDRESS+SIZE) with memory now. False when there is none: touching it would have
+ * been a SIGBUS. */
+bool os_populate(void *address, size_t size);
+
+/* Keeps [ADDRESS, ADDRESS+SIZE) out of children of fork (MADV_DONTFORK). */
+bool os_hide_from_fork(void *address, size_t size);
+
+/* True when there is a process PID, zombies included, of whatever user. */
+bool os_process_alive(pid_t pid);
+
 /* ---- the dynamic loader ------------------------------------------------------------------- */
 
 /* A loaded image, as the loader tells it. */

@@ -1,0 +1,83 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * What a recording needs: a descriptor out of the program's way, memory shared with the recorder,
+ * and the questions that keep a write from ever raising a signal.
+ */
+#include <errno.h>
+#include <fcntl.h>
+#include <sys/mman.h>
+#include <sys/resource.h>
+#include <sys/stat.h>
+
+#include "base/bits.h"
+#include "os/linux/call.h"
+#include "os/os.h"
+
+#ifndef MADV_POPULATE_WRITE
+#define MADV_POPULATE_WRITE 23
+#endif
+
+#define HIGH_DESCRIPTOR 512
+
+int os_open_high(const char *path) {
+  int fd = (int)call4(SYS_openat, AT_FDCWD, path, O_RDWR | O_CLOEXEC | O_NOCTTY, 0);
+  if (fd < 0 || fd >= HIGH_DESCRIPTOR) return fd;
+  int high = (int)call3(SYS_fcntl, fd, F_DUPFD_CLOEXEC, HIGH_DESCRIPTOR);
+  if (high < 0) return fd; /* the limit is below: then as it is */
+  os_close(fd);
+  return high;
+}
+
+/* Asked by statx, whose layout is one and the same on every machine. */
+bool os_file_id(int fd, os_file_id_t *out) {
+  struct {
+    uint32_t mask, block;
+    uint64_t attributes;
+    uint32_t links, uid, gid;
+    uint16_t mode, pad;
+    uint64_t inode, size, blocks, attributes_mask;
+    uint64_t times[8];
+    uint32_t rdev_major, rdev_minor, device_major, device_minor;
+    uint64_t spare[14];
+  } found = {0};
+  const int empty_path = 0x1000, want_inode = 0x100;
+  if (fd < 0 || call5(SYS_statx, fd, "", empty_path, want_inode, &found) < 0) return false;
+  out->device = (uint64_t)found.device_major << 32 | found.device_minor;
+  out->inode = found.inode;
+  return true;
+}
+
+ssize_t os_pwrite(int fd, const void *data, size_t size, uint64_t offset) {
+  return (ssize_t)call4(SYS_pwrite64, fd, data, size, offset);
+}
+
+ssize_t os_read_link(const char *path, char *out, size_t size) {
+  if (size == 0) return -EINVAL;
+  ssize_t n = (ssize_t)call4(SYS_readlinkat, AT_FDCWD, path, out, size - 1);
+  if (n >= 0) out[n] = '\0';
+  return n;
+}
+
+uint64_t os_file_size_limit(void) {
+  uint64_t limit[2] = {UINT64_MAX, UINT64_MAX};
+  if (call4(SYS_prlimit64, 0, RLIMIT_FSIZE, NULL, limit) < 0) return UINT64_MAX;
+  return limit[0];
+}
+
+void *os_map_shared(int fd, uint64_t offset, size_t size) {
+  long r = call6(SYS_mmap, 0, size, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_NORESERVE, fd, offset);
+  return r < 0 && r > -4096 ? NULL : (void *)r;
+}
+
+/* Kernels before 5.14 do not know MADV_POPULATE_WRITE; there the pages come when they are touched,
+ * as memory of a memfd does unless the machine has none left. */
+bool os_populate(void *address, size_t size) {
+  long r = call3(SYS_madvise, address, size, MADV_POPULATE_WRITE);
+  return r == 0 || r == -EINVAL;
+}
+
+bool os_hide_from_fork(void *address, size_t size) {
+  return call3(SYS_madvise, address, size, MADV_DONTFORK) == 0;
+}
+
+bool os_process_alive(pid_t pid) { return pid > 0 && call2(SYS_kill, pid, 0) != -ESRCH; }

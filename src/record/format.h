@@ -1,0 +1,181 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * The .sonde format as C declarations, for both ends. docs/format.md is the description; where the
+ * two differ, one of them is a bug. All numbers are little endian.
+ */
+#ifndef SONDE_RECORD_FORMAT_H
+#define SONDE_RECORD_FORMAT_H
+
+#include <stdint.h>
+#include <string.h>
+
+#include "base/bits.h"
+
+#define RECORD_MAGIC       "SONDE\r\n\x1a" /* 8 bytes; like PNG's, shows a copy in text mode */
+#define RECORD_VERSION     0
+#define RECORD_HEADER_SIZE 4096
+#define RECORD_BYTE_ORDER  0x01020304u
+
+typedef enum record_clock {
+  RECORD_CLOCK_NONE = 0,
+  RECORD_CLOCK_TSC = 1,       /* x86 time stamp counter */
+  RECORD_CLOCK_CNTVCT = 2,    /* aarch64 virtual counter */
+  RECORD_CLOCK_MONOTONIC = 3, /* nanoseconds of clock_gettime(CLOCK_MONOTONIC) */
+} record_clock_t;
+
+typedef enum record_state {
+  RECORD_OPEN = 0,     /* being written, or its recorder was killed */
+  RECORD_FINISHED = 1, /* the program ended and the open chunks were collected */
+} record_state_t;
+
+/* Why nothing more was recorded although the program went on. X(name, value, text). */
+#define RECORD_STOP_TABLE(X)                                                                       \
+  X(RECORD_STOP_NONE, 0, "it was not stopped")                                                     \
+  X(RECORD_STOP_DISK_FULL, 1, "the disk is full")                                                  \
+  X(RECORD_STOP_FILE_LIMIT, 2, "the limit on file size (RLIMIT_FSIZE) was reached")                \
+  X(RECORD_STOP_IO, 3, "the file could not be written")                                            \
+  X(RECORD_STOP_LOST_FILE, 4, "the program closed the file and it could not be opened again")      \
+  X(RECORD_STOP_LIMIT, 5, "the size limit of the recording was reached")
+
+typedef enum record_stop {
+#define RECORD_STOP_ENUM(name, value, text) name = value,
+  RECORD_STOP_TABLE(RECORD_STOP_ENUM)
+#undef RECORD_STOP_ENUM
+} record_stop_t;
+
+/* At offset 0, followed by zeros up to header_size. */
+typedef struct record_header {
+  char magic[8];
+  uint16_t version;
+  uint16_t reserved;
+  uint32_t header_size;        /* chunks start here */
+  uint64_t features;           /* a reader that does not know a bit refuses the file; none so far */
+  uint32_t byte_order;         /* RECORD_BYTE_ORDER */
+  uint32_t machine;            /* ELF e_machine: 62 x86_64, 183 aarch64 */
+  uint32_t clock;              /* record_clock_t */
+  uint32_t clock_shift;        /* times in chunks are the counter shifted right by this */
+  uint64_t start_ticks;        /* the counter, unshifted, … */
+  uint64_t start_monotonic_ns; /* … at the same moment */
+  uint64_t start_realtime_ns;
+  uint64_t end_ticks; /* the same at the end; 0 while it is open */
+  uint64_t end_monotonic_ns;
+  uint32_t pid;
+  uint32_t state;            /* record_state_t */
+  uint32_t exit_status;      /* as wait(2) gives it, once finished */
+  uint32_t stop_reason;      /* record_stop_t */
+  uint64_t lost_events;      /* dropped for want of room, or in chunks that could not be written */
+  uint64_t lost_stacks;      /* events recorded with stack 0, because the capture failed */
+  uint64_t lost_definitions; /* records of tables that could not be written */
+  uint32_t recorder_pid;     /* while open the scratch is … */
+  int32_t scratch_fd;        /* … /proc/recorder_pid/fd/scratch_fd */
+  uint32_t incarnations;     /* programs that ran in this process, by execve */
+  uint32_t reserved2;
+} record_header_t;
+
+_Static_assert(sizeof(record_header_t) == 136, "docs/format.md says 136");
+
+/* ---- chunks ------------------------------------------------------------------------------- */
+
+#define CHUNK_MAGIC     0x4b4e4843u /* "CHNK" */
+#define CHUNK_MAX_BYTES (1u << 20)
+
+typedef enum chunk_type {
+  CHUNK_EVENTS = 1,
+  CHUNK_TABLES = 2,
+} chunk_type_t;
+
+#define CHUNK_CLOSED    1u /* used, events and checksum are valid */
+#define CHUNK_COLLECTED 2u /* closed by the recorder, not by the program */
+
+typedef struct chunk_header {
+  uint32_t magic;
+  uint16_t type;
+  uint16_t flags;
+  uint32_t size; /* of the whole chunk, this header included; a multiple of 8 */
+  uint32_t used; /* payload bytes that hold records */
+  uint32_t stream;
+  uint32_t sequence;     /* 0, 1, 2, … within the stream */
+  uint64_t base_time;    /* shifted ticks; times are deltas from here */
+  uint64_t base_address; /* shifted; addresses are deltas from here */
+  uint64_t close_time;   /* shifted ticks when it was closed */
+  uint16_t incarnation;  /* which program of this process: 1, 2, … */
+  uint8_t address_shift; /* addresses are stored shifted right by this */
+  uint8_t reserved;
+  uint32_t records;  /* how many a closed chunk holds; 0 when it was collected */
+  uint64_t checksum; /* chunk_checksum over header (with 0 here) and payload, once closed */
+} chunk_header_t;
+
+_Static_assert(sizeof(chunk_header_t) == 64, "docs/format.md says 64");
+
+/* ---- records of a chunk of events --------------------------------------------------------- */
+
+/* First byte: bits 0-2 kind, bit 3 the stack is the predicted one, bits 4-7 the time delta, where
+ * EVENT_TIME_MORE says that a varint of the rest follows. */
+typedef enum event_kind {
+  EVENT_NONE = 0, /* the end of what was committed */
+  EVENT_MALLOC = 1,
+  EVENT_FREE = 2,
+  EVENT_REALLOC = 3,
+  EVENT_CALLOC = 4,
+  EVENT_ALIGNED = 5,
+  EVENT_EXTENDED = 6, /* byte subtype, varint length, body */
+} event_kind_t;
+
+#define EVENT_KIND_MASK  7u
+#define EVENT_PREDICTED  8u
+#define EVENT_TIME_SHIFT 4
+#define EVENT_TIME_MORE  15u
+#define EVENT_MAX_BYTES  64u /* no record of the kinds 1 … 5 is longer, what the writer touches
+                               beyond its end included */
+
+/* Where a stream keeps its guess of the stack that follows the stack PREVIOUS. */
+#define PREDICTOR_ENTRIES 256u
+static inline uint32_t predictor_index(uint32_t previous) {
+  return (previous * UINT32_C(2654435761)) >> 24;
+}
+
+/* ---- records of a chunk of tables --------------------------------------------------------- */
+
+/* One byte of type, varint length of the body, body. Unknown types are skipped. */
+typedef enum table_type {
+  TABLE_NONE = 0,     /* the end of what was committed */
+  TABLE_PROCESS = 1,  /* pid, then strings to the end: executable, arguments */
+  TABLE_IMAGE = 2,    /* id, time, start, end, slide, build-id string, path string */
+  TABLE_UNLOADED = 3, /* image id, time */
+  TABLE_THREAD = 4,   /* stream of its events, tid, time, level, name string */
+  TABLE_FRAME = 5,    /* id, pc, image id (0: none), flags */
+  TABLE_NODE = 6,     /* id, parent id, frame id */
+} table_type_t;
+
+#define TABLE_BODY_MAX   4608u /* a path of 4096 bytes, a build-id and some numbers */
+#define TABLE_RECORD_MAX (TABLE_BODY_MAX + 16u)
+
+/* ---- checksum ----------------------------------------------------------------------------- */
+
+/* Over SIZE bytes, a multiple of 8. Four lanes, so that it keeps up with a memory copy: word i
+ * goes to lane i mod 4 as lane = (lane ^ word) * K, lane ^= lane >> 32. */
+static inline uint64_t checksum_mix(uint64_t lane, uint64_t word) {
+  lane = (lane ^ word) * UINT64_C(0x9e3779b97f4a7c15);
+  return lane ^ lane >> 32;
+}
+
+static inline uint64_t chunk_checksum(const void *data, uint64_t size) {
+  const uint8_t *p = data;
+  uint64_t lanes[4] = {1, 2, 3, 4}, words[4];
+  uint64_t i = 0;
+  for (; i + 32 <= size; i += 32) {
+    memcpy(words, p + i, 32);
+    for (int k = 0; k < 4; k++)
+      lanes[k] = checksum_mix(lanes[k], words[k]);
+  }
+  for (int k = 0; i + 8 <= size; i += 8, k++) {
+    memcpy(words, p + i, 8);
+    lanes[k] = checksum_mix(lanes[k], words[0]);
+  }
+  uint64_t sum = size;
+  for (int k = 0; k < 4; k++)
+    sum = checksum_mix(sum, lanes[k]);
+  return sum;
+}
+
+#endif

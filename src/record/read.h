@@ -1,0 +1,129 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * The outside end of the .sonde format.
+ *
+ * A file is untrusted: every offset, size and count is checked, memory is bounded by the file's
+ * size, and what cannot be read is counted and passed over, so that the rest still answers. Chunks
+ * are read when they are needed and dropped again: the memory of a replay does not depend on the
+ * length of the recording, beyond 32 bytes a chunk.
+ *
+ * A recording that is still being written can be read as far as it is in the file, and where its
+ * recorder lives and is ours, its open chunks as well.
+ */
+#ifndef SONDE_RECORD_READ_H
+#define SONDE_RECORD_READ_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+
+#include "record/format.h"
+
+typedef struct reader reader_t;
+
+/* What was found wrong, or missing. */
+typedef struct read_damage {
+  uint64_t damaged_chunks;   /* wrong checksum or impossible header: passed over, or read in part */
+  uint64_t missing_chunks;   /* gaps in a stream's sequence */
+  uint64_t skipped_bytes;    /* no chunk begins there */
+  uint64_t first_skipped_at; /* offset of the first of these */
+  uint64_t bad_records;      /* a record that breaks the rules: the rest of its chunk is passed over */
+  uint64_t missing_definitions; /* ids that events or nodes name and no table defines */
+} read_damage_t;
+
+typedef struct record_image {
+  uint32_t id;
+  uint64_t time, unloaded_time; /* ticks; 0: not unloaded */
+  uint64_t start, end, slide;
+  const uint8_t *build_id;
+  uint32_t build_id_size;
+  const char *path;
+} record_image_t;
+
+typedef struct record_thread {
+  uint32_t stream, level;
+  uint32_t tid;
+  uint64_t time;
+  const char *name;
+} record_thread_t;
+
+typedef struct record_frame {
+  uint32_t id, image, flags;
+  uint64_t pc;
+} record_frame_t;
+
+typedef struct record_node {
+  uint32_t id, parent, frame; /* ids as recorded */
+} record_node_t;
+
+/* Opens PATH. On failure returns a negative SONDE_E… and writes one line to ERROR. */
+int reader_open(reader_t **out, const char *path, char *error, size_t error_size);
+/* As above, of DATA, which is kept by the caller. */
+int reader_open_bytes(reader_t **out, const void *data, uint64_t size, char *error,
+                      size_t error_size);
+void reader_close(reader_t *reader);
+
+const record_header_t *reader_header(const reader_t *reader);
+const read_damage_t *reader_damage(const reader_t *reader);
+
+/* The executable and arguments of the recorded program; argument 0 is the executable's path. NULL
+ * beyond the last. */
+const char *reader_argument(const reader_t *reader, uint32_t index);
+
+/* The tables. Pointers stay valid until reader_close. */
+const record_image_t *reader_images(const reader_t *reader, size_t *count);
+const record_thread_t *reader_threads(const reader_t *reader, size_t *count);
+const record_node_t *reader_nodes(const reader_t *reader, size_t *count);
+const record_frame_t *reader_frames(const reader_t *reader, size_t *count);
+
+const record_thread_t *reader_thread(const reader_t *reader, uint32_t stream);
+const record_image_t *reader_image(const reader_t *reader, uint32_t id);
+const record_frame_t *reader_frame(const reader_t *reader, uint32_t id);
+const record_node_t *reader_node(const reader_t *reader, uint32_t id);
+
+/* The frames of stack ID, innermost first. Returns how many there are (it may be more than MAX), or
+ * -1 when the stack or a part of it is not defined, or it is deeper than READ_DEPTH_MAX, which is
+ * how a loop in a hostile file ends. */
+#define READ_DEPTH_MAX 65536
+int reader_stack(const reader_t *reader, uint32_t id, const record_frame_t **frames, int max);
+
+/* Nanoseconds since the start of the recording of TICKS, shifted ticks as events carry them. */
+uint64_t reader_ns(const reader_t *reader, uint64_t ticks);
+
+/* ---- events ------------------------------------------------------------------------------- */
+
+typedef struct record_event {
+  uint64_t time;    /* shifted ticks */
+  uint64_t address; /* of the block; 0 in the first moment of a realloc */
+  uint64_t old;     /* of a realloc's both moments: the block given up; else 0 */
+  uint64_t size;    /* 0 for a free */
+  uint32_t stack;
+  uint32_t stream;
+  uint8_t kind;   /* event_kind_t, never EVENT_NONE */
+  uint8_t moment; /* a realloc comes twice: 0 the old block is given up, 1 the new one is there */
+  uint8_t subtype; /* of EVENT_EXTENDED, with its body: */
+  const uint8_t *body;
+  uint32_t body_size;
+} record_event_t;
+
+/* The events of all streams in the order in which they happened: by time, each stream's own order
+ * kept. */
+typedef struct merge merge_t;
+
+merge_t *merge_open(reader_t *reader); /* NULL without memory */
+
+/* The next event, or NULL at the end. Valid until the next call. */
+const record_event_t *merge_next(merge_t *merge);
+
+/* Not yet: the event just given contradicts what is known (a block given out that is not free), so
+ * another thread's event that is at hand must have come first; clocks of two processors and a
+ * coarse tick allow that much. The event comes again after others of the next microseconds. False
+ * when it has waited long enough or nothing else is near: it must be taken as it is. */
+bool merge_hold(merge_t *merge);
+
+/* Bytes of events consumed so far, and all there are, for a progress bar. */
+void merge_progress(const merge_t *merge, uint64_t *done, uint64_t *total);
+void merge_close(merge_t *merge);
+
+#endif

@@ -1,0 +1,74 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * What the files of the reader share.
+ */
+#ifndef SONDE_RECORD_READ_INTERNAL_H
+#define SONDE_RECORD_READ_INTERNAL_H
+
+#include "record/read.h"
+
+#define READ_PADDING 64 /* zero bytes behind a chunk in memory: a varint may be read past its end */
+
+/* Where a chunk is. */
+typedef struct chunk_place {
+  uint64_t offset, base_time;
+  uint32_t size, stream, sequence;
+  uint16_t incarnation;
+  uint8_t type;
+  uint8_t from_scratch;
+} chunk_place_t;
+
+/* Ids to places in an array; ids may be sparse, memory follows their count. */
+typedef struct id_map {
+  uint32_t *slots; /* index + 1 */
+  size_t mask, count;
+} id_map_t;
+
+typedef struct text_block {
+  struct text_block *next;
+  char text[];
+} text_block_t;
+
+#define DECLARE_TABLE(type, name)                                                                  \
+  struct {                                                                                         \
+    type *items;                                                                                   \
+    size_t count, room;                                                                            \
+  } name
+
+struct reader {
+  int fd, scratch_fd;       /* -1: none */
+  const uint8_t *data;      /* of reader_open_bytes */
+  uint64_t size;
+  record_header_t header;
+  read_damage_t damage;
+  DECLARE_TABLE(chunk_place_t, chunks);
+  DECLARE_TABLE(record_image_t, images);
+  DECLARE_TABLE(record_thread_t, threads);
+  DECLARE_TABLE(record_frame_t, frames);
+  DECLARE_TABLE(record_node_t, nodes);
+  DECLARE_TABLE(const char *, arguments);
+  id_map_t image_ids, thread_ids, frame_ids, node_ids;
+  text_block_t *texts;
+  uint16_t incarnation; /* the one that is told of */
+};
+
+/* Makes room for one more item; false without memory. */
+bool table_grow(void **items, size_t item_size, size_t count, size_t *room);
+#define TABLE_ADD(t)                                                                               \
+  (table_grow((void **)&(t).items, sizeof *(t).items, (t).count, &(t).room)                        \
+       ? &(t).items[(t).count++]                                                                   \
+       : NULL)
+
+/* Reads SIZE bytes at OFFSET of the file (or its scratch). Returns the count, short at the end. */
+size_t reader_read(const reader_t *reader, bool scratch, uint64_t offset, void *out, size_t size);
+
+/* Reads the chunk at PLACE into *BUFFER (grown to *ROOM as needed, READ_PADDING zeros behind).
+ * Returns the payload's length in *PAYLOAD, and the header in *HEADER; false when the chunk is to
+ * be passed over, which has been counted. */
+bool reader_chunk(reader_t *reader, const chunk_place_t *place, uint8_t **buffer, size_t *room,
+                  chunk_header_t *header, uint32_t *payload);
+
+/* Fills the tables from all chunks of tables. 0 or SONDE_ENOMEM. */
+int reader_tables(reader_t *reader);
+
+#endif

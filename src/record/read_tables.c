@@ -1,0 +1,282 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * The tables of a recording: process, images, threads, frames, stack nodes.
+ */
+#include <stdlib.h>
+
+#include "base/varint.h"
+#include "record/read_internal.h"
+#include "sonde/status.h"
+
+/* ---- ids ---------------------------------------------------------------------------------- */
+
+static size_t hash_of(uint32_t id) { return (size_t)(id * UINT64_C(0x9e3779b97f4a7c15) >> 32); }
+
+typedef uint32_t (*key_of_t)(const reader_t *r, size_t index);
+
+static uint32_t image_key(const reader_t *r, size_t i) { return r->images.items[i].id; }
+static uint32_t thread_key(const reader_t *r, size_t i) { return r->threads.items[i].stream; }
+static uint32_t frame_key(const reader_t *r, size_t i) { return r->frames.items[i].id; }
+static uint32_t node_key(const reader_t *r, size_t i) { return r->nodes.items[i].id; }
+
+static inline size_t slot_of(const reader_t *r, const id_map_t *m, key_of_t key, uint32_t id) {
+  size_t i = hash_of(id) & m->mask;
+  while (m->slots[i] && key(r, m->slots[i] - 1) != id)
+    i = (i + 1) & m->mask;
+  return i;
+}
+
+/* The index of ID, or SIZE_MAX. */
+static inline size_t find_id(const reader_t *r, const id_map_t *m, key_of_t key, uint32_t id) {
+  if (!m->slots) return SIZE_MAX;
+  uint32_t found = m->slots[slot_of(r, m, key, id)];
+  return found ? found - 1 : SIZE_MAX;
+}
+
+/* Enters the item at INDEX; one that has the same id is replaced. */
+static int enter_id(const reader_t *r, id_map_t *m, key_of_t key, size_t index) {
+  if (2 * (m->count + 1) > m->mask) {
+    id_map_t bigger = {.mask = m->slots ? 2 * m->mask + 1 : 255};
+    bigger.slots = calloc(bigger.mask + 1, sizeof *bigger.slots);
+    if (!bigger.slots) return SONDE_ENOMEM;
+    for (size_t i = 0; m->slots && i <= m->mask; i++)
+      if (m->slots[i])
+        bigger.slots[slot_of(r, &bigger, key, key(r, m->slots[i] - 1))] = m->slots[i];
+    bigger.count = m->count;
+    free(m->slots);
+    *m = bigger;
+  }
+  size_t i = slot_of(r, m, key, key(r, index));
+  m->count += !m->slots[i];
+  m->slots[i] = (uint32_t)(index + 1);
+  return 0;
+}
+
+/* ---- records ------------------------------------------------------------------------------ */
+
+typedef struct body {
+  const uint8_t *p, *end;
+  bool short_of; /* something was read that was not there */
+} body_t;
+
+static uint64_t get_value(body_t *b) {
+  uint64_t value = 0;
+  if (!varint_get(&b->p, b->end, &value)) b->short_of = true;
+  return value;
+}
+
+static uint32_t get_id(body_t *b) {
+  uint64_t value = get_value(b);
+  if (value > UINT32_MAX) b->short_of = true;
+  return (uint32_t)value;
+}
+
+/* A string of the record, copied and ended with a 0. */
+static const char *get_text(reader_t *r, body_t *b, uint32_t *size) {
+  uint64_t n = get_value(b);
+  if (b->short_of || n > (uint64_t)(b->end - b->p)) {
+    b->short_of = true;
+    return "";
+  }
+  text_block_t *block = malloc(sizeof *block + n + 1);
+  if (!block) {
+    b->short_of = true;
+    return "";
+  }
+  memcpy(block->text, b->p, n);
+  block->text[n] = 0;
+  block->next = r->texts;
+  r->texts = block;
+  b->p += n;
+  if (size) *size = (uint32_t)n;
+  return block->text;
+}
+
+static int read_process(reader_t *r, body_t *b) {
+  (void)get_value(b); /* the pid stands in the header too */
+  if (r->arguments.count) return 0;
+  while (b->p < b->end && !b->short_of) {
+    const char **argument = TABLE_ADD(r->arguments);
+    if (!argument) return SONDE_ENOMEM;
+    *argument = get_text(r, b, NULL);
+  }
+  return 0;
+}
+
+static int read_image(reader_t *r, body_t *b) {
+  record_image_t i = {0};
+  i.id = get_id(b);
+  i.time = get_value(b);
+  i.start = get_value(b);
+  i.end = get_value(b);
+  i.slide = get_value(b);
+  i.build_id = (const uint8_t *)get_text(r, b, &i.build_id_size);
+  i.path = get_text(r, b, NULL);
+  if (b->short_of) return 0;
+  record_image_t *item = TABLE_ADD(r->images);
+  if (!item) return SONDE_ENOMEM;
+  *item = i;
+  return enter_id(r, &r->image_ids, image_key, r->images.count - 1);
+}
+
+static void read_unloaded(reader_t *r, body_t *b) {
+  uint32_t id = get_id(b);
+  uint64_t time = get_value(b);
+  size_t i = find_id(r, &r->image_ids, image_key, id);
+  if (!b->short_of && i != SIZE_MAX) r->images.items[i].unloaded_time = time;
+}
+
+static int read_thread(reader_t *r, body_t *b) {
+  record_thread_t t = {0};
+  t.stream = get_id(b);
+  t.tid = get_id(b);
+  t.time = get_value(b);
+  t.level = get_id(b);
+  t.name = get_text(r, b, NULL);
+  if (b->short_of) return 0;
+  record_thread_t *item = TABLE_ADD(r->threads);
+  if (!item) return SONDE_ENOMEM;
+  *item = t;
+  return enter_id(r, &r->thread_ids, thread_key, r->threads.count - 1);
+}
+
+static int read_frame(reader_t *r, body_t *b) {
+  record_frame_t f = {0};
+  f.id = get_id(b);
+  f.pc = get_value(b);
+  f.image = get_id(b);
+  f.flags = get_id(b);
+  if (b->short_of) return 0;
+  record_frame_t *item = TABLE_ADD(r->frames);
+  if (!item) return SONDE_ENOMEM;
+  *item = f;
+  return enter_id(r, &r->frame_ids, frame_key, r->frames.count - 1);
+}
+
+static int read_node(reader_t *r, body_t *b) {
+  record_node_t n = {0};
+  n.id = get_id(b);
+  n.parent = get_id(b);
+  n.frame = get_id(b);
+  if (b->short_of) return 0;
+  record_node_t *item = TABLE_ADD(r->nodes);
+  if (!item) return SONDE_ENOMEM;
+  *item = n;
+  return enter_id(r, &r->node_ids, node_key, r->nodes.count - 1);
+}
+
+static int read_record(reader_t *r, uint8_t type, body_t *b) {
+  switch (type) {
+  case TABLE_PROCESS:
+    return read_process(r, b);
+  case TABLE_IMAGE:
+    return read_image(r, b);
+  case TABLE_UNLOADED:
+    read_unloaded(r, b);
+    return 0;
+  case TABLE_THREAD:
+    return read_thread(r, b);
+  case TABLE_FRAME:
+    return read_frame(r, b);
+  case TABLE_NODE:
+    return read_node(r, b);
+  default:
+    return 0; /* of a later version */
+  }
+}
+
+static int read_chunk(reader_t *r, const uint8_t *p, const uint8_t *end) {
+  while (p < end && *p != TABLE_NONE) {
+    uint8_t type = *p++;
+    uint64_t size;
+    if (!varint_get(&p, end, &size) || size > (uint64_t)(end - p)) {
+      r->damage.bad_records++;
+      return 0;
+    }
+    body_t b = {.p = p, .end = p + size};
+    int status = read_record(r, type, &b);
+    if (status < 0) return status;
+    if (b.short_of) r->damage.bad_records++;
+    p += size;
+  }
+  return 0;
+}
+
+int reader_tables(reader_t *r) {
+  uint8_t *buffer = NULL;
+  size_t room = 0;
+  int status = 0;
+  for (size_t i = 0; i < r->chunks.count && status == 0; i++) {
+    chunk_header_t h;
+    uint32_t payload;
+    if (r->chunks.items[i].type != CHUNK_TABLES) continue;
+    if (!reader_chunk(r, &r->chunks.items[i], &buffer, &room, &h, &payload)) continue;
+    status = read_chunk(r, buffer + sizeof h, buffer + sizeof h + payload);
+  }
+  free(buffer);
+  for (size_t i = 0; i < r->nodes.count; i++) {
+    const record_node_t *n = &r->nodes.items[i];
+    if ((n->parent && !reader_node(r, n->parent)) || !reader_frame(r, n->frame))
+      r->damage.missing_definitions++;
+  }
+  return status;
+}
+
+/* ---- asking ------------------------------------------------------------------------------- */
+
+const char *reader_argument(const reader_t *r, uint32_t index) {
+  return index < r->arguments.count ? r->arguments.items[index] : NULL;
+}
+
+const record_image_t *reader_images(const reader_t *r, size_t *count) {
+  *count = r->images.count;
+  return r->images.items;
+}
+
+const record_thread_t *reader_threads(const reader_t *r, size_t *count) {
+  *count = r->threads.count;
+  return r->threads.items;
+}
+
+const record_node_t *reader_nodes(const reader_t *r, size_t *count) {
+  *count = r->nodes.count;
+  return r->nodes.items;
+}
+
+const record_frame_t *reader_frames(const reader_t *r, size_t *count) {
+  *count = r->frames.count;
+  return r->frames.items;
+}
+
+const record_image_t *reader_image(const reader_t *r, uint32_t id) {
+  size_t i = find_id(r, &r->image_ids, image_key, id);
+  return i == SIZE_MAX ? NULL : &r->images.items[i];
+}
+
+const record_thread_t *reader_thread(const reader_t *r, uint32_t stream) {
+  size_t i = find_id(r, &r->thread_ids, thread_key, stream);
+  return i == SIZE_MAX ? NULL : &r->threads.items[i];
+}
+
+const record_frame_t *reader_frame(const reader_t *r, uint32_t id) {
+  size_t i = find_id(r, &r->frame_ids, frame_key, id);
+  return i == SIZE_MAX ? NULL : &r->frames.items[i];
+}
+
+const record_node_t *reader_node(const reader_t *r, uint32_t id) {
+  size_t i = find_id(r, &r->node_ids, node_key, id);
+  return i == SIZE_MAX ? NULL : &r->nodes.items[i];
+}
+
+int reader_stack(const reader_t *r, uint32_t id, const record_frame_t **frames, int max) {
+  int count = 0;
+  while (id) {
+    const record_node_t *n = reader_node(r, id);
+    const record_frame_t *f = n ? reader_frame(r, n->frame) : NULL;
+    if (!f || count == READ_DEPTH_MAX) return -1;
+    if (count < max) frames[count] = f;
+    count++;
+    id = n->parent;
+  }
+  return count;
+}

@@ -1,0 +1,57 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * The scratch: memory that the recorder made (a sealed memfd) and the program fills. It outlives
+ * the program, so a kill loses nothing that was committed; the recorder collects the open chunks.
+ *
+ * Layout: scratch_control_t, then pages that are handed out as slots of 1, 4 or 16 pages. A slot's
+ * boundaries never change once it was handed out, so the directory of slots, one byte a page, is
+ * true at any instant; whether a slot holds a chunk is told by the magic at its start.
+ *
+ * The recorder writes the first part before the program starts and later only `mode`; the program
+ * writes the rest, with atomics, from all its threads.
+ */
+#ifndef SONDE_RECORD_SCRATCH_H
+#define SONDE_RECORD_SCRATCH_H
+
+#include "record/format.h"
+
+#define SCRATCH_MAGIC   UINT64_C(0x3163732d65646e73) /* "snde-sc1" */
+#define SCRATCH_PAGE    4096u
+#define SCRATCH_PAGES   16384u /* 64 MB of addresses; memory only where it was used */
+#define SCRATCH_CLASSES 3u
+
+/* What is recorded now; a set of bits. */
+#define RECORD_BLOCKS  1u
+#define RECORD_REGIONS 2u
+#define RECORD_SAMPLES 4u
+
+typedef struct scratch_control {
+  /* the recorder's */
+  uint64_t magic;
+  uint32_t clock; /* record_clock_t */
+  uint32_t clock_shift;
+  uint32_t mode; /* RECORD_… bits; any time */
+  uint32_t recorder_pid;
+  int32_t scratch_fd, file_fd; /* as descriptors of the recorder */
+  uint64_t file_device, file_inode;
+  uint64_t limit_bytes; /* of the file; 0: none */
+  uint32_t pid;         /* of the program */
+  uint32_t reserved;
+  /* the program's */
+  uint32_t incarnation; /* how many programs have begun to record here */
+  uint32_t stop_reason; /* record_stop_t */
+  uint64_t file_end;    /* where the next chunk goes */
+  uint64_t lost_events, lost_stacks, lost_definitions;
+  uint32_t pages_used;
+  uint32_t reserved2;
+  char agent_path[4096];                /* what was preloaded, to hand on over execve */
+  uint8_t slot_class[SCRATCH_PAGES];    /* class + 1 of the slot that starts at the page, or 0 */
+} scratch_control_t;
+
+#define SCRATCH_CONTROL_PAGES ((uint32_t)((sizeof(scratch_control_t) + SCRATCH_PAGE - 1) / SCRATCH_PAGE))
+#define SCRATCH_BYTES         ((uint64_t)SCRATCH_PAGES * SCRATCH_PAGE)
+
+/* Pages of a slot of class C. */
+static inline uint32_t scratch_class_pages(uint32_t c) { return 1u << (2 * c); }
+
+#endif

@@ -1,0 +1,146 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * The inside end of the .sonde format: what a sensor needs to record one event.
+ *
+ *   stream_t *s = write_enter(RECORD_BLOCKS);   the calling thread's stream, or NULL: not recording
+ *   event_put(s, …);                            write_event.h
+ *   write_leave(s);
+ *
+ * The hot path, per event: one thread-local load, two loads of the thread's state (one line), one
+ * of the control page's mode, then the stores of the record itself. No atomic read-modify-write, no
+ * system call, no lock. A full chunk costs one fstat, one getrlimit and one pwrite per 4 to 64 KB.
+ *
+ * Threads: a stream is written by its thread only. A signal handler that interrupts its thread
+ * between enter and leave gets the thread's second stream; a third level is dropped and counted.
+ *
+ * fork: all state lies in memory that a child finds zeroed (MADV_WIPEONFORK) and the scratch is not
+ * mapped there at all (MADV_DONTFORK), so a child, whoever made it, sees at its next event that it
+ * is not recording. A vfork child shares its parent's memory and its events are its parent's.
+ */
+#ifndef SONDE_RECORD_WRITE_H
+#define SONDE_RECORD_WRITE_H
+
+#include "arch/arch.h"
+#include "os/os.h"
+#include "record/format.h"
+#include "record/scratch.h"
+
+/* An open chunk and what the next record is coded against. */
+typedef struct stream {
+  uint8_t *next;         /* where the next record goes */
+  uint8_t *limit;        /* below this there is room for one; both NULL: no chunk is open */
+  uint64_t last_time;    /* shifted ticks */
+  uint64_t last_address; /* shifted */
+  uint32_t last_stack;
+  uint32_t records;
+  uint8_t address_shift;
+  uint8_t slot_class;
+  uint16_t type; /* chunk_type_t */
+  uint32_t id, sequence;
+  chunk_header_t *chunk;
+  uint64_t open_time;
+  struct writer *writer;
+} stream_t;
+
+#define WRITE_LEVELS 2
+
+/* A thread's state. */
+typedef struct writer {
+  scratch_control_t *control; /* NULL: not recording, or this is a child of fork */
+  uint32_t depth;             /* levels in use */
+  bool cycles;                /* the clock is the cycle counter */
+  uint8_t clock_shift;
+  pid_t tid;
+  struct writer *next; /* all of them, and the free ones */
+  stream_t events[WRITE_LEVELS];
+  stream_t tables[WRITE_LEVELS];
+  uint32_t predicted[WRITE_LEVELS][PREDICTOR_ENTRIES];
+} writer_t;
+
+extern HIDDEN __thread writer_t *write_tls __attribute__((tls_model("initial-exec")));
+
+/* Attaches to the recording that SETTINGS names, as the recorder wrote them:
+ * "recorder-pid:scratch-fd:file-fd". Called once, before there are threads. Returns 0 or a negative
+ * SONDE_E…; then nothing is recorded and every write_enter says so. */
+int write_start(const char *settings);
+
+/* Closes every thread's chunks into the file. Only for the end of the program when no recorder is
+ * left to collect them; other threads must not be recording any more. */
+void write_finish(void);
+
+/* The control page, or NULL when this process is not recording. */
+scratch_control_t *write_control(void);
+
+/* The first event of a thread, and every event of a child of fork. */
+NOINLINE writer_t *write_enter_slow(void);
+NOINLINE void write_lost_event(scratch_control_t *control);
+
+/* Makes room for EVENT_MAX_BYTES in a stream of events, or for BYTES in one of tables. False when
+ * there is none; the caller counts the loss. */
+NOINLINE bool write_room(stream_t *stream, uint32_t bytes);
+
+static ALWAYS_INLINE uint64_t write_now(const writer_t *w) {
+  return (LIKELY(w->cycles) ? arch_cycles() : os_monotonic_ns()) >> w->clock_shift;
+}
+
+/* The calling thread's stream of events for a sensor of KIND (RECORD_…), or NULL. */
+static ALWAYS_INLINE stream_t *write_enter(uint32_t kind) {
+  writer_t *w = write_tls;
+  if (UNLIKELY(!w || !w->control)) {
+    w = write_enter_slow();
+    if (!w) return NULL;
+  }
+  if (UNLIKELY(!(load_relaxed(&w->control->mode) & kind))) return NULL;
+  uint32_t depth = w->depth;
+  if (UNLIKELY(depth >= WRITE_LEVELS)) {
+    write_lost_event(w->control);
+    return NULL;
+  }
+  w->depth = depth + 1;
+  signal_fence();
+  return &w->events[depth];
+}
+
+static ALWAYS_INLINE void write_leave(stream_t *stream) {
+  signal_fence();
+  stream->writer->depth--;
+}
+
+/* ---- records of the tables: each is in the stream when its function returns true ----------- */
+
+/* Text of the process: the executable and its arguments, as /proc tells them. */
+void write_process(void);
+bool write_image(uint32_t id, uint64_t start, uint64_t end, uint64_t slide,
+                 const uint8_t *build_id, uint32_t build_id_size, const char *path);
+bool write_unloaded(uint32_t id);
+bool write_frame(uint32_t id, uint64_t pc, uint32_t image, uint32_t flags);
+bool write_node(uint32_t id, uint32_t parent, uint32_t frame);
+bool write_thread_record(const stream_t *events, pid_t tid, uint32_t level);
+
+/* ---- between the files of the writer ------------------------------------------------------ */
+
+typedef struct write_global {
+  scratch_control_t *control; /* NULL in a child of fork */
+  int file_fd;
+  uint32_t next_stream;
+  uint32_t incarnation;
+  writer_t *writers; /* all that were ever made */
+  writer_t *look;    /* where the search for a dead thread's state goes on */
+  uint64_t free_slots[SCRATCH_CLASSES]; /* tag << 32 | page; 0 none */
+  uint32_t slot_next[SCRATCH_PAGES];
+} write_global_t;
+
+extern HIDDEN write_global_t *write_global;
+
+/* A slot of CLASS, zeroed and backed by memory; NULL when there is none. */
+void *write_slot_take(uint32_t slot_class);
+/* Gives back a slot, whose bytes are 0 again. */
+void write_slot_give(void *slot, uint32_t slot_class);
+
+/* Appends SIZE bytes to the file; false when it could not, and then the reason is in the control. */
+bool write_append(const void *data, uint32_t size);
+
+/* Closes the stream's chunk, if it has one, into the file, and gives its slot back. */
+void write_close(stream_t *stream);
+
+#endif

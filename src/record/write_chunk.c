@@ -1,0 +1,134 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * Chunks: opened in a slot of the scratch, filled by one thread, closed into the file.
+ *
+ * A kill at any instruction leaves a chunk that can be read. Opening: the header is complete before
+ * its magic is stored. Closing: the chunk stays in the scratch until it is in the file, then loses
+ * its magic before its bytes are zeroed. A kill in between leaves it in both places, with one stream
+ * and sequence number, and the reader counts it once.
+ *
+ * A chunk that was full within GROW_BELOW_NS of its opening is followed by a larger one: 4, 16,
+ * 64 KB, so that a busy thread writes seldom and an idle one holds little.
+ */
+#include "base/varint.h"
+#include "record/write.h"
+#include "record/write_event.h"
+
+#define GROW_BELOW_NS 20000000u
+
+static writer_t *writer_of(const stream_t *s) { return s->writer; }
+
+static uint32_t level_of(const stream_t *s) {
+  writer_t *w = writer_of(s);
+  return (uint32_t)(s->type == CHUNK_EVENTS ? s - w->events : s - w->tables);
+}
+
+static uint32_t capacity_of(uint32_t slot_class) { return scratch_class_pages(slot_class) * SCRATCH_PAGE; }
+
+/* Starts the stream's next chunk in SLOT. */
+static void begin(stream_t *s, chunk_header_t *h, uint32_t slot_class) {
+  writer_t *w = writer_of(s);
+  if (!s->last_time) s->last_time = write_now(w);
+  h->type = s->type;
+  h->size = capacity_of(slot_class);
+  h->stream = s->id;
+  h->sequence = s->sequence;
+  h->base_time = s->last_time;
+  h->base_address = s->last_address;
+  h->incarnation = (uint16_t)write_global->incarnation;
+  h->address_shift = s->address_shift;
+  s->open_time = os_monotonic_ns();
+  s->last_stack = 0;
+  s->records = 0;
+  s->chunk = h;
+  s->slot_class = (uint8_t)slot_class;
+  s->limit = (uint8_t *)h + h->size - EVENT_MAX_BYTES;
+  if (s->type == CHUNK_EVENTS)
+    memset(w->predicted[level_of(s)], 0, sizeof w->predicted[0]);
+  store_release(&h->magic, CHUNK_MAGIC);
+  s->next = (uint8_t *)(h + 1);
+}
+
+static void count_lost(stream_t *s) {
+  scratch_control_t *c = writer_of(s)->control;
+  add_relaxed(s->type == CHUNK_EVENTS ? &c->lost_events : &c->lost_definitions, s->records);
+}
+
+/* Writes the stream's chunk to the file and leaves its slot zeroed. A kill between the stores of
+ * the header leaves one that is closed in part: its checksum tells, and who collects it then knows
+ * the slot's size from the directory and finds the end of the records by the zeros behind them. */
+static void flush(stream_t *s) {
+  chunk_header_t *h = s->chunk;
+  uint32_t used = (uint32_t)(s->next - (uint8_t *)(h + 1));
+  uint32_t size = ALIGN_UP((uint32_t)sizeof *h + used, 8u);
+  if (s->records) {
+    h->used = used;
+    h->close_time = write_now(writer_of(s));
+    h->records = s->records;
+    h->checksum = 0;
+    h->size = size;
+    h->flags = CHUNK_CLOSED;
+    h->checksum = chunk_checksum(h, size);
+    if (!write_append(h, size)) count_lost(s);
+  }
+  store_release(&h->magic, 0);
+  memset(h, 0, size);
+  s->sequence++;
+  s->chunk = NULL;
+  s->next = s->limit = NULL;
+}
+
+void write_close(stream_t *s) {
+  chunk_header_t *slot = s->chunk;
+  if (!slot) return;
+  flush(s);
+  write_slot_give(slot, s->slot_class);
+}
+
+/* With no recorder left to collect it, a table must not stay in the scratch for long. */
+static void save_tables_of_orphan(writer_t *w) {
+  if (os_process_alive((pid_t)w->control->recorder_pid)) return;
+  for (int i = 0; i < WRITE_LEVELS; i++)
+    write_close(&w->tables[i]);
+}
+
+static bool open_larger(stream_t *s, uint32_t wanted) {
+  for (uint32_t c = wanted + 1; c-- > 0;) {
+    chunk_header_t *slot = write_slot_take(c);
+    if (!slot) continue;
+    begin(s, slot, c);
+    return true;
+  }
+  return false;
+}
+
+bool write_room(stream_t *s, uint32_t bytes) {
+  writer_t *w = writer_of(s);
+  if (s->chunk && s->next + bytes <= (uint8_t *)s->chunk + s->chunk->size) return true;
+  uint32_t wanted = 0;
+  if (s->chunk) {
+    chunk_header_t *slot = s->chunk;
+    bool busy = os_monotonic_ns() - s->open_time < GROW_BELOW_NS || s->type == CHUNK_TABLES;
+    wanted = s->slot_class + (busy && s->slot_class + 1u < SCRATCH_CLASSES ? 1u : 0u);
+    flush(s);
+    if (s->type == CHUNK_EVENTS) save_tables_of_orphan(w);
+    if (wanted == s->slot_class) {
+      begin(s, slot, wanted);
+      return true;
+    }
+    write_slot_give(slot, s->slot_class);
+  }
+  while (capacity_of(wanted) < sizeof(chunk_header_t) + bytes && wanted + 1 < SCRATCH_CLASSES)
+    wanted++;
+  bool first = !s->id;
+  if (first) s->id = __atomic_add_fetch(&write_global->next_stream, 1, __ATOMIC_RELAXED);
+  if (first && s->type == CHUNK_EVENTS) write_thread_record(s, w->tid, level_of(s));
+  return open_larger(s, wanted);
+}
+
+bool event_unshift(stream_t *s) {
+  write_close(s);
+  s->last_address <<= s->address_shift;
+  s->address_shift = 0;
+  return write_room(s, EVENT_MAX_BYTES);
+}

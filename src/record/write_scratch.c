@@ -1,0 +1,189 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * Attaching to a recording, and the slots of its scratch.
+ *
+ * The recorder's descriptors are reached through /proc/RECORDER/fd, so the program inherits none,
+ * and may close what it likes: a lost descriptor is opened again the same way. The scratch is
+ * mapped once and its descriptor closed at once.
+ *
+ * Slots are taken from a stack of returned ones a class, else from the end. The stacks are lock-free
+ * (a signal handler may need a slot while its thread takes one); their heads carry a tag that
+ * changes with every push, so a head that was popped and pushed in between is noticed.
+ */
+#include <errno.h>
+
+#include "record/write.h"
+#include "sonde/status.h"
+
+HIDDEN write_global_t *write_global;
+HIDDEN __thread writer_t *write_tls __attribute__((tls_model("initial-exec")));
+
+static bool parse_number(const char **text, uint32_t *value) {
+  const char *p = *text;
+  uint32_t v = 0;
+  if (*p < '0' || *p > '9') return false;
+  for (; *p >= '0' && *p <= '9'; p++)
+    v = v * 10 + (uint32_t)(*p - '0');
+  *value = v;
+  *text = *p == ':' ? p + 1 : p;
+  return true;
+}
+
+static char *put_text(char *out, const char *text) {
+  while (*text)
+    *out++ = *text++;
+  return out;
+}
+
+static char *put_number(char *out, uint32_t value) {
+  char digits[10];
+  int n = 0;
+  do
+    digits[n++] = (char)('0' + value % 10);
+  while (value /= 10);
+  while (n)
+    *out++ = digits[--n];
+  return out;
+}
+
+/* Opens descriptor FD of the process PID again, as one of ours. */
+static int open_of_process(uint32_t pid, uint32_t fd) {
+  char path[48], *p = put_text(path, "/proc/");
+  p = put_number(p, pid);
+  p = put_text(p, "/fd/");
+  p = put_number(p, fd);
+  *p = 0;
+  return os_open_high(path);
+}
+
+scratch_control_t *write_control(void) { return write_global ? write_global->control : NULL; }
+
+static scratch_control_t *map_scratch(int fd) {
+  uint64_t control_bytes = (uint64_t)SCRATCH_CONTROL_PAGES * SCRATCH_PAGE;
+  scratch_control_t *control = os_map_shared(fd, 0, SCRATCH_BYTES);
+  if (!control) return NULL;
+  bool hidden = os_hide_from_fork(control, SCRATCH_BYTES);
+  if (hidden && os_populate(control, control_bytes) && control->magic == SCRATCH_MAGIC)
+    return control;
+  os_unmap(control, SCRATCH_BYTES);
+  return NULL;
+}
+
+int write_start(const char *settings) {
+  uint32_t recorder, scratch_fd, file_fd;
+  if (!parse_number(&settings, &recorder) || !parse_number(&settings, &scratch_fd) ||
+      !parse_number(&settings, &file_fd))
+    return SONDE_EINVAL;
+  write_global_t *g = os_map(sizeof *g);
+  if (!g) return SONDE_ENOMEM;
+  if (!os_wipe_on_fork(g, sizeof *g)) {
+    os_unmap(g, sizeof *g);
+    return SONDE_EUNSUPPORTED;
+  }
+  int fd = open_of_process(recorder, scratch_fd);
+  scratch_control_t *control = fd < 0 ? NULL : map_scratch(fd);
+  if (fd >= 0) os_close(fd);
+  g->file_fd = control ? open_of_process(recorder, file_fd) : -1;
+  if (g->file_fd < 0) {
+    if (control) os_unmap(control, SCRATCH_BYTES);
+    os_unmap(g, sizeof *g);
+    return SONDE_EIO;
+  }
+  g->incarnation = __atomic_add_fetch(&control->incarnation, 1, __ATOMIC_ACQ_REL);
+  g->control = control;
+  write_global = g;
+  return 0;
+}
+
+/* The descriptor of the file, which the program may have closed or reused. */
+static int file_of(write_global_t *g) {
+  scratch_control_t *c = g->control;
+  os_file_id_t id;
+  int fd = load_acquire(&g->file_fd);
+  if (fd >= 0 && os_file_id(fd, &id) && id.device == c->file_device && id.inode == c->file_inode)
+    return fd;
+  int again = open_of_process(c->recorder_pid, (uint32_t)c->file_fd);
+  if (again < 0) return -1;
+  if (cas_acq_rel(&g->file_fd, &fd, again)) return again;
+  os_close(again); /* another thread was first */
+  return fd;
+}
+
+static bool stop(scratch_control_t *c, record_stop_t reason) {
+  uint32_t none = RECORD_STOP_NONE;
+  cas_acq_rel(&c->stop_reason, &none, (uint32_t)reason);
+  store_release(&c->mode, 0);
+  return false;
+}
+
+static record_stop_t stop_of_error(ssize_t error) {
+  switch (-error) {
+  case ENOSPC:
+  case EDQUOT:
+    return RECORD_STOP_DISK_FULL;
+  case EFBIG:
+    return RECORD_STOP_FILE_LIMIT;
+  default:
+    return RECORD_STOP_IO;
+  }
+}
+
+bool write_append(const void *data, uint32_t size) {
+  write_global_t *g = write_global;
+  scratch_control_t *c = g->control;
+  if (load_acquire(&c->stop_reason) != RECORD_STOP_NONE) return false;
+  int fd = file_of(g);
+  if (fd < 0) return stop(c, RECORD_STOP_LOST_FILE);
+  uint64_t offset = __atomic_fetch_add(&c->file_end, size, __ATOMIC_ACQ_REL);
+  if (c->limit_bytes && offset + size > c->limit_bytes) return stop(c, RECORD_STOP_LIMIT);
+  if (offset + size > os_file_size_limit()) return stop(c, RECORD_STOP_FILE_LIMIT);
+  for (uint32_t done = 0; done < size;) {
+    ssize_t n = os_pwrite(fd, (const uint8_t *)data + done, size - done, offset + done);
+    if (n <= 0) return stop(c, stop_of_error(n));
+    done += (uint32_t)n;
+  }
+  return true;
+}
+
+/* ---- slots -------------------------------------------------------------------------------- */
+
+static uint32_t pop_slot(write_global_t *g, uint32_t slot_class) {
+  uint64_t *head = &g->free_slots[slot_class], old = load_acquire(head), fresh;
+  do {
+    uint32_t page = (uint32_t)old;
+    if (!page) return 0;
+    fresh = (old & ~UINT64_C(0xffffffff)) | load_relaxed(&g->slot_next[page]);
+  } while (!cas_acq_rel(head, &old, fresh));
+  return (uint32_t)old;
+}
+
+static uint32_t new_slot(write_global_t *g, uint32_t slot_class) {
+  scratch_control_t *c = g->control;
+  uint32_t count = scratch_class_pages(slot_class), page = load_acquire(&c->pages_used);
+  do
+    if (page + count > SCRATCH_PAGES) return 0;
+  while (!cas_acq_rel(&c->pages_used, &page, page + count));
+  store_release(&c->slot_class[page], (uint8_t)(slot_class + 1));
+  return page;
+}
+
+void *write_slot_take(uint32_t slot_class) {
+  write_global_t *g = write_global;
+  uint32_t page = pop_slot(g, slot_class);
+  if (page) return (uint8_t *)g->control + (uint64_t)page * SCRATCH_PAGE;
+  page = new_slot(g, slot_class);
+  if (!page) return NULL;
+  void *slot = (uint8_t *)g->control + (uint64_t)page * SCRATCH_PAGE;
+  /* What cannot be backed now would be a SIGBUS later: the slot is never used. */
+  return os_populate(slot, (size_t)scratch_class_pages(slot_class) * SCRATCH_PAGE) ? slot : NULL;
+}
+
+void write_slot_give(void *slot, uint32_t slot_class) {
+  write_global_t *g = write_global;
+  uint32_t page = (uint32_t)((uint64_t)((uint8_t *)slot - (uint8_t *)g->control) / SCRATCH_PAGE);
+  uint64_t *head = &g->free_slots[slot_class], old = load_acquire(head), fresh;
+  do {
+    store_relaxed(&g->slot_next[page], (uint32_t)old);
+    fresh = ((old >> 32) + 1) << 32 | page;
+  } while (!cas_acq_rel(head, &old, fresh));
+}

@@ -1,0 +1,100 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * A thread's state: made at its first event, reclaimed some time after it ended.
+ *
+ * There is no destructor: a thread frees memory after every destructor has run, and those events
+ * count too. Instead, whoever makes a state first looks at a few old ones; one whose thread is gone
+ * is claimed by swapping its tid, its chunks are closed and the memory serves again.
+ */
+#include "record/write.h"
+
+#define CLAIMED  ((pid_t)-1)
+#define LOOKS 2 /* states examined for each one made: the number of dead ones stays bounded */
+
+static void init_stream(stream_t *s, writer_t *w, chunk_type_t type) {
+  memset(s, 0, sizeof *s);
+  s->type = (uint16_t)type;
+  s->address_shift = 4;
+  s->writer = w;
+}
+
+static void init_writer(writer_t *w, scratch_control_t *control) {
+  w->depth = 0;
+  w->cycles = control->clock != RECORD_CLOCK_MONOTONIC;
+  w->clock_shift = (uint8_t)control->clock_shift;
+  for (int i = 0; i < WRITE_LEVELS; i++) {
+    init_stream(&w->events[i], w, CHUNK_EVENTS);
+    init_stream(&w->tables[i], w, CHUNK_TABLES);
+  }
+  w->control = control;
+}
+
+static void close_all(writer_t *w) {
+  for (int i = 0; i < WRITE_LEVELS; i++) {
+    write_close(&w->events[i]);
+    write_close(&w->tables[i]);
+  }
+}
+
+static bool claim_if_dead(writer_t *w, pid_t self) {
+  pid_t tid = load_acquire(&w->tid);
+  if (tid == CLAIMED || (tid != self && os_thread_alive(tid))) return false;
+  return cas_acq_rel(&w->tid, &tid, CLAIMED);
+}
+
+/* A state of an ended thread, closed and free to use; NULL when none of those looked at is. */
+static writer_t *reclaim(write_global_t *g, pid_t self) {
+  writer_t *at = load_acquire(&g->look);
+  for (int i = 0; i < LOOKS; i++) {
+    if (!at) at = load_acquire(&g->writers);
+    if (!at) return NULL;
+    writer_t *next = at->next;
+    store_release(&g->look, next);
+    if (claim_if_dead(at, self)) {
+      close_all(at);
+      return at;
+    }
+    at = next;
+  }
+  return NULL;
+}
+
+static writer_t *make(write_global_t *g) {
+  writer_t *w = os_map(sizeof *w);
+  if (!w) return NULL;
+  if (!os_wipe_on_fork(w, sizeof *w)) {
+    os_unmap(w, sizeof *w);
+    return NULL;
+  }
+  w->tid = CLAIMED;
+  writer_t *head = load_acquire(&g->writers);
+  do
+    w->next = head;
+  while (!cas_acq_rel(&g->writers, &head, w));
+  return w;
+}
+
+writer_t *write_enter_slow(void) {
+  write_global_t *g = write_global;
+  if (!g || !g->control) return NULL;
+  pid_t self = os_tid();
+  writer_t *w = reclaim(g, self);
+  if (!w) w = make(g);
+  if (!w) {
+    write_lost_event(g->control);
+    return NULL;
+  }
+  init_writer(w, g->control);
+  store_release(&w->tid, self);
+  write_tls = w;
+  return w;
+}
+
+void write_lost_event(scratch_control_t *control) { add_relaxed(&control->lost_events, 1); }
+
+void write_finish(void) {
+  write_global_t *g = write_global;
+  if (!g || !g->control) return;
+  for (writer_t *w = load_acquire(&g->writers); w; w = w->next)
+    close_all(w);
+}
