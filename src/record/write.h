@@ -140,7 +140,8 @@ void write_slot_give(void *slot, uint32_t slot_class);
 /* Appends SIZE bytes to the file; false when it could not, and then the reason is in the control. */
 bool write_append(const void *data, uint32_t size);
 
-/* Closes the stream's chunk, if it has one, into the file, and gives its slot back. */
-void write_close(stream_t *stream);
+/* Closes the stream's chunk, if it has one, into the file, and gives its slot back. False when the
+ * file could not be written; then the chunk stays open. */
+bool write_close(stream_t *stream);
 
 #endif

@@ -49,15 +49,11 @@ static void begin(stream_t *s, chunk_header_t *h, uint32_t slot_class) {
   s->next = (uint8_t *)(h + 1);
 }
 
-static void count_lost(stream_t *s) {
-  scratch_control_t *c = writer_of(s)->control;
-  add_relaxed(s->type == CHUNK_EVENTS ? &c->lost_events : &c->lost_definitions, s->records);
-}
-
 /* Writes the stream's chunk to the file and leaves its slot zeroed. A kill between the stores of
  * the header leaves one that is closed in part: its checksum tells, and who collects it then knows
- * the slot's size from the directory and finds the end of the records by the zeros behind them. */
-static void flush(stream_t *s) {
+ * the slot's size from the directory and finds the end of the records by the zeros behind them.
+ * Where the file cannot be written the chunk is open again and stays, for the recorder to try. */
+static bool flush(stream_t *s) {
   chunk_header_t *h = s->chunk;
   uint32_t used = (uint32_t)(s->next - (uint8_t *)(h + 1));
   uint32_t size = ALIGN_UP((uint32_t)sizeof *h + used, 8u);
@@ -69,20 +65,26 @@ static void flush(stream_t *s) {
     h->size = size;
     h->flags = CHUNK_CLOSED;
     h->checksum = chunk_checksum(h, size);
-    if (!write_append(h, size)) count_lost(s);
+    if (!write_append(h, size)) {
+      h->flags = 0;
+      h->size = capacity_of(s->slot_class);
+      return false;
+    }
   }
   store_release(&h->magic, 0);
   memset(h, 0, size);
   s->sequence++;
   s->chunk = NULL;
   s->next = s->limit = NULL;
+  return true;
 }
 
-void write_close(stream_t *s) {
+bool write_close(stream_t *s) {
   chunk_header_t *slot = s->chunk;
-  if (!slot) return;
-  flush(s);
+  if (!slot) return true;
+  if (!flush(s)) return false;
   write_slot_give(slot, s->slot_class);
+  return true;
 }
 
 /* With no recorder left to collect it, a table must not stay in the scratch for long. */
@@ -110,7 +112,7 @@ bool write_room(stream_t *s, uint32_t bytes) {
     chunk_header_t *slot = s->chunk;
     bool busy = os_monotonic_ns() - s->open_time < GROW_BELOW_NS || s->type == CHUNK_TABLES;
     wanted = s->slot_class + (busy && s->slot_class + 1u < SCRATCH_CLASSES ? 1u : 0u);
-    flush(s);
+    if (!flush(s)) return false;
     if (s->type == CHUNK_EVENTS) save_tables_of_orphan(w);
     if (wanted == s->slot_class) {
       begin(s, slot, wanted);
@@ -127,7 +129,7 @@ bool write_room(stream_t *s, uint32_t bytes) {
 }
 
 bool event_unshift(stream_t *s) {
-  write_close(s);
+  if (!write_close(s)) return false;
   s->last_address <<= s->address_shift;
   s->address_shift = 0;
   return write_room(s, EVENT_MAX_BYTES);

@@ -1,0 +1,282 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * The recorder's end of a recording: see recorder.h.
+ *
+ * The scratch is a memfd sealed against shrinking, so that no one can turn the program's stores
+ * into SIGBUS. Its directory of slots is true at any instant; a slot that has the magic holds a
+ * chunk. One that was being closed when the program died is taken as closed when its checksum says
+ * so, else as open: its records end where the zeros begin.
+ */
+#define _GNU_SOURCE
+#include "record/recorder.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <sys/mman.h>
+#include <sys/stat.h>
+#include <sys/sysmacros.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "arch/arch.h"
+#include "sonde/status.h"
+
+#define TICK_NS 128.0 /* the longest a tick may be */
+
+const char *record_stop_text(uint32_t reason) {
+  switch (reason) {
+#define STOP_TEXT(name, value, text)                                                               \
+  case name:                                                                                       \
+    return text;
+    RECORD_STOP_TABLE(STOP_TEXT)
+#undef STOP_TEXT
+  default:
+    return "for a reason that a later version knows";
+  }
+}
+
+/* ---- the clock ---------------------------------------------------------------------------- */
+
+static uint64_t clock_ns(clockid_t clock) {
+  struct timespec t;
+  clock_gettime(clock, &t);
+  return (uint64_t)t.tv_sec * 1000000000u + (uint64_t)t.tv_nsec;
+}
+
+/* Whether the kernel itself keeps time by the counter that user code reads. */
+static bool counter_is_trusted(void) {
+#if defined(__aarch64__)
+  return true; /* the architecture promises it: constant rate, the same on all processors */
+#else
+  char name[32] = "";
+  FILE *f = fopen("/sys/devices/system/clocksource/clocksource0/current_clocksource", "re");
+  if (f && !fgets(name, sizeof name, f)) name[0] = 0;
+  if (f) fclose(f);
+  return !strncmp(name, "tsc", 3);
+#endif
+}
+
+static uint32_t choose_clock(void) {
+  if (!counter_is_trusted()) return RECORD_CLOCK_MONOTONIC;
+#if defined(__aarch64__)
+  return RECORD_CLOCK_CNTVCT;
+#else
+  return RECORD_CLOCK_TSC;
+#endif
+}
+
+static void read_clock(uint32_t clock, uint64_t *ticks, uint64_t *ns) {
+  *ns = clock_ns(CLOCK_MONOTONIC);
+  *ticks = clock == RECORD_CLOCK_MONOTONIC ? *ns : arch_cycles();
+}
+
+/* Two readings a moment apart give the rate well enough to choose a tick and to read a recording
+ * that never sees a later one. */
+static void calibrate(record_header_t *h) {
+  h->clock = choose_clock();
+  read_clock(h->clock, &h->start_ticks, &h->start_monotonic_ns);
+  h->start_realtime_ns = clock_ns(CLOCK_REALTIME);
+  const struct timespec moment = {.tv_nsec = 2000000};
+  nanosleep(&moment, NULL);
+  read_clock(h->clock, &h->end_ticks, &h->end_monotonic_ns);
+  double per_ns = (double)(h->end_ticks - h->start_ticks) /
+                  (double)(h->end_monotonic_ns - h->start_monotonic_ns);
+  while ((double)(UINT64_C(2) << h->clock_shift) / per_ns <= TICK_NS)
+    h->clock_shift++;
+}
+
+/* ---- making it ---------------------------------------------------------------------------- */
+
+static int make_scratch(recording_t *r) {
+  r->scratch_fd = memfd_create("sonde-scratch", MFD_CLOEXEC | MFD_ALLOW_SEALING);
+  if (r->scratch_fd < 0 || ftruncate(r->scratch_fd, (off_t)SCRATCH_BYTES) < 0 ||
+      fcntl(r->scratch_fd, F_ADD_SEALS, F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_SEAL) < 0)
+    return SONDE_ENOMEM;
+  void *map = mmap(NULL, SCRATCH_BYTES, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_NORESERVE,
+                   r->scratch_fd, 0);
+  if (map == MAP_FAILED) return SONDE_ENOMEM;
+  r->control = map;
+  return 0;
+}
+
+/* pread and pwrite until all is done; false with errno. */
+static bool write_all(int fd, const void *data, size_t size, uint64_t offset) {
+  for (size_t done = 0; done < size;) {
+    ssize_t n = pwrite(fd, (const char *)data + done, size - done, (off_t)(offset + done));
+    if (n < 0 && errno == EINTR) continue;
+    if (n <= 0) return false;
+    done += (size_t)n;
+  }
+  return true;
+}
+
+static bool write_header(recording_t *r) {
+  uint8_t page[RECORD_HEADER_SIZE] = {0};
+  memcpy(page, &r->header, sizeof r->header);
+  return write_all(r->file_fd, page, sizeof page, 0);
+}
+
+static void fill_header(recording_t *r, uint32_t pid) {
+  record_header_t *h = &r->header;
+  memcpy(h->magic, RECORD_MAGIC, 8);
+  h->version = RECORD_VERSION;
+  h->header_size = RECORD_HEADER_SIZE;
+  h->byte_order = RECORD_BYTE_ORDER;
+#if defined(__aarch64__)
+  h->machine = 183;
+#else
+  h->machine = 62;
+#endif
+  h->pid = pid;
+  h->recorder_pid = (uint32_t)getpid();
+  h->scratch_fd = r->scratch_fd;
+  calibrate(h);
+}
+
+static void fill_control(recording_t *r, const struct stat *file, uint32_t mode,
+                         uint64_t limit_bytes) {
+  scratch_control_t *c = r->control;
+  c->clock = r->header.clock;
+  c->clock_shift = r->header.clock_shift;
+  c->mode = mode;
+  c->recorder_pid = r->header.recorder_pid;
+  c->scratch_fd = r->scratch_fd;
+  c->file_fd = r->file_fd;
+  /* as statx tells it to the program */
+  c->file_device = (uint64_t)gnu_dev_major(file->st_dev) << 32 | gnu_dev_minor(file->st_dev);
+  c->file_inode = file->st_ino;
+  c->limit_bytes = limit_bytes;
+  c->pid = r->header.pid;
+  c->file_end = RECORD_HEADER_SIZE;
+  c->pages_used = SCRATCH_CONTROL_PAGES;
+  c->magic = SCRATCH_MAGIC;
+}
+
+int recording_create(recording_t *r, const char *path, uint32_t pid, uint32_t mode,
+                     uint64_t limit_bytes, char *error, size_t error_size) {
+  memset(r, 0, sizeof *r);
+  r->scratch_fd = -1;
+  r->file_fd = open(path, O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC | O_NOCTTY, 0600);
+  if (r->file_fd < 0) {
+    snprintf(error, error_size, "'%s' cannot be made: %s", path, strerror(errno));
+    return SONDE_EIO;
+  }
+  struct stat file;
+  int status = make_scratch(r);
+  if (status == 0) fill_header(r, pid);
+  if (status < 0) {
+    snprintf(error, error_size, "no scratch memory: %s", strerror(errno));
+  } else if (!write_header(r) || fstat(r->file_fd, &file) < 0) {
+    snprintf(error, error_size, "'%s' cannot be written: %s", path, strerror(errno));
+    status = SONDE_EIO;
+  }
+  if (status < 0) {
+    unlink(path);
+    recording_release(r);
+    return status;
+  }
+  fill_control(r, &file, mode, limit_bytes);
+  return 0;
+}
+
+void recording_settings(const recording_t *r, char *out, size_t size) {
+  snprintf(out, size, "%u:%d:%d", r->header.recorder_pid, r->scratch_fd, r->file_fd);
+}
+
+/* ---- while it runs and when it ends --------------------------------------------------------- */
+
+static void copy_counters(recording_t *r) {
+  record_header_t *h = &r->header;
+  const scratch_control_t *c = r->control;
+  h->stop_reason = load_acquire(&c->stop_reason);
+  h->lost_events = load_relaxed(&c->lost_events);
+  h->lost_stacks = load_relaxed(&c->lost_stacks);
+  h->lost_definitions = load_relaxed(&c->lost_definitions);
+  h->incarnations = load_relaxed(&c->incarnation);
+}
+
+void recording_refresh(recording_t *r) {
+  read_clock(r->header.clock, &r->header.end_ticks, &r->header.end_monotonic_ns);
+  copy_counters(r);
+  write_header(r);
+}
+
+/* The bytes of the chunk in a slot of SIZE bytes, as it is to stand in the file: its size, or 0
+ * when it holds no record. CHUNK has room for the slot. */
+static uint32_t close_chunk(uint8_t *chunk, uint32_t slot_size) {
+  chunk_header_t h;
+  memcpy(&h, chunk, sizeof h);
+  uint64_t said = h.checksum;
+  if ((h.flags & CHUNK_CLOSED) && h.size >= sizeof h && h.size <= slot_size && h.size % 8 == 0) {
+    h.checksum = 0;
+    memcpy(chunk, &h, sizeof h);
+    bool whole = chunk_checksum(chunk, h.size) == said;
+    h.checksum = said;
+    memcpy(chunk, &h, sizeof h);
+    if (whole) return h.size;
+  }
+  uint32_t used = slot_size - (uint32_t)sizeof h;
+  while (used && !chunk[sizeof h + used - 1])
+    used--;
+  if (!used) return 0;
+  h.used = used;
+  h.size = ALIGN_UP((uint32_t)sizeof h + used, 8u);
+  h.flags = CHUNK_CLOSED | CHUNK_COLLECTED;
+  h.records = 0;
+  h.close_time = 0;
+  h.checksum = 0;
+  memcpy(chunk, &h, sizeof h);
+  h.checksum = chunk_checksum(chunk, h.size);
+  memcpy(chunk, &h, sizeof h);
+  return h.size;
+}
+
+static bool collect_slot(recording_t *r, uint32_t page, uint32_t slot_size, uint8_t *buffer) {
+  const uint8_t *slot = (const uint8_t *)r->control + (uint64_t)page * SCRATCH_PAGE;
+  if (((const chunk_header_t *)slot)->magic != CHUNK_MAGIC) return true;
+  memcpy(buffer, slot, slot_size);
+  uint32_t size = close_chunk(buffer, slot_size);
+  if (!size) return true;
+  bool written = write_all(r->file_fd, buffer, size, r->control->file_end);
+  if (written) r->control->file_end += size;
+  return written;
+}
+
+static bool collect(recording_t *r) {
+  uint32_t largest = scratch_class_pages(SCRATCH_CLASSES - 1) * SCRATCH_PAGE;
+  uint8_t *buffer = malloc(largest);
+  bool good = buffer != NULL;
+  for (uint32_t page = SCRATCH_CONTROL_PAGES; good && page < SCRATCH_PAGES; page++) {
+    uint32_t c = r->control->slot_class[page];
+    if (c && c <= SCRATCH_CLASSES) good = collect_slot(r, page, scratch_class_pages(c - 1) * SCRATCH_PAGE, buffer);
+  }
+  free(buffer);
+  return good;
+}
+
+int recording_finish(recording_t *r, int wait_status) {
+  errno = 0;
+  bool collected = collect(r);
+  int error = errno;
+  if (!collected && !r->control->stop_reason)
+    r->control->stop_reason = error == ENOSPC || error == EDQUOT ? RECORD_STOP_DISK_FULL
+                              : error == EFBIG                   ? RECORD_STOP_FILE_LIMIT
+                                                                 : RECORD_STOP_IO;
+  r->header.state = RECORD_FINISHED;
+  r->header.exit_status = (uint32_t)wait_status;
+  r->header.recorder_pid = 0;
+  r->header.scratch_fd = -1;
+  read_clock(r->header.clock, &r->header.end_ticks, &r->header.end_monotonic_ns);
+  copy_counters(r);
+  return write_header(r) && collected ? 0 : SONDE_EIO;
+}
+
+void recording_release(recording_t *r) {
+  if (r->control) munmap(r->control, SCRATCH_BYTES);
+  if (r->scratch_fd >= 0) close(r->scratch_fd);
+  if (r->file_fd >= 0) close(r->file_fd);
+  r->control = NULL;
+  r->scratch_fd = r->file_fd = -1;
+}
