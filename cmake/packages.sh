@@ -19,22 +19,22 @@ package_manager() {
 packages() {
   case $1-$2 in
   apt-get-build) echo gcc g++ binutils cmake ninja-build pkg-config libc6-dev libelf-dev libdw-dev \
-    libdebuginfod-dev libjson-c-dev libzstd-dev zlib1g-dev libyaml-dev ;;
+    liblzma-dev libiberty-dev libjson-c-dev libzstd-dev zlib1g-dev libyaml-dev ;;
   apt-get-demo) echo python3 python3-dbg libc6-dbg ;;
   apt-get-test) echo libcmocka-dev python3 git gdb strace elfutils procps file redis-server nginx-light \
     sqlite3 clang llvm clang-format-14 clang-tidy libunwind-dev python3-dbg libc6-dbg musl-tools \
     $(apt_cross) ;;
   dnf-build) echo gcc gcc-c++ binutils cmake ninja-build pkgconf-pkg-config elfutils-devel \
-    elfutils-debuginfod-client-devel json-c-devel libzstd-devel zlib-devel libyaml-devel ;;
+    xz-devel binutils-devel json-c-devel libzstd-devel zlib-devel libyaml-devel ;;
   dnf-demo) echo python3 ;;
   dnf-test) echo libcmocka-devel python3 git gdb strace elfutils procps-ng file redis nginx sqlite clang \
     llvm compiler-rt clang-tools-extra libunwind-devel musl-gcc ;;
-  pacman-build) echo gcc binutils cmake ninja pkgconf libelf debuginfod json-c zstd zlib libyaml ;;
+  pacman-build) echo gcc binutils cmake ninja pkgconf libelf debuginfod xz json-c zstd zlib libyaml ;;
   pacman-demo) echo python ;;
   pacman-test) echo cmocka python git gdb strace elfutils procps-ng file redis nginx sqlite clang llvm \
     compiler-rt libunwind musl ;;
   apk-build) echo gcc g++ musl-dev linux-headers binutils cmake ninja-build ninja-is-really-ninja pkgconf \
-    elfutils-dev json-c-dev zstd-dev zlib-dev yaml-dev ;;
+    elfutils-dev xz-dev binutils-dev json-c-dev zstd-dev zlib-dev yaml-dev ;;
   apk-demo) echo python3 ;;
   apk-test) echo cmocka-dev python3 git gdb strace elfutils procps file redis nginx sqlite clang llvm \
     compiler-rt clang-extra-tools libunwind-dev ;;

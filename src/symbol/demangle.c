@@ -1,0 +1,111 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * Demangling, by libraries: C++ and Rust (legacy and v0) through libiberty, which is what gdb, perf
+ * and addr2line print; Swift through its own library where a Swift toolchain is installed.
+ *
+ * Why libiberty and not __cxa_demangle, which is the same code inside libstdc++: only libiberty's
+ * callback form can be stopped. A mangled name is a small program (substitutions refer back to
+ * earlier text), so 200 hostile bytes can expand without end; __cxa_demangle allocates until it
+ * fails, while here the output is cut off by leaving through longjmp. libiberty is under the LGPL
+ * and is linked into the command alone, never into libsonde. Where libiberty is missing (a Mac) __cxa_demangle serves,
+ * for shorter names only, and Rust v0 names stay raw.
+ */
+#include "symbol/demangle.h"
+
+#include <dlfcn.h>
+#include <setjmp.h>
+#include <stdlib.h>
+#include <string.h>
+
+#ifdef SONDE_HAVE_LIBIBERTY
+
+/* libiberty's demangle.h; declared here because it is installed in different places and drags in
+ * old macros. */
+extern int cplus_demangle_v3_callback(const char *mangled, int options,
+                                      void (*callback)(const char *, size_t, void *), void *opaque);
+extern int rust_demangle_callback(const char *mangled, int options,
+                                  void (*callback)(const char *, size_t, void *), void *opaque);
+#define DMGL_PARAMS (1 << 0)
+#define DMGL_ANSI   (1 << 1)
+
+typedef struct output {
+  char *text;
+  size_t used, size;
+  jmp_buf full;
+} output_t;
+
+static void append(const char *text, size_t length, void *opaque) {
+  output_t *output = opaque;
+  if (length >= output->size - output->used) longjmp(output->full, 1);
+  memcpy(output->text + output->used, text, length);
+  output->used += length;
+}
+
+typedef int demangler_fn(const char *, int, void (*)(const char *, size_t, void *), void *);
+
+static bool run(demangler_fn *demangler, const char *raw, char *out, size_t size) {
+  output_t output = {.text = out, .size = size};
+  if (setjmp(output.full)) return false;
+  if (!demangler(raw, DMGL_PARAMS | DMGL_ANSI, append, &output) || !output.used) return false;
+  out[output.used] = 0;
+  return true;
+}
+
+/* A legacy Rust name is a valid C++ name too, so Rust is asked first. */
+static bool demangle_itanium(const char *raw, char *out, size_t size) {
+  return run(rust_demangle_callback, raw, out, size) ||
+         (raw[0] == '_' && raw[1] == 'Z' && run(cplus_demangle_v3_callback, raw, out, size));
+}
+
+#else
+
+extern char *__cxa_demangle(const char *mangled, char *buffer, size_t *length, int *status);
+#define CXA_RAW_MAX 1024
+
+static bool demangle_itanium(const char *raw, char *out, size_t size) {
+  if (raw[0] != '_' || raw[1] != 'Z' || strlen(raw) > CXA_RAW_MAX) return false;
+  int status = -1;
+  char *text = __cxa_demangle(raw, NULL, NULL, &status);
+  bool fits = text && !status && strlen(text) < size;
+  if (fits) strcpy(out, text);
+  free(text);
+  return fits;
+}
+
+#endif
+
+/* swift_demangle_getDemangledName of libswiftDemangle (SwiftDemangle.h): returns the length. The
+ * library is loaded when the first Swift name is met, and kept. */
+typedef size_t swift_demangle_fn(const char *raw, char *out, size_t size);
+
+static swift_demangle_fn *swift_demangler(void) {
+  static bool tried;
+  static swift_demangle_fn *found;
+  if (!tried) {
+    tried = true;
+    void *library = dlopen("libswiftDemangle.so", RTLD_NOW | RTLD_LOCAL);
+    if (library) *(void **)&found = dlsym(library, "swift_demangle_getDemangledName");
+  }
+  return found;
+}
+
+static bool is_swift(const char *raw) {
+  return !strncmp(raw, "$s", 2) || !strncmp(raw, "_$s", 3) || !strncmp(raw, "$S", 2) ||
+         !strncmp(raw, "_T0", 3);
+}
+
+static bool demangle_swift(const char *raw, char *out, size_t size) {
+  swift_demangle_fn *demangler = swift_demangler();
+  if (!demangler) return false;
+  size_t length = demangler(raw, out, size);
+  return length > 0 && length < size;
+}
+
+bool demangle(const char *raw, char *out, size_t size) {
+  if (raw[0] != '_' && raw[0] != '$') return false;
+  if (strnlen(raw, DEMANGLE_MAX / 4) == DEMANGLE_MAX / 4) return false;
+  if (size > DEMANGLE_MAX) size = DEMANGLE_MAX;
+  if (is_swift(raw)) return demangle_swift(raw, out, size);
+  if (raw[1] != 'Z' && raw[1] != 'R') return false;
+  return demangle_itanium(raw, out, size);
+}

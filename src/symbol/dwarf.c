@@ -1,0 +1,546 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * Reading DWARF through libdw: DWARF 2 to 5, compressed sections, split units (.dwo), supplementary
+ * files (dwz). Scopes are DW_TAG_subprogram and DW_TAG_inlined_subroutine entries that have code; an
+ * inlined scope's parent is the scope around it (DWARF 5 section 3.3.8).
+ *
+ * A function's name is its linkage name where it has one, as it is for C++ and Rust, else its name;
+ * both may stand in the abstract instance or the declaration it refers to. That name is looked up
+ * once for each such entry: the same inline function is met again and again. Compilers give no
+ * linkage name to functions that are local to a file; those are known by the namespaces and classes
+ * they stand in.
+ */
+#include "symbol/dwarf.h"
+
+#include <dwarf.h>
+#include <elfutils/libdw.h>
+#include <limits.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "symbol/split.h"
+
+#define DEPTH_MAX 512 /* of nested entries; deeper is hostile */
+
+typedef struct unit {
+  Dwarf_Die die;   /* of the unit that has the ranges and the lines */
+  Dwarf_Die split; /* of the unit that has the functions, when it is another */
+  bool split_searched;
+} unit_t;
+
+typedef struct unit_range {
+  uint64_t low, high;
+  uint32_t unit;
+} unit_range_t;
+
+struct debug_info {
+  Dwarf *dwarf;
+  code_range_t code;
+  unit_t *units;
+  size_t unit_count, unit_room;
+  unit_range_t *ranges; /* of all units, sorted by low; built when first needed */
+  size_t range_count, range_room;
+  bool ranges_built;
+  split_t *split; /* split units that libdw does not find itself */
+};
+
+/* What is read of one entry, in one pass over its attributes. */
+typedef struct entry {
+  Dwarf_Attribute low, high, ranges, origin, entry_pc, call_file, call_line, call_column;
+  bool has_low, has_high, has_ranges, has_origin, has_entry, has_file, has_line, has_column;
+} entry_t;
+
+/* Names already found: the address of an entry's bytes -> offset in strings + 1. */
+typedef struct name_cache {
+  struct {
+    const void *entry;
+    uint32_t name;
+  } * slots;
+  size_t count, used;
+} name_cache_t;
+
+typedef struct reading {
+  debug_info_t *info;
+  facts_t *facts;
+  const char *folder; /* where the unit was compiled: what relative paths begin at */
+  Dwarf_Files *files;
+  size_t file_count;
+  const uint64_t *only;
+  uint32_t unit;
+  name_cache_t names;
+  char path[1024]; /* the namespaces and classes around the entry that is read, "a::b::" */
+  size_t path_size;
+  bool failed;
+} reading_t;
+
+/* ---- units -------------------------------------------------------------------------------- */
+
+static bool list_units(debug_info_t *info) {
+  Dwarf_CU *cu = NULL;
+  Dwarf_Die die;
+  uint8_t type;
+  while (dwarf_get_units(info->dwarf, cu, &cu, NULL, &type, &die, NULL) == 0) {
+    if (type == DW_UT_type || type == DW_UT_split_type || type == DW_UT_partial) continue;
+    if (!array_reserve((void **)&info->units, &info->unit_room, info->unit_count,
+                       sizeof *info->units))
+      return false;
+    info->units[info->unit_count++] = (unit_t){.die = die};
+  }
+  return true;
+}
+
+debug_info_t *debug_info_open(int fd, const char *path, code_range_t code) {
+  Dwarf *dwarf = dwarf_begin(fd, DWARF_C_READ);
+  if (!dwarf) return NULL;
+  debug_info_t *info = calloc(1, sizeof *info);
+  if (!info) {
+    dwarf_end(dwarf);
+    return NULL;
+  }
+  info->dwarf = dwarf;
+  info->code = code;
+  info->split = split_open(path, dwarf);
+  if (list_units(info) && info->unit_count) return info;
+  debug_info_close(info);
+  return NULL;
+}
+
+void debug_info_close(debug_info_t *info) {
+  if (!info) return;
+  split_close(info->split);
+  dwarf_end(info->dwarf);
+  free(info->units);
+  free(info->ranges);
+  free(info);
+}
+
+size_t debug_info_units(debug_info_t *info) {
+  return info->unit_count;
+}
+
+static int compare_ranges(const void *left, const void *right) {
+  const unit_range_t *a = left, *b = right;
+  if (a->low != b->low) return a->low < b->low ? -1 : 1;
+  return a->unit < b->unit ? -1 : a->unit > b->unit;
+}
+
+static void build_ranges(debug_info_t *info) {
+  info->ranges_built = true;
+  for (size_t i = 0; i < info->unit_count; i++) {
+    Dwarf_Addr base, low, high;
+    ptrdiff_t next = 0;
+    while ((next = dwarf_ranges(&info->units[i].die, next, &base, &low, &high)) > 0) {
+      low += info->code.bias;
+      high += info->code.bias;
+      if (low >= high || low < info->code.low || high > info->code.high) continue;
+      if (!array_reserve((void **)&info->ranges, &info->range_room, info->range_count,
+                         sizeof *info->ranges))
+        return;
+      info->ranges[info->range_count++] = (unit_range_t){low, high, (uint32_t)i};
+    }
+  }
+  qsort(info->ranges, info->range_count, sizeof *info->ranges, compare_ranges);
+}
+
+/* Of the ranges that start at or below ADDRESS the nearest ones are tried; units hardly overlap. */
+static bool search_ranges(debug_info_t *info, uint64_t address, size_t *unit) {
+  if (!info->ranges_built) build_ranges(info);
+  size_t low = 0, high = info->range_count;
+  while (low < high) {
+    size_t middle = (low + high) / 2;
+    if (info->ranges[middle].low <= address)
+      low = middle + 1;
+    else
+      high = middle;
+  }
+  for (int tries = 0; low-- > 0 && tries < 16; tries++)
+    if (address < info->ranges[low].high) {
+      *unit = info->ranges[low].unit;
+      return true;
+    }
+  return false;
+}
+
+static bool search_aranges(debug_info_t *info, uint64_t address, size_t *unit) {
+  Dwarf_Aranges *aranges;
+  Dwarf_Off offset;
+  if (dwarf_getaranges(info->dwarf, &aranges, NULL) != 0) return false;
+  Dwarf_Arange *arange = dwarf_getarange_addr(aranges, address - info->code.bias);
+  if (!arange || dwarf_getarangeinfo(arange, NULL, NULL, &offset) != 0) return false;
+  size_t low = 0, high = info->unit_count; /* units are in the order of their offsets */
+  while (low < high) {
+    size_t middle = (low + high) / 2;
+    if (dwarf_dieoffset(&info->units[middle].die) < offset)
+      low = middle + 1;
+    else
+      high = middle;
+  }
+  if (low == info->unit_count || dwarf_dieoffset(&info->units[low].die) != offset) return false;
+  *unit = low;
+  return true;
+}
+
+bool debug_info_unit_of(debug_info_t *info, uint64_t address, size_t *unit) {
+  return search_aranges(info, address, unit) || search_ranges(info, address, unit);
+}
+
+/* ---- names -------------------------------------------------------------------------------- */
+
+static bool grow_names(name_cache_t *names) {
+  name_cache_t grown = {.count = names->count ? names->count * 2 : 256, .used = names->used};
+  grown.slots = calloc(grown.count, sizeof *grown.slots);
+  if (!grown.slots) return false;
+  for (size_t i = 0; i < names->count; i++) {
+    if (!names->slots[i].entry) continue;
+    size_t at = ((uintptr_t)names->slots[i].entry * 0x9e3779b97f4a7c15u >> 20) & (grown.count - 1);
+    while (grown.slots[at].entry)
+      at = (at + 1) & (grown.count - 1);
+    grown.slots[at] = names->slots[i];
+  }
+  free(names->slots);
+  *names = grown;
+  return true;
+}
+
+static const char *linkage_name(Dwarf_Die *die) {
+  static const unsigned linkage[] = {DW_AT_linkage_name, DW_AT_MIPS_linkage_name};
+  Dwarf_Attribute attribute;
+  for (int i = 0; i < 2; i++) {
+    const char *text = dwarf_formstring(dwarf_attr_integrate(die, linkage[i], &attribute));
+    if (text && *text) return text;
+  }
+  return NULL;
+}
+
+static const char *own_name(Dwarf_Die *die) {
+  Dwarf_Attribute attribute;
+  return dwarf_formstring(dwarf_attr(die, DW_AT_name, &attribute));
+}
+
+/* The slot of DIE in the names, or where it will be; SIZE_MAX when there is no memory. */
+static size_t name_slot(reading_t *reading, const Dwarf_Die *die) {
+  name_cache_t *names = &reading->names;
+  if (names->used * 2 >= names->count && !grow_names(names)) {
+    reading->failed = true;
+    return SIZE_MAX;
+  }
+  size_t at = ((uintptr_t)die->addr * 0x9e3779b97f4a7c15u >> 20) & (names->count - 1);
+  while (names->slots[at].entry && names->slots[at].entry != die->addr)
+    at = (at + 1) & (names->count - 1);
+  return at;
+}
+
+static uint32_t keep_offset(reading_t *reading, size_t slot, const Dwarf_Die *die,
+                            uint32_t offset) {
+  reading->names.slots[slot].entry = die->addr;
+  reading->names.slots[slot].name = offset;
+  reading->names.used++;
+  return offset;
+}
+
+static uint32_t keep_name(reading_t *reading, size_t slot, const Dwarf_Die *die, const char *text) {
+  uint32_t offset = 0;
+  if (text && !strings_add(&reading->facts->strings, text, &offset)) reading->failed = true;
+  return keep_offset(reading, slot, die, offset);
+}
+
+/* The name of DIE, or of the entry it specifies or instantiates, of which there are at most HOPS. */
+static uint32_t name_within(reading_t *reading, Dwarf_Die *die, int hops) {
+  Dwarf_Attribute attribute;
+  Dwarf_Die other;
+  size_t slot = name_slot(reading, die);
+  if (slot == SIZE_MAX) return 0;
+  if (reading->names.slots[slot].entry) return reading->names.slots[slot].name;
+  const char *text = linkage_name(die);
+  if (!text) text = own_name(die);
+  if (!text && hops > 0 &&
+      (dwarf_attr(die, DW_AT_specification, &attribute) ||
+       dwarf_attr(die, DW_AT_abstract_origin, &attribute)) &&
+      dwarf_formref_die(&attribute, &other)) {
+    uint32_t offset = name_within(reading, &other, hops - 1);
+    slot = name_slot(reading, die); /* the table may have grown */
+    return slot == SIZE_MAX ? 0 : keep_offset(reading, slot, die, offset);
+  }
+  return keep_name(reading, slot, die, text);
+}
+
+static uint32_t name_of(reading_t *reading, Dwarf_Die *die) {
+  return name_within(reading, die, 8);
+}
+
+/* Notes the full name of the function DIE, which stands within namespaces or classes, when it has
+ * no linkage name: entries that refer to it do not show where it stands. */
+static void note_local_name(reading_t *reading, Dwarf_Die *die) {
+  char text[2048];
+  if (dwarf_hasattr(die, DW_AT_linkage_name) || dwarf_hasattr(die, DW_AT_MIPS_linkage_name) ||
+      dwarf_hasattr(die, DW_AT_specification) || dwarf_hasattr(die, DW_AT_abstract_origin))
+    return;
+  const char *name = dwarf_diename(die);
+  size_t slot = name ? name_slot(reading, die) : SIZE_MAX;
+  if (slot == SIZE_MAX || reading->names.slots[slot].entry) return;
+  snprintf(text, sizeof text, "%.*s%s", (int)reading->path_size, reading->path, name);
+  keep_name(reading, slot, die, text);
+}
+
+/* Adds the name of the namespace or class DIE to the path. */
+static void enter_path(reading_t *reading, Dwarf_Die *die, int tag) {
+  size_t before = reading->path_size;
+  const char *name = dwarf_diename(die);
+  if (!name) name = tag == DW_TAG_namespace ? "(anonymous namespace)" : "(anonymous)";
+  size_t size = strlen(name);
+  if (size + 2 < sizeof reading->path - before) {
+    memcpy(reading->path + before, name, size);
+    memcpy(reading->path + before + size, "::", 2);
+    reading->path_size += size + 2;
+  }
+}
+
+/* ---- scopes ------------------------------------------------------------------------------- */
+
+static int take_attribute(Dwarf_Attribute *attribute, void *context) {
+  entry_t *entry = context;
+#define TAKE(code, field, flag)                                                                    \
+  case code:                                                                                       \
+    entry->field = *attribute;                                                                     \
+    entry->flag = true;                                                                            \
+    break;
+  switch (dwarf_whatattr(attribute)) {
+    TAKE(DW_AT_low_pc, low, has_low)
+    TAKE(DW_AT_high_pc, high, has_high)
+    TAKE(DW_AT_ranges, ranges, has_ranges)
+    TAKE(DW_AT_abstract_origin, origin, has_origin)
+    TAKE(DW_AT_entry_pc, entry_pc, has_entry)
+    TAKE(DW_AT_call_file, call_file, has_file)
+    TAKE(DW_AT_call_line, call_line, has_line)
+    TAKE(DW_AT_call_column, call_column, has_column)
+  }
+#undef TAKE
+  return DWARF_CB_OK;
+}
+
+static uint32_t number(Dwarf_Attribute *attribute, bool present) {
+  Dwarf_Word value = 0;
+  if (!present || dwarf_formudata(attribute, &value) != 0 || value > UINT32_MAX) return 0;
+  return (uint32_t)value;
+}
+
+typedef bool range_fn(reading_t *reading, uint64_t low, uint64_t high, void *context);
+
+/* Calls VISIT for every range of the entry that is code of the image, until it returns false. */
+static void visit_ranges(reading_t *reading, Dwarf_Die *die, entry_t *entry, range_fn *visit,
+                         void *context) {
+  const code_range_t *code = &reading->info->code;
+  Dwarf_Addr base, low, high;
+  if (entry->has_ranges) {
+    ptrdiff_t next = 0;
+    while ((next = dwarf_ranges(die, next, &base, &low, &high)) > 0) {
+      low += code->bias;
+      high += code->bias;
+      if (low >= code->low && high <= code->high && low < high && !visit(reading, low, high, context))
+        return;
+    }
+  } else if (entry->has_low && entry->has_high && dwarf_formaddr(&entry->low, &low) == 0) {
+    Dwarf_Word size;
+    if (dwarf_formaddr(&entry->high, &high) != 0) { /* a constant is the size, DWARF 5, 2.17.2 */
+      if (dwarf_formudata(&entry->high, &size) != 0) return;
+      high = low + size;
+    }
+    low += code->bias;
+    high += code->bias;
+    if (low >= code->low && high <= code->high && low < high) visit(reading, low, high, context);
+  }
+}
+
+typedef struct found {
+  bool any, holds;
+  uint64_t lowest, first;
+  uint32_t scope; /* where ranges go */
+} found_t;
+
+static bool see_range(reading_t *reading, uint64_t low, uint64_t high, void *context) {
+  found_t *found = context;
+  if (!found->any) found->first = found->lowest = low;
+  if (low < found->lowest) found->lowest = low;
+  found->any = true;
+  if (reading->only && low <= *reading->only && *reading->only < high) found->holds = true;
+  return true;
+}
+
+static bool keep_range(reading_t *reading, uint64_t low, uint64_t high, void *context) {
+  const found_t *found = context;
+  if (!facts_range(reading->facts, low, high, found->scope)) reading->failed = true;
+  return !reading->failed;
+}
+
+/* libdw joins a file with its directory, but not with a compilation folder that is itself relative,
+ * as reproducible builds have it. */
+static uint32_t add_path(reading_t *reading, const char *path) {
+  char joined[PATH_MAX];
+  uint32_t offset = 0;
+  if (path[0] != '/' && reading->folder && *reading->folder &&
+      (size_t)snprintf(joined, sizeof joined, "%s/%s", reading->folder, path) < sizeof joined)
+    path = joined;
+  if (!strings_add(&reading->facts->strings, path, &offset)) reading->failed = true;
+  return offset;
+}
+
+static uint32_t call_file(reading_t *reading, entry_t *entry) {
+  uint32_t index = number(&entry->call_file, entry->has_file);
+  if (!entry->has_file || index >= reading->file_count) return 0;
+  const char *path = dwarf_filesrc(reading->files, index, NULL, NULL);
+  return path ? add_path(reading, path) : 0;
+}
+
+/* Adds the scope of DIE. False when it has no code, or none that is asked for. */
+static bool add_scope(reading_t *reading, Dwarf_Die *die, bool inlined, uint32_t parent,
+                      uint32_t *index) {
+  entry_t entry;
+  entry.has_low = entry.has_high = entry.has_ranges = entry.has_origin = entry.has_entry = false;
+  entry.has_file = entry.has_line = entry.has_column = false;
+  dwarf_getattrs(die, take_attribute, &entry, 0);
+  if (!entry.has_ranges && !entry.has_low) return false;
+  found_t found = {0};
+  visit_ranges(reading, die, &entry, see_range, &found);
+  if (!found.any || (reading->only && !found.holds)) return false;
+
+  Dwarf_Die origin;
+  bool named_elsewhere = entry.has_origin && dwarf_formref_die(&entry.origin, &origin);
+  scope_t scope = {.unit = reading->unit, .entry = found.first};
+  scope.name = name_of(reading, named_elsewhere ? &origin : die);
+  if (named_elsewhere && !scope.name) scope.name = name_of(reading, die);
+  if (inlined) {
+    scope.parent = parent;
+    scope.call_file = call_file(reading, &entry);
+    scope.call_line = number(&entry.call_line, entry.has_line);
+    scope.call_column = number(&entry.call_column, entry.has_column);
+  }
+  if (reading->failed || !facts_scope(reading->facts, &scope, index)) {
+    reading->failed = true;
+    return false;
+  }
+  found.scope = *index;
+  visit_ranges(reading, die, &entry, keep_range, &found);
+  return !reading->failed;
+}
+
+/* Reads DIE and its siblings. PARENT is the index + 1 of the scope around them. */
+static void read_entries(reading_t *reading, Dwarf_Die *die, uint32_t parent, int depth) {
+  if (depth > DEPTH_MAX) return;
+  do {
+    Dwarf_Die child;
+    uint32_t index, inner = parent;
+    size_t path_size = reading->path_size;
+    int tag = dwarf_tag(die);
+    switch (tag) {
+    case DW_TAG_subprogram:
+      if (path_size) note_local_name(reading, die);
+      /* fall through */
+    case DW_TAG_inlined_subroutine:
+      if (!add_scope(reading, die, tag == DW_TAG_inlined_subroutine && parent, parent, &index))
+        continue;
+      inner = index + 1;
+      reading->path_size = 0;
+      break;
+    case DW_TAG_namespace:
+    case DW_TAG_module:
+    case DW_TAG_class_type:
+    case DW_TAG_structure_type:
+    case DW_TAG_union_type:
+    case DW_TAG_interface_type: enter_path(reading, die, tag); break;
+    case DW_TAG_lexical_block:
+    case DW_TAG_try_block:
+    case DW_TAG_catch_block:
+    case DW_TAG_with_stmt: break;
+    default: continue;
+    }
+    if (dwarf_child(die, &child) == 0) read_entries(reading, &child, inner, depth + 1);
+    reading->path_size = path_size;
+  } while (!reading->failed && dwarf_siblingof(die, die) == 0);
+}
+
+/* ---- lines -------------------------------------------------------------------------------- */
+
+static void add_row(reading_t *reading, const line_row_t *row) {
+  if (!facts_row(reading->facts, row)) reading->failed = true;
+}
+
+/* Adds ROW; when one address is asked for, only the row that holds it, made a sequence of its own
+ * when the next row is seen. HELD is the candidate. */
+static void take_row(reading_t *reading, const line_row_t *row, line_row_t *held) {
+  if (!reading->only) {
+    add_row(reading, row);
+    return;
+  }
+  uint64_t wanted = *reading->only;
+  if (held->address <= wanted && row->address > wanted && !held->end) {
+    line_row_t end = *row;
+    end.end = 1;
+    add_row(reading, held);
+    add_row(reading, &end);
+  }
+  *held = *row;
+}
+
+static void read_lines(reading_t *reading, Dwarf_Die *die) {
+  const code_range_t *code = &reading->info->code;
+  Dwarf_Lines *lines;
+  size_t count;
+  const char *last_path = NULL;
+  uint32_t last_file = 0;
+  bool open = false; /* a row was added and its sequence has not ended */
+  line_row_t held = {.end = 1}, last = {0};
+  if (dwarf_getsrclines(die, &lines, &count) != 0) return;
+  for (size_t i = 0; i < count && !reading->failed; i++) {
+    Dwarf_Line *line = dwarf_onesrcline(lines, i);
+    Dwarf_Addr address;
+    bool end = false;
+    int number = 0, column = 0;
+    if (!line || dwarf_lineaddr(line, &address) != 0) continue;
+    address += code->bias;
+    dwarf_lineendsequence(line, &end);
+    if (end ? !open : (address < code->low || address >= code->high)) continue;
+    dwarf_lineno(line, &number);
+    dwarf_linecol(line, &column);
+    const char *path = end ? NULL : dwarf_linesrc(line, NULL, NULL);
+    if (path && path != last_path) {
+      last_file = add_path(reading, path);
+      last_path = path;
+    }
+    line_row_t row = {.address = address,
+                      .file = path ? last_file : 0,
+                      .line = (uint32_t)number,
+                      .column = (uint32_t)column,
+                      .unit = reading->unit & 0x7fffffff,
+                      .end = end};
+    take_row(reading, &row, &held);
+    open = !end;
+    last = row;
+  }
+  if (open) { /* a table without an end: its last row holds for one address */
+    last.address++;
+    last.end = 1;
+    take_row(reading, &last, &held);
+  }
+}
+
+/* ---- one unit ----------------------------------------------------------------------------- */
+
+bool debug_info_read(debug_info_t *info, size_t unit_index, const uint64_t *only, facts_t *facts) {
+  unit_t *unit = &info->units[unit_index];
+  reading_t reading = {.info = info, .facts = facts, .only = only, .unit = (uint32_t)unit_index};
+  if (!unit->split_searched) {
+    unit->split_searched = true;
+    split_find(info->split, &unit->die, &unit->split);
+  }
+  Dwarf_Attribute folder;
+  reading.folder = dwarf_formstring(dwarf_attr(&unit->die, DW_AT_comp_dir, &folder));
+  read_lines(&reading, &unit->die);
+  if (dwarf_getsrcfiles(&unit->die, &reading.files, &reading.file_count) != 0)
+    reading.file_count = 0;
+  Dwarf_Die child, *functions = unit->split.addr ? &unit->split : &unit->die;
+  if (dwarf_child(functions, &child) == 0) read_entries(&reading, &child, 0, 0);
+  free(reading.names.slots);
+  return !reading.failed;
+}

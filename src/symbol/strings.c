@@ -1,0 +1,94 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * Interned strings: an arena and a table of offsets, both doubling. See strings.h.
+ */
+#include "symbol/strings.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+bool array_reserve(void **items, size_t *room, size_t count, size_t size) {
+  if (count < *room) return true;
+  size_t wanted = *room ? *room * 2 : 64;
+  if (wanted <= count) wanted = count + 1;
+  if (wanted > SIZE_MAX / size) return false;
+  void *grown = realloc(*items, wanted * size);
+  if (!grown) return false;
+  *items = grown;
+  *room = wanted;
+  return true;
+}
+
+static uint64_t hash_text(const char *text, size_t length) {
+  uint64_t hash = 0x9e3779b97f4a7c15u ^ length;
+  while (length >= 8) {
+    uint64_t word;
+    memcpy(&word, text, 8);
+    hash = (hash ^ word) * 0xff51afd7ed558ccdu;
+    hash ^= hash >> 32;
+    text += 8;
+    length -= 8;
+  }
+  uint64_t last = 0;
+  memcpy(&last, text, length);
+  hash = (hash ^ last) * 0xc4ceb9fe1a85ec53u;
+  return hash ^ hash >> 29;
+}
+
+bool strings_init(strings_t *strings) {
+  *strings = (strings_t){.size = 1, .room = 4096, .slot_count = 256};
+  strings->bytes = calloc(1, strings->room);
+  strings->slots = calloc(strings->slot_count, sizeof *strings->slots);
+  if (strings->bytes && strings->slots) return true;
+  strings_free(strings);
+  return false;
+}
+
+void strings_free(strings_t *strings) {
+  free(strings->bytes);
+  free(strings->slots);
+  *strings = (strings_t){0};
+}
+
+static bool grow_slots(strings_t *strings) {
+  size_t count = strings->slot_count * 2;
+  uint32_t *slots = calloc(count, sizeof *slots);
+  if (!slots) return false;
+  for (size_t i = 0; i < strings->slot_count; i++) {
+    uint32_t offset = strings->slots[i];
+    if (!offset) continue;
+    const char *text = strings->bytes + offset;
+    size_t at = hash_text(text, strlen(text)) & (count - 1);
+    while (slots[at])
+      at = (at + 1) & (count - 1);
+    slots[at] = offset;
+  }
+  free(strings->slots);
+  strings->slots = slots;
+  strings->slot_count = count;
+  return true;
+}
+
+bool strings_add(strings_t *strings, const char *text, uint32_t *offset) {
+  size_t length = strlen(text);
+  *offset = 0;
+  if (!length) return true;
+  if (strings->used * 2 >= strings->slot_count && !grow_slots(strings)) return false;
+  size_t at = hash_text(text, length) & (strings->slot_count - 1);
+  while (strings->slots[at]) {
+    const char *known = strings->bytes + strings->slots[at];
+    if (!strncmp(known, text, length + 1)) {
+      *offset = strings->slots[at];
+      return true;
+    }
+    at = (at + 1) & (strings->slot_count - 1);
+  }
+  if (length >= UINT32_MAX - strings->size) return false;
+  if (!array_reserve((void **)&strings->bytes, &strings->room, strings->size + length, 1)) return false;
+  memcpy(strings->bytes + strings->size, text, length + 1);
+  *offset = (uint32_t)strings->size;
+  strings->slots[at] = *offset;
+  strings->size += length + 1;
+  strings->used++;
+  return true;
+}

@@ -1,0 +1,313 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * Modules and the choice of how to answer for each.
+ *
+ * A module with a sound index in the cache is answered from it. Without one, an address is answered
+ * directly: one pass over the symbol table, the entries of one compilation unit. That is what a
+ * single address wants, and the answers are remembered. Many addresses want an index, which costs
+ * time in proportion to the debug information: it is built once the addresses asked (or announced)
+ * are as many as could have paid for it.
+ */
+#include "symbol/symbol.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "symbol/cache.h"
+#include "symbol/gather.h"
+#include "symbol/packed.h"
+
+/* A direct look-up costs about as much as indexing this many bytes of debug information. */
+#define DIRECT_COST_BYTES 16384
+#define DIRECT_MIN        16
+
+/* An answer that was given directly; frames and their strings follow in the same block. */
+typedef struct answer {
+  uint64_t address;
+  struct answer *next;
+  int count;
+  symbol_reason_t reason;
+  symbol_frame_t frames[];
+} answer_t;
+
+#define ANSWER_SLOTS 256
+
+struct symbol_module {
+  symbolizer_t *owner;
+  symbol_module_t *next;
+  symbol_source_t source; /* its strings are our copies */
+  uint8_t build_id[INDEX_KEY_MAX];
+  char *path, *open_path;
+  char key[2 * INDEX_KEY_MAX + 1];
+  bool opened;
+  symbol_reason_t state; /* SYMBOL_NAMED, or why nothing can be asked */
+  sources_t sources;
+  index_t *index;
+  debug_info_t *info;
+  bool info_opened;
+  size_t direct, direct_max;
+  answer_t *answers[ANSWER_SLOTS];
+};
+
+struct symbolizer {
+  symbol_options_t options;
+  symbol_module_t *modules;
+};
+
+const char *symbol_reason_text(symbol_reason_t reason) {
+  switch (reason) {
+#define SYMBOL_REASON_CASE(name, text)                                                             \
+  case name: return text;
+    SYMBOL_REASON_TABLE(SYMBOL_REASON_CASE)
+#undef SYMBOL_REASON_CASE
+  }
+  return "unknown reason";
+}
+
+/* ---- modules ------------------------------------------------------------------------------ */
+
+symbolizer_t *symbolizer_new(const symbol_options_t *options) {
+  symbolizer_t *symbolizer = calloc(1, sizeof *symbolizer);
+  if (symbolizer && options) symbolizer->options = *options;
+  return symbolizer;
+}
+
+static void drop_answers(symbol_module_t *module) {
+  for (int i = 0; i < ANSWER_SLOTS; i++)
+    while (module->answers[i]) {
+      answer_t *answer = module->answers[i];
+      module->answers[i] = answer->next;
+      free(answer);
+    }
+}
+
+void symbolizer_free(symbolizer_t *symbolizer) {
+  if (!symbolizer) return;
+  while (symbolizer->modules) {
+    symbol_module_t *module = symbolizer->modules;
+    symbolizer->modules = module->next;
+    drop_answers(module);
+    debug_info_close(module->info);
+    index_close(module->index);
+    if (module->opened) sources_close(&module->sources);
+    free(module->path);
+    free(module->open_path);
+    free(module);
+  }
+  free(symbolizer);
+}
+
+static bool same_text(const char *a, const char *b) {
+  return a == b || (a && b && !strcmp(a, b));
+}
+
+static bool same_source(const symbol_module_t *module, const symbol_source_t *source) {
+  return module->source.build_id_size == source->build_id_size &&
+         !memcmp(module->build_id, source->build_id_size ? source->build_id : module->build_id,
+                 source->build_id_size) &&
+         module->source.bytes == source->bytes && same_text(module->path, source->path) &&
+         same_text(module->open_path, source->open_path);
+}
+
+symbol_module_t *symbolizer_module(symbolizer_t *symbolizer, const symbol_source_t *given) {
+  symbol_source_t source = *given;
+  if (source.build_id_size > INDEX_KEY_MAX) source.build_id_size = 0;
+  for (symbol_module_t *module = symbolizer->modules; module; module = module->next)
+    if (same_source(module, &source)) return module;
+  symbol_module_t *module = calloc(1, sizeof *module);
+  if (!module) return NULL;
+  module->owner = symbolizer;
+  module->source = source;
+  if (source.build_id_size) memcpy(module->build_id, source.build_id, source.build_id_size);
+  module->path = source.path ? strdup(source.path) : NULL;
+  module->open_path = source.open_path ? strdup(source.open_path) : NULL;
+  module->source.build_id = module->build_id;
+  module->source.path = module->path;
+  module->source.open_path = module->open_path;
+  if ((source.path && !module->path) || (source.open_path && !module->open_path)) {
+    free(module->path);
+    free(module->open_path);
+    free(module);
+    return NULL;
+  }
+  module->next = symbolizer->modules;
+  symbolizer->modules = module;
+  return module;
+}
+
+/* The build-id, or for an image without one a hash of the very file. */
+static void choose_key(symbol_module_t *module) {
+  uint8_t own[INDEX_KEY_MAX];
+  size_t size = module->source.build_id_size;
+  memcpy(own, module->build_id, size);
+  if (!size) size = sources_build_id(&module->sources, own, sizeof own);
+  if (size) {
+    for (size_t i = 0; i < size; i++)
+      sprintf(module->key + 2 * i, "%02x", own[i]);
+  } else {
+    snprintf(module->key, sizeof module->key, "file-%016llx",
+             (unsigned long long)module->sources.fingerprint);
+  }
+}
+
+static bool open_module(symbol_module_t *module) {
+  const symbol_options_t *options = &module->owner->options;
+  if (!module->opened) {
+    module->opened = true;
+    module->state = sources_open(&module->sources, &module->source, options->debug_dirs);
+    if (module->state != SYMBOL_NAMED) return false;
+    choose_key(module);
+    module->direct_max = DIRECT_MIN + module->sources.debug_size / DIRECT_COST_BYTES;
+    if (!options->no_index && !module->source.bytes)
+      module->index = cache_open(module->key, module->sources.fingerprint);
+  }
+  return module->state == SYMBOL_NAMED;
+}
+
+/* ---- the index ---------------------------------------------------------------------------- */
+
+static void build_index(symbol_module_t *module) {
+  const symbol_options_t *options = &module->owner->options;
+  size_t size;
+  uint8_t *bytes =
+      gather_module(&module->sources, !options->no_lines, options->progress,
+                    module->path ? module->path : module->key, &size);
+  module->direct_max = SIZE_MAX; /* whatever comes of it, this is not tried again */
+  if (!bytes) return;
+  if (!options->no_index && !options->no_lines && !module->source.bytes)
+    cache_store(module->key, bytes, size);
+  module->index = index_from_bytes(bytes, size, true);
+  if (!module->index) free(bytes);
+}
+
+static void drop_bad_index(symbol_module_t *module) {
+  index_close(module->index);
+  module->index = NULL;
+  cache_remove(module->key);
+}
+
+void symbol_expect(symbol_module_t *module, size_t count) {
+  if (open_module(module) && !module->index && count > module->direct_max) build_index(module);
+}
+
+/* ---- direct answers ----------------------------------------------------------------------- */
+
+static size_t text_size(const char *text) {
+  return text ? strlen(text) + 1 : 0;
+}
+
+static const char *keep_text(const char *text, char **at) {
+  if (!text) return NULL;
+  char *kept = *at;
+  *at = stpcpy(kept, text) + 1;
+  return kept;
+}
+
+/* A block with copies of FRAMES, so that they outlive the index they were read from. */
+static answer_t *keep_answer(uint64_t address, const symbol_frame_t *frames, int count) {
+  size_t size = sizeof(answer_t) + (size_t)count * sizeof *frames;
+  for (int i = 0; i < count; i++)
+    size += text_size(frames[i].function) + text_size(frames[i].raw) + text_size(frames[i].file);
+  answer_t *answer = malloc(size);
+  if (!answer) return NULL;
+  *answer = (answer_t){.address = address, .count = count};
+  char *text = (char *)&answer->frames[count];
+  for (int i = 0; i < count; i++) {
+    symbol_frame_t *frame = &answer->frames[i];
+    *frame = frames[i];
+    frame->raw = keep_text(frames[i].raw, &text);
+    frame->function = frames[i].function == frames[i].raw ? frame->raw
+                                                          : keep_text(frames[i].function, &text);
+    frame->file = keep_text(frames[i].file, &text);
+  }
+  return answer;
+}
+
+static symbol_reason_t explain(const index_t *index, uint64_t address) {
+  const index_origin_t *origin = index_origin(index);
+  if (address < origin->code_low || address >= origin->code_high) return SYMBOL_NOT_CODE;
+  return origin->has_symbols ? SYMBOL_NOT_COVERED : SYMBOL_STRIPPED;
+}
+
+static int ask_index(symbol_module_t *module, index_t *index, uint64_t address,
+                     symbol_frame_t *frames, int max, symbol_reason_t *reason) {
+  const symbol_options_t *options = &module->owner->options;
+  int count = index_lookup(index, address, !options->no_lines, !options->no_inlines, frames, max);
+  bool named = count && frames[count - 1].function;
+  *reason = named ? SYMBOL_NAMED : explain(index, address);
+  return count;
+}
+
+static answer_t *find_answer(symbol_module_t *module, uint64_t address) {
+  answer_t *answer = module->answers[address % ANSWER_SLOTS];
+  while (answer && answer->address != address)
+    answer = answer->next;
+  return answer;
+}
+
+static answer_t *answer_directly(symbol_module_t *module, uint64_t address) {
+  symbol_frame_t frames[SYMBOL_FRAMES_MAX];
+  size_t size;
+  if (!module->info_opened && !module->owner->options.no_lines)
+    module->info = gather_open_debug(&module->sources);
+  module->info_opened = true;
+  uint8_t *bytes = gather_address(&module->sources, module->info, address, &size);
+  index_t *index = bytes ? index_from_bytes(bytes, size, true) : NULL;
+  if (!index) {
+    free(bytes);
+    return NULL;
+  }
+  symbol_reason_t reason;
+  int count = ask_index(module, index, address, frames, SYMBOL_FRAMES_MAX, &reason);
+  answer_t *answer = keep_answer(address, frames, count);
+  if (answer) {
+    answer->reason = reason;
+    answer->next = module->answers[address % ANSWER_SLOTS];
+    module->answers[address % ANSWER_SLOTS] = answer;
+  }
+  index_close(index);
+  return answer;
+}
+
+/* ---- the look-up -------------------------------------------------------------------------- */
+
+int symbol_lookup(symbol_module_t *module, uint64_t address, symbol_frame_t *frames, int max,
+                  symbol_reason_t *reason) {
+  *reason = SYMBOL_NO_FILE;
+  if (max < 1) return 0;
+  if (!open_module(module)) {
+    *reason = module->state;
+    return 0;
+  }
+  if (!module->index && module->direct >= module->direct_max) build_index(module);
+  if (module->index) {
+    int count = ask_index(module, module->index, address, frames, max, reason);
+    if (!index_is_bad(module->index)) return count;
+    drop_bad_index(module);
+  }
+  answer_t *answer = find_answer(module, address);
+  if (!answer) {
+    module->direct++;
+    answer = answer_directly(module, address);
+  }
+  if (!answer) return 0;
+  *reason = answer->reason;
+  int count = answer->count < max ? answer->count : max;
+  for (int i = 0; i < count; i++)
+    frames[i] = answer->frames[i];
+  if (count) frames[count - 1] = answer->frames[answer->count - 1];
+  return count;
+}
+
+bool symbol_link_base(symbol_module_t *module, uint64_t *base) {
+  if (!open_module(module)) return false;
+  *base = module->sources.link_base;
+  return true;
+}
+
+const char *symbol_debug_path(symbol_module_t *module) {
+  if (!open_module(module)) return NULL;
+  if (module->sources.image_has_debug) return module->sources.image.path;
+  return module->sources.debug.elf ? module->sources.debug.path : NULL;
+}
