@@ -13,5 +13,6 @@ find_program(QEMU_AARCH64 NAMES qemu-aarch64 qemu-aarch64-static)
 if(QEMU_AARCH64)
   # The cross compiler's own libraries are the sysroot; cmocka's lie beside the host's.
   set(CMAKE_CROSSCOMPILING_EMULATOR
-    ${QEMU_AARCH64};-L;/usr/aarch64-linux-gnu;-E;LD_LIBRARY_PATH=/usr/lib/aarch64-linux-gnu)
+    ${QEMU_AARCH64};-L;/usr/aarch64-linux-gnu;-E;LD_LIBRARY_PATH=/usr/lib/aarch64-linux-gnu
+    -E;SONDE_UNDER_QEMU=1)
 endif()

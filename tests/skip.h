@@ -1,0 +1,23 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * Skipping a cmocka case aloud: the reason is printed, and ./run test counts it.
+ */
+#ifndef SONDE_TESTS_SKIP_H
+#define SONDE_TESTS_SKIP_H
+
+#include <stdbool.h>
+#include <stdio.h>
+#include <stdlib.h>
+
+/* True under qemu-user, which has no ptrace and no process_vm_readv, shows the host's registers in
+ * /proc, and dies itself where it touches a mapping beyond the end of its file. */
+static inline bool is_emulated(void) { return getenv("SONDE_UNDER_QEMU") != NULL; }
+
+#define SKIP_BECAUSE(reason)                                                                       \
+  do {                                                                                             \
+    printf("skipped: %s\n", reason);                                                               \
+    fflush(stdout);                                                                                \
+    skip();                                                                                        \
+  } while (0)
+
+#endif
