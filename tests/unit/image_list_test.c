@@ -94,7 +94,8 @@ static void test_no_image_holds_it(void **state) {
 static void build_library(const char *dir, const char *name, int number, const char *options) {
   char command[1024];
   snprintf(command, sizeof command,
-           "printf 'int which(void){return %d;}' | cc -shared -fPIC -O1 %s -x c - -o %s/%s.so",
+           "printf 'int which(void){return %d;}' | " SONDE_CC
+           " -shared -fPIC -O1 %s -x c - -o %s/%s.so",
            number, options, dir, name);
   assert_int_equal(system(command), 0);
 }

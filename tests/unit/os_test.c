@@ -119,7 +119,8 @@ static void maps_are_zeroed_and_wiped_in_children(void **state) {
   assert_int_equal((uintptr_t)kept % (size_t)sysconf(_SC_PAGESIZE), 0);
   for (size_t i = 0; i < size; i++)
     assert_int_equal(kept[i], 0);
-  bool can_wipe = os_wipe_on_fork(wiped, size);
+  /* qemu-user says that it did and does not. */
+  bool can_wipe = os_wipe_on_fork(wiped, size) && !is_emulated();
   kept[5] = wiped[5] = 42;
   pid_t child = fork();
   if (child == 0) _exit(kept[5] == 42 && wiped[5] == (can_wipe ? 0 : 42) ? 0 : 1);
@@ -263,9 +264,10 @@ static void registers_of_a_context(void **state) {
   assert_true(registers_seen[1] == SIGUSR1);              /* rdx */
   assert_true(registers_seen[7] == frame_seen.sp && registers_seen[6] == frame_seen.fp);
 #else
+  uint64_t pid = (uint64_t)getpid(), tid = (uint64_t)os_tid(); /* calls clobber what follows */
   register uint64_t x8 __asm__("x8") = SYS_tgkill;
-  register uint64_t x0 __asm__("x0") = (uint64_t)getpid();
-  register uint64_t x1 __asm__("x1") = (uint64_t)os_tid();
+  register uint64_t x0 __asm__("x0") = pid;
+  register uint64_t x1 __asm__("x1") = tid;
   register uint64_t x2 __asm__("x2") = SIGUSR1;
   register uint64_t x20 __asm__("x20") = 0x2020202020202020u;
   __asm__ volatile("mov %0, sp\n adr %1, 1f\n svc #0\n1:"
