@@ -30,7 +30,7 @@ typedef struct image_entry {
   uint16_t generation; /* 1 for the first content seen at this address, 2 for the second, … */
   bool is_program, is_vdso, is_system;
   uint64_t standing_epoch; /* it was seen to stand at this epoch of the loader */
-  void *names;             /* of name.c: the symbol index, built when first asked for */
+  uint64_t names;          /* of name.c: the symbol index, built when first asked for */
 } image_entry_t;
 
 /* The id of the image that holds PC at this moment. 0 when none does, when its ELF header is not
