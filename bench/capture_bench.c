@@ -5,10 +5,10 @@
  * The stack is DEPTH frames of sixteen functions with different frame sizes, called through a table
  * so that pcs and sizes vary, compiled without frame pointers (and once with, for the frame pointer
  * walk). SAME captures the same stack over and over; FRESH3 picks the innermost three frames at
- * random each time; NONE runs on a stack whose outermost frame has just changed, so that nothing can
- * be reused. Every figure is the median over rounds in which the methods take turns, less an empty
- * call at the same place. libunwind replaces backtrace() when it is linked, so glibc's is taken from
- * libc by dlsym.
+ * random each time; NONE runs on a stack whose outermost frame has just changed, so that nothing
+ * can be reused. Every figure is the median over rounds in which the methods take turns, less an
+ * empty call at the same place. libunwind replaces backtrace() when it is linked, so glibc's is
+ * taken from libc by dlsym.
  */
 #define _GNU_SOURCE
 #include <dlfcn.h>
@@ -32,10 +32,11 @@ static backtrace_t glibc_backtrace;
 static volatile int sink;
 
 enum method { EMPTY, ID, PCS, PLAIN, UNW, GLIBC, METHODS };
-static const char *const names[METHODS] = {"empty call", "sonde_stack_id", "sonde_stack",
-                                           "sonde, rules only", "unw_backtrace", "glibc backtrace"};
+static const char *const names[METHODS] = {"empty call",    "sonde_stack_id",
+                                           "sonde_stack",   "sonde, rules only",
+                                           "unw_backtrace", "glibc backtrace"};
 
-static __attribute__((noinline)) void capture(enum method method) {
+static inline __attribute__((always_inline)) void capture(enum method method) {
   static uintptr_t pcs[DEPTH_MAX];
   static void *addresses[DEPTH_MAX];
   uint32_t id;
@@ -53,8 +54,7 @@ static __attribute__((noinline)) void capture(enum method method) {
     position_after_return(&p, regs.pc, regs.r[machine_sp(MACHINE_HERE)],
                           regs.r[machine_fp(MACHINE_HERE)]);
     p.exact = true;
-    if (p.sp < window.lo || p.sp >= window.hi)
-      window = self_window(p.sp);
+    if (p.sp < window.lo || p.sp >= window.hi) window = self_window(p.sp);
     walk_to_pcs(&window, &p, walk_epoch(), &c);
     break;
   }
@@ -72,7 +72,7 @@ static int captures_left;
 static int fresh; /* how many of the innermost frames change at random */
 static uint32_t random_state = 12345;
 
-static __attribute__((noinline)) int run_captures(const uint8_t *path) {
+static inline __attribute__((always_inline)) int run_captures(const uint8_t *path) {
   (void)path;
   do
     capture(method_now);
@@ -137,8 +137,7 @@ static __attribute__((noinline)) int at_hub(int depth, const uint8_t *path) {
 
 static int descend(int depth, uint8_t *path, int count) {
   captures_left = count;
-  if (!fresh)
-    return functions[path[depth]](depth, path);
+  if (!fresh) return functions[path[depth]](depth, path);
   hub_path = path;
   hub_count = count;
   functions[15] = at_hub; /* path[fresh] leads to the hub */
@@ -164,8 +163,7 @@ static void report(int depth, int changing) {
   for (int round = -1; round < ROUNDS; round++)
     for (int m = 0; m < METHODS; m++) {
       double ns = measure((enum method)m, depth, m == GLIBC ? 3000 : 100000);
-      if (round >= 0)
-        taken[m][round] = ns;
+      if (round >= 0) taken[m][round] = ns;
     }
   double median[METHODS];
   for (int m = 0; m < METHODS; m++)

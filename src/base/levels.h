@@ -19,10 +19,7 @@
 #define LEVELS_GROWTH 3 /* log2 of how much larger the next level is */
 
 /* Spreads the bits of KEY; the upper ones are the good ones. */
-static ALWAYS_INLINE uint64_t levels_hash(uint64_t key) {
-  key *= 0x9e3779b97f4a7c15u;
-  return key ^ key >> 32;
-}
+static ALWAYS_INLINE uint64_t levels_hash(uint64_t key) { return key * 0x9e3779b97f4a7c15u; }
 
 /* Log2 of the slots in LEVEL of a table whose level 0 has 2^BITS. */
 static ALWAYS_INLINE unsigned levels_bits(unsigned bits, unsigned level) {

@@ -128,7 +128,22 @@ bool os_image_of_pc(uint64_t pc, os_image_t *out);
 /* A number that changes whenever an image may have been added or removed; two equal answers mean
  * that what was learned of images in between still holds. A few loads. 0 when this loader offers
  * no such sign: then nothing learned may be trusted unasked. */
-uint64_t os_loader_epoch(void);
+uint64_t os_loader_epoch_slow(void);
+
+/* Where the usual loader keeps its counters: glibc, with no namespace but the program's own. */
+typedef struct os_epoch_words {
+  const uint64_t *adds;       /* images ever added */
+  const uint32_t *loaded;     /* images loaded now */
+  const uint64_t *namespaces; /* 1: the two words above are the whole story */
+} os_epoch_words_t;
+extern __attribute__((visibility("hidden"))) os_epoch_words_t os_epoch_words;
+
+static inline uint64_t os_loader_epoch(void) {
+  if (__builtin_expect(*os_epoch_words.namespaces == 1, 1))
+    return __atomic_load_n(os_epoch_words.adds, __ATOMIC_ACQUIRE) << 24 |
+           __atomic_load_n(os_epoch_words.loaded, __ATOMIC_RELAXED);
+  return os_loader_epoch_slow();
+}
 
 /* Calls VISIT for every loaded image, in load order, reading the loader's list guarded. Stops when
  * VISIT returns false. Not for hot paths. */

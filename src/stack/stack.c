@@ -9,6 +9,7 @@
  * pass extends the frame cache.
  */
 #include "stack/stack.h"
+#include "os/os.h"
 
 #define NESTED_ROOM 24
 

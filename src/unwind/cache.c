@@ -1,21 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 #include "unwind/cache.h"
 
-/* The first entry from K on whose memory no longer holds what it did; CACHE_ENTRIES if there is
- * none. Entries lie within the window, for they were read through it. */
-static ALWAYS_INLINE READS_STACK uint32_t first_changed(const cache_t *cache, const window_t *w,
-                                                        uint32_t k) {
-  for (; k < CACHE_ENTRIES; k++) {
-    const cached_t *e = &cache->entries[k];
-    const uint64_t *slot = window_at(w, e->slot);
-    if (UNLIKELY(*slot != e->raw)) break;
-    if ((e->bits & CACHED_VERIFY) && UNLIKELY(*(slot - e->restored_words) != e->fp)) break;
-  }
-  return k;
-}
-
 static ALWAYS_INLINE READS_STACK bool stands_at(const cached_t *e, const position_t *p) {
-  return e->slot == p->slot && e->raw == p->raw && p->sp - p->slot == 8u * e->sp_words &&
+  return !((e->slot ^ p->slot) | (e->raw ^ p->raw)) && p->sp - p->slot == 8u * e->sp_words &&
          (!(e->bits & CACHED_LIVE) || (p->fp_at && *p->fp_at == e->fp));
 }
 
@@ -24,11 +11,13 @@ static ALWAYS_INLINE READS_STACK bool stands_at(const cached_t *e, const positio
 static ALWAYS_INLINE READS_STACK bool join(const cache_t *cache, const window_t *w,
                                            const position_t *p, uint32_t *j) {
   uint32_t at = *j;
-  while (at < CACHE_ENTRIES && cache->entries[at].slot < p->slot)
+  at += cache->entries[at].slot < p->slot; /* two steps without a branch to be mispredicted */
+  at += cache->entries[at].slot < p->slot;
+  while (UNLIKELY(cache->entries[at].slot < p->slot))
     at++;
   *j = at;
-  if (at == CACHE_ENTRIES || !stands_at(&cache->entries[at], p)) return false;
-  uint32_t changed = first_changed(cache, w, at + 1);
+  if (!stands_at(&cache->entries[at], p)) return false;
+  uint32_t changed = cache_first_changed(cache, w, at + 1);
   if (changed == CACHE_ENTRIES) return true;
   *j = changed + 1;
   return false;
@@ -101,6 +90,7 @@ static ALWAYS_INLINE READS_STACK void settle(cached_t *entry, bool live) {
 
 READS_STACK bool cache_extend(cache_t *cache, const fresh_t *fresh, uint32_t first,
                               uint64_t epoch) {
+  if (epoch == EPOCH_UNKNOWN) return false;
   if (cache->epoch != epoch) {
     cache_drop(cache);
     signal_fence();
@@ -117,6 +107,7 @@ READS_STACK bool cache_extend(cache_t *cache, const fresh_t *fresh, uint32_t fir
     entry->restored_words = fresh->joined_restored;
     entry->bits = (uint8_t)((entry->bits & ~CACHED_VERIFY) |
                             (live && fresh->joined_restored ? CACHED_VERIFY : 0));
+    cache->verifies |= (entry->bits & CACHED_VERIFY) != 0;
   }
   uint32_t n = fresh->count, asked_first = first;
   if (first < fresh->plain) first = fresh->plain;
@@ -127,6 +118,7 @@ READS_STACK bool cache_extend(cache_t *cache, const fresh_t *fresh, uint32_t fir
     cached_t *entry = &cache->entries[--top];
     *entry = fresh->frames[at];
     settle(entry, live);
+    cache->verifies |= (entry->bits & CACHED_VERIFY) != 0;
   }
   signal_fence();
   cache->top = top;

@@ -54,12 +54,38 @@ typedef struct cached {
 typedef struct cache {
   uint64_t epoch; /* of the loader when the entries were made; others are worthless */
   uint32_t top;   /* entries[top …] are the cached run, innermost first */
+  bool verifies;  /* some entry may have CACHED_VERIFY */
   rule_t fresh_rules[CACHE_FRESH];
   cached_t fresh[CACHE_FRESH];
-  cached_t entries[CACHE_ENTRIES];
+  cached_t entries[CACHE_ENTRIES + 1]; /* the last one is beyond every slot */
 } cache_t;
 
-static inline void cache_drop(cache_t *cache) { cache->top = CACHE_ENTRIES; }
+static inline void cache_drop(cache_t *cache) {
+  cache->top = CACHE_ENTRIES;
+  cache->verifies = false;
+  cache->entries[CACHE_ENTRIES] = (cached_t){.slot = UINT64_MAX};
+}
+
+/* The first entry from K on whose memory no longer holds what it did; CACHE_ENTRIES if there is
+ * none. Entries lie within the window W, for they were read through it. */
+static ALWAYS_INLINE READS_STACK uint32_t cache_first_changed(const cache_t *cache,
+                                                              const window_t *w, uint32_t k) {
+  const cached_t *e = &cache->entries[k], *end = &cache->entries[CACHE_ENTRIES];
+  if (LIKELY(!cache->verifies)) {
+    for (; end - e >= 4; e += 4) {
+      uint64_t changed =
+          (*window_at(w, e[0].slot) ^ e[0].raw) | (*window_at(w, e[1].slot) ^ e[1].raw) |
+          (*window_at(w, e[2].slot) ^ e[2].raw) | (*window_at(w, e[3].slot) ^ e[3].raw);
+      if (UNLIKELY(changed)) break;
+    }
+  }
+  for (; e < end; e++) {
+    const uint64_t *slot = window_at(w, e->slot);
+    if (UNLIKELY(*slot != e->raw)) break;
+    if ((e->bits & CACHED_VERIFY) && UNLIKELY(*(slot - e->restored_words) != e->fp)) break;
+  }
+  return (uint32_t)(e - cache->entries);
+}
 
 /* The frames that a walk has passed, innermost first, in a ring that keeps the last ones. */
 typedef struct fresh {

@@ -3,6 +3,7 @@
 #include "arch/arch.h"
 #include "image/list.h"
 #include "os/os.h"
+#include "unwind/walk.h"
 
 struct frames frames;
 
@@ -14,12 +15,12 @@ bool frames_init(void) {
 bool frames_image_stands(uint16_t image, uint64_t pc, uint64_t epoch) {
   if (image == 0) return image_id_of_pc(pc) == 0;
   if (!image_check(image)) return false;
-  if (epoch) store_relaxed(&frames.epoch_of_image[image], epoch);
+  if (epoch != EPOCH_UNKNOWN) store_relaxed(&frames.epoch_of_image[image], epoch);
   return true;
 }
 
 static bool image_known_to_stand(uint16_t image, uint64_t pc, uint64_t epoch) {
-  if (image && epoch && load_relaxed(&frames.epoch_of_image[image]) == epoch) return true;
+  if (image && load_relaxed(&frames.epoch_of_image[image]) == epoch) return true;
   return frames_image_stands(image, pc, epoch);
 }
 
@@ -58,12 +59,12 @@ static frame_slot_t *search(uint64_t name, uint64_t pc, uint64_t epoch, uint32_t
 }
 
 static rule_t rule_of_slot(frame_slot_t *slot, uint64_t pc, bool exact) {
-  uint64_t rule = load_relaxed(&slot->rule);
+  rule_t rule = load_relaxed(&slot->rule);
   if (!rule) {
     rule = learn((uint16_t)(load_relaxed(&slot->key) & (FRAMES_IMAGES - 1)), pc, exact);
     store_relaxed(&slot->rule, rule);
   }
-  return (rule_t)rule;
+  return rule;
 }
 
 frame_ref_t frames_find_slow(uint64_t pc, bool exact, uint64_t epoch) {

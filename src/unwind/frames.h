@@ -13,6 +13,13 @@
  *
  * The cost of a look-up that succeeds: one hash, one cache line, one load of the image's epoch; no
  * atomic instruction, no call.
+ *
+ * Beside the rule a slot keeps a hint: the slot of the frame that was found outside it. A plain
+ * walk tries it before it hashes. On a right hint the processor need not wait for the return
+ * address to arrive before it fetches the next rule: it goes on with the hinted slot and checks
+ * later. That takes the load of the return address and the hash out of the chain of dependent
+ * operations, 16 cycles of 24. Fresh frames under the frame cache are those whose caller changes,
+ * and are looked up without it.
  */
 #ifndef SONDE_UNWIND_FRAMES_H
 #define SONDE_UNWIND_FRAMES_H
@@ -26,7 +33,8 @@
 
 typedef struct frame_slot {
   uint64_t key;  /* pc << 16 | exact << 15 | image id */
-  uint64_t rule; /* rule_t; 0: not stored yet */
+  uint32_t rule; /* rule_t; 0: not stored yet */
+  uint32_t hint; /* index in level 0 of the frame last met outside this one; any value is safe */
 } frame_slot_t;
 
 extern HIDDEN struct frames {
@@ -53,11 +61,25 @@ static ALWAYS_INLINE frame_ref_t frames_find(uint64_t pc, bool exact, uint64_t e
   uint64_t name = frames_name(pc, exact);
   uint32_t home = (uint32_t)(levels_hash(name) >> (64 - FRAMES_BITS));
   const frame_slot_t *slot = &frames.level[0][home];
-  uint64_t key = load_relaxed(&slot->key), rule = load_relaxed(&slot->rule);
+  uint64_t key = load_relaxed(&slot->key);
+  rule_t rule = load_relaxed(&slot->rule);
   if (LIKELY(key >> 15 == name && rule) &&
       LIKELY(frames.epoch_of_image[key & (FRAMES_IMAGES - 1)] == epoch))
-    return (frame_ref_t){levels_first(FRAMES_BITS, 0) + home, (rule_t)rule};
+    return (frame_ref_t){levels_first(FRAMES_BITS, 0) + home, rule};
   return frames_find_slow(pc, exact, epoch);
+}
+
+/* The slot in level 0 of the return address PC, if HINT, or else its hash, leads to it; else NULL.
+ */
+static ALWAYS_INLINE frame_slot_t *frames_follow(uint64_t pc, uint32_t hint, uint64_t epoch) {
+  uint64_t name = frames_name(pc, false);
+  frame_slot_t *slot = &frames.level[0][hint];
+  if (UNLIKELY(load_relaxed(&slot->key) >> 15 != name)) {
+    slot = &frames.level[0][levels_hash(name) >> (64 - FRAMES_BITS)];
+    if (UNLIKELY(load_relaxed(&slot->key) >> 15 != name)) return NULL;
+  }
+  bool fresh = frames.epoch_of_image[load_relaxed(&slot->key) & (FRAMES_IMAGES - 1)] == epoch;
+  return LIKELY(fresh && load_relaxed(&slot->rule)) ? slot : NULL;
 }
 
 /* The pc, whether it is exact, and the image of frame ID. False when there is no such frame. */

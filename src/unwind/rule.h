@@ -8,7 +8,7 @@
  * say which slower way to go.
  *
  *   bits  0..2   kind
- *   bits  3..17  CFA minus the register, in words of 8 bytes
+ *   bits  3..17  CFA minus the register, in words of 8 bytes: masked, they are the bytes
  *   bits 18..27  words from the CFA down to the saved frame pointer; 0: it is not saved
  *   bits 28..31  where the return address is: RA_…
  */
@@ -44,8 +44,8 @@ static inline rule_t rule_make(rule_kind_t kind, uint32_t cfa_words, uint32_t sa
   return (rule_t)kind | cfa_words << 3 | save_words << 18 | ra << 28;
 }
 static inline rule_kind_t rule_kind(rule_t rule) { return (rule_kind_t)(rule & 7); }
-static inline uint64_t rule_cfa_bytes(rule_t rule) { return (uint64_t)(rule >> 3 & 0x7fff) * 8; }
-static inline uint64_t rule_save_bytes(rule_t rule) { return (uint64_t)(rule >> 18 & 0x3ff) * 8; }
+static inline uint64_t rule_cfa_bytes(rule_t rule) { return rule & 0x3fff8; }
+static inline uint64_t rule_save_bytes(rule_t rule) { return rule >> 15 & 0x1ff8; }
 static inline uint32_t rule_ra(rule_t rule) { return rule >> 28; }
 
 /* The rule that ROW amounts to at PC (run-time address). A pure function. */

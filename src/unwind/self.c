@@ -6,7 +6,7 @@
 #define REACH_MAX    (16u << 20) /* no frame is larger: beyond lies garbage */
 #define ADJACENT_MAX (64u << 10) /* the stack grew by less than this between two captures */
 
-static __thread self_t *own __attribute__((tls_model("initial-exec")));
+__thread self_t *self_own __attribute__((tls_model("initial-exec")));
 static self_t *all;  /* every state ever made; only ever pushed to */
 static self_t *hand; /* where the last search for a reusable one stopped */
 
@@ -83,14 +83,14 @@ static self_t *make(void) {
 static NOINLINE self_t *self_create(void) {
   if (!frames_init()) return NULL;
   int32_t tid = os_tid();
-  self_t *self = own;
+  self_t *self = self_own;
   if (!self) {
     self = reuse(tid);
     if (!self) self = make();
     if (!self) return NULL;
   }
   set_up(self, tid);
-  own = self;
+  self_own = self;
   return self;
 }
 
@@ -104,7 +104,7 @@ static NOINLINE bool still_busy(const self_t *self, uint64_t sp) {
 }
 
 self_t *self_enter(uint64_t sp) {
-  self_t *self = own;
+  self_t *self = self_own;
   if (UNLIKELY(!self || self->tid <= 0)) {
     self = self_create();
     if (!self) return NULL;

@@ -32,12 +32,20 @@ struct self {
 
 _Static_assert(sizeof(self_t) <= SELF_BYTES, "a thread's state has outgrown its bound");
 
+extern HIDDEN __thread self_t *self_own __attribute__((tls_model("initial-exec")));
+
 /* Claims the calling thread's state for a capture that starts at SP. NULL when there is none to be
  * had: it is busy (a signal handler within a capture) or there is no memory. */
 self_t *self_enter(uint64_t sp);
 static ALWAYS_INLINE void self_leave(self_t *self) {
   signal_fence();
   self->busy = 0;
+}
+
+/* The calling thread's state when it is there and not busy, else NULL. */
+static ALWAYS_INLINE self_t *self_idle(void) {
+  self_t *self = self_own;
+  return LIKELY(self && self->tid > 0 && !self->busy) ? self : NULL;
 }
 
 /* A window over the calling thread's stack that knows nothing yet but that SP is in use. */

@@ -14,6 +14,7 @@
 #define SONDE_UNWIND_WALK_H
 
 #include "arch/arch.h"
+#include "os/os.h"
 #include "sonde/stack.h"
 #include "unwind/frames.h"
 #include "unwind/full.h"
@@ -100,8 +101,12 @@ void walk_to_pcs(window_t *w, position_t *p, uint64_t epoch, sonde_capture_t *ca
 /* The mark and the reason that a walk which stopped with STEP deserves. */
 sonde_mark_t walk_mark(walk_step_t step, int *reason);
 
-/* The loader's epoch for a capture that starts now; all ones when the loader offers none. */
-uint64_t walk_epoch(void);
+/* The loader's epoch for a capture that starts now. */
+#define EPOCH_UNKNOWN (~(uint64_t)0)
+static ALWAYS_INLINE uint64_t walk_epoch(void) {
+  uint64_t epoch = os_loader_epoch();
+  return LIKELY(epoch) ? epoch : EPOCH_UNKNOWN;
+}
 
 /* The images of this process, for full_step. Async-signal-safe. */
 images_t *walk_images(void);

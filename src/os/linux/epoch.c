@@ -186,6 +186,9 @@ static musl_list_t the_musl;
 static loader_kind_t the_kind;
 static bool epoch_known;
 
+static const uint64_t no_namespaces;
+os_epoch_words_t os_epoch_words = {NULL, NULL, &no_namespaces};
+
 void linux_epoch_init(const loader_t *loader) {
   if (load_acquire(&epoch_known)) return;
   the_kind = loader->kind;
@@ -193,9 +196,13 @@ void linux_epoch_init(const loader_t *loader) {
                : loader->kind == LOADER_MUSL ? find_musl_list(loader, &the_musl)
                                              : loader->kind == LOADER_NONE;
   store_release(&epoch_known, known);
+  if (!known || loader->kind != LOADER_GLIBC) return;
+  os_epoch_words.adds = the_glibc.adds;
+  os_epoch_words.loaded = &((const namespace_head_t *)(const void *)the_glibc.namespaces)->count;
+  store_release(&os_epoch_words.namespaces, the_glibc.namespace_count);
 }
 
-uint64_t os_loader_epoch(void) {
+uint64_t os_loader_epoch_slow(void) {
   if (UNLIKELY(!load_acquire(&epoch_known))) return 0;
   switch (the_kind) {
   case LOADER_GLIBC: return load_acquire(the_glibc.adds) << 24 | loaded_images(&the_glibc);
