@@ -7,6 +7,7 @@
 #define SONDE_CLI_VERBS_H
 
 #define CLI_VERB_TABLE(X)                                                                          \
+  X(stacks, "every thread's stack of a process or a core file, now")                               \
   X(help, "this list, or one verb with its options and examples")
 
 #define CLI_DECLARE_VERB(name, summary) int verb_##name(int argc, char **argv);

@@ -54,7 +54,7 @@ typedef struct process {
 static inline process_t *process_of(target_t *target) { return target->own; }
 
 /* Lists the threads of TARGET by tid. False when the process has ended. */
-bool process_list_threads(target_t *target, pid_t only);
+bool process_list_threads(target_t *target);
 
 bool thread_files_open(const process_t *process, pid_t tid, thread_files_t *files);
 void thread_files_close(thread_files_t *files);

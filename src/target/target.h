@@ -73,6 +73,7 @@ typedef struct wait {
 
 typedef struct thread {
   pid_t tid;
+  bool gone;      /* ended while the threads were read, or was not asked for; dropped at the end */
   char name[32];
   char state;     /* as in proc_pid_stat(5): R S D T t Z X I; 0 when it is not known */
   wait_t wait;
@@ -129,6 +130,9 @@ target_t *target_open_process(pid_t pid, problem_t *problem);
 target_t *target_open_core(const char *path, const char *exe, problem_t *problem);
 
 void target_close(target_t *target);
+
+/* An empty target, for the two functions above. */
+target_t *target_new(void);
 
 /* The module that holds ADDRESS, its image ready when its state says so. NULL when there is none. */
 module_t *target_module(target_t *target, uint64_t address);

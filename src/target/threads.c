@@ -41,9 +41,8 @@ static int by_tid(const void *a, const void *b) {
   return x->tid < y->tid ? -1 : x->tid > y->tid;
 }
 
-bool process_list_threads(target_t *target, pid_t only) {
+bool process_list_threads(target_t *target) {
   size_t room = 0;
-  if (only > 0) return add_thread(target, &room, only);
   int fd = dup(process_of(target)->task);
   DIR *directory = fd < 0 ? NULL : fdopendir(fd);
   if (!directory) {
