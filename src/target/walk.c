@@ -9,6 +9,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "unwind/prove.h"
+
 static bool push(walk_t *walk, uint64_t pc, bool exact, bool guessed) {
   if (walk->count == walk->room) {
     uint32_t room = walk->room ? walk->room * 2 : 64;
@@ -45,6 +47,13 @@ static step_t step_without_rule(target_t *target, regs_t *regs, bool exact) {
   return step == STEP_BAD || step == STEP_FAULT ? STEP_NO_RULE : step;
 }
 
+/* Recovers the frame register where the walk has come to need it. */
+static bool prove(target_t *target, regs_t *regs, bool exact) {
+  const mapping_t *stack = maps_find(&target->maps, regs->r[machine_sp(target->machine)]);
+  return stack && prove_frame_register(target->machine, target->memory, &target->images, regs, exact,
+                                       stack->end) == PROOF_FOUND;
+}
+
 void walk_stack(target_t *target, const regs_t *start, uint32_t depth, walk_t *walk) {
   regs_t regs = *start;
   bool exact = true, guessed = false;
@@ -59,6 +68,10 @@ void walk_stack(target_t *target, const regs_t *start, uint32_t depth, walk_t *w
     }
     guessed = false;
     step_t step = full_step(target->machine, target->memory, &target->images, &regs, exact);
+    if (step == STEP_UNKNOWN_REGISTER && prove(target, &regs, exact)) {
+      walk->proven = true;
+      step = full_step(target->machine, target->memory, &target->images, &regs, exact);
+    }
     if (step == STEP_NO_RULE) {
       step = step_without_rule(target, &regs, exact);
       guessed = step == STEP_CALLER;
