@@ -61,7 +61,7 @@ static bool take_option(request_t *request, int key, const char *value) {
   case KEY_CORE: request->core = value; break;
   case KEY_EXE: request->exe = value; break;
   case KEY_NO_LINES: request->names.no_lines = true; break;
-  case KEY_APP_ONLY: request->app_only = request->names.with_system = true; break;
+  case KEY_APP_ONLY: request->app_only = true; break;
   case KEY_ZERO_TOUCH: request->capture.zero_touch = true; break;
   case KEY_JSON: request->json = true; break;
   case KEY_TID:

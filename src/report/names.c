@@ -9,6 +9,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "image/path.h"
 #include "report/stacks.h"
 
 typedef struct slot {
@@ -92,9 +93,15 @@ static symbol_module_t *symbols_of(namer_t *namer, module_t *module) {
   return *slot;
 }
 
+static bool is_system(const target_t *target, const module_t *module) {
+  if (target->exe && strcmp(module->path, target->exe) == 0) return false;
+  return path_is_system(module->path) || strcmp(module->path, "[vdso]") == 0;
+}
+
 static void look_up(namer_t *namer, named_t *named) {
   module_t *module = target_module(namer->target, named->exact ? named->pc : named->pc - 1);
   named->module = module;
+  named->system = module && is_system(namer->target, module);
   if (!module) {
     named->why = "no file stands behind it";
     return;

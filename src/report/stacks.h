@@ -27,7 +27,6 @@ typedef struct namer namer_t;
 
 typedef struct namer_options {
   bool no_lines;
-  bool with_system; /* whether `system` is wanted */
 } namer_options_t;
 
 namer_t *namer_new(target_t *target, const namer_options_t *options);

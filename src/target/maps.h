@@ -13,6 +13,7 @@
 #define MAP_READ  1u
 #define MAP_WRITE 2u
 #define MAP_EXEC  4u
+#define MAP_UNKNOWN 8u /* a core file does not say whether it is code */
 
 typedef struct mapping {
   uint64_t start, end; /* end is one past the last byte */

@@ -157,7 +157,7 @@ static bool slide_from(const image_t *image, const mapping_t *m, uint64_t *slide
   for (uint32_t i = 0; i < image->segment_count; i++) {
     const segment_t *s = &image->segments[i];
     uint64_t first = s->file_offset & ~(uint64_t)PAGE_MASK;
-    if (!(s->flags & PF_X) != !(m->access & MAP_EXEC)) continue;
+    if (!(m->access & MAP_UNKNOWN) && !(s->flags & PF_X) != !(m->access & MAP_EXEC)) continue;
     if (m->offset < first || m->offset >= s->file_offset + s->file_size) continue;
     *slide = m->start - (s->address - s->file_offset + m->offset);
     return true;
@@ -200,6 +200,11 @@ bool modules_ready(target_t *target, module_t *module) {
   int status = image_open(&module->image, module->open_path);
   if (status < 0) {
     module->problem = status == SONDE_EFORMAT ? "it is not an ELF image" : sonde_strerror(status);
+    return false;
+  }
+  if (target->same_build && !target->same_build(target, module)) {
+    module->problem = "its file is another build than the one that was loaded";
+    image_close(&module->image);
     return false;
   }
   if (!right_machine(target, &module->image) || !place(target, module)) {

@@ -241,6 +241,8 @@ static void capture_core(capture_t *capture) {
   target_t *target = capture->target;
   uint64_t start = os_monotonic_ns();
   for (size_t i = 0; i < target->thread_count; i++) {
+    wait_t wait = target->threads[i].wait;
+    state_wait(target, &target->threads[i], wait.number, wait.args);
     walk_stack(target, &target->threads[i].regs, capture->options->depth, &capture->walk);
     walk_give(&capture->walk, &target->threads[i]);
   }

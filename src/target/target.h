@@ -73,6 +73,7 @@ typedef struct wait {
 
 typedef struct thread {
   pid_t tid;
+  int signal;     /* core files: that it was ended by, 0 for the other threads */
   bool gone;      /* ended while the threads were read, or was not asked for; dropped at the end */
   char name[32];
   char state;     /* as in proc_pid_stat(5): R S D T t Z X I; 0 when it is not known */
@@ -106,8 +107,10 @@ struct target {
   bool incomplete_core; /* a core file that ends early */
   void *own;           /* of process.c or core.c */
   void (*close)(target_t *target);
-  /* Opens the bytes behind MODULE: sets open_path or problem. */
+  /* Finds the bytes behind MODULE: sets open_path or problem. */
   void (*locate)(target_t *target, module_t *module);
+  /* Is the file that was opened for MODULE the one that was loaded? NULL: it always is. */
+  bool (*same_build)(target_t *target, const module_t *module);
 };
 
 typedef struct stacks_options {
