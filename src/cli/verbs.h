@@ -7,7 +7,8 @@
 #define SONDE_CLI_VERBS_H
 
 #define CLI_VERB_TABLE(X)                                                                          \
-  X(stacks, "every thread's stack of a process or a core file, now")                               \
+  X(record, "runs a command and records what it does")                                             \
+  X(events, "every event of a recording, in order, as JSON lines")                                 \
   X(help, "this list, or one verb with its options and examples")
 
 #define CLI_DECLARE_VERB(name, summary) int verb_##name(int argc, char **argv);

@@ -149,6 +149,11 @@ static inline uint64_t os_loader_epoch(void) {
  * VISIT returns false. Not for hot paths. */
 void os_images(bool (*visit)(const os_image_t *image, void *context), void *context);
 
+/* For each of NAMES the run-time address of the first definition among the images that follow, in
+ * load order, the one that holds AFTER (0: among all), as the loader would find it; 0 where there is
+ * none. Answers from the images' own tables; for start-up, before images come and go. */
+void os_symbols(uint64_t after, const char *const *names, uint64_t *addresses, int count);
+
 /* Prepares the above: finds the loader's tables. Called once, from sonde's constructor. */
 void os_loader_init(void);
 

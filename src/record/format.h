@@ -147,6 +147,12 @@ typedef enum table_type {
   TABLE_NODE = 6,     /* id, parent id, frame id */
 } table_type_t;
 
+#define FRAME_EXACT 1u /* the pc itself, not a return address behind a call */
+
+/* Frames without an image whose pc is one of these are no frames: */
+#define FRAME_PC_TORN 1 /* outermost: the walk ended before the thread's first frame */
+#define FRAME_PC_CUT  2 /* frames were left out here */
+
 #define TABLE_BODY_MAX   4608u /* a path of 4096 bytes, a build-id and some numbers */
 #define TABLE_RECORD_MAX (TABLE_BODY_MAX + 16u)
 

@@ -70,10 +70,10 @@ static bool flush(stream_t *s) {
       h->size = capacity_of(s->slot_class);
       return false;
     }
+    s->sequence++;
   }
   store_release(&h->magic, 0);
   memset(h, 0, size);
-  s->sequence++;
   s->chunk = NULL;
   s->next = s->limit = NULL;
   return true;

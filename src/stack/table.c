@@ -1,7 +1,16 @@
 /* SPDX-License-Identifier: MIT */
 #include "stack/table.h"
 
+#define PENDING (UINT64_C(1) << 31) /* frame ids have 24 bits */
+
 struct nodes nodes;
+HIDDEN void (*nodes_publish)(uint32_t id, uint32_t parent, uint32_t frame);
+
+static uint32_t publish(uint64_t *slot, uint32_t id, uint64_t word) {
+  if (nodes_publish) nodes_publish(id, (uint32_t)(word >> 32), (uint32_t)word);
+  store_release(slot, word);
+  return id;
+}
 
 bool nodes_init(void) {
   return levels_map((void **)&nodes.level[0], NODES_BITS, sizeof(uint64_t)) != NULL;
@@ -17,8 +26,10 @@ uint32_t nodes_child_slow(uint32_t parent, uint32_t frame) {
     for (uint32_t i = 0; i < NODES_BUCKET; i++) {
       uint32_t index = home ^ i; /* within the same cache line */
       uint64_t found = load_relaxed(&slots[index]);
-      if (found == 0 && cas_acq_rel(&slots[index], &found, word)) found = word;
-      if (found == word) return levels_first(NODES_BITS, level) + index;
+      uint32_t id = levels_first(NODES_BITS, level) + index;
+      if (found == 0 && cas_acq_rel(&slots[index], &found, word | PENDING)) found = word | PENDING;
+      if (found == word) return id;
+      if (found == (word | PENDING)) return publish(&slots[index], id, word);
     }
   }
   return 0;
@@ -31,6 +42,6 @@ bool nodes_get(uint32_t id, uint32_t *parent, uint32_t *frame) {
   uint64_t *slots = load_acquire(&nodes.level[level]);
   uint64_t word = slots ? load_relaxed(&slots[index]) : 0;
   *parent = (uint32_t)(word >> 32);
-  *frame = (uint32_t)word;
+  *frame = (uint32_t)(word & ~PENDING);
   return word != 0;
 }

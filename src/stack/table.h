@@ -8,6 +8,11 @@
  * and put in by one compare-and-swap. Ids are slot numbers (base/levels.h): the table grows and no
  * id ever changes. 8 bytes a node; 0 is the empty stack.
  *
+ * Where somebody keeps a record of all nodes (`nodes_publish`), a node must be in the record before
+ * any thread uses its id. So it is put in marked as pending, a state that the quick look-up does not
+ * accept, and the mark is cleared once the record has it. Whoever meets a pending node does the same
+ * and does not wait: the record may get a node twice, never a wrong one.
+ *
  * All of it is lock-free and async-signal-safe, and shared by all threads.
  */
 #ifndef SONDE_STACK_TABLE_H
@@ -19,6 +24,10 @@
 #define NODES_BUCKET 8
 
 extern HIDDEN struct nodes { uint64_t *level[LEVELS_MAX]; /* parent << 32 | frame */ } nodes;
+
+/* Told of a node before any capture can answer with its id; perhaps by several threads, or twice.
+ * NULL: nobody. Runs wherever a capture runs. */
+extern HIDDEN void (*nodes_publish)(uint32_t id, uint32_t parent, uint32_t frame);
 
 bool nodes_init(void);
 

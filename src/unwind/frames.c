@@ -6,6 +6,7 @@
 #include "unwind/walk.h"
 
 struct frames frames;
+HIDDEN void (*frames_publish)(uint32_t id, uint64_t pc, bool exact, uint16_t image);
 
 bool frames_init(void) {
   return levels_map((void **)&frames.level[0], FRAMES_BITS, sizeof(frame_slot_t)) &&
@@ -58,13 +59,15 @@ static frame_slot_t *search(uint64_t name, uint64_t pc, uint64_t epoch, uint32_t
   return NULL;
 }
 
-static rule_t rule_of_slot(frame_slot_t *slot, uint64_t pc, bool exact) {
-  rule_t rule = load_relaxed(&slot->rule);
+static rule_t rule_of_slot(frame_slot_t *slot, uint32_t id, uint64_t pc, bool exact) {
+  rule_t rule = load_acquire(&slot->rule);
   if (!rule) {
-    rule = learn((uint16_t)(load_relaxed(&slot->key) & (FRAMES_IMAGES - 1)), pc, exact);
-    store_relaxed(&slot->rule, rule);
+    uint16_t image = (uint16_t)(load_relaxed(&slot->key) & (FRAMES_IMAGES - 1));
+    rule = learn(image, pc, exact);
+    if (frames_publish) frames_publish(id, pc, exact, image);
+    store_release(&slot->rule, rule);
   }
-  return rule;
+  return (rule_t)rule;
 }
 
 frame_ref_t frames_find_slow(uint64_t pc, bool exact, uint64_t epoch) {
@@ -74,13 +77,13 @@ frame_ref_t frames_find_slow(uint64_t pc, bool exact, uint64_t epoch) {
     uint32_t id, free_id;
     frame_slot_t *free_slot;
     frame_slot_t *slot = search(name, pc, epoch, &id, &free_slot, &free_id);
-    if (slot) return (frame_ref_t){id, rule_of_slot(slot, pc, exact)};
+    if (slot) return (frame_ref_t){id, rule_of_slot(slot, id, pc, exact)};
     uint16_t image = image_id_of_pc(exact ? pc : pc - 1);
     if (!free_slot) return (frame_ref_t){0, learn(image, pc, exact)};
     uint64_t expected = 0;
     if (image) frames_image_stands(image, pc, epoch);
     if (cas_acq_rel(&free_slot->key, &expected, name << 15 | image))
-      return (frame_ref_t){free_id, rule_of_slot(free_slot, pc, exact)};
+      return (frame_ref_t){free_id, rule_of_slot(free_slot, free_id, pc, exact)};
   }
 }
 

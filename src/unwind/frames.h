@@ -8,8 +8,8 @@
  * still stands there (see frames_find).
  *
  * A slot is two words. The key is put in by compare-and-swap; the rule is a pure function of the
- * key, so whoever finds it missing computes the same value and stores it: no order between the two
- * words is needed, and nothing ever waits.
+ * key, so whoever finds it missing computes the same value and stores it: nothing ever waits. A frame
+ * is in use from the moment its rule is there; whoever stores it has told `frames_publish` first.
  *
  * The cost of a look-up that succeeds: one hash, one cache line, one load of the image's epoch; no
  * atomic instruction, no call.
@@ -49,6 +49,11 @@ typedef struct frame_ref {
 } frame_ref_t;
 
 static ALWAYS_INLINE uint64_t frames_name(uint64_t pc, bool exact) { return pc << 1 | exact; }
+
+/* Who keeps a record of all frames: told of a frame (its id, pc, whether that is exact, and image)
+ * before any capture can answer with its id; perhaps by several threads, or twice. NULL: nobody.
+ * Runs wherever a capture runs. */
+extern HIDDEN void (*frames_publish)(uint32_t id, uint64_t pc, bool exact, uint16_t image);
 
 /* Prepares the tables; false when there is no memory. Any thread, in a signal handler too. */
 bool frames_init(void);

@@ -13,5 +13,6 @@
 
 #define ENTRY_1(name, target) ENTRY_(name, target, "x1", "x2", "x3")
 #define ENTRY_2(name, target) ENTRY_(name, target, "x2", "x3", "x4")
+#define ENTRY_3(name, target) ENTRY_(name, target, "x3", "x4", "x5")
 
 #endif

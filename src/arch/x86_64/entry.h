@@ -16,5 +16,6 @@
 
 #define ENTRY_1(name, target) ENTRY_(name, target, "rsi", "rdx", "rcx")
 #define ENTRY_2(name, target) ENTRY_(name, target, "rdx", "rcx", "r8")
+#define ENTRY_3(name, target) ENTRY_(name, target, "rcx", "r8", "r9")
 
 #endif

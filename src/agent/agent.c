@@ -1,0 +1,63 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * Start and end of the agent.
+ *
+ * The first call comes while the process has one thread: from ld.so, from a constructor, at the
+ * latest from our own. Should two threads ever meet here, the second waits for the first; a signal
+ * handler of the first one's own thread cannot come in between, as no handler is installed before
+ * the program runs.
+ */
+#include "agent/agent.h"
+
+#include "arch/arch.h"
+#include "os/os.h"
+#include "record/publish.h"
+#include "record/write.h"
+#include "stack/stack.h"
+
+HIDDEN bool agent_ready;
+static uint32_t starting;
+
+void agent_real(const char *const *names, uint64_t *addresses, int count) {
+  os_symbols((uint64_t)(uintptr_t)&agent_ready, names, addresses, count);
+}
+
+bool agent_in_recorded_process(void) {
+  const scratch_control_t *control = write_control();
+  return control && control->pid == (uint32_t)os_pid();
+}
+
+static void start_recording(void) {
+  static char settings[4096], preload[4096];
+  if (!environment_take(settings, preload, sizeof settings)) return;
+  if (!frames_init() || !nodes_init()) return;
+  publish_to_recording();
+  if (write_start(settings) == 0) write_process();
+}
+
+NOINLINE void agent_start(void) {
+  static int32_t owner;
+  int32_t self = os_tid();
+  uint32_t none = 0;
+  if (!cas_acq_rel(&starting, &none, 1u)) {
+    /* The thread itself again: something below allocated. It must not, but must not hang either. */
+    while (!load_acquire(&agent_ready) && load_acquire(&owner) != self)
+      arch_relax();
+    return;
+  }
+  store_release(&owner, self);
+  os_loader_init();
+  malloc_find_real();
+  exec_find_real();
+  start_recording();
+  store_release(&agent_ready, true);
+}
+
+__attribute__((constructor)) static void at_start(void) { agent_enter(); }
+
+/* A recorder that lives collects the open chunks, also what is freed after this. */
+__attribute__((destructor)) static void at_end(void) {
+  const scratch_control_t *control = write_control();
+  if (agent_in_recorded_process() && !os_process_alive((pid_t)control->recorder_pid))
+    write_finish();
+}

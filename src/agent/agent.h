@@ -1,0 +1,51 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * libsonde-agent.so, preloaded into a program that nobody rebuilt.
+ *
+ * It stands between the program and its allocator by having the allocator's names itself; the real
+ * functions are found in the images that follow it. It needs no library and no symbol, so that one
+ * file serves every libc. What it does at start it does at the first call of any of its functions
+ * or in its constructor, whichever comes first: ld.so itself calls malloc before any constructor.
+ *
+ * Its settings come in the environment and are taken out of it at once, with the preload, so that
+ * children of the program run as if nothing were there. They are put back for one purpose: when the
+ * recorded process itself replaces its program by execve, the next one is recorded as well.
+ */
+#ifndef SONDE_AGENT_AGENT_H
+#define SONDE_AGENT_AGENT_H
+
+#include "base/bits.h"
+
+#define AGENT_SETTINGS "SONDE_RECORD"
+
+/* Prepares the agent; a load and a branch once that is done. */
+extern HIDDEN bool agent_ready;
+NOINLINE void agent_start(void);
+static ALWAYS_INLINE void agent_enter(void) {
+  if (UNLIKELY(!agent_ready)) agent_start();
+}
+
+/* ---- the environment ---------------------------------------------------------------------- */
+
+/* Takes what the recorder put there out of the program's environment. SETTINGS (which has room for
+ * SIZE bytes) and PRELOAD, the agent's own path, are copied out; false when there were none. */
+bool environment_take(char *settings, char *preload, uint64_t size);
+
+/* The pointers of an environment as ENVIRONMENT, with what was taken put back; NULL without memory.
+ * Release with environment_free. */
+char **environment_with_agent(char *const *environment);
+void environment_free(char **environment);
+
+/* ---- the real functions ------------------------------------------------------------------- */
+
+/* Finds what follows the agent under each of NAMES. */
+void agent_real(const char *const *names, uint64_t *addresses, int count);
+
+/* Called by agent_start. */
+void malloc_find_real(void);
+void exec_find_real(void);
+
+/* True in the process that is recorded, false in its children, vfork ones included. */
+bool agent_in_recorded_process(void);
+
+#endif

@@ -1,0 +1,133 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * The exec family, so that a recorded process that replaces its program (a wrapper script's last
+ * line, env, nice) goes on being recorded. In any other process, vfork children included, these
+ * are the real functions: children run without the agent, whose settings left the environment at
+ * start. Everything ends in the real execve, execvpe, fexecve or execveat.
+ */
+#include <errno.h>
+#include <stdarg.h>
+#include <stddef.h>
+
+#include "agent/agent.h"
+#include "os/os.h"
+
+#define EXPORT __attribute__((visibility("default")))
+#define ARGUMENTS_MAX 4096
+
+typedef char *const *strings_t;
+
+static struct {
+  int (*execve)(const char *, strings_t, strings_t);
+  int (*execvpe)(const char *, strings_t, strings_t);
+  int (*fexecve)(int, strings_t, strings_t);
+  int (*execveat)(int, const char *, strings_t, strings_t, int);
+  int *(*errno_location)(void);
+  char ***environment;
+} real;
+
+void exec_find_real(void) {
+  static const char *const names[] = {"execve", "execvpe", "fexecve", "execveat",
+                                      "__errno_location"};
+  static const char *const variable[] = {"__environ"};
+  agent_real(names, (uint64_t *)&real, ARRAY_COUNT(names));
+  /* The program may hold its own copy of the variable, so the search begins with the program. */
+  os_symbols(0, variable, (uint64_t *)&real.environment, 1);
+}
+
+static strings_t current(void) { return real.environment ? *real.environment : NULL; }
+
+static int missing(void) {
+  if (real.errno_location) *real.errno_location() = ENOSYS;
+  return -1;
+}
+
+/* The environment to hand on, and in *OWN what is to be freed when the exec has failed. */
+static strings_t hand_on(strings_t environment, char ***own) {
+  agent_enter();
+  *own = agent_in_recorded_process() ? environment_with_agent(environment) : NULL;
+  return *own ? *own : environment;
+}
+
+static int give_back(int result, char **own) {
+  if (own) environment_free(own);
+  return result;
+}
+
+EXPORT int execve(const char *path, strings_t argv, strings_t envp) {
+  char **own;
+  strings_t environment = hand_on(envp, &own);
+  return give_back(real.execve ? real.execve(path, argv, environment) : missing(), own);
+}
+
+EXPORT int execvpe(const char *file, strings_t argv, strings_t envp) {
+  char **own;
+  strings_t environment = hand_on(envp, &own);
+  return give_back(real.execvpe ? real.execvpe(file, argv, environment) : missing(), own);
+}
+
+EXPORT int fexecve(int fd, strings_t argv, strings_t envp) {
+  char **own;
+  strings_t environment = hand_on(envp, &own);
+  return give_back(real.fexecve ? real.fexecve(fd, argv, environment) : missing(), own);
+}
+
+EXPORT int execveat(int fd, const char *path, strings_t argv, strings_t envp, int flags) {
+  char **own;
+  strings_t environment = hand_on(envp, &own);
+  return give_back(real.execveat ? real.execveat(fd, path, argv, environment, flags) : missing(),
+                   own);
+}
+
+EXPORT int execv(const char *path, strings_t argv) {
+  agent_enter();
+  return execve(path, argv, current());
+}
+
+EXPORT int execvp(const char *file, strings_t argv) {
+  agent_enter();
+  return execvpe(file, argv, current());
+}
+
+/* The arguments of the execl family as an array; false when there are too many. */
+static bool collect(char **out, const char *first, va_list arguments) {
+  out[0] = (char *)(uintptr_t)first;
+  for (int n = 1; out[n - 1]; n++) {
+    if (n == ARGUMENTS_MAX) return false;
+    out[n] = va_arg(arguments, char *);
+  }
+  return true;
+}
+
+static int too_many(void) {
+  if (real.errno_location) *real.errno_location() = E2BIG;
+  return -1;
+}
+
+EXPORT int execl(const char *path, const char *first, ...) {
+  char *argv[ARGUMENTS_MAX];
+  va_list arguments;
+  va_start(arguments, first);
+  bool all = collect(argv, first, arguments);
+  va_end(arguments);
+  return all ? execv(path, argv) : too_many();
+}
+
+EXPORT int execlp(const char *file, const char *first, ...) {
+  char *argv[ARGUMENTS_MAX];
+  va_list arguments;
+  va_start(arguments, first);
+  bool all = collect(argv, first, arguments);
+  va_end(arguments);
+  return all ? execvp(file, argv) : too_many();
+}
+
+EXPORT int execle(const char *path, const char *first, ...) {
+  char *argv[ARGUMENTS_MAX];
+  va_list arguments;
+  va_start(arguments, first);
+  bool all = collect(argv, first, arguments);
+  strings_t environment = all ? va_arg(arguments, strings_t) : NULL;
+  va_end(arguments);
+  return all ? execve(path, argv, environment) : too_many();
+}

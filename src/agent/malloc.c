@@ -1,0 +1,132 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * The allocator's names. Each is an entry of a few instructions that adds its caller's registers to
+ * the arguments (arch/…/entry.h) and goes on in a function that calls the real one and tells the
+ * sensor. malloc_usable_size only passes through, but it must be here: a program that finds ours
+ * for one name and another library's for the other would hand one allocator's block to the other.
+ *
+ * Between a free's event and the real free no other of our calls on this thread can come; between
+ * the real malloc and its event a signal handler may, which the writer allows for.
+ */
+#include <errno.h>
+#include <stddef.h>
+
+#include "agent/agent.h"
+#include "arch/arch.h"
+#include "sensor/malloc.h"
+
+#define TARGET __attribute__((used)) HIDDEN
+#define AT     ((caller_t){pc, sp, fp})
+#define CALLER uint64_t pc, uint64_t sp, uint64_t fp
+
+static struct {
+  void *(*malloc)(size_t);
+  void *(*calloc)(size_t, size_t);
+  void *(*realloc)(void *, size_t);
+  void (*free)(void *);
+  int (*posix_memalign)(void **, size_t, size_t);
+  void *(*aligned_alloc)(size_t, size_t);
+  void *(*memalign)(size_t, size_t);
+  void *(*valloc)(size_t);
+  void *(*pvalloc)(size_t);
+  void *(*reallocarray)(void *, size_t, size_t);
+  size_t (*malloc_usable_size)(void *);
+} real;
+
+void malloc_find_real(void) {
+  static const char *const names[] = {"malloc",         "calloc",        "realloc",  "free",
+                                      "posix_memalign", "aligned_alloc", "memalign", "valloc",
+                                      "pvalloc",        "reallocarray",  "malloc_usable_size"};
+  _Static_assert(sizeof real == sizeof(uint64_t) * ARRAY_COUNT(names), "one name a function");
+  agent_real(names, (uint64_t *)&real, ARRAY_COUNT(names));
+}
+
+static ALWAYS_INLINE void *given(event_kind_t kind, void *block, size_t size, caller_t at) {
+  if (LIKELY(block)) sensor_given(kind, block, size, at);
+  return block;
+}
+
+TARGET void *hook_malloc(size_t size, CALLER) {
+  agent_enter();
+  if (UNLIKELY(!real.malloc)) return NULL;
+  return given(EVENT_MALLOC, real.malloc(size), size, AT);
+}
+ENTRY_1(malloc, hook_malloc);
+
+TARGET void *hook_calloc(size_t count, size_t size, CALLER) {
+  agent_enter();
+  if (UNLIKELY(!real.calloc)) return NULL;
+  return given(EVENT_CALLOC, real.calloc(count, size), count * size, AT);
+}
+ENTRY_2(calloc, hook_calloc);
+
+TARGET void hook_free(void *block, CALLER) {
+  agent_enter();
+  if (UNLIKELY(!real.free)) return;
+  if (LIKELY(block)) sensor_taken(block, AT);
+  real.free(block);
+}
+ENTRY_1(free, hook_free);
+
+TARGET void *hook_realloc(void *old, size_t size, CALLER) {
+  agent_enter();
+  if (UNLIKELY(!real.realloc)) return NULL;
+  if (!old) return given(EVENT_MALLOC, real.realloc(old, size), size, AT);
+  uint64_t before = sensor_moving();
+  void *block = real.realloc(old, size);
+  sensor_moved(before, old, block, size, AT);
+  return block;
+}
+ENTRY_2(realloc, hook_realloc);
+
+/* glibc before 2.26 has none: then as it is defined, a realloc of the product. */
+TARGET void *hook_reallocarray(void *old, size_t count, size_t size, CALLER) {
+  size_t bytes;
+  agent_enter();
+  if (__builtin_mul_overflow(count, size, &bytes))
+    return real.reallocarray ? real.reallocarray(old, count, size) : NULL;
+  return hook_realloc(old, bytes, pc, sp, fp);
+}
+ENTRY_3(reallocarray, hook_reallocarray);
+
+TARGET int hook_posix_memalign(void **out, size_t alignment, size_t size, CALLER) {
+  agent_enter();
+  if (UNLIKELY(!real.posix_memalign)) return ENOMEM;
+  int status = real.posix_memalign(out, alignment, size);
+  if (status == 0 && *out) sensor_given(EVENT_ALIGNED, *out, size, AT);
+  return status;
+}
+ENTRY_3(posix_memalign, hook_posix_memalign);
+
+TARGET void *hook_aligned_alloc(size_t alignment, size_t size, CALLER) {
+  agent_enter();
+  if (UNLIKELY(!real.aligned_alloc)) return NULL;
+  return given(EVENT_ALIGNED, real.aligned_alloc(alignment, size), size, AT);
+}
+ENTRY_2(aligned_alloc, hook_aligned_alloc);
+
+TARGET void *hook_memalign(size_t alignment, size_t size, CALLER) {
+  agent_enter();
+  if (UNLIKELY(!real.memalign)) return NULL;
+  return given(EVENT_ALIGNED, real.memalign(alignment, size), size, AT);
+}
+ENTRY_2(memalign, hook_memalign);
+
+TARGET void *hook_valloc(size_t size, CALLER) {
+  agent_enter();
+  if (UNLIKELY(!real.valloc)) return NULL;
+  return given(EVENT_ALIGNED, real.valloc(size), size, AT);
+}
+ENTRY_1(valloc, hook_valloc);
+
+TARGET void *hook_pvalloc(size_t size, CALLER) {
+  agent_enter();
+  if (UNLIKELY(!real.pvalloc)) return NULL;
+  return given(EVENT_ALIGNED, real.pvalloc(size), size, AT);
+}
+ENTRY_1(pvalloc, hook_pvalloc);
+
+__attribute__((visibility("default"))) size_t malloc_usable_size(void *block) {
+  agent_enter();
+  return real.malloc_usable_size ? real.malloc_usable_size(block) : 0;
+}

@@ -1,0 +1,74 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * sonde events: every event of a recording, in order, one JSON object a line.
+ */
+#include <inttypes.h>
+#include <stdlib.h>
+
+#include "cli/cli.h"
+#include "cli/verbs.h"
+#include "record/read.h"
+#include "sonde/stack.h"
+
+enum { KEY_STACKS = CLI_LONG_ONLY, FRAMES_MAX = 1024 };
+
+static const cli_option_t options[] = {
+    {KEY_STACKS, "stacks", NULL, "with each event's stack, as program counters"},
+    {0}};
+
+static const cli_usage_t usage = {
+    .verb = "events",
+    .arguments = "FILE",
+    .about = "Prints every event of the recording FILE, in the order in which they happened, one\n"
+             "JSON object a line. Times are nanoseconds since the recording began.",
+    .options = options,
+    .examples = {{"sonde events run.sonde | head", "the first events"},
+                 {"sonde events --stacks run.sonde", "with the frames of each stack"}}};
+
+static const char *name_of_kind(uint8_t kind) {
+  static const char *const names[] = {"none", "malloc", "free", "realloc", "calloc", "aligned"};
+  return kind < sizeof names / sizeof *names ? names[kind] : "other";
+}
+
+static void print_stack(const reader_t *reader, uint32_t stack) {
+  static const record_frame_t *frames[FRAMES_MAX];
+  int count = reader_stack(reader, stack, frames, FRAMES_MAX);
+  printf(",\"frames\":[");
+  for (int i = 0; i < count && i < FRAMES_MAX; i++)
+    printf("%s\"0x%" PRIx64 "\"", i ? "," : "", frames[i]->pc);
+  printf("]");
+}
+
+static void print_event(const reader_t *reader, const record_event_t *e, bool stacks) {
+  const record_thread_t *t = reader_thread(reader, e->stream);
+  printf("{\"event\":\"%s\",\"time_ns\":%" PRIu64, name_of_kind(e->kind), reader_ns(reader, e->time));
+  if (t) printf(",\"tid\":%" PRIu32, t->tid);
+  printf(",\"address\":\"0x%" PRIx64 "\"", e->address);
+  if (e->kind == EVENT_REALLOC) printf(",\"old\":\"0x%" PRIx64 "\"", e->old);
+  if (e->kind != EVENT_FREE) printf(",\"size\":%" PRIu64, e->size);
+  printf(",\"stack\":%" PRIu32, e->stack);
+  if (stacks) print_stack(reader, e->stack);
+  printf("}\n");
+}
+
+int verb_events(int argc, char **argv) {
+  cli_parser_t parser = cli_parser(&usage, argc, argv);
+  bool stacks = false;
+  int key;
+  while ((key = cli_next(&parser)) > 0)
+    if (key == KEY_STACKS) stacks = true;
+  if (key < 0) return parser.status;
+  if (parser.rest_count != 1) return cli_wrong_use(&usage, "takes one recording");
+  reader_t *reader;
+  char error[256] = "";
+  if (reader_open(&reader, parser.rest[0], error, sizeof error) < 0)
+    return cli_fail("'%s': %s", parser.rest[0], error);
+  merge_t *merge = merge_open(reader);
+  const record_event_t *e;
+  while (merge && (e = merge_next(merge)))
+    if (e->kind != EVENT_EXTENDED && !(e->kind == EVENT_REALLOC && e->moment == 0))
+      print_event(reader, e, stacks);
+  merge_close(merge);
+  reader_close(reader);
+  return merge ? CLI_DONE : cli_fail("there is no memory");
+}

@@ -1,0 +1,282 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * sonde record: runs a command with the agent preloaded and keeps its recording whole.
+ *
+ * The recorder makes the file and the scratch, starts the command, waits, collects what is open,
+ * and ends as the command ended: with its exit status, or by the same signal. Its own failures are
+ * 125; a command that cannot be run is 126, one that is not found 127, as env(1) has it. Nothing of
+ * the recorder is inherited: no descriptor, no changed signal disposition.
+ */
+#define _GNU_SOURCE
+#include <errno.h>
+#include <fcntl.h>
+#include <limits.h>
+#include <signal.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/prctl.h>
+#include <sys/resource.h>
+#include <sys/stat.h>
+#include <sys/wait.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "cli/cli.h"
+#include "cli/program.h"
+#include "cli/verbs.h"
+#include "record/recorder.h"
+
+enum { RECORD_FAILED = 125, NOT_RUNNABLE = 126, NOT_FOUND = 127 };
+enum { KEY_MALLOC = CLI_LONG_ONLY, KEY_LIMIT };
+
+static const cli_option_t options[] = {
+    {'o', "output", "FILE", "where to record; default COMMAND.PID.sonde"},
+    {KEY_MALLOC, "malloc", "[MODE]", "record every malloc and free with its stack (all)"},
+    {KEY_LIMIT, "limit", "SIZE", "stop recording at this size: 500M, 2G"},
+    {0}};
+
+static const cli_usage_t usage = {
+    .verb = "record",
+    .arguments = "[--] COMMAND…",
+    .about = "Runs COMMAND and records what it allocates and frees, and from where. The command\n"
+             "need not be built for it. Ends with the command's own exit status; 125 when\n"
+             "recording itself fails, 126 and 127 when the command cannot be run or found.",
+    .options = options,
+    .examples = {{"sonde record -- python3 script.py", "records into python3.PID.sonde"},
+                 {"sonde record -o run.sonde -- ls", "into a file of this name"}}};
+
+/* As cli_fail, of what WHAT says of WHOM. */
+static int fail(const char *whom, const char *what) {
+  (void)cli_fail("%s %s", whom, what);
+  return RECORD_FAILED;
+}
+
+/* 500M, 2G, 4096 */
+static bool parse_size(const char *text, uint64_t *out) {
+  char *end;
+  errno = 0;
+  unsigned long long value = strtoull(text, &end, 10);
+  unsigned shift = 0;
+  if (errno || end == text || *text == '-') return false;
+  if (*end == 'K' || *end == 'k') shift = 10, end++;
+  else if (*end == 'M' || *end == 'm') shift = 20, end++;
+  else if (*end == 'G' || *end == 'g') shift = 30, end++;
+  if (*end || value > UINT64_MAX >> shift || value == 0) return false;
+  *out = (uint64_t)value << shift;
+  return true;
+}
+
+/* libsonde-agent.so beside the command: ../lib from bin, in the build as when installed. */
+static bool find_agent(char *out, size_t size) {
+  char self[PATH_MAX], resolved[PATH_MAX];
+  ssize_t n = readlink("/proc/self/exe", self, sizeof self - 1);
+  if (n <= 0) return false;
+  self[n] = 0;
+  char *slash = strrchr(self, '/');
+  if (!slash) return false;
+  *slash = 0;
+  static const char *const places[] = {"../lib", "../lib64", "."};
+  for (size_t i = 0; i < sizeof places / sizeof *places; i++) {
+    char path[2 * PATH_MAX];
+    snprintf(path, sizeof path, "%s/%s/libsonde-agent.so", self, places[i]);
+    if (realpath(path, resolved) && snprintf(out, size, "%s", resolved) < (int)size) return true;
+  }
+  return false;
+}
+
+/* ---- the command -------------------------------------------------------------------------- */
+
+typedef struct child {
+  pid_t pid;
+  int go;    /* a byte here starts it, an end of file ends it */
+  int error; /* errno of the exec that failed comes from here */
+} child_t;
+
+static void set_environment(const char *agent, const char *settings) {
+  const char *others = getenv("LD_PRELOAD");
+  char *preload;
+  if (asprintf(&preload, "%s%s%s", agent, others && *others ? ":" : "", others ? others : "") < 0)
+    _exit(RECORD_FAILED);
+  setenv("LD_PRELOAD", preload, 1);
+  setenv("SONDE_RECORD", settings, 1);
+}
+
+/* In the child: waits for the settings, whose file carries the child's pid in its name. */
+static _Noreturn void run_command(char **command, int go, int error_fd, const char *agent) {
+  char settings[128];
+  size_t n = 0;
+  for (ssize_t r; n < sizeof settings - 1; n += (size_t)r) {
+    r = read(go, settings + n, sizeof settings - 1 - n);
+    if (r < 0 && errno == EINTR) r = 0;
+    else if (r <= 0) break;
+  }
+  settings[n] = 0;
+  if (!n) _exit(RECORD_FAILED);
+  set_environment(agent, settings);
+  execvp(command[0], command);
+  int error = errno;
+  while (write(error_fd, &error, sizeof error) < 0 && errno == EINTR) {
+  }
+  _exit(error == ENOENT ? NOT_FOUND : NOT_RUNNABLE);
+}
+
+static bool start_child(child_t *child, char **command, const char *agent) {
+  int go[2], error[2];
+  if (pipe2(go, O_CLOEXEC) < 0) return false;
+  if (pipe2(error, O_CLOEXEC) < 0) {
+    close(go[0]);
+    close(go[1]);
+    return false;
+  }
+  child->pid = fork();
+  if (child->pid == 0) {
+    close(go[1]);
+    close(error[0]);
+    run_command(command, go[0], error[1], agent);
+  }
+  close(go[0]);
+  close(error[1]);
+  child->go = go[1];
+  child->error = error[0];
+  return child->pid > 0;
+}
+
+/* ---- signals ------------------------------------------------------------------------------ */
+
+static volatile sig_atomic_t child_pid;
+
+/* A terminal sends these to the command as well; others are passed on. */
+static void pass_on(int signal_number) {
+  if (child_pid > 0) kill((pid_t)child_pid, signal_number);
+}
+
+static void handle_signals(void) {
+  signal(SIGINT, SIG_IGN);
+  signal(SIGQUIT, SIG_IGN);
+  struct sigaction action = {.sa_handler = pass_on, .sa_flags = SA_RESTART};
+  static const int passed[] = {SIGTERM, SIGHUP, SIGUSR1, SIGUSR2};
+  for (size_t i = 0; i < sizeof passed / sizeof *passed; i++)
+    sigaction(passed[i], &action, NULL);
+}
+
+/* Ends as the command did. */
+static int end_as(int status) {
+  if (WIFEXITED(status)) return WEXITSTATUS(status);
+  int signal_number = WTERMSIG(status);
+  const struct rlimit none = {0, 0};
+  setrlimit(RLIMIT_CORE, &none);
+  fflush(NULL);
+  signal(signal_number, SIG_DFL);
+  raise(signal_number);
+  return 128 + signal_number;
+}
+
+/* ---- recording ---------------------------------------------------------------------------- */
+
+static void default_path(char *out, size_t size, const char *command, pid_t pid) {
+  const char *slash = strrchr(command, '/');
+  snprintf(out, size, "%s.%d.sonde", slash ? slash + 1 : command, (int)pid);
+}
+
+static void wait_for(recording_t *recording, pid_t pid, int *status) {
+  sigset_t child_ended;
+  sigemptyset(&child_ended);
+  sigaddset(&child_ended, SIGCHLD);
+  const struct timespec second = {.tv_sec = 1};
+  for (;;) {
+    pid_t ended = waitpid(pid, status, WNOHANG);
+    if (ended == pid || (ended < 0 && errno != EINTR)) return;
+    if (sigtimedwait(&child_ended, NULL, &second) < 0 && errno == EAGAIN)
+      recording_refresh(recording);
+  }
+}
+
+static void tell(const recording_t *r, const char *path, int finished) {
+  const record_header_t *h = &r->header;
+  if (!h->incarnations)
+    cli_note("the command never loaded the agent, so nothing was recorded; "
+             "'sonde doctor' tells why");
+  else if (h->stop_reason)
+    cli_note("recording stopped before the end: %s; '%s' holds what came before",
+             record_stop_text(h->stop_reason), path);
+  else if (finished < 0)
+    cli_note("the end of '%s' could not be written", path);
+  else
+    cli_note("recorded into '%s'; 'sonde report %s' reads it", path, path);
+  if (h->lost_events)
+    cli_note("%llu events were lost for want of memory or of room in the file",
+             (unsigned long long)h->lost_events);
+}
+
+static int record(char **command, const char *output, uint64_t limit, const char *agent) {
+  child_t child;
+  sigset_t child_ended;
+  sigemptyset(&child_ended);
+  sigaddset(&child_ended, SIGCHLD);
+  if (!start_child(&child, command, agent)) return fail("cannot fork:", strerror(errno));
+  char path[PATH_MAX], error[PATH_MAX + 64], settings[128];
+  if (output)
+    snprintf(path, sizeof path, "%s", output);
+  else
+    default_path(path, sizeof path, command[0], child.pid);
+  recording_t recording;
+  if (recording_create(&recording, path, (uint32_t)child.pid, RECORD_BLOCKS, limit, error,
+                       sizeof error) < 0) {
+    close(child.go);
+    waitpid(child.pid, NULL, 0);
+    return fail("the recording", error);
+  }
+  child_pid = child.pid;
+  handle_signals();
+  sigprocmask(SIG_BLOCK, &child_ended, NULL);
+  recording_settings(&recording, settings, sizeof settings);
+  if (write(child.go, settings, strlen(settings)) < 0) kill(child.pid, SIGKILL);
+  close(child.go);
+  int exec_error = 0, status = 0;
+  bool not_run = read(child.error, &exec_error, sizeof exec_error) == sizeof exec_error;
+  wait_for(&recording, child.pid, &status);
+  if (not_run) {
+    unlink(path);
+    recording_release(&recording);
+    (void)cli_fail("'%s' cannot be run: %s", command[0], strerror(exec_error));
+    return exec_error == ENOENT ? NOT_FOUND : NOT_RUNNABLE;
+  }
+  int finished = recording_finish(&recording, status);
+  tell(&recording, path, finished);
+  recording_release(&recording);
+  return end_as(status);
+}
+
+int verb_record(int argc, char **argv) {
+  cli_parser_t parser = cli_parser_for_command(&usage, argc, argv);
+  const char *output = NULL;
+  uint64_t limit = 0;
+  int key;
+  while ((key = cli_next(&parser)) > 0)
+    switch (key) {
+    case 'o':
+      output = parser.value;
+      break;
+    case KEY_MALLOC:
+      if (parser.value && strcmp(parser.value, "all") != 0) {
+        (void)cli_wrong_use(&usage, "--malloc knows the mode 'all', not '%s'", parser.value);
+        return RECORD_FAILED;
+      }
+      break;
+    case KEY_LIMIT:
+      if (parse_size(parser.value, &limit)) break;
+      (void)cli_wrong_use(&usage, "--limit takes a size such as 500M");
+      return RECORD_FAILED;
+    }
+  if (key < 0) return parser.status == CLI_FAILED ? RECORD_FAILED : parser.status;
+  if (!parser.rest_count) {
+    (void)cli_wrong_use(&usage, "no command to run");
+    return RECORD_FAILED;
+  }
+  char agent[PATH_MAX], refusal[256];
+  if (!find_agent(agent, sizeof agent))
+    return fail("libsonde-agent.so", "is not beside the command: build or install it");
+  if (!program_takes_preload(parser.rest[0], refusal, sizeof refusal))
+    return fail(parser.rest[0], refusal);
+  return record(parser.rest, output, limit, agent);
+}
