@@ -22,7 +22,7 @@ packages() {
     liblzma-dev libiberty-dev libjson-c-dev libzstd-dev zlib1g-dev libyaml-dev ;;
   apt-get-demo) echo python3 python3-dbg libc6-dbg ;;
   apt-get-test) echo libcmocka-dev python3 git gdb strace elfutils procps file redis-server nginx-light \
-    sqlite3 clang llvm clang-format-14 clang-tidy libunwind-dev python3-dbg libc6-dbg musl-tools \
+    sqlite3 clang libclang-rt-dev llvm clang-format clang-tidy libunwind-dev python3-dbg libc6-dbg musl-tools \
     $(apt_cross) ;;
   dnf-build) echo gcc gcc-c++ binutils cmake ninja-build pkgconf-pkg-config elfutils-devel \
     xz-devel binutils-devel json-c-devel libzstd-devel zlib-devel libyaml-devel ;;
