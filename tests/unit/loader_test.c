@@ -76,6 +76,14 @@ static int count_image(struct dl_phdr_info *info, size_t size, void *context) {
   return 0;
 }
 
+/* On aarch64 segments are up to 64 KB apart; what lies between them belongs to nobody. */
+static bool in_a_segment(const os_image_t *image, uint64_t pc) {
+  const ElfW(Phdr) *h = (const void *)(uintptr_t)image->phdr;
+  for (uint32_t i = 0; i < image->phdr_count; i++)
+    if (h[i].p_type == PT_LOAD && pc - image->slide - h[i].p_vaddr < h[i].p_memsz) return true;
+  return false;
+}
+
 static void check_images(void) {
   seen_t *seen = all_images();
   int count = 0;
@@ -93,6 +101,7 @@ static void check_images(void) {
     os_image_t found = {0};
     uint64_t pcs[] = {m->start, m->start + (m->end - m->start) / 2, m->end - 4096};
     for (int p = 0; p < 3; p++) {
+      if (!in_a_segment(m, pcs[p])) continue;
       assert_true(os_image_of_pc(pcs[p], &found));
       assert_true(found.start == m->start && found.end == m->end && found.slide == m->slide &&
                   found.header == m->header && found.phdr == m->phdr &&
@@ -101,8 +110,10 @@ static void check_images(void) {
   }
   os_image_t none;
   int local;
+  void *block = malloc(1);
   assert_false(os_image_of_pc((uintptr_t)&local, &none));
-  assert_false(os_image_of_pc((uintptr_t)malloc(1), &none));
+  assert_false(os_image_of_pc((uintptr_t)block, &none));
+  free(block);
   assert_false(os_image_of_pc(0, &none));
   assert_false(os_image_of_pc(UINT64_MAX, &none));
 }

@@ -18,6 +18,7 @@
 
 #include "image/list.h"
 #include "os/os.h"
+#include "skip.h"
 #include "sonde/image.h"
 #include "sonde/name.h"
 
@@ -169,7 +170,7 @@ static void test_equals_nm(void **state) {
     compare_image((uintptr_t)dlsym(handle, libraries[i][1]), libraries[i][0]);
     compared++;
   }
-  assert_true(compared >= 5);
+  assert_true(compared >= (is_emulated() ? 2 : 5)); /* few libraries of the other machine are here */
 }
 
 /* ---- a library of our own making ------------------------------------------------------------- */
@@ -192,7 +193,7 @@ static void build_library(const char *name, const char *options) {
   static int number;
   run("printf 'static __attribute__((noinline)) int hidden(int x)"
       "{return x+%d;}\\nvoid *p=hidden;int exported(int x){return hidden(x)+2;}' | "
-      "cc -shared -fPIC -O1 -x c - -o %s/%s.so %s",
+      SONDE_CC " -shared -fPIC -O1 -x c - -o %s/%s.so %s",
       ++number, folder, name, options);
 }
 

@@ -128,7 +128,9 @@ bool linux_link_entry(uint64_t address, link_entry_t *out) {
 }
 
 /* The image of a list entry: by the loader's own answer, else where the entry's slide says, else
- * (a prelinked image) at the first header below the dynamic section that owns it. */
+ * (a prelinked image) at the first header below the dynamic section that owns it. The loader's
+ * answer is one segment where the kernel mapped the image with gaps between its segments: the
+ * program and ld.so on aarch64, whose segments are 64 KB apart. */
 static bool image_of_entry(const loader_t *loader, const link_entry_t *entry, os_image_t *out) {
   uint64_t dynamic = 0;
   found_object_t found;
@@ -138,11 +140,9 @@ static bool image_of_entry(const loader_t *loader, const link_entry_t *entry, os
   } else if (holds(&loader->vdso, entry->dynamic)) {
     *out = loader->vdso;
     return true;
-  } else if (loader->find_object != NULL && !linux_by_list) {
-    if (loader->find_object((void *)(uintptr_t)entry->dynamic, &found) != 0 ||
-        !image_from_header(out, found.start, &dynamic) || dynamic != entry->dynamic)
-      return false;
-  } else {
+  } else if (loader->find_object == NULL || linux_by_list ||
+             loader->find_object((void *)(uintptr_t)entry->dynamic, &found) != 0 ||
+             !image_from_header(out, found.start, &dynamic) || dynamic != entry->dynamic) {
     uint64_t header = entry->slide;
     uint64_t lower = ALIGN_DOWN(entry->dynamic, (uint64_t)PAGE_STEP);
     for (uint32_t i = 0; !image_from_header(out, header, &dynamic) || dynamic != entry->dynamic;
@@ -211,7 +211,8 @@ static bool image_by_loader(const loader_t *loader, uint64_t pc, os_image_t *out
   link_entry_t entry;
   if (loader->find_object((void *)(uintptr_t)pc, &found) != 0) return false;
   if (!linux_link_entry(found.link_entry, &entry)) return false;
-  if (!image_from_header(out, found.start, NULL))
+  if (!image_from_header(out, found.start, NULL) &&
+      !(image_of_entry(loader, &entry, out) && holds(out, pc)))
     *out = (os_image_t){.start = found.start, .end = found.end, .slide = entry.slide};
   out->path = (const char *)(uintptr_t)entry.path;
   return true;
