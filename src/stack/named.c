@@ -121,7 +121,7 @@ static bool lock(place_t *p) {
   return !(version & 1) && cas_acq_rel(&p->version, &version, version + 1);
 }
 
-static void unlock(place_t *p) { store_release(&p->version, p->version + 1); }
+static void unlock(place_t *p) { __atomic_fetch_add(&p->version, 1, __ATOMIC_RELEASE); }
 
 static void drop(place_t *p) {
   if (!lock(p)) return;
