@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT
  *
  * memcpy and its family for the one library that stands on no libc: libsonde-agent.so. Compilers
- * emit calls to these four whatever they are told, so they must exist; they are hidden, so a program
- * into which the agent is preloaded never meets them. libsonde and the tests use libc's.
+ * emit calls to these four whatever they are told, so they must exist; they are hidden, so a
+ * program into which the agent is preloaded never meets them. libsonde and the tests use libc's.
  *
  * Copies on the hot paths are short: eight bytes at a time, then the rest. What is long (a page and
  * more) goes to the string instructions where the CPU has them.
@@ -26,8 +26,7 @@ HIDDEN int memcmp(const void *a, const void *b, size_t size);
 
 static ALWAYS_INLINE bool copy_long(uint8_t *to, const uint8_t *from, size_t size) {
 #if defined(__x86_64__)
-  if (size < LONG_BYTES)
-    return false;
+  if (size < LONG_BYTES) return false;
   __asm__ volatile("rep movsb" : "+D"(to), "+S"(from), "+c"(size) : : "memory");
   return true;
 #else
@@ -55,8 +54,7 @@ static void copy_downwards(uint8_t *to, const uint8_t *from, size_t size) {
 }
 
 void *memcpy(void *restrict to, const void *restrict from, size_t size) {
-  if (!copy_long(to, from, size))
-    copy_upwards(to, from, size);
+  if (!copy_long(to, from, size)) copy_upwards(to, from, size);
   return to;
 }
 
@@ -81,10 +79,8 @@ void *memset(void *to, int byte, size_t size) {
 int memcmp(const void *a, const void *b, size_t size) {
   const uint8_t *x = a, *y = b;
   for (; size >= WORD; x += WORD, y += WORD, size -= WORD)
-    if (((const word_t *)x)->value != ((const word_t *)y)->value)
-      break;
+    if (((const word_t *)x)->value != ((const word_t *)y)->value) break;
   for (; size; x++, y++, size--)
-    if (*x != *y)
-      return *x - *y;
+    if (*x != *y) return *x - *y;
   return 0;
 }

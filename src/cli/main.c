@@ -24,8 +24,7 @@ enum { VERB_COUNT = sizeof verbs / sizeof verbs[0] };
 
 static const verb_t *find_verb(const char *name) {
   for (int i = 0; i < VERB_COUNT; i++)
-    if (strcmp(verbs[i].name, name) == 0)
-      return &verbs[i];
+    if (strcmp(verbs[i].name, name) == 0) return &verbs[i];
   return NULL;
 }
 
@@ -34,8 +33,7 @@ static int unknown_verb(const char *name) {
   for (int i = 0; i < VERB_COUNT; i++)
     names[i] = verbs[i].name;
   const char *nearest = cli_nearest(name, names, VERB_COUNT);
-  if (nearest)
-    return cli_fail("no verb '%s'; did you mean 'sonde %s'?", name, nearest);
+  if (nearest) return cli_fail("no verb '%s'; did you mean 'sonde %s'?", name, nearest);
   return cli_fail("no verb '%s'; 'sonde --help' lists them", name);
 }
 
@@ -51,15 +49,13 @@ static void list_verbs(FILE *out) {
 }
 
 int verb_help(int argc, char **argv) {
-  if (argc > 2)
-    return cli_fail("takes one verb; 'sonde --help' lists them");
+  if (argc > 2) return cli_fail("takes one verb; 'sonde --help' lists them");
   if (argc < 2 || argv[1][0] == '-') {
     list_verbs(stdout);
     return CLI_DONE;
   }
   const verb_t *verb = find_verb(argv[1]);
-  if (!verb)
-    return unknown_verb(argv[1]);
+  if (!verb) return unknown_verb(argv[1]);
   if (verb->run == verb_help) {
     list_verbs(stdout);
     return CLI_DONE;
@@ -87,8 +83,7 @@ static int run(int argc, char **argv) {
   if (first[0] == '-')
     return cli_fail("no option '%s' before the verb; 'sonde --help' tells the usage", first);
   const verb_t *verb = find_verb(first);
-  if (!verb)
-    return unknown_verb(first);
+  if (!verb) return unknown_verb(first);
   cli_set_verb(verb->name);
   return verb->run(argc - 1, argv + 1);
 }

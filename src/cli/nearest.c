@@ -14,8 +14,7 @@ static int least(int a, int b) { return a < b ? a : b; }
 static int distance(const char *a, const char *b) {
   int a_length = (int)strlen(a), b_length = (int)strlen(b);
   int cost[WORD_MAX + 1][WORD_MAX + 1];
-  if (a_length > WORD_MAX || b_length > WORD_MAX)
-    return WORD_MAX;
+  if (a_length > WORD_MAX || b_length > WORD_MAX) return WORD_MAX;
   for (int i = 0; i <= a_length; i++)
     for (int j = 0; j <= b_length; j++) {
       if (i == 0 || j == 0) {

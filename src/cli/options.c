@@ -70,8 +70,7 @@ static bool value_is_optional(const cli_option_t *option) {
 /* "-c, --core FILE" or "    --sample[=HZ]" into OUT. */
 static void option_head(const cli_option_t *option, char *out, size_t size) {
   char letter[8] = "    ";
-  if (is_short(option->key))
-    snprintf(letter, sizeof letter, "-%c, ", option->key);
+  if (is_short(option->key)) snprintf(letter, sizeof letter, "-%c, ", option->key);
   if (!option->value)
     snprintf(out, size, "%s--%s", letter, option->name);
   else if (value_is_optional(option))
@@ -87,8 +86,7 @@ static void print_option(const cli_option_t *option, int width) {
   /* A line break in the text continues under the text. */
   for (const char *c = option->help; *c; c++) {
     putchar(*c);
-    if (*c == '\n')
-      printf("%*s", width + 4, "");
+    if (*c == '\n') printf("%*s", width + 4, "");
   }
   putchar('\n');
 }
@@ -101,14 +99,12 @@ static void print_help(const cli_usage_t *usage) {
   for (int i = 0; i < count; i++) {
     char head[96];
     option_head(&usage->options[i], head, sizeof head);
-    if ((int)strlen(head) > width)
-      width = (int)strlen(head);
+    if ((int)strlen(head) > width) width = (int)strlen(head);
   }
   for (int i = 0; i < count; i++)
     print_option(&usage->options[i], width);
   print_option(&help, width);
-  if (usage->examples[0].command)
-    printf("\nexamples:\n");
+  if (usage->examples[0].command) printf("\nexamples:\n");
   for (int i = 0; i < CLI_MAX_EXAMPLES && usage->examples[i].command; i++)
     printf("  %s\n      %s\n", usage->examples[i].command, usage->examples[i].does);
 }
@@ -131,22 +127,19 @@ cli_parser_t cli_parser_for_command(const cli_usage_t *usage, int argc, char **a
 
 /* The two tables that getopt_long wants. LETTERS has room for three characters an option. */
 static void fill_tables(const cli_parser_t *parser, struct option *longs, char *letters) {
-  if (parser->stop_at_command)
-    *letters++ = '+';
+  if (parser->stop_at_command) *letters++ = '+';
   *letters++ = ':'; /* a missing value is told apart from an unknown option */
   int count = option_count(parser->usage);
   for (int i = 0; i < count; i++) {
     const cli_option_t *option = &parser->usage->options[i];
-    int has = !option->value ? no_argument
-              : value_is_optional(option) ? optional_argument : required_argument;
+    int has = !option->value              ? no_argument
+              : value_is_optional(option) ? optional_argument
+                                          : required_argument;
     longs[i] = (struct option){option->name, has, NULL, option->key};
-    if (!is_short(option->key))
-      continue;
+    if (!is_short(option->key)) continue;
     *letters++ = (char)option->key;
-    if (has != no_argument)
-      *letters++ = ':';
-    if (has == optional_argument)
-      *letters++ = ':';
+    if (has != no_argument) *letters++ = ':';
+    if (has == optional_argument) *letters++ = ':';
   }
   longs[count] = (struct option){"help", no_argument, NULL, KEY_HELP};
   longs[count + 1] = (struct option){0};
@@ -194,8 +187,7 @@ int cli_next(cli_parser_t *parser) {
     parser->status = CLI_DONE;
     return -1;
   }
-  if (key == '?' || key == ':')
-    return refuse(parser, key);
+  if (key == '?' || key == ':') return refuse(parser, key);
   if (key == -1) {
     parser->rest = parser->argv + optind;
     parser->rest_count = parser->argc - optind;
@@ -209,25 +201,20 @@ int cli_next(cli_parser_t *parser) {
 bool cli_number(const char *text, long min, long max, long *out) {
   char *end;
   errno = 0;
-  if (!isdigit((unsigned char)text[0]) && text[0] != '-')
-    return false;
+  if (!isdigit((unsigned char)text[0]) && text[0] != '-') return false;
   long value = strtol(text, &end, 10);
-  if (errno || *end || value < min || value > max)
-    return false;
+  if (errno || *end || value < min || value > max) return false;
   *out = value;
   return true;
 }
 
 bool cli_address(const char *text, uint64_t *out) {
-  if (text[0] == '0' && (text[1] == 'x' || text[1] == 'X'))
-    text += 2;
-  if (!isxdigit((unsigned char)text[0]))
-    return false;
+  if (text[0] == '0' && (text[1] == 'x' || text[1] == 'X')) text += 2;
+  if (!isxdigit((unsigned char)text[0])) return false;
   char *end;
   errno = 0;
   unsigned long long value = strtoull(text, &end, 16);
-  if (errno || *end)
-    return false;
+  if (errno || *end) return false;
   *out = value;
   return true;
 }

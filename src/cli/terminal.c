@@ -19,12 +19,11 @@ static bool is_capable_terminal(FILE *stream) {
 
 const char *cli_style(FILE *out, cli_style_t style) {
   static const char *const sequences[] = {
-      [CLI_PLAIN] = "\033[0m", [CLI_BOLD] = "\033[1m",    [CLI_DIM] = "\033[2m",
-      [CLI_RED] = "\033[31m",  [CLI_GREEN] = "\033[32m",  [CLI_YELLOW] = "\033[33m",
+      [CLI_PLAIN] = "\033[0m", [CLI_BOLD] = "\033[1m",   [CLI_DIM] = "\033[2m",
+      [CLI_RED] = "\033[31m",  [CLI_GREEN] = "\033[32m", [CLI_YELLOW] = "\033[33m",
       [CLI_BLUE] = "\033[34m", [CLI_CYAN] = "\033[36m"};
   const char *no_color = getenv("NO_COLOR"); /* no-color.org: set and not empty */
-  if ((no_color && *no_color) || !is_capable_terminal(out))
-    return "";
+  if ((no_color && *no_color) || !is_capable_terminal(out)) return "";
   return sequences[style];
 }
 
@@ -35,14 +34,13 @@ static uint64_t now_ns(void) {
 }
 
 bool cli_progress_due(uint64_t started_ns, uint64_t drawn_ns, uint64_t at_ns) {
-  if (drawn_ns)
-    return at_ns - drawn_ns >= redraw_ns;
+  if (drawn_ns) return at_ns - drawn_ns >= redraw_ns;
   return at_ns - started_ns > patience_ns;
 }
 
 void cli_progress_start(cli_progress_t *progress, const char *what, uint64_t total) {
-  *progress = (cli_progress_t){.what = what, .total = total, .started_ns = now_ns(),
-                               .enabled = is_capable_terminal(stderr)};
+  *progress = (cli_progress_t){
+      .what = what, .total = total, .started_ns = now_ns(), .enabled = is_capable_terminal(stderr)};
 }
 
 static void draw(const cli_progress_t *progress, uint64_t done) {
@@ -59,11 +57,9 @@ static void draw(const cli_progress_t *progress, uint64_t done) {
 }
 
 void cli_progress_step(cli_progress_t *progress, uint64_t done) {
-  if (!progress->enabled)
-    return;
+  if (!progress->enabled) return;
   uint64_t at_ns = now_ns();
-  if (!cli_progress_due(progress->started_ns, progress->drawn_ns, at_ns))
-    return;
+  if (!cli_progress_due(progress->started_ns, progress->drawn_ns, at_ns)) return;
   draw(progress, done);
   fflush(stderr);
   progress->drawn_ns = at_ns;
@@ -71,8 +67,7 @@ void cli_progress_step(cli_progress_t *progress, uint64_t done) {
 }
 
 void cli_progress_end(cli_progress_t *progress) {
-  if (progress->shown)
-    fputs("\r\033[K", stderr);
+  if (progress->shown) fputs("\r\033[K", stderr);
   progress->shown = false;
   progress->enabled = false;
 }

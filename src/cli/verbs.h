@@ -7,6 +7,7 @@
 #define SONDE_CLI_VERBS_H
 
 #define CLI_VERB_TABLE(X)                                                                          \
+  X(stacks, "every thread's stack of a process or a core file, now")                               \
   X(record, "runs a command and records what it does")                                             \
   X(events, "every event of a recording, in order, as JSON lines")                                 \
   X(help, "this list, or one verb with its options and examples")

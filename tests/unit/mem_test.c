@@ -40,8 +40,7 @@ static void fill(void) {
 static void copies_agree(void **state) {
   (void)state;
   for (int i = 0; i < ROUNDS; i++) {
-    if (i % 100 == 0)
-      fill();
+    if (i % 100 == 0) fill();
     size_t size = random_size();
     size_t from = (size_t)rand() % (AREA - size), to = (size_t)rand() % (AREA - size);
     if (i & 1) /* close together: they overlap */
@@ -78,8 +77,7 @@ static void comparisons_agree(void **state) {
   for (int i = 0; i < ROUNDS; i++) {
     size_t size = random_size(), a = (size_t)rand() % (AREA - size), place = a + size / 2;
     uint8_t kept = ours[place];
-    if (size && i & 1)
-      ours[place] = (uint8_t)rand();
+    if (size && i & 1) ours[place] = (uint8_t)rand();
     assert_int_equal(sign(agent_memcmp(ours + a, theirs + a, size)),
                      sign(memcmp(ours + a, theirs + a, size)));
     ours[place] = kept;

@@ -1,0 +1,31 @@
+# The names of this machine's system calls, from the kernel's headers as the compiler sees them:
+# <build>/generated/syscall_table.inc, lines of {number, "name"}, sorted by number.
+function(sonde_syscall_table directory)
+  file(MAKE_DIRECTORY ${directory})
+  file(WRITE ${directory}/syscalls.h "#include <asm/unistd.h>\n")
+  execute_process(COMMAND ${CMAKE_C_COMPILER} -E -dM ${directory}/syscalls.h
+    OUTPUT_VARIABLE macros RESULT_VARIABLE failed)
+  if(failed)
+    message(FATAL_ERROR "<asm/unistd.h> is missing: './run setup' installs the kernel's headers")
+  endif()
+  string(REGEX MATCHALL "#define __NR_[a-z0-9_]+ [^\n]+" lines "${macros}")
+  set(names "")
+  foreach(line IN LISTS lines)
+    string(REGEX REPLACE "#define __NR_([a-z0-9_]+) .*" "\\1" name "${line}")
+    if(NOT name STREQUAL "syscalls" AND NOT name MATCHES "^arch_specific")
+      string(APPEND names "SYSCALL __NR_${name} \"${name}\"\n")
+    endif()
+  endforeach()
+  # Some numbers are spelled by other macros: the preprocessor works them out.
+  file(WRITE ${directory}/syscall_names.h "#include <asm/unistd.h>\n${names}")
+  execute_process(COMMAND ${CMAKE_C_COMPILER} -E -P ${directory}/syscall_names.h
+    OUTPUT_VARIABLE numbered)
+  string(REGEX MATCHALL "SYSCALL [0-9]+ \"[a-z0-9_]+\"" calls "${numbered}")
+  list(SORT calls COMPARE NATURAL)
+  set(table "")
+  foreach(call IN LISTS calls)
+    string(REGEX REPLACE "SYSCALL ([0-9]+) (.*)" "{\\1, \\2},\n" row "${call}")
+    string(APPEND table "${row}")
+  endforeach()
+  file(CONFIGURE OUTPUT ${directory}/syscall_table.inc CONTENT "${table}" @ONLY)
+endfunction()

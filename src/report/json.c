@@ -1,0 +1,70 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * See json.h. json-c writes strings as they are; making them UTF-8 is up to us. A sequence counts as
+ * UTF-8 by table 3-7 of the Unicode standard: no surrogates, no overlong forms, nothing above
+ * U+10FFFF.
+ */
+#include "report/json.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+/* The length of the well-formed sequence at P, 0 when there is none. P ends with a 0. */
+static size_t utf8_length(const unsigned char *p) {
+  unsigned char low = 0x80, high = 0xbf;
+  size_t more;
+  if (p[0] < 0x80) return 1;
+  if (p[0] >= 0xc2 && p[0] <= 0xdf) more = 1;
+  else if (p[0] >= 0xe0 && p[0] <= 0xef) more = 2;
+  else if (p[0] >= 0xf0 && p[0] <= 0xf4) more = 3;
+  else return 0;
+  if (p[0] == 0xe0) low = 0xa0;
+  if (p[0] == 0xed) high = 0x9f;
+  if (p[0] == 0xf0) low = 0x90;
+  if (p[0] == 0xf4) high = 0x8f;
+  if (p[1] < low || p[1] > high) return 0;
+  for (size_t i = 2; i <= more; i++)
+    if (p[i] < 0x80 || p[i] > 0xbf) return 0;
+  return more + 1;
+}
+
+json_object *json_new_text(const char *text) {
+  const unsigned char *p = (const unsigned char *)text;
+  size_t n;
+  while (*p && (n = utf8_length(p)) > 0) p += n;
+  if (!*p) return json_object_new_string(text);
+  char *clean = malloc(strlen(text) * 3 + 1), *out = clean;
+  if (!clean) return NULL;
+  for (p = (const unsigned char *)text; *p;) {
+    n = utf8_length(p);
+    memcpy(out, n ? (const char *)p : "\xef\xbf\xbd", n ? n : 3);
+    out += n ? n : 3;
+    p += n ? n : 1;
+  }
+  json_object *object = json_object_new_string_len(clean, (int)(out - clean));
+  free(clean);
+  return object;
+}
+
+void json_add_text(json_object *object, const char *key, const char *text) {
+  json_object_object_add(object, key, json_new_text(text));
+}
+
+void json_add_number(json_object *object, const char *key, int64_t value) {
+  json_object_object_add(object, key, json_object_new_int64(value));
+}
+
+void json_add_address(json_object *object, const char *key, uint64_t address) {
+  char text[24];
+  snprintf(text, sizeof text, "0x%llx", (unsigned long long)address);
+  json_object_object_add(object, key, json_object_new_string(text));
+}
+
+void json_add_hex(json_object *object, const char *key, const uint8_t *bytes, size_t size) {
+  char text[129];
+  if (size > 64) size = 64;
+  for (size_t i = 0; i < size; i++) snprintf(text + 2 * i, 3, "%02x", bytes[i]);
+  text[2 * size] = 0;
+  json_object_object_add(object, key, json_object_new_string(text));
+}

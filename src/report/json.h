@@ -1,0 +1,23 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * The few shapes that all of sonde's JSON is made of (docs/json.md): text that is always UTF-8,
+ * addresses as "0x…", build-ids as hexadecimal digits.
+ */
+#ifndef SONDE_REPORT_JSON_H
+#define SONDE_REPORT_JSON_H
+
+#include <json-c/json.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#define JSON_STYLE (JSON_C_TO_STRING_PLAIN | JSON_C_TO_STRING_NOSLASHESCAPE)
+
+/* A string object; bytes of TEXT that are no UTF-8 become U+FFFD. */
+json_object *json_new_text(const char *text);
+
+void json_add_text(json_object *object, const char *key, const char *text);
+void json_add_number(json_object *object, const char *key, int64_t value);
+void json_add_address(json_object *object, const char *key, uint64_t address);
+void json_add_hex(json_object *object, const char *key, const uint8_t *bytes, size_t size);
+
+#endif

@@ -1,0 +1,125 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * Reading another process is a matter of ptrace access (ptrace(2), "Ptrace access mode checking"):
+ * the same user and a dumpable process, or CAP_SYS_PTRACE; and under Yama a descendant, unless
+ * kernel.yama.ptrace_scope is 0. /proc/PID/syscall needs the attach mode of that check, as do
+ * process_vm_readv and ptrace itself, so reading that file tells of all three.
+ */
+#define _GNU_SOURCE
+#include "target/access.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+static ssize_t read_small(const char *path, char *out, size_t size) {
+  int fd = open(path, O_RDONLY | O_CLOEXEC);
+  if (fd < 0) return -1;
+  ssize_t n = read(fd, out, size - 1);
+  int error = errno;
+  close(fd);
+  errno = error;
+  if (n >= 0) out[n] = 0;
+  return n;
+}
+
+int access_yama_scope(void) {
+  char text[16];
+  if (read_small("/proc/sys/kernel/yama/ptrace_scope", text, sizeof text) <= 0) return -1;
+  return atoi(text);
+}
+
+/* The state letter of PID, 0 when there is none. */
+static char state_of(pid_t pid) {
+  char path[64], text[512];
+  snprintf(path, sizeof path, "/proc/%d/stat", pid);
+  if (read_small(path, text, sizeof text) <= 0) return 0;
+  const char *end = strrchr(text, ')');
+  return end && end[1] == ' ' ? end[2] : 0;
+}
+
+/* The thread group of TID, 0 when it is not known. */
+static pid_t group_of(pid_t tid) {
+  char path[64], text[4096];
+  snprintf(path, sizeof path, "/proc/%d/status", tid);
+  if (read_small(path, text, sizeof text) <= 0) return 0;
+  const char *line = strstr(text, "\nTgid:");
+  return line ? (pid_t)strtol(line + 6, NULL, 10) : 0;
+}
+
+static void explain_denied(pid_t pid, problem_t *problem) {
+  char path[64];
+  struct stat st;
+  snprintf(path, sizeof path, "/proc/%d", pid);
+  bool ours = stat(path, &st) == 0 && st.st_uid == geteuid();
+  int scope = access_yama_scope();
+  if (geteuid() == 0)
+    problem_set(problem,
+                "the system does not let root read process %d: this container lacks "
+                "CAP_SYS_PTRACE (docker run --cap-add SYS_PTRACE)",
+                pid);
+  else if (ours && scope == 1)
+    problem_set(problem,
+                "no permission to read process %d: Yama allows it for child processes alone; "
+                "`sudo sysctl kernel.yama.ptrace_scope=0` grants it, or run sonde with sudo",
+                pid);
+  else if (ours && scope < 1)
+    problem_set(problem,
+                "no permission to read process %d, which is not dumpable (set-user-ID or with "
+                "capabilities): run `sudo sonde stacks %d`",
+                pid, pid);
+  else
+    problem_set(problem,
+                "no permission to read process %d%s: run `sudo sonde stacks %d`, or once "
+                "`sudo setcap cap_sys_ptrace+ep $(command -v sonde)`",
+                pid, ours ? "" : " of another user", pid);
+}
+
+void access_explain_empty(pid_t pid, problem_t *problem) {
+  char state = state_of(pid);
+  if (state == 'Z')
+    problem_set(problem, "process %d has ended and waits for its parent to notice (a zombie)", pid);
+  else if (state == 0 || state == 'X')
+    problem_set(problem, "process %d ended while it was read", pid);
+  else problem_set(problem, "process %d is a kernel thread: it has no user stack", pid);
+}
+
+void access_explain(pid_t pid, int error, problem_t *problem) {
+  if (error == EACCES || error == EPERM) explain_denied(pid, problem);
+  else if (error == ESRCH || error == ENOENT)
+    problem_set(problem, "process %d ended while it was read", pid);
+  else problem_set(problem, "process %d cannot be read: %s", pid, strerror(error));
+}
+
+bool access_check(pid_t pid, problem_t *problem) {
+  char path[64], text[512];
+  char state = state_of(pid);
+  if (state == 0) {
+    if (kill(pid, 0) == 0 || errno == EPERM) /* /proc is mounted with hidepid */
+      problem_set(problem, "process %d is hidden from this user: run `sudo sonde stacks %d`", pid,
+                  pid);
+    else problem_set(problem, "no process has the id %d (`pgrep -a NAME` finds one by name)", pid);
+    return false;
+  }
+  pid_t group = group_of(pid);
+  if (group > 0 && group != pid) {
+    problem_set(problem, "%d is a thread of process %d: use `sonde stacks %d --tid %d`", pid, group,
+                group, pid);
+    return false;
+  }
+  if (state == 'Z' || state == 'X') {
+    access_explain_empty(pid, problem);
+    return false;
+  }
+  snprintf(path, sizeof path, "/proc/%d/syscall", pid);
+  if (read_small(path, text, sizeof text) < 0 && (errno == EACCES || errno == EPERM)) {
+    explain_denied(pid, problem);
+    return false;
+  }
+  return true;
+}

@@ -1,0 +1,193 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * A core file as a target. What the kernel left out of it, file-backed pages above all, is read from
+ * the mapped files, as gdb does; a file whose build-id is not the one that was loaded is refused, for
+ * its code would give wrong frames and wrong names.
+ */
+#define _GNU_SOURCE
+#include "target/core.h"
+
+#include <elf.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "target/modules.h"
+
+#define PHDRS_MAX 64
+#define NOTES_MAX 4096
+
+/* ---- memory ------------------------------------------------------------------------------- */
+
+/* The mapped file's bytes at ADDRESS, for memory that may not have been written to. */
+static bool read_file(core_t *core, uint64_t address, void *out, size_t size) {
+  const mapping_t *m = maps_find(&core->target->maps, address);
+  if (!m || m->module == MODULE_NONE || size > m->end - address) return false;
+  const module_t *module = &core->target->modules.items[m->module];
+  if (module->state != MODULE_READY || !module->image.file) return false;
+  uint64_t at = m->offset + (address - m->start);
+  if (at > module->image.file_size || size > module->image.file_size - at) return false;
+  memcpy(out, module->image.file + at, size);
+  return true;
+}
+
+static bool core_read(memory_t *self, uint64_t address, void *out, size_t size) {
+  core_t *core = (core_t *)self;
+  return core_read_held(core, address, out, size) || read_file(core, address, out, size);
+}
+
+/* ---- build-ids ---------------------------------------------------------------------------- */
+
+static bool find_build_id(const uint8_t *notes, uint64_t size, image_t *image) {
+  for (uint64_t at = 0; size - at >= 12;) {
+    uint32_t words[3];
+    memcpy(words, notes + at, sizeof words);
+    uint64_t data = at + 12 + (((uint64_t)words[0] + 3) & ~3ull);
+    if (data > size || words[1] > size - data) return false;
+    if (words[2] == NT_GNU_BUILD_ID && words[0] == 4 && memcmp(notes + at + 12, "GNU", 4) == 0 &&
+        words[1] <= IMAGE_BUILD_ID_MAX) {
+      memcpy(image->build_id, notes + data, words[1]);
+      image->build_id_size = words[1];
+      return true;
+    }
+    at = data + (((uint64_t)words[1] + 3) & ~3ull);
+    if (at > size) return false;
+  }
+  return false;
+}
+
+/* The build-id of the image whose first page the core file holds at START. */
+static bool held_build_id(const core_t *core, uint64_t start, image_t *image) {
+  Elf64_Ehdr header;
+  uint8_t notes[NOTES_MAX];
+  if (!core_read_held(core, start, &header, sizeof header) ||
+      memcmp(header.e_ident, ELFMAG, SELFMAG) != 0 || header.e_phentsize != sizeof(Elf64_Phdr))
+    return false;
+  for (int i = 0; i < header.e_phnum && i < PHDRS_MAX; i++) {
+    Elf64_Phdr phdr;
+    if (!core_read_held(core, start + header.e_phoff + (uint64_t)i * sizeof phdr, &phdr,
+                        sizeof phdr))
+      return false;
+    /* The notes lie in the first segment, whose file offsets and addresses run alike. */
+    if (phdr.p_type == PT_NOTE && phdr.p_filesz <= sizeof notes &&
+        core_read_held(core, start + phdr.p_offset, notes, phdr.p_filesz) &&
+        find_build_id(notes, phdr.p_filesz, image))
+      return true;
+  }
+  return false;
+}
+
+static bool same_build(target_t *target, const module_t *module) {
+  image_t loaded = {.build_id_size = 0};
+  if (!held_build_id(target->own, module->start, &loaded) || module->image.build_id_size == 0)
+    return true; /* not known to be another */
+  return loaded.build_id_size == module->image.build_id_size &&
+         memcmp(loaded.build_id, module->image.build_id, loaded.build_id_size) == 0;
+}
+
+/* ---- files -------------------------------------------------------------------------------- */
+
+static bool is_main(const target_t *target, const module_t *module) {
+  const core_t *core = target->own;
+  return core->header >= module->start && core->header < module->end;
+}
+
+static void locate(target_t *target, module_t *module) {
+  const core_t *core = target->own;
+  const char *path = core->exe && is_main(target, module) ? core->exe : module->path;
+  if (access(path, R_OK) == 0) module->open_path = strdup(path);
+  else if (!modules_from_memory(target, module)) module->problem = "its file is not here";
+}
+
+/* ---- opening ------------------------------------------------------------------------------ */
+
+static void core_close(target_t *target) {
+  core_t *core = target->own;
+  if (!core) return;
+  if (core->is_mapped) munmap((void *)(uintptr_t)core->bytes, (size_t)core->size);
+  core_free(core);
+  free(core);
+}
+
+static const uint8_t *map_file(const char *path, uint64_t *size, problem_t *problem) {
+  struct stat st;
+  int fd = open(path, O_RDONLY | O_CLOEXEC);
+  if (fd < 0 || fstat(fd, &st) != 0) {
+    problem_set(problem, "%s cannot be opened: %s", path, strerror(errno));
+    if (fd >= 0) close(fd);
+    return NULL;
+  }
+  const uint8_t *bytes = NULL;
+  if (!S_ISREG(st.st_mode)) problem_set(problem, "%s is not a regular file", path);
+  else if (st.st_size == 0) problem_set(problem, "%s is empty", path);
+  else {
+    void *at = mmap(NULL, (size_t)st.st_size, PROT_READ, MAP_PRIVATE, fd, 0);
+    if (at == MAP_FAILED) problem_set(problem, "%s cannot be mapped: %s", path, strerror(errno));
+    else bytes = at;
+  }
+  close(fd);
+  *size = (uint64_t)st.st_size;
+  return bytes;
+}
+
+static int by_tid(const void *a, const void *b) {
+  const thread_t *x = a, *y = b;
+  return x->tid < y->tid ? -1 : x->tid > y->tid;
+}
+
+static void find_exe(target_t *target, const char *given) {
+  for (size_t i = 0; i < target->modules.count && !target->exe; i++)
+    if (is_main(target, &target->modules.items[i]))
+      target->exe = strdup(target->modules.items[i].path);
+  if (!target->exe && given) target->exe = strdup(given);
+}
+
+static bool open_core(target_t *target, const char *path, const char *exe, problem_t *problem) {
+  core_t *core = calloc(1, sizeof *core);
+  problem_t inner = {{0}};
+  if (!core) {
+    problem_set(problem, "out of memory");
+    return false;
+  }
+  target->own = core;
+  target->close = core_close;
+  target->locate = locate;
+  target->same_build = same_build;
+  target->memory = &core->memory;
+  core->memory.read = core_read;
+  core->target = target;
+  core->exe = exe;
+  if (exe && access(exe, R_OK) != 0) {
+    problem_set(problem, "%s cannot be opened: %s", exe, strerror(errno));
+    return false;
+  }
+  uint64_t size;
+  const uint8_t *bytes = map_file(path, &size, problem);
+  if (!bytes) return false;
+  core->is_mapped = true;
+  core->bytes = bytes;
+  core->size = size;
+  if (!core_parse(target, core, bytes, size, &inner)) {
+    problem_set(problem, "%s: %s", path, inner.text);
+    return false;
+  }
+  qsort(target->threads, target->thread_count, sizeof *target->threads, by_tid);
+  if (!modules_build(target)) {
+    problem_set(problem, "out of memory");
+    return false;
+  }
+  find_exe(target, exe);
+  return true;
+}
+
+target_t *target_open_core(const char *path, const char *exe, problem_t *problem) {
+  target_t *target = target_new();
+  if (target && open_core(target, path, exe, problem)) return target;
+  if (!target) problem_set(problem, "out of memory");
+  target_close(target);
+  return NULL;
+}

@@ -1,0 +1,73 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * PTRACE_SEIZE does not stop a thread; PTRACE_INTERRUPT does, without a signal; and when the tracing
+ * thread of ours ends, for whatever reason, SIGKILL included, the kernel detaches and resumes what
+ * it traced (ptrace(2)). So a thread is never left stopped, and a stopped process (SIGSTOP) stays
+ * stopped.
+ *
+ * A thread may be stopped on its way to a signal instead: detaching then delivers that signal.
+ */
+#define _GNU_SOURCE
+#include "target/stop.h"
+
+#include <elf.h>
+#include <errno.h>
+#include <signal.h>
+#include <stdint.h>
+#include <sys/ptrace.h>
+#include <sys/uio.h>
+#include <sys/wait.h>
+#include <time.h>
+
+#include "os/os.h"
+#include "target/registers.h"
+
+#define STOP_DEADLINE_NS 200000000ull
+
+#ifndef PTRACE_EVENT_STOP
+#define PTRACE_EVENT_STOP 128
+#endif
+
+/* Waits for a stop of TID. 1: stopped, STATUS says how; 0: not in time; -1: it is gone. */
+static int wait_stopped(pid_t tid, int *status) {
+  uint64_t deadline = os_monotonic_ns() + STOP_DEADLINE_NS;
+  sigset_t child;
+  sigemptyset(&child);
+  sigaddset(&child, SIGCHLD);
+  while (true) {
+    pid_t got = waitpid(tid, status, __WALL | WNOHANG);
+    if (got == tid) return WIFSTOPPED(*status) ? 1 : -1;
+    if (got < 0 && errno != EINTR) return -1;
+    uint64_t now = os_monotonic_ns();
+    if (now >= deadline) return 0;
+    struct timespec left = {0, (long)(deadline - now)};
+    sigtimedwait(&child, NULL, &left); /* the stop is announced by SIGCHLD */
+  }
+}
+
+/* The signal that the stop withheld, 0 when it was a stop of our own or of the whole group. */
+static int withheld_signal(int status) {
+  return status >> 16 == PTRACE_EVENT_STOP ? 0 : WSTOPSIG(status);
+}
+
+static bool read_registers(machine_t machine, pid_t tid, regs_t *regs) {
+  unsigned char data[REGISTERS_BYTES_MAX];
+  struct iovec iov = {data, sizeof data};
+  return ptrace(PTRACE_GETREGSET, tid, NT_PRSTATUS, &iov) == 0 &&
+         registers_read(machine, data, iov.iov_len, regs);
+}
+
+stop_result_t stop_thread(machine_t machine, pid_t tid, regs_t *regs,
+                          void (*while_stopped)(void *context, const regs_t *regs), void *context,
+                          uint64_t *stopped_ns) {
+  if (ptrace(PTRACE_SEIZE, tid, NULL, NULL) != 0) return errno == ESRCH ? STOP_GONE : STOP_TRACED;
+  uint64_t start = os_monotonic_ns();
+  if (ptrace(PTRACE_INTERRUPT, tid, NULL, NULL) != 0) return STOP_GONE;
+  int status = 0, stopped = wait_stopped(tid, &status);
+  if (stopped <= 0) return stopped == 0 ? STOP_LATE : STOP_GONE;
+  bool known = read_registers(machine, tid, regs);
+  if (known) while_stopped(context, regs);
+  ptrace(PTRACE_DETACH, tid, NULL, (void *)(intptr_t)withheld_signal(status));
+  *stopped_ns = os_monotonic_ns() - start;
+  return known ? STOP_DONE : STOP_FOREIGN;
+}
