@@ -1,0 +1,229 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: MIT
+"""sonde's stacks against gdb's, on real programs under load, frame for frame.
+
+The program is stopped by SIGSTOP at random moments; both tools look at it while it stands still;
+SIGCONT lets it go on. Every frame that gdb gives a name to must be in sonde's stack, at the same place,
+with the same pc and in the same function (the same name, or another name of the same address). What
+lies outward of code that no file stands behind (made at run time) is counted apart: gdb goes on there
+by guessing.
+
+usage: stacks_vs_gdb.py [PROGRAM…]     SONDE_SNAPSHOTS (3), SONDE_SEED
+Without programs a small share for every run of the tests; `all` takes every program there is."""
+import json
+import os
+import pathlib
+import random
+import re
+import subprocess
+import sys
+import time
+
+HERE = pathlib.Path(__file__).resolve().parent
+sys.path.insert(0, str(HERE / "gdb"))
+import programs  # noqa: E402
+
+SONDE = os.environ.get("SONDE", "sonde")
+SNAPSHOTS = int(os.environ.get("SONDE_SNAPSHOTS", "3"))
+SEED = int(os.environ.get("SONDE_SEED", str(int(time.time()))))
+SHARE = ["python3", "redis-server", "sqlite3", "threads"]
+WANTED_SAME, WANTED_COMPLETE = 99.5, 99.5
+SKIP = 77
+
+
+def states(pid):
+    """The state letters of all threads."""
+    letters = []
+    for task in os.listdir(f"/proc/{pid}/task"):
+        try:
+            text = pathlib.Path(f"/proc/{pid}/task/{task}/stat").read_text()
+        except OSError:
+            continue
+        letters.append(text[text.rindex(")") + 2])
+    return letters
+
+
+def freeze(pid):
+    """Stops the process; false when it ended instead."""
+    try:
+        os.kill(pid, 19)
+        for _ in range(500):
+            letters = states(pid)
+            if letters and all(letter in "TZX" for letter in letters):
+                return "T" in letters
+            time.sleep(0.002)
+    except OSError:
+        pass
+    return False
+
+
+def ask_sonde(pid):
+    run = subprocess.run([SONDE, "stacks", "--json", str(pid)], capture_output=True, text=True,
+                         timeout=60, check=False)
+    if run.returncode != 0:
+        raise RuntimeError(f"sonde: {run.stderr.strip()}")
+    return {thread["tid"]: thread for thread in json.loads(run.stdout)["threads"]}
+
+
+def ask_gdb(pid):
+    run = subprocess.run(["gdb", "-nx", "-batch", "-ex", "set debuginfod enabled off", "-p",
+                          str(pid), "-x", str(HERE / "gdb" / "frames.py")], capture_output=True,
+                         text=True, timeout=120, check=False, env=dict(os.environ, LC_ALL="C"))
+    for line in run.stdout.splitlines():
+        if line.startswith("FRAMES "):
+            return {int(tid): frames for tid, frames in json.loads(line[7:]).items()}
+    raise RuntimeError(f"gdb: {run.stderr.strip()[-300:]}")
+
+
+def bare(name):
+    """A name without what the two tools write differently: template arguments, parameters."""
+    name = re.sub(r"\[abi:[^]]*\]", "", name)
+    name = re.sub(r"@+[A-Z][\w.]*$", "", name)
+    previous = None
+    while previous != name:
+        previous, name = name, re.sub(r"<[^<>]*>", "", name)
+    name = re.sub(r"\(.*", "", name.replace("(anonymous namespace)", "anon"))
+    return name.split()[-1] if name.split() else name
+
+
+def same_function(frame, name, start):
+    if "function" not in frame:
+        return False
+    if bare(frame["function"]) == bare(name):
+        return True
+    if start is not None and "function_offset" in frame:
+        return int(frame["pc"], 16) - int(frame["function_offset"], 16) == start
+    return False
+
+
+class Tally:
+    def __init__(self):
+        self.snapshots = self.threads = self.complete = 0
+        self.named = self.same = self.inlined = self.inlined_same = self.beyond = 0
+        self.tails = self.tails_same = 0
+        self.stacks = set()
+        self.differences = {}
+        self.failed = []
+
+    def differ(self, what, example):
+        self.differences.setdefault(what, [0, example])[0] += 1
+
+    def compare(self, thread, frames):
+        """One thread: sonde's thread against gdb's frames."""
+        self.threads += 1
+        self.complete += thread["complete"]
+        self.stacks.add(tuple(frame["pc"] for frame in thread["frames"]))
+        ours = [frame for frame in thread["frames"] if not frame.get("inlined")]
+        ours = [frame for frame in ours if not frame.get("tail_call")]
+        theirs = [frame for frame in frames if frame[3] not in ("inlined", "tail")]
+        blind = False
+        for place, (pc, name, start, kind) in enumerate(theirs):
+            blind = blind or kind == "no file"
+            if blind or (name is None and kind != "signal"):
+                self.beyond += blind and name is not None
+                continue
+            self.named += 1
+            good = (place < len(ours) and int(ours[place]["pc"], 16) == pc and
+                    (kind == "signal" or same_function(ours[place], name, start)))
+            self.same += good
+            if not good:
+                self.explain(thread, ours, place, pc, name, theirs)
+        self.compare_extra(thread, frames)
+
+    def explain(self, thread, ours, place, pc, name, theirs):
+        before = theirs[place - 1][1] if place else "(innermost)"
+        if place >= len(ours):
+            what = f"missing: {name} outward of {before}: {thread.get('reason')}"
+        elif int(ours[place]["pc"], 16) != pc:
+            what = f"another pc: {name} outward of {before}: {ours[place].get('function')}"
+        else:
+            what = f"another name: {name} is {ours[place].get('function')}"
+        self.differ(what, f"tid {thread['tid']} frame {place} pc {pc:#x}")
+
+    def compare_extra(self, thread, frames):
+        """Frames that are on no stack: inlined functions, and callers that jumped."""
+        for kind, key, total in (("inlined", "inlined", "inlined"), ("tail", "tail_call", "tails")):
+            theirs = [bare(frame[1]) for frame in frames if frame[3] == kind and frame[1]]
+            ours = [bare(frame.get("function", "")) for frame in thread["frames"] if frame.get(key)]
+            setattr(self, total, getattr(self, total) + len(theirs))
+            same = sum(a == b for a, b in zip(theirs, ours))
+            setattr(self, total + "_same", getattr(self, total + "_same") + same)
+
+    def report(self, name):
+        share = 100.0 * self.same / max(self.named, 1)
+        whole = 100.0 * self.complete / max(self.threads, 1)
+        print(f"{name}: {self.snapshots} snapshots, {self.threads} stacks, {len(self.stacks)} different;"
+              f" {self.same} of {self.named} named frames the same ({share:.2f} %),"
+              f" {whole:.2f} % complete; inlined {self.inlined_same} of {self.inlined},"
+              f" tail calls {self.tails_same} of {self.tails}; {self.beyond} outward of unnamed code")
+        for what, (count, example) in sorted(self.differences.items(), key=lambda d: -d[1][0])[:12]:
+            print(f"    {count:4} × {what} ({example})")
+        for error in self.failed:
+            print(f"    no answer: {error}")
+        sys.stdout.flush()
+        return share, whole
+
+
+def snapshot(program, tally):
+    pid = program.pid()
+    if not freeze(pid):
+        return
+    try:
+        ours, theirs = ask_sonde(pid), ask_gdb(pid)
+    except (RuntimeError, subprocess.TimeoutExpired) as error:
+        tally.failed.append(str(error))
+        return
+    finally:
+        try:
+            os.kill(pid, 18)
+        except OSError:
+            pass
+    tally.snapshots += 1
+    for tid, frames in theirs.items():
+        if tid in ours and frames:
+            tally.compare(ours[tid], frames)
+
+
+def run_program(kind, rng):
+    program, tally = kind(), Tally()
+    program.prepare()
+    try:
+        tries = 0
+        while tally.snapshots < SNAPSHOTS and tries < SNAPSHOTS * 4:
+            tries += 1
+            program.pid()
+            time.sleep(rng.random() * 0.2)
+            snapshot(program, tally)
+    finally:
+        program.stop()
+    return tally
+
+
+def main():
+    wanted = sys.argv[1:] or SHARE
+    if subprocess.run(["gdb", "-nx", "-batch", "-ex", "python print(1)"], capture_output=True,
+                      check=False).stdout.strip() != b"1":
+        print("skip: no gdb with python")
+        return SKIP
+    print(f"seed {SEED}, {SNAPSHOTS} snapshots a program")
+    rng = random.Random(SEED)
+    random.seed(SEED)
+    failed = []
+    for kind in programs.ALL:
+        if wanted != ["all"] and kind.name not in wanted:
+            continue
+        if not kind.available():
+            print(f"{kind.name}: skipped, it is not installed")
+            continue
+        tally = run_program(kind, rng)
+        share, whole = tally.report(kind.name)
+        if tally.snapshots == 0 or tally.failed or share < WANTED_SAME or (
+                whole < WANTED_COMPLETE and kind.name not in ("node", "java")):
+            failed.append(kind.name)
+    if failed:
+        print("below the mark:", ", ".join(failed))
+    return 1 if failed else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
