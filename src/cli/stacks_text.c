@@ -3,6 +3,7 @@
  * Stacks for a reader: what matters first (a deadlock), then the threads, those with equal stacks
  * together, so that ten thousand workers waiting for work are one paragraph.
  */
+#define _GNU_SOURCE
 #include <stdlib.h>
 #include <string.h>
 
@@ -11,6 +12,20 @@
 
 #define TIDS_SHOWN     12
 #define FUNCTION_WIDTH 44
+
+/* Asked once: whether a stream is a terminal is a system call, and there may be many frames. */
+static struct {
+  const char *plain, *function, *module, *place, *heading, *alarm;
+} style;
+
+static void set_style(FILE *out) {
+  style.plain = cli_style(out, CLI_PLAIN);
+  style.function = cli_style(out, CLI_BOLD);
+  style.module = cli_style(out, CLI_DIM);
+  style.place = cli_style(out, CLI_CYAN);
+  style.heading = cli_style(out, CLI_GREEN);
+  style.alarm = cli_style(out, CLI_RED);
+}
 
 /* ---- groups ------------------------------------------------------------------------------- */
 
@@ -71,17 +86,17 @@ static const char *base_name(const char *path) {
 }
 
 static void print_place(FILE *out, const char *module, const symbol_frame_t *function) {
-  if (module) fprintf(out, "  %s%s%s", cli_style(out, CLI_DIM), module, cli_style(out, CLI_PLAIN));
+  if (module) fprintf(out, "  %s%s%s", style.module, module, style.plain);
   if (function && function->file && function->line)
-    fprintf(out, "  %s%s:%u%s", cli_style(out, CLI_CYAN), function->file, function->line,
-            cli_style(out, CLI_PLAIN));
-  if (function && function->inlined) fprintf(out, "  [inlined]");
+    fprintf(out, "  %s%s:%u%s", style.place, function->file, function->line,
+            style.plain);
+  if (function && function->inlined) fputs("  [inlined]", out);
 }
 
 static void print_function(FILE *out, uint32_t *number, const char *text, const char *module,
                            const symbol_frame_t *function, bool guessed) {
-  fprintf(out, "  #%-3u %s%-*s%s", (*number)++, cli_style(out, CLI_BOLD), FUNCTION_WIDTH, text,
-          cli_style(out, CLI_PLAIN));
+  fprintf(out, "  #%-3u %s%-*s%s", (*number)++, style.function, FUNCTION_WIDTH, text,
+          style.plain);
   print_place(out, module, function);
   if (guessed) fprintf(out, "  [by frame pointer]");
   fputc('\n', out);
@@ -136,13 +151,14 @@ static void print_heading(FILE *out, const group_t *group) {
   const thread_t *thread = group->threads[0];
   char wait[4200];
   stacks_wait_text(thread, wait, sizeof wait);
-  fputs(cli_style(out, CLI_GREEN), out);
+  fputs(style.heading, out);
   print_tids(out, group);
-  fputs(cli_style(out, CLI_PLAIN), out);
+  fputs(style.plain, out);
   if (thread->name[0] && same_names(group)) print_name(out, thread->name);
   const char *state = stacks_state_word(thread->state);
   if (state) fprintf(out, ", %s", state);
   if (wait[0]) fprintf(out, " in %s", wait);
+  if (thread->signal) fprintf(out, ", ended by SIG%s", sigabbrev_np(thread->signal) ? sigabbrev_np(thread->signal) : "?");
   if (thread->stopped_ns)
     fprintf(out, ", held for %.3f ms", (double)thread->stopped_ns / 1e6);
   fputc('\n', out);
@@ -173,13 +189,21 @@ static const thread_t *thread_by_tid(const target_t *target, pid_t tid) {
 }
 
 static void print_deadlock(FILE *out, const target_t *target, const thread_t *first) {
+  fprintf(out, "\n%sdeadlock:%s thread %d", style.alarm, style.plain, first->tid);
+  print_name(out, first->name);
+  if (first->wait.owner == first->tid) {
+    fprintf(out, " waits for a mutex that it holds itself\n");
+    return;
+  }
   const thread_t *thread = first;
-  fprintf(out, "\n%sdeadlock:%s", cli_style(out, CLI_RED), cli_style(out, CLI_PLAIN));
   do {
-    fprintf(out, "%s thread %d", thread == first ? "" : ", which", thread->tid);
-    fprintf(out, " waits for a mutex held by thread %d", thread->wait.owner);
     thread = thread_by_tid(target, thread->wait.owner);
-  } while (thread && thread != first);
+    if (!thread) break;
+    fprintf(out, " waits for a mutex held by thread %d", thread->tid);
+    if (thread == first) break;
+    print_name(out, thread->name);
+    fputs(", which", out);
+  } while (true);
   fputc('\n', out);
 }
 
@@ -201,8 +225,8 @@ static void print_summary(FILE *out, const target_t *target, size_t groups) {
     stopped += target->threads[i].stopped_ns > 0;
     torn += target->threads[i].ending == ENDING_TORN || target->threads[i].ending == ENDING_NONE;
   }
-  fprintf(out, "%s%s%s", cli_style(out, CLI_BOLD), target->exe ? target->exe : "(no executable)",
-          cli_style(out, CLI_PLAIN));
+  fprintf(out, "%s%s%s", style.function, target->exe ? target->exe : "(no executable)",
+          style.plain);
   if (target->pid) fprintf(out, ", process %d", target->pid);
   fprintf(out, ": %zu thread%s, %zu different stack%s", target->thread_count,
           target->thread_count == 1 ? "" : "s", groups, groups == 1 ? "" : "s");
@@ -222,6 +246,7 @@ void stacks_text(FILE *out, const stacks_view_t *view) {
   if (threads && groups) {
     for (size_t i = 0; i < target->thread_count; i++) threads[i] = &target->threads[i];
     size_t count = make_groups(threads, target->thread_count, groups);
+    set_style(out);
     print_summary(out, target, count);
     print_deadlocks(out, target);
     for (size_t i = 0; i < count; i++) print_group(view, out, &groups[i]);

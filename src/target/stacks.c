@@ -113,6 +113,7 @@ static bool read_blocked(capture_t *capture, thread_t *thread, const thread_file
                          sample_t *now) {
   target_t *target = capture->target;
   sample_t before = *now;
+  thread->switches = before.switches;
   regs_of_sample(target->machine, &before, &thread->regs);
   state_wait(target, thread, before.number, before.args);
   load_window(target, &thread->regs);
@@ -250,6 +251,36 @@ static void capture_core(capture_t *capture) {
   free(capture->walk.frames);
 }
 
+/* ---- deadlocks ---------------------------------------------------------------------------- */
+
+/* Has THREAD been blocked in the same wait ever since it was read? */
+static bool still_waits(const target_t *target, const thread_t *thread) {
+  thread_files_t files;
+  sample_t now;
+  if (!thread_files_open(process_of((target_t *)(uintptr_t)target), thread->tid, &files))
+    return false;
+  thread_sample(&files, &now);
+  thread_files_close(&files);
+  return now.activity == ACTIVITY_BLOCKED && now.switches == thread->switches &&
+         now.number == thread->wait.number && now.args[0] == thread->wait.args[0];
+}
+
+/* The owners were read one after the other, while threads ran. A cycle is one when all its threads
+ * have been waiting since, and every owner, read again meanwhile, is the same: a waiting thread
+ * unlocks nothing. */
+static void confirm_deadlocks(target_t *target) {
+  for (int look = 0; look < 2; look++) {
+    for (size_t i = 0; i < target->thread_count; i++) {
+      thread_t *thread = &target->threads[i];
+      if (!thread->deadlock) continue;
+      if (still_waits(target, thread) && state_owner_same(target, thread)) continue;
+      uint32_t cycle = thread->deadlock;
+      for (size_t k = 0; k < target->thread_count; k++)
+        if (target->threads[k].deadlock == cycle) target->threads[k].deadlock = 0;
+    }
+  }
+}
+
 bool stacks_capture(target_t *target, const stacks_options_t *options, problem_t *problem) {
   capture_t capture = {.target = target, .options = options};
   if (target->live) {
@@ -257,6 +288,7 @@ bool stacks_capture(target_t *target, const stacks_options_t *options, problem_t
   } else {
     capture_core(&capture);
   }
-  state_deadlocks(target->threads, target->thread_count);
+  if (state_deadlocks(target->threads, target->thread_count) && target->live)
+    confirm_deadlocks(target);
   return true;
 }

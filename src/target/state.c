@@ -165,6 +165,13 @@ void state_wait(target_t *target, thread_t *thread, long number, const uint64_t 
   if (strcmp(wait->syscall, "futex") == 0) futex_wait(target, thread, args);
 }
 
+bool state_owner_same(target_t *target, const thread_t *thread) {
+  thread_t again = {.tid = thread->tid};
+  if (!thread->wait.syscall) return false;
+  futex_wait(target, &again, thread->wait.args);
+  return again.wait.owner == thread->wait.owner;
+}
+
 /* ---- deadlocks ---------------------------------------------------------------------------- */
 
 static size_t index_of(const thread_t *threads, size_t count, pid_t tid) {

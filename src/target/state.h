@@ -17,6 +17,9 @@ int syscall_fd_argument(const char *name);
  * mutex and its owner, read from the target's memory now. */
 void state_wait(target_t *target, thread_t *thread, long number, const uint64_t args[6]);
 
+/* Has THREAD's owner changed since state_wait? Reads it again. */
+bool state_owner_same(target_t *target, const thread_t *thread);
+
 /* Finds the cycles among owners and numbers them in `deadlock`, from 1. Returns how many there are.
  * THREADS are sorted by tid. */
 uint32_t state_deadlocks(thread_t *threads, size_t count);

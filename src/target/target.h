@@ -84,6 +84,7 @@ typedef struct thread {
   ending_t ending;
   const char *reason; /* static words, NULL when there is nothing to explain */
   bool proven;        /* the frame register was recovered by proof, not read */
+  uint64_t switches;   /* how often it had been put on a CPU when it was read blocked */
   uint64_t stopped_ns; /* how long we held it stopped; 0 when never */
   uint32_t deadlock;   /* number of the cycle of owners it is part of, from 1; 0 when in none */
 } thread_t;
