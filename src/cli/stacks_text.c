@@ -147,10 +147,22 @@ static void print_name(FILE *out, const char *name) {
   fputc('"', out);
 }
 
+/* What they wait for; of threads that wait for different things of one kind, the kind alone. */
+static void wait_of_group(const group_t *group, char *out, size_t size) {
+  const wait_t *first = &group->threads[0]->wait;
+  for (size_t i = 1; i < group->count; i++) {
+    const wait_t *wait = &group->threads[i]->wait;
+    if (wait->fd == first->fd && wait->address == first->address) continue;
+    snprintf(out, size, "%s", first->syscall ? first->syscall : "a system call");
+    return;
+  }
+  stacks_wait_text(group->threads[0], out, size);
+}
+
 static void print_heading(FILE *out, const group_t *group) {
   const thread_t *thread = group->threads[0];
   char wait[4200];
-  stacks_wait_text(thread, wait, sizeof wait);
+  wait_of_group(group, wait, sizeof wait);
   fputs(style.heading, out);
   print_tids(out, group);
   fputs(style.plain, out);

@@ -8,6 +8,7 @@
 #define _GNU_SOURCE
 #include "target/access.h"
 
+#include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <signal.h>
@@ -34,13 +35,38 @@ int access_yama_scope(void) {
   return atoi(text);
 }
 
-/* The state letter of PID, 0 when there is none. */
-static char state_of(pid_t pid) {
-  char path[64], text[512];
+#define FLAG_KERNEL_THREAD 0x00200000u /* PF_KTHREAD of linux/sched.h */
+
+/* The state letter of PID, 0 when there is none; its flags (proc_pid_stat(5), field 9). */
+static char state_and_flags(pid_t pid, unsigned *flags) {
+  char path[64], text[1024], state = 0;
+  *flags = 0;
   snprintf(path, sizeof path, "/proc/%d/stat", pid);
   if (read_small(path, text, sizeof text) <= 0) return 0;
   const char *end = strrchr(text, ')');
-  return end && end[1] == ' ' ? end[2] : 0;
+  if (!end || sscanf(end + 1, " %c %*d %*d %*d %*d %*d %u", &state, flags) < 1) return 0;
+  return state;
+}
+
+static char state_of(pid_t pid) {
+  unsigned flags;
+  return state_and_flags(pid, &flags);
+}
+
+/* A thread of PID that has not ended, 0 when there is none. */
+static pid_t living_thread(pid_t pid) {
+  char path[64];
+  snprintf(path, sizeof path, "/proc/%d/task", pid);
+  DIR *directory = opendir(path);
+  struct dirent *entry;
+  pid_t found = 0;
+  while (directory && !found && (entry = readdir(directory))) {
+    pid_t tid = (pid_t)strtol(entry->d_name, NULL, 10);
+    char state = tid > 0 ? state_of(tid) : 0;
+    if (state != 0 && state != 'Z' && state != 'X') found = tid;
+  }
+  if (directory) closedir(directory);
+  return found;
 }
 
 /* The thread group of TID, 0 when it is not known. */
@@ -86,7 +112,7 @@ void access_explain_empty(pid_t pid, problem_t *problem) {
     problem_set(problem, "process %d has ended and waits for its parent to notice (a zombie)", pid);
   else if (state == 0 || state == 'X')
     problem_set(problem, "process %d ended while it was read", pid);
-  else problem_set(problem, "process %d is a kernel thread: it has no user stack", pid);
+  else problem_set(problem, "process %d has no memory of its own: it is ending", pid);
 }
 
 void access_explain(pid_t pid, int error, problem_t *problem) {
@@ -96,9 +122,11 @@ void access_explain(pid_t pid, int error, problem_t *problem) {
   else problem_set(problem, "process %d cannot be read: %s", pid, strerror(error));
 }
 
-bool access_check(pid_t pid, problem_t *problem) {
+bool access_check(pid_t pid, pid_t *reader, problem_t *problem) {
   char path[64], text[512];
-  char state = state_of(pid);
+  unsigned flags;
+  char state = state_and_flags(pid, &flags);
+  *reader = pid;
   if (state == 0) {
     if (kill(pid, 0) == 0 || errno == EPERM) /* /proc is mounted with hidepid */
       problem_set(problem, "process %d is hidden from this user: run `sudo sonde stacks %d`", pid,
@@ -112,11 +140,15 @@ bool access_check(pid_t pid, problem_t *problem) {
                 group, pid);
     return false;
   }
-  if (state == 'Z' || state == 'X') {
+  if (flags & FLAG_KERNEL_THREAD) {
+    problem_set(problem, "process %d is a kernel thread: it has no user stack", pid);
+    return false;
+  }
+  if ((state == 'Z' || state == 'X') && (*reader = living_thread(pid)) == 0) {
     access_explain_empty(pid, problem);
     return false;
   }
-  snprintf(path, sizeof path, "/proc/%d/syscall", pid);
+  snprintf(path, sizeof path, "/proc/%d/syscall", *reader);
   if (read_small(path, text, sizeof text) < 0 && (errno == EACCES || errno == EPERM)) {
     explain_denied(pid, problem);
     return false;

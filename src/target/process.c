@@ -111,13 +111,13 @@ static void locate(target_t *target, module_t *module) {
       module->open_path = strdup(m->path);
       return;
     }
-    int n = snprintf(path, sizeof path, "/proc/%d/root%s", target->pid, m->path);
+    int n = snprintf(path, sizeof path, "/proc/%d/root%s", target->reader, m->path);
     if (n < (int)sizeof path && is_mapped_file_somehow(path, m)) {
       module->open_path = strdup(path);
       return;
     }
   }
-  snprintf(path, sizeof path, "/proc/%d/map_files/%llx-%llx", target->pid,
+  snprintf(path, sizeof path, "/proc/%d/map_files/%llx-%llx", target->reader,
            (unsigned long long)m->start, (unsigned long long)m->end);
   if (access(path, R_OK) == 0) {
     module->open_path = strdup(path);
@@ -151,7 +151,7 @@ static char *read_all(const char *path, size_t *size) {
 
 static bool read_maps(target_t *target, problem_t *problem) {
   char path[64];
-  snprintf(path, sizeof path, "/proc/%d/maps", target->pid);
+  snprintf(path, sizeof path, "/proc/%d/maps", target->reader);
   size_t size = 0;
   char *text = read_all(path, &size);
   if (!text) {
@@ -183,7 +183,7 @@ static char *read_exe(pid_t pid) {
 static bool check_machine(const target_t *target, problem_t *problem) {
   char path[64];
   unsigned char ident[20] = {0};
-  snprintf(path, sizeof path, "/proc/%d/exe", target->pid);
+  snprintf(path, sizeof path, "/proc/%d/exe", target->reader);
   int fd = open(path, O_RDONLY | O_CLOEXEC);
   if (fd < 0) return true; /* not a reason to give up */
   ssize_t n = read(fd, ident, sizeof ident);
@@ -217,7 +217,7 @@ static bool process_open(target_t *target) {
   if (!process) return false;
   target->own = process;
   process->memory.memory.read = memory_read;
-  process->memory.pid = target->pid;
+  process->memory.pid = target->reader;
   process->memory.mem_fd = -1;
   process->memory.maps = &target->maps;
   process->memory.window = malloc(WINDOW_BYTES);
@@ -255,12 +255,12 @@ target_t *target_open_process(pid_t pid, problem_t *problem) {
 #else
   target->machine = MACHINE_X86_64;
 #endif
-  if (!access_check(pid, problem) || !check_machine(target, problem) ||
+  if (!access_check(pid, &target->reader, problem) || !check_machine(target, problem) ||
       !read_maps(target, problem)) {
     target_close(target);
     return NULL;
   }
-  target->exe = read_exe(pid);
+  target->exe = read_exe(target->reader);
   if (!process_open(target) || !modules_build(target)) {
     problem_set(problem, "process %d ended while it was read", pid);
     target_close(target);

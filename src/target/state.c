@@ -66,7 +66,7 @@ int syscall_fd_argument(const char *name) {
 static void find_path(target_t *target, thread_t *thread) {
   char link[64], path[4096];
   if (!target->live) return;
-  snprintf(link, sizeof link, "/proc/%d/fd/%d", target->pid, thread->wait.fd);
+  snprintf(link, sizeof link, "/proc/%d/fd/%d", target->reader, thread->wait.fd);
   ssize_t n = readlink(link, path, sizeof path - 1);
   if (n <= 0) return;
   path[n] = 0;

@@ -97,6 +97,7 @@ struct target {
   memory_t *memory;    /* the target's memory */
   machine_t machine;
   pid_t pid;           /* 0 when a core file does not say */
+  pid_t reader;        /* a living thread, under whose number /proc tells of the memory */
   bool live;
   char *exe;           /* its main executable, as it sees it; owned */
   maps_t maps;
