@@ -43,41 +43,52 @@ static ALWAYS_INLINE int64_t restored_words(rule_t rule, const position_t *p) {
   return save && p->slot ? (int64_t)(p->slot - (p->sp - save)) / 8 : 0;
 }
 
+/* A slow step, which wants the position in memory. */
+static NOINLINE walk_step_t step_slowly(window_t *w, position_t *p, position_t here,
+                                        walk_step_t step) {
+  *p = here;
+  return step == WALK_SLOW ? walk_slowly(w, p) : step;
+}
+
 READS_STACK void cache_walk(cache_t *cache, window_t *w, position_t *p, uint64_t epoch,
                             uint32_t limit, fresh_t *fresh) {
-  uint32_t j = cache && cache->epoch == epoch ? cache->top : CACHE_ENTRIES;
+  static const cache_t empty = {.entries[CACHE_ENTRIES] = {.slot = UINT64_MAX}};
+  const cache_t *known = cache && cache->epoch == epoch ? cache : &empty;
+  uint32_t j = known == &empty ? CACHE_ENTRIES : cache->top;
   int64_t restored = 0;
-  fresh->count = fresh->plain = 0;
-  fresh->joined = CACHE_ENTRIES;
+  position_t here = *p; /* in registers; its pointer leads to the frame register of *P */
+  fresh_t passed = *fresh;
+  passed.count = passed.plain = 0;
+  passed.joined = CACHE_ENTRIES;
   for (;;) {
-    if (j < CACHE_ENTRIES && LIKELY(p->slot) && join(cache, w, p, &j)) {
-      fresh->joined = j;
-      fresh->joined_restored = (int16_t)restored;
-      fresh->end = WALK_END;
-      return;
+    if (LIKELY(here.slot) && join(known, w, &here, &j)) {
+      passed.joined = j;
+      passed.end = WALK_END;
+      break;
     }
-    if (UNLIKELY(fresh->count == limit)) {
-      fresh->joined_restored = (int16_t)restored;
-      fresh->end = WALK_ON;
-      return;
+    if (UNLIKELY(passed.count == limit)) {
+      passed.end = WALK_ON;
+      break;
     }
-    frame_ref_t frame = frames_find(p->pc, p->exact, epoch);
-    if (UNLIKELY(!p->slot || p->sp - p->slot > 8 * UINT8_MAX)) fresh->plain = fresh->count + 1;
-    push(fresh, p, restored, frame);
-    walk_step_t step = walk_by_rule(w, frame.rule, p);
-    restored = restored_words(frame.rule, p);
-    if (UNLIKELY(step != WALK_ON)) {
-      if (step == WALK_SLOW) {
-        fresh->plain = fresh->count;
-        step = walk_slowly(w, p);
-        restored = 0;
-      }
-      if (step != WALK_ON) {
-        fresh->end = step;
-        return;
-      }
+    frame_ref_t frame = frames_find(here.pc, here.exact, epoch);
+    if (UNLIKELY(!here.slot || here.sp - here.slot > 8 * UINT8_MAX))
+      passed.plain = passed.count + 1;
+    push(&passed, &here, restored, frame);
+    walk_step_t step = walk_by_rule(w, frame.rule, &here);
+    restored = restored_words(frame.rule, &here);
+    if (LIKELY(step == WALK_ON)) continue;
+    passed.plain = step == WALK_SLOW ? passed.count : passed.plain;
+    step = step_slowly(w, p, here, step);
+    here = *p;
+    restored = 0;
+    if (step != WALK_ON) {
+      passed.end = step;
+      break;
     }
   }
+  passed.joined_restored = (int16_t)restored;
+  p->flags = here.flags;
+  *fresh = passed;
 }
 
 /* Turns a fresh frame into an entry: LIVE says whether the frame register matters in it. */

@@ -31,8 +31,8 @@
 
 #include "unwind/walk.h"
 
-#define CACHE_ENTRIES 384
-#define CACHE_FRESH   96
+#define CACHE_ENTRIES 416
+#define CACHE_FRESH   64 /* a power of two */
 
 #define CACHED_LIVE   1u /* an outer rule uses the frame register as it is here */
 #define CACHED_VERIFY 2u /* the frame left by this return restored the register from memory */
@@ -91,7 +91,7 @@ static ALWAYS_INLINE READS_STACK uint32_t cache_first_changed(const cache_t *cac
 typedef struct fresh {
   cached_t *frames;
   rule_t *rules;
-  uint32_t room;   /* how many the ring holds */
+  uint32_t room;   /* how many the ring holds; a power of two */
   uint32_t count;  /* how many were passed, counted from the start of the walk */
   uint32_t plain;  /* frames from this number on left by rules, so they may be cached */
   uint32_t joined; /* the entry at which the walk met the cache; CACHE_ENTRIES: it did not */
@@ -100,7 +100,9 @@ typedef struct fresh {
 } fresh_t;
 
 /* Number N (counted from the start of the walk) of FRESH; it must be among the last `room`. */
-static ALWAYS_INLINE uint32_t fresh_at(const fresh_t *fresh, uint32_t n) { return n % fresh->room; }
+static ALWAYS_INLINE uint32_t fresh_at(const fresh_t *fresh, uint32_t n) {
+  return n & (fresh->room - 1);
+}
 
 /* Walks from POSITION until it meets CACHE (which may be NULL), the stack's end or frame number
  * LIMIT. */

@@ -34,7 +34,7 @@
 typedef struct frame_slot {
   uint64_t key;  /* pc << 16 | exact << 15 | image id */
   uint32_t rule; /* rule_t; 0: not stored yet */
-  uint32_t hint; /* index in level 0 of the frame last met outside this one; any value is safe */
+  uint32_t hint; /* index in level 0 of a frame met outside this one */
 } frame_slot_t;
 
 extern HIDDEN struct frames {
@@ -61,30 +61,26 @@ bool frames_init(void);
 /* Finds or makes the frame of PC when the quick look-up failed. EPOCH is os_loader_epoch(). */
 frame_ref_t frames_find_slow(uint64_t pc, bool exact, uint64_t epoch);
 
+/* The image of SLOT if its frame is NAME; else FRAMES_IMAGES or more. */
+static ALWAYS_INLINE uint64_t frames_image_if(const frame_slot_t *slot, uint64_t name) {
+  return load_relaxed(&slot->key) - (name << 15);
+}
+
+static ALWAYS_INLINE uint32_t frames_home(uint64_t name) {
+  return (uint32_t)(levels_hash(name) >> (64 - FRAMES_BITS));
+}
+
 /* Finds or makes the frame of PC. frames_init must have succeeded. */
 static ALWAYS_INLINE frame_ref_t frames_find(uint64_t pc, bool exact, uint64_t epoch) {
   uint64_t name = frames_name(pc, exact);
-  uint32_t home = (uint32_t)(levels_hash(name) >> (64 - FRAMES_BITS));
+  uint32_t home = frames_home(name);
   const frame_slot_t *slot = &frames.level[0][home];
-  uint64_t key = load_relaxed(&slot->key);
+  uint64_t image = frames_image_if(slot, name);
   rule_t rule = load_relaxed(&slot->rule);
-  if (LIKELY(key >> 15 == name && rule) &&
-      LIKELY(frames.epoch_of_image[key & (FRAMES_IMAGES - 1)] == epoch))
+  if (LIKELY(image < FRAMES_IMAGES) && LIKELY(frames.epoch_of_image[image] == epoch) &&
+      LIKELY(rule))
     return (frame_ref_t){levels_first(FRAMES_BITS, 0) + home, rule};
   return frames_find_slow(pc, exact, epoch);
-}
-
-/* The slot in level 0 of the return address PC, if HINT, or else its hash, leads to it; else NULL.
- */
-static ALWAYS_INLINE frame_slot_t *frames_follow(uint64_t pc, uint32_t hint, uint64_t epoch) {
-  uint64_t name = frames_name(pc, false);
-  frame_slot_t *slot = &frames.level[0][hint];
-  if (UNLIKELY(load_relaxed(&slot->key) >> 15 != name)) {
-    slot = &frames.level[0][levels_hash(name) >> (64 - FRAMES_BITS)];
-    if (UNLIKELY(load_relaxed(&slot->key) >> 15 != name)) return NULL;
-  }
-  bool fresh = frames.epoch_of_image[load_relaxed(&slot->key) & (FRAMES_IMAGES - 1)] == epoch;
-  return LIKELY(fresh && load_relaxed(&slot->rule)) ? slot : NULL;
 }
 
 /* The pc, whether it is exact, and the image of frame ID. False when there is no such frame. */

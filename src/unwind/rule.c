@@ -62,6 +62,9 @@ rule_t rule_of_row(machine_t machine, const cfi_row_t *row, uint64_t pc) {
   if (!saved_words(row, machine_fp(machine), &saved) || !return_address(machine, row, saved, &ra))
     return interpret;
   rule_kind_t kind = base == machine_sp(machine) ? RULE_SP : RULE_FP;
+  /* What is saved lies at or above the stack pointer; so a walk need not check it. */
+  uint32_t deepest = saved ? saved : ra == RA_IN_LR ? 0 : 1;
+  if (kind == RULE_SP && (uint64_t)offset / 8 < deepest) return interpret;
   return rule_make(kind, (uint32_t)(offset / 8), saved, ra);
 }
 

@@ -116,23 +116,32 @@ static ALWAYS_INLINE bool worth_a_hint(const frame_slot_t *slot) {
 
 /* Walks on by rules alone, from hint to hint, while frames are plain, until COUNT reaches MAX.
  * Returns the new count; POSITION is then in a frame that is not written yet. */
-static ALWAYS_INLINE READS_STACK int follow_rules(window_t *w, position_t *p, uint64_t epoch,
-                                                  uintptr_t *pcs, int count, int max,
-                                                  walk_step_t *step) {
-  frame_slot_t *slot = NULL;
+static READS_STACK int follow_rules(window_t *w, position_t *p, uint64_t epoch, uintptr_t *pcs,
+                                    int count, int max, walk_step_t *step) {
+  position_t here = *p; /* in registers */
+  frame_slot_t *const slots = frames.level[0], *inner = NULL;
+  const uint64_t *const epochs = frames.epoch_of_image;
   uint32_t hint = 0;
+  *step = WALK_ON;
   while (LIKELY(count < max)) {
-    frame_slot_t *next = frames_follow(p->pc, hint, epoch);
-    if (UNLIKELY(!next)) break;
-    uint32_t index = (uint32_t)(next - frames.level[0]);
-    if (UNLIKELY(index != hint && slot && worth_a_hint(slot))) store_relaxed(&slot->hint, index);
-    slot = next;
+    frame_slot_t *slot = &slots[hint];
+    uint64_t name = frames_name(here.pc, false), image = frames_image_if(slot, name);
+    if (UNLIKELY(image >= FRAMES_IMAGES)) {
+      hint = frames_home(name);
+      slot = &slots[hint];
+      image = frames_image_if(slot, name);
+      if (UNLIKELY(image >= FRAMES_IMAGES)) break;
+      if (inner && worth_a_hint(inner)) store_relaxed(&inner->hint, hint);
+    }
+    if (UNLIKELY(epochs[image] != epoch)) break;
+    inner = slot;
     uint64_t both = load_relaxed((const uint64_t *)(const void *)&slot->rule);
-    hint = (uint32_t)(both >> 32) & ((1u << FRAMES_BITS) - 1);
-    pcs[count++] = p->pc;
-    *step = walk_by_rule(w, (rule_t)both, p);
+    hint = (uint32_t)(both >> 32);
+    pcs[count++] = here.pc;
+    *step = walk_by_rule(w, (rule_t)both, &here);
     if (UNLIKELY(*step != WALK_ON)) break;
   }
+  *p = here;
   return count;
 }
 

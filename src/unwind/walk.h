@@ -55,33 +55,41 @@ typedef enum walk_step {
   WALK_NEEDS_REGISTER, /* the row needs yet another register */
 } walk_step_t;
 
+/* The CFA of the frame POSITION is in. A rule relative to the stack pointer leads outward by itself
+ * (see rule_of_row); the content of the frame register has to be checked. */
+static ALWAYS_INLINE READS_STACK walk_step_t walk_find_cfa(const window_t *w, rule_t rule,
+                                                           const position_t *p, uint64_t *cfa) {
+  rule_kind_t kind = rule_kind(rule);
+  if (LIKELY(kind == RULE_SP)) {
+    *cfa = p->sp + rule_cfa_bytes(rule);
+    return WALK_ON;
+  }
+  if (UNLIKELY(kind != RULE_FP)) return kind == RULE_END ? WALK_END : WALK_SLOW;
+  if (UNLIKELY(!p->fp_at)) return WALK_NEEDS_FP;
+  *cfa = *p->fp_at + rule_cfa_bytes(rule);
+  bool outward = *cfa > p->sp && *cfa - rule_save_bytes(rule) >= w->lo && !(*cfa & 7);
+  return LIKELY(outward) ? WALK_ON : WALK_BAD;
+}
+
 /* Leaves the frame POSITION is in by its RULE. */
 static ALWAYS_INLINE READS_STACK walk_step_t walk_by_rule(window_t *w, rule_t rule, position_t *p) {
-  rule_kind_t kind = rule_kind(rule);
-  uint64_t base = p->sp;
-  if (kind != RULE_SP) {
-    if (UNLIKELY(kind != RULE_FP)) return kind == RULE_END ? WALK_END : WALK_SLOW;
-    if (UNLIKELY(!p->fp_at)) return WALK_NEEDS_FP;
-    base = *p->fp_at;
-  }
-  uint64_t cfa = base + rule_cfa_bytes(rule), save = rule_save_bytes(rule), slot = cfa - 8;
+  uint64_t cfa = 0, save = rule_save_bytes(rule);
+  walk_step_t step = walk_find_cfa(w, rule, p, &cfa);
+  if (UNLIKELY(step != WALK_ON)) return step;
+  uint64_t slot = cfa - 8;
 #if defined(__aarch64__)
+  if (rule_ra(rule) == RA_ABOVE_SAVED) slot = cfa - save + 8;
   if (rule_ra(rule) == RA_IN_LR) {
-    if (!p->exact || !p->lr || cfa < p->sp) return WALK_BAD;
+    if (!p->exact || !p->lr) return WALK_BAD;
     p->raw = p->lr;
     p->slot = 0;
   } else
 #endif
   {
-#if defined(__aarch64__)
-    if (rule_ra(rule) == RA_ABOVE_SAVED) slot = cfa - save + 8;
-#endif
-    if (UNLIKELY(cfa <= p->sp || cfa & 7 || slot < w->lo)) return WALK_BAD;
     if (UNLIKELY(cfa > w->hi) && !w->reach(w, cfa - 8)) return WALK_FAULT;
     p->raw = *window_at(w, slot);
     p->slot = slot;
   }
-  if (UNLIKELY(save && cfa - save < w->lo)) return WALK_BAD;
   p->fp_at = save ? window_at(w, cfa - save) : p->fp_at;
   p->pc = arch_strip(p->raw);
   p->sp = cfa;
