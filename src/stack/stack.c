@@ -38,8 +38,7 @@ static ALWAYS_INLINE uint32_t node_of_entries(cache_t *cache, uint32_t joined) {
   while (k-- > joined) {
     cached_t *entry = &cache->entries[k];
     node = nodes_child(node, entry->id);
-    entry->id = node;
-    entry->bits |= CACHED_NODE;
+    cached_set_node(entry, node);
   }
   return node;
 }
@@ -49,8 +48,7 @@ static ALWAYS_INLINE uint32_t add_frames(const fresh_t *fresh, uint32_t first, u
   for (uint32_t n = fresh->count; n > first; n--) {
     cached_t *frame = &fresh->frames[fresh_at(fresh, n - 1)];
     node = nodes_child(node, frame->id);
-    frame->id = node;
-    frame->bits |= CACHED_NODE;
+    cached_set_node(frame, node);
   }
   return node;
 }

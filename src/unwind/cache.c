@@ -23,17 +23,11 @@ static ALWAYS_INLINE READS_STACK bool join(const cache_t *cache, const window_t 
   return false;
 }
 
-static ALWAYS_INLINE void push(fresh_t *fresh, const position_t *p, int64_t restored,
-                               frame_ref_t frame) {
-  uint32_t at = fresh_at(fresh, fresh->count++);
-  fresh->frames[at] = (cached_t){.slot = p->slot,
-                                 .raw = p->raw,
-                                 .fp_at = p->fp_at,
-                                 .id = frame.id,
-                                 .restored_words = (int16_t)restored,
-                                 .sp_words = (uint8_t)((p->sp - p->slot) / 8),
-                                 .bits = restored ? CACHED_VERIFY : 0};
-  fresh->rules[at] = frame.rule;
+static ALWAYS_INLINE void push(cached_t *to, const position_t *p, int64_t restored, uint32_t id) {
+  to->slot = p->slot;
+  to->raw = p->raw;
+  to->fp_at = p->fp_at;
+  to->tail = cached_tail(id, restored, (p->sp - p->slot) / 8, restored ? CACHED_VERIFY : 0);
 }
 
 /* Words from the slot of the frame that RULE led to, down to where it restored the frame register
@@ -43,11 +37,12 @@ static ALWAYS_INLINE int64_t restored_words(rule_t rule, const position_t *p) {
   return save && p->slot ? (int64_t)(p->slot - (p->sp - save)) / 8 : 0;
 }
 
-/* A slow step, which wants the position in memory. */
-static NOINLINE walk_step_t step_slowly(window_t *w, position_t *p, position_t here,
-                                        walk_step_t step) {
-  *p = here;
-  return step == WALK_SLOW ? walk_slowly(w, p) : step;
+/* A slow step, which wants the position where its frame register is. */
+static NOINLINE walk_step_t step_slowly(window_t *w, position_t *p, position_t *here) {
+  *p = *here;
+  walk_step_t step = walk_slowly(w, p);
+  *here = *p;
+  return step;
 }
 
 READS_STACK void cache_walk(cache_t *cache, window_t *w, position_t *p, uint64_t epoch,
@@ -55,48 +50,56 @@ READS_STACK void cache_walk(cache_t *cache, window_t *w, position_t *p, uint64_t
   static const cache_t empty = {.entries[CACHE_ENTRIES] = {.slot = UINT64_MAX}};
   const cache_t *known = cache && cache->epoch == epoch ? cache : &empty;
   uint32_t j = known == &empty ? CACHE_ENTRIES : cache->top;
+  uint32_t count = 0, plain = 0, joined = CACHE_ENTRIES;
   int64_t restored = 0;
-  position_t here = *p; /* in registers; its pointer leads to the frame register of *P */
-  fresh_t passed = *fresh;
-  passed.count = passed.plain = 0;
-  passed.joined = CACHE_ENTRIES;
+  walk_step_t end = WALK_ON;
+  position_t here; /* in registers; its pointer leads to the frame register of *P */
+  position_copy(&here, p);
   for (;;) {
     if (LIKELY(here.slot) && join(known, w, &here, &j)) {
-      passed.joined = j;
-      passed.end = WALK_END;
+      joined = j;
+      end = WALK_END;
       break;
     }
-    if (UNLIKELY(passed.count == limit)) {
-      passed.end = WALK_ON;
-      break;
-    }
+    if (UNLIKELY(count == limit)) break;
     frame_ref_t frame = frames_find(here.pc, here.exact, epoch);
-    if (UNLIKELY(!here.slot || here.sp - here.slot > 8 * UINT8_MAX))
-      passed.plain = passed.count + 1;
-    push(&passed, &here, restored, frame);
-    walk_step_t step = walk_by_rule(w, frame.rule, &here);
+    if (UNLIKELY(!here.slot || here.sp - here.slot > 8 * UINT8_MAX)) plain = count + 1;
+    uint32_t at = fresh_at(fresh, count++);
+    push(&fresh->frames[at], &here, restored, frame.id);
+    fresh->rules[at] = frame.rule;
+    end = walk_by_rule(w, frame.rule, &here);
     restored = restored_words(frame.rule, &here);
-    if (LIKELY(step == WALK_ON)) continue;
-    passed.plain = step == WALK_SLOW ? passed.count : passed.plain;
-    step = step_slowly(w, p, here, step);
-    here = *p;
+    if (LIKELY(end == WALK_ON)) continue;
+    if (end != WALK_SLOW) break;
+    plain = count;
+    end = step_slowly(w, p, &here);
     restored = 0;
-    if (step != WALK_ON) {
-      passed.end = step;
-      break;
-    }
+    if (end != WALK_ON) break;
   }
-  passed.joined_restored = (int16_t)restored;
   p->flags = here.flags;
-  *fresh = passed;
+  fresh->count = count;
+  fresh->plain = plain;
+  fresh->joined = joined;
+  fresh->joined_restored = (int16_t)restored;
+  fresh->end = end;
 }
 
-/* Turns a fresh frame into an entry: LIVE says whether the frame register matters in it. */
-static ALWAYS_INLINE READS_STACK void settle(cached_t *entry, bool live) {
-  uint64_t fp = live && entry->fp_at ? *entry->fp_at : 0;
-  entry->fp = fp;
-  entry->bits = live ? (uint8_t)(entry->bits | CACHED_LIVE)
-                     : (uint8_t)(entry->bits & ~(CACHED_LIVE | CACHED_VERIFY));
+/* Makes the fresh frame FROM the entry TO: LIVE says whether the frame register matters in it. */
+static ALWAYS_INLINE READS_STACK void settle(cached_t *to, const cached_t *from, bool live) {
+  const uint64_t both = (uint64_t)(CACHED_LIVE | CACHED_VERIFY) << CACHED_TAIL_BITS;
+  uint64_t tail = from->tail;
+  to->slot = from->slot;
+  to->raw = from->raw;
+  to->fp = live && from->fp_at ? *from->fp_at : 0;
+  to->tail = live ? tail | (uint64_t)CACHED_LIVE << CACHED_TAIL_BITS : tail & ~both;
+}
+
+/* The entry that the walk joined has a new frame inside it, which saved the register elsewhere. */
+static ALWAYS_INLINE bool resettle(cached_t *entry, int16_t restored) {
+  bool live = entry->bits & CACHED_LIVE;
+  entry->restored_words = restored;
+  entry->bits = (uint8_t)((entry->bits & ~CACHED_VERIFY) | (live && restored ? CACHED_VERIFY : 0));
+  return live;
 }
 
 READS_STACK bool cache_extend(cache_t *cache, const fresh_t *fresh, uint32_t first,
@@ -107,31 +110,24 @@ READS_STACK bool cache_extend(cache_t *cache, const fresh_t *fresh, uint32_t fir
     signal_fence();
     cache->epoch = epoch;
   }
-  uint32_t top = fresh->joined;
+  uint32_t top = fresh->joined, n = fresh->count;
+  uint32_t plain = first < fresh->plain ? fresh->plain : first;
   cache->top = top;
   signal_fence();
-  bool live = false;
-  if (top < CACHE_ENTRIES && fresh->count > first) {
-    /* The entry joined has a new frame inside it, which saved the register elsewhere. */
-    cached_t *entry = &cache->entries[top];
-    live = entry->bits & CACHED_LIVE;
-    entry->restored_words = fresh->joined_restored;
-    entry->bits = (uint8_t)((entry->bits & ~CACHED_VERIFY) |
-                            (live && fresh->joined_restored ? CACHED_VERIFY : 0));
-    cache->verifies |= (entry->bits & CACHED_VERIFY) != 0;
+  bool live = false, verifies = cache->verifies;
+  if (top < CACHE_ENTRIES && n > plain) {
+    live = resettle(&cache->entries[top], fresh->joined_restored);
+    verifies |= live;
   }
-  uint32_t n = fresh->count, asked_first = first;
-  if (first < fresh->plain) first = fresh->plain;
-  for (; n > first && top > 0; n--) {
+  for (; n > plain && top > 0; n--) {
     uint32_t at = fresh_at(fresh, n - 1);
     rule_t rule = fresh->rules[at];
     live = rule_kind(rule) == RULE_FP || (live && !rule_save_bytes(rule));
-    cached_t *entry = &cache->entries[--top];
-    *entry = fresh->frames[at];
-    settle(entry, live);
-    cache->verifies |= (entry->bits & CACHED_VERIFY) != 0;
+    verifies |= live;
+    settle(&cache->entries[--top], &fresh->frames[at], live);
   }
+  cache->verifies = verifies;
   signal_fence();
   cache->top = top;
-  return n <= asked_first;
+  return n <= first;
 }

@@ -45,11 +45,30 @@ typedef struct cached {
     uint64_t fp;           /* the frame register after the return, if CACHED_LIVE */
     const uint64_t *fp_at; /* while fresh: where it is */
   };
-  uint32_t id;
-  int16_t restored_words; /* from the slot down to where the frame register was restored from */
-  uint8_t sp_words;       /* from the slot up to the stack pointer after the return */
-  uint8_t bits;           /* CACHED_… */
+  union {
+    struct {
+      uint32_t id;
+      int16_t restored_words; /* from the slot down to where the frame register was restored from */
+      uint8_t sp_words;       /* from the slot up to the stack pointer after the return */
+      uint8_t bits;           /* CACHED_… */
+    };
+    uint64_t tail; /* the four as one word, so that no load is wider than the store before it */
+  };
 } cached_t;
+
+#define CACHED_TAIL_BITS 56 /* where `bits` is in `tail`, on the little-endian machines we know */
+
+static ALWAYS_INLINE uint64_t cached_tail(uint32_t id, int64_t restored_words, uint64_t sp_words,
+                                          unsigned bits) {
+  return id | (uint64_t)(uint16_t)restored_words << 32 | (sp_words & 0xff) << 48 |
+         (uint64_t)bits << CACHED_TAIL_BITS;
+}
+
+/* Makes NODE the id of ENTRY. */
+static ALWAYS_INLINE void cached_set_node(cached_t *entry, uint32_t node) {
+  entry->tail =
+      (entry->tail & ~(uint64_t)UINT32_MAX) | node | (uint64_t)CACHED_NODE << CACHED_TAIL_BITS;
+}
 
 typedef struct cache {
   uint64_t epoch; /* of the loader when the entries were made; others are worthless */

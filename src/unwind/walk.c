@@ -118,7 +118,8 @@ static ALWAYS_INLINE bool worth_a_hint(const frame_slot_t *slot) {
  * Returns the new count; POSITION is then in a frame that is not written yet. */
 static READS_STACK int follow_rules(window_t *w, position_t *p, uint64_t epoch, uintptr_t *pcs,
                                     int count, int max, walk_step_t *step) {
-  position_t here = *p; /* in registers */
+  position_t here; /* in registers */
+  position_copy(&here, p);
   frame_slot_t *const slots = frames.level[0], *inner = NULL;
   const uint64_t *const epochs = frames.epoch_of_image;
   uint32_t hint = 0;

@@ -45,6 +45,21 @@ typedef struct position {
   unsigned slow_steps;   /* bounds a walk that signal frames lead in circles */
 } position_t;
 
+/* Copies word by word, so that no load is wider than the store before it. The pointer leads to
+ * where it led. */
+static ALWAYS_INLINE void position_copy(position_t *to, const position_t *from) {
+  to->pc = from->pc;
+  to->exact = from->exact;
+  to->sp = from->sp;
+  to->fp_at = from->fp_at;
+  to->lr = from->lr;
+  to->slot = from->slot;
+  to->raw = from->raw;
+  to->fp_value = from->fp_value;
+  to->flags = from->flags;
+  to->slow_steps = from->slow_steps;
+}
+
 typedef enum walk_step {
   WALK_ON = 0,         /* now in the caller */
   WALK_END,            /* the frame was the first of its thread */
