@@ -10,6 +10,8 @@
   X(stacks, "every thread's stack of a process or a core file, now")                               \
   X(record, "runs a command and records what it does")                                             \
   X(events, "every event of a recording, in order, as JSON lines")                                 \
+  X(symbolize, "names of addresses, from files alone")                                             \
+  X(cache, "the symbol index: what it holds, its size, its limit")                                 \
   X(help, "this list, or one verb with its options and examples")
 
 #define CLI_DECLARE_VERB(name, summary) int verb_##name(int argc, char **argv);

@@ -68,3 +68,12 @@ void json_add_hex(json_object *object, const char *key, const uint8_t *bytes, si
   text[2 * size] = 0;
   json_object_object_add(object, key, json_object_new_string(text));
 }
+
+void json_add_function(json_object *object, const symbol_frame_t *function) {
+  if (function->function) json_add_text(object, "function", function->function);
+  if (function->has_offset) json_add_address(object, "function_offset", function->function_offset);
+  if (function->file) json_add_text(object, "file", function->file);
+  if (function->line) json_add_number(object, "line", function->line);
+  if (function->column) json_add_number(object, "column", function->column);
+  if (function->inlined) json_object_object_add(object, "inlined", json_object_new_boolean(1));
+}

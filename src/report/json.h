@@ -10,6 +10,8 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "symbol/symbol.h"
+
 #define JSON_STYLE (JSON_C_TO_STRING_PLAIN | JSON_C_TO_STRING_NOSLASHESCAPE)
 
 /* A string object; bytes of TEXT that are no UTF-8 become U+FFFD. */
@@ -19,5 +21,8 @@ void json_add_text(json_object *object, const char *key, const char *text);
 void json_add_number(json_object *object, const char *key, int64_t value);
 void json_add_address(json_object *object, const char *key, uint64_t address);
 void json_add_hex(json_object *object, const char *key, const uint8_t *bytes, size_t size);
+
+/* What is known of a frame's function: function, function_offset, file, line, column, inlined. */
+void json_add_function(json_object *object, const symbol_frame_t *function);
 
 #endif

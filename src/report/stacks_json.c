@@ -12,14 +12,6 @@
 #include "report/json.h"
 #include "report/stacks.h"
 
-static void add_function(json_object *frame, const symbol_frame_t *function) {
-  if (function->function) json_add_text(frame, "function", function->function);
-  if (function->has_offset) json_add_address(frame, "function_offset", function->function_offset);
-  if (function->file) json_add_text(frame, "file", function->file);
-  if (function->line) json_add_number(frame, "line", function->line);
-  if (function->inlined) json_object_object_add(frame, "inlined", json_object_new_boolean(1));
-}
-
 static json_object *new_frame(const frame_t *frame, const named_t *named) {
   json_object *object = json_object_new_object();
   json_add_address(object, "pc", frame->pc);
@@ -30,6 +22,7 @@ static json_object *new_frame(const frame_t *frame, const named_t *named) {
       json_add_hex(object, "build_id", image->build_id, image->build_id_size);
   }
   if (named->has_offset) json_add_address(object, "offset", named->offset);
+  if (frame->exact) json_object_object_add(object, "exact", json_object_new_boolean(1));
   if (frame->guessed) json_object_object_add(object, "guessed", json_object_new_boolean(1));
   return object;
 }
@@ -44,7 +37,7 @@ static void add_frame(json_object *frames, const stacks_view_t *view, const fram
   }
   for (int i = 0; i < named->count; i++) {
     json_object *object = new_frame(frame, named);
-    add_function(object, &named->functions[i]);
+    json_add_function(object, &named->functions[i]);
     json_object_array_add(frames, object);
   }
 }

@@ -51,6 +51,10 @@ static bool path_of(const char *key, const char *suffix, char *out) {
   return used > 0 && used < CACHE_PATH_MAX;
 }
 
+bool cache_path(const char *key, char *out) {
+  return path_of(key, SUFFIX, out);
+}
+
 /* ---- one index ---------------------------------------------------------------------------- */
 
 static void note_use(const char *path) {
@@ -61,7 +65,7 @@ static void note_use(const char *path) {
 
 index_t *cache_open(const char *key, uint64_t fingerprint) {
   char path[CACHE_PATH_MAX];
-  if (!path_of(key, SUFFIX, path) || access(path, R_OK) != 0) return NULL;
+  if (!cache_path(key, path) || access(path, R_OK) != 0) return NULL;
   index_t *index = index_from_file(path);
   if (index && index_origin(index)->fingerprint == fingerprint) {
     note_use(path);
@@ -103,7 +107,7 @@ void cache_store(const char *key, const uint8_t *bytes, size_t size) {
 
 void cache_remove(const char *key) {
   char path[CACHE_PATH_MAX];
-  if (path_of(key, SUFFIX, path)) unlink(path);
+  if (cache_path(key, path)) unlink(path);
 }
 
 /* ---- all of them -------------------------------------------------------------------------- */

@@ -23,6 +23,9 @@
 /* Writes the folder's path to OUT (CACHE_PATH_MAX bytes). False when there is no home. */
 bool cache_folder(char *out);
 
+/* Writes the path of KEY's file to OUT (CACHE_PATH_MAX bytes). */
+bool cache_path(const char *key, char *out);
+
 /* The index of KEY, if it is there, sound, and made from files with this FINGERPRINT. A damaged or
  * outdated one is removed. */
 index_t *cache_open(const char *key, uint64_t fingerprint);

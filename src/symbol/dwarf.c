@@ -287,8 +287,9 @@ static void note_local_name(reading_t *reading, Dwarf_Die *die) {
 /* Adds the name of the namespace or class DIE to the path. */
 static void enter_path(reading_t *reading, Dwarf_Die *die, int tag) {
   size_t before = reading->path_size;
-  const char *name = dwarf_diename(die);
-  if (!name) name = tag == DW_TAG_namespace ? "(anonymous namespace)" : "(anonymous)";
+  const char *name = own_name(die);
+  if (!name && tag != DW_TAG_namespace) return; /* as of a lambda */
+  if (!name) name = "(anonymous namespace)";
   size_t size = strlen(name);
   if (size + 2 < sizeof reading->path - before) {
     memcpy(reading->path + before, name, size);
@@ -393,17 +394,18 @@ static uint32_t call_file(reading_t *reading, entry_t *entry) {
   return path ? add_path(reading, path) : 0;
 }
 
-/* Adds the scope of DIE. False when it has no code, or none that is asked for. */
-static bool add_scope(reading_t *reading, Dwarf_Die *die, bool inlined, uint32_t parent,
-                      uint32_t *index) {
+/* Adds the scope of DIE. */
+typedef enum added { ADDED, NO_CODE, NOT_ASKED } added_t;
+static added_t add_scope(reading_t *reading, Dwarf_Die *die, bool inlined, uint32_t parent,
+                         uint32_t *index) {
   entry_t entry;
   entry.has_low = entry.has_high = entry.has_ranges = entry.has_origin = entry.has_entry = false;
   entry.has_file = entry.has_line = entry.has_column = false;
   dwarf_getattrs(die, take_attribute, &entry, 0);
-  if (!entry.has_ranges && !entry.has_low) return false;
+  if (!entry.has_ranges && !entry.has_low) return NO_CODE;
   found_t found = {0};
   visit_ranges(reading, die, &entry, see_range, &found);
-  if (!found.any || (reading->only && !found.holds)) return false;
+  if (!found.any || (reading->only && !found.holds)) return NOT_ASKED;
 
   Dwarf_Die origin;
   bool named_elsewhere = entry.has_origin && dwarf_formref_die(&entry.origin, &origin);
@@ -418,11 +420,11 @@ static bool add_scope(reading_t *reading, Dwarf_Die *die, bool inlined, uint32_t
   }
   if (reading->failed || !facts_scope(reading->facts, &scope, index)) {
     reading->failed = true;
-    return false;
+    return NOT_ASKED;
   }
   found.scope = *index;
   visit_ranges(reading, die, &entry, keep_range, &found);
-  return !reading->failed;
+  return ADDED;
 }
 
 /* Reads DIE and its siblings. PARENT is the index + 1 of the scope around them. */
@@ -438,9 +440,11 @@ static void read_entries(reading_t *reading, Dwarf_Die *die, uint32_t parent, in
       if (path_size) note_local_name(reading, die);
       /* fall through */
     case DW_TAG_inlined_subroutine:
-      if (!add_scope(reading, die, tag == DW_TAG_inlined_subroutine && parent, parent, &index))
-        continue;
-      inner = index + 1;
+      switch (add_scope(reading, die, tag == DW_TAG_inlined_subroutine && parent, parent, &index)) {
+      case ADDED: inner = index + 1; break;
+      case NO_CODE: inner = 0; break; /* an abstract instance may hold a lambda that has code */
+      case NOT_ASKED: continue;
+      }
       reading->path_size = 0;
       break;
     case DW_TAG_namespace:

@@ -6,7 +6,8 @@
  *
  * Layout, native byte order, all offsets from the start:
  *   header; then the sections, in the order of index_section_t; then a checksum for each page.
- * Strings end with a 0 and are shared. Names pair a raw name with its demangled form. The three
+ * Strings (of files) and names are shared and end with a 0; a name
+ * is kept raw and demangled. The three
  * tables (rows, scope segments, symbol segments) are ascending by address and cut into blocks of
  * INDEX_BLOCK entries; a table's keys hold each block's first address and where it is, its data the
  * entries as deltas (packed.h). A look-up is a binary search of the keys, which are few, and a scan
@@ -23,10 +24,10 @@
 #include "symbol/facts.h"
 #include "symbol/symbol.h"
 
-#define INDEX_VERSION   1u
-#define INDEX_BLOCK     32
-#define INDEX_PAGE      4096
-#define INDEX_KEY_MAX   64 /* bytes of a build-id, or of the hash that stands for it */
+#define INDEX_VERSION 1u
+#define INDEX_BLOCK   32
+#define INDEX_PAGE    4096
+#define INDEX_KEY_MAX 64 /* bytes of a build-id, or of the hash that stands for it */
 
 typedef enum index_section {
   INDEX_STRINGS,

@@ -31,8 +31,10 @@ typedef struct index_key {
   uint64_t offset;  /* of the block in its data section */
 } index_key_t;
 
+/* A name is this, then its demangled form with a 0, then its raw form with a 0, so that what is shown
+ * of it lies next to where it was found. */
 typedef struct index_name {
-  uint32_t raw, demangled; /* offsets in INDEX_STRINGS */
+  uint32_t raw_size, demangled_size; /* without the 0; no demangled form: 0, and no 0 after it */
 } index_name_t;
 
 #endif

@@ -24,6 +24,7 @@ struct index {
   uint8_t *checked; /* one bit a page */
   uint8_t *touched; /* likewise, since the mapping was last given back */
   size_t touched_count;
+  bool keys_checked[INDEX_SECTIONS];
   bool mapped, owned, bad;
 };
 
@@ -45,6 +46,12 @@ static bool header_is_sound(const index_t *index) {
          packed_checksum(index->bytes + sums->offset, sums->size) == header->checksum;
 }
 
+/* Names and strings end with a 0, so that none of them, whatever it claims, runs out of its section. */
+static bool texts_end(const index_t *index, index_section_t section) {
+  const index_span_t *span = &index->header->sections[section];
+  return !span->size || !index->bytes[span->offset + span->size - 1];
+}
+
 static bool first_page_is_sound(const index_t *index) {
   uint8_t page[INDEX_PAGE];
   const index_span_t *sums = &index->header->sections[INDEX_CHECKSUMS];
@@ -64,7 +71,9 @@ static index_t *open_bytes(uint8_t *bytes, size_t size, bool mapped, bool owned)
   size_t bits = size / INDEX_PAGE / 8 + 1;
   index->checked = calloc(1, bits);
   index->touched = calloc(1, bits);
-  if (!index->checked || !index->touched || !header_is_sound(index) || !first_page_is_sound(index))
+  if (!index->checked || !index->touched || !header_is_sound(index) ||
+      !first_page_is_sound(index) || !texts_end(index, INDEX_NAMES) ||
+      !texts_end(index, INDEX_STRINGS))
     goto bad;
   index->checked[0] = 1;
   index->owned = owned;
@@ -79,7 +88,9 @@ bad:
 }
 
 index_t *index_from_bytes(uint8_t *bytes, size_t size, bool owned) {
-  return open_bytes(bytes, size, false, owned);
+  index_t *index = open_bytes(bytes, size, false, owned);
+  if (index && owned) memset(index->checked, 0xff, size / INDEX_PAGE / 8 + 1); /* just made */
+  return index;
 }
 
 index_t *index_from_file(const char *path) {
@@ -158,18 +169,8 @@ static const uint8_t *section_bytes(index_t *index, index_section_t section, uin
 
 /* The string at OFFSET; NULL for 0 and for damage. */
 static const char *text_at(index_t *index, uint32_t offset) {
-  const index_span_t *span = &index->header->sections[INDEX_STRINGS];
   if (!offset) return NULL;
-  for (uint64_t at = offset; at < span->size;) {
-    uint64_t page_left = INDEX_PAGE - (span->offset + at) % INDEX_PAGE;
-    uint64_t size = span->size - at < page_left ? span->size - at : page_left;
-    const uint8_t *bytes = section_bytes(index, INDEX_STRINGS, at, size);
-    if (!bytes) return NULL;
-    if (memchr(bytes, 0, size)) return (const char *)index->bytes + span->offset + offset;
-    at += size;
-  }
-  index->bad = true;
-  return NULL;
+  return (const char *)section_bytes(index, INDEX_STRINGS, offset, 1);
 }
 
 const char *index_debug_path(index_t *index) {
@@ -189,55 +190,53 @@ static const char *file_at(index_t *index, uint64_t id) {
   return text_at(index, text);
 }
 
-static void set_name(index_t *index, uint64_t id, symbol_frame_t *frame) {
+/* Where the two strings of a name end need not be looked at: see texts_end. */
+static void set_name(index_t *index, uint64_t ref, symbol_frame_t *frame) {
   index_name_t name;
-  if (!id) return;
-  if (id > index->header->sections[INDEX_NAMES].size / sizeof name) {
-    index->bad = true;
-    return;
-  }
-  const uint8_t *bytes = section_bytes(index, INDEX_NAMES, (id - 1) * sizeof name, sizeof name);
+  if (!ref) return;
+  const uint8_t *bytes = section_bytes(index, INDEX_NAMES, ref - 1, sizeof name);
   if (!bytes) return;
   memcpy(&name, bytes, sizeof name);
-  frame->raw = text_at(index, name.raw);
-  frame->function = name.demangled == name.raw ? frame->raw : text_at(index, name.demangled);
+  uint64_t shown = name.demangled_size ? name.demangled_size + (uint64_t)1 : 0;
+  bytes = section_bytes(index, INDEX_NAMES, ref - 1 + sizeof name, shown + name.raw_size + 1);
+  if (!bytes) return;
+  frame->function = (const char *)bytes;
+  frame->raw = (const char *)bytes + shown;
 }
 
 /* ---- the tables --------------------------------------------------------------------------- */
 
+/* The keys of a table, which are checked as a whole when they are first asked: a search of them
+ * touches them all over. */
+static const index_key_t *table_keys(index_t *index, index_section_t keys, size_t *count) {
+  *count = index->header->sections[keys].size / sizeof(index_key_t);
+  bool *checked = &index->keys_checked[keys];
+  if (!*count || (!*checked && !section_bytes(index, keys, 0, *count * sizeof(index_key_t))))
+    return NULL;
+  *checked = true;
+  return (const index_key_t *)(const void *)(index->bytes + index->header->sections[keys].offset);
+}
+
 /* The block that holds ADDRESS, as a cursor over it, and the address it starts at. */
-static bool find_block(index_t *index, index_section_t keys, index_section_t data, uint64_t address,
-                       cursor_t *cursor, uint64_t *start) {
-  const index_span_t *span = &index->header->sections[keys];
-  size_t count = span->size / sizeof(index_key_t), low = 0, high = count;
-  index_key_t key;
-  while (low < high) {
-    size_t middle = (low + high) / 2;
-    const uint8_t *bytes = section_bytes(index, keys, middle * sizeof key, sizeof key);
-    if (!bytes) return false;
-    memcpy(&key, bytes, sizeof key);
-    if (key.address <= address)
-      low = middle + 1;
-    else
-      high = middle;
+static bool find_block(index_t *index, index_section_t section, index_section_t data,
+                       uint64_t address, cursor_t *cursor, uint64_t *start) {
+  size_t count, low = 0;
+  const index_key_t *keys = table_keys(index, section, &count);
+  if (!keys || keys[0].address > address) return false;
+  for (size_t size = count; size > 1;) { /* keys[low] is at or below; without a branch to mispredict */
+    size_t half = size / 2;
+    low += keys[low + half].address <= address ? half : 0;
+    size -= half;
   }
-  if (!low) return false;
-  const uint8_t *bytes = section_bytes(index, keys, (low - 1) * sizeof key, sizeof key);
-  if (!bytes) return false;
-  memcpy(&key, bytes, sizeof key);
-  uint64_t end = index->header->sections[data].size;
-  if (low < count) {
-    index_key_t next;
-    if (!(bytes = section_bytes(index, keys, low * sizeof next, sizeof next))) return false;
-    memcpy(&next, bytes, sizeof next);
-    end = next.offset;
-  }
-  if (end < key.offset || !(bytes = section_bytes(index, data, key.offset, end - key.offset))) {
+  uint64_t end = low + 1 < count ? keys[low + 1].offset : index->header->sections[data].size;
+  uint64_t from = keys[low].offset;
+  const uint8_t *bytes = end >= from ? section_bytes(index, data, from, end - from) : NULL;
+  if (!bytes) {
     index->bad = true;
     return false;
   }
-  *cursor = (cursor_t){bytes, bytes + (end - key.offset), false};
-  *start = key.address;
+  *cursor = (cursor_t){bytes, bytes + (end - from), false};
+  *start = keys[low].address;
   return true;
 }
 

@@ -17,10 +17,9 @@ typedef struct buffer {
 typedef struct encoder {
   facts_t *facts;
   buffer_t parts[INDEX_SECTIONS];
-  uint32_t *name_ids; /* strings offset -> id + 1, both for names and files; see assign_id */
-  uint32_t *file_ids;
-  size_t id_count;
-  uint32_t name_count, file_count;
+  uint32_t *name_refs; /* by offset in the strings: where the name is in INDEX_NAMES, + 1 */
+  uint32_t *file_ids;  /* likewise: its number */
+  uint32_t file_count;
   uint64_t *scope_at; /* scope -> its offset in INDEX_SCOPES + 1 */
   bool failed;
 } encoder_t;
@@ -54,32 +53,41 @@ static bool open_block(encoder_t *encoder, index_section_t keys, index_section_t
 
 /* ---- names and files ---------------------------------------------------------------------- */
 
-static void put_name(encoder_t *encoder, uint32_t raw) {
+static void put_name(encoder_t *encoder, const char *raw) {
   char text[DEMANGLE_MAX];
-  uint32_t demangled = raw;
-  strings_t *strings = &encoder->facts->strings;
-  if (demangle(strings_at(strings, raw), text, sizeof text) &&
-      !strings_add(strings, text, &demangled))
-    encoder->failed = true;
-  index_name_t name = {raw, demangled};
+  index_name_t name = {.raw_size = (uint32_t)strlen(raw)};
+  if (demangle(raw, text, sizeof text)) name.demangled_size = (uint32_t)strlen(text);
   put(encoder, INDEX_NAMES, &name, sizeof name);
+  if (name.demangled_size) put(encoder, INDEX_NAMES, text, name.demangled_size + 1);
+  put(encoder, INDEX_NAMES, raw, name.raw_size + 1);
 }
 
-/* Ids are given in the order of first use: 0 is nothing, the rest small numbers. */
-static uint32_t name_id(encoder_t *encoder, uint32_t text) {
-  if (!text || text >= encoder->id_count) return 0;
-  if (!encoder->name_ids[text]) {
-    encoder->name_ids[text] = ++encoder->name_count;
-    put_name(encoder, text);
+/* Where the name TEXT is, + 1; 0: it is empty. Written when it is first used. */
+static uint64_t name_ref(encoder_t *encoder, uint32_t text) {
+  if (!text) return 0;
+  if (!encoder->name_refs[text]) {
+    encoder->name_refs[text] = (uint32_t)(encoder->parts[INDEX_NAMES].size + 1);
+    put_name(encoder, strings_at(&encoder->facts->strings, text));
+    if (encoder->parts[INDEX_NAMES].size >= UINT32_MAX) encoder->failed = true;
   }
-  return encoder->name_ids[text];
+  return encoder->name_refs[text];
 }
 
+static uint32_t put_string(encoder_t *encoder, const char *text) {
+  size_t at = encoder->parts[INDEX_STRINGS].size;
+  put(encoder, INDEX_STRINGS, text, strlen(text) + 1);
+  if (at >= UINT32_MAX) encoder->failed = true;
+  return (uint32_t)at;
+}
+
+/* Where the path TEXT is in INDEX_STRINGS is kept in INDEX_FILES; ids count from 1 in the order of
+ * first use, so that they are small numbers. */
 static uint32_t file_id(encoder_t *encoder, uint32_t text) {
-  if (!text || text >= encoder->id_count) return 0;
+  if (!text) return 0;
   if (!encoder->file_ids[text]) {
+    uint32_t at = put_string(encoder, strings_at(&encoder->facts->strings, text));
     encoder->file_ids[text] = ++encoder->file_count;
-    put(encoder, INDEX_FILES, &text, sizeof text);
+    put(encoder, INDEX_FILES, &at, sizeof at);
   }
   return encoder->file_ids[text];
 }
@@ -122,7 +130,7 @@ static uint64_t encode_scope(encoder_t *encoder, uint32_t index, int depth) {
   uint64_t at = encoder->parts[INDEX_SCOPES].size + 1;
   encoder->scope_at[index] = at;
   put_number(encoder, INDEX_SCOPES, parent ? at - parent : 0);
-  put_number(encoder, INDEX_SCOPES, name_id(encoder, scope->name));
+  put_number(encoder, INDEX_SCOPES, name_ref(encoder, scope->name));
   if (parent) {
     put_number(encoder, INDEX_SCOPES, file_id(encoder, scope->call_file));
     put_number(encoder, INDEX_SCOPES, scope->call_line);
@@ -158,7 +166,7 @@ static void encode_symbols(encoder_t *encoder, const segments_t *segments) {
       address = segment->address;
     const symbol_t *symbol = segment->item ? &encoder->facts->symbols[segment->item - 1] : NULL;
     put_number(encoder, INDEX_SYMBOLS, segment->address - address);
-    put_number(encoder, INDEX_SYMBOLS, symbol ? name_id(encoder, symbol->name) : 0);
+    put_number(encoder, INDEX_SYMBOLS, symbol ? name_ref(encoder, symbol->name) : 0);
     address = segment->address;
     if (!symbol) continue;
     put_number(encoder, INDEX_SYMBOLS,
@@ -212,18 +220,21 @@ static uint8_t *assemble(encoder_t *encoder, const index_origin_t *origin, size_
 }
 
 uint8_t *index_encode(facts_t *facts, const index_origin_t *origin, size_t *size) {
-  encoder_t encoder = {.facts = facts, .id_count = facts->strings.size};
+  encoder_t encoder = {.facts = facts};
   uint8_t *bytes = NULL;
-  encoder.name_ids = calloc(encoder.id_count, sizeof *encoder.name_ids);
-  encoder.file_ids = calloc(encoder.id_count, sizeof *encoder.file_ids);
+  encoder.name_refs = calloc(facts->strings.size, sizeof *encoder.name_refs);
+  encoder.file_ids = calloc(facts->strings.size, sizeof *encoder.file_ids);
   encoder.scope_at = calloc(facts->scope_count + 1, sizeof *encoder.scope_at);
-  encoder.failed = !encoder.name_ids || !encoder.file_ids || !encoder.scope_at;
+  encoder.failed = !encoder.name_refs || !encoder.file_ids || !encoder.scope_at;
+  index_origin_t placed = *origin;
+  put_string(&encoder, ""); /* 0 is no string */
+  if (origin->debug_path)
+    placed.debug_path = put_string(&encoder, strings_at(&facts->strings, origin->debug_path));
   if (!encoder.failed) encode_tables(&encoder);
-  if (!encoder.failed) put(&encoder, INDEX_STRINGS, facts->strings.bytes, facts->strings.size);
-  if (!encoder.failed) bytes = assemble(&encoder, origin, size);
+  if (!encoder.failed) bytes = assemble(&encoder, &placed, size);
   for (int i = 0; i < INDEX_SECTIONS; i++)
     free(encoder.parts[i].bytes);
-  free(encoder.name_ids);
+  free(encoder.name_refs);
   free(encoder.file_ids);
   free(encoder.scope_at);
   return bytes;

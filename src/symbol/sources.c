@@ -91,6 +91,17 @@ static uint64_t debug_info_size(Elf *elf) {
   return 0;
 }
 
+static uint64_t symbols_size(Elf *elf) {
+  uint64_t size = 0;
+  Elf_Scn *section = NULL;
+  GElf_Shdr header;
+  while ((section = elf_nextscn(elf, section)))
+    if (gelf_getshdr(section, &header) &&
+        (header.sh_type == SHT_SYMTAB || header.sh_type == SHT_DYNSYM))
+      size += header.sh_size;
+  return size;
+}
+
 static void note_segments(sources_t *sources, Elf *elf) {
   size_t count = 0;
   bool first = true;
@@ -208,6 +219,7 @@ static void note_debug(sources_t *sources) {
   sources_t other = {0};
   if (!sources->debug.elf) return;
   sources->debug_size = debug_info_size(sources->debug.elf);
+  sources->symbols_size += symbols_size(sources->debug.elf);
   note_segments(&other, sources->debug.elf);
   if (!sources->image.elf) {
     sources->link_base = other.link_base;
@@ -269,6 +281,7 @@ symbol_reason_t sources_open(sources_t *sources, const symbol_source_t *source,
     note_segments(sources, sources->image.elf);
     sources->debug_size = debug_info_size(sources->image.elf);
     sources->image_has_debug = sources->debug_size > 0;
+    sources->symbols_size = symbols_size(sources->image.elf);
     open_mini(sources);
   }
   if (!sources->image_has_debug && !source->bytes) find_debug(sources, dirs, id, id_size);

@@ -27,6 +27,7 @@ typedef struct sources {
   uint64_t code_low, code_high;
   uint64_t fingerprint;
   uint64_t debug_size; /* bytes of .debug_info as stored: what reading it will cost */
+  uint64_t symbols_size; /* bytes of the symbol tables */
 } sources_t;
 
 /* Opens what there is. SYMBOL_NAMED when something can be asked, else the reason; then nothing is

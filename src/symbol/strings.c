@@ -83,10 +83,11 @@ bool strings_add(strings_t *strings, const char *text, uint32_t *offset) {
     }
     at = (at + 1) & (strings->slot_count - 1);
   }
-  if (length >= UINT32_MAX - strings->size) return false;
-  if (!array_reserve((void **)&strings->bytes, &strings->room, strings->size + length, 1)) return false;
-  memcpy(strings->bytes + strings->size, text, length + 1);
+  if (length >= UINT32_MAX - strings->size ||
+      !array_reserve((void **)&strings->bytes, &strings->room, strings->size + length, 1))
+    return false;
   *offset = (uint32_t)strings->size;
+  memcpy(strings->bytes + *offset, text, length + 1);
   strings->slots[at] = *offset;
   strings->size += length + 1;
   strings->used++;

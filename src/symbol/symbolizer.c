@@ -6,7 +6,7 @@
  * directly: one pass over the symbol table, the entries of one compilation unit. That is what a
  * single address wants, and the answers are remembered. Many addresses want an index, which costs
  * time in proportion to the debug information: it is built once the addresses asked (or announced)
- * are as many as could have paid for it.
+ * have cost as much. So the time is at most twice what the better way would have taken.
  */
 #include "symbol/symbol.h"
 
@@ -18,9 +18,11 @@
 #include "symbol/gather.h"
 #include "symbol/packed.h"
 
-/* A direct look-up costs about as much as indexing this many bytes of debug information. */
-#define DIRECT_COST_BYTES 16384
-#define DIRECT_MIN        16
+/* What a direct look-up costs, in bytes of debug information that could be indexed in that time:
+ * a share of the unit's entries, the pass over the symbol table, and the rest. */
+#define DIRECT_UNIT_SHARE   4
+#define DIRECT_SYMBOL_SHARE 64
+#define DIRECT_REST         8192
 
 /* An answer that was given directly; frames and their strings follow in the same block. */
 typedef struct answer {
@@ -44,9 +46,10 @@ struct symbol_module {
   symbol_reason_t state; /* SYMBOL_NAMED, or why nothing can be asked */
   sources_t sources;
   index_t *index;
+  index_t *damaged; /* one that was found damaged; frames that were given out point into it */
   debug_info_t *info;
   bool info_opened;
-  size_t direct, direct_max;
+  uint64_t direct_cost, index_cost; /* see DIRECT_UNIT_SHARE; once the first exceeds the second */
   answer_t *answers[ANSWER_SLOTS];
 };
 
@@ -90,6 +93,7 @@ void symbolizer_free(symbolizer_t *symbolizer) {
     drop_answers(module);
     debug_info_close(module->info);
     index_close(module->index);
+    index_close(module->damaged);
     if (module->opened) sources_close(&module->sources);
     free(module->path);
     free(module->open_path);
@@ -158,7 +162,7 @@ static bool open_module(symbol_module_t *module) {
     module->state = sources_open(&module->sources, &module->source, options->debug_dirs);
     if (module->state != SYMBOL_NAMED) return false;
     choose_key(module);
-    module->direct_max = DIRECT_MIN + module->sources.debug_size / DIRECT_COST_BYTES;
+    module->index_cost = module->sources.debug_size + (1 << 20);
     if (!options->no_index && !module->source.bytes)
       module->index = cache_open(module->key, module->sources.fingerprint);
   }
@@ -173,7 +177,7 @@ static void build_index(symbol_module_t *module) {
   uint8_t *bytes =
       gather_module(&module->sources, !options->no_lines, options->progress,
                     module->path ? module->path : module->key, &size);
-  module->direct_max = SIZE_MAX; /* whatever comes of it, this is not tried again */
+  module->index_cost = UINT64_MAX; /* whatever comes of it, this is not tried again */
   if (!bytes) return;
   if (!options->no_index && !options->no_lines && !module->source.bytes)
     cache_store(module->key, bytes, size);
@@ -182,13 +186,30 @@ static void build_index(symbol_module_t *module) {
 }
 
 static void drop_bad_index(symbol_module_t *module) {
-  index_close(module->index);
-  module->index = NULL;
   cache_remove(module->key);
+  module->damaged = module->index; /* only a file is ever bad, and only one is opened */
+  module->index = NULL;
+}
+
+static debug_info_t *module_info(symbol_module_t *module) {
+  if (!module->info_opened && !module->owner->options.no_lines)
+    module->info = gather_open_debug(&module->sources);
+  module->info_opened = true;
+  return module->info;
+}
+
+static uint64_t direct_cost(symbol_module_t *module) {
+  debug_info_t *info = module_info(module);
+  size_t units = info ? debug_info_units(info) : 1;
+  return module->sources.debug_size / units / DIRECT_UNIT_SHARE +
+         module->sources.symbols_size / DIRECT_SYMBOL_SHARE + DIRECT_REST;
 }
 
 void symbol_expect(symbol_module_t *module, size_t count) {
-  if (open_module(module) && !module->index && count > module->direct_max) build_index(module);
+  if (count < 2 || !open_module(module) || module->index) return;
+  uint64_t room = module->index_cost - module->direct_cost; /* of which the first is the larger */
+  if (module->direct_cost > module->index_cost || count > room / direct_cost(module))
+    build_index(module);
 }
 
 /* ---- direct answers ----------------------------------------------------------------------- */
@@ -249,10 +270,7 @@ static answer_t *find_answer(symbol_module_t *module, uint64_t address) {
 static answer_t *answer_directly(symbol_module_t *module, uint64_t address) {
   symbol_frame_t frames[SYMBOL_FRAMES_MAX];
   size_t size;
-  if (!module->info_opened && !module->owner->options.no_lines)
-    module->info = gather_open_debug(&module->sources);
-  module->info_opened = true;
-  uint8_t *bytes = gather_address(&module->sources, module->info, address, &size);
+  uint8_t *bytes = gather_address(&module->sources, module_info(module), address, &size);
   index_t *index = bytes ? index_from_bytes(bytes, size, true) : NULL;
   if (!index) {
     free(bytes);
@@ -280,7 +298,7 @@ int symbol_lookup(symbol_module_t *module, uint64_t address, symbol_frame_t *fra
     *reason = module->state;
     return 0;
   }
-  if (!module->index && module->direct >= module->direct_max) build_index(module);
+  if (!module->index && module->direct_cost > module->index_cost) build_index(module);
   if (module->index) {
     int count = ask_index(module, module->index, address, frames, max, reason);
     if (!index_is_bad(module->index)) return count;
@@ -288,7 +306,7 @@ int symbol_lookup(symbol_module_t *module, uint64_t address, symbol_frame_t *fra
   }
   answer_t *answer = find_answer(module, address);
   if (!answer) {
-    module->direct++;
+    module->direct_cost += direct_cost(module);
     answer = answer_directly(module, address);
   }
   if (!answer) return 0;

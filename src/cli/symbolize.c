@@ -1,0 +1,376 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * sonde symbolize: addresses become names, from files alone.
+ *
+ * Addresses come from the command line, or line by line from stdin, so that any number of them runs
+ * through in the same memory; what was answered is written before more is waited for, so that
+ * another program may converse with it. A file of `sonde stacks --json` is named as a whole.
+ */
+#include <ctype.h>
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "cli/cli.h"
+#include "cli/verbs.h"
+#include "report/json.h"
+#include "report/rename.h"
+#include "symbol/symbol.h"
+
+enum {
+  KEY_LOAD = CLI_LONG_ONLY,
+  KEY_SLIDE,
+  KEY_DEBUG_DIR,
+  KEY_RETURNS,
+  KEY_NO_LINES,
+  KEY_NO_INLINES,
+  KEY_NO_INDEX,
+  KEY_JSON,
+};
+
+static const cli_option_t options[] = {
+    {'i', "image", "FILE", "the binary that the addresses are in"},
+    {KEY_LOAD, "load", "ADDRESS", "where the image was mapped; default: addresses are as linked"},
+    {KEY_SLIDE, "slide", "N", "run-time address minus address as linked"},
+    {KEY_RETURNS, "return-addresses", NULL, "name the calls before the addresses"},
+    {KEY_DEBUG_DIR, "debug-dir", "DIR", "look for debug files here first; may be repeated"},
+    {KEY_NO_LINES, "no-lines", NULL, "functions only"},
+    {KEY_NO_INLINES, "no-inlines", NULL, "leave out the functions that were inlined"},
+    {KEY_NO_INDEX, "no-index", NULL, "neither read nor write the symbol index"},
+    {KEY_JSON, "json", NULL, "as JSON (docs/json.md)"},
+    {0}};
+
+static const cli_usage_t usage = {
+    .verb = "symbolize",
+    .arguments = "--image FILE [ADDRESS…] | FILE.json",
+    .about = "Names addresses in hexadecimal, given or read line by line from stdin; or all frames\n"
+             "of a file written by `sonde stacks --json`.",
+    .options = options,
+    .examples = {
+        {"sonde symbolize --image ./server 0x4f21c0 0x4f2200", "two addresses as linked"},
+        {"sonde symbolize --image libc.so.6 --load 7f3a10000000 < pcs", "run-time addresses"},
+        {"sonde symbolize --debug-dir ./debug stacks.json", "stacks of a stripped build"}}};
+
+#define DIRS_MAX 32
+
+typedef struct job {
+  const char *image;
+  const char *dirs[DIRS_MAX + 1];
+  int dir_count;
+  symbol_options_t symbols;
+  bool has_load, has_slide, returns, json;
+  uint64_t load, slide;
+  symbolizer_t *symbolizer;
+  symbol_module_t *module;
+  size_t written;
+} job_t;
+
+/* ---- progress ----------------------------------------------------------------------------- */
+
+static void show_progress(const char *module, size_t done, size_t total) {
+  static cli_progress_t progress;
+  static const char *shown;
+  if (shown != module) {
+    cli_progress_start(&progress, "reading debug information", total);
+    shown = module;
+  }
+  cli_progress_step(&progress, done);
+  if (done < total) return;
+  cli_progress_end(&progress);
+  shown = NULL;
+}
+
+/* ---- the command line --------------------------------------------------------------------- */
+
+/* A decimal or 0x… number that may be negative. */
+static bool read_slide(const char *text, uint64_t *out) {
+  char *end;
+  bool negative = text[0] == '-';
+  if (negative) text++;
+  if (!isdigit((unsigned char)text[0])) return false;
+  errno = 0;
+  *out = strtoull(text, &end, strncmp(text, "0x", 2) ? 10 : 16);
+  if (negative) *out = -*out;
+  return !errno && !*end;
+}
+
+/* Takes one option; what is wrong with it, or NULL. */
+static const char *take_option(job_t *job, int key, const char *value) {
+  switch (key) {
+  case 'i': job->image = value; break;
+  case KEY_LOAD:
+    if (!cli_address(value, &job->load)) return "--load takes an address in hexadecimal";
+    job->has_load = true;
+    break;
+  case KEY_SLIDE:
+    if (!read_slide(value, &job->slide)) return "--slide takes a number, such as 0x1000 or -4096";
+    job->has_slide = true;
+    break;
+  case KEY_DEBUG_DIR:
+    if (job->dir_count == DIRS_MAX) return "too many --debug-dir";
+    job->dirs[job->dir_count++] = value;
+    break;
+  case KEY_RETURNS: job->returns = true; break;
+  case KEY_NO_LINES: job->symbols.no_lines = true; break;
+  case KEY_NO_INLINES: job->symbols.no_inlines = true; break;
+  case KEY_NO_INDEX: job->symbols.no_index = true; break;
+  case KEY_JSON: job->json = true; break;
+  }
+  return NULL;
+}
+
+/* ---- one answer --------------------------------------------------------------------------- */
+
+/* Eight bytes at a time, since most of the output passes through here. A byte is below 0x20 when
+ * subtracting 0x20 borrows into its top bit, and 0x7f when it is 0 after exclusive-or. */
+static bool has_control(const char *text, size_t size) {
+  const uint64_t ones = 0x0101010101010101u, tops = ones << 7;
+  uint64_t found = 0, word;
+  for (; size >= 8; size -= 8, text += 8) {
+    memcpy(&word, text, 8);
+    uint64_t deleted = word ^ ones * 0x7f;
+    found |= ((word - ones * ' ') & ~word & tops) | ((deleted - ones) & ~deleted & tops);
+  }
+  for (; size; size--, text++)
+    found |= (unsigned char)*text < ' ' || *text == 127;
+  return found != 0;
+}
+
+/* A file's names must not drive the terminal. */
+static void put_text(const char *text) {
+  size_t size = strlen(text);
+  if (!has_control(text, size)) {
+    fwrite_unlocked(text, 1, size, stdout);
+    return;
+  }
+  for (; *text; text++)
+    putchar_unlocked((unsigned char)*text < ' ' || *text == 127 ? '?' : *text);
+}
+
+static void put_number(uint64_t number, unsigned base) {
+  char digits[24];
+  size_t at = sizeof digits;
+  do
+    digits[--at] = "0123456789abcdef"[number % base];
+  while (number /= base);
+  fwrite_unlocked(digits + at, 1, sizeof digits - at, stdout);
+}
+
+static void put_frame(const symbol_frame_t *frame) {
+  put_text(frame->function ? frame->function : "??");
+  if (frame->has_offset) {
+    fputs_unlocked("+0x", stdout);
+    put_number(frame->function_offset, 16);
+  }
+  if (frame->file) {
+    fputs_unlocked(" at ", stdout);
+    put_text(frame->file);
+  }
+  if (frame->line) {
+    putchar_unlocked(':');
+    put_number(frame->line, 10);
+  }
+  if (frame->column) {
+    putchar_unlocked(':');
+    put_number(frame->column, 10);
+  }
+  fputs_unlocked(frame->inlined ? " (inlined)\n" : "\n", stdout);
+}
+
+static void put_answer(uint64_t address, const symbol_frame_t *frames, int count,
+                       symbol_reason_t reason) {
+  fputs_unlocked("0x", stdout);
+  put_number(address, 16);
+  putchar_unlocked(' ');
+  if (!count) {
+    fputs_unlocked("?? (", stdout);
+    fputs_unlocked(symbol_reason_text(reason), stdout);
+    fputs_unlocked(")\n", stdout);
+  }
+  for (int i = 0; i < count; i++) {
+    if (i) fputs_unlocked("  in ", stdout);
+    put_frame(&frames[i]);
+  }
+}
+
+static void put_json(job_t *job, uint64_t address, const symbol_frame_t *frames, int count,
+                     symbol_reason_t reason) {
+  json_object *answer = json_object_new_object(), *list = json_object_new_array();
+  json_add_address(answer, "address", address);
+  for (int i = 0; i < count; i++) {
+    json_object *frame = json_object_new_object();
+    json_add_function(frame, &frames[i]);
+    json_object_array_add(list, frame);
+  }
+  json_object_object_add(answer, "frames", list);
+  if (reason != SYMBOL_NAMED) json_add_text(answer, "why", symbol_reason_text(reason));
+  fputs_unlocked(job->written ? ",\n" : "\n", stdout);
+  fputs_unlocked(json_object_to_json_string_ext(answer, JSON_STYLE), stdout);
+  json_object_put(answer);
+}
+
+static void answer(job_t *job, uint64_t address) {
+  symbol_frame_t frames[SYMBOL_FRAMES_MAX];
+  symbol_reason_t reason;
+  uint64_t linked = address - job->slide;
+  int count = symbol_lookup(job->module, linked - job->returns, frames, SYMBOL_FRAMES_MAX, &reason);
+  if (count && frames[count - 1].has_offset && job->returns) frames[count - 1].function_offset++;
+  if (job->json)
+    put_json(job, address, frames, count, reason);
+  else
+    put_answer(address, frames, count, reason);
+  job->written++;
+}
+
+/* ---- addresses ---------------------------------------------------------------------------- */
+
+static bool answer_text(job_t *job, char *text) {
+  uint64_t address;
+  size_t length = strlen(text);
+  while (length && isspace((unsigned char)text[length - 1]))
+    text[--length] = 0;
+  while (isspace((unsigned char)*text))
+    text++;
+  if (!*text) return true;
+  if (!cli_address(text, &address)) return false;
+  answer(job, address);
+  return true;
+}
+
+/* Reads lines from stdin by itself: the answers so far go out whenever the next read may wait. */
+static int answer_stdin(job_t *job) {
+  char buffer[65536];
+  size_t held = 0, line_number = 1;
+  for (;;) {
+    if (fflush(stdout) != 0) return cli_fail("the output could not be written: %s", strerror(errno));
+    ssize_t count = read(STDIN_FILENO, buffer + held, sizeof buffer - 1 - held);
+    if (count < 0 && errno == EINTR) continue;
+    if (count < 0) return cli_fail("stdin cannot be read: %s", strerror(errno));
+    held += (size_t)count;
+    buffer[held] = 0;
+    size_t lines = 0;
+    for (size_t i = 0; i < held; i++)
+      lines += buffer[i] == '\n';
+    symbol_expect(job->module, lines);
+    char *line = buffer, *newline;
+    while ((newline = memchr(line, '\n', held)) || (count == 0 && held)) {
+      size_t length = newline ? (size_t)(newline - line) : held;
+      line[length] = 0;
+      if (strlen(line) != length || !answer_text(job, line))
+        return cli_fail("line %zu: '%.40s' is not an address", line_number, line);
+      length += newline != NULL;
+      line += length;
+      held -= length;
+      line_number++;
+    }
+    memmove(buffer, line, held);
+    if (count == 0) return CLI_DONE;
+    if (held == sizeof buffer - 1) return cli_fail("line %zu is too long for an address", line_number);
+  }
+}
+
+static int answer_all(job_t *job, char **texts, int count) {
+  if (count) symbol_expect(job->module, (size_t)count);
+  for (int i = 0; i < count; i++)
+    if (!answer_text(job, texts[i])) return cli_fail("'%s' is not an address", texts[i]);
+  return count ? CLI_DONE : answer_stdin(job);
+}
+
+/* Nothing at all can be said of the image: one line instead of one for every address. */
+static bool image_is_useless(job_t *job) {
+  symbol_frame_t frame;
+  symbol_reason_t reason;
+  if (symbol_lookup(job->module, 0, &frame, 1, &reason)) return false;
+  return reason == SYMBOL_NO_FILE || reason == SYMBOL_BAD_FILE;
+}
+
+static int symbolize_addresses(job_t *job, char **texts, int count) {
+  symbol_source_t source = {.path = job->image};
+  uint64_t base = 0;
+  job->module = symbolizer_module(job->symbolizer, &source);
+  if (!job->module) return cli_fail("out of memory");
+  if (access(job->image, R_OK) != 0) return cli_fail("'%s': %s", job->image, strerror(errno));
+  if (image_is_useless(job)) return cli_fail("'%s' is not an ELF file, or is damaged", job->image);
+  if (job->has_load && symbol_link_base(job->module, &base)) job->slide = job->load - base;
+  if (job->json) fputs("{\"addresses\":[", stdout);
+  int status = answer_all(job, texts, count);
+  if (job->json) fputs("\n]}\n", stdout);
+  return status;
+}
+
+/* ---- stacks ------------------------------------------------------------------------------- */
+
+static void put_stacks(json_object *document) {
+  json_object *threads, *frames, *value;
+  json_object_object_get_ex(document, "threads", &threads);
+  for (size_t i = 0; i < json_object_array_length(threads); i++) {
+    json_object *thread = json_object_array_get_idx(threads, i);
+    const char *name = json_object_object_get_ex(thread, "name", &value)
+                           ? json_object_get_string(value)
+                           : "";
+    printf("%sthread %lld", i ? "\n" : "",
+           json_object_object_get_ex(thread, "tid", &value)
+               ? (long long)json_object_get_int64(value)
+               : 0);
+    if (*name) {
+      fputs(" \"", stdout);
+      put_text(name);
+      putchar('"');
+    }
+    putchar('\n');
+    if (!json_object_object_get_ex(thread, "frames", &frames)) continue;
+    for (size_t k = 0; k < json_object_array_length(frames); k++) {
+      symbol_frame_t frame;
+      json_object *object = json_object_array_get_idx(frames, k);
+      rename_read(object, &frame);
+      printf("  #%-3zu ", k);
+      if (!frame.function && json_object_object_get_ex(object, "pc", &value)) {
+        put_text(json_object_get_string(value));
+        putchar(' ');
+      }
+      put_frame(&frame);
+    }
+  }
+}
+
+static int symbolize_stacks(job_t *job, const char *path) {
+  if (access(path, R_OK) != 0) return cli_fail("'%s': %s", path, strerror(errno));
+  json_object *document = json_object_from_file(path);
+  if (!document || rename_stacks(document, job->symbolizer) < 0) {
+    json_object_put(document);
+    return cli_fail("'%s' is not the JSON of `sonde stacks`; for a binary say --image", path);
+  }
+  if (job->json)
+    puts(json_object_to_json_string_ext(document, JSON_STYLE));
+  else
+    put_stacks(document);
+  json_object_put(document);
+  return CLI_DONE;
+}
+
+/* ---- the verb ----------------------------------------------------------------------------- */
+
+int verb_symbolize(int argc, char **argv) {
+  job_t job = {.symbols = {.progress = show_progress}};
+  cli_parser_t parser = cli_parser(&usage, argc, argv);
+  int key, status;
+  while ((key = cli_next(&parser)) > 0) {
+    const char *wrong = take_option(&job, key, parser.value);
+    if (wrong) return cli_wrong_use(&usage, "%s", wrong);
+  }
+  if (key < 0) return parser.status;
+  if (job.has_load && job.has_slide)
+    return cli_wrong_use(&usage, "--load and --slide say the same thing; give one");
+  if (!job.image && parser.rest_count != 1)
+    return cli_wrong_use(&usage, "takes --image FILE, or one JSON file of `sonde stacks`");
+  job.symbols.debug_dirs = job.dirs;
+  job.symbolizer = symbolizer_new(&job.symbols);
+  if (!job.symbolizer) return cli_fail("out of memory");
+  if (job.image)
+    status = symbolize_addresses(&job, parser.rest, parser.rest_count);
+  else
+    status = symbolize_stacks(&job, parser.rest[0]);
+  symbolizer_free(job.symbolizer);
+  return status;
+}
