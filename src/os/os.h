@@ -50,6 +50,52 @@ bool os_thread_alive(pid_t tid);
  * on it: whatever was there has been left (sigaltstack(2)). */
 bool os_left_signal_stack(uint64_t address);
 
+/* Calls VISIT for every thread of this process, until it returns false. */
+int os_threads(bool (*visit)(pid_t tid, void *context), void *context);
+
+#define OS_THREAD_NAME 16
+
+typedef struct os_thread {
+  pid_t tid;
+  char state; /* R running, S sleeping, D uninterruptible, T or t stopped, Z or X ended: proc(5) */
+  char name[OS_THREAD_NAME];
+  uint32_t blocked_signals; /* bit n - 1: signal n; of the first 31 signals */
+} os_thread_t;
+
+/* -ESRCH when there is no such thread any more. */
+int os_thread_read(pid_t tid, os_thread_t *out);
+
+/* Where a thread that is off the CPU would go on in user code. */
+typedef struct os_blocked {
+  int64_t call; /* the system call it is in; -1: it is not in one (a page fault, a stop) */
+  uint64_t arguments[6];
+  uint64_t sp, pc;
+} os_blocked_t;
+
+/* -EAGAIN: it is running, or waits for a CPU; -ESRCH: it has ended; -ENOSYS, -EACCES, …: this system
+ * does not tell. The thread may go on at any moment: see os_thread_cpu_ns. */
+int os_thread_blocked(pid_t tid, os_blocked_t *out);
+
+/* The CPU time that the thread TID has used. Two equal answers mean that it has executed nothing in
+ * between. Negative when the system does not tell. */
+int64_t os_thread_cpu_ns(pid_t tid);
+
+/* ---- asking a thread by signal ------------------------------------------------------------ */
+
+/* Runs in the thread that was asked, in a signal handler. The upper 8 bits of COOKIE are 0. */
+typedef void os_asked_t(uint64_t cookie, void *ucontext);
+
+/* Sees to it that ASKED is called for questions. Before each round of questions, since the program
+ * may have put its own handler in front; -EBUSY when it did so again and again. */
+int os_ask_prepare(os_asked_t *asked);
+
+/* Sends the question. -ESRCH when TID has ended, -EAGAIN when the kernel's queue is full. */
+int os_ask(pid_t tid, uint64_t cookie);
+
+/* Whether a question would wait, or be taken for something else, and so must not be sent. */
+bool os_blocks_question(const os_thread_t *thread);
+bool os_waits_for_signals(int64_t call);
+
 /* ---- time --------------------------------------------------------------------------------- */
 
 uint64_t os_monotonic_ns(void);

@@ -16,6 +16,16 @@ extern bool linux_read_by_probe;
 /* Set by tests: images are found by the loader's list even where it has _dl_find_object. */
 extern bool linux_by_list;
 
+/* What /proc/PID/syscall says; 0, -EAGAIN for a running thread, -EINVAL. */
+struct os_blocked;
+int linux_parse_blocked(const char *text, struct os_blocked *out);
+
+/* The kernel's own timespec: 64-bit on both machines. */
+struct kernel_timespec {
+  int64_t seconds;
+  int64_t nanoseconds;
+};
+
 /* Takes the clock of the vDSO into use, which costs a fifth of a system call. */
 struct dynamic;
 void linux_clock_init(const struct dynamic *vdso_symbols);

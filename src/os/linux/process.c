@@ -21,12 +21,6 @@ pid_t os_pid(void) { return (pid_t)call0(SYS_getpid); }
 
 pid_t os_tid(void) { return (pid_t)call0(SYS_gettid); }
 
-/* The kernel's own timespec: 64-bit on both machines. */
-struct kernel_timespec {
-  int64_t seconds;
-  int64_t nanoseconds;
-};
-
 bool os_thread_alive(pid_t tid) {
   return tid > 0 && call3(SYS_tgkill, call0(SYS_getpid), tid, 0) == 0;
 }

@@ -1,0 +1,153 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * Asking a running thread by signal.
+ *
+ * The signal is SIGURG: its default action is to ignore it, so one that arrives late, or after an
+ * execve, harms nobody, and programs rarely use it. Ours carries a cookie (rt_tgsigqueueinfo(2)) and
+ * goes to one thread; every other SIGURG is handed on to the handler the program had, with the mask
+ * and the flags the program asked for.
+ *
+ * The handler is installed at the first question and stays: taking it away could hit a signal under
+ * way. A program may install its own later; that is noticed at the next question, and ours is put in
+ * front again. Since the program's may hand on to the one it found, which was ours, each installation
+ * uses a handler function of its own with its own predecessor: handing on always leads back in time.
+ * There are eight; a program that replaces the handler more often is left alone (-EBUSY).
+ */
+#include <errno.h>
+#include <signal.h>
+
+#include "base/bits.h"
+#include "os/linux/call.h"
+#include "os/linux/internal.h"
+#include "os/linux/restore.h"
+#include "os/os.h"
+
+#define ASK_SIGNAL    SIGURG
+#define COOKIE_MAGIC  0x53u /* the highest byte of every cookie */
+#define GENERATIONS   8u
+
+/* The kernel's struct sigaction, the same on both machines (asm-generic/signal.h). */
+typedef struct action {
+  uint64_t handler; /* 0: default, 1: ignore */
+  uint64_t flags;
+  uint64_t restorer;
+  uint64_t mask;
+} action_t;
+
+/* siginfo_t as rt_tgsigqueueinfo takes it. */
+typedef struct signal_info {
+  int32_t number, error, code, padding;
+  int32_t pid;
+  uint32_t uid;
+  uint64_t value;
+  uint8_t rest[96];
+} signal_info_t;
+_Static_assert(sizeof(signal_info_t) == 128, "siginfo_t has 128 bytes");
+
+static os_asked_t *the_asked;
+
+/* What each generation found in its place: two records, of which the second is for the case that the
+ * program replaced the handler between our look and our change. */
+static action_t found[GENERATIONS][2];
+static const action_t *previous[GENERATIONS];
+static uint32_t generations_used;
+
+static void hand_on(unsigned generation, int number, signal_info_t *info, void *context) {
+  const action_t *action = load_acquire(&previous[generation]);
+  if (action == NULL || action->handler <= 1) return;
+  uint64_t handler = action->handler;
+  if (action->flags & SA_RESETHAND) store_release(&previous[generation], NULL);
+  if (action->flags & SA_SIGINFO)
+    ((void (*)(int, signal_info_t *, void *))(uintptr_t)handler)(number, info, context);
+  else
+    ((void (*)(int))(uintptr_t)handler)(number);
+}
+
+static void handle(unsigned generation, int number, signal_info_t *info, void *context) {
+  if (info->code == SI_QUEUE && info->value >> 56 == COOKIE_MAGIC)
+    load_acquire(&the_asked)(info->value & ~((uint64_t)0xff << 56), context);
+  else
+    hand_on(generation, number, info, context);
+}
+
+#define HANDLER(n)                                                                                 \
+  static void handler_##n(int number, signal_info_t *info, void *context) {                        \
+    handle(n, number, info, context);                                                              \
+  }
+HANDLER(0)
+HANDLER(1)
+HANDLER(2)
+HANDLER(3)
+HANDLER(4)
+HANDLER(5)
+HANDLER(6)
+HANDLER(7)
+
+static void (*const handlers[GENERATIONS])(int, signal_info_t *, void *) = {
+    handler_0, handler_1, handler_2, handler_3, handler_4, handler_5, handler_6, handler_7};
+
+static bool is_ours(uint64_t handler) {
+  for (unsigned i = 0; i < GENERATIONS; i++)
+    if (handler == (uint64_t)(uintptr_t)handlers[i]) return true;
+  return false;
+}
+
+static int change_action(const action_t *to, action_t *from) {
+  return (int)call4(SYS_rt_sigaction, ASK_SIGNAL, to, from, 8);
+}
+
+/* A program's handler keeps the mask, the stack and the restarting it was installed with. */
+static action_t in_front_of(const action_t *theirs, unsigned generation) {
+  bool real = theirs->handler > 1;
+  uint64_t kept = SA_RESTART | SA_ONSTACK | SA_NODEFER;
+  return (action_t){
+      .handler = (uint64_t)(uintptr_t)handlers[generation],
+      .flags = SA_SIGINFO | SA_RESTORER_FLAG |
+               (real ? theirs->flags & kept : (uint64_t)(SA_RESTART | SA_ONSTACK)),
+      .restorer = RESTORER,
+      .mask = real ? theirs->mask : 0,
+  };
+}
+
+int os_ask_prepare(os_asked_t *asked) {
+  action_t now, replaced;
+  store_release(&the_asked, asked);
+  int r = change_action(NULL, &now);
+  if (r != 0 || is_ours(now.handler)) return r;
+  uint32_t generation = load_relaxed(&generations_used);
+  do {
+    if (generation >= GENERATIONS) return -EBUSY;
+  } while (!cas_acq_rel(&generations_used, &generation, generation + 1));
+  found[generation][0] = now;
+  store_release(&previous[generation], &found[generation][0]);
+  action_t ours = in_front_of(&now, generation);
+  r = change_action(&ours, &replaced);
+  if (r == 0 && replaced.handler != now.handler && !is_ours(replaced.handler)) {
+    found[generation][1] = replaced;
+    store_release(&previous[generation], &found[generation][1]);
+  }
+  return r;
+}
+
+int os_ask(pid_t tid, uint64_t cookie) {
+  pid_t pid = os_pid();
+  signal_info_t info = {
+      .number = ASK_SIGNAL,
+      .code = SI_QUEUE,
+      .pid = pid,
+      .value = (cookie & ~((uint64_t)0xff << 56)) | (uint64_t)COOKIE_MAGIC << 56,
+  };
+  return (int)call4(SYS_rt_tgsigqueueinfo, pid, tid, ASK_SIGNAL, &info);
+}
+
+bool os_blocks_question(const os_thread_t *thread) {
+  return thread->blocked_signals >> (ASK_SIGNAL - 1) & 1;
+}
+
+/* Calls that end with any signal, or whose business signals are. */
+bool os_waits_for_signals(int64_t call) {
+#if defined(SYS_pause)
+  if (call == SYS_pause) return true;
+#endif
+  return call == SYS_rt_sigtimedwait || call == SYS_rt_sigsuspend;
+}

@@ -1,0 +1,206 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * The threads of this process, as /proc tells. A file is opened, read and closed.
+ */
+#include <errno.h>
+#include <fcntl.h>
+
+#include "base/bits.h"
+#include "os/linux/call.h"
+#include "os/linux/internal.h"
+#include "os/os.h"
+
+/* ---- names of files ------------------------------------------------------------------------- */
+
+#define TASK_PATH_SIZE 48
+
+static char *put_text(char *at, const char *text) {
+  while (*text != '\0')
+    *at++ = *text++;
+  return at;
+}
+
+static char *put_number(char *at, uint32_t value) {
+  char digits[10];
+  int n = 0;
+  do
+    digits[n++] = (char)('0' + value % 10);
+  while ((value /= 10) != 0);
+  while (n > 0)
+    *at++ = digits[--n];
+  return at;
+}
+
+static void task_path(char out[TASK_PATH_SIZE], pid_t tid, const char *file) {
+  char *at = put_number(put_text(out, "/proc/self/task/"), (uint32_t)tid);
+  *put_text(at, file) = '\0';
+}
+
+/* A missing file of a thread means that the thread has ended, as long as there is a /proc. */
+static int task_error(pid_t tid, long error) {
+  return (error == -ENOENT || error == -ESRCH) && !os_thread_alive(tid) ? -ESRCH : (int)error;
+}
+
+/* ---- the list ------------------------------------------------------------------------------- */
+
+struct directory_entry { /* getdents64(2) */
+  uint64_t inode;
+  int64_t offset;
+  uint16_t size;
+  uint8_t type;
+  char name[];
+};
+
+static pid_t number_of_name(const char *name) {
+  uint32_t value = 0;
+  if (*name < '0' || *name > '9') return 0;
+  for (; *name >= '0' && *name <= '9'; name++)
+    value = value * 10 + (uint32_t)(*name - '0');
+  return (pid_t)value;
+}
+
+int os_threads(bool (*visit)(pid_t tid, void *context), void *context) {
+  _Alignas(8) char entries[2048];
+  long fd = call4(SYS_openat, AT_FDCWD, "/proc/self/task", O_RDONLY | O_DIRECTORY | O_CLOEXEC, 0);
+  if (fd < 0) return (int)fd;
+  long size;
+  bool more = true;
+  while (more && (size = call3(SYS_getdents64, fd, entries, sizeof entries)) > 0) {
+    for (long at = 0; more && at < size;) {
+      const struct directory_entry *entry = (const void *)(entries + at);
+      pid_t tid = number_of_name(entry->name);
+      if (tid > 0) more = visit(tid, context);
+      at += entry->size;
+    }
+  }
+  os_close((int)fd);
+  return more && size < 0 ? (int)size : 0;
+}
+
+/* ---- one thread ----------------------------------------------------------------------------- */
+
+/* The name in /proc/…/stat has a newline and a backslash escaped (fs/proc/array.c). */
+static void copy_name(char out[OS_THREAD_NAME], const char *from, const char *end) {
+  size_t n = 0;
+  while (from < end && n < OS_THREAD_NAME - 1) {
+    char c = *from++;
+    if (c == '\\' && from < end) c = *from++ == 'n' ? '\n' : '\\';
+    out[n++] = c;
+  }
+  out[n] = '\0';
+}
+
+static const char *skip_fields(const char *at, int count) {
+  for (; count > 0 && *at != '\0'; at++)
+    if (*at == ' ') count--;
+  return at;
+}
+
+static uint64_t read_decimal(const char *at) {
+  uint64_t value = 0;
+  for (; *at >= '0' && *at <= '9'; at++)
+    value = value * 10 + (uint64_t)(*at - '0');
+  return value;
+}
+
+/* proc(5): "pid (name) state ppid …"; the name may hold anything, also a parenthesis. Field 32 is the
+ * set of blocked signals, of which it has the first 31. */
+int os_thread_read(pid_t tid, os_thread_t *out) {
+  char path[TASK_PATH_SIZE], text[1024];
+  task_path(path, tid, "/stat");
+  ssize_t size = os_read_file(path, text, sizeof text);
+  if (size < 0) return task_error(tid, size);
+  const char *open = text, *close = NULL;
+  while (*open != '\0' && *open != '(')
+    open++;
+  for (const char *c = open; *c != '\0'; c++)
+    if (*c == ')') close = c;
+  if (close == NULL || close[1] != ' ') return -EINVAL;
+  *out = (os_thread_t){.tid = tid, .state = close[2]};
+  copy_name(out->name, open + 1, close);
+  out->blocked_signals = (uint32_t)read_decimal(skip_fields(close + 2, 32 - 3));
+  return 0;
+}
+
+/* ---- where it is blocked -------------------------------------------------------------------- */
+
+static bool read_hex(const char **at, uint64_t *value) {
+  const char *c = *at;
+  if (c[0] == ' ') c++;
+  if (c[0] != '0' || c[1] != 'x') return false;
+  *value = 0;
+  for (c += 2;; c++) {
+    uint64_t digit;
+    if (*c >= '0' && *c <= '9')
+      digit = (uint64_t)(*c - '0');
+    else if (*c >= 'a' && *c <= 'f')
+      digit = (uint64_t)(*c - 'a') + 10;
+    else
+      break;
+    *value = *value << 4 | digit;
+  }
+  *at = c;
+  return true;
+}
+
+/* proc(5), /proc/pid/syscall: "running", or "-1 sp pc" for a thread that is blocked outside a system
+ * call, or the call's number, its six arguments, sp and pc. */
+int linux_parse_blocked(const char *text, os_blocked_t *out) {
+  *out = (os_blocked_t){.call = -1};
+  if (text[0] == 'r') return -EAGAIN;
+  const char *at = text;
+  bool in_call = *at != '-';
+  if (in_call) out->call = (int64_t)read_decimal(at);
+  while (*at != '\0' && *at != ' ')
+    at++;
+  for (int i = 0; in_call && i < 6; i++)
+    if (!read_hex(&at, &out->arguments[i])) return -EINVAL;
+  return read_hex(&at, &out->sp) && read_hex(&at, &out->pc) ? 0 : -EINVAL;
+}
+
+static int read_blocked(pid_t tid, os_blocked_t *out) {
+  char path[TASK_PATH_SIZE], text[256];
+  task_path(path, tid, "/syscall");
+  int fd = os_open_read(path);
+  if (fd < 0) return task_error(tid, fd);
+  ssize_t size = os_read(fd, text, sizeof text - 1);
+  os_close(fd);
+  if (size <= 0) return task_error(tid, size == 0 ? -ESRCH : size);
+  text[size] = '\0';
+  return linux_parse_blocked(text, out);
+}
+
+/* An emulator of user programs passes the file through and so shows its own registers. Asked about
+ * ourselves, the kernel must name the very call that asks, its buffer and our stack. */
+static bool tells_the_truth(void) {
+  char text[256];
+  os_blocked_t own;
+  int fd = os_open_read("/proc/thread-self/syscall");
+  if (fd < 0) return false;
+  ssize_t size = os_read(fd, text, sizeof text - 1);
+  os_close(fd);
+  if (size <= 0) return false;
+  text[size] = '\0';
+  uint64_t here = (uintptr_t)text;
+  return linux_parse_blocked(text, &own) == 0 && own.call == SYS_read && own.arguments[1] == here &&
+         own.sp <= here + sizeof text + 4096 && here <= own.sp + 4096;
+}
+
+int os_thread_blocked(pid_t tid, os_blocked_t *out) {
+  static uint32_t verdict; /* 0: not asked yet, 1: it does, 2: it does not */
+  uint32_t known = load_relaxed(&verdict);
+  if (known == 0) {
+    known = tells_the_truth() ? 1 : 2;
+    store_relaxed(&verdict, known);
+  }
+  return known == 1 ? read_blocked(tid, out) : -ENOSYS;
+}
+
+/* The per-thread CPU clock (clock_getcpuclockid(3); include/linux/posix-timers.h: the id's
+ * complement, then "per thread" and "scheduler's"). For a thread on a CPU the kernel adds what is
+ * not yet booked, so the clock of a thread that has run at all has moved. */
+int64_t os_thread_cpu_ns(pid_t tid) {
+  struct kernel_timespec time = {0, 0};
+  long r = call2(SYS_clock_gettime, (int32_t)(~(uint32_t)tid << 3 | 4 | 2), &time);
+  return r < 0 ? r : time.seconds * 1000000000 + time.nanoseconds;
+}
