@@ -65,6 +65,10 @@ typedef struct os_thread {
 /* -ESRCH when there is no such thread any more. */
 int os_thread_read(pid_t tid, os_thread_t *out);
 
+/* The tid behind the C library's pthread_t. -ESRCH: the handle is of no living thread; -ENOSYS: where
+ * this C library keeps the id is not known, as its own handle of the calling thread shows. */
+pid_t os_thread_of_handle(uint64_t handle);
+
 /* Where a thread that is off the CPU would go on in user code. */
 typedef struct os_blocked {
   int64_t call; /* the system call it is in; -1: it is not in one (a page fault, a stop) */

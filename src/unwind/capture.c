@@ -138,8 +138,6 @@ static int capture_from_elsewhere(sonde_capture_t *capture) {
 
 __attribute__((used)) HIDDEN int capture_stack_here(uintptr_t *pcs, int max, uint64_t pc,
                                                     uint64_t sp, uint64_t fp);
-__attribute__((used)) HIDDEN int capture_here(sonde_capture_t *capture, uint64_t pc, uint64_t sp,
-                                              uint64_t fp);
 
 int capture_stack_here(uintptr_t *pcs, int max, uint64_t pc, uint64_t sp, uint64_t fp) {
   sonde_capture_t capture;
@@ -151,7 +149,7 @@ int capture_stack_here(uintptr_t *pcs, int max, uint64_t pc, uint64_t sp, uint64
 }
 ENTRY_2(sonde_stack, capture_stack_here);
 
-int capture_here(sonde_capture_t *capture, uint64_t pc, uint64_t sp, uint64_t fp) {
+__attribute__((used)) int capture_here(sonde_capture_t *capture, uint64_t pc, uint64_t sp, uint64_t fp) {
   if (!capture || !capture->pcs || capture->max <= 0 || capture->skip < 0) return SONDE_EINVAL;
   capture->count = 0;
   capture->flags = 0;

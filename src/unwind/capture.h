@@ -30,6 +30,9 @@ static inline void position_of_context(position_t *p, const void *ucontext) {
   p->fp_at = &p->fp_value;
 }
 
+/* sonde_capture, for a caller that has PC, SP and FP once the public function has returned. */
+HIDDEN int capture_here(sonde_capture_t *capture, uint64_t pc, uint64_t sp, uint64_t fp);
+
 /* Finishes CAPTURE by the full walker with every register known: those of UCONTEXT, or, when it is
  * NULL, the calling thread's own as they will be in the frame whose stack pointer is SP. For stacks
  * with a frame whose row needs more than the stack and frame pointer. */

@@ -312,7 +312,8 @@ static bool visit_system(const os_image_t *image, void *context) {
     loader->libc_symbols = symbols;
   } else if (loader->kind == LOADER_OTHER &&
              dynamic_symbol(&symbols, "_dl_debug_addr", NULL) != 0) {
-    loader->kind = LOADER_MUSL; /* the one loader with that name */
+    loader->kind = LOADER_MUSL; /* the one loader with that name, and the C library as well */
+    loader->libc_symbols = symbols;
   }
   return true;
 }
@@ -345,6 +346,8 @@ static void find_loader(loader_t *loader) {
   size_t size = offsetof(debug_head_t, next);
   if (os_read_memory(loader->debug, &head, size) != (ssize_t)size) return;
   (void)walk_list(loader, head.first, false, visit_system, loader);
+  loader->own_handle = (uint64_t(*)(void))(uintptr_t)dynamic_symbol(&loader->libc_symbols,
+                                                                    "pthread_self", NULL);
   /* Only now: until it is known, images are found by the list alone. */
   uint64_t find = dynamic_symbol(&loader->libc_symbols, "_dl_find_object", NULL);
   if (loader->kind == LOADER_GLIBC && find != 0)

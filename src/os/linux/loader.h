@@ -57,6 +57,7 @@ typedef struct loader {
   dynamic_t loader_symbols; /* of ld.so */
   uint64_t loader_dynamic;
   dynamic_t libc_symbols;
+  uint64_t (*own_handle)(void); /* the C library's pthread_self; NULL when it was not found */
 } loader_t;
 
 /* The loader, found at the first call. NULL when no page could be mapped for it. */

@@ -1,0 +1,32 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * The stack of a thread that is blocked, read where it is: no signal, no stop, no EINTR.
+ *
+ * The kernel tells the stack pointer and the pc of a thread that is off the CPU; its stack lies in
+ * our own address space. It is copied in pieces, guarded, and walked in the copy. Nothing holds the
+ * thread meanwhile. Whether it moved is told by its CPU clock, read before and after: a thread that
+ * executed anything in between has used time, and the sample is thrown away and taken again.
+ */
+#ifndef SONDE_UNWIND_BLOCKED_H
+#define SONDE_UNWIND_BLOCKED_H
+
+#include "os/os.h"
+#include "sonde/stack.h"
+
+/* Where stacks are copied to. One serves any number of threads, one after the other. */
+typedef struct blocked_copy {
+  uint8_t *bytes;
+  uint64_t size;
+} blocked_copy_t;
+
+/* False when there is no memory. */
+bool blocked_open(blocked_copy_t *copy);
+void blocked_close(blocked_copy_t *copy);
+
+/* Captures thread TID, which is not the calling one. Sets CAPTURE's count, mark, reason and flags.
+ * Returns the count, or SONDE_ENOTHREAD, SONDE_ERUNNING (also when it would not keep still), or
+ * SONDE_EUNSUPPORTED when this system does not tell where a thread is. frames_init must have
+ * succeeded. */
+int blocked_capture(blocked_copy_t *copy, pid_t tid, sonde_capture_t *capture);
+
+#endif
