@@ -86,15 +86,16 @@ int64_t os_thread_cpu_ns(pid_t tid);
 
 /* ---- asking a thread by signal ------------------------------------------------------------ */
 
-/* Runs in the thread that was asked, in a signal handler. The upper 8 bits of COOKIE are 0. */
-typedef void os_asked_t(uint64_t cookie, void *ucontext);
+/* Runs in the thread that was asked, in a signal handler. */
+typedef void os_asked_t(const void *ucontext);
 
 /* Sees to it that ASKED is called for questions. Before each round of questions, since the program
  * may have put its own handler in front; -EBUSY when it did so again and again. */
 int os_ask_prepare(os_asked_t *asked);
 
-/* Sends the question. -ESRCH when TID has ended, -EAGAIN when the kernel's queue is full. */
-int os_ask(pid_t tid, uint64_t cookie);
+/* Sends the question; -ESRCH when TID has ended. A question that finds another one still on its way
+ * to TID is merged with it: ASKED is called at least once after the last, not once for each. */
+int os_ask(pid_t tid);
 
 /* Whether a question would wait, or be taken for something else, and so must not be sent. */
 bool os_blocks_question(const os_thread_t *thread);

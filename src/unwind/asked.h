@@ -4,8 +4,8 @@
  *
  * A question is a slot. The handler takes it by compare-and-swap, writes the stack into the slot,
  * and marks it answered; the asker copies it out. Slots are mapped once and never unmapped, and each
- * use has a number of its own that is part of the cookie: an answer that comes after the asker gave
- * up finds another number, or nobody waiting, and touches nothing of the asker's.
+ * use has a number of its own: an answer that comes after the asker gave up finds nobody waiting, and
+ * touches nothing of the asker's.
  */
 #ifndef SONDE_UNWIND_ASKED_H
 #define SONDE_UNWIND_ASKED_H
@@ -16,7 +16,7 @@
 #define ASKED_SLOTS 128
 #define ASKED_PCS   8000 /* an answer holds no more; what is deeper is cut */
 
-/* Sends the question to TID: where SKIP and MAX are CAPTURE's. Returns the slot, or SONDE_ENOTHREAD,
+/* Asks TID for its stack, with CAPTURE's skip and max. Returns the slot, or SONDE_ENOTHREAD,
  * SONDE_ENOMEM, SONDE_EFULL when all slots are in use, SONDE_EPERM when the program does not let us
  * keep the handler. */
 int asked_send(pid_t tid, const sonde_capture_t *capture);
@@ -24,5 +24,11 @@ int asked_send(pid_t tid, const sonde_capture_t *capture);
 /* Waits for the answer in SLOT until the clock says DEADLINE_NS, and gives the slot back. Returns
  * the count, or SONDE_ETIMEDOUT, SONDE_ENOTHREAD. */
 int asked_wait(int slot, uint64_t deadline_ns, sonde_capture_t *capture);
+
+/* True while TID is in the handler, where it blocks the signal on our account. */
+bool asked_inside(pid_t tid);
+
+/* True when TID was asked not long ago: it may be just about to leave the handler. */
+bool asked_before(pid_t tid);
 
 #endif

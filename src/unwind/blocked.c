@@ -2,6 +2,7 @@
 #include "unwind/blocked.h"
 
 #include <errno.h>
+#include <string.h>
 
 #include "sonde/status.h"
 #include "unwind/prove.h"

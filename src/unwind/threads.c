@@ -21,6 +21,7 @@
 #include "unwind/frames.h"
 
 #define TIMEOUT_NS 1000000000u
+#define LEAVING_NS 20000000u
 
 /* ---- lists ---------------------------------------------------------------------------------- */
 
@@ -99,15 +100,36 @@ static int unavailable(sonde_capture_t *capture, int reason) {
   return reason;
 }
 
+/* A thread that blocks the signal on its own account is let be: SONDE_EBLOCKED. One that was asked
+ * before may be in the first or last instructions of our handler, where it blocks the signal as
+ * well, and may have lost its CPU there: it is given time. */
+static int check_block(pid_t tid, os_thread_t *thread, uint64_t deadline_ns) {
+  static const uint32_t never_woken;
+  uint64_t patience_ns = 0;
+  while (os_blocks_question(thread)) {
+    uint64_t now = os_monotonic_ns();
+    if (asked_inside(tid)) return 0;
+    if (!asked_before(tid)) return SONDE_EBLOCKED;
+    if (now >= deadline_ns) return SONDE_ETIMEDOUT;
+    if (patience_ns == 0) patience_ns = now + LEAVING_NS;
+    if (now >= patience_ns) return SONDE_EBLOCKED;
+    (void)os_futex_wait(&never_woken, 0, LEAVING_NS / 64);
+    int r = os_thread_read(tid, thread);
+    if (r != 0) return status_of(r);
+  }
+  return 0;
+}
+
 /* 0 when the thread may be sent the signal. What it blocks is looked at as late as can be; between
  * this look and the signal it may change its mind, and then the signal waits, and is ignored. */
-static int may_ask(pid_t tid, bool running) {
+static int may_ask(pid_t tid, bool running, uint64_t deadline_ns) {
   os_thread_t thread;
   os_blocked_t at;
   int r = os_thread_read(tid, &thread);
   if (r != 0) return status_of(r);
   if (thread.state == 'Z' || thread.state == 'X') return SONDE_ENOTHREAD;
-  if (os_blocks_question(&thread)) return SONDE_EBLOCKED;
+  r = check_block(tid, &thread, deadline_ns);
+  if (r != 0) return r;
   if (thread.state == 'D' || thread.state == 'T' || thread.state == 't')
     return SONDE_EUNINTERRUPTIBLE;
   if (running) return 0;
@@ -133,16 +155,16 @@ static int why_not_read(pid_t tid) {
 
 /* Reads TID in place. Returns the count; 0 with *ASK set when it has to be asked; or a status. */
 static int read_in_place(blocked_copy_t *copy, pid_t tid, sonde_capture_t *capture,
-                         unsigned flags, bool *ask) {
+                         unsigned flags, uint64_t deadline_ns, bool *ask) {
   bool want_signal = flags & SONDE_SIGNAL_BLOCKED;
-  int why = want_signal ? may_ask(tid, false) : 0;
+  int why = want_signal ? may_ask(tid, false, deadline_ns) : 0;
   *ask = want_signal && why == 0;
   if (*ask) return unavailable(capture, SONDE_ERUNNING);
   int r = blocked_capture(copy, tid, capture);
   if (r >= 0) return r;
   if (r == SONDE_EUNSUPPORTED) r = why_not_read(tid);
   if (r == SONDE_ERUNNING && !(flags & SONDE_NO_SIGNAL)) {
-    if (!want_signal) why = may_ask(tid, true);
+    if (!want_signal) why = may_ask(tid, true, deadline_ns);
     *ask = why == 0;
     if (why != 0) r = why;
   }
@@ -167,9 +189,10 @@ static int capture_other(pid_t tid, sonde_capture_t *capture,
   bool ask;
   if (!os_thread_alive(tid)) return unavailable(capture, SONDE_ENOTHREAD);
   if (!frames_init() || !blocked_open(&copy)) return unavailable(capture, SONDE_ENOMEM);
-  int r = read_in_place(&copy, tid, capture, options->flags, &ask);
+  uint64_t deadline_ns = deadline_of(options);
+  int r = read_in_place(&copy, tid, capture, options->flags, deadline_ns, &ask);
   blocked_close(&copy);
-  return ask ? ask_one(tid, capture, deadline_of(options)) : r;
+  return ask ? ask_one(tid, capture, deadline_ns) : r;
 }
 
 static bool flags_are_known(unsigned flags) {
@@ -224,13 +247,15 @@ static bool collect_tid(pid_t tid, void *context) {
 /* Marks a row whose thread is to be asked; no reader of a finished row ever sees it. */
 #define TO_ASK (-1000)
 
-static void read_all_in_place(sonde_all_t *all, blocked_copy_t *copy, pid_t own) {
+static void read_all_in_place(sonde_all_t *all, blocked_copy_t *copy, pid_t own,
+                              uint64_t deadline_ns) {
   for (int i = 0; i < all->count; i++) {
     sonde_thread_stack_t *row = &all->threads[i];
     bool ask = false;
-    if (!(all->options.flags & SONDE_NO_THREAD_NAMES)) (void)read_thread(row->thread.tid, &row->thread);
-    if (row->thread.tid == own) continue;
-    (void)read_in_place(copy, row->thread.tid, &row->stack, all->options.flags, &ask);
+    pid_t tid = row->thread.tid;
+    if (!(all->options.flags & SONDE_NO_THREAD_NAMES)) (void)read_thread(tid, &row->thread);
+    if (tid == own) continue;
+    (void)read_in_place(copy, tid, &row->stack, all->options.flags, deadline_ns, &ask);
     if (ask) row->stack.reason = TO_ASK;
   }
 }
@@ -275,7 +300,7 @@ int capture_all_here(sonde_all_t *all, uint64_t pc, uint64_t sp, uint64_t fp) {
   pid_t own = os_tid();
   if (os_threads(collect_tid, all) != 0) return SONDE_EUNSUPPORTED;
   if (!frames_init() || !blocked_open(&copy)) return SONDE_ENOMEM;
-  read_all_in_place(all, &copy, own);
+  read_all_in_place(all, &copy, own, deadline_ns);
   blocked_close(&copy);
   for (int i = 0; i < all->count; i++)
     if (all->threads[i].thread.tid == own) (void)capture_here(&all->threads[i].stack, pc, sp, fp);

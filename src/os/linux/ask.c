@@ -4,8 +4,8 @@
  *
  * The signal is SIGURG: its default action is to ignore it, so one that arrives late, or after an
  * execve, harms nobody, and programs rarely use it. Ours carries a cookie (rt_tgsigqueueinfo(2)) and
- * goes to one thread; every other SIGURG is handed on to the handler the program had, with the mask
- * and the flags the program asked for.
+ * goes to one thread; every other SIGURG is handed on to the handler the program had, under the mask
+ * the program asked for.
  *
  * The handler is installed at the first question and stays: taking it away could hit a signal under
  * way. A program may install its own later; that is noticed at the next question, and ours is put in
@@ -23,7 +23,7 @@
 #include "os/os.h"
 
 #define ASK_SIGNAL    SIGURG
-#define COOKIE_MAGIC  0x53u /* the highest byte of every cookie */
+#define COOKIE        0x736f6e64652d6173u /* nobody else's value */
 #define GENERATIONS   8u
 
 /* The kernel's struct sigaction, the same on both machines (asm-generic/signal.h). */
@@ -57,6 +57,10 @@ static void hand_on(unsigned generation, int number, signal_info_t *info, void *
   if (action == NULL || action->handler <= 1) return;
   uint64_t handler = action->handler;
   if (action->flags & SA_RESETHAND) store_release(&previous[generation], NULL);
+  /* As the kernel would have set it; undone when the handler returns. */
+  uint64_t own = (uint64_t)1 << (ASK_SIGNAL - 1);
+  (void)call4(SYS_rt_sigprocmask, SIG_BLOCK, &action->mask, NULL, 8);
+  if (action->flags & SA_NODEFER) (void)call4(SYS_rt_sigprocmask, SIG_UNBLOCK, &own, NULL, 8);
   if (action->flags & SA_SIGINFO)
     ((void (*)(int, signal_info_t *, void *))(uintptr_t)handler)(number, info, context);
   else
@@ -64,8 +68,8 @@ static void hand_on(unsigned generation, int number, signal_info_t *info, void *
 }
 
 static void handle(unsigned generation, int number, signal_info_t *info, void *context) {
-  if (info->code == SI_QUEUE && info->value >> 56 == COOKIE_MAGIC)
-    load_acquire(&the_asked)(info->value & ~((uint64_t)0xff << 56), context);
+  if (info->code == SI_QUEUE && info->value == COOKIE)
+    load_acquire(&the_asked)(context);
   else
     hand_on(generation, number, info, context);
 }
@@ -96,16 +100,16 @@ static int change_action(const action_t *to, action_t *from) {
   return (int)call4(SYS_rt_sigaction, ASK_SIGNAL, to, from, 8);
 }
 
-/* A program's handler keeps the mask, the stack and the restarting it was installed with. */
+/* A program's handler keeps the stack and the restarting it was installed with; its mask is set when
+ * it is called. */
 static action_t in_front_of(const action_t *theirs, unsigned generation) {
   bool real = theirs->handler > 1;
-  uint64_t kept = SA_RESTART | SA_ONSTACK | SA_NODEFER;
+  uint64_t kept = SA_RESTART | SA_ONSTACK;
   return (action_t){
       .handler = (uint64_t)(uintptr_t)handlers[generation],
       .flags = SA_SIGINFO | SA_RESTORER_FLAG |
                (real ? theirs->flags & kept : (uint64_t)(SA_RESTART | SA_ONSTACK)),
       .restorer = RESTORER,
-      .mask = real ? theirs->mask : 0,
   };
 }
 
@@ -129,14 +133,10 @@ int os_ask_prepare(os_asked_t *asked) {
   return r;
 }
 
-int os_ask(pid_t tid, uint64_t cookie) {
+int os_ask(pid_t tid) {
   pid_t pid = os_pid();
   signal_info_t info = {
-      .number = ASK_SIGNAL,
-      .code = SI_QUEUE,
-      .pid = pid,
-      .value = (cookie & ~((uint64_t)0xff << 56)) | (uint64_t)COOKIE_MAGIC << 56,
-  };
+      .number = ASK_SIGNAL, .code = SI_QUEUE, .pid = pid, .value = COOKIE};
   return (int)call4(SYS_rt_tgsigqueueinfo, pid, tid, ASK_SIGNAL, &info);
 }
 

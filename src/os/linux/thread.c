@@ -79,14 +79,21 @@ int os_threads(bool (*visit)(pid_t tid, void *context), void *context) {
 
 /* ---- one thread ----------------------------------------------------------------------------- */
 
-/* The name in /proc/…/stat has a newline and a backslash escaped (fs/proc/array.c). */
-static void copy_name(char out[OS_THREAD_NAME], const char *from, const char *end) {
+/* Some kernels escape a newline and a backslash in /proc/…/stat, others do not (fs/proc/array.c); a
+ * name with a backslash is read again from /proc/…/comm, where it is plain. */
+static void read_name(pid_t tid, const char *from, const char *end, char out[OS_THREAD_NAME]) {
+  char path[TASK_PATH_SIZE], plain[OS_THREAD_NAME + 2];
   size_t n = 0;
-  while (from < end && n < OS_THREAD_NAME - 1) {
-    char c = *from++;
-    if (c == '\\' && from < end) c = *from++ == 'n' ? '\n' : '\\';
-    out[n++] = c;
+  bool escaped = false;
+  for (const char *c = from; c < end; c++)
+    escaped |= *c == '\\';
+  if (escaped) {
+    task_path(path, tid, "/comm");
+    ssize_t size = os_read_file(path, plain, sizeof plain);
+    if (size > 0) from = plain, end = plain + size - 1; /* without the newline that ends it */
   }
+  while (from < end && n < OS_THREAD_NAME - 1)
+    out[n++] = *from++;
   out[n] = '\0';
 }
 
@@ -117,7 +124,7 @@ int os_thread_read(pid_t tid, os_thread_t *out) {
     if (*c == ')') close = c;
   if (close == NULL || close[1] != ' ') return -EINVAL;
   *out = (os_thread_t){.tid = tid, .state = close[2]};
-  copy_name(out->name, open + 1, close);
+  read_name(tid, open + 1, close, out->name);
   out->blocked_signals = (uint32_t)read_decimal(skip_fields(close + 2, 32 - 3));
   return 0;
 }

@@ -1,0 +1,225 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * Threads to look at, blocked or running at the end of a known chain of calls. The oracle is glibc's
+ * backtrace(), which each thread asks about itself before it blocks: from its caller outward both
+ * must say the same return addresses.
+ */
+#ifndef SONDE_TESTS_SUBJECT_H
+#define SONDE_TESTS_SUBJECT_H
+
+#include <errno.h>
+#include <execinfo.h>
+#include <fcntl.h>
+#include <poll.h>
+#include <pthread.h>
+#include <semaphore.h>
+#include <sched.h>
+#include <setjmp.h>
+#include <signal.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/epoll.h>
+#include <sys/prctl.h>
+#include <sys/resource.h>
+#include <sys/syscall.h>
+#include <sys/wait.h>
+#include <time.h>
+#include <unistd.h>
+#include <cmocka.h>
+
+#include "os/os.h"
+#include "skip.h"
+#include "sonde/thread.h"
+
+#define NOINLINE __attribute__((noinline, noclone))
+#define DEPTH    64
+
+/* ---- threads to look at --------------------------------------------------------------------- */
+
+typedef enum kind { SEM, EPOLL, POLL, NANOSLEEP, READ, COND, PAUSE, FRAME, ALLOCA, SPIN, KINDS } kind_t;
+static const char *const kind_names[KINDS] = {
+    "sem_wait", "epoll_wait", "poll", "nanosleep", "read", "cond_wait", "pause", "frame pointer",
+    "alloca",   "spinning"};
+
+typedef struct subject {
+  pthread_t thread;
+  kind_t kind;
+  pid_t tid;
+  volatile int ready, stop;
+  int interrupted; /* calls that returned EINTR */
+  sem_t sem;
+  int ends[2];
+  pthread_mutex_t mutex;
+  pthread_cond_t cond;
+  bool blocks_sigurg;
+  const char *name;
+  void *expected[DEPTH]; /* return addresses, the innermost function's own first */
+  int expected_count;
+  volatile uint64_t spins;
+} subject_t;
+
+__attribute__((unused)) static volatile int sink;
+
+static inline void note_eintr(subject_t *s, long result) {
+  if (result < 0 && errno == EINTR) s->interrupted++;
+}
+
+/* Blocks in a frame whose CFA is counted from the frame register, which nothing further in saves. */
+NOINLINE static void block_with_alloca(subject_t *s, size_t size) {
+  volatile char *room = __builtin_alloca(size);
+  room[0] = room[size - 1] = 1;
+  syscall(SYS_read, s->ends[0], room, 1);
+  sink += room[0];
+}
+
+/* As code is built with frame pointers. */
+#if defined(__clang__)
+#define WITH_FRAME_POINTER
+#else
+#define WITH_FRAME_POINTER __attribute__((optimize("no-omit-frame-pointer")))
+#endif
+NOINLINE WITH_FRAME_POINTER static void block_with_frame_pointer(subject_t *s) {
+  char c;
+  syscall(SYS_read, s->ends[0], &c, 1);
+  sink++;
+}
+
+static inline void block_once(subject_t *s) {
+  struct timespec long_time = {100, 0};
+  struct epoll_event event;
+  struct pollfd pfd = {.fd = s->ends[0], .events = POLLIN};
+  char c;
+  switch (s->kind) {
+  case SEM: note_eintr(s, sem_wait(&s->sem)); break;
+  case EPOLL: {
+    int e = epoll_create1(EPOLL_CLOEXEC);
+    event = (struct epoll_event){.events = EPOLLIN};
+    epoll_ctl(e, EPOLL_CTL_ADD, s->ends[0], &event);
+    s->ready = 1;
+    note_eintr(s, epoll_wait(e, &event, 1, 100000));
+    close(e);
+    break;
+  }
+  case POLL: note_eintr(s, poll(&pfd, 1, 100000)); break;
+  case NANOSLEEP: note_eintr(s, nanosleep(&long_time, NULL)); break;
+  case READ: note_eintr(s, read(s->ends[0], &c, 1)); break;
+  case COND:
+    pthread_mutex_lock(&s->mutex);
+    while (!s->stop)
+      pthread_cond_wait(&s->cond, &s->mutex);
+    pthread_mutex_unlock(&s->mutex);
+    break;
+  case PAUSE: pause(); break;
+  case FRAME: block_with_frame_pointer(s); break;
+  case ALLOCA: block_with_alloca(s, 64 + (size_t)s->tid % 5 * 48); break;
+  default:
+    while (!s->stop)
+      s->spins++;
+  }
+}
+
+NOINLINE static void innermost(subject_t *s) {
+  s->expected_count = backtrace(s->expected, DEPTH);
+  s->ready = 1;
+  block_once(s);
+  sink++;
+}
+
+/* A frame whose CFA is counted from the frame register. */
+NOINLINE static void with_alloca(subject_t *s, int size) {
+  volatile char *room = __builtin_alloca((size_t)size);
+  room[0] = room[size - 1] = 1;
+  innermost(s);
+  sink += room[0];
+}
+
+NOINLINE static void nested(subject_t *s, int depth) {
+  if (depth == 0)
+    with_alloca(s, 100 + (int)(s->tid % 7) * 16);
+  else
+    nested(s, depth - 1);
+  sink++;
+}
+
+static inline void *subject_main(void *argument) {
+  subject_t *s = argument;
+  s->tid = (pid_t)syscall(SYS_gettid);
+  if (s->name != NULL) prctl(PR_SET_NAME, s->name);
+  if (s->blocks_sigurg) {
+    sigset_t set;
+    sigemptyset(&set);
+    sigaddset(&set, SIGURG);
+    pthread_sigmask(SIG_BLOCK, &set, NULL);
+  }
+  nested(s, 12);
+  return NULL;
+}
+
+static inline void subject_start(subject_t *s, kind_t kind) {
+  s->kind = kind;
+  sem_init(&s->sem, 0, 0);
+  pthread_mutex_init(&s->mutex, NULL);
+  pthread_cond_init(&s->cond, NULL);
+  assert_int_equal(pipe2(s->ends, O_CLOEXEC), 0);
+  assert_int_equal(pthread_create(&s->thread, NULL, subject_main, s), 0);
+  while (!s->ready)
+    usleep(200);
+}
+
+/* Until the kernel says that it is blocked. */
+static inline void wait_until_blocked(const subject_t *s) {
+  sonde_thread_t t;
+  for (int i = 0; i < 2000; i++) {
+    if (sonde_thread(s->tid, &t) == 0 && t.state == 'S') break;
+    usleep(500);
+  }
+  usleep(2000);
+}
+
+static inline void do_nothing(int signal) { (void)signal; }
+
+static inline void subject_stop(subject_t *s) {
+  s->stop = 1;
+  if (s->kind == NANOSLEEP || s->kind == PAUSE) {
+    struct sigaction action = {.sa_handler = do_nothing};
+    sigaction(SIGUSR2, &action, NULL);
+    pthread_kill(s->thread, SIGUSR2);
+  }
+  sem_post(&s->sem);
+  (void)!write(s->ends[1], "x", 1);
+  pthread_mutex_lock(&s->mutex);
+  pthread_cond_signal(&s->cond);
+  pthread_mutex_unlock(&s->mutex);
+  pthread_join(s->thread, NULL);
+  close(s->ends[0]);
+  close(s->ends[1]);
+}
+
+/* The stack must end in what the thread itself said, from the innermost function's caller on. */
+static inline void check_stack(const subject_t *s, const sonde_capture_t *c) {
+  int outer = s->expected_count - 1;
+  if (c->mark != SONDE_COMPLETE || c->count < outer + 1)
+    print_error("%s: mark %d reason %d flags %u count %d of %d\n", kind_names[s->kind], c->mark,
+                c->reason, c->flags, c->count, outer);
+  assert_int_equal(c->mark, SONDE_COMPLETE);
+  assert_in_range(c->count, outer + 1, DEPTH);
+  for (int i = 0; i < outer; i++)
+    assert_ptr_equal((void *)c->pcs[c->count - 1 - i], s->expected[s->expected_count - 1 - i]);
+}
+
+/* The frame register cannot always be proven; then the stack is marked torn, and is not wrong. */
+static inline bool is_honestly_torn(const subject_t *s, const sonde_capture_t *c) {
+  return s->kind == ALLOCA && c->mark == SONDE_TORN && c->reason == SONDE_ENOTFOUND &&
+         c->count > 0 && c->count < s->expected_count;
+}
+
+static inline bool can_read_in_place(void) {
+  os_blocked_t at;
+  return os_thread_blocked(os_tid(), &at) != -ENOSYS;
+}
+
+#endif

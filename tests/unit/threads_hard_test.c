@@ -1,0 +1,436 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * Other threads' stacks where it is hard: the program's own handlers, late answers, threads that end,
+ * come and go or cannot be interrupted, torn samples, no descriptors, forks and signal handlers.
+ */
+#define _GNU_SOURCE
+#include "unit/subject.h"
+
+/* ---- the handler ---------------------------------------------------------------------------- */
+
+static volatile int first_calls, second_calls, plain_calls;
+static volatile uintptr_t value_seen;
+static void (*handed_on)(int, siginfo_t *, void *);
+
+static void first_handler(int signal, siginfo_t *info, void *context) {
+  (void)context;
+  assert_int_equal(signal, SIGURG);
+  value_seen = (uintptr_t)info->si_value.sival_ptr;
+  first_calls++;
+}
+static void second_handler(int signal, siginfo_t *info, void *context) {
+  second_calls++;
+  if (handed_on != NULL) handed_on(signal, info, context);
+}
+static void plain_handler(int signal) {
+  assert_int_equal(signal, SIGURG);
+  plain_calls++;
+}
+
+static void queue_sigurg(uintptr_t value) {
+  union sigval v = {.sival_ptr = (void *)value};
+  assert_int_equal(sigqueue(getpid(), SIGURG, v), 0);
+}
+
+static void capture_running(pid_t tid) {
+  uintptr_t pcs[DEPTH];
+  assert_true(sonde_stack_of_thread(tid, pcs, DEPTH) > 5);
+}
+
+/* The program's handlers get every SIGURG of the program and none of ours, whichever was there
+ * first, and also when the program's hands on to ours. */
+static void handlers_are_chained(void **state) {
+  (void)state;
+  static subject_t s;
+  s.blocks_sigurg = false;
+  subject_start(&s, SPIN);
+  capture_running(s.tid); /* installs, if no case before did */
+
+  struct sigaction first = {.sa_sigaction = first_handler, .sa_flags = SA_SIGINFO | SA_RESTART};
+  struct sigaction old;
+  assert_int_equal(sigaction(SIGURG, &first, &old), 0);
+  queue_sigurg(0x1234);
+  assert_int_equal(first_calls, 1);
+  capture_running(s.tid); /* puts ours in front of first_handler */
+  assert_int_equal(first_calls, 1);
+  queue_sigurg(0x5678);
+  assert_int_equal(first_calls, 2);
+  assert_int_equal(value_seen, 0x5678);
+  raise(SIGURG);
+  assert_int_equal(first_calls, 3);
+
+  /* The program's second one hands on to what it found, which is ours. */
+  struct sigaction second = {.sa_sigaction = second_handler, .sa_flags = SA_SIGINFO};
+  assert_int_equal(sigaction(SIGURG, &second, &old), 0);
+  handed_on = old.sa_sigaction;
+  capture_running(s.tid);
+  raise(SIGURG);
+  assert_int_equal(second_calls, 1);
+  assert_int_equal(first_calls, 4); /* ours, second, ours of before, first */
+  capture_running(s.tid);
+  assert_int_equal(second_calls, 1);
+
+  struct sigaction plain = {.sa_handler = plain_handler};
+  assert_int_equal(sigaction(SIGURG, &plain, NULL), 0);
+  capture_running(s.tid);
+  raise(SIGURG);
+  assert_int_equal(plain_calls, 1);
+  assert_int_equal(first_calls, 4);
+
+  struct sigaction ignore = {.sa_handler = SIG_IGN};
+  assert_int_equal(sigaction(SIGURG, &ignore, NULL), 0);
+  capture_running(s.tid);
+  raise(SIGURG);
+  subject_stop(&s);
+}
+
+/* ---- the deadline --------------------------------------------------------------------------- */
+
+static void late_answers_touch_nothing(void **state) {
+  (void)state;
+  static subject_t s;
+  subject_start(&s, SPIN);
+  int late = 0;
+  for (int i = 0; i < 2000; i++) {
+    uintptr_t pcs[DEPTH];
+    memset(pcs, 0xab, sizeof pcs);
+    sonde_thread_options_t options = {.timeout_ns = 1};
+    sonde_capture_t c = {.pcs = pcs, .max = DEPTH};
+    int n = sonde_capture_thread(s.tid, &c, &options);
+    if (n > 0) {
+      check_stack(&s, &c);
+      continue;
+    }
+    late++;
+    assert_int_equal(n, SONDE_ETIMEDOUT);
+    assert_int_equal(c.reason, SONDE_ETIMEDOUT);
+    assert_int_equal(c.mark, SONDE_UNAVAILABLE);
+    if (i % 20 == 0) usleep(1000); /* let the answer come */
+    for (int k = 0; k < DEPTH; k++)
+      assert_true(pcs[k] == (uintptr_t)0xababababababababu);
+  }
+  print_message("%d of 2000 answers were late\n", late);
+  capture_running(s.tid); /* no slot was lost */
+  subject_stop(&s);
+}
+
+static void ended_threads_are_said_to_have_ended(void **state) {
+  (void)state;
+  static subject_t s;
+  uintptr_t pcs[DEPTH];
+  subject_start(&s, SEM);
+  pid_t tid = s.tid;
+  subject_stop(&s);
+  for (int i = 0; i < 1000 && os_thread_alive(tid); i++)
+    usleep(1000);
+  sonde_capture_t c = {.pcs = pcs, .max = DEPTH};
+  assert_int_equal(sonde_capture_thread(tid, &c, NULL), SONDE_ENOTHREAD);
+  assert_int_equal(c.mark, SONDE_UNAVAILABLE);
+}
+
+/* A thread that waits as after vfork is in state D, where no signal reaches it. (vfork() itself keeps
+ * its return address in a register, which nobody tells; so the child has memory of its own here.) */
+static void *wait_for_child(void *argument) {
+  subject_t *s = argument;
+  s->tid = (pid_t)syscall(SYS_gettid);
+  s->ready = 1;
+  pid_t child = (pid_t)syscall(SYS_clone, CLONE_VFORK | SIGCHLD, NULL, NULL, NULL, NULL);
+  if (child == 0) {
+    struct timespec time = {0, 300000000};
+    syscall(SYS_nanosleep, &time, NULL);
+    _exit(0);
+  }
+  waitpid(child, NULL, 0);
+  return NULL;
+}
+
+static void uninterruptible_threads(void **state) {
+  (void)state;
+  static subject_t s;
+  uintptr_t pcs[DEPTH];
+  sonde_thread_t t = {0};
+  if (is_emulated()) SKIP_BECAUSE("qemu-user makes vfork a fork");
+  assert_int_equal(pthread_create(&s.thread, NULL, wait_for_child, &s), 0);
+  while (!s.ready)
+    usleep(200);
+  for (int i = 0; i < 500 && t.state != 'D'; i++) {
+    usleep(200);
+    sonde_thread(s.tid, &t);
+  }
+  assert_int_equal(t.state, 'D');
+  for (int i = 0; i < 2; i++) {
+    sonde_thread_options_t options = {.flags = i ? SONDE_SIGNAL_BLOCKED : 0};
+    sonde_capture_t c = {.pcs = pcs, .max = DEPTH};
+    int n = sonde_capture_thread(s.tid, &c, &options);
+    if (n <= 2) print_error("%d frames, mark %d reason %d\n", n, c.mark, c.reason);
+    assert_true(n > 2);
+    assert_int_equal(c.mark, SONDE_COMPLETE);
+    assert_false(c.flags & SONDE_FLAG_SIGNALLED);
+  }
+  pthread_join(s.thread, NULL);
+}
+
+/* ---- coming and going ----------------------------------------------------------------------- */
+
+static volatile int stop_stress;
+static void *short_life(void *argument) {
+  usleep((useconds_t)(uintptr_t)argument);
+  return NULL;
+}
+static void *make_short_lives(void *argument) {
+  unsigned seed = (unsigned)(uintptr_t)argument;
+  while (!stop_stress) {
+    pthread_t t[8];
+    int n = 0;
+    for (; n < 8; n++)
+      if (pthread_create(&t[n], NULL, short_life, (void *)(uintptr_t)(rand_r(&seed) % 500)) != 0)
+        break;
+    while (n > 0)
+      pthread_join(t[--n], NULL);
+  }
+  return NULL;
+}
+
+static void *capture_all_often(void *argument) {
+  sonde_thread_stack_t *own_rows = calloc(256, sizeof *own_rows);
+  uintptr_t *pcs = calloc(256 * 32, sizeof *pcs);
+  int *failures = argument;
+  while (!stop_stress) {
+    sonde_all_t all = {.threads = own_rows, .max = 256, .pcs = pcs, .depth = 32};
+    all.options.timeout_ns = 200000000;
+    int n = sonde_capture_all(&all);
+    if (n < 1 || n != all.count || all.total < n) ++*failures;
+    for (int i = 0; i < n; i++) {
+      const sonde_capture_t *c = &own_rows[i].stack;
+      bool none = c->mark == SONDE_UNAVAILABLE;
+      if (none != (c->count == 0) || c->count > 32) ++*failures;
+      if (none && c->reason != SONDE_ENOTHREAD && c->reason != SONDE_ETIMEDOUT &&
+          c->reason != SONDE_ERUNNING && c->reason != SONDE_EBLOCKED &&
+          c->reason != SONDE_EUNINTERRUPTIBLE && c->reason != SONDE_EUNSUPPORTED) {
+        printf("reason %d\n", c->reason);
+        ++*failures;
+      }
+    }
+  }
+  free(own_rows);
+  free(pcs);
+  return NULL;
+}
+
+/* Three threads capture all threads, each other among them, while others come and go. */
+static void threads_come_and_go(void **state) {
+  (void)state;
+  pthread_t makers[2], capturers[3];
+  int failures[3] = {0};
+  stop_stress = 0;
+  for (uintptr_t i = 0; i < 2; i++)
+    pthread_create(&makers[i], NULL, make_short_lives, (void *)(i + 1));
+  for (int i = 0; i < 3; i++)
+    pthread_create(&capturers[i], NULL, capture_all_often, &failures[i]);
+  sleep(3);
+  stop_stress = 1;
+  for (int i = 0; i < 2; i++)
+    pthread_join(makers[i], NULL);
+  for (int i = 0; i < 3; i++) {
+    pthread_join(capturers[i], NULL);
+    assert_int_equal(failures[i], 0);
+  }
+}
+
+/* ---- torn samples --------------------------------------------------------------------------- */
+
+/* A thread that blocks for moments, now at the end of one chain of calls, now of another. */
+typedef struct flipper {
+  volatile int stop;
+  pid_t tid;
+  void *calls[2][DEPTH];
+  int count[2];
+} flipper_t;
+
+static void rest(flipper_t *f, int chain) {
+  struct timespec moment = {0, 1000};
+  if (f->count[chain] == 0) f->count[chain] = backtrace(f->calls[chain], DEPTH);
+  nanosleep(&moment, NULL);
+}
+#define CHAIN(name, next, chain, size)                                                             \
+  NOINLINE static void name(flipper_t *f) {                                                        \
+    volatile char room[size];                                                                      \
+    room[0] = 1;                                                                                   \
+    next;                                                                                          \
+    sink += room[0];                                                                               \
+  }
+CHAIN(a4, rest(f, 0), 0, 40)
+CHAIN(a3, a4(f), 0, 72)
+CHAIN(a2, a3(f), 0, 24)
+CHAIN(a1, a2(f), 0, 136)
+CHAIN(b4, rest(f, 1), 1, 24)
+CHAIN(b3, b4(f), 1, 136)
+CHAIN(b2, b3(f), 1, 40)
+CHAIN(b1, b2(f), 1, 72)
+
+static void *flip(void *argument) {
+  flipper_t *f = argument;
+  f->tid = (pid_t)syscall(SYS_gettid);
+  while (!f->stop) {
+    a1(f);
+    b1(f);
+  }
+  return NULL;
+}
+
+static bool among(const flipper_t *f, int chain, uintptr_t pc) {
+  for (int i = 0; i < 5 && i < f->count[chain]; i++)
+    if ((uintptr_t)f->calls[chain][i] == pc) return true;
+  return false;
+}
+
+static void torn_samples_are_thrown_away(void **state) {
+  (void)state;
+  static flipper_t f;
+  pthread_t thread;
+  int seen[2] = {0, 0}, running = 0, other = 0;
+  if (!can_read_in_place()) SKIP_BECAUSE("this system does not tell where a thread is blocked");
+  assert_int_equal(pthread_create(&thread, NULL, flip, &f), 0);
+  while (f.count[1] == 0)
+    usleep(200);
+  usleep(10000);
+  for (int i = 0; i < 20000; i++) {
+    uintptr_t pcs[DEPTH];
+    sonde_capture_t c = {.pcs = pcs, .max = DEPTH};
+    sonde_thread_options_t options = {.flags = SONDE_NO_SIGNAL};
+    int n = sonde_capture_thread(f.tid, &c, &options), hits[2] = {0, 0};
+    if (n < 0) {
+      assert_int_equal(n, SONDE_ERUNNING);
+      running++;
+      continue;
+    }
+    assert_int_equal(c.mark, SONDE_COMPLETE);
+    for (int k = 0; k < n; k++)
+      for (int chain = 0; chain < 2; chain++)
+        hits[chain] += among(&f, chain, pcs[k]);
+    if (hits[0] > 0 && hits[1] > 0) print_error("mixed: %d and %d\n", hits[0], hits[1]);
+    assert_true(hits[0] == 0 || hits[1] == 0);
+    if (hits[0] >= 4)
+      seen[0]++;
+    else if (hits[1] >= 4)
+      seen[1]++;
+    else
+      other++;
+  }
+  print_message("first chain %d, second chain %d, elsewhere %d, running %d\n", seen[0], seen[1],
+                other, running);
+  assert_true(seen[0] > 0 && seen[1] > 0);
+  f.stop = 1;
+  pthread_join(thread, NULL);
+}
+
+/* ---- hard circumstances --------------------------------------------------------------------- */
+
+static void without_descriptors(void **state) {
+  (void)state;
+  static subject_t s, spinning;
+  struct rlimit limit, none;
+  uintptr_t pcs[DEPTH];
+  subject_start(&s, SEM);
+  subject_start(&spinning, SPIN);
+  wait_until_blocked(&s);
+  assert_int_equal(getrlimit(RLIMIT_NOFILE, &limit), 0);
+  none = limit;
+  none.rlim_cur = 0;
+  assert_int_equal(setrlimit(RLIMIT_NOFILE, &none), 0);
+  int listed = sonde_threads(NULL, 0), blocked = sonde_stack_of_thread(s.tid, pcs, DEPTH);
+  int running = sonde_stack_of_thread(spinning.tid, pcs, DEPTH);
+  int own = sonde_stack_of_thread(os_tid(), pcs, DEPTH);
+  assert_int_equal(setrlimit(RLIMIT_NOFILE, &limit), 0);
+  if (!is_emulated()) { /* whose own descriptors count otherwise */
+    assert_int_equal(listed, SONDE_EUNSUPPORTED);
+    assert_int_equal(blocked, SONDE_EUNSUPPORTED);
+    assert_int_equal(running, SONDE_EUNSUPPORTED);
+  }
+  assert_true(own > 2);
+  if (can_read_in_place()) assert_true(sonde_stack_of_thread(s.tid, pcs, DEPTH) > 5);
+  subject_stop(&s);
+  subject_stop(&spinning);
+}
+
+static void children_capture_their_own(void **state) {
+  (void)state;
+  static subject_t s;
+  subject_start(&s, SPIN);
+  capture_running(s.tid);
+  pid_t child = fork();
+  if (child == 0) {
+    static subject_t mine;
+    uintptr_t pcs[DEPTH];
+    sonde_thread_t t[4];
+    if (sonde_threads(t, 4) != 1 || t[0].tid != getpid()) _exit(1);
+    if (sonde_stack_of_thread(s.tid, pcs, DEPTH) != SONDE_ENOTHREAD) _exit(2);
+    subject_start(&mine, SPIN);
+    for (int i = 0; i < 300; i++) /* more than there are slots */
+      if (sonde_stack_of_thread(mine.tid, pcs, DEPTH) < 5) _exit(3);
+    _exit(0);
+  }
+  int status = -1;
+  assert_int_equal(waitpid(child, &status, 0), child);
+  assert_int_equal(status, 0);
+  if (!is_emulated()) {
+    child = vfork();
+    if (child == 0) {
+      uintptr_t pcs[DEPTH]; /* the parent's threads are not the child's */
+      _exit(sonde_stack_of_thread(s.tid, pcs, DEPTH) == SONDE_ENOTHREAD ? 0 : 1);
+    }
+    assert_int_equal(waitpid(child, &status, 0), child);
+    assert_int_equal(status, 0);
+  }
+  subject_stop(&s);
+}
+
+static volatile int in_handler_result;
+static pid_t tid_for_handler;
+static void capture_in_handler(int signal) {
+  (void)signal;
+  uintptr_t pcs[DEPTH];
+  in_handler_result = sonde_stack_of_thread(tid_for_handler, pcs, DEPTH);
+}
+
+static void from_a_signal_handler(void **state) {
+  (void)state;
+  static subject_t s, spinning;
+  struct sigaction action = {.sa_handler = capture_in_handler, .sa_flags = SA_ONSTACK}, old;
+  static char alternate[65536];
+  stack_t stack = {.ss_sp = alternate, .ss_size = sizeof alternate}, before;
+  assert_int_equal(sigaltstack(&stack, &before), 0);
+  sigaction(SIGUSR1, &action, &old);
+  subject_start(&s, SEM);
+  subject_start(&spinning, SPIN);
+  wait_until_blocked(&s);
+  tid_for_handler = spinning.tid;
+  raise(SIGUSR1);
+  assert_true(in_handler_result > 5);
+  if (can_read_in_place()) {
+    tid_for_handler = s.tid;
+    raise(SIGUSR1);
+    assert_true(in_handler_result > 5);
+  }
+  sigaction(SIGUSR1, &old, NULL);
+  sigaltstack(&before, NULL);
+  subject_stop(&s);
+  subject_stop(&spinning);
+}
+
+int main(void) {
+  void *warm[4];
+  (void)backtrace(warm, 4); /* loads libgcc_s now, not in a thread */
+  const struct CMUnitTest tests[] = {
+      cmocka_unit_test(handlers_are_chained),
+      cmocka_unit_test(late_answers_touch_nothing),
+      cmocka_unit_test(ended_threads_are_said_to_have_ended),
+      cmocka_unit_test(uninterruptible_threads),
+      cmocka_unit_test(threads_come_and_go),
+      cmocka_unit_test(torn_samples_are_thrown_away),
+      cmocka_unit_test(without_descriptors),
+      cmocka_unit_test(children_capture_their_own),
+      cmocka_unit_test(from_a_signal_handler),
+  };
+  return cmocka_run_group_tests(tests, NULL, NULL);
+}

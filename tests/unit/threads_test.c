@@ -1,0 +1,312 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * Threads and their stacks: lists, blocked ones read in place, running ones asked, all at once.
+ */
+#define _GNU_SOURCE
+#include "unit/subject.h"
+
+/* ---- lists ---------------------------------------------------------------------------------- */
+
+static const sonde_thread_t *find_thread(const sonde_thread_t *threads, int count, pid_t tid) {
+  for (int i = 0; i < count; i++)
+    if (threads[i].tid == tid) return &threads[i];
+  return NULL;
+}
+
+static void threads_have_ids_names_and_states(void **state) {
+  (void)state;
+  static const char *const names[] = {"plain", "a) b (c", "with\nnewline", "back\\slash",
+                                      "exactly15bytes.", "", "S R D"};
+  enum { N = sizeof names / sizeof *names };
+  static subject_t subjects[N];
+  for (int i = 0; i < N; i++) {
+    subjects[i].name = names[i];
+    subject_start(&subjects[i], i == 1 ? SPIN : SEM);
+    if (i != 1) wait_until_blocked(&subjects[i]);
+  }
+  sonde_thread_t threads[64];
+  int count = sonde_threads(threads, 64);
+  assert_int_equal(count, N + 1);
+  assert_int_equal(sonde_threads(NULL, 0), count);
+  assert_int_equal(sonde_threads(threads, 2), count);
+  assert_int_equal(sonde_threads(threads, 64), count);
+  for (int i = 0; i < N; i++) {
+    const sonde_thread_t *t = find_thread(threads, count, subjects[i].tid);
+    assert_non_null(t);
+    assert_string_equal(t->name, names[i]);
+    assert_int_equal(t->state, i == 1 ? 'R' : 'S');
+    pid_t found[4];
+    assert_int_equal(sonde_threads_named(names[i], found, 4), 1);
+    assert_int_equal(found[0], subjects[i].tid);
+    pid_t by_handle = sonde_thread_of_pthread(subjects[i].thread);
+    if (by_handle != SONDE_EUNSUPPORTED) assert_int_equal(by_handle, subjects[i].tid);
+  }
+  assert_int_equal(sonde_main_thread(), getpid());
+  assert_non_null(find_thread(threads, count, sonde_main_thread()));
+  assert_int_equal(sonde_threads_named("no such name", NULL, 0), 0);
+  /* The kernel keeps 15 bytes; a longer name is found by them. */
+  assert_int_equal(sonde_threads_named("exactly15bytes.and more", NULL, 0), 1);
+  assert_int_equal(sonde_thread_of_pthread(pthread_self()), os_tid());
+  for (int i = 0; i < N; i++)
+    subject_stop(&subjects[i]);
+  assert_int_equal(sonde_thread(subjects[0].tid, &threads[0]), SONDE_ENOTHREAD);
+}
+
+static void bad_arguments(void **state) {
+  (void)state;
+  uintptr_t pcs[8];
+  sonde_thread_t thread;
+  sonde_capture_t c = {.pcs = pcs, .max = 8};
+  sonde_all_t all = {0};
+  sonde_thread_options_t both = {.flags = SONDE_NO_SIGNAL | SONDE_SIGNAL_BLOCKED}, odd = {64, 0};
+  assert_int_equal(sonde_threads(NULL, 1), SONDE_EINVAL);
+  assert_int_equal(sonde_threads(&thread, -1), SONDE_EINVAL);
+  assert_int_equal(sonde_threads_named(NULL, NULL, 0), SONDE_EINVAL);
+  assert_int_equal(sonde_thread(0, &thread), SONDE_EINVAL);
+  assert_int_equal(sonde_thread(1, &thread), SONDE_ENOTHREAD); /* of another process */
+  assert_int_equal(sonde_stack_of_thread(os_tid(), NULL, 8), SONDE_EINVAL);
+  assert_int_equal(sonde_stack_of_thread(os_tid(), pcs, 0), SONDE_EINVAL);
+  assert_int_equal(sonde_stack_of_thread(0, pcs, 8), SONDE_EINVAL);
+  assert_int_equal(sonde_stack_of_thread(1, pcs, 8), SONDE_ENOTHREAD);
+  assert_int_equal(sonde_capture_thread(os_tid(), &c, &both), SONDE_EINVAL);
+  assert_int_equal(sonde_capture_thread(os_tid(), &c, &odd), SONDE_EINVAL);
+  c.skip = -1;
+  assert_int_equal(sonde_capture_thread(os_tid(), &c, NULL), SONDE_EINVAL);
+  assert_int_equal(sonde_capture_thread(os_tid(), NULL, NULL), SONDE_EINVAL);
+  assert_int_equal(sonde_capture_all(NULL), SONDE_EINVAL);
+  assert_int_equal(sonde_capture_all(&all), SONDE_EINVAL);
+}
+
+/* ---- the calling thread --------------------------------------------------------------------- */
+
+NOINLINE static void own_stack_starts_here(void) {
+  uintptr_t by_thread[DEPTH], plain[DEPTH], here = (uintptr_t)&own_stack_starts_here;
+  void *caller = __builtin_return_address(0);
+  int n = sonde_stack_of_thread(os_tid(), by_thread, DEPTH);
+  assert_true(n > 2);
+  assert_in_range(by_thread[0], here, here + 2000);
+  assert_ptr_equal((void *)by_thread[1], caller);
+  assert_int_equal(sonde_stack(plain, DEPTH), n);
+  assert_memory_equal(by_thread + 1, plain + 1, (size_t)(n - 1) * sizeof *plain);
+  sonde_capture_t c = {.pcs = by_thread, .max = DEPTH, .skip = 1};
+  assert_int_equal(sonde_capture_thread(os_tid(), &c, NULL), n - 1);
+  assert_ptr_equal((void *)by_thread[0], caller);
+  assert_int_equal(c.mark, SONDE_COMPLETE);
+}
+
+static void own_stack(void **state) {
+  (void)state;
+  own_stack_starts_here();
+  sink++;
+}
+
+/* ---- blocked -------------------------------------------------------------------------------- */
+
+static void blocked_threads_are_read_in_place(void **state) {
+  (void)state;
+  static subject_t subjects[SPIN];
+  if (!can_read_in_place()) SKIP_BECAUSE("this system does not tell where a thread is blocked");
+  for (int k = 0; k < SPIN; k++) {
+    subject_start(&subjects[k], (kind_t)k);
+    wait_until_blocked(&subjects[k]);
+  }
+  int proven = 0;
+  for (int round = 0; round < 200; round++)
+    for (int k = 0; k < SPIN; k++) {
+      uintptr_t pcs[DEPTH];
+      sonde_thread_options_t options = {.flags = round % 2 ? SONDE_NO_SIGNAL : 0};
+      sonde_capture_t c = {.pcs = pcs, .max = DEPTH};
+      errno = 77;
+      int n = sonde_capture_thread(subjects[k].tid, &c, &options);
+      assert_int_equal(errno, 77);
+      assert_int_equal(n, c.count);
+      assert_false(c.flags & (SONDE_FLAG_SIGNALLED | SONDE_FLAG_GUESSED));
+      if (is_honestly_torn(&subjects[k], &c)) continue;
+      check_stack(&subjects[k], &c);
+      proven += (c.flags & SONDE_FLAG_PROVEN) != 0;
+      /* fewer frames than there are */
+      uintptr_t few[4], all[DEPTH];
+      memcpy(all, pcs, sizeof all);
+      assert_int_equal(sonde_stack_of_thread(subjects[k].tid, few, 4), 4);
+      assert_memory_equal(few, all, sizeof few);
+      sonde_capture_t skipping = {.pcs = pcs, .max = 4, .skip = 3};
+      assert_int_equal(sonde_capture_thread(subjects[k].tid, &skipping, &options), 4);
+      assert_memory_equal(pcs, all + 3, sizeof few);
+      assert_int_equal(skipping.mark, SONDE_CUT);
+    }
+  print_message("%d of %d stacks needed the frame register by proof\n", proven, 200 * SPIN);
+#if defined(__x86_64__) && !defined(__clang__)
+  assert_true(proven >= 200);
+#endif
+  for (int k = 0; k < SPIN; k++) {
+    assert_int_equal(subjects[k].interrupted, 0);
+    subject_stop(&subjects[k]);
+  }
+}
+
+/* ---- running -------------------------------------------------------------------------------- */
+
+static void running_threads_are_asked(void **state) {
+  (void)state;
+  static subject_t s;
+  uintptr_t pcs[DEPTH];
+  subject_start(&s, SPIN);
+  int signalled = 0;
+  for (int i = 0; i < 200; i++) {
+    sonde_capture_t c = {.pcs = pcs, .max = DEPTH};
+    assert_true(sonde_capture_thread(s.tid, &c, NULL) > 0);
+    check_stack(&s, &c);
+    signalled += (c.flags & SONDE_FLAG_SIGNALLED) != 0;
+  }
+  assert_int_equal(signalled, 200);
+  sonde_capture_t c = {.pcs = pcs, .max = DEPTH};
+  sonde_thread_options_t quiet = {.flags = SONDE_NO_SIGNAL};
+  assert_int_equal(sonde_capture_thread(s.tid, &c, &quiet), SONDE_ERUNNING);
+  assert_int_equal(c.mark, SONDE_UNAVAILABLE);
+  assert_int_equal(c.reason, SONDE_ERUNNING);
+  assert_int_equal(c.count, 0);
+  uint64_t before = s.spins;
+  usleep(20000);
+  assert_true(s.spins > before); /* it goes on */
+  subject_stop(&s);
+}
+
+static void blocked_threads_are_asked_when_the_caller_wants(void **state) {
+  (void)state;
+  static subject_t s;
+  uintptr_t pcs[DEPTH];
+  sonde_thread_options_t options = {.flags = SONDE_SIGNAL_BLOCKED};
+  for (int k = 0; k < 2; k++) {
+    s = (subject_t){.ready = 0};
+    subject_start(&s, k ? ALLOCA : COND);
+    wait_until_blocked(&s);
+    for (int i = 0; i < 50; i++) {
+      sonde_capture_t c = {.pcs = pcs, .max = DEPTH};
+      assert_true(sonde_capture_thread(s.tid, &c, &options) > 0);
+      assert_true(c.flags & SONDE_FLAG_SIGNALLED);
+      check_stack(&s, &c);
+    }
+    subject_stop(&s);
+  }
+}
+
+static void a_thread_that_blocks_the_signal_is_left_alone(void **state) {
+  (void)state;
+  static subject_t s;
+  uintptr_t pcs[DEPTH];
+  s.blocks_sigurg = true;
+  subject_start(&s, SPIN);
+  uint64_t start = os_monotonic_ns();
+  assert_int_equal(sonde_stack_of_thread(s.tid, pcs, DEPTH), SONDE_EBLOCKED);
+  assert_true(os_monotonic_ns() - start < 500000000u);
+  subject_stop(&s);
+}
+
+static volatile int sigwait_result;
+static void *wait_for_sigurg(void *argument) {
+  subject_t *s = argument;
+  sigset_t set;
+  sigemptyset(&set);
+  sigaddset(&set, SIGURG);
+  pthread_sigmask(SIG_BLOCK, &set, NULL);
+  s->tid = (pid_t)syscall(SYS_gettid);
+  s->ready = 1;
+  int signal = 0;
+  sigwait(&set, &signal);
+  sigwait_result = signal;
+  return NULL;
+}
+
+static void a_thread_that_waits_for_the_signal_is_left_alone(void **state) {
+  (void)state;
+  static subject_t s;
+  uintptr_t pcs[DEPTH];
+  assert_int_equal(pthread_create(&s.thread, NULL, wait_for_sigurg, &s), 0);
+  while (!s.ready)
+    usleep(200);
+  wait_until_blocked(&s);
+  for (int i = 0; i < 20; i++) {
+    sonde_thread_options_t options = {.flags = i % 2 ? SONDE_SIGNAL_BLOCKED : 0};
+    sonde_capture_t c = {.pcs = pcs, .max = DEPTH};
+    int n = sonde_capture_thread(s.tid, &c, &options);
+    if (can_read_in_place()) {
+      assert_true(n > 2);
+      assert_int_equal(c.mark, SONDE_COMPLETE);
+      assert_false(c.flags & SONDE_FLAG_SIGNALLED);
+    } else if (!is_emulated())
+      assert_int_equal(n, SONDE_EBLOCKED);
+  }
+  if (!is_emulated()) assert_int_equal(sigwait_result, 0);
+  pthread_kill(s.thread, SIGURG);
+  pthread_join(s.thread, NULL);
+  assert_int_equal(sigwait_result, SIGURG);
+}
+
+/* ---- all of them ---------------------------------------------------------------------------- */
+
+static sonde_thread_stack_t rows[512];
+static uintptr_t row_pcs[512 * DEPTH];
+
+static const sonde_thread_stack_t *row_of(const sonde_all_t *all, pid_t tid) {
+  for (int i = 0; i < all->count; i++)
+    if (all->threads[i].thread.tid == tid) return &all->threads[i];
+  return NULL;
+}
+
+static void all_threads_at_once(void **state) {
+  (void)state;
+  static subject_t subjects[2 * KINDS];
+  for (int i = 0; i < 2 * KINDS; i++) {
+    subject_start(&subjects[i], (kind_t)(i % KINDS));
+    if (subjects[i].kind != SPIN) wait_until_blocked(&subjects[i]);
+  }
+  for (int round = 0; round < 50; round++) {
+    sonde_all_t all = {.threads = rows, .max = 512, .pcs = row_pcs, .depth = DEPTH};
+    all.options.timeout_ns = 5000000000u;
+    if (round % 2) all.options.flags = SONDE_NO_THREAD_NAMES;
+    assert_int_equal(sonde_capture_all(&all), 2 * KINDS + 1);
+    assert_int_equal(all.total, 2 * KINDS + 1);
+    for (int i = 0; i < 2 * KINDS; i++) {
+      const sonde_thread_stack_t *row = row_of(&all, subjects[i].tid);
+      assert_non_null(row);
+      if (subjects[i].kind != SPIN && !can_read_in_place()) {
+        assert_int_equal(row->stack.reason, SONDE_EUNSUPPORTED);
+        continue;
+      }
+      if (is_honestly_torn(&subjects[i], &row->stack)) continue;
+      check_stack(&subjects[i], &row->stack);
+      assert_int_equal(!!(row->stack.flags & SONDE_FLAG_SIGNALLED), subjects[i].kind == SPIN);
+      if (round % 2 == 0)
+        assert_int_equal(row->thread.state, subjects[i].kind == SPIN ? 'R' : 'S');
+    }
+    const sonde_thread_stack_t *own = row_of(&all, os_tid());
+    assert_non_null(own);
+    assert_int_equal(own->stack.mark, SONDE_COMPLETE);
+    uintptr_t here = (uintptr_t)&all_threads_at_once;
+    assert_in_range(own->stack.pcs[0], here, here + 4000);
+  }
+  sonde_all_t few = {.threads = rows, .max = 3, .pcs = row_pcs, .depth = 5};
+  assert_int_equal(sonde_capture_all(&few), 3);
+  assert_int_equal(few.total, 2 * KINDS + 1);
+  for (int i = 0; i < 2 * KINDS; i++) {
+    assert_int_equal(subjects[i].interrupted, 0);
+    subject_stop(&subjects[i]);
+  }
+}
+
+int main(void) {
+  void *warm[4];
+  (void)backtrace(warm, 4); /* loads libgcc_s now, not in a thread */
+  const struct CMUnitTest tests[] = {
+      cmocka_unit_test(threads_have_ids_names_and_states),
+      cmocka_unit_test(bad_arguments),
+      cmocka_unit_test(own_stack),
+      cmocka_unit_test(blocked_threads_are_read_in_place),
+      cmocka_unit_test(running_threads_are_asked),
+      cmocka_unit_test(blocked_threads_are_asked_when_the_caller_wants),
+      cmocka_unit_test(a_thread_that_blocks_the_signal_is_left_alone),
+      cmocka_unit_test(a_thread_that_waits_for_the_signal_is_left_alone),
+      cmocka_unit_test(all_threads_at_once),
+  };
+  return cmocka_run_group_tests(tests, NULL, NULL);
+}
