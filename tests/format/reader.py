@@ -1,0 +1,187 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: MIT
+"""A second reader of .sonde recordings, written from docs/format.md and from nothing else.
+
+usage: reader.py FILE    prints every event in order, as `sonde events --stacks` does
+"""
+import heapq
+import json
+import struct
+import sys
+
+M64 = (1 << 64) - 1
+
+
+def mix(x, w):
+    x = ((x ^ w) * 0x9E3779B97F4A7C15) & M64
+    return x ^ (x >> 32)
+
+
+def checksum(data):
+    lanes = [1, 2, 3, 4]
+    for i, (w,) in enumerate(struct.iter_unpack("<Q", data)):
+        lanes[i % 4] = mix(lanes[i % 4], w)
+    total = len(data)
+    for lane in lanes:
+        total = mix(total, lane)
+    return total
+
+
+class Bytes:
+    def __init__(self, data):
+        self.data, self.at = data, 0
+
+    def more(self):
+        return self.at < len(self.data)
+
+    def byte(self):
+        self.at += 1
+        return self.data[self.at - 1]
+
+    def varint(self):
+        first = self.data[self.at]
+        if first == 0:
+            value = struct.unpack_from("<Q", self.data, self.at + 1)[0]
+            self.at += 9
+            return value
+        n = (first & -first).bit_length()
+        value = int.from_bytes(self.data[self.at:self.at + n], "little") >> n
+        self.at += n
+        return value
+
+    def signed(self):
+        v = self.varint()
+        return v >> 1 if v % 2 == 0 else -(v + 1 >> 1)
+
+    def take(self, n):
+        self.at += n
+        return self.data[self.at - n:self.at]
+
+    def string(self):
+        return self.take(self.varint())
+
+
+class Recording:
+    def __init__(self, path):
+        with open(path, "rb") as f:
+            data = f.read()
+        assert data[:8] == b"SONDE\r\n\x1a", "not a recording"
+        (self.version, _, size, self.features, order, self.machine, self.clock, self.shift,
+         self.start_ticks, self.start_ns, _, self.end_ticks, self.end_ns, self.pid, self.state,
+         self.exit_status, self.stop, self.lost, self.lost_stacks, _) = struct.unpack_from(
+             "<HHIQIIIIQQQQQIIIIQQQ", data, 8)
+        assert self.version == 0 and self.features == 0 and order == 0x01020304
+        self.frames, self.nodes, self.threads, self.images = {}, {}, {}, {}
+        self.arguments, self.chunks = [], {}
+        self.find_chunks(data, size)
+        last = max((key[0] for key in self.chunks), default=0)
+        self.chunks = {k: c for k, c in sorted(self.chunks.items()) if k[0] == last}
+        for (_, kind, _, _), chunk in self.chunks.items():
+            if kind == 2:
+                self.read_tables(Bytes(chunk[64:]))
+
+    def find_chunks(self, data, at):
+        while at + 64 <= len(data):
+            (magic, kind, _, size, used, stream, sequence, _, _, _, incarnation, _, _, _,
+             said) = struct.unpack_from("<IHHIIIIQQQHBBIQ", data, at)
+            if magic != 0x4B4E4843 or size % 8 or size < 64 or at + size > len(data):
+                at += 8
+                continue
+            chunk = data[at:at + size]
+            if checksum(chunk[:56] + bytes(8) + chunk[64:]) == said:
+                self.chunks[incarnation, kind, stream, sequence] = chunk[:64 + used]
+            at += size
+
+    def read_tables(self, b):
+        while b.more():
+            kind = b.byte()
+            if kind == 0:
+                return
+            body = Bytes(b.take(b.varint()))
+            if kind == 1:
+                body.varint()
+                while body.more():
+                    self.arguments.append(body.string())
+            elif kind == 2:
+                number, _, start, end, slide = (body.varint() for _ in range(5))
+                self.images[number] = (start, end, slide, body.string(), body.string())
+            elif kind == 4:
+                stream, tid = body.varint(), body.varint()
+                self.threads[stream] = tid
+            elif kind == 5:
+                number = body.varint()
+                self.frames[number] = (body.varint(), body.varint(), body.varint())
+            elif kind == 6:
+                number = body.varint()
+                self.nodes[number] = (body.varint(), body.varint())
+
+    def stack(self, node):
+        pcs = []
+        while node:
+            node, frame = self.nodes[node]
+            pcs.append(self.frames[frame][0])
+        return pcs
+
+    def nanoseconds(self, ticks):
+        rate = (self.end_ns - self.start_ns) / (self.end_ticks - self.start_ticks)
+        return ((ticks << self.shift) - self.start_ticks) * rate
+
+    def events_of_chunk(self, chunk):
+        stream, _, time, address = struct.unpack_from("<IIQQ", chunk, 16)
+        shift, last, guesses = chunk[50], 0, [0] * 256
+        names = {1: "malloc", 2: "free", 3: "realloc", 4: "calloc", 5: "aligned"}
+        b = Bytes(chunk[64:])
+        while b.more():
+            head = b.byte()
+            kind = head & 7
+            if head == 0:
+                return
+            time += head >> 4
+            if head >> 4 == 15:
+                time += b.varint()
+            if kind == 6:
+                b.byte()
+                b.take(b.varint())
+                continue
+            event = {"event": names[kind], "began": time}
+            if kind == 3:
+                time += b.varint()
+                address += b.signed()
+                event["old"] = hex(address << shift)
+            event["time"] = time
+            address += b.signed()
+            event["address"] = hex(address << shift)
+            if kind != 2:
+                event["size"] = b.varint()
+            guess = (last * 2654435761 & 0xFFFFFFFF) >> 24
+            last = guesses[guess] if head & 8 else b.varint()
+            guesses[guess] = event["stack"] = last
+            event["tid"] = self.threads[stream]
+            yield event
+
+    def events(self):
+        streams = {}
+        for (_, kind, stream, _), chunk in self.chunks.items():
+            if kind == 1:
+                streams.setdefault(stream, []).append(chunk)
+
+        def one(stream):
+            for chunk in streams[stream]:
+                for number, event in enumerate(self.events_of_chunk(chunk)):
+                    yield event["time"], stream, number, event
+
+        for _, _, _, event in heapq.merge(*(one(s) for s in streams), key=lambda e: e[0]):
+            yield event
+
+
+def main():
+    recording = Recording(sys.argv[1])
+    for event in recording.events():
+        event["time_ns"] = int(recording.nanoseconds(event.pop("time")))
+        event.pop("began")
+        event["frames"] = [hex(pc) for pc in recording.stack(event["stack"])]
+        print(json.dumps(event))
+
+
+if __name__ == "__main__":
+    main()
