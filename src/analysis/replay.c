@@ -1,0 +1,266 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * The replay: a few table look-ups an event.
+ *
+ * The peak by stack comes out of the same pass. A new peak copies nothing: it notes the number of
+ * its moment. When a stack's live bytes change later, and it had not changed since then, what it
+ * holds at this moment is what it held at the peak, and is kept. A stack that has not changed
+ * since holds it still.
+ *
+ * Two threads' events may come in the wrong order by a tick; they are held back (merge_hold) when
+ * they contradict what is live. What still contradicts it then is counted, and the replay goes on
+ * with the later word.
+ */
+#include "analysis/replay.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "sonde/status.h"
+
+#define FREED_SLOTS 65536u
+#define STREAMS_MAX (1u << 20)
+
+/* ---- stacks ------------------------------------------------------------------------------- */
+
+static size_t hash_of(uint32_t id) { return (size_t)(id * UINT64_C(0x9e3779b97f4a7c15) >> 32); }
+
+static bool grow_slots(replay_t *r) {
+  size_t mask = r->stack_slots ? 2 * r->stack_mask + 1 : 1023;
+  uint32_t *slots = calloc(mask + 1, sizeof *slots);
+  if (!slots) return false;
+  for (size_t n = 0; n < r->stack_count; n++) {
+    size_t i = hash_of(r->stacks[n].stack) & mask;
+    while (slots[i])
+      i = (i + 1) & mask;
+    slots[i] = (uint32_t)(n + 1);
+  }
+  free(r->stack_slots);
+  r->stack_slots = slots;
+  r->stack_mask = mask;
+  return true;
+}
+
+static stack_totals_t *new_stack(replay_t *r, uint32_t id) {
+  if (r->stack_count == r->stack_room) {
+    size_t room = r->stack_room ? 2 * r->stack_room : 1024;
+    stack_totals_t *grown = realloc(r->stacks, room * sizeof *grown);
+    if (!grown) return NULL;
+    r->stacks = grown;
+    r->stack_room = room;
+  }
+  if (2 * (r->stack_count + 1) > r->stack_mask && !grow_slots(r)) return NULL;
+  size_t i = hash_of(id) & r->stack_mask;
+  while (r->stack_slots[i])
+    i = (i + 1) & r->stack_mask;
+  stack_totals_t *s = &r->stacks[r->stack_count++];
+  *s = (stack_totals_t){.stack = id};
+  r->stack_slots[i] = (uint32_t)r->stack_count;
+  return s;
+}
+
+static inline stack_totals_t *stack_of(replay_t *r, uint32_t id) {
+  for (size_t i = hash_of(id) & r->stack_mask; r->stack_slots && r->stack_slots[i];
+       i = (i + 1) & r->stack_mask) {
+    stack_totals_t *s = &r->stacks[r->stack_slots[i] - 1];
+    if (s->stack == id) return s;
+  }
+  return new_stack(r, id);
+}
+
+/* Before the stack's live bytes change in moment number R->moment. */
+static inline void keep_peak(const replay_t *r, stack_totals_t *s) {
+  if (s->changed <= r->peak_moment) s->at_peak = s->live;
+  s->changed = r->moment;
+}
+
+/* ---- threads ------------------------------------------------------------------------------ */
+
+static thread_totals_t *thread_of(replay_t *r, uint32_t stream) {
+  static thread_totals_t beyond; /* more streams than threads can ever be: a damaged file */
+  if (stream >= STREAMS_MAX) return &beyond;
+  if (stream >= r->thread_count) {
+    size_t count = stream < 32 ? 64 : 2 * (size_t)stream;
+    thread_totals_t *grown = realloc(r->threads, count * sizeof *grown);
+    if (!grown) return NULL;
+    memset(grown + r->thread_count, 0, (count - r->thread_count) * sizeof *grown);
+    r->threads = grown;
+    r->thread_count = count;
+  }
+  r->threads[stream].stream = stream;
+  return &r->threads[stream];
+}
+
+/* ---- events ------------------------------------------------------------------------------- */
+
+static unsigned class_of(uint64_t size) {
+  unsigned bits = size ? 63 - (unsigned)__builtin_clzll(size) : 0;
+  return bits < SIZE_CLASSES ? bits : SIZE_CLASSES - 1;
+}
+
+static uint64_t *freed_slot(const replay_t *r, uint64_t address) {
+  return &r->freed[(address >> 4) * UINT64_C(0x9e3779b97f4a7c15) >> 48];
+}
+
+static void forget_block(replay_t *r, live_block_t *block) {
+  stack_totals_t *s = &r->stacks[block->stack];
+  keep_peak(r, s);
+  s->live.count--;
+  s->live.bytes -= block->size;
+  r->live.count--;
+  r->live.bytes -= block->size;
+  live_remove(&r->blocks, block);
+}
+
+static bool give(replay_t *r, const record_event_t *e, thread_totals_t *t) {
+  stack_totals_t *s = stack_of(r, e->stack);
+  if (!s) return false;
+  live_block_t *old = live_find(&r->blocks, e->address);
+  if (old) {
+    r->overlaid++;
+    forget_block(r, old);
+  }
+  uint32_t index = (uint32_t)(s - r->stacks);
+  live_block_t block = {e->address, e->size, index, e->stream};
+  if (!live_add(&r->blocks, &block)) return false;
+  keep_peak(r, s);
+  s->allocated.count++;
+  s->allocated.bytes += e->size;
+  s->live.count++;
+  s->live.bytes += e->size;
+  t->allocated.count++;
+  t->allocated.bytes += e->size;
+  t->last_given = e->address;
+  t->last_stack = index;
+  r->allocated.count++;
+  r->allocated.bytes += e->size;
+  r->live.count++;
+  r->live.bytes += e->size;
+  r->sizes[class_of(e->size)]++;
+  if (r->live.bytes > r->at_peak.bytes) {
+    r->at_peak = r->live;
+    r->peak_time = e->time;
+    r->peak_moment = r->moment;
+  }
+  return true;
+}
+
+static void note_odd(replay_t *r, const record_event_t *e, uint64_t address) {
+  bool twice = *freed_slot(r, address) == address;
+  if (twice)
+    r->double_frees++;
+  else
+    r->unknown_frees++;
+  if (r->odd_count < ODD_FREES_KEPT)
+    r->odd[r->odd_count++] = (odd_free_t){e->time, address, e->stack, e->stream, twice};
+}
+
+/* Takes ADDRESS away, which BLOCK stands for when it is live. */
+static bool take(replay_t *r, const record_event_t *e, thread_totals_t *t, uint64_t address,
+                 live_block_t *block) {
+  stack_totals_t *s = stack_of(r, e->stack);
+  if (!s) return false;
+  s->frees += e->kind == EVENT_FREE;
+  if (!block) {
+    note_odd(r, e, address);
+    return true;
+  }
+  if (e->kind == EVENT_FREE && t->last_given == address) {
+    r->stacks[t->last_stack].temporary++;
+    r->temporary++;
+  }
+  forget_block(r, block);
+  *freed_slot(r, address) = address;
+  return true;
+}
+
+/* One moment. *HELD: it comes again later. */
+static inline bool apply(replay_t *r, merge_t *merge, const record_event_t *e, bool *held) {
+  bool gives = e->kind != EVENT_FREE && !(e->kind == EVENT_REALLOC && e->moment == 0);
+  uint64_t address = e->kind == EVENT_REALLOC && e->moment == 0 ? e->old : e->address;
+  if (!address) return true; /* a damaged file; no allocator gives it */
+  live_block_t *block = live_find(&r->blocks, address);
+  *held = gives == (block != NULL) && merge_hold(merge);
+  if (*held) return true;
+  thread_totals_t *t = thread_of(r, e->stream);
+  if (!t) return false;
+  r->events += e->moment == 0;
+  r->moment++;
+  if (gives) return give(r, e, t);
+  bool good = take(r, e, t, address, block);
+  if (e->kind == EVENT_FREE) {
+    r->frees++;
+    t->frees++;
+  } else {
+    r->reallocs++;
+  }
+  t->last_given = 0;
+  return good;
+}
+
+/* ---- the window --------------------------------------------------------------------------- */
+
+static void start_window(replay_t *r) {
+  for (size_t i = 0; i < r->stack_count; i++) {
+    stack_totals_t *s = &r->stacks[i];
+    *s = (stack_totals_t){.stack = s->stack, .live = s->live, .at_start = s->live,
+                          .changed = s->changed};
+  }
+  for (size_t i = 0; i < r->thread_count; i++)
+    r->threads[i] = (thread_totals_t){.stream = r->threads[i].stream};
+  r->at_start = r->at_peak = r->live;
+  r->peak_moment = r->moment;
+  r->allocated = (tally_t){0};
+  r->frees = r->reallocs = r->temporary = 0;
+  r->unknown_frees = r->double_frees = r->overlaid = 0;
+  r->odd_count = 0;
+  memset(r->sizes, 0, sizeof r->sizes);
+}
+
+static int run(replay_t *r, merge_t *merge, const replay_options_t *o) {
+  const record_event_t *e;
+  bool before_window = o->from_ns != 0;
+  for (uint64_t n = 0; (e = merge_next(merge)); n++) {
+    if (e->kind == EVENT_EXTENDED) continue;
+    if (before_window && reader_ns(r->reader, e->time) >= o->from_ns) {
+      before_window = false;
+      start_window(r);
+    }
+    if (o->to_ns && reader_ns(r->reader, e->time) > o->to_ns) break;
+    if (!r->first_time) r->first_time = r->peak_time = e->time;
+    r->last_time = e->time;
+    bool held = false;
+    if (!apply(r, merge, e, &held)) return SONDE_ENOMEM;
+    if (o->progress && !(n & 0xfffff)) {
+      uint64_t done, total;
+      merge_progress(merge, &done, &total);
+      o->progress(o->context, done, total);
+    }
+  }
+  if (before_window) start_window(r);
+  return 0;
+}
+
+int replay_run(replay_t *r, reader_t *reader, const replay_options_t *options) {
+  static const replay_options_t all = {0};
+  memset(r, 0, sizeof *r);
+  r->reader = reader;
+  r->freed = calloc(FREED_SLOTS, sizeof *r->freed);
+  merge_t *merge = merge_open(reader);
+  int status = SONDE_ENOMEM;
+  if (r->freed && merge && live_init(&r->blocks)) status = run(r, merge, options ? options : &all);
+  merge_close(merge);
+  for (size_t i = 0; i < r->stack_count; i++)
+    if (r->stacks[i].changed <= r->peak_moment) r->stacks[i].at_peak = r->stacks[i].live;
+  if (status < 0) replay_free(r);
+  return status;
+}
+
+void replay_free(replay_t *r) {
+  live_free(&r->blocks);
+  free(r->freed);
+  free(r->stacks);
+  free(r->stack_slots);
+  free(r->threads);
+  memset(r, 0, sizeof *r);
+}

@@ -1,0 +1,81 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * Replays the allocations of a recording: what is live, what was at the peak, what was never freed,
+ * by stack. One pass; memory is bounded by the live blocks and the distinct stacks, never by the
+ * length of the recording.
+ */
+#ifndef SONDE_ANALYSIS_REPLAY_H
+#define SONDE_ANALYSIS_REPLAY_H
+
+#include "analysis/live.h"
+#include "record/read.h"
+
+typedef struct tally {
+  uint64_t count, bytes;
+} tally_t;
+
+/* What one stack did. */
+typedef struct stack_totals {
+  uint32_t stack; /* its id */
+  tally_t allocated;
+  tally_t live;      /* at the end of the window */
+  tally_t at_peak;   /* when all stacks together had most bytes live */
+  tally_t at_start;  /* at the start of the window */
+  uint64_t temporary; /* allocations that the thread's very next event freed */
+  uint64_t frees;    /* calls that freed, from this stack */
+  uint64_t changed;  /* number of the moment that last changed `live` */
+} stack_totals_t;
+
+typedef struct thread_totals {
+  uint32_t stream;
+  tally_t allocated;
+  uint64_t frees;
+  uint64_t last_given; /* the address its last event gave, else 0 */
+  uint32_t last_stack; /* index of that event's stack */
+} thread_totals_t;
+
+#define SIZE_CLASSES 49 /* of 2^n … 2^(n+1) - 1 bytes, the last one open */
+
+/* A free that nothing explains. */
+typedef struct odd_free {
+  uint64_t time, address;
+  uint32_t stack, stream;
+  bool twice; /* the block had been freed before, not given out since */
+} odd_free_t;
+
+#define ODD_FREES_KEPT 16
+
+typedef struct replay {
+  reader_t *reader;
+  uint64_t events;   /* calls */
+  tally_t allocated; /* reallocs included, each with its new size */
+  uint64_t frees, reallocs, temporary;
+  tally_t live, at_peak, at_start;
+  uint64_t peak_time, first_time, last_time; /* ticks */
+  uint64_t moment, peak_moment; /* numbers of the last one and of the peak's; an event has one or two */
+  uint64_t unknown_frees, double_frees; /* of blocks nothing is known of; freed twice */
+  uint64_t overlaid; /* blocks given out that were not seen to be freed: the old ones count as freed */
+  odd_free_t odd[ODD_FREES_KEPT];
+  uint32_t odd_count;
+  stack_totals_t *stacks;
+  size_t stack_count, stack_room;
+  uint32_t *stack_slots; /* id to index + 1 */
+  size_t stack_mask;
+  thread_totals_t *threads; /* by stream */
+  size_t thread_count;
+  uint64_t sizes[SIZE_CLASSES];
+  live_t blocks;
+  uint64_t *freed; /* addresses freed of late, to tell twice from unknown */
+} replay_t;
+
+typedef struct replay_options {
+  uint64_t from_ns, to_ns; /* the window; to_ns 0: to the end */
+  void (*progress)(void *context, uint64_t done, uint64_t total);
+  void *context;
+} replay_options_t;
+
+/* Replays RECORDING into *OUT. Returns 0 or SONDE_ENOMEM. */
+int replay_run(replay_t *out, reader_t *recording, const replay_options_t *options);
+void replay_free(replay_t *replay);
+
+#endif
