@@ -9,6 +9,7 @@
 #define CLI_VERB_TABLE(X)                                                                          \
   X(stacks, "every thread's stack of a process or a core file, now")                               \
   X(record, "runs a command and records what it does")                                             \
+  X(report, "tells what a recording holds")                                                        \
   X(events, "every event of a recording, in order, as JSON lines")                                 \
   X(symbolize, "names of addresses, from files alone")                                             \
   X(cache, "the symbol index: what it holds, its size, its limit")                                 \

@@ -1,0 +1,129 @@
+/* SPDX-License-Identifier: MIT */
+#define _GNU_SOURCE
+#include "analysis/group.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+const char *measure_name(measure_t measure) {
+  static const char *const names[MEASURE_COUNT] = {"peak", "leaked", "allocated", "temporary",
+                                                   "growth"};
+  return names[measure];
+}
+
+tally_t tally_of(const stack_totals_t *s, measure_t measure) {
+  switch (measure) {
+  case MEASURE_PEAK:
+    return s->at_peak;
+  case MEASURE_LIVE:
+    return s->live;
+  case MEASURE_TEMPORARY:
+    return (tally_t){s->temporary, s->temporary};
+  case MEASURE_GROWTH:
+    return (tally_t){s->live.count - s->at_start.count, s->live.bytes - s->at_start.bytes};
+  default:
+    return s->allocated;
+  }
+}
+
+int64_t measure_of(const stack_totals_t *s, measure_t measure) {
+  return (int64_t)tally_of(s, measure).bytes;
+}
+
+typedef struct order {
+  const replay_t *replay;
+  measure_t measure;
+} order_t;
+
+/* Larger first; equal ones by id, so that a report is the same every time. */
+static int by_measure(const void *left, const void *right, void *context) {
+  const order_t *o = context;
+  const stack_totals_t *a = &o->replay->stacks[*(const uint32_t *)left];
+  const stack_totals_t *b = &o->replay->stacks[*(const uint32_t *)right];
+  int64_t x = measure_of(a, o->measure), y = measure_of(b, o->measure);
+  if (x != y) return x > y ? -1 : 1;
+  return a->stack < b->stack ? -1 : a->stack > b->stack;
+}
+
+ptrdiff_t rank_stacks(const replay_t *replay, measure_t measure, uint32_t **out) {
+  size_t count = 0;
+  *out = malloc((replay->stack_count + 1) * sizeof **out);
+  if (!*out) return -1;
+  for (size_t i = 0; i < replay->stack_count; i++)
+    if (measure_of(&replay->stacks[i], measure)) (*out)[count++] = (uint32_t)i;
+  order_t order = {replay, measure};
+  qsort_r(*out, count, sizeof **out, by_measure, &order);
+  return (ptrdiff_t)count;
+}
+
+static size_t hash_text(const char *text) {
+  uint64_t h = 14695981039346656037u;
+  for (; *text; text++)
+    h = (h ^ (uint8_t)*text) * 1099511628211u;
+  return (size_t)(h ^ h >> 29);
+}
+
+static bool grow(groups_t *g) {
+  size_t room = g->room ? 2 * g->room : 256, mask = 4 * room - 1;
+  group_t *items = realloc(g->items, room * sizeof *items);
+  if (!items) return false;
+  g->items = items;
+  uint32_t *slots = calloc(mask + 1, sizeof *slots);
+  if (!slots) return false;
+  for (size_t n = 0; n < g->count; n++) {
+    size_t i = hash_text(items[n].key) & mask;
+    while (slots[i])
+      i = (i + 1) & mask;
+    slots[i] = (uint32_t)(n + 1);
+  }
+  free(g->slots);
+  g->slots = slots;
+  g->mask = mask;
+  g->room = room;
+  return true;
+}
+
+static void add_tally(tally_t *to, tally_t more) {
+  to->count += more.count;
+  to->bytes += more.bytes;
+}
+
+bool groups_add(groups_t *g, const char *key, const stack_totals_t *s) {
+  if (g->count == g->room && !grow(g)) return false;
+  size_t i = hash_text(key) & g->mask;
+  while (g->slots[i] && strcmp(g->items[g->slots[i] - 1].key, key))
+    i = (i + 1) & g->mask;
+  if (!g->slots[i]) {
+    g->items[g->count] = (group_t){.key = key};
+    g->slots[i] = (uint32_t)++g->count;
+  }
+  group_t *group = &g->items[g->slots[i] - 1];
+  add_tally(&group->totals.allocated, s->allocated);
+  add_tally(&group->totals.live, s->live);
+  add_tally(&group->totals.at_peak, s->at_peak);
+  add_tally(&group->totals.at_start, s->at_start);
+  group->totals.temporary += s->temporary;
+  group->totals.frees += s->frees;
+  group->stacks++;
+  return true;
+}
+
+static int by_totals(const void *left, const void *right, void *context) {
+  const group_t *a = left, *b = right;
+  measure_t measure = *(measure_t *)context;
+  int64_t x = measure_of(&a->totals, measure), y = measure_of(&b->totals, measure);
+  if (x != y) return x > y ? -1 : 1;
+  return strcmp(a->key, b->key);
+}
+
+void groups_rank(groups_t *g, measure_t measure) {
+  if (g->count) qsort_r(g->items, g->count, sizeof *g->items, by_totals, &measure);
+  free(g->slots); /* the places are no longer true */
+  g->slots = NULL;
+  g->room = g->count;
+}
+
+void groups_free(groups_t *g) {
+  free(g->items);
+  free(g->slots);
+}

@@ -1,0 +1,33 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * The frames of a recording by name: function, file, line, library; each looked up once.
+ */
+#ifndef SONDE_REPORT_FRAME_NAMES_H
+#define SONDE_REPORT_FRAME_NAMES_H
+
+#include "record/read.h"
+
+typedef struct frame_name {
+  const char *function; /* never NULL: a marker's text, or library+0xoffset where none is known */
+  const char *file;     /* NULL when not known */
+  uint32_t line;        /* 0 when not known */
+  const char *library;  /* last part of the image's path; "" without an image */
+  bool known;           /* the function was found by name */
+  bool inlined;         /* into the next one */
+  bool system;          /* in a system image: libc and its family */
+} frame_name_t;
+
+typedef struct names names_t;
+
+/* NULL without memory. The reader must outlive it. */
+names_t *names_new(const reader_t *reader);
+void names_free(names_t *names);
+
+/* The functions at FRAME, innermost first; at least one. Returns how many; *OUT lives as long as
+ * NAMES. */
+int names_of_frame(names_t *names, const record_frame_t *frame, const frame_name_t **out);
+
+/* True for a frame that marks something (torn, cut) and is no frame. */
+bool names_is_marker(const record_frame_t *frame);
+
+#endif

@@ -1,0 +1,32 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * Numbers for people.
+ */
+#include <inttypes.h>
+
+#include "report/malloc.h"
+
+enum { TEXT_SIZE = 24 };
+
+char *report_bytes(int64_t bytes, char *text) {
+  static const char *const units[] = {"B", "KB", "MB", "GB", "TB", "PB", "EB"};
+  double value = (double)bytes;
+  int unit = 0;
+  while ((value >= 1000 || value <= -1000) && unit < 6) {
+    value /= 1000;
+    unit++;
+  }
+  snprintf(text, TEXT_SIZE, unit ? "%.1f %s" : "%.0f %s", value, units[unit]);
+  return text;
+}
+
+char *report_count(uint64_t count, char *text) {
+  char digits[TEXT_SIZE];
+  int n = snprintf(digits, sizeof digits, "%" PRIu64, count), out = 0;
+  for (int i = 0; i < n && out < TEXT_SIZE - 1; i++) {
+    if (i && (n - i) % 3 == 0 && out < TEXT_SIZE - 2) text[out++] = ',';
+    text[out++] = digits[i];
+  }
+  text[out] = 0;
+  return text;
+}
