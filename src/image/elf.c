@@ -38,7 +38,7 @@
 /* Guarded reads are system calls, and most of them ask for what follows the last one. */
 typedef struct window {
   uint64_t address, size;
-  uint8_t bytes[512];
+  uint8_t bytes[256];
 } window_t;
 
 typedef struct elf {
@@ -348,7 +348,7 @@ static uint64_t count_by_hash(const elf_t *elf, uint64_t hash) {
 /* DT_GNU_HASH does not: the last symbol is the end of the chain that starts highest. MOST bounds
  * the walk, being what fits into the segment. */
 static uint64_t count_by_gnu_hash(const elf_t *elf, uint64_t hash, uint64_t most) {
-  uint8_t raw[256];
+  uint8_t raw[192];
   if (!hash || !copy_address(elf, hash, raw, 16)) return 0;
   uint32_t buckets = elf_u32(elf->shape, raw), first = elf_u32(elf->shape, raw + 4);
   uint64_t at = hash + 16 + (uint64_t)elf_u32(elf->shape, raw + 8) * (elf->shape.is_64bit ? 8 : 4);

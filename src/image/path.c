@@ -61,7 +61,7 @@ const char *path_keep(uint64_t at) {
 typedef struct stream {
   int fd;
   ssize_t at, count;
-  char piece[512];
+  char piece[256];
 } stream_t;
 
 static int next(stream_t *s) {

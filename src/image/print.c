@@ -76,7 +76,7 @@ typedef struct out {
   int fd;
   int error;
   size_t used;
-  char bytes[480];
+  char bytes[256];
 } out_t;
 
 static void flush(out_t *out) {

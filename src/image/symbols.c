@@ -124,7 +124,7 @@ static bool read_table(builder_t *b, const section_t *table, uint64_t names_at,
                        uint64_t names_size) {
   elf_shape_t shape = {b->image->is_64bit, b->image->is_big_endian};
   unsigned entry = elf_sym_size(shape);
-  uint8_t piece[ELF_SYM_MAX * 16];
+  uint8_t piece[ELF_SYM_MAX * 10];
   uint64_t batch = sizeof piece / entry * entry;
   for (uint64_t at = 0; at + entry <= table->size; at += batch) {
     uint64_t size = table->size - at < batch ? (table->size - at) / entry * entry : batch;

@@ -4,6 +4,7 @@
 
 #define PAGE         4096u
 #define REACH_MAX    (16u << 20) /* no frame is larger: beyond lies garbage */
+#define OVERFLOW_PAGES 16          /* by which a frame may have overshot the end of its stack */
 #define ADJACENT_MAX (64u << 10) /* the stack grew by less than this between two captures */
 
 __thread self_t *self_own __attribute__((tls_model("initial-exec")));
@@ -27,7 +28,10 @@ static bool reach(window_t *w, uint64_t address) {
 }
 
 window_t self_window(uint64_t sp) {
-  uint64_t page = ALIGN_DOWN(sp - 8, PAGE); /* the caller's frame ends here, so it is mapped */
+  uint64_t page = ALIGN_DOWN(sp - 8, PAGE);
+  /* Of a stack that overflowed, SP itself may lie in the guard below. */
+  for (int i = 0; i < OVERFLOW_PAGES && !os_readable(page); i++)
+    page += PAGE;
   return (window_t){.lo = page, .hi = page + PAGE, .delta = 0, .reach = reach};
 }
 
@@ -35,7 +39,7 @@ window_t self_window(uint64_t sp) {
 static NOINLINE void move_window(self_t *self, uint64_t sp) {
   window_t *w = &self->window;
   uint64_t page = ALIGN_DOWN(sp - 8, PAGE);
-  if (page < w->lo && w->lo - page <= ADJACENT_MAX && probe(page + PAGE, w->lo)) {
+  if (page < w->lo && w->lo - page <= ADJACENT_MAX && probe(page, w->lo)) {
     w->lo = page;
     return;
   }
