@@ -25,6 +25,7 @@ enum {
   KEY_RETURNS,
   KEY_NO_LINES,
   KEY_NO_INLINES,
+  KEY_NO_DEMANGLE,
   KEY_NO_INDEX,
   KEY_JSON,
 };
@@ -37,6 +38,7 @@ static const cli_option_t options[] = {
     {KEY_DEBUG_DIR, "debug-dir", "DIR", "look for debug files here first; may be repeated"},
     {KEY_NO_LINES, "no-lines", NULL, "functions only"},
     {KEY_NO_INLINES, "no-inlines", NULL, "leave out the functions that were inlined"},
+    {KEY_NO_DEMANGLE, "no-demangle", NULL, "the linker's names"},
     {KEY_NO_INDEX, "no-index", NULL, "neither read nor write the symbol index"},
     {KEY_JSON, "json", NULL, "as JSON (docs/json.md)"},
     {0}};
@@ -59,7 +61,7 @@ typedef struct job {
   const char *dirs[DIRS_MAX + 1];
   int dir_count;
   symbol_options_t symbols;
-  bool has_load, has_slide, returns, json;
+  bool has_load, has_slide, returns, no_demangle, json;
   uint64_t load, slide;
   symbolizer_t *symbolizer;
   symbol_module_t *module;
@@ -114,6 +116,7 @@ static const char *take_option(job_t *job, int key, const char *value) {
   case KEY_RETURNS: job->returns = true; break;
   case KEY_NO_LINES: job->symbols.no_lines = true; break;
   case KEY_NO_INLINES: job->symbols.no_inlines = true; break;
+  case KEY_NO_DEMANGLE: job->no_demangle = true; break;
   case KEY_NO_INDEX: job->symbols.no_index = true; break;
   case KEY_JSON: job->json = true; break;
   }
@@ -216,6 +219,8 @@ static void answer(job_t *job, uint64_t address) {
   uint64_t linked = address - job->slide;
   int count = symbol_lookup(job->module, linked - job->returns, frames, SYMBOL_FRAMES_MAX, &reason);
   if (count && frames[count - 1].has_offset && job->returns) frames[count - 1].function_offset++;
+  for (int i = 0; i < count && job->no_demangle; i++)
+    frames[i].function = frames[i].raw;
   if (job->json)
     put_json(job, address, frames, count, reason);
   else

@@ -69,6 +69,8 @@ typedef struct reading {
   size_t file_count;
   const uint64_t *only;
   uint32_t unit;
+  unit_range_t *ranges; /* of the unit, sorted */
+  size_t range_count;
   name_cache_t names;
   char path[1024]; /* the namespaces and classes around the entry that is read, "a::b::" */
   size_t path_size;
@@ -126,21 +128,25 @@ static int compare_ranges(const void *left, const void *right) {
   return a->unit < b->unit ? -1 : a->unit > b->unit;
 }
 
+/* Adds the ranges of a unit that are code of the image. */
+static bool add_unit_ranges(debug_info_t *info, size_t unit, unit_range_t **ranges, size_t *count,
+                            size_t *room) {
+  Dwarf_Addr base, low, high;
+  ptrdiff_t next = 0;
+  while ((next = dwarf_ranges(&info->units[unit].die, next, &base, &low, &high)) > 0) {
+    low += info->code.bias;
+    high += info->code.bias;
+    if (low >= high || low < info->code.low || high > info->code.high) continue;
+    if (!array_reserve((void **)ranges, room, *count, sizeof **ranges)) return false;
+    (*ranges)[(*count)++] = (unit_range_t){low, high, (uint32_t)unit};
+  }
+  return true;
+}
+
 static void build_ranges(debug_info_t *info) {
   info->ranges_built = true;
-  for (size_t i = 0; i < info->unit_count; i++) {
-    Dwarf_Addr base, low, high;
-    ptrdiff_t next = 0;
-    while ((next = dwarf_ranges(&info->units[i].die, next, &base, &low, &high)) > 0) {
-      low += info->code.bias;
-      high += info->code.bias;
-      if (low >= high || low < info->code.low || high > info->code.high) continue;
-      if (!array_reserve((void **)&info->ranges, &info->range_room, info->range_count,
-                         sizeof *info->ranges))
-        return;
-      info->ranges[info->range_count++] = (unit_range_t){low, high, (uint32_t)i};
-    }
-  }
+  for (size_t i = 0; i < info->unit_count; i++)
+    if (!add_unit_ranges(info, i, &info->ranges, &info->range_count, &info->range_room)) return;
   qsort(info->ranges, info->range_count, sizeof *info->ranges, compare_ranges);
 }
 
@@ -487,46 +493,76 @@ static void take_row(reading_t *reading, const line_row_t *row, line_row_t *held
   *held = *row;
 }
 
+/* libdw sorts the rows of all sequences of a unit into one, after which an empty sequence (its end
+ * now before its row) would seem to run on, and so would one of a discarded function. What a unit's
+ * rows can hold for is therefore cut to the unit's own ranges. */
+typedef struct line_state {
+  uint64_t limit;  /* where the range of the last row ends */
+  line_row_t last; /* the row that holds, when `open` */
+  bool open;
+  line_row_t held; /* see take_row */
+  const char *last_path;
+  uint32_t last_file;
+} line_state_t;
+
+static void close_sequence(reading_t *reading, line_state_t *state, uint64_t address) {
+  if (!state->open) return;
+  line_row_t row = state->last;
+  row.address = address < state->limit ? address : state->limit;
+  row.end = 1;
+  take_row(reading, &row, &state->held);
+  state->open = false;
+}
+
+/* The end of the unit's range that holds ADDRESS; 0: none does. */
+static uint64_t range_end(const reading_t *reading, uint64_t address) {
+  const unit_range_t *ranges = reading->ranges;
+  size_t low = 0, high = reading->range_count;
+  while (low < high) {
+    size_t middle = (low + high) / 2;
+    if (ranges[middle].low <= address)
+      low = middle + 1;
+    else
+      high = middle;
+  }
+  return low && address < ranges[low - 1].high ? ranges[low - 1].high : 0;
+}
+
+static void read_line(reading_t *reading, Dwarf_Line *line, line_state_t *state) {
+  Dwarf_Addr address;
+  bool end = false;
+  int number = 0, column = 0;
+  if (!line || dwarf_lineaddr(line, &address) != 0) return;
+  address += reading->info->code.bias;
+  dwarf_lineendsequence(line, &end);
+  uint64_t limit = end ? 0 : range_end(reading, address);
+  if (address >= state->limit || !limit) close_sequence(reading, state, address);
+  if (!limit) return;
+  dwarf_lineno(line, &number);
+  dwarf_linecol(line, &column);
+  const char *path = dwarf_linesrc(line, NULL, NULL);
+  if (path && path != state->last_path) {
+    state->last_file = add_path(reading, path);
+    state->last_path = path;
+  }
+  state->last = (line_row_t){.address = address,
+                             .file = path ? state->last_file : 0,
+                             .line = (uint32_t)number,
+                             .column = (uint32_t)column,
+                             .unit = reading->unit & 0x7fffffff};
+  take_row(reading, &state->last, &state->held);
+  state->limit = limit;
+  state->open = true;
+}
+
 static void read_lines(reading_t *reading, Dwarf_Die *die) {
-  const code_range_t *code = &reading->info->code;
+  line_state_t state = {.held = {.end = 1}};
   Dwarf_Lines *lines;
   size_t count;
-  const char *last_path = NULL;
-  uint32_t last_file = 0;
-  bool open = false; /* a row was added and its sequence has not ended */
-  line_row_t held = {.end = 1}, last = {0};
   if (dwarf_getsrclines(die, &lines, &count) != 0) return;
-  for (size_t i = 0; i < count && !reading->failed; i++) {
-    Dwarf_Line *line = dwarf_onesrcline(lines, i);
-    Dwarf_Addr address;
-    bool end = false;
-    int number = 0, column = 0;
-    if (!line || dwarf_lineaddr(line, &address) != 0) continue;
-    address += code->bias;
-    dwarf_lineendsequence(line, &end);
-    if (end ? !open : (address < code->low || address >= code->high)) continue;
-    dwarf_lineno(line, &number);
-    dwarf_linecol(line, &column);
-    const char *path = end ? NULL : dwarf_linesrc(line, NULL, NULL);
-    if (path && path != last_path) {
-      last_file = add_path(reading, path);
-      last_path = path;
-    }
-    line_row_t row = {.address = address,
-                      .file = path ? last_file : 0,
-                      .line = (uint32_t)number,
-                      .column = (uint32_t)column,
-                      .unit = reading->unit & 0x7fffffff,
-                      .end = end};
-    take_row(reading, &row, &held);
-    open = !end;
-    last = row;
-  }
-  if (open) { /* a table without an end: its last row holds for one address */
-    last.address++;
-    last.end = 1;
-    take_row(reading, &last, &held);
-  }
+  for (size_t i = 0; i < count && !reading->failed; i++)
+    read_line(reading, dwarf_onesrcline(lines, i), &state);
+  close_sequence(reading, &state, UINT64_MAX);
 }
 
 /* ---- one unit ----------------------------------------------------------------------------- */
@@ -540,7 +576,12 @@ bool debug_info_read(debug_info_t *info, size_t unit_index, const uint64_t *only
   }
   Dwarf_Attribute folder;
   reading.folder = dwarf_formstring(dwarf_attr(&unit->die, DW_AT_comp_dir, &folder));
+  size_t room = 0;
+  if (!add_unit_ranges(info, unit_index, &reading.ranges, &reading.range_count, &room)) return false;
+  if (reading.range_count)
+    qsort(reading.ranges, reading.range_count, sizeof *reading.ranges, compare_ranges);
   read_lines(&reading, &unit->die);
+  free(reading.ranges);
   if (dwarf_getsrcfiles(&unit->die, &reading.files, &reading.file_count) != 0)
     reading.file_count = 0;
   Dwarf_Die child, *functions = unit->split.addr ? &unit->split : &unit->die;
