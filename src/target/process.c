@@ -269,13 +269,19 @@ target_t *target_open_process(pid_t pid, problem_t *problem) {
   return target;
 }
 
-void target_close(target_t *target) {
-  if (!target) return;
+void target_forget_threads(target_t *target) {
   for (size_t i = 0; i < target->thread_count; i++) {
     free(target->threads[i].frames);
     free(target->threads[i].wait.path);
   }
   free(target->threads);
+  target->threads = NULL;
+  target->thread_count = 0;
+}
+
+void target_close(target_t *target) {
+  if (!target) return;
+  target_forget_threads(target);
   modules_free(target);
   if (target->close) target->close(target);
   maps_free(&target->maps);

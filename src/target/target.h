@@ -136,6 +136,8 @@ target_t *target_open_core(const char *path, const char *exe, problem_t *problem
 
 void target_close(target_t *target);
 
+void target_forget_threads(target_t *target);
+
 /* An empty target, for the two functions above. */
 target_t *target_new(void);
 

@@ -43,6 +43,7 @@ static int by_tid(const void *a, const void *b) {
 
 bool process_list_threads(target_t *target) {
   size_t room = 0;
+  target_forget_threads(target);
   int fd = dup(process_of(target)->task);
   DIR *directory = fd < 0 ? NULL : fdopendir(fd);
   if (!directory) {

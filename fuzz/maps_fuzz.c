@@ -1,0 +1,23 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * The memory map of a process, whose paths were chosen by whoever named the files.
+ */
+#include <stdlib.h>
+#include <string.h>
+
+#include "target/maps.h"
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
+  char *text = malloc(size + 1);
+  maps_t maps;
+  if (!text) return 0;
+  memcpy(text, data, size);
+  text[size] = 0;
+  if (maps_parse(&maps, text, size))
+    for (size_t i = 0; i < maps.count; i++)
+      if (maps.items[i].start >= maps.items[i].end || !maps.items[i].path) abort();
+  maps_free(&maps);
+  return 0;
+}

@@ -1,0 +1,238 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * Stacks of live programs: what is read without stopping a thread against what its registers say
+ * when it is stopped. The frame register that was proven must be the true one, in every build.
+ */
+#define _GNU_SOURCE
+#include <pthread.h>
+#include <setjmp.h>
+#include <signal.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <cmocka.h>
+
+#include "skip.h"
+#include "target/process.h"
+#include "target/stop.h"
+#include "target/target.h"
+#include "target/walk.h"
+
+typedef struct program {
+  pid_t pid;
+  FILE *out;
+} program_t;
+
+static program_t start(const char *name, const char *first, const char *second) {
+  int fds[2];
+  program_t program = {0, NULL};
+  char path[4096], line[64];
+  snprintf(path, sizeof path, "%s/%s", SONDE_FIXTURES, name);
+  assert_int_equal(pipe(fds), 0);
+  program.pid = fork();
+  if (program.pid == 0) {
+    dup2(fds[1], 1);
+    execl(path, name, first, second, (char *)NULL);
+    _exit(127);
+  }
+  close(fds[1]);
+  program.out = fdopen(fds[0], "r");
+  assert_non_null(fgets(line, sizeof line, program.out));
+  usleep(200000); /* the main thread goes on to block */
+  return program;
+}
+
+static void end(program_t *program) {
+  kill(program->pid, SIGKILL);
+  waitpid(program->pid, NULL, 0);
+  fclose(program->out);
+}
+
+static target_t *open_target(pid_t pid) {
+  problem_t problem = {{0}};
+  target_t *target = target_open_process(pid, &problem);
+  if (!target) printf("%s\n", problem.text);
+  assert_non_null(target);
+  return target;
+}
+
+/* ---- without a stop against with one --------------------------------------------------------- */
+
+typedef struct whole {
+  target_t *target;
+  walk_t walk;
+  pid_t tid;
+  stop_result_t result;
+} whole_t;
+
+static void walk_in_place(void *context, const regs_t *regs) {
+  whole_t *whole = context;
+  process_window_load(&process_of(whole->target)->memory, regs->r[machine_sp(whole->target->machine)]);
+  walk_stack(whole->target, regs, STACKS_DEPTH_DEFAULT, &whole->walk);
+}
+
+static void *stop_and_walk(void *context) {
+  whole_t *whole = context;
+  regs_t regs;
+  uint64_t ns;
+  whole->result =
+    stop_thread(whole->target->machine, whole->tid, &regs, walk_in_place, whole, &ns);
+  return NULL;
+}
+
+static whole_t stopped_walk(target_t *target, pid_t tid) {
+  whole_t whole = {.target = target, .tid = tid};
+  pthread_t thread;
+  sigset_t child;
+  sigemptyset(&child);
+  sigaddset(&child, SIGCHLD);
+  pthread_sigmask(SIG_BLOCK, &child, NULL);
+  assert_int_equal(pthread_create(&thread, NULL, stop_and_walk, &whole), 0);
+  pthread_join(thread, NULL);
+  pthread_sigmask(SIG_UNBLOCK, &child, NULL);
+  return whole;
+}
+
+typedef struct score {
+  size_t threads, complete, proven;
+} score_t;
+
+/* Every frame that was read without a stop must be the one that is found with all registers. */
+static score_t compare_all(pid_t pid) {
+  score_t score = {0, 0, 0};
+  problem_t problem = {{0}};
+  target_t *target = open_target(pid);
+  stacks_options_t options = {.depth = STACKS_DEPTH_DEFAULT, .zero_touch = true};
+  assert_true(stacks_capture(target, &options, &problem));
+  for (size_t i = 0; i < target->thread_count; i++) {
+    const thread_t *thread = &target->threads[i];
+    whole_t whole = stopped_walk(target, thread->tid);
+    assert_int_equal(whole.result, STOP_DONE);
+    assert_int_equal(whole.walk.ending, ENDING_COMPLETE);
+    assert_true(thread->frame_count <= whole.walk.count);
+    for (uint32_t k = 1; k < thread->frame_count; k++)
+      assert_int_equal(thread->frames[k].pc, whole.walk.frames[k].pc);
+    if (thread->ending == ENDING_COMPLETE)
+      assert_int_equal(thread->frame_count, whole.walk.count);
+    score.threads++;
+    score.complete += thread->ending == ENDING_COMPLETE;
+    score.proven += thread->proven;
+    free(whole.walk.frames);
+  }
+  target_close(target);
+  return score;
+}
+
+static void proven_is_true(const char *fixture, size_t wanted_percent) {
+  program_t program = start(fixture, "99", "0");
+  score_t score = compare_all(program.pid);
+  printf("%s: %zu threads, %zu complete without a stop, %zu of them by proof\n", fixture,
+         score.threads, score.complete, score.proven);
+  assert_int_equal(score.threads, 100);
+  assert_true(score.complete * 100 >= score.threads * wanted_percent);
+  end(&program);
+}
+
+static void without_frame_pointers(void **state) {
+  (void)state;
+  proven_is_true("busy-O2", 100);
+}
+static void with_frame_pointers(void **state) {
+  (void)state;
+  proven_is_true("busy-O2-fp", 95);
+}
+static void not_optimised(void **state) {
+  (void)state;
+  proven_is_true("busy-O0", 95);
+}
+
+/* ---- what goes wrong meanwhile ---------------------------------------------------------------- */
+
+static void process_that_ends(void **state) {
+  (void)state;
+  program_t program = start("busy-O2", "20", "1");
+  problem_t problem = {{0}};
+  target_t *target = open_target(program.pid);
+  stacks_options_t options = {.depth = STACKS_DEPTH_DEFAULT};
+  kill(program.pid, SIGKILL);
+  waitpid(program.pid, NULL, 0);
+  assert_false(stacks_capture(target, &options, &problem));
+  assert_non_null(strstr(problem.text, "ended"));
+  target_close(target);
+  fclose(program.out);
+}
+
+static void *end_soon(void *pid) {
+  usleep(3000);
+  kill((pid_t)(intptr_t)pid, SIGKILL);
+  return NULL;
+}
+
+static void process_that_ends_at_any_moment(void **state) {
+  (void)state;
+  for (int round = 0; round < 10; round++) {
+    program_t program = start("busy-O2", "200", "2");
+    problem_t problem = {{0}};
+    target_t *target = open_target(program.pid);
+    stacks_options_t options = {.depth = STACKS_DEPTH_DEFAULT};
+    pthread_t killer;
+    pthread_create(&killer, NULL, end_soon, (void *)(intptr_t)program.pid);
+    for (int i = 0; i < 3; i++)
+      if (!stacks_capture(target, &options, &problem)) break;
+    pthread_join(killer, NULL);
+    waitpid(program.pid, NULL, 0);
+    target_close(target);
+    fclose(program.out);
+  }
+}
+
+static void problems_are_told(void **state) {
+  problem_t problem;
+  (void)state;
+  assert_null(target_open_process(0x7ffffff0, &problem));
+  assert_non_null(strstr(problem.text, "no process"));
+  pid_t child = fork();
+  if (child == 0) _exit(0);
+  siginfo_t info;
+  assert_int_equal(waitid(P_PID, (id_t)child, &info, WEXITED | WNOWAIT), 0);
+  assert_null(target_open_process(child, &problem));
+  assert_non_null(strstr(problem.text, "zombie"));
+  waitpid(child, NULL, 0);
+}
+
+static bool can_trace(void) {
+  program_t program = start("waits", "1", "0");
+  problem_t problem;
+  target_t *target = target_open_process(program.pid, &problem);
+  bool can = false;
+  if (target) {
+    whole_t whole = stopped_walk(target, program.pid);
+    can = whole.result == STOP_DONE;
+    free(whole.walk.frames);
+    target_close(target);
+  }
+  end(&program);
+  return can;
+}
+
+int main(void) {
+  const struct CMUnitTest tests[] = {
+    cmocka_unit_test(without_frame_pointers),
+    cmocka_unit_test(with_frame_pointers),
+    cmocka_unit_test(not_optimised),
+    cmocka_unit_test(process_that_ends),
+    cmocka_unit_test(process_that_ends_at_any_moment),
+    cmocka_unit_test(problems_are_told),
+  };
+  if (!can_trace()) {
+    puts("this machine does not let us trace a child (qemu-user, a container without ptrace)");
+    return 77;
+  }
+  return cmocka_run_group_tests(tests, NULL, NULL);
+}
