@@ -12,6 +12,7 @@
 
 #define TIDS_SHOWN     12
 #define FUNCTION_WIDTH 44
+#define UNNAMED_MAX    32
 
 /* Asked once: whether a stream is a terminal is a system call, and there may be many frames. */
 static struct {
@@ -78,6 +79,36 @@ static size_t make_groups(thread_t **threads, size_t count, group_t *groups) {
   return made;
 }
 
+/* ---- what has no name ------------------------------------------------------------------------ */
+
+/* Why frames have no name, said once for each image at the end. */
+static struct {
+  const char *module, *why;
+  uint32_t frames;
+} unnamed[UNNAMED_MAX];
+static size_t unnamed_count;
+
+static void note_unnamed(const char *module, const char *why) {
+  if (!why) return;
+  for (size_t i = 0; i < unnamed_count; i++) {
+    if (unnamed[i].module != module || unnamed[i].why != why) continue;
+    unnamed[i].frames++;
+    return;
+  }
+  if (unnamed_count == UNNAMED_MAX) return;
+  unnamed[unnamed_count].module = module;
+  unnamed[unnamed_count].why = why;
+  unnamed[unnamed_count++].frames = 1;
+}
+
+static void print_unnamed(FILE *out) {
+  if (unnamed_count > 0) fputc('\n', out);
+  for (size_t i = 0; i < unnamed_count; i++)
+    fprintf(out, "%u frame%s without a name%s%s: %s\n", unnamed[i].frames,
+            unnamed[i].frames == 1 ? "" : "s", unnamed[i].module ? " in " : "",
+            unnamed[i].module ? unnamed[i].module : "", unnamed[i].why);
+}
+
 /* ---- a frame ------------------------------------------------------------------------------ */
 
 static const char *base_name(const char *path) {
@@ -107,13 +138,16 @@ static void print_frame(const stacks_view_t *view, FILE *out, const frame_t *fra
   char text[1024];
   const named_t *named = namer_name(view->namer, frame);
   if (!named || (view->app_only && named->system)) return;
-  const char *module = named->module ? base_name(named->module->path) : NULL;
+  const char *module = named->module   ? base_name(named->module->path)
+                       : named->source ? base_name(named->source)
+                                       : NULL;
   if (named->count == 0) {
     snprintf(text, sizeof text, "0x%llx", (unsigned long long)frame->pc);
     if (named->has_offset)
       snprintf(text, sizeof text, "0x%llx (+0x%llx)", (unsigned long long)frame->pc,
                (unsigned long long)named->offset);
     print_function(out, number, text, module, NULL, frame->guessed);
+    note_unnamed(named->module ? named->module->path : NULL, named->why);
   }
   for (int i = 0; i < named->count; i++) {
     const symbol_frame_t *function = &named->functions[i];
@@ -261,7 +295,9 @@ void stacks_text(FILE *out, const stacks_view_t *view) {
     set_style(out);
     print_summary(out, target, count);
     print_deadlocks(out, target);
+    unnamed_count = 0;
     for (size_t i = 0; i < count; i++) print_group(view, out, &groups[i]);
+    print_unnamed(out);
   }
   free(threads);
   free(groups);

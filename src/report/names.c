@@ -11,6 +11,7 @@
 
 #include "image/path.h"
 #include "report/stacks.h"
+#include "target/jit.h"
 
 typedef struct slot {
   named_t *named; /* NULL: free */
@@ -20,6 +21,8 @@ struct namer {
   target_t *target;
   namer_options_t options;
   symbolizer_t *symbolizer;
+  jit_t *jit; /* code made at run time; opened when the first pc wants it */
+  bool jit_tried;
   symbol_module_t **modules; /* by index in the target's modules; NULL: not asked yet */
   slot_t *slots;             /* open addressing */
   size_t slot_count, used;
@@ -49,6 +52,7 @@ void namer_free(namer_t *namer) {
   }
   free(namer->slots);
   free(namer->modules);
+  jit_close(namer->jit);
   if (namer->symbolizer) symbolizer_free(namer->symbolizer);
   free(namer);
 }
@@ -93,17 +97,42 @@ static symbol_module_t *symbols_of(namer_t *namer, module_t *module) {
   return *slot;
 }
 
+/* Files that makers of code map to keep it in, or to announce it: no images. */
+static bool is_jit_file(const module_t *module) {
+  return strncmp(module->path, "/memfd:", 7) == 0 || strncmp(module->path, "/dev/", 5) == 0 ||
+         strstr(module->path, "/jit-");
+}
+
 static bool is_system(const target_t *target, const module_t *module) {
   if (target->exe && strcmp(module->path, target->exe) == 0) return false;
   return path_is_system(module->path) || strcmp(module->path, "[vdso]") == 0;
+}
+
+static void look_up_jit(namer_t *namer, named_t *named) {
+  if (!namer->jit_tried) namer->jit = jit_open(namer->target);
+  namer->jit_tried = true;
+  const jit_symbol_t *symbol =
+    namer->jit ? jit_find(namer->jit, named->exact ? named->pc : named->pc - 1) : NULL;
+  named->why = namer->jit ? "the code was made at run time, and its map does not name it"
+                          : "no file stands behind it: code made at run time, without a perf map";
+  if (!symbol) return;
+  named->functions = calloc(1, sizeof *named->functions);
+  if (!named->functions) return;
+  named->count = 1;
+  named->source = jit_source(namer->jit);
+  named->functions[0] = (symbol_frame_t){.function = symbol->name, .raw = symbol->name,
+                                         .has_offset = true,
+                                         .function_offset = named->pc - symbol->address};
+  named->why = NULL;
 }
 
 static void look_up(namer_t *namer, named_t *named) {
   module_t *module = target_module(namer->target, named->exact ? named->pc : named->pc - 1);
   named->module = module;
   named->system = module && is_system(namer->target, module);
-  if (!module) {
-    named->why = "no file stands behind it";
+  if (!module || (module->state != MODULE_READY && is_jit_file(module))) {
+    named->module = NULL;
+    look_up_jit(namer, named);
     return;
   }
   if (module->state != MODULE_READY) {

@@ -14,7 +14,8 @@
 typedef struct named {
   uint64_t pc;
   bool exact;
-  const module_t *module; /* NULL when no file stands behind the pc */
+  const module_t *module; /* NULL when no image stands behind the pc */
+  const char *source;     /* without a module: the file that gave the name, NULL when there is none */
   uint64_t offset;        /* in the module, as linked; when its image is ready */
   bool has_offset;
   bool system;            /* not the app's (symbol/system.h) */

@@ -20,7 +20,7 @@ static json_object *new_frame(const frame_t *frame, const named_t *named) {
     json_add_text(object, "module", named->module->path);
     if (named->module->state == MODULE_READY && image->build_id_size)
       json_add_hex(object, "build_id", image->build_id, image->build_id_size);
-  }
+  } else if (named->source) json_add_text(object, "module", named->source);
   if (named->has_offset) json_add_address(object, "offset", named->offset);
   if (frame->exact) json_object_object_add(object, "exact", json_object_new_boolean(1));
   if (frame->guessed) json_object_object_add(object, "guessed", json_object_new_boolean(1));

@@ -20,6 +20,7 @@
 #include <signal.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/resource.h>
 
 #include "os/os.h"
 #include "target/process.h"
@@ -203,6 +204,9 @@ static void *capture_all(void *context) {
   capture_t *capture = context;
   target_t *target = capture->target;
   uint64_t start = os_monotonic_ns();
+  /* Between a stop and the end of it this thread must get a CPU, on a busy machine too. Refused to
+   * most users, and then no harm. */
+  setpriority(PRIO_PROCESS, (id_t)os_tid(), -19);
   for (size_t i = 0; i < target->thread_count; i++) {
     thread_t *thread = &target->threads[i];
     if (capture->options->tid && thread->tid != capture->options->tid) thread->gone = true;

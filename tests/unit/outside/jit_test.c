@@ -1,0 +1,114 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * Perf maps and jitdump files: what they say, what is cut, what is damaged.
+ */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+
+#include <cmocka.h>
+
+#include "target/jit.h"
+
+static const char *name_at(const jit_t *jit, uint64_t address) {
+  const jit_symbol_t *symbol = jit_find(jit, address);
+  return symbol ? symbol->name : "";
+}
+
+static void perf_map_is_read(void **state) {
+  static const char text[] = "1000 20 first function\n"
+                             "0x2000 0x10 with prefix\n"
+                             "nonsense\n"
+                             "3000 0 empty\n"
+                             "1010 8 published later\n"
+                             "ffffffffffffffff 20 wraps\n"
+                             "5000 10 still being writ";
+  jit_t *jit = jit_new("map");
+  (void)state;
+  assert_true(jit_parse_perf_map(jit, text, sizeof text - 1));
+  jit_sort(jit);
+  assert_string_equal(name_at(jit, 0x1000), "first function");
+  assert_string_equal(name_at(jit, 0x100f), "first function");
+  assert_string_equal(name_at(jit, 0x1010), "published later");
+  assert_string_equal(name_at(jit, 0x1018), "first function");
+  assert_string_equal(name_at(jit, 0x1020), "");
+  assert_string_equal(name_at(jit, 0x200f), "with prefix");
+  assert_string_equal(name_at(jit, 0x3000), "");
+  assert_string_equal(name_at(jit, 0x5000), "");
+  assert_string_equal(name_at(jit, 0xfff), "");
+  jit_close(jit);
+}
+
+static size_t put_record(uint8_t *at, uint32_t kind, const uint64_t *words, size_t count,
+                         const char *name, size_t code) {
+  size_t size = 16 + 8 + count * 8 + (name ? strlen(name) + 1 : 0) + code;
+  uint32_t head[2] = {kind, (uint32_t)size};
+  memset(at, 0, size);
+  memcpy(at, head, sizeof head);
+  memcpy(at + 24, words, count * 8);
+  if (name) strcpy((char *)at + 24 + count * 8, name);
+  return size;
+}
+
+static size_t build_dump(uint8_t *out) {
+  uint32_t header[10] = {0x4a695444, 1, 40, 62};
+  size_t size = sizeof header;
+  memcpy(out, header, sizeof header);
+  size += put_record(out + size, 0, (uint64_t[]){0x1000, 0x1000, 0x40, 1}, 4, "one", 0x40);
+  size += put_record(out + size, 4, (uint64_t[]){1, 2, 3}, 3, NULL, 0);
+  size += put_record(out + size, 0, (uint64_t[]){0x2000, 0x2000, 0x40, 2}, 4, "two", 0x40);
+  size += put_record(out + size, 1, (uint64_t[]){0x3000, 0x1000, 0x3000, 0x40, 1}, 5, NULL, 0);
+  size += put_record(out + size, 0, (uint64_t[]){0x1000, 0x1000, 0x40, 3}, 4, "three", 0x40);
+  return size;
+}
+
+static void dump_is_read(void **state) {
+  uint8_t bytes[2048];
+  size_t size = build_dump(bytes);
+  (void)state;
+  jit_t *jit = jit_new("dump");
+  assert_true(jit_parse_dump(jit, bytes, size - 0x20)); /* the last code is not written yet */
+  jit_sort(jit);
+  assert_string_equal(name_at(jit, 0x1000), "three");
+  assert_string_equal(name_at(jit, 0x203f), "two");
+  assert_string_equal(name_at(jit, 0x3010), "one");
+  assert_string_equal(name_at(jit, 0x2040), "");
+  jit_close(jit);
+}
+
+static void damage_does_no_harm(void **state) {
+  uint8_t good[2048];
+  size_t size = build_dump(good);
+  const char *given = getenv("SONDE_SEED");
+  unsigned seed = given ? (unsigned)strtoul(given, NULL, 0) : (unsigned)time(NULL);
+  (void)state;
+  printf("SONDE_SEED=%u\n", seed);
+  srand(seed);
+  for (int round = 0; round < 20000; round++) {
+    size_t length = (size_t)rand() % (size + 1);
+    uint8_t *bytes = malloc(length ? length : 1);
+    memcpy(bytes, good, length);
+    for (int i = rand() % 6; i > 0 && length; i--) bytes[(size_t)rand() % length] = (uint8_t)rand();
+    jit_t *jit = jit_new("damaged");
+    assert_true(jit_parse_dump(jit, bytes, length));
+    assert_true(jit_parse_perf_map(jit, (const char *)bytes, length));
+    jit_sort(jit);
+    jit_find(jit, (uint64_t)rand());
+    jit_close(jit);
+    free(bytes);
+  }
+}
+
+int main(void) {
+  const struct CMUnitTest tests[] = {
+    cmocka_unit_test(perf_map_is_read),
+    cmocka_unit_test(dump_is_read),
+    cmocka_unit_test(damage_does_no_harm),
+  };
+  return cmocka_run_group_tests(tests, NULL, NULL);
+}
