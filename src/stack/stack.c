@@ -95,12 +95,30 @@ static NOINLINE uint32_t add_deep(capture_id_t *c, uint32_t low, uint32_t total,
   return node;
 }
 
+#define REGISTERS_MAX 256
+
+/* The id of a stack with a frame that the stack and frame pointer do not suffice to leave. */
+static NOINLINE uint32_t find_id_with_registers(const capture_id_t *c) {
+  uintptr_t pcs[REGISTERS_MAX];
+  uint64_t exact[REGISTERS_MAX / 64] = {0};
+  sonde_capture_t capture = {.pcs = pcs, .max = REGISTERS_MAX};
+  capture_with_registers(c->origin->ucontext, c->origin->sp, &capture, exact);
+  uint32_t node = 0;
+  if (capture.mark != SONDE_COMPLETE) node = nodes_child(0, marker(STACK_PC_TORN, c->epoch));
+  for (int n = capture.count - 1; n >= 0; n--) {
+    bool is_exact = exact[n / 64] >> n % 64 & 1;
+    node = nodes_child(node, frames_find(pcs[n], is_exact, c->epoch).id);
+  }
+  return node;
+}
+
 static ALWAYS_INLINE uint32_t find_id(capture_id_t *c) {
   fresh_t *fresh = &c->fresh;
   position_t p;
   start(&p, c->origin);
   cache_walk(c->cache, c->window, &p, c->epoch, UINT32_MAX, fresh);
   bool complete = fresh->end == WALK_END;
+  if (UNLIKELY(fresh->end == WALK_NEEDS_REGISTER)) return find_id_with_registers(c);
   uint32_t cached = CACHE_ENTRIES - fresh->joined, node = 0;
   if (cached)
     node = node_of_entries(c->cache, fresh->joined);

@@ -16,7 +16,8 @@ static bool read_own(memory_t *self, uint64_t address, void *out, size_t size) {
   return os_read_memory(address, out, size) == (ssize_t)size;
 }
 
-static void full_walk(regs_t *regs, bool exact, uint64_t from_sp, sonde_capture_t *capture) {
+static void full_walk(regs_t *regs, bool exact, uint64_t from_sp, sonde_capture_t *capture,
+                      uint64_t *exact_set) {
   memory_t memory = {read_own};
   int sp = machine_sp(MACHINE_HERE), skip = capture->skip, count = 0;
   for (int steps = 0;; steps++) {
@@ -27,8 +28,10 @@ static void full_walk(regs_t *regs, bool exact, uint64_t from_sp, sonde_capture_
       else if (count == capture->max) {
         capture->mark = SONDE_CUT;
         break;
-      } else
+      } else {
+        if (exact_set && exact) exact_set[count / 64] |= (uint64_t)1 << count % 64;
         capture->pcs[count++] = regs->pc;
+      }
     }
     step_t step = full_step(MACHINE_HERE, &memory, walk_images(), regs, exact);
     if (step == STEP_NO_RULE) {
@@ -46,13 +49,14 @@ static void full_walk(regs_t *regs, bool exact, uint64_t from_sp, sonde_capture_
   capture->count = count;
 }
 
-NOINLINE void capture_with_registers(const void *ucontext, uint64_t sp, sonde_capture_t *capture) {
+NOINLINE void capture_with_registers(const void *ucontext, uint64_t sp, sonde_capture_t *capture,
+                                     uint64_t *exact_set) {
   regs_t regs = {.known = 0};
   if (ucontext)
     regs.pc = arch_context_registers(ucontext, regs.r, &regs.known);
   else
     regs.pc = arch_here(regs.r, &regs.known);
-  full_walk(&regs, true, ucontext ? 0 : sp, capture);
+  full_walk(&regs, true, ucontext ? 0 : sp, capture, exact_set);
 }
 
 /* ---- over the frame cache ------------------------------------------------------------------- */
@@ -113,7 +117,7 @@ static int capture_from_here(sonde_capture_t *capture, uint64_t pc, uint64_t sp,
     walk_to_pcs(&window, &p, epoch, capture);
   } else
     return SONDE_ENOMEM;
-  if (UNLIKELY(!finished(capture))) capture_with_registers(NULL, sp, capture);
+  if (UNLIKELY(!finished(capture))) capture_with_registers(NULL, sp, capture, NULL);
   return capture->count;
 }
 
@@ -130,7 +134,7 @@ static int capture_from_elsewhere(sonde_capture_t *capture) {
   if (!os_readable(window.lo)) window.hi = window.lo;
   walk_to_pcs(&window, &p, walk_epoch(), capture);
   if (!finished(capture) && capture->ucontext)
-    capture_with_registers(capture->ucontext, 0, capture);
+    capture_with_registers(capture->ucontext, 0, capture, NULL);
   return capture->count;
 }
 

@@ -35,7 +35,9 @@ HIDDEN int capture_here(sonde_capture_t *capture, uint64_t pc, uint64_t sp, uint
 
 /* Finishes CAPTURE by the full walker with every register known: those of UCONTEXT, or, when it is
  * NULL, the calling thread's own as they will be in the frame whose stack pointer is SP. For stacks
- * with a frame whose row needs more than the stack and frame pointer. */
-void capture_with_registers(const void *ucontext, uint64_t sp, sonde_capture_t *capture);
+ * with a frame whose row needs more than the stack and frame pointer. EXACT_SET, unless NULL, is a
+ * zeroed set of CAPTURE->max bits that gets a bit for each pc that is exact. */
+void capture_with_registers(const void *ucontext, uint64_t sp, sonde_capture_t *capture,
+                            uint64_t *exact_set);
 
 #endif
