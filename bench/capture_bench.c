@@ -54,7 +54,8 @@ static inline __attribute__((always_inline)) void capture(enum method method) {
     position_after_return(&p, regs.pc, regs.r[machine_sp(MACHINE_HERE)],
                           regs.r[machine_fp(MACHINE_HERE)]);
     p.exact = true;
-    if (p.sp < window.lo || p.sp >= window.hi) window = self_window(p.sp);
+    if (!window.move) window = self_window();
+    if (!window_holds(&window, p.sp)) window.move(&window, p.sp);
     walk_to_pcs(&window, &p, walk_epoch(), &c);
     break;
   }

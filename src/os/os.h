@@ -46,6 +46,9 @@ pid_t os_tid(void);
  * the process ends, and counts as alive. */
 bool os_thread_alive(pid_t tid);
 
+/* True when the calling thread runs on its alternate signal stack. */
+bool os_on_signal_stack(void);
+
 /* True when ADDRESS lies on the calling thread's alternate signal stack while the thread does not run
  * on it: whatever was there has been left (sigaltstack(2)). */
 bool os_left_signal_stack(uint64_t address);

@@ -55,7 +55,7 @@ static ALWAYS_INLINE uint32_t add_frames(const fresh_t *fresh, uint32_t first, u
 
 typedef struct capture_id {
   cache_t *cache; /* NULL when the thread's state is not to be had */
-  window_t *window;
+  stacks_t stacks;
   const origin_t *origin;
   uint64_t epoch;
   fresh_t fresh;
@@ -67,7 +67,7 @@ static uint32_t add_pass(capture_id_t *c, uint32_t limit, uint32_t floor, uint32
   fresh_t *fresh = &c->fresh;
   position_t p;
   start(&p, c->origin);
-  cache_walk(NULL, c->window, &p, c->epoch, limit, fresh);
+  cache_walk(NULL, &c->stacks, &p, c->epoch, limit, fresh);
   uint32_t first = limit > fresh->room ? limit - fresh->room : 0;
   if (first < floor) first = floor;
   *node = add_frames(fresh, first, *node);
@@ -116,7 +116,7 @@ static ALWAYS_INLINE uint32_t find_id(capture_id_t *c) {
   fresh_t *fresh = &c->fresh;
   position_t p;
   start(&p, c->origin);
-  cache_walk(c->cache, c->window, &p, c->epoch, UINT32_MAX, fresh);
+  cache_walk(c->cache, &c->stacks, &p, c->epoch, UINT32_MAX, fresh);
   bool complete = fresh->end == WALK_END;
   if (UNLIKELY(fresh->end == WALK_NEEDS_REGISTER)) return find_id_with_registers(c);
   uint32_t cached = CACHE_ENTRIES - fresh->joined, node = 0;
@@ -143,21 +143,19 @@ static NOINLINE uint32_t find_id_nested(capture_id_t *c) {
 }
 
 static NOINLINE int find(uint32_t *id, const origin_t *origin, uint64_t sp) {
-  capture_id_t c = {.origin = origin, .epoch = walk_epoch()};
+  capture_id_t c = {.stacks.other = self_window(), .origin = origin, .epoch = walk_epoch()};
   if (UNLIKELY(!load_acquire(&nodes.level[0])) && (!frames_init() || !nodes_init()))
     return SONDE_ENOMEM;
   self_t *self = self_enter(sp);
   if (LIKELY(self)) {
     c.cache = &self->cache;
-    c.window = &self->window;
+    c.stacks.cached = &self->window;
     c.fresh.frames = c.cache->fresh;
     c.fresh.rules = c.cache->fresh_rules;
     c.fresh.room = CACHE_FRESH;
     *id = find_id(&c);
     self_leave(self);
   } else {
-    window_t window = self_window(sp);
-    c.window = &window;
     *id = find_id_nested(&c);
   }
   return LIKELY(*id) ? 0 : SONDE_EFULL;

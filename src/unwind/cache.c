@@ -37,15 +37,25 @@ static ALWAYS_INLINE int64_t restored_words(rule_t rule, const position_t *p) {
   return save && p->slot ? (int64_t)(p->slot - (p->sp - save)) / 8 : 0;
 }
 
-/* A slow step, which wants the position where its frame register is. */
-static NOINLINE walk_step_t step_slowly(window_t *w, position_t *p, position_t *here) {
-  *p = *here;
-  walk_step_t step = walk_slowly(w, p);
-  *here = *p;
-  return step;
+/* The window over the stack that SP points into; NULL when it cannot be read. */
+static window_t *window_over(stacks_t *stacks, uint64_t sp) {
+  if (stacks->cached && window_holds(stacks->cached, sp)) return stacks->cached;
+  window_t *other = &stacks->other;
+  return window_holds(other, sp) || (other->move && other->move(other, sp)) ? other : NULL;
 }
 
-READS_STACK void cache_walk(cache_t *cache, window_t *w, position_t *p, uint64_t epoch,
+/* A slow step, which wants the position where its frame register is, and may change stacks. */
+static NOINLINE walk_step_t step_slowly(stacks_t *stacks, window_t **w, position_t *p,
+                                        position_t *here) {
+  *p = *here;
+  walk_step_t step = walk_slowly(*w, p);
+  *here = *p;
+  if (step != WALK_ON) return step;
+  *w = window_over(stacks, p->sp);
+  return *w ? WALK_ON : WALK_FAULT;
+}
+
+READS_STACK void cache_walk(const cache_t *cache, stacks_t *stacks, position_t *p, uint64_t epoch,
                             uint32_t limit, fresh_t *fresh) {
   static const cache_t empty = {.entries[CACHE_ENTRIES] = {.slot = UINT64_MAX}};
   const cache_t *known = cache && cache->epoch == epoch ? cache : &empty;
@@ -55,6 +65,11 @@ READS_STACK void cache_walk(cache_t *cache, window_t *w, position_t *p, uint64_t
   walk_step_t end = WALK_ON;
   position_t here; /* in registers; its pointer leads to the frame register of *P */
   position_copy(&here, p);
+  window_t *w = window_over(stacks, p->sp);
+  if (UNLIKELY(!w)) {
+    limit = 0;
+    end = WALK_FAULT;
+  }
   for (;;) {
     if (LIKELY(here.slot) && join(known, w, &here, &j)) {
       joined = j;
@@ -72,13 +87,13 @@ READS_STACK void cache_walk(cache_t *cache, window_t *w, position_t *p, uint64_t
     if (LIKELY(end == WALK_ON)) continue;
     if (end != WALK_SLOW) break;
     plain = count;
-    end = step_slowly(w, p, &here);
+    end = step_slowly(stacks, &w, p, &here);
     restored = 0;
     if (end != WALK_ON) break;
   }
   p->flags = here.flags;
   fresh->count = count;
-  fresh->plain = plain;
+  fresh->plain = w == stacks->cached ? plain : count;
   fresh->joined = joined;
   fresh->joined_restored = (int16_t)restored;
   fresh->end = end;
@@ -114,11 +129,10 @@ READS_STACK bool cache_extend(cache_t *cache, const fresh_t *fresh, uint32_t fir
   uint32_t plain = first < fresh->plain ? fresh->plain : first;
   cache->top = top;
   signal_fence();
-  bool live = false, verifies = cache->verifies;
-  if (top < CACHE_ENTRIES && n > plain) {
+  bool live = false;
+  if (top < CACHE_ENTRIES && n > plain)
     live = resettle(&cache->entries[top], fresh->joined_restored);
-    verifies |= live;
-  }
+  bool verifies = cache->verifies || live;
   for (; n > plain && top > 0; n--) {
     uint32_t at = fresh_at(fresh, n - 1);
     rule_t rule = fresh->rules[at];

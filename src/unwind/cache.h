@@ -85,24 +85,41 @@ static inline void cache_drop(cache_t *cache) {
   cache->entries[CACHE_ENTRIES] = (cached_t){.slot = UINT64_MAX};
 }
 
+/* Nonzero when the memory behind entry E no longer holds what it did. */
+static ALWAYS_INLINE READS_STACK uint64_t cached_slot_changed(const cached_t *e,
+                                                              const window_t *w) {
+  return *window_at(w, e->slot) ^ e->raw;
+}
+static ALWAYS_INLINE READS_STACK uint64_t cached_fp_changed(const cached_t *e, const window_t *w) {
+  uint64_t verified = -(e->tail >> (CACHED_TAIL_BITS + 1) & 1); /* CACHED_VERIFY */
+  return (*(window_at(w, e->slot) - e->restored_words) ^ e->fp) & verified;
+}
+
+static ALWAYS_INLINE uint64_t cached_slots_changed(const cached_t *e, const window_t *w) {
+  return cached_slot_changed(&e[0], w) | cached_slot_changed(&e[1], w) |
+         cached_slot_changed(&e[2], w) | cached_slot_changed(&e[3], w);
+}
+static ALWAYS_INLINE uint64_t cached_fps_changed(const cached_t *e, const window_t *w) {
+  const uint64_t verify = (uint64_t)CACHED_VERIFY << CACHED_TAIL_BITS;
+  if (!((e[0].tail | e[1].tail | e[2].tail | e[3].tail) & verify)) return 0;
+  return cached_fp_changed(&e[0], w) | cached_fp_changed(&e[1], w) | cached_fp_changed(&e[2], w) |
+         cached_fp_changed(&e[3], w);
+}
+
 /* The first entry from K on whose memory no longer holds what it did; CACHE_ENTRIES if there is
- * none. Entries lie within the window W, for they were read through it. */
-static ALWAYS_INLINE READS_STACK uint32_t cache_first_changed(const cache_t *cache,
-                                                              const window_t *w, uint32_t k) {
+ * none. Entries lie within the window W, for they were read through it. Four entries a turn, since
+ * a branch that is never taken still costs more than the comparison it guards. */
+static ALWAYS_INLINE uint32_t cache_first_changed(const cache_t *cache, const window_t *w,
+                                                  uint32_t k) {
   const cached_t *e = &cache->entries[k], *end = &cache->entries[CACHE_ENTRIES];
-  if (LIKELY(!cache->verifies)) {
-    for (; end - e >= 4; e += 4) {
-      uint64_t changed =
-          (*window_at(w, e[0].slot) ^ e[0].raw) | (*window_at(w, e[1].slot) ^ e[1].raw) |
-          (*window_at(w, e[2].slot) ^ e[2].raw) | (*window_at(w, e[3].slot) ^ e[3].raw);
-      if (UNLIKELY(changed)) break;
-    }
-  }
-  for (; e < end; e++) {
-    const uint64_t *slot = window_at(w, e->slot);
-    if (UNLIKELY(*slot != e->raw)) break;
-    if ((e->bits & CACHED_VERIFY) && UNLIKELY(*(slot - e->restored_words) != e->fp)) break;
-  }
+  if (LIKELY(!cache->verifies))
+    while (end - e >= 4 && LIKELY(!cached_slots_changed(e, w)))
+      e += 4;
+  else
+    while (end - e >= 4 && LIKELY(!(cached_slots_changed(e, w) | cached_fps_changed(e, w))))
+      e += 4;
+  while (e < end && !(cached_slot_changed(e, w) | cached_fp_changed(e, w)))
+    e++;
   return (uint32_t)(e - cache->entries);
 }
 
@@ -112,7 +129,8 @@ typedef struct fresh {
   rule_t *rules;
   uint32_t room;   /* how many the ring holds; a power of two */
   uint32_t count;  /* how many were passed, counted from the start of the walk */
-  uint32_t plain;  /* frames from this number on left by rules, so they may be cached */
+  uint32_t plain;  /* frames from this number on left by rules over the cached stack, and so may be
+                      cached */
   uint32_t joined; /* the entry at which the walk met the cache; CACHE_ENTRIES: it did not */
   int16_t joined_restored; /* `restored_words` of the entry or frame where the walk stopped */
   walk_step_t end; /* WALK_END: it met the cache or the end; WALK_ON: it came to its limit */
@@ -123,10 +141,16 @@ static ALWAYS_INLINE uint32_t fresh_at(const fresh_t *fresh, uint32_t n) {
   return n & (fresh->room - 1);
 }
 
+/* The stacks that a walk may come to: the one that the cache is of, and any other. */
+typedef struct stacks {
+  window_t *cached; /* NULL when there is no cache */
+  window_t other;
+} stacks_t;
+
 /* Walks from POSITION until it meets CACHE (which may be NULL), the stack's end or frame number
  * LIMIT. */
-void cache_walk(cache_t *cache, window_t *w, position_t *p, uint64_t epoch, uint32_t limit,
-                fresh_t *fresh);
+void cache_walk(const cache_t *cache, stacks_t *stacks, position_t *p, uint64_t epoch,
+                uint32_t limit, fresh_t *fresh);
 
 /* Puts the fresh frames from number FIRST on before the entry JOINED, as far as they are plain and
  * there is room. True when that was all of them. */

@@ -82,7 +82,8 @@ static void write_pcs(const cache_t *cache, const fresh_t *fresh, sonde_capture_
 static bool capture_cached(self_t *self, position_t *p, uint64_t epoch, sonde_capture_t *capture) {
   cache_t *cache = &self->cache;
   fresh_t fresh = {.frames = cache->fresh, .rules = cache->fresh_rules, .room = CACHE_FRESH};
-  cache_walk(cache, &self->window, p, epoch, UINT32_MAX, &fresh);
+  stacks_t stacks = {&self->window, self_window()};
+  cache_walk(cache, &stacks, p, epoch, UINT32_MAX, &fresh);
   if (fresh.end != WALK_END) return false;
   bool held = fresh.count <= CACHE_FRESH;
   if (held) write_pcs(cache, &fresh, capture);
@@ -98,6 +99,18 @@ static bool finished(const sonde_capture_t *capture) {
   return capture->mark != SONDE_TORN || capture->reason != SONDE_ENOTFOUND;
 }
 
+static void capture_plainly(position_t *p, uint64_t epoch, sonde_capture_t *capture) {
+  window_t window = self_window();
+  if (window.move(&window, p->sp)) {
+    walk_to_pcs(&window, p, epoch, capture);
+    return;
+  }
+  capture->mark = SONDE_TORN;
+  capture->reason = SONDE_EFAULT;
+  capture->pcs[0] = p->pc;
+  capture->count = capture->skip == 0;
+}
+
 static int capture_from_here(sonde_capture_t *capture, uint64_t pc, uint64_t sp, uint64_t fp) {
   position_t p;
   uint64_t epoch = walk_epoch();
@@ -105,18 +118,16 @@ static int capture_from_here(sonde_capture_t *capture, uint64_t pc, uint64_t sp,
   capture->flags = 0;
   capture->reason = 0;
   position_after_return(&p, pc, sp, fp);
+  bool done = false;
   if (LIKELY(self)) {
-    bool done = capture_cached(self, &p, epoch, capture);
-    if (UNLIKELY(!done)) {
-      position_after_return(&p, pc, sp, fp);
-      walk_to_pcs(&self->window, &p, epoch, capture);
-    }
+    done = capture_cached(self, &p, epoch, capture);
     self_leave(self);
-  } else if (frames_init()) {
-    window_t window = self_window(sp);
-    walk_to_pcs(&window, &p, epoch, capture);
-  } else
+  } else if (!frames_init())
     return SONDE_ENOMEM;
+  if (UNLIKELY(!done)) {
+    position_after_return(&p, pc, sp, fp);
+    capture_plainly(&p, epoch, capture);
+  }
   if (UNLIKELY(!finished(capture))) capture_with_registers(NULL, sp, capture, NULL);
   return capture->count;
 }
@@ -130,9 +141,7 @@ static int capture_from_elsewhere(sonde_capture_t *capture) {
   p.fp_at = &p.fp_value;
   if (capture->ucontext) position_of_context(&p, capture->ucontext);
   if (!frames_init()) return SONDE_ENOMEM;
-  window_t window = self_window(p.sp + 8);
-  if (!os_readable(window.lo)) window.hi = window.lo;
-  walk_to_pcs(&window, &p, walk_epoch(), capture);
+  capture_plainly(&p, walk_epoch(), capture);
   if (!finished(capture) && capture->ucontext)
     capture_with_registers(capture->ucontext, 0, capture, NULL);
   return capture->count;
@@ -153,7 +162,8 @@ int capture_stack_here(uintptr_t *pcs, int max, uint64_t pc, uint64_t sp, uint64
 }
 ENTRY_2(sonde_stack, capture_stack_here);
 
-__attribute__((used)) int capture_here(sonde_capture_t *capture, uint64_t pc, uint64_t sp, uint64_t fp) {
+__attribute__((used)) int capture_here(sonde_capture_t *capture, uint64_t pc, uint64_t sp,
+                                       uint64_t fp) {
   if (!capture || !capture->pcs || capture->max <= 0 || capture->skip < 0) return SONDE_EINVAL;
   capture->count = 0;
   capture->flags = 0;

@@ -19,7 +19,7 @@ static bool probe(uint64_t from, uint64_t to) {
   return true;
 }
 
-static bool reach(window_t *w, uint64_t address) {
+static bool reach_own(window_t *w, uint64_t address) {
   if (address < w->lo || address % 8 || address - w->lo > REACH_MAX) return false;
   uint64_t end = ALIGN_DOWN(address, PAGE) + PAGE;
   if (!probe(w->hi, end)) return false;
@@ -27,15 +27,23 @@ static bool reach(window_t *w, uint64_t address) {
   return true;
 }
 
-window_t self_window(uint64_t sp) {
+static bool move_own(window_t *w, uint64_t sp) {
   uint64_t page = ALIGN_DOWN(sp - 8, PAGE);
   /* Of a stack that overflowed, SP itself may lie in the guard below. */
-  for (int i = 0; i < OVERFLOW_PAGES && !os_readable(page); i++)
-    page += PAGE;
-  return (window_t){.lo = page, .hi = page + PAGE, .delta = 0, .reach = reach};
+  for (int i = 0; i <= OVERFLOW_PAGES; i++, page += PAGE) {
+    if (!os_readable(page)) continue;
+    w->lo = page;
+    w->hi = page + PAGE;
+    return true;
+  }
+  return false;
 }
 
-/* Makes the state's window hold SP, or starts a new one and forgets what was cached of the old. */
+window_t self_window(void) { return (window_t){.reach = reach_own, .move = move_own}; }
+
+/* Makes the state's window hold SP, or starts a new one and forgets what was cached of the old. A
+ * handler on the alternate signal stack leaves the window where it is: on the stack that the signal
+ * interrupted, where the walk will soon arrive. */
 static NOINLINE void move_window(self_t *self, uint64_t sp) {
   window_t *w = &self->window;
   uint64_t page = ALIGN_DOWN(sp - 8, PAGE);
@@ -43,15 +51,17 @@ static NOINLINE void move_window(self_t *self, uint64_t sp) {
     w->lo = page;
     return;
   }
+  if (os_on_signal_stack()) return;
   cache_drop(&self->cache);
-  *w = self_window(sp);
+  *w = self_window();
+  w->move(w, sp);
 }
 
 /* ---- the state ------------------------------------------------------------------------------ */
 
 static void set_up(self_t *self, int32_t tid) {
   self->busy = 0;
-  self->window = (window_t){0};
+  self->window = self_window();
   cache_drop(&self->cache);
   signal_fence();
   self->tid = tid;
@@ -116,6 +126,6 @@ self_t *self_enter(uint64_t sp) {
   if (UNLIKELY(self->busy && still_busy(self, sp))) return NULL;
   self->busy = sp;
   signal_fence();
-  if (UNLIKELY(sp - 8 < self->window.lo || sp >= self->window.hi)) move_window(self, sp);
+  if (UNLIKELY(!window_holds(&self->window, sp))) move_window(self, sp);
   return self;
 }

@@ -48,7 +48,8 @@ static ALWAYS_INLINE self_t *self_idle(void) {
   return LIKELY(self && self->tid > 0 && !self->busy) ? self : NULL;
 }
 
-/* A window over the calling thread's stack that knows nothing yet but that SP is in use. */
-window_t self_window(uint64_t sp);
+/* A window over memory of this process, for stacks of the calling thread; empty until it is moved.
+ */
+window_t self_window(void);
 
 #endif

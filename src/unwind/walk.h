@@ -25,7 +25,14 @@ struct window {
   uint64_t delta;  /* add to an address to get at its bytes */
   /* Makes [lo, ADDRESS + 8) readable, keeping DELTA, and returns true; or returns false. */
   bool (*reach)(window_t *self, uint64_t address);
+  /* Goes over to the stack that SP points into, as a signal frame may lead to another one; false
+   * when it cannot. May be NULL. */
+  bool (*move)(window_t *self, uint64_t sp);
 };
+
+static ALWAYS_INLINE bool window_holds(const window_t *w, uint64_t sp) {
+  return sp - 8 >= w->lo && sp < w->hi;
+}
 
 static ALWAYS_INLINE const uint64_t *window_at(const window_t *w, uint64_t address) {
   return (const uint64_t *)(uintptr_t)(address + w->delta);

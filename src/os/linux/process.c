@@ -25,6 +25,11 @@ bool os_thread_alive(pid_t tid) {
   return tid > 0 && call3(SYS_tgkill, call0(SYS_getpid), tid, 0) == 0;
 }
 
+bool os_on_signal_stack(void) {
+  stack_t stack = {0};
+  return call2(SYS_sigaltstack, NULL, &stack) == 0 && stack.ss_flags & SS_ONSTACK;
+}
+
 bool os_left_signal_stack(uint64_t address) {
   stack_t stack = {0};
   if (call2(SYS_sigaltstack, NULL, &stack) != 0 || stack.ss_flags & (SS_ONSTACK | SS_DISABLE))
