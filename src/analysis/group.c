@@ -56,6 +56,37 @@ ptrdiff_t rank_stacks(const replay_t *replay, measure_t measure, uint32_t **out)
   return (ptrdiff_t)count;
 }
 
+void depths_of(const replay_t *replay, depths_t *out) {
+  enum { ROOM = 4096 };
+  const record_frame_t *frames[ROOM];
+  memset(out, 0, sizeof *out);
+  for (size_t i = 0; i < replay->stack_count; i++) {
+    const stack_totals_t *s = &replay->stacks[i];
+    int depth = reader_stack(replay->reader, s->stack, frames, ROOM);
+    if (depth <= 0) {
+      out->undefined += s->allocated.count;
+      continue;
+    }
+    bool complete = depth <= ROOM;
+    for (int k = 0; k < depth && k < ROOM; k++)
+      if (!frames[k]->image && frames[k]->pc <= FRAME_PC_CUT) complete = false;
+    if (complete) out->complete += s->allocated.count;
+    if ((uint32_t)depth > out->deepest) out->deepest = (uint32_t)depth;
+    out->allocations[depth < DEPTHS ? depth : DEPTHS - 1] += s->allocated.count;
+  }
+}
+
+uint32_t depths_quantile(const depths_t *depths, double share) {
+  uint64_t whole = 0, sum = 0;
+  for (int i = 0; i < DEPTHS; i++)
+    whole += depths->allocations[i];
+  for (uint32_t i = 0; i < DEPTHS; i++) {
+    sum += depths->allocations[i];
+    if ((double)sum >= share * (double)whole) return i;
+  }
+  return DEPTHS - 1;
+}
+
 static size_t hash_text(const char *text) {
   uint64_t h = 14695981039346656037u;
   for (; *text; text++)

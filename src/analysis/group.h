@@ -27,6 +27,20 @@ tally_t tally_of(const stack_totals_t *s, measure_t measure);
  * how many; *OUT is freed by the caller. -1 without memory. */
 ptrdiff_t rank_stacks(const replay_t *replay, measure_t measure, uint32_t **out);
 
+/* How deep the stacks of allocations are. */
+#define DEPTHS 129 /* frames; the last place holds deeper ones too */
+typedef struct depths {
+  uint64_t allocations[DEPTHS];
+  uint64_t complete;           /* allocations whose stack reaches the thread's first frame */
+  uint64_t undefined;          /* whose stack is not in the recording */
+  uint32_t deepest;
+} depths_t;
+
+void depths_of(const replay_t *replay, depths_t *out);
+
+/* The depth that SHARE (0 … 1) of the allocations do not exceed. */
+uint32_t depths_quantile(const depths_t *depths, double share);
+
 typedef struct group {
   const char *key;
   stack_totals_t totals; /* of all its stacks */

@@ -7,6 +7,7 @@
 #include "record/publish.h"
 
 #include "image/list.h"
+#include "os/os.h"
 #include "record/write.h"
 #include "stack/table.h"
 #include "unwind/frames.h"
@@ -19,8 +20,12 @@ static void publish_image(uint16_t id) {
   const image_entry_t *entry = image_entry(id);
   if (!entry) return;
   const image_t *i = &entry->image;
-  if (write_image(id, i->start, i->end, i->slide, i->build_id, i->build_id_size,
-                  entry->file ? entry->file : entry->path))
+  char program[4096];
+  const char *path = entry->file ? entry->file : entry->path;
+  /* The list opens it by a name that means nothing in another process. */
+  if (entry->is_program && os_read_link("/proc/self/exe", program, sizeof program) > 0)
+    path = program;
+  if (write_image(id, i->start, i->end, i->slide, i->build_id, i->build_id_size, path))
     __atomic_fetch_or(byte, bit, __ATOMIC_RELAXED);
 }
 

@@ -77,6 +77,17 @@ static void print_totals(const malloc_report_t *r, FILE *out) {
             report_count(p->overlaid, a));
 }
 
+static void print_depths(const malloc_report_t *r, FILE *out) {
+  char a[24];
+  depths_t depths;
+  depths_of(r->replay, &depths);
+  double share = 100.0 * (double)depths.complete / (double)r->replay->allocated.count;
+  fprintf(out, "  stacks     %s distinct; half of the allocations at most %" PRIu32
+               " deep, the deepest %" PRIu32 "; %.2f %% complete\n",
+          report_count(r->replay->stack_count, a), depths_quantile(&depths, 0.5), depths.deepest,
+          share);
+}
+
 void report_missing(const reader_t *reader, FILE *out) {
   const record_header_t *h = reader_header(reader);
   const read_damage_t *d = reader_damage(reader);
@@ -221,6 +232,7 @@ static void print_odd(const malloc_report_t *r, FILE *out) {
 int report_malloc_text(const malloc_report_t *r, FILE *out) {
   print_head(r, out);
   print_totals(r, out);
+  if (r->replay->allocated.count) print_depths(r, out);
   report_missing(r->reader, out);
   print_odd(r, out);
   if (!r->replay->events) return 0;

@@ -105,6 +105,24 @@ static json_object *of_sizes(const replay_t *p) {
   return list;
 }
 
+static json_object *of_depths(const replay_t *p) {
+  depths_t depths;
+  depths_of(p, &depths);
+  json_object *o = json_object_new_object(), *list = json_object_new_array();
+  put_number(o, "complete", depths.complete);
+  put_number(o, "undefined", depths.undefined);
+  put_number(o, "deepest", depths.deepest);
+  for (unsigned i = 0; i < DEPTHS; i++) {
+    if (!depths.allocations[i]) continue;
+    json_object *row = json_object_new_object();
+    put_number(row, "frames", i);
+    put_number(row, "allocations", depths.allocations[i]);
+    json_object_array_add(list, row);
+  }
+  json_object_object_add(o, "histogram", list);
+  return o;
+}
+
 static json_object *of_threads(const malloc_report_t *r) {
   json_object *list = json_object_new_array();
   for (size_t i = 0; i < r->replay->thread_count; i++) {
@@ -164,6 +182,7 @@ int report_malloc_json(const malloc_report_t *r, FILE *out) {
   add_totals(r, o);
   json_object_object_add(o, "missing", of_missing(r->reader));
   json_object_object_add(o, "sizes", of_sizes(r->replay));
+  json_object_object_add(o, "depth", of_depths(r->replay));
   json_object_object_add(o, "threads", of_threads(r));
   json_object_object_add(o, "ranked_by", json_object_new_string(measure_name(r->measure)));
   put_number(o, "stack_count", (uint64_t)count);

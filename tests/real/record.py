@@ -1,0 +1,278 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: MIT
+"""sonde record on real programs: what it records is exact, nothing is lost to a kill, and the
+program does not notice."""
+import json
+import os
+import random
+import re
+import shutil
+import signal
+import struct
+import subprocess
+import sys
+import tempfile
+import time
+
+SONDE = os.environ["SONDE"]
+HERE = os.path.join(os.environ["SONDE_SOURCE"], "tests")
+SEED = int(os.environ.get("SONDE_SEED", str(os.getpid())))
+KILLS = int(os.environ.get("SONDE_KILLS", "40"))
+WORK = tempfile.mkdtemp(prefix="sonde-record-")
+number = 0
+
+
+def fresh(suffix=".sonde"):
+    global number
+    number += 1
+    return os.path.join(WORK, f"{number}{suffix}")
+
+
+def record(command, path=None, **how):
+    path = path or fresh()
+    done = subprocess.run([SONDE, "record", "-o", path, "--", *command], capture_output=True,
+                          timeout=120, **how)
+    return path, done
+
+
+def report(path, *options):
+    done = subprocess.run([SONDE, "report", "--json", *options, path], capture_output=True,
+                          check=True, timeout=120)
+    return json.loads(done.stdout)
+
+
+def compile_c(name, *options):
+    out = os.path.join(WORK, name)
+    subprocess.run(["cc", "-O2", "-o", out, os.path.join(HERE, "real/record", name + ".c"),
+                    *options], check=True)
+    return out
+
+
+WORKER = compile_c("worker", "-pthread")
+ORACLE = compile_c("oracle", "-shared", "-fPIC", "-ldl")
+
+
+def nothing_missing(r):
+    assert not any(r["missing"].values()), r["missing"]
+
+
+def totals_equal_an_independent_count():
+    for threads, rounds in (1, 50000), (4, 30000), (16, 5000):
+        said = fresh(".txt")
+        # Set by env(1), so that it counts the worker and not sonde itself.
+        path, done = record(["env", "LD_PRELOAD=" + ORACLE, "ORACLE=" + said, WORKER, str(threads),
+                             str(rounds), fresh(".n"), "tell"])
+        assert done.returncode == 0, done.stderr
+        with open(said) as f:
+            given, size, freed, moved = map(int, f.read().split())
+        r = report(path)
+        nothing_missing(r)
+        # What the C library does while it shuts down comes after the oracle has told.
+        assert r["allocated"]["blocks"] == given, (r["allocated"], given)
+        assert r["allocated"]["bytes"] == size, (r["allocated"], size)
+        assert r["reallocs"] == moved
+        assert 0 <= r["frees"] - freed <= 8, (r["frees"], freed)
+        assert r["unknown_frees"] == r["double_frees"] == r["overlaid"] == 0, r
+        left = int(done.stdout)
+        assert left <= r["live"]["blocks"] <= left + 8, (left, r["live"])
+
+
+def the_second_reader_agrees():
+    path, _ = record([WORKER, "3", "3000"])
+    ours = subprocess.run([SONDE, "events", "--stacks", path], capture_output=True, check=True)
+    theirs = subprocess.run([sys.executable, os.path.join(HERE, "format/reader.py"), path],
+                            capture_output=True, check=True)
+
+    def by_thread(text):
+        threads = {}
+        for line in text.splitlines():
+            e = json.loads(line)
+            threads.setdefault(e["tid"], []).append(
+                (e["event"], e["address"], e.get("old"), e.get("size"), e["stack"], e["frames"]))
+        return threads
+
+    assert by_thread(ours.stdout) == by_thread(theirs.stdout)
+    assert len(ours.stdout.splitlines()) > 9000
+
+
+def a_kill_loses_nothing():
+    rng = random.Random(SEED)
+    print("SONDE_SEED", SEED)
+    middle = 0
+    for _ in range(KILLS):
+        path, counters = fresh(), fresh(".n")
+        recorder = subprocess.Popen([SONDE, "record", "-o", path, "--", WORKER, "3", "100000000",
+                                     counters], stderr=subprocess.DEVNULL)
+        while not os.path.exists(counters):
+            time.sleep(0.001)
+        time.sleep(rng.random() * 0.12)
+        with open(f"/proc/{recorder.pid}/task/{recorder.pid}/children") as f:
+            os.kill(int(f.read().split()[0]), signal.SIGKILL)
+        assert recorder.wait(60) == -signal.SIGKILL
+        events = subprocess.run([SONDE, "events", path], capture_output=True, check=True).stdout
+        found = {}
+        for tid in re.findall(rb'"tid":(\d+)', events):
+            found[int(tid)] = found.get(int(tid), 0) + 1
+        with open(counters, "rb") as f:
+            for tid, calls in struct.iter_unpack("<QQ", f.read()):
+                if tid:
+                    # In flight at the kill: one call that has returned and is not counted yet, and
+                    # one that was recorded but has not returned.
+                    extra = found.get(tid, 0) - calls
+                    assert 0 <= extra <= 2, (tid, calls, found)
+                    middle += calls > 0
+        r = report(path)
+        r["missing"]["skipped_bytes"] = 0  # a write that the kill cut off; the scratch had it
+        nothing_missing(r)
+        assert r["wait_status"] == signal.SIGKILL
+        os.unlink(path)
+    print(f"{middle} threads killed in the middle of {KILLS} runs")
+    assert middle > KILLS
+
+
+def statuses_are_the_commands_own():
+    assert record(["sh", "-c", "exit 7"])[1].returncode == 7
+    assert record(["sh", "-c", "kill -9 $$"])[1].returncode == -9
+    assert record(["sh", "-c", "kill -ABRT $$"])[1].returncode == -6
+    path, done = record(["/no/such/program"])
+    assert done.returncode == 127 and not os.path.exists(path), done
+    path, done = record(["/etc/passwd"])
+    assert done.returncode == 126 and not os.path.exists(path), done
+    assert record(["true"], path="/no/such/folder/x.sonde")[1].returncode == 125
+    existing = fresh()
+    open(existing, "w").close()
+    assert record(["true"], path=existing)[1].returncode == 125
+    static = os.path.join(WORK, "static")
+    with open(static + ".c", "w") as f:
+        f.write("int main(void) { return 0; }\n")
+    subprocess.run(["cc", "-static", "-o", static, static + ".c"], check=True)
+    done = record([static])[1]
+    assert done.returncode == 125 and b"statically linked" in done.stderr, done
+    assert done.stderr.count(b"\n") == 1
+
+
+def the_program_and_its_children_see_nothing():
+    script = "env | sort; ls -l /proc/self/fd | wc -l; cat /proc/self/limits | head -3; ulimit -n"
+    plain = subprocess.run(["sh", "-c", script], capture_output=True, check=True).stdout
+    assert record(["sh", "-c", script])[1].stdout == plain
+    fds = "import os; print(sorted(f for f in map(int, os.listdir('/proc/self/fd')) if f < 512))"
+    plain = subprocess.run(["python3", "-c", fds], capture_output=True, check=True).stdout
+    assert record(["python3", "-c", fds])[1].stdout == plain
+    own = dict(os.environ, LD_PRELOAD=ORACLE, ORACLE=fresh(".txt"))
+    assert record(["sh", "-c", "echo $LD_PRELOAD"], env=own)[1].stdout.decode().strip() == ORACLE
+
+
+def a_wrapper_hands_on():
+    path, _ = record(["env", "A=1", "sh", "-c", f"exec {WORKER} 1 1000"])
+    r = report(path)
+    assert r["exe"] == WORKER, r["exe"]
+    assert r["events"] > 1000
+
+
+def forks_and_daemons_go_their_way():
+    code = ("import os\nx=[str(i)*9 for i in range(9999)]\n"
+            "if os.fork()==0:\n y=[str(i)*9 for i in range(99999)]; print(len(y)); os._exit(0)\n"
+            "os.wait()\nprint('end')")
+    path, done = record(["python3", "-c", code], env=dict(os.environ, PYTHONMALLOC="malloc"))
+    assert done.stdout == b"99999\nend\n", done
+    nothing_missing(report(path))
+    marker = fresh(".txt")
+    code = ("import os,time\nif os.fork(): os._exit(0)\nos.setsid()\n"
+            "if os.fork(): os._exit(0)\nos.closerange(0,4096)\n"
+            f"x=[str(i) for i in range(9999)]; open({marker!r},'w').write(str(len(x)))")
+    path, done = record(["python3", "-c", code])
+    assert done.returncode == 0
+    report(path)
+    for _ in range(500):
+        if os.path.exists(marker) and open(marker).read() == "9999":
+            return
+        time.sleep(0.01)
+    raise AssertionError("the daemon did not do its work")
+
+
+def limits_stop_the_recording_and_not_the_program():
+    code = "import sys; x=[bytes(i%99) for i in range(200000)]; print(len(x))"
+    env = dict(os.environ, PYTHONMALLOC="malloc")
+
+    # The limit is set inside: the recorder itself keeps what is left in the scratch.
+    inner = ["sh", "-c", f"ulimit -f 100; exec python3 -c '{code}'"]
+    path, done = record(inner, env=env)
+    assert done.returncode == 0 and done.stdout == b"200000\n", done
+    assert "RLIMIT_FSIZE" in report(path)["missing"]["stopped"]
+    assert b"stopped" in done.stderr
+    done = subprocess.run([SONDE, "record", "-o", fresh(), "--limit", "200K", "--", "python3", "-c",
+                           code], capture_output=True, env=env)
+    assert done.returncode == 0 and done.stdout == b"200000\n", done
+    code = "import resource; resource.setrlimit(resource.RLIMIT_NOFILE,(8,8)); " + code
+    path, done = record(["python3", "-c", code], env=env)
+    assert done.returncode == 0 and done.stdout == b"200000\n", done
+    nothing_missing(report(path))
+
+
+def a_full_disk_stops_the_recording_and_not_the_program():
+    folder = os.path.join(WORK, "small")
+    os.mkdir(folder)
+    code = "x=[bytes(i%99) for i in range(300000)]; print(len(x))"
+    script = (f"mount -t tmpfs -o size=256k none {folder} && "
+              f"{SONDE} record -o {folder}/x.sonde -- python3 -c '{code}'; s=$?; "
+              f"cp {folder}/x.sonde {WORK}/full.sonde; exit $s")
+    done = subprocess.run(["unshare", "-m", "sh", "-c", script], capture_output=True,
+                          env=dict(os.environ, PYTHONMALLOC="malloc"))
+    if b"unshare" in done.stderr or b"mount:" in done.stderr:
+        print("no mount namespace here: the full disk is not tried")
+        return
+    assert done.returncode == 0 and done.stdout == b"300000\n", done
+    assert b"the disk is full" in done.stderr, done.stderr
+    assert "disk is full" in report(os.path.join(WORK, "full.sonde"))["missing"]["stopped"]
+
+
+def real_programs_do_what_they_did():
+    sql = ("create table t(a,b); with recursive c(x) as (select 1 union all select x+1 from c "
+           "where x<20000) insert into t select x, hex(x) from c; create index i on t(b); "
+           "select count(*),sum(a) from t where b>'3';")
+    commands = {
+        "sqlite3": ["sqlite3", ":memory:", sql],
+        "python3": ["python3", "-c", "import json; print(json.loads(json.dumps([1.5]*9999))[-1])"],
+        "perl": ["perl", "-e", 'my %h; $h{$_}="x$_" for 1..20000; print scalar(keys %h)'],
+        "git": ["git", "--version"],
+        "bash": ["bash", "-c", "for i in 1 2 3; do echo $i | cat; done"],
+        "node": ["node", "-e", "console.log([...Array(9999).keys()].map(String).length)"],
+        "gdb": ["gdb", "-batch", "-ex", "print 6*7"],
+    }
+    for name, command in commands.items():
+        if not shutil.which(command[0]):
+            print(name, "is not here")
+            continue
+        env = dict(os.environ, PYTHONMALLOC="malloc")
+        plain = subprocess.run(command, capture_output=True, env=env, timeout=60)
+        path, done = record(command, env=env)
+        assert (done.returncode, done.stdout) == (plain.returncode, plain.stdout), (name, done)
+        r = report(path, "--top", "1")
+        nothing_missing(r)
+        assert r["overlaid"] == r["double_frees"] == 0, (name, r["overlaid"])
+        share = r["depth"]["complete"] / r["allocated"]["blocks"]
+        print(f"{name}: {r['events']} events, {100 * share:.2f} % of allocations with a complete "
+              f"stack, {os.path.getsize(path) / r['events']:.1f} bytes an event")
+        assert share >= 0.99, name
+
+
+def main():
+    failed = 0
+    tests = [t for n, t in globals().items() if callable(t) and getattr(t, "__module__", "") ==
+             "__main__" and n not in ("fresh", "record", "report", "compile_c", "nothing_missing",
+                                      "main")]
+    for test in tests:
+        if len(sys.argv) > 1 and sys.argv[1] not in test.__name__:
+            continue
+        began = time.time()
+        try:
+            test()
+            print(f"ok   {test.__name__} ({time.time() - began:.1f} s)", flush=True)
+        except Exception as e:  # every test is tried
+            failed += 1
+            print(f"FAIL {test.__name__}: {type(e).__name__}: {e}", flush=True)
+    shutil.rmtree(WORK, ignore_errors=True)
+    sys.exit(failed != 0)
+
+
+main()
