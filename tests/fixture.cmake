@@ -1,8 +1,8 @@
 # sonde_fixture(NAME SOURCES file… [OPTIONS flag…] [LIBRARIES library…] [SHARED])
 #
 # A small program (or, with SHARED, a library) for tests to look at, built as
-# build/tests/fixtures/NAME with OPTIONS alone on top of -g: no sanitizer and no build type reaches
-# it, so that -O0 means -O0. Sources are relative to tests/fixtures/. A program built four ways is
+# build/tests/fixtures/NAME with -O2 -g and OPTIONS: no sanitizer and no other flag of a preset
+# reaches it. Sources are relative to tests/fixtures/. A program built four ways is
 # four calls, best made in a tests/fixtures/NAME.cmake, which is picked up by itself:
 #
 #   foreach(level O0 O2)
@@ -26,8 +26,7 @@ macro(sonde_fixture name)
   else()
     add_executable(fixture-${name} ${FIXTURE_PATHS})
   endif()
-  target_compile_options(fixture-${name} PRIVATE -g -fno-sanitize=all ${FIXTURE_OPTIONS})
-  target_link_options(fixture-${name} PRIVATE -fno-sanitize=all)
+  target_compile_options(fixture-${name} PRIVATE -g ${FIXTURE_OPTIONS})
   target_link_libraries(fixture-${name} PRIVATE ${FIXTURE_LIBRARIES})
   target_include_directories(fixture-${name} PRIVATE ${PROJECT_SOURCE_DIR}/include)
   set_target_properties(fixture-${name} PROPERTIES OUTPUT_NAME ${name}

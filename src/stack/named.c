@@ -58,7 +58,7 @@ typedef struct fixed_writer {
 static void put(name_writer_t *self, const char *text, size_t size) {
   fixed_writer_t *w = (fixed_writer_t *)self;
   size_t room = w->length < w->size ? w->size - w->length : 0;
-  __builtin_memcpy(w->out + (room ? w->length : 0), text, size < room ? size : room);
+  if (room) __builtin_memcpy(w->out + w->length, text, size < room ? size : room);
   w->length += size;
 }
 

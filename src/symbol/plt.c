@@ -56,7 +56,8 @@ static bool read_slots(Elf *elf, GElf_Half machine, slots_t *slots) {
       slots->symbols = header.sh_link;
     }
   }
-  qsort(slots->items, slots->count, sizeof(slot_t), compare_slots);
+  if (slots->count)
+    qsort(slots->items, slots->count, sizeof(slot_t), compare_slots);
   return true;
 }
 

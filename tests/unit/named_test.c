@@ -130,7 +130,7 @@ static void build_library(const char *name, const char *function) {
   char command[1024];
   snprintf(command, sizeof command,
            "printf 'void %s(void (*f)(void)){f();__asm__ volatile(\"\");}' | "
-           "cc -shared -fPIC -O1 -g -x c - -o %s/%s.so",
+           SONDE_CC " -shared -fPIC -O1 -g -x c - -o %s/%s.so",
            function, folder, name);
   assert_int_equal(system(command), 0);
 }
