@@ -56,6 +56,11 @@ bool os_left_signal_stack(uint64_t address);
 /* Calls VISIT for every thread of this process, until it returns false. */
 int os_threads(bool (*visit)(pid_t tid, void *context), void *context);
 
+/* The same in parts, for one who asks much about many threads: a descriptor for the folder of all
+ * threads, to be closed soon. */
+int os_threads_open(void);
+int os_threads_list(int folder, bool (*visit)(pid_t tid, void *context), void *context);
+
 #define OS_THREAD_NAME 16
 
 typedef struct os_thread {
@@ -65,8 +70,8 @@ typedef struct os_thread {
   uint32_t blocked_signals; /* bit n - 1: signal n; of the first 31 signals */
 } os_thread_t;
 
-/* -ESRCH when there is no such thread any more. */
-int os_thread_read(pid_t tid, os_thread_t *out);
+/* FOLDER is of os_threads_open, or negative. -ESRCH when there is no such thread any more. */
+int os_thread_read(int folder, pid_t tid, os_thread_t *out);
 
 /* The tid behind the C library's pthread_t. -ESRCH: the handle is of no living thread; -ENOSYS: where
  * this C library keeps the id is not known, as its own handle of the calling thread shows. */
@@ -79,9 +84,9 @@ typedef struct os_blocked {
   uint64_t sp, pc;
 } os_blocked_t;
 
-/* -EAGAIN: it is running, or waits for a CPU; -ESRCH: it has ended; -ENOSYS, -EACCES, …: this system
+/* FOLDER is of os_threads_open, or negative. -EAGAIN: it is running, or waits for a CPU; -ESRCH: it has ended; -ENOSYS, -EACCES, …: this system
  * does not tell. The thread may go on at any moment: see os_thread_cpu_ns. */
-int os_thread_blocked(pid_t tid, os_blocked_t *out);
+int os_thread_blocked(int folder, pid_t tid, os_blocked_t *out);
 
 /* The CPU time that the thread TID has used. Two equal answers mean that it has executed nothing in
  * between. Negative when the system does not tell. */

@@ -15,6 +15,7 @@
 #define TRIES            4
 
 bool blocked_open(blocked_copy_t *copy) {
+  copy->folder = -1;
   for (copy->size = COPY_BYTES_MAX; copy->size >= COPY_BYTES_MIN; copy->size /= 8) {
     copy->bytes = os_map(copy->size);
     if (copy->bytes) return true;
@@ -111,23 +112,23 @@ static void walk_copy(copy_window_t *c, const os_blocked_t *at, sonde_capture_t 
 
 /* Where there is no CPU clock for threads, being found at the same place once more is all that can
  * be asked for. */
-static bool kept_still(pid_t tid, int64_t cpu_before, const os_blocked_t *before) {
+static bool kept_still(int folder, pid_t tid, int64_t cpu_before, const os_blocked_t *before) {
   if (cpu_before >= 0) return os_thread_cpu_ns(tid) == cpu_before;
   os_blocked_t now;
-  return os_thread_blocked(tid, &now) == 0 && memcmp(&now, before, sizeof now) == 0;
+  return os_thread_blocked(folder, tid, &now) == 0 && memcmp(&now, before, sizeof now) == 0;
 }
 
 int blocked_capture(blocked_copy_t *copy, pid_t tid, sonde_capture_t *capture) {
   for (int i = 0; i < TRIES; i++) {
     os_blocked_t at;
     int64_t cpu = os_thread_cpu_ns(tid);
-    int r = os_thread_blocked(tid, &at);
+    int r = os_thread_blocked(copy->folder, tid, &at);
     if (r == -EAGAIN) return SONDE_ERUNNING;
     if (r == -ESRCH) return SONDE_ENOTHREAD;
     if (r != 0) return SONDE_EUNSUPPORTED;
     copy_window_t c = copy_from(copy, at.sp);
     walk_copy(&c, &at, capture);
-    if (kept_still(tid, cpu, &at)) return capture->count;
+    if (kept_still(copy->folder, tid, cpu, &at)) return capture->count;
   }
   return SONDE_ERUNNING;
 }

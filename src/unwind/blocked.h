@@ -15,11 +15,12 @@
 
 /* Where stacks are copied to. One serves any number of threads, one after the other. */
 typedef struct blocked_copy {
+  int folder; /* of os_threads_open, or -1; the caller's */
   uint8_t *bytes;
   uint64_t size;
 } blocked_copy_t;
 
-/* False when there is no memory. */
+/* Sets FOLDER to -1. False when there is no memory. */
 bool blocked_open(blocked_copy_t *copy);
 void blocked_close(blocked_copy_t *copy);
 

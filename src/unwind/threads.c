@@ -38,9 +38,9 @@ static int status_of(int os_error) {
 
 _Static_assert(OS_THREAD_NAME == sizeof((sonde_thread_t *)0)->name, "names are of one size");
 
-static int read_thread(pid_t tid, sonde_thread_t *out) {
+static int read_thread(int folder, pid_t tid, sonde_thread_t *out) {
   os_thread_t thread;
-  int r = os_thread_read(tid, &thread);
+  int r = os_thread_read(folder, tid, &thread);
   if (r != 0) return status_of(r);
   out->tid = tid;
   out->state = thread.state;
@@ -57,7 +57,7 @@ static bool same_name(const char *name, const char *wanted) {
 static bool list_thread(pid_t tid, void *context) {
   listing_t *l = context;
   sonde_thread_t thread;
-  if (read_thread(tid, &thread) != 0) return true;
+  if (read_thread(-1, tid, &thread) != 0) return true;
   if (l->name != NULL && !same_name(thread.name, l->name)) return true;
   if (l->count < l->max && l->threads != NULL) l->threads[l->count] = thread;
   if (l->count < l->max && l->tids != NULL) l->tids[l->count] = tid;
@@ -79,7 +79,7 @@ int sonde_threads_named(const char *name, pid_t *tids, int max) {
 
 int sonde_thread(pid_t tid, sonde_thread_t *thread) {
   if (tid <= 0 || thread == NULL) return SONDE_EINVAL;
-  return read_thread(tid, thread);
+  return read_thread(-1, tid, thread);
 }
 
 pid_t sonde_main_thread(void) { return os_pid(); }
@@ -103,7 +103,7 @@ static int unavailable(sonde_capture_t *capture, int reason) {
 /* A thread that blocks the signal on its own account is let be: SONDE_EBLOCKED. One that was asked
  * before may be in the first or last instructions of our handler, where it blocks the signal as
  * well, and may have lost its CPU there: it is given time. */
-static int check_block(pid_t tid, os_thread_t *thread, uint64_t deadline_ns) {
+static int check_block(int folder, pid_t tid, os_thread_t *thread, uint64_t deadline_ns) {
   static const uint32_t never_woken;
   uint64_t patience_ns = 0;
   while (os_blocks_question(thread)) {
@@ -114,7 +114,7 @@ static int check_block(pid_t tid, os_thread_t *thread, uint64_t deadline_ns) {
     if (patience_ns == 0) patience_ns = now + LEAVING_NS;
     if (now >= patience_ns) return SONDE_EBLOCKED;
     (void)os_futex_wait(&never_woken, 0, LEAVING_NS / 64);
-    int r = os_thread_read(tid, thread);
+    int r = os_thread_read(folder, tid, thread);
     if (r != 0) return status_of(r);
   }
   return 0;
@@ -122,25 +122,25 @@ static int check_block(pid_t tid, os_thread_t *thread, uint64_t deadline_ns) {
 
 /* 0 when the thread may be sent the signal. What it blocks is looked at as late as can be; between
  * this look and the signal it may change its mind, and then the signal waits, and is ignored. */
-static int may_ask(pid_t tid, bool running, uint64_t deadline_ns) {
+static int may_ask(int folder, pid_t tid, bool running, uint64_t deadline_ns) {
   os_thread_t thread;
   os_blocked_t at;
-  int r = os_thread_read(tid, &thread);
+  int r = os_thread_read(folder, tid, &thread);
   if (r != 0) return status_of(r);
   if (thread.state == 'Z' || thread.state == 'X') return SONDE_ENOTHREAD;
-  r = check_block(tid, &thread, deadline_ns);
+  r = check_block(folder, tid, &thread, deadline_ns);
   if (r != 0) return r;
   if (thread.state == 'D' || thread.state == 'T' || thread.state == 't')
     return SONDE_EUNINTERRUPTIBLE;
   if (running) return 0;
-  if (os_thread_blocked(tid, &at) == 0 && os_waits_for_signals(at.call)) return SONDE_EBLOCKED;
+  if (os_thread_blocked(folder, tid, &at) == 0 && os_waits_for_signals(at.call)) return SONDE_EBLOCKED;
   return 0;
 }
 
 /* Where the system does not tell where a thread is blocked, its state still tells whether it is. */
-static int why_not_read(pid_t tid) {
+static int why_not_read(int folder, pid_t tid) {
   os_thread_t thread;
-  int r = os_thread_read(tid, &thread);
+  int r = os_thread_read(folder, tid, &thread);
   if (r != 0) return status_of(r);
   switch (thread.state) {
   case 'R': return SONDE_ERUNNING;
@@ -157,14 +157,14 @@ static int why_not_read(pid_t tid) {
 static int read_in_place(blocked_copy_t *copy, pid_t tid, sonde_capture_t *capture,
                          unsigned flags, uint64_t deadline_ns, bool *ask) {
   bool want_signal = flags & SONDE_SIGNAL_BLOCKED;
-  int why = want_signal ? may_ask(tid, false, deadline_ns) : 0;
+  int why = want_signal ? may_ask(copy->folder, tid, false, deadline_ns) : 0;
   *ask = want_signal && why == 0;
   if (*ask) return unavailable(capture, SONDE_ERUNNING);
   int r = blocked_capture(copy, tid, capture);
   if (r >= 0) return r;
-  if (r == SONDE_EUNSUPPORTED) r = why_not_read(tid);
+  if (r == SONDE_EUNSUPPORTED) r = why_not_read(copy->folder, tid);
   if (r == SONDE_ERUNNING && !(flags & SONDE_NO_SIGNAL)) {
-    if (!want_signal) why = may_ask(tid, true, deadline_ns);
+    if (!want_signal) why = may_ask(copy->folder, tid, true, deadline_ns);
     *ask = why == 0;
     if (why != 0) r = why;
   }
@@ -253,9 +253,12 @@ static void read_all_in_place(sonde_all_t *all, blocked_copy_t *copy, pid_t own,
     sonde_thread_stack_t *row = &all->threads[i];
     bool ask = false;
     pid_t tid = row->thread.tid;
-    if (!(all->options.flags & SONDE_NO_THREAD_NAMES)) (void)read_thread(tid, &row->thread);
+    if (!(all->options.flags & SONDE_NO_THREAD_NAMES)) (void)read_thread(copy->folder, tid, &row->thread);
     if (tid == own) continue;
-    (void)read_in_place(copy, tid, &row->stack, all->options.flags, deadline_ns, &ask);
+    if (os_monotonic_ns() >= deadline_ns)
+      (void)unavailable(&row->stack, SONDE_ETIMEDOUT);
+    else
+      (void)read_in_place(copy, tid, &row->stack, all->options.flags, deadline_ns, &ask);
     if (ask) row->stack.reason = TO_ASK;
   }
 }
@@ -298,10 +301,13 @@ int capture_all_here(sonde_all_t *all, uint64_t pc, uint64_t sp, uint64_t fp) {
   all->count = all->total = 0;
   uint64_t deadline_ns = deadline_of(&all->options);
   pid_t own = os_tid();
-  if (os_threads(collect_tid, all) != 0) return SONDE_EUNSUPPORTED;
   if (!frames_init() || !blocked_open(&copy)) return SONDE_ENOMEM;
-  read_all_in_place(all, &copy, own, deadline_ns);
+  copy.folder = os_threads_open();
+  bool listed = copy.folder >= 0 && os_threads_list(copy.folder, collect_tid, all) == 0;
+  if (listed) read_all_in_place(all, &copy, own, deadline_ns);
+  if (copy.folder >= 0) os_close(copy.folder);
   blocked_close(&copy);
+  if (!listed) return SONDE_EUNSUPPORTED;
   for (int i = 0; i < all->count; i++)
     if (all->threads[i].thread.tid == own) (void)capture_here(&all->threads[i].stack, pc, sp, fp);
   for (int next = 0; next < all->count;)

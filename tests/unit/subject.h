@@ -219,7 +219,7 @@ static inline bool is_honestly_torn(const subject_t *s, const sonde_capture_t *c
 
 static inline bool can_read_in_place(void) {
   os_blocked_t at;
-  return os_thread_blocked(os_tid(), &at) != -ENOSYS;
+  return os_thread_blocked(-1, os_tid(), &at) != -ENOSYS;
 }
 
 #endif

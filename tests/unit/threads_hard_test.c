@@ -363,8 +363,9 @@ static void children_capture_their_own(void **state) {
     static subject_t mine;
     uintptr_t pcs[DEPTH];
     sonde_thread_t t[4];
-    if (sonde_threads(t, 4) != 1 || t[0].tid != getpid()) _exit(1);
+    if (sonde_threads(t, 4) != (is_emulated() ? 2 : 1) || t[0].tid != getpid()) _exit(1);
     if (sonde_stack_of_thread(s.tid, pcs, DEPTH) != SONDE_ENOTHREAD) _exit(2);
+    if (is_emulated()) _exit(0); /* qemu 7.2 itself dies of a thread that a forked child starts */
     subject_start(&mine, SPIN);
     for (int i = 0; i < 300; i++) /* more than there are slots */
       if (sonde_stack_of_thread(mine.tid, pcs, DEPTH) < 5) _exit(3);

@@ -12,6 +12,7 @@
 
 /* ---- names of files ------------------------------------------------------------------------- */
 
+#define TASK_FOLDER    "/proc/self/task"
 #define TASK_PATH_SIZE 48
 
 static char *put_text(char *at, const char *text) {
@@ -31,9 +32,10 @@ static char *put_number(char *at, uint32_t value) {
   return at;
 }
 
-static void task_path(char out[TASK_PATH_SIZE], pid_t tid, const char *file) {
-  char *at = put_number(put_text(out, "/proc/self/task/"), (uint32_t)tid);
-  *put_text(at, file) = '\0';
+/* The path of FILE of thread TID, from the folder of all threads (os_threads_open) when FROM_FOLDER. */
+static void task_path(char out[TASK_PATH_SIZE], bool from_folder, pid_t tid, const char *file) {
+  char *at = from_folder ? out : put_text(out, TASK_FOLDER "/");
+  *put_text(put_number(at, (uint32_t)tid), file) = '\0';
 }
 
 /* A missing file of a thread means that the thread has ended, as long as there is a /proc. */
@@ -59,13 +61,15 @@ static pid_t number_of_name(const char *name) {
   return (pid_t)value;
 }
 
-int os_threads(bool (*visit)(pid_t tid, void *context), void *context) {
+int os_threads_open(void) {
+  return (int)call4(SYS_openat, AT_FDCWD, TASK_FOLDER, O_RDONLY | O_DIRECTORY | O_CLOEXEC, 0);
+}
+
+int os_threads_list(int folder, bool (*visit)(pid_t tid, void *context), void *context) {
   _Alignas(8) char entries[2048];
-  long fd = call4(SYS_openat, AT_FDCWD, "/proc/self/task", O_RDONLY | O_DIRECTORY | O_CLOEXEC, 0);
-  if (fd < 0) return (int)fd;
   long size;
   bool more = true;
-  while (more && (size = call3(SYS_getdents64, fd, entries, sizeof entries)) > 0) {
+  while (more && (size = call3(SYS_getdents64, folder, entries, sizeof entries)) > 0) {
     for (long at = 0; more && at < size;) {
       const struct directory_entry *entry = (const void *)(entries + at);
       pid_t tid = number_of_name(entry->name);
@@ -73,23 +77,44 @@ int os_threads(bool (*visit)(pid_t tid, void *context), void *context) {
       at += entry->size;
     }
   }
-  os_close((int)fd);
   return more && size < 0 ? (int)size : 0;
+}
+
+int os_threads(bool (*visit)(pid_t tid, void *context), void *context) {
+  int folder = os_threads_open();
+  if (folder < 0) return folder;
+  int r = os_threads_list(folder, visit, context);
+  os_close(folder);
+  return r;
 }
 
 /* ---- one thread ----------------------------------------------------------------------------- */
 
+/* Reads FILE of a thread once, which is all that its short files take. Returns the size. */
+static ssize_t read_task_file(int folder, pid_t tid, const char *file, char *out, size_t size) {
+  char path[TASK_PATH_SIZE];
+  bool from_folder = folder >= 0;
+  task_path(path, from_folder, tid, file);
+  int fd = (int)call4(SYS_openat, from_folder ? folder : AT_FDCWD, path, O_RDONLY | O_CLOEXEC, 0);
+  if (fd < 0) return task_error(tid, fd);
+  ssize_t count = os_read(fd, out, size - 1);
+  os_close(fd);
+  if (count <= 0) return task_error(tid, count == 0 ? -ESRCH : count);
+  out[count] = '\0';
+  return count;
+}
+
 /* Some kernels escape a newline and a backslash in /proc/…/stat, others do not (fs/proc/array.c); a
  * name with a backslash is read again from /proc/…/comm, where it is plain. */
-static void read_name(pid_t tid, const char *from, const char *end, char out[OS_THREAD_NAME]) {
-  char path[TASK_PATH_SIZE], plain[OS_THREAD_NAME + 2];
+static void read_name(int folder, pid_t tid, const char *from, const char *end,
+                      char out[OS_THREAD_NAME]) {
+  char plain[OS_THREAD_NAME + 2];
   size_t n = 0;
   bool escaped = false;
   for (const char *c = from; c < end; c++)
     escaped |= *c == '\\';
   if (escaped) {
-    task_path(path, tid, "/comm");
-    ssize_t size = os_read_file(path, plain, sizeof plain);
+    ssize_t size = read_task_file(folder, tid, "/comm", plain, sizeof plain);
     if (size > 0) from = plain, end = plain + size - 1; /* without the newline that ends it */
   }
   while (from < end && n < OS_THREAD_NAME - 1)
@@ -112,11 +137,10 @@ static uint64_t read_decimal(const char *at) {
 
 /* proc(5): "pid (name) state ppid …"; the name may hold anything, also a parenthesis. Field 32 is the
  * set of blocked signals, of which it has the first 31. */
-int os_thread_read(pid_t tid, os_thread_t *out) {
-  char path[TASK_PATH_SIZE], text[1024];
-  task_path(path, tid, "/stat");
-  ssize_t size = os_read_file(path, text, sizeof text);
-  if (size < 0) return task_error(tid, size);
+int os_thread_read(int folder, pid_t tid, os_thread_t *out) {
+  char text[1024];
+  ssize_t size = read_task_file(folder, tid, "/stat", text, sizeof text);
+  if (size < 0) return (int)size;
   const char *open = text, *close = NULL;
   while (*open != '\0' && *open != '(')
     open++;
@@ -124,7 +148,7 @@ int os_thread_read(pid_t tid, os_thread_t *out) {
     if (*c == ')') close = c;
   if (close == NULL || close[1] != ' ') return -EINVAL;
   *out = (os_thread_t){.tid = tid, .state = close[2]};
-  read_name(tid, open + 1, close, out->name);
+  read_name(folder, tid, open + 1, close, out->name);
   out->blocked_signals = (uint32_t)read_decimal(skip_fields(close + 2, 32 - 3));
   return 0;
 }
@@ -165,16 +189,10 @@ int linux_parse_blocked(const char *text, os_blocked_t *out) {
   return read_hex(&at, &out->sp) && read_hex(&at, &out->pc) ? 0 : -EINVAL;
 }
 
-static int read_blocked(pid_t tid, os_blocked_t *out) {
-  char path[TASK_PATH_SIZE], text[256];
-  task_path(path, tid, "/syscall");
-  int fd = os_open_read(path);
-  if (fd < 0) return task_error(tid, fd);
-  ssize_t size = os_read(fd, text, sizeof text - 1);
-  os_close(fd);
-  if (size <= 0) return task_error(tid, size == 0 ? -ESRCH : size);
-  text[size] = '\0';
-  return linux_parse_blocked(text, out);
+static int read_blocked(int folder, pid_t tid, os_blocked_t *out) {
+  char text[256];
+  ssize_t size = read_task_file(folder, tid, "/syscall", text, sizeof text);
+  return size < 0 ? (int)size : linux_parse_blocked(text, out);
 }
 
 /* An emulator of user programs passes the file through and so shows its own registers. Asked about
@@ -193,14 +211,14 @@ static bool tells_the_truth(void) {
          own.sp <= here + sizeof text + 4096 && here <= own.sp + 4096;
 }
 
-int os_thread_blocked(pid_t tid, os_blocked_t *out) {
+int os_thread_blocked(int folder, pid_t tid, os_blocked_t *out) {
   static uint32_t verdict; /* 0: not asked yet, 1: it does, 2: it does not */
   uint32_t known = load_relaxed(&verdict);
   if (known == 0) {
     known = tells_the_truth() ? 1 : 2;
     store_relaxed(&verdict, known);
   }
-  return known == 1 ? read_blocked(tid, out) : -ENOSYS;
+  return known == 1 ? read_blocked(folder, tid, out) : -ENOSYS;
 }
 
 /* The per-thread CPU clock (clock_getcpuclockid(3); include/linux/posix-timers.h: the id's

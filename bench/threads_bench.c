@@ -1,0 +1,293 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * The stacks of all threads from inside, by sonde_capture_all.
+ *
+ *   blocked    100 threads, 20 each in epoll_wait, poll, nanosleep, sem_wait and read, at the end of
+ *              some 25 frames: in place, with and without names and states, and by signal. Calls that
+ *              returned EINTR are counted.
+ *   running    as many threads as there are processors, all spinning
+ *   spinning   100 threads, all spinning, beside a bare loop that signals each and counts
+ *   pause      how long one spinning thread stands still for an answer, measured by itself
+ *
+ * Medians over rounds, after a first round that learns the rules.
+ */
+#define _GNU_SOURCE
+#include <errno.h>
+#include <linux/futex.h>
+#include <poll.h>
+#include <pthread.h>
+#include <sched.h>
+#include <semaphore.h>
+#include <signal.h>
+#include <stdbool.h>
+#include <string.h>
+#include <sys/epoll.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+#include "bench.h"
+#include "sonde/thread.h"
+
+#define THREADS 100
+#define DEPTH   64
+#define ROUNDS  41
+
+typedef struct worker {
+  pthread_t thread;
+  int kind; /* 0 … 4 block, 5 spins */
+  volatile int ready;
+  volatile pid_t tid;
+  sem_t sem;
+  int ends[2];
+} worker_t;
+
+static worker_t workers[THREADS];
+static volatile int stop, interrupted, sink;
+static sonde_thread_stack_t rows[THREADS + 8];
+static uintptr_t pcs[(THREADS + 8) * DEPTH];
+
+static void block(worker_t *w) {
+  struct epoll_event event = {.events = EPOLLIN};
+  struct pollfd pfd = {.fd = w->ends[0], .events = POLLIN};
+  struct timespec time = {1000, 0};
+  long r = 0;
+  char c;
+  int e;
+  switch (w->kind) {
+  case 0:
+    e = epoll_create1(EPOLL_CLOEXEC);
+    epoll_ctl(e, EPOLL_CTL_ADD, w->ends[0], &event);
+    r = epoll_wait(e, &event, 1, 1000000);
+    break;
+  case 1: r = poll(&pfd, 1, 1000000); break;
+  case 2: r = nanosleep(&time, NULL); break;
+  case 3: r = sem_wait(&w->sem); break;
+  default: r = read(w->ends[0], &c, 1);
+  }
+  if (r < 0 && errno == EINTR) __atomic_fetch_add(&interrupted, 1, __ATOMIC_RELAXED);
+}
+
+__attribute__((noinline, noclone)) static void nested(worker_t *w, int depth) {
+  volatile char room[40];
+  room[0] = (char)depth;
+  if (depth > 0)
+    nested(w, depth - 1);
+  else if (w->kind == 5) {
+    w->ready = 1;
+    while (!stop)
+      sink++;
+  } else {
+    w->ready = 1;
+    while (!stop)
+      block(w);
+  }
+  sink += room[0];
+}
+
+static void *worker_main(void *argument) {
+  worker_t *w = argument;
+  w->tid = (pid_t)syscall(SYS_gettid);
+  nested(w, 20);
+  return NULL;
+}
+
+static void start_workers(int count, bool spinning) {
+  stop = interrupted = 0;
+  for (int i = 0; i < count; i++) {
+    worker_t *w = &workers[i];
+    memset(w, 0, sizeof *w);
+    w->kind = spinning ? 5 : i % 5;
+    sem_init(&w->sem, 0, 0);
+    if (pipe(w->ends) != 0) abort();
+    pthread_create(&w->thread, NULL, worker_main, w);
+  }
+  for (int i = 0; i < count; i++)
+    while (!workers[i].ready)
+      usleep(100);
+  usleep(100000);
+}
+
+static void do_nothing(int signal) { (void)signal; }
+
+static void stop_workers(int count) {
+  stop = 1;
+  for (int i = 0; i < count; i++) {
+    sem_post(&workers[i].sem);
+    (void)!write(workers[i].ends[1], "xx", 2);
+    if (workers[i].kind == 2) pthread_kill(workers[i].thread, SIGUSR2);
+  }
+  for (int i = 0; i < count; i++) {
+    pthread_join(workers[i].thread, NULL);
+    close(workers[i].ends[0]);
+    close(workers[i].ends[1]);
+  }
+}
+
+/* ---- captures ------------------------------------------------------------------------------- */
+
+typedef struct tally {
+  double first_us, median_us;
+  int complete, signalled, missing, frames, eintr; /* of the last round; eintr of all */
+} tally_t;
+
+static double capture_once(unsigned flags, tally_t *t) {
+  sonde_all_t all = {.threads = rows, .max = THREADS + 8, .pcs = pcs, .depth = DEPTH};
+  all.options.flags = flags;
+  all.options.timeout_ns = 20000000000u;
+  uint64_t start = bench_now_ns();
+  int n = sonde_capture_all(&all);
+  double us = (double)(bench_now_ns() - start) / 1000;
+  t->complete = t->signalled = t->missing = t->frames = 0;
+  for (int i = 0; i < n; i++) {
+    t->complete += rows[i].stack.mark == SONDE_COMPLETE;
+    t->missing += rows[i].stack.mark == SONDE_UNAVAILABLE;
+    t->signalled += (rows[i].stack.flags & SONDE_FLAG_SIGNALLED) != 0;
+    t->frames += rows[i].stack.count;
+  }
+  return us;
+}
+
+static tally_t capture_rounds(unsigned flags, int rounds) {
+  tally_t t = {0};
+  double us[ROUNDS];
+  int before = interrupted;
+  t.first_us = capture_once(flags, &t);
+  for (int i = 0; i < rounds; i++)
+    us[i] = capture_once(flags, &t);
+  usleep(50000);
+  t.eintr = interrupted - before;
+  t.median_us = bench_median(us, rounds);
+  return t;
+}
+
+static void print_tally(const char *what, int threads, const tally_t *t) {
+  printf("%-34s %8.0f us median, %8.0f us first; complete %d of %d, frames each %.1f, signalled %d, "
+         "not reached %d, EINTR %d\n",
+         what, t->median_us, t->first_us, t->complete - 1, threads,
+         (double)t->frames / (threads + 1), t->signalled, t->missing, t->eintr);
+}
+
+/* ---- the bare loop -------------------------------------------------------------------------- */
+
+static uint32_t answers;
+static void count_answer(int signal) {
+  (void)signal;
+  if (__atomic_sub_fetch(&answers, 1, __ATOMIC_ACQ_REL) == 0)
+    syscall(SYS_futex, &answers, FUTEX_WAKE_PRIVATE, 1, NULL, NULL, 0);
+}
+
+static double bare_loop(int count) {
+  uint64_t start = bench_now_ns();
+  answers = (uint32_t)count;
+  for (int i = 0; i < count; i++)
+    syscall(SYS_tgkill, getpid(), workers[i].tid, SIGUSR1);
+  uint32_t left;
+  while ((left = __atomic_load_n(&answers, __ATOMIC_ACQUIRE)) != 0)
+    syscall(SYS_futex, &answers, FUTEX_WAIT_PRIVATE, left, NULL, NULL, 0);
+  return (double)(bench_now_ns() - start) / 1000;
+}
+
+static void spinning(int threads, int rounds) {
+  double bare[ROUNDS], ours[ROUNDS];
+  tally_t t = {0};
+  start_workers(threads, true);
+  (void)capture_once(SONDE_NO_THREAD_NAMES, &t);
+  for (int i = 0; i < rounds; i++) { /* they take turns */
+    bare[i] = bare_loop(threads);
+    ours[i] = capture_once(SONDE_NO_THREAD_NAMES, &t);
+  }
+  double b = bench_median(bare, rounds), o = bench_median(ours, rounds);
+  printf("%3d spinning, all by signal         %8.0f us median; bare signal and count %8.0f us; "
+         "ratio %.2f; complete %d, not reached %d\n",
+         threads, o, b, o / b, t.complete - 1, t.missing);
+  sonde_all_t all = {.threads = rows, .max = THREADS + 8, .pcs = pcs, .depth = DEPTH};
+  all.options.timeout_ns = 5000000;
+  uint64_t start = bench_now_ns();
+  int n = sonde_capture_all(&all), timed_out = 0;
+  for (int i = 0; i < n; i++)
+    timed_out += rows[i].stack.reason == SONDE_ETIMEDOUT;
+  printf("%3d spinning, deadline 5 ms         %8.0f us; %d reached, %d said to be not\n", threads,
+         (double)(bench_now_ns() - start) / 1000, n - timed_out, timed_out);
+  stop_workers(threads);
+}
+
+/* ---- how long a thread stands still ---------------------------------------------------------- */
+
+static void pin(int processor) {
+  cpu_set_t set;
+  CPU_ZERO(&set);
+  CPU_SET(processor, &set);
+  sched_setaffinity(0, sizeof set, &set);
+}
+
+static volatile uint64_t gap_ns;
+static void *watch_itself(void *argument) {
+  worker_t *w = argument;
+  pin(1);
+  w->tid = (pid_t)syscall(SYS_gettid);
+  uint64_t last = bench_now_ns();
+  while (!stop) {
+    uint64_t now = bench_now_ns();
+    if (now - last > gap_ns) gap_ns = now - last;
+    last = now;
+    w->ready = 1;
+  }
+  return NULL;
+}
+
+/* With a processor for each of the two. What else runs there adds to the worst, not to the median. */
+static void stand_still(void) {
+  enum { SAMPLES = 1000 };
+  static double gaps[SAMPLES];
+  worker_t *w = &workers[0];
+  cpu_set_t before;
+  memset(w, 0, sizeof *w);
+  sched_getaffinity(0, sizeof before, &before);
+  if (!CPU_ISSET(0, &before) || !CPU_ISSET(1, &before)) return;
+  pin(0);
+  stop = 0;
+  pthread_create(&w->thread, NULL, watch_itself, w);
+  while (!w->ready)
+    usleep(100);
+  for (int i = 0; i < SAMPLES; i++) {
+    usleep(300);
+    gap_ns = 0;
+    sonde_stack_of_thread(w->tid, pcs, DEPTH);
+    uint64_t start = bench_now_ns();
+    while (bench_now_ns() - start < 20000) {
+    }
+    gaps[i] = (double)gap_ns / 1000;
+  }
+  stop = 1;
+  pthread_join(w->thread, NULL);
+  sched_setaffinity(0, sizeof before, &before);
+  double median = bench_median(gaps, SAMPLES);
+  printf("a running thread stands still       %8.2f us median, %.2f us at 90 %% (delivery, capture "
+         "and return of the signal)\n",
+         median, gaps[SAMPLES * 9 / 10]);
+}
+
+int main(void) {
+  signal(SIGUSR2, do_nothing);
+  signal(SIGUSR1, count_answer);
+  int processors = (int)sysconf(_SC_NPROCESSORS_ONLN);
+  tally_t t;
+
+  start_workers(THREADS, false);
+  t = capture_rounds(SONDE_NO_THREAD_NAMES, ROUNDS);
+  print_tally("100 blocked, in place", THREADS, &t);
+  t = capture_rounds(0, ROUNDS);
+  print_tally("100 blocked, with names and states", THREADS, &t);
+  t = capture_rounds(SONDE_SIGNAL_BLOCKED | SONDE_NO_THREAD_NAMES, ROUNDS);
+  print_tally("100 blocked, by signal", THREADS, &t);
+  stop_workers(THREADS);
+
+  start_workers(processors, true);
+  t = capture_rounds(SONDE_NO_THREAD_NAMES, ROUNDS);
+  print_tally("running, one a processor", processors, &t);
+  stop_workers(processors);
+
+  stand_still();
+  spinning(THREADS, 7);
+  return 0;
+}
