@@ -37,7 +37,7 @@ typedef struct output {
 static void append(const char *text, size_t length, void *opaque) {
   output_t *output = opaque;
   if (length >= output->size - output->used) longjmp(output->full, 1);
-  memcpy(output->text + output->used, text, length);
+  if (length) memcpy(output->text + output->used, text, length); /* Rust's writes nothing at NULL */
   output->used += length;
 }
 

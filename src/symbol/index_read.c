@@ -244,7 +244,7 @@ static void find_line(index_t *index, uint64_t address, symbol_frame_t *frame) {
   cursor_t cursor;
   uint64_t at;
   if (!find_block(index, INDEX_ROW_KEYS, INDEX_ROWS, address, &cursor, &at)) return;
-  int64_t file = 0, line = 0, column = 0, found_file = 0, found_line = 0, found_column = 0;
+  uint64_t file = 0, line = 0, column = 0, found_file = 0, found_line = 0, found_column = 0;
   while (cursor.at < cursor.end && !cursor.bad) {
     uint64_t head = packed_read(&cursor);
     at += head >> 2;
@@ -253,15 +253,15 @@ static void find_line(index_t *index, uint64_t address, symbol_frame_t *frame) {
       file = found_file = found_line = found_column = 0;
       continue;
     }
-    if (head & 2) file += unzigzag(packed_read(&cursor));
-    line += unzigzag(packed_read(&cursor));
-    column = (int64_t)packed_read(&cursor);
+    if (head & 2) file += packed_delta(&cursor);
+    line += packed_delta(&cursor);
+    column = packed_read(&cursor);
     found_file = file;
     found_line = line;
     found_column = column;
   }
   if (cursor.bad) index->bad = true;
-  frame->file = file_at(index, (uint64_t)found_file);
+  frame->file = file_at(index, found_file);
   if (!frame->file) return;
   frame->line = (uint32_t)found_line;
   frame->column = (uint32_t)found_column;
@@ -272,15 +272,15 @@ static uint64_t find_scope(index_t *index, uint64_t address) {
   cursor_t cursor;
   uint64_t at;
   if (!find_block(index, INDEX_SEGMENT_KEYS, INDEX_SEGMENTS, address, &cursor, &at)) return 0;
-  int64_t scope = 0, found = 0;
+  uint64_t scope = 0, found = 0;
   while (cursor.at < cursor.end && !cursor.bad) {
     at += packed_read(&cursor);
     if (at > address) break;
-    scope += unzigzag(packed_read(&cursor));
+    scope += packed_delta(&cursor);
     found = scope;
   }
   if (cursor.bad) index->bad = true;
-  return (uint64_t)found;
+  return found;
 }
 
 typedef struct symbol_found {

@@ -46,6 +46,11 @@ static inline int64_t unzigzag(uint64_t value) {
   return (int64_t)(value >> 1) ^ -(int64_t)(value & 1);
 }
 
+/* A signed difference, to be added modulo 2^64: damaged ones wrap. */
+static inline uint64_t packed_delta(cursor_t *cursor) {
+  return (uint64_t)unzigzag(packed_read(cursor));
+}
+
 /* Against damage, not against malice: everything that is read is checked for bounds as well. */
 static inline uint64_t packed_checksum(const uint8_t *bytes, size_t size) {
   uint64_t lanes[4] = {0x9e3779b97f4a7c15u, 0xc2b2ae3d27d4eb4fu, 0x165667b19e3779f9u, size};
