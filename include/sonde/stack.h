@@ -31,11 +31,23 @@ typedef enum sonde_mark {
 } sonde_mark_t;
 
 /* What a reader should know of a stack; a set of bits. */
-#define SONDE_FLAG_GUESSED   1u /* at least one frame was found by frame pointer, not by a rule */
-#define SONDE_FLAG_PROVEN    2u /* the frame register was recovered by proof, not read */
-#define SONDE_FLAG_SIGNAL    4u /* the stack passes through a signal frame */
-#define SONDE_FLAG_SIGNALLED 8u /* the thread was asked by a signal */
-#define SONDE_FLAG_ASYNC    16u /* a Swift async frame was met */
+#define SONDE_FLAG_GUESSED   1u  /* at least one frame was found by frame pointer, not by a rule */
+#define SONDE_FLAG_PROVEN    2u  /* the frame register was recovered by proof, not read */
+#define SONDE_FLAG_SIGNAL    4u  /* the stack passes through a signal frame */
+#define SONDE_FLAG_SIGNALLED 8u  /* the thread was asked by a signal */
+#define SONDE_FLAG_ASYNC     16u /* a Swift async frame was met */
+
+/* Swift's async functions, whose frames the thread's stack holds only while they run: what called
+ * them is in a chain of contexts on the heap. An async frame is known by bit 60 of the frame
+ * pointer that it saved. */
+typedef enum sonde_async {
+  SONDE_ASYNC_IGNORE = 0, /* the thread's stack; async frames are not looked for */
+  SONDE_ASYNC_NOTICE =
+      1, /* the thread's stack; SONDE_FLAG_ASYNC tells that an async frame was met */
+  SONDE_ASYNC_FOLLOW = 2, /* from the innermost async frame on, the async calls instead: each entry
+                             is the address its function resumes at, plus 1 so that it reads as a
+                             return address */
+} sonde_async_t;
 
 /* One capture: where to start and where to put the answer. Zero it, then set what is wanted. */
 typedef struct sonde_capture {
@@ -45,10 +57,13 @@ typedef struct sonde_capture {
   const void *ucontext; /* in: start at this ucontext_t (third argument of an SA_SIGINFO handler);
                            NULL: start at the caller */
   uintptr_t pc, sp, fp; /* in: if pc is not 0 and ucontext is NULL, start at this frame */
+  sonde_async_t async;  /* in: how to treat async frames */
   int count;            /* out: program counters written */
   sonde_mark_t mark;    /* out */
   int reason;           /* out: a SONDE_E… for SONDE_TORN and SONDE_UNAVAILABLE, else 0 */
   unsigned flags;       /* out: SONDE_FLAG_… */
+  uint64_t async_task;  /* out: the id of the Swift task; 0 when it has none or the system does not
+                           tell: on Linux nothing but Swift's own library knows it */
 } sonde_capture_t;
 
 /* Writes the calling thread's stack, at most MAX entries, to PCS. Returns how many were written, or

@@ -102,7 +102,7 @@ static bool finished(const sonde_capture_t *capture) {
 static void capture_plainly(position_t *p, uint64_t epoch, sonde_capture_t *capture) {
   window_t window = self_window();
   if (window.move(&window, p->sp)) {
-    walk_to_pcs(&window, p, epoch, capture);
+    (capture->async ? walk_async : walk_to_pcs)(&window, p, epoch, capture);
     return;
   }
   capture->mark = SONDE_TORN;
@@ -120,7 +120,7 @@ static int capture_from_here(sonde_capture_t *capture, uint64_t pc, uint64_t sp,
   position_after_return(&p, pc, sp, fp);
   bool done = false;
   if (LIKELY(self)) {
-    done = capture_cached(self, &p, epoch, capture);
+    if (LIKELY(!capture->async)) done = capture_cached(self, &p, epoch, capture);
     self_leave(self);
   } else if (!frames_init())
     return SONDE_ENOMEM;
@@ -158,6 +158,7 @@ int capture_stack_here(uintptr_t *pcs, int max, uint64_t pc, uint64_t sp, uint64
   capture.pcs = pcs;
   capture.max = max;
   capture.skip = 0;
+  capture.async = SONDE_ASYNC_IGNORE;
   return capture_from_here(&capture, pc, sp, fp);
 }
 ENTRY_2(sonde_stack, capture_stack_here);
@@ -168,6 +169,7 @@ __attribute__((used)) int capture_here(sonde_capture_t *capture, uint64_t pc, ui
   capture->count = 0;
   capture->flags = 0;
   capture->reason = 0;
+  capture->async_task = 0;
   if (capture->ucontext || capture->pc) return capture_from_elsewhere(capture);
   return capture_from_here(capture, pc, sp, fp);
 }

@@ -26,6 +26,9 @@ static uint64_t strip_signature(machine_t machine, uint64_t pc) {
   return machine == MACHINE_AARCH64 ? pc & 0x000fffffffffffffull : pc;
 }
 
+/* Swift's async frames mark the frame pointer that they save: bits 63:60 are 1. */
+static uint64_t plain_fp(uint64_t fp) { return fp >> 60 == 1 ? fp & ~(UINT64_C(15) << 60) : fp; }
+
 /* ---- the kernel's signal frame, where no CFI describes it ----------------------------------- */
 
 /* The two instructions that make the rt_sigreturn system call, by which the frame is known:
@@ -100,7 +103,9 @@ static step_t find_cfa(frame_t *frame) {
     return status ? step_of_status(status) : STEP_CALLER;
   }
   if (!regs_has(frame->regs, row->cfa_register)) return STEP_UNKNOWN_REGISTER;
-  frame->cfa = frame->regs->r[row->cfa_register] + (uint64_t)row->cfa_offset;
+  uint64_t base = frame->regs->r[row->cfa_register];
+  if (row->cfa_register == machine_fp(frame->machine)) base = plain_fp(base);
+  frame->cfa = base + (uint64_t)row->cfa_offset;
   return STEP_CALLER;
 }
 
@@ -233,7 +238,7 @@ static bool can_return_to(memory_t *memory, images_t *images, uint64_t pc) {
 step_t frame_pointer_step(machine_t machine, memory_t *memory, images_t *images, regs_t *regs) {
   int sp = machine_sp(machine), fp = machine_fp(machine);
   if (!regs_has(regs, fp)) return STEP_UNKNOWN_REGISTER;
-  uint64_t at = regs->r[fp], pair[2];
+  uint64_t at = plain_fp(regs->r[fp]), pair[2];
   if (at % 8 || (regs_has(regs, sp) && at < regs->r[sp]) || at + 16 < at) return STEP_BAD;
   if (!memory->read(memory, at, pair, sizeof pair)) return STEP_FAULT;
   uint64_t pc = strip_signature(machine, pair[1]);

@@ -146,7 +146,7 @@ static READS_STACK int follow_rules(window_t *w, position_t *p, uint64_t epoch, 
   return count;
 }
 
-static walk_step_t slowly_on(window_t *w, position_t *p) {
+walk_step_t walk_slowly_on(window_t *w, position_t *p) {
   walk_step_t step = walk_slowly(w, p);
   if (step != WALK_ON || window_holds(w, p->sp)) return step;
   return w->move && w->move(w, p->sp) ? WALK_ON : WALK_FAULT;
@@ -159,7 +159,7 @@ READS_STACK void walk_to_pcs(window_t *w, position_t *p, uint64_t epoch, sonde_c
   for (;;) {
     if (LIKELY(!p->exact && !skip)) {
       count = follow_rules(w, p, epoch, pcs, count, max, &step);
-      if (step == WALK_SLOW) step = slowly_on(w, p);
+      if (step == WALK_SLOW) step = walk_slowly_on(w, p);
       if (step != WALK_ON) break;
     }
     if (skip > 0)
@@ -169,7 +169,7 @@ READS_STACK void walk_to_pcs(window_t *w, position_t *p, uint64_t epoch, sonde_c
     else
       pcs[count++] = p->pc;
     step = walk_by_rule(w, frames_find(p->pc, p->exact, epoch).rule, p);
-    if (step == WALK_SLOW) step = slowly_on(w, p);
+    if (step == WALK_SLOW) step = walk_slowly_on(w, p);
     if (step != WALK_ON) break;
   }
   capture->count = count;

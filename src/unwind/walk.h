@@ -77,6 +77,12 @@ typedef enum walk_step {
   WALK_NEEDS_REGISTER, /* the row needs yet another register */
 } walk_step_t;
 
+/* A frame pointer without the mark that says it was saved by an async frame of Swift: bits 63:60
+ * are 1 there, and 0 otherwise. */
+static ALWAYS_INLINE uint64_t walk_plain_fp(uint64_t fp) {
+  return UNLIKELY(fp >> 60 == 1) ? fp & ~(UINT64_C(15) << 60) : fp;
+}
+
 /* The CFA of the frame POSITION is in. A rule relative to the stack pointer leads outward by itself
  * (see rule_of_row); the content of the frame register has to be checked. */
 static ALWAYS_INLINE READS_STACK walk_step_t walk_find_cfa(const window_t *w, rule_t rule,
@@ -88,7 +94,7 @@ static ALWAYS_INLINE READS_STACK walk_step_t walk_find_cfa(const window_t *w, ru
   }
   if (UNLIKELY(kind != RULE_FP)) return kind == RULE_END ? WALK_END : WALK_SLOW;
   if (UNLIKELY(!p->fp_at)) return WALK_NEEDS_FP;
-  *cfa = *p->fp_at + rule_cfa_bytes(rule);
+  *cfa = walk_plain_fp(*p->fp_at) + rule_cfa_bytes(rule);
   bool outward = *cfa > p->sp && *cfa - rule_save_bytes(rule) >= w->lo && !(*cfa & 7);
   return LIKELY(outward) ? WALK_ON : WALK_BAD;
 }
@@ -124,9 +130,16 @@ static ALWAYS_INLINE READS_STACK walk_step_t walk_by_rule(window_t *w, rule_t ru
  * follows the frame pointer where there is no row. Never returns WALK_SLOW. */
 walk_step_t walk_slowly(window_t *w, position_t *p);
 
+/* Likewise, and goes over to another stack when the step leads there. */
+walk_step_t walk_slowly_on(window_t *w, position_t *p);
+
 /* Walks outward from POSITION, writing program counters to CAPTURE->pcs after leaving out
  * CAPTURE->skip, and sets count, mark, reason and flags. EPOCH is walk_epoch(). */
 void walk_to_pcs(window_t *w, position_t *p, uint64_t epoch, sonde_capture_t *capture);
+
+/* As walk_to_pcs, looking at every frame whether it is an async one, and going over to the async
+ * calls when CAPTURE asks for it. */
+void walk_async(window_t *w, position_t *p, uint64_t epoch, sonde_capture_t *capture);
 
 /* The mark and the reason that a walk which stopped with STEP deserves. */
 sonde_mark_t walk_mark(walk_step_t step, int *reason);

@@ -1,0 +1,157 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * Swift's async frames, made by clang: both ways of walking, and the marks that are none.
+ */
+#define _GNU_SOURCE
+#include <dlfcn.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#include "sonde/stack.h"
+
+typedef struct context {
+  struct context *parent;
+  void (*resume)(void);
+  void (*call_back)(void *argument);
+  void *argument;
+} context_t;
+
+static void (*run_async)(context_t *context);
+static uintptr_t async_inner, async_outer;
+
+static void resumes_first(void) {}
+static void resumes_second(void) {}
+
+typedef struct seen {
+  sonde_async_t async;
+  int skip, max;
+  uintptr_t pcs[64];
+  sonde_capture_t capture;
+} seen_t;
+
+static __attribute__((noinline)) void call_back(void *argument) {
+  seen_t *seen = argument;
+  seen->capture = (sonde_capture_t){.pcs = seen->pcs,
+                                    .max = seen->max ? seen->max : 64,
+                                    .skip = seen->skip,
+                                    .async = seen->async};
+  sonde_capture(&seen->capture);
+  __asm__ volatile(""); /* no tail call: the frame is to be seen */
+}
+
+static __attribute__((noinline)) void run(seen_t *seen) {
+  context_t second = {NULL, NULL, call_back, seen};
+  context_t first = {&second, resumes_second, call_back, seen};
+  context_t inner = {&first, resumes_first, call_back, seen};
+  context_t outer = {&inner, resumes_first, NULL, NULL};
+  run_async(&outer);
+  __asm__ volatile("");
+}
+
+/* The place in SEEN of the first pc in [START, START + SIZE); -1 when there is none. */
+static int place_in(const seen_t *seen, uintptr_t start, uintptr_t size) {
+  for (int i = 0; i < seen->capture.count; i++)
+    if (seen->pcs[i] - 1 - start < size) return i;
+  return -1;
+}
+
+static void test_the_thread_stack(void **state) {
+  seen_t ignoring = {.async = SONDE_ASYNC_IGNORE}, noticing = {.async = SONDE_ASYNC_NOTICE};
+  (void)state;
+  run(&ignoring);
+  run(&noticing);
+  assert_int_equal(ignoring.capture.mark, SONDE_COMPLETE);
+  assert_int_equal(noticing.capture.mark, SONDE_COMPLETE);
+  assert_false(ignoring.capture.flags & SONDE_FLAG_ASYNC);
+  assert_true(noticing.capture.flags & SONDE_FLAG_ASYNC);
+  assert_int_equal(noticing.capture.async_task, 0);
+  assert_int_equal(ignoring.capture.count, noticing.capture.count);
+  int inner = place_in(&ignoring, async_inner, 64), outer = place_in(&ignoring, async_outer, 64);
+  int caller = place_in(&ignoring, (uintptr_t)run, 256);
+  assert_int_equal(inner, 1);
+  assert_int_equal(outer, 3); /* an ordinary function stands between */
+  assert_int_equal(caller, 5);
+}
+
+static void test_the_async_calls(void **state) {
+  seen_t seen = {.async = SONDE_ASYNC_FOLLOW};
+  (void)state;
+  run(&seen);
+  assert_true(seen.capture.flags & SONDE_FLAG_ASYNC);
+  assert_int_equal(seen.capture.mark, SONDE_COMPLETE);
+  assert_int_equal(seen.capture.count, 4);
+  assert_int_equal(place_in(&seen, async_inner, 64), 1);
+  assert_int_equal(seen.pcs[2], (uintptr_t)resumes_first + 1);
+  assert_int_equal(seen.pcs[3], (uintptr_t)resumes_second + 1);
+}
+
+static void test_limits(void **state) {
+  seen_t seen = {.async = SONDE_ASYNC_FOLLOW, .max = 3},
+         skipping = {.async = SONDE_ASYNC_FOLLOW, .skip = 3};
+  (void)state;
+  run(&seen);
+  assert_int_equal(seen.capture.mark, SONDE_CUT);
+  assert_int_equal(seen.capture.count, 3);
+  run(&skipping);
+  assert_int_equal(skipping.capture.count, 1);
+  assert_int_equal(skipping.pcs[0], (uintptr_t)resumes_second + 1);
+}
+
+/* A stack made by hand, of one async frame whose saved frame pointer has TAG in bits 63:60. */
+static void test_tags(void **state) {
+  static uint64_t stack[64];
+  static context_t last = {NULL, resumes_second, NULL, NULL};
+  seen_t real = {.async = SONDE_ASYNC_IGNORE};
+  uintptr_t pcs[8];
+  (void)state;
+  run(&real);
+  int inner = place_in(&real, async_inner, 64), between = inner + 1;
+  for (uint64_t tag = 0; tag < 16; tag++) {
+    memset(stack, 0, sizeof stack);
+    uint64_t frame = (uint64_t)(uintptr_t)&stack[16], outer = (uint64_t)(uintptr_t)&stack[32];
+    stack[15] = (uint64_t)(uintptr_t)&last;
+    stack[16] = outer | tag << 60;
+    stack[17] = real.pcs[between]; /* whose rule needs the frame pointer again */
+    stack[33] = 0;
+    sonde_capture_t capture = {.pcs = pcs,
+                               .max = 8,
+                               .async = SONDE_ASYNC_FOLLOW,
+                               .pc = real.pcs[inner],
+                               .sp = (uintptr_t)&stack[12],
+                               .fp = frame};
+    int count = sonde_capture(&capture);
+    if (tag == 1) {
+      assert_true(capture.flags & SONDE_FLAG_ASYNC);
+      assert_int_equal(count, 2);
+      assert_int_equal(pcs[1], (uintptr_t)resumes_second + 1);
+    } else {
+      assert_false(capture.flags & SONDE_FLAG_ASYNC);
+      assert_int_equal(count, 2);
+      assert_int_equal(capture.mark, tag == 0 ? SONDE_COMPLETE : SONDE_TORN);
+    }
+  }
+}
+
+int main(void) {
+  void *library = dlopen(SONDE_FIXTURES "/libasync.so", RTLD_NOW);
+  if (!library) {
+    printf("skipped: no clang built the async frames\n");
+    return 77;
+  }
+  run_async = (void (*)(context_t *))(uintptr_t)dlsym(library, "run_async");
+  async_inner = (uintptr_t)dlsym(library, "async_inner");
+  async_outer = (uintptr_t)dlsym(library, "async_outer");
+  const struct CMUnitTest tests[] = {
+      cmocka_unit_test(test_the_thread_stack),
+      cmocka_unit_test(test_the_async_calls),
+      cmocka_unit_test(test_limits),
+      cmocka_unit_test(test_tags),
+  };
+  return cmocka_run_group_tests(tests, NULL, NULL);
+}
