@@ -1,0 +1,16 @@
+# Tests of a musl build: one program, dynamic and static. Debian's musl-gcc does not ask the linker for
+# the header of .eh_frame by itself.
+sonde_fixture(loadable1 SHARED SOURCES loadable.c OPTIONS -DLOADABLE_NUMBER=1)
+foreach(kind dynamic static)
+  set(name musl_${kind}_test)
+  add_executable(${name} musl/musl_test.c)
+  target_link_libraries(${name} PRIVATE sonde_inside Threads::Threads)
+  target_compile_options(${name} PRIVATE ${SONDE_TEST_WARNINGS})
+  target_link_options(${name} PRIVATE -Wl,--eh-frame-hdr)
+  set_target_properties(${name} PROPERTIES RUNTIME_OUTPUT_DIRECTORY ${CMAKE_BINARY_DIR}/tests)
+endforeach()
+target_link_options(musl_static_test PRIVATE -static)
+add_dependencies(musl_dynamic_test fixture-loadable1)
+add_test(NAME musl/dynamic COMMAND musl_dynamic_test ${SONDE_FIXTURE_DIR}/libloadable1.so)
+add_test(NAME musl/static COMMAND musl_static_test)
+set_tests_properties(musl/dynamic musl/static PROPERTIES TIMEOUT ${SONDE_TEST_SECONDS} LABELS unit)
