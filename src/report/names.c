@@ -103,9 +103,14 @@ static bool is_jit_file(const module_t *module) {
          strstr(module->path, "/jit-");
 }
 
+const char *stacks_role(const target_t *target, const module_t *module) {
+  if (target->exe && strcmp(module->path, target->exe) == 0) return "app";
+  if (path_is_system(module->path) || strcmp(module->path, "[vdso]") == 0) return "system";
+  return "library";
+}
+
 static bool is_system(const target_t *target, const module_t *module) {
-  if (target->exe && strcmp(module->path, target->exe) == 0) return false;
-  return path_is_system(module->path) || strcmp(module->path, "[vdso]") == 0;
+  return strcmp(stacks_role(target, module), "system") == 0;
 }
 
 static void look_up_jit(namer_t *namer, named_t *named) {

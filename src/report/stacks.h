@@ -45,6 +45,9 @@ typedef struct stacks_view {
 
 void stacks_json(FILE *out, const stacks_view_t *view);
 
+/* "app", "system" or "library": whose code it is. */
+const char *stacks_role(const target_t *target, const module_t *module);
+
 /* "sleeping", "running", …; NULL when the state is not known. */
 const char *stacks_state_word(char state);
 
