@@ -58,7 +58,7 @@ typedef struct image {
   uint64_t build_id_address; /* as linked; 0 when it was not found in a segment */
   /* how to unwind it */
   section_t eh_frame_hdr, eh_frame;
-  section_t debug_frame; /* from files only */
+  section_t debug_frame; /* from files only; image/file.h adds it to a live image that needs it */
   /* what its symbols are */
   section_t symtab, symtab_names; /* from files, or where the loader happened to map it */
   section_t dynsym, dynsym_names;

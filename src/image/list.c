@@ -192,7 +192,9 @@ image_entry_t *image_entry(image_id_t id) {
 
 const image_t *image_by_id(image_id_t id) {
   const image_entry_t *entry = image_entry(id);
-  return entry ? &entry->image : NULL;
+  if (!entry) return NULL;
+  const image_t *completed = load_acquire(&entry->completed);
+  return completed ? completed : &entry->image;
 }
 
 image_id_t image_id_of_pc(uint64_t pc) {

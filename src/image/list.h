@@ -29,8 +29,10 @@ typedef struct image_entry {
   image_id_t next;     /* of the entries that share a hash bucket */
   uint16_t generation; /* 1 for the first content seen at this address, 2 for the second, … */
   bool is_program, is_vdso, is_system;
-  uint64_t standing_epoch; /* it was seen to stand at this epoch of the loader */
-  uint64_t names;          /* of name.c: the symbol index, built when first asked for */
+  uint64_t standing_epoch;  /* it was seen to stand at this epoch of the loader */
+  const image_t *completed; /* of file.c: a copy of `image` with what its file added; `image` itself
+                               when it adds nothing; NULL until that was asked for */
+  uint64_t names;           /* of name.c: the symbol index, built when first asked for */
 } image_entry_t;
 
 /* The id of the image that holds PC at this moment. 0 when none does, when its ELF header is not
@@ -38,9 +40,16 @@ typedef struct image_entry {
  * few loads as long as the loader's epoch stands still, else one guarded read or more. */
 image_id_t image_id_of_pc(uint64_t pc);
 
-/* The image of an ID that was handed out; NULL for 0 and for a number that never was. */
+/* The image of an ID that was handed out, with what image_complete added; NULL for 0 and for a
+ * number that never was. */
 const image_t *image_by_id(image_id_t id);
 image_entry_t *image_entry(image_id_t id);
+
+/* For a pc of image ID that no unwind row covers: adds the unwind sections that memory gives no way
+ * to, .eh_frame where there is no .eh_frame_hdr, and a copy of .debug_frame, from the image's own
+ * file. Opens the file once an image; later calls cost a load. Returns the image when it has more
+ * sections than when it was parsed, else NULL. */
+const image_t *image_complete(image_id_t id);
 
 /* Does the image ID still stand at its address? A few loads while the loader's epoch stands still,
  * else one guarded comparison of the build-id (or fingerprint). */

@@ -15,6 +15,7 @@
 
 #include "arch/arch.h"
 #include "base/bits.h"
+#include "image/file.h"
 #include "image/symbols.h"
 #include "os/os.h"
 
@@ -29,26 +30,6 @@
 static uint64_t index_bytes;
 
 uint64_t name_index_bytes(void) { return load_relaxed(&index_bytes); }
-
-/* ---- finding the file ----------------------------------------------------------------------- */
-
-static bool is_file_of(const image_t *file, const image_entry_t *entry) {
-  const image_t *live = &entry->image;
-  if (file->machine != live->machine || file->build_id_size != live->build_id_size) return false;
-  if (live->build_id_size)
-    return __builtin_memcmp(file->build_id, live->build_id, live->build_id_size) == 0;
-  return image_fingerprint(file, file->file) == entry->fingerprint;
-}
-
-static bool open_file_of(const image_entry_t *entry, image_t *file) {
-  const char *const paths[2] = {entry->file, entry->path};
-  for (int i = 0; i < 2; i++) {
-    if (!paths[i] || paths[i][0] != '/' || image_open(file, paths[i]) != SONDE_OK) continue;
-    if (is_file_of(file, entry)) return true;
-    image_close(file);
-  }
-  return false;
-}
 
 /* ---- making the index ----------------------------------------------------------------------- */
 
@@ -98,7 +79,7 @@ static uint64_t make_names(const image_entry_t *entry) {
   symbols_t *symbols = NULL;
   int status = SONDE_EFAULT;
   image_t *file = os_map(sizeof *file); /* a signal stack is small */
-  if (!entry->is_vdso && file && open_file_of(entry, file)) {
+  if (!entry->is_vdso && file && image_file_open(entry, file)) {
     symbols = index_of_file(file, &known, &status);
     image_close(file);
   } else {

@@ -27,8 +27,11 @@ static bool image_known_to_stand(uint16_t image, uint64_t pc, uint64_t epoch) {
 
 static rule_t learn(uint16_t image, uint64_t pc, bool exact) {
   const image_t *known = image ? image_by_id(image) : NULL;
-  return known ? rule_learn(MACHINE_HERE, known, exact ? pc : pc - 1)
-               : rule_make(RULE_NONE, 0, 0, 0);
+  uint64_t address = exact ? pc : pc - 1;
+  rule_t rule = known ? rule_learn(MACHINE_HERE, known, address) : rule_make(RULE_NONE, 0, 0, 0);
+  if (known && rule_kind(rule) == RULE_NONE && (known = image_complete(image)))
+    rule = rule_learn(MACHINE_HERE, known, address);
+  return rule;
 }
 
 /* Searches the buckets of NAME from level 0 on. Stops at the frame whose image stands, and with a

@@ -76,7 +76,8 @@ static step_t step_without_row(memory_t *memory, const position_t *p, regs_t *re
   if (p->exact && !os_readable(p->pc))
     step = just_called_step(MACHINE_HERE, memory, walk_images(), regs);
   if (step != STEP_CALLER) step = frame_pointer_step(MACHINE_HERE, memory, walk_images(), regs);
-  return step == STEP_UNKNOWN_REGISTER ? STEP_BAD : step;
+  /* Two words of 0 that a guess has come to do not prove that the thread began here. */
+  return step == STEP_UNKNOWN_REGISTER || step == STEP_END ? STEP_BAD : step;
 }
 
 walk_step_t walk_slowly(window_t *w, position_t *p) {

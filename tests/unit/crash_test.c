@@ -88,14 +88,14 @@ static void die_in_malloc(void) {
 
 static volatile int deepest = 1 << 30;
 
-__attribute__((noinline)) static int overflow(int depth) {
+__attribute__((noipa)) static int overflow(int depth) {
   volatile char room[600];
   room[depth % 600] = 1;
   return depth < deepest ? overflow(depth + 1) + room[0] : 0;
 }
 
-/* The frame is larger than a page and overshoots the guard by half of it. */
-__attribute__((noinline)) static int overshoot(int depth) {
+/* The frame is larger than a page: its stack pointer ends up deep in the guard. */
+__attribute__((noipa)) static int overshoot(int depth) {
   volatile char room[12 << 10];
   room[depth % 600] = 1;
   return depth < deepest ? overshoot(depth + 1) + room[0] : 0;
@@ -106,9 +106,19 @@ static void die_by_overflow(void) {
   exit(overflow(0));
 }
 
-static void die_by_overshooting(void) {
+static void *overshoot_in_thread(void *unused) {
   use_signal_stack();
-  exit(overshoot(0));
+  overshoot(0);
+  return unused;
+}
+
+static void die_by_overshooting(void) {
+  pthread_attr_t attributes;
+  pthread_t thread;
+  pthread_attr_init(&attributes);
+  pthread_attr_setguardsize(&attributes, 64 << 10);
+  pthread_create(&thread, &attributes, overshoot_in_thread, NULL);
+  pthread_join(thread, NULL);
 }
 
 __attribute__((noinline)) static void die_calling_null(void) {
