@@ -49,9 +49,14 @@ bool os_thread_alive(pid_t tid);
 /* True when the calling thread runs on its alternate signal stack. */
 bool os_on_signal_stack(void);
 
-/* True when ADDRESS lies on the calling thread's alternate signal stack while the thread does not run
- * on it: whatever was there has been left (sigaltstack(2)). */
-bool os_left_signal_stack(uint64_t address);
+/* Where ADDRESS, on some stack of the calling thread, lies as seen from where the thread runs now,
+ * as far as the alternate signal stack tells (sigaltstack(2)). */
+typedef enum os_stack_side {
+  OS_STACK_SAME,     /* both on the alternate one, or neither */
+  OS_STACK_LEFT,     /* it is on the alternate one, which has been left */
+  OS_STACK_BENEATH,  /* a handler on the alternate one interrupted what runs there */
+} os_stack_side_t;
+os_stack_side_t os_stack_side(uint64_t address);
 
 /* Calls VISIT for every thread of this process, until it returns false. */
 int os_threads(bool (*visit)(pid_t tid, void *context), void *context);

@@ -3,7 +3,7 @@
 #include "os/os.h"
 
 #define PAGE         4096u
-#define REACH_MAX    (16u << 20) /* no frame is larger: beyond lies garbage */
+#define REACH_MAX    (64u << 20) /* no frame is larger: beyond lies garbage */
 #define OVERFLOW_PAGES 16          /* by which a frame may have overshot the end of its stack */
 #define ADJACENT_MAX (64u << 10) /* the stack grew by less than this between two captures */
 
@@ -20,7 +20,7 @@ static bool probe(uint64_t from, uint64_t to) {
 }
 
 static bool reach_own(window_t *w, uint64_t address) {
-  if (address < w->lo || address % 8 || address - w->lo > REACH_MAX) return false;
+  if (address < w->hi || address % 8 || address - w->hi > REACH_MAX) return false;
   uint64_t end = ALIGN_DOWN(address, PAGE) + PAGE;
   if (!probe(w->hi, end)) return false;
   w->hi = end;
@@ -108,13 +108,15 @@ static NOINLINE self_t *self_create(void) {
   return self;
 }
 
-/* Is the capture that left the state busy still under way beneath this one? When both are on one
- * stack, it is as long as we are further in. On different stacks it is, unless it was on the
- * alternate signal stack and we are not. */
+/* Is the capture that left the state busy still under way beneath this one? A handler on the
+ * alternate signal stack may stand anywhere, within the bounds of the stack it interrupted too. When
+ * both are on one stack, it is as long as we are further in. On different stacks it is, unless it was
+ * on the alternate signal stack and we are not. */
 static NOINLINE bool still_busy(const self_t *self, uint64_t sp) {
   const window_t *w = &self->window;
-  if (sp >= w->lo && sp < w->hi) return sp < self->busy;
-  return !os_left_signal_stack(self->busy);
+  os_stack_side_t side = os_stack_side(self->busy);
+  if (side != OS_STACK_SAME) return side == OS_STACK_BENEATH;
+  return sp < w->lo || sp >= w->hi || sp < self->busy;
 }
 
 self_t *self_enter(uint64_t sp) {

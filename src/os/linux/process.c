@@ -30,12 +30,15 @@ bool os_on_signal_stack(void) {
   return call2(SYS_sigaltstack, NULL, &stack) == 0 && stack.ss_flags & SS_ONSTACK;
 }
 
-bool os_left_signal_stack(uint64_t address) {
+os_stack_side_t os_stack_side(uint64_t address) {
   stack_t stack = {0};
-  if (call2(SYS_sigaltstack, NULL, &stack) != 0 || stack.ss_flags & (SS_ONSTACK | SS_DISABLE))
-    return false;
+  if (call2(SYS_sigaltstack, NULL, &stack) != 0 || stack.ss_flags & SS_DISABLE)
+    return OS_STACK_SAME;
   uint64_t start = (uint64_t)(uintptr_t)stack.ss_sp;
-  return address >= start && address - start < stack.ss_size;
+  bool there = address >= start && address - start < stack.ss_size;
+  bool here = stack.ss_flags & SS_ONSTACK;
+  if (there == here) return OS_STACK_SAME;
+  return there ? OS_STACK_LEFT : OS_STACK_BENEATH;
 }
 
 /* The kernel's function in the vDSO (vdso(7)), which lies there for the life of the process. */
