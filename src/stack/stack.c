@@ -61,13 +61,13 @@ typedef struct capture_id {
   fresh_t fresh;
 } capture_id_t;
 
-/* Walks again, as far as frame number LIMIT, and adds what the ring holds of it from FLOOR on.
- * Returns the number of the first frame added. */
-static uint32_t add_pass(capture_id_t *c, uint32_t limit, uint32_t floor, uint32_t *node) {
+/* Walks again with P, to which the fresh frames point, as far as frame number LIMIT, and adds what
+ * the ring holds of it from FLOOR on. Returns the number of the first frame added. */
+static uint32_t add_pass(capture_id_t *c, position_t *p, uint32_t limit, uint32_t floor,
+                         uint32_t *node) {
   fresh_t *fresh = &c->fresh;
-  position_t p;
-  start(&p, c->origin);
-  cache_walk(NULL, &c->stacks, &p, c->epoch, limit, fresh);
+  start(p, c->origin);
+  cache_walk(NULL, &c->stacks, p, c->epoch, limit, fresh);
   uint32_t first = limit > fresh->room ? limit - fresh->room : 0;
   if (first < floor) first = floor;
   *node = add_frames(fresh, first, *node);
@@ -79,8 +79,9 @@ static uint32_t add_pass(capture_id_t *c, uint32_t limit, uint32_t floor, uint32
 static NOINLINE uint32_t add_deep(capture_id_t *c, uint32_t low, uint32_t total, uint32_t node,
                                   bool extend) {
   uint32_t outer_low = total > STACK_OUTER + STACK_INNER ? total - STACK_OUTER : 0;
+  position_t p;
   while (low > outer_low) {
-    uint32_t first = add_pass(c, low, outer_low, &node);
+    uint32_t first = add_pass(c, &p, low, outer_low, &node);
     if (extend) {
       c->fresh.joined = c->cache->top;
       extend = cache_extend(c->cache, &c->fresh, first, c->epoch);
@@ -90,7 +91,7 @@ static NOINLINE uint32_t add_deep(capture_id_t *c, uint32_t low, uint32_t total,
   if (outer_low) {
     node = nodes_child(node, marker(STACK_PC_CUT, c->epoch));
     for (uint32_t inner = STACK_INNER; inner > 0;)
-      inner = add_pass(c, inner, 0, &node);
+      inner = add_pass(c, &p, inner, 0, &node);
   }
   return node;
 }
@@ -158,22 +159,25 @@ static NOINLINE int find(uint32_t *id, const origin_t *origin, uint64_t sp) {
   } else {
     *id = find_id_nested(&c);
   }
-  return LIKELY(*id) ? 0 : SONDE_EFULL;
+  if (LIKELY(*id != NODES_FULL)) return 0;
+  *id = 0;
+  return SONDE_EFULL;
 }
 
 /* The whole stack as it was at the capture before: nothing is walked and nothing written. */
 static ALWAYS_INLINE READS_STACK uint32_t find_unchanged(uint64_t pc, uint64_t sp, uint64_t fp) {
   self_t *self = self_idle();
   if (UNLIKELY(!self)) return 0;
+  self->busy = sp; /* before anything is read: a handler's capture may change all of it */
+  signal_fence();
   const cache_t *cache = &self->cache;
   uint32_t id = 0, top = cache->top;
   const cached_t *e = &cache->entries[top];
-  if (e->slot != sp - 8 || e->raw != pc || cache->epoch != os_loader_epoch() || !cache->epoch)
-    return 0;
-  if (!(e->bits & CACHED_NODE) || ((e->bits & CACHED_LIVE) && e->fp != fp)) return 0;
-  self->busy = sp;
-  signal_fence();
-  if (LIKELY(cache_first_changed(cache, &self->window, top + 1) == CACHE_ENTRIES)) id = e->id;
+  if (LIKELY(e->slot == sp - 8 && e->raw == pc && (e->bits & CACHED_NODE)) &&
+      LIKELY(!(e->bits & CACHED_LIVE) || e->fp == fp) &&
+      LIKELY(cache->epoch == os_loader_epoch() && cache->epoch) &&
+      LIKELY(cache_first_changed(cache, &self->window, top + 1) == CACHE_ENTRIES))
+    id = e->id;
   self_leave(self);
   return id;
 }

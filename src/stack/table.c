@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 #include "stack/table.h"
+#include "unwind/frames.h"
 
 #define PENDING (UINT64_C(1) << 31) /* frame ids have 24 bits */
 
@@ -18,10 +19,11 @@ bool nodes_init(void) {
 
 uint32_t nodes_child_slow(uint32_t parent, uint32_t frame) {
   uint64_t word = (uint64_t)parent << 32 | frame, hash = levels_hash(word);
+  if (parent == NODES_FULL || frame == FRAMES_FULL) return NODES_FULL;
   for (unsigned level = 0; level < LEVELS_MAX; level++) {
     unsigned bits = levels_bits(NODES_BITS, level);
     uint64_t *slots = levels_map((void **)&nodes.level[level], bits, sizeof(uint64_t));
-    if (!slots) return 0;
+    if (!slots) return NODES_FULL;
     uint32_t home = (uint32_t)(hash >> (64 - bits));
     for (uint32_t i = 0; i < NODES_BUCKET; i++) {
       uint32_t index = home ^ i; /* within the same cache line */
@@ -32,7 +34,7 @@ uint32_t nodes_child_slow(uint32_t parent, uint32_t frame) {
       if (found == (word | PENDING)) return publish(&slots[index], id, word);
     }
   }
-  return 0;
+  return NODES_FULL;
 }
 
 bool nodes_get(uint32_t id, uint32_t *parent, uint32_t *frame) {

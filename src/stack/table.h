@@ -29,10 +29,12 @@ extern HIDDEN struct nodes { uint64_t *level[LEVELS_MAX]; /* parent << 32 | fram
  * NULL: nobody. Runs wherever a capture runs. */
 extern HIDDEN void (*nodes_publish)(uint32_t id, uint32_t parent, uint32_t frame);
 
+#define NODES_FULL UINT32_MAX /* no id: the node, or one further out, found no room */
+
 bool nodes_init(void);
 
-/* Finds or makes the node of FRAME under PARENT when the quick look-up failed. 0: the table is
- * full. */
+/* Finds or makes the node of FRAME under PARENT when the quick look-up failed. NODES_FULL when there
+ * is no room, when PARENT is that, or when FRAME is FRAMES_FULL: no shorter stack comes out of it. */
 uint32_t nodes_child_slow(uint32_t parent, uint32_t frame);
 
 /* Finds or makes the node of FRAME (not 0) under PARENT. nodes_init must have succeeded. */

@@ -101,18 +101,20 @@ READS_STACK void cache_walk(const cache_t *cache, stacks_t *stacks, position_t *
 
 /* Makes the fresh frame FROM the entry TO: LIVE says whether the frame register matters in it. */
 static ALWAYS_INLINE READS_STACK void settle(cached_t *to, const cached_t *from, bool live) {
-  const uint64_t both = (uint64_t)(CACHED_LIVE | CACHED_VERIFY) << CACHED_TAIL_BITS;
+  /* Where it is not verified, `restored_words` is 0, for what it leads to may be gone. */
+  const uint64_t all = (uint64_t)(CACHED_LIVE | CACHED_VERIFY) << CACHED_TAIL_BITS |
+                       (uint64_t)UINT16_MAX << 32;
   uint64_t tail = from->tail;
   to->slot = from->slot;
   to->raw = from->raw;
   to->fp = live && from->fp_at ? *from->fp_at : 0;
-  to->tail = live ? tail | (uint64_t)CACHED_LIVE << CACHED_TAIL_BITS : tail & ~both;
+  to->tail = live ? tail | (uint64_t)CACHED_LIVE << CACHED_TAIL_BITS : tail & ~all;
 }
 
 /* The entry that the walk joined has a new frame inside it, which saved the register elsewhere. */
 static ALWAYS_INLINE bool resettle(cached_t *entry, int16_t restored) {
   bool live = entry->bits & CACHED_LIVE;
-  entry->restored_words = restored;
+  entry->restored_words = live ? restored : 0;
   entry->bits = (uint8_t)((entry->bits & ~CACHED_VERIFY) | (live && restored ? CACHED_VERIFY : 0));
   return live;
 }

@@ -34,6 +34,8 @@
 #define CACHE_ENTRIES 416
 #define CACHE_FRESH   64 /* a power of two */
 
+#define CACHE_PAGE_BITS 12 /* no page is smaller */
+
 #define CACHED_LIVE   1u /* an outer rule uses the frame register as it is here */
 #define CACHED_VERIFY 2u /* the frame left by this return restored the register from memory */
 #define CACHED_NODE   4u /* `id` is a stack id; else it is a frame id */
@@ -95,6 +97,10 @@ static ALWAYS_INLINE READS_STACK uint64_t cached_fp_changed(const cached_t *e, c
   return (*(window_at(w, e->slot) - e->restored_words) ^ e->fp) & verified;
 }
 
+/* The slots of four entries lie in one page. */
+static ALWAYS_INLINE bool cached_share_page(const cached_t *e) {
+  return !((e[0].slot ^ e[3].slot) >> CACHE_PAGE_BITS);
+}
 static ALWAYS_INLINE uint64_t cached_slots_changed(const cached_t *e, const window_t *w) {
   return cached_slot_changed(&e[0], w) | cached_slot_changed(&e[1], w) |
          cached_slot_changed(&e[2], w) | cached_slot_changed(&e[3], w);
@@ -107,19 +113,23 @@ static ALWAYS_INLINE uint64_t cached_fps_changed(const cached_t *e, const window
 }
 
 /* The first entry from K on whose memory no longer holds what it did; CACHE_ENTRIES if there is
- * none. Entries lie within the window W, for they were read through it. Four entries a turn, since
- * a branch that is never taken still costs more than the comparison it guards. */
+ * none. While all entries before it hold, an entry's slot is one of the stack as it is now, so it can
+ * be read; further out there may be no memory any more (the stack of a fiber that has ended). So
+ * entries are read ahead only within a page. Four a turn, since a branch that is never taken still
+ * costs more than the comparison it guards. */
 static ALWAYS_INLINE uint32_t cache_first_changed(const cache_t *cache, const window_t *w,
                                                   uint32_t k) {
   const cached_t *e = &cache->entries[k], *end = &cache->entries[CACHE_ENTRIES];
-  if (LIKELY(!cache->verifies))
-    while (end - e >= 4 && LIKELY(!cached_slots_changed(e, w)))
-      e += 4;
-  else
-    while (end - e >= 4 && LIKELY(!(cached_slots_changed(e, w) | cached_fps_changed(e, w))))
-      e += 4;
-  while (e < end && !(cached_slot_changed(e, w) | cached_fp_changed(e, w)))
-    e++;
+  for (;; e++) {
+    if (LIKELY(!cache->verifies))
+      while (end - e >= 4 && LIKELY(cached_share_page(e) && !cached_slots_changed(e, w)))
+        e += 4;
+    else
+      while (end - e >= 4 && LIKELY(cached_share_page(e) &&
+                                    !(cached_slots_changed(e, w) | cached_fps_changed(e, w))))
+        e += 4;
+    if (e == end || cached_slot_changed(e, w) | cached_fp_changed(e, w)) break;
+  }
   return (uint32_t)(e - cache->entries);
 }
 

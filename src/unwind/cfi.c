@@ -448,3 +448,17 @@ int cfi_find_row(const image_t *image, machine_t machine, uint64_t address, cfi_
   memcpy(row->rules, run.now.rules, sizeof row->rules);
   return 0;
 }
+
+int cfi_find_frame_row(const image_t *image, machine_t machine, uint64_t pc, bool exact,
+                       cfi_row_t *row) {
+  int status = cfi_find_row(image, machine, exact ? pc : pc - 1, row);
+  if (exact || status == SONDE_EFORMAT || (status == 0 && row->function_end > pc)) return status;
+  cfi_row_t here;
+  if (cfi_find_row(image, machine, pc, &here)) return status;
+  if (status && here.function_start == pc) here.rules[here.return_register].how = CFI_UNDEFINED;
+  if (here.signal_frame || here.rules[here.return_register].how == CFI_UNDEFINED) {
+    *row = here;
+    return 0;
+  }
+  return status;
+}

@@ -27,10 +27,10 @@ static bool image_known_to_stand(uint16_t image, uint64_t pc, uint64_t epoch) {
 
 static rule_t learn(uint16_t image, uint64_t pc, bool exact) {
   const image_t *known = image ? image_by_id(image) : NULL;
-  uint64_t address = exact ? pc : pc - 1;
-  rule_t rule = known ? rule_learn(MACHINE_HERE, known, address) : rule_make(RULE_NONE, 0, 0, 0);
+  rule_t rule =
+      known ? rule_learn(MACHINE_HERE, known, pc, exact) : rule_make(RULE_NONE, 0, 0, 0);
   if (known && rule_kind(rule) == RULE_NONE && (known = image_complete(image)))
-    rule = rule_learn(MACHINE_HERE, known, address);
+    rule = rule_learn(MACHINE_HERE, known, pc, exact);
   return rule;
 }
 
@@ -75,14 +75,14 @@ static rule_t rule_of_slot(frame_slot_t *slot, uint32_t id, uint64_t pc, bool ex
 
 frame_ref_t frames_find_slow(uint64_t pc, bool exact, uint64_t epoch) {
   uint64_t name = frames_name(pc, exact);
-  if (pc >> 48) return (frame_ref_t){0, rule_make(RULE_NONE, 0, 0, 0)};
+  if (pc >> 48) return frames_find_slow(FRAMES_NO_PC, true, epoch);
   for (;;) {
     uint32_t id, free_id;
     frame_slot_t *free_slot;
     frame_slot_t *slot = search(name, pc, epoch, &id, &free_slot, &free_id);
     if (slot) return (frame_ref_t){id, rule_of_slot(slot, id, pc, exact)};
     uint16_t image = image_id_of_pc(exact ? pc : pc - 1);
-    if (!free_slot) return (frame_ref_t){0, learn(image, pc, exact)};
+    if (!free_slot) return (frame_ref_t){FRAMES_FULL, learn(image, pc, exact)};
     uint64_t expected = 0;
     if (image) frames_image_stands(image, pc, epoch);
     if (cas_acq_rel(&free_slot->key, &expected, name << 15 | image))

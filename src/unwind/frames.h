@@ -30,6 +30,8 @@
 #define FRAMES_BITS   14
 #define FRAMES_BUCKET 4
 #define FRAMES_IMAGES (1u << 15)
+#define FRAMES_FULL   UINT32_MAX
+#define FRAMES_NO_PC  1 /* stands for a pc that no code can have */
 
 typedef struct frame_slot {
   uint64_t key;  /* pc << 16 | exact << 15 | image id */
@@ -44,7 +46,7 @@ extern HIDDEN struct frames {
 
 /* What a walk needs of a frame. */
 typedef struct frame_ref {
-  uint32_t id; /* 0: the table is full; the rule is right all the same */
+  uint32_t id; /* FRAMES_FULL: the table is full; the rule is right all the same */
   rule_t rule;
 } frame_ref_t;
 

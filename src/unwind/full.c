@@ -187,26 +187,11 @@ static step_t row_step(frame_t *frame, regs_t *regs, bool exact) {
   return signal ? STEP_SIGNAL : STEP_CALLER;
 }
 
-/* A handler returns to its trampoline, whose address has no call before it: the row is the one at
- * the pc itself, while a look-up before it may land in the function that happens to precede it. */
-static int find_row(const image_t *image, machine_t machine, uint64_t pc, bool exact,
-                    cfi_row_t *row) {
-  uint64_t linked = pc - image->slide;
-  int status = cfi_find_row(image, machine, exact ? linked : linked - 1, row);
-  if (exact || status == SONDE_EFORMAT || (status == 0 && row->function_end > linked))
-    return status;
-  cfi_row_t here;
-  if (cfi_find_row(image, machine, linked, &here) == 0 && here.signal_frame) {
-    *row = here;
-    return 0;
-  }
-  return status;
-}
-
 step_t full_step(machine_t machine, memory_t *memory, images_t *images, regs_t *regs, bool exact) {
   const image_t *image = images->find(images, exact ? regs->pc : regs->pc - 1);
   cfi_row_t row;
-  int status = image ? find_row(image, machine, regs->pc, exact, &row) : SONDE_ENOTFOUND;
+  int status = SONDE_ENOTFOUND;
+  if (image) status = cfi_find_frame_row(image, machine, regs->pc - image->slide, exact, &row);
   if (status == SONDE_EFORMAT) return STEP_BAD;
   bool past_end = status == 0 && !exact && row.function_end <= regs->pc - image->slide;
   if ((status || past_end) && at_sigreturn(machine, memory, regs->pc))

@@ -68,9 +68,9 @@ rule_t rule_of_row(machine_t machine, const cfi_row_t *row, uint64_t pc) {
   return rule_make(kind, (uint32_t)(offset / 8), saved, ra);
 }
 
-rule_t rule_learn(machine_t machine, const image_t *image, uint64_t address) {
+rule_t rule_learn(machine_t machine, const image_t *image, uint64_t pc, bool exact) {
   cfi_row_t row;
-  int status = cfi_find_row(image, machine, address - image->slide, &row);
+  int status = cfi_find_frame_row(image, machine, pc - image->slide, exact, &row);
   if (status) return rule_make(RULE_NONE, 0, 0, 0);
-  return rule_of_row(machine, &row, address);
+  return rule_of_row(machine, &row, exact ? pc : pc - 1);
 }

@@ -51,7 +51,8 @@ static inline uint32_t rule_ra(rule_t rule) { return rule >> 28; }
 /* The rule that ROW amounts to at PC (run-time address). A pure function. */
 rule_t rule_of_row(machine_t machine, const cfi_row_t *row, uint64_t pc);
 
-/* The rule for ADDRESS, a run-time address within IMAGE. */
-rule_t rule_learn(machine_t machine, const image_t *image, uint64_t address);
+/* The rule for the frame whose pc is PC, a run-time address within IMAGE; unless it is EXACT, a
+ * return address. */
+rule_t rule_learn(machine_t machine, const image_t *image, uint64_t pc, bool exact);
 
 #endif

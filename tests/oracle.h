@@ -1,0 +1,191 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * Two oracles for captured stacks that share nothing with the frame cache.
+ *
+ * The shadow stack: every function of a test notes its own return address on entry and takes it
+ * back before it leaves, so that what is noted is at every instant a suffix of the true stack. Its
+ * outermost part, below the first function that notes anything, is taken once from glibc's
+ * backtrace(). A function that is left by longjmp or an exception is taken back before the jump.
+ *
+ * The full walk: every register of a ucontext, frame by frame, by unwind/full.c.
+ */
+#ifndef SONDE_TESTS_ORACLE_H
+#define SONDE_TESTS_ORACLE_H
+
+#include <dlfcn.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <ucontext.h>
+#include <unistd.h>
+
+#include "arch/arch.h"
+#include "base/bits.h"
+#include "os/os.h"
+#include "sonde/stack.h"
+#include "unwind/full.h"
+#include "unwind/walk.h"
+
+#define ORACLE_MAX 2048
+
+/* ---- failure, from anywhere, a signal handler included --------------------------------------- */
+
+static inline void oracle_print(const char *what, const uintptr_t *pcs, int count) {
+  char line[256];
+  int n = snprintf(line, sizeof line, "%s (%d):\n", what, count);
+  (void)!write(2, line, (size_t)n);
+  for (int i = 0; i < count && i < 40; i++) {
+    Dl_info info = {0};
+    dladdr((void *)(pcs[i] - 1), &info);
+    n = snprintf(line, sizeof line, "  #%d %p %s (%s+%p)\n", i, (void *)pcs[i],
+                 info.dli_sname ? info.dli_sname : "??", info.dli_fname ? info.dli_fname : "??",
+                 (void *)(pcs[i] - (uintptr_t)info.dli_fbase));
+    (void)!write(2, line, (size_t)n);
+  }
+}
+
+__attribute__((format(printf, 1, 2), noreturn)) static inline void oracle_fail(const char *format,
+                                                                               ...) {
+  char line[512];
+  va_list list;
+  va_start(list, format);
+  int n = vsnprintf(line, sizeof line, format, list);
+  va_end(list);
+  (void)!write(2, line, (size_t)n);
+  (void)!write(2, "\n", 1);
+  abort();
+}
+
+/* cmocka's assertions may be used on the thread that runs the tests alone. */
+#define EXPECT_EQUAL(a, b)                                                                         \
+  do {                                                                                             \
+    long long expect_a = (long long)(a), expect_b = (long long)(b);                                \
+    if (expect_a != expect_b)                                                                      \
+      oracle_fail("%s:%d: %s is %lld, not %lld", __FILE__, __LINE__, #a, expect_a, expect_b);      \
+  } while (0)
+
+/* ---- the shadow stack ------------------------------------------------------------------------ */
+
+typedef struct shadow {
+  volatile int depth;
+  int tail_count;
+  uintptr_t ra[ORACLE_MAX]; /* outermost first */
+  uintptr_t tail[64];       /* innermost first: what lies outside ra[0] */
+} shadow_t;
+
+static __thread shadow_t *volatile shadow; /* NULL: nothing may be checked at this instant */
+
+static ALWAYS_INLINE int shadow_push(void *ra) {
+  shadow_t *s = shadow;
+  int depth = s->depth;
+  s->ra[depth] = (uintptr_t)ra;
+  signal_fence();
+  s->depth = depth + 1;
+  signal_fence();
+  return depth;
+}
+
+#define SHADOW_ENTER() int shadow_here = shadow_push(__builtin_return_address(0))
+#define SHADOW_LEAVE()                                                                             \
+  do {                                                                                             \
+    signal_fence();                                                                                \
+    shadow->depth = shadow_here;                                                                   \
+    signal_fence();                                                                                \
+  } while (0)
+
+/* Starts S in a function that notes nothing itself: what is noted from now on was called by it. */
+static NOINLINE __attribute__((unused)) void shadow_start(shadow_t *s) {
+  void *found[64];
+  int (*backtrace_of_libc)(void **, int) =
+      (int (*)(void **, int))dlsym(RTLD_DEFAULT, "backtrace");
+  s->depth = 0;
+  s->tail_count = 0;
+  int n = backtrace_of_libc(found, 64);
+  /* found[0] is here, found[1] in our caller, whose own return address is the tail's first. */
+  for (int i = 2; i < n; i++)
+    s->tail[s->tail_count++] = (uintptr_t)found[i];
+  shadow = s;
+}
+
+/* Compares PCS with the shadow stack of this instant: PCS must end with frames in the function that
+ * called the first noted one, and so on; EXTRA frames may lie further in than what is noted. Returns
+ * how many did, or fails. */
+static NOINLINE __attribute__((unused)) int shadow_check(const uintptr_t *pcs, int count,
+                                                         int extra_max, const char *what) {
+  const shadow_t *s = shadow;
+  int depth = s->depth, known = depth + s->tail_count, extra = count - known;
+  if (extra < 0 || extra > extra_max) goto wrong;
+  for (int i = 0; i < depth; i++)
+    if (pcs[extra + i] != s->ra[depth - 1 - i]) goto wrong;
+  for (int i = 0; i < s->tail_count; i++)
+    if (pcs[extra + depth + i] != s->tail[i]) goto wrong;
+  return extra;
+wrong:;
+  static uintptr_t expected[ORACLE_MAX + 64];
+  for (int i = 0; i < depth; i++)
+    expected[i] = s->ra[depth - 1 - i];
+  for (int i = 0; i < s->tail_count; i++)
+    expected[depth + i] = s->tail[i];
+  oracle_print("captured", pcs, count);
+  oracle_print("expected to end with", expected, known);
+  oracle_fail("%s: not the true stack", what);
+}
+
+/* ---- the full walk --------------------------------------------------------------------------- */
+
+static bool oracle_read(memory_t *self, uint64_t address, void *out, size_t size) {
+  (void)self;
+  return os_read_memory(address, out, size) == (ssize_t)size;
+}
+
+/* Walks from UCONTEXT; PCS[0] is its pc. Sets STEP to how it ended. */
+static NOINLINE __attribute__((unused)) int full_stack(const ucontext_t *ucontext, uintptr_t *pcs,
+                                                       int max, step_t *end) {
+  memory_t memory = {oracle_read};
+  regs_t regs = {.known = 0};
+  regs.pc = arch_context_registers(ucontext, regs.r, &regs.known);
+  bool exact = true;
+  int count = 0;
+  while (count < max) {
+    pcs[count++] = regs.pc;
+    *end = full_step(MACHINE_HERE, &memory, walk_images(), &regs, exact);
+    if (*end == STEP_NO_RULE) {
+      *end = frame_pointer_step(MACHINE_HERE, &memory, walk_images(), &regs);
+    }
+    exact = *end == STEP_SIGNAL;
+    if (*end != STEP_CALLER && *end != STEP_SIGNAL) break;
+  }
+  return count;
+}
+
+/* Compares two stacks of which A was taken at another place of the same innermost function. */
+static inline __attribute__((unused)) void same_outside(const uintptr_t *a, int a_count,
+                                                        const uintptr_t *b, int b_count, int from,
+                                                        const char *what) {
+  if (a_count == b_count && a_count >= from &&
+      memcmp(a + from, b + from, (size_t)(a_count - from) * sizeof *a) == 0)
+    return;
+  oracle_print("one", a, a_count);
+  oracle_print("other", b, b_count);
+  oracle_fail("%s: the stacks differ", what);
+}
+
+/* ---- chance ---------------------------------------------------------------------------------- */
+
+static __attribute__((unused)) uint64_t seed_given(void) {
+  const char *given = getenv("SONDE_SEED");
+  uint64_t seed = given ? strtoull(given, NULL, 0) : os_monotonic_ns();
+  printf("SONDE_SEED=%llu\n", (unsigned long long)seed);
+  fflush(stdout);
+  return seed | 1;
+}
+
+static ALWAYS_INLINE __attribute__((unused)) uint32_t chance(uint64_t *state) { /* xorshift64* */
+  *state ^= *state >> 12;
+  *state ^= *state << 25;
+  *state ^= *state >> 27;
+  return (uint32_t)((*state * 0x2545f4914f6cdd1du) >> 32);
+}
+
+#endif
