@@ -69,20 +69,27 @@ static bool grow_slots(strings_t *strings) {
   return true;
 }
 
+/* The slot of TEXT, or the free one where it belongs. */
+static size_t find_slot(const strings_t *strings, const char *text, size_t length) {
+  size_t at = hash_text(text, length) & (strings->slot_count - 1);
+  while (strings->slots[at] && strncmp(strings->bytes + strings->slots[at], text, length + 1))
+    at = (at + 1) & (strings->slot_count - 1);
+  return at;
+}
+
+bool strings_find(const strings_t *strings, const char *text, uint32_t *offset) {
+  *offset = strings->slots[find_slot(strings, text, strlen(text))];
+  return *offset != 0;
+}
+
 bool strings_add(strings_t *strings, const char *text, uint32_t *offset) {
   size_t length = strlen(text);
   *offset = 0;
   if (!length) return true;
   if (strings->used * 2 >= strings->slot_count && !grow_slots(strings)) return false;
-  size_t at = hash_text(text, length) & (strings->slot_count - 1);
-  while (strings->slots[at]) {
-    const char *known = strings->bytes + strings->slots[at];
-    if (!strncmp(known, text, length + 1)) {
-      *offset = strings->slots[at];
-      return true;
-    }
-    at = (at + 1) & (strings->slot_count - 1);
-  }
+  size_t at = find_slot(strings, text, length);
+  *offset = strings->slots[at];
+  if (*offset) return true;
   if (length >= UINT32_MAX - strings->size ||
       !array_reserve((void **)&strings->bytes, &strings->room, strings->size + length, 1))
     return false;

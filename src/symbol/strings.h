@@ -23,6 +23,9 @@ void strings_free(strings_t *strings);
  * the strings exceed 4 GB. */
 bool strings_add(strings_t *strings, const char *text, uint32_t *offset);
 
+/* The offset of TEXT when it is there. */
+bool strings_find(const strings_t *strings, const char *text, uint32_t *offset);
+
 static inline const char *strings_at(const strings_t *strings, uint32_t offset) {
   return strings->bytes + offset;
 }

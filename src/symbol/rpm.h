@@ -1,0 +1,20 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * The rpm database, through librpm, which is loaded when there is a database.
+ */
+#ifndef SONDE_SYMBOL_RPM_H
+#define SONDE_SYMBOL_RPM_H
+
+#include <stdbool.h>
+#include <stddef.h>
+
+typedef struct rpm rpm_t;
+
+/* The database below ROOT; NULL when there is none, or no librpm. */
+rpm_t *rpm_open(const char *root);
+void rpm_close(rpm_t *rpm);
+
+/* Writes the name of the package that installed PATH to OUT. */
+bool rpm_owner(rpm_t *rpm, const char *path, char *out, size_t size);
+
+#endif
