@@ -19,6 +19,8 @@ enum {
   KEY_DEPTH,
   KEY_NO_LINES,
   KEY_APP_ONLY,
+  KEY_SYSTEM,
+  KEY_APP,
   KEY_ZERO_TOUCH,
   KEY_JSON,
 };
@@ -30,6 +32,8 @@ static const cli_option_t options[] = {
     {KEY_DEPTH, "depth", "N", "at most N frames a thread, the innermost ones"},
     {KEY_NO_LINES, "no-lines", NULL, "functions only: no files, lines and inlined functions"},
     {KEY_APP_ONLY, "app-only", NULL, "leave out the frames of system images (libc and its family)"},
+    {KEY_SYSTEM, "system", "GLOB", "images that match are system; may be repeated"},
+    {KEY_APP, "app", "GLOB", "images that match are the app's own; may be repeated"},
     {KEY_ZERO_TOUCH, "zero-touch", NULL,
      "stop no thread: running ones are listed without frames"},
     {KEY_JSON, "json", NULL, "as JSON (docs/json.md)"},
@@ -52,6 +56,7 @@ typedef struct request {
   namer_options_t names;
   const char *core, *exe;
   bool json, app_only;
+  system_rules_t *system;
   long pid;
 } request_t;
 
@@ -62,6 +67,8 @@ static bool take_option(request_t *request, int key, const char *value) {
   case KEY_EXE: request->exe = value; break;
   case KEY_NO_LINES: request->names.no_lines = true; break;
   case KEY_APP_ONLY: request->app_only = true; break;
+  case KEY_SYSTEM:
+  case KEY_APP: return system_rules_add(request->system, value, key == KEY_SYSTEM);
   case KEY_ZERO_TOUCH: request->capture.zero_touch = true; break;
   case KEY_JSON: request->json = true; break;
   case KEY_TID:
@@ -107,17 +114,27 @@ static int show(target_t *target, const request_t *request) {
   return CLI_DONE;
 }
 
-int verb_stacks(int argc, char **argv) {
-  request_t request = {.capture = {.depth = STACKS_DEPTH_DEFAULT}};
-  int status = read_request(argc, argv, &request);
-  if (status >= 0) return status;
+static int run(request_t *request) {
   problem_t problem = {{0}};
-  if (request.pid == getpid()) return cli_fail("cannot look at itself");
-  target_t *target = request.core ? target_open_core(request.core, request.exe, &problem)
-                                  : target_open_process((pid_t)request.pid, &problem);
+  int status;
+  if (request->pid == getpid()) return cli_fail("cannot look at itself");
+  target_t *target = request->core ? target_open_core(request->core, request->exe, &problem)
+                                   : target_open_process((pid_t)request->pid, &problem);
   if (!target) return cli_fail("%s", problem.text);
-  if (stacks_capture(target, &request.capture, &problem)) status = show(target, &request);
+  if (target->exe) system_rules_exe(request->system, target->exe);
+  if (stacks_capture(target, &request->capture, &problem)) status = show(target, request);
   else status = cli_fail("%s", problem.text);
   target_close(target);
+  return status;
+}
+
+int verb_stacks(int argc, char **argv) {
+  request_t request = {.capture = {.depth = STACKS_DEPTH_DEFAULT}, .system = system_rules_new()};
+  if (!request.system) return cli_fail("out of memory");
+  request.names.system = request.system;
+  request.names.progress = cli_index_progress;
+  int status = read_request(argc, argv, &request);
+  if (status < 0) status = run(&request);
+  system_rules_free(request.system);
   return status;
 }

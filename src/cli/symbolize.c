@@ -68,21 +68,6 @@ typedef struct job {
   size_t written;
 } job_t;
 
-/* ---- progress ----------------------------------------------------------------------------- */
-
-static void show_progress(const char *module, size_t done, size_t total) {
-  static cli_progress_t progress;
-  static const char *shown;
-  if (shown != module) {
-    cli_progress_start(&progress, "reading debug information", total);
-    shown = module;
-  }
-  cli_progress_step(&progress, done);
-  if (done < total) return;
-  cli_progress_end(&progress);
-  shown = NULL;
-}
-
 /* ---- the command line --------------------------------------------------------------------- */
 
 /* A decimal or 0x… number that may be negative. */
@@ -357,7 +342,7 @@ static int symbolize_stacks(job_t *job, const char *path) {
 /* ---- the verb ----------------------------------------------------------------------------- */
 
 int verb_symbolize(int argc, char **argv) {
-  job_t job = {.symbols = {.progress = show_progress}};
+  job_t job = {.symbols = {.progress = cli_index_progress}};
   cli_parser_t parser = cli_parser(&usage, argc, argv);
   int key, status;
   while ((key = cli_next(&parser)) > 0) {

@@ -71,3 +71,16 @@ void cli_progress_end(cli_progress_t *progress) {
   progress->shown = false;
   progress->enabled = false;
 }
+
+void cli_index_progress(const char *module, size_t done, size_t total) {
+  static cli_progress_t progress;
+  static const char *shown;
+  if (shown != module) {
+    cli_progress_start(&progress, "reading debug information", total);
+    shown = module;
+  }
+  cli_progress_step(&progress, done);
+  if (done < total) return;
+  cli_progress_end(&progress);
+  shown = NULL;
+}

@@ -34,7 +34,8 @@ namer_t *namer_new(target_t *target, const namer_options_t *options) {
   namer->target = target;
   namer->options = *options;
   namer->symbolizer = symbolizer_new(&(symbol_options_t){.no_lines = options->no_lines,
-                                                         .no_inlines = options->no_lines});
+                                                         .no_inlines = options->no_lines,
+                                                         .progress = options->progress});
   namer->slot_count = 1024;
   namer->slots = calloc(namer->slot_count, sizeof *namer->slots);
   namer->modules = calloc(target->modules.count + 1, sizeof *namer->modules);
@@ -109,8 +110,9 @@ const char *stacks_role(const target_t *target, const module_t *module) {
   return "library";
 }
 
-static bool is_system(const target_t *target, const module_t *module) {
-  return strcmp(stacks_role(target, module), "system") == 0;
+static bool is_system(const namer_t *namer, const module_t *module) {
+  if (namer->options.system) return system_is(namer->options.system, module->path);
+  return strcmp(stacks_role(namer->target, module), "system") == 0;
 }
 
 static void look_up_jit(namer_t *namer, named_t *named) {
@@ -134,7 +136,7 @@ static void look_up_jit(namer_t *namer, named_t *named) {
 static void look_up(namer_t *namer, named_t *named) {
   module_t *module = target_module(namer->target, named->exact ? named->pc : named->pc - 1);
   named->module = module;
-  named->system = module && is_system(namer->target, module);
+  named->system = module && is_system(namer, module);
   if (!module || (module->state != MODULE_READY && is_jit_file(module))) {
     named->module = NULL;
     look_up_jit(namer, named);

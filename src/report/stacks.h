@@ -8,6 +8,7 @@
 #include <stdio.h>
 
 #include "symbol/symbol.h"
+#include "symbol/system.h"
 #include "target/target.h"
 
 /* What is known of one pc. The functions are innermost first; all but the last were inlined. */
@@ -28,6 +29,8 @@ typedef struct namer namer_t;
 
 typedef struct namer_options {
   bool no_lines;
+  const system_rules_t *system; /* kept by the caller; NULL: the default rules */
+  symbol_progress_fn *progress; /* of building a symbol index; may be NULL */
 } namer_options_t;
 
 namer_t *namer_new(target_t *target, const namer_options_t *options);

@@ -22,13 +22,14 @@ struct system_rules {
   size_t count, room;
 };
 
-system_rules_t *system_rules_new(const char *exe) {
-  system_rules_t *rules = calloc(1, sizeof *rules);
-  if (!rules) return NULL;
-  rules->exe = exe ? strdup(exe) : NULL;
-  if (!exe || rules->exe) return rules;
-  free(rules);
-  return NULL;
+system_rules_t *system_rules_new(void) {
+  return calloc(1, sizeof(system_rules_t));
+}
+
+bool system_rules_exe(system_rules_t *rules, const char *path) {
+  free(rules->exe);
+  rules->exe = strdup(path);
+  return rules->exe != NULL;
 }
 
 void system_rules_free(system_rules_t *rules) {

@@ -14,8 +14,11 @@
 
 typedef struct system_rules system_rules_t;
 
-/* EXE is the path of the main executable, or NULL. NULL when there is no memory. */
-system_rules_t *system_rules_new(const char *exe);
+/* NULL when there is no memory. */
+system_rules_t *system_rules_new(void);
+
+/* PATH is the main executable, which is the app's own whatever it is called. */
+bool system_rules_exe(system_rules_t *rules, const char *path);
 void system_rules_free(system_rules_t *rules);
 
 /* Images that match GLOB (fnmatch; against the whole path, or, without a slash in GLOB, the file's
