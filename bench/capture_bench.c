@@ -3,15 +3,16 @@
  * A capture of the calling thread's whole stack: sonde beside libunwind and glibc, in one run.
  *
  * The stack is DEPTH frames of sixteen functions with different frame sizes, called through a table
- * so that pcs and sizes vary, compiled without frame pointers (and once with, for the frame pointer
- * walk). SAME captures the same stack over and over; FRESH3 picks the innermost three frames at
- * random each time; NONE runs on a stack whose outermost frame has just changed, so that nothing
- * can be reused. Every figure is the median over rounds in which the methods take turns, less an
- * empty call at the same place. libunwind replaces backtrace() when it is linked, so glibc's is
- * taken from libc by dlsym.
+ * so that pcs and sizes vary. Built twice: without frame pointers, and with them (capture_fp_bench)
+ * for the comparison with a walk by frame pointer. "Unchanged" captures the same stack over and
+ * over; "3 change" picks the innermost three frames at random each time. "Nothing reused" forgets
+ * the frame cache before each capture. Every figure is the median over rounds in which the methods
+ * take turns, less an empty call at the same place. libunwind replaces backtrace() when it is
+ * linked, so glibc's is taken from libc by dlsym.
  */
 #define _GNU_SOURCE
 #include <dlfcn.h>
+#include <pthread.h>
 #include <string.h>
 
 #include "bench.h"
@@ -31,34 +32,97 @@ static function_t functions[16];
 static backtrace_t glibc_backtrace;
 static volatile int sink;
 
-enum method { EMPTY, ID, PCS, PLAIN, UNW, GLIBC, METHODS };
-static const char *const names[METHODS] = {"empty call",    "sonde_stack_id",
-                                           "sonde_stack",   "sonde, rules only",
-                                           "unw_backtrace", "glibc backtrace"};
+enum method { EMPTY, ID, PCS, NOTHING, PLAIN, PLAIN_ID, FP, FP_STORE, UNW, GLIBC, METHODS };
+static const char *const names[METHODS] = {
+    "empty call",    "sonde_stack_id",    "sonde_stack",        "id, nothing reused",
+    "rule walk",     "rule walk, stored", "frame pointer walk", "frame pointers, stored",
+    "unw_backtrace", "glibc backtrace"};
+
+static uintptr_t pcs[DEPTH_MAX];
+
+/* Rules only: no frame cache, no state of the thread. */
+static __attribute__((noinline)) int walk_plainly(void) {
+  static window_t window;
+  sonde_capture_t c = {.pcs = pcs, .max = DEPTH_MAX};
+  position_t p;
+  regs_t regs;
+  regs.pc = arch_here(regs.r, &regs.known);
+  position_after_return(&p, regs.pc, regs.r[machine_sp(MACHINE_HERE)],
+                        regs.r[machine_fp(MACHINE_HERE)]);
+  p.exact = true;
+  if (!window.move) window = self_window();
+  if (!window_holds(&window, p.sp)) window.move(&window, p.sp);
+  walk_to_pcs(&window, &p, walk_epoch(), &c);
+  return c.count;
+}
+
+/* Puts what a plain walk found into the stack table. */
+static uint32_t store_nodes(int count) {
+  uint64_t epoch = walk_epoch();
+  uint32_t node = 0;
+  while (count-- > 0)
+    node = nodes_child(node, frames_find(pcs[count], false, epoch).id);
+  return node;
+}
+
+/* The raw walk by frame pointer, with the checks of bounds and alignment that it cannot do without.
+ */
+static __attribute__((noinline)) int walk_frame_pointers(void) {
+  const uintptr_t *fp = __builtin_frame_address(0);
+  static uintptr_t top;
+  if (!top) {
+    pthread_attr_t attr;
+    void *stack;
+    size_t size;
+    pthread_getattr_np(pthread_self(), &attr);
+    pthread_attr_getstack(&attr, &stack, &size);
+    pthread_attr_destroy(&attr);
+    top = (uintptr_t)stack + size - 16;
+  }
+  int count = 0;
+  while (count < DEPTH_MAX) {
+    pcs[count++] = fp[1];
+    const uintptr_t *next = (const uintptr_t *)fp[0];
+    if (next <= fp || (uintptr_t)next > top || (uintptr_t)next & 7) break;
+    fp = next;
+  }
+  return count;
+}
+
+/* Stores a stack as tools that walk frame pointers do: whole, found by its hash and compared. */
+static int store_whole(int count) {
+  static struct {
+    int count;
+    uintptr_t pcs[DEPTH_MAX];
+  } table[4096];
+  uint64_t hash = 0;
+  for (int i = 0; i < count; i++)
+    hash = (hash ^ pcs[i]) * 0x9e3779b97f4a7c15u;
+  for (uint32_t slot = hash >> 52;; slot = (slot + 1) & 4095) {
+    if (table[slot].count == count && !memcmp(table[slot].pcs, pcs, sizeof *pcs * (size_t)count))
+      return (int)slot;
+    if (table[slot].count == 0) {
+      table[slot].count = count;
+      memcpy(table[slot].pcs, pcs, sizeof *pcs * (size_t)count);
+      return (int)slot;
+    }
+  }
+}
 
 static inline __attribute__((always_inline)) void capture(enum method method) {
-  static uintptr_t pcs[DEPTH_MAX];
   static void *addresses[DEPTH_MAX];
   uint32_t id;
   switch (method) {
   case ID: sonde_stack_id(&id); break;
   case PCS: sonde_stack(pcs, DEPTH_MAX); break;
-  case PLAIN: {
-    sonde_capture_t c = {.pcs = pcs, .max = DEPTH_MAX};
-    position_t p;
-    static window_t window;
-    uint64_t sp = (uint64_t)(uintptr_t)__builtin_frame_address(0);
-    (void)sp;
-    regs_t regs;
-    regs.pc = arch_here(regs.r, &regs.known);
-    position_after_return(&p, regs.pc, regs.r[machine_sp(MACHINE_HERE)],
-                          regs.r[machine_fp(MACHINE_HERE)]);
-    p.exact = true;
-    if (!window.move) window = self_window();
-    if (!window_holds(&window, p.sp)) window.move(&window, p.sp);
-    walk_to_pcs(&window, &p, walk_epoch(), &c);
+  case NOTHING:
+    cache_drop(&self_own->cache);
+    sonde_stack_id(&id);
     break;
-  }
+  case PLAIN: walk_plainly(); break;
+  case PLAIN_ID: sink = (int)store_nodes(walk_plainly()); break;
+  case FP: sink = walk_frame_pointers(); break;
+  case FP_STORE: sink = store_whole(walk_frame_pointers()); break;
 #ifdef SONDE_HAVE_LIBUNWIND
   case UNW: unw_backtrace(addresses, DEPTH_MAX); break;
 #endif
@@ -158,26 +222,36 @@ static double measure(enum method method, int depth, int count) {
   return (double)(bench_now_ns() - start) / count;
 }
 
+static bool applies(int method) {
+#ifndef FRAME_POINTERS
+  if (method == FP || method == FP_STORE) return false;
+#endif
+#ifndef SONDE_HAVE_LIBUNWIND
+  if (method == UNW) return false;
+#endif
+  return true;
+}
+
 static void report(int depth, int changing) {
   static double taken[METHODS][ROUNDS];
+  double net[METHODS];
   fresh = changing;
   for (int round = -1; round < ROUNDS; round++)
     for (int m = 0; m < METHODS; m++) {
+      if (!applies(m)) continue;
       double ns = measure((enum method)m, depth, m == GLIBC ? 3000 : 100000);
       if (round >= 0) taken[m][round] = ns;
     }
-  double median[METHODS];
   for (int m = 0; m < METHODS; m++)
-    median[m] = bench_median(taken[m], ROUNDS);
-  printf("\ndepth %d, %s\n", depth, changing ? "the innermost 3 frames change" : "unchanged");
-  for (int m = ID; m < METHODS; m++) {
-    double net = median[m] - median[EMPTY];
-    printf("  %-18s %8.1f ns", names[m], net);
-    if (m == ID || m == PCS || m == PLAIN)
-      printf("   1/%.1f of unw_backtrace, 1/%.0f of glibc", (median[UNW] - median[EMPTY]) / net,
-             (median[GLIBC] - median[EMPTY]) / net);
-    printf("\n");
-  }
+    net[m] = applies(m) ? bench_median(taken[m], ROUNDS) : 0;
+  for (int m = METHODS - 1; m >= 0; m--)
+    net[m] -= net[EMPTY];
+  printf("\ndepth %d, %s%20s %16s %10s\n", depth, changing ? "3 change" : "unchanged", "ns",
+         "of unw_backtrace", "of glibc");
+  for (int m = ID; m < METHODS; m++)
+    if (applies(m))
+      printf("  %-24s %14.1f %16.3f %10.4f\n", names[m], net[m],
+             applies(UNW) ? net[m] / net[UNW] : 0, net[m] / net[GLIBC]);
 }
 
 int main(void) {
