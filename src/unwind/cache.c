@@ -1,6 +1,10 @@
 /* SPDX-License-Identifier: MIT */
 #include "unwind/cache.h"
 
+/* So many fresh frames are taken for those that change from capture to capture; what lies further
+ * out, if it has to be walked at all, is likely to be as it was when the hints were made. */
+#define FRESH_UNHINTED 6
+
 static ALWAYS_INLINE READS_STACK bool stands_at(const cached_t *e, const position_t *p) {
   return !((e->slot ^ p->slot) | (e->raw ^ p->raw)) && p->sp - p->slot == 8u * e->sp_words &&
          (!(e->bits & CACHED_LIVE) || (p->fp_at && *p->fp_at == e->fp));
@@ -61,6 +65,8 @@ READS_STACK void cache_walk(const cache_t *cache, stacks_t *stacks, position_t *
   const cache_t *known = cache && cache->epoch == epoch ? cache : &empty;
   uint32_t j = known == &empty ? CACHE_ENTRIES : cache->top;
   uint32_t count = 0, plain = 0, joined = CACHE_ENTRIES;
+  frame_slot_t *inner = NULL; /* the frame looked up last, and its hint */
+  uint32_t hint = 0;
   int64_t restored = 0;
   walk_step_t end = WALK_ON;
   position_t here; /* in registers; its pointer leads to the frame register of *P */
@@ -77,7 +83,15 @@ READS_STACK void cache_walk(const cache_t *cache, stacks_t *stacks, position_t *
       break;
     }
     if (UNLIKELY(count == limit)) break;
-    frame_ref_t frame = frames_find(here.pc, here.exact, epoch);
+    frame_ref_t frame;
+    if (UNLIKELY(count >= FRESH_UNHINTED) && !here.exact &&
+        (inner = frames_follow(inner, hint, here.pc, epoch))) {
+      uint64_t both = frames_rule_and_hint(inner);
+      frame = (frame_ref_t){frames_id(inner), (rule_t)both};
+      hint = (uint32_t)(both >> 32);
+    } else {
+      frame = frames_find(here.pc, here.exact, epoch);
+    }
     if (UNLIKELY(!here.slot || here.sp - here.slot > 8 * UINT8_MAX)) plain = count + 1;
     uint32_t at = fresh_at(fresh, count++);
     push(&fresh->frames[at], &here, restored, frame.id);

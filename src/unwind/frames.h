@@ -8,8 +8,9 @@
  * still stands there (see frames_find).
  *
  * A slot is two words. The key is put in by compare-and-swap; the rule is a pure function of the
- * key, so whoever finds it missing computes the same value and stores it: nothing ever waits. A frame
- * is in use from the moment its rule is there; whoever stores it has told `frames_publish` first.
+ * key, so whoever finds it missing computes the same value and stores it: nothing ever waits. A
+ * frame is in use from the moment its rule is there; whoever stores it has told `frames_publish`
+ * first.
  *
  * The cost of a look-up that succeeds: one hash, one cache line, one load of the image's epoch; no
  * atomic instruction, no call.
@@ -18,12 +19,13 @@
  * walk tries it before it hashes. On a right hint the processor need not wait for the return
  * address to arrive before it fetches the next rule: it goes on with the hinted slot and checks
  * later. That takes the load of the return address and the hash out of the chain of dependent
- * operations, 16 cycles of 24. Fresh frames under the frame cache are those whose caller changes,
- * and are looked up without it.
+ * operations, 16 cycles of 24. The first fresh frames under the frame cache are those whose caller
+ * changes, and are looked up without it.
  */
 #ifndef SONDE_UNWIND_FRAMES_H
 #define SONDE_UNWIND_FRAMES_H
 
+#include "arch/arch.h"
 #include "base/levels.h"
 #include "unwind/rule.h"
 
@@ -83,6 +85,38 @@ static ALWAYS_INLINE frame_ref_t frames_find(uint64_t pc, bool exact, uint64_t e
       LIKELY(rule))
     return (frame_ref_t){levels_first(FRAMES_BITS, 0) + home, rule};
   return frames_find_slow(pc, exact, epoch);
+}
+
+/* A frame with several callers would have its hint rewritten for ever, and its cache line passed
+ * from core to core: after the first, one in sixteen corrections is written. */
+static ALWAYS_INLINE bool frames_worth_a_hint(const frame_slot_t *slot) {
+  return load_relaxed(&slot->hint) == 0 || (arch_cycles() >> 6 & 15) == 0;
+}
+
+/* The slot in level 0 of the return address PC, by the hint of INNER (the slot of the frame inside
+ * it, or NULL) or by its hash; HINT is what was read of INNER. Corrects a wrong hint. NULL when the
+ * slow way has to be gone. */
+static ALWAYS_INLINE frame_slot_t *frames_follow(frame_slot_t *inner, uint32_t hint, uint64_t pc,
+                                                 uint64_t epoch) {
+  frame_slot_t *slot = &frames.level[0][hint];
+  uint64_t name = frames_name(pc, false), image = frames_image_if(slot, name);
+  if (UNLIKELY(image >= FRAMES_IMAGES)) {
+    uint32_t home = frames_home(name);
+    slot = &frames.level[0][home];
+    image = frames_image_if(slot, name);
+    if (UNLIKELY(image >= FRAMES_IMAGES)) return NULL;
+    if (inner && frames_worth_a_hint(inner)) store_relaxed(&inner->hint, home);
+  }
+  return LIKELY(frames.epoch_of_image[image] == epoch) ? slot : NULL;
+}
+
+/* Rule (lower half) and hint (upper half) of SLOT. */
+static ALWAYS_INLINE uint64_t frames_rule_and_hint(const frame_slot_t *slot) {
+  return load_relaxed((const uint64_t *)(const void *)&slot->rule);
+}
+
+static ALWAYS_INLINE uint32_t frames_id(const frame_slot_t *slot) {
+  return levels_first(FRAMES_BITS, 0) + (uint32_t)(slot - frames.level[0]);
 }
 
 /* The pc, whether it is exact, and the image of frame ID. False when there is no such frame. */

@@ -109,35 +109,19 @@ sonde_mark_t walk_mark(walk_step_t step, int *reason) {
   return SONDE_TORN;
 }
 
-/* A frame with several callers would have its hint rewritten for ever, and its cache line passed
- * from core to core: after the first, one in sixteen corrections is written. */
-static ALWAYS_INLINE bool worth_a_hint(const frame_slot_t *slot) {
-  return load_relaxed(&slot->hint) == 0 || (arch_cycles() >> 6 & 15) == 0;
-}
-
 /* Walks on by rules alone, from hint to hint, while frames are plain, until COUNT reaches MAX.
  * Returns the new count; POSITION is then in a frame that is not written yet. */
 static READS_STACK int follow_rules(window_t *w, position_t *p, uint64_t epoch, uintptr_t *pcs,
                                     int count, int max, walk_step_t *step) {
   position_t here; /* in registers */
   position_copy(&here, p);
-  frame_slot_t *const slots = frames.level[0], *inner = NULL;
-  const uint64_t *const epochs = frames.epoch_of_image;
+  frame_slot_t *inner = NULL;
   uint32_t hint = 0;
   *step = WALK_ON;
   while (LIKELY(count < max)) {
-    frame_slot_t *slot = &slots[hint];
-    uint64_t name = frames_name(here.pc, false), image = frames_image_if(slot, name);
-    if (UNLIKELY(image >= FRAMES_IMAGES)) {
-      hint = frames_home(name);
-      slot = &slots[hint];
-      image = frames_image_if(slot, name);
-      if (UNLIKELY(image >= FRAMES_IMAGES)) break;
-      if (inner && worth_a_hint(inner)) store_relaxed(&inner->hint, hint);
-    }
-    if (UNLIKELY(epochs[image] != epoch)) break;
-    inner = slot;
-    uint64_t both = load_relaxed((const uint64_t *)(const void *)&slot->rule);
+    inner = frames_follow(inner, hint, here.pc, epoch);
+    if (UNLIKELY(!inner)) break;
+    uint64_t both = frames_rule_and_hint(inner);
     hint = (uint32_t)(both >> 32);
     pcs[count++] = here.pc;
     *step = walk_by_rule(w, (rule_t)both, &here);
