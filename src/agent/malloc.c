@@ -72,7 +72,7 @@ TARGET void *hook_realloc(void *old, size_t size, CALLER) {
   agent_enter();
   if (UNLIKELY(!real.realloc)) return NULL;
   if (!old) return given(EVENT_MALLOC, real.realloc(old, size), size, AT);
-  uint64_t before = sensor_moving();
+  moving_t before = sensor_moving(old);
   void *block = real.realloc(old, size);
   sensor_moved(before, old, block, size, AT);
   return block;

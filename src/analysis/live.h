@@ -10,11 +10,13 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#define WEIGHT_ONE 256u
+
 typedef struct live_block {
   uint64_t address; /* 0: an empty place */
   uint64_t size;
   uint32_t stack;  /* index of its stack's totals */
-  uint32_t stream; /* that allocated it */
+  uint32_t weight; /* blocks it stands for, in 1/WEIGHT_ONE */
 } live_block_t;
 
 typedef struct live {

@@ -13,6 +13,7 @@
  */
 #include "analysis/replay.h"
 
+#include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -102,13 +103,35 @@ static uint64_t *freed_slot(const replay_t *r, uint64_t address) {
   return &r->freed[(address >> 4) * UINT64_C(0x9e3779b97f4a7c15) >> 48];
 }
 
+static void add(tally_t *t, uint32_t weight, uint64_t bytes) {
+  t->count += weight;
+  t->bytes += bytes;
+}
+
+static void subtract(tally_t *t, uint32_t weight, uint64_t bytes) {
+  t->count -= weight;
+  t->bytes -= bytes;
+}
+
+/* The blocks that one of SIZE bytes stands for when it was chosen with probability
+ * 1 - e^(-SIZE/RATE). */
+static uint32_t weight_of(uint64_t size, uint64_t rate) {
+  if (!rate) return WEIGHT_ONE;
+  double blocks = -1 / expm1(-(double)(size ? size : 1) / (double)rate);
+  return blocks < (double)(UINT32_MAX / WEIGHT_ONE) ? (uint32_t)(blocks * WEIGHT_ONE + 0.5)
+                                                    : UINT32_MAX;
+}
+
+static uint64_t weigh(uint64_t bytes, uint32_t weight) {
+  return weight == WEIGHT_ONE ? bytes : (uint64_t)((double)bytes * weight / WEIGHT_ONE);
+}
+
 static void forget_block(replay_t *r, live_block_t *block) {
   stack_totals_t *s = &r->stacks[block->stack];
   keep_peak(r, s);
-  s->live.count--;
-  s->live.bytes -= block->size;
-  r->live.count--;
-  r->live.bytes -= block->size;
+  uint64_t bytes = weigh(block->size, block->weight);
+  subtract(&s->live, block->weight, bytes);
+  subtract(&r->live, block->weight, bytes);
   live_remove(&r->blocks, block);
 }
 
@@ -121,22 +144,19 @@ static bool give(replay_t *r, const record_event_t *e, thread_totals_t *t) {
     forget_block(r, old);
   }
   uint32_t index = (uint32_t)(s - r->stacks);
-  live_block_t block = {e->address, e->size, index, e->stream};
+  live_block_t block = {e->address, e->size, index, weight_of(e->size, e->sample_bytes)};
+  uint64_t bytes = weigh(e->size, block.weight);
+  r->sampled |= e->sample_bytes != 0;
   if (!live_add(&r->blocks, &block)) return false;
   keep_peak(r, s);
-  s->allocated.count++;
-  s->allocated.bytes += e->size;
-  s->live.count++;
-  s->live.bytes += e->size;
-  t->allocated.count++;
-  t->allocated.bytes += e->size;
-  t->last_given = e->address;
+  add(&s->allocated, block.weight, bytes);
+  add(&s->live, block.weight, bytes);
+  add(&t->allocated, block.weight, bytes);
+  add(&r->allocated, block.weight, bytes);
+  add(&r->live, block.weight, bytes);
+  t->last_given = e->sample_bytes ? 0 : e->address; /* what comes next is not known of a sample */
   t->last_stack = index;
-  r->allocated.count++;
-  r->allocated.bytes += e->size;
-  r->live.count++;
-  r->live.bytes += e->size;
-  r->sizes[class_of(e->size)]++;
+  r->sizes[class_of(e->size)] += block.weight;
   if (r->live.bytes > r->at_peak.bytes) {
     r->at_peak = r->live;
     r->peak_time = e->time;
@@ -241,6 +261,27 @@ static int run(replay_t *r, merge_t *merge, const replay_options_t *o) {
   return 0;
 }
 
+/* From 1/WEIGHT_ONE to whole blocks. */
+static uint64_t whole(uint64_t count) { return (count + WEIGHT_ONE / 2) / WEIGHT_ONE; }
+
+static void finish(replay_t *r) {
+  tally_t *totals[] = {&r->allocated, &r->live, &r->at_peak, &r->at_start};
+  for (size_t i = 0; i < sizeof totals / sizeof *totals; i++)
+    totals[i]->count = whole(totals[i]->count);
+  for (size_t i = 0; i < r->stack_count; i++) {
+    stack_totals_t *s = &r->stacks[i];
+    if (s->changed <= r->peak_moment) s->at_peak = s->live;
+    s->allocated.count = whole(s->allocated.count);
+    s->live.count = whole(s->live.count);
+    s->at_peak.count = whole(s->at_peak.count);
+    s->at_start.count = whole(s->at_start.count);
+  }
+  for (size_t i = 0; i < r->thread_count; i++)
+    r->threads[i].allocated.count = whole(r->threads[i].allocated.count);
+  for (int i = 0; i < SIZE_CLASSES; i++)
+    r->sizes[i] = whole(r->sizes[i]);
+}
+
 int replay_run(replay_t *r, reader_t *reader, const replay_options_t *options) {
   static const replay_options_t all = {0};
   memset(r, 0, sizeof *r);
@@ -250,8 +291,7 @@ int replay_run(replay_t *r, reader_t *reader, const replay_options_t *options) {
   int status = SONDE_ENOMEM;
   if (r->freed && merge && live_init(&r->blocks)) status = run(r, merge, options ? options : &all);
   merge_close(merge);
-  for (size_t i = 0; i < r->stack_count; i++)
-    if (r->stacks[i].changed <= r->peak_moment) r->stacks[i].at_peak = r->stacks[i].live;
+  finish(r);
   if (status < 0) replay_free(r);
   return status;
 }

@@ -10,6 +10,7 @@
 #include "analysis/live.h"
 #include "record/read.h"
 
+/* Blocks and bytes. While the replay runs counts are in 1/WEIGHT_ONE. */
 typedef struct tally {
   uint64_t count, bytes;
 } tally_t;
@@ -47,7 +48,8 @@ typedef struct odd_free {
 
 typedef struct replay {
   reader_t *reader;
-  uint64_t events;   /* calls */
+  bool sampled;      /* some events stand for others: counts and bytes are estimates */
+  uint64_t events;   /* calls that were recorded */
   tally_t allocated; /* reallocs included, each with its new size */
   uint64_t frees, reallocs, temporary;
   tally_t live, at_peak, at_start;

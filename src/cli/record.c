@@ -31,7 +31,9 @@ enum { KEY_MALLOC = CLI_LONG_ONLY, KEY_LIMIT };
 
 static const cli_option_t options[] = {
     {'o', "output", "FILE", "where to record; default COMMAND.PID.sonde"},
-    {KEY_MALLOC, "malloc", "[MODE]", "record every malloc and free with its stack (all)"},
+    {KEY_MALLOC, "malloc", "[MODE]",
+     "all: every malloc and free with its stack (the default);\nsample:BYTES: blocks chosen by "
+     "their bytes, one in BYTES on average"},
     {KEY_LIMIT, "limit", "SIZE", "stop recording at this size: 500M, 2G"},
     {0}};
 
@@ -208,7 +210,13 @@ static void tell(const recording_t *r, const char *path, int finished) {
              (unsigned long long)h->lost_events);
 }
 
-static int record(char **command, const char *output, uint64_t limit, const char *agent) {
+/* What to record. */
+typedef struct wanted {
+  uint32_t mode;
+  uint64_t sample_bytes, limit_bytes;
+} wanted_t;
+
+static int record(char **command, const char *output, const wanted_t *wanted, const char *agent) {
   child_t child;
   sigset_t child_ended;
   sigemptyset(&child_ended);
@@ -220,8 +228,8 @@ static int record(char **command, const char *output, uint64_t limit, const char
   else
     default_path(path, sizeof path, command[0], child.pid);
   recording_t recording;
-  if (recording_create(&recording, path, (uint32_t)child.pid, RECORD_BLOCKS, limit, error,
-                       sizeof error) < 0) {
+  if (recording_create(&recording, path, (uint32_t)child.pid, wanted->mode, wanted->sample_bytes,
+                       wanted->limit_bytes, error, sizeof error) < 0) {
     close(child.go);
     waitpid(child.pid, NULL, 0);
     return fail("the recording", error);
@@ -247,10 +255,18 @@ static int record(char **command, const char *output, uint64_t limit, const char
   return end_as(status);
 }
 
+static bool parse_malloc(const char *value, wanted_t *wanted) {
+  if (value && !strncmp(value, "sample:", 7)) {
+    wanted->mode = RECORD_SAMPLED_BLOCKS;
+    return parse_size(value + 7, &wanted->sample_bytes);
+  }
+  return !value || !strcmp(value, "all");
+}
+
 int verb_record(int argc, char **argv) {
   cli_parser_t parser = cli_parser_for_command(&usage, argc, argv);
   const char *output = NULL;
-  uint64_t limit = 0;
+  wanted_t wanted = {.mode = RECORD_BLOCKS};
   int key;
   while ((key = cli_next(&parser)) > 0)
     switch (key) {
@@ -258,13 +274,11 @@ int verb_record(int argc, char **argv) {
       output = parser.value;
       break;
     case KEY_MALLOC:
-      if (parser.value && strcmp(parser.value, "all") != 0) {
-        (void)cli_wrong_use(&usage, "--malloc knows the mode 'all', not '%s'", parser.value);
-        return RECORD_FAILED;
-      }
-      break;
+      if (parse_malloc(parser.value, &wanted)) break;
+      (void)cli_wrong_use(&usage, "--malloc takes all or sample:BYTES, such as sample:512K");
+      return RECORD_FAILED;
     case KEY_LIMIT:
-      if (parse_size(parser.value, &limit)) break;
+      if (parse_size(parser.value, &wanted.limit_bytes)) break;
       (void)cli_wrong_use(&usage, "--limit takes a size such as 500M");
       return RECORD_FAILED;
     }
@@ -278,5 +292,5 @@ int verb_record(int argc, char **argv) {
     return fail("libsonde-agent.so", "is not beside the command: build or install it");
   if (!program_takes_preload(parser.rest[0], refusal, sizeof refusal))
     return fail(parser.rest[0], refusal);
-  return record(parser.rest, output, limit, agent);
+  return record(parser.rest, output, &wanted, agent);
 }

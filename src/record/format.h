@@ -121,6 +121,10 @@ typedef enum event_kind {
   EVENT_EXTENDED = 6, /* byte subtype, varint length, body */
 } event_kind_t;
 
+/* Subtypes of EVENT_EXTENDED. */
+#define EXTENDED_SAMPLING 1 /* varint: from here on in this chunk blocks are sampled, one in so many
+                               bytes; 0, as at the start of a chunk: every event */
+
 #define EVENT_KIND_MASK  7u
 #define EVENT_PREDICTED  8u
 #define EVENT_TIME_SHIFT 4

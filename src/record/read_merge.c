@@ -57,6 +57,7 @@ static bool open_next_chunk(merge_t *m, cursor_t *c) {
     c->address = h.base_address;
     c->address_shift = h.address_shift;
     c->stack = 0;
+    c->event.sample_bytes = 0;
     c->event.stream = place->stream;
     memset(c->guesses, 0, sizeof c->guesses);
     return true;
@@ -92,6 +93,7 @@ static bool decode_extended(merge_t *m, cursor_t *c, const uint8_t *p) {
   e->address = e->old = e->size = 0;
   e->stack = 0;
   c->p = p + size;
+  if (e->subtype == EXTENDED_SAMPLING) varint_get(&p, c->p, &e->sample_bytes);
   return true;
 }
 

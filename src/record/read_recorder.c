@@ -155,7 +155,7 @@ static void fill_control(recording_t *r, const struct stat *file, uint32_t mode,
 }
 
 int recording_create(recording_t *r, const char *path, uint32_t pid, uint32_t mode,
-                     uint64_t limit_bytes, char *error, size_t error_size) {
+                     uint64_t sample_bytes, uint64_t limit_bytes, char *error, size_t error_size) {
   memset(r, 0, sizeof *r);
   r->scratch_fd = -1;
   r->file_fd = open(path, O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC | O_NOCTTY, 0600);
@@ -178,6 +178,7 @@ int recording_create(recording_t *r, const char *path, uint32_t pid, uint32_t mo
     return status;
   }
   fill_control(r, &file, mode, limit_bytes);
+  r->control->sample_bytes = sample_bytes;
   return 0;
 }
 

@@ -24,6 +24,7 @@
 #define RECORD_BLOCKS  1u
 #define RECORD_REGIONS 2u
 #define RECORD_SAMPLES 4u
+#define RECORD_SAMPLED_BLOCKS 8u /* blocks chosen by their bytes, see sensor/sampled.h */
 
 typedef struct scratch_control {
   /* the recorder's */
@@ -35,6 +36,7 @@ typedef struct scratch_control {
   int32_t scratch_fd, file_fd; /* as descriptors of the recorder */
   uint64_t file_device, file_inode;
   uint64_t limit_bytes; /* of the file; 0: none */
+  uint64_t sample_bytes; /* of RECORD_SAMPLED_BLOCKS: one block in so many bytes */
   uint32_t pid;         /* of the program */
   uint32_t reserved;
   /* the program's */

@@ -39,6 +39,7 @@ typedef struct stream {
   uint32_t id, sequence;
   chunk_header_t *chunk;
   uint64_t open_time;
+  uint64_t sampling; /* as the chunk says it */
   struct writer *writer;
 } stream_t;
 
@@ -51,7 +52,10 @@ typedef struct writer {
   bool cycles;                /* the clock is the cycle counter */
   uint8_t clock_shift;
   pid_t tid;
-  struct writer *next; /* all of them, and the free ones */
+  struct writer *next; /* all of them */
+  uint64_t sample_bytes; /* the rate that UNTIL was drawn for */
+  int64_t until_sample;  /* bytes to the next sampled block */
+  uint64_t random;
   stream_t events[WRITE_LEVELS];
   stream_t tables[WRITE_LEVELS];
   uint32_t predicted[WRITE_LEVELS][PREDICTOR_ENTRIES];

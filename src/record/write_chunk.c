@@ -40,6 +40,7 @@ static void begin(stream_t *s, chunk_header_t *h, uint32_t slot_class) {
   s->open_time = os_monotonic_ns();
   s->last_stack = 0;
   s->records = 0;
+  s->sampling = 0;
   s->chunk = h;
   s->slot_class = (uint8_t)slot_class;
   s->limit = (uint8_t *)h + h->size - EVENT_MAX_BYTES;

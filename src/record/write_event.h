@@ -64,6 +64,17 @@ static ALWAYS_INLINE void event_commit(stream_t *s, uint8_t *end, unsigned head)
   s->next = end;
 }
 
+/* An extended record without time: SUBTYPE and one number. */
+static inline bool event_put_extended(stream_t *s, uint8_t subtype, uint64_t value) {
+  if (UNLIKELY(!event_room(s, 0))) return false;
+  uint8_t *q = s->next + 1;
+  *q++ = subtype;
+  *q++ = (uint8_t)(varint_short_size(value) << 1 | 1); /* the length, as a varint */
+  q += event_varint(q, value);
+  event_commit(s, q, EVENT_EXTENDED);
+  return true;
+}
+
 /* An allocation (EVENT_MALLOC, EVENT_CALLOC, EVENT_ALIGNED) of SIZE bytes at ADDRESS at TIME
  * (shifted ticks, read after the call). False when it could not be written. */
 static ALWAYS_INLINE bool event_put_new(stream_t *s, event_kind_t kind, uint64_t time,

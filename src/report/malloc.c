@@ -56,6 +56,9 @@ static void print_head(const malloc_report_t *r, FILE *out) {
 static void print_totals(const malloc_report_t *r, FILE *out) {
   const replay_t *p = r->replay;
   char a[24], b[24], c[24], d[24];
+  if (p->sampled)
+    fprintf(out, "  sampled    from %s recorded calls: numbers are estimates\n",
+            report_count(p->events, a));
   fprintf(out, "  allocated  %s in %s calls; %s frees, %s reallocs\n",
           report_bytes((int64_t)p->allocated.bytes, a),
           report_count(p->allocated.count - p->reallocs, b), report_count(p->frees, c),

@@ -160,6 +160,7 @@ static void add_program(const malloc_report_t *r, json_object *o) {
 static void add_totals(const malloc_report_t *r, json_object *o) {
   const replay_t *p = r->replay;
   put_number(o, "events", p->events);
+  json_object_object_add(o, "sampled", json_object_new_boolean(p->sampled));
   json_object_object_add(o, "allocated", of_tally(p->allocated));
   put_number(o, "frees", p->frees);
   put_number(o, "reallocs", p->reallocs);

@@ -18,6 +18,7 @@
 #define SONDE_SENSOR_MALLOC_H
 
 #include "record/write_event.h"
+#include "sensor/sampled.h"
 #include "stack/stack.h"
 
 /* The frame of the function that called the allocator. */
@@ -39,11 +40,33 @@ static ALWAYS_INLINE void sensor_done(stream_t *s, bool written) {
   write_leave(s);
 }
 
+#define SENSOR_MODES (RECORD_BLOCKS | RECORD_SAMPLED_BLOCKS)
+
+/* Whether every event is recorded now, and not those of sampled blocks alone. */
+static ALWAYS_INLINE bool sensor_takes_all(const stream_t *s) {
+  return LIKELY(load_relaxed(&s->writer->control->mode) & RECORD_BLOCKS);
+}
+
+/* Whether the event of the block at ADDRESS is to be recorded while blocks are sampled; then the
+ * chunk says so. SIZE is 0 for a free. */
+bool sensor_samples(stream_t *s, uint64_t address, uint64_t size, bool given);
+/* The other way: the chunk said that blocks are sampled, and now all are recorded. */
+bool sensor_ends_sampling(stream_t *s, uint64_t address);
+
+static ALWAYS_INLINE bool sensor_wants(stream_t *s, uint64_t address, uint64_t size, bool given) {
+  if (UNLIKELY(!sensor_takes_all(s))) return sensor_samples(s, address, size, given);
+  return LIKELY(!s->sampling) || sensor_ends_sampling(s, address);
+}
+
 /* A call of KIND has given SIZE bytes at ADDRESS, which is not 0. */
 static ALWAYS_INLINE void sensor_given(event_kind_t kind, const void *address, uint64_t size,
                                        caller_t at) {
-  stream_t *s = write_enter(RECORD_BLOCKS);
+  stream_t *s = write_enter(SENSOR_MODES);
   if (!s) return;
+  if (!sensor_wants(s, (uintptr_t)address, size, true)) {
+    write_leave(s);
+    return;
+  }
   uint64_t time = write_now(s->writer);
   uint32_t stack = sensor_stack(s, at);
   sensor_done(s, event_put_new(s, kind, time, (uintptr_t)address, size, stack));
@@ -51,16 +74,23 @@ static ALWAYS_INLINE void sensor_given(event_kind_t kind, const void *address, u
 
 /* The block at ADDRESS, which is not 0, is about to be freed. */
 static ALWAYS_INLINE void sensor_taken(const void *address, caller_t at) {
-  stream_t *s = write_enter(RECORD_BLOCKS);
+  stream_t *s = write_enter(SENSOR_MODES);
   if (!s) return;
+  if (!sensor_wants(s, (uintptr_t)address, 0, false)) {
+    write_leave(s);
+    return;
+  }
   uint32_t stack = sensor_stack(s, at);
   uint64_t time = write_now(s->writer);
   sensor_done(s, event_put_free(s, time, (uintptr_t)address, stack));
 }
 
-/* Before and after a realloc of the block OLD, which is not 0. `sensor_moving` answers the time to
- * hand to `sensor_moved`, 0 when nothing is recorded. */
-uint64_t sensor_moving(void);
-void sensor_moved(uint64_t before, const void *old, const void *address, uint64_t size, caller_t at);
+/* Before and after a realloc of the block OLD, which is not 0. */
+typedef struct moving {
+  uint64_t time; /* 0: nothing was recorded at that moment */
+  bool sampled;  /* OLD is a sampled block */
+} moving_t;
+moving_t sensor_moving(const void *old);
+void sensor_moved(moving_t before, const void *old, const void *address, uint64_t size, caller_t at);
 
 #endif

@@ -77,6 +77,22 @@ def totals_equal_an_independent_count():
         assert left <= r["live"]["blocks"] <= left + 8, (left, r["live"])
 
 
+def samples_are_without_bias():
+    whole, _ = record([WORKER, "4", "100000"])
+    whole = report(whole, "--by", "allocated")
+    path = fresh()
+    subprocess.run([SONDE, "record", "--malloc=sample:2K", "-o", path, "--", WORKER, "4", "100000"],
+                   check=True, capture_output=True)
+    r = report(path, "--by", "allocated")
+    nothing_missing(r)
+    assert r["sampled"] and r["events"] < whole["events"] / 3
+    for what in "blocks", "bytes":
+        ratio = r["allocated"][what] / whole["allocated"][what]
+        print(f"sampled {what}: {ratio:.4f} of the true number, from {r['events']} events")
+        assert 0.96 < ratio < 1.04, (what, ratio)
+    assert r["unknown_frees"] == r["double_frees"] == r["overlaid"] == 0, r
+
+
 def the_second_reader_agrees():
     path, _ = record([WORKER, "3", "3000"])
     ours = subprocess.run([SONDE, "events", "--stacks", path], capture_output=True, check=True)

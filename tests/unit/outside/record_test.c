@@ -129,7 +129,7 @@ static void start(run_t *r, uint64_t limit, void (*body)(const char *)) {
   static int number;
   char error[256] = "", settings[64];
   snprintf(r->path, sizeof r->path, "/tmp/sonde-record-test.%d.%d", (int)getpid(), number++);
-  assert_int_equal(recording_create(&r->recording, r->path, 1, RECORD_BLOCKS, limit, error,
+  assert_int_equal(recording_create(&r->recording, r->path, 1, RECORD_BLOCKS, 0, limit, error,
                                     sizeof error),
                    0);
   recording_settings(&r->recording, settings, sizeof settings);

@@ -148,7 +148,7 @@ static void the_replay_is_the_model(void **unused) {
     recording_t recording;
     memset(model, 0, sizeof *model);
     snprintf(path, sizeof path, "/tmp/sonde-replay-test.%d", (int)getpid());
-    assert_int_equal(recording_create(&recording, path, 1, RECORD_BLOCKS, 0, error, sizeof error), 0);
+    assert_int_equal(recording_create(&recording, path, 1, RECORD_BLOCKS, 0, 0, error, sizeof error), 0);
     recording_settings(&recording, settings, sizeof settings);
     pid_t pid = fork();
     if (pid == 0) record_in_child(settings, seed + (uint64_t)round);

@@ -1,0 +1,88 @@
+/* SPDX-License-Identifier: MIT */
+#include "sensor/sampled.h"
+
+#include "record/write_event.h"
+
+#define BUCKET_BITS 14
+#define BUCKET      8
+
+static uint64_t table[1u << BUCKET_BITS][BUCKET] __attribute__((aligned(64)));
+
+static uint64_t *bucket_of(uint64_t address) {
+  return table[(address >> 4) * UINT64_C(0x9e3779b97f4a7c15) >> (64 - BUCKET_BITS)];
+}
+
+static bool enter(uint64_t address) {
+  uint64_t *bucket = bucket_of(address);
+  for (int i = 0; i < BUCKET; i++) {
+    uint64_t none = 0;
+    if (load_relaxed(&bucket[i]) == 0 && cas_acq_rel(&bucket[i], &none, address)) return true;
+  }
+  return false;
+}
+
+bool sampled_forget(uint64_t address) {
+  uint64_t *bucket = bucket_of(address);
+  for (int i = 0; i < BUCKET; i++) {
+    uint64_t there = address;
+    if (load_relaxed(&bucket[i]) == address && cas_acq_rel(&bucket[i], &there, (uint64_t)0))
+      return true;
+  }
+  return false;
+}
+
+void sampled_restore(uint64_t address) { (void)enter(address); }
+
+/* x = m * 2^e with m in [0.7, 1.4]; ln m by the series of the inverse hyperbolic tangent. */
+double sampled_log(double x) {
+  uint64_t bits;
+  memcpy(&bits, &x, sizeof bits);
+  int64_t exponent = (int64_t)(bits >> 52 & 0x7ff) - 1023;
+  bits = (bits & UINT64_C(0xfffffffffffff)) | UINT64_C(0x3ff) << 52;
+  double m;
+  memcpy(&m, &bits, sizeof m);
+  if (m > 1.4142135623730951) {
+    m *= 0.5;
+    exponent++;
+  }
+  double t = (m - 1) / (m + 1), t2 = t * t;
+  double series = 2 * t * (1 + t2 * (1.0 / 3 + t2 * (1.0 / 5 + t2 * (1.0 / 7 + t2 / 9))));
+  return (double)exponent * 0.69314718055994531 + series;
+}
+
+static uint64_t next_random(uint64_t *state) {
+  uint64_t x = *state += UINT64_C(0x9e3779b97f4a7c15); /* splitmix64 */
+  x = (x ^ x >> 30) * UINT64_C(0xbf58476d1ce4e5b9);
+  x = (x ^ x >> 27) * UINT64_C(0x94d049bb133111eb);
+  return x ^ x >> 31;
+}
+
+/* Bytes to the next chosen one. */
+static int64_t draw(writer_t *w) {
+  double uniform = ((double)(next_random(&w->random) >> 11) + 1) / 9007199254740993.0;
+  double distance = -sampled_log(uniform) * (double)w->sample_bytes;
+  return distance < 4e18 ? (int64_t)distance + 1 : INT64_MAX;
+}
+
+static void begin(writer_t *w, uint64_t sample_bytes) {
+  w->sample_bytes = sample_bytes;
+  w->random = write_now(w) ^ (uint64_t)w->tid << 32 ^ (uint64_t)(uintptr_t)w;
+  w->until_sample = draw(w);
+}
+
+bool sampled_choose(stream_t *s, uint64_t address, uint64_t size) {
+  writer_t *w = s->writer;
+  uint64_t rate = load_relaxed(&w->control->sample_bytes);
+  if (UNLIKELY(w->sample_bytes != rate)) begin(w, rate);
+  uint64_t bytes = size ? size : 1;
+  if (LIKELY((uint64_t)w->until_sample > bytes)) {
+    w->until_sample -= (int64_t)bytes;
+    return false;
+  }
+  w->until_sample = draw(w);
+  if (!enter(address)) {
+    write_lost_event(w->control);
+    return false;
+  }
+  return true;
+}
