@@ -91,21 +91,27 @@ class Redis(Program):
 
     def prepare(self):
         self.port = free_port()
-        self.load = None
+        self.loads = []
+
+    SCRIPT = ("for i=1,300 do redis.call('zadd','z',math.random(),i) redis.call('hset','h'..i%7,i,"
+              "string.rep('x',i)) redis.call('rpush','mylist',i) end redis.call('ltrim','mylist',0,99)"
+              " redis.call('zrangebyscore','z',0,1) redis.call('sort','mylist','desc') "
+              "return cjson.encode(redis.call('hgetall','h3'))")
 
     def command(self):
         return ["redis-server", "--port", str(self.port), "--save", "", "--appendonly", "yes"]
 
     def start(self):
         super().start()
-        self.load = subprocess.Popen(
-            ["redis-benchmark", "-p", str(self.port), "-n", "100000000", "-r", "10000", "-q", "-t",
-             "set,get,lpush,sadd,zadd,lrange_100,mset"], stdout=NULL, stderr=NULL)
+        bench = ["redis-benchmark", "-p", str(self.port), "-n", "100000000", "-r", "10000", "-q"]
+        self.loads = [subprocess.Popen(bench + words, stdout=NULL, stderr=NULL) for words in
+                      (["-t", "set,get,lpush,sadd,zadd,lrange_600,mset"], ["-c", "4", "eval",
+                        self.SCRIPT, "0"], ["-c", "4", "sort", "mylist", "by", "nosort", "get", "k*"])]
 
     def stop(self):
-        if self.load:
-            self.load.kill()
-            self.load.wait()
+        for load in self.loads:
+            load.kill()
+            load.wait()
         super().stop()
 
 

@@ -1,0 +1,156 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: MIT
+"""Programs whose files are not where they were: deleted, replaced, in a memfd, in another mount and
+pid namespace; shared objects by the thousand. Each must be read whole and named."""
+import json
+import os
+import pathlib
+import shutil
+import subprocess
+import sys
+import tempfile
+import time
+
+SONDE, FIXTURES = os.environ["SONDE"], pathlib.Path(os.environ["SONDE_FIXTURES"])
+
+
+def start(command, **more):
+    process = subprocess.Popen(command, stdout=subprocess.PIPE, text=True, **more)
+    assert process.stdout.readline() == "ready\n", command
+    time.sleep(0.2)
+    return process
+
+
+def look(pid, *options):
+    run = subprocess.run([SONDE, "stacks", "--json", *options, str(pid)], capture_output=True,
+                         text=True, timeout=60, check=False)
+    assert run.returncode == 0, run.stderr
+    return json.loads(run.stdout)
+
+
+def end(process):
+    process.kill()
+    process.wait()
+
+
+def check_busy(answer, threads):
+    """Every thread whole, and the functions of the fixture named."""
+    assert len(answer["threads"]) == threads, len(answer["threads"])
+    for thread in answer["threads"]:
+        assert thread["complete"], thread
+        names = [frame.get("function") for frame in thread["frames"]]
+        assert "plain" in names and "through_pointer" in names, names
+        assert any(frame.get("line") for frame in thread["frames"]
+                   if frame.get("function") == "plain"), thread
+
+
+def deleted(folder):
+    program = shutil.copy(FIXTURES / "busy-O2", folder / "gone")
+    process = start([program, "5"])
+    os.unlink(program)
+    check_busy(look(process.pid), 6)
+    end(process)
+    return "a deleted program"
+
+
+def replaced(folder):
+    program = shutil.copy(FIXTURES / "busy-O2", folder / "replaced")
+    process = start([program, "5"])
+    shutil.copy(FIXTURES / "waits", folder / "new")
+    os.rename(folder / "new", program)
+    check_busy(look(process.pid), 6)
+    end(process)
+    return "a program whose file was replaced by another"
+
+
+def from_memory(folder):
+    """As `deleted`, without the privilege to open what is deleted: the bytes come from memory, where
+    the section headers, and with them symbols and lines, are not mapped; the frames are whole."""
+    if os.geteuid() != 0 or not shutil.which("setpriv"):
+        return "skipped: needs root and setpriv"
+    os.chmod(folder, 0o755)
+    program = shutil.copy(FIXTURES / "busy-O2", folder / "from-memory")
+    os.chmod(program, 0o755)
+    user = ["setpriv", "--reuid=65534", "--regid=65534", "--clear-groups"]
+    process = start([*user, program, "5"])
+    os.unlink(program)
+    sonde = shutil.copy(SONDE, folder / "sonde")
+    run = subprocess.run([*user, sonde, "stacks", "--json", str(process.pid)],
+                         capture_output=True, text=True, timeout=60, check=False,
+                         env=dict(os.environ, HOME="/nowhere"))
+    assert run.returncode == 0, run.stderr
+    threads = json.loads(run.stdout)["threads"]
+    assert len(threads) == 6 and all(thread["complete"] for thread in threads), run.stdout[:2000]
+    assert all(len(thread["frames"]) >= 20 for thread in threads)
+    end(process)
+    return "a deleted program, by a user who may not open it: frames from its memory"
+
+
+def in_memfd(_):
+    runner = ("import os, sys; fd = os.memfd_create('program', 0); "
+              "os.write(fd, open(sys.argv[1], 'rb').read()); "
+              "os.execv(f'/proc/self/fd/{fd}', ['program', '5'])")
+    process = start([sys.executable, "-c", runner, str(FIXTURES / "busy-O2")])
+    answer = look(process.pid)
+    check_busy(answer, 6)
+    end(process)
+    return "a program in a memfd"
+
+
+def can_unshare():
+    return shutil.which("unshare") and subprocess.run(
+        ["unshare", "-m", "-p", "-f", "true"], capture_output=True, check=False).returncode == 0
+
+
+def in_container(_):
+    if not can_unshare():
+        return "skipped: no new namespaces here"
+    script = ("mount -t tmpfs none /mnt && cp {0}/busy-O2 {0}/deadlock /mnt && "
+              "exec /mnt/{1}").format(FIXTURES, "{}")
+    outer = start(["unshare", "-m", "-p", "-f", "sh", "-c", script.format("busy-O2 5")])
+    inner = child_of(outer.pid)
+    answer = look(inner)
+    assert answer["exe"] == "/mnt/busy-O2" and not os.path.exists("/mnt/busy-O2")
+    check_busy(answer, 6)
+    subprocess.run(["kill", "-9", str(inner)], check=True)
+    outer.wait()
+    outer = start(["unshare", "-m", "-p", "-f", "sh", "-c", script.format("deadlock")])
+    inner = child_of(outer.pid)
+    threads = {thread["tid"]: thread for thread in look(inner)["threads"]}
+    locked = {thread["name"]: thread for thread in threads.values() if "deadlock" in thread}
+    assert set(locked) == {"first", "second", "third", "itself"}, locked.keys()
+    assert threads[locked["first"]["owner"]]["name"] == "second"
+    subprocess.run(["kill", "-9", str(inner)], check=True)
+    outer.wait()
+    return "a program in another mount and pid namespace, its mutex owners as we number them"
+
+
+def child_of(pid):
+    with open(f"/proc/{pid}/task/{pid}/children", encoding="utf-8") as children:
+        return int(children.read().split()[0])
+
+
+def main_thread_ended(_):
+    code = ("import ctypes, threading, time; libc = ctypes.CDLL(None); "
+            "threading.Thread(target=lambda: (print('ready', flush=True), time.sleep(100))).start(); "
+            "time.sleep(0.1); libc.syscall(60, 0)")
+    if os.uname().machine != "x86_64":
+        return "skipped: the number of exit(2) is x86_64's"
+    process = start([sys.executable, "-c", code])
+    answer = look(process.pid)
+    main, other = answer["threads"]
+    assert main["state"] == "zombie" and main["frames"] == [] and "ended" in main["reason"]
+    assert other["complete"] and other["syscall"] == "clock_nanosleep", other
+    end(process)
+    return "a program whose main thread ended before the others"
+
+
+def main():
+    for test in (deleted, replaced, from_memory, in_memfd, in_container, main_thread_ended):
+        with tempfile.TemporaryDirectory(prefix="sonde-where-") as folder:
+            print(f"{test.__name__}: {test(pathlib.Path(folder))}")
+            sys.stdout.flush()
+
+
+if __name__ == "__main__":
+    main()
