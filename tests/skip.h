@@ -13,6 +13,21 @@
  * /proc, and dies itself where it touches a mapping beyond the end of its file. */
 static inline bool is_emulated(void) { return getenv("SONDE_UNDER_QEMU") != NULL; }
 
+/* True where a sanitizer's own handlers and wrappers stand between a test and the system. */
+static inline bool is_sanitized(void) {
+#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
+  return true;
+#elif defined(__has_feature)
+#if __has_feature(address_sanitizer) || __has_feature(thread_sanitizer)
+  return true;
+#else
+  return false;
+#endif
+#else
+  return false;
+#endif
+}
+
 #define SKIP_BECAUSE(reason)                                                                       \
   do {                                                                                             \
     printf("skipped: %s\n", reason);                                                               \

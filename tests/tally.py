@@ -21,7 +21,8 @@ def cases_of(name, output, status):
     skips = [f"{skip} ({reasons[i]})" if i < len(reasons) else skip
              for i, skip in enumerate(skips)]
     if status == "notrun":
-        return 0, 0, skips or [f"{name}: {(output.strip().splitlines() or ['no reason given'])[-1]}"]
+        last = (output.strip().splitlines() or ["no reason given"])[-1]
+        return 0, 0, skips or [f"{name}: {last.removeprefix('skipped: ')}"]
     if status == "fail":
         return passed, max(failed, 1), skips
     return (passed, 0, skips) if passed or skips else (1, 0, [])

@@ -147,7 +147,8 @@ static void build_ranges(debug_info_t *info) {
   info->ranges_built = true;
   for (size_t i = 0; i < info->unit_count; i++)
     if (!add_unit_ranges(info, i, &info->ranges, &info->range_count, &info->range_room)) return;
-  qsort(info->ranges, info->range_count, sizeof *info->ranges, compare_ranges);
+  if (info->range_count)
+    qsort(info->ranges, info->range_count, sizeof *info->ranges, compare_ranges);
 }
 
 /* Of the ranges that start at or below ADDRESS the nearest ones are tried; units hardly overlap. */
@@ -579,7 +580,8 @@ bool debug_info_read(debug_info_t *info, size_t unit_index, const uint64_t *only
   size_t room = 0;
   if (!add_unit_ranges(info, unit_index, &reading.ranges, &reading.range_count, &room)) return false;
   if (reading.range_count)
-    qsort(reading.ranges, reading.range_count, sizeof *reading.ranges, compare_ranges);
+    if (reading.range_count)
+      qsort(reading.ranges, reading.range_count, sizeof *reading.ranges, compare_ranges);
   read_lines(&reading, &unit->die);
   free(reading.ranges);
   if (dwarf_getsrcfiles(&unit->die, &reading.files, &reading.file_count) != 0)

@@ -171,7 +171,8 @@ bool flatten_rows(facts_t *facts) {
     return false;
   }
   size_t sequence_count = list_sequences(facts, sequences);
-  qsort(sequences, sequence_count, sizeof *sequences, compare_sequences);
+  if (sequence_count)
+    qsort(sequences, sequence_count, sizeof *sequences, compare_sequences);
   uint64_t reached = 0;
   for (size_t i = 0; i < sequence_count; i++) {
     if (sequences[i].high <= reached) continue;

@@ -175,7 +175,8 @@ static bool open_core(target_t *target, const char *path, const char *exe, probl
     problem_set(problem, "%s: %s", path, inner.text);
     return false;
   }
-  qsort(target->threads, target->thread_count, sizeof *target->threads, by_tid);
+  if (target->thread_count)
+    qsort(target->threads, target->thread_count, sizeof *target->threads, by_tid);
   if (!modules_build(target)) {
     problem_set(problem, "out of memory");
     return false;

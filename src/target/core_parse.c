@@ -263,7 +263,8 @@ bool core_parse(target_t *target, core_t *core, const uint8_t *data, uint64_t si
     else if (phdr.p_type == PT_NOTE && !read_notes(&notes, phdr.p_offset, phdr.p_filesz))
       return out_of_memory(problem);
   }
-  qsort(core->segments, core->segment_count, sizeof *core->segments, by_start);
+  if (core->segment_count)
+    qsort(core->segments, core->segment_count, sizeof *core->segments, by_start);
   if (!add_files(&notes) || !add_anonymous(&notes)) return out_of_memory(problem);
   if (target->thread_count > 0) return true;
   problem_set(problem, "it holds no thread%s",

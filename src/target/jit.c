@@ -183,7 +183,9 @@ static int by_address(const void *a, const void *b) {
   return x->age < y->age ? -1 : x->age > y->age;
 }
 
-void jit_sort(jit_t *jit) { qsort(jit->entries, jit->count, sizeof *jit->entries, by_address); }
+void jit_sort(jit_t *jit) {
+  if (jit->count) qsort(jit->entries, jit->count, sizeof *jit->entries, by_address);
+}
 
 const jit_symbol_t *jit_find(const jit_t *jit, uint64_t address) {
   size_t low = 0, high = jit->count;

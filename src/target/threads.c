@@ -56,8 +56,9 @@ bool process_list_threads(target_t *target) {
     if (tid > 0 && !add_thread(target, &room, tid)) break;
   }
   closedir(directory);
+  if (target->thread_count == 0) return false;
   qsort(target->threads, target->thread_count, sizeof *target->threads, by_tid);
-  return target->thread_count > 0;
+  return true;
 }
 
 /* ---- what it does ------------------------------------------------------------------------- */
