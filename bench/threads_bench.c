@@ -2,8 +2,8 @@
  *
  * The stacks of all threads from inside, by sonde_capture_all.
  *
- *   blocked    100 threads, 20 each in epoll_wait, poll, nanosleep, sem_wait and read, at the end of
- *              some 25 frames: in place, with and without names and states, and by signal. Calls that
+ *   blocked    100 threads, 20 each in epoll_wait, poll, nanosleep, sem_wait and read, at the end
+ * of some 25 frames: in place, with and without names and states, and by signal. Calls that
  *              returned EINTR are counted.
  *   running    as many threads as there are processors, all spinning
  *   spinning   100 threads, all spinning, beside a bare loop that signals each and counts
@@ -161,10 +161,11 @@ static tally_t capture_rounds(unsigned flags, int rounds) {
 }
 
 static void print_tally(const char *what, int threads, const tally_t *t) {
-  printf("%-34s %8.0f us median, %8.0f us first; complete %d of %d, frames each %.1f, signalled %d, "
-         "not reached %d, EINTR %d\n",
-         what, t->median_us, t->first_us, t->complete - 1, threads,
-         (double)t->frames / (threads + 1), t->signalled, t->missing, t->eintr);
+  printf(
+      "%-34s %8.0f us median, %8.0f us first; complete %d of %d, frames each %.1f, signalled %d, "
+      "not reached %d, EINTR %d\n",
+      what, t->median_us, t->first_us, t->complete - 1, threads, (double)t->frames / (threads + 1),
+      t->signalled, t->missing, t->eintr);
 }
 
 /* ---- the bare loop -------------------------------------------------------------------------- */
@@ -235,7 +236,8 @@ static void *watch_itself(void *argument) {
   return NULL;
 }
 
-/* With a processor for each of the two. What else runs there adds to the worst, not to the median. */
+/* With a processor for each of the two. What else runs there adds to the worst, not to the median.
+ */
 static void stand_still(void) {
   enum { SAMPLES = 1000 };
   static double gaps[SAMPLES];

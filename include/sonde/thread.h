@@ -30,16 +30,17 @@ extern "C" {
 typedef struct sonde_thread {
   pid_t tid;
   char name[16]; /* ends with a 0 */
-  char state;    /* as in proc(5): R running, S sleeping, D in an uninterruptible wait, T or t stopped,
-                    Z or X ended; 0: not known */
+  char state; /* as in proc(5): R running, S sleeping, D in an uninterruptible wait, T or t stopped,
+                 Z or X ended; 0: not known */
 } sonde_thread_t;
 
-/* Lists the threads of this process, the calling one included, in the kernel's order. Writes at most
- * MAX of them and returns how many there are, which may be more; or SONDE_EUNSUPPORTED without a
- * /proc, SONDE_EINVAL. A thread that ends meanwhile is left out. */
+/* Lists the threads of this process, the calling one included, in the kernel's order. Writes at
+ * most MAX of them and returns how many there are, which may be more; or SONDE_EUNSUPPORTED without
+ * a /proc, SONDE_EINVAL. A thread that ends meanwhile is left out. */
 SONDE_API int sonde_threads(sonde_thread_t *threads, int max);
 
-/* The name and state of one thread. Returns 0, SONDE_ENOTHREAD, SONDE_EUNSUPPORTED, SONDE_EINVAL. */
+/* The name and state of one thread. Returns 0, SONDE_ENOTHREAD, SONDE_EUNSUPPORTED, SONDE_EINVAL.
+ */
 SONDE_API int sonde_thread(pid_t tid, sonde_thread_t *thread);
 
 /* The id of the thread that main runs on. */
@@ -55,22 +56,24 @@ SONDE_API pid_t sonde_thread_of_pthread(pthread_t thread);
 SONDE_API int sonde_threads_named(const char *name, pid_t *tids, int max);
 
 /* How far to go for a stack; a set of bits. */
-#define SONDE_NO_SIGNAL       1u /* ask nobody: a running thread is unavailable, SONDE_ERUNNING */
-#define SONDE_SIGNAL_BLOCKED  2u /* ask blocked threads too, instead of reading them in place; calls
-                                    such as epoll_wait then return EINTR to the program */
-#define SONDE_NO_THREAD_NAMES 4u /* sonde_capture_all leaves out names and states, which take longer
-                                    than the stacks */
+#define SONDE_NO_SIGNAL 1u /* ask nobody: a running thread is unavailable, SONDE_ERUNNING */
+#define SONDE_SIGNAL_BLOCKED                                                                       \
+  2u /* ask blocked threads too, instead of reading them in place; calls                           \
+        such as epoll_wait then return EINTR to the program */
+#define SONDE_NO_THREAD_NAMES                                                                      \
+  4u /* sonde_capture_all leaves out names and states, which take longer                           \
+        than the stacks */
 
 typedef struct sonde_thread_options {
   unsigned flags;
   uint64_t timeout_ns; /* how long to wait for answers, all in all; 0: one second */
 } sonde_thread_options_t;
 
-/* Writes the stack of thread TID of this process, which may be the calling one, at most MAX entries.
- * Entry 0 of another thread is the pc it will go on at. Returns the count, or SONDE_ENOTHREAD: it
- * has ended; SONDE_ERUNNING; SONDE_EBLOCKED: it blocks or waits for the signal; SONDE_ETIMEDOUT: it
- * did not answer; SONDE_EUNINTERRUPTIBLE: it is stopped or in a wait that no signal ends, and could
- * not be read in place; SONDE_EUNSUPPORTED; SONDE_ENOMEM; SONDE_EINVAL. */
+/* Writes the stack of thread TID of this process, which may be the calling one, at most MAX
+ * entries. Entry 0 of another thread is the pc it will go on at. Returns the count, or
+ * SONDE_ENOTHREAD: it has ended; SONDE_ERUNNING; SONDE_EBLOCKED: it blocks or waits for the signal;
+ * SONDE_ETIMEDOUT: it did not answer; SONDE_EUNINTERRUPTIBLE: it is stopped or in a wait that no
+ * signal ends, and could not be read in place; SONDE_EUNSUPPORTED; SONDE_ENOMEM; SONDE_EINVAL. */
 SONDE_API int sonde_stack_of_thread(pid_t tid, uintptr_t *pcs, int max);
 
 /* As sonde_stack_of_thread, with the mark. CAPTURE says where the stack goes and how many frames to
@@ -91,12 +94,12 @@ typedef struct sonde_all {
   uintptr_t *pcs;                /* in: memory of the caller for MAX times DEPTH program counters */
   int depth;                     /* in: frames for each thread; > 0 */
   sonde_thread_options_t options; /* in */
-  int count;                     /* out: threads written */
-  int total;                     /* out: threads there were, which may be more than MAX */
+  int count;                      /* out: threads written */
+  int total;                      /* out: threads there were, which may be more than MAX */
 } sonde_all_t;
 
-/* The stack of every thread, the calling one included. The stacks are not of one instant: each is of
- * some moment during the call. Returns the count of threads written, each with its own mark and
+/* The stack of every thread, the calling one included. The stacks are not of one instant: each is
+ * of some moment during the call. Returns the count of threads written, each with its own mark and
  * reason, or SONDE_EUNSUPPORTED, SONDE_ENOMEM, SONDE_EINVAL. */
 SONDE_API int sonde_capture_all(sonde_all_t *all);
 

@@ -52,9 +52,9 @@ bool os_on_signal_stack(void);
 /* Where ADDRESS, on some stack of the calling thread, lies as seen from where the thread runs now,
  * as far as the alternate signal stack tells (sigaltstack(2)). */
 typedef enum os_stack_side {
-  OS_STACK_SAME,     /* both on the alternate one, or neither */
-  OS_STACK_LEFT,     /* it is on the alternate one, which has been left */
-  OS_STACK_BENEATH,  /* a handler on the alternate one interrupted what runs there */
+  OS_STACK_SAME,    /* both on the alternate one, or neither */
+  OS_STACK_LEFT,    /* it is on the alternate one, which has been left */
+  OS_STACK_BENEATH, /* a handler on the alternate one interrupted what runs there */
 } os_stack_side_t;
 os_stack_side_t os_stack_side(uint64_t address);
 
@@ -78,8 +78,8 @@ typedef struct os_thread {
 /* FOLDER is of os_threads_open, or negative. -ESRCH when there is no such thread any more. */
 int os_thread_read(int folder, pid_t tid, os_thread_t *out);
 
-/* The tid behind the C library's pthread_t. -ESRCH: the handle is of no living thread; -ENOSYS: where
- * this C library keeps the id is not known, as its own handle of the calling thread shows. */
+/* The tid behind the C library's pthread_t. -ESRCH: the handle is of no living thread; -ENOSYS:
+ * where this C library keeps the id is not known, as its own handle of the calling thread shows. */
 pid_t os_thread_of_handle(uint64_t handle);
 
 /* Where a thread that is off the CPU would go on in user code. */
@@ -89,8 +89,9 @@ typedef struct os_blocked {
   uint64_t sp, pc;
 } os_blocked_t;
 
-/* FOLDER is of os_threads_open, or negative. -EAGAIN: it is running, or waits for a CPU; -ESRCH: it has ended; -ENOSYS, -EACCES, …: this system
- * does not tell. The thread may go on at any moment: see os_thread_cpu_ns. */
+/* FOLDER is of os_threads_open, or negative. -EAGAIN: it is running, or waits for a CPU; -ESRCH: it
+ * has ended; -ENOSYS, -EACCES, …: this system does not tell. The thread may go on at any moment:
+ * see os_thread_cpu_ns. */
 int os_thread_blocked(int folder, pid_t tid, os_blocked_t *out);
 
 /* The CPU time that the thread TID has used. Two equal answers mean that it has executed nothing in
@@ -176,14 +177,14 @@ bool os_process_alive(pid_t pid);
 
 /* A loaded image, as the loader tells it. */
 typedef struct os_image {
-  uint64_t start;    /* lowest mapped address */
-  uint64_t end;      /* one past the highest */
-  uint64_t slide;    /* run-time address minus address in the file */
-  uint64_t header;   /* address of the ELF header in memory, 0 when it is not mapped */
-  uint64_t phdr;     /* address of the program headers in memory */
+  uint64_t start;  /* lowest mapped address */
+  uint64_t end;    /* one past the highest */
+  uint64_t slide;  /* run-time address minus address in the file */
+  uint64_t header; /* address of the ELF header in memory, 0 when it is not mapped */
+  uint64_t phdr;   /* address of the program headers in memory */
   uint32_t phdr_count;
-  const char *path;  /* in the loader's memory; read it guarded. Empty or NULL when it has none:
-                        glibc gives the program itself no path */
+  const char *path; /* in the loader's memory; read it guarded. Empty or NULL when it has none:
+                       glibc gives the program itself no path */
 } os_image_t;
 
 /* Finds the image that holds PC without taking the loader's lock. False when there is none. */
@@ -214,8 +215,8 @@ static inline uint64_t os_loader_epoch(void) {
 void os_images(bool (*visit)(const os_image_t *image, void *context), void *context);
 
 /* For each of NAMES the run-time address of the first definition among the images that follow, in
- * load order, the one that holds AFTER (0: among all), as the loader would find it; 0 where there is
- * none. Answers from the images' own tables; for start-up, before images come and go. */
+ * load order, the one that holds AFTER (0: among all), as the loader would find it; 0 where there
+ * is none. Answers from the images' own tables; for start-up, before images come and go. */
 void os_symbols(uint64_t after, const char *const *names, uint64_t *addresses, int count);
 
 /* Prepares the above: finds the loader's tables. Called once, from sonde's constructor. */

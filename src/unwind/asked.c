@@ -2,8 +2,8 @@
  *
  * A slot's state is one word: phase in the low 3 bits, the number of its use above. It goes
  *   FREE -> ASKED -> ANSWERING -> ANSWERED -> FREE (next use)
- * and, when the asker gives up, ASKED -> FREE or ANSWERING -> ABANDONED, from where the handler sets
- * it FREE. Acquire and release on that word order everything else in the slot.
+ * and, when the asker gives up, ASKED -> FREE or ANSWERING -> ABANDONED, from where the handler
+ * sets it FREE. Acquire and release on that word order everything else in the slot.
  *
  * A signal that finds another one pending is merged with it. So a handler does not answer the
  * question its signal came with, but every one that is asked of its thread: whatever was asked
@@ -26,8 +26,8 @@ enum { FREE, ASKED, ANSWERING, ANSWERED, ABANDONED };
 #define PHASE_MASK 7u
 #define NEXT_USE   8u
 
-#define SPINS          500       /* about the time of an interrupt to another CPU */
-#define CHECK_EVERY_NS 5000000u  /* that the thread still lives */
+#define SPINS          500      /* about the time of an interrupt to another CPU */
+#define CHECK_EVERY_NS 5000000u /* that the thread still lives */
 
 typedef struct slot {
   uint32_t state;
@@ -35,7 +35,7 @@ typedef struct slot {
 } slot_t;
 
 typedef struct answer {
-  int skip, max; /* asked */
+  int skip, max;           /* asked */
   int count, mark, reason; /* answered */
   unsigned flags;
   uintptr_t pcs[ASKED_PCS];

@@ -3,9 +3,9 @@
  * The stack of a running thread: asked for by signal, answered in the thread's own handler.
  *
  * A question is a slot. The handler takes it by compare-and-swap, writes the stack into the slot,
- * and marks it answered; the asker copies it out. Slots are mapped once and never unmapped, and each
- * use has a number of its own: an answer that comes after the asker gave up finds nobody waiting, and
- * touches nothing of the asker's.
+ * and marks it answered; the asker copies it out. Slots are mapped once and never unmapped, and
+ * each use has a number of its own: an answer that comes after the asker gave up finds nobody
+ * waiting, and touches nothing of the asker's.
  */
 #ifndef SONDE_UNWIND_ASKED_H
 #define SONDE_UNWIND_ASKED_H

@@ -56,7 +56,9 @@ static bool reach_copy(window_t *w, uint64_t address) {
 static copy_window_t copy_from(blocked_copy_t *copy, uint64_t sp) {
   uint64_t lo = ALIGN_DOWN(sp, (uint64_t)8);
   return (copy_window_t){
-      .window = {.lo = lo, .hi = lo, .delta = (uint64_t)(uintptr_t)copy->bytes - lo,
+      .window = {.lo = lo,
+                 .hi = lo,
+                 .delta = (uint64_t)(uintptr_t)copy->bytes - lo,
                  .reach = reach_copy},
       .copy = copy,
   };

@@ -133,7 +133,8 @@ static int may_ask(int folder, pid_t tid, bool running, uint64_t deadline_ns) {
   if (thread.state == 'D' || thread.state == 'T' || thread.state == 't')
     return SONDE_EUNINTERRUPTIBLE;
   if (running) return 0;
-  if (os_thread_blocked(folder, tid, &at) == 0 && os_waits_for_signals(at.call)) return SONDE_EBLOCKED;
+  if (os_thread_blocked(folder, tid, &at) == 0 && os_waits_for_signals(at.call))
+    return SONDE_EBLOCKED;
   return 0;
 }
 
@@ -154,8 +155,8 @@ static int why_not_read(int folder, pid_t tid) {
 }
 
 /* Reads TID in place. Returns the count; 0 with *ASK set when it has to be asked; or a status. */
-static int read_in_place(blocked_copy_t *copy, pid_t tid, sonde_capture_t *capture,
-                         unsigned flags, uint64_t deadline_ns, bool *ask) {
+static int read_in_place(blocked_copy_t *copy, pid_t tid, sonde_capture_t *capture, unsigned flags,
+                         uint64_t deadline_ns, bool *ask) {
   bool want_signal = flags & SONDE_SIGNAL_BLOCKED;
   int why = want_signal ? may_ask(copy->folder, tid, false, deadline_ns) : 0;
   *ask = want_signal && why == 0;
@@ -208,9 +209,8 @@ static bool capture_is_plain(const sonde_capture_t *c) {
 __attribute__((used)) HIDDEN int capture_thread_here(pid_t tid, sonde_capture_t *capture,
                                                      const sonde_thread_options_t *options,
                                                      uint64_t pc, uint64_t sp, uint64_t fp);
-int capture_thread_here(pid_t tid, sonde_capture_t *capture,
-                        const sonde_thread_options_t *options, uint64_t pc, uint64_t sp,
-                        uint64_t fp) {
+int capture_thread_here(pid_t tid, sonde_capture_t *capture, const sonde_thread_options_t *options,
+                        uint64_t pc, uint64_t sp, uint64_t fp) {
   static const sonde_thread_options_t none;
   if (options == NULL) options = &none;
   if (!capture_is_plain(capture) || tid <= 0 || !flags_are_known(options->flags))
@@ -253,7 +253,8 @@ static void read_all_in_place(sonde_all_t *all, blocked_copy_t *copy, pid_t own,
     sonde_thread_stack_t *row = &all->threads[i];
     bool ask = false;
     pid_t tid = row->thread.tid;
-    if (!(all->options.flags & SONDE_NO_THREAD_NAMES)) (void)read_thread(copy->folder, tid, &row->thread);
+    if (!(all->options.flags & SONDE_NO_THREAD_NAMES))
+      (void)read_thread(copy->folder, tid, &row->thread);
     if (tid == own) continue;
     if (os_monotonic_ns() >= deadline_ns)
       (void)unavailable(&row->stack, SONDE_ETIMEDOUT);
@@ -295,8 +296,8 @@ __attribute__((used)) HIDDEN int capture_all_here(sonde_all_t *all, uint64_t pc,
                                                   uint64_t fp);
 int capture_all_here(sonde_all_t *all, uint64_t pc, uint64_t sp, uint64_t fp) {
   blocked_copy_t copy;
-  if (all == NULL || all->threads == NULL || all->pcs == NULL || all->max <= 0 ||
-      all->depth <= 0 || !flags_are_known(all->options.flags))
+  if (all == NULL || all->threads == NULL || all->pcs == NULL || all->max <= 0 || all->depth <= 0 ||
+      !flags_are_known(all->options.flags))
     return SONDE_EINVAL;
   all->count = all->total = 0;
   uint64_t deadline_ns = deadline_of(&all->options);

@@ -4,8 +4,8 @@
  * the loader's epoch, threads by handle, other threads' stacks. Plain C, since cmocka comes for the
  * system's own C library. usage: musl_test [library to load]
  *
- * musl's own code has no call frame information: a stack that goes through it is torn there and must
- * say so. What lies further in, in this program, must be exact.
+ * musl's own code has no call frame information: a stack that goes through it is torn there and
+ * must say so. What lies further in, in this program, must be exact.
  */
 #include <dlfcn.h>
 #include <link.h>

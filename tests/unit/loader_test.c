@@ -144,8 +144,7 @@ static void a_visitor_may_stop(void **state) {
 static void the_program_comes_first(void **state) {
   (void)state;
   seen_t *seen = all_images();
-  assert_in_range((uintptr_t)&the_program_comes_first, seen->images[0].start,
-                  seen->images[0].end);
+  assert_in_range((uintptr_t)&the_program_comes_first, seen->images[0].start, seen->images[0].end);
 }
 
 /* ---- the epoch ------------------------------------------------------------------------------ */

@@ -259,9 +259,9 @@ static void registers_of_a_context(void **state) {
                    : "rcx", "r11", "memory");
   assert_true(registers_seen[12] == 0x1212121212121212u);
   assert_true(registers_seen[15] == 0x1515151515151515u);
-  assert_true(registers_seen[4] == (uint64_t)os_tid());   /* rsi */
-  assert_true(registers_seen[5] == (uint64_t)getpid());   /* rdi */
-  assert_true(registers_seen[1] == SIGUSR1);              /* rdx */
+  assert_true(registers_seen[4] == (uint64_t)os_tid()); /* rsi */
+  assert_true(registers_seen[5] == (uint64_t)getpid()); /* rdi */
+  assert_true(registers_seen[1] == SIGUSR1);            /* rdx */
   assert_true(registers_seen[7] == frame_seen.sp && registers_seen[6] == frame_seen.fp);
 #else
   uint64_t pid = (uint64_t)getpid(), tid = (uint64_t)os_tid(); /* calls clobber what follows */
@@ -291,7 +291,8 @@ static void strip_keeps_plain_addresses(void **state) {
   assert_true(arch_strip(pc) == pc);
   assert_true(arch_strip(0) == 0);
 #if defined(__aarch64__)
-  /* Signed by paciasp where the CPU can, left alone where it cannot: stripped, it is plain again. */
+  /* Signed by paciasp where the CPU can, left alone where it cannot: stripped, it is plain again.
+   */
   register uint64_t x30 __asm__("x30") = pc;
   __asm__ volatile("hint #25" : "+r"(x30));
   uint64_t is_signed = x30;

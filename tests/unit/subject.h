@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT
  *
- * Threads to look at, blocked or running at the end of a known chain of calls. The oracle is glibc's
- * backtrace(), which each thread asks about itself before it blocks: from its caller outward both
- * must say the same return addresses.
+ * Threads to look at, blocked or running at the end of a known chain of calls. The oracle is
+ * glibc's backtrace(), which each thread asks about itself before it blocks: from its caller
+ * outward both must say the same return addresses.
  */
 #ifndef SONDE_TESTS_SUBJECT_H
 #define SONDE_TESTS_SUBJECT_H
@@ -40,10 +40,22 @@
 
 /* ---- threads to look at --------------------------------------------------------------------- */
 
-typedef enum kind { SEM, EPOLL, POLL, NANOSLEEP, READ, COND, PAUSE, FRAME, ALLOCA, SPIN, KINDS } kind_t;
-static const char *const kind_names[KINDS] = {
-    "sem_wait", "epoll_wait", "poll", "nanosleep", "read", "cond_wait", "pause", "frame pointer",
-    "alloca",   "spinning"};
+typedef enum kind {
+  SEM,
+  EPOLL,
+  POLL,
+  NANOSLEEP,
+  READ,
+  COND,
+  PAUSE,
+  FRAME,
+  ALLOCA,
+  SPIN,
+  KINDS
+} kind_t;
+static const char *const kind_names[KINDS] = {"sem_wait", "epoll_wait", "poll",  "nanosleep",
+                                              "read",     "cond_wait",  "pause", "frame pointer",
+                                              "alloca",   "spinning"};
 
 typedef struct subject {
   pthread_t thread;
@@ -68,7 +80,8 @@ static inline void note_eintr(subject_t *s, long result) {
   if (result < 0 && errno == EINTR) s->interrupted++;
 }
 
-/* Blocks in a frame whose CFA is counted from the frame register, which nothing further in saves. */
+/* Blocks in a frame whose CFA is counted from the frame register, which nothing further in saves.
+ */
 NOINLINE static void block_with_alloca(subject_t *s, size_t size) {
   volatile char *room = __builtin_alloca(size);
   room[0] = room[size - 1] = 1;
@@ -223,8 +236,8 @@ static inline void check_stack(const subject_t *s, const sonde_capture_t *c) {
 #define IS_SANITIZED false
 #endif
 static inline bool is_honestly_torn(const subject_t *s, const sonde_capture_t *c) {
-  return (s->kind == ALLOCA || IS_SANITIZED) && c->mark == SONDE_TORN && c->reason == SONDE_ENOTFOUND &&
-         c->count > 0 && c->count < s->expected_count;
+  return (s->kind == ALLOCA || IS_SANITIZED) && c->mark == SONDE_TORN &&
+         c->reason == SONDE_ENOTFOUND && c->count > 0 && c->count < s->expected_count;
 }
 
 static inline bool can_read_in_place(void) {

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: MIT
  *
- * Other threads' stacks where it is hard: the program's own handlers, late answers, threads that end,
- * come and go or cannot be interrupted, torn samples, no descriptors, forks and signal handlers.
+ * Other threads' stacks where it is hard: the program's own handlers, late answers, threads that
+ * end, come and go or cannot be interrupted, torn samples, no descriptors, forks and signal
+ * handlers.
  */
 #define _GNU_SOURCE
 #include "unit/subject.h"
@@ -18,6 +19,31 @@ static void first_handler(int signal, siginfo_t *info, void *context) {
   value_seen = (uintptr_t)info->si_value.sival_ptr;
   first_calls++;
 }
+
+static void capture_running(pid_t tid) {
+  uintptr_t pcs[DEPTH];
+  assert_true(sonde_stack_of_thread(tid, pcs, DEPTH) > 5);
+}
+
+/* Unwinders come through our frames, the handler's and what it returns to, to the program's. */
+static void *through_handler[DEPTH], *from_outside[DEPTH];
+static volatile int through_count;
+static void unwinding_handler(int signal) {
+  (void)signal;
+  through_count = backtrace(through_handler, DEPTH);
+}
+
+static void check_unwinding(pid_t running) {
+  struct sigaction action = {.sa_handler = unwinding_handler};
+  assert_int_equal(sigaction(SIGURG, &action, NULL), 0);
+  capture_running(running);
+  int count = backtrace(from_outside, DEPTH);
+  raise(SIGURG);
+  assert_true(through_count > count);
+  for (int i = 1; i < count - 1; i++) /* all but this function's own */
+    assert_ptr_equal(through_handler[through_count - i], from_outside[count - i]);
+}
+
 static void second_handler(int signal, siginfo_t *info, void *context) {
   second_calls++;
   if (handed_on != NULL) handed_on(signal, info, context);
@@ -30,11 +56,6 @@ static void plain_handler(int signal) {
 static void queue_sigurg(uintptr_t value) {
   union sigval v = {.sival_ptr = (void *)value};
   assert_int_equal(sigqueue(getpid(), SIGURG, v), 0);
-}
-
-static void capture_running(pid_t tid) {
-  uintptr_t pcs[DEPTH];
-  assert_true(sonde_stack_of_thread(tid, pcs, DEPTH) > 5);
 }
 
 /* The program's handlers get every SIGURG of the program and none of ours, whichever was there
@@ -76,6 +97,8 @@ static void handlers_are_chained(void **state) {
   raise(SIGURG);
   assert_int_equal(plain_calls, 1);
   assert_int_equal(first_calls, 4);
+
+  check_unwinding(s.tid);
 
   struct sigaction ignore = {.sa_handler = SIG_IGN};
   assert_int_equal(sigaction(SIGURG, &ignore, NULL), 0);
@@ -128,8 +151,9 @@ static void ended_threads_are_said_to_have_ended(void **state) {
   assert_int_equal(c.mark, SONDE_UNAVAILABLE);
 }
 
-/* A thread that waits as after vfork is in state D, where no signal reaches it. (vfork() itself keeps
- * its return address in a register, which nobody tells; so the child has memory of its own here.) */
+/* A thread that waits as after vfork is in state D, where no signal reaches it. (vfork() itself
+ * keeps its return address in a register, which nobody tells; so the child has memory of its own
+ * here.) */
 static void *wait_for_child(void *argument) {
   subject_t *s = argument;
   s->tid = (pid_t)syscall(SYS_gettid);

@@ -15,8 +15,8 @@ static const sonde_thread_t *find_thread(const sonde_thread_t *threads, int coun
 
 static void threads_have_ids_names_and_states(void **state) {
   (void)state;
-  static const char *const names[] = {"plain", "a) b (c", "with\nnewline", "back\\slash",
-                                      "exactly15bytes.", "", "S R D"};
+  static const char *const names[] = {"plain",           "a) b (c", "with\nnewline", "back\\slash",
+                                      "exactly15bytes.", "",        "S R D"};
   enum { N = sizeof names / sizeof *names };
   int before = sonde_threads(NULL, 0); /* main's, and one of the emulator's if there is one */
   assert_int_equal(before, is_emulated() ? 2 : 1);
@@ -279,8 +279,7 @@ static void all_threads_at_once(void **state) {
       if (is_honestly_torn(&subjects[i], &row->stack)) continue;
       check_stack(&subjects[i], &row->stack);
       assert_int_equal(!!(row->stack.flags & SONDE_FLAG_SIGNALLED), subjects[i].kind == SPIN);
-      if (round % 2 == 0)
-        assert_int_equal(row->thread.state, subjects[i].kind == SPIN ? 'R' : 'S');
+      if (round % 2 == 0) assert_int_equal(row->thread.state, subjects[i].kind == SPIN ? 'R' : 'S');
     }
     const sonde_thread_stack_t *own = row_of(&all, os_tid());
     assert_non_null(own);

@@ -3,15 +3,16 @@
  * Asking a running thread by signal.
  *
  * The signal is SIGURG: its default action is to ignore it, so one that arrives late, or after an
- * execve, harms nobody, and programs rarely use it. Ours carries a cookie (rt_tgsigqueueinfo(2)) and
- * goes to one thread; every other SIGURG is handed on to the handler the program had, under the mask
- * the program asked for.
+ * execve, harms nobody, and programs rarely use it. Ours carries a cookie (rt_tgsigqueueinfo(2))
+ * and goes to one thread; every other SIGURG is handed on to the handler the program had, under the
+ * mask the program asked for.
  *
  * The handler is installed at the first question and stays: taking it away could hit a signal under
- * way. A program may install its own later; that is noticed at the next question, and ours is put in
- * front again. Since the program's may hand on to the one it found, which was ours, each installation
- * uses a handler function of its own with its own predecessor: handing on always leads back in time.
- * There are eight; a program that replaces the handler more often is left alone (-EBUSY).
+ * way. A program may install its own later; that is noticed at the next question, and ours is put
+ * in front again. Since the program's may hand on to the one it found, which was ours, each
+ * installation uses a handler function of its own with its own predecessor: handing on always leads
+ * back in time. There are eight; a program that replaces the handler more often is left alone
+ * (-EBUSY).
  */
 #include <errno.h>
 #include <signal.h>
@@ -22,9 +23,9 @@
 #include "os/linux/restore.h"
 #include "os/os.h"
 
-#define ASK_SIGNAL    SIGURG
-#define COOKIE        0x736f6e64652d6173u /* nobody else's value */
-#define GENERATIONS   8u
+#define ASK_SIGNAL  SIGURG
+#define COOKIE      0x736f6e64652d6173u /* nobody else's value */
+#define GENERATIONS 8u
 
 /* The kernel's struct sigaction, the same on both machines (asm-generic/signal.h). */
 typedef struct action {
@@ -46,8 +47,8 @@ _Static_assert(sizeof(signal_info_t) == 128, "siginfo_t has 128 bytes");
 
 static os_asked_t *the_asked;
 
-/* What each generation found in its place: two records, of which the second is for the case that the
- * program replaced the handler between our look and our change. */
+/* What each generation found in its place: two records, of which the second is for the case that
+ * the program replaced the handler between our look and our change. */
 static action_t found[GENERATIONS][2];
 static const action_t *previous[GENERATIONS];
 static uint32_t generations_used;
@@ -69,7 +70,7 @@ static void hand_on(unsigned generation, int number, signal_info_t *info, void *
 
 static void handle(unsigned generation, int number, signal_info_t *info, void *context) {
   if (info->code == SI_QUEUE && info->value == COOKIE)
-    load_acquire(&the_asked)(context);
+    load_acquire (&the_asked)(context);
   else
     hand_on(generation, number, info, context);
 }
@@ -100,8 +101,8 @@ static int change_action(const action_t *to, action_t *from) {
   return (int)call4(SYS_rt_sigaction, ASK_SIGNAL, to, from, 8);
 }
 
-/* A program's handler keeps the stack and the restarting it was installed with; its mask is set when
- * it is called. */
+/* A program's handler keeps the stack and the restarting it was installed with; its mask is set
+ * when it is called. */
 static action_t in_front_of(const action_t *theirs, unsigned generation) {
   bool real = theirs->handler > 1;
   uint64_t kept = SA_RESTART | SA_ONSTACK;
@@ -135,8 +136,7 @@ int os_ask_prepare(os_asked_t *asked) {
 
 int os_ask(pid_t tid) {
   pid_t pid = os_pid();
-  signal_info_t info = {
-      .number = ASK_SIGNAL, .code = SI_QUEUE, .pid = pid, .value = COOKIE};
+  signal_info_t info = {.number = ASK_SIGNAL, .code = SI_QUEUE, .pid = pid, .value = COOKIE};
   return (int)call4(SYS_rt_tgsigqueueinfo, pid, tid, ASK_SIGNAL, &info);
 }
 

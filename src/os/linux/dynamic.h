@@ -20,8 +20,8 @@ typedef struct dynamic {
   uint64_t debug_address; /* DT_DEBUG: of struct r_debug; 0 when it has none */
 } dynamic_t;
 
-/* Reads the section at ENTRIES of an image that lies in [START, END), moved by SLIDE. The image must
- * stay mapped; it is trusted, since the loader has worked with it. */
+/* Reads the section at ENTRIES of an image that lies in [START, END), moved by SLIDE. The image
+ * must stay mapped; it is trusted, since the loader has worked with it. */
 void dynamic_read(dynamic_t *out, const Elf64_Dyn *entries, uint64_t slide, uint64_t start,
                   uint64_t end);
 

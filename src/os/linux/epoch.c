@@ -6,9 +6,10 @@
  * were ever added (dl_iterate_phdr reports it as dlpi_adds), and how many each namespace holds now.
  * Together they change with each dlopen, before code of the new image can run, and with each
  * dlclose. The structure's layout differs between versions, so the counter is found, not assumed:
- * while dl_iterate_phdr calls us back, the load-write lock that lies before the counter is ours, the
- * counter equals what we are told, and the namespaces' sizes add up to what is loaded. Only when one
- * place in the structure satisfies all of that is it used; otherwise the sign is 0, unknown.
+ * while dl_iterate_phdr calls us back, the load-write lock that lies before the counter is ours,
+ * the counter equals what we are told, and the namespaces' sizes add up to what is loaded. Only
+ * when one place in the structure satisfies all of that is it used; otherwise the sign is 0,
+ * unknown.
  *
  * musl never removes an image once its code has run: the sign is the length of the loader's list.
  * The entries that are there when we start stay for good and are read directly; what follows them
@@ -53,7 +54,6 @@ typedef struct phdr_info {
   const Elf64_Phdr *phdr;
   uint16_t phdr_count;
   uint64_t adds;
-  uint64_t subs;
 } phdr_info_t;
 
 typedef struct epoch {
@@ -67,7 +67,7 @@ typedef struct epoch_search {
   const uint8_t *global; /* _rtld_global */
   uint64_t size;
   uint64_t first_entry; /* of the program's namespace */
-  uint64_t adds, loaded;
+  uint64_t adds;
   unsigned found;
   epoch_t epoch;
 } epoch_search_t;
@@ -80,6 +80,20 @@ static uint64_t loaded_images(const epoch_t *e) {
     sum += load_relaxed(&head->count);
   }
   return sum;
+}
+
+/* The lists cannot change while dl_iterate_phdr calls us back. */
+static bool lists_are_as_long_as_said(const epoch_t *e) {
+  for (uint64_t n = 0; n < *e->namespace_count; n++) {
+    const namespace_head_t *head =
+        (const namespace_head_t *)(const void *)(e->namespaces + n * e->namespace_size);
+    uint64_t count = 0, at = head->first;
+    link_entry_t entry;
+    for (; at != 0 && count <= head->count; count++, at = entry.next)
+      if (!linux_link_entry(at, &entry)) return false;
+    if (count != head->count) return false;
+  }
+  return true;
 }
 
 static bool is_recursive_mutex(const uint8_t *at) {
@@ -110,7 +124,7 @@ static void try_offset(epoch_search_t *s, uint64_t offset, unsigned locks) {
   };
   if (*e.adds != s->adds || *e.namespace_count == 0 || *e.namespace_count > NAMESPACES) return;
   if (((const namespace_head_t *)(const void *)s->global)->first != s->first_entry) return;
-  if (loaded_images(&e) != s->loaded) return;
+  if (!lists_are_as_long_as_said(&e)) return;
   s->found++;
   s->epoch = e;
 }
@@ -118,9 +132,8 @@ static void try_offset(epoch_search_t *s, uint64_t offset, unsigned locks) {
 /* Runs while dl_iterate_phdr holds the load-write lock. */
 static int search_counter(phdr_info_t *info, size_t size, void *context) {
   epoch_search_t *s = context;
-  if (size < offsetof(phdr_info_t, subs) + sizeof info->subs) return 1;
+  if (size < offsetof(phdr_info_t, adds) + sizeof info->adds) return 1;
   s->adds = info->adds;
-  s->loaded = info->adds - info->subs;
   for (uint64_t offset = 0; offset + 8 <= s->size; offset += 8) {
     try_offset(s, offset, 2);
     try_offset(s, offset, 3);

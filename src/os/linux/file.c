@@ -14,9 +14,7 @@ int os_open_read(const char *path) {
   return (int)call4(SYS_openat, AT_FDCWD, path, O_RDONLY | O_CLOEXEC | O_NOCTTY, 0);
 }
 
-ssize_t os_read(int fd, void *out, size_t size) {
-  return (ssize_t)call3(SYS_read, fd, out, size);
-}
+ssize_t os_read(int fd, void *out, size_t size) { return (ssize_t)call3(SYS_read, fd, out, size); }
 
 ssize_t os_pread(int fd, void *out, size_t size, uint64_t offset) {
   return (ssize_t)call4(SYS_pread64, fd, out, size, offset);

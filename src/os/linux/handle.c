@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT
  *
  * From a pthread_t to a thread id. Each C library keeps the id inside the structure that the handle
- * points at, at a place that has not moved for many versions but is promised nowhere. So no place is
- * believed: the calling thread's own handle must show its own id there.
+ * points at, at a place that has not moved for many versions but is promised nowhere. So no place
+ * is believed: the calling thread's own handle must show its own id there.
  */
 #include <errno.h>
 

@@ -5,15 +5,15 @@
  * glibc from 2.35 on answers by _dl_find_object, which is lock-free and safe in a signal handler.
  * Before that, and under musl, the public list of struct r_debug is walked. It may change while we
  * read: every read is guarded, an entry counts only when its successor points back to it and when
- * the bytes it leads to are those of an ELF image whose PT_DYNAMIC is the entry's. A program without
- * a loader has the image that the kernel's auxiliary vector tells, and the vDSO.
+ * the bytes it leads to are those of an ELF image whose PT_DYNAMIC is the entry's. A program
+ * without a loader has the image that the kernel's auxiliary vector tells, and the vDSO.
  *
  * Nothing here is an undefined symbol of the C library: its functions are found by name in its own
  * table, so that one build serves every libc.
  *
- * What is found is written to a mapped page and published by one compare-and-swap: two first callers
- * do the work twice and one of them gives its page back. There is no state in which a signal handler
- * or the child of a fork could wait for ever.
+ * What is found is written to a mapped page and published by one compare-and-swap: two first
+ * callers do the work twice and one of them gives its page back. There is no state in which a
+ * signal handler or the child of a fork could wait for ever.
  */
 #include "os/linux/loader.h"
 
@@ -23,12 +23,12 @@
 #include "os/linux/call.h"
 #include "os/linux/internal.h"
 
-#define PR_GET_AUXV    0x41555856 /* Linux 6.4 */
-#define AUXV_ENTRIES   64
-#define PAGE_STEP      4096u /* images begin at a multiple of it on every machine */
-#define HEADER_SEARCH  4096u /* pages below a dynamic section in which its image may begin */
-#define LIST_MAX       100000u
-#define PHDR_MAX       1024u
+#define PR_GET_AUXV   0x41555856 /* Linux 6.4 */
+#define AUXV_ENTRIES  64
+#define PAGE_STEP     4096u /* images begin at a multiple of it on every machine */
+#define HEADER_SEARCH 4096u /* pages below a dynamic section in which its image may begin */
+#define LIST_MAX      100000u
+#define PHDR_MAX      1024u
 
 bool linux_by_list;
 
@@ -41,10 +41,10 @@ bool linux_by_list;
 
 /* What the program headers say, summed up over any number of batches. Addresses are as linked. */
 typedef struct layout {
-  uint64_t low, high;    /* of the segments, in whole pages as the kernel maps them */
-  uint64_t first;        /* address of file offset 0; UINT64_MAX when no segment has it */
-  uint64_t phdr;         /* PT_PHDR; UINT64_MAX when there is none */
-  uint64_t dynamic;      /* PT_DYNAMIC; UINT64_MAX when there is none */
+  uint64_t low, high; /* of the segments, in whole pages as the kernel maps them */
+  uint64_t first;     /* address of file offset 0; UINT64_MAX when no segment has it */
+  uint64_t phdr;      /* PT_PHDR; UINT64_MAX when there is none */
+  uint64_t dynamic;   /* PT_DYNAMIC; UINT64_MAX when there is none */
   bool has_interpreter;
 } layout_t;
 
@@ -346,8 +346,8 @@ static void find_loader(loader_t *loader) {
   size_t size = offsetof(debug_head_t, next);
   if (os_read_memory(loader->debug, &head, size) != (ssize_t)size) return;
   (void)walk_list(loader, head.first, false, visit_system, loader);
-  loader->own_handle = (uint64_t(*)(void))(uintptr_t)dynamic_symbol(&loader->libc_symbols,
-                                                                    "pthread_self", NULL);
+  loader->own_handle =
+      (uint64_t(*)(void))(uintptr_t)dynamic_symbol(&loader->libc_symbols, "pthread_self", NULL);
   /* Only now: until it is known, images are found by the list alone. */
   uint64_t find = dynamic_symbol(&loader->libc_symbols, "_dl_find_object", NULL);
   if (loader->kind == LOADER_GLIBC && find != 0)

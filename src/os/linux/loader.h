@@ -54,7 +54,7 @@ typedef struct loader {
   os_image_t vdso;          /* start is 0 when there is none */
   uint64_t debug;           /* address of struct r_debug; 0 when there is none */
   int (*find_object)(void *pc, found_object_t *out); /* NULL when the loader has none */
-  dynamic_t loader_symbols; /* of ld.so */
+  dynamic_t loader_symbols;                          /* of ld.so */
   uint64_t loader_dynamic;
   dynamic_t libc_symbols;
   uint64_t (*own_handle)(void); /* the C library's pthread_self; NULL when it was not found */

@@ -3,8 +3,8 @@
  * What a signal handler returns to. The kernel asks x86_64 programs to bring it themselves; on
  * aarch64 it lies in the vDSO. Unwinders know the place by its bytes, or by its call frame
  * information, which tells that the registers are in the ucontext that the stack pointer points at
- * (arch/x86/kernel/signal_64.c; offsets of struct sigcontext). The leading nop is there because they
- * look up the byte before a return address.
+ * (arch/x86/kernel/signal_64.c; offsets of struct sigcontext). The leading nop is there because
+ * they look up the byte before a return address.
  */
 #ifndef SONDE_OS_LINUX_RESTORE_H
 #define SONDE_OS_LINUX_RESTORE_H
@@ -17,8 +17,10 @@
 
 /* DW_CFA_expression REGISTER, {DW_OP_breg7 OFFSET}, OFFSET as two bytes of SLEB128 */
 #define SAVED_AT(reg, offset)                                                                      \
-  ".cfi_escape 0x10, " #reg ", 3, 0x77, ((" #offset ") & 0x7f) | 0x80, ((" #offset ") >> 7) & 0x7f\n"
+  ".cfi_escape 0x10, " #reg ", 3, 0x77, ((" #offset ") & 0x7f) | 0x80, ((" #offset                 \
+  ") >> 7) & 0x7f\n"
 
+/* clang-format off */
 /* CFA: DW_CFA_def_cfa_expression {DW_OP_breg7 160, DW_OP_deref}: the interrupted stack pointer.
  * The order of gregs: r8 … r15, rdi, rsi, rbp, rbx, rdx, rax, rcx, rsp, rip from byte 40 on. */
 __asm__(".pushsection .text\n"
@@ -40,6 +42,7 @@ __asm__(".pushsection .text\n"
         ".cfi_endproc\n"
         ".size linux_restore, . - linux_restore\n"
         ".popsection\n");
+/* clang-format on */
 extern void linux_restore(void);
 #define RESTORER ((uint64_t)(uintptr_t)&linux_restore)
 

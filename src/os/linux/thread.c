@@ -32,7 +32,8 @@ static char *put_number(char *at, uint32_t value) {
   return at;
 }
 
-/* The path of FILE of thread TID, from the folder of all threads (os_threads_open) when FROM_FOLDER. */
+/* The path of FILE of thread TID, from the folder of all threads (os_threads_open) when
+ * FROM_FOLDER. */
 static void task_path(char out[TASK_PATH_SIZE], bool from_folder, pid_t tid, const char *file) {
   char *at = from_folder ? out : put_text(out, TASK_FOLDER "/");
   *put_text(put_number(at, (uint32_t)tid), file) = '\0';
@@ -135,8 +136,8 @@ static uint64_t read_decimal(const char *at) {
   return value;
 }
 
-/* proc(5): "pid (name) state ppid …"; the name may hold anything, also a parenthesis. Field 32 is the
- * set of blocked signals, of which it has the first 31. */
+/* proc(5): "pid (name) state ppid …"; the name may hold anything, also a parenthesis. Field 32 is
+ * the set of blocked signals, of which it has the first 31. */
 int os_thread_read(int folder, pid_t tid, os_thread_t *out) {
   char text[1024];
   ssize_t size = read_task_file(folder, tid, "/stat", text, sizeof text);
@@ -174,8 +175,8 @@ static bool read_hex(const char **at, uint64_t *value) {
   return true;
 }
 
-/* proc(5), /proc/pid/syscall: "running", or "-1 sp pc" for a thread that is blocked outside a system
- * call, or the call's number, its six arguments, sp and pc. */
+/* proc(5), /proc/pid/syscall: "running", or "-1 sp pc" for a thread that is blocked outside a
+ * system call, or the call's number, its six arguments, sp and pc. */
 int linux_parse_blocked(const char *text, os_blocked_t *out) {
   *out = (os_blocked_t){.call = -1};
   if (text[0] == 'r') return -EAGAIN;
