@@ -9,6 +9,7 @@
 
 #include "cli/cli.h"
 #include "cli/stacks.h"
+#include "report/tail_frames.h"
 #include "cli/verbs.h"
 #include "target/target.h"
 
@@ -108,8 +109,10 @@ static int show(target_t *target, const request_t *request) {
   namer_t *namer = namer_new(target, &request->names);
   if (!namer) return cli_fail("out of memory");
   stacks_view_t view = {.target = target, .namer = namer, .app_only = request->app_only};
+  if (!request->names.no_lines) view.tail_frames = tail_frames_new(target, namer);
   if (request->json) stacks_json(stdout, &view);
   else stacks_text(stdout, &view);
+  tail_frames_free(view.tail_frames);
   namer_free(namer);
   return CLI_DONE;
 }

@@ -9,6 +9,7 @@
 
 #include "cli/cli.h"
 #include "cli/stacks.h"
+#include "report/tail_frames.h"
 
 #define TIDS_SHOWN     12
 #define FUNCTION_WIDTH 44
@@ -125,11 +126,12 @@ static void print_place(FILE *out, const char *module, const symbol_frame_t *fun
 }
 
 static void print_function(FILE *out, uint32_t *number, const char *text, const char *module,
-                           const symbol_frame_t *function, bool guessed) {
+                           const symbol_frame_t *function, const frame_t *frame) {
   fprintf(out, "  #%-3u %s%-*s%s", (*number)++, style.function, FUNCTION_WIDTH, text,
           style.plain);
   print_place(out, module, function);
-  if (guessed) fprintf(out, "  [by frame pointer]");
+  if (frame->guessed) fprintf(out, "  [by frame pointer]");
+  if (frame->tail_call) fprintf(out, "  [tail call]");
   fputc('\n', out);
 }
 
@@ -146,7 +148,7 @@ static void print_frame(const stacks_view_t *view, FILE *out, const frame_t *fra
     if (named->has_offset)
       snprintf(text, sizeof text, "0x%llx (+0x%llx)", (unsigned long long)frame->pc,
                (unsigned long long)named->offset);
-    print_function(out, number, text, module, NULL, frame->guessed);
+    print_function(out, number, text, module, NULL, frame);
     note_unnamed(named->module ? named->module->path : NULL, named->why);
   }
   for (int i = 0; i < named->count; i++) {
@@ -155,7 +157,7 @@ static void print_frame(const stacks_view_t *view, FILE *out, const frame_t *fra
     if (function->has_offset)
       snprintf(text, sizeof text, "%s+0x%llx", name, (unsigned long long)function->function_offset);
     else snprintf(text, sizeof text, "%s", name);
-    print_function(out, number, text, module, function, frame->guessed);
+    print_function(out, number, text, module, function, frame);
   }
 }
 
@@ -221,8 +223,11 @@ static void print_group(const stacks_view_t *view, FILE *out, const group_t *gro
   uint32_t number = 0;
   fputc('\n', out);
   print_heading(out, group);
-  for (uint32_t i = 0; i < thread->frame_count; i++)
-    print_frame(view, out, &thread->frames[i], &number);
+  uint32_t count = thread->frame_count;
+  const frame_t *frames = thread->frames;
+  if (view->tail_frames) frames = tail_frames_expand(view->tail_frames, thread, &count);
+  for (uint32_t i = 0; i < count; i++)
+    print_frame(view, out, &frames[i], &number);
   print_ending(out, thread);
 }
 

@@ -87,7 +87,7 @@ static bool grow(namer_t *namer) {
 
 /* ---- one name ----------------------------------------------------------------------------- */
 
-static symbol_module_t *symbols_of(namer_t *namer, module_t *module) {
+static symbol_module_t *symbols_of(namer_t *namer, const module_t *module) {
   symbol_module_t **slot = &namer->modules[module - namer->target->modules.items];
   if (*slot) return *slot;
   symbol_source_t source = {.path = module->path,
@@ -180,4 +180,9 @@ const named_t *namer_name(namer_t *namer, const frame_t *frame) {
   slot->named = named;
   namer->used++;
   return named;
+}
+
+const char *namer_debug_path(namer_t *namer, const module_t *module) {
+  symbol_module_t *symbols = symbols_of(namer, module);
+  return symbols ? symbol_debug_path(symbols) : NULL;
 }

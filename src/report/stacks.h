@@ -40,9 +40,15 @@ void namer_free(namer_t *namer);
  * namer is freed. */
 const named_t *namer_name(namer_t *namer, const frame_t *frame);
 
+/* The file whose debug information names MODULE; NULL when there is none. */
+const char *namer_debug_path(namer_t *namer, const module_t *module);
+
+typedef struct tail_frames tail_frames_t;
+
 typedef struct stacks_view {
   target_t *target;
   namer_t *namer;
+  tail_frames_t *tail_frames; /* NULL: frames that tail calls left out are not looked for */
   bool app_only; /* leave out the frames of system images */
 } stacks_view_t;
 

@@ -11,6 +11,7 @@
 
 #include "report/json.h"
 #include "report/stacks.h"
+#include "report/tail_frames.h"
 
 static json_object *new_frame(const frame_t *frame, const named_t *named) {
   json_object *object = json_object_new_object();
@@ -24,6 +25,7 @@ static json_object *new_frame(const frame_t *frame, const named_t *named) {
   if (named->has_offset) json_add_address(object, "offset", named->offset);
   if (frame->exact) json_object_object_add(object, "exact", json_object_new_boolean(1));
   if (frame->guessed) json_object_object_add(object, "guessed", json_object_new_boolean(1));
+  if (frame->tail_call) json_object_object_add(object, "tail_call", json_object_new_boolean(1));
   return object;
 }
 
@@ -64,7 +66,10 @@ static json_object *new_thread(const stacks_view_t *view, const thread_t *thread
   if (state) json_add_text(object, "state", state);
   add_wait(object, thread);
   json_object *frames = json_object_new_array();
-  for (uint32_t i = 0; i < thread->frame_count; i++) add_frame(frames, view, &thread->frames[i]);
+  uint32_t count = thread->frame_count;
+  const frame_t *all = thread->frames;
+  if (view->tail_frames) all = tail_frames_expand(view->tail_frames, thread, &count);
+  for (uint32_t i = 0; i < count; i++) add_frame(frames, view, &all[i]);
   json_object_object_add(object, "frames", frames);
   json_object_object_add(object, "complete",
                          json_object_new_boolean(thread->ending == ENDING_COMPLETE));

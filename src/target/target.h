@@ -50,6 +50,7 @@ typedef struct frame {
   uint64_t pc;
   bool exact;   /* the pc itself: innermost, or interrupted by a signal; else a return address */
   bool guessed; /* found by frame pointer, where no rule covers the code inside it */
+  bool tail_call; /* not on the stack: it ended in a jump to the function inside it */
 } frame_t;
 
 /* How a stack ends; the same words as sonde_mark_t. */

@@ -19,7 +19,7 @@ static bool push(walk_t *walk, uint64_t pc, bool exact, bool guessed) {
     walk->frames = frames;
     walk->room = room;
   }
-  walk->frames[walk->count++] = (frame_t){pc, exact, guessed};
+  walk->frames[walk->count++] = (frame_t){.pc = pc, .exact = exact, .guessed = guessed};
   return true;
 }
 
