@@ -74,7 +74,7 @@ class Case:
             "PATH": f"{self.build / 'bin'}:{fixtures}:{os.environ.get('PATH', '/usr/bin:/bin')}",
             "HOME": self.scratch.name, "LC_ALL": "C", "TERM": "dumb", "COLUMNS": "80",
             "SONDE_FIXTURES": str(fixtures), "SONDE_SOURCE": str(self.source)}
-        for name in ("ASAN_OPTIONS", "UBSAN_OPTIONS"):
+        for name in ("ASAN_OPTIONS", "UBSAN_OPTIONS", "SONDE_SANITIZED"):
             if name in os.environ:
                 self.environment[name] = os.environ[name]
 
@@ -132,7 +132,7 @@ def run_case(path, build, update):
     case, failed = Case(build), False
     try:
         condition = re.match(r"skip unless (.*)", parts[0]) if isinstance(parts[0], str) else None
-        if condition and case.run(condition[1])[-1:] and case.run(condition[1])[-1].startswith("[exit"):
+        if condition and any(line.startswith("[exit") for line in case.run(condition[1])):
             print(f"skipped: {condition[1]} fails here")
             return SKIP
         for part in parts:

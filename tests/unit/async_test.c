@@ -13,6 +13,7 @@
 
 #include <cmocka.h>
 
+#include "skip.h"
 #include "sonde/stack.h"
 
 typedef struct context {
@@ -73,7 +74,7 @@ static void test_the_thread_stack(void **state) {
   assert_int_equal(noticing.capture.async_task, 0);
   assert_int_equal(ignoring.capture.count, noticing.capture.count);
   int inner = place_in(&ignoring, async_inner, 64), outer = place_in(&ignoring, async_outer, 64);
-  int caller = place_in(&ignoring, (uintptr_t)run, 256);
+  int caller = place_in(&ignoring, (uintptr_t)run, is_sanitized() ? 2048 : 256);
   assert_int_equal(inner, 1);
   assert_int_equal(outer, 3); /* an ordinary function stands between */
   assert_int_equal(caller, 5);
