@@ -20,7 +20,12 @@
 #include "sonde/name.h"
 #include "sonde/stack.h"
 
+/* The kernel's frame for a handler alone is 1 to 3 KB on x86_64 and 4.6 KB on aarch64. */
+#if defined(__aarch64__)
+#define SIGNAL_STACK 12288u
+#else
 #define SIGNAL_STACK 8192u
+#endif
 #define PAINT        0x5a
 
 static int out;
