@@ -3,12 +3,6 @@
  * Reading DWARF through libdw: DWARF 2 to 5, compressed sections, split units (.dwo), supplementary
  * files (dwz). Scopes are DW_TAG_subprogram and DW_TAG_inlined_subroutine entries that have code; an
  * inlined scope's parent is the scope around it (DWARF 5 section 3.3.8).
- *
- * A function's name is its linkage name where it has one, as it is for C++ and Rust, else its name;
- * both may stand in the abstract instance or the declaration it refers to. That name is looked up
- * once for each such entry: the same inline function is met again and again. Compilers give no
- * linkage name to functions that are local to a file; those are known by the namespaces and classes
- * they stand in.
  */
 #include "symbol/dwarf.h"
 
@@ -20,7 +14,7 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "symbol/split.h"
+#include "symbol/dwarf_names.h"
 
 #define DEPTH_MAX 512 /* of nested entries; deeper is hostile */
 
@@ -43,7 +37,6 @@ struct debug_info {
   unit_range_t *ranges; /* of all units, sorted by low; built when first needed */
   size_t range_count, range_room;
   bool ranges_built;
-  split_t *split; /* split units that libdw does not find itself */
 };
 
 /* What is read of one entry, in one pass over its attributes. */
@@ -51,15 +44,6 @@ typedef struct entry {
   Dwarf_Attribute low, high, ranges, origin, entry_pc, call_file, call_line, call_column;
   bool has_low, has_high, has_ranges, has_origin, has_entry, has_file, has_line, has_column;
 } entry_t;
-
-/* Names already found: the address of an entry's bytes -> offset in strings + 1. */
-typedef struct name_cache {
-  struct {
-    const void *entry;
-    uint32_t name;
-  } * slots;
-  size_t count, used;
-} name_cache_t;
 
 typedef struct reading {
   debug_info_t *info;
@@ -71,9 +55,7 @@ typedef struct reading {
   uint32_t unit;
   unit_range_t *ranges; /* of the unit, sorted */
   size_t range_count;
-  name_cache_t names;
-  char path[1024]; /* the namespaces and classes around the entry that is read, "a::b::" */
-  size_t path_size;
+  dwarf_names_t names;
   bool failed;
 } reading_t;
 
@@ -93,7 +75,7 @@ static bool list_units(debug_info_t *info) {
   return true;
 }
 
-debug_info_t *debug_info_open(int fd, const char *path, code_range_t code) {
+debug_info_t *debug_info_open(int fd, code_range_t code) {
   Dwarf *dwarf = dwarf_begin(fd, DWARF_C_READ);
   if (!dwarf) return NULL;
   debug_info_t *info = calloc(1, sizeof *info);
@@ -103,7 +85,6 @@ debug_info_t *debug_info_open(int fd, const char *path, code_range_t code) {
   }
   info->dwarf = dwarf;
   info->code = code;
-  info->split = split_open(path, dwarf);
   if (list_units(info) && info->unit_count) return info;
   debug_info_close(info);
   return NULL;
@@ -111,7 +92,6 @@ debug_info_t *debug_info_open(int fd, const char *path, code_range_t code) {
 
 void debug_info_close(debug_info_t *info) {
   if (!info) return;
-  split_close(info->split);
   dwarf_end(info->dwarf);
   free(info->units);
   free(info->ranges);
@@ -191,118 +171,6 @@ static bool search_aranges(debug_info_t *info, uint64_t address, size_t *unit) {
 
 bool debug_info_unit_of(debug_info_t *info, uint64_t address, size_t *unit) {
   return search_aranges(info, address, unit) || search_ranges(info, address, unit);
-}
-
-/* ---- names -------------------------------------------------------------------------------- */
-
-static bool grow_names(name_cache_t *names) {
-  name_cache_t grown = {.count = names->count ? names->count * 2 : 256, .used = names->used};
-  grown.slots = calloc(grown.count, sizeof *grown.slots);
-  if (!grown.slots) return false;
-  for (size_t i = 0; i < names->count; i++) {
-    if (!names->slots[i].entry) continue;
-    size_t at = ((uintptr_t)names->slots[i].entry * 0x9e3779b97f4a7c15u >> 20) & (grown.count - 1);
-    while (grown.slots[at].entry)
-      at = (at + 1) & (grown.count - 1);
-    grown.slots[at] = names->slots[i];
-  }
-  free(names->slots);
-  *names = grown;
-  return true;
-}
-
-static const char *linkage_name(Dwarf_Die *die) {
-  static const unsigned linkage[] = {DW_AT_linkage_name, DW_AT_MIPS_linkage_name};
-  Dwarf_Attribute attribute;
-  for (int i = 0; i < 2; i++) {
-    const char *text = dwarf_formstring(dwarf_attr_integrate(die, linkage[i], &attribute));
-    if (text && *text) return text;
-  }
-  return NULL;
-}
-
-static const char *own_name(Dwarf_Die *die) {
-  Dwarf_Attribute attribute;
-  return dwarf_formstring(dwarf_attr(die, DW_AT_name, &attribute));
-}
-
-/* The slot of DIE in the names, or where it will be; SIZE_MAX when there is no memory. */
-static size_t name_slot(reading_t *reading, const Dwarf_Die *die) {
-  name_cache_t *names = &reading->names;
-  if (names->used * 2 >= names->count && !grow_names(names)) {
-    reading->failed = true;
-    return SIZE_MAX;
-  }
-  size_t at = ((uintptr_t)die->addr * 0x9e3779b97f4a7c15u >> 20) & (names->count - 1);
-  while (names->slots[at].entry && names->slots[at].entry != die->addr)
-    at = (at + 1) & (names->count - 1);
-  return at;
-}
-
-static uint32_t keep_offset(reading_t *reading, size_t slot, const Dwarf_Die *die,
-                            uint32_t offset) {
-  reading->names.slots[slot].entry = die->addr;
-  reading->names.slots[slot].name = offset;
-  reading->names.used++;
-  return offset;
-}
-
-static uint32_t keep_name(reading_t *reading, size_t slot, const Dwarf_Die *die, const char *text) {
-  uint32_t offset = 0;
-  if (text && !strings_add(&reading->facts->strings, text, &offset)) reading->failed = true;
-  return keep_offset(reading, slot, die, offset);
-}
-
-/* The name of DIE, or of the entry it specifies or instantiates, of which there are at most HOPS. */
-static uint32_t name_within(reading_t *reading, Dwarf_Die *die, int hops) {
-  Dwarf_Attribute attribute;
-  Dwarf_Die other;
-  size_t slot = name_slot(reading, die);
-  if (slot == SIZE_MAX) return 0;
-  if (reading->names.slots[slot].entry) return reading->names.slots[slot].name;
-  const char *text = linkage_name(die);
-  if (!text) text = own_name(die);
-  if (!text && hops > 0 &&
-      (dwarf_attr(die, DW_AT_specification, &attribute) ||
-       dwarf_attr(die, DW_AT_abstract_origin, &attribute)) &&
-      dwarf_formref_die(&attribute, &other)) {
-    uint32_t offset = name_within(reading, &other, hops - 1);
-    slot = name_slot(reading, die); /* the table may have grown */
-    return slot == SIZE_MAX ? 0 : keep_offset(reading, slot, die, offset);
-  }
-  return keep_name(reading, slot, die, text);
-}
-
-static uint32_t name_of(reading_t *reading, Dwarf_Die *die) {
-  return name_within(reading, die, 8);
-}
-
-/* Notes the full name of the function DIE, which stands within namespaces or classes, when it has
- * no linkage name: entries that refer to it do not show where it stands. */
-static void note_local_name(reading_t *reading, Dwarf_Die *die) {
-  char text[2048];
-  if (dwarf_hasattr(die, DW_AT_linkage_name) || dwarf_hasattr(die, DW_AT_MIPS_linkage_name) ||
-      dwarf_hasattr(die, DW_AT_specification) || dwarf_hasattr(die, DW_AT_abstract_origin))
-    return;
-  const char *name = dwarf_diename(die);
-  size_t slot = name ? name_slot(reading, die) : SIZE_MAX;
-  if (slot == SIZE_MAX || reading->names.slots[slot].entry) return;
-  snprintf(text, sizeof text, "%.*s%s", (int)reading->path_size, reading->path, name);
-  keep_name(reading, slot, die, text);
-}
-
-/* Adds the name of the namespace or class DIE to the path. */
-static void enter_path(reading_t *reading, Dwarf_Die *die, int tag) {
-  size_t before = reading->path_size;
-  const char *name = own_name(die);
-  if (!name && tag != DW_TAG_namespace) return; /* as of a lambda */
-  if (!name) name = "(anonymous namespace)";
-  size_t size = strlen(name);
-  if (size + 2 < sizeof reading->path - before) {
-    memcpy(reading->path + before, name, size);
-    memcpy(reading->path + before + size, "::", 2);
-    reading->path_size += size + 2;
-  }
 }
 
 /* ---- scopes ------------------------------------------------------------------------------- */
@@ -417,14 +285,15 @@ static added_t add_scope(reading_t *reading, Dwarf_Die *die, bool inlined, uint3
   Dwarf_Die origin;
   bool named_elsewhere = entry.has_origin && dwarf_formref_die(&entry.origin, &origin);
   scope_t scope = {.unit = reading->unit, .entry = found.first};
-  scope.name = name_of(reading, named_elsewhere ? &origin : die);
-  if (named_elsewhere && !scope.name) scope.name = name_of(reading, die);
+  scope.name = dwarf_name_of(&reading->names, named_elsewhere ? &origin : die);
+  if (named_elsewhere && !scope.name) scope.name = dwarf_name_of(&reading->names, die);
   if (inlined) {
     scope.parent = parent;
     scope.call_file = call_file(reading, &entry);
     scope.call_line = number(&entry.call_line, entry.has_line);
     scope.call_column = number(&entry.call_column, entry.has_column);
   }
+  if (reading->names.failed) reading->failed = true;
   if (reading->failed || !facts_scope(reading->facts, &scope, index)) {
     reading->failed = true;
     return NOT_ASKED;
@@ -440,11 +309,11 @@ static void read_entries(reading_t *reading, Dwarf_Die *die, uint32_t parent, in
   do {
     Dwarf_Die child;
     uint32_t index, inner = parent;
-    size_t path_size = reading->path_size;
+    size_t path_size = reading->names.path_size;
     int tag = dwarf_tag(die);
     switch (tag) {
     case DW_TAG_subprogram:
-      if (path_size) note_local_name(reading, die);
+      if (path_size) dwarf_names_note(&reading->names, die);
       /* fall through */
     case DW_TAG_inlined_subroutine:
       switch (add_scope(reading, die, tag == DW_TAG_inlined_subroutine && parent, parent, &index)) {
@@ -452,14 +321,16 @@ static void read_entries(reading_t *reading, Dwarf_Die *die, uint32_t parent, in
       case NO_CODE: inner = 0; break; /* an abstract instance may hold a lambda that has code */
       case NOT_ASKED: continue;
       }
-      reading->path_size = 0;
+      reading->names.path_size = 0;
       break;
     case DW_TAG_namespace:
     case DW_TAG_module:
     case DW_TAG_class_type:
     case DW_TAG_structure_type:
     case DW_TAG_union_type:
-    case DW_TAG_interface_type: enter_path(reading, die, tag); break;
+    case DW_TAG_interface_type:
+      dwarf_names_enter(&reading->names, die, tag);
+      break;
     case DW_TAG_lexical_block:
     case DW_TAG_try_block:
     case DW_TAG_catch_block:
@@ -467,7 +338,7 @@ static void read_entries(reading_t *reading, Dwarf_Die *die, uint32_t parent, in
     default: continue;
     }
     if (dwarf_child(die, &child) == 0) read_entries(reading, &child, inner, depth + 1);
-    reading->path_size = path_size;
+    reading->names.path_size = path_size;
   } while (!reading->failed && dwarf_siblingof(die, die) == 0);
 }
 
@@ -568,13 +439,27 @@ static void read_lines(reading_t *reading, Dwarf_Die *die) {
 
 /* ---- one unit ----------------------------------------------------------------------------- */
 
+/* The functions of a skeleton unit stand in its .dwo file (DWARF 5 section 7.3.2, and the GNU
+ * extension of DWARF 4 before it), which libdw finds by name and, from 0.192 on, in a package (.dwp).
+ * Without it the unit still has its lines. */
+static void find_split(unit_t *unit) {
+  Dwarf_Die other = {0};
+  uint8_t type;
+  if (unit->split_searched) return;
+  unit->split_searched = true;
+  if (dwarf_cu_info(unit->die.cu, NULL, &type, NULL, &other, NULL, NULL, NULL) == 0 &&
+      type == DW_UT_skeleton && other.addr)
+    unit->split = other;
+}
+
 bool debug_info_read(debug_info_t *info, size_t unit_index, const uint64_t *only, facts_t *facts) {
   unit_t *unit = &info->units[unit_index];
-  reading_t reading = {.info = info, .facts = facts, .only = only, .unit = (uint32_t)unit_index};
-  if (!unit->split_searched) {
-    unit->split_searched = true;
-    split_find(info->split, &unit->die, &unit->split);
-  }
+  reading_t reading = {.info = info,
+                       .facts = facts,
+                       .only = only,
+                       .unit = (uint32_t)unit_index,
+                       .names = {.strings = &facts->strings}};
+  find_split(unit);
   Dwarf_Attribute folder;
   reading.folder = dwarf_formstring(dwarf_attr(&unit->die, DW_AT_comp_dir, &folder));
   size_t room = 0;
@@ -587,7 +472,8 @@ bool debug_info_read(debug_info_t *info, size_t unit_index, const uint64_t *only
   if (dwarf_getsrcfiles(&unit->die, &reading.files, &reading.file_count) != 0)
     reading.file_count = 0;
   Dwarf_Die child, *functions = unit->split.addr ? &unit->split : &unit->die;
+  reading.names.cu = functions->cu;
   if (dwarf_child(functions, &child) == 0) read_entries(&reading, &child, 0, 0);
-  free(reading.names.slots);
-  return !reading.failed;
+  dwarf_names_free(&reading.names);
+  return !reading.failed && !reading.names.failed;
 }

@@ -20,9 +20,8 @@ typedef struct code_range {
   uint64_t bias;
 } code_range_t;
 
-/* Opens the debug information of the ELF file in FD (kept by the caller) whose name is PATH, which
- * is where supplementary and split files are searched from. NULL when there is none. */
-debug_info_t *debug_info_open(int fd, const char *path, code_range_t code);
+/* Opens the debug information of the ELF file in FD (kept by the caller). NULL when there is none. */
+debug_info_t *debug_info_open(int fd, code_range_t code);
 void debug_info_close(debug_info_t *info);
 
 /* How many units there are; they are known by their ordinal, from 0. */

@@ -20,7 +20,7 @@ debug_info_t *gather_open_debug(const sources_t *sources) {
   if (!file->elf || file->fd < 0) return NULL;
   code_range_t code = {sources->code_low, sources->code_high,
                        sources->image_has_debug ? 0 : sources->bias};
-  return debug_info_open(file->fd, file->path, code);
+  return debug_info_open(file->fd, code);
 }
 
 /* The image's own table comes first; those of other files give way to the debug information, which

@@ -70,9 +70,9 @@ static void assert_full_answer(const char *path, uint64_t mark, size_t expect) {
   answer_t answer = ask(path, mark, &options, expect);
   assert_int_equal(answer.count, 3);
   assert_int_equal(answer.reason, SYMBOL_NAMED);
-  assert_frame(&answer.frames[0], "app::(anonymous namespace)::leaf", 9, true);
-  assert_frame(&answer.frames[1], "app::branch", 15, true);
-  assert_frame(&answer.frames[2], "app::Tree<int>::root(int)", 20, false);
+  assert_frame(&answer.frames[0], "app::(anonymous namespace)::leaf", 14, true);
+  assert_frame(&answer.frames[1], "app::branch", 20, true);
+  assert_frame(&answer.frames[2], "app::Tree<int>::root(int)", 25, false);
   assert_string_equal(answer.frames[2].raw, "_ZN3app4TreeIiE4rootEi");
   symbolizer_free(answer.symbolizer);
 }
@@ -105,7 +105,7 @@ static void names_only(void **state) {
   symbol_options_t no_inlines = {.no_index = true, .no_inlines = true};
   answer = ask(path, mark, &no_inlines, 0);
   assert_int_equal(answer.count, 1);
-  assert_frame(&answer.frames[0], "app::Tree<int>::root(int)", 20, false);
+  assert_frame(&answer.frames[0], "app::Tree<int>::root(int)", 25, false);
   symbolizer_free(answer.symbolizer);
 
   answer = ask(SONDE_FIXTURES "/names-bare", address_of(SONDE_FIXTURES "/names-bare", "mark"),
@@ -145,7 +145,7 @@ static void finds_separate_debug_files(void **state) {
   symbol_options_t with_dir = {.no_index = true, .debug_dirs = dirs};
   answer = ask(stripped, mark, &with_dir, 0);
   assert_int_equal(answer.count, 3);
-  assert_frame(&answer.frames[2], "app::Tree<int>::root(int)", 20, false);
+  assert_frame(&answer.frames[2], "app::Tree<int>::root(int)", 25, false);
   symbolizer_free(answer.symbolizer);
 
   snprintf(debug, sizeof debug, "%s/names.debug", scratch);
@@ -153,7 +153,7 @@ static void finds_separate_debug_files(void **state) {
   run("cd '%s' && objcopy --add-gnu-debuglink=names.debug '%s'", scratch, stripped);
   answer = ask(stripped, mark, &options, 0);
   assert_int_equal(answer.count, 3);
-  assert_frame(&answer.frames[0], "app::(anonymous namespace)::leaf", 9, true);
+  assert_frame(&answer.frames[0], "app::(anonymous namespace)::leaf", 14, true);
   symbolizer_free(answer.symbolizer);
 }
 
