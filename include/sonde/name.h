@@ -9,7 +9,7 @@
  * demangling are the command's business: `sonde symbolize`.
  *
  * Everything here may be called by any thread, in a signal handler (a crash handler on an alternate
- * stack of 8 KB among them), inside malloc and after fork. Nothing here allocates with malloc,
+ * stack of 8 KB among them, 12 KB on aarch64), inside malloc and after fork. Nothing here allocates with malloc,
  * takes a lock, asks the dynamic loader by its functions, keeps a descriptor or changes errno.
  */
 #ifndef SONDE_NAME_H

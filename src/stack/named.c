@@ -157,7 +157,8 @@ static void copy_out(char *out, const uint64_t *words, size_t size) {
     uint64_t word = load_relaxed(words++);
     __builtin_memcpy(out, &word, 8);
   }
-  uint64_t last = size ? load_relaxed(words) : 0;
+  if (size == 0) return;
+  uint64_t last = load_relaxed(words);
   __builtin_memcpy(out, &last, size);
 }
 

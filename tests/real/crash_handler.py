@@ -11,6 +11,10 @@ import sys
 PROGRAM = os.path.join(os.environ["SONDE_BUILD"], "examples", "crash_handler")
 FAULTS = []
 
+if not os.path.exists(PROGRAM):
+    print("skipped: the examples are not built with a sanitizer")
+    sys.exit(77)
+
 
 def expect(way, what, good):
     if not good:
