@@ -26,11 +26,14 @@
 #define BLOCK_ENTRIES (1u << BLOCK_BITS)
 #define BUCKETS       1024u
 #define PAGES         4096u
+#define SPARES        16u
+#define ASK_AGAIN     4 /* times, while images come and go under our eyes */
 
 static image_entry_t *blocks[(IMAGE_ID_MAX + 1) / BLOCK_ENTRIES];
 static uint32_t next_id = 1;
 static image_id_t buckets[BUCKETS]; /* the newest entry of each chain */
 static image_id_t pages[PAGES];     /* by page of a pc: a guess, checked by who uses it */
+static image_id_t spares[SPARES];   /* taken, but not needed in the end */
 
 /* ---- identity ------------------------------------------------------------------------------- */
 
@@ -97,21 +100,42 @@ static image_entry_t *slot_of(image_id_t id) {
   return block ? &block[id & (BLOCK_ENTRIES - 1)] : NULL;
 }
 
+static image_id_t take_number(void) {
+  for (uint32_t i = 0; i < SPARES; i++) {
+    image_id_t spare = load_relaxed(&spares[i]);
+    if (spare && cas_acq_rel(&spares[i], &spare, 0)) return spare;
+  }
+  uint32_t id = load_relaxed(&next_id);
+  do
+    if (id > IMAGE_ID_MAX) return 0;
+  while (!cas_acq_rel(&next_id, &id, id + 1));
+  return (image_id_t)id;
+}
+
+/* An image that cannot be described is met again and again: it must not use up the numbers. */
+static void give_back(image_id_t id) {
+  for (uint32_t i = 0; i < SPARES; i++) {
+    image_id_t none = 0;
+    if (cas_acq_rel(&spares[i], &none, id)) return;
+  }
+}
+
 /* A number nobody has, and its memory. NULL when there is none left. */
 static image_entry_t *take_slot(image_id_t *number) {
-  uint32_t id = load_relaxed(&next_id);
-  do {
-    if (id > IMAGE_ID_MAX) return NULL;
-  } while (!cas_acq_rel(&next_id, &id, id + 1));
+  image_id_t id = take_number();
   image_entry_t **block = &blocks[id >> BLOCK_BITS], *none = NULL;
+  if (id == 0) return NULL;
   if (!load_acquire(block)) {
     size_t size = BLOCK_ENTRIES * sizeof **block;
     image_entry_t *fresh = os_map(size);
-    if (!fresh) return NULL; /* the number lapses */
+    if (!fresh) {
+      give_back(id);
+      return NULL;
+    }
     if (!cas_acq_rel(block, &none, fresh)) os_unmap(fresh, size);
   }
-  *number = (image_id_t)id;
-  return slot_of((image_id_t)id);
+  *number = id;
+  return slot_of(id);
 }
 
 static image_id_t *bucket_of(uint64_t header) {
@@ -156,30 +180,68 @@ static bool describe(image_entry_t *entry, const os_image_t *oi) {
   return entry->image.build_id_size || entry->fingerprint;
 }
 
-static image_entry_t *find_or_add(const os_image_t *oi, uint64_t epoch) {
+/* Did nothing come or go since EPOCH was read, before OI was found? Where the loader gives no
+ * epoch, the same answer and the same content must do. */
+static bool nothing_moved(const image_entry_t *entry, const os_image_t *oi, uint64_t epoch) {
+  os_image_t again;
+  if (epoch) return os_loader_epoch() == epoch;
+  return os_image_of_pc(oi->header, &again) && again.header == oi->header &&
+         again.slide == oi->slide && again.path == oi->path && same_content(entry);
+}
+
+/* Puts MINE, described, at the head of the chain of BUCKET, which was searched from HEAD on;
+ * returns it, or the entry of the same image that another thread put there first. */
+static image_entry_t *publish(image_entry_t *mine, image_id_t id, const os_image_t *oi,
+                              uint64_t epoch, image_id_t *bucket, image_id_t head,
+                              uint16_t generation) {
+  mine->header = oi->header;
+  for (;;) {
+    mine->generation = generation;
+    mine->next = head;
+    store_release(&mine->id, id);
+    image_id_t searched = head;
+    if (cas_acq_rel(bucket, &head, id)) return mine;
+    image_entry_t *other = search(oi, head, searched, epoch, &generation);
+    if (other) {
+      store_relaxed(&mine->id, 0);
+      return other;
+    }
+  }
+}
+
+/* Finds or adds the entry of the image OI, which was found after EPOCH was read. NULL when there is
+ * none to be had; *MOVED then tells that it is worth asking the loader again: an image that is
+ * exchanged while it is described would be described as half of each. */
+static image_entry_t *find_or_add(const os_image_t *oi, uint64_t epoch, bool *moved) {
+  *moved = false;
   if (oi->header == 0) return NULL;
   image_id_t *bucket = bucket_of(oi->header), head = load_acquire(bucket);
   uint16_t generation = 1;
   image_entry_t *found = search(oi, head, 0, epoch, &generation);
-  image_entry_t *mine = NULL;
-  image_id_t id = 0;
-  while (!found) {
-    if (!mine) {
-      mine = take_slot(&id);
-      if (!mine || !describe(mine, oi)) return NULL;
-      mine->id = id;
-      mine->header = oi->header;
-    }
-    mine->generation = generation;
-    mine->next = head;
-    image_id_t seen = head;
-    if (cas_acq_rel(bucket, &head, id))
-      found = mine;
-    else
-      found = search(oi, head, seen, epoch, &generation);
+  if (!found) {
+    image_id_t id = 0;
+    image_entry_t *mine = take_slot(&id);
+    if (!mine) return NULL;
+    bool described = describe(mine, oi);
+    *moved = described && !nothing_moved(mine, oi, epoch);
+    if (described && !*moved) found = publish(mine, id, oi, epoch, bucket, head, generation);
+    if (found != mine) give_back(id);
+    if (!found) return NULL;
   }
   store_relaxed(&found->standing_epoch, epoch);
   return found;
+}
+
+static image_entry_t *ask_loader(uint64_t pc) {
+  bool moved = true;
+  for (int i = 0; i < ASK_AGAIN && moved; i++) {
+    os_image_t oi;
+    uint64_t epoch = os_loader_epoch();
+    if (!os_image_of_pc(pc, &oi)) return NULL;
+    image_entry_t *entry = find_or_add(&oi, epoch, &moved);
+    if (entry) return entry;
+  }
+  return NULL;
 }
 
 /* ---- the answers ---------------------------------------------------------------------------- */
@@ -187,7 +249,7 @@ static image_entry_t *find_or_add(const os_image_t *oi, uint64_t epoch) {
 image_entry_t *image_entry(image_id_t id) {
   if (id == 0 || id > IMAGE_ID_MAX || id >= load_relaxed(&next_id)) return NULL;
   image_entry_t *entry = slot_of(id);
-  return entry && entry->id == id ? entry : NULL;
+  return entry && load_acquire(&entry->id) == id ? entry : NULL;
 }
 
 const image_t *image_by_id(image_id_t id) {
@@ -199,16 +261,14 @@ const image_t *image_by_id(image_id_t id) {
 
 image_id_t image_id_of_pc(uint64_t pc) {
   uint64_t epoch = os_loader_epoch();
-  image_id_t *page = &pages[(pc >> 12) & (PAGES - 1)], id = load_relaxed(page);
+  image_id_t *page = &pages[(pc >> 12) & (PAGES - 1)], id = load_acquire(page);
   if (id && epoch) {
     const image_entry_t *entry = slot_of(id);
     if (pc >= entry->image.start && pc < entry->image.end &&
         load_relaxed(&entry->standing_epoch) == epoch)
       return id;
   }
-  os_image_t oi;
-  if (!os_image_of_pc(pc, &oi)) return 0;
-  const image_entry_t *entry = find_or_add(&oi, epoch);
+  const image_entry_t *entry = ask_loader(pc);
   if (!entry) return 0;
   store_release(page, entry->id);
   return entry->id;
@@ -227,16 +287,17 @@ bool image_check(image_id_t id) {
 typedef struct each {
   bool (*visit)(image_entry_t *entry, void *context);
   void *context;
-  uint64_t epoch;
 } each_t;
 
+/* The loader's list is one thing and the image there now another: the entry is that of the latter.
+ */
 static bool visit_one(const os_image_t *oi, void *context) {
   each_t *each = context;
-  image_entry_t *entry = find_or_add(oi, each->epoch);
+  image_entry_t *entry = oi->header ? image_entry(image_id_of_pc(oi->header)) : NULL;
   return !entry || each->visit(entry, each->context);
 }
 
 void image_list_each(bool (*visit)(image_entry_t *entry, void *context), void *context) {
-  each_t each = {visit, context, os_loader_epoch()};
+  each_t each = {visit, context};
   os_images(visit_one, &each);
 }
