@@ -10,6 +10,11 @@
  * before the signal is delivered gets its answer. States and thread ids are kept apart from the
  * answers, in a kilobyte that is looked through quickly.
  *
+ * An asker waits for any of its answers at once, at a bell that it shares with few others: a
+ * handler that has answered rings it if somebody sleeps there. Being woken by the first answer
+ * matters: an asker that shares its CPU with the thread it asked gets it back from that thread's
+ * handler, where otherwise it would wait for the scheduler's next tick.
+ *
  * In the handler the signal is blocked (else questions could pile up on the thread's stack), so a
  * thread that is still leaving it looks like one that does not want to be asked. Handlers note that
  * they are at it in `inside`.
@@ -26,8 +31,9 @@ enum { FREE, ASKED, ANSWERING, ANSWERED, ABANDONED };
 #define PHASE_MASK 7u
 #define NEXT_USE   8u
 
-#define SPINS          500      /* about the time of an interrupt to another CPU */
-#define CHECK_EVERY_NS 5000000u /* that the thread still lives */
+#define SPIN_NS        30000u   /* about the time of an interrupt to another CPU */
+#define CHECK_EVERY_NS 5000000u /* that the threads still live */
+#define BELLS          16u
 
 typedef struct slot {
   uint32_t state;
@@ -35,13 +41,20 @@ typedef struct slot {
 } slot_t;
 
 typedef struct answer {
-  int skip, max;           /* asked */
+  int skip, max; /* asked */
+  uint32_t bell;
   int count, mark, reason; /* answered */
   unsigned flags;
   uintptr_t pcs[ASKED_PCS];
 } answer_t;
 
+typedef struct bell {
+  uint32_t rung;     /* counts; sleepers wait for it to change */
+  uint32_t sleepers; /* askers that sleep here, or are about to */
+} bell_t;
+
 typedef struct pool {
+  bell_t bells[BELLS];
   pid_t inside[ASKED_SLOTS]; /* threads that are in the handler */
   slot_t slots[ASKED_SLOTS];
   answer_t answers[ASKED_SLOTS];
@@ -72,7 +85,17 @@ static void set_free(slot_t *slot, uint32_t state) {
 
 /* ---- in the thread that was asked ------------------------------------------------------------ */
 
-static void answer_slot(slot_t *slot, answer_t *a, uint32_t asked, const void *ucontext) {
+/* The count and the number of sleepers are in one order for everybody: a sleeper is either seen
+ * here, or sees the count changed before it sleeps. */
+static void ring(bell_t *bell) {
+  (void)__atomic_fetch_add(&bell->rung, 1, __ATOMIC_SEQ_CST);
+  if (__atomic_load_n(&bell->sleepers, __ATOMIC_SEQ_CST) != 0)
+    (void)os_futex_wake(&bell->rung, INT32_MAX);
+}
+
+static void answer_slot(pool_t *pool, int index, uint32_t asked, const void *ucontext) {
+  slot_t *slot = &pool->slots[index];
+  answer_t *a = &pool->answers[index];
   uint32_t answering = in_phase(asked, ANSWERING);
   if (!change(slot, asked, answering)) return;
   sonde_capture_t capture = {.pcs = a->pcs, .max = a->max, .skip = a->skip, .ucontext = ucontext};
@@ -81,8 +104,9 @@ static void answer_slot(slot_t *slot, answer_t *a, uint32_t asked, const void *u
   a->mark = (int)capture.mark;
   a->reason = capture.reason;
   a->flags = capture.flags;
+  bell_t *bell = &pool->bells[a->bell];
   if (change(slot, answering, in_phase(asked, ANSWERED)))
-    (void)os_futex_wake(&slot->state, 1);
+    ring(bell);
   else
     set_free(slot, asked);
 }
@@ -118,7 +142,7 @@ static void answer_all(const void *ucontext) {
     slot_t *slot = &pool->slots[i];
     if (load_relaxed(&slot->tid) != own) continue;
     uint32_t state = load_acquire(&slot->state);
-    if ((state & PHASE_MASK) == ASKED) answer_slot(slot, &pool->answers[i], state, ucontext);
+    if ((state & PHASE_MASK) == ASKED) answer_slot(pool, i, state, ucontext);
   }
   if (cell != NULL) store_release(cell, 0);
 }
@@ -129,12 +153,14 @@ static void answer_all(const void *ucontext) {
  * abandoned. ASKED is set after all else and before the signal is sent. */
 static int claim(pool_t *pool, pid_t tid, const sonde_capture_t *capture) {
   static uint32_t hand;
+  uint32_t bell = (uint32_t)os_tid() % BELLS;
   for (int tries = 0; tries < ASKED_SLOTS; tries++) {
     uint32_t i = add_relaxed(&hand, 1) % ASKED_SLOTS;
     slot_t *slot = &pool->slots[i];
     uint32_t state = load_acquire(&slot->state);
     if ((state & PHASE_MASK) != FREE || !change(slot, state, in_phase(state, ABANDONED))) continue;
     pool->answers[i].skip = capture->skip;
+    pool->answers[i].bell = bell;
     pool->answers[i].max = capture->max < ASKED_PCS ? capture->max : ASKED_PCS;
     store_relaxed(&slot->tid, tid);
     store_release(&slot->state, in_phase(state, ASKED));
@@ -143,7 +169,7 @@ static int claim(pool_t *pool, pid_t tid, const sonde_capture_t *capture) {
   return -1;
 }
 
-int asked_send(pid_t tid, const sonde_capture_t *capture) {
+int asked_send(pid_t tid, sonde_capture_t *capture, asked_t *out) {
   pool_t *pool = pool_open();
   if (pool == NULL) return SONDE_ENOMEM;
   if (os_ask_prepare(answer_all) != 0) return SONDE_EPERM;
@@ -151,51 +177,87 @@ int asked_send(pid_t tid, const sonde_capture_t *capture) {
   if (i < 0) return SONDE_EFULL;
   slot_t *slot = &pool->slots[i];
   uint32_t asked = in_phase(load_relaxed(&slot->state), ASKED);
+  *out = (asked_t){.capture = capture, .tid = tid, .slot = i, .asked = asked};
   int r = os_ask(tid);
-  if (r == 0) return i;
-  /* Another asker's signal may have had it answered all the same. */
-  if (change(slot, asked, in_phase(asked, FREE) + NEXT_USE))
+  /* When it could not be sent, another asker's signal may have had it answered all the same. */
+  if (r != 0 && change(slot, asked, in_phase(asked, FREE) + NEXT_USE))
     return r == -ESRCH ? SONDE_ENOTHREAD : SONDE_EPERM;
-  return i;
+  return 0;
 }
 
-static int take(slot_t *slot, const answer_t *a, uint32_t asked, sonde_capture_t *capture) {
-  int count = a->count;
-  if (count >= 0) {
-    memcpy(capture->pcs, a->pcs, (size_t)count * sizeof *capture->pcs);
-    capture->count = count;
-    capture->mark = (sonde_mark_t)a->mark;
-    capture->reason = a->reason;
-    capture->flags = a->flags | SONDE_FLAG_SIGNALLED;
+static void take(pool_t *pool, const asked_t *question) {
+  sonde_capture_t *capture = question->capture;
+  const answer_t *a = &pool->answers[question->slot];
+  capture->count = a->count < 0 ? 0 : a->count;
+  capture->mark = a->count < 0 ? SONDE_UNAVAILABLE : (sonde_mark_t)a->mark;
+  capture->reason = a->count < 0 ? a->count : a->reason;
+  capture->flags = a->flags | SONDE_FLAG_SIGNALLED;
+  memcpy(capture->pcs, a->pcs, (size_t)capture->count * sizeof *capture->pcs);
+  set_free(&pool->slots[question->slot], question->asked);
+}
+
+static void give_up(pool_t *pool, const asked_t *question, int reason) {
+  slot_t *slot = &pool->slots[question->slot];
+  uint32_t asked = question->asked;
+  sonde_capture_t *capture = question->capture;
+  if (!change(slot, asked, in_phase(asked, FREE) + NEXT_USE) &&
+      !change(slot, in_phase(asked, ANSWERING), in_phase(asked, ABANDONED))) {
+    take(pool, question); /* the answer came in the very last moment */
+    return;
   }
-  set_free(slot, asked);
-  return count;
+  capture->count = 0;
+  capture->mark = SONDE_UNAVAILABLE;
+  capture->reason = reason;
+  capture->flags = 0;
 }
 
-/* Gives up. True when the answer came in the very last moment. */
-static bool give_up(slot_t *slot, uint32_t asked) {
-  if (change(slot, asked, in_phase(asked, FREE) + NEXT_USE)) return false;
-  return !change(slot, in_phase(asked, ANSWERING), in_phase(asked, ABANDONED));
+/* Takes the answers that are there; returns how many questions are left, which it moves together.
+ */
+static int take_answers(pool_t *pool, asked_t *questions, int count) {
+  int left = 0;
+  for (int i = 0; i < count; i++) {
+    uint32_t state = load_acquire(&pool->slots[questions[i].slot].state);
+    if ((state & PHASE_MASK) == ANSWERED)
+      take(pool, &questions[i]);
+    else
+      questions[left++] = questions[i];
+  }
+  return left;
 }
 
-int asked_wait(int index, uint64_t deadline_ns, sonde_capture_t *capture) {
+/* Gives up those whose threads have ended, or all of them. */
+static int drop(pool_t *pool, asked_t *questions, int count, bool all) {
+  int left = 0;
+  for (int i = 0; i < count; i++) {
+    bool ended = !os_thread_alive(questions[i].tid);
+    if (ended || all)
+      give_up(pool, &questions[i], ended ? SONDE_ENOTHREAD : SONDE_ETIMEDOUT);
+    else
+      questions[left++] = questions[i];
+  }
+  return left;
+}
+
+void asked_collect(asked_t *questions, int count, uint64_t deadline_ns) {
   pool_t *pool = load_acquire(&the_pool);
-  slot_t *slot = &pool->slots[index];
-  uint32_t state = load_acquire(&slot->state), asked = in_phase(state, ASKED);
-  for (int i = 0; i < SPINS && (state & PHASE_MASK) != ANSWERED; i++) {
-    arch_relax();
-    state = load_acquire(&slot->state);
-  }
-  while ((state & PHASE_MASK) != ANSWERED) {
-    uint64_t now = os_monotonic_ns();
-    bool ended = !os_thread_alive(slot->tid);
-    if (now >= deadline_ns || ended) {
-      if (give_up(slot, asked)) break;
-      return ended ? SONDE_ENOTHREAD : SONDE_ETIMEDOUT;
+  uint64_t now = os_monotonic_ns(), spin_until = now + SPIN_NS, check_at = now + CHECK_EVERY_NS;
+  while (count > 0) {
+    bell_t *bell = &pool->bells[(uint32_t)os_tid() % BELLS];
+    uint32_t rung = __atomic_load_n(&bell->rung, __ATOMIC_SEQ_CST);
+    int left = take_answers(pool, questions, count);
+    now = os_monotonic_ns();
+    if (left < count) spin_until = now + SPIN_NS;
+    count = left;
+    if (now >= deadline_ns || now >= check_at) {
+      count = drop(pool, questions, count, now >= deadline_ns);
+      check_at = now + CHECK_EVERY_NS;
     }
-    uint64_t left = deadline_ns - now;
-    (void)os_futex_wait(&slot->state, state, left < CHECK_EVERY_NS ? left : CHECK_EVERY_NS);
-    state = load_acquire(&slot->state);
+    if (count > 0 && now >= spin_until) {
+      uint64_t until = check_at < deadline_ns ? check_at : deadline_ns;
+      (void)__atomic_fetch_add(&bell->sleepers, 1, __ATOMIC_SEQ_CST);
+      (void)os_futex_wait(&bell->rung, rung, until > now ? until - now : 1);
+      (void)__atomic_fetch_sub(&bell->sleepers, 1, __ATOMIC_SEQ_CST);
+    }
+    arch_relax();
   }
-  return take(slot, &pool->answers[index], asked, capture);
 }

@@ -16,14 +16,23 @@
 #define ASKED_SLOTS 128
 #define ASKED_PCS   8000 /* an answer holds no more; what is deeper is cut */
 
-/* Asks TID for its stack, with CAPTURE's skip and max. Returns the slot, or SONDE_ENOTHREAD,
- * SONDE_ENOMEM, SONDE_EFULL when all slots are in use, SONDE_EPERM when the program does not let us
- * keep the handler. */
-int asked_send(pid_t tid, const sonde_capture_t *capture);
+/* A question under way. */
+typedef struct asked {
+  sonde_capture_t *capture;
+  pid_t tid;
+  int slot;
+  uint32_t asked; /* the slot's state when it was asked */
+} asked_t;
 
-/* Waits for the answer in SLOT until the clock says DEADLINE_NS, and gives the slot back. Returns
- * the count, or SONDE_ETIMEDOUT, SONDE_ENOTHREAD. */
-int asked_wait(int slot, uint64_t deadline_ns, sonde_capture_t *capture);
+/* Asks TID for the stack that CAPTURE describes by pcs, skip and max. Returns 0 and the question in
+ * OUT, which must be collected by the same thread; or SONDE_ENOTHREAD, SONDE_ENOMEM, SONDE_EFULL
+ * when all slots are in use, SONDE_EPERM when the program does not let us keep the handler. */
+int asked_send(pid_t tid, sonde_capture_t *capture, asked_t *out);
+
+/* Waits for the answers to COUNT questions until the clock says DEADLINE_NS, and sets count, mark,
+ * reason and flags of every capture: of one without an answer to SONDE_UNAVAILABLE with
+ * SONDE_ETIMEDOUT or SONDE_ENOTHREAD. The questions are used up. */
+void asked_collect(asked_t *questions, int count, uint64_t deadline_ns);
 
 /* True while TID is in the handler, where it blocks the signal on our account. */
 bool asked_inside(pid_t tid);

@@ -5,8 +5,8 @@
  *
  * A thread is first read where it is blocked (blocked.h). One that is running is asked (asked.h),
  * unless the caller forbids it, the thread blocks the signal, or it is in a state that no signal
- * ends. All threads are read before any is asked, and all questions of a round are sent before the
- * first answer is waited for.
+ * ends. When all threads are wanted, questions are sent as the need for them is found, and their
+ * answers collected at the end, so that they come while other threads are read.
  */
 #include "sonde/thread.h"
 
@@ -179,9 +179,11 @@ static uint64_t deadline_of(const sonde_thread_options_t *options) {
 }
 
 static int ask_one(pid_t tid, sonde_capture_t *capture, uint64_t deadline_ns) {
-  int slot = asked_send(tid, capture);
-  int r = slot < 0 ? slot : asked_wait(slot, deadline_ns, capture);
-  return r < 0 ? unavailable(capture, r) : r;
+  asked_t question;
+  int r = asked_send(tid, capture, &question);
+  if (r != 0) return unavailable(capture, r);
+  asked_collect(&question, 1, deadline_ns);
+  return capture->mark == SONDE_UNAVAILABLE ? capture->reason : capture->count;
 }
 
 static int capture_other(pid_t tid, sonde_capture_t *capture,
@@ -244,75 +246,73 @@ static bool collect_tid(pid_t tid, void *context) {
   return true;
 }
 
-/* Marks a row whose thread is to be asked; no reader of a finished row ever sees it. */
-#define TO_ASK (-1000)
+/* What a look at all threads needs besides the answer. */
+typedef struct round {
+  blocked_copy_t copy;
+  uint64_t deadline_ns;
+  int questions; /* under way */
+  asked_t asked[ASKED_SLOTS];
+} round_t;
 
-static void read_all_in_place(sonde_all_t *all, blocked_copy_t *copy, pid_t own,
-                              uint64_t deadline_ns) {
-  for (int i = 0; i < all->count; i++) {
-    sonde_thread_stack_t *row = &all->threads[i];
-    bool ask = false;
-    pid_t tid = row->thread.tid;
-    if (!(all->options.flags & SONDE_NO_THREAD_NAMES))
-      (void)read_thread(copy->folder, tid, &row->thread);
-    if (tid == own) continue;
-    if (os_monotonic_ns() >= deadline_ns)
-      (void)unavailable(&row->stack, SONDE_ETIMEDOUT);
-    else
-      (void)read_in_place(copy, tid, &row->stack, all->options.flags, deadline_ns, &ask);
-    if (ask) row->stack.reason = TO_ASK;
-  }
+static void collect(round_t *round) {
+  asked_collect(round->asked, round->questions, round->deadline_ns);
+  round->questions = 0;
 }
 
-/* One round: as many questions as there are slots, from row FIRST on. Returns the first row that it
- * did not come to. The answers are waited for from the last to the first: when the last one is
- * there, so are most others, and the asker has slept once. */
-static int ask_round(sonde_all_t *all, int first, uint64_t deadline_ns) {
-  struct {
-    int row, slot;
-  } sent[ASKED_SLOTS];
-  int count = 0, row = first;
-  for (; row < all->count && count < ASKED_SLOTS; row++) {
-    sonde_capture_t *stack = &all->threads[row].stack;
-    if (stack->reason != TO_ASK) continue;
-    int slot = asked_send(all->threads[row].thread.tid, stack);
-    if (slot == SONDE_EFULL && count > 0) break; /* another asker has them; ours come free soon */
-    if (slot < 0)
-      unavailable(stack, slot);
-    else {
-      sent[count].row = row;
-      sent[count++].slot = slot;
-    }
+static void ask_later_collect(round_t *round, sonde_thread_stack_t *row) {
+  asked_t *question = &round->asked[round->questions];
+  int r = asked_send(row->thread.tid, &row->stack, question);
+  if (r == SONDE_EFULL && round->questions > 0) { /* ours, or another asker's */
+    collect(round);
+    question = &round->asked[0];
+    r = asked_send(row->thread.tid, &row->stack, question);
   }
-  while (count-- > 0) {
-    sonde_capture_t *stack = &all->threads[sent[count].row].stack;
-    int r = asked_wait(sent[count].slot, deadline_ns, stack);
-    if (r < 0) unavailable(stack, r);
+  if (r == 0)
+    round->questions++;
+  else
+    (void)unavailable(&row->stack, r);
+}
+
+/* Reads or asks each thread but our own. Answers come while others are read. */
+static void capture_others(sonde_all_t *all, round_t *round, pid_t own) {
+  for (int i = 0; i < all->count; i++) {
+    sonde_thread_stack_t *row = &all->threads[i];
+    pid_t tid = row->thread.tid;
+    bool ask = false;
+    if (!(all->options.flags & SONDE_NO_THREAD_NAMES))
+      (void)read_thread(round->copy.folder, tid, &row->thread);
+    if (tid == own) continue;
+    if (os_monotonic_ns() >= round->deadline_ns)
+      (void)unavailable(&row->stack, SONDE_ETIMEDOUT);
+    else
+      (void)read_in_place(&round->copy, tid, &row->stack, all->options.flags, round->deadline_ns,
+                          &ask);
+    if (ask) ask_later_collect(round, row);
+    if (round->questions == ASKED_SLOTS) collect(round);
   }
-  return row;
 }
 
 __attribute__((used)) HIDDEN int capture_all_here(sonde_all_t *all, uint64_t pc, uint64_t sp,
                                                   uint64_t fp);
 int capture_all_here(sonde_all_t *all, uint64_t pc, uint64_t sp, uint64_t fp) {
-  blocked_copy_t copy;
+  round_t round;
   if (all == NULL || all->threads == NULL || all->pcs == NULL || all->max <= 0 || all->depth <= 0 ||
       !flags_are_known(all->options.flags))
     return SONDE_EINVAL;
-  all->count = all->total = 0;
-  uint64_t deadline_ns = deadline_of(&all->options);
+  all->count = all->total = round.questions = 0;
+  round.deadline_ns = deadline_of(&all->options);
   pid_t own = os_tid();
-  if (!frames_init() || !blocked_open(&copy)) return SONDE_ENOMEM;
-  copy.folder = os_threads_open();
-  bool listed = copy.folder >= 0 && os_threads_list(copy.folder, collect_tid, all) == 0;
-  if (listed) read_all_in_place(all, &copy, own, deadline_ns);
-  if (copy.folder >= 0) os_close(copy.folder);
-  blocked_close(&copy);
+  if (!frames_init() || !blocked_open(&round.copy)) return SONDE_ENOMEM;
+  int folder = os_threads_open();
+  round.copy.folder = folder;
+  bool listed = folder >= 0 && os_threads_list(folder, collect_tid, all) == 0;
+  if (listed) capture_others(all, &round, own);
+  if (folder >= 0) os_close(folder);
+  blocked_close(&round.copy);
   if (!listed) return SONDE_EUNSUPPORTED;
   for (int i = 0; i < all->count; i++)
     if (all->threads[i].thread.tid == own) (void)capture_here(&all->threads[i].stack, pc, sp, fp);
-  for (int next = 0; next < all->count;)
-    next = ask_round(all, next, deadline_ns);
+  collect(&round);
   return all->count;
 }
 ENTRY_1(sonde_capture_all, capture_all_here);
