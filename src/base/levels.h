@@ -50,8 +50,10 @@ static ALWAYS_INLINE bool levels_locate(unsigned bits, uint32_t id, unsigned *le
   return false;
 }
 
-/* The memory of a level of 2^BITS slots of SLOT_BYTES, mapped by whoever comes first. NULL when
- * there is no memory. Async-signal-safe. */
-void *levels_map(void **level, unsigned bits, size_t slot_bytes);
+/* The memory of a level of 2^BITS slots of SLOT_BYTES, mapped by whoever comes first. With
+ * POPULATED its pages are there at once: entries are scattered over a level, and a page fault for
+ * each costs more than finding out what to put there. NULL when there is no memory.
+ * Async-signal-safe. */
+void *levels_map(void **level, unsigned bits, size_t slot_bytes, bool populated);
 
 #endif

@@ -19,6 +19,9 @@
 /* SIZE bytes of private zeroed memory, page aligned, reserved but not touched; NULL when there is
  * none. Survives fork as a copy. */
 void *os_map(size_t size);
+
+/* The same, its pages already there: for memory that is about to be used all over. */
+void *os_map_populated(size_t size);
 void os_unmap(void *address, size_t size);
 
 /* Maps the whole of the regular file PATH, read-only and private; no descriptor stays open. Who

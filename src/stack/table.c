@@ -14,7 +14,7 @@ static uint32_t publish(uint64_t *slot, uint32_t id, uint64_t word) {
 }
 
 bool nodes_init(void) {
-  return levels_map((void **)&nodes.level[0], NODES_BITS, sizeof(uint64_t)) != NULL;
+  return levels_map((void **)&nodes.level[0], NODES_BITS, sizeof(uint64_t), true) != NULL;
 }
 
 uint32_t nodes_child_slow(uint32_t parent, uint32_t frame) {
@@ -22,7 +22,7 @@ uint32_t nodes_child_slow(uint32_t parent, uint32_t frame) {
   if (parent == NODES_FULL || frame == FRAMES_FULL) return NODES_FULL;
   for (unsigned level = 0; level < LEVELS_MAX; level++) {
     unsigned bits = levels_bits(NODES_BITS, level);
-    uint64_t *slots = levels_map((void **)&nodes.level[level], bits, sizeof(uint64_t));
+    uint64_t *slots = levels_map((void **)&nodes.level[level], bits, sizeof(uint64_t), level == 0);
     if (!slots) return NODES_FULL;
     uint32_t home = (uint32_t)(hash >> (64 - bits));
     for (uint32_t i = 0; i < NODES_BUCKET; i++) {

@@ -9,8 +9,8 @@ struct frames frames;
 HIDDEN void (*frames_publish)(uint32_t id, uint64_t pc, bool exact, uint16_t image);
 
 bool frames_init(void) {
-  return levels_map((void **)&frames.level[0], FRAMES_BITS, sizeof(frame_slot_t)) &&
-         levels_map((void **)&frames.epoch_of_image, 15, sizeof(uint64_t));
+  return levels_map((void **)&frames.level[0], FRAMES_BITS, sizeof(frame_slot_t), true) &&
+         levels_map((void **)&frames.epoch_of_image, 15, sizeof(uint64_t), false);
 }
 
 bool frames_image_stands(uint16_t image, uint64_t pc, uint64_t epoch) {
@@ -27,8 +27,7 @@ static bool image_known_to_stand(uint16_t image, uint64_t pc, uint64_t epoch) {
 
 static rule_t learn(uint16_t image, uint64_t pc, bool exact) {
   const image_t *known = image ? image_by_id(image) : NULL;
-  rule_t rule =
-      known ? rule_learn(MACHINE_HERE, known, pc, exact) : rule_make(RULE_NONE, 0, 0, 0);
+  rule_t rule = known ? rule_learn(MACHINE_HERE, known, pc, exact) : rule_make(RULE_NONE, 0, 0, 0);
   if (known && rule_kind(rule) == RULE_NONE && (known = image_complete(image)))
     rule = rule_learn(MACHINE_HERE, known, pc, exact);
   return rule;
@@ -42,7 +41,8 @@ static frame_slot_t *search(uint64_t name, uint64_t pc, uint64_t epoch, uint32_t
   *free_slot = NULL;
   for (unsigned level = 0; level < LEVELS_MAX; level++) {
     unsigned bits = levels_bits(FRAMES_BITS, level);
-    frame_slot_t *slots = levels_map((void **)&frames.level[level], bits, sizeof(frame_slot_t));
+    frame_slot_t *slots =
+        levels_map((void **)&frames.level[level], bits, sizeof(frame_slot_t), level == 0);
     if (!slots) return NULL;
     uint32_t home = (uint32_t)(hash >> (64 - bits));
     for (uint32_t i = 0; i < FRAMES_BUCKET; i++) {

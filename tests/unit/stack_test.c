@@ -174,7 +174,7 @@ static void crowd_out(uint32_t parent, uint32_t frame, bool fill, uint64_t kept[
   uint64_t hash = levels_hash((uint64_t)parent << 32 | frame);
   for (unsigned level = 0; level < LEVELS_MAX; level++) {
     unsigned bits = levels_bits(NODES_BITS, level);
-    uint64_t *slots = levels_map((void **)&nodes.level[level], bits, sizeof(uint64_t));
+    uint64_t *slots = levels_map((void **)&nodes.level[level], bits, sizeof(uint64_t), false);
     assert_non_null(slots);
     for (uint32_t i = 0; i < NODES_BUCKET; i++) {
       uint64_t *slot = &slots[(uint32_t)(hash >> (64 - bits)) ^ i];

@@ -26,10 +26,14 @@
 
 bool linux_read_by_probe;
 
-void *os_map(size_t size) {
-  long r = call6(SYS_mmap, 0, size, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+static void *map(size_t size, int flags) {
+  long r =
+      call6(SYS_mmap, 0, size, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | flags, -1, 0);
   return r < 0 && r > -4096 ? NULL : (void *)r;
 }
+
+void *os_map(size_t size) { return map(size, 0); }
+void *os_map_populated(size_t size) { return map(size, MAP_POPULATE); }
 
 void os_unmap(void *address, size_t size) { (void)call2(SYS_munmap, address, size); }
 
