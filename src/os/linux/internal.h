@@ -16,6 +16,10 @@ extern bool linux_read_by_probe;
 /* Set by tests: images are found by the loader's list even where it has _dl_find_object. */
 extern bool linux_by_list;
 
+/* What /proc/PID/stat says, but for the tid; 0 or -EINVAL. */
+struct os_thread;
+int linux_parse_thread(const char *text, struct os_thread *out);
+
 /* What /proc/PID/syscall says; 0, -EAGAIN for a running thread, -EINVAL. */
 struct os_blocked;
 int linux_parse_blocked(const char *text, struct os_blocked *out);

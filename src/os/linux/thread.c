@@ -105,24 +105,6 @@ static ssize_t read_task_file(int folder, pid_t tid, const char *file, char *out
   return count;
 }
 
-/* Some kernels escape a newline and a backslash in /proc/…/stat, others do not (fs/proc/array.c); a
- * name with a backslash is read again from /proc/…/comm, where it is plain. */
-static void read_name(int folder, pid_t tid, const char *from, const char *end,
-                      char out[OS_THREAD_NAME]) {
-  char plain[OS_THREAD_NAME + 2];
-  size_t n = 0;
-  bool escaped = false;
-  for (const char *c = from; c < end; c++)
-    escaped |= *c == '\\';
-  if (escaped) {
-    ssize_t size = read_task_file(folder, tid, "/comm", plain, sizeof plain);
-    if (size > 0) from = plain, end = plain + size - 1; /* without the newline that ends it */
-  }
-  while (from < end && n < OS_THREAD_NAME - 1)
-    out[n++] = *from++;
-  out[n] = '\0';
-}
-
 static const char *skip_fields(const char *at, int count) {
   for (; count > 0 && *at != '\0'; at++)
     if (*at == ' ') count--;
@@ -136,21 +118,48 @@ static uint64_t read_decimal(const char *at) {
   return value;
 }
 
+static void copy_name(const char *from, const char *end, char out[OS_THREAD_NAME]) {
+  size_t n = 0;
+  while (from < end && n < OS_THREAD_NAME - 1)
+    out[n++] = *from++;
+  out[n] = '\0';
+}
+
 /* proc(5): "pid (name) state ppid …"; the name may hold anything, also a parenthesis. Field 32 is
  * the set of blocked signals, of which it has the first 31. */
-int os_thread_read(int folder, pid_t tid, os_thread_t *out) {
-  char text[1024];
-  ssize_t size = read_task_file(folder, tid, "/stat", text, sizeof text);
-  if (size < 0) return (int)size;
+int linux_parse_thread(const char *text, os_thread_t *out) {
   const char *open = text, *close = NULL;
   while (*open != '\0' && *open != '(')
     open++;
   for (const char *c = open; *c != '\0'; c++)
     if (*c == ')') close = c;
-  if (close == NULL || close[1] != ' ') return -EINVAL;
-  *out = (os_thread_t){.tid = tid, .state = close[2]};
-  read_name(folder, tid, open + 1, close, out->name);
+  if (close == NULL || close[1] != ' ' || close[2] == '\0') return -EINVAL;
+  *out = (os_thread_t){.state = close[2]};
+  copy_name(open + 1, close, out->name);
   out->blocked_signals = (uint32_t)read_decimal(skip_fields(close + 2, 32 - 3));
+  return 0;
+}
+
+/* Some kernels escape a newline and a backslash in /proc/…/stat, others do not (fs/proc/array.c); a
+ * name with a backslash is read again from /proc/…/comm, where it is plain. */
+static void read_plain_name(int folder, pid_t tid, char name[OS_THREAD_NAME]) {
+  char plain[OS_THREAD_NAME + 2];
+  bool escaped = false;
+  for (const char *c = name; *c != '\0'; c++)
+    escaped |= *c == '\\';
+  if (!escaped) return;
+  ssize_t size = read_task_file(folder, tid, "/comm", plain, sizeof plain);
+  if (size > 0) copy_name(plain, plain + size - 1, name); /* without the newline that ends it */
+}
+
+int os_thread_read(int folder, pid_t tid, os_thread_t *out) {
+  char text[1024];
+  ssize_t size = read_task_file(folder, tid, "/stat", text, sizeof text);
+  if (size < 0) return (int)size;
+  int r = linux_parse_thread(text, out);
+  if (r != 0) return r;
+  out->tid = tid;
+  read_plain_name(folder, tid, out->name);
   return 0;
 }
 
