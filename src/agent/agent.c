@@ -13,6 +13,7 @@
 #include "os/os.h"
 #include "record/publish.h"
 #include "record/write.h"
+#include "sensor/sample.h"
 #include "stack/stack.h"
 
 HIDDEN bool agent_ready;
@@ -32,7 +33,9 @@ static void start_recording(void) {
   if (!environment_take(settings, preload, sizeof settings)) return;
   if (!frames_init() || !nodes_init()) return;
   publish_to_recording();
-  if (write_start(settings) == 0) write_process();
+  if (write_start(settings) != 0) return;
+  write_process();
+  sample_start();
 }
 
 NOINLINE void agent_start(void) {
@@ -49,6 +52,7 @@ NOINLINE void agent_start(void) {
   os_loader_init();
   malloc_find_real();
   exec_find_real();
+  thread_find_real();
   start_recording();
   store_release(&agent_ready, true);
 }

@@ -44,6 +44,7 @@ void agent_real(const char *const *names, uint64_t *addresses, int count);
 /* Called by agent_start. */
 void malloc_find_real(void);
 void exec_find_real(void);
+void thread_find_real(void);
 
 /* True in the process that is recorded, false in its children, vfork ones included. */
 bool agent_in_recorded_process(void);

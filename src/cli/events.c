@@ -26,7 +26,8 @@ static const cli_usage_t usage = {
                  {"sonde events --stacks run.sonde", "with the frames of each stack"}}};
 
 static const char *name_of_kind(uint8_t kind) {
-  static const char *const names[] = {"none", "malloc", "free", "realloc", "calloc", "aligned"};
+  static const char *const names[] = {"none", "malloc", "free", "realloc", "calloc", "aligned",
+                                      "extended", "sample"};
   return kind < sizeof names / sizeof *names ? names[kind] : "other";
 }
 
@@ -43,6 +44,12 @@ static void print_event(const reader_t *reader, const record_event_t *e, bool st
   const record_thread_t *t = reader_thread(reader, e->stream);
   printf("{\"event\":\"%s\",\"time_ns\":%" PRIu64, name_of_kind(e->kind), reader_ns(reader, e->time));
   if (t) printf(",\"tid\":%" PRIu32, t->tid);
+  if (e->kind == EVENT_SAMPLE) {
+    printf(",\"missed\":%" PRIu64 ",\"stack\":%" PRIu32, e->size, e->stack);
+    if (stacks) print_stack(reader, e->stack);
+    printf("}\n");
+    return;
+  }
   printf(",\"address\":\"0x%" PRIx64 "\"", e->address);
   if (e->kind == EVENT_REALLOC) printf(",\"old\":\"0x%" PRIx64 "\"", e->old);
   if (e->kind != EVENT_FREE) printf(",\"size\":%" PRIu64, e->size);

@@ -103,7 +103,7 @@ int verb_history(int argc, char **argv) {
   merge_t *merge = merge_open(reader);
   const record_event_t *e;
   while (s.names && merge && (e = merge_next(merge)))
-    if (e->kind != EVENT_EXTENDED) look_at(&s, e);
+    if (e->kind != EVENT_EXTENDED && e->kind != EVENT_SAMPLE) look_at(&s, e);
   bool good = s.names && merge;
   merge_close(merge);
   names_free(s.names);

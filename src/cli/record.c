@@ -27,21 +27,26 @@
 #include "record/recorder.h"
 
 enum { RECORD_FAILED = 125, NOT_RUNNABLE = 126, NOT_FOUND = 127 };
-enum { KEY_MALLOC = CLI_LONG_ONLY, KEY_LIMIT };
+enum { KEY_MALLOC = CLI_LONG_ONLY, KEY_LIMIT, KEY_SAMPLE };
+
+#define SAMPLE_BYTES (512u << 10)
+#define SAMPLE_HZ    99L /* not a divisor of what programs do by the clock */
 
 static const cli_option_t options[] = {
     {'o', "output", "FILE", "where to record; default COMMAND.PID.sonde"},
     {KEY_MALLOC, "malloc", "[MODE]",
-     "all: every malloc and free with its stack (the default);\nsample:BYTES: blocks chosen by "
+     "all: every malloc and free with its stack;\nsample:BYTES: blocks chosen by "
      "their bytes, one in BYTES on average"},
+    {KEY_SAMPLE, "sample", "[HZ]", "where threads are while they use the CPU, HZ times a second (99)"},
     {KEY_LIMIT, "limit", "SIZE", "stop recording at this size: 500M, 2G"},
     {0}};
 
 static const cli_usage_t usage = {
     .verb = "record",
     .arguments = "[--] COMMAND…",
-    .about = "Runs COMMAND and records what it allocates and frees, and from where. The command\n"
-             "need not be built for it. Ends with the command's own exit status; 125 when\n"
+    .about = "Runs COMMAND and records what it does, and from where. The command need not be\n"
+             "built for it. With no sensor named: --sample --malloc=sample:512K, cheap enough to\n"
+             "leave on. Ends with the command's own exit status; 125 when\n"
              "recording itself fails, 126 and 127 when the command cannot be run or found.",
     .options = options,
     .examples = {{"sonde record -- python3 script.py", "records into python3.PID.sonde"},
@@ -214,6 +219,7 @@ static void tell(const recording_t *r, const char *path, int finished) {
 typedef struct wanted {
   uint32_t mode;
   uint64_t sample_bytes, limit_bytes;
+  long sample_hz;
 } wanted_t;
 
 static int record(char **command, const char *output, const wanted_t *wanted, const char *agent) {
@@ -234,6 +240,7 @@ static int record(char **command, const char *output, const wanted_t *wanted, co
     waitpid(child.pid, NULL, 0);
     return fail("the recording", error);
   }
+  recording.control->sample_interval_ns = (uint64_t)(1000000000 / wanted->sample_hz);
   child_pid = child.pid;
   handle_signals();
   sigprocmask(SIG_BLOCK, &child_ended, NULL);
@@ -257,16 +264,17 @@ static int record(char **command, const char *output, const wanted_t *wanted, co
 
 static bool parse_malloc(const char *value, wanted_t *wanted) {
   if (value && !strncmp(value, "sample:", 7)) {
-    wanted->mode = RECORD_SAMPLED_BLOCKS;
+    wanted->mode = (wanted->mode & ~RECORD_BLOCKS) | RECORD_SAMPLED_BLOCKS;
     return parse_size(value + 7, &wanted->sample_bytes);
   }
+  wanted->mode = (wanted->mode & ~RECORD_SAMPLED_BLOCKS) | RECORD_BLOCKS;
   return !value || !strcmp(value, "all");
 }
 
 int verb_record(int argc, char **argv) {
   cli_parser_t parser = cli_parser_for_command(&usage, argc, argv);
   const char *output = NULL;
-  wanted_t wanted = {.mode = RECORD_BLOCKS};
+  wanted_t wanted = {.sample_hz = SAMPLE_HZ};
   int key;
   while ((key = cli_next(&parser)) > 0)
     switch (key) {
@@ -277,6 +285,11 @@ int verb_record(int argc, char **argv) {
       if (parse_malloc(parser.value, &wanted)) break;
       (void)cli_wrong_use(&usage, "--malloc takes all or sample:BYTES, such as sample:512K");
       return RECORD_FAILED;
+    case KEY_SAMPLE:
+      wanted.mode |= RECORD_SAMPLES;
+      if (!parser.value || cli_number(parser.value, 1, 1000, &wanted.sample_hz)) break;
+      (void)cli_wrong_use(&usage, "--sample takes a number from 1 to 1000");
+      return RECORD_FAILED;
     case KEY_LIMIT:
       if (parse_size(parser.value, &wanted.limit_bytes)) break;
       (void)cli_wrong_use(&usage, "--limit takes a size such as 500M");
@@ -286,6 +299,10 @@ int verb_record(int argc, char **argv) {
   if (!parser.rest_count) {
     (void)cli_wrong_use(&usage, "no command to run");
     return RECORD_FAILED;
+  }
+  if (!wanted.mode) {
+    wanted.mode = RECORD_SAMPLES | RECORD_SAMPLED_BLOCKS;
+    wanted.sample_bytes = SAMPLE_BYTES;
   }
   char agent[PATH_MAX], refusal[256];
   if (!find_agent(agent, sizeof agent))

@@ -7,7 +7,10 @@
 
 #include "cli/cli.h"
 #include "cli/verbs.h"
+#include "report/json.h"
 #include "report/malloc.h"
+#include "report/sample.h"
+#include "sonde/status.h"
 
 enum { KEY_JSON = CLI_LONG_ONLY, KEY_TOP, KEY_BY, KEY_FROM, KEY_TO };
 
@@ -22,9 +25,9 @@ static const cli_option_t options[] = {
 
 static const cli_usage_t usage = {
     .verb = "report",
-    .arguments = "FILE [malloc]",
-    .about = "Tells what the recording FILE holds: what was allocated, what was live at the peak,\n"
-             "what was never freed, by function, library and stack.",
+    .arguments = "FILE [malloc] [sample]",
+    .about = "Tells what the recording FILE holds: where the CPU was, what was allocated, what was\n"
+             "live at the peak, what was never freed, by function, library and stack.",
     .options = options,
     .examples = {{"sonde report run.sonde", "the summary"},
                  {"sonde report --by leaked run.sonde", "what was never freed"},
@@ -54,69 +57,123 @@ static void step(void *context, uint64_t done, uint64_t total) {
   cli_progress_step(progress, done);
 }
 
-static int report(const char *path, bool json, measure_t measure, long top,
-                  replay_options_t *window) {
+typedef struct asked {
+  const char *path;
+  bool json, malloc, sample; /* which sections; neither: those that hold something */
+  measure_t measure;
+  long top;
+  replay_options_t window;
+} asked_t;
+
+static int print_text(const asked_t *asked, const malloc_report_t *m, const sample_report_t *s) {
+  int status = 0;
+  report_head_text(m, stdout);
+  bool all = !asked->malloc && !asked->sample;
+  if (asked->sample || (all && s->samples->ticks)) status = report_sample_text(s, stdout);
+  if (status == 0 && (asked->malloc || (all && m->replay->events)))
+    status = report_malloc_text(m, stdout);
+  if (all && !s->samples->ticks && !m->replay->events) printf("\nno event was recorded\n");
+  return status;
+}
+
+static int print_json(const asked_t *asked, const malloc_report_t *m, const sample_report_t *s) {
+  bool all = !asked->malloc && !asked->sample;
+  json_object *o = json_object_new_object(), *part = NULL;
+  report_head_json(m, o);
+  bool good = true;
+  if (asked->malloc || all) {
+    good = (part = report_malloc_json(m)) != NULL;
+    json_object_object_add(o, "malloc", part);
+  }
+  if (good && (asked->sample || all)) {
+    good = (part = report_sample_json(s)) != NULL;
+    json_object_object_add(o, "sample", part);
+  }
+  if (good) printf("%s\n", json_object_to_json_string_ext(o, JSON_STYLE));
+  json_object_put(o);
+  return good ? 0 : SONDE_ENOMEM;
+}
+
+static int print(const asked_t *asked, reader_t *reader, const replay_t *replay) {
+  samples_t samples;
+  if (samples_read(&samples, reader, asked->window.from_ns, asked->window.to_ns) < 0)
+    return SONDE_ENOMEM;
+  names_t *names = names_new(reader);
+  const char *bold = cli_style(stdout, CLI_BOLD), *dim = cli_style(stdout, CLI_DIM),
+             *plain = cli_style(stdout, CLI_PLAIN);
+  malloc_report_t m = {.path = asked->path, .reader = reader, .replay = replay, .names = names,
+                       .measure = asked->measure, .top = (uint32_t)asked->top, .bold = bold,
+                       .dim = dim, .plain = plain};
+  sample_report_t s = {.reader = reader, .samples = &samples, .names = names,
+                       .top = (uint32_t)asked->top, .bold = bold, .dim = dim, .plain = plain};
+  int status = !names ? SONDE_ENOMEM : asked->json ? print_json(asked, &m, &s)
+                                                   : print_text(asked, &m, &s);
+  names_free(names);
+  samples_free(&samples);
+  return status;
+}
+
+static int report(asked_t *asked) {
   reader_t *reader;
   char error[256] = "";
-  if (reader_open(&reader, path, error, sizeof error) < 0) return cli_fail("'%s': %s", path, error);
+  if (reader_open(&reader, asked->path, error, sizeof error) < 0)
+    return cli_fail("'%s': %s", asked->path, error);
   cli_progress_t progress;
   replay_t replay;
   cli_progress_start(&progress, "reading events", 0);
-  window->progress = step;
-  window->context = &progress;
-  int status = replay_run(&replay, reader, window);
+  asked->window.progress = step;
+  asked->window.context = &progress;
+  int status = replay_run(&replay, reader, &asked->window);
   cli_progress_end(&progress);
-  names_t *names = status == 0 ? names_new(reader) : NULL;
-  malloc_report_t r = {.path = path,
-                       .reader = reader,
-                       .replay = &replay,
-                       .names = names,
-                       .measure = measure,
-                       .top = (uint32_t)top,
-                       .bold = cli_style(stdout, CLI_BOLD),
-                       .dim = cli_style(stdout, CLI_DIM),
-                       .plain = cli_style(stdout, CLI_PLAIN)};
-  if (names) status = json ? report_malloc_json(&r, stdout) : report_malloc_text(&r, stdout);
-  bool good = status == 0 && names;
-  names_free(names);
-  if (status == 0) replay_free(&replay);
+  if (status == 0) {
+    status = print(asked, reader, &replay);
+    replay_free(&replay);
+  }
   reader_close(reader);
-  return good ? CLI_DONE : cli_fail("there is no memory");
+  return status == 0 ? CLI_DONE : cli_fail("there is no memory");
+}
+
+static bool choose_sections(asked_t *asked, char **sections) {
+  for (; *sections; sections++)
+    if (!strcmp(*sections, "malloc"))
+      asked->malloc = true;
+    else if (!strcmp(*sections, "sample"))
+      asked->sample = true;
+    else
+      return false;
+  return true;
 }
 
 int verb_report(int argc, char **argv) {
   cli_parser_t parser = cli_parser(&usage, argc, argv);
-  bool json = false;
-  measure_t measure = MEASURE_PEAK;
-  replay_options_t window = {0};
-  long top = 10;
+  asked_t asked = {.measure = MEASURE_PEAK, .top = 10};
   int key;
   while ((key = cli_next(&parser)) > 0)
     switch (key) {
     case KEY_JSON:
-      json = true;
+      asked.json = true;
       break;
     case KEY_TOP:
-      if (!cli_number(parser.value, 1, 100000000, &top))
+      if (!cli_number(parser.value, 1, 100000000, &asked.top))
         return cli_wrong_use(&usage, "--top takes a number from 1 up");
       break;
     case KEY_BY:
-      if (!parse_measure(parser.value, &measure))
+      if (!parse_measure(parser.value, &asked.measure))
         return cli_wrong_use(&usage, "--by takes peak, leaked, allocated, temporary or growth");
       break;
     case KEY_FROM:
-      if (!parse_seconds(parser.value, &window.from_ns))
+      if (!parse_seconds(parser.value, &asked.window.from_ns))
         return cli_wrong_use(&usage, "--from takes seconds");
       break;
     case KEY_TO:
-      if (!parse_seconds(parser.value, &window.to_ns))
+      if (!parse_seconds(parser.value, &asked.window.to_ns))
         return cli_wrong_use(&usage, "--to takes seconds");
       break;
     }
   if (key < 0) return parser.status;
-  if (parser.rest_count < 1 || parser.rest_count > 2)
-    return cli_wrong_use(&usage, "takes one recording");
-  if (parser.rest_count == 2 && strcmp(parser.rest[1], "malloc"))
-    return cli_wrong_use(&usage, "no section '%s'", parser.rest[1]);
-  return report(parser.rest[0], json, measure, top, &window);
+  if (parser.rest_count < 1) return cli_wrong_use(&usage, "takes a recording");
+  asked.path = parser.rest[0];
+  if (!choose_sections(&asked, parser.rest + 1))
+    return cli_wrong_use(&usage, "knows the sections malloc and sample");
+  return report(&asked);
 }

@@ -118,6 +118,22 @@ int os_ask(pid_t tid);
 bool os_blocks_question(const os_thread_t *thread);
 bool os_waits_for_signals(int64_t call);
 
+/* ---- ticks of CPU time -------------------------------------------------------------------- */
+
+/* Runs in a signal handler of the thread whose CPU time has ticked; MISSED ticks before this one
+ * could not be delivered. */
+typedef void os_ticked_t(const void *ucontext, uint32_t missed);
+
+/* Sees to it that TICKED is called, by the same signal and handler as questions are; as
+ * os_ask_prepare. */
+int os_tick_prepare(os_ticked_t *ticked);
+
+/* From now on the thread TID of this process is signalled each time it has used INTERVAL_NS more of
+ * CPU time; never while it sleeps. Returns the timer's number, or a negative errno. Gone after fork
+ * and execve. */
+int os_tick_start(pid_t tid, uint64_t interval_ns);
+void os_tick_stop(int timer);
+
 /* ---- time --------------------------------------------------------------------------------- */
 
 uint64_t os_monotonic_ns(void);

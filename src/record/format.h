@@ -119,6 +119,7 @@ typedef enum event_kind {
   EVENT_CALLOC = 4,
   EVENT_ALIGNED = 5,
   EVENT_EXTENDED = 6, /* byte subtype, varint length, body */
+  EVENT_SAMPLE = 7,   /* a tick of the thread's CPU time */
 } event_kind_t;
 
 /* Subtypes of EVENT_EXTENDED. */
@@ -129,7 +130,7 @@ typedef enum event_kind {
 #define EVENT_PREDICTED  8u
 #define EVENT_TIME_SHIFT 4
 #define EVENT_TIME_MORE  15u
-#define EVENT_MAX_BYTES  64u /* no record of the kinds 1 … 5 is longer, what the writer touches
+#define EVENT_MAX_BYTES  64u /* no record but an extended one is longer, what the writer touches
                                beyond its end included */
 
 /* Where a stream keeps its guess of the stack that follows the stack PREVIOUS. */

@@ -131,6 +131,10 @@ static inline bool decode(merge_t *m, cursor_t *c) {
     e->size = 0;
     c->second = true;
     break;
+  case EVENT_SAMPLE:
+    e->old = e->address = 0;
+    e->size = varint_get_padded(&p);
+    break;
   case EVENT_EXTENDED:
     return decode_extended(m, c, p);
   default:

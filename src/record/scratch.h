@@ -36,6 +36,7 @@ typedef struct scratch_control {
   int32_t scratch_fd, file_fd; /* as descriptors of the recorder */
   uint64_t file_device, file_inode;
   uint64_t limit_bytes; /* of the file; 0: none */
+  uint64_t sample_interval_ns; /* of RECORD_SAMPLES: CPU time between two samples of a thread */
   uint64_t sample_bytes; /* of RECORD_SAMPLED_BLOCKS: one block in so many bytes */
   uint32_t pid;         /* of the program */
   uint32_t reserved;

@@ -101,6 +101,17 @@ static ALWAYS_INLINE bool event_put_free(stream_t *s, uint64_t time, uint64_t ad
   return true;
 }
 
+/* A sample of the thread's CPU time, which MISSED ticks before it could not be taken. */
+static inline bool event_put_sample(stream_t *s, uint64_t time, uint32_t missed, uint32_t stack) {
+  if (UNLIKELY(!event_room(s, 0))) return false;
+  unsigned head = EVENT_SAMPLE;
+  uint8_t *q = event_time(s, s->next + 1, time, &head);
+  q += event_varint(q, missed);
+  q = event_stack(s, q, stack, &head);
+  event_commit(s, q, head);
+  return true;
+}
+
 /* A realloc that succeeded: OLD (not 0) was given up after BEFORE, ADDRESS of SIZE bytes was there
  * at AFTER. */
 static inline bool event_put_realloc(stream_t *s, uint64_t before, uint64_t after, uint64_t old,

@@ -38,7 +38,31 @@ static void print_end(const record_header_t *h, FILE *out) {
     fprintf(out, "killed by signal %d", WTERMSIG(status));
 }
 
-static void print_head(const malloc_report_t *r, FILE *out) {
+void report_missing(const reader_t *reader, FILE *out) {
+  const record_header_t *h = reader_header(reader);
+  const read_damage_t *d = reader_damage(reader);
+  if (h->stop_reason)
+    fprintf(out, "  missing    recording stopped before the end: %s\n",
+            record_stop_text(h->stop_reason));
+  if (h->lost_events) fprintf(out, "  missing    %" PRIu64 " events could not be written\n", h->lost_events);
+  if (h->lost_stacks) fprintf(out, "  missing    the stacks of %" PRIu64 " events\n", h->lost_stacks);
+  if (h->lost_definitions || d->missing_definitions)
+    fprintf(out, "  missing    %" PRIu64 " definitions of stacks and frames\n",
+            h->lost_definitions + d->missing_definitions);
+  if (d->damaged_chunks || d->bad_records || d->missing_chunks)
+    fprintf(out,
+            "  damaged    %" PRIu64 " chunks are damaged, %" PRIu64 " are missing, %" PRIu64
+            " records are not understood\n",
+            d->damaged_chunks, d->missing_chunks, d->bad_records);
+  if (d->skipped_bytes)
+    fprintf(out, "  damaged    %" PRIu64 " bytes are no chunk, the first at offset %" PRIu64 "\n",
+            d->skipped_bytes, d->first_skipped_at);
+  if (h->incarnations > 1)
+    fprintf(out, "  note       the process ran %" PRIu32 " programs in turn; this is the last one\n",
+            h->incarnations);
+}
+
+void report_head_text(const malloc_report_t *r, FILE *out) {
   const record_header_t *h = reader_header(r->reader);
   fprintf(out, "%s%s%s\n", r->bold, r->path, r->plain);
   const char *argument;
@@ -51,6 +75,7 @@ static void print_head(const malloc_report_t *r, FILE *out) {
   size_t threads;
   reader_threads(r->reader, &threads);
   fprintf(out, "; %zu thread%s\n", threads, threads == 1 ? "" : "s");
+  report_missing(r->reader, out);
 }
 
 static void print_totals(const malloc_report_t *r, FILE *out) {
@@ -89,30 +114,6 @@ static void print_depths(const malloc_report_t *r, FILE *out) {
                " deep, the deepest %" PRIu32 "; %.2f %% complete\n",
           report_count(r->replay->stack_count, a), depths_quantile(&depths, 0.5), depths.deepest,
           share);
-}
-
-void report_missing(const reader_t *reader, FILE *out) {
-  const record_header_t *h = reader_header(reader);
-  const read_damage_t *d = reader_damage(reader);
-  if (h->stop_reason)
-    fprintf(out, "  missing    recording stopped before the end: %s\n",
-            record_stop_text(h->stop_reason));
-  if (h->lost_events) fprintf(out, "  missing    %" PRIu64 " events could not be written\n", h->lost_events);
-  if (h->lost_stacks) fprintf(out, "  missing    the stacks of %" PRIu64 " events\n", h->lost_stacks);
-  if (h->lost_definitions || d->missing_definitions)
-    fprintf(out, "  missing    %" PRIu64 " definitions of stacks and frames\n",
-            h->lost_definitions + d->missing_definitions);
-  if (d->damaged_chunks || d->bad_records || d->missing_chunks)
-    fprintf(out,
-            "  damaged    %" PRIu64 " chunks are damaged, %" PRIu64 " are missing, %" PRIu64
-            " records are not understood\n",
-            d->damaged_chunks, d->missing_chunks, d->bad_records);
-  if (d->skipped_bytes)
-    fprintf(out, "  damaged    %" PRIu64 " bytes are no chunk, the first at offset %" PRIu64 "\n",
-            d->skipped_bytes, d->first_skipped_at);
-  if (h->incarnations > 1)
-    fprintf(out, "  note       the process ran %" PRIu32 " programs in turn; this is the last one\n",
-            h->incarnations);
 }
 
 /* ---- what is ranked ----------------------------------------------------------------------- */
@@ -233,12 +234,10 @@ static void print_odd(const malloc_report_t *r, FILE *out) {
 }
 
 int report_malloc_text(const malloc_report_t *r, FILE *out) {
-  print_head(r, out);
+  fprintf(out, "\n%sallocations%s\n", r->bold, r->plain);
   print_totals(r, out);
   if (r->replay->allocated.count) print_depths(r, out);
-  report_missing(r->reader, out);
   print_odd(r, out);
-  if (!r->replay->events) return 0;
   int status = print_groups(r, out, false);
   if (status == 0) status = print_groups(r, out, true);
   return status == 0 ? print_stacks(r, out) : status;

@@ -10,6 +10,8 @@
 #include "analysis/group.h"
 #include "report/frame_names.h"
 
+#include <json-c/json.h>
+
 typedef struct malloc_report {
   const char *path; /* of the recording */
   const reader_t *reader;
@@ -21,9 +23,19 @@ typedef struct malloc_report {
   const char *bold, *dim, *plain; /* escape sequences, or "" */
 } malloc_report_t;
 
+/* The head of a report: what was recorded, and what is missing from it. */
+void report_head_text(const malloc_report_t *report, FILE *out);
+void report_head_json(const malloc_report_t *report, json_object *out);
+
 /* 0, or SONDE_ENOMEM. */
 int report_malloc_text(const malloc_report_t *report, FILE *out);
-int report_malloc_json(const malloc_report_t *report, FILE *out);
+
+/* A new object; NULL without memory. */
+json_object *report_malloc_json(const malloc_report_t *report);
+
+/* The frames of a stack as an array; whether it is whole in *COMPLETE, which may be NULL. */
+json_object *report_frames_json(const reader_t *reader, names_t *names, uint32_t stack,
+                                bool *complete);
 
 /* What is missing from the recording and why, one line each; nothing when nothing is. */
 void report_missing(const reader_t *reader, FILE *out);

@@ -7,8 +7,8 @@
 #include <stdlib.h>
 
 #include "record/recorder.h"
+#include "report/json.h"
 #include "report/malloc.h"
-#include "sonde/status.h"
 
 enum { DEPTH_MAX = 4096 };
 
@@ -29,36 +29,36 @@ static json_object *of_address(uint64_t address) {
   return json_object_new_string(text);
 }
 
-static json_object *of_frame(const malloc_report_t *r, const record_frame_t *f,
-                             const frame_name_t *name) {
+static json_object *of_frame(const record_frame_t *f, const frame_name_t *name) {
   json_object *o = json_object_new_object();
   json_object_object_add(o, "pc", of_address(f->pc));
-  if (*name->library) json_object_object_add(o, "module", json_object_new_string(name->library));
-  if (name->known) json_object_object_add(o, "function", json_object_new_string(name->function));
+  if (*name->library) json_object_object_add(o, "module", json_new_text(name->library));
+  if (name->known) json_object_object_add(o, "function", json_new_text(name->function));
   if (name->file) {
-    json_object_object_add(o, "file", json_object_new_string(name->file));
+    json_object_object_add(o, "file", json_new_text(name->file));
     put_number(o, "line", name->line);
   }
   if (name->inlined) json_object_object_add(o, "inlined", json_object_new_boolean(1));
-  (void)r;
   return o;
 }
 
-static json_object *of_frames(const malloc_report_t *r, uint32_t stack, bool *complete) {
+json_object *report_frames_json(const reader_t *reader, names_t *known, uint32_t stack,
+                                bool *complete) {
   const record_frame_t *frames[DEPTH_MAX];
   const frame_name_t *names;
   json_object *list = json_object_new_array();
-  int count = reader_stack(r->reader, stack, frames, DEPTH_MAX);
-  *complete = count > 0 && count <= DEPTH_MAX;
+  int count = reader_stack(reader, stack, frames, DEPTH_MAX);
+  bool whole = count > 0 && count <= DEPTH_MAX;
   for (int i = 0; i < count && i < DEPTH_MAX; i++) {
     if (names_is_marker(frames[i])) {
-      *complete = false;
+      whole = false;
       continue;
     }
-    int n = names_of_frame(r->names, frames[i], &names);
+    int n = names_of_frame(known, frames[i], &names);
     for (int k = 0; k < n; k++)
-      json_object_array_add(list, of_frame(r, frames[i], &names[k]));
+      json_object_array_add(list, of_frame(frames[i], &names[k]));
   }
+  if (complete) *complete = whole;
   return list;
 }
 
@@ -72,7 +72,7 @@ static json_object *of_stack(const malloc_report_t *r, const stack_totals_t *s) 
   json_object_object_add(o, "live_at_start", of_tally(s->at_start));
   put_number(o, "temporary", s->temporary);
   put_number(o, "frees", s->frees);
-  json_object_object_add(o, "frames", of_frames(r, s->stack, &complete));
+  json_object_object_add(o, "frames", report_frames_json(r->reader, r->names, s->stack, &complete));
   json_object_object_add(o, "complete", json_object_new_boolean(complete));
   return o;
 }
@@ -132,7 +132,7 @@ static json_object *of_threads(const malloc_report_t *r) {
     json_object *o = json_object_new_object();
     if (known) {
       put_number(o, "tid", known->tid);
-      json_object_object_add(o, "name", json_object_new_string(known->name));
+      json_object_object_add(o, "name", json_new_text(known->name));
       if (known->level) json_object_object_add(o, "in_signal_handler", json_object_new_boolean(1));
     }
     json_object_object_add(o, "allocated", of_tally(t->allocated));
@@ -142,19 +142,20 @@ static json_object *of_threads(const malloc_report_t *r) {
   return list;
 }
 
-static void add_program(const malloc_report_t *r, json_object *o) {
+void report_head_json(const malloc_report_t *r, json_object *o) {
   const record_header_t *h = reader_header(r->reader);
   json_object *arguments = json_object_new_array();
   const char *argument;
   for (uint32_t i = 1; (argument = reader_argument(r->reader, i)); i++)
-    json_object_array_add(arguments, json_object_new_string(argument));
+    json_object_array_add(arguments, json_new_text(argument));
   put_number(o, "pid", h->pid);
   if ((argument = reader_argument(r->reader, 0)))
-    json_object_object_add(o, "exe", json_object_new_string(argument));
+    json_object_object_add(o, "exe", json_new_text(argument));
   json_object_object_add(o, "arguments", arguments);
   json_object_object_add(o, "finished", json_object_new_boolean(h->state == RECORD_FINISHED));
   if (h->state == RECORD_FINISHED) put_number(o, "wait_status", h->exit_status);
   put_number(o, "duration_ns", h->end_monotonic_ns - h->start_monotonic_ns);
+  json_object_object_add(o, "missing", of_missing(r->reader));
 }
 
 static void add_totals(const malloc_report_t *r, json_object *o) {
@@ -174,14 +175,12 @@ static void add_totals(const malloc_report_t *r, json_object *o) {
   put_number(o, "overlaid", p->overlaid);
 }
 
-int report_malloc_json(const malloc_report_t *r, FILE *out) {
+json_object *report_malloc_json(const malloc_report_t *r) {
   uint32_t *ranked;
   ptrdiff_t count = rank_stacks(r->replay, r->measure, &ranked);
   json_object *o = json_object_new_object(), *stacks = json_object_new_array();
-  if (count < 0 || !o || !stacks) return SONDE_ENOMEM;
-  add_program(r, o);
+  if (count < 0 || !o || !stacks) return NULL;
   add_totals(r, o);
-  json_object_object_add(o, "missing", of_missing(r->reader));
   json_object_object_add(o, "sizes", of_sizes(r->replay));
   json_object_object_add(o, "depth", of_depths(r->replay));
   json_object_object_add(o, "threads", of_threads(r));
@@ -190,9 +189,6 @@ int report_malloc_json(const malloc_report_t *r, FILE *out) {
   for (ptrdiff_t i = 0; i < count && i < (ptrdiff_t)r->top; i++)
     json_object_array_add(stacks, of_stack(r, &r->replay->stacks[ranked[i]]));
   json_object_object_add(o, "stacks", stacks);
-  fprintf(out, "%s\n", json_object_to_json_string_ext(o, JSON_C_TO_STRING_PLAIN |
-                                                            JSON_C_TO_STRING_NOSLASHESCAPE));
-  json_object_put(o);
   free(ranked);
-  return 0;
+  return o;
 }

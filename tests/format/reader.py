@@ -129,7 +129,7 @@ class Recording:
     def events_of_chunk(self, chunk):
         stream, _, time, address = struct.unpack_from("<IIQQ", chunk, 16)
         shift, last, guesses = chunk[50], 0, [0] * 256
-        names = {1: "malloc", 2: "free", 3: "realloc", 4: "calloc", 5: "aligned"}
+        names = {1: "malloc", 2: "free", 3: "realloc", 4: "calloc", 5: "aligned", 7: "sample"}
         b = Bytes(chunk[64:])
         while b.more():
             head = b.byte()
@@ -144,14 +144,17 @@ class Recording:
                 b.take(b.varint())
                 continue
             event = {"event": names[kind], "began": time}
-            if kind == 3:
+            if kind == 7:
+                event["missed"] = b.varint()
+            elif kind == 3:
                 time += b.varint()
                 address += b.signed()
                 event["old"] = hex(address << shift)
             event["time"] = time
-            address += b.signed()
-            event["address"] = hex(address << shift)
-            if kind != 2:
+            if kind != 7:
+                address += b.signed()
+                event["address"] = hex(address << shift)
+            if kind not in (2, 7):
                 event["size"] = b.varint()
             guess = (last * 2654435761 & 0xFFFFFFFF) >> 24
             last = guesses[guess] if head & 8 else b.varint()

@@ -30,7 +30,7 @@ def fresh(suffix=".sonde"):
 
 def record(command, path=None, **how):
     path = path or fresh()
-    done = subprocess.run([SONDE, "record", "-o", path, "--", *command], capture_output=True,
+    done = subprocess.run([SONDE, "record", "--malloc", "-o", path, "--", *command], capture_output=True,
                           timeout=120, **how)
     return path, done
 
@@ -38,7 +38,8 @@ def record(command, path=None, **how):
 def report(path, *options):
     done = subprocess.run([SONDE, "report", "--json", *options, path], capture_output=True,
                           check=True, timeout=120)
-    return json.loads(done.stdout)
+    told = json.loads(done.stdout)
+    return {**told, **told["malloc"]}
 
 
 def compile_c(name, *options):
@@ -93,6 +94,23 @@ def samples_are_without_bias():
     assert r["unknown_frees"] == r["double_frees"] == r["overlaid"] == 0, r
 
 
+def cpu_time_is_where_it_is():
+    program = compile_c("burner", "-pthread", "-fno-inline", "-fno-optimize-sibling-calls")
+    path = fresh()
+    done = subprocess.run([SONDE, "record", "--sample=250", "-o", path, "--", program],
+                          capture_output=True, check=True)
+    used = float(done.stdout)
+    told = json.loads(subprocess.run([SONDE, "report", "--json", "--top", "1000", path],
+                                     capture_output=True, check=True).stdout)["sample"]
+    functions = {f["function"]: f for f in told["functions"]}
+    whole = told["samples"]
+    share = {n: functions.get(n, {"total": 0})["total"] / whole for n in ("three_parts", "one_part")}
+    print(f"{whole} samples, {told['missed']} missed, of {used:.2f} s; {share}")
+    assert 0.9 < (whole + told["missed"]) / (250 * used) < 1.1
+    assert 0.65 < share["three_parts"] < 0.85 and 0.15 < share["one_part"] < 0.35, share
+    assert not any(n in functions for n in ("sleeper", "clock_nanosleep"))
+
+
 def the_second_reader_agrees():
     path, _ = record([WORKER, "3", "3000"])
     ours = subprocess.run([SONDE, "events", "--stacks", path], capture_output=True, check=True)
@@ -117,7 +135,7 @@ def a_kill_loses_nothing():
     middle = 0
     for _ in range(KILLS):
         path, counters = fresh(), fresh(".n")
-        recorder = subprocess.Popen([SONDE, "record", "-o", path, "--", WORKER, "3", "100000000",
+        recorder = subprocess.Popen([SONDE, "record", "--malloc", "-o", path, "--", WORKER, "3", "100000000",
                                      counters], stderr=subprocess.DEVNULL)
         while not os.path.exists(counters):
             time.sleep(0.001)
@@ -216,7 +234,7 @@ def limits_stop_the_recording_and_not_the_program():
     assert done.returncode == 0 and done.stdout == b"200000\n", done
     assert "RLIMIT_FSIZE" in report(path)["missing"]["stopped"]
     assert b"stopped" in done.stderr
-    done = subprocess.run([SONDE, "record", "-o", fresh(), "--limit", "200K", "--", "python3", "-c",
+    done = subprocess.run([SONDE, "record", "--malloc", "-o", fresh(), "--limit", "200K", "--", "python3", "-c",
                            code], capture_output=True, env=env)
     assert done.returncode == 0 and done.stdout == b"200000\n", done
     code = "import resource; resource.setrlimit(resource.RLIMIT_NOFILE,(8,8)); " + code
@@ -230,7 +248,7 @@ def a_full_disk_stops_the_recording_and_not_the_program():
     os.mkdir(folder)
     code = "x=[bytes(i%99) for i in range(300000)]; print(len(x))"
     script = (f"mount -t tmpfs -o size=256k none {folder} && "
-              f"{SONDE} record -o {folder}/x.sonde -- python3 -c '{code}'; s=$?; "
+              f"{SONDE} record --malloc -o {folder}/x.sonde -- python3 -c '{code}'; s=$?; "
               f"cp {folder}/x.sonde {WORK}/full.sonde; exit $s")
     done = subprocess.run(["unshare", "-m", "sh", "-c", script], capture_output=True,
                           env=dict(os.environ, PYTHONMALLOC="malloc"))

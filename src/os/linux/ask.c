@@ -46,6 +46,7 @@ typedef struct signal_info {
 _Static_assert(sizeof(signal_info_t) == 128, "siginfo_t has 128 bytes");
 
 static os_asked_t *the_asked;
+static os_ticked_t *the_ticked;
 
 /* What each generation found in its place: two records, of which the second is for the case that
  * the program replaced the handler between our look and our change. */
@@ -70,7 +71,9 @@ static void hand_on(unsigned generation, int number, signal_info_t *info, void *
 
 static void handle(unsigned generation, int number, signal_info_t *info, void *context) {
   if (info->code == SI_QUEUE && info->value == COOKIE)
-    load_acquire (&the_asked)(context);
+    load_acquire(&the_asked)(context);
+  else if (info->code == SI_TIMER && info->value == COOKIE) /* uid: si_overrun of a timer's signal */
+    load_acquire(&the_ticked)(context, info->uid);
   else
     hand_on(generation, number, info, context);
 }
@@ -114,9 +117,8 @@ static action_t in_front_of(const action_t *theirs, unsigned generation) {
   };
 }
 
-int os_ask_prepare(os_asked_t *asked) {
+static int install(void) {
   action_t now, replaced;
-  store_release(&the_asked, asked);
   int r = change_action(NULL, &now);
   if (r != 0 || is_ours(now.handler)) return r;
   uint32_t generation = load_relaxed(&generations_used);
@@ -133,6 +135,36 @@ int os_ask_prepare(os_asked_t *asked) {
   }
   return r;
 }
+
+int os_ask_prepare(os_asked_t *asked) {
+  store_release(&the_asked, asked);
+  return install();
+}
+
+int os_tick_prepare(os_ticked_t *ticked) {
+  store_release(&the_ticked, ticked);
+  return install();
+}
+
+/* A thread's CPU clock by its tid (linux/posix-timers_types.h: ~tid << 3 | PERTHREAD | SCHED). */
+int os_tick_start(pid_t tid, uint64_t interval_ns) {
+  struct {
+    uint64_t value;
+    int32_t signal, notify, tid;
+    int32_t rest[11];
+  } event = {.value = COOKIE, .signal = ASK_SIGNAL, .notify = 4 /* SIGEV_THREAD_ID */, .tid = tid};
+  int64_t seconds = (int64_t)(interval_ns / 1000000000u), ns = (int64_t)(interval_ns % 1000000000u);
+  int64_t times[4] = {seconds, ns, seconds, ns};
+  int32_t timer = -1;
+  int r = (int)call3(SYS_timer_create, (int32_t)((uint32_t)~tid << 3 | 6), &event, &timer);
+  if (r < 0) return r;
+  r = (int)call4(SYS_timer_settime, timer, 0, times, NULL);
+  if (r == 0) return timer;
+  os_tick_stop(timer);
+  return r;
+}
+
+void os_tick_stop(int timer) { (void)call1(SYS_timer_delete, timer); }
 
 int os_ask(pid_t tid) {
   pid_t pid = os_pid();

@@ -1,0 +1,104 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * Timers are kept in a table by tid. Whoever looks at the threads holds the table by a try-lock;
+ * who does not get it leaves, so a signal handler never waits.
+ */
+#include "sensor/sample.h"
+
+#include "record/write_event.h"
+#include "stack/stack.h"
+
+#define TIMERS_MAX     4096u
+#define LOOK_NS        100000000u
+#define LOOK_AT_MOST_NS 1000000u
+
+typedef struct timer {
+  pid_t tid; /* 0: a free place */
+  int number;
+} timer_entry_t;
+
+static struct {
+  timer_entry_t timers[TIMERS_MAX];
+  uint32_t used; /* places below this may be in use */
+  uint32_t held;
+  uint64_t interval_ns, looked_ns;
+  bool wanted; /* somebody wanted a look and was too early */
+} sampler;
+
+static void record_tick(const void *ucontext, uint32_t missed) {
+  stream_t *s = write_enter(RECORD_SAMPLES);
+  if (!s) return;
+  uint32_t stack = 0;
+  uint64_t time = write_now(s->writer);
+  if (stack_id_of_context(&stack, ucontext) < 0) {
+    stack = 0;
+    add_relaxed(&s->writer->control->lost_stacks, 1);
+  }
+  if (!event_put_sample(s, time, missed, stack)) write_lost_event(s->writer->control);
+  write_leave(s);
+}
+
+static bool has_timer(pid_t tid) {
+  for (uint32_t i = 0; i < sampler.used; i++)
+    if (sampler.timers[i].tid == tid) return true;
+  return false;
+}
+
+static bool give_timer(pid_t tid, void *unused) {
+  (void)unused;
+  if (has_timer(tid)) return true;
+  for (uint32_t i = 0; i < TIMERS_MAX; i++) {
+    timer_entry_t *t = &sampler.timers[i];
+    if (t->tid) continue;
+    int number = os_tick_start(tid, sampler.interval_ns);
+    if (number < 0) return true; /* it has just ended, or there are no timers left */
+    *t = (timer_entry_t){tid, number};
+    if (sampler.used <= i) sampler.used = i + 1;
+    return true;
+  }
+  return false;
+}
+
+static void drop_timers_of_the_dead(void) {
+  for (uint32_t i = 0; i < sampler.used; i++) {
+    timer_entry_t *t = &sampler.timers[i];
+    if (!t->tid || os_thread_alive(t->tid)) continue;
+    os_tick_stop(t->number);
+    t->tid = 0;
+  }
+}
+
+static void look(uint64_t now) {
+  uint32_t free_now = 0;
+  if (!cas_acq_rel(&sampler.held, &free_now, 1u)) return;
+  store_relaxed(&sampler.looked_ns, now);
+  store_relaxed(&sampler.wanted, false);
+  drop_timers_of_the_dead();
+  os_threads(give_timer, NULL);
+  store_release(&sampler.held, 0u);
+}
+
+static void on_tick(const void *ucontext, uint32_t missed) {
+  record_tick(ucontext, missed);
+  if (!write_control()) return;
+  uint64_t now = os_monotonic_ns();
+  if (now - load_relaxed(&sampler.looked_ns) >= LOOK_NS || load_relaxed(&sampler.wanted)) look(now);
+}
+
+void sample_look(void) {
+  scratch_control_t *control = write_control();
+  if (!sampler.interval_ns || !control || !(load_relaxed(&control->mode) & RECORD_SAMPLES)) return;
+  uint64_t now = os_monotonic_ns();
+  if (now - load_relaxed(&sampler.looked_ns) < LOOK_AT_MOST_NS)
+    store_relaxed(&sampler.wanted, true);
+  else
+    look(now);
+}
+
+void sample_start(void) {
+  const scratch_control_t *control = write_control();
+  if (!control || !(control->mode & RECORD_SAMPLES) || !control->sample_interval_ns) return;
+  if (os_tick_prepare(on_tick) < 0) return;
+  sampler.interval_ns = control->sample_interval_ns;
+  look(os_monotonic_ns());
+}
