@@ -7,7 +7,7 @@
 #define HUGE_FROM_BYTES (4u << 20)
 
 #define GRANULE_BITS 4  /* what allocators align to */
-#define REGION_BITS  10 /* blocks of one region have neighbouring places: a program works on
+#define REGION_BITS  8 /* blocks of one region have neighbouring places: a program works on
                            neighbouring blocks at a time, and so do the caches of the replay */
 
 static size_t home_of(const live_t *live, uint64_t address) {
@@ -67,7 +67,7 @@ static bool grow(live_t *live) {
 }
 
 bool live_add(live_t *live, const live_block_t *block) {
-  if (4 * (live->count + 1) > 3 * (live->mask + 1) && !grow(live)) return false;
+  if (8 * (live->count + 1) > 5 * (live->mask + 1) && !grow(live)) return false;
   put(live, block);
   live->count++;
   return true;

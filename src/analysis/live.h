@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
  * The blocks that are live at one moment of a replay: a hash table by address, linear probing,
- * deletion by moving back what follows. 24 bytes a place, at most 3/4 full: 32 to 64 bytes a block.
+ * deletion by moving back what follows. 24 bytes a place, at most 5/8 full: 38 to 77 bytes a block.
  */
 #ifndef SONDE_ANALYSIS_LIVE_H
 #define SONDE_ANALYSIS_LIVE_H
