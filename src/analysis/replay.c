@@ -241,12 +241,16 @@ static int run(replay_t *r, merge_t *merge, const replay_options_t *o) {
   const record_event_t *e;
   bool before_window = o->from_ns != 0;
   for (uint64_t n = 0; (e = merge_next(merge)); n++) {
-    if (e->kind == EVENT_EXTENDED || e->kind == EVENT_SAMPLE) continue;
+    if (e->kind == EVENT_EXTENDED) continue;
     if (before_window && reader_ns(r->reader, e->time) >= o->from_ns) {
       before_window = false;
       start_window(r);
     }
     if (o->to_ns && reader_ns(r->reader, e->time) > o->to_ns) break;
+    if (e->kind == EVENT_SAMPLE) {
+      if (!before_window && o->sample && !o->sample(o->sample_context, e)) return SONDE_ENOMEM;
+      continue;
+    }
     if (!r->first_time) r->first_time = r->peak_time = e->time;
     r->last_time = e->time;
     bool held = false;

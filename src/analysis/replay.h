@@ -72,6 +72,9 @@ typedef struct replay {
 
 typedef struct replay_options {
   uint64_t from_ns, to_ns; /* the window; to_ns 0: to the end */
+  bool (*sample)(void *context, const record_event_t *sample); /* for each sample in the window;
+                                                                  false: no memory. NULL: skipped */
+  void *sample_context;
   void (*progress)(void *context, uint64_t done, uint64_t total);
   void *context;
 } replay_options_t;

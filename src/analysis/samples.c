@@ -3,8 +3,6 @@
 
 #include <stdlib.h>
 
-#include "sonde/status.h"
-
 static size_t hash_of(uint32_t id) { return (size_t)(id * UINT64_C(0x9e3779b97f4a7c15) >> 32); }
 
 static bool grow(samples_t *s) {
@@ -27,7 +25,8 @@ static bool grow(samples_t *s) {
   return true;
 }
 
-static bool add(samples_t *s, const record_event_t *e) {
+bool samples_add(void *samples, const record_event_t *e) {
+  samples_t *s = samples;
   if (s->stack_count == s->room && !grow(s)) return false;
   size_t i = hash_of(e->stack) & s->mask;
   while (s->slots[i] && s->stacks[s->slots[i] - 1].stack != e->stack)
@@ -48,21 +47,8 @@ static int by_ticks(const void *left, const void *right) {
   return a->stack < b->stack ? -1 : a->stack > b->stack;
 }
 
-int samples_read(samples_t *s, reader_t *reader, uint64_t from_ns, uint64_t to_ns) {
-  memset(s, 0, sizeof *s);
-  merge_t *merge = merge_open(reader);
-  const record_event_t *e;
-  bool good = merge != NULL;
-  while (good && (e = merge_next(merge))) {
-    if (e->kind != EVENT_SAMPLE) continue;
-    uint64_t ns = reader_ns(reader, e->time);
-    if (ns >= from_ns && (!to_ns || ns <= to_ns)) good = add(s, e);
-  }
-  merge_close(merge);
+void samples_rank(samples_t *s) {
   if (s->stack_count) qsort(s->stacks, s->stack_count, sizeof *s->stacks, by_ticks);
-  if (good) return 0;
-  samples_free(s);
-  return SONDE_ENOMEM;
 }
 
 void samples_free(samples_t *s) {

@@ -15,14 +15,17 @@ typedef struct sample_stack {
 
 typedef struct samples {
   uint64_t ticks, missed;
-  sample_stack_t *stacks; /* most ticks first, once samples_read is done */
+  sample_stack_t *stacks; /* most ticks first, once samples_rank is done */
   size_t stack_count, room;
   uint32_t *slots;
   size_t mask;
 } samples_t;
 
-/* Reads the samples between FROM_NS and TO_NS (0: to the end). 0 or SONDE_ENOMEM. */
-int samples_read(samples_t *out, reader_t *reader, uint64_t from_ns, uint64_t to_ns);
+/* Adds one sample to SAMPLES, which begin as zeros; false without memory. Fits replay_options_t. */
+bool samples_add(void *samples, const record_event_t *sample);
+
+/* Puts the stacks in order, once all samples are there. */
+void samples_rank(samples_t *samples);
 void samples_free(samples_t *samples);
 
 #endif

@@ -94,22 +94,19 @@ static int print_json(const asked_t *asked, const malloc_report_t *m, const samp
   return good ? 0 : SONDE_ENOMEM;
 }
 
-static int print(const asked_t *asked, reader_t *reader, const replay_t *replay) {
-  samples_t samples;
-  if (samples_read(&samples, reader, asked->window.from_ns, asked->window.to_ns) < 0)
-    return SONDE_ENOMEM;
+static int print(const asked_t *asked, reader_t *reader, const replay_t *replay,
+                 const samples_t *samples) {
   names_t *names = names_new(reader);
   const char *bold = cli_style(stdout, CLI_BOLD), *dim = cli_style(stdout, CLI_DIM),
              *plain = cli_style(stdout, CLI_PLAIN);
   malloc_report_t m = {.path = asked->path, .reader = reader, .replay = replay, .names = names,
                        .measure = asked->measure, .top = (uint32_t)asked->top, .bold = bold,
                        .dim = dim, .plain = plain};
-  sample_report_t s = {.reader = reader, .samples = &samples, .names = names,
+  sample_report_t s = {.reader = reader, .samples = samples, .names = names,
                        .top = (uint32_t)asked->top, .bold = bold, .dim = dim, .plain = plain};
   int status = !names ? SONDE_ENOMEM : asked->json ? print_json(asked, &m, &s)
                                                    : print_text(asked, &m, &s);
   names_free(names);
-  samples_free(&samples);
   return status;
 }
 
@@ -120,15 +117,20 @@ static int report(asked_t *asked) {
     return cli_fail("'%s': %s", asked->path, error);
   cli_progress_t progress;
   replay_t replay;
+  samples_t samples = {0};
   cli_progress_start(&progress, "reading events", 0);
   asked->window.progress = step;
   asked->window.context = &progress;
+  asked->window.sample = samples_add;
+  asked->window.sample_context = &samples;
   int status = replay_run(&replay, reader, &asked->window);
   cli_progress_end(&progress);
   if (status == 0) {
-    status = print(asked, reader, &replay);
+    samples_rank(&samples);
+    status = print(asked, reader, &replay, &samples);
     replay_free(&replay);
   }
+  samples_free(&samples);
   reader_close(reader);
   return status == 0 ? CLI_DONE : cli_fail("there is no memory");
 }
