@@ -9,8 +9,9 @@
  * demangling are the command's business: `sonde symbolize`.
  *
  * Everything here may be called by any thread, in a signal handler (a crash handler on an alternate
- * stack of 8 KB among them, 12 KB on aarch64), inside malloc and after fork. Nothing here allocates with malloc,
- * takes a lock, asks the dynamic loader by its functions, keeps a descriptor or changes errno.
+ * stack of 8 KB among them, 12 KB on aarch64), inside malloc and after fork. Nothing here allocates
+ * with malloc, takes a lock, asks the dynamic loader by its functions, keeps a descriptor or
+ * changes errno.
  */
 #ifndef SONDE_NAME_H
 #define SONDE_NAME_H
@@ -65,12 +66,12 @@ SONDE_API int sonde_name(uintptr_t pc, unsigned flags, sonde_name_t *name);
  * SONDE_EIO when FD does not take them. Uses under 5 KB of the stack. */
 SONDE_API int sonde_stack_print(int fd, const uintptr_t *pcs, int count, unsigned flags);
 
-/* The named form of the stack ID (of sonde_stack_id) as the text that sonde_stack_print writes, into
- * OUT, at most SIZE bytes with the 0 that ends it. FLAGS: 0 or SONDE_NAME_APP_ONLY. A stack that was
- * named before is not named again but looked up, for as long as its images stay loaded; at most 16 MB
- * are kept. Names are right also after an image was unloaded. Returns the length of the text without
- * the 0, whether it did fit or was cut, as snprintf does; SONDE_ENOTFOUND when there is no such
- * stack; SONDE_EINVAL. */
+/* The named form of the stack ID (of sonde_stack_id) as the text that sonde_stack_print writes,
+ * into OUT, at most SIZE bytes with the 0 that ends it. FLAGS: 0 or SONDE_NAME_APP_ONLY. A stack
+ * that was named before is not named again but looked up, for as long as its images stay loaded; at
+ * most 16 MB are kept. Names are right also after an image was unloaded. Returns the length of the
+ * text without the 0, whether it did fit or was cut, as snprintf does; SONDE_ENOTFOUND when there
+ * is no such stack; SONDE_EINVAL. */
 SONDE_API int sonde_stack_text(uint32_t id, unsigned flags, char *out, size_t size);
 
 #ifdef __cplusplus

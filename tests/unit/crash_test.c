@@ -26,7 +26,7 @@
 #else
 #define SIGNAL_STACK 8192u
 #endif
-#define PAINT        0x5a
+#define PAINT 0x5a
 
 static int out;
 static uint8_t *signal_stack;
@@ -54,8 +54,8 @@ static void handler(int signal, siginfo_t *info, void *context) {
 }
 
 static void use_signal_stack(void) {
-  uint8_t *room = mmap(NULL, 4096 + SIGNAL_STACK, PROT_READ | PROT_WRITE,
-                       MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+  uint8_t *room =
+      mmap(NULL, 4096 + SIGNAL_STACK, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
   mprotect(room, 4096, PROT_NONE);
   signal_stack = room + 4096;
   memset(signal_stack, PAINT, SIGNAL_STACK);
@@ -66,7 +66,8 @@ static void use_signal_stack(void) {
   sigaction(SIGABRT, &action, NULL);
 }
 
-/* ---- ways to die ------------------------------------------------------------------------------ */
+/* ---- ways to die ------------------------------------------------------------------------------
+ */
 
 __attribute__((noipa)) static int read_null(volatile int *nothing) { return *nothing + 1; }
 
@@ -81,7 +82,8 @@ static void die_as_worker(void) {
   pthread_join(thread, NULL);
 }
 
-/* free() sees that the block is none of its own and aborts, with malloc's lock held in old libcs. */
+/* free() sees that the block is none of its own and aborts, with malloc's lock held in old libcs.
+ */
 static void die_in_malloc(void) {
   use_signal_stack();
   uintptr_t *block = malloc(4096);
@@ -174,7 +176,8 @@ static void expect_frame(const char *text, int number, const char *function) {
     fail_msg("frame %d is not in %s:\n%.4000s", number, function, text);
 }
 
-/* ---- cases ------------------------------------------------------------------------------------ */
+/* ---- cases ------------------------------------------------------------------------------------
+ */
 
 static void test_in_worker(void **state) {
   (void)state;
@@ -221,10 +224,8 @@ int main(void) {
     return 77;
   }
   const struct CMUnitTest tests[] = {
-      cmocka_unit_test(test_in_worker),
-      cmocka_unit_test(test_in_malloc),
-      cmocka_unit_test(test_by_overflow),
-      cmocka_unit_test(test_by_overshooting),
+      cmocka_unit_test(test_in_worker),    cmocka_unit_test(test_in_malloc),
+      cmocka_unit_test(test_by_overflow),  cmocka_unit_test(test_by_overshooting),
       cmocka_unit_test(test_calling_null),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);

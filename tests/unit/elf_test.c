@@ -96,7 +96,10 @@ static void put_hash(made_t *m, bool gnu_hash, bool wide) {
 static void make(made_t *m, bool is_64bit, bool is_big_endian, unsigned machine, bool gnu_hash) {
   memset(m, 0, sizeof *m);
   m->shape = (elf_shape_t){is_64bit, is_big_endian};
-  memcpy(m->bytes, "\x7f" "ELF", 4);
+  memcpy(m->bytes,
+         "\x7f"
+         "ELF",
+         4);
   m->bytes[4] = is_64bit ? 2 : 1;
   m->bytes[5] = is_big_endian ? 2 : 1;
   m->bytes[6] = 1;
@@ -176,7 +179,117 @@ static void test_every_shape(void **state) {
   }
 }
 
-/* ---- one address, several names --------------------------------------------------------------- */
+/* A label without a size, as hand-written assembly has them, does not cut a function in two. */
+static void test_label_inside_function(void **state) {
+  (void)state;
+  made_t m;
+  image_t image;
+  symbols_t *symbols;
+  make(&m, true, false, ELF_EM_X86_64, true);
+  put_symbol(&m, SYMBOLS + 3 * 24, 13, CODE + 0x28, 0, ELF_STT_NOTYPE);
+  assert_int_equal(image_parse_bytes(&image, m.bytes, sizeof m.bytes), 0);
+  assert_int_equal(symbols_build(&image, 1 << 20, &symbols), 0);
+  expect_name(symbols, CODE + 0x27, "outer");
+  expect_name(symbols, CODE + 0x28, "outer");
+  expect_name(symbols, CODE + 0x3f, "outer");
+  expect_name(symbols, CODE + 0x40, NULL);
+  symbols_free(symbols);
+}
+
+/* ---- what real linkers make for other machines -------------------------------------------------
+ */
+
+/* Compiles and links for another machine with TOOLS (%s: the object or the library). False when
+ * these tools are not there. */
+static bool link_for(const char *tools, const char *path) {
+  char command[1500];
+  snprintf(command, sizeof command,
+           "printf 'int one(int x){return x+1;}int two(int x){return one(x)*2;}"
+           "static int three(void){return 3;}void*p=three;' > %s.c && (%s) 2>/dev/null",
+           path, tools);
+  for (char *at; (at = strchr(command, '@'));) { /* every @ is the path */
+    char rest[1500];
+    strcpy(rest, at + 1);
+    snprintf(at, sizeof command - (size_t)(at - command), "%s%s", path, rest);
+  }
+  return system(command) == 0;
+}
+
+/* Every function that readelf lists is found, at its first and its last byte. */
+static int compare_with_readelf(const char *path) {
+  image_t image;
+  symbols_t *symbols;
+  char command[600], line[1000];
+  int functions = 0;
+  assert_int_equal(image_open(&image, path), 0);
+  assert_int_equal(symbols_build(&image, 1 << 20, &symbols), 0);
+  snprintf(command, sizeof command, "readelf -sW %s", path);
+  FILE *f = popen(command, "r");
+  while (fgets(line, sizeof line, f)) {
+    unsigned long value, size;
+    char type[20], name[200];
+    if (sscanf(line, " %*d: %lx %lu %19s %*s %*s %*s %199s", &value, &size, type, name) != 4 ||
+        strcmp(type, "FUNC") != 0 || size == 0)
+      continue;
+    if (image.machine == IMAGE_ARMV7) value &= ~1ul;
+    expect_name(symbols, value, name);
+    expect_name(symbols, value + size - 1, name);
+    functions++;
+  }
+  pclose(f);
+  symbols_free(symbols);
+  image_close(&image);
+  return functions;
+}
+
+static void test_other_machines(void **state) {
+  (void)state;
+  static const struct {
+    const char *what, *tools;
+    image_machine_t machine;
+    bool is_64bit, is_big_endian;
+  } cases[] = {
+      {"i386", "gcc -m32 -fno-pic -O1 -fno-inline -shared -nostdlib @.c -o @ -Wl,-z,notext",
+       IMAGE_I386, false, false},
+      {"armv7, Thumb",
+       "clang --target=armv7-linux-gnueabihf -mthumb -fPIC -O1 -fno-inline -c @.c "
+       "-o @.o && ld.lld -shared @.o -o @",
+       IMAGE_ARMV7, false, false},
+      {"aarch64, big-endian",
+       "clang --target=aarch64_be-linux-gnu -fPIC -O1 -fno-inline -c @.c -o "
+       "@.o && aarch64-linux-gnu-ld -EB -maarch64linuxb -shared @.o -o @",
+       IMAGE_AARCH64, true, true},
+      {"ppc, big-endian",
+       "clang --target=powerpc-linux-gnu -fPIC -O1 -fno-inline -c @.c -o @.o && "
+       "ld.lld -shared @.o -o @",
+       IMAGE_OTHER, false, true},
+  };
+  char path[] = "/tmp/sonde-elf-XXXXXX", command[200];
+  int fd = mkstemp(path);
+  assert_true(fd >= 0);
+  close(fd);
+  for (unsigned i = 0; i < sizeof cases / sizeof *cases; i++) {
+    image_t image;
+    if (!link_for(cases[i].tools, path)) {
+      print_message("skipped: no tools for %s\n", cases[i].what);
+      continue;
+    }
+    assert_int_equal(image_open(&image, path), 0);
+    assert_int_equal(image.machine, cases[i].machine);
+    assert_int_equal(image.is_64bit, cases[i].is_64bit);
+    assert_int_equal(image.is_big_endian, cases[i].is_big_endian);
+    assert_non_null(image.dynsym.data);
+    image_close(&image);
+    int functions = compare_with_readelf(path);
+    print_message("%s: %d functions\n", cases[i].what, functions);
+    assert_true(functions >= 5); /* one and two in both tables, three in .symtab */
+  }
+  snprintf(command, sizeof command, "rm -f %s %s.c %s.o", path, path, path);
+  assert_int_equal(system(command), 0);
+}
+
+/* ---- one address, several names ---------------------------------------------------------------
+ */
 
 typedef struct alias {
   const char *name;
@@ -222,13 +335,13 @@ static void test_aliases(void **state) {
   expect_preferred((alias_t){"old@VERS_1", F, G, 8}, (alias_t){"__plain", F, G, 8});
 }
 
-/* ---- real files ------------------------------------------------------------------------------- */
+/* ---- real files -------------------------------------------------------------------------------
+ */
 
 static uint8_t *slurp(const char *path, size_t *size) {
   struct stat st;
   FILE *f = stat(path, &st) == 0 && S_ISREG(st.st_mode) ? fopen(path, "rb") : NULL;
-  if (!f)
-    return NULL;
+  if (!f) return NULL;
   uint8_t *bytes = st.st_size > 0 ? malloc((size_t)st.st_size) : NULL;
   *size = bytes ? fread(bytes, 1, (size_t)st.st_size, f) : 0;
   fclose(f);
@@ -236,8 +349,8 @@ static uint8_t *slurp(const char *path, size_t *size) {
 }
 
 static bool inside(const section_t *s, const uint8_t *bytes, size_t size) {
-  return !s->data || (s->data >= bytes && s->size <= size &&
-                      (size_t)(s->data - bytes) <= size - s->size);
+  return !s->data ||
+         (s->data >= bytes && s->size <= size && (size_t)(s->data - bytes) <= size - s->size);
 }
 
 static bool all_inside(const image_t *i, const uint8_t *bytes, size_t size) {
@@ -252,7 +365,11 @@ static bool same_without_section_headers(const char *path) {
   size_t size;
   uint8_t *bytes = slurp(path, &size);
   image_t with, without;
-  if (!bytes || size < 64 || memcmp(bytes, "\x7f" "ELF\2\1", 6) != 0 ||
+  if (!bytes || size < 64 ||
+      memcmp(bytes,
+             "\x7f"
+             "ELF\2\1",
+             6) != 0 ||
       image_parse_bytes(&with, bytes, size) != 0 || with.segment_count == 0 ||
       !with.dynamic_address || !with.dynsym.data) {
     free(bytes);
@@ -286,8 +403,7 @@ static void test_program_headers_suffice(void **state) {
   int files = 0;
   for (unsigned p = 0; p < sizeof places / sizeof *places; p++) {
     glob_t found;
-    if (glob(places[p], 0, NULL, &found) != 0)
-      continue;
+    if (glob(places[p], 0, NULL, &found) != 0) continue;
     for (size_t i = 0; i < found.gl_pathc && files < 400; i++)
       files += same_without_section_headers(found.gl_pathv[i]);
     globfree(&found);
@@ -327,7 +443,8 @@ static void test_not_a_file(void **state) {
   assert_int_equal(image_parse_live(&image, (uintptr_t)state, 0), SONDE_EFORMAT);
 }
 
-/* ---- broken files ------------------------------------------------------------------------------ */
+/* ---- broken files ------------------------------------------------------------------------------
+ */
 
 /* Parses SIZE bytes that end where the heap block ends, so that a sanitizer sees a step too far. */
 static void parse_exact(const uint8_t *bytes, size_t size) {
@@ -338,8 +455,7 @@ static void parse_exact(const uint8_t *bytes, size_t size) {
   if (image_parse_bytes(&image, copy, size) == 0) {
     symbols_t *symbols;
     assert_true(all_inside(&image, copy, size));
-    if (image_section(&image, ".debug_info", &section))
-      assert_true(inside(&section, copy, size));
+    if (image_section(&image, ".debug_info", &section)) assert_true(inside(&section, copy, size));
     if (symbols_build(&image, 16 << 20, &symbols) == 0) {
       image_symbol_t symbol;
       for (uint32_t i = 0; i < symbols_count(symbols); i++)
@@ -367,12 +483,19 @@ static void test_random_damage(void **state) {
   unsigned seed = given ? (unsigned)strtoul(given, NULL, 0) : (unsigned)time(NULL);
   print_message("SONDE_SEED=%u\n", seed);
   srandom(seed);
-  static const uint64_t values[] = {0, 1, 0xff, 0xffff, 0x7fffffff, 0xffffffff, UINT64_MAX,
-                                    UINT64_MAX - 7, 0x8000000000000000, 0x1000};
+  static const uint64_t values[] = {0,
+                                    1,
+                                    0xff,
+                                    0xffff,
+                                    0x7fffffff,
+                                    0xffffffff,
+                                    UINT64_MAX,
+                                    UINT64_MAX - 7,
+                                    0x8000000000000000,
+                                    0x1000};
   size_t size;
   uint8_t *real = slurp("/proc/self/exe", &size);
-  if (size > 1 << 20)
-    size = 1 << 20;
+  if (size > 1 << 20) size = 1 << 20;
   for (int round = 0; round < 4000; round++) {
     made_t made;
     make(&made, round & 1, round & 2, round & 4 ? ELF_EM_X86_64 : ELF_EM_S390, round & 8);
@@ -395,13 +518,10 @@ static void test_random_damage(void **state) {
 
 int main(void) {
   const struct CMUnitTest tests[] = {
-      cmocka_unit_test(test_every_shape),
-      cmocka_unit_test(test_aliases),
-      cmocka_unit_test(test_program_headers_suffice),
-      cmocka_unit_test(test_sections),
-      cmocka_unit_test(test_not_a_file),
-      cmocka_unit_test(test_truncated),
-      cmocka_unit_test(test_random_damage),
+      cmocka_unit_test(test_every_shape), cmocka_unit_test(test_other_machines),
+      cmocka_unit_test(test_aliases),     cmocka_unit_test(test_program_headers_suffice),
+      cmocka_unit_test(test_sections),    cmocka_unit_test(test_not_a_file),
+      cmocka_unit_test(test_truncated),   cmocka_unit_test(test_random_damage),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);
 }

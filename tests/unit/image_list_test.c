@@ -43,8 +43,7 @@ static int compare_one(struct dl_phdr_info *info, size_t size, void *context) {
   ++*images;
   for (int i = 0; i < info->dlpi_phnum; i++) {
     const ElfW(Phdr) *p = &info->dlpi_phdr[i];
-    if (p->p_type != PT_LOAD || !(p->p_flags & PF_X))
-      continue;
+    if (p->p_type != PT_LOAD || !(p->p_flags & PF_X)) continue;
     const image_t *image = image_by_id(image_id_of_pc(info->dlpi_addr + p->p_vaddr));
     assert_non_null(image);
     assert_int_equal(image->slide, info->dlpi_addr);
@@ -124,8 +123,7 @@ static void reload_in_turn(const char *options) {
     uint64_t pc;
     image_id_t id = load(dir, k ? "two" : "one", &handle, &pc);
     assert_int_not_equal(id, 0);
-    if (ids[k] && pcs[k] == pc)
-      assert_int_equal(id, ids[k]);
+    if (ids[k] && pcs[k] == pc) assert_int_equal(id, ids[k]);
     assert_int_not_equal(id, ids[!k]);
     if (ids[!k]) {
       same_address += pcs[!k] == pc;
@@ -158,20 +156,26 @@ static void test_reloads_without_build_id(void **state) {
 static void test_system_by_name(void **state) {
   (void)state;
   static const char *const system[] = {
-      "/lib/x86_64-linux-gnu/libc.so.6", "/lib/libc-2.31.so", "/lib64/ld-linux-x86-64.so.2",
-      "/lib/ld-musl-x86_64.so.1", "linux-vdso.so.1", "/usr/lib/libstdc++.so.6.0.30",
-      "/opt/app/libgcc_s.so.1", "libnss_files.so.2", "/usr/lib/llvm-14/lib/libc++.so.1",
-      "/a/libclang_rt.asan-x86_64.so", "/usr/lib/libsonde.so", "/usr/lib/libsonde-agent.so"};
-  static const char *const library[] = {
-      "/usr/lib/libcrypto.so.3", "/usr/lib/libcurl.so.4", "/lib/libcap.so.2", "/lib/libmagic.so.1",
-      "/x/libc.so-not/app", "/x/libcso", "libz.so.1", "/usr/lib/libpython3.11.so.1.0", "/bin/sh",
-      "/x/libc-client.so.2007", "/x/libm-x.so", ""};
+      "/lib/x86_64-linux-gnu/libc.so.6", "/lib/libc-2.31.so",    "/lib64/ld-linux-x86-64.so.2",
+      "/lib/ld-musl-x86_64.so.1",        "linux-vdso.so.1",      "/usr/lib/libstdc++.so.6.0.30",
+      "/opt/app/libgcc_s.so.1",          "libnss_files.so.2",    "/usr/lib/llvm-14/lib/libc++.so.1",
+      "/a/libclang_rt.asan-x86_64.so",   "/usr/lib/libsonde.so", "/usr/lib/libsonde-agent.so"};
+  static const char *const library[] = {"/usr/lib/libcrypto.so.3",
+                                        "/usr/lib/libcurl.so.4",
+                                        "/lib/libcap.so.2",
+                                        "/lib/libmagic.so.1",
+                                        "/x/libc.so-not/app",
+                                        "/x/libcso",
+                                        "libz.so.1",
+                                        "/usr/lib/libpython3.11.so.1.0",
+                                        "/bin/sh",
+                                        "/x/libc-client.so.2007",
+                                        "/x/libm-x.so",
+                                        ""};
   for (unsigned i = 0; i < sizeof system / sizeof *system; i++)
-    if (!path_is_system(system[i]))
-      fail_msg("%s is system", system[i]);
+    if (!path_is_system(system[i])) fail_msg("%s is system", system[i]);
   for (unsigned i = 0; i < sizeof library / sizeof *library; i++)
-    if (path_is_system(library[i]))
-      fail_msg("%s is not system", library[i]);
+    if (path_is_system(library[i])) fail_msg("%s is not system", library[i]);
 }
 
 static void test_path_of_mapping(void **state) {

@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: MIT
  *
  * The list of images and the names, by several threads and by a handler that interrupts them at any
- * instruction, while libraries come and go at the same addresses. A name is checked against what the
- * library itself says its function is; an answer that came while the library was exchanged is not.
+ * instruction, while libraries come and go at the same addresses. A name is checked against what
+ * the library itself says its function is; an answer that came while the library was exchanged is
+ * not.
  */
 #include <dlfcn.h>
 #include <errno.h>
@@ -50,12 +51,10 @@ static void ask_once(uint64_t *count) {
   uint64_t before = __atomic_load_n(&turn, __ATOMIC_SEQ_CST);
   uintptr_t pc = __atomic_load_n(&loaded_pc, __ATOMIC_SEQ_CST);
   int number = __atomic_load_n(&loaded_number, __ATOMIC_SEQ_CST);
-  if (before & 1)
-    return;
+  if (before & 1) return;
   sonde_name_t name;
   int status = sonde_name(pc, SONDE_NAME_EXACT, &name);
-  if (__atomic_load_n(&turn, __ATOMIC_SEQ_CST) != before)
-    return;
+  if (__atomic_load_n(&turn, __ATOMIC_SEQ_CST) != before) return;
   memcpy(want, "function_", 9);
   want[9] = (char)('0' + number);
   want[10] = 0;
@@ -70,7 +69,7 @@ static void on_alarm(int signal) {
   ask_once(&interrupted);
   sonde_name_t name;
   (void)sonde_name((uintptr_t)qsort + 3, SONDE_NAME_EXACT, &name);
-  spoiled += errno != signal + 1000;
+  __atomic_fetch_add(&spoiled, errno != signal + 1000, __ATOMIC_RELAXED);
   errno = saved;
 }
 
@@ -83,8 +82,7 @@ static void *ask(void *unused) {
 static void exchange(void **handle, int number) {
   char path[600], name[32];
   __atomic_fetch_add(&turn, 1, __ATOMIC_SEQ_CST);
-  if (*handle)
-    dlclose(*handle);
+  if (*handle) dlclose(*handle);
   snprintf(path, sizeof path, "%s/%d.so", folder, number);
   snprintf(name, sizeof name, "function_%d", number);
   *handle = dlopen(path, RTLD_NOW);
@@ -113,8 +111,7 @@ static void test_exchanged_under_way(void **state) {
     int known = 0;
     while (known < addresses && seen[known] != loaded_pc)
       known++;
-    if (known == addresses && addresses < 64)
-      seen[addresses++] = loaded_pc;
+    if (known == addresses && addresses < 64) seen[addresses++] = loaded_pc;
     nanosleep(&pause, NULL);
   }
   __atomic_store_n(&stop, 1, __ATOMIC_RELAXED);
@@ -122,8 +119,9 @@ static void test_exchanged_under_way(void **state) {
     pthread_join(threads[i], NULL);
   setitimer(ITIMER_REAL, &(struct itimerval){0}, NULL);
   dlclose(handle);
-  print_message("%d exchanges at %d addresses; %lu names by threads, %lu in the handler, %lu wrong\n",
-                rounds, addresses, checked, interrupted, wrong);
+  print_message(
+      "%d exchanges at %d addresses; %lu names by threads, %lu in the handler, %lu wrong\n", rounds,
+      addresses, checked, interrupted, wrong);
   assert_int_equal(wrong, 0);
 #ifndef __SANITIZE_THREAD__ /* which does it itself */
   assert_int_equal(spoiled, 0);
@@ -139,8 +137,7 @@ static void test_exchanged_under_way(void **state) {
 
 static int start(void **state) {
   (void)state;
-  if (!mkdtemp(folder))
-    return 1;
+  if (!mkdtemp(folder)) return 1;
   for (int i = 0; i < LIBRARIES; i++)
     build(i);
   os_loader_init();

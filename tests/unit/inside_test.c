@@ -32,8 +32,7 @@ static int run(const char *format, ...) {
 }
 
 static void expect(const char *what) {
-  if (!strstr(text, what))
-    fail_msg("no '%s' in:\n%s", what, text);
+  if (!strstr(text, what)) fail_msg("no '%s' in:\n%s", what, text);
 }
 
 static void expect_all_names(void) {
@@ -45,8 +44,7 @@ static void expect_all_names(void) {
 }
 
 static void expect_form(const char *form) {
-  if (run("%s/%s", SONDE_FIXTURES, form) != 0)
-    fail_msg("%s:\n%s", form, text);
+  if (run("%s/%s", SONDE_FIXTURES, form) != 0) fail_msg("%s:\n%s", form, text);
   expect_all_names();
 }
 
@@ -97,10 +95,11 @@ static void test_stripped(void **state) {
 static void test_without_section_headers(void **state) {
   (void)state;
   copy_program();
-  assert_int_equal(run("printf '\\0\\0\\0\\0\\0\\0\\0\\0' | dd of=%s bs=1 seek=40 conv=notrunc 2>&1 && "
-                       "printf '\\0\\0\\0\\0' | dd of=%s bs=1 seek=60 conv=notrunc 2>&1 && %s",
-                       copy, copy, copy),
-                   0);
+  assert_int_equal(
+      run("printf '\\0\\0\\0\\0\\0\\0\\0\\0' | dd of=%s bs=1 seek=40 conv=notrunc 2>&1 && "
+          "printf '\\0\\0\\0\\0' | dd of=%s bs=1 seek=60 conv=notrunc 2>&1 && %s",
+          copy, copy, copy),
+      0);
   expect(", stripped)");
   expect("mark 0\n");
 }

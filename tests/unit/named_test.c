@@ -119,7 +119,8 @@ static void test_app_only(void **state) {
   assert_non_null(strstr(expected[3], "/libc.so"));
 }
 
-/* ---- images that go ---------------------------------------------------------------------------- */
+/* ---- images that go ----------------------------------------------------------------------------
+ */
 
 static char folder[] = "/tmp/sonde-named-XXXXXX";
 static uint32_t id_from_library;
@@ -129,8 +130,8 @@ static void take_id(void) { assert_int_equal(sonde_stack_id(&id_from_library), 0
 static void build_library(const char *name, const char *function) {
   char command[1024];
   snprintf(command, sizeof command,
-           "printf 'void %s(void (*f)(void)){f();__asm__ volatile(\"\");}' | "
-           SONDE_CC " -shared -fPIC -O1 -g -x c - -o %s/%s.so",
+           "printf 'void %s(void (*f)(void)){f();__asm__ volatile(\"\");}' | " SONDE_CC
+           " -shared -fPIC -O1 -g -x c - -o %s/%s.so",
            function, folder, name);
   assert_int_equal(system(command), 0);
 }
@@ -167,12 +168,13 @@ static void test_dropped_with_its_image(void **state) {
   assert_non_null(strstr(again, "  function_two+0x"));
   before = named_count();
   assert_true(sonde_stack_text(id, 0, again, sizeof again) > 0);
-  assert_string_equal(again, first);           /* still the right names … */
-  assert_int_equal(named_count(), before);     /* … but no longer kept */
+  assert_string_equal(again, first);       /* still the right names … */
+  assert_int_equal(named_count(), before); /* … but no longer kept */
   dlclose(handle);
 }
 
-/* ---- many threads ------------------------------------------------------------------------------ */
+/* ---- many threads ------------------------------------------------------------------------------
+ */
 
 static int stop, failures;
 static long asked;
@@ -182,8 +184,7 @@ static void *ask(void *seed) {
   long count = 0;
   while (!__atomic_load_n(&stop, __ATOMIC_RELAXED)) {
     random = random * 1103515245 + 12345;
-    if (wrong((random >> 8) % STACKS))
-      __atomic_fetch_add(&failures, 1, __ATOMIC_RELAXED);
+    if (wrong((random >> 8) % STACKS)) __atomic_fetch_add(&failures, 1, __ATOMIC_RELAXED);
     count++;
   }
   __atomic_fetch_add(&asked, count, __ATOMIC_RELAXED);
@@ -226,8 +227,8 @@ static int end(void **state) {
 
 int main(void) {
   const struct CMUnitTest tests[] = {
-      cmocka_unit_test(test_is_what_naming_gives), cmocka_unit_test(test_same_lines_as_print),
-      cmocka_unit_test(test_cut_and_refused),      cmocka_unit_test(test_app_only),
+      cmocka_unit_test(test_is_what_naming_gives),   cmocka_unit_test(test_same_lines_as_print),
+      cmocka_unit_test(test_cut_and_refused),        cmocka_unit_test(test_app_only),
       cmocka_unit_test(test_dropped_with_its_image), cmocka_unit_test(test_concurrent),
   };
   return cmocka_run_group_tests(tests, start, end);

@@ -50,15 +50,13 @@ static int parse_line(char *line, listed_t *out) {
       *p = 0;
       field[n++] = p + 1;
     }
-  if (n < 7)
-    return 0;
+  if (n < 7) return 0;
   char type[32] = "";
   sscanf(field[3], "%31s", type);
   if (strcmp(type, "FUNC") && strcmp(type, "IFUNC") && strcmp(type, "<OS specific>:") &&
       strcmp(type, "<OS") && strcmp(type, "NOTYPE"))
     return 0;
-  if (strstr(field[6], "*UND*") || strstr(field[6], "*ABS*") || field[0][0] == '$')
-    return 0;
+  if (strstr(field[6], "*UND*") || strstr(field[6], "*ABS*") || field[0][0] == '$') return 0;
   *out = (listed_t){.address = strtoul(field[1], NULL, 16), .size = strtoul(field[4], NULL, 16)};
   sscanf(field[0], "%399s", out->name);
   out->name[strcspn(out->name, "@")] = 0;
@@ -90,11 +88,9 @@ static unsigned long start_by_scan(const listing_t *listing, unsigned long addre
   for (int i = 0; i < listing->count && listing->symbols[i].address <= address; i++) {
     const listed_t *s = &listing->symbols[i];
     nearest = s->address;
-    if (s->size && address - s->address < s->size)
-      sized = s->address;
+    if (s->size && address - s->address < s->size) sized = s->address;
   }
-  if (sized)
-    return sized;
+  if (sized) return sized;
   for (int i = 0; i < listing->count; i++)
     if (listing->symbols[i].address == nearest && listing->symbols[i].size)
       return 0; /* beyond the end of a symbol that has one */
@@ -120,8 +116,7 @@ static unsigned long next_random(void) {
 static uintptr_t random_code(const sonde_image_t *image) {
   for (;;) {
     const sonde_segment_t *s = &image->segments[next_random() % image->segment_count];
-    if (s->flags & SONDE_SEGMENT_EXECUTE)
-      return s->address + next_random() % s->size;
+    if (s->flags & SONDE_SEGMENT_EXECUTE) return s->address + next_random() % s->size;
   }
 }
 
@@ -139,10 +134,8 @@ static void compare_image(uintptr_t inside, const char *what) {
     assert_string_equal(name.image, image.path);
     if (!want && status != SONDE_ESTRIPPED)
       fail_msg("%s: %#lx is %s, nm has nothing there", what, linked, name.symbol);
-    if (!want)
-      continue;
-    if (status != 0)
-      fail_msg("%s: %#lx has no name, nm has a symbol at %#lx", what, linked, want);
+    if (!want) continue;
+    if (status != 0) fail_msg("%s: %#lx has no name, nm has a symbol at %#lx", what, linked, want);
     if (linked - name.symbol_offset != want || !is_listed(&listing, want, name.symbol))
       fail_msg("%s: %#lx is %s+%#lx, nm has a symbol at %#lx", what, linked, name.symbol,
                name.symbol_offset, want);
@@ -155,22 +148,26 @@ static void compare_image(uintptr_t inside, const char *what) {
 
 static void test_equals_nm(void **state) {
   (void)state;
-  static const char *const libraries[][2] = {
-      {"libc.so.6", "qsort"},           {"libstdc++.so.6", "__cxa_throw"},
-      {"libcrypto.so.3", "EVP_sha256"}, {"libpython3.11.so.1.0", "Py_Initialize"},
-      {"libsqlite3.so.0", "sqlite3_open"}, {"libm.so.6", "sin"},
-      {"libz.so.1", "deflate"},         {"libzstd.so.1", "ZSTD_compress"},
-      {"libelf.so.1", "elf_begin"},     {"libcmocka.so.0", "_cmocka_run_group_tests"}};
+  static const char *const libraries[][2] = {{"libc.so.6", "qsort"},
+                                             {"libstdc++.so.6", "__cxa_throw"},
+                                             {"libcrypto.so.3", "EVP_sha256"},
+                                             {"libpython3.11.so.1.0", "Py_Initialize"},
+                                             {"libsqlite3.so.0", "sqlite3_open"},
+                                             {"libm.so.6", "sin"},
+                                             {"libz.so.1", "deflate"},
+                                             {"libzstd.so.1", "ZSTD_compress"},
+                                             {"libelf.so.1", "elf_begin"},
+                                             {"libcmocka.so.0", "_cmocka_run_group_tests"}};
   int compared = 1;
   compare_image((uintptr_t)test_equals_nm, "this program");
   for (unsigned i = 0; i < sizeof libraries / sizeof *libraries && compared < 6; i++) {
     void *handle = dlopen(libraries[i][0], RTLD_NOW);
-    if (!handle)
-      continue;
+    if (!handle) continue;
     compare_image((uintptr_t)dlsym(handle, libraries[i][1]), libraries[i][0]);
     compared++;
   }
-  assert_true(compared >= (is_emulated() ? 2 : 5)); /* few libraries of the other machine are here */
+  assert_true(compared >=
+              (is_emulated() ? 2 : 5)); /* few libraries of the other machine are here */
 }
 
 /* ---- a library of our own making ------------------------------------------------------------- */
@@ -184,16 +181,15 @@ static void run(const char *format, ...) {
   va_start(arguments, format);
   vsnprintf(command, sizeof command, format, arguments);
   va_end(arguments);
-  if (system(command) != 0)
-    fail_msg("failed: %s", command);
+  if (system(command) != 0) fail_msg("failed: %s", command);
 }
 
 /* NAME.so: exported() calls hidden(), which is in .symtab alone. Every library is another build. */
 static void build_library(const char *name, const char *options) {
   static int number;
   run("printf 'static __attribute__((noinline)) int hidden(int x)"
-      "{return x+%d;}\\nvoid *p=hidden;int exported(int x){return hidden(x)+2;}' | "
-      SONDE_CC " -shared -fPIC -O1 -x c - -o %s/%s.so %s",
+      "{return x+%d;}\\nvoid *p=hidden;int exported(int x){return hidden(x)+2;}' | " SONDE_CC
+      " -shared -fPIC -O1 -x c - -o %s/%s.so %s",
       ++number, folder, name, options);
 }
 
@@ -201,8 +197,7 @@ static void *load(const char *name) {
   char path[600];
   snprintf(path, sizeof path, "%s/%s.so", folder, name);
   void *handle = dlopen(path, RTLD_NOW | RTLD_LOCAL);
-  if (!handle)
-    fail_msg("%s", dlerror());
+  if (!handle) fail_msg("%s", dlerror());
   return handle;
 }
 
@@ -286,7 +281,8 @@ static void test_without_build_id(void **state) {
 static void test_without_section_headers(void **state) {
   (void)state;
   build_library("bare", "");
-  run("cd %s && printf '\\0\\0\\0\\0\\0\\0\\0\\0' | dd of=bare.so bs=1 seek=40 conv=notrunc 2>/dev/null"
+  run("cd %s && printf '\\0\\0\\0\\0\\0\\0\\0\\0' | dd of=bare.so bs=1 seek=40 conv=notrunc "
+      "2>/dev/null"
       " && printf '\\0\\0\\0\\0' | dd of=bare.so bs=1 seek=60 conv=notrunc 2>/dev/null",
       folder);
   void *handle = load("bare");
@@ -332,15 +328,13 @@ static void test_keeps_the_names_of_what_is_gone(void **state) {
 static void test_vdso(void **state) {
   (void)state;
   uintptr_t header = getauxval(AT_SYSINFO_EHDR);
-  if (!header)
-    skip();
+  if (!header) skip();
   sonde_image_t image;
   assert_int_equal(sonde_image_of_pc(header, &image), 0);
   assert_int_equal(image.flags, SONDE_IMAGE_VDSO | SONDE_IMAGE_SYSTEM);
   void *vdso = dlopen("linux-vdso.so.1", RTLD_NOW | RTLD_NOLOAD);
   uintptr_t function = vdso ? (uintptr_t)dlsym(vdso, "__vdso_clock_gettime") : 0;
-  if (!function)
-    skip();
+  if (!function) skip();
   assert_string_equal(name_of(function).symbol, "__vdso_clock_gettime");
 }
 
@@ -385,8 +379,8 @@ static void test_lines(void **state) {
   assert_int_equal(sonde_stack_print(ends[1], pcs, 3, 0), 3);
   assert_true(read(ends[0], text, sizeof text - 1) > 0);
   sonde_name_t name = name_of(pcs[0]);
-  snprintf(want, sizeof want, "#0   0x%016lx  test_lines+0x4  (%.100s+0x%lx)\n", pcs[0],
-           name.image, name.image_offset);
+  snprintf(want, sizeof want, "#0   0x%016lx  test_lines+0x4  (%.100s+0x%lx)\n", pcs[0], name.image,
+           name.image_offset);
   assert_memory_equal(text, want, strlen(want));
   assert_non_null(strstr(text, "\n#2   0x0000000000000010  ??  (no image)\n"));
   memset(text, 0, sizeof text);

@@ -26,16 +26,40 @@
 
 bool linux_read_by_probe;
 
+#if defined(__SANITIZE_THREAD__)
+#define UNDER_TSAN 1
+#elif defined(__has_feature)
+#if __has_feature(thread_sanitizer)
+#define UNDER_TSAN 1
+#endif
+#endif
+
+#define MAP_FLAGS (MAP_PRIVATE | MAP_ANONYMOUS)
+#ifdef UNDER_TSAN
+/* It has to see mappings go and come, or it takes the next owner of an address for a racing one. */
 static void *map(size_t size, int flags) {
-  long r =
-      call6(SYS_mmap, 0, size, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | flags, -1, 0);
+  int saved = errno;
+  void *memory = mmap(NULL, size, PROT_READ | PROT_WRITE, MAP_FLAGS | flags, -1, 0);
+  errno = saved;
+  return memory == MAP_FAILED ? NULL : memory;
+}
+
+void os_unmap(void *address, size_t size) {
+  int saved = errno;
+  (void)munmap(address, size);
+  errno = saved;
+}
+#else
+static void *map(size_t size, int flags) {
+  long r = call6(SYS_mmap, 0, size, PROT_READ | PROT_WRITE, MAP_FLAGS | flags, -1, 0);
   return r < 0 && r > -4096 ? NULL : (void *)r;
 }
 
+void os_unmap(void *address, size_t size) { (void)call2(SYS_munmap, address, size); }
+#endif
+
 void *os_map(size_t size) { return map(size, 0); }
 void *os_map_populated(size_t size) { return map(size, MAP_POPULATE); }
-
-void os_unmap(void *address, size_t size) { (void)call2(SYS_munmap, address, size); }
 
 bool os_wipe_on_fork(void *address, size_t size) {
   return call3(SYS_madvise, address, size, MADV_WIPEONFORK) == 0;
