@@ -199,6 +199,12 @@ static inline void wait_until_blocked(const subject_t *s) {
 
 static inline void do_nothing(int signal) { (void)signal; }
 
+/* A thread that has been joined may still have some way to its end in the kernel. */
+static inline void wait_until_gone(pid_t tid) {
+  for (int i = 0; i < 5000 && os_thread_alive(tid); i++)
+    usleep(1000);
+}
+
 static inline void subject_stop(subject_t *s) {
   s->stop = 1;
   if (s->kind == NANOSLEEP || s->kind == PAUSE) {
@@ -212,6 +218,7 @@ static inline void subject_stop(subject_t *s) {
   pthread_cond_signal(&s->cond);
   pthread_mutex_unlock(&s->mutex);
   pthread_join(s->thread, NULL);
+  wait_until_gone(s->tid);
   close(s->ends[0]);
   close(s->ends[1]);
 }
