@@ -2,9 +2,11 @@
  *
  * Puts the frames that tail calls left out back into a stack (symbol/tail_calls.h).
  *
- * Debug information is asked only where the code speaks for it: the call before the return address
- * is a direct one and goes elsewhere than to the function found running, in the same module. An
- * answer is kept, since ten thousand threads share a few hundred such pairs.
+ * The machine code is asked first (unwind/jumped.h): it needs no debug information and sees jumps from
+ * one module to another. Where it cannot tell, debug information is asked, if the code speaks for it:
+ * the call before the return address is a direct one and goes elsewhere than to the function found
+ * running, in the same module. An answer is kept, since ten thousand threads share a few hundred
+ * such pairs.
  */
 #include <stdlib.h>
 #include <string.h>
@@ -12,14 +14,14 @@
 #include "report/stacks.h"
 #include "report/tail_frames.h"
 #include "symbol/tail_calls.h"
+#include "unwind/jumped.h"
 
 #define ANSWERS 1024 /* direct mapped: what is forgotten is asked again */
 
 typedef struct answer {
-  const module_t *module; /* NULL: none yet */
-  uint64_t return_address, entry;
+  uint64_t inner, outer; /* pcs; outer is 0: none yet */
   int count;
-  uint64_t pcs[TAIL_CALLS_MAX];
+  uint64_t pcs[TAIL_CALLS_MAX]; /* run-time addresses */
 } answer_t;
 
 typedef struct opened {
@@ -94,29 +96,51 @@ static tail_calls_t *tail_calls_of(tail_frames_t *t, const module_t *module) {
   return opened->tail_calls;
 }
 
-static const answer_t *ask(tail_frames_t *t, const module_t *module, uint64_t return_address,
-                           uint64_t entry) {
-  uint64_t hash = (return_address * 31 + entry) * 0x9e3779b97f4a7c15u;
-  answer_t *answer = &t->answers[hash >> 54];
-  if (answer->module == module && answer->return_address == return_address &&
-      answer->entry == entry)
-    return answer;
-  tail_calls_t *tail_calls = tail_calls_of(t, module);
-  *answer = (answer_t){.module = module, .return_address = return_address, .entry = entry};
-  if (tail_calls)
-    answer->count = tail_calls_between(tail_calls, return_address, entry, answer->pcs);
-  return answer;
+/* The rest of a function that was split off as cold code is jumped to as well, and is no callee:
+ * DWARF gives both the same name. */
+static bool is_callee(tail_frames_t *t, const frame_t *inner, uint64_t pc) {
+  const named_t *callee = namer_name(t->namer, inner);
+  const named_t *jumper = namer_name(t->namer, &(frame_t){.pc = pc, .tail_call = true});
+  if (!callee || !jumper || callee->count == 0 || jumper->count == 0) return true;
+  const char *a = callee->functions[callee->count - 1].function;
+  const char *b = jumper->functions[jumper->count - 1].function;
+  return !a || !b || strcmp(a, b) != 0;
 }
+
+static int ask_code(tail_frames_t *t, const frame_t *inner, const frame_t *outer, uint64_t *pcs) {
+  code_t code = {t->target->machine, t->target->memory, &t->target->images};
+  code_range_t function;
+  if (!code_function(&code, inner->exact ? inner->pc : inner->pc - 1, &function)) return -1;
+  int count = jumped_between(&code, outer->pc, function, pcs);
+  return count > 0 && !is_callee(t, inner, pcs[0]) ? 0 : count;
+}
+
+static int ask_debug_information(tail_frames_t *t, const frame_t *inner, const frame_t *outer,
+                                 uint64_t *pcs) {
+  const named_t *callee = namer_name(t->namer, inner), *caller = namer_name(t->namer, outer);
+  uint64_t entry, called;
+  if (!callee || !caller || !callee->module || callee->module != caller->module ||
+      !entry_of(callee, &entry) || !direct_call(t->target, outer->pc, &called) ||
+      called == entry + callee->module->image.slide)
+    return 0;
+  tail_calls_t *tail_calls = tail_calls_of(t, callee->module);
+  int count = tail_calls ? tail_calls_between(tail_calls, caller->offset, entry, pcs) : 0;
+  for (int i = 0; i < count; i++) pcs[i] += callee->module->image.slide;
+  return count;
+}
+
+_Static_assert(JUMPED_MAX <= TAIL_CALLS_MAX, "an answer holds either");
 
 /* What lies between the frame INNER and the frame OUTER that it returns to; NULL for nothing. */
 static const answer_t *between(tail_frames_t *t, const frame_t *inner, const frame_t *outer) {
-  const named_t *callee = namer_name(t->namer, inner), *caller = namer_name(t->namer, outer);
-  uint64_t entry, called;
-  if (outer->exact || !callee || !caller || !callee->module || callee->module != caller->module ||
-      !entry_of(callee, &entry) || !direct_call(t->target, outer->pc, &called) ||
-      called == entry + callee->module->image.slide)
-    return NULL;
-  return ask(t, callee->module, caller->offset, entry);
+  if (outer->exact || outer->guessed || outer->pc == 0) return NULL;
+  uint64_t hash = (outer->pc * 31 + inner->pc) * 0x9e3779b97f4a7c15u;
+  answer_t *answer = &t->answers[hash >> 54];
+  if (answer->outer == outer->pc && answer->inner == inner->pc) return answer;
+  *answer = (answer_t){.inner = inner->pc, .outer = outer->pc};
+  answer->count = ask_code(t, inner, outer, answer->pcs);
+  if (answer->count < 0) answer->count = ask_debug_information(t, inner, outer, answer->pcs);
+  return answer;
 }
 
 static bool push(tail_frames_t *t, uint32_t *count, frame_t frame) {
@@ -135,10 +159,8 @@ static bool expand(tail_frames_t *t, const thread_t *thread, uint32_t *count) {
   for (uint32_t i = 0; i < thread->frame_count; i++) {
     const frame_t *frame = &thread->frames[i];
     const answer_t *answer = i ? between(t, frame - 1, frame) : NULL;
-    for (int k = 0; answer && k < answer->count; k++) {
-      uint64_t pc = answer->pcs[k] + answer->module->image.slide;
-      if (!push(t, count, (frame_t){.pc = pc, .tail_call = true})) return false;
-    }
+    for (int k = 0; answer && k < answer->count; k++)
+      if (!push(t, count, (frame_t){.pc = answer->pcs[k], .tail_call = true})) return false;
     if (!push(t, count, *frame)) return false;
   }
   return true;

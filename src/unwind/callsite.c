@@ -75,12 +75,6 @@ static int32_t load32(const uint8_t *p) {
 
 /* ---- where a call or jump goes ---------------------------------------------------------------- */
 
-/* What follows from one look at an instruction. */
-typedef struct goal {
-  bool is_known;
-  uint64_t address;
-} goal_t;
-
 static goal_t from_slot(const code_t *code, uint64_t slot) {
   uint64_t address;
   if (!code->memory->read(code->memory, slot, &address, 8) || address == 0)
@@ -88,9 +82,7 @@ static goal_t from_slot(const code_t *code, uint64_t slot) {
   return (goal_t){true, address};
 }
 
-/* A PLT entry or a thunk that does nothing but jump: where to. ADDRESS itself when it is no such
- * thing. Unknown when the slot is not resolved yet and leads back into the PLT. */
-static goal_t through_stub(const code_t *code, uint64_t address) {
+goal_t code_through_stub(const code_t *code, uint64_t address) {
   uint8_t b[16];
   size_t at = 0;
   if (code->machine != MACHINE_X86_64 || !code_read(code, address, b, sizeof b))
@@ -109,7 +101,7 @@ static bool jumps_to(const code_t *code, code_range_t from, code_range_t to, int
 /* Could entering ADDRESS have led into FUNCTION? */
 static link_t reaches(const code_t *code, uint64_t address, code_range_t function, int depth) {
   if (holds(function, address)) return LINK_CERTAIN;
-  goal_t goal = through_stub(code, address);
+  goal_t goal = code_through_stub(code, address);
   if (!goal.is_known) return LINK_POSSIBLE;
   if (holds(function, goal.address)) return LINK_CERTAIN;
   code_range_t entered;
@@ -117,9 +109,7 @@ static link_t reaches(const code_t *code, uint64_t address, code_range_t functio
   return jumps_to(code, entered, function, depth) ? LINK_POSSIBLE : LINK_NO;
 }
 
-/* A function that ends in a jump has given its frame back before: the CFA is again where it was at
- * the function's first instruction. This tells a tail call from the jump of a switch. */
-static bool frame_is_gone(const code_t *code, uint64_t at) {
+bool code_frame_is_gone(const code_t *code, uint64_t at) {
   cfi_row_t row;
   uint64_t slide;
   if (!find_row(code, at, &slide, &row)) return true;
@@ -131,42 +121,68 @@ static bool frame_is_gone(const code_t *code, uint64_t at) {
  * function, or for FUNCTION, is followed. */
 static bool jump_leads(const code_t *code, uint64_t at, uint64_t to, code_range_t from,
                        code_range_t function, int depth) {
-  if (holds(function, to)) return true;
-  if (depth == 0 || holds(from, to) || !code_is_executable(code, to) || !frame_is_gone(code, at))
-    return false;
   code_range_t other;
-  if (!code_function(code, to, &other) || other.start != to) return false;
-  return reaches(code, to, function, depth - 1) != LINK_NO;
+  if (holds(function, to)) return true;
+  if (holds(from, to) || !code_is_executable(code, to) || !code_frame_is_gone(code, at) ||
+      !code_function(code, to, &other) || other.start != to)
+    return false;
+  return depth == 0 || reaches(code, to, function, depth - 1) != LINK_NO;
 }
 
-/* jmp rel32, jcc rel32, or jmp through a register or memory, at P of which at least 6 bytes are
- * there; code AT. A tail jump through a switch table looks the same as one to a function. */
-static bool x86_64_jump(const code_t *code, const uint8_t *p, uint64_t at, code_range_t from,
-                        code_range_t function, int depth) {
-  if (p[0] == 0xe9)
-    return jump_leads(code, at, at + 5 + (uint64_t)(int64_t)load32(p + 1), from, function, depth);
-  if (p[0] == 0x0f && (p[1] & 0xf0) == 0x80)
-    return jump_leads(code, at, at + 6 + (uint64_t)(int64_t)load32(p + 2), from, function, depth);
+static jump_t x86_64_jump(const code_t *code, const uint8_t *p, uint64_t at, uint64_t *to,
+                          unsigned *length) {
+  *length = 6;
+  if (p[0] == 0xe9 || p[0] == 0xeb || (p[0] & 0xf0) == 0x70) { /* jmp; jmp and jcc to near by */
+    *length = p[0] == 0xe9 ? 5 : 2;
+    *to = at + *length + (uint64_t)(int64_t)(p[0] == 0xe9 ? load32(p + 1) : (int8_t)p[1]);
+    return JUMP_TO;
+  }
+  if (p[0] == 0x0f && (p[1] & 0xf0) == 0x80) { /* jcc */
+    *to = at + 6 + (uint64_t)(int64_t)load32(p + 2);
+    return JUMP_TO;
+  }
   if (p[0] == 0xff && p[1] == 0x25) {
     goal_t goal = from_slot(code, at + 6 + (uint64_t)(int64_t)load32(p + 2));
-    return goal.is_known ? jump_leads(code, at, goal.address, from, function, depth)
-                         : frame_is_gone(code, at);
+    *to = goal.address;
+    return goal.is_known ? JUMP_TO : JUMP_ANYWHERE;
   }
-  if (p[0] == 0xff && (p[1] & 0x38) == 0x20) return frame_is_gone(code, at);
+  if (p[0] == 0xff && (p[1] & 0x38) == 0x20) return JUMP_ANYWHERE;
   /* mov %reg,(%rsp), then ret: how a retpoline jumps */
-  return (p[0] == 0x48 || p[0] == 0x4c) && p[1] == 0x89 && (p[2] & 0xc7) == 0x04 && p[3] == 0x24;
+  bool thunk = (p[0] == 0x48 || p[0] == 0x4c) && p[1] == 0x89 && (p[2] & 0xc7) == 0x04 &&
+               p[3] == 0x24;
+  return thunk ? JUMP_BY_RETURN : JUMP_NONE;
 }
 
-static bool aarch64_jump(const code_t *code, const uint8_t *p, uint64_t at, code_range_t from,
-                         code_range_t function, int depth) {
+static jump_t aarch64_jump(const uint8_t *p, uint64_t at, uint64_t *to, unsigned *length) {
   uint32_t word = (uint32_t)load32(p);
-  if ((word & 0xfc000000) == 0x14000000) /* b */
-    return jump_leads(code, at, at + (uint64_t)((int64_t)(int32_t)(word << 6) >> 4), from, function,
-                      depth);
-  if ((word & 0xff000010) == 0x54000000) /* b.cond */
-    return jump_leads(code, at, at + (uint64_t)((int64_t)(int32_t)(word << 8) >> 13 << 2), from,
-                      function, depth);
-  return (word & 0xfefff000) == 0xd61f0000 && frame_is_gone(code, at); /* br, braa, … */
+  *length = 4;
+  if ((word & 0xfc000000) == 0x14000000) { /* b */
+    *to = at + (uint64_t)((int64_t)(int32_t)(word << 6) >> 4);
+    return JUMP_TO;
+  }
+  if ((word & 0xff000010) == 0x54000000) { /* b.cond */
+    *to = at + (uint64_t)((int64_t)(int32_t)(word << 8) >> 13 << 2);
+    return JUMP_TO;
+  }
+  return (word & 0xfefff000) == 0xd61f0000 ? JUMP_ANYWHERE : JUMP_NONE; /* br, braa, … */
+}
+
+jump_t code_jump(const code_t *code, const uint8_t *p, uint64_t at, uint64_t *to,
+                 unsigned *length) {
+  return code->machine == MACHINE_X86_64 ? x86_64_jump(code, p, at, to, length)
+                                         : aarch64_jump(p, at, to, length);
+}
+
+static bool jump_fits(const code_t *code, const uint8_t *p, uint64_t at, code_range_t from,
+                      code_range_t function, int depth) {
+  uint64_t to;
+  unsigned length;
+  switch (code_jump(code, p, at, &to, &length)) {
+  case JUMP_TO: return jump_leads(code, at, to, from, function, depth);
+  case JUMP_ANYWHERE: return code_frame_is_gone(code, at);
+  case JUMP_BY_RETURN: return true;
+  default: return false;
+  }
 }
 
 static bool jumps_to(const code_t *code, code_range_t from, code_range_t to, int depth) {
@@ -178,9 +194,7 @@ static bool jumps_to(const code_t *code, code_range_t from, code_range_t to, int
     memset(bytes, 0, sizeof bytes);
     if (!code_read(code, at, bytes, size)) return true;
     for (size_t i = 0; i < CHUNK && i < size; i += x86_64 ? 1 : 4)
-      if (x86_64 ? x86_64_jump(code, bytes + i, at + i, from, to, depth)
-                 : aarch64_jump(code, bytes + i, at + i, from, to, depth))
-        return true;
+      if (jump_fits(code, bytes + i, at + i, from, to, depth)) return true;
   }
   return false;
 }
@@ -203,6 +217,22 @@ static bool ends_in_indirect_call(const uint8_t b[8]) {
     if (need == length) return true;
   }
   return false;
+}
+
+goal_t callsite_target(const code_t *code, uint64_t return_address) {
+  uint8_t b[8];
+  if (!code_read(code, return_address - 8, b, 8)) return (goal_t){false, 0};
+  if (code->machine == MACHINE_AARCH64) {
+    uint32_t word = (uint32_t)load32(b + 4);
+    bool calls = (word & 0xfc000000) == 0x94000000;
+    return (goal_t){calls, return_address - 4 + (uint64_t)((int64_t)(int32_t)(word << 6) >> 4)};
+  }
+  goal_t goal = {false, 0};
+  if (b[2] == 0xff && b[3] == 0x15)
+    goal = from_slot(code, return_address + (uint64_t)(int64_t)load32(b + 4));
+  else if (b[3] == 0xe8)
+    goal = (goal_t){true, return_address + (uint64_t)(int64_t)load32(b + 4)};
+  return goal.is_known ? code_through_stub(code, goal.address) : goal;
 }
 
 static link_t x86_64_link(const code_t *code, uint64_t ra, code_range_t function) {

@@ -29,6 +29,33 @@ bool code_read(const code_t *code, uint64_t address, void *out, size_t size);
 /* PC lies in an executable segment of an image. */
 bool code_is_executable(const code_t *code, uint64_t pc);
 
+/* Where a call or jump goes, when that can be known. */
+typedef struct goal {
+  bool is_known;
+  uint64_t address;
+} goal_t;
+
+/* A PLT entry or a thunk that does nothing but jump: where to. ADDRESS itself when it is no such
+ * thing. Unknown when the slot is not resolved yet and leads back into the PLT. */
+goal_t code_through_stub(const code_t *code, uint64_t address);
+
+/* At PC the function has no frame: the CFA is where it was at its first instruction. A jump there
+ * that leaves the function is a tail call, and no jump of a switch. */
+bool code_frame_is_gone(const code_t *code, uint64_t pc);
+
+typedef enum jump {
+  JUMP_NONE,
+  JUMP_TO,        /* TO */
+  JUMP_ANYWHERE,  /* through a register or memory that is not known now */
+  JUMP_BY_RETURN, /* as a retpoline does it */
+} jump_t;
+
+/* Reads the 8 bytes of code P, which lie at AT, as a jump of LENGTH bytes. */
+jump_t code_jump(const code_t *code, const uint8_t *p, uint64_t at, uint64_t *to, unsigned *length);
+
+/* The function that the call before RETURN_ADDRESS enters, stubs passed through. */
+goal_t callsite_target(const code_t *code, uint64_t return_address);
+
 typedef enum link { LINK_NO, LINK_POSSIBLE, LINK_CERTAIN } link_t;
 
 /* Could the instruction before RETURN_ADDRESS have called FUNCTION, directly, through the PLT, through

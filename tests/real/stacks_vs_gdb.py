@@ -18,6 +18,7 @@ import re
 import subprocess
 import sys
 import time
+from collections import Counter
 
 HERE = pathlib.Path(__file__).resolve().parent
 sys.path.insert(0, str(HERE / "gdb"))
@@ -142,12 +143,16 @@ class Tally:
 
     def compare_extra(self, thread, frames):
         """Frames that are on no stack: inlined functions, and callers that jumped."""
-        for kind, key, total in (("inlined", "inlined", "inlined"), ("tail", "tail_call", "tails")):
-            theirs = [bare(frame[1]) for frame in frames if frame[3] == kind and frame[1]]
-            ours = [bare(frame.get("function", "")) for frame in thread["frames"] if frame.get(key)]
-            setattr(self, total, getattr(self, total) + len(theirs))
-            same = sum(a == b for a, b in zip(theirs, ours))
-            setattr(self, total + "_same", getattr(self, total + "_same") + same)
+        theirs = Counter(bare(frame[1]) for frame in frames if frame[3] == "inlined" and frame[1])
+        ours = Counter(bare(frame.get("function", "")) for frame in thread["frames"]
+                       if frame.get("inlined"))
+        self.inlined += sum(theirs.values())
+        self.inlined_same += sum((theirs & ours).values())
+        theirs = Counter(frame[0] for frame in frames if frame[3] == "tail")
+        ours = Counter(int(frame["pc"], 16) for frame in thread["frames"]
+                       if frame.get("tail_call") and "pc" in frame)
+        self.tails += sum(theirs.values())
+        self.tails_same += sum((theirs & ours).values())
 
     def report(self, name):
         share = 100.0 * self.same / max(self.named, 1)

@@ -138,16 +138,21 @@ class Nginx(Program):
     def prepare(self):
         self.port = free_port()
         self.load = None
-        words = [f"word{random.randrange(10 ** 6)}" for _ in range(60000)]
+        words = [random.choice("abcdefgh") * random.randrange(9) + str(random.randrange(10 ** 4))
+                 for _ in range(4000)]
         (self.path / "page.html").write_text(" ".join(words))
+        (self.path / "list").mkdir()
+        for i in range(300):
+            (self.path / "list" / f"file-{i}").touch()
         (self.path / "nginx.conf").write_text(f"""
 daemon off; master_process off; worker_processes 1; pid {self.path}/pid;
 error_log {self.path}/error.log; events {{ worker_connections 64; }}
-http {{ access_log {self.path}/access.log; gzip on; gzip_comp_level 9; gzip_types text/html;
+http {{ access_log {self.path}/access.log; gzip on; gzip_comp_level 6; gzip_types text/html;
   client_body_temp_path {self.path}; proxy_temp_path {self.path}; fastcgi_temp_path {self.path};
   uwsgi_temp_path {self.path}; scgi_temp_path {self.path};
   server {{ listen 127.0.0.1:{self.port}; root {self.path};
-    location /r {{ rewrite ^/r(.*)$ /page.html?$1 break; }} }} }}
+    location /list {{ autoindex on; }}
+    location ~ ^/(r|s)(/[a-z0-9]+)*/?$ {{ rewrite ^/[rs]/(.*)$ /page.html?$1 break; }} }} }}
 """)
 
     def command(self):
@@ -159,7 +164,7 @@ import http.client, random, sys, threading, time, urllib.request
 def ask():
     while True:
         try:
-            page = random.choice(["page.html", "page.html", "r/1", "none"])
+            page = random.choice(["page.html", "list/", "list/", "r/1/a2/b3", "none"])
             urllib.request.urlopen(urllib.request.Request(sys.argv[1] + page,
                 headers={"Accept-Encoding": "gzip"}), timeout=5).read()
         except (OSError, http.client.HTTPException):
