@@ -67,12 +67,14 @@ __attribute__((format(printf, 1, 2), noreturn)) static inline void oracle_fail(c
 
 /* ---- the shadow stack ------------------------------------------------------------------------ */
 
-typedef struct shadow {
+typedef struct shadow shadow_t;
+struct shadow {
   volatile int depth;
   int tail_count;
+  shadow_t *interrupted;    /* of a signal handler: what lies beneath it */
   uintptr_t ra[ORACLE_MAX]; /* outermost first */
   uintptr_t tail[64];       /* innermost first: what lies outside ra[0] */
-} shadow_t;
+};
 
 static __thread shadow_t *volatile shadow; /* NULL: nothing may be checked at this instant */
 
@@ -101,6 +103,7 @@ static NOINLINE __attribute__((unused)) void shadow_start(shadow_t *s) {
       (int (*)(void **, int))dlsym(RTLD_DEFAULT, "backtrace");
   s->depth = 0;
   s->tail_count = 0;
+  s->interrupted = NULL;
   int n = backtrace_of_libc(found, 64);
   /* found[0] is here, found[1] in our caller, whose own return address is the tail's first. */
   for (int i = 2; i < n; i++)
@@ -108,28 +111,48 @@ static NOINLINE __attribute__((unused)) void shadow_start(shadow_t *s) {
   shadow = s;
 }
 
-/* Compares PCS with the shadow stack of this instant: PCS must end with frames in the function that
- * called the first noted one, and so on; EXTRA frames may lie further in than what is noted. Returns
- * how many did, or fails. */
+/* How many of PCS lie further in than what S knows, with which they end; -1 when they do not. */
+static int shadow_extra(const shadow_t *s, const uintptr_t *pcs, int count) {
+  int depth = s->depth, extra = count - depth - s->tail_count;
+  if (extra < 0) return -1;
+  for (int i = 0; i < depth; i++)
+    if (pcs[extra + i] != s->ra[depth - 1 - i]) return -1;
+  for (int i = 0; i < s->tail_count; i++)
+    if (pcs[extra + depth + i] != s->tail[i]) return -1;
+  return extra;
+}
+
+/* PCS begin with one frame and then what S, of a handler, knows. Returns how many that are. */
+static int shadow_begins(const shadow_t *s, const uintptr_t *pcs, int count) {
+  int depth = s->depth;
+  if (count < depth + 1) return -1;
+  for (int i = 0; i < depth; i++)
+    if (pcs[1 + i] != s->ra[depth - 1 - i]) return -1;
+  return depth + 1;
+}
+
+static inline void shadow_print(const shadow_t *s) {
+  static uintptr_t expected[ORACLE_MAX + 64];
+  for (int i = 0; i < s->depth; i++)
+    expected[i] = s->ra[s->depth - 1 - i];
+  memcpy(expected + s->depth, s->tail, (size_t)s->tail_count * sizeof *expected);
+  oracle_print("expected", expected, s->depth + s->tail_count);
+  if (s->interrupted) shadow_print(s->interrupted);
+}
+
+/* Compares PCS with the shadow stack of this instant, with which it must end; at most EXTRA_MAX
+ * frames may lie further in than what is noted. In a handler, PCS must begin with what the handler
+ * noted, and EXTRA_MAX frames may lie between that and what it interrupted. Returns how many such
+ * frames there were, or fails. */
 static NOINLINE __attribute__((unused)) int shadow_check(const uintptr_t *pcs, int count,
                                                          int extra_max, const char *what) {
   const shadow_t *s = shadow;
-  int depth = s->depth, known = depth + s->tail_count, extra = count - known;
-  if (extra < 0 || extra > extra_max) goto wrong;
-  for (int i = 0; i < depth; i++)
-    if (pcs[extra + i] != s->ra[depth - 1 - i]) goto wrong;
-  for (int i = 0; i < s->tail_count; i++)
-    if (pcs[extra + depth + i] != s->tail[i]) goto wrong;
-  return extra;
-wrong:;
-  static uintptr_t expected[ORACLE_MAX + 64];
-  for (int i = 0; i < depth; i++)
-    expected[i] = s->ra[depth - 1 - i];
-  for (int i = 0; i < s->tail_count; i++)
-    expected[depth + i] = s->tail[i];
+  int inner = s->interrupted ? shadow_begins(s, pcs, count) : 0;
+  int extra = shadow_extra(s->interrupted ? s->interrupted : s, pcs, count);
+  if (inner >= 0 && extra >= inner && extra - inner <= extra_max) return extra - inner;
   oracle_print("captured", pcs, count);
-  oracle_print("expected to end with", expected, known);
-  oracle_fail("%s: not the true stack", what);
+  shadow_print(s);
+  oracle_fail("%s: not the true stack (%d, %d)", what, inner, extra);
 }
 
 /* ---- the full walk --------------------------------------------------------------------------- */
