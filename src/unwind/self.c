@@ -64,7 +64,7 @@ static void set_up(self_t *self, int32_t tid) {
   self->window = self_window();
   cache_drop(&self->cache);
   signal_fence();
-  self->tid = tid;
+  store_release(self->owner, tid);
 }
 
 /* A state whose thread has ended, now ours; NULL when none was found among the next few. The search
@@ -75,18 +75,43 @@ static self_t *reuse(int32_t tid) {
   for (int i = 0; i < 8; i++) {
     if (!self) self = load_acquire(&all);
     if (!self) return NULL;
-    int32_t owner = load_relaxed(&self->tid);
+    int32_t owner = load_relaxed(self->owner);
     store_release(&hand, self->next);
-    if (owner > 0 && !os_thread_alive(owner) && cas_acq_rel(&self->tid, &owner, -tid)) return self;
+    if (owner > 0 && !os_thread_alive(owner) && cas_acq_rel(self->owner, &owner, -tid)) return self;
     self = self->next;
   }
   return NULL;
 }
 
-static self_t *make(void) {
-  self_t *self = os_map(SELF_BYTES);
+#define OWNERS_BITS 10 /* a page of them */
+
+static int32_t *owners[1024];
+static uint32_t owner_count;
+
+/* A word that is 0 in every child of fork; NULL when there is no memory. */
+static int32_t *make_owner(void) {
+  uint32_t n = add_relaxed(&owner_count, 1), block = n >> OWNERS_BITS;
+  if (block >= ARRAY_COUNT(owners)) return NULL;
+  int32_t *words = load_acquire(&owners[block]), *none = NULL;
+  if (!words) {
+    const size_t size = sizeof *words << OWNERS_BITS;
+    words = os_map(size);
+    if (!words) return NULL;
+    os_wipe_on_fork(words, size);
+    if (!cas_acq_rel(&owners[block], &none, words)) {
+      os_unmap(words, size);
+      words = none;
+    }
+  }
+  return &words[n & ((1u << OWNERS_BITS) - 1)];
+}
+
+static self_t *make(int32_t tid) {
+  int32_t *owner = make_owner();
+  self_t *self = owner ? os_map(SELF_BYTES) : NULL;
   if (!self) return NULL;
-  os_wipe_on_fork(self, SELF_BYTES);
+  self->owner = owner;
+  store_release(owner, -tid);
   self_t *head = load_acquire(&all);
   do
     self->next = head;
@@ -94,15 +119,27 @@ static self_t *make(void) {
   return self;
 }
 
+/* In a child of fork, the states of the threads that it did not inherit may be reused. That has to
+ * wait for this: until then nobody else knows which state is ours. */
+static void claim_in_child(self_t *own, int32_t tid) {
+  store_release(own->owner, tid);
+  for (self_t *self = load_acquire(&all); self; self = self->next) {
+    int32_t none = 0;
+    (void)cas_acq_rel(self->owner, &none, INT32_MAX); /* the tid of no thread */
+  }
+}
+
 static NOINLINE self_t *self_create(void) {
   if (!frames_init()) return NULL;
   int32_t tid = os_tid();
   self_t *self = self_own;
-  if (!self) {
-    self = reuse(tid);
-    if (!self) self = make();
-    if (!self) return NULL;
+  if (self) {
+    claim_in_child(self, tid);
+    return self;
   }
+  self = reuse(tid);
+  if (!self) self = make(tid);
+  if (!self) return NULL;
   set_up(self, tid);
   self_own = self;
   return self;
@@ -121,7 +158,7 @@ static NOINLINE bool still_busy(const self_t *self, uint64_t sp) {
 
 self_t *self_enter(uint64_t sp) {
   self_t *self = self_own;
-  if (UNLIKELY(!self || self->tid <= 0)) {
+  if (UNLIKELY(!self || *self->owner <= 0)) {
     self = self_create();
     if (!self) return NULL;
   }

@@ -8,8 +8,10 @@
  * state busy and does without it. A state left busy by a handler that jumped out of a capture is
  * recognised, because the stack has been unwound past it, and taken over.
  *
- * fork: the state is wiped in the child and set up anew there at the first capture. A vfork child
- * runs on its parent's state while the parent waits. Thread exit: nothing is done, since frees
+ * fork: a child inherits the state, and all of it still holds there, under a capture that a handler
+ * forked in too; but the thread has another tid. So the words that say whose a state is are kept
+ * apart, in memory that is zero in a child, and the first capture there claims the state again. A
+ * vfork child runs on its parent's state while the parent waits. Thread exit: nothing is done, since frees
  * still follow the last destructor; the state of a thread that has ended is found and reused when
  * another thread needs one.
  */
@@ -23,7 +25,7 @@
 
 typedef struct self self_t;
 struct self {
-  int32_t tid;     /* 0: not set up, or wiped by fork */
+  int32_t *owner;  /* a tid; 0: the thread that forked us, if anybody; negative: being set up */
   uint64_t busy;   /* the stack pointer of the capture under way; 0: none */
   window_t window; /* the verified part of the stack it last captured on */
   self_t *next;    /* in the list of all states */
@@ -45,7 +47,7 @@ static ALWAYS_INLINE void self_leave(self_t *self) {
 /* The calling thread's state when it is there and not busy, else NULL. */
 static ALWAYS_INLINE self_t *self_idle(void) {
   self_t *self = self_own;
-  return LIKELY(self && self->tid > 0 && !self->busy) ? self : NULL;
+  return LIKELY(self && *self->owner > 0 && !self->busy) ? self : NULL;
 }
 
 /* A window over memory of this process, for stacks of the calling thread; empty until it is moved.

@@ -26,7 +26,7 @@
 #include "unwind/self.h"
 
 #ifndef STEP_STRIDE
-#define STEP_STRIDE 8
+#define STEP_STRIDE 64
 #define STEP_DEEP   130 /* more than a walk remembers */
 #endif
 
@@ -136,7 +136,7 @@ static NOINLINE uint32_t capture_from(start_state_t state, uint64_t flag) {
   for (volatile int turn = 0; turn < 2; turn++) {
     trap_flag = turn == 1 ? flag : 0;
     if (turn == 1) {
-      if (state == COLD) self_own->tid = 0;
+      if (state == COLD) self_own = NULL;
       if (state == STALE) self_own->cache.epoch = 1;
       if (state == DEEP) cache_drop(&self_own->cache);
     }
@@ -295,12 +295,12 @@ static NOINLINE void at_every_instruction(action_t what, int stride) {
     expected_of[state] = 0;
     long all = 0, rounds = 0, next = what == JUMP_OUT || what == FORK ? 0 : -1;
     /* first at every instruction, which forks and jumps cannot, then at one a round */
-    const int here = state == DEEP ? 8 * stride : stride;
-    for (volatile bool more = true; more; rounds++) {
+    const bool brief = state == DEEP && STEP_STRIDE > 1; /* it takes a million instructions */
+    for (volatile bool more = what == CAPTURE || !brief; more; rounds++) {
       long at = next, seen = interrupt(state, what, at);
       if (at < 0) all = seen;
-      more = seen > at;
-      next = at + 1 + (at < 0 ? 0 : at * here / 32 + (what == FORK ? 2 * here : 0));
+      more = seen > at && !brief;
+      next = at + 1 + (at < 0 ? 0 : at * stride / 32 + (what == FORK ? 2 * stride : 0));
     }
     printf("  %-18s %-10s %6ld instructions at once, %5ld rounds to %ld\n", action_names[what],
            state_names[state], all, rounds, next);
@@ -355,7 +355,7 @@ static void fork_within(void **state) {
   (void)state;
   prepare();
   install(0);
-  at_every_instruction(FORK, STEP_STRIDE * 4);
+  at_every_instruction(FORK, STEP_STRIDE);
   zero = 0;
 }
 
