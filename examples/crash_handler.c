@@ -27,8 +27,7 @@
 #define FRAMES_MAX   64
 #define SIGNAL_STACK (64 << 10)
 
-/* ---- text ---------------------------------------------------------------------------------------
- */
+/* ---- text ------------------------------------------------------------------------------------ */
 
 static void say(const char *text) {
   size_t size = strlen(text);
@@ -49,8 +48,7 @@ static void say_number(long value) {
   say(at);
 }
 
-/* ---- the report ---------------------------------------------------------------------------------
- */
+/* ---- the report ------------------------------------------------------------------------------ */
 
 static uintptr_t own_pcs[FRAMES_MAX];
 static uintptr_t pcs[THREADS_MAX * FRAMES_MAX];
@@ -112,8 +110,7 @@ static void report(int signal, siginfo_t *info, void *context) {
   if (!fault || info->si_code <= 0) raise(signal);
 }
 
-/* ---- installing it ------------------------------------------------------------------------------
- */
+/* ---- installing it --------------------------------------------------------------------------- */
 
 /* Gives the calling thread a stack for its handlers, above a page that faults. */
 void crash_handler_thread(void) {
@@ -136,8 +133,7 @@ void crash_handler_install(void) {
     sigaction(signals[i], &action, NULL);
 }
 
-/* ---- something to crash -------------------------------------------------------------------------
- */
+/* ---- something to crash ---------------------------------------------------------------------- */
 
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 static volatile int endless = 1;

@@ -66,8 +66,7 @@ static void use_signal_stack(void) {
   sigaction(SIGABRT, &action, NULL);
 }
 
-/* ---- ways to die ------------------------------------------------------------------------------
- */
+/* ---- ways to die ----------------------------------------------------------------------------- */
 
 __attribute__((noipa)) static int read_null(volatile int *nothing) { return *nothing + 1; }
 
@@ -176,8 +175,7 @@ static void expect_frame(const char *text, int number, const char *function) {
     fail_msg("frame %d is not in %s:\n%.4000s", number, function, text);
 }
 
-/* ---- cases ------------------------------------------------------------------------------------
- */
+/* ---- cases ----------------------------------------------------------------------------------- */
 
 static void test_in_worker(void **state) {
   (void)state;

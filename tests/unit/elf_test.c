@@ -196,8 +196,7 @@ static void test_label_inside_function(void **state) {
   symbols_free(symbols);
 }
 
-/* ---- what real linkers make for other machines -------------------------------------------------
- */
+/* ---- what real linkers make for other machines ---------------------------------------------- */
 
 /* Compiles and links for another machine with TOOLS (%s: the object or the library). False when
  * these tools are not there. */
@@ -288,8 +287,7 @@ static void test_other_machines(void **state) {
   assert_int_equal(system(command), 0);
 }
 
-/* ---- one address, several names ---------------------------------------------------------------
- */
+/* ---- one address, several names -------------------------------------------------------------- */
 
 typedef struct alias {
   const char *name;
@@ -335,8 +333,7 @@ static void test_aliases(void **state) {
   expect_preferred((alias_t){"old@VERS_1", F, G, 8}, (alias_t){"__plain", F, G, 8});
 }
 
-/* ---- real files -------------------------------------------------------------------------------
- */
+/* ---- real files ------------------------------------------------------------------------------ */
 
 static uint8_t *slurp(const char *path, size_t *size) {
   struct stat st;
@@ -443,8 +440,7 @@ static void test_not_a_file(void **state) {
   assert_int_equal(image_parse_live(&image, (uintptr_t)state, 0), SONDE_EFORMAT);
 }
 
-/* ---- broken files ------------------------------------------------------------------------------
- */
+/* ---- broken files ---------------------------------------------------------------------------- */
 
 /* Parses SIZE bytes that end where the heap block ends, so that a sanitizer sees a step too far. */
 static void parse_exact(const uint8_t *bytes, size_t size) {
@@ -518,10 +514,15 @@ static void test_random_damage(void **state) {
 
 int main(void) {
   const struct CMUnitTest tests[] = {
-      cmocka_unit_test(test_every_shape), cmocka_unit_test(test_other_machines),
-      cmocka_unit_test(test_aliases),     cmocka_unit_test(test_program_headers_suffice),
-      cmocka_unit_test(test_sections),    cmocka_unit_test(test_not_a_file),
-      cmocka_unit_test(test_truncated),   cmocka_unit_test(test_random_damage),
+      cmocka_unit_test(test_every_shape),
+      cmocka_unit_test(test_label_inside_function),
+      cmocka_unit_test(test_other_machines),
+      cmocka_unit_test(test_aliases),
+      cmocka_unit_test(test_program_headers_suffice),
+      cmocka_unit_test(test_sections),
+      cmocka_unit_test(test_not_a_file),
+      cmocka_unit_test(test_truncated),
+      cmocka_unit_test(test_random_damage),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -119,8 +119,7 @@ static void test_app_only(void **state) {
   assert_non_null(strstr(expected[3], "/libc.so"));
 }
 
-/* ---- images that go ----------------------------------------------------------------------------
- */
+/* ---- images that go -------------------------------------------------------------------------- */
 
 static char folder[] = "/tmp/sonde-named-XXXXXX";
 static uint32_t id_from_library;
@@ -173,8 +172,7 @@ static void test_dropped_with_its_image(void **state) {
   dlclose(handle);
 }
 
-/* ---- many threads ------------------------------------------------------------------------------
- */
+/* ---- many threads ---------------------------------------------------------------------------- */
 
 static int stop, failures;
 static long asked;
