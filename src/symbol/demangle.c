@@ -25,8 +25,9 @@ extern int cplus_demangle_v3_callback(const char *mangled, int options,
                                       void (*callback)(const char *, size_t, void *), void *opaque);
 extern int rust_demangle_callback(const char *mangled, int options,
                                   void (*callback)(const char *, size_t, void *), void *opaque);
-#define DMGL_PARAMS (1 << 0)
-#define DMGL_ANSI   (1 << 1)
+#define DMGL_PARAMS  (1 << 0)
+#define DMGL_ANSI    (1 << 1)
+#define DMGL_VERBOSE (1 << 3) /* C++: std::basic_string<…> for std::string, as gdb has it; Rust: hashes */
 
 typedef struct output {
   char *text;
@@ -43,18 +44,20 @@ static void append(const char *text, size_t length, void *opaque) {
 
 typedef int demangler_fn(const char *, int, void (*)(const char *, size_t, void *), void *);
 
-static bool run(demangler_fn *demangler, const char *raw, char *out, size_t size) {
+static bool run(demangler_fn *demangler, int options, const char *raw, char *out, size_t size) {
   output_t output = {.text = out, .size = size};
   if (setjmp(output.full)) return false;
-  if (!demangler(raw, DMGL_PARAMS | DMGL_ANSI, append, &output) || !output.used) return false;
+  if (!demangler(raw, options, append, &output) || !output.used) return false;
   out[output.used] = 0;
   return true;
 }
 
 /* A legacy Rust name is a valid C++ name too, so Rust is asked first. */
 static bool demangle_itanium(const char *raw, char *out, size_t size) {
-  return run(rust_demangle_callback, raw, out, size) ||
-         (raw[0] == '_' && raw[1] == 'Z' && run(cplus_demangle_v3_callback, raw, out, size));
+  const int options = DMGL_PARAMS | DMGL_ANSI;
+  return run(rust_demangle_callback, options, raw, out, size) ||
+         (raw[0] == '_' && raw[1] == 'Z' &&
+          run(cplus_demangle_v3_callback, options | DMGL_VERBOSE, raw, out, size));
 }
 
 #else

@@ -29,6 +29,7 @@ static bool gather_symbols(const sources_t *sources, const uint64_t *only, facts
                            bool *found) {
   bool have_image = sources->image.elf != NULL;
   if (have_image && (!symtab_read(sources->image.elf, 0, false, only, facts, found) ||
+                     !symtab_read_dynamic(sources->image.elf, sources->code_high, facts) ||
                      !symtab_read_plt(sources->image.elf, facts)))
     return false;
   if (sources->debug.elf &&

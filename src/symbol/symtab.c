@@ -6,6 +6,8 @@
 
 #include <gelf.h>
 
+#include "image/symbols.h"
+
 typedef struct table {
   Elf *elf;
   Elf_Data *data;
@@ -117,4 +119,28 @@ bool symtab_read(Elf *elf, uint64_t bias, bool yields, const uint64_t *only, fac
   note_code(elf, code_end);
   if (full) *found = true;
   return read_symbols(&table, bias, yields, only, facts);
+}
+
+/* image/ knows how to find the table without section headers, so it is asked. */
+#define DYNAMIC_BYTES_MAX ((uint64_t)256 << 20)
+bool symtab_read_dynamic(Elf *elf, uint64_t code_high, facts_t *facts) {
+  size_t sections, size;
+  image_t image;
+  symbols_t *symbols;
+  bool done = true;
+  if (elf_getshdrnum(elf, &sections) != 0 || sections) return true;
+  const char *bytes = elf_rawfile(elf, &size);
+  if (!bytes || image_parse_bytes(&image, (const uint8_t *)bytes, size) != 0 ||
+      symbols_build(&image, DYNAMIC_BYTES_MAX, &symbols) != 0)
+    return true;
+  for (uint32_t i = 0; done && i < symbols_count(symbols); i++) {
+    image_symbol_t found = symbols_at(symbols, i);
+    symbol_t symbol = {.address = found.address,
+                       .size = found.size,
+                       .limit = code_high,
+                       .yields = found.size == 0};
+    done = strings_add(&facts->strings, found.name, &symbol.name) && facts_symbol(facts, &symbol);
+  }
+  symbols_free(symbols);
+  return done;
 }

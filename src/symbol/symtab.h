@@ -17,6 +17,10 @@
 bool symtab_read(Elf *elf, uint64_t bias, bool yields, const uint64_t *only, facts_t *facts,
                  bool *found);
 
+/* The same for a file without section headers, whose .dynsym only its dynamic segment leads to: adds
+ * what is there, and nothing for a file with section headers. */
+bool symtab_read_dynamic(Elf *elf, uint64_t code_high, facts_t *facts);
+
 /* Adds `name@plt` for each stub of ELF. x86_64 and aarch64; elsewhere there are none. */
 bool symtab_read_plt(Elf *elf, facts_t *facts);
 

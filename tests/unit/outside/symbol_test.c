@@ -10,6 +10,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/auxv.h>
 #include <unistd.h>
 
 #include <cmocka.h>
@@ -190,6 +191,60 @@ static void names_stubs(void **state) {
   symbolizer_free(answer.symbolizer);
 }
 
+/* The kernel's own image, which has no file. */
+static void names_bytes_in_memory(void **state) {
+  (void)state;
+  const uint8_t *vdso = (const uint8_t *)getauxval(AT_SYSINFO_EHDR);
+  if (!vdso) skip();
+  size_t size = 0;
+  const Elf64_Ehdr *header = (const Elf64_Ehdr *)vdso;
+  size = header->e_shoff + (size_t)header->e_shnum * header->e_shentsize;
+  symbolizer_t *symbolizer = symbolizer_new(NULL);
+  symbol_source_t source = {.path = "[vdso]", .bytes = vdso, .size = size};
+  symbol_module_t *module = symbolizer_module(symbolizer, &source);
+  uint64_t base;
+  assert_true(symbol_link_base(module, &base));
+  uint64_t wanted = 0; /* as linked, of the exported clock_gettime, by the table itself */
+  const Elf64_Shdr *sections = (const Elf64_Shdr *)(vdso + header->e_shoff);
+  for (int i = 0; i < header->e_shnum; i++) {
+    if (sections[i].sh_type != SHT_DYNSYM) continue;
+    const Elf64_Sym *symbols = (const Elf64_Sym *)(vdso + sections[i].sh_offset);
+    const char *names = (const char *)vdso + sections[sections[i].sh_link].sh_offset;
+    for (size_t k = 0; k < sections[i].sh_size / sizeof *symbols; k++)
+      if (strstr(names + symbols[k].st_name, "clock_gettime") && symbols[k].st_size)
+        wanted = symbols[k].st_value;
+  }
+  assert_int_not_equal(wanted, 0);
+  symbol_frame_t frame;
+  symbol_reason_t reason;
+  assert_int_equal(symbol_lookup(module, wanted + 1, &frame, 1, &reason), 1);
+  assert_non_null(strstr(frame.function, "clock_gettime"));
+  assert_int_equal(frame.function_offset, 1);
+  symbolizer_free(symbolizer);
+}
+
+/* Section headers are no part of what runs; some packers drop them. */
+static void names_without_section_headers(void **state) {
+  (void)state;
+  char path[128];
+  snprintf(path, sizeof path, "%s/sectionless", scratch);
+  run("gcc -shared -fPIC -o '%s' -x c - <<'E'\nint exported(int x) { return x * 3; }\nE\n%s", path, "");
+  uint64_t exported = address_of(path, "exported");
+  FILE *file = fopen(path, "r+");
+  assert_non_null(file);
+  const char zeros[8] = {0};
+  fseek(file, offsetof(Elf64_Ehdr, e_shoff), SEEK_SET);
+  fwrite(zeros, 8, 1, file);
+  fseek(file, offsetof(Elf64_Ehdr, e_shnum), SEEK_SET);
+  fwrite(zeros, 4, 1, file); /* e_shnum and e_shstrndx */
+  fclose(file);
+  symbol_options_t options = {.no_index = true};
+  answer_t answer = ask(path, exported + 1, &options, 0);
+  assert_int_equal(answer.count, 1);
+  assert_string_equal(answer.frames[0].function, "exported");
+  symbolizer_free(answer.symbolizer);
+}
+
 static void bad_files_have_a_reason(void **state) {
   (void)state;
   symbol_options_t options = {.no_index = true};
@@ -268,6 +323,7 @@ int main(void) {
   const struct CMUnitTest tests[] = {
       cmocka_unit_test(names_every_form),      cmocka_unit_test(names_only),
       cmocka_unit_test(finds_separate_debug_files), cmocka_unit_test(refuses_another_build),
+      cmocka_unit_test(names_bytes_in_memory), cmocka_unit_test(names_without_section_headers),
       cmocka_unit_test(names_stubs),           cmocka_unit_test(bad_files_have_a_reason),
       cmocka_unit_test(demangles),             cmocka_unit_test(demangling_is_bounded),
   };
