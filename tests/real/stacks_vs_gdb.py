@@ -15,6 +15,7 @@ import os
 import pathlib
 import random
 import re
+import shutil
 import subprocess
 import sys
 import time
@@ -206,7 +207,7 @@ def run_program(kind, rng):
 
 def main():
     wanted = sys.argv[1:] or SHARE
-    if subprocess.run(["gdb", "-nx", "-batch", "-ex", "python print(1)"], capture_output=True,
+    if not shutil.which("gdb") or subprocess.run(["gdb", "-nx", "-batch", "-ex", "python print(1)"], capture_output=True,
                       check=False).stdout.strip() != b"1":
         print("skip: no gdb with python")
         return SKIP

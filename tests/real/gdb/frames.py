@@ -4,6 +4,7 @@
 Each frame is [pc, name or null, start of the function or null, kind]; the kind is "normal", "inlined",
 "tail" (a call that was replaced by a jump), "signal" or "no file" (code made at run time)."""
 import json
+import os
 
 import gdb
 
@@ -35,6 +36,8 @@ def start_of(frame, pc):
 def mapped_files(pid):
     """The address ranges of code that comes from a file."""
     ranges = []
+    if not os.path.exists(f"/proc/{pid}/maps"):
+        return [(0, 1 << 64)]  # a core file
     with open(f"/proc/{pid}/maps", encoding="utf-8", errors="replace") as maps:
         for line in maps:
             words = line.split()

@@ -1,0 +1,148 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: MIT
+"""Core files against gdb: one that gdb wrote of a live process, one that the kernel wrote of a crash,
+and what becomes of them when they are cut short or belong to another build."""
+import json
+import os
+import pathlib
+import random
+import resource
+import shutil
+import signal
+import subprocess
+import sys
+import tempfile
+import time
+
+HERE = pathlib.Path(__file__).resolve().parent
+SONDE, FIXTURES = os.environ["SONDE"], pathlib.Path(os.environ["SONDE_FIXTURES"])
+SEED = int(os.environ.get("SONDE_SEED", str(int(time.time()))))
+
+
+def start(program, *arguments, **more):
+    process = subprocess.Popen([program, *arguments], stdout=subprocess.PIPE, text=True, **more)
+    assert process.stdout.readline() == "ready\n"
+    time.sleep(0.2)
+    return process
+
+
+def stacks(core, *options):
+    run = subprocess.run([SONDE, "stacks", "--json", "--core", str(core), *options],
+                         capture_output=True, text=True, timeout=60, check=False)
+    assert run.returncode == 0, run.stderr
+    return json.loads(run.stdout)
+
+
+def gdb_frames(program, core):
+    run = subprocess.run(["gdb", "-nx", "-batch", "-ex", "set debuginfod enabled off", str(program),
+                          str(core), "-x", str(HERE / "gdb" / "frames.py")], capture_output=True,
+                         text=True, timeout=100, check=False)
+    for line in run.stdout.splitlines():
+        if line.startswith("FRAMES "):
+            return {int(tid): frames for tid, frames in json.loads(line[7:]).items()}
+    raise AssertionError(run.stderr[-500:])
+
+
+def compare(program, core, *options):
+    """sonde's pcs are gdb's, thread by thread; returns how many threads and frames."""
+    answer, theirs, count = stacks(core, *options), gdb_frames(program, core), 0
+    ours = {thread["tid"]: thread for thread in answer["threads"]}
+    assert set(ours) == set(theirs), (set(ours), set(theirs))
+    for tid, frames in theirs.items():
+        expected = [frame[0] for frame in frames if frame[3] not in ("inlined", "tail")]
+        found = [int(frame["pc"], 16) for frame in ours[tid]["frames"]
+                 if not frame.get("inlined") and not frame.get("tail_call")]
+        assert found == expected, (tid, [hex(pc) for pc in found], [hex(pc) for pc in expected])
+        assert ours[tid]["complete"], ours[tid]
+        count += len(expected)
+    return len(theirs), count
+
+
+def of_gdb(folder):
+    process = start(FIXTURES / "busy-O2", "20", "2")
+    subprocess.run(["gcore", "-o", str(folder / "core"), str(process.pid)], check=True,
+                   stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+    process.kill()
+    process.wait()
+    core = folder / f"core.{process.pid}"
+    threads, frames = compare(FIXTURES / "busy-O2", core)
+    answer = stacks(core)
+    assert answer["pid"] == process.pid and answer["exe"].endswith("/busy-O2")
+    waits = {thread.get("syscall") for thread in answer["threads"]}
+    assert {"epoll_wait", "poll", "read", "futex"} <= waits, waits
+    return f"written by gdb: {threads} threads, {frames} frames as gdb's"
+
+
+def kernel_core(folder, program, *arguments):
+    """Crashes PROGRAM in FOLDER; None where the kernel does not write core files to the folder."""
+    pattern = pathlib.Path("/proc/sys/kernel/core_pattern").read_text(encoding="utf-8").strip()
+    if "/" in pattern or pattern.startswith("|"):
+        return None
+    unlimited = (resource.RLIM_INFINITY, resource.RLIM_INFINITY)
+    process = start(program, *arguments, cwd=folder,
+                    preexec_fn=lambda: resource.setrlimit(resource.RLIMIT_CORE, unlimited))
+    process.send_signal(signal.SIGSEGV)
+    process.wait()
+    cores = list(folder.glob("core*"))
+    return cores[0] if cores else None
+
+
+def of_kernel(folder):
+    core = kernel_core(folder, FIXTURES / "busy-O2", "20", "2")
+    if core is None:
+        return "skipped: the kernel writes core files elsewhere"
+    threads, frames = compare(FIXTURES / "busy-O2", core)
+    assert any(thread.get("signal") == signal.SIGSEGV for thread in stacks(core)["threads"])
+    return f"written by the kernel: {threads} threads, {frames} frames as gdb's"
+
+
+def moved_program(folder):
+    """The program is where --exe says; and a program of another build is refused."""
+    program = shutil.copy(FIXTURES / "busy-O2", folder / "program")
+    core = kernel_core(folder, program, "3", "0")
+    if core is None:
+        return "skipped: the kernel writes core files elsewhere"
+    os.rename(program, folder / "moved")
+    compare(folder / "moved", core, "--exe", str(folder / "moved"))
+    shutil.copy(FIXTURES / "waits", program)
+    answer = stacks(core)
+    named = [frame for thread in answer["threads"] for frame in thread["frames"]
+             if frame.get("module") == str(program) and "function" in frame]
+    assert not named, named[:3]
+    assert "another build" in json.dumps(answer)
+    return "a program elsewhere is found by --exe; one of another build names nothing"
+
+
+def cut_short(folder):
+    core = kernel_core(folder, FIXTURES / "busy-O2", "5", "0")
+    if core is None:
+        return "skipped: the kernel writes core files elsewhere"
+    whole, rng = core.read_bytes(), random.Random(SEED)
+    for _ in range(60):
+        damaged = bytearray(whole[:rng.randrange(len(whole))])
+        for _ in range(rng.randrange(20) if damaged else 0):
+            damaged[rng.randrange(min(len(damaged), 8192))] = rng.randrange(256)
+        (folder / "damaged").write_bytes(damaged)
+        run = subprocess.run([SONDE, "stacks", "--core", str(folder / "damaged")],
+                             capture_output=True, timeout=30, check=False)
+        assert run.returncode in (0, 2), run
+        assert run.returncode == 0 or run.stderr.count(b"\n") == 1, run.stderr
+    return "60 damaged or cut ones: an answer or one line, no crash"
+
+
+def main():
+    if not shutil.which("gdb"):
+        print("skipped: no gdb")
+        sys.exit(77)
+    print("seed", SEED)
+    for test in (of_gdb, of_kernel, moved_program, cut_short):
+        if test is of_gdb and not shutil.which("gcore"):
+            print("of_gdb: skipped: no gcore")
+            continue
+        with tempfile.TemporaryDirectory(prefix="sonde-core-") as folder:
+            print(f"{test.__name__}: {test(pathlib.Path(folder))}")
+            sys.stdout.flush()
+
+
+if __name__ == "__main__":
+    main()
