@@ -103,6 +103,46 @@ static void locate(target_t *target, module_t *module) {
   else if (!modules_from_memory(target, module)) module->problem = "its file is not here";
 }
 
+/* ---- a core file without NT_FILE -------------------------------------------------------------- */
+
+/* Where the program headers of IMAGE are linked: the auxiliary vector tells where they were. */
+static bool linked_headers(const image_t *image, uint64_t *address) {
+  Elf64_Ehdr header;
+  if (!image->file || image->file_size < sizeof header) return false;
+  memcpy(&header, image->file, sizeof header);
+  for (uint32_t i = 0; i < image->segment_count; i++) {
+    const segment_t *s = &image->segments[i];
+    if (header.e_phoff < s->file_offset || header.e_phoff - s->file_offset >= s->file_size) continue;
+    *address = s->address + (header.e_phoff - s->file_offset);
+    return true;
+  }
+  return false;
+}
+
+/* qemu-user and some other dumpers do not say which files were mapped. The main executable, when the
+ * user names it, is placed by its program headers. */
+static bool add_exe(core_t *core) {
+  maps_t *maps = &core->target->maps;
+  image_t image;
+  uint64_t linked;
+  if (!core->exe || core->header == 0 || maps_find(maps, core->header) ||
+      image_open(&image, core->exe) != 0)
+    return true;
+  bool good = true;
+  for (uint32_t i = 0; good && linked_headers(&image, &linked) && i < image.segment_count; i++) {
+    const segment_t *s = &image.segments[i];
+    uint64_t skip = s->file_offset & 0xfff, start = core->header - linked + s->address - skip;
+    mapping_t m = {.start = start, .end = start + ((skip + s->file_size + 0xfff) & ~0xfffull),
+                   .offset = s->file_offset - skip, .module = MODULE_NONE, .path = core->exe,
+                   .access = (s->flags & PF_R ? MAP_READ : 0) | (s->flags & PF_W ? MAP_WRITE : 0) |
+                             (s->flags & PF_X ? MAP_EXEC : 0)};
+    if (m.start < m.end && core->exe[0]) good = maps_add(maps, &m);
+  }
+  maps_sort(maps);
+  image_close(&image);
+  return good;
+}
+
 /* ---- opening ------------------------------------------------------------------------------ */
 
 static void core_close(target_t *target) {
@@ -160,8 +200,9 @@ static bool open_core(target_t *target, const char *path, const char *exe, probl
   target->memory = &core->memory;
   core->memory.read = core_read;
   core->target = target;
-  core->exe = exe;
-  if (exe && access(exe, R_OK) != 0) {
+  core->exe = exe ? core->exe_path : NULL;
+  core->add_missing = add_exe;
+  if (exe && !realpath(exe, core->exe_path)) {
     problem_set(problem, "%s cannot be opened: %s", exe, strerror(errno));
     return false;
   }

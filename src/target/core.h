@@ -5,6 +5,8 @@
 #ifndef SONDE_TARGET_CORE_H
 #define SONDE_TARGET_CORE_H
 
+#include <limits.h>
+
 #include "target/target.h"
 
 /* A piece of the dumped program's memory. */
@@ -14,7 +16,8 @@ typedef struct core_segment {
   uint32_t access;       /* MAP_… */
 } core_segment_t;
 
-typedef struct core {
+typedef struct core core_t;
+struct core {
   memory_t memory; /* first */
   target_t *target;
   const uint8_t *bytes;
@@ -24,8 +27,11 @@ typedef struct core {
   size_t segment_count;
   uint64_t vdso;   /* AT_SYSINFO_EHDR */
   uint64_t header; /* AT_PHDR: the program headers of the main executable */
-  const char *exe; /* as the user gave it; NULL */
-} core_t;
+  const char *exe; /* as the user gave it, made absolute; NULL */
+  char exe_path[PATH_MAX];
+  /* Adds mappings that the notes do not tell of; NULL when nothing more is known. */
+  bool (*add_missing)(struct core *core);
+};
 
 /* Reads the core file DATA (SIZE bytes, kept by the caller) into TARGET: segments, threads, memory
  * map. False with PROBLEM when it is none. Never fails for what is merely missing. */

@@ -265,7 +265,9 @@ bool core_parse(target_t *target, core_t *core, const uint8_t *data, uint64_t si
   }
   if (core->segment_count)
     qsort(core->segments, core->segment_count, sizeof *core->segments, by_start);
-  if (!add_files(&notes) || !add_anonymous(&notes)) return out_of_memory(problem);
+  if (!add_files(&notes) || (core->add_missing && !core->add_missing(core)) ||
+      !add_anonymous(&notes))
+    return out_of_memory(problem);
   if (target->thread_count > 0) return true;
   problem_set(problem, "it holds no thread%s",
               target->incomplete_core ? ": the core file is cut short" : "");

@@ -130,12 +130,48 @@ def cut_short(folder):
     return "60 damaged or cut ones: an answer or one line, no crash"
 
 
+CRASH = """
+#include <stdio.h>
+#include <string.h>
+#define NOINLINE __attribute__((noinline))
+NOINLINE void inner(volatile int *p) { char b[100]; memset(b, 1, 100); *p = b[3];
+  __asm__ volatile("" ::"r"(b) : "memory"); }
+NOINLINE void middle(int n) { if (n) { middle(n - 1); __asm__ volatile(""); }
+  else inner((volatile int *)8); __asm__ volatile(""); }
+int main(void) { puts("ready"); fflush(stdout); middle(5); return 0; }
+"""
+
+
+def of_another_machine(folder):
+    """An aarch64 program's core file is read on whatever machine this is."""
+    compiler = shutil.which("aarch64-linux-gnu-gcc")
+    if not compiler or not shutil.which("qemu-aarch64"):
+        return "skipped: no aarch64 compiler and qemu-aarch64"
+    (folder / "crash.c").write_text(CRASH)
+    subprocess.run([compiler, "-g", "-O2", "-static", "crash.c", "-o", "crash"], cwd=folder,
+                   check=True)
+    unlimited = (resource.RLIM_INFINITY, resource.RLIM_INFINITY)
+    subprocess.run(["qemu-aarch64", "./crash"], cwd=folder, check=False,
+                   stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL,
+                   preexec_fn=lambda: resource.setrlimit(resource.RLIMIT_CORE, unlimited))
+    cores = list(folder.glob("qemu_crash*.core"))
+    if not cores:
+        return "skipped: qemu-aarch64 wrote no core file"
+    thread, = stacks(cores[0], "--exe", str(folder / "crash"))["threads"]
+    names = [frame.get("function") for frame in thread["frames"]]
+    assert names[:8] == ["inner"] + ["middle"] * 6 + ["main"], names
+    assert thread["complete"], thread
+    lines = {frame.get("line") for frame in thread["frames"][:8]}
+    assert None not in lines, thread["frames"]
+    return "of an aarch64 program, without a list of its files: " + " ".join(names[:8])
+
+
 def main():
     if not shutil.which("gdb"):
         print("skipped: no gdb")
         sys.exit(77)
     print("seed", SEED)
-    for test in (of_gdb, of_kernel, moved_program, cut_short):
+    for test in (of_gdb, of_kernel, moved_program, cut_short, of_another_machine):
         if test is of_gdb and not shutil.which("gcore"):
             print("of_gdb: skipped: no gcore")
             continue

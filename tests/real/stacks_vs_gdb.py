@@ -207,8 +207,9 @@ def run_program(kind, rng):
 
 def main():
     wanted = sys.argv[1:] or SHARE
-    if not shutil.which("gdb") or subprocess.run(["gdb", "-nx", "-batch", "-ex", "python print(1)"], capture_output=True,
-                      check=False).stdout.strip() != b"1":
+    python = ["gdb", "-nx", "-batch", "-ex", "python print(1)"]
+    if not shutil.which("gdb") or subprocess.run(python, capture_output=True,
+                                                 check=False).stdout.strip() != b"1":
         print("skip: no gdb with python")
         return SKIP
     print(f"seed {SEED}, {SNAPSHOTS} snapshots a program")
