@@ -16,7 +16,7 @@
 #include "sensor/sample.h"
 #include "stack/stack.h"
 
-HIDDEN bool agent_ready;
+HIDDEN bool agent_ready, agent_calls_back;
 static uint32_t starting;
 
 void agent_real(const char *const *names, uint64_t *addresses, int count) {
@@ -43,7 +43,8 @@ NOINLINE void agent_start(void) {
   int32_t self = os_tid();
   uint32_t none = 0;
   if (!cas_acq_rel(&starting, &none, 1u)) {
-    /* The thread itself again: something below allocated. It must not, but must not hang either. */
+    /* The thread itself again: one of the allocator's functions is built on another. */
+    if (load_acquire(&owner) == self) agent_calls_back = true;
     while (!load_acquire(&agent_ready) && load_acquire(&owner) != self)
       arch_relax();
     return;
@@ -53,6 +54,7 @@ NOINLINE void agent_start(void) {
   malloc_find_real();
   exec_find_real();
   thread_find_real();
+  malloc_try();
   start_recording();
   store_release(&agent_ready, true);
 }

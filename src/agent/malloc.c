@@ -41,6 +41,19 @@ void malloc_find_real(void) {
   agent_real(names, (uint64_t *)&real, ARRAY_COUNT(names));
 }
 
+void malloc_try(void) {
+  if (real.calloc && real.free) real.free(real.calloc(1, 1));
+}
+
+/* Around a real function that may be built on another of the names here. */
+static ALWAYS_INLINE uint32_t hush(void) {
+  return UNLIKELY(agent_calls_back) ? write_mute() : WRITE_MUTED;
+}
+
+static ALWAYS_INLINE void speak(uint32_t hushed) {
+  if (UNLIKELY(agent_calls_back)) write_unmute(hushed);
+}
+
 static ALWAYS_INLINE void *given(event_kind_t kind, void *block, size_t size, caller_t at) {
   if (LIKELY(block)) sensor_given(kind, block, size, at);
   return block;
@@ -56,7 +69,10 @@ ENTRY_1(malloc, hook_malloc);
 TARGET void *hook_calloc(size_t count, size_t size, CALLER) {
   agent_enter();
   if (UNLIKELY(!real.calloc)) return NULL;
-  return given(EVENT_CALLOC, real.calloc(count, size), count * size, AT);
+  uint32_t hushed = hush();
+  void *block = real.calloc(count, size);
+  speak(hushed);
+  return given(EVENT_CALLOC, block, count * size, AT);
 }
 ENTRY_2(calloc, hook_calloc);
 
@@ -92,7 +108,9 @@ ENTRY_3(reallocarray, hook_reallocarray);
 TARGET int hook_posix_memalign(void **out, size_t alignment, size_t size, CALLER) {
   agent_enter();
   if (UNLIKELY(!real.posix_memalign)) return ENOMEM;
+  uint32_t hushed = hush();
   int status = real.posix_memalign(out, alignment, size);
+  speak(hushed);
   if (status == 0 && *out) sensor_given(EVENT_ALIGNED, *out, size, AT);
   return status;
 }
@@ -101,28 +119,40 @@ ENTRY_3(posix_memalign, hook_posix_memalign);
 TARGET void *hook_aligned_alloc(size_t alignment, size_t size, CALLER) {
   agent_enter();
   if (UNLIKELY(!real.aligned_alloc)) return NULL;
-  return given(EVENT_ALIGNED, real.aligned_alloc(alignment, size), size, AT);
+  uint32_t hushed = hush();
+  void *block = real.aligned_alloc(alignment, size);
+  speak(hushed);
+  return given(EVENT_ALIGNED, block, size, AT);
 }
 ENTRY_2(aligned_alloc, hook_aligned_alloc);
 
 TARGET void *hook_memalign(size_t alignment, size_t size, CALLER) {
   agent_enter();
   if (UNLIKELY(!real.memalign)) return NULL;
-  return given(EVENT_ALIGNED, real.memalign(alignment, size), size, AT);
+  uint32_t hushed = hush();
+  void *block = real.memalign(alignment, size);
+  speak(hushed);
+  return given(EVENT_ALIGNED, block, size, AT);
 }
 ENTRY_2(memalign, hook_memalign);
 
 TARGET void *hook_valloc(size_t size, CALLER) {
   agent_enter();
   if (UNLIKELY(!real.valloc)) return NULL;
-  return given(EVENT_ALIGNED, real.valloc(size), size, AT);
+  uint32_t hushed = hush();
+  void *block = real.valloc(size);
+  speak(hushed);
+  return given(EVENT_ALIGNED, block, size, AT);
 }
 ENTRY_1(valloc, hook_valloc);
 
 TARGET void *hook_pvalloc(size_t size, CALLER) {
   agent_enter();
   if (UNLIKELY(!real.pvalloc)) return NULL;
-  return given(EVENT_ALIGNED, real.pvalloc(size), size, AT);
+  uint32_t hushed = hush();
+  void *block = real.pvalloc(size);
+  speak(hushed);
+  return given(EVENT_ALIGNED, block, size, AT);
 }
 ENTRY_1(pvalloc, hook_pvalloc);
 

@@ -207,7 +207,8 @@ static void settle(reader_t *r) {
   for (size_t i = 0; i < r->chunks.count; i++) {
     if (c[i].incarnation != r->incarnation) continue;
     if (kept && same_chunk(&c[kept - 1], &c[i])) {
-      if (!is_whole(r, &c[kept - 1])) c[kept - 1] = c[i];
+      bool better = c[i].size > c[kept - 1].size; /* a copy made while it was filled is shorter */
+      if (!is_whole(r, &c[kept - 1]) || (better && is_whole(r, &c[i]))) c[kept - 1] = c[i];
       continue;
     }
     bool follows = kept && c[kept - 1].type == c[i].type && c[kept - 1].stream == c[i].stream;

@@ -46,7 +46,7 @@ typedef struct scratch_control {
   uint64_t file_end;    /* where the next chunk goes */
   uint64_t lost_events, lost_stacks, lost_definitions;
   uint32_t pages_used;
-  uint32_t reserved2;
+  uint32_t orphaned; /* the recorder was found dead; tables have been saved */
   char agent_path[4096];                /* what was preloaded, to hand on over execve */
   uint8_t slot_class[SCRATCH_PAGES];    /* class + 1 of the slot that starts at the page, or 0 */
 } scratch_control_t;

@@ -44,6 +44,7 @@ typedef struct stream {
 } stream_t;
 
 #define WRITE_LEVELS 2
+#define WRITE_MUTED  255u /* as `depth`: what the thread does now is part of a call that is recorded */
 
 /* A thread's state. */
 typedef struct writer {
@@ -97,7 +98,7 @@ static ALWAYS_INLINE stream_t *write_enter(uint32_t kind) {
   if (UNLIKELY(!(load_relaxed(&w->control->mode) & kind))) return NULL;
   uint32_t depth = w->depth;
   if (UNLIKELY(depth >= WRITE_LEVELS)) {
-    write_lost_event(w->control);
+    if (depth != WRITE_MUTED) write_lost_event(w->control);
     return NULL;
   }
   w->depth = depth + 1;
@@ -109,6 +110,10 @@ static ALWAYS_INLINE void write_leave(stream_t *stream) {
   signal_fence();
   stream->writer->depth--;
 }
+
+/* Until write_unmute the calling thread records nothing. Returns what to hand to write_unmute. */
+uint32_t write_mute(void);
+void write_unmute(uint32_t muted);
 
 /* ---- records of the tables: each is in the stream when its function returns true ----------- */
 

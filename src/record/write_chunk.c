@@ -88,9 +88,39 @@ bool write_close(stream_t *s) {
   return true;
 }
 
-/* With no recorder left to collect it, a table must not stay in the scratch for long. */
+/* Writes what a chunk of tables holds so far, and leaves it open: it may be another thread's, who goes
+ * on. A record that is being written ends the copy, or is in it whole. */
+static void save_copy(const stream_t *s) {
+  uint8_t copy[SCRATCH_PAGE];
+  const chunk_header_t *from = load_acquire(&s->chunk);
+  if (!from || capacity_of(s->slot_class) > sizeof copy) return;
+  memcpy(copy, from, sizeof copy);
+  chunk_header_t h;
+  memcpy(&h, copy, sizeof h);
+  if (h.magic != CHUNK_MAGIC || h.type != CHUNK_TABLES) return;
+  uint32_t used = (uint32_t)(sizeof copy - sizeof h);
+  while (used && !copy[sizeof h + used - 1])
+    used--;
+  h.used = used;
+  h.size = ALIGN_UP((uint32_t)sizeof h + used, 8u);
+  h.flags = CHUNK_CLOSED;
+  h.checksum = 0;
+  memcpy(copy, &h, sizeof h);
+  h.checksum = chunk_checksum(copy, h.size);
+  memcpy(copy, &h, sizeof h);
+  (void)write_append(copy, h.size);
+}
+
+/* With no recorder left to collect them, definitions must not stay in the scratch for long: those of
+ * other threads are copied once, the thread's own are written with each of its chunks of events. */
 static void save_tables_of_orphan(writer_t *w) {
-  if (os_process_alive((pid_t)w->control->recorder_pid)) return;
+  scratch_control_t *c = w->control;
+  if (os_process_alive((pid_t)c->recorder_pid)) return;
+  uint32_t none = 0;
+  if (cas_acq_rel(&c->orphaned, &none, 1u))
+    for (writer_t *other = load_acquire(&write_global->writers); other; other = other->next)
+      for (int i = 0; other != w && i < WRITE_LEVELS; i++)
+        save_copy(&other->tables[i]);
   for (int i = 0; i < WRITE_LEVELS; i++)
     write_close(&w->tables[i]);
 }

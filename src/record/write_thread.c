@@ -91,6 +91,21 @@ writer_t *write_enter_slow(void) {
   return w;
 }
 
+uint32_t write_mute(void) {
+  writer_t *w = write_tls;
+  if (!w || !w->control) w = write_enter_slow();
+  if (!w || w->depth >= WRITE_LEVELS) return WRITE_MUTED;
+  uint32_t depth = w->depth;
+  w->depth = WRITE_MUTED;
+  signal_fence();
+  return depth;
+}
+
+void write_unmute(uint32_t muted) {
+  signal_fence();
+  if (muted != WRITE_MUTED) write_tls->depth = muted;
+}
+
 void write_lost_event(scratch_control_t *control) { add_relaxed(&control->lost_events, 1); }
 
 void write_finish(void) {

@@ -89,7 +89,9 @@ class Recording:
                 continue
             chunk = data[at:at + size]
             if checksum(chunk[:56] + bytes(8) + chunk[64:]) == said:
-                self.chunks[incarnation, kind, stream, sequence] = chunk[:64 + used]
+                key, known = (incarnation, kind, stream, sequence), chunk[:64 + used]
+                if len(known) > len(self.chunks.get(key, b"")):
+                    self.chunks[key] = known
             at += size
 
     def read_tables(self, b):
