@@ -54,6 +54,7 @@ NOINLINE void agent_start(void) {
   malloc_find_real();
   exec_find_real();
   thread_find_real();
+  operators_find_real();
   malloc_try();
   start_recording();
   store_release(&agent_ready, true);
