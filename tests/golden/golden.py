@@ -74,7 +74,7 @@ class Case:
             "PATH": f"{self.build / 'bin'}:{fixtures}:{os.environ.get('PATH', '/usr/bin:/bin')}",
             "HOME": self.scratch.name, "LC_ALL": "C", "TERM": "dumb", "COLUMNS": "80",
             "SONDE_FIXTURES": str(fixtures), "SONDE_SOURCE": str(self.source)}
-        for name in ("ASAN_OPTIONS", "UBSAN_OPTIONS", "SONDE_SANITIZED"):
+        for name in ("ASAN_OPTIONS", "UBSAN_OPTIONS", "LSAN_OPTIONS", "SONDE_SANITIZED"):
             if name in os.environ:
                 self.environment[name] = os.environ[name]
 

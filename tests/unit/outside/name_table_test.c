@@ -15,6 +15,7 @@
 
 #include <cmocka.h>
 
+#include "skip.h"
 #include "symbol/name_table.h"
 
 #define DEPTH 12
@@ -140,6 +141,7 @@ static double now_ns(void) {
 /* A stack of 30 pcs of a real binary with debug information, from an index in memory. */
 static void is_a_twentieth_of_naming(void **state) {
   (void)state;
+  if (is_sanitized()) SKIP_BECAUSE("times under a sanitizer say nothing");
   symbol_options_t options = {.no_index = true};
   symbolizer_t *symbolizer = symbolizer_new(&options);
   symbol_source_t source = {.path = "/proc/self/exe"};
