@@ -1,0 +1,7 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * unit/stress_test.c for ten million captures, each compared with both oracles.
+ */
+#define STRESS_CAPTURES  10000000L
+#define STRESS_FULL_EACH 1
+#include "unit/stress_test.c"
