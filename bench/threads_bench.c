@@ -160,6 +160,21 @@ static tally_t capture_rounds(unsigned flags, int rounds) {
   return t;
 }
 
+/* Every thread is made to run between two captures, so that no stack can be given again. */
+static tally_t capture_moved(int rounds) {
+  tally_t t = {0};
+  double us[ROUNDS];
+  for (int i = 0; i < rounds; i++) {
+    for (int w = 0; w < THREADS; w++)
+      syscall(SYS_tgkill, getpid(), workers[w].tid, SIGUSR2);
+    usleep(20000);
+    us[i] = capture_once(SONDE_NO_THREAD_NAMES, &t);
+  }
+  t.first_us = us[0];
+  t.median_us = bench_median(us, rounds);
+  return t;
+}
+
 static void print_tally(const char *what, int threads, const tally_t *t) {
   printf(
       "%-34s %8.0f us median, %8.0f us first; complete %d of %d, frames each %.1f, signalled %d, "
@@ -288,7 +303,9 @@ int main(void) {
 
   start_workers(THREADS, false);
   t = capture_rounds(SONDE_NO_THREAD_NAMES, ROUNDS);
-  print_tally("100 blocked, in place", THREADS, &t);
+  print_tally("100 blocked, in place, at rest", THREADS, &t);
+  t = capture_moved(ROUNDS);
+  print_tally("100 blocked, in place, all moved", THREADS, &t);
   t = capture_rounds(0, ROUNDS);
   print_tally("100 blocked, with names and states", THREADS, &t);
   t = capture_rounds(SONDE_SIGNAL_BLOCKED | SONDE_NO_THREAD_NAMES, ROUNDS);

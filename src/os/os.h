@@ -61,13 +61,15 @@ typedef enum os_stack_side {
 } os_stack_side_t;
 os_stack_side_t os_stack_side(uint64_t address);
 
-/* Calls VISIT for every thread of this process, until it returns false. */
-int os_threads(bool (*visit)(pid_t tid, void *context), void *context);
+/* Calls VISIT for every thread of this process, until it returns false. Two threads that had the
+ * same TID one after the other have different IDENTITYs; those of one thread are equal as a rule. */
+typedef bool os_thread_visit_t(pid_t tid, uint64_t identity, void *context);
+int os_threads(os_thread_visit_t *visit, void *context);
 
 /* The same in parts, for one who asks much about many threads: a descriptor for the folder of all
  * threads, to be closed soon. */
 int os_threads_open(void);
-int os_threads_list(int folder, bool (*visit)(pid_t tid, void *context), void *context);
+int os_threads_list(int folder, os_thread_visit_t *visit, void *context);
 
 #define OS_THREAD_NAME 16
 
@@ -98,7 +100,7 @@ typedef struct os_blocked {
 int os_thread_blocked(int folder, pid_t tid, os_blocked_t *out);
 
 /* The CPU time that the thread TID has used. Two equal answers mean that it has executed nothing in
- * between. Negative when the system does not tell. */
+ * between. Negative when the system does not tell, or not finely enough for that. */
 int64_t os_thread_cpu_ns(pid_t tid);
 
 /* ---- asking a thread by signal ------------------------------------------------------------ */

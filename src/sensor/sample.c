@@ -44,7 +44,8 @@ static bool has_timer(pid_t tid) {
   return false;
 }
 
-static bool give_timer(pid_t tid, void *unused) {
+static bool give_timer(pid_t tid, uint64_t identity, void *unused) {
+  (void)identity;
   (void)unused;
   if (has_timer(tid)) return true;
   for (uint32_t i = 0; i < TIMERS_MAX; i++) {

@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "sonde/status.h"
+#include "unwind/kept.h"
 #include "unwind/prove.h"
 #include "unwind/walk.h"
 
@@ -120,17 +121,21 @@ static bool kept_still(int folder, pid_t tid, int64_t cpu_before, const os_block
   return os_thread_blocked(folder, tid, &now) == 0 && memcmp(&now, before, sizeof now) == 0;
 }
 
-int blocked_capture(blocked_copy_t *copy, pid_t tid, sonde_capture_t *capture) {
+int blocked_capture(blocked_copy_t *copy, pid_t tid, uint64_t identity, sonde_capture_t *capture) {
   for (int i = 0; i < TRIES; i++) {
     os_blocked_t at;
-    int64_t cpu = os_thread_cpu_ns(tid);
+    kept_key_t key = {tid, identity, os_thread_cpu_ns(tid), os_loader_epoch()};
+    bool keep = identity != 0 && key.cpu_ns >= 0 && key.epoch != 0;
+    if (keep && kept_find(&key, capture)) return capture->count;
     int r = os_thread_blocked(copy->folder, tid, &at);
     if (r == -EAGAIN) return SONDE_ERUNNING;
     if (r == -ESRCH) return SONDE_ENOTHREAD;
     if (r != 0) return SONDE_EUNSUPPORTED;
     copy_window_t c = copy_from(copy, at.sp);
     walk_copy(&c, &at, capture);
-    if (kept_still(copy->folder, tid, cpu, &at)) return capture->count;
+    if (!kept_still(copy->folder, tid, key.cpu_ns, &at)) continue;
+    if (keep) kept_store(&key, capture);
+    return capture->count;
   }
   return SONDE_ERUNNING;
 }

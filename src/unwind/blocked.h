@@ -6,6 +6,10 @@
  * our own address space. It is copied in pieces, guarded, and walked in the copy. Nothing holds the
  * thread meanwhile. Whether it moved is told by its CPU clock, read before and after: a thread that
  * executed anything in between has used time, and the sample is thrown away and taken again.
+ *
+ * By the same token, a thread whose CPU clock stands where it stood when it was last captured still
+ * has the stack it had then: that answer is kept and given again. What was kept is a bounded table,
+ * one for the process, that forgets whom it has no room for.
  */
 #ifndef SONDE_UNWIND_BLOCKED_H
 #define SONDE_UNWIND_BLOCKED_H
@@ -24,10 +28,11 @@ typedef struct blocked_copy {
 bool blocked_open(blocked_copy_t *copy);
 void blocked_close(blocked_copy_t *copy);
 
-/* Captures thread TID, which is not the calling one. Sets CAPTURE's count, mark, reason and flags.
+/* Captures thread TID, which is not the calling one. IDENTITY is what os_threads said of it; 0 when
+ * it is not known, and then nothing is kept. Sets CAPTURE's count, mark, reason and flags.
  * Returns the count, or SONDE_ENOTHREAD, SONDE_ERUNNING (also when it would not keep still), or
  * SONDE_EUNSUPPORTED when this system does not tell where a thread is. frames_init must have
  * succeeded. */
-int blocked_capture(blocked_copy_t *copy, pid_t tid, sonde_capture_t *capture);
+int blocked_capture(blocked_copy_t *copy, pid_t tid, uint64_t identity, sonde_capture_t *capture);
 
 #endif

@@ -54,7 +54,8 @@ static bool same_name(const char *name, const char *wanted) {
   return true; /* the kernel keeps no more */
 }
 
-static bool list_thread(pid_t tid, void *context) {
+static bool list_thread(pid_t tid, uint64_t identity, void *context) {
+  (void)identity;
   listing_t *l = context;
   sonde_thread_t thread;
   if (read_thread(-1, tid, &thread) != 0) return true;
@@ -155,13 +156,14 @@ static int why_not_read(int folder, pid_t tid) {
 }
 
 /* Reads TID in place. Returns the count; 0 with *ASK set when it has to be asked; or a status. */
-static int read_in_place(blocked_copy_t *copy, pid_t tid, sonde_capture_t *capture, unsigned flags,
-                         uint64_t deadline_ns, bool *ask) {
+static int read_in_place(blocked_copy_t *copy, pid_t tid, uint64_t identity,
+                         sonde_capture_t *capture, unsigned flags, uint64_t deadline_ns,
+                         bool *ask) {
   bool want_signal = flags & SONDE_SIGNAL_BLOCKED;
   int why = want_signal ? may_ask(copy->folder, tid, false, deadline_ns) : 0;
   *ask = want_signal && why == 0;
   if (*ask) return unavailable(capture, SONDE_ERUNNING);
-  int r = blocked_capture(copy, tid, capture);
+  int r = blocked_capture(copy, tid, identity, capture);
   if (r >= 0) return r;
   if (r == SONDE_EUNSUPPORTED) r = why_not_read(copy->folder, tid);
   if (r == SONDE_ERUNNING && !(flags & SONDE_NO_SIGNAL)) {
@@ -193,7 +195,7 @@ static int capture_other(pid_t tid, sonde_capture_t *capture,
   if (!os_thread_alive(tid)) return unavailable(capture, SONDE_ENOTHREAD);
   if (!frames_init() || !blocked_open(&copy)) return unavailable(capture, SONDE_ENOMEM);
   uint64_t deadline_ns = deadline_of(options);
-  int r = read_in_place(&copy, tid, capture, options->flags, deadline_ns, &ask);
+  int r = read_in_place(&copy, tid, 0, capture, options->flags, deadline_ns, &ask);
   blocked_close(&copy);
   return ask ? ask_one(tid, capture, deadline_ns) : r;
 }
@@ -233,13 +235,15 @@ ENTRY_3(sonde_stack_of_thread, stack_of_thread_here);
 
 /* ---- all threads ---------------------------------------------------------------------------- */
 
-static bool collect_tid(pid_t tid, void *context) {
+/* The identity waits in a field that is the callers', and empty here, until the thread is read. */
+static bool collect_tid(pid_t tid, uint64_t identity, void *context) {
   sonde_all_t *all = context;
   if (all->total < all->max) {
     sonde_thread_stack_t *row = &all->threads[all->total];
     *row = (sonde_thread_stack_t){.thread = {.tid = tid}};
     row->stack.pcs = all->pcs + (size_t)all->total * (size_t)all->depth;
     row->stack.max = all->depth;
+    row->stack.pc = (uintptr_t)identity;
     all->count++;
   }
   all->total++;
@@ -278,15 +282,17 @@ static void capture_others(sonde_all_t *all, round_t *round, pid_t own) {
   for (int i = 0; i < all->count; i++) {
     sonde_thread_stack_t *row = &all->threads[i];
     pid_t tid = row->thread.tid;
+    uint64_t identity = row->stack.pc;
     bool ask = false;
+    row->stack.pc = 0;
     if (!(all->options.flags & SONDE_NO_THREAD_NAMES))
       (void)read_thread(round->copy.folder, tid, &row->thread);
     if (tid == own) continue;
     if (os_monotonic_ns() >= round->deadline_ns)
       (void)unavailable(&row->stack, SONDE_ETIMEDOUT);
     else
-      (void)read_in_place(&round->copy, tid, &row->stack, all->options.flags, round->deadline_ns,
-                          &ask);
+      (void)read_in_place(&round->copy, tid, identity, &row->stack, all->options.flags,
+                          round->deadline_ns, &ask);
     if (ask) ask_later_collect(round, row);
     if (round->questions == ASKED_SLOTS) collect(round);
   }

@@ -6,6 +6,7 @@
  */
 #define _GNU_SOURCE
 #include "unit/subject.h"
+#include "unwind/kept.h"
 
 /* ---- the handler ---------------------------------------------------------------------------- */
 
@@ -350,6 +351,102 @@ static void torn_samples_are_thrown_away(void **state) {
   pthread_join(thread, NULL);
 }
 
+/* All threads at once keeps the stacks of those that did not move: what it says of one that did
+ * must be new. */
+static volatile int walker_stage;
+static sem_t walker_steps;
+NOINLINE static void stage_a(void) {
+  sem_wait(&walker_steps);
+  sink++;
+}
+NOINLINE static void stage_b(void) {
+  sem_wait(&walker_steps);
+  sink--;
+}
+static void *walker(void *argument) {
+  *(volatile pid_t *)argument = (pid_t)syscall(SYS_gettid);
+  for (int i = 0; i < 400; i++) {
+    walker_stage = i + 1;
+    if (i % 2)
+      stage_b();
+    else
+      stage_a();
+  }
+  return NULL;
+}
+
+static bool passes_through(const sonde_capture_t *c, void (*function)(void)) {
+  for (int i = 0; i < c->count; i++)
+    if (c->pcs[i] > (uintptr_t)function && c->pcs[i] < (uintptr_t)function + 40) return true;
+  return false;
+}
+
+static void kept_stacks_are_not_old(void **state) {
+  (void)state;
+  static sonde_thread_stack_t stacks[8];
+  static uintptr_t pcs[8 * DEPTH];
+  volatile pid_t tid = 0;
+  pthread_t thread;
+  if (!can_read_in_place()) SKIP_BECAUSE("this system does not tell where a thread is blocked");
+  sem_init(&walker_steps, 0, 0);
+  walker_stage = 0;
+  assert_int_equal(pthread_create(&thread, NULL, walker, (void *)&tid), 0);
+  for (int i = 0; i < 400; i++) {
+    while (walker_stage != i + 1)
+      sched_yield();
+    for (int look = 0; look < 5;) { /* until it has come to rest, and then again */
+      sonde_all_t all = {.threads = stacks, .max = 8, .pcs = pcs, .depth = DEPTH};
+      all.options.flags = SONDE_NO_SIGNAL | SONDE_NO_THREAD_NAMES;
+      assert_true(sonde_capture_all(&all) >= 2);
+      for (int row = 0; row < all.count; row++) {
+        const sonde_capture_t *c = &stacks[row].stack;
+        assert_true(c->pc == 0);
+        if (stacks[row].thread.tid != tid || c->mark != SONDE_COMPLETE) continue;
+        look++;
+        assert_false(passes_through(c, i % 2 ? stage_a : stage_b));
+        if (look > 2) assert_true(passes_through(c, i % 2 ? stage_b : stage_a));
+      }
+    }
+    sem_post(&walker_steps);
+  }
+  pthread_join(thread, NULL);
+}
+
+static void kept_by_the_whole_key(void **state) {
+  (void)state;
+  uintptr_t pcs[6] = {1, 2, 3, 4, 5, 6}, out[6];
+  kept_key_t key = {4711, 5, 6, 7};
+  sonde_capture_t c = {.pcs = pcs, .max = 6, .count = 6, .flags = SONDE_FLAG_PROVEN};
+  kept_store(&key, &c);
+  for (int field = 0; field < 5; field++) {
+    kept_key_t other = key;
+    other.tid += field == 0 ? 1024 : 0; /* the same place in the table */
+    other.identity += field == 1;
+    other.cpu_ns += field == 2;
+    other.epoch += field == 3;
+    sonde_capture_t found = {.pcs = out, .max = 6};
+    assert_int_equal(kept_find(&other, &found), field == 4);
+    if (field == 4) {
+      assert_int_equal(found.count, 6);
+      assert_int_equal(found.mark, SONDE_COMPLETE);
+      assert_int_equal(found.flags, SONDE_FLAG_PROVEN);
+      assert_memory_equal(out, pcs, sizeof pcs);
+    }
+  }
+  sonde_capture_t part = {.pcs = out, .max = 2, .skip = 1};
+  assert_true(kept_find(&key, &part));
+  assert_int_equal(part.count, 2);
+  assert_int_equal(part.mark, SONDE_CUT);
+  assert_memory_equal(out, pcs + 1, 2 * sizeof *pcs);
+  sonde_capture_t beyond = {.pcs = out, .max = 2, .skip = 9};
+  assert_true(kept_find(&key, &beyond));
+  assert_int_equal(beyond.count, 0);
+  c.mark = SONDE_TORN;
+  key.cpu_ns++;
+  kept_store(&key, &c);
+  assert_false(kept_find(&key, &part));
+}
+
 /* ---- hard circumstances --------------------------------------------------------------------- */
 
 static void without_descriptors(void **state) {
@@ -455,6 +552,8 @@ int main(void) {
       cmocka_unit_test(uninterruptible_threads),
       cmocka_unit_test(threads_come_and_go),
       cmocka_unit_test(torn_samples_are_thrown_away),
+      cmocka_unit_test(kept_stacks_are_not_old),
+      cmocka_unit_test(kept_by_the_whole_key),
       cmocka_unit_test(without_descriptors),
       cmocka_unit_test(children_capture_their_own),
       cmocka_unit_test(from_a_signal_handler),

@@ -66,7 +66,9 @@ int os_threads_open(void) {
   return (int)call4(SYS_openat, AT_FDCWD, TASK_FOLDER, O_RDONLY | O_DIRECTORY | O_CLOEXEC, 0);
 }
 
-int os_threads_list(int folder, bool (*visit)(pid_t tid, void *context), void *context) {
+/* The identity is the inode's number: /proc gives each thread a new one from a counter, and may
+ * give it another one later, when it has forgotten the thread's folder meanwhile. */
+int os_threads_list(int folder, os_thread_visit_t *visit, void *context) {
   _Alignas(8) char entries[2048];
   long size;
   bool more = true;
@@ -74,14 +76,14 @@ int os_threads_list(int folder, bool (*visit)(pid_t tid, void *context), void *c
     for (long at = 0; more && at < size;) {
       const struct directory_entry *entry = (const void *)(entries + at);
       pid_t tid = number_of_name(entry->name);
-      if (tid > 0) more = visit(tid, context);
+      if (tid > 0) more = visit(tid, entry->inode, context);
       at += entry->size;
     }
   }
   return more && size < 0 ? (int)size : 0;
 }
 
-int os_threads(bool (*visit)(pid_t tid, void *context), void *context) {
+int os_threads(os_thread_visit_t *visit, void *context) {
   int folder = os_threads_open();
   if (folder < 0) return folder;
   int r = os_threads_list(folder, visit, context);
@@ -234,8 +236,30 @@ int os_thread_blocked(int folder, pid_t tid, os_blocked_t *out) {
 /* The per-thread CPU clock (clock_getcpuclockid(3); include/linux/posix-timers.h: the id's
  * complement, then "per thread" and "scheduler's"). For a thread on a CPU the kernel adds what is
  * not yet booked, so the clock of a thread that has run at all has moved. */
-int64_t os_thread_cpu_ns(pid_t tid) {
+static int64_t cpu_ns(pid_t tid) {
   struct kernel_timespec time = {0, 0};
   long r = call2(SYS_clock_gettime, (int32_t)(~(uint32_t)tid << 3 | 4 | 2), &time);
   return r < 0 ? r : time.seconds * 1000000000 + time.nanoseconds;
+}
+
+/* On a machine whose cycle counter the kernel does not trust, CPU time goes by the timer's ticks,
+ * and a thread can run between two of them. Ours runs: its clock must have moved at the next look.
+ */
+static bool clock_is_fine(void) {
+  pid_t own = os_tid();
+  for (int i = 0; i < 4; i++) {
+    int64_t before = cpu_ns(own);
+    if (before < 0 || cpu_ns(own) == before) return false;
+  }
+  return true;
+}
+
+int64_t os_thread_cpu_ns(pid_t tid) {
+  static uint32_t verdict; /* 0: not asked yet, 1: fine, 2: too coarse or absent */
+  uint32_t known = load_relaxed(&verdict);
+  if (UNLIKELY(known == 0)) {
+    known = clock_is_fine() ? 1 : 2;
+    store_relaxed(&verdict, known);
+  }
+  return known == 1 ? cpu_ns(tid) : -ENOSYS;
 }
