@@ -153,6 +153,14 @@ static uint32_t set_of(uint64_t key) { return (uint32_t)(levels_hash(key) >> 56)
 
 /* Texts are read while they may be written, so they are moved by atomic words. */
 static void copy_out(char *out, const uint64_t *words, size_t size) {
+  for (; size >= 32; size -= 32, out += 32, words += 4) {
+    uint64_t a = load_relaxed(words), b = load_relaxed(words + 1);
+    uint64_t c = load_relaxed(words + 2), d = load_relaxed(words + 3);
+    __builtin_memcpy(out, &a, 8);
+    __builtin_memcpy(out + 8, &b, 8);
+    __builtin_memcpy(out + 16, &c, 8);
+    __builtin_memcpy(out + 24, &d, 8);
+  }
   for (; size >= 8; size -= 8, out += 8) {
     uint64_t word = load_relaxed(words++);
     __builtin_memcpy(out, &word, 8);
