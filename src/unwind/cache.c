@@ -5,8 +5,18 @@
  * out, if it has to be walked at all, is likely to be as it was when the hints were made. */
 #define FRESH_UNHINTED 6
 
+/* Words from the slot of POSITION up to its stack pointer. The call of x86_64 leaves no choice. */
+static ALWAYS_INLINE uint64_t sp_words(const position_t *p) {
+#if defined(__x86_64__)
+  (void)p;
+  return 1;
+#else
+  return (p->sp - p->slot) / 8;
+#endif
+}
+
 static ALWAYS_INLINE READS_STACK bool stands_at(const cached_t *e, const position_t *p) {
-  return !((e->slot ^ p->slot) | (e->raw ^ p->raw)) && p->sp - p->slot == 8u * e->sp_words &&
+  return !((e->slot ^ p->slot) | (e->raw ^ p->raw)) && sp_words(p) == e->sp_words &&
          (!(e->bits & CACHED_LIVE) || (p->fp_at && *p->fp_at == e->fp));
 }
 
@@ -31,14 +41,19 @@ static ALWAYS_INLINE void push(cached_t *to, const position_t *p, int64_t restor
   to->slot = p->slot;
   to->raw = p->raw;
   to->fp_at = p->fp_at;
-  to->tail = cached_tail(id, restored, (p->sp - p->slot) / 8, restored ? CACHED_VERIFY : 0);
+  to->tail = cached_tail(id, restored, sp_words(p), restored ? CACHED_VERIFY : 0);
 }
 
 /* Words from the slot of the frame that RULE led to, down to where it restored the frame register
  * from; 0 when it did not. */
 static ALWAYS_INLINE int64_t restored_words(rule_t rule, const position_t *p) {
   uint64_t save = rule_save_bytes(rule);
+#if defined(__x86_64__)
+  (void)p;
+  return (int64_t)(save / 8) - (save != 0); /* the slot is the word below the CFA */
+#else
   return save && p->slot ? (int64_t)(p->slot - (p->sp - save)) / 8 : 0;
+#endif
 }
 
 /* The window over the stack that SP points into; NULL when it cannot be read. */
@@ -66,7 +81,7 @@ READS_STACK void cache_walk(const cache_t *cache, stacks_t *stacks, position_t *
   uint32_t j = known == &empty ? CACHE_ENTRIES : cache->top;
   uint32_t count = 0, plain = 0, joined = CACHE_ENTRIES;
   frame_slot_t *inner = NULL; /* the frame looked up last, and its hint */
-  uint32_t hint = 0;
+  uint32_t hint = 0, unhinted = j < CACHE_ENTRIES ? FRESH_UNHINTED : 0;
   int64_t restored = 0;
   walk_step_t end = WALK_ON;
   position_t here; /* in registers; its pointer leads to the frame register of *P */
@@ -77,14 +92,14 @@ READS_STACK void cache_walk(const cache_t *cache, stacks_t *stacks, position_t *
     end = WALK_FAULT;
   }
   for (;;) {
-    if (LIKELY(here.slot) && join(known, w, &here, &j)) {
+    if (j < CACHE_ENTRIES && LIKELY(here.slot) && join(known, w, &here, &j)) {
       joined = j;
       end = WALK_END;
       break;
     }
     if (UNLIKELY(count == limit)) break;
     frame_ref_t frame;
-    if (UNLIKELY(count >= FRESH_UNHINTED) && !here.exact &&
+    if (UNLIKELY(count >= unhinted) && !here.exact &&
         (inner = frames_follow(inner, hint, here.pc, epoch))) {
       uint64_t both = frames_rule_and_hint(inner);
       frame = (frame_ref_t){frames_id(inner), (rule_t)both};
@@ -92,7 +107,7 @@ READS_STACK void cache_walk(const cache_t *cache, stacks_t *stacks, position_t *
     } else {
       frame = frames_find(here.pc, here.exact, epoch);
     }
-    if (UNLIKELY(!here.slot || here.sp - here.slot > 8 * UINT8_MAX)) plain = count + 1;
+    if (UNLIKELY(!here.slot || sp_words(&here) > UINT8_MAX)) plain = count + 1;
     uint32_t at = fresh_at(fresh, count++);
     push(&fresh->frames[at], &here, restored, frame.id);
     fresh->rules[at] = frame.rule;
@@ -116,8 +131,8 @@ READS_STACK void cache_walk(const cache_t *cache, stacks_t *stacks, position_t *
 /* Makes the fresh frame FROM the entry TO: LIVE says whether the frame register matters in it. */
 static ALWAYS_INLINE READS_STACK void settle(cached_t *to, const cached_t *from, bool live) {
   /* Where it is not verified, `restored_words` is 0, for what it leads to may be gone. */
-  const uint64_t all = (uint64_t)(CACHED_LIVE | CACHED_VERIFY) << CACHED_TAIL_BITS |
-                       (uint64_t)UINT16_MAX << 32;
+  const uint64_t all =
+      (uint64_t)(CACHED_LIVE | CACHED_VERIFY) << CACHED_TAIL_BITS | (uint64_t)UINT16_MAX << 32;
   uint64_t tail = from->tail;
   to->slot = from->slot;
   to->raw = from->raw;
