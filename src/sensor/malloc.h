@@ -54,7 +54,10 @@ bool sensor_samples(stream_t *s, uint64_t address, uint64_t size, bool given);
 bool sensor_ends_sampling(stream_t *s, uint64_t address);
 
 static ALWAYS_INLINE bool sensor_wants(stream_t *s, uint64_t address, uint64_t size, bool given) {
-  if (UNLIKELY(!sensor_takes_all(s))) return sensor_samples(s, address, size, given);
+  if (UNLIKELY(!sensor_takes_all(s))) {
+    if (LIKELY(given ? sampled_passes(s, size) : !sampled_may_be(address))) return false;
+    return sensor_samples(s, address, size, given);
+  }
   return LIKELY(!s->sampling) || sensor_ends_sampling(s, address);
 }
 

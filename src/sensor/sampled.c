@@ -8,25 +8,40 @@
 
 static uint64_t table[1u << BUCKET_BITS][BUCKET] __attribute__((aligned(64)));
 
+HIDDEN uint8_t sampled_filter[1u << SAMPLED_FILTER_BITS];
+
 static uint64_t *bucket_of(uint64_t address) {
-  return table[(address >> 4) * UINT64_C(0x9e3779b97f4a7c15) >> (64 - BUCKET_BITS)];
+  return table[sampled_hash(address) >> (64 - BUCKET_BITS)];
+}
+
+static void count(uint64_t address, int by) {
+  uint8_t *place = &sampled_filter[sampled_hash(address) >> (64 - SAMPLED_FILTER_BITS)];
+  uint8_t old = load_relaxed(place);
+  do
+    if (old == SAMPLED_FILTER_FULL) return;
+  while (!cas_acq_rel(place, &old, (uint8_t)(old + by)));
 }
 
 static bool enter(uint64_t address) {
   uint64_t *bucket = bucket_of(address);
+  count(address, 1);
   for (int i = 0; i < BUCKET; i++) {
     uint64_t none = 0;
     if (load_relaxed(&bucket[i]) == 0 && cas_acq_rel(&bucket[i], &none, address)) return true;
   }
+  count(address, -1);
   return false;
 }
 
 bool sampled_forget(uint64_t address) {
+  if (!sampled_may_be(address)) return false;
   uint64_t *bucket = bucket_of(address);
   for (int i = 0; i < BUCKET; i++) {
     uint64_t there = address;
-    if (load_relaxed(&bucket[i]) == address && cas_acq_rel(&bucket[i], &there, (uint64_t)0))
-      return true;
+    if (load_relaxed(&bucket[i]) != address || !cas_acq_rel(&bucket[i], &there, (uint64_t)0))
+      continue;
+    count(address, -1);
+    return true;
   }
   return false;
 }
@@ -74,11 +89,7 @@ bool sampled_choose(stream_t *s, uint64_t address, uint64_t size) {
   writer_t *w = s->writer;
   uint64_t rate = load_relaxed(&w->control->sample_bytes);
   if (UNLIKELY(w->sample_bytes != rate)) begin(w, rate);
-  uint64_t bytes = size ? size : 1;
-  if (LIKELY((uint64_t)w->until_sample > bytes)) {
-    w->until_sample -= (int64_t)bytes;
-    return false;
-  }
+  if (sampled_passes(s, size)) return false;
   w->until_sample = draw(w);
   if (!enter(address)) {
     write_lost_event(w->control);
