@@ -3,8 +3,9 @@
  * The stacks of all threads from inside, by sonde_capture_all.
  *
  *   blocked    100 threads, 20 each in epoll_wait, poll, nanosleep, sem_wait and read, at the end
- * of some 25 frames: in place, with and without names and states, and by signal. Calls that
- *              returned EINTR are counted.
+ *              of some 25 frames: in place, where none has moved since the last look and where all
+ *              have, with and without names and states; and by signal. Calls that returned EINTR
+ *              are counted, but for those the benchmark itself interrupts to make threads move.
  *   running    as many threads as there are processors, all spinning
  *   spinning   100 threads, all spinning, beside a bare loop that signals each and counts
  *   pause      how long one spinning thread stands still for an answer, measured by itself
