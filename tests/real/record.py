@@ -265,7 +265,7 @@ def a_wrapper_hands_on():
 
 def forks_and_daemons_go_their_way():
     code = ("import os\nx=[str(i)*9 for i in range(9999)]\n"
-            "if os.fork()==0:\n y=[str(i)*9 for i in range(99999)]; print(len(y)); os._exit(0)\n"
+            "if os.fork()==0:\n y=[str(i)*9 for i in range(99999)]; print(len(y), flush=True); os._exit(0)\n"
             "os.wait()\nprint('end')")
     path, done = record(["python3", "-c", code], env=dict(os.environ, PYTHONMALLOC="malloc"))
     assert done.stdout == b"99999\nend\n", done
