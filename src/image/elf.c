@@ -504,6 +504,7 @@ static int parse(elf_t *elf) {
   read_sections(elf);
   image->start += image->slide;
   image->end += image->slide;
+  image->entry = elf->header.entry;
   bool started = elf->header.entry != 0 && elf->has_interpreter && !elf->has_soname;
   image->is_executable =
       elf->header.type == ELF_ET_EXEC || elf->is_pie || (elf->header.type == ELF_ET_DYN && started);

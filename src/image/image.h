@@ -51,6 +51,7 @@ typedef struct image {
   uint32_t segment_count;
   /* what it is */
   image_machine_t machine;
+  uint64_t entry; /* where the kernel starts it, as in the file; 0: nowhere */
   bool is_64bit, is_big_endian, is_executable; /* executable: has an entry point and an interpreter
                                                   or is ET_EXEC, as opposed to a shared library */
   uint8_t build_id[IMAGE_BUILD_ID_MAX];

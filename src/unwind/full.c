@@ -187,6 +187,14 @@ static step_t row_step(frame_t *frame, regs_t *regs, bool exact) {
   return signal ? STEP_SIGNAL : STEP_CALLER;
 }
 
+/* Code at the entry point is called by nobody, and who wrote it in assembly often left it without
+ * unwind rules: ld.so's _dl_start_user, from which the constructors of libraries are called, musl's
+ * _start. It is the thread's first frame. */
+static bool is_at_entry(const image_t *image, uint64_t pc) {
+  enum { ENTRY_CODE_BYTES = 96 };
+  return image->entry && pc - image->slide - image->entry <= ENTRY_CODE_BYTES;
+}
+
 step_t full_step(machine_t machine, memory_t *memory, images_t *images, regs_t *regs, bool exact) {
   const image_t *image = images->find(images, exact ? regs->pc : regs->pc - 1);
   cfi_row_t row;
@@ -196,6 +204,7 @@ step_t full_step(machine_t machine, memory_t *memory, images_t *images, regs_t *
   bool past_end = status == 0 && !exact && row.function_end <= regs->pc - image->slide;
   if ((status || past_end) && at_sigreturn(machine, memory, regs->pc))
     return sigreturn_step(machine, memory, regs);
+  if (status && image && is_at_entry(image, regs->pc)) return STEP_END;
   if (status) return STEP_NO_RULE;
   regs_t before = *regs;
   frame_t frame = {machine, memory, &before, &row, 0};
