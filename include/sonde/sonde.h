@@ -10,5 +10,6 @@
 #include "sonde/thread.h"
 #include "sonde/image.h"
 #include "sonde/name.h"
+#include "sonde/hook.h"
 
 #endif

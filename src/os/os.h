@@ -38,6 +38,13 @@ bool os_wipe_on_fork(void *address, size_t size);
  * bytes copied, which is short where the memory ends, or a negative errno. */
 ssize_t os_read_memory(uint64_t address, void *out, size_t size);
 
+/* The mapping that holds ADDRESS: its bounds, and what may be done with it (PROT_READ, … of
+ * mmap(2)) as the result. -ENOENT when nothing is mapped there. MAPS is a descriptor of
+ * /proc/self/maps; the answer costs a system call on Linux 6.11 and later, else a look at every
+ * mapping below ADDRESS. */
+int os_mapping(int maps, uint64_t address, uint64_t *start, uint64_t *end);
+int os_protect(uint64_t start, uint64_t end, int protection); /* mprotect(2) */
+
 /* True when the 8 bytes at ADDRESS can be read at this moment. One system call. */
 bool os_readable(uint64_t address);
 
@@ -206,6 +213,8 @@ typedef struct os_image {
   uint32_t phdr_count;
   const char *path; /* in the loader's memory; read it guarded. Empty or NULL when it has none:
                        glibc gives the program itself no path */
+  uint32_t link_space; /* 0: of the program's own namespace, 1…: of dlmopen(3). Only os_images says
+                          it */
 } os_image_t;
 
 /* Finds the image that holds PC without taking the loader's lock. False when there is none. */
@@ -234,6 +243,11 @@ static inline uint64_t os_loader_epoch(void) {
 /* Calls VISIT for every loaded image, in load order, reading the loader's list guarded. Stops when
  * VISIT returns false. Not for hot paths. */
 void os_images(bool (*visit)(const os_image_t *image, void *context), void *context);
+
+/* Calls RUN once, while no image can be unloaded (the loader's lock against that is held: RUN may
+ * not load, unload or look up by the loader). -ENOSYS where there is no loader that could be asked;
+ * RUN was not called then. Not in a signal handler. */
+int os_loader_hold(void (*run)(void *context), void *context);
 
 /* For each of NAMES the run-time address of the first definition among the images that follow, in
  * load order, the one that holds AFTER (0: among all), as the loader would find it; 0 where there

@@ -17,6 +17,7 @@
  */
 #include "os/linux/loader.h"
 
+#include <errno.h>
 #include <string.h>
 
 #include "base/bits.h"
@@ -156,16 +157,19 @@ static bool image_of_entry(const loader_t *loader, const link_entry_t *entry, os
   return true;
 }
 
-/* ld.so is mapped once but listed in every namespace: with SKIP_LOADER it is passed over. */
-static bool walk_list(const loader_t *loader, uint64_t first, bool skip_loader,
+/* ld.so is mapped once but listed in every namespace: it counts in the program's own. */
+static bool walk_list(const loader_t *loader, uint64_t first, uint32_t link_space,
                       bool (*visit)(const os_image_t *image, void *context), void *context) {
   uint64_t at = first, previous = 0;
   for (uint32_t i = 0; at != 0 && i < LIST_MAX; i++) {
     link_entry_t entry;
     os_image_t image;
     if (!linux_link_entry(at, &entry) || entry.previous != previous) break;
-    bool skip = skip_loader && entry.dynamic == loader->loader_dynamic;
-    if (!skip && image_of_entry(loader, &entry, &image) && !visit(&image, context)) return false;
+    bool skip = link_space > 0 && entry.dynamic == loader->loader_dynamic;
+    if (!skip && image_of_entry(loader, &entry, &image)) {
+      image.link_space = link_space;
+      if (!visit(&image, context)) return false;
+    }
     previous = at;
     at = entry.next;
   }
@@ -191,11 +195,11 @@ void os_images(bool (*visit)(const os_image_t *image, void *context), void *cont
   visit_state_t state = {visit, context, loader->vdso.start};
   uint64_t at = loader->debug;
   if (at == 0 && !visit_and_note(&loader->program, &state)) return;
-  for (int i = 0; at != 0 && i < 64; i++) { /* 64: far more namespaces than a loader has */
+  for (uint32_t i = 0; at != 0 && i < 64; i++) { /* 64: far more namespaces than a loader has */
     debug_head_t head;
     size_t size = offsetof(debug_head_t, next);
     if (os_read_memory(at, &head, size) != (ssize_t)size) break;
-    if (!walk_list(loader, head.first, i > 0, visit_and_note, &state)) return;
+    if (!walk_list(loader, head.first, i, visit_and_note, &state)) return;
     if (head.version < 2 || loader->kind != LOADER_GLIBC ||
         os_read_memory(at + size, &head.next, sizeof head.next) != (ssize_t)sizeof head.next)
       break;
@@ -345,7 +349,7 @@ static void find_loader(loader_t *loader) {
   debug_head_t head;
   size_t size = offsetof(debug_head_t, next);
   if (os_read_memory(loader->debug, &head, size) != (ssize_t)size) return;
-  (void)walk_list(loader, head.first, false, visit_system, loader);
+  (void)walk_list(loader, head.first, 0, visit_system, loader);
   loader->own_handle =
       (uint64_t(*)(void))(uintptr_t)dynamic_symbol(&loader->libc_symbols, "pthread_self", NULL);
   /* Only now: until it is known, images are found by the list alone. */
@@ -370,4 +374,32 @@ const loader_t *linux_loader(void) {
 void os_loader_init(void) {
   const loader_t *loader = linux_loader();
   if (loader != NULL) linux_epoch_init(loader);
+}
+
+/* ---- while nothing is unloaded -------------------------------------------------------------- */
+
+typedef struct held {
+  void (*run)(void *context);
+  void *context;
+} held_t;
+
+static int run_held(void *info, size_t size, void *context) {
+  held_t *held = context;
+  (void)info;
+  (void)size;
+  held->run(held->context);
+  return 1; /* once */
+}
+
+/* dl_iterate_phdr holds the lock that dlclose takes before it unmaps; musl never unmaps. */
+int os_loader_hold(void (*run)(void *context), void *context) {
+  const loader_t *loader = linux_loader();
+  uint64_t address =
+      loader == NULL ? 0 : dynamic_symbol(&loader->libc_symbols, "dl_iterate_phdr", NULL);
+  if (address == 0) return -ENOSYS;
+  held_t held = {run, context};
+  int (*iterate)(int (*)(void *, size_t, void *), void *) =
+      (int (*)(int (*)(void *, size_t, void *), void *))(uintptr_t)address;
+  (void)iterate(run_held, &held);
+  return 0;
 }

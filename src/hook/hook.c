@@ -1,0 +1,280 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * The functions of sonde/hook.h: one lock around everything, and within it the loader's lock
+ * against unloading around whatever looks into images.
+ *
+ * The lock knows its owner. Who comes again inside (a filter that calls us) is refused, and so is
+ * the child of a fork that finds it held by a thread that is not there.
+ */
+#include "sonde/hook.h"
+
+#include "base/bits.h"
+#include "hook/hooks.h"
+
+static hooks_t the_hooks = {.free_place = HOOK_NONE, .patcher = {.maps = -1}};
+
+/* ---- the lock ------------------------------------------------------------------------------- */
+
+static uint32_t lock_word; /* the tid of its owner; 0: free */
+static uint32_t lock_waiters;
+static pid_t lock_process;
+
+static bool lock(void) {
+  uint32_t self = (uint32_t)os_tid();
+  for (uint32_t owner = 0; !cas_acq_rel(&lock_word, &owner, self); owner = 0) {
+    if (owner == self || load_relaxed(&lock_process) != os_pid()) return false;
+    __atomic_fetch_add(&lock_waiters, 1, __ATOMIC_SEQ_CST);
+    (void)os_futex_wait(&lock_word, owner, 100000000);
+    __atomic_fetch_sub(&lock_waiters, 1, __ATOMIC_SEQ_CST);
+  }
+  store_relaxed(&lock_process, os_pid());
+  return true;
+}
+
+static void unlock(void) {
+  __atomic_store_n(&lock_word, 0, __ATOMIC_SEQ_CST);
+  if (__atomic_load_n(&lock_waiters, __ATOMIC_SEQ_CST)) (void)os_futex_wake(&lock_word, 1);
+}
+
+/* Runs RUN with the loader held. SONDE_EUNSUPPORTED where there is none to hold. */
+static int held(void (*run)(void *context), void *context) {
+  if (!lock()) return SONDE_EBUSY;
+  int status = os_loader_hold(run, context) == 0 ? SONDE_OK : SONDE_EUNSUPPORTED;
+  unlock();
+  return status;
+}
+
+static void apply_all(hooks_t *h) {
+  for (symbol_t *symbol = h->symbols; symbol; symbol = symbol->next)
+    hooks_apply(h, symbol);
+  patch_end(&h->patcher);
+}
+
+/* ---- adding --------------------------------------------------------------------------------- */
+
+typedef struct adding {
+  const sonde_hook_request_t *requests;
+  size_t count;
+  sonde_hook_t **handles; /* NULL: nobody wants them */
+  sonde_hook_t *last; /* of those made so far, by `next`, the first request's at the end */
+  int status;
+} adding_t;
+
+/* The symbol of REQUEST: one that is known by its definition, or a new one. */
+static symbol_t *symbol_for(hooks_t *h, const sonde_hook_request_t *request, int *status) {
+  symbol_t *fresh = hooks_new_symbol(h);
+  *status = SONDE_ENOMEM;
+  if (!fresh) return NULL;
+  *status = SONDE_ENOTFOUND;
+  if (!hooks_define(h, request->symbol, request->version, fresh)) {
+    hooks_free_symbol(h, fresh);
+    return NULL;
+  }
+  for (symbol_t *known = h->symbols; known; known = known->next)
+    if (known->original == fresh->original && slots_text_equal(known->name, fresh->name)) {
+      hooks_free_symbol(h, fresh);
+      return known;
+    }
+  fresh->next = h->symbols;
+  h->symbols = fresh;
+  return fresh;
+}
+
+/* A symbol that no hook is linked to, and none of those being made, goes. */
+static void free_unused(hooks_t *h) {
+  for (symbol_t *symbol = h->symbols, *next; symbol; symbol = next) {
+    next = symbol->next;
+    if (!symbol->first) hooks_free_symbol(h, symbol);
+  }
+}
+
+static int make_hooks(hooks_t *h, adding_t *a) {
+  for (size_t i = 0; i < a->count; i++) {
+    int status;
+    symbol_t *symbol = symbol_for(h, &a->requests[i], &status);
+    sonde_hook_t *hook = symbol ? hooks_new_hook(h) : NULL;
+    if (!hook) return symbol ? SONDE_ENOMEM : status;
+    *hook = (sonde_hook_t){symbol, a->last, a->requests[i]};
+    a->last = hook;
+  }
+  hooks_scan_slots(h);
+  return h->is_short ? SONDE_ENOMEM : SONDE_OK;
+}
+
+static void add_held(void *context) {
+  adding_t *a = context;
+  hooks_t *h = &the_hooks;
+  h->is_short = false;
+  hooks_scan_images(h);
+  a->status = make_hooks(h, a);
+  sonde_hook_t *hook = a->last, *ordered = NULL;
+  for (sonde_hook_t *next; hook; hook = next) { /* back into the order of the requests */
+    next = hook->next;
+    hook->next = ordered;
+    ordered = hook;
+  }
+  size_t i = 0;
+  for (sonde_hook_t *next; ordered; ordered = next) {
+    next = ordered->next;
+    if (a->status == SONDE_OK) {
+      if (a->handles) a->handles[i++] = ordered;
+      hooks_link(ordered);
+    } else {
+      hooks_free_hook(h, ordered);
+    }
+  }
+  free_unused(h);
+  if (a->status == SONDE_OK) apply_all(h);
+}
+
+static bool is_valid(const sonde_hook_request_t *request) {
+  uint32_t name = 0, version = 0;
+  if (!request->symbol || !request->replacement || !request->original) return false;
+  while (name < HOOK_NAME_MAX && request->symbol[name])
+    name++;
+  while (request->version && version < HOOK_VERSION_MAX && request->version[version])
+    version++;
+  return name > 0 && name < HOOK_NAME_MAX && version < HOOK_VERSION_MAX;
+}
+
+int sonde_hook_add(const sonde_hook_request_t *requests, size_t count, sonde_hook_t **hooks) {
+  if (count > 0 && !requests) return SONDE_EINVAL;
+  for (size_t i = 0; i < count; i++)
+    if (!is_valid(&requests[i])) return SONDE_EINVAL;
+  adding_t a = {requests, count, hooks, NULL, SONDE_OK};
+  int status = held(add_held, &a);
+  return status == SONDE_OK ? a.status : status;
+}
+
+/* ---- removing ------------------------------------------------------------------------------- */
+
+typedef struct removing {
+  sonde_hook_t *hook;
+  int status;
+} removing_t;
+
+static void remove_held(void *context) {
+  removing_t *r = context;
+  hooks_t *h = &the_hooks;
+  r->status = SONDE_ENOTFOUND;
+  if (!hooks_is_hook(r->hook)) return;
+  symbol_t *symbol = r->hook->symbol;
+  hooks_scan_images(h);
+  hooks_scan_slots(h);
+  hooks_unlink(r->hook);
+  apply_all(h);
+  hooks_free_hook(h, r->hook);
+  if (!symbol->first) hooks_free_symbol(h, symbol);
+  r->status = SONDE_OK;
+}
+
+int sonde_hook_remove(sonde_hook_t *hook) {
+  removing_t r = {hook, SONDE_OK};
+  int status = held(remove_held, &r);
+  return status == SONDE_OK ? r.status : status;
+}
+
+/* ---- images loaded since -------------------------------------------------------------------- */
+
+static void refresh_held(void *context) {
+  hooks_t *h = &the_hooks;
+  h->written = 0;
+  h->is_short = false;
+  hooks_scan_images(h);
+  hooks_scan_slots(h);
+  apply_all(h);
+  *(int *)context = h->is_short ? SONDE_ENOMEM : (int)h->written;
+}
+
+int sonde_hook_refresh(void) {
+  int result = 0, status = held(refresh_held, &result);
+  return status == SONDE_OK ? result : status;
+}
+
+/* ---- the report ----------------------------------------------------------------------------- */
+
+typedef struct reporting {
+  const sonde_hook_t *hook;
+  int (*visit)(const sonde_slot_t *slot, void *context);
+  void *context;
+  int result;
+} reporting_t;
+
+/* What HOOK has of PLACE, whose slot holds VALUE. */
+static sonde_slot_state_t state_of(const sonde_hook_t *hook, const place_t *place, uint64_t value,
+                                   const char *path) {
+  const sonde_hook_request_t *r = &hook->request;
+  if (place->state == SONDE_SLOT_ELSEWHERE || place->state == SONDE_SLOT_PROTECTED)
+    return place->state;
+  if (value != place->new_value) return SONDE_SLOT_FOREIGN;
+  if (r->wants && !r->wants(path, r->context)) return SONDE_SLOT_UNWANTED;
+  if (place->state != SONDE_SLOT_HOOKED) return place->state;
+  return hooks_comes_by(hooks_first_for(hook->symbol, path), hook) ? SONDE_SLOT_HOOKED
+                                                                   : SONDE_SLOT_SHADOWED;
+}
+
+/* The slots of one image. False when the visitor has had enough. */
+static bool report_image(reporting_t *r, const known_image_t *known, uint32_t *slots) {
+  const symbol_t *symbol = r->hook->symbol;
+  const char *path = hooks_path(&known->image);
+  *slots = 0;
+  for (uint32_t i = symbol->slots; i != HOOK_NONE; i = the_hooks.places[i].next) {
+    const place_t *place = &the_hooks.places[i];
+    if (place->image != known->number) continue;
+    uint64_t value = load_relaxed((const uint64_t *)(uintptr_t)place->address);
+    sonde_slot_t slot = {path,  place->address, place->old_value,
+                         value, place->kind,    state_of(r->hook, place, value, path)};
+    ++*slots;
+    if (slot.state == SONDE_SLOT_HOOKED) r->result++;
+    if (r->visit(&slot, r->context) != 0) return false;
+  }
+  return true;
+}
+
+static void report_held(void *context) {
+  reporting_t *r = context;
+  hooks_t *h = &the_hooks;
+  if (!hooks_is_hook(r->hook)) {
+    r->result = SONDE_ENOTFOUND;
+    return;
+  }
+  hooks_scan_images(h);
+  hooks_scan_slots(h);
+  apply_all(h);
+  for (uint32_t i = 0; i < h->image_count; i++) {
+    const known_image_t *known = &h->images[i];
+    uint32_t count;
+    slots_t slots;
+    sonde_slot_t none = {.path = hooks_path(&known->image), .kind = SONDE_SLOT_NONE};
+    if (!report_image(r, known, &count)) return;
+    if (!slots_read(&slots, &known->image))
+      none.state = SONDE_SLOT_UNREADABLE;
+    else if (count == 0 && known->image.start == r->hook->symbol->definer)
+      none.state = SONDE_SLOT_WITHIN;
+    else
+      continue;
+    if (r->visit(&none, r->context) != 0) return;
+  }
+}
+
+int sonde_hook_reach(const sonde_hook_t *hook,
+                     int (*visit)(const sonde_slot_t *slot, void *context), void *context) {
+  reporting_t r = {hook, visit, context, 0};
+  if (!visit) return SONDE_EINVAL;
+  int status = held(report_held, &r);
+  return status == SONDE_OK ? r.result : status;
+}
+
+const char *sonde_slot_state_text(sonde_slot_state_t state) {
+  static const char *const texts[] = {
+      [SONDE_SLOT_HOOKED] = "calls the hook",
+      [SONDE_SLOT_UNWANTED] = "not wanted by the filter",
+      [SONDE_SLOT_SHADOWED] = "taken by a newer hook with another filter",
+      [SONDE_SLOT_ELSEWHERE] = "bound to another definition of the name",
+      [SONDE_SLOT_FOREIGN] = "changed by somebody else since",
+      [SONDE_SLOT_PROTECTED] = "its page could not be made writable",
+      [SONDE_SLOT_WITHIN] = "calls within the image that defines it pass no slot",
+      [SONDE_SLOT_UNREADABLE] = "the image has no usable dynamic section",
+  };
+  return (unsigned)state < ARRAY_COUNT(texts) ? texts[state] : "unknown state";
+}

@@ -1,0 +1,98 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * What is hooked, and where its slots are: the state behind sonde/hook.h, and its parts.
+ *
+ * Everything here is used under the one lock of hook.c, and what looks into images runs while the
+ * loader is held (os_loader_hold).
+ */
+#ifndef SONDE_HOOK_HOOKS_H
+#define SONDE_HOOK_HOOKS_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "hook/patch.h"
+#include "image/slots.h"
+#include "os/os.h"
+#include "sonde/hook.h"
+
+#define HOOK_NAME_MAX    1024u
+#define HOOK_VERSION_MAX 256u
+#define HOOK_NONE        UINT32_MAX
+
+typedef struct symbol symbol_t;
+
+struct sonde_hook {
+  symbol_t *symbol;   /* NULL: this hook is free */
+  sonde_hook_t *next; /* the next one to be called; of free ones, the next free one */
+  sonde_hook_request_t request; /* its strings are not ours: the symbol has copies */
+};
+
+/* A function that is hooked: one definition. */
+struct symbol {
+  symbol_t *next;      /* of all, or of the free ones */
+  sonde_hook_t *first; /* those with a filter, then those without; the newest first */
+  uint64_t original;   /* where it is: of an IFUNC, what its resolver answered */
+  uint64_t canonical;  /* what the program, linked at a fixed address, takes for its address: a stub
+                          of its own; 0: none */
+  uint64_t definer;    /* start of the image that defines it */
+  uint32_t slots;      /* the first of its slots, or HOOK_NONE */
+  bool is_new;         /* images have not been searched for it */
+  char name[HOOK_NAME_MAX];
+  char version[HOOK_VERSION_MAX]; /* "": it has none */
+};
+
+/* A loaded image that was searched for all symbols that are not new. */
+typedef struct known_image {
+  os_image_t image;
+  uint32_t number; /* never given twice */
+  bool is_present, is_searched;
+} known_image_t;
+
+/* A slot of a symbol. */
+typedef struct place {
+  uint64_t address, old_value, new_value;
+  uint32_t image; /* the number of its image */
+  uint32_t next;  /* of the same symbol, or of the free ones */
+  uint8_t kind, state;
+} place_t;
+
+typedef struct hooks {
+  symbol_t *symbols, *free_symbols;
+  sonde_hook_t *free_hooks;
+  known_image_t *images;
+  uint32_t image_count, image_capacity, next_number;
+  place_t *places;
+  uint32_t place_count, place_capacity, free_place;
+  patcher_t patcher;
+  uint32_t written; /* slots, since it was set to 0 */
+  bool is_short;    /* of memory: something was left out */
+} hooks_t;
+
+/* hook/memory.c */
+symbol_t *hooks_new_symbol(hooks_t *hooks);
+sonde_hook_t *hooks_new_hook(hooks_t *hooks);
+bool hooks_is_hook(const sonde_hook_t *hook);
+place_t *hooks_new_place(hooks_t *hooks, symbol_t *symbol);
+bool hooks_add_image(hooks_t *hooks, const os_image_t *image);
+void hooks_free_hook(hooks_t *hooks, sonde_hook_t *hook);
+void hooks_free_symbol(hooks_t *hooks, symbol_t *symbol); /* with its places */
+
+/* hook/scan.c: the images that came and went, and the slots of new symbols. */
+void hooks_scan_images(hooks_t *hooks);
+void hooks_scan_slots(hooks_t *hooks);
+const known_image_t *hooks_image(const hooks_t *hooks, uint32_t number);
+const char *hooks_path(const os_image_t *image);
+
+/* hook/define.c: finds the definition of NAME and fills in SYMBOL but for its chain. False when no
+ * image of the program's own namespace has one. */
+bool hooks_define(const hooks_t *hooks, const char *name, const char *version, symbol_t *symbol);
+
+/* hook/chain.c */
+void hooks_link(sonde_hook_t *hook);
+void hooks_unlink(sonde_hook_t *hook);
+void hooks_apply(hooks_t *hooks, symbol_t *symbol);
+const sonde_hook_t *hooks_first_for(const symbol_t *symbol, const char *path);
+bool hooks_comes_by(const sonde_hook_t *first, const sonde_hook_t *hook);
+
+#endif

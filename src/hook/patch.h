@@ -1,0 +1,34 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * Writing words of images whose pages may be read-only (RELRO), and leaving the pages as they were.
+ */
+#ifndef SONDE_HOOK_PATCH_H
+#define SONDE_HOOK_PATCH_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+/* Zeroed but for `maps`, which is -1. Used under the hooks' lock alone. */
+typedef struct patcher {
+  int maps;            /* /proc/self/maps */
+  uint64_t start, end; /* the mapping asked about last */
+  int protection;      /* as it was found */
+  bool opened;         /* it is writable now, by us */
+} patcher_t;
+
+typedef enum patched {
+  PATCH_DONE,
+  PATCH_CHANGED, /* the word was not EXPECTED any more */
+  PATCH_REFUSED, /* the page cannot be made writable */
+} patched_t;
+
+/* Replaces the aligned word at ADDRESS, if it is EXPECTED, in one store. A mapping that is not
+ * writable becomes so, as a whole, until the next word of another mapping or patch_end. */
+patched_t patch_word(patcher_t *patcher, uint64_t address, uint64_t expected, uint64_t value);
+
+/* Makes the mapping of ADDRESS writable as well as what it is. */
+bool patch_open(patcher_t *patcher, uint64_t address);
+
+void patch_end(patcher_t *patcher);
+
+#endif

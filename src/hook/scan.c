@@ -1,0 +1,156 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * Looking for slots: in images that are new, for every symbol; in all images, for symbols that are
+ * new. Every slot of a hooked name is noted, also one that will not be written, so that it can be
+ * reported.
+ *
+ * A slot that is bound holds the address of its definition: it is the function meant, or another
+ * one. A lazily bound slot still leads into its own image's procedure linkage, and what the loader
+ * would find for it is judged: by the version it asks for, by its namespace, and by whether its
+ * image has a definition of its own, which comes first with -Bsymbolic and with RTLD_DEEPBIND. The
+ * latter cannot be seen from outside the loader, so such a slot is left alone.
+ */
+#include "base/bits.h"
+#include "hook/hooks.h"
+
+const char *hooks_path(const os_image_t *image) { return image->path ? image->path : ""; }
+
+const known_image_t *hooks_image(const hooks_t *h, uint32_t number) {
+  for (uint32_t i = 0; i < h->image_count; i++)
+    if (h->images[i].number == number) return &h->images[i];
+  return NULL;
+}
+
+/* ---- one slot ------------------------------------------------------------------------------- */
+
+/* Does the slot lead into its own image, but not to the definition that the image has itself? */
+static bool is_unbound(const slots_t *slots, const slot_t *slot, const elf_sym_t *own,
+                       uint64_t value) {
+  return slot->kind == SLOT_JUMP && value >= slots->start && value < slots->end &&
+         (!own || own->value + slots->slide != value);
+}
+
+static bool asks_for(const slots_t *slots, const symbol_t *symbol, const slot_t *slot) {
+  const char *version = slots_version(slots, slot->symbol, NULL);
+  return !version || !symbol->version[0] || slots_text_equal(version, symbol->version);
+}
+
+/* Does what the slot holds, VALUE, lead to SYMBOL? */
+static bool leads_to(const known_image_t *known, const slots_t *slots, const symbol_t *symbol,
+                     const slot_t *slot, uint64_t value) {
+  uint32_t number;
+  elf_sym_t sym;
+  if (value == symbol->original || (value == symbol->canonical && value)) return true;
+  bool defines = slots_definition(slots, symbol->name, NULL, &number, &sym);
+  if (!is_unbound(slots, slot, defines ? &sym : NULL, value)) return false;
+  return known->image.link_space == 0 && asks_for(slots, symbol, slot) &&
+         (!defines || symbol->definer == slots->start);
+}
+
+/* ---- one image ------------------------------------------------------------------------------ */
+
+typedef struct search {
+  hooks_t *hooks;
+  const known_image_t *known;
+  const slots_t *slots;
+  bool only_new;
+} search_t;
+
+static bool note_slot(const slot_t *slot, void *context) {
+  const search_t *s = context;
+  uint64_t value = load_relaxed((const uint64_t *)(uintptr_t)slot->address);
+  for (symbol_t *symbol = s->hooks->symbols; symbol; symbol = symbol->next) {
+    if ((s->only_new && !symbol->is_new) || !slots_text_equal(slot->name, symbol->name)) continue;
+    place_t *place = hooks_new_place(s->hooks, symbol);
+    if (!place) {
+      s->hooks->is_short = true;
+      return false;
+    }
+    place->address = slot->address;
+    place->old_value = place->new_value = value;
+    place->image = s->known->number;
+    place->kind = (uint8_t)slot->kind;
+    place->state = leads_to(s->known, s->slots, symbol, slot, value) ? SONDE_SLOT_UNWANTED
+                                                                     : SONDE_SLOT_ELSEWHERE;
+  }
+  return true;
+}
+
+static void search_image(hooks_t *h, const known_image_t *known, const slot_names_t *names,
+                         bool only_new) {
+  slots_t slots;
+  search_t s = {h, known, &slots, only_new};
+  if (slots_read(&slots, &known->image)) slots_each(&slots, names, note_slot, &s);
+}
+
+/* ---- images that came and went -------------------------------------------------------------- */
+
+static bool note_image(const os_image_t *image, void *context) {
+  hooks_t *h = context;
+  for (uint32_t i = 0; i < h->image_count; i++) {
+    known_image_t *k = &h->images[i];
+    if (k->image.start != image->start || k->image.phdr != image->phdr ||
+        k->image.path != image->path)
+      continue;
+    k->is_present = true;
+    return true;
+  }
+  if (!hooks_add_image(h, image)) h->is_short = true;
+  return true;
+}
+
+static void drop_places_of(hooks_t *h, uint32_t image) {
+  for (symbol_t *symbol = h->symbols; symbol; symbol = symbol->next)
+    for (uint32_t *link = &symbol->slots; *link != HOOK_NONE;) {
+      uint32_t number = *link;
+      place_t *place = &h->places[number];
+      if (place->image != image) {
+        link = &place->next;
+        continue;
+      }
+      *link = place->next;
+      place->next = h->free_place;
+      h->free_place = number;
+    }
+}
+
+/* Images are kept in load order: what is new stands at the end. */
+void hooks_scan_images(hooks_t *h) {
+  uint32_t kept = 0;
+  for (uint32_t i = 0; i < h->image_count; i++)
+    h->images[i].is_present = false;
+  os_images(note_image, h);
+  for (uint32_t i = 0; i < h->image_count; i++) {
+    if (h->images[i].is_present)
+      h->images[kept++] = h->images[i];
+    else
+      drop_places_of(h, h->images[i].number);
+  }
+  h->image_count = kept;
+}
+
+static bool names_of(const hooks_t *h, slot_names_t *names, bool only_new) {
+  bool any = false;
+  *names = (slot_names_t){{0}};
+  for (const symbol_t *symbol = h->symbols; symbol; symbol = symbol->next) {
+    if (only_new && !symbol->is_new) continue;
+    slot_names_add(names, symbol->name);
+    any = true;
+  }
+  return any;
+}
+
+void hooks_scan_slots(hooks_t *h) {
+  slot_names_t all, fresh;
+  bool any = names_of(h, &all, false), any_new = names_of(h, &fresh, true);
+  for (uint32_t i = 0; i < h->image_count; i++) {
+    known_image_t *known = &h->images[i];
+    if (!known->is_searched && any)
+      search_image(h, known, &all, false);
+    else if (known->is_searched && any_new)
+      search_image(h, known, &fresh, true);
+    known->is_searched = true;
+  }
+  for (symbol_t *symbol = h->symbols; symbol; symbol = symbol->next)
+    symbol->is_new = false;
+}

@@ -1,0 +1,79 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * What a mapping may be used for, and changing it.
+ *
+ * Linux 6.11 answers for one address (PROCMAP_QUERY of /proc/self/maps); before that the file is
+ * read as text, from its beginning, once for each question.
+ */
+#include <errno.h>
+
+#include "base/bits.h"
+#include "os/linux/call.h"
+#include "os/os.h"
+
+/* struct procmap_query and its ioctl (linux/fs.h), spelled out: older headers lack them. */
+typedef struct map_query {
+  uint64_t size, flags, address;
+  uint64_t start, end, vma_flags, page_size, offset, inode;
+  uint32_t device_major, device_minor, name_size, build_id_size;
+  uint64_t name, build_id;
+} map_query_t;
+#define MAP_QUERY 0xc0686611u /* _IOWR(0x66, 17, struct procmap_query), 104 bytes */
+_Static_assert(sizeof(map_query_t) == 104, "as the kernel declares it");
+
+/* One character after the other. */
+typedef struct text {
+  int fd;
+  uint64_t offset;
+  ssize_t at, count;
+  char piece[1024];
+} text_t;
+
+static int next(text_t *t) {
+  if (t->at == t->count) {
+    t->count = os_pread(t->fd, t->piece, sizeof t->piece, t->offset);
+    t->at = 0;
+    if (t->count <= 0) return t->count = 0, -1;
+    t->offset += (uint64_t)t->count;
+  }
+  return (unsigned char)t->piece[t->at++];
+}
+
+static int next_hex(text_t *t, uint64_t *value) {
+  for (*value = 0;;) {
+    int c = next(t);
+    if (c >= '0' && c <= '9')
+      *value = *value << 4 | (unsigned)(c - '0');
+    else if (c >= 'a' && c <= 'f')
+      *value = *value << 4 | (unsigned)(c - 'a' + 10);
+    else
+      return c;
+  }
+}
+
+static int mapping_by_text(int maps, uint64_t address, uint64_t *start, uint64_t *end) {
+  text_t t = {.fd = maps};
+  while (next_hex(&t, start) == '-' && next_hex(&t, end) == ' ' && *start <= address) {
+    int protection = 0;
+    for (int bit = 1; bit <= 4; bit <<= 1)
+      if (next(&t) != '-') protection |= bit;
+    if (address < *end) return protection;
+    for (int c = next(&t); c != '\n';)
+      if ((c = next(&t)) < 0) return -ENOENT;
+  }
+  return -ENOENT;
+}
+
+int os_mapping(int maps, uint64_t address, uint64_t *start, uint64_t *end) {
+  map_query_t query = {.size = sizeof query, .address = address};
+  long r = call3(SYS_ioctl, maps, MAP_QUERY, &query);
+  if (r == -ENOENT) return -ENOENT;
+  if (r < 0) return mapping_by_text(maps, address, start, end);
+  *start = query.start;
+  *end = query.end;
+  return (int)(query.vma_flags & 7); /* readable, writable, executable: as PROT_… */
+}
+
+int os_protect(uint64_t start, uint64_t end, int protection) {
+  return (int)call3(SYS_mprotect, start, end - start, protection);
+}

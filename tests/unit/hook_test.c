@@ -1,0 +1,308 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * Hooks on a library of our own, called through every kind of slot that linkers make. What is
+ * expected follows from the fixtures (tests/fixtures/hooked.c, caller.c); the slots' bytes and the
+ * page protections are compared with what they were before.
+ */
+#define _GNU_SOURCE
+#include <dlfcn.h>
+#include <fcntl.h>
+#include <pthread.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+#include <cmocka.h>
+
+#include "skip.h"
+#include "sonde/hook.h"
+
+typedef int call_t(int);
+
+static const char *const forms[] = {"lazy", "now", "noplt", "sysv", "gnu"};
+#define FORMS ((int)(sizeof forms / sizeof *forms))
+
+typedef struct caller {
+  void *handle;
+  call_t *plain, *versioned, *indirect, *within, *table;
+  call_t *(*take)(void);
+} caller_t;
+
+static caller_t callers[sizeof forms / sizeof *forms], old_caller;
+
+static void open_caller(caller_t *c, const char *form) {
+  char path[512];
+  snprintf(path, sizeof path, SONDE_FIXTURES "/libcaller-%s.so", form);
+  c->handle = dlopen(path, RTLD_LAZY);
+  if (!c->handle) fail_msg("%s", dlerror());
+  *(void **)&c->plain = dlsym(c->handle, "call_plain");
+  *(void **)&c->versioned = dlsym(c->handle, "call_versioned");
+  *(void **)&c->indirect = dlsym(c->handle, "call_indirect");
+  *(void **)&c->within = dlsym(c->handle, "call_within");
+  *(void **)&c->table = dlsym(c->handle, "call_table");
+  *(void **)&c->take = dlsym(c->handle, "take_plain");
+}
+
+/* ---- hooks ---------------------------------------------------------------------------------- */
+
+static call_t *go_on[4];
+static int a(int x) { return go_on[0](x) + 1000; }
+static int b(int x) { return go_on[1](x) + 20000; }
+static int c(int x) { return go_on[2](x) + 300000; }
+static call_t *const replacements[] = {a, b, c};
+
+static sonde_hook_t *hook(int n, const char *symbol, const char *version) {
+  sonde_hook_t *h = NULL;
+  sonde_hook_request_t r = {.symbol = symbol,
+                            .version = version,
+                            .replacement = (void *)(uintptr_t)replacements[n],
+                            .original = (void **)(void *)&go_on[n]};
+  assert_int_equal(sonde_hook_add(&r, 1, &h), SONDE_OK);
+  assert_non_null(h);
+  return h;
+}
+
+/* ---- the state of the process --------------------------------------------------------------- */
+
+typedef struct snapshot {
+  int count;
+  uintptr_t address[256], value[256];
+  char maps[1 << 17];
+  size_t maps_size;
+} snapshot_t;
+
+static snapshot_t before, after;
+
+static int note(const sonde_slot_t *slot, void *context) {
+  snapshot_t *s = context;
+  if (slot->kind == SONDE_SLOT_NONE) return 0;
+  s->address[s->count] = slot->address;
+  s->value[s->count++] = slot->old_value;
+  return 0;
+}
+
+/* Addresses and protections of what a library is mapped from; the heap and the rest may grow. */
+static void read_maps(snapshot_t *s) {
+  FILE *f = fopen("/proc/self/maps", "r");
+  char line[1024];
+  s->maps_size = 0;
+  while (f && fgets(line, sizeof line, f))
+    if (strstr(line, ".so")) {
+      size_t n = strlen(line);
+      assert_true(s->maps_size + n < sizeof s->maps);
+      memcpy(s->maps + s->maps_size, line, n + 1);
+      s->maps_size += n;
+    }
+  if (f) fclose(f);
+}
+
+/* ---- tests ---------------------------------------------------------------------------------- */
+
+static void every_kind_of_slot(void **state) {
+  (void)state;
+  read_maps(&before);
+  for (int i = 0; i < FORMS; i++)
+    assert_int_equal(callers[i].indirect(1), 62); /* half the lazy ones are bound, half are not */
+  sonde_hook_t *plain = hook(0, "callee_plain", NULL), *indirect = hook(1, "callee_indirect", NULL);
+  for (int i = 0; i < FORMS; i++) {
+    print_message("caller-%s\n", forms[i]);
+    assert_int_equal(callers[i].plain(1), 2 * 1002);
+    assert_int_equal(callers[i].table(1), 4 * 1002);
+    assert_int_equal(callers[i].take()(1), 1002);
+    assert_int_equal(callers[i].indirect(1), 2 * 20031);
+    assert_int_equal(callers[i].within(1), 2 * 1102); /* the library's own call has a slot */
+  }
+  assert_int_equal(go_on[0](1), 2);
+  assert_int_equal(sonde_hook_remove(plain), SONDE_OK);
+  assert_int_equal(sonde_hook_remove(indirect), SONDE_OK);
+  for (int i = 0; i < FORMS; i++) {
+    assert_int_equal(callers[i].plain(1), 4);
+    assert_int_equal(callers[i].table(1), 8);
+    assert_int_equal(callers[i].indirect(1), 62);
+  }
+  read_maps(&after);
+  assert_string_equal(before.maps, after.maps);
+}
+
+static void versions(void **state) {
+  (void)state;
+  sonde_hook_t *h = hook(0, "callee_versioned", NULL);
+  assert_int_equal(callers[1].versioned(1), 2 * 1021);
+  assert_int_equal(old_caller.versioned(1), 2 * 11);
+  assert_int_equal(sonde_hook_remove(h), SONDE_OK);
+  h = hook(0, "callee_versioned", "V1");
+  assert_int_equal(callers[0].versioned(1), 2 * 21); /* lazy: bound by this call */
+  assert_int_equal(callers[1].versioned(1), 2 * 21);
+  assert_int_equal(old_caller.versioned(1), 2 * 1011);
+  sonde_hook_t *both = hook(1, "callee_versioned", "V2");
+  assert_int_equal(callers[1].versioned(1), 2 * 20021);
+  assert_int_equal(old_caller.versioned(1), 2 * 1011);
+  assert_int_equal(sonde_hook_remove(h), SONDE_OK);
+  assert_int_equal(sonde_hook_remove(both), SONDE_OK);
+  sonde_hook_request_t r = {"callee_versioned", "V3", (void *)(uintptr_t)a,
+                            (void **)(void *)&go_on[0], NULL, NULL};
+  assert_int_equal(sonde_hook_add(&r, 1, NULL), SONDE_ENOTFOUND);
+}
+
+static const int orders[6][3] = {{0, 1, 2}, {0, 2, 1}, {1, 0, 2}, {1, 2, 0}, {2, 0, 1}, {2, 1, 0}};
+
+static void any_order(void **state) {
+  (void)state;
+  for (int o = 0; o < 6; o++) {
+    const int weight[] = {1000, 20000, 300000};
+    sonde_hook_t *hooks[3];
+    int sum = 2;
+    before.count = 0;
+    for (int i = 0; i < 3; i++) {
+      hooks[i] = hook(i, "callee_plain", NULL);
+      if (i == 0) assert_true(sonde_hook_reach(hooks[0], note, &before) > 10);
+      sum += weight[i];
+      assert_int_equal(callers[i].plain(1), 2 * sum);
+    }
+    for (int i = 0; i < 3; i++) {
+      int gone = orders[o][i];
+      assert_int_equal(sonde_hook_remove(hooks[gone]), SONDE_OK);
+      assert_int_equal(sonde_hook_remove(hooks[gone]), SONDE_ENOTFOUND);
+      sum -= weight[gone];
+      for (int f = 0; f < FORMS; f++)
+        assert_int_equal(callers[f].plain(1), 2 * sum);
+    }
+    for (int i = 0; i < before.count; i++)
+      assert_int_equal(*(uintptr_t *)before.address[i], before.value[i]);
+  }
+}
+
+static int wants_now(const char *path, void *context) {
+  (void)context;
+  return strstr(path, "caller-now") != NULL;
+}
+
+static void filters(void **state) {
+  (void)state;
+  sonde_hook_t *few = NULL;
+  sonde_hook_request_t r = {"callee_plain", NULL, (void *)(uintptr_t)a, (void **)(void *)&go_on[0],
+                            wants_now, NULL};
+  assert_int_equal(sonde_hook_add(&r, 1, &few), SONDE_OK);
+  assert_int_equal(callers[1].plain(1), 2 * 1002);
+  assert_int_equal(callers[2].plain(1), 2 * 2);
+  sonde_hook_t *all = hook(1, "callee_plain", NULL);
+  assert_int_equal(callers[1].plain(1), 2 * 21002);
+  assert_int_equal(callers[2].plain(1), 2 * 20002);
+  assert_int_equal(sonde_hook_remove(few), SONDE_OK);
+  assert_int_equal(callers[1].plain(1), 2 * 20002);
+  assert_int_equal(sonde_hook_remove(all), SONDE_OK);
+  assert_int_equal(callers[1].plain(1), 2 * 2);
+}
+
+typedef struct tally {
+  int states[8], kinds[4];
+} tally_t;
+
+static int count(const sonde_slot_t *slot, void *context) {
+  tally_t *t = context;
+  t->states[slot->state]++;
+  t->kinds[slot->kind]++;
+  if (slot->state == SONDE_SLOT_HOOKED)
+    assert_int_equal(slot->new_value, *(uintptr_t *)slot->address);
+  return 0;
+}
+
+static void foreign_patch_is_kept(void **state) {
+  (void)state;
+  uintptr_t *slot = dlsym(callers[0].handle, "pointer_plain"), was = *slot;
+  sonde_hook_t *h = hook(0, "callee_plain", NULL);
+  assert_int_equal(*slot, (uintptr_t)a);
+  *slot = (uintptr_t)b;
+  tally_t t = {{0}, {0}};
+  assert_true(sonde_hook_reach(h, count, &t) > 0);
+  assert_int_equal(t.states[SONDE_SLOT_FOREIGN], 1);
+  assert_true(t.kinds[SONDE_SLOT_JUMP] > 0 && t.kinds[SONDE_SLOT_GLOB_DAT] > 0 &&
+              t.kinds[SONDE_SLOT_DATA] >= 2 * FORMS);
+  assert_int_equal(sonde_hook_remove(h), SONDE_OK);
+  assert_int_equal(*slot, (uintptr_t)b);
+  *slot = was;
+}
+
+static void bad_arguments(void **state) {
+  (void)state;
+  sonde_hook_request_t r[2] = {{"callee_plain", NULL, (void *)(uintptr_t)a,
+                                (void **)(void *)&go_on[0], NULL, NULL},
+                               {"no_such_function_anywhere", NULL, (void *)(uintptr_t)b,
+                                (void **)(void *)&go_on[1], NULL, NULL}};
+  assert_int_equal(sonde_hook_add(r, 2, NULL), SONDE_ENOTFOUND);
+  assert_int_equal(callers[0].plain(1), 4); /* all or none */
+  r[1].replacement = NULL;
+  assert_int_equal(sonde_hook_add(r, 2, NULL), SONDE_EINVAL);
+  assert_int_equal(sonde_hook_add(NULL, 1, NULL), SONDE_EINVAL);
+  assert_int_equal(sonde_hook_remove(NULL), SONDE_ENOTFOUND);
+  assert_int_equal(sonde_hook_remove((sonde_hook_t *)(void *)r), SONDE_ENOTFOUND);
+}
+
+/* ---- threads -------------------------------------------------------------------------------- */
+
+static int stop;
+
+static void *keep_calling(void *context) {
+  caller_t *mine = context;
+  long calls = 0;
+  for (; !__atomic_load_n(&stop, __ATOMIC_RELAXED); calls++) {
+    /* A call that is under way while hooks change places may meet one of them again. */
+    int added = mine->plain(1) / 2 - 2;
+    if (added % 1000 != 0 || added < 0) return (void *)-1L;
+  }
+  return (void *)calls;
+}
+
+static void threads_call_meanwhile(void **state) {
+  (void)state;
+  pthread_t threads[8];
+  stop = 0;
+  sonde_hook_t *hooks[3] = {NULL};
+  for (int i = 0; i < 3; i++) /* so that go_on leads somewhere from the start */
+    assert_int_equal(sonde_hook_remove(hook(i, "callee_plain", NULL)), SONDE_OK);
+  for (int i = 0; i < 8; i++)
+    assert_int_equal(pthread_create(&threads[i], NULL, keep_calling, &callers[i % FORMS]), 0);
+  for (int round = 0; round < 300; round++)
+    for (int i = 0; i < 3; i++) {
+      if (hooks[(i + round) % 3]) sonde_hook_remove(hooks[(i + round) % 3]);
+      hooks[(i + round) % 3] = hook((i + round) % 3, "callee_plain", NULL);
+      if (round % 7 == i) {
+        assert_int_equal(sonde_hook_remove(hooks[i]), SONDE_OK);
+        hooks[i] = NULL;
+      }
+    }
+  __atomic_store_n(&stop, 1, __ATOMIC_RELAXED);
+  long calls = 0;
+  for (int i = 0; i < 8; i++) {
+    void *result;
+    assert_int_equal(pthread_join(threads[i], &result), 0);
+    assert_true((long)result >= 0);
+    calls += (long)result;
+  }
+  print_message("%ld calls\n", calls);
+  for (int i = 0; i < 3; i++)
+    if (hooks[i]) assert_int_equal(sonde_hook_remove(hooks[i]), SONDE_OK);
+  assert_int_equal(callers[0].plain(1), 4);
+}
+
+static int open_all(void **state) {
+  (void)state;
+  for (int i = 0; i < FORMS; i++)
+    open_caller(&callers[i], forms[i]);
+  open_caller(&old_caller, "old");
+  return 0;
+}
+
+int main(void) {
+  const struct CMUnitTest tests[] = {
+      cmocka_unit_test(every_kind_of_slot), cmocka_unit_test(versions),
+      cmocka_unit_test(any_order),          cmocka_unit_test(filters),
+      cmocka_unit_test(foreign_patch_is_kept), cmocka_unit_test(bad_arguments),
+      cmocka_unit_test(threads_call_meanwhile),
+  };
+  return cmocka_run_group_tests(tests, open_all, NULL);
+}
