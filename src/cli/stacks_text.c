@@ -130,7 +130,7 @@ static void print_function(FILE *out, uint32_t *number, const char *text, const 
   fprintf(out, "  #%-3u %s%-*s%s", (*number)++, style.function, FUNCTION_WIDTH, text,
           style.plain);
   print_place(out, module, function);
-  if (frame->guessed) fprintf(out, "  [by frame pointer]");
+  if (frame->guessed) fprintf(out, "  [guessed]");
   if (frame->tail_call) fprintf(out, "  [tail call]");
   fputc('\n', out);
 }

@@ -114,7 +114,6 @@ static bool read_blocked(capture_t *capture, thread_t *thread, const thread_file
                          sample_t *now) {
   target_t *target = capture->target;
   sample_t before = *now;
-  thread->switches = before.switches;
   regs_of_sample(target->machine, &before, &thread->regs);
   state_wait(target, thread, before.number, before.args);
   load_window(target, &thread->regs);
@@ -257,27 +256,29 @@ static void capture_core(capture_t *capture) {
 
 /* ---- deadlocks ---------------------------------------------------------------------------- */
 
-/* Has THREAD been blocked in the same wait ever since it was read? */
-static bool still_waits(const target_t *target, const thread_t *thread) {
+/* Is THREAD blocked in the wait that was read? FIRST: notes how often it ran until now; else: and has
+ * it not run since? */
+static bool still_waits(target_t *target, thread_t *thread, bool first) {
   thread_files_t files;
   sample_t now;
-  if (!thread_files_open(process_of((target_t *)(uintptr_t)target), thread->tid, &files))
-    return false;
+  if (!thread_files_open(process_of(target), thread->tid, &files)) return false;
   thread_sample(&files, &now);
   thread_files_close(&files);
+  if (first) thread->switches = now.switches;
   return now.activity == ACTIVITY_BLOCKED && now.switches == thread->switches &&
          now.number == thread->wait.number && now.args[0] == thread->wait.args[0];
 }
 
-/* The owners were read one after the other, while threads ran. A cycle is one when all its threads
- * have been waiting since, and every owner, read again meanwhile, is the same: a waiting thread
- * unlocks nothing. */
+/* The owners were read one after the other, while threads ran. A cycle is one when from a first look
+ * to a last none of its threads ran, and in between every owner, read again, is the same: a thread
+ * that waits unlocks nothing. */
 static void confirm_deadlocks(target_t *target) {
-  for (int look = 0; look < 2; look++) {
+  for (int look = 0; look < 3; look++) {
     for (size_t i = 0; i < target->thread_count; i++) {
       thread_t *thread = &target->threads[i];
       if (!thread->deadlock) continue;
-      if (still_waits(target, thread) && state_owner_same(target, thread)) continue;
+      if (look == 1 ? state_owner_same(target, thread) : still_waits(target, thread, look == 0))
+        continue;
       uint32_t cycle = thread->deadlock;
       for (size_t k = 0; k < target->thread_count; k++)
         if (target->threads[k].deadlock == cycle) target->threads[k].deadlock = 0;

@@ -101,7 +101,9 @@ static pid_t outer_tid(target_t *target, pid_t inner) {
 
 static bool is_musl(const target_t *target) {
   for (size_t i = 0; i < target->modules.count; i++)
-    if (strstr(target->modules.items[i].path, "/ld-musl-")) return true;
+    if (strstr(target->modules.items[i].path, "/ld-musl-") ||
+        strstr(target->modules.items[i].path, "-musl/libc.so"))
+      return true;
   return false;
 }
 

@@ -49,7 +49,7 @@ typedef struct modules {
 typedef struct frame {
   uint64_t pc;
   bool exact;   /* the pc itself: innermost, or interrupted by a signal; else a return address */
-  bool guessed; /* found by frame pointer, where no rule covers the code inside it */
+  bool guessed; /* found by frame pointer or by scan, where no rule covers the code inside it */
   bool tail_call; /* not on the stack: it ended in a jump to the function inside it */
 } frame_t;
 
@@ -85,7 +85,7 @@ typedef struct thread {
   ending_t ending;
   const char *reason; /* static words, NULL when there is nothing to explain */
   bool proven;        /* the frame register was recovered by proof, not read */
-  uint64_t switches;   /* how often it had been put on a CPU when it was read blocked */
+  uint64_t switches;   /* of a thread in a deadlock: how often it had been put on a CPU */
   uint64_t stopped_ns; /* how long we held it stopped; 0 when never */
   uint32_t deadlock;   /* number of the cycle of owners it is part of, from 1; 0 when in none */
 } thread_t;

@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: MIT
  *
  * One stack. Each frame is left by its rule; code without rules (made at run time, or built without
- * them) by its frame pointer, which marks the next frame as guessed; an innermost pc that is no code
- * at all by what the call pushed. A walk that cannot go on says why.
+ * them) by its frame pointer or, in images such as musl's libc, by what calls leave on the stack, which
+ * marks the next frame as guessed; an innermost pc that is no code at all by what the call pushed. A
+ * walk that cannot go on says why.
  */
 #include "target/walk.h"
 
@@ -10,6 +11,7 @@
 #include <string.h>
 
 #include "unwind/prove.h"
+#include "unwind/scan.h"
 
 static bool push(walk_t *walk, uint64_t pc, bool exact, bool guessed) {
   if (walk->count == walk->room) {
@@ -37,12 +39,25 @@ static bool is_code(target_t *target, uint64_t pc) {
   return m && (m->access & MAP_EXEC);
 }
 
+/* An image that was built without unwind information, but for what came from elsewhere (musl's libc has
+ * 132 bytes of it for 400 KB of code); it was built without frame pointers as well. Usual is a tenth
+ * of the code's size. */
+static bool has_no_rules(const image_t *image) {
+  uint64_t code = 0;
+  if (!image) return false;
+  for (uint32_t i = 0; i < image->segment_count; i++)
+    if (image->segments[i].flags & 1 /* PF_X */) code += image->segments[i].file_size;
+  return (image->eh_frame.size + image->debug_frame.size) * 512 < code;
+}
+
 /* A step by other means than a rule. */
 static step_t step_without_rule(target_t *target, regs_t *regs, bool exact) {
   if (exact && !is_code(target, regs->pc)) {
     step_t step = just_called_step(target->machine, target->memory, &target->images, regs);
     if (step == STEP_CALLER) return step;
   }
+  if (has_no_rules(target->images.find(&target->images, regs->pc)))
+    return scan_step(target->machine, target->memory, &target->images, regs);
   step_t step = frame_pointer_step(target->machine, target->memory, &target->images, regs);
   return step == STEP_BAD || step == STEP_FAULT ? STEP_NO_RULE : step;
 }
@@ -56,7 +71,7 @@ static bool prove(target_t *target, regs_t *regs, bool exact) {
 
 void walk_stack(target_t *target, const regs_t *start, uint32_t depth, walk_t *walk) {
   regs_t regs = *start;
-  bool exact = true, guessed = false;
+  bool exact = true, guessed = false, scanned = false;
   walk->count = 0;
   walk->reason = NULL;
   walk->proven = walk->wants_registers = false;
@@ -75,6 +90,7 @@ void walk_stack(target_t *target, const regs_t *start, uint32_t depth, walk_t *w
     if (step == STEP_NO_RULE) {
       step = step_without_rule(target, &regs, exact);
       guessed = step == STEP_CALLER;
+      scanned |= guessed && !regs_has(&regs, machine_fp(target->machine));
     }
     if (step == STEP_END) {
       walk->ending = ENDING_COMPLETE;
@@ -82,7 +98,8 @@ void walk_stack(target_t *target, const regs_t *start, uint32_t depth, walk_t *w
     }
     if (step != STEP_CALLER && step != STEP_SIGNAL) {
       walk->reason = reason_of(step);
-      walk->wants_registers = step == STEP_UNKNOWN_REGISTER;
+      /* Registers would not bring a scanned stack further: the scan loses them again. */
+      walk->wants_registers = step == STEP_UNKNOWN_REGISTER && !scanned;
       return;
     }
     exact = step == STEP_SIGNAL;

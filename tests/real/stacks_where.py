@@ -145,8 +145,47 @@ def main_thread_ended(_):
     return "a program whose main thread ended before the others"
 
 
+MUSL = """
+#define _GNU_SOURCE
+#include <pthread.h>
+#include <stdio.h>
+#include <unistd.h>
+static pthread_mutex_t a, b;
+static pthread_barrier_t both;
+static void *lock_two(void *first) {
+  pthread_mutex_t *one = first ? &a : &b, *two = first ? &b : &a;
+  pthread_mutex_lock(one); pthread_barrier_wait(&both); pthread_mutex_lock(two); return 0; }
+int main(void) {
+  pthread_mutexattr_t kind; pthread_t thread;
+  pthread_mutexattr_init(&kind); pthread_mutexattr_settype(&kind, PTHREAD_MUTEX_RECURSIVE);
+  pthread_mutex_init(&a, &kind); pthread_mutex_init(&b, &kind); pthread_barrier_init(&both, 0, 2);
+  pthread_create(&thread, 0, lock_two, 0); pthread_create(&thread, 0, lock_two, &a);
+  usleep(100000); puts("ready"); fflush(stdout); pause(); }
+"""
+
+
+def musl(folder):
+    """musl's libc has no unwind information: its frames are found by scan and say so; the program's
+    own are there, nothing is called complete, nothing is stopped; its mutexes tell their owners."""
+    if not shutil.which("musl-gcc"):
+        return "skipped: no musl-gcc"
+    (folder / "two.c").write_text(MUSL)
+    subprocess.run(["musl-gcc", "-g", "-O1", "two.c", "-o", "two"], cwd=folder, check=True)
+    process = start([str(folder / "two")])
+    threads = look(process.pid)["threads"]
+    assert all(thread["stopped_us"] == 0 and not thread["complete"] for thread in threads), threads
+    names = [[frame.get("function") for frame in thread["frames"]] for thread in threads]
+    assert "main" in names[0] and "lock_two" in names[1] and "lock_two" in names[2], names
+    assert all(any(frame.get("guessed") for frame in thread["frames"]) for thread in threads)
+    assert threads[1]["owner"] == threads[2]["tid"] and threads[2]["owner"] == threads[1]["tid"]
+    assert threads[1]["deadlock"] == threads[2]["deadlock"] == 1
+    end(process)
+    return "a program of musl: frames by scan, marked; its deadlock"
+
+
 def main():
-    for test in (deleted, replaced, from_memory, in_memfd, in_container, main_thread_ended):
+    for test in (deleted, replaced, from_memory, in_memfd, in_container, main_thread_ended,
+                 musl):
         with tempfile.TemporaryDirectory(prefix="sonde-where-") as folder:
             print(f"{test.__name__}: {test(pathlib.Path(folder))}")
             sys.stdout.flush()
