@@ -41,8 +41,8 @@ struct debug_info {
 
 /* What is read of one entry, in one pass over its attributes. */
 typedef struct entry {
-  Dwarf_Attribute low, high, ranges, origin, entry_pc, call_file, call_line, call_column;
-  bool has_low, has_high, has_ranges, has_origin, has_entry, has_file, has_line, has_column;
+  Dwarf_Attribute low, high, ranges, origin, linkage_name, call_file, call_line, call_column;
+  bool has_low, has_high, has_ranges, has_origin, has_linkage_name, has_file, has_line, has_column;
 } entry_t;
 
 typedef struct reading {
@@ -187,7 +187,7 @@ static int take_attribute(Dwarf_Attribute *attribute, void *context) {
     TAKE(DW_AT_high_pc, high, has_high)
     TAKE(DW_AT_ranges, ranges, has_ranges)
     TAKE(DW_AT_abstract_origin, origin, has_origin)
-    TAKE(DW_AT_entry_pc, entry_pc, has_entry)
+    TAKE(DW_AT_linkage_name, linkage_name, has_linkage_name)
     TAKE(DW_AT_call_file, call_file, has_file)
     TAKE(DW_AT_call_line, call_line, has_line)
     TAKE(DW_AT_call_column, call_column, has_column)
@@ -274,7 +274,7 @@ typedef enum added { ADDED, NO_CODE, NOT_ASKED } added_t;
 static added_t add_scope(reading_t *reading, Dwarf_Die *die, bool inlined, uint32_t parent,
                          uint32_t *index) {
   entry_t entry;
-  entry.has_low = entry.has_high = entry.has_ranges = entry.has_origin = entry.has_entry = false;
+  entry.has_low = entry.has_high = entry.has_ranges = entry.has_origin = entry.has_linkage_name = false;
   entry.has_file = entry.has_line = entry.has_column = false;
   dwarf_getattrs(die, take_attribute, &entry, 0);
   if (!entry.has_ranges && !entry.has_low) return NO_CODE;
@@ -283,7 +283,8 @@ static added_t add_scope(reading_t *reading, Dwarf_Die *die, bool inlined, uint3
   if (!found.any || (reading->only && !found.holds)) return NOT_ASKED;
 
   Dwarf_Die origin;
-  bool named_elsewhere = entry.has_origin && dwarf_formref_die(&entry.origin, &origin);
+  bool named_elsewhere =
+      entry.has_origin && !entry.has_linkage_name && dwarf_formref_die(&entry.origin, &origin);
   scope_t scope = {.unit = reading->unit, .entry = found.first};
   scope.name = dwarf_name_of(&reading->names, named_elsewhere ? &origin : die);
   if (named_elsewhere && !scope.name) scope.name = dwarf_name_of(&reading->names, die);

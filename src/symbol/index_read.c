@@ -15,14 +15,16 @@
 #include "symbol/index_format.h"
 #include "symbol/packed.h"
 
-#define RESIDENT_PAGES_MAX 8192 /* 32 MB */
+/* The kernel maps pages around the one that is touched, in windows of this size. */
+#define WINDOW               (64u << 10)
+#define RESIDENT_WINDOWS_MAX 640 /* 40 MB */
 
 struct index {
   uint8_t *bytes;
   size_t size;
   const index_header_t *header;
   uint8_t *checked; /* one bit a page */
-  uint8_t *touched; /* likewise, since the mapping was last given back */
+  uint8_t *touched; /* one bit a window, since the mapping was last given back */
   size_t touched_count;
   bool keys_checked[INDEX_SECTIONS];
   bool mapped, owned, bad;
@@ -70,7 +72,7 @@ static index_t *open_bytes(uint8_t *bytes, size_t size, bool mapped, bool owned)
   index->header = (const index_header_t *)(const void *)bytes;
   size_t bits = size / INDEX_PAGE / 8 + 1;
   index->checked = calloc(1, bits);
-  index->touched = calloc(1, bits);
+  index->touched = calloc(1, size / WINDOW / 8 + 1);
   if (!index->checked || !index->touched || !header_is_sound(index) ||
       !first_page_is_sound(index) || !texts_end(index, INDEX_NAMES) ||
       !texts_end(index, INDEX_STRINGS))
@@ -138,15 +140,19 @@ static bool check_page(index_t *index, size_t page) {
   return true;
 }
 
+static void note_touch(index_t *index, size_t window) {
+  uint8_t bit = (uint8_t)(1 << window % 8);
+  if (index->touched[window / 8] & bit) return;
+  index->touched[window / 8] |= bit;
+  index->touched_count++;
+}
+
 /* The SIZE bytes at AT of the file, checked; NULL when they are damaged. */
 static const uint8_t *checked_bytes(index_t *index, uint64_t at, uint64_t size) {
   size_t first = at / INDEX_PAGE, last = (at + (size ? size - 1 : 0)) / INDEX_PAGE;
   for (size_t page = first; page <= last; page++) {
     uint8_t bit = (uint8_t)(1 << page % 8);
-    if (!(index->touched[page / 8] & bit)) {
-      index->touched[page / 8] |= bit;
-      index->touched_count++;
-    }
+    note_touch(index, page * INDEX_PAGE / WINDOW);
     if (index->checked[page / 8] & bit) continue;
     if (!check_page(index, page)) {
       index->bad = true;
@@ -360,9 +366,9 @@ static int find_functions(index_t *index, uint64_t address, bool lines, bool inl
 }
 
 static void bound_memory(index_t *index) {
-  if (!index->mapped || index->touched_count < RESIDENT_PAGES_MAX) return;
+  if (!index->mapped || index->touched_count < RESIDENT_WINDOWS_MAX) return;
   madvise(index->bytes, index->size, MADV_DONTNEED);
-  memset(index->touched, 0, index->size / INDEX_PAGE / 8 + 1);
+  memset(index->touched, 0, index->size / WINDOW / 8 + 1);
   index->touched_count = 0;
 }
 

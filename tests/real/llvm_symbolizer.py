@@ -144,9 +144,9 @@ def same_frame(sonde, llvm):
 
 
 def same(sonde, llvm, address, extra):
-    if not llvm and len(sonde) == 1 and sonde[0][1] is None:
+    if sonde and not (llvm and llvm[-1][0]) and (not llvm or sonde[-1][1:] == llvm[-1][1:]) and len(sonde) == max(1, len(llvm)):
         return "more" if any(start <= address and (address < start + size or not size)
-                             for start, size in extra.get(sonde[0][0], [])) else False
+                             for start, size in extra.get(sonde[-1][0], [])) else False
     return len(sonde) == len(llvm) and all(map(same_frame, sonde, llvm))
 
 
