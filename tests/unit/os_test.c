@@ -4,6 +4,8 @@
  */
 #include <errno.h>
 #include <fcntl.h>
+#include <linux/filter.h>
+#include <linux/seccomp.h>
 #include <pthread.h>
 #include <setjmp.h>
 #include <stdarg.h>
@@ -12,6 +14,7 @@
 #include <stdio.h>
 #include <string.h>
 #include <sys/mman.h>
+#include <sys/prctl.h>
 #include <sys/syscall.h>
 #include <sys/wait.h>
 #include <time.h>
@@ -70,6 +73,30 @@ static void reads_never_fault_without_process_vm_readv(void **state) {
   linux_read_by_probe = true;
   check_reads();
   linux_read_by_probe = before;
+}
+
+/* As a sandbox does it: the call is refused from one moment to the next. */
+static void reads_never_fault_in_a_sandbox(void **state) {
+  (void)state;
+  if (is_emulated()) SKIP_BECAUSE("qemu-user has no seccomp");
+  pid_t child = fork();
+  if (child == 0) {
+    struct sock_filter code[] = {
+        BPF_STMT(BPF_LD | BPF_W | BPF_ABS, offsetof(struct seccomp_data, nr)),
+        BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, SYS_process_vm_readv, 0, 1),
+        BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ERRNO | EPERM),
+        BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ALLOW),
+    };
+    struct sock_fprog program = {sizeof code / sizeof *code, code};
+    if (linux_read_by_probe || prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) != 0 ||
+        prctl(PR_SET_SECCOMP, SECCOMP_MODE_FILTER, &program) != 0)
+      _exit(2);
+    check_reads();
+    _exit(linux_read_by_probe ? 0 : 3);
+  }
+  int status = -1;
+  assert_int_equal(waitpid(child, &status, 0), child);
+  assert_int_equal(status, 0);
 }
 
 static void readable_tells_the_truth(void **state) {
@@ -305,6 +332,7 @@ int main(void) {
   const struct CMUnitTest tests[] = {
       cmocka_unit_test(reads_never_fault),
       cmocka_unit_test(reads_never_fault_without_process_vm_readv),
+      cmocka_unit_test(reads_never_fault_in_a_sandbox),
       cmocka_unit_test(readable_tells_the_truth),
       cmocka_unit_test(a_truncated_file_is_no_crash),
       cmocka_unit_test(maps_are_zeroed_and_wiped_in_children),

@@ -4,6 +4,7 @@
  */
 #define _GNU_SOURCE
 #include "unit/subject.h"
+#include "os/linux/internal.h"
 
 /* ---- lists ---------------------------------------------------------------------------------- */
 
@@ -103,6 +104,32 @@ static void own_stack(void **state) {
 }
 
 /* ---- blocked -------------------------------------------------------------------------------- */
+
+static void without_a_clock_the_place_is_read_twice(void **state) {
+  (void)state;
+  static subject_t s;
+  uintptr_t pcs[DEPTH];
+  if (!can_read_in_place()) SKIP_BECAUSE("this system does not tell where a thread is blocked");
+  uint32_t before = linux_cpu_clock;
+  subject_start(&s, EPOLL);
+  wait_until_blocked(&s);
+  linux_cpu_clock = 2;
+  assert_true(os_thread_cpu_ns(s.tid) < 0);
+  for (int i = 0; i < 50; i++) {
+    sonde_thread_stack_t stacks[4];
+    uintptr_t all_pcs[4 * DEPTH];
+    sonde_all_t all = {.threads = stacks, .max = 4, .pcs = all_pcs, .depth = DEPTH};
+    sonde_capture_t c = {.pcs = pcs, .max = DEPTH};
+    assert_true(sonde_capture_thread(s.tid, &c, NULL) > 0);
+    check_stack(&s, &c);
+    assert_true(sonde_capture_all(&all) >= 2);
+    for (int row = 0; row < all.count; row++)
+      if (stacks[row].thread.tid == s.tid) check_stack(&s, &stacks[row].stack);
+  }
+  linux_cpu_clock = before;
+  assert_int_equal(s.interrupted, 0);
+  subject_stop(&s);
+}
 
 static void blocked_threads_are_read_in_place(void **state) {
   (void)state;
@@ -304,6 +331,7 @@ int main(void) {
       cmocka_unit_test(bad_arguments),
       cmocka_unit_test(own_stack),
       cmocka_unit_test(blocked_threads_are_read_in_place),
+      cmocka_unit_test(without_a_clock_the_place_is_read_twice),
       cmocka_unit_test(running_threads_are_asked),
       cmocka_unit_test(blocked_threads_are_asked_when_the_caller_wants),
       cmocka_unit_test(a_thread_that_blocks_the_signal_is_left_alone),

@@ -13,6 +13,9 @@
 /* Set once process_vm_readv has been refused; tests set it to force the second way. */
 extern bool linux_read_by_probe;
 
+/* The CPU clocks of threads: 0 not looked at yet, 1 fine, 2 too coarse or absent, as tests say. */
+extern uint32_t linux_cpu_clock;
+
 /* Set by tests: images are found by the loader's list even where it has _dl_find_object. */
 extern bool linux_by_list;
 

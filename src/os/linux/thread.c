@@ -254,12 +254,13 @@ static bool clock_is_fine(void) {
   return true;
 }
 
+uint32_t linux_cpu_clock;
+
 int64_t os_thread_cpu_ns(pid_t tid) {
-  static uint32_t verdict; /* 0: not asked yet, 1: fine, 2: too coarse or absent */
-  uint32_t known = load_relaxed(&verdict);
+  uint32_t known = load_relaxed(&linux_cpu_clock);
   if (UNLIKELY(known == 0)) {
     known = clock_is_fine() ? 1 : 2;
-    store_relaxed(&verdict, known);
+    store_relaxed(&linux_cpu_clock, known);
   }
   return known == 1 ? cpu_ns(tid) : -ENOSYS;
 }
