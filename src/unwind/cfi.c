@@ -178,9 +178,9 @@ static bool fde_covers(const fde_t *fde, uint64_t address) {
  * offsets from the header. */
 static bool find_by_table(const image_t *image, uint64_t address, fde_t *fde, bool *has_table) {
   const section_t *hdr = &image->eh_frame_hdr;
-  cursor_t c = {hdr->data, hdr->data + hdr->size, false};
   *has_table = false;
   if (!hdr->data || hdr->size < 12) return false;
+  cursor_t c = {hdr->data, hdr->data + hdr->size, false};
   uint8_t version = cursor_u8(&c), frame_enc = cursor_u8(&c), count_enc = cursor_u8(&c),
           table_enc = cursor_u8(&c);
   if (version != 1 || table_enc != (PE_datarel | PE_sdata4) || count_enc == PE_omit) return false;
@@ -338,6 +338,11 @@ static bool advance(run_t *run, uint64_t location) {
   return false;
 }
 
+/* A factored offset, modulo 2^64 as the rest of the arithmetic. */
+static int64_t scaled(uint64_t factor, const cie_t *cie) {
+  return (int64_t)(factor * (uint64_t)cie->data_align);
+}
+
 /* Runs one instruction. Returns true when the row of the target is complete. */
 static bool run_one(run_t *run, cursor_t *c) {
   const cie_t *cie = &run->fde->cie;
@@ -347,7 +352,7 @@ static bool run_one(run_t *run, cursor_t *c) {
   switch (op & 0xc0) {
   case 0x40: return advance(run, run->location + low * cie->code_align);
   case 0x80:
-    set_rule(run, low, CFI_OFFSET, (int64_t)cursor_uleb(c) * cie->data_align);
+    set_rule(run, low, CFI_OFFSET, scaled(cursor_uleb(c), cie));
     return false;
   case 0xc0: restore_rule(run, low); return false;
   }
@@ -359,23 +364,23 @@ static bool run_one(run_t *run, cursor_t *c) {
   case CFA_advance_loc4: return advance(run, run->location + cursor_u32(c) * cie->code_align);
   case CFA_offset_extended:
     reg = cursor_uleb(c);
-    set_rule(run, reg, CFI_OFFSET, (int64_t)cursor_uleb(c) * cie->data_align);
+    set_rule(run, reg, CFI_OFFSET, scaled(cursor_uleb(c), cie));
     break;
   case CFA_offset_extended_sf:
     reg = cursor_uleb(c);
-    set_rule(run, reg, CFI_OFFSET, cursor_sleb(c) * cie->data_align);
+    set_rule(run, reg, CFI_OFFSET, scaled((uint64_t)cursor_sleb(c), cie));
     break;
   case CFA_GNU_negative_offset_extended:
     reg = cursor_uleb(c);
-    set_rule(run, reg, CFI_OFFSET, -(int64_t)cursor_uleb(c) * cie->data_align);
+    set_rule(run, reg, CFI_OFFSET, scaled(0 - cursor_uleb(c), cie));
     break;
   case CFA_val_offset:
     reg = cursor_uleb(c);
-    set_rule(run, reg, CFI_VAL_OFFSET, (int64_t)cursor_uleb(c) * cie->data_align);
+    set_rule(run, reg, CFI_VAL_OFFSET, scaled(cursor_uleb(c), cie));
     break;
   case CFA_val_offset_sf:
     reg = cursor_uleb(c);
-    set_rule(run, reg, CFI_VAL_OFFSET, cursor_sleb(c) * cie->data_align);
+    set_rule(run, reg, CFI_VAL_OFFSET, scaled((uint64_t)cursor_sleb(c), cie));
     break;
   case CFA_restore_extended: restore_rule(run, cursor_uleb(c)); break;
   case CFA_undefined: set_rule(run, cursor_uleb(c), CFI_UNDEFINED, 0); break;
@@ -392,12 +397,12 @@ static bool run_one(run_t *run, cursor_t *c) {
     break;
   case CFA_def_cfa_sf:
     reg = cursor_uleb(c);
-    set_cfa(run, reg, cursor_sleb(c) * cie->data_align);
+    set_cfa(run, reg, scaled((uint64_t)cursor_sleb(c), cie));
     break;
   case CFA_def_cfa_register: set_cfa(run, cursor_uleb(c), run->now.cfa_offset); break;
   case CFA_def_cfa_offset: set_cfa(run, run->now.cfa_register, (int64_t)cursor_uleb(c)); break;
   case CFA_def_cfa_offset_sf:
-    set_cfa(run, run->now.cfa_register, cursor_sleb(c) * cie->data_align);
+    set_cfa(run, run->now.cfa_register, scaled((uint64_t)cursor_sleb(c), cie));
     break;
   case CFA_def_cfa_expression:
     run->now.cfa_offset = read_block(run, c, &run->now.cfa_length);

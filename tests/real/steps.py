@@ -1,0 +1,140 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: MIT
+"""Every instruction of tests/fixtures/steps.c: the stack that sonde captures there is gdb's.
+
+The program steps itself by the trap flag, capturing from each context; gdb steps through the same
+instructions of another run at the same addresses. Both lists of program counters must be equal at
+every instruction whose frames all have unwind rows. The others are listed. STEPS_MAX limits how
+many instructions gdb is asked for, evenly spread; the default is a share for every day.
+"""
+import collections
+import os
+import shutil
+import struct
+import subprocess
+import sys
+import tempfile
+
+FIXTURES = os.environ["SONDE_FIXTURES"]
+STEPS_MAX = int(os.environ.get("STEPS_MAX", "3000"))
+
+GDB_SCRIPT = """
+set pagination off
+set confirm off
+set backtrace past-main on
+set backtrace past-entry on
+set disable-randomization on
+set auto-solib-add on
+break mark_start
+run
+delete
+python
+import gdb, os
+every = int(os.environ["STEPS_EVERY"])
+inferior = gdb.selected_inferior()
+end = int(gdb.parse_and_eval("(long)&mark_end"))
+out = open(os.environ["STEPS_OUT"], "w")
+n = 0
+while True:
+    gdb.execute("stepi", to_string=True)
+    pc = int(gdb.parse_and_eval("(long)$pc"))
+    if pc == end:
+        break
+    if n % every == 0:
+        pcs, frame = [], gdb.newest_frame()
+        while frame is not None and len(pcs) < 60:
+            if frame.type() not in (gdb.INLINE_FRAME, gdb.TAILCALL_FRAME):
+                pcs.append(frame.pc())
+            frame = frame.older()
+        print(n, *["%x" % p for p in pcs], file=out)
+    else:
+        print(n, "%x" % pc, file=out)
+    n += 1
+out.close()
+end
+kill
+"""
+
+
+def own_steps(program, folder):
+    path = os.path.join(folder, "own")
+    done = subprocess.run(["setarch", "-R", program, path], timeout=100)
+    if done.returncode:
+        sys.exit(f"{program} ended with {done.returncode}")
+    words = struct.iter_unpack("<Q", open(path, "rb").read())
+    steps = []
+    for (count,) in words:
+        mark, flags = next(words)[0], next(words)[0]
+        steps.append((mark, flags, [next(words)[0] for _ in range(count)]))
+    return steps
+
+
+def gdb_steps(program, folder, every):
+    script, out = os.path.join(folder, "script"), os.path.join(folder, "gdb")
+    with open(script, "w") as f:
+        f.write(GDB_SCRIPT)
+    env = dict(os.environ, STEPS_EVERY=str(every), STEPS_OUT=out, DEBUGINFOD_URLS="")
+    done = subprocess.run(["gdb", "-nx", "-batch", "-x", script, program], env=env, timeout=2000,
+                          stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
+    if not os.path.exists(out):
+        sys.exit(done.stdout)
+    return [[int(w, 16) for w in line.split()[1:]] for line in open(out)]
+
+
+def compare(name, own, theirs):
+    """Aligns both runs by their program counters, then compares where gdb was asked."""
+    compared, wrong, without, parted = 0, [], collections.Counter(), 0
+    at = 0
+    for i, (mark, flags, pcs) in enumerate(own):
+        if at >= len(theirs) or theirs[at][0] != pcs[0]:
+            # Branches depend on where the stack is, which the two runs do not have in common.
+            mine = [step[2][0] for step in own[i:i + 12]]
+            found = next((k for k in range(max(0, at - 20), min(at + 3000, len(theirs)))
+                          if [step[0] for step in theirs[k:k + 12]] == mine), None)
+            if found is None:
+                parted += 1
+                continue
+            at = found
+        other, number = theirs[at], at
+        at += 1
+        if number % EVERY:
+            continue
+        compared += 1
+        if pcs == other and mark == 0:
+            continue
+        if mark != 0 or flags & 1:  # not exact, and it says so
+            without[pcs[-1] if mark else pcs[0]] += 1
+        else:
+            wrong.append((i, mark, pcs, other))
+    if parted * 20 > len(own):
+        sys.exit(f"{name}: {parted} of {len(own)} instructions are not in gdb's run")
+    print(f"{name}: {len(own)} instructions, {compared} compared with gdb, {len(wrong)} wrong, "
+          f"{sum(without.values())} said not to be exact, at {len(without)} places")
+    for place, count in without.most_common(10):
+        print(f"  not exact at {place:#x}: {count}")
+    for i, mark, pcs, other in wrong[:5]:
+        print(f"  instruction {i}, mark {mark}:\n    sonde {[hex(p) for p in pcs]}\n"
+              f"    gdb   {[hex(p) for p in other]}")
+    return len(wrong), sum(without.values()), compared
+
+
+def main():
+    global EVERY
+    programs = [os.path.join(FIXTURES, n) for n in ("steps", "steps-fp", "steps-O0")]
+    programs = [p for p in programs if os.path.exists(p)]
+    if not programs or not shutil.which("gdb") or not shutil.which("setarch"):
+        print("skipped: needs gdb, setarch and a build for this machine without sanitizers")
+        return 77
+    failed = False
+    for program in programs:
+        with tempfile.TemporaryDirectory() as folder:
+            own = own_steps(program, folder)
+            EVERY = max(1, len(own) // STEPS_MAX)
+            theirs = gdb_steps(program, folder, EVERY)
+            wrong, without, compared = compare(os.path.basename(program), own, theirs)
+            failed |= wrong > 0 or compared < 1000 or without * 100 > compared
+    return 1 if failed else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
