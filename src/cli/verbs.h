@@ -11,6 +11,7 @@
   X(record, "runs a command and records what it does")                                             \
   X(report, "tells what a recording holds")                                                        \
   X(history, "what happened at an address, and from where")                                        \
+  X(export, "a recording as collapsed stacks, for flame graphs")                                   \
   X(events, "every event of a recording, in order, as JSON lines")                                 \
   X(symbolize, "names of addresses, from files alone")                                             \
   X(cache, "the symbol index: what it holds, its size, its limit")                                 \

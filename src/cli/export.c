@@ -1,0 +1,133 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * sonde export: a recording in a format that other tools read.
+ *
+ * collapsed: one line a stack, outermost function first, separated by semicolons, then a blank and a
+ * weight; what flame graph tools take.
+ */
+#include <errno.h>
+#include <inttypes.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "analysis/samples.h"
+#include "cli/cli.h"
+#include "cli/verbs.h"
+#include "report/malloc.h"
+
+enum { KEY_AS = CLI_LONG_ONLY, KEY_BY, DEPTH_MAX = 4096 };
+
+static const cli_option_t options[] = {
+    {KEY_AS, "as", "FORMAT", "collapsed (the default): stacks with weights, for flame graphs"},
+    {KEY_BY, "by", "WHAT",
+     "the weight: sample (CPU time), or bytes: peak, leaked, allocated;\nor temporary (calls). "
+     "Default: sample if there are any, else peak"},
+    {'o', "output", "FILE", "where to; default standard output"},
+    {0}};
+
+static const cli_usage_t usage = {
+    .verb = "export",
+    .arguments = "FILE",
+    .about = "Writes the recording FILE in a format that other tools read.",
+    .options = options,
+    .examples = {{"sonde export run.sonde -o run.folded", "stacks for a flame graph of CPU time"},
+                 {"sonde export --by leaked run.sonde", "of what was never freed"}}};
+
+typedef struct asked {
+  const char *path, *output, *by;
+} asked_t;
+
+/* A function's name without what the format gives a meaning. */
+static void put_name(const char *name, FILE *out) {
+  for (; *name; name++)
+    fputc(*name == ';' ? ':' : *name == '\n' ? ' ' : *name, out);
+}
+
+static void put_stack(const reader_t *reader, names_t *names, uint32_t stack, uint64_t weight,
+                      FILE *out) {
+  static const record_frame_t *frames[DEPTH_MAX];
+  const frame_name_t *found;
+  int depth = reader_stack(reader, stack, frames, DEPTH_MAX);
+  if (depth <= 0) fprintf(out, "[unknown]");
+  if (depth > DEPTH_MAX) depth = DEPTH_MAX;
+  for (int i = depth; i-- > 0;)
+    for (int k = names_of_frame(names, frames[i], &found); k-- > 0;) {
+      put_name(found[k].function, out);
+      if (i || k) fputc(';', out);
+    }
+  fprintf(out, " %" PRIu64 "\n", weight);
+}
+
+static int write_stacks(const asked_t *asked, const reader_t *reader, const replay_t *replay,
+                        const samples_t *samples, FILE *out) {
+  names_t *names = names_new(reader);
+  const char *by = asked->by ? asked->by : samples->ticks ? "sample" : "peak";
+  int status = names ? CLI_DONE : cli_fail("there is no memory");
+  measure_t measure = 0;
+  while (measure < MEASURE_GROWTH && strcmp(by, measure_name(measure)))
+    measure++;
+  if (names && !strcmp(by, "sample"))
+    for (size_t i = 0; i < samples->stack_count; i++)
+      put_stack(reader, names, samples->stacks[i].stack, samples->stacks[i].ticks, out);
+  else if (names && measure < MEASURE_GROWTH)
+    for (size_t i = 0; i < replay->stack_count; i++) {
+      int64_t weight = measure_of(&replay->stacks[i], measure);
+      if (weight > 0) put_stack(reader, names, replay->stacks[i].stack, (uint64_t)weight, out);
+    }
+  else if (names)
+    status = cli_wrong_use(&usage, "--by takes sample, peak, leaked, allocated or temporary");
+  names_free(names);
+  return status;
+}
+
+static int write_to(const asked_t *asked, const reader_t *reader, const replay_t *replay,
+                    const samples_t *samples) {
+  FILE *out = asked->output ? fopen(asked->output, "we") : stdout;
+  if (!out) return cli_fail("'%s' cannot be made: %s", asked->output, strerror(errno));
+  int status = write_stacks(asked, reader, replay, samples, out);
+  if (asked->output && (ferror(out) | fclose(out)) != 0 && status == CLI_DONE)
+    return cli_fail("'%s' cannot be written: %s", asked->output, strerror(errno));
+  return status;
+}
+
+static int export_recording(const asked_t *asked) {
+  reader_t *reader;
+  char error[256] = "";
+  if (reader_open(&reader, asked->path, error, sizeof error) < 0)
+    return cli_fail("'%s': %s", asked->path, error);
+  replay_t replay;
+  samples_t samples = {0};
+  replay_options_t window = {.sample = samples_add, .sample_context = &samples};
+  int status = replay_run(&replay, reader, &window) < 0 ? cli_fail("there is no memory") : CLI_DONE;
+  if (status == CLI_DONE) {
+    samples_rank(&samples);
+    status = write_to(asked, reader, &replay, &samples);
+    replay_free(&replay);
+  }
+  samples_free(&samples);
+  reader_close(reader);
+  return status;
+}
+
+int verb_export(int argc, char **argv) {
+  cli_parser_t parser = cli_parser(&usage, argc, argv);
+  asked_t asked = {0};
+  int key;
+  while ((key = cli_next(&parser)) > 0)
+    switch (key) {
+    case KEY_AS:
+      if (strcmp(parser.value, "collapsed"))
+        return cli_wrong_use(&usage, "knows the format collapsed, not '%s'", parser.value);
+      break;
+    case KEY_BY:
+      asked.by = parser.value;
+      break;
+    case 'o':
+      asked.output = parser.value;
+      break;
+    }
+  if (key < 0) return parser.status;
+  if (parser.rest_count != 1) return cli_wrong_use(&usage, "takes one recording");
+  asked.path = parser.rest[0];
+  return export_recording(&asked);
+}
