@@ -27,6 +27,7 @@ class Waits:
                                         stdout=subprocess.PIPE, text=True)
         self.pid = self.process.pid
         assert self.process.stdout.readline() == "ready\n"
+        time.sleep(0.3)  # the main thread goes on to wait
 
     def look(self, *options):
         return subprocess.run([SONDE, "stacks", *options, str(self.pid)], capture_output=True,
