@@ -51,7 +51,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
   for (uint64_t i = 0; index && i < 64 && !index_is_bad(index); i++) {
     symbol_frame_t frames[8];
     const index_origin_t *origin = index_origin(index);
-    int count = index_lookup(index, origin->code_low + i * 37, i & 1, i & 2, frames, 8);
+    int count = index_lookup(index, origin->code_low + i * 37, (unsigned)i & 7, frames, 8);
     if (count < 0 || count > 8) abort();
     for (int k = 0; k < count; k++)
       total += length(frames[k].function) + length(frames[k].raw) + length(frames[k].file);

@@ -101,7 +101,7 @@ static const char *take_option(job_t *job, int key, const char *value) {
   case KEY_RETURNS: job->returns = true; break;
   case KEY_NO_LINES: job->symbols.no_lines = true; break;
   case KEY_NO_INLINES: job->symbols.no_inlines = true; break;
-  case KEY_NO_DEMANGLE: job->no_demangle = true; break;
+  case KEY_NO_DEMANGLE: job->no_demangle = job->symbols.raw = true; break;
   case KEY_NO_INDEX: job->symbols.no_index = true; break;
   case KEY_JSON: job->json = true; break;
   }

@@ -6,8 +6,8 @@
  *
  * Layout, native byte order, all offsets from the start:
  *   header; then the sections, in the order of index_section_t; then a checksum for each page.
- * Strings (of files) and names are shared and end with a 0; a name
- * is kept raw and demangled. The three
+ * Strings (of files) and names are shared and end with a 0; raw
+ * names stand apart, so that they take no memory where nobody asks for them. The three
  * tables (rows, scope segments, symbol segments) are ascending by address and cut into blocks of
  * INDEX_BLOCK entries; a table's keys hold each block's first address and where it is, its data the
  * entries as deltas (packed.h). A look-up is a binary search of the keys, which are few, and a scan
@@ -24,7 +24,7 @@
 #include "symbol/facts.h"
 #include "symbol/symbol.h"
 
-#define INDEX_VERSION 1u
+#define INDEX_VERSION 3u
 #define INDEX_BLOCK   32
 #define INDEX_PAGE    4096
 #define INDEX_KEY_MAX 64 /* bytes of a build-id, or of the hash that stands for it */
@@ -32,6 +32,7 @@
 typedef enum index_section {
   INDEX_STRINGS,
   INDEX_NAMES,
+  INDEX_RAW_NAMES,
   INDEX_FILES,
   INDEX_SCOPES,
   INDEX_ROW_KEYS,
@@ -73,8 +74,10 @@ const char *index_debug_path(index_t *index);
 /* True when damage was met; the answers since then are not to be used. */
 bool index_is_bad(const index_t *index);
 
-/* As symbol_lookup, within one index. The strings live as long as the index. */
-int index_lookup(index_t *index, uint64_t address, bool lines, bool inlines, symbol_frame_t *frames,
-                 int max);
+/* As symbol_lookup, within one index, WANTed a set of bits. The strings live as long as the index. */
+#define INDEX_LINES   1u
+#define INDEX_INLINES 2u
+#define INDEX_RAW     4u
+int index_lookup(index_t *index, uint64_t address, unsigned want, symbol_frame_t *frames, int max);
 
 #endif

@@ -31,10 +31,11 @@ typedef struct index_key {
   uint64_t offset;  /* of the block in its data section */
 } index_key_t;
 
-/* A name is this, then its demangled form with a 0, then its raw form with a 0, so that what is shown
- * of it lies next to where it was found. */
+/* A name: this, then what is shown of it with a 0, so that it lies next to where it was found. */
+#define INDEX_RAW_SHOWN UINT32_MAX
 typedef struct index_name {
-  uint32_t raw_size, demangled_size; /* without the 0; no demangled form: 0, and no 0 after it */
+  uint32_t raw;        /* offset in INDEX_RAW_NAMES; INDEX_RAW_SHOWN: it is what is shown */
+  uint32_t shown_size; /* without the 0 */
 } index_name_t;
 
 #endif

@@ -48,7 +48,7 @@ static bool header_is_sound(const index_t *index) {
          packed_checksum(index->bytes + sums->offset, sums->size) == header->checksum;
 }
 
-/* Names and strings end with a 0, so that none of them, whatever it claims, runs out of its section. */
+/* Raw names and paths end with a 0, so that none of them runs out of its section. */
 static bool texts_end(const index_t *index, index_section_t section) {
   const index_span_t *span = &index->header->sections[section];
   return !span->size || !index->bytes[span->offset + span->size - 1];
@@ -74,7 +74,7 @@ static index_t *open_bytes(uint8_t *bytes, size_t size, bool mapped, bool owned)
   index->checked = calloc(1, bits);
   index->touched = calloc(1, size / WINDOW / 8 + 1);
   if (!index->checked || !index->touched || !header_is_sound(index) ||
-      !first_page_is_sound(index) || !texts_end(index, INDEX_NAMES) ||
+      !first_page_is_sound(index) || !texts_end(index, INDEX_RAW_NAMES) ||
       !texts_end(index, INDEX_STRINGS))
     goto bad;
   index->checked[0] = 1;
@@ -196,18 +196,23 @@ static const char *file_at(index_t *index, uint64_t id) {
   return text_at(index, text);
 }
 
-/* Where the two strings of a name end need not be looked at: see texts_end. */
-static void set_name(index_t *index, uint64_t ref, symbol_frame_t *frame) {
+/* Where a raw name ends need not be looked at: see texts_end. */
+static void set_name(index_t *index, uint64_t ref, unsigned want, symbol_frame_t *frame) {
   index_name_t name;
   if (!ref) return;
   const uint8_t *bytes = section_bytes(index, INDEX_NAMES, ref - 1, sizeof name);
   if (!bytes) return;
   memcpy(&name, bytes, sizeof name);
-  uint64_t shown = name.demangled_size ? name.demangled_size + (uint64_t)1 : 0;
-  bytes = section_bytes(index, INDEX_NAMES, ref - 1 + sizeof name, shown + name.raw_size + 1);
-  if (!bytes) return;
+  uint64_t size = name.shown_size;
+  bytes = section_bytes(index, INDEX_NAMES, ref - 1 + sizeof name, size + 1);
+  if (!bytes || bytes[size]) {
+    index->bad = true;
+    return;
+  }
   frame->function = (const char *)bytes;
-  frame->raw = (const char *)bytes + shown;
+  if (name.raw == INDEX_RAW_SHOWN) frame->raw = frame->function;
+  else if (want & INDEX_RAW)
+    frame->raw = (const char *)section_bytes(index, INDEX_RAW_NAMES, name.raw, 1);
 }
 
 /* ---- the tables --------------------------------------------------------------------------- */
@@ -341,21 +346,22 @@ static bool read_scope(index_t *index, uint64_t scope, scope_read_t *out) {
 }
 
 /* The functions at ADDRESS, innermost first, from the debug information. */
-static int find_functions(index_t *index, uint64_t address, bool lines, bool inlines,
-                          symbol_frame_t *frames, int max) {
+static int find_functions(index_t *index, uint64_t address, unsigned want, symbol_frame_t *frames,
+                          int max) {
+  bool lines = want & INDEX_LINES;
   int count = 1; /* frames[0] has the line already */
   uint64_t scope = find_scope(index, address);
   scope_read_t read;
   while (scope && read_scope(index, scope, &read)) {
     symbol_frame_t *frame = &frames[count - 1];
     frame->raw = frame->function = NULL;
-    set_name(index, read.name, frame);
+    set_name(index, read.name, want, frame);
     frame->inlined = read.outer != 0;
     frame->has_offset = !frame->inlined && address >= read.entry;
     frame->function_offset = frame->has_offset ? address - read.entry : 0;
     scope = read.outer;
     if (!scope) break;
-    if (inlines && count < max) count++;
+    if (want & INDEX_INLINES && count < max) count++;
     frame = &frames[count - 1];
     *frame = (symbol_frame_t){.line = lines ? read.call_line : 0,
                               .column = lines ? read.call_column : 0,
@@ -372,18 +378,18 @@ static void bound_memory(index_t *index) {
   index->touched_count = 0;
 }
 
-int index_lookup(index_t *index, uint64_t address, bool lines, bool inlines, symbol_frame_t *frames,
-                 int max) {
+int index_lookup(index_t *index, uint64_t address, unsigned want, symbol_frame_t *frames, int max) {
   const index_origin_t *origin = &index->header->origin;
   if (address < origin->code_low || address >= origin->code_high) return 0;
   bound_memory(index);
   frames[0] = (symbol_frame_t){0};
-  if (lines) find_line(index, address, &frames[0]);
-  int count = find_functions(index, address, lines, inlines, frames, max);
+  if (want & INDEX_LINES) find_line(index, address, &frames[0]);
+  int count = find_functions(index, address, want, frames, max);
   symbol_frame_t *outermost = &frames[count - 1];
   symbol_found_t symbol = find_symbol(index, address);
   if (symbol.name && !(symbol.yields && outermost->function)) {
-    set_name(index, symbol.name, outermost);
+    outermost->function = outermost->raw = NULL;
+    set_name(index, symbol.name, want, outermost);
     outermost->has_offset = true;
     outermost->function_offset = address - symbol.start;
   }

@@ -55,11 +55,17 @@ static bool open_block(encoder_t *encoder, index_section_t keys, index_section_t
 
 static void put_name(encoder_t *encoder, const char *raw) {
   char text[DEMANGLE_MAX];
-  index_name_t name = {.raw_size = (uint32_t)strlen(raw)};
-  if (demangle(raw, text, sizeof text)) name.demangled_size = (uint32_t)strlen(text);
+  const char *shown = raw;
+  index_name_t name = {.raw = INDEX_RAW_SHOWN};
+  if (demangle(raw, text, sizeof text)) {
+    shown = text;
+    name.raw = (uint32_t)encoder->parts[INDEX_RAW_NAMES].size;
+    put(encoder, INDEX_RAW_NAMES, raw, strlen(raw) + 1);
+    if (encoder->parts[INDEX_RAW_NAMES].size >= INDEX_RAW_SHOWN) encoder->failed = true;
+  }
+  name.shown_size = (uint32_t)strlen(shown);
   put(encoder, INDEX_NAMES, &name, sizeof name);
-  if (name.demangled_size) put(encoder, INDEX_NAMES, text, name.demangled_size + 1);
-  put(encoder, INDEX_NAMES, raw, name.raw_size + 1);
+  put(encoder, INDEX_NAMES, shown, name.shown_size + (size_t)1);
 }
 
 /* Where the name TEXT is, + 1; 0: it is empty. Written when it is first used. */

@@ -38,7 +38,8 @@ const char *symbol_reason_text(symbol_reason_t reason);
 /* One frame of the answer; the strings live as long as the symbolizer. */
 typedef struct symbol_frame {
   const char *function; /* demangled; NULL when only the line is known */
-  const char *raw;      /* the linker's name; a function without one is known by its qualified name */
+  const char *raw;      /* the linker's name, with options.raw; a function without one is known by
+                           its qualified name */
   const char *file;     /* NULL when not known */
   uint32_t line;        /* 0 when not known, as in code the compiler made up */
   uint32_t column;      /* 0 when not known */
@@ -60,6 +61,8 @@ typedef struct symbol_options {
   const char *const *debug_dirs; /* searched before /usr/lib/debug; ends with NULL; may be NULL */
   bool no_lines;                 /* names only: debug information is not read */
   bool no_inlines;               /* only the outermost function of an address */
+  bool raw;                      /* fill `raw` of frames as well; it is NULL otherwise, or set where
+                                    it is at hand */
   bool no_index;                 /* neither read nor write the cache folder */
   symbol_progress_fn *progress;  /* may be NULL */
 } symbol_options_t;

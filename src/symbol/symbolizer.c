@@ -254,7 +254,9 @@ static symbol_reason_t explain(const index_t *index, uint64_t address) {
 static int ask_index(symbol_module_t *module, index_t *index, uint64_t address,
                      symbol_frame_t *frames, int max, symbol_reason_t *reason) {
   const symbol_options_t *options = &module->owner->options;
-  int count = index_lookup(index, address, !options->no_lines, !options->no_inlines, frames, max);
+  unsigned want = (options->no_lines ? 0 : INDEX_LINES) | (options->no_inlines ? 0 : INDEX_INLINES) |
+                  (options->raw ? INDEX_RAW : 0);
+  int count = index_lookup(index, address, want, frames, max);
   bool named = count && frames[count - 1].function;
   *reason = named ? SYMBOL_NAMED : explain(index, address);
   return count;

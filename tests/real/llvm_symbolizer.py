@@ -144,10 +144,13 @@ def same_frame(sonde, llvm):
 
 
 def same(sonde, llvm, address, extra):
-    if sonde and not (llvm and llvm[-1][0]) and (not llvm or sonde[-1][1:] == llvm[-1][1:]) and len(sonde) == max(1, len(llvm)):
-        return "more" if any(start <= address and (address < start + size or not size)
-                             for start, size in extra.get(sonde[-1][0], [])) else False
-    return len(sonde) == len(llvm) and all(map(same_frame, sonde, llvm))
+    if len(sonde) == len(llvm) and all(map(same_frame, sonde, llvm)):
+        return True
+    known_to_sonde_alone = sonde and sonde[-1][0] and not (llvm and llvm[-1][0]) and \
+        len(sonde) == max(1, len(llvm)) and (not llvm or sonde[-1][1:] == llvm[-1][1:])
+    return "more" if known_to_sonde_alone and any(
+        start <= address and (address < start + size or not size)
+        for start, size in extra.get(sonde[-1][0], [])) else False
 
 
 def compare(path, rng):

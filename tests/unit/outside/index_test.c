@@ -21,6 +21,8 @@
 #include "symbol/cache.h"
 #include "symbol/index.h"
 
+#define WANT (INDEX_LINES | INDEX_INLINES | INDEX_RAW)
+
 static uint64_t state;
 
 static uint64_t pick(uint64_t below) {
@@ -191,7 +193,7 @@ static void assert_text(const made_t *made, const char *given, uint32_t expected
 
 static void check_address(const made_t *made, index_t *index, uint64_t address) {
   symbol_frame_t frames[SYMBOL_FRAMES_MAX];
-  int count = index_lookup(index, address, true, true, frames, SYMBOL_FRAMES_MAX);
+  int count = index_lookup(index, address, WANT, frames, SYMBOL_FRAMES_MAX);
   long scope = deepest(made, address);
   const line_row_t *row = row_of(made, address);
   const symbol_t *symbol = symbol_of(made, address);
@@ -254,7 +256,7 @@ static void damage_is_noticed(void **unused) {
     symbol_frame_t frames[SYMBOL_FRAMES_MAX];
     uint64_t step = (made.end - CODE_LOW) / 200 + 1;
     for (uint64_t address = CODE_LOW; index && address < made.end; address += step) {
-      index_lookup(index, address, true, true, frames, SYMBOL_FRAMES_MAX);
+      index_lookup(index, address, WANT, frames, SYMBOL_FRAMES_MAX);
       if (index_is_bad(index)) break;
       check_address(&made, index, address);
     }
@@ -298,7 +300,7 @@ static void symbols_of_unknown_size(void **unused) {
                {0x1400, NULL},    {0x2000, "last_alias"}, {0x201f, "last_alias"}, {0x2020, NULL}};
   for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
     symbol_frame_t frame;
-    int count = index_lookup(index, cases[i].address, true, true, &frame, 1);
+    int count = index_lookup(index, cases[i].address, WANT, &frame, 1);
     assert_int_equal(count, cases[i].name != NULL);
     if (count) assert_string_equal(frame.function, cases[i].name);
   }
@@ -410,7 +412,7 @@ static void processes_share_the_folder(void **unused) {
       symbol_frame_t frames[8];
       if (!index) continue;
       opened++;
-      index_lookup(index, CODE_LOW + pick(made.end - CODE_LOW), true, true, frames, 8);
+      index_lookup(index, CODE_LOW + pick(made.end - CODE_LOW), WANT, frames, 8);
       if (index_is_bad(index)) _exit(1);
       index_close(index);
     }

@@ -67,7 +67,7 @@ static void assert_frame(const symbol_frame_t *frame, const char *function, uint
 }
 
 static void assert_full_answer(const char *path, uint64_t mark, size_t expect) {
-  symbol_options_t options = {.no_index = true};
+  symbol_options_t options = {.no_index = true, .raw = true};
   answer_t answer = ask(path, mark, &options, expect);
   assert_int_equal(answer.count, 3);
   assert_int_equal(answer.reason, SYMBOL_NAMED);
