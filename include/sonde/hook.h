@@ -63,6 +63,13 @@ SONDE_API int sonde_hook_add(const sonde_hook_request_t *requests, size_t count,
  * not to be used any more. SONDE_ENOTFOUND when it is no hook, SONDE_EBUSY as above. */
 SONDE_API int sonde_hook_remove(sonde_hook_t *hook);
 
+/* Are images that are loaded from now on hooked by themselves, before any code of theirs runs but
+ * the resolvers of IFUNCs? SONDE_OK: yes, also those of dlmopen, but for an image that has no
+ * DT_INIT (linked with -nostartfiles); SONDE_EUNSUPPORTED: no hook is set, or this loader's
+ * notification cannot be used (not on aarch64 yet; not where a debugger or another tool has put
+ * something in its place): call sonde_hook_refresh after dlopen. */
+SONDE_API int sonde_hook_late(void);
+
 /* Hooks what images loaded since the last call import. Returns how many slots were written, or
  * SONDE_EBUSY. */
 SONDE_API int sonde_hook_refresh(void);

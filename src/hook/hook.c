@@ -19,28 +19,48 @@ static uint32_t lock_word; /* the tid of its owner; 0: free */
 static uint32_t lock_waiters;
 static pid_t lock_process;
 
-static bool lock(void) {
-  uint32_t self = (uint32_t)os_tid();
-  for (uint32_t owner = 0; !cas_acq_rel(&lock_word, &owner, self); owner = 0) {
-    if (owner == self || load_relaxed(&lock_process) != os_pid()) return false;
-    __atomic_fetch_add(&lock_waiters, 1, __ATOMIC_SEQ_CST);
-    (void)os_futex_wait(&lock_word, owner, 100000000);
-    __atomic_fetch_sub(&lock_waiters, 1, __ATOMIC_SEQ_CST);
-  }
+bool hooks_try_lock(void) {
+  uint32_t owner = 0;
+  if (!cas_acq_rel(&lock_word, &owner, (uint32_t)os_tid())) return false;
   store_relaxed(&lock_process, os_pid());
   return true;
 }
 
-static void unlock(void) {
+bool hooks_lock(uint64_t patience_ns) {
+  uint64_t end = patience_ns ? os_monotonic_ns() + patience_ns : UINT64_MAX;
+  while (!hooks_try_lock()) {
+    uint32_t owner = load_relaxed(&lock_word);
+    if (owner == 0) continue;
+    if (owner == (uint32_t)os_tid() || load_relaxed(&lock_process) != os_pid()) return false;
+    if (os_monotonic_ns() >= end) return false;
+    __atomic_fetch_add(&lock_waiters, 1, __ATOMIC_SEQ_CST);
+    (void)os_futex_wait(&lock_word, owner, 10000000);
+    __atomic_fetch_sub(&lock_waiters, 1, __ATOMIC_SEQ_CST);
+  }
+  return true;
+}
+
+void hooks_unlock(void) {
   __atomic_store_n(&lock_word, 0, __ATOMIC_SEQ_CST);
   if (__atomic_load_n(&lock_waiters, __ATOMIC_SEQ_CST)) (void)os_futex_wake(&lock_word, 1);
 }
 
+hooks_t *hooks_state(void) { return &the_hooks; }
+
+static void catch_up(void *context) {
+  (void)context;
+  late_catch_up(&the_hooks);
+}
+
 /* Runs RUN with the loader held. SONDE_EUNSUPPORTED where there is none to hold. */
 static int held(void (*run)(void *context), void *context) {
-  if (!lock()) return SONDE_EBUSY;
+  if (!hooks_lock(0)) return SONDE_EBUSY;
   int status = os_loader_hold(run, context) == 0 ? SONDE_OK : SONDE_EUNSUPPORTED;
-  unlock();
+  hooks_unlock();
+  while (late_was_missed() && hooks_lock(0)) {
+    (void)os_loader_hold(catch_up, NULL);
+    hooks_unlock();
+  }
   return status;
 }
 
@@ -48,6 +68,12 @@ static void apply_all(hooks_t *h) {
   for (symbol_t *symbol = h->symbols; symbol; symbol = symbol->next)
     hooks_apply(h, symbol);
   patch_end(&h->patcher);
+}
+
+void hooks_refresh(hooks_t *h) {
+  hooks_scan_images(h);
+  hooks_scan_slots(h);
+  apply_all(h);
 }
 
 /* ---- adding --------------------------------------------------------------------------------- */
@@ -124,7 +150,9 @@ static void add_held(void *context) {
     }
   }
   free_unused(h);
-  if (a->status == SONDE_OK) apply_all(h);
+  if (a->status != SONDE_OK || !h->symbols) return;
+  late_start(h);
+  apply_all(h);
 }
 
 static bool is_valid(const sonde_hook_request_t *request) {
@@ -165,6 +193,7 @@ static void remove_held(void *context) {
   apply_all(h);
   hooks_free_hook(h, r->hook);
   if (!symbol->first) hooks_free_symbol(h, symbol);
+  if (!h->symbols) late_stop(h);
   r->status = SONDE_OK;
 }
 
@@ -180,15 +209,21 @@ static void refresh_held(void *context) {
   hooks_t *h = &the_hooks;
   h->written = 0;
   h->is_short = false;
-  hooks_scan_images(h);
-  hooks_scan_slots(h);
-  apply_all(h);
+  hooks_refresh(h);
   *(int *)context = h->is_short ? SONDE_ENOMEM : (int)h->written;
 }
 
 int sonde_hook_refresh(void) {
   int result = 0, status = held(refresh_held, &result);
   return status == SONDE_OK ? result : status;
+}
+
+static void ask_late(void *context) { *(bool *)context = late_in_force(); }
+
+int sonde_hook_late(void) {
+  bool in_force = false;
+  int status = held(ask_late, &in_force);
+  return status == SONDE_OK && !in_force ? SONDE_EUNSUPPORTED : status;
 }
 
 /* ---- the report ----------------------------------------------------------------------------- */
@@ -238,9 +273,7 @@ static void report_held(void *context) {
     r->result = SONDE_ENOTFOUND;
     return;
   }
-  hooks_scan_images(h);
-  hooks_scan_slots(h);
-  apply_all(h);
+  hooks_refresh(h);
   for (uint32_t i = 0; i < h->image_count; i++) {
     const known_image_t *known = &h->images[i];
     uint32_t count;

@@ -47,6 +47,7 @@ typedef struct known_image {
   os_image_t image;
   uint32_t number; /* never given twice */
   bool is_present, is_searched;
+  bool is_partial; /* it was searched before it was relocated; some of its slots may be noted */
 } known_image_t;
 
 /* A slot of a symbol. */
@@ -81,6 +82,7 @@ void hooks_free_symbol(hooks_t *hooks, symbol_t *symbol); /* with its places */
 /* hook/scan.c: the images that came and went, and the slots of new symbols. */
 void hooks_scan_images(hooks_t *hooks);
 void hooks_scan_slots(hooks_t *hooks);
+void hooks_search_again(hooks_t *hooks, known_image_t *known); /* at the next scan */
 const known_image_t *hooks_image(const hooks_t *hooks, uint32_t number);
 const char *hooks_path(const os_image_t *image);
 
@@ -94,5 +96,23 @@ void hooks_unlink(sonde_hook_t *hook);
 void hooks_apply(hooks_t *hooks, symbol_t *symbol);
 const sonde_hook_t *hooks_first_for(const symbol_t *symbol, const char *path);
 bool hooks_comes_by(const sonde_hook_t *first, const sonde_hook_t *hook);
+
+/* hook/late.c: images that are loaded later, hooked before their constructors run. */
+void late_start(hooks_t *hooks);
+void late_stop(hooks_t *hooks); /* puts the loader's code back */
+bool late_in_force(void);
+bool late_was_missed(void); /* the loader told of a change while the lock was taken; asked once */
+void late_catch_up(hooks_t *hooks);
+
+/* hook/dlsym.c: what dlsym answers. The requests for hooks of its own, and how many. */
+uint32_t dlsym_requests(sonde_hook_request_t out[2]);
+bool dlsym_is_own(const sonde_hook_t *hook);
+
+/* hook/hook.c. A thread that waited for PATIENCE_NS (0: without limit) gives up. */
+bool hooks_lock(uint64_t patience_ns);
+bool hooks_try_lock(void);
+void hooks_unlock(void);
+hooks_t *hooks_state(void);
+void hooks_refresh(hooks_t *hooks); /* what has to be done for images that came, and went */
 
 #endif

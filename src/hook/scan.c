@@ -47,6 +47,23 @@ static bool leads_to(const known_image_t *known, const slots_t *slots, const sym
          (!defines || symbol->definer == slots->start);
 }
 
+/* ---- places that are gone -------------------------------------------------------------------- */
+
+static void drop_places_of(hooks_t *h, uint32_t image, bool only_elsewhere) {
+  for (symbol_t *symbol = h->symbols; symbol; symbol = symbol->next)
+    for (uint32_t *link = &symbol->slots; *link != HOOK_NONE;) {
+      uint32_t number = *link;
+      place_t *place = &h->places[number];
+      if (place->image != image || (only_elsewhere && place->state != SONDE_SLOT_ELSEWHERE)) {
+        link = &place->next;
+        continue;
+      }
+      *link = place->next;
+      place->next = h->free_place;
+      h->free_place = number;
+    }
+}
+
 /* ---- one image ------------------------------------------------------------------------------ */
 
 typedef struct search {
@@ -54,13 +71,23 @@ typedef struct search {
   const known_image_t *known;
   const slots_t *slots;
   bool only_new;
+  uint32_t seen, raw; /* slots of hooked names; those among them that are not relocated yet */
 } search_t;
 
+static bool is_noted(const hooks_t *h, const symbol_t *symbol, uint64_t address) {
+  for (uint32_t i = symbol->slots; i != HOOK_NONE; i = h->places[i].next)
+    if (h->places[i].address == address) return true;
+  return false;
+}
+
 static bool note_slot(const slot_t *slot, void *context) {
-  const search_t *s = context;
+  search_t *s = context;
   uint64_t value = load_relaxed((const uint64_t *)(uintptr_t)slot->address);
   for (symbol_t *symbol = s->hooks->symbols; symbol; symbol = symbol->next) {
     if ((s->only_new && !symbol->is_new) || !slots_text_equal(slot->name, symbol->name)) continue;
+    s->seen++;
+    s->raw += slots_is_raw(s->slots, value);
+    if (s->known->is_partial && is_noted(s->hooks, symbol, slot->address)) continue;
     place_t *place = hooks_new_place(s->hooks, symbol);
     if (!place) {
       s->hooks->is_short = true;
@@ -76,11 +103,21 @@ static bool note_slot(const slot_t *slot, void *context) {
   return true;
 }
 
-static void search_image(hooks_t *h, const known_image_t *known, const slot_names_t *names,
+void hooks_search_again(hooks_t *h, known_image_t *known) {
+  drop_places_of(h, known->number, true);
+  known->is_searched = false;
+  known->is_partial = true;
+}
+
+/* An image that another thread is loading may not be relocated yet: it is searched again. */
+static void search_image(hooks_t *h, known_image_t *known, const slot_names_t *names,
                          bool only_new) {
   slots_t slots;
-  search_t s = {h, known, &slots, only_new};
+  search_t s = {h, known, &slots, only_new, 0, 0};
   if (slots_read(&slots, &known->image)) slots_each(&slots, names, note_slot, &s);
+  known->is_searched = true;
+  known->is_partial = false;
+  if (s.raw > 0 && s.raw == s.seen && !only_new) hooks_search_again(h, known);
 }
 
 /* ---- images that came and went -------------------------------------------------------------- */
@@ -99,21 +136,6 @@ static bool note_image(const os_image_t *image, void *context) {
   return true;
 }
 
-static void drop_places_of(hooks_t *h, uint32_t image) {
-  for (symbol_t *symbol = h->symbols; symbol; symbol = symbol->next)
-    for (uint32_t *link = &symbol->slots; *link != HOOK_NONE;) {
-      uint32_t number = *link;
-      place_t *place = &h->places[number];
-      if (place->image != image) {
-        link = &place->next;
-        continue;
-      }
-      *link = place->next;
-      place->next = h->free_place;
-      h->free_place = number;
-    }
-}
-
 /* Images are kept in load order: what is new stands at the end. */
 void hooks_scan_images(hooks_t *h) {
   uint32_t kept = 0;
@@ -124,7 +146,7 @@ void hooks_scan_images(hooks_t *h) {
     if (h->images[i].is_present)
       h->images[kept++] = h->images[i];
     else
-      drop_places_of(h, h->images[i].number);
+      drop_places_of(h, h->images[i].number, false);
   }
   h->image_count = kept;
 }
@@ -149,7 +171,6 @@ void hooks_scan_slots(hooks_t *h) {
       search_image(h, known, &all, false);
     else if (known->is_searched && any_new)
       search_image(h, known, &fresh, true);
-    known->is_searched = true;
   }
   for (symbol_t *symbol = h->symbols; symbol; symbol = symbol->next)
     symbol->is_new = false;

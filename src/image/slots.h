@@ -70,6 +70,11 @@ void slot_names_add(slot_names_t *names, const char *name);
 void slots_each(const slots_t *slots, const slot_names_t *names,
                 bool (*visit)(const slot_t *slot, void *context), void *context);
 
+/* Before its relocation a slot holds 0 or an address as linked. */
+static inline bool slots_is_raw(const slots_t *slots, uint64_t value) {
+  return slots->slide != 0 && value < slots->end - slots->slide;
+}
+
 /* The version that SYMBOL is of ("GLIBC_2.2.5"); NULL when it has none. *HIDDEN, unless NULL: it is
  * not the default one. */
 const char *slots_version(const slots_t *slots, uint32_t symbol, bool *hidden);

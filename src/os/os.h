@@ -249,6 +249,10 @@ void os_images(bool (*visit)(const os_image_t *image, void *context), void *cont
  * RUN was not called then. Not in a signal handler. */
 int os_loader_hold(void (*run)(void *context), void *context);
 
+/* The function that the loader calls, empty, whenever its list of images has changed or is about to
+ * (r_brk of link.h). 0 when there is none. */
+uint64_t os_loader_breakpoint(void);
+
 /* For each of NAMES the run-time address of the first definition among the images that follow, in
  * load order, the one that holds AFTER (0: among all), as the loader would find it; 0 where there
  * is none. Answers from the images' own tables; for start-up, before images come and go. */

@@ -18,6 +18,7 @@
 #include <unistd.h>
 #include <cmocka.h>
 
+#include "os/os.h"
 #include "skip.h"
 #include "sonde/hook.h"
 
@@ -289,6 +290,90 @@ static void threads_call_meanwhile(void **state) {
   assert_int_equal(callers[0].plain(1), 4);
 }
 
+/* ---- images loaded later -------------------------------------------------------------------- */
+
+static int early_answer(void *handle) { return *(int *)dlsym(handle, "call_early"); }
+
+static void late_images(void **state) {
+  (void)state;
+  uint8_t code[32];
+  const void *told = (const void *)(uintptr_t)os_loader_breakpoint();
+  memcpy(code, told, sizeof code);
+  read_maps(&before);
+  assert_int_equal(sonde_hook_late(), SONDE_EUNSUPPORTED); /* no hook, nothing in force */
+  sonde_hook_t *h = hook(0, "callee_plain", NULL);
+  bool by_itself = sonde_hook_late() == SONDE_OK;
+#if defined(__x86_64__) && defined(__GLIBC__)
+  assert_true(by_itself);
+#endif
+  for (int round = 0; round < 20; round++) {
+    caller_t late;
+    open_caller(&late, "late");
+    if (by_itself)
+      assert_int_equal(early_answer(late.handle), 1002);
+    else
+      assert_true(sonde_hook_refresh() > 0);
+    assert_int_equal(late.plain(1), 2 * 1002);
+    assert_int_equal(late.table(1), 4 * 1002);
+    assert_int_equal(late.take()(1), 1002);
+    assert_int_equal(dlclose(late.handle), 0);
+  }
+  assert_int_equal(sonde_hook_remove(h), SONDE_OK);
+  read_maps(&after);
+  if (!is_emulated()) assert_string_equal(before.maps, after.maps);
+  assert_memory_equal(code, told, sizeof code); /* the loader's code is as it was */
+}
+
+static void *open_and_close(void *context) {
+  (void)context;
+  for (long i = 0; !__atomic_load_n(&stop, __ATOMIC_RELAXED); i++) {
+    void *handle = dlopen(SONDE_FIXTURES "/libcaller-late.so", i % 2 ? RTLD_NOW : RTLD_LAZY);
+    if (!handle) return (void *)-1L;
+    call_t *plain;
+    *(void **)&plain = dlsym(handle, "call_plain");
+    if ((plain(1) / 2 - 2) % 1000 != 0) return (void *)-1L;
+    dlclose(handle);
+  }
+  return NULL;
+}
+
+/* dlopen and dlclose in four threads, hooks that come and go in this one. */
+static void races_with_dlclose(void **state) {
+  (void)state;
+  pthread_t threads[4];
+  stop = 0;
+  for (int i = 0; i < 4; i++)
+    assert_int_equal(pthread_create(&threads[i], NULL, open_and_close, NULL), 0);
+  for (int round = 0; round < 300; round++) {
+    sonde_hook_t *h = hook(round % 3, "callee_plain", NULL);
+    assert_true(sonde_hook_refresh() >= 0);
+    assert_int_equal(sonde_hook_remove(h), SONDE_OK);
+  }
+  __atomic_store_n(&stop, 1, __ATOMIC_RELAXED);
+  for (int i = 0; i < 4; i++) {
+    void *result;
+    assert_int_equal(pthread_join(threads[i], &result), 0);
+    assert_null(result);
+  }
+}
+
+/* Another namespace has its own copy of the function: left alone, and reported. */
+static void other_namespaces(void **state) {
+  (void)state;
+  if (is_emulated()) SKIP_BECAUSE("no second namespace under qemu");
+  sonde_hook_t *h = hook(0, "callee_plain", NULL);
+  void *handle = dlmopen(LM_ID_NEWLM, SONDE_FIXTURES "/libcaller-now.so", RTLD_NOW);
+  assert_non_null(handle);
+  call_t *plain;
+  *(void **)&plain = dlsym(handle, "call_plain");
+  assert_int_equal(plain(1), 4);
+  tally_t t = {{0}, {0}};
+  assert_true(sonde_hook_reach(h, count, &t) > 0);
+  assert_true(t.states[SONDE_SLOT_ELSEWHERE] >= 3);
+  dlclose(handle);
+  assert_int_equal(sonde_hook_remove(h), SONDE_OK);
+}
+
 static int open_all(void **state) {
   (void)state;
   for (int i = 0; i < FORMS; i++)
@@ -302,7 +387,8 @@ int main(void) {
       cmocka_unit_test(every_kind_of_slot), cmocka_unit_test(versions),
       cmocka_unit_test(any_order),          cmocka_unit_test(filters),
       cmocka_unit_test(foreign_patch_is_kept), cmocka_unit_test(bad_arguments),
-      cmocka_unit_test(threads_call_meanwhile),
+      cmocka_unit_test(threads_call_meanwhile), cmocka_unit_test(late_images),
+      cmocka_unit_test(races_with_dlclose), cmocka_unit_test(other_namespaces),
   };
   return cmocka_run_group_tests(tests, open_all, NULL);
 }

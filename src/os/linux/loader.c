@@ -403,3 +403,13 @@ int os_loader_hold(void (*run)(void *context), void *context) {
   (void)iterate(run_held, &held);
   return 0;
 }
+
+uint64_t os_loader_breakpoint(void) {
+  const loader_t *loader = linux_loader();
+  debug_head_t head;
+  size_t size = offsetof(debug_head_t, next);
+  if (loader == NULL || loader->debug == 0 ||
+      os_read_memory(loader->debug, &head, size) != (ssize_t)size)
+    return 0;
+  return head.breakpoint;
+}
