@@ -93,7 +93,8 @@ void walk_stack(target_t *target, const regs_t *start, uint32_t depth, walk_t *w
       scanned |= guessed && !regs_has(&regs, machine_fp(target->machine));
     }
     if (step == STEP_END) {
-      walk->ending = ENDING_COMPLETE;
+      if (scanned) walk->reason = "some of its frames were found by scan: they are likely, not certain";
+      else walk->ending = ENDING_COMPLETE;
       return;
     }
     if (step != STEP_CALLER && step != STEP_SIGNAL) {
