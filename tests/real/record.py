@@ -138,6 +138,22 @@ def a_killed_recorder_leaves_a_recording():
     assert r["missing"]["definitions"] == r["depth"]["undefined"] == 0, r["missing"]
 
 
+def ordinary_life_does_not_hang_it():
+    program = os.path.join(WORK, "stress")
+    subprocess.run(["c++", "-O1", "-pthread", "-o", program,
+                    os.path.join(HERE, "real/record/stress.cc"), "-ldl"], check=True)
+    seconds, threads = os.environ.get("SONDE_STRESS", "1 16").split()
+    path = fresh()
+    done = subprocess.run([SONDE, "record", "--malloc", "--sample=500", "-o", path, "--", program,
+                           seconds, threads], capture_output=True, timeout=60 + 4 * int(seconds))
+    assert (done.returncode, done.stdout) == (0, b"done\n"), done
+    r = report(path)
+    nothing_missing(r)
+    print(f"{r['events']} events of {len(r['threads'])} threads, {r['live']['blocks']} blocks live")
+    assert r["unknown_frees"] == r["double_frees"] == r["overlaid"] == 0, r
+    assert r["depth"]["complete"] > 0.99 * r["allocated"]["blocks"]
+
+
 def samples_are_without_bias():
     whole, _ = record([WORKER, "4", "100000"])
     whole = report(whole, "--by", "allocated")
