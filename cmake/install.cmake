@@ -11,6 +11,8 @@ if(TARGET sonde_agent)
 endif()
 install(DIRECTORY ${PROJECT_SOURCE_DIR}/include/sonde DESTINATION ${CMAKE_INSTALL_INCLUDEDIR})
 
+# Relative to the file itself, so that `cmake --install --prefix` may choose another place.
+file(RELATIVE_PATH SONDE_PC_TO_PREFIX /${CMAKE_INSTALL_LIBDIR}/pkgconfig /)
 configure_file(${PROJECT_SOURCE_DIR}/cmake/sonde.pc.in ${CMAKE_BINARY_DIR}/sonde.pc @ONLY)
 install(FILES ${CMAKE_BINARY_DIR}/sonde.pc DESTINATION ${CMAKE_INSTALL_LIBDIR}/pkgconfig)
 
