@@ -10,7 +10,6 @@
  */
 #include "stack/stack.h"
 #include "os/os.h"
-#include "os/os.h"
 
 #define NESTED_ROOM 32 /* a power of two */
 
