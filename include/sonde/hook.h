@@ -9,6 +9,9 @@
  * defines the function when it was linked with -Bsymbolic or the like, in a static program, and
  * through a pointer that the program copied before. sonde_hook_reach tells, slot by slot.
  *
+ * dlsym and dlvsym, while there are hooks, answer with the hook, but for RTLD_NEXT: who asks for the
+ * next definition is a wrapper that a hook may go on to.
+ *
  * Which function: the first definition of the name in load order, of the version asked for or the
  * default one. A slot that is bound to another definition (another version, a library's own behind
  * RTLD_DEEPBIND, another namespace's of dlmopen) is left as it is and reported.

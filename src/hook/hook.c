@@ -11,6 +11,8 @@
 #include "base/bits.h"
 #include "hook/hooks.h"
 
+#define HOOKS_AT_ONCE 65536u
+
 static hooks_t the_hooks = {.free_place = HOOK_NONE, .patcher = {.maps = -1}};
 
 /* ---- the lock ------------------------------------------------------------------------------- */
@@ -83,6 +85,7 @@ typedef struct adding {
   size_t count;
   sonde_hook_t **handles; /* NULL: nobody wants them */
   sonde_hook_t *last; /* of those made so far, by `next`, the first request's at the end */
+  sonde_hook_t *own[DLSYM_HOOKS];
   int status;
 } adding_t;
 
@@ -99,8 +102,10 @@ static symbol_t *symbol_for(hooks_t *h, const sonde_hook_request_t *request, int
   for (symbol_t *known = h->symbols; known; known = known->next)
     if (known->original == fresh->original && slots_text_equal(known->name, fresh->name)) {
       hooks_free_symbol(h, fresh);
+      *status = SONDE_OK;
       return known;
     }
+  *status = SONDE_OK;
   fresh->next = h->symbols;
   h->symbols = fresh;
   return fresh;
@@ -114,15 +119,29 @@ static void free_unused(hooks_t *h) {
   }
 }
 
+static sonde_hook_t *make_hook(hooks_t *h, adding_t *a, const sonde_hook_request_t *request,
+                               int *status) {
+  symbol_t *symbol = symbol_for(h, request, status);
+  sonde_hook_t *hook = symbol ? hooks_new_hook(h) : NULL;
+  if (!hook) return NULL;
+  *hook = (sonde_hook_t){symbol, a->last, *request};
+  return a->last = hook;
+}
+
+/* Where dlsym is not to be had, nobody can ask it. */
+static void make_own(hooks_t *h, adding_t *a) {
+  int status;
+  for (uint32_t i = 0; i < DLSYM_HOOKS && !h->others; i++)
+    a->own[i] = make_hook(h, a, &dlsym_requests[i], &status);
+}
+
 static int make_hooks(hooks_t *h, adding_t *a) {
   for (size_t i = 0; i < a->count; i++) {
-    int status;
-    symbol_t *symbol = symbol_for(h, &a->requests[i], &status);
-    sonde_hook_t *hook = symbol ? hooks_new_hook(h) : NULL;
-    if (!hook) return symbol ? SONDE_ENOMEM : status;
-    *hook = (sonde_hook_t){symbol, a->last, a->requests[i]};
-    a->last = hook;
+    int status = SONDE_ENOMEM;
+    if (!make_hook(h, a, &a->requests[i], &status))
+      return status == SONDE_OK ? SONDE_ENOMEM : status;
   }
+  make_own(h, a);
   hooks_scan_slots(h);
   return h->is_short ? SONDE_ENOMEM : SONDE_OK;
 }
@@ -143,14 +162,18 @@ static void add_held(void *context) {
   for (sonde_hook_t *next; ordered; ordered = next) {
     next = ordered->next;
     if (a->status == SONDE_OK) {
-      if (a->handles) a->handles[i++] = ordered;
+      if (a->handles && i < a->count) a->handles[i] = ordered;
+      i++;
       hooks_link(ordered);
     } else {
       hooks_free_hook(h, ordered);
     }
   }
   free_unused(h);
-  if (a->status != SONDE_OK || !h->symbols) return;
+  if (a->status != SONDE_OK || a->count == 0) return;
+  for (uint32_t own = 0; own < DLSYM_HOOKS && !h->others; own++)
+    h->own[own] = a->own[own];
+  h->others += (uint32_t)a->count;
   late_start(h);
   apply_all(h);
 }
@@ -166,10 +189,11 @@ static bool is_valid(const sonde_hook_request_t *request) {
 }
 
 int sonde_hook_add(const sonde_hook_request_t *requests, size_t count, sonde_hook_t **hooks) {
-  if (count > 0 && !requests) return SONDE_EINVAL;
+  if (count == 0) return SONDE_OK;
+  if (!requests || count > HOOKS_AT_ONCE) return SONDE_EINVAL;
   for (size_t i = 0; i < count; i++)
     if (!is_valid(&requests[i])) return SONDE_EINVAL;
-  adding_t a = {requests, count, hooks, NULL, SONDE_OK};
+  adding_t a = {.requests = requests, .count = count, .handles = hooks};
   int status = held(add_held, &a);
   return status == SONDE_OK ? a.status : status;
 }
@@ -186,14 +210,19 @@ static void remove_held(void *context) {
   hooks_t *h = &the_hooks;
   r->status = SONDE_ENOTFOUND;
   if (!hooks_is_hook(r->hook)) return;
-  symbol_t *symbol = r->hook->symbol;
   hooks_scan_images(h);
   hooks_scan_slots(h);
   hooks_unlink(r->hook);
+  for (uint32_t i = 0; i < DLSYM_HOOKS && h->others == 1; i++)
+    if (h->own[i]) hooks_unlink(h->own[i]);
   apply_all(h);
+  for (uint32_t i = 0; i < DLSYM_HOOKS && h->others == 1; i++) {
+    if (h->own[i]) hooks_free_hook(h, h->own[i]);
+    h->own[i] = NULL;
+  }
   hooks_free_hook(h, r->hook);
-  if (!symbol->first) hooks_free_symbol(h, symbol);
-  if (!h->symbols) late_stop(h);
+  free_unused(h);
+  if (--h->others == 0) late_stop(h);
   r->status = SONDE_OK;
 }
 

@@ -19,6 +19,7 @@
 #define HOOK_NAME_MAX    1024u
 #define HOOK_VERSION_MAX 256u
 #define HOOK_NONE        UINT32_MAX
+#define DLSYM_HOOKS      2
 
 typedef struct symbol symbol_t;
 
@@ -66,6 +67,9 @@ typedef struct hooks {
   place_t *places;
   uint32_t place_count, place_capacity, free_place;
   patcher_t patcher;
+  slot_names_t names;     /* of all symbols; others may read it without the lock */
+  sonde_hook_t *own[DLSYM_HOOKS]; /* of dlsym.c; NULL: not set */
+  uint32_t others;        /* hooks that are not our own */
   uint32_t written; /* slots, since it was set to 0 */
   bool is_short;    /* of memory: something was left out */
 } hooks_t;
@@ -104,9 +108,8 @@ bool late_in_force(void);
 bool late_was_missed(void); /* the loader told of a change while the lock was taken; asked once */
 void late_catch_up(hooks_t *hooks);
 
-/* hook/dlsym.c: what dlsym answers. The requests for hooks of its own, and how many. */
-uint32_t dlsym_requests(sonde_hook_request_t out[2]);
-bool dlsym_is_own(const sonde_hook_t *hook);
+/* hook/dlsym.c: what dlsym answers. The hooks it needs itself, set while there are others. */
+extern const sonde_hook_request_t dlsym_requests[DLSYM_HOOKS];
 
 /* hook/hook.c. A thread that waited for PATIENCE_NS (0: without limit) gives up. */
 bool hooks_lock(uint64_t patience_ns);

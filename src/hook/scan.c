@@ -30,20 +30,32 @@ static bool is_unbound(const slots_t *slots, const slot_t *slot, const elf_sym_t
          (!own || own->value + slots->slide != value);
 }
 
-static bool asks_for(const slots_t *slots, const symbol_t *symbol, const slot_t *slot) {
+/* Is the version that the slot asks for the symbol's, or another name of the same definition? */
+static bool asks_for(const hooks_t *h, const slots_t *slots, const symbol_t *symbol,
+                     const slot_t *slot) {
   const char *version = slots_version(slots, slot->symbol, NULL);
-  return !version || !symbol->version[0] || slots_text_equal(version, symbol->version);
+  if (!version || !symbol->version[0] || slots_text_equal(version, symbol->version)) return true;
+  for (uint32_t i = 0; i < h->image_count; i++) {
+    slots_t definer;
+    uint32_t number;
+    elf_sym_t sym;
+    if (h->images[i].image.start != symbol->definer) continue;
+    return slots_read(&definer, &h->images[i].image) &&
+           slots_definition(&definer, symbol->name, version, &number, &sym) &&
+           sym.type != ELF_STT_GNU_IFUNC && sym.value + definer.slide == symbol->original;
+  }
+  return false;
 }
 
 /* Does what the slot holds, VALUE, lead to SYMBOL? */
-static bool leads_to(const known_image_t *known, const slots_t *slots, const symbol_t *symbol,
+static bool leads_to(const hooks_t *h, const known_image_t *known, const slots_t *slots, const symbol_t *symbol,
                      const slot_t *slot, uint64_t value) {
   uint32_t number;
   elf_sym_t sym;
   if (value == symbol->original || (value == symbol->canonical && value)) return true;
   bool defines = slots_definition(slots, symbol->name, NULL, &number, &sym);
   if (!is_unbound(slots, slot, defines ? &sym : NULL, value)) return false;
-  return known->image.link_space == 0 && asks_for(slots, symbol, slot) &&
+  return known->image.link_space == 0 && asks_for(h, slots, symbol, slot) &&
          (!defines || symbol->definer == slots->start);
 }
 
@@ -97,7 +109,7 @@ static bool note_slot(const slot_t *slot, void *context) {
     place->old_value = place->new_value = value;
     place->image = s->known->number;
     place->kind = (uint8_t)slot->kind;
-    place->state = leads_to(s->known, s->slots, symbol, slot, value) ? SONDE_SLOT_UNWANTED
+    place->state = leads_to(s->hooks, s->known, s->slots, symbol, slot, value) ? SONDE_SLOT_UNWANTED
                                                                      : SONDE_SLOT_ELSEWHERE;
   }
   return true;
@@ -164,7 +176,10 @@ static bool names_of(const hooks_t *h, slot_names_t *names, bool only_new) {
 
 void hooks_scan_slots(hooks_t *h) {
   slot_names_t all, fresh;
-  bool any = names_of(h, &all, false), any_new = names_of(h, &fresh, true);
+  bool any = names_of(h, &all, false);
+  for (uint32_t i = 0; i < ARRAY_COUNT(all.bits); i++)
+    store_relaxed(&h->names.bits[i], all.bits[i]);
+  bool any_new = names_of(h, &fresh, true);
   for (uint32_t i = 0; i < h->image_count; i++) {
     known_image_t *known = &h->images[i];
     if (!known->is_searched && any)

@@ -139,11 +139,20 @@ static uint32_t hash_of_name(const char *name, uint64_t room) {
   return hash_of_word(word);
 }
 
-void slot_names_add(slot_names_t *names, const char *name) {
+static uint32_t hash_of_text(const char *name) {
   uint64_t length = 0;
   while (name[length] && length < 8)
     length++;
-  uint32_t hash = hash_of_name(name, length < 8 ? length : 8);
+  return hash_of_name(name, length);
+}
+
+bool slot_names_may_hold(const slot_names_t *names, const char *name) {
+  uint32_t hash = hash_of_text(name);
+  return load_relaxed(&names->bits[hash >> 6]) >> (hash & 63) & 1;
+}
+
+void slot_names_add(slot_names_t *names, const char *name) {
+  uint32_t hash = hash_of_text(name);
   names->bits[hash >> 6] |= (uint64_t)1 << (hash & 63);
 }
 

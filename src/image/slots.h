@@ -64,6 +64,7 @@ typedef struct slot_names {
   uint64_t bits[64];
 } slot_names_t;
 void slot_names_add(slot_names_t *names, const char *name);
+bool slot_names_may_hold(const slot_names_t *names, const char *name);
 
 /* Calls VISIT for each slot whose name may be among NAMES (NULL: for each), until it returns
  * false. */

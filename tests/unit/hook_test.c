@@ -357,6 +357,28 @@ static void races_with_dlclose(void **state) {
   }
 }
 
+static void dlsym_gives_the_hook(void **state) {
+  (void)state;
+  void *callee = dlopen(SONDE_FIXTURES "/libhooked.so", RTLD_NOW), *handle = callers[0].handle;
+  uintptr_t plain = (uintptr_t)dlsym(callee, "callee_plain"), next = (uintptr_t)dlsym(RTLD_NEXT, "read");
+  uintptr_t old = (uintptr_t)dlvsym(callee, "callee_versioned", "V1");
+  sonde_hook_t *h = hook(0, "callee_plain", NULL), *v = hook(1, "callee_versioned", "V1");
+  sonde_hook_t *r = hook(2, "read", NULL);
+  assert_int_equal((uintptr_t)dlsym(handle, "callee_plain"), (uintptr_t)a);
+  assert_int_equal((uintptr_t)dlvsym(callee, "callee_versioned", "V1"), (uintptr_t)b);
+  assert_int_not_equal((uintptr_t)dlvsym(callee, "callee_versioned", "V2"), (uintptr_t)b);
+  assert_int_equal((uintptr_t)dlsym(RTLD_DEFAULT, "read"), (uintptr_t)c);
+  assert_int_equal((uintptr_t)dlsym(RTLD_NEXT, "read"), next); /* a wrapper asks: not the hook */
+  assert_null(dlsym(handle, "no_such_function_anywhere"));
+  assert_non_null(strstr(dlerror(), "no_such_function_anywhere"));
+  assert_int_equal(sonde_hook_remove(h), SONDE_OK);
+  assert_int_equal((uintptr_t)dlsym(handle, "callee_plain"), plain);
+  assert_int_equal(sonde_hook_remove(r), SONDE_OK);
+  assert_int_equal(sonde_hook_remove(v), SONDE_OK);
+  assert_int_equal((uintptr_t)dlvsym(callee, "callee_versioned", "V1"), old);
+  dlclose(callee);
+}
+
 /* Another namespace has its own copy of the function: left alone, and reported. */
 static void other_namespaces(void **state) {
   (void)state;
@@ -389,6 +411,7 @@ int main(void) {
       cmocka_unit_test(foreign_patch_is_kept), cmocka_unit_test(bad_arguments),
       cmocka_unit_test(threads_call_meanwhile), cmocka_unit_test(late_images),
       cmocka_unit_test(races_with_dlclose), cmocka_unit_test(other_namespaces),
+      cmocka_unit_test(dlsym_gives_the_hook),
   };
   return cmocka_run_group_tests(tests, open_all, NULL);
 }

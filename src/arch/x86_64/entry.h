@@ -18,4 +18,20 @@
 #define ENTRY_2(name, target) ENTRY_(name, target, "rdx", "rcx", "r8")
 #define ENTRY_3(name, target) ENTRY_(name, target, "rcx", "r8", "r9")
 
+/* ENTRY_BEFORE(name, answer, next): a hidden function of up to three arguments that asks ANSWER, a
+ * function of these three and the caller's pc, and returns what it says; when that is 0, it goes on
+ * in the function at *NEXT as if that had been called in its place. */
+#define ENTRY_BEFORE(name, answer, next)                                                           \
+  __asm__(".pushsection .text\n.p2align 4\n.globl " #name "\n.hidden " #name "\n.type " #name       \
+          ", @function\n" #name ":\n.cfi_startproc\n"                                               \
+          "\tpushq %rdi\n\t.cfi_adjust_cfa_offset 8\n"                                             \
+          "\tpushq %rsi\n\t.cfi_adjust_cfa_offset 8\n"                                             \
+          "\tpushq %rdx\n\t.cfi_adjust_cfa_offset 8\n"                                             \
+          "\tmovq 24(%rsp), %rcx\n\tcall " #answer "\n"                                            \
+          "\tpopq %rdx\n\t.cfi_adjust_cfa_offset -8\n"                                             \
+          "\tpopq %rsi\n\t.cfi_adjust_cfa_offset -8\n"                                             \
+          "\tpopq %rdi\n\t.cfi_adjust_cfa_offset -8\n"                                             \
+          "\ttestq %rax, %rax\n\tje 1f\n\tret\n1:\tjmp *" #next "(%rip)\n"                        \
+          ".cfi_endproc\n.size " #name ", . - " #name "\n.popsection\n")
+
 #endif
