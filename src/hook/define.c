@@ -67,24 +67,22 @@ static void copy_text(char *out, const char *text, uint32_t size) {
 }
 
 bool hooks_define(const hooks_t *h, const char *name, const char *version, symbol_t *out) {
-  slots_t program, slots;
-  bool is_program = true;
+  const slots_t *program = NULL;
   for (uint32_t i = 0; i < h->image_count; i++) {
-    const os_image_t *image = &h->images[i].image;
+    const slots_t *slots = &h->images[i].slots;
     uint32_t number;
     elf_sym_t sym;
-    if (image->link_space != 0 || !slots_read(&slots, image)) continue;
-    if (is_program) program = slots;
-    is_program = false;
-    if (!slots_definition(&slots, name, version, &number, &sym)) continue;
+    if (h->images[i].image.link_space != 0 || !h->images[i].has_slots) continue;
+    if (!program) program = slots;
+    if (!slots_definition(slots, name, version, &number, &sym)) continue;
     if (sym.type != ELF_STT_FUNC && sym.type != ELF_STT_GNU_IFUNC && sym.type != ELF_STT_NOTYPE)
       return false;
-    out->original = sym.value + slots.slide;
+    out->original = sym.value + slots->slide;
     if (sym.type == ELF_STT_GNU_IFUNC) out->original = resolve(out->original);
-    out->definer = slots.start;
-    out->canonical = canonical_of(&program, name);
+    out->definer = slots->start;
+    out->canonical = canonical_of(program, name);
     copy_text(out->name, name, sizeof out->name);
-    copy_text(out->version, slots_version(&slots, number, NULL), sizeof out->version);
+    copy_text(out->version, slots_version(slots, number, NULL), sizeof out->version);
     return true;
   }
   return false;

@@ -306,10 +306,9 @@ static void report_held(void *context) {
   for (uint32_t i = 0; i < h->image_count; i++) {
     const known_image_t *known = &h->images[i];
     uint32_t count;
-    slots_t slots;
     sonde_slot_t none = {.path = hooks_path(&known->image), .kind = SONDE_SLOT_NONE};
     if (!report_image(r, known, &count)) return;
-    if (!slots_read(&slots, &known->image))
+    if (!known->has_slots)
       none.state = SONDE_SLOT_UNREADABLE;
     else if (count == 0 && known->image.start == r->hook->symbol->definer)
       none.state = SONDE_SLOT_WITHIN;

@@ -46,6 +46,8 @@ struct symbol {
 /* A loaded image that was searched for all symbols that are not new. */
 typedef struct known_image {
   os_image_t image;
+  slots_t slots;
+  bool has_slots; /* its dynamic section can be used */
   uint32_t number; /* never given twice */
   bool is_present, is_searched;
   bool is_partial; /* it was searched before it was relocated; some of its slots may be noted */

@@ -215,12 +215,12 @@ static void look(hooks_t *h) {
   hooks_scan_images(h);
   drop_gone(h);
   for (uint32_t i = 0; i < h->image_count && h->symbols; i++) {
-    slots_t slots;
-    arrived_t a = {h, &slots, 0, 0};
-    if (h->images[i].is_searched || !slots_read(&slots, &h->images[i].image)) continue;
-    slots_each(&slots, &names, look_at, &a);
+    const slots_t *slots = &h->images[i].slots;
+    arrived_t a = {h, slots, 0, 0};
+    if (h->images[i].is_searched || !h->images[i].has_slots) continue;
+    slots_each(slots, &names, look_at, &a);
     if (a.raw > 0)
-      put_off(h, &slots);
+      put_off(h, slots);
     else if (a.seen > 0)
       write_now = true;
   }

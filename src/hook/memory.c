@@ -95,7 +95,9 @@ bool hooks_add_image(hooks_t *h, const os_image_t *image) {
   if (h->image_count == h->image_capacity &&
       !grow((void **)&h->images, &h->image_capacity, sizeof *h->images))
     return false;
-  h->images[h->image_count++] = (known_image_t){.image = *image, .number = h->next_number++, .is_present = true};
+  known_image_t *known = &h->images[h->image_count++];
+  *known = (known_image_t){.image = *image, .number = h->next_number++, .is_present = true};
+  known->has_slots = slots_read(&known->slots, image);
   return true;
 }
 

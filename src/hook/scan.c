@@ -36,13 +36,12 @@ static bool asks_for(const hooks_t *h, const slots_t *slots, const symbol_t *sym
   const char *version = slots_version(slots, slot->symbol, NULL);
   if (!version || !symbol->version[0] || slots_text_equal(version, symbol->version)) return true;
   for (uint32_t i = 0; i < h->image_count; i++) {
-    slots_t definer;
+    const slots_t *definer = &h->images[i].slots;
     uint32_t number;
     elf_sym_t sym;
     if (h->images[i].image.start != symbol->definer) continue;
-    return slots_read(&definer, &h->images[i].image) &&
-           slots_definition(&definer, symbol->name, version, &number, &sym) &&
-           sym.type != ELF_STT_GNU_IFUNC && sym.value + definer.slide == symbol->original;
+    return slots_definition(definer, symbol->name, version, &number, &sym) &&
+           sym.type != ELF_STT_GNU_IFUNC && sym.value + definer->slide == symbol->original;
   }
   return false;
 }
@@ -124,9 +123,8 @@ void hooks_search_again(hooks_t *h, known_image_t *known) {
 /* An image that another thread is loading may not be relocated yet: it is searched again. */
 static void search_image(hooks_t *h, known_image_t *known, const slot_names_t *names,
                          bool only_new) {
-  slots_t slots;
-  search_t s = {h, known, &slots, only_new, 0, 0};
-  if (slots_read(&slots, &known->image)) slots_each(&slots, names, note_slot, &s);
+  search_t s = {h, known, &known->slots, only_new, 0, 0};
+  if (known->has_slots) slots_each(&known->slots, names, note_slot, &s);
   known->is_searched = true;
   known->is_partial = false;
   if (s.raw > 0 && s.raw == s.seen && !only_new) hooks_search_again(h, known);

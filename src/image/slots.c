@@ -269,6 +269,15 @@ static bool is_definition(const slots_t *s, uint32_t symbol, const char *name, c
   return version ? have && slots_text_equal(have, version) : !hidden;
 }
 
+/* The table's filter: two bits of one 64-bit word for every name that is there. */
+static bool bloom_may_hold(slot_table_t t, uint32_t hash) {
+  uint32_t words = word(t, 2), shift = word(t, 3) & 31;
+  if (words == 0) return true;
+  uint64_t at = 4 + 2 * (uint64_t)(hash / 64 % words);
+  uint64_t bits = word(t, at) | (uint64_t)word(t, at + 1) << 32;
+  return bits >> (hash & 63) & bits >> (hash >> shift & 63) & 1;
+}
+
 static bool definition_gnu(const slots_t *s, const char *name, const char *version,
                            uint32_t *symbol, elf_sym_t *out) {
   slot_table_t t = s->gnu_hash;
@@ -276,7 +285,7 @@ static bool definition_gnu(const slots_t *s, const char *name, const char *versi
   for (const char *c = name; *c; c++)
     hash = hash * 33 + (uint8_t)*c;
   uint64_t bucket_at = 4 + 2 * (uint64_t)word(t, 2), chain_at = bucket_at + buckets;
-  if (buckets == 0) return false;
+  if (buckets == 0 || !bloom_may_hold(t, hash)) return false;
   uint32_t index = word(t, bucket_at + hash % buckets);
   for (; index >= first && index != 0; index++) {
     uint64_t at = chain_at + index - first;
