@@ -96,15 +96,21 @@ static ALWAYS_INLINE int shadow_push(void *ra) {
     signal_fence();                                                                                \
   } while (0)
 
+/* glibc's own, which neither a sanitizer nor libunwind has put itself in the place of. */
+static inline int (*backtrace_of_libc(void))(void **, int) {
+  static int (*found)(void **, int);
+  void *libc = dlopen("libc.so.6", RTLD_LAZY | RTLD_NOLOAD);
+  if (!found) *(void **)&found = dlsym(libc, "backtrace");
+  return found;
+}
+
 /* Starts S in a function that notes nothing itself: what is noted from now on was called by it. */
 static NOINLINE __attribute__((unused)) void shadow_start(shadow_t *s) {
   void *found[64];
-  int (*backtrace_of_libc)(void **, int) =
-      (int (*)(void **, int))dlsym(RTLD_DEFAULT, "backtrace");
   s->depth = 0;
   s->tail_count = 0;
   s->interrupted = NULL;
-  int n = backtrace_of_libc(found, 64);
+  int n = backtrace_of_libc()(found, 64);
   /* found[0] is here, found[1] in our caller, whose own return address is the tail's first. */
   for (int i = 2; i < n; i++)
     s->tail[s->tail_count++] = (uintptr_t)found[i];

@@ -365,9 +365,7 @@ int main(void) {
     return 77;
   }
   void *found[4];
-  int (*backtrace_of_libc)(void **, int) =
-      (int (*)(void **, int))dlsym(RTLD_DEFAULT, "backtrace");
-  backtrace_of_libc(found, 4);
+  backtrace_of_libc()(found, 4);
   const struct CMUnitTest tests[] = {
       cmocka_unit_test(on_the_same_stack),
       cmocka_unit_test(on_an_alternate_stack),

@@ -26,6 +26,11 @@
 #define STRESS_FULL_EACH 8       /* one in so many is compared with the full walk too */
 #endif
 
+#if defined(__SANITIZE_ADDRESS__)
+#define FIBERS_MAX 0 /* the sanitizer does not know their stacks, nor what a jump leaves on them */
+#else
+#define FIBERS_MAX 3
+#endif
 #define WORKERS   3
 #define DEPTH_MAX 60
 #define EXTRA_MAX 120 /* frames of libraries between a handler and what it interrupted */
@@ -103,7 +108,7 @@ static void on_signal(int number, siginfo_t *info, void *ucontext) {
   (void)add_relaxed(&signals, 1);
   if (c.mark == SONDE_COMPLETE) (void)add_relaxed(&signals_complete, 1);
   if (interrupted) {
-    if (c.mark != SONDE_COMPLETE && without_row(pcs[c.count - 1])) {
+    if (c.flags & SONDE_FLAG_GUESSED || (c.mark != SONDE_COMPLETE && without_row(pcs[c.count - 1]))) {
       (void)add_relaxed(&signals_without_row, 1);
       errno = saved;
       return;
@@ -169,10 +174,17 @@ static NOINLINE int guarded_call(void *argument) {
   return result + zero;
 }
 
+/* While an exception is under way: libgcc writes the catcher's registers over those that its own
+ * frames saved, so that at the end no unwinder can tell what is further out. */
+static __thread shadow_t *thrown_over;
+
 static int note(void *ra) { return shadow_push(ra); }
 static void forget(int depth) {
+  shadow_t *s = shadow ? shadow : thrown_over;
   signal_fence();
-  shadow->depth = depth;
+  s->depth = depth;
+  signal_fence();
+  shadow = s;
 }
 
 static NOINLINE int with_try(worker_t *w, int depth) {
@@ -203,6 +215,8 @@ static NOINLINE void leave_for_guard(worker_t *w) {
   signal_fence();
   if (guard->throws) {
     (void)add_relaxed(&throws, 1);
+    thrown_over = shadow;
+    shadow = NULL;
     stress_throw();
   }
   (void)add_relaxed(&jumps, 1);
@@ -310,7 +324,7 @@ static ALWAYS_INLINE int step_as(worker_t *w, int depth, uint32_t what) {
   if (what < 85) return check(w);
   if (what < 89) return with_setjmp(w, depth + 1);
   if (what < 93) return with_try(w, depth + 1);
-  if (what < 95) return w->fibers < 3 ? with_fiber(w) : check(w);
+  if (what < 95) return w->fibers < FIBERS_MAX ? with_fiber(w) : check(w);
   if (what < 96) return with_library(w, depth + 1);
   if (w->guard) leave_for_guard(w);
   return check(w);
@@ -361,7 +375,7 @@ static void random_programs(void **state) {
   (void)state;
   uint64_t random = seed_given();
   void *library = dlopen(SONDE_FIXTURES "/libstress_throw.so", RTLD_NOW);
-  assert_non_null(library);
+  if (!library) oracle_fail("%s", dlerror());
   *(void **)&stress_try = dlsym(library, "stress_try");
   *(void **)&stress_throw = dlsym(library, "stress_throw");
   struct sigaction same = {.sa_sigaction = on_signal, .sa_flags = SA_SIGINFO | SA_RESTART};
@@ -390,16 +404,18 @@ static void random_programs(void **state) {
          captures, full_walks, signals, signals_skipped, signals_complete, signals_without_row,
          fibers_run, jumps, throws,
          threads_started, reloads, reloads_same_place);
-  assert_true(fibers_run > 10 && jumps > 10 && throws > 10 && threads_started > 2);
+  assert_true((fibers_run > 10 || !FIBERS_MAX) && jumps > 10 && throws > 10 && threads_started > 2);
+  if (is_emulated()) { /* it maps nothing where something was, and signals come between blocks */
+    assert_true(signals_complete * 100 >= signals * 90);
+    return;
+  }
   assert_true(reloads_same_place > 5);
   assert_true(signals_complete * 100 >= signals * 99);
 }
 
 int main(void) {
   void *found[4];
-  int (*backtrace_of_libc)(void **, int) =
-      (int (*)(void **, int))dlsym(RTLD_DEFAULT, "backtrace");
-  backtrace_of_libc(found, 4);
+  backtrace_of_libc()(found, 4);
   const struct CMUnitTest tests[] = {
       cmocka_unit_test(random_programs),
   };
