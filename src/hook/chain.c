@@ -85,12 +85,15 @@ static void apply_one(hooks_t *h, const symbol_t *symbol, place_t *place, const 
   place->state = hook ? SONDE_SLOT_HOOKED : SONDE_SLOT_UNWANTED;
 }
 
-void hooks_apply(hooks_t *h, symbol_t *symbol) {
+/* In the order in which they were found, image by image, so that a protected mapping is opened and
+ * closed once. */
+void hooks_apply(hooks_t *h) {
   const known_image_t *known = NULL;
-  for (uint32_t i = symbol->slots; i != HOOK_NONE; i = h->places[i].next) {
+  for (uint32_t i = 0; i < h->place_count; i++) {
     place_t *place = &h->places[i];
-    if (place->state == SONDE_SLOT_ELSEWHERE) continue;
+    if (!place->symbol || place->state == SONDE_SLOT_ELSEWHERE) continue;
     if (!known || known->number != place->image) known = hooks_image(h, place->image);
-    if (known) apply_one(h, symbol, place, hooks_path(&known->image));
+    if (known) apply_one(h, place->symbol, place, hooks_path(&known->image));
   }
+  patch_end(&h->patcher);
 }

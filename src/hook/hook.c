@@ -66,16 +66,10 @@ static int held(void (*run)(void *context), void *context) {
   return status;
 }
 
-static void apply_all(hooks_t *h) {
-  for (symbol_t *symbol = h->symbols; symbol; symbol = symbol->next)
-    hooks_apply(h, symbol);
-  patch_end(&h->patcher);
-}
-
 void hooks_refresh(hooks_t *h) {
   hooks_scan_images(h);
   hooks_scan_slots(h);
-  apply_all(h);
+  hooks_apply(h);
 }
 
 /* ---- adding --------------------------------------------------------------------------------- */
@@ -175,7 +169,7 @@ static void add_held(void *context) {
     h->own[own] = a->own[own];
   h->others += (uint32_t)a->count;
   late_start(h);
-  apply_all(h);
+  hooks_apply(h);
 }
 
 static bool is_valid(const sonde_hook_request_t *request) {
@@ -215,7 +209,7 @@ static void remove_held(void *context) {
   hooks_unlink(r->hook);
   for (uint32_t i = 0; i < DLSYM_HOOKS && h->others == 1; i++)
     if (h->own[i]) hooks_unlink(h->own[i]);
-  apply_all(h);
+  hooks_apply(h);
   for (uint32_t i = 0; i < DLSYM_HOOKS && h->others == 1; i++) {
     if (h->own[i]) hooks_free_hook(h, h->own[i]);
     h->own[i] = NULL;

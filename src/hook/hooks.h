@@ -55,6 +55,7 @@ typedef struct known_image {
 
 /* A slot of a symbol. */
 typedef struct place {
+  symbol_t *symbol; /* NULL: free */
   uint64_t address, old_value, new_value;
   uint32_t image; /* the number of its image */
   uint32_t next;  /* of the same symbol, or of the free ones */
@@ -66,6 +67,7 @@ typedef struct hooks {
   sonde_hook_t *free_hooks;
   known_image_t *images;
   uint32_t image_count, image_capacity, next_number;
+  uint64_t epoch; /* of the loader, when its images were looked at; 0: not known */
   place_t *places;
   uint32_t place_count, place_capacity, free_place;
   patcher_t patcher;
@@ -99,7 +101,7 @@ bool hooks_define(const hooks_t *hooks, const char *name, const char *version, s
 /* hook/chain.c */
 void hooks_link(sonde_hook_t *hook);
 void hooks_unlink(sonde_hook_t *hook);
-void hooks_apply(hooks_t *hooks, symbol_t *symbol);
+void hooks_apply(hooks_t *hooks); /* brings every slot to what the chains say */
 const sonde_hook_t *hooks_first_for(const symbol_t *symbol, const char *path);
 bool hooks_comes_by(const sonde_hook_t *first, const sonde_hook_t *hook);
 

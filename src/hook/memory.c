@@ -86,6 +86,7 @@ place_t *hooks_new_place(hooks_t *h, symbol_t *symbol) {
     number = h->place_count++;
   }
   place_t *place = &h->places[number];
+  place->symbol = symbol;
   place->next = symbol->slots;
   symbol->slots = number;
   return place;
@@ -105,6 +106,7 @@ void hooks_free_symbol(hooks_t *h, symbol_t *symbol) {
   while (symbol->slots != HOOK_NONE) {
     uint32_t number = symbol->slots;
     symbol->slots = h->places[number].next;
+    h->places[number].symbol = NULL;
     h->places[number].next = h->free_place;
     h->free_place = number;
   }
@@ -114,4 +116,7 @@ void hooks_free_symbol(hooks_t *h, symbol_t *symbol) {
   if (*link) *link = symbol->next;
   symbol->next = h->free_symbols;
   h->free_symbols = symbol;
+  if (h->symbols) return;
+  h->place_count = 0; /* none is left: the next ones are in order again */
+  h->free_place = HOOK_NONE;
 }

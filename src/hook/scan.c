@@ -70,6 +70,7 @@ static void drop_places_of(hooks_t *h, uint32_t image, bool only_elsewhere) {
         continue;
       }
       *link = place->next;
+      place->symbol = NULL;
       place->next = h->free_place;
       h->free_place = number;
     }
@@ -149,6 +150,9 @@ static bool note_image(const os_image_t *image, void *context) {
 /* Images are kept in load order: what is new stands at the end. */
 void hooks_scan_images(hooks_t *h) {
   uint32_t kept = 0;
+  uint64_t epoch = os_loader_epoch();
+  if (epoch && epoch == h->epoch) return;
+  h->epoch = h->is_short ? 0 : epoch;
   for (uint32_t i = 0; i < h->image_count; i++)
     h->images[i].is_present = false;
   os_images(note_image, h);
