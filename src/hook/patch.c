@@ -2,8 +2,9 @@
  *
  * The protection is that of the kernel's own list of mappings, not what the image's headers let one
  * expect, and it is changed for whole mappings: so no mapping is split, and the list afterwards
- * reads as before (of a part alone, the kernel does not always join the rest again). Another thread sees the word before or after, never in between. Were the program
- * to change the protection of the same pages at the same time, the last word would be ours.
+ * reads as before (of a part alone, the kernel does not always join the rest again). Another thread
+ * sees the word before or after, never in between. Were the program to change the protection of the
+ * same pages at the same time, the last word would be ours.
  */
 #include "hook/patch.h"
 

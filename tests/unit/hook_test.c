@@ -228,6 +228,16 @@ static void foreign_patch_is_kept(void **state) {
   *slot = was;
 }
 
+/* The library that defines it has no slot for it: a call within could not be reached. */
+static void what_is_out_of_reach_is_told(void **state) {
+  (void)state;
+  sonde_hook_t *h = hook(0, "callee_within", NULL);
+  tally_t t = {{0}, {0}};
+  assert_int_equal(sonde_hook_reach(h, count, &t), FORMS + 1); /* each caller, and the one of the old version */
+  assert_int_equal(t.states[SONDE_SLOT_WITHIN], 1);
+  assert_int_equal(sonde_hook_remove(h), SONDE_OK);
+}
+
 static void bad_arguments(void **state) {
   (void)state;
   sonde_hook_request_t r[2] = {{"callee_plain", NULL, (void *)(uintptr_t)a,
@@ -409,6 +419,7 @@ int main(void) {
       cmocka_unit_test(every_kind_of_slot), cmocka_unit_test(versions),
       cmocka_unit_test(any_order),          cmocka_unit_test(filters),
       cmocka_unit_test(foreign_patch_is_kept), cmocka_unit_test(bad_arguments),
+      cmocka_unit_test(what_is_out_of_reach_is_told),
       cmocka_unit_test(threads_call_meanwhile), cmocka_unit_test(late_images),
       cmocka_unit_test(races_with_dlclose), cmocka_unit_test(other_namespaces),
       cmocka_unit_test(dlsym_gives_the_hook),
