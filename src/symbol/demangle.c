@@ -52,10 +52,24 @@ static bool run(demangler_fn *demangler, int options, const char *raw, char *out
   return true;
 }
 
+/* A Rust v0 name may say, in base 62 after FG or DG, how many lifetimes a function type binds;
+ * libiberty counts up to it in silence, so that ten characters keep it busy for years. No program
+ * binds as many as three digits can say. */
+static bool binds_without_end(const char *raw) {
+  enum { DIGITS_MAX = 3 };
+  for (const char *at = raw; (at = strchr(at, 'G')) != NULL; at++) {
+    if (at == raw || (at[-1] != 'F' && at[-1] != 'D')) continue;
+    size_t digits = strspn(
+        at + 1, "0123456789abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ");
+    if (digits > DIGITS_MAX && at[1 + digits] == '_') return true;
+  }
+  return false;
+}
+
 /* A legacy Rust name is a valid C++ name too, so Rust is asked first. */
 static bool demangle_itanium(const char *raw, char *out, size_t size) {
   const int options = DMGL_PARAMS | DMGL_ANSI;
-  return run(rust_demangle_callback, options, raw, out, size) ||
+  return (!binds_without_end(raw) && run(rust_demangle_callback, options, raw, out, size)) ||
          (raw[0] == '_' && raw[1] == 'Z' &&
           run(cplus_demangle_v3_callback, options | DMGL_VERBOSE, raw, out, size));
 }
