@@ -6,7 +6,8 @@
  *   hook_bench [IMAGES]
  *
  * The images are libraries of the system, opened by name until there are enough. Times are CPU
- * time, the least of the rounds; the first includes finding all images and memory. The forwarding hook is compared with the same call without a hook, in turns.
+ * time, the least of the rounds; the first includes finding all images and memory. The forwarding
+ * hook is compared with the same call without a hook, in turns.
  */
 #include <dirent.h>
 #include <dlfcn.h>
@@ -28,14 +29,56 @@
 #define ROUNDS 41
 #define CALLS  2000000
 
-static const char *const names[NAMES] = {
-    "malloc", "free",    "calloc",  "realloc", "memcpy",   "memmove", "memset",  "strlen", "strcmp",
-    "strncmp", "strchr", "strrchr", "strstr",  "snprintf", "fopen",   "fclose",  "fread",  "fwrite",
-    "open",   "close",   "read",    "write",   "getenv",   "abort",   "exit",    "qsort",  "bsearch",
-    "strdup", "strtol",  "strtoul", "fputs",   "fprintf",  "fflush",  "fseek",   "ftell",  "mmap",
-    "munmap", "getpid",  "time",    "gettimeofday", "clock_gettime", "pthread_mutex_lock",
-    "pthread_mutex_unlock", "pthread_once", "pthread_create", "socket", "connect", "send", "recv",
-    "poll"};
+static const char *const names[NAMES] = {"malloc",
+                                         "free",
+                                         "calloc",
+                                         "realloc",
+                                         "memcpy",
+                                         "memmove",
+                                         "memset",
+                                         "strlen",
+                                         "strcmp",
+                                         "strncmp",
+                                         "strchr",
+                                         "strrchr",
+                                         "strstr",
+                                         "snprintf",
+                                         "fopen",
+                                         "fclose",
+                                         "fread",
+                                         "fwrite",
+                                         "open",
+                                         "close",
+                                         "read",
+                                         "write",
+                                         "getenv",
+                                         "abort",
+                                         "exit",
+                                         "qsort",
+                                         "bsearch",
+                                         "strdup",
+                                         "strtol",
+                                         "strtoul",
+                                         "fputs",
+                                         "fprintf",
+                                         "fflush",
+                                         "fseek",
+                                         "ftell",
+                                         "mmap",
+                                         "munmap",
+                                         "getpid",
+                                         "time",
+                                         "gettimeofday",
+                                         "clock_gettime",
+                                         "pthread_mutex_lock",
+                                         "pthread_mutex_unlock",
+                                         "pthread_once",
+                                         "pthread_create",
+                                         "socket",
+                                         "connect",
+                                         "send",
+                                         "recv",
+                                         "poll"};
 
 /* A replacement for each that goes straight on, whatever its arguments: 16 bytes a piece. */
 __attribute__((visibility("hidden"))) void *hook_bench_originals[NAMES];
@@ -63,11 +106,11 @@ static int images(void) {
 
 /* Not those that take over malloc, signals or the whole process when they are loaded. */
 static bool is_harmless(const char *name) {
-  static const char *const not[] = {"san", "alloc", "memusage", "profile", "SegFault", "preload",
-                                    "sonde", "fault", "libc.so", "libgo", "python", "audit"};
+  static const char *const not [] = {"san",   "alloc", "memusage", "profile", "SegFault", "preload",
+                                     "sonde", "fault", "libc.so",  "libgo",   "python",   "audit"};
   const char *so = strstr(name, ".so.");
-  for (size_t i = 0; i < sizeof not / sizeof *not; i++)
-    if (strstr(name, not[i])) return false;
+  for (size_t i = 0; i < sizeof not / sizeof *not ; i++)
+    if (strstr(name, not [i])) return false;
   return strncmp(name, "lib", 3) == 0 && so && !strchr(so + 4, '.');
 }
 
@@ -128,8 +171,8 @@ static void hooking(void) {
   (void)bench_median(removed, ROUNDS);
   printf("%d names in %d images with %llu relocations, %llu slots: hooked in %.2f ms of CPU time "
          "(the first time %.2f, median %.2f), one removed in %.3f ms\n",
-         NAMES, images(), (unsigned long long)relocations, (unsigned long long)hooked, set[0], first,
-         set[ROUNDS / 2], removed[0]);
+         NAMES, images(), (unsigned long long)relocations, (unsigned long long)hooked, set[0],
+         first, set[ROUNDS / 2], removed[0]);
 }
 
 /* ---- a call --------------------------------------------------------------------------------- */

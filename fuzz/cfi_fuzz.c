@@ -15,9 +15,9 @@
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 
-#define SLIDE   0x10000000u
-#define FRAMES  0x2000u
-#define HEADER  0x1000u
+#define SLIDE  0x10000000u
+#define FRAMES 0x2000u
+#define HEADER 0x1000u
 
 static image_t image;
 

@@ -33,9 +33,7 @@ static void repair(uint8_t *bytes, size_t size) {
   memcpy(bytes, &header, sizeof header);
 }
 
-static size_t length(const char *text) {
-  return text ? strlen(text) : 0;
-}
+static size_t length(const char *text) { return text ? strlen(text) : 0; }
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {

@@ -21,8 +21,10 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
     symbol_reason_t reason;
     if (i == 12) symbol_expect(module, SIZE_MAX); /* the rest from an index of everything */
     int count = symbol_lookup(module, base + 0x1000 + i % 12 * 16, &frame, 1, &reason);
-    if (count) total += strlen(frame.function);
-    else if (reason == SYMBOL_NAMED) abort();
+    if (count)
+      total += strlen(frame.function);
+    else if (reason == SYMBOL_NAMED)
+      abort();
   }
   symbolizer_free(symbolizer);
   return 0;

@@ -9,8 +9,8 @@
  * defines the function when it was linked with -Bsymbolic or the like, in a static program, and
  * through a pointer that the program copied before. sonde_hook_reach tells, slot by slot.
  *
- * dlsym and dlvsym, while there are hooks, answer with the hook, but for RTLD_NEXT: who asks for the
- * next definition is a wrapper that a hook may go on to.
+ * dlsym and dlvsym, while there are hooks, answer with the hook, but for RTLD_NEXT: who asks for
+ * the next definition is a wrapper that a hook may go on to.
  *
  * Which function: the first definition of the name in load order, of the version asked for or the
  * default one. A slot that is bound to another definition (another version, a library's own behind
@@ -96,8 +96,8 @@ typedef enum sonde_slot_state {
 } sonde_slot_state_t;
 
 typedef struct sonde_slot {
-  const char *path;  /* of the image; "" for the program. Valid until VISIT returns */
-  uintptr_t address; /* of the slot; 0 for none */
+  const char *path;               /* of the image; "" for the program. Valid until VISIT returns */
+  uintptr_t address;              /* of the slot; 0 for none */
   uintptr_t old_value, new_value; /* before all hooks, and now */
   sonde_slot_kind_t kind;
   sonde_slot_state_t state;

@@ -33,7 +33,7 @@ extern "C" {
   X(SONDE_EFORMAT, -12, "the file is not of the expected format, or is damaged")                   \
   X(SONDE_EIO, -13, "a file could not be read or written")                                         \
   X(SONDE_EFULL, -14, "a fixed table is full")                                                     \
-  X(SONDE_EBUSY, -15, "interrupted at a point where the answer cannot be given")                  \
+  X(SONDE_EBUSY, -15, "interrupted at a point where the answer cannot be given")                   \
   X(SONDE_EUNINTERRUPTIBLE, -16, "the thread is stopped, or in a wait that no signal ends")
 
 typedef enum sonde_status {

@@ -41,8 +41,8 @@ void environment_free(char **environment);
 /* Finds what follows the agent under each of NAMES. */
 void agent_real(const char *const *names, uint64_t *addresses, int count);
 
-/* Called by agent_start. malloc_try calls the allocator; should it come back to us by name, as musl's
- * calloc does, agent_calls_back is set. */
+/* Called by agent_start. malloc_try calls the allocator; should it come back to us by name, as
+ * musl's calloc does, agent_calls_back is set. */
 extern HIDDEN bool agent_calls_back;
 void malloc_find_real(void);
 void malloc_try(void);

@@ -12,7 +12,7 @@
 #include "agent/agent.h"
 #include "os/os.h"
 
-#define EXPORT __attribute__((visibility("default")))
+#define EXPORT        __attribute__((visibility("default")))
 #define ARGUMENTS_MAX 4096
 
 typedef char *const *strings_t;

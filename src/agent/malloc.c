@@ -34,9 +34,9 @@ static struct {
 } real;
 
 void malloc_find_real(void) {
-  static const char *const names[] = {"malloc",         "calloc",        "realloc",  "free",
-                                      "posix_memalign", "aligned_alloc", "memalign", "valloc",
-                                      "pvalloc",        "reallocarray",  "malloc_usable_size"};
+  static const char *const names[] = {
+      "malloc",   "calloc", "realloc", "free",         "posix_memalign",    "aligned_alloc",
+      "memalign", "valloc", "pvalloc", "reallocarray", "malloc_usable_size"};
   _Static_assert(sizeof real == sizeof(uint64_t) * ARRAY_COUNT(names), "one name a function");
   agent_real(names, (uint64_t *)&real, ARRAY_COUNT(names));
 }

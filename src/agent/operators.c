@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT
  *
  * C++ operators new and delete, where the allocator's library brings its own (jemalloc, tcmalloc,
- * mimalloc): those do not come through malloc and free. Elsewhere, in libstdc++ and libc++, they do,
- * and each name here is one jump to the real one that leaves no frame on the stack.
+ * mimalloc): those do not come through malloc and free. Elsewhere, in libstdc++ and libc++, they
+ * do, and each name here is one jump to the real one that leaves no frame on the stack.
  *
  * A real operator new may throw through us, so nothing is left to be undone behind its call. A real
  * operator delete may be built on free by name and is hushed meanwhile.

@@ -13,16 +13,12 @@ const char *measure_name(measure_t measure) {
 
 tally_t tally_of(const stack_totals_t *s, measure_t measure) {
   switch (measure) {
-  case MEASURE_PEAK:
-    return s->at_peak;
-  case MEASURE_LIVE:
-    return s->live;
-  case MEASURE_TEMPORARY:
-    return (tally_t){s->temporary, s->temporary};
+  case MEASURE_PEAK: return s->at_peak;
+  case MEASURE_LIVE: return s->live;
+  case MEASURE_TEMPORARY: return (tally_t){s->temporary, s->temporary};
   case MEASURE_GROWTH:
     return (tally_t){s->live.count - s->at_start.count, s->live.bytes - s->at_start.bytes};
-  default:
-    return s->allocated;
+  default: return s->allocated;
   }
 }
 

@@ -23,16 +23,16 @@ const char *measure_name(measure_t measure);
 int64_t measure_of(const stack_totals_t *s, measure_t measure);
 tally_t tally_of(const stack_totals_t *s, measure_t measure);
 
-/* The indexes of REPLAY's stacks, largest MEASURE first, without those that have none of it. Returns
- * how many; *OUT is freed by the caller. -1 without memory. */
+/* The indexes of REPLAY's stacks, largest MEASURE first, without those that have none of it.
+ * Returns how many; *OUT is freed by the caller. -1 without memory. */
 ptrdiff_t rank_stacks(const replay_t *replay, measure_t measure, uint32_t **out);
 
 /* How deep the stacks of allocations are. */
 #define DEPTHS 129 /* frames; the last place holds deeper ones too */
 typedef struct depths {
   uint64_t allocations[DEPTHS];
-  uint64_t complete;           /* allocations whose stack reaches the thread's first frame */
-  uint64_t undefined;          /* whose stack is not in the recording */
+  uint64_t complete;  /* allocations whose stack reaches the thread's first frame */
+  uint64_t undefined; /* whose stack is not in the recording */
   uint32_t deepest;
 } depths_t;
 

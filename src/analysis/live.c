@@ -6,9 +6,10 @@
 
 #define HUGE_FROM_BYTES (4u << 20)
 
-#define GRANULE_BITS 4  /* what allocators align to */
-#define REGION_BITS  8 /* blocks of one region have neighbouring places: a program works on
-                           neighbouring blocks at a time, and so do the caches of the replay */
+#define GRANULE_BITS 4 /* what allocators align to */
+#define REGION_BITS                                                                                \
+  8 /* blocks of one region have neighbouring places: a program works on                           \
+        neighbouring blocks at a time, and so do the caches of the replay */
 
 static size_t home_of(const live_t *live, uint64_t address) {
   uint64_t region = (address >> REGION_BITS) * UINT64_C(0x9e3779b97f4a7c15);

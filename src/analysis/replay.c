@@ -223,8 +223,8 @@ static inline bool apply(replay_t *r, merge_t *merge, const record_event_t *e, b
 static void start_window(replay_t *r) {
   for (size_t i = 0; i < r->stack_count; i++) {
     stack_totals_t *s = &r->stacks[i];
-    *s = (stack_totals_t){.stack = s->stack, .live = s->live, .at_start = s->live,
-                          .changed = s->changed};
+    *s = (stack_totals_t){
+        .stack = s->stack, .live = s->live, .at_start = s->live, .changed = s->changed};
   }
   for (size_t i = 0; i < r->thread_count; i++)
     r->threads[i] = (thread_totals_t){.stream = r->threads[i].stream};

@@ -19,12 +19,12 @@ typedef struct tally {
 typedef struct stack_totals {
   uint32_t stack; /* its id */
   tally_t allocated;
-  tally_t live;      /* at the end of the window */
-  tally_t at_peak;   /* when all stacks together had most bytes live */
-  tally_t at_start;  /* at the start of the window */
+  tally_t live;       /* at the end of the window */
+  tally_t at_peak;    /* when all stacks together had most bytes live */
+  tally_t at_start;   /* at the start of the window */
   uint64_t temporary; /* allocations that the thread's very next event freed */
-  uint64_t frees;    /* calls that freed, from this stack */
-  uint64_t changed;  /* number of the moment that last changed `live` */
+  uint64_t frees;     /* calls that freed, from this stack */
+  uint64_t changed;   /* number of the moment that last changed `live` */
 } stack_totals_t;
 
 typedef struct thread_totals {
@@ -54,9 +54,11 @@ typedef struct replay {
   uint64_t frees, reallocs, temporary;
   tally_t live, at_peak, at_start;
   uint64_t peak_time, first_time, last_time; /* ticks */
-  uint64_t moment, peak_moment; /* numbers of the last one and of the peak's; an event has one or two */
+  uint64_t moment,
+      peak_moment; /* numbers of the last one and of the peak's; an event has one or two */
   uint64_t unknown_frees, double_frees; /* of blocks nothing is known of; freed twice */
-  uint64_t overlaid; /* blocks given out that were not seen to be freed: the old ones count as freed */
+  uint64_t
+      overlaid; /* blocks given out that were not seen to be freed: the old ones count as freed */
   odd_free_t odd[ODD_FREES_KEPT];
   uint32_t odd_count;
   stack_totals_t *stacks;
@@ -71,7 +73,7 @@ typedef struct replay {
 } replay_t;
 
 typedef struct replay_options {
-  uint64_t from_ns, to_ns; /* the window; to_ns 0: to the end */
+  uint64_t from_ns, to_ns;                                     /* the window; to_ns 0: to the end */
   bool (*sample)(void *context, const record_event_t *sample); /* for each sample in the window;
                                                                   false: no memory. NULL: skipped */
   void *sample_context;

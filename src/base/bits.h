@@ -9,23 +9,23 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#define LIKELY(x)      __builtin_expect(!!(x), 1)
-#define UNLIKELY(x)    __builtin_expect(!!(x), 0)
-#define NOINLINE       __attribute__((noinline))
-#define ALWAYS_INLINE  inline __attribute__((always_inline))
-#define HIDDEN         __attribute__((visibility("hidden")))
-#define ARRAY_COUNT(a) (sizeof(a) / sizeof((a)[0]))
-#define ALIGN_UP(x, a) (((x) + ((a)-1)) & ~((__typeof__(x))(a)-1))
+#define LIKELY(x)        __builtin_expect(!!(x), 1)
+#define UNLIKELY(x)      __builtin_expect(!!(x), 0)
+#define NOINLINE         __attribute__((noinline))
+#define ALWAYS_INLINE    inline __attribute__((always_inline))
+#define HIDDEN           __attribute__((visibility("hidden")))
+#define ARRAY_COUNT(a)   (sizeof(a) / sizeof((a)[0]))
+#define ALIGN_UP(x, a)   (((x) + ((a)-1)) & ~((__typeof__(x))(a)-1))
 #define ALIGN_DOWN(x, a) ((x) & ~((__typeof__(x))(a)-1))
 
 /* For code that reads whole stacks, whatever a sanitizer has marked there as out of bounds. */
 #define READS_STACK __attribute__((no_sanitize("address")))
 
-#define load_relaxed(p)      __atomic_load_n((p), __ATOMIC_RELAXED)
-#define load_acquire(p)      __atomic_load_n((p), __ATOMIC_ACQUIRE)
-#define store_relaxed(p, v)  __atomic_store_n((p), (v), __ATOMIC_RELAXED)
-#define store_release(p, v)  __atomic_store_n((p), (v), __ATOMIC_RELEASE)
-#define add_relaxed(p, v)    __atomic_fetch_add((p), (v), __ATOMIC_RELAXED)
+#define load_relaxed(p)     __atomic_load_n((p), __ATOMIC_RELAXED)
+#define load_acquire(p)     __atomic_load_n((p), __ATOMIC_ACQUIRE)
+#define store_relaxed(p, v) __atomic_store_n((p), (v), __ATOMIC_RELAXED)
+#define store_release(p, v) __atomic_store_n((p), (v), __ATOMIC_RELEASE)
+#define add_relaxed(p, v)   __atomic_fetch_add((p), (v), __ATOMIC_RELAXED)
 #define cas_acq_rel(p, e, v)                                                                       \
   __atomic_compare_exchange_n((p), (e), (v), false, __ATOMIC_ACQ_REL, __ATOMIC_ACQUIRE)
 

@@ -14,7 +14,7 @@
 #include <stdint.h>
 #include <string.h>
 
-#define VARINT_MAX_SIZE 9
+#define VARINT_MAX_SIZE  9
 #define VARINT_SHORT_MAX ((UINT64_C(1) << 56) - 1) /* the largest value of at most 8 bytes */
 
 /* Signed differences as unsigned numbers, small ones small. */

@@ -19,8 +19,9 @@ static const cli_option_t options[] = {{KEY_JSON, "json", NULL, "as JSON (docs/j
 static const cli_usage_t usage = {
     .verb = "cache",
     .arguments = "[list | size | clear | limit [SIZE]]",
-    .about = "The symbol index remembers what debug files say, one file a binary, so that names and\n"
-             "lines come at once the next time. What was unused longest goes when it is full.",
+    .about =
+        "The symbol index remembers what debug files say, one file a binary, so that names and\n"
+        "lines come at once the next time. What was unused longest goes when it is full.",
     .options = options,
     .examples = {{"sonde cache", "what it holds, where, and its limit"},
                  {"sonde cache limit 4G", "let it grow to 4 GB"},
@@ -54,7 +55,8 @@ static void put_size(uint64_t bytes) {
 }
 
 /* The path of the binary or debug file that an index was made from, for people to recognise. */
-static void with_source(const cache_entry_t *entry, void (*use)(const char *, void *), void *context) {
+static void with_source(const cache_entry_t *entry, void (*use)(const char *, void *),
+                        void *context) {
   char path[CACHE_PATH_MAX];
   index_t *index = cache_path(entry->key, path) ? index_from_file(path) : NULL;
   use(index ? index_debug_path(index) : NULL, context);

@@ -157,7 +157,8 @@ void cli_progress_start(cli_progress_t *progress, const char *what, uint64_t tot
 void cli_progress_step(cli_progress_t *progress, uint64_t done);
 void cli_progress_end(cli_progress_t *progress);
 
-/* A bar for the building of symbol indexes (a symbol_progress_fn): DONE of TOTAL units of MODULE. */
+/* A bar for the building of symbol indexes (a symbol_progress_fn): DONE of TOTAL units of MODULE.
+ */
 void cli_index_progress(const char *module, size_t done, size_t total);
 
 /* Whether a bar started at STARTED and last drawn at DRAWN (0: never) is to be drawn at NOW. */

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: MIT
  *
  * sonde doctor: what works on this machine and on this program, what does not, and the one command
- * that mends it. Everything is tried, not concluded from versions: a child is read, stopped, let go.
+ * that mends it. Everything is tried, not concluded from versions: a child is read, stopped, let
+ * go.
  */
 #define _GNU_SOURCE
 #include <dirent.h>
@@ -52,7 +53,8 @@ bool doctor_add(doctor_t *doctor, verdict_t verdict, const char *mend, const cha
 static pid_t start_child(void) {
   pid_t child = fork();
   if (child == 0) {
-    while (true) pause();
+    while (true)
+      pause();
   }
   return child;
 }
@@ -79,7 +81,8 @@ static void check_child(doctor_t *doctor) {
 static void check_stop(doctor_t *doctor) {
   pid_t child = fork();
   if (child == 0)
-    while (true) __asm__ volatile("" ::: "memory");
+    while (true)
+      __asm__ volatile("" ::: "memory");
   problem_t problem = {{0}};
   stacks_options_t plain = {.depth = STACKS_DEPTH_DEFAULT};
   target_t *target = target_open_process(child, &problem);
@@ -113,7 +116,8 @@ static bool has_entries(const char *path) {
   DIR *directory = opendir(path);
   struct dirent *entry;
   bool any = false;
-  while (directory && !any && (entry = readdir(directory))) any = entry->d_name[0] != '.';
+  while (directory && !any && (entry = readdir(directory)))
+    any = entry->d_name[0] != '.';
   if (directory) closedir(directory);
   return any;
 }
@@ -128,8 +132,7 @@ static void check_debug_files(doctor_t *doctor) {
   if (installed) doctor_add(doctor, VERDICT_GOOD, NULL, "debug files are in /usr/lib/debug");
   if (asked) doctor_add(doctor, VERDICT_GOOD, NULL, "debuginfod is asked at %s", urls);
   if (!installed && !asked)
-    doctor_add(doctor, VERDICT_LIMITED,
-               "export DEBUGINFOD_URLS=https://debuginfod.elfutils.org/",
+    doctor_add(doctor, VERDICT_LIMITED, "export DEBUGINFOD_URLS=https://debuginfod.elfutils.org/",
                "no debug files: stripped libraries show few names and no lines");
 }
 
@@ -161,7 +164,8 @@ int verb_doctor(int argc, char **argv) {
   bool json = false;
   long pid = 0;
   int key;
-  while ((key = cli_next(&parser)) > 0) json |= key == KEY_JSON;
+  while ((key = cli_next(&parser)) > 0)
+    json |= key == KEY_JSON;
   if (key < 0) return parser.status;
   if (parser.rest_count > 1) return cli_wrong_use(&usage, "takes one PID at most");
   if (parser.rest_count == 1 && !cli_number(parser.rest[0], 1, INT32_MAX, &pid))

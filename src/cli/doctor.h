@@ -21,10 +21,10 @@ typedef struct finding {
 
 /* What is known of one loaded image. */
 typedef struct image_fact {
-  const char *path;     /* of the target */
-  const char *role;     /* "app", "library" or "system" */
-  const char *names;    /* where its names come from, in words */
-  const char *debug;    /* file of its debug information, NULL when there is none */
+  const char *path;  /* of the target */
+  const char *role;  /* "app", "library" or "system" */
+  const char *names; /* where its names come from, in words */
+  const char *debug; /* file of its debug information, NULL when there is none */
   bool has_lines, can_unwind;
 } image_fact_t;
 
@@ -39,7 +39,7 @@ typedef struct doctor {
 } doctor_t;
 
 bool doctor_add(doctor_t *doctor, verdict_t verdict, const char *mend, const char *format, ...)
-  __attribute__((format(printf, 4, 5)));
+    __attribute__((format(printf, 4, 5)));
 
 /* Looks at process PID and its images. False with PROBLEM when it cannot be read. */
 bool doctor_process(doctor_t *doctor, pid_t pid, problem_t *problem);

@@ -32,16 +32,21 @@ static void names_of(module_t *module, const char *debug, image_fact_t *fact) {
   fact->has_lines = itself || debug;
   fact->can_unwind = module->image.eh_frame.size > 0 || module->image.eh_frame_hdr.size > 0 ||
                      module->image.debug_frame.size > 0;
-  if (itself) fact->names = "names and lines, from the image itself";
-  else if (debug) fact->names = "names and lines, from its debug file";
-  else if (module->image.symtab.size > 0) fact->names = "names, no lines";
-  else if (module->image.dynsym.size > 0) fact->names = "stripped: exported names only";
-  else fact->names = "stripped: no names";
+  if (itself)
+    fact->names = "names and lines, from the image itself";
+  else if (debug)
+    fact->names = "names and lines, from its debug file";
+  else if (module->image.symtab.size > 0)
+    fact->names = "names, no lines";
+  else if (module->image.dynsym.size > 0)
+    fact->names = "stripped: exported names only";
+  else
+    fact->names = "stripped: no names";
 }
 
 static bool add_image(doctor_t *doctor, module_t *module, symbolizer_t *symbolizer) {
   image_fact_t *images =
-    realloc(doctor->images, (doctor->image_count + 1) * sizeof *doctor->images);
+      realloc(doctor->images, (doctor->image_count + 1) * sizeof *doctor->images);
   if (!images) return false;
   doctor->images = images;
   image_fact_t *fact = &images[doctor->image_count++];
@@ -143,7 +148,8 @@ bool doctor_process(doctor_t *doctor, pid_t pid, problem_t *problem) {
 }
 
 void doctor_free(doctor_t *doctor) {
-  for (size_t i = 0; i < doctor->image_count; i++) free((void *)(uintptr_t)doctor->images[i].debug);
+  for (size_t i = 0; i < doctor->image_count; i++)
+    free((void *)(uintptr_t)doctor->images[i].debug);
   free(doctor->images);
   target_close(doctor->target);
   doctor->target = NULL;

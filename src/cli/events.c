@@ -13,8 +13,7 @@
 enum { KEY_STACKS = CLI_LONG_ONLY, FRAMES_MAX = 1024 };
 
 static const cli_option_t options[] = {
-    {KEY_STACKS, "stacks", NULL, "with each event's stack, as program counters"},
-    {0}};
+    {KEY_STACKS, "stacks", NULL, "with each event's stack, as program counters"}, {0}};
 
 static const cli_usage_t usage = {
     .verb = "events",
@@ -26,8 +25,8 @@ static const cli_usage_t usage = {
                  {"sonde events --stacks run.sonde", "with the frames of each stack"}}};
 
 static const char *name_of_kind(uint8_t kind) {
-  static const char *const names[] = {"none", "malloc", "free", "realloc", "calloc", "aligned",
-                                      "extended", "sample"};
+  static const char *const names[] = {"none",   "malloc",  "free",     "realloc",
+                                      "calloc", "aligned", "extended", "sample"};
   return kind < sizeof names / sizeof *names ? names[kind] : "other";
 }
 
@@ -42,7 +41,8 @@ static void print_stack(const reader_t *reader, uint32_t stack) {
 
 static void print_event(const reader_t *reader, const record_event_t *e, bool stacks) {
   const record_thread_t *t = reader_thread(reader, e->stream);
-  printf("{\"event\":\"%s\",\"time_ns\":%" PRIu64, name_of_kind(e->kind), reader_ns(reader, e->time));
+  printf("{\"event\":\"%s\",\"time_ns\":%" PRIu64, name_of_kind(e->kind),
+         reader_ns(reader, e->time));
   if (t) printf(",\"tid\":%" PRIu32, t->tid);
   if (e->kind == EVENT_SAMPLE) {
     printf(",\"missed\":%" PRIu64 ",\"stack\":%" PRIu32, e->size, e->stack);

@@ -2,8 +2,8 @@
  *
  * sonde export: a recording in a format that other tools read.
  *
- * collapsed: one line a stack, outermost function first, separated by semicolons, then a blank and a
- * weight; what flame graph tools take.
+ * collapsed: one line a stack, outermost function first, separated by semicolons, then a blank and
+ * a weight; what flame graph tools take.
  */
 #include <errno.h>
 #include <inttypes.h>
@@ -119,12 +119,8 @@ int verb_export(int argc, char **argv) {
       if (strcmp(parser.value, "collapsed"))
         return cli_wrong_use(&usage, "knows the format collapsed, not '%s'", parser.value);
       break;
-    case KEY_BY:
-      asked.by = parser.value;
-      break;
-    case 'o':
-      asked.output = parser.value;
-      break;
+    case KEY_BY: asked.by = parser.value; break;
+    case 'o': asked.output = parser.value; break;
     }
   if (key < 0) return parser.status;
   if (parser.rest_count != 1) return cli_wrong_use(&usage, "takes one recording");

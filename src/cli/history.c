@@ -18,8 +18,9 @@ enum { DEPTH_MAX = 4096 };
 static const cli_usage_t usage = {
     .verb = "history",
     .arguments = "FILE ADDRESS",
-    .about = "Tells every block that held ADDRESS in the recording FILE: when and from where it was\n"
-             "given out, and when and from where it was freed.",
+    .about =
+        "Tells every block that held ADDRESS in the recording FILE: when and from where it was\n"
+        "given out, and when and from where it was freed.",
     .examples = {{"sonde history run.sonde 0x7f12a0001230", "who owned this address, and when"}}};
 
 typedef struct search {
@@ -32,16 +33,11 @@ typedef struct search {
 
 static const char *word_of(const record_event_t *e) {
   switch (e->kind) {
-  case EVENT_MALLOC:
-    return "malloc";
-  case EVENT_CALLOC:
-    return "calloc";
-  case EVENT_ALIGNED:
-    return "aligned";
-  case EVENT_REALLOC:
-    return e->moment ? "realloc gave" : "realloc took";
-  default:
-    return "free";
+  case EVENT_MALLOC: return "malloc";
+  case EVENT_CALLOC: return "calloc";
+  case EVENT_ALIGNED: return "aligned";
+  case EVENT_REALLOC: return e->moment ? "realloc gave" : "realloc took";
+  default: return "free";
   }
 }
 

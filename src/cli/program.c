@@ -41,8 +41,9 @@ static bool elf_takes_preload(int fd, const Elf64_Ehdr *h, char *refusal, size_t
       return true;
     if (p.p_type == PT_INTERP) return true;
   }
-  snprintf(refusal, size, "is statically linked: no library can be preloaded into it; "
-                          "link it with libsonde.a, or dynamically");
+  snprintf(refusal, size,
+           "is statically linked: no library can be preloaded into it; "
+           "link it with libsonde.a, or dynamically");
   return false;
 }
 
@@ -70,8 +71,9 @@ bool program_takes_preload(const char *command, char *refusal, size_t size) {
       char text[256];
     } head = {0};
     if (runs_as_another(path)) {
-      snprintf(refusal, size, "is setuid or setgid: the loader preloads nothing into it; "
-                              "record it as the user it runs as");
+      snprintf(refusal, size,
+               "is setuid or setgid: the loader preloads nothing into it; "
+               "record it as the user it runs as");
       return false;
     }
     int fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY);

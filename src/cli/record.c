@@ -37,7 +37,8 @@ static const cli_option_t options[] = {
     {KEY_MALLOC, "malloc", "[MODE]",
      "all: every malloc and free with its stack;\nsample:BYTES: blocks chosen by "
      "their bytes, one in BYTES on average"},
-    {KEY_SAMPLE, "sample", "[HZ]", "where threads are while they use the CPU, HZ times a second (99)"},
+    {KEY_SAMPLE, "sample", "[HZ]",
+     "where threads are while they use the CPU, HZ times a second (99)"},
     {KEY_LIMIT, "limit", "SIZE", "stop recording at this size: 500M, 2G"},
     {0}};
 
@@ -65,9 +66,12 @@ static bool parse_size(const char *text, uint64_t *out) {
   unsigned long long value = strtoull(text, &end, 10);
   unsigned shift = 0;
   if (errno || end == text || *text == '-') return false;
-  if (*end == 'K' || *end == 'k') shift = 10, end++;
-  else if (*end == 'M' || *end == 'm') shift = 20, end++;
-  else if (*end == 'G' || *end == 'g') shift = 30, end++;
+  if (*end == 'K' || *end == 'k')
+    shift = 10, end++;
+  else if (*end == 'M' || *end == 'm')
+    shift = 20, end++;
+  else if (*end == 'G' || *end == 'g')
+    shift = 30, end++;
   if (*end || value > UINT64_MAX >> shift || value == 0) return false;
   *out = (uint64_t)value << shift;
   return true;
@@ -114,8 +118,10 @@ static _Noreturn void run_command(char **command, int go, int error_fd, const ch
   size_t n = 0;
   for (ssize_t r; n < sizeof settings - 1; n += (size_t)r) {
     r = read(go, settings + n, sizeof settings - 1 - n);
-    if (r < 0 && errno == EINTR) r = 0;
-    else if (r <= 0) break;
+    if (r < 0 && errno == EINTR)
+      r = 0;
+    else if (r <= 0)
+      break;
   }
   settings[n] = 0;
   if (!n) _exit(RECORD_FAILED);
@@ -278,9 +284,7 @@ int verb_record(int argc, char **argv) {
   int key;
   while ((key = cli_next(&parser)) > 0)
     switch (key) {
-    case 'o':
-      output = parser.value;
-      break;
+    case 'o': output = parser.value; break;
     case KEY_MALLOC:
       if (parse_malloc(parser.value, &wanted)) break;
       (void)cli_wrong_use(&usage, "--malloc takes all or sample:BYTES, such as sample:512K");

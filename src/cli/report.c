@@ -15,8 +15,7 @@
 enum { KEY_JSON = CLI_LONG_ONLY, KEY_TOP, KEY_BY, KEY_FROM, KEY_TO };
 
 static const cli_option_t options[] = {
-    {KEY_BY, "by", "WHAT",
-     "rank by peak (the default), leaked, allocated, temporary or growth"},
+    {KEY_BY, "by", "WHAT", "rank by peak (the default), leaked, allocated, temporary or growth"},
     {KEY_TOP, "top", "N", "show N functions, libraries and stacks (10)"},
     {KEY_FROM, "from", "SECONDS", "tell of the time from here on, counted from the start"},
     {KEY_TO, "to", "SECONDS", "tell of the time up to here"},
@@ -26,8 +25,9 @@ static const cli_option_t options[] = {
 static const cli_usage_t usage = {
     .verb = "report",
     .arguments = "FILE [malloc] [sample]",
-    .about = "Tells what the recording FILE holds: where the CPU was, what was allocated, what was\n"
-             "live at the peak, what was never freed, by function, library and stack.",
+    .about =
+        "Tells what the recording FILE holds: where the CPU was, what was allocated, what was\n"
+        "live at the peak, what was never freed, by function, library and stack.",
     .options = options,
     .examples = {{"sonde report run.sonde", "the summary"},
                  {"sonde report --by leaked run.sonde", "what was never freed"},
@@ -99,13 +99,25 @@ static int print(const asked_t *asked, reader_t *reader, const replay_t *replay,
   names_t *names = names_new(reader);
   const char *bold = cli_style(stdout, CLI_BOLD), *dim = cli_style(stdout, CLI_DIM),
              *plain = cli_style(stdout, CLI_PLAIN);
-  malloc_report_t m = {.path = asked->path, .reader = reader, .replay = replay, .names = names,
-                       .measure = asked->measure, .top = (uint32_t)asked->top, .bold = bold,
-                       .dim = dim, .plain = plain};
-  sample_report_t s = {.reader = reader, .samples = samples, .names = names,
-                       .top = (uint32_t)asked->top, .bold = bold, .dim = dim, .plain = plain};
-  int status = !names ? SONDE_ENOMEM : asked->json ? print_json(asked, &m, &s)
-                                                   : print_text(asked, &m, &s);
+  malloc_report_t m = {.path = asked->path,
+                       .reader = reader,
+                       .replay = replay,
+                       .names = names,
+                       .measure = asked->measure,
+                       .top = (uint32_t)asked->top,
+                       .bold = bold,
+                       .dim = dim,
+                       .plain = plain};
+  sample_report_t s = {.reader = reader,
+                       .samples = samples,
+                       .names = names,
+                       .top = (uint32_t)asked->top,
+                       .bold = bold,
+                       .dim = dim,
+                       .plain = plain};
+  int status = !names        ? SONDE_ENOMEM
+               : asked->json ? print_json(asked, &m, &s)
+                             : print_text(asked, &m, &s);
   names_free(names);
   return status;
 }
@@ -152,9 +164,7 @@ int verb_report(int argc, char **argv) {
   int key;
   while ((key = cli_next(&parser)) > 0)
     switch (key) {
-    case KEY_JSON:
-      asked.json = true;
-      break;
+    case KEY_JSON: asked.json = true; break;
     case KEY_TOP:
       if (!cli_number(parser.value, 1, 100000000, &asked.top))
         return cli_wrong_use(&usage, "--top takes a number from 1 up");

@@ -35,8 +35,7 @@ static const cli_option_t options[] = {
     {KEY_APP_ONLY, "app-only", NULL, "leave out the frames of system images (libc and its family)"},
     {KEY_SYSTEM, "system", "GLOB", "images that match are system; may be repeated"},
     {KEY_APP, "app", "GLOB", "images that match are the app's own; may be repeated"},
-    {KEY_ZERO_TOUCH, "zero-touch", NULL,
-     "stop no thread: running ones are listed without frames"},
+    {KEY_ZERO_TOUCH, "zero-touch", NULL, "stop no thread: running ones are listed without frames"},
     {KEY_JSON, "json", NULL, "as JSON (docs/json.md)"},
     {0}};
 
@@ -110,8 +109,10 @@ static int show(target_t *target, const request_t *request) {
   if (!namer) return cli_fail("out of memory");
   stacks_view_t view = {.target = target, .namer = namer, .app_only = request->app_only};
   if (!request->names.no_lines) view.tail_frames = tail_frames_new(target, namer);
-  if (request->json) stacks_json(stdout, &view);
-  else stacks_text(stdout, &view);
+  if (request->json)
+    stacks_json(stdout, &view);
+  else
+    stacks_text(stdout, &view);
   tail_frames_free(view.tail_frames);
   namer_free(namer);
   return CLI_DONE;
@@ -125,8 +126,10 @@ static int run(request_t *request) {
                                    : target_open_process((pid_t)request->pid, &problem);
   if (!target) return cli_fail("%s", problem.text);
   if (target->exe) system_rules_exe(request->system, target->exe);
-  if (stacks_capture(target, &request->capture, &problem)) status = show(target, request);
-  else status = cli_fail("%s", problem.text);
+  if (stacks_capture(target, &request->capture, &problem))
+    status = show(target, request);
+  else
+    status = cli_fail("%s", problem.text);
   target_close(target);
   return status;
 }

@@ -16,9 +16,7 @@
 #define UNNAMED_MAX    32
 
 /* Asked once: whether a stream is a terminal is a system call, and there may be many frames. */
-static struct {
-  const char *plain, *function, *module, *place, *heading, *alarm;
-} style;
+static struct { const char *plain, *function, *module, *place, *heading, *alarm; } style;
 
 static void set_style(FILE *out) {
   style.plain = cli_style(out, CLI_PLAIN);
@@ -67,14 +65,16 @@ static int by_first_tid(const void *a, const void *b) {
   return x < y ? -1 : x > y;
 }
 
-/* Sorts THREADS so that equal stacks stand together; fills GROUPS, in the order of their first tid. */
+/* Sorts THREADS so that equal stacks stand together; fills GROUPS, in the order of their first tid.
+ */
 static size_t make_groups(thread_t **threads, size_t count, group_t *groups) {
   size_t made = 0;
   qsort(threads, count, sizeof *threads, by_stack);
   for (size_t i = 0; i < count; i++) {
     if (made > 0 && compare_stacks(groups[made - 1].threads[0], threads[i]) == 0)
       groups[made - 1].count++;
-    else groups[made++] = (group_t){&threads[i], 1};
+    else
+      groups[made++] = (group_t){&threads[i], 1};
   }
   qsort(groups, made, sizeof *groups, by_first_tid);
   return made;
@@ -120,15 +120,13 @@ static const char *base_name(const char *path) {
 static void print_place(FILE *out, const char *module, const symbol_frame_t *function) {
   if (module) fprintf(out, "  %s%s%s", style.module, module, style.plain);
   if (function && function->file && function->line)
-    fprintf(out, "  %s%s:%u%s", style.place, function->file, function->line,
-            style.plain);
+    fprintf(out, "  %s%s:%u%s", style.place, function->file, function->line, style.plain);
   if (function && function->inlined) fputs("  [inlined]", out);
 }
 
 static void print_function(FILE *out, uint32_t *number, const char *text, const char *module,
                            const symbol_frame_t *function, const frame_t *frame) {
-  fprintf(out, "  #%-3u %s%-*s%s", (*number)++, style.function, FUNCTION_WIDTH, text,
-          style.plain);
+  fprintf(out, "  #%-3u %s%-*s%s", (*number)++, style.function, FUNCTION_WIDTH, text, style.plain);
   print_place(out, module, function);
   if (frame->guessed) fprintf(out, "  [guessed]");
   if (frame->tail_call) fprintf(out, "  [tail call]");
@@ -156,7 +154,8 @@ static void print_frame(const stacks_view_t *view, FILE *out, const frame_t *fra
     const char *name = function->function ? function->function : "??";
     if (function->has_offset)
       snprintf(text, sizeof text, "%s+0x%llx", name, (unsigned long long)function->function_offset);
-    else snprintf(text, sizeof text, "%s", name);
+    else
+      snprintf(text, sizeof text, "%s", name);
     print_function(out, number, text, module, function, frame);
   }
 }
@@ -179,7 +178,8 @@ static bool same_names(const group_t *group) {
 
 static void print_name(FILE *out, const char *name) {
   fputs(" \"", out);
-  for (const char *p = name; *p; p++) fputc((unsigned char)*p < 0x20 || *p == 0x7f ? '?' : *p, out);
+  for (const char *p = name; *p; p++)
+    fputc((unsigned char)*p < 0x20 || *p == 0x7f ? '?' : *p, out);
   fputc('"', out);
 }
 
@@ -206,9 +206,10 @@ static void print_heading(FILE *out, const group_t *group) {
   const char *state = stacks_state_word(thread->state);
   if (state) fprintf(out, ", %s", state);
   if (wait[0]) fprintf(out, " in %s", wait);
-  if (thread->signal) fprintf(out, ", ended by SIG%s", sigabbrev_np(thread->signal) ? sigabbrev_np(thread->signal) : "?");
-  if (thread->stopped_ns)
-    fprintf(out, ", held for %.3f ms", (double)thread->stopped_ns / 1e6);
+  if (thread->signal)
+    fprintf(out, ", ended by SIG%s",
+            sigabbrev_np(thread->signal) ? sigabbrev_np(thread->signal) : "?");
+  if (thread->stopped_ns) fprintf(out, ", held for %.3f ms", (double)thread->stopped_ns / 1e6);
   fputc('\n', out);
 }
 
@@ -284,8 +285,10 @@ static void print_summary(FILE *out, const target_t *target, size_t groups) {
   if (torn) fprintf(out, ", %zu not complete", torn);
   if (target->live) {
     fprintf(out, "; read in %.1f ms", (double)target->elapsed_ns / 1e6);
-    if (stopped) fprintf(out, ", %zu held for a moment", stopped);
-    else fprintf(out, ", none was stopped");
+    if (stopped)
+      fprintf(out, ", %zu held for a moment", stopped);
+    else
+      fprintf(out, ", none was stopped");
   }
   fputc('\n', out);
 }
@@ -295,13 +298,15 @@ void stacks_text(FILE *out, const stacks_view_t *view) {
   thread_t **threads = calloc(target->thread_count + 1, sizeof *threads);
   group_t *groups = calloc(target->thread_count + 1, sizeof *groups);
   if (threads && groups) {
-    for (size_t i = 0; i < target->thread_count; i++) threads[i] = &target->threads[i];
+    for (size_t i = 0; i < target->thread_count; i++)
+      threads[i] = &target->threads[i];
     size_t count = make_groups(threads, target->thread_count, groups);
     set_style(out);
     print_summary(out, target, count);
     print_deadlocks(out, target);
     unnamed_count = 0;
-    for (size_t i = 0; i < count; i++) print_group(view, out, &groups[i]);
+    for (size_t i = 0; i < count; i++)
+      print_group(view, out, &groups[i]);
     print_unnamed(out);
   }
   free(threads);

@@ -46,8 +46,9 @@ static const cli_option_t options[] = {
 static const cli_usage_t usage = {
     .verb = "symbolize",
     .arguments = "--image FILE [ADDRESS…] | FILE.json",
-    .about = "Names addresses in hexadecimal, given or read line by line from stdin; or all frames\n"
-             "of a file written by `sonde stacks --json`.",
+    .about =
+        "Names addresses in hexadecimal, given or read line by line from stdin; or all frames\n"
+        "of a file written by `sonde stacks --json`.",
     .options = options,
     .examples = {
         {"sonde symbolize --image ./server 0x4f21c0 0x4f2200", "two addresses as linked"},
@@ -233,7 +234,8 @@ static int answer_stdin(job_t *job) {
   char buffer[65536];
   size_t held = 0, line_number = 1;
   for (;;) {
-    if (fflush(stdout) != 0) return cli_fail("the output could not be written: %s", strerror(errno));
+    if (fflush(stdout) != 0)
+      return cli_fail("the output could not be written: %s", strerror(errno));
     ssize_t count = read(STDIN_FILENO, buffer + held, sizeof buffer - 1 - held);
     if (count < 0 && errno == EINTR) continue;
     if (count < 0) return cli_fail("stdin cannot be read: %s", strerror(errno));
@@ -256,7 +258,8 @@ static int answer_stdin(job_t *job) {
     }
     memmove(buffer, line, held);
     if (count == 0) return CLI_DONE;
-    if (held == sizeof buffer - 1) return cli_fail("line %zu is too long for an address", line_number);
+    if (held == sizeof buffer - 1)
+      return cli_fail("line %zu is too long for an address", line_number);
   }
 }
 
@@ -296,9 +299,8 @@ static void put_stacks(json_object *document) {
   json_object_object_get_ex(document, "threads", &threads);
   for (size_t i = 0; i < json_object_array_length(threads); i++) {
     json_object *thread = json_object_array_get_idx(threads, i);
-    const char *name = json_object_object_get_ex(thread, "name", &value)
-                           ? json_object_get_string(value)
-                           : "";
+    const char *name =
+        json_object_object_get_ex(thread, "name", &value) ? json_object_get_string(value) : "";
     printf("%sthread %lld", i ? "\n" : "",
            json_object_object_get_ex(thread, "tid", &value)
                ? (long long)json_object_get_int64(value)

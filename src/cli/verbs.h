@@ -15,7 +15,7 @@
   X(events, "every event of a recording, in order, as JSON lines")                                 \
   X(symbolize, "names of addresses, from files alone")                                             \
   X(cache, "the symbol index: what it holds, its size, its limit")                                 \
-  X(doctor, "what works on this machine and this program, and what mends the rest")               \
+  X(doctor, "what works on this machine and this program, and what mends the rest")                \
   X(help, "this list, or one verb with its options and examples")
 
 #define CLI_DECLARE_VERB(name, summary) int verb_##name(int argc, char **argv);

@@ -78,7 +78,7 @@ typedef struct adding {
   const sonde_hook_request_t *requests;
   size_t count;
   sonde_hook_t **handles; /* NULL: nobody wants them */
-  sonde_hook_t *last; /* of those made so far, by `next`, the first request's at the end */
+  sonde_hook_t *last;     /* of those made so far, by `next`, the first request's at the end */
   sonde_hook_t *own[DLSYM_HOOKS];
   int status;
 } adding_t;

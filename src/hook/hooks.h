@@ -24,8 +24,8 @@
 typedef struct symbol symbol_t;
 
 struct sonde_hook {
-  symbol_t *symbol;   /* NULL: this hook is free */
-  sonde_hook_t *next; /* the next one to be called; of free ones, the next free one */
+  symbol_t *symbol;             /* NULL: this hook is free */
+  sonde_hook_t *next;           /* the next one to be called; of free ones, the next free one */
   sonde_hook_request_t request; /* its strings are not ours: the symbol has copies */
 };
 
@@ -47,7 +47,7 @@ struct symbol {
 typedef struct known_image {
   os_image_t image;
   slots_t slots;
-  bool has_slots; /* its dynamic section can be used */
+  bool has_slots;  /* its dynamic section can be used */
   uint32_t number; /* never given twice */
   bool is_present, is_searched;
   bool is_partial; /* it was searched before it was relocated; some of its slots may be noted */
@@ -71,11 +71,11 @@ typedef struct hooks {
   place_t *places;
   uint32_t place_count, place_capacity, free_place;
   patcher_t patcher;
-  slot_names_t names;     /* of all symbols; others may read it without the lock */
+  slot_names_t names;             /* of all symbols; others may read it without the lock */
   sonde_hook_t *own[DLSYM_HOOKS]; /* of dlsym.c; NULL: not set */
-  uint32_t others;        /* hooks that are not our own */
-  uint32_t written; /* slots, since it was set to 0 */
-  bool is_short;    /* of memory: something was left out */
+  uint32_t others;                /* hooks that are not our own */
+  uint32_t written;               /* slots, since it was set to 0 */
+  bool is_short;                  /* of memory: something was left out */
 } hooks_t;
 
 /* hook/memory.c */

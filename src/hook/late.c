@@ -96,7 +96,8 @@ void late_start(hooks_t *h) {
   if (!address || os_read_memory(address, code, sizeof code) != (ssize_t)sizeof code) return;
   __builtin_memcpy(breakpoint.before, code, sizeof breakpoint.before);
   __builtin_memcpy(breakpoint.ours, code, sizeof breakpoint.ours);
-  if (address % 8 != 0 || !make_jump((const uint8_t *)(uintptr_t)address, (uint8_t *)breakpoint.ours))
+  if (address % 8 != 0 ||
+      !make_jump((const uint8_t *)(uintptr_t)address, (uint8_t *)breakpoint.ours))
     return;
   breakpoint.address = address;
   if (!write_code(h, breakpoint.before, breakpoint.ours)) breakpoint.address = 0;

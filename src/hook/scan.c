@@ -47,8 +47,8 @@ static bool asks_for(const hooks_t *h, const slots_t *slots, const symbol_t *sym
 }
 
 /* Does what the slot holds, VALUE, lead to SYMBOL? */
-static bool leads_to(const hooks_t *h, const known_image_t *known, const slots_t *slots, const symbol_t *symbol,
-                     const slot_t *slot, uint64_t value) {
+static bool leads_to(const hooks_t *h, const known_image_t *known, const slots_t *slots,
+                     const symbol_t *symbol, const slot_t *slot, uint64_t value) {
   uint32_t number;
   elf_sym_t sym;
   if (value == symbol->original || (value == symbol->canonical && value)) return true;
@@ -109,8 +109,9 @@ static bool note_slot(const slot_t *slot, void *context) {
     place->old_value = place->new_value = value;
     place->image = s->known->number;
     place->kind = (uint8_t)slot->kind;
-    place->state = leads_to(s->hooks, s->known, s->slots, symbol, slot, value) ? SONDE_SLOT_UNWANTED
-                                                                     : SONDE_SLOT_ELSEWHERE;
+    place->state = leads_to(s->hooks, s->known, s->slots, symbol, slot, value)
+                       ? SONDE_SLOT_UNWANTED
+                       : SONDE_SLOT_ELSEWHERE;
   }
   return true;
 }

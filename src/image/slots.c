@@ -38,8 +38,8 @@ static bool read_segments(slots_t *s, const os_image_t *image, uint64_t *dynamic
     elf_phdr_t p = elf_phdr(SHAPE, at);
     if (p.type == ELF_PT_DYNAMIC) *dynamic = p.vaddr + image->slide;
     if (p.type != ELF_PT_LOAD || p.memsz == 0 || s->segment_count == IMAGE_SEGMENTS_MAX) continue;
-    s->segments[s->segment_count++] = (segment_t){
-        .address = p.vaddr + image->slide, .size = p.memsz, .flags = p.flags};
+    s->segments[s->segment_count++] =
+        (segment_t){.address = p.vaddr + image->slide, .size = p.memsz, .flags = p.flags};
   }
   return *dynamic != 0;
 }
@@ -321,7 +321,7 @@ static bool definition_sysv(const slots_t *s, const char *name, const char *vers
 
 bool slots_definition(const slots_t *slots, const char *name, const char *version, uint32_t *symbol,
                       elf_sym_t *out) {
-  return slots->gnu_hash.data ? definition_gnu(slots, name, version, symbol, out)
-                              : slots->sysv_hash.data &&
-                                    definition_sysv(slots, name, version, symbol, out);
+  return slots->gnu_hash.data
+             ? definition_gnu(slots, name, version, symbol, out)
+             : slots->sysv_hash.data && definition_sysv(slots, name, version, symbol, out);
 }

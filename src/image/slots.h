@@ -38,7 +38,7 @@ typedef struct slots {
   const char *names;
   uint64_t names_size; /* the last byte is 0 */
   slot_table_t plt, rela;
-  slot_table_t versions; /* DT_VERSYM, one a symbol */
+  slot_table_t versions;           /* DT_VERSYM, one a symbol */
   const uint8_t *needed, *defined; /* DT_VERNEED, DT_VERDEF */
   uint64_t needed_count, defined_count;
   slot_table_t gnu_hash, sysv_hash; /* in words, as many as fit */

@@ -69,7 +69,8 @@ typedef enum os_stack_side {
 os_stack_side_t os_stack_side(uint64_t address);
 
 /* Calls VISIT for every thread of this process, until it returns false. Two threads that had the
- * same TID one after the other have different IDENTITYs; those of one thread are equal as a rule. */
+ * same TID one after the other have different IDENTITYs; those of one thread are equal as a rule.
+ */
 typedef bool os_thread_visit_t(pid_t tid, uint64_t identity, void *context);
 int os_threads(os_thread_visit_t *visit, void *context);
 
@@ -211,8 +212,8 @@ typedef struct os_image {
   uint64_t header; /* address of the ELF header in memory, 0 when it is not mapped */
   uint64_t phdr;   /* address of the program headers in memory */
   uint32_t phdr_count;
-  const char *path; /* in the loader's memory; read it guarded. Empty or NULL when it has none:
-                       glibc gives the program itself no path */
+  const char *path;    /* in the loader's memory; read it guarded. Empty or NULL when it has none:
+                          glibc gives the program itself no path */
   uint32_t link_space; /* 0: of the program's own namespace, 1…: of dlmopen(3). Only os_images says
                           it */
 } os_image_t;

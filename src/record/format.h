@@ -123,15 +123,17 @@ typedef enum event_kind {
 } event_kind_t;
 
 /* Subtypes of EVENT_EXTENDED. */
-#define EXTENDED_SAMPLING 1 /* varint: from here on in this chunk blocks are sampled, one in so many
-                               bytes; 0, as at the start of a chunk: every event */
+#define EXTENDED_SAMPLING                                                                          \
+  1 /* varint: from here on in this chunk blocks are sampled, one in so many                       \
+       bytes; 0, as at the start of a chunk: every event */
 
 #define EVENT_KIND_MASK  7u
 #define EVENT_PREDICTED  8u
 #define EVENT_TIME_SHIFT 4
 #define EVENT_TIME_MORE  15u
-#define EVENT_MAX_BYTES  64u /* no record but an extended one is longer, what the writer touches
-                               beyond its end included */
+#define EVENT_MAX_BYTES                                                                            \
+  64u /* no record but an extended one is longer, what the writer touches                          \
+        beyond its end included */
 
 /* Where a stream keeps its guess of the stack that follows the stack PREVIOUS. */
 #define PREDICTOR_ENTRIES 256u

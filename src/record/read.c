@@ -192,8 +192,8 @@ static bool is_whole(reader_t *r, const chunk_place_t *place) {
   chunk_header_t h;
   uint32_t payload;
   uint64_t before = r->damage.damaged_chunks;
-  bool whole = reader_chunk(r, place, &buffer, &room, &h, &payload) &&
-               r->damage.damaged_chunks == before;
+  bool whole =
+      reader_chunk(r, place, &buffer, &room, &h, &payload) && r->damage.damaged_chunks == before;
   r->damage.damaged_chunks = before;
   free(buffer);
   return whole;

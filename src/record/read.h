@@ -28,7 +28,7 @@ typedef struct read_damage {
   uint64_t missing_chunks;   /* gaps in a stream's sequence */
   uint64_t skipped_bytes;    /* no chunk begins there */
   uint64_t first_skipped_at; /* offset of the first of these */
-  uint64_t bad_records;      /* a record that breaks the rules: the rest of its chunk is passed over */
+  uint64_t bad_records; /* a record that breaks the rules: the rest of its chunk is passed over */
   uint64_t missing_definitions; /* ids that events or nodes name and no table defines */
 } read_damage_t;
 
@@ -94,15 +94,15 @@ uint64_t reader_ns(const reader_t *reader, uint64_t ticks);
 /* ---- events ------------------------------------------------------------------------------- */
 
 typedef struct record_event {
-  uint64_t time;    /* shifted ticks */
-  uint64_t address; /* of the block; 0 in the first moment of a realloc */
-  uint64_t old;     /* of a realloc's both moments: the block given up; else 0 */
-  uint64_t size;    /* 0 for a free; of a sample: the ticks missed before it */
+  uint64_t time;         /* shifted ticks */
+  uint64_t address;      /* of the block; 0 in the first moment of a realloc */
+  uint64_t old;          /* of a realloc's both moments: the block given up; else 0 */
+  uint64_t size;         /* 0 for a free; of a sample: the ticks missed before it */
   uint64_t sample_bytes; /* it stands for others: one block in so many bytes is recorded; 0: each */
   uint32_t stack;
   uint32_t stream;
-  uint8_t kind;   /* event_kind_t, never EVENT_NONE */
-  uint8_t moment; /* a realloc comes twice: 0 the old block is given up, 1 the new one is there */
+  uint8_t kind;    /* event_kind_t, never EVENT_NONE */
+  uint8_t moment;  /* a realloc comes twice: 0 the old block is given up, 1 the new one is there */
   uint8_t subtype; /* of EVENT_EXTENDED, with its body: */
   const uint8_t *body;
   uint32_t body_size;

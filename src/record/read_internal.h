@@ -7,7 +7,8 @@
 
 #include "record/read.h"
 
-#define READ_PADDING 64 /* zero bytes behind a chunk in memory: a varint may be read past its end */
+#define READ_PADDING 64 /* zero bytes behind a chunk in memory: a varint may be read past its end  \
+                         */
 
 /* Where a chunk is. */
 typedef struct chunk_place {
@@ -36,8 +37,8 @@ typedef struct text_block {
   } name
 
 struct reader {
-  int fd, scratch_fd;       /* -1: none */
-  const uint8_t *data;      /* of reader_open_bytes */
+  int fd, scratch_fd;  /* -1: none */
+  const uint8_t *data; /* of reader_open_bytes */
   uint64_t size;
   record_header_t header;
   read_damage_t damage;

@@ -3,8 +3,8 @@
  * The events of all streams, decoded and merged by time.
  *
  * A stream is a cursor: its chunks in sequence, one of them in memory, one event decoded ahead.
- * Cursors stand in a binary heap by the time of that event. A stream's chunks are read only when its
- * turn comes, so memory follows the number of threads that were alive at one time.
+ * Cursors stand in a binary heap by the time of that event. A stream's chunks are read only when
+ * its turn comes, so memory follows the number of threads that were alive at one time.
  *
  * Most programs have runs of events of one thread; the top of the heap is therefore advanced in
  * place for as long as it stays below its children.
@@ -14,7 +14,8 @@
 #include "base/varint.h"
 #include "record/read_internal.h"
 
-#define HOLD_LIMIT 64 /* ticks: an event waits at most this long for the one that must precede it */
+#define HOLD_LIMIT 64 /* ticks: an event waits at most this long for the one that must precede it  \
+                       */
 
 typedef struct cursor {
   uint64_t key;  /* time by which it stands in the heap */
@@ -25,7 +26,7 @@ typedef struct cursor {
   uint64_t after, new_address, new_size; /* of a realloc between its two moments */
   uint32_t stack;
   uint8_t address_shift;
-  bool second; /* the second moment of a realloc is next */
+  bool second;             /* the second moment of a realloc is next */
   size_t place, place_end; /* in reader->chunks */
   uint8_t *buffer;
   size_t room;
@@ -135,10 +136,8 @@ static inline bool decode(merge_t *m, cursor_t *c) {
     e->old = e->address = 0;
     e->size = varint_get_padded(&p);
     break;
-  case EVENT_EXTENDED:
-    return decode_extended(m, c, p);
-  default:
-    return bad(m, c);
+  case EVENT_EXTENDED: return decode_extended(m, c, p);
+  default: return bad(m, c);
   }
   e->stack = get_stack(c, &p, head);
   if (__builtin_expect(p > c->end, 0)) {
@@ -217,8 +216,8 @@ bool merge_hold(merge_t *m) {
   cursor_t *c = m->given;
   uint32_t further = c->hold ? 2 * c->hold : 1;
   uint64_t limit = c->event.time + HOLD_LIMIT;
-  bool near = (m->count > 1 && m->heap[1]->key <= limit) ||
-              (m->count > 2 && m->heap[2]->key <= limit);
+  bool near =
+      (m->count > 1 && m->heap[1]->key <= limit) || (m->count > 2 && m->heap[2]->key <= limit);
   if (!near || further > HOLD_LIMIT) return false;
   c->hold = further;
   c->key = c->event.time + further;

@@ -28,12 +28,10 @@
 const char *record_stop_text(uint32_t reason) {
   switch (reason) {
 #define STOP_TEXT(name, value, text)                                                               \
-  case name:                                                                                       \
-    return text;
+  case name: return text;
     RECORD_STOP_TABLE(STOP_TEXT)
 #undef STOP_TEXT
-  default:
-    return "for a reason that a later version knows";
+  default: return "for a reason that a later version knows";
   }
 }
 
@@ -251,7 +249,8 @@ static bool collect(recording_t *r) {
   bool good = buffer != NULL;
   for (uint32_t page = SCRATCH_CONTROL_PAGES; good && page < SCRATCH_PAGES; page++) {
     uint32_t c = r->control->slot_class[page];
-    if (c && c <= SCRATCH_CLASSES) good = collect_slot(r, page, scratch_class_pages(c - 1) * SCRATCH_PAGE, buffer);
+    if (c && c <= SCRATCH_CLASSES)
+      good = collect_slot(r, page, scratch_class_pages(c - 1) * SCRATCH_PAGE, buffer);
   }
   free(buffer);
   return good;

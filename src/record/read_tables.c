@@ -167,21 +167,13 @@ static int read_node(reader_t *r, body_t *b) {
 
 static int read_record(reader_t *r, uint8_t type, body_t *b) {
   switch (type) {
-  case TABLE_PROCESS:
-    return read_process(r, b);
-  case TABLE_IMAGE:
-    return read_image(r, b);
-  case TABLE_UNLOADED:
-    read_unloaded(r, b);
-    return 0;
-  case TABLE_THREAD:
-    return read_thread(r, b);
-  case TABLE_FRAME:
-    return read_frame(r, b);
-  case TABLE_NODE:
-    return read_node(r, b);
-  default:
-    return 0; /* of a later version */
+  case TABLE_PROCESS: return read_process(r, b);
+  case TABLE_IMAGE: return read_image(r, b);
+  case TABLE_UNLOADED: read_unloaded(r, b); return 0;
+  case TABLE_THREAD: return read_thread(r, b);
+  case TABLE_FRAME: return read_frame(r, b);
+  case TABLE_NODE: return read_node(r, b);
+  default: return 0; /* of a later version */
   }
 }
 

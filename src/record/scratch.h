@@ -21,9 +21,9 @@
 #define SCRATCH_CLASSES 3u
 
 /* What is recorded now; a set of bits. */
-#define RECORD_BLOCKS  1u
-#define RECORD_REGIONS 2u
-#define RECORD_SAMPLES 4u
+#define RECORD_BLOCKS         1u
+#define RECORD_REGIONS        2u
+#define RECORD_SAMPLES        4u
 #define RECORD_SAMPLED_BLOCKS 8u /* blocks chosen by their bytes, see sensor/sampled.h */
 
 typedef struct scratch_control {
@@ -35,10 +35,10 @@ typedef struct scratch_control {
   uint32_t recorder_pid;
   int32_t scratch_fd, file_fd; /* as descriptors of the recorder */
   uint64_t file_device, file_inode;
-  uint64_t limit_bytes; /* of the file; 0: none */
+  uint64_t limit_bytes;        /* of the file; 0: none */
   uint64_t sample_interval_ns; /* of RECORD_SAMPLES: CPU time between two samples of a thread */
-  uint64_t sample_bytes; /* of RECORD_SAMPLED_BLOCKS: one block in so many bytes */
-  uint32_t pid;         /* of the program */
+  uint64_t sample_bytes;       /* of RECORD_SAMPLED_BLOCKS: one block in so many bytes */
+  uint32_t pid;                /* of the program */
   uint32_t reserved;
   /* the program's */
   uint32_t incarnation; /* how many programs have begun to record here */
@@ -46,13 +46,14 @@ typedef struct scratch_control {
   uint64_t file_end;    /* where the next chunk goes */
   uint64_t lost_events, lost_stacks, lost_definitions;
   uint32_t pages_used;
-  uint32_t orphaned; /* the recorder was found dead; tables have been saved */
-  char agent_path[4096];                /* what was preloaded, to hand on over execve */
-  uint8_t slot_class[SCRATCH_PAGES];    /* class + 1 of the slot that starts at the page, or 0 */
+  uint32_t orphaned;                 /* the recorder was found dead; tables have been saved */
+  char agent_path[4096];             /* what was preloaded, to hand on over execve */
+  uint8_t slot_class[SCRATCH_PAGES]; /* class + 1 of the slot that starts at the page, or 0 */
 } scratch_control_t;
 
-#define SCRATCH_CONTROL_PAGES ((uint32_t)((sizeof(scratch_control_t) + SCRATCH_PAGE - 1) / SCRATCH_PAGE))
-#define SCRATCH_BYTES         ((uint64_t)SCRATCH_PAGES * SCRATCH_PAGE)
+#define SCRATCH_CONTROL_PAGES                                                                      \
+  ((uint32_t)((sizeof(scratch_control_t) + SCRATCH_PAGE - 1) / SCRATCH_PAGE))
+#define SCRATCH_BYTES ((uint64_t)SCRATCH_PAGES * SCRATCH_PAGE)
 
 /* Pages of a slot of class C. */
 static inline uint32_t scratch_class_pages(uint32_t c) { return 1u << (2 * c); }

@@ -44,7 +44,8 @@ typedef struct stream {
 } stream_t;
 
 #define WRITE_LEVELS 2
-#define WRITE_MUTED  255u /* as `depth`: what the thread does now is part of a call that is recorded */
+#define WRITE_MUTED                                                                                \
+  255u /* as `depth`: what the thread does now is part of a call that is recorded */
 
 /* A thread's state. */
 typedef struct writer {
@@ -53,7 +54,7 @@ typedef struct writer {
   bool cycles;                /* the clock is the cycle counter */
   uint8_t clock_shift;
   pid_t tid;
-  struct writer *next; /* all of them */
+  struct writer *next;   /* all of them */
   uint64_t sample_bytes; /* the rate that UNTIL was drawn for */
   int64_t until_sample;  /* bytes to the next sampled block */
   uint64_t random;
@@ -119,8 +120,8 @@ void write_unmute(uint32_t muted);
 
 /* Text of the process: the executable and its arguments, as /proc tells them. */
 void write_process(void);
-bool write_image(uint32_t id, uint64_t start, uint64_t end, uint64_t slide,
-                 const uint8_t *build_id, uint32_t build_id_size, const char *path);
+bool write_image(uint32_t id, uint64_t start, uint64_t end, uint64_t slide, const uint8_t *build_id,
+                 uint32_t build_id_size, const char *path);
 bool write_unloaded(uint32_t id);
 bool write_frame(uint32_t id, uint64_t pc, uint32_t image, uint32_t flags);
 bool write_node(uint32_t id, uint32_t parent, uint32_t frame);
@@ -133,8 +134,8 @@ typedef struct write_global {
   int file_fd;
   uint32_t next_stream;
   uint32_t incarnation;
-  writer_t *writers; /* all that were ever made */
-  writer_t *look;    /* where the search for a dead thread's state goes on */
+  writer_t *writers;                    /* all that were ever made */
+  writer_t *look;                       /* where the search for a dead thread's state goes on */
   uint64_t free_slots[SCRATCH_CLASSES]; /* tag << 32 | page; 0 none */
   uint32_t slot_next[SCRATCH_PAGES];
 } write_global_t;
@@ -146,7 +147,8 @@ void *write_slot_take(uint32_t slot_class);
 /* Gives back a slot, whose bytes are 0 again. */
 void write_slot_give(void *slot, uint32_t slot_class);
 
-/* Appends SIZE bytes to the file; false when it could not, and then the reason is in the control. */
+/* Appends SIZE bytes to the file; false when it could not, and then the reason is in the control.
+ */
 bool write_append(const void *data, uint32_t size);
 
 /* Closes the stream's chunk, if it has one, into the file, and gives its slot back. False when the

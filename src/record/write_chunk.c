@@ -4,8 +4,8 @@
  *
  * A kill at any instruction leaves a chunk that can be read. Opening: the header is complete before
  * its magic is stored. Closing: the chunk stays in the scratch until it is in the file, then loses
- * its magic before its bytes are zeroed. A kill in between leaves it in both places, with one stream
- * and sequence number, and the reader counts it once.
+ * its magic before its bytes are zeroed. A kill in between leaves it in both places, with one
+ * stream and sequence number, and the reader counts it once.
  *
  * A chunk that was full within GROW_BELOW_NS of its opening is followed by a larger one: 4, 16,
  * 64 KB, so that a busy thread writes seldom and an idle one holds little.
@@ -23,7 +23,9 @@ static uint32_t level_of(const stream_t *s) {
   return (uint32_t)(s->type == CHUNK_EVENTS ? s - w->events : s - w->tables);
 }
 
-static uint32_t capacity_of(uint32_t slot_class) { return scratch_class_pages(slot_class) * SCRATCH_PAGE; }
+static uint32_t capacity_of(uint32_t slot_class) {
+  return scratch_class_pages(slot_class) * SCRATCH_PAGE;
+}
 
 /* Starts the stream's next chunk in SLOT. */
 static void begin(stream_t *s, chunk_header_t *h, uint32_t slot_class) {
@@ -44,8 +46,7 @@ static void begin(stream_t *s, chunk_header_t *h, uint32_t slot_class) {
   s->chunk = h;
   s->slot_class = (uint8_t)slot_class;
   s->limit = (uint8_t *)h + h->size - EVENT_MAX_BYTES;
-  if (s->type == CHUNK_EVENTS)
-    memset(w->predicted[level_of(s)], 0, sizeof w->predicted[0]);
+  if (s->type == CHUNK_EVENTS) memset(w->predicted[level_of(s)], 0, sizeof w->predicted[0]);
   store_release(&h->magic, CHUNK_MAGIC);
   s->next = (uint8_t *)(h + 1);
 }
@@ -88,8 +89,8 @@ bool write_close(stream_t *s) {
   return true;
 }
 
-/* Writes what a chunk of tables holds so far, and leaves it open: it may be another thread's, who goes
- * on. A record that is being written ends the copy, or is in it whole. */
+/* Writes what a chunk of tables holds so far, and leaves it open: it may be another thread's, who
+ * goes on. A record that is being written ends the copy, or is in it whole. */
 static void save_copy(const stream_t *s) {
   uint8_t copy[SCRATCH_PAGE];
   const chunk_header_t *from = load_acquire(&s->chunk);
@@ -111,8 +112,9 @@ static void save_copy(const stream_t *s) {
   (void)write_append(copy, h.size);
 }
 
-/* With no recorder left to collect them, definitions must not stay in the scratch for long: those of
- * other threads are copied once, the thread's own are written with each of its chunks of events. */
+/* With no recorder left to collect them, definitions must not stay in the scratch for long: those
+ * of other threads are copied once, the thread's own are written with each of its chunks of events.
+ */
 static void save_tables_of_orphan(writer_t *w) {
   scratch_control_t *c = w->control;
   if (os_process_alive((pid_t)c->recorder_pid)) return;

@@ -12,7 +12,8 @@
 #include "base/varint.h"
 #include "record/write.h"
 
-/* The 8-byte varint of VALUE; what does not fit (no address or size does that) becomes the largest. */
+/* The 8-byte varint of VALUE; what does not fit (no address or size does that) becomes the largest.
+ */
 static ALWAYS_INLINE unsigned event_varint(uint8_t *out, uint64_t value) {
   if (UNLIKELY(value > VARINT_SHORT_MAX)) value = VARINT_SHORT_MAX;
   return varint_put_short(out, value);

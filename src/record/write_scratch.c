@@ -6,9 +6,9 @@
  * and may close what it likes: a lost descriptor is opened again the same way. The scratch is
  * mapped once and its descriptor closed at once.
  *
- * Slots are taken from a stack of returned ones a class, else from the end. The stacks are lock-free
- * (a signal handler may need a slot while its thread takes one); their heads carry a tag that
- * changes with every push, so a head that was popped and pushed in between is noticed.
+ * Slots are taken from a stack of returned ones a class, else from the end. The stacks are
+ * lock-free (a signal handler may need a slot while its thread takes one); their heads carry a tag
+ * that changes with every push, so a head that was popped and pushed in between is noticed.
  */
 #include <errno.h>
 
@@ -119,12 +119,9 @@ static bool stop(scratch_control_t *c, record_stop_t reason) {
 static record_stop_t stop_of_error(ssize_t error) {
   switch (-error) {
   case ENOSPC:
-  case EDQUOT:
-    return RECORD_STOP_DISK_FULL;
-  case EFBIG:
-    return RECORD_STOP_FILE_LIMIT;
-  default:
-    return RECORD_STOP_IO;
+  case EDQUOT: return RECORD_STOP_DISK_FULL;
+  case EFBIG: return RECORD_STOP_FILE_LIMIT;
+  default: return RECORD_STOP_IO;
   }
 }
 

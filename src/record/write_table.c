@@ -69,8 +69,8 @@ static uint64_t now(void) {
   return w ? write_now(w) : 0;
 }
 
-bool write_image(uint32_t id, uint64_t start, uint64_t end, uint64_t slide,
-                 const uint8_t *build_id, uint32_t build_id_size, const char *path) {
+bool write_image(uint32_t id, uint64_t start, uint64_t end, uint64_t slide, const uint8_t *build_id,
+                 uint32_t build_id_size, const char *path) {
   body_t b;
   b.used = 0;
   put_value(&b, id);

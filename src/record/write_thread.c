@@ -8,8 +8,8 @@
  */
 #include "record/write.h"
 
-#define CLAIMED  ((pid_t)-1)
-#define LOOKS 2 /* states examined for each one made: the number of dead ones stays bounded */
+#define CLAIMED ((pid_t)-1)
+#define LOOKS   2 /* states examined for each one made: the number of dead ones stays bounded */
 
 static void init_stream(stream_t *s, writer_t *w, chunk_type_t type) {
   memset(s, 0, sizeof *s);

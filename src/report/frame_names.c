@@ -80,7 +80,8 @@ static char *text_without_name(const record_frame_t *f, const module_t *m, uint6
   char text[320];
   if (names_is_marker(f))
     snprintf(text, sizeof text,
-             f->pc == FRAME_PC_TORN ? "[the outer frames could not be found]" : "[frames left out]");
+             f->pc == FRAME_PC_TORN ? "[the outer frames could not be found]"
+                                    : "[frames left out]");
   else if (m)
     snprintf(text, sizeof text, "%.255s+0x%" PRIx64, m->library, address);
   else
@@ -94,8 +95,8 @@ static void answer(names_t *n, const record_frame_t *f, answer_t *a) {
   uint64_t address = image ? f->pc - image->slide : f->pc;
   symbol_frame_t found[SYMBOL_FRAMES_MAX];
   symbol_reason_t reason = SYMBOL_NAMED;
-  int count = m && m->symbols ? symbol_lookup(m->symbols, address - !(f->flags & FRAME_EXACT), found,
-                                              SYMBOL_FRAMES_MAX, &reason)
+  int count = m && m->symbols ? symbol_lookup(m->symbols, address - !(f->flags & FRAME_EXACT),
+                                              found, SYMBOL_FRAMES_MAX, &reason)
                               : 0;
   int rows = count > 0 ? count : 1;
   a->names = calloc((size_t)rows, sizeof *a->names);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
- * See json.h. json-c writes strings as they are; making them UTF-8 is up to us. A sequence counts as
- * UTF-8 by table 3-7 of the Unicode standard: no surrogates, no overlong forms, nothing above
+ * See json.h. json-c writes strings as they are; making them UTF-8 is up to us. A sequence counts
+ * as UTF-8 by table 3-7 of the Unicode standard: no surrogates, no overlong forms, nothing above
  * U+10FFFF.
  */
 #include "report/json.h"
@@ -15,10 +15,14 @@ static size_t utf8_length(const unsigned char *p) {
   unsigned char low = 0x80, high = 0xbf;
   size_t more;
   if (p[0] < 0x80) return 1;
-  if (p[0] >= 0xc2 && p[0] <= 0xdf) more = 1;
-  else if (p[0] >= 0xe0 && p[0] <= 0xef) more = 2;
-  else if (p[0] >= 0xf0 && p[0] <= 0xf4) more = 3;
-  else return 0;
+  if (p[0] >= 0xc2 && p[0] <= 0xdf)
+    more = 1;
+  else if (p[0] >= 0xe0 && p[0] <= 0xef)
+    more = 2;
+  else if (p[0] >= 0xf0 && p[0] <= 0xf4)
+    more = 3;
+  else
+    return 0;
   if (p[0] == 0xe0) low = 0xa0;
   if (p[0] == 0xed) high = 0x9f;
   if (p[0] == 0xf0) low = 0x90;
@@ -32,7 +36,8 @@ static size_t utf8_length(const unsigned char *p) {
 json_object *json_new_text(const char *text) {
   const unsigned char *p = (const unsigned char *)text;
   size_t n;
-  while (*p && (n = utf8_length(p)) > 0) p += n;
+  while (*p && (n = utf8_length(p)) > 0)
+    p += n;
   if (!*p) return json_object_new_string(text);
   char *clean = malloc(strlen(text) * 3 + 1), *out = clean;
   if (!clean) return NULL;
@@ -64,7 +69,8 @@ void json_add_address(json_object *object, const char *key, uint64_t address) {
 void json_add_hex(json_object *object, const char *key, const uint8_t *bytes, size_t size) {
   char text[129];
   if (size > 64) size = 64;
-  for (size_t i = 0; i < size; i++) snprintf(text + 2 * i, 3, "%02x", bytes[i]);
+  for (size_t i = 0; i < size; i++)
+    snprintf(text + 2 * i, 3, "%02x", bytes[i]);
   text[2 * size] = 0;
   json_object_object_add(object, key, json_object_new_string(text));
 }

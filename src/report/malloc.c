@@ -44,8 +44,10 @@ void report_missing(const reader_t *reader, FILE *out) {
   if (h->stop_reason)
     fprintf(out, "  missing    recording stopped before the end: %s\n",
             record_stop_text(h->stop_reason));
-  if (h->lost_events) fprintf(out, "  missing    %" PRIu64 " events could not be written\n", h->lost_events);
-  if (h->lost_stacks) fprintf(out, "  missing    the stacks of %" PRIu64 " events\n", h->lost_stacks);
+  if (h->lost_events)
+    fprintf(out, "  missing    %" PRIu64 " events could not be written\n", h->lost_events);
+  if (h->lost_stacks)
+    fprintf(out, "  missing    the stacks of %" PRIu64 " events\n", h->lost_stacks);
   if (h->lost_definitions || d->missing_definitions)
     fprintf(out, "  missing    %" PRIu64 " definitions of stacks and frames\n",
             h->lost_definitions + d->missing_definitions);
@@ -58,7 +60,8 @@ void report_missing(const reader_t *reader, FILE *out) {
     fprintf(out, "  damaged    %" PRIu64 " bytes are no chunk, the first at offset %" PRIu64 "\n",
             d->skipped_bytes, d->first_skipped_at);
   if (h->incarnations > 1)
-    fprintf(out, "  note       the process ran %" PRIu32 " programs in turn; this is the last one\n",
+    fprintf(out,
+            "  note       the process ran %" PRIu32 " programs in turn; this is the last one\n",
             h->incarnations);
 }
 
@@ -97,11 +100,13 @@ static void print_totals(const malloc_report_t *r, FILE *out) {
   fprintf(out, "  temporary  %s allocations (%.0f %%) were freed by the thread's next call\n",
           report_count(p->temporary, a), share);
   if (p->unknown_frees || p->double_frees)
-    fprintf(out, "  odd        %s frees of blocks that were not seen to be given out, %s of them "
-                 "freed twice\n",
+    fprintf(out,
+            "  odd        %s frees of blocks that were not seen to be given out, %s of them "
+            "freed twice\n",
             report_count(p->unknown_frees + p->double_frees, a), report_count(p->double_frees, b));
   if (p->overlaid)
-    fprintf(out, "  odd        %s blocks were given out again without having been seen to be freed\n",
+    fprintf(out,
+            "  odd        %s blocks were given out again without having been seen to be freed\n",
             report_count(p->overlaid, a));
 }
 
@@ -110,8 +115,9 @@ static void print_depths(const malloc_report_t *r, FILE *out) {
   depths_t depths;
   depths_of(r->replay, &depths);
   double share = 100.0 * (double)depths.complete / (double)r->replay->allocated.count;
-  fprintf(out, "  stacks     %s distinct; half of the allocations at most %" PRIu32
-               " deep, the deepest %" PRIu32 "; %.2f %% complete\n",
+  fprintf(out,
+          "  stacks     %s distinct; half of the allocations at most %" PRIu32
+          " deep, the deepest %" PRIu32 "; %.2f %% complete\n",
           report_count(r->replay->stack_count, a), depths_quantile(&depths, 0.5), depths.deepest,
           share);
 }
@@ -119,26 +125,22 @@ static void print_depths(const malloc_report_t *r, FILE *out) {
 /* ---- what is ranked ----------------------------------------------------------------------- */
 
 static const char *title_of(measure_t measure) {
-  static const char *const titles[MEASURE_COUNT] = {
-      "live at the peak", "never freed", "allocated in all", "temporary allocations",
-      "growth over the window"};
+  static const char *const titles[MEASURE_COUNT] = {"live at the peak", "never freed",
+                                                    "allocated in all", "temporary allocations",
+                                                    "growth over the window"};
   return titles[measure];
 }
 
 static uint64_t whole_of(const replay_t *p, measure_t measure) {
   switch (measure) {
-  case MEASURE_PEAK:
-    return p->at_peak.bytes;
-  case MEASURE_LIVE:
-    return p->live.bytes;
-  case MEASURE_TEMPORARY:
-    return p->temporary;
+  case MEASURE_PEAK: return p->at_peak.bytes;
+  case MEASURE_LIVE: return p->live.bytes;
+  case MEASURE_TEMPORARY: return p->temporary;
   case MEASURE_GROWTH: {
     int64_t growth = (int64_t)(p->live.bytes - p->at_start.bytes);
     return (uint64_t)(growth < 0 ? -growth : growth);
   }
-  default:
-    return p->allocated.bytes;
+  default: return p->allocated.bytes;
   }
 }
 
@@ -164,8 +166,9 @@ static int print_groups(const malloc_report_t *r, FILE *out, bool by_library) {
   for (size_t i = 0; good && i < r->replay->stack_count; i++) {
     const stack_totals_t *s = &r->replay->stacks[i];
     const frame_name_t *owner = report_owner(r, s->stack);
-    const char *key = !owner ? "[a stack that is not in the recording]"
-                      : by_library ? owner->library : owner->function;
+    const char *key = !owner       ? "[a stack that is not in the recording]"
+                      : by_library ? owner->library
+                                   : owner->function;
     if (measure_of(s, r->measure)) good = groups_add(&groups, key, s);
   }
   if (good) {
@@ -216,7 +219,8 @@ static int print_stacks(const malloc_report_t *r, FILE *out) {
     fprintf(out, "stack %" PRIu32 "\n", s->stack);
     print_stack(r, s->stack, out);
   }
-  if (count > (ptrdiff_t)r->top) fprintf(out, "  … and %td more stacks\n", count - (ptrdiff_t)r->top);
+  if (count > (ptrdiff_t)r->top)
+    fprintf(out, "  … and %td more stacks\n", count - (ptrdiff_t)r->top);
   free(ranked);
   return 0;
 }

@@ -17,9 +17,9 @@ typedef struct malloc_report {
   const reader_t *reader;
   const replay_t *replay;
   names_t *names;
-  measure_t measure; /* what stacks, functions and libraries are ranked by */
-  uint32_t top;      /* how many of each are shown */
-  bool stacks_only;  /* for a bare list of stacks */
+  measure_t measure;              /* what stacks, functions and libraries are ranked by */
+  uint32_t top;                   /* how many of each are shown */
+  bool stacks_only;               /* for a bare list of stacks */
   const char *bold, *dim, *plain; /* escape sequences, or "" */
 } malloc_report_t;
 

@@ -119,7 +119,7 @@ static void look_up_jit(namer_t *namer, named_t *named) {
   if (!namer->jit_tried) namer->jit = jit_open(namer->target);
   namer->jit_tried = true;
   const jit_symbol_t *symbol =
-    namer->jit ? jit_find(namer->jit, named->exact ? named->pc : named->pc - 1) : NULL;
+      namer->jit ? jit_find(namer->jit, named->exact ? named->pc : named->pc - 1) : NULL;
   named->why = namer->jit ? "the code was made at run time, and its map does not name it"
                           : "no file stands behind it: code made at run time, without a perf map";
   if (!symbol) return;
@@ -127,7 +127,8 @@ static void look_up_jit(namer_t *namer, named_t *named) {
   if (!named->functions) return;
   named->count = 1;
   named->source = jit_source(namer->jit);
-  named->functions[0] = (symbol_frame_t){.function = symbol->name, .raw = symbol->name,
+  named->functions[0] = (symbol_frame_t){.function = symbol->name,
+                                         .raw = symbol->name,
                                          .has_offset = true,
                                          .function_offset = named->pc - symbol->address};
   named->why = NULL;

@@ -16,7 +16,8 @@
 
 static const char *text_of(json_object *frame, const char *key) {
   json_object *value;
-  if (!json_object_object_get_ex(frame, key, &value) || !json_object_is_type(value, json_type_string))
+  if (!json_object_object_get_ex(frame, key, &value) ||
+      !json_object_is_type(value, json_type_string))
     return NULL;
   return json_object_get_string(value);
 }
@@ -63,7 +64,7 @@ static int look_up(json_object *frame, symbolizer_t *symbolizer, symbol_frame_t 
 
 /* What names a frame; the rest of it is kept. */
 static bool is_name(const char *key) {
-  static const char *const keys[] = {"function", "function_offset", "file",   "line",
+  static const char *const keys[] = {"function", "function_offset", "file", "line",
                                      "column",   "inlined",         "why"};
   for (size_t i = 0; i < sizeof keys / sizeof *keys; i++)
     if (!strcmp(key, keys[i])) return true;

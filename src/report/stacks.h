@@ -16,10 +16,10 @@ typedef struct named {
   uint64_t pc;
   bool exact;
   const module_t *module; /* NULL when no image stands behind the pc */
-  const char *source;     /* without a module: the file that gave the name, NULL when there is none */
-  uint64_t offset;        /* in the module, as linked; when its image is ready */
+  const char *source; /* without a module: the file that gave the name, NULL when there is none */
+  uint64_t offset;    /* in the module, as linked; when its image is ready */
   bool has_offset;
-  bool system;            /* not the app's (symbol/system.h) */
+  bool system;               /* not the app's (symbol/system.h) */
   symbol_frame_t *functions; /* owned by the namer */
   int count;
   const char *why; /* it has no name; static words */
@@ -49,7 +49,7 @@ typedef struct stacks_view {
   target_t *target;
   namer_t *namer;
   tail_frames_t *tail_frames; /* NULL: frames that tail calls left out are not looked for */
-  bool app_only; /* leave out the frames of system images */
+  bool app_only;              /* leave out the frames of system images */
 } stacks_view_t;
 
 void stacks_json(FILE *out, const stacks_view_t *view);
@@ -60,8 +60,8 @@ const char *stacks_role(const target_t *target, const module_t *module);
 /* "sleeping", "running", …; NULL when the state is not known. */
 const char *stacks_state_word(char state);
 
-/* What the thread waits for, in words, e.g. "epoll_wait(fd 5, anon_inode:[eventpoll])". Empty when it
- * is in no system call. */
+/* What the thread waits for, in words, e.g. "epoll_wait(fd 5, anon_inode:[eventpoll])". Empty when
+ * it is in no system call. */
 void stacks_wait_text(const thread_t *thread, char *out, size_t size);
 
 #endif

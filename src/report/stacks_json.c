@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
- * Stacks as JSON, in the form that docs/json.md fixes. One thread is built, written and forgotten at
- * a time: ten thousand threads with their frames would otherwise be a gigabyte of objects.
+ * Stacks as JSON, in the form that docs/json.md fixes. One thread is built, written and forgotten
+ * at a time: ten thousand threads with their frames would otherwise be a gigabyte of objects.
  *
  * The target chose its thread names, paths and symbols: bytes that are no UTF-8 become U+FFFD.
  */
@@ -21,7 +21,8 @@ static json_object *new_frame(const frame_t *frame, const named_t *named) {
     json_add_text(object, "module", named->module->path);
     if (named->module->state == MODULE_READY && image->build_id_size)
       json_add_hex(object, "build_id", image->build_id, image->build_id_size);
-  } else if (named->source) json_add_text(object, "module", named->source);
+  } else if (named->source)
+    json_add_text(object, "module", named->source);
   if (named->has_offset) json_add_address(object, "offset", named->offset);
   if (frame->exact) json_object_object_add(object, "exact", json_object_new_boolean(1));
   if (frame->guessed) json_object_object_add(object, "guessed", json_object_new_boolean(1));
@@ -69,12 +70,15 @@ static json_object *new_thread(const stacks_view_t *view, const thread_t *thread
   uint32_t count = thread->frame_count;
   const frame_t *all = thread->frames;
   if (view->tail_frames) all = tail_frames_expand(view->tail_frames, thread, &count);
-  for (uint32_t i = 0; i < count; i++) add_frame(frames, view, &all[i]);
+  for (uint32_t i = 0; i < count; i++)
+    add_frame(frames, view, &all[i]);
   json_object_object_add(object, "frames", frames);
   json_object_object_add(object, "complete",
                          json_object_new_boolean(thread->ending == ENDING_COMPLETE));
-  if (thread->ending == ENDING_CUT) json_add_text(object, "reason", "depth limit");
-  else if (thread->reason) json_add_text(object, "reason", thread->reason);
+  if (thread->ending == ENDING_CUT)
+    json_add_text(object, "reason", "depth limit");
+  else if (thread->reason)
+    json_add_text(object, "reason", thread->reason);
   if (thread->proven) json_object_object_add(object, "proven", json_object_new_boolean(1));
   json_add_number(object, "stopped_us", (int64_t)((thread->stopped_ns + 999) / 1000));
   return object;

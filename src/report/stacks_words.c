@@ -25,7 +25,8 @@ void stacks_wait_text(const thread_t *thread, char *out, size_t size) {
   const wait_t *wait = &thread->wait;
   out[0] = 0;
   if (wait->number < 0) return;
-  if (!wait->syscall) snprintf(out, size, "system call %ld", wait->number);
+  if (!wait->syscall)
+    snprintf(out, size, "system call %ld", wait->number);
   else if (wait->is_mutex && wait->owner)
     snprintf(out, size, "%s(mutex 0x%llx, held by thread %d)", wait->syscall,
              (unsigned long long)wait->address, wait->owner);
@@ -36,6 +37,8 @@ void stacks_wait_text(const thread_t *thread, char *out, size_t size) {
     snprintf(out, size, "%s(0x%llx)", wait->syscall, (unsigned long long)wait->address);
   else if (wait->fd >= 0 && wait->path)
     snprintf(out, size, "%s(fd %d, %s)", wait->syscall, wait->fd, wait->path);
-  else if (wait->fd >= 0) snprintf(out, size, "%s(fd %d)", wait->syscall, wait->fd);
-  else snprintf(out, size, "%s", wait->syscall);
+  else if (wait->fd >= 0)
+    snprintf(out, size, "%s(fd %d)", wait->syscall, wait->fd);
+  else
+    snprintf(out, size, "%s", wait->syscall);
 }

@@ -2,11 +2,11 @@
  *
  * Puts the frames that tail calls left out back into a stack (symbol/tail_calls.h).
  *
- * The machine code is asked first (unwind/jumped.h): it needs no debug information and sees jumps from
- * one module to another. Where it cannot tell, debug information is asked, if the code speaks for it:
- * the call before the return address is a direct one and goes elsewhere than to the function found
- * running, in the same module. An answer is kept, since ten thousand threads share a few hundred
- * such pairs.
+ * The machine code is asked first (unwind/jumped.h): it needs no debug information and sees jumps
+ * from one module to another. Where it cannot tell, debug information is asked, if the code speaks
+ * for it: the call before the return address is a direct one and goes elsewhere than to the
+ * function found running, in the same module. An answer is kept, since ten thousand threads share a
+ * few hundred such pairs.
  */
 #include <stdlib.h>
 #include <string.h>
@@ -125,7 +125,8 @@ static int ask_debug_information(tail_frames_t *t, const frame_t *inner, const f
     return 0;
   tail_calls_t *tail_calls = tail_calls_of(t, callee->module);
   int count = tail_calls ? tail_calls_between(tail_calls, caller->offset, entry, pcs) : 0;
-  for (int i = 0; i < count; i++) pcs[i] += callee->module->image.slide;
+  for (int i = 0; i < count; i++)
+    pcs[i] += callee->module->image.slide;
   return count;
 }
 

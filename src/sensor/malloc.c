@@ -17,7 +17,9 @@ static bool say_sampling(stream_t *s, uint64_t address, uint64_t rate) {
   return event_put_extended(s, EXTENDED_SAMPLING, rate);
 }
 
-static uint64_t rate_of(const stream_t *s) { return load_relaxed(&s->writer->control->sample_bytes); }
+static uint64_t rate_of(const stream_t *s) {
+  return load_relaxed(&s->writer->control->sample_bytes);
+}
 
 bool sensor_ends_sampling(stream_t *s, uint64_t address) { return say_sampling(s, address, 0); }
 

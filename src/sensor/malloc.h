@@ -94,6 +94,7 @@ typedef struct moving {
   bool sampled;  /* OLD is a sampled block */
 } moving_t;
 moving_t sensor_moving(const void *old);
-void sensor_moved(moving_t before, const void *old, const void *address, uint64_t size, caller_t at);
+void sensor_moved(moving_t before, const void *old, const void *address, uint64_t size,
+                  caller_t at);
 
 #endif

@@ -8,8 +8,8 @@
 #include "record/write_event.h"
 #include "stack/stack.h"
 
-#define TIMERS_MAX     4096u
-#define LOOK_NS        100000000u
+#define TIMERS_MAX      4096u
+#define LOOK_NS         100000000u
 #define LOOK_AT_MOST_NS 1000000u
 
 typedef struct timer {

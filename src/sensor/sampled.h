@@ -8,11 +8,12 @@
  * there, small ones in proportion, and a recorded block of s bytes stands for 1 / (1 - e^(-s/B))
  * blocks, without bias.
  *
- * A free must know whether its block was recorded: the addresses are kept in a table that all threads
- * share, without a lock. An address has one bucket, a cache line of eight places; a full bucket
- * means that a block is not recorded, which is counted as a lost event. An allocation that is not
- * chosen costs a subtraction and a branch. So that a free need not look at the table, which no cache
- * holds, a small filter counts the addresses of each hash in it: 0 says that none is there.
+ * A free must know whether its block was recorded: the addresses are kept in a table that all
+ * threads share, without a lock. An address has one bucket, a cache line of eight places; a full
+ * bucket means that a block is not recorded, which is counted as a lost event. An allocation that
+ * is not chosen costs a subtraction and a branch. So that a free need not look at the table, which
+ * no cache holds, a small filter counts the addresses of each hash in it: 0 says that none is
+ * there.
  */
 #ifndef SONDE_SENSOR_SAMPLED_H
 #define SONDE_SENSOR_SAMPLED_H

@@ -9,9 +9,9 @@
  * id ever changes. 8 bytes a node; 0 is the empty stack.
  *
  * Where somebody keeps a record of all nodes (`nodes_publish`), a node must be in the record before
- * any thread uses its id. So it is put in marked as pending, a state that the quick look-up does not
- * accept, and the mark is cleared once the record has it. Whoever meets a pending node does the same
- * and does not wait: the record may get a node twice, never a wrong one.
+ * any thread uses its id. So it is put in marked as pending, a state that the quick look-up does
+ * not accept, and the mark is cleared once the record has it. Whoever meets a pending node does the
+ * same and does not wait: the record may get a node twice, never a wrong one.
  *
  * All of it is lock-free and async-signal-safe, and shared by all threads.
  */
@@ -33,8 +33,9 @@ extern HIDDEN void (*nodes_publish)(uint32_t id, uint32_t parent, uint32_t frame
 
 bool nodes_init(void);
 
-/* Finds or makes the node of FRAME under PARENT when the quick look-up failed. NODES_FULL when there
- * is no room, when PARENT is that, or when FRAME is FRAMES_FULL: no shorter stack comes out of it. */
+/* Finds or makes the node of FRAME under PARENT when the quick look-up failed. NODES_FULL when
+ * there is no room, when PARENT is that, or when FRAME is FRAMES_FULL: no shorter stack comes out
+ * of it. */
 uint32_t nodes_child_slow(uint32_t parent, uint32_t frame);
 
 /* Finds or makes the node of FRAME (not 0) under PARENT. nodes_init must have succeeded. */

@@ -13,11 +13,11 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#define SUFFIX        ".index"
-#define SUFFIX_TEMP   ".new"
-#define USED_EVERY_S  600  /* a use is noted at most this often */
-#define ABANDONED_S   3600 /* a half-written file this old has no writer */
-#define LIMIT_FILE    "limit"
+#define SUFFIX       ".index"
+#define SUFFIX_TEMP  ".new"
+#define USED_EVERY_S 600  /* a use is noted at most this often */
+#define ABANDONED_S  3600 /* a half-written file this old has no writer */
+#define LIMIT_FILE   "limit"
 
 bool cache_folder(char *out) {
   const char *cache = getenv("XDG_CACHE_HOME"), *home = getenv("HOME");
@@ -51,9 +51,7 @@ static bool path_of(const char *key, const char *suffix, char *out) {
   return used > 0 && used < CACHE_PATH_MAX;
 }
 
-bool cache_path(const char *key, char *out) {
-  return path_of(key, SUFFIX, out);
-}
+bool cache_path(const char *key, char *out) { return path_of(key, SUFFIX, out); }
 
 /* ---- one index ---------------------------------------------------------------------------- */
 

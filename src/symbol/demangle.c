@@ -7,8 +7,8 @@
  * callback form can be stopped. A mangled name is a small program (substitutions refer back to
  * earlier text), so 200 hostile bytes can expand without end; __cxa_demangle allocates until it
  * fails, while here the output is cut off by leaving through longjmp. libiberty is under the LGPL
- * and is linked into the command alone, never into libsonde. Where libiberty is missing (a Mac) __cxa_demangle serves,
- * for shorter names only, and Rust v0 names stay raw.
+ * and is linked into the command alone, never into libsonde. Where libiberty is missing (a Mac)
+ * __cxa_demangle serves, for shorter names only, and Rust v0 names stay raw.
  */
 #include "symbol/demangle.h"
 
@@ -25,9 +25,10 @@ extern int cplus_demangle_v3_callback(const char *mangled, int options,
                                       void (*callback)(const char *, size_t, void *), void *opaque);
 extern int rust_demangle_callback(const char *mangled, int options,
                                   void (*callback)(const char *, size_t, void *), void *opaque);
-#define DMGL_PARAMS  (1 << 0)
-#define DMGL_ANSI    (1 << 1)
-#define DMGL_VERBOSE (1 << 3) /* C++: std::basic_string<…> for std::string, as gdb has it; Rust: hashes */
+#define DMGL_PARAMS (1 << 0)
+#define DMGL_ANSI   (1 << 1)
+#define DMGL_VERBOSE                                                                               \
+  (1 << 3) /* C++: std::basic_string<…> for std::string, as gdb has it; Rust: hashes */
 
 typedef struct output {
   char *text;
@@ -59,8 +60,8 @@ static bool binds_without_end(const char *raw) {
   enum { DIGITS_MAX = 3 };
   for (const char *at = raw; (at = strchr(at, 'G')) != NULL; at++) {
     if (at == raw || (at[-1] != 'F' && at[-1] != 'D')) continue;
-    size_t digits = strspn(
-        at + 1, "0123456789abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ");
+    size_t digits =
+        strspn(at + 1, "0123456789abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ");
     if (digits > DIGITS_MAX && at[1 + digits] == '_') return true;
   }
   return false;

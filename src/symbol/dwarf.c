@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT
  *
  * Reading DWARF through libdw: DWARF 2 to 5, compressed sections, split units (.dwo), supplementary
- * files (dwz). Scopes are DW_TAG_subprogram and DW_TAG_inlined_subroutine entries that have code; an
- * inlined scope's parent is the scope around it (DWARF 5 section 3.3.8).
+ * files (dwz). Scopes are DW_TAG_subprogram and DW_TAG_inlined_subroutine entries that have code;
+ * an inlined scope's parent is the scope around it (DWARF 5 section 3.3.8).
  */
 #include "symbol/dwarf.h"
 
@@ -98,9 +98,7 @@ void debug_info_close(debug_info_t *info) {
   free(info);
 }
 
-size_t debug_info_units(debug_info_t *info) {
-  return info->unit_count;
-}
+size_t debug_info_units(debug_info_t *info) { return info->unit_count; }
 
 static int compare_ranges(const void *left, const void *right) {
   const unit_range_t *a = left, *b = right;
@@ -214,7 +212,8 @@ static void visit_ranges(reading_t *reading, Dwarf_Die *die, entry_t *entry, ran
     while ((next = dwarf_ranges(die, next, &base, &low, &high)) > 0) {
       low += code->bias;
       high += code->bias;
-      if (low >= code->low && high <= code->high && low < high && !visit(reading, low, high, context))
+      if (low >= code->low && high <= code->high && low < high &&
+          !visit(reading, low, high, context))
         return;
     }
   } else if (entry->has_low && entry->has_high && dwarf_formaddr(&entry->low, &low) == 0) {
@@ -274,7 +273,8 @@ typedef enum added { ADDED, NO_CODE, NOT_ASKED } added_t;
 static added_t add_scope(reading_t *reading, Dwarf_Die *die, bool inlined, uint32_t parent,
                          uint32_t *index) {
   entry_t entry;
-  entry.has_low = entry.has_high = entry.has_ranges = entry.has_origin = entry.has_linkage_name = false;
+  entry.has_low = entry.has_high = entry.has_ranges = entry.has_origin = entry.has_linkage_name =
+      false;
   entry.has_file = entry.has_line = entry.has_column = false;
   dwarf_getattrs(die, take_attribute, &entry, 0);
   if (!entry.has_ranges && !entry.has_low) return NO_CODE;
@@ -329,9 +329,7 @@ static void read_entries(reading_t *reading, Dwarf_Die *die, uint32_t parent, in
     case DW_TAG_class_type:
     case DW_TAG_structure_type:
     case DW_TAG_union_type:
-    case DW_TAG_interface_type:
-      dwarf_names_enter(&reading->names, die, tag);
-      break;
+    case DW_TAG_interface_type: dwarf_names_enter(&reading->names, die, tag); break;
     case DW_TAG_lexical_block:
     case DW_TAG_try_block:
     case DW_TAG_catch_block:
@@ -441,8 +439,8 @@ static void read_lines(reading_t *reading, Dwarf_Die *die) {
 /* ---- one unit ----------------------------------------------------------------------------- */
 
 /* The functions of a skeleton unit stand in its .dwo file (DWARF 5 section 7.3.2, and the GNU
- * extension of DWARF 4 before it), which libdw finds by name and, from 0.192 on, in a package (.dwp).
- * Without it the unit still has its lines. */
+ * extension of DWARF 4 before it), which libdw finds by name and, from 0.192 on, in a package
+ * (.dwp). Without it the unit still has its lines. */
 static void find_split(unit_t *unit) {
   Dwarf_Die other = {0};
   uint8_t type;
@@ -464,7 +462,8 @@ bool debug_info_read(debug_info_t *info, size_t unit_index, const uint64_t *only
   Dwarf_Attribute folder;
   reading.folder = dwarf_formstring(dwarf_attr(&unit->die, DW_AT_comp_dir, &folder));
   size_t room = 0;
-  if (!add_unit_ranges(info, unit_index, &reading.ranges, &reading.range_count, &room)) return false;
+  if (!add_unit_ranges(info, unit_index, &reading.ranges, &reading.range_count, &room))
+    return false;
   if (reading.range_count)
     if (reading.range_count)
       qsort(reading.ranges, reading.range_count, sizeof *reading.ranges, compare_ranges);

@@ -2,8 +2,8 @@
  *
  * Lines and inlined functions from DWARF, unit by unit. The one place that knows libdw.
  *
- * A handle belongs to one thread; several handles of one file may be used at the same time, which is
- * how an index is built in parallel (libdw itself is not safe for threads).
+ * A handle belongs to one thread; several handles of one file may be used at the same time, which
+ * is how an index is built in parallel (libdw itself is not safe for threads).
  */
 #ifndef SONDE_SYMBOL_DWARF_H
 #define SONDE_SYMBOL_DWARF_H
@@ -20,7 +20,8 @@ typedef struct code_range {
   uint64_t bias;
 } code_range_t;
 
-/* Opens the debug information of the ELF file in FD (kept by the caller). NULL when there is none. */
+/* Opens the debug information of the ELF file in FD (kept by the caller). NULL when there is none.
+ */
 debug_info_t *debug_info_open(int fd, code_range_t code);
 void debug_info_close(debug_info_t *info);
 

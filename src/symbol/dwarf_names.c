@@ -30,9 +30,7 @@ static bool grow(dwarf_names_t *names) {
   return true;
 }
 
-void dwarf_names_free(dwarf_names_t *names) {
-  free(names->slots);
-}
+void dwarf_names_free(dwarf_names_t *names) { free(names->slots); }
 
 static const char *linkage_name(Dwarf_Die *die) {
   static const unsigned linkage[] = {DW_AT_linkage_name, DW_AT_MIPS_linkage_name};
@@ -69,7 +67,8 @@ static uint32_t keep_offset(dwarf_names_t *names, size_t slot, const Dwarf_Die *
   return offset;
 }
 
-static uint32_t keep_name(dwarf_names_t *names, size_t slot, const Dwarf_Die *die, const char *text) {
+static uint32_t keep_name(dwarf_names_t *names, size_t slot, const Dwarf_Die *die,
+                          const char *text) {
   uint32_t offset = 0;
   if (text && !strings_add(names->strings, text, &offset)) names->failed = true;
   return keep_offset(names, slot, die, offset);
@@ -132,9 +131,7 @@ static uint32_t name_within(dwarf_names_t *names, Dwarf_Die *die, int hops) {
   return keep_name(names, slot, die, text);
 }
 
-uint32_t dwarf_name_of(dwarf_names_t *names, Dwarf_Die *die) {
-  return name_within(names, die, 8);
-}
+uint32_t dwarf_name_of(dwarf_names_t *names, Dwarf_Die *die) { return name_within(names, die, 8); }
 
 void dwarf_names_note(dwarf_names_t *names, Dwarf_Die *die) {
   char text[2048];

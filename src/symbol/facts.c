@@ -29,7 +29,8 @@ bool facts_row(facts_t *facts, const line_row_t *row) {
 
 bool facts_scope(facts_t *facts, const scope_t *scope, uint32_t *index) {
   if (facts->scope_count >= UINT32_MAX - 1 ||
-      !array_reserve((void **)&facts->scopes, &facts->scope_room, facts->scope_count, sizeof *scope))
+      !array_reserve((void **)&facts->scopes, &facts->scope_room, facts->scope_count,
+                     sizeof *scope))
     return false;
   *index = (uint32_t)facts->scope_count;
   facts->scopes[facts->scope_count++] = *scope;

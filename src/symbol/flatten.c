@@ -26,7 +26,8 @@ static int compare_claims(const void *left, const void *right) {
 static bool emit(segments_t *out, uint64_t address, uint32_t item) {
   if (out->count && out->items[out->count - 1].address == address) out->count--;
   if (out->count && out->items[out->count - 1].item == item) return true;
-  if (!array_reserve((void **)&out->items, &out->room, out->count, sizeof *out->items)) return false;
+  if (!array_reserve((void **)&out->items, &out->room, out->count, sizeof *out->items))
+    return false;
   out->items[out->count++] = (segment_of_t){address, item};
   return true;
 }
@@ -57,8 +58,7 @@ bool flatten_scopes(const facts_t *facts, segments_t *out) {
   if (!claims) return false;
   for (size_t i = 0; i < facts->range_count; i++) {
     const scope_range_t *range = &facts->ranges[i];
-    claims[i] =
-        (claim_t){range->low, range->high, range->scope, facts->scopes[range->scope].unit};
+    claims[i] = (claim_t){range->low, range->high, range->scope, facts->scopes[range->scope].unit};
   }
   qsort(claims, facts->range_count, sizeof *claims, compare_claims);
   bool done = sweep(claims, facts->range_count, out);
@@ -77,10 +77,8 @@ typedef struct ordered_symbol {
 
 static int compare_symbols(const void *left, const void *right) {
   const ordered_symbol_t *a = left, *b = right;
-  if (a->symbol.address != b->symbol.address)
-    return a->symbol.address < b->symbol.address ? -1 : 1;
-  if (a->symbol.yields != b->symbol.yields)
-    return a->symbol.yields < b->symbol.yields ? -1 : 1;
+  if (a->symbol.address != b->symbol.address) return a->symbol.address < b->symbol.address ? -1 : 1;
+  if (a->symbol.yields != b->symbol.yields) return a->symbol.yields < b->symbol.yields ? -1 : 1;
   if (a->symbol.size != b->symbol.size) return a->symbol.size > b->symbol.size ? -1 : 1;
   return a->item > b->item ? -1 : a->item < b->item;
 }
@@ -145,7 +143,8 @@ static size_t list_sequences(const facts_t *facts, sequence_t *sequences) {
   return count;
 }
 
-/* Copies what of a sequence lies at or above FROM. The last of several rows with one address holds. */
+/* Copies what of a sequence lies at or above FROM. The last of several rows with one address holds.
+ */
 static size_t copy_sequence(const facts_t *facts, const sequence_t *sequence, uint64_t from,
                             line_row_t *out) {
   size_t count = 0;
@@ -171,8 +170,7 @@ bool flatten_rows(facts_t *facts) {
     return false;
   }
   size_t sequence_count = list_sequences(facts, sequences);
-  if (sequence_count)
-    qsort(sequences, sequence_count, sizeof *sequences, compare_sequences);
+  if (sequence_count) qsort(sequences, sequence_count, sizeof *sequences, compare_sequences);
   uint64_t reached = 0;
   for (size_t i = 0; i < sequence_count; i++) {
     if (sequences[i].high <= reached) continue;

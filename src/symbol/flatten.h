@@ -8,7 +8,8 @@
 
 #include "symbol/facts.h"
 
-/* From ADDRESS to the next segment's address, ITEM - 1 is the index of what is there; 0: nothing. */
+/* From ADDRESS to the next segment's address, ITEM - 1 is the index of what is there; 0: nothing.
+ */
 typedef struct segment_of {
   uint64_t address;
   uint32_t item;

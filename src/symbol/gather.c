@@ -108,8 +108,8 @@ static size_t choose_threads(size_t units) {
 /* Adds all units to FACTS, which are the first worker's. */
 static bool gather_lines(const sources_t *sources, debug_info_t *info, symbol_progress_fn *progress,
                          const char *name, facts_t *facts) {
-  work_t work = {.sources = sources, .units = debug_info_units(info), .progress = progress,
-                 .name = name};
+  work_t work = {
+      .sources = sources, .units = debug_info_units(info), .progress = progress, .name = name};
   size_t count = choose_threads(work.units);
   worker_t workers[THREADS_MAX] = {0};
   bool good = true;

@@ -11,8 +11,8 @@
  * tables (rows, scope segments, symbol segments) are ascending by address and cut into blocks of
  * INDEX_BLOCK entries; a table's keys hold each block's first address and where it is, its data the
  * entries as deltas (packed.h). A look-up is a binary search of the keys, which are few, and a scan
- * of one block, so that it touches few pages. A scope refers to the scope it was inlined into by its
- * distance, and carries where.
+ * of one block, so that it touches few pages. A scope refers to the scope it was inlined into by
+ * its distance, and carries where.
  *
  * A page is checked against its checksum when it is first touched; a page that does not match makes
  * the index bad, which the owner answers by building it again. A file is only ever replaced by
@@ -74,7 +74,8 @@ const char *index_debug_path(index_t *index);
 /* True when damage was met; the answers since then are not to be used. */
 bool index_is_bad(const index_t *index);
 
-/* As symbol_lookup, within one index, WANTed a set of bits. The strings live as long as the index. */
+/* As symbol_lookup, within one index, WANTed a set of bits. The strings live as long as the index.
+ */
 #define INDEX_LINES   1u
 #define INDEX_INLINES 2u
 #define INDEX_RAW     4u

@@ -3,8 +3,8 @@
  * Answering from an index. Every offset is checked against its section, every page against its
  * checksum before its first use. See index.h.
  *
- * Memory stays bounded: when a mapping has had many pages touched, all of them are given back to the
- * kernel, which keeps them cached as long as it likes.
+ * Memory stays bounded: when a mapping has had many pages touched, all of them are given back to
+ * the kernel, which keeps them cached as long as it likes.
  */
 #include <fcntl.h>
 #include <stdlib.h>
@@ -119,13 +119,9 @@ void index_close(index_t *index) {
   free(index);
 }
 
-const index_origin_t *index_origin(const index_t *index) {
-  return &index->header->origin;
-}
+const index_origin_t *index_origin(const index_t *index) { return &index->header->origin; }
 
-bool index_is_bad(const index_t *index) {
-  return index->bad;
-}
+bool index_is_bad(const index_t *index) { return index->bad; }
 
 /* ---- reaching bytes ----------------------------------------------------------------------- */
 
@@ -210,7 +206,8 @@ static void set_name(index_t *index, uint64_t ref, unsigned want, symbol_frame_t
     return;
   }
   frame->function = (const char *)bytes;
-  if (name.raw == INDEX_RAW_SHOWN) frame->raw = frame->function;
+  if (name.raw == INDEX_RAW_SHOWN)
+    frame->raw = frame->function;
   else if (want & INDEX_RAW)
     frame->raw = (const char *)section_bytes(index, INDEX_RAW_NAMES, name.raw, 1);
 }
@@ -234,7 +231,8 @@ static bool find_block(index_t *index, index_section_t section, index_section_t 
   size_t count, low = 0;
   const index_key_t *keys = table_keys(index, section, &count);
   if (!keys || keys[0].address > address) return false;
-  for (size_t size = count; size > 1;) { /* keys[low] is at or below; without a branch to mispredict */
+  for (size_t size = count;
+       size > 1;) { /* keys[low] is at or below; without a branch to mispredict */
     size_t half = size / 2;
     low += keys[low + half].address <= address ? half : 0;
     size -= half;

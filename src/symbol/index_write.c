@@ -28,8 +28,7 @@ typedef struct encoder {
 
 static void put(encoder_t *encoder, index_section_t section, const void *bytes, size_t size) {
   buffer_t *part = &encoder->parts[section];
-  if (encoder->failed ||
-      !array_reserve((void **)&part->bytes, &part->room, part->size + size, 1)) {
+  if (encoder->failed || !array_reserve((void **)&part->bytes, &part->room, part->size + size, 1)) {
     encoder->failed = true;
     return;
   }

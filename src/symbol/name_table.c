@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT
  *
  * A hash table in shards, each with a lock, a ring and a hand (second chance): an answer that was
- * found since the hand passed last is passed over once more. Answers are counted, so that one in use
- * outlives its place in the table. Locks are held for a search of one short chain.
+ * found since the hand passed last is passed over once more. Answers are counted, so that one in
+ * use outlives its place in the table. Locks are held for a search of one short chain.
  */
 #include "symbol/name_table.h"
 
@@ -18,8 +18,8 @@
 typedef struct entry {
   table_answer_t answer; /* first: an answer is its entry */
   uint64_t stack;
-  struct entry *next;            /* in the bucket */
-  struct entry *before, *after;  /* in the ring */
+  struct entry *next;           /* in the bucket */
+  struct entry *before, *after; /* in the ring */
   size_t bytes;
   const uint32_t *images;
   int image_count;
@@ -85,8 +85,10 @@ static void make_room(shard_t *shard, size_t bytes, size_t bytes_max) {
   while (shard->hand && shard->bytes + bytes > bytes_max) {
     entry_t *entry = shard->hand;
     shard->hand = entry->after;
-    if (entry->found) entry->found = false;
-    else take_out(shard, place_of(shard, entry->stack));
+    if (entry->found)
+      entry->found = false;
+    else
+      take_out(shard, place_of(shard, entry->stack));
   }
 }
 
@@ -102,15 +104,11 @@ const table_answer_t *name_table_find(name_table_t *table, uint64_t stack) {
   return entry ? &entry->answer : NULL;
 }
 
-uint64_t name_table_epoch(name_table_t *table) {
-  return load_acquire(&table->epoch);
-}
+uint64_t name_table_epoch(name_table_t *table) { return load_acquire(&table->epoch); }
 
 /* ---- adding ------------------------------------------------------------------------------- */
 
-static size_t text_size(const char *text) {
-  return text ? strlen(text) + 1 : 0;
-}
+static size_t text_size(const char *text) { return text ? strlen(text) + 1 : 0; }
 
 static const char *keep_text(const char *text, char **at) {
   if (!text) return NULL;
@@ -133,7 +131,10 @@ static entry_t *new_entry(uint64_t stack, const symbol_frame_t *frames, int coun
   if (!block) return NULL;
   entry_t *entry = (entry_t *)(void *)block;
   symbol_frame_t *kept = (symbol_frame_t *)(void *)(block + frames_at);
-  *entry = (entry_t){.answer = {kept, count}, .stack = stack, .bytes = bytes, .references = 1,
+  *entry = (entry_t){.answer = {kept, count},
+                     .stack = stack,
+                     .bytes = bytes,
+                     .references = 1,
                      .images = (const uint32_t *)(void *)(block + images_at),
                      .image_count = image_count};
   if (image_count) memcpy(block + images_at, images, (size_t)image_count * sizeof *images);
@@ -158,8 +159,8 @@ static void put_in(shard_t *shard, entry_t **place, entry_t *entry) {
 }
 
 bool name_table_add(name_table_t *table, uint64_t epoch, uint64_t stack,
-                      const symbol_frame_t *frames, int count, const uint32_t *images,
-                      int image_count) {
+                    const symbol_frame_t *frames, int count, const uint32_t *images,
+                    int image_count) {
   shard_t *shard = shard_of(table, stack);
   entry_t *entry = new_entry(stack, frames, count, images, image_count);
   if (!entry) return false;
@@ -193,8 +194,10 @@ void name_table_drop(name_table_t *table, uint32_t image) {
     pthread_mutex_lock(&shard->lock);
     for (int k = 0; k < BUCKETS; k++)
       for (entry_t **place = &shard->buckets[k]; *place;)
-        if (passes_through(*place, image)) take_out(shard, place);
-        else place = &(*place)->next;
+        if (passes_through(*place, image))
+          take_out(shard, place);
+        else
+          place = &(*place)->next;
     pthread_mutex_unlock(&shard->lock);
   }
 }

@@ -3,8 +3,8 @@
  * Named stacks: a stack that was named before is answered by its id.
  *
  * The key is a stack's id within one process or recording, which stands for the whole stack, so no
- * two stacks share an answer. Memory is bounded; what was not asked for lately goes first. An answer
- * goes with any image it names, since another image may come to the same addresses.
+ * two stacks share an answer. Memory is bounded; what was not asked for lately goes first. An
+ * answer goes with any image it names, since another image may come to the same addresses.
  *
  * Any number of threads may use one table.
  */
@@ -36,8 +36,8 @@ uint64_t name_table_epoch(name_table_t *table);
 /* Keeps a copy of FRAMES for STACK. IMAGES are the caller's numbers of the images that the stack
  * passes through. False when it was not kept: too large, no memory, an old EPOCH. */
 bool name_table_add(name_table_t *table, uint64_t epoch, uint64_t stack,
-                      const symbol_frame_t *frames, int count, const uint32_t *images,
-                      int image_count);
+                    const symbol_frame_t *frames, int count, const uint32_t *images,
+                    int image_count);
 
 /* Forgets every stack that passes through IMAGE. */
 void name_table_drop(name_table_t *table, uint32_t image);

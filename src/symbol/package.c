@@ -56,7 +56,8 @@ void packages_free(packages_t *packages) {
 
 /* Only what can be an image is worth a place: the rest of a distribution is documentation. */
 static bool may_be_image(const char *path) {
-  return strstr(path, ".so") || strstr(path, "bin/") || strstr(path, "/lib") || strstr(path, "/opt/");
+  return strstr(path, ".so") || strstr(path, "bin/") || strstr(path, "/lib") ||
+         strstr(path, "/opt/");
 }
 
 static bool add(packages_t *packages, const char *path, uint32_t owner) {
@@ -181,8 +182,10 @@ const char *package_of(packages_t *packages, const char *path) {
   char other[PATH_MAX];
   if (!packages->read) {
     packages->read = true;
-    if (read_dpkg(packages) || read_apk(packages)) build_slots(packages);
-    else packages->rpm = rpm_open(packages->root);
+    if (read_dpkg(packages) || read_apk(packages))
+      build_slots(packages);
+    else
+      packages->rpm = rpm_open(packages->root);
   }
   if (packages->rpm) return find_rpm(packages, path);
   const char *name = find(packages, path);

@@ -56,8 +56,7 @@ static bool read_slots(Elf *elf, GElf_Half machine, slots_t *slots) {
       slots->symbols = header.sh_link;
     }
   }
-  if (slots->count)
-    qsort(slots->items, slots->count, sizeof(slot_t), compare_slots);
+  if (slots->count) qsort(slots->items, slots->count, sizeof(slot_t), compare_slots);
   return true;
 }
 
@@ -88,8 +87,7 @@ static uint64_t slot_of_aarch64(const uint8_t *code, size_t size, uint64_t addre
 static bool add_stub(Elf *elf, const slots_t *slots, uint64_t slot, uint64_t address, uint64_t size,
                      facts_t *facts) {
   slot_t wanted = {.address = slot};
-  const slot_t *found =
-      bsearch(&wanted, slots->items, slots->count, sizeof wanted, compare_slots);
+  const slot_t *found = bsearch(&wanted, slots->items, slots->count, sizeof wanted, compare_slots);
   if (!found) return true;
   GElf_Shdr header;
   GElf_Sym sym;
@@ -100,8 +98,7 @@ static bool add_stub(Elf *elf, const slots_t *slots, uint64_t slot, uint64_t add
     return true;
   const char *name = elf_strptr(elf, header.sh_link, sym.st_name);
   char text[1024];
-  if (!name || !*name ||
-      (size_t)snprintf(text, sizeof text, "%s@plt", name) >= sizeof text)
+  if (!name || !*name || (size_t)snprintf(text, sizeof text, "%s@plt", name) >= sizeof text)
     return true;
   symbol_t symbol = {.address = address, .size = size};
   return strings_add(&facts->strings, text, &symbol.name) && facts_symbol(facts, &symbol);

@@ -56,8 +56,8 @@ static bool load(rpm_t *rpm) {
   LOAD(get_string, "headerGetString");
   LOAD(release, "rpmtsFree");
 #undef LOAD
-  return rpm->read_config && rpm->define_macro && rpm->create && rpm->set_root && rpm->iterate && rpm->next &&
-         rpm->end_iteration && rpm->get_string && rpm->release;
+  return rpm->read_config && rpm->define_macro && rpm->create && rpm->set_root && rpm->iterate &&
+         rpm->next && rpm->end_iteration && rpm->get_string && rpm->release;
 }
 
 /* Where a distribution other than ROOT's installed this librpm, its own notion of the folder would

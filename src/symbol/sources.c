@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT
  *
- * Finding the files of a module. The order is gdb's: the image, a file named by the build-id, a file
- * named by .gnu_debuglink whose content matches, debuginfod. A build-id that differs refuses a file.
- * See sources.h.
+ * Finding the files of a module. The order is gdb's: the image, a file named by the build-id, a
+ * file named by .gnu_debuglink whose content matches, debuginfod. A build-id that differs refuses a
+ * file. See sources.h.
  */
 #include "symbol/sources.h"
 

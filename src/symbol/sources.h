@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
- * Which files answer for a module: the image itself, its separate debug file, the small symbol table
- * packed into it.
+ * Which files answer for a module: the image itself, its separate debug file, the small symbol
+ * table packed into it.
  */
 #ifndef SONDE_SYMBOL_SOURCES_H
 #define SONDE_SYMBOL_SOURCES_H
@@ -11,22 +11,22 @@
 #include "symbol/symbol.h"
 
 typedef struct elf_file {
-  int fd; /* -1: from memory, or none */
+  int fd;   /* -1: from memory, or none */
   Elf *elf; /* NULL: none */
   char *path;
 } elf_file_t;
 
 typedef struct sources {
   elf_file_t image;
-  elf_file_t debug;     /* none when the image holds the debug information itself */
-  elf_file_t mini;      /* .gnu_debugdata unpacked */
+  elf_file_t debug; /* none when the image holds the debug information itself */
+  elf_file_t mini;  /* .gnu_debugdata unpacked */
   uint8_t *mini_bytes;
   bool image_has_debug; /* .debug_info with bytes in it */
   uint64_t bias;        /* to be added to an address in `debug` for one in the image */
   uint64_t link_base;
   uint64_t code_low, code_high;
   uint64_t fingerprint;
-  uint64_t debug_size; /* bytes of .debug_info as stored: what reading it will cost */
+  uint64_t debug_size;   /* bytes of .debug_info as stored: what reading it will cost */
   uint64_t symbols_size; /* bytes of the symbol tables */
 } sources_t;
 

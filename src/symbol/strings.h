@@ -30,7 +30,8 @@ static inline const char *strings_at(const strings_t *strings, uint32_t offset) 
   return strings->bytes + offset;
 }
 
-/* Makes room for COUNT + 1 items of SIZE bytes in *ITEMS, doubling. False when there is no memory. */
+/* Makes room for COUNT + 1 items of SIZE bytes in *ITEMS, doubling. False when there is no memory.
+ */
 bool array_reserve(void **items, size_t *room, size_t count, size_t size);
 
 #endif

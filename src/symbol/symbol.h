@@ -86,9 +86,9 @@ void symbolizer_free(symbolizer_t *symbolizer);
 symbol_module_t *symbolizer_module(symbolizer_t *symbolizer, const symbol_source_t *source);
 
 /* Names ADDRESS, an address as linked (run-time address minus slide). For a return address pass
- * the address minus 1, so that the call is named and not what follows it. Writes at most MAX frames,
- * innermost first, and returns how many; 0 with *REASON when nothing is known. With at least one
- * frame *REASON is SYMBOL_NAMED, or says why the last frame has no function. */
+ * the address minus 1, so that the call is named and not what follows it. Writes at most MAX
+ * frames, innermost first, and returns how many; 0 with *REASON when nothing is known. With at
+ * least one frame *REASON is SYMBOL_NAMED, or says why the last frame has no function. */
 int symbol_lookup(symbol_module_t *module, uint64_t address, symbol_frame_t *frames, int max,
                   symbol_reason_t *reason);
 

@@ -102,9 +102,7 @@ void symbolizer_free(symbolizer_t *symbolizer) {
   free(symbolizer);
 }
 
-static bool same_text(const char *a, const char *b) {
-  return a == b || (a && b && !strcmp(a, b));
-}
+static bool same_text(const char *a, const char *b) { return a == b || (a && b && !strcmp(a, b)); }
 
 static bool same_source(const symbol_module_t *module, const symbol_source_t *source) {
   return module->source.build_id_size == source->build_id_size &&
@@ -174,9 +172,8 @@ static bool open_module(symbol_module_t *module) {
 static void build_index(symbol_module_t *module) {
   const symbol_options_t *options = &module->owner->options;
   size_t size;
-  uint8_t *bytes =
-      gather_module(&module->sources, !options->no_lines, options->progress,
-                    module->path ? module->path : module->key, &size);
+  uint8_t *bytes = gather_module(&module->sources, !options->no_lines, options->progress,
+                                 module->path ? module->path : module->key, &size);
   module->index_cost = UINT64_MAX; /* whatever comes of it, this is not tried again */
   if (!bytes) return;
   if (!options->no_index && !options->no_lines && !module->source.bytes)
@@ -214,9 +211,7 @@ void symbol_expect(symbol_module_t *module, size_t count) {
 
 /* ---- direct answers ----------------------------------------------------------------------- */
 
-static size_t text_size(const char *text) {
-  return text ? strlen(text) + 1 : 0;
-}
+static size_t text_size(const char *text) { return text ? strlen(text) + 1 : 0; }
 
 static const char *keep_text(const char *text, char **at) {
   if (!text) return NULL;
@@ -238,8 +233,8 @@ static answer_t *keep_answer(uint64_t address, const symbol_frame_t *frames, int
     symbol_frame_t *frame = &answer->frames[i];
     *frame = frames[i];
     frame->raw = keep_text(frames[i].raw, &text);
-    frame->function = frames[i].function == frames[i].raw ? frame->raw
-                                                          : keep_text(frames[i].function, &text);
+    frame->function =
+        frames[i].function == frames[i].raw ? frame->raw : keep_text(frames[i].function, &text);
     frame->file = keep_text(frames[i].file, &text);
   }
   return answer;
@@ -254,8 +249,8 @@ static symbol_reason_t explain(const index_t *index, uint64_t address) {
 static int ask_index(symbol_module_t *module, index_t *index, uint64_t address,
                      symbol_frame_t *frames, int max, symbol_reason_t *reason) {
   const symbol_options_t *options = &module->owner->options;
-  unsigned want = (options->no_lines ? 0 : INDEX_LINES) | (options->no_inlines ? 0 : INDEX_INLINES) |
-                  (options->raw ? INDEX_RAW : 0);
+  unsigned want = (options->no_lines ? 0 : INDEX_LINES) |
+                  (options->no_inlines ? 0 : INDEX_INLINES) | (options->raw ? INDEX_RAW : 0);
   int count = index_lookup(index, address, want, frames, max);
   bool named = count && frames[count - 1].function;
   *reason = named ? SYMBOL_NAMED : explain(index, address);

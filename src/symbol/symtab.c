@@ -13,7 +13,7 @@ typedef struct table {
   Elf_Data *data;
   size_t count, strings, section_count;
   const uint64_t *code_end; /* by section index; 0: no code */
-  bool thumb;             /* bit 0 of a function's address is no part of it (ARM ELF, 5.5.3) */
+  bool thumb;               /* bit 0 of a function's address is no part of it (ARM ELF, 5.5.3) */
 } table_t;
 
 static Elf_Scn *find_section(Elf *elf, GElf_Word type, GElf_Shdr *header) {
@@ -83,9 +83,8 @@ static bool read_symbols(const table_t *table, uint64_t bias, bool yields, const
     GElf_Sym sym;
     bool unsure;
     if (!gelf_getsym(table->data, (int)i, &sym) || !is_function(table, &sym, &unsure)) continue;
-    symbol_t symbol = {.address = sym.st_value + bias,
-                       .size = sym.st_size,
-                       .yields = yields || unsure};
+    symbol_t symbol = {
+        .address = sym.st_value + bias, .size = sym.st_size, .yields = yields || unsure};
     if (sym.st_shndx < SECTIONS_MAX && table->code_end[sym.st_shndx])
       symbol.limit = table->code_end[sym.st_shndx] + bias;
     if (table->thumb) symbol.address &= ~(uint64_t)1;

@@ -22,9 +22,7 @@ struct system_rules {
   size_t count, room;
 };
 
-system_rules_t *system_rules_new(void) {
-  return calloc(1, sizeof(system_rules_t));
-}
+system_rules_t *system_rules_new(void) { return calloc(1, sizeof(system_rules_t)); }
 
 bool system_rules_exe(system_rules_t *rules, const char *path) {
   free(rules->exe);

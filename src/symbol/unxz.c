@@ -18,8 +18,8 @@ uint8_t *unxz(const void *packed, size_t packed_size, size_t *size) {
     uint8_t *grown = realloc(out, room);
     if (!grown) break;
     out = grown;
-    lzma_ret result =
-        lzma_stream_buffer_decode(&memory, 0, NULL, packed, &read, packed_size, out, &written, room);
+    lzma_ret result = lzma_stream_buffer_decode(&memory, 0, NULL, packed, &read, packed_size, out,
+                                                &written, room);
     if (result == LZMA_OK) {
       *size = written;
       return out;

@@ -112,14 +112,17 @@ void access_explain_empty(pid_t pid, problem_t *problem) {
     problem_set(problem, "process %d has ended and waits for its parent to notice (a zombie)", pid);
   else if (state == 0 || state == 'X')
     problem_set(problem, "process %d ended while it was read", pid);
-  else problem_set(problem, "process %d has no memory of its own: it is ending", pid);
+  else
+    problem_set(problem, "process %d has no memory of its own: it is ending", pid);
 }
 
 void access_explain(pid_t pid, int error, problem_t *problem) {
-  if (error == EACCES || error == EPERM) explain_denied(pid, problem);
+  if (error == EACCES || error == EPERM)
+    explain_denied(pid, problem);
   else if (error == ESRCH || error == ENOENT)
     problem_set(problem, "process %d ended while it was read", pid);
-  else problem_set(problem, "process %d cannot be read: %s", pid, strerror(error));
+  else
+    problem_set(problem, "process %d cannot be read: %s", pid, strerror(error));
 }
 
 bool access_check(pid_t pid, pid_t *reader, problem_t *problem) {
@@ -131,7 +134,8 @@ bool access_check(pid_t pid, pid_t *reader, problem_t *problem) {
     if (kill(pid, 0) == 0 || errno == EPERM) /* /proc is mounted with hidepid */
       problem_set(problem, "process %d is hidden from this user: run `sudo sonde stacks %d`", pid,
                   pid);
-    else problem_set(problem, "no process has the id %d (`pgrep -a NAME` finds one by name)", pid);
+    else
+      problem_set(problem, "no process has the id %d (`pgrep -a NAME` finds one by name)", pid);
     return false;
   }
   pid_t group = group_of(pid);

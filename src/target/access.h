@@ -8,8 +8,8 @@
 #include "target/target.h"
 
 /* True when PID exists, has memory of its own and may be read; READER is then a thread of it whose
- * files in /proc tell of that memory: PID itself, unless its main thread has ended before the others.
- * Else fills PROBLEM. */
+ * files in /proc tell of that memory: PID itself, unless its main thread has ended before the
+ * others. Else fills PROBLEM. */
 bool access_check(pid_t pid, pid_t *reader, problem_t *problem);
 
 /* Says why reading PID failed with ERROR (an errno value). */

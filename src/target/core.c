@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT
  *
- * A core file as a target. What the kernel left out of it, file-backed pages above all, is read from
- * the mapped files, as gdb does; a file whose build-id is not the one that was loaded is refused, for
- * its code would give wrong frames and wrong names.
+ * A core file as a target. What the kernel left out of it, file-backed pages above all, is read
+ * from the mapped files, as gdb does; a file whose build-id is not the one that was loaded is
+ * refused, for its code would give wrong frames and wrong names.
  */
 #define _GNU_SOURCE
 #include "target/core.h"
@@ -99,11 +99,14 @@ static bool is_main(const target_t *target, const module_t *module) {
 static void locate(target_t *target, module_t *module) {
   const core_t *core = target->own;
   const char *path = core->exe && is_main(target, module) ? core->exe : module->path;
-  if (access(path, R_OK) == 0) module->open_path = strdup(path);
-  else if (!modules_from_memory(target, module)) module->problem = "its file is not here";
+  if (access(path, R_OK) == 0)
+    module->open_path = strdup(path);
+  else if (!modules_from_memory(target, module))
+    module->problem = "its file is not here";
 }
 
-/* ---- a core file without NT_FILE -------------------------------------------------------------- */
+/* ---- a core file without NT_FILE --------------------------------------------------------------
+ */
 
 /* Where the program headers of IMAGE are linked: the auxiliary vector tells where they were. */
 static bool linked_headers(const image_t *image, uint64_t *address) {
@@ -112,15 +115,16 @@ static bool linked_headers(const image_t *image, uint64_t *address) {
   memcpy(&header, image->file, sizeof header);
   for (uint32_t i = 0; i < image->segment_count; i++) {
     const segment_t *s = &image->segments[i];
-    if (header.e_phoff < s->file_offset || header.e_phoff - s->file_offset >= s->file_size) continue;
+    if (header.e_phoff < s->file_offset || header.e_phoff - s->file_offset >= s->file_size)
+      continue;
     *address = s->address + (header.e_phoff - s->file_offset);
     return true;
   }
   return false;
 }
 
-/* qemu-user and some other dumpers do not say which files were mapped. The main executable, when the
- * user names it, is placed by its program headers. */
+/* qemu-user and some other dumpers do not say which files were mapped. The main executable, when
+ * the user names it, is placed by its program headers. */
 static bool add_exe(core_t *core) {
   maps_t *maps = &core->target->maps;
   image_t image;
@@ -132,8 +136,11 @@ static bool add_exe(core_t *core) {
   for (uint32_t i = 0; good && linked_headers(&image, &linked) && i < image.segment_count; i++) {
     const segment_t *s = &image.segments[i];
     uint64_t skip = s->file_offset & 0xfff, start = core->header - linked + s->address - skip;
-    mapping_t m = {.start = start, .end = start + ((skip + s->file_size + 0xfff) & ~0xfffull),
-                   .offset = s->file_offset - skip, .module = MODULE_NONE, .path = core->exe,
+    mapping_t m = {.start = start,
+                   .end = start + ((skip + s->file_size + 0xfff) & ~0xfffull),
+                   .offset = s->file_offset - skip,
+                   .module = MODULE_NONE,
+                   .path = core->exe,
                    .access = (s->flags & PF_R ? MAP_READ : 0) | (s->flags & PF_W ? MAP_WRITE : 0) |
                              (s->flags & PF_X ? MAP_EXEC : 0)};
     if (m.start < m.end && core->exe[0]) good = maps_add(maps, &m);
@@ -162,12 +169,16 @@ static const uint8_t *map_file(const char *path, uint64_t *size, problem_t *prob
     return NULL;
   }
   const uint8_t *bytes = NULL;
-  if (!S_ISREG(st.st_mode)) problem_set(problem, "%s is not a regular file", path);
-  else if (st.st_size == 0) problem_set(problem, "%s is empty", path);
+  if (!S_ISREG(st.st_mode))
+    problem_set(problem, "%s is not a regular file", path);
+  else if (st.st_size == 0)
+    problem_set(problem, "%s is empty", path);
   else {
     void *at = mmap(NULL, (size_t)st.st_size, PROT_READ, MAP_PRIVATE, fd, 0);
-    if (at == MAP_FAILED) problem_set(problem, "%s cannot be mapped: %s", path, strerror(errno));
-    else bytes = at;
+    if (at == MAP_FAILED)
+      problem_set(problem, "%s cannot be mapped: %s", path, strerror(errno));
+    else
+      bytes = at;
   }
   close(fd);
   *size = (uint64_t)st.st_size;

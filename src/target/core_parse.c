@@ -63,8 +63,10 @@ static const core_segment_t *find_segment(const core_t *core, uint64_t address) 
     size_t middle = low + (high - low) / 2;
     const core_segment_t *s = &core->segments[middle];
     if (address - s->start < s->size && address >= s->start) return s;
-    if (s->start < address) low = middle + 1;
-    else high = middle;
+    if (s->start < address)
+      low = middle + 1;
+    else
+      high = middle;
   }
   return NULL;
 }
@@ -112,7 +114,7 @@ static bool read_prstatus(notes_t *notes, const uint8_t *data, uint64_t size) {
   thread->wait.fd = -1;
   registers_read(target->machine, data + PRSTATUS_REGS, registers, &thread->regs);
   thread->wait.number =
-    registers_syscall(target->machine, data + PRSTATUS_REGS, registers, thread->wait.args);
+      registers_syscall(target->machine, data + PRSTATUS_REGS, registers, thread->wait.args);
   return true;
 }
 
@@ -173,8 +175,11 @@ static bool add_files(notes_t *notes) {
     const uint8_t *entry = p + 16 + i * 24;
     const uint8_t *end = path < size ? memchr(p + path, 0, size - path) : NULL;
     if (!end) break;
-    mapping_t m = {.start = load64(entry), .end = load64(entry + 8), .module = MODULE_NONE,
-                   .offset = load64(entry + 16) * page, .path = (const char *)p + path};
+    mapping_t m = {.start = load64(entry),
+                   .end = load64(entry + 8),
+                   .module = MODULE_NONE,
+                   .offset = load64(entry + 16) * page,
+                   .path = (const char *)p + path};
     path = (uint64_t)(end - p) + 1;
     if (m.start >= m.end) continue;
     const core_segment_t *segment = find_segment(notes->core, m.start);
@@ -193,7 +198,9 @@ static bool add_anonymous(notes_t *notes) {
     const core_segment_t *s = &core->segments[i];
     maps_t named = {.items = maps->items, .count = files};
     if (maps_find(&named, s->start)) continue;
-    mapping_t m = {.start = s->start, .end = s->start + s->size, .access = s->access,
+    mapping_t m = {.start = s->start,
+                   .end = s->start + s->size,
+                   .access = s->access,
                    .module = MODULE_NONE,
                    .path = core->vdso == s->start && core->vdso ? "[vdso]" : ""};
     if (!maps_add(maps, &m)) return false;
@@ -210,8 +217,7 @@ static bool check_header(target_t *target, const Elf64_Ehdr *header, problem_t *
                          "what it left)");
     return false;
   }
-  bool known = header->e_ident[EI_CLASS] == ELFCLASS64 &&
-               header->e_ident[EI_DATA] == ELFDATA2LSB &&
+  bool known = header->e_ident[EI_CLASS] == ELFCLASS64 && header->e_ident[EI_DATA] == ELFDATA2LSB &&
                (header->e_machine == EM_X86_64 || header->e_machine == EM_AARCH64);
   if (!known) {
     problem_set(problem, "it is a core file of another machine than x86_64 and aarch64");
@@ -259,7 +265,8 @@ bool core_parse(target_t *target, core_t *core, const uint8_t *data, uint64_t si
   for (uint64_t i = 0; i < count; i++) {
     Elf64_Phdr phdr;
     memcpy(&phdr, data + header.e_phoff + i * sizeof phdr, sizeof phdr);
-    if (phdr.p_type == PT_LOAD) add_segment(target, core, &phdr);
+    if (phdr.p_type == PT_LOAD)
+      add_segment(target, core, &phdr);
     else if (phdr.p_type == PT_NOTE && !read_notes(&notes, phdr.p_offset, phdr.p_filesz))
       return out_of_memory(problem);
   }

@@ -22,15 +22,15 @@
 #include "target/modules.h"
 #include "target/process.h"
 
-#define FILE_BYTES_MAX   ((uint64_t)1 << 30)
-#define JITDUMP_MAGIC    0x4a695444u
-#define JITDUMP_LOAD     0
-#define JITDUMP_MOVE     1
-#define LOOK_BACK        64 /* entries; overlapping code lies close together */
+#define FILE_BYTES_MAX ((uint64_t)1 << 30)
+#define JITDUMP_MAGIC  0x4a695444u
+#define JITDUMP_LOAD   0
+#define JITDUMP_MOVE   1
+#define LOOK_BACK      64 /* entries; overlapping code lies close together */
 
 typedef struct entry {
   jit_symbol_t symbol;
-  uint64_t age; /* higher is later */
+  uint64_t age;   /* higher is later */
   uint64_t index; /* of a jitdump: the code's own number */
 } entry_t;
 
@@ -50,7 +50,8 @@ jit_t *jit_new(const char *source) {
 
 void jit_close(jit_t *jit) {
   if (!jit) return;
-  for (size_t i = 0; i < jit->name_count; i++) free(jit->names[i]);
+  for (size_t i = 0; i < jit->name_count; i++)
+    free(jit->names[i]);
   free(jit->names);
   free(jit->entries);
   free(jit->source);
@@ -191,8 +192,10 @@ const jit_symbol_t *jit_find(const jit_t *jit, uint64_t address) {
   size_t low = 0, high = jit->count;
   while (low < high) { /* the first entry above ADDRESS */
     size_t middle = low + (high - low) / 2;
-    if (jit->entries[middle].symbol.address <= address) low = middle + 1;
-    else high = middle;
+    if (jit->entries[middle].symbol.address <= address)
+      low = middle + 1;
+    else
+      high = middle;
   }
   const entry_t *found = NULL;
   for (size_t i = low; i > 0 && low - i < LOOK_BACK; i--) {
@@ -223,8 +226,8 @@ static bool read_file(jit_t *jit, const char *path, bool is_dump) {
   size_t size = 0;
   const uint8_t *data = map_file(path, &size);
   if (!data) return false;
-  bool good = is_dump ? jit_parse_dump(jit, data, size)
-                      : jit_parse_perf_map(jit, (const char *)data, size);
+  bool good =
+      is_dump ? jit_parse_dump(jit, data, size) : jit_parse_perf_map(jit, (const char *)data, size);
   munmap((void *)(uintptr_t)data, size);
   return good && jit->count > 0;
 }

@@ -46,8 +46,10 @@ mapping_t *maps_find(const maps_t *maps, uint64_t address) {
   size_t low = 0, high = maps->count;
   while (low < high) { /* the first mapping that ends after ADDRESS */
     size_t middle = low + (high - low) / 2;
-    if (maps->items[middle].end <= address) low = middle + 1;
-    else high = middle;
+    if (maps->items[middle].end <= address)
+      low = middle + 1;
+    else
+      high = middle;
   }
   if (low == maps->count || maps->items[low].start > address) return NULL;
   return &maps->items[low];
@@ -58,9 +60,12 @@ static bool number(char **at, unsigned base, uint64_t *out) {
   uint64_t value = 0;
   while (true) {
     unsigned digit;
-    if (*p >= '0' && *p <= '9') digit = (unsigned)(*p - '0');
-    else if (*p >= 'a' && *p <= 'f') digit = (unsigned)(*p - 'a') + 10;
-    else break;
+    if (*p >= '0' && *p <= '9')
+      digit = (unsigned)(*p - '0');
+    else if (*p >= 'a' && *p <= 'f')
+      digit = (unsigned)(*p - 'a') + 10;
+    else
+      break;
     if (digit >= base) break;
     if (value > (UINT64_MAX - digit) / base) return false;
     value = value * base + digit;
@@ -79,15 +84,18 @@ static bool expect(char **at, char c) {
 }
 
 static uint32_t access_of(const char *p) {
-  return (p[0] == 'r' ? MAP_READ : 0) | (p[1] == 'w' ? MAP_WRITE : 0) | (p[2] == 'x' ? MAP_EXEC : 0);
+  return (p[0] == 'r' ? MAP_READ : 0) | (p[1] == 'w' ? MAP_WRITE : 0) |
+         (p[2] == 'x' ? MAP_EXEC : 0);
 }
 
 /* The kernel writes a newline in a path as \012; a backslash itself it leaves alone. */
 static void unescape(char *path) {
   char *out = path;
   for (char *in = path; *in; out++) {
-    if (strncmp(in, "\\012", 4) == 0) *out = '\n', in += 4;
-    else *out = *in++;
+    if (strncmp(in, "\\012", 4) == 0)
+      *out = '\n', in += 4;
+    else
+      *out = *in++;
   }
   *out = 0;
 }
@@ -117,7 +125,8 @@ static bool parse_line(char *line, mapping_t *m) {
   m->dev_major = (uint32_t)major;
   m->dev_minor = (uint32_t)minor;
   m->module = MODULE_NONE;
-  while (*at == ' ') at++;
+  while (*at == ' ')
+    at++;
   unescape(at);
   m->deleted = cut_suffix(at, " (deleted)");
   m->path = at;

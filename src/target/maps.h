@@ -10,9 +10,9 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#define MAP_READ  1u
-#define MAP_WRITE 2u
-#define MAP_EXEC  4u
+#define MAP_READ    1u
+#define MAP_WRITE   2u
+#define MAP_EXEC    4u
 #define MAP_UNKNOWN 8u /* a core file does not say whether it is code */
 
 typedef struct mapping {
@@ -20,10 +20,10 @@ typedef struct mapping {
   uint64_t offset;     /* of START in the file */
   uint64_t inode;      /* 0 when no file stands behind it, or it is not known */
   uint32_t dev_major, dev_minor;
-  uint32_t access;     /* MAP_… */
-  uint32_t module;     /* index into modules_t, MODULE_NONE when it belongs to none */
-  bool deleted;        /* the file has no name any more */
-  const char *path;    /* "" when anonymous; "[stack]" and the like are kept */
+  uint32_t access;  /* MAP_… */
+  uint32_t module;  /* index into modules_t, MODULE_NONE when it belongs to none */
+  bool deleted;     /* the file has no name any more */
+  const char *path; /* "" when anonymous; "[stack]" and the like are kept */
 } mapping_t;
 
 typedef struct maps {

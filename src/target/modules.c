@@ -191,8 +191,10 @@ static bool right_machine(const target_t *target, const image_t *image) {
 bool modules_ready(target_t *target, module_t *module) {
   if (module->state != MODULE_UNREAD) return module->state == MODULE_READY;
   module->state = MODULE_FAILED;
-  if (strcmp(module->path, "[vdso]") == 0) modules_from_memory(target, module);
-  else target->locate(target, module);
+  if (strcmp(module->path, "[vdso]") == 0)
+    modules_from_memory(target, module);
+  else
+    target->locate(target, module);
   if (!module->open_path) {
     if (!module->problem) module->problem = "its file cannot be opened";
     return false;

@@ -4,9 +4,9 @@
  *
  * Everything is asked of /proc/PID and of process_vm_readv: neither stops the process, sends it a
  * signal or changes anything in it. A file of the target is opened under the name that we see, when
- * device and inode agree with what is mapped; else through /proc/PID/root (another mount namespace),
- * else through /proc/PID/map_files (deleted, replaced, memfd; needs CAP_CHECKPOINT_RESTORE), else
- * its bytes are copied from the memory of the target.
+ * device and inode agree with what is mapped; else through /proc/PID/root (another mount
+ * namespace), else through /proc/PID/map_files (deleted, replaced, memfd; needs
+ * CAP_CHECKPOINT_RESTORE), else its bytes are copied from the memory of the target.
  */
 #define _GNU_SOURCE
 #include "target/process.h"

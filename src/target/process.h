@@ -14,7 +14,7 @@
 typedef struct process_memory {
   memory_t memory; /* first */
   pid_t pid;
-  int mem_fd;      /* /proc/PID/mem, where process_vm_readv is refused; -1 until needed */
+  int mem_fd; /* /proc/PID/mem, where process_vm_readv is refused; -1 until needed */
   bool no_readv;
   const maps_t *maps;
   uint8_t *window;

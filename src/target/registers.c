@@ -30,11 +30,13 @@ bool registers_read(machine_t machine, const void *data, size_t size, regs_t *re
   memset(regs, 0, sizeof *regs);
   if (!words_read(machine, data, size, words)) return false;
   if (machine == MACHINE_X86_64) {
-    for (int i = 0; i < 15; i++) regs_set(regs, x86_64_order[i], words[i]);
+    for (int i = 0; i < 15; i++)
+      regs_set(regs, x86_64_order[i], words[i]);
     regs_set(regs, X86_64_RSP, words[WORD_RSP]);
     regs->pc = words[WORD_RIP];
   } else {
-    for (int i = 0; i <= AARCH64_SP; i++) regs_set(regs, i, words[i]);
+    for (int i = 0; i <= AARCH64_SP; i++)
+      regs_set(regs, i, words[i]);
     regs->pc = words[AARCH64_PC];
   }
   return true;
@@ -49,6 +51,7 @@ long registers_syscall(machine_t machine, const void *data, size_t size, uint64_
   if (machine != MACHINE_X86_64 || !words_read(machine, data, size, words)) return -1;
   int64_t number = (int64_t)words[WORD_ORIG_RAX];
   if (number < 0 || number > 4096) return -1;
-  for (int i = 0; i < 6; i++) args[i] = words[x86_64_args[i]];
+  for (int i = 0; i < 6; i++)
+    args[i] = words[x86_64_args[i]];
   return (long)number;
 }

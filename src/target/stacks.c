@@ -4,13 +4,13 @@
  *
  * A blocked thread is not stopped: a ptrace stop would make its epoll_wait fail with EINTR. Its
  * stack pointer and pc come from /proc, its stack is copied, walked, and the sample is taken again:
- * when the thread ran meanwhile, what was read may be torn and is thrown away. The frame register is
- * not in /proc; it is recovered by proof where a rule needs it (unwind/prove.h).
+ * when the thread ran meanwhile, what was read may be torn and is thrown away. The frame register
+ * is not in /proc; it is recovered by proof where a rule needs it (unwind/prove.h).
  *
  * A running thread, or one that stays doubtful, is stopped for as long as it takes to read its
- * registers and copy the innermost 64 KB of its stack; the walk comes after it was let go. Only when
- * that walk wants memory beyond the copy is the thread stopped once more and walked in place, by
- * then with every image open.
+ * registers and copy the innermost 64 KB of its stack; the walk comes after it was let go. Only
+ * when that walk wants memory beyond the copy is the thread stopped once more and walked in place,
+ * by then with every image open.
  *
  * For a live process all this happens on a thread of its own that ends before names are looked up:
  * the kernel then lets go whatever that thread traced.
@@ -59,8 +59,7 @@ static void while_stopped(void *context, const regs_t *regs) {
   stopped_t *stopped = context;
   capture_t *capture = stopped->capture;
   load_window(capture->target, regs);
-  if (stopped->in_place)
-    walk_stack(capture->target, regs, capture->options->depth, &capture->walk);
+  if (stopped->in_place) walk_stack(capture->target, regs, capture->options->depth, &capture->walk);
 }
 
 /* Walks from the copy that was made while the thread stood still. True when that sufficed. */
@@ -127,9 +126,12 @@ static bool read_blocked(capture_t *capture, thread_t *thread, const thread_file
 /* What is left when a thread may not be, or could not be, stopped. */
 static void settle(capture_t *capture, thread_t *thread, activity_t activity, bool whole,
                    const char *reason) {
-  if (whole) walk_give(&capture->walk, thread); /* as far as it goes */
-  else if (activity == ACTIVITY_RUNNING) set_none(thread, reason ? reason : "running");
-  else set_none(thread, reason ? reason : "it ran while it was read");
+  if (whole)
+    walk_give(&capture->walk, thread); /* as far as it goes */
+  else if (activity == ACTIVITY_RUNNING)
+    set_none(thread, reason ? reason : "running");
+  else
+    set_none(thread, reason ? reason : "it ran while it was read");
 }
 
 static bool must_not_stop(const capture_t *capture, const thread_t *thread) {
@@ -190,7 +192,8 @@ static void drop_gone(target_t *target) {
   size_t kept = 0;
   for (size_t i = 0; i < target->thread_count; i++) {
     thread_t *thread = &target->threads[i];
-    if (!thread->gone) target->threads[kept++] = *thread;
+    if (!thread->gone)
+      target->threads[kept++] = *thread;
     else {
       free(thread->frames);
       free(thread->wait.path);
@@ -208,8 +211,10 @@ static void *capture_all(void *context) {
   setpriority(PRIO_PROCESS, (id_t)os_tid(), -19);
   for (size_t i = 0; i < target->thread_count; i++) {
     thread_t *thread = &target->threads[i];
-    if (capture->options->tid && thread->tid != capture->options->tid) thread->gone = true;
-    else capture_thread(capture, thread);
+    if (capture->options->tid && thread->tid != capture->options->tid)
+      thread->gone = true;
+    else
+      capture_thread(capture, thread);
   }
   target->elapsed_ns = os_monotonic_ns() - start;
   free(capture->walk.frames);
@@ -232,12 +237,14 @@ static bool capture_process(capture_t *capture, problem_t *problem) {
   if (started) pthread_join(reader, NULL);
   pthread_sigmask(SIG_SETMASK, &before, NULL);
   drop_gone(target);
-  if (!started) problem_set(problem, "no thread could be started: out of memory");
+  if (!started)
+    problem_set(problem, "no thread could be started: out of memory");
   else if (target->thread_count == 0 && capture->options->tid)
     problem_set(problem, "process %d has no thread %d", pid, capture->options->tid);
   else if (target->thread_count == 0)
     problem_set(problem, "process %d ended while it was read", pid);
-  else return true;
+  else
+    return true;
   return false;
 }
 
@@ -256,8 +263,8 @@ static void capture_core(capture_t *capture) {
 
 /* ---- deadlocks ---------------------------------------------------------------------------- */
 
-/* Is THREAD blocked in the wait that was read? FIRST: notes how often it ran until now; else: and has
- * it not run since? */
+/* Is THREAD blocked in the wait that was read? FIRST: notes how often it ran until now; else: and
+ * has it not run since? */
 static bool still_waits(target_t *target, thread_t *thread, bool first) {
   thread_files_t files;
   sample_t now;
@@ -269,9 +276,9 @@ static bool still_waits(target_t *target, thread_t *thread, bool first) {
          now.number == thread->wait.number && now.args[0] == thread->wait.args[0];
 }
 
-/* The owners were read one after the other, while threads ran. A cycle is one when from a first look
- * to a last none of its threads ran, and in between every owner, read again, is the same: a thread
- * that waits unlocks nothing. */
+/* The owners were read one after the other, while threads ran. A cycle is one when from a first
+ * look to a last none of its threads ran, and in between every owner, read again, is the same: a
+ * thread that waits unlocks nothing. */
 static void confirm_deadlocks(target_t *target) {
   for (int look = 0; look < 3; look++) {
     for (size_t i = 0; i < target->thread_count; i++) {

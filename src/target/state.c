@@ -42,20 +42,56 @@ const char *syscall_name(machine_t machine, long number) {
   while (low < high) {
     size_t middle = low + (high - low) / 2;
     if (syscalls[middle].number == number) return syscalls[middle].name;
-    if (syscalls[middle].number < number) low = middle + 1;
-    else high = middle;
+    if (syscalls[middle].number < number)
+      low = middle + 1;
+    else
+      high = middle;
   }
   return NULL;
 }
 
 int syscall_fd_argument(const char *name) {
-  static const char *const first[] = {
-    "read",     "write",     "readv",      "writev",      "pread64",   "pwrite64",   "preadv",
-    "pwritev",  "preadv2",   "pwritev2",   "recvfrom",    "recvmsg",   "recvmmsg",   "sendto",
-    "sendmsg",  "sendmmsg",  "accept",     "accept4",     "connect",   "epoll_wait", "epoll_pwait",
-    "epoll_pwait2", "ioctl", "fsync",      "fdatasync",   "flock",     "fcntl",      "ftruncate",
-    "fallocate", "getdents", "getdents64", "io_uring_enter", "sendfile", "splice",   "close",
-    "io_getevents_fd", "sync_file_range", "syncfs", "copy_file_range", "vmsplice", "tee"};
+  static const char *const first[] = {"read",
+                                      "write",
+                                      "readv",
+                                      "writev",
+                                      "pread64",
+                                      "pwrite64",
+                                      "preadv",
+                                      "pwritev",
+                                      "preadv2",
+                                      "pwritev2",
+                                      "recvfrom",
+                                      "recvmsg",
+                                      "recvmmsg",
+                                      "sendto",
+                                      "sendmsg",
+                                      "sendmmsg",
+                                      "accept",
+                                      "accept4",
+                                      "connect",
+                                      "epoll_wait",
+                                      "epoll_pwait",
+                                      "epoll_pwait2",
+                                      "ioctl",
+                                      "fsync",
+                                      "fdatasync",
+                                      "flock",
+                                      "fcntl",
+                                      "ftruncate",
+                                      "fallocate",
+                                      "getdents",
+                                      "getdents64",
+                                      "io_uring_enter",
+                                      "sendfile",
+                                      "splice",
+                                      "close",
+                                      "io_getevents_fd",
+                                      "sync_file_range",
+                                      "syncfs",
+                                      "copy_file_range",
+                                      "vmsplice",
+                                      "tee"};
   for (size_t i = 0; i < sizeof first / sizeof *first; i++)
     if (strcmp(first[i], name) == 0) return 0;
   return -1;
@@ -81,8 +117,10 @@ static thread_t *find_thread(target_t *target, pid_t tid) {
     size_t middle = low + (high - low) / 2;
     pid_t at = target->threads[middle].tid;
     if (at == tid) return &target->threads[middle];
-    if (at < tid) low = middle + 1;
-    else high = middle;
+    if (at < tid)
+      low = middle + 1;
+    else
+      high = middle;
   }
   return NULL;
 }
@@ -90,8 +128,7 @@ static thread_t *find_thread(target_t *target, pid_t tid) {
 /* A tid that the target's memory names, as we name that thread; 0 when it names none. */
 static pid_t outer_tid(target_t *target, pid_t inner) {
   if (inner <= 0) return 0;
-  if (!target->live || !process_of(target)->nested)
-    return find_thread(target, inner) ? inner : 0;
+  if (!target->live || !process_of(target)->nested) return find_thread(target, inner) ? inner : 0;
   for (size_t i = 0; i < target->thread_count; i++) {
     pid_t tid = target->threads[i].tid;
     if (tid && process_inner_tid(process_of(target), tid) == inner) return tid;
@@ -181,8 +218,10 @@ static size_t index_of(const thread_t *threads, size_t count, pid_t tid) {
   while (low < high) {
     size_t middle = low + (high - low) / 2;
     if (threads[middle].tid == tid) return middle;
-    if (threads[middle].tid < tid) low = middle + 1;
-    else high = middle;
+    if (threads[middle].tid < tid)
+      low = middle + 1;
+    else
+      high = middle;
   }
   return count;
 }
@@ -201,8 +240,7 @@ uint32_t state_deadlocks(thread_t *threads, size_t count) {
     }
     if (at >= count || mark[at] != start + 1 || threads[at].deadlock) continue;
     cycles++;
-    for (size_t i = at; !threads[i].deadlock;
-         i = index_of(threads, count, threads[i].wait.owner))
+    for (size_t i = at; !threads[i].deadlock; i = index_of(threads, count, threads[i].wait.owner))
       threads[i].deadlock = cycles;
   }
   free(mark);

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: MIT
  *
- * PTRACE_SEIZE does not stop a thread; PTRACE_INTERRUPT does, without a signal; and when the tracing
- * thread of ours ends, for whatever reason, SIGKILL included, the kernel detaches and resumes what
- * it traced (ptrace(2)). So a thread is never left stopped, and a stopped process (SIGSTOP) stays
- * stopped.
+ * PTRACE_SEIZE does not stop a thread; PTRACE_INTERRUPT does, without a signal; and when the
+ * tracing thread of ours ends, for whatever reason, SIGKILL included, the kernel detaches and
+ * resumes what it traced (ptrace(2)). So a thread is never left stopped, and a stopped process
+ * (SIGSTOP) stays stopped.
  *
  * A thread may be stopped on its way to a signal instead: detaching then delivers that signal.
  */

@@ -30,9 +30,9 @@ typedef enum module_state { MODULE_UNREAD, MODULE_READY, MODULE_FAILED } module_
  * into it: a process may have thousands that no stack touches. */
 typedef struct module {
   uint64_t start, end;
-  const char *path;   /* as the target sees it; "[vdso]" for the kernel's */
-  char *open_path;    /* where we can open its bytes; NULL until it is ready. Owned */
-  int memfd;          /* holds bytes taken from the target's memory, -1 when there are none */
+  const char *path; /* as the target sees it; "[vdso]" for the kernel's */
+  char *open_path;  /* where we can open its bytes; NULL until it is ready. Owned */
+  int memfd;        /* holds bytes taken from the target's memory, -1 when there are none */
   size_t first_mapping, mapping_count;
   module_state_t state;
   const char *problem; /* in words, why it failed, or what is doubtful of it; NULL when nothing */
@@ -48,8 +48,8 @@ typedef struct modules {
 
 typedef struct frame {
   uint64_t pc;
-  bool exact;   /* the pc itself: innermost, or interrupted by a signal; else a return address */
-  bool guessed; /* found by frame pointer or by scan, where no rule covers the code inside it */
+  bool exact;     /* the pc itself: innermost, or interrupted by a signal; else a return address */
+  bool guessed;   /* found by frame pointer or by scan, where no rule covers the code inside it */
   bool tail_call; /* not on the stack: it ended in a jump to the function inside it */
 } frame_t;
 
@@ -62,29 +62,29 @@ typedef enum ending {
 } ending_t;
 
 typedef struct wait {
-  const char *syscall;  /* static name, NULL when the thread is in none */
-  long number;          /* of the system call; -1 when in none */
+  const char *syscall; /* static name, NULL when the thread is in none */
+  long number;         /* of the system call; -1 when in none */
   uint64_t args[6];
-  int fd;               /* that it waits on, -1 when it waits on none */
-  char *path;           /* what the descriptor is; owned, may be NULL */
-  bool is_mutex;        /* waits for a pthread mutex… */
-  pid_t owner;          /* …held by this thread; 0 when that is not known */
-  uint64_t address;     /* of the futex, 0 when it waits for none */
+  int fd;           /* that it waits on, -1 when it waits on none */
+  char *path;       /* what the descriptor is; owned, may be NULL */
+  bool is_mutex;    /* waits for a pthread mutex… */
+  pid_t owner;      /* …held by this thread; 0 when that is not known */
+  uint64_t address; /* of the futex, 0 when it waits for none */
 } wait_t;
 
 typedef struct thread {
   pid_t tid;
-  int signal;     /* core files: that it was ended by, 0 for the other threads */
-  bool gone;      /* ended while the threads were read, or was not asked for; dropped at the end */
+  int signal; /* core files: that it was ended by, 0 for the other threads */
+  bool gone;  /* ended while the threads were read, or was not asked for; dropped at the end */
   char name[32];
-  char state;     /* as in proc_pid_stat(5): R S D T t Z X I; 0 when it is not known */
+  char state; /* as in proc_pid_stat(5): R S D T t Z X I; 0 when it is not known */
   wait_t wait;
-  regs_t regs;    /* where the walk began */
+  regs_t regs; /* where the walk began */
   frame_t *frames;
   uint32_t frame_count;
   ending_t ending;
-  const char *reason; /* static words, NULL when there is nothing to explain */
-  bool proven;        /* the frame register was recovered by proof, not read */
+  const char *reason;  /* static words, NULL when there is nothing to explain */
+  bool proven;         /* the frame register was recovered by proof, not read */
   uint64_t switches;   /* of a thread in a deadlock: how often it had been put on a CPU */
   uint64_t stopped_ns; /* how long we held it stopped; 0 when never */
   uint32_t deadlock;   /* number of the cycle of owners it is part of, from 1; 0 when in none */
@@ -94,21 +94,21 @@ typedef struct thread {
 
 typedef struct target target_t;
 struct target {
-  images_t images;     /* first, so that images_t * is target_t * */
-  memory_t *memory;    /* the target's memory */
+  images_t images;  /* first, so that images_t * is target_t * */
+  memory_t *memory; /* the target's memory */
   machine_t machine;
-  pid_t pid;           /* 0 when a core file does not say */
-  pid_t reader;        /* a living thread, under whose number /proc tells of the memory */
+  pid_t pid;    /* 0 when a core file does not say */
+  pid_t reader; /* a living thread, under whose number /proc tells of the memory */
   bool live;
-  char *exe;           /* its main executable, as it sees it; owned */
+  char *exe; /* its main executable, as it sees it; owned */
   maps_t maps;
   modules_t modules;
   thread_t *threads;
   size_t thread_count;
-  size_t last_mapping; /* where the last look-up hit; they come in runs */
-  uint64_t elapsed_ns; /* from the first to the last thread read */
+  size_t last_mapping;  /* where the last look-up hit; they come in runs */
+  uint64_t elapsed_ns;  /* from the first to the last thread read */
   bool incomplete_core; /* a core file that ends early */
-  void *own;           /* of process.c or core.c */
+  void *own;            /* of process.c or core.c */
   void (*close)(target_t *target);
   /* Finds the bytes behind MODULE: sets open_path or problem. */
   void (*locate)(target_t *target, module_t *module);
@@ -117,9 +117,9 @@ struct target {
 };
 
 typedef struct stacks_options {
-  uint32_t depth;   /* at most this many frames a thread */
-  bool zero_touch;  /* neither stop nor signal */
-  pid_t tid;        /* this thread alone; 0: all */
+  uint32_t depth;  /* at most this many frames a thread */
+  bool zero_touch; /* neither stop nor signal */
+  pid_t tid;       /* this thread alone; 0: all */
 } stacks_options_t;
 
 #define STACKS_DEPTH_DEFAULT 4096u
@@ -142,7 +142,8 @@ void target_forget_threads(target_t *target);
 /* An empty target, for the two functions above. */
 target_t *target_new(void);
 
-/* The module that holds ADDRESS, its image ready when its state says so. NULL when there is none. */
+/* The module that holds ADDRESS, its image ready when its state says so. NULL when there is none.
+ */
 module_t *target_module(target_t *target, uint64_t address);
 
 /* Reads every thread and its stack. False when there is nothing to show: PROBLEM says why. */

@@ -4,9 +4,9 @@
  *
  * /proc/PID/task/TID/syscall (proc_pid_syscall(5)) gives the stack pointer and pc of a thread that
  * is not running, and its system call with the arguments. It is not a snapshot of memory: whoever
- * reads the stack asks again afterwards, and `switches` tells whether the thread ran meanwhile. That
- * number is the third field of schedstat; kernels without it have the context switches of status,
- * which cost seven times as much to read.
+ * reads the stack asks again afterwards, and `switches` tells whether the thread ran meanwhile.
+ * That number is the third field of schedstat; kernels without it have the context switches of
+ * status, which cost seven times as much to read.
  */
 #define _GNU_SOURCE
 #include <dirent.h>
@@ -100,9 +100,9 @@ static uint64_t switches(const thread_files_t *files) {
   char text[8192];
   if (files->status >= 0)
     return read_again(files->status, text, sizeof text) <= 0
-             ? 0
-             : number_after(text, "\nvoluntary_ctxt_switches:") +
-                 number_after(text, "\nnonvoluntary_ctxt_switches:");
+               ? 0
+               : number_after(text, "\nvoluntary_ctxt_switches:") +
+                     number_after(text, "\nnonvoluntary_ctxt_switches:");
   if (read_again(files->schedstat, text, sizeof text) <= 0) return 0;
   const char *at = strrchr(text, ' ');
   return at ? strtoull(at, NULL, 10) : 0;
@@ -115,7 +115,8 @@ static bool parse_syscall(const char *text, sample_t *sample) {
   if (at == text) return false;
   uint64_t values[8];
   int count = 0;
-  while (*at == ' ' && count < 8) values[count++] = strtoull(at, &at, 16);
+  while (*at == ' ' && count < 8)
+    values[count++] = strtoull(at, &at, 16);
   if (count == 2 && sample->number < 0) {
     sample->sp = values[0];
     sample->pc = values[1];
@@ -138,8 +139,10 @@ void thread_sample(const thread_files_t *files, sample_t *sample) {
     sample->activity = errno == EPERM || errno == EACCES ? ACTIVITY_DENIED : ACTIVITY_GONE;
     return;
   }
-  if (parse_syscall(text, sample) && sample->sp != 0) sample->activity = ACTIVITY_BLOCKED;
-  else sample->activity = ACTIVITY_RUNNING;
+  if (parse_syscall(text, sample) && sample->sp != 0)
+    sample->activity = ACTIVITY_BLOCKED;
+  else
+    sample->activity = ACTIVITY_RUNNING;
   sample->switches = switches(files);
 }
 

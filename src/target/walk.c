@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: MIT
  *
  * One stack. Each frame is left by its rule; code without rules (made at run time, or built without
- * them) by its frame pointer or, in images such as musl's libc, by what calls leave on the stack, which
- * marks the next frame as guessed; an innermost pc that is no code at all by what the call pushed. A
- * walk that cannot go on says why.
+ * them) by its frame pointer or, in images such as musl's libc, by what calls leave on the stack,
+ * which marks the next frame as guessed; an innermost pc that is no code at all by what the call
+ * pushed. A walk that cannot go on says why.
  */
 #include "target/walk.h"
 
@@ -39,9 +39,9 @@ static bool is_code(target_t *target, uint64_t pc) {
   return m && (m->access & MAP_EXEC);
 }
 
-/* An image that was built without unwind information, but for what came from elsewhere (musl's libc has
- * 132 bytes of it for 400 KB of code); it was built without frame pointers as well. Usual is a tenth
- * of the code's size. */
+/* An image that was built without unwind information, but for what came from elsewhere (musl's libc
+ * has 132 bytes of it for 400 KB of code); it was built without frame pointers as well. Usual is a
+ * tenth of the code's size. */
 static bool has_no_rules(const image_t *image) {
   uint64_t code = 0;
   if (!image) return false;
@@ -65,8 +65,8 @@ static step_t step_without_rule(target_t *target, regs_t *regs, bool exact) {
 /* Recovers the frame register where the walk has come to need it. */
 static bool prove(target_t *target, regs_t *regs, bool exact) {
   const mapping_t *stack = maps_find(&target->maps, regs->r[machine_sp(target->machine)]);
-  return stack && prove_frame_register(target->machine, target->memory, &target->images, regs, exact,
-                                       stack->end) == PROOF_FOUND;
+  return stack && prove_frame_register(target->machine, target->memory, &target->images, regs,
+                                       exact, stack->end) == PROOF_FOUND;
 }
 
 void walk_stack(target_t *target, const regs_t *start, uint32_t depth, walk_t *walk) {
@@ -93,8 +93,10 @@ void walk_stack(target_t *target, const regs_t *start, uint32_t depth, walk_t *w
       scanned |= guessed && !regs_has(&regs, machine_fp(target->machine));
     }
     if (step == STEP_END) {
-      if (scanned) walk->reason = "some of its frames were found by scan: they are likely, not certain";
-      else walk->ending = ENDING_COMPLETE;
+      if (scanned)
+        walk->reason = "some of its frames were found by scan: they are likely, not certain";
+      else
+        walk->ending = ENDING_COMPLETE;
       return;
     }
     if (step != STEP_CALLER && step != STEP_SIGNAL) {
@@ -116,7 +118,8 @@ void walk_give(walk_t *walk, thread_t *thread) {
     thread->frames = malloc(walk->count * sizeof *thread->frames);
     if (thread->frames)
       memcpy(thread->frames, walk->frames, walk->count * sizeof *thread->frames);
-    else thread->frame_count = 0;
+    else
+      thread->frame_count = 0;
   }
   thread->ending = walk->ending;
   thread->reason = walk->reason;

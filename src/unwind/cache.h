@@ -113,10 +113,10 @@ static ALWAYS_INLINE uint64_t cached_fps_changed(const cached_t *e, const window
 }
 
 /* The first entry from K on whose memory no longer holds what it did; CACHE_ENTRIES if there is
- * none. While all entries before it hold, an entry's slot is one of the stack as it is now, so it can
- * be read; further out there may be no memory any more (the stack of a fiber that has ended). So
- * entries are read ahead only within a page. Four a turn, since a branch that is never taken still
- * costs more than the comparison it guards. */
+ * none. While all entries before it hold, an entry's slot is one of the stack as it is now, so it
+ * can be read; further out there may be no memory any more (the stack of a fiber that has ended).
+ * So entries are read ahead only within a page. Four a turn, since a branch that is never taken
+ * still costs more than the comparison it guards. */
 static ALWAYS_INLINE uint32_t cache_first_changed(const cache_t *cache, const window_t *w,
                                                   uint32_t k) {
   const cached_t *e = &cache->entries[k], *end = &cache->entries[CACHE_ENTRIES];

@@ -73,7 +73,8 @@ static int32_t load32(const uint8_t *p) {
   return value;
 }
 
-/* ---- where a call or jump goes ---------------------------------------------------------------- */
+/* ---- where a call or jump goes ----------------------------------------------------------------
+ */
 
 static goal_t from_slot(const code_t *code, uint64_t slot) {
   uint64_t address;
@@ -89,7 +90,8 @@ goal_t code_through_stub(const code_t *code, uint64_t address) {
     return (goal_t){true, address};
   if (b[0] == 0xf3 && b[1] == 0x0f && b[2] == 0x1e && b[3] == 0xfa) at = 4; /* endbr64 */
   if (b[at] == 0xf2) at++;                                                  /* bnd */
-  if (b[at] == 0xe9) return (goal_t){true, address + at + 5 + (uint64_t)(int64_t)load32(b + at + 1)};
+  if (b[at] == 0xe9)
+    return (goal_t){true, address + at + 5 + (uint64_t)(int64_t)load32(b + at + 1)};
   if (b[at] != 0xff || b[at + 1] != 0x25) return (goal_t){true, address};
   goal_t goal = from_slot(code, address + at + 6 + (uint64_t)(int64_t)load32(b + at + 2));
   if (goal.is_known && goal.address - address < 64) goal.is_known = false;
@@ -148,8 +150,8 @@ static jump_t x86_64_jump(const code_t *code, const uint8_t *p, uint64_t at, uin
   }
   if (p[0] == 0xff && (p[1] & 0x38) == 0x20) return JUMP_ANYWHERE;
   /* mov %reg,(%rsp), then ret: how a retpoline jumps */
-  bool thunk = (p[0] == 0x48 || p[0] == 0x4c) && p[1] == 0x89 && (p[2] & 0xc7) == 0x04 &&
-               p[3] == 0x24;
+  bool thunk =
+      (p[0] == 0x48 || p[0] == 0x4c) && p[1] == 0x89 && (p[2] & 0xc7) == 0x04 && p[3] == 0x24;
   return thunk ? JUMP_BY_RETURN : JUMP_NONE;
 }
 
@@ -199,12 +201,13 @@ static bool jumps_to(const code_t *code, code_range_t from, code_range_t to, int
   return false;
 }
 
-/* ---- the call before a return address ------------------------------------------------------------ */
+/* ---- the call before a return address
+ * ------------------------------------------------------------ */
 
 static link_t better(link_t a, link_t b) { return a > b ? a : b; }
 
-/* Does a call through register or memory (ff /2) end at the end of B, which holds the 8 bytes before
- * the return address? Lengths by the ModRM and SIB bytes. */
+/* Does a call through register or memory (ff /2) end at the end of B, which holds the 8 bytes
+ * before the return address? Lengths by the ModRM and SIB bytes. */
 static bool ends_in_indirect_call(const uint8_t b[8]) {
   for (int length = 2; length <= 7; length++) {
     const uint8_t *p = b + 8 - length;
@@ -243,8 +246,8 @@ static link_t x86_64_link(const code_t *code, uint64_t ra, code_range_t function
     link = reaches(code, ra + (uint64_t)(int64_t)load32(b + 4), function, TAIL_DEPTH);
   if (b[2] == 0xff && b[3] == 0x15) { /* call *slot(%rip): the GOT, or a variable */
     goal_t goal = from_slot(code, ra + (uint64_t)(int64_t)load32(b + 4));
-    return better(link, goal.is_known && holds(function, goal.address) ? LINK_CERTAIN
-                                                                       : LINK_POSSIBLE);
+    return better(link,
+                  goal.is_known && holds(function, goal.address) ? LINK_CERTAIN : LINK_POSSIBLE);
   }
   if (ends_in_indirect_call(b)) link = better(link, LINK_POSSIBLE);
   return link;
@@ -260,8 +263,8 @@ static link_t aarch64_link(const code_t *code, uint64_t ra, code_range_t functio
   return (word & 0xfefff000) == 0xd63f0000 ? LINK_POSSIBLE : LINK_NO; /* blr, blraa and its like */
 }
 
-/* A signal trampoline and the first function of a fiber are returned to, and were never called from:
- * the address is a function's start, or the frame is the kernel's. */
+/* A signal trampoline and the first function of a fiber are returned to, and were never called
+ * from: the address is a function's start, or the frame is the kernel's. */
 static bool is_entered_by_return(const code_t *code, uint64_t ra) {
   cfi_row_t row;
   uint64_t slide;

@@ -58,13 +58,13 @@ goal_t callsite_target(const code_t *code, uint64_t return_address);
 
 typedef enum link { LINK_NO, LINK_POSSIBLE, LINK_CERTAIN } link_t;
 
-/* Could the instruction before RETURN_ADDRESS have called FUNCTION, directly, through the PLT, through
- * a pointer, or through functions that end in a jump to it? */
+/* Could the instruction before RETURN_ADDRESS have called FUNCTION, directly, through the PLT,
+ * through a pointer, or through functions that end in a jump to it? */
 link_t callsite_link(const code_t *code, uint64_t return_address, code_range_t function);
 
 /* When FUNCTION, at PC, keeps its frame register at one fixed distance above the stack pointer
- * (nothing but its prologue moves the stack pointer, arguments that it pushes for a call aside): that
- * distance. */
+ * (nothing but its prologue moves the stack pointer, arguments that it pushes for a call aside):
+ * that distance. */
 bool callsite_frame_size(const code_t *code, code_range_t function, uint64_t pc, uint64_t *bytes);
 
 #endif

@@ -351,9 +351,7 @@ static bool run_one(run_t *run, cursor_t *c) {
   uint64_t reg;
   switch (op & 0xc0) {
   case 0x40: return advance(run, run->location + low * cie->code_align);
-  case 0x80:
-    set_rule(run, low, CFI_OFFSET, scaled(cursor_uleb(c), cie));
-    return false;
+  case 0x80: set_rule(run, low, CFI_OFFSET, scaled(cursor_uleb(c), cie)); return false;
   case 0xc0: restore_rule(run, low); return false;
   }
   switch (op) {

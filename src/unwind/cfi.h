@@ -51,8 +51,8 @@ typedef struct cfi_row {
 int cfi_find_row(const image_t *image, machine_t machine, uint64_t address, cfi_row_t *row);
 
 /* The row of a frame whose pc, as linked, is PC; unless it is EXACT, PC is a return address and the
- * row that of the call before it. Two addresses are returned to though no call lies before them, for
- * they were put on the stack by hand, and the row is the one at PC itself: that of a signal
+ * row that of the call before it. Two addresses are returned to though no call lies before them,
+ * for they were put on the stack by hand, and the row is the one at PC itself: that of a signal
  * trampoline, and the first instruction of a function, at which a fiber (makecontext) ends. Nothing
  * lies further out than the latter, so its return address is said to be undefined. */
 int cfi_find_frame_row(const image_t *image, machine_t machine, uint64_t pc, bool exact,

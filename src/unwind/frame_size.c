@@ -31,15 +31,22 @@ typedef struct insn {
 /* Sizes of immediates of the one-byte opcodes that prologues contain; -1: not one of them. */
 static int immediate_size(uint8_t opcode, bool wide) {
   switch (opcode) {
-  case 0x6b: case 0x80: case 0x83: case 0xc0: case 0xc1: case 0xc6: return 1;
-  case 0x69: case 0x81: case 0xc7: return 4;
+  case 0x6b:
+  case 0x80:
+  case 0x83:
+  case 0xc0:
+  case 0xc1:
+  case 0xc6: return 1;
+  case 0x69:
+  case 0x81:
+  case 0xc7: return 4;
   default: break;
   }
   if (opcode >= 0xb8 && opcode <= 0xbf) return wide ? 8 : 4;
   if (opcode >= 0x50 && opcode <= 0x5f) return 0;
   if (opcode == 0x90 || opcode == 0x99 || opcode == 0x98) return 0;
-  if ((opcode < 0x40 && (opcode & 7) < 4) || (opcode >= 0x84 && opcode <= 0x8b) ||
-      opcode == 0x8d || opcode == 0x63)
+  if ((opcode < 0x40 && (opcode & 7) < 4) || (opcode >= 0x84 && opcode <= 0x8b) || opcode == 0x8d ||
+      opcode == 0x63)
     return 0;
   return -1;
 }
@@ -53,9 +60,9 @@ static bool has_modrm(uint8_t opcode) {
 static bool is_plain_two_byte(uint8_t opcode) {
   return (opcode >= 0x10 && opcode <= 0x17) || (opcode >= 0x1e && opcode <= 0x1f) ||
          (opcode >= 0x28 && opcode <= 0x2f) || (opcode >= 0x40 && opcode <= 0x6f) ||
-         opcode == 0x7e || opcode == 0x7f || (opcode >= 0x90 && opcode <= 0x9f) ||
-         opcode == 0xaf || (opcode >= 0xb6 && opcode <= 0xb7) ||
-         (opcode >= 0xbe && opcode <= 0xbf) || (opcode >= 0xd0);
+         opcode == 0x7e || opcode == 0x7f || (opcode >= 0x90 && opcode <= 0x9f) || opcode == 0xaf ||
+         (opcode >= 0xb6 && opcode <= 0xb7) || (opcode >= 0xbe && opcode <= 0xbf) ||
+         (opcode >= 0xd0);
 }
 
 static bool decode_modrm(insn_t *insn, const uint8_t *p, unsigned *at, uint8_t rex) {
@@ -104,8 +111,10 @@ static bool decode(const uint8_t *p, insn_t *insn) {
   insn->opcode = p[at++];
   int size = immediate_size(insn->opcode, rex & 8);
   if (size < 0) return false;
-  if (has_modrm(insn->opcode)) decode_modrm(insn, p, &at, rex);
-  else insn->rm = (uint8_t)((insn->opcode & 7) | (rex & 1) << 3);
+  if (has_modrm(insn->opcode))
+    decode_modrm(insn, p, &at, rex);
+  else
+    insn->rm = (uint8_t)((insn->opcode & 7) | (rex & 1) << 3);
   insn->immediate = immediate_of(p + at, size);
   insn->length = at + (unsigned)size;
   return true;
@@ -155,24 +164,33 @@ static bool read_prologue(const uint8_t *p, uint64_t size, uint64_t *bytes, int 
     if (is_push(&i)) {
       *bytes += 8;
       ++*pushes;
-    } else if (!lowers_stack(&i, bytes) && touches(&i)) return false;
+    } else if (!lowers_stack(&i, bytes) && touches(&i))
+      return false;
     at += i.length;
   }
   *end = at;
   return true;
 }
 
-/* Does any byte of the rest begin an instruction that moves the stack pointer otherwise than by push,
- * pop, call and leave? lea n(%rbp),%rsp restores it in epilogues and is no such thing. */
+/* Does any byte of the rest begin an instruction that moves the stack pointer otherwise than by
+ * push, pop, call and leave? lea n(%rbp),%rsp restores it in epilogues and is no such thing. */
 static bool may_move_stack(const uint8_t *p) {
   if ((p[0] & 0xf8) != 0x48) return false; /* all of them have REX.W */
   uint8_t mod = p[2] >> 6, reg = p[2] >> 3 & 7, rm = p[2] & 7;
   bool to_rm = mod == 3 && rm == RSP && !(p[0] & 1), to_reg = reg == RSP && !(p[0] & 4);
   switch (p[1]) {
-  case 0x29: case 0x89: case 0x21: case 0x01: case 0x87: return to_rm;
-  case 0x2b: case 0x8b: case 0x23: case 0x03: return to_reg;
+  case 0x29:
+  case 0x89:
+  case 0x21:
+  case 0x01:
+  case 0x87: return to_rm;
+  case 0x2b:
+  case 0x8b:
+  case 0x23:
+  case 0x03: return to_reg;
   case 0x8d: return to_reg && !(mod != 0 && rm == RBP);
-  case 0x81: case 0x83: return to_rm && (reg == 5 || reg == 4); /* sub, and */
+  case 0x81:
+  case 0x83: return to_rm && (reg == 5 || reg == 4); /* sub, and */
   default: return false;
   }
 }
@@ -205,7 +223,8 @@ static int saved_registers(const code_t *code, uint64_t pc) {
   cfi_row_t row;
   int count = 0;
   if (!image || cfi_find_row(image, code->machine, pc - image->slide, &row) != 0) return -1;
-  for (int n = 0; n < X86_64_RA; n++) count += n != X86_64_RBP && row.rules[n].how == CFI_OFFSET;
+  for (int n = 0; n < X86_64_RA; n++)
+    count += n != X86_64_RBP && row.rules[n].how == CFI_OFFSET;
   return count;
 }
 
@@ -219,8 +238,8 @@ bool callsite_frame_size(const code_t *code, code_range_t function, uint64_t pc,
   uint64_t size = function.end - start;
   memset(p, 0xcc, sizeof p);
   size_t have = size < PROLOGUE_BYTES ? (size_t)size : PROLOGUE_BYTES;
-  if (!code_read(code, start, p, have) ||
-      !read_prologue(p, have + 20, bytes, &pushes, &end) || pushes != saved_registers(code, pc))
+  if (!code_read(code, start, p, have) || !read_prologue(p, have + 20, bytes, &pushes, &end) ||
+      pushes != saved_registers(code, pc))
     return false;
   for (uint64_t at = end; at < size; at += PROLOGUE_BYTES) {
     have = size - at < PROLOGUE_BYTES + 4 ? (size_t)(size - at) : PROLOGUE_BYTES + 4;

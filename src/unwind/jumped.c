@@ -3,9 +3,9 @@
  * The way from the function that was called to the one that is there, through jumps.
  *
  * Jumps are searched at every byte of a function (callsite.h): a tail call is one that stands where
- * the function's frame is gone and goes exactly to another function's start, which bytes that are no
- * jump hardly do. A function with a jump through a register at such a place could have gone anywhere:
- * then no way is certain.
+ * the function's frame is gone and goes exactly to another function's start, which bytes that are
+ * no jump hardly do. A function with a jump through a register at such a place could have gone
+ * anywhere: then no way is certain.
  */
 #include "unwind/jumped.h"
 
@@ -17,7 +17,7 @@
 
 typedef struct search {
   const code_t *code;
-  uint64_t goal; /* the start of the function that is there */
+  uint64_t goal;               /* the start of the function that is there */
   uint64_t starts[JUMPED_MAX]; /* the functions on the way so far, outermost first */
   uint64_t way[JUMPED_MAX];    /* the addresses behind their jumps */
   uint64_t found[JUMPED_MAX];
@@ -46,7 +46,8 @@ static void follow(search_t *search, uint64_t at, uint64_t to, unsigned length, 
     return;
   }
   search->way[depth - 1] = at + length;
-  if (goal.address == search->goal) arrive(search, depth);
+  if (goal.address == search->goal)
+    arrive(search, depth);
   else if (code_function(code, goal.address, &other) && other.start == goal.address)
     look_in(search, goal.address, depth + 1);
 }
@@ -55,8 +56,8 @@ static void follow(search_t *search, uint64_t at, uint64_t to, unsigned length, 
 static void look_in(search_t *search, uint64_t start, int depth) {
   const code_t *code = search->code;
   code_range_t from;
-  if (depth > JUMPED_MAX || ++search->visits > VISITS_MAX ||
-      !code_function(code, start, &from) || from.end - from.start > FUNCTION_BYTES_MAX) {
+  if (depth > JUMPED_MAX || ++search->visits > VISITS_MAX || !code_function(code, start, &from) ||
+      from.end - from.start > FUNCTION_BYTES_MAX) {
     search->uncertain = true;
     return;
   }
@@ -76,9 +77,12 @@ static void look_in(search_t *search, uint64_t start, int depth) {
       uint64_t to;
       unsigned length;
       jump_t jump = code_jump(code, bytes + i, at + i, &to, &length);
-      if (jump == JUMP_TO) follow(search, at + i, to, length, from, depth);
-      else if (jump == JUMP_ANYWHERE && code_frame_is_gone(code, at + i)) search->uncertain = true;
-      else if (jump == JUMP_BY_RETURN && from.end - from.start <= 32) search->uncertain = true;
+      if (jump == JUMP_TO)
+        follow(search, at + i, to, length, from, depth);
+      else if (jump == JUMP_ANYWHERE && code_frame_is_gone(code, at + i))
+        search->uncertain = true;
+      else if (jump == JUMP_BY_RETURN && from.end - from.start <= 32)
+        search->uncertain = true;
     }
   }
 }
@@ -93,6 +97,7 @@ int jumped_between(const code_t *code, uint64_t return_address, code_range_t fun
     return 0;
   look_in(&search, called.address, 1);
   if (search.uncertain) return -1;
-  for (int i = 0; i < search.found_count; i++) pcs[i] = search.found[search.found_count - 1 - i];
+  for (int i = 0; i < search.found_count; i++)
+    pcs[i] = search.found[search.found_count - 1 - i];
   return search.found_count > 0 ? search.found_count : -1;
 }

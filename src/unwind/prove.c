@@ -9,8 +9,8 @@
  * What earlier calls left behind on the stack can fit as well, and so can the frames of our own
  * callers, as if those between had been jumped over. Therefore:
  *   - where the distance between stack pointer and frame register can be read from the function's
- *     code, only the slots at that distance are tried (and a few above it, for arguments it pushed);
- *     a slot exactly there whose call names FUNCTION is the answer;
+ *     code, only the slots at that distance are tried (and a few above it, for arguments it
+ * pushed); a slot exactly there whose call names FUNCTION is the answer;
  *   - otherwise the whole stack is searched, and exactly one slot may fit.
  * A chain that ends for want of rules or registers might be the true one: it counts as fitting, and
  * is never the answer.
@@ -71,7 +71,10 @@ static void try_slot(search_t *search, uint64_t frame, uint64_t return_address) 
     search->certain = link == LINK_CERTAIN;
     search->fits++;
     break;
-  case CHAIN_UNKNOWN: search->doubt = true; search->fits++; break;
+  case CHAIN_UNKNOWN:
+    search->doubt = true;
+    search->fits++;
+    break;
   case CHAIN_BROKEN: break;
   }
 }
@@ -129,8 +132,10 @@ proof_t prove_frame_register(machine_t machine, memory_t *memory, images_t *imag
   bool readable;
   if (callsite_frame_size(&search.code, search.function, exact ? regs->pc : regs->pc - 1, &size))
     readable = search_fixed(&search, low, end, size);
-  else if (end - low > PROVE_STACK_BYTES_MAX) return PROOF_TOO_LARGE;
-  else readable = search_slots(&search, low, end);
+  else if (end - low > PROVE_STACK_BYTES_MAX)
+    return PROOF_TOO_LARGE;
+  else
+    readable = search_slots(&search, low, end);
   if (!readable || search.fits == 0) return PROOF_NONE;
   if (search.fits > 1 || search.doubt) return PROOF_AMBIGUOUS;
   regs_set(regs, machine_fp(machine), search.answer);

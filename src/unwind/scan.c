@@ -22,8 +22,7 @@ step_t scan_step(machine_t machine, memory_t *memory, images_t *images, regs_t *
     if (!memory->read(memory, at, &word, 8)) return STEP_FAULT;
     if (word < 4096 || !code_is_executable(&code, word - 1)) continue;
     goal_t called = callsite_target(&code, word);
-    if (!called.is_known || called.address > regs->pc ||
-        regs->pc - called.address > FUNCTION_BYTES)
+    if (!called.is_known || called.address > regs->pc || regs->pc - called.address > FUNCTION_BYTES)
       continue;
     regs_t next = {.pc = word};
     regs_set(&next, sp, at + 8);

@@ -2,10 +2,10 @@
 #include "unwind/self.h"
 #include "os/os.h"
 
-#define PAGE         4096u
-#define REACH_MAX    (64u << 20) /* no frame is larger: beyond lies garbage */
+#define PAGE           4096u
+#define REACH_MAX      (64u << 20) /* no frame is larger: beyond lies garbage */
 #define OVERFLOW_PAGES 16          /* by which a frame may have overshot the end of its stack */
-#define ADJACENT_MAX (64u << 10) /* the stack grew by less than this between two captures */
+#define ADJACENT_MAX   (64u << 10) /* the stack grew by less than this between two captures */
 
 __thread self_t *self_own __attribute__((tls_model("initial-exec")));
 static self_t *all;  /* every state ever made; only ever pushed to */
@@ -146,9 +146,9 @@ static NOINLINE self_t *self_create(void) {
 }
 
 /* Is the capture that left the state busy still under way beneath this one? A handler on the
- * alternate signal stack may stand anywhere, within the bounds of the stack it interrupted too. When
- * both are on one stack, it is as long as we are further in. On different stacks it is, unless it was
- * on the alternate signal stack and we are not. */
+ * alternate signal stack may stand anywhere, within the bounds of the stack it interrupted too.
+ * When both are on one stack, it is as long as we are further in. On different stacks it is, unless
+ * it was on the alternate signal stack and we are not. */
 static NOINLINE bool still_busy(const self_t *self, uint64_t sp) {
   const window_t *w = &self->window;
   os_stack_side_t side = os_stack_side(self->busy);

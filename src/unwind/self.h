@@ -11,9 +11,9 @@
  * fork: a child inherits the state, and all of it still holds there, under a capture that a handler
  * forked in too; but the thread has another tid. So the words that say whose a state is are kept
  * apart, in memory that is zero in a child, and the first capture there claims the state again. A
- * vfork child runs on its parent's state while the parent waits. Thread exit: nothing is done, since frees
- * still follow the last destructor; the state of a thread that has ended is found and reused when
- * another thread needs one.
+ * vfork child runs on its parent's state while the parent waits. Thread exit: nothing is done,
+ * since frees still follow the last destructor; the state of a thread that has ended is found and
+ * reused when another thread needs one.
  */
 #ifndef SONDE_UNWIND_SELF_H
 #define SONDE_UNWIND_SELF_H

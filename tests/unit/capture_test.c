@@ -153,9 +153,7 @@ static void starts_at_garbage(void **state) {
     case 2: c.pc = word | 1; break;
     case 3: c.sp += word % 8192 & ~7u; break;
     case 4: c.fp = c.sp + word % 512; break;
-    default:
-      c.pc += word % 4096;
-      c.fp = chance(&random) & 1 ? word : c.fp;
+    default: c.pc += word % 4096; c.fp = chance(&random) & 1 ? word : c.fp;
     }
     int count = sonde_capture(&c);
     assert_in_range(count, 1, 64);
@@ -287,7 +285,8 @@ static void handler_on_the_alternate_stack(void **state) {
   char *const places[] = {mapped, within, malloc(size)};
   const size_t sizes[] = {size, sizeof within, size};
   for (int i = 0; i < 6; i++) {
-    stack_t alternate = {.ss_sp = places[i % 3], .ss_size = sizes[i % 3]}, none = {.ss_flags = SS_DISABLE};
+    stack_t alternate = {.ss_sp = places[i % 3], .ss_size = sizes[i % 3]},
+            none = {.ss_flags = SS_DISABLE};
     assert_int_equal(sigaltstack(&alternate, NULL), 0);
     check_handler();
     check_handler();

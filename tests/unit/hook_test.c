@@ -144,7 +144,7 @@ static void versions(void **state) {
   assert_int_equal(old_caller.versioned(1), 2 * 1011);
   assert_int_equal(sonde_hook_remove(h), SONDE_OK);
   assert_int_equal(sonde_hook_remove(both), SONDE_OK);
-  sonde_hook_request_t r = {"callee_versioned", "V3", (void *)(uintptr_t)a,
+  sonde_hook_request_t r = {"callee_versioned",         "V3", (void *)(uintptr_t)a,
                             (void **)(void *)&go_on[0], NULL, NULL};
   assert_int_equal(sonde_hook_add(&r, 1, NULL), SONDE_ENOTFOUND);
 }
@@ -186,7 +186,7 @@ static void filters(void **state) {
   (void)state;
   sonde_hook_t *few = NULL;
   sonde_hook_request_t r = {"callee_plain", NULL, (void *)(uintptr_t)a, (void **)(void *)&go_on[0],
-                            wants_now, NULL};
+                            wants_now,      NULL};
   assert_int_equal(sonde_hook_add(&r, 1, &few), SONDE_OK);
   assert_int_equal(callers[1].plain(1), 2 * 1002);
   assert_int_equal(callers[2].plain(1), 2 * 2);
@@ -233,17 +233,18 @@ static void what_is_out_of_reach_is_told(void **state) {
   (void)state;
   sonde_hook_t *h = hook(0, "callee_within", NULL);
   tally_t t = {{0}, {0}};
-  assert_int_equal(sonde_hook_reach(h, count, &t), FORMS + 1); /* each caller, and the one of the old version */
+  assert_int_equal(sonde_hook_reach(h, count, &t),
+                   FORMS + 1); /* each caller, and the one of the old version */
   assert_int_equal(t.states[SONDE_SLOT_WITHIN], 1);
   assert_int_equal(sonde_hook_remove(h), SONDE_OK);
 }
 
 static void bad_arguments(void **state) {
   (void)state;
-  sonde_hook_request_t r[2] = {{"callee_plain", NULL, (void *)(uintptr_t)a,
-                                (void **)(void *)&go_on[0], NULL, NULL},
-                               {"no_such_function_anywhere", NULL, (void *)(uintptr_t)b,
-                                (void **)(void *)&go_on[1], NULL, NULL}};
+  sonde_hook_request_t r[2] = {
+      {"callee_plain", NULL, (void *)(uintptr_t)a, (void **)(void *)&go_on[0], NULL, NULL},
+      {"no_such_function_anywhere", NULL, (void *)(uintptr_t)b, (void **)(void *)&go_on[1], NULL,
+       NULL}};
   assert_int_equal(sonde_hook_add(r, 2, NULL), SONDE_ENOTFOUND);
   assert_int_equal(callers[0].plain(1), 4); /* all or none */
   r[1].replacement = NULL;
@@ -370,7 +371,8 @@ static void races_with_dlclose(void **state) {
 static void dlsym_gives_the_hook(void **state) {
   (void)state;
   void *callee = dlopen(SONDE_FIXTURES "/libhooked.so", RTLD_NOW), *handle = callers[0].handle;
-  uintptr_t plain = (uintptr_t)dlsym(callee, "callee_plain"), next = (uintptr_t)dlsym(RTLD_NEXT, "read");
+  uintptr_t plain = (uintptr_t)dlsym(callee, "callee_plain"),
+            next = (uintptr_t)dlsym(RTLD_NEXT, "read");
   uintptr_t old = (uintptr_t)dlvsym(callee, "callee_versioned", "V1");
   sonde_hook_t *h = hook(0, "callee_plain", NULL), *v = hook(1, "callee_versioned", "V1");
   sonde_hook_t *r = hook(2, "read", NULL);
@@ -416,12 +418,17 @@ static int open_all(void **state) {
 
 int main(void) {
   const struct CMUnitTest tests[] = {
-      cmocka_unit_test(every_kind_of_slot), cmocka_unit_test(versions),
-      cmocka_unit_test(any_order),          cmocka_unit_test(filters),
-      cmocka_unit_test(foreign_patch_is_kept), cmocka_unit_test(bad_arguments),
+      cmocka_unit_test(every_kind_of_slot),
+      cmocka_unit_test(versions),
+      cmocka_unit_test(any_order),
+      cmocka_unit_test(filters),
+      cmocka_unit_test(foreign_patch_is_kept),
+      cmocka_unit_test(bad_arguments),
       cmocka_unit_test(what_is_out_of_reach_is_told),
-      cmocka_unit_test(threads_call_meanwhile), cmocka_unit_test(late_images),
-      cmocka_unit_test(races_with_dlclose), cmocka_unit_test(other_namespaces),
+      cmocka_unit_test(threads_call_meanwhile),
+      cmocka_unit_test(late_images),
+      cmocka_unit_test(races_with_dlclose),
+      cmocka_unit_test(other_namespaces),
       cmocka_unit_test(dlsym_gives_the_hook),
   };
   return cmocka_run_group_tests(tests, open_all, NULL);

@@ -148,9 +148,10 @@ static void on_new_thread(void) {
 static void depth_does_not_change_ids(void **state) {
   (void)state;
   static uintptr_t pcs[2048];
-  const int depths[] = {0,   1,   22,  23,  24,  25,  90,  95,  96,  97,  100,  190, 192, 383,  384,
-                        385, 400, 440, 444, 447, 448, 449, 500, 504, 507, 508,  509, 510, 511,  512,
-                        513, 520, 544, 600, 800, 895, 896, 897, 960, 961, 1000, 5000, 100000};
+  const int depths[] = {0,   1,   22,  23,  24,  25,  90,  95,   96,   97,    100,
+                        190, 192, 383, 384, 385, 400, 440, 444,  447,  448,   449,
+                        500, 504, 507, 508, 509, 510, 511, 512,  513,  520,   544,
+                        600, 800, 895, 896, 897, 960, 961, 1000, 5000, 100000};
   the_depth = -1;
   on_new_thread();
   for (size_t i = 0; i < ARRAY_COUNT(depths); i++) {
@@ -232,7 +233,8 @@ static bool prepare_full(int turn) {
 
 static void a_full_table_is_told(void **state) {
   (void)state;
-  if (is_emulated()) SKIP_BECAUSE("qemu-user ignores MADV_WIPEONFORK, which empties a child's cache");
+  if (is_emulated())
+    SKIP_BECAUSE("qemu-user ignores MADV_WIPEONFORK, which empties a child's cache");
   take_by(left, 40, prepare_full, &full_taken);
   assert_true(chain_depth > 10);
 }
@@ -297,7 +299,8 @@ static void forked_children_agree(void **state) {
   close(pipes[1]);
 }
 
-/* ---- a stack whose outer part is gone --------------------------------------------------------- */
+/* ---- a stack whose outer part is gone ---------------------------------------------------------
+ */
 
 static ucontext_t fiber_main, fiber;
 static volatile int fiber_depth;
@@ -322,8 +325,9 @@ static void run_fiber(char *low, size_t size, int depth) {
   swapcontext(&fiber_main, &fiber);
 }
 
-/* A stack is unmapped and a shorter one mapped into the lower part of where it was, so that the same
- * function recurses at the same addresses: what the cache remembers further out must not be read. */
+/* A stack is unmapped and a shorter one mapped into the lower part of where it was, so that the
+ * same function recurses at the same addresses: what the cache remembers further out must not be
+ * read. */
 static void stack_replaced_by_a_shorter_one(void **state) {
   (void)state;
   if (is_sanitized()) SKIP_BECAUSE("AddressSanitizer does not follow swapcontext");
@@ -332,23 +336,23 @@ static void stack_replaced_by_a_shorter_one(void **state) {
   for (int depth = 37; depth < 41; depth++) {
     uint32_t expected = 0;
     for (size_t offset = 0; offset < 256; offset += 16)
-    for (int turn = 0; turn < 2; turn++) {
-      /* first deep and whole, then what is left of it, moved by OFFSET to meet the old frames */
-      size_t mapped = turn == 0 ? size : 5 * page;
-      assert_ptr_equal(mmap(low, mapped, PROT_READ | PROT_WRITE,
-                            MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED, -1, 0),
-                       low);
-      memset(low, 0, mapped);
-      if (turn)
-        run_fiber(low, mapped - offset, depth);
-      else
-        run_fiber(low, mapped, 380);
-      if (turn) {
-        if (!expected) expected = fiber_id;
-        assert_int_equal(fiber_id, expected);
+      for (int turn = 0; turn < 2; turn++) {
+        /* first deep and whole, then what is left of it, moved by OFFSET to meet the old frames */
+        size_t mapped = turn == 0 ? size : 5 * page;
+        assert_ptr_equal(mmap(low, mapped, PROT_READ | PROT_WRITE,
+                              MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED, -1, 0),
+                         low);
+        memset(low, 0, mapped);
+        if (turn)
+          run_fiber(low, mapped - offset, depth);
+        else
+          run_fiber(low, mapped, 380);
+        if (turn) {
+          if (!expected) expected = fiber_id;
+          assert_int_equal(fiber_id, expected);
+        }
+        munmap(low, size);
       }
-      munmap(low, size);
-    }
   }
 }
 

@@ -150,14 +150,7 @@ static NOINLINE uint32_t capture_from(start_state_t state, uint64_t flag) {
 
 /* ---- what interrupts ------------------------------------------------------------------------- */
 
-typedef enum action {
-  CAPTURE,
-  CAPTURE_DEEPER,
-  SWITCH_FIBER,
-  FORK,
-  JUMP_OUT,
-  ACTIONS
-} action_t;
+typedef enum action { CAPTURE, CAPTURE_DEEPER, SWITCH_FIBER, FORK, JUMP_OUT, ACTIONS } action_t;
 static const char *const action_names[] = {"capture", "capture deeper", "switch to a fiber", "fork",
                                            "jump out"};
 
@@ -226,9 +219,7 @@ static void act(void) {
       oracle_fail("instruction %ld: the child ended with status %#x", (long)act_at, status);
     break;
   }
-  case JUMP_OUT:
-    shadow = interrupted;
-    siglongjmp(out, 1);
+  case JUMP_OUT: shadow = interrupted; siglongjmp(out, 1);
   default: break;
   }
   shadow = interrupted;
@@ -254,8 +245,7 @@ static void on_trap(int number, siginfo_t *info, void *ucontext) {
 static uint32_t expected_of[STATES];
 
 static void check_after(start_state_t state, uint32_t id) {
-  if (state == PCS)
-    return;
+  if (state == PCS) return;
   if (!jumped) EXPECT_EQUAL(id, expected_of[state]);
   jumped = false;
   /* and what the thread captures from now on is right, from whatever state that left */
@@ -330,8 +320,8 @@ static void on_an_alternate_stack(void **state) {
   install(SA_ONSTACK);
   const size_t size = 1 << 16;
   char within[1 << 16];
-  char *const places[] = {mmap(NULL, size, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0),
-                          within};
+  char *const places[] = {
+      mmap(NULL, size, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0), within};
   for (int i = 0; i < 2; i++) {
     stack_t alternate = {.ss_sp = places[i], .ss_size = size}, none = {.ss_flags = SS_DISABLE};
     assert_int_equal(sigaltstack(&alternate, NULL), 0);

@@ -22,12 +22,13 @@
 #include "stack/stack.h"
 
 #ifndef STRESS_CAPTURES
-#define STRESS_CAPTURES  60000   /* in all */
-#define STRESS_FULL_EACH 8       /* one in so many is compared with the full walk too */
+#define STRESS_CAPTURES  60000 /* in all */
+#define STRESS_FULL_EACH 8     /* one in so many is compared with the full walk too */
 #endif
 
 #if defined(__SANITIZE_ADDRESS__)
-#define FIBERS_MAX 0 /* the sanitizer does not know their stacks, nor what a jump leaves on them */
+#define FIBERS_MAX 0 /* the sanitizer does not know their stacks, nor what a jump leaves on them   \
+                      */
 #else
 #define FIBERS_MAX 3
 #endif
@@ -54,8 +55,8 @@ typedef struct worker {
 } worker_t;
 
 static volatile int zero;
-static long captures, full_walks, signals, signals_complete, signals_skipped, signals_without_row, fibers_run, jumps,
-    throws, reloads, reloads_same_place, threads_started;
+static long captures, full_walks, signals, signals_complete, signals_skipped, signals_without_row,
+    fibers_run, jumps, throws, reloads, reloads_same_place, threads_started;
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 static int (*stress_try)(int (*)(void *), void *, int (*)(void *), void (*)(int));
 static void (*stress_throw)(void);
@@ -101,14 +102,15 @@ static void on_signal(int number, siginfo_t *info, void *ucontext) {
   shadow_t *interrupted = shadow;
   uintptr_t pcs[512], others[512];
   uint32_t id = 0;
-  sonde_capture_t c = {.pcs = pcs, .max = 512}, of_context = {
-    .pcs = others, .max = 512, .ucontext = ucontext};
+  sonde_capture_t c = {.pcs = pcs, .max = 512},
+                  of_context = {.pcs = others, .max = 512, .ucontext = ucontext};
   sonde_capture(&c);
   sonde_capture(&of_context);
   (void)add_relaxed(&signals, 1);
   if (c.mark == SONDE_COMPLETE) (void)add_relaxed(&signals_complete, 1);
   if (interrupted) {
-    if (c.flags & SONDE_FLAG_GUESSED || (c.mark != SONDE_COMPLETE && without_row(pcs[c.count - 1]))) {
+    if (c.flags & SONDE_FLAG_GUESSED ||
+        (c.mark != SONDE_COMPLETE && without_row(pcs[c.count - 1]))) {
       (void)add_relaxed(&signals_without_row, 1);
       errno = saved;
       return;
@@ -149,15 +151,18 @@ FRAME(realigned_frame, volatile char room[64] __attribute__((aligned(64))); room
 FRAME(realigned_alloca_frame, volatile char room[128] __attribute__((aligned(128)));
       volatile char *more = __builtin_alloca(16 + chance(&w->random) % 300);
       room[0] = more[0] = 1, room[0] + more[0])
-FRAME(registers_frame,
-      volatile long source = zero;
-      long a = source + 1; long b = source + 2; long c = source + 3; long d = source + 4;
-      long e = source + 5; long f = source + 6, a * b + c * d + e * f)
+FRAME(registers_frame, volatile long source = zero; long a = source + 1; long b = source + 2;
+      long c = source + 3; long d = source + 4; long e = source + 5;
+      long f = source + 6, a *b + c * d + e * f)
 
-static int (*const kinds[])(worker_t *, int) = {
-    plain_frame,     small_frame,       big_frame,
-    alloca_frame,    vla_frame,         realigned_frame,
-    realigned_alloca_frame, registers_frame};
+static int (*const kinds[])(worker_t *, int) = {plain_frame,
+                                                small_frame,
+                                                big_frame,
+                                                alloca_frame,
+                                                vla_frame,
+                                                realigned_frame,
+                                                realigned_alloca_frame,
+                                                registers_frame};
 
 /* ---- longjmp and exceptions ------------------------------------------------------------------ */
 
@@ -250,8 +255,9 @@ static NOINLINE int with_fiber(worker_t *w) {
   guard_t *guard = w->guard;
   size_t size = (size_t)(64 + 4 * (chance(&w->random) % 3)) << 12;
   bool mapped = chance(&w->random) & 1;
-  void *stack = mapped ? mmap(NULL, size, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0)
-                       : malloc(size);
+  void *stack = mapped
+                    ? mmap(NULL, size, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0)
+                    : malloc(size);
   fiber_t *f = malloc(sizeof *f);
   f->worker = w;
   getcontext(&f->inside);
@@ -397,13 +403,13 @@ static void random_programs(void **state) {
   for (int i = 0; i < WORKERS; i++)
     if (workers[i].alive) pthread_join(workers[i].thread, NULL);
   printf("  %ld captures equal to the shadow stack, %ld of them to the full walk\n"
-         "  %ld captures in handlers (%ld of them at an instant that nothing is known of), %ld complete,\n"
+         "  %ld captures in handlers (%ld of them at an instant that nothing is known of), %ld "
+         "complete,\n"
          "  %ld ended in code without unwind rows\n"
          "  %ld fibers, %ld longjmps, %ld exceptions, %ld threads\n"
          "  %ld libraries loaded, %ld in the place of another one\n",
          captures, full_walks, signals, signals_skipped, signals_complete, signals_without_row,
-         fibers_run, jumps, throws,
-         threads_started, reloads, reloads_same_place);
+         fibers_run, jumps, throws, threads_started, reloads, reloads_same_place);
   assert_true((fibers_run > 10 || !FIBERS_MAX) && jumps > 10 && throws > 10 && threads_started > 2);
   if (is_emulated()) { /* it maps nothing where something was, and signals come between blocks */
     assert_true(signals_complete * 100 >= signals * 90);

@@ -10,8 +10,8 @@
 #define SONDE_ARCH_X86_64_ENTRY_H
 
 #define ENTRY_(name, target, pc, sp, fp)                                                           \
-  __asm__(".pushsection .text\n.p2align 4\n.globl " #name "\n.type " #name ", @function\n" #name    \
-          ":\n.cfi_startproc\n\tmovq (%rsp), %" pc "\n\tleaq 8(%rsp), %" sp "\n\tmovq %rbp, %" fp   \
+  __asm__(".pushsection .text\n.p2align 4\n.globl " #name "\n.type " #name ", @function\n" #name   \
+          ":\n.cfi_startproc\n\tmovq (%rsp), %" pc "\n\tleaq 8(%rsp), %" sp "\n\tmovq %rbp, %" fp  \
           "\n\tjmp " #target "\n.cfi_endproc\n.size " #name ", . - " #name "\n.popsection\n")
 
 #define ENTRY_1(name, target) ENTRY_(name, target, "rsi", "rdx", "rcx")
@@ -22,8 +22,8 @@
  * function of these three and the caller's pc, and returns what it says; when that is 0, it goes on
  * in the function at *NEXT as if that had been called in its place. */
 #define ENTRY_BEFORE(name, answer, next)                                                           \
-  __asm__(".pushsection .text\n.p2align 4\n.globl " #name "\n.hidden " #name "\n.type " #name       \
-          ", @function\n" #name ":\n.cfi_startproc\n"                                               \
+  __asm__(".pushsection .text\n.p2align 4\n.globl " #name "\n.hidden " #name "\n.type " #name      \
+          ", @function\n" #name ":\n.cfi_startproc\n"                                              \
           "\tpushq %rdi\n\t.cfi_adjust_cfa_offset 8\n"                                             \
           "\tpushq %rsi\n\t.cfi_adjust_cfa_offset 8\n"                                             \
           "\tpushq %rdx\n\t.cfi_adjust_cfa_offset 8\n"                                             \
@@ -31,7 +31,7 @@
           "\tpopq %rdx\n\t.cfi_adjust_cfa_offset -8\n"                                             \
           "\tpopq %rsi\n\t.cfi_adjust_cfa_offset -8\n"                                             \
           "\tpopq %rdi\n\t.cfi_adjust_cfa_offset -8\n"                                             \
-          "\ttestq %rax, %rax\n\tje 1f\n\tret\n1:\tjmp *" #next "(%rip)\n"                        \
+          "\ttestq %rax, %rax\n\tje 1f\n\tret\n1:\tjmp *" #next "(%rip)\n"                         \
           ".cfi_endproc\n.size " #name ", . - " #name "\n.popsection\n")
 
 #endif

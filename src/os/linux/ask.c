@@ -71,9 +71,10 @@ static void hand_on(unsigned generation, int number, signal_info_t *info, void *
 
 static void handle(unsigned generation, int number, signal_info_t *info, void *context) {
   if (info->code == SI_QUEUE && info->value == COOKIE)
-    load_acquire(&the_asked)(context);
-  else if (info->code == SI_TIMER && info->value == COOKIE) /* uid: si_overrun of a timer's signal */
-    load_acquire(&the_ticked)(context, info->uid);
+    load_acquire (&the_asked)(context);
+  else if (info->code == SI_TIMER &&
+           info->value == COOKIE) /* uid: si_overrun of a timer's signal */
+    load_acquire (&the_ticked)(context, info->uid);
   else
     hand_on(generation, number, info, context);
 }

@@ -34,7 +34,8 @@ static bool visit(const os_image_t *image, void *context) {
   dynamic_t dynamic;
   dynamic_read(&dynamic, entries, image->slide, image->start, image->end);
   for (int i = 0; i < search->count; i++)
-    if (!search->addresses[i]) search->addresses[i] = dynamic_symbol(&dynamic, search->names[i], NULL);
+    if (!search->addresses[i])
+      search->addresses[i] = dynamic_symbol(&dynamic, search->names[i], NULL);
   return true;
 }
 

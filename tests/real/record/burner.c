@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
- * Burns CPU time in known proportions, on the main thread and on another; a third one sleeps. Prints
- * the CPU seconds it used.
+ * Burns CPU time in known proportions, on the main thread and on another; a third one sleeps.
+ * Prints the CPU seconds it used.
  */
 #define _GNU_SOURCE
 #include <pthread.h>

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
- * The symbol index against a slow and obvious oracle, on random facts; damage; the cache folder with
- * several processes at work. SONDE_SEED repeats a run.
+ * The symbol index against a slow and obvious oracle, on random facts; damage; the cache folder
+ * with several processes at work. SONDE_SEED repeats a run.
  */
 #include <fcntl.h>
 #include <setjmp.h>
@@ -125,9 +125,7 @@ static void make_some(made_t *made, size_t functions) {
 #undef COPY
 }
 
-static void make(made_t *made) {
-  make_some(made, 1 + pick(200));
-}
+static void make(made_t *made) { make_some(made, 1 + pick(200)); }
 
 static void unmake(made_t *made) {
   facts_free(&made->facts);
@@ -138,10 +136,8 @@ static void unmake(made_t *made) {
 }
 
 static index_t *encode(made_t *made, uint64_t fingerprint, uint8_t **bytes, size_t *size) {
-  index_origin_t origin = {.fingerprint = fingerprint,
-                           .code_low = 0,
-                           .code_high = made->end + 100,
-                           .has_symbols = 1};
+  index_origin_t origin = {
+      .fingerprint = fingerprint, .code_low = 0, .code_high = made->end + 100, .has_symbols = 1};
   *bytes = index_encode(&made->facts, &origin, size);
   assert_non_null(*bytes);
   index_t *index = index_from_bytes(*bytes, *size, false);
@@ -231,7 +227,8 @@ static void equals_the_oracle(void **unused) {
     make(&made);
     index_t *index = encode(&made, 1, &bytes, &size);
     for (int i = 0; i < 400; i++)
-      check_address(&made, index, pick(8) ? CODE_LOW + pick(made.end - CODE_LOW) : pick(made.end + 99));
+      check_address(&made, index,
+                    pick(8) ? CODE_LOW + pick(made.end - CODE_LOW) : pick(made.end + 99));
     assert_false(index_is_bad(index));
     index_close(index);
     free(bytes);
@@ -295,9 +292,9 @@ static void symbols_of_unknown_size(void **unused) {
   static const struct {
     uint64_t address;
     const char *name;
-  } cases[] = {{0xfff, NULL},     {0x1000, "sized"}, {0x10ff, "sized"}, {0x1100, NULL},
-               {0x1200, "open"},  {0x12ff, "open"},  {0x1300, "last"},  {0x13ff, "last"},
-               {0x1400, NULL},    {0x2000, "last_alias"}, {0x201f, "last_alias"}, {0x2020, NULL}};
+  } cases[] = {{0xfff, NULL},    {0x1000, "sized"},      {0x10ff, "sized"},      {0x1100, NULL},
+               {0x1200, "open"}, {0x12ff, "open"},       {0x1300, "last"},       {0x13ff, "last"},
+               {0x1400, NULL},   {0x2000, "last_alias"}, {0x201f, "last_alias"}, {0x2020, NULL}};
   for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
     symbol_frame_t frame;
     int count = index_lookup(index, cases[i].address, WANT, &frame, 1);
@@ -406,8 +403,10 @@ static void processes_share_the_folder(void **unused) {
     for (int round = 0; round < 300; round++) {
       char key[8];
       snprintf(key, sizeof key, "k%d", round % 3);
-      if (i < 3) cache_store(key, bytes, size);
-      else if (i == 5 && round % 10 == 0) cache_shrink(size);
+      if (i < 3)
+        cache_store(key, bytes, size);
+      else if (i == 5 && round % 10 == 0)
+        cache_shrink(size);
       index_t *index = cache_open(key, 9);
       symbol_frame_t frames[8];
       if (!index) continue;

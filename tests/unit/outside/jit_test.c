@@ -93,7 +93,8 @@ static void damage_does_no_harm(void **state) {
     size_t length = (size_t)rand() % (size + 1);
     uint8_t *bytes = malloc(length ? length : 1);
     memcpy(bytes, good, length);
-    for (int i = rand() % 6; i > 0 && length; i--) bytes[(size_t)rand() % length] = (uint8_t)rand();
+    for (int i = rand() % 6; i > 0 && length; i--)
+      bytes[(size_t)rand() % length] = (uint8_t)rand();
     jit_t *jit = jit_new("damaged");
     assert_true(jit_parse_dump(jit, bytes, length));
     assert_true(jit_parse_perf_map(jit, (const char *)bytes, length));
@@ -106,9 +107,9 @@ static void damage_does_no_harm(void **state) {
 
 int main(void) {
   const struct CMUnitTest tests[] = {
-    cmocka_unit_test(perf_map_is_read),
-    cmocka_unit_test(dump_is_read),
-    cmocka_unit_test(damage_does_no_harm),
+      cmocka_unit_test(perf_map_is_read),
+      cmocka_unit_test(dump_is_read),
+      cmocka_unit_test(damage_does_no_harm),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);
 }

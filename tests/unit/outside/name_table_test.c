@@ -167,8 +167,8 @@ static void is_a_twentieth_of_naming(void **state) {
     double before = now_ns();
     int count = 0;
     for (int i = 0; i < 30; i++)
-      count += symbol_lookup(module, main_at + (uint64_t)i, frames + count,
-                             SYMBOL_FRAMES_MAX, &reason);
+      count +=
+          symbol_lookup(module, main_at + (uint64_t)i, frames + count, SYMBOL_FRAMES_MAX, &reason);
     double took = now_ns() - before;
     if (took < fresh_ns) fresh_ns = took;
     assert_true(count >= 30);
@@ -191,8 +191,8 @@ static void is_a_twentieth_of_naming(void **state) {
 
 int main(void) {
   const struct CMUnitTest tests[] = {
-      cmocka_unit_test(finds_what_was_added),   cmocka_unit_test(stays_within_its_bound),
-      cmocka_unit_test(goes_with_its_images),   cmocka_unit_test(serves_threads_at_once),
+      cmocka_unit_test(finds_what_was_added),     cmocka_unit_test(stays_within_its_bound),
+      cmocka_unit_test(goes_with_its_images),     cmocka_unit_test(serves_threads_at_once),
       cmocka_unit_test(is_a_twentieth_of_naming),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);

@@ -25,7 +25,7 @@
 #include "record/write.h"
 #include "record/write_event.h"
 
-#define THREADS 3
+#define THREADS    3
 #define EVENTS_MAX 200000
 
 /* What a thread did, written to memory that outlives it. */
@@ -85,11 +85,11 @@ static void record_fact(const fact_t *f) {
   stream_t *s = write_enter(RECORD_BLOCKS);
   if (!s) return;
   uint64_t time = write_now(s->writer);
-  bool put = f->kind == EVENT_FREE ? event_put_free(s, time, f->address, f->stack)
-             : f->kind == EVENT_REALLOC
-                 ? event_put_realloc(s, time, write_now(s->writer), f->old, f->address, f->size,
-                                     f->stack)
-                 : event_put_new(s, f->kind, time, f->address, f->size, f->stack);
+  bool put =
+      f->kind == EVENT_FREE ? event_put_free(s, time, f->address, f->stack)
+      : f->kind == EVENT_REALLOC
+          ? event_put_realloc(s, time, write_now(s->writer), f->old, f->address, f->size, f->stack)
+          : event_put_new(s, f->kind, time, f->address, f->size, f->stack);
   if (!put) write_lost_event(s->writer->control);
   write_leave(s);
 }
@@ -129,9 +129,8 @@ static void start(run_t *r, uint64_t limit, void (*body)(const char *)) {
   static int number;
   char error[256] = "", settings[64];
   snprintf(r->path, sizeof r->path, "/tmp/sonde-record-test.%d.%d", (int)getpid(), number++);
-  assert_int_equal(recording_create(&r->recording, r->path, 1, RECORD_BLOCKS, 0, limit, error,
-                                    sizeof error),
-                   0);
+  assert_int_equal(
+      recording_create(&r->recording, r->path, 1, RECORD_BLOCKS, 0, limit, error, sizeof error), 0);
   recording_settings(&r->recording, settings, sizeof settings);
   r->pid = fork();
   assert_true(r->pid >= 0);

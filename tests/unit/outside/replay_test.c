@@ -74,7 +74,8 @@ static void one_event(stream_t *s, uint64_t *state) {
   uint32_t stack = (uint32_t)(next_random(state) % STACKS);
   model->events++;
   if (model->size[i] && next_random(state) % 4 == 0) {
-    assert_true(event_put_realloc(s, time, write_now(s->writer), ADDRESS(i), ADDRESS(j), size, stack));
+    assert_true(
+        event_put_realloc(s, time, write_now(s->writer), ADDRESS(i), ADDRESS(j), size, stack));
     model->reallocs++;
     model_take(i);
     model_give(j, size, stack);
@@ -148,7 +149,8 @@ static void the_replay_is_the_model(void **unused) {
     recording_t recording;
     memset(model, 0, sizeof *model);
     snprintf(path, sizeof path, "/tmp/sonde-replay-test.%d", (int)getpid());
-    assert_int_equal(recording_create(&recording, path, 1, RECORD_BLOCKS, 0, 0, error, sizeof error), 0);
+    assert_int_equal(
+        recording_create(&recording, path, 1, RECORD_BLOCKS, 0, 0, error, sizeof error), 0);
     recording_settings(&recording, settings, sizeof settings);
     pid_t pid = fork();
     if (pid == 0) record_in_child(settings, seed + (uint64_t)round);

@@ -228,7 +228,8 @@ static void names_without_section_headers(void **state) {
   (void)state;
   char path[128];
   snprintf(path, sizeof path, "%s/sectionless", scratch);
-  run("gcc -shared -fPIC -o '%s' -x c - <<'E'\nint exported(int x) { return x * 3; }\nE\n%s", path, "");
+  run("gcc -shared -fPIC -o '%s' -x c - <<'E'\nint exported(int x) { return x * 3; }\nE\n%s", path,
+      "");
   uint64_t exported = address_of(path, "exported");
   FILE *file = fopen(path, "r+");
   assert_non_null(file);
@@ -321,11 +322,16 @@ static int remove_scratch(void **state) {
 
 int main(void) {
   const struct CMUnitTest tests[] = {
-      cmocka_unit_test(names_every_form),      cmocka_unit_test(names_only),
-      cmocka_unit_test(finds_separate_debug_files), cmocka_unit_test(refuses_another_build),
-      cmocka_unit_test(names_bytes_in_memory), cmocka_unit_test(names_without_section_headers),
-      cmocka_unit_test(names_stubs),           cmocka_unit_test(bad_files_have_a_reason),
-      cmocka_unit_test(demangles),             cmocka_unit_test(demangling_is_bounded),
+      cmocka_unit_test(names_every_form),
+      cmocka_unit_test(names_only),
+      cmocka_unit_test(finds_separate_debug_files),
+      cmocka_unit_test(refuses_another_build),
+      cmocka_unit_test(names_bytes_in_memory),
+      cmocka_unit_test(names_without_section_headers),
+      cmocka_unit_test(names_stubs),
+      cmocka_unit_test(bad_files_have_a_reason),
+      cmocka_unit_test(demangles),
+      cmocka_unit_test(demangling_is_bounded),
   };
   return cmocka_run_group_tests(tests, make_scratch, remove_scratch);
 }

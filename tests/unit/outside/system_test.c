@@ -53,7 +53,8 @@ static void patterns_come_first(void **state) {
 static void owners_equal_dpkg_query(void **state) {
   (void)state;
   if (access("/var/lib/dpkg/info", R_OK) != 0) skip();
-  static const char *const paths[] = {"/bin/bash", "/usr/bin/env", "/usr/bin/dpkg", "/usr/bin/python3"};
+  static const char *const paths[] = {"/bin/bash", "/usr/bin/env", "/usr/bin/dpkg",
+                                      "/usr/bin/python3"};
   packages_t *packages = packages_new("");
   assert_non_null(packages);
   int asked = 0;
@@ -86,7 +87,8 @@ static void owners_of_apk(void **state) {
   (void)state;
   char root[] = "/tmp/sonde-apk-XXXXXX";
   assert_non_null(mkdtemp(root));
-  run("mkdir -p %s/lib/apk/db && printf 'P:musl\\nF:lib\\nR:ld-musl-x86_64.so.1\\n\\nP:zlib\\nF:usr/lib\\n"
+  run("mkdir -p %s/lib/apk/db && printf "
+      "'P:musl\\nF:lib\\nR:ld-musl-x86_64.so.1\\n\\nP:zlib\\nF:usr/lib\\n"
       "R:libz.so.1\\nF:usr/share/doc\\nR:zlib\\n' > %s/lib/apk/db/installed",
       root);
   packages_t *packages = packages_new(root);
@@ -106,7 +108,8 @@ static void owners_of_rpm(void **state) {
   }
   char root[] = "/tmp/sonde-rpm-XXXXXX";
   assert_non_null(mkdtemp(root));
-  run("cd %s && printf 'Name: demo\\nVersion: 1\\nRelease: 1\\nSummary: s\\nLicense: MIT\\nBuildArch: noarch\\n"
+  run("cd %s && printf 'Name: demo\\nVersion: 1\\nRelease: 1\\nSummary: s\\nLicense: "
+      "MIT\\nBuildArch: noarch\\n"
       "%%%%description\\nd\\n%%%%install\\nmkdir -p %%%%{buildroot}/opt/demo && echo x > "
       "%%%%{buildroot}/opt/demo/libdemo.so\\n%%%%files\\n/opt/demo/libdemo.so\\n' > demo.spec && "
       "rpmbuild -bb --define \"_topdir %s/build\" demo.spec >log 2>&1 && mkdir root && "

@@ -41,14 +41,14 @@ static int seed_random(void **state) {
 /* ---- maps --------------------------------------------------------------------------------- */
 
 static const char maps_text[] =
-  "55d0c0000000-55d0c0001000 r--p 00000000 fe:01 42                 /usr/bin/a b (deleted)\n"
-  "55d0c0001000-55d0c0003000 r-xp 00001000 fe:01 42                 /usr/bin/a b (deleted)\n"
-  "7f0000000000-7f0000021000 rw-p 00000000 00:00 0 \n"
-  "nonsense\n"
-  "7f0000100000-7f00000f0000 r--p 00000000 00:00 0 [backwards]\n"
-  "7f0000200000-7f0000201000 r-xp 00000000 00:00 0 [vdso]\n"
-  "7f0000300000-7f0000301000 r--s 00002000 00:1f 7 /tmp/new\\012line\n"
-  "7ffffffff000-7fffffffffff rw-p 00000000 00:00 0";
+    "55d0c0000000-55d0c0001000 r--p 00000000 fe:01 42                 /usr/bin/a b (deleted)\n"
+    "55d0c0001000-55d0c0003000 r-xp 00001000 fe:01 42                 /usr/bin/a b (deleted)\n"
+    "7f0000000000-7f0000021000 rw-p 00000000 00:00 0 \n"
+    "nonsense\n"
+    "7f0000100000-7f00000f0000 r--p 00000000 00:00 0 [backwards]\n"
+    "7f0000200000-7f0000201000 r-xp 00000000 00:00 0 [vdso]\n"
+    "7f0000300000-7f0000301000 r--s 00002000 00:1f 7 /tmp/new\\012line\n"
+    "7ffffffff000-7fffffffffff rw-p 00000000 00:00 0";
 
 static void maps_are_read(void **state) {
   maps_t maps;
@@ -82,7 +82,8 @@ static void damaged_maps_do_no_harm(void **state) {
     text[size] = 0;
     maps_t maps;
     assert_true(maps_parse(&maps, text, size));
-    for (size_t i = 0; i < maps.count; i++) assert_true(maps.items[i].start < maps.items[i].end);
+    for (size_t i = 0; i < maps.count; i++)
+      assert_true(maps.items[i].start < maps.items[i].end);
     maps_find(&maps, random_number());
     maps_free(&maps);
   }
@@ -127,9 +128,13 @@ static void append_thread(builder_t *b, int32_t tid, uint64_t pc, uint64_t sp, u
 static void build_core(builder_t *b) {
   memset(b, 0, sizeof *b);
   Elf64_Ehdr header = {.e_ident = {0x7f, 'E', 'L', 'F', ELFCLASS64, ELFDATA2LSB, EV_CURRENT},
-                       .e_type = ET_CORE, .e_machine = EM_X86_64, .e_version = 1,
-                       .e_phoff = sizeof header, .e_ehsize = sizeof header,
-                       .e_phentsize = sizeof(Elf64_Phdr), .e_phnum = 3};
+                       .e_type = ET_CORE,
+                       .e_machine = EM_X86_64,
+                       .e_version = 1,
+                       .e_phoff = sizeof header,
+                       .e_ehsize = sizeof header,
+                       .e_phentsize = sizeof(Elf64_Phdr),
+                       .e_phnum = 3};
   Elf64_Phdr phdrs[3] = {{.p_type = PT_NOTE}, {.p_type = PT_LOAD}, {.p_type = PT_LOAD}};
   b->size = sizeof header + sizeof phdrs;
   phdrs[0].p_offset = b->size;
@@ -145,7 +150,8 @@ static void build_core(builder_t *b) {
   phdrs[1].p_memsz = phdrs[1].p_filesz = STACK_BYTES;
   phdrs[1].p_offset = b->size;
   phdrs[1].p_flags = PF_R | PF_W;
-  for (int i = 0; i < STACK_BYTES; i++) b->bytes[b->size++] = (uint8_t)i;
+  for (int i = 0; i < STACK_BYTES; i++)
+    b->bytes[b->size++] = (uint8_t)i;
   phdrs[2].p_vaddr = 0x401000;
   phdrs[2].p_memsz = 4096;
   phdrs[2].p_flags = PF_R | PF_X;
@@ -237,13 +243,15 @@ static void damaged_cores_do_no_harm(void **state) {
   }
 }
 
-/* ---- registers and system calls ---------------------------------------------------------------- */
+/* ---- registers and system calls ----------------------------------------------------------------
+ */
 
 static void registers_of_both_machines(void **state) {
   uint64_t words[34];
   regs_t regs;
   (void)state;
-  for (uint64_t i = 0; i < 34; i++) words[i] = 1000 + i;
+  for (uint64_t i = 0; i < 34; i++)
+    words[i] = 1000 + i;
   assert_true(registers_read(MACHINE_X86_64, words, 27 * 8, &regs));
   assert_int_equal(regs.pc, 1016);
   assert_int_equal(regs.r[X86_64_RSP], 1019);
@@ -316,14 +324,14 @@ static void cycles_of_owners(void **state) {
 
 int main(void) {
   const struct CMUnitTest tests[] = {
-    cmocka_unit_test(maps_are_read),
-    cmocka_unit_test(damaged_maps_do_no_harm),
-    cmocka_unit_test(core_is_read),
-    cmocka_unit_test(core_cut_anywhere),
-    cmocka_unit_test(damaged_cores_do_no_harm),
-    cmocka_unit_test(registers_of_both_machines),
-    cmocka_unit_test(system_calls_have_names),
-    cmocka_unit_test(cycles_of_owners),
+      cmocka_unit_test(maps_are_read),
+      cmocka_unit_test(damaged_maps_do_no_harm),
+      cmocka_unit_test(core_is_read),
+      cmocka_unit_test(core_cut_anywhere),
+      cmocka_unit_test(damaged_cores_do_no_harm),
+      cmocka_unit_test(registers_of_both_machines),
+      cmocka_unit_test(system_calls_have_names),
+      cmocka_unit_test(cycles_of_owners),
   };
   return cmocka_run_group_tests(tests, seed_random, NULL);
 }

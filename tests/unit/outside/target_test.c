@@ -73,7 +73,8 @@ typedef struct whole {
 
 static void walk_in_place(void *context, const regs_t *regs) {
   whole_t *whole = context;
-  process_window_load(&process_of(whole->target)->memory, regs->r[machine_sp(whole->target->machine)]);
+  process_window_load(&process_of(whole->target)->memory,
+                      regs->r[machine_sp(whole->target->machine)]);
   walk_stack(whole->target, regs, STACKS_DEPTH_DEFAULT, &whole->walk);
 }
 
@@ -81,8 +82,7 @@ static void *stop_and_walk(void *context) {
   whole_t *whole = context;
   regs_t regs;
   uint64_t ns;
-  whole->result =
-    stop_thread(whole->target->machine, whole->tid, &regs, walk_in_place, whole, &ns);
+  whole->result = stop_thread(whole->target->machine, whole->tid, &regs, walk_in_place, whole, &ns);
   return NULL;
 }
 
@@ -118,8 +118,7 @@ static score_t compare_all(pid_t pid) {
     assert_true(thread->frame_count <= whole.walk.count);
     for (uint32_t k = 1; k < thread->frame_count; k++)
       assert_int_equal(thread->frames[k].pc, whole.walk.frames[k].pc);
-    if (thread->ending == ENDING_COMPLETE)
-      assert_int_equal(thread->frame_count, whole.walk.count);
+    if (thread->ending == ENDING_COMPLETE) assert_int_equal(thread->frame_count, whole.walk.count);
     score.threads++;
     score.complete += thread->ending == ENDING_COMPLETE;
     score.proven += thread->proven;
@@ -152,7 +151,8 @@ static void not_optimised(void **state) {
   proven_is_true("busy-O0", 95);
 }
 
-/* ---- what goes wrong meanwhile ---------------------------------------------------------------- */
+/* ---- what goes wrong meanwhile ----------------------------------------------------------------
+ */
 
 static void process_that_ends(void **state) {
   (void)state;
@@ -223,12 +223,12 @@ static bool can_trace(void) {
 
 int main(void) {
   const struct CMUnitTest tests[] = {
-    cmocka_unit_test(without_frame_pointers),
-    cmocka_unit_test(with_frame_pointers),
-    cmocka_unit_test(not_optimised),
-    cmocka_unit_test(process_that_ends),
-    cmocka_unit_test(process_that_ends_at_any_moment),
-    cmocka_unit_test(problems_are_told),
+      cmocka_unit_test(without_frame_pointers),
+      cmocka_unit_test(with_frame_pointers),
+      cmocka_unit_test(not_optimised),
+      cmocka_unit_test(process_that_ends),
+      cmocka_unit_test(process_that_ends_at_any_moment),
+      cmocka_unit_test(problems_are_told),
   };
   if (!can_trace()) {
     puts("this machine does not let us trace a child (qemu-user, a container without ptrace)");
