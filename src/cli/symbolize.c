@@ -271,11 +271,18 @@ static int answer_all(job_t *job, char **texts, int count) {
 }
 
 /* Nothing at all can be said of the image: one line instead of one for every address. */
-static bool image_is_useless(job_t *job) {
+static int check_image(job_t *job) {
   symbol_frame_t frame;
   symbol_reason_t reason;
-  if (symbol_lookup(job->module, 0, &frame, 1, &reason)) return false;
-  return reason == SYMBOL_NO_FILE || reason == SYMBOL_BAD_FILE;
+  if (access(job->image, R_OK) != 0) return cli_fail("'%s': %s", job->image, strerror(errno));
+  if (symbol_lookup(job->module, 0, &frame, 1, &reason)) return CLI_DONE;
+  if (reason == SYMBOL_TRUNCATED)
+    return cli_fail("'%s' is truncated or damaged: its headers speak of bytes that it does not "
+                    "have; copy it again",
+                    job->image);
+  if (reason == SYMBOL_NO_FILE || reason == SYMBOL_BAD_FILE)
+    return cli_fail("'%s' is not an ELF file, or is damaged", job->image);
+  return CLI_DONE;
 }
 
 static int symbolize_addresses(job_t *job, char **texts, int count) {
@@ -283,11 +290,11 @@ static int symbolize_addresses(job_t *job, char **texts, int count) {
   uint64_t base = 0;
   job->module = symbolizer_module(job->symbolizer, &source);
   if (!job->module) return cli_fail("out of memory");
-  if (access(job->image, R_OK) != 0) return cli_fail("'%s': %s", job->image, strerror(errno));
-  if (image_is_useless(job)) return cli_fail("'%s' is not an ELF file, or is damaged", job->image);
+  int status = check_image(job);
+  if (status != CLI_DONE) return status;
   if (job->has_load && symbol_link_base(job->module, &base)) job->slide = job->load - base;
   if (job->json) fputs("{\"addresses\":[", stdout);
-  int status = answer_all(job, texts, count);
+  status = answer_all(job, texts, count);
   if (job->json) fputs("\n]}\n", stdout);
   return status;
 }

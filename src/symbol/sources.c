@@ -20,6 +20,7 @@
 
 #include "symbol/packed.h"
 #include "symbol/unxz.h"
+#include "symbol/whole.h"
 
 static const char *const default_dirs[] = {"/usr/lib/debug", NULL};
 
@@ -62,6 +63,12 @@ static bool open_memory(elf_file_t *file, const uint8_t *bytes, size_t size, con
   if (file->elf && elf_kind(file->elf) == ELF_K_ELF) return true;
   close_file(file);
   return false;
+}
+
+static symbol_reason_t check_whole(const elf_file_t *file) {
+  struct stat status;
+  if (fstat(file->fd, &status) != 0) return SYMBOL_NO_FILE;
+  return whole_check(file->elf, (uint64_t)status.st_size);
 }
 
 static bool has_build_id(const elf_file_t *file, const uint8_t *id, size_t size, bool if_any) {
@@ -128,7 +135,7 @@ static bool try_debug(sources_t *sources, const char *path, const uint8_t *id, s
   struct stat status, own;
   elf_file_t file;
   if (!open_file(&file, path)) return false;
-  bool good = fstat(file.fd, &status) == 0;
+  bool good = fstat(file.fd, &status) == 0 && check_whole(&file) == SYMBOL_NAMED;
   if (good && sources->image.fd >= 0 && fstat(sources->image.fd, &own) == 0)
     good = status.st_ino != own.st_ino || status.st_dev != own.st_dev;
   if (good && id_size) good = has_build_id(&file, id, id_size, true);
@@ -258,11 +265,12 @@ static symbol_reason_t open_image(sources_t *sources, const symbol_source_t *sou
   int fd = path ? open_regular(path) : -1;
   if (fd < 0) return SYMBOL_NO_FILE;
   if (!open_fd(&sources->image, fd, path)) return SYMBOL_BAD_FILE;
-  if (!source->build_id_size ||
-      has_build_id(&sources->image, source->build_id, source->build_id_size, true))
-    return SYMBOL_NAMED;
-  close_file(&sources->image);
-  return SYMBOL_REPLACED;
+  symbol_reason_t reason = check_whole(&sources->image);
+  if (reason == SYMBOL_NAMED && source->build_id_size &&
+      !has_build_id(&sources->image, source->build_id, source->build_id_size, true))
+    reason = SYMBOL_REPLACED;
+  if (reason != SYMBOL_NAMED) close_file(&sources->image);
+  return reason;
 }
 
 symbol_reason_t sources_open(sources_t *sources, const symbol_source_t *source,

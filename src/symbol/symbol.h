@@ -25,7 +25,8 @@
   X(SYMBOL_NOT_CODE, "it is not in the image's code")                                              \
   X(SYMBOL_NO_FILE, "the image's file cannot be read and no debug file for it was found")          \
   X(SYMBOL_REPLACED, "the image's file is another build than the one that was loaded")             \
-  X(SYMBOL_BAD_FILE, "the image's file is not ELF, or is damaged")
+  X(SYMBOL_BAD_FILE, "the image's file is not ELF, or is damaged")                                 \
+  X(SYMBOL_TRUNCATED, "the image's file is truncated or damaged; copy it again")
 
 typedef enum symbol_reason {
 #define SYMBOL_REASON_ENUM(name, text) name,
