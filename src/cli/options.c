@@ -23,8 +23,13 @@ void cli_set_verb(const char *verb) { running_verb = verb; }
 static void say(const char *format, va_list arguments, const char *tail) {
   fflush(stdout); /* what was found so far stands before the line that ends it */
   fprintf(stderr, "sonde%s%s: ", running_verb ? " " : "", running_verb ? running_verb : "");
-  vfprintf(stderr, format, arguments);
-  fprintf(stderr, "%s\n", tail);
+  char *text;
+  if (vasprintf(&text, format, arguments) < 0) text = NULL;
+  for (char *at = text; at && *at;
+       at++) /* a file's name must neither break the line nor drive the terminal */
+    if (iscntrl((unsigned char)*at)) *at = '?';
+  fprintf(stderr, "%s%s\n", text ? text : "out of memory", tail);
+  free(text);
 }
 
 int cli_fail(const char *format, ...) {

@@ -335,7 +335,7 @@ static void put_stacks(json_object *document) {
 
 static int symbolize_stacks(job_t *job, const char *path) {
   if (access(path, R_OK) != 0) return cli_fail("'%s': %s", path, strerror(errno));
-  json_object *document = json_object_from_file(path);
+  json_object *document = json_read_file(path);
   if (!document || rename_stacks(document, job->symbolizer) < 0) {
     json_object_put(document);
     return cli_fail("'%s' is not the JSON of `sonde stacks`; for a binary say --image", path);

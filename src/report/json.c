@@ -33,6 +33,22 @@ static size_t utf8_length(const unsigned char *p) {
   return more + 1;
 }
 
+json_object *json_read_file(const char *path) {
+  char buffer[65536];
+  json_object *document = NULL;
+  FILE *file = fopen(path, "re");
+  json_tokener *tokener = file ? json_tokener_new() : NULL;
+  while (tokener && !document) {
+    size_t count = fread(buffer, 1, sizeof buffer, file);
+    if (!count) break;
+    document = json_tokener_parse_ex(tokener, buffer, (int)count);
+    if (json_tokener_get_error(tokener) != json_tokener_continue) break;
+  }
+  if (tokener) json_tokener_free(tokener);
+  if (file) fclose(file);
+  return document;
+}
+
 json_object *json_new_text(const char *text) {
   const unsigned char *p = (const unsigned char *)text;
   size_t n;

@@ -14,6 +14,10 @@
 
 #define JSON_STYLE (JSON_C_TO_STRING_PLAIN | JSON_C_TO_STRING_NOSLASHESCAPE)
 
+/* The document in the file at PATH, or NULL when it is none or cannot be read. What is not JSON is
+ * noticed at its first wrong byte, so that /dev/zero costs nothing. */
+json_object *json_read_file(const char *path);
+
 /* A string object; bytes of TEXT that are no UTF-8 become U+FFFD. */
 json_object *json_new_text(const char *text);
 

@@ -162,7 +162,7 @@ static void core_close(target_t *target) {
 
 static const uint8_t *map_file(const char *path, uint64_t *size, problem_t *problem) {
   struct stat st;
-  int fd = open(path, O_RDONLY | O_CLOEXEC);
+  int fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY);
   if (fd < 0 || fstat(fd, &st) != 0) {
     problem_set(problem, "%s cannot be opened: %s", path, strerror(errno));
     if (fd >= 0) close(fd);
