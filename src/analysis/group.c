@@ -52,6 +52,27 @@ ptrdiff_t rank_stacks(const replay_t *replay, measure_t measure, uint32_t **out)
   return (ptrdiff_t)count;
 }
 
+static int by_allocated(const void *left, const void *right, void *context) {
+  const replay_t *replay = context;
+  const thread_totals_t *a = &replay->threads[*(const uint32_t *)left];
+  const thread_totals_t *b = &replay->threads[*(const uint32_t *)right];
+  if (a->allocated.bytes != b->allocated.bytes)
+    return a->allocated.bytes > b->allocated.bytes ? -1 : 1;
+  return a->stream < b->stream ? -1 : a->stream > b->stream;
+}
+
+ptrdiff_t rank_threads(const replay_t *replay, uint32_t **out) {
+  size_t count = 0;
+  *out = malloc((replay->thread_count + 1) * sizeof **out);
+  if (!*out) return -1;
+  for (size_t i = 0; i < replay->thread_count; i++) {
+    const thread_totals_t *t = &replay->threads[i];
+    if (t->allocated.count || t->frees || t->live.count) (*out)[count++] = (uint32_t)i;
+  }
+  qsort_r(*out, count, sizeof **out, by_allocated, (void *)(uintptr_t)replay);
+  return (ptrdiff_t)count;
+}
+
 void depths_of(const replay_t *replay, depths_t *out) {
   enum { ROOM = 4096 };
   const record_frame_t *frames[ROOM];

@@ -27,6 +27,9 @@ tally_t tally_of(const stack_totals_t *s, measure_t measure);
  * Returns how many; *OUT is freed by the caller. -1 without memory. */
 ptrdiff_t rank_stacks(const replay_t *replay, measure_t measure, uint32_t **out);
 
+/* As above, the threads that did anything, those that allocated most first. */
+ptrdiff_t rank_threads(const replay_t *replay, uint32_t **out);
+
 /* How deep the stacks of allocations are. */
 #define DEPTHS 129 /* frames; the last place holds deeper ones too */
 typedef struct depths {

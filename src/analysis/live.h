@@ -12,11 +12,16 @@
 
 #define WEIGHT_ONE 256u
 
+/* No address space of today's processors has room for a block that does not fit. */
+#define LIVE_SIZE_MAX   ((UINT64_C(1) << 47) - 1)
+#define LIVE_STREAM_MAX ((1u << 17) - 1)
+
 typedef struct live_block {
   uint64_t address; /* 0: an empty place */
-  uint64_t size;
-  uint32_t stack;  /* index of its stack's totals */
-  uint32_t weight; /* blocks it stands for, in 1/WEIGHT_ONE */
+  uint64_t size : 47;
+  uint64_t stream : 17; /* that allocated it; LIVE_STREAM_MAX: that or a later one */
+  uint32_t stack;       /* index of its stack's totals */
+  uint32_t weight;      /* blocks it stands for, in 1/WEIGHT_ONE */
 } live_block_t;
 
 typedef struct live {

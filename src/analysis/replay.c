@@ -144,8 +144,14 @@ static bool give(replay_t *r, const record_event_t *e, thread_totals_t *t) {
     forget_block(r, old);
   }
   uint32_t index = (uint32_t)(s - r->stacks);
-  live_block_t block = {e->address, e->size, index, weight_of(e->size, e->sample_bytes)};
-  uint64_t bytes = weigh(e->size, block.weight);
+  uint64_t size = e->size < LIVE_SIZE_MAX ? e->size : LIVE_SIZE_MAX;
+  live_block_t block = {.address = e->address,
+                        .size = size & LIVE_SIZE_MAX,
+                        .stream = e->stream < LIVE_STREAM_MAX ? e->stream & LIVE_STREAM_MAX
+                                                              : LIVE_STREAM_MAX,
+                        .stack = index,
+                        .weight = weight_of(size, e->sample_bytes)};
+  uint64_t bytes = weigh(size, block.weight);
   r->sampled |= e->sample_bytes != 0;
   if (!live_add(&r->blocks, &block)) return false;
   keep_peak(r, s);
@@ -156,7 +162,7 @@ static bool give(replay_t *r, const record_event_t *e, thread_totals_t *t) {
   add(&r->live, block.weight, bytes);
   t->last_given = e->sample_bytes ? 0 : e->address; /* what comes next is not known of a sample */
   t->last_stack = index;
-  r->sizes[class_of(e->size)] += block.weight;
+  add(&r->sizes[class_of(size)].allocated, block.weight, bytes);
   if (r->live.bytes > r->at_peak.bytes) {
     r->at_peak = r->live;
     r->peak_time = e->time;
@@ -241,14 +247,13 @@ static int run(replay_t *r, merge_t *merge, const replay_options_t *o) {
   const record_event_t *e;
   bool before_window = o->from_ns != 0;
   for (uint64_t n = 0; (e = merge_next(merge)); n++) {
-    if (e->kind == EVENT_EXTENDED) continue;
     if (before_window && reader_ns(r->reader, e->time) >= o->from_ns) {
       before_window = false;
       start_window(r);
     }
     if (o->to_ns && reader_ns(r->reader, e->time) > o->to_ns) break;
-    if (e->kind == EVENT_SAMPLE) {
-      if (!before_window && o->sample && !o->sample(o->sample_context, e)) return SONDE_ENOMEM;
+    if (e->kind == EVENT_SAMPLE || e->kind == EVENT_EXTENDED) {
+      if (!before_window && o->other && !o->other(o->other_context, e)) return SONDE_ENOMEM;
       continue;
     }
     if (!r->first_time) r->first_time = r->peak_time = e->time;
@@ -258,17 +263,30 @@ static int run(replay_t *r, merge_t *merge, const replay_options_t *o) {
     if (o->progress && !(n & 0xfffff)) {
       uint64_t done, total;
       merge_progress(merge, &done, &total);
-      o->progress(o->context, done, total);
+      o->progress(o->progress_context, done, total);
     }
   }
   if (before_window) start_window(r);
   return 0;
 }
 
+/* What is live at the end, by thread and by size. */
+static void count_live(replay_t *r) {
+  for (size_t i = 0; r->blocks.places && i <= r->blocks.mask; i++) {
+    const live_block_t *b = &r->blocks.places[i];
+    if (!b->address) continue;
+    uint64_t bytes = weigh(b->size, b->weight);
+    add(&r->sizes[class_of(b->size)].live, b->weight, bytes);
+    thread_totals_t *t = thread_of(r, b->stream);
+    if (t) add(&t->live, b->weight, bytes);
+  }
+}
+
 /* From 1/WEIGHT_ONE to whole blocks. */
 static uint64_t whole(uint64_t count) { return (count + WEIGHT_ONE / 2) / WEIGHT_ONE; }
 
 static void finish(replay_t *r) {
+  count_live(r);
   tally_t *totals[] = {&r->allocated, &r->live, &r->at_peak, &r->at_start};
   for (size_t i = 0; i < sizeof totals / sizeof *totals; i++)
     totals[i]->count = whole(totals[i]->count);
@@ -281,9 +299,14 @@ static void finish(replay_t *r) {
     s->at_start.count = whole(s->at_start.count);
   }
   for (size_t i = 0; i < r->thread_count; i++)
-    r->threads[i].allocated.count = whole(r->threads[i].allocated.count);
-  for (int i = 0; i < SIZE_CLASSES; i++)
-    r->sizes[i] = whole(r->sizes[i]);
+    for (int k = 0; k < 2; k++) {
+      tally_t *t = k ? &r->threads[i].live : &r->threads[i].allocated;
+      t->count = whole(t->count);
+    }
+  for (int i = 0; i < SIZE_CLASSES; i++) {
+    r->sizes[i].allocated.count = whole(r->sizes[i].allocated.count);
+    r->sizes[i].live.count = whole(r->sizes[i].live.count);
+  }
 }
 
 int replay_run(replay_t *r, reader_t *reader, const replay_options_t *options) {

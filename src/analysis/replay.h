@@ -30,12 +30,16 @@ typedef struct stack_totals {
 typedef struct thread_totals {
   uint32_t stream;
   tally_t allocated;
+  tally_t live; /* of what it allocated, at the end of the window */
   uint64_t frees;
   uint64_t last_given; /* the address its last event gave, else 0 */
   uint32_t last_stack; /* index of that event's stack */
 } thread_totals_t;
 
 #define SIZE_CLASSES 49 /* of 2^n … 2^(n+1) - 1 bytes, the last one open */
+typedef struct size_totals {
+  tally_t allocated, live;
+} size_totals_t;
 
 /* A free that nothing explains. */
 typedef struct odd_free {
@@ -67,18 +71,19 @@ typedef struct replay {
   size_t stack_mask;
   thread_totals_t *threads; /* by stream */
   size_t thread_count;
-  uint64_t sizes[SIZE_CLASSES];
+  size_totals_t sizes[SIZE_CLASSES];
   live_t blocks;
   uint64_t *freed; /* addresses freed of late, to tell twice from unknown */
 } replay_t;
 
 typedef struct replay_options {
-  uint64_t from_ns, to_ns;                                     /* the window; to_ns 0: to the end */
-  bool (*sample)(void *context, const record_event_t *sample); /* for each sample in the window;
-                                                                  false: no memory. NULL: skipped */
-  void *sample_context;
+  uint64_t from_ns, to_ns; /* the window; to_ns 0: to the end */
+  /* For each event of the window that is no allocation or free: samples, extended ones. False: no
+   * memory. NULL: they are passed over. */
+  bool (*other)(void *context, const record_event_t *event);
+  void *other_context;
   void (*progress)(void *context, uint64_t done, uint64_t total);
-  void *context;
+  void *progress_context;
 } replay_options_t;
 
 /* Replays RECORDING into *OUT. Returns 0 or SONDE_ENOMEM. */

@@ -21,7 +21,7 @@ typedef struct samples {
   size_t mask;
 } samples_t;
 
-/* Adds one sample to SAMPLES, which begin as zeros; false without memory. Fits replay_options_t. */
+/* Adds one sample to SAMPLES, which begin as zeros; false without memory. */
 bool samples_add(void *samples, const record_event_t *sample);
 
 /* Puts the stacks in order, once all samples are there. */

@@ -13,7 +13,7 @@
 #include "analysis/samples.h"
 #include "cli/cli.h"
 #include "cli/verbs.h"
-#include "report/malloc.h"
+#include "report/report.h"
 
 enum { KEY_AS = CLI_LONG_ONLY, KEY_BY, DEPTH_MAX = 4096 };
 
@@ -90,6 +90,10 @@ static int write_to(const asked_t *asked, const reader_t *reader, const replay_t
   return status;
 }
 
+static bool add_sample(void *samples, const record_event_t *e) {
+  return e->kind != EVENT_SAMPLE || samples_add(samples, e);
+}
+
 static int export_recording(const asked_t *asked) {
   reader_t *reader;
   char error[256] = "";
@@ -97,7 +101,7 @@ static int export_recording(const asked_t *asked) {
     return cli_fail("'%s': %s", asked->path, error);
   replay_t replay;
   samples_t samples = {0};
-  replay_options_t window = {.sample = samples_add, .sample_context = &samples};
+  replay_options_t window = {.other = add_sample, .other_context = &samples};
   int status = replay_run(&replay, reader, &window) < 0 ? cli_fail("there is no memory") : CLI_DONE;
   if (status == CLI_DONE) {
     samples_rank(&samples);

@@ -8,15 +8,18 @@
 #include "cli/cli.h"
 #include "cli/verbs.h"
 #include "report/json.h"
-#include "report/malloc.h"
-#include "report/sample.h"
+#include "report/report.h"
 #include "sonde/status.h"
 
-enum { KEY_JSON = CLI_LONG_ONLY, KEY_TOP, KEY_BY, KEY_FROM, KEY_TO };
+enum { KEY_JSON = CLI_LONG_ONLY, KEY_TOP, KEY_BY, KEY_FROM, KEY_TO, KEY_TREE };
 
 static const cli_option_t options[] = {
     {KEY_BY, "by", "WHAT", "rank by peak (the default), leaked, allocated, temporary or growth"},
     {KEY_TOP, "top", "N", "show N functions, libraries and stacks (10)"},
+    {KEY_TREE, "tree", "[DIRECTION]",
+     "a call tree in place of lists: top-down (from a thread's first\nfunction to what it calls) "
+     "or "
+     "bottom-up (to the callers)"},
     {KEY_FROM, "from", "SECONDS", "tell of the time from here on, counted from the start"},
     {KEY_TO, "to", "SECONDS", "tell of the time up to here"},
     {KEY_JSON, "json", NULL, "as JSON, see docs/json.md"},
@@ -27,10 +30,13 @@ static const cli_usage_t usage = {
     .arguments = "FILE [malloc] [sample]",
     .about =
         "Tells what the recording FILE holds: where the CPU was, what was allocated, what was\n"
-        "live at the peak, what was never freed, by function, library and stack.",
+        "live at the peak, what was never freed. A section named shows all of it: by function,\n"
+        "library, thread, size and stack.",
     .options = options,
     .examples = {{"sonde report run.sonde", "the summary"},
-                 {"sonde report --by leaked run.sonde", "what was never freed"},
+                 {"sonde report run.sonde malloc", "all about allocations"},
+                 {"sonde report --by leaked run.sonde malloc", "what was never freed"},
+                 {"sonde report --tree=bottom-up run.sonde sample", "who calls what uses the CPU"},
                  {"sonde report --by growth --from 10 --to 60 run.sonde",
                   "what grew between these seconds"}}};
 
@@ -51,127 +57,169 @@ static bool parse_seconds(const char *text, uint64_t *out_ns) {
   return true;
 }
 
+static bool parse_tree(const char *text, tree_direction_t *out) {
+  *out = !text || !strcmp(text, "top-down") ? TREE_TOP_DOWN : TREE_BOTTOM_UP;
+  return !text || !strcmp(text, "top-down") || !strcmp(text, "bottom-up");
+}
+
 static void step(void *context, uint64_t done, uint64_t total) {
   cli_progress_t *progress = context;
   progress->total = total;
   cli_progress_step(progress, done);
 }
 
+/* ---- sections ----------------------------------------------------------------------------- */
+
+typedef struct shown {
+  const section_t *section;
+  void *state;
+  bool asked; /* by name */
+} shown_t;
+
+static const section_t *const sections[] = {
+#define SECTION_ENTRY(name) &section_##name,
+    REPORT_SECTIONS(SECTION_ENTRY)
+#undef SECTION_ENTRY
+};
+enum { SECTIONS = sizeof sections / sizeof *sections };
+
 typedef struct asked {
-  const char *path;
-  bool json, malloc, sample; /* which sections; neither: those that hold something */
-  measure_t measure;
-  long top;
+  bool json, any; /* sections were named */
+  shown_t shown[SECTIONS];
+  report_t report;
   replay_options_t window;
 } asked_t;
 
-static int print_text(const asked_t *asked, const malloc_report_t *m, const sample_report_t *s) {
+static bool choose_sections(asked_t *asked, char **words) {
+  for (int i = 0; i < SECTIONS; i++)
+    asked->shown[i].section = sections[i];
+  for (; *words; words++) {
+    int i = 0;
+    while (i < SECTIONS && strcmp(*words, sections[i]->name))
+      i++;
+    if (i == SECTIONS) return false;
+    asked->shown[i].asked = asked->any = true;
+  }
+  return true;
+}
+
+/* An event of the pass that is no allocation, for every section that takes part. */
+static bool hand_out(void *context, const record_event_t *event) {
+  asked_t *asked = context;
+  for (int i = 0; i < SECTIONS; i++) {
+    shown_t *s = &asked->shown[i];
+    if (s->section->event && (s->asked || !asked->any) && !s->section->event(s->state, event))
+      return false;
+  }
+  return true;
+}
+
+static int start_sections(asked_t *asked) {
+  for (int i = 0; i < SECTIONS; i++) {
+    shown_t *s = &asked->shown[i];
+    if (s->section->start && !(s->state = s->section->start(&asked->report))) return SONDE_ENOMEM;
+  }
+  return 0;
+}
+
+static void end_sections(asked_t *asked) {
+  for (int i = 0; i < SECTIONS; i++)
+    if (asked->shown[i].state) asked->shown[i].section->end(asked->shown[i].state);
+}
+
+/* ---- printing ----------------------------------------------------------------------------- */
+
+static int print_text(asked_t *asked) {
+  const report_t *r = &asked->report;
+  bool said = false;
   int status = 0;
-  report_head_text(m, stdout);
-  bool all = !asked->malloc && !asked->sample;
-  if (asked->sample || (all && s->samples->ticks)) status = report_sample_text(s, stdout);
-  if (status == 0 && (asked->malloc || (all && m->replay->events)))
-    status = report_malloc_text(m, stdout);
-  if (all && !s->samples->ticks && !m->replay->events) printf("\nno event was recorded\n");
+  report_head_text(r, stdout);
+  for (int i = 0; i < SECTIONS && status == 0; i++) {
+    shown_t *s = &asked->shown[i];
+    if (!(s->asked || (!asked->any && s->section->holds(r, s->state)))) continue;
+    status = s->section->text(r, s->state, stdout);
+    said = true;
+  }
+  if (!said) printf("\nno event was recorded\n");
+  if (said && r->brief)
+    printf("\n%smore: name a section (malloc, sample), add --tree, or --by leaked%s\n", r->dim,
+           r->plain);
   return status;
 }
 
-static int print_json(const asked_t *asked, const malloc_report_t *m, const sample_report_t *s) {
-  bool all = !asked->malloc && !asked->sample;
-  json_object *o = json_object_new_object(), *part = NULL;
-  report_head_json(m, o);
-  bool good = true;
-  if (asked->malloc || all) {
-    good = (part = report_malloc_json(m)) != NULL;
-    json_object_object_add(o, "malloc", part);
+static int print_json(asked_t *asked) {
+  json_object *o = json_object_new_object();
+  int status = 0;
+  report_head_json(&asked->report, o);
+  for (int i = 0; i < SECTIONS && status == 0; i++) {
+    shown_t *s = &asked->shown[i];
+    if (asked->any && !s->asked) continue;
+    json_object *part = s->section->json(&asked->report, s->state);
+    json_object_object_add(o, s->section->name, part);
+    if (!part) status = SONDE_ENOMEM;
   }
-  if (good && (asked->sample || all)) {
-    good = (part = report_sample_json(s)) != NULL;
-    json_object_object_add(o, "sample", part);
-  }
-  if (good) printf("%s\n", json_object_to_json_string_ext(o, JSON_STYLE));
+  if (status == 0) printf("%s\n", json_object_to_json_string_ext(o, JSON_STYLE));
   json_object_put(o);
-  return good ? 0 : SONDE_ENOMEM;
+  return status;
 }
 
-static int print(const asked_t *asked, reader_t *reader, const replay_t *replay,
-                 const samples_t *samples) {
-  names_t *names = names_new(reader);
-  const char *bold = cli_style(stdout, CLI_BOLD), *dim = cli_style(stdout, CLI_DIM),
-             *plain = cli_style(stdout, CLI_PLAIN);
-  malloc_report_t m = {.path = asked->path,
-                       .reader = reader,
-                       .replay = replay,
-                       .names = names,
-                       .measure = asked->measure,
-                       .top = (uint32_t)asked->top,
-                       .bold = bold,
-                       .dim = dim,
-                       .plain = plain};
-  sample_report_t s = {.reader = reader,
-                       .samples = samples,
-                       .names = names,
-                       .top = (uint32_t)asked->top,
-                       .bold = bold,
-                       .dim = dim,
-                       .plain = plain};
-  int status = !names        ? SONDE_ENOMEM
-               : asked->json ? print_json(asked, &m, &s)
-                             : print_text(asked, &m, &s);
-  names_free(names);
+static int make_report(asked_t *asked) {
+  report_t *r = &asked->report;
+  cli_progress_t progress;
+  replay_t replay;
+  int status = start_sections(asked);
+  cli_progress_start(&progress, "reading events", 0);
+  asked->window.progress = step;
+  asked->window.progress_context = &progress;
+  asked->window.other = hand_out;
+  asked->window.other_context = asked;
+  if (status == 0) status = replay_run(&replay, r->reader, &asked->window);
+  cli_progress_end(&progress);
+  if (status == 0) {
+    r->replay = &replay;
+    r->names = names_new(r->reader);
+    status = !r->names ? SONDE_ENOMEM : asked->json ? print_json(asked) : print_text(asked);
+    names_free(r->names);
+    replay_free(&replay);
+  }
+  end_sections(asked);
   return status;
 }
 
 static int report(asked_t *asked) {
-  reader_t *reader;
   char error[256] = "";
-  if (reader_open(&reader, asked->path, error, sizeof error) < 0)
-    return cli_fail("'%s': %s", asked->path, error);
-  cli_progress_t progress;
-  replay_t replay;
-  samples_t samples = {0};
-  cli_progress_start(&progress, "reading events", 0);
-  asked->window.progress = step;
-  asked->window.context = &progress;
-  asked->window.sample = samples_add;
-  asked->window.sample_context = &samples;
-  int status = replay_run(&replay, reader, &asked->window);
-  cli_progress_end(&progress);
-  if (status == 0) {
-    samples_rank(&samples);
-    status = print(asked, reader, &replay, &samples);
-    replay_free(&replay);
-  }
-  samples_free(&samples);
-  reader_close(reader);
+  report_t *r = &asked->report;
+  if (reader_open(&r->reader, r->path, error, sizeof error) < 0)
+    return cli_fail("'%s': %s", r->path, error);
+  r->window = &asked->window;
+  r->brief = !asked->any && !r->tree;
+  r->bold = cli_style(stdout, CLI_BOLD);
+  r->dim = cli_style(stdout, CLI_DIM);
+  r->plain = cli_style(stdout, CLI_PLAIN);
+  int status = make_report(asked);
+  reader_close(r->reader);
   return status == 0 ? CLI_DONE : cli_fail("there is no memory");
-}
-
-static bool choose_sections(asked_t *asked, char **sections) {
-  for (; *sections; sections++)
-    if (!strcmp(*sections, "malloc"))
-      asked->malloc = true;
-    else if (!strcmp(*sections, "sample"))
-      asked->sample = true;
-    else
-      return false;
-  return true;
 }
 
 int verb_report(int argc, char **argv) {
   cli_parser_t parser = cli_parser(&usage, argc, argv);
-  asked_t asked = {.measure = MEASURE_PEAK, .top = 10};
+  asked_t asked = {.report = {.measure = MEASURE_PEAK}};
+  long top = 10;
   int key;
   while ((key = cli_next(&parser)) > 0)
     switch (key) {
     case KEY_JSON: asked.json = true; break;
     case KEY_TOP:
-      if (!cli_number(parser.value, 1, 100000000, &asked.top))
+      if (!cli_number(parser.value, 1, 100000000, &top))
         return cli_wrong_use(&usage, "--top takes a number from 1 up");
       break;
     case KEY_BY:
-      if (!parse_measure(parser.value, &asked.measure))
+      if (!parse_measure(parser.value, &asked.report.measure))
         return cli_wrong_use(&usage, "--by takes peak, leaked, allocated, temporary or growth");
+      break;
+    case KEY_TREE:
+      if (!parse_tree(parser.value, &asked.report.tree))
+        return cli_wrong_use(&usage, "--tree takes top-down or bottom-up");
       break;
     case KEY_FROM:
       if (!parse_seconds(parser.value, &asked.window.from_ns))
@@ -184,7 +232,8 @@ int verb_report(int argc, char **argv) {
     }
   if (key < 0) return parser.status;
   if (parser.rest_count < 1) return cli_wrong_use(&usage, "takes a recording");
-  asked.path = parser.rest[0];
+  asked.report.path = parser.rest[0];
+  asked.report.top = (uint32_t)top;
   if (!choose_sections(&asked, parser.rest + 1))
     return cli_wrong_use(&usage, "knows the sections malloc and sample");
   return report(&asked);

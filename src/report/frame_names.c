@@ -125,3 +125,30 @@ int names_of_frame(names_t *n, const record_frame_t *f, const frame_name_t **out
   *out = a->count ? a->names : &nothing;
   return a->count ? a->count : 1;
 }
+
+int names_of_stack(names_t *n, uint32_t stack, const frame_name_t **out, int max) {
+  enum { ROOM = 4096 };
+  const record_frame_t *frames[ROOM];
+  const frame_name_t *names;
+  int depth = reader_stack(n->reader, stack, frames, ROOM), count = 0;
+  if (depth < 0) return -1;
+  for (int i = 0; i < depth && i < ROOM; i++) {
+    int more = names_of_frame(n, frames[i], &names);
+    for (int k = 0; k < more; k++, count++)
+      if (count < max) out[count] = &names[k];
+  }
+  return count;
+}
+
+const frame_name_t *names_owner(names_t *n, uint32_t stack) {
+  enum { ROOM = 4096 };
+  const record_frame_t *frames[ROOM];
+  const frame_name_t *names, *first = NULL;
+  int depth = reader_stack(n->reader, stack, frames, ROOM);
+  for (int i = 0; i < depth && i < ROOM; i++) {
+    int count = names_of_frame(n, frames[i], &names);
+    if (!first) first = &names[0];
+    if (!names[count - 1].system && !names_is_marker(frames[i])) return &names[0];
+  }
+  return first;
+}

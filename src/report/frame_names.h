@@ -27,6 +27,14 @@ void names_free(names_t *names);
  * NAMES. */
 int names_of_frame(names_t *names, const record_frame_t *frame, const frame_name_t **out);
 
+/* The functions of stack ID, innermost first, inlined ones as frames of their own. Returns how many
+ * there are, which may be more than MAX; -1 when the stack is not in the recording. */
+int names_of_stack(names_t *names, uint32_t stack, const frame_name_t **out, int max);
+
+/* The function that stands for a stack: its innermost one outside the system images, else its
+ * innermost one. NULL when the stack is not in the recording. */
+const frame_name_t *names_owner(names_t *names, uint32_t stack);
+
 /* True for a frame that marks something (torn, cut) and is no frame. */
 bool names_is_marker(const record_frame_t *frame);
 

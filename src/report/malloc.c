@@ -1,87 +1,18 @@
 /* SPDX-License-Identifier: MIT
  *
  * The malloc report as text: what happened in a few lines, where the bytes were at the peak (or
- * what else it is ranked by), by function, by library, and the stacks themselves.
+ * what else it is ranked by), by function, library, thread and size, and the stacks themselves.
  */
 #include "report/malloc.h"
 
 #include <inttypes.h>
 #include <stdlib.h>
-#include <sys/wait.h>
 
-#include "record/recorder.h"
 #include "sonde/status.h"
 
-enum { DEPTH_SHOWN = 12, DEPTH_MAX = 4096 };
+enum { BRIEF_ROWS = 5 };
 
-const frame_name_t *report_owner(const malloc_report_t *r, uint32_t stack) {
-  const record_frame_t *frames[DEPTH_MAX];
-  const frame_name_t *names, *first = NULL;
-  int count = reader_stack(r->reader, stack, frames, DEPTH_MAX);
-  for (int i = 0; i < count && i < DEPTH_MAX; i++) {
-    int n = names_of_frame(r->names, frames[i], &names);
-    if (!first) first = &names[0];
-    if (!names[n - 1].system && !names_is_marker(frames[i])) return &names[0];
-  }
-  return first;
-}
-
-/* ---- the head ----------------------------------------------------------------------------- */
-
-static void print_end(const record_header_t *h, FILE *out) {
-  int status = (int)h->exit_status;
-  if (h->state != RECORD_FINISHED)
-    fprintf(out, "not finished: it runs, or its recorder was killed");
-  else if (WIFEXITED(status))
-    fprintf(out, "ended with status %d", WEXITSTATUS(status));
-  else
-    fprintf(out, "killed by signal %d", WTERMSIG(status));
-}
-
-void report_missing(const reader_t *reader, FILE *out) {
-  const record_header_t *h = reader_header(reader);
-  const read_damage_t *d = reader_damage(reader);
-  if (h->stop_reason)
-    fprintf(out, "  missing    recording stopped before the end: %s\n",
-            record_stop_text(h->stop_reason));
-  if (h->lost_events)
-    fprintf(out, "  missing    %" PRIu64 " events could not be written\n", h->lost_events);
-  if (h->lost_stacks)
-    fprintf(out, "  missing    the stacks of %" PRIu64 " events\n", h->lost_stacks);
-  if (h->lost_definitions || d->missing_definitions)
-    fprintf(out, "  missing    %" PRIu64 " definitions of stacks and frames\n",
-            h->lost_definitions + d->missing_definitions);
-  if (d->damaged_chunks || d->bad_records || d->missing_chunks)
-    fprintf(out,
-            "  damaged    %" PRIu64 " chunks are damaged, %" PRIu64 " are missing, %" PRIu64
-            " records are not understood\n",
-            d->damaged_chunks, d->missing_chunks, d->bad_records);
-  if (d->skipped_bytes)
-    fprintf(out, "  damaged    %" PRIu64 " bytes are no chunk, the first at offset %" PRIu64 "\n",
-            d->skipped_bytes, d->first_skipped_at);
-  if (h->incarnations > 1)
-    fprintf(out,
-            "  note       the process ran %" PRIu32 " programs in turn; this is the last one\n",
-            h->incarnations);
-}
-
-void report_head_text(const malloc_report_t *r, FILE *out) {
-  const record_header_t *h = reader_header(r->reader);
-  fprintf(out, "%s%s%s\n", r->bold, r->path, r->plain);
-  const char *argument;
-  fprintf(out, "  program    ");
-  for (uint32_t i = 1; (argument = reader_argument(r->reader, i)) && i < 12; i++)
-    fprintf(out, "%s%.80s", i > 1 ? " " : "", argument);
-  double seconds = (double)(h->end_monotonic_ns - h->start_monotonic_ns) / 1e9;
-  fprintf(out, "\n  process    %" PRIu32 ", %.3f s, ", h->pid, seconds);
-  print_end(h, out);
-  size_t threads;
-  reader_threads(r->reader, &threads);
-  fprintf(out, "; %zu thread%s\n", threads, threads == 1 ? "" : "s");
-  report_missing(r->reader, out);
-}
-
-static void print_totals(const malloc_report_t *r, FILE *out) {
+static void print_totals(const report_t *r, FILE *out) {
   const replay_t *p = r->replay;
   char a[24], b[24], c[24], d[24];
   if (p->sampled)
@@ -99,18 +30,19 @@ static void print_totals(const malloc_report_t *r, FILE *out) {
   double share = p->allocated.count ? 100.0 * (double)p->temporary / (double)p->allocated.count : 0;
   fprintf(out, "  temporary  %s allocations (%.0f %%) were freed by the thread's next call\n",
           report_count(p->temporary, a), share);
-  if (p->unknown_frees || p->double_frees)
-    fprintf(out,
-            "  odd        %s frees of blocks that were not seen to be given out, %s of them "
-            "freed twice\n",
-            report_count(p->unknown_frees + p->double_frees, a), report_count(p->double_frees, b));
+  if (p->unknown_frees)
+    fprintf(out, "  odd        %s frees of blocks that were not seen to be given out\n",
+            report_count(p->unknown_frees, a));
+  if (p->double_frees)
+    fprintf(out, "  odd        %s frees of blocks that had been freed before\n",
+            report_count(p->double_frees, a));
   if (p->overlaid)
     fprintf(out,
             "  odd        %s blocks were given out again without having been seen to be freed\n",
             report_count(p->overlaid, a));
 }
 
-static void print_depths(const malloc_report_t *r, FILE *out) {
+static void print_depths(const report_t *r, FILE *out) {
   char a[24];
   depths_t depths;
   depths_of(r->replay, &depths);
@@ -145,7 +77,7 @@ static uint64_t whole_of(const replay_t *p, measure_t measure) {
 }
 
 /* "  12.3 MB  45.6 %  1,234 ×" */
-static void print_amount(const malloc_report_t *r, const stack_totals_t *s, FILE *out) {
+static void print_amount(const report_t *r, const stack_totals_t *s, FILE *out) {
   char a[24], b[24];
   tally_t t = tally_of(s, r->measure);
   uint64_t whole = whole_of(r->replay, r->measure);
@@ -160,55 +92,91 @@ static void print_amount(const malloc_report_t *r, const stack_totals_t *s, FILE
             report_count(t.count, b));
 }
 
-static int print_groups(const malloc_report_t *r, FILE *out, bool by_library) {
-  groups_t groups = {0};
-  bool good = true;
-  for (size_t i = 0; good && i < r->replay->stack_count; i++) {
+static const char *key_of(const report_t *r, const stack_totals_t *s, bool by_library) {
+  const frame_name_t *owner = names_owner(r->names, s->stack);
+  if (!owner) return "[a stack that is not in the recording]";
+  return by_library ? owner->library : owner->function;
+}
+
+int malloc_groups(const report_t *r, bool by_library, groups_t *groups) {
+  *groups = (groups_t){0};
+  for (size_t i = 0; i < r->replay->stack_count; i++) {
     const stack_totals_t *s = &r->replay->stacks[i];
-    const frame_name_t *owner = report_owner(r, s->stack);
-    const char *key = !owner       ? "[a stack that is not in the recording]"
-                      : by_library ? owner->library
-                                   : owner->function;
-    if (measure_of(s, r->measure)) good = groups_add(&groups, key, s);
-  }
-  if (good) {
-    groups_rank(&groups, r->measure);
-    fprintf(out, "\n%s%s, by %s%s\n", r->bold, title_of(r->measure),
-            by_library ? "library" : "function", r->plain);
-    for (size_t i = 0; i < groups.count && i < r->top; i++) {
-      print_amount(r, &groups.items[i].totals, out);
-      fprintf(out, "%s\n", *groups.items[i].key ? groups.items[i].key : "[no library]");
+    if (measure_of(s, r->measure) && !groups_add(groups, key_of(r, s, by_library), s)) {
+      groups_free(groups);
+      return SONDE_ENOMEM;
     }
-    if (groups.count > r->top) fprintf(out, "  … and %zu more\n", groups.count - r->top);
   }
+  groups_rank(groups, r->measure);
+  return 0;
+}
+
+static int print_groups(const report_t *r, FILE *out, bool by_library) {
+  groups_t groups;
+  int status = malloc_groups(r, by_library, &groups);
+  if (status < 0) return status;
+  size_t top = r->brief ? BRIEF_ROWS : r->top;
+  fprintf(out, "\n%s%s, by %s%s\n", r->bold, title_of(r->measure),
+          by_library ? "library" : "function", r->plain);
+  for (size_t i = 0; i < groups.count && i < top; i++) {
+    print_amount(r, &groups.items[i].totals, out);
+    fprintf(out, "%s\n", *groups.items[i].key ? groups.items[i].key : "[no library]");
+  }
+  if (groups.count > top) fprintf(out, "  … and %zu more\n", groups.count - top);
   groups_free(&groups);
-  return good ? 0 : SONDE_ENOMEM;
+  return 0;
 }
 
-static void print_name(const malloc_report_t *r, const frame_name_t *name, FILE *out) {
-  fprintf(out, "      %s", name->function);
-  if (name->file)
-    fprintf(out, "  %s%s:%" PRIu32 "%s", r->dim, name->file, name->line, r->plain);
-  else if (name->known && *name->library)
-    fprintf(out, "  %s%s%s", r->dim, name->library, r->plain);
-  if (name->inlined) fprintf(out, "  %s(inlined)%s", r->dim, r->plain);
-  fputc('\n', out);
+/* ---- by thread and by size ---------------------------------------------------------------- */
+
+static void print_thread(const report_t *r, const thread_totals_t *t, FILE *out) {
+  char a[24], b[24], c[24], d[24];
+  const record_thread_t *known = reader_thread(r->reader, t->stream);
+  fprintf(out, "  %10s  %12s  %12s  %10s  ", report_bytes((int64_t)t->allocated.bytes, a),
+          report_count(t->allocated.count, b), report_count(t->frees, c),
+          report_bytes((int64_t)t->live.bytes, d));
+  if (known)
+    fprintf(out, "%" PRIu32 " %s%s\n", known->tid, known->name,
+            known->level ? " (in its signal handlers)" : "");
+  else
+    fprintf(out, "[a thread that is not in the recording]\n");
 }
 
-static void print_stack(const malloc_report_t *r, uint32_t stack, FILE *out) {
-  const record_frame_t *frames[DEPTH_MAX];
-  const frame_name_t *names;
-  int count = reader_stack(r->reader, stack, frames, DEPTH_MAX), shown = 0;
-  if (count < 0) fprintf(out, "      [the stack is not in the recording]\n");
-  for (int i = 0; i < count && i < DEPTH_MAX; i++) {
-    int n = names_of_frame(r->names, frames[i], &names);
-    for (int k = 0; k < n; k++)
-      if (shown++ < DEPTH_SHOWN) print_name(r, &names[k], out);
+static int print_threads(const report_t *r, FILE *out) {
+  uint32_t *ranked;
+  ptrdiff_t count = rank_threads(r->replay, &ranked);
+  if (count < 0) return SONDE_ENOMEM;
+  fprintf(out, "\n%sby thread%s\n   allocated         calls         frees  never freed\n", r->bold,
+          r->plain);
+  for (ptrdiff_t i = 0; i < count && i < (ptrdiff_t)r->top; i++)
+    print_thread(r, &r->replay->threads[ranked[i]], out);
+  if (count > (ptrdiff_t)r->top)
+    fprintf(out, "  … and %td more threads\n", count - (ptrdiff_t)r->top);
+  free(ranked);
+  return 0;
+}
+
+static void print_sizes(const report_t *r, FILE *out) {
+  fprintf(out,
+          "\n%sby size of the block%s\n  allocations         bytes   never freed  size in bytes\n",
+          r->bold, r->plain);
+  for (unsigned i = 0; i < SIZE_CLASSES; i++) {
+    const size_totals_t *s = &r->replay->sizes[i];
+    char a[24], b[24], c[24], low[24], high[24];
+    if (!s->allocated.count) continue;
+    fprintf(out, "  %11s  %12s  %12s  ", report_count(s->allocated.count, a),
+            report_bytes((int64_t)s->allocated.bytes, b), report_bytes((int64_t)s->live.bytes, c));
+    report_count(i ? UINT64_C(1) << i : 0, low);
+    if (i + 1 == SIZE_CLASSES)
+      fprintf(out, "%s and more\n", low);
+    else
+      fprintf(out, "%s to %s\n", low, report_count((UINT64_C(2) << i) - 1, high));
   }
-  if (shown > DEPTH_SHOWN) fprintf(out, "      … %d more\n", shown - DEPTH_SHOWN);
 }
 
-static int print_stacks(const malloc_report_t *r, FILE *out) {
+/* ---- by stack ----------------------------------------------------------------------------- */
+
+static int print_stacks(const report_t *r, FILE *out) {
   uint32_t *ranked;
   ptrdiff_t count = rank_stacks(r->replay, r->measure, &ranked);
   if (count < 0) return SONDE_ENOMEM;
@@ -217,7 +185,7 @@ static int print_stacks(const malloc_report_t *r, FILE *out) {
     const stack_totals_t *s = &r->replay->stacks[ranked[i]];
     print_amount(r, s, out);
     fprintf(out, "stack %" PRIu32 "\n", s->stack);
-    print_stack(r, s->stack, out);
+    report_stack_text(r, s->stack, out);
   }
   if (count > (ptrdiff_t)r->top)
     fprintf(out, "  … and %td more stacks\n", count - (ptrdiff_t)r->top);
@@ -225,24 +193,73 @@ static int print_stacks(const malloc_report_t *r, FILE *out) {
   return 0;
 }
 
-static void print_odd(const malloc_report_t *r, FILE *out) {
+/* ---- frees that nothing explains ---------------------------------------------------------- */
+
+static void print_odd(const report_t *r, FILE *out) {
   const replay_t *p = r->replay;
-  if (!p->double_frees) return;
-  fprintf(out, "\n%sfreed twice%s\n", r->bold, r->plain);
+  if (!p->odd_count) return;
+  fprintf(out, "\n%sfrees that nothing explains%s\n", r->bold, r->plain);
   for (uint32_t i = 0; i < p->odd_count; i++) {
-    if (!p->odd[i].twice) continue;
-    fprintf(out, "  0x%" PRIx64 ", %.6f s after the start, from stack %" PRIu32 "\n",
-            p->odd[i].address, (double)reader_ns(r->reader, p->odd[i].time) / 1e9, p->odd[i].stack);
-    print_stack(r, p->odd[i].stack, out);
+    fprintf(out, "  0x%" PRIx64 " %s, %.6f s after the start, from stack %" PRIu32 "\n",
+            p->odd[i].address, p->odd[i].twice ? "freed twice" : "never seen to be given out",
+            (double)reader_ns(r->reader, p->odd[i].time) / 1e9, p->odd[i].stack);
+    report_stack_text(r, p->odd[i].stack, out);
   }
+  uint64_t all = p->unknown_frees + p->double_frees;
+  if (all > p->odd_count) fprintf(out, "  … and %" PRIu64 " more\n", all - p->odd_count);
 }
 
-int report_malloc_text(const malloc_report_t *r, FILE *out) {
-  fprintf(out, "\n%sallocations%s\n", r->bold, r->plain);
-  print_totals(r, out);
-  if (r->replay->allocated.count) print_depths(r, out);
+/* ---- the section -------------------------------------------------------------------------- */
+
+tree_t *malloc_tree(const report_t *r) {
+  tree_t *tree = tree_new(r);
+  bool good = tree != NULL;
+  for (size_t i = 0; good && i < r->replay->stack_count; i++) {
+    const stack_totals_t *s = &r->replay->stacks[i];
+    tally_t t = tally_of(s, r->measure);
+    if (t.bytes) good = tree_add(tree, s->stack, (int64_t)t.bytes, (int64_t)t.count);
+  }
+  if (good) return tree;
+  tree_free(tree);
+  return NULL;
+}
+
+static int print_tree(const report_t *r, FILE *out) {
+  tree_t *tree = malloc_tree(r);
+  if (!tree) return SONDE_ENOMEM;
+  tree_text(tree, title_of(r->measure), r->measure != MEASURE_TEMPORARY, "", out);
+  tree_free(tree);
+  return 0;
+}
+
+static int print_lists(const report_t *r, FILE *out) {
   print_odd(r, out);
   int status = print_groups(r, out, false);
   if (status == 0) status = print_groups(r, out, true);
-  return status == 0 ? print_stacks(r, out) : status;
+  if (status == 0) status = print_threads(r, out);
+  if (status < 0) return status;
+  print_sizes(r, out);
+  return print_stacks(r, out);
 }
+
+static int print_text(const report_t *r, void *state, FILE *out) {
+  (void)state;
+  fprintf(out, "\n%sallocations%s\n", r->bold, r->plain);
+  print_totals(r, out);
+  if (r->replay->allocated.count) print_depths(r, out);
+  if (r->tree) return print_tree(r, out);
+  return r->brief ? print_groups(r, out, false) : print_lists(r, out);
+}
+
+static bool holds(const report_t *r, void *state) {
+  (void)state;
+  return r->replay->events != 0;
+}
+
+static json_object *make_json(const report_t *r, void *state) {
+  (void)state;
+  return malloc_json(r);
+}
+
+const section_t section_malloc = {
+    .name = "malloc", .holds = holds, .text = print_text, .json = make_json};

@@ -4,7 +4,7 @@
  */
 #include <inttypes.h>
 
-#include "report/malloc.h"
+#include "report/report.h"
 
 enum { TEXT_SIZE = 24 };
 

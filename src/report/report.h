@@ -1,0 +1,76 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * A report of a recording: its head, and sections. A section is a file of its own with one
+ * section_t, and one line in REPORT_SECTIONS; `sonde report` knows nothing else of it.
+ *
+ * Every section sees the events of one common pass and then prints itself, as text or as JSON. With
+ * no section named, all that hold something are shown in brief: together they fit on a screen.
+ */
+#ifndef SONDE_REPORT_REPORT_H
+#define SONDE_REPORT_REPORT_H
+
+#include <json-c/json.h>
+#include <stdio.h>
+
+#include "analysis/group.h"
+#include "report/frame_names.h"
+
+typedef enum tree_direction {
+  TREE_NONE,
+  TREE_TOP_DOWN,  /* from a thread's first function to what it calls */
+  TREE_BOTTOM_UP, /* from the function that allocates or runs to its callers */
+} tree_direction_t;
+
+typedef struct report {
+  const char *path; /* of the recording */
+  reader_t *reader;
+  const replay_t *replay; /* complete once the pass is done */
+  const replay_options_t *window;
+  names_t *names;
+  measure_t measure;              /* what stacks, functions and libraries are ranked by */
+  tree_direction_t tree;          /* a tree in place of lists */
+  uint32_t top;                   /* how many rows of each list are shown */
+  bool brief;                     /* the summary: a section shows what fits in a few lines */
+  const char *bold, *dim, *plain; /* escape sequences, or "" */
+} report_t;
+
+/* Functions may be NULL but for NAME, HOLDS, TEXT and JSON. STATE is what START gave. */
+typedef struct section {
+  const char *name;                       /* the word on the command line, and the key in JSON */
+  void *(*start)(const report_t *report); /* before the pass; NULL: no memory */
+  /* Each event of the window but allocations and frees; false: no memory. */
+  bool (*event)(void *state, const record_event_t *event);
+  bool (*holds)(const report_t *report, void *state);          /* is there something to tell? */
+  int (*text)(const report_t *report, void *state, FILE *out); /* 0 or SONDE_ENOMEM */
+  json_object *(*json)(const report_t *report, void *state);   /* NULL: no memory */
+  void (*end)(void *state);
+} section_t;
+
+/* In the order in which they are shown. X(name): section_name. */
+#define REPORT_SECTIONS(X)                                                                         \
+  X(sample)                                                                                        \
+  X(malloc)
+
+#define REPORT_DECLARE_SECTION(name) extern const section_t section_##name;
+REPORT_SECTIONS(REPORT_DECLARE_SECTION)
+#undef REPORT_DECLARE_SECTION
+
+/* What was recorded, and what is missing from it. */
+void report_head_text(const report_t *report, FILE *out);
+void report_head_json(const report_t *report, json_object *out);
+
+/* ---- what sections share ------------------------------------------------------------------ */
+
+/* A stack, a line a function, indented; at most as many lines as a list shows. */
+void report_stack_text(const report_t *report, uint32_t stack, FILE *out);
+
+/* The frames of a stack as an array; whether it is whole in *COMPLETE, which may be NULL. */
+json_object *report_frames_json(const report_t *report, uint32_t stack, bool *complete);
+
+/* Writes a size as "12.3 MB" to TEXT, which has room for 24 characters; returns TEXT. */
+char *report_bytes(int64_t bytes, char *text);
+
+/* As above, a count with separators: 1,234,567. */
+char *report_count(uint64_t count, char *text);
+
+#endif
