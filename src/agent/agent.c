@@ -14,6 +14,7 @@
 #include "record/publish.h"
 #include "record/write.h"
 #include "sensor/sample.h"
+#include "sensor/trace.h"
 #include "stack/stack.h"
 
 HIDDEN bool agent_ready, agent_calls_back;
@@ -36,6 +37,7 @@ static void start_recording(void) {
   if (write_start(settings) != 0) return;
   write_process();
   sample_start();
+  trace_prepare();
 }
 
 NOINLINE void agent_start(void) {

@@ -27,7 +27,7 @@
 #include "record/recorder.h"
 
 enum { RECORD_FAILED = 125, NOT_RUNNABLE = 126, NOT_FOUND = 127 };
-enum { KEY_MALLOC = CLI_LONG_ONLY, KEY_LIMIT, KEY_SAMPLE };
+enum { KEY_MALLOC = CLI_LONG_ONLY, KEY_LIMIT, KEY_SAMPLE, KEY_TRACE };
 
 #define SAMPLE_BYTES (512u << 10)
 #define SAMPLE_HZ    99L /* not a divisor of what programs do by the clock */
@@ -39,6 +39,8 @@ static const cli_option_t options[] = {
      "their bytes, one in BYTES on average"},
     {KEY_SAMPLE, "sample", "[HZ]",
      "where threads are while they use the CPU, HZ times a second (99)"},
+    {KEY_TRACE, "trace", NULL,
+     "every call of the functions that were compiled with\n-finstrument-functions, with its times"},
     {KEY_LIMIT, "limit", "SIZE", "stop recording at this size: 500M, 2G"},
     {0}};
 
@@ -51,7 +53,8 @@ static const cli_usage_t usage = {
              "recording itself fails, 126 and 127 when the command cannot be run or found.",
     .options = options,
     .examples = {{"sonde record -- python3 script.py", "records into python3.PID.sonde"},
-                 {"sonde record -o run.sonde -- ls", "into a file of this name"}}};
+                 {"sonde record -o run.sonde -- ls", "into a file of this name"},
+                 {"sonde record --trace -- ./program", "every call in an instrumented program"}}};
 
 /* As cli_fail, of what WHAT says of WHOM. */
 static int fail(const char *whom, const char *what) {
@@ -247,6 +250,7 @@ static int record(char **command, const char *output, const wanted_t *wanted, co
     return fail("the recording", error);
   }
   recording.control->sample_interval_ns = (uint64_t)(1000000000 / wanted->sample_hz);
+  recording.control->trace_generation = (wanted->mode & RECORD_CALLS) != 0;
   child_pid = child.pid;
   handle_signals();
   sigprocmask(SIG_BLOCK, &child_ended, NULL);
@@ -294,6 +298,7 @@ int verb_record(int argc, char **argv) {
       if (!parser.value || cli_number(parser.value, 1, 1000, &wanted.sample_hz)) break;
       (void)cli_wrong_use(&usage, "--sample takes a number from 1 to 1000");
       return RECORD_FAILED;
+    case KEY_TRACE: wanted.mode |= RECORD_CALLS; break;
     case KEY_LIMIT:
       if (parse_size(parser.value, &wanted.limit_bytes)) break;
       (void)cli_wrong_use(&usage, "--limit takes a size such as 500M");

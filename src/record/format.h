@@ -82,6 +82,7 @@ _Static_assert(sizeof(record_header_t) == 136, "docs/format.md says 136");
 typedef enum chunk_type {
   CHUNK_EVENTS = 1,
   CHUNK_TABLES = 2,
+  CHUNK_CALLS = 3, /* of the call tracer: src/sensor/trace.h */
 } chunk_type_t;
 
 #define CHUNK_CLOSED    1u /* used, events and checksum are valid */
@@ -141,6 +142,26 @@ static inline uint32_t predictor_index(uint32_t previous) {
   return (previous * UINT32_C(2654435761)) >> 24;
 }
 
+/* ---- records of a chunk of calls ------------------------------------------------------------ */
+
+/* Numbers of 2, 4 or 8 bytes; the first byte is never 0. Times are units of the clock shifted right
+ * by the chunk's address_shift, since the record before. */
+#define CALL_KIND_MASK 3u
+#define CALL_EXIT_2    1u /* time 14 bits << 2 */
+#define CALL_ENTER_4   2u /* frame id 16 bits << 2, time 14 bits << 18 */
+#define CALL_OTHER     3u /* see below */
+#define CALL_8_BYTES   4u /* of CALL_OTHER: 8 bytes, else 4 */
+
+#define CALL_WHAT(word) ((unsigned)((word) >> 3 & 7))
+#define CALL_4_EXIT     0u /* time 26 bits << 6 */
+#define CALL_4_LEFT     1u /* the innermost so many calls have ended without exit; 26 bits << 6 */
+#define CALL_4_STRAY    2u /* an exit whose enter was not recorded; time as of an exit */
+#define CALL_8_ENTER    0u /* frame id 22 bits << 6, time 36 bits << 28 */
+#define CALL_8_TIME     1u /* time 58 bits << 6 */
+#define CALL_8_LOST     2u /* so many events are missing here; 58 bits << 6 */
+#define CALL_8_DEPTH    3u /* the calls that are open here, all others were forgotten; << 6 */
+#define CALL_FRAME_MAX  ((1u << 22) - 1)
+
 /* ---- records of a chunk of tables --------------------------------------------------------- */
 
 /* One byte of type, varint length of the body, body. Unknown types are skipped. */
@@ -152,6 +173,8 @@ typedef enum table_type {
   TABLE_THREAD = 4,   /* stream of its events, tid, time, level, name string */
   TABLE_FRAME = 5,    /* id, pc, image id (0: none), flags */
   TABLE_NODE = 6,     /* id, parent id, frame id */
+  TABLE_NAMED = 16,   /* frame id, name string: what calls of it are called */
+  TABLE_TRACER = 17,  /* what a traced call costs: in all, and as seen within it; 1/256 units */
 } table_type_t;
 
 #define FRAME_EXACT 1u /* the pc itself, not a return address behind a call */

@@ -24,7 +24,8 @@
 #define RECORD_BLOCKS         1u
 #define RECORD_REGIONS        2u
 #define RECORD_SAMPLES        4u
-#define RECORD_SAMPLED_BLOCKS 8u /* blocks chosen by their bytes, see sensor/sampled.h */
+#define RECORD_SAMPLED_BLOCKS 8u      /* blocks chosen by their bytes, see sensor/sampled.h */
+#define RECORD_CALLS          0x1000u /* see sensor/trace.h; trace_generation says when */
 
 typedef struct scratch_control {
   /* the recorder's */
@@ -39,7 +40,7 @@ typedef struct scratch_control {
   uint64_t sample_interval_ns; /* of RECORD_SAMPLES: CPU time between two samples of a thread */
   uint64_t sample_bytes;       /* of RECORD_SAMPLED_BLOCKS: one block in so many bytes */
   uint32_t pid;                /* of the program */
-  uint32_t reserved;
+  uint32_t trace_generation;   /* odd: calls are traced; grows with each switch */
   /* the program's */
   uint32_t incarnation; /* how many programs have begun to record here */
   uint32_t stop_reason; /* record_stop_t */

@@ -60,6 +60,7 @@ typedef struct writer {
   uint64_t random;
   stream_t events[WRITE_LEVELS];
   stream_t tables[WRITE_LEVELS];
+  stream_t *more[WRITE_LEVELS]; /* streams of a sensor's own, closed when the thread has ended */
   uint32_t predicted[WRITE_LEVELS][PREDICTOR_ENTRIES];
 } writer_t;
 
@@ -126,6 +127,8 @@ bool write_unloaded(uint32_t id);
 bool write_frame(uint32_t id, uint64_t pc, uint32_t image, uint32_t flags);
 bool write_node(uint32_t id, uint32_t parent, uint32_t frame);
 bool write_thread_record(const stream_t *events, pid_t tid, uint32_t level);
+/* A record of COUNT (at most 16) numbers, then TEXT where that is not NULL. */
+bool write_table(table_type_t type, const uint64_t *values, uint32_t count, const char *text);
 
 /* ---- between the files of the writer ------------------------------------------------------ */
 

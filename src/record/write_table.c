@@ -125,6 +125,15 @@ bool write_thread_record(const stream_t *events, pid_t tid, uint32_t level) {
   return write_body(TABLE_THREAD, &b);
 }
 
+bool write_table(table_type_t type, const uint64_t *values, uint32_t count, const char *text) {
+  body_t b;
+  b.used = 0;
+  for (uint32_t i = 0; i < count; i++)
+    put_value(&b, values[i]);
+  if (text) put_bytes(&b, text, text_size(text));
+  return write_body(type, &b);
+}
+
 void write_process(void) {
   char text[4096];
   body_t b;

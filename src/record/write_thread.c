@@ -34,6 +34,7 @@ static void close_all(writer_t *w) {
   for (int i = 0; i < WRITE_LEVELS; i++) {
     write_close(&w->events[i]);
     write_close(&w->tables[i]);
+    if (w->more[i]) write_close(w->more[i]);
   }
 }
 

@@ -2,7 +2,8 @@
 # SPDX-License-Identifier: MIT
 """A second reader of .sonde recordings, written from docs/format.md and from nothing else.
 
-usage: reader.py FILE    prints every event in order, as `sonde events --stacks` does
+usage: reader.py FILE            prints every event in order, as `sonde events --stacks` does
+       reader.py --calls FILE    prints every call as it ended: thread, depth, pc, start, end
 """
 import heapq
 import json
@@ -164,6 +165,61 @@ class Recording:
             event["tid"] = self.threads[stream]
             yield event
 
+    def calls_of_stream(self, chunks):
+        """(depth, pc, start, end or None) of each call of a stream, as they end."""
+        stack, expected, time = [], 0, 0
+        for chunk in chunks:
+            sequence, time = struct.unpack_from("<IQ", chunk, 20)
+            shift, data, at = chunk[50], chunk[64:] + bytes(8), 0
+            if sequence != expected:
+                stack = []
+            expected = sequence + 1
+
+            def end(when):
+                pc, start = stack.pop()
+                if pc is not None:
+                    calls.append((len(stack), pc, start << shift, when))
+
+            calls = []
+            while at + 8 < len(data) and data[at]:
+                low = data[at] & 3
+                size = 2 if low == 1 else 4 if low == 2 or not data[at] & 4 else 8
+                word = int.from_bytes(data[at:at + size], "little")
+                what, at = word >> 3 & 7, at + size
+                if low == 1:
+                    time += word >> 2
+                    end(time << shift)
+                elif low == 2:
+                    time += word >> 18
+                    stack.append((self.frames[word >> 2 & 0xFFFF][0], time))
+                elif size == 4:
+                    time += word >> 6 if what in (0, 2) else 0
+                    for _ in range(1 if what == 0 else word >> 6 if what == 1 else 0):
+                        end(time << shift if what == 0 else None)
+                elif what == 0:
+                    time += word >> 28
+                    stack.append((self.frames[word >> 6 & 0x3FFFFF][0], time))
+                elif what == 1:
+                    time += word >> 6
+                else:
+                    depth = word >> 6 if what == 3 else 0
+                    while len(stack) > depth:
+                        end(None)
+                    stack += [(None, time)] * (depth - len(stack))
+            yield from calls
+        while stack:
+            pc, start = stack.pop()
+            yield len(stack), pc, start << shift, None
+
+    def calls(self):
+        streams = {}
+        for (_, kind, stream, _), chunk in self.chunks.items():
+            if kind == 3:
+                streams.setdefault(stream, []).append(chunk)
+        for stream, chunks in streams.items():
+            for call in self.calls_of_stream(chunks):
+                yield (self.threads[stream], *call)
+
     def events(self):
         streams = {}
         for (_, kind, stream, _), chunk in self.chunks.items():
@@ -180,7 +236,11 @@ class Recording:
 
 
 def main():
-    recording = Recording(sys.argv[1])
+    recording = Recording(sys.argv[-1])
+    if sys.argv[1] == "--calls":
+        for call in recording.calls():
+            print(json.dumps(call))
+        return
     for event in recording.events():
         event["time_ns"] = int(recording.nanoseconds(event.pop("time")))
         event.pop("began")

@@ -1,0 +1,340 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * The slow parts of the call tracer, and its start: see trace.h.
+ *
+ * Everything here runs with the thread's state marked busy, so a signal handler that comes in
+ * between works on the second one. The order within an event is: find out, put records that must
+ * stand before it, put it, change the call stack. A record is one store of at most 8 bytes.
+ */
+#include "sensor/trace.h"
+
+#include "sonde/status.h"
+#include "unwind/frames.h"
+
+#define SAME_STACK_BYTES (UINT64_C(64) << 20) /* further apart lie different stacks, we take it */
+#define TIME_8_MAX       ((UINT64_C(1) << 36) - 1)
+#define TIME_4_MAX       ((UINT64_C(1) << 26) - 1)
+
+HIDDEN trace_gate_t *trace_gate;
+HIDDEN __thread trace_thread_t *trace_tls __attribute__((tls_model("initial-exec")));
+
+static const uint64_t no_adds;
+
+/* ---- records ------------------------------------------------------------------------------- */
+
+static void put(stream_t *s, uint64_t word, unsigned bytes) {
+  memcpy(s->next, &word, bytes); /* one store: BYTES is a constant wherever this is called */
+  s->next += bytes;
+  s->records++;
+}
+
+static void put_other_4(stream_t *s, unsigned what, uint64_t value) {
+  put(s, CALL_OTHER | what << 3 | value << 6, 4);
+}
+
+static void put_other_8(stream_t *s, unsigned what, uint64_t value) {
+  put(s, CALL_OTHER | CALL_8_BYTES | what << 3 | value << 6, 8);
+}
+
+static uint64_t trace_clock(const trace_thread_t *t) {
+  return LIKELY(t->stream.writer->cycles) ? trace_quick_clock() : os_monotonic_ns();
+}
+
+/* Room for an event and what may stand before it. The first chunk tells whose it is. */
+static bool make_room(trace_thread_t *t) {
+  stream_t *s = &t->stream;
+  if (LIKELY(s->next < s->limit)) return true;
+  bool first = !s->id;
+  if (!s->last_time) s->last_time = trace_clock(t);
+  s->address_shift = s->writer->cycles ? TRACE_CLOCK_SHIFT : 0;
+  if (!write_room(s, EVENT_MAX_BYTES)) return false;
+  uint32_t level = s == s->writer->more[0] ? 0 : 1;
+  if (first) write_thread_record(s, s->writer->tid, 2 + level);
+  put_other_8(s, CALL_8_DEPTH, (uint64_t)(t->top - t->calls));
+  return true;
+}
+
+/* The time since the event before, and the clock moved on; what BITS cannot hold is put aside. */
+static uint64_t pass_time(trace_thread_t *t, uint64_t max) {
+  stream_t *s = &t->stream;
+  uint64_t now = trace_clock(t);
+  uint64_t passed = now > s->last_time ? now - s->last_time : 0;
+  s->last_time += passed;
+  if (passed <= max) return passed;
+  put_other_8(s, CALL_8_TIME, passed);
+  return 0;
+}
+
+static void put_enter(trace_thread_t *t, const trace_known_t *known) {
+  uint64_t passed = pass_time(t, TIME_8_MAX);
+  if (known->word && passed < TRACE_SHORT_TIME)
+    put(&t->stream, known->word | passed << 18, 4);
+  else
+    put_other_8(&t->stream, CALL_8_ENTER, known->id | passed << 22);
+}
+
+static void put_exit(trace_thread_t *t) {
+  uint64_t passed = pass_time(t, TIME_4_MAX);
+  if (passed < TRACE_SHORT_TIME)
+    put(&t->stream, CALL_EXIT_2 | passed << 2, 2);
+  else
+    put_other_4(&t->stream, CALL_4_EXIT, passed);
+}
+
+/* ---- a thread's state ---------------------------------------------------------------------- */
+
+static void forget_calls(trace_thread_t *t) {
+  t->top = t->calls;
+  t->calls[0] = (trace_call_t){0};
+  t->too_deep = 0;
+}
+
+/* The streams go on where the thread that had the state before has ended. */
+static void adopt(trace_thread_t *t, writer_t *w) {
+  memset(&t->stream, 0, sizeof t->stream);
+  t->stream.type = CHUNK_CALLS;
+  t->stream.writer = w;
+  t->busy = 0;
+  t->lost = 0;
+  t->generation = t->quick = 0;
+  forget_calls(t);
+}
+
+static trace_thread_t *make(writer_t *w) {
+  uint64_t calls_bytes = TRACE_CALLS_MAX * sizeof(trace_call_t);
+  trace_thread_t *t = os_map(sizeof *t);
+  trace_call_t *calls = t ? os_map(calls_bytes) : NULL;
+  if (!calls || !os_wipe_on_fork(t, sizeof *t)) {
+    if (calls) os_unmap(calls, calls_bytes);
+    if (t) os_unmap(t, sizeof *t);
+    return NULL;
+  }
+  t->calls = calls;
+  adopt(t, w);
+  return t;
+}
+
+static trace_thread_t *of_stream(stream_t *s) {
+  return (trace_thread_t *)(void *)((uint8_t *)s - offsetof(trace_thread_t, stream));
+}
+
+/* The state for LEVEL of the calling thread, made or taken over from one that has ended. */
+static trace_thread_t *state_of_level(unsigned level) {
+  writer_t *w = write_tls;
+  if (!w || !w->control) w = write_enter_slow();
+  if (!w) return NULL;
+  if (w->more[level]) {
+    trace_thread_t *t = of_stream(w->more[level]);
+    if (!level && trace_tls != t) adopt(t, w);
+    return t;
+  }
+  trace_thread_t *t = make(w);
+  if (t) w->more[level] = &t->stream;
+  return t;
+}
+
+/* Did the handler that interrupted BUSY jump out of it? Then SP lies further out. */
+static bool was_abandoned(uint64_t busy, uint64_t sp) {
+  switch (os_stack_side(busy)) {
+  case OS_STACK_SAME: return sp > busy && sp - busy < SAME_STACK_BYTES;
+  case OS_STACK_LEFT: return true;
+  default: return false;
+  }
+}
+
+/* Takes the calling thread's state for an event at SP; NULL when there is none to be had. */
+static trace_thread_t *take(uint64_t sp, uint32_t generation) {
+  trace_thread_t *t = trace_tls;
+  /* of a parent, or of the thread that had this memory before: of nobody */
+  if (!t || !t->calls) t = trace_tls = state_of_level(0);
+  if (t && t->busy && !was_abandoned(t->busy, sp)) {
+    if (!t->inner) t->inner = state_of_level(1);
+    trace_thread_t *inner = t->inner;
+    if (inner && inner->stream.writer != t->stream.writer) adopt(inner, t->stream.writer);
+    if (inner && inner->busy && !was_abandoned(inner->busy, sp)) {
+      inner->lost++;
+      return NULL;
+    }
+    t = inner;
+  }
+  if (!t) return NULL;
+  t->busy = sp;
+  signal_fence();
+  if (t->generation != generation) {
+    forget_calls(t);
+    memset(t->known, 0, sizeof t->known);
+    t->generation = generation;
+    t->quick = t->stream.writer->cycles ? generation : 0;
+    if (t->stream.chunk && make_room(t)) put_other_8(&t->stream, CALL_8_DEPTH, 0);
+  }
+  return t;
+}
+
+static void leave(trace_thread_t *t) {
+  signal_fence();
+  t->busy = 0;
+}
+
+/* Room in the stream, with what was lost told first. False: this event is lost. */
+static bool ready(trace_thread_t *t) {
+  if (!make_room(t)) {
+    t->lost++;
+    write_lost_event(t->stream.writer->control);
+    return false;
+  }
+  if (LIKELY(!t->lost)) return true;
+  put_other_8(&t->stream, CALL_8_LOST, t->lost);
+  t->lost = 0;
+  forget_calls(t);
+  return true;
+}
+
+/* ---- functions ----------------------------------------------------------------------------- */
+
+/* What is known of FUNCTION, found out where it has to be. */
+static const trace_known_t *know(trace_thread_t *t, uint64_t function) {
+  if (load_relaxed(t->now ? t->now : &no_adds) != t->adds || !t->now) {
+    t->now = os_epoch_words.adds ? os_epoch_words.adds : &no_adds;
+    t->adds = load_relaxed(t->now);
+    memset(t->known, 0, sizeof t->known);
+  }
+  trace_known_t *known = &t->known[trace_hash(function)];
+  if (known->function == function && function) return known;
+  uint32_t id = frames_find(function, true, os_loader_epoch()).id;
+  if (id > CALL_FRAME_MAX) { /* the table is full */
+    id = 0;
+    write_lost_event(t->stream.writer->control);
+  }
+  known->word = id && id < 1u << 16 ? id << 2 | CALL_ENTER_4 : 0;
+  known->id = id;
+  known->function = function;
+  return known;
+}
+
+/* ---- events -------------------------------------------------------------------------------- */
+
+/* Whether two stack pointers may be compared. What a handler on the alternate stack runs is inside
+ * what it interrupted, wherever that lies. */
+static bool same_stack(uint64_t a, uint64_t b) {
+  uint64_t apart = a > b ? a - b : b - a;
+  return apart < SAME_STACK_BYTES && os_stack_side(a) == OS_STACK_SAME;
+}
+
+static bool is_gone(uint64_t call_sp, uint64_t sp) {
+  if (call_sp >= sp && call_sp - sp < SAME_STACK_BYTES) return false;
+  switch (os_stack_side(call_sp)) {
+  case OS_STACK_LEFT: return true;
+  case OS_STACK_BENEATH: return false;
+  default: return call_sp < sp && same_stack(call_sp, sp);
+  }
+}
+
+/* Ends the calls above NEW_TOP, which have had no exit. */
+static void cut(trace_thread_t *t, trace_call_t *new_top) {
+  uint64_t count = (uint64_t)(t->top - new_top);
+  if (!count) return;
+  put_other_4(&t->stream, CALL_4_LEFT, count);
+  t->top = new_top;
+}
+
+/* The innermost call that a new one at SP, of this CALL_SITE and HOOK_SITE, is inside of. */
+static trace_call_t *outer_of(trace_thread_t *t, uint64_t sp, uint64_t call_site,
+                              uint64_t hook_site) {
+  trace_call_t *c = t->top;
+  while (c > t->calls && is_gone(c->sp, sp))
+    c--;
+  if (!hook_site) return c;
+  trace_call_t *outer = c;
+  for (; c > t->calls && c->sp == sp; c--)
+    if (c->hook_site == hook_site || c->call_site != call_site) outer = c - 1;
+  return outer;
+}
+
+void trace_enter_slow(uint64_t function, uint64_t sp, uint64_t call_site, uint64_t hook_site) {
+  uint32_t generation = trace_on();
+  trace_thread_t *t = generation ? take(sp, generation) : NULL;
+  if (!t) return;
+  const trace_known_t *known = know(t, function);
+  if (known->id && ready(t)) {
+    cut(t, outer_of(t, sp, call_site, hook_site));
+    if (t->top == t->calls + TRACE_CALLS_MAX - 1) {
+      t->too_deep++;
+      t->lost++;
+    } else {
+      if (t->top == t->calls) t->calls[0].sp = sp + TRACE_NEAR / 2;
+      t->top[1] = (trace_call_t){function, sp, call_site, hook_site};
+      put_enter(t, known);
+      t->top++;
+    }
+  }
+  leave(t);
+}
+
+/* The call that an exit of FUNCTION at SP ends, NULL for none. A function that moves its stack
+ * pointer (alloca) leaves at a lower one; it is then the innermost of that name. */
+static trace_call_t *call_of_exit(trace_thread_t *t, uint64_t function, uint64_t sp) {
+  for (trace_call_t *c = t->top; c > t->calls; c--) {
+    if (c->function == function && c->sp == sp) return c;
+    if (c->sp > sp && c->sp - sp < SAME_STACK_BYTES) break;
+  }
+  for (trace_call_t *c = t->top; c > t->calls; c--) {
+    if (c->function == function && c->sp > sp && c->sp - sp < SAME_STACK_BYTES) return c;
+    if (c->sp > sp && c->sp != t->top->sp) break;
+  }
+  return NULL;
+}
+
+void trace_exit_slow(uint64_t function, uint64_t sp, uint64_t unused, uint64_t unused2) {
+  (void)unused;
+  (void)unused2;
+  uint32_t generation = trace_on();
+  trace_thread_t *t = generation ? take(sp, generation) : NULL;
+  if (!t) return;
+  if (know(t, function)->id) {
+    trace_call_t *call = call_of_exit(t, function, sp);
+    if (call) {
+      t->too_deep = 0;
+      if (ready(t) && t->top >= call) {
+        cut(t, call);
+        put_exit(t);
+        t->top--;
+      }
+    } else if (t->too_deep) {
+      t->too_deep--;
+      t->lost++;
+    } else if (ready(t)) {
+      put_other_4(&t->stream, CALL_4_STRAY, pass_time(t, TIME_4_MAX));
+    }
+  }
+  leave(t);
+}
+
+/* ---- start --------------------------------------------------------------------------------- */
+
+void trace_name(uint64_t function, const char *name) {
+  uint32_t id = frames_find(function, true, os_loader_epoch()).id;
+  uint64_t value = id;
+  if (id != FRAMES_FULL) write_table(TABLE_NAMED, &value, 1, name);
+}
+
+void trace_switch(bool on) {
+  scratch_control_t *c = write_control();
+  if (!c) return;
+  uint32_t now = load_acquire(&c->trace_generation);
+  while ((now & 1) != on && !cas_acq_rel(&c->trace_generation, &now, now + 1))
+    continue;
+}
+
+int trace_prepare(void) {
+  scratch_control_t *control = write_control();
+  if (!control) return SONDE_EINVAL;
+  trace_gate_t *gate = os_map(4096);
+  if (!gate) return SONDE_ENOMEM;
+  if (!os_wipe_on_fork(gate, 4096)) {
+    os_unmap(gate, 4096);
+    return SONDE_EUNSUPPORTED;
+  }
+  gate->generation = &control->trace_generation;
+  store_release(&trace_gate, gate);
+  return 0;
+}

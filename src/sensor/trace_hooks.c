@@ -1,0 +1,39 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * Compiler hooks: what code compiled with -finstrument-functions calls, by gcc or clang, at the
+ * start and end of each function, those inlined into others included.
+ *
+ * The stack pointer of the call of the hook tells which frame it is: the same at the start and the
+ * end of a function, unless it used alloca. Where the hook stands tells apart what shares a frame.
+ * gcc calls the exit hook also when an exception leaves a function; clang does not.
+ *
+ * Weak, so that a program that has hooks of its own keeps them.
+ */
+#include "sensor/trace.h"
+
+#define EXPORT __attribute__((visibility("default"), weak, no_instrument_function))
+
+EXPORT void __cyg_profile_func_enter(void *function, void *call_site);
+EXPORT void __cyg_profile_func_exit(void *function, void *call_site);
+
+/* What is done while tracing is on, apart, so that there is next to nothing to do while it is off.
+ * Both are jumped to: the return address and the stack pointer are those of the hook's call. */
+static NOINLINE void entered(void *function, void *call_site, uint32_t generation) {
+  trace_enter(generation, (uintptr_t)function, (uintptr_t)__builtin_dwarf_cfa(),
+              (uintptr_t)call_site, (uintptr_t)__builtin_return_address(0));
+}
+
+static NOINLINE void left(void *function, uint32_t generation) {
+  trace_exit(generation, (uintptr_t)function, (uintptr_t)__builtin_dwarf_cfa());
+}
+
+void __cyg_profile_func_enter(void *function, void *call_site) {
+  uint32_t generation = trace_on();
+  if (UNLIKELY(generation)) entered(function, call_site, generation);
+}
+
+void __cyg_profile_func_exit(void *function, void *call_site) {
+  (void)call_site;
+  uint32_t generation = trace_on();
+  if (UNLIKELY(generation)) left(function, generation);
+}
