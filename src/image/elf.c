@@ -27,6 +27,8 @@
 #include "base/bits.h"
 #include "image/elf_format.h"
 #include "image/image.h"
+#include "image/macho.h"
+#include "image/window.h"
 #include "os/os.h"
 #include "sonde/status.h"
 
@@ -34,12 +36,6 @@
 #define SHDR_MAX    (1u << 20) /* -ffunction-sections objects have some 100,000 */
 #define NOTES_MAX   256u
 #define DYNAMIC_MAX 1024u
-
-/* Guarded reads are system calls, and most of them ask for what follows the last one. */
-typedef struct window {
-  uint64_t address, size;
-  uint8_t bytes[256];
-} window_t;
 
 typedef struct elf {
   image_t *image;
@@ -54,21 +50,7 @@ typedef struct elf {
 /* ---- reaching bytes ------------------------------------------------------------------------ */
 
 static bool copy_memory(const elf_t *elf, uint64_t address, void *out, size_t size) {
-  window_t *w = elf->window;
-  if (!w) {
-    __builtin_memcpy(out, (const void *)(uintptr_t)address, size);
-    return true;
-  }
-  if (size > sizeof w->bytes) return os_read_memory(address, out, size) == (ssize_t)size;
-  if (address < w->address || address - w->address > w->size ||
-      size > w->size - (address - w->address)) {
-    ssize_t got = os_read_memory(address, w->bytes, sizeof w->bytes);
-    w->address = address;
-    w->size = got > 0 ? (uint64_t)got : 0;
-    if (w->size < size) return false;
-  }
-  __builtin_memcpy(out, w->bytes + (address - w->address), size);
-  return true;
+  return window_copy(elf->window, address, out, size);
 }
 
 static bool copy_offset(const elf_t *elf, uint64_t offset, void *out, size_t size) {
@@ -477,6 +459,7 @@ static void read_sections(elf_t *elf) {
 }
 
 bool image_section(const image_t *image, const char *name, section_t *out) {
+  if (image->is_macho) return macho_section_named(image, name, out);
   image_t scratch = *image;
   window_t window = {.size = 0};
   elf_t elf = {.image = &scratch, .window = &window};
@@ -515,13 +498,21 @@ int image_parse_live(image_t *image, uint64_t header, uint64_t slide) {
   *image = (image_t){.slide = slide};
   window_t window = {.size = 0};
   elf_t elf = {.image = image, .live_header = header, .window = &window};
-  return header ? parse(&elf) : SONDE_EINVAL;
+  if (!header) return SONDE_EINVAL;
+  int status = parse(&elf);
+  return status == SONDE_EFORMAT ? macho_parse(image, header, &window) : status;
+}
+
+/* FILE is set in IMAGE. A fat file becomes the image of its first slice. */
+static int parse_file(image_t *image, window_t *window) {
+  elf_t elf = {.image = image, .window = window};
+  int status = parse(&elf);
+  return status == SONDE_EFORMAT ? macho_parse_file(image, NULL, window) : status;
 }
 
 int image_parse_bytes(image_t *image, const uint8_t *data, uint64_t size) {
   *image = (image_t){.file = data, .file_size = size};
-  elf_t elf = {.image = image};
-  return parse(&elf);
+  return parse_file(image, NULL);
 }
 
 int image_open(image_t *image, const char *path) {
@@ -530,17 +521,15 @@ int image_open(image_t *image, const char *path) {
   uint64_t size;
   int error = os_map_file(path, &data, &size);
   if (error) return error == -ENOMEM ? SONDE_ENOMEM : SONDE_EIO;
-  image->file = data;
-  image->file_size = size;
-  image->file_is_mapped = true;
+  image->file = image->mapped = data;
+  image->file_size = image->mapped_size = size;
   window_t window = {.size = 0};
-  elf_t elf = {.image = image, .window = &window};
-  int status = parse(&elf);
+  int status = parse_file(image, &window);
   if (status != SONDE_OK) image_close(image);
   return status;
 }
 
 void image_close(image_t *image) {
-  if (image->file_is_mapped) os_unmap((void *)(uintptr_t)image->file, image->file_size);
+  if (image->mapped) os_unmap((void *)(uintptr_t)image->mapped, image->mapped_size);
   *image = (image_t){0};
 }

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
- * A loaded binary or a binary file: segments, unwind sections, symbol tables, build-id.
+ * A loaded binary or a binary file, ELF or Mach-O: segments, unwind sections, symbol tables,
+ * build-id.
  *
  * The same parser reads a live image (bytes where the loader mapped them) and a file (bytes of a
  * private read-only mapping): it is given a way to reach bytes by file offset or by address and
@@ -31,6 +32,7 @@ typedef struct segment {
   uint64_t file_offset;
   uint64_t file_size;
   uint32_t flags; /* PF_R, PF_W, PF_X of the ELF specification */
+  bool is_const;  /* Mach-O: read-only once the loader has bound it (SG_READ_ONLY) */
 } segment_t;
 
 typedef enum image_machine {
@@ -42,6 +44,18 @@ typedef enum image_machine {
   IMAGE_ARM64_32,
   IMAGE_OTHER,
 } image_machine_t;
+
+/* What only Mach-O has; the tables are those of the load commands of like names. */
+typedef struct macho_tables {
+  uint32_t file_type; /* MH_OBJECT, MH_EXECUTE, … of macho_format.h */
+  uint32_t flags;     /* MH_… */
+  uint32_t cpu_subtype;
+  uint32_t command_count;
+  section_t commands; /* the load commands; address: of nothing */
+  section_t function_starts, export_trie, indirect_symbols;
+  section_t bind, weak_bind, lazy_bind, chained_fixups;
+  section_t unwind_info; /* compact unwind: __TEXT,__unwind_info */
+} macho_tables_t;
 
 typedef struct image {
   /* where it is */
@@ -64,10 +78,13 @@ typedef struct image {
   section_t symtab, symtab_names; /* from files, or where the loader happened to map it */
   section_t dynsym, dynsym_names;
   uint64_t dynamic_address; /* of PT_DYNAMIC, as linked; 0 when it has none */
-  /* the bytes, when it is of a file */
+  bool is_macho;            /* then `symtab` holds nlist entries, and build_id is the UUID */
+  macho_tables_t macho;
+  /* the bytes, when it is of a file; of a fat file those of one slice */
   const uint8_t *file;
   uint64_t file_size;
-  bool file_is_mapped; /* by image_open, and unmapped by image_close */
+  const uint8_t *mapped; /* by image_open, and unmapped by image_close */
+  uint64_t mapped_size;
 } image_t;
 
 /* Parses the image that is mapped at run-time address HEADER of this process (its ELF header must
@@ -84,7 +101,8 @@ int image_parse_bytes(image_t *image, const uint8_t *data, uint64_t size);
 
 void image_close(image_t *image);
 
-/* Finds the section NAME in an image opened from a file with section headers. False when there is
+/* Finds the section NAME (of Mach-O "__segment,__section") in an image opened from a file with
+ * section headers. False when there is
  * none; a compressed section (SHF_COMPRESSED) is not unpacked and counts as none. */
 bool image_section(const image_t *image, const char *name, section_t *out);
 

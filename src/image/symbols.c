@@ -17,7 +17,8 @@
 #include "image/symbols.h"
 
 #include "base/bits.h"
-#include "image/elf_format.h"
+#include "image/macho.h"
+#include "image/macho_format.h"
 #include "os/os.h"
 #include "sonde/status.h"
 
@@ -144,9 +145,104 @@ static bool read_names(const section_t *names, char *to) {
          os_read_memory((uint64_t)(uintptr_t)names->data, to, names->size) == (ssize_t)names->size;
 }
 
+/* ---- Mach-O --------------------------------------------------------------------------------- */
+
+/* A place where whatever is named before it ends: a function that has no name, the end of a
+ * section. */
+#define NAMELESS_RANK 0
+
+static void add_end(builder_t *b, uint64_t address) {
+  uint64_t room;
+  if (b->count == b->capacity || !in_code(b->image, address, &room)) return;
+  b->drafts[b->count++] = (draft_t){.address = (uint32_t)(address - b->base),
+                                    .name = (uint32_t)(b->names_size - 1),
+                                    .rank = NAMELESS_RANK};
+}
+
+static bool add_ends(builder_t *b) {
+  macho_sections_t walk = {0};
+  macho_section_t section;
+  uint64_t at = 0, address = macho_header_address(b->image);
+  section_t starts = b->image->macho.function_starts;
+  while (macho_next_section(b->image, &walk, &section))
+    if (macho_section_is_code(&section)) add_end(b, section.address + section.size);
+  if (starts.size == 0) return true;
+  uint8_t *copy = map_within(b, starts.size, 1);
+  if (!copy) return false;
+  ssize_t got = os_read_memory((uint64_t)(uintptr_t)starts.data, copy, starts.size);
+  starts = (section_t){.data = copy, .size = got > 0 ? (uint64_t)got : 0};
+  while (macho_next_function(&starts, &at, &address))
+    add_end(b, address);
+  unmap(copy, b->image->macho.function_starts.size, 1);
+  return true;
+}
+
+/* Takes the entry when it names code. The linker's leading underscore is no part of the name. */
+static void consider_nlist(builder_t *b, const macho_nlist_t *n, const bool *is_code) {
+  uint64_t room, names_size = b->names_size - 2;
+  if (!macho_nlist_is_defined(n) || !is_code[n->section] || n->name >= names_size ||
+      b->count == b->capacity || !in_code(b->image, n->value, &room))
+    return;
+  uint32_t name = n->name;
+  if (b->names[name] == '_') name++;
+  if (!b->names[name]) return;
+  unsigned rank = n->type & MACHO_N_PEXT ? 32 : n->type & MACHO_N_EXT ? 64 : 16, underscores = 0;
+  while (b->names[name + underscores] == '_' && underscores < 3)
+    underscores++;
+  b->drafts[b->count++] = (draft_t){.address = (uint32_t)(n->value - b->base),
+                                    .name = name,
+                                    .rank = (uint8_t)(rank + 3 - underscores)};
+}
+
+static bool read_nlists(builder_t *b) {
+  const image_t *image = b->image;
+  elf_shape_t shape = {image->is_64bit, image->is_big_endian};
+  unsigned entry = macho_nlist_size(shape), number = 1;
+  bool is_code[256] = {false};
+  macho_sections_t walk = {0};
+  macho_section_t section;
+  uint8_t piece[MACHO_NLIST_MAX * 16];
+  uint64_t batch = sizeof piece / entry * entry;
+  for (; number < 256 && macho_next_section(image, &walk, &section); number++)
+    is_code[number] = macho_section_is_code(&section);
+  for (uint64_t at = 0; at + entry <= image->symtab.size; at += batch) {
+    uint64_t left = image->symtab.size - at, size = left < batch ? left / entry * entry : batch;
+    if (os_read_memory((uint64_t)(uintptr_t)image->symtab.data + at, piece, size) != (ssize_t)size)
+      return false;
+    for (uint64_t i = 0; i < size; i += entry) {
+      macho_nlist_t n = macho_nlist(shape, piece + i);
+      consider_nlist(b, &n, is_code);
+    }
+  }
+  return true;
+}
+
+static int read_macho(builder_t *b) {
+  const image_t *image = b->image;
+  if (image->symtab.size > UINT32_MAX || image->symtab_names.size >= UINT32_MAX / 2 ||
+      image->macho.function_starts.size > UINT32_MAX / 2)
+    return SONDE_ENOMEM;
+  uint64_t symbols = image->symtab.size / (image->is_64bit ? 16 : 12);
+  if (symbols == 0) return SONDE_ESTRIPPED;
+  b->capacity = (uint32_t)(symbols + image->macho.function_starts.size + 256);
+  b->names_size = image->symtab_names.size + 2; /* the last one is the empty name */
+  b->names = map_within(b, b->names_size, 1);
+  b->drafts = map_within(b, b->capacity, sizeof *b->drafts);
+  if (!b->names || !b->drafts) return SONDE_ENOMEM;
+  if (os_read_memory((uint64_t)(uintptr_t)image->symtab_names.data, b->names,
+                     image->symtab_names.size) != (ssize_t)image->symtab_names.size ||
+      !read_nlists(b))
+    return SONDE_EFAULT;
+  if (b->count == 0) return SONDE_ESTRIPPED;
+  return add_ends(b) ? SONDE_OK : SONDE_ENOMEM;
+}
+
+/* ---- both ----------------------------------------------------------------------------------- */
+
 /* .dynsym first: drafts of equal standing are settled in favour of the later one. */
 static int read_tables(builder_t *b) {
   const image_t *image = b->image;
+  if (image->is_macho) return read_macho(b);
   section_t none = {0}, sym = image->symtab, dyn = image->dynsym;
   section_t sym_names = sym.data ? image->symtab_names : none;
   section_t dyn_names = dyn.data ? image->dynsym_names : none;
@@ -251,6 +347,11 @@ static void advance(builder_t *b, sweep_t *s, uint64_t address) {
 static void enter(builder_t *b, sweep_t *s, uint32_t first, uint32_t last, uint64_t next) {
   uint64_t room = 0;
   bool sized = b->drafts[last].size != 0;
+  if (!b->names[b->drafts[last].name]) { /* Mach-O only, where no symbol has a size */
+    s->depth = 0;
+    border(b, b->drafts[last].address, NONE);
+    return;
+  }
   if (!sized && s->depth > 0) return; /* inside a function with a size */
   (void)in_code(b->image, b->base + b->drafts[last].address, &room);
   uint64_t segment_end = b->drafts[last].address + room;

@@ -14,6 +14,10 @@
  *     function before untyped label; global before weak before local; without a version suffix
  *     ("@") before with one; fewer leading underscores first (malloc, not __libc_malloc); then the
  *     first in the table, .symtab before .dynsym.
+ *   - Mach-O has no sizes but tells where functions start and which sections are code: a symbol
+ *     reaches to the next symbol, the next function or the end of its section, so that a stripped
+ *     function has no name instead of its neighbour's. External before private external before
+ *     local; the linker's underscore is dropped; entries for debuggers (stabs) name nothing.
  */
 #ifndef SONDE_IMAGE_SYMBOLS_H
 #define SONDE_IMAGE_SYMBOLS_H

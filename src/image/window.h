@@ -1,0 +1,38 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * Reading bytes that may vanish meanwhile: another thread may unload a live image, whoever owns a
+ * mapped file may truncate it. Guarded reads are system calls, and most of them ask for what
+ * follows the last one, so a window of bytes is read at once.
+ */
+#ifndef SONDE_IMAGE_WINDOW_H
+#define SONDE_IMAGE_WINDOW_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "os/os.h"
+
+typedef struct window {
+  uint64_t address, size;
+  uint8_t bytes[256];
+} window_t;
+
+/* Copies SIZE bytes from ADDRESS; without a window they are known to stay. */
+static inline bool window_copy(window_t *w, uint64_t address, void *out, size_t size) {
+  if (!w) {
+    __builtin_memcpy(out, (const void *)(uintptr_t)address, size);
+    return true;
+  }
+  if (size > sizeof w->bytes) return os_read_memory(address, out, size) == (ssize_t)size;
+  if (address < w->address || address - w->address > w->size ||
+      size > w->size - (address - w->address)) {
+    ssize_t got = os_read_memory(address, w->bytes, sizeof w->bytes);
+    w->address = address;
+    w->size = got > 0 ? (uint64_t)got : 0;
+    if (w->size < size) return false;
+  }
+  __builtin_memcpy(out, w->bytes + (address - w->address), size);
+  return true;
+}
+
+#endif
