@@ -21,6 +21,8 @@
 enum {
   KEY_LOAD = CLI_LONG_ONLY,
   KEY_SLIDE,
+  KEY_UUID,
+  KEY_ARCH,
   KEY_DEBUG_DIR,
   KEY_RETURNS,
   KEY_NO_LINES,
@@ -34,6 +36,8 @@ static const cli_option_t options[] = {
     {'i', "image", "FILE", "the binary that the addresses are in"},
     {KEY_LOAD, "load", "ADDRESS", "where the image was mapped; default: addresses are as linked"},
     {KEY_SLIDE, "slide", "N", "run-time address minus address as linked"},
+    {KEY_UUID, "uuid", "UUID", "of the build that is meant; another one is refused"},
+    {KEY_ARCH, "arch", "NAME", "which image of a fat Mach-O file: arm64, x86_64, i386, armv7, …"},
     {KEY_RETURNS, "return-addresses", NULL, "name the calls before the addresses"},
     {KEY_DEBUG_DIR, "debug-dir", "DIR", "look for debug files here first; may be repeated"},
     {KEY_NO_LINES, "no-lines", NULL, "functions only"},
@@ -64,6 +68,9 @@ typedef struct job {
   symbol_options_t symbols;
   bool has_load, has_slide, returns, no_demangle, json;
   uint64_t load, slide;
+  uint8_t uuid[64];
+  size_t uuid_size;
+  image_machine_t machine;
   symbolizer_t *symbolizer;
   symbol_module_t *module;
   size_t written;
@@ -83,6 +90,33 @@ static bool read_slide(const char *text, uint64_t *out) {
   return !errno && !*end;
 }
 
+/* The bytes of a UUID or build-id, with or without hyphens; 0: it is none. */
+static size_t read_hex(const char *text, uint8_t *out, size_t room) {
+  size_t digits = 0;
+  for (; *text; text++) {
+    if (*text == '-') continue;
+    const char *lower = "0123456789abcdef";
+    const char *digit = strchr(lower, tolower((unsigned char)*text));
+    if (!digit || digits / 2 == room) return 0;
+    unsigned value = (unsigned)(digit - lower);
+    out[digits / 2] = (uint8_t)(digits % 2 ? out[digits / 2] << 4 | value : value);
+    digits++;
+  }
+  return digits % 2 ? 0 : digits / 2;
+}
+
+static image_machine_t machine_named(const char *name) {
+  static const struct {
+    const char *name;
+    image_machine_t machine;
+  } machines[] = {{"arm64", IMAGE_AARCH64}, {"arm64e", IMAGE_AARCH64},   {"aarch64", IMAGE_AARCH64},
+                  {"x86_64", IMAGE_X86_64}, {"x86_64h", IMAGE_X86_64},   {"i386", IMAGE_I386},
+                  {"armv7", IMAGE_ARMV7},   {"arm64_32", IMAGE_ARM64_32}};
+  for (size_t i = 0; i < sizeof machines / sizeof machines[0]; i++)
+    if (!strcmp(machines[i].name, name)) return machines[i].machine;
+  return IMAGE_MACHINE_UNKNOWN;
+}
+
 /* Takes one option; what is wrong with it, or NULL. */
 static const char *take_option(job_t *job, int key, const char *value) {
   switch (key) {
@@ -94,6 +128,15 @@ static const char *take_option(job_t *job, int key, const char *value) {
   case KEY_SLIDE:
     if (!read_slide(value, &job->slide)) return "--slide takes a number, such as 0x1000 or -4096";
     job->has_slide = true;
+    break;
+  case KEY_UUID:
+    job->uuid_size = read_hex(value, job->uuid, sizeof job->uuid);
+    if (!job->uuid_size) return "--uuid takes a UUID or build-id in hexadecimal";
+    break;
+  case KEY_ARCH:
+    job->machine = machine_named(value);
+    if (job->machine == IMAGE_MACHINE_UNKNOWN)
+      return "--arch takes arm64, x86_64, i386, armv7 or arm64_32";
     break;
   case KEY_DEBUG_DIR:
     if (job->dir_count == DIRS_MAX) return "too many --debug-dir";
@@ -286,7 +329,10 @@ static int check_image(job_t *job) {
 }
 
 static int symbolize_addresses(job_t *job, char **texts, int count) {
-  symbol_source_t source = {.path = job->image};
+  symbol_source_t source = {.path = job->image,
+                            .build_id = job->uuid,
+                            .build_id_size = job->uuid_size,
+                            .machine = job->machine};
   uint64_t base = 0;
   job->module = symbolizer_module(job->symbolizer, &source);
   if (!job->module) return cli_fail("out of memory");

@@ -31,6 +31,7 @@ typedef struct unit_range {
 
 struct debug_info {
   Dwarf *dwarf;
+  Elf *elf; /* when it is ours to close */
   code_range_t code;
   unit_t *units;
   size_t unit_count, unit_room;
@@ -75,24 +76,34 @@ static bool list_units(debug_info_t *info) {
   return true;
 }
 
-debug_info_t *debug_info_open(int fd, code_range_t code) {
-  Dwarf *dwarf = dwarf_begin(fd, DWARF_C_READ);
-  if (!dwarf) return NULL;
-  debug_info_t *info = calloc(1, sizeof *info);
+/* Takes DWARF, and ELF where it is not NULL, also when it fails. */
+static debug_info_t *open_dwarf(Dwarf *dwarf, Elf *elf, code_range_t code) {
+  debug_info_t *info = dwarf ? calloc(1, sizeof *info) : NULL;
   if (!info) {
-    dwarf_end(dwarf);
+    if (dwarf) dwarf_end(dwarf);
+    if (elf) elf_end(elf);
     return NULL;
   }
-  info->dwarf = dwarf;
-  info->code = code;
+  *info = (debug_info_t){.dwarf = dwarf, .elf = elf, .code = code};
   if (list_units(info) && info->unit_count) return info;
   debug_info_close(info);
   return NULL;
 }
 
+debug_info_t *debug_info_open(int fd, code_range_t code) {
+  return open_dwarf(dwarf_begin(fd, DWARF_C_READ), NULL, code);
+}
+
+debug_info_t *debug_info_open_bytes(const uint8_t *bytes, size_t size, code_range_t code) {
+  elf_version(EV_CURRENT);
+  Elf *elf = elf_memory((char *)(uintptr_t)bytes, size);
+  return open_dwarf(elf ? dwarf_begin_elf(elf, DWARF_C_READ, NULL) : NULL, elf, code);
+}
+
 void debug_info_close(debug_info_t *info) {
   if (!info) return;
   dwarf_end(info->dwarf);
+  if (info->elf) elf_end(info->elf);
   free(info->units);
   free(info->ranges);
   free(info);

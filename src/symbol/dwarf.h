@@ -23,6 +23,8 @@ typedef struct code_range {
 /* Opens the debug information of the ELF file in FD (kept by the caller). NULL when there is none.
  */
 debug_info_t *debug_info_open(int fd, code_range_t code);
+/* The same of the ELF file in BYTES, which are kept by the caller and not written to. */
+debug_info_t *debug_info_open_bytes(const uint8_t *bytes, size_t size, code_range_t code);
 void debug_info_close(debug_info_t *info);
 
 /* How many units there are; they are known by their ordinal, from 0. */

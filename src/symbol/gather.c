@@ -11,11 +11,21 @@
 #include <unistd.h>
 
 #include "base/bits.h"
+#include "symbol/macho_map.h"
+#include "symbol/macho_symtab.h"
 #include "symbol/symtab.h"
 
 #define THREADS_MAX 16
 
 debug_info_t *gather_open_debug(const sources_t *sources) {
+  if (sources->macho) {
+    const macho_file_t *debug = macho_sources_debug(sources->macho);
+    const uint8_t *bytes;
+    size_t size;
+    code_range_t range = {sources->code_low, sources->code_high, 0};
+    return debug && macho_file_elf(debug, &bytes, &size) ? debug_info_open_bytes(bytes, size, range)
+                                                         : NULL;
+  }
   const elf_file_t *file = sources->image_has_debug ? &sources->image : &sources->debug;
   if (!file->elf || file->fd < 0) return NULL;
   code_range_t code = {sources->code_low, sources->code_high,
@@ -27,6 +37,8 @@ debug_info_t *gather_open_debug(const sources_t *sources) {
  * knows their functions as well. */
 static bool gather_symbols(const sources_t *sources, const uint64_t *only, facts_t *facts,
                            bool *found) {
+  if (sources->macho)
+    return macho_symtab_read(macho_sources_image(sources->macho), only, facts, found);
   bool have_image = sources->image.elf != NULL;
   if (have_image && (!symtab_read(sources->image.elf, 0, false, only, facts, found) ||
                      !symtab_read_dynamic(sources->image.elf, sources->code_high, facts) ||
@@ -45,21 +57,29 @@ static uint8_t *encode(const sources_t *sources, facts_t *facts, bool has_lines,
                            .code_low = sources->code_low,
                            .code_high = sources->code_high,
                            .has_symbols = has_symbols || has_lines};
-  const char *path = sources->image_has_debug ? sources->image.path : sources->debug.path;
+  const char *path = sources_debug_path(sources);
   if (has_lines && path && !strings_add(&facts->strings, path, &origin.debug_path)) return NULL;
   return index_encode(facts, &origin, size);
 }
 
-uint8_t *gather_address(const sources_t *sources, debug_info_t *info, uint64_t address,
+/* Of a module that has its debug information in a debug map; *FOUND: there was some. */
+static bool gather_map(const sources_t *sources, const uint64_t *only, facts_t *facts,
+                       bool *found) {
+  if (!sources->macho || macho_sources_debug(sources->macho)) return true;
+  return macho_map_read(macho_sources_image(sources->macho), only, facts, found);
+}
+
+uint8_t *gather_address(const sources_t *sources, debug_info_t *info, bool lines, uint64_t address,
                         size_t *size) {
   facts_t facts;
   uint8_t *bytes = NULL;
-  bool found = false;
+  bool found = false, has_lines = info != NULL;
   size_t unit;
   if (facts_init(&facts) && gather_symbols(sources, &address, &facts, &found) &&
       (!info || !debug_info_unit_of(info, address, &unit) ||
-       debug_info_read(info, unit, &address, &facts)))
-    bytes = encode(sources, &facts, info != NULL, found, size);
+       debug_info_read(info, unit, &address, &facts)) &&
+      (!lines || gather_map(sources, &address, &facts, &has_lines)))
+    bytes = encode(sources, &facts, has_lines, found, size);
   facts_free(&facts);
   return bytes;
 }
@@ -143,6 +163,7 @@ uint8_t *gather_module(const sources_t *sources, bool lines, symbol_progress_fn 
     good = gather_lines(sources, info, progress, name, &facts);
   else
     debug_info_close(info);
+  if (good && lines) good = gather_map(sources, NULL, &facts, &has_lines);
   if (good) bytes = encode(sources, &facts, has_lines, found, size);
   facts_free(&facts);
   return bytes;

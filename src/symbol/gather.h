@@ -13,8 +13,9 @@
 /* The debug information of SOURCES; NULL when there is none. */
 debug_info_t *gather_open_debug(const sources_t *sources);
 
-/* What is known of ADDRESS alone. INFO may be NULL. The caller frees the bytes; NULL: no memory. */
-uint8_t *gather_address(const sources_t *sources, debug_info_t *info, uint64_t address,
+/* What is known of ADDRESS alone. INFO may be NULL; without LINES no other debug information is
+ * looked for. The caller frees the bytes; NULL: no memory. */
+uint8_t *gather_address(const sources_t *sources, debug_info_t *info, bool lines, uint64_t address,
                         size_t *size);
 
 /* Everything, read by as many threads as there are processors; without LINES only the symbols.

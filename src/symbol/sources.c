@@ -18,6 +18,7 @@
 #include <unistd.h>
 #include <zlib.h>
 
+#include "symbol/macho_map.h"
 #include "symbol/packed.h"
 #include "symbol/unxz.h"
 #include "symbol/whole.h"
@@ -248,12 +249,46 @@ static void open_mini(sources_t *sources) {
   if (sources->mini_bytes) open_memory(&sources->mini, sources->mini_bytes, size, NULL);
 }
 
+static uint64_t mix_status(uint64_t sum, const struct stat *status) {
+  uint64_t facts[] = {sum, (uint64_t)status->st_size, (uint64_t)status->st_mtim.tv_sec,
+                      (uint64_t)status->st_mtim.tv_nsec, (uint64_t)status->st_ino};
+  return packed_checksum((const uint8_t *)facts, sizeof facts);
+}
+
 static uint64_t mix_file(uint64_t sum, const elf_file_t *file) {
   struct stat status;
   if (file->fd < 0 || fstat(file->fd, &status) != 0) return sum;
-  uint64_t facts[] = {sum, (uint64_t)status.st_size, (uint64_t)status.st_mtim.tv_sec,
-                      (uint64_t)status.st_mtim.tv_nsec, (uint64_t)status.st_ino};
-  return packed_checksum((const uint8_t *)facts, sizeof facts);
+  return mix_status(sum, &status);
+}
+
+/* ---- Mach-O ------------------------------------------------------------------------------- */
+
+#define OBJECT_COST 65536 /* a guess at an object file's debug information */
+
+static void note_macho(sources_t *sources) {
+  const macho_sources_t *macho = sources->macho;
+  const macho_file_t *debug = macho_sources_debug(macho);
+  const image_t *image = macho_sources_image(macho);
+  sources->link_base = image->start;
+  macho_file_code(image, &sources->code_low, &sources->code_high);
+  sources->debug_size = debug ? debug->debug_size : 0;
+  sources->symbols_size = image->symtab.size;
+  sources->fingerprint = 1;
+  if (macho->image.map) sources->fingerprint = mix_status(1, &macho->image.status);
+  if (macho->debug.map)
+    sources->fingerprint = mix_status(sources->fingerprint, &macho->debug.status);
+  if (debug) return;
+  sources->fingerprint ^= macho_map_fingerprint(image);
+  sources->debug_size = macho_map_objects(image) * OBJECT_COST;
+}
+
+const char *sources_debug_path(const sources_t *sources) {
+  if (sources->macho) {
+    const macho_file_t *debug = macho_sources_debug(sources->macho);
+    return debug ? debug->path : NULL;
+  }
+  if (sources->image_has_debug) return sources->image.path;
+  return sources->debug.elf ? sources->debug.path : NULL;
 }
 
 static symbol_reason_t open_image(sources_t *sources, const symbol_source_t *source) {
@@ -276,7 +311,14 @@ static symbol_reason_t open_image(sources_t *sources, const symbol_source_t *sou
 symbol_reason_t sources_open(sources_t *sources, const symbol_source_t *source,
                              const char *const *dirs) {
   *sources = (sources_t){.image = {.fd = -1}, .debug = {.fd = -1}, .mini = {.fd = -1}};
-  symbol_reason_t reason = open_image(sources, source);
+  symbol_reason_t reason;
+  sources->macho = macho_sources_open(source, dirs, &reason);
+  if (sources->macho) {
+    note_macho(sources);
+    return SYMBOL_NAMED;
+  }
+  if (reason == SYMBOL_REPLACED) return reason; /* it is Mach-O, of another build */
+  reason = open_image(sources, source);
   const uint8_t *id = source->build_id;
   size_t id_size = source->build_id_size;
   if (sources->image.elf) {
@@ -300,6 +342,8 @@ symbol_reason_t sources_open(sources_t *sources, const symbol_source_t *source,
 }
 
 void sources_close(sources_t *sources) {
+  macho_sources_close(sources->macho);
+  sources->macho = NULL;
   close_file(&sources->image);
   close_file(&sources->debug);
   close_file(&sources->mini);
@@ -308,6 +352,12 @@ void sources_close(sources_t *sources) {
 }
 
 size_t sources_build_id(const sources_t *sources, uint8_t *out, size_t room) {
+  if (sources->macho) {
+    const image_t *image = macho_sources_image(sources->macho);
+    if (image->build_id_size > room) return 0;
+    memcpy(out, image->build_id, image->build_id_size);
+    return image->build_id_size;
+  }
   const void *id;
   Elf *elf = sources->image.elf ? sources->image.elf : sources->debug.elf;
   ssize_t size = dwelf_elf_gnu_build_id(elf, &id);

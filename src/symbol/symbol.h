@@ -4,8 +4,9 @@
  * functions that were inlined there.
  *
  * A symbolizer keeps the modules it has met. A module is answered from its index (index.h) when the
- * user's cache has one, else from its files: symbol tables through libelf, lines and inlined
- * functions through libdw. What cannot be known is left out, with the reason; nothing is guessed.
+ * user's cache has one, else from its files: symbol tables through libelf (Mach-O's through
+ * image/), lines and inlined functions through libdw. What cannot be known is left out, with the
+ * reason; nothing is guessed.
  *
  * A symbolizer and its modules belong to one thread at a time. Two symbolizers never disturb each
  * other, also not in two processes that share the cache folder.
@@ -17,6 +18,8 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "image/image.h"
+
 /* Why an address has no name. X(name, text); the text completes "… has no name: TEXT". */
 #define SYMBOL_REASON_TABLE(X)                                                                     \
   X(SYMBOL_NAMED, "it has one")                                                                    \
@@ -25,7 +28,7 @@
   X(SYMBOL_NOT_CODE, "it is not in the image's code")                                              \
   X(SYMBOL_NO_FILE, "the image's file cannot be read and no debug file for it was found")          \
   X(SYMBOL_REPLACED, "the image's file is another build than the one that was loaded")             \
-  X(SYMBOL_BAD_FILE, "the image's file is not ELF, or is damaged")                                 \
+  X(SYMBOL_BAD_FILE, "the image's file is neither ELF nor Mach-O, or is damaged")                  \
   X(SYMBOL_TRUNCATED, "the image's file is truncated or damaged; copy it again")
 
 typedef enum symbol_reason {
@@ -74,7 +77,8 @@ typedef struct symbol_source {
   const char *open_path;   /* where it can be opened, e.g. below /proc/PID/root */
   const uint8_t *build_id; /* of the image that was loaded; files of another build are refused */
   size_t build_id_size;
-  const uint8_t *bytes; /* an image that has no file (the vDSO); kept by the caller */
+  image_machine_t machine; /* which image of a fat file, where no build-id says it */
+  const uint8_t *bytes;    /* an image that has no file (the vDSO); kept by the caller */
   size_t size;
 } symbol_source_t;
 

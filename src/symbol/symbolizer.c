@@ -108,8 +108,8 @@ static bool same_source(const symbol_module_t *module, const symbol_source_t *so
   return module->source.build_id_size == source->build_id_size &&
          !memcmp(module->build_id, source->build_id_size ? source->build_id : module->build_id,
                  source->build_id_size) &&
-         module->source.bytes == source->bytes && same_text(module->path, source->path) &&
-         same_text(module->open_path, source->open_path);
+         module->source.bytes == source->bytes && module->source.machine == source->machine &&
+         same_text(module->path, source->path) && same_text(module->open_path, source->open_path);
 }
 
 symbol_module_t *symbolizer_module(symbolizer_t *symbolizer, const symbol_source_t *given) {
@@ -267,7 +267,8 @@ static answer_t *find_answer(symbol_module_t *module, uint64_t address) {
 static answer_t *answer_directly(symbol_module_t *module, uint64_t address) {
   symbol_frame_t frames[SYMBOL_FRAMES_MAX];
   size_t size;
-  uint8_t *bytes = gather_address(&module->sources, module_info(module), address, &size);
+  uint8_t *bytes = gather_address(&module->sources, module_info(module),
+                                  !module->owner->options.no_lines, address, &size);
   index_t *index = bytes ? index_from_bytes(bytes, size, true) : NULL;
   if (!index) {
     free(bytes);
@@ -323,6 +324,5 @@ bool symbol_link_base(symbol_module_t *module, uint64_t *base) {
 
 const char *symbol_debug_path(symbol_module_t *module) {
   if (!open_module(module)) return NULL;
-  if (module->sources.image_has_debug) return module->sources.image.path;
-  return module->sources.debug.elf ? module->sources.debug.path : NULL;
+  return sources_debug_path(&module->sources);
 }
