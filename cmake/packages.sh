@@ -23,7 +23,7 @@ packages() {
   apt-get-demo) echo python3 python3-dbg libc6-dbg ;;
   apt-get-test) echo libcmocka-dev python3 git gdb strace elfutils procps file redis-server nginx-light \
     sqlite3 clang libclang-rt-dev llvm clang-format clang-tidy libunwind-dev python3-dbg libc6-dbg musl-tools \
-    $(apt_cross) ;;
+    $(apt_cross) $(apt_macho) ;;
   dnf-build) echo gcc gcc-c++ binutils cmake ninja-build pkgconf-pkg-config elfutils-devel \
     xz-devel binutils-devel json-c-devel libzstd-devel zlib-devel libyaml-devel ;;
   dnf-demo) echo python3 ;;
@@ -53,6 +53,9 @@ apt_cross() {
   is_debian_amd64 || return 0
   echo gcc-aarch64-linux-gnu g++-aarch64-linux-gnu qemu-user libcmocka-dev:arm64
 }
+
+# What links Mach-O, with chained fixups (older ones have none), and what lists these.
+apt_macho() { is_debian_amd64 && echo lld-19 llvm-19 || true; }
 
 is_installed() {
   case $manager in

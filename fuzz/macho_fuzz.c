@@ -1,0 +1,74 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * The Mach-O parser, its tables and the symbol index over it, on any bytes. What is checked beyond
+ * the sanitizers: what is said to be in the file is in it, and what the index finds covers the
+ * address it was found for.
+ */
+#include <stdlib.h>
+#include <string.h>
+
+#include "image/macho.h"
+#include "image/symbols.h"
+#include "symbol/macho_map.h"
+#include "symbol/macho_symtab.h"
+
+static void check(int ok) {
+  if (!ok) abort();
+}
+
+static void check_section(const image_t *image, section_t s) {
+  if (!s.data) return;
+  check(s.data >= image->file && s.size <= image->file_size &&
+        (uint64_t)(s.data - image->file) <= image->file_size - s.size);
+}
+
+static bool see_export(const char *name, uint64_t address, uint64_t flags, void *context) {
+  (void)address, (void)flags;
+  *(size_t *)context += strlen(name);
+  return true;
+}
+
+static void check_symbols(const image_t *image) {
+  symbols_t *symbols;
+  facts_t facts;
+  bool found = false;
+  if (symbols_build(image, 64 << 20, &symbols) == 0) {
+    for (uint32_t i = 0; i < symbols_count(symbols); i++) {
+      image_symbol_t listed = symbols_at(symbols, i), answer;
+      check(listed.name[0] != 0);
+      if (symbols_find(symbols, listed.address, &answer)) check(answer.address == listed.address);
+    }
+    symbols_free(symbols);
+  }
+  check(facts_init(&facts) && macho_symtab_read(image, NULL, &facts, &found));
+  for (size_t i = 0; i < facts.symbol_count; i++)
+    check(facts.symbols[i].size > 0);
+  facts_free(&facts);
+}
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
+  macho_slice_t slices[MACHO_SLICES_MAX];
+  int count = macho_slices(data, size, slices);
+  for (int i = 0; i < count && i < 3; i++) {
+    image_t image = {.file = data, .file_size = size};
+    macho_sections_t walk = {0};
+    macho_section_t section;
+    uint64_t at = 0, address = 0;
+    size_t total = 0;
+    if (macho_parse_file(&image, &slices[i], NULL) != 0) continue;
+    check_section(&image, image.symtab);
+    check_section(&image, image.symtab_names);
+    check_section(&image, image.eh_frame);
+    check_section(&image, image.macho.unwind_info);
+    check_section(&image, image.macho.indirect_symbols);
+    while (macho_next_section(&image, &walk, &section))
+      check_section(&image, macho_contents(&image, &section));
+    while (macho_next_function(&image.macho.function_starts, &at, &address))
+      total++;
+    macho_exports(&image, see_export, &total);
+    total += macho_map_objects(&image);
+    check_symbols(&image);
+  }
+  return 0;
+}

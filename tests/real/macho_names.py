@@ -1,0 +1,157 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: MIT
+"""Names and lines of Mach-O files equal those of llvm-nm and llvm-symbolizer, which read them
+independently.
+
+Of programs cross-built here: every byte of code has the same functions, inlined ones too, files and
+lines, from a dSYM bundle, from a bundle elsewhere that only the UUID leads to, and through the debug
+map from the object files. Of published packages: every symbol has the name that llvm-nm lists and
+llvm-symbolizer gives, and where sonde names an address between two symbols at all, the same one;
+where it gives no name, the table of function starts has a function there that no symbol names."""
+import json
+import os
+import pathlib
+import re
+import shutil
+import subprocess
+import sys
+import tempfile
+
+sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "macho"))
+import build
+
+SONDE = os.environ["SONDE"]
+failures = 0
+
+
+def check(good, what):
+    global failures
+    if not good:
+        failures += 1
+        print("FAILED:", what)
+
+
+def llvm(binary, arch, addresses, *options):
+    """{address: [(function, file, line), …]}, innermost first."""
+    out = subprocess.run([build.SYMBOLIZER, "--output-style=JSON", "--no-demangle", "--functions=linkage",
+                          f"--default-arch={arch}", f"--obj={binary}", *options],
+                         input="".join(f"{a:#x}\n" for a in addresses), capture_output=True, text=True, check=True)
+    answers = {}
+    for line in out.stdout.splitlines():
+        answer = json.loads(line)
+        answers[int(answer["Address"], 16)] = [
+            (f["FunctionName"], f["FileName"], f["Line"]) for f in answer.get("Symbol", [])]
+    return answers
+
+
+def sonde(binary, arch, addresses, *options):
+    out = subprocess.run([SONDE, "symbolize", "--json", "--no-demangle", "--arch", arch, "--image", binary, *options],
+                         input="".join(f"{a:#x}\n" for a in addresses), capture_output=True, text=True)
+    if out.returncode:
+        check(False, f"{binary}: {out.stderr.strip()}")
+        return {}
+    return {int(a["address"], 16): [(f.get("function", ""), f.get("file", ""), f.get("line", 0)) for f in a["frames"]]
+            for a in json.loads(out.stdout)["addresses"]}
+
+
+def symbols(binary, arch):
+    """{address: names} of code, as llvm-nm lists them."""
+    out = subprocess.run(["llvm-nm", "--defined-only", f"--arch={arch}", binary], capture_output=True, text=True,
+                         check=True)
+    found = {}
+    for line in out.stdout.splitlines():
+        parts = line.split(" ", 2)
+        if len(parts) == 3 and parts[1] in "tT" and not parts[2].startswith("__mh_"):
+            found.setdefault(int(parts[0], 16), set()).add(parts[2].removeprefix("_"))
+    return found
+
+
+def text_of(binary, arch):
+    out = subprocess.run(["llvm-objdump", f"--arch={arch}", "--section-headers", binary], capture_output=True, text=True,
+                         check=True)
+    size, start = re.search(r"__text\s+([0-9a-f]+)\s+([0-9a-f]+)", out.stdout).groups()
+    return range(int(start, 16), int(start, 16) + int(size, 16))
+
+
+def real(answers):
+    """Without what llvm-symbolizer prints for an unknown file."""
+    return {a: [(f, "" if file in ("??", "") else file, line) for f, file, line in frames]
+            for a, frames in answers.items()}
+
+
+def compare_lines(binary, arch, what, *options):
+    code = list(text_of(binary, arch))
+    want, got = real(llvm(binary, arch, code)), sonde(binary, arch, code, *options)
+    different = [a for a in code if want.get(a) != got.get(a)]
+    check(not different, f"{what}: {len(different)} of {len(code)} addresses differ, first {different[:1]}: "
+          f"{[want.get(a) for a in different[:1]]} {[got.get(a) for a in different[:1]]}")
+    print(f"{what}: {len(code)} addresses, {sum(len(f) for f in got.values())} frames equal"
+          if not different else what)
+    return want, code
+
+
+def fuller(got, want):
+    """dsymutil leaves weak functions of x86_64 out; the object files have them."""
+    return got and len(want) == 1 and not want[0][1] and got[-1][0] == want[0][0]
+
+
+def fixtures(folder):
+    for arch in ("x86_64", "arm64"):
+        for dwarf in ("-gdwarf-4", "-gdwarf-5"):
+            for chained in (False, True):
+                objects = build.objects(folder, arch, dwarf)
+                program = build.link(folder, arch, objects, folder / f"program.{arch}{dwarf}.{chained}", chained)
+                name = f"{arch} {dwarf[1:]} {'chained' if chained else 'classic'}"
+                dsym = pathlib.Path(f"{program}.dSYM")
+                build.run(build.DSYMUTIL, program, "-o", dsym)
+                want, code = compare_lines(program, arch, f"{name}, dSYM", "--no-index")
+                moved = folder / "elsewhere"
+                moved.mkdir(exist_ok=True)
+                shutil.move(dsym, moved / "other name.dSYM")
+                for how, options in (("found by UUID", ["--debug-dir", moved]), ("debug map", []),
+                                     ("debug map, one by one", ["--no-index"])):
+                    asked = code if len(options) != 1 else code[::16]
+                    got = sonde(program, arch, asked, *options)
+                    different = [a for a in asked if want[a] != got.get(a) and not fuller(got.get(a), want[a])]
+                    check(not different, f"{name}, {how}: {len(different)} differ, first {different[:1]} "
+                          f"{[want[a] for a in different[:1]]} {[got.get(a) for a in different[:1]]}")
+                shutil.rmtree(moved)
+    print("the same through a bundle of another name, and through the debug map")
+
+
+def packages(folder):
+    files, why = build.published(folder)
+    if why:
+        print(f"skipped: published Mach-O packages, {why}")
+    for file, arch in files:
+        named = symbols(file, arch)
+        starts = sorted(named)
+        between = [a + (b - a) // 2 for a, b in zip(starts, starts[1:])]
+        asked = sorted(set(starts + between))
+        got = sonde(file, arch, asked, "--no-lines")
+        theirs = llvm(file, arch, asked)
+        wrong = [a for a in starts if not got.get(a) or got[a][0][0] not in named[a] or
+                 got[a][0][0] != theirs[a][0][0]]
+        check(not wrong, f"{file.name} {arch}: {len(wrong)} symbols named differently, first {wrong[:1]} "
+              f"{[(named[a], got.get(a), theirs[a]) for a in wrong[:1]]}")
+        inside = [a for a in between if got.get(a) and got[a][0][0] != theirs[a][0][0]]
+        check(not inside, f"{file.name} {arch}: {len(inside)} addresses between symbols named differently")
+        unnamed = sum(not got.get(a) for a in between)
+        print(f"{file.name} {arch}: {len(starts)} symbols equal, {len(between) - unnamed} addresses between them; "
+              f"{unnamed} in functions without a symbol have no name")
+    return len(files)
+
+
+def main():
+    lacking = build.missing()
+    if lacking:
+        print(f"skipped: Mach-O fixtures, {lacking}")
+        return 77
+    with tempfile.TemporaryDirectory(prefix="sonde-") as temporary:
+        os.environ["XDG_CACHE_HOME"] = os.path.join(temporary, "cache")
+        fixtures(pathlib.Path(temporary))
+        packages(pathlib.Path(temporary))
+    return 1 if failures else 0
+
+
+sys.exit(main())
