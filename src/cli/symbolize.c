@@ -36,7 +36,7 @@ static const cli_option_t options[] = {
     {'i', "image", "FILE", "the binary that the addresses are in"},
     {KEY_LOAD, "load", "ADDRESS", "where the image was mapped; default: addresses are as linked"},
     {KEY_SLIDE, "slide", "N", "run-time address minus address as linked"},
-    {KEY_UUID, "uuid", "UUID", "of the build that is meant; another one is refused"},
+    {KEY_UUID, "uuid", "UUID", "of the build that is meant; alone, its debug file is looked for"},
     {KEY_ARCH, "arch", "NAME", "which image of a fat Mach-O file: arm64, x86_64, i386, armv7, …"},
     {KEY_RETURNS, "return-addresses", NULL, "name the calls before the addresses"},
     {KEY_DEBUG_DIR, "debug-dir", "DIR", "look for debug files here first; may be repeated"},
@@ -57,6 +57,7 @@ static const cli_usage_t usage = {
     .examples = {
         {"sonde symbolize --image ./server 0x4f21c0 0x4f2200", "two addresses as linked"},
         {"sonde symbolize --image libc.so.6 --load 7f3a10000000 < pcs", "run-time addresses"},
+        {"sonde symbolize --image App --arch arm64 --slide 0x4000 0x100004a10", "of a fat file"},
         {"sonde symbolize --debug-dir ./debug stacks.json", "stacks of a stripped build"}}};
 
 #define DIRS_MAX 32
@@ -317,14 +318,18 @@ static int answer_all(job_t *job, char **texts, int count) {
 static int check_image(job_t *job) {
   symbol_frame_t frame;
   symbol_reason_t reason;
-  if (access(job->image, R_OK) != 0) return cli_fail("'%s': %s", job->image, strerror(errno));
+  if (job->image && access(job->image, R_OK) != 0)
+    return cli_fail("'%s': %s", job->image, strerror(errno));
   if (symbol_lookup(job->module, 0, &frame, 1, &reason)) return CLI_DONE;
   if (reason == SYMBOL_TRUNCATED)
     return cli_fail("'%s' is truncated or damaged: its headers speak of bytes that it does not "
                     "have; copy it again",
                     job->image);
   if (reason == SYMBOL_NO_FILE || reason == SYMBOL_BAD_FILE)
-    return cli_fail("'%s' is not an ELF file, or is damaged", job->image);
+    return job->image ? cli_fail("'%s' is not an ELF or Mach-O file, or is damaged", job->image)
+                      : cli_fail("no debug file of this UUID in --debug-dir");
+  if (reason == SYMBOL_REPLACED && (job->uuid_size || job->machine))
+    return cli_fail("'%s' holds no image of that UUID or architecture", job->image);
   return CLI_DONE;
 }
 
@@ -407,12 +412,13 @@ int verb_symbolize(int argc, char **argv) {
   if (key < 0) return parser.status;
   if (job.has_load && job.has_slide)
     return cli_wrong_use(&usage, "--load and --slide say the same thing; give one");
-  if (!job.image && parser.rest_count != 1)
+  bool is_addresses = job.image || job.uuid_size;
+  if (!is_addresses && parser.rest_count != 1)
     return cli_wrong_use(&usage, "takes --image FILE, or one JSON file of `sonde stacks`");
   job.symbols.debug_dirs = job.dirs;
   job.symbolizer = symbolizer_new(&job.symbols);
   if (!job.symbolizer) return cli_fail("out of memory");
-  if (job.image)
+  if (is_addresses)
     status = symbolize_addresses(&job, parser.rest, parser.rest_count);
   else
     status = symbolize_stacks(&job, parser.rest[0]);

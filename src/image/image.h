@@ -16,6 +16,8 @@
 #include <stdbool.h>
 #include <stdint.h>
 
+#include "image/machine.h"
+
 /* Bytes of a section, and the address (in the file's own address space) they are linked at. */
 typedef struct section {
   const uint8_t *data; /* NULL when the image has none */
@@ -35,16 +37,6 @@ typedef struct segment {
   bool is_const;  /* Mach-O: read-only once the loader has bound it (SG_READ_ONLY) */
 } segment_t;
 
-typedef enum image_machine {
-  IMAGE_MACHINE_UNKNOWN = 0,
-  IMAGE_X86_64,
-  IMAGE_AARCH64,
-  IMAGE_I386,
-  IMAGE_ARMV7,
-  IMAGE_ARM64_32,
-  IMAGE_OTHER,
-} image_machine_t;
-
 /* What only Mach-O has; the tables are those of the load commands of like names. */
 typedef struct macho_tables {
   uint32_t file_type; /* MH_OBJECT, MH_EXECUTE, … of macho_format.h */
@@ -55,6 +47,7 @@ typedef struct macho_tables {
   section_t function_starts, export_trie, indirect_symbols;
   section_t bind, weak_bind, lazy_bind, chained_fixups;
   section_t unwind_info; /* compact unwind: __TEXT,__unwind_info */
+  bool is_cut;           /* the file ends before its symbol table does */
 } macho_tables_t;
 
 typedef struct image {

@@ -329,8 +329,11 @@ static section_t table(const image_t *image, uint64_t offset, uint64_t count, un
 static void take_tables(macho_t *m) {
   image_t *image = m->image;
   macho_tables_t *t = &image->macho;
-  image->symtab = table(image, m->symbol_offset, m->symbol_count, macho_nlist_size(m->shape));
+  unsigned entry = macho_nlist_size(m->shape);
+  image->symtab = table(image, m->symbol_offset, m->symbol_count, entry);
   image->symtab_names = table(image, m->string_offset, m->string_size, 1);
+  t->is_cut = image->file && (image->symtab.size < (uint64_t)m->symbol_count * entry ||
+                              image->symtab_names.size < m->string_size);
   if (!image->symtab_names.data) image->symtab = (section_t){0};
   t->indirect_symbols = table(image, m->indirect_offset, m->indirect_count, 4);
   t->function_starts = macho_bytes(image, m->starts.offset, m->starts.size);

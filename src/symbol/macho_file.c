@@ -178,6 +178,14 @@ static bool is_chosen(const image_t *image, const macho_choice_t *choice) {
   return choice->machine == IMAGE_MACHINE_UNKNOWN || image->machine == choice->machine;
 }
 
+/* Does the file hold what its segments and its symbol table speak of? */
+static bool is_whole(const image_t *image) {
+  for (uint32_t i = 0; i < image->segment_count; i++)
+    if (image->segments[i].file_offset + image->segments[i].file_size > image->file_size)
+      return false;
+  return !image->macho.is_cut;
+}
+
 /* Takes the first slice of BYTES that CHOICE wants. */
 static symbol_reason_t choose_slice(macho_file_t *file, const uint8_t *bytes, uint64_t size,
                                     const macho_choice_t *choice) {
@@ -187,7 +195,8 @@ static symbol_reason_t choose_slice(macho_file_t *file, const uint8_t *bytes, ui
   for (int i = 0; i < count; i++) {
     file->image = (image_t){.file = bytes, .file_size = size};
     if (macho_parse_file(&file->image, &slices[i], NULL) != 0) continue;
-    if (is_chosen(&file->image, choice)) return SYMBOL_NAMED;
+    if (is_chosen(&file->image, choice))
+      return is_whole(&file->image) ? SYMBOL_NAMED : SYMBOL_TRUNCATED;
     reason = SYMBOL_REPLACED;
   }
   return reason;

@@ -317,7 +317,7 @@ symbol_reason_t sources_open(sources_t *sources, const symbol_source_t *source,
     note_macho(sources);
     return SYMBOL_NAMED;
   }
-  if (reason == SYMBOL_REPLACED) return reason; /* it is Mach-O, of another build */
+  if (reason == SYMBOL_REPLACED || reason == SYMBOL_TRUNCATED) return reason; /* it is Mach-O */
   reason = open_image(sources, source);
   const uint8_t *id = source->build_id;
   size_t id_size = source->build_id_size;

@@ -18,7 +18,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#include "image/image.h"
+#include "image/machine.h"
 
 /* Why an address has no name. X(name, text); the text completes "… has no name: TEXT". */
 #define SYMBOL_REASON_TABLE(X)                                                                     \
