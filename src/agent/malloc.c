@@ -88,9 +88,10 @@ TARGET void *hook_realloc(void *old, size_t size, CALLER) {
   agent_enter();
   if (UNLIKELY(!real.realloc)) return NULL;
   if (!old) return given(EVENT_MALLOC, real.realloc(old, size), size, AT);
-  moving_t before = sensor_moving(old);
+  moving_t before;
+  sensor_moving(&before, old);
   void *block = real.realloc(old, size);
-  sensor_moved(before, old, block, size, AT);
+  sensor_moved(&before, old, block, size, AT);
   return block;
 }
 ENTRY_2(realloc, hook_realloc);

@@ -79,17 +79,18 @@ void depths_of(const replay_t *replay, depths_t *out) {
   memset(out, 0, sizeof *out);
   for (size_t i = 0; i < replay->stack_count; i++) {
     const stack_totals_t *s = &replay->stacks[i];
+    uint64_t count = s->allocated.count ? s->allocated.count : s->at_peak.count; /* no history */
     int depth = reader_stack(replay->reader, s->stack, frames, ROOM);
     if (depth <= 0) {
-      out->undefined += s->allocated.count;
+      out->undefined += count;
       continue;
     }
     bool complete = depth <= ROOM;
     for (int k = 0; k < depth && k < ROOM; k++)
       if (!frames[k]->image && frames[k]->pc <= FRAME_PC_CUT) complete = false;
-    if (complete) out->complete += s->allocated.count;
+    if (complete) out->complete += count;
     if ((uint32_t)depth > out->deepest) out->deepest = (uint32_t)depth;
-    out->allocations[depth < DEPTHS ? depth : DEPTHS - 1] += s->allocated.count;
+    out->allocations[depth < DEPTHS ? depth : DEPTHS - 1] += count;
   }
 }
 

@@ -175,7 +175,10 @@ static void note_odd(replay_t *r, const record_event_t *e, uint64_t address) {
   bool twice = *freed_slot(r, address) == address;
   if (twice)
     r->double_frees++;
-  else
+  else if (r->late) {
+    r->earlier_frees++;
+    return;
+  } else
     r->unknown_frees++;
   if (r->odd_count < ODD_FREES_KEPT)
     r->odd[r->odd_count++] = (odd_free_t){e->time, address, e->stack, e->stream, twice};
@@ -224,6 +227,71 @@ static inline bool apply(replay_t *r, merge_t *merge, const record_event_t *e, b
   return good;
 }
 
+/* ---- modes and snapshots ------------------------------------------------------------------ */
+
+/* Nothing is known to be live any more. Returns how many blocks there were. */
+static uint64_t forget_all(replay_t *r) {
+  uint64_t count = r->blocks.count;
+  r->moment++;
+  for (size_t i = 0; r->blocks.count; i = (i + 1) & r->blocks.mask)
+    while (r->blocks.places[i].address)
+      forget_block(r, &r->blocks.places[i]);
+  return count;
+}
+
+static bool add_snapshot_block(void *context, const record_block_t *b) {
+  replay_t *r = context;
+  if (!b->address) return true;
+  stack_totals_t *s = stack_of(r, b->stack);
+  live_block_t *old = live_find(&r->blocks, b->address);
+  if (!s) return false;
+  if (old) forget_block(r, old);
+  live_block_t block = {b->address, b->size, (uint32_t)(s - r->stacks), WEIGHT_ONE};
+  if (!live_add(&r->blocks, &block)) return false;
+  keep_peak(r, s);
+  add(&s->live, WEIGHT_ONE, b->size);
+  add(&r->live, WEIGHT_ONE, b->size);
+  return true;
+}
+
+/* What is recorded changes: blocks that were live before cannot be followed, except from a snapshot
+ * on. */
+static void switch_mode(replay_t *r, uint32_t mode) {
+  const uint32_t followed = RECORD_BLOCKS | RECORD_SAMPLED_BLOCKS;
+  uint32_t before = r->mode;
+  r->mode = mode;
+  r->switches++;
+  if ((before ^ mode) & RECORD_ANY_BLOCKS) r->late = true;
+  if (!(mode & ~before & followed) || before & RECORD_LIVE) return;
+  r->lost_sight += forget_all(r);
+}
+
+static bool extended(replay_t *r, const record_event_t *e) {
+  uint64_t numbers[2];
+  bool good = true;
+  switch (e->subtype) {
+  case EXTENDED_MODE:
+    if (record_numbers(e, numbers, 1)) switch_mode(r, (uint32_t)numbers[0]);
+    break;
+  case EXTENDED_SNAPSHOT:
+    if (!record_numbers(e, numbers, 2)) break;
+    forget_all(r);
+    r->snapshots++;
+    r->unknown_before_live = numbers[1];
+    break;
+  case EXTENDED_BLOCKS:
+    r->moment++;
+    good = record_blocks(e, add_snapshot_block, r);
+    if (r->live.bytes > r->at_peak.bytes) {
+      r->at_peak = r->live;
+      r->peak_time = e->time;
+      r->peak_moment = r->moment;
+    }
+    break;
+  }
+  return good;
+}
+
 /* ---- the window --------------------------------------------------------------------------- */
 
 static void start_window(replay_t *r) {
@@ -252,6 +320,7 @@ static int run(replay_t *r, merge_t *merge, const replay_options_t *o) {
       start_window(r);
     }
     if (o->to_ns && reader_ns(r->reader, e->time) > o->to_ns) break;
+    if (e->kind == EVENT_EXTENDED && !extended(r, e)) return SONDE_ENOMEM;
     if (e->kind == EVENT_SAMPLE || e->kind == EVENT_EXTENDED) {
       if (!before_window && o->other && !o->other(o->other_context, e)) return SONDE_ENOMEM;
       continue;
@@ -267,6 +336,7 @@ static int run(replay_t *r, merge_t *merge, const replay_options_t *o) {
     }
   }
   if (before_window) start_window(r);
+  r->earlier_frees += r->unknown_before_live;
   return 0;
 }
 
@@ -313,6 +383,8 @@ int replay_run(replay_t *r, reader_t *reader, const replay_options_t *options) {
   static const replay_options_t all = {0};
   memset(r, 0, sizeof *r);
   r->reader = reader;
+  r->mode = reader_header(reader)->mode;
+  r->late = !(r->mode & (RECORD_BLOCKS | RECORD_SAMPLED_BLOCKS));
   r->freed = calloc(FREED_SLOTS, sizeof *r->freed);
   merge_t *merge = merge_open(reader);
   int status = SONDE_ENOMEM;

@@ -61,6 +61,12 @@ typedef struct replay {
   uint64_t moment,
       peak_moment; /* numbers of the last one and of the peak's; an event has one or two */
   uint64_t unknown_frees, double_frees; /* of blocks nothing is known of; freed twice */
+  uint64_t earlier_frees;       /* of blocks given out before recording them was switched on */
+  uint32_t mode;                /* what is recorded at this moment: RECORD_… */
+  bool late;                    /* blocks were not recorded from the start, or not all the time */
+  uint64_t switches, snapshots; /* changes of mode; snapshots of the mode `live` */
+  uint64_t unknown_before_live; /* as the last snapshot says, part of earlier_frees */
+  uint64_t lost_sight;          /* blocks that were live when recording them was interrupted */
   uint64_t
       overlaid; /* blocks given out that were not seen to be freed: the old ones count as freed */
   odd_free_t odd[ODD_FREES_KEPT];

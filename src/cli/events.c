@@ -8,6 +8,7 @@
 #include "cli/cli.h"
 #include "cli/verbs.h"
 #include "record/read.h"
+#include "report/json.h"
 #include "sonde/stack.h"
 
 enum { KEY_STACKS = CLI_LONG_ONLY, FRAMES_MAX = 1024 };
@@ -58,6 +59,45 @@ static void print_event(const reader_t *reader, const record_event_t *e, bool st
   printf("}\n");
 }
 
+static bool print_block(void *context, const record_block_t *b) {
+  const reader_t *reader = context;
+  const record_thread_t *t = reader_thread(reader, b->stream);
+  printf("{\"event\":\"block\",\"given_ns\":%" PRIu64, reader_ns(reader, b->time));
+  if (t) printf(",\"tid\":%" PRIu32, t->tid);
+  printf(",\"address\":\"0x%" PRIx64 "\",\"size\":%" PRIu64 ",\"stack\":%" PRIu32 "}\n", b->address,
+         b->size, b->stack);
+  return true;
+}
+
+static void print_mark(const record_event_t *e) {
+  const char *name;
+  size_t size = record_name(e, &name);
+  json_object *text = json_object_new_string_len(name, (int)size);
+  printf(",\"name\":%s}\n", json_object_to_json_string_ext(text, JSON_C_TO_STRING_NOSLASHESCAPE));
+  json_object_put(text);
+}
+
+static void print_extended(reader_t *reader, const record_event_t *e) {
+  uint64_t n[2] = {0};
+  uint64_t ns = reader_ns(reader, e->time);
+  static const char *const names[] = {
+      [EXTENDED_MODE] = "mode", [EXTENDED_SNAPSHOT] = "snapshot", [EXTENDED_MARK] = "mark"};
+  if (e->subtype == EXTENDED_BLOCKS) {
+    record_blocks(e, print_block, reader);
+    return;
+  }
+  if (e->subtype >= sizeof names / sizeof *names || !names[e->subtype]) return;
+  printf("{\"event\":\"%s\",\"time_ns\":%" PRIu64, names[e->subtype], ns);
+  if (e->subtype == EXTENDED_MARK) {
+    print_mark(e);
+    return;
+  }
+  record_numbers(e, n, 2);
+  printf(e->subtype == EXTENDED_MODE ? ",\"mode\":%" PRIu64 ",\"sample_bytes\":%" PRIu64 "}\n"
+                                     : ",\"reason\":%" PRIu64 ",\"unknown_frees\":%" PRIu64 "}\n",
+         n[0], n[1]);
+}
+
 int verb_events(int argc, char **argv) {
   cli_parser_t parser = cli_parser(&usage, argc, argv);
   bool stacks = false;
@@ -73,7 +113,9 @@ int verb_events(int argc, char **argv) {
   merge_t *merge = merge_open(reader);
   const record_event_t *e;
   while (merge && (e = merge_next(merge)))
-    if (e->kind != EVENT_EXTENDED && !(e->kind == EVENT_REALLOC && e->moment == 0))
+    if (e->kind == EVENT_EXTENDED)
+      print_extended(reader, e);
+    else if (!(e->kind == EVENT_REALLOC && e->moment == 0))
       print_event(reader, e, stacks);
   merge_close(merge);
   reader_close(reader);

@@ -11,6 +11,7 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <limits.h>
+#include <poll.h>
 #include <signal.h>
 #include <stdlib.h>
 #include <string.h>
@@ -22,6 +23,7 @@
 #include <unistd.h>
 
 #include "cli/cli.h"
+#include "cli/control.h"
 #include "cli/program.h"
 #include "cli/verbs.h"
 #include "record/recorder.h"
@@ -35,8 +37,10 @@ enum { KEY_MALLOC = CLI_LONG_ONLY, KEY_LIMIT, KEY_SAMPLE, KEY_TRACE };
 static const cli_option_t options[] = {
     {'o', "output", "FILE", "where to record; default COMMAND.PID.sonde"},
     {KEY_MALLOC, "malloc", "[MODE]",
-     "all: every malloc and free with its stack;\nsample:BYTES: blocks chosen by "
-     "their bytes, one in BYTES on average"},
+     "all: every malloc, free and mmap with its stack; malloc: blocks alone;\n"
+     "vm: regions alone; live: what is live, without history; livevm: with\n"
+     "regions; sample:BYTES: blocks chosen by their bytes, one in BYTES on\n"
+     "average; off: nothing until 'sonde ctl' says so"},
     {KEY_SAMPLE, "sample", "[HZ]",
      "where threads are while they use the CPU, HZ times a second (99)"},
     {KEY_TRACE, "trace", NULL,
@@ -60,24 +64,6 @@ static const cli_usage_t usage = {
 static int fail(const char *whom, const char *what) {
   (void)cli_fail("%s %s", whom, what);
   return RECORD_FAILED;
-}
-
-/* 500M, 2G, 4096 */
-static bool parse_size(const char *text, uint64_t *out) {
-  char *end;
-  errno = 0;
-  unsigned long long value = strtoull(text, &end, 10);
-  unsigned shift = 0;
-  if (errno || end == text || *text == '-') return false;
-  if (*end == 'K' || *end == 'k')
-    shift = 10, end++;
-  else if (*end == 'M' || *end == 'm')
-    shift = 20, end++;
-  else if (*end == 'G' || *end == 'g')
-    shift = 30, end++;
-  if (*end || value > UINT64_MAX >> shift || value == 0) return false;
-  *out = (uint64_t)value << shift;
-  return true;
 }
 
 /* libsonde-agent.so beside the command: ../lib from bin, in the build as when installed. */
@@ -166,6 +152,8 @@ static void pass_on(int signal_number) {
   if (child_pid > 0) kill((pid_t)child_pid, signal_number);
 }
 
+static void on_child(int signal_number) { (void)signal_number; }
+
 static void handle_signals(void) {
   signal(SIGINT, SIG_IGN);
   signal(SIGQUIT, SIG_IGN);
@@ -173,6 +161,11 @@ static void handle_signals(void) {
   static const int passed[] = {SIGTERM, SIGHUP, SIGUSR1, SIGUSR2};
   for (size_t i = 0; i < sizeof passed / sizeof *passed; i++)
     sigaction(passed[i], &action, NULL);
+  sigset_t child_ended;
+  sigemptyset(&child_ended);
+  sigaddset(&child_ended, SIGCHLD);
+  sigprocmask(SIG_BLOCK, &child_ended, NULL);
+  signal(SIGCHLD, on_child);
 }
 
 /* Ends as the command did. */
@@ -194,16 +187,19 @@ static void default_path(char *out, size_t size, const char *command, pid_t pid)
   snprintf(out, size, "%s.%d.sonde", slash ? slash + 1 : command, (int)pid);
 }
 
-static void wait_for(recording_t *recording, pid_t pid, int *status) {
-  sigset_t child_ended;
-  sigemptyset(&child_ended);
-  sigaddset(&child_ended, SIGCHLD);
+/* SIGCHLD is let in while this waits and nowhere else, so an end is never missed. */
+static void wait_for(control_t *control, pid_t pid, int *status) {
+  sigset_t all_but_child;
+  sigprocmask(SIG_SETMASK, NULL, &all_but_child);
+  sigdelset(&all_but_child, SIGCHLD);
   const struct timespec second = {.tv_sec = 1};
   for (;;) {
     pid_t ended = waitpid(pid, status, WNOHANG);
     if (ended == pid || (ended < 0 && errno != EINTR)) return;
-    if (sigtimedwait(&child_ended, NULL, &second) < 0 && errno == EAGAIN)
-      recording_refresh(recording);
+    struct pollfd asked = {.fd = control->fd, .events = POLLIN};
+    int ready = ppoll(&asked, 1, &second, &all_but_child);
+    if (ready > 0) control_serve(control);
+    if (ready == 0) recording_refresh(control->recording);
   }
 }
 
@@ -227,15 +223,13 @@ static void tell(const recording_t *r, const char *path, int finished) {
 /* What to record. */
 typedef struct wanted {
   uint32_t mode;
+  bool chosen; /* a sensor was named */
   uint64_t sample_bytes, limit_bytes;
   long sample_hz;
 } wanted_t;
 
 static int record(char **command, const char *output, const wanted_t *wanted, const char *agent) {
   child_t child;
-  sigset_t child_ended;
-  sigemptyset(&child_ended);
-  sigaddset(&child_ended, SIGCHLD);
   if (!start_child(&child, command, agent)) return fail("cannot fork:", strerror(errno));
   char path[PATH_MAX], error[PATH_MAX + 64], settings[128];
   if (output)
@@ -253,13 +247,15 @@ static int record(char **command, const char *output, const wanted_t *wanted, co
   recording.control->trace_generation = (wanted->mode & RECORD_CALLS) != 0;
   child_pid = child.pid;
   handle_signals();
-  sigprocmask(SIG_BLOCK, &child_ended, NULL);
   recording_settings(&recording, settings, sizeof settings);
   if (write(child.go, settings, strlen(settings)) < 0) kill(child.pid, SIGKILL);
   close(child.go);
   int exec_error = 0, status = 0;
   bool not_run = read(child.error, &exec_error, sizeof exec_error) == sizeof exec_error;
-  wait_for(&recording, child.pid, &status);
+  control_t control;
+  control_open(&control, &recording, path, child.pid);
+  wait_for(&control, child.pid, &status);
+  control_close(&control);
   if (not_run) {
     unlink(path);
     recording_release(&recording);
@@ -273,12 +269,11 @@ static int record(char **command, const char *output, const wanted_t *wanted, co
 }
 
 static bool parse_malloc(const char *value, wanted_t *wanted) {
-  if (value && !strncmp(value, "sample:", 7)) {
-    wanted->mode = (wanted->mode & ~RECORD_BLOCKS) | RECORD_SAMPLED_BLOCKS;
-    return parse_size(value + 7, &wanted->sample_bytes);
-  }
-  wanted->mode = (wanted->mode & ~RECORD_SAMPLED_BLOCKS) | RECORD_BLOCKS;
-  return !value || !strcmp(value, "all");
+  uint32_t mode;
+  if (!control_parse_malloc(value ? value : "all", &mode, &wanted->sample_bytes)) return false;
+  wanted->mode = (wanted->mode & ~(RECORD_ANY_BLOCKS | RECORD_REGIONS)) | mode;
+  wanted->chosen = true;
+  return true;
 }
 
 int verb_record(int argc, char **argv) {
@@ -291,16 +286,18 @@ int verb_record(int argc, char **argv) {
     case 'o': output = parser.value; break;
     case KEY_MALLOC:
       if (parse_malloc(parser.value, &wanted)) break;
-      (void)cli_wrong_use(&usage, "--malloc takes all or sample:BYTES, such as sample:512K");
+      (void)cli_wrong_use(
+          &usage, "--malloc takes all, malloc, vm, live, livevm, off or sample:512K (a size)");
       return RECORD_FAILED;
     case KEY_SAMPLE:
       wanted.mode |= RECORD_SAMPLES;
+      wanted.chosen = true;
       if (!parser.value || cli_number(parser.value, 1, 1000, &wanted.sample_hz)) break;
       (void)cli_wrong_use(&usage, "--sample takes a number from 1 to 1000");
       return RECORD_FAILED;
     case KEY_TRACE: wanted.mode |= RECORD_CALLS; break;
     case KEY_LIMIT:
-      if (parse_size(parser.value, &wanted.limit_bytes)) break;
+      if (control_parse_size(parser.value, &wanted.limit_bytes)) break;
       (void)cli_wrong_use(&usage, "--limit takes a size such as 500M");
       return RECORD_FAILED;
     }
@@ -309,7 +306,7 @@ int verb_record(int argc, char **argv) {
     (void)cli_wrong_use(&usage, "no command to run");
     return RECORD_FAILED;
   }
-  if (!wanted.mode) {
+  if (!wanted.chosen) {
     wanted.mode = RECORD_SAMPLES | RECORD_SAMPLED_BLOCKS;
     wanted.sample_bytes = SAMPLE_BYTES;
   }

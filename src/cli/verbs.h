@@ -9,6 +9,7 @@
 #define CLI_VERB_TABLE(X)                                                                          \
   X(stacks, "every thread's stack of a process or a core file, now")                               \
   X(record, "runs a command and records what it does")                                             \
+  X(ctl, "talks to a program that is being recorded: modes, snapshots, marks")                     \
   X(report, "tells what a recording holds")                                                        \
   X(history, "what happened at an address, and from where")                                        \
   X(export, "a recording as collapsed stacks, for flame graphs")                                   \

@@ -183,6 +183,9 @@ bool os_file_id(int fd, os_file_id_t *out);
 
 ssize_t os_pwrite(int fd, const void *data, size_t size, uint64_t offset);
 
+/* Makes SIZE bytes of FD from OFFSET read as zeros and gives their room back; fallocate(2). */
+int os_file_punch(int fd, uint64_t offset, uint64_t size);
+
 /* The text of the symbolic link PATH, ended with a 0, at most SIZE - 1 bytes. */
 ssize_t os_read_link(const char *path, char *out, size_t size);
 

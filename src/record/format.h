@@ -35,7 +35,8 @@ typedef enum record_state {
   X(RECORD_STOP_FILE_LIMIT, 2, "the limit on file size (RLIMIT_FSIZE) was reached")                \
   X(RECORD_STOP_IO, 3, "the file could not be written")                                            \
   X(RECORD_STOP_LOST_FILE, 4, "the program closed the file and it could not be opened again")      \
-  X(RECORD_STOP_LIMIT, 5, "the size limit of the recording was reached")
+  X(RECORD_STOP_LIMIT, 5, "the size limit of the recording was reached")                           \
+  X(RECORD_STOP_ASKED, 6, "it was asked to stop")
 
 typedef enum record_stop {
 #define RECORD_STOP_ENUM(name, value, text) name = value,
@@ -69,7 +70,7 @@ typedef struct record_header {
   uint32_t recorder_pid;     /* while open the scratch is … */
   int32_t scratch_fd;        /* … /proc/recorder_pid/fd/scratch_fd */
   uint32_t incarnations;     /* programs that ran in this process, by execve */
-  uint32_t reserved2;
+  uint32_t mode;             /* what was recorded at the start: RECORD_… bits */
 } record_header_t;
 
 _Static_assert(sizeof(record_header_t) == 136, "docs/format.md says 136");
@@ -127,6 +128,33 @@ typedef enum event_kind {
 #define EXTENDED_SAMPLING                                                                          \
   1 /* varint: from here on in this chunk blocks are sampled, one in so many                       \
        bytes; 0, as at the start of a chunk: every event */
+
+/* What is recorded; a set of bits. */
+#define RECORD_BLOCKS         1u  /* every block */
+#define RECORD_REGIONS        2u  /* regions of memory: mmap and its kin */
+#define RECORD_SAMPLES        4u  /* where threads use the CPU */
+#define RECORD_SAMPLED_BLOCKS 8u  /* blocks chosen by their bytes, see sensor/sampled.h */
+#define RECORD_LIVE           16u /* live blocks without history, see sensor/live.h */
+#define RECORD_CALLS          0x1000u /* see sensor/trace.h; trace_generation says when */
+#define RECORD_ANY_BLOCKS     (RECORD_BLOCKS | RECORD_SAMPLED_BLOCKS | RECORD_LIVE)
+
+/* Written by the recorder, into its own stream: */
+#define RECORDER_STREAM 0
+#define EXTENDED_MODE                                                                              \
+  2 /* varints: what is recorded from now on (RECORD_…), the rate of RECORD_SAMPLED_BLOCKS */
+#define EXTENDED_SNAPSHOT                                                                          \
+  3 /* varints: why (snapshot_reason_t); frees, so far, of blocks given out before the mode `live` \
+       was on. The blocks that were live at this time follow, and there were no others */
+#define EXTENDED_BLOCKS                                                                            \
+  4 /* varints, for each block: its address less the one before (zigzag; at first 0), size, stack, \
+       stream of its thread, ticks before this record's time (zigzag) when it was given out */
+#define EXTENDED_MARK 5 /* a string, the name; a varint, the stack */
+
+typedef enum snapshot_reason {
+  SNAPSHOT_ASKED = 1,
+  SNAPSHOT_MODE = 2, /* the mode `live` ended here */
+  SNAPSHOT_END = 3,  /* the program ended */
+} snapshot_reason_t;
 
 #define EVENT_KIND_MASK  7u
 #define EVENT_PREDICTED  8u

@@ -108,6 +108,27 @@ typedef struct record_event {
   uint32_t body_size;
 } record_event_t;
 
+/* ---- bodies of extended records ----------------------------------------------------------- */
+
+/* The first COUNT varints of the body; false when there are not so many. */
+bool record_numbers(const record_event_t *event, uint64_t *out, int count);
+
+/* A block of EXTENDED_BLOCKS. */
+typedef struct record_block {
+  uint64_t address, size, time; /* ticks when it was given out */
+  uint32_t stack, stream;
+} record_block_t;
+
+/* Calls VISIT for each block of the body, as far as it is whole, until it returns false; returns
+ * what the last call did, or true. */
+typedef bool record_block_visit_t(void *context, const record_block_t *block);
+bool record_blocks(const record_event_t *event, record_block_visit_t *visit, void *context);
+
+/* The string that the body begins with: its length, and where it is (not ended with a 0). */
+size_t record_name(const record_event_t *event, const char **name);
+
+/* ---- in order ----------------------------------------------------------------------------- */
+
 /* The events of all streams in the order in which they happened: by time, each stream's own order
  * kept. */
 typedef struct merge merge_t;

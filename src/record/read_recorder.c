@@ -21,6 +21,7 @@
 #include <unistd.h>
 
 #include "arch/arch.h"
+#include "record/live_table.h"
 #include "sonde/status.h"
 
 #define TICK_NS 128.0 /* the longest a tick may be */
@@ -87,11 +88,21 @@ static void calibrate(record_header_t *h) {
 
 /* ---- making it ---------------------------------------------------------------------------- */
 
+/* Memory that the program fills and nobody can take away from under it; only what is used costs. */
+static int make_memory(const char *name, uint64_t size) {
+  int fd = memfd_create(name, MFD_CLOEXEC | MFD_ALLOW_SEALING);
+  if (fd < 0) return -1;
+  if (ftruncate(fd, (off_t)size) == 0 &&
+      fcntl(fd, F_ADD_SEALS, F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_SEAL) == 0)
+    return fd;
+  close(fd);
+  return -1;
+}
+
 static int make_scratch(recording_t *r) {
-  r->scratch_fd = memfd_create("sonde-scratch", MFD_CLOEXEC | MFD_ALLOW_SEALING);
-  if (r->scratch_fd < 0 || ftruncate(r->scratch_fd, (off_t)SCRATCH_BYTES) < 0 ||
-      fcntl(r->scratch_fd, F_ADD_SEALS, F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_SEAL) < 0)
-    return SONDE_ENOMEM;
+  r->scratch_fd = make_memory("sonde-scratch", SCRATCH_BYTES);
+  r->live_fd = make_memory("sonde-live", live_level_offset(LIVE_LEVELS));
+  if (r->scratch_fd < 0 || r->live_fd < 0) return SONDE_ENOMEM;
   void *map = mmap(NULL, SCRATCH_BYTES, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_NORESERVE,
                    r->scratch_fd, 0);
   if (map == MAP_FAILED) return SONDE_ENOMEM;
@@ -99,7 +110,7 @@ static int make_scratch(recording_t *r) {
   return 0;
 }
 
-/* pread and pwrite until all is done; false with errno. */
+/* pwrite until all is done; false with errno. */
 static bool write_all(int fd, const void *data, size_t size, uint64_t offset) {
   for (size_t done = 0; done < size;) {
     ssize_t n = pwrite(fd, (const char *)data + done, size - done, (off_t)(offset + done));
@@ -142,6 +153,7 @@ static void fill_control(recording_t *r, const struct stat *file, uint32_t mode,
   c->recorder_pid = r->header.recorder_pid;
   c->scratch_fd = r->scratch_fd;
   c->file_fd = r->file_fd;
+  c->live_fd = r->live_fd;
   /* as statx tells it to the program */
   c->file_device = (uint64_t)gnu_dev_major(file->st_dev) << 32 | gnu_dev_minor(file->st_dev);
   c->file_inode = file->st_ino;
@@ -155,7 +167,7 @@ static void fill_control(recording_t *r, const struct stat *file, uint32_t mode,
 int recording_create(recording_t *r, const char *path, uint32_t pid, uint32_t mode,
                      uint64_t sample_bytes, uint64_t limit_bytes, char *error, size_t error_size) {
   memset(r, 0, sizeof *r);
-  r->scratch_fd = -1;
+  r->scratch_fd = r->live_fd = -1;
   r->file_fd = open(path, O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC | O_NOCTTY, 0600);
   if (r->file_fd < 0) {
     snprintf(error, error_size, "'%s' cannot be made: %s", path, strerror(errno));
@@ -175,6 +187,7 @@ int recording_create(recording_t *r, const char *path, uint32_t pid, uint32_t mo
     recording_release(r);
     return status;
   }
+  r->header.mode = mode;
   fill_control(r, &file, mode, limit_bytes);
   r->control->sample_bytes = sample_bytes;
   return 0;
@@ -194,6 +207,16 @@ static void copy_counters(recording_t *r) {
   h->lost_stacks = load_relaxed(&c->lost_stacks);
   h->lost_definitions = load_relaxed(&c->lost_definitions);
   h->incarnations = load_relaxed(&c->incarnation);
+}
+
+uint64_t recording_now(const recording_t *r) {
+  uint64_t ticks, ns;
+  read_clock(r->header.clock, &ticks, &ns);
+  return ticks >> r->header.clock_shift;
+}
+
+uint64_t recording_now_ns(const recording_t *r) {
+  return clock_ns(CLOCK_MONOTONIC) - r->header.start_monotonic_ns;
 }
 
 void recording_refresh(recording_t *r) {
@@ -232,15 +255,18 @@ static uint32_t close_chunk(uint8_t *chunk, uint32_t slot_size) {
   return h.size;
 }
 
+bool recording_append(recording_t *r, const void *data, uint32_t size) {
+  uint64_t offset = __atomic_fetch_add(&r->control->file_end, size, __ATOMIC_ACQ_REL);
+  return write_all(r->file_fd, data, size, offset);
+}
+
 static bool collect_slot(recording_t *r, uint32_t page, uint32_t slot_size, uint8_t *buffer) {
   const uint8_t *slot = (const uint8_t *)r->control + (uint64_t)page * SCRATCH_PAGE;
   if (((const chunk_header_t *)slot)->magic != CHUNK_MAGIC) return true;
   memcpy(buffer, slot, slot_size);
   uint32_t size = close_chunk(buffer, slot_size);
   if (!size) return true;
-  bool written = write_all(r->file_fd, buffer, size, r->control->file_end);
-  if (written) r->control->file_end += size;
-  return written;
+  return recording_append(r, buffer, size);
 }
 
 static bool collect(recording_t *r) {
@@ -258,7 +284,9 @@ static bool collect(recording_t *r) {
 
 int recording_finish(recording_t *r, int wait_status) {
   errno = 0;
-  bool collected = collect(r);
+  uint64_t blocks;
+  int live = recording_snapshot(r, SNAPSHOT_END, &blocks);
+  bool collected = collect(r) && (live == 0 || live == SONDE_EINVAL);
   int error = errno;
   if (!collected && !r->control->stop_reason)
     r->control->stop_reason = error == ENOSPC || error == EDQUOT ? RECORD_STOP_DISK_FULL
@@ -273,10 +301,17 @@ int recording_finish(recording_t *r, int wait_status) {
   return write_header(r) && collected ? 0 : SONDE_EIO;
 }
 
+void recording_stop(recording_t *r) {
+  uint32_t none = RECORD_STOP_NONE;
+  cas_acq_rel(&r->control->stop_reason, &none, (uint32_t)RECORD_STOP_ASKED);
+  recording_refresh(r);
+}
+
 void recording_release(recording_t *r) {
   if (r->control) munmap(r->control, SCRATCH_BYTES);
   if (r->scratch_fd >= 0) close(r->scratch_fd);
+  if (r->live_fd >= 0) close(r->live_fd);
   if (r->file_fd >= 0) close(r->file_fd);
   r->control = NULL;
-  r->scratch_fd = r->file_fd = -1;
+  r->scratch_fd = r->live_fd = r->file_fd = -1;
 }

@@ -6,6 +6,7 @@
 #ifndef SONDE_RECORD_RECORDER_H
 #define SONDE_RECORD_RECORDER_H
 
+#include <stdbool.h>
 #include <stddef.h>
 
 #include "record/format.h"
@@ -15,6 +16,9 @@ typedef struct recording {
   int file_fd, scratch_fd;
   scratch_control_t *control; /* the scratch, mapped */
   record_header_t header;
+  /* the recorder's own stream */
+  int live_fd; /* the table of live blocks */
+  uint32_t sequence, incarnation;
 } recording_t;
 
 /* Makes the recording PATH, which must not exist, of a program PID, and its scratch. MODE is what
@@ -30,6 +34,29 @@ void recording_settings(const recording_t *r, char *out, size_t size);
 /* Brings the header's clock calibration and counters up to date; every second or so, so that a
  * recording whose recorder is killed can still be read with true times. */
 void recording_refresh(recording_t *r);
+
+/* ---- the recorder's own records (read_own.c); 0 or a negative SONDE_E… -------------------- */
+
+/* From now on MODE (RECORD_…) is recorded. Where the mode `live` ends, what is live is written
+ * first. SAMPLE_BYTES as for recording_create. */
+int recording_switch(recording_t *r, uint32_t mode, uint64_t sample_bytes);
+
+/* Writes what is live now, when the mode is `live`; its count to *BLOCKS. SONDE_EINVAL in other
+ * modes, whose recording has it all. */
+int recording_snapshot(recording_t *r, snapshot_reason_t reason, uint64_t *blocks);
+
+/* Nothing more is recorded; what was is collected at the end. After recording_switch to 0. */
+void recording_stop(recording_t *r);
+
+/* Gives this moment a NAME. */
+int recording_mark(recording_t *r, const char *name);
+
+/* The current time in shifted ticks, and nanoseconds since the start of the recording. */
+uint64_t recording_now(const recording_t *r);
+uint64_t recording_now_ns(const recording_t *r);
+
+/* Appends SIZE bytes, whole chunks, to the file. False when that failed; errno tells. */
+bool recording_append(recording_t *r, const void *data, uint32_t size);
 
 /* The program has ended with WAIT_STATUS: appends the open chunks and finishes the header. Returns
  * 0, or a negative SONDE_E… when not all of it could be written; the header then tells. */

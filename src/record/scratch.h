@@ -7,8 +7,10 @@
  * boundaries never change once it was handed out, so the directory of slots, one byte a page, is
  * true at any instant; whether a slot holds a chunk is told by the magic at its start.
  *
- * The recorder writes the first part before the program starts and later only `mode`; the program
- * writes the rest, with atomics, from all its threads.
+ * The recorder writes the first part before the program starts. Later it changes `mode`,
+ * `sample_bytes` and `sample_interval_ns`, and adds 1 to `request` when something in it needs work
+ * inside the program, which sees that at its next slow moment (write_look). The program writes the
+ * rest, with atomics, from all its threads.
  */
 #ifndef SONDE_RECORD_SCRATCH_H
 #define SONDE_RECORD_SCRATCH_H
@@ -19,13 +21,6 @@
 #define SCRATCH_PAGE    4096u
 #define SCRATCH_PAGES   16384u /* 64 MB of addresses; memory only where it was used */
 #define SCRATCH_CLASSES 3u
-
-/* What is recorded now; a set of bits. */
-#define RECORD_BLOCKS         1u
-#define RECORD_REGIONS        2u
-#define RECORD_SAMPLES        4u
-#define RECORD_SAMPLED_BLOCKS 8u      /* blocks chosen by their bytes, see sensor/sampled.h */
-#define RECORD_CALLS          0x1000u /* see sensor/trace.h; trace_generation says when */
 
 typedef struct scratch_control {
   /* the recorder's */
@@ -41,13 +36,17 @@ typedef struct scratch_control {
   uint64_t sample_bytes;       /* of RECORD_SAMPLED_BLOCKS: one block in so many bytes */
   uint32_t pid;                /* of the program */
   uint32_t trace_generation;   /* odd: calls are traced; grows with each switch */
+  uint32_t request;
+  int32_t live_fd; /* as a descriptor of the recorder: the table of live blocks, live_table.h */
   /* the program's */
   uint32_t incarnation; /* how many programs have begun to record here */
   uint32_t stop_reason; /* record_stop_t */
   uint64_t file_end;    /* where the next chunk goes */
   uint64_t lost_events, lost_stacks, lost_definitions;
+  uint64_t unknown_frees; /* in mode `live`: of blocks that were given out before it */
   uint32_t pages_used;
   uint32_t orphaned;                 /* the recorder was found dead; tables have been saved */
+  uint32_t live_levels;              /* of the table of live blocks */
   char agent_path[4096];             /* what was preloaded, to hand on over execve */
   uint8_t slot_class[SCRATCH_PAGES]; /* class + 1 of the slot that starts at the page, or 0 */
 } scratch_control_t;

@@ -82,6 +82,18 @@ scratch_control_t *write_control(void);
 NOINLINE writer_t *write_enter_slow(void);
 NOINLINE void write_lost_event(scratch_control_t *control);
 
+/* Gives the stream its number and records whose it is, where that has not been done: for events
+ * that go elsewhere but into a chunk. */
+NOINLINE void write_announce(stream_t *stream);
+
+/* Called when the recorder has asked for something that needs work inside the program (`request` of
+ * the control page); by whatever thread notices, one at a time. NULL: nobody listens. */
+extern HIDDEN void (*write_asked)(scratch_control_t *control);
+
+/* Looks whether something was asked. Where a chunk is opened, and where an event is not recorded.
+ */
+NOINLINE void write_look(scratch_control_t *control);
+
 /* Makes room for EVENT_MAX_BYTES in a stream of events, or for BYTES in one of tables. False when
  * there is none; the caller counts the loss. */
 NOINLINE bool write_room(stream_t *stream, uint32_t bytes);
@@ -97,7 +109,10 @@ static ALWAYS_INLINE stream_t *write_enter(uint32_t kind) {
     w = write_enter_slow();
     if (!w) return NULL;
   }
-  if (UNLIKELY(!(load_relaxed(&w->control->mode) & kind))) return NULL;
+  if (UNLIKELY(!(load_relaxed(&w->control->mode) & kind))) {
+    write_look(w->control);
+    return NULL;
+  }
   uint32_t depth = w->depth;
   if (UNLIKELY(depth >= WRITE_LEVELS)) {
     if (depth != WRITE_MUTED) write_lost_event(w->control);
@@ -137,6 +152,7 @@ typedef struct write_global {
   int file_fd;
   uint32_t next_stream;
   uint32_t incarnation;
+  uint32_t requests_seen;
   writer_t *writers;                    /* all that were ever made */
   writer_t *look;                       /* where the search for a dead thread's state goes on */
   uint64_t free_slots[SCRATCH_CLASSES]; /* tag << 32 | page; 0 none */
@@ -144,6 +160,9 @@ typedef struct write_global {
 } write_global_t;
 
 extern HIDDEN write_global_t *write_global;
+
+/* Opens descriptor FD of the recorder as one of ours; negative where that fails. */
+int write_open_of_recorder(const scratch_control_t *control, int fd);
 
 /* A slot of CLASS, zeroed and backed by memory; NULL when there is none. */
 void *write_slot_take(uint32_t slot_class);

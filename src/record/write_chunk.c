@@ -137,6 +137,12 @@ static bool open_larger(stream_t *s, uint32_t wanted) {
   return false;
 }
 
+void write_announce(stream_t *s) {
+  if (s->id) return;
+  s->id = __atomic_add_fetch(&write_global->next_stream, 1, __ATOMIC_RELAXED);
+  if (s->type == CHUNK_EVENTS) write_thread_record(s, writer_of(s)->tid, level_of(s));
+}
+
 bool write_room(stream_t *s, uint32_t bytes) {
   writer_t *w = writer_of(s);
   if (s->chunk && s->next + bytes <= (uint8_t *)s->chunk + s->chunk->size) return true;
@@ -155,9 +161,8 @@ bool write_room(stream_t *s, uint32_t bytes) {
   }
   while (capacity_of(wanted) < sizeof(chunk_header_t) + bytes && wanted + 1 < SCRATCH_CLASSES)
     wanted++;
-  bool first = !s->id;
-  if (first) s->id = __atomic_add_fetch(&write_global->next_stream, 1, __ATOMIC_RELAXED);
-  if (first && s->type == CHUNK_EVENTS) write_thread_record(s, w->tid, level_of(s));
+  write_look(w->control);
+  write_announce(s);
   return open_larger(s, wanted);
 }
 

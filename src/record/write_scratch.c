@@ -12,6 +12,7 @@
  */
 #include <errno.h>
 
+#include "record/live_table.h"
 #include "record/write.h"
 #include "sonde/status.h"
 
@@ -56,6 +57,10 @@ static int open_of_process(uint32_t pid, uint32_t fd) {
   return os_open_high(path);
 }
 
+int write_open_of_recorder(const scratch_control_t *c, int fd) {
+  return fd < 0 ? fd : open_of_process(c->recorder_pid, (uint32_t)fd);
+}
+
 scratch_control_t *write_control(void) { return write_global ? write_global->control : NULL; }
 
 static scratch_control_t *map_scratch(int fd) {
@@ -67,6 +72,15 @@ static scratch_control_t *map_scratch(int fd) {
     return control;
   os_unmap(control, SCRATCH_BYTES);
   return NULL;
+}
+
+/* What was live belonged to the program that this one has replaced. */
+static void empty_live_table(scratch_control_t *c) {
+  int fd = write_open_of_recorder(c, c->live_fd);
+  if (fd < 0) return;
+  store_release(&c->live_levels, 0u);
+  os_file_punch(fd, 0, live_level_offset(LIVE_LEVELS));
+  os_close(fd);
 }
 
 int write_start(const char *settings) {
@@ -90,6 +104,7 @@ int write_start(const char *settings) {
     return SONDE_EIO;
   }
   g->incarnation = __atomic_add_fetch(&control->incarnation, 1, __ATOMIC_ACQ_REL);
+  if (g->incarnation > 1) empty_live_table(control);
   g->control = control;
   write_global = g;
   return 0;

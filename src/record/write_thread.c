@@ -107,6 +107,15 @@ void write_unmute(uint32_t muted) {
   if (muted != WRITE_MUTED) write_tls->depth = muted;
 }
 
+HIDDEN void (*write_asked)(scratch_control_t *control);
+
+void write_look(scratch_control_t *c) {
+  write_global_t *g = write_global;
+  uint32_t wanted = load_acquire(&c->request), seen = load_relaxed(&g->requests_seen);
+  if (LIKELY(wanted == seen) || !write_asked) return;
+  if (cas_acq_rel(&g->requests_seen, &seen, wanted)) write_asked(c);
+}
+
 void write_lost_event(scratch_control_t *control) { add_relaxed(&control->lost_events, 1); }
 
 void write_finish(void) {

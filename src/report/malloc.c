@@ -18,18 +18,29 @@ static void print_totals(const report_t *r, FILE *out) {
   if (p->sampled)
     fprintf(out, "  sampled    from %s recorded calls: numbers are estimates\n",
             report_count(p->events, a));
-  fprintf(out, "  allocated  %s in %s calls; %s frees, %s reallocs\n",
-          report_bytes((int64_t)p->allocated.bytes, a),
-          report_count(p->allocated.count - p->reallocs, b), report_count(p->frees, c),
-          report_count(p->reallocs, d));
+  if (p->events)
+    fprintf(out, "  allocated  %s in %s calls; %s frees, %s reallocs\n",
+            report_bytes((int64_t)p->allocated.bytes, a),
+            report_count(p->allocated.count - p->reallocs, b), report_count(p->frees, c),
+            report_count(p->reallocs, d));
+  if (p->snapshots)
+    fprintf(out, "  snapshots  %s of what was live; in the mode live there is no history\n",
+            report_count(p->snapshots, a));
   fprintf(out, "  peak       %s in %s blocks, %.3f s after the start\n",
           report_bytes((int64_t)p->at_peak.bytes, a), report_count(p->at_peak.count, b),
           (double)reader_ns(r->reader, p->peak_time) / 1e9);
   fprintf(out, "  never freed  %s in %s blocks\n", report_bytes((int64_t)p->live.bytes, a),
           report_count(p->live.count, b));
   double share = p->allocated.count ? 100.0 * (double)p->temporary / (double)p->allocated.count : 0;
-  fprintf(out, "  temporary  %s allocations (%.0f %%) were freed by the thread's next call\n",
-          report_count(p->temporary, a), share);
+  if (p->events)
+    fprintf(out, "  temporary  %s allocations (%.0f %%) were freed by the thread's next call\n",
+            report_count(p->temporary, a), share);
+  if (p->late && p->earlier_frees)
+    fprintf(out, "  earlier    %s frees of blocks given out before they were recorded\n",
+            report_count(p->earlier_frees, a));
+  if (p->lost_sight)
+    fprintf(out, "  switched   %s blocks were live when the recording of blocks changed\n",
+            report_count(p->lost_sight, a));
   if (p->unknown_frees)
     fprintf(out, "  odd        %s frees of blocks that were not seen to be given out\n",
             report_count(p->unknown_frees, a));
@@ -46,7 +57,10 @@ static void print_depths(const report_t *r, FILE *out) {
   char a[24];
   depths_t depths;
   depths_of(r->replay, &depths);
-  double share = 100.0 * (double)depths.complete / (double)r->replay->allocated.count;
+  uint64_t all = depths.undefined;
+  for (int i = 0; i < DEPTHS; i++)
+    all += depths.allocations[i];
+  double share = all ? 100.0 * (double)depths.complete / (double)all : 100.0;
   fprintf(out,
           "  stacks     %s distinct; half of the allocations at most %" PRIu32
           " deep, the deepest %" PRIu32 "; %.2f %% complete\n",
@@ -246,14 +260,14 @@ static int print_text(const report_t *r, void *state, FILE *out) {
   (void)state;
   fprintf(out, "\n%sallocations%s\n", r->bold, r->plain);
   print_totals(r, out);
-  if (r->replay->allocated.count) print_depths(r, out);
+  if (r->replay->stack_count) print_depths(r, out);
   if (r->tree) return print_tree(r, out);
   return r->brief ? print_groups(r, out, false) : print_lists(r, out);
 }
 
 static bool holds(const report_t *r, void *state) {
   (void)state;
-  return r->replay->events != 0;
+  return r->replay->events || r->replay->snapshots;
 }
 
 static json_object *make_json(const report_t *r, void *state) {

@@ -141,6 +141,10 @@ static void add_totals(const report_t *r, json_object *o) {
   put_number(o, "unknown_frees", p->unknown_frees);
   put_number(o, "double_frees", p->double_frees);
   put_number(o, "overlaid", p->overlaid);
+  put_number(o, "earlier_frees", p->earlier_frees);
+  put_number(o, "lost_sight", p->lost_sight);
+  put_number(o, "switches", p->switches);
+  put_number(o, "snapshots", p->snapshots);
 }
 
 static json_object *of_stacks(const report_t *r, ptrdiff_t *count) {

@@ -18,6 +18,7 @@
 #define SONDE_SENSOR_MALLOC_H
 
 #include "record/write_event.h"
+#include "sensor/live.h"
 #include "sensor/sampled.h"
 #include "stack/stack.h"
 
@@ -40,7 +41,7 @@ static ALWAYS_INLINE void sensor_done(stream_t *s, bool written) {
   write_leave(s);
 }
 
-#define SENSOR_MODES (RECORD_BLOCKS | RECORD_SAMPLED_BLOCKS)
+#define SENSOR_MODES RECORD_ANY_BLOCKS
 
 /* Whether every event is recorded now, and not those of sampled blocks alone. */
 static ALWAYS_INLINE bool sensor_takes_all(const stream_t *s) {
@@ -53,8 +54,23 @@ bool sensor_samples(stream_t *s, uint64_t address, uint64_t size, bool given);
 /* The other way: the chunk said that blocks are sampled, and now all are recorded. */
 bool sensor_ends_sampling(stream_t *s, uint64_t address);
 
-static ALWAYS_INLINE bool sensor_wants(stream_t *s, uint64_t address, uint64_t size, bool given) {
+/* Blocks without history (sensor/live.h). */
+static ALWAYS_INLINE bool sensor_is_live(const stream_t *s) {
+  return load_relaxed(&s->writer->control->mode) & RECORD_LIVE;
+}
+NOINLINE void sensor_live_given(stream_t *s, uint64_t address, uint64_t size, caller_t at);
+NOINLINE void sensor_live_taken(stream_t *s, uint64_t address);
+
+static ALWAYS_INLINE bool sensor_wants(stream_t *s, uint64_t address, uint64_t size, bool given,
+                                       caller_t at) {
   if (UNLIKELY(!sensor_takes_all(s))) {
+    if (sensor_is_live(s)) {
+      if (given)
+        sensor_live_given(s, address, size, at);
+      else
+        sensor_live_taken(s, address);
+      return false;
+    }
     if (LIKELY(given ? sampled_passes(s, size) : !sampled_may_be(address))) return false;
     return sensor_samples(s, address, size, given);
   }
@@ -66,7 +82,7 @@ static ALWAYS_INLINE void sensor_given(event_kind_t kind, const void *address, u
                                        caller_t at) {
   stream_t *s = write_enter(SENSOR_MODES);
   if (!s) return;
-  if (!sensor_wants(s, (uintptr_t)address, size, true)) {
+  if (!sensor_wants(s, (uintptr_t)address, size, true, at)) {
     write_leave(s);
     return;
   }
@@ -79,7 +95,7 @@ static ALWAYS_INLINE void sensor_given(event_kind_t kind, const void *address, u
 static ALWAYS_INLINE void sensor_taken(const void *address, caller_t at) {
   stream_t *s = write_enter(SENSOR_MODES);
   if (!s) return;
-  if (!sensor_wants(s, (uintptr_t)address, 0, false)) {
+  if (!sensor_wants(s, (uintptr_t)address, 0, false, at)) {
     write_leave(s);
     return;
   }
@@ -92,9 +108,11 @@ static ALWAYS_INLINE void sensor_taken(const void *address, caller_t at) {
 typedef struct moving {
   uint64_t time; /* 0: nothing was recorded at that moment */
   bool sampled;  /* OLD is a sampled block */
+  bool live;     /* OLD was in the table of live blocks, as this: */
+  live_detail_t block;
 } moving_t;
-moving_t sensor_moving(const void *old);
-void sensor_moved(moving_t before, const void *old, const void *address, uint64_t size,
+void sensor_moving(moving_t *before, const void *old);
+void sensor_moved(const moving_t *before, const void *old, const void *address, uint64_t size,
                   caller_t at);
 
 #endif

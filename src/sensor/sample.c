@@ -11,6 +11,7 @@
 #define TIMERS_MAX      4096u
 #define LOOK_NS         100000000u
 #define LOOK_AT_MOST_NS 1000000u
+#define HOLD_TRIES      1000000
 
 typedef struct timer {
   pid_t tid; /* 0: a free place */
@@ -96,10 +97,31 @@ void sample_look(void) {
     look(now);
 }
 
+/* All timers go; those that are to be are made anew, with the interval that is asked for now. Who
+ * has the table is done with it in a moment, unless it is this very thread in a signal handler. */
+static bool drop_timers(void) {
+  uint32_t free_now = 0;
+  for (int i = 0; !cas_acq_rel(&sampler.held, &free_now, 1u); i++, free_now = 0)
+    if (i == HOLD_TRIES) return false;
+  for (uint32_t i = 0; i < sampler.used; i++) {
+    if (sampler.timers[i].tid) os_tick_stop(sampler.timers[i].number);
+    sampler.timers[i].tid = 0;
+  }
+  store_release(&sampler.held, 0u);
+  return true;
+}
+
+static void follow_control(scratch_control_t *control) {
+  bool wanted = load_relaxed(&control->mode) & RECORD_SAMPLES;
+  uint64_t interval_ns = wanted ? load_relaxed(&control->sample_interval_ns) : 0;
+  if (interval_ns == sampler.interval_ns || !drop_timers()) return;
+  sampler.interval_ns = interval_ns;
+  if (interval_ns && os_tick_prepare(on_tick) == 0) look(os_monotonic_ns());
+}
+
 void sample_start(void) {
-  const scratch_control_t *control = write_control();
-  if (!control || !(control->mode & RECORD_SAMPLES) || !control->sample_interval_ns) return;
-  if (os_tick_prepare(on_tick) < 0) return;
-  sampler.interval_ns = control->sample_interval_ns;
-  look(os_monotonic_ns());
+  scratch_control_t *control = write_control();
+  if (!control) return;
+  write_asked = follow_control;
+  follow_control(control);
 }

@@ -16,7 +16,8 @@
 #ifndef SONDE_SENSOR_SAMPLE_H
 #define SONDE_SENSOR_SAMPLE_H
 
-/* Starts sampling, when the recording asks for it. Once, before there are threads. */
+/* Starts sampling when the recording asks for it, now or later (write_asked). Once, before there
+ * are threads. */
 void sample_start(void);
 
 /* A thread has been made, or may have been: gives a timer to those that have none. At most once a

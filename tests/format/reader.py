@@ -143,8 +143,8 @@ class Recording:
             if head >> 4 == 15:
                 time += b.varint()
             if kind == 6:
-                b.byte()
-                b.take(b.varint())
+                subtype = b.byte()
+                yield from self.extended(subtype, Bytes(b.take(b.varint())), time)
                 continue
             event = {"event": names[kind], "began": time}
             if kind == 7:
@@ -220,6 +220,22 @@ class Recording:
             for call in self.calls_of_stream(chunks):
                 yield (self.threads[stream], *call)
 
+    def extended(self, subtype, b, time):
+        if subtype == 2:
+            yield {"event": "mode", "time": time, "mode": b.varint(), "sample_bytes": b.varint()}
+        elif subtype == 3:
+            yield {"event": "snapshot", "time": time, "reason": b.varint(),
+                   "unknown_frees": b.varint()}
+        elif subtype == 4:
+            address = 0
+            while b.more():
+                address += b.signed()
+                size, stack, stream = b.varint(), b.varint(), b.varint()
+                yield {"event": "block", "time": time, "given": time - b.signed(), "stack": stack,
+                       "address": hex(address), "size": size, "tid": self.threads[stream]}
+        elif subtype == 5:
+            yield {"event": "mark", "time": time, "name": b.string().decode()}
+
     def events(self):
         streams = {}
         for (_, kind, stream, _), chunk in self.chunks.items():
@@ -243,8 +259,12 @@ def main():
         return
     for event in recording.events():
         event["time_ns"] = int(recording.nanoseconds(event.pop("time")))
-        event.pop("began")
-        event["frames"] = [hex(pc) for pc in recording.stack(event["stack"])]
+        event.pop("began", None)
+        if "given" in event:
+            event["given_ns"] = int(recording.nanoseconds(event.pop("given")))
+            event.pop("time_ns")
+        elif "stack" in event:
+            event["frames"] = [hex(pc) for pc in recording.stack(event["stack"])]
         print(json.dumps(event))
 
 

@@ -51,6 +51,10 @@ ssize_t os_pwrite(int fd, const void *data, size_t size, uint64_t offset) {
   return (ssize_t)call4(SYS_pwrite64, fd, data, size, offset);
 }
 
+int os_file_punch(int fd, uint64_t offset, uint64_t size) {
+  return (int)call4(SYS_fallocate, fd, 3 /* KEEP_SIZE | PUNCH_HOLE */, offset, size);
+}
+
 ssize_t os_read_link(const char *path, char *out, size_t size) {
   if (size == 0) return -EINVAL;
   ssize_t n = (ssize_t)call4(SYS_readlinkat, AT_FDCWD, path, out, size - 1);

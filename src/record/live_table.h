@@ -1,0 +1,57 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * The table of live blocks: memory that the recorder made (a sealed memfd) and the program fills
+ * while it is recorded in mode `live`. It outlives the program, so what was live when it was killed
+ * is known; the recorder reads it whenever it likes, with no help of the program's.
+ *
+ * Layout: levels, one after the other in the memfd, each twice as large as the one before; how many
+ * are in use stands in the control block (`live_levels`). A level is an array of buckets of eight
+ * places. A block has two buckets in every level: one that it shares with its neighbours in memory,
+ * so that a program that works on neighbouring blocks works on neighbouring places, and one of its
+ * own. It stands in one of them and never moves.
+ *
+ * A place is taken by a compare-and-swap of its address from 0 to the address with LIVE_BEING_PUT;
+ * the rest is written, then the address without that bit. It is given back by a store of 0. So a
+ * reader accepts a place whose address is the same before and after it has read the rest; one that
+ * is being put belongs to a call that has not returned. No locks: a signal handler may come at any
+ * instruction, and a kill as well.
+ */
+#ifndef SONDE_RECORD_LIVE_TABLE_H
+#define SONDE_RECORD_LIVE_TABLE_H
+
+#include <stdint.h>
+
+#define LIVE_BUCKET    8u
+#define LIVE_BITS      10u /* log2 of the buckets of level 0 */
+#define LIVE_LEVELS    16u
+#define LIVE_BEING_PUT (UINT64_C(1) << 63)
+
+typedef struct live_detail {
+  uint64_t size, time; /* bytes; shifted ticks */
+  uint32_t stack, stream;
+} live_detail_t;
+
+typedef struct live_bucket {
+  uint64_t address[LIVE_BUCKET]; /* 0: a free place */
+  live_detail_t detail[LIVE_BUCKET];
+} live_bucket_t;
+
+_Static_assert(sizeof(live_bucket_t) == 256, "four cache lines, the addresses in the first");
+
+static inline uint64_t live_level_bytes(uint32_t level) {
+  return sizeof(live_bucket_t) << (LIVE_BITS + level);
+}
+
+/* Where LEVEL begins in the memfd; with LIVE_LEVELS its size. */
+static inline uint64_t live_level_offset(uint32_t level) {
+  return ((UINT64_C(1) << level) - 1) * (sizeof(live_bucket_t) << LIVE_BITS);
+}
+
+/* The number of the block's bucket in LEVEL; CHOICE is 0 or 1. */
+static inline uint64_t live_home(uint64_t address, uint32_t level, unsigned choice) {
+  uint64_t key = choice ? (address >> 4) * UINT64_C(0xd1342543de82ef95)
+                        : (address >> 8) * UINT64_C(0x9e3779b97f4a7c15);
+  return key >> (64 - LIVE_BITS - level);
+}
+
+#endif

@@ -1,0 +1,250 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: MIT
+"""sonde ctl: what is recorded is changed while the program runs, and what the recording then says
+is what the program and its allocator say themselves."""
+import json
+import os
+import random
+import shutil
+import signal
+import subprocess
+import sys
+import tempfile
+import time
+
+SONDE = os.environ["SONDE"]
+HERE = os.path.join(os.environ["SONDE_SOURCE"], "tests")
+SEED = int(os.environ.get("SONDE_SEED", str(os.getpid())))
+WORK = tempfile.mkdtemp(prefix="sonde-ctl-")
+
+
+def compile_c(name, *options):
+    out = os.path.join(WORK, name)
+    subprocess.run(["cc", "-O1", "-fno-builtin", "-o", out,
+                    os.path.join(HERE, "real/record", name + ".c"), *options], check=True)
+    return out
+
+
+HOLDER = compile_c("holder")
+WORKER = compile_c("worker", "-pthread")
+
+
+class Recorded:
+    """A program under sonde record, and its recorder."""
+    number = 0
+
+    def __init__(self, mode, *command, **how):
+        Recorded.number += 1
+        self.path = os.path.join(WORK, f"{Recorded.number}.sonde")
+        self.recorder = subprocess.Popen(
+            [SONDE, "record", *mode, "-o", self.path, "--", *command], stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, **how)
+        self.pid = 0
+        while not self.pid:
+            with open(f"/proc/{self.recorder.pid}/task/{self.recorder.pid}/children") as f:
+                children = f.read().split()
+            self.pid = int(children[0]) if children else 0
+
+    def line(self):
+        return list(map(int, self.recorder.stdout.readline().split()))
+
+    def say(self, text):
+        self.recorder.stdin.write(text + "\n")
+        self.recorder.stdin.flush()
+        return self.line()
+
+    def ctl(self, *words):
+        done = subprocess.run([SONDE, "ctl", str(self.pid), *words], capture_output=True, text=True,
+                              timeout=30)
+        assert done.returncode == 0, done
+        return dict(line.split(" ", 1) for line in done.stdout.splitlines())
+
+    def refused(self, *words):
+        done = subprocess.run([SONDE, "ctl", str(self.pid), *words], capture_output=True, text=True)
+        assert done.returncode == 2 and done.stderr.count("\n") == 1, done
+        return done.stderr
+
+    def end(self, say="end"):
+        if say:
+            self.recorder.stdin.write(say + "\n")
+        _, error = self.recorder.communicate(timeout=60)
+        return error
+
+    def report(self, *options):
+        done = subprocess.run([SONDE, "report", "--json", *options, self.path], capture_output=True,
+                              check=True, timeout=60)
+        told = json.loads(done.stdout)
+        assert not any(v for k, v in told["missing"].items() if k != "skipped_bytes"), told["missing"]
+        return told["malloc"]
+
+    def events(self):
+        out = subprocess.run([SONDE, "events", self.path], capture_output=True, check=True).stdout
+        return [json.loads(line) for line in out.splitlines()]
+
+
+def live_is_what_the_program_and_glibc_say():
+    r = Recorded(["--malloc=live"], HOLDER, "20000")
+    said = [r.line(), r.say("less 5000"), r.say("more 70000"), r.say("move")]
+    blocks = [int(r.ctl("snapshot")["blocks"])]
+    said.append(r.say("less 60000"))
+    blocks.append(int(r.ctl("snapshot")["blocks"]))
+    for (held, _, _), got in zip(said[-2:], blocks):
+        assert got == held, (got, held)
+    at_peak = r.report("--by", "peak")
+    assert at_peak["peak"] == {"blocks": said[3][0], "bytes": said[3][1]}, (at_peak["peak"], said)
+    # glibc counts its own word of each block and rounds up to 16: 8 to 23 bytes more a block.
+    count, size, in_use = said[3]
+    assert size + 8 * count <= in_use <= size + 24 * count, (said[3], "glibc's view")
+    assert at_peak["live"] == {"blocks": said[4][0], "bytes": said[4][1]}
+    r.end()
+    told = r.report()
+    assert told["live"] == {"blocks": said[4][0], "bytes": said[4][1]}, told["live"]
+    assert told["events"] == 0 and told["snapshots"] == 3 and not told["unknown_frees"]
+    assert told["depth"]["complete"] >= 0.99 * at_peak["peak"]["blocks"]
+    size = os.path.getsize(r.path)
+    print(f"live: {size} bytes for three snapshots of {blocks} blocks")
+
+
+def live_is_exact_with_threads():
+    r = Recorded(["--malloc=live"], WORKER, "16", "20000", os.path.join(WORK, "n"), "tell")
+    told = r.end(say=None)
+    del told
+    left = r.report()["live"]["blocks"]
+    held = sum(1 for e in r.events() if e["event"] == "block")
+    assert left == held <= 512 + 16 + 8, (left, held)
+    assert left > 300
+
+
+def a_kill_leaves_what_was_live():
+    rng = random.Random(SEED)
+    print("SONDE_SEED", SEED)
+    for _ in range(int(os.environ.get("SONDE_KILLS", "20"))):
+        count = rng.randrange(100, 60000)
+        r = Recorded(["--malloc=live"], HOLDER, str(count))
+        held, size, _ = r.line()
+        os.kill(r.pid, signal.SIGKILL)
+        r.end(say=None)
+        assert r.recorder.returncode == -signal.SIGKILL
+        assert r.report()["live"] == {"blocks": held, "bytes": size}
+        os.unlink(r.path)
+
+
+def modes_are_switched_while_it_runs():
+    r = Recorded(["--malloc=off"], HOLDER, "1000")
+    r.line()
+    assert r.ctl("status")["malloc"] == "off"
+    assert "modes live" in r.refused("snapshot")
+    r.ctl("malloc=malloc")
+    r.say("less 400")              # of blocks from before
+    r.say("more 3000")
+    r.ctl("mark", "three", "thousand")
+    r.ctl("malloc=live")
+    r.say("more 500")
+    r.say("less 1000")             # 500 of before
+    assert int(r.ctl("snapshot")["blocks"]) == 0
+    r.say("more 700")
+    r.ctl("malloc=all")            # the 700 go on being known
+    r.say("less 100")
+    r.ctl("malloc=sample:1K")
+    held = r.say("more 40000")[0]
+    r.end()
+    told = r.report()
+    events = r.events()
+    assert [e["name"] for e in events if e["event"] == "mark"] == ["three thousand"]
+    modes = [e["mode"] for e in events if e["event"] == "mode"]
+    assert modes == [1, 16, 3, 8], modes
+    assert told["unknown_frees"] == told["double_frees"] == told["overlaid"] == 0, told
+    assert told["earlier_frees"] == 400 + 500, told
+    assert told["switches"] == 4 and told["snapshots"] == 2, told
+    at = [i for i, e in enumerate(events) if e["event"] == "mode"][2]
+    to = events[at]["time_ns"] / 1e9 + 1e-6
+    assert r.report("--to", f"{to:.9f}")["live"]["blocks"] == 700
+    assert told["lost_sight"] == 600 and abs(told["live"]["blocks"] - 40000) < 2500, told["live"]
+    assert held == 1000 - 400 + 3000 + 500 - 1000 + 700 - 100 + 40000
+
+
+def the_sampler_is_switched_while_it_runs():
+    code = ("import time\nend=time.time()+1.2\n"
+            "while time.time()<end: [bytes(600) for _ in range(100)]")
+    r = Recorded(["--malloc=off"], "/usr/bin/python3", "-c", code)
+    time.sleep(0.4)
+    assert r.ctl("sample=200")["sample"] == "200"
+    time.sleep(0.4)
+    r.ctl("sample=off")
+    r.end(say=None)
+    samples = [e["time_ns"] / 1e9 for e in r.events() if e["event"] == "sample"]
+    print(len(samples), "samples between", samples[0], "and", samples[-1])
+    assert 15 < len(samples) < 110 and samples[-1] - samples[0] < 0.7
+
+
+def it_is_the_users_own():
+    r = Recorded(["--malloc=live"], HOLDER, "10")
+    r.line()
+    for words, why in ((["malloc=nonsense"], "malloc takes"), (["sample=0"], "sample takes"),
+                       (["dance"], "knows no"), (["mark"], "takes a value"),
+                       (["status", "x"], "takes no value"), (["mark", "a\nb"], "several lines")):
+        assert why in r.refused(*words), (words, r.refused(*words))
+    assert "does not run under" in subprocess.run([SONDE, "ctl", str(os.getpid()), "status"],
+                                                  capture_output=True, text=True).stderr
+    if os.geteuid() == 0:
+        other = subprocess.run([SONDE, "ctl", str(r.pid), "status"], capture_output=True, text=True,
+                               user=65534, group=65534, extra_groups=[])
+        assert other.returncode == 2 and "does not run under" in other.stderr, other
+    r.ctl("stop")
+    assert "it was asked to stop" in r.refused("malloc=all")
+    assert r.say("more 5")[0] == 15
+    assert "asked to stop" in r.end()
+
+
+def the_program_has_no_more_threads_or_descriptors():
+    code = ("import os,sys\nprint(len(os.listdir('/proc/self/task')), "
+            "sorted(f for f in map(int, os.listdir('/proc/self/fd')) if f < 512), flush=True)\n"
+            "sys.stdin.readline()\n"
+            "print(len(os.listdir('/proc/self/task')), "
+            "sorted(f for f in map(int, os.listdir('/proc/self/fd')) if f < 512), flush=True)")
+    r = Recorded(["--malloc=live"], "/usr/bin/python3", "-c", code)
+    before = r.recorder.stdout.readline()
+    for words in ["snapshot"], ["malloc=all"], ["sample=99"], ["malloc=live"], ["status"]:
+        r.ctl(*words)
+    r.recorder.stdin.write("\n")
+    r.recorder.stdin.flush()
+    assert r.recorder.stdout.readline() == before == "1 [0, 1, 2, 3]\n", before
+    r.end(say=None)
+
+
+def the_second_reader_agrees():
+    r = Recorded(["--malloc=live"], HOLDER, "300")
+    r.line()
+    r.ctl("snapshot")
+    r.ctl("mark", "here \"and\" there")
+    r.ctl("malloc=malloc")
+    r.say("less 100")
+    r.end()
+    theirs = subprocess.run([sys.executable, os.path.join(HERE, "format/reader.py"), r.path],
+                            capture_output=True, check=True).stdout.splitlines()
+
+    def told(events):
+        seen = [{k: v for k, v in e.items() if not k.endswith("_ns") and k != "frames"}
+                for e in events]
+        return sorted(json.dumps(e, sort_keys=True) for e in seen)
+
+    assert told(r.events()) == told(map(json.loads, theirs))
+    assert any('"block"' in e for e in told(r.events()))
+
+
+def main():
+    if os.environ.get("SONDE_SANITIZED"):
+        print("skipped: the agent, which has no libc, is not built with a sanitizer")
+        sys.exit(77)
+    tests = [t for n, t in globals().items() if callable(t) and t.__module__ == __name__ and
+             n not in ("main", "compile_c", "Recorded")]
+    for test in tests:
+        if len(sys.argv) > 1 and test.__name__ not in sys.argv[1:]:
+            continue
+        start = time.time()
+        test()
+        print(f"{test.__name__}: {time.time() - start:.1f} s", flush=True)
+    shutil.rmtree(WORK, ignore_errors=True)
+
+
+main()
