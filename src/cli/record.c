@@ -247,13 +247,13 @@ static int record(char **command, const char *output, const wanted_t *wanted, co
   recording.control->trace_generation = (wanted->mode & RECORD_CALLS) != 0;
   child_pid = child.pid;
   handle_signals();
+  control_t control;
+  control_open(&control, &recording, path, child.pid);
   recording_settings(&recording, settings, sizeof settings);
   if (write(child.go, settings, strlen(settings)) < 0) kill(child.pid, SIGKILL);
   close(child.go);
   int exec_error = 0, status = 0;
   bool not_run = read(child.error, &exec_error, sizeof exec_error) == sizeof exec_error;
-  control_t control;
-  control_open(&control, &recording, path, child.pid);
   wait_for(&control, child.pid, &status);
   control_close(&control);
   if (not_run) {

@@ -164,17 +164,25 @@ def modes_are_switched_while_it_runs():
 
 
 def the_sampler_is_switched_while_it_runs():
-    code = ("import time\nend=time.time()+1.2\n"
-            "while time.time()<end: [bytes(600) for _ in range(100)]")
+    code = ("import sys,time\nprint(0, flush=True)\n"
+            "for line in sys.stdin:\n end=time.process_time()+0.5\n"
+            " while time.process_time()<end: [bytes(600) for _ in range(100)]\n print(0, flush=True)")
     r = Recorded(["--malloc=off"], "/usr/bin/python3", "-c", code)
-    time.sleep(0.4)
+    r.line()
+    r.say("burn")
     assert r.ctl("sample=200")["sample"] == "200"
-    time.sleep(0.4)
+    r.ctl("mark", "on")
+    r.say("burn")
     r.ctl("sample=off")
+    r.ctl("mark", "off")
+    r.say("burn")
     r.end(say=None)
-    samples = [e["time_ns"] / 1e9 for e in r.events() if e["event"] == "sample"]
-    print(len(samples), "samples between", samples[0], "and", samples[-1])
-    assert 15 < len(samples) < 110 and samples[-1] - samples[0] < 0.7
+    events = [e for e in r.events() if e["event"] in ("mark", "sample")]
+    on, off = (i for i, e in enumerate(events) if e["event"] == "mark")
+    taken = sum(1 + e["missed"] for e in events[on + 1:off])
+    after = len(events) - off - 1
+    print(taken, "samples in half a second at 200 a second,", after, "after it was switched off")
+    assert on == 0 and 80 < taken < 110 and after == 0
 
 
 def it_is_the_users_own():
