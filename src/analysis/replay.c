@@ -135,6 +135,15 @@ static void forget_block(replay_t *r, live_block_t *block) {
   live_remove(&r->blocks, block);
 }
 
+static live_block_t block_of(uint64_t address, uint64_t size, uint32_t stack, uint32_t stream) {
+  return (live_block_t){.address = address,
+                        .size = size < LIVE_SIZE_MAX ? size & LIVE_SIZE_MAX : LIVE_SIZE_MAX,
+                        .stream =
+                            stream < LIVE_STREAM_MAX ? stream & LIVE_STREAM_MAX : LIVE_STREAM_MAX,
+                        .stack = stack,
+                        .weight = WEIGHT_ONE};
+}
+
 static bool give(replay_t *r, const record_event_t *e, thread_totals_t *t) {
   stack_totals_t *s = stack_of(r, e->stack);
   if (!s) return false;
@@ -144,14 +153,9 @@ static bool give(replay_t *r, const record_event_t *e, thread_totals_t *t) {
     forget_block(r, old);
   }
   uint32_t index = (uint32_t)(s - r->stacks);
-  uint64_t size = e->size < LIVE_SIZE_MAX ? e->size : LIVE_SIZE_MAX;
-  live_block_t block = {.address = e->address,
-                        .size = size & LIVE_SIZE_MAX,
-                        .stream = e->stream < LIVE_STREAM_MAX ? e->stream & LIVE_STREAM_MAX
-                                                              : LIVE_STREAM_MAX,
-                        .stack = index,
-                        .weight = weight_of(size, e->sample_bytes)};
-  uint64_t bytes = weigh(size, block.weight);
+  live_block_t block = block_of(e->address, e->size, index, e->stream);
+  block.weight = weight_of(block.size, e->sample_bytes);
+  uint64_t size = block.size, bytes = weigh(size, block.weight);
   r->sampled |= e->sample_bytes != 0;
   if (!live_add(&r->blocks, &block)) return false;
   keep_peak(r, s);
@@ -246,11 +250,11 @@ static bool add_snapshot_block(void *context, const record_block_t *b) {
   live_block_t *old = live_find(&r->blocks, b->address);
   if (!s) return false;
   if (old) forget_block(r, old);
-  live_block_t block = {b->address, b->size, (uint32_t)(s - r->stacks), WEIGHT_ONE};
+  live_block_t block = block_of(b->address, b->size, (uint32_t)(s - r->stacks), b->stream);
   if (!live_add(&r->blocks, &block)) return false;
   keep_peak(r, s);
-  add(&s->live, WEIGHT_ONE, b->size);
-  add(&r->live, WEIGHT_ONE, b->size);
+  add(&s->live, WEIGHT_ONE, block.size);
+  add(&r->live, WEIGHT_ONE, block.size);
   return true;
 }
 

@@ -130,11 +130,11 @@ typedef enum event_kind {
        bytes; 0, as at the start of a chunk: every event */
 
 /* What is recorded; a set of bits. */
-#define RECORD_BLOCKS         1u  /* every block */
-#define RECORD_REGIONS        2u  /* regions of memory: mmap and its kin */
-#define RECORD_SAMPLES        4u  /* where threads use the CPU */
-#define RECORD_SAMPLED_BLOCKS 8u  /* blocks chosen by their bytes, see sensor/sampled.h */
-#define RECORD_LIVE           16u /* live blocks without history, see sensor/live.h */
+#define RECORD_BLOCKS         1u      /* every block */
+#define RECORD_REGIONS        2u      /* regions of memory: mmap and its kin */
+#define RECORD_SAMPLES        4u      /* where threads use the CPU */
+#define RECORD_SAMPLED_BLOCKS 8u      /* blocks chosen by their bytes, see sensor/sampled.h */
+#define RECORD_LIVE           16u     /* live blocks without history, see sensor/live.h */
 #define RECORD_CALLS          0x1000u /* see sensor/trace.h; trace_generation says when */
 #define RECORD_ANY_BLOCKS     (RECORD_BLOCKS | RECORD_SAMPLED_BLOCKS | RECORD_LIVE)
 
