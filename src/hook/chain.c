@@ -8,6 +8,8 @@
  * every call. That is why the ones with a filter come first. Two hooks with different filters that
  * both want an image share nothing: the newer one has the slot, and the older one's report says so.
  */
+#include <sys/mman.h>
+
 #include "base/bits.h"
 #include "hook/hooks.h"
 
@@ -67,11 +69,26 @@ static bool is_ours(const symbol_t *symbol, const place_t *place, uint64_t value
   return value == place->new_value || value == place->old_value || value == symbol->original;
 }
 
-static void apply_one(hooks_t *h, const symbol_t *symbol, place_t *place, const char *path) {
-  const sonde_hook_t *hook = hooks_first_for(symbol, path);
+/* The loader makes the slots of an image read-only when it has filled them. As long as they are
+ * writable, another thread is loading the image, and may protect them between a look at the
+ * protection and the write, which would then be a crash. */
+static bool is_being_loaded(hooks_t *h, const slots_t *slots, uint64_t address) {
+  return !h->is_hasty && address >= slots->relro_start && address < slots->relro_end &&
+         (patch_protection(&h->patcher, address) & PROT_WRITE);
+}
+
+static void apply_one(hooks_t *h, const symbol_t *symbol, place_t *place,
+                      const known_image_t *known) {
+  const sonde_hook_t *hook = hooks_first_for(symbol, hooks_path(&known->image));
   uint64_t now = load_relaxed((const uint64_t *)(uintptr_t)place->address);
   uint64_t value = hook ? (uint64_t)(uintptr_t)hook->request.replacement : place->old_value;
   patched_t done = PATCH_CHANGED;
+  /* What was written once can be, and has to be, written back. */
+  if (now != value && place->new_value == place->old_value &&
+      is_being_loaded(h, &known->slots, place->address)) {
+    h->is_unfinished = true;
+    return;
+  }
   if (now == value)
     done = PATCH_DONE;
   else if (is_ours(symbol, place, now))
@@ -89,11 +106,12 @@ static void apply_one(hooks_t *h, const symbol_t *symbol, place_t *place, const 
  * closed once. */
 void hooks_apply(hooks_t *h) {
   const known_image_t *known = NULL;
+  h->is_unfinished = false;
   for (uint32_t i = 0; i < h->place_count; i++) {
     place_t *place = &h->places[i];
     if (!place->symbol || place->state == SONDE_SLOT_ELSEWHERE) continue;
     if (!known || known->number != place->image) known = hooks_image(h, place->image);
-    if (known) apply_one(h, place->symbol, place, hooks_path(&known->image));
+    if (known) apply_one(h, place->symbol, place, known);
   }
   patch_end(&h->patcher);
 }

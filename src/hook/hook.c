@@ -49,9 +49,39 @@ void hooks_unlock(void) {
 
 hooks_t *hooks_state(void) { return &the_hooks; }
 
+void hooks_refresh(hooks_t *h) {
+  hooks_scan_images(h);
+  hooks_scan_slots(h);
+  hooks_apply(h);
+}
+
 static void catch_up(void *context) {
   (void)context;
   late_catch_up(&the_hooks);
+}
+
+static void apply_again(void *context) {
+  the_hooks.is_hasty = *(bool *)context;
+  hooks_refresh(&the_hooks);
+  the_hooks.is_hasty = false;
+}
+
+#define FINISH_PAUSE_NS 100000u
+#define FINISH_TRIES    50u
+
+/* Comes back to images that were being loaded. An image that a loader never protects, although it
+ * asks for it, is written to after all. */
+static void finish(void) {
+  const uint32_t never = 0;
+  bool left = load_relaxed(&the_hooks.is_unfinished);
+  for (uint32_t i = 1; left && i <= FINISH_TRIES; i++) {
+    bool hasty = i == FINISH_TRIES;
+    (void)os_futex_wait(&never, 0, FINISH_PAUSE_NS);
+    if (!hooks_lock(0)) return;
+    (void)os_loader_hold(apply_again, &hasty);
+    left = the_hooks.is_unfinished;
+    hooks_unlock();
+  }
 }
 
 /* Runs RUN with the loader held. SONDE_EUNSUPPORTED where there is none to hold. */
@@ -63,13 +93,8 @@ static int held(void (*run)(void *context), void *context) {
     (void)os_loader_hold(catch_up, NULL);
     hooks_unlock();
   }
+  finish();
   return status;
-}
-
-void hooks_refresh(hooks_t *h) {
-  hooks_scan_images(h);
-  hooks_scan_slots(h);
-  hooks_apply(h);
 }
 
 /* ---- adding --------------------------------------------------------------------------------- */

@@ -76,6 +76,8 @@ typedef struct hooks {
   uint32_t others;                /* hooks that are not our own */
   uint32_t written;               /* slots, since it was set to 0 */
   bool is_short;                  /* of memory: something was left out */
+  bool is_hasty;                  /* slots of an image that is being loaded are written as well */
+  bool is_unfinished;             /* such slots were left out */
 } hooks_t;
 
 /* hook/memory.c */

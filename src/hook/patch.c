@@ -18,18 +18,18 @@ static void close_mapping(patcher_t *p) {
   p->opened = false;
 }
 
+int patch_protection(patcher_t *p, uint64_t address) {
+  if (address >= p->start && address < p->end) return p->protection;
+  close_mapping(p);
+  if (p->maps < 0) p->maps = os_open_read("/proc/self/maps");
+  p->start = p->end = 0;
+  p->protection = p->maps < 0 ? -1 : os_mapping(p->maps, address, &p->start, &p->end);
+  if (p->protection < 0) p->end = p->start = 0;
+  return p->protection;
+}
+
 bool patch_open(patcher_t *p, uint64_t address) {
-  if (address < p->start || address >= p->end) {
-    close_mapping(p);
-    if (p->maps < 0) p->maps = os_open_read("/proc/self/maps");
-    p->start = p->end = 0;
-    int protection = p->maps < 0 ? -1 : os_mapping(p->maps, address, &p->start, &p->end);
-    if (protection < 0) {
-      p->end = p->start = 0;
-      return false;
-    }
-    p->protection = protection;
-  }
+  if (patch_protection(p, address) < 0) return false;
   if ((p->protection & PROT_WRITE) || p->opened) return true;
   p->opened = os_protect(p->start, p->end, p->protection | PROT_WRITE) == 0;
   return p->opened;

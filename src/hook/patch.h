@@ -26,6 +26,9 @@ typedef enum patched {
  * writable becomes so, as a whole, until the next word of another mapping or patch_end. */
 patched_t patch_word(patcher_t *patcher, uint64_t address, uint64_t expected, uint64_t value);
 
+/* The protection of the mapping of ADDRESS as it was found, as PROT_…; negative: there is none. */
+int patch_protection(patcher_t *patcher, uint64_t address);
+
 /* Makes the mapping of ADDRESS writable as well as what it is. */
 bool patch_open(patcher_t *patcher, uint64_t address);
 

@@ -25,6 +25,7 @@ enum {
   ELF_PT_INTERP = 3,
   ELF_PT_NOTE = 4,
   ELF_PT_GNU_EH_FRAME = 0x6474e550,
+  ELF_PT_GNU_RELRO = 0x6474e552,
   ELF_PF_X = 1,
   ELF_PF_R = 4,
   ELF_PN_XNUM = 0xffff,

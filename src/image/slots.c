@@ -16,6 +16,7 @@
 #define RELA_SIZE       24u
 #define VERSION_ENTRIES 65536u
 #define NAME_BITS       12
+#define RELRO_PAGE      4096u /* linkers align it to at least this, and the loader rounds down */
 
 /* ---- the dynamic section -------------------------------------------------------------------- */
 
@@ -36,6 +37,10 @@ static bool read_segments(slots_t *s, const os_image_t *image, uint64_t *dynamic
   for (uint32_t i = 0; i < image->phdr_count && image->phdr; i++) {
     const uint8_t *at = (const uint8_t *)(uintptr_t)image->phdr + (uint64_t)i * 56;
     elf_phdr_t p = elf_phdr(SHAPE, at);
+    if (p.type == ELF_PT_GNU_RELRO) {
+      s->relro_start = ALIGN_DOWN(p.vaddr + image->slide, RELRO_PAGE);
+      s->relro_end = ALIGN_DOWN(p.vaddr + p.memsz + image->slide, RELRO_PAGE);
+    }
     if (p.type == ELF_PT_DYNAMIC) *dynamic = p.vaddr + image->slide;
     if (p.type != ELF_PT_LOAD || p.memsz == 0 || s->segment_count == IMAGE_SEGMENTS_MAX) continue;
     s->segments[s->segment_count++] =

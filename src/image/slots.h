@@ -46,6 +46,8 @@ typedef struct slots {
   bool is_symbolic; /* linked with -Bsymbolic */
   segment_t segments[IMAGE_SEGMENTS_MAX];
   uint32_t segment_count;
+  uint64_t relro_start, relro_end; /* whole pages: what the loader makes read-only when it is done
+                                      with the image; equal where there is nothing */
 } slots_t;
 
 typedef struct slot {
