@@ -25,11 +25,12 @@
 #include "cli/cli.h"
 #include "cli/control.h"
 #include "cli/program.h"
+#include "cli/record_audit.h"
 #include "cli/verbs.h"
 #include "record/recorder.h"
 
 enum { RECORD_FAILED = 125, NOT_RUNNABLE = 126, NOT_FOUND = 127 };
-enum { KEY_MALLOC = CLI_LONG_ONLY, KEY_LIMIT, KEY_SAMPLE, KEY_TRACE };
+enum { KEY_MALLOC = CLI_LONG_ONLY, KEY_LIMIT, KEY_SAMPLE, KEY_AUDIT, KEY_TRACE };
 
 #define SAMPLE_BYTES (512u << 10)
 #define SAMPLE_HZ    99L /* not a divisor of what programs do by the clock */
@@ -45,6 +46,9 @@ static const cli_option_t options[] = {
      "where threads are while they use the CPU, HZ times a second (99)"},
     {KEY_TRACE, "trace", NULL,
      "every call of the functions that were compiled with\n-finstrument-functions, with its times"},
+    {KEY_AUDIT, "audit", "[POLICY]",
+     "calls of sensitive functions, as POLICY says: a file, linux (the default)\nor apple; see "
+     "'sonde help audit'"},
     {KEY_LIMIT, "limit", "SIZE", "stop recording at this size: 500M, 2G"},
     {0}};
 
@@ -245,6 +249,7 @@ static int record(char **command, const char *output, const wanted_t *wanted, co
   }
   recording.control->sample_interval_ns = (uint64_t)(1000000000 / wanted->sample_hz);
   recording.control->trace_generation = (wanted->mode & RECORD_CALLS) != 0;
+  record_audit_offer(&recording);
   child_pid = child.pid;
   handle_signals();
   control_t control;
@@ -296,6 +301,10 @@ int verb_record(int argc, char **argv) {
       (void)cli_wrong_use(&usage, "--sample takes a number from 1 to 1000");
       return RECORD_FAILED;
     case KEY_TRACE: wanted.mode |= RECORD_CALLS; break;
+    case KEY_AUDIT:
+      wanted.mode |= RECORD_AUDIT;
+      if (record_audit_read(parser.value ? parser.value : "linux")) break;
+      return RECORD_FAILED;
     case KEY_LIMIT:
       if (control_parse_size(parser.value, &wanted.limit_bytes)) break;
       (void)cli_wrong_use(&usage, "--limit takes a size such as 500M");

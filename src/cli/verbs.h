@@ -15,6 +15,7 @@
   X(export, "a recording as collapsed stacks, for flame graphs")                                   \
   X(events, "every event of a recording, in order, as JSON lines")                                 \
   X(symbolize, "names of addresses, from files alone")                                             \
+  X(audit, "checks a policy of sensitive calls")                                                   \
   X(cache, "the symbol index: what it holds, its size, its limit")                                 \
   X(doctor, "what works on this machine and this program, and what mends the rest")                \
   X(help, "this list, or one verb with its options and examples")

@@ -130,12 +130,13 @@ typedef enum event_kind {
        bytes; 0, as at the start of a chunk: every event */
 
 /* What is recorded; a set of bits. */
-#define RECORD_BLOCKS         1u      /* every block */
-#define RECORD_REGIONS        2u      /* regions of memory: mmap and its kin */
-#define RECORD_SAMPLES        4u      /* where threads use the CPU */
-#define RECORD_SAMPLED_BLOCKS 8u      /* blocks chosen by their bytes, see sensor/sampled.h */
-#define RECORD_LIVE           16u     /* live blocks without history, see sensor/live.h */
-#define RECORD_CALLS          0x1000u /* see sensor/trace.h; trace_generation says when */
+#define RECORD_BLOCKS         1u       /* every block */
+#define RECORD_REGIONS        2u       /* regions of memory: mmap and its kin */
+#define RECORD_SAMPLES        4u       /* where threads use the CPU */
+#define RECORD_SAMPLED_BLOCKS 8u       /* blocks chosen by their bytes, see sensor/sampled.h */
+#define RECORD_LIVE           16u      /* live blocks without history, see sensor/live.h */
+#define RECORD_CALLS          0x1000u  /* see sensor/trace.h; trace_generation says when */
+#define RECORD_AUDIT          0x10000u /* calls that a policy names, see sensor/audit.h */
 #define RECORD_ANY_BLOCKS     (RECORD_BLOCKS | RECORD_SAMPLED_BLOCKS | RECORD_LIVE)
 
 /* Written by the recorder, into its own stream: */
@@ -155,6 +156,8 @@ typedef enum snapshot_reason {
   SNAPSHOT_MODE = 2, /* the mode `live` ended here */
   SNAPSHOT_END = 3,  /* the program ended */
 } snapshot_reason_t;
+#define EXTENDED_AUDIT        48 /* a call of an audited function: docs/format.md */
+#define EXTENDED_AUDIT_REPEAT 49 /* the same call again: varint, how far back its record begins */
 
 #define EVENT_KIND_MASK  7u
 #define EVENT_PREDICTED  8u
@@ -194,15 +197,18 @@ static inline uint32_t predictor_index(uint32_t previous) {
 
 /* One byte of type, varint length of the body, body. Unknown types are skipped. */
 typedef enum table_type {
-  TABLE_NONE = 0,     /* the end of what was committed */
-  TABLE_PROCESS = 1,  /* pid, then strings to the end: executable, arguments */
-  TABLE_IMAGE = 2,    /* id, time, start, end, slide, build-id string, path string */
-  TABLE_UNLOADED = 3, /* image id, time */
-  TABLE_THREAD = 4,   /* stream of its events, tid, time, level, name string */
-  TABLE_FRAME = 5,    /* id, pc, image id (0: none), flags */
-  TABLE_NODE = 6,     /* id, parent id, frame id */
-  TABLE_NAMED = 16,   /* frame id, name string: what calls of it are called */
-  TABLE_TRACER = 17,  /* what a traced call costs: in all, and as seen within it; 1/256 units */
+  TABLE_NONE = 0,         /* the end of what was committed */
+  TABLE_PROCESS = 1,      /* pid, then strings to the end: executable, arguments */
+  TABLE_IMAGE = 2,        /* id, time, start, end, slide, build-id string, path string */
+  TABLE_UNLOADED = 3,     /* image id, time */
+  TABLE_THREAD = 4,       /* stream of its events, tid, time, level, name string */
+  TABLE_FRAME = 5,        /* id, pc, image id (0: none), flags */
+  TABLE_NODE = 6,         /* id, parent id, frame id */
+  TABLE_NAMED = 16,       /* frame id, name string: what calls of it are called */
+  TABLE_TRACER = 17,      /* what a traced call costs: in all, and as seen within it; 1/256 units */
+  TABLE_POLICY = 48,      /* the next part of the flat audit policy: sensor/audit_policy.h */
+  TABLE_POLICY_TEXT = 49, /* the next part of its YAML */
+  TABLE_AUDITED = 50,     /* number of a function, 1 when it is hooked */
 } table_type_t;
 
 #define FRAME_EXACT 1u /* the pc itself, not a return address behind a call */

@@ -77,6 +77,14 @@ const record_thread_t *reader_threads(const reader_t *reader, size_t *count);
 const record_node_t *reader_nodes(const reader_t *reader, size_t *count);
 const record_frame_t *reader_frames(const reader_t *reader, size_t *count);
 
+/* Records of tables that the sensors added, in the order in which they stand in the file. */
+typedef struct record_other {
+  uint8_t type; /* table_type_t */
+  const uint8_t *body;
+  uint32_t size;
+} record_other_t;
+const record_other_t *reader_others(const reader_t *reader, size_t *count);
+
 const record_thread_t *reader_thread(const reader_t *reader, uint32_t stream);
 const record_image_t *reader_image(const reader_t *reader, uint32_t id);
 const record_frame_t *reader_frame(const reader_t *reader, uint32_t id);

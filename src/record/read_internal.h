@@ -7,8 +7,9 @@
 
 #include "record/read.h"
 
-#define READ_PADDING 64 /* zero bytes behind a chunk in memory: a varint may be read past its end  \
-                         */
+#define READ_PADDING                                                                               \
+  64 /* zero bytes behind a chunk in memory: a varint may be read past its end                     \
+      */
 
 /* Where a chunk is. */
 typedef struct chunk_place {
@@ -47,6 +48,7 @@ struct reader {
   DECLARE_TABLE(record_thread_t, threads);
   DECLARE_TABLE(record_frame_t, frames);
   DECLARE_TABLE(record_node_t, nodes);
+  DECLARE_TABLE(record_other_t, others);
   DECLARE_TABLE(const char *, arguments);
   id_map_t image_ids, thread_ids, frame_ids, node_ids;
   text_block_t *texts;

@@ -14,14 +14,15 @@
 #include "base/varint.h"
 #include "record/read_internal.h"
 
-#define HOLD_LIMIT 64 /* ticks: an event waits at most this long for the one that must precede it  \
-                       */
+#define HOLD_LIMIT                                                                                 \
+  64 /* ticks: an event waits at most this long for the one that must precede it                   \
+      */
 
 typedef struct cursor {
-  uint64_t key;  /* time by which it stands in the heap */
-  uint32_t hold; /* ticks it was held back by */
-  bool entered;  /* the first chunk was opened */
-  const uint8_t *p, *end;
+  uint64_t key;                   /* time by which it stands in the heap */
+  uint32_t hold;                  /* ticks it was held back by */
+  bool entered;                   /* the first chunk was opened */
+  const uint8_t *start, *p, *end; /* of the payload */
   uint64_t time, address;
   uint64_t after, new_address, new_size; /* of a realloc between its two moments */
   uint32_t stack;
@@ -52,7 +53,7 @@ static bool open_next_chunk(merge_t *m, cursor_t *c) {
     uint32_t payload;
     m->done_bytes += place->size;
     if (!reader_chunk(r, place, &c->buffer, &c->room, &h, &payload)) continue;
-    c->p = c->buffer + sizeof h;
+    c->p = c->start = c->buffer + sizeof h;
     c->end = c->p + payload;
     c->time = h.base_time;
     c->address = h.base_address;
@@ -84,17 +85,44 @@ static bool bad(merge_t *m, cursor_t *c) {
   return false;
 }
 
+/* The body of the extended record at P, behind its time; its subtype in *SUBTYPE. */
+static const uint8_t *body_of(const cursor_t *c, const uint8_t *p, uint8_t *subtype,
+                              uint64_t *size) {
+  *subtype = *p++;
+  *size = varint_get_padded(&p);
+  return p <= c->end && *size <= (uint64_t)(c->end - p) ? p : NULL;
+}
+
+/* A call that was recorded BACK bytes before RECORD is made again: its body is the event's. */
+static bool decode_repeat(cursor_t *c, const uint8_t *record, uint64_t back) {
+  record_event_t *e = &c->event;
+  uint64_t size;
+  if (!back || back > (uint64_t)(record - c->start)) return false;
+  const uint8_t *p = record - back;
+  unsigned head = *p++;
+  if ((head & EVENT_KIND_MASK) != EVENT_EXTENDED) return false;
+  if (head >> EVENT_TIME_SHIFT == EVENT_TIME_MORE) (void)varint_get_padded(&p);
+  const uint8_t *body = body_of(c, p, &e->subtype, &size);
+  if (!body || e->subtype != EXTENDED_AUDIT) return false;
+  e->body = body;
+  e->body_size = (uint32_t)size;
+  return true;
+}
+
 static bool decode_extended(merge_t *m, cursor_t *c, const uint8_t *p) {
   record_event_t *e = &c->event;
-  e->subtype = *p++;
-  uint64_t size = varint_get_padded(&p);
-  if (p > c->end || size > (uint64_t)(c->end - p)) return bad(m, c);
+  uint64_t size, back = 0;
+  const uint8_t *record = c->p;
+  p = body_of(c, p, &e->subtype, &size);
+  if (!p) return bad(m, c);
   e->body = p;
   e->body_size = (uint32_t)size;
   e->address = e->old = e->size = 0;
   e->stack = 0;
   c->p = p + size;
   if (e->subtype == EXTENDED_SAMPLING) varint_get(&p, c->p, &e->sample_bytes);
+  if (e->subtype == EXTENDED_AUDIT_REPEAT)
+    return (varint_get(&p, c->p, &back) && decode_repeat(c, record, back)) || bad(m, c);
   return true;
 }
 

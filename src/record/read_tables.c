@@ -71,25 +71,28 @@ static uint32_t get_id(body_t *b) {
   return (uint32_t)value;
 }
 
-/* A string of the record, copied and ended with a 0. */
-static const char *get_text(reader_t *r, body_t *b, uint32_t *size) {
-  uint64_t n = get_value(b);
-  if (b->short_of || n > (uint64_t)(b->end - b->p)) {
-    b->short_of = true;
-    return "";
-  }
+/* A copy of N bytes, ended with a 0, that lives as long as the reader; NULL without memory. */
+static const char *keep(reader_t *r, const uint8_t *data, uint64_t n) {
   text_block_t *block = malloc(sizeof *block + n + 1);
-  if (!block) {
-    b->short_of = true;
-    return "";
-  }
-  memcpy(block->text, b->p, n);
+  if (!block) return NULL;
+  memcpy(block->text, data, n);
   block->text[n] = 0;
   block->next = r->texts;
   r->texts = block;
+  return block->text;
+}
+
+/* A string of the record, copied and ended with a 0. */
+static const char *get_text(reader_t *r, body_t *b, uint32_t *size) {
+  uint64_t n = get_value(b);
+  const char *text = b->short_of || n > (uint64_t)(b->end - b->p) ? NULL : keep(r, b->p, n);
+  if (!text) {
+    b->short_of = true;
+    return "";
+  }
   b->p += n;
   if (size) *size = (uint32_t)n;
-  return block->text;
+  return text;
 }
 
 static int read_process(reader_t *r, body_t *b) {
@@ -165,6 +168,15 @@ static int read_node(reader_t *r, body_t *b) {
   return enter_id(r, &r->node_ids, node_key, r->nodes.count - 1);
 }
 
+static int read_other(reader_t *r, uint8_t type, const body_t *b) {
+  uint32_t size = (uint32_t)(b->end - b->p);
+  const char *body = keep(r, b->p, size);
+  record_other_t *item = body ? TABLE_ADD(r->others) : NULL;
+  if (!item) return SONDE_ENOMEM;
+  *item = (record_other_t){.type = type, .body = (const uint8_t *)body, .size = size};
+  return 0;
+}
+
 static int read_record(reader_t *r, uint8_t type, body_t *b) {
   switch (type) {
   case TABLE_PROCESS: return read_process(r, b);
@@ -173,7 +185,7 @@ static int read_record(reader_t *r, uint8_t type, body_t *b) {
   case TABLE_THREAD: return read_thread(r, b);
   case TABLE_FRAME: return read_frame(r, b);
   case TABLE_NODE: return read_node(r, b);
-  default: return 0; /* of a later version */
+  default: return read_other(r, type, b); /* a sensor's, or of a later version */
   }
 }
 
@@ -215,6 +227,11 @@ int reader_tables(reader_t *r) {
 }
 
 /* ---- asking ------------------------------------------------------------------------------- */
+
+const record_other_t *reader_others(const reader_t *r, size_t *count) {
+  *count = r->others.count;
+  return r->others.items;
+}
 
 const char *reader_argument(const reader_t *r, uint32_t index) {
   return index < r->arguments.count ? r->arguments.items[index] : NULL;

@@ -61,6 +61,7 @@ typedef struct writer {
   stream_t events[WRITE_LEVELS];
   stream_t tables[WRITE_LEVELS];
   stream_t *more[WRITE_LEVELS]; /* streams of a sensor's own, closed when the thread has ended */
+  struct audit_thread *audit; /* sensor/audit.c's; NULL until it needs it */
   uint32_t predicted[WRITE_LEVELS][PREDICTOR_ENTRIES];
 } writer_t;
 
@@ -74,6 +75,9 @@ int write_start(const char *settings);
 /* Closes every thread's chunks into the file. Only for the end of the program when no recorder is
  * left to collect them; other threads must not be recording any more. */
 void write_finish(void);
+
+/* Opens the recorder's descriptor FD again, as one of ours; negative when that fails. */
+int write_open_of_recorder(int32_t fd);
 
 /* The control page, or NULL when this process is not recording. */
 scratch_control_t *write_control(void);
@@ -141,6 +145,8 @@ bool write_image(uint32_t id, uint64_t start, uint64_t end, uint64_t slide, cons
 bool write_unloaded(uint32_t id);
 bool write_frame(uint32_t id, uint64_t pc, uint32_t image, uint32_t flags);
 bool write_node(uint32_t id, uint32_t parent, uint32_t frame);
+/* A record of a sensor's own, of SIZE bytes, at most TABLE_BODY_MAX. */
+bool write_record(table_type_t type, const void *body, uint32_t size);
 bool write_thread_record(const stream_t *events, pid_t tid, uint32_t level);
 /* A record of COUNT (at most 16) numbers, then TEXT where that is not NULL. */
 bool write_table(table_type_t type, const uint64_t *values, uint32_t count, const char *text);

@@ -110,6 +110,14 @@ bool write_node(uint32_t id, uint32_t parent, uint32_t frame) {
   return write_body(TABLE_NODE, &b);
 }
 
+bool write_record(table_type_t type, const void *body, uint32_t size) {
+  body_t b;
+  if (size > TABLE_BODY_MAX) return false;
+  memcpy(b.bytes, body, size);
+  b.used = size;
+  return write_body(type, &b);
+}
+
 bool write_thread_record(const stream_t *events, pid_t tid, uint32_t level) {
   char name[32];
   ssize_t n = os_read_file("/proc/thread-self/comm", name, sizeof name);

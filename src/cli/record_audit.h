@@ -1,0 +1,17 @@
+/* SPDX-License-Identifier: MIT */
+#ifndef SONDE_CLI_RECORD_AUDIT_H
+#define SONDE_CLI_RECORD_AUDIT_H
+
+#include <stdbool.h>
+
+#include "record/recorder.h"
+
+/* Reads and compiles the audit policy NAME (as policy_file_read) into a file in memory, whose
+ * descriptor and size are kept for record_audit_offer. False when it is not understood, which has
+ * been said. */
+bool record_audit_read(const char *name);
+
+/* Offers that policy to the program that is to be recorded. */
+void record_audit_offer(recording_t *recording);
+
+#endif

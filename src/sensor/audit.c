@@ -1,0 +1,260 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * A call's record is built where it will stand, behind a first byte that is still 0: a reader sees
+ * nothing there until it is committed, and what turns out to be a repetition is wiped again.
+ */
+#include "sensor/audit.h"
+
+#include "base/varint.h"
+
+#define PLACES       64u /* records of the open chunk that may be repeated; a power of two */
+#define VERDICTS     32u
+#define VERDICT_TEXT 40u
+#define ADDRESS_MAX  110u /* of struct sockaddr_un, the largest that is kept */
+#define STRINGS_MAX  AUDIT_TEXT_MAX
+#define BODY_MAX     (2 * VARINT_MAX_SIZE + AUDIT_ARGUMENTS * (AUDIT_TEXT_MAX + 2u))
+#define RECORD_MAX   (1 + VARINT_MAX_SIZE + 1 + 2 + BODY_MAX + EVENT_MAX_BYTES)
+
+/* What was decided of a text; a table by hash, but only the text itself decides. */
+typedef struct verdict {
+  uint32_t function; /* its number + 1; 0: empty */
+  uint16_t size;
+  bool wanted;
+  char text[VERDICT_TEXT];
+} verdict_t;
+
+/* A record of the open chunk: where its body is, from the chunk's start. */
+typedef struct place {
+  uint32_t sequence; /* of the chunk, + 1; 0: empty */
+  uint16_t record, body, size;
+} place_t;
+
+typedef struct level {
+  verdict_t verdicts[VERDICTS];
+  place_t places[PLACES];
+} level_t;
+
+struct audit_thread {
+  level_t levels[WRITE_LEVELS];
+};
+
+static const audit_policy_t *policy;
+
+/* ---- arguments ------------------------------------------------------------------------------ */
+
+#define PAGE 4096u /* the smallest there is: what can be read is settled in steps of this */
+
+/* How many bytes from ADDRESS on, at most SIZE, can be read without a fault. */
+static uint64_t readable(uint64_t address, uint64_t size) {
+  uint64_t done = 0;
+  while (done < size && os_readable(ALIGN_DOWN(address + done, (uint64_t)8)))
+    done += PAGE - (address + done) % PAGE;
+  return done < size ? done : size;
+}
+
+/* Copies the string at ADDRESS to OUT, at most MAX bytes of it. KNOWN: it can be read. */
+static uint32_t copy_text(uint8_t *out, uint64_t address, uint32_t max, bool known) {
+  const uint8_t *text = (const uint8_t *)(uintptr_t)address;
+  uint32_t n = 0;
+  if (!address) return 0;
+  while (n < max) {
+    uint32_t end = n + (PAGE - (uint32_t)((address + n) % PAGE));
+    if (end > max) end = max;
+    if (!known && !os_readable(ALIGN_DOWN(address + n, (uint64_t)8))) return n;
+    for (; n < end; n++) {
+      if (!text[n]) return n;
+      out[n] = text[n];
+    }
+  }
+  return n;
+}
+
+/* A string's length, in the two bytes a varint of up to 14 bits may take. */
+static void put_size(uint8_t *at, uint32_t size) {
+  uint32_t coded = size << 2 | 2;
+  at[0] = (uint8_t)coded;
+  at[1] = (uint8_t)(coded >> 8);
+}
+
+static uint8_t *put_text(uint8_t *q, uint64_t address, bool known) {
+  uint32_t n = copy_text(q + 2, address, AUDIT_TEXT_MAX, known);
+  put_size(q, n);
+  return q + 2 + n;
+}
+
+/* A struct sockaddr as it is; its size is in the next argument. */
+static uint8_t *put_address(uint8_t *q, uint64_t address, uint64_t size) {
+  uint32_t n = (uint32_t)size < ADDRESS_MAX ? (uint32_t)size : ADDRESS_MAX;
+  n = address ? (uint32_t)readable(address, n) : 0;
+  memcpy(q + 2, (const void *)(uintptr_t)address, n);
+  put_size(q, n);
+  return q + 2 + n;
+}
+
+/* Strings, each ended by a 0, as many as fit. */
+static uint8_t *put_strings(uint8_t *q, uint64_t array) {
+  uint32_t n = 0;
+  while (array && n + 1 < STRINGS_MAX && readable(array, 8) == 8) {
+    uint64_t string;
+    memcpy(&string, (const void *)(uintptr_t)array, 8);
+    if (!string) break;
+    n += copy_text(q + 2 + n, string, STRINGS_MAX - 1 - n, false);
+    q[2 + n++] = 0;
+    array += 8;
+  }
+  put_size(q, n);
+  return q + 2 + n;
+}
+
+static uint8_t *put_argument(uint8_t *q, uint8_t kind, const uint64_t *values, int i) {
+  switch (kind) {
+  case AUDIT_TEXT: return put_text(q, values[i], true);
+  case AUDIT_PATH: return put_text(q, values[i], false);
+  case AUDIT_NUMBER: return q + varint_put(q, zigzag((int32_t)values[i]));
+  case AUDIT_FLAGS: return q + varint_put(q, (uint32_t)values[i]);
+  case AUDIT_ADDRESS: return put_address(q, values[i], i + 1 < AUDIT_ARGUMENTS ? values[i + 1] : 0);
+  case AUDIT_STRINGS: return put_strings(q, values[i]);
+  default: return q;
+  }
+}
+
+/* ---- is it wanted? -------------------------------------------------------------------------- */
+
+static uint32_t hash_of(const void *data, uint32_t size, uint32_t seed) {
+  const uint8_t *p = data;
+  uint64_t hash = seed, word = 0;
+  for (; size >= 8; p += 8, size -= 8) {
+    memcpy(&word, p, 8);
+    hash = checksum_mix(hash, word);
+  }
+  for (word = 0; size; p++, size--)
+    word = word << 8 | *p;
+  return (uint32_t)checksum_mix(hash, word);
+}
+
+static bool judge(const audit_function_t *f, const char *text, uint32_t size) {
+  char ended[AUDIT_TEXT_MAX + 1];
+  memcpy(ended, text, size);
+  ended[size] = 0;
+  return audit_wants(policy, f, ended);
+}
+
+static bool wanted(level_t *level, uint32_t number, const audit_function_t *f, const uint8_t *text,
+                   uint32_t size) {
+  if (size > VERDICT_TEXT) return judge(f, (const char *)text, size);
+  verdict_t *v = &level->verdicts[hash_of(text, size, number) % VERDICTS];
+  if (v->function == number + 1 && v->size == size && !memcmp(v->text, text, size))
+    return v->wanted;
+  v->function = number + 1;
+  v->size = (uint16_t)size;
+  memcpy(v->text, text, size);
+  v->wanted = judge(f, (const char *)text, size);
+  return v->wanted;
+}
+
+/* Whether the call is one to record, by its first text argument, for which Q has room. */
+static bool wants(level_t *level, uint32_t number, const audit_function_t *f,
+                  const uint64_t *arguments, uint8_t *q) {
+  if (f->always) return true;
+  if (f->text == AUDIT_ARGUMENTS) return wanted(level, number, f, q, 0);
+  uint32_t size =
+      copy_text(q, arguments[f->text], AUDIT_TEXT_MAX, f->arguments[f->text] == AUDIT_TEXT);
+  bool is = wanted(level, number, f, q, size);
+  memset(q, 0, size);
+  return is;
+}
+
+/* ---- the record ----------------------------------------------------------------------------- */
+
+static level_t *level_of(stream_t *s) {
+  writer_t *w = s->writer;
+  if (UNLIKELY(!w->audit)) {
+    struct audit_thread *made = os_map(sizeof *made);
+    if (!made || !os_wipe_on_fork(made, sizeof *made)) return NULL;
+    w->audit = made;
+  }
+  return &w->audit->levels[s - w->events];
+}
+
+/* Where in the open chunk the body of SIZE bytes at BODY stands already, or NULL; then the body is
+ * entered as the one to be repeated. */
+static const place_t *repeated(stream_t *s, level_t *level, const uint8_t *body, uint32_t size) {
+  const uint8_t *chunk = (const uint8_t *)s->chunk;
+  place_t *p = &level->places[hash_of(body, size, size) % PLACES];
+  if (p->sequence == s->sequence + 1 && p->size == size && !memcmp(chunk + p->body, body, size))
+    return p;
+  *p = (place_t){.sequence = s->sequence + 1,
+                 .record = (uint16_t)(s->next - chunk),
+                 .body = (uint16_t)(body - chunk),
+                 .size = (uint16_t)size};
+  return NULL;
+}
+
+static void commit_repeat(stream_t *s, uint8_t *q, const place_t *place, unsigned head) {
+  uint64_t back = (uint64_t)(s->next - (uint8_t *)s->chunk) - place->record;
+  *q++ = EXTENDED_AUDIT_REPEAT;
+  *q++ = (uint8_t)(varint_short_size(back) << 1 | 1);
+  event_commit(s, q + event_varint(q, back), head);
+}
+
+static void put_call(stream_t *s, level_t *level, uint32_t number, const audit_function_t *f,
+                     const uint64_t *arguments, uint64_t time, uint32_t stack) {
+  unsigned head = EVENT_EXTENDED;
+  uint8_t *q = event_time(s, s->next + 1, time, &head), *body = q + 3, *end = body;
+  end += varint_put(end, number);
+  end += varint_put(end, stack);
+  for (int i = 0; i < AUDIT_ARGUMENTS; i++)
+    end = put_argument(end, f->arguments[i], arguments, i);
+  uint32_t size = (uint32_t)(end - body);
+  const place_t *place = repeated(s, level, body, size);
+  if (place) {
+    memset(body, 0, size);
+    commit_repeat(s, q, place, head);
+    return;
+  }
+  *q = EXTENDED_AUDIT;
+  put_size(q + 1, size);
+  event_commit(s, end, head);
+}
+
+void audit_called(uint32_t number, const uint64_t *arguments, caller_t at) {
+  stream_t *s = write_enter(RECORD_AUDIT);
+  if (!s) return;
+  const audit_function_t *f = &audit_functions(policy)[number];
+  level_t *level = level_of(s);
+  if (UNLIKELY(!level || !write_room(s, RECORD_MAX))) {
+    sensor_done(s, false);
+    return;
+  }
+  if (!wants(level, number, f, arguments, s->next + 1)) {
+    write_leave(s);
+    return;
+  }
+  uint64_t time = write_now(s->writer);
+  uint32_t stack = sensor_stack(s, at);
+  /* The capture may have closed the chunk of a reused state, never this one: it writes to the
+   * thread's tables alone. */
+  put_call(s, level, number, f, arguments, time, stack);
+  sensor_done(s, true);
+}
+
+void audit_start(const audit_policy_t *p) { policy = p; }
+
+/* DATA in records of TYPE, one after the other. */
+static void write_parts(table_type_t type, const void *data, uint32_t size) {
+  for (uint32_t at = 0; at < size; at += TABLE_BODY_MAX) {
+    uint32_t left = size - at;
+    write_record(type, (const char *)data + at, left < TABLE_BODY_MAX ? left : TABLE_BODY_MAX);
+  }
+}
+
+void audit_write_policy(const char *text, uint32_t size, const bool *reached) {
+  uint8_t body[2 * VARINT_MAX_SIZE];
+  write_parts(TABLE_POLICY, policy, policy->size);
+  write_parts(TABLE_POLICY_TEXT, text, size);
+  for (uint32_t i = 0; i < policy->function_count; i++) {
+    unsigned n = varint_put(body, i);
+    n += varint_put(body + n, reached[i]);
+    write_record(TABLE_AUDITED, body, n);
+  }
+}
