@@ -17,6 +17,12 @@
 
 #include "sensor/audit_policy.h"
 
+typedef struct policy_source {
+  const char *name; /* a file's path, for messages */
+  const char *text;
+  size_t size;
+} policy_source_t;
+
 typedef struct texts {
   const char **items;
   size_t count;
@@ -83,22 +89,19 @@ typedef struct policy {
   size_t phase_count;
   policy_owner_t *owners;
   size_t owner_count;
-  void *memory; /* what all strings and arrays above lie in */
+  const policy_source_t *base; /* of those inside; NULL: none */
+  void *memory;                /* what all strings and arrays above lie in */
 } policy_t;
-
-typedef struct policy_source {
-  const char *name; /* a file's path, for messages */
-  const char *text;
-  size_t size;
-} policy_source_t;
 
 /* The policies that ship inside; NULL for a name that is none of them ("linux", "apple"). */
 const policy_source_t *policy_builtin(const char *name);
 
-/* Reads SOURCE, and first what it builds on. TODAY decides what has expired: a policy that leans on
- * an expired allowance is refused, unless that is 0. On failure returns NULL and writes one line,
- * "file:line: what is wrong and what to do", to ERROR. Release with policy_free. */
-policy_t *policy_read(const policy_source_t *source, time_t today, char *error, size_t error_size);
+/* Reads SOURCE, and first what it builds on: BASE where that is not NULL, as of a recording that
+ * holds both, else what it names of those inside. TODAY decides what has expired: a policy that
+ * leans on an expired allowance is refused, unless that is 0. On failure returns NULL and writes
+ * one line, "file:line: what is wrong and what to do", to ERROR. Release with policy_free. */
+policy_t *policy_read(const policy_source_t *source, const policy_source_t *base, time_t today,
+                      char *error, size_t error_size);
 void policy_free(policy_t *policy);
 
 const policy_category_t *policy_category(const policy_t *policy, const char *id);

@@ -25,8 +25,9 @@ typedef struct piece {
 typedef struct reading {
   policy_t *policy;
   yaml_document_t *document;
-  const char *name; /* of the source */
-  bool builtin;     /* functions may be missing from this machine's C library */
+  const char *name;            /* of the source */
+  bool builtin;                /* functions may be missing from this machine's C library */
+  const policy_source_t *base; /* instead of one of those inside; NULL: none */
   time_t today;
   size_t items; /* a bound against documents that grow by aliases */
   char *error;
@@ -178,8 +179,8 @@ static bool number_at(reading_t *r, const yaml_node_t *mapping, const char *key,
   const char *digits = value ? word(value) : NULL;
   char *end = NULL;
   unsigned long long n = digits && isdigit((unsigned char)*digits) ? strtoull(digits, &end, 10) : 0;
-  if (!end || *end || !n)
-    return wrong(r, line_of(value ? value : mapping), "'%s' takes a number above 0", key);
+  if (!end || *end || !n || n > 1000000)
+    return wrong(r, line_of(value ? value : mapping), "'%s' takes a number from 1 to 1000000", key);
   *out = n;
   return true;
 }
@@ -457,6 +458,8 @@ static bool read_base(reading_t *r, const yaml_node_t *root) {
   if (base && !strcmp(base, "none")) return true;
   const policy_source_t *source = base ? policy_builtin(base) : NULL;
   if (!source) return wrong(r, line_of(node), "'extends' is linux, apple or none");
+  r->policy->base = source;
+  if (r->base) source = r->base;
   bool ok = read_source(r, source, true);
   r->name = name;
   r->document = document;
@@ -513,13 +516,15 @@ static bool read_source(reading_t *r, const policy_source_t *source, bool builti
   return ok;
 }
 
-policy_t *policy_read(const policy_source_t *source, time_t today, char *error, size_t error_size) {
+policy_t *policy_read(const policy_source_t *source, const policy_source_t *base, time_t today,
+                      char *error, size_t error_size) {
   policy_t *p = calloc(1, sizeof *p);
   if (!p) {
     snprintf(error, error_size, "%s:1: there is no memory to read it", source->name);
     return NULL;
   }
-  reading_t r = {.policy = p, .today = today, .error = error, .error_size = error_size};
+  reading_t r = {
+      .policy = p, .base = base, .today = today, .error = error, .error_size = error_size};
   bool builtin = policy_builtin(source->name) == source;
   if (read_source(&r, source, builtin)) return p;
   policy_free(p);

@@ -37,7 +37,7 @@ policy_t *policy_file_read(const char *name, time_t today, policy_source_t *out)
   char *text = builtin ? strndup(builtin->text, builtin->size) : read_whole(name, &source.size);
   if (!text) return NULL;
   source.text = text;
-  policy_t *policy = policy_read(builtin ? builtin : &source, today, error, sizeof error);
+  policy_t *policy = policy_read(builtin ? builtin : &source, NULL, today, error, sizeof error);
   if (builtin) source.size = builtin->size;
   if (!policy) (void)cli_fail("%s", error);
   if (policy && out)

@@ -105,6 +105,7 @@ static void answer(names_t *n, const record_frame_t *f, answer_t *a) {
   for (int i = 0; i < rows; i++) {
     frame_name_t *name = &a->names[i];
     name->library = m ? m->library : "";
+    name->path = image ? image->path : "";
     name->system = m && m->system;
     if (i < count) {
       name->file = found[i].file;
@@ -119,7 +120,7 @@ static void answer(names_t *n, const record_frame_t *f, answer_t *a) {
 }
 
 int names_of_frame(names_t *n, const record_frame_t *f, const frame_name_t **out) {
-  static const frame_name_t nothing = {.function = "?", .library = "", .known = true};
+  static const frame_name_t nothing = {.function = "?", .path = "", .library = "", .known = true};
   answer_t *a = &n->answers[f - n->frames];
   if (!a->names) answer(n, f, a);
   *out = a->count ? a->names : &nothing;

@@ -11,6 +11,7 @@ typedef struct frame_name {
   const char *function; /* never NULL: a marker's text, or library+0xoffset where none is known */
   const char *file;     /* NULL when not known */
   uint32_t line;        /* 0 when not known */
+  const char *path;     /* of the image; "" without one */
   const char *library;  /* last part of the image's path; "" without an image */
   bool known;           /* the function was found by name */
   bool inlined;         /* into the next one */

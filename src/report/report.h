@@ -49,7 +49,8 @@ typedef struct section {
 /* In the order in which they are shown. X(name): section_name. */
 #define REPORT_SECTIONS(X)                                                                         \
   X(sample)                                                                                        \
-  X(malloc)
+  X(malloc)                                                                                        \
+  X(audit)
 
 #define REPORT_DECLARE_SECTION(name) extern const section_t section_##name;
 REPORT_SECTIONS(REPORT_DECLARE_SECTION)

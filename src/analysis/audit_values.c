@@ -1,0 +1,156 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * The arguments of audited calls, from their recorded form to words.
+ */
+#define _GNU_SOURCE
+#include <arpa/inet.h>
+#include <inttypes.h>
+#include <netinet/in.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/un.h>
+
+#include "analysis/audit.h"
+#include "base/varint.h"
+
+static bool get_value(const uint8_t **p, const uint8_t *end, audit_value_t *v) {
+  uint64_t n;
+  if (!varint_get(p, end, &n)) return false;
+  if (v->kind == AUDIT_NUMBER) {
+    v->number = (int64_t)unzigzag(n);
+    return true;
+  }
+  if (v->kind == AUDIT_FLAGS) {
+    v->number = (int64_t)n;
+    return true;
+  }
+  if (n > (uint64_t)(end - *p)) return false;
+  v->text = *p;
+  v->size = (uint32_t)n;
+  *p += n;
+  return true;
+}
+
+int audit_values(const audit_t *a, const sighting_t *s, audit_value_t *out) {
+  if (!a->flat || s->function >= a->flat->function_count) return -1;
+  const audit_function_t *f = &audit_functions(a->flat)[s->function];
+  const uint8_t *p = s->arguments, *end = p + s->arguments_size;
+  int count = 0;
+  for (int i = 0; i < AUDIT_ARGUMENTS; i++) {
+    if (f->arguments[i] == AUDIT_SKIP) continue;
+    out[count] = (audit_value_t){.kind = f->arguments[i]};
+    if (!get_value(&p, end, &out[count++])) return -1;
+  }
+  return count;
+}
+
+void audit_text(const audit_t *a, const sighting_t *s, char *out) {
+  audit_value_t values[AUDIT_ARGUMENTS];
+  int count = audit_values(a, s, values);
+  *out = 0;
+  for (int i = 0; i < count; i++) {
+    if (!audit_is_text(values[i].kind)) continue;
+    uint32_t size = values[i].size < AUDIT_TEXT_MAX ? values[i].size : AUDIT_TEXT_MAX;
+    memcpy(out, values[i].text, size);
+    out[size] = 0;
+    return;
+  }
+}
+
+/* ---- words ---------------------------------------------------------------------------------- */
+
+typedef struct writing {
+  char *out;
+  size_t size, used;
+} writing_t;
+
+static void put(writing_t *w, const char *format, ...) __attribute__((format(printf, 2, 3)));
+static void put(writing_t *w, const char *format, ...) {
+  va_list arguments;
+  if (w->used + 1 >= w->size) return;
+  va_start(arguments, format);
+  int n = vsnprintf(w->out + w->used, w->size - w->used, format, arguments);
+  va_end(arguments);
+  if (n > 0) w->used += (size_t)n;
+  if (w->used >= w->size) w->used = w->size - 1;
+}
+
+/* Text of the program's may hold anything; what would move the cursor is shown as a number. */
+static void put_quoted(writing_t *w, const uint8_t *text, uint32_t size) {
+  put(w, "\"");
+  for (uint32_t i = 0; i < size; i++)
+    if (text[i] < ' ' || text[i] == 0x7f || text[i] == '"' || text[i] == '\\')
+      put(w, "\\x%02x", text[i]);
+    else
+      put(w, "%c", text[i]);
+  put(w, "\"");
+}
+
+static void put_strings(writing_t *w, const uint8_t *text, uint32_t size) {
+  put(w, "[");
+  for (uint32_t at = 0; at < size;) {
+    uint32_t n = (uint32_t)strnlen((const char *)text + at, size - at);
+    if (at) put(w, ", ");
+    put_quoted(w, text + at, n);
+    at += n + 1;
+  }
+  put(w, "]");
+}
+
+static void put_unix(writing_t *w, const uint8_t *bytes, uint32_t size) {
+  uint32_t at = (uint32_t)offsetof(struct sockaddr_un, sun_path);
+  bool abstract = size > at && !bytes[at];
+  put(w, "unix:%s", abstract ? "@" : "");
+  at += abstract;
+  if (at < size) put_quoted(w, bytes + at, (uint32_t)strnlen((const char *)bytes + at, size - at));
+}
+
+static void put_address(writing_t *w, const uint8_t *bytes, uint32_t size) {
+  union {
+    struct sockaddr any;
+    struct sockaddr_in in;
+    struct sockaddr_in6 in6;
+  } a = {0};
+  char text[INET6_ADDRSTRLEN] = "";
+  memcpy(&a, bytes, size < sizeof a ? size : sizeof a);
+  if (size < sizeof a.any.sa_family)
+    put(w, "no address");
+  else if (a.any.sa_family == AF_INET && inet_ntop(AF_INET, &a.in.sin_addr, text, sizeof text))
+    put(w, "%s:%u", text, ntohs(a.in.sin_port));
+  else if (a.any.sa_family == AF_INET6 && inet_ntop(AF_INET6, &a.in6.sin6_addr, text, sizeof text))
+    put(w, "[%s]:%u", text, ntohs(a.in6.sin6_port));
+  else if (a.any.sa_family == AF_UNIX)
+    put_unix(w, bytes, size);
+  else
+    put(w, "address family %u", a.any.sa_family);
+}
+
+static void put_value(writing_t *w, const audit_value_t *v) {
+  switch (v->kind) {
+  case AUDIT_NUMBER: put(w, "%" PRId64, v->number); break;
+  case AUDIT_FLAGS: put(w, "0x%" PRIx64, (uint64_t)v->number); break;
+  case AUDIT_ADDRESS: put_address(w, v->text, v->size); break;
+  case AUDIT_STRINGS: put_strings(w, v->text, v->size); break;
+  default: put_quoted(w, v->text, v->size); break;
+  }
+}
+
+char *audit_words(const audit_t *a, const sighting_t *s, char *out, size_t size) {
+  writing_t w = {.out = out, .size = size};
+  audit_value_t values[AUDIT_ARGUMENTS];
+  int count = audit_values(a, s, values);
+  *out = 0;
+  if (count < 0) put(&w, "?");
+  for (int i = 0; i < count; i++) {
+    if (i) put(&w, ", ");
+    put_value(&w, &values[i]);
+  }
+  return out;
+}
+
+const char *audit_function_name(const audit_t *a, uint32_t function) {
+  if (!a->flat || function >= a->flat->function_count) return "?";
+  return audit_string(a->flat, audit_functions(a->flat)[function].name);
+}

@@ -1,0 +1,144 @@
+/* SPDX-License-Identifier: MIT */
+#include "report/findings.h"
+
+#include <ctype.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "sonde/status.h"
+#include "symbol/package.h"
+
+enum { WORDS_MAX = 2048, CATEGORIES_MAX = 32 };
+
+/* ---- owners --------------------------------------------------------------------------------- */
+
+static const char *keep_owner(findings_t *f, const char *text) {
+  for (size_t i = 0; i < f->owner_count; i++)
+    if (!strcmp(f->owners[i], text)) return f->owners[i];
+  char **larger = realloc(f->owners, (f->owner_count + 1) * sizeof *larger);
+  if (!larger) return NULL;
+  f->owners = larger;
+  char *copy = strdup(text);
+  if (copy) f->owners[f->owner_count++] = copy;
+  return copy;
+}
+
+static const char *owner_of(findings_t *f, const policy_t *p, const frame_name_t *site) {
+  if (!site) return "the system";
+  for (size_t i = 0; i < p->owner_count; i++)
+    if (audit_glob(p->owners[i].library, site->library)) return p->owners[i].name;
+  if (!f->packages) f->packages = packages_new("");
+  const char *package = f->packages ? package_of(f->packages, site->path) : NULL;
+  return keep_owner(f, package ? package : *site->library ? site->library : "unknown code");
+}
+
+/* ---- what stays the same -------------------------------------------------------------------- */
+
+/* Digits are what differs between two runs: a pid, a port of the system's choice, a temporary name.
+ */
+static char *class_of(const char *arguments) {
+  char *class = malloc(strlen(arguments) + 1), *out = class;
+  for (const char *p = arguments; class && *p; p++) {
+    if (isdigit((unsigned char)*p)) {
+      if (out == class || out[-1] != '#') *out++ = '#';
+    } else {
+      *out++ = *p;
+    }
+  }
+  if (class) *out = 0;
+  return class;
+}
+
+static uint64_t fingerprint_add(uint64_t hash, const char *text) {
+  do
+    hash = (hash ^ (uint8_t)*text) * UINT64_C(0x100000001b3);
+  while (*text++);
+  return hash;
+}
+
+static uint64_t fingerprint_of(const finding_row_t *row, const char *function) {
+  uint64_t hash = fingerprint_add(UINT64_C(0xcbf29ce484222325), row->category->id);
+  hash = fingerprint_add(hash, function);
+  hash = fingerprint_add(hash, row->class);
+  return fingerprint_add(hash, row->owner);
+}
+
+/* ---- rows ----------------------------------------------------------------------------------- */
+
+static bool add_row(findings_t *f, const finding_row_t *row) {
+  if (f->count == f->room) {
+    size_t room = f->room ? 2 * f->room : 64;
+    finding_row_t *larger = realloc(f->rows, room * sizeof *larger);
+    if (!larger) return false;
+    f->rows = larger;
+    f->room = room;
+  }
+  f->rows[f->count++] = *row;
+  return true;
+}
+
+/* The first second of the recording, by which an allowance holds or has expired. */
+static time_t started(const audit_t *a) {
+  return (time_t)(reader_header(a->reader)->start_realtime_ns / 1000000000);
+}
+
+static bool judge(findings_t *f, const audit_t *a, const sighting_t *s, const frame_name_t *site) {
+  uint32_t categories[CATEGORIES_MAX];
+  char text[AUDIT_TEXT_MAX + 1], words[WORDS_MAX];
+  const char *function = audit_function_name(a, s->function);
+  audit_text(a, s, text);
+  size_t n = policy_categories(a->flat, s->function, text, categories, CATEGORIES_MAX);
+  for (size_t i = 0; i < n; i++) {
+    finding_row_t row = {.sighting = s, .category = &a->policy->categories[categories[i]]};
+    row.site = site;
+    row.owner = owner_of(f, a->policy, site);
+    row.arguments = strdup(audit_words(a, s, words, sizeof words));
+    row.class = row.arguments ? class_of(row.arguments) : NULL;
+    if (!row.owner || !row.class || !add_row(f, &row)) {
+      free(row.arguments);
+      free(row.class);
+      return false;
+    }
+    finding_row_t *added = &f->rows[f->count - 1];
+    added->fingerprint = fingerprint_of(added, function);
+    added->allowed =
+        policy_allows(a->policy, row.category->id, function, row.owner, text, started(a));
+  }
+  return true;
+}
+
+static int by_gravity(const void *left, const void *right) {
+  const finding_row_t *a = left, *b = right;
+  if (!a->allowed != !b->allowed) return a->allowed ? 1 : -1;
+  if (a->category->level != b->category->level)
+    return a->category->level > b->category->level ? -1 : 1;
+  if (a->category != b->category) return a->category < b->category ? -1 : 1;
+  if (a->sighting->count != b->sighting->count)
+    return a->sighting->count > b->sighting->count ? -1 : 1;
+  return a->sighting < b->sighting ? -1 : a->sighting > b->sighting;
+}
+
+int findings_make(findings_t *out, const audit_t *a, names_t *names) {
+  *out = (findings_t){0};
+  if (!a->policy) return 0;
+  for (size_t i = 0; i < a->count; i++) {
+    const frame_name_t *site = names_owner(names, a->sightings[i].stack);
+    if (!judge(out, a, &a->sightings[i], site && site->system ? NULL : site)) return SONDE_ENOMEM;
+  }
+  if (out->count) qsort(out->rows, out->count, sizeof *out->rows, by_gravity);
+  return 0;
+}
+
+void findings_free(findings_t *f) {
+  for (size_t i = 0; i < f->count; i++) {
+    free(f->rows[i].arguments);
+    free(f->rows[i].class);
+  }
+  for (size_t i = 0; i < f->owner_count; i++)
+    free(f->owners[i]);
+  free(f->rows);
+  free(f->owners);
+  if (f->packages) packages_free(f->packages);
+  *f = (findings_t){0};
+}

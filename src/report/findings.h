@@ -1,0 +1,35 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * What the audit found, one row for each sighting and category: who did it, what, whether it is
+ * allowed. All forms of the audit's report are made of these rows.
+ */
+#ifndef SONDE_REPORT_FINDINGS_H
+#define SONDE_REPORT_FINDINGS_H
+
+#include "analysis/audit.h"
+#include "report/frame_names.h"
+
+typedef struct finding_row {
+  const sighting_t *sighting;
+  const policy_category_t *category;
+  const frame_name_t *site; /* the first frame outside the system; NULL: there is none */
+  const char *owner; /* whose that is: as the policy names it, else its package, else its library */
+  char *arguments;   /* in words */
+  char *class;       /* what of the arguments stays the same from run to run */
+  const policy_allowance_t *allowed; /* NULL: by nothing */
+  uint64_t fingerprint; /* of category, function, class and owner: no address, no build-id */
+} finding_row_t;
+
+typedef struct findings {
+  finding_row_t *rows; /* the gravest level first, then by category, then the most calls */
+  size_t count, room;
+  void *packages; /* who installed what */
+  char **owners;  /* kept texts */
+  size_t owner_count;
+} findings_t;
+
+/* Judges what AUDIT holds. Returns 0 or SONDE_ENOMEM; release with findings_free in either case. */
+int findings_make(findings_t *out, const audit_t *audit, names_t *names);
+void findings_free(findings_t *findings);
+
+#endif
