@@ -32,9 +32,9 @@ static bool put(const void *data, size_t size) {
 
 static bool put_all(const policy_t *policy, const audit_policy_t *flat,
                     const policy_source_t *source) {
-  if (!put(flat, flat->size) || !put(source->text, strnlen(source->text, source->size))) return false;
-  return !policy->base ||
-         (put("", 1) && put(policy->base->text, policy->base->size));
+  if (!put(flat, flat->size) || !put(source->text, strnlen(source->text, source->size)))
+    return false;
+  return !policy->base || (put("", 1) && put(policy->base->text, policy->base->size));
 }
 
 static bool compile(const policy_t *policy, const policy_source_t *source) {

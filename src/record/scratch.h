@@ -22,6 +22,14 @@
 #define SCRATCH_PAGES   16384u /* 64 MB of addresses; memory only where it was used */
 #define SCRATCH_CLASSES 3u
 
+/* What is recorded now; a set of bits. */
+#define RECORD_BLOCKS         1u
+#define RECORD_REGIONS        2u
+#define RECORD_SAMPLES        4u
+#define RECORD_SAMPLED_BLOCKS 8u         /* blocks chosen by their bytes, see sensor/sampled.h */
+#define RECORD_CALLS          0x1000u    /* see sensor/trace.h; trace_generation says when */
+#define RECORD_AUDIT          (1u << 16) /* calls that a policy names, see sensor/audit.h */
+
 typedef struct scratch_control {
   /* the recorder's */
   uint64_t magic;
@@ -38,6 +46,8 @@ typedef struct scratch_control {
   uint32_t trace_generation;   /* odd: calls are traced; grows with each switch */
   uint32_t request;
   int32_t live_fd; /* as a descriptor of the recorder: the table of live blocks, live_table.h */
+  int32_t policy_fd;           /* of RECORD_AUDIT: a file with the flat policy, then its YAML */
+  uint32_t policy_size;        /* of that file; 0: there is none */
   /* the program's */
   uint32_t incarnation; /* how many programs have begun to record here */
   uint32_t stop_reason; /* record_stop_t */

@@ -249,12 +249,8 @@ static void write_parts(table_type_t type, const void *data, uint32_t size) {
 }
 
 void audit_write_policy(const char *text, uint32_t size, const bool *reached) {
-  uint8_t body[2 * VARINT_MAX_SIZE];
   write_parts(TABLE_POLICY, policy, policy->size);
   write_parts(TABLE_POLICY_TEXT, text, size);
-  for (uint32_t i = 0; i < policy->function_count; i++) {
-    unsigned n = varint_put(body, i);
-    n += varint_put(body + n, reached[i]);
-    write_record(TABLE_AUDITED, body, n);
-  }
+  for (uint32_t i = 0; i < policy->function_count; i++)
+    write_table(TABLE_AUDITED, (const uint64_t[]){i, reached[i]}, 2, NULL);
 }

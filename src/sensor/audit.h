@@ -26,8 +26,8 @@
 /* From now on calls are judged by POLICY, which is valid and stays. */
 void audit_start(const audit_policy_t *policy);
 
-/* Writes the policy and its YAML, SIZE bytes at TEXT, into the recording, and which of its functions
- * are hooked. */
+/* Writes the policy and its YAML, SIZE bytes at TEXT, into the recording, and which of its
+ * functions are hooked. */
 void audit_write_policy(const char *text, uint32_t size, const bool *reached);
 
 /* The function NUMBER of the policy is about to be entered, with ARGUMENTS in its six registers. */
