@@ -12,7 +12,7 @@
 #define VERDICT_TEXT 40u
 #define ADDRESS_MAX  110u /* of struct sockaddr_un, the largest that is kept */
 #define STRINGS_MAX  AUDIT_TEXT_MAX
-#define BODY_MAX     (2 * VARINT_MAX_SIZE + AUDIT_ARGUMENTS * (AUDIT_TEXT_MAX + 2u))
+#define BODY_MAX     (2 * VARINT_MAX_SIZE + AUDIT_ARGUMENTS * (AUDIT_TEXT_MAX + 2u) + 1)
 #define RECORD_MAX   (1 + VARINT_MAX_SIZE + 1 + 2 + BODY_MAX + EVENT_MAX_BYTES)
 
 /* What was decided of a text; a table by hash, but only the text itself decides. */
@@ -205,6 +205,7 @@ static void put_call(stream_t *s, level_t *level, uint32_t number, const audit_f
   end += varint_put(end, stack);
   for (int i = 0; i < AUDIT_ARGUMENTS; i++)
     end = put_argument(end, f->arguments[i], arguments, i);
+  *end++ = 1; /* who collects an open chunk takes zeros at its end for nothing */
   uint32_t size = (uint32_t)(end - body);
   const place_t *place = repeated(s, level, body, size);
   if (place) {
