@@ -22,14 +22,6 @@
 #define SCRATCH_PAGES   16384u /* 64 MB of addresses; memory only where it was used */
 #define SCRATCH_CLASSES 3u
 
-/* What is recorded now; a set of bits. */
-#define RECORD_BLOCKS         1u
-#define RECORD_REGIONS        2u
-#define RECORD_SAMPLES        4u
-#define RECORD_SAMPLED_BLOCKS 8u         /* blocks chosen by their bytes, see sensor/sampled.h */
-#define RECORD_CALLS          0x1000u    /* see sensor/trace.h; trace_generation says when */
-#define RECORD_AUDIT          (1u << 16) /* calls that a policy names, see sensor/audit.h */
-
 typedef struct scratch_control {
   /* the recorder's */
   uint64_t magic;

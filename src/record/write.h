@@ -76,9 +76,6 @@ int write_start(const char *settings);
  * left to collect them; other threads must not be recording any more. */
 void write_finish(void);
 
-/* Opens the recorder's descriptor FD again, as one of ours; negative when that fails. */
-int write_open_of_recorder(int32_t fd);
-
 /* The control page, or NULL when this process is not recording. */
 scratch_control_t *write_control(void);
 

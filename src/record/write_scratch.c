@@ -110,10 +110,6 @@ int write_start(const char *settings) {
   return 0;
 }
 
-int write_open_of_recorder(int32_t fd) {
-  return open_of_process(write_global->control->recorder_pid, (uint32_t)fd);
-}
-
 /* The descriptor of the file, which the program may have closed or reused. */
 static int file_of(write_global_t *g) {
   scratch_control_t *c = g->control;
