@@ -14,6 +14,7 @@
 #include "record/publish.h"
 #include "record/write.h"
 #include "sensor/sample.h"
+#include "sensor/stall.h"
 #include "sensor/trace.h"
 #include "stack/stack.h"
 
@@ -38,6 +39,7 @@ static void start_recording(void) {
   write_process();
   sample_start();
   trace_prepare();
+  stall_start();
 }
 
 NOINLINE void agent_start(void) {
@@ -57,6 +59,7 @@ NOINLINE void agent_start(void) {
   exec_find_real();
   thread_find_real();
   operators_find_real();
+  wait_find_real();
   malloc_try();
   start_recording();
   store_release(&agent_ready, true);

@@ -49,6 +49,7 @@ void malloc_try(void);
 void exec_find_real(void);
 void thread_find_real(void);
 void operators_find_real(void);
+void wait_find_real(void);
 
 /* True in the process that is recorded, false in its children, vfork ones included. */
 bool agent_in_recorded_process(void);

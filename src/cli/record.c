@@ -27,13 +27,15 @@
 #include "cli/program.h"
 #include "cli/record_audit.h"
 #include "cli/verbs.h"
+#include "monitor/stall.h"
 #include "record/recorder.h"
 
 enum { RECORD_FAILED = 125, NOT_RUNNABLE = 126, NOT_FOUND = 127 };
-enum { KEY_MALLOC = CLI_LONG_ONLY, KEY_LIMIT, KEY_SAMPLE, KEY_AUDIT, KEY_TRACE };
+enum { KEY_MALLOC = CLI_LONG_ONLY, KEY_LIMIT, KEY_SAMPLE, KEY_AUDIT, KEY_TRACE, KEY_STALL };
 
 #define SAMPLE_BYTES (512u << 10)
 #define SAMPLE_HZ    99L /* not a divisor of what programs do by the clock */
+#define STALL_MS     250L
 
 static const cli_option_t options[] = {
     {'o', "output", "FILE", "where to record; default COMMAND.PID.sonde"},
@@ -46,6 +48,9 @@ static const cli_option_t options[] = {
      "where threads are while they use the CPU, HZ times a second (99)"},
     {KEY_TRACE, "trace", NULL,
      "every call of the functions that were compiled with\n-finstrument-functions, with its times"},
+    {KEY_STALL, "stall", "[MS]",
+     "turns of event loops that take longer than MS milliseconds (250):\n"
+     "what held them up, and why"},
     {KEY_AUDIT, "audit", "[POLICY]",
      "calls of sensitive functions, as POLICY says: a file, linux (the default)\nor apple; see "
      "'sonde help audit'"},
@@ -56,8 +61,8 @@ static const cli_usage_t usage = {
     .verb = "record",
     .arguments = "[--] COMMAND…",
     .about = "Runs COMMAND and records what it does, and from where. The command need not be\n"
-             "built for it. With no sensor named: --sample --malloc=sample:512K, cheap enough to\n"
-             "leave on. Ends with the command's own exit status; 125 when\n"
+             "built for it. With no sensor named: --sample --stall --malloc=sample:512K, cheap\n"
+             "enough to leave on. Ends with the command's own exit status; 125 when\n"
              "recording itself fails, 126 and 127 when the command cannot be run or found.",
     .options = options,
     .examples = {{"sonde record -- python3 script.py", "records into python3.PID.sonde"},
@@ -229,8 +234,10 @@ typedef struct wanted {
   uint32_t mode;
   bool chosen; /* a sensor was named */
   uint64_t sample_bytes, limit_bytes;
-  long sample_hz;
+  long sample_hz, stall_ms;
 } wanted_t;
+
+static void note_line(const char *line) { cli_note("%s", line); }
 
 static int record(char **command, const char *output, const wanted_t *wanted, const char *agent) {
   child_t child;
@@ -259,7 +266,11 @@ static int record(char **command, const char *output, const wanted_t *wanted, co
   close(child.go);
   int exec_error = 0, status = 0;
   bool not_run = read(child.error, &exec_error, sizeof exec_error) == sizeof exec_error;
+  const stall_options_t stalls = {(uint64_t)wanted->stall_ms * 1000000, note_line};
+  stall_monitor_t *monitor =
+      wanted->mode & RECORD_STALLS && !not_run ? stall_monitor_start(&recording, &stalls) : NULL;
   wait_for(&control, child.pid, &status);
+  stall_monitor_stop(monitor, status);
   control_close(&control);
   if (not_run) {
     unlink(path);
@@ -284,7 +295,7 @@ static bool parse_malloc(const char *value, wanted_t *wanted) {
 int verb_record(int argc, char **argv) {
   cli_parser_t parser = cli_parser_for_command(&usage, argc, argv);
   const char *output = NULL;
-  wanted_t wanted = {.sample_hz = SAMPLE_HZ};
+  wanted_t wanted = {.sample_hz = SAMPLE_HZ, .stall_ms = STALL_MS};
   int key;
   while ((key = cli_next(&parser)) > 0)
     switch (key) {
@@ -301,6 +312,11 @@ int verb_record(int argc, char **argv) {
       (void)cli_wrong_use(&usage, "--sample takes a number from 1 to 1000");
       return RECORD_FAILED;
     case KEY_TRACE: wanted.mode |= RECORD_CALLS; break;
+    case KEY_STALL:
+      wanted.mode |= RECORD_STALLS;
+      if (!parser.value || cli_number(parser.value, 50, 3600000, &wanted.stall_ms)) break;
+      (void)cli_wrong_use(&usage, "--stall takes milliseconds, from 50 up");
+      return RECORD_FAILED;
     case KEY_AUDIT:
       wanted.mode |= RECORD_AUDIT;
       if (record_audit_read(parser.value ? parser.value : "linux")) break;
@@ -315,8 +331,8 @@ int verb_record(int argc, char **argv) {
     (void)cli_wrong_use(&usage, "no command to run");
     return RECORD_FAILED;
   }
-  if (!wanted.chosen) {
-    wanted.mode = RECORD_SAMPLES | RECORD_SAMPLED_BLOCKS;
+  if (!wanted.chosen && !wanted.mode) {
+    wanted.mode = RECORD_SAMPLES | RECORD_SAMPLED_BLOCKS | RECORD_STALLS;
     wanted.sample_bytes = SAMPLE_BYTES;
   }
   char agent[PATH_MAX], refusal[256];

@@ -128,6 +128,11 @@ int os_ask(pid_t tid);
 bool os_blocks_question(const os_thread_t *thread);
 bool os_waits_for_signals(int64_t call);
 
+/* The same for a question that another process asks: the recorder, by os_ask_process. ASKED is
+ * called in the thread TID of PID, if that process has called os_ask_prepare_for_others. */
+int os_ask_prepare_for_others(os_asked_t *asked);
+int os_ask_process(pid_t pid, pid_t tid);
+
 /* ---- ticks of CPU time -------------------------------------------------------------------- */
 
 /* Runs in a signal handler of the thread whose CPU time has ticked; MISSED ticks before this one
@@ -155,6 +160,10 @@ uint64_t os_monotonic_ns(void);
  * the threads of this process alone. */
 int os_futex_wait(const uint32_t *word, uint32_t value, uint64_t timeout_ns);
 int os_futex_wake(const uint32_t *word, int count);
+
+/* The same for a word in memory that several processes share. */
+int os_futex_wait_shared(const uint32_t *word, uint32_t value, uint64_t timeout_ns);
+int os_futex_wake_shared(const uint32_t *word, int count);
 
 /* ---- files -------------------------------------------------------------------------------- */
 

@@ -135,12 +135,14 @@ typedef enum event_kind {
 #define RECORD_SAMPLES        4u       /* where threads use the CPU */
 #define RECORD_SAMPLED_BLOCKS 8u       /* blocks chosen by their bytes, see sensor/sampled.h */
 #define RECORD_LIVE           16u      /* live blocks without history, see sensor/live.h */
+#define RECORD_STALLS         0x100u   /* see sensor/stall.h */
 #define RECORD_CALLS          0x1000u  /* see sensor/trace.h; trace_generation says when */
 #define RECORD_AUDIT          0x10000u /* calls that a policy names, see sensor/audit.h */
 #define RECORD_ANY_BLOCKS     (RECORD_BLOCKS | RECORD_SAMPLED_BLOCKS | RECORD_LIVE)
 
 /* Written by the recorder, into its own stream: */
 #define RECORDER_STREAM 0
+#define MONITOR_STREAM  0x80000000u /* what its monitors see from outside */
 #define EXTENDED_MODE                                                                              \
   2 /* varints: what is recorded from now on (RECORD_…), the rate of RECORD_SAMPLED_BLOCKS */
 #define EXTENDED_SNAPSHOT                                                                          \
@@ -158,6 +160,21 @@ typedef enum snapshot_reason {
 } snapshot_reason_t;
 #define EXTENDED_AUDIT        48 /* a call of an audited function: docs/format.md */
 #define EXTENDED_AUDIT_REPEAT 49 /* the same call again: varint, how far back its record begins */
+/* Of stalls, 32 to 47; written by the recorder. Bodies: docs/format.md. */
+#define EXTENDED_STALL        32
+#define EXTENDED_STALL_SAMPLE 33
+#define EXTENDED_STALL_LOCK   34
+#define EXTENDED_STALL_END    35
+#define EXTENDED_LOOP         36
+
+/* How a stall ended. */
+typedef enum stall_ending {
+  STALL_ENDED = 0,  /* the loop waited again */
+  STALL_MOVED = 1,  /* the thread turned out to wait in another place */
+  STALL_EXITED = 2, /* the thread or the process ended of itself */
+  STALL_KILLED = 3, /* the process was ended by a signal */
+  STALL_EXEC = 4,   /* the process replaced its program */
+} stall_ending_t;
 
 #define EVENT_KIND_MASK  7u
 #define EVENT_PREDICTED  8u

@@ -16,6 +16,7 @@
 #define SONDE_RECORD_SCRATCH_H
 
 #include "record/format.h"
+#include "record/scratch_loops.h"
 
 #define SCRATCH_MAGIC   UINT64_C(0x3163732d65646e73) /* "snde-sc1" */
 #define SCRATCH_PAGE    4096u
@@ -51,6 +52,7 @@ typedef struct scratch_control {
   uint32_t live_levels;              /* of the table of live blocks */
   char agent_path[4096];             /* what was preloaded, to hand on over execve */
   uint8_t slot_class[SCRATCH_PAGES]; /* class + 1 of the slot that starts at the page, or 0 */
+  scratch_loops_t stall;
 } scratch_control_t;
 
 #define SCRATCH_CONTROL_PAGES                                                                      \

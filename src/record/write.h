@@ -54,6 +54,7 @@ typedef struct writer {
   bool cycles;                /* the clock is the cycle counter */
   uint8_t clock_shift;
   pid_t tid;
+  scratch_loop_t *loop;  /* of an event loop: see sensor/stall.h; else NULL */
   struct writer *next;   /* all of them */
   uint64_t sample_bytes; /* the rate that UNTIL was drawn for */
   int64_t until_sample;  /* bytes to the next sampled block */

@@ -21,6 +21,7 @@ static void init_stream(stream_t *s, writer_t *w, chunk_type_t type) {
 static void init_writer(writer_t *w, scratch_control_t *control) {
   w->depth = 0;
   w->sample_bytes = 0;
+  w->loop = NULL;
   w->cycles = control->clock != RECORD_CLOCK_MONOTONIC;
   w->clock_shift = (uint8_t)control->clock_shift;
   for (int i = 0; i < WRITE_LEVELS; i++) {

@@ -25,6 +25,7 @@
 
 #define ASK_SIGNAL  SIGURG
 #define COOKIE      0x736f6e64652d6173u /* nobody else's value */
+#define FOREIGN     (COOKIE + 1)        /* of a question that another process asks */
 #define GENERATIONS 8u
 
 /* The kernel's struct sigaction, the same on both machines (asm-generic/signal.h). */
@@ -45,7 +46,7 @@ typedef struct signal_info {
 } signal_info_t;
 _Static_assert(sizeof(signal_info_t) == 128, "siginfo_t has 128 bytes");
 
-static os_asked_t *the_asked;
+static os_asked_t *the_asked, *asked_by_others;
 static os_ticked_t *the_ticked;
 
 /* What each generation found in its place: two records, of which the second is for the case that
@@ -72,6 +73,8 @@ static void hand_on(unsigned generation, int number, signal_info_t *info, void *
 static void handle(unsigned generation, int number, signal_info_t *info, void *context) {
   if (info->code == SI_QUEUE && info->value == COOKIE)
     load_acquire (&the_asked)(context);
+  else if (info->code == SI_QUEUE && info->value == FOREIGN && load_acquire(&asked_by_others))
+    load_acquire (&asked_by_others)(context);
   else if (info->code == SI_TIMER &&
            info->value == COOKIE) /* uid: si_overrun of a timer's signal */
     load_acquire (&the_ticked)(context, info->uid);
@@ -142,6 +145,11 @@ int os_ask_prepare(os_asked_t *asked) {
   return install();
 }
 
+int os_ask_prepare_for_others(os_asked_t *asked) {
+  store_release(&asked_by_others, asked);
+  return install();
+}
+
 int os_tick_prepare(os_ticked_t *ticked) {
   store_release(&the_ticked, ticked);
   return install();
@@ -170,6 +178,11 @@ void os_tick_stop(int timer) { (void)call1(SYS_timer_delete, timer); }
 int os_ask(pid_t tid) {
   pid_t pid = os_pid();
   signal_info_t info = {.number = ASK_SIGNAL, .code = SI_QUEUE, .pid = pid, .value = COOKIE};
+  return (int)call4(SYS_rt_tgsigqueueinfo, pid, tid, ASK_SIGNAL, &info);
+}
+
+int os_ask_process(pid_t pid, pid_t tid) {
+  signal_info_t info = {.number = ASK_SIGNAL, .code = SI_QUEUE, .pid = pid, .value = FOREIGN};
   return (int)call4(SYS_rt_tgsigqueueinfo, pid, tid, ASK_SIGNAL, &info);
 }
 

@@ -14,6 +14,8 @@
 #include "os/os.h"
 
 /* linux/futex.h, which musl's compiler wrapper does not find */
+#define FUTEX_WAIT_SHARED  0
+#define FUTEX_WAKE_SHARED  1
 #define FUTEX_WAIT_PRIVATE 128
 #define FUTEX_WAKE_PRIVATE 129
 
@@ -62,10 +64,22 @@ uint64_t os_monotonic_ns(void) {
   return (uint64_t)now.seconds * 1000000000u + (uint64_t)now.nanoseconds;
 }
 
-int os_futex_wait(const uint32_t *word, uint32_t value, uint64_t timeout_ns) {
+static int futex_wait(int operation, const uint32_t *word, uint32_t value, uint64_t timeout_ns) {
   struct kernel_timespec timeout = {(int64_t)(timeout_ns / 1000000000u),
                                     (int64_t)(timeout_ns % 1000000000u)};
-  return (int)call4(SYS_futex, word, FUTEX_WAIT_PRIVATE, value, timeout_ns == 0 ? NULL : &timeout);
+  return (int)call4(SYS_futex, word, operation, value, timeout_ns == 0 ? NULL : &timeout);
+}
+
+int os_futex_wait(const uint32_t *word, uint32_t value, uint64_t timeout_ns) {
+  return futex_wait(FUTEX_WAIT_PRIVATE, word, value, timeout_ns);
+}
+
+int os_futex_wait_shared(const uint32_t *word, uint32_t value, uint64_t timeout_ns) {
+  return futex_wait(FUTEX_WAIT_SHARED, word, value, timeout_ns);
+}
+
+int os_futex_wake_shared(const uint32_t *word, int count) {
+  return (int)call3(SYS_futex, word, FUTEX_WAKE_SHARED, count);
 }
 
 int os_futex_wake(const uint32_t *word, int count) {

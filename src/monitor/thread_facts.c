@@ -1,0 +1,98 @@
+/* SPDX-License-Identifier: MIT */
+#include "monitor/thread_facts.h"
+
+#include <fcntl.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+static int open_file(pid_t pid, pid_t tid, const char *name) {
+  char path[64];
+  snprintf(path, sizeof path, "/proc/%d/task/%d/%s", (int)pid, (int)tid, name);
+  return open(path, O_RDONLY | O_CLOEXEC);
+}
+
+bool facts_open(facts_files_t *files, pid_t pid, pid_t tid) {
+  files->tid = tid;
+  files->stat = open_file(pid, tid, "stat");
+  files->schedstat = open_file(pid, tid, "schedstat");
+  files->syscall = open_file(pid, tid, "syscall");
+  files->wchan = open_file(pid, tid, "wchan");
+  if (files->stat >= 0) return true;
+  facts_close(files);
+  return false;
+}
+
+void facts_close(facts_files_t *files) {
+  if (!files->tid) return;
+  const int fds[] = {files->stat, files->schedstat, files->syscall, files->wchan};
+  for (size_t i = 0; i < sizeof fds / sizeof *fds; i++)
+    if (fds[i] >= 0) close(fds[i]);
+  files->tid = 0;
+}
+
+static bool read_text(int fd, char *out, size_t size) {
+  ssize_t n = fd < 0 ? -1 : pread(fd, out, size - 1, 0);
+  if (n <= 0) return false;
+  out[n] = 0;
+  return true;
+}
+
+/* Field 3 is the state, behind a name that may hold anything; then minflt is 10, majflt 12, utime
+ * 14, stime 15, blocked 32. */
+bool facts_parse_stat(const char *text, thread_facts_t *out) {
+  const char *p = strrchr(text, ')');
+  if (!p || p[1] != ' ' || !p[2]) return false;
+  out->state = p[2];
+  p += 3;
+  for (int field = 4; field <= 32; field++) {
+    char *end;
+    unsigned long long value = strtoull(p, &end, 10); /* negative ones are not looked at */
+    if (end == p) return false;
+    p = end;
+    switch (field) {
+    case 10: out->minor_faults = value; break;
+    case 12: out->major_faults = value; break;
+    case 14: out->user_ticks = value; break;
+    case 15: out->system_ticks = value; break;
+    case 32: out->blocked_signals = value; break;
+    default: break;
+    }
+  }
+  return true;
+}
+
+bool facts_parse_schedstat(const char *text, thread_facts_t *out) {
+  char *at;
+  uint64_t values[3];
+  for (int i = 0; i < 3; i++, text = at) {
+    values[i] = strtoull(text, &at, 10);
+    if (at == text) return false;
+  }
+  out->run_ns = values[0];
+  out->runq_ns = values[1];
+  out->slices = values[2];
+  return true;
+}
+
+static void parse_call(const char *text, thread_facts_t *out) {
+  char *at;
+  out->call = strtol(text, &at, 10);
+  if (at == text) out->call = -1; /* "running" */
+  for (int i = 0; out->call >= 0 && i < 3; i++)
+    out->args[i] = strtoull(at, &at, 16);
+}
+
+bool facts_read(const facts_files_t *files, thread_facts_t *out) {
+  char text[1024];
+  memset(out, 0, sizeof *out);
+  out->call = -1;
+  if (!read_text(files->stat, text, sizeof text) || !facts_parse_stat(text, out)) return false;
+  if (read_text(files->schedstat, text, sizeof text)) (void)facts_parse_schedstat(text, out);
+  if (out->state == 'R' || out->state == 'Z' || out->state == 'X') return true;
+  if (read_text(files->syscall, text, sizeof text)) parse_call(text, out);
+  if (read_text(files->wchan, text, sizeof text))
+    out->frozen = strstr(text, "freezer_trap") || strstr(text, "refrigerator");
+  return true;
+}

@@ -1,0 +1,41 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * What the kernel says of one thread of another process, read again and again: its files of /proc
+ * stay open. Half a microsecond a file.
+ */
+#ifndef SONDE_MONITOR_THREAD_FACTS_H
+#define SONDE_MONITOR_THREAD_FACTS_H
+
+#include <stdbool.h>
+#include <stdint.h>
+#include <sys/types.h>
+
+typedef struct thread_facts {
+  char state;       /* as in proc(5); 0: the thread is gone */
+  bool frozen;      /* by a cgroup's freezer */
+  uint64_t run_ns;  /* on a CPU, … */
+  uint64_t runq_ns; /* … waiting for one (booked when it gets it), … */
+  uint64_t slices;  /* … and how often it was given one */
+  uint64_t minor_faults, major_faults;
+  uint64_t user_ticks, system_ticks; /* of 10 ms */
+  uint64_t blocked_signals;
+  long call;        /* the system call it is in, -1: none or not known */
+  uint64_t args[3]; /* of the call */
+} thread_facts_t;
+
+typedef struct thread_files_open {
+  pid_t tid; /* 0: nothing is open */
+  int stat, schedstat, syscall, wchan;
+} facts_files_t;
+
+bool facts_open(facts_files_t *files, pid_t pid, pid_t tid);
+void facts_close(facts_files_t *files);
+
+/* False when the thread is gone. What may not be read stays 0, or -1. */
+bool facts_read(const facts_files_t *files, thread_facts_t *out);
+
+/* What /proc/PID/task/TID/stat and schedstat say; false when it is not that. For tests. */
+bool facts_parse_stat(const char *text, thread_facts_t *out);
+bool facts_parse_schedstat(const char *text, thread_facts_t *out);
+
+#endif

@@ -1,0 +1,149 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * The rarer half of the stall monitor's watched side: finding homes, ending watched turns, waking
+ * the recorder, answering its questions.
+ */
+#include "sensor/stall.h"
+
+#include "stack/stack.h"
+
+/* ---- the rule ----------------------------------------------------------------------------- */
+
+static bool same_place(wait_place_t a, wait_place_t b) {
+  return a.site == b.site && a.frame == b.frame;
+}
+
+/* Stacks grow down: a smaller frame is deeper. */
+wait_kind_t wait_judge(wait_guess_t *guess, wait_place_t home, uint32_t turns, wait_place_t place) {
+  bool inside = home.site && place.frame < home.frame;
+  bool again = same_place(guess->place, place) && (!inside || guess->turns == turns);
+  guess->visits = again ? guess->visits + 1 : 1;
+  guess->place = place;
+  guess->turns = turns;
+  if (inside) return guess->visits < NESTED_WAITS ? WAIT_INSIDE : WAIT_IDLE;
+  if (guess->visits >= HOME_WAITS) return WAIT_HOME;
+  return home.site ? WAIT_IDLE : WAIT_INSIDE;
+}
+
+/* ---- a thread's place --------------------------------------------------------------------- */
+
+/* Guesses stand beside the table of the scratch: nobody else needs them. */
+static wait_guess_t guesses[SCRATCH_LOOPS];
+
+static bool take_place(scratch_loop_t *loop, uint32_t self) {
+  uint32_t tid = load_acquire(&loop->tid);
+  if (tid && tid != self && os_thread_alive((pid_t)tid)) return false;
+  return cas_acq_rel(&loop->tid, &tid, self);
+}
+
+static scratch_loop_t *find_place(scratch_loops_t *loops, uint32_t self) {
+  uint32_t used = load_acquire(&loops->used);
+  for (uint32_t i = 0; i < SCRATCH_LOOPS; i++) {
+    scratch_loop_t *loop = &loops->loops[i];
+    if (!take_place(loop, self)) continue;
+    while (used <= i && !cas_acq_rel(&loops->used, &used, i + 1)) {
+    }
+    return loop;
+  }
+  add_relaxed(&loops->missed, 1);
+  return NULL;
+}
+
+/* The calling thread's place, cleared; NULL when it has none. */
+static scratch_loop_t *enter_table(writer_t *w) {
+  scratch_loops_t *loops = &w->control->stall;
+  if (!(load_relaxed(&w->control->mode) & RECORD_STALLS) || w->depth == WRITE_MUTED) return NULL;
+  scratch_loop_t *loop = find_place(loops, (uint32_t)w->tid);
+  if (!loop) return NULL;
+  store_relaxed(&loop->turn, (uint64_t)0);
+  store_relaxed(&loop->watched, 0u);
+  loop->site = loop->frame = 0;
+  loop->turns = 0;
+  guesses[loop - loops->loops] = (wait_guess_t){0};
+  w->loop = loop;
+  return loop;
+}
+
+static void ring(scratch_loops_t *loops) {
+  add_relaxed(&loops->bell, 1);
+  (void)os_futex_wake_shared(&loops->bell, 1);
+}
+
+void stall_turn_watched(scratch_loop_t *loop) {
+  uint64_t began = load_relaxed(&loop->turn);
+  uint32_t wanted = load_relaxed(&loop->watched);
+  if (!began) return;
+  store_relaxed(&loop->ended, write_now(write_tls));
+  store_relaxed(&loop->ended_of, began);
+  store_release(&loop->watched, 0u);
+  if (wanted == SCRATCH_WATCH_CALL) ring(&write_tls->control->stall);
+}
+
+void stall_wake_recorder(void) {
+  scratch_loops_t *loops = &write_tls->control->stall;
+  uint32_t asleep = 1;
+  if (cas_acq_rel(&loops->asleep, &asleep, 0u)) ring(loops);
+}
+
+/* The ordinary case is stall_wait_begins'. */
+stall_home_t stall_wait_elsewhere(wait_place_t place) {
+  const scratch_control_t *control = write_control();
+  if (!control || !(load_relaxed(&control->mode) & RECORD_STALLS)) return NULL;
+  writer_t *w = write_tls;
+  if (!w || !w->control) w = write_enter_slow();
+  if (!w) return NULL;
+  scratch_loop_t *loop = w->loop ? w->loop : enter_table(w);
+  if (!loop) return NULL;
+  wait_guess_t *guess = &guesses[loop - w->control->stall.loops];
+  wait_place_t home = {loop->site, loop->frame};
+  wait_kind_t kind = wait_judge(guess, home, loop->turns, place);
+  if (kind == WAIT_INSIDE) return NULL;
+  /* Visits of a nested loop within one turn of the home are counted on: its own turns, which are
+   * about to be counted, are not the home's. */
+  guess->turns = loop->turns + 1;
+  if (kind == WAIT_HOME) {
+    loop->site = place.site;
+    loop->frame = place.frame;
+  }
+  /* What was taken for one long turn was none: the recorder takes it back. */
+  if (load_relaxed(&loop->watched)) {
+    store_relaxed(&loop->moved, loop->moved + 1);
+    stall_turn_watched(loop);
+  }
+  store_release(&loop->turn, (uint64_t)0);
+  return loop;
+}
+
+/* ---- questions ---------------------------------------------------------------------------- */
+
+static scratch_question_t *question_to(scratch_loops_t *loops, uint32_t tid) {
+  for (uint32_t i = 0; i < SCRATCH_QUESTIONS; i++) {
+    scratch_question_t *q = &loops->questions[i];
+    if (load_acquire(&q->state) == SCRATCH_ASKED && q->tid == tid) return q;
+  }
+  return NULL;
+}
+
+/* Runs in a signal handler of the thread that the recorder asked. */
+static void answer(const void *ucontext) {
+  stream_t *s = write_enter(RECORD_STALLS);
+  if (!s) return;
+  writer_t *w = s->writer;
+  scratch_question_t *q = question_to(&w->control->stall, (uint32_t)w->tid);
+  if (q) {
+    uint32_t stack = 0;
+    uint64_t time = write_now(w);
+    if (stack_id_of_context(&stack, ucontext) < 0) stack = 0;
+    q->stack = stack;
+    q->time = time;
+    store_release(&q->state, SCRATCH_ANSWERED);
+  }
+  write_leave(s);
+}
+
+void stall_start(void) {
+  scratch_control_t *control = write_control();
+  if (!control || !(control->mode & RECORD_STALLS)) return;
+  memset(control->stall.loops, 0, sizeof control->stall.loops); /* of a program before an execve */
+  if (os_ask_prepare_for_others(answer) == 0) store_release(&control->stall.sampler, 1u);
+}
