@@ -1,12 +1,13 @@
 /* SPDX-License-Identifier: MIT
  *
- * A recording from anywhere: opening it, its tables, its events, a replay. Chunks' checksums would
- * keep a fuzzer out, so they are made right first.
+ * A recording from anywhere: opening it, its tables, its events, a replay, its stalls. Chunks'
+ * checksums would keep a fuzzer out, so they are made right first.
  */
 #include <stdlib.h>
 #include <string.h>
 
 #include "analysis/replay.h"
+#include "analysis/stalls.h"
 #include "record/read.h"
 
 static void mend_checksums(uint8_t *data, size_t size) {
@@ -30,6 +31,10 @@ static void ask(const reader_t *reader) {
     (void)reader_stack(reader, nodes[i].id, frames, 64);
 }
 
+static bool stalls_add_event(void *stalls, const record_event_t *event) {
+  return stalls_add(stalls, event);
+}
+
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
@@ -41,8 +46,12 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
   mend_checksums(copy, size);
   if (reader_open_bytes(&reader, copy, size, error, sizeof error) == 0) {
     replay_t replay;
+    stalls_t stalls = {0};
+    const replay_options_t options = {.other = stalls_add_event, .other_context = &stalls};
     ask(reader);
-    if (replay_run(&replay, reader, NULL) == 0) replay_free(&replay);
+    if (replay_run(&replay, reader, &options) == 0) replay_free(&replay);
+    stalls_finish(&stalls, reader);
+    stalls_free(&stalls);
     reader_close(reader);
   }
   free(copy);

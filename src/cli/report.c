@@ -11,7 +11,7 @@
 #include "report/report.h"
 #include "sonde/status.h"
 
-enum { KEY_JSON = CLI_LONG_ONLY, KEY_TOP, KEY_BY, KEY_FROM, KEY_TO, KEY_TREE };
+enum { KEY_JSON = CLI_LONG_ONLY, KEY_TOP, KEY_BY, KEY_FROM, KEY_TO, KEY_TREE, KEY_MAX };
 
 static const cli_option_t options[] = {
     {KEY_BY, "by", "WHAT", "rank by peak (the default), leaked, allocated, temporary or growth"},
@@ -22,23 +22,26 @@ static const cli_option_t options[] = {
      "bottom-up (to the callers)"},
     {KEY_FROM, "from", "SECONDS", "tell of the time from here on, counted from the start"},
     {KEY_TO, "to", "SECONDS", "tell of the time up to here"},
+    {KEY_MAX, "max", "TIME", "exit 1 when a stall was longer: 500ms, 2s"},
     {KEY_JSON, "json", NULL, "as JSON, see docs/json.md"},
     {0}};
 
 static const cli_usage_t usage = {
     .verb = "report",
-    .arguments = "FILE [malloc] [sample]",
+    .arguments = "FILE [stalls] [sample] [malloc]",
     .about =
         "Tells what the recording FILE holds: where the CPU was, what was allocated, what was\n"
         "live at the peak, what was never freed. A section named shows all of it: by function,\n"
         "library, thread, size and stack.",
     .options = options,
-    .examples = {{"sonde report run.sonde", "the summary"},
-                 {"sonde report run.sonde malloc", "all about allocations"},
-                 {"sonde report --by leaked run.sonde malloc", "what was never freed"},
-                 {"sonde report --tree=bottom-up run.sonde sample", "who calls what uses the CPU"},
-                 {"sonde report --by growth --from 10 --to 60 run.sonde",
-                  "what grew between these seconds"}}};
+    .examples = {
+        {"sonde report run.sonde", "the summary"},
+        {"sonde report run.sonde malloc", "all about allocations"},
+        {"sonde report --by leaked run.sonde malloc", "what was never freed"},
+        {"sonde report run.sonde stalls --max 500ms", "a gate: exit 1 when a stall was longer"},
+        {"sonde report --tree=bottom-up run.sonde sample", "who calls what uses the CPU"},
+        {"sonde report --by growth --from 10 --to 60 run.sonde",
+         "what grew between these seconds"}}};
 
 static bool parse_measure(const char *text, measure_t *out) {
   for (measure_t m = 0; m < MEASURE_COUNT; m++)
@@ -54,6 +57,16 @@ static bool parse_seconds(const char *text, uint64_t *out_ns) {
   double seconds = strtod(text, &end);
   if (end == text || *end || !(seconds >= 0 && seconds < 1e9)) return false;
   *out_ns = (uint64_t)(seconds * 1e9);
+  return true;
+}
+
+/* 500ms, 1.5s */
+static bool parse_time(const char *text, uint64_t *out_ns) {
+  char *end;
+  double value = strtod(text, &end);
+  double unit = !strcmp(end, "ms") ? 1e6 : !strcmp(end, "s") ? 1e9 : 0;
+  if (end == text || !unit || !(value > 0 && value < 1e9)) return false;
+  *out_ns = (uint64_t)(value * unit);
   return true;
 }
 
@@ -85,6 +98,7 @@ enum { SECTIONS = sizeof sections / sizeof *sections };
 
 typedef struct asked {
   bool json, any; /* sections were named */
+  bool exceeded;  /* a gate was */
   shown_t shown[SECTIONS];
   report_t report;
   replay_options_t window;
@@ -198,7 +212,8 @@ static int report(asked_t *asked) {
   r->plain = cli_style(stdout, CLI_PLAIN);
   int status = make_report(asked);
   reader_close(r->reader);
-  return status == 0 ? CLI_DONE : cli_fail("there is no memory");
+  if (status != 0) return cli_fail("there is no memory");
+  return asked->exceeded ? CLI_FINDING : CLI_DONE;
 }
 
 int verb_report(int argc, char **argv) {
@@ -221,6 +236,10 @@ int verb_report(int argc, char **argv) {
       if (!parse_tree(parser.value, &asked.report.tree))
         return cli_wrong_use(&usage, "--tree takes top-down or bottom-up");
       break;
+    case KEY_MAX:
+      if (!parse_time(parser.value, &asked.report.stall_limit_ns))
+        return cli_wrong_use(&usage, "--max takes a time such as 500ms or 2s");
+      break;
     case KEY_FROM:
       if (!parse_seconds(parser.value, &asked.window.from_ns))
         return cli_wrong_use(&usage, "--from takes seconds");
@@ -233,8 +252,9 @@ int verb_report(int argc, char **argv) {
   if (key < 0) return parser.status;
   if (parser.rest_count < 1) return cli_wrong_use(&usage, "takes a recording");
   asked.report.path = parser.rest[0];
+  asked.report.exceeded = &asked.exceeded;
   asked.report.top = (uint32_t)top;
   if (!choose_sections(&asked, parser.rest + 1))
-    return cli_wrong_use(&usage, "knows the sections malloc and sample");
+    return cli_wrong_use(&usage, "knows the sections stalls, sample and malloc");
   return report(&asked);
 }

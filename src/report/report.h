@@ -31,6 +31,8 @@ typedef struct report {
   tree_direction_t tree;          /* a tree in place of lists */
   uint32_t top;                   /* how many rows of each list are shown */
   bool brief;                     /* the summary: a section shows what fits in a few lines */
+  uint64_t stall_limit_ns;        /* a longer stall is a finding; 0: none is */
+  bool *exceeded;                 /* set by the section that made a finding */
   const char *bold, *dim, *plain; /* escape sequences, or "" */
 } report_t;
 
@@ -48,6 +50,7 @@ typedef struct section {
 
 /* In the order in which they are shown. X(name): section_name. */
 #define REPORT_SECTIONS(X)                                                                         \
+  X(stalls)                                                                                        \
   X(sample)                                                                                        \
   X(malloc)                                                                                        \
   X(audit)

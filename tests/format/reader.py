@@ -73,7 +73,7 @@ class Recording:
              "<HHIQIIIIQQQQQIIIIQQQ", data, 8)
         assert self.version == 0 and self.features == 0 and order == 0x01020304
         self.frames, self.nodes, self.threads, self.images = {}, {}, {}, {}
-        self.arguments, self.chunks = [], {}
+        self.arguments, self.chunks, self.stalls = [], {}, {}
         self.find_chunks(data, size)
         last = max((key[0] for key in self.chunks), default=0)
         self.chunks = {k: c for k, c in sorted(self.chunks.items()) if k[0] == last}
@@ -165,6 +165,19 @@ class Recording:
             event["tid"] = self.threads[stream]
             yield event
 
+    def stall(self, subtype, b, time):
+        if subtype == 32:
+            number, tid, began, threshold = (b.varint() for _ in range(4))
+            self.stalls[number] = {"tid": tid, "began": began, "noticed": time,
+                                   "threshold_ns": threshold, "thread": b.string().decode(),
+                                   "samples": []}
+        elif subtype == 33:
+            number, when, stack, state = (b.varint() for _ in range(4))
+            self.stalls[number]["samples"].append((when, stack, chr(state & 255)))
+        elif subtype == 35:
+            stall = self.stalls[b.varint()]
+            stall["end"], stall["ending"] = b.varint(), b.varint()
+            stall["excused_ns"] = sum(b.varint() for _ in range(3))
     def calls_of_stream(self, chunks):
         """(depth, pc, start, end or None) of each call of a stream, as they end."""
         stack, expected, time = [], 0, 0
@@ -235,6 +248,8 @@ class Recording:
                        "address": hex(address), "size": size, "tid": self.threads[stream]}
         elif subtype == 5:
             yield {"event": "mark", "time": time, "name": b.string().decode()}
+        elif 32 <= subtype <= 47:
+            self.stall(subtype, b, time)
 
     def events(self):
         streams = {}

@@ -1,0 +1,263 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * A sample stands for the time from the middle between it and the one before to the middle between
+ * it and the next; the first one from the turn's beginning, the last one to its end.
+ */
+#include "analysis/stalls.h"
+
+#include <stdlib.h>
+
+#include "base/varint.h"
+
+typedef struct stall_text {
+  struct stall_text *next;
+  char text[];
+} stall_text_t;
+
+/* ---- records ------------------------------------------------------------------------------ */
+
+typedef struct body {
+  const uint8_t *p, *end;
+  bool short_of;
+} body_t;
+
+static uint64_t get(body_t *b) {
+  uint64_t value = 0;
+  if (!varint_get(&b->p, b->end, &value)) b->short_of = true;
+  return value;
+}
+
+/* A string, kept once however often it comes in a row. NULL without memory. */
+static const char *get_text(stalls_t *s, body_t *b) {
+  uint64_t n = get(b);
+  if (b->short_of || n > (uint64_t)(b->end - b->p)) {
+    b->short_of = true;
+    return "";
+  }
+  const char *from = (const char *)b->p;
+  b->p += n;
+  for (stall_text_t *t = s->texts; t; t = t->next) {
+    if (strlen(t->text) == n && !memcmp(t->text, from, n)) return t->text;
+    if (t != s->texts) break; /* the last two are enough: a call and its file */
+  }
+  stall_text_t *text = malloc(sizeof *text + n + 1);
+  if (!text) return NULL;
+  memcpy(text->text, from, n);
+  text->text[n] = 0;
+  text->next = s->texts;
+  s->texts = text;
+  return text->text;
+}
+
+static bool grow(void **items, size_t size, size_t count, size_t *room) {
+  if (count < *room) return true;
+  size_t bigger = *room ? 2 * *room : 16;
+  void *grown = realloc(*items, bigger * size);
+  if (!grown) return false;
+  *items = grown;
+  *room = bigger;
+  return true;
+}
+
+#define GROW(items, count, room) grow((void **)&(items), sizeof *(items), count, &(room))
+
+/* The latest stall with the number: those under way are the last ones. */
+static stall_t *find(stalls_t *s, uint64_t number) {
+  for (size_t i = s->count; i-- > 0;)
+    if (s->items[i].number == number) return &s->items[i];
+  return NULL;
+}
+
+static bool add_stall(stalls_t *s, body_t *b, uint64_t time) {
+  stall_t stall = {.noticed = time, .open = true};
+  stall.number = get(b);
+  stall.tid = (uint32_t)get(b);
+  stall.began = get(b);
+  stall.threshold_ns = get(b);
+  stall.thread = get_text(s, b);
+  if (!stall.thread || !GROW(s->items, s->count, s->room)) return false;
+  stall.end = time;
+  if (!b->short_of && stall.began <= time) s->items[s->count++] = stall;
+  return true;
+}
+
+static bool add_sample(stalls_t *s, body_t *b) {
+  stall_t *stall = find(s, get(b));
+  stall_sample_t sample = {.time = get(b), .stack = (uint32_t)get(b)};
+  stall_seen_t *seen = &sample.seen;
+  uint64_t state = get(b);
+  seen->state = (char)(state & 0x7f);
+  seen->frozen = state >> 8 & 1;
+  (void)get(b); /* the call's number: its name follows */
+  seen->fd_or_first = (long)get(b);
+  (void)get(b);
+  (void)get(b);
+  seen->window_ns = get(b);
+  seen->run_ns = get(b);
+  seen->runq_ns = get(b);
+  seen->minor_faults = get(b);
+  seen->major_faults = get(b);
+  seen->user_ticks = get(b);
+  seen->system_ticks = get(b);
+  seen->is_mutex = get(b) != 0;
+  sample.owner = (uint32_t)get(b);
+  sample.address = get(b);
+  seen->call = get_text(s, b);
+  sample.what = get_text(s, b);
+  if (!seen->call || !sample.what) return false;
+  if (b->short_of || !stall) return true;
+  if (!GROW(stall->samples, stall->sample_count, stall->sample_room)) return false;
+  stall->samples[stall->sample_count++] = sample;
+  if (sample.time > stall->end) stall->end = sample.time;
+  return true;
+}
+
+static bool add_lock(stalls_t *s, body_t *b) {
+  stall_t *stall = find(s, get(b));
+  stall_lock_t lock = {0};
+  lock.waiter = (uint32_t)get(b);
+  lock.owner = (uint32_t)get(b);
+  lock.address = get(b);
+  lock.owner_state = (char)(get(b) & 0x7f);
+  lock.in_cycle = get(b) != 0;
+  lock.owner_stack = (uint32_t)get(b);
+  if (b->short_of || !stall) return true;
+  if (!GROW(stall->locks, stall->lock_count, stall->lock_room)) return false;
+  for (size_t i = 0; i < stall->lock_count; i++) /* the answer of an owner that runs comes later */
+    if (stall->locks[i].waiter == lock.waiter && stall->locks[i].owner == lock.owner) {
+      if (lock.owner_stack) stall->locks[i].owner_stack = lock.owner_stack;
+      return true;
+    }
+  stall->locks[stall->lock_count++] = lock;
+  return true;
+}
+
+static void end_stall(stalls_t *s, body_t *b) {
+  stall_t *stall = find(s, get(b));
+  uint64_t end = get(b), ending = get(b), stopped = get(b), late = get(b), starved = get(b);
+  if (b->short_of || !stall || ending > STALL_EXEC || end < stall->began) return;
+  stall->open = false;
+  stall->end = end;
+  stall->ending = (stall_ending_t)ending;
+  stall->stopped_ns = stopped;
+  stall->late_ns = late;
+  stall->starved_ns = starved;
+}
+
+static bool add_loop(stalls_t *s, body_t *b) {
+  stall_loop_t loop = {0};
+  loop.tid = (uint32_t)get(b);
+  loop.turns = get(b);
+  if (b->short_of) return true;
+  if (!GROW(s->loops, s->loop_count, s->loop_room)) return false;
+  s->loops[s->loop_count++] = loop;
+  return true;
+}
+
+bool stalls_add(stalls_t *s, const record_event_t *e) {
+  if (e->kind != EVENT_EXTENDED) return true;
+  body_t b = {e->body, e->body + e->body_size, false};
+  bool good = true;
+  switch (e->subtype) {
+  case EXTENDED_STALL: good = add_stall(s, &b, e->time); break;
+  case EXTENDED_STALL_SAMPLE: good = add_sample(s, &b); break;
+  case EXTENDED_STALL_LOCK: good = add_lock(s, &b); break;
+  case EXTENDED_STALL_END: end_stall(s, &b); break;
+  case EXTENDED_LOOP: good = add_loop(s, &b); break;
+  default: return true;
+  }
+  if (b.short_of) s->bad++;
+  return good;
+}
+
+/* ---- the sum ------------------------------------------------------------------------------ */
+
+static uint64_t minus(uint64_t a, uint64_t b) { return a > b ? a - b : 0; }
+
+static int by_time(const void *left, const void *right) {
+  const stall_sample_t *a = left, *b = right;
+  return a->time < b->time ? -1 : a->time > b->time;
+}
+
+static void weigh(stall_t *stall, const reader_t *reader) {
+  size_t n = stall->sample_count;
+  uint64_t from = reader_ns(reader, stall->began), end = reader_ns(reader, stall->end);
+  uint64_t ran_before = 0;
+  if (n) qsort(stall->samples, n, sizeof *stall->samples, by_time);
+  for (size_t i = 0; i < n; i++) {
+    stall_sample_t *s = &stall->samples[i];
+    uint64_t at = reader_ns(reader, s->time);
+    uint64_t to = i + 1 < n ? (at + reader_ns(reader, stall->samples[i + 1].time)) / 2 : end;
+    s->weight_ns = minus(to, from);
+    from = to > from ? to : from;
+    /* The first sample's counts begin at the first look: before it the thread did as it does now,
+     * as far as anybody knows. */
+    uint64_t ran = minus(s->seen.run_ns, ran_before);
+    uint64_t window = s->seen.window_ns - (i ? stall->samples[i - 1].seen.window_ns : 0);
+    ran_before = s->seen.run_ns;
+    double share = window && s->seen.window_ns ? (double)ran / (double)window : 0;
+    stall_totals_add(&stall->totals, &s->seen, s->weight_ns,
+                     (uint64_t)(share * (double)s->weight_ns));
+  }
+}
+
+static void finish_stall(stall_t *stall, const reader_t *reader) {
+  uint64_t began = reader_ns(reader, stall->began), end = reader_ns(reader, stall->end);
+  stall->total_ns = minus(end, began);
+  stall->length_ns = minus(stall->total_ns, stall->stopped_ns + stall->late_ns + stall->starved_ns);
+  weigh(stall, reader);
+  for (size_t i = 0; i < stall->lock_count; i++)
+    stall->totals.deadlock |= stall->locks[i].in_cycle && stall->locks[i].waiter == stall->tid;
+  stall->label = stall_label_of(&stall->totals);
+}
+
+static bool is_loop_wait(const char *call) {
+  static const char *const names[] = {"epoll_wait", "epoll_pwait", "epoll_pwait2", "poll",
+                                      "ppoll",      "select",      "pselect6"};
+  for (size_t i = 0; i < sizeof names / sizeof *names; i++)
+    if (!strcmp(call, names[i])) return true;
+  return false;
+}
+
+/* The thread waited in a new place, which has shown to be its loop's: what was taken for one long
+ * turn were idle waits. */
+static bool was_none(const stall_t *stall) {
+  uint64_t idle = 0, all = 0;
+  for (size_t i = 0; i < stall->sample_count; i++) {
+    all += stall->samples[i].weight_ns;
+    if (is_loop_wait(stall->samples[i].seen.call)) idle += stall->samples[i].weight_ns;
+  }
+  return stall->ending == STALL_MOVED && idle * 2 > all;
+}
+
+static void free_stall(stall_t *stall) {
+  free(stall->samples);
+  free(stall->locks);
+}
+
+void stalls_finish(stalls_t *s, const reader_t *reader) {
+  size_t kept = 0;
+  for (size_t i = 0; i < s->count; i++) {
+    finish_stall(&s->items[i], reader);
+    if (was_none(&s->items[i])) {
+      free_stall(&s->items[i]);
+      s->retracted++;
+    } else {
+      s->items[kept++] = s->items[i];
+    }
+  }
+  s->count = kept;
+}
+
+void stalls_free(stalls_t *s) {
+  for (size_t i = 0; i < s->count; i++)
+    free_stall(&s->items[i]);
+  while (s->texts) {
+    stall_text_t *next = s->texts->next;
+    free(s->texts);
+    s->texts = next;
+  }
+  free(s->items);
+  free(s->loops);
+  memset(s, 0, sizeof *s);
+}
