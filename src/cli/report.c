@@ -156,8 +156,8 @@ static int print_text(asked_t *asked) {
   }
   if (!said) printf("\nno event was recorded\n");
   if (said && r->brief)
-    printf("\n%smore: name a section (malloc, sample), add --tree, or --by leaked%s\n", r->dim,
-           r->plain);
+    printf("\n%smore: name a section (stalls, sample, malloc), add --tree, or --by leaked%s\n",
+           r->dim, r->plain);
   return status;
 }
 
