@@ -17,24 +17,20 @@
 /* call_t: its first two words are a frame record, on both machines */
 #define CALL_CALLER_FP      0
 #define CALL_RETURN_ADDRESS 8
-#define CALL_TARGET         16
+#define CALL_TRAMPOLINE     16
 
 #ifndef __ASSEMBLER__
 #include <stdint.h>
 
-/* Of the assembly: the thunks; where every call through a descriptor in r11 (x86_64) or x17
- * (aarch64) may go; where a function comes back to; where an exception that passes goes. They are
- * places inside sonde_trampoline. */
-extern const uint8_t trampoline_thunks[] __attribute__((visibility("hidden")));
-extern const uint8_t trampoline_body[] __attribute__((visibility("hidden")));
-extern const uint8_t trampoline_return[] __attribute__((visibility("hidden")));
-extern const uint8_t trampoline_landing[] __attribute__((visibility("hidden")));
+/* Places inside the function sonde_trampoline: its thunks; where a jump with a trampoline_t in r11
+ * (x86_64) or x17 (aarch64) may go; where a target comes back to; where an exception that passes
+ * goes. The assembly gives their distances from the table. */
+enum { TRAMPOLINE_THUNKS, TRAMPOLINE_BODY, TRAMPOLINE_RETURN, TRAMPOLINE_LANDING };
+extern const int64_t trampoline_places[4] __attribute__((visibility("hidden")));
 
-/* Calls RUN(ARGUMENT) and puts every vector, floating-point and mask register back to what it was:
- * for code on a trampoline's path that is not compiled for general registers alone. Takes 100 to
- * 200 ns and, with AVX-512, 2.7 KB of stack. */
-void arch_keep_vectors(void (*run)(void *argument), void *argument)
-    __attribute__((visibility("hidden")));
+static inline uint64_t trampoline_place(int number) {
+  return (uint64_t)(uintptr_t)trampoline_places + (uint64_t)trampoline_places[number];
+}
 #endif
 
 #endif

@@ -4,10 +4,10 @@
  *
  * A trampoline_t says where to go on (`target`) and what to call. It is entered through its thunk,
  * an address that is called in place of the target (an import slot, a method's implementation), or
- * by a jump to trampoline_body with the trampoline_t in r11 (x86_64) or x17 (aarch64) and
- * everything else as it is at a function's first instruction (a patched function; the target is
- * then what lies behind the patch). Thunks are code of our own text with ordinary CFI: there is
- * never a page that is both writable and executable, or one that is made executable.
+ * by a jump to trampoline_place(TRAMPOLINE_BODY) with the trampoline_t in r11 (x86_64) or x17
+ * (aarch64) and everything else as it is at a function's first instruction (a patched function; the
+ * target is then what lies behind the patch). Thunks are code of our own text with ordinary CFI:
+ * there is never a page that is both writable and executable, or one that is made executable.
  *
  * What happens at a call:
  *   1. All argument registers are put aside, and `before` is called.
@@ -24,8 +24,9 @@
  * What `before` and `after` may do. They are called with the vector, x87 and mask registers of the
  * program alive in them: they must be compiled for general registers alone, with all they call
  * (-mgeneral-regs-only; src/CMakeLists.txt has the list of such files), or go through
- * arch_keep_vectors, which is meant for what is rare. They call nothing of the program's libraries.
- * errno and the signal mask stay as they are. They may run on any stack, in a signal handler too.
+ * arch_call_keeping (arch/keep.h), which is meant for what is rare. They call nothing of the
+ * program's libraries. errno and the signal mask stay as they are. They may run on any stack, in a
+ * signal handler too.
  *
  * The call_t's of a thread are kept apart from its stack, in blocks that a fork copies and that are
  * never unmapped: 64 bytes a call that is under way, 4 KB for the first 60, 64 MB for all. A thread
@@ -80,24 +81,29 @@ struct trampoline {
   const trampoline_calls_t *calls; /* NULL: go straight on, at the cost of a jump */
   void *context;                   /* yours */
   uint32_t function;               /* yours: the id for events */
-  uint32_t flags;
+  uint32_t flags;                  /* TRAMPOLINE_… */
 };
+
+/* `before` alone is called, whatever it returns, with a call_t of which nothing is kept: for
+ * functions that return twice or never, or look at their caller. */
+#define TRAMPOLINE_ENTRY_ONLY 1u
+
 _Static_assert(sizeof(trampoline_t) == 1 << TRAMPOLINE_SHIFT, "as the thunks have it");
 
 /* A call that is under way. */
 struct call {
   uint64_t caller_fp, return_address; /* of the caller; its pc is the latter */
-  uint64_t target;
-  uint64_t sp; /* the stack pointer that the caller has when the call is over */
   const trampoline_t *trampoline;
-  call_t *outer, *inner; /* the calls of the same thread that began before and after it */
+  uint64_t sp;           /* the stack pointer that the caller has when the call is over */
   uint64_t data;         /* for `before` and `after` */
+  call_t *outer, *inner; /* the calls of the same thread that began before and after it */
+  struct calls *owner;
 };
 _Static_assert(offsetof(struct trampoline, target) == TRAMPOLINE_TARGET, "assembly");
 _Static_assert(offsetof(struct trampoline, calls) == TRAMPOLINE_CALLS, "assembly");
 _Static_assert(offsetof(struct call, caller_fp) == CALL_CALLER_FP, "assembly");
 _Static_assert(offsetof(struct call, return_address) == CALL_RETURN_ADDRESS, "assembly");
-_Static_assert(offsetof(struct call, target) == CALL_TARGET, "assembly");
+_Static_assert(offsetof(struct call, trampoline) == CALL_TRAMPOLINE, "assembly");
 _Static_assert(sizeof(struct call) == 64, "a cache line");
 
 /* Prepares what trampolines need. NULL: they can be used; else why not, in words. Any thread, not
@@ -115,7 +121,8 @@ uint64_t trampoline_thunk(const trampoline_t *trampoline);
 /* The trampoline whose thunk is at ADDRESS, or NULL. */
 trampoline_t *trampoline_of_thunk(uint64_t address);
 
-/* From now on CALLS are called, or nothing (NULL). Calls under way end as they began. */
+/* From now on CALLS are called, or nothing (NULL): nobody is told then of the end of calls that
+ * are under way. */
 static inline void trampoline_set(trampoline_t *trampoline, const trampoline_calls_t *calls) {
   store_release(&trampoline->calls, calls);
 }

@@ -111,6 +111,10 @@ int os_thread_blocked(int folder, pid_t tid, os_blocked_t *out);
  * between. Negative when the system does not tell, or not finely enough for that. */
 int64_t os_thread_cpu_ns(pid_t tid);
 
+/* True when the calling thread's return addresses are checked against a shadow stack of the
+ * hardware (Intel CET, Arm GCS). */
+bool os_shadow_stack(void);
+
 /* ---- asking a thread by signal ------------------------------------------------------------ */
 
 /* Runs in the thread that was asked, in a signal handler. */

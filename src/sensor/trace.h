@@ -44,6 +44,7 @@
 #define SONDE_SENSOR_TRACE_H
 
 #include "arch/arch.h"
+#include "arch/keep.h"
 #include "base/bits.h"
 #include "os/os.h"
 #include "record/write.h"
@@ -117,10 +118,6 @@ static ALWAYS_INLINE uint32_t trace_on(void) {
 NOINLINE void trace_enter_slow(uint64_t function, uint64_t sp, uint64_t call_site,
                                uint64_t hook_site);
 NOINLINE void trace_exit_slow(uint64_t function, uint64_t sp, uint64_t unused, uint64_t unused2);
-
-/* arch/…/keep.S: calls RUN(a, b, c, d) and brings back all vector registers. */
-extern HIDDEN void arch_call_keeping(uint64_t a, uint64_t b, uint64_t c, uint64_t d,
-                                     void (*run)(uint64_t, uint64_t, uint64_t, uint64_t));
 
 /* ---- the hot path -------------------------------------------------------------------------- */
 

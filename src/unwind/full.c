@@ -179,7 +179,9 @@ static step_t row_step(frame_t *frame, regs_t *regs, bool exact) {
   next.pc = strip_signature(frame->machine, pc);
   bool signal = frame->row->signal_frame;
   if (!signal && regs_has(old, sp)) {
-    bool leaf = frame->machine == MACHINE_AARCH64 && exact;
+    /* A trampoline keeps the return address elsewhere and has nothing on the stack. */
+    bool leaf = (frame->machine == MACHINE_AARCH64 && exact) ||
+                frame->row->rules[frame->row->return_register].how == CFI_EXPRESSION;
     if (next.r[sp] < old->r[sp] || (next.r[sp] == old->r[sp] && !leaf)) return STEP_BAD;
   }
   if (next.pc == 0) return STEP_END;
