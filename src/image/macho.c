@@ -229,6 +229,23 @@ bool macho_next_section(const image_t *image, macho_sections_t *walk, macho_sect
   return true;
 }
 
+uint32_t macho_segments(const image_t *image, uint64_t *addresses, uint64_t *sizes, uint32_t room) {
+  window_t memory, *window = guard_of(image, &memory);
+  elf_shape_t s = {image->is_64bit, image->is_big_endian};
+  uint32_t found = 0, command, size;
+  uint64_t at = 0;
+  for (uint32_t i = 0; i < image->macho.command_count && found < room; i++, at += size) {
+    uint8_t raw[40];
+    if (!read_head(image, window, at, &command, &size)) break;
+    if (!is_segment(command) || !copy_command(image, window, at, raw, sizeof raw)) continue;
+    addresses[found] = elf_word(s, raw + 24);
+    sizes[found] = elf_word(s, raw + 24 + (s.is_64bit ? 8 : 4));
+    if (addresses[found] + sizes[found] < addresses[found]) sizes[found] = 0;
+    found++;
+  }
+  return found;
+}
+
 bool macho_section_is_code(const macho_section_t *section) {
   return section->flags & (MACHO_S_ATTR_PURE_CODE | MACHO_S_ATTR_SOME_CODE);
 }

@@ -47,6 +47,10 @@ typedef struct macho_sections {
 } macho_sections_t;
 bool macho_next_section(const image_t *image, macho_sections_t *walk, macho_section_t *out);
 
+/* Addresses and sizes of all segments as the load commands number them, __PAGEZERO included; at
+ * most ROOM. Returns how many. */
+uint32_t macho_segments(const image_t *image, uint64_t *addresses, uint64_t *sizes, uint32_t room);
+
 /* Has it instructions? Stubs are code; a table that lies in __TEXT is not. */
 bool macho_section_is_code(const macho_section_t *section);
 
