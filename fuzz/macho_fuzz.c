@@ -7,7 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "image/macho.h"
+#include "image/macho_slots.h"
 #include "image/symbols.h"
 #include "symbol/macho_map.h"
 #include "symbol/macho_symtab.h"
@@ -46,6 +46,19 @@ static void check_symbols(const image_t *image) {
   facts_free(&facts);
 }
 
+static void check_slots(const image_t *image) {
+  macho_slot_list_t list;
+  if (!macho_slots_read(image, &list)) return;
+  for (uint32_t i = 0; i < list.count; i++) {
+    const macho_slot_t *slot = &list.items[i];
+    check(i == 0 || slot->address > list.items[i - 1].address);
+    check(memchr(slot->name, 0, (size_t)(image->file + image->file_size - (uint8_t *)slot->name)) !=
+          NULL);
+    check(macho_slot_at(&list, slot->address) == slot);
+  }
+  macho_slots_free(&list);
+}
+
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
   macho_slice_t slices[MACHO_SLICES_MAX];
@@ -69,6 +82,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
     macho_exports(&image, see_export, &total);
     total += macho_map_objects(&image);
     check_symbols(&image);
+    check_slots(&image);
   }
   return 0;
 }

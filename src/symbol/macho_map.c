@@ -33,6 +33,15 @@ typedef struct object {
   size_t count, room;
 } object_t;
 
+#define NAME_MAX_BYTES 16384 /* longer ones are hostile */
+
+static const char *name_at(const section_t *names, uint64_t offset) {
+  if (offset >= names->size) return NULL;
+  const char *name = (const char *)names->data + offset;
+  uint64_t left = names->size - offset;
+  return memchr(name, 0, left < NAME_MAX_BYTES ? left : NAME_MAX_BYTES) ? name : NULL;
+}
+
 /* ---- the stabs ---------------------------------------------------------------------------- */
 
 /* Calls VISIT for each object with its functions, until it returns false. */
@@ -46,8 +55,8 @@ static bool each_object(const image_t *image, bool (*visit)(object_t *object, vo
     macho_nlist_t n = macho_nlist(shape, image->symtab.data + i * entry);
     if (n.type != MACHO_N_SO && n.type != MACHO_N_OSO && n.type != MACHO_N_FUN) continue;
     const section_t *names = &image->symtab_names;
-    const char *name = n.name < names->size ? (const char *)names->data + n.name : NULL;
-    if (!name || !memchr(name, 0, names->size - n.name)) continue;
+    const char *name = name_at(names, n.name);
+    if (!name) continue;
     if (n.type != MACHO_N_FUN && object.path) {
       more = visit(&object, context);
       object.path = NULL;
@@ -132,9 +141,8 @@ static void place_pieces(object_t *object, const image_t *image) {
   if (object->count) qsort(object->pieces, object->count, sizeof(piece_t), compare_names);
   for (size_t i = 0; i < image->symtab.size / entry; i++) {
     macho_nlist_t n = macho_nlist(shape, image->symtab.data + i * entry);
-    if (!macho_nlist_is_defined(&n) || n.name >= names->size) continue;
-    piece_t wanted = {.name = (const char *)names->data + n.name};
-    if (!memchr(wanted.name, 0, names->size - n.name)) continue;
+    piece_t wanted = {.name = name_at(names, n.name)};
+    if (!macho_nlist_is_defined(&n) || !wanted.name) continue;
     piece_t *piece = bsearch(&wanted, object->pieces, object->count, sizeof wanted, compare_names);
     if (piece) piece->from = n.value;
   }

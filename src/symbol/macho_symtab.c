@@ -25,11 +25,14 @@ typedef struct symtab {
   size_t count;
 } symtab_t;
 
+#define NAME_MAX 16384 /* longer ones are hostile: thousands of symbols may share one's tail */
+
 static const char *name_at(const image_t *image, uint64_t offset) {
   const section_t *names = &image->symtab_names;
   if (offset >= names->size) return NULL;
   const char *name = (const char *)names->data + offset;
-  return memchr(name, 0, names->size - offset) ? name : NULL;
+  uint64_t left = names->size - offset;
+  return memchr(name, 0, left < NAME_MAX ? left : NAME_MAX) ? name : NULL;
 }
 
 static const char *without_underscore(const char *name) { return name + (name[0] == '_'); }
