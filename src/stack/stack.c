@@ -112,6 +112,16 @@ static NOINLINE uint32_t find_id_with_registers(const capture_id_t *c) {
   return node;
 }
 
+/* Remembers that ID came now. EXTENDED: the cache holds all of its stack. */
+static ALWAYS_INLINE void note_stack(const capture_id_t *c, bool extended, uint32_t id) {
+  const fresh_t *fresh = &c->fresh;
+  if (tips_count_wrong(&c->cache->tips) && (extended || !fresh->count) && !c->origin->ucontext &&
+      id != NODES_FULL)
+    cache_keep_tip(c->cache, fresh->joined - fresh->count, fresh->joined, c->origin->pc,
+                   c->origin->sp, id);
+  c->cache->tips.last = id;
+}
+
 static ALWAYS_INLINE uint32_t find_id(capture_id_t *c) {
   fresh_t *fresh = &c->fresh;
   position_t p;
@@ -130,8 +140,8 @@ static ALWAYS_INLINE uint32_t find_id(capture_id_t *c) {
     low = total - STACK_OUTER;
   node = add_frames(fresh, low, node);
   bool extended = false;
-  if (c->cache && complete && (fresh->count || fresh->joined != c->cache->top))
-    extended = cache_extend(c->cache, fresh, low, c->epoch);
+  if (c->cache && complete && fresh->count) extended = cache_extend(c->cache, fresh, low, c->epoch);
+  if (c->cache && LIKELY(!low)) note_stack(c, extended, node);
   return UNLIKELY(low) ? add_deep(c, low, total, node, extended) : node;
 }
 
@@ -163,20 +173,20 @@ static NOINLINE int find(uint32_t *id, const origin_t *origin, uint64_t sp) {
   return SONDE_EFULL;
 }
 
-/* The whole stack as it was at the capture before: nothing is walked and nothing written. */
-static ALWAYS_INLINE READS_STACK uint32_t find_unchanged(uint64_t pc, uint64_t sp, uint64_t fp) {
+/* The stack that was guessed, if it is there: nothing is walked and nothing written. */
+static ALWAYS_INLINE READS_STACK uint32_t find_guessed(uint64_t pc, uint64_t sp, uint64_t fp) {
   self_t *self = self_idle();
   if (UNLIKELY(!self)) return 0;
+  cache_t *cache = &self->cache;
+  if (cache->tips.rest) return 0;
   self->busy = sp; /* before anything is read: a handler's capture may change all of it */
   signal_fence();
-  const cache_t *cache = &self->cache;
-  uint32_t id = 0, top = cache->top;
-  const cached_t *e = &cache->entries[top];
-  if (LIKELY(e->slot == sp - 8 && e->raw == pc && (e->bits & CACHED_NODE)) &&
-      LIKELY(!(e->bits & CACHED_LIVE) || e->fp == fp) &&
-      LIKELY(cache->epoch == os_loader_epoch() && cache->epoch) &&
-      LIKELY(cache_first_changed(cache, &self->window, top + 1) == CACHE_ENTRIES))
-    id = e->id;
+  uint32_t id = 0;
+  if (LIKELY(cache->epoch == os_loader_epoch() && cache->epoch) &&
+      (id = cache_find_tip(cache, &self->window, pc, sp, fp))) {
+    cache->tips.last = id;
+    cache->tips.right++;
+  }
   self_leave(self);
   return id;
 }
@@ -184,7 +194,7 @@ static ALWAYS_INLINE READS_STACK uint32_t find_unchanged(uint64_t pc, uint64_t s
 __attribute__((used)) HIDDEN int stack_id_here(uint32_t *id, uint64_t pc, uint64_t sp,
                                                uint64_t fp) {
   if (UNLIKELY(!id)) return SONDE_EINVAL;
-  if (LIKELY((*id = find_unchanged(pc, sp, fp)) != 0)) return 0;
+  if (LIKELY((*id = find_guessed(pc, sp, fp)) != 0)) return 0;
   const origin_t origin = {NULL, pc, sp, fp};
   return find(id, &origin, sp);
 }

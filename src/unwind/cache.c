@@ -153,6 +153,7 @@ READS_STACK bool cache_extend(cache_t *cache, const fresh_t *fresh, uint32_t fir
   if (epoch == EPOCH_UNKNOWN) return false;
   if (cache->epoch != epoch) {
     cache_drop(cache);
+    tips_drop(&cache->tips);
     signal_fence();
     cache->epoch = epoch;
   }
@@ -175,4 +176,43 @@ READS_STACK bool cache_extend(cache_t *cache, const fresh_t *fresh, uint32_t fir
   signal_fence();
   cache->top = top;
   return n <= first;
+}
+
+/* Everything that makes ENTRY what it is: where the frame register was restored from, if an outer
+ * rule uses it, and the slot. In this order, for the one lies further in than the other. */
+static bool add_entry(tip_t *tip, uint64_t innermost_slot, const cached_t *e) {
+  if (e->bits & CACHED_VERIFY &&
+      !tip_add(tip, innermost_slot, e->slot - (uint64_t)(int64_t)e->restored_words * 8, e->fp))
+    return false;
+  return tip_add(tip, innermost_slot, e->slot, e->raw);
+}
+
+static bool fill_tip(const cache_t *cache, tip_t *tip, uint32_t innermost, uint32_t joined) {
+  const cached_t *first = &cache->entries[innermost], *join = &cache->entries[joined];
+  tip->live = first->bits & CACHED_LIVE;
+  tip->fp = first->fp;
+  tip->join = (uint16_t)joined;
+  tip->join_id = join->id;
+  tip->join_fp = join->fp;
+  tip->join_words = (uint16_t)((join->slot - first->slot) / 8); /* fits, as that of its word does */
+  tip->count = 0;
+  if (!tip_add(tip, first->slot, first->slot, first->raw)) return false;
+  for (uint32_t k = innermost + 1; k <= joined; k++)
+    if (!add_entry(tip, first->slot, &cache->entries[k])) return false;
+  return true;
+}
+
+void cache_keep_tip(cache_t *cache, uint32_t innermost, uint32_t joined, uint64_t pc, uint64_t sp,
+                    uint32_t id) {
+  const cached_t *first = &cache->entries[innermost], *join = &cache->entries[joined];
+  if (joined >= CACHE_ENTRIES || joined - innermost >= TIP_WORDS) return;
+  if (first->slot != sp - 8 || first->raw != pc || first->id != id) return;
+  if (!(first->bits & CACHED_NODE) || !(join->bits & CACHED_NODE)) return;
+  tip_t *tip = &cache->tips.tips[tips_index(cache->tips.last, pc, sp)];
+  tip->sp = 0; /* a handler may jump out of here and leave it half done */
+  signal_fence();
+  if (!fill_tip(cache, tip, innermost, joined)) return;
+  tip->id = id;
+  signal_fence();
+  tip->sp = sp;
 }

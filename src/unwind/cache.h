@@ -29,9 +29,10 @@
 #ifndef SONDE_UNWIND_CACHE_H
 #define SONDE_UNWIND_CACHE_H
 
+#include "unwind/tips.h"
 #include "unwind/walk.h"
 
-#define CACHE_ENTRIES 416
+#define CACHE_ENTRIES 240
 #define CACHE_FRESH   64 /* a power of two */
 
 #define CACHE_PAGE_BITS 12 /* no page is smaller */
@@ -79,6 +80,7 @@ typedef struct cache {
   rule_t fresh_rules[CACHE_FRESH];
   cached_t fresh[CACHE_FRESH];
   cached_t entries[CACHE_ENTRIES + 1]; /* the last one is beyond every slot */
+  tips_t tips;
 } cache_t;
 
 static inline void cache_drop(cache_t *cache) {
@@ -161,6 +163,27 @@ typedef struct stacks {
  * LIMIT. */
 void cache_walk(const cache_t *cache, stacks_t *stacks, position_t *p, uint64_t epoch,
                 uint32_t limit, fresh_t *fresh);
+
+/* The stack whose tip was guessed from PC, SP and FP, if it is the one that is there now; else 0.
+ * Reads the stack, so `busy` must be set (unwind/self.h). */
+static ALWAYS_INLINE READS_STACK uint32_t cache_find_tip(cache_t *cache, const window_t *w,
+                                                         uint64_t pc, uint64_t sp, uint64_t fp) {
+  const tip_t *tip = &cache->tips.tips[tips_index(cache->tips.last, pc, sp)];
+  if (tip->sp != sp || tip->words[0] != pc || (tip->live && tip->fp != fp)) return 0;
+  const uint64_t *stack = window_at(w, sp - 8);
+  for (uint32_t i = 1; i < tip->count; i++)
+    if (UNLIKELY(stack[tip_distance(tip->words[i])] != tip_content(tip->words[i]))) return 0;
+  const cached_t *join = &cache->entries[tip->join];
+  if (UNLIKELY(tip->join < cache->top || join->slot != sp - 8 + tip->join_words * 8 ||
+               join->id != tip->join_id || !(join->bits & CACHED_NODE) || join->fp != tip->join_fp))
+    return 0;
+  return LIKELY(cache_first_changed(cache, w, tip->join + 1) == CACHE_ENTRIES) ? tip->id : 0;
+}
+
+/* Makes a tip of the stack ID, which PC and SP begin and which the cache holds from entry INNERMOST
+ * on; JOINED is the entry that the walk met, perhaps that one itself. */
+void cache_keep_tip(cache_t *cache, uint32_t innermost, uint32_t joined, uint64_t pc, uint64_t sp,
+                    uint32_t id);
 
 /* Puts the fresh frames from number FIRST on before the entry JOINED, as far as they are plain and
  * there is room. True when that was all of them. */
