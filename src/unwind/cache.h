@@ -114,24 +114,38 @@ static ALWAYS_INLINE uint64_t cached_fps_changed(const cached_t *e, const window
          cached_fp_changed(&e[3], w);
 }
 
+static ALWAYS_INLINE bool cached_holds(const cached_t *e, const window_t *w, bool verifies) {
+  return !(cached_slot_changed(e, w) | (verifies ? cached_fp_changed(e, w) : 0));
+}
+static ALWAYS_INLINE bool cached_four_hold(const cached_t *e, const window_t *w, bool verifies) {
+  if (LIKELY(cached_share_page(e)))
+    return !(cached_slots_changed(e, w) | (verifies ? cached_fps_changed(e, w) : 0));
+  return cached_holds(e, w, verifies) && cached_holds(e + 1, w, verifies) &&
+         cached_holds(e + 2, w, verifies) && cached_holds(e + 3, w, verifies);
+}
+
+static ALWAYS_INLINE const cached_t *cache_skip_unchanged(const cache_t *cache, const window_t *w,
+                                                          uint32_t k, bool verifies) {
+  const cached_t *e = &cache->entries[k], *last_four = &cache->entries[CACHE_ENTRIES - 4];
+  if (UNLIKELY(e > last_four)) return e;
+  for (; e < last_four; e += 4)
+    if (UNLIKELY(!cached_four_hold(e, w, verifies))) return e;
+  return LIKELY(cached_four_hold(last_four, w, verifies)) ? last_four + 4 : e;
+}
+
 /* The first entry from K on whose memory no longer holds what it did; CACHE_ENTRIES if there is
  * none. While all entries before it hold, an entry's slot is one of the stack as it is now, so it
  * can be read; further out there may be no memory any more (the stack of a fiber that has ended).
  * So entries are read ahead only within a page. Four a turn, since a branch that is never taken
- * still costs more than the comparison it guards. */
+ * still costs more than the comparison it guards; the last four are perhaps compared twice, which
+ * costs less than to take what is left over one by one. */
 static ALWAYS_INLINE uint32_t cache_first_changed(const cache_t *cache, const window_t *w,
                                                   uint32_t k) {
-  const cached_t *e = &cache->entries[k], *end = &cache->entries[CACHE_ENTRIES];
-  for (;; e++) {
-    if (LIKELY(!cache->verifies))
-      while (end - e >= 4 && LIKELY(cached_share_page(e) && !cached_slots_changed(e, w)))
-        e += 4;
-    else
-      while (end - e >= 4 && LIKELY(cached_share_page(e) &&
-                                    !(cached_slots_changed(e, w) | cached_fps_changed(e, w))))
-        e += 4;
-    if (e == end || cached_slot_changed(e, w) | cached_fp_changed(e, w)) break;
-  }
+  const cached_t *end = &cache->entries[CACHE_ENTRIES];
+  const cached_t *e = LIKELY(!cache->verifies) ? cache_skip_unchanged(cache, w, k, false)
+                                               : cache_skip_unchanged(cache, w, k, true);
+  while (UNLIKELY(e < end) && cached_holds(e, w, true))
+    e++;
   return (uint32_t)(e - cache->entries);
 }
 
