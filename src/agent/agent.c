@@ -13,6 +13,7 @@
 #include "os/os.h"
 #include "record/publish.h"
 #include "record/write.h"
+#include "sensor/region.h"
 #include "sensor/sample.h"
 #include "sensor/stall.h"
 #include "sensor/trace.h"
@@ -58,6 +59,7 @@ NOINLINE void agent_start(void) {
   malloc_find_real();
   exec_find_real();
   thread_find_real();
+  region_find_real();
   operators_find_real();
   wait_find_real();
   malloc_try();
@@ -70,6 +72,8 @@ __attribute__((constructor)) static void at_start(void) { agent_enter(); }
 /* A recorder that lives collects the open chunks, also what is freed after this. */
 __attribute__((destructor)) static void at_end(void) {
   const scratch_control_t *control = write_control();
-  if (agent_in_recorded_process() && !os_process_alive((pid_t)control->recorder_pid))
+  if (!agent_in_recorded_process()) return;
+  region_checkpoint();
+  if (!os_process_alive((pid_t)control->recorder_pid))
     write_finish();
 }

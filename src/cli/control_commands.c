@@ -92,7 +92,12 @@ bool control_snapshot(control_t *c, const char *argument, FILE *answer) {
   (void)argument;
   uint64_t blocks;
   if (stopped(c, answer)) return false;
+  bool mapped = recording_checkpoint(c->recording) == 0;
   int status = recording_snapshot(c->recording, SNAPSHOT_ASKED, &blocks);
+  if (status == SONDE_EINVAL && mapped) {
+    fprintf(answer, "regions written\n");
+    return true;
+  }
   if (status == SONDE_EINVAL) {
     fprintf(answer, "a snapshot is of the modes live and livevm; of the others the recording has "
                     "every moment");
@@ -116,6 +121,8 @@ bool control_stop(control_t *c, const char *argument, FILE *answer) {
   (void)argument;
   if (stopped(c, answer)) return false;
   if (!switch_mode(c, UINT32_MAX, 0, 0, answer)) return false;
+  uint32_t *generation = &c->recording->control->trace_generation;
+  store_release(generation, ALIGN_UP(load_relaxed(generation), 2u)); /* even: no calls */
   recording_stop(c->recording);
   fprintf(answer, "bytes %" PRIu64 "\n", load_relaxed(&c->recording->control->file_end));
   return true;

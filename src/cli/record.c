@@ -232,7 +232,7 @@ static void tell(const recording_t *r, const char *path, int finished) {
 /* What to record. */
 typedef struct wanted {
   uint32_t mode;
-  bool chosen; /* a sensor was named */
+  bool chosen; /* --malloc was named, be it off */
   uint64_t sample_bytes, limit_bytes;
   long sample_hz, stall_ms;
 } wanted_t;
@@ -307,7 +307,6 @@ int verb_record(int argc, char **argv) {
       return RECORD_FAILED;
     case KEY_SAMPLE:
       wanted.mode |= RECORD_SAMPLES;
-      wanted.chosen = true;
       if (!parser.value || cli_number(parser.value, 1, 1000, &wanted.sample_hz)) break;
       (void)cli_wrong_use(&usage, "--sample takes a number from 1 to 1000");
       return RECORD_FAILED;

@@ -28,7 +28,7 @@ static const cli_option_t options[] = {
 
 static const cli_usage_t usage = {
     .verb = "report",
-    .arguments = "FILE [stalls] [sample] [malloc]",
+    .arguments = "FILE [SECTION…]",
     .about =
         "Tells what the recording FILE holds: where the CPU was, what was allocated, what was\n"
         "live at the peak, what was never freed. A section named shows all of it: by function,\n"
@@ -156,7 +156,7 @@ static int print_text(asked_t *asked) {
   }
   if (!said) printf("\nno event was recorded\n");
   if (said && r->brief)
-    printf("\n%smore: name a section (stalls, sample, malloc), add --tree, or --by leaked%s\n",
+    printf("\n%smore: name a section (stalls, sample, malloc, vm), add --tree, or --by leaked%s\n",
            r->dim, r->plain);
   return status;
 }
@@ -255,6 +255,6 @@ int verb_report(int argc, char **argv) {
   asked.report.exceeded = &asked.exceeded;
   asked.report.top = (uint32_t)top;
   if (!choose_sections(&asked, parser.rest + 1))
-    return cli_wrong_use(&usage, "knows the sections stalls, sample and malloc");
+    return cli_wrong_use(&usage, "knows the sections stalls, sample, malloc and vm");
   return report(&asked);
 }

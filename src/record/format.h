@@ -153,6 +153,18 @@ typedef enum event_kind {
        stream of its thread, ticks before this record's time (zigzag) when it was given out */
 #define EXTENDED_MARK 5 /* a string, the name; a varint, the stack */
 
+#define EXTENDED_REGION                                                                            \
+  6 /* varints: call (region_call_t), address, size, stack, old address, old size, protection,     \
+       flags, offset; a string, the path of the file */
+#define EXTENDED_MAPS                                                                              \
+  7 /* a checkpoint: a varint, 1 in its first part, else 0; a string, lines of /proc/PID/maps */
+
+typedef enum region_call {
+  REGION_MAPPED = 1,   /* mmap, or brk upwards */
+  REGION_UNMAPPED = 2, /* munmap, or brk downwards */
+  REGION_MOVED = 3,    /* mremap: the old region went, this one came */
+} region_call_t;
+
 typedef enum snapshot_reason {
   SNAPSHOT_ASKED = 1,
   SNAPSHOT_MODE = 2, /* the mode `live` ended here */

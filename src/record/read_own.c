@@ -8,6 +8,7 @@
  * time are in it.
  */
 #include <errno.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <sys/mman.h>
 #include <time.h>
@@ -23,6 +24,8 @@
 #define HEAD_BYTES   16u                    /* what stands before an extended record's body */
 #define PIECE        1024u                  /* buckets that are read at once */
 #define STRAGGLER_NS 2000000
+#define MAPS_BYTES   (192u << 10)
+#define MAPS_LINE    8192u
 
 /* A chunk in the making, with one extended record. */
 typedef struct own_chunk {
@@ -166,6 +169,41 @@ static void empty_table(const recording_t *r) {
   }
 }
 
+/* ---- what is mapped ------------------------------------------------------------------------ */
+
+static int put_maps(recording_t *r, own_chunk_t *c, FILE *maps) {
+  uint64_t time = recording_now(r);
+  char *text = malloc(MAPS_BYTES), *line = text;
+  int status = text ? 0 : SONDE_ENOMEM;
+  for (bool first = true, more = true; status == 0 && more; first = false) {
+    /* Whole lines, as many as fit. */
+    size_t used = 0;
+    while (used + MAPS_LINE < MAPS_BYTES && (more = fgets(line = text + used, MAPS_LINE, maps)))
+      used += strlen(line);
+    if (!used) break;
+    put(c, first);
+    put(c, used);
+    memcpy(body_of(c) + c->used, text, used);
+    c->used += (uint32_t)used;
+    status = append(r, c, EXTENDED_MAPS, time);
+  }
+  free(text);
+  return status;
+}
+
+int recording_checkpoint(recording_t *r) {
+  char path[40];
+  if (!(load_relaxed(&r->control->mode) & RECORD_REGIONS)) return SONDE_EINVAL;
+  snprintf(path, sizeof path, "/proc/%u/maps", r->header.pid);
+  FILE *maps = fopen(path, "re");
+  if (!maps) return SONDE_EPERM;
+  own_chunk_t chunk;
+  int status = begin(&chunk) ? put_maps(r, &chunk, maps) : SONDE_ENOMEM;
+  free(chunk.bytes);
+  fclose(maps);
+  return status;
+}
+
 /* ---- modes and marks ---------------------------------------------------------------------- */
 
 int recording_switch(recording_t *r, uint32_t mode, uint64_t sample_bytes) {
@@ -173,6 +211,7 @@ int recording_switch(recording_t *r, uint32_t mode, uint64_t sample_bytes) {
   uint32_t before = load_relaxed(&c->mode);
   uint64_t time = recording_now(r), blocks;
   if (c->stop_reason) return SONDE_EIO;
+  if (before & ~mode & RECORD_REGIONS) (void)recording_checkpoint(r);
   if (mode & RECORD_SAMPLED_BLOCKS) store_relaxed(&c->sample_bytes, sample_bytes);
   store_release(&c->mode, mode);
   int status = 0;

@@ -24,7 +24,8 @@
 #include "record/live_table.h"
 #include "sonde/status.h"
 
-#define TICK_NS 128.0 /* the longest a tick may be */
+#define TICK_NS       128.0 /* the longest a tick may be */
+#define CHECKPOINT_NS UINT64_C(1000000000)
 
 const char *record_stop_text(uint32_t reason) {
   switch (reason) {
@@ -219,7 +220,17 @@ uint64_t recording_now_ns(const recording_t *r) {
   return clock_ns(CLOCK_MONOTONIC) - r->header.start_monotonic_ns;
 }
 
+/* What is mapped now and then, ever more seldom: what lies below the hooks is seen by this alone.
+ */
+static void checkpoint_when_due(recording_t *r) {
+  uint64_t now_ns = recording_now_ns(r);
+  if (now_ns < r->next_checkpoint_ns || recording_checkpoint(r) < 0) return;
+  r->checkpoint_after_ns = r->checkpoint_after_ns ? 2 * r->checkpoint_after_ns : CHECKPOINT_NS;
+  r->next_checkpoint_ns = now_ns + r->checkpoint_after_ns;
+}
+
 void recording_refresh(recording_t *r) {
+  checkpoint_when_due(r);
   read_clock(r->header.clock, &r->header.end_ticks, &r->header.end_monotonic_ns);
   copy_counters(r);
   write_header(r);

@@ -19,6 +19,7 @@ typedef struct recording {
   /* the recorder's own stream */
   int live_fd; /* the table of live blocks */
   uint32_t sequence, incarnation;
+  uint64_t next_checkpoint_ns, checkpoint_after_ns; /* since the start */
 } recording_t;
 
 /* Makes the recording PATH, which must not exist, of a program PID, and its scratch. MODE is what
@@ -44,6 +45,9 @@ int recording_switch(recording_t *r, uint32_t mode, uint64_t sample_bytes);
 /* Writes what is live now, when the mode is `live`; its count to *BLOCKS. SONDE_EINVAL in other
  * modes, whose recording has it all. */
 int recording_snapshot(recording_t *r, snapshot_reason_t reason, uint64_t *blocks);
+
+/* Writes what is mapped now, when regions are recorded. */
+int recording_checkpoint(recording_t *r);
 
 /* Nothing more is recorded; what was is collected at the end. After recording_switch to 0. */
 void recording_stop(recording_t *r);

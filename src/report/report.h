@@ -53,6 +53,7 @@ typedef struct section {
   X(stalls)                                                                                        \
   X(sample)                                                                                        \
   X(malloc)                                                                                        \
+  X(vm)                                                                                            \
   X(audit)
 
 #define REPORT_DECLARE_SECTION(name) extern const section_t section_##name;

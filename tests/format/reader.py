@@ -144,7 +144,10 @@ class Recording:
                 time += b.varint()
             if kind == 6:
                 subtype = b.byte()
-                yield from self.extended(subtype, Bytes(b.take(b.varint())), time)
+                for event in self.extended(subtype, Bytes(b.take(b.varint())), time):
+                    if stream:
+                        event["tid"] = self.threads[stream]
+                    yield event
                 continue
             event = {"event": names[kind], "began": time}
             if kind == 7:
@@ -248,6 +251,13 @@ class Recording:
                        "address": hex(address), "size": size, "tid": self.threads[stream]}
         elif subtype == 5:
             yield {"event": "mark", "time": time, "name": b.string().decode()}
+        elif subtype == 6:
+            call, address, size, stack, old, old_size = (b.varint() for _ in range(6))
+            region = {"event": "region", "time": time, "address": hex(address), "size": size,
+                      "call": ["", "mapped", "unmapped", "moved"][call], "stack": stack}
+            if call == 3:
+                region.update(old=hex(old), old_size=old_size)
+            yield region
         elif 32 <= subtype <= 47:
             self.stall(subtype, b, time)
 

@@ -163,6 +163,49 @@ def modes_are_switched_while_it_runs():
     assert held == 1000 - 400 + 3000 + 500 - 1000 + 700 - 100 + 40000
 
 
+def regions_are_what_the_kernel_says():
+    code = ("import mmap, sys, os\n"
+            "held=[]\nprint(0, flush=True)\n"
+            "for line in sys.stdin:\n"
+            " if line[0]=='m': held.append(mmap.mmap(-1, 1<<20))\n"
+            " if line[0]=='u': held.pop(0).close()\n"
+            " if line[0]=='r': held[-1].resize(4<<20)\n"
+            " if line[0]=='f': held.append(mmap.mmap(os.open('/bin/sh', 0), 8192, prot=1))\n"
+            " n=[os.stat('/bin/sh').st_ino, len(held), sum(len(h) for h in held)]\n"
+            " print(*n, flush=True)")
+    r = Recorded(["--malloc=vm"], "/usr/bin/python3", "-c", code)
+    r.line()
+    for word in "m", "m", "m", "u", "r", "f", "f", "u":
+        held = r.say(word)
+    assert r.ctl("snapshot") == {"regions": "written"}
+    events = [e for e in r.events() if e["event"] == "region"]
+    made = [e for e in events if e["call"] == "mapped" and e["size"] in (1 << 20, 8192)]
+    assert len([e for e in made if e["size"] == 8192]) == 2, made
+    live = {}
+    for e in events:
+        if e["call"] == "moved":
+            live.pop(e["old"])
+        if e["call"] == "unmapped":
+            live.pop(e["address"], None)
+        else:
+            live[e["address"]] = e["size"]
+    with open(f"/proc/{r.pid}/maps") as f:
+        kernel = [line.split() for line in f]
+    spans = [tuple(int(x, 16) for x in line[0].split("-")) for line in kernel]
+    for address, size in live.items():
+        start, end = int(address, 16), int(address, 16) + size
+        covered = sum(max(0, min(end, b) - max(start, a)) for a, b in spans)
+        assert covered == size, (address, size, covered)
+    r.end("q")
+    done = subprocess.run([SONDE, "report", "--json", r.path, "vm"], capture_output=True, check=True)
+    told = json.loads(done.stdout)["vm"]
+    print("regions:", {k["kind"]: (k["regions"], k["with_stack"]) for k in told["kinds"]})
+    assert told["moved"] == 1 and told["unmapped"] >= 2 and told["checkpoints"] >= 2, told
+    assert any(k["kind"] == "heap (brk)" and not k["with_stack"] for k in told["kinds"])
+    assert all(k["with_stack"] <= k["bytes"] for k in told["kinds"])
+    assert held[1] == 3
+
+
 def the_sampler_is_switched_while_it_runs():
     code = ("import sys,time\nprint(0, flush=True)\n"
             "for line in sys.stdin:\n end=time.process_time()+0.5\n"
@@ -225,8 +268,9 @@ def the_second_reader_agrees():
     r.line()
     r.ctl("snapshot")
     r.ctl("mark", "here \"and\" there")
-    r.ctl("malloc=malloc")
+    r.ctl("malloc=all")
     r.say("less 100")
+    r.say("map")
     r.end()
     theirs = subprocess.run([sys.executable, os.path.join(HERE, "format/reader.py"), r.path],
                             capture_output=True, check=True).stdout.splitlines()
