@@ -14,6 +14,7 @@
 
 #include "unwind/full.h"
 #include "unwind/cfi.h"
+#include "unwind/uncovered.h"
 #include "sonde/status.h"
 
 /* Registers that keep their value across a call: x86_64 psABI figure 3.4; AAPCS64 section 6.1.1. */
@@ -206,6 +207,8 @@ step_t full_step(machine_t machine, memory_t *memory, images_t *images, regs_t *
   bool past_end = status == 0 && !exact && row.function_end <= regs->pc - image->slide;
   if ((status || past_end) && at_sigreturn(machine, memory, regs->pc))
     return sigreturn_step(machine, memory, regs);
+  if (status && image && machine == MACHINE_AARCH64)
+    status = uncovered_row(image, memory, regs->pc, exact, &row);
   if (status && image && is_at_entry(image, regs->pc)) return STEP_END;
   if (status) return STEP_NO_RULE;
   regs_t before = *regs;
