@@ -17,20 +17,37 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/bits.h"
 #include "sonde/status.h"
 
-#define FREED_SLOTS 65536u
-#define STREAMS_MAX (1u << 20)
+#define FREED_SLOTS  65536u
+#define FETCH_PLACES 24 /* events ahead; a miss takes as long as some ten events */
+#define FETCH_TOTALS 8
+#define STREAMS_MAX  (1u << 20)
 
 /* ---- stacks ------------------------------------------------------------------------------- */
 
 static size_t hash_of(uint32_t id) { return (size_t)(id * UINT64_C(0x9e3779b97f4a7c15) >> 32); }
+
+/* Ids are handed out in order, so an array finds them; a damaged file may name any others. */
+static bool make_direct(replay_t *r) {
+  size_t count;
+  const record_node_t *nodes = reader_nodes(r->reader, &count);
+  uint32_t largest = 0;
+  for (size_t i = 0; i < count; i++)
+    if (nodes[i].id > largest) largest = nodes[i].id;
+  if (largest / 4 > count) largest = 0;
+  r->direct_count = largest + 1;
+  r->stack_direct = calloc((size_t)largest + 1, sizeof *r->stack_direct);
+  return r->stack_direct != NULL;
+}
 
 static bool grow_slots(replay_t *r) {
   size_t mask = r->stack_slots ? 2 * r->stack_mask + 1 : 1023;
   uint32_t *slots = calloc(mask + 1, sizeof *slots);
   if (!slots) return false;
   for (size_t n = 0; n < r->stack_count; n++) {
+    if (r->stacks[n].stack < r->direct_count) continue;
     size_t i = hash_of(r->stacks[n].stack) & mask;
     while (slots[i])
       i = (i + 1) & mask;
@@ -42,7 +59,20 @@ static bool grow_slots(replay_t *r) {
   return true;
 }
 
-static stack_totals_t *new_stack(replay_t *r, uint32_t id) {
+static bool enter_stack(replay_t *r, uint32_t id) {
+  if (id < r->direct_count) {
+    r->stack_direct[id] = (uint32_t)r->stack_count;
+    return true;
+  }
+  if (2 * (r->stack_count + 1) > r->stack_mask && !grow_slots(r)) return false;
+  size_t i = hash_of(id) & r->stack_mask;
+  while (r->stack_slots[i])
+    i = (i + 1) & r->stack_mask;
+  r->stack_slots[i] = (uint32_t)r->stack_count;
+  return true;
+}
+
+static __attribute__((noinline)) stack_totals_t *new_stack(replay_t *r, uint32_t id) {
   if (r->stack_count == r->stack_room) {
     size_t room = r->stack_room ? 2 * r->stack_room : 1024;
     stack_totals_t *grown = realloc(r->stacks, room * sizeof *grown);
@@ -50,17 +80,16 @@ static stack_totals_t *new_stack(replay_t *r, uint32_t id) {
     r->stacks = grown;
     r->stack_room = room;
   }
-  if (2 * (r->stack_count + 1) > r->stack_mask && !grow_slots(r)) return NULL;
-  size_t i = hash_of(id) & r->stack_mask;
-  while (r->stack_slots[i])
-    i = (i + 1) & r->stack_mask;
   stack_totals_t *s = &r->stacks[r->stack_count++];
   *s = (stack_totals_t){.stack = id};
-  r->stack_slots[i] = (uint32_t)r->stack_count;
-  return s;
+  return enter_stack(r, id) ? s : NULL;
 }
 
 static inline stack_totals_t *stack_of(replay_t *r, uint32_t id) {
+  if (__builtin_expect(id < r->direct_count, 1)) {
+    uint32_t index = r->stack_direct[id];
+    return index ? &r->stacks[index - 1] : new_stack(r, id);
+  }
   for (size_t i = hash_of(id) & r->stack_mask; r->stack_slots && r->stack_slots[i];
        i = (i + 1) & r->stack_mask) {
     stack_totals_t *s = &r->stacks[r->stack_slots[i] - 1];
@@ -77,19 +106,22 @@ static inline void keep_peak(const replay_t *r, stack_totals_t *s) {
 
 /* ---- threads ------------------------------------------------------------------------------ */
 
-static thread_totals_t *thread_of(replay_t *r, uint32_t stream) {
+static __attribute__((noinline)) thread_totals_t *new_thread(replay_t *r, uint32_t stream) {
   static thread_totals_t beyond; /* more streams than threads can ever be: a damaged file */
   if (stream >= STREAMS_MAX) return &beyond;
-  if (stream >= r->thread_count) {
-    size_t count = stream < 32 ? 64 : 2 * (size_t)stream;
-    thread_totals_t *grown = realloc(r->threads, count * sizeof *grown);
-    if (!grown) return NULL;
-    memset(grown + r->thread_count, 0, (count - r->thread_count) * sizeof *grown);
-    r->threads = grown;
-    r->thread_count = count;
-  }
-  r->threads[stream].stream = stream;
+  size_t count = stream < 32 ? 64 : 2 * (size_t)stream;
+  thread_totals_t *grown = realloc(r->threads, count * sizeof *grown);
+  if (!grown) return NULL;
+  memset(grown + r->thread_count, 0, (count - r->thread_count) * sizeof *grown);
+  for (size_t i = r->thread_count; i < count; i++)
+    grown[i].stream = (uint32_t)i;
+  r->threads = grown;
+  r->thread_count = count;
   return &r->threads[stream];
+}
+
+static inline thread_totals_t *thread_of(replay_t *r, uint32_t stream) {
+  return stream < r->thread_count ? &r->threads[stream] : new_thread(r, stream);
 }
 
 /* ---- events ------------------------------------------------------------------------------- */
@@ -126,7 +158,7 @@ static uint64_t weigh(uint64_t bytes, uint32_t weight) {
   return weight == WEIGHT_ONE ? bytes : (uint64_t)((double)bytes * weight / WEIGHT_ONE);
 }
 
-static void forget_block(replay_t *r, live_block_t *block) {
+static inline void forget_block(replay_t *r, live_block_t *block) {
   stack_totals_t *s = &r->stacks[block->stack];
   keep_peak(r, s);
   uint64_t bytes = weigh(block->size, block->weight);
@@ -144,10 +176,10 @@ static live_block_t block_of(uint64_t address, uint64_t size, uint32_t stack, ui
                         .weight = WEIGHT_ONE};
 }
 
-static bool give(replay_t *r, const record_event_t *e, thread_totals_t *t) {
+static inline bool give(replay_t *r, const record_event_t *e, thread_totals_t *t,
+                        live_block_t *old) {
   stack_totals_t *s = stack_of(r, e->stack);
   if (!s) return false;
-  live_block_t *old = live_find(&r->blocks, e->address);
   if (old) {
     r->overlaid++;
     forget_block(r, old);
@@ -189,8 +221,8 @@ static void note_odd(replay_t *r, const record_event_t *e, uint64_t address) {
 }
 
 /* Takes ADDRESS away, which BLOCK stands for when it is live. */
-static bool take(replay_t *r, const record_event_t *e, thread_totals_t *t, uint64_t address,
-                 live_block_t *block) {
+static inline bool take(replay_t *r, const record_event_t *e, thread_totals_t *t, uint64_t address,
+                        live_block_t *block) {
   stack_totals_t *s = stack_of(r, e->stack);
   if (!s) return false;
   s->frees += e->kind == EVENT_FREE;
@@ -207,20 +239,23 @@ static bool take(replay_t *r, const record_event_t *e, thread_totals_t *t, uint6
   return true;
 }
 
-/* One moment. *HELD: it comes again later. */
-static inline bool apply(replay_t *r, merge_t *merge, const record_event_t *e, bool *held) {
-  bool gives = e->kind != EVENT_FREE && !(e->kind == EVENT_REALLOC && e->moment == 0);
-  uint64_t address = e->kind == EVENT_REALLOC && e->moment == 0 ? e->old : e->address;
-  if (!address) return true; /* a damaged file; no allocator gives it */
-  live_block_t *block = live_find(&r->blocks, address);
-  *held = gives == (block != NULL) && merge_hold(merge);
-  if (*held) return true;
+/* The block that the event gives or takes. */
+static inline uint64_t address_of(const record_event_t *e) {
+  return e->kind == EVENT_REALLOC && e->moment == 0 ? e->old : e->address;
+}
+
+static inline bool gives(const record_event_t *e) {
+  return e->kind != EVENT_FREE && !(e->kind == EVENT_REALLOC && e->moment == 0);
+}
+
+/* One moment; BLOCK is live at its address, or NULL. */
+static inline bool apply(replay_t *r, const record_event_t *e, live_block_t *block) {
   thread_totals_t *t = thread_of(r, e->stream);
   if (!t) return false;
   r->events += e->moment == 0;
   r->moment++;
-  if (gives) return give(r, e, t);
-  bool good = take(r, e, t, address, block);
+  if (gives(e)) return give(r, e, t, block);
+  bool good = take(r, e, t, address_of(e), block);
   if (e->kind == EVENT_FREE) {
     r->frees++;
     t->frees++;
@@ -296,6 +331,24 @@ static bool extended(replay_t *r, const record_event_t *e) {
   return good;
 }
 
+/* What the events to come will touch is fetched while earlier ones are worked on: first the place
+ * of the block and the number of the stack, then, once these are there, the totals of both stacks.
+ * KNOWN events stand from E on. (Always inline: see live_prefetch.) */
+static ALWAYS_INLINE void fetch_early(const replay_t *r, const record_event_t *e, uint32_t known) {
+  if (known > FETCH_PLACES) {
+    const record_event_t *far = e + FETCH_PLACES;
+    live_prefetch(&r->blocks, address_of(far));
+    if (far->stack < r->direct_count) __builtin_prefetch(&r->stack_direct[far->stack]);
+  }
+  if (known > FETCH_TOTALS) {
+    const record_event_t *near = e + FETCH_TOTALS;
+    uint32_t index = near->stack < r->direct_count ? r->stack_direct[near->stack] : 0;
+    if (index) __builtin_prefetch(&r->stacks[index - 1], 1);
+    const live_block_t *place = &r->blocks.places[live_home(&r->blocks, address_of(near))];
+    if (place->address) __builtin_prefetch(&r->stacks[place->stack], 1);
+  }
+}
+
 /* ---- the window --------------------------------------------------------------------------- */
 
 static void start_window(replay_t *r) {
@@ -305,7 +358,7 @@ static void start_window(replay_t *r) {
         .stack = s->stack, .live = s->live, .at_start = s->live, .changed = s->changed};
   }
   for (size_t i = 0; i < r->thread_count; i++)
-    r->threads[i] = (thread_totals_t){.stream = r->threads[i].stream};
+    r->threads[i] = (thread_totals_t){.stream = (uint32_t)i};
   r->at_start = r->at_peak = r->live;
   r->peak_moment = r->moment;
   r->allocated = (tally_t){0};
@@ -315,31 +368,79 @@ static void start_window(replay_t *r) {
   memset(r->sizes, 0, sizeof r->sizes);
 }
 
-static int run(replay_t *r, merge_t *merge, const replay_options_t *o) {
-  const record_event_t *e;
-  bool before_window = o->from_ns != 0;
-  for (uint64_t n = 0; (e = merge_next(merge)); n++) {
-    if (before_window && reader_ns(r->reader, e->time) >= o->from_ns) {
-      before_window = false;
-      start_window(r);
-    }
-    if (o->to_ns && reader_ns(r->reader, e->time) > o->to_ns) break;
-    if (e->kind == EVENT_EXTENDED && !extended(r, e)) return SONDE_ENOMEM;
-    if (e->kind == EVENT_SAMPLE || e->kind == EVENT_EXTENDED) {
-      if (!before_window && o->other && !o->other(o->other_context, e)) return SONDE_ENOMEM;
-      continue;
-    }
-    if (!r->first_time) r->first_time = r->peak_time = e->time;
-    r->last_time = e->time;
-    bool held = false;
-    if (!apply(r, merge, e, &held)) return SONDE_ENOMEM;
-    if (o->progress && !(n & 0xfffff)) {
-      uint64_t done, total;
-      merge_progress(merge, &done, &total);
-      o->progress(o->progress_context, done, total);
-    }
+typedef struct pass {
+  replay_t *replay;
+  merge_t *merge;
+  const replay_options_t *options;
+  uint64_t from, to; /* ticks */
+  bool before_window;
+} pass_t;
+
+/* The first tick that is not before NS; ticks and nanoseconds both grow. */
+static uint64_t tick_of(const reader_t *reader, uint64_t ns) {
+  uint64_t low = 0, high = UINT64_MAX;
+  while (low < high) {
+    uint64_t middle = low + (high - low) / 2;
+    if (reader_ns(reader, middle) >= ns)
+      high = middle;
+    else
+      low = middle + 1;
   }
-  if (before_window) start_window(r);
+  return low;
+}
+
+typedef enum step { STEP_NEXT, STEP_HELD, STEP_END, STEP_NO_MEMORY } step_t;
+
+static inline step_t other_event(const pass_t *p, const record_event_t *e) {
+  const replay_options_t *o = p->options;
+  if (e->kind == EVENT_EXTENDED && !extended(p->replay, e)) return STEP_NO_MEMORY;
+  bool good = p->before_window || !o->other || o->other(o->other_context, e);
+  return good ? STEP_NEXT : STEP_NO_MEMORY;
+}
+
+/* Event N of the run. */
+static inline step_t one_event(pass_t *p, const merge_run_t *run, uint32_t n) {
+  replay_t *r = p->replay;
+  const record_event_t *e = &run->events[n];
+  if (__builtin_expect(p->before_window, 0) && e->time >= p->from) {
+    p->before_window = false;
+    start_window(r);
+  }
+  if (e->time > p->to) return STEP_END;
+  if (__builtin_expect(e->kind == EVENT_SAMPLE || e->kind == EVENT_EXTENDED, 0))
+    return other_event(p, e);
+  if (__builtin_expect(!r->first_time, 0)) r->first_time = r->peak_time = e->time;
+  r->last_time = e->time;
+  fetch_early(r, e, run->known - n);
+  uint64_t address = address_of(e);
+  if (!address) return STEP_NEXT; /* a damaged file; no allocator gives it */
+  live_block_t *block = live_find(&r->blocks, address);
+  if (__builtin_expect(gives(e) == (block != NULL), 0) && merge_hold(p->merge, n)) return STEP_HELD;
+  return apply(r, e, block) ? STEP_NEXT : STEP_NO_MEMORY;
+}
+
+static void tell_progress(const pass_t *p) {
+  uint64_t done, total;
+  if (!p->options->progress) return;
+  merge_progress(p->merge, &done, &total);
+  p->options->progress(p->options->progress_context, done, total);
+}
+
+static int run(replay_t *r, merge_t *merge, const replay_options_t *o) {
+  pass_t p = {.replay = r, .merge = merge, .options = o, .before_window = o->from_ns != 0};
+  p.from = tick_of(r->reader, o->from_ns);
+  p.to = o->to_ns ? tick_of(r->reader, o->to_ns + 1) - 1 : UINT64_MAX;
+  merge_run_t run;
+  for (uint64_t n = 0; merge_run(merge, &run); n += run.count) {
+    step_t step = STEP_NEXT;
+    for (uint32_t i = 0; i < run.count && step == STEP_NEXT; i++)
+      step = one_event(&p, &run, i);
+    if (step == STEP_END) break;
+    if (step == STEP_NO_MEMORY) return SONDE_ENOMEM;
+    if (step == STEP_NEXT) merge_take(merge, run.count);
+    if ((n & 0xfffff) + run.count > 0xfffff) tell_progress(&p);
+  }
+  if (p.before_window) start_window(r);
   r->earlier_frees += r->unknown_before_live;
   return 0;
 }
@@ -392,7 +493,8 @@ int replay_run(replay_t *r, reader_t *reader, const replay_options_t *options) {
   r->freed = calloc(FREED_SLOTS, sizeof *r->freed);
   merge_t *merge = merge_open(reader);
   int status = SONDE_ENOMEM;
-  if (r->freed && merge && live_init(&r->blocks)) status = run(r, merge, options ? options : &all);
+  if (r->freed && merge && make_direct(r) && live_init(&r->blocks))
+    status = run(r, merge, options ? options : &all);
   merge_close(merge);
   finish(r);
   if (status < 0) replay_free(r);
@@ -404,6 +506,7 @@ void replay_free(replay_t *r) {
   free(r->freed);
   free(r->stacks);
   free(r->stack_slots);
+  free(r->stack_direct);
   free(r->threads);
   memset(r, 0, sizeof *r);
 }

@@ -15,16 +15,16 @@ typedef struct tally {
   uint64_t count, bytes;
 } tally_t;
 
-/* What one stack did. */
+/* What one stack did; what an event changes stands first, in one cache line. */
 typedef struct stack_totals {
-  uint32_t stack; /* its id */
-  tally_t allocated;
+  uint64_t changed;   /* number of the moment that last changed `live` */
   tally_t live;       /* at the end of the window */
+  tally_t allocated;  /* in the window */
+  uint64_t frees;     /* calls that freed, from this stack */
+  uint64_t temporary; /* allocations that the thread's very next event freed */
+  uint32_t stack;     /* its id */
   tally_t at_peak;    /* when all stacks together had most bytes live */
   tally_t at_start;   /* at the start of the window */
-  uint64_t temporary; /* allocations that the thread's very next event freed */
-  uint64_t frees;     /* calls that freed, from this stack */
-  uint64_t changed;   /* number of the moment that last changed `live` */
 } stack_totals_t;
 
 typedef struct thread_totals {
@@ -73,8 +73,10 @@ typedef struct replay {
   uint32_t odd_count;
   stack_totals_t *stacks;
   size_t stack_count, stack_room;
-  uint32_t *stack_slots; /* id to index + 1 */
+  uint32_t *stack_slots; /* id to index + 1: a hash table, */
   size_t stack_mask;
+  uint32_t *stack_direct;   /* and for ids below this count, as ids are handed out in order, */
+  uint32_t direct_count;    /* an array */
   thread_totals_t *threads; /* by stream */
   size_t thread_count;
   size_totals_t sizes[SIZE_CLASSES];

@@ -107,13 +107,13 @@ typedef struct record_event {
   uint64_t old;          /* of a realloc's both moments: the block given up; else 0 */
   uint64_t size;         /* 0 for a free; of a sample: the ticks missed before it */
   uint64_t sample_bytes; /* it stands for others: one block in so many bytes is recorded; 0: each */
+  const uint8_t *body;   /* of EVENT_EXTENDED */
+  uint32_t body_size;
   uint32_t stack;
   uint32_t stream;
   uint8_t kind;    /* event_kind_t, never EVENT_NONE */
   uint8_t moment;  /* a realloc comes twice: 0 the old block is given up, 1 the new one is there */
-  uint8_t subtype; /* of EVENT_EXTENDED, with its body: */
-  const uint8_t *body;
-  uint32_t body_size;
+  uint8_t subtype; /* of EVENT_EXTENDED */
 } record_event_t;
 
 /* ---- bodies of extended records ----------------------------------------------------------- */
@@ -146,11 +146,24 @@ merge_t *merge_open(reader_t *reader); /* NULL without memory */
 /* The next event, or NULL at the end. Valid until the next call. */
 const record_event_t *merge_next(merge_t *merge);
 
-/* Not yet: the event just given contradicts what is known (a block given out that is not free), so
+/* For those who read very many: the next events that come from one stream, COUNT of them, and
+ * behind these as many as are known of what that stream will give later, KNOWN in all, so that what
+ * they need can be fetched early. merge_take consumes the first N of them; only then may the next
+ * run be asked for. False at the end. Not to be mixed with merge_next. */
+typedef struct merge_run {
+  const record_event_t *events;
+  uint32_t count, known;
+} merge_run_t;
+
+bool merge_run(merge_t *merge, merge_run_t *run);
+void merge_take(merge_t *merge, uint32_t n);
+
+/* Not yet: event N of the run contradicts what is known (a block given out that is not free), so
  * another thread's event that is at hand must have come first; clocks of two processors and a
- * coarse tick allow that much. The event comes again after others of the next microseconds. False
- * when it has waited long enough or nothing else is near: it must be taken as it is. */
-bool merge_hold(merge_t *merge);
+ * coarse tick allow that much. When true, those before it are consumed, the run is over, and the
+ * event comes again after others of the next microseconds. False when it has waited long enough or
+ * nothing else is near: it must be taken as it is. */
+bool merge_hold(merge_t *merge, uint32_t n);
 
 /* Bytes of events consumed so far, and all there are, for a progress bar. */
 void merge_progress(const merge_t *merge, uint64_t *done, uint64_t *total);

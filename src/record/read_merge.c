@@ -2,13 +2,14 @@
  *
  * The events of all streams, decoded and merged by time.
  *
- * A stream is a cursor: its chunks in sequence, one of them in memory, one event decoded ahead.
- * Cursors stand in a binary heap by the time of that event. A stream's chunks are read only when
- * its turn comes, so memory follows the number of threads that were alive at one time.
+ * A stream is a cursor: its chunks in sequence, one of them in memory, some events of it decoded
+ * ahead. Cursors stand in a binary heap by the time of their next event. A stream's chunks are read
+ * only when its turn comes, so memory follows the number of threads that were alive at one time.
  *
- * Most programs have runs of events of one thread; the top of the heap is therefore advanced in
- * place for as long as it stays below its children.
+ * Most programs have runs of events of one thread: all that stand at the top of the heap before the
+ * next stream's first event are handed out at once.
  */
+#include <stddef.h>
 #include <stdlib.h>
 
 #include "base/varint.h"
@@ -18,28 +19,34 @@
   64 /* ticks: an event waits at most this long for the one that must precede it                   \
       */
 
-typedef struct cursor {
-  uint64_t key;                   /* time by which it stands in the heap */
-  uint32_t hold;                  /* ticks it was held back by */
-  bool entered;                   /* the first chunk was opened */
+#define AHEAD   256 /* events decoded ahead */
+#define AT_HAND 32  /* that are kept known while the chunk has more */
+
+/* What a stream needs while its chunks are read. */
+typedef struct decoder {
   const uint8_t *start, *p, *end; /* of the payload */
-  uint64_t time, address;
-  uint64_t after, new_address, new_size; /* of a realloc between its two moments */
-  uint32_t stack;
+  uint64_t time, address, sample_bytes;
+  uint32_t stack, stream;
   uint8_t address_shift;
-  bool second;             /* the second moment of a realloc is next */
-  size_t place, place_end; /* in reader->chunks */
   uint8_t *buffer;
   size_t room;
-  record_event_t event;
+  uint32_t first, behind; /* of events: the next one, and one more than the last */
+  record_event_t events[AHEAD];
   uint32_t guesses[PREDICTOR_ENTRIES];
+} decoder_t;
+
+typedef struct cursor {
+  uint64_t key;            /* time by which it stands in the heap */
+  uint32_t hold;           /* ticks it was held back by */
+  decoder_t *decoder;      /* NULL before its first chunk is opened */
+  size_t place, place_end; /* in reader->chunks */
 } cursor_t;
 
 struct merge {
   reader_t *reader;
   cursor_t **heap;
   size_t count;
-  cursor_t *given; /* its event is the caller's; advanced at the next call */
+  bool given; /* merge_next gave the first event, which is consumed at its next call */
   uint64_t done_bytes, total_bytes;
 };
 
@@ -47,155 +54,169 @@ struct merge {
 
 static bool open_next_chunk(merge_t *m, cursor_t *c) {
   reader_t *r = m->reader;
+  decoder_t *d = c->decoder;
   while (c->place < c->place_end) {
     const chunk_place_t *place = &r->chunks.items[c->place++];
     chunk_header_t h;
     uint32_t payload;
     m->done_bytes += place->size;
-    if (!reader_chunk(r, place, &c->buffer, &c->room, &h, &payload)) continue;
-    c->p = c->start = c->buffer + sizeof h;
-    c->end = c->p + payload;
-    c->time = h.base_time;
-    c->address = h.base_address;
-    c->address_shift = h.address_shift;
-    c->stack = 0;
-    c->event.sample_bytes = 0;
-    c->event.stream = place->stream;
-    memset(c->guesses, 0, sizeof c->guesses);
+    if (!reader_chunk(r, place, &d->buffer, &d->room, &h, &payload)) continue;
+    d->p = d->start = d->buffer + sizeof h;
+    d->end = d->p + payload;
+    d->time = h.base_time;
+    d->address = h.base_address;
+    d->address_shift = h.address_shift;
+    d->stack = 0;
+    d->sample_bytes = 0;
+    d->stream = place->stream;
+    memset(d->guesses, 0, sizeof d->guesses);
     return true;
   }
   return false;
 }
 
-static inline uint64_t get_address(cursor_t *c, const uint8_t **p) {
-  c->address += (uint64_t)unzigzag(varint_get_padded(p));
-  return c->address << c->address_shift;
+static inline uint64_t get_address(decoder_t *d, const uint8_t **p) {
+  d->address += (uint64_t)unzigzag(varint_get_padded(p));
+  return d->address << d->address_shift;
 }
 
-static inline uint32_t get_stack(cursor_t *c, const uint8_t **p, unsigned head) {
-  uint32_t *guess = &c->guesses[predictor_index(c->stack)];
-  c->stack = head & EVENT_PREDICTED ? *guess : (uint32_t)varint_get_padded(p);
-  *guess = c->stack;
-  return c->stack;
+static inline uint32_t get_stack(decoder_t *d, const uint8_t **p, unsigned head) {
+  uint32_t *guess = &d->guesses[predictor_index(d->stack)];
+  d->stack = head & EVENT_PREDICTED ? *guess : (uint32_t)varint_get_padded(p);
+  *guess = d->stack;
+  return d->stack;
 }
 
-static bool bad(merge_t *m, cursor_t *c) {
+static bool bad(merge_t *m, decoder_t *d) {
   m->reader->damage.bad_records++;
-  c->p = c->end;
+  d->p = d->end;
   return false;
 }
 
 /* The body of the extended record at P, behind its time; its subtype in *SUBTYPE. */
-static const uint8_t *body_of(const cursor_t *c, const uint8_t *p, uint8_t *subtype,
+static const uint8_t *body_of(const decoder_t *d, const uint8_t *p, uint8_t *subtype,
                               uint64_t *size) {
   *subtype = *p++;
   *size = varint_get_padded(&p);
-  return p <= c->end && *size <= (uint64_t)(c->end - p) ? p : NULL;
+  return p <= d->end && *size <= (uint64_t)(d->end - p) ? p : NULL;
 }
 
 /* A call that was recorded BACK bytes before RECORD is made again: its body is the event's. */
-static bool decode_repeat(cursor_t *c, const uint8_t *record, uint64_t back) {
-  record_event_t *e = &c->event;
+static bool decode_repeat(const decoder_t *d, const uint8_t *record, uint64_t back,
+                          record_event_t *e) {
   uint64_t size;
-  if (!back || back > (uint64_t)(record - c->start)) return false;
+  if (!back || back > (uint64_t)(record - d->start)) return false;
   const uint8_t *p = record - back;
   unsigned head = *p++;
   if ((head & EVENT_KIND_MASK) != EVENT_EXTENDED) return false;
   if (head >> EVENT_TIME_SHIFT == EVENT_TIME_MORE) (void)varint_get_padded(&p);
-  const uint8_t *body = body_of(c, p, &e->subtype, &size);
+  const uint8_t *body = body_of(d, p, &e->subtype, &size);
   if (!body || e->subtype != EXTENDED_AUDIT) return false;
   e->body = body;
   e->body_size = (uint32_t)size;
   return true;
 }
 
-static bool decode_extended(merge_t *m, cursor_t *c, const uint8_t *p) {
-  record_event_t *e = &c->event;
+static bool decode_extended(merge_t *m, decoder_t *d, const uint8_t *p, record_event_t *e) {
   uint64_t size, back = 0;
-  const uint8_t *record = c->p;
-  p = body_of(c, p, &e->subtype, &size);
-  if (!p) return bad(m, c);
+  const uint8_t *record = d->p;
+  p = body_of(d, p, &e->subtype, &size);
+  if (!p) return bad(m, d);
   e->body = p;
   e->body_size = (uint32_t)size;
-  e->address = e->old = e->size = 0;
-  e->stack = 0;
-  c->p = p + size;
-  if (e->subtype == EXTENDED_SAMPLING) varint_get(&p, c->p, &e->sample_bytes);
-  if (e->subtype == EXTENDED_AUDIT_REPEAT)
-    return (varint_get(&p, c->p, &back) && decode_repeat(c, record, back)) || bad(m, c);
+  d->p = p + size;
+  if (e->subtype == EXTENDED_SAMPLING) varint_get(&p, d->p, &d->sample_bytes);
+  if (e->subtype == EXTENDED_AUDIT_REPEAT &&
+      !(varint_get(&p, d->p, &back) && decode_repeat(d, record, back, e)))
+    return bad(m, d);
+  d->behind++;
   return true;
 }
 
-/* Decodes the event at the cursor into cursor->event; false at the end of the chunk. */
-static inline bool decode(merge_t *m, cursor_t *c) {
-  const uint8_t *p = c->p;
-  if (p >= c->end || *p == EVENT_NONE) return false;
+/* Decodes the event at D->p, a realloc as two; false at the end of the chunk. */
+static inline bool decode(merge_t *m, decoder_t *d) {
+  const uint8_t *p = d->p;
+  if (p >= d->end || *p == EVENT_NONE) return false;
   unsigned head = *p++;
-  uint64_t delta = head >> EVENT_TIME_SHIFT;
+  uint64_t delta = head >> EVENT_TIME_SHIFT, took = 0, given = 0, size = 0;
   if (__builtin_expect(delta == EVENT_TIME_MORE, 0)) delta += varint_get_padded(&p);
-  c->time += delta;
-  record_event_t *e = &c->event;
-  e->time = c->time;
-  e->kind = head & EVENT_KIND_MASK;
-  e->moment = 0;
+  d->time += delta;
+  record_event_t *e = &d->events[d->behind];
+  *e = (record_event_t){.time = d->time,
+                        .sample_bytes = d->sample_bytes,
+                        .stream = d->stream,
+                        .kind = head & EVENT_KIND_MASK};
   switch (e->kind) {
-  case EVENT_FREE:
-    e->old = e->size = 0;
-    e->address = get_address(c, &p);
-    break;
+  case EVENT_FREE: e->address = get_address(d, &p); break;
   case EVENT_MALLOC:
   case EVENT_CALLOC:
   case EVENT_ALIGNED:
-    e->old = 0;
-    e->address = get_address(c, &p);
+    e->address = get_address(d, &p);
     e->size = varint_get_padded(&p);
     break;
   case EVENT_REALLOC:
-    c->time += varint_get_padded(&p);
-    c->after = c->time;
-    e->old = get_address(c, &p);
-    c->new_address = get_address(c, &p);
-    c->new_size = varint_get_padded(&p);
-    e->address = 0;
-    e->size = 0;
-    c->second = true;
+    took = varint_get_padded(&p);
+    e->old = get_address(d, &p);
+    given = get_address(d, &p);
+    size = varint_get_padded(&p);
     break;
-  case EVENT_SAMPLE:
-    e->old = e->address = 0;
-    e->size = varint_get_padded(&p);
-    break;
-  case EVENT_EXTENDED: return decode_extended(m, c, p);
-  default: return bad(m, c);
+  case EVENT_SAMPLE: e->size = varint_get_padded(&p); break;
+  case EVENT_EXTENDED: return decode_extended(m, d, p, e);
+  default: return bad(m, d);
   }
-  e->stack = get_stack(c, &p, head);
-  if (__builtin_expect(p > c->end, 0)) {
-    c->second = false;
-    return bad(m, c);
+  e->stack = get_stack(d, &p, head);
+  if (__builtin_expect(p > d->end, 0)) return bad(m, d);
+  d->p = p;
+  d->behind++;
+  if (e->kind == EVENT_REALLOC) {
+    record_event_t *second = &d->events[d->behind++];
+    *second = *e;
+    second->moment = 1;
+    second->time = d->time += took;
+    second->address = given;
+    second->size = size;
   }
-  c->p = p;
   return true;
 }
 
-/* Moves the cursor to its next event; false at the end of the stream. */
-static inline bool advance(merge_t *m, cursor_t *c) {
-  c->hold = 0;
-  if (__builtin_expect(c->second, 0)) {
-    c->second = false;
-    c->event.moment = 1;
-    c->event.time = c->after;
-    c->event.address = c->new_address;
-    c->event.size = c->new_size;
-    c->key = c->after;
-    return true;
+/* Decodes as much of the chunk at hand as there is room for. */
+static void __attribute__((noinline)) decode_ahead(merge_t *m, decoder_t *d) {
+  uint32_t left = d->behind - d->first;
+  memmove(d->events, d->events + d->first, left * sizeof *d->events);
+  d->first = 0;
+  d->behind = left;
+  while (d->behind < AHEAD - 1 && decode(m, d)) {
   }
-  while (!decode(m, c)) {
-    if (open_next_chunk(m, c)) continue;
-    free(c->buffer);
-    c->buffer = NULL;
-    c->room = 0;
+}
+
+static bool start_stream(cursor_t *c) {
+  c->decoder = malloc(sizeof *c->decoder);
+  if (!c->decoder) return false; /* for want of memory its events are missing, and counted */
+  memset(c->decoder, 0, offsetof(decoder_t, events));
+  return true;
+}
+
+static void end_stream(cursor_t *c) {
+  if (c->decoder) free(c->decoder->buffer);
+  free(c->decoder);
+  free(c);
+}
+
+/* Makes sure that the cursor has a next event; false at the end of the stream. An event's body lies
+ * in its chunk, so the next one is opened only when all of this one's events are consumed. */
+static inline bool refill(merge_t *m, cursor_t *c) {
+  if (__builtin_expect(!c->decoder, 0) && !start_stream(c)) {
+    m->reader->damage.missing_chunks += c->place_end - c->place;
     return false;
   }
-  c->key = c->event.time;
+  decoder_t *d = c->decoder;
+  if (d->behind - d->first <= AT_HAND) decode_ahead(m, d);
+  while (__builtin_expect(d->first == d->behind, 0)) {
+    if (!open_next_chunk(m, c)) return false;
+    decode_ahead(m, d);
+  }
+  c->hold = 0;
+  c->key = d->events[d->first].time;
   return true;
 }
 
@@ -215,41 +236,63 @@ static void sift_down(merge_t *m, size_t i) {
 }
 
 static void drop_top(merge_t *m) {
-  free(m->heap[0]);
+  end_stream(m->heap[0]);
   m->heap[0] = m->heap[--m->count];
   if (m->count) sift_down(m, 0);
 }
 
-const record_event_t *merge_next(merge_t *m) {
-  if (m->given) {
-    m->given = NULL;
-    if (advance(m, m->heap[0]))
-      sift_down(m, 0);
-    else
-      drop_top(m);
-  }
-  while (m->count && !m->heap[0]->entered) {
-    m->heap[0]->entered = true;
-    if (advance(m, m->heap[0]))
-      sift_down(m, 0);
-    else
-      drop_top(m);
-  }
-  if (!m->count) return NULL;
-  m->given = m->heap[0];
-  return &m->given->event;
+/* Brings the top of the heap to its next event, or drops it. */
+static void next_of_top(merge_t *m) {
+  if (refill(m, m->heap[0]))
+    sift_down(m, 0);
+  else
+    drop_top(m);
 }
 
-bool merge_hold(merge_t *m) {
-  cursor_t *c = m->given;
-  uint32_t further = c->hold ? 2 * c->hold : 1;
-  uint64_t limit = c->event.time + HOLD_LIMIT;
-  bool near =
-      (m->count > 1 && m->heap[1]->key <= limit) || (m->count > 2 && m->heap[2]->key <= limit);
-  if (!near || further > HOLD_LIMIT) return false;
+/* The time up to which the top of the heap comes before all others. */
+static uint64_t limit_of_top(const merge_t *m) {
+  uint64_t limit = UINT64_MAX;
+  for (size_t i = 1; i <= 2 && i < m->count; i++)
+    if (m->heap[i]->key < limit) limit = m->heap[i]->key;
+  return limit;
+}
+
+bool merge_run(merge_t *m, merge_run_t *run) {
+  while (m->count && !m->heap[0]->decoder)
+    next_of_top(m);
+  if (!m->count) return false;
+  const decoder_t *d = m->heap[0]->decoder;
+  uint64_t limit = limit_of_top(m);
+  run->events = d->events + d->first;
+  run->known = d->behind - d->first;
+  run->count = 1;
+  uint32_t most = run->known > AT_HAND ? run->known - AT_HAND : run->known; /* the rest is a view */
+  while (run->count < most && run->events[run->count].time <= limit)
+    run->count++;
+  return true;
+}
+
+void merge_take(merge_t *m, uint32_t n) {
+  if (!n) return;
+  m->heap[0]->decoder->first += n;
+  next_of_top(m);
+}
+
+const record_event_t *merge_next(merge_t *m) {
+  merge_run_t run;
+  merge_take(m, m->given);
+  m->given = merge_run(m, &run);
+  return m->given ? run.events : NULL;
+}
+
+bool merge_hold(merge_t *m, uint32_t n) {
+  cursor_t *c = m->heap[0];
+  uint32_t held = n ? 0 : c->hold, further = held ? 2 * held : 1;
+  uint64_t time = c->decoder->events[c->decoder->first + n].time;
+  if (limit_of_top(m) > time + HOLD_LIMIT || further > HOLD_LIMIT) return false;
+  c->decoder->first += n;
   c->hold = further;
-  c->key = c->event.time + further;
-  m->given = NULL;
+  c->key = time + further;
   sift_down(m, 0);
   return true;
 }
@@ -301,10 +344,8 @@ void merge_progress(const merge_t *m, uint64_t *done, uint64_t *total) {
 
 void merge_close(merge_t *m) {
   if (!m) return;
-  for (size_t i = 0; m->heap && i < m->count; i++) {
-    free(m->heap[i]->buffer);
-    free(m->heap[i]);
-  }
+  for (size_t i = 0; m->heap && i < m->count; i++)
+    end_stream(m->heap[i]);
   free(m->heap);
   free(m);
 }

@@ -1,0 +1,174 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * How fast `sonde report` replays a malloc log, on one core, from a warm file: recordings are made
+ * by the real writer, out of random calls, and replayed.
+ *
+ * The program that is imitated keeps LIVE blocks and then frees and allocates at random among them,
+ * which is the worst that can be for a table of live blocks; every third allocation is freed at
+ * once, as in most programs. Stacks are 24 frames deep, 8192 of them, drawn unevenly.
+ *
+ * usage: replay_bench                    three sizes
+ *        replay_bench make FILE MB LIVE  only makes a recording of so many MB
+ */
+#define _GNU_SOURCE
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/resource.h>
+#include <sys/stat.h>
+#include <sys/wait.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "analysis/replay.h"
+#include "record/recorder.h"
+#include "record/write.h"
+#include "record/write_event.h"
+
+enum { STACKS = 8192, DEPTH = 24, FANOUT = 64 };
+#define BASE UINT64_C(0x7f1200000000)
+
+static uint64_t random_state = 88172645463325252u;
+
+static uint64_t next_random(void) {
+  random_state ^= random_state << 13;
+  random_state ^= random_state >> 7;
+  return random_state ^= random_state << 17;
+}
+
+/* ---- making one --------------------------------------------------------------------------- */
+
+/* Nodes 1 … : a spine, then FANOUT branches of it, and of these the leaves, which are the stacks.
+ */
+static uint32_t define_stacks(void) {
+  uint32_t id = 0, parent = 0;
+  for (uint32_t f = 1; f <= STACKS; f++)
+    write_frame(f, 0x400000 + 16 * (uint64_t)f, 0, 0);
+  for (uint32_t i = 0; i < DEPTH - 2; i++, parent = id)
+    write_node(++id, parent, i + 1);
+  uint32_t spine = id;
+  for (uint32_t i = 0; i < FANOUT; i++)
+    write_node(++id, spine, 100 + i);
+  uint32_t first = id + 1;
+  for (uint32_t i = 0; i < STACKS; i++)
+    write_node(++id, spine + 1 + i % FANOUT, i + 1);
+  return first;
+}
+
+/* Some stacks do most of the work. */
+static uint32_t pick_stack(uint32_t first) {
+  uint64_t x = next_random();
+  return first + (uint32_t)((x >> 40) & (x >> 20) & (STACKS - 1));
+}
+
+static _Noreturn void fill(const char *settings, const char *path, uint64_t bytes, uint32_t live) {
+  if (write_start(settings) != 0) _exit(9);
+  uint32_t first = define_stacks();
+  uint8_t *held = calloc(live, 1);
+  uint64_t time = 0;
+  struct stat file = {0};
+  for (uint64_t n = 0; held; n++) {
+    if (!(n & 0xffff) && stat(path, &file) == 0 && (uint64_t)file.st_size >= bytes) break;
+    stream_t *s = write_enter(RECORD_BLOCKS);
+    if (!s) _exit(8);
+    if (!time) time = write_now(s->writer);
+    uint32_t slot = n < live ? (uint32_t)n : (uint32_t)(next_random() % live);
+    uint64_t address = BASE + 16 * (4 * (uint64_t)slot + (slot * 2654435761u >> 30));
+    time += next_random() % 12;
+    if (held[slot])
+      event_put_free(s, time, address, pick_stack(first));
+    else
+      event_put_new(s, EVENT_MALLOC, time, address, 16 + next_random() % 48, pick_stack(first));
+    held[slot] ^= 1;
+    if (held[slot] && n % 3 == 0) {
+      event_put_free(s, time, address, pick_stack(first));
+      held[slot] = 0;
+      if (n < live) {
+        event_put_new(s, EVENT_MALLOC, time, address, 40, pick_stack(first));
+        held[slot] = 1;
+      }
+    }
+    write_leave(s);
+  }
+  _exit(held ? 0 : 7);
+}
+
+static void make(const char *path, uint64_t bytes, uint32_t live) {
+  char error[256], settings[64];
+  recording_t recording;
+  unlink(path);
+  if (recording_create(&recording, path, 1, RECORD_BLOCKS, 0, 0, error, sizeof error) < 0) {
+    fprintf(stderr, "replay_bench: %s\n", error);
+    exit(2);
+  }
+  recording_settings(&recording, settings, sizeof settings);
+  int status;
+  pid_t pid = fork();
+  if (pid == 0) fill(settings, path, bytes, live);
+  waitpid(pid, &status, 0);
+  if (status || recording_finish(&recording, status) < 0) {
+    fprintf(stderr, "replay_bench: '%s' could not be written\n", path);
+    exit(2);
+  }
+  recording_release(&recording);
+}
+
+/* ---- replaying it ------------------------------------------------------------------------- */
+
+static double now(void) {
+  struct timespec t;
+  clock_gettime(CLOCK_PROCESS_CPUTIME_ID, &t);
+  return (double)t.tv_sec + (double)t.tv_nsec / 1e9;
+}
+
+static void measure(const char *path) {
+  char error[256];
+  reader_t *reader;
+  replay_t replay;
+  double best = 1e9;
+  uint64_t events = 0, live = 0, size = 0;
+  for (int round = 0; round < 3; round++) {
+    double began = now();
+    if (reader_open(&reader, path, error, sizeof error) < 0) {
+      fprintf(stderr, "replay_bench: '%s': %s\n", path, error);
+      exit(2);
+    }
+    if (replay_run(&replay, reader, NULL) < 0) exit(2);
+    double took = now() - began;
+    if (took < best) best = took;
+    events = replay.events;
+    live = replay.at_peak.count;
+    replay_free(&replay);
+    reader_close(reader);
+  }
+  struct stat file;
+  if (stat(path, &file) == 0) size = (uint64_t)file.st_size;
+  struct rusage used;
+  getrusage(RUSAGE_SELF, &used);
+  printf("  %6.1f M events, %5.2f bytes each, %9llu live at most: %6.1f M events/s, "
+         "at most %ld MB resident so far\n",
+         (double)events / 1e6, (double)size / (double)events, (unsigned long long)live,
+         (double)events / best / 1e6, used.ru_maxrss / 1024);
+}
+
+int main(int argc, char **argv) {
+  if (argc == 5 && !strcmp(argv[1], "make")) {
+    make(argv[2], strtoull(argv[3], NULL, 10) << 20, (uint32_t)strtoul(argv[4], NULL, 10));
+    return 0;
+  }
+  if (argc > 1) {
+    for (int i = 1; i < argc; i++)
+      measure(argv[i]);
+    return 0;
+  }
+  static const uint32_t live[] = {10000, 200000, 1600000, 5000000};
+  printf("replay of a malloc log (live, peak, leaks, by stack), CPU time of one core, best of 3\n");
+  for (size_t i = 0; i < sizeof live / sizeof *live; i++) {
+    char path[64];
+    snprintf(path, sizeof path, "/tmp/sonde-replay-bench.%d.sonde", (int)getpid());
+    make(path, UINT64_C(200) << 20, live[i]);
+    measure(path);
+    unlink(path);
+  }
+  return 0;
+}
