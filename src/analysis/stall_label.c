@@ -28,8 +28,8 @@ const char *stall_label_text(stall_label_t label) {
 
 static uint64_t at_most(uint64_t a, uint64_t b) { return a < b ? a : b; }
 
-void stall_totals_add(stall_totals_t *t, const stall_seen_t *s, uint64_t weight_ns,
-                      uint64_t ran_ns) {
+uint64_t stall_totals_add(stall_totals_t *t, const stall_seen_t *s, uint64_t weight_ns,
+                          uint64_t ran_ns) {
   uint64_t ran = at_most(ran_ns, weight_ns), rest = weight_ns - ran;
   t->run_ns += ran;
   if (s->frozen || s->state == 'T' || s->state == 't')
@@ -50,6 +50,7 @@ void stall_totals_add(stall_totals_t *t, const stall_seen_t *s, uint64_t weight_
   t->major_faults = s->major_faults;
   t->user_ticks = s->user_ticks;
   t->system_ticks = s->system_ticks;
+  return s->state == 'R' ? ran : weight_ns;
 }
 
 static stall_label_t of_cpu(const stall_totals_t *t) {
@@ -62,15 +63,16 @@ static stall_label_t of_cpu(const stall_totals_t *t) {
 }
 
 stall_label_t stall_label_of(const stall_totals_t *t) {
-  uint64_t all = t->run_ns + t->starved_ns + t->blocked_ns + t->disk_ns + t->fault_ns + t->other_ns;
-  if (!all) return STALL_UNKNOWN;
+  /* Waiting for a CPU is not the program's doing: the rest is what made it a stall. */
+  uint64_t all = t->run_ns + t->blocked_ns + t->disk_ns + t->fault_ns + t->other_ns;
+  if (!all && !t->starved_ns) return STALL_UNKNOWN;
+  if (t->starved_ns / 10 >= all) return STALL_STARVED;
   uint64_t half = all / 2;
   if (t->deadlock) return STALL_DEADLOCK;
   if (t->run_ns >= half) return of_cpu(t);
   /* A storm of disk reads: some of it runs, some waits. */
   if (t->run_ns + t->fault_ns >= half && (t->fault_ns * 4 >= all || t->major_faults > 100))
     return STALL_MAJOR_FAULTS;
-  if (t->starved_ns >= half) return STALL_STARVED;
   if (t->lock_ns >= half) return STALL_LOCK;
   if (t->disk_ns >= half) return STALL_DISK;
   if (t->blocked_ns + t->disk_ns >= half) return STALL_BLOCKED;

@@ -9,6 +9,8 @@
 
 #include "base/varint.h"
 
+#define BOOKING_NS 4000000u /* the kernel books time on a CPU with its tick */
+
 typedef struct stall_text {
   struct stall_text *next;
   char text[];
@@ -83,8 +85,9 @@ static bool add_stall(stalls_t *s, body_t *b, uint64_t time) {
 
 static bool add_sample(stalls_t *s, body_t *b) {
   stall_t *stall = find(s, get(b));
-  stall_sample_t sample = {.time = get(b), .stack = (uint32_t)get(b)};
+  stall_sample_t sample = {.time = get(b)};
   stall_seen_t *seen = &sample.seen;
+  sample.stack = (uint32_t)get(b);
   uint64_t state = get(b);
   seen->state = (char)(state & 0x7f);
   seen->frozen = state >> 8 & 1;
@@ -192,12 +195,13 @@ static void weigh(stall_t *stall, const reader_t *reader) {
     from = to > from ? to : from;
     /* The first sample's counts begin at the first look: before it the thread did as it does now,
      * as far as anybody knows. */
-    uint64_t ran = minus(s->seen.run_ns, ran_before);
+    uint64_t ran = minus(s->seen.run_ns, ran_before) + (s->seen.state == 'R' ? BOOKING_NS : 0);
     uint64_t window = s->seen.window_ns - (i ? stall->samples[i - 1].seen.window_ns : 0);
     ran_before = s->seen.run_ns;
     double share = window && s->seen.window_ns ? (double)ran / (double)window : 0;
-    stall_totals_add(&stall->totals, &s->seen, s->weight_ns,
-                     (uint64_t)(share * (double)s->weight_ns));
+    uint64_t own = stall_totals_add(&stall->totals, &s->seen, s->weight_ns,
+                                    (uint64_t)(share * (double)s->weight_ns));
+    s->weight_ns = own ? own : 1;
   }
 }
 

@@ -13,7 +13,7 @@ typedef struct stall_sample {
   uint64_t time;  /* ticks */
   uint32_t stack; /* 0: it could not be read */
   stall_seen_t seen;
-  uint64_t weight_ns; /* how much of the turn it stands for, once stalls_finish is done */
+  uint64_t weight_ns; /* how much of the turn it stands for, without waiting for a CPU */
   uint32_t owner;     /* of the mutex the thread waits for; 0: not known, or no mutex */
   uint64_t address;   /* of the lock */
   const char *what;   /* the file or socket; "" */

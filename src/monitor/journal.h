@@ -3,9 +3,10 @@
  * What the recorder itself adds to a recording while the program runs: records of what it saw from
  * outside, and the stacks it read there.
  *
- * Its stream, and its ids of images, frames and nodes, are from the upper half of the numbers, which
- * the program does not reach; so a reader needs to know nothing of two writers. Chunks are appended in the same way as the program's: by taking a place
- * at the end of the file with one atomic addition.
+ * Its stream, and its ids of images, frames and nodes, are from the upper half of the numbers,
+ * which the program does not reach; so a reader needs to know nothing of two writers. Chunks are
+ * appended in the same way as the program's: by taking a place at the end of the file with one
+ * atomic addition.
  *
  * Used by one thread.
  */

@@ -61,15 +61,18 @@ static bool add_path(paths_t *p, const report_t *r, const stall_sample_t *s) {
   if (count > DEPTH_MAX) count = DEPTH_MAX;
   uint32_t *functions = malloc((size_t)count * sizeof *functions);
   if (!functions) return false;
-  for (int i = 0; i < count; i++) {
-    functions[i] = number_of(&p->functions, names[count - 1 - i]);
-    if (functions[i] == UINT32_MAX) {
+  int depth = 0;
+  for (int i = count; i-- > 0;) {
+    uint32_t number = number_of(&p->functions, names[i]);
+    if (number == UINT32_MAX) {
       free(functions);
       return false;
     }
+    /* A recursion is one function, however deep it was at that moment. */
+    if (!depth || functions[depth - 1] != number) functions[depth++] = number;
   }
   p->stacks[p->count] = s->stack;
-  p->items[p->count++] = (stall_path_t){functions, count, s->weight_ns};
+  p->items[p->count++] = (stall_path_t){functions, depth, s->weight_ns};
   return true;
 }
 

@@ -50,6 +50,7 @@ bool process_list_threads(target_t *target) {
     if (fd >= 0) close(fd);
     return false;
   }
+  rewinddir(directory); /* the copy shares its place in the list with the one of a look before */
   struct dirent *entry;
   while ((entry = readdir(directory))) {
     pid_t tid = (pid_t)strtol(entry->d_name, NULL, 10);
