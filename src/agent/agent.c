@@ -60,6 +60,7 @@ NOINLINE void agent_start(void) {
   exec_find_real();
   thread_find_real();
   region_find_real();
+  dlclose_find_real();
   operators_find_real();
   wait_find_real();
   malloc_try();

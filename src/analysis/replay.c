@@ -489,7 +489,8 @@ int replay_run(replay_t *r, reader_t *reader, const replay_options_t *options) {
   memset(r, 0, sizeof *r);
   r->reader = reader;
   r->mode = reader_header(reader)->mode;
-  r->late = !(r->mode & (RECORD_BLOCKS | RECORD_SAMPLED_BLOCKS));
+  r->late =
+      !(r->mode & (RECORD_BLOCKS | RECORD_SAMPLED_BLOCKS)) || reader_damage(reader)->dropped_chunks;
   r->freed = calloc(FREED_SLOTS, sizeof *r->freed);
   merge_t *merge = merge_open(reader);
   int status = SONDE_ENOMEM;

@@ -54,7 +54,7 @@ static const cli_option_t options[] = {
     {KEY_AUDIT, "audit", "[POLICY]",
      "calls of sensitive functions, as POLICY says: a file, linux (the default)\nor apple; see "
      "'sonde help audit'"},
-    {KEY_LIMIT, "limit", "SIZE", "stop recording at this size: 500M, 2G"},
+    {KEY_LIMIT, "limit", "SIZE", "keep the newest in a file of this size: 500M, 2G"},
     {0}};
 
 static const cli_usage_t usage = {

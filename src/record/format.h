@@ -71,9 +71,12 @@ typedef struct record_header {
   int32_t scratch_fd;        /* … /proc/recorder_pid/fd/scratch_fd */
   uint32_t incarnations;     /* programs that ran in this process, by execve */
   uint32_t mode;             /* what was recorded at the start: RECORD_… bits */
+  /* Chunks in this part of the file, which are not of tables, were overwritten by newer ones: */
+  uint64_t ring_start, ring_bytes; /* 0: nothing was */
+  uint64_t ring_written;           /* bytes, in all */
 } record_header_t;
 
-_Static_assert(sizeof(record_header_t) == 136, "docs/format.md says 136");
+_Static_assert(sizeof(record_header_t) == 160, "docs/format.md says 160");
 
 /* ---- chunks ------------------------------------------------------------------------------- */
 

@@ -129,6 +129,16 @@ static uint64_t next_chunk(const reader_t *r, uint64_t from) {
   return r->size;
 }
 
+/* Between FROM and TO no chunk begins. In a ring that is where the newest ends and the oldest is
+ * cut, and what was never reached. */
+static void note_skipped(reader_t *r, uint64_t from, uint64_t to) {
+  uint64_t start = r->header.ring_start, end = start + r->header.ring_bytes;
+  if (from >= start && from < end) from = to < end ? to : end;
+  if (from == to) return;
+  if (!r->damage.skipped_bytes) r->damage.first_skipped_at = from;
+  r->damage.skipped_bytes += to - from;
+}
+
 static int index_file(reader_t *r) {
   uint64_t at = r->header.header_size;
   while (at < r->size) {
@@ -136,8 +146,7 @@ static int index_file(reader_t *r) {
     size_t n = reader_read(r, false, at, &h, sizeof h);
     if (n < sizeof h || !sane(&h)) {
       uint64_t next = n < sizeof h ? r->size : next_chunk(r, at + 8);
-      if (!r->damage.skipped_bytes) r->damage.first_skipped_at = at;
-      r->damage.skipped_bytes += next - at;
+      note_skipped(r, at, next);
       at = next;
       continue;
     }
@@ -213,7 +222,10 @@ static void settle(reader_t *r) {
     }
     bool follows = kept && c[kept - 1].type == c[i].type && c[kept - 1].stream == c[i].stream;
     uint32_t expected = follows ? c[kept - 1].sequence + 1 : 0;
-    r->damage.missing_chunks += c[i].sequence - expected;
+    if (!follows && c[i].type != CHUNK_TABLES && r->header.ring_bytes)
+      r->damage.dropped_chunks += c[i].sequence;
+    else
+      r->damage.missing_chunks += c[i].sequence - expected;
     c[kept++] = c[i];
   }
   r->chunks.count = kept;

@@ -26,6 +26,7 @@ typedef struct reader reader_t;
 typedef struct read_damage {
   uint64_t damaged_chunks;   /* wrong checksum or impossible header: passed over, or read in part */
   uint64_t missing_chunks;   /* gaps in a stream's sequence */
+  uint64_t dropped_chunks;   /* overwritten by newer ones: the recording keeps the newest */
   uint64_t skipped_bytes;    /* no chunk begins there */
   uint64_t first_skipped_at; /* offset of the first of these */
   uint64_t bad_records; /* a record that breaks the rules: the rest of its chunk is passed over */

@@ -161,6 +161,11 @@ static void fill_control(recording_t *r, const struct stat *file, uint32_t mode,
   c->limit_bytes = limit_bytes;
   c->pid = r->header.pid;
   c->file_end = RECORD_HEADER_SIZE;
+  if (limit_bytes > RECORD_HEADER_SIZE) {
+    c->ring_start = RECORD_HEADER_SIZE;
+    c->ring_bytes = ALIGN_DOWN((limit_bytes - RECORD_HEADER_SIZE) / 4 * 3, UINT64_C(4096));
+    c->file_end += c->ring_bytes;
+  }
   c->pages_used = SCRATCH_CONTROL_PAGES;
   c->magic = SCRATCH_MAGIC;
 }
@@ -208,6 +213,9 @@ static void copy_counters(recording_t *r) {
   h->lost_stacks = load_relaxed(&c->lost_stacks);
   h->lost_definitions = load_relaxed(&c->lost_definitions);
   h->incarnations = load_relaxed(&c->incarnation);
+  h->ring_written = load_relaxed(&c->ring_at);
+  h->ring_start = h->ring_written ? c->ring_start : 0;
+  h->ring_bytes = h->ring_written ? c->ring_bytes : 0;
 }
 
 uint64_t recording_now(const recording_t *r) {
@@ -267,7 +275,10 @@ static uint32_t close_chunk(uint8_t *chunk, uint32_t slot_size) {
 }
 
 bool recording_append(recording_t *r, const void *data, uint32_t size) {
-  uint64_t offset = __atomic_fetch_add(&r->control->file_end, size, __ATOMIC_ACQ_REL);
+  /* The recorder's own say what the others mean, and stay. */
+  const chunk_header_t *h = data;
+  uint32_t type = h->stream == RECORDER_STREAM ? CHUNK_TABLES : h->type;
+  uint64_t offset = scratch_reserve(r->control, type, size);
   return write_all(r->file_fd, data, size, offset);
 }
 

@@ -24,8 +24,8 @@ typedef struct recording {
 
 /* Makes the recording PATH, which must not exist, of a program PID, and its scratch. MODE is what
  * is recorded (RECORD_… bits), SAMPLE_BYTES the rate of RECORD_SAMPLED_BLOCKS, LIMIT_BYTES bounds
- * the file (0: no limit). On failure returns a negative SONDE_E…, leaves no file and writes one
- * line to ERROR. */
+ * the file, which then keeps the newest events (0: no limit). On failure returns a negative
+ * SONDE_E…, leaves no file and writes one line to ERROR. */
 int recording_create(recording_t *r, const char *path, uint32_t pid, uint32_t mode,
                      uint64_t sample_bytes, uint64_t limit_bytes, char *error, size_t error_size);
 

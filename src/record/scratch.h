@@ -32,19 +32,21 @@ typedef struct scratch_control {
   uint32_t recorder_pid;
   int32_t scratch_fd, file_fd; /* as descriptors of the recorder */
   uint64_t file_device, file_inode;
-  uint64_t limit_bytes;        /* of the file; 0: none */
-  uint64_t sample_interval_ns; /* of RECORD_SAMPLES: CPU time between two samples of a thread */
-  uint64_t sample_bytes;       /* of RECORD_SAMPLED_BLOCKS: one block in so many bytes */
-  uint32_t pid;                /* of the program */
-  uint32_t trace_generation;   /* odd: calls are traced; grows with each switch */
+  uint64_t limit_bytes;            /* of the file; 0: none */
+  uint64_t ring_start, ring_bytes; /* with a limit: the part of the file for all but tables */
+  uint64_t sample_interval_ns;     /* of RECORD_SAMPLES: CPU time between two samples of a thread */
+  uint64_t sample_bytes;           /* of RECORD_SAMPLED_BLOCKS: one block in so many bytes */
+  uint32_t pid;                    /* of the program */
+  uint32_t trace_generation;       /* odd: calls are traced; grows with each switch */
   uint32_t request;
-  int32_t live_fd; /* as a descriptor of the recorder: the table of live blocks, live_table.h */
-  int32_t policy_fd;           /* of RECORD_AUDIT: a file with the flat policy, then its YAML */
-  uint32_t policy_size;        /* of that file; 0: there is none */
+  int32_t live_fd;   /* as a descriptor of the recorder: the table of live blocks, live_table.h */
+  int32_t policy_fd; /* of RECORD_AUDIT: a file with the flat policy, then its YAML */
+  uint32_t policy_size; /* of that file; 0: there is none */
   /* the program's */
   uint32_t incarnation; /* how many programs have begun to record here */
   uint32_t stop_reason; /* record_stop_t */
   uint64_t file_end;    /* where the next chunk goes */
+  uint64_t ring_at;     /* bytes given out of the ring so far, see scratch_reserve */
   uint64_t lost_events, lost_stacks, lost_definitions;
   uint64_t unknown_frees; /* in mode `live`: of blocks that were given out before it */
   uint32_t pages_used;
@@ -58,6 +60,19 @@ typedef struct scratch_control {
 #define SCRATCH_CONTROL_PAGES                                                                      \
   ((uint32_t)((sizeof(scratch_control_t) + SCRATCH_PAGE - 1) / SCRATCH_PAGE))
 #define SCRATCH_BYTES ((uint64_t)SCRATCH_PAGES * SCRATCH_PAGE)
+
+/* Room in the file for a chunk of TYPE and SIZE: its offset. In a ring the oldest chunks are
+ * overwritten, in the order in which they were written, so that what is left has no holes; a chunk
+ * does not go round its end. Tables never lie in it. */
+static inline uint64_t scratch_reserve(scratch_control_t *c, uint32_t type, uint32_t size) {
+  uint64_t ring = c->ring_bytes, at = load_relaxed(&c->ring_at), from;
+  if (!ring || size > ring || type == CHUNK_TABLES)
+    return __atomic_fetch_add(&c->file_end, size, __ATOMIC_ACQ_REL);
+  do
+    from = at % ring + size > ring ? at + ring - at % ring : at;
+  while (!cas_acq_rel(&c->ring_at, &at, from + size));
+  return c->ring_start + from % ring;
+}
 
 /* Pages of a slot of class C. */
 static inline uint32_t scratch_class_pages(uint32_t c) { return 1u << (2 * c); }

@@ -62,7 +62,7 @@ typedef struct writer {
   stream_t events[WRITE_LEVELS];
   stream_t tables[WRITE_LEVELS];
   stream_t *more[WRITE_LEVELS]; /* streams of a sensor's own, closed when the thread has ended */
-  struct audit_thread *audit; /* sensor/audit.c's; NULL until it needs it */
+  struct audit_thread *audit;   /* sensor/audit.c's; NULL until it needs it */
   uint32_t predicted[WRITE_LEVELS][PREDICTOR_ENTRIES];
 } writer_t;
 

@@ -27,6 +27,10 @@ static uint32_t capacity_of(uint32_t slot_class) {
   return scratch_class_pages(slot_class) * SCRATCH_PAGE;
 }
 
+static bool holds(uint32_t slot_class, uint32_t bytes) {
+  return capacity_of(slot_class) >= sizeof(chunk_header_t) + bytes;
+}
+
 /* Starts the stream's next chunk in SLOT. */
 static void begin(stream_t *s, chunk_header_t *h, uint32_t slot_class) {
   writer_t *w = writer_of(s);
@@ -127,8 +131,9 @@ static void save_tables_of_orphan(writer_t *w) {
     write_close(&w->tables[i]);
 }
 
-static bool open_larger(stream_t *s, uint32_t wanted) {
-  for (uint32_t c = wanted + 1; c-- > 0;) {
+/* Of the class WANTED, or where there is none, of a smaller one that has room for BYTES. */
+static bool open_larger(stream_t *s, uint32_t wanted, uint32_t bytes) {
+  for (uint32_t c = wanted + 1; c-- > 0 && holds(c, bytes);) {
     chunk_header_t *slot = write_slot_take(c);
     if (!slot) continue;
     begin(s, slot, c);
@@ -151,6 +156,8 @@ bool write_room(stream_t *s, uint32_t bytes) {
     chunk_header_t *slot = s->chunk;
     bool busy = os_monotonic_ns() - s->open_time < GROW_BELOW_NS || s->type == CHUNK_TABLES;
     wanted = s->slot_class + (busy && s->slot_class + 1u < SCRATCH_CLASSES ? 1u : 0u);
+    while (!holds(wanted, bytes) && wanted + 1 < SCRATCH_CLASSES)
+      wanted++;
     if (!flush(s)) return false;
     if (s->type == CHUNK_EVENTS) save_tables_of_orphan(w);
     if (wanted == s->slot_class) {
@@ -159,11 +166,11 @@ bool write_room(stream_t *s, uint32_t bytes) {
     }
     write_slot_give(slot, s->slot_class);
   }
-  while (capacity_of(wanted) < sizeof(chunk_header_t) + bytes && wanted + 1 < SCRATCH_CLASSES)
+  while (!holds(wanted, bytes) && wanted + 1 < SCRATCH_CLASSES)
     wanted++;
   write_look(w->control);
   write_announce(s);
-  return open_larger(s, wanted);
+  return open_larger(s, wanted, bytes);
 }
 
 bool event_unshift(stream_t *s) {

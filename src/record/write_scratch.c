@@ -146,7 +146,7 @@ bool write_append(const void *data, uint32_t size) {
   if (load_acquire(&c->stop_reason) != RECORD_STOP_NONE) return false;
   int fd = file_of(g);
   if (fd < 0) return stop(c, RECORD_STOP_LOST_FILE);
-  uint64_t offset = __atomic_fetch_add(&c->file_end, size, __ATOMIC_ACQ_REL);
+  uint64_t offset = scratch_reserve(c, ((const chunk_header_t *)data)->type, size);
   if (c->limit_bytes && offset + size > c->limit_bytes) return stop(c, RECORD_STOP_LIMIT);
   if (offset + size > os_file_size_limit()) return stop(c, RECORD_STOP_FILE_LIMIT);
   for (uint32_t done = 0; done < size;) {

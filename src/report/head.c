@@ -32,6 +32,11 @@ static void print_missing(const reader_t *reader, FILE *out) {
   if (h->lost_definitions || d->missing_definitions)
     fprintf(out, "  missing    %" PRIu64 " definitions of stacks and frames\n",
             h->lost_definitions + d->missing_definitions);
+  if (d->dropped_chunks)
+    fprintf(out,
+            "  missing    %" PRIu64
+            " chunks of the oldest events, overwritten by newer ones (--limit)\n",
+            d->dropped_chunks);
   if (d->damaged_chunks || d->bad_records || d->missing_chunks)
     fprintf(out,
             "  damaged    %" PRIu64 " chunks are damaged, %" PRIu64 " are missing, %" PRIu64
@@ -71,6 +76,7 @@ static json_object *of_missing(const reader_t *reader) {
   json_add_number(o, "stacks", (int64_t)h->lost_stacks);
   json_add_number(o, "definitions", (int64_t)(h->lost_definitions + d->missing_definitions));
   json_add_number(o, "chunks", (int64_t)d->missing_chunks);
+  json_add_number(o, "dropped_chunks", (int64_t)d->dropped_chunks);
   json_add_number(o, "damaged_chunks", (int64_t)d->damaged_chunks);
   json_add_number(o, "damaged_records", (int64_t)d->bad_records);
   json_add_number(o, "skipped_bytes", (int64_t)d->skipped_bytes);

@@ -73,6 +73,7 @@ class Recording:
              "<HHIQIIIIQQQQQIIIIQQQ", data, 8)
         assert self.version == 0 and self.features == 0 and order == 0x01020304
         self.frames, self.nodes, self.threads, self.images = {}, {}, {}, {}
+        self.loads = []
         self.arguments, self.chunks, self.stalls = [], {}, {}
         self.find_chunks(data, size)
         last = max((key[0] for key in self.chunks), default=0)
@@ -108,6 +109,9 @@ class Recording:
             elif kind == 2:
                 number, _, start, end, slide = (body.varint() for _ in range(5))
                 self.images[number] = (start, end, slide, body.string(), body.string())
+                self.loads.append(("loaded", number))
+            elif kind == 3:
+                self.loads.append(("unloaded", body.varint()))
             elif kind == 4:
                 stream, tid = body.varint(), body.varint()
                 self.threads[stream] = tid
