@@ -163,12 +163,11 @@ static size_t thread_of(const reader_t *reader, uint32_t stream) {
   return 0;
 }
 
-/* Every event of the recording is the next of its thread; returns how many there are of each. */
-static void compare(reader_t *reader, uint32_t *seen) {
+/* Every event of the recording is the next of its thread, from SEEN on; returns where it ends. */
+static void compare_from(reader_t *reader, uint32_t *seen) {
   merge_t *merge = merge_open(reader);
   const record_event_t *e;
   uint64_t last = 0;
-  memset(seen, 0, THREADS * sizeof *seen);
   while ((e = merge_next(merge))) {
     assert_true(e->time >= last);
     last = e->time;
@@ -183,6 +182,12 @@ static void compare(reader_t *reader, uint32_t *seen) {
     seen[n]++;
   }
   merge_close(merge);
+}
+
+/* From the first event on; returns how many there are of each thread. */
+static void compare(reader_t *reader, uint32_t *seen) {
+  memset(seen, 0, THREADS * sizeof *seen);
+  compare_from(reader, seen);
 }
 
 static void check_run(const run_t *r, bool all) {
@@ -274,8 +279,36 @@ static void a_file_limit_stops_the_recording_not_the_program(void **unused) {
   run_t r;
   start(&r, 0, limited_child);
   check_stopped(&r, RECORD_STOP_FILE_LIMIT, 50000 + 8 * 65536);
-  start(&r, 100000, child);
-  check_stopped(&r, RECORD_STOP_LIMIT, 100000 + 8 * 65536);
+}
+
+static void a_limit_keeps_the_newest(void **unused) {
+  enum { LIMIT = 500000 };
+  run_t r;
+  struct stat s;
+  uint32_t seen[THREADS] = {0}, counts[THREADS];
+  (void)unused;
+  start(&r, LIMIT, child);
+  assert_int_equal(finish(&r), 0);
+  reader_t *reader = open_recording(r.path);
+  const read_damage_t *damage = reader_damage(reader);
+  assert_int_equal(reader_header(reader)->stop_reason, 0);
+  assert_int_equal(damage->missing_chunks + damage->damaged_chunks + damage->bad_records, 0);
+  assert_true(damage->dropped_chunks > 0);
+  merge_t *merge = merge_open(reader);
+  for (const record_event_t *e; (e = merge_next(merge));)
+    seen[thread_of(reader, e->stream)] += !(e->kind == EVENT_REALLOC && e->moment == 0);
+  merge_close(merge);
+  for (int n = 0; n < THREADS; n++) {
+    assert_true(seen[n] < truth->events);
+    counts[n] = (uint32_t)truth->events - seen[n];
+  }
+  compare_from(reader, counts);
+  for (int n = 0; n < THREADS; n++)
+    assert_int_equal(counts[n], truth->events);
+  reader_close(reader);
+  assert_int_equal(stat(r.path, &s), 0);
+  assert_true(s.st_size <= LIMIT);
+  unlink(r.path);
 }
 
 /* ---- descriptors and fork -------------------------------------------------------------------- */
@@ -428,6 +461,7 @@ int main(void) {
       cmocka_unit_test(everything_comes_back),
       cmocka_unit_test(a_kill_loses_nothing),
       cmocka_unit_test(a_file_limit_stops_the_recording_not_the_program),
+      cmocka_unit_test(a_limit_keeps_the_newest),
       cmocka_unit_test(closed_descriptors_are_opened_again),
       cmocka_unit_test(a_forked_child_does_not_record),
       cmocka_unit_test(ended_threads_are_reclaimed),
