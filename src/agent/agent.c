@@ -14,6 +14,7 @@
 #include "record/publish.h"
 #include "record/write.h"
 #include "sensor/region.h"
+#include "sensor/imports.h"
 #include "sensor/sample.h"
 #include "sensor/stall.h"
 #include "sensor/trace.h"
@@ -68,13 +69,16 @@ NOINLINE void agent_start(void) {
   store_release(&agent_ready, true);
 }
 
-__attribute__((constructor)) static void at_start(void) { agent_enter(); }
+/* Slots are written when all images are relocated: not at the first malloc, but now. */
+__attribute__((constructor)) static void at_start(void) {
+  agent_enter();
+  if (agent_in_recorded_process()) imports_start();
+}
 
 /* A recorder that lives collects the open chunks, also what is freed after this. */
 __attribute__((destructor)) static void at_end(void) {
   const scratch_control_t *control = write_control();
   if (!agent_in_recorded_process()) return;
   region_checkpoint();
-  if (!os_process_alive((pid_t)control->recorder_pid))
-    write_finish();
+  if (!os_process_alive((pid_t)control->recorder_pid)) write_finish();
 }

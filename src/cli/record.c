@@ -46,8 +46,9 @@ static const cli_option_t options[] = {
      "average; off: nothing until 'sonde ctl' says so"},
     {KEY_SAMPLE, "sample", "[HZ]",
      "where threads are while they use the CPU, HZ times a second (99)"},
-    {KEY_TRACE, "trace", NULL,
-     "every call of the functions that were compiled with\n-finstrument-functions, with its times"},
+    {KEY_TRACE, "trace", "[PATTERN]",
+     "every call of the functions that were compiled with\n-finstrument-functions, with its "
+     "times; with PATTERN, also of the\nimported functions that match it: 'libssl*:SSL_*,malloc'"},
     {KEY_STALL, "stall", "[MS]",
      "turns of event loops that take longer than MS milliseconds (250):\n"
      "what held them up, and why"},
@@ -67,7 +68,9 @@ static const cli_usage_t usage = {
     .options = options,
     .examples = {{"sonde record -- python3 script.py", "records into python3.PID.sonde"},
                  {"sonde record -o run.sonde -- ls", "into a file of this name"},
-                 {"sonde record --trace -- ./program", "every call in an instrumented program"}}};
+                 {"sonde record --trace -- ./program", "every call in an instrumented program"},
+                 {"sonde record --trace='libz*:*' -- python3 script.py",
+                  "and every call of a library's functions"}}};
 
 /* As cli_fail, of what WHAT says of WHOM. */
 static int fail(const char *whom, const char *what) {
@@ -235,7 +238,22 @@ typedef struct wanted {
   bool chosen; /* --malloc was named, be it off */
   uint64_t sample_bytes, limit_bytes;
   long sample_hz, stall_ms;
+  const char *imports; /* the pattern of imported functions to trace; NULL or empty: none */
 } wanted_t;
+
+/* What became of --trace=PATTERN. */
+static void tell_imports(const scratch_control_t *c) {
+  if (!c->trace_pattern[0]) return;
+  if (c->imports_refused[0])
+    cli_note("no imported function is traced: %s", c->imports_refused);
+  else if (!c->imports_timed && !c->imports_called)
+    cli_note("nothing that the program imports matches '%s'", c->trace_pattern);
+  if (c->imports_left)
+    cli_note("%u functions that cannot be called through a trampoline are not traced",
+             c->imports_left);
+  if (c->imports_over)
+    cli_note("%u functions more matched than can be traced at once", c->imports_over);
+}
 
 static void note_line(const char *line) { cli_note("%s", line); }
 
@@ -256,6 +274,7 @@ static int record(char **command, const char *output, const wanted_t *wanted, co
   }
   recording.control->sample_interval_ns = (uint64_t)(1000000000 / wanted->sample_hz);
   recording.control->trace_generation = (wanted->mode & RECORD_CALLS) != 0;
+  if (wanted->imports) strcpy(recording.control->trace_pattern, wanted->imports);
   record_audit_offer(&recording);
   child_pid = child.pid;
   handle_signals();
@@ -278,6 +297,7 @@ static int record(char **command, const char *output, const wanted_t *wanted, co
     (void)cli_fail("'%s' cannot be run: %s", command[0], strerror(exec_error));
     return exec_error == ENOENT ? NOT_FOUND : NOT_RUNNABLE;
   }
+  tell_imports(recording.control);
   int finished = recording_finish(&recording, status);
   tell(&recording, path, finished);
   recording_release(&recording);
@@ -310,7 +330,12 @@ int verb_record(int argc, char **argv) {
       if (!parser.value || cli_number(parser.value, 1, 1000, &wanted.sample_hz)) break;
       (void)cli_wrong_use(&usage, "--sample takes a number from 1 to 1000");
       return RECORD_FAILED;
-    case KEY_TRACE: wanted.mode |= RECORD_CALLS; break;
+    case KEY_TRACE:
+      wanted.mode |= RECORD_CALLS;
+      wanted.imports = parser.value ? parser.value : "";
+      if (strlen(wanted.imports) < sizeof((scratch_control_t *)0)->trace_pattern) break;
+      (void)cli_wrong_use(&usage, "--trace takes a pattern of at most 511 bytes");
+      return RECORD_FAILED;
     case KEY_STALL:
       wanted.mode |= RECORD_STALLS;
       if (!parser.value || cli_number(parser.value, 50, 3600000, &wanted.stall_ms)) break;

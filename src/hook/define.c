@@ -59,13 +59,6 @@ static uint64_t canonical_of(const slots_t *program, const char *name) {
   return u.address;
 }
 
-static void copy_text(char *out, const char *text, uint32_t size) {
-  uint32_t i = 0;
-  for (; text && text[i] && i < size - 1; i++)
-    out[i] = text[i];
-  out[i] = 0;
-}
-
 bool hooks_define(const hooks_t *h, const char *name, const char *version, symbol_t *out) {
   const slots_t *program = NULL;
   for (uint32_t i = 0; i < h->image_count; i++) {
@@ -81,9 +74,8 @@ bool hooks_define(const hooks_t *h, const char *name, const char *version, symbo
     if (sym.type == ELF_STT_GNU_IFUNC) out->original = resolve(out->original);
     out->definer = slots->start;
     out->canonical = canonical_of(program, name);
-    copy_text(out->name, name, sizeof out->name);
-    copy_text(out->version, slots_version(slots, number, NULL), sizeof out->version);
-    return true;
+    const char *found = slots_version(slots, number, NULL);
+    return hooks_name_symbol(out, name, found ? found : "");
   }
   return false;
 }

@@ -34,7 +34,7 @@ static void *hooked(void *function, const char *name, uint64_t pc) {
   const hooks_t *h = hooks_state();
   void *answer = NULL;
   if (!function || !hooks_lock(PATIENCE_NS)) return NULL;
-  for (const symbol_t *s = h->symbols; s && !answer; s = s->next) {
+  for (const symbol_t *s = hooks_bucket(h, hooks_hash(name)); s && !answer; s = s->same_hash) {
     if (s->original != (uint64_t)(uintptr_t)function || !slots_text_equal(s->name, name)) continue;
     const sonde_hook_t *first = hooks_first_for(s, path_of(h, pc));
     if (first) answer = first->request.replacement;

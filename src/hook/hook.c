@@ -51,6 +51,7 @@ hooks_t *hooks_state(void) { return &the_hooks; }
 
 void hooks_refresh(hooks_t *h) {
   hooks_scan_images(h);
+  family_look(h);
   hooks_scan_slots(h);
   hooks_apply(h);
 }
@@ -84,8 +85,7 @@ static void finish(void) {
   }
 }
 
-/* Runs RUN with the loader held. SONDE_EUNSUPPORTED where there is none to hold. */
-static int held(void (*run)(void *context), void *context) {
+int hooks_held(void (*run)(void *context), void *context) {
   if (!hooks_lock(0)) return SONDE_EBUSY;
   int status = os_loader_hold(run, context) == 0 ? SONDE_OK : SONDE_EUNSUPPORTED;
   hooks_unlock();
@@ -118,15 +118,14 @@ static symbol_t *symbol_for(hooks_t *h, const sonde_hook_request_t *request, int
     hooks_free_symbol(h, fresh);
     return NULL;
   }
-  for (symbol_t *known = h->symbols; known; known = known->next)
+  for (symbol_t *known = hooks_bucket(h, fresh->hash); known; known = known->same_hash)
     if (known->original == fresh->original && slots_text_equal(known->name, fresh->name)) {
       hooks_free_symbol(h, fresh);
       *status = SONDE_OK;
       return known;
     }
   *status = SONDE_OK;
-  fresh->next = h->symbols;
-  h->symbols = fresh;
+  hooks_add_symbol(h, fresh);
   return fresh;
 }
 
@@ -143,7 +142,7 @@ static sonde_hook_t *make_hook(hooks_t *h, adding_t *a, const sonde_hook_request
   symbol_t *symbol = symbol_for(h, request, status);
   sonde_hook_t *hook = symbol ? hooks_new_hook(h) : NULL;
   if (!hook) return NULL;
-  *hook = (sonde_hook_t){symbol, a->last, *request};
+  *hook = (sonde_hook_t){.symbol = symbol, .next = a->last, .request = *request};
   return a->last = hook;
 }
 
@@ -197,6 +196,17 @@ static void add_held(void *context) {
   hooks_apply(h);
 }
 
+void hooks_start(hooks_t *h) {
+  adding_t a = {.status = SONDE_OK};
+  make_own(h, &a);
+  for (uint32_t i = 0; i < DLSYM_HOOKS && !h->others; i++) {
+    h->own[i] = a.own[i];
+    if (a.own[i]) hooks_link(a.own[i]);
+  }
+  h->others++;
+  late_start(h);
+}
+
 static bool is_valid(const sonde_hook_request_t *request) {
   uint32_t name = 0, version = 0;
   if (!request->symbol || !request->replacement || !request->original) return false;
@@ -213,7 +223,7 @@ int sonde_hook_add(const sonde_hook_request_t *requests, size_t count, sonde_hoo
   for (size_t i = 0; i < count; i++)
     if (!is_valid(&requests[i])) return SONDE_EINVAL;
   adding_t a = {.requests = requests, .count = count, .handles = hooks};
-  int status = held(add_held, &a);
+  int status = hooks_held(add_held, &a);
   return status == SONDE_OK ? a.status : status;
 }
 
@@ -224,6 +234,21 @@ typedef struct removing {
   int status;
 } removing_t;
 
+/* The slots are brought to what the chains say before a hook of dlsym's is free to be used again.
+ */
+void hooks_stop(hooks_t *h) {
+  bool is_last = h->others == 1;
+  for (uint32_t i = 0; i < DLSYM_HOOKS && is_last; i++)
+    if (h->own[i]) hooks_unlink(h->own[i]);
+  hooks_apply(h);
+  for (uint32_t i = 0; i < DLSYM_HOOKS && is_last; i++) {
+    if (h->own[i]) hooks_free_hook(h, h->own[i]);
+    h->own[i] = NULL;
+  }
+  free_unused(h);
+  if (--h->others == 0) late_stop(h);
+}
+
 static void remove_held(void *context) {
   removing_t *r = context;
   hooks_t *h = &the_hooks;
@@ -232,22 +257,14 @@ static void remove_held(void *context) {
   hooks_scan_images(h);
   hooks_scan_slots(h);
   hooks_unlink(r->hook);
-  for (uint32_t i = 0; i < DLSYM_HOOKS && h->others == 1; i++)
-    if (h->own[i]) hooks_unlink(h->own[i]);
-  hooks_apply(h);
-  for (uint32_t i = 0; i < DLSYM_HOOKS && h->others == 1; i++) {
-    if (h->own[i]) hooks_free_hook(h, h->own[i]);
-    h->own[i] = NULL;
-  }
+  hooks_stop(h);
   hooks_free_hook(h, r->hook);
-  free_unused(h);
-  if (--h->others == 0) late_stop(h);
   r->status = SONDE_OK;
 }
 
 int sonde_hook_remove(sonde_hook_t *hook) {
   removing_t r = {hook, SONDE_OK};
-  int status = held(remove_held, &r);
+  int status = hooks_held(remove_held, &r);
   return status == SONDE_OK ? r.status : status;
 }
 
@@ -262,7 +279,7 @@ static void refresh_held(void *context) {
 }
 
 int sonde_hook_refresh(void) {
-  int result = 0, status = held(refresh_held, &result);
+  int result = 0, status = hooks_held(refresh_held, &result);
   return status == SONDE_OK ? result : status;
 }
 
@@ -270,7 +287,7 @@ static void ask_late(void *context) { *(bool *)context = late_in_force(); }
 
 int sonde_hook_late(void) {
   bool in_force = false;
-  int status = held(ask_late, &in_force);
+  int status = hooks_held(ask_late, &in_force);
   return status == SONDE_OK && !in_force ? SONDE_EUNSUPPORTED : status;
 }
 
@@ -341,7 +358,7 @@ int sonde_hook_reach(const sonde_hook_t *hook,
                      int (*visit)(const sonde_slot_t *slot, void *context), void *context) {
   reporting_t r = {hook, visit, context, 0};
   if (!visit) return SONDE_EINVAL;
-  int status = held(report_held, &r);
+  int status = hooks_held(report_held, &r);
   return status == SONDE_OK ? r.result : status;
 }
 

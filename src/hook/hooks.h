@@ -27,21 +27,28 @@ struct sonde_hook {
   symbol_t *symbol;             /* NULL: this hook is free */
   sonde_hook_t *next;           /* the next one to be called; of free ones, the next free one */
   sonde_hook_request_t request; /* its strings are not ours: the symbol has copies */
+  bool is_of_family;
 };
 
 /* A function that is hooked: one definition. */
 struct symbol {
   symbol_t *next;      /* of all, or of the free ones */
+  symbol_t *same_hash; /* of those in its bucket */
   sonde_hook_t *first; /* those with a filter, then those without; the newest first */
   uint64_t original;   /* where it is: of an IFUNC, what its resolver answered */
   uint64_t canonical;  /* what the program, linked at a fixed address, takes for its address: a stub
                           of its own; 0: none */
   uint64_t definer;    /* start of the image that defines it */
   uint32_t slots;      /* the first of its slots, or HOOK_NONE */
+  uint32_t hash;       /* of its name */
   bool is_new;         /* images have not been searched for it */
-  char name[HOOK_NAME_MAX];
-  char version[HOOK_VERSION_MAX]; /* "": it has none */
+  bool of_family;      /* the family hooks it */
+  uint32_t text_bytes; /* of the memory of its texts, which it keeps when it is free */
+  char *name;
+  char *version; /* "": it has none */
 };
+
+#define HOOK_BUCKETS 4096u
 
 /* A loaded image that was searched for all symbols that are not new. */
 typedef struct known_image {
@@ -50,7 +57,8 @@ typedef struct known_image {
   bool has_slots;  /* its dynamic section can be used */
   uint32_t number; /* never given twice */
   bool is_present, is_searched;
-  bool is_partial; /* it was searched before it was relocated; some of its slots may be noted */
+  bool was_offered; /* its imports, to the family */
+  bool is_partial;  /* it was searched before it was relocated; some of its slots may be noted */
 } known_image_t;
 
 /* A slot of a symbol. */
@@ -64,6 +72,7 @@ typedef struct place {
 
 typedef struct hooks {
   symbol_t *symbols, *free_symbols;
+  symbol_t *buckets[HOOK_BUCKETS];
   sonde_hook_t *free_hooks;
   known_image_t *images;
   uint32_t image_count, image_capacity, next_number;
@@ -82,6 +91,8 @@ typedef struct hooks {
 
 /* hook/memory.c */
 symbol_t *hooks_new_symbol(hooks_t *hooks);
+bool hooks_name_symbol(symbol_t *symbol, const char *name, const char *version);
+void hooks_add_symbol(hooks_t *hooks, symbol_t *symbol); /* to the list and its bucket */
 sonde_hook_t *hooks_new_hook(hooks_t *hooks);
 bool hooks_is_hook(const sonde_hook_t *hook);
 place_t *hooks_new_place(hooks_t *hooks, symbol_t *symbol);
@@ -95,6 +106,12 @@ void hooks_scan_slots(hooks_t *hooks);
 void hooks_search_again(hooks_t *hooks, known_image_t *known); /* at the next scan */
 const known_image_t *hooks_image(const hooks_t *hooks, uint32_t number);
 const char *hooks_path(const os_image_t *image);
+
+/* The symbols of that name are among those from here on, by `same_hash`. */
+uint32_t hooks_hash(const char *name);
+static inline symbol_t *hooks_bucket(const hooks_t *hooks, uint32_t hash) {
+  return hooks->buckets[hash % HOOK_BUCKETS];
+}
 
 /* hook/define.c: finds the definition of NAME and fills in SYMBOL but for its chain. False when no
  * image of the program's own namespace has one. */
@@ -116,6 +133,17 @@ void late_catch_up(hooks_t *hooks);
 
 /* hook/dlsym.c: what dlsym answers. The hooks it needs itself, set while there are others. */
 extern const sonde_hook_request_t dlsym_requests[DLSYM_HOOKS];
+
+/* hook/family.c */
+bool family_is_followed(void);
+void family_look(hooks_t *hooks);                   /* at images that are new */
+void family_forget(hooks_t *hooks, uint64_t start); /* what the image at START defined */
+
+/* hook/hook.c: runs RUN under the lock with the loader held. SONDE_EUNSUPPORTED where there is no
+ * loader, SONDE_EBUSY when we are inside already. */
+int hooks_held(void (*run)(void *context), void *context);
+void hooks_start(hooks_t *hooks); /* one more reason to be in force */
+void hooks_stop(hooks_t *hooks);  /* one less: brings the slots to what the chains say */
 
 /* hook/hook.c. A thread that waited for PATIENCE_NS (0: without limit) gives up. */
 bool hooks_lock(uint64_t patience_ns);

@@ -189,7 +189,13 @@ typedef struct arrived {
 
 static bool look_at(const slot_t *slot, void *context) {
   arrived_t *a = context;
-  for (const symbol_t *s = a->hooks->symbols; s; s = s->next) {
+  if (family_is_followed()) { /* any import may be of it */
+    a->seen++;
+    a->raw += slots_is_raw(a->slots, load_relaxed((const uint64_t *)(uintptr_t)slot->address));
+    return true;
+  }
+  const symbol_t *s = hooks_bucket(a->hooks, hooks_hash(slot->name));
+  for (; s; s = s->same_hash) {
     if (!slots_text_equal(s->name, slot->name)) continue;
     uint64_t value = load_relaxed((const uint64_t *)(uintptr_t)slot->address);
     a->seen++;
@@ -213,13 +219,14 @@ static void look(hooks_t *h) {
   bool write_now = false;
   for (const symbol_t *s = h->symbols; s; s = s->next)
     slot_names_add(&names, s->name);
+  bool is_needed = h->symbols || family_is_followed();
   hooks_scan_images(h);
   drop_gone(h);
-  for (uint32_t i = 0; i < h->image_count && h->symbols; i++) {
+  for (uint32_t i = 0; i < h->image_count && is_needed; i++) {
     const slots_t *slots = &h->images[i].slots;
     arrived_t a = {h, slots, 0, 0};
     if (h->images[i].is_searched || !h->images[i].has_slots) continue;
-    slots_each(slots, &names, look_at, &a);
+    slots_each(slots, family_is_followed() ? NULL : &names, look_at, &a);
     if (a.raw > 0)
       put_off(h, slots);
     else if (a.seen > 0)

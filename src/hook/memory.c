@@ -44,6 +44,75 @@ bool hooks_is_hook(const sonde_hook_t *hook) {
   return false;
 }
 
+uint32_t hooks_hash(const char *name) {
+  uint32_t hash = 5381;
+  for (; *name; name++)
+    hash = hash * 33 + (uint8_t)*name;
+  return hash ^ hash >> 15;
+}
+
+/* Memory for texts is handed out from blocks and stays with its symbol, which is used again: a
+ * symbol whose texts are longer than those of its last use gets twice as much as before. */
+static char *text_block;
+static uint32_t text_left;
+
+static char *take_text(uint32_t bytes) {
+  if (bytes > text_left) {
+    char *block = os_map(BLOCK_BYTES);
+    if (!block) return NULL;
+    text_block = block;
+    text_left = BLOCK_BYTES;
+  }
+  char *text = text_block;
+  text_block += bytes;
+  text_left -= bytes;
+  return text;
+}
+
+static uint32_t text_length(const char *text) {
+  uint32_t n = 0;
+  while (text[n])
+    n++;
+  return n;
+}
+
+bool hooks_name_symbol(symbol_t *symbol, const char *name, const char *version) {
+  uint32_t first = text_length(name) + 1, second = text_length(version) + 1, bytes = 32;
+  while (bytes < first + second)
+    bytes *= 2;
+  if (bytes > symbol->text_bytes) {
+    char *text = bytes <= BLOCK_BYTES ? take_text(bytes) : NULL;
+    if (!text) return false;
+    symbol->name = text;
+    symbol->text_bytes = bytes;
+  }
+  symbol->version = symbol->name + first;
+  __builtin_memcpy(symbol->name, name, first);
+  __builtin_memcpy(symbol->version, version, second);
+  symbol->hash = hooks_hash(name);
+  return true;
+}
+
+void hooks_add_symbol(hooks_t *h, symbol_t *symbol) {
+  symbol_t **bucket = &h->buckets[symbol->hash % HOOK_BUCKETS];
+  symbol->next = h->symbols;
+  h->symbols = symbol;
+  symbol->same_hash = *bucket;
+  *bucket = symbol;
+}
+
+static void forget_symbol(hooks_t *h, symbol_t *symbol) {
+  symbol_t **link = &h->symbols;
+  while (*link && *link != symbol)
+    link = &(*link)->next;
+  if (!*link) return; /* it was not added */
+  *link = symbol->next;
+  link = &h->buckets[symbol->hash % HOOK_BUCKETS];
+  while (*link != symbol)
+    link = &(*link)->same_hash;
+  *link = symbol->same_hash;
+}
+
 symbol_t *hooks_new_symbol(hooks_t *h) {
   if (!h->free_symbols) {
     symbol_t *block = os_map(BLOCK_BYTES);
@@ -58,6 +127,7 @@ symbol_t *hooks_new_symbol(hooks_t *h) {
   symbol->first = NULL;
   symbol->slots = HOOK_NONE;
   symbol->is_new = true;
+  symbol->of_family = false;
   return symbol;
 }
 
@@ -110,10 +180,7 @@ void hooks_free_symbol(hooks_t *h, symbol_t *symbol) {
     h->places[number].next = h->free_place;
     h->free_place = number;
   }
-  symbol_t **link = &h->symbols;
-  while (*link && *link != symbol)
-    link = &(*link)->next;
-  if (*link) *link = symbol->next;
+  forget_symbol(h, symbol);
   symbol->next = h->free_symbols;
   h->free_symbols = symbol;
   if (h->symbols) return;

@@ -95,7 +95,8 @@ static bool is_noted(const hooks_t *h, const symbol_t *symbol, uint64_t address)
 static bool note_slot(const slot_t *slot, void *context) {
   search_t *s = context;
   uint64_t value = load_relaxed((const uint64_t *)(uintptr_t)slot->address);
-  for (symbol_t *symbol = s->hooks->symbols; symbol; symbol = symbol->next) {
+  symbol_t *symbol = hooks_bucket(s->hooks, hooks_hash(slot->name));
+  for (; symbol; symbol = symbol->same_hash) {
     if ((s->only_new && !symbol->is_new) || !slots_text_equal(slot->name, symbol->name)) continue;
     s->seen++;
     s->raw += slots_is_raw(s->slots, value);
@@ -148,6 +149,11 @@ static bool note_image(const os_image_t *image, void *context) {
   return true;
 }
 
+static void drop_image(hooks_t *h, const known_image_t *known) {
+  drop_places_of(h, known->number, false);
+  family_forget(h, known->image.start);
+}
+
 /* Images are kept in load order: what is new stands at the end. */
 void hooks_scan_images(hooks_t *h) {
   uint32_t kept = 0;
@@ -161,7 +167,7 @@ void hooks_scan_images(hooks_t *h) {
     if (h->images[i].is_present)
       h->images[kept++] = h->images[i];
     else
-      drop_places_of(h, h->images[i].number, false);
+      drop_image(h, &h->images[i]);
   }
   h->image_count = kept;
 }

@@ -19,7 +19,7 @@ static trampoline_t silent;
 #define BUCKETS (TRAMPOLINE_COUNT * 2)
 
 static uint32_t used;
-static uint16_t buckets[BUCKETS]; /* number + 1 of a trampoline, by its target */
+static uint16_t buckets[BUCKETS]; /* number + 1 of a trampoline, by its function */
 
 const char *trampoline_ready(void) {
   if (os_shadow_stack())
@@ -28,13 +28,13 @@ const char *trampoline_ready(void) {
   return NULL;
 }
 
-static uint32_t bucket_of(uint64_t target) {
-  return (uint32_t)(target * 0x9e3779b97f4a7c15u >> 40) % BUCKETS;
+static uint32_t bucket_of(uint64_t function) {
+  return (uint32_t)(function * 0x9e3779b97f4a7c15u >> 40) % BUCKETS;
 }
 
-trampoline_t *trampoline_take(uint64_t target) {
+trampoline_t *trampoline_take(uint64_t function) {
   uint32_t fresh = 0;
-  for (uint32_t at = bucket_of(target);; at = (at + 1) % BUCKETS) {
+  for (uint32_t at = bucket_of(function);; at = (at + 1) % BUCKETS) {
     uint16_t number = load_acquire(&buckets[at]);
     if (!number) {
       if (!fresh) {
@@ -43,11 +43,11 @@ trampoline_t *trampoline_take(uint64_t target) {
           store_relaxed(&used, TRAMPOLINE_COUNT);
           return NULL;
         }
-        trampolines[fresh - 1].target = target;
+        trampolines[fresh - 1].target = trampolines[fresh - 1].function = function;
       }
       if (cas_acq_rel(&buckets[at], &number, (uint16_t)fresh)) number = (uint16_t)fresh;
     }
-    if (trampolines[number - 1].target == target) return &trampolines[number - 1];
+    if (trampolines[number - 1].function == function) return &trampolines[number - 1];
   }
 }
 

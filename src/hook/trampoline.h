@@ -77,11 +77,11 @@ typedef struct trampoline_calls {
 } trampoline_calls_t;
 
 struct trampoline {
-  uint64_t target;
+  uint64_t target;                 /* where to go on; it may change while calls come */
   const trampoline_calls_t *calls; /* NULL: go straight on, at the cost of a jump */
-  void *context;                   /* yours */
-  uint32_t function;               /* yours: the id for events */
+  uint64_t function;               /* which function this is: the first target, as a rule */
   uint32_t flags;                  /* TRAMPOLINE_… */
+  uint32_t data;                   /* yours */
 };
 
 /* `before` alone is called, whatever it returns, with a call_t of which nothing is kept: for
@@ -110,10 +110,11 @@ _Static_assert(sizeof(struct call) == 64, "a cache line");
  * in a signal handler; the answer of the first call holds. */
 const char *trampoline_ready(void);
 
-/* A trampoline of the table, which has a thunk, for TARGET; the same one for the same target. Its
- * calls are NULL when it is new: set `context` and `function` first, then trampoline_set. It is
- * never given back, since a pointer to its thunk may live on anywhere. NULL when all are in use. */
-trampoline_t *trampoline_take(uint64_t target);
+/* A trampoline of the table, which has a thunk, for FUNCTION; the same one for the same function.
+ * Its target is the function and its calls are NULL when it is new: set the rest first, then
+ * trampoline_set. It is never given back, since a pointer to its thunk may live on anywhere. NULL
+ * when all are in use. */
+trampoline_t *trampoline_take(uint64_t function);
 
 /* The address to call in place of the target. */
 uint64_t trampoline_thunk(const trampoline_t *trampoline);

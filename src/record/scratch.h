@@ -41,7 +41,8 @@ typedef struct scratch_control {
   uint32_t request;
   int32_t live_fd;   /* as a descriptor of the recorder: the table of live blocks, live_table.h */
   int32_t policy_fd; /* of RECORD_AUDIT: a file with the flat policy, then its YAML */
-  uint32_t policy_size; /* of that file; 0: there is none */
+  uint32_t policy_size;    /* of that file; 0: there is none */
+  char trace_pattern[512]; /* sensor/imports.h; empty: no imports are traced */
   /* the program's */
   uint32_t incarnation; /* how many programs have begun to record here */
   uint32_t stop_reason; /* record_stop_t */
@@ -50,10 +51,13 @@ typedef struct scratch_control {
   uint64_t lost_events, lost_stacks, lost_definitions;
   uint64_t unknown_frees; /* in mode `live`: of blocks that were given out before it */
   uint32_t pages_used;
-  uint32_t orphaned;                 /* the recorder was found dead; tables have been saved */
-  uint32_t live_levels;              /* of the table of live blocks */
-  char agent_path[4096];             /* what was preloaded, to hand on over execve */
-  uint8_t slot_class[SCRATCH_PAGES]; /* class + 1 of the slot that starts at the page, or 0 */
+  uint32_t orphaned;                      /* the recorder was found dead; tables have been saved */
+  uint32_t live_levels;                   /* of the table of live blocks */
+  uint32_t imports_timed, imports_called; /* functions: with start and end; called, no more */
+  uint32_t imports_left, imports_over;    /* left alone; more than there are trampolines for */
+  char imports_refused[128];              /* why trampolines cannot be used; empty: they can */
+  char agent_path[4096];                  /* what was preloaded, to hand on over execve */
+  uint8_t slot_class[SCRATCH_PAGES];      /* class + 1 of the slot that starts at the page, or 0 */
   scratch_loops_t stall;
 } scratch_control_t;
 

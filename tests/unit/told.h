@@ -29,7 +29,7 @@ static inline long all_ended(void) {
 
 static bool before(call_t *call, const uint64_t *arguments) {
   (void)arguments;
-  call->data = call->trampoline->function;
+  call->data = call->trampoline->data;
   __atomic_fetch_add(&begun, 1, __ATOMIC_RELAXED);
   return true;
 }

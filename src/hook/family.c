@@ -1,0 +1,226 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * The imports of an image are walked once, when it is new. Names that were looked at in the same
+ * pass are known by a hash of 64 bits: of the hundred thousand imports of a large process, a few
+ * thousand are different. (Should two of them ever share it, one is not hooked.)
+ *
+ * A function whose image is unloaded loses its hook; loaded again, it is found again.
+ */
+#include "hook/family.h"
+
+#include <elf.h>
+
+#include "base/bits.h"
+#include "hook/hooks.h"
+
+#define SEEN_SLOTS 65536u /* a power of two; beyond three quarters names are not remembered */
+
+static const hook_family_t *family;
+
+typedef struct pass {
+  hooks_t *hooks;
+  const known_image_t *known;
+  uint64_t *seen;
+  uint32_t seen_count;
+  bool is_short;
+} pass_t;
+
+static uint64_t hash_of(const char *name) {
+  uint64_t hash = 0xcbf29ce484222325u;
+  for (; *name; name++)
+    hash = (hash ^ (uint8_t)*name) * 0x100000001b3u;
+  hash ^= hash >> 32;
+  return hash ? hash : 1;
+}
+
+static bool was_seen(pass_t *p, uint64_t hash) {
+  uint64_t at = hash % SEEN_SLOTS;
+  while (p->seen[at] && p->seen[at] != hash)
+    at = (at + 1) % SEEN_SLOTS;
+  if (p->seen[at]) return true;
+  if (p->seen_count < SEEN_SLOTS / 4 * 3) {
+    p->seen[at] = hash;
+    p->seen_count++;
+  }
+  return false;
+}
+
+/* ---- one function --------------------------------------------------------------------------- */
+
+static bool is_ours(const os_image_t *image) {
+  uint64_t here = (uint64_t)(uintptr_t)&family;
+  return here >= image->start && here < image->end;
+}
+
+/* The image that is named as the library of SYMBOL: not the agent, which has functions of the C
+ * library's names in front of them. */
+static const known_image_t *library_of(const hooks_t *h, const symbol_t *symbol, elf_sym_t *sym,
+                                       uint32_t *number) {
+  const char *version = symbol->version[0] ? symbol->version : NULL;
+  for (uint32_t i = 0; i < h->image_count; i++) {
+    const known_image_t *known = &h->images[i];
+    if (known->image.link_space != 0 || !known->has_slots) continue;
+    if (i > 0 && is_ours(&known->image)) continue;
+    if (slots_definition(&known->slots, symbol->name, version, number, sym)) return known;
+  }
+  return NULL;
+}
+
+static bool has_other_registers(const known_image_t *known, uint32_t number) {
+#if defined(__aarch64__)
+  return known->slots.symbols.data[(uint64_t)number * ELF_SYM_MAX + 5] & 0x80; /* aaelf64 */
+#else
+  (void)known, (void)number;
+  return false;
+#endif
+}
+
+static bool is_hooked(const hooks_t *h, const symbol_t *symbol) {
+  for (const symbol_t *s = hooks_bucket(h, symbol->hash); s; s = s->same_hash)
+    if (s->of_family && s->original == symbol->original && slots_text_equal(s->name, symbol->name))
+      return true;
+  return false;
+}
+
+/* The symbol that is in the list already, or FRESH, added to it. */
+static symbol_t *settle(hooks_t *h, symbol_t *fresh) {
+  for (symbol_t *s = hooks_bucket(h, fresh->hash); s; s = s->same_hash)
+    if (s->original == fresh->original && slots_text_equal(s->name, fresh->name)) {
+      hooks_free_symbol(h, fresh);
+      return s;
+    }
+  hooks_add_symbol(h, fresh);
+  return fresh;
+}
+
+/* Hooks what FRESH stands for, when the family wants it. */
+static void offer(pass_t *p, symbol_t *fresh) {
+  hooks_t *h = p->hooks;
+  elf_sym_t sym;
+  uint32_t number;
+  const known_image_t *library = library_of(h, fresh, &sym, &number);
+  void **original = NULL, *replacement = NULL;
+  if (library && !is_hooked(h, fresh) &&
+      (sym.type == ELF_STT_FUNC || sym.type == ELF_STT_GNU_IFUNC)) {
+    hook_candidate_t c = {fresh->name, fresh->version, hooks_path(&library->image), fresh->original,
+                          has_other_registers(library, number)};
+    replacement = family->replace(&c, &original, family->context);
+  }
+  sonde_hook_t *hook = replacement ? hooks_new_hook(h) : NULL;
+  if (!hook) {
+    p->is_short |= replacement != NULL;
+    hooks_free_symbol(h, fresh);
+    return;
+  }
+  symbol_t *symbol = settle(h, fresh);
+  *hook = (sonde_hook_t){
+      .symbol = symbol,
+      .is_of_family = true,
+      .request = {.symbol = symbol->name, .replacement = replacement, .original = original}};
+  symbol->of_family = true;
+  hooks_link(hook);
+}
+
+static bool look_at_import(const slot_t *slot, void *context) {
+  pass_t *p = context;
+  if (!family->may_want(slot->name, family->context)) return true;
+  if (was_seen(p, hash_of(slot->name))) return true;
+  symbol_t *fresh = hooks_new_symbol(p->hooks);
+  if (!fresh) {
+    p->is_short = true;
+    return false;
+  }
+  if (hooks_define(p->hooks, slot->name, NULL, fresh))
+    offer(p, fresh);
+  else
+    hooks_free_symbol(p->hooks, fresh);
+  return true;
+}
+
+/* ---- passes --------------------------------------------------------------------------------- */
+
+bool family_is_followed(void) { return family != NULL; }
+
+void family_look(hooks_t *h) {
+  pass_t p = {.hooks = h};
+  for (uint32_t i = 0; family && i < h->image_count; i++) {
+    known_image_t *known = &h->images[i];
+    if (known->was_offered) continue;
+    known->was_offered = true;
+    p.known = known;
+    if (!known->has_slots || known->image.link_space != 0) continue;
+    if (!p.seen) p.seen = os_map(SEEN_SLOTS * sizeof *p.seen);
+    if (!p.seen) {
+      p.is_short = true;
+      break;
+    }
+    slots_each(&known->slots, NULL, look_at_import, &p);
+  }
+  if (p.seen) os_unmap(p.seen, SEEN_SLOTS * sizeof *p.seen);
+  h->is_short |= p.is_short;
+}
+
+/* Takes the family's hook off SYMBOL. */
+static void release(hooks_t *h, symbol_t *symbol) {
+  for (sonde_hook_t *hook = symbol->first, *next; hook; hook = next) {
+    next = hook->next;
+    if (!hook->is_of_family) continue;
+    hooks_unlink(hook);
+    hooks_free_hook(h, hook);
+  }
+  symbol->of_family = false;
+}
+
+void family_forget(hooks_t *h, uint64_t start) {
+  for (symbol_t *symbol = h->symbols, *next; symbol; symbol = next) {
+    next = symbol->next;
+    if (!symbol->of_family || symbol->definer != start) continue;
+    release(h, symbol);
+    if (!symbol->first) hooks_free_symbol(h, symbol);
+  }
+}
+
+typedef struct following {
+  const hook_family_t *family;
+  int result;
+} following_t;
+
+static void follow_held(void *context) {
+  following_t *f = context;
+  hooks_t *h = hooks_state();
+  f->result = SONDE_EBUSY;
+  if (family) return;
+  h->is_short = false;
+  family = f->family;
+  hooks_scan_images(h);
+  hooks_start(h);
+  hooks_refresh(h);
+  f->result = h->is_short ? SONDE_ENOMEM : 0;
+  for (const symbol_t *symbol = h->symbols; symbol && f->result >= 0; symbol = symbol->next)
+    f->result += symbol->of_family;
+}
+
+int hooks_follow(const hook_family_t *wanted) {
+  following_t f = {wanted, 0};
+  int status = hooks_held(follow_held, &f);
+  return status == SONDE_OK ? f.result : status;
+}
+
+static void unfollow_held(void *context) {
+  hooks_t *h = hooks_state();
+  *(int *)context = SONDE_ENOTFOUND;
+  if (!family) return;
+  hooks_scan_images(h);
+  family = NULL;
+  for (symbol_t *symbol = h->symbols; symbol; symbol = symbol->next)
+    if (symbol->of_family) release(h, symbol);
+  for (uint32_t i = 0; i < h->image_count; i++)
+    h->images[i].was_offered = false;
+  hooks_stop(h);
+  *(int *)context = SONDE_OK;
+}
+
+int hooks_unfollow(void) {
+  int result = SONDE_OK, status = hooks_held(unfollow_held, &result);
+  return status == SONDE_OK ? result : status;
+}

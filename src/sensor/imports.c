@@ -1,0 +1,125 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * What runs at a call is compiled for general registers alone, since the program's arguments and
+ * results are in the others; and so is the rest of this file, which is no loss.
+ */
+#include "sensor/imports.h"
+
+#include "hook/family.h"
+#include "hook/trampoline.h"
+#include "sensor/audit_policy.h"
+#include "sensor/trace.h"
+
+#define GLOB_MAX 256u
+
+/* ---- at a call ------------------------------------------------------------------------------ */
+
+static bool begins(call_t *call, const uint64_t *arguments) {
+  uint32_t generation = trace_on();
+  (void)arguments;
+  if (!generation) return false;
+  trace_enter_keeping(generation, call->trampoline->function, call->sp);
+  return true;
+}
+
+/* A lost call's end is noticed by the tracer itself, from the stack pointers. */
+static void ends(call_t *call, call_end_t end) {
+  uint32_t generation = trace_on();
+  if (generation && end != CALL_LOST)
+    trace_exit_keeping(generation, call->trampoline->function, call->sp);
+}
+
+static bool is_called(call_t *call, const uint64_t *arguments) {
+  if (begins(call, arguments)) ends(call, CALL_RETURNED);
+  return false;
+}
+
+static const trampoline_calls_t timed_calls = {begins, ends}, called_calls = {is_called, ends};
+
+/* ---- the pattern ---------------------------------------------------------------------------- */
+
+/* The next glob of a list: its library's part ("*" when it names none) and its function's. */
+static bool next_item(const char **list, char *library, char *function) {
+  char *out = function;
+  uint32_t n = 0;
+  library[0] = '*';
+  library[1] = 0;
+  if (!**list) return false;
+  for (; **list && **list != ','; ++*list) {
+    if (**list == ':' && out == function) {
+      __builtin_memcpy(library, function, n);
+      library[n] = 0;
+      n = 0;
+      continue;
+    }
+    if (n < GLOB_MAX - 1) function[n++] = **list;
+  }
+  function[n] = 0;
+  if (**list) ++*list;
+  return true;
+}
+
+static const char *base_name(const char *path) {
+  const char *base = path;
+  for (; *path; path++)
+    if (*path == '/') base = path + 1;
+  return base;
+}
+
+/* PATH: of the library, or NULL when that does not matter yet. */
+static bool matches(const char *list, const char *name, const char *path) {
+  char library[GLOB_MAX], function[GLOB_MAX];
+  while (next_item(&list, library, function))
+    if (audit_glob(function, name) && (!path || audit_glob(library, base_name(path)))) return true;
+  return false;
+}
+
+/* ---- hooking -------------------------------------------------------------------------------- */
+
+static bool may_want(const char *name, void *context) {
+  const scratch_control_t *control = context;
+  return matches(control->trace_pattern, name, NULL);
+}
+
+static bool text_is(const char *a, const char *b) {
+  while (*a && *a == *b)
+    a++, b++;
+  return *a == *b;
+}
+
+static void *replace(const hook_candidate_t *c, void ***original, void *context) {
+  scratch_control_t *control = context;
+  if (!matches(control->trace_pattern, c->name, c->path)) return NULL;
+  imports_verdict_t verdict = imports_verdict(c->name);
+  bool is_private = text_is(c->version, "GLIBC_PRIVATE");
+  trampoline_t *t = NULL;
+  if (verdict == IMPORTS_NEVER || is_private || c->other_registers) {
+    add_relaxed(&control->imports_left, 1u);
+    return NULL;
+  }
+  t = trampoline_take(c->function);
+  if (!t) {
+    add_relaxed(&control->imports_over, 1u);
+    return NULL;
+  }
+  t->flags = verdict == IMPORTS_CALLED ? TRAMPOLINE_ENTRY_ONLY : 0;
+  trace_name(c->function, c->name);
+  trampoline_set(t, verdict == IMPORTS_CALLED ? &called_calls : &timed_calls);
+  add_relaxed(verdict == IMPORTS_CALLED ? &control->imports_called : &control->imports_timed, 1u);
+  *original = (void **)(uintptr_t)&t->target;
+  return (void *)(uintptr_t)trampoline_thunk(t);
+}
+
+void imports_start(void) {
+  static hook_family_t family = {may_want, replace, NULL};
+  scratch_control_t *control = write_control();
+  if (!control || !control->trace_pattern[0]) return;
+  const char *why = trampoline_ready();
+  if (why) {
+    for (uint32_t i = 0; i < sizeof control->imports_refused - 1 && why[i]; i++)
+      control->imports_refused[i] = why[i];
+    return;
+  }
+  family.context = control;
+  (void)hooks_follow(&family);
+}

@@ -1,0 +1,34 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * Tracing of the functions that images import from one another, in a program that nobody rebuilt:
+ * every import slot that matches a pattern leads to a trampoline, which tells the tracer of the
+ * start and the end of each call.
+ *
+ * A pattern is a list of globs, separated by commas: FUNCTION, or LIBRARY:FUNCTION, where LIBRARY
+ * is the name of the file that defines the function, without its folder.
+ *
+ * Not traced are calls that pass no slot: within the library that defines the function, as a rule,
+ * and through pointers that were copied before. Functions that return twice or never, or look at
+ * who calls them, are told of when they are called, with no time (imports_verdict); those that
+ * are no functions in the usual sense are left alone.
+ */
+#ifndef SONDE_SENSOR_IMPORTS_H
+#define SONDE_SENSOR_IMPORTS_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+typedef enum imports_verdict {
+  IMPORTS_TIMED,  /* start and end */
+  IMPORTS_CALLED, /* only that it was called */
+  IMPORTS_NEVER,
+} imports_verdict_t;
+
+/* What is done with a function of this NAME. */
+imports_verdict_t imports_verdict(const char *name);
+
+/* Hooks what matches the recording's pattern, now and when images are loaded later; the recording
+ * is told how much that is. Once, from a constructor. */
+void imports_start(void);
+
+#endif
