@@ -6,7 +6,7 @@
 #ifndef SONDE_ARCH_TRAMPOLINE_H
 #define SONDE_ARCH_TRAMPOLINE_H
 
-#define TRAMPOLINE_COUNT       8192 /* descriptors, and thunks of 16 bytes for them */
+#define TRAMPOLINE_COUNT       16384 /* descriptors, and thunks of 16 bytes for them */
 #define TRAMPOLINE_THUNK_BYTES 16
 #define TRAMPOLINE_SHIFT       5 /* a descriptor has 32 bytes */
 

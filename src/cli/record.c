@@ -249,7 +249,7 @@ static void tell_imports(const scratch_control_t *c) {
   else if (!c->imports_timed && !c->imports_called)
     cli_note("nothing that the program imports matches '%s'", c->trace_pattern);
   if (c->imports_left)
-    cli_note("%u functions that cannot be called through a trampoline are not traced",
+    cli_note("%u functions that follow no usual calling convention are not traced",
              c->imports_left);
   if (c->imports_over)
     cli_note("%u functions more matched than can be traced at once", c->imports_over);
