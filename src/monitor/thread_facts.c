@@ -5,6 +5,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/syscall.h>
 #include <unistd.h>
 
 static int open_file(pid_t pid, pid_t tid, const char *name) {
@@ -76,6 +77,34 @@ bool facts_parse_schedstat(const char *text, thread_facts_t *out) {
   return true;
 }
 
+/* Calls that a frozen thread may stay in (kernel/freezer.c: TASK_FREEZABLE). Since Linux 6.1 it is
+ * shown as uninterruptible then, which these calls never are of themselves. */
+static bool is_freezable(long call) {
+  static const long calls[] = {
+    SYS_nanosleep,
+    SYS_clock_nanosleep,
+    SYS_futex,
+    SYS_ppoll,
+    SYS_pselect6,
+    SYS_epoll_pwait,
+    SYS_recvmsg,
+    SYS_recvfrom,
+    SYS_accept,
+    SYS_accept4,
+    SYS_waitid,
+    SYS_wait4,
+#if defined(__x86_64__)
+    SYS_poll,
+    SYS_select,
+    SYS_epoll_wait,
+#endif
+    SYS_rt_sigtimedwait
+  };
+  for (size_t i = 0; i < sizeof calls / sizeof *calls; i++)
+    if (calls[i] == call) return true;
+  return false;
+}
+
 static void parse_call(const char *text, thread_facts_t *out) {
   char *at;
   out->call = strtol(text, &at, 10);
@@ -94,5 +123,6 @@ bool facts_read(const facts_files_t *files, thread_facts_t *out) {
   if (read_text(files->syscall, text, sizeof text)) parse_call(text, out);
   if (read_text(files->wchan, text, sizeof text))
     out->frozen = strstr(text, "freezer_trap") || strstr(text, "refrigerator");
+  if (out->state == 'D' && is_freezable(out->call)) out->frozen = true;
   return true;
 }

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT
  *
  * The culprit is looked for among functions by name and library, so a loop that is sampled at
- * several of its instructions is one function; then it is given to the innermost one outside the
- * system's libraries: who called sleep, not sleep.
+ * several of its instructions is one function; then it is given to the innermost named one outside
+ * the system's libraries: who called sleep, not sleep.
  */
 #include "report/stall_names.h"
 
@@ -17,7 +17,9 @@ typedef struct numbered {
   size_t count, room;
 } numbered_t;
 
+/* Code without a name is one function a library: its addresses would part what belongs together. */
 static bool same_function(const frame_name_t *a, const frame_name_t *b) {
+  if (!a->known && !b->known && *a->library) return !strcmp(a->library, b->library);
   return a == b || (!strcmp(a->function, b->function) && !strcmp(a->library, b->library));
 }
 
@@ -127,14 +129,21 @@ static void find_worst(named_stall_t *n, const paths_t *p, const stall_path_t *m
   }
 }
 
+/* The innermost function of the program's own, from DEPTH outward; -1: there is none. */
+static int innermost(const paths_t *p, const stall_path_t *path, int depth, bool with_name) {
+  while (depth >= 0 &&
+         !(is_own(name_at(p, path, depth)) && (name_at(p, path, depth)->known || !with_name)))
+    depth--;
+  return depth;
+}
+
 static void find_culprit(named_stall_t *n, const paths_t *p) {
   stall_culprit_t c = stall_culprit_of(p->items, p->count);
   if (c.depth < 0) return;
   const stall_path_t *path = &p->items[c.path];
-  int own = c.depth;
-  while (own > 0 && !is_own(name_at(p, path, own)))
-    own--;
-  if (!is_own(name_at(p, path, own))) own = c.depth;
+  int own = innermost(p, path, c.depth, true);
+  if (own < 0) own = innermost(p, path, c.depth, false);
+  if (own < 0) own = c.depth;
   n->culprit = name_at(p, path, own);
   n->via = own < c.depth ? name_at(p, path, c.depth) : NULL;
   n->share = (double)weight_below(p, path, own) / (double)c.total;

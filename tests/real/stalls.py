@@ -7,11 +7,12 @@ SONDE_SEED draws durations, phases and order; SONDE_ROUNDS repeats the corpus.""
 import json
 import os
 import random
+import shutil
 import subprocess
 import sys
 
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "stall"))
-from stall_tools import SEED, build, fresh, name, overlap, stalls, start, start_us  # noqa: E402
+from stall_tools import SEED, WORK, build, fresh, name, overlap, stalls, start, start_us  # noqa: E402
 
 ROUNDS = int(os.environ.get("SONDE_ROUNDS", "1"))
 THRESHOLDS = [100] if ROUNDS == 1 else [50, 100, 250]
@@ -87,6 +88,7 @@ def main():
     if offs:
         print(f"length off by {offs[len(offs) // 2]:.2f} ms (median), {offs[-1]:.2f} ms (worst), of "
               f"{len(offs)} that always had a CPU")
+    shutil.rmtree(WORK, ignore_errors=True)
     print(f"{extra} more stalls were reported than there were")
     assert named >= NAMED_MIN * total, "too few were named right"
     assert causes >= 0.9 * total, "too few causes"

@@ -1,0 +1,136 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: MIT
+"""No false alarms: programs that never stall, while they are stopped, frozen, debugged and starved,
+while the recorder is stopped, and while they change their loops. Not here: a clock step and a
+sleep of the machine, which other programs would feel; the unit test simulates the latter, and the
+clock is CLOCK_MONOTONIC, which nobody can set."""
+import os
+import random
+import shutil
+import signal
+import subprocess
+import sys
+import time
+
+sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "stall"))
+from stall_tools import SEED, WORK, build, fresh, stalls, start  # noqa: E402
+
+draw = random.Random(SEED)
+CALM = build("calm")
+THRESHOLD = 250
+SPINNERS = int(os.environ.get("SONDE_SPINNERS", "10"))
+results, skipped = [], []
+
+
+def program_of(recorder):
+    for _ in range(200):
+        with open(f"/proc/{recorder.pid}/task/{recorder.pid}/children") as f:
+            children = f.read().split()
+        if children and os.path.basename(os.readlink(f"/proc/{children[0]}/exe")) == "calm":
+            return int(children[0])
+        time.sleep(0.01)
+    raise AssertionError("the program did not start")
+
+
+def watch(what, kind, seconds, provoke=None):
+    path = fresh()
+    recorder = start([CALM, kind, str(seconds)], THRESHOLD, path)
+    pid = program_of(recorder)
+    time.sleep(0.7)  # its loop is known by now
+    try:
+        if provoke:
+            provoke(recorder.pid, pid)
+    except FileNotFoundError as missing:
+        recorder.kill()
+        os.kill(pid, signal.SIGKILL)
+        skipped.append(f"{what}: {missing}")
+        return
+    _, complaints = recorder.communicate(timeout=60)
+    assert recorder.returncode == 0, complaints
+    told = stalls(path)
+    turns = sum(loop["turns"] for loop in told["loops"])
+    results.append((what, len(told["stalls"])))
+    print(f"{what:32} {turns:6} turns, {len(told['stalls'])} stalls {'! ' if told['stalls'] else ''}")
+    for s in told["stalls"]:
+        print("   ", {k: s[k] for k in s if k not in ("frames", "why")}, s["why"])
+
+
+def stop(seconds, *targets):
+    def provoke(recorder, program):
+        pids = [{"recorder": recorder, "program": program}[t] for t in targets]
+        for _ in range(3):
+            time.sleep(draw.uniform(0.05, 0.25))
+            for pid in pids:
+                os.kill(pid, signal.SIGSTOP)
+            time.sleep(seconds)
+            for pid in pids:
+                os.kill(pid, signal.SIGCONT)
+    return provoke
+
+
+def debug(_, program):
+    if not shutil.which("gdb"):
+        raise FileNotFoundError("no gdb")
+    subprocess.run(["gdb", "-q", "-batch", "-ex", "shell sleep 1", "-p", str(program)],
+                   stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, timeout=30)
+
+
+def freeze(_, program):
+    group = f"/sys/fs/cgroup/sonde-test-{os.getpid()}"
+    v1 = f"/sys/fs/cgroup/freezer/sonde-test-{os.getpid()}"
+    try:
+        if os.path.exists("/sys/fs/cgroup/cgroup.controllers"):
+            os.mkdir(group)
+            file, on, off = "cgroup.freeze", "1", "0"
+        else:
+            group = v1
+            os.mkdir(group)
+            file, on, off = "freezer.state", "FROZEN", "THAWED"
+    except OSError as error:
+        raise FileNotFoundError(f"no cgroup can be made: {error.strerror}") from error
+    try:
+        for name, text, pause in (("cgroup.procs", str(program), 0.2), (file, on, 1), (file, off, 0)):
+            with open(os.path.join(group, name), "w") as f:
+                f.write(text)
+            time.sleep(pause)
+    finally:
+        deadline = time.time() + 10
+        while time.time() < deadline:
+            try:
+                os.rmdir(group)
+                break
+            except OSError:
+                time.sleep(0.1)
+
+
+def overload(_, program):
+    os.setpriority(os.PRIO_PROCESS, program, 5)
+    spinners = [subprocess.Popen(["sh", "-c", "while :; do :; done"]) for _ in range(SPINNERS)]
+    time.sleep(2.5)
+    for spinner in spinners:
+        spinner.kill()
+        spinner.wait()
+
+
+def main():
+    print(f"seed {SEED}")
+    for kind in ("turns", "blocks"):
+        watch(f"{kind}, nothing done", kind, 1.5)
+        watch(f"{kind}, SIGSTOP", kind, 2.6, stop(0.5, "program"))
+        watch(f"{kind}, the machine pauses", kind, 2.6, stop(0.5, "recorder", "program"))
+        watch(f"{kind}, the recorder is stopped", kind, 2.6, stop(0.5, "recorder"))
+        watch(f"{kind}, a debugger", kind, 2.6, debug)
+        watch(f"{kind}, a cgroup is frozen", kind, 2.6, freeze)
+    watch("turns, ten times overloaded", "turns", 3.5, overload)
+    for kind, seconds in (("phases", 2.5), ("dialog", 2.5), ("sleeps", 1.6), ("batch", 1.2),
+                          ("children", 2.2)):
+        watch(kind, kind, seconds)
+    shutil.rmtree(WORK, ignore_errors=True)
+    for line in skipped:
+        print("SKIP of a part:", line)
+    alarms = sum(count for _, count in results)
+    print(f"{alarms} false alarms in {len(results)} situations")
+    assert alarms == 0
+
+
+main()
