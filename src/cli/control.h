@@ -47,6 +47,7 @@ typedef bool control_command_t(control_t *control, const char *argument, FILE *a
   X(status, 0)                                                                                     \
   X(malloc, 1)                                                                                     \
   X(sample, 1)                                                                                     \
+  X(trace, 1)                                                                                      \
   X(snapshot, 0)                                                                                   \
   X(mark, 2)                                                                                       \
   X(stop, 0)

@@ -44,6 +44,7 @@ bool control_status(control_t *c, const char *argument, FILE *answer) {
   fprintf(answer, "malloc %s\n",
           control_malloc_text(load_relaxed(&s->mode), s->sample_bytes, text));
   put_sampler(s, answer);
+  fprintf(answer, "trace %s\n", load_relaxed(&s->trace_generation) & 1 ? "on" : "off");
   fprintf(answer, "bytes %" PRIu64 "\nprograms %" PRIu32 "\n", load_relaxed(&s->file_end),
           load_relaxed(&s->incarnation));
   fprintf(answer, "lost_events %" PRIu64 "\nlost_stacks %" PRIu64 "\nunknown_frees %" PRIu64 "\n",
@@ -88,6 +89,20 @@ bool control_sample(control_t *c, const char *argument, FILE *answer) {
   return true;
 }
 
+bool control_trace(control_t *c, const char *argument, FILE *answer) {
+  bool on = !strcmp(argument, "on");
+  if (!on && strcmp(argument, "off")) {
+    fprintf(answer, "trace takes on or off");
+    return false;
+  }
+  if (!switch_mode(c, RECORD_CALLS, on ? RECORD_CALLS : 0, c->recording->control->sample_bytes,
+                   answer))
+    return false;
+  recording_trace(c->recording, on);
+  fprintf(answer, "trace %s\n", argument);
+  return true;
+}
+
 bool control_snapshot(control_t *c, const char *argument, FILE *answer) {
   (void)argument;
   uint64_t blocks;
@@ -121,8 +136,7 @@ bool control_stop(control_t *c, const char *argument, FILE *answer) {
   (void)argument;
   if (stopped(c, answer)) return false;
   if (!switch_mode(c, UINT32_MAX, 0, 0, answer)) return false;
-  uint32_t *generation = &c->recording->control->trace_generation;
-  store_release(generation, ALIGN_UP(load_relaxed(generation), 2u)); /* even: no calls */
+  recording_trace(c->recording, false);
   recording_stop(c->recording);
   fprintf(answer, "bytes %" PRIu64 "\n", load_relaxed(&c->recording->control->file_end));
   return true;

@@ -18,6 +18,7 @@ static const cli_usage_t usage = {
              "  malloc=MODE    from now on: all, malloc, vm, live, livevm, sample:BYTES or off\n"
              "  sample=HZ      where threads use the CPU; off ends it. Takes effect when the\n"
              "                 program next allocates or starts a thread\n"
+             "  trace=on|off   calls of functions that were compiled with -finstrument-functions\n"
              "  snapshot       writes what is live now, in the modes live and livevm\n"
              "  mark NAME      gives this moment a name\n"
              "  stop           ends the recording; the program goes on",

@@ -3,7 +3,7 @@
  * sonde export: a recording in a format that other tools read.
  *
  * collapsed: one line a stack, outermost function first, separated by semicolons, then a blank and
- * a weight; what flame graph tools take.
+ * a weight; what flame graph tools take. chrome-trace: see report/chrome_trace.h.
  */
 #include <errno.h>
 #include <inttypes.h>
@@ -13,15 +13,20 @@
 #include "analysis/samples.h"
 #include "cli/cli.h"
 #include "cli/verbs.h"
+#include "report/chrome_trace.h"
 #include "report/report.h"
 
-enum { KEY_AS = CLI_LONG_ONLY, KEY_BY, DEPTH_MAX = 4096 };
+enum { KEY_AS = CLI_LONG_ONLY, KEY_BY, KEY_LEAST, KEY_DEPTH, DEPTH_MAX = 4096 };
 
 static const cli_option_t options[] = {
-    {KEY_AS, "as", "FORMAT", "collapsed (the default): stacks with weights, for flame graphs"},
+    {KEY_AS, "as", "FORMAT",
+     "collapsed (the default): stacks with weights, for flame graphs;\n"
+     "chrome-trace: traced calls in time, for Perfetto and speedscope"},
     {KEY_BY, "by", "WHAT",
      "the weight: sample (CPU time), or bytes: peak, leaked, allocated;\nor temporary (calls). "
      "Default: sample if there are any, else peak"},
+    {KEY_LEAST, "least", "DURATION", "chrome-trace: leave out shorter calls: 10us, 1.5ms"},
+    {KEY_DEPTH, "depth", "N", "chrome-trace: leave out calls inside more than N - 1 others"},
     {'o', "output", "FILE", "where to; default standard output"},
     {0}};
 
@@ -31,10 +36,13 @@ static const cli_usage_t usage = {
     .about = "Writes the recording FILE in a format that other tools read.",
     .options = options,
     .examples = {{"sonde export run.sonde -o run.folded", "stacks for a flame graph of CPU time"},
-                 {"sonde export --by leaked run.sonde", "of what was never freed"}}};
+                 {"sonde export --by leaked run.sonde", "of what was never freed"},
+                 {"sonde export --as chrome-trace run.sonde -o run.json", "for ui.perfetto.dev"}}};
 
 typedef struct asked {
   const char *path, *output, *by;
+  bool chrome;
+  trace_filter_t calls;
 } asked_t;
 
 /* A function's name without what the format gives a meaning. */
@@ -80,13 +88,38 @@ static int write_stacks(const asked_t *asked, const reader_t *reader, const repl
   return status;
 }
 
-static int write_to(const asked_t *asked, const reader_t *reader, const replay_t *replay,
-                    const samples_t *samples) {
+static FILE *open_output(const asked_t *asked) {
   FILE *out = asked->output ? fopen(asked->output, "we") : stdout;
-  if (!out) return cli_fail("'%s' cannot be made: %s", asked->output, strerror(errno));
-  int status = write_stacks(asked, reader, replay, samples, out);
+  if (!out) (void)cli_fail("'%s' cannot be made: %s", asked->output, strerror(errno));
+  return out;
+}
+
+static int close_output(const asked_t *asked, FILE *out, int status) {
   if (asked->output && (ferror(out) | fclose(out)) != 0 && status == CLI_DONE)
     return cli_fail("'%s' cannot be written: %s", asked->output, strerror(errno));
+  return status;
+}
+
+static int write_to(const asked_t *asked, const reader_t *reader, const replay_t *replay,
+                    const samples_t *samples) {
+  FILE *out = open_output(asked);
+  if (!out) return CLI_FAILED;
+  return close_output(asked, out, write_stacks(asked, reader, replay, samples, out));
+}
+
+static int export_calls(const asked_t *asked, reader_t *reader) {
+  if (!calls_bytes(reader))
+    return cli_fail("'%s' holds no traced calls; 'sonde record --trace' records them", asked->path);
+  names_t *names = names_new(reader);
+  FILE *out = names ? open_output(asked) : NULL;
+  int status = CLI_FAILED;
+  if (out) {
+    status = chrome_trace_write(reader, names, &asked->calls, out) < 0
+                 ? cli_fail("there is no memory")
+                 : CLI_DONE;
+    status = close_output(asked, out, status);
+  }
+  names_free(names);
   return status;
 }
 
@@ -99,6 +132,11 @@ static int export_recording(const asked_t *asked) {
   char error[256] = "";
   if (reader_open(&reader, asked->path, error, sizeof error) < 0)
     return cli_fail("'%s': %s", asked->path, error);
+  if (asked->chrome) {
+    int done = export_calls(asked, reader);
+    reader_close(reader);
+    return done;
+  }
   replay_t replay;
   samples_t samples = {0};
   replay_options_t window = {.other = add_sample, .other_context = &samples};
@@ -116,12 +154,23 @@ static int export_recording(const asked_t *asked) {
 int verb_export(int argc, char **argv) {
   cli_parser_t parser = cli_parser(&usage, argc, argv);
   asked_t asked = {0};
+  long depth;
   int key;
   while ((key = cli_next(&parser)) > 0)
     switch (key) {
     case KEY_AS:
-      if (strcmp(parser.value, "collapsed"))
-        return cli_wrong_use(&usage, "knows the format collapsed, not '%s'", parser.value);
+      asked.chrome = !strcmp(parser.value, "chrome-trace");
+      if (!asked.chrome && strcmp(parser.value, "collapsed"))
+        return cli_wrong_use(&usage, "knows the formats collapsed and chrome-trace, not '%s'",
+                             parser.value);
+      break;
+    case KEY_LEAST:
+      if (cli_duration(parser.value, &asked.calls.least_ns)) break;
+      return cli_wrong_use(&usage, "--least takes a duration such as 10us");
+    case KEY_DEPTH:
+      if (!cli_number(parser.value, 1, 1000000, &depth))
+        return cli_wrong_use(&usage, "--depth takes a number from 1 up");
+      asked.calls.deepest = (uint32_t)depth;
       break;
     case KEY_BY: asked.by = parser.value; break;
     case 'o': asked.output = parser.value; break;

@@ -213,6 +213,22 @@ bool cli_number(const char *text, long min, long max, long *out) {
   return true;
 }
 
+bool cli_duration(const char *text, double *out_ns) {
+  static const struct {
+    const char *name;
+    double ns;
+  } units[] = {{"ns", 1}, {"us", 1e3}, {"µs", 1e3}, {"ms", 1e6}, {"s", 1e9}};
+  char *end;
+  double value = strtod(text, &end);
+  if (end == text || !(value >= 0 && value < 1e12)) return false;
+  for (size_t i = 0; i < sizeof units / sizeof *units; i++)
+    if (!strcmp(end, units[i].name)) {
+      *out_ns = value * units[i].ns;
+      return true;
+    }
+  return false;
+}
+
 bool cli_address(const char *text, uint64_t *out) {
   if (text[0] == '0' && (text[1] == 'x' || text[1] == 'X')) text += 2;
   if (!isxdigit((unsigned char)text[0])) return false;

@@ -273,7 +273,7 @@ static int record(char **command, const char *output, const wanted_t *wanted, co
     return fail("the recording", error);
   }
   recording.control->sample_interval_ns = (uint64_t)(1000000000 / wanted->sample_hz);
-  recording.control->trace_generation = (wanted->mode & RECORD_CALLS) != 0;
+  recording_trace(&recording, wanted->mode & RECORD_CALLS);
   if (wanted->imports) strcpy(recording.control->trace_pattern, wanted->imports);
   record_audit_offer(&recording);
   child_pid = child.pid;

@@ -12,6 +12,7 @@
 #include "sonde/status.h"
 
 enum { KEY_JSON = CLI_LONG_ONLY, KEY_TOP, KEY_BY, KEY_FROM, KEY_TO, KEY_TREE, KEY_MAX };
+enum { KEY_LEAST = CLI_LONG_ONLY + 64, KEY_DEPTH, KEY_FUNCTION, KEY_THREAD, KEY_NET };
 
 static const cli_option_t options[] = {
     {KEY_BY, "by", "WHAT", "rank by peak (the default), leaked, allocated, temporary or growth"},
@@ -23,6 +24,13 @@ static const cli_option_t options[] = {
     {KEY_FROM, "from", "SECONDS", "tell of the time from here on, counted from the start"},
     {KEY_TO, "to", "SECONDS", "tell of the time up to here"},
     {KEY_MAX, "max", "TIME", "exit 1 when a stall was longer: 500ms, 2s"},
+    {KEY_LEAST, "least", "DURATION",
+     "traced calls: pass over those shorter than this: 10us, 1.5ms"},
+    {KEY_DEPTH, "depth", "N", "traced calls: pass over those inside more than N - 1 others"},
+    {KEY_FUNCTION, "function", "PATTERN",
+     "traced calls: only of functions with such a name: 'parse_*'"},
+    {KEY_THREAD, "thread", "TID", "traced calls: only of this thread"},
+    {KEY_NET, "net", NULL, "traced calls: take off the time that tracing took itself"},
     {KEY_JSON, "json", NULL, "as JSON, see docs/json.md"},
     {0}};
 
@@ -31,7 +39,8 @@ static const cli_usage_t usage = {
     .arguments = "FILE [SECTION…]",
     .about =
         "Tells what the recording FILE holds: where the CPU was, what was allocated, what was\n"
-        "live at the peak, what was never freed. A section named shows all of it: by function,\n"
+        "live at the peak, what was never freed, how long calls took. A section named shows all of "
+        "it: by function,\n"
         "library, thread, size and stack.",
     .options = options,
     .examples = {
@@ -39,6 +48,7 @@ static const cli_usage_t usage = {
         {"sonde report run.sonde malloc", "all about allocations"},
         {"sonde report --by leaked run.sonde malloc", "what was never freed"},
         {"sonde report run.sonde stalls --max 500ms", "a gate: exit 1 when a stall was longer"},
+        {"sonde report --least 1ms run.sonde trace", "calls that took a millisecond"},
         {"sonde report --tree=bottom-up run.sonde sample", "who calls what uses the CPU"},
         {"sonde report --by growth --from 10 --to 60 run.sonde",
          "what grew between these seconds"}}};
@@ -68,6 +78,26 @@ static bool parse_time(const char *text, uint64_t *out_ns) {
   if (end == text || !unit || !(value > 0 && value < 1e9)) return false;
   *out_ns = (uint64_t)(value * unit);
   return true;
+}
+
+/* An option about traced calls; what is wrong with its value, or NULL. */
+static const char *take_trace_option(report_t *r, int key, const char *value) {
+  long number;
+  switch (key) {
+  case KEY_LEAST:
+    return cli_duration(value, &r->calls.least_ns) ? NULL : "--least takes a duration such as 10us";
+  case KEY_DEPTH:
+    if (!cli_number(value, 1, 1000000, &number)) return "--depth takes a number from 1 up";
+    r->calls.deepest = (uint32_t)number;
+    return NULL;
+  case KEY_THREAD:
+    if (!cli_number(value, 1, INT32_MAX, &number)) return "--thread takes a thread id";
+    r->calls.tid = (uint64_t)number;
+    return NULL;
+  case KEY_FUNCTION: r->functions = value; return NULL;
+  case KEY_NET: r->calls.net = true; return NULL;
+  default: return NULL;
+  }
 }
 
 static bool parse_tree(const char *text, tree_direction_t *out) {
@@ -156,7 +186,8 @@ static int print_text(asked_t *asked) {
   }
   if (!said) printf("\nno event was recorded\n");
   if (said && r->brief)
-    printf("\n%smore: name a section (stalls, sample, malloc, vm), add --tree, or --by leaked%s\n",
+    printf("\n%smore: name a section (stalls, sample, trace, malloc, vm), add --tree, or --by "
+           "leaked%s\n",
            r->dim, r->plain);
   return status;
 }
@@ -248,6 +279,10 @@ int verb_report(int argc, char **argv) {
       if (!parse_seconds(parser.value, &asked.window.to_ns))
         return cli_wrong_use(&usage, "--to takes seconds");
       break;
+    default: {
+      const char *wrong = take_trace_option(&asked.report, key, parser.value);
+      if (wrong) return cli_wrong_use(&usage, "%s", wrong);
+    }
     }
   if (key < 0) return parser.status;
   if (parser.rest_count < 1) return cli_wrong_use(&usage, "takes a recording");
@@ -255,6 +290,6 @@ int verb_report(int argc, char **argv) {
   asked.report.exceeded = &asked.exceeded;
   asked.report.top = (uint32_t)top;
   if (!choose_sections(&asked, parser.rest + 1))
-    return cli_wrong_use(&usage, "knows the sections stalls, sample, malloc and vm");
+    return cli_wrong_use(&usage, "knows the sections stalls, sample, trace, malloc and vm");
   return report(&asked);
 }

@@ -237,7 +237,7 @@ typedef enum table_type {
   TABLE_FRAME = 5,        /* id, pc, image id (0: none), flags */
   TABLE_NODE = 6,         /* id, parent id, frame id */
   TABLE_NAMED = 16,       /* frame id, name string: what calls of it are called */
-  TABLE_TRACER = 17,      /* what a traced call costs: in all, and as seen within it; 1/256 units */
+  TABLE_TRACER = 17,      /* what tracing a call costs: in all, and within it; clock * 256 */
   TABLE_POLICY = 48,      /* the next part of the flat audit policy: sensor/audit_policy.h */
   TABLE_POLICY_TEXT = 49, /* the next part of its YAML */
   TABLE_AUDITED = 50,     /* number of a function, 1 when it is hooked */

@@ -52,6 +52,7 @@ typedef struct record_thread {
 typedef struct record_frame {
   uint32_t id, image, flags;
   uint64_t pc;
+  const char *text; /* what it is to be called, where the recording says so; else NULL */
 } record_frame_t;
 
 typedef struct record_node {

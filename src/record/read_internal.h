@@ -26,6 +26,11 @@ typedef struct id_map {
   size_t mask, count;
 } id_map_t;
 
+typedef struct record_text {
+  uint32_t frame;
+  const char *text;
+} record_text_t;
+
 typedef struct text_block {
   struct text_block *next;
   char text[];
@@ -50,6 +55,8 @@ struct reader {
   DECLARE_TABLE(record_node_t, nodes);
   DECLARE_TABLE(record_other_t, others);
   DECLARE_TABLE(const char *, arguments);
+  DECLARE_TABLE(record_text_t, texts_of_frames);
+  double cost_pair, cost_inside; /* of TABLE_TRACER, in units of the clock */
   id_map_t image_ids, thread_ids, frame_ids, node_ids;
   text_block_t *texts;
   uint16_t incarnation; /* the one that is told of */

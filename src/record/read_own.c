@@ -149,6 +149,11 @@ static int snapshot(recording_t *r, snapshot_reason_t reason, uint64_t time, uin
   return s.status;
 }
 
+void recording_trace(recording_t *r, bool on) {
+  uint32_t *generation = &r->control->trace_generation, now = load_acquire(generation);
+  if ((now & 1) != on) store_release(generation, now + 1);
+}
+
 int recording_snapshot(recording_t *r, snapshot_reason_t reason, uint64_t *blocks) {
   *blocks = 0;
   if (!(load_relaxed(&r->control->mode) & RECORD_LIVE)) return SONDE_EINVAL;

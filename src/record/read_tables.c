@@ -177,6 +177,31 @@ static int read_other(reader_t *r, uint8_t type, const body_t *b) {
   return 0;
 }
 
+static int read_named(reader_t *r, body_t *b) {
+  record_text_t t = {.frame = get_id(b)};
+  t.text = get_text(r, b, NULL);
+  if (b->short_of) return 0;
+  record_text_t *item = TABLE_ADD(r->texts_of_frames);
+  if (!item) return SONDE_ENOMEM;
+  *item = t;
+  return 0;
+}
+
+static void read_tracer(reader_t *r, body_t *b) {
+  double pair = (double)get_value(b) / 256, inside = (double)get_value(b) / 256;
+  if (b->short_of || inside > pair) return;
+  r->cost_pair = pair;
+  r->cost_inside = inside;
+}
+
+/* Frames and their texts may come in any order. */
+static void give_texts(reader_t *r) {
+  for (size_t i = 0; i < r->texts_of_frames.count; i++) {
+    size_t frame = find_id(r, &r->frame_ids, frame_key, r->texts_of_frames.items[i].frame);
+    if (frame != SIZE_MAX) r->frames.items[frame].text = r->texts_of_frames.items[i].text;
+  }
+}
+
 static int read_record(reader_t *r, uint8_t type, body_t *b) {
   switch (type) {
   case TABLE_PROCESS: return read_process(r, b);
@@ -185,6 +210,8 @@ static int read_record(reader_t *r, uint8_t type, body_t *b) {
   case TABLE_THREAD: return read_thread(r, b);
   case TABLE_FRAME: return read_frame(r, b);
   case TABLE_NODE: return read_node(r, b);
+  case TABLE_NAMED: return read_named(r, b);
+  case TABLE_TRACER: read_tracer(r, b); return 0;
   default: return read_other(r, type, b); /* a sensor's, or of a later version */
   }
 }
@@ -218,6 +245,7 @@ int reader_tables(reader_t *r) {
     status = read_chunk(r, buffer + sizeof h, buffer + sizeof h + payload);
   }
   free(buffer);
+  give_texts(r);
   for (size_t i = 0; i < r->nodes.count; i++) {
     const record_node_t *n = &r->nodes.items[i];
     if ((n->parent && !reader_node(r, n->parent)) || !reader_frame(r, n->frame))

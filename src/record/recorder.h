@@ -42,6 +42,10 @@ void recording_refresh(recording_t *r);
  * first. SAMPLE_BYTES as for recording_create. */
 int recording_switch(recording_t *r, uint32_t mode, uint64_t sample_bytes);
 
+/* From now on calls are traced, or no longer: what instrumented code calls looks at it each time.
+ */
+void recording_trace(recording_t *r, bool on);
+
 /* Writes what is live now, when the mode is `live`; its count to *BLOCKS. SONDE_EINVAL in other
  * modes, whose recording has it all. */
 int recording_snapshot(recording_t *r, snapshot_reason_t reason, uint64_t *blocks);

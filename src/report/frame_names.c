@@ -95,9 +95,10 @@ static void answer(names_t *n, const record_frame_t *f, answer_t *a) {
   uint64_t address = image ? f->pc - image->slide : f->pc;
   symbol_frame_t found[SYMBOL_FRAMES_MAX];
   symbol_reason_t reason = SYMBOL_NAMED;
-  int count = m && m->symbols ? symbol_lookup(m->symbols, address - !(f->flags & FRAME_EXACT),
-                                              found, SYMBOL_FRAMES_MAX, &reason)
-                              : 0;
+  int count = m && m->symbols && !f->text
+                  ? symbol_lookup(m->symbols, address - !(f->flags & FRAME_EXACT), found,
+                                  SYMBOL_FRAMES_MAX, &reason)
+                  : 0;
   int rows = count > 0 ? count : 1;
   a->names = calloc((size_t)rows, sizeof *a->names);
   if (!a->names) return;
@@ -113,6 +114,7 @@ static void answer(names_t *n, const record_frame_t *f, answer_t *a) {
       name->inlined = found[i].inlined;
       name->function = found[i].function ? found[i].function : found[i].raw;
     }
+    if (f->text) name->function = f->text;
     name->known = name->function != NULL;
     if (!name->known) name->function = text_without_name(f, m, address);
     if (!name->function) a->count = 0;

@@ -13,6 +13,7 @@
 #include <stdio.h>
 
 #include "analysis/group.h"
+#include "analysis/trace.h"
 #include "report/frame_names.h"
 
 typedef enum tree_direction {
@@ -30,6 +31,8 @@ typedef struct report {
   measure_t measure;              /* what stacks, functions and libraries are ranked by */
   tree_direction_t tree;          /* a tree in place of lists */
   uint32_t top;                   /* how many rows of each list are shown */
+  trace_filter_t calls;           /* which traced calls are shown */
+  const char *functions;          /* of functions whose names match this pattern; NULL: of all */
   bool brief;                     /* the summary: a section shows what fits in a few lines */
   uint64_t stall_limit_ns;        /* a longer stall is a finding; 0: none is */
   bool *exceeded;                 /* set by the section that made a finding */
@@ -52,6 +55,7 @@ typedef struct section {
 #define REPORT_SECTIONS(X)                                                                         \
   X(stalls)                                                                                        \
   X(sample)                                                                                        \
+  X(trace)                                                                                         \
   X(malloc)                                                                                        \
   X(vm)                                                                                            \
   X(audit)
@@ -74,6 +78,9 @@ json_object *report_frames_json(const report_t *report, uint32_t stack, bool *co
 
 /* Writes a size as "12.3 MB" to TEXT, which has room for 24 characters; returns TEXT. */
 char *report_bytes(int64_t bytes, char *text);
+
+/* As above, nanoseconds as "12.3 µs". */
+char *report_duration(double ns, char *text);
 
 /* As above, a count with separators: 1,234,567. */
 char *report_count(uint64_t count, char *text);

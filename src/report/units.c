@@ -20,6 +20,17 @@ char *report_bytes(int64_t bytes, char *text) {
   return text;
 }
 
+char *report_duration(double ns, char *text) {
+  static const char *const units[] = {"ns", "µs", "ms", "s"};
+  int unit = 0;
+  while (ns >= 1000 && unit < 3) {
+    ns /= 1000;
+    unit++;
+  }
+  snprintf(text, TEXT_SIZE, unit || (ns > 0 && ns < 10) ? "%.1f %s" : "%.0f %s", ns, units[unit]);
+  return text;
+}
+
 char *report_count(uint64_t count, char *text) {
   char digits[TEXT_SIZE];
   int n = snprintf(digits, sizeof digits, "%" PRIu64, count), out = 0;

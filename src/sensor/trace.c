@@ -142,11 +142,71 @@ static bool was_abandoned(uint64_t busy, uint64_t sp) {
   }
 }
 
+/* ---- what it costs -------------------------------------------------------------------------- */
+
+#define COST_PAIRS  64
+#define COST_ROUNDS 16
+
+/* The units between enter and exit of the pairs in [P, END), summed up. */
+static uint64_t units_within(const uint8_t *p, const uint8_t *end) {
+  uint64_t sum = 0;
+  while (p < end) {
+    uint32_t word;
+    memcpy(&word, p, 4);
+    bool exit = (word & CALL_KIND_MASK) == CALL_EXIT_2;
+    if (exit) sum += (word & UINT16_MAX) >> 2;
+    p += exit ? 2 : (word & CALL_KIND_MASK) == CALL_ENTER_4 ? 4 : word & CALL_8_BYTES ? 8 : 4;
+  }
+  return sum;
+}
+
+/* Runs the hooks themselves around nothing, into memory of our own, and records what a pair of them
+ * takes, the best of several rounds: what disturbs them only adds. */
+static void measure_cost(trace_thread_t *t) {
+  void (*volatile enter)(void *, void *) = trace_hook_enter;
+  void (*volatile leave)(void *, void *) = trace_hook_exit;
+  uint8_t buffer[COST_PAIRS * 6 + 2 * EVENT_MAX_BYTES + 8];
+  stream_t *s = &t->stream, before = *s;
+  uint64_t pair = UINT64_MAX, inside = UINT64_MAX;
+  void *function = (void *)(uintptr_t)measure_cost;
+  for (int round = 0; round < COST_ROUNDS; round++) {
+    memset(buffer, 0, sizeof buffer);
+    s->next = buffer;
+    s->limit = buffer + sizeof buffer - EVENT_MAX_BYTES;
+    uint64_t from = s->last_time = trace_clock(t);
+    for (int i = 0; i < COST_PAIRS; i++) {
+      enter(function, NULL);
+      leave(function, NULL);
+    }
+    uint64_t took = trace_clock(t) - from, within = units_within(buffer, s->next);
+    if (took >= pair) continue;
+    pair = took;
+    inside = within;
+  }
+  *s = before;
+  forget_calls(t);
+  uint64_t scale = (s->writer->cycles ? 256u << TRACE_CLOCK_SHIFT : 256u);
+  uint64_t values[] = {pair * scale / COST_PAIRS, inside * scale / COST_PAIRS};
+  write_table(TABLE_TRACER, values, 2, NULL);
+}
+
+/* Once in a recording, by its first traced thread. */
+static void measure_once(trace_thread_t *t) {
+  static uint32_t measured;
+  uint32_t none = 0;
+  if (cas_acq_rel(&measured, &none, 1u)) measure_cost(t);
+}
+
+/* ---- taking it ------------------------------------------------------------------------------ */
+
 /* Takes the calling thread's state for an event at SP; NULL when there is none to be had. */
 static trace_thread_t *take(uint64_t sp, uint32_t generation) {
   trace_thread_t *t = trace_tls;
   /* of a parent, or of the thread that had this memory before: of nobody */
-  if (!t || !t->calls) t = trace_tls = state_of_level(0);
+  if (!t || !t->calls) {
+    t = trace_tls = state_of_level(0);
+    if (t) measure_once(t);
+  }
   if (t && t->busy && !was_abandoned(t->busy, sp)) {
     if (!t->inner) t->inner = state_of_level(1);
     trace_thread_t *inner = t->inner;
@@ -270,6 +330,15 @@ void trace_enter_slow(uint64_t function, uint64_t sp, uint64_t call_site, uint64
   leave(t);
 }
 
+/* The call of a frame that has gone, whose caller's stack pointer is SP: the outermost of those
+ * below it. What was inlined into it, and what was left by a jump, is further in. */
+static trace_call_t *call_of_gone_frame(trace_thread_t *t, uint64_t function, uint64_t sp) {
+  trace_call_t *found = NULL;
+  for (trace_call_t *c = t->top; c > t->calls && c->sp < sp; c--)
+    if (c->function == function && sp - c->sp < SAME_STACK_BYTES) found = c;
+  return found;
+}
+
 /* The call that an exit of FUNCTION at SP ends, NULL for none. A function that moves its stack
  * pointer (alloca) leaves at a lower one; it is then the innermost of that name. */
 static trace_call_t *call_of_exit(trace_thread_t *t, uint64_t function, uint64_t sp) {
@@ -284,21 +353,24 @@ static trace_call_t *call_of_exit(trace_thread_t *t, uint64_t function, uint64_t
   return NULL;
 }
 
-void trace_exit_slow(uint64_t function, uint64_t sp, uint64_t unused, uint64_t unused2) {
+static void end_call(trace_thread_t *t, trace_call_t *call) {
+  t->too_deep = 0;
+  if (!ready(t) || t->top < call) return; /* where events were lost all calls were forgotten */
+  cut(t, call);
+  put_exit(t);
+  t->top--;
+}
+
+void trace_exit_slow(uint64_t function, uint64_t sp, uint64_t frame_gone, uint64_t unused) {
   (void)unused;
-  (void)unused2;
   uint32_t generation = trace_on();
   trace_thread_t *t = generation ? take(sp, generation) : NULL;
   if (!t) return;
   if (know(t, function)->id) {
-    trace_call_t *call = call_of_exit(t, function, sp);
+    trace_call_t *call =
+        frame_gone ? call_of_gone_frame(t, function, sp) : call_of_exit(t, function, sp);
     if (call) {
-      t->too_deep = 0;
-      if (ready(t) && t->top >= call) {
-        cut(t, call);
-        put_exit(t);
-        t->top--;
-      }
+      end_call(t, call);
     } else if (t->too_deep) {
       t->too_deep--;
       t->lost++;

@@ -8,13 +8,16 @@
  *   uint32_t generation = trace_on();       a load or three
  *   if (!generation) return;                tracing is off
  *   trace_enter(generation, function, sp, call_site, hook_site);     at the start of a call
- *   trace_exit(generation, function, sp);               at its end, and before a tail call
+ *   trace_exit(generation, function, sp, false);        at its end, and before a tail call
  *
  * FUNCTION is an address that stands for what is called: that of its code, or of anything else in
  * an image that was given a name by trace_name. SP tells which call it is, by the stack: the stack
  * pointer of the call's caller (the CFA) or any value that lies as those do, lower for inner calls;
  * an exit is given the same SP as its enter. Of calls that share one SP, as inlined functions do
  * and as a function does with the one it ends in, the later one is inside the earlier one.
+ *
+ * A hook that the compiler made the function jump to at its very end finds the frame gone, and SP
+ * where its caller had it: then FRAME_GONE.
  *
  * What is paired how: each thread keeps the calls it is in (trace_call_t). An exit ends the
  * innermost call that is its own, by FUNCTION and SP. Calls that were left without an exit
@@ -117,7 +120,11 @@ static ALWAYS_INLINE uint32_t trace_on(void) {
 /* Everything the inline parts do not do. */
 NOINLINE void trace_enter_slow(uint64_t function, uint64_t sp, uint64_t call_site,
                                uint64_t hook_site);
-NOINLINE void trace_exit_slow(uint64_t function, uint64_t sp, uint64_t unused, uint64_t unused2);
+NOINLINE void trace_exit_slow(uint64_t function, uint64_t sp, uint64_t frame_gone, uint64_t unused);
+
+/* The compiler hooks (trace_hooks.c). */
+void trace_hook_enter(void *function, void *call_site);
+void trace_hook_exit(void *function, void *call_site);
 
 /* ---- the hot path -------------------------------------------------------------------------- */
 
@@ -176,7 +183,7 @@ static ALWAYS_INLINE void trace_enter_(uint32_t generation, uint64_t function, u
 }
 
 static ALWAYS_INLINE void trace_exit_(uint32_t generation, uint64_t function, uint64_t sp,
-                                      bool keep) {
+                                      bool frame_gone, bool keep) {
   trace_thread_t *t = trace_tls;
   if (trace_may(t, generation)) {
     t->busy = sp;
@@ -186,8 +193,9 @@ static ALWAYS_INLINE void trace_exit_(uint32_t generation, uint64_t function, ui
     uint64_t passed = now - s->last_time;
     trace_call_t *call = t->top;
     uint8_t *next = s->next;
-    bool plain = (call->sp == sp) & (call->function == function) & (passed < TRACE_SHORT_TIME) &
-                 (next < s->limit);
+    bool is_it = frame_gone ? (call->sp < sp) & (call[-1].sp >= sp) : call->sp == sp;
+    bool plain =
+        is_it & (call->function == function) & (passed < TRACE_SHORT_TIME) & (next < s->limit);
     if (LIKELY(plain)) {
       uint16_t word = (uint16_t)(passed << 2 | TRACE_EXIT_2);
       memcpy(next, &word, 2);
@@ -202,9 +210,9 @@ static ALWAYS_INLINE void trace_exit_(uint32_t generation, uint64_t function, ui
     t->busy = 0;
   }
   if (keep)
-    arch_call_keeping(function, sp, 0, 0, trace_exit_slow);
+    arch_call_keeping(function, sp, frame_gone, 0, trace_exit_slow);
   else
-    trace_exit_slow(function, sp, 0, 0);
+    trace_exit_slow(function, sp, frame_gone, 0);
 }
 
 /* For providers that are called as functions are. GENERATION is what trace_on said, not 0. */
@@ -212,8 +220,9 @@ static ALWAYS_INLINE void trace_enter(uint32_t generation, uint64_t function, ui
                                       uint64_t call_site, uint64_t hook_site) {
   trace_enter_(generation, function, sp, call_site, hook_site, false);
 }
-static ALWAYS_INLINE void trace_exit(uint32_t generation, uint64_t function, uint64_t sp) {
-  trace_exit_(generation, function, sp, false);
+static ALWAYS_INLINE void trace_exit(uint32_t generation, uint64_t function, uint64_t sp,
+                                     bool frame_gone) {
+  trace_exit_(generation, function, sp, frame_gone, false);
 }
 
 /* For providers that must keep vector registers as they are: trampolines and sleds. */
@@ -221,7 +230,7 @@ static ALWAYS_INLINE void trace_enter_keeping(uint32_t generation, uint64_t func
   trace_enter_(generation, function, sp, 0, 0, true);
 }
 static ALWAYS_INLINE void trace_exit_keeping(uint32_t generation, uint64_t function, uint64_t sp) {
-  trace_exit_(generation, function, sp, true);
+  trace_exit_(generation, function, sp, false, true);
 }
 
 #endif

@@ -5,16 +5,12 @@
  *
  * The stack pointer of the call of the hook tells which frame it is: the same at the start and the
  * end of a function, unless it used alloca. Where the hook stands tells apart what shares a frame.
+ * An exit hook that is the last thing a function does is jumped to, and returns to the call site.
  * gcc calls the exit hook also when an exception leaves a function; clang does not.
  *
  * Weak, so that a program that has hooks of its own keeps them.
  */
 #include "sensor/trace.h"
-
-#define EXPORT __attribute__((visibility("default"), weak, no_instrument_function))
-
-EXPORT void __cyg_profile_func_enter(void *function, void *call_site);
-EXPORT void __cyg_profile_func_exit(void *function, void *call_site);
 
 /* What is done while tracing is on, apart, so that there is next to nothing to do while it is off.
  * Both are jumped to: the return address and the stack pointer are those of the hook's call. */
@@ -23,17 +19,22 @@ static NOINLINE void entered(void *function, void *call_site, uint32_t generatio
               (uintptr_t)call_site, (uintptr_t)__builtin_return_address(0));
 }
 
-static NOINLINE void left(void *function, uint32_t generation) {
-  trace_exit(generation, (uintptr_t)function, (uintptr_t)__builtin_dwarf_cfa());
+static NOINLINE void left(void *function, void *call_site, uint32_t generation) {
+  trace_exit(generation, (uintptr_t)function, (uintptr_t)__builtin_dwarf_cfa(),
+             __builtin_return_address(0) == call_site);
 }
 
-void __cyg_profile_func_enter(void *function, void *call_site) {
+HIDDEN void trace_hook_enter(void *function, void *call_site) {
   uint32_t generation = trace_on();
   if (UNLIKELY(generation)) entered(function, call_site, generation);
 }
 
-void __cyg_profile_func_exit(void *function, void *call_site) {
-  (void)call_site;
+HIDDEN void trace_hook_exit(void *function, void *call_site) {
   uint32_t generation = trace_on();
-  if (UNLIKELY(generation)) left(function, generation);
+  if (UNLIKELY(generation)) left(function, call_site, generation);
 }
+
+#define EXPORT_AS(name) __attribute__((visibility("default"), weak, alias(name)))
+
+EXPORT_AS("trace_hook_enter") void __cyg_profile_func_enter(void *function, void *call_site);
+EXPORT_AS("trace_hook_exit") void __cyg_profile_func_exit(void *function, void *call_site);

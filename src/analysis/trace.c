@@ -1,0 +1,262 @@
+/* SPDX-License-Identifier: MIT */
+#include "analysis/trace.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "sonde/status.h"
+
+#define DEPTH_MAX                                                                                  \
+  65536u /* deeper calls are passed over: their paths would cost too much memory                   \
+          */
+
+/* A call that is open in the stream being read. */
+typedef struct open_call {
+  uint32_t node; /* of its nearest caller that is shown, or its own */
+  uint32_t frame;
+  bool shown;
+  uint64_t start;
+  uint64_t inside;    /* calls made inside it, at any depth */
+  double children_ns; /* of those that are shown, the outermost ones alone */
+} open_call_t;
+
+typedef struct pass {
+  trace_t *trace;
+  reader_t *reader;
+  const trace_filter_t *filter;
+  open_call_t *calls;
+  size_t count, room;
+  uint32_t stream;
+  double rate;
+  uint8_t *wanted; /* by frame of the recording: 0 not asked, 1 no, 2 yes */
+  const record_frame_t *frames;
+  bool enough;
+} pass_t;
+
+/* ---- the tree ------------------------------------------------------------------------------ */
+
+static size_t hash_of(uint32_t parent, uint32_t frame) {
+  return (size_t)(((uint64_t)parent << 32 | frame) * UINT64_C(0x9e3779b97f4a7c15) >> 24);
+}
+
+static bool grow(trace_t *t) {
+  size_t room = t->node_room ? 2 * t->node_room : 256, mask = 4 * room - 1;
+  trace_node_t *nodes = realloc(t->nodes, room * sizeof *nodes);
+  if (!nodes) return false;
+  t->nodes = nodes;
+  t->node_room = room;
+  uint32_t *slots = calloc(mask + 1, sizeof *slots);
+  if (!slots) return false;
+  for (size_t n = 1; n < t->node_count; n++) {
+    size_t i = hash_of(nodes[n].parent, nodes[n].frame) & mask;
+    while (slots[i])
+      i = (i + 1) & mask;
+    slots[i] = (uint32_t)n;
+  }
+  free(t->slots);
+  t->slots = slots;
+  t->mask = mask;
+  return true;
+}
+
+/* The node of FRAME called from PARENT; 0 without memory. */
+static uint32_t child(trace_t *t, uint32_t parent, uint32_t frame) {
+  if (t->node_count == t->node_room && !grow(t)) return 0;
+  size_t i = hash_of(parent, frame) & t->mask;
+  while (t->slots[i]) {
+    const trace_node_t *n = &t->nodes[t->slots[i]];
+    if (n->parent == parent && n->frame == frame) return t->slots[i];
+    i = (i + 1) & t->mask;
+  }
+  trace_node_t *n = &t->nodes[t->node_count];
+  memset(n, 0, sizeof *n);
+  n->parent = parent;
+  n->frame = frame;
+  n->depth = t->nodes[parent].depth + 1;
+  return t->slots[i] = (uint32_t)t->node_count++;
+}
+
+static unsigned class_of(double ns) {
+  if (ns < 2) return 0;
+  uint64_t whole = ns < 9e18 ? (uint64_t)ns : UINT64_MAX;
+  unsigned c = 63 - (unsigned)__builtin_clzll(whole);
+  return c < TRACE_CLASSES ? c : TRACE_CLASSES - 1;
+}
+
+static void add_call(trace_times_t *t, double took, double self) {
+  if (!t->calls || took < t->least_ns) t->least_ns = took;
+  if (took > t->worst_ns) t->worst_ns = took;
+  t->calls++;
+  t->total_ns += took;
+  t->self_ns += self;
+  t->classes[class_of(took)]++;
+}
+
+void trace_add_times(trace_times_t *into, const trace_times_t *more) {
+  if (!more->calls) return;
+  if (!into->calls || more->least_ns < into->least_ns) into->least_ns = more->least_ns;
+  if (more->worst_ns > into->worst_ns) into->worst_ns = more->worst_ns;
+  into->calls += more->calls;
+  into->total_ns += more->total_ns;
+  into->self_ns += more->self_ns;
+  for (int i = 0; i < TRACE_CLASSES; i++)
+    into->classes[i] += more->classes[i];
+}
+
+/* ---- the slowest calls: a heap with the fastest of them on top ------------------------------- */
+
+static void sift_down(trace_one_t *heap, size_t count, size_t i) {
+  trace_one_t one = heap[i];
+  for (size_t c; (c = 2 * i + 1) < count; i = c) {
+    if (c + 1 < count && heap[c + 1].took_ns < heap[c].took_ns) c++;
+    if (heap[c].took_ns >= one.took_ns) break;
+    heap[i] = heap[c];
+  }
+  heap[i] = one;
+}
+
+static void keep_slow(trace_t *t, size_t most, const trace_one_t *one) {
+  if (!t->slowest) return;
+  if (t->slowest_count < most) {
+    size_t i = t->slowest_count++;
+    for (; i && t->slowest[(i - 1) / 2].took_ns > one->took_ns; i = (i - 1) / 2)
+      t->slowest[i] = t->slowest[(i - 1) / 2];
+    t->slowest[i] = *one;
+  } else if (most && one->took_ns > t->slowest[0].took_ns) {
+    t->slowest[0] = *one;
+    sift_down(t->slowest, most, 0);
+  }
+}
+
+static int by_time(const void *left, const void *right) {
+  const trace_one_t *a = left, *b = right;
+  if (a->took_ns != b->took_ns) return a->took_ns > b->took_ns ? -1 : 1;
+  return a->start_ns < b->start_ns ? -1 : a->start_ns > b->start_ns;
+}
+
+/* ---- steps --------------------------------------------------------------------------------- */
+
+static bool is_wanted(pass_t *p, uint32_t frame) {
+  if (!p->filter->wants) return true;
+  const record_frame_t *f = reader_frame(p->reader, frame);
+  if (!f) return false;
+  uint8_t *known = &p->wanted[f - p->frames];
+  if (!*known) *known = p->filter->wants(p->filter->context, f) ? 2 : 1;
+  return *known == 2;
+}
+
+static bool enter(pass_t *p, uint32_t frame, uint64_t time) {
+  if (p->count == p->room) {
+    size_t room = p->room ? 2 * p->room : 256;
+    open_call_t *calls = realloc(p->calls, room * sizeof *calls);
+    if (!calls) return false;
+    p->calls = calls;
+    p->room = room;
+  }
+  trace_t *t = p->trace;
+  uint32_t parent = p->count ? p->calls[p->count - 1].node : 0;
+  uint32_t depth = t->nodes[parent].depth, deepest = p->filter->deepest;
+  open_call_t *c = &p->calls[p->count];
+  *c = (open_call_t){.node = parent, .frame = frame, .start = time};
+  c->shown = depth < DEPTH_MAX && (!deepest || depth < deepest) && is_wanted(p, frame);
+  if (c->shown && !(c->node = child(t, parent, frame))) return false;
+  p->count++;
+  return true;
+}
+
+static bool leave(pass_t *p, uint64_t time, bool open) {
+  trace_t *t = p->trace;
+  const open_call_t c = p->calls[--p->count];
+  open_call_t *outer = p->count ? &p->calls[p->count - 1] : NULL;
+  if (outer) outer->inside += c.inside + 1;
+  double took = time > c.start ? (double)(time - c.start) * p->rate : 0;
+  if (p->filter->net) took -= t->cost.inside + (double)c.inside * t->cost.pair;
+  if (took < c.children_ns) took = c.children_ns;
+  if (!c.shown || took < p->filter->least_ns) {
+    if (outer) outer->children_ns += c.children_ns;
+    return true;
+  }
+  if (outer) outer->children_ns += took;
+  add_call(&t->nodes[c.node].times, took, took - c.children_ns);
+  t->shown++;
+  trace_one_t one = {.node = c.node,
+                     .frame = c.frame,
+                     .stream = p->stream,
+                     .depth = t->nodes[c.node].depth,
+                     .start_ns = reader_clock_ns(p->reader, c.start),
+                     .took_ns = took,
+                     .open = open};
+  keep_slow(t, p->filter->slowest, &one);
+  if (p->filter->each && !p->filter->each(p->filter->each_context, &one)) p->enough = true;
+  return true;
+}
+
+static bool take_step(pass_t *p, const call_step_t *s) {
+  trace_t *t = p->trace;
+  switch (s->what) {
+  case CALL_ENTERED: t->calls++; return enter(p, s->frame, s->time);
+  case CALL_UNKNOWN: t->unknown++; return enter(p, 0, s->time);
+  case CALL_LEFT: t->left++; return leave(p, s->time, false);
+  case CALL_DROPPED: t->open++; return leave(p, s->time, true);
+  case CALL_ENDED: return leave(p, s->time, false);
+  case CALL_STRAY: t->strays++; return true;
+  }
+  return true;
+}
+
+static bool read_stream(pass_t *p, calls_t *calls) {
+  call_step_t s;
+  uint64_t before = p->trace->calls;
+  bool good = true;
+  p->stream = calls_stream(calls);
+  const record_thread_t *thread = reader_thread(p->reader, p->stream);
+  if (p->filter->tid && (!thread || thread->tid != p->filter->tid)) return true;
+  while (good && !p->enough && calls_next(calls, &s))
+    good = take_step(p, &s);
+  while (p->count) {
+    p->trace->open++;
+    leave(p, calls_last_time(calls), true);
+  }
+  p->trace->lost += calls_lost(calls);
+  if (p->trace->calls != before && (!thread || thread->level == 2)) p->trace->threads++;
+  return good;
+}
+
+static bool prepare(pass_t *p) {
+  size_t frames;
+  trace_t *t = p->trace;
+  p->frames = reader_frames(p->reader, &frames);
+  p->wanted = calloc(frames + 1, 1);
+  if (p->filter->slowest) t->slowest = calloc(p->filter->slowest, sizeof *t->slowest);
+  if (!p->wanted || (p->filter->slowest && !t->slowest) || !grow(t)) return false;
+  memset(&t->nodes[0], 0, sizeof t->nodes[0]);
+  t->node_count = 1;
+  p->rate = reader_clock_rate(p->reader);
+  call_cost_t cost = reader_call_cost(p->reader);
+  t->cost = (call_cost_t){cost.pair * p->rate, cost.inside * p->rate};
+  return true;
+}
+
+int trace_run(trace_t *out, reader_t *reader, const trace_filter_t *filter) {
+  memset(out, 0, sizeof *out);
+  pass_t p = {.trace = out, .reader = reader, .filter = filter};
+  bool good = prepare(&p);
+  calls_t *calls;
+  for (size_t place = 0; good && !p.enough && (calls = calls_open(reader, &place));) {
+    good = read_stream(&p, calls);
+    calls_close(calls);
+  }
+  free(p.calls);
+  free(p.wanted);
+  if (good && out->slowest_count)
+    qsort(out->slowest, out->slowest_count, sizeof *out->slowest, by_time);
+  if (!good) trace_free(out);
+  return good ? 0 : SONDE_ENOMEM;
+}
+
+void trace_free(trace_t *t) {
+  free(t->nodes);
+  free(t->slots);
+  free(t->slowest);
+  memset(t, 0, sizeof *t);
+}

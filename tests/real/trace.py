@@ -1,0 +1,304 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: MIT
+"""sonde record --trace on instrumented programs: the call graph is that of uftrace, calls that end
+without a return are paired, nothing is said that is not so."""
+import collections
+import json
+import os
+import re
+import shutil
+import subprocess
+import sys
+import tempfile
+import time
+
+SONDE = os.environ["SONDE"]
+HERE = os.path.join(os.environ["SONDE_SOURCE"], "tests")
+WORK = tempfile.mkdtemp(prefix="sonde-trace-")
+number = 0
+
+# Shapes whose calls all return, which uftrace records the same way.
+SHAPES_C = ["fib", "mutual", "deep", "qsort", "pointers", "abi", "inline", "inline_itself", "alloca",
+            "huge", "tail", "atexit", "signal", "altstack", "threads", "short_threads", "fork", "many",
+            "random", "nothing"]
+SHAPES_CC = ["throw", "rethrow", "virtual", "library", "lambda", "template"]
+# Calls that end otherwise: the paths of functions, and how often each is called.
+ENDINGS = {
+    "longjmp": {"shape_longjmp": 1, "shape_longjmp/jump_down": 10,
+                "shape_longjmp" + "/jump_down" * 5: 10, "shape_longjmp/add": 10},
+    "longjmp_again": {"shape_longjmp_again": 1, "shape_longjmp_again/jump_now": 10},
+    "longjmp_handler": {"shape_longjmp_handler": 1, "shape_longjmp_handler/jump_out_of_handler": 10,
+                        "shape_longjmp_handler/add": 10},
+    "exit": {"shape_exit": 1, "shape_exit/leave_now": 1},
+}
+
+
+def fresh(suffix=".sonde"):
+    global number
+    number += 1
+    return os.path.join(WORK, f"{number}{suffix}")
+
+
+def build(compiler, source, *options):
+    out = fresh(".program")
+    subprocess.run([*compiler.split(), "-g", "-w", "-pthread", "-finstrument-functions",
+                    os.path.join(HERE, "real/trace", source), "-o", out, *options], check=True)
+    return out
+
+
+def record(program, *arguments, options=(), **how):
+    path = fresh()
+    done = subprocess.run([SONDE, "record", "--trace", "-o", path, *options, "--", program, *arguments],
+                          capture_output=True, timeout=60, check=False, **how)
+    assert os.path.exists(path), done.stderr
+    return path, done
+
+
+def report(path, *options):
+    done = subprocess.run([SONDE, "report", "--json", *options, path, "trace"], capture_output=True,
+                          check=True, timeout=60)
+    return json.loads(done.stdout)
+
+
+def paths_of(told):
+    """How often each path of functions was called."""
+    names, counts = {0: ()}, collections.Counter()
+    for node in told["trace"]["nodes"]:
+        names[node["node"]] = names[node["parent"]] + (node["function"],)
+        if node["calls"]:
+            counts["/".join(names[node["node"]])] += node["calls"]
+    return counts
+
+
+def second_reader(path):
+    """The same, by the reader that was written from docs/format.md alone: calls and their number."""
+    done = subprocess.run([sys.executable, os.path.join(HERE, "format/reader.py"), "--calls", path],
+                          capture_output=True, check=True, text=True, timeout=60)
+    return [json.loads(line) for line in done.stdout.splitlines()]
+
+
+def times_hold(told):
+    """A parent's time is never below the sum of its children's; histograms count every call."""
+    inside = collections.Counter()
+    for node in told["trace"]["nodes"]:
+        inside[node["parent"]] += node["total_ns"]
+        assert sum(row["calls"] for row in node["histogram"]) == node["calls"]
+        assert node["least_ns"] <= node["mean_ns"] <= node["worst_ns"] + 1, node
+    for node in told["trace"]["nodes"]:
+        slack = len(told["trace"]["nodes"])  # each number is rounded to 1 ns
+        assert node["total_ns"] + slack >= inside[node["node"]], node
+
+
+def nothing_missing(told):
+    assert not any(told["missing"].values()), told["missing"]
+    t = told["trace"]
+    assert t["lost"] == t["strays"] == t["unknown"] == 0, t
+
+
+# ---- uftrace -----------------------------------------------------------------------------------
+
+LINE = re.compile(r"^ \[ *(\d+)\] \|( *)(.*)$")
+
+
+def uftrace_paths(program, *arguments, env=None):
+    folder = fresh(".uftrace")
+    subprocess.run(["uftrace", "record", "--no-libcall", "--no-event", "--no-sched", "--max-stack=65535",
+                    "-d", folder, program, *arguments], capture_output=True, check=False, timeout=60,
+                   env=env)
+    done = subprocess.run(["uftrace", "replay", "-d", folder, "-f", "tid", "--no-libcall", "--no-event",
+                           "--no-comment", "--no-merge", "--demangle=no", "--no-pager"],
+                          capture_output=True, text=True, check=True, timeout=60)
+    stacks, counts = collections.defaultdict(list), collections.Counter()
+    plain = subprocess.run(["c++filt"], input=done.stdout, capture_output=True, text=True, check=True)
+    for line in plain.stdout.splitlines():
+        match = LINE.match(line)
+        if not match:
+            continue
+        tid, text = match[1], match[3].strip()
+        stack = stacks[tid]
+        if text.startswith("}"):
+            if stack:
+                stack.pop()
+            continue
+        name = re.match(r"(.*)\(\)(;| \{)$", text)
+        if not name:
+            continue
+        path = stack + [name[1]]
+        counts["/".join(path)] += 1
+        if name[2] != ";":
+            stack.append(name[1])
+    return counts
+
+
+def the_call_graph_is_uftraces():
+    if not shutil.which("uftrace"):
+        print("no uftrace here: the call graphs are not compared")
+        return
+    programs = 0
+    for compiler in ("gcc -O0", "gcc -O2", "clang -O1"):
+        if not shutil.which(compiler.split()[0]):
+            continue
+        program = build(compiler, "shapes.c")
+        plus = build(compiler.replace("gcc", "g++").replace("clang", "clang++"), "shapes.cc")
+        for binary, shapes in (program, SHAPES_C), (plus, SHAPES_CC):
+            for shape in shapes:
+                if "clang" in compiler and shape in ("throw", "rethrow"):
+                    continue  # no exit hook runs then, which uftrace does not notice
+                env = dict(os.environ, SEED=str(os.getpid()))
+                expected = uftrace_paths(binary, shape, env=env)
+                if shape == "fork":  # the child is not ours
+                    expected = collections.Counter({p: n for p, n in expected.items() if "mul" not in p})
+                told = report(record(binary, shape, env=env)[0])
+                found = paths_of(told)
+                assert found == expected, (compiler, shape, os.getpid(), found - expected,
+                                           expected - found)
+                nothing_missing(told)
+                times_hold(told)
+                programs += 1
+    print(programs, "programs have the same call graph as uftrace replay tells")
+    assert programs >= 20
+
+
+def calls_that_do_not_return_are_paired():
+    for compiler in ("gcc -O0", "gcc -O2", "clang -O1"):
+        program = build(compiler, "shapes.c")
+        for shape, expected in ENDINGS.items():
+            path, done = record(program, shape)
+            assert done.returncode == 0, done
+            told = report(path)
+            found = paths_of(told)
+            for key, count in expected.items():
+                assert found["main/" + key] == count, (compiler, shape, key, found)
+            nothing_missing(told)
+            times_hold(told)
+            assert told["trace"]["left"] + told["trace"]["open"] > 0, (shape, told["trace"])
+        for shape in "pthread_exit", "thread_destructor":
+            told = report(record(program, shape)[0])
+            found = paths_of(told)
+            nothing_missing(told)
+            if shape == "pthread_exit":
+                assert found["ending"] == 5 and found["ending/end_thread"] == 5, found
+                assert found["ending/end_thread/end_thread"] == 4, found
+            else:
+                assert found["with_key"] == found["destroyed"] == 5, found
+    if shutil.which("clang++"):
+        program = build("clang++ -O1", "shapes.cc")
+        for shape, key in ("throw", "shape_throw()/catch_it(int)"), ("rethrow", "shape_rethrow()/rethrow(int)"):
+            told = report(record(program, shape)[0])
+            found = paths_of(told)
+            assert found["main/" + key] == 5, (shape, found)
+            nothing_missing(told)
+
+
+def tracing_changes_nothing():
+    for compiler, source, shapes in (("gcc -O2", "shapes.c", SHAPES_C + list(ENDINGS)),
+                                     ("g++ -O2", "shapes.cc", SHAPES_CC)):
+        program = build(compiler, source)
+        for shape in shapes:
+            plain = subprocess.run([program, shape], capture_output=True, timeout=60, check=False)
+            _, done = record(program, shape)
+            assert (plain.returncode, plain.stdout) == (done.returncode, done.stdout), (shape, done)
+
+
+def the_second_reader_agrees():
+    program = build("gcc -O2", "shapes.c")
+    for shape in "fib", "random", "threads", "longjmp", "many":
+        path, _ = record(program, shape)
+        told, calls = report(path), second_reader(path)
+        assert len(calls) == told["trace"]["calls"], (shape, len(calls), told["trace"]["calls"])
+        assert max(call[1] for call in calls) + 1 == max(p.count("/") + 1 for p in paths_of(told))
+
+
+def events_take_four_bytes_at_most():
+    path, _ = record(build("gcc -O2", "shapes.c"), "fib")
+    t = report(path)["trace"]
+    assert t["tracer"]["pair_ns"] > 0
+    long = record(build("gcc -O2 -DROUNDS=1", "work.c"), "400")[0]
+    t = report(long)["trace"]
+    print(f"{t['calls']} calls, {t['bytes'] / t['calls'] / 2:.2f} bytes an event")
+    assert t["bytes"] <= 8 * t["calls"], t
+
+
+def filters_leave_the_rest_whole():
+    path, _ = record(build("gcc -O0", "shapes.c"), "fib")
+    whole = report(path)
+    total = {n["function"]: n["total_ns"] for n in whole["trace"]["nodes"] if not n["parent"]}
+    for options in (["--depth", "3"], ["--least", "2us"], ["--function", "main"],
+                    ["--function", "shape_*"], ["--net"]):
+        told = report(path, *options)
+        times_hold(told)
+        assert told["trace"]["calls"] == whole["trace"]["calls"]
+        if options[0] != "--net" and options != ["--function", "shape_*"]:
+            found = {n["function"]: n["total_ns"] for n in told["trace"]["nodes"] if not n["parent"]}
+            assert found["main"] == total["main"], (options, found, total)
+    assert len(report(path, "--depth", "1")["trace"]["nodes"]) <= 3
+    assert {n["function"] for n in report(path, "--function", "fib")["trace"]["nodes"]} == {"fib"}
+    tid = second_reader(path)[0][0]
+    assert report(path, "--thread", str(tid))["trace"]["shown"] == whole["trace"]["shown"]
+    assert report(path, "--thread", "1")["trace"]["shown"] == 0
+
+
+def the_chrome_trace_is_well_formed():
+    path, _ = record(build("gcc -O2", "shapes.c"), "threads")
+    done = subprocess.run([SONDE, "export", "--as", "chrome-trace", path], capture_output=True,
+                          check=True, timeout=60)
+    events = json.loads(done.stdout)["traceEvents"]
+    calls = [e for e in events if e["ph"] == "X"]
+    told = report(path)
+    assert len(calls) == told["trace"]["calls"]
+    assert len({e["tid"] for e in calls}) == told["trace"]["threads"] == 7
+    names = [e for e in events if e["ph"] == "M"]
+    assert {e["name"] for e in names} == {"process_name", "thread_name"}
+    for tid in {e["tid"] for e in calls}:
+        ends = []
+        for e in sorted((e for e in calls if e["tid"] == tid), key=lambda e: (e["ts"], -e["dur"])):
+            while ends and ends[-1] <= e["ts"] + 0.0011:
+                ends.pop()
+            assert not ends or e["ts"] + e["dur"] <= ends[-1] + 0.0021, (e, ends)
+            ends.append(e["ts"] + e["dur"])
+        assert all(e["dur"] >= 0 for e in calls)
+
+
+def it_is_switched_while_the_program_runs():
+    program = build("gcc -O2", "work.c")
+    path = fresh()
+    running = subprocess.Popen([SONDE, "record", "--sample", "-o", path, "--", program, "0"],
+                               stdout=subprocess.PIPE, stderr=subprocess.DEVNULL)
+    pid = running.stdout.readline().decode().strip()
+    for _ in range(5):
+        for word in "trace=on", "trace=off":
+            subprocess.run([SONDE, "ctl", pid, word], check=True, capture_output=True, timeout=20)
+            time.sleep(0.05)
+    done = subprocess.run([SONDE, "ctl", pid, "status"], check=True, capture_output=True, timeout=20)
+    assert b"trace off" in done.stdout
+    os.kill(int(pid), 15)
+    running.communicate(timeout=20)
+    told = report(path)
+    assert told["trace"]["calls"] > 1000, told["trace"]
+    nothing_missing({**told, "trace": {**told["trace"], "strays": 0}})
+    times_hold(told)
+
+
+def main():
+    if os.environ.get("SONDE_SANITIZED"):
+        print("skipped: the agent, which has no libc, is not built with a sanitizer")
+        sys.exit(77)
+    failed = 0
+    for test in (the_call_graph_is_uftraces, calls_that_do_not_return_are_paired,
+                 tracing_changes_nothing, the_second_reader_agrees, events_take_four_bytes_at_most,
+                 filters_leave_the_rest_whole, the_chrome_trace_is_well_formed,
+                 it_is_switched_while_the_program_runs):
+        if len(sys.argv) > 1 and sys.argv[1] not in test.__name__:
+            continue
+        began = time.time()
+        try:
+            test()
+            print(f"ok   {test.__name__} ({time.time() - began:.1f} s)", flush=True)
+        except Exception as e:  # every test is tried
+            failed += 1
+            print(f"FAIL {test.__name__}: {type(e).__name__}: {e}", flush=True)
+    shutil.rmtree(WORK, ignore_errors=True)
+    sys.exit(failed != 0)
+
+
+main()
