@@ -7,6 +7,7 @@
 #include <string.h>
 
 #include "analysis/replay.h"
+#include "analysis/trace.h"
 #include "analysis/stalls.h"
 #include "record/read.h"
 
@@ -50,6 +51,9 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
     const replay_options_t options = {.other = stalls_add_event, .other_context = &stalls};
     ask(reader);
     if (replay_run(&replay, reader, &options) == 0) replay_free(&replay);
+    trace_t trace;
+    const trace_filter_t filter = {.slowest = 10};
+    if (trace_run(&trace, reader, &filter) == 0) trace_free(&trace);
     stalls_finish(&stalls, reader);
     stalls_free(&stalls);
     reader_close(reader);

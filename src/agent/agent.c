@@ -60,6 +60,7 @@ NOINLINE void agent_start(void) {
   malloc_find_real();
   exec_find_real();
   thread_find_real();
+  jump_find_real();
   region_find_real();
   dlclose_find_real();
   operators_find_real();

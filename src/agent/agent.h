@@ -48,6 +48,7 @@ void malloc_find_real(void);
 void malloc_try(void);
 void exec_find_real(void);
 void thread_find_real(void);
+void jump_find_real(void);
 void region_find_real(void);
 void dlclose_find_real(void);
 void operators_find_real(void);

@@ -101,7 +101,7 @@ static void adopt(trace_thread_t *t, writer_t *w) {
 }
 
 static trace_thread_t *make(writer_t *w) {
-  uint64_t calls_bytes = TRACE_CALLS_MAX * sizeof(trace_call_t);
+  uint64_t calls_bytes = (TRACE_CALLS_MAX + 1) * sizeof(trace_call_t);
   trace_thread_t *t = os_map(sizeof *t);
   trace_call_t *calls = t ? os_map(calls_bytes) : NULL;
   if (!calls || !os_wipe_on_fork(t, sizeof *t)) {
@@ -109,7 +109,7 @@ static trace_thread_t *make(writer_t *w) {
     if (t) os_unmap(t, sizeof *t);
     return NULL;
   }
-  t->calls = calls;
+  t->calls = calls + 1; /* what lies before it is looked at, and is 0 */
   adopt(t, w);
   return t;
 }
@@ -377,6 +377,22 @@ void trace_exit_slow(uint64_t function, uint64_t sp, uint64_t frame_gone, uint64
     } else if (ready(t)) {
       put_other_4(&t->stream, CALL_4_STRAY, pass_time(t, TIME_4_MAX));
     }
+  }
+  leave(t);
+}
+
+void trace_unwound(uint64_t sp) {
+  uint32_t generation = trace_on();
+  trace_thread_t *t = trace_tls;
+  if (!generation || !t || t->busy || t->generation != generation) return;
+  t->busy = sp;
+  signal_fence();
+  trace_call_t *c = t->top;
+  while (c > t->calls && is_gone(c->sp, sp))
+    c--;
+  if (c != t->top && ready(t) && c < t->top) {
+    (void)pass_time(t, 0); /* as a record of its own */
+    cut(t, c);
   }
   leave(t);
 }

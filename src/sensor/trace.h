@@ -106,6 +106,9 @@ int trace_prepare(void);
  * forgotten. Any thread. */
 void trace_switch(bool on);
 
+/* The calling thread's stack pointer is about to become SP: calls deeper than that have ended. */
+void trace_unwound(uint64_t sp);
+
 /* Gives the address FUNCTION a NAME in the recording, in place of its symbol's. */
 void trace_name(uint64_t function, const char *name);
 

@@ -267,7 +267,8 @@ def it_is_switched_while_the_program_runs():
     pid = running.stdout.readline().decode().strip()
     for _ in range(5):
         for word in "trace=on", "trace=off":
-            subprocess.run([SONDE, "ctl", pid, word], check=True, capture_output=True, timeout=20)
+            done = subprocess.run([SONDE, "ctl", pid, word], capture_output=True, timeout=20, check=False)
+            assert done.returncode == 0, done
             time.sleep(0.05)
     done = subprocess.run([SONDE, "ctl", pid, "status"], check=True, capture_output=True, timeout=20)
     assert b"trace off" in done.stdout
