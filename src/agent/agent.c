@@ -37,7 +37,8 @@ static void start_recording(void) {
   if (!environment_take(settings, preload, sizeof settings)) return;
   if (!frames_init() || !nodes_init()) return;
   publish_to_recording();
-  if (write_start(settings) != 0) return;
+  static char own[256];
+  if (!follow_settings(settings, own, sizeof own) || write_start(own) != 0) return;
   write_process();
   sample_start();
   trace_prepare();

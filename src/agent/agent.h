@@ -31,10 +31,21 @@ static ALWAYS_INLINE void agent_enter(void) {
  * SIZE bytes) and PRELOAD, the agent's own path, are copied out; false when there were none. */
 bool environment_take(char *settings, char *preload, uint64_t size);
 
-/* The pointers of an environment as ENVIRONMENT, with what was taken put back; NULL without memory.
+/* The pointers of an environment as ENVIRONMENT, with what was taken put back; NULL without memory,
+ * and when it is all there.
  * Release with environment_free. */
 char **environment_with_agent(char *const *environment);
 void environment_free(char **environment);
+
+/* ---- children ----------------------------------------------------------------------------- */
+
+/* Whether SETTINGS say that children are recorded too, and whether those taken did. */
+bool follow_in(const char *settings);
+bool follow_is_on(void);
+
+/* The settings of this process's own recording, which may have to be asked for, to OWN, which has
+ * room for ROOM bytes. False when there is none. */
+bool follow_settings(const char *settings, char *own, uint64_t room);
 
 /* ---- the real functions ------------------------------------------------------------------- */
 

@@ -65,28 +65,42 @@ static char **initial_environment(void) {
   return (char **)(uintptr_t)(at + 8 * (argc + 2));
 }
 
-/* Takes the first path out of the list in VALUE, which may be all of it. */
-static bool take_preload(char *value, char *preload, uint64_t size) {
+/* The length of the first path of the list in VALUE. */
+static uint64_t first_path(const char *value) {
   uint64_t n = 0;
   while (value[n] && value[n] != ':' && value[n] != ' ')
     n++;
+  return n;
+}
+
+/* Takes the first path out of the list in VALUE, which may be all of it. */
+static bool take_preload(char *value, char *preload, uint64_t size) {
+  uint64_t n = first_path(value);
   if (!copy_text(preload, value, n, size)) return false;
   uint64_t skip = value[n] ? n + 1 : n;
   memmove(value, value + skip, length(value + skip) + 1);
   return true;
 }
 
+static bool copy_preload(const char *value, char *preload, uint64_t size) {
+  return copy_text(preload, value, first_path(value), size);
+}
+
 bool environment_take(char *settings, char *preload, uint64_t size) {
   char **from = initial_environment(), **to = from, *value;
   bool have_settings = false, have_preload = false;
   settings[0] = preload[0] = 0;
+  for (char **at = from; at && *at && !have_settings; at++)
+    if ((value = value_of(*at, AGENT_SETTINGS)))
+      have_settings = copy_text(settings, value, length(value), size);
+  bool stays = have_settings && follow_in(settings);
   for (; from && *from; from++) {
     bool keep = true;
-    if ((value = value_of(*from, AGENT_SETTINGS))) {
-      have_settings = copy_text(settings, value, length(value), size);
-      keep = false;
+    if (value_of(*from, AGENT_SETTINGS)) {
+      keep = stays;
     } else if ((value = value_of(*from, PRELOAD)) && !have_preload) {
-      have_preload = take_preload(value, preload, size);
+      have_preload =
+          stays ? copy_preload(value, preload, size) : take_preload(value, preload, size);
       keep = *value != 0;
     }
     if (keep) *to++ = *from;
@@ -111,6 +125,7 @@ char **environment_with_agent(char *const *environment) {
   const char *others = "";
   uint64_t count = 0;
   for (; environment && environment[count]; count++) {
+    if (value_of(environment[count], AGENT_SETTINGS)) return NULL;
     char *value = value_of(environment[count], PRELOAD);
     if (value) others = value;
   }

@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: MIT
  *
  * The exec family, so that a recorded process that replaces its program (a wrapper script's last
- * line, env, nice) goes on being recorded. In any other process, vfork children included, these
- * are the real functions: children run without the agent, whose settings left the environment at
- * start. Everything ends in the real execve, execvpe, fexecve or execveat.
+ * line, env, nice) goes on being recorded. In any other process, vfork children included, and in
+ * posix_spawn, these are the real functions: children run without the agent, whose settings left
+ * the environment at start; unless they are followed. Everything ends in the real execve, execvpe,
+ * fexecve or execveat.
  */
 #include <errno.h>
 #include <stdarg.h>
@@ -16,6 +17,7 @@
 #define ARGUMENTS_MAX 4096
 
 typedef char *const *strings_t;
+typedef int spawn_t(pid_t *, const char *, const void *, const void *, strings_t, strings_t);
 
 static struct {
   int (*execve)(const char *, strings_t, strings_t);
@@ -23,12 +25,13 @@ static struct {
   int (*fexecve)(int, strings_t, strings_t);
   int (*execveat)(int, const char *, strings_t, strings_t, int);
   int *(*errno_location)(void);
+  spawn_t *posix_spawn, *posix_spawnp;
   char ***environment;
 } real;
 
 void exec_find_real(void) {
-  static const char *const names[] = {"execve", "execvpe", "fexecve", "execveat",
-                                      "__errno_location"};
+  static const char *const names[] = {"execve",           "execvpe",     "fexecve",     "execveat",
+                                      "__errno_location", "posix_spawn", "posix_spawnp"};
   static const char *const variable[] = {"__environ"};
   agent_real(names, (uint64_t *)&real, ARRAY_COUNT(names));
   /* The program may hold its own copy of the variable, so the search begins with the program. */
@@ -45,7 +48,8 @@ static int missing(void) {
 /* The environment to hand on, and in *OWN what is to be freed when the exec has failed. */
 static strings_t hand_on(strings_t environment, char ***own) {
   agent_enter();
-  *own = agent_in_recorded_process() ? environment_with_agent(environment) : NULL;
+  bool wanted = agent_in_recorded_process() || follow_is_on();
+  *own = wanted ? environment_with_agent(environment) : NULL;
   return *own ? *own : environment;
 }
 
@@ -77,6 +81,26 @@ EXPORT int execveat(int fd, const char *path, strings_t argv, strings_t envp, in
   strings_t environment = hand_on(envp, &own);
   return give_back(real.execveat ? real.execveat(fd, path, argv, environment, flags) : missing(),
                    own);
+}
+
+/* A child's: the agent is for it only where children are followed. */
+static int spawn(spawn_t *function, pid_t *pid, const char *path, const void *actions,
+                 const void *attributes, strings_t argv, strings_t envp) {
+  if (!function) return ENOSYS;
+  char **own = follow_is_on() ? environment_with_agent(envp) : NULL;
+  return give_back(function(pid, path, actions, attributes, argv, own ? own : envp), own);
+}
+
+EXPORT int posix_spawn(pid_t *pid, const char *path, const void *actions, const void *attributes,
+                       strings_t argv, strings_t envp) {
+  agent_enter();
+  return spawn(real.posix_spawn, pid, path, actions, attributes, argv, envp);
+}
+
+EXPORT int posix_spawnp(pid_t *pid, const char *file, const void *actions, const void *attributes,
+                        strings_t argv, strings_t envp) {
+  agent_enter();
+  return spawn(real.posix_spawnp, pid, file, actions, attributes, argv, envp);
 }
 
 EXPORT int execv(const char *path, strings_t argv) {

@@ -67,6 +67,12 @@ void control_open(control_t *c, recording_t *recording, const char *path, pid_t 
   control_close(c);
 }
 
+void control_name(const control_t *c, char *out) {
+  struct sockaddr_un address;
+  (void)name_of(&address, geteuid(), c->pid);
+  snprintf(out, CONTROL_NAME_MAX, "%.79s", c->fd < 0 ? "" : address.sun_path + 1);
+}
+
 void control_close(control_t *c) {
   if (c->fd >= 0) close(c->fd);
   c->fd = -1;
@@ -117,13 +123,14 @@ static void answer(control_t *c, int fd, char *line) {
 }
 
 void control_serve(control_t *c) {
-  struct ucred who;
+  struct ucred who = {0};
   int fd = accept4(c->fd, NULL, NULL, SOCK_CLOEXEC);
   if (fd < 0) return;
   patience(fd, 1);
   char line[CONTROL_LINE_MAX + 1];
   size_t n = 0;
   bool mine = peer(fd, &who) && (who.uid == geteuid() || who.uid == 0);
+  c->asker = who.pid;
   while (mine && n < CONTROL_LINE_MAX && !memchr(line, '\n', n)) {
     ssize_t r = recv(fd, line + n, CONTROL_LINE_MAX - n, 0);
     if (r <= 0) break;

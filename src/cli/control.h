@@ -34,9 +34,13 @@
 typedef struct control {
   int fd; /* listens; negative: it cannot be controlled */
   recording_t *recording;
-  const char *path; /* of the recording */
-  pid_t pid;        /* of the program */
+  const char *path;      /* of the recording */
+  pid_t pid;             /* of the program */
+  pid_t asker;           /* of the request that is served */
+  struct follow *follow; /* NULL: children are not recorded */
 } control_t;
+
+#define CONTROL_NAME_MAX 80
 
 /* Does what is asked, with ARGUMENT ("" for none), and writes lines to ANSWER, or on failure
  * returns false and has written what is wrong, without a newline. */
@@ -50,6 +54,7 @@ typedef bool control_command_t(control_t *control, const char *argument, FILE *a
   X(trace, 1)                                                                                      \
   X(snapshot, 0)                                                                                   \
   X(mark, 2)                                                                                       \
+  X(follow, 0)                                                                                     \
   X(stop, 0)
 
 #define CONTROL_DECLARE(name, argument) control_command_t control_##name;
@@ -65,6 +70,9 @@ void control_open(control_t *control, recording_t *recording, const char *path, 
 /* Serves one request, when there is one; waits for a slow asker one second. */
 void control_serve(control_t *control);
 void control_close(control_t *control);
+
+/* The socket's abstract name, to OUT, which has room for CONTROL_NAME_MAX bytes; "" without one. */
+void control_name(const control_t *control, char *out);
 
 /* ---- the asker's end ---------------------------------------------------------------------- */
 

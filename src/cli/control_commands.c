@@ -4,12 +4,14 @@
  */
 #include <errno.h>
 #include <inttypes.h>
+#include <limits.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
 #include "cli/cli.h"
 #include "cli/control.h"
+#include "cli/follow.h"
 #include "sonde/status.h"
 
 #define HZ_MAX 1000
@@ -23,6 +25,10 @@ static bool refused(FILE *answer, int status) {
 
 static bool stopped(const control_t *c, FILE *answer) {
   uint32_t reason = load_acquire(&c->recording->control->stop_reason);
+  if (c->recording->header.state != RECORD_OPEN) {
+    fprintf(answer, "the program has ended");
+    return true;
+  }
   if (reason) fprintf(answer, "recording has stopped: %s", record_stop_text(reason));
   return reason != 0;
 }
@@ -139,5 +145,21 @@ bool control_stop(control_t *c, const char *argument, FILE *answer) {
   recording_trace(c->recording, false);
   recording_stop(c->recording);
   fprintf(answer, "bytes %" PRIu64 "\n", load_relaxed(&c->recording->control->file_end));
+  return true;
+}
+
+/* Asked by the agent in a child of the program: a recording for that child. */
+bool control_follow(control_t *c, const char *argument, FILE *answer) {
+  char settings[128], error[PATH_MAX + 64] = "";
+  (void)argument;
+  if (!c->follow) {
+    fprintf(answer, "children are not recorded: 'sonde record --follow'");
+    return false;
+  }
+  if (!follow_child(c->follow, c->asker, settings, sizeof settings, error, sizeof error)) {
+    fprintf(answer, "%s", error);
+    return false;
+  }
+  fprintf(answer, "settings %s\n", settings);
   return true;
 }

@@ -24,6 +24,7 @@
 
 #include "cli/cli.h"
 #include "cli/control.h"
+#include "cli/follow.h"
 #include "cli/program.h"
 #include "cli/record_audit.h"
 #include "cli/verbs.h"
@@ -31,8 +32,17 @@
 #include "record/recorder.h"
 
 enum { RECORD_FAILED = 125, NOT_RUNNABLE = 126, NOT_FOUND = 127 };
-enum { KEY_MALLOC = CLI_LONG_ONLY, KEY_LIMIT, KEY_SAMPLE, KEY_AUDIT, KEY_TRACE, KEY_STALL };
+enum {
+  KEY_MALLOC = CLI_LONG_ONLY,
+  KEY_LIMIT,
+  KEY_SAMPLE,
+  KEY_AUDIT,
+  KEY_TRACE,
+  KEY_STALL,
+  KEY_FOLLOW
+};
 
+#define SETTINGS_MAX 256
 #define SAMPLE_BYTES (512u << 10)
 #define SAMPLE_HZ    99L /* not a divisor of what programs do by the clock */
 #define STALL_MS     250L
@@ -55,6 +65,7 @@ static const cli_option_t options[] = {
     {KEY_AUDIT, "audit", "[POLICY]",
      "calls of sensitive functions, as POLICY says: a file, linux (the default)\nor apple; see "
      "'sonde help audit'"},
+    {KEY_FOLLOW, "follow", NULL, "children too, each into a file of its own: FILE.PID.sonde"},
     {KEY_LIMIT, "limit", "SIZE", "keep the newest in a file of this size: 500M, 2G"},
     {0}};
 
@@ -115,7 +126,7 @@ static void set_environment(const char *agent, const char *settings) {
 
 /* In the child: waits for the settings, whose file carries the child's pid in its name. */
 static _Noreturn void run_command(char **command, int go, int error_fd, const char *agent) {
-  char settings[128];
+  char settings[SETTINGS_MAX];
   size_t n = 0;
   for (ssize_t r; n < sizeof settings - 1; n += (size_t)r) {
     r = read(go, settings + n, sizeof settings - 1 - n);
@@ -199,19 +210,42 @@ static void default_path(char *out, size_t size, const char *command, pid_t pid)
   snprintf(out, size, "%s.%d.sonde", slash ? slash + 1 : command, (int)pid);
 }
 
+/* Waits for a second or until somebody asks, or a child that is followed ends. */
+static void serve(control_t *control, const sigset_t *mask) {
+  const struct timespec second = {.tv_sec = 1};
+  follow_t *follow = control->follow;
+  nfds_t count = 1 + (follow ? 2 * follow->count : 0);
+  struct pollfd fds[1 + 2 * FOLLOWED_MAX];
+  fds[0] = (struct pollfd){.fd = control->fd, .events = POLLIN};
+  if (follow) follow_poll(follow, fds + 1);
+  int ready = ppoll(fds, count, &second, mask);
+  if (ready > 0 && follow) follow_serve(follow, fds + 1);
+  if (ready > 0 && fds[0].revents) control_serve(control);
+  if (ready) return;
+  if (control->recording->header.state == RECORD_OPEN) recording_refresh(control->recording);
+  if (follow) follow_refresh(follow);
+}
+
 /* SIGCHLD is let in while this waits and nowhere else, so an end is never missed. */
 static void wait_for(control_t *control, pid_t pid, int *status) {
   sigset_t all_but_child;
   sigprocmask(SIG_SETMASK, NULL, &all_but_child);
   sigdelset(&all_but_child, SIGCHLD);
-  const struct timespec second = {.tv_sec = 1};
   for (;;) {
     pid_t ended = waitpid(pid, status, WNOHANG);
     if (ended == pid || (ended < 0 && errno != EINTR)) return;
-    struct pollfd asked = {.fd = control->fd, .events = POLLIN};
-    int ready = ppoll(&asked, 1, &second, &all_but_child);
-    if (ready > 0) control_serve(control);
-    if (ready == 0) recording_refresh(control->recording);
+    serve(control, &all_but_child);
+  }
+}
+
+/* The program has ended; those of its children that are recorded may go on. */
+static void wait_for_children(control_t *control, const char *settings) {
+  sigset_t mask;
+  sigprocmask(SIG_SETMASK, NULL, &mask);
+  if (!control->follow) return;
+  for (bool said = false; control->follow->count || follow_remains(settings); said = true) {
+    if (!said) cli_note("the command has ended; children of it are still being recorded");
+    serve(control, &mask);
   }
 }
 
@@ -236,6 +270,7 @@ static void tell(const recording_t *r, const char *path, int finished) {
 typedef struct wanted {
   uint32_t mode;
   bool chosen; /* --malloc was named, be it off */
+  bool follow;
   uint64_t sample_bytes, limit_bytes;
   long sample_hz, stall_ms;
   const char *imports; /* the pattern of imported functions to trace; NULL or empty: none */
@@ -260,7 +295,7 @@ static void note_line(const char *line) { cli_note("%s", line); }
 static int record(char **command, const char *output, const wanted_t *wanted, const char *agent) {
   child_t child;
   if (!start_child(&child, command, agent)) return fail("cannot fork:", strerror(errno));
-  char path[PATH_MAX], error[PATH_MAX + 64], settings[128];
+  char path[PATH_MAX], error[PATH_MAX + 64], settings[SETTINGS_MAX];
   if (output)
     snprintf(path, sizeof path, "%s", output);
   else
@@ -280,7 +315,15 @@ static int record(char **command, const char *output, const wanted_t *wanted, co
   handle_signals();
   control_t control;
   control_open(&control, &recording, path, child.pid);
+  follow_t follow = {.path = path, .main = &control, .limit_bytes = wanted->limit_bytes};
   recording_settings(&recording, settings, sizeof settings);
+  if (wanted->follow && control.fd >= 0) {
+    char name[CONTROL_NAME_MAX];
+    control_name(&control, name);
+    control.follow = &follow;
+    size_t n = strlen(settings);
+    snprintf(settings + n, sizeof settings - n, ":%s", name);
+  }
   if (write(child.go, settings, strlen(settings)) < 0) kill(child.pid, SIGKILL);
   close(child.go);
   int exec_error = 0, status = 0;
@@ -290,9 +333,9 @@ static int record(char **command, const char *output, const wanted_t *wanted, co
       wanted->mode & RECORD_STALLS && !not_run ? stall_monitor_start(&recording, &stalls) : NULL;
   wait_for(&control, child.pid, &status);
   stall_monitor_stop(monitor, status);
-  control_close(&control);
   if (not_run) {
     unlink(path);
+    control_close(&control);
     recording_release(&recording);
     (void)cli_fail("'%s' cannot be run: %s", command[0], strerror(exec_error));
     return exec_error == ENOENT ? NOT_FOUND : NOT_RUNNABLE;
@@ -300,6 +343,8 @@ static int record(char **command, const char *output, const wanted_t *wanted, co
   tell_imports(recording.control);
   int finished = recording_finish(&recording, status);
   tell(&recording, path, finished);
+  wait_for_children(&control, settings);
+  control_close(&control);
   recording_release(&recording);
   return end_as(status);
 }
@@ -345,6 +390,7 @@ int verb_record(int argc, char **argv) {
       wanted.mode |= RECORD_AUDIT;
       if (record_audit_read(parser.value ? parser.value : "linux")) break;
       return RECORD_FAILED;
+    case KEY_FOLLOW: wanted.follow = true; break;
     case KEY_LIMIT:
       if (control_parse_size(parser.value, &wanted.limit_bytes)) break;
       (void)cli_wrong_use(&usage, "--limit takes a size such as 500M");

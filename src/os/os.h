@@ -199,6 +199,11 @@ ssize_t os_pwrite(int fd, const void *data, size_t size, uint64_t offset);
 /* Makes SIZE bytes of FD from OFFSET read as zeros and gives their room back; fallocate(2). */
 int os_file_punch(int fd, uint64_t offset, uint64_t size);
 
+/* Sends TEXT to the stream socket of the abstract NAME (unix(7)) and reads the answer to its end,
+ * at most SIZE bytes; waits at most two seconds for each part. Returns the count or a negative
+ * errno. */
+ssize_t os_ask_socket(const char *name, const char *text, char *answer, size_t size);
+
 /* The text of the symbolic link PATH, ended with a 0, at most SIZE - 1 bytes. */
 ssize_t os_read_link(const char *path, char *out, size_t size);
 

@@ -44,6 +44,8 @@ typedef enum record_stop {
 #undef RECORD_STOP_ENUM
 } record_stop_t;
 
+#define RECORD_STATUS_UNKNOWN UINT32_MAX /* it was no child of the recorder's */
+
 /* At offset 0, followed by zeros up to header_size. */
 typedef struct record_header {
   char magic[8];
@@ -62,7 +64,7 @@ typedef struct record_header {
   uint64_t end_monotonic_ns;
   uint32_t pid;
   uint32_t state;            /* record_state_t */
-  uint32_t exit_status;      /* as wait(2) gives it, once finished */
+  uint32_t exit_status;      /* as wait(2) gives it, once finished; RECORD_STATUS_UNKNOWN */
   uint32_t stop_reason;      /* record_stop_t */
   uint64_t lost_events;      /* dropped for want of room, or in chunks that could not be written */
   uint64_t lost_stacks;      /* events recorded with stack 0, because the capture failed */

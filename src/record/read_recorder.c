@@ -200,7 +200,8 @@ int recording_create(recording_t *r, const char *path, uint32_t pid, uint32_t mo
 }
 
 void recording_settings(const recording_t *r, char *out, size_t size) {
-  snprintf(out, size, "%u:%d:%d", r->header.recorder_pid, r->scratch_fd, r->file_fd);
+  snprintf(out, size, "%u:%d:%d:%u", r->header.recorder_pid, r->scratch_fd, r->file_fd,
+           r->header.pid);
 }
 
 /* ---- while it runs and when it ends --------------------------------------------------------- */

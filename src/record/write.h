@@ -69,7 +69,8 @@ typedef struct writer {
 extern HIDDEN __thread writer_t *write_tls __attribute__((tls_model("initial-exec")));
 
 /* Attaches to the recording that SETTINGS names, as the recorder wrote them:
- * "recorder-pid:scratch-fd:file-fd". Called once, before there are threads. Returns 0 or a negative
+ * "recorder-pid:scratch-fd:file-fd", and more that is not for here. Called once, before there are
+ * threads, and once more in a child that joins. Returns 0 or a negative
  * SONDE_E…; then nothing is recorded and every write_enter says so. */
 int write_start(const char *settings);
 
@@ -91,6 +92,10 @@ NOINLINE void write_announce(stream_t *stream);
 /* Called when the recorder has asked for something that needs work inside the program (`request` of
  * the control page); by whatever thread notices, one at a time. NULL: nobody listens. */
 extern HIDDEN void (*write_asked)(scratch_control_t *control);
+
+/* Called at the first event of a forked child; true when it has begun a recording of its own
+ * (write_start). NULL: children are not recorded. */
+extern HIDDEN bool (*write_join)(void);
 
 /* Looks whether something was asked. Where a chunk is opened, and where an event is not recorded.
  */
@@ -157,6 +162,7 @@ typedef struct write_global {
   uint32_t next_stream;
   uint32_t incarnation;
   uint32_t requests_seen;
+  bool join_tried;                      /* of write_join */
   writer_t *writers;                    /* all that were ever made */
   writer_t *look;                       /* where the search for a dead thread's state goes on */
   uint64_t free_slots[SCRATCH_CLASSES]; /* tag << 32 | page; 0 none */

@@ -79,7 +79,11 @@ static writer_t *make(write_global_t *g) {
 
 writer_t *write_enter_slow(void) {
   write_global_t *g = write_global;
-  if (!g || !g->control) return NULL;
+  if (!g) return NULL;
+  if (!g->control) {
+    if (!write_join || !write_join()) return NULL;
+    g = write_global;
+  }
   pid_t self = os_tid();
   writer_t *w = reclaim(g, self);
   if (!w) w = make(g);
@@ -109,6 +113,7 @@ void write_unmute(uint32_t muted) {
 }
 
 HIDDEN void (*write_asked)(scratch_control_t *control);
+HIDDEN bool (*write_join)(void);
 
 void write_look(scratch_control_t *c) {
   write_global_t *g = write_global;

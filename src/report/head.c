@@ -13,6 +13,8 @@ static void print_end(const record_header_t *h, FILE *out) {
   int status = (int)h->exit_status;
   if (h->state != RECORD_FINISHED)
     fprintf(out, "not finished: it runs, or its recorder was killed");
+  else if (h->exit_status == RECORD_STATUS_UNKNOWN)
+    fprintf(out, "ended");
   else if (WIFEXITED(status))
     fprintf(out, "ended with status %d", WEXITSTATUS(status));
   else
@@ -93,7 +95,8 @@ void report_head_json(const report_t *r, json_object *o) {
   if ((argument = reader_argument(r->reader, 0))) json_add_text(o, "exe", argument);
   json_object_object_add(o, "arguments", arguments);
   json_object_object_add(o, "finished", json_object_new_boolean(h->state == RECORD_FINISHED));
-  if (h->state == RECORD_FINISHED) json_add_number(o, "wait_status", h->exit_status);
+  if (h->state == RECORD_FINISHED && h->exit_status != RECORD_STATUS_UNKNOWN)
+    json_add_number(o, "wait_status", h->exit_status);
   json_add_number(o, "duration_ns", (int64_t)(h->end_monotonic_ns - h->start_monotonic_ns));
   json_object_object_add(o, "missing", of_missing(r->reader));
 }

@@ -5,6 +5,8 @@
  */
 #include "sensor/sample.h"
 
+#include <string.h>
+
 #include "record/write_event.h"
 #include "stack/stack.h"
 
@@ -124,4 +126,9 @@ void sample_start(void) {
   if (!control) return;
   write_asked = follow_control;
   follow_control(control);
+}
+
+void sample_restart(void) {
+  memset(&sampler, 0, sizeof sampler);
+  sample_start();
 }

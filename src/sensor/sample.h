@@ -20,6 +20,9 @@
  * are threads. */
 void sample_start(void);
 
+/* In a forked child that is recorded now: it has none of its parent's timers. */
+void sample_restart(void);
+
 /* A thread has been made, or may have been: gives a timer to those that have none. At most once a
  * millisecond; later askers are served by the next one or by a tick. */
 void sample_look(void);

@@ -1,0 +1,122 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: MIT
+"""sonde record --follow: children are recorded to files of their own, however they come about, and
+notice nothing; without it they are left alone."""
+import glob
+import json
+import os
+import shutil
+import subprocess
+import sys
+import tempfile
+import time
+
+SONDE = os.environ["SONDE"]
+WORK = tempfile.mkdtemp(prefix="sonde-follow-")
+CODE = """
+import os, subprocess, sys
+held = [bytes(5000) for _ in range(100)]
+def child():
+    mine = [bytes(6000) for _ in range(200)]
+    del held[:50]
+    grandchild = os.fork()
+    if grandchild == 0:
+        more = [bytes(7000) for _ in range(300)]
+        os._exit(0)
+    os.waitpid(grandchild, 0)
+    os._exit(0)
+pid = os.fork()
+if pid == 0: child()
+os.waitpid(pid, 0)
+print(subprocess.run(["/bin/echo", "execve"], stdout=subprocess.PIPE).stdout)
+print(subprocess.run(["/bin/echo", "environment"], env={"A": "1"}, stdout=subprocess.PIPE).stdout)
+sys.stdout.flush()
+os.system("/bin/echo system")
+pid = os.posix_spawn("/bin/echo", ["echo", "posix_spawn"], {"B": "1"})
+os.waitpid(pid, 0)
+"""
+
+
+def record(*options, script=CODE):
+    path = os.path.join(WORK, "run.sonde")
+    for old in glob.glob(os.path.join(WORK, "*.sonde")):
+        os.unlink(old)
+    done = subprocess.run([SONDE, "record", *options, "-o", path, "--", "/usr/bin/python3", "-c", script],
+                          capture_output=True, timeout=60)
+    assert done.returncode == 0, done
+    children = sorted(glob.glob(os.path.join(WORK, "run.*.sonde")))
+    return path, children, done
+
+
+def report(path):
+    done = subprocess.run([SONDE, "report", "--json", "--top", "100000", path], capture_output=True,
+                          check=True)
+    told = json.loads(done.stdout)
+    assert not any(told["missing"].values()), (path, told["missing"])
+    return told
+
+
+def children_have_files_of_their_own():
+    plain = subprocess.run(["/usr/bin/python3", "-c", CODE], capture_output=True, check=True).stdout
+    path, children, done = record("--follow", "--malloc=malloc")
+    assert done.stdout == plain, (done.stdout, plain)
+    told = [report(p) for p in children]
+    assert all(t["finished"] and "wait_status" not in t for t in told)
+    words = sorted(" ".join(t["arguments"][1:]) for t in told if t["arguments"][0].endswith("echo"))
+    print(len(children), "children:", words)
+    assert words == ["environment", "execve", "posix_spawn", "system"], words
+    forked = [t for t in told if t["arguments"][0].startswith("/usr/bin/python3")]
+    assert len(forked) == 2, [t["arguments"][:2] for t in told]
+    for t in forked:
+        m = t["malloc"]
+        assert m["unknown_frees"] == m["double_frees"] == m["overlaid"] == 0, m
+        assert m["depth"]["undefined"] == 0 and m["depth"]["complete"] > 0.99 * m["allocated"]["blocks"]
+    child, grandchild = sorted(forked, key=lambda t: t["malloc"]["allocated"]["bytes"])
+    assert child["malloc"]["allocated"]["bytes"] >= 200 * 6000
+    assert child["malloc"]["earlier_frees"] >= 50, child["malloc"]["earlier_frees"]
+    assert grandchild["malloc"]["allocated"]["bytes"] >= 300 * 7000
+    assert report(path)["malloc"]["allocated"]["bytes"] >= 100 * 5000
+
+
+def samples_and_live_blocks_too():
+    burn = ("import os,time\nif os.fork()==0:\n held=[bytes(5000) for _ in range(1000)]\n"
+            " end=time.process_time()+0.4\n while time.process_time()<end: pass\n os._exit(7)\n"
+            "assert os.WEXITSTATUS(os.wait()[1]) == 7")
+    _, children, _ = record("--follow", "--malloc=live", "--sample=200", script=burn)
+    assert len(children) == 1
+    told = report(children[0])
+    print("a forked child:", told["sample"]["samples"], "samples,", told["malloc"]["live"])
+    taken = told["sample"]["samples"] + told["sample"]["missed"]
+    assert 60 < taken < 100, taken
+    assert 1000 <= told["malloc"]["live"]["blocks"] < 1100
+
+
+def without_it_children_are_left_alone():
+    _, children, _ = record("--malloc=malloc")
+    assert not children
+
+
+def a_daemon_is_recorded_to_its_end():
+    code = ("import os,time\nif os.fork(): os._exit(0)\nos.setsid()\n"
+            "if os.fork(): os._exit(0)\nos.close(0); os.close(1); os.close(2)\ntime.sleep(0.5)\n"
+            "held=[bytes(9000) for _ in range(500)]\n")
+    began = time.time()
+    _, children, _ = record("--follow", "--malloc=malloc", script=code)
+    assert time.time() - began > 0.5
+    largest = max(report(p)["malloc"]["allocated"]["bytes"] for p in children)
+    assert largest > 500 * 9000, largest
+
+
+def main():
+    if os.environ.get("SONDE_SANITIZED"):
+        print("skipped: the agent, which has no libc, is not built with a sanitizer")
+        sys.exit(77)
+    for test in (children_have_files_of_their_own, samples_and_live_blocks_too,
+                 without_it_children_are_left_alone, a_daemon_is_recorded_to_its_end):
+        start = time.time()
+        test()
+        print(f"{test.__name__}: {time.time() - start:.1f} s", flush=True)
+    shutil.rmtree(WORK, ignore_errors=True)
+
+
+main()
