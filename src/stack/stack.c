@@ -42,13 +42,11 @@ static ALWAYS_INLINE uint32_t node_of_entries(cache_t *cache, uint32_t joined) {
   return node;
 }
 
-/* Adds the fresh frames from number FIRST on to NODE, outermost first. */
-static ALWAYS_INLINE uint32_t add_frames(const fresh_t *fresh, uint32_t first, uint32_t node) {
-  for (uint32_t n = fresh->count; n > first; n--) {
-    cached_t *frame = &fresh->frames[fresh_at(fresh, n - 1)];
-    node = nodes_child(node, frame->id);
-    cached_set_node(frame, node);
-  }
+/* Adds the fresh frames from number FIRST to before number END to NODE, outermost first. */
+static ALWAYS_INLINE uint32_t add_frames(const fresh_t *fresh, uint32_t first, uint32_t end,
+                                         uint32_t node) {
+  for (uint32_t n = end; n > first; n--)
+    node = nodes_child(node, fresh_id(fresh_at(fresh, n - 1)));
   return node;
 }
 
@@ -60,16 +58,30 @@ typedef struct capture_id {
   fresh_t fresh;
 } capture_id_t;
 
+/* Adds the fresh frames from number FIRST on to *NODE and, with EXTEND, to the cache. True when the
+ * cache has all of them. */
+static ALWAYS_INLINE bool add_and_extend(capture_id_t *c, uint32_t first, bool extend,
+                                         uint32_t *node) {
+  const fresh_t *fresh = &c->fresh;
+  uint32_t end = fresh->count;
+  if (LIKELY(extend)) end = cache_extend_named(c->cache, fresh, first, c->epoch, nodes_child, node);
+  if (LIKELY(end <= first)) return true;
+  *node = add_frames(fresh, first, end, *node);
+  return false;
+}
+
 /* Walks again with P, to which the fresh frames point, as far as frame number LIMIT, and adds what
- * the ring holds of it from FLOOR on. Returns the number of the first frame added. */
+ * the ring holds of it from FLOOR on, to the cache as well while *EXTEND. Returns the number of the
+ * first frame added. */
 static uint32_t add_pass(capture_id_t *c, position_t *p, uint32_t limit, uint32_t floor,
-                         uint32_t *node) {
+                         bool *extend, uint32_t *node) {
   fresh_t *fresh = &c->fresh;
   start(p, c->origin);
   cache_walk(NULL, &c->stacks, p, c->epoch, limit, fresh);
   uint32_t first = limit > fresh->room ? limit - fresh->room : 0;
   if (first < floor) first = floor;
-  *node = add_frames(fresh, first, *node);
+  if (*extend) fresh->joined = c->cache->top;
+  *extend = add_and_extend(c, first, *extend, node);
   return first;
 }
 
@@ -80,17 +92,13 @@ static NOINLINE uint32_t add_deep(capture_id_t *c, uint32_t low, uint32_t total,
   uint32_t outer_low = total > STACK_OUTER + STACK_INNER ? total - STACK_OUTER : 0;
   position_t p;
   while (low > outer_low) {
-    uint32_t first = add_pass(c, &p, low, outer_low, &node);
-    if (extend) {
-      c->fresh.joined = c->cache->top;
-      extend = cache_extend(c->cache, &c->fresh, first, c->epoch);
-    }
-    low = first;
+    low = add_pass(c, &p, low, outer_low, &extend, &node);
   }
   if (outer_low) {
     node = nodes_child(node, marker(STACK_PC_CUT, c->epoch));
+    extend = false;
     for (uint32_t inner = STACK_INNER; inner > 0;)
-      inner = add_pass(c, &p, inner, 0, &node);
+      inner = add_pass(c, &p, inner, 0, &extend, &node);
   }
   return node;
 }
@@ -138,17 +146,15 @@ static ALWAYS_INLINE uint32_t find_id(capture_id_t *c) {
   if (UNLIKELY(fresh->count > fresh->room)) low = fresh->count - fresh->room;
   if (UNLIKELY(total > STACK_OUTER + STACK_INNER) && low < total - STACK_OUTER)
     low = total - STACK_OUTER;
-  node = add_frames(fresh, low, node);
   bool extended = false;
-  if (c->cache && complete && fresh->count) extended = cache_extend(c->cache, fresh, low, c->epoch);
+  if (fresh->count) extended = add_and_extend(c, low, c->cache && complete, &node);
   if (c->cache && LIKELY(!low)) note_stack(c, extended, node);
   return UNLIKELY(low) ? add_deep(c, low, total, node, extended) : node;
 }
 
 static NOINLINE uint32_t find_id_nested(capture_id_t *c) {
-  cached_t frames_here[NESTED_ROOM];
-  rule_t rules[NESTED_ROOM];
-  c->fresh = (fresh_t){.frames = frames_here, .rules = rules, .room = NESTED_ROOM};
+  fresh_frame_t frames_here[NESTED_ROOM];
+  c->fresh = (fresh_t){.frames = frames_here, .room = NESTED_ROOM};
   return find_id(c);
 }
 
@@ -161,7 +167,6 @@ static NOINLINE int find(uint32_t *id, const origin_t *origin, uint64_t sp) {
     c.cache = &self->cache;
     c.stacks.cached = &self->window;
     c.fresh.frames = c.cache->fresh;
-    c.fresh.rules = c.cache->fresh_rules;
     c.fresh.room = CACHE_FRESH;
     *id = find_id(&c);
     self_leave(self);

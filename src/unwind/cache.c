@@ -37,25 +37,6 @@ static ALWAYS_INLINE READS_STACK bool join(const cache_t *cache, const window_t 
   return false;
 }
 
-static ALWAYS_INLINE void push(cached_t *to, const position_t *p, int64_t restored, uint32_t id) {
-  to->slot = p->slot;
-  to->raw = p->raw;
-  to->fp_at = p->fp_at;
-  to->tail = cached_tail(id, restored, sp_words(p), restored ? CACHED_VERIFY : 0);
-}
-
-/* Words from the slot of the frame that RULE led to, down to where it restored the frame register
- * from; 0 when it did not. */
-static ALWAYS_INLINE int64_t restored_words(rule_t rule, const position_t *p) {
-  uint64_t save = rule_save_bytes(rule);
-#if defined(__x86_64__)
-  (void)p;
-  return (int64_t)(save / 8) - (save != 0); /* the slot is the word below the CFA */
-#else
-  return save && p->slot ? (int64_t)(p->slot - (p->sp - save)) / 8 : 0;
-#endif
-}
-
 /* The window over the stack that SP points into; NULL when it cannot be read. */
 static window_t *window_over(stacks_t *stacks, uint64_t sp) {
   if (stacks->cached && window_holds(stacks->cached, sp)) return stacks->cached;
@@ -66,12 +47,34 @@ static window_t *window_over(stacks_t *stacks, uint64_t sp) {
 /* A slow step, which wants the position where its frame register is, and may change stacks. */
 static NOINLINE walk_step_t step_slowly(stacks_t *stacks, window_t **w, position_t *p,
                                         position_t *here) {
-  *p = *here;
+  position_move(p, here);
   walk_step_t step = walk_slowly(*w, p);
-  *here = *p;
+  position_move(here, p);
   if (step != WALK_ON) return step;
   *w = window_over(stacks, p->sp);
   return *w ? WALK_ON : WALK_FAULT;
+}
+
+/* A frame whose caller changes from capture to capture is looked up by its hash; what lies further
+ * out, if it has to be walked at all, by the hint of the frame inside it. */
+typedef struct lookup {
+  frame_slot_t *inner; /* the frame looked up last, by its hint; else NULL */
+  uint32_t hint;
+  uint32_t salt; /* another one each time: see frames_worth_a_hint */
+} lookup_t;
+
+static ALWAYS_INLINE frame_ref_t look_up(lookup_t *l, bool hinted, const position_t *p,
+                                         uint64_t epoch) {
+  if (hinted && LIKELY(!p->exact)) {
+    l->inner = frames_follow(l->inner, l->hint, p->pc, epoch, l->salt);
+    if (LIKELY(l->inner)) {
+      uint64_t both = frames_rule_and_hint(l->inner);
+      l->hint = (uint32_t)(both >> 32);
+      return (frame_ref_t){frames_id(l->inner), (rule_t)both};
+    }
+  }
+  l->inner = NULL;
+  return frames_find(p->pc, p->exact, epoch);
 }
 
 READS_STACK void cache_walk(const cache_t *cache, stacks_t *stacks, position_t *p, uint64_t epoch,
@@ -79,103 +82,51 @@ READS_STACK void cache_walk(const cache_t *cache, stacks_t *stacks, position_t *
   static const cache_t empty = {.entries[CACHE_ENTRIES] = {.slot = UINT64_MAX}};
   const cache_t *known = cache && cache->epoch == epoch ? cache : &empty;
   uint32_t j = known == &empty ? CACHE_ENTRIES : cache->top;
-  uint32_t count = 0, plain = 0, joined = CACHE_ENTRIES;
-  frame_slot_t *inner = NULL; /* the frame looked up last, and its hint */
-  uint32_t hint = 0, unhinted = j < CACHE_ENTRIES ? FRESH_UNHINTED : 0;
-  int64_t restored = 0;
+  uint32_t count = 0, plain = 0, unhinted = j < CACHE_ENTRIES ? FRESH_UNHINTED : 0;
+  lookup_t lookup = {.salt = cache ? cache->tips.wrong + cache->tips.rest : FRAMES_NO_SALT};
   walk_step_t end = WALK_ON;
+  rule_t rule = 0;
   position_t here; /* in registers; its pointer leads to the frame register of *P */
   position_copy(&here, p);
   window_t *w = window_over(stacks, p->sp);
+  fresh->joined = CACHE_ENTRIES;
   if (UNLIKELY(!w)) {
     limit = 0;
     end = WALK_FAULT;
   }
   for (;;) {
     if (j < CACHE_ENTRIES && LIKELY(here.slot) && join(known, w, &here, &j)) {
-      joined = j;
+      fresh->joined = j;
       end = WALK_END;
       break;
     }
     if (UNLIKELY(count == limit)) break;
-    frame_ref_t frame;
-    if (UNLIKELY(count >= unhinted) && !here.exact &&
-        (inner = frames_follow(inner, hint, here.pc, epoch))) {
-      uint64_t both = frames_rule_and_hint(inner);
-      frame = (frame_ref_t){frames_id(inner), (rule_t)both};
-      hint = (uint32_t)(both >> 32);
-    } else {
-      frame = frames_find(here.pc, here.exact, epoch);
-    }
+    frame_ref_t frame = look_up(&lookup, count >= unhinted, &here, epoch);
     if (UNLIKELY(!here.slot || sp_words(&here) > UINT8_MAX)) plain = count + 1;
-    uint32_t at = fresh_at(fresh, count++);
-    push(&fresh->frames[at], &here, restored, frame.id);
-    fresh->rules[at] = frame.rule;
-    end = walk_by_rule(w, frame.rule, &here);
-    restored = restored_words(frame.rule, &here);
+    fresh_frame_t *to = fresh_at(fresh, count++);
+    to->slot = here.slot;
+    to->raw = here.raw;
+    to->fp_at = here.fp_at;
+    to->came_by_and_id = (uint64_t)rule << 32 | frame.id;
+    rule = frame.rule;
+    end = walk_by_rule(w, rule, &here);
     if (LIKELY(end == WALK_ON)) continue;
     if (end != WALK_SLOW) break;
     plain = count;
+    rule = 0;
     end = step_slowly(stacks, &w, p, &here);
-    restored = 0;
     if (end != WALK_ON) break;
   }
-  p->flags = here.flags;
   fresh->count = count;
   fresh->plain = w == stacks->cached ? plain : count;
-  fresh->joined = joined;
-  fresh->joined_restored = (int16_t)restored;
+  fresh->last = rule;
   fresh->end = end;
-}
-
-/* Makes the fresh frame FROM the entry TO: LIVE says whether the frame register matters in it. */
-static ALWAYS_INLINE READS_STACK void settle(cached_t *to, const cached_t *from, bool live) {
-  /* Where it is not verified, `restored_words` is 0, for what it leads to may be gone. */
-  const uint64_t all =
-      (uint64_t)(CACHED_LIVE | CACHED_VERIFY) << CACHED_TAIL_BITS | (uint64_t)UINT16_MAX << 32;
-  uint64_t tail = from->tail;
-  to->slot = from->slot;
-  to->raw = from->raw;
-  to->fp = live && from->fp_at ? *from->fp_at : 0;
-  to->tail = live ? tail | (uint64_t)CACHED_LIVE << CACHED_TAIL_BITS : tail & ~all;
-}
-
-/* The entry that the walk joined has a new frame inside it, which saved the register elsewhere. */
-static ALWAYS_INLINE bool resettle(cached_t *entry, int16_t restored) {
-  bool live = entry->bits & CACHED_LIVE;
-  entry->restored_words = live ? restored : 0;
-  entry->bits = (uint8_t)((entry->bits & ~CACHED_VERIFY) | (live && restored ? CACHED_VERIFY : 0));
-  return live;
 }
 
 READS_STACK bool cache_extend(cache_t *cache, const fresh_t *fresh, uint32_t first,
                               uint64_t epoch) {
-  if (epoch == EPOCH_UNKNOWN) return false;
-  if (cache->epoch != epoch) {
-    cache_drop(cache);
-    tips_drop(&cache->tips);
-    signal_fence();
-    cache->epoch = epoch;
-  }
-  uint32_t top = fresh->joined, n = fresh->count;
-  uint32_t plain = first < fresh->plain ? fresh->plain : first;
-  cache->top = top;
-  signal_fence();
-  bool live = false;
-  if (top < CACHE_ENTRIES && n > plain)
-    live = resettle(&cache->entries[top], fresh->joined_restored);
-  bool verifies = cache->verifies || live;
-  for (; n > plain && top > 0; n--) {
-    uint32_t at = fresh_at(fresh, n - 1);
-    rule_t rule = fresh->rules[at];
-    live = rule_kind(rule) == RULE_FP || (live && !rule_save_bytes(rule));
-    verifies |= live;
-    settle(&cache->entries[--top], &fresh->frames[at], live);
-  }
-  cache->verifies = verifies;
-  signal_fence();
-  cache->top = top;
-  return n <= first;
+  uint32_t nothing = 0;
+  return cache_extend_named(cache, fresh, first, epoch, NULL, &nothing) <= first;
 }
 
 /* Everything that makes ENTRY what it is: where the frame register was restored from, if an outer

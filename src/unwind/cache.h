@@ -44,10 +44,7 @@
 typedef struct cached {
   uint64_t slot; /* where the return address is; 0: it came from a register or a signal frame */
   uint64_t raw;  /* what is there: the pc, on aarch64 perhaps signed */
-  union {
-    uint64_t fp;           /* the frame register after the return, if CACHED_LIVE */
-    const uint64_t *fp_at; /* while fresh: where it is */
-  };
+  uint64_t fp;   /* the frame register after the return, if CACHED_LIVE; else 0 */
   union {
     struct {
       uint32_t id;
@@ -73,12 +70,25 @@ static ALWAYS_INLINE void cached_set_node(cached_t *entry, uint32_t node) {
       (entry->tail & ~(uint64_t)UINT32_MAX) | node | (uint64_t)CACHED_NODE << CACHED_TAIL_BITS;
 }
 
+/* A frame that a walk has passed. Four words, each stored and loaded as one. */
+typedef struct fresh_frame {
+  uint64_t slot, raw;      /* as in cached_t */
+  const uint64_t *fp_at;   /* where the frame register is; NULL when it is not known */
+  uint64_t came_by_and_id; /* the frame's id below the rule that led to it, 0 when none did */
+} fresh_frame_t;
+
+static ALWAYS_INLINE uint32_t fresh_id(const fresh_frame_t *f) {
+  return (uint32_t)f->came_by_and_id;
+}
+static ALWAYS_INLINE rule_t fresh_came_by(const fresh_frame_t *f) {
+  return (rule_t)(f->came_by_and_id >> 32);
+}
+
 typedef struct cache {
   uint64_t epoch; /* of the loader when the entries were made; others are worthless */
   uint32_t top;   /* entries[top …] are the cached run, innermost first */
   bool verifies;  /* some entry may have CACHED_VERIFY */
-  rule_t fresh_rules[CACHE_FRESH];
-  cached_t fresh[CACHE_FRESH];
+  fresh_frame_t fresh[CACHE_FRESH];
   cached_t entries[CACHE_ENTRIES + 1]; /* the last one is beyond every slot */
   tips_t tips;
 } cache_t;
@@ -151,20 +161,19 @@ static ALWAYS_INLINE uint32_t cache_first_changed(const cache_t *cache, const wi
 
 /* The frames that a walk has passed, innermost first, in a ring that keeps the last ones. */
 typedef struct fresh {
-  cached_t *frames;
-  rule_t *rules;
+  fresh_frame_t *frames;
   uint32_t room;   /* how many the ring holds; a power of two */
   uint32_t count;  /* how many were passed, counted from the start of the walk */
   uint32_t plain;  /* frames from this number on left by rules over the cached stack, and so may be
                       cached */
   uint32_t joined; /* the entry at which the walk met the cache; CACHE_ENTRIES: it did not */
-  int16_t joined_restored; /* `restored_words` of the entry or frame where the walk stopped */
+  rule_t last;     /* of the last frame passed; 0: none led from there to where the walk stopped */
   walk_step_t end; /* WALK_END: it met the cache or the end; WALK_ON: it came to its limit */
 } fresh_t;
 
 /* Number N (counted from the start of the walk) of FRESH; it must be among the last `room`. */
-static ALWAYS_INLINE uint32_t fresh_at(const fresh_t *fresh, uint32_t n) {
-  return n & (fresh->room - 1);
+static ALWAYS_INLINE fresh_frame_t *fresh_at(const fresh_t *fresh, uint32_t n) {
+  return &fresh->frames[n & (fresh->room - 1)];
 }
 
 /* The stacks that a walk may come to: the one that the cache is of, and any other. */
@@ -199,8 +208,76 @@ static ALWAYS_INLINE READS_STACK uint32_t cache_find_tip(cache_t *cache, const w
 void cache_keep_tip(cache_t *cache, uint32_t innermost, uint32_t joined, uint64_t pc, uint64_t sp,
                     uint32_t id);
 
+/* What a frame that was fresh is called as an entry of the cache: its own id, or a stack's. */
+typedef uint32_t cache_name_t(uint32_t outer, uint32_t id);
+
+/* The cache is about to be extended: forgets what is worth nothing in EPOCH. */
+static ALWAYS_INLINE void cache_renew(cache_t *cache, uint64_t epoch) {
+  if (LIKELY(cache->epoch == epoch)) return;
+  cache_drop(cache);
+  tips_drop(&cache->tips);
+  signal_fence();
+  cache->epoch = epoch;
+}
+
+/* The entry that the walk joined has a new frame inside it, which saved the register elsewhere. */
+static ALWAYS_INLINE bool cached_resettle(cached_t *entry, rule_t inner) {
+  bool live = entry->bits & CACHED_LIVE;
+  int64_t restored = live ? rule_restored_words(inner) : 0;
+  entry->restored_words = (int16_t)restored;
+  entry->bits = (uint8_t)((entry->bits & ~CACHED_VERIFY) | (restored ? CACHED_VERIFY : 0));
+  return live;
+}
+
 /* Puts the fresh frames from number FIRST on before the entry JOINED, as far as they are plain and
- * there is room. True when that was all of them. */
+ * there is room. Returns the number of the innermost one that was put there; FIRST: that was all of
+ * them. NAME, which must be inlined, is given each frame and what it said of the one outside it,
+ * beginning with *OUTER; without it, entries get their frames' ids.
+ *
+ * Whether the frame register matters in a frame is known from the outermost to the innermost. Where
+ * it does not, it is not verified, for what it leads to may be gone. */
+static ALWAYS_INLINE READS_STACK uint32_t cache_extend_named(cache_t *cache, const fresh_t *fresh,
+                                                             uint32_t first, uint64_t epoch,
+                                                             cache_name_t *name, uint32_t *outer) {
+  uint32_t n = fresh->count, plain = first < fresh->plain ? fresh->plain : first;
+  if (UNLIKELY(epoch == EPOCH_UNKNOWN)) return n;
+  cache_renew(cache, epoch);
+  uint32_t top = fresh->joined;
+  cache->top = top;
+  signal_fence();
+  rule_t rule = fresh->last;
+  bool live = false;
+  if (top < CACHE_ENTRIES && n > plain) live = cached_resettle(&cache->entries[top], rule);
+  bool verifies = cache->verifies || live;
+  for (; n > plain && top > 0; n--) {
+    const fresh_frame_t *from = fresh_at(fresh, n - 1);
+    rule_t came_by = fresh_came_by(from);
+    live = rule_kind(rule) == RULE_FP || (live && !rule_save_bytes(rule));
+    rule = came_by;
+    uint32_t id = fresh_id(from);
+    if (name) id = *outer = name(*outer, id);
+    unsigned bits = name ? CACHED_NODE : 0;
+    int64_t restored = 0;
+    uint64_t fp = 0;
+    if (live) {
+      restored = rule_restored_words(came_by);
+      fp = from->fp_at ? *from->fp_at : 0;
+      bits |= CACHED_LIVE | (restored ? CACHED_VERIFY : 0);
+      verifies = true;
+    }
+    cached_t *to = &cache->entries[--top];
+    to->slot = from->slot;
+    to->raw = from->raw;
+    to->fp = fp;
+    to->tail = cached_tail(id, restored, rule_sp_words(came_by), bits);
+  }
+  cache->verifies = verifies;
+  signal_fence();
+  cache->top = top;
+  return n;
+}
+
+/* The same, without names. True when it was all of them. */
 bool cache_extend(cache_t *cache, const fresh_t *fresh, uint32_t first, uint64_t epoch);
 
 #endif

@@ -88,16 +88,21 @@ static ALWAYS_INLINE frame_ref_t frames_find(uint64_t pc, bool exact, uint64_t e
 }
 
 /* A frame with several callers would have its hint rewritten for ever, and its cache line passed
- * from core to core: after the first, one in sixteen corrections is written. */
-static ALWAYS_INLINE bool frames_worth_a_hint(const frame_slot_t *slot) {
-  return load_relaxed(&slot->hint) == 0 || (arch_cycles() >> 6 & 15) == 0;
+ * from core to core: after the first, one in sixteen corrections is written. SALT is a number that
+ * differs from walk to walk; where there is none, the clock must do, which costs as much as three
+ * frames. */
+#define FRAMES_NO_SALT UINT32_MAX
+static ALWAYS_INLINE bool frames_worth_a_hint(const frame_slot_t *slot, uint32_t salt) {
+  if (load_relaxed(&slot->hint) == 0) return true;
+  if (salt == FRAMES_NO_SALT) salt = (uint32_t)(arch_cycles() >> 6);
+  return (salt & 15) == 0;
 }
 
 /* The slot in level 0 of the return address PC, by the hint of INNER (the slot of the frame inside
  * it, or NULL) or by its hash; HINT is what was read of INNER. Corrects a wrong hint. NULL when the
  * slow way has to be gone. */
 static ALWAYS_INLINE frame_slot_t *frames_follow(frame_slot_t *inner, uint32_t hint, uint64_t pc,
-                                                 uint64_t epoch) {
+                                                 uint64_t epoch, uint32_t salt) {
   frame_slot_t *slot = &frames.level[0][hint];
   uint64_t name = frames_name(pc, false), image = frames_image_if(slot, name);
   if (UNLIKELY(image >= FRAMES_IMAGES)) {
@@ -105,7 +110,7 @@ static ALWAYS_INLINE frame_slot_t *frames_follow(frame_slot_t *inner, uint32_t h
     slot = &frames.level[0][home];
     image = frames_image_if(slot, name);
     if (UNLIKELY(image >= FRAMES_IMAGES)) return NULL;
-    if (inner && frames_worth_a_hint(inner)) store_relaxed(&inner->hint, home);
+    if (inner && frames_worth_a_hint(inner, salt)) store_relaxed(&inner->hint, home);
   }
   return LIKELY(frames.epoch_of_image[image] == epoch) ? slot : NULL;
 }

@@ -48,6 +48,17 @@ static inline uint64_t rule_cfa_bytes(rule_t rule) { return rule & 0x3fff8; }
 static inline uint64_t rule_save_bytes(rule_t rule) { return rule >> 15 & 0x1ff8; }
 static inline uint32_t rule_ra(rule_t rule) { return rule >> 28; }
 
+/* Words from the slot of the return address that RULE leads to, up to the stack pointer after the
+ * return. */
+static inline uint64_t rule_sp_words(rule_t rule) {
+  return rule_ra(rule) == RA_ABOVE_SAVED ? rule_save_bytes(rule) / 8 - 1 : 1;
+}
+/* Words from that slot down to where RULE restores the frame register from; 0 when it does not. */
+static inline int64_t rule_restored_words(rule_t rule) {
+  int64_t save = (int64_t)(rule_save_bytes(rule) / 8);
+  return save ? save - (int64_t)rule_sp_words(rule) : 0;
+}
+
 /* The rule that ROW amounts to at PC (run-time address). A pure function. */
 rule_t rule_of_row(machine_t machine, const cfi_row_t *row, uint64_t pc);
 

@@ -119,7 +119,7 @@ static READS_STACK int follow_rules(window_t *w, position_t *p, uint64_t epoch, 
   uint32_t hint = 0;
   *step = WALK_ON;
   while (LIKELY(count < max)) {
-    inner = frames_follow(inner, hint, here.pc, epoch);
+    inner = frames_follow(inner, hint, here.pc, epoch, FRAMES_NO_SALT);
     if (UNLIKELY(!inner)) break;
     uint64_t both = frames_rule_and_hint(inner);
     hint = (uint32_t)(both >> 32);

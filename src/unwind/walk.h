@@ -52,9 +52,9 @@ typedef struct position {
   unsigned slow_steps;   /* bounds a walk that signal frames lead in circles */
 } position_t;
 
-/* Copies word by word, so that no load is wider than the store before it. The pointer leads to
- * where it led. */
-static ALWAYS_INLINE void position_copy(position_t *to, const position_t *from) {
+/* Copies what a step by rule changes, word by word, so that no load is wider than the store before
+ * it. The pointer leads to where it led. */
+static ALWAYS_INLINE void position_move(position_t *to, const position_t *from) {
   to->pc = from->pc;
   to->exact = from->exact;
   to->sp = from->sp;
@@ -62,6 +62,11 @@ static ALWAYS_INLINE void position_copy(position_t *to, const position_t *from) 
   to->lr = from->lr;
   to->slot = from->slot;
   to->raw = from->raw;
+}
+
+/* The same for a walk that begins. */
+static ALWAYS_INLINE void position_copy(position_t *to, const position_t *from) {
+  position_move(to, from);
   to->fp_value = from->fp_value;
   to->flags = from->flags;
   to->slow_steps = from->slow_steps;
