@@ -159,18 +159,22 @@ static NOINLINE uint32_t find_id_nested(capture_id_t *c) {
 }
 
 static NOINLINE int find(uint32_t *id, const origin_t *origin, uint64_t sp) {
-  capture_id_t c = {.stacks.other = self_window(), .origin = origin, .epoch = walk_epoch()};
+  capture_id_t c; /* set field by field: to clear it first costs as much as to walk three frames */
+  c.origin = origin;
+  c.epoch = walk_epoch();
   if (UNLIKELY(!load_acquire(&nodes.level[0])) && (!frames_init() || !nodes_init()))
     return SONDE_ENOMEM;
   self_t *self = self_enter(sp);
   if (LIKELY(self)) {
     c.cache = &self->cache;
-    c.stacks.cached = &self->window;
+    stacks_begin(&c.stacks, &self->window);
     c.fresh.frames = c.cache->fresh;
     c.fresh.room = CACHE_FRESH;
     *id = find_id(&c);
     self_leave(self);
   } else {
+    c.cache = NULL;
+    stacks_begin(&c.stacks, NULL);
     *id = find_id_nested(&c);
   }
   if (LIKELY(*id != NODES_FULL)) return 0;

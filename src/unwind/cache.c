@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 #include "unwind/cache.h"
+#include "unwind/self.h"
 
 /* So many fresh frames are taken for those that change from capture to capture; what lies further
  * out, if it has to be walked at all, is likely to be as it was when the hints were made. */
@@ -37,89 +38,118 @@ static ALWAYS_INLINE READS_STACK bool join(const cache_t *cache, const window_t 
   return false;
 }
 
-/* The window over the stack that SP points into; NULL when it cannot be read. */
-static window_t *window_over(stacks_t *stacks, uint64_t sp) {
-  if (stacks->cached && window_holds(stacks->cached, sp)) return stacks->cached;
+static NOINLINE window_t *window_over_other(stacks_t *stacks, uint64_t sp) {
   window_t *other = &stacks->other;
-  return window_holds(other, sp) || (other->move && other->move(other, sp)) ? other : NULL;
+  if (!stacks->others) *other = self_window();
+  stacks->others = true;
+  return window_holds(other, sp) || other->move(other, sp) ? other : NULL;
 }
 
-/* A slow step, which wants the position where its frame register is, and may change stacks. */
-static NOINLINE walk_step_t step_slowly(stacks_t *stacks, window_t **w, position_t *p,
-                                        position_t *here) {
-  position_move(p, here);
-  walk_step_t step = walk_slowly(*w, p);
-  position_move(here, p);
-  if (step != WALK_ON) return step;
-  *w = window_over(stacks, p->sp);
-  return *w ? WALK_ON : WALK_FAULT;
+/* The window over the stack that SP points into; NULL when it cannot be read. */
+static ALWAYS_INLINE window_t *window_over(stacks_t *stacks, uint64_t sp) {
+  if (LIKELY(stacks->cached && window_holds(stacks->cached, sp))) return stacks->cached;
+  return window_over_other(stacks, sp);
 }
+
+/* What a walk carries from frame to frame, apart from its position. */
+typedef struct passage {
+  const cache_t *known;
+  uint32_t at;         /* the entry that the walk may meet next */
+  uint32_t count;      /* frames passed */
+  uint32_t limit;      /* so many at most */
+  uint32_t unhinted;   /* so many are looked up by their hash, the others by a hint */
+  uint32_t salt;       /* see frames_worth_a_hint */
+  uint32_t hint;       /* what INNER says of the frame outside it */
+  rule_t rule;         /* of the frame passed last; 0: none led from there to here */
+  frame_slot_t *inner; /* the frame passed last, if a hint led to it */
+  bool joined;
+} passage_t;
 
 /* A frame whose caller changes from capture to capture is looked up by its hash; what lies further
  * out, if it has to be walked at all, by the hint of the frame inside it. */
-typedef struct lookup {
-  frame_slot_t *inner; /* the frame looked up last, by its hint; else NULL */
-  uint32_t hint;
-  uint32_t salt; /* another one each time: see frames_worth_a_hint */
-} lookup_t;
-
-static ALWAYS_INLINE frame_ref_t look_up(lookup_t *l, bool hinted, const position_t *p,
-                                         uint64_t epoch) {
-  if (hinted && LIKELY(!p->exact)) {
-    l->inner = frames_follow(l->inner, l->hint, p->pc, epoch, l->salt);
-    if (LIKELY(l->inner)) {
-      uint64_t both = frames_rule_and_hint(l->inner);
-      l->hint = (uint32_t)(both >> 32);
-      return (frame_ref_t){frames_id(l->inner), (rule_t)both};
+static ALWAYS_INLINE frame_ref_t look_up(passage_t *on, const position_t *p, uint64_t epoch) {
+  if (on->count >= on->unhinted && LIKELY(!p->exact)) {
+    on->inner = frames_follow(on->inner, on->hint, p->pc, epoch, on->salt);
+    if (LIKELY(on->inner)) {
+      uint64_t both = frames_rule_and_hint(on->inner);
+      on->hint = (uint32_t)(both >> 32);
+      return (frame_ref_t){frames_id(on->inner), (rule_t)both};
     }
   }
-  l->inner = NULL;
+  on->inner = NULL;
   return frames_find(p->pc, p->exact, epoch);
+}
+
+/* Passes the frame that P is in. */
+static ALWAYS_INLINE READS_STACK walk_step_t pass(passage_t *on, fresh_t *fresh, window_t *w,
+                                                  position_t *p, uint64_t epoch) {
+  frame_ref_t frame = look_up(on, p, epoch);
+  fresh_frame_t *to = fresh_at(fresh, on->count++);
+  to->slot = p->slot;
+  to->raw = p->raw;
+  to->fp_at = p->fp_at;
+  to->came_by_and_id = (uint64_t)on->rule << 32 | frame.id;
+  on->rule = frame.rule;
+  return walk_by_rule(w, frame.rule, p);
+}
+
+/* Passes frames until P is not in one that a rule led to. It is in one now: it has a slot, and its
+ * pc is a return address, which need not be asked again and again. */
+static ALWAYS_INLINE READS_STACK walk_step_t pass_by_rules(passage_t *on, fresh_t *fresh,
+                                                           window_t *w, position_t *p,
+                                                           uint64_t epoch) {
+  walk_step_t step;
+  do {
+    p->exact = false;
+    if (on->at < CACHE_ENTRIES && join(on->known, w, p, &on->at)) {
+      on->joined = true;
+      return WALK_END;
+    }
+    if (UNLIKELY(on->count == on->limit)) return WALK_ON;
+    if (UNLIKELY(sp_words(p) > UINT8_MAX)) fresh->plain = on->count + 1;
+    step = pass(on, fresh, w, p, epoch);
+  } while (LIKELY(step == WALK_ON));
+  return step;
 }
 
 READS_STACK void cache_walk(const cache_t *cache, stacks_t *stacks, position_t *p, uint64_t epoch,
                             uint32_t limit, fresh_t *fresh) {
   static const cache_t empty = {.entries[CACHE_ENTRIES] = {.slot = UINT64_MAX}};
-  const cache_t *known = cache && cache->epoch == epoch ? cache : &empty;
-  uint32_t j = known == &empty ? CACHE_ENTRIES : cache->top;
-  uint32_t count = 0, plain = 0, unhinted = j < CACHE_ENTRIES ? FRESH_UNHINTED : 0;
-  lookup_t lookup = {.salt = cache ? cache->tips.wrong + cache->tips.rest : FRAMES_NO_SALT};
-  walk_step_t end = WALK_ON;
-  rule_t rule = 0;
+  passage_t on = {.known = &empty, .at = CACHE_ENTRIES, .limit = limit, .salt = FRAMES_NO_SALT};
+  if (cache) on.salt = cache->tips.wrong + cache->tips.rest;
+  if (cache && cache->epoch == epoch && cache->top < CACHE_ENTRIES) {
+    on.known = cache;
+    on.at = cache->top;
+    on.unhinted = FRESH_UNHINTED;
+  }
   position_t here; /* in registers; its pointer leads to the frame register of *P */
-  position_copy(&here, p);
-  window_t *w = window_over(stacks, p->sp);
-  fresh->joined = CACHE_ENTRIES;
-  if (UNLIKELY(!w)) {
-    limit = 0;
-    end = WALK_FAULT;
-  }
-  for (;;) {
-    if (j < CACHE_ENTRIES && LIKELY(here.slot) && join(known, w, &here, &j)) {
-      fresh->joined = j;
-      end = WALK_END;
-      break;
+  position_move(&here, p);
+  fresh->plain = 0;
+  window_t *w = window_over(stacks, here.sp);
+  walk_step_t end = LIKELY(w) ? WALK_ON : WALK_FAULT;
+  while (LIKELY(end == WALK_ON)) {
+    if (LIKELY(here.slot && !here.exact))
+      end = pass_by_rules(&on, fresh, w, &here, epoch);
+    else if (on.count < limit) {
+      fresh->plain = on.count + 1;
+      end = pass(&on, fresh, w, &here, epoch);
     }
-    if (UNLIKELY(count == limit)) break;
-    frame_ref_t frame = look_up(&lookup, count >= unhinted, &here, epoch);
-    if (UNLIKELY(!here.slot || sp_words(&here) > UINT8_MAX)) plain = count + 1;
-    fresh_frame_t *to = fresh_at(fresh, count++);
-    to->slot = here.slot;
-    to->raw = here.raw;
-    to->fp_at = here.fp_at;
-    to->came_by_and_id = (uint64_t)rule << 32 | frame.id;
-    rule = frame.rule;
-    end = walk_by_rule(w, rule, &here);
-    if (LIKELY(end == WALK_ON)) continue;
-    if (end != WALK_SLOW) break;
-    plain = count;
-    rule = 0;
-    end = step_slowly(stacks, &w, p, &here);
-    if (end != WALK_ON) break;
+    if (end == WALK_SLOW) {
+      fresh->plain = on.count;
+      on.rule = 0;
+      position_move(p, &here); /* where the frame register is */
+      end = walk_slowly(w, p);
+      position_move(&here, p);
+      if (end != WALK_ON) break;
+      w = window_over(stacks, here.sp);
+      if (UNLIKELY(!w)) end = WALK_FAULT;
+    } else if (on.count == limit)
+      break;
   }
-  fresh->count = count;
-  fresh->plain = w == stacks->cached ? plain : count;
-  fresh->last = rule;
+  fresh->count = on.count;
+  if (w != stacks->cached) fresh->plain = on.count;
+  fresh->joined = on.joined ? on.at : CACHE_ENTRIES;
+  fresh->last = on.rule;
   fresh->end = end;
 }
 

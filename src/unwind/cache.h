@@ -179,8 +179,15 @@ static ALWAYS_INLINE fresh_frame_t *fresh_at(const fresh_t *fresh, uint32_t n) {
 /* The stacks that a walk may come to: the one that the cache is of, and any other. */
 typedef struct stacks {
   window_t *cached; /* NULL when there is no cache */
+  bool others;      /* `other` is set up */
   window_t other;
 } stacks_t;
+
+/* No more than needed is written: most walks come to one stack alone. */
+static ALWAYS_INLINE void stacks_begin(stacks_t *stacks, window_t *cached) {
+  stacks->cached = cached;
+  stacks->others = false;
+}
 
 /* Walks from POSITION until it meets CACHE (which may be NULL), the stack's end or frame number
  * LIMIT. */

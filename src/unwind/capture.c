@@ -82,7 +82,8 @@ static void write_pcs(const cache_t *cache, const fresh_t *fresh, sonde_capture_
 static bool capture_cached(self_t *self, position_t *p, uint64_t epoch, sonde_capture_t *capture) {
   cache_t *cache = &self->cache;
   fresh_t fresh = {.frames = cache->fresh, .room = CACHE_FRESH};
-  stacks_t stacks = {&self->window, self_window()};
+  stacks_t stacks;
+  stacks_begin(&stacks, &self->window);
   cache_walk(cache, &stacks, p, epoch, UINT32_MAX, &fresh);
   if (fresh.end != WALK_END) return false;
   bool held = fresh.count <= CACHE_FRESH;
