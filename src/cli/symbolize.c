@@ -100,7 +100,7 @@ static size_t read_hex(const char *text, uint8_t *out, size_t room) {
     const char *digit = strchr(lower, tolower((unsigned char)*text));
     if (!digit || digits / 2 == room) return 0;
     unsigned value = (unsigned)(digit - lower);
-    out[digits / 2] = (uint8_t)(digits % 2 ? out[digits / 2] << 4 | value : value);
+    out[digits / 2] = (uint8_t)(digits % 2 ? (unsigned)out[digits / 2] << 4 | value : value);
     digits++;
   }
   return digits % 2 ? 0 : digits / 2;

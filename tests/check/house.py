@@ -7,7 +7,7 @@ import re
 import sys
 
 ROOMS = [["base", "os", "arch"], ["image"], ["unwind"], ["stack"], ["hook"], ["record"],
-         ["sensor"], ["agent"], ["target"], ["monitor"], ["symbol"], ["analysis"], ["report"], ["store"], ["cli"]]
+         ["sensor"], ["agent"], ["target"], ["monitor"], ["symbol"], ["import"], ["analysis"], ["report"], ["store"], ["cli"]]
 RANK = {room: rank for rank, rooms in enumerate(ROOMS) for room in rooms}
 LAST_INSIDE = RANK["agent"]
 LINES_MAX = 600

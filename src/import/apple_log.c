@@ -1,0 +1,94 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * Which layout a log has, and small facts about it. See apple_log.h.
+ */
+#include "import/apple_log.h"
+
+#include <stdlib.h>
+
+#define LOOKED_AT 4096u /* records at either end */
+
+static bool fits(const uint8_t *data, uint64_t size, apple_layout_t layout) {
+  uint64_t count = size / layout;
+  if (count == 0) return false;
+  for (uint64_t i = 0; i < count; i++) {
+    if (i == LOOKED_AT && count > 2 * LOOKED_AT) i = count - LOOKED_AT;
+    apple_record_t record = apple_decode(data + i * layout, layout);
+    if (!apple_is_possible(&record)) return false;
+    if (layout == APPLE_16 && (record.type & APPLE_ALLOC) && record.argument == 0 &&
+        record.address == APPLE_DISGUISE)
+      return false; /* nothing at all: the upper half of some wider record */
+  }
+  return true;
+}
+
+apple_layout_t apple_detect(const uint8_t *data, uint64_t size, bool *ambiguous) {
+  static const apple_layout_t layouts[] = {APPLE_32, APPLE_24, APPLE_16};
+  apple_layout_t found = APPLE_UNKNOWN;
+  *ambiguous = false;
+  for (int i = 0; i < 3; i++) {
+    if (!fits(data, size, layouts[i])) continue;
+    *ambiguous |= found != APPLE_UNKNOWN;
+    found = layouts[i];
+  }
+  return *ambiguous ? APPLE_UNKNOWN : found;
+}
+
+const char *apple_tag_name(uint32_t tag) {
+  static const char *const names[] = {[1] = "malloc",
+                                      [2] = "malloc small",
+                                      [3] = "malloc large",
+                                      [4] = "malloc huge",
+                                      [5] = "sbrk",
+                                      [6] = "realloc",
+                                      [7] = "malloc tiny",
+                                      [8] = "malloc large reusable",
+                                      [9] = "malloc large reused",
+                                      [10] = "analysis tool",
+                                      [11] = "malloc nano",
+                                      [12] = "malloc medium",
+                                      [20] = "mach message",
+                                      [21] = "IOKit",
+                                      [30] = "stack",
+                                      [31] = "guard",
+                                      [32] = "shared pmap",
+                                      [33] = "dylib",
+                                      [34] = "objc dispatchers",
+                                      [35] = "unshared pmap",
+                                      [40] = "AppKit",
+                                      [41] = "Foundation",
+                                      [42] = "CoreGraphics",
+                                      [43] = "CoreServices",
+                                      [44] = "Java",
+                                      [45] = "CoreData",
+                                      [50] = "ATS",
+                                      [51] = "LayerKit",
+                                      [52] = "CGImage",
+                                      [53] = "tcmalloc",
+                                      [60] = "dyld",
+                                      [61] = "dyld malloc",
+                                      [62] = "sqlite",
+                                      [63] = "JavaScript heap",
+                                      [73] = "libdispatch"};
+  return tag < sizeof names / sizeof *names ? names[tag] : NULL;
+}
+
+bool apple_file_name(const char *path, uint32_t *pid, char *name, size_t room) {
+  static const char prefix[] = "stack-logs.", suffix[] = ".index";
+  const char *slash = strrchr(path, '/'), *text = slash ? slash + 1 : path;
+  size_t length = strlen(text), tail = sizeof suffix - 1 + 7; /* ".XXXXXX.index" */
+  if (strncmp(text, prefix, sizeof prefix - 1) != 0 || length < sizeof prefix + tail ||
+      strcmp(text + length - (sizeof suffix - 1), suffix) != 0)
+    return false;
+  char *end;
+  unsigned long number = strtoul(text + sizeof prefix - 1, &end, 10);
+  if (*end != '.' || end == text + sizeof prefix - 1 || number > INT32_MAX) return false;
+  const char *from = end + 1, *to = text + length - tail;
+  (void)strtoull(from, &end, 16);
+  if (*end == '.' && end > from && end < to) from = end + 1; /* the address of a shared region */
+  if (from >= to || (size_t)(to - from) >= room) return false;
+  memcpy(name, from, (size_t)(to - from));
+  name[to - from] = 0;
+  *pid = (uint32_t)number;
+  return true;
+}

@@ -1,0 +1,102 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * Records of Apple's malloc stack logs (the .index files of MallocStackLogging).
+ *
+ * The file is a bare array of little-endian records, without header, version or checksum:
+ *   32 bytes, macOS 10.15 and iOS 13 on: argument, address, stack id, type (64 bits each)
+ *   24 bytes, before: argument, address, a word of stack id (48 bits), VM tag (8), type (8)
+ *   16 bytes, 32-bit processes before: argument and address (32 bits each), the same word
+ * The address is disguised by exclusive-or with 0x5555. The argument is the size, of a free 0. A
+ * realloc is two records. There is no time and no thread in a record.
+ *
+ * Which of the three it is shows in the records themselves: the type knows few values.
+ */
+#ifndef SONDE_IMPORT_APPLE_LOG_H
+#define SONDE_IMPORT_APPLE_LOG_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <string.h>
+
+#include "base/bits.h"
+
+#define APPLE_DISGUISE 0x5555u
+
+/* Types of records; a set of bits. */
+#define APPLE_GENERIC       1u
+#define APPLE_ALLOC         2u
+#define APPLE_DEALLOC       4u
+#define APPLE_VM_ALLOCATE   16u
+#define APPLE_VM_DEALLOCATE 32u
+#define APPLE_MAPPED        128u /* a mapped file or shared memory */
+#define APPLE_TYPES         0xb7u
+#define APPLE_TAG_SHIFT     24 /* of the type word: the VM tag */
+
+#define APPLE_NO_STACK UINT64_MAX
+
+typedef struct apple_record {
+  uint64_t argument, address, stack; /* stack: APPLE_NO_STACK when it has none */
+  uint32_t type;                     /* with the VM tag */
+} apple_record_t;
+
+typedef enum apple_layout {
+  APPLE_UNKNOWN = 0,
+  APPLE_16 = 16,
+  APPLE_24 = 24,
+  APPLE_32 = 32,
+} apple_layout_t;
+
+static inline uint64_t apple_word(const uint8_t *p) {
+  uint64_t v;
+  memcpy(&v, p, 8);
+  return v;
+}
+
+static ALWAYS_INLINE apple_record_t apple_decode(const uint8_t *p, apple_layout_t layout) {
+  apple_record_t r;
+  uint64_t word;
+  if (layout == APPLE_16) {
+    uint32_t argument, address;
+    memcpy(&argument, p, 4);
+    memcpy(&address, p + 4, 4);
+    r.argument = argument;
+    r.address = address ^ APPLE_DISGUISE;
+    word = apple_word(p + 8);
+  } else {
+    r.argument = apple_word(p);
+    r.address = apple_word(p + 8) ^ APPLE_DISGUISE;
+    word = apple_word(p + 16);
+  }
+  if (layout == APPLE_32) {
+    r.stack = word;
+    uint64_t type = apple_word(p + 24);
+    r.type = type >> 32 ? 0 : (uint32_t)type;
+    return r;
+  }
+  r.stack = word & 0xffffffffffff;
+  if (r.stack == 0xffffffffffff) r.stack = APPLE_NO_STACK;
+  r.type = (uint32_t)(word >> 56) | (uint32_t)(word >> 48 & 0xff) << APPLE_TAG_SHIFT;
+  return r;
+}
+
+/* Could such a record have been written? */
+static inline bool apple_is_possible(const apple_record_t *r) {
+  uint32_t type = r->type & 0xffffff;
+  return type && !(type & ~APPLE_TYPES) && r->address >> 56 == 0 &&
+         (r->stack >> 48 == 0 || r->stack == APPLE_NO_STACK);
+}
+
+/* The one layout in which all of the first and last records are possible; APPLE_UNKNOWN when there
+ * is none, or more than one (*AMBIGUOUS, in files of few records). */
+apple_layout_t apple_detect(const uint8_t *data, uint64_t size, bool *ambiguous);
+
+/* What VM_MEMORY_… a tag is called (vm_statistics.h); NULL when it has no name. */
+const char *apple_tag_name(uint32_t tag);
+
+/* The process id and the program's name in the name of a log file,
+ * "stack-logs.PID.ADDRESS.NAME.XXXXXX.index" (older: without ADDRESS). False when it is called
+ * otherwise. */
+bool apple_file_name(const char *path, uint32_t *pid, char *name, size_t room);
+
+#endif

@@ -1,0 +1,40 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * Lists of the images of a process, as other tools print them:
+ *   - text: lines of a crash report's "Binary Images" (0xSTART - 0xEND [+]NAME [ARCH] [(VERSION)]
+ *     <UUID> PATH), also as the debugger prints them ([N] UUID 0xSTART PATH), or simply START PATH
+ *   - JSON: an .ips report's `usedImages` (base, size, uuid, path, arch), or an array of such
+ * objects
+ */
+#ifndef SONDE_IMPORT_IMAGES_H
+#define SONDE_IMPORT_IMAGES_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "image/machine.h"
+
+typedef struct listed_image {
+  uint64_t start, end; /* end 0: not said */
+  uint8_t uuid[16];
+  bool has_uuid;
+  image_machine_t machine; /* IMAGE_MACHINE_UNKNOWN: not said */
+  char *path;              /* or a name */
+} listed_image_t;
+
+typedef struct image_list {
+  listed_image_t
+      *items; /* ascending by start; `end` is set: where the next one starts at the latest */
+  size_t count, room;
+} image_list_t;
+
+/* Reads the SIZE characters of TEXT. False when there is no memory; a list without images is empty.
+ */
+bool images_read(image_list_t *list, const char *text, size_t size);
+void images_free(image_list_t *list);
+
+/* The number (from 0) of the image that holds ADDRESS; -1: none. */
+long images_find(const image_list_t *list, uint64_t address);
+
+#endif

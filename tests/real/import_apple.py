@@ -1,0 +1,203 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: MIT
+"""Malloc stack logs of macOS and iOS, made here from their documented layouts, become recordings that say what the
+logs say: every event with its thread and its stack, live and peak as counted here, the history of an address, regions,
+names from a Mach-O file. Also what is missing, cut off or damaged. SONDE_SEED chooses the logs."""
+import json
+import os
+import pathlib
+import random
+import re
+import subprocess
+import sys
+import tempfile
+
+HERE = os.path.dirname(os.path.abspath(__file__))
+sys.path[:0] = [os.path.join(HERE, "apple"), os.path.join(HERE, "macho")]
+import build
+import generate
+
+SONDE = os.environ["SONDE"]
+NAME = "stack-logs.4242.1059c0000.My.App.x1Yz2q.index"
+failures = 0
+
+
+def check(good, what):
+    global failures
+    if not good:
+        failures += 1
+        print("FAILED:", what)
+
+
+def sonde(*arguments, status=0):
+    out = subprocess.run([SONDE, *map(str, arguments)], capture_output=True, text=True)
+    check(out.returncode == status, f"{arguments}: exit {out.returncode}, not {status}: {out.stderr[-300:]}")
+    return out
+
+
+def make(rng, lite=False, narrow=False):
+    table = generate.Table(rng, 1 << 12, lite)
+    frames = {}
+    for _ in range(150):
+        stack = [rng.randrange(0x1000, 0x9000, 4) + (0x4000 if narrow else 0x100004000) for _ in range(rng.randint(1, 40))]
+        thread = 0x16f000000 + 0x1000 * rng.randrange(6)
+        frames[table.stack(stack if lite else stack + [thread + 1])] = (stack, None if lite else thread)
+    history, live = generate.history(rng, 3000, list(frames), narrow)
+    return table, frames, history, live
+
+
+def events(recording, *options):
+    return [json.loads(line) for line in sonde("events", "--stacks", recording, *options).stdout.splitlines()]
+
+
+def compare_events(recording, history, frames, what):
+    got = events(recording)
+    check(len(got) == len(history), f"{what}: {len(got)} events, {len(history)} in the log")
+    kinds = {generate.ALLOC: "malloc", generate.DEALLOC: "free"}
+    tids = {}
+    for number, (e, (kind, argument, address, stack, _)) in enumerate(zip(got, history)):
+        pcs, thread = frames[stack] if frames else ([1], None)
+        want = (kinds.get(kind, "region"), hex(address), [hex(pc) for pc in pcs])
+        have = (e["event"], e["address"], e["frames"])
+        good = have == want and e["time_ns"] == number
+        if kind != generate.DEALLOC:
+            good &= e["size"] == argument
+        if kind & (generate.VM_ALLOCATE | generate.VM_DEALLOCATE):
+            good &= e["call"] == ("mapped" if kind & generate.VM_ALLOCATE else "unmapped")
+        good &= tids.setdefault(thread, e["tid"]) == e["tid"]
+        if not good:
+            check(False, f"{what}, event {number}: {have} at {e['time_ns']}, the log has {want}")
+            return
+    check(len(set(tids.values())) == len(tids), f"{what}: two threads share an id")
+
+
+def compare_totals(recording, history, live, what):
+    totals = json.loads(sonde("report", recording, "malloc", "--json").stdout)["malloc"]
+    now, most, sizes = 0, 0, {}
+    for kind, argument, address, _, _ in history:
+        if kind == generate.ALLOC:
+            sizes[address] = argument
+            now += argument
+            most = max(most, now)
+        elif kind == generate.DEALLOC:
+            now -= sizes.pop(address)
+    check(totals["live"] == {"blocks": len(live), "bytes": sum(live.values())}, f"{what}: live {totals['live']}")
+    check(totals["peak"]["bytes"] == most, f"{what}: peak {totals['peak']}, counted {most}")
+    check(totals["unknown_frees"] == totals["double_frees"] == 0, f"{what}: odd frees")
+
+
+def layouts(folder, rng):
+    for size, lite in ((24, False), (32, False), (16, False), (24, True)):
+        what = f"{size}-byte records, {'lite' if lite else 'full'} table"
+        table, frames, history, live = make(rng, lite, size == 16)
+        log, tables, out = folder / NAME, folder / "table", folder / "out.sonde"
+        log.write_bytes(b"".join(generate.record(size, a, at, stack, kind, tag) for kind, a, at, stack, tag in history))
+        tables.write_bytes(table.bytes())
+        said = sonde("import", log, tables, "-o", out).stderr
+        check(f"records of {size} bytes" in said, f"{what}: {said}")
+        compare_events(out, history, frames, what)
+        compare_totals(out, history, live, what)
+        address = next(at for kind, _, at, _, _ in history if kind == generate.ALLOC)
+        times = sum(at == address and kind in (generate.ALLOC, generate.DEALLOC) for kind, _, at, _, _ in history)
+        shown = len(re.findall(r"^[\d.]+ s  (?:malloc|free) ", sonde("history", out, hex(address)).stdout, re.M))
+        check(shown == times, f"{what}: the history of {address:#x} has {shown} events, not {times}")
+        sonde("export", out, "--by", "leaked")
+        sonde("import", log, "-o", out)
+        compare_events(out, history, None, what + ", without a table")
+        print(f"{what}: {len(history)} events, {len(frames)} stacks equal, live and peak as counted")
+
+
+def names(folder, rng):
+    lacking = build.missing()
+    if lacking:
+        print(f"skipped: names from a Mach-O file, {lacking}")
+        return
+    for arch in ("arm64", "x86_64"):
+        program = build.link(folder, arch, build.objects(folder, arch), folder / f"App-{arch}", True)
+        listed = subprocess.run(["llvm-nm", "--defined-only", program], capture_output=True, text=True, check=True).stdout
+        functions = {name.removeprefix("_"): int(at, 16) for at, kind, name in map(str.split, listed.splitlines())
+                     if kind in "tT" and not name.startswith("__mh")}
+        uuid = re.search(r"uuid (\S+)", subprocess.run(["llvm-objdump", "--macho", "--private-headers", program],
+                                                        capture_output=True, text=True, check=True).stdout)[1]
+        slide = 0x4a30000
+        crash = f"Process: App [4242]\n\nBinary Images:\n       {0x100000000 + slide:#x} -        {0x10000ffff + slide:#x} " \
+                f"+App {arch} (1.0 - 1) <{uuid.lower()}> {program}\n       0x180000000 - 0x180ffffff libc.dylib {arch} " \
+                f"(1) <00112233445566778899aabbccddeeff> /usr/lib/libc.dylib\n\nEOF\n"
+        ips = '{"app_name":"App"}\n' + json.dumps({"usedImages": [
+            {"source": "P", "arch": arch, "base": 0x100000000 + slide, "size": 65536, "uuid": uuid, "path": str(program)}]})
+        table = generate.Table(rng, 64)
+        order = ["work", "outer", "main"]
+        stack = table.stack([functions[name] + slide + 4 for name in order] + [0x16f000001])
+        log, tables, out = folder / NAME, folder / "table", folder / "out.sonde"
+        log.write_bytes(b"".join(generate.record(24, 64, 0x10000 + 64 * i, stack, generate.ALLOC) for i in range(20)))
+        tables.write_bytes(table.bytes())
+        for how, text in (("crash report", crash), (".ips", ips), ("lines", f"{0x100000000 + slide:#x} {program}\n")):
+            (folder / "images").write_text(text)
+            sonde("import", "--records", 24, log, tables, folder / "images", "-o", out)
+            shown = sonde("history", out, "0x10040").stdout
+            found = [name for name in re.findall(r"^ +(\w+)", shown, re.M) if name in functions]
+            check(found == order, f"{arch}, {how}: {found} in {shown}")
+            check("first.c:" in shown and "second.c:" in shown, f"{arch}, {how}: no lines in {shown}")
+    print("names and lines from a Mach-O file, by a crash report, an .ips report and plain lines")
+
+
+def regions(folder, rng):
+    table = generate.Table(rng, 256, lite=True)
+    entries = []
+    for i in range(300):
+        stack = table.stack([rng.randrange(0x100004000, 0x100008000, 4) for _ in range(rng.randint(1, 4))]) if i < 40 else stack
+        entries.append((0x100000000 + i * 0x100000 + rng.randrange(16) * 0x4000, 0x4000 * rng.randrange(1, 60), stack))
+    entries.append((0x7ffffff000, 0x1000, stack))
+    (folder / "regions").write_bytes(generate.regions(entries))
+    (folder / "table").write_bytes(table.bytes())
+    out = folder / "out.sonde"
+    sonde("import", folder / "regions", folder / "table", "-o", out)
+    got = sorted((int(e["address"], 16), e["size"]) for e in events(out) if e["event"] == "region")
+    check(got == sorted((a, s) for a, s, _ in entries), f"{len(got)} regions, {len(entries)} in the tree")
+    print(f"tree of regions: {len(got)} regions equal")
+
+
+def damage(folder, rng):
+    table, frames, history, _ = make(rng)
+    log, tables, out = folder / NAME, folder / "table", folder / "out.sonde"
+    whole = b"".join(generate.record(32, a, at, stack, kind, tag) for kind, a, at, stack, tag in history)
+    log.write_bytes(whole[:-7])
+    tables.write_bytes(table.bytes()[:20000])
+    said = sonde("import", log, tables, "-o", out).stderr
+    check("no whole record" in said and "nodes are missing" in said and "not in the table" in said, said)
+    check(len(events(out)) == len(history) - 1, "a log that is cut off loses more than its last record")
+    spoilt = bytearray(table.bytes())
+    for place, (pc, parent) in list(table.nodes.items()):
+        if parent is None:  # threads become the children of what they are the parent of
+            generate.struct.pack_into("<Q", spoilt, 16384 + place * 16 + 8, next(
+                other for other, (_, above) in table.nodes.items() if above == place))
+    tables.write_bytes(spoilt)
+    log.write_bytes(whole)
+    said = sonde("import", log, tables, "-o", out).stderr
+    check("round in a circle" in said and len(events(out)) == len(history), said)
+    log.write_bytes(bytes(rng.randrange(256) for _ in range(4800)))
+    check("is not a malloc stack log" in sonde("import", log, "-o", out, status=2).stderr, "noise is taken for a log")
+    other = bytearray(table.bytes())
+    other[100] = 1
+    tables.write_bytes(other)
+    check("unknown version" in sonde("import", log, tables, "-o", out, status=2).stderr, "an unknown table is read")
+    (folder / "graph").write_bytes(b"bplist00" + bytes(64))
+    sonde("import", folder / "graph", status=2)
+    sonde("import", folder / "missing", status=2)
+    sonde("import", "--records", 20, log, status=2)
+    print("what is cut off, damaged or unknown is said")
+
+
+def main():
+    seed = int(os.environ.get("SONDE_SEED", random.randrange(1 << 32)))
+    print(f"seed {seed}")
+    rng = random.Random(seed)
+    with tempfile.TemporaryDirectory(prefix="sonde-") as temporary:
+        os.environ["XDG_CACHE_HOME"] = os.path.join(temporary, "cache")
+        folder = pathlib.Path(temporary)
+        for part in (layouts, names, regions, damage):
+            part(folder, rng)
+    return 1 if failures else 0
+
+
+sys.exit(main())
