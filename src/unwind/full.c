@@ -4,8 +4,10 @@
  *
  * A register is carried only while its value is known: the innermost frame may come with nothing
  * but a stack pointer and a pc (a thread read while it is blocked), and a rule that needs what is
- * not known says so instead of inventing it. Registers that a call may clobber are forgotten after
- * a call frame, for their last value says nothing about the caller's.
+ * not known says so instead of inventing it. Registers that a call may clobber are not known after
+ * a call frame. One use of what was left in them is sound: when a row at a return address counts
+ * its CFA from such a register, the function itself will find its frame by it, so what it called
+ * keeps it. Hand-written assembly does so around calls within a library.
  *
  * A frame is impossible when its CFA does not lie further out than the frame before it; that test,
  * besides the bounds of memory, is what ends every walk. Signal frames may switch stacks.
@@ -103,7 +105,7 @@ static step_t find_cfa(frame_t *frame) {
                               frame->regs, frame->memory, NULL, &frame->cfa, NULL);
     return status ? step_of_status(status) : STEP_CALLER;
   }
-  if (!regs_has(frame->regs, row->cfa_register)) return STEP_UNKNOWN_REGISTER;
+  if (!regs_may_have(frame->regs, row->cfa_register)) return STEP_UNKNOWN_REGISTER;
   uint64_t base = frame->regs->r[row->cfa_register];
   if (row->cfa_register == machine_fp(frame->machine)) base = plain_fp(base);
   frame->cfa = base + (uint64_t)row->cfa_offset;
@@ -157,7 +159,10 @@ static void recover_all(const frame_t *frame, regs_t *next) {
   for (int n = 0; n < REGS_COUNT; n++) {
     uint64_t value;
     bool unsaved = frame->row->rules[n].how == CFI_SAME;
-    if (call_frame && unsaved && !(kept >> n & 1)) continue;
+    if (call_frame && unsaved && !(kept >> n & 1)) {
+      if (regs_may_have(frame->regs, n)) regs_leave(next, n, frame->regs->r[n]);
+      continue;
+    }
     if ((unsaved && !regs_has(frame->regs, n)) || recover(frame, n, &value) != STEP_CALLER)
       continue;
     regs_set(next, n, value);

@@ -35,6 +35,8 @@ typedef struct regs {
   uint64_t pc;
   uint64_t r[REGS_COUNT];
   uint64_t known; /* bit n: r[n] holds the value the register had in this frame */
+  uint64_t left; /* bit n: r[n] is what the frames further in left in a register that calls need not
+                    keep; not among the known */
 } regs_t;
 
 static inline int machine_sp(machine_t m) { return m == MACHINE_X86_64 ? X86_64_RSP : AARCH64_SP; }
@@ -47,6 +49,14 @@ static inline bool regs_has(const regs_t *regs, int n) {
 static inline void regs_set(regs_t *regs, int n, uint64_t value) {
   regs->r[n] = value;
   regs->known |= (uint64_t)1 << n;
+}
+/* Known, or left by the frames further in. */
+static inline bool regs_may_have(const regs_t *regs, int n) {
+  return n >= 0 && n < REGS_COUNT && ((regs->known | regs->left) >> n & 1);
+}
+static inline void regs_leave(regs_t *regs, int n, uint64_t value) {
+  regs->r[n] = value;
+  regs->left |= (uint64_t)1 << n;
 }
 static inline void regs_forget(regs_t *regs, int n) { regs->known &= ~((uint64_t)1 << n); }
 
