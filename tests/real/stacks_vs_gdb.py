@@ -33,6 +33,7 @@ SNAPSHOTS = int(os.environ.get("SONDE_SNAPSHOTS", "3"))
 SEED = int(os.environ.get("SONDE_SEED", str(int(time.time()))))
 SHARE = ["python3", "redis-server", "sqlite3", "threads"]
 WANTED_SAME, WANTED_COMPLETE = 99.5, 99.5
+WANTED_DIFFERENT = 20  # stacks, of 50 snapshots or more
 SKIP = 77
 
 
@@ -231,6 +232,7 @@ def main():
         share, whole = tally.report(kind.name)
         bad = tally.wrong > 0 if options else share < WANTED_SAME or (
             whole < WANTED_COMPLETE and kind.name not in ("node", "java"))
+        bad = bad or (SNAPSHOTS >= 50 and len(tally.stacks) < WANTED_DIFFERENT)
         if tally.snapshots == 0 or tally.failed or bad:
             failed.append(kind.name)
     if failed:

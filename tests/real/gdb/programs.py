@@ -136,47 +136,77 @@ class Nginx(Program):
         return shutil.which("nginx") is not None or os.path.exists("/usr/sbin/nginx")
 
     def prepare(self):
-        self.port = free_port()
+        self.port, self.tls_port = free_port(), free_port()
         self.load = None
         words = [random.choice("abcdefgh") * random.randrange(9) + str(random.randrange(10 ** 4))
                  for _ in range(4000)]
         (self.path / "page.html").write_text(" ".join(words))
+        (self.path / "large.bin").write_bytes(random.randbytes(1 << 20))
         (self.path / "list").mkdir()
         for i in range(300):
             (self.path / "list" / f"file-{i}").touch()
+        self.has_tls = self.make_certificate()
+        listen = f"listen 127.0.0.1:{self.tls_port} ssl; ssl_certificate {self.path}/cert; " \
+                 f"ssl_certificate_key {self.path}/key;" if self.has_tls else ""
+        proxied = f"https://127.0.0.1:{self.tls_port}" if self.has_tls else \
+            f"http://127.0.0.1:{self.port}"
         (self.path / "nginx.conf").write_text(f"""
 daemon off; master_process off; worker_processes 1; pid {self.path}/pid;
-error_log {self.path}/error.log; events {{ worker_connections 64; }}
+error_log {self.path}/error.log; events {{ worker_connections 512; }}
 http {{ access_log {self.path}/access.log; gzip on; gzip_comp_level 6; gzip_types text/html;
   client_body_temp_path {self.path}; proxy_temp_path {self.path}; fastcgi_temp_path {self.path};
-  uwsgi_temp_path {self.path}; scgi_temp_path {self.path};
-  server {{ listen 127.0.0.1:{self.port}; root {self.path};
-    location /list {{ autoindex on; }}
+  uwsgi_temp_path {self.path}; scgi_temp_path {self.path}; ssl_session_cache off;
+  map $uri $mapped {{ default 0; ~list 1; ~r/[a-z]+ 2; }}
+  server {{ listen 127.0.0.1:{self.port}; {listen} root {self.path}; add_header X-Mapped $mapped;
+    error_page 404 /page.html; large_client_header_buffers 4 16k;
+    location /list {{ autoindex on; autoindex_format json; }}
+    location /html-list/ {{ alias {self.path}/list/; autoindex on; }}
+    location /proxy/ {{ proxy_pass {proxied}/; proxy_ssl_session_reuse off; proxy_http_version 1.1; }}
+    location /deny {{ deny all; }}
+    location /status {{ stub_status; }}
     location ~ ^/(r|s)(/[a-z0-9]+)*/?$ {{ rewrite ^/[rs]/(.*)$ /page.html?$1 break; }} }} }}
 """)
+
+    def make_certificate(self):
+        """For TLS, where there is an openssl to make it with."""
+        made = shutil.which("openssl") and subprocess.run(
+            ["openssl", "req", "-x509", "-newkey", "rsa:2048", "-nodes", "-days", "2", "-subj",
+             "/CN=localhost", "-keyout", "key", "-out", "cert"], cwd=self.path, stdout=NULL,
+            stderr=NULL, check=False)
+        return bool(made) and made.returncode == 0
 
     def command(self):
         return [shutil.which("nginx") or "/usr/sbin/nginx", "-c", str(self.path / "nginx.conf"),
                 "-p", str(self.path)]
 
+    # Many requests at once on each connection: a client in Python alone would leave the server idle.
     CLIENT = """
-import http.client, random, sys, threading, time, urllib.request
+import random, socket, sys, threading, time
+PAGES = ["page.html", "list/", "html-list/", "r/1/a2/b3", "none", "proxy/page.html", "proxy/list/",
+         "proxy/proxy/page.html", "deny", "status", "large.bin", "proxy/large.bin"]
+def request(last):
+    head = random.choice(["", "Accept-Encoding: gzip\\r\\n", "Range: bytes=100-5000\\r\\n",
+                          "Cookie: " + "x" * 900 + "\\r\\n",
+                          "If-Modified-Since: Thu, 01 Jan 2015 00:00:00 GMT\\r\\n"])
+    return ("GET /%s HTTP/1.1\\r\\nHost: localhost\\r\\n%sConnection: %s\\r\\n\\r\\n" % (
+        random.choice(PAGES), head, "close" if last else "keep-alive")).encode()
 def ask():
     while True:
         try:
-            page = random.choice(["page.html", "list/", "list/", "r/1/a2/b3", "none"])
-            urllib.request.urlopen(urllib.request.Request(sys.argv[1] + page,
-                headers={"Accept-Encoding": "gzip"}), timeout=5).read()
-        except (OSError, http.client.HTTPException):
+            with socket.create_connection(("127.0.0.1", int(sys.argv[1])), timeout=10) as server:
+                server.sendall(b"".join(request(i == 29) for i in range(30)))
+                while server.recv(1 << 20):
+                    pass
+        except OSError:
             time.sleep(0.01)
-for i in range(4): threading.Thread(target=ask).start()
+for i in range(8): threading.Thread(target=ask).start()
 """
 
     def start(self):
         super().start()
         if not self.load:
-            self.load = subprocess.Popen([sys.executable, "-c", self.CLIENT,
-                                          f"http://127.0.0.1:{self.port}/"], stdout=NULL, stderr=NULL)
+            self.load = subprocess.Popen([sys.executable, "-c", self.CLIENT, str(self.port)],
+                                         stdout=NULL, stderr=NULL)
             time.sleep(0.5)
 
     def stop(self):
@@ -263,17 +293,17 @@ public class Work { public static void main(String[] a) throws Exception {
 
 
 class Fixture(Program):
-    """Our own threads, without frame pointers, some blocked, some running."""
+    """Our own threads, without frame pointers: functions of every kind in every order."""
     name = "threads"
     settle = 0.5
 
     @classmethod
     def available(cls):
-        cls.binary = os.path.join(os.environ.get("SONDE_FIXTURES", ""), "busy-O2")
+        cls.binary = os.path.join(os.environ.get("SONDE_FIXTURES", ""), "varied")
         return os.path.exists(cls.binary)
 
     def command(self):
-        return [self.binary, "30", "2"]
+        return [self.binary, "12"]
 
 
 ALL = [Python, Redis, Sqlite, Nginx, Git, Cc1, Node, Java, Fixture]
