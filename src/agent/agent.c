@@ -74,7 +74,9 @@ NOINLINE void agent_start(void) {
 /* Slots are written when all images are relocated: not at the first malloc, but now. */
 __attribute__((constructor)) static void at_start(void) {
   agent_enter();
-  if (agent_in_recorded_process()) imports_start();
+  if (!agent_in_recorded_process()) return;
+  imports_start();
+  agent_audit_start();
 }
 
 /* A recorder that lives collects the open chunks, also what is freed after this. */

@@ -47,6 +47,10 @@ bool follow_is_on(void);
  * room for ROOM bytes. False when there is none. */
 bool follow_settings(const char *settings, char *own, uint64_t room);
 
+/* Hooks what the recording's audit policy names; nothing when there is none. Once, before there are
+ * threads, when the program's images have been loaded and relocated. */
+void agent_audit_start(void);
+
 /* ---- the real functions ------------------------------------------------------------------- */
 
 /* Finds what follows the agent under each of NAMES. */

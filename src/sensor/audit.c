@@ -10,10 +10,13 @@
 #define PLACES       64u /* records of the open chunk that may be repeated; a power of two */
 #define VERDICTS     32u
 #define VERDICT_TEXT 40u
+#define PAGES        16u
 #define ADDRESS_MAX  110u /* of struct sockaddr_un, the largest that is kept */
 #define STRINGS_MAX  AUDIT_TEXT_MAX
-#define BODY_MAX     (2 * VARINT_MAX_SIZE + AUDIT_ARGUMENTS * (AUDIT_TEXT_MAX + 2u) + 1)
-#define RECORD_MAX   (1 + VARINT_MAX_SIZE + 1 + 2 + BODY_MAX + EVENT_MAX_BYTES)
+/* Where the first text argument waits: behind what may stand before it in the record. */
+#define TEXT_ASIDE (1 + VARINT_MAX_SIZE + 3 + (2 + AUDIT_ARGUMENTS) * VARINT_MAX_SIZE)
+#define BODY_MAX   (2 * VARINT_MAX_SIZE + AUDIT_ARGUMENTS * (AUDIT_TEXT_MAX + 2u) + 1)
+#define RECORD_MAX (TEXT_ASIDE + BODY_MAX + EVENT_MAX_BYTES)
 
 /* What was decided of a text; a table by hash, but only the text itself decides. */
 typedef struct verdict {
@@ -29,9 +32,16 @@ typedef struct place {
   uint16_t record, body, size;
 } place_t;
 
+/* A page of an image, seen to be readable at an epoch of the loader: none is taken away in between
+ * but by a program that unmaps its own code. */
+typedef struct page {
+  uint64_t number, epoch;
+} page_t;
+
 typedef struct level {
   verdict_t verdicts[VERDICTS];
   place_t places[PLACES];
+  page_t pages[PAGES];
 } level_t;
 
 struct audit_thread {
@@ -40,27 +50,64 @@ struct audit_thread {
 
 static const audit_policy_t *policy;
 
-/* ---- arguments ------------------------------------------------------------------------------ */
+/* ---- what can be read ------------------------------------------------------------------------ */
 
 #define PAGE 4096u /* the smallest there is: what can be read is settled in steps of this */
 
+/* What the pieces of one call's record need to know. */
+typedef struct audited_call {
+  const audit_function_t *function;
+  const uint64_t *arguments;
+  uint64_t caller_sp;
+  level_t *level;
+  const uint8_t *text; /* the first text argument, copied; NULL: not yet */
+  uint32_t text_size;
+} audited_call_t;
+
+static bool in_known_page(const audited_call_t *c, uint64_t address) {
+  const page_t *page = &c->level->pages[address / PAGE % PAGES];
+  return page->number == address / PAGE && page->epoch == os_loader_epoch() && page->epoch;
+}
+
+static bool probe(const audited_call_t *c, uint64_t address) {
+  os_image_t image;
+  uint64_t epoch = os_loader_epoch();
+  if (!os_readable(ALIGN_DOWN(address, (uint64_t)8))) return false;
+  if (os_image_of_pc(address, &image))
+    c->level->pages[address / PAGE % PAGES] = (page_t){.number = address / PAGE, .epoch = epoch};
+  return true;
+}
+
+/* Whether the page of ADDRESS can be read. From where this thread's stack is now to the end of the
+ * page of its caller's frame it can. */
+static bool page_readable(const audited_call_t *c, uint64_t address) {
+  uint64_t here = (uint64_t)(uintptr_t)__builtin_frame_address(0);
+  if (address >= here && address < ALIGN_UP(c->caller_sp, (uint64_t)PAGE) &&
+      c->caller_sp - here < 16 * PAGE)
+    return true;
+  return in_known_page(c, address) || probe(c, address);
+}
+
 /* How many bytes from ADDRESS on, at most SIZE, can be read without a fault. */
-static uint64_t readable(uint64_t address, uint64_t size) {
+static uint64_t readable(const audited_call_t *c, uint64_t address, uint64_t size) {
   uint64_t done = 0;
-  while (done < size && os_readable(ALIGN_DOWN(address + done, (uint64_t)8)))
+  while (done < size && page_readable(c, address + done))
     done += PAGE - (address + done) % PAGE;
   return done < size ? done : size;
 }
 
+/* ---- arguments ------------------------------------------------------------------------------ */
+
 /* Copies the string at ADDRESS to OUT, at most MAX bytes of it. KNOWN: it can be read. */
-static uint32_t copy_text(uint8_t *out, uint64_t address, uint32_t max, bool known) {
+static uint32_t copy_text(const audited_call_t *c, uint8_t *out, uint64_t address, uint32_t max,
+                          bool known) {
   const uint8_t *text = (const uint8_t *)(uintptr_t)address;
   uint32_t n = 0;
   if (!address) return 0;
   while (n < max) {
     uint32_t end = n + (PAGE - (uint32_t)((address + n) % PAGE));
     if (end > max) end = max;
-    if (!known && !os_readable(ALIGN_DOWN(address + n, (uint64_t)8))) return n;
+    if (!known && !page_readable(c, address + n)) return n;
     for (; n < end; n++) {
       if (!text[n]) return n;
       out[n] = text[n];
@@ -76,29 +123,35 @@ static void put_size(uint8_t *at, uint32_t size) {
   at[1] = (uint8_t)(coded >> 8);
 }
 
-static uint8_t *put_text(uint8_t *q, uint64_t address, bool known) {
-  uint32_t n = copy_text(q + 2, address, AUDIT_TEXT_MAX, known);
+static uint8_t *put_text(const audited_call_t *c, uint8_t *q, int i) {
+  uint32_t n = c->text_size;
+  if (c->text && i == c->function->text)
+    memmove(q + 2, c->text, n);
+  else
+    n = copy_text(c, q + 2, c->arguments[i], AUDIT_TEXT_MAX,
+                  c->function->arguments[i] == AUDIT_TEXT);
   put_size(q, n);
   return q + 2 + n;
 }
 
 /* A struct sockaddr as it is; its size is in the next argument. */
-static uint8_t *put_address(uint8_t *q, uint64_t address, uint64_t size) {
+static uint8_t *put_address(const audited_call_t *c, uint8_t *q, int i) {
+  uint64_t address = c->arguments[i], size = i + 1 < AUDIT_ARGUMENTS ? c->arguments[i + 1] : 0;
   uint32_t n = (uint32_t)size < ADDRESS_MAX ? (uint32_t)size : ADDRESS_MAX;
-  n = address ? (uint32_t)readable(address, n) : 0;
+  n = address ? (uint32_t)readable(c, address, n) : 0;
   memcpy(q + 2, (const void *)(uintptr_t)address, n);
   put_size(q, n);
   return q + 2 + n;
 }
 
 /* Strings, each ended by a 0, as many as fit. */
-static uint8_t *put_strings(uint8_t *q, uint64_t array) {
+static uint8_t *put_strings(const audited_call_t *c, uint8_t *q, uint64_t array) {
   uint32_t n = 0;
-  while (array && n + 1 < STRINGS_MAX && readable(array, 8) == 8) {
+  while (array && n + 1 < STRINGS_MAX && readable(c, array, 8) == 8) {
     uint64_t string;
     memcpy(&string, (const void *)(uintptr_t)array, 8);
     if (!string) break;
-    n += copy_text(q + 2 + n, string, STRINGS_MAX - 1 - n, false);
+    n += copy_text(c, q + 2 + n, string, STRINGS_MAX - 1 - n, false);
     q[2 + n++] = 0;
     array += 8;
   }
@@ -106,14 +159,14 @@ static uint8_t *put_strings(uint8_t *q, uint64_t array) {
   return q + 2 + n;
 }
 
-static uint8_t *put_argument(uint8_t *q, uint8_t kind, const uint64_t *values, int i) {
-  switch (kind) {
-  case AUDIT_TEXT: return put_text(q, values[i], true);
-  case AUDIT_PATH: return put_text(q, values[i], false);
-  case AUDIT_NUMBER: return q + varint_put(q, zigzag((int32_t)values[i]));
-  case AUDIT_FLAGS: return q + varint_put(q, (uint32_t)values[i]);
-  case AUDIT_ADDRESS: return put_address(q, values[i], i + 1 < AUDIT_ARGUMENTS ? values[i + 1] : 0);
-  case AUDIT_STRINGS: return put_strings(q, values[i]);
+static uint8_t *put_argument(const audited_call_t *c, uint8_t *q, int i) {
+  switch (c->function->arguments[i]) {
+  case AUDIT_TEXT:
+  case AUDIT_PATH: return put_text(c, q, i);
+  case AUDIT_NUMBER: return q + varint_put(q, zigzag((int32_t)c->arguments[i]));
+  case AUDIT_FLAGS: return q + varint_put(q, (uint32_t)c->arguments[i]);
+  case AUDIT_ADDRESS: return put_address(c, q, i);
+  case AUDIT_STRINGS: return put_strings(c, q, c->arguments[i]);
   default: return q;
   }
 }
@@ -152,15 +205,17 @@ static bool wanted(level_t *level, uint32_t number, const audit_function_t *f, c
   return v->wanted;
 }
 
-/* Whether the call is one to record, by its first text argument, for which Q has room. */
-static bool wants(level_t *level, uint32_t number, const audit_function_t *f,
-                  const uint64_t *arguments, uint8_t *q) {
+/* Whether the call is one to record, by its first text argument, which is copied to Q. */
+static bool wants(audited_call_t *c, uint32_t number, uint8_t *q) {
+  const audit_function_t *f = c->function;
   if (f->always) return true;
-  if (f->text == AUDIT_ARGUMENTS) return wanted(level, number, f, q, 0);
-  uint32_t size =
-      copy_text(q, arguments[f->text], AUDIT_TEXT_MAX, f->arguments[f->text] == AUDIT_TEXT);
-  bool is = wanted(level, number, f, q, size);
-  memset(q, 0, size);
+  if (f->text < AUDIT_ARGUMENTS) {
+    c->text_size =
+        copy_text(c, q, c->arguments[f->text], AUDIT_TEXT_MAX, f->arguments[f->text] == AUDIT_TEXT);
+    c->text = q;
+  }
+  bool is = wanted(c->level, number, f, q, c->text_size);
+  if (!is) memset(q, 0, c->text_size);
   return is;
 }
 
@@ -197,17 +252,19 @@ static void commit_repeat(stream_t *s, uint8_t *q, const place_t *place, unsigne
   event_commit(s, q + event_varint(q, back), head);
 }
 
-static void put_call(stream_t *s, level_t *level, uint32_t number, const audit_function_t *f,
-                     const uint64_t *arguments, uint64_t time, uint32_t stack) {
+static void put_call(stream_t *s, const audited_call_t *c, uint32_t number, uint64_t time,
+                     uint32_t stack) {
   unsigned head = EVENT_EXTENDED;
   uint8_t *q = event_time(s, s->next + 1, time, &head), *body = q + 3, *end = body;
   end += varint_put(end, number);
   end += varint_put(end, stack);
   for (int i = 0; i < AUDIT_ARGUMENTS; i++)
-    end = put_argument(end, f->arguments[i], arguments, i);
+    end = put_argument(c, end, i);
   *end++ = 1; /* who collects an open chunk takes zeros at its end for nothing */
+  if (c->text && c->text + c->text_size > end)
+    memset(end, 0, (size_t)(c->text + c->text_size - end));
   uint32_t size = (uint32_t)(end - body);
-  const place_t *place = repeated(s, level, body, size);
+  const place_t *place = repeated(s, c->level, body, size);
   if (place) {
     memset(body, 0, size);
     commit_repeat(s, q, place, head);
@@ -221,21 +278,21 @@ static void put_call(stream_t *s, level_t *level, uint32_t number, const audit_f
 void audit_called(uint32_t number, const uint64_t *arguments, caller_t at) {
   stream_t *s = write_enter(RECORD_AUDIT);
   if (!s) return;
-  const audit_function_t *f = &audit_functions(policy)[number];
-  level_t *level = level_of(s);
-  if (UNLIKELY(!level || !write_room(s, RECORD_MAX))) {
+  audited_call_t c = {.function = &audit_functions(policy)[number],
+                      .arguments = arguments,
+                      .caller_sp = at.sp,
+                      .level = level_of(s)};
+  if (UNLIKELY(!c.level || !write_room(s, RECORD_MAX))) {
     sensor_done(s, false);
     return;
   }
-  if (!wants(level, number, f, arguments, s->next + 1)) {
+  if (!wants(&c, number, s->next + TEXT_ASIDE)) {
     write_leave(s);
     return;
   }
   uint64_t time = write_now(s->writer);
   uint32_t stack = sensor_stack(s, at);
-  /* The capture may have closed the chunk of a reused state, never this one: it writes to the
-   * thread's tables alone. */
-  put_call(s, level, number, f, arguments, time, stack);
+  put_call(s, &c, number, time, stack);
   sensor_done(s, true);
 }
 
