@@ -48,9 +48,11 @@ static void prepare(audited_t *a, uint32_t number) {
   const audit_function_t *f = &audit_functions(a->policy)[number];
   uint64_t address = a->addresses[number];
   if (!address || !in_library(a->policy, f, address)) return;
-  trampoline_t *t = trampoline_new(address);
-  if (!t || t->calls) return;
-  t->function = number;
+  /* Two names of one function are told apart, so the key is no address. */
+  trampoline_t *t = trampoline_take(number + 1u);
+  if (!t) return;
+  t->target = address;
+  t->data = number;
   t->flags = TRAMPOLINE_ENTRY_ONLY;
   trampoline_set(t, &calls);
   a->reached[number] = true;
