@@ -13,6 +13,7 @@
 #include "os/os.h"
 #include "record/publish.h"
 #include "record/write.h"
+#include "sensor/crash.h"
 #include "sensor/region.h"
 #include "sensor/imports.h"
 #include "sensor/sample.h"
@@ -41,6 +42,7 @@ static void start_recording(void) {
   if (!follow_settings(settings, own, sizeof own) || write_start(own) != 0) return;
   write_process();
   sample_start();
+  crash_start();
   trace_prepare();
   stall_start();
 }
@@ -63,6 +65,7 @@ NOINLINE void agent_start(void) {
   thread_find_real();
   jump_find_real();
   region_find_real();
+  signals_find_real();
   dlclose_find_real();
   operators_find_real();
   wait_find_real();

@@ -65,6 +65,7 @@ void exec_find_real(void);
 void thread_find_real(void);
 void jump_find_real(void);
 void region_find_real(void);
+void signals_find_real(void);
 void dlclose_find_real(void);
 void operators_find_real(void);
 void wait_find_real(void);

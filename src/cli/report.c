@@ -186,9 +186,10 @@ static int print_text(asked_t *asked) {
   }
   if (!said) printf("\nno event was recorded\n");
   if (said && r->brief)
-    printf("\n%smore: name a section (stalls, sample, trace, malloc, vm), add --tree, or --by "
-           "leaked%s\n",
-           r->dim, r->plain);
+    printf(
+        "\n%smore: name a section (crash, stalls, sample, trace, malloc, vm), add --tree, or --by "
+        "leaked%s\n",
+        r->dim, r->plain);
   return status;
 }
 
@@ -290,6 +291,6 @@ int verb_report(int argc, char **argv) {
   asked.report.exceeded = &asked.exceeded;
   asked.report.top = (uint32_t)top;
   if (!choose_sections(&asked, parser.rest + 1))
-    return cli_wrong_use(&usage, "knows the sections stalls, sample, trace, malloc and vm");
+    return cli_wrong_use(&usage, "knows the sections crash, stalls, sample, trace, malloc and vm");
   return report(&asked);
 }

@@ -137,6 +137,16 @@ bool os_waits_for_signals(int64_t call);
 int os_ask_prepare_for_others(os_asked_t *asked);
 int os_ask_process(pid_t pid, pid_t tid);
 
+/* ---- fatal signals ------------------------------------------------------------------------ */
+
+typedef void os_handler_t(int number, void *info, void *ucontext);
+bool os_signal_is_default(int number);
+/* On the alternate stack where there is one, with no other signal blocked. */
+void os_signal_handle(int number, os_handler_t *handler);
+void os_signal_default(int number);
+/* Sends the calling thread the signal that its handler was called for, with the same INFO. */
+void os_signal_again(int number, const void *info);
+
 /* ---- ticks of CPU time -------------------------------------------------------------------- */
 
 /* Runs in a signal handler of the thread whose CPU time has ticked; MISSED ticks before this one

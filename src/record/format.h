@@ -164,6 +164,13 @@ typedef enum event_kind {
 #define EXTENDED_MAPS                                                                              \
   7 /* a checkpoint: a varint, 1 in its first part, else 0; a string, lines of /proc/PID/maps */
 
+/* The program was ended by a signal of its own making: */
+#define EXTENDED_CRASH                                                                             \
+  64 /* varints: signal, code, address (of a fault), tid, stack; si_… of sigaction(2) */
+#define EXTENDED_THREAD                                                                            \
+  65 /* another thread at that moment; varints: tid, state (a character of proc(5)), stack; a      \
+        string, its name */
+
 typedef enum region_call {
   REGION_MAPPED = 1,   /* mmap, or brk upwards */
   REGION_UNMAPPED = 2, /* munmap, or brk downwards */

@@ -136,6 +136,8 @@ bool record_blocks(const record_event_t *event, record_block_visit_t *visit, voi
 
 /* The string that the body begins with: its length, and where it is (not ended with a 0). */
 size_t record_name(const record_event_t *event, const char **name);
+/* The same of a string behind COUNT varints. */
+size_t record_name_behind(const record_event_t *event, int count, const char **name);
 
 /* ---- in order ----------------------------------------------------------------------------- */
 

@@ -30,8 +30,15 @@ bool record_blocks(const record_event_t *e, record_block_visit_t *visit, void *c
 }
 
 size_t record_name(const record_event_t *e, const char **name) {
+  return record_name_behind(e, 0, name);
+}
+
+size_t record_name_behind(const record_event_t *e, int count, const char **name) {
   const uint8_t *p = e->body, *end = p + e->body_size;
   uint64_t size = 0;
+  for (; count; count--)
+    if (!varint_get(&p, end, &size)) p = end;
+  size = 0;
   if (!varint_get(&p, end, &size) || size > (uint64_t)(end - p)) size = 0;
   *name = (const char *)p;
   return (size_t)size;

@@ -53,6 +53,7 @@ typedef struct section {
 
 /* In the order in which they are shown. X(name): section_name. */
 #define REPORT_SECTIONS(X)                                                                         \
+  X(crash)                                                                                         \
   X(stalls)                                                                                        \
   X(sample)                                                                                        \
   X(trace)                                                                                         \

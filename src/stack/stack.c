@@ -214,6 +214,14 @@ int stack_id_of_context(uint32_t *id, const void *ucontext) {
   return find(id, &origin, arch_context_frame(ucontext).sp);
 }
 
+uint32_t stack_id_of_pcs(const uintptr_t *pcs, int count, bool complete) {
+  uint64_t epoch = walk_epoch();
+  uint32_t node = count > 0 && !complete ? nodes_child(0, marker(STACK_PC_TORN, epoch)) : 0;
+  for (int n = count - 1; n >= 0; n--)
+    node = nodes_child(node, frames_find(pcs[n], n == 0, epoch).id);
+  return node == NODES_FULL ? 0 : node;
+}
+
 int sonde_stack_of_id(uint32_t id, uintptr_t *pcs, int max) {
   int count = 0;
   uint32_t frame;

@@ -26,4 +26,8 @@ int stack_id_here(uint32_t *id, uint64_t pc, uint64_t sp, uint64_t fp);
 /* The id of the stack that a signal interrupted. */
 int stack_id_of_context(uint32_t *id, const void *ucontext);
 
+/* The id of a stack that is known as program counters, innermost first and that one exact, as of
+ * another thread; 0 for none. Not COMPLETE: it is marked as torn. */
+uint32_t stack_id_of_pcs(const uintptr_t *pcs, int count, bool complete);
+
 #endif

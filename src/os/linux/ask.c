@@ -197,3 +197,26 @@ bool os_waits_for_signals(int64_t call) {
 #endif
   return call == SYS_rt_sigtimedwait || call == SYS_rt_sigsuspend;
 }
+
+/* ---- fatal signals ------------------------------------------------------------------------ */
+
+bool os_signal_is_default(int number) {
+  action_t now = {0};
+  return call4(SYS_rt_sigaction, number, NULL, &now, 8) == 0 && now.handler == 0;
+}
+
+void os_signal_handle(int number, os_handler_t *handler) {
+  const action_t action = {.handler = (uint64_t)(uintptr_t)handler,
+                           .flags = SA_SIGINFO | SA_ONSTACK | SA_RESTORER_FLAG,
+                           .restorer = RESTORER};
+  (void)call4(SYS_rt_sigaction, number, &action, NULL, 8);
+}
+
+void os_signal_default(int number) {
+  const action_t action = {0};
+  (void)call4(SYS_rt_sigaction, number, &action, NULL, 8);
+}
+
+void os_signal_again(int number, const void *info) {
+  (void)call4(SYS_rt_tgsigqueueinfo, os_pid(), os_tid(), number, info);
+}

@@ -1,0 +1,75 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * sigaction and signal, so that the program sees nothing of the handler that stands in the place of
+ * the default action (sensor/crash.h): who asks for the default gets ours, who looks at ours is
+ * told the default. All else passes through.
+ */
+#include <errno.h>
+#include <signal.h>
+#include <string.h>
+
+#include "agent/agent.h"
+#include "sensor/crash.h"
+
+#define EXPORT __attribute__((visibility("default")))
+
+typedef void handler_t(int);
+
+static struct {
+  int (*sigaction)(int, const struct sigaction *, struct sigaction *);
+  handler_t *(*signal)(int, handler_t *);
+  handler_t *(*bsd_signal)(int, handler_t *);
+  handler_t *(*sysv_signal)(int, handler_t *);
+  handler_t *(*sigset)(int, handler_t *);
+} real;
+
+void signals_find_real(void) {
+  static const char *const names[] = {"sigaction", "signal", "bsd_signal", "sysv_signal", "sigset"};
+  _Static_assert(sizeof real == sizeof(uint64_t) * ARRAY_COUNT(names), "one name a function");
+  agent_real(names, (uint64_t *)&real, ARRAY_COUNT(names));
+}
+
+static bool is_ours(const struct sigaction *action) {
+  return (uintptr_t)action->sa_sigaction == (uintptr_t)crash_handler;
+}
+
+static bool is_default(const struct sigaction *action) { return action->sa_handler == SIG_DFL; }
+
+EXPORT int sigaction(int number, const struct sigaction *wanted, struct sigaction *old) {
+  agent_enter();
+  if (!real.sigaction) return -1;
+  if (!crash_wants(number)) return real.sigaction(number, wanted, old);
+  struct sigaction ours;
+  if (wanted && is_default(wanted)) {
+    memset(&ours, 0, sizeof ours);
+    ours.sa_sigaction = (void (*)(int, siginfo_t *, void *))(uintptr_t)crash_handler;
+    ours.sa_flags = crash_flags;
+    wanted = &ours;
+  }
+  int status = real.sigaction(number, wanted, old);
+  if (status == 0 && old && is_ours(old)) memset(old, 0, sizeof *old);
+  return status;
+}
+
+/* FUNCTION is one of signal's kind. */
+static handler_t *set(handler_t *(*function)(int, handler_t *), int number, handler_t *handler) {
+  if (!function) return SIG_ERR;
+  handler_t *before = function(number, handler);
+  if (!crash_wants(number)) return before;
+  if (handler == SIG_DFL && before != SIG_ERR) {
+    const struct sigaction action = {.sa_handler = SIG_DFL};
+    (void)sigaction(number, &action, NULL);
+  }
+  return (uintptr_t)before == (uintptr_t)crash_handler ? SIG_DFL : before;
+}
+
+#define DEFINE(name)                                                                               \
+  EXPORT handler_t *name(int number, handler_t *handler);                                          \
+  handler_t *name(int number, handler_t *handler) {                                                \
+    agent_enter();                                                                                 \
+    return set(real.name, number, handler);                                                        \
+  }
+DEFINE(signal)
+DEFINE(bsd_signal)
+DEFINE(sysv_signal)
+DEFINE(sigset)

@@ -1,0 +1,136 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * The report of a crash: the signal, and the last stack of every thread.
+ */
+#include <inttypes.h>
+#include <signal.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "report/json.h"
+#include "report/report.h"
+#include "sonde/status.h"
+
+enum { BRIEF_OTHERS = 0, THREADS_MAX = 4096 };
+
+typedef struct last_thread {
+  uint64_t tid;
+  uint32_t stack;
+  char state, name[32];
+} last_thread_t;
+
+typedef struct crash {
+  uint64_t time, number, code, address;
+  last_thread_t own;
+  last_thread_t *others;
+  size_t count;
+} crash_t;
+
+static void *start(const report_t *r) {
+  (void)r;
+  return calloc(1, sizeof(crash_t));
+}
+
+static void end(void *state) {
+  free(((crash_t *)state)->others);
+  free(state);
+}
+
+static bool add_thread(crash_t *c, const record_event_t *e) {
+  uint64_t n[3];
+  if (c->count == THREADS_MAX || !record_numbers(e, n, 3)) return true;
+  last_thread_t *grown = realloc(c->others, (c->count + 1) * sizeof *grown);
+  if (!grown) return false;
+  c->others = grown;
+  last_thread_t *t = &grown[c->count++];
+  const char *name;
+  size_t size = record_name_behind(e, 3, &name);
+  *t = (last_thread_t){.tid = n[0], .stack = (uint32_t)n[2], .state = (char)n[1]};
+  snprintf(t->name, sizeof t->name, "%.*s", (int)size, name);
+  return true;
+}
+
+static bool take_event(void *state, const record_event_t *e) {
+  crash_t *c = state;
+  uint64_t n[5];
+  if (e->kind != EVENT_EXTENDED) return true;
+  if (e->subtype == EXTENDED_THREAD) return add_thread(c, e);
+  if (e->subtype != EXTENDED_CRASH || !record_numbers(e, n, 5)) return true;
+  c->time = e->time;
+  c->number = n[0];
+  c->code = n[1];
+  c->address = n[2];
+  c->own = (last_thread_t){.tid = n[3], .stack = (uint32_t)n[4], .state = 'R'};
+  return true;
+}
+
+static bool holds(const report_t *r, void *state) {
+  (void)r;
+  return ((const crash_t *)state)->number != 0;
+}
+
+static const char *name_of(uint64_t number) {
+  const char *name = number < 64 ? sigabbrev_np((int)number) : NULL;
+  return name ? name : "?";
+}
+
+static int print_text(const report_t *r, void *state, FILE *out) {
+  const crash_t *c = state;
+  fprintf(out, "\n%scrash%s\n", r->bold, r->plain);
+  if (!c->number) {
+    fprintf(out, "  none was recorded\n");
+    return 0;
+  }
+  fprintf(out, "  SIG%s", name_of(c->number));
+  if (c->address) fprintf(out, " at address 0x%" PRIx64, c->address);
+  fprintf(out, ", %.6f s after the start, in thread %" PRIu64 "\n",
+          (double)reader_ns(r->reader, c->time) / 1e9, c->own.tid);
+  report_stack_text(r, c->own.stack, out);
+  if (r->brief) {
+    if (c->count) fprintf(out, "  %zu other threads: name the section crash\n", c->count);
+    return 0;
+  }
+  for (size_t i = 0; i < c->count; i++) {
+    const last_thread_t *t = &c->others[i];
+    fprintf(out, "  thread %" PRIu64 " %s (%c)\n", t->tid, t->name, t->state ? t->state : '?');
+    report_stack_text(r, t->stack, out);
+  }
+  return 0;
+}
+
+static json_object *of_thread(const report_t *r, const last_thread_t *t) {
+  bool complete = false;
+  json_object *o = json_object_new_object();
+  json_object_object_add(o, "tid", json_object_new_uint64(t->tid));
+  if (t->name[0]) json_object_object_add(o, "name", json_new_text(t->name));
+  if (t->state) json_object_object_add(o, "state", json_object_new_string_len(&t->state, 1));
+  json_object_object_add(o, "frames", report_frames_json(r, t->stack, &complete));
+  json_object_object_add(o, "complete", json_object_new_boolean(complete));
+  return o;
+}
+
+static json_object *make_json(const report_t *r, void *state) {
+  const crash_t *c = state;
+  json_object *o = json_object_new_object(), *threads = json_object_new_array();
+  if (c->number) {
+    json_object_object_add(o, "signal", json_object_new_uint64(c->number));
+    json_object_object_add(o, "code", json_object_new_int((int)(uint32_t)c->code));
+    char address[24];
+    snprintf(address, sizeof address, "0x%" PRIx64, c->address);
+    if (c->address) json_object_object_add(o, "address", json_object_new_string(address));
+    json_object_object_add(o, "time_ns", json_object_new_uint64(reader_ns(r->reader, c->time)));
+    json_object_array_add(threads, of_thread(r, &c->own));
+  }
+  for (size_t i = 0; i < c->count; i++)
+    json_object_array_add(threads, of_thread(r, &c->others[i]));
+  json_object_object_add(o, "threads", threads);
+  return o;
+}
+
+const section_t section_crash = {.name = "crash",
+                                 .start = start,
+                                 .event = take_event,
+                                 .holds = holds,
+                                 .text = print_text,
+                                 .json = make_json,
+                                 .end = end};
