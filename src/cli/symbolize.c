@@ -170,59 +170,96 @@ static bool has_control(const char *text, size_t size) {
   return found != 0;
 }
 
+/* Answers are put together here: a call into stdio for each of their parts would cost as much as
+ * the names do. Whoever writes to stdout by other means flushes it before. */
+static char out_bytes[1 << 16];
+static size_t out_used;
+
+static void out_flush(void) {
+  fwrite_unlocked(out_bytes, 1, out_used, stdout);
+  out_used = 0;
+}
+
+static inline void put_bytes(const char *bytes, size_t size) {
+  if (size > sizeof out_bytes - out_used) out_flush();
+  if (size > sizeof out_bytes) {
+    fwrite_unlocked(bytes, 1, size, stdout);
+    return;
+  }
+  memcpy(out_bytes + out_used, bytes, size);
+  out_used += size;
+}
+
+#define PUT(literal) put_bytes(literal, sizeof literal - 1)
+
 /* A file's names must not drive the terminal. */
 static void put_text(const char *text) {
   size_t size = strlen(text);
   if (!has_control(text, size)) {
-    fwrite_unlocked(text, 1, size, stdout);
+    put_bytes(text, size);
     return;
   }
-  for (; *text; text++)
-    putchar_unlocked((unsigned char)*text < ' ' || *text == 127 ? '?' : *text);
+  for (; *text; text++) {
+    char shown = (unsigned char)*text < ' ' || *text == 127 ? '?' : *text;
+    put_bytes(&shown, 1);
+  }
 }
 
-static void put_number(uint64_t number, unsigned base) {
+static void put_number(uint64_t number) {
   char digits[24];
   size_t at = sizeof digits;
   do
-    digits[--at] = "0123456789abcdef"[number % base];
-  while (number /= base);
-  fwrite_unlocked(digits + at, 1, sizeof digits - at, stdout);
+    digits[--at] = (char)('0' + number % 10);
+  while (number /= 10);
+  put_bytes(digits + at, sizeof digits - at);
+}
+
+static void put_hex(uint64_t number) {
+  char digits[16];
+  size_t at = sizeof digits;
+  do
+    digits[--at] = "0123456789abcdef"[number & 15];
+  while (number >>= 4);
+  put_bytes(digits + at, sizeof digits - at);
 }
 
 static void put_frame(const symbol_frame_t *frame) {
-  put_text(frame->function ? frame->function : "??");
+  if (frame->function)
+    put_text(frame->function);
+  else
+    PUT("??");
   if (frame->has_offset) {
-    fputs_unlocked("+0x", stdout);
-    put_number(frame->function_offset, 16);
+    PUT("+0x");
+    put_hex(frame->function_offset);
   }
   if (frame->file) {
-    fputs_unlocked(" at ", stdout);
+    PUT(" at ");
     put_text(frame->file);
   }
   if (frame->line) {
-    putchar_unlocked(':');
-    put_number(frame->line, 10);
+    PUT(":");
+    put_number(frame->line);
   }
   if (frame->column) {
-    putchar_unlocked(':');
-    put_number(frame->column, 10);
+    PUT(":");
+    put_number(frame->column);
   }
-  fputs_unlocked(frame->inlined ? " (inlined)\n" : "\n", stdout);
+  if (frame->inlined) PUT(" (inlined)");
+  PUT("\n");
 }
 
 static void put_answer(uint64_t address, const symbol_frame_t *frames, int count,
                        symbol_reason_t reason) {
-  fputs_unlocked("0x", stdout);
-  put_number(address, 16);
-  putchar_unlocked(' ');
+  PUT("0x");
+  put_hex(address);
+  PUT(" ");
   if (!count) {
-    fputs_unlocked("?? (", stdout);
-    fputs_unlocked(symbol_reason_text(reason), stdout);
-    fputs_unlocked(")\n", stdout);
+    PUT("?? (");
+    put_text(symbol_reason_text(reason));
+    PUT(")\n");
   }
   for (int i = 0; i < count; i++) {
-    if (i) fputs_unlocked("  in ", stdout);
+    if (i) PUT("  in ");
     put_frame(&frames[i]);
   }
 }
@@ -278,6 +315,7 @@ static int answer_stdin(job_t *job) {
   char buffer[65536];
   size_t held = 0, line_number = 1;
   for (;;) {
+    out_flush();
     if (fflush(stdout) != 0)
       return cli_fail("the output could not be written: %s", strerror(errno));
     ssize_t count = read(STDIN_FILENO, buffer + held, sizeof buffer - 1 - held);
@@ -346,6 +384,7 @@ static int symbolize_addresses(job_t *job, char **texts, int count) {
   if (job->has_load && symbol_link_base(job->module, &base)) job->slide = job->load - base;
   if (job->json) fputs("{\"addresses\":[", stdout);
   status = answer_all(job, texts, count);
+  out_flush();
   if (job->json) fputs("\n]}\n", stdout);
   return status;
 }
@@ -366,6 +405,7 @@ static void put_stacks(json_object *document) {
     if (*name) {
       fputs(" \"", stdout);
       put_text(name);
+      out_flush();
       putchar('"');
     }
     putchar('\n');
@@ -377,9 +417,10 @@ static void put_stacks(json_object *document) {
       printf("  #%-3zu ", k);
       if (!frame.function && json_object_object_get_ex(object, "pc", &value)) {
         put_text(json_object_get_string(value));
-        putchar(' ');
+        PUT(" ");
       }
       put_frame(&frame);
+      out_flush();
     }
   }
 }

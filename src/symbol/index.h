@@ -24,10 +24,11 @@
 #include "symbol/facts.h"
 #include "symbol/symbol.h"
 
-#define INDEX_VERSION 3u
-#define INDEX_BLOCK   32
-#define INDEX_PAGE    4096
-#define INDEX_KEY_MAX 64 /* bytes of a build-id, or of the hash that stands for it */
+#define INDEX_VERSION      3u
+#define INDEX_BLOCK        32
+#define INDEX_SYMBOL_BLOCK 8
+#define INDEX_PAGE         4096
+#define INDEX_KEY_MAX      64 /* bytes of a build-id, or of the hash that stands for it */
 
 typedef enum index_section {
   INDEX_STRINGS,

@@ -41,10 +41,12 @@ static void put_number(encoder_t *encoder, index_section_t section, uint64_t val
   put(encoder, section, bytes, packed_write(bytes, value));
 }
 
-/* Opens a block at every INDEX_BLOCK-th entry: its key, and true so that deltas start afresh. */
+/* Opens a block at every INDEX_BLOCK-th entry: its key, and true so that deltas start afresh. Of
+ * symbols, which are few and asked for by every look-up, blocks are smaller. */
 static bool open_block(encoder_t *encoder, index_section_t keys, index_section_t data, size_t entry,
                        uint64_t address) {
-  if (entry % INDEX_BLOCK) return false;
+  size_t block = keys == INDEX_SYMBOL_KEYS ? INDEX_SYMBOL_BLOCK : INDEX_BLOCK;
+  if (entry % block) return false;
   index_key_t key = {address, encoder->parts[data].size};
   put(encoder, keys, &key, sizeof key);
   return true;
