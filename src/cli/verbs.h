@@ -15,6 +15,7 @@
   X(export, "a recording as collapsed stacks, for flame graphs")                                   \
   X(events, "every event of a recording, in order, as JSON lines")                                 \
   X(import, "a malloc stack log of macOS or iOS, into a recording")                                \
+  X(pack, "a recording made small, to keep and to send")                                           \
   X(symbolize, "names of addresses, from files alone")                                             \
   X(audit, "checks a policy of sensitive calls")                                                   \
   X(cache, "the symbol index: what it holds, its size, its limit")                                 \

@@ -16,6 +16,11 @@
 #define RECORD_HEADER_SIZE 4096
 #define RECORD_BYTE_ORDER  0x01020304u
 
+/* Bits of record_header_t.features. */
+#define RECORD_FEATURE_PACKED  UINT64_C(1) /* chunks are packed */
+#define RECORD_FEATURE_SUMMARY UINT64_C(2) /* there are no events, but what they add up to */
+#define RECORD_FEATURES        (RECORD_FEATURE_PACKED | RECORD_FEATURE_SUMMARY)
+
 typedef enum record_clock {
   RECORD_CLOCK_NONE = 0,
   RECORD_CLOCK_TSC = 1,       /* x86 time stamp counter */
@@ -52,7 +57,7 @@ typedef struct record_header {
   uint16_t version;
   uint16_t reserved;
   uint32_t header_size;        /* chunks start here */
-  uint64_t features;           /* a reader that does not know a bit refuses the file; none so far */
+  uint64_t features;           /* RECORD_FEATURE_…; a reader that does not know a bit refuses the file */
   uint32_t byte_order;         /* RECORD_BYTE_ORDER */
   uint32_t machine;            /* ELF e_machine: 62 x86_64, 183 aarch64 */
   uint32_t clock;              /* record_clock_t */
@@ -93,6 +98,7 @@ typedef enum chunk_type {
 
 #define CHUNK_CLOSED    1u /* used, events and checksum are valid */
 #define CHUNK_COLLECTED 2u /* closed by the recorder, not by the program */
+#define CHUNK_PACKED    4u /* stands for `records` chunks of its stream: record/read_packed.h */
 
 typedef struct chunk_header {
   uint32_t magic;

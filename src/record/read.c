@@ -11,11 +11,13 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <stddef.h>
 #include <stdlib.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
 #include "record/read_internal.h"
+#include "record/read_packed.h"
 #include "record/scratch.h"
 #include "sonde/status.h"
 
@@ -49,51 +51,75 @@ size_t reader_read(const reader_t *r, bool scratch, uint64_t offset, void *out, 
 
 /* ---- one chunk ---------------------------------------------------------------------------- */
 
+static uint32_t size_limit(const chunk_header_t *h) {
+  return h->flags & CHUNK_PACKED ? PACKED_UNPACKED_MAX : CHUNK_MAX_BYTES;
+}
+
 static bool sane(const chunk_header_t *h) {
-  return h->magic == CHUNK_MAGIC && h->size >= sizeof *h && h->size <= CHUNK_MAX_BYTES &&
+  return h->magic == CHUNK_MAGIC && h->size >= sizeof *h && h->size <= size_limit(h) &&
          h->size % 8 == 0 && h->used <= h->size - sizeof *h && h->address_shift < 64;
 }
 
-static bool checksum_holds(const uint8_t *chunk, uint32_t size) {
-  chunk_header_t h;
-  memcpy(&h, chunk, sizeof h);
-  uint64_t said = h.checksum;
-  h.checksum = 0;
-  uint8_t *copy = malloc(size);
-  if (!copy) return false;
-  memcpy(copy, chunk, size);
-  memcpy(copy, &h, sizeof h);
-  bool holds = chunk_checksum(copy, size) == said;
-  free(copy);
+/* CHUNK's bytes are changed for a moment. */
+static bool checksum_holds(uint8_t *chunk, uint32_t size) {
+  uint64_t said, none = 0;
+  memcpy(&said, chunk + offsetof(chunk_header_t, checksum), sizeof said);
+  memcpy(chunk + offsetof(chunk_header_t, checksum), &none, sizeof none);
+  bool holds = chunk_checksum(chunk, size) == said;
+  memcpy(chunk + offsetof(chunk_header_t, checksum), &said, sizeof said);
   return holds;
 }
 
-bool reader_chunk(reader_t *r, const chunk_place_t *place, uint8_t **buffer, size_t *room,
-                  chunk_header_t *header, uint32_t *payload) {
+static bool unpack(reader_t *r, chunk_buffer_t *b, uint32_t used) {
+  chunk_buffer_t unpacked = {0};
+  unpacked.size = packed_unpack(b->bytes + sizeof(chunk_header_t), used, &unpacked.bytes,
+                                &unpacked.room, READ_PADDING);
+  free(b->bytes);
+  *b = unpacked;
+  if (!b->size) r->damage.damaged_chunks++;
+  return b->size != 0;
+}
+
+bool reader_place(reader_t *r, const chunk_place_t *place, chunk_buffer_t *b) {
+  chunk_header_t h;
   size_t need = (size_t)place->size + READ_PADDING;
-  if (*room < need) {
-    free(*buffer);
-    *buffer = malloc(need);
-    *room = *buffer ? need : 0;
-    if (!*buffer) return false;
+  b->size = b->at = 0;
+  if (b->room < need) {
+    free(b->bytes);
+    b->bytes = malloc(need);
+    b->room = b->bytes ? need : 0;
+    if (!b->bytes) return false;
   }
-  size_t n = reader_read(r, place->from_scratch, place->offset, *buffer, place->size);
-  memset(*buffer + n, 0, need - n);
-  memcpy(header, *buffer, sizeof *header);
-  if (n < sizeof *header || !sane(header)) {
+  size_t n = reader_read(r, place->from_scratch, place->offset, b->bytes, place->size);
+  memset(b->bytes + n, 0, need - n);
+  memcpy(&h, b->bytes, sizeof h);
+  if (n < sizeof h || !sane(&h)) {
     r->damage.damaged_chunks++;
     return false;
   }
-  bool whole = n == place->size && header->size == place->size;
-  bool closed = header->flags & CHUNK_CLOSED;
-  if (whole && closed && !checksum_holds(*buffer, place->size)) {
+  bool whole = n == place->size && h.size == place->size;
+  if (whole && h.flags & CHUNK_CLOSED && !checksum_holds(b->bytes, place->size)) {
     r->damage.damaged_chunks++;
     return false;
   }
   if (!whole) r->damage.damaged_chunks++; /* read in part: up to the tear */
-  *payload = closed ? header->used : place->size - (uint32_t)sizeof *header;
-  if (*payload > n - sizeof *header) *payload = (uint32_t)(n - sizeof *header);
-  memset(*buffer + sizeof *header + *payload, 0, need - sizeof *header - *payload);
+  b->size = n;
+  if (!(h.flags & CHUNK_PACKED)) return true;
+  if (!whole || place->from_scratch) return false;
+  return unpack(r, b, h.used);
+}
+
+bool reader_chunk(chunk_buffer_t *b, chunk_header_t *h, const uint8_t **payload,
+                  const uint8_t **end) {
+  size_t left = b->size - b->at;
+  if (left < sizeof *h) return false;
+  memcpy(h, b->bytes + b->at, sizeof *h);
+  if (!sane(h) || h->flags & CHUNK_PACKED) return false;
+  *payload = b->bytes + b->at + sizeof *h;
+  size_t used = left - sizeof *h;
+  if (h->flags & CHUNK_CLOSED && h->used < used) used = h->used;
+  *end = *payload + used;
+  b->at += h->size < left ? h->size : left;
   return true;
 }
 
@@ -108,6 +134,7 @@ static int add_place(reader_t *r, const chunk_header_t *h, uint64_t offset, uint
                            .size = size,
                            .stream = h->stream,
                            .sequence = h->sequence,
+                           .span = h->flags & CHUNK_PACKED && h->records ? h->records : 1,
                            .incarnation = h->incarnation,
                            .type = (uint8_t)(h->type > 255 ? 255 : h->type),
                            .from_scratch = scratch};
@@ -196,15 +223,11 @@ static bool same_chunk(const chunk_place_t *a, const chunk_place_t *b) {
 }
 
 static bool is_whole(reader_t *r, const chunk_place_t *place) {
-  uint8_t *buffer = NULL;
-  size_t room = 0;
-  chunk_header_t h;
-  uint32_t payload;
+  chunk_buffer_t buffer = {0};
   uint64_t before = r->damage.damaged_chunks;
-  bool whole =
-      reader_chunk(r, place, &buffer, &room, &h, &payload) && r->damage.damaged_chunks == before;
+  bool whole = reader_place(r, place, &buffer) && r->damage.damaged_chunks == before;
   r->damage.damaged_chunks = before;
-  free(buffer);
+  free(buffer.bytes);
   return whole;
 }
 
@@ -221,7 +244,7 @@ static void settle(reader_t *r) {
       continue;
     }
     bool follows = kept && c[kept - 1].type == c[i].type && c[kept - 1].stream == c[i].stream;
-    uint32_t expected = follows ? c[kept - 1].sequence + 1 : 0;
+    uint32_t expected = follows ? c[kept - 1].sequence + c[kept - 1].span : 0;
     if (!follows && c[i].type != CHUNK_TABLES && r->header.ring_bytes)
       r->damage.dropped_chunks += c[i].sequence;
     else
@@ -243,7 +266,7 @@ static int check_header(const reader_t *r, size_t n, char *error, size_t size) {
     snprintf(error, size, "the recording ends inside its header");
     return SONDE_EFORMAT;
   }
-  if (h->version > RECORD_VERSION || h->features) {
+  if (h->version > RECORD_VERSION || h->features & ~RECORD_FEATURES) {
     snprintf(error, size, "the recording has format version %u; this sonde reads up to %u",
              h->version, RECORD_VERSION);
     return SONDE_EUNSUPPORTED;

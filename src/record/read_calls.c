@@ -16,8 +16,7 @@
 struct calls {
   reader_t *reader;
   size_t place, place_end; /* in reader->chunks */
-  uint8_t *buffer;
-  size_t room;
+  chunk_buffer_t buffer;
   const uint8_t *p, *end;
   uint64_t time; /* in units of the chunk */
   unsigned shift;
@@ -54,7 +53,7 @@ uint64_t calls_last_time(const calls_t *c) { return c->time << c->shift; }
 
 void calls_close(calls_t *c) {
   if (!c) return;
-  free(c->buffer);
+  free(c->buffer.bytes);
   free(c);
 }
 
@@ -71,20 +70,17 @@ static void give(calls_t *c, call_what_t what, uint64_t count) {
 }
 
 static bool next_chunk(calls_t *c) {
-  while (c->place < c->place_end) {
+  chunk_header_t h;
+  while (!reader_chunk(&c->buffer, &h, &c->p, &c->end)) {
+    if (c->place == c->place_end) return false;
     const chunk_place_t *place = &c->reader->chunks.items[c->place++];
-    chunk_header_t h;
-    uint32_t payload;
-    if (!reader_chunk(c->reader, place, &c->buffer, &c->room, &h, &payload)) continue;
-    c->p = c->buffer + sizeof h;
-    c->end = c->p + payload;
-    c->time = h.base_time;
-    c->shift = h.address_shift < 32 ? h.address_shift : 0;
-    if (place->sequence != c->sequence) give(c, CALL_DROPPED, c->depth);
-    c->sequence = place->sequence + 1;
-    return true;
+    if (!reader_place(c->reader, place, &c->buffer)) c->buffer.size = c->buffer.at = 0;
   }
-  return false;
+  c->time = h.base_time;
+  c->shift = h.address_shift < 32 ? h.address_shift : 0;
+  if (h.sequence != c->sequence) give(c, CALL_DROPPED, c->depth);
+  c->sequence = h.sequence + 1;
+  return true;
 }
 
 static bool bad(calls_t *c) {

@@ -15,6 +15,7 @@
 typedef struct chunk_place {
   uint64_t offset, base_time;
   uint32_t size, stream, sequence;
+  uint32_t span; /* chunks it stands for */
   uint16_t incarnation;
   uint8_t type;
   uint8_t from_scratch;
@@ -72,11 +73,19 @@ bool table_grow(void **items, size_t item_size, size_t count, size_t *room);
 /* Reads SIZE bytes at OFFSET of the file (or its scratch). Returns the count, short at the end. */
 size_t reader_read(const reader_t *reader, bool scratch, uint64_t offset, void *out, size_t size);
 
-/* Reads the chunk at PLACE into *BUFFER (grown to *ROOM as needed, READ_PADDING zeros behind).
- * Returns the payload's length in *PAYLOAD, and the header in *HEADER; false when the chunk is to
- * be passed over, which has been counted. */
-bool reader_chunk(reader_t *reader, const chunk_place_t *place, uint8_t **buffer, size_t *room,
-                  chunk_header_t *header, uint32_t *payload);
+/* A place of the file in memory: one chunk, or several where they were packed together. */
+typedef struct chunk_buffer {
+  uint8_t *bytes; /* READ_PADDING zeros behind */
+  size_t room, size, at;
+} chunk_buffer_t;
+
+/* Reads what is at PLACE into BUFFER, which begins as zeros. False when it is to be passed over,
+ * which has been counted. */
+bool reader_place(reader_t *reader, const chunk_place_t *place, chunk_buffer_t *buffer);
+
+/* The next chunk of BUFFER: its header, and where its payload is. False when there is none left. */
+bool reader_chunk(chunk_buffer_t *buffer, chunk_header_t *header, const uint8_t **payload,
+                  const uint8_t **end);
 
 /* Fills the tables from all chunks of tables. 0 or SONDE_ENOMEM. */
 int reader_tables(reader_t *reader);

@@ -28,8 +28,7 @@ typedef struct decoder {
   uint64_t time, address, sample_bytes;
   uint32_t stack, stream;
   uint8_t address_shift;
-  uint8_t *buffer;
-  size_t room;
+  chunk_buffer_t buffer;
   uint32_t first, behind; /* of events: the next one, and one more than the last */
   record_event_t events[AHEAD];
   uint32_t guesses[PREDICTOR_ENTRIES];
@@ -55,24 +54,22 @@ struct merge {
 static bool open_next_chunk(merge_t *m, cursor_t *c) {
   reader_t *r = m->reader;
   decoder_t *d = c->decoder;
-  while (c->place < c->place_end) {
+  chunk_header_t h;
+  while (!reader_chunk(&d->buffer, &h, &d->start, &d->end)) {
+    if (c->place == c->place_end) return false;
     const chunk_place_t *place = &r->chunks.items[c->place++];
-    chunk_header_t h;
-    uint32_t payload;
     m->done_bytes += place->size;
-    if (!reader_chunk(r, place, &d->buffer, &d->room, &h, &payload)) continue;
-    d->p = d->start = d->buffer + sizeof h;
-    d->end = d->p + payload;
-    d->time = h.base_time;
-    d->address = h.base_address;
-    d->address_shift = h.address_shift;
-    d->stack = 0;
-    d->sample_bytes = 0;
     d->stream = place->stream;
-    memset(d->guesses, 0, sizeof d->guesses);
-    return true;
+    if (!reader_place(r, place, &d->buffer)) d->buffer.size = d->buffer.at = 0;
   }
-  return false;
+  d->p = d->start;
+  d->time = h.base_time;
+  d->address = h.base_address;
+  d->address_shift = h.address_shift;
+  d->stack = 0;
+  d->sample_bytes = 0;
+  memset(d->guesses, 0, sizeof d->guesses);
+  return true;
 }
 
 static inline uint64_t get_address(decoder_t *d, const uint8_t **p) {
@@ -197,7 +194,7 @@ static bool start_stream(cursor_t *c) {
 }
 
 static void end_stream(cursor_t *c) {
-  if (c->decoder) free(c->decoder->buffer);
+  if (c->decoder) free(c->decoder->buffer.bytes);
   free(c->decoder);
   free(c);
 }

@@ -233,18 +233,23 @@ static int read_chunk(reader_t *r, const uint8_t *p, const uint8_t *end) {
   return 0;
 }
 
-int reader_tables(reader_t *r) {
-  uint8_t *buffer = NULL;
-  size_t room = 0;
+static int read_place(reader_t *r, const chunk_place_t *place, chunk_buffer_t *buffer) {
+  chunk_header_t h;
+  const uint8_t *payload, *end;
   int status = 0;
-  for (size_t i = 0; i < r->chunks.count && status == 0; i++) {
-    chunk_header_t h;
-    uint32_t payload;
-    if (r->chunks.items[i].type != CHUNK_TABLES) continue;
-    if (!reader_chunk(r, &r->chunks.items[i], &buffer, &room, &h, &payload)) continue;
-    status = read_chunk(r, buffer + sizeof h, buffer + sizeof h + payload);
-  }
-  free(buffer);
+  if (!reader_place(r, place, buffer)) return 0;
+  while (status == 0 && reader_chunk(buffer, &h, &payload, &end))
+    status = read_chunk(r, payload, end);
+  return status;
+}
+
+int reader_tables(reader_t *r) {
+  chunk_buffer_t buffer = {0};
+  int status = 0;
+  for (size_t i = 0; i < r->chunks.count && status == 0; i++)
+    if (r->chunks.items[i].type == CHUNK_TABLES)
+      status = read_place(r, &r->chunks.items[i], &buffer);
+  free(buffer.bytes);
   give_texts(r);
   for (size_t i = 0; i < r->nodes.count; i++) {
     const record_node_t *n = &r->nodes.items[i];

@@ -5,6 +5,7 @@
 usage: reader.py FILE            prints every event in order, as `sonde events --stacks` does
        reader.py --calls FILE    prints every call as it ended: thread, depth, pc, start, end
 """
+import ctypes
 import heapq
 import json
 import struct
@@ -62,6 +63,235 @@ class Bytes:
         return self.take(self.varint())
 
 
+def place(number):
+    return (number & M64) * 0x9E3779B97F4A7C15 % 2**64 >> 48
+
+
+class Model:
+    """What packed events are coded against."""
+
+    def __init__(self):
+        self.last, self.follow, self.sizes = [0, 0, 0], {}, {}
+        self.live, self.holes = {}, {}          # address: (class, owner); class: addresses
+        self.order, self.of_owner = {}, {}      # live addresses in the order of allocation
+        self.source, self.after = {}, {}
+        self.freed_by, self.step, self.from_any = {}, {}, {}
+        self.freed = self.end = self.fresh = 0
+        self.neighbours = (0, 0)
+
+    def contexts(self):
+        a, b, c = self.last
+        two = 3 * a + 0xD6E8FEB86659FD93 * b
+        return (3, place(two + 0xA0761D6478BD642F * c)), (2, place(two)), (1, place(a))
+
+    def symbols(self):
+        three, two, one = self.contexts()
+        return [self.follow.get(three, 0), self.follow.get(two, 0), *self.follow.get(one, [0] * 4)]
+
+    @staticmethod
+    def to_front(items, item):
+        items = list(items)
+        del items[items.index(item) if item in items else -1]
+        return [item, *items]
+
+    def symbol_was(self, symbol):
+        three, two, one = self.contexts()
+        self.follow[three] = self.follow[two] = symbol
+        self.follow[one] = self.to_front(self.follow.get(one, [0] * 4), symbol)
+        self.last = [symbol, *self.last[:2]]
+
+    def size_was(self, symbol, size):
+        self.sizes[place(symbol)] = self.to_front(self.sizes.get(place(symbol), [0] * 3), size)
+
+    @staticmethod
+    def takes(size):
+        return max(32, size + 23 & ~15)
+
+    def list_of(self, size):
+        return self.holes.setdefault(min(self.takes(size) // 16, 4095), [])
+
+    def hole(self, size, rank):
+        holes = self.list_of(size)
+        return holes[-1 - rank] if rank < len(holes) else 0
+
+    def new_addresses(self, size):
+        return [self.hole(size, 0), self.fresh, self.hole(size, 1), self.end, self.freed,
+                self.hole(size, 2)]
+
+    def forget(self, address):
+        owner = self.live.pop(address)[1]
+        del self.order[address], self.of_owner[owner][address]
+
+    def new_was(self, symbol, size, shift, address):
+        end, holes = address + (self.takes(size) >> shift), self.list_of(size)
+        near = holes[-64:]
+        if address in near:
+            del holes[len(holes) - 1 - near[::-1].index(address)]
+        else:
+            self.fresh = end
+        self.end = end
+        if address in self.live:
+            self.forget(address)
+        self.live[address] = (min(self.takes(size) // 16, 4095), place(symbol))
+        self.order[address] = self.of_owner.setdefault(place(symbol), {})[address] = True
+
+    def alive(self, block):
+        """The address of a block, if it is still live."""
+        return block[0] if block and block[0] in self.live else 0
+
+    def freed_addresses(self, symbol):
+        own = place(symbol)
+        blocks = self.of_owner.get(self.source.get(own, 0), {})
+        after, before = self.neighbours
+        return [next(reversed(blocks), 0), self.alive(self.after.get(own)),
+                self.freed + self.from_any.get(own, 0), self.alive(after), self.alive(before),
+                next(iter(blocks), 0), self.freed_by.get(own, 0) + self.step.get(own, 0)]
+
+    def freed_was(self, symbol, address):
+        own = place(symbol)
+        self.step[own] = address - self.freed_by.get(own, 0)
+        self.from_any[own] = address - self.freed
+        self.freed_by[own] = self.freed = address
+        if address not in self.live:
+            self.after[own], self.neighbours = None, (None, None)
+            return
+        order = list(self.order)  # slow, and plain
+        at = order.index(address)
+        after = (order[at + 1],) if at + 1 < len(order) else None
+        self.after[own] = after
+        self.neighbours = after, (order[at - 1],) if at else None
+        size_class, self.source[own] = self.live[address]
+        self.forget(address)
+        self.holes.setdefault(size_class, []).append(address)
+
+
+class Columns:
+    """Chunks of events out of their columns."""
+
+    def __init__(self, b):
+        self.columns = []
+        for _ in range(20):
+            size, packed = b.varint(), b.varint()
+            self.columns.append(Bytes(zstd(b.take(packed), size)))
+        self.model, self.literal, self.out = Model(), 0, b""
+        while self.columns[0].more():
+            self.chunk()
+
+    def planes(self, first, count):
+        return sum(self.columns[first + i].byte() << 8 * i for i in range(count))
+
+    @staticmethod
+    def unzigzag(v):
+        return v >> 1 if v % 2 == 0 else -(v + 1 >> 1)
+
+    def symbol(self, code):
+        if code < 6:
+            symbol = self.model.symbols()[code]
+        else:
+            kind = self.columns[4].byte()
+            self.literal = self.literal + self.unzigzag(self.planes(5, 4)) & 0xFFFFFFFF
+            symbol = 8 * self.literal + kind
+        self.model.symbol_was(symbol)
+        return symbol
+
+    def size(self, symbol, code):
+        known = self.model.sizes.get(place(symbol), [0] * 3)
+        size = known[code] if code < 3 else self.columns[9].varint()
+        self.model.size_was(symbol, size)
+        return size
+
+    def literal_address(self, base):
+        v = self.planes(10, 5)
+        return base + self.unzigzag(self.columns[15].varint() if v >> 32 == 255 else v) & M64
+
+    def new(self, symbol, size, code):
+        if code < 6:
+            address = self.model.new_addresses(size)[code]
+        elif code == 6:
+            address = self.model.hole(size, self.columns[16].byte())
+        else:
+            address = self.literal_address(self.model.fresh)
+        self.model.new_was(symbol, size, self.shift, address)
+        return address
+
+    def free(self, symbol, code):
+        address = (self.model.freed_addresses(symbol)[code] if code < 7
+                   else self.literal_address(self.model.freed)) & M64
+        self.model.freed_was(symbol, address)
+        return address
+
+    def put(self, value):
+        if value >= 1 << 56:
+            return b"\0" + struct.pack("<Q", value)
+        size = max(1, -(-value.bit_length() // 7))
+        return ((value << 1 | 1) << size - 1).to_bytes(size, "little")
+
+    def put_address(self, address):
+        step = address - self.address & M64
+        step -= step >> 63 << 64
+        self.address = address
+        return self.put((step << 1 ^ step >> 63) & M64)
+
+    def chunk(self):
+        header = bytearray(self.columns[0].take(64))
+        self.address, self.shift = struct.unpack_from("<Q", header, 32)[0], header[50]
+        self.stack, self.guesses = 0, [0] * 256
+        payload = b"".join(self.record() for _ in range(self.columns[0].varint()))
+        padding = bytes(-len(payload) % 8)
+        struct.pack_into("<II", header, 8, 64 + len(payload + padding), len(payload))
+        self.out += header + payload + padding
+
+    def record(self):
+        control, ticks = self.columns[1].byte(), self.columns[2].byte()
+        symbol = self.symbol(control & 7)
+        kind, code = symbol & 7, control >> 3 & 7
+        ticks = self.columns[3].varint() if ticks == 255 else ticks
+        head, out = kind | min(ticks, 15) << 4, self.put(ticks - 15) if ticks >= 15 else b""
+        if kind == 6:
+            body = self.columns[19]
+            begin = body.at
+            body.byte()
+            body.take(body.varint())
+            return bytes([head]) + out + body.data[begin:body.at]
+        if kind in (3, 7):
+            out += self.put(self.columns[18].varint())
+        size = None if kind in (2, 7) else self.size(symbol, control >> 6)
+        if kind in (2, 3):
+            out += self.put_address(self.free(symbol, code))
+        if kind in (1, 3, 4, 5):
+            code = self.columns[17].byte() if kind == 3 else code
+            out += self.put_address(self.new(symbol, size, code)) + self.put(size)
+        stack, guess = symbol >> 3, (self.stack * 2654435761 & 0xFFFFFFFF) >> 24
+        self.stack = stack
+        if self.guesses[guess] == stack:
+            return bytes([head | 8]) + out
+        self.guesses[guess] = stack
+        return bytes([head]) + out + self.put(stack)
+
+
+def zstd(frame, size):
+    if not size:
+        return b""
+    library, out = ctypes.CDLL("libzstd.so.1"), ctypes.create_string_buffer(size)
+    library.ZSTD_decompress.restype = ctypes.c_size_t
+    args = [out, ctypes.c_size_t(size), bytes(frame), ctypes.c_size_t(len(frame))]
+    assert library.ZSTD_decompress(*args) == size, "no zstd frame"
+    return out.raw
+
+
+def unpack(payload):
+    """The chunks of a packed chunk, as (header, used payload) together."""
+    b = Bytes(payload)
+    mode, size = b.byte(), b.varint()
+    chunks = zstd(b.take(len(payload) - b.at), size) if mode == 0 else bytes(Columns(b).out)
+    assert len(chunks) == size
+    at = 0
+    while at < len(chunks):
+        whole, used = struct.unpack_from("<II", chunks, at + 8)
+        yield chunks[at:at + 64 + used]
+        at += whole
+
+
 class Recording:
     def __init__(self, path):
         with open(path, "rb") as f:
@@ -71,7 +301,7 @@ class Recording:
          self.start_ticks, self.start_ns, _, self.end_ticks, self.end_ns, self.pid, self.state,
          self.exit_status, self.stop, self.lost, self.lost_stacks, _) = struct.unpack_from(
              "<HHIQIIIIQQQQQIIIIQQQ", data, 8)
-        assert self.version == 0 and self.features == 0 and order == 0x01020304
+        assert self.version == 0 and self.features & ~1 == 0 and order == 0x01020304
         self.frames, self.nodes, self.threads, self.images = {}, {}, {}, {}
         self.loads = []
         self.arguments, self.chunks, self.stalls = [], {}, {}
@@ -84,16 +314,19 @@ class Recording:
 
     def find_chunks(self, data, at):
         while at + 64 <= len(data):
-            (magic, kind, _, size, used, stream, sequence, _, _, _, incarnation, _, _, _,
+            (magic, kind, flags, size, used, stream, sequence, _, _, _, incarnation, _, _, _,
              said) = struct.unpack_from("<IHHIIIIQQQHBBIQ", data, at)
             if magic != 0x4B4E4843 or size % 8 or size < 64 or at + size > len(data):
                 at += 8
                 continue
             chunk = data[at:at + size]
             if checksum(chunk[:56] + bytes(8) + chunk[64:]) == said:
-                key, known = (incarnation, kind, stream, sequence), chunk[:64 + used]
-                if len(known) > len(self.chunks.get(key, b"")):
-                    self.chunks[key] = known
+                inner = unpack(chunk[64:64 + used]) if flags & 4 else [chunk[:64 + used]]
+                for known in inner:
+                    key = (incarnation, kind, stream, sequence)
+                    if len(known) > len(self.chunks.get(key, b"")):
+                        self.chunks[key] = known
+                    sequence += 1
             at += size
 
     def read_tables(self, b):

@@ -1,0 +1,104 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * sonde pack: a recording made small, to keep and to send.
+ *
+ * The result is written beside its place and put there when it is whole, so a pack that is
+ * interrupted leaves nothing half done.
+ */
+#include <errno.h>
+#include <fcntl.h>
+#include <inttypes.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "analysis/pack.h"
+#include "cli/cli.h"
+#include "cli/verbs.h"
+#include "sonde/status.h"
+
+static const cli_option_t options[] = {
+    {'o', "output", "FILE", "where to; default FILE.packed.sonde, or FILE.summary.sonde"}, {0}};
+
+static const cli_usage_t usage = {
+    .verb = "pack",
+    .arguments = "FILE",
+    .about = "Compresses the recording FILE. Every verb reads the result as it reads FILE, and\n"
+             "finds the same in it; FILE stays as it is.",
+    .options = options,
+    .examples = {{"sonde pack run.sonde", "into run.packed.sonde"}}};
+
+static void step(void *context, uint64_t done, uint64_t total) {
+  cli_progress_t *progress = context;
+  progress->total = total;
+  cli_progress_step(progress, done);
+}
+
+/* run.sonde becomes run.WORD.sonde. */
+static char *default_output(const char *path, const char *word) {
+  static const char ending[] = ".sonde";
+  size_t n = strlen(path);
+  char *out;
+  if (n > sizeof ending - 1 && !strcmp(path + n - (sizeof ending - 1), ending))
+    n -= sizeof ending - 1;
+  return asprintf(&out, "%.*s.%s%s", (int)n, path, word, ending) < 0 ? NULL : out;
+}
+
+static int pack_to(reader_t *reader, FILE *out, const char *output, pack_totals_t *totals) {
+  cli_progress_t progress;
+  cli_progress_start(&progress, "packing", 0);
+  errno = 0;
+  int status = pack_recording(reader, out, totals, step, &progress);
+  cli_progress_end(&progress);
+  if (fflush(out) || ferror(out)) status = SONDE_EIO;
+  if (status == SONDE_EIO)
+    return cli_fail("'%s' cannot be written: %s", output, strerror(errno ? errno : EIO));
+  return status < 0 ? cli_fail("there is no memory") : CLI_DONE;
+}
+
+static void tell(const char *path, const char *output, const pack_totals_t *t) {
+  printf("%s: %" PRIu64 " bytes, %.1f %% of %s\n", output, t->after,
+         t->before ? 100.0 * (double)t->after / (double)t->before : 100.0, path);
+}
+
+static int pack_file(const char *path, const char *output) {
+  reader_t *reader;
+  char error[256] = "", *part;
+  if (reader_open(&reader, path, error, sizeof error) < 0) return cli_fail("'%s': %s", path, error);
+  if (asprintf(&part, "%s.%d.part", output, (int)getpid()) < 0) part = NULL;
+  int fd = part ? open(part, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0600) : -1;
+  FILE *out = fd >= 0 ? fdopen(fd, "w") : NULL;
+  int status = CLI_FAILED;
+  pack_totals_t totals;
+  if (!out) {
+    cli_fail("'%s' cannot be made: %s", output, strerror(errno));
+  } else {
+    status = pack_to(reader, out, output, &totals);
+    if (fclose(out) && status == CLI_DONE)
+      status = cli_fail("'%s' cannot be written: %s", output, strerror(errno));
+    if (status == CLI_DONE && rename(part, output) < 0)
+      status = cli_fail("'%s' cannot be made: %s", output, strerror(errno));
+    if (status == CLI_DONE)
+      tell(path, output, &totals);
+    else
+      unlink(part);
+  }
+  free(part);
+  reader_close(reader);
+  return status;
+}
+
+int verb_pack(int argc, char **argv) {
+  cli_parser_t parser = cli_parser(&usage, argc, argv);
+  const char *output = NULL;
+  int key;
+  while ((key = cli_next(&parser)) > 0)
+    if (key == 'o') output = parser.value;
+  if (key < 0) return parser.status;
+  if (parser.rest_count != 1) return cli_wrong_use(&usage, "takes one recording");
+  char *chosen = output ? strdup(output) : default_output(parser.rest[0], "packed");
+  int status = chosen ? pack_file(parser.rest[0], chosen) : cli_fail("there is no memory");
+  free(chosen);
+  return status;
+}

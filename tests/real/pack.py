@@ -1,0 +1,107 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: MIT
+"""sonde pack on recordings of real programs: every verb finds the same in the packed file, a second
+reader that was written from docs/format.md too; it is small; a damaged one is refused in part."""
+import os
+import random
+import shutil
+import subprocess
+import sys
+import tempfile
+
+SONDE = os.environ["SONDE"]
+TESTS = os.path.join(os.environ["SONDE_SOURCE"], "tests")
+SEED = int(os.environ.get("SONDE_SEED", str(os.getpid())))
+WORK = tempfile.mkdtemp(prefix="sonde-pack-")
+PYTHON = "x = [str(i) * 3 for i in range(20000)]; y = {a: [a] for a in x}; del x; print(len(y))"
+THREADS = ("import threading\ndef f():\n  for i in range(60): sorted(str(x) for x in range(200))\n"
+           "t = [threading.Thread(target=f) for _ in range(6)]\n"
+           "[x.start() for x in t]; [x.join() for x in t]")
+PROGRAMS = {"perl": ["perl", "-e", 'my %h; $h{$_}=[$_,"x$_"] for 1..30000; delete $h{$_} for 1..9000'],
+            "python": [sys.executable, "-c", PYTHON], "threads": [sys.executable, "-c", THREADS]}
+
+
+def sonde(*words, **how):
+    return subprocess.run([SONDE, *words], capture_output=True, timeout=100, **how)
+
+
+def record(name, *options):
+    path = os.path.join(WORK, name + ".sonde")
+    environment = dict(os.environ, PYTHONMALLOC="malloc")
+    done = sonde("record", *options, "-o", path, "--", *PROGRAMS[name], env=environment)
+    assert done.returncode == 0, done.stderr
+    return path
+
+
+def pack(path):
+    done = sonde("pack", path)
+    assert done.returncode == 0, done.stderr
+    return path[:-len("sonde")] + "packed.sonde"
+
+
+def same(*words, at, paths):
+    answers = []
+    for path in paths:
+        done = sonde(*words[:at], path, *words[at:])
+        assert done.returncode == 0, done.stderr
+        answers.append(done.stdout.replace(path.encode(), b""))
+    assert answers[0] == answers[1], words
+
+
+def all_verbs_find_the_same():
+    for name in PROGRAMS:
+        path = record(name, "--malloc", "--sample=500")
+        packed = pack(path)
+        for words in ("report", "--json"), ("report", "--by", "allocated", "--tree"), \
+                ("report", "--from", "0.05", "--by", "growth"), ("events", "--stacks"), ("export",):
+            same(*words, at=len(words), paths=(path, packed))
+        events = sonde("events", path).stdout.count(b"\n")
+        size = os.path.getsize(packed)
+        print(f"{name}: {events} events, {os.path.getsize(path) / events:.2f} bytes an event, "
+              f"packed {size / events:.2f} in all")
+        assert size < 0.45 * os.path.getsize(path), (size, events)
+
+
+def a_packed_one_can_be_packed_again():
+    path = record("perl", "--malloc")
+    packed = pack(path)
+    again = pack(packed)
+    same("events", "--stacks", at=2, paths=(path, again))
+
+
+def the_second_reader_agrees():
+    path = os.path.join(WORK, "small.sonde")
+    sonde("record", "--malloc", "--sample", "-o", path, "--", "perl", "-e",
+          'my %h; for (1..900) { $h{$_} = [$_, "x$_"]; delete $h{$_ - 50} }')
+    packed = pack(path)
+    texts = [subprocess.run([sys.executable, os.path.join(TESTS, "format/reader.py"), p],
+                            capture_output=True, check=True, timeout=100).stdout
+             for p in (path, packed)]
+    assert texts[0] == texts[1] and texts[0].count(b"\n") > 2000
+
+
+def damage_is_told():
+    rng = random.Random(SEED)
+    print(f"SONDE_SEED={SEED}")
+    packed = pack(record("perl", "--malloc"))
+    with open(packed, "rb") as f:
+        good = f.read()
+    for _ in range(25):
+        bad = bytearray(good)
+        for _ in range(rng.randrange(1, 4)):
+            bad[rng.randrange(4096, len(bad))] ^= 1 << rng.randrange(8)
+        if rng.random() < 0.3:
+            del bad[rng.randrange(4096, len(bad)):]
+        path = os.path.join(WORK, "bad.sonde")
+        with open(path, "wb") as f:
+            f.write(bad)
+        done = sonde("report", path)
+        assert done.returncode in (0, 2), done
+        assert b"damaged" in done.stdout or b"missing" in done.stdout or done.returncode == 2, done
+
+
+for check in (all_verbs_find_the_same, a_packed_one_can_be_packed_again, the_second_reader_agrees,
+              damage_is_told):
+    print(check.__name__)
+    check()
+shutil.rmtree(WORK)
