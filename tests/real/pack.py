@@ -26,7 +26,7 @@ def sonde(*words, **how):
 
 
 def record(name, *options):
-    path = os.path.join(WORK, name + ".sonde")
+    path = os.path.join(tempfile.mkdtemp(dir=WORK), name + ".sonde")
     environment = dict(os.environ, PYTHONMALLOC="malloc")
     done = sonde("record", *options, "-o", path, "--", *PROGRAMS[name], env=environment)
     assert done.returncode == 0, done.stderr
