@@ -1,0 +1,242 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: MIT
+"""sonde record --trace=PATTERN on programs nobody here wrote: they say what they say without it, and
+each imported function is called as often as ltrace counts. (ltrace sees calls through the procedure
+linkage alone; functions whose address the program hands on are called more often.)"""
+import collections
+import os
+import re
+import shutil
+import signal
+import socket
+import subprocess
+import sys
+import tempfile
+import time
+
+SONDE = os.environ["SONDE"]
+sys.path.insert(0, os.path.join(os.environ["SONDE_SOURCE"], "tests/format"))
+import reader  # noqa: E402
+
+WORK = tempfile.mkdtemp(prefix="sonde-imports-")
+number = 0
+
+
+def record(pattern, command, **how):
+    global number
+    number += 1
+    path = os.path.join(WORK, f"{number}.sonde")
+    done = subprocess.run([SONDE, "record", f"--trace={pattern}", "-o", path, "--", *command],
+                          capture_output=True, timeout=120, **how)
+    return reader.Recording(path), done
+
+
+def symbols_of(path, known={}):
+    """The functions that a library shows, by their address in the file."""
+    if path not in known:
+        names = collections.defaultdict(set)
+        out = subprocess.run(["nm", "-D", "--defined-only", path], capture_output=True, text=True)
+        for line in out.stdout.splitlines():
+            fields = line.split()
+            if len(fields) == 3 and fields[1] in "TtWi":
+                names[int(fields[0], 16)].add(fields[2].split("@")[0])
+        known[path] = names
+    return known[path]
+
+
+def counts(recording):
+    """Calls by name; a function with several names is counted under each of them."""
+    by_pc = collections.Counter(pc for _, _, pc, _, _ in recording.calls())
+    told = collections.Counter()
+    for pc, calls in by_pc.items():
+        for start, end, slide, _, path in recording.images.values():
+            if pc and start <= pc < end:
+                for name in symbols_of(path.decode()).get(pc - slide, ()):
+                    told[name] += calls
+    return told
+
+
+def ltrace(glob, command):
+    out = os.path.join(WORK, "ltrace")
+    subprocess.run(["ltrace", "-f", "-c", "-o", out, "-e", glob, *command], capture_output=True,
+                   timeout=120)
+    found = {}
+    for line in open(out):
+        match = re.match(r"\s*[\d.]+\s+[\d.]+\s+\d+\s+(\d+)\s+(\w+)$", line)
+        if match and match[2] != "total":
+            found[match[2]] = int(match[1])
+    return found
+
+
+def input_file():
+    path = os.path.join(WORK, "input")
+    with open(path, "w") as f:
+        for i in range(20000):
+            f.write(f"{i * 7919 % 10007} line {i}\n")
+    return path
+
+
+def counts_are_ltraces():
+    text = input_file()
+    sql = ("create table t(a integer, b text);"
+           "with recursive n(i) as (select 1 union all select i+1 from n where i<500)"
+           " insert into t select i, 'text ' || i from n; select count(*), sum(a) from t;")
+    cases = [("libcurl", "curl_*", ["curl", "-s", f"file://{text}"]),
+             ("libsqlite3", "sqlite3_*", ["sqlite3", ":memory:", sql]),
+             ("liblzma", "lzma_*", ["xz", "-c", "-1", text]),
+             ("libcrypto", "EVP_Digest*", ["openssl", "dgst", "-sha256", text])]
+    compared = 0
+    for library, glob, command in cases:
+        if not shutil.which(command[0]):
+            print(f"skipped: no {command[0]} here")
+            continue
+        expected = ltrace(glob, command)
+        recording, done = record(f"{library}*:{glob}", command)
+        plain = subprocess.run(command, capture_output=True)
+        assert (done.returncode, done.stdout) == (plain.returncode, plain.stdout), command
+        told = counts(recording)
+        assert expected, (command, "ltrace saw nothing")
+        wrong = {n: (c, told[n]) for n, c in expected.items() if told[n] != c}
+        assert not wrong, (command, wrong)
+        compared += len(expected)
+        print(f"{command[0]}: {len(expected)} functions, {sum(expected.values())} calls")
+    assert compared > 20
+
+
+def everything_traced_says_the_same():
+    text = input_file()
+    script = ("import json, ssl, zlib, hashlib, threading, subprocess\n"
+              "t = [threading.Thread(target=lambda: zlib.compress(bytes(10000))) for _ in range(4)]\n"
+              "[x.start() for x in t]; [x.join() for x in t]\n"
+              "print(subprocess.run(['echo', 'child'], capture_output=True).stdout)\n"
+              "print(hashlib.sha256(json.dumps(list(range(999))).encode()).hexdigest())")
+    commands = [["ls", "/"], ["sort", "-n", text], ["bash", "-c", "for i in 1 2 3; do echo $(($i * 2)); done | sort -r"],
+                ["sqlite3", ":memory:", "select sum(value) from json_each('[1,2,3]')"],
+                ["openssl", "dgst", "-sha256", text], ["perl", "-e", "print join ',', map { $_ ** 2 } 1 .. 20"],
+                ["git", "--version"], ["xz", "-c", text], ["curl", "-s", f"file://{text}"],
+                ["python3", "-c", script], ["node", "-e", "console.log([3,1,2].sort())"],
+                ["nginx", "-v"], ["gdb", "-batch", "-ex", "print 6*7"]]
+    for command in commands:
+        if not shutil.which(command[0]):
+            continue
+        plain = subprocess.run(command, capture_output=True, timeout=60)
+        recording, done = record("*", command)
+        assert (done.returncode, done.stdout) == (plain.returncode, plain.stdout), (command, done)
+        calls = sum(1 for _ in recording.calls())
+        assert calls > 5, (command, calls)
+        assert recording.lost == 0, (command, recording.lost)
+        print(f"{command[0]}: {calls} calls")
+
+
+def a_parent_is_never_shorter_than_its_children():
+    recording, _ = record("*", ["python3", "-c", "import json; print(json.dumps({}))"])
+    for tid in set(recording.threads.values()):
+        inside = collections.Counter()
+        for thread, depth, _, start, end in recording.calls():
+            if thread != tid or start is None or end is None:
+                continue
+            children = inside.pop(depth + 1, 0)
+            assert children <= end - start, (depth, children, end - start)
+            inside[depth] += end - start
+
+
+def free_port():
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        return probe.getsockname()[1]
+
+
+def wait_for_port(port):
+    for _ in range(200):
+        try:
+            return socket.create_connection(("127.0.0.1", port), timeout=5)
+        except OSError:
+            time.sleep(0.05)
+    raise AssertionError("the server does not answer")
+
+
+def serve(name, command, talk):
+    path = os.path.join(WORK, name + ".sonde")
+    with subprocess.Popen([SONDE, "record", "--trace=*", "-o", path, "--", *command],
+                          stdout=subprocess.DEVNULL, stderr=subprocess.PIPE) as server:
+        talk()
+        _, told = server.communicate(timeout=30)
+    assert server.returncode == 0, (server.returncode, told)
+    return reader.Recording(path)
+
+
+def redis_serves():
+    port = free_port()
+
+    def talk():
+        with wait_for_port(port) as s:
+            s.settimeout(20)
+            for i in range(300):
+                s.sendall(f"SET key{i} {i}\r\nGET key{i}\r\n".encode())
+                answer = b""
+                while answer.count(b"\r\n") < 3:
+                    answer += s.recv(4096)
+                assert answer == f"+OK\r\n${len(str(i))}\r\n{i}\r\n".encode(), answer
+            s.sendall(b"SHUTDOWN NOSAVE\r\n")
+
+    recording = serve("redis", ["redis-server", "--port", str(port), "--save", ""], talk)
+    told = counts(recording)
+    assert told["read"] + told["write"] > 600, told
+    assert len(set(recording.threads.values())) > 2
+
+
+def nginx_serves():
+    port = free_port()
+    with open(os.path.join(WORK, "index.html"), "w") as f:
+        f.write("hello " * 1000)
+    config = os.path.join(WORK, "nginx.conf")
+    with open(config, "w") as f:
+        f.write(f"daemon off; master_process off; pid {WORK}/nginx.pid; error_log {WORK}/error.log;"
+                "events {} http { access_log off; gzip on; gzip_types *; server { listen "
+                f"127.0.0.1:{port}; root {WORK}; }} }}")
+
+    def talk():
+        wait_for_port(port).close()
+        for _ in range(20):
+            page = subprocess.run(["curl", "-s", "--compressed", f"http://127.0.0.1:{port}/index.html"],
+                                  capture_output=True, timeout=20).stdout
+            assert page == b"hello " * 1000, page[:200]
+        os.kill(int(open(f"{WORK}/nginx.pid").read()), signal.SIGQUIT)
+
+    told = counts(serve("nginx", ["nginx", "-c", config, "-p", WORK], talk))
+    assert told["deflate"] >= 20 and told["epoll_wait"] >= 20, told
+
+
+def servers_serve():
+    for program, test in (("redis-server", redis_serves), ("nginx", nginx_serves)):
+        if shutil.which(program):
+            test()
+        else:
+            print(f"skipped: no {program} here")
+
+
+def what_cannot_be_is_said():
+    _, done = record("libnothing*:*", ["true"])
+    assert done.returncode == 0 and b"nothing that the program imports matches" in done.stderr, done
+    _, done = record("*", ["ls", "/"])
+    assert b"follow no usual calling convention" in done.stderr, done
+    done = subprocess.run([SONDE, "record", "--trace=" + "x" * 600, "--", "true"], capture_output=True)
+    assert done.returncode == 125 and b"at most 511 bytes" in done.stderr, done
+
+
+def main():
+    if not shutil.which("ltrace"):
+        print("skipped: no ltrace here to compare with")
+        sys.exit(77)
+    try:
+        for test in (counts_are_ltraces, everything_traced_says_the_same,
+                     a_parent_is_never_shorter_than_its_children, servers_serve,
+                     what_cannot_be_is_said):
+            test()
+            print(f"{test.__name__}: ok", flush=True)
+    finally:
+        shutil.rmtree(WORK)
+
+
+if __name__ == "__main__":
+    main()
