@@ -51,6 +51,7 @@ static bool concerns_us(const void *handle, const char *name) {
 __attribute__((used)) HIDDEN void *hook_dlsym_answer(void *handle, const char *name,
                                                      const char *unused, uint64_t pc) {
   (void)unused;
+  if (late_is_owed()) (void)sonde_hook_refresh();
   if (!concerns_us(handle, name)) return NULL;
   void *(*next)(void *, const char *) =
       (void *(*)(void *, const char *))(uintptr_t)load_acquire(&hook_dlsym_next);

@@ -130,6 +130,12 @@ void late_stop(hooks_t *hooks); /* puts the loader's code back */
 bool late_in_force(void);
 bool late_was_missed(void); /* the loader told of a change while the lock was taken; asked once */
 void late_catch_up(hooks_t *hooks);
+bool late_is_owed(void); /* an image could not be hooked as it came; asked once */
+
+/* hook/loader_jump.c: makes the loader's function jump TO. Nothing happens when it cannot. */
+void loader_jump_start(hooks_t *hooks, void (*to)(void));
+void loader_jump_stop(hooks_t *hooks);
+bool loader_jump_in_force(void);
 
 /* hook/dlsym.c: what dlsym answers. The hooks it needs itself, set while there are others. */
 extern const sonde_hook_request_t dlsym_requests[DLSYM_HOOKS];

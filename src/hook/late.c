@@ -9,11 +9,12 @@
  * imports a hooked name gets DT_INIT changed to one of the functions below; the first that runs,
  * which is before any constructor of an image that was loaded with it, sets all hooks, and each
  * puts DT_INIT back and goes on where it led. musl and later glibc call us after relocation: then
- * the hooks are set at once.
+ * the hooks are set at once. An image without DT_INIT has its array of constructors replaced by
+ * one of ours; one without any constructor is hooked when dlsym is called next.
  *
  * The callback runs with the loader's lock held: it never waits for our own lock, and when another
  * thread has it, it leaves a note, which that thread or the next entry acts on. Where the loader's
- * function does not look as expected (a debugger's breakpoint, another machine) nothing is changed
+ * function does not look as expected (a debugger's breakpoint) nothing is changed
  * and late images wait for the next sonde_hook_refresh; sonde_hook_late tells.
  */
 #include "base/bits.h"
@@ -21,104 +22,24 @@
 
 static void loader_changed(void);
 
-/* ---- the loader's function ------------------------------------------------------------------ */
-
-static struct {
-  uint64_t address; /* 0: it was not changed */
-  uint64_t before[2], ours[2];
-} breakpoint;
-
-#if defined(__x86_64__)
-
-#define JUMP_BYTES 14u
-
-/* The length of the no-operation at CODE, as assemblers pad with; 0 when it is none. */
-static uint32_t nop_length(const uint8_t *code, uint32_t room) {
-  uint32_t i = 0;
-  while (i < room && (code[i] == 0x66 || code[i] == 0x2e))
-    i++;
-  if (i < room && code[i] == 0x90) return i + 1;
-  if (i + 3 > room || code[i] != 0x0f || code[i + 1] != 0x1f) return 0;
-  uint8_t mode = code[i + 2] >> 6, base = code[i + 2] & 7;
-  return i + 3 + (base == 4) + (mode == 1 ? 1 : mode == 2 ? 4 : 0);
-}
-
-/* `ret`, and padding behind it that nothing jumps to: makes `jmp *0(%rip)` and the address. */
-static bool make_jump(const uint8_t *code, uint8_t *out) {
-  uint32_t at = 1, step = 1;
-  if ((uintptr_t)code % 8 != 0 || code[0] != 0xc3) return false;
-  for (; at < JUMP_BYTES && step; at += step)
-    step = nop_length(code + at, 24 - at);
-  if (at < JUMP_BYTES) return false;
-  static const uint8_t jump[6] = {0xff, 0x25, 0, 0, 0, 0};
-  uint64_t target = (uint64_t)(uintptr_t)loader_changed;
-  __builtin_memcpy(out, jump, sizeof jump);
-  __builtin_memcpy(out + sizeof jump, &target, sizeof target);
-  return true;
-}
-
-#else /* one instruction, with no padding behind it: it would take a stub within its reach */
-static bool make_jump(const uint8_t *code, uint8_t *out) {
-  (void)loader_changed;
-  (void)code;
-  (void)out;
-  return false;
-}
-#endif
-
-/* Both words at once as far as one can: what is entered first is written last, by one store. */
-static bool write_code(hooks_t *h, const uint64_t from[2], const uint64_t to[2]) {
-  uint64_t *code = (uint64_t *)(uintptr_t)breakpoint.address;
-  bool done = patch_open(&h->patcher, breakpoint.address);
-  if (done && load_relaxed(&code[0]) == from[0] && from[0] == breakpoint.before[0]) {
-    store_release(&code[1], to[1]);
-    store_release(&code[0], to[0]);
-  } else if (done && load_relaxed(&code[0]) == from[0]) {
-    store_release(&code[0], to[0]);
-    store_release(&code[1], to[1]);
-  } else {
-    done = false;
-  }
-  patch_end(&h->patcher);
-  return done;
-}
-
-bool late_in_force(void) {
-  return breakpoint.address &&
-         load_relaxed((const uint64_t *)(uintptr_t)breakpoint.address) == breakpoint.ours[0];
-}
-
-void late_start(hooks_t *h) {
-  if (late_in_force()) return;
-  uint64_t address = os_loader_breakpoint();
-  uint8_t code[24];
-  breakpoint.address = 0;
-  if (!address || os_read_memory(address, code, sizeof code) != (ssize_t)sizeof code) return;
-  __builtin_memcpy(breakpoint.before, code, sizeof breakpoint.before);
-  __builtin_memcpy(breakpoint.ours, code, sizeof breakpoint.ours);
-  if (address % 8 != 0 ||
-      !make_jump((const uint8_t *)(uintptr_t)address, (uint8_t *)breakpoint.ours))
-    return;
-  breakpoint.address = address;
-  if (!write_code(h, breakpoint.before, breakpoint.ours)) breakpoint.address = 0;
-}
-
-void late_stop(hooks_t *h) {
-  if (late_in_force()) (void)write_code(h, breakpoint.ours, breakpoint.before);
-  breakpoint.address = 0;
-}
+bool late_in_force(void) { return loader_jump_in_force(); }
+void late_start(hooks_t *h) { loader_jump_start(h, loader_changed); }
+void late_stop(hooks_t *h) { loader_jump_stop(h); }
 
 /* ---- constructors that are put off ---------------------------------------------------------- */
 
 typedef void init_t(int count, char **arguments, char **environment);
 
 typedef struct pending {
-  uint64_t entry; /* address of the value of DT_INIT; 0: free */
+  uint64_t entry; /* address of the value of DT_INIT, or of DT_INIT_ARRAY; 0: free */
   uint64_t before, ours;
   uint64_t start, slide; /* of the image */
+  uint64_t *array;       /* in place of the image's; NULL: it has a DT_INIT */
+  uint32_t array_count;
 } pending_t;
 
-#define PENDING 32u
+#define PENDING   32u
+#define ARRAY_MAX 65536u
 static pending_t pending[PENDING];
 
 static void search_again(hooks_t *h, uint64_t start) {
@@ -139,7 +60,12 @@ static init_t *arrive(uint32_t number) {
     hooks_refresh(h);
     hooks_unlock();
   }
-  return (init_t *)(uintptr_t)(mine.before + mine.slide);
+  if (!mine.array) return (init_t *)(uintptr_t)(mine.before + mine.slide);
+  /* The loader goes on in our array, which by now can be what the image's own is. */
+  const uint64_t *theirs = (const uint64_t *)(uintptr_t)(mine.before + mine.slide);
+  for (uint32_t i = 0; i < mine.array_count; i++)
+    store_relaxed(&mine.array[i], theirs[i]);
+  return (init_t *)(uintptr_t)theirs[0];
 }
 
 #define THUNK(n)                                                                                   \
@@ -153,33 +79,72 @@ ALL(THUNK)
 static init_t *const thunks[] = {ALL(NAME_THUNK)};
 _Static_assert(ARRAY_COUNT(thunks) == PENDING, "one each");
 
-/* The address of the value of DT_INIT; 0 when there is none. */
-static uint64_t init_entry(const slots_t *slots) {
+/* The address of the value of TAG in the dynamic section; 0 when there is none. */
+static uint64_t dynamic_entry(const slots_t *slots, uint64_t tag) {
   const uint8_t *at = slots->dynamic;
   const elf_shape_t shape = {.is_64bit = true};
   for (uint32_t i = 0; i < 512 && elf_u64(shape, at) != ELF_DT_NULL; i++, at += 16)
-    if (elf_u64(shape, at) == ELF_DT_INIT) return (uint64_t)(uintptr_t)(at + 8);
+    if (elf_u64(shape, at) == tag) return (uint64_t)(uintptr_t)(at + 8);
   return 0;
 }
 
-static void put_off(hooks_t *h, const slots_t *slots) {
-  uint64_t entry = init_entry(slots);
+/* An array of constructors in place of the image's, whose first one is ours. The loader goes on in
+ * it after our thunk has run: its memory is used again a long time later. */
+static uint64_t *make_array(pending_t *p, const slots_t *slots, init_t *thunk) {
+  uint64_t size = dynamic_entry(slots, ELF_DT_INIT_ARRAYSZ);
+  uint64_t count = size ? load_relaxed((const uint64_t *)(uintptr_t)size) / 8 : 0;
+  if (count == 0 || count > ARRAY_MAX) return NULL;
+  static struct {
+    uint64_t *words;
+    uint64_t count;
+  } ring[64];
+  static uint32_t next;
+  uint32_t at = next++ % ARRAY_COUNT(ring);
+  if (ring[at].count < count) {
+    if (ring[at].words) os_unmap(ring[at].words, ring[at].count * 8);
+    ring[at].words = os_map(count * 8);
+    ring[at].count = ring[at].words ? count : 0;
+  }
+  p->array = ring[at].words;
+  if (!p->array) return NULL;
+  p->array_count = (uint32_t)count;
+  p->array[0] = (uint64_t)(uintptr_t)thunk;
+  return p->array;
+}
+
+/* False: the image has no constructor, or there are too many images. */
+static bool put_off(hooks_t *h, const slots_t *slots) {
+  uint64_t entry = dynamic_entry(slots, ELF_DT_INIT), target;
+  bool is_array = !entry;
+  if (is_array) entry = dynamic_entry(slots, ELF_DT_INIT_ARRAY);
   uint32_t number = 0;
   while (number < PENDING && pending[number].entry && pending[number].entry != entry)
     number++;
-  if (number == PENDING || !entry || pending[number].entry == entry) return;
+  if (number == PENDING || !entry) return false;
   pending_t *p = &pending[number];
+  if (p->entry == entry) return true;
   *p = (pending_t){.before = load_relaxed((const uint64_t *)(uintptr_t)entry),
-                   .ours = (uint64_t)(uintptr_t)thunks[number] - slots->slide,
                    .start = slots->start,
                    .slide = slots->slide};
+  target = (uint64_t)(uintptr_t)thunks[number];
+  if (is_array) {
+    target = (uint64_t)(uintptr_t)make_array(p, slots, thunks[number]);
+    if (!target) return false;
+  }
+  p->ours = target - slots->slide;
   p->entry = entry;
-  if (patch_word(&h->patcher, entry, p->before, p->ours) != PATCH_DONE) p->entry = 0;
+  if (patch_word(&h->patcher, entry, p->before, p->ours) == PATCH_DONE) return true;
+  p->entry = 0;
+  return false;
 }
 
 /* ---- what the loader tells ------------------------------------------------------------------ */
 
-static uint32_t missed;
+static uint32_t missed, is_owed;
+
+bool late_is_owed(void) {
+  return UNLIKELY(load_relaxed(&is_owed)) && __atomic_exchange_n(&is_owed, 0, __ATOMIC_ACQ_REL);
+}
 
 typedef struct arrived {
   const hooks_t *hooks;
@@ -227,9 +192,9 @@ static void look(hooks_t *h) {
     arrived_t a = {h, slots, 0, 0};
     if (h->images[i].is_searched || !h->images[i].has_slots) continue;
     slots_each(slots, family_is_followed() ? NULL : &names, look_at, &a);
-    if (a.raw > 0)
-      put_off(h, slots);
-    else if (a.seen > 0)
+    if (a.raw > 0) {
+      if (!put_off(h, slots)) store_release(&is_owed, 1);
+    } else if (a.seen > 0)
       write_now = true;
   }
   if (write_now) hooks_refresh(h);
