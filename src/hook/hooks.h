@@ -54,6 +54,7 @@ struct symbol {
 typedef struct known_image {
   os_image_t image;
   slots_t slots;
+  uint32_t path_hash;
   bool has_slots;  /* its dynamic section can be used */
   uint32_t number; /* never given twice */
   bool is_present, is_searched;

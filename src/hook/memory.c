@@ -168,6 +168,7 @@ bool hooks_add_image(hooks_t *h, const os_image_t *image) {
     return false;
   known_image_t *known = &h->images[h->image_count++];
   *known = (known_image_t){.image = *image, .number = h->next_number++, .is_present = true};
+  known->path_hash = hooks_hash(hooks_path(image));
   known->has_slots = slots_read(&known->slots, image);
   return true;
 }

@@ -135,13 +135,30 @@ static void search_image(hooks_t *h, known_image_t *known, const slot_names_t *n
 
 /* ---- images that came and went -------------------------------------------------------------- */
 
+static bool same_table(slot_table_t a, slot_table_t b) {
+  return a.data == b.data && a.count == b.count;
+}
+
+/* Is it the image that was there? An address proves nothing: another one may have been loaded in
+ * its place since, its path in the same memory. Its tables tell. */
+static bool is_known(const known_image_t *k, const os_image_t *image) {
+  slots_t now;
+  if (k->image.start != image->start || k->image.end != image->end ||
+      k->image.phdr != image->phdr || k->image.path != image->path ||
+      k->path_hash != hooks_hash(hooks_path(image)) || k->has_slots != slots_read(&now, image))
+    return false;
+  const slots_t *s = &k->slots;
+  return !k->has_slots || (s->dynamic == now.dynamic && s->names == now.names &&
+                           s->names_size == now.names_size && same_table(s->plt, now.plt) &&
+                           same_table(s->rela, now.rela) && same_table(s->symbols, now.symbols));
+}
+
 static bool note_image(const os_image_t *image, void *context) {
   hooks_t *h = context;
   for (uint32_t i = 0; i < h->image_count; i++) {
     known_image_t *k = &h->images[i];
-    if (k->image.start != image->start || k->image.phdr != image->phdr ||
-        k->image.path != image->path)
-      continue;
+    if (k->image.start != image->start || k->is_present) continue;
+    if (!is_known(k, image)) break;
     k->is_present = true;
     return true;
   }
