@@ -11,5 +11,6 @@
 #include "sonde/image.h"
 #include "sonde/name.h"
 #include "sonde/hook.h"
+#include "sonde/trace.h"
 
 #endif

@@ -166,6 +166,7 @@ void os_tick_stop(int timer);
 /* ---- time --------------------------------------------------------------------------------- */
 
 uint64_t os_monotonic_ns(void);
+uint64_t os_realtime_ns(void); /* a system call */
 
 /* ---- waiting ------------------------------------------------------------------------------ */
 
@@ -200,6 +201,9 @@ typedef struct os_file_id {
 /* Opens PATH to read and write, close-on-exec, as a descriptor of at least 512 where the limit
  * allows it, so that the program is handed out the numbers it would have got without us. */
 int os_open_high(const char *path);
+
+int os_create_high(const char *path); /* makes it, -EEXIST when it is there; mode 0600 */
+int os_memory_file(const char *name); /* of no folder: it goes when it is closed */
 
 /* Which file FD is. False when it is not open. */
 bool os_file_id(int fd, os_file_id_t *out);

@@ -7,6 +7,7 @@
 
 #include <stdlib.h>
 
+#include "record/call_record.h"
 #include "record/read_internal.h"
 
 #define DEPTH_MAX                                                                                  \
@@ -118,26 +119,22 @@ static bool set_depth(calls_t *c, uint64_t depth) {
   return false;
 }
 
-static bool decode_other(calls_t *c, uint64_t word, call_step_t *out) {
-  uint64_t value = (word & CALL_8_BYTES ? word : word & UINT32_MAX) >> 6;
-  if (word & CALL_8_BYTES) switch (CALL_WHAT(word)) {
-    case CALL_8_ENTER:
-      return step(c, out, CALL_ENTERED, word >> 28, (uint32_t)(value & CALL_FRAME_MAX));
-    case CALL_8_TIME: c->time += value; return false;
-    case CALL_8_LOST:
-      c->lost += value;
-      give(c, CALL_DROPPED, c->depth);
-      return false;
-    case CALL_8_DEPTH: return set_depth(c, value);
-    default: return bad(c);
-    }
-  switch (CALL_WHAT(word)) {
-  case CALL_4_EXIT: return step(c, out, CALL_ENDED, value, 0);
-  case CALL_4_LEFT:
-    if (value > c->depth) return bad(c);
-    give(c, CALL_LEFT, value);
+/* What the record R says; false when it is no step by itself. */
+static bool take(calls_t *c, const call_record_t *r, call_step_t *out) {
+  switch (r->what) {
+  case RECORD_ENTER: return step(c, out, CALL_ENTERED, r->passed, (uint32_t)r->value);
+  case RECORD_EXIT: return step(c, out, CALL_ENDED, r->passed, 0);
+  case RECORD_STRAY: return step(c, out, CALL_STRAY, r->passed, 0);
+  case RECORD_TIME: c->time += r->passed; return false;
+  case RECORD_DEPTH: return set_depth(c, r->value);
+  case RECORD_LOST:
+    c->lost += r->value;
+    give(c, CALL_DROPPED, c->depth);
     return false;
-  case CALL_4_STRAY: return step(c, out, CALL_STRAY, value, 0);
+  case RECORD_LEFT:
+    if (r->value > c->depth) return bad(c);
+    give(c, CALL_LEFT, r->value);
+    return false;
   default: return bad(c);
   }
 }
@@ -149,23 +146,9 @@ bool calls_next(calls_t *c, call_step_t *out) {
       if (!next_chunk(c)) return false;
       continue;
     }
-    uint64_t word;
-    memcpy(&word, c->p, 8); /* READ_PADDING zeros lie behind */
-    switch (word & CALL_KIND_MASK) {
-    case CALL_EXIT_2:
-      c->p += 2;
-      if (step(c, out, CALL_ENDED, (word & UINT16_MAX) >> 2, 0)) return true;
-      break;
-    case CALL_ENTER_4:
-      c->p += 4;
-      return step(c, out, CALL_ENTERED, (word & UINT32_MAX) >> 18,
-                  (uint32_t)(word >> 2 & UINT16_MAX));
-    case CALL_OTHER:
-      c->p += word & CALL_8_BYTES ? 8 : 4;
-      if (decode_other(c, word, out)) return true;
-      break;
-    default: (void)bad(c);
-    }
+    call_record_t record = call_record_get(c->p); /* READ_PADDING zeros lie behind the chunk */
+    c->p += record.bytes;
+    if (take(c, &record, out)) return true;
   }
 }
 

@@ -22,6 +22,7 @@
 
 #include "arch/arch.h"
 #include "record/live_table.h"
+#include "record/chunk_copy.h"
 #include "sonde/status.h"
 
 #define TICK_NS       128.0 /* the longest a tick may be */
@@ -245,36 +246,6 @@ void recording_refresh(recording_t *r) {
   write_header(r);
 }
 
-/* The bytes of the chunk in a slot of SIZE bytes, as it is to stand in the file: its size, or 0
- * when it holds no record. CHUNK has room for the slot. */
-static uint32_t close_chunk(uint8_t *chunk, uint32_t slot_size) {
-  chunk_header_t h;
-  memcpy(&h, chunk, sizeof h);
-  uint64_t said = h.checksum;
-  if ((h.flags & CHUNK_CLOSED) && h.size >= sizeof h && h.size <= slot_size && h.size % 8 == 0) {
-    h.checksum = 0;
-    memcpy(chunk, &h, sizeof h);
-    bool whole = chunk_checksum(chunk, h.size) == said;
-    h.checksum = said;
-    memcpy(chunk, &h, sizeof h);
-    if (whole) return h.size;
-  }
-  uint32_t used = slot_size - (uint32_t)sizeof h;
-  while (used && !chunk[sizeof h + used - 1])
-    used--;
-  if (!used) return 0;
-  h.used = used;
-  h.size = ALIGN_UP((uint32_t)sizeof h + used, 8u);
-  h.flags = CHUNK_CLOSED | CHUNK_COLLECTED;
-  h.records = 0;
-  h.close_time = 0;
-  h.checksum = 0;
-  memcpy(chunk, &h, sizeof h);
-  h.checksum = chunk_checksum(chunk, h.size);
-  memcpy(chunk, &h, sizeof h);
-  return h.size;
-}
-
 bool recording_append(recording_t *r, const void *data, uint32_t size) {
   /* The recorder's own say what the others mean, and stay. */
   const chunk_header_t *h = data;
@@ -287,7 +258,7 @@ static bool collect_slot(recording_t *r, uint32_t page, uint32_t slot_size, uint
   const uint8_t *slot = (const uint8_t *)r->control + (uint64_t)page * SCRATCH_PAGE;
   if (((const chunk_header_t *)slot)->magic != CHUNK_MAGIC) return true;
   memcpy(buffer, slot, slot_size);
-  uint32_t size = close_chunk(buffer, slot_size);
+  uint32_t size = chunk_close_copy(buffer, slot_size);
   if (!size) return true;
   return recording_append(r, buffer, size);
 }

@@ -159,7 +159,7 @@ bool write_room(stream_t *s, uint32_t bytes) {
     while (!holds(wanted, bytes) && wanted + 1 < SCRATCH_CLASSES)
       wanted++;
     if (!flush(s)) return false;
-    if (s->type == CHUNK_EVENTS) save_tables_of_orphan(w);
+    if (s->type != CHUNK_TABLES) save_tables_of_orphan(w);
     if (wanted == s->slot_class) {
       begin(s, slot, wanted);
       return true;

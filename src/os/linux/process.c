@@ -64,6 +64,12 @@ uint64_t os_monotonic_ns(void) {
   return (uint64_t)now.seconds * 1000000000u + (uint64_t)now.nanoseconds;
 }
 
+uint64_t os_realtime_ns(void) {
+  struct kernel_timespec now = {0, 0};
+  (void)call2(SYS_clock_gettime, CLOCK_REALTIME, &now);
+  return (uint64_t)now.seconds * 1000000000u + (uint64_t)now.nanoseconds;
+}
+
 static int futex_wait(int operation, const uint32_t *word, uint32_t value, uint64_t timeout_ns) {
   struct kernel_timespec timeout = {(int64_t)(timeout_ns / 1000000000u),
                                     (int64_t)(timeout_ns % 1000000000u)};

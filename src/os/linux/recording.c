@@ -20,13 +20,25 @@
 
 #define HIGH_DESCRIPTOR 512
 
-int os_open_high(const char *path) {
-  int fd = (int)call4(SYS_openat, AT_FDCWD, path, O_RDWR | O_CLOEXEC | O_NOCTTY, 0);
+static int as_high(int fd) {
   if (fd < 0 || fd >= HIGH_DESCRIPTOR) return fd;
   int high = (int)call3(SYS_fcntl, fd, F_DUPFD_CLOEXEC, HIGH_DESCRIPTOR);
   if (high < 0) return fd; /* the limit is below: then as it is */
   os_close(fd);
   return high;
+}
+
+int os_open_high(const char *path) {
+  return as_high((int)call4(SYS_openat, AT_FDCWD, path, O_RDWR | O_CLOEXEC | O_NOCTTY, 0));
+}
+
+int os_create_high(const char *path) {
+  const int flags = O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC | O_NOCTTY;
+  return as_high((int)call4(SYS_openat, AT_FDCWD, path, flags, 0600));
+}
+
+int os_memory_file(const char *name) {
+  return as_high((int)call2(SYS_memfd_create, name, 1 /* MFD_CLOEXEC */));
 }
 
 /* Asked by statx, whose layout is one and the same on every machine. */

@@ -1,0 +1,56 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * One record of a chunk of calls, for both ends that read them: docs/format.md, "Records of calls".
+ */
+#ifndef SONDE_RECORD_CALL_RECORD_H
+#define SONDE_RECORD_CALL_RECORD_H
+
+#include <string.h>
+
+#include "record/format.h"
+
+typedef enum record_what {
+  RECORD_ENTER, /* value: the frame's id */
+  RECORD_EXIT,
+  RECORD_LEFT, /* value: calls that ended without an exit */
+  RECORD_STRAY,
+  RECORD_TIME,  /* passed, no more */
+  RECORD_LOST,  /* value: events */
+  RECORD_DEPTH, /* value: calls that are open */
+  RECORD_BAD,
+} record_what_t;
+
+typedef struct call_record {
+  record_what_t what;
+  uint32_t bytes;
+  uint64_t passed, value;
+} call_record_t;
+
+/* Decodes the record at P, where 8 bytes can be read. */
+static inline call_record_t call_record_get(const uint8_t *p) {
+  uint64_t word;
+  memcpy(&word, p, 8);
+  uint64_t low = word & UINT32_MAX;
+  switch (word & CALL_KIND_MASK) {
+  case CALL_EXIT_2: return (call_record_t){RECORD_EXIT, 2, (word & UINT16_MAX) >> 2, 0};
+  case CALL_ENTER_4: return (call_record_t){RECORD_ENTER, 4, low >> 18, low >> 2 & UINT16_MAX};
+  case CALL_OTHER: break;
+  default: return (call_record_t){RECORD_BAD, 8, 0, 0};
+  }
+  if (word & CALL_8_BYTES) switch (CALL_WHAT(word)) {
+    case CALL_8_ENTER:
+      return (call_record_t){RECORD_ENTER, 8, word >> 28, word >> 6 & CALL_FRAME_MAX};
+    case CALL_8_TIME: return (call_record_t){RECORD_TIME, 8, word >> 6, 0};
+    case CALL_8_LOST: return (call_record_t){RECORD_LOST, 8, 0, word >> 6};
+    case CALL_8_DEPTH: return (call_record_t){RECORD_DEPTH, 8, 0, word >> 6};
+    default: return (call_record_t){RECORD_BAD, 8, 0, 0};
+    }
+  switch (CALL_WHAT(word)) {
+  case CALL_4_EXIT: return (call_record_t){RECORD_EXIT, 4, low >> 6, 0};
+  case CALL_4_LEFT: return (call_record_t){RECORD_LEFT, 4, 0, low >> 6};
+  case CALL_4_STRAY: return (call_record_t){RECORD_STRAY, 4, low >> 6, 0};
+  default: return (call_record_t){RECORD_BAD, 4, 0, 0};
+  }
+}
+
+#endif
