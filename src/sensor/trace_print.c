@@ -19,7 +19,8 @@
 #define NODES_MAX  (1u << 16) /* calls on further paths count for their callers */
 #define SLOTS      (4u * NODES_MAX)
 #define SHARE      10000 /* of the whole: less is not shown */
-#define DEPTH_MAX  64    /* of what is shown */
+#define RATE_BITS  24
+#define DEPTH_MAX  64 /* of what is shown */
 
 typedef struct node {
   uint64_t calls, total, inside, least, worst; /* units of the clock, not shifted */
@@ -47,7 +48,7 @@ typedef struct printing {
   uint32_t *slots;
   open_call_t *calls;
   uint64_t depth;
-  double ns_per_unit;
+  uint64_t rate;
   int fd, lines;
 } printing_t;
 
@@ -226,16 +227,20 @@ static bool text_write(text_t *t, int fd) {
 }
 
 static void put_ns(text_t *t, const printing_t *p, uint64_t units) {
-  text_right(t, (uint64_t)((double)units * p->ns_per_unit), 12);
+  uint64_t whole = units >> RATE_BITS, rest = units & ((UINT64_C(1) << RATE_BITS) - 1);
+  text_right(t, whole * p->rate + (rest * p->rate >> RATE_BITS), 12);
 }
 
-/* By the clock since the recording began. */
-static double ns_per_unit(void) {
+/* Nanoseconds a unit, times 2^RATE_BITS, by the clock since the recording began. */
+static uint64_t rate_of_clock(void) {
   uint64_t ticks, ns;
-  if (write_control()->clock == RECORD_CLOCK_MONOTONIC) return 1;
+  if (write_control()->clock == RECORD_CLOCK_MONOTONIC) return UINT64_C(1) << RATE_BITS;
   write_own_start(&ticks, &ns);
-  uint64_t passed_ns = os_monotonic_ns() - ns, passed = arch_cycles() - ticks;
-  return passed ? (double)passed_ns / (double)passed : 1;
+  ns = os_monotonic_ns() - ns;
+  ticks = arch_cycles() - ticks;
+  for (; ns >> (63 - RATE_BITS); ns >>= 1)
+    ticks >>= 1;
+  return ticks ? (ns << RATE_BITS) / ticks : UINT64_C(1) << RATE_BITS;
 }
 
 static void put_name(text_t *t, uint32_t frame) {
@@ -320,7 +325,7 @@ int trace_print(int fd) {
   p.calls = memory(TRACE_CALLS_MAX * sizeof *p.calls);
   int status = SONDE_ENOMEM;
   if (p.bytes && p.places && p.nodes && p.slots && p.calls && write_each_own(add_chunk, &p)) {
-    p.ns_per_unit = ns_per_unit();
+    p.rate = rate_of_clock();
     sort_places(&p);
     replay(&p);
     status = print_tree(&p) ? p.lines : SONDE_EIO;
