@@ -28,6 +28,27 @@ static inline bool is_sanitized(void) {
 #endif
 }
 
+/* ThreadSanitizer's runtime is not there yet when a thread starts and not any more when it ends.
+ * Our handler, which the inside sets by a system call of its own and not through the runtime's
+ * sigaction, is instrumented like everything and may run at such an instant: it then crashes in
+ * __tsan_func_entry (seen below __tsan_thread_start_func, in ThreadRegistry::Lock). And a handler
+ * that interrupts one of the runtime's own waits has its atomic operations left out of the picture,
+ * so that what they order is reported as a race. */
+static inline bool is_thread_sanitized(void) {
+#if defined(__SANITIZE_THREAD__)
+  return true;
+#else
+  return false;
+#endif
+}
+
+/* For main(): true, said aloud, where the whole program cannot run under ThreadSanitizer. */
+static inline bool skips_under_tsan(void) {
+  if (is_thread_sanitized())
+    puts("skipped: signals that ask threads come when ThreadSanitizer is not ready (tests/skip.h)");
+  return is_thread_sanitized();
+}
+
 #define SKIP_BECAUSE(reason)                                                                       \
   do {                                                                                             \
     printf("skipped: %s\n", reason);                                                               \

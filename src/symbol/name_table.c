@@ -6,6 +6,7 @@
  */
 #include "symbol/name_table.h"
 
+#include <assert.h>
 #include <pthread.h>
 #include <stdlib.h>
 #include <string.h>
@@ -85,10 +86,13 @@ static void make_room(shard_t *shard, size_t bytes, size_t bytes_max) {
   while (shard->hand && shard->bytes + bytes > bytes_max) {
     entry_t *entry = shard->hand;
     shard->hand = entry->after;
-    if (entry->found)
+    if (entry->found) {
       entry->found = false;
-    else
-      take_out(shard, place_of(shard, entry->stack));
+      continue;
+    }
+    entry_t **place = place_of(shard, entry->stack);
+    assert(*place == entry); /* the ring holds what the buckets hold */
+    take_out(shard, place);
   }
 }
 

@@ -81,8 +81,8 @@ static ALWAYS_INLINE frame_ref_t frames_find(uint64_t pc, bool exact, uint64_t e
   const frame_slot_t *slot = &frames.level[0][home];
   uint64_t image = frames_image_if(slot, name);
   rule_t rule = load_relaxed(&slot->rule);
-  if (LIKELY(image < FRAMES_IMAGES) && LIKELY(frames.epoch_of_image[image] == epoch) &&
-      LIKELY(rule))
+  if (LIKELY(image < FRAMES_IMAGES) &&
+      LIKELY(load_relaxed(&frames.epoch_of_image[image]) == epoch) && LIKELY(rule))
     return (frame_ref_t){levels_first(FRAMES_BITS, 0) + home, rule};
   return frames_find_slow(pc, exact, epoch);
 }
@@ -112,7 +112,7 @@ static ALWAYS_INLINE frame_slot_t *frames_follow(frame_slot_t *inner, uint32_t h
     if (UNLIKELY(image >= FRAMES_IMAGES)) return NULL;
     if (inner && frames_worth_a_hint(inner, salt)) store_relaxed(&inner->hint, home);
   }
-  return LIKELY(frames.epoch_of_image[image] == epoch) ? slot : NULL;
+  return LIKELY(load_relaxed(&frames.epoch_of_image[image]) == epoch) ? slot : NULL;
 }
 
 /* Rule (lower half) and hint (upper half) of SLOT. */

@@ -27,6 +27,7 @@
 #include <sys/resource.h>
 #include <sys/syscall.h>
 #include <sys/wait.h>
+#include <stdatomic.h>
 #include <time.h>
 #include <unistd.h>
 #include <cmocka.h>
@@ -61,7 +62,7 @@ typedef struct subject {
   pthread_t thread;
   kind_t kind;
   pid_t tid;
-  volatile int ready, stop;
+  atomic_int ready, stop;
   int interrupted; /* calls that returned EINTR */
   sem_t sem;
   int ends[2];

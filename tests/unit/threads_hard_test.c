@@ -543,6 +543,7 @@ static void from_a_signal_handler(void **state) {
 }
 
 int main(void) {
+  if (skips_under_tsan()) return 77;
   void *warm[4];
   (void)backtrace(warm, 4); /* loads libgcc_s now, not in a thread */
   const struct CMUnitTest tests[] = {
