@@ -75,6 +75,10 @@ void audit_text(const audit_t *audit, const sighting_t *sighting, char *out);
 /* The values in words, "/etc/passwd, 0x80000"; returns OUT, cut to SIZE. */
 char *audit_words(const audit_t *audit, const sighting_t *sighting, char *out, size_t size);
 
+/* What of the values stays the same from run to run: no number, no digits in a text, of an internet
+ * address its port and whether it is this machine's, a private one or any other. */
+char *audit_class(const audit_t *audit, const sighting_t *sighting, char *out, size_t size);
+
 const char *audit_function_name(const audit_t *audit, uint32_t function);
 
 #endif

@@ -4,6 +4,7 @@
  */
 #define _GNU_SOURCE
 #include <arpa/inet.h>
+#include <ctype.h>
 #include <inttypes.h>
 #include <netinet/in.h>
 #include <stdarg.h>
@@ -64,6 +65,7 @@ void audit_text(const audit_t *a, const sighting_t *s, char *out) {
 typedef struct writing {
   char *out;
   size_t size, used;
+  bool class; /* only what stays the same */
 } writing_t;
 
 static void put(writing_t *w, const char *format, ...) __attribute__((format(printf, 2, 3)));
@@ -81,7 +83,9 @@ static void put(writing_t *w, const char *format, ...) {
 static void put_quoted(writing_t *w, const uint8_t *text, uint32_t size) {
   put(w, "\"");
   for (uint32_t i = 0; i < size; i++)
-    if (text[i] < ' ' || text[i] == 0x7f || text[i] == '"' || text[i] == '\\')
+    if (w->class && isdigit(text[i])) {
+      if (!i || !isdigit(text[i - 1])) put(w, "#");
+    } else if (text[i] < ' ' || text[i] == 0x7f || text[i] == '"' || text[i] == '\\')
       put(w, "\\x%02x", text[i]);
     else
       put(w, "%c", text[i]);
@@ -107,6 +111,23 @@ static void put_unix(writing_t *w, const uint8_t *bytes, uint32_t size) {
   if (at < size) put_quoted(w, bytes + at, (uint32_t)strnlen((const char *)bytes + at, size - at));
 }
 
+static bool is_private(uint32_t address) {
+  return address >> 24 == 10 || address >> 20 == 0xac1 || address >> 16 == 0xc0a8 ||
+         address >> 16 == 0xa9fe;
+}
+
+/* Where an address of IPv4 leads, in host byte order. */
+static const char *whereabouts(uint32_t address) {
+  if (address >> 24 == 127) return "this machine";
+  return is_private(address) ? "a private network" : "the internet";
+}
+
+static const char *whereabouts6(const struct in6_addr *a) {
+  if (IN6_IS_ADDR_LOOPBACK(a)) return "this machine";
+  if (IN6_IS_ADDR_LINKLOCAL(a) || (a->s6_addr[0] & 0xfe) == 0xfc) return "a private network";
+  return "the internet";
+}
+
 static void put_address(writing_t *w, const uint8_t *bytes, uint32_t size) {
   union {
     struct sockaddr any;
@@ -117,6 +138,10 @@ static void put_address(writing_t *w, const uint8_t *bytes, uint32_t size) {
   memcpy(&a, bytes, size < sizeof a ? size : sizeof a);
   if (size < sizeof a.any.sa_family)
     put(w, "no address");
+  else if (w->class && a.any.sa_family == AF_INET)
+    put(w, "%s:%u", whereabouts(ntohl(a.in.sin_addr.s_addr)), ntohs(a.in.sin_port));
+  else if (w->class && a.any.sa_family == AF_INET6)
+    put(w, "%s:%u", whereabouts6(&a.in6.sin6_addr), ntohs(a.in6.sin6_port));
   else if (a.any.sa_family == AF_INET && inet_ntop(AF_INET, &a.in.sin_addr, text, sizeof text))
     put(w, "%s:%u", text, ntohs(a.in.sin_port));
   else if (a.any.sa_family == AF_INET6 && inet_ntop(AF_INET6, &a.in6.sin6_addr, text, sizeof text))
@@ -129,7 +154,9 @@ static void put_address(writing_t *w, const uint8_t *bytes, uint32_t size) {
 
 static void put_value(writing_t *w, const audit_value_t *v) {
   switch (v->kind) {
-  case AUDIT_NUMBER: put(w, "%" PRId64, v->number); break;
+  case AUDIT_NUMBER:
+    if (!w->class) put(w, "%" PRId64, v->number);
+    break;
   case AUDIT_FLAGS: put(w, "0x%" PRIx64, (uint64_t)v->number); break;
   case AUDIT_ADDRESS: put_address(w, v->text, v->size); break;
   case AUDIT_STRINGS: put_strings(w, v->text, v->size); break;
@@ -137,17 +164,24 @@ static void put_value(writing_t *w, const audit_value_t *v) {
   }
 }
 
-char *audit_words(const audit_t *a, const sighting_t *s, char *out, size_t size) {
-  writing_t w = {.out = out, .size = size};
+static char *write_values(const audit_t *a, const sighting_t *s, writing_t w) {
   audit_value_t values[AUDIT_ARGUMENTS];
   int count = audit_values(a, s, values);
-  *out = 0;
+  *w.out = 0;
   if (count < 0) put(&w, "?");
   for (int i = 0; i < count; i++) {
     if (i) put(&w, ", ");
     put_value(&w, &values[i]);
   }
-  return out;
+  return w.out;
+}
+
+char *audit_words(const audit_t *a, const sighting_t *s, char *out, size_t size) {
+  return write_values(a, s, (writing_t){.out = out, .size = size});
+}
+
+char *audit_class(const audit_t *a, const sighting_t *s, char *out, size_t size) {
+  return write_values(a, s, (writing_t){.out = out, .size = size, .class = true});
 }
 
 const char *audit_function_name(const audit_t *a, uint32_t function) {

@@ -98,8 +98,10 @@ const policy_source_t *policy_builtin(const char *name);
 
 /* Reads SOURCE, and first what it builds on: BASE where that is not NULL, as of a recording that
  * holds both, else what it names of those inside. TODAY decides what has expired: a policy that
- * leans on an expired allowance is refused, unless that is 0. On failure returns NULL and writes
- * one line, "file:line: what is wrong and what to do", to ERROR. Release with policy_free. */
+ * leans on an expired allowance is refused. 0 is for a policy that was in force once, on whatever
+ * machine: nothing has expired, and functions need not be in this C library. On failure returns
+ * NULL and writes one line, "file:line: what is wrong and what to do", to ERROR. Release with
+ * policy_free. */
 policy_t *policy_read(const policy_source_t *source, const policy_source_t *base, time_t today,
                       char *error, size_t error_size);
 void policy_free(policy_t *policy);

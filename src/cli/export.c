@@ -11,22 +11,27 @@
 #include <string.h>
 
 #include "analysis/samples.h"
+#include "cli/audit_recording.h"
 #include "cli/cli.h"
 #include "cli/verbs.h"
 #include "report/chrome_trace.h"
 #include "report/report.h"
 
-enum { KEY_AS = CLI_LONG_ONLY, KEY_BY, KEY_LEAST, KEY_DEPTH, DEPTH_MAX = 4096 };
+enum { KEY_AS = CLI_LONG_ONLY, KEY_BY, KEY_LEAST, KEY_DEPTH, KEY_BASELINE, DEPTH_MAX = 4096 };
 
 static const cli_option_t options[] = {
     {KEY_AS, "as", "FORMAT",
      "collapsed (the default): stacks with weights, for flame graphs;\n"
-     "chrome-trace: traced calls in time, for Perfetto and speedscope"},
+     "chrome-trace: traced calls in time, for Perfetto and speedscope;\n"
+     "sarif, csv, xcprivacy: audited calls, for code scanners, for people,\n"
+     "and as a draft of Apple's privacy manifest"},
     {KEY_BY, "by", "WHAT",
      "the weight: sample (CPU time), or bytes: peak, leaked, allocated;\nor temporary (calls). "
      "Default: sample if there are any, else peak"},
     {KEY_LEAST, "least", "DURATION", "chrome-trace: leave out shorter calls: 10us, 1.5ms"},
     {KEY_DEPTH, "depth", "N", "chrome-trace: leave out calls inside more than N - 1 others"},
+    {KEY_BASELINE, "baseline", "FILE",
+     "sarif: what this file of 'sonde audit baseline' has not is new"},
     {'o', "output", "FILE", "where to; default standard output"},
     {0}};
 
@@ -40,7 +45,8 @@ static const cli_usage_t usage = {
                  {"sonde export --as chrome-trace run.sonde -o run.json", "for ui.perfetto.dev"}}};
 
 typedef struct asked {
-  const char *path, *output, *by;
+  const char *path, *output, *by, *baseline;
+  const char *audit; /* the format, when it is one of audited calls */
   bool chrome;
   trace_filter_t calls;
 } asked_t;
@@ -127,6 +133,12 @@ static bool add_sample(void *samples, const record_event_t *e) {
   return e->kind != EVENT_SAMPLE || samples_add(samples, e);
 }
 
+static int export_audited(const asked_t *asked) {
+  FILE *out = open_output(asked);
+  if (!out) return CLI_FAILED;
+  return close_output(asked, out, export_audit(asked->path, asked->audit, asked->baseline, out));
+}
+
 static int export_recording(const asked_t *asked) {
   reader_t *reader;
   char error[256] = "";
@@ -160,8 +172,11 @@ int verb_export(int argc, char **argv) {
     switch (key) {
     case KEY_AS:
       asked.chrome = !strcmp(parser.value, "chrome-trace");
-      if (!asked.chrome && strcmp(parser.value, "collapsed"))
-        return cli_wrong_use(&usage, "knows the formats collapsed and chrome-trace, not '%s'",
+      asked.audit = export_audit_knows(parser.value) ? parser.value : NULL;
+      if (!asked.chrome && !asked.audit && strcmp(parser.value, "collapsed"))
+        return cli_wrong_use(&usage,
+                             "knows the formats collapsed, chrome-trace, sarif, csv and xcprivacy, "
+                             "not '%s'",
                              parser.value);
       break;
     case KEY_LEAST:
@@ -172,11 +187,12 @@ int verb_export(int argc, char **argv) {
         return cli_wrong_use(&usage, "--depth takes a number from 1 up");
       asked.calls.deepest = (uint32_t)depth;
       break;
+    case KEY_BASELINE: asked.baseline = parser.value; break;
     case KEY_BY: asked.by = parser.value; break;
     case 'o': asked.output = parser.value; break;
     }
   if (key < 0) return parser.status;
   if (parser.rest_count != 1) return cli_wrong_use(&usage, "takes one recording");
   asked.path = parser.rest[0];
-  return export_recording(&asked);
+  return asked.audit ? export_audited(&asked) : export_recording(&asked);
 }

@@ -17,7 +17,7 @@
   X(import, "a malloc stack log of macOS or iOS, into a recording")                                \
   X(pack, "a recording made small, to keep and to send")                                           \
   X(symbolize, "names of addresses, from files alone")                                             \
-  X(audit, "checks a policy of sensitive calls")                                                   \
+  X(audit, "policies of sensitive calls; what a build calls that it did not")                      \
   X(cache, "the symbol index: what it holds, its size, its limit")                                 \
   X(doctor, "what works on this machine and this program, and what mends the rest")                \
   X(help, "this list, or one verb with its options and examples")

@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 #include "report/findings.h"
 
-#include <ctype.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -34,21 +33,6 @@ static const char *owner_of(findings_t *f, const policy_t *p, const frame_name_t
 }
 
 /* ---- what stays the same -------------------------------------------------------------------- */
-
-/* Digits are what differs between two runs: a pid, a port of the system's choice, a temporary name.
- */
-static char *class_of(const char *arguments) {
-  char *class = malloc(strlen(arguments) + 1), *out = class;
-  for (const char *p = arguments; class && *p; p++) {
-    if (isdigit((unsigned char)*p)) {
-      if (out == class || out[-1] != '#') *out++ = '#';
-    } else {
-      *out++ = *p;
-    }
-  }
-  if (class) *out = 0;
-  return class;
-}
 
 static uint64_t fingerprint_add(uint64_t hash, const char *text) {
   do
@@ -94,8 +78,8 @@ static bool judge(findings_t *f, const audit_t *a, const sighting_t *s, const fr
     row.site = site;
     row.owner = owner_of(f, a->policy, site);
     row.arguments = strdup(audit_words(a, s, words, sizeof words));
-    row.class = row.arguments ? class_of(row.arguments) : NULL;
-    if (!row.owner || !row.class || !add_row(f, &row)) {
+    row.class = strdup(audit_class(a, s, words, sizeof words));
+    if (!row.owner || !row.arguments || !row.class || !add_row(f, &row)) {
       free(row.arguments);
       free(row.class);
       return false;

@@ -1,0 +1,78 @@
+/* SPDX-License-Identifier: MIT */
+#include "cli/audit_recording.h"
+
+#include <string.h>
+
+#include "cli/cli.h"
+#include "report/json.h"
+
+static bool read_calls(audit_recording_t *r) {
+  merge_t *merge = merge_open(r->report.reader);
+  const record_event_t *e;
+  bool good = merge != NULL;
+  while (good && (e = merge_next(merge)))
+    good = audit_add(r->audit, e);
+  merge_close(merge);
+  return good;
+}
+
+bool audit_recording_open(audit_recording_t *r, const char *path) {
+  char error[256] = "";
+  *r = (audit_recording_t){.report = {.path = path}};
+  if (reader_open(&r->report.reader, path, error, sizeof error) < 0) {
+    (void)cli_fail("'%s': %s", path, error);
+    return false;
+  }
+  r->audit = audit_new(r->report.reader);
+  r->report.names = names_new(r->report.reader);
+  if (!r->audit || !r->report.names || !read_calls(r) ||
+      findings_make(&r->findings, r->audit, r->report.names) < 0) {
+    (void)cli_fail("there is no memory");
+    return false;
+  }
+  if (r->audit->policy) return true;
+  (void)cli_fail("'%s' holds no audit; 'sonde record --audit' makes one", path);
+  return false;
+}
+
+void audit_recording_close(audit_recording_t *r) {
+  findings_free(&r->findings);
+  audit_free(r->audit);
+  names_free(r->report.names);
+  reader_close(r->report.reader);
+}
+
+bool export_audit_knows(const char *format) {
+  return !strcmp(format, "sarif") || !strcmp(format, "csv") || !strcmp(format, "xcprivacy");
+}
+
+static int write_sarif(const audit_recording_t *r, const baseline_t *baseline, FILE *out) {
+  json_object *sarif = sarif_json(&r->report, r->audit, &r->findings, baseline);
+  if (!sarif) return cli_fail("there is no memory");
+  fprintf(out, "%s\n", json_object_to_json_string_ext(sarif, JSON_STYLE));
+  json_object_put(sarif);
+  return CLI_DONE;
+}
+
+static int write_as(const audit_recording_t *r, const char *format, const baseline_t *baseline,
+                    FILE *out) {
+  if (!strcmp(format, "sarif")) return write_sarif(r, baseline, out);
+  if (!strcmp(format, "csv"))
+    findings_csv(r->audit, &r->findings, out);
+  else
+    findings_xcprivacy(r->audit, &r->findings, out);
+  return CLI_DONE;
+}
+
+int export_audit(const char *path, const char *format, const char *baseline, FILE *out) {
+  audit_recording_t r;
+  baseline_t known = {0};
+  char error[256];
+  if (baseline && !baseline_read(&known, baseline, error, sizeof error))
+    return cli_fail("%s", error);
+  int status = CLI_FAILED;
+  if (audit_recording_open(&r, path)) status = write_as(&r, format, baseline ? &known : NULL, out);
+  audit_recording_close(&r);
+  baseline_free(&known);
+  return status;
+}

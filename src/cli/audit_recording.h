@@ -1,0 +1,26 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * The audit of one recording, judged: what the verbs that compare or export it begin with.
+ */
+#ifndef SONDE_CLI_AUDIT_RECORDING_H
+#define SONDE_CLI_AUDIT_RECORDING_H
+
+#include "report/audit_exports.h"
+
+typedef struct audit_recording {
+  report_t report; /* its reader and names */
+  audit_t *audit;
+  findings_t findings;
+} audit_recording_t;
+
+/* Reads the recording PATH. False when that cannot be done or it holds no audit, which has been
+ * said. Close it in either case. */
+bool audit_recording_open(audit_recording_t *out, const char *path);
+void audit_recording_close(audit_recording_t *recording);
+
+/* Writes the audit of the recording PATH to OUT in FORMAT; what the file BASELINE (NULL: none) does
+ * not have is new. Returns an exit status. */
+int export_audit(const char *path, const char *format, const char *baseline, FILE *out);
+bool export_audit_knows(const char *format);
+
+#endif
