@@ -121,9 +121,24 @@ static char *put(char *out, const char *text) {
   return out + n;
 }
 
+static bool is_readable(const void *p) {
+  return os_readable(ALIGN_DOWN((uint64_t)(uintptr_t)p, (uint64_t)8));
+}
+
+/* An environment that is none is the kernel's to refuse. */
+static bool can_be_read(char *const *environment) {
+  for (; environment; environment++) {
+    if (!is_readable(environment)) return false;
+    if (!*environment) return true;
+    if (!is_readable(*environment)) return false;
+  }
+  return true;
+}
+
 char **environment_with_agent(char *const *environment) {
   const char *others = "";
   uint64_t count = 0;
+  if (!can_be_read(environment)) return NULL;
   for (; environment && environment[count]; count++) {
     if (value_of(environment[count], AGENT_SETTINGS)) return NULL;
     char *value = value_of(environment[count], PRELOAD);
