@@ -9,19 +9,23 @@
 #include <inttypes.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "analysis/samples.h"
 #include "cli/audit_recording.h"
 #include "cli/cli.h"
 #include "cli/verbs.h"
 #include "report/chrome_trace.h"
+#include "report/pprof.h"
 #include "report/report.h"
+#include "sonde/status.h"
 
 enum { KEY_AS = CLI_LONG_ONLY, KEY_BY, KEY_LEAST, KEY_DEPTH, KEY_BASELINE, DEPTH_MAX = 4096 };
 
 static const cli_option_t options[] = {
     {KEY_AS, "as", "FORMAT",
      "collapsed (the default): stacks with weights, for flame graphs;\n"
+     "pprof: a profile for pprof and its like, gzipped;\n"
      "chrome-trace: traced calls in time, for Perfetto and speedscope;\n"
      "sarif, csv, xcprivacy: audited calls, for code scanners, for people,\n"
      "and as a draft of Apple's privacy manifest"},
@@ -42,12 +46,14 @@ static const cli_usage_t usage = {
     .options = options,
     .examples = {{"sonde export run.sonde -o run.folded", "stacks for a flame graph of CPU time"},
                  {"sonde export --by leaked run.sonde", "of what was never freed"},
+                 {"sonde export --as pprof --by peak run.sonde -o run.pb.gz",
+                  "for 'go tool pprof run.pb.gz'"},
                  {"sonde export --as chrome-trace run.sonde -o run.json", "for ui.perfetto.dev"}}};
 
 typedef struct asked {
   const char *path, *output, *by, *baseline;
   const char *audit; /* the format, when it is one of audited calls */
-  bool chrome;
+  bool chrome, pprof;
   trace_filter_t calls;
 } asked_t;
 
@@ -72,24 +78,49 @@ static void put_stack(const reader_t *reader, names_t *names, uint32_t stack, ui
   fprintf(out, " %" PRIu64 "\n", weight);
 }
 
-static int write_stacks(const asked_t *asked, const reader_t *reader, const replay_t *replay,
-                        const samples_t *samples, FILE *out) {
-  names_t *names = names_new(reader);
+/* By name; MEASURE_COUNT stands for samples. */
+static bool parse_by(const asked_t *asked, const samples_t *samples, measure_t *out) {
   const char *by = asked->by ? asked->by : samples->ticks ? "sample" : "peak";
-  int status = names ? CLI_DONE : cli_fail("there is no memory");
-  measure_t measure = 0;
-  while (measure < MEASURE_GROWTH && strcmp(by, measure_name(measure)))
-    measure++;
-  if (names && !strcmp(by, "sample"))
+  for (*out = 0; *out < MEASURE_GROWTH; ++*out)
+    if (!strcmp(by, measure_name(*out))) return true;
+  *out = MEASURE_COUNT;
+  return !strcmp(by, "sample");
+}
+
+static int write_pprof(const asked_t *asked, reader_t *reader, names_t *names,
+                       const replay_t *replay, const samples_t *samples, bool cpu, FILE *out) {
+  if (isatty(fileno(out))) return cli_fail("a pprof profile is no text; give it a file with -o");
+  int status = pprof_write(reader, names, replay, samples, cpu, out);
+  if (status == SONDE_EIO)
+    return cli_fail("'%s' cannot be written: %s", asked->output ? asked->output : "standard output",
+                    strerror(errno));
+  return status < 0 ? cli_fail("there is no memory") : CLI_DONE;
+}
+
+static void write_collapsed(const reader_t *reader, names_t *names, const replay_t *replay,
+                            const samples_t *samples, measure_t measure, FILE *out) {
+  if (measure == MEASURE_COUNT)
     for (size_t i = 0; i < samples->stack_count; i++)
       put_stack(reader, names, samples->stacks[i].stack, samples->stacks[i].ticks, out);
-  else if (names && measure < MEASURE_GROWTH)
+  else
     for (size_t i = 0; i < replay->stack_count; i++) {
       int64_t weight = measure_of(&replay->stacks[i], measure);
       if (weight > 0) put_stack(reader, names, replay->stacks[i].stack, (uint64_t)weight, out);
     }
-  else if (names)
-    status = cli_wrong_use(&usage, "--by takes sample, peak, leaked, allocated or temporary");
+}
+
+static int write_stacks(const asked_t *asked, reader_t *reader, const replay_t *replay,
+                        const samples_t *samples, FILE *out) {
+  measure_t measure;
+  if (!parse_by(asked, samples, &measure))
+    return cli_wrong_use(&usage, "--by takes sample, peak, leaked, allocated or temporary");
+  names_t *names = names_new(reader);
+  if (!names) return cli_fail("there is no memory");
+  int status = CLI_DONE;
+  if (asked->pprof)
+    status = write_pprof(asked, reader, names, replay, samples, measure == MEASURE_COUNT, out);
+  else
+    write_collapsed(reader, names, replay, samples, measure, out);
   names_free(names);
   return status;
 }
@@ -106,7 +137,7 @@ static int close_output(const asked_t *asked, FILE *out, int status) {
   return status;
 }
 
-static int write_to(const asked_t *asked, const reader_t *reader, const replay_t *replay,
+static int write_to(const asked_t *asked, reader_t *reader, const replay_t *replay,
                     const samples_t *samples) {
   FILE *out = open_output(asked);
   if (!out) return CLI_FAILED;
@@ -173,11 +204,13 @@ int verb_export(int argc, char **argv) {
     case KEY_AS:
       asked.chrome = !strcmp(parser.value, "chrome-trace");
       asked.audit = export_audit_knows(parser.value) ? parser.value : NULL;
-      if (!asked.chrome && !asked.audit && strcmp(parser.value, "collapsed"))
-        return cli_wrong_use(&usage,
-                             "knows the formats collapsed, chrome-trace, sarif, csv and xcprivacy, "
-                             "not '%s'",
-                             parser.value);
+      asked.pprof = !strcmp(parser.value, "pprof");
+      if (!asked.chrome && !asked.audit && !asked.pprof && strcmp(parser.value, "collapsed"))
+        return cli_wrong_use(
+            &usage,
+            "knows the formats collapsed, pprof, chrome-trace, sarif, csv and xcprivacy, "
+            "not '%s'",
+            parser.value);
       break;
     case KEY_LEAST:
       if (cli_duration(parser.value, &asked.calls.least_ns)) break;

@@ -15,9 +15,11 @@
   X(export, "a recording as collapsed stacks, for flame graphs")                                   \
   X(events, "every event of a recording, in order, as JSON lines")                                 \
   X(import, "a malloc stack log of macOS or iOS, into a recording")                                \
+  X(diff, "what changed between two recordings")                                                   \
   X(pack, "a recording made small, to keep and to send")                                           \
   X(symbolize, "names of addresses, from files alone")                                             \
   X(audit, "policies of sensitive calls; what a build calls that it did not")                      \
+  X(clean, "removes recordings that were never finished and whose processes are gone")             \
   X(cache, "the symbol index: what it holds, its size, its limit")                                 \
   X(doctor, "what works on this machine and this program, and what mends the rest")                \
   X(help, "this list, or one verb with its options and examples")
