@@ -9,9 +9,10 @@
 #include "unwind/prove.h"
 #include "unwind/walk.h"
 
-#define COPY_BYTES_MAX   (16u << 20) /* reserved, not touched: twice the usual limit of a stack */
-#define COPY_BYTES_MIN   (256u << 10)
-#define COPY_FIRST_BYTES 8192u /* most stacks of blocked threads are shorter */
+#define COPY_BYTES_MAX (16u << 20) /* reserved, not touched: twice the usual limit of a stack */
+#define COPY_BYTES_MIN (256u << 10)
+#define COPY_FIRST_BYTES                                                                           \
+  4096u /* most stacks of blocked threads are shorter; more costs more to copy */
 #define COPY_PIECE_BYTES (16u << 10)
 #define TRIES            4
 
