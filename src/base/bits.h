@@ -18,6 +18,9 @@
 #define ALIGN_UP(x, a)   (((x) + ((a)-1)) & ~((__typeof__(x))(a)-1))
 #define ALIGN_DOWN(x, a) ((x) & ~((__typeof__(x))(a)-1))
 
+/* The compiler keeps POINTER, where it would compute it anew from an index at each use. */
+#define KEEP_POINTER(pointer) __asm__("" : "+r"(pointer))
+
 /* For code that reads whole stacks, whatever a sanitizer has marked there as out of bounds. */
 #define READS_STACK __attribute__((no_sanitize("address")))
 

@@ -127,7 +127,9 @@ static ALWAYS_INLINE stream_t *write_enter(uint32_t kind) {
   }
   w->depth = depth + 1;
   signal_fence();
-  return &w->events[depth];
+  stream_t *s = &w->events[depth];
+  KEEP_POINTER(s);
+  return s;
 }
 
 static ALWAYS_INLINE void write_leave(stream_t *stream) {

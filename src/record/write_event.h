@@ -49,7 +49,8 @@ static ALWAYS_INLINE uint8_t *event_address(stream_t *s, uint8_t *q, uint64_t ad
 
 static ALWAYS_INLINE uint8_t *event_stack(stream_t *s, uint8_t *q, uint32_t stack, unsigned *head) {
   writer_t *w = s->writer;
-  uint32_t *guess = &w->predicted[s - w->events][predictor_index(s->last_stack)];
+  _Static_assert(WRITE_LEVELS == 2, "the first, or the other");
+  uint32_t *guess = &w->predicted[s != w->events][predictor_index(s->last_stack)];
   s->last_stack = stack;
   if (*guess == stack) {
     *head |= EVENT_PREDICTED;

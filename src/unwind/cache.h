@@ -199,11 +199,13 @@ void cache_walk(const cache_t *cache, stacks_t *stacks, position_t *p, uint64_t 
 static ALWAYS_INLINE READS_STACK uint32_t cache_find_tip(cache_t *cache, const window_t *w,
                                                          uint64_t pc, uint64_t sp, uint64_t fp) {
   const tip_t *tip = &cache->tips.tips[tips_index(cache->tips.last, pc, sp)];
+  KEEP_POINTER(tip);
   if (tip->sp != sp || tip->words[0] != pc || (tip->live && tip->fp != fp)) return 0;
   const uint64_t *stack = window_at(w, sp - 8);
   for (uint32_t i = 1; i < tip->count; i++)
     if (UNLIKELY(stack[tip_distance(tip->words[i])] != tip_content(tip->words[i]))) return 0;
   const cached_t *join = &cache->entries[tip->join];
+  KEEP_POINTER(join);
   if (UNLIKELY(tip->join < cache->top || join->slot != sp - 8 + tip->join_words * 8 ||
                join->id != tip->join_id || !(join->bits & CACHED_NODE) || join->fp != tip->join_fp))
     return 0;
