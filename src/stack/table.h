@@ -42,8 +42,10 @@ uint32_t nodes_child_slow(uint32_t parent, uint32_t frame);
 static ALWAYS_INLINE uint32_t nodes_child(uint32_t parent, uint32_t frame) {
   uint64_t word = (uint64_t)parent << 32 | frame;
   uint32_t home = (uint32_t)(levels_hash(word) >> (64 - NODES_BITS));
-  if (LIKELY(load_relaxed(&nodes.level[0][home]) == word))
-    return levels_first(NODES_BITS, 0) + home;
+  const uint64_t *slots = nodes.level[0]; /* two of a bucket, which is a cache line */
+  if (LIKELY(load_relaxed(&slots[home]) == word)) return levels_first(NODES_BITS, 0) + home;
+  if (LIKELY(load_relaxed(&slots[home ^ 1]) == word))
+    return levels_first(NODES_BITS, 0) + (home ^ 1);
   return nodes_child_slow(parent, frame);
 }
 

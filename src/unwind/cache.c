@@ -159,13 +159,19 @@ READS_STACK bool cache_extend(cache_t *cache, const fresh_t *fresh, uint32_t fir
   return cache_extend_named(cache, fresh, first, epoch, NULL, &nothing) <= first;
 }
 
-/* Everything that makes ENTRY what it is: where the frame register was restored from, if an outer
- * rule uses it, and the slot. In this order, for the one lies further in than the other. */
-static bool add_entry(tip_t *tip, uint64_t innermost_slot, const cached_t *e) {
-  if (e->bits & CACHED_VERIFY &&
-      !tip_add(tip, innermost_slot, e->slot - (uint64_t)(int64_t)e->restored_words * 8, e->fp))
-    return false;
-  return tip_add(tip, innermost_slot, e->slot, e->raw);
+/* The frame register was restored from just below ENTRY's slot, and leads to just below the slot of
+ * the entry outside it. */
+static bool is_chained(const cached_t *e) {
+  return e->bits & CACHED_VERIFY && e->restored_words == 1 && e->fp == e[1].slot - 8;
+}
+
+/* Everything that makes ENTRY what it is: the slot, and where the frame register was restored from
+ * if an outer rule uses it. The slot first, for a chained entry is followed by the next one's. */
+static bool add_entry(tip_t *tip, uint64_t innermost_slot, const cached_t *e, bool chained) {
+  if (!tip_add(tip, innermost_slot, e->slot, e->raw, chained)) return false;
+  if (chained || !(e->bits & CACHED_VERIFY)) return true;
+  uint64_t restored_from = e->slot - (uint64_t)(int64_t)e->restored_words * 8;
+  return tip_add(tip, innermost_slot, restored_from, e->fp, false);
 }
 
 static bool fill_tip(const cache_t *cache, tip_t *tip, uint32_t innermost, uint32_t joined) {
@@ -177,9 +183,9 @@ static bool fill_tip(const cache_t *cache, tip_t *tip, uint32_t innermost, uint3
   tip->join_fp = join->fp;
   tip->join_words = (uint16_t)((join->slot - first->slot) / 8); /* fits, as that of its word does */
   tip->count = 0;
-  if (!tip_add(tip, first->slot, first->slot, first->raw)) return false;
-  for (uint32_t k = innermost + 1; k <= joined; k++)
-    if (!add_entry(tip, first->slot, &cache->entries[k])) return false;
+  if (!tip_add(tip, first->slot, first->slot, first->raw, false)) return false;
+  for (const cached_t *e = first + 1; e <= join; e++)
+    if (!add_entry(tip, first->slot, e, e < join && is_chained(e))) return false;
   return true;
 }
 

@@ -202,8 +202,13 @@ static ALWAYS_INLINE READS_STACK uint32_t cache_find_tip(cache_t *cache, const w
   KEEP_POINTER(tip);
   if (tip->sp != sp || tip->words[0] != pc || (tip->live && tip->fp != fp)) return 0;
   const uint64_t *stack = window_at(w, sp - 8);
-  for (uint32_t i = 1; i < tip->count; i++)
-    if (UNLIKELY(stack[tip_distance(tip->words[i])] != tip_content(tip->words[i]))) return 0;
+  for (uint32_t i = 1; i < tip->count; i++) {
+    uint64_t word = tip->words[i];
+    const uint64_t *at = stack + tip_distance(word);
+    if (UNLIKELY(*at != tip_content(word))) return 0;
+    if (word & TIP_CHAINED && UNLIKELY(at[-1] != sp - 16 + tip_distance(tip->words[i + 1]) * 8))
+      return 0;
+  }
   const cached_t *join = &cache->entries[tip->join];
   KEEP_POINTER(join);
   if (UNLIKELY(tip->join < cache->top || join->slot != sp - 8 + tip->join_words * 8 ||

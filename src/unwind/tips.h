@@ -13,13 +13,12 @@
  * A guess proves nothing, its words do. By induction from the innermost frame: (pc, stack pointer,
  * and frame pointer where it matters) are compared; a frame's rule leads from them to one next
  * slot, which is one that the tip names; when that holds what it held, the caller is the same. The
- * last word is the slot of the entry where the tip joins; that entry must be there with the same
- * slot, frame pointer and stack id, and everything further out must be as it was
- * (cache_first_changed). A word is read only after all before it were found equal, so it is one of
- * the stack as it is now, and readable. Rules do not change while the loader's epoch does not; when
- * it does, all tips go.
+ * last slot is that of the entry where the tip joins; that entry must be there with the same slot,
+ * frame pointer and stack id, and everything further out must be as it was (cache_first_changed).
+ * A word is read only after all before it were found equal, so it is one of the stack as it is now,
+ * and readable. Rules do not change while the loader's epoch does not; when it does, all tips go.
  *
- * A look at a tip that is right costs two or three cache lines of ours (128 bytes each tip), five
+ * A look at a tip that is right costs two or three cache lines of ours (128 bytes each tip), seven
  * instructions and a line of the program's own stack for each word, no store but that of the id,
  * and no branch that depends on anything but the number of words.
  *
@@ -40,9 +39,13 @@
 #define TIPS      48
 #define TIP_WORDS 11
 
-/* A word is its distance from the innermost slot, in words of 8 bytes, above its content. */
+/* A word is its distance from the innermost slot, in words of 8 bytes, above its content. In code
+ * with frame pointers the word below a slot holds the address of the word below the next one: that
+ * takes no word of its own, but a bit. */
 #define TIP_CONTENT_BITS 48
 #define TIP_CONTENT      (((uint64_t)1 << TIP_CONTENT_BITS) - 1)
+#define TIP_CHAINED      ((uint64_t)1 << 63)
+#define TIP_DISTANCE_MAX 32767
 
 #define TIPS_WRONG 192  /* after so many wrong guesses tips are judged */
 #define TIPS_RIGHT 64   /* fewer right ones meanwhile: they rest */
@@ -77,15 +80,17 @@ static ALWAYS_INLINE uint32_t tips_index(uint32_t last, uint64_t pc, uint64_t sp
   return (uint32_t)((hash >> 32) * TIPS >> 32);
 }
 
-static ALWAYS_INLINE uint64_t tip_distance(uint64_t word) { return word >> TIP_CONTENT_BITS; }
+static ALWAYS_INLINE uint64_t tip_distance(uint64_t word) {
+  return (word & ~TIP_CHAINED) >> TIP_CONTENT_BITS;
+}
 static ALWAYS_INLINE uint64_t tip_content(uint64_t word) { return word & TIP_CONTENT; }
 
 /* Adds the word at ADDRESS to TIP; false when it has no room or cannot express it. */
-static inline bool tip_add(tip_t *tip, uint64_t innermost_slot, uint64_t address,
-                           uint64_t content) {
+static inline bool tip_add(tip_t *tip, uint64_t innermost_slot, uint64_t address, uint64_t content,
+                           bool chained) {
   uint64_t distance = (address - innermost_slot) / 8;
-  if (tip->count == TIP_WORDS || distance > UINT16_MAX || content > TIP_CONTENT) return false;
-  tip->words[tip->count++] = distance << TIP_CONTENT_BITS | content;
+  if (tip->count == TIP_WORDS || distance > TIP_DISTANCE_MAX || content > TIP_CONTENT) return false;
+  tip->words[tip->count++] = (chained ? TIP_CHAINED : 0) | distance << TIP_CONTENT_BITS | content;
   return true;
 }
 
