@@ -97,7 +97,7 @@ static void ids_lead_back(void **state) {
 
 static NOINLINE int recurse(int depth, uint32_t *ids, int rounds) {
   if (depth) return recurse(depth - 1, ids, rounds) + zero;
-  for (int i = 0; i < rounds; i++)
+  for (int i = 0; i < rounds + zero; i++) /* one call, unrolled by nobody */
     EXPECT_EQUAL(sonde_stack_id(&ids[i]), 0);
   return zero;
 }
