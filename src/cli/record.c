@@ -28,6 +28,7 @@
 #include "cli/program.h"
 #include "cli/record_audit.h"
 #include "cli/verbs.h"
+#include "monitor/cpu.h"
 #include "monitor/stall.h"
 #include "record/recorder.h"
 
@@ -39,6 +40,7 @@ enum {
   KEY_AUDIT,
   KEY_TRACE,
   KEY_STALL,
+  KEY_CPU,
   KEY_FOLLOW
 };
 
@@ -65,6 +67,9 @@ static const cli_option_t options[] = {
     {KEY_AUDIT, "audit", "[POLICY]",
      "calls of sensitive functions, as POLICY says: a file, linux (the default)\nor apple; see "
      "'sonde help audit'"},
+    {KEY_CPU, "cpu", "[PERCENT,SECONDS]",
+     "what each thread uses of the CPUs; told of when one, or all together,\n"
+     "use more than PERCENT of a CPU for SECONDS (80,60), with where it went"},
     {KEY_FOLLOW, "follow", NULL, "children too, each into a file of its own: FILE.PID.sonde"},
     {KEY_LIMIT, "limit", "SIZE", "keep the newest in a file of this size: 500M, 2G"},
     {0}};
@@ -273,6 +278,8 @@ typedef struct wanted {
   bool follow;
   uint64_t sample_bytes, limit_bytes;
   long sample_hz, stall_ms;
+  bool cpu;
+  cpu_rules_t cpu_rules;
   const char *imports; /* the pattern of imported functions to trace; NULL or empty: none */
 } wanted_t;
 
@@ -331,8 +338,11 @@ static int record(char **command, const char *output, const wanted_t *wanted, co
   const stall_options_t stalls = {(uint64_t)wanted->stall_ms * 1000000, note_line};
   stall_monitor_t *monitor =
       wanted->mode & RECORD_STALLS && !not_run ? stall_monitor_start(&recording, &stalls) : NULL;
+  const cpu_options_t cpu = {wanted->cpu_rules, note_line};
+  cpu_monitor_t *cpu_monitor = wanted->cpu && !not_run ? cpu_monitor_start(&recording, &cpu) : NULL;
   wait_for(&control, child.pid, &status);
   stall_monitor_stop(monitor, status);
+  cpu_monitor_stop(cpu_monitor);
   if (not_run) {
     unlink(path);
     control_close(&control);
@@ -357,10 +367,22 @@ static bool parse_malloc(const char *value, wanted_t *wanted) {
   return true;
 }
 
+/* 80,60 */
+static bool parse_cpu(const char *text, cpu_rules_t *out) {
+  char *end;
+  double percent = strtod(text, &end);
+  if (end == text || *end != ',' || !(percent >= 1 && percent <= 100000)) return false;
+  long seconds;
+  if (!cli_number(end + 1, 1, 86400, &seconds)) return false;
+  *out = (cpu_rules_t){percent / 100, (uint64_t)seconds * 1000000000u};
+  return true;
+}
+
 int verb_record(int argc, char **argv) {
   cli_parser_t parser = cli_parser_for_command(&usage, argc, argv);
   const char *output = NULL;
-  wanted_t wanted = {.sample_hz = SAMPLE_HZ, .stall_ms = STALL_MS};
+  wanted_t wanted = {
+      .sample_hz = SAMPLE_HZ, .stall_ms = STALL_MS, .cpu_rules = {0.8, UINT64_C(60000000000)}};
   int key;
   while ((key = cli_next(&parser)) > 0)
     switch (key) {
@@ -380,6 +402,12 @@ int verb_record(int argc, char **argv) {
       wanted.imports = parser.value ? parser.value : "";
       if (strlen(wanted.imports) < sizeof((scratch_control_t *)0)->trace_pattern) break;
       (void)cli_wrong_use(&usage, "--trace takes a pattern of at most 511 bytes");
+      return RECORD_FAILED;
+    case KEY_CPU:
+      wanted.mode |= RECORD_SAMPLES;
+      wanted.cpu = true;
+      if (!parser.value || parse_cpu(parser.value, &wanted.cpu_rules)) break;
+      (void)cli_wrong_use(&usage, "--cpu takes a percentage of one CPU and seconds: 80,60");
       return RECORD_FAILED;
     case KEY_STALL:
       wanted.mode |= RECORD_STALLS;

@@ -39,7 +39,7 @@ struct journal {
   uint32_t records, definitions;
   uint64_t base_time, last_time;
   uint32_t sequence[2]; /* of events, of tables */
-  uint32_t incarnation;
+  uint32_t incarnation, stream;
   ids_t images, frames, nodes;
   uint8_t body[RECORD_MAX];
   uint32_t body_used;
@@ -285,7 +285,7 @@ static bool write_chunk(journal_t *j, chunk_type_t type, bytes_t *payload, uint3
                       .flags = CHUNK_CLOSED | CHUNK_COLLECTED,
                       .size = (uint32_t)size,
                       .used = (uint32_t)payload->used,
-                      .stream = MONITOR_STREAM,
+                      .stream = j->stream,
                       .sequence = j->sequence[type - CHUNK_EVENTS]++,
                       .base_time = type == CHUNK_EVENTS ? j->base_time : journal_now(j),
                       .close_time = journal_now(j),
@@ -309,9 +309,11 @@ bool journal_flush(journal_t *j) {
   return defined && written;
 }
 
-journal_t *journal_new(recording_t *recording) {
+journal_t *journal_new(recording_t *recording, uint32_t stream) {
   journal_t *j = calloc(1, sizeof *j);
-  if (j) j->recording = recording;
+  if (!j) return NULL;
+  j->recording = recording;
+  j->stream = stream;
   return j;
 }
 

@@ -18,8 +18,9 @@
 
 typedef struct journal journal_t;
 
-/* NULL without memory. The recording must outlive it. */
-journal_t *journal_new(recording_t *recording);
+/* Of the stream STREAM, which is nobody else's; one of them alone may name stacks. NULL without
+ * memory. The recording must outlive it. */
+journal_t *journal_new(recording_t *recording, uint32_t stream);
 void journal_free(journal_t *journal);
 
 /* The time as events carry it. */

@@ -182,7 +182,7 @@ stall_monitor_t *stall_monitor_start(recording_t *recording, const stall_options
   m->loops = &recording->control->stall;
   watching_t *w = &m->watching;
   w->recording = recording;
-  w->journal = journal_new(recording);
+  w->journal = journal_new(recording, MONITOR_STREAM);
   w->stacks = (stall_stacks_t){
       .recording = recording, .journal = w->journal, .pid = (pid_t)recording->header.pid};
   w->rules = stall_rules_for(options->threshold_ns);

@@ -153,7 +153,7 @@ typedef enum event_kind {
 
 /* Written by the recorder, into its own stream: */
 #define RECORDER_STREAM 0
-#define MONITOR_STREAM  0x80000000u /* what its monitors see from outside */
+#define MONITOR_STREAM  0x80000000u /* what its monitors see from outside; one stream each */
 #define EXTENDED_MODE                                                                              \
   2 /* varints: what is recorded from now on (RECORD_…), the rate of RECORD_SAMPLED_BLOCKS */
 #define EXTENDED_SNAPSHOT                                                                          \
@@ -196,6 +196,9 @@ typedef enum snapshot_reason {
 #define EXTENDED_STALL_LOCK   34
 #define EXTENDED_STALL_END    35
 #define EXTENDED_LOOP         36
+#define EXTENDED_CPU_EPISODE  40
+#define EXTENDED_CPU_THREAD   41
+#define EXTENDED_CPU_PROCESS  42
 
 /* How a stall ended. */
 typedef enum stall_ending {

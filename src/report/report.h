@@ -55,6 +55,7 @@ typedef struct section {
 #define REPORT_SECTIONS(X)                                                                         \
   X(crash)                                                                                         \
   X(stalls)                                                                                        \
+  X(cpu)                                                                                           \
   X(sample)                                                                                        \
   X(trace)                                                                                         \
   X(malloc)                                                                                        \
