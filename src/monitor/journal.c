@@ -1,10 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 #include "monitor/journal.h"
 
-#include <errno.h>
 #include <stdlib.h>
 #include <time.h>
-#include <unistd.h>
 
 #include "arch/arch.h"
 #include "base/varint.h"
@@ -162,6 +160,7 @@ static void follow_program(journal_t *j) {
   if (now == j->incarnation) return;
   (void)journal_flush(j);
   j->incarnation = now;
+  j->sequence[0] = j->sequence[1] = 0;
   forget(&j->images);
   forget(&j->frames);
   forget(&j->nodes);
@@ -257,24 +256,6 @@ uint32_t journal_stack(journal_t *j, target_t *target, const thread_t *thread) {
 
 /* ---- chunks ------------------------------------------------------------------------------- */
 
-static bool write_all(const journal_t *j, const uint8_t *data, size_t size, uint64_t offset) {
-  for (size_t done = 0; done < size;) {
-    ssize_t n = pwrite(j->recording->file_fd, data + done, size - done, (off_t)(offset + done));
-    if (n < 0 && errno == EINTR) continue;
-    if (n <= 0) return false;
-    done += (size_t)n;
-  }
-  return true;
-}
-
-static bool append(const journal_t *j, const uint8_t *data, size_t size) {
-  scratch_control_t *c = j->recording->control;
-  if (load_relaxed(&c->stop_reason)) return false;
-  uint64_t offset = __atomic_fetch_add(&c->file_end, size, __ATOMIC_ACQ_REL);
-  if (c->limit_bytes && offset + size > c->limit_bytes) return false;
-  return write_all(j, data, size, offset);
-}
-
 static bool write_chunk(journal_t *j, chunk_type_t type, bytes_t *payload, uint32_t records) {
   if (!payload->used) return true;
   size_t size = ALIGN_UP(sizeof(chunk_header_t) + payload->used, (size_t)8);
@@ -295,7 +276,8 @@ static bool write_chunk(journal_t *j, chunk_type_t type, bytes_t *payload, uint3
   memcpy(chunk + sizeof h, payload->data, payload->used);
   h.checksum = chunk_checksum(chunk, size);
   memcpy(chunk, &h, sizeof h);
-  bool written = append(j, chunk, size);
+  bool written = !load_relaxed(&j->recording->control->stop_reason) &&
+                 recording_append(j->recording, chunk, (uint32_t)size);
   free(chunk);
   payload->used = 0;
   return written;

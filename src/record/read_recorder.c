@@ -249,7 +249,8 @@ void recording_refresh(recording_t *r) {
 bool recording_append(recording_t *r, const void *data, uint32_t size) {
   /* The recorder's own say what the others mean, and stay. */
   const chunk_header_t *h = data;
-  uint32_t type = h->stream == RECORDER_STREAM ? CHUNK_TABLES : h->type;
+  bool own = h->stream == RECORDER_STREAM || h->stream >= MONITOR_STREAM;
+  uint32_t type = own ? CHUNK_TABLES : h->type;
   uint64_t offset = scratch_reserve(r->control, type, size);
   return write_all(r->file_fd, data, size, offset);
 }
