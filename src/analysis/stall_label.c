@@ -28,8 +28,8 @@ const char *stall_label_text(stall_label_t label) {
 
 static uint64_t at_most(uint64_t a, uint64_t b) { return a < b ? a : b; }
 
-uint64_t stall_totals_add(stall_totals_t *t, const stall_seen_t *s, uint64_t weight_ns,
-                          uint64_t ran_ns) {
+void stall_totals_add(stall_totals_t *t, const stall_seen_t *s, uint64_t weight_ns,
+                      uint64_t ran_ns) {
   uint64_t ran = at_most(ran_ns, weight_ns), rest = weight_ns - ran;
   t->run_ns += ran;
   if (s->frozen || s->state == 'T' || s->state == 't')
@@ -50,7 +50,6 @@ uint64_t stall_totals_add(stall_totals_t *t, const stall_seen_t *s, uint64_t wei
   t->major_faults = s->major_faults;
   t->user_ticks = s->user_ticks;
   t->system_ticks = s->system_ticks;
-  return s->state == 'R' ? ran : weight_ns;
 }
 
 static stall_label_t of_cpu(const stall_totals_t *t) {

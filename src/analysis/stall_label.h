@@ -54,9 +54,9 @@ typedef struct stall_totals {
 } stall_totals_t;
 
 /* Adds a look that stands for WEIGHT_NS; RAN_NS of these, as the looks before and after tell, the
- * thread was on a CPU. Returns how much of it was the program's doing. */
-uint64_t stall_totals_add(stall_totals_t *totals, const stall_seen_t *seen, uint64_t weight_ns,
-                          uint64_t ran_ns);
+ * thread was on a CPU. */
+void stall_totals_add(stall_totals_t *totals, const stall_seen_t *seen, uint64_t weight_ns,
+                      uint64_t ran_ns);
 
 stall_label_t stall_label_of(const stall_totals_t *totals);
 

@@ -176,16 +176,46 @@ bool stalls_add(stalls_t *s, const record_event_t *e) {
 /* ---- the sum ------------------------------------------------------------------------------ */
 
 static uint64_t minus(uint64_t a, uint64_t b) { return a > b ? a - b : 0; }
+static uint64_t at_most(uint64_t a, uint64_t b) { return a < b ? a : b; }
 
 static int by_time(const void *left, const void *right) {
   const stall_sample_t *a = left, *b = right;
   return a->time < b->time ? -1 : a->time > b->time;
 }
 
+/* How long the thread was on a CPU in the time that a sample stands for, as its counts and those of
+ * the sample before tell. The first sample's begin at the first look: before it the thread did as
+ * it does now, as far as anybody knows. */
+static uint64_t ran_in(const stall_t *stall, size_t i) {
+  const stall_sample_t *s = &stall->samples[i], *before = i ? s - 1 : NULL;
+  uint64_t ran = minus(s->seen.run_ns, before ? before->seen.run_ns : 0);
+  uint64_t window = minus(s->seen.window_ns, before ? before->seen.window_ns : 0);
+  if (s->seen.state == 'R') ran += BOOKING_NS;
+  if (!window) return s->seen.state == 'R' ? s->weight_ns : 0;
+  return (uint64_t)((double)ran / (double)window * (double)s->weight_ns);
+}
+
+/* Waiting for a CPU weighs nothing. What the samples of a thread that was ready stand for is
+ * therefore brought down to the time that it did run, which the kernel knows exactly for the whole
+ * turn and roughly for each piece of it. */
+static void take_out_starvation(stall_t *stall, uint64_t ready_ns, uint64_t ran_ns) {
+  uint64_t left = minus(ready_ns, stall->starved_ns);
+  double scale = ran_ns ? (double)left / (double)ran_ns : 1;
+  for (size_t i = 0; i < stall->sample_count; i++) {
+    stall_sample_t *s = &stall->samples[i];
+    uint64_t own = s->weight_ns;
+    if (s->seen.state == 'R' && stall->starved_ns)
+      own = (uint64_t)(scale * (double)at_most(ran_in(stall, i), own));
+    uint64_t ran = s->seen.state == 'R' ? own : ran_in(stall, i);
+    stall_totals_add(&stall->totals, &s->seen, s->weight_ns, ran);
+    s->weight_ns = own ? own : 1;
+  }
+}
+
 static void weigh(stall_t *stall, const reader_t *reader) {
   size_t n = stall->sample_count;
   uint64_t from = reader_ns(reader, stall->began), end = reader_ns(reader, stall->end);
-  uint64_t ran_before = 0;
+  uint64_t ready = 0, ran = 0;
   if (n) qsort(stall->samples, n, sizeof *stall->samples, by_time);
   for (size_t i = 0; i < n; i++) {
     stall_sample_t *s = &stall->samples[i];
@@ -193,16 +223,11 @@ static void weigh(stall_t *stall, const reader_t *reader) {
     uint64_t to = i + 1 < n ? (at + reader_ns(reader, stall->samples[i + 1].time)) / 2 : end;
     s->weight_ns = minus(to, from);
     from = to > from ? to : from;
-    /* The first sample's counts begin at the first look: before it the thread did as it does now,
-     * as far as anybody knows. */
-    uint64_t ran = minus(s->seen.run_ns, ran_before) + (s->seen.state == 'R' ? BOOKING_NS : 0);
-    uint64_t window = s->seen.window_ns - (i ? stall->samples[i - 1].seen.window_ns : 0);
-    ran_before = s->seen.run_ns;
-    double share = window && s->seen.window_ns ? (double)ran / (double)window : 0;
-    uint64_t own = stall_totals_add(&stall->totals, &s->seen, s->weight_ns,
-                                    (uint64_t)(share * (double)s->weight_ns));
-    s->weight_ns = own ? own : 1;
+    if (s->seen.state != 'R') continue;
+    ready += s->weight_ns;
+    ran += at_most(ran_in(stall, i), s->weight_ns);
   }
+  take_out_starvation(stall, ready, ran);
 }
 
 static void finish_stall(stall_t *stall, const reader_t *reader) {
