@@ -65,6 +65,7 @@ BY_KIND = {"text": '(long)"sonde-nothing"', "path": '(long)"/sonde/nothing"', "n
 # What the table above would make crash, block or change this process.
 SPECIAL = {"execl": '"/sonde/nothing", "x", 0', "execlp": '"/sonde/nothing", "x", 0', "execle": '"/sonde/nothing", "x", 0, 0',
            "glob": '"/sonde/nothing", 0, 0, room', "glob64": '"/sonde/nothing", 0, 0, room',
+           "nftw": '"/sonde/nothing", 0, 4, 0', "nftw64": '"/sonde/nothing", 0, 4, 0', "ftw": '"/sonde/nothing", 0, 4',
            "getpwnam_r": '"sonde-nothing", room, room + 4096, 4096, room + 9000',
            "getgrnam_r": '"sonde-nothing", room, room + 4096, 4096, room + 9000',
            "getpwuid_r": "-1, room, room + 4096, 4096, room + 9000", "getgrgid_r": "-1, room, room + 4096, 4096, room + 9000",
