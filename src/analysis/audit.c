@@ -173,7 +173,19 @@ static bool add_to_limits(audit_t *a, const sighting_t *s, uint64_t time) {
   return true;
 }
 
+/* A mark begins the phase of its name. */
+static void begin_phase(audit_t *a, const record_event_t *e) {
+  const uint8_t *p = e->body, *end = p + e->body_size;
+  uint64_t size;
+  if (!a->policy || !varint_get(&p, end, &size) || size > (uint64_t)(end - p)) return;
+  for (size_t i = 0; i < a->policy->phase_count && i < 64; i++) {
+    const char *phase = a->policy->phases[i].phase;
+    if (strlen(phase) == size && !memcmp(phase, p, size)) a->begun |= UINT64_C(1) << i;
+  }
+}
+
 bool audit_add(audit_t *a, const record_event_t *e) {
+  if (e->kind == EVENT_EXTENDED && e->subtype == EXTENDED_MARK) begin_phase(a, e);
   if (e->kind != EVENT_EXTENDED || e->subtype != EXTENDED_AUDIT) return true;
   const uint8_t *p = e->body, *end = p + e->body_size;
   uint64_t function, stack;
@@ -189,6 +201,7 @@ bool audit_add(audit_t *a, const record_event_t *e) {
     s->stream = e->stream;
   }
   s->last = e->time;
+  s->early |= ~a->begun;
   a->calls++;
   return add_to_limits(a, s, e->time);
 }

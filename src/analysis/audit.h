@@ -21,6 +21,7 @@ typedef struct sighting {
   const uint8_t *arguments; /* as recorded: docs/format.md */
   uint64_t count;
   uint64_t first, last; /* ticks */
+  uint64_t early;       /* bits of the policy's phases that had not begun at one of the calls */
 } sighting_t;
 
 /* How often a limit of the policy was exceeded. */
@@ -41,6 +42,7 @@ typedef struct audit {
   uint32_t *slots;
   size_t mask;
   limit_state_t *limits; /* one for each of the policy's */
+  uint64_t begun;        /* bits of its phases, of which at most 64 count */
   uint64_t calls;
   uint64_t damaged; /* calls whose record could not be understood */
 } audit_t;

@@ -62,6 +62,8 @@ static void print_row(const report_t *r, const audit_t *a, const finding_row_t *
   fprintf(out, "  %8s ×  %s(%s)  %s%s%s\n", report_count(row->sighting->count, count),
           audit_function_name(a, row->sighting->function), row->arguments, r->bold, row->owner,
           r->plain);
+  if (row->too_early)
+    fprintf(out, "      %sbefore the phase '%s'%s\n", r->bold, row->too_early, r->plain);
   if (row->site && r->brief) fprintf(out, "      %s%s%s\n", r->dim, row->site->function, r->plain);
   if (!r->brief) report_stack_text(r, row->sighting->stack, out);
 }
@@ -140,6 +142,7 @@ static json_object *of_row(const report_t *r, const audit_t *a, const finding_ro
   json_add_number(o, "last_ns", (int64_t)reader_ns(r->reader, row->sighting->last));
   if (thread) json_add_number(o, "tid", thread->tid);
   if (row->allowed) json_add_text(o, "allowed", row->allowed->reason);
+  if (row->too_early) json_add_text(o, "too_early", row->too_early);
   json_add_text(o, "fingerprint", fingerprint);
   json_object_object_add(o, "frames", report_frames_json(r, row->sighting->stack, NULL));
   return o;

@@ -41,10 +41,19 @@ static uint64_t fingerprint_add(uint64_t hash, const char *text) {
   return hash;
 }
 
+/* The phase that the category must wait for and that had not begun at one of the calls. */
+static const char *too_early(const policy_t *p, const sighting_t *s, const char *category) {
+  for (size_t i = 0; i < p->phase_count && i < 64; i++)
+    for (size_t k = 0; s->early >> i & 1 && k < p->phases[i].categories.count; k++)
+      if (audit_glob(p->phases[i].categories.items[k], category)) return p->phases[i].phase;
+  return NULL;
+}
+
 static uint64_t fingerprint_of(const finding_row_t *row, const char *function) {
   uint64_t hash = fingerprint_add(UINT64_C(0xcbf29ce484222325), row->category->id);
   hash = fingerprint_add(hash, function);
   hash = fingerprint_add(hash, row->class);
+  if (row->too_early) hash = fingerprint_add(hash, row->too_early);
   return fingerprint_add(hash, row->owner);
 }
 
@@ -84,6 +93,7 @@ static bool judge(findings_t *f, const audit_t *a, const sighting_t *s, const fr
       free(row.class);
       return false;
     }
+    f->rows[f->count - 1].too_early = too_early(a->policy, s, row.category->id);
     finding_row_t *added = &f->rows[f->count - 1];
     added->fingerprint = fingerprint_of(added, function);
     added->allowed =

@@ -17,7 +17,8 @@ typedef struct finding_row {
   char *arguments;   /* in words */
   char *class;       /* what of the arguments stays the same from run to run */
   const policy_allowance_t *allowed; /* NULL: by nothing */
-  uint64_t fingerprint; /* of category, function, class and owner: no address, no build-id */
+  const char *too_early; /* the phase before which the policy denies such calls; NULL: in time */
+  uint64_t fingerprint;  /* of category, function, class and owner: no address, no build-id */
 } finding_row_t;
 
 typedef struct findings {

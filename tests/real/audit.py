@@ -364,6 +364,39 @@ def the_privacy_manifest_is_drafted():
     assert "E174.1" in types["NSPrivacyAccessedAPICategoryDiskSpace"], types
 
 
+def calls_before_consent_are_told():
+    policy = write("""version: 1
+extends: none
+categories:
+  - id: env
+    functions: [getenv(text)]
+    match: ["ACME_*"]
+phases:
+  - before: consent
+    deny: [env]
+""", ".yaml")
+    program = compile_c("""
+#include <stdio.h>
+#include <stdlib.h>
+int main(void) {
+  getenv("ACME_BEFORE");
+  puts("ask");
+  fflush(stdout);
+  getchar();
+  getenv("ACME_AFTER");
+  return 0;
+}""")
+    path = fresh()
+    running = subprocess.Popen([SONDE, "record", "--audit=" + policy, "-o", path, "--", program], stdin=subprocess.PIPE,
+                               stdout=subprocess.PIPE, stderr=subprocess.DEVNULL)
+    assert running.stdout.readline() == b"ask\n"
+    with open(f"/proc/{running.pid}/task/{running.pid}/children") as f:
+        sonde("ctl", f.read().split()[0], "mark", "consent")
+    running.communicate(b"yes\n", timeout=20)
+    early = {r["arguments"]: r.get("too_early") for r in audit_of(path)["findings"]}
+    assert early == {'"ACME_BEFORE"': "consent", '"ACME_AFTER"': None}, early
+
+
 def what_is_not_understood_records_nothing():
     policy = write("version: 1\nallow:\n  - category: env.secret\n    reason: old\n    expires: 2020-01-01\n", ".yaml")
     path, done = record(["true"], policy)
@@ -383,7 +416,7 @@ def main():
     failed = 0
     for test in (every_function_is_seen_and_owned, a_million_calls_of_four_threads_are_counted,
                  calls_are_those_that_strace_sees, programs_do_what_they_did, findings_are_judged_and_compared,
-                 the_privacy_manifest_is_drafted, what_is_not_understood_records_nothing):
+                 the_privacy_manifest_is_drafted, calls_before_consent_are_told, what_is_not_understood_records_nothing):
         if len(sys.argv) > 1 and sys.argv[1] not in test.__name__:
             continue
         began = time.time()
