@@ -214,7 +214,13 @@ static bool prepare_full(int turn) {
     }
   if (turn >= chain_depth) return false;
   crowd_out(parents[turn], chain[turn], true, kept);
-  for (int k = chain_depth; k-- > 0;)
+  for (int k = chain_depth; k-- > turn + 1;)
+    node = nodes_child(node, chain[k]);
+  if (node != parents[turn]) { /* by chance one of these had its place there: they are made anew */
+    crowd_out(parents[turn], chain[turn], false, kept);
+    return false;
+  }
+  for (int k = turn + 1; k-- > 0;)
     node = nodes_child(node, chain[k]);
   assert_int_equal(node, NODES_FULL);
   fflush(stdout);
