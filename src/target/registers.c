@@ -44,7 +44,7 @@ bool registers_read(machine_t machine, const void *data, size_t size, regs_t *re
 
 /* x86_64: orig_rax is -1 outside a system call, and after one that a signal did not interrupt the
  * number stays; a stopped thread that is still in it shows a restart code or the call's result in
- * rax. aarch64 does not keep the number but x8 holds it as long as the pc is behind the svc. */
+ * rax. aarch64 does not keep the number. */
 long registers_syscall(machine_t machine, const void *data, size_t size, uint64_t args[6]) {
   static const uint8_t x86_64_args[6] = {14, 13, 12, 7, 9, 8}; /* rdi rsi rdx r10 r8 r9 */
   uint64_t words[AARCH64_WORDS];
@@ -54,4 +54,17 @@ long registers_syscall(machine_t machine, const void *data, size_t size, uint64_
   for (int i = 0; i < 6; i++)
     args[i] = words[x86_64_args[i]];
   return (long)number;
+}
+
+/* x8 holds the number while the pc is behind the svc, or at it: the kernel goes back there when a
+ * stop has interrupted the call (arch/arm64/kernel/signal.c). */
+long registers_syscall_by_code(machine_t machine, const regs_t *regs, memory_t *memory,
+                               uint64_t args[6]) {
+  const uint32_t svc = 0xd4000001;
+  uint32_t code[2];
+  if (machine != MACHINE_AARCH64 || !memory->read(memory, regs->pc - 4, code, sizeof code) ||
+      (code[0] != svc && code[1] != svc) || regs->r[8] > 4096)
+    return -1;
+  memcpy(args, regs->r, 6 * sizeof *args);
+  return (long)regs->r[8];
 }

@@ -24,6 +24,7 @@
 
 #include "os/os.h"
 #include "target/process.h"
+#include "target/registers.h"
 #include "target/state.h"
 #include "target/stop.h"
 #include "target/walk.h"
@@ -253,6 +254,9 @@ static void capture_core(capture_t *capture) {
   uint64_t start = os_monotonic_ns();
   for (size_t i = 0; i < target->thread_count; i++) {
     wait_t wait = target->threads[i].wait;
+    if (wait.number < 0)
+      wait.number = registers_syscall_by_code(target->machine, &target->threads[i].regs,
+                                              target->memory, wait.args);
     state_wait(target, &target->threads[i], wait.number, wait.args);
     walk_stack(target, &target->threads[i].regs, capture->options->depth, &capture->walk);
     walk_give(&capture->walk, &target->threads[i]);

@@ -20,8 +20,8 @@ import sys
 SOURCE = pathlib.Path(__file__).resolve().parents[2]
 PACKAGES = ("dash bash coreutils procps python3 python3-dbg libc6-dbg redis-server sqlite3 nginx-light gdb elfutils "
             "binutils strace mount util-linux hostname iproute2 git grep sed gawk findutils file libcmocka0 "
-            "libjson-c5 libzstd1 libyaml-0-2 libdw1 libelf1 liblzma5 zlib1g libstdc++6 libc-bin gcc libc6-dev "
-            "diffutils").split()
+            "libjson-c5 libzstd1 libyaml-0-2 libdw1 libelf1 liblzma5 zlib1g libstdc++6 libc-bin gcc g++ "
+            "libc6-dev diffutils").split()
 LEFT_OUT = ["usr/share/doc", "usr/share/man", "usr/share/locale", "usr/share/info",
             "var/cache/apt", "var/lib/apt", "boot"]
 MEMORY_MB = 6144
@@ -79,7 +79,9 @@ def make_base(folder):
     (root / "etc" / "passwd").write_text("root:x:0:0:root:/root:/bin/sh\nwww-data:x:33:33::/:/bin/sh\n"
                                          "nobody:x:65534:65534::/:/bin/sh\n")
     (root / "etc" / "group").write_text("root:x:0:\nwww-data:x:33:\nnogroup:x:65534:\n")
-    for link, to in (("sh", "dash"), ("awk", "gawk")):  # what maintainer scripts would have done
+    for name in ("mnt", "root", "tmp", "proc", "sys", "dev", "run"):
+        (root / name).mkdir(exist_ok=True)
+    for link, to in (("sh", "dash"), ("awk", "gawk"), ("cc", "gcc"), ("c++", "g++")):  # what maintainer scripts would have done
         if not (root / "usr" / "bin" / link).exists():
             (root / "usr" / "bin" / link).symlink_to(to)
     pack(root, archive)
