@@ -216,7 +216,8 @@ void slots_each(const slots_t *slots, const slot_names_t *names,
 
 /* ---- versions ------------------------------------------------------------------------------- */
 
-/* Both tables are chains of entries, and chains of names within each; offsets are relative. */
+/* Both tables are chains of entries, and chains of names within each; offsets are relative, and 0
+ * at the end. */
 static const char *needed_version(const slots_t *s, uint16_t index) {
   const uint8_t *at = s->needed;
   for (uint64_t i = 0; at && i < s->needed_count && i < VERSION_ENTRIES; i++) {
@@ -225,9 +226,13 @@ static const char *needed_version(const slots_t *s, uint16_t index) {
     uint16_t count = elf_u16(SHAPE, at + 2);
     for (uint16_t j = 0; j < count && room_at(s, (uintptr_t)aux) >= 16; j++) {
       if ((elf_u16(SHAPE, aux + 6) & 0x7fff) == index) return name_at(s, elf_u32(SHAPE, aux + 8));
-      aux += elf_u32(SHAPE, aux + 12);
+      uint32_t next = elf_u32(SHAPE, aux + 12);
+      if (!next) break;
+      aux += next;
     }
-    at += elf_u32(SHAPE, at + 12);
+    uint32_t next = elf_u32(SHAPE, at + 12);
+    if (!next) break;
+    at += next;
   }
   return NULL;
 }
@@ -239,7 +244,9 @@ static const char *defined_version(const slots_t *s, uint16_t index) {
     const uint8_t *aux = at + elf_u32(SHAPE, at + 12);
     if ((elf_u16(SHAPE, at + 4) & 0x7fff) == index && room_at(s, (uintptr_t)aux) >= 8)
       return name_at(s, elf_u32(SHAPE, aux));
-    at += elf_u32(SHAPE, at + 16);
+    uint32_t next = elf_u32(SHAPE, at + 16);
+    if (!next) break;
+    at += next;
   }
   return NULL;
 }
@@ -314,7 +321,7 @@ static bool definition_sysv(const slots_t *s, const char *name, const char *vers
   }
   if (buckets == 0) return false;
   uint32_t index = word(t, 2 + hash % buckets);
-  for (uint32_t steps = 0; index != 0 && steps < count; steps++) {
+  for (uint64_t steps = 0; index != 0 && steps < count && steps < t.count; steps++) {
     if (is_definition(s, index, name, version, out)) {
       *symbol = index;
       return true;
