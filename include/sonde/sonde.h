@@ -12,5 +12,6 @@
 #include "sonde/name.h"
 #include "sonde/hook.h"
 #include "sonde/trace.h"
+#include "sonde/malloc.h"
 
 #endif

@@ -71,6 +71,7 @@ NOINLINE void agent_start(void) {
   wait_find_real();
   malloc_try();
   start_recording();
+  log_show();
   store_release(&agent_ready, true);
 }
 

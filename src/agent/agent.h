@@ -66,6 +66,7 @@ void thread_find_real(void);
 void jump_find_real(void);
 void region_find_real(void);
 void signals_find_real(void);
+void log_show(void);
 void dlclose_find_real(void);
 void operators_find_real(void);
 void wait_find_real(void);

@@ -61,8 +61,10 @@ void control_open(control_t *c, recording_t *recording, const char *path, pid_t 
   struct sockaddr_un address;
   socklen_t size = name_of(&address, geteuid(), pid);
   c->fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
-  if (c->fd >= 0 && bind(c->fd, (struct sockaddr *)&address, size) == 0 && listen(c->fd, 8) == 0)
+  if (c->fd >= 0 && bind(c->fd, (struct sockaddr *)&address, size) == 0 && listen(c->fd, 8) == 0) {
+    control_name(c, recording->control->recorder_name);
     return;
+  }
   cli_note("'sonde ctl' cannot reach this recording: %s", strerror(errno));
   control_close(c);
 }

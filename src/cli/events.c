@@ -69,9 +69,11 @@ static bool print_block(void *context, const record_block_t *b) {
   return true;
 }
 
-static void print_mark(const record_event_t *e) {
+static void print_mark(const reader_t *reader, const record_event_t *e) {
   const char *name;
   size_t size = record_name(e, &name);
+  const record_thread_t *t = e->stream != RECORDER_STREAM ? reader_thread(reader, e->stream) : NULL;
+  if (t) printf(",\"tid\":%" PRIu32, t->tid);
   json_object *text = json_object_new_string_len(name, (int)size);
   printf(",\"name\":%s}\n", json_object_to_json_string_ext(text, JSON_C_TO_STRING_NOSLASHESCAPE));
   json_object_put(text);
@@ -91,6 +93,19 @@ static void print_region(const reader_t *reader, const record_event_t *e, bool s
   printf("}\n");
 }
 
+static void print_pool(const reader_t *reader, const record_event_t *e, bool stacks) {
+  const record_thread_t *t = reader_thread(reader, e->stream);
+  uint64_t n[4] = {0};
+  if (!record_numbers(e, n, 4)) return;
+  printf("{\"event\":\"%s\",\"time_ns\":%" PRIu64, n[0] == POOL_GIVEN ? "pool" : "pool_free",
+         reader_ns(reader, e->time));
+  if (t) printf(",\"tid\":%" PRIu32, t->tid);
+  printf(",\"address\":\"0x%" PRIx64 "\",\"size\":%" PRIu64 ",\"stack\":%" PRIu64, n[1], n[2],
+         n[3]);
+  if (stacks) print_stack(reader, (uint32_t)n[3]);
+  printf("}\n");
+}
+
 static void print_extended(reader_t *reader, const record_event_t *e, bool stacks) {
   uint64_t n[2] = {0};
   uint64_t ns = reader_ns(reader, e->time);
@@ -100,6 +115,10 @@ static void print_extended(reader_t *reader, const record_event_t *e, bool stack
     record_blocks(e, print_block, reader);
     return;
   }
+  if (e->subtype == EXTENDED_POOL) {
+    print_pool(reader, e, stacks);
+    return;
+  }
   if (e->subtype == EXTENDED_REGION) {
     print_region(reader, e, stacks);
     return;
@@ -107,7 +126,7 @@ static void print_extended(reader_t *reader, const record_event_t *e, bool stack
   if (e->subtype >= sizeof names / sizeof *names || !names[e->subtype]) return;
   printf("{\"event\":\"%s\",\"time_ns\":%" PRIu64, names[e->subtype], ns);
   if (e->subtype == EXTENDED_MARK) {
-    print_mark(e);
+    print_mark(reader, e);
     return;
   }
   record_numbers(e, n, 2);

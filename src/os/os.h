@@ -168,6 +168,10 @@ void os_tick_stop(int timer);
 uint64_t os_monotonic_ns(void);
 uint64_t os_realtime_ns(void); /* a system call */
 
+/* Every thread of this process has passed a full memory barrier when this returns, or is not
+ * running. */
+void os_barrier(void);
+
 /* ---- waiting ------------------------------------------------------------------------------ */
 
 /* Waits while *WORD is VALUE, at most TIMEOUT_NS (0: no limit); -EAGAIN when it is not VALUE,
@@ -204,6 +208,8 @@ int os_open_high(const char *path);
 
 int os_create_high(const char *path); /* makes it, -EEXIST when it is there; mode 0600 */
 int os_memory_file(const char *name); /* of no folder: it goes when it is closed */
+int os_file_resize(int fd, uint64_t size);
+void os_remove(const char *path);
 
 /* Which file FD is. False when it is not open. */
 bool os_file_id(int fd, os_file_id_t *out);

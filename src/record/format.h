@@ -141,14 +141,15 @@ typedef enum event_kind {
        bytes; 0, as at the start of a chunk: every event */
 
 /* What is recorded; a set of bits. */
-#define RECORD_BLOCKS         1u       /* every block */
-#define RECORD_REGIONS        2u       /* regions of memory: mmap and its kin */
-#define RECORD_SAMPLES        4u       /* where threads use the CPU */
-#define RECORD_SAMPLED_BLOCKS 8u       /* blocks chosen by their bytes, see sensor/sampled.h */
-#define RECORD_LIVE           16u      /* live blocks without history, see sensor/live.h */
-#define RECORD_STALLS         0x100u   /* see sensor/stall.h */
-#define RECORD_CALLS          0x1000u  /* see sensor/trace.h; trace_generation says when */
-#define RECORD_AUDIT          0x10000u /* calls that a policy names, see sensor/audit.h */
+#define RECORD_BLOCKS         1u          /* every block */
+#define RECORD_REGIONS        2u          /* regions of memory: mmap and its kin */
+#define RECORD_SAMPLES        4u          /* where threads use the CPU */
+#define RECORD_SAMPLED_BLOCKS 8u          /* blocks chosen by their bytes, see sensor/sampled.h */
+#define RECORD_LIVE           16u         /* live blocks without history, see sensor/live.h */
+#define RECORD_STALLS         0x100u      /* see sensor/stall.h */
+#define RECORD_CALLS          0x1000u     /* see sensor/trace.h; trace_generation says when */
+#define RECORD_AUDIT          0x10000u    /* calls that a policy names, see sensor/audit.h */
+#define RECORD_SWITCHING      0x80000000u /* nothing; the mode is being changed inside */
 #define RECORD_ANY_BLOCKS     (RECORD_BLOCKS | RECORD_SAMPLED_BLOCKS | RECORD_LIVE)
 
 /* Written by the recorder, into its own stream: */
@@ -169,6 +170,11 @@ typedef enum event_kind {
        flags, offset; a string, the path of the file */
 #define EXTENDED_MAPS                                                                              \
   7 /* a checkpoint: a varint, 1 in its first part, else 0; a string, lines of /proc/PID/maps */
+
+#define EXTENDED_POOL                                                                              \
+  8 /* varints: call (pool_call_t), address, size, stack: of an allocator of the program's own */
+
+typedef enum pool_call { POOL_GIVEN = 1, POOL_TAKEN = 2 } pool_call_t;
 
 /* The program was ended by a signal of its own making: */
 #define EXTENDED_CRASH                                                                             \

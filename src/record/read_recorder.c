@@ -168,6 +168,7 @@ static void fill_control(recording_t *r, const struct stat *file, uint32_t mode,
     c->file_end += c->ring_bytes;
   }
   c->pages_used = SCRATCH_CONTROL_PAGES;
+  scratch_calibrate(c, &r->header);
   c->magic = SCRATCH_MAGIC;
 }
 
@@ -243,6 +244,7 @@ void recording_refresh(recording_t *r) {
   checkpoint_when_due(r);
   read_clock(r->header.clock, &r->header.end_ticks, &r->header.end_monotonic_ns);
   copy_counters(r);
+  scratch_calibrate(r->control, &r->header);
   write_header(r);
 }
 

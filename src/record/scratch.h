@@ -43,6 +43,8 @@ typedef struct scratch_control {
   int32_t policy_fd; /* of RECORD_AUDIT: a file with the flat policy, then its YAML */
   uint32_t policy_size;    /* of that file; 0: there is none */
   char trace_pattern[512]; /* sensor/imports.h; empty: no imports are traced */
+  uint64_t calibrated_ticks[2], calibrated_ns[2]; /* as in the header: start and end */
+  char recorder_name[80]; /* of the recorder's socket (cli/control.h); "": it has none */
   /* the program's */
   uint32_t incarnation; /* how many programs have begun to record here */
   uint32_t stop_reason; /* record_stop_t */
@@ -64,6 +66,25 @@ typedef struct scratch_control {
 #define SCRATCH_CONTROL_PAGES                                                                      \
   ((uint32_t)((sizeof(scratch_control_t) + SCRATCH_PAGE - 1) / SCRATCH_PAGE))
 #define SCRATCH_BYTES ((uint64_t)SCRATCH_PAGES * SCRATCH_PAGE)
+
+/* The clock as the header has it. */
+static inline void scratch_calibrate(scratch_control_t *c, const record_header_t *h) {
+  c->calibrated_ticks[0] = h->start_ticks;
+  c->calibrated_ns[0] = h->start_monotonic_ns;
+  c->calibrated_ticks[1] = h->end_ticks;
+  c->calibrated_ns[1] = h->end_monotonic_ns;
+}
+
+/* A time of an event, in shifted ticks, as nanoseconds of CLOCK_MONOTONIC. */
+static inline uint64_t scratch_monotonic_ns(const scratch_control_t *c, uint64_t ticks) {
+  uint64_t span = c->calibrated_ticks[1] - c->calibrated_ticks[0];
+  uint64_t ns = c->calibrated_ns[1] - c->calibrated_ns[0];
+  uint64_t since = (ticks << c->clock_shift) - c->calibrated_ticks[0];
+  for (; span >> 31; span >>= 1) /* so that nothing below overflows: 31 bits are precise enough */
+    ns >>= 1;
+  if (!span || (int64_t)since < 0) return c->calibrated_ns[0];
+  return c->calibrated_ns[0] + since / span * ns + since % span * ns / span;
+}
 
 /* Room in the file for a chunk of TYPE and SIZE: its offset. In a ring the oldest chunks are
  * overwritten, in the order in which they were written, so that what is left has no holes; a chunk

@@ -78,6 +78,13 @@ int write_start(const char *settings);
  * left to collect them; other threads must not be recording any more. */
 void write_finish(void);
 
+/* After the mode was changed: waits until every thread has left the events that it may have begun
+ * under the old one, at most TIMEOUT_NS. False when one has not. */
+bool write_quiesce(uint64_t timeout_ns);
+
+/* After write_finish, while nothing is recorded: streams begin anew, in another file. */
+void write_renew(void);
+
 /* The control page, or NULL when this process is not recording. */
 scratch_control_t *write_control(void);
 
@@ -116,17 +123,18 @@ static ALWAYS_INLINE stream_t *write_enter(uint32_t kind) {
     w = write_enter_slow();
     if (!w) return NULL;
   }
-  if (UNLIKELY(!(load_relaxed(&w->control->mode) & kind))) {
-    write_look(w->control);
-    return NULL;
-  }
   uint32_t depth = w->depth;
   if (UNLIKELY(depth >= WRITE_LEVELS)) {
     if (depth != WRITE_MUTED) write_lost_event(w->control);
     return NULL;
   }
-  w->depth = depth + 1;
+  w->depth = depth + 1; /* before the mode is looked at: see write_quiesce */
   signal_fence();
+  if (UNLIKELY(!(load_relaxed(&w->control->mode) & kind))) {
+    w->depth = depth;
+    write_look(w->control);
+    return NULL;
+  }
   stream_t *s = &w->events[depth];
   KEEP_POINTER(s);
   return s;

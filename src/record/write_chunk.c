@@ -121,7 +121,7 @@ static void save_copy(const stream_t *s) {
  */
 static void save_tables_of_orphan(writer_t *w) {
   scratch_control_t *c = w->control;
-  if (os_process_alive((pid_t)c->recorder_pid)) return;
+  if (c->recorder_pid != c->pid && os_process_alive((pid_t)c->recorder_pid)) return;
   uint32_t none = 0;
   if (cas_acq_rel(&c->orphaned, &none, 1u))
     for (writer_t *other = load_acquire(&write_global->writers); other; other = other->next)

@@ -24,7 +24,7 @@ static struct {
 
 bool write_is_own(void) {
   const scratch_control_t *c = write_control();
-  return c && c->recorder_pid == c->pid;
+  return c && c->recorder_pid == c->pid && c->scratch_fd < 0; /* not of write_local.h */
 }
 
 static bool counter_is_trusted(void) {
@@ -38,12 +38,13 @@ static bool counter_is_trusted(void) {
 #endif
 }
 
-static void read_clocks(uint32_t clock, uint64_t *ticks, uint64_t *ns) {
+void write_own_clocks(uint32_t clock, uint64_t *ticks, uint64_t *ns) {
   *ns = os_monotonic_ns();
   *ticks = clock == RECORD_CLOCK_MONOTONIC ? *ns : arch_cycles();
 }
 
-static void fill_header(record_header_t *h) {
+void write_own_header(record_header_t *h, uint32_t mode) {
+  memset(h, 0, sizeof *h);
   memcpy(h->magic, RECORD_MAGIC, 8);
   h->version = RECORD_VERSION;
   h->header_size = RECORD_HEADER_SIZE;
@@ -58,8 +59,8 @@ static void fill_header(record_header_t *h) {
   if (!counter_is_trusted()) h->clock = RECORD_CLOCK_MONOTONIC;
   h->clock_shift = TICK_SHIFT;
   h->pid = (uint32_t)os_pid();
-  h->mode = RECORD_CALLS;
-  read_clocks(h->clock, &h->start_ticks, &h->start_monotonic_ns);
+  h->mode = mode;
+  write_own_clocks(h->clock, &h->start_ticks, &h->start_monotonic_ns);
   h->start_realtime_ns = os_realtime_ns();
 }
 
@@ -88,8 +89,7 @@ int write_begin_own(uint64_t limit_bytes) {
   write_global_t *g = os_map(sizeof *g);
   scratch_control_t *c = os_map(SCRATCH_BYTES);
   own.file_fd = os_memory_file("sonde");
-  memset(&own.header, 0, sizeof own.header);
-  fill_header(&own.header);
+  write_own_header(&own.header, RECORD_CALLS);
   bool good = g && c && own.file_fd >= 0 && os_wipe_on_fork(g, sizeof *g) &&
               os_hide_from_fork(c, SCRATCH_BYTES) && fill_control(c, limit_bytes);
   if (!good) {
@@ -219,7 +219,7 @@ int write_save_own(const char *path) {
   h.lost_events = load_relaxed(&c->lost_events);
   h.lost_stacks = load_relaxed(&c->lost_stacks);
   h.lost_definitions = load_relaxed(&c->lost_definitions);
-  read_clocks(h.clock, &h.end_ticks, &h.end_monotonic_ns);
+  write_own_clocks(h.clock, &h.end_ticks, &h.end_monotonic_ns);
   uint8_t page[RECORD_HEADER_SIZE] = {0};
   memcpy(page, &h, sizeof h);
   good = good && put(&s, page, sizeof page, 0);

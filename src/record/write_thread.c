@@ -124,6 +124,38 @@ void write_look(scratch_control_t *c) {
 
 void write_lost_event(scratch_control_t *control) { add_relaxed(&control->lost_events, 1); }
 
+static bool is_busy(const writer_t *w, const writer_t *own) {
+  uint32_t depth = load_relaxed(&w->depth);
+  pid_t tid = load_relaxed(&w->tid);
+  return w != own && depth && depth != WRITE_MUTED && tid > 0 && os_thread_alive(tid);
+}
+
+bool write_quiesce(uint64_t timeout_ns) {
+  const uint32_t never = 0;
+  uint64_t deadline = os_monotonic_ns() + timeout_ns;
+  os_barrier(); /* who has not seen the new mode has been seen to enter */
+  for (const writer_t *w = load_acquire(&write_global->writers); w; w = w->next)
+    while (is_busy(w, write_tls)) {
+      if (os_monotonic_ns() > deadline) return false;
+      (void)os_futex_wait(&never, 0, 100000);
+    }
+  return true;
+}
+
+static void renew_stream(stream_t *s) {
+  s->id = s->sequence = s->records = s->last_stack = 0;
+  s->last_time = s->last_address = s->sampling = 0;
+  s->address_shift = 4;
+}
+
+void write_renew(void) {
+  for (writer_t *w = load_acquire(&write_global->writers); w; w = w->next)
+    for (int i = 0; i < WRITE_LEVELS; i++) {
+      renew_stream(&w->events[i]);
+      renew_stream(&w->tables[i]);
+    }
+}
+
 void write_finish(void) {
   write_global_t *g = write_global;
   if (!g || !g->control) return;

@@ -59,6 +59,7 @@ typedef struct section {
   X(sample)                                                                                        \
   X(trace)                                                                                         \
   X(malloc)                                                                                        \
+  X(pools)                                                                                         \
   X(vm)                                                                                            \
   X(audit)
 

@@ -161,3 +161,11 @@ bool live_table_find(scratch_control_t *c, uint64_t address, uint64_t *start, li
   *out = s.block;
   return s.start != 0;
 }
+
+static bool take_visited(void *context, uint64_t address, const live_detail_t *block) {
+  (void)block;
+  (void)live_table_take(context, address, NULL);
+  return true;
+}
+
+void live_table_empty(scratch_control_t *c) { live_table_each(c, take_visited, c); }

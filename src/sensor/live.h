@@ -29,6 +29,9 @@ bool live_table_find(scratch_control_t *control, uint64_t address, uint64_t *sta
 typedef bool live_visit_t(void *context, uint64_t address, const live_detail_t *block);
 void live_table_each(scratch_control_t *control, live_visit_t *visit, void *context);
 
+/* Takes all blocks out. While none is put in. */
+void live_table_empty(scratch_control_t *control);
+
 /* The recording this process now writes has another table. While there is one thread. */
 void live_table_forget(void);
 

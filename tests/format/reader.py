@@ -495,6 +495,10 @@ class Recording:
             if call == 3:
                 region.update(old=hex(old), old_size=old_size)
             yield region
+        elif subtype == 8:
+            call, address, size, stack = (b.varint() for _ in range(4))
+            yield {"event": "pool" if call == 1 else "pool_free", "time": time,
+                   "address": hex(address), "size": size, "stack": stack}
         elif 32 <= subtype <= 47:
             self.stall(subtype, b, time)
 

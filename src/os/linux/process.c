@@ -70,6 +70,15 @@ uint64_t os_realtime_ns(void) {
   return (uint64_t)now.seconds * 1000000000u + (uint64_t)now.nanoseconds;
 }
 
+/* membarrier(2): expedited, which has to be announced once; where it is not known, the slow one. */
+void os_barrier(void) {
+  enum { GLOBAL = 1, EXPEDITED = 8, ANNOUNCE = 16 };
+  if (call3(SYS_membarrier, EXPEDITED, 0, 0) == 0) return;
+  if (call3(SYS_membarrier, ANNOUNCE, 0, 0) == 0 && call3(SYS_membarrier, EXPEDITED, 0, 0) == 0)
+    return;
+  (void)call3(SYS_membarrier, GLOBAL, 0, 0);
+}
+
 static int futex_wait(int operation, const uint32_t *word, uint32_t value, uint64_t timeout_ns) {
   struct kernel_timespec timeout = {(int64_t)(timeout_ns / 1000000000u),
                                     (int64_t)(timeout_ns % 1000000000u)};

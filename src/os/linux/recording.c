@@ -41,6 +41,9 @@ int os_memory_file(const char *name) {
   return as_high((int)call2(SYS_memfd_create, name, 1 /* MFD_CLOEXEC */));
 }
 
+int os_file_resize(int fd, uint64_t size) { return (int)call2(SYS_ftruncate, fd, size); }
+void os_remove(const char *path) { (void)call3(SYS_unlinkat, AT_FDCWD, path, 0); }
+
 /* Asked by statx, whose layout is one and the same on every machine. */
 bool os_file_id(int fd, os_file_id_t *out) {
   struct {

@@ -1,0 +1,19 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * A log of the program's own, without `sonde record`: a recording whose file, scratch and hooks the
+ * program itself has made. Called by one thread at a time.
+ */
+#ifndef SONDE_SENSOR_LOG_START_H
+#define SONDE_SENSOR_LOG_START_H
+
+#include <stdint.h>
+
+/* As sonde_malloc_log_start and sonde_malloc_log_stop. BITS are RECORD_…. */
+int log_start(const char *path, uint32_t bits);
+int log_stop(void);
+
+/* sensor/log_hooks.c: from now on calls of the allocator are told to the sensor, or no longer. */
+int log_hooks_set(void);
+void log_hooks_remove(void);
+
+#endif

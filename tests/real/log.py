@@ -1,0 +1,96 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: MIT
+"""sonde/malloc.h: a log that a program keeps of itself, and the same calls under sonde record."""
+import json
+import os
+import re
+import shutil
+import subprocess
+import sys
+import tempfile
+
+SONDE, BUILD, SOURCE = (os.environ[n] for n in ("SONDE", "SONDE_BUILD", "SONDE_SOURCE"))
+WORK = tempfile.mkdtemp(prefix="sonde-log-")
+EXAMPLE = os.path.join(BUILD, "examples/malloc_log")
+
+
+def report(path):
+    done = subprocess.run([SONDE, "report", "--json", path], capture_output=True, check=True)
+    return json.loads(done.stdout)
+
+
+def check_output(text):
+    assert re.search(r"1234 bytes, 1000 before that address, from:\n#0 .* main\+", text), text
+    assert "nothing is known of it: nothing is known by that address" in text, text
+    blocks, size = map(int, re.search(r"(\d+) blocks are live, (\d+) bytes", text).groups())
+    assert blocks >= 1 and size >= 1234
+    assert text.endswith("the log ended: done\n"), text
+
+
+def check_report(told):
+    assert not any(told["missing"].values()), told["missing"]
+    assert told["pools"]["given"] == {"blocks": 10, "bytes": 1000}, told["pools"]
+    assert told["pools"]["live"] == {"blocks": 3, "bytes": 300} and not told["pools"]["unknown"]
+    m = told["malloc"]
+    assert m["snapshots"] >= 1 and m["allocated"]["blocks"] >= 1
+    assert m["unknown_frees"] == m["double_frees"] == m["overlaid"] == 0, m
+
+
+def a_program_logs_itself():
+    path = os.path.join(WORK, "own.sonde")
+    done = subprocess.run([EXAMPLE, path], capture_output=True, text=True, check=True)
+    check_output(done.stdout)
+    check_report(report(path))
+    again = subprocess.run([EXAMPLE, path], capture_output=True, text=True)
+    assert again.returncode == 2 and "file could not be" in again.stderr, again
+
+
+def under_the_recorder_the_same_calls_act_on_it():
+    static = os.path.join(WORK, "static")
+    subprocess.run(["cc", "-I", os.path.join(SOURCE, "include"), "-o", static,
+                    os.path.join(SOURCE, "examples/malloc_log.c"),
+                    os.path.join(BUILD, "lib/libsonde.a")], check=True)
+    for name, program in (("shared", EXAMPLE), ("static", static)):
+        path = os.path.join(WORK, name + ".sonde")
+        done = subprocess.run([SONDE, "record", "--malloc=off", "-o", path, "--", program],
+                              capture_output=True, text=True, check=True)
+        check_output(done.stdout)
+        told = report(path)
+        check_report(told)
+        events = subprocess.run([SONDE, "events", path], capture_output=True, check=True).stdout
+        marks = [json.loads(e) for e in events.splitlines() if b'"mark"' in e]
+        assert [m["name"] for m in marks] == ["with history"] and marks[0]["tid"] == told["pid"]
+
+
+def it_begins_and_ends_while_threads_allocate():
+    program = os.path.join(WORK, "logger")
+    subprocess.run(["cc", "-O1", "-pthread", "-I", os.path.join(SOURCE, "include"), "-o", program,
+                    os.path.join(SOURCE, "tests/real/record/logger.c"), "-L", os.path.join(BUILD, "lib"),
+                    "-lsonde", "-Wl,-rpath," + os.path.join(BUILD, "lib")], check=True)
+    rounds, threads = os.environ.get("SONDE_LOG_ROUNDS", "8"), "6"
+    done = subprocess.run([program, WORK, rounds, threads], capture_output=True, timeout=100)
+    assert done.returncode == 0, done
+    events = 0
+    for i in range(int(rounds)):
+        told = report(os.path.join(WORK, f"{i}.sonde"))
+        m = told["malloc"]
+        events += m["events"]
+        assert told["finished"] and not any(told["missing"].values()), told["missing"]
+        assert m["depth"]["undefined"] == 0 and m["earlier_frees"] > 0 and m["snapshots"] == 1
+        assert 54321 <= m["live"]["bytes"] < 54321 + 6 * 64 * 520, m["live"]
+    print(f"{events} events in {rounds} logs")
+    assert events > 1000
+
+
+def main():
+    if os.environ.get("SONDE_SANITIZED"):
+        print("skipped: the examples are not built with a sanitizer")
+        sys.exit(77)
+    for test in (a_program_logs_itself, under_the_recorder_the_same_calls_act_on_it,
+                 it_begins_and_ends_while_threads_allocate):
+        test()
+        print(test.__name__, flush=True)
+    shutil.rmtree(WORK, ignore_errors=True)
+
+
+main()
