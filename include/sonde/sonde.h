@@ -11,6 +11,7 @@
 #include "sonde/image.h"
 #include "sonde/name.h"
 #include "sonde/hook.h"
+#include "sonde/stall.h"
 #include "sonde/trace.h"
 #include "sonde/malloc.h"
 

@@ -31,6 +31,11 @@ void watch_begin(watching_t *w, watch_t *watch, scratch_loop_t *loop, uint64_t t
   watch->noted_ns = 0;
   watch->latest = (watch_sample_t){0};
   watch->state = (stall_turn_t){.began_ns = ns_of(w, turn), .threshold_ns = w->rules.threshold_ns};
+}
+
+/* The program may have declared, by now, that this turn is a long one. */
+static void allow(watch_t *watch, scratch_loop_t *loop) {
+  if (load_acquire(&loop->allowed_of) != (uint32_t)watch->turn || watch->state.reported) return;
   uint64_t allowed = (uint64_t)load_relaxed(&loop->allowed_ms) * 1000000;
   if (allowed > watch->state.threshold_ns) watch->state.threshold_ns = allowed;
 }
@@ -230,6 +235,7 @@ bool watch_look(watching_t *w, watch_t *watch, scratch_loop_t *loop, uint64_t no
                        .frozen = facts.frozen,
                        .run_ns = facts.run_ns,
                        .runq_ns = facts.runq_ns};
+  allow(watch, loop);
   collect_answer(w, watch, &facts);
   collect_owner(w, watch);
   unsigned todo = stall_turn_look(&watch->state, &w->rules, &look);

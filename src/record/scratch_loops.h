@@ -33,8 +33,8 @@ typedef struct scratch_loop {
   uint32_t watched;    /* what the recorder wants of the present turn: SCRATCH_WATCH_… */
   uint32_t turns;      /* completed or not, modulo 2^32 */
   uint32_t moved;      /* how often the loop was found to be elsewhere than thought */
-  uint32_t allowed_ms; /* the program has declared that this turn may take so long; 0: it has not */
-  uint32_t reserved;
+  uint32_t allowed_ms; /* the program has declared that a turn may take so long: … */
+  uint32_t allowed_of; /* … the one that began at a moment with these lower 32 bits */
 } __attribute__((aligned(64))) scratch_loop_t;
 
 _Static_assert(sizeof(scratch_loop_t) == 64, "one cache line");

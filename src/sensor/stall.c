@@ -5,6 +5,7 @@
  */
 #include "sensor/stall.h"
 
+#include "sonde/status.h"
 #include "stack/stack.h"
 
 /* ---- the rule ----------------------------------------------------------------------------- */
@@ -24,6 +25,9 @@ wait_kind_t wait_judge(wait_guess_t *guess, wait_place_t home, uint32_t turns, w
   if (guess->visits >= HOME_WAITS) return WAIT_HOME;
   return home.site ? WAIT_IDLE : WAIT_INSIDE;
 }
+
+/* The home of a thread that declares its turns: no wait's. */
+#define DECLARED 1
 
 /* ---- a thread's place --------------------------------------------------------------------- */
 
@@ -93,7 +97,7 @@ stall_home_t stall_wait_elsewhere(wait_place_t place) {
   if (!w || !w->control) w = write_enter_slow();
   if (!w) return NULL;
   scratch_loop_t *loop = w->loop ? w->loop : enter_table(w);
-  if (!loop) return NULL;
+  if (!loop || loop->site == DECLARED) return NULL;
   wait_guess_t *guess = &guesses[loop - w->control->stall.loops];
   wait_place_t home = {loop->site, loop->frame};
   wait_kind_t kind = wait_judge(guess, home, loop->turns, place);
@@ -112,6 +116,55 @@ stall_home_t stall_wait_elsewhere(wait_place_t place) {
   }
   store_release(&loop->turn, (uint64_t)0);
   return loop;
+}
+
+/* ---- declared turns ----------------------------------------------------------------------- */
+
+/* Ends the present turn of the calling thread, which declares its turns from now on. */
+static int declare(scratch_loop_t **out) {
+  const scratch_control_t *control = write_control();
+  if (!control || !(load_relaxed(&control->mode) & RECORD_STALLS)) return SONDE_EUNSUPPORTED;
+  writer_t *w = write_tls;
+  if (!w || !w->control) w = write_enter_slow();
+  if (!w) return SONDE_EUNSUPPORTED;
+  scratch_loop_t *loop = w->loop ? w->loop : enter_table(w);
+  if (!loop) return SONDE_EFULL;
+  loop->site = DECLARED;
+  if (load_relaxed(&loop->watched)) stall_turn_watched(loop);
+  store_release(&loop->turn, (uint64_t)0);
+  *out = loop;
+  return 0;
+}
+
+int stall_begin(uint32_t limit_ms) {
+  scratch_loop_t *loop;
+  int status = declare(&loop);
+  if (status < 0) return status;
+  uint64_t now = write_now(write_tls);
+  store_relaxed(&loop->allowed_ms, limit_ms);
+  store_release(&loop->allowed_of, (uint32_t)now);
+  store_relaxed(&loop->turns, loop->turns + 1);
+  store_release(&loop->turn, now);
+  if (load_relaxed(&write_tls->control->stall.asleep)) stall_wake_recorder();
+  return 0;
+}
+
+int stall_heartbeat(void) { return stall_begin(0); }
+
+int stall_expect(uint32_t limit_ms) {
+  writer_t *w = write_tls;
+  if (!w || !w->control) return SONDE_EUNSUPPORTED;
+  scratch_loop_t *loop = w->loop;
+  uint64_t turn = loop ? load_relaxed(&loop->turn) : 0;
+  if (!turn) return SONDE_EINVAL;
+  store_relaxed(&loop->allowed_ms, limit_ms);
+  store_release(&loop->allowed_of, (uint32_t)turn);
+  return 0;
+}
+
+int stall_end(void) {
+  scratch_loop_t *loop;
+  return declare(&loop);
 }
 
 /* ---- questions ---------------------------------------------------------------------------- */
