@@ -80,6 +80,7 @@ __attribute__((constructor)) static void at_start(void) {
   agent_enter();
   if (!agent_in_recorded_process()) return;
   imports_start();
+  agent_trace_start();
   agent_audit_start();
 }
 

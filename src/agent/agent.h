@@ -64,6 +64,9 @@ void malloc_try(void);
 void exec_find_real(void);
 void thread_find_real(void);
 void jump_find_real(void);
+
+/* agent/trace.c: sleds are patched while calls are traced. */
+void agent_trace_start(void);
 void region_find_real(void);
 void signals_find_real(void);
 void log_show(void);

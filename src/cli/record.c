@@ -293,6 +293,14 @@ static void tell_imports(const scratch_control_t *c) {
   if (c->imports_left)
     cli_note("%u functions that follow no usual calling convention are not traced",
              c->imports_left);
+  if (c->sleds_unnamed)
+    cli_note(
+        "%u functions with XRay sleds have no name that the pattern could match: the program is "
+        "stripped",
+        c->sleds_unnamed);
+  if (c->sleds_refused)
+    cli_note("the code of %u images could not be made writable: their XRay sleds are not traced",
+             c->sleds_refused);
   if (c->imports_over)
     cli_note("%u functions more matched than can be traced at once", c->imports_over);
 }

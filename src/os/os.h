@@ -45,6 +45,13 @@ ssize_t os_read_memory(uint64_t address, void *out, size_t size);
 int os_mapping(int maps, uint64_t address, uint64_t *start, uint64_t *end);
 int os_protect(uint64_t start, uint64_t end, int protection); /* mprotect(2) */
 
+/* SIZE bytes of private zeroed memory within 1 GB of ADDRESS; NULL when there is no room. */
+void *os_map_near(uint64_t address, size_t size);
+
+/* When it returns true every thread of this process has, since it was called, begun to fetch its
+ * instructions anew (membarrier(2), SYNC_CORE). False where the kernel cannot. */
+bool os_sync_code(void);
+
 /* True when the 8 bytes at ADDRESS can be read at this moment. One system call. */
 bool os_readable(uint64_t address);
 

@@ -151,7 +151,9 @@ static int snapshot(recording_t *r, snapshot_reason_t reason, uint64_t time, uin
 
 void recording_trace(recording_t *r, bool on) {
   uint32_t *generation = &r->control->trace_generation, now = load_acquire(generation);
-  if ((now & 1) != on) store_release(generation, now + 1);
+  if ((now & 1) == on) return;
+  store_release(generation, now + 1);
+  __atomic_fetch_add(&r->control->request, 1, __ATOMIC_ACQ_REL);
 }
 
 int recording_snapshot(recording_t *r, snapshot_reason_t reason, uint64_t *blocks) {

@@ -57,9 +57,10 @@ typedef struct scratch_control {
   uint32_t live_levels;                   /* of the table of live blocks */
   uint32_t imports_timed, imports_called; /* functions: with start and end; called, no more */
   uint32_t imports_left, imports_over;    /* left alone; more than there are trampolines for */
-  char imports_refused[128];              /* why trampolines cannot be used; empty: they can */
-  char agent_path[4096];                  /* what was preloaded, to hand on over execve */
-  uint8_t slot_class[SCRATCH_PAGES];      /* class + 1 of the slot that starts at the page, or 0 */
+  uint32_t sleds_patched, sleds_unnamed, sleds_refused; /* sensor/trace_sleds.h */
+  char imports_refused[128];         /* why trampolines cannot be used; empty: they can */
+  char agent_path[4096];             /* what was preloaded, to hand on over execve */
+  uint8_t slot_class[SCRATCH_PAGES]; /* class + 1 of the slot that starts at the page, or 0 */
   scratch_loops_t stall;
 } scratch_control_t;
 

@@ -67,7 +67,7 @@ static const char *base_name(const char *path) {
 }
 
 /* PATH: of the library, or NULL when that does not matter yet. */
-static bool matches(const char *list, const char *name, const char *path) {
+bool imports_match(const char *list, const char *name, const char *path) {
   char library[GLOB_MAX], function[GLOB_MAX];
   while (next_item(&list, library, function))
     if (audit_glob(function, name) && (!path || audit_glob(library, base_name(path)))) return true;
@@ -78,7 +78,7 @@ static bool matches(const char *list, const char *name, const char *path) {
 
 static bool may_want(const char *name, void *context) {
   const scratch_control_t *control = context;
-  return matches(control->trace_pattern, name, NULL);
+  return imports_match(control->trace_pattern, name, NULL);
 }
 
 static bool text_is(const char *a, const char *b) {
@@ -89,7 +89,7 @@ static bool text_is(const char *a, const char *b) {
 
 static void *replace(const hook_candidate_t *c, void ***original, void *context) {
   scratch_control_t *control = context;
-  if (!matches(control->trace_pattern, c->name, c->path)) return NULL;
+  if (!imports_match(control->trace_pattern, c->name, c->path)) return NULL;
   imports_verdict_t verdict = imports_verdict(c->name);
   bool is_private = text_is(c->version, "GLIBC_PRIVATE");
   trampoline_t *t = NULL;

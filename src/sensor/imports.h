@@ -27,6 +27,9 @@ typedef enum imports_verdict {
 /* What is done with a function of this NAME. */
 imports_verdict_t imports_verdict(const char *name);
 
+/* Is the function NAME of the library PATH (NULL: of any) in the LIST of patterns? */
+bool imports_match(const char *list, const char *name, const char *path);
+
 /* Hooks what matches the recording's pattern, now and when images are loaded later; the recording
  * is told how much that is. Once, from a constructor. */
 void imports_start(void);

@@ -301,7 +301,7 @@ static void cut(trace_thread_t *t, trace_call_t *new_top) {
 static trace_call_t *outer_of(trace_thread_t *t, uint64_t sp, uint64_t call_site,
                               uint64_t hook_site) {
   trace_call_t *c = t->top;
-  while (c > t->calls && is_gone(c->sp, sp))
+  while (c > t->calls && (is_gone(c->sp, sp) || (c->function == TRACE_SLED && c->sp == sp)))
     c--;
   if (!hook_site) return c;
   trace_call_t *outer = c;
@@ -322,7 +322,8 @@ void trace_enter_slow(uint64_t function, uint64_t sp, uint64_t call_site, uint64
       t->lost++;
     } else {
       if (t->top == t->calls) t->calls[0].sp = sp + TRACE_NEAR / 2;
-      t->top[1] = (trace_call_t){function, sp, call_site, hook_site};
+      bool is_sled = !hook_site && call_site == TRACE_SLED;
+      t->top[1] = (trace_call_t){is_sled ? TRACE_SLED : function, sp, call_site, hook_site};
       put_enter(t, known);
       t->top++;
     }
@@ -366,7 +367,7 @@ void trace_exit_slow(uint64_t function, uint64_t sp, uint64_t frame_gone, uint64
   uint32_t generation = trace_on();
   trace_thread_t *t = generation ? take(sp, generation) : NULL;
   if (!t) return;
-  if (know(t, function)->id) {
+  if (function == TRACE_SLED || know(t, function)->id) {
     trace_call_t *call =
         frame_gone ? call_of_gone_frame(t, function, sp) : call_of_exit(t, function, sp);
     if (call) {

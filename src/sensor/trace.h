@@ -145,8 +145,9 @@ static ALWAYS_INLINE bool trace_may(const trace_thread_t *t, uint32_t generation
   return LIKELY(t != NULL) && LIKELY(!t->busy) && LIKELY(t->quick == generation);
 }
 
-static ALWAYS_INLINE void trace_enter_(uint32_t generation, uint64_t function, uint64_t sp,
-                                       uint64_t call_site, uint64_t hook_site, bool keep) {
+static ALWAYS_INLINE void trace_enter_(uint32_t generation, uint64_t function, uint64_t key,
+                                       uint64_t sp, uint64_t call_site, uint64_t hook_site,
+                                       bool keep) {
   trace_thread_t *t = trace_tls;
   if (trace_may(t, generation)) {
     t->busy = sp;
@@ -160,7 +161,7 @@ static ALWAYS_INLINE void trace_enter_(uint32_t generation, uint64_t function, u
     bool plain = (call->sp - sp - 1 < TRACE_NEAR) & (known->function == function) & (word != 0) &
                  (load_relaxed(t->now) == t->adds) & (next < s->limit);
     if (LIKELY(plain)) {
-      call[1].function = function;
+      call[1].function = key;
       call[1].sp = sp;
       call[1].call_site = call_site;
       call[1].hook_site = hook_site;
@@ -221,7 +222,7 @@ static ALWAYS_INLINE void trace_exit_(uint32_t generation, uint64_t function, ui
 /* For providers that are called as functions are. GENERATION is what trace_on said, not 0. */
 static ALWAYS_INLINE void trace_enter(uint32_t generation, uint64_t function, uint64_t sp,
                                       uint64_t call_site, uint64_t hook_site) {
-  trace_enter_(generation, function, sp, call_site, hook_site, false);
+  trace_enter_(generation, function, function, sp, call_site, hook_site, false);
 }
 static ALWAYS_INLINE void trace_exit(uint32_t generation, uint64_t function, uint64_t sp,
                                      bool frame_gone) {
@@ -230,10 +231,20 @@ static ALWAYS_INLINE void trace_exit(uint32_t generation, uint64_t function, uin
 
 /* For providers that must keep vector registers as they are: trampolines and sleds. */
 static ALWAYS_INLINE void trace_enter_keeping(uint32_t generation, uint64_t function, uint64_t sp) {
-  trace_enter_(generation, function, sp, 0, 0, true);
+  trace_enter_(generation, function, function, sp, 0, 0, true);
 }
 static ALWAYS_INLINE void trace_exit_keeping(uint32_t generation, uint64_t function, uint64_t sp) {
   trace_exit_(generation, function, sp, false, true);
+}
+
+/* For sleds, whose exit knows nothing but the address of the return address, which is SP: of two
+ * calls that have the same one the earlier has ended. ADDRESS lies in the function. */
+#define TRACE_SLED 1u /* stands for the function of such a call */
+static ALWAYS_INLINE void trace_enter_sled(uint32_t generation, uint64_t address, uint64_t sp) {
+  trace_enter_(generation, address, TRACE_SLED, sp, TRACE_SLED, 0, false);
+}
+static ALWAYS_INLINE void trace_exit_sled(uint32_t generation, uint64_t sp) {
+  trace_exit_(generation, TRACE_SLED, sp, false, false);
 }
 
 #endif

@@ -77,3 +77,27 @@ int os_mapping(int maps, uint64_t address, uint64_t *start, uint64_t *end) {
 int os_protect(uint64_t start, uint64_t end, int protection) {
   return (int)call3(SYS_mprotect, start, end - start, protection);
 }
+
+#define NEAR_STEP  (UINT64_C(1) << 20)
+#define NEAR_BYTES (UINT64_C(1) << 30)
+
+void *os_map_near(uint64_t address, size_t size) {
+  const int flags = 0x22 | 0x100000; /* PRIVATE | ANONYMOUS | FIXED_NOREPLACE */
+  uint64_t below = ALIGN_DOWN(address, NEAR_STEP), above = below;
+  for (uint64_t away = NEAR_STEP; away < NEAR_BYTES; away += NEAR_STEP) {
+    const uint64_t hints[] = {below - away, above + away};
+    for (int i = 0; i < 2; i++) {
+      if (hints[i] < NEAR_STEP || hints[i] >> 47) continue;
+      long r = call6(SYS_mmap, hints[i], size, 3, flags, -1, 0);
+      if (r > 0 && (uint64_t)r == hints[i]) return (void *)(uintptr_t)r;
+      if (r > 0) (void)call2(SYS_munmap, r, size); /* an old kernel took it for a hint */
+    }
+  }
+  return NULL;
+}
+
+bool os_sync_code(void) {
+  const int command = 1 << 5, enroll = 1 << 6; /* PRIVATE_EXPEDITED_SYNC_CORE */
+  if (call2(SYS_membarrier, command, 0) == 0) return true;
+  return call2(SYS_membarrier, enroll, 0) == 0 && call2(SYS_membarrier, command, 0) == 0;
+}
