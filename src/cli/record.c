@@ -59,8 +59,10 @@ static const cli_option_t options[] = {
     {KEY_SAMPLE, "sample", "[HZ]",
      "where threads are while they use the CPU, HZ times a second (99)"},
     {KEY_TRACE, "trace", "[PATTERN]",
-     "every call of the functions that were compiled with\n-finstrument-functions, with its "
-     "times; with PATTERN, also of the\nimported functions that match it: 'libssl*:SSL_*,malloc'"},
+     "every call, with its times, of functions compiled with\n-finstrument-functions, or by clang "
+     "with -fxray-instrument;\nPATTERN: of these last, and of imported functions, those that "
+     "match: "
+     "\n'libssl*:SSL_*,malloc'"},
     {KEY_STALL, "stall", "[MS]",
      "turns of event loops that take longer than MS milliseconds (250):\n"
      "what held them up, and why"},
@@ -288,7 +290,7 @@ static void tell_imports(const scratch_control_t *c) {
   if (!c->trace_pattern[0]) return;
   if (c->imports_refused[0])
     cli_note("no imported function is traced: %s", c->imports_refused);
-  else if (!c->imports_timed && !c->imports_called)
+  else if (!c->imports_timed && !c->imports_called && !c->sleds_patched)
     cli_note("nothing that the program imports matches '%s'", c->trace_pattern);
   if (c->imports_left)
     cli_note("%u functions that follow no usual calling convention are not traced",

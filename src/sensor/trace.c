@@ -223,6 +223,8 @@ static trace_thread_t *take(uint64_t sp, uint32_t generation) {
   if (t->generation != generation) {
     forget_calls(t);
     memset(t->known, 0, sizeof t->known);
+    t->now = os_epoch_words.adds ? os_epoch_words.adds : &no_adds;
+    t->adds = load_relaxed(t->now);
     t->generation = generation;
     t->quick = t->stream.writer->cycles ? generation : 0;
     if (t->stream.chunk && make_room(t)) put_other_8(&t->stream, CALL_8_DEPTH, 0);
@@ -253,8 +255,7 @@ static bool ready(trace_thread_t *t) {
 
 /* What is known of FUNCTION, found out where it has to be. */
 static const trace_known_t *know(trace_thread_t *t, uint64_t function) {
-  if (load_relaxed(t->now ? t->now : &no_adds) != t->adds || !t->now) {
-    t->now = os_epoch_words.adds ? os_epoch_words.adds : &no_adds;
+  if (load_relaxed(t->now) != t->adds) {
     t->adds = load_relaxed(t->now);
     memset(t->known, 0, sizeof t->known);
   }

@@ -241,10 +241,10 @@ static ALWAYS_INLINE void trace_exit_keeping(uint32_t generation, uint64_t funct
  * calls that have the same one the earlier has ended. ADDRESS lies in the function. */
 #define TRACE_SLED 1u /* stands for the function of such a call */
 static ALWAYS_INLINE void trace_enter_sled(uint32_t generation, uint64_t address, uint64_t sp) {
-  trace_enter_(generation, address, TRACE_SLED, sp, TRACE_SLED, 0, false);
+  trace_enter_(generation, address, TRACE_SLED, sp, TRACE_SLED, 0, true);
 }
 static ALWAYS_INLINE void trace_exit_sled(uint32_t generation, uint64_t sp) {
-  trace_exit_(generation, TRACE_SLED, sp, false, false);
+  trace_exit_(generation, TRACE_SLED, sp, false, true);
 }
 
 #endif
