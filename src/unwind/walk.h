@@ -113,7 +113,8 @@ static ALWAYS_INLINE READS_STACK walk_step_t walk_by_rule(window_t *w, rule_t ru
 #if defined(__aarch64__)
   if (rule_ra(rule) == RA_ABOVE_SAVED) slot = cfa - save + 8;
   if (rule_ra(rule) == RA_IN_LR) {
-    if (!p->exact || !p->lr) return WALK_BAD;
+    if (!p->exact) return WALK_BAD;
+    if (!p->lr) return WALK_NEEDS_REGISTER; /* of a thread that is read in place */
     p->raw = p->lr;
     p->slot = 0;
   } else

@@ -360,7 +360,7 @@ static bool all_inside(const image_t *i, const uint8_t *bytes, size_t size) {
 static bool defines_nothing(const section_t *symbols) {
   const uint8_t *symbol = symbols->data;
   for (; symbol + 24 <= symbols->data + symbols->size; symbol += 24)
-    if (symbol[6] || symbol[7]) return false; /* st_shndx */
+    if ((symbol[6] || symbol[7]) && (symbol[4] & 15) != 3) return false; /* st_shndx; STT_SECTION */
   return true;
 }
 
