@@ -126,18 +126,20 @@ static bool grow(audit_t *a) {
   return true;
 }
 
-static sighting_t *find(audit_t *a, uint32_t function, uint32_t stack, const uint8_t *arguments,
-                        uint32_t size) {
+/* The sighting that CALL is one more of; a new one has no calls yet. */
+static sighting_t *find(audit_t *a, const sighting_t *call) {
   if (a->count == a->room && !grow(a)) return NULL;
-  size_t i = slot_of(a, function, stack, arguments, size);
+  size_t i = slot_of(a, call->function, call->stack, call->arguments, call->arguments_size);
   if (a->slots[i]) return &a->sightings[a->slots[i] - 1];
-  uint8_t *kept = malloc(size + 1u);
+  uint8_t *kept = malloc(call->arguments_size + 1u);
   if (!kept) return NULL;
-  memcpy(kept, arguments, size);
-  a->sightings[a->count] =
-      (sighting_t){.function = function, .stack = stack, .arguments = kept, .arguments_size = size};
+  memcpy(kept, call->arguments, call->arguments_size);
+  sighting_t *s = &a->sightings[a->count];
+  *s = *call;
+  s->arguments = kept;
+  s->count = 0;
   a->slots[i] = (uint32_t)++a->count;
-  return &a->sightings[a->count - 1];
+  return s;
 }
 
 /* ---- limits --------------------------------------------------------------------------------- */
@@ -175,31 +177,47 @@ static bool add_to_limits(audit_t *a, const sighting_t *s, uint64_t time) {
 
 /* A mark begins the phase of its name. */
 static void begin_phase(audit_t *a, const record_event_t *e) {
-  const uint8_t *p = e->body, *end = p + e->body_size;
-  uint64_t size;
-  if (!a->policy || !varint_get(&p, end, &size) || size > (uint64_t)(end - p)) return;
-  for (size_t i = 0; i < a->policy->phase_count && i < 64; i++) {
+  const char *name;
+  size_t size = record_name(e, &name);
+  for (size_t i = 0; a->policy && i < a->policy->phase_count && i < 64; i++) {
     const char *phase = a->policy->phases[i].phase;
-    if (strlen(phase) == size && !memcmp(phase, p, size)) a->begun |= UINT64_C(1) << i;
+    if (strlen(phase) == size && !memcmp(phase, name, size)) a->begun |= UINT64_C(1) << i;
   }
 }
 
-bool audit_add(audit_t *a, const record_event_t *e) {
-  if (e->kind == EVENT_EXTENDED && e->subtype == EXTENDED_MARK) begin_phase(a, e);
-  if (e->kind != EVENT_EXTENDED || e->subtype != EXTENDED_AUDIT) return true;
+static bool is_call(const record_event_t *e) {
+  return e->kind == EVENT_EXTENDED && e->subtype == EXTENDED_AUDIT;
+}
+
+bool audit_call(const audit_t *a, const record_event_t *e, sighting_t *out) {
   const uint8_t *p = e->body, *end = p + e->body_size;
   uint64_t function, stack;
-  if (!varint_get(&p, end, &function) || !varint_get(&p, end, &stack) || stack > UINT32_MAX ||
-      function > UINT32_MAX || (a->flat && function >= a->flat->function_count)) {
+  if (!is_call(e) || !varint_get(&p, end, &function) || !varint_get(&p, end, &stack) ||
+      stack > UINT32_MAX || function > UINT32_MAX ||
+      (a->flat && function >= a->flat->function_count))
+    return false;
+  *out = (sighting_t){.function = (uint32_t)function,
+                      .stack = (uint32_t)stack,
+                      .stream = e->stream,
+                      .arguments = p,
+                      .arguments_size = (uint32_t)(end - p),
+                      .count = 1,
+                      .first = e->time,
+                      .last = e->time};
+  return true;
+}
+
+bool audit_add(audit_t *a, const record_event_t *e) {
+  sighting_t call;
+  if (e->kind == EVENT_EXTENDED && e->subtype == EXTENDED_MARK) begin_phase(a, e);
+  if (!is_call(e)) return true;
+  if (!audit_call(a, e, &call)) {
     a->damaged++;
     return true;
   }
-  sighting_t *s = find(a, (uint32_t)function, (uint32_t)stack, p, (uint32_t)(end - p));
+  sighting_t *s = find(a, &call);
   if (!s) return false;
-  if (!s->count++) {
-    s->first = e->time;
-    s->stream = e->stream;
-  }
+  s->count++;
   s->last = e->time;
   s->early |= ~a->begun;
   a->calls++;

@@ -51,6 +51,10 @@ typedef struct audit {
 audit_t *audit_new(reader_t *reader);
 void audit_free(audit_t *audit);
 
+/* The call that EVENT tells of as a sighting of its own, whose arguments are the event's. False
+ * when it is no audited call, or a damaged one. */
+bool audit_call(const audit_t *audit, const record_event_t *event, sighting_t *out);
+
 /* Adds an event, of whatever kind. False without memory. */
 bool audit_add(audit_t *audit, const record_event_t *event);
 

@@ -4,9 +4,7 @@
  *
  *   check POLICY      is it understood, and what does it ask for?
  *   baseline FILE     the findings of a recording, to be kept and compared with
- *   compare OLD NEW   what NEW has that OLD, a baseline or a recording, has not
  */
-#include <errno.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -19,19 +17,17 @@
 
 static const cli_usage_t usage = {
     .verb = "audit",
-    .arguments = "check [POLICY] | baseline FILE | compare OLD NEW",
+    .arguments = "check [POLICY] | baseline FILE",
     .about =
         "check: says what an audit policy asks for, or in which line it is wrong and what to do\n"
         "(exit 2). POLICY is a YAML file as docs/policy.md describes it, or one of those that\n"
         "ship inside: linux, apple.\n"
-        "baseline: writes what the recording FILE found, to be kept beside the program.\n"
-        "compare: tells what the recording NEW found and OLD, a baseline or a recording, has\n"
-        "not, whatever addresses and builds they are of; exit 1 when there is something that no\n"
-        "policy allows.",
+        "baseline: writes what the recording FILE found, to be kept beside the program and\n"
+        "compared with by 'sonde diff'.",
     .examples = {{"sonde audit check", "what is audited when no policy is named"},
                  {"sonde audit check privacy.yaml", "is it understood?"},
                  {"sonde audit baseline run.sonde > known.json", "what is known from now on"},
-                 {"sonde audit compare known.json run.sonde", "does a build call something new?"}}};
+                 {"sonde diff known.json new.sonde", "does a build call something new?"}}};
 
 static const char *argument_word(uint8_t kind) {
   static const char *const words[] = {
@@ -96,57 +92,6 @@ static int baseline(const char *path) {
   return status;
 }
 
-/* A baseline from a file of one, or from a recording. */
-static bool read_known(const char *path, baseline_t *out) {
-  char error[256], magic[8] = "";
-  FILE *file = fopen(path, "rbe");
-  if (!file) {
-    (void)cli_fail("cannot read '%s': %s", path, strerror(errno));
-    return false;
-  }
-  bool is_recording = fread(magic, 1, 8, file) == 8 && !memcmp(magic, RECORD_MAGIC, 8);
-  fclose(file);
-  if (!is_recording) {
-    if (baseline_read(out, path, error, sizeof error)) return true;
-    (void)cli_fail("%s", error);
-    return false;
-  }
-  audit_recording_t r;
-  bool good = audit_recording_open(&r, path) && baseline_of(out, &r.findings);
-  audit_recording_close(&r);
-  return good;
-}
-
-/* One line for each that is new; its other stacks say no more. */
-static size_t print_new(const audit_recording_t *r, const baseline_t *known) {
-  size_t count = 0;
-  for (size_t i = 0; i < r->findings.count; i++) {
-    const finding_row_t *row = &r->findings.rows[i];
-    bool is_new = !row->allowed && !baseline_has(known, row->fingerprint);
-    for (size_t k = 0; is_new && k < i; k++)
-      is_new = r->findings.rows[k].fingerprint != row->fingerprint;
-    if (!is_new) continue;
-    printf("new  %s  %s(%s)  %s%s%s", row->category->id,
-           audit_function_name(r->audit, row->sighting->function), row->arguments,
-           cli_style(stdout, CLI_BOLD), row->owner, cli_style(stdout, CLI_PLAIN));
-    if (row->site) printf(", %s", row->site->function);
-    printf("\n");
-    count++;
-  }
-  return count;
-}
-
-static int compare(const char *old, const char *new) {
-  audit_recording_t r;
-  baseline_t known = {0};
-  int status = CLI_FAILED;
-  if (!read_known(old, &known)) return CLI_FAILED;
-  if (audit_recording_open(&r, new)) status = print_new(&r, &known) ? CLI_FINDING : CLI_DONE;
-  audit_recording_close(&r);
-  baseline_free(&known);
-  return status;
-}
-
 int verb_audit(int argc, char **argv) {
   cli_parser_t parser = cli_parser(&usage, argc, argv);
   int key;
@@ -157,6 +102,5 @@ int verb_audit(int argc, char **argv) {
   const char *what = parser.rest_count ? rest[0] : "";
   if (!strcmp(what, "check") && parser.rest_count <= 2) return check(rest[1] ? rest[1] : "linux");
   if (!strcmp(what, "baseline") && parser.rest_count == 2) return baseline(rest[1]);
-  if (!strcmp(what, "compare") && parser.rest_count == 3) return compare(rest[1], rest[2]);
-  return cli_wrong_use(&usage, "say what to do: check [POLICY], baseline FILE or compare OLD NEW");
+  return cli_wrong_use(&usage, "say what to do: check [POLICY] or baseline FILE");
 }

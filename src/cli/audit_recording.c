@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 #include "cli/audit_recording.h"
 
+#include <errno.h>
 #include <string.h>
 
 #include "cli/cli.h"
@@ -72,6 +73,57 @@ int export_audit(const char *path, const char *format, const char *baseline, FIL
     return cli_fail("%s", error);
   int status = CLI_FAILED;
   if (audit_recording_open(&r, path)) status = write_as(&r, format, baseline ? &known : NULL, out);
+  audit_recording_close(&r);
+  baseline_free(&known);
+  return status;
+}
+
+/* A baseline from a file of one, or from a recording. */
+static bool read_known(const char *path, baseline_t *out) {
+  char error[256], magic[1] = "";
+  FILE *file = fopen(path, "rbe");
+  if (!file) {
+    (void)cli_fail("cannot read '%s': %s", path, strerror(errno));
+    return false;
+  }
+  bool is_json = fread(magic, 1, 1, file) == 1 && *magic == '{';
+  fclose(file);
+  if (is_json) {
+    if (baseline_read(out, path, error, sizeof error)) return true;
+    (void)cli_fail("%s", error);
+    return false;
+  }
+  audit_recording_t r;
+  bool good = audit_recording_open(&r, path) && baseline_of(out, &r.findings);
+  audit_recording_close(&r);
+  return good;
+}
+
+/* One line for each that is new; its other stacks say no more. */
+static size_t print_new(const audit_recording_t *r, const baseline_t *known) {
+  size_t count = 0;
+  for (size_t i = 0; i < r->findings.count; i++) {
+    const finding_row_t *row = &r->findings.rows[i];
+    bool is_new = !row->allowed && !baseline_has(known, row->fingerprint);
+    for (size_t k = 0; is_new && k < i; k++)
+      is_new = r->findings.rows[k].fingerprint != row->fingerprint;
+    if (!is_new) continue;
+    printf("new  %s  %s(%s)  %s%s%s", row->category->id,
+           audit_function_name(r->audit, row->sighting->function), row->arguments,
+           cli_style(stdout, CLI_BOLD), row->owner, cli_style(stdout, CLI_PLAIN));
+    if (row->site) printf(", %s", row->site->function);
+    printf("\n");
+    count++;
+  }
+  return count;
+}
+
+int audit_compare(const char *old, const char *new) {
+  audit_recording_t r;
+  baseline_t known = {0};
+  int status = CLI_FAILED;
+  if (!read_known(old, &known)) return CLI_FAILED;
+  if (audit_recording_open(&r, new)) status = print_new(&r, &known) ? CLI_FINDING : CLI_DONE;
   audit_recording_close(&r);
   baseline_free(&known);
   return status;

@@ -23,4 +23,8 @@ void audit_recording_close(audit_recording_t *recording);
 int export_audit(const char *path, const char *format, const char *baseline, FILE *out);
 bool export_audit_knows(const char *format);
 
+/* Prints what the recording NEW found and OLD, a baseline or a recording, has not. Returns an exit
+ * status: CLI_FINDING when that is anything but allowed. */
+int audit_compare(const char *old, const char *new);
+
 #endif

@@ -7,6 +7,7 @@
 #include <string.h>
 
 #include "analysis/samples.h"
+#include "cli/audit_recording.h"
 #include "cli/cli.h"
 #include "cli/verbs.h"
 #include "report/diff.h"
@@ -16,7 +17,8 @@ enum { KEY_BY = CLI_LONG_ONLY, KEY_TOP, KEY_JSON, KEY_MAX_GROWTH };
 
 static const cli_option_t options[] = {
     {KEY_BY, "by", "WHAT",
-     "compare by peak (the default), leaked, allocated, temporary,\nor sample (CPU time)"},
+     "compare by peak (the default), leaked, allocated, temporary,\nsample (CPU time) or audit "
+     "(sensitive calls that are new: exit 1)"},
     {KEY_MAX_GROWTH, "max-growth", "LIMIT",
      "exit 1 when the whole grew by more: 5%, or bytes: 10M (of\ntemporary and sample: a number)"},
     {KEY_TOP, "top", "N", "show N functions and stacks (10)"},
@@ -28,11 +30,12 @@ static const cli_usage_t usage = {
     .arguments = "OLD NEW",
     .about = "Tells what changed between two recordings of a program, by function and by stack.\n"
              "Stacks are compared by the names of their functions, so other addresses and another\n"
-             "build do not matter.",
+             "build do not matter. OLD may be a file of 'sonde audit baseline'.",
     .options = options,
     .examples = {{"sonde diff before.sonde after.sonde", "what the peak is made of now"},
                  {"sonde diff --by leaked --max-growth 0 before.sonde after.sonde",
-                  "fails when more is never freed"}}};
+                  "fails when more is never freed"},
+                 {"sonde diff known.json new.sonde", "fails when a build calls something new"}}};
 
 /* One of the two recordings. */
 typedef struct side {
@@ -43,7 +46,7 @@ typedef struct side {
 
 typedef struct asked {
   measure_t measure; /* MEASURE_COUNT: samples */
-  bool json, gate, percent;
+  bool json, gate, percent, audit;
   double limit;
   uint32_t top;
 } asked_t;
@@ -235,6 +238,11 @@ static bool parse_by(const char *text, measure_t *out) {
   return !strcmp(text, "sample");
 }
 
+static bool is_baseline(const char *path) {
+  size_t n = strlen(path);
+  return n > 5 && !strcmp(path + n - 5, ".json");
+}
+
 int verb_diff(int argc, char **argv) {
   cli_parser_t parser = cli_parser(&usage, argc, argv);
   asked_t asked = {.measure = MEASURE_PEAK};
@@ -248,8 +256,10 @@ int verb_diff(int argc, char **argv) {
         return cli_wrong_use(&usage, "--top takes a number from 1 up");
       break;
     case KEY_BY:
-      if (!parse_by(parser.value, &asked.measure))
-        return cli_wrong_use(&usage, "--by takes peak, leaked, allocated, temporary or sample");
+      asked.audit = !strcmp(parser.value, "audit");
+      if (!asked.audit && !parse_by(parser.value, &asked.measure))
+        return cli_wrong_use(&usage,
+                             "--by takes peak, leaked, allocated, temporary, sample or audit");
       break;
     case KEY_MAX_GROWTH:
       if (!parse_limit(parser.value, &asked))
@@ -258,6 +268,8 @@ int verb_diff(int argc, char **argv) {
     }
   if (key < 0) return parser.status;
   if (parser.rest_count != 2) return cli_wrong_use(&usage, "takes two recordings");
+  if (asked.audit || is_baseline(parser.rest[0]))
+    return audit_compare(parser.rest[0], parser.rest[1]);
   asked.top = (uint32_t)top;
   side_t sides[2] = {0};
   int status = open_side(&sides[0], parser.rest[0]);

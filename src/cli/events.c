@@ -5,6 +5,7 @@
 #include <inttypes.h>
 #include <stdlib.h>
 
+#include "analysis/audit.h"
 #include "cli/cli.h"
 #include "cli/verbs.h"
 #include "record/read.h"
@@ -106,6 +107,22 @@ static void print_pool(const reader_t *reader, const record_event_t *e, bool sta
   printf("}\n");
 }
 
+static void print_audited(const audit_t *audit, const record_event_t *e, bool stacks) {
+  sighting_t call;
+  char words[4096];
+  const record_thread_t *t = reader_thread(audit->reader, e->stream);
+  if (!audit_call(audit, e, &call)) return;
+  json_object *text = json_new_text(audit_words(audit, &call, words, sizeof words));
+  printf("{\"event\":\"audit\",\"time_ns\":%" PRIu64, reader_ns(audit->reader, e->time));
+  if (t) printf(",\"tid\":%" PRIu32, t->tid);
+  printf(",\"function\":\"%s\",\"arguments\":%s,\"stack\":%" PRIu32,
+         audit_function_name(audit, call.function),
+         json_object_to_json_string_ext(text, JSON_STYLE), call.stack);
+  json_object_put(text);
+  if (stacks) print_stack(audit->reader, call.stack);
+  printf("}\n");
+}
+
 static void print_extended(reader_t *reader, const record_event_t *e, bool stacks) {
   uint64_t n[2] = {0};
   uint64_t ns = reader_ns(reader, e->time);
@@ -148,13 +165,18 @@ int verb_events(int argc, char **argv) {
   if (reader_open(&reader, parser.rest[0], error, sizeof error) < 0)
     return cli_fail("'%s': %s", parser.rest[0], error);
   merge_t *merge = merge_open(reader);
+  audit_t *audit = audit_new(reader);
   const record_event_t *e;
-  while (merge && (e = merge_next(merge)))
-    if (e->kind == EVENT_EXTENDED)
+  while (merge && audit && (e = merge_next(merge)))
+    if (e->kind == EVENT_EXTENDED && e->subtype == EXTENDED_AUDIT)
+      print_audited(audit, e, stacks);
+    else if (e->kind == EVENT_EXTENDED)
       print_extended(reader, e, stacks);
     else if (!(e->kind == EVENT_REALLOC && e->moment == 0))
       print_event(reader, e, stacks);
+  bool read = merge && audit;
   merge_close(merge);
+  audit_free(audit);
   reader_close(reader);
-  return merge ? CLI_DONE : cli_fail("there is no memory");
+  return read ? CLI_DONE : cli_fail("there is no memory");
 }

@@ -18,7 +18,7 @@
   X(diff, "what changed between two recordings")                                                   \
   X(pack, "a recording made small, to keep and to send")                                           \
   X(symbolize, "names of addresses, from files alone")                                             \
-  X(audit, "policies of sensitive calls; what a build calls that it did not")                      \
+  X(audit, "policies of sensitive calls; baselines to compare with")                               \
   X(clean, "removes recordings that were never finished and whose processes are gone")             \
   X(cache, "the symbol index: what it holds, its size, its limit")                                 \
   X(doctor, "what works on this machine and this program, and what mends the rest")                \

@@ -337,9 +337,9 @@ def findings_are_judged_and_compared():
     assert rows['"ACME_HOME"']["allowed"] == "the home is no secret", rows
     assert [l["exceeded"] for l in audit["limits"]] == [3], audit["limits"]  # 13 calls, 10 allowed
     baseline = write(sonde("audit", "baseline", old), ".json")
-    assert sonde("audit", "compare", baseline, old) == ""
+    assert sonde("diff", baseline, old) == ""
     for known in baseline, old:
-        said = sonde("audit", "compare", known, new, status=1)
+        said = sonde("diff", "--by", "audit", known, new, status=1)
         assert said == 'new  acme.env  getenv("ACME_OTHER")  The Acme SDK, main\n', said
     sarif = json.loads(sonde("export", "--as", "sarif", "--baseline", baseline, new))
     results = sarif["runs"][0]["results"]
@@ -404,7 +404,7 @@ def what_is_not_understood_records_nothing():
     assert f"{policy}:5: this allowance expired on 2020-01-01".encode() in done.stderr, done.stderr
     assert b"no such" in subprocess.run([SONDE, "audit", "check", "/nonexistent.yaml"], capture_output=True).stderr.lower()
     sonde("audit", "check", policy, status=2)
-    sonde("audit", "compare", policy, policy, status=2)
+    sonde("diff", "--by", "audit", policy, policy, status=2)
     sonde("audit", "baseline", "/etc/passwd", status=2)
     sonde("export", "--as", "sarif", "/etc/passwd", status=2)
 
