@@ -20,7 +20,7 @@
 
 #include "base/levels.h"
 
-#define NODES_BITS   16
+#define NODES_BITS   17
 #define NODES_BUCKET 8
 
 extern HIDDEN struct nodes { uint64_t *level[LEVELS_MAX]; /* parent << 32 | frame */ } nodes;
