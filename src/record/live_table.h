@@ -22,8 +22,8 @@
 #include <stdint.h>
 
 #define LIVE_BUCKET    8u
-#define LIVE_BITS      10u /* log2 of the buckets of level 0 */
-#define LIVE_LEVELS    16u
+#define LIVE_BITS      12u /* log2 of the buckets of level 0 */
+#define LIVE_LEVELS    14u
 #define LIVE_BEING_PUT (UINT64_C(1) << 63)
 
 typedef struct live_detail {
@@ -47,11 +47,13 @@ static inline uint64_t live_level_offset(uint32_t level) {
   return ((UINT64_C(1) << level) - 1) * (sizeof(live_bucket_t) << LIVE_BITS);
 }
 
-/* The number of the block's bucket in LEVEL; CHOICE is 0 or 1. */
+/* The number of the block's bucket in LEVEL; CHOICE is 0 or 1. The first: the 16 buckets of a page
+ * of the program's are one page of the table, in the same order. */
 static inline uint64_t live_home(uint64_t address, uint32_t level, unsigned choice) {
-  uint64_t key = choice ? (address >> 4) * UINT64_C(0xd1342543de82ef95)
-                        : (address >> 8) * UINT64_C(0x9e3779b97f4a7c15);
-  return key >> (64 - LIVE_BITS - level);
+  uint32_t bits = LIVE_BITS + level;
+  if (choice) return (address >> 4) * UINT64_C(0xd1342543de82ef95) >> (64 - bits);
+  uint64_t page = (address >> 12) * UINT64_C(0x9e3779b97f4a7c15) >> (64 - (bits - 4));
+  return page << 4 | (address >> 8 & 15);
 }
 
 #endif

@@ -125,7 +125,8 @@ static ALWAYS_INLINE stream_t *write_enter(uint32_t kind) {
   }
   uint32_t depth = w->depth;
   if (UNLIKELY(depth >= WRITE_LEVELS)) {
-    if (depth != WRITE_MUTED) write_lost_event(w->control);
+    if (depth != WRITE_MUTED && load_relaxed(&w->control->mode) & kind)
+      write_lost_event(w->control);
     return NULL;
   }
   w->depth = depth + 1; /* before the mode is looked at: see write_quiesce */

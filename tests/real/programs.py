@@ -1,0 +1,223 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: MIT
+"""Programs that nobody here wrote do under sonde record what they do without: redis, nginx, postgres,
+node and java run a workload of their own, in every mode and with the modes switched meanwhile, and
+give the same results. What is not installed is said and passed over."""
+import hashlib
+import json
+import os
+import shutil
+import signal
+import socket
+import subprocess
+import sys
+import tempfile
+import threading
+import time
+import urllib.request
+
+SONDE = os.environ["SONDE"]
+WORK = tempfile.mkdtemp(prefix="sonde-programs-")
+os.chmod(WORK, 0o755)
+MODES = ["--malloc=all"], ["--malloc=live", "--sample=200"]
+number = 0
+
+
+def prefix(mode):
+    global number
+    number += 1
+    path = os.path.join(WORK, f"{number}.sonde")
+    return ([SONDE, "record", *mode, "-o", path, "--"], path) if mode else ([], None)
+
+
+def check(path, least=20):
+    if not path:
+        return None
+    done = subprocess.run([SONDE, "report", "--json", path], capture_output=True, check=True,
+                          timeout=100)
+    told = json.loads(done.stdout)
+    m = told["malloc"]
+    assert told["finished"] and m["depth"]["undefined"] == 0, (path, told["missing"])
+    assert not any(v for k, v in told["missing"].items()), told["missing"]
+    assert m["events"] + m["peak"]["blocks"] > least, (m["events"], m["peak"])
+    odd = m["double_frees"], m["overlaid"], m["unknown_frees"]
+    assert odd == (0, 0, 0), odd
+    return told
+
+
+def free_port():
+    with socket.socket() as s:
+        s.bind(("127.0.0.1", 0))
+        return s.getsockname()[1]
+
+
+def wait_for(test):
+    for _ in range(600):
+        try:
+            if test():
+                return
+        except (OSError, subprocess.CalledProcessError):
+            pass
+        time.sleep(0.05)
+    raise AssertionError("it did not come up")
+
+
+def child_of(process):
+    with open(f"/proc/{process.pid}/task/{process.pid}/children") as f:
+        return int(f.read().split()[0])
+
+
+def stop(process, recorded, how=signal.SIGTERM):
+    os.kill(child_of(process) if recorded else process.pid, how)
+    process.wait(60)
+
+
+def switch(process, over):
+    """Other modes, again and again, while the program works."""
+    pid, modes, n = str(child_of(process)), ["live", "malloc", "off", "sample:64K", "all"], 0
+    while not over.is_set():
+        done = subprocess.run([SONDE, "ctl", pid, "malloc=" + modes[n % 5]], capture_output=True)
+        assert done.returncode == 0, done
+        n += 1
+        time.sleep(0.02)
+
+
+def redis(mode, switching=False):
+    port = free_port()
+    before, path = prefix(mode)
+    server = subprocess.Popen([*before, "redis-server", "--port", str(port), "--save", "", "--dir", WORK],
+                              stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+    cli = ["redis-cli", "-p", str(port)]
+    wait_for(lambda: subprocess.run([*cli, "ping"], capture_output=True).stdout == b"PONG\n")
+    over = threading.Event()
+    other = threading.Thread(target=switch, args=(server, over))
+    if switching:
+        other.start()
+    subprocess.run(["redis-benchmark", "-p", str(port), "-n", "5000", "-q", "-t",
+                    "set,get,lpush,lrange_100,zadd,mset"], check=True, stdout=subprocess.DEVNULL)
+    commands = "\n".join(f"set k{i} {'v' * (i % 300)}\nrpush l{i % 9} {i}\nhset h{i % 7} f{i} {i}"
+                         for i in range(2000))
+    subprocess.run(cli, input=commands.encode(), stdout=subprocess.DEVNULL, check=True)
+    script = b"\n".join(b"get k%d" % i for i in range(2000)) + b"\nlrange l3 0 -1\nhgetall h2\n"
+    answer = subprocess.run(cli, input=script, capture_output=True, check=True).stdout
+    over.set()
+    if switching:
+        other.join()
+    stop(server, mode)
+    assert server.returncode == 0, server.returncode
+    if not switching:
+        check(path)
+    return hashlib.sha256(answer).hexdigest()
+
+
+def nginx(mode):
+    port, root = free_port(), tempfile.mkdtemp(dir=WORK)
+    os.chmod(root, 0o755)
+    for i in range(20):
+        with open(os.path.join(root, f"{i}.txt"), "w") as f:
+            f.write(f"{i} " * (i * 500))
+    conf = os.path.join(root, "nginx.conf")
+    with open(conf, "w") as f:
+        f.write(f"daemon off; worker_processes 2; pid {root}/pid; error_log {root}/error.log;\n"
+                "events { worker_connections 64; }\nhttp { access_log off; gzip on; gzip_types *;\n"
+                f"client_body_temp_path {root}; proxy_temp_path {root}; fastcgi_temp_path {root};\n"
+                f"uwsgi_temp_path {root}; scgi_temp_path {root};\n"
+                f"server {{ listen 127.0.0.1:{port}; root {root}; }} }}\n")
+    before, path = prefix(mode + ["--follow"] if mode else mode)
+    server = subprocess.Popen([*before, "nginx", "-c", conf, "-p", root], stderr=subprocess.DEVNULL)
+    url = f"http://127.0.0.1:{port}/"
+    wait_for(lambda: urllib.request.urlopen(url + "1.txt").status == 200)
+    answer = hashlib.sha256()
+    for i in range(200):
+        request = urllib.request.Request(f"{url}{i % 20}.txt", headers={"Accept-Encoding": "gzip"})
+        answer.update(urllib.request.urlopen(request).read())
+    stop(server, mode, signal.SIGQUIT)
+    assert server.returncode == 0, server.returncode
+    check(path)
+    return answer.hexdigest()
+
+
+def node(mode):
+    before, path = prefix(mode)
+    code = ("const z=require('zlib'),c=require('crypto');let h=c.createHash('sha256');"
+            "for(let i=0;i<300;i++){h.update(z.deflateSync(Buffer.alloc(5000+i,i)));"
+            "h.update(JSON.stringify([...Array(200).keys()].map(x=>({x,i}))));}"
+            "z.gzip(Buffer.alloc(100000,7),(e,b)=>{h.update(b);console.log(h.digest('hex'))});")
+    done = subprocess.run([*before, "node", "-e", code], capture_output=True, timeout=100)
+    assert done.returncode == 0, done
+    check(path)
+    return done.stdout
+
+
+def java(mode):
+    before, path = prefix(mode)
+    source = os.path.join(WORK, "Work.java")
+    with open(source, "w") as f:
+        f.write("""import java.util.*; import java.util.zip.*;
+public class Work { public static void main(String[] a) throws Exception {
+  long sum = 0; Thread[] t = new Thread[4]; long[] part = new long[4];
+  for (int k = 0; k < 4; k++) { final int n = k; t[k] = new Thread(() -> {
+    for (int i = 0; i < 50; i++) { byte[] in = new byte[20000 + i], out = new byte[30000];
+      Arrays.fill(in, (byte) (i + n)); Deflater d = new Deflater(); d.setInput(in); d.finish();
+      part[n] += d.deflate(out) + out[3]; d.end(); } }); t[k].start(); }
+  for (int k = 0; k < 4; k++) { t[k].join(); sum += part[k]; }
+  try { Object o = null; o.hashCode(); } catch (NullPointerException e) { sum += 1; }
+  System.out.println(sum); System.exit(3); } }""")
+    if not os.path.exists(source.replace(".java", ".class")):
+        subprocess.run(["javac", "-d", WORK, source], check=True)
+    done = subprocess.run([*before, "java", "-cp", WORK, "Work"], capture_output=True, timeout=150)
+    assert done.returncode == 3, done
+    check(path)
+    return done.stdout
+
+
+def postgres(mode):
+    binary = shutil.which("postgres") or "/usr/lib/postgresql/15/bin/postgres"
+    tools = os.path.dirname(os.path.realpath(binary))
+    data = tempfile.mkdtemp(dir=WORK)
+    user = {"user": "nobody", "group": "nogroup", "extra_groups": []} if os.geteuid() == 0 else {}
+    if user:
+        shutil.chown(data, "nobody", "nogroup")
+        os.chmod(WORK, 0o777)
+    subprocess.run([os.path.join(tools, "initdb"), "-D", data, "-A", "trust", "-U", "me", "--no-sync"],
+                   check=True, stdout=subprocess.DEVNULL, cwd="/", **user)
+    port = str(free_port())
+    before, path = prefix(mode + ["--follow"] if mode else mode)
+    server = subprocess.Popen([*before, binary, "-D", data, "-p", port, "-k", data],
+                              stderr=subprocess.DEVNULL, stdout=subprocess.DEVNULL, cwd="/", **user)
+    psql = [os.path.join(tools, "psql"), "-h", data, "-p", port, "-U", "me", "-At", "postgres", "-c"]
+    wait_for(lambda: subprocess.run([*psql, "select 1"], capture_output=True).returncode == 0)
+    sql = ("create table t as select i, md5(i::text) m from generate_series(1,20000) i;"
+           "create index on t(m); select count(*), sum(i), min(m), md5(string_agg(m, ',' order by m))"
+           " from t where m > '3'; select a.i % 7, count(*) from t a join t b on a.i = b.i * 2"
+           " group by 1 order by 1;")
+    answer = subprocess.run([*psql, sql], capture_output=True, check=True).stdout
+    stop(server, mode, signal.SIGINT)
+    assert server.returncode == 0, server.returncode
+    if path:
+        check(path)
+    return answer
+
+
+def main():
+    if os.environ.get("SONDE_SANITIZED"):
+        print("skipped: the agent, which has no libc, is not built with a sanitizer")
+        sys.exit(77)
+    for run, binary in ((redis, "redis-server"), (nginx, "nginx"), (node, "node"), (java, "javac"),
+                        (postgres, "postgres")):
+        if len(sys.argv) > 1 and run.__name__ not in sys.argv[1:]:
+            continue
+        if not shutil.which(binary):
+            print(f"{binary} is not installed: passed over")
+            continue
+        start = time.time()
+        plain = run([])
+        for mode in MODES:
+            assert run(mode) == plain, (run.__name__, mode)
+        if run is redis:
+            assert run(["--malloc=all"], switching=True) == plain
+        print(f"{run.__name__}: the same results, {time.time() - start:.1f} s", flush=True)
+    shutil.rmtree(WORK, ignore_errors=True)
+
+
+main()
