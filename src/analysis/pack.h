@@ -12,6 +12,7 @@
 
 typedef struct pack_totals {
   uint64_t before, after; /* bytes of the chunks, with their headers */
+  uint64_t left_out;      /* stacks that a summary had no room for */
   uint64_t plain;         /* packed chunks of events that only plain compression was good for */
 } pack_totals_t;
 

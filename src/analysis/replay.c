@@ -17,6 +17,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "analysis/replay_internal.h"
+#include "analysis/summary.h"
 #include "base/bits.h"
 #include "sonde/status.h"
 
@@ -98,6 +100,8 @@ static inline stack_totals_t *stack_of(replay_t *r, uint32_t id) {
   return new_stack(r, id);
 }
 
+stack_totals_t *replay_stack(replay_t *r, uint32_t id) { return stack_of(r, id); }
+
 /* Before the stack's live bytes change in moment number R->moment. */
 static inline void keep_peak(const replay_t *r, stack_totals_t *s) {
   if (s->changed <= r->peak_moment) s->at_peak = s->live;
@@ -123,6 +127,8 @@ static __attribute__((noinline)) thread_totals_t *new_thread(replay_t *r, uint32
 static inline thread_totals_t *thread_of(replay_t *r, uint32_t stream) {
   return stream < r->thread_count ? &r->threads[stream] : new_thread(r, stream);
 }
+
+thread_totals_t *replay_thread(replay_t *r, uint32_t stream) { return thread_of(r, stream); }
 
 /* ---- events ------------------------------------------------------------------------------- */
 
@@ -373,11 +379,14 @@ typedef struct pass {
   merge_t *merge;
   const replay_options_t *options;
   uint64_t from, to; /* ticks */
+  uint64_t stop;     /* the next tick at which there is something to do */
+  uint64_t moments;  /* that are past */
+  bool no_moments;   /* no more are wanted */
   bool before_window;
 } pass_t;
 
 /* The first tick that is not before NS; ticks and nanoseconds both grow. */
-static uint64_t tick_of(const reader_t *reader, uint64_t ns) {
+uint64_t replay_tick(const reader_t *reader, uint64_t ns) {
   uint64_t low = 0, high = UINT64_MAX;
   while (low < high) {
     uint64_t middle = low + (high - low) / 2;
@@ -387,6 +396,24 @@ static uint64_t tick_of(const reader_t *reader, uint64_t ns) {
       low = middle + 1;
   }
   return low;
+}
+
+/* The tick to stop at next: behind the window's end, or at a moment. */
+static uint64_t next_stop(const pass_t *p) {
+  const replay_options_t *o = p->options;
+  uint64_t end = p->to == UINT64_MAX ? p->to : p->to + 1, moment = UINT64_MAX;
+  if (o->moment && !p->no_moments)
+    moment = replay_tick(p->replay->reader, (p->moments + 1) * o->moment_every_ns);
+  return moment < end ? moment : end;
+}
+
+static void note_moments(pass_t *p, uint64_t time) {
+  const replay_options_t *o = p->options;
+  while (o->moment && !p->no_moments && p->stop <= time) {
+    p->no_moments = !o->moment(o->moment_context, p->replay, p->stop);
+    p->moments++;
+    p->stop = next_stop(p);
+  }
 }
 
 typedef enum step { STEP_NEXT, STEP_HELD, STEP_END, STEP_NO_MEMORY } step_t;
@@ -406,7 +433,10 @@ static inline step_t one_event(pass_t *p, const merge_run_t *run, uint32_t n) {
     p->before_window = false;
     start_window(r);
   }
-  if (e->time > p->to) return STEP_END;
+  if (__builtin_expect(e->time >= p->stop, 0)) {
+    if (e->time > p->to) return STEP_END;
+    note_moments(p, e->time);
+  }
   if (__builtin_expect(e->kind == EVENT_SAMPLE || e->kind == EVENT_EXTENDED, 0))
     return other_event(p, e);
   if (__builtin_expect(!r->first_time, 0)) r->first_time = r->peak_time = e->time;
@@ -428,8 +458,9 @@ static void tell_progress(const pass_t *p) {
 
 static int run(replay_t *r, merge_t *merge, const replay_options_t *o) {
   pass_t p = {.replay = r, .merge = merge, .options = o, .before_window = o->from_ns != 0};
-  p.from = tick_of(r->reader, o->from_ns);
-  p.to = o->to_ns ? tick_of(r->reader, o->to_ns + 1) - 1 : UINT64_MAX;
+  p.from = replay_tick(r->reader, o->from_ns);
+  p.to = o->to_ns ? replay_tick(r->reader, o->to_ns + 1) - 1 : UINT64_MAX;
+  p.stop = next_stop(&p);
   merge_run_t run;
   for (uint64_t n = 0; merge_run(merge, &run); n += run.count) {
     step_t step = STEP_NEXT;
@@ -491,6 +522,11 @@ int replay_run(replay_t *r, reader_t *reader, const replay_options_t *options) {
   r->mode = reader_header(reader)->mode;
   r->late =
       !(r->mode & (RECORD_BLOCKS | RECORD_SAMPLED_BLOCKS)) || reader_damage(reader)->dropped_chunks;
+  if (is_summary(reader)) {
+    int loaded = make_direct(r) ? summary_read(r, options ? options : &all) : SONDE_ENOMEM;
+    if (loaded < 0) replay_free(r);
+    return loaded;
+  }
   r->freed = calloc(FREED_SLOTS, sizeof *r->freed);
   merge_t *merge = merge_open(reader);
   int status = SONDE_ENOMEM;

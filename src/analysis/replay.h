@@ -81,6 +81,8 @@ typedef struct replay {
   size_t thread_count;
   size_totals_t sizes[SIZE_CLASSES];
   live_t blocks;
+  uint64_t window_from,
+      window_to;   /* of a summary: the moments that the window was moved to, ticks */
   uint64_t *freed; /* addresses freed of late, to tell twice from unknown */
 } replay_t;
 
@@ -90,6 +92,11 @@ typedef struct replay_options {
    * memory. NULL: they are passed over. */
   bool (*other)(void *context, const record_event_t *event);
   void *other_context;
+  /* Every so many ns, before the event that comes then, until it returns false. Counts are in
+   * 1/WEIGHT_ONE. */
+  bool (*moment)(void *context, const replay_t *replay, uint64_t time);
+  void *moment_context;
+  uint64_t moment_every_ns;
   void (*progress)(void *context, uint64_t done, uint64_t total);
   void *progress_context;
 } replay_options_t;

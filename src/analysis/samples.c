@@ -35,8 +35,8 @@ bool samples_add(void *samples, const record_event_t *e) {
     s->stacks[s->stack_count] = (sample_stack_t){.stack = e->stack};
     s->slots[i] = (uint32_t)++s->stack_count;
   }
-  s->stacks[s->slots[i] - 1].ticks++;
-  s->ticks++;
+  s->stacks[s->slots[i] - 1].ticks += 1 + e->old;
+  s->ticks += 1 + e->old;
   s->missed += e->size;
   return true;
 }

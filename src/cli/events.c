@@ -6,6 +6,7 @@
 #include <stdlib.h>
 
 #include "analysis/audit.h"
+#include "analysis/summary.h"
 #include "cli/cli.h"
 #include "cli/verbs.h"
 #include "record/read.h"
@@ -164,6 +165,10 @@ int verb_events(int argc, char **argv) {
   char error[256] = "";
   if (reader_open(&reader, parser.rest[0], error, sizeof error) < 0)
     return cli_fail("'%s': %s", parser.rest[0], error);
+  if (is_summary(reader)) {
+    reader_close(reader);
+    return cli_fail("'%s' is a summary, which holds no events", parser.rest[0]);
+  }
   merge_t *merge = merge_open(reader);
   audit_t *audit = audit_new(reader);
   const record_event_t *e;

@@ -8,6 +8,7 @@
 #include <inttypes.h>
 #include <string.h>
 
+#include "analysis/summary.h"
 #include "cli/cli.h"
 #include "cli/verbs.h"
 #include "record/read.h"
@@ -94,6 +95,10 @@ int verb_history(int argc, char **argv) {
   char error[256] = "";
   if (reader_open(&reader, parser.rest[0], error, sizeof error) < 0)
     return cli_fail("'%s': %s", parser.rest[0], error);
+  if (is_summary(reader)) {
+    reader_close(reader);
+    return cli_fail("'%s' is a summary, which holds no events", parser.rest[0]);
+  }
   s.reader = reader;
   s.names = names_new(reader);
   merge_t *merge = merge_open(reader);

@@ -13,21 +13,30 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include "analysis/pack.h"
+#include "analysis/summary.h"
 #include "cli/cli.h"
 #include "cli/verbs.h"
 #include "sonde/status.h"
 
+enum { KEY_SUMMARY = CLI_LONG_ONLY };
+
 static const cli_option_t options[] = {
-    {'o', "output", "FILE", "where to; default FILE.packed.sonde, or FILE.summary.sonde"}, {0}};
+    {KEY_SUMMARY, "summary", NULL,
+     "at most 1 MB, without the events: what report and diff need of the\nallocations and samples"},
+    {'o', "output", "FILE", "where to; default FILE.packed.sonde, or FILE.summary.sonde"},
+    {0}};
 
 static const cli_usage_t usage = {
     .verb = "pack",
     .arguments = "FILE",
     .about = "Compresses the recording FILE. Every verb reads the result as it reads FILE, and\n"
-             "finds the same in it; FILE stays as it is.",
+             "finds the same in it; FILE stays as it is. A summary holds what was live at the\n"
+             "peak and at the end, growth, threads, sizes, samples and stacks, however large FILE\n"
+             "is; 'sonde history' and 'sonde events' have nothing to read there.",
     .options = options,
-    .examples = {{"sonde pack run.sonde", "into run.packed.sonde"}}};
+    .examples = {
+        {"sonde pack run.sonde", "into run.packed.sonde"},
+        {"sonde pack --summary run.sonde", "into run.summary.sonde, to attach to a report"}}};
 
 static void step(void *context, uint64_t done, uint64_t total) {
   cli_progress_t *progress = context;
@@ -45,11 +54,13 @@ static char *default_output(const char *path, const char *word) {
   return asprintf(&out, "%.*s.%s%s", (int)n, path, word, ending) < 0 ? NULL : out;
 }
 
-static int pack_to(reader_t *reader, FILE *out, const char *output, pack_totals_t *totals) {
+static int pack_to(reader_t *reader, FILE *out, const char *output, bool summary,
+                   pack_totals_t *totals) {
   cli_progress_t progress;
   cli_progress_start(&progress, "packing", 0);
   errno = 0;
-  int status = pack_recording(reader, out, totals, step, &progress);
+  int status = summary ? summary_write(reader, out, totals, step, &progress)
+                       : pack_recording(reader, out, totals, step, &progress);
   cli_progress_end(&progress);
   if (fflush(out) || ferror(out)) status = SONDE_EIO;
   if (status == SONDE_EIO)
@@ -60,12 +71,18 @@ static int pack_to(reader_t *reader, FILE *out, const char *output, pack_totals_
 static void tell(const char *path, const char *output, const pack_totals_t *t) {
   printf("%s: %" PRIu64 " bytes, %.1f %% of %s\n", output, t->after,
          t->before ? 100.0 * (double)t->after / (double)t->before : 100.0, path);
+  if (t->left_out)
+    printf("%" PRIu64 " stacks with little of everything are summed up in one\n", t->left_out);
 }
 
-static int pack_file(const char *path, const char *output) {
+static int pack_file(const char *path, const char *output, bool summary) {
   reader_t *reader;
   char error[256] = "", *part;
   if (reader_open(&reader, path, error, sizeof error) < 0) return cli_fail("'%s': %s", path, error);
+  if (summary && is_summary(reader)) {
+    reader_close(reader);
+    return cli_fail("'%s' is a summary already", path);
+  }
   if (asprintf(&part, "%s.%d.part", output, (int)getpid()) < 0) part = NULL;
   int fd = part ? open(part, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0600) : -1;
   FILE *out = fd >= 0 ? fdopen(fd, "w") : NULL;
@@ -74,7 +91,7 @@ static int pack_file(const char *path, const char *output) {
   if (!out) {
     cli_fail("'%s' cannot be made: %s", output, strerror(errno));
   } else {
-    status = pack_to(reader, out, output, &totals);
+    status = pack_to(reader, out, output, summary, &totals);
     if (fclose(out) && status == CLI_DONE)
       status = cli_fail("'%s' cannot be written: %s", output, strerror(errno));
     if (status == CLI_DONE && rename(part, output) < 0)
@@ -92,13 +109,18 @@ static int pack_file(const char *path, const char *output) {
 int verb_pack(int argc, char **argv) {
   cli_parser_t parser = cli_parser(&usage, argc, argv);
   const char *output = NULL;
+  bool summary = false;
   int key;
   while ((key = cli_next(&parser)) > 0)
-    if (key == 'o') output = parser.value;
+    switch (key) {
+    case 'o': output = parser.value; break;
+    case KEY_SUMMARY: summary = true; break;
+    }
   if (key < 0) return parser.status;
   if (parser.rest_count != 1) return cli_wrong_use(&usage, "takes one recording");
-  char *chosen = output ? strdup(output) : default_output(parser.rest[0], "packed");
-  int status = chosen ? pack_file(parser.rest[0], chosen) : cli_fail("there is no memory");
+  char *chosen =
+      output ? strdup(output) : default_output(parser.rest[0], summary ? "summary" : "packed");
+  int status = chosen ? pack_file(parser.rest[0], chosen, summary) : cli_fail("there is no memory");
   free(chosen);
   return status;
 }

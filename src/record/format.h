@@ -93,6 +93,7 @@ _Static_assert(sizeof(record_header_t) == 160, "docs/format.md says 160");
 typedef enum chunk_type {
   CHUNK_EVENTS = 1,
   CHUNK_TABLES = 2,
+  CHUNK_SUMMARY = 6, /* analysis/summary.h */
   CHUNK_CALLS = 3, /* of the call tracer: src/sensor/trace.h */
 } chunk_type_t;
 

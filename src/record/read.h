@@ -106,7 +106,8 @@ uint64_t reader_ns(const reader_t *reader, uint64_t ticks);
 typedef struct record_event {
   uint64_t time;         /* shifted ticks */
   uint64_t address;      /* of the block; 0 in the first moment of a realloc */
-  uint64_t old;          /* of a realloc's both moments: the block given up; else 0 */
+  uint64_t old;          /* of a realloc's both moments: the block given up; of a sample out of a
+                            summary: how many more there are like it; else 0 */
   uint64_t size;         /* 0 for a free; of a sample: the ticks missed before it */
   uint64_t sample_bytes; /* it stands for others: one block in so many bytes is recorded; 0: each */
   const uint8_t *body;   /* of EVENT_EXTENDED */

@@ -8,6 +8,7 @@
 #include <inttypes.h>
 #include <stdlib.h>
 
+#include "analysis/summary.h"
 #include "sonde/status.h"
 
 enum { BRIEF_ROWS = 5 };
@@ -15,6 +16,13 @@ enum { BRIEF_ROWS = 5 };
 static void print_totals(const report_t *r, FILE *out) {
   const replay_t *p = r->replay;
   char a[24], b[24], c[24], d[24];
+  if (is_summary(r->reader) && (r->window->from_ns || r->window->to_ns))
+    fprintf(
+        out,
+        "  summary    growth is from %.3f s to %.3f s, moments that the summary has; the rest is "
+        "of the whole run\n",
+        (double)reader_ns(r->reader, p->window_from) / 1e9,
+        (double)reader_ns(r->reader, p->window_to ? p->window_to : p->last_time) / 1e9);
   if (p->sampled)
     fprintf(out, "  sampled    from %s recorded calls: numbers are estimates\n",
             report_count(p->events, a));

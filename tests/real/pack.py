@@ -80,6 +80,24 @@ def the_second_reader_agrees():
     assert texts[0] == texts[1] and texts[0].count(b"\n") > 2000
 
 
+def a_summary_has_the_same_totals():
+    path = record("python", "--malloc", "--sample=500")
+    summary = path[:-len("sonde")] + "summary.sonde"
+    told = sonde("pack", "--summary", path)
+    assert told.returncode == 0, told.stderr
+    same("report", "--json", "malloc", "sample", at=2, paths=(path, summary))
+    same("report", "--json", "--by", "leaked", "--tree", "malloc", at=5, paths=(path, summary))
+    folded = [sorted(sonde("export", "--by", "allocated", p).stdout.splitlines())
+              for p in (path, summary)]
+    assert folded[0] == folded[1]
+    assert os.path.getsize(summary) < 1000000
+    done = sonde("diff", "--by", "allocated", "--max-growth", "0", path, summary)
+    assert done.returncode == 0 and b"+0.0 %" in done.stdout and b"by stack" not in done.stdout, done
+    for verb in ["events", summary], ["history", summary, "0x1"], ["pack", "--summary", summary]:
+        done = sonde(*verb)
+        assert done.returncode == 2 and b"summary" in done.stderr, done
+
+
 def damage_is_told():
     rng = random.Random(SEED)
     print(f"SONDE_SEED={SEED}")
@@ -101,7 +119,7 @@ def damage_is_told():
 
 
 for check in (all_verbs_find_the_same, a_packed_one_can_be_packed_again, the_second_reader_agrees,
-              damage_is_told):
+              a_summary_has_the_same_totals, damage_is_told):
     print(check.__name__)
     check()
 shutil.rmtree(WORK)
