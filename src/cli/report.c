@@ -75,7 +75,7 @@ static bool parse_time(const char *text, uint64_t *out_ns) {
   char *end;
   double value = strtod(text, &end);
   double unit = !strcmp(end, "ms") ? 1e6 : !strcmp(end, "s") ? 1e9 : 0;
-  if (end == text || !unit || !(value > 0 && value < 1e9)) return false;
+  if (end == text || !(unit > 0) || !(value > 0 && value < 1e9)) return false;
   *out_ns = (uint64_t)(value * unit);
   return true;
 }
