@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
- * What hooks cost: setting and removing fifty at once in a process of 150 images, and a call that
- * goes through one.
+ * What hooks cost: setting and removing fifty at once in a process of 150 images, a call that goes
+ * through one, and a call through a trampoline.
  *
  *   hook_bench [IMAGES]
  *
@@ -16,6 +16,7 @@
 #include <string.h>
 
 #include "bench.h"
+#include "hook/trampoline.h"
 #include "image/slots.h"
 #include "os/os.h"
 #include "sonde/hook.h"
@@ -207,9 +208,61 @@ static void calling(void) {
          hooked[0], plain[ROUNDS / 2], hooked[ROUNDS / 2]);
 }
 
+/* ---- a trampoline --------------------------------------------------------------------------- */
+
+static uint64_t begun, ended;
+static bool count_before(call_t *call, const uint64_t *registers) {
+  (void)call, (void)registers;
+  begun++;
+  return true;
+}
+static void count_after(call_t *call, call_end_t end) {
+  (void)call, (void)end;
+  ended++;
+}
+static const trampoline_calls_t counting = {count_before, count_after};
+
+static __attribute__((noinline)) int target(int x) {
+  __asm__ volatile("" : "+r"(x));
+  return x + 1;
+}
+
+static double time_pointer(int (*volatile call)(int)) {
+  uint64_t start = bench_now_ns();
+  for (int i = 0; i < CALLS; i++)
+    (void)call(i);
+  return (double)(bench_now_ns() - start) / CALLS;
+}
+
+/* By a pointer: plain, through a trampoline that has nothing to call, and one that counts. */
+static void through_trampoline(void) {
+  const char *why = trampoline_ready();
+  trampoline_t *t = why ? NULL : trampoline_take((uint64_t)(uintptr_t)target);
+  if (!t) {
+    printf("no trampolines: %s\n", why ? why : "none is left");
+    return;
+  }
+  int (*thunk)(int) = (int (*)(int))(uintptr_t)trampoline_thunk(t);
+  double plain[ROUNDS], off[ROUNDS], on[ROUNDS];
+  for (int r = 0; r < ROUNDS; r++) {
+    plain[r] = time_pointer(target);
+    trampoline_set(t, NULL);
+    off[r] = time_pointer(thunk);
+    trampoline_set(t, &counting);
+    on[r] = time_pointer(thunk);
+  }
+  (void)bench_median(plain, ROUNDS);
+  (void)bench_median(off, ROUNDS);
+  (void)bench_median(on, ROUNDS);
+  printf("a call by a pointer: %.2f ns; by a trampoline that is off: %.2f; that counts before and "
+         "after: %.2f (%llu, %llu)\n",
+         plain[0], off[0], on[0], (unsigned long long)begun, (unsigned long long)ended);
+}
+
 int main(int count, char **arguments) {
   open_images(count > 1 ? atoi(arguments[1]) : 150);
   hooking();
   calling();
+  through_trampoline();
   return 0;
 }

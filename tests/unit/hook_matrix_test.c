@@ -82,6 +82,7 @@ static void symbolic_library(void **state) {
 
 static void deep_binding(void **state) {
   (void)state;
+  if (is_sanitized()) SKIP_BECAUSE("the sanitizer refuses RTLD_DEEPBIND");
   void *first = open_fixture("caller-now", RTLD_NOW | RTLD_GLOBAL);
   sonde_hook_t *h = hook_plain();
   void *deep = open_fixture("deep", RTLD_NOW | RTLD_DEEPBIND);
@@ -131,7 +132,8 @@ static void packed_relocations(void **state) {
 
 static void canonical_addresses(void **state) {
   (void)state;
-  if (is_emulated()) SKIP_BECAUSE("starts a program, which would not be emulated");
+  if (is_emulated() || is_sanitized())
+    SKIP_BECAUSE("starts a program, which would be neither emulated nor sanitized");
   char line[128] = "";
   FILE *program = popen(SONDE_FIXTURES "/canonical", "r");
   assert_non_null(program);
