@@ -87,7 +87,7 @@ def other_allocators_and_libcs_are_exact():
                 "  for (int i = 0; i < 5000; i++) v.push_back(std::string(100 + i % 50, 'x'));\n"
                 "  for (int i = 0; i < 70; i++) free(calloc(3, 40));\n"
                 "  void *p; if (posix_memalign(&p, 64, 500)) return 1; free(p); }\n")
-    for libraries in [], ["-ljemalloc"]:
+    for libraries in [], ["-ljemalloc"], ["-ltcmalloc_minimal"], ["-ltcmalloc"], ["-lmimalloc"]:
         program = os.path.join(WORK, "own")
         if subprocess.run(["c++", "-O0", "-o", program, source, *libraries],
                           capture_output=True).returncode:
@@ -307,6 +307,39 @@ def forks_and_daemons_go_their_way():
             return
         time.sleep(0.01)
     raise AssertionError("the daemon did not do its work")
+
+
+def what_cannot_be_recorded_is_refused_in_words():
+    done = record(["true"], path="/proc/nothing.sonde")[1]
+    assert done.returncode == 125 and done.stderr.count(b"\n") == 1, done
+    if os.geteuid() == 0:
+        other = os.path.join(WORK, "setuid")
+        shutil.copy("/bin/true", other)
+        os.chown(other, 65534, 65534)
+        os.chmod(other, 0o4755)
+        done = record([other])[1]
+        assert done.returncode == 125 and b"setuid" in done.stderr, done
+        assert done.stderr.count(b"\n") == 1
+    else:
+        folder = os.path.join(WORK, "read-only")
+        os.mkdir(folder, 0o500)
+        done = record(["true"], path=folder + "/x.sonde")[1]
+        assert done.returncode == 125 and b"Permission denied" in done.stderr, done
+
+
+def closed_descriptors_change_nothing():
+    code = ("import os\nfor _ in range(3):\n os.closerange(3, 4096)\n"
+            " x=[str(i)*20 for i in range(60000)]\n f=os.open('/dev/null',0)\n print(f, len(x), flush=True)")
+    env = dict(os.environ, PYTHONMALLOC="malloc")
+    plain = subprocess.run(["/usr/bin/python3", "-c", code], capture_output=True, env=env).stdout
+    for mode in "malloc", "live", "all":
+        path = fresh()
+        done = subprocess.run([SONDE, "record", "--malloc=" + mode, "-o", path, "--", "/usr/bin/python3",
+                               "-c", code], capture_output=True, env=env)
+        assert done.returncode == 0 and done.stdout == plain, (mode, done, plain)
+        r = report(path)
+        nothing_missing(r)
+        assert r["events"] + r["snapshots"] > 0
 
 
 def limits_stop_the_recording_and_not_the_program():
