@@ -59,6 +59,7 @@ bool os_readable(uint64_t address);
 
 pid_t os_pid(void);
 pid_t os_tid(void);
+pid_t os_main_thread(void);
 /* A thread of this process that has not ended. A main thread that called pthread_exit stays until
  * the process ends, and counts as alive. */
 bool os_thread_alive(pid_t tid);

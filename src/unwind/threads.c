@@ -83,7 +83,7 @@ int sonde_thread(pid_t tid, sonde_thread_t *thread) {
   return read_thread(-1, tid, thread);
 }
 
-pid_t sonde_main_thread(void) { return os_pid(); }
+pid_t sonde_main_thread(void) { return os_main_thread(); }
 
 pid_t sonde_thread_of_pthread(pthread_t thread) {
   pid_t tid = os_thread_of_handle((uint64_t)thread);

@@ -6,7 +6,11 @@
 #ifndef SONDE_ARCH_AARCH64_CPU_H
 #define SONDE_ARCH_AARCH64_CPU_H
 
+#if defined(__APPLE__)
+#include <sys/ucontext.h>
+#else
 #include <ucontext.h>
+#endif
 
 #define ARCH_DWARF_REGISTERS 33 /* x0–x30, sp, pc */
 #define ARCH_NAME            "aarch64"
@@ -42,6 +46,30 @@ static inline uint64_t arch_strip(uint64_t pc) {
 
 static inline void arch_relax(void) { __asm__ volatile("yield" ::: "memory"); }
 
+#if defined(__APPLE__) /* signed pointers in an arm64e process are read through the headers'       \
+                          macros */
+static inline arch_frame_t arch_context_frame(const void *ucontext) {
+  const _STRUCT_ARM_THREAD_STATE64 *m = &((const ucontext_t *)ucontext)->uc_mcontext->__ss;
+  return (arch_frame_t){.pc = (uint64_t)__darwin_arm_thread_state64_get_pc(*m),
+                        .sp = (uint64_t)__darwin_arm_thread_state64_get_sp(*m),
+                        .fp = (uint64_t)__darwin_arm_thread_state64_get_fp(*m),
+                        .lr = (uint64_t)__darwin_arm_thread_state64_get_lr(*m)};
+}
+
+static inline uint64_t arch_context_registers(const void *ucontext, uint64_t *registers,
+                                              uint64_t *known) {
+  const _STRUCT_ARM_THREAD_STATE64 *m = &((const ucontext_t *)ucontext)->uc_mcontext->__ss;
+  arch_frame_t frame = arch_context_frame(ucontext);
+  for (int n = 0; n < 29; n++)
+    registers[n] = m->__x[n];
+  registers[29] = frame.fp;
+  registers[30] = frame.lr;
+  registers[31] = frame.sp;
+  registers[32] = frame.pc;
+  *known = ((uint64_t)1 << ARCH_DWARF_REGISTERS) - 1;
+  return frame.pc;
+}
+#else
 static inline arch_frame_t arch_context_frame(const void *ucontext) {
   const mcontext_t *m = &((const ucontext_t *)ucontext)->uc_mcontext;
   return (arch_frame_t){.pc = m->pc, .sp = m->sp, .fp = m->regs[29], .lr = m->regs[30]};
@@ -57,6 +85,7 @@ static inline uint64_t arch_context_registers(const void *ucontext, uint64_t *re
   *known = ((uint64_t)1 << ARCH_DWARF_REGISTERS) - 1;
   return m->pc;
 }
+#endif
 
 /* See arch/x86_64/cpu.h. */
 static inline __attribute__((always_inline)) uint64_t arch_here(uint64_t *registers,

@@ -6,10 +6,17 @@
 #ifndef SONDE_ARCH_AARCH64_ENTRY_H
 #define SONDE_ARCH_AARCH64_ENTRY_H
 
+#if defined(__APPLE__) /* names begin with an underscore, symbols have neither type nor size */
+#define ENTRY_(name, target, pc, sp_, fp)                                                          \
+  __asm__(".pushsection __TEXT,__text\n.p2align 4\n.globl _" #name "\n_" #name                     \
+          ":\n.cfi_startproc\n\tmov " pc ", x30\n\tmov " sp_ ", sp\n\tmov " fp                     \
+          ", x29\n\tb _" #target "\n.cfi_endproc\n.popsection\n")
+#else
 #define ENTRY_(name, target, pc, sp_, fp)                                                          \
   __asm__(".pushsection .text\n.p2align 4\n.globl " #name "\n.type " #name ", %function\n" #name   \
           ":\n.cfi_startproc\n\tmov " pc ", x30\n\tmov " sp_ ", sp\n\tmov " fp                     \
           ", x29\n\tb " #target "\n.cfi_endproc\n.size " #name ", . - " #name "\n.popsection\n")
+#endif
 
 #define ENTRY_1(name, target) ENTRY_(name, target, "x1", "x2", "x3")
 #define ENTRY_2(name, target) ENTRY_(name, target, "x2", "x3", "x4")

@@ -6,7 +6,11 @@
 #ifndef SONDE_ARCH_X86_64_CPU_H
 #define SONDE_ARCH_X86_64_CPU_H
 
+#if defined(__APPLE__)
+#include <sys/ucontext.h>
+#else
 #include <ucontext.h>
+#endif
 
 #define ARCH_DWARF_REGISTERS 17
 #define ARCH_NAME            "x86_64"
@@ -41,6 +45,23 @@ static inline uint64_t arch_strip(uint64_t pc) { return pc; }
 
 static inline void arch_relax(void) { __asm__ volatile("pause" ::: "memory"); }
 
+#if defined(__APPLE__)
+static inline arch_frame_t arch_context_frame(const void *ucontext) {
+  const _STRUCT_X86_THREAD_STATE64 *m = &((const ucontext_t *)ucontext)->uc_mcontext->__ss;
+  return (arch_frame_t){.pc = m->__rip, .sp = m->__rsp, .fp = m->__rbp, .lr = 0};
+}
+
+static inline uint64_t arch_context_registers(const void *ucontext, uint64_t *registers,
+                                              uint64_t *known) {
+  const _STRUCT_X86_THREAD_STATE64 *m = &((const ucontext_t *)ucontext)->uc_mcontext->__ss;
+  const uint64_t all[ARCH_DWARF_REGISTERS] = {
+      m->__rax, m->__rdx, m->__rcx, m->__rbx, m->__rsi, m->__rdi, m->__rbp, m->__rsp, m->__r8,
+      m->__r9,  m->__r10, m->__r11, m->__r12, m->__r13, m->__r14, m->__r15, m->__rip};
+  __builtin_memcpy(registers, all, sizeof all);
+  *known = ((uint64_t)1 << ARCH_DWARF_REGISTERS) - 1;
+  return m->__rip;
+}
+#else
 static inline arch_frame_t arch_context_frame(const void *ucontext) {
   const greg_t *g = ((const ucontext_t *)ucontext)->uc_mcontext.gregs;
   return (arch_frame_t){.pc = (uint64_t)g[ARCH_GREG_RIP],
@@ -60,6 +81,7 @@ static inline uint64_t arch_context_registers(const void *ucontext, uint64_t *re
   *known = ((uint64_t)1 << ARCH_DWARF_REGISTERS) - 1;
   return (uint64_t)g[ARCH_GREG_RIP];
 }
+#endif
 
 /* The registers that the calling function must preserve, its stack pointer and its pc, by DWARF
  * number: enough to unwind from this very instruction. Returns the pc. */

@@ -9,10 +9,17 @@
 #ifndef SONDE_ARCH_X86_64_ENTRY_H
 #define SONDE_ARCH_X86_64_ENTRY_H
 
+#if defined(__APPLE__) /* names begin with an underscore, symbols have neither type nor size */
+#define ENTRY_(name, target, pc, sp, fp)                                                           \
+  __asm__(".pushsection __TEXT,__text\n.p2align 4\n.globl _" #name "\n_" #name                     \
+          ":\n.cfi_startproc\n\tmovq (%rsp), %" pc "\n\tleaq 8(%rsp), %" sp "\n\tmovq %rbp, %" fp  \
+          "\n\tjmp _" #target "\n.cfi_endproc\n.popsection\n")
+#else
 #define ENTRY_(name, target, pc, sp, fp)                                                           \
   __asm__(".pushsection .text\n.p2align 4\n.globl " #name "\n.type " #name ", @function\n" #name   \
           ":\n.cfi_startproc\n\tmovq (%rsp), %" pc "\n\tleaq 8(%rsp), %" sp "\n\tmovq %rbp, %" fp  \
           "\n\tjmp " #target "\n.cfi_endproc\n.size " #name ", . - " #name "\n.popsection\n")
+#endif
 
 #define ENTRY_1(name, target) ENTRY_(name, target, "rsi", "rdx", "rcx")
 #define ENTRY_2(name, target) ENTRY_(name, target, "rdx", "rcx", "r8")

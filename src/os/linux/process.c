@@ -23,6 +23,9 @@ pid_t os_pid(void) { return (pid_t)call0(SYS_getpid); }
 
 pid_t os_tid(void) { return (pid_t)call0(SYS_gettid); }
 
+/* The kernel gives the first thread the number of the process. */
+pid_t os_main_thread(void) { return os_pid(); }
+
 bool os_thread_alive(pid_t tid) {
   return tid > 0 && call3(SYS_tgkill, call0(SYS_getpid), tid, 0) == 0;
 }

@@ -1,0 +1,60 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * Time, waiting and files. libSystem's wrappers are the only system call interface that Apple keeps
+ * stable, so they are used, with errno put back.
+ */
+#include <errno.h>
+#include <fcntl.h>
+#include <mach/mach.h>
+#include <mach/thread_switch.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "base/bits.h"
+#include "os/os.h"
+
+uint64_t os_monotonic_ns(void) { return clock_gettime_nsec_np(CLOCK_UPTIME_RAW); }
+
+/* There is no futex that the system promises before macOS 14.4: the thread gives up the processor
+ * for a millisecond at a time and looks again. */
+int os_futex_wait(const uint32_t *word, uint32_t value, uint64_t timeout_ns) {
+  uint64_t start = os_monotonic_ns();
+  if (load_acquire(word) != value) return -EAGAIN;
+  while (load_acquire(word) == value) {
+    if (timeout_ns && os_monotonic_ns() - start >= timeout_ns) return -ETIMEDOUT;
+    (void)thread_switch(MACH_PORT_NULL, SWITCH_OPTION_WAIT, 1);
+  }
+  return 0;
+}
+
+int os_futex_wake(const uint32_t *word, int count) {
+  (void)word;
+  return count;
+}
+
+#define WITH_ERRNO_KEPT(type, call)                                                                \
+  int saved = errno;                                                                               \
+  type result = (type)(call);                                                                      \
+  if (result < 0) result = -errno;                                                                 \
+  errno = saved;                                                                                   \
+  return result
+
+int os_open_read(const char *path) {
+  WITH_ERRNO_KEPT(int, open(path, O_RDONLY | O_CLOEXEC | O_NOCTTY));
+}
+
+ssize_t os_read(int fd, void *out, size_t size) { WITH_ERRNO_KEPT(ssize_t, read(fd, out, size)); }
+
+ssize_t os_pread(int fd, void *out, size_t size, uint64_t offset) {
+  WITH_ERRNO_KEPT(ssize_t, pread(fd, out, size, (off_t)offset));
+}
+
+ssize_t os_write(int fd, const void *data, size_t size) {
+  WITH_ERRNO_KEPT(ssize_t, write(fd, data, size));
+}
+
+void os_close(int fd) {
+  int saved = errno;
+  (void)close(fd);
+  errno = saved;
+}

@@ -1,0 +1,259 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * Threads by Mach calls. A thread is known by the lower 32 bits of its system-wide id
+ * (THREAD_IDENTIFIER_INFO, pthread_threadid_np), which the kernel counts up and never reuses; its
+ * port, which calls need, is looked up among task_threads, whose port rights are all given back.
+ *
+ * Another thread is read while it is suspended (os_thread_stop): between suspend and resume nothing
+ * is allocated and no lock is taken, since the thread may hold any.
+ */
+#include <errno.h>
+#include <mach/mach.h>
+#include <mach/thread_info.h>
+#include <pthread.h>
+#include <signal.h>
+#include <unistd.h>
+
+#include "base/bits.h"
+#include "os/apple/thread.h"
+#include "os/os.h"
+
+pid_t os_pid(void) { return getpid(); }
+
+static bool identify(thread_act_t thread, uint64_t *id, uint64_t *handle) {
+  thread_identifier_info_data_t info;
+  mach_msg_type_number_t count = THREAD_IDENTIFIER_INFO_COUNT;
+  if (thread_info(thread, THREAD_IDENTIFIER_INFO, (thread_info_t)&info, &count) != KERN_SUCCESS)
+    return false;
+  *id = info.thread_id;
+  if (handle) *handle = info.thread_handle;
+  return true;
+}
+
+pid_t os_tid(void) {
+  uint64_t id = 0;
+  (void)pthread_threadid_np(NULL, &id);
+  return (pid_t)(id & INT32_MAX);
+}
+
+/* Constructors of a program's own images run in its main thread; of those that dlopen brings, in
+ * whichever thread called it: then the main one is the first that the kernel lists. */
+static pid_t main_thread;
+
+static bool take_first(pid_t tid, uint64_t identity, void *context) {
+  (void)identity;
+  *(pid_t *)context = tid;
+  return false;
+}
+
+__attribute__((constructor)) static void note_main_thread(void) {
+  if (pthread_main_np())
+    main_thread = os_tid();
+  else
+    (void)os_threads(take_first, &main_thread);
+}
+
+pid_t os_main_thread(void) { return main_thread; }
+
+/* Calls VISIT with each thread's port, which is given back afterwards, until it returns false. */
+static int each_thread(bool (*visit)(thread_act_t thread, void *context), void *context) {
+  thread_act_array_t threads;
+  mach_msg_type_number_t count = 0;
+  if (task_threads(mach_task_self(), &threads, &count) != KERN_SUCCESS) return -EAGAIN;
+  bool more = true;
+  for (mach_msg_type_number_t i = 0; i < count; i++) {
+    if (more) more = visit(threads[i], context);
+    (void)mach_port_deallocate(mach_task_self(), threads[i]);
+  }
+  (void)vm_deallocate(mach_task_self(), (vm_address_t)threads, count * sizeof *threads);
+  return 0;
+}
+
+typedef struct search {
+  pid_t tid;
+  uint64_t handle; /* looked for when tid is 0 */
+  thread_act_t found;
+  pid_t found_tid;
+} search_t;
+
+static bool match(thread_act_t thread, void *context) {
+  search_t *search = context;
+  uint64_t id, handle;
+  if (!identify(thread, &id, &handle)) return true;
+  pid_t tid = (pid_t)(id & INT32_MAX);
+  if (search->tid ? tid != search->tid : handle != search->handle) return true;
+  search->found_tid = tid;
+  search->found = thread;
+  /* each_thread gives its right back; this one is the caller's */
+  (void)mach_port_mod_refs(mach_task_self(), thread, MACH_PORT_RIGHT_SEND, 1);
+  return false;
+}
+
+/* A send right to the thread TID, to be given back; MACH_PORT_NULL when there is none. */
+static thread_act_t port_of(pid_t tid) {
+  search_t search = {.tid = tid};
+  return each_thread(match, &search) == 0 ? search.found : MACH_PORT_NULL;
+}
+
+static void give_back(thread_act_t thread) { (void)mach_port_deallocate(mach_task_self(), thread); }
+
+bool os_thread_alive(pid_t tid) {
+  thread_act_t thread = port_of(tid);
+  if (thread == MACH_PORT_NULL) return false;
+  give_back(thread);
+  return true;
+}
+
+bool os_on_signal_stack(void) {
+  stack_t stack;
+  int saved = errno;
+  bool on = sigaltstack(NULL, &stack) == 0 && (stack.ss_flags & SS_ONSTACK);
+  errno = saved;
+  return on;
+}
+
+os_stack_side_t os_stack_side(uint64_t address) {
+  stack_t stack;
+  int saved = errno;
+  bool known = sigaltstack(NULL, &stack) == 0;
+  errno = saved;
+  if (!known) return OS_STACK_SAME;
+  bool on = stack.ss_flags & SS_ONSTACK;
+  bool there = address - (uint64_t)stack.ss_sp < stack.ss_size;
+  if (on == there) return OS_STACK_SAME;
+  return on ? OS_STACK_BENEATH : OS_STACK_LEFT;
+}
+
+/* ---- all of them ---------------------------------------------------------------------------- */
+
+typedef struct listing {
+  os_thread_visit_t *visit;
+  void *context;
+} listing_t;
+
+static bool list_one(thread_act_t thread, void *context) {
+  listing_t *listing = context;
+  uint64_t id;
+  return !identify(thread, &id, NULL) ||
+         listing->visit((pid_t)(id & INT32_MAX), id, listing->context);
+}
+
+int os_threads(os_thread_visit_t *visit, void *context) {
+  listing_t listing = {visit, context};
+  return each_thread(list_one, &listing);
+}
+
+/* There is no folder, but callers close what they get. */
+int os_threads_open(void) { return os_open_read("/dev/null"); }
+
+int os_threads_list(int folder, os_thread_visit_t *visit, void *context) {
+  (void)folder;
+  return os_threads(visit, context);
+}
+
+static char state_of(int run_state) {
+  switch (run_state) {
+  case TH_STATE_RUNNING: return 'R';
+  case TH_STATE_STOPPED: return 'T';
+  case TH_STATE_UNINTERRUPTIBLE: return 'D';
+  case TH_STATE_HALTED: return 'X';
+  default: return 'S';
+  }
+}
+
+int os_thread_read(int folder, pid_t tid, os_thread_t *out) {
+  (void)folder;
+  thread_act_t thread = port_of(tid);
+  if (thread == MACH_PORT_NULL) return -ESRCH;
+  thread_extended_info_data_t info;
+  mach_msg_type_number_t count = THREAD_EXTENDED_INFO_COUNT;
+  kern_return_t result = thread_info(thread, THREAD_EXTENDED_INFO, (thread_info_t)&info, &count);
+  give_back(thread);
+  if (result != KERN_SUCCESS) return -ESRCH;
+  *out = (os_thread_t){.tid = tid, .state = state_of(info.pth_run_state)};
+  for (unsigned i = 0; i + 1 < OS_THREAD_NAME && info.pth_name[i]; i++)
+    out->name[i] = info.pth_name[i];
+  return 0;
+}
+
+pid_t os_thread_of_handle(uint64_t handle) {
+  thread_act_t port = pthread_mach_thread_np((pthread_t)handle); /* no right is handed out */
+  uint64_t id;
+  return port != MACH_PORT_NULL && identify(port, &id, NULL) ? (pid_t)(id & INT32_MAX) : -ESRCH;
+}
+
+int64_t os_thread_cpu_ns(pid_t tid) {
+  thread_act_t thread = port_of(tid);
+  if (thread == MACH_PORT_NULL) return -ESRCH;
+  thread_extended_info_data_t info;
+  mach_msg_type_number_t count = THREAD_EXTENDED_INFO_COUNT;
+  kern_return_t result = thread_info(thread, THREAD_EXTENDED_INFO, (thread_info_t)&info, &count);
+  give_back(thread);
+  return result == KERN_SUCCESS ? (int64_t)(info.pth_user_time + info.pth_system_time) : -ESRCH;
+}
+
+/* ---- a stopped thread ----------------------------------------------------------------------- */
+
+static bool read_state(thread_act_t thread, arch_frame_t *out) {
+#if defined(__aarch64__)
+  arm_thread_state64_t state;
+  mach_msg_type_number_t count = ARM_THREAD_STATE64_COUNT;
+  if (thread_get_state(thread, ARM_THREAD_STATE64, (thread_state_t)&state, &count) != KERN_SUCCESS)
+    return false;
+  *out = (arch_frame_t){.pc = arch_strip((uint64_t)arm_thread_state64_get_pc(state)),
+                        .sp = (uint64_t)arm_thread_state64_get_sp(state),
+                        .fp = (uint64_t)arm_thread_state64_get_fp(state),
+                        .lr = arch_strip((uint64_t)arm_thread_state64_get_lr(state))};
+#else
+  x86_thread_state64_t state;
+  mach_msg_type_number_t count = x86_THREAD_STATE64_COUNT;
+  if (thread_get_state(thread, x86_THREAD_STATE64, (thread_state_t)&state, &count) != KERN_SUCCESS)
+    return false;
+  *out = (arch_frame_t){.pc = state.__rip, .sp = state.__rsp, .fp = state.__rbp};
+#endif
+  return true;
+}
+
+int os_thread_stop(pid_t tid, void (*look)(const arch_frame_t *frame, void *context),
+                   void *context) {
+  thread_act_t thread = tid == os_tid() ? MACH_PORT_NULL : port_of(tid);
+  arch_frame_t frame;
+  if (thread == MACH_PORT_NULL) return -ESRCH;
+  int result = -ESRCH;
+  if (thread_suspend(thread) == KERN_SUCCESS) {
+    if (read_state(thread, &frame)) {
+      look(&frame, context);
+      result = 0;
+    }
+    (void)thread_resume(thread);
+  }
+  give_back(thread);
+  return result;
+}
+
+/* ---- what Linux alone has ------------------------------------------------------------------- */
+
+int os_thread_blocked(int folder, pid_t tid, os_blocked_t *out) {
+  (void)folder, (void)tid, (void)out;
+  return -ENOSYS;
+}
+
+int os_ask_prepare(os_asked_t *asked) {
+  (void)asked;
+  return -ENOSYS;
+}
+
+int os_ask(pid_t tid) {
+  (void)tid;
+  return -ENOSYS;
+}
+
+bool os_blocks_question(const os_thread_t *thread) {
+  (void)thread;
+  return true;
+}
+
+bool os_waits_for_signals(int64_t call) {
+  (void)call;
+  return false;
+}
