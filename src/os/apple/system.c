@@ -58,3 +58,18 @@ void os_close(int fd) {
   (void)close(fd);
   errno = saved;
 }
+
+ssize_t os_pwrite(int fd, const void *data, size_t size, uint64_t offset) {
+  WITH_ERRNO_KEPT(ssize_t, pwrite(fd, data, size, (off_t)offset));
+}
+
+#define HIGH_DESCRIPTOR 512
+
+int os_open_high(const char *path) {
+  int saved = errno, fd = open(path, O_RDWR | O_CLOEXEC | O_NOCTTY);
+  int high = fd < 0 ? -1 : fcntl(fd, F_DUPFD_CLOEXEC, HIGH_DESCRIPTOR);
+  int result = fd < 0 ? -errno : high < 0 ? fd : high; /* the limit may forbid such numbers */
+  if (high >= 0) close(fd);
+  errno = saved;
+  return result;
+}
