@@ -6,6 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "analysis/cpu.h"
 #include "analysis/replay.h"
 #include "analysis/trace.h"
 #include "analysis/stalls.h"
@@ -32,8 +33,14 @@ static void ask(const reader_t *reader) {
     (void)reader_stack(reader, nodes[i].id, frames, 64);
 }
 
-static bool stalls_add_event(void *stalls, const record_event_t *event) {
-  return stalls_add(stalls, event);
+typedef struct watched {
+  stalls_t stalls;
+  cpu_use_t cpu;
+} watched_t;
+
+static bool add_event(void *context, const record_event_t *event) {
+  watched_t *w = context;
+  return stalls_add(&w->stalls, event) && cpu_use_add(&w->cpu, event);
 }
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
@@ -47,15 +54,16 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
   mend_checksums(copy, size);
   if (reader_open_bytes(&reader, copy, size, error, sizeof error) == 0) {
     replay_t replay;
-    stalls_t stalls = {0};
-    const replay_options_t options = {.other = stalls_add_event, .other_context = &stalls};
+    watched_t watched = {0};
+    const replay_options_t options = {.other = add_event, .other_context = &watched};
     ask(reader);
     if (replay_run(&replay, reader, &options) == 0) replay_free(&replay);
     trace_t trace;
     const trace_filter_t filter = {.slowest = 10};
     if (trace_run(&trace, reader, &filter) == 0) trace_free(&trace);
-    stalls_finish(&stalls, reader);
-    stalls_free(&stalls);
+    stalls_finish(&watched.stalls, reader);
+    stalls_free(&watched.stalls);
+    cpu_use_free(&watched.cpu);
     reader_close(reader);
   }
   free(copy);

@@ -349,6 +349,7 @@ void reader_close(reader_t *r) {
   free(r->nodes.items);
   free(r->arguments.items);
   free(r->texts_of_frames.items);
+  free(r->others.items);
   free(r->image_ids.slots);
   free(r->thread_ids.slots);
   free(r->frame_ids.slots);
