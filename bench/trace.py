@@ -60,6 +60,10 @@ def variants(folder):
             folder, "patchable", ["-fpatchable-function-entry=5"])]
     if shutil.which("clang"):
         sleds = ["-fxray-instrument", "-fxray-instruction-threshold=1"]
+        patched = build(folder, "sleds", sleds, (), (), "clang")
+        made["off, sleds"] = [patched]
+        made["sonde record, sleds"] = [SONDE, "record", "--trace", "-o", f"{folder}/x.sonde", "--",
+                                       patched]
         xray = build(folder, "xray", sleds, (), sleds, "clang")
         if xray:
             made["XRay's runtime, basic"] = [xray]
@@ -107,6 +111,9 @@ def main():
         if "uftrace, the same hooks" in added:
             print("  added, sonde record --trace / uftrace with the same hooks: "
                   f"{added['sonde record --trace'] / added['uftrace, the same hooks']:.2f}")
+        if "uftrace, patched entries" in added and "sonde record, sleds" in added:
+            print("  added, sonde record with sleds / uftrace with patched entries: "
+                  f"{added['sonde record, sleds'] / added['uftrace, patched entries']:.2f}")
         size_of_an_event(folder)
 
 
