@@ -70,8 +70,16 @@ static bool holds(const report_t *r, void *state) {
 }
 
 static const char *name_of(uint64_t number) {
-  const char *name = number < 64 ? sigabbrev_np((int)number) : NULL;
-  return name ? name : "?";
+  switch (number) {
+  case SIGSEGV: return "SEGV";
+  case SIGBUS: return "BUS";
+  case SIGILL: return "ILL";
+  case SIGFPE: return "FPE";
+  case SIGABRT: return "ABRT";
+  case SIGTRAP: return "TRAP";
+  case SIGSYS: return "SYS";
+  default: return "?";
+  }
 }
 
 static int print_text(const report_t *r, void *state, FILE *out) {

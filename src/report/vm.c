@@ -56,8 +56,9 @@ static void print_kinds(const report_t *r, const regions_t *regions, FILE *out) 
     below_count += kinds[i].with_stack == 0 ? kinds[i].count : 0;
   }
   fprintf(out,
-          "  %10s  mapped below what can be seen: by the kernel, the loader and the C library\n",
-          report_bytes((int64_t)below, a));
+          "  %10s  mapped below what can be seen, by the kernel, the loader and the C library; "
+          "%s regions wholly so\n",
+          report_bytes((int64_t)below, a), report_count(below_count, b));
 }
 
 static int print_text(const report_t *r, void *state, FILE *out) {
