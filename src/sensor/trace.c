@@ -165,7 +165,8 @@ static uint64_t units_within(const uint8_t *p, const uint8_t *end) {
 static void measure_cost(trace_thread_t *t) {
   void (*volatile enter)(void *, void *) = trace_hook_enter;
   void (*volatile leave)(void *, void *) = trace_hook_exit;
-  uint8_t buffer[COST_PAIRS * 6 + 2 * EVENT_MAX_BYTES + 8];
+  /* Room for the longest records: a round that is interrupted, or a large id, must not fill it. */
+  uint8_t buffer[COST_PAIRS * 32 + 2 * EVENT_MAX_BYTES + 8];
   stream_t *s = &t->stream, before = *s;
   uint64_t pair = UINT64_MAX, inside = UINT64_MAX;
   void *function = (void *)(uintptr_t)measure_cost;
