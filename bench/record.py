@@ -6,6 +6,7 @@ only. Pairs of a plain and a recorded run, in turn; medians.
 usage: bench/record.py [ROUNDS]      after a build"""
 import json
 import os
+import pathlib
 import resource
 import shutil
 import statistics
@@ -58,6 +59,10 @@ def measure(name, command, folder):
              "sample:512K": [SONDE, "record", "--malloc=sample:512K", "-o", path + "s", "--"]}
     if shutil.which("heaptrack"):
         tools["heaptrack -r"] = ["heaptrack", "-r", "-o", os.path.join(folder, "ht")]
+    jemalloc = next(pathlib.Path("/usr/lib").glob("*/libjemalloc.so.2"), None)
+    if jemalloc:  # its profiler as it is left on: one stack in 512 KB, another allocator besides
+        tools["jemalloc prof"] = ["env", f"LD_PRELOAD={jemalloc}",
+                                  f"MALLOC_CONF=prof:true,prof_final:true,prof_prefix:{folder}/je"]
     plain, got = [], {t: [] for t in tools}
     for _ in range(ROUNDS):
         plain.append(run(command, env))
@@ -73,6 +78,11 @@ def measure(name, command, folder):
     print(f"{name}: {events} events, {told['stack_count']} stacks, "
           f"{100 * told['depth']['complete'] / max(allocations, 1):.2f} % complete, "
           f"{os.path.getsize(path) / events:.2f} bytes an event (whole file)")
+    bins = {}
+    for row in told["depth"]["histogram"]:
+        bins[row["frames"] // 8] = bins.get(row["frames"] // 8, 0) + row["allocations"]
+    print("  depth of stacks: " + ", ".join(f"{8 * b}-{8 * b + 7}: {100 * n / max(allocations, 1):.1f} %"
+                                            for b, n in sorted(bins.items()) if 200 * n > allocations))
     for tool, runs in got.items():
         cpu, wall = (statistics.median(r[k] for r in runs) for k in (0, 1))
         print(f"  {tool:13} {1e9 * (cpu - base_cpu) / events:7.1f} ns CPU an event, "

@@ -5,6 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "analysis/marks.h"
 #include "cli/cli.h"
 #include "cli/verbs.h"
 #include "report/json.h"
@@ -21,8 +22,9 @@ static const cli_option_t options[] = {
      "a call tree in place of lists: top-down (from a thread's first\nfunction to what it calls) "
      "or "
      "bottom-up (to the callers)"},
-    {KEY_FROM, "from", "SECONDS", "tell of the time from here on, counted from the start"},
-    {KEY_TO, "to", "SECONDS", "tell of the time up to here"},
+    {KEY_FROM, "from", "MOMENT",
+     "tell of the time from here on: seconds since the start, or the\nname of a mark"},
+    {KEY_TO, "to", "MOMENT", "tell of the time up to here"},
     {KEY_MAX, "max", "TIME", "exit 1 when a stall was longer: 500ms, 2s"},
     {KEY_LEAST, "least", "DURATION",
      "traced calls: pass over those shorter than this: 10us, 1.5ms"},
@@ -134,6 +136,7 @@ typedef struct asked {
   bool exceeded;  /* a gate was */
   shown_t shown[SECTIONS];
   report_t report;
+  const char *from, *to;
   replay_options_t window;
 } asked_t;
 
@@ -233,11 +236,28 @@ static int make_report(asked_t *asked) {
   return status;
 }
 
+/* TEXT is seconds or the name of a mark; NULL: nothing was said. False, having said why, when it is
+ * neither. */
+static bool find_moment(const report_t *r, const char *text, uint64_t *ns) {
+  if (!text || parse_seconds(text, ns)) return true;
+  int status = mark_find(r->reader, text, ns);
+  if (status == SONDE_ENOMEM)
+    (void)cli_fail("there is no memory");
+  else if (status < 0)
+    (void)cli_fail("'%s' is neither a number of seconds nor a mark of '%s'", text, r->path);
+  return status == 0;
+}
+
 static int report(asked_t *asked) {
   char error[256] = "";
   report_t *r = &asked->report;
   if (reader_open(&r->reader, r->path, error, sizeof error) < 0)
     return cli_fail("'%s': %s", r->path, error);
+  if (!find_moment(r, asked->from, &asked->window.from_ns) ||
+      !find_moment(r, asked->to, &asked->window.to_ns)) {
+    reader_close(r->reader);
+    return CLI_FAILED;
+  }
   r->window = &asked->window;
   r->brief = !asked->any && !r->tree;
   r->bold = cli_style(stdout, CLI_BOLD);
@@ -273,14 +293,8 @@ int verb_report(int argc, char **argv) {
       if (!parse_time(parser.value, &asked.report.stall_limit_ns))
         return cli_wrong_use(&usage, "--max takes a time such as 500ms or 2s");
       break;
-    case KEY_FROM:
-      if (!parse_seconds(parser.value, &asked.window.from_ns))
-        return cli_wrong_use(&usage, "--from takes seconds");
-      break;
-    case KEY_TO:
-      if (!parse_seconds(parser.value, &asked.window.to_ns))
-        return cli_wrong_use(&usage, "--to takes seconds");
-      break;
+    case KEY_FROM: asked.from = parser.value; break;
+    case KEY_TO: asked.to = parser.value; break;
     default: {
       const char *wrong = take_trace_option(&asked.report, key, parser.value);
       if (wrong) return cli_wrong_use(&usage, "%s", wrong);
