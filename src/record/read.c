@@ -348,6 +348,7 @@ void reader_close(reader_t *r) {
   free(r->frames.items);
   free(r->nodes.items);
   free(r->arguments.items);
+  free(r->others.items);
   free(r->texts_of_frames.items);
   free(r->others.items);
   free(r->image_ids.slots);

@@ -120,29 +120,32 @@ static ALWAYS_INLINE READS_STACK uint64_t cached_fp_changed(const cached_t *e, c
 static ALWAYS_INLINE bool cached_share_page(const cached_t *e) {
   return !((e[0].slot ^ e[3].slot) >> CACHE_PAGE_BITS);
 }
-static ALWAYS_INLINE uint64_t cached_slots_changed(const cached_t *e, const window_t *w) {
+static ALWAYS_INLINE READS_STACK uint64_t cached_slots_changed(const cached_t *e,
+                                                               const window_t *w) {
   return cached_slot_changed(&e[0], w) | cached_slot_changed(&e[1], w) |
          cached_slot_changed(&e[2], w) | cached_slot_changed(&e[3], w);
 }
-static ALWAYS_INLINE uint64_t cached_fps_changed(const cached_t *e, const window_t *w) {
+static ALWAYS_INLINE READS_STACK uint64_t cached_fps_changed(const cached_t *e, const window_t *w) {
   const uint64_t verify = (uint64_t)CACHED_VERIFY << CACHED_TAIL_BITS;
   if (!((e[0].tail | e[1].tail | e[2].tail | e[3].tail) & verify)) return 0;
   return cached_fp_changed(&e[0], w) | cached_fp_changed(&e[1], w) | cached_fp_changed(&e[2], w) |
          cached_fp_changed(&e[3], w);
 }
 
-static ALWAYS_INLINE bool cached_holds(const cached_t *e, const window_t *w, bool verifies) {
+static ALWAYS_INLINE READS_STACK bool cached_holds(const cached_t *e, const window_t *w,
+                                                   bool verifies) {
   return !(cached_slot_changed(e, w) | (verifies ? cached_fp_changed(e, w) : 0));
 }
-static ALWAYS_INLINE bool cached_four_hold(const cached_t *e, const window_t *w, bool verifies) {
+static ALWAYS_INLINE READS_STACK bool cached_four_hold(const cached_t *e, const window_t *w,
+                                                       bool verifies) {
   if (LIKELY(cached_share_page(e)))
     return !(cached_slots_changed(e, w) | (verifies ? cached_fps_changed(e, w) : 0));
   return cached_holds(e, w, verifies) && cached_holds(e + 1, w, verifies) &&
          cached_holds(e + 2, w, verifies) && cached_holds(e + 3, w, verifies);
 }
 
-static ALWAYS_INLINE const cached_t *cache_skip_unchanged(const cache_t *cache, const window_t *w,
-                                                          uint32_t k, bool verifies) {
+static ALWAYS_INLINE READS_STACK const cached_t *
+cache_skip_unchanged(const cache_t *cache, const window_t *w, uint32_t k, bool verifies) {
   const cached_t *e = &cache->entries[k], *last_four = &cache->entries[CACHE_ENTRIES - 4];
   if (UNLIKELY(e > last_four)) return e;
   for (; e < last_four; e += 4)
@@ -156,8 +159,8 @@ static ALWAYS_INLINE const cached_t *cache_skip_unchanged(const cache_t *cache, 
  * So entries are read ahead only within a page. Four a turn, since a branch that is never taken
  * still costs more than the comparison it guards; the last four are perhaps compared twice, which
  * costs less than to take what is left over one by one. */
-static ALWAYS_INLINE uint32_t cache_first_changed(const cache_t *cache, const window_t *w,
-                                                  uint32_t k) {
+static ALWAYS_INLINE READS_STACK uint32_t cache_first_changed(const cache_t *cache,
+                                                              const window_t *w, uint32_t k) {
   const cached_t *end = &cache->entries[CACHE_ENTRIES];
   const cached_t *e = LIKELY(!cache->verifies) ? cache_skip_unchanged(cache, w, k, false)
                                                : cache_skip_unchanged(cache, w, k, true);
