@@ -72,16 +72,6 @@ static bool parse_seconds(const char *text, uint64_t *out_ns) {
   return true;
 }
 
-/* 500ms, 1.5s */
-static bool parse_time(const char *text, uint64_t *out_ns) {
-  char *end;
-  double value = strtod(text, &end);
-  double unit = !strcmp(end, "ms") ? 1e6 : !strcmp(end, "s") ? 1e9 : 0;
-  if (end == text || !(unit > 0) || !(value > 0 && value < 1e9)) return false;
-  *out_ns = (uint64_t)(value * unit);
-  return true;
-}
-
 /* An option about traced calls; what is wrong with its value, or NULL. */
 static const char *take_trace_option(report_t *r, int key, const char *value) {
   long number;
@@ -273,6 +263,7 @@ int verb_report(int argc, char **argv) {
   cli_parser_t parser = cli_parser(&usage, argc, argv);
   asked_t asked = {.report = {.measure = MEASURE_PEAK}};
   long top = 10;
+  double limit_ns;
   int key;
   while ((key = cli_next(&parser)) > 0)
     switch (key) {
@@ -290,8 +281,9 @@ int verb_report(int argc, char **argv) {
         return cli_wrong_use(&usage, "--tree takes top-down or bottom-up");
       break;
     case KEY_MAX:
-      if (!parse_time(parser.value, &asked.report.stall_limit_ns))
+      if (!cli_duration(parser.value, &limit_ns) || limit_ns < 1)
         return cli_wrong_use(&usage, "--max takes a time such as 500ms or 2s");
+      asked.report.stall_limit_ns = (uint64_t)limit_ns;
       break;
     case KEY_FROM: asked.from = parser.value; break;
     case KEY_TO: asked.to = parser.value; break;

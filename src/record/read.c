@@ -350,7 +350,6 @@ void reader_close(reader_t *r) {
   free(r->arguments.items);
   free(r->others.items);
   free(r->texts_of_frames.items);
-  free(r->others.items);
   free(r->image_ids.slots);
   free(r->thread_ids.slots);
   free(r->frame_ids.slots);
