@@ -6,7 +6,7 @@ here: regex, maps, sorting, 30 types a unit, -O2 -g.
 - 100,000 random addresses with lines and inlined functions: warm index, and with building it
 - one address, without an index
 
-usage: bench/symbolize.py [UNITS]      from the build folder's parent, after a build"""
+usage: bench/symbolize.py      from the build folder's parent, after a build"""
 import os
 import pathlib
 import random
@@ -18,7 +18,7 @@ import tempfile
 ROOT = pathlib.Path(__file__).resolve().parents[1]
 BUILD = pathlib.Path(os.environ.get("SONDE_BUILD", ROOT / "build"))
 SONDE = str(BUILD / "bin" / "sonde")
-UNITS = int(sys.argv[1]) if len(sys.argv) > 1 else 12
+UNITS = 12
 ADDRESSES, ROUNDS, PARTS = 100_000, 3, 30
 FOLDER = BUILD / "bench" / f"symbolize-{UNITS}"
 

@@ -28,6 +28,7 @@ packages() {
     libcmocka-dev:arm64 libelf-dev:arm64 libdw-dev:arm64 liblzma-dev:arm64 libiberty-dev:arm64 \
     libjson-c-dev:arm64 libzstd-dev:arm64 zlib1g-dev:arm64 libyaml-dev:arm64 \
     libprotobuf-c-dev:arm64 ;;
+  apt-get-bench) echo heaptrack uftrace ltrace libjemalloc2 redis-tools perl curl ;;
   dnf-build) echo gcc gcc-c++ binutils cmake ninja-build pkgconf-pkg-config elfutils-devel \
     xz-devel binutils-devel json-c-devel libzstd-devel zlib-devel libyaml-devel protobuf-c-devel protobuf-c-compiler ;;
   dnf-demo) echo python3 ;;

@@ -87,17 +87,27 @@ static inline uint64_t scratch_monotonic_ns(const scratch_control_t *c, uint64_t
   return c->calibrated_ns[0] + since / span * ns + since % span * ns / span;
 }
 
-/* Room in the file for a chunk of TYPE and SIZE: its offset. In a ring the oldest chunks are
- * overwritten, in the order in which they were written, so that what is left has no holes; a chunk
- * does not go round its end. Tables never lie in it. */
-static inline uint64_t scratch_reserve(scratch_control_t *c, uint32_t type, uint32_t size) {
-  uint64_t ring = c->ring_bytes, at = load_relaxed(&c->ring_at), from;
-  if (!ring || size > ring || type == CHUNK_TABLES)
-    return __atomic_fetch_add(&c->file_end, size, __ATOMIC_ACQ_REL);
+/* Does a chunk of TYPE and SIZE lie in the ring? Tables never do. */
+static inline bool scratch_in_ring(const scratch_control_t *c, uint32_t type, uint32_t size) {
+  return c->ring_bytes && size <= c->ring_bytes && type != CHUNK_TABLES;
+}
+
+/* Room in the ring for SIZE bytes: its offset in the file, and in *PLACE what ring_at counts. The
+ * oldest chunks are overwritten, in the order in which they were written, so that what is left has
+ * no holes; a chunk does not go round the ring's end. */
+static inline uint64_t scratch_take_ring(scratch_control_t *c, uint32_t size, uint64_t *place) {
+  uint64_t ring = c->ring_bytes, at = load_relaxed(&c->ring_at);
   do
-    from = at % ring + size > ring ? at + ring - at % ring : at;
-  while (!cas_acq_rel(&c->ring_at, &at, from + size));
-  return c->ring_start + from % ring;
+    *place = at % ring + size > ring ? at + ring - at % ring : at;
+  while (!cas_acq_rel(&c->ring_at, &at, *place + size));
+  return c->ring_start + *place % ring;
+}
+
+/* Room in the file for a chunk of TYPE and SIZE: its offset. */
+static inline uint64_t scratch_reserve(scratch_control_t *c, uint32_t type, uint32_t size) {
+  uint64_t place;
+  if (scratch_in_ring(c, type, size)) return scratch_take_ring(c, size, &place);
+  return __atomic_fetch_add(&c->file_end, size, __ATOMIC_ACQ_REL);
 }
 
 /* Pages of a slot of class C. */

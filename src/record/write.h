@@ -167,6 +167,8 @@ bool write_table(table_type_t type, const uint64_t *values, uint32_t count, cons
 
 /* ---- between the files of the writer ------------------------------------------------------ */
 
+#define RING_WRITERS 16u
+
 typedef struct write_global {
   scratch_control_t *control; /* NULL in a child of fork */
   int file_fd;
@@ -178,6 +180,7 @@ typedef struct write_global {
   writer_t *look;                       /* where the search for a dead thread's state goes on */
   uint64_t free_slots[SCRATCH_CLASSES]; /* tag << 32 | page; 0 none */
   uint32_t slot_next[SCRATCH_PAGES];
+  uint64_t ring_marks[RING_WRITERS]; /* write_scratch.c; 0: free */
 } write_global_t;
 
 extern HIDDEN write_global_t *write_global;

@@ -140,13 +140,8 @@ static record_stop_t stop_of_error(ssize_t error) {
   }
 }
 
-bool write_append(const void *data, uint32_t size) {
-  write_global_t *g = write_global;
-  scratch_control_t *c = g->control;
-  if (load_acquire(&c->stop_reason) != RECORD_STOP_NONE) return false;
-  int fd = file_of(g);
-  if (fd < 0) return stop(c, RECORD_STOP_LOST_FILE);
-  uint64_t offset = scratch_reserve(c, ((const chunk_header_t *)data)->type, size);
+static bool write_at(int fd, const void *data, uint32_t size, uint64_t offset) {
+  scratch_control_t *c = write_global->control;
   if (c->limit_bytes && offset + size > c->limit_bytes) return stop(c, RECORD_STOP_LIMIT);
   if (offset + size > os_file_size_limit()) return stop(c, RECORD_STOP_FILE_LIMIT);
   for (uint32_t done = 0; done < size;) {
@@ -155,6 +150,67 @@ bool write_append(const void *data, uint32_t size) {
     done += (uint32_t)n;
   }
   return true;
+}
+
+/* ---- the ring ------------------------------------------------------------------------------- */
+
+/* Who writes into the ring leaves a mark from before it takes its place until it has written: the
+ * number of that place, or of an earlier one, + 1. One who has gone round the ring once more waits
+ * for it, or the older chunk would at last be written over the newer one. Of two who have their
+ * places the one with the later place waits, so they never wait for each other; but a signal
+ * handler may wait for its own thread, so nobody waits for long. */
+
+#define PATIENCE_ROUNDS 100
+#define PATIENCE_NS     100000u
+
+static void pause_for(uint64_t ns) {
+  const uint32_t word = 0;
+  os_futex_wait(&word, 0, ns);
+}
+
+static uint64_t *leave_mark(write_global_t *g) {
+  for (int round = 0; round < PATIENCE_ROUNDS; round++) {
+    for (uint32_t i = 0; i < RING_WRITERS; i++) {
+      uint64_t none = 0;
+      if (cas_acq_rel(&g->ring_marks[i], &none, load_relaxed(&g->control->ring_at) + 1))
+        return &g->ring_marks[i];
+    }
+    pause_for(PATIENCE_NS);
+  }
+  return NULL;
+}
+
+/* Waits until nobody is still writing a ring before END. */
+static void wait_for_older(write_global_t *g, uint64_t end) {
+  uint64_t ring = g->control->ring_bytes;
+  int rounds = 0;
+  for (uint32_t i = 0; i < RING_WRITERS; i++) {
+    uint64_t mark;
+    while ((mark = load_acquire(&g->ring_marks[i])) && end > mark - 1 + ring &&
+           rounds++ < PATIENCE_ROUNDS)
+      pause_for(PATIENCE_NS);
+  }
+}
+
+static bool append_to_ring(write_global_t *g, int fd, const void *data, uint32_t size) {
+  uint64_t *mark = leave_mark(g), place;
+  uint64_t offset = scratch_take_ring(g->control, size, &place);
+  if (mark) store_release(mark, place + 1);
+  wait_for_older(g, place + size);
+  bool written = write_at(fd, data, size, offset);
+  if (mark) store_release(mark, 0);
+  return written;
+}
+
+bool write_append(const void *data, uint32_t size) {
+  write_global_t *g = write_global;
+  scratch_control_t *c = g->control;
+  uint32_t type = ((const chunk_header_t *)data)->type;
+  if (load_acquire(&c->stop_reason) != RECORD_STOP_NONE) return false;
+  int fd = file_of(g);
+  if (fd < 0) return stop(c, RECORD_STOP_LOST_FILE);
+  if (scratch_in_ring(c, type, size)) return append_to_ring(g, fd, data, size);
+  return write_at(fd, data, size, scratch_reserve(c, type, size));
 }
 
 /* ---- slots -------------------------------------------------------------------------------- */
