@@ -94,19 +94,22 @@ static inline bool scratch_in_ring(const scratch_control_t *c, uint32_t type, ui
 
 /* Room in the ring for SIZE bytes: its offset in the file, and in *PLACE what ring_at counts. The
  * oldest chunks are overwritten, in the order in which they were written, so that what is left has
- * no holes; a chunk does not go round the ring's end. */
-static inline uint64_t scratch_take_ring(scratch_control_t *c, uint32_t size, uint64_t *place) {
+ * no holes. A chunk does not go round the ring's end: *PASSED bytes before it are left over there,
+ * which whoever writes makes zeros, or a chunk of the lap before would stay in them. */
+static inline uint64_t scratch_take_ring(scratch_control_t *c, uint32_t size, uint64_t *place,
+                                         uint64_t *passed) {
   uint64_t ring = c->ring_bytes, at = load_relaxed(&c->ring_at);
   do
-    *place = at % ring + size > ring ? at + ring - at % ring : at;
-  while (!cas_acq_rel(&c->ring_at, &at, *place + size));
+    *passed = at % ring + size > ring ? ring - at % ring : 0;
+  while (!cas_acq_rel(&c->ring_at, &at, at + *passed + size));
+  *place = at + *passed;
   return c->ring_start + *place % ring;
 }
 
 /* Room in the file for a chunk of TYPE and SIZE: its offset. */
 static inline uint64_t scratch_reserve(scratch_control_t *c, uint32_t type, uint32_t size) {
-  uint64_t place;
-  if (scratch_in_ring(c, type, size)) return scratch_take_ring(c, size, &place);
+  uint64_t place, passed;
+  if (scratch_in_ring(c, type, size)) return scratch_take_ring(c, size, &place, &passed);
   return __atomic_fetch_add(&c->file_end, size, __ATOMIC_ACQ_REL);
 }
 

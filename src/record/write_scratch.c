@@ -160,7 +160,7 @@ static bool write_at(int fd, const void *data, uint32_t size, uint64_t offset) {
  * places the one with the later place waits, so they never wait for each other; but a signal
  * handler may wait for its own thread, so nobody waits for long. */
 
-#define PATIENCE_ROUNDS 100
+#define PATIENCE_ROUNDS 10000
 #define PATIENCE_NS     100000u
 
 static void pause_for(uint64_t ns) {
@@ -192,12 +192,24 @@ static void wait_for_older(write_global_t *g, uint64_t end) {
   }
 }
 
+/* Makes SIZE bytes at OFFSET zeros. */
+static bool wipe(int fd, uint64_t offset, uint64_t size) {
+  static const uint8_t zeros[4096];
+  bool good = true;
+  for (uint64_t n; good && size; offset += n, size -= n) {
+    n = size < sizeof zeros ? size : sizeof zeros;
+    good = write_at(fd, zeros, (uint32_t)n, offset);
+  }
+  return good;
+}
+
 static bool append_to_ring(write_global_t *g, int fd, const void *data, uint32_t size) {
-  uint64_t *mark = leave_mark(g), place;
-  uint64_t offset = scratch_take_ring(g->control, size, &place);
-  if (mark) store_release(mark, place + 1);
+  uint64_t *mark = leave_mark(g), place, passed, ring = g->control->ring_bytes;
+  uint64_t offset = scratch_take_ring(g->control, size, &place, &passed);
+  if (mark) store_release(mark, place - passed + 1);
   wait_for_older(g, place + size);
-  bool written = write_at(fd, data, size, offset);
+  bool written = wipe(fd, g->control->ring_start + (place - passed) % ring, passed) &&
+                 write_at(fd, data, size, offset);
   if (mark) store_release(mark, 0);
   return written;
 }
