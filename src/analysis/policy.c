@@ -42,7 +42,8 @@ typedef struct flattening {
   bool failed;
 } flattening_t;
 
-static void *append(flattening_t *f, part_t *part, const void *data, size_t size) {
+static void append(flattening_t *f, part_t *part, const void *data, size_t size) {
+  if (!size) return;
   if (part->size + size > part->room) {
     size_t room = 2 * (part->size + size);
     char *grown = size > AUDIT_POLICY_MAX || room > 4 * (size_t)AUDIT_POLICY_MAX
@@ -50,14 +51,13 @@ static void *append(flattening_t *f, part_t *part, const void *data, size_t size
                       : realloc(part->data, room);
     if (!grown) {
       f->failed = true;
-      return NULL;
+      return;
     }
     part->data = grown;
     part->room = room;
   }
-  if (size) memcpy(part->data + part->size, data, size);
+  memcpy(part->data + part->size, data, size);
   part->size += size;
-  return part->data + part->size - size;
 }
 
 static uint32_t add_string(flattening_t *f, const char *before, const char *text) {
