@@ -3,34 +3,20 @@
 
 #include <stdlib.h>
 
-#include "base/varint.h"
+#include "record/body.h"
 
 typedef struct cpu_name {
   struct cpu_name *next;
   char text[];
 } cpu_name_t;
 
-typedef struct body {
-  const uint8_t *p, *end;
-  bool short_of;
-} body_t;
-
-static uint64_t get(body_t *b) {
-  uint64_t value = 0;
-  if (!varint_get(&b->p, b->end, &value)) b->short_of = true;
-  return value;
-}
-
 /* NULL without memory. */
 static const char *get_name(cpu_use_t *u, body_t *b) {
-  uint64_t n = get(b);
-  if (b->short_of || n > (uint64_t)(b->end - b->p)) {
-    b->short_of = true;
-    return "";
-  }
+  uint64_t n;
+  const uint8_t *from = body_string(b, &n);
   cpu_name_t *name = malloc(sizeof *name + n + 1);
   if (!name) return NULL;
-  memcpy(name->text, b->p, n);
+  memcpy(name->text, from, n);
   name->text[n] = 0;
   name->next = u->names;
   u->names = name;
@@ -50,11 +36,11 @@ static bool grow(void **items, size_t size, size_t count, size_t *room) {
 #define GROW(items, count, room) grow((void **)&(items), sizeof *(items), count, &(room))
 
 static bool add_sum(cpu_use_t *u, body_t *b) {
-  cpu_sum_t sum = {.tid = (uint32_t)get(b)};
-  sum.run_ns = get(b);
-  sum.runq_ns = get(b);
-  sum.wakeups = get(b);
-  sum.seen_ns = get(b);
+  cpu_sum_t sum = {.tid = (uint32_t)body_number(b)};
+  sum.run_ns = body_number(b);
+  sum.runq_ns = body_number(b);
+  sum.wakeups = body_number(b);
+  sum.seen_ns = body_number(b);
   sum.name = get_name(u, b);
   if (!sum.name || !GROW(u->sums, u->sum_count, u->sum_room)) return false;
   if (!b->short_of) u->sums[u->sum_count++] = sum;
@@ -62,9 +48,9 @@ static bool add_sum(cpu_use_t *u, body_t *b) {
 }
 
 static bool add_burst(cpu_use_t *u, body_t *b, uint64_t time) {
-  cpu_burst_t burst = {.tid = (uint32_t)get(b), .to = time};
-  burst.time_ns = get(b);
-  burst.cpu_ns = get(b);
+  cpu_burst_t burst = {.tid = (uint32_t)body_number(b), .to = time};
+  burst.time_ns = body_number(b);
+  burst.cpu_ns = body_number(b);
   burst.name = get_name(u, b);
   if (!burst.name || !GROW(u->bursts, u->burst_count, u->burst_room)) return false;
   if (!b->short_of && burst.time_ns) u->bursts[u->burst_count++] = burst;
@@ -85,7 +71,7 @@ bool cpu_use_add(cpu_use_t *u, const record_event_t *e) {
   switch (e->subtype) {
   case EXTENDED_CPU_EPISODE: good = add_burst(u, &b, e->time); break;
   case EXTENDED_CPU_THREAD: good = add_sum(u, &b); break;
-  case EXTENDED_CPU_PROCESS: u->process_ns = get(&b); break;
+  case EXTENDED_CPU_PROCESS: u->process_ns = body_number(&b); break;
   default: return true;
   }
   if (b.short_of) u->bad++;

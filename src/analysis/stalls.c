@@ -7,7 +7,7 @@
 
 #include <stdlib.h>
 
-#include "base/varint.h"
+#include "record/body.h"
 
 #define BOOKING_NS 4000000u /* the kernel books time on a CPU with its tick */
 
@@ -18,26 +18,10 @@ typedef struct stall_text {
 
 /* ---- records ------------------------------------------------------------------------------ */
 
-typedef struct body {
-  const uint8_t *p, *end;
-  bool short_of;
-} body_t;
-
-static uint64_t get(body_t *b) {
-  uint64_t value = 0;
-  if (!varint_get(&b->p, b->end, &value)) b->short_of = true;
-  return value;
-}
-
 /* A string, kept once however often it comes in a row. NULL without memory. */
 static const char *get_text(stalls_t *s, body_t *b) {
-  uint64_t n = get(b);
-  if (b->short_of || n > (uint64_t)(b->end - b->p)) {
-    b->short_of = true;
-    return "";
-  }
-  const char *from = (const char *)b->p;
-  b->p += n;
+  uint64_t n;
+  const uint8_t *from = body_string(b, &n);
   for (stall_text_t *t = s->texts; t; t = t->next) {
     if (strlen(t->text) == n && !memcmp(t->text, from, n)) return t->text;
     if (t != s->texts) break; /* the last two are enough: a call and its file */
@@ -72,10 +56,10 @@ static stall_t *find(stalls_t *s, uint64_t number) {
 
 static bool add_stall(stalls_t *s, body_t *b, uint64_t time) {
   stall_t stall = {.noticed = time, .open = true};
-  stall.number = get(b);
-  stall.tid = (uint32_t)get(b);
-  stall.began = get(b);
-  stall.threshold_ns = get(b);
+  stall.number = body_number(b);
+  stall.tid = (uint32_t)body_number(b);
+  stall.began = body_number(b);
+  stall.threshold_ns = body_number(b);
   stall.thread = get_text(s, b);
   if (!stall.thread || !GROW(s->items, s->count, s->room)) return false;
   stall.end = time;
@@ -84,27 +68,27 @@ static bool add_stall(stalls_t *s, body_t *b, uint64_t time) {
 }
 
 static bool add_sample(stalls_t *s, body_t *b) {
-  stall_t *stall = find(s, get(b));
-  stall_sample_t sample = {.time = get(b)};
+  stall_t *stall = find(s, body_number(b));
+  stall_sample_t sample = {.time = body_number(b)};
   stall_seen_t *seen = &sample.seen;
-  sample.stack = (uint32_t)get(b);
-  uint64_t state = get(b);
+  sample.stack = (uint32_t)body_number(b);
+  uint64_t state = body_number(b);
   seen->state = (char)(state & 0x7f);
   seen->frozen = state >> 8 & 1;
-  (void)get(b); /* the call's number: its name follows */
-  seen->fd_or_first = (long)get(b);
-  (void)get(b);
-  (void)get(b);
-  seen->window_ns = get(b);
-  seen->run_ns = get(b);
-  seen->runq_ns = get(b);
-  seen->minor_faults = get(b);
-  seen->major_faults = get(b);
-  seen->user_ticks = get(b);
-  seen->system_ticks = get(b);
-  seen->is_mutex = get(b) != 0;
-  sample.owner = (uint32_t)get(b);
-  sample.address = get(b);
+  (void)body_number(b); /* the call's number: its name follows */
+  seen->fd_or_first = (long)body_number(b);
+  (void)body_number(b);
+  (void)body_number(b);
+  seen->window_ns = body_number(b);
+  seen->run_ns = body_number(b);
+  seen->runq_ns = body_number(b);
+  seen->minor_faults = body_number(b);
+  seen->major_faults = body_number(b);
+  seen->user_ticks = body_number(b);
+  seen->system_ticks = body_number(b);
+  seen->is_mutex = body_number(b) != 0;
+  sample.owner = (uint32_t)body_number(b);
+  sample.address = body_number(b);
   seen->call = get_text(s, b);
   sample.what = get_text(s, b);
   if (!seen->call || !sample.what) return false;
@@ -116,14 +100,14 @@ static bool add_sample(stalls_t *s, body_t *b) {
 }
 
 static bool add_lock(stalls_t *s, body_t *b) {
-  stall_t *stall = find(s, get(b));
+  stall_t *stall = find(s, body_number(b));
   stall_lock_t lock = {0};
-  lock.waiter = (uint32_t)get(b);
-  lock.owner = (uint32_t)get(b);
-  lock.address = get(b);
-  lock.owner_state = (char)(get(b) & 0x7f);
-  lock.in_cycle = get(b) != 0;
-  lock.owner_stack = (uint32_t)get(b);
+  lock.waiter = (uint32_t)body_number(b);
+  lock.owner = (uint32_t)body_number(b);
+  lock.address = body_number(b);
+  lock.owner_state = (char)(body_number(b) & 0x7f);
+  lock.in_cycle = body_number(b) != 0;
+  lock.owner_stack = (uint32_t)body_number(b);
   if (b->short_of || !stall) return true;
   if (!GROW(stall->locks, stall->lock_count, stall->lock_room)) return false;
   for (size_t i = 0; i < stall->lock_count; i++) /* the answer of an owner that runs comes later */
@@ -136,8 +120,9 @@ static bool add_lock(stalls_t *s, body_t *b) {
 }
 
 static void end_stall(stalls_t *s, body_t *b) {
-  stall_t *stall = find(s, get(b));
-  uint64_t end = get(b), ending = get(b), stopped = get(b), late = get(b), starved = get(b);
+  stall_t *stall = find(s, body_number(b));
+  uint64_t end = body_number(b), ending = body_number(b), stopped = body_number(b),
+           late = body_number(b), starved = body_number(b);
   if (b->short_of || !stall || ending > STALL_EXEC || end < stall->began) return;
   stall->open = false;
   stall->end = end;
@@ -149,8 +134,8 @@ static void end_stall(stalls_t *s, body_t *b) {
 
 static bool add_loop(stalls_t *s, body_t *b) {
   stall_loop_t loop = {0};
-  loop.tid = (uint32_t)get(b);
-  loop.turns = get(b);
+  loop.tid = (uint32_t)body_number(b);
+  loop.turns = body_number(b);
   if (b->short_of) return true;
   if (!GROW(s->loops, s->loop_count, s->loop_room)) return false;
   s->loops[s->loop_count++] = loop;

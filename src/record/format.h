@@ -56,13 +56,13 @@ typedef struct record_header {
   char magic[8];
   uint16_t version;
   uint16_t reserved;
-  uint32_t header_size;        /* chunks start here */
-  uint64_t features;           /* RECORD_FEATURE_…; a reader that does not know a bit refuses the file */
-  uint32_t byte_order;         /* RECORD_BYTE_ORDER */
-  uint32_t machine;            /* ELF e_machine: 62 x86_64, 183 aarch64 */
-  uint32_t clock;              /* record_clock_t */
-  uint32_t clock_shift;        /* times in chunks are the counter shifted right by this */
-  uint64_t start_ticks;        /* the counter, unshifted, … */
+  uint32_t header_size; /* chunks start here */
+  uint64_t features;    /* RECORD_FEATURE_…; a reader that does not know a bit refuses the file */
+  uint32_t byte_order;  /* RECORD_BYTE_ORDER */
+  uint32_t machine;     /* ELF e_machine: 62 x86_64, 183 aarch64 */
+  uint32_t clock;       /* record_clock_t */
+  uint32_t clock_shift; /* times in chunks are the counter shifted right by this */
+  uint64_t start_ticks; /* the counter, unshifted, … */
   uint64_t start_monotonic_ns; /* … at the same moment */
   uint64_t start_realtime_ns;
   uint64_t end_ticks; /* the same at the end; 0 while it is open */
@@ -94,7 +94,7 @@ typedef enum chunk_type {
   CHUNK_EVENTS = 1,
   CHUNK_TABLES = 2,
   CHUNK_SUMMARY = 6, /* analysis/summary.h */
-  CHUNK_CALLS = 3, /* of the call tracer: src/sensor/trace.h */
+  CHUNK_CALLS = 3,   /* of the call tracer: src/sensor/trace.h */
 } chunk_type_t;
 
 #define CHUNK_CLOSED    1u /* used, events and checksum are valid */

@@ -4,7 +4,7 @@
  */
 #include <stdlib.h>
 
-#include "base/varint.h"
+#include "record/body.h"
 #include "record/read_internal.h"
 #include "sonde/status.h"
 
@@ -54,19 +54,8 @@ static int enter_id(const reader_t *r, id_map_t *m, key_of_t key, size_t index) 
 
 /* ---- records ------------------------------------------------------------------------------ */
 
-typedef struct body {
-  const uint8_t *p, *end;
-  bool short_of; /* something was read that was not there */
-} body_t;
-
-static uint64_t get_value(body_t *b) {
-  uint64_t value = 0;
-  if (!varint_get(&b->p, b->end, &value)) b->short_of = true;
-  return value;
-}
-
 static uint32_t get_id(body_t *b) {
-  uint64_t value = get_value(b);
+  uint64_t value = body_number(b);
   if (value > UINT32_MAX) b->short_of = true;
   return (uint32_t)value;
 }
@@ -84,19 +73,19 @@ static const char *keep(reader_t *r, const uint8_t *data, uint64_t n) {
 
 /* A string of the record, copied and ended with a 0. */
 static const char *get_text(reader_t *r, body_t *b, uint32_t *size) {
-  uint64_t n = get_value(b);
-  const char *text = b->short_of || n > (uint64_t)(b->end - b->p) ? NULL : keep(r, b->p, n);
+  uint64_t n;
+  const uint8_t *from = body_string(b, &n);
+  const char *text = b->short_of ? NULL : keep(r, from, n);
   if (!text) {
     b->short_of = true;
     return "";
   }
-  b->p += n;
   if (size) *size = (uint32_t)n;
   return text;
 }
 
 static int read_process(reader_t *r, body_t *b) {
-  (void)get_value(b); /* the pid stands in the header too */
+  (void)body_number(b); /* the pid stands in the header too */
   if (r->arguments.count) return 0;
   while (b->p < b->end && !b->short_of) {
     const char **argument = TABLE_ADD(r->arguments);
@@ -109,10 +98,10 @@ static int read_process(reader_t *r, body_t *b) {
 static int read_image(reader_t *r, body_t *b) {
   record_image_t i = {0};
   i.id = get_id(b);
-  i.time = get_value(b);
-  i.start = get_value(b);
-  i.end = get_value(b);
-  i.slide = get_value(b);
+  i.time = body_number(b);
+  i.start = body_number(b);
+  i.end = body_number(b);
+  i.slide = body_number(b);
   i.build_id = (const uint8_t *)get_text(r, b, &i.build_id_size);
   i.path = get_text(r, b, NULL);
   if (b->short_of) return 0;
@@ -124,7 +113,7 @@ static int read_image(reader_t *r, body_t *b) {
 
 static void read_unloaded(reader_t *r, body_t *b) {
   uint32_t id = get_id(b);
-  uint64_t time = get_value(b);
+  uint64_t time = body_number(b);
   size_t i = find_id(r, &r->image_ids, image_key, id);
   if (!b->short_of && i != SIZE_MAX) r->images.items[i].unloaded_time = time;
 }
@@ -133,7 +122,7 @@ static int read_thread(reader_t *r, body_t *b) {
   record_thread_t t = {0};
   t.stream = get_id(b);
   t.tid = get_id(b);
-  t.time = get_value(b);
+  t.time = body_number(b);
   t.level = get_id(b);
   t.name = get_text(r, b, NULL);
   if (b->short_of) return 0;
@@ -146,7 +135,7 @@ static int read_thread(reader_t *r, body_t *b) {
 static int read_frame(reader_t *r, body_t *b) {
   record_frame_t f = {0};
   f.id = get_id(b);
-  f.pc = get_value(b);
+  f.pc = body_number(b);
   f.image = get_id(b);
   f.flags = get_id(b);
   if (b->short_of) return 0;
@@ -188,7 +177,7 @@ static int read_named(reader_t *r, body_t *b) {
 }
 
 static void read_tracer(reader_t *r, body_t *b) {
-  double pair = (double)get_value(b) / 256, inside = (double)get_value(b) / 256;
+  double pair = (double)body_number(b) / 256, inside = (double)body_number(b) / 256;
   if (b->short_of || inside > pair) return;
   r->cost_pair = pair;
   r->cost_inside = inside;
