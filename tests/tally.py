@@ -14,12 +14,11 @@ def cases_of(name, output, status):
     """(passed, failed, skips) of one test, from cmocka's own lines where it printed them."""
     passed = len(re.findall(r"^\[ +OK \] ", output, re.M))
     failed = len(set(re.findall(r"^\[  FAILED  \] (\S+)$", output, re.M)))
-    skips = [f"{name}: {case}" for case in
-             sorted(set(re.findall(r"^\[  SKIPPED \] (\S+)$", output, re.M)))]
-    # cmocka prints no reason; a line before it may: "skipped: REASON".
-    reasons = re.findall(r"^skipped: (.*)$", output, re.M)
-    skips = [f"{skip} ({reasons[i]})" if i < len(reasons) else skip
-             for i, skip in enumerate(skips)]
+    # cmocka prints no reason; the line before it may: "skipped: REASON". It tells of all again at its end.
+    reasons = {}
+    for reason, case in re.findall(r"(?:^skipped: (.*)\n)?^\[  SKIPPED \] (\S+)$", output, re.M):
+        reasons[case] = reasons.get(case) or reason
+    skips = [f"{name}: {case} ({why})" if why else f"{name}: {case}" for case, why in reasons.items()]
     if status == "notrun":
         last = (output.strip().splitlines() or ["no reason given"])[-1]
         return 0, 0, skips or [f"{name}: {last.removeprefix('skipped: ')}"]
