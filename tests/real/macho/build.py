@@ -5,6 +5,7 @@ import pathlib
 import shutil
 import subprocess
 import tarfile
+import tempfile
 
 TBD = """--- !tapi-tbd
 tbd-version: 4
@@ -151,20 +152,20 @@ def fetch(package, keep, home):
     npm = tool("npm")
     if not npm:
         return "no npm"
+    own = pathlib.Path(tempfile.mkdtemp(dir=keep))  # other tests fetch the same at the same time
     try:
-        got = subprocess.run([npm, "pack", "--silent", package], cwd=keep, capture_output=True,
+        got = subprocess.run([npm, "pack", "--silent", package], cwd=own, capture_output=True,
                              text=True, timeout=60, stdin=subprocess.DEVNULL)
+        if got.returncode:
+            return "the package registry is out of reach, or lacks " + package
+        with tarfile.open(own / got.stdout.split()[-1]) as tar:
+            tar.extractall(own / "new")
+        if not home.exists():
+            (own / "new").rename(home)
     except subprocess.TimeoutExpired:
         return "the package registry does not answer"
-    if got.returncode:
-        return "the package registry is out of reach, or lacks " + package
-    archive = keep / got.stdout.split()[-1]
-    fresh = keep / f"{home.name}.new.{os.getpid()}"
-    with tarfile.open(archive) as tar:
-        tar.extractall(fresh)
-    archive.unlink()
-    if home.exists():
-        shutil.rmtree(fresh)
-    else:
-        fresh.rename(home)
+    except (OSError, EOFError, tarfile.TarError) as error:
+        return None if home.exists() else f"{package} came damaged: {error}"
+    finally:
+        shutil.rmtree(own, ignore_errors=True)
     return None
