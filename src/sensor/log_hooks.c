@@ -108,8 +108,9 @@ extern HIDDEN char log_malloc[], log_calloc[], log_realloc[], log_free[], log_po
 /* free and realloc first: a block whose allocation was seen has its end seen too. */
 #define HOOK_TABLE(X)                                                                              \
   X(free)                                                                                          \
-  X(realloc) X(reallocarray) X(malloc) X(calloc) X(posix_memalign) X(aligned_alloc) X(memalign)    \
-      X(valloc) X(pvalloc)
+  X(realloc)                                                                                       \
+  X(reallocarray) X(malloc) X(calloc) X(posix_memalign) X(aligned_alloc) X(memalign) X(valloc)     \
+      X(pvalloc)
 
 enum {
 #define HOOK_NUMBER(name) NUMBER_##name,

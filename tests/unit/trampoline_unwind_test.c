@@ -84,7 +84,7 @@ static void unwinders_pass(void **state) {
   assert_int_equal(sonde_count, plain[2] + 6);
   assert_int_equal(sonde_mark, SONDE_COMPLETE);
   assert_int_equal(marks(by_sonde, sonde_count), 6);
-  if (is_sanitized()) return; /* its backtrace has a frame of its own */
+  if (is_sanitized()) return;               /* its backtrace has a frame of its own */
   for (int i = 1; i < sonde_count - 1; i++) /* backtrace's first frame is look itself */
     assert_int_equal(by_sonde[i], (uintptr_t)by_backtrace[i]);
 }
