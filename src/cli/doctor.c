@@ -59,11 +59,24 @@ static pid_t start_child(void) {
   return child;
 }
 
+static bool is_asleep(pid_t pid) {
+  char path[32], text[256] = "";
+  snprintf(path, sizeof path, "/proc/%d/stat", (int)pid);
+  FILE *file = fopen(path, "re");
+  if (!file) return false;
+  size_t n = fread(text, 1, sizeof text - 1, file);
+  fclose(file);
+  text[n] = 0;
+  const char *name_ends = strrchr(text, ')'); /* proc(5): the state follows the name */
+  return name_ends && !strncmp(name_ends, ") S", 3);
+}
+
 static void check_child(doctor_t *doctor) {
   pid_t child = start_child();
   problem_t problem = {{0}};
   stacks_options_t quiet = {.depth = STACKS_DEPTH_DEFAULT, .zero_touch = true};
-  usleep(20000); /* it goes to sleep */
+  for (int i = 0; i < 2000 && !is_asleep(child); i++)
+    usleep(1000);
   target_t *target = target_open_process(child, &problem);
   bool read = target && stacks_capture(target, &quiet, &problem);
   const thread_t *thread = read ? &target->threads[0] : NULL;
