@@ -118,8 +118,8 @@ static const section_t *const sections[] = {
 };
 enum { SECTIONS = sizeof sections / sizeof *sections };
 
-#define SECTION_WORD(name) #name " "
-#define SECTION_WORDS      REPORT_SECTIONS(SECTION_WORD) /* "stalls sample malloc " */
+#define SECTION_WORD(name) " " #name
+#define SECTION_WORDS      REPORT_SECTIONS(SECTION_WORD) /* " stalls sample malloc" */
 
 typedef struct asked {
   bool json, any; /* sections were named */
@@ -182,7 +182,7 @@ static int print_text(asked_t *asked) {
   }
   if (!said) printf("\nno event was recorded\n");
   if (said && r->brief)
-    printf("\n%smore: name a section ( " SECTION_WORDS "), add --tree, or --by leaked%s\n", r->dim,
+    printf("\n%smore: name a section:" SECTION_WORDS "; add --tree, or --by leaked%s\n", r->dim,
            r->plain);
   return status;
 }
@@ -298,6 +298,6 @@ int verb_report(int argc, char **argv) {
   asked.report.exceeded = &asked.exceeded;
   asked.report.top = (uint32_t)top;
   if (!choose_sections(&asked, parser.rest + 1))
-    return cli_wrong_use(&usage, "the sections are " SECTION_WORDS);
+    return cli_wrong_use(&usage, "the sections are" SECTION_WORDS);
   return report(&asked);
 }
