@@ -14,6 +14,7 @@
 #include <stdarg.h>
 #include <stddef.h>
 #include <sys/mman.h>
+#include <sys/wait.h>
 #include <time.h>
 #include <cmocka.h>
 
@@ -24,6 +25,7 @@
 #ifndef STRESS_CAPTURES
 #define STRESS_CAPTURES  60000 /* in all */
 #define STRESS_FULL_EACH 8     /* one in so many is compared with the full walk too */
+#define STRESS_PROCESSES 0     /* none but this one */
 #endif
 
 #if defined(__SANITIZE_ADDRESS__)
@@ -416,8 +418,25 @@ static void random_programs(void **state) {
   assert_true(signals_complete * 100 >= signals * 99);
 }
 
+/* Random stacks are new ones for ever, and the stack table has room for 76 million nodes: a long
+ * run is made of processes. Each of them prints its seed. */
+static int run_processes(void) {
+  for (int i = 0; i < STRESS_PROCESSES; i++) {
+    int status;
+    fflush(stdout);
+    pid_t child = fork();
+    if (child == 0) return -1;
+    if (child < 0 || waitpid(child, &status, 0) != child || status != 0) return 1;
+  }
+  return 0;
+}
+
 int main(void) {
   void *found[4];
+  if (STRESS_PROCESSES) {
+    int done = run_processes();
+    if (done >= 0) return done;
+  }
   backtrace_of_libc()(found, 4);
   const struct CMUnitTest tests[] = {
       cmocka_unit_test(random_programs),
