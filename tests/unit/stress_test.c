@@ -415,7 +415,9 @@ static void random_programs(void **state) {
          fibers_run, jumps, throws, threads_started, reloads, reloads_same_place);
   assert_true((fibers_run > 10 || !FIBERS_MAX) && jumps > 10 && throws > 10 && threads_started > 2);
   if (!is_emulated()) assert_true(reloads_same_place > 5); /* it maps nothing where something was */
-  assert_true(signals_complete * 100 >= signals * 99);
+  /* At least 99 of 100, with room for chance (three deviations), which a long run hardly has. */
+  long missing = signals - signals_complete, allowed = signals / 100, above = missing - allowed;
+  assert_true(above <= 0 || above * above <= 9 * allowed);
 }
 
 /* Random stacks are new ones for ever, and the stack table has room for 76 million nodes: a long
