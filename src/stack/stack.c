@@ -200,8 +200,8 @@ static ALWAYS_INLINE READS_STACK uint32_t find_guessed(uint64_t pc, uint64_t sp,
   return id;
 }
 
-__attribute__((used)) HIDDEN int stack_id_here(uint32_t *id, uint64_t pc, uint64_t sp,
-                                               uint64_t fp) {
+__attribute__((used)) HIDDEN READS_STACK int stack_id_here(uint32_t *id, uint64_t pc, uint64_t sp,
+                                                           uint64_t fp) {
   if (UNLIKELY(!id)) return SONDE_EINVAL;
   if (LIKELY((*id = find_guessed(pc, sp, fp)) != 0)) return 0;
   const origin_t origin = {NULL, pc, sp, fp};
