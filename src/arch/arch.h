@@ -8,7 +8,10 @@
  *                                                     value down to -4095 is an errno
  *   uint64_t arch_cycles(void)                        the cycle counter that user code may read
  *   uint64_t arch_strip(pc)                           PC without pointer authentication bits
+ *   void     arch_code_written(address, bytes)        what was written there is to be fetched as
+ *                                                     code
  *   void     arch_relax(void)                         a hint inside a spinning loop
+ *   bool     arch_on_valgrind(void)                   whether valgrind executes this
  *   arch_frame_t arch_context_frame(ucontext)         see below
  *   uint64_t arch_context_registers(ucontext, ...)    see below
  */
@@ -25,6 +28,9 @@ typedef struct arch_frame {
   uint64_t fp; /* rbp, x29 */
   uint64_t lr; /* x30; 0 on machines that keep the return address on the stack */
 } arch_frame_t;
+
+/* The one client request asked here: valgrind.h, VG_USERREQ__RUNNING_ON_VALGRIND. */
+#define ARCH_ASK_VALGRIND UINT64_C(0x1001)
 
 #if defined(__x86_64__)
 #include "arch/x86_64/cpu.h"

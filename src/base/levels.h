@@ -8,7 +8,8 @@
  * first bucket that is not full, readers need no lock, and a slot's number serves as an id for
  * ever. Slots are numbered from 1 through all levels; 0 is no slot.
  *
- * What a table stores in a slot, and how it publishes it, is the table's own business.
+ * What a table stores in a slot, and how it publishes it, is the table's own business. This is the
+ * geometry alone; unwind/levels_map.h makes the memory.
  */
 #ifndef SONDE_BASE_LEVELS_H
 #define SONDE_BASE_LEVELS_H
@@ -49,11 +50,5 @@ static ALWAYS_INLINE bool levels_locate(unsigned bits, uint32_t id, unsigned *le
   }
   return false;
 }
-
-/* The memory of a level of 2^BITS slots of SLOT_BYTES, mapped by whoever comes first. With
- * POPULATED its pages are there at once: entries are scattered over a level, and a page fault for
- * each costs more than finding out what to put there. NULL when there is no memory.
- * Async-signal-safe. */
-void *levels_map(void **level, unsigned bits, size_t slot_bytes, bool populated);
 
 #endif

@@ -164,7 +164,8 @@ static void take_path(image_entry_t *entry, const os_image_t *oi) {
   entry->is_vdso = told && path_after(told, "linux-vdso.so");
   entry->is_program = !entry->is_vdso && (!told || entry->image.is_executable);
   entry->path = told;
-  entry->file = entry->is_program ? "/proc/self/exe" : told;
+  bool is_told = told && entry->image.is_macho; /* dyld knows the program's path too */
+  entry->file = entry->is_program && !is_told ? "/proc/self/exe" : told;
   if (!entry->is_vdso && (entry->is_program || told[0] != '/' || path_after(told, "/proc/"))) {
     const char *mapped = path_of_mapping(oi->header);
     entry->path = mapped ? mapped : told;

@@ -31,6 +31,7 @@ typedef struct macho {
     uint32_t offset, size;
   } starts, exports, binds, weak, lazy, chained;
   uint64_t entry_offset;
+  uint64_t uuid_at; /* in the load commands */
   bool has_entry_offset;
 } macho_t;
 
@@ -73,8 +74,11 @@ static int fat_slices(const uint8_t *file, uint64_t size, bool wide, macho_slice
                            .size = elf_word(big, raw + (wide ? 16 : 12)),
                            .machine = machine_of(cpu),
                            .is_arm64e = cpu == MACHO_CPU_ARM64 && subtype == MACHO_SUBTYPE_ARM64E};
-    if (slice.offset < size && slice.size <= size - slice.offset && slice.size >= 32)
-      out[found++] = slice;
+    if (slice.size < 32) continue;
+    if (slice.offset > size) slice.offset = size;
+    slice.is_cut = slice.size > size - slice.offset;
+    if (slice.is_cut) slice.size = size - slice.offset;
+    out[found++] = slice;
   }
   return found;
 }
@@ -326,6 +330,7 @@ static bool each_command(macho_t *m) {
     uint32_t part = size < sizeof raw ? size : (uint32_t)sizeof raw;
     if (!copy_command(image, m->window, at, raw, part)) return i > 0;
     take_command(m, command, raw, size);
+    if (command == MACHO_LC_UUID) m->uuid_at = at + 8;
     at += size;
   }
   return true;
@@ -398,6 +403,8 @@ int macho_parse(image_t *image, uint64_t header, window_t *window) {
   if (!image->file && image->segment_count == 0) return SONDE_EFORMAT;
   take_tables(&m);
   if (m.has_entry_offset) image->entry = macho_header_address(image) + m.entry_offset;
+  if (image->build_id_size)
+    image->build_id_address = macho_header_address(image) + head + m.uuid_at;
   image->start += image->slide;
   image->end += image->slide;
   return SONDE_OK;

@@ -13,9 +13,10 @@
 
 /* One image of a file: the whole file when it is thin. */
 typedef struct macho_slice {
-  uint64_t offset, size;
-  image_machine_t machine;
+  uint64_t offset, size;   /* within the file */
+  image_machine_t machine; /* as a fat file's header says: the image may be another */
   bool is_arm64e;
+  bool is_cut; /* the header speaks of more than the file has; `size` is what is there, maybe 0 */
 } macho_slice_t;
 
 #define MACHO_SLICES_MAX 32
@@ -79,5 +80,9 @@ uint64_t macho_header_address(const image_t *image);
 void macho_exports(const image_t *image,
                    bool (*visit)(const char *name, uint64_t address, uint64_t flags, void *context),
                    void *context);
+
+/* Finds the exported function or variable NAME, without the linker's underscore, by the trie. False
+ * when IMAGE has none, re-exports it from another, or it is absolute or thread-local. */
+bool macho_export(const image_t *image, const char *name, uint64_t *address);
 
 #endif

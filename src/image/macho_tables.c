@@ -118,3 +118,46 @@ void macho_exports(const image_t *image,
   }
   os_unmap(walk, sizeof *walk);
 }
+
+/* Does the edge at *AT go along *NAME? Moves *AT behind its characters, and *NAME if it does. */
+static bool goes_along(const section_t *trie, uint64_t *at, const char **name, bool *underscore) {
+  const char *rest = *name;
+  bool pending = *underscore, same = true;
+  for (; *at < trie->size && trie->data[*at]; ++*at) {
+    char c = (char)trie->data[*at], wanted = pending ? '_' : *rest;
+    same = same && c == wanted;
+    if (!same) continue;
+    if (pending)
+      pending = false;
+    else
+      rest++;
+  }
+  ++*at;
+  if (!same) return false;
+  *name = rest;
+  *underscore = pending;
+  return true;
+}
+
+bool macho_export(const image_t *image, const char *name, uint64_t *address) {
+  const section_t *trie = &image->macho.export_trie;
+  uint64_t at = 0, size, flags, target;
+  bool underscore = true; /* still to come */
+  for (unsigned depth = 0; depth < EXPORT_DEPTH; depth++) {
+    if (!read_uleb(trie, &at, &size) || size > trie->size - at) return false;
+    if (!underscore && !*name)
+      return size && read_uleb(trie, &at, &flags) && !(flags & (FLAG_KIND | FLAG_RE_EXPORT)) &&
+             read_uleb(trie, &at, address) && (*address += macho_header_address(image), true);
+    at += size;
+    if (at >= trie->size) return false;
+    bool found = false;
+    for (unsigned edges = trie->data[at++]; edges && !found; edges--) {
+      found = goes_along(trie, &at, &name, &underscore);
+      if (at >= trie->size || !read_uleb(trie, &at, &target)) return false;
+    }
+    if (!found) return false;
+    at = target;
+    if (at >= trie->size) return false;
+  }
+  return false;
+}

@@ -108,7 +108,7 @@ static const char *rest_of_line(stream_t *s) {
 }
 
 const char *path_of_mapping(uint64_t address) {
-  stream_t s = {.fd = os_open_read("/proc/self/maps")};
+  stream_t s = {.fd = os_mappings_open()};
   const char *path = NULL;
   if (s.fd < 0) return NULL;
   for (;;) {
@@ -158,10 +158,21 @@ static bool ends_name(const char *rest) {
   return path_after(rest, ".so") && (rest[3] == 0 || rest[3] == '.');
 }
 
+/* Apple's: what the system installs, and libsonde. */
+static bool is_system_of_apple(const char *path, const char *name) {
+  const char *end = path;
+  while (*end)
+    end++;
+  bool is_dylib = end - path > 6 && path_after(end - 6, ".dylib");
+  return path_after(path, "/System/") || (is_dylib && path_after(path, "/usr/lib/")) ||
+         (is_dylib && path_after(name, "libsonde."));
+}
+
 bool path_is_system(const char *path) {
   const char *name = path;
   for (const char *p = path; *p; p++)
     if (*p == '/') name = p + 1;
+  if (is_system_of_apple(path, name)) return true;
   for (unsigned i = 0; i < ARRAY_COUNT(system_prefixes); i++)
     if (path_after(name, system_prefixes[i])) return true;
   for (unsigned i = 0; i < ARRAY_COUNT(system_names); i++) {

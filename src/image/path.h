@@ -24,7 +24,7 @@ const char *path_after(const char *text, const char *prefix);
 /* The verdict of the default rules on an image that is not the program itself: the dynamic loader,
  * libc and its family, the vDSO, the C++ runtimes, compiler runtimes and sanitizers, and sonde
  * itself are system; every other library is not. Judged by the file's name alone, wherever it
- * lies. Pure. */
+ * lies; on Apple's systems by where it lies: /System, and dylibs in /usr/lib. Pure. */
 bool path_is_system(const char *path);
 
 #endif

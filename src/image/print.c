@@ -6,6 +6,7 @@
 #include <errno.h>
 
 #include "base/bits.h"
+#include "base/text.h"
 #include "image/name.h"
 #include "os/os.h"
 
@@ -28,12 +29,8 @@ static void put_hex(name_writer_t *to, uint64_t value, unsigned digits) {
 }
 
 static void put_number(name_writer_t *to, int number) {
-  char text[12];
-  unsigned at = sizeof text, value = (unsigned)number;
-  do
-    text[--at] = (char)('0' + value % 10);
-  while (value /= 10);
-  to->put(to, text + at, sizeof text - at);
+  char digits[DECIMAL_MAX];
+  to->put(to, digits, (size_t)(decimal_append(digits, (unsigned)number) - digits));
   to->put(to, "   ", number < 10 ? 3 : number < 100 ? 2 : 1);
 }
 

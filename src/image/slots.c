@@ -10,12 +10,12 @@
 #include "image/slots.h"
 
 #include "base/bits.h"
+#include "image/slot_names.h"
 
 #define SHAPE           ((elf_shape_t){.is_64bit = true})
 #define DYNAMIC_MAX     1024u
 #define RELA_SIZE       24u
 #define VERSION_ENTRIES 65536u
-#define NAME_BITS       12
 #define RELRO_PAGE      4096u /* linkers align it to at least this, and the loader rounds down */
 
 /* ---- the dynamic section -------------------------------------------------------------------- */
@@ -117,61 +117,17 @@ bool slots_read(slots_t *s, const os_image_t *image) {
   return s->symbols.data && s->names_size > 0 && s->names[s->names_size - 1] == 0;
 }
 
-/* ---- names ---------------------------------------------------------------------------------- */
-
-bool slots_text_equal(const char *a, const char *b) {
-  while (*a && *a == *b)
-    a++, b++;
-  return *a == *b;
-}
-
-/* A hash of up to eight characters: of WORD, of which what follows the first 0 does not count. */
-static ALWAYS_INLINE uint32_t hash_of_word(uint64_t word) {
-  uint64_t zeros = (word - 0x0101010101010101u) & ~word & 0x8080808080808080u;
-  if (zeros) word &= (zeros & (0 - zeros)) - 1;
-  /* The bit of the lowest 0 is its byte's highest: what is left of that byte is 0 anyhow. */
-  return (uint32_t)(word * 0x9e3779b97f4a7c15u >> (64 - NAME_BITS));
-}
-
-static uint32_t hash_of_name(const char *name, uint64_t room) {
-  uint64_t word = 0;
-  if (room >= 8) {
-    __builtin_memcpy(&word, name, 8);
-  } else {
-    for (uint64_t i = 0; i < room && name[i]; i++)
-      word |= (uint64_t)(uint8_t)name[i] << 8 * i;
-  }
-  return hash_of_word(word);
-}
-
-static uint32_t hash_of_text(const char *name) {
-  uint64_t length = 0;
-  while (name[length] && length < 8)
-    length++;
-  return hash_of_name(name, length);
-}
-
-bool slot_names_may_hold(const slot_names_t *names, const char *name) {
-  uint32_t hash = hash_of_text(name);
-  return load_relaxed(&names->bits[hash >> 6]) >> (hash & 63) & 1;
-}
-
-void slot_names_add(slot_names_t *names, const char *name) {
-  uint32_t hash = hash_of_text(name);
-  names->bits[hash >> 6] |= (uint64_t)1 << (hash & 63);
-}
+/* ---- slots ---------------------------------------------------------------------------------- */
 
 static ALWAYS_INLINE bool may_be_wanted(const slot_names_t *names, const char *name,
                                         uint64_t room) {
-  uint32_t hash = hash_of_name(name, room);
+  uint32_t hash = slot_name_hash(name, room);
   return names->bits[hash >> 6] >> (hash & 63) & 1;
 }
 
 static const char *name_at(const slots_t *s, uint64_t offset) {
   return offset < s->names_size ? s->names + offset : NULL;
 }
-
-/* ---- slots ---------------------------------------------------------------------------------- */
 
 static ALWAYS_INLINE bool kind_of(uint32_t type, slot_kind_t *out) {
 #if defined(__x86_64__)

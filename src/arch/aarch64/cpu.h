@@ -44,7 +44,31 @@ static inline uint64_t arch_strip(uint64_t pc) {
   return x30;
 }
 
+/* Arm ARM B2.7.4; the least line that CTR_EL0 may name has 16 bytes. */
+static inline void arch_code_written(uint64_t address, uint64_t bytes) {
+  for (uint64_t at = address & ~UINT64_C(15); at < address + bytes; at += 16)
+    __asm__ volatile("dc cvau, %0" : : "r"(at) : "memory");
+  __asm__ volatile("dsb ish" ::: "memory");
+  for (uint64_t at = address & ~UINT64_C(15); at < address + bytes; at += 16)
+    __asm__ volatile("ic ivau, %0" : : "r"(at) : "memory");
+  __asm__ volatile("dsb ish\n\tisb" ::: "memory");
+}
+
 static inline void arch_relax(void) { __asm__ volatile("yield" ::: "memory"); }
+
+/* valgrind.h: four rotations by 128 bits in all and x10 or x10, which do nothing on a CPU, make
+ * valgrind answer the request at x4 in x3. */
+static inline bool arch_on_valgrind(void) {
+  const uint64_t request[6] = {ARCH_ASK_VALGRIND};
+  register uint64_t answer __asm__("x3") = 0;
+  register const uint64_t *asked __asm__("x4") = request;
+  __asm__ volatile("ror x12, x12, #3\n\tror x12, x12, #13\n\tror x12, x12, #51\n\t"
+                   "ror x12, x12, #61\n\torr x10, x10, x10"
+                   : "+r"(answer)
+                   : "r"(asked)
+                   : "cc", "memory");
+  return answer != 0;
+}
 
 #if defined(__APPLE__) /* signed pointers in an arm64e process are read through the headers'       \
                           macros */
@@ -102,5 +126,39 @@ static inline __attribute__((always_inline)) uint64_t arch_here(uint64_t *regist
   *known = 0xfffull << 19 | 1ull << 31;
   return pc;
 }
+
+#if !defined(__APPLE__)
+/* Where the kernel saved the vector registers of UCONTEXT (asm/sigcontext.h: fpsimd_context comes
+ * first). */
+static inline uint64_t arch_context_vectors(const void *ucontext, uint64_t *size) {
+  *size = 16 + 32 * 16;
+  return (uint64_t)(uintptr_t)((const ucontext_t *)ucontext)->uc_mcontext.__reserved;
+}
+
+/* Of the calling thread's thread-local storage. */
+static inline uint64_t arch_thread_pointer(void) {
+  uint64_t pointer;
+  __asm__("mrs %0, tpidr_el0" : "=r"(pointer));
+  return pointer;
+}
+/* See arch/x86_64/cpu.h. */
+static inline bool arch_context_interrupted(const void *ucontext, uint64_t pc, uint64_t sp) {
+  const mcontext_t *m = &((const ucontext_t *)ucontext)->uc_mcontext;
+  return m->pc == pc && m->sp == sp && (int64_t)m->regs[0] == -4 &&
+         *(const uint32_t *)(pc - 4) == 0xd4000001 /* svc #0 */;
+}
+
+static inline void arch_context_go_on(void *ucontext, uint64_t pc) {
+  ((ucontext_t *)ucontext)->uc_mcontext.pc = pc;
+}
+
+static inline void arch_context_repeat(void *ucontext, int64_t number, const uint64_t *arguments) {
+  mcontext_t *m = &((ucontext_t *)ucontext)->uc_mcontext;
+  for (int i = 0; i < 6; i++)
+    m->regs[i] = arguments[i];
+  m->regs[8] = (uint64_t)number;
+  m->pc -= 4;
+}
+#endif
 
 #endif

@@ -4,12 +4,14 @@
  * were, of which AAPCS64 lets a function keep only the lower halves of 8-15. What lies beyond 128
  * bits in a processor with SVE is lost where RUN's memcpy uses it.
  */
-        .text
+#include "arch/assembly.inc"
+
+        CODE
         .p2align 4
-        .globl arch_call_keeping
-        .hidden arch_call_keeping
-        .type arch_call_keeping, %function
-arch_call_keeping:
+        .globl SYMBOL(arch_call_keeping)
+        HIDDEN(arch_call_keeping)
+        TYPE_OF(arch_call_keeping)
+SYMBOL(arch_call_keeping):
         .cfi_startproc
         stp x29, x30, [sp, #-16]!
         .cfi_def_cfa_offset 16
@@ -58,5 +60,36 @@ arch_call_keeping:
         .cfi_def_cfa sp, 0
         ret
         .cfi_endproc
-        .size arch_call_keeping, . - arch_call_keeping
-        .section .note.GNU-stack, "", %progbits
+        SIZE_OF(arch_call_keeping)
+
+/* uint64_t arch_ask_keeping(a, run) */
+        .globl SYMBOL(arch_ask_keeping)
+        HIDDEN(arch_ask_keeping)
+        TYPE_OF(arch_ask_keeping)
+SYMBOL(arch_ask_keeping):
+        .cfi_startproc
+        stp x29, x30, [sp, #-16]!
+        .cfi_def_cfa_offset 16
+        .cfi_offset x29, -16
+        .cfi_offset x30, -8
+        mov x29, sp
+        .cfi_def_cfa_register x29
+        sub sp, sp, #128
+        stp q0, q1, [sp, #0]
+        stp q2, q3, [sp, #32]
+        stp q4, q5, [sp, #64]
+        stp q6, q7, [sp, #96]
+        blr x1
+        ldp q0, q1, [sp, #0]
+        ldp q2, q3, [sp, #32]
+        ldp q4, q5, [sp, #64]
+        ldp q6, q7, [sp, #96]
+        mov sp, x29
+        ldp x29, x30, [sp], #16
+        .cfi_restore x29
+        .cfi_restore x30
+        .cfi_def_cfa sp, 0
+        ret
+        .cfi_endproc
+        SIZE_OF(arch_ask_keeping)
+        END_OF_FILE

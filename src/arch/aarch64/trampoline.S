@@ -10,6 +10,7 @@
  * x29 points to the call_t, and the caller's x29 and return address are its first two words. The
  * return address is the one that the call left in x30, which nobody has signed yet.
  */
+#include "arch/assembly.inc"
 #include "arch/trampoline.h"
 
 #define FP_AT_FP .cfi_escape 0x10, 29, 2, 0x8d, CALL_CALLER_FP      /* DW_OP_breg29 */
@@ -17,39 +18,46 @@
 #define BTI_C    hint #34
 #define BTI_J    hint #36
 
-        .text
-        .p2align 4
-        .globl sonde_trampoline
-        .type sonde_trampoline, %function
-        .hidden trampolines, trampoline_before, trampoline_after, trampoline_thrown
-        .hidden trampoline_personality
-sonde_trampoline:
-        .cfi_startproc
-        .cfi_personality 0x1b, trampoline_personality /* pc-relative, 4 bytes */
+        .macro EIGHT what       /* x0 to x7, in a frame whose first two words are x29 and x30 */
+        \what x0, x1, [sp, #16]
+        \what x2, x3, [sp, #32]
+        \what x4, x5, [sp, #48]
+        \what x6, x7, [sp, #64]
+        .endm
 
-.Lthunks:
-        .set .Lnumber, 0
+        CODE
+        .p2align 4
+        .globl SYMBOL(sonde_trampoline)
+        TYPE_OF(sonde_trampoline)
+        HIDDEN(trampolines)
+        HIDDEN(trampoline_before)
+        HIDDEN(trampoline_after)
+        HIDDEN(trampoline_thrown)
+        HIDDEN(trampoline_personality)
+SYMBOL(sonde_trampoline):
+        .cfi_startproc
+        .cfi_personality PERSONALITY(trampoline_personality)
+
+LOCAL(thunks):
+        .set LOCAL(number), 0
         .rept TRAMPOLINE_COUNT
         BTI_C
-        adrp x17, trampolines + (.Lnumber << TRAMPOLINE_SHIFT)
-        add x17, x17, :lo12:trampolines + (.Lnumber << TRAMPOLINE_SHIFT)
-        b .Lbody
-        .set .Lnumber, .Lnumber + 1
+        adrp x17, PAGE_OF(SYMBOL(trampolines) + (LOCAL(number) << TRAMPOLINE_SHIFT))
+        add x17, x17, LOW_OF(SYMBOL(trampolines) + (LOCAL(number) << TRAMPOLINE_SHIFT))
+        b LOCAL(body)
+        .set LOCAL(number), LOCAL(number) + 1
         .endr
 
-.Lbody:
+LOCAL(body):
         BTI_C
         ldr x16, [x17, #TRAMPOLINE_CALLS]
-        cbz x16, .Lstraight
+        cbz x16, LOCAL(straight)
         stp x29, x30, [sp, #-112]!
         .cfi_def_cfa_offset 112
         .cfi_offset 29, -112
         .cfi_offset 30, -104
         mov x29, sp
-        stp x0, x1, [sp, #16]
-        stp x2, x3, [sp, #32]
-        stp x4, x5, [sp, #48]
-        stp x6, x7, [sp, #64]
+        EIGHT stp
         stp x8, x18, [sp, #80]
         str x17, [sp, #96]
         mov x0, x17
@@ -57,19 +65,16 @@ sonde_trampoline:
         ldr x2, [sp]
         mov x3, x30
         add x4, sp, #16         /* the arguments */
-        bl trampoline_before    /* a call_t, or 0 */
+        bl SYMBOL(trampoline_before)    /* a call_t, or 0 */
         mov x16, x0
-        ldp x0, x1, [sp, #16]
-        ldp x2, x3, [sp, #32]
-        ldp x4, x5, [sp, #48]
-        ldp x6, x7, [sp, #64]
+        EIGHT ldp
         ldp x8, x18, [sp, #80]
         ldr x17, [sp, #96]
         ldp x29, x30, [sp], #112
         .cfi_def_cfa_offset 0
         .cfi_restore 29
         .cfi_restore 30
-        cbz x16, .Lstraight
+        cbz x16, LOCAL(straight)
         mov x29, x16
         .cfi_remember_state
         FP_AT_FP
@@ -78,7 +83,7 @@ sonde_trampoline:
         ldr x16, [x16, #TRAMPOLINE_TARGET]
         blr x16
 
-.Lreturn:
+LOCAL(return):
         ldp x16, x30, [x29]
         .cfi_same_value 30
         mov x17, x29
@@ -89,17 +94,11 @@ sonde_trampoline:
         .cfi_offset 29, -96
         .cfi_offset 30, -88
         mov x29, sp
-        stp x0, x1, [sp, #16]
-        stp x2, x3, [sp, #32]
-        stp x4, x5, [sp, #48]
-        stp x6, x7, [sp, #64]
+        EIGHT stp
         str x8, [sp, #80]
         mov x0, x17
-        bl trampoline_after
-        ldp x0, x1, [sp, #16]
-        ldp x2, x3, [sp, #32]
-        ldp x4, x5, [sp, #48]
-        ldp x6, x7, [sp, #64]
+        bl SYMBOL(trampoline_after)
+        EIGHT ldp
         ldr x8, [sp, #80]
         ldp x29, x30, [sp], #96
         .cfi_def_cfa_offset 0
@@ -107,15 +106,15 @@ sonde_trampoline:
         .cfi_restore 30
         ret
 
-.Lstraight:
+LOCAL(straight):
         .cfi_restore_state
         ldr x16, [x17, #TRAMPOLINE_TARGET]
         br x16
 
 /* The personality had the unwinder come here instead of passing: the registers are those of the
- * frame at .Lreturn, but x0, the exception, and x1, the unwinder's _Unwind_Resume. The frame is
+ * frame at LOCAL(return), but x0, the exception, and x1, the unwinder's _Unwind_Resume. The frame is
  * made an ordinary one, and unwinding goes on as if the caller had asked for it at its call. */
-.Llanding:
+LOCAL(landing):
         BTI_J
         FP_AT_FP
         LR_AT_FP
@@ -131,7 +130,7 @@ sonde_trampoline:
         mov x29, sp
         stp x0, x1, [sp, #16]
         mov x0, x17
-        bl trampoline_thrown
+        bl SYMBOL(trampoline_thrown)
         ldp x0, x16, [sp, #16]
         ldp x29, x30, [sp], #32
         .cfi_def_cfa_offset 0
@@ -139,19 +138,17 @@ sonde_trampoline:
         .cfi_restore 30
         br x16
         .cfi_endproc
-        .size sonde_trampoline, . - sonde_trampoline
+        SIZE_OF(sonde_trampoline)
 
 /* Places inside, as distances from this table: a symbol for each would take the frame's name. */
-        .section .rodata
+        CONSTANTS
         .p2align 3
-        .globl trampoline_places
-        .hidden trampoline_places
-        .type trampoline_places, %object
-trampoline_places:
-        .quad .Lthunks - trampoline_places
-        .quad .Lbody - trampoline_places
-        .quad .Lreturn - trampoline_places
-        .quad .Llanding - trampoline_places
-        .size trampoline_places, . - trampoline_places
+        .globl SYMBOL(trampoline_places)
+        HIDDEN(trampoline_places)
+SYMBOL(trampoline_places):
+        .quad LOCAL(thunks) - SYMBOL(trampoline_places)
+        .quad LOCAL(body) - SYMBOL(trampoline_places)
+        .quad LOCAL(return) - SYMBOL(trampoline_places)
+        .quad LOCAL(landing) - SYMBOL(trampoline_places)
 
-        .section .note.GNU-stack, "", %progbits
+        END_OF_FILE

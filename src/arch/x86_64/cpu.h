@@ -19,6 +19,7 @@
  * library's names for them are there only under _GNU_SOURCE. */
 enum {
   ARCH_GREG_RBP = 10,
+  ARCH_GREG_RAX = 13,
   ARCH_GREG_RSP = 15,
   ARCH_GREG_RIP = 16,
 };
@@ -43,7 +44,24 @@ static inline uint64_t arch_cycles(void) {
 
 static inline uint64_t arch_strip(uint64_t pc) { return pc; }
 
+static inline void arch_code_written(uint64_t address, uint64_t bytes) {
+  (void)address, (void)bytes;
+}
+
 static inline void arch_relax(void) { __asm__ volatile("pause" ::: "memory"); }
+
+/* valgrind.h: four rotations by 128 bits in all and an exchange of rbx with itself, which do
+ * nothing on a CPU, make valgrind answer the request at rax in rdx. */
+static inline bool arch_on_valgrind(void) {
+  const uint64_t request[6] = {ARCH_ASK_VALGRIND};
+  uint64_t answer = 0;
+  __asm__ volatile("rolq $3, %%rdi\n\trolq $13, %%rdi\n\trolq $61, %%rdi\n\trolq $51, %%rdi\n\t"
+                   "xchgq %%rbx, %%rbx"
+                   : "+d"(answer)
+                   : "a"(request)
+                   : "cc", "memory");
+  return answer != 0;
+}
 
 #if defined(__APPLE__)
 static inline arch_frame_t arch_context_frame(const void *ucontext) {
@@ -80,6 +98,44 @@ static inline uint64_t arch_context_registers(const void *ucontext, uint64_t *re
   registers[16] = (uint64_t)g[ARCH_GREG_RIP];
   *known = ((uint64_t)1 << ARCH_DWARF_REGISTERS) - 1;
   return (uint64_t)g[ARCH_GREG_RIP];
+}
+#endif
+
+#if !defined(__APPLE__)
+/* Where the kernel saved the vector registers of UCONTEXT: the legacy area, the header, and the
+ * upper halves (Intel SDM 1, 13.4: XSAVE). */
+static inline uint64_t arch_context_vectors(const void *ucontext, uint64_t *size) {
+  *size = 512 + 64 + 256;
+  return (uint64_t)(uintptr_t)((const ucontext_t *)ucontext)->uc_mcontext.fpregs;
+}
+
+/* Of the calling thread's thread-local storage; its first word is its own address. */
+static inline uint64_t arch_thread_pointer(void) {
+  uint64_t pointer;
+  __asm__("movq %%fs:0, %0" : "=r"(pointer));
+  return pointer;
+}
+/* Whether UCONTEXT stands behind the system call at PC that a signal has ended with EINTR, and no
+ * other frame lies between. */
+static inline bool arch_context_interrupted(const void *ucontext, uint64_t pc, uint64_t sp) {
+  const greg_t *g = ((const ucontext_t *)ucontext)->uc_mcontext.gregs;
+  return (uint64_t)g[ARCH_GREG_RIP] == pc && (uint64_t)g[ARCH_GREG_RSP] == sp &&
+         g[ARCH_GREG_RAX] == -4 && *(const uint16_t *)(pc - 2) == 0x050f /* syscall */;
+}
+
+/* The thread goes on at PC. */
+static inline void arch_context_go_on(void *ucontext, uint64_t pc) {
+  ((ucontext_t *)ucontext)->uc_mcontext.gregs[ARCH_GREG_RIP] = (greg_t)pc;
+}
+
+/* The call NUMBER is made again, with ARGUMENTS. */
+static inline void arch_context_repeat(void *ucontext, int64_t number, const uint64_t *arguments) {
+  static const uint8_t order[6] = {8, 9, 12, 2, 0, 1}; /* rdi rsi rdx r10 r8 r9 */
+  greg_t *g = ((ucontext_t *)ucontext)->uc_mcontext.gregs;
+  for (int i = 0; i < 6; i++)
+    g[order[i]] = (greg_t)arguments[i];
+  g[ARCH_GREG_RAX] = number;
+  g[ARCH_GREG_RIP] -= 2;
 }
 #endif
 

@@ -9,17 +9,13 @@
 #ifndef SONDE_ARCH_X86_64_ENTRY_H
 #define SONDE_ARCH_X86_64_ENTRY_H
 
-#if defined(__APPLE__) /* names begin with an underscore, symbols have neither type nor size */
+#include "arch/symbol.h"
+
 #define ENTRY_(name, target, pc, sp, fp)                                                           \
-  __asm__(".pushsection __TEXT,__text\n.p2align 4\n.globl _" #name "\n_" #name                     \
-          ":\n.cfi_startproc\n\tmovq (%rsp), %" pc "\n\tleaq 8(%rsp), %" sp "\n\tmovq %rbp, %" fp  \
-          "\n\tjmp _" #target "\n.cfi_endproc\n.popsection\n")
-#else
-#define ENTRY_(name, target, pc, sp, fp)                                                           \
-  __asm__(".pushsection .text\n.p2align 4\n.globl " #name "\n.type " #name ", @function\n" #name   \
-          ":\n.cfi_startproc\n\tmovq (%rsp), %" pc "\n\tleaq 8(%rsp), %" sp "\n\tmovq %rbp, %" fp  \
-          "\n\tjmp " #target "\n.cfi_endproc\n.size " #name ", . - " #name "\n.popsection\n")
-#endif
+  __asm__(FUNCTION_BEGIN(name) ".cfi_startproc\n"                                                  \
+                               "\tmovq (%rsp), %" pc "\n\tleaq 8(%rsp), %" sp                      \
+                               "\n\tmovq %rbp, %" fp "\n\tjmp " PREFIX #target                     \
+                               "\n.cfi_endproc\n" FUNCTION_END(name))
 
 #define ENTRY_1(name, target) ENTRY_(name, target, "rsi", "rdx", "rcx")
 #define ENTRY_2(name, target) ENTRY_(name, target, "rdx", "rcx", "r8")
@@ -29,16 +25,17 @@
  * function of these three and the caller's pc, and returns what it says; when that is 0, it goes on
  * in the function at *NEXT as if that had been called in its place. */
 #define ENTRY_BEFORE(name, answer, next)                                                           \
-  __asm__(".pushsection .text\n.p2align 4\n.globl " #name "\n.hidden " #name "\n.type " #name      \
-          ", @function\n" #name ":\n.cfi_startproc\n"                                              \
-          "\tpushq %rdi\n\t.cfi_adjust_cfa_offset 8\n"                                             \
-          "\tpushq %rsi\n\t.cfi_adjust_cfa_offset 8\n"                                             \
-          "\tpushq %rdx\n\t.cfi_adjust_cfa_offset 8\n"                                             \
-          "\tmovq 24(%rsp), %rcx\n\tcall " #answer "\n"                                            \
-          "\tpopq %rdx\n\t.cfi_adjust_cfa_offset -8\n"                                             \
-          "\tpopq %rsi\n\t.cfi_adjust_cfa_offset -8\n"                                             \
-          "\tpopq %rdi\n\t.cfi_adjust_cfa_offset -8\n"                                             \
-          "\ttestq %rax, %rax\n\tje 1f\n\tret\n1:\tjmp *" #next "(%rip)\n"                         \
-          ".cfi_endproc\n.size " #name ", . - " #name "\n.popsection\n")
+  __asm__(HIDE_SYMBOL(name)                                                                        \
+              FUNCTION_BEGIN(name) ".cfi_startproc\n"                                              \
+                                   "\tpushq %rdi\n\t.cfi_adjust_cfa_offset 8\n"                    \
+                                   "\tpushq %rsi\n\t.cfi_adjust_cfa_offset 8\n"                    \
+                                   "\tpushq %rdx\n\t.cfi_adjust_cfa_offset 8\n"                    \
+                                   "\tmovq 24(%rsp), %rcx\n\tcall " PREFIX #answer "\n"            \
+                                   "\tpopq %rdx\n\t.cfi_adjust_cfa_offset -8\n"                    \
+                                   "\tpopq %rsi\n\t.cfi_adjust_cfa_offset -8\n"                    \
+                                   "\tpopq %rdi\n\t.cfi_adjust_cfa_offset -8\n"                    \
+                                   "\ttestq %rax, %rax\n\tje 1f\n\tret\n1:\tjmp *" PREFIX #next    \
+                                   "(%rip)\n"                                                      \
+                                   ".cfi_endproc\n" FUNCTION_END(name))
 
 #endif

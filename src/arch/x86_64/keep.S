@@ -6,15 +6,17 @@
  * processor without it has nothing but SSE, which fxsave keeps. For rare paths: some 100 ns, and
  * 3 KB of stack.
  */
+#include "arch/assembly.inc"
+
 #define STATES 0xe7 /* x87, SSE, AVX, opmask, ZMM_Hi256, Hi16_ZMM */
 #define AREA   2752 /* 2696 at most for these, in the standard format, as a multiple of 64 */
 
-        .text
+        CODE
         .p2align 4
-        .globl arch_call_keeping
-        .hidden arch_call_keeping
-        .type arch_call_keeping, @function
-arch_call_keeping:
+        .globl SYMBOL(arch_call_keeping)
+        HIDDEN(arch_call_keeping)
+        TYPE_OF(arch_call_keeping)
+SYMBOL(arch_call_keeping):
         .cfi_startproc
         pushq %rbp
         .cfi_def_cfa_offset 16
@@ -30,7 +32,7 @@ arch_call_keeping:
         movq %rdx, %r10
         movq %rcx, %r11
         /* OSXSAVE: cpuid function 1, bit 27 of ecx. cpuid itself traps under a hypervisor. */
-        movl xsave_known(%rip), %r12d
+        movl LOCAL(xsave_known)(%rip), %r12d
         testl %r12d, %r12d
         jne 1f
         movl $1, %eax
@@ -38,7 +40,7 @@ arch_call_keeping:
         shrl $27, %ecx
         andl $1, %ecx
         leal 1(%rcx), %r12d
-        movl %r12d, xsave_known(%rip)
+        movl %r12d, LOCAL(xsave_known)(%rip)
 1:      cmpl $2, %r12d
         jne 2f
         xorl %eax, %eax
@@ -75,10 +77,43 @@ arch_call_keeping:
         .cfi_def_cfa %rsp, 8
         ret
         .cfi_endproc
-        .size arch_call_keeping, . - arch_call_keeping
+        SIZE_OF(arch_call_keeping)
 
-        .bss
-        .p2align 2
-xsave_known: /* 0: not asked yet, 1: there is none, 2: there is */
-        .zero 4
-        .section .note.GNU-stack, "", @progbits
+/* uint64_t arch_ask_keeping(a, run) */
+        .globl SYMBOL(arch_ask_keeping)
+        HIDDEN(arch_ask_keeping)
+        TYPE_OF(arch_ask_keeping)
+SYMBOL(arch_ask_keeping):
+        .cfi_startproc
+        pushq %rbp
+        .cfi_def_cfa_offset 16
+        .cfi_offset %rbp, -16
+        movq %rsp, %rbp
+        .cfi_def_cfa_register %rbp
+        subq $128, %rsp
+        movups %xmm0, (%rsp)
+        movups %xmm1, 16(%rsp)
+        movups %xmm2, 32(%rsp)
+        movups %xmm3, 48(%rsp)
+        movups %xmm4, 64(%rsp)
+        movups %xmm5, 80(%rsp)
+        movups %xmm6, 96(%rsp)
+        movups %xmm7, 112(%rsp)
+        call *%rsi
+        movups (%rsp), %xmm0
+        movups 16(%rsp), %xmm1
+        movups 32(%rsp), %xmm2
+        movups 48(%rsp), %xmm3
+        movups 64(%rsp), %xmm4
+        movups 80(%rsp), %xmm5
+        movups 96(%rsp), %xmm6
+        movups 112(%rsp), %xmm7
+        leave
+        .cfi_restore %rbp
+        .cfi_def_cfa %rsp, 8
+        ret
+        .cfi_endproc
+        SIZE_OF(arch_ask_keeping)
+
+        ZEROS(LOCAL(xsave_known), 4) /* 0: not asked yet, 1: there is none, 2: there is */
+        END_OF_FILE

@@ -22,6 +22,7 @@
         movq 72(%rsp), %rdi
         subq $5, %rdi
         leaq 80(%rsp), %rsi
+        movq (%rsi), %rdx       /* where the function returns to */
         pushq %rbp
         .cfi_adjust_cfa_offset 8
         .cfi_rel_offset %rbp, 0

@@ -11,143 +11,96 @@
  * While the target runs, nothing of the trampoline is on the stack: the CFA is the stack pointer,
  * rbp points to the call_t, and the caller's return address and rbp are in it.
  */
+#include "arch/assembly.inc"
 #include "arch/trampoline.h"
 
 #define RBP_AT_RBP       .cfi_escape 0x10, 6, 2, 0x76, CALL_CALLER_FP      /* DW_OP_breg6 */
 #define RIP_AT_RBP       .cfi_escape 0x10, 16, 2, 0x76, CALL_RETURN_ADDRESS
 
-        .text
-        .p2align 4
-        .globl sonde_trampoline
-        .type sonde_trampoline, @function
-        .hidden trampolines, trampoline_before, trampoline_after, trampoline_thrown
-        .hidden trampoline_personality
-sonde_trampoline:
-        .cfi_startproc
-        .cfi_personality 0x1b, trampoline_personality /* pc-relative, 4 bytes */
+        .macro PUSH registers:vararg
+        .irp register, \registers
+        pushq \register
+        .cfi_adjust_cfa_offset 8
+        .endr
+        .endm
 
-.Lthunks:
-        .set .Lnumber, 0
+        .macro POP registers:vararg
+        .irp register, \registers
+        popq \register
+        .cfi_adjust_cfa_offset -8
+        .endr
+        .endm
+
+        CODE
+        .p2align 4
+        .globl SYMBOL(sonde_trampoline)
+        TYPE_OF(sonde_trampoline)
+        HIDDEN(trampolines)
+        HIDDEN(trampoline_before)
+        HIDDEN(trampoline_after)
+        HIDDEN(trampoline_thrown)
+        HIDDEN(trampoline_personality)
+SYMBOL(sonde_trampoline):
+        .cfi_startproc
+        .cfi_personality PERSONALITY(trampoline_personality)
+
+LOCAL(thunks):
+        .set LOCAL(number), 0
         .rept TRAMPOLINE_COUNT
         endbr64
-        leaq trampolines + (.Lnumber << TRAMPOLINE_SHIFT)(%rip), %r11
-        jmp .Lbody
+        leaq SYMBOL(trampolines) + (LOCAL(number) << TRAMPOLINE_SHIFT)(%rip), %r11
+        jmp LOCAL(body)
         .p2align 4
-        .set .Lnumber, .Lnumber + 1
+        .set LOCAL(number), LOCAL(number) + 1
         .endr
 
-.Lbody:
+LOCAL(body):
         endbr64
         cmpq $0, TRAMPOLINE_CALLS(%r11)
-        je .Lstraight
-        pushq %r10
-        .cfi_adjust_cfa_offset 8
-        pushq %rax
-        .cfi_adjust_cfa_offset 8
-        pushq %r9
-        .cfi_adjust_cfa_offset 8
-        pushq %r8
-        .cfi_adjust_cfa_offset 8
-        pushq %rcx
-        .cfi_adjust_cfa_offset 8
-        pushq %rdx
-        .cfi_adjust_cfa_offset 8
-        pushq %rsi
-        .cfi_adjust_cfa_offset 8
-        pushq %rdi
-        .cfi_adjust_cfa_offset 8
-        pushq %r11
-        .cfi_adjust_cfa_offset 8
+        je LOCAL(straight)
+        PUSH %r10, %rax, %r9, %r8, %rcx, %rdx, %rsi, %rdi, %r11
         movq %r11, %rdi
         leaq 80(%rsp), %rsi     /* the caller's stack pointer when it goes on */
         movq %rbp, %rdx
         movq 72(%rsp), %rcx     /* the return address */
         leaq 8(%rsp), %r8       /* the arguments */
-        call trampoline_before  /* a call_t, or 0 */
-        popq %r11
-        .cfi_adjust_cfa_offset -8
+        call SYMBOL(trampoline_before)  /* a call_t, or 0 */
+        POP %r11
         testq %rax, %rax
-        je .Lrestore
+        je LOCAL(restore)
         movq %rax, %rbp
         .cfi_remember_state
         RBP_AT_RBP
-        popq %rdi
-        .cfi_adjust_cfa_offset -8
-        popq %rsi
-        .cfi_adjust_cfa_offset -8
-        popq %rdx
-        .cfi_adjust_cfa_offset -8
-        popq %rcx
-        .cfi_adjust_cfa_offset -8
-        popq %r8
-        .cfi_adjust_cfa_offset -8
-        popq %r9
-        .cfi_adjust_cfa_offset -8
-        popq %rax
-        .cfi_adjust_cfa_offset -8
-        popq %r10
-        .cfi_adjust_cfa_offset -8
+        POP %rdi, %rsi, %rdx, %rcx, %r8, %r9, %rax, %r10
         leaq 8(%rsp), %rsp
         .cfi_adjust_cfa_offset -8
         RIP_AT_RBP
         movq CALL_TRAMPOLINE(%rbp), %r11
         call *TRAMPOLINE_TARGET(%r11)
 
-.Lreturn:
+LOCAL(return):
         pushq CALL_RETURN_ADDRESS(%rbp)
         .cfi_adjust_cfa_offset 8
         .cfi_offset 16, -8
-        pushq %rax
-        .cfi_adjust_cfa_offset 8
-        pushq %rdx
-        .cfi_adjust_cfa_offset 8
-        pushq %rcx
-        .cfi_adjust_cfa_offset 8
-        pushq %r8
-        .cfi_adjust_cfa_offset 8
-        pushq %r9               /* for the alignment of the stack */
-        .cfi_adjust_cfa_offset 8
+        PUSH %rax, %rdx, %rcx, %r8, %r9 /* r9 for the alignment of the stack */
         movq %rbp, %rdi
         movq CALL_CALLER_FP(%rbp), %rbp
         .cfi_same_value 6
-        call trampoline_after
-        popq %r9
-        .cfi_adjust_cfa_offset -8
-        popq %r8
-        .cfi_adjust_cfa_offset -8
-        popq %rcx
-        .cfi_adjust_cfa_offset -8
-        popq %rdx
-        .cfi_adjust_cfa_offset -8
-        popq %rax
-        .cfi_adjust_cfa_offset -8
+        call SYMBOL(trampoline_after)
+        POP %r9, %r8, %rcx, %rdx, %rax
         ret
 
-.Lrestore:
+LOCAL(restore):
         .cfi_restore_state
-        popq %rdi
-        .cfi_adjust_cfa_offset -8
-        popq %rsi
-        .cfi_adjust_cfa_offset -8
-        popq %rdx
-        .cfi_adjust_cfa_offset -8
-        popq %rcx
-        .cfi_adjust_cfa_offset -8
-        popq %r8
-        .cfi_adjust_cfa_offset -8
-        popq %r9
-        .cfi_adjust_cfa_offset -8
-        popq %rax
-        .cfi_adjust_cfa_offset -8
-        popq %r10
-        .cfi_adjust_cfa_offset -8
-.Lstraight:
+        .cfi_def_cfa_offset 72  /* clang 14 forgets it in what follows */
+        POP %rdi, %rsi, %rdx, %rcx, %r8, %r9, %rax, %r10
+LOCAL(straight):
         jmp *TRAMPOLINE_TARGET(%r11)
 
 /* The personality had the unwinder come here instead of passing: the registers are those of the
- * frame at .Lreturn, but rax, the exception, and rdx, the unwinder's _Unwind_Resume. The frame is
+ * frame at LOCAL(return), but rax, the exception, and rdx, the unwinder's _Unwind_Resume. The frame is
  * made an ordinary one, and unwinding goes on as if the caller had asked for it at its call. */
-.Llanding:
+LOCAL(landing):
         endbr64
         .cfi_def_cfa_offset 0
         RBP_AT_RBP
@@ -155,37 +108,29 @@ sonde_trampoline:
         pushq CALL_RETURN_ADDRESS(%rbp)
         .cfi_adjust_cfa_offset 8
         .cfi_offset 16, -8
-        pushq %rax
-        .cfi_adjust_cfa_offset 8
-        pushq %rdx
-        .cfi_adjust_cfa_offset 8
+        PUSH %rax, %rdx
         subq $8, %rsp
         .cfi_adjust_cfa_offset 8
         movq %rbp, %rdi
         movq CALL_CALLER_FP(%rbp), %rbp
         .cfi_same_value 6
-        call trampoline_thrown
+        call SYMBOL(trampoline_thrown)
         addq $8, %rsp
         .cfi_adjust_cfa_offset -8
-        popq %rdx
-        .cfi_adjust_cfa_offset -8
-        popq %rdi
-        .cfi_adjust_cfa_offset -8
+        POP %rdx, %rdi
         jmp *%rdx
         .cfi_endproc
-        .size sonde_trampoline, . - sonde_trampoline
+        SIZE_OF(sonde_trampoline)
 
 /* Places inside, as distances from this table: a symbol for each would take the frame's name. */
-        .section .rodata
+        CONSTANTS
         .p2align 3
-        .globl trampoline_places
-        .hidden trampoline_places
-        .type trampoline_places, @object
-trampoline_places:
-        .quad .Lthunks - trampoline_places
-        .quad .Lbody - trampoline_places
-        .quad .Lreturn - trampoline_places
-        .quad .Llanding - trampoline_places
-        .size trampoline_places, . - trampoline_places
+        .globl SYMBOL(trampoline_places)
+        HIDDEN(trampoline_places)
+SYMBOL(trampoline_places):
+        .quad LOCAL(thunks) - SYMBOL(trampoline_places)
+        .quad LOCAL(body) - SYMBOL(trampoline_places)
+        .quad LOCAL(return) - SYMBOL(trampoline_places)
+        .quad LOCAL(landing) - SYMBOL(trampoline_places)
 
-        .section .note.GNU-stack, "", @progbits
+        END_OF_FILE

@@ -1,0 +1,39 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * Text of the inside: paths of /proc, and lines that a handler writes.
+ */
+#ifndef SONDE_BASE_TEXT_H
+#define SONDE_BASE_TEXT_H
+
+#include <stdint.h>
+
+#define DECIMAL_MAX 20 /* digits of a 64-bit number */
+
+/* Writes TEXT without its final 0 to OUT; returns where it ends. */
+static inline char *text_append(char *out, const char *text) {
+  while (*text)
+    *out++ = *text++;
+  return out;
+}
+
+/* Writes VALUE to OUT, which has room for DECIMAL_MAX characters; returns where it ends. */
+static inline char *decimal_append(char *out, uint64_t value) {
+  char digits[DECIMAL_MAX];
+  int n = 0;
+  do
+    digits[n++] = (char)('0' + value % 10);
+  while (value /= 10);
+  while (n)
+    *out++ = digits[--n];
+  return out;
+}
+
+/* The number at *TEXT, 0 where there is none; *TEXT is moved behind its digits. */
+static inline uint64_t decimal_read(const char **text) {
+  uint64_t value = 0;
+  for (; **text >= '0' && **text <= '9'; ++*text)
+    value = value * 10 + (uint64_t)(**text - '0');
+  return value;
+}
+
+#endif
