@@ -30,6 +30,10 @@ void os_unmap(void *address, size_t size);
  * file. */
 int os_map_file(const char *path, const void **data, uint64_t *size);
 
+/* Calls VISIT for all that os_map has given and os_unmap has not been given back, as far as there
+ * was room to keep it in mind; in no order. */
+void os_own_memory(void (*visit)(uint64_t start, uint64_t end, void *context), void *context);
+
 /* A child of fork finds [ADDRESS, ADDRESS+SIZE) zeroed (MADV_WIPEONFORK). False where the kernel
  * cannot. */
 bool os_wipe_on_fork(void *address, size_t size);
@@ -38,15 +42,32 @@ bool os_wipe_on_fork(void *address, size_t size);
  * bytes copied, which is short where the memory ends, or a negative errno. */
 ssize_t os_read_memory(uint64_t address, void *out, size_t size);
 
+/* The same for several pieces, in as few system calls as can be. Linux. */
+typedef struct os_piece {
+  uint64_t address;
+  void *out;
+  size_t size;
+  ssize_t got; /* set: what os_read_memory would return */
+} os_piece_t;
+void os_read_pieces(os_piece_t *pieces, int count);
+
 /* The mapping that holds ADDRESS: its bounds, and what may be done with it (PROT_READ, … of
  * mmap(2)) as the result. -ENOENT when nothing is mapped there. MAPS is a descriptor of
  * /proc/self/maps; the answer costs a system call on Linux 6.11 and later, else a look at every
  * mapping below ADDRESS. */
 int os_mapping(int maps, uint64_t address, uint64_t *start, uint64_t *end);
+int os_mappings_open(void); /* a descriptor for MAPS, to be closed soon */
+
+/* A descriptor through which os_pwrite writes this process's memory, whatever its protection
+ * (/proc/self/mem); negative where there is none. */
+int os_own_memory_open(void);
 int os_protect(uint64_t start, uint64_t end, int protection); /* mprotect(2) */
 
 /* SIZE bytes of private zeroed memory within 1 GB of ADDRESS; NULL when there is no room. */
 void *os_map_near(uint64_t address, size_t size);
+
+/* The same at ADDRESS itself, a multiple of the page size; NULL when something is there. */
+void *os_map_at(uint64_t address, size_t size);
 
 /* When it returns true every thread of this process has, since it was called, begun to fetch its
  * instructions anew (membarrier(2), SYNC_CORE). False where the kernel cannot. */
@@ -64,8 +85,18 @@ pid_t os_main_thread(void);
  * the process ends, and counts as alive. */
 bool os_thread_alive(pid_t tid);
 
+/* The path of the program; its arguments, each ended with a 0; the calling thread's name, perhaps
+ * with a line's end. At most SIZE bytes; return the count or a negative errno. */
+ssize_t os_program_path(char *out, size_t size);
+ssize_t os_program_arguments(char *out, size_t size);
+ssize_t os_own_name(char *out, size_t size);
+
 /* True when the calling thread runs on its alternate signal stack. */
 bool os_on_signal_stack(void);
+
+/* The bounds of the calling thread's own stack; it may be on another one now. False when they are
+ * not known. */
+bool os_own_stack(uint64_t *low, uint64_t *high);
 
 /* Where ADDRESS, on some stack of the calling thread, lies as seen from where the thread runs now,
  * as far as the alternate signal stack tells (sigaltstack(2)). */
@@ -119,6 +150,10 @@ int os_thread_blocked(int folder, pid_t tid, os_blocked_t *out);
  * between. Negative when the system does not tell, or not finely enough for that. */
 int64_t os_thread_cpu_ns(pid_t tid);
 
+/* How long the thread TID has run since its start, and how long it was ready to and got no CPU (0:
+ * this system does not tell). False when there is no such thread. */
+bool os_thread_times(pid_t tid, uint64_t *run_ns, uint64_t *ready_ns);
+
 /* True when the calling thread's return addresses are checked against a shadow stack of the
  * hardware (Intel CET, Arm GCS). */
 bool os_shadow_stack(void);
@@ -144,6 +179,49 @@ bool os_waits_for_signals(int64_t call);
  * called in the thread TID of PID, if that process has called os_ask_prepare_for_others. */
 int os_ask_prepare_for_others(os_asked_t *asked);
 int os_ask_process(pid_t pid, pid_t tid);
+
+/* Asks the thread TID of this process again, once, as such a question, when it has used CPU_NS more
+ * of CPU time. Returns the number of a timer, to be given to os_tick_stop; or a negative errno. */
+int os_ask_after(pid_t tid, uint64_t cpu_ns);
+
+/* ---- a copy of this process --------------------------------------------------------------- */
+
+/* A copy of the calling process with this thread alone, as of fork(2), but with no exit signal,
+ * sharing the table of descriptors until it settles. With BESIDE it is its parent's child. Returns
+ * as fork does. */
+pid_t os_copy_process(bool beside);
+
+/* In the copy: no descriptors, its name, the first to go when memory runs out, and no core file. */
+void os_copy_settle(const char *name);
+__attribute__((noreturn)) void os_exit(int status);
+
+/* Takes what is left of COPY, if it is this process's and has ended; true when it is gone. */
+bool os_reap(pid_t copy);
+pid_t os_parent(void);
+
+/* All signals, for the calling thread; returns the mask to restore. */
+uint64_t os_signals_block(void);
+void os_signals_restore(uint64_t mask);
+
+/* Whether a thread that is blocked AT this call goes on waiting after a question, and the program
+ * sees nothing of it. */
+bool os_call_restarts(const os_blocked_t *at);
+
+/* Whether the call ends, with EINTR, but can be made to go on where it was; and that, in the
+ * handler of the signal that ended it: UCONTEXT is changed so that the thread makes the call again.
+ * Does nothing where UCONTEXT is not of such a moment. */
+bool os_call_resumes(const os_blocked_t *at);
+void os_call_resume(void *ucontext, const os_blocked_t *at);
+
+typedef struct os_region {
+  uint64_t start, end, offset, inode; /* inode 0: no file */
+  uint8_t protection;                 /* PROT_… of mmap(2) */
+  bool is_shared;
+  const char *name; /* path, [heap], …; "" without one. Valid during the visit */
+} os_region_t;
+
+/* Calls VISIT for every mapping of this process, by ascending address, until it returns false. */
+int os_regions(bool (*visit)(const os_region_t *region, void *context), void *context);
 
 /* ---- fatal signals ------------------------------------------------------------------------ */
 
@@ -213,6 +291,9 @@ typedef struct os_file_id {
 /* Opens PATH to read and write, close-on-exec, as a descriptor of at least 512 where the limit
  * allows it, so that the program is handed out the numbers it would have got without us. */
 int os_open_high(const char *path);
+
+/* The same for the descriptor FD of the process PID. Apple: of this process alone. */
+int os_open_of_process(uint32_t pid, uint32_t fd);
 
 int os_create_high(const char *path); /* makes it, -EEXIST when it is there; mode 0600 */
 int os_memory_file(const char *name); /* of no folder: it goes when it is closed */
@@ -298,6 +379,10 @@ void os_images(bool (*visit)(const os_image_t *image, void *context), void *cont
  * not load, unload or look up by the loader). -ENOSYS where there is no loader that could be asked;
  * RUN was not called then. Not in a signal handler. */
 int os_loader_hold(void (*run)(void *context), void *context);
+
+/* Apple: from now on the loader has CALLED run for each image that comes, when it is bound and
+ * before its constructors, with the loader's lock held. One at a time. */
+void os_loader_listen(void (*called)(void));
 
 /* The function that the loader calls, empty, whenever its list of images has changed or is about to
  * (r_brk of link.h). 0 when there is none. */

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 #include "stack/table.h"
 #include "unwind/frames.h"
+#include "unwind/levels_map.h"
 
 #define PENDING (UINT64_C(1) << 31) /* frame ids have 24 bits */
 

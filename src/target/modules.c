@@ -22,6 +22,7 @@
 #include <unistd.h>
 
 #include "sonde/status.h"
+#include "target/unpack.h"
 
 #define MODULE_BYTES_MAX (512u << 20) /* of an image taken from memory */
 #define PAGE_MASK        0xfffu
@@ -84,6 +85,7 @@ void modules_free(target_t *target) {
   for (size_t i = 0; i < target->modules.count; i++) {
     module_t *module = &target->modules.items[i];
     if (module->state == MODULE_READY) image_close(&module->image);
+    module_forget_unpacked(module);
     if (module->memfd >= 0) close(module->memfd);
     free(module->open_path);
   }

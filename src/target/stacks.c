@@ -56,6 +56,9 @@ static void load_window(target_t *target, const regs_t *regs) {
   process_window_load(&process_of(target)->memory, regs->r[machine_sp(target->machine)]);
 }
 
+/* What comes is read as it is now. */
+static void forget_window(target_t *target) { process_of(target)->memory.size = 0; }
+
 static void while_stopped(void *context, const regs_t *regs) {
   stopped_t *stopped = context;
   capture_t *capture = stopped->capture;
@@ -115,6 +118,7 @@ static bool read_blocked(capture_t *capture, thread_t *thread, const thread_file
   target_t *target = capture->target;
   sample_t before = *now;
   regs_of_sample(target->machine, &before, &thread->regs);
+  forget_window(target);
   state_wait(target, thread, before.number, before.args);
   load_window(target, &thread->regs);
   walk_stack(target, &thread->regs, capture->options->depth, &capture->walk);
@@ -203,6 +207,11 @@ static void drop_gone(target_t *target) {
   target->thread_count = kept;
 }
 
+static bool is_asked_for(const stacks_options_t *options, pid_t tid) {
+  if (options->tid && tid != options->tid) return false;
+  return !options->wanted || options->wanted(options->context, tid);
+}
+
 static void *capture_all(void *context) {
   capture_t *capture = context;
   target_t *target = capture->target;
@@ -212,7 +221,7 @@ static void *capture_all(void *context) {
   setpriority(PRIO_PROCESS, (id_t)os_tid(), -19);
   for (size_t i = 0; i < target->thread_count; i++) {
     thread_t *thread = &target->threads[i];
-    if (capture->options->tid && thread->tid != capture->options->tid)
+    if (!is_asked_for(capture->options, thread->tid))
       thread->gone = true;
     else
       capture_thread(capture, thread);
@@ -285,6 +294,7 @@ static bool still_waits(target_t *target, thread_t *thread, bool first) {
  * thread that waits unlocks nothing. */
 static void confirm_deadlocks(target_t *target) {
   for (int look = 0; look < 3; look++) {
+    forget_window(target);
     for (size_t i = 0; i < target->thread_count; i++) {
       thread_t *thread = &target->threads[i];
       if (!thread->deadlock) continue;

@@ -37,6 +37,8 @@ typedef struct module {
   module_state_t state;
   const char *problem; /* in words, why it failed, or what is doubtful of it; NULL when nothing */
   image_t image;       /* when ready; start, end and slide are the target's */
+  bool is_unpacked;    /* unpack.h has looked at it */
+  void *unpacked;      /* its .debug_frame, where that is compressed in the file. Owned */
 } module_t;
 
 typedef struct modules {
@@ -61,7 +63,7 @@ typedef enum ending {
   ENDING_NONE,     /* no frames: `reason` says why */
 } ending_t;
 
-typedef struct wait {
+typedef struct thread_wait {
   const char *syscall; /* static name, NULL when the thread is in none */
   long number;         /* of the system call; -1 when in none */
   uint64_t args[6];
@@ -117,9 +119,11 @@ struct target {
 };
 
 typedef struct stacks_options {
-  uint32_t depth;  /* at most this many frames a thread */
-  bool zero_touch; /* neither stop nor signal */
-  pid_t tid;       /* this thread alone; 0: all */
+  uint32_t depth;                           /* at most this many frames a thread */
+  bool zero_touch;                          /* neither stop nor signal */
+  pid_t tid;                                /* this thread alone; 0: all */
+  bool (*wanted)(void *context, pid_t tid); /* these alone; NULL: all */
+  void *context;
 } stacks_options_t;
 
 #define STACKS_DEPTH_DEFAULT 4096u

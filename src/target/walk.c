@@ -10,6 +10,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "target/unpack.h"
 #include "unwind/prove.h"
 #include "unwind/scan.h"
 
@@ -23,6 +24,15 @@ static bool push(walk_t *walk, uint64_t pc, bool exact, bool guessed) {
   }
   walk->frames[walk->count++] = (frame_t){.pc = pc, .exact = exact, .guessed = guessed};
   return true;
+}
+
+/* A step by rule; it may be that the rule has to be unpacked first. */
+static step_t step_by_rule(target_t *target, regs_t *regs, bool exact) {
+  step_t step = full_step(target->machine, target->memory, &target->images, regs, exact);
+  if (step != STEP_NO_RULE) return step;
+  module_t *module = target_module(target, regs->pc - !exact);
+  if (!module || !module_unpack(module)) return step;
+  return full_step(target->machine, target->memory, &target->images, regs, exact);
 }
 
 static const char *reason_of(step_t step) {
@@ -50,16 +60,21 @@ static bool has_no_rules(const image_t *image) {
   return (image->eh_frame.size + image->debug_frame.size) * 512 < code;
 }
 
-/* A step by other means than a rule. */
-static step_t step_without_rule(target_t *target, regs_t *regs, bool exact) {
+/* A step by other means than a rule. Code that keeps no frame pointer, as a libc that was linked
+ * into a program with rules, is left by scan once the frame pointer is known to lead nowhere, or
+ * was LOST by an earlier scan. */
+static step_t step_without_rule(target_t *target, regs_t *regs, bool exact, bool lost) {
   if (exact && !is_code(target, regs->pc)) {
     step_t step = just_called_step(target->machine, target->memory, &target->images, regs);
     if (step == STEP_CALLER) return step;
   }
-  if (has_no_rules(target->images.find(&target->images, regs->pc)))
-    return scan_step(target->machine, target->memory, &target->images, regs);
-  step_t step = frame_pointer_step(target->machine, target->memory, &target->images, regs);
-  return step == STEP_BAD || step == STEP_FAULT ? STEP_NO_RULE : step;
+  if (!has_no_rules(target->images.find(&target->images, regs->pc))) {
+    step_t step = frame_pointer_step(target->machine, target->memory, &target->images, regs);
+    if (step == STEP_CALLER || step == STEP_END) return step;
+    if (step == STEP_UNKNOWN_REGISTER && !lost) return step;
+  }
+  step_t step = scan_step(target->machine, target->memory, &target->images, regs);
+  return step == STEP_CALLER ? step : STEP_NO_RULE;
 }
 
 /* Recovers the frame register where the walk has come to need it. */
@@ -82,13 +97,13 @@ void walk_stack(target_t *target, const regs_t *start, uint32_t depth, walk_t *w
       return;
     }
     guessed = false;
-    step_t step = full_step(target->machine, target->memory, &target->images, &regs, exact);
+    step_t step = step_by_rule(target, &regs, exact);
     if (step == STEP_UNKNOWN_REGISTER && prove(target, &regs, exact)) {
       walk->proven = true;
-      step = full_step(target->machine, target->memory, &target->images, &regs, exact);
+      step = step_by_rule(target, &regs, exact);
     }
     if (step == STEP_NO_RULE) {
-      step = step_without_rule(target, &regs, exact);
+      step = step_without_rule(target, &regs, exact, scanned);
       guessed = step == STEP_CALLER;
       scanned |= guessed && !regs_has(&regs, machine_fp(target->machine));
     }

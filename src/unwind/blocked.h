@@ -21,7 +21,7 @@
 typedef struct blocked_copy {
   int folder; /* of os_threads_open, or -1; the caller's */
   uint8_t *bytes;
-  uint64_t size;
+  uint64_t size, used; /* of the size, how much was ever written */
 } blocked_copy_t;
 
 /* Sets FOLDER to -1. False when there is no memory. */
@@ -34,5 +34,18 @@ void blocked_close(blocked_copy_t *copy);
  * SONDE_EUNSUPPORTED when this system does not tell where a thread is. frames_init must have
  * succeeded. */
 int blocked_capture(blocked_copy_t *copy, pid_t tid, uint64_t identity, sonde_capture_t *capture);
+
+/* A thread of a group: what is asked, and blocked_capture's answer. */
+typedef struct blocked {
+  pid_t tid;
+  uint64_t identity;
+  sonde_capture_t *capture;
+  int result;
+} blocked_t;
+
+/* The same for up to BLOCKED_GROUP threads, whose stacks are copied together. A group is small, so
+ * that its threads have little time to go on before they have been read. */
+#define BLOCKED_GROUP 16
+void blocked_capture_group(blocked_copy_t *copy, blocked_t *group, int count);
 
 #endif

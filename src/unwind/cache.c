@@ -195,7 +195,7 @@ void cache_keep_tip(cache_t *cache, uint32_t innermost, uint32_t joined, uint64_
   if (joined >= CACHE_ENTRIES || joined - innermost >= TIP_WORDS) return;
   if (first->slot != sp - 8 || first->raw != pc || first->id != id) return;
   if (!(first->bits & CACHED_NODE) || !(join->bits & CACHED_NODE)) return;
-  tip_t *tip = &cache->tips.tips[tips_index(cache->tips.last, pc, sp)];
+  tip_t *tip = tips_at(&cache->tips, pc, sp);
   tip->sp = 0; /* a handler may jump out of here and leave it half done */
   signal_fence();
   if (!fill_tip(cache, tip, innermost, joined)) return;

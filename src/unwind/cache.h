@@ -208,7 +208,7 @@ void cache_walk(const cache_t *cache, stacks_t *stacks, position_t *p, uint64_t 
  * Reads the stack, so `busy` must be set (unwind/self.h). */
 static ALWAYS_INLINE READS_STACK uint32_t cache_find_tip(cache_t *cache, const window_t *w,
                                                          uint64_t pc, uint64_t sp, uint64_t fp) {
-  const tip_t *tip = &cache->tips.tips[tips_index(cache->tips.last, pc, sp)];
+  const tip_t *tip = tips_at(&cache->tips, pc, sp);
   KEEP_POINTER(tip);
   if (tip->sp != sp || tip->words[0] != pc || (tip->live && tip->fp != fp)) return 0;
   const uint64_t *stack = window_at(w, sp - 8);

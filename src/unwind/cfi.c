@@ -10,6 +10,7 @@
  * otherwise. Hostile sections cost at most one pass over their bytes.
  */
 #include "unwind/cfi.h"
+#include "unwind/compact.h"
 #include "unwind/cursor.h"
 #include "sonde/status.h"
 
@@ -454,6 +455,10 @@ int cfi_find_row(const image_t *image, machine_t machine, uint64_t address, cfi_
 
 int cfi_find_frame_row(const image_t *image, machine_t machine, uint64_t pc, bool exact,
                        cfi_row_t *row) {
+  if (image->is_macho) {
+    int compact = compact_find_row(image, machine, pc, exact, row);
+    if (compact == 0) return 0;
+  }
   int status = cfi_find_row(image, machine, exact ? pc : pc - 1, row);
   if (exact || status == SONDE_EFORMAT || (status == 0 && row->function_end > pc)) return status;
   cfi_row_t here;

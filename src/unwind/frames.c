@@ -3,6 +3,7 @@
 #include "arch/arch.h"
 #include "image/list.h"
 #include "os/os.h"
+#include "unwind/levels_map.h"
 #include "unwind/walk.h"
 
 struct frames frames;

@@ -195,12 +195,30 @@ static step_t row_step(frame_t *frame, regs_t *regs, bool exact) {
   return signal ? STEP_SIGNAL : STEP_CALLER;
 }
 
+/* The stack as the kernel hands it to a program (psABI, "Initial Stack and Register State"): argc,
+ * so many pointers, and a null. At SP, or a word further out where SP has been aligned. */
+static bool at_first_stack(memory_t *memory, uint64_t sp) {
+  enum { ARGUMENTS_MAX = 1 << 23 };
+  for (uint64_t at = sp; at <= sp + 8; at += 8) {
+    uint64_t count, end;
+    if (memory->read(memory, at, &count, 8) && count <= ARGUMENTS_MAX &&
+        memory->read(memory, at + 8 * (count + 1), &end, 8) && end == 0)
+      return true;
+  }
+  return false;
+}
+
 /* Code at the entry point is called by nobody, and who wrote it in assembly often left it without
- * unwind rules: ld.so's _dl_start_user, from which the constructors of libraries are called, musl's
- * _start. It is the thread's first frame. */
-static bool is_at_entry(const image_t *image, uint64_t pc) {
+ * unwind rules: ld.so's _start and _dl_start_user, from which the constructors of libraries are
+ * called, musl's _start. It is the thread's first frame, and has on its stack what the kernel put
+ * there. Not in a Mach-O file: LC_MAIN names main, which dyld calls. */
+static bool is_first_frame(machine_t machine, memory_t *memory, const image_t *image,
+                           const regs_t *regs, bool exact) {
   enum { ENTRY_CODE_BYTES = 96 };
-  return image->entry && pc - image->slide - image->entry <= ENTRY_CODE_BYTES;
+  uint64_t into = regs->pc - image->slide - image->entry;
+  int sp = machine_sp(machine);
+  return image->entry && !image->is_macho && into >= (exact ? 0 : 1) && into <= ENTRY_CODE_BYTES &&
+         regs_has(regs, sp) && at_first_stack(memory, regs->r[sp]);
 }
 
 step_t full_step(machine_t machine, memory_t *memory, images_t *images, regs_t *regs, bool exact) {
@@ -214,7 +232,7 @@ step_t full_step(machine_t machine, memory_t *memory, images_t *images, regs_t *
     return sigreturn_step(machine, memory, regs);
   if (status && image && machine == MACHINE_AARCH64)
     status = uncovered_row(image, memory, regs->pc, exact, &row);
-  if (status && image && is_at_entry(image, regs->pc)) return STEP_END;
+  if (status && image && is_first_frame(machine, memory, image, regs, exact)) return STEP_END;
   if (status) return STEP_NO_RULE;
   regs_t before = *regs;
   frame_t frame = {machine, memory, &before, &row, 0};

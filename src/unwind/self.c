@@ -7,7 +7,7 @@
 #define OVERFLOW_PAGES 16          /* by which a frame may have overshot the end of its stack */
 #define ADJACENT_MAX   (64u << 10) /* the stack grew by less than this between two captures */
 
-__thread self_t *self_own __attribute__((tls_model("initial-exec")));
+OWN_HERE(self_t, self_own);
 static self_t *all;  /* every state ever made; only ever pushed to */
 static self_t *hand; /* where the last search for a reusable one stopped */
 
@@ -63,6 +63,7 @@ static void set_up(self_t *self, int32_t tid) {
   self->busy = 0;
   self->window = self_window();
   cache_drop(&self->cache);
+  tips_set_up(&self->cache.tips);
   signal_fence();
   store_release(self->owner, tid);
 }
@@ -141,7 +142,7 @@ static NOINLINE self_t *self_create(void) {
   if (!self) self = make(tid);
   if (!self) return NULL;
   set_up(self, tid);
-  self_own = self;
+  OWN_SET(self_own, OWN_SELF, self);
   return self;
 }
 

@@ -18,6 +18,7 @@
 #ifndef SONDE_UNWIND_SELF_H
 #define SONDE_UNWIND_SELF_H
 
+#include "os/own.h"
 #include "unwind/cache.h"
 #include "unwind/walk.h"
 
@@ -34,7 +35,11 @@ struct self {
 
 _Static_assert(sizeof(self_t) <= SELF_BYTES, "a thread's state has outgrown its bound");
 
-extern HIDDEN __thread self_t *self_own __attribute__((tls_model("initial-exec")));
+#if defined(__APPLE__)
+#define self_own ((self_t *)os_own(OWN_SELF))
+#else
+extern __thread self_t *self_own OWN_MODEL;
+#endif
 
 /* Claims the calling thread's state for a capture that starts at SP. NULL when there is none to be
  * had: it is busy (a signal handler within a capture) or there is no memory. */

@@ -155,19 +155,22 @@ static int why_not_read(int folder, pid_t tid) {
   }
 }
 
-/* Reads TID in place. Returns the count; 0 with *ASK set when it has to be asked; or a status. */
-static int read_in_place(blocked_copy_t *copy, pid_t tid, uint64_t identity,
-                         sonde_capture_t *capture, unsigned flags, uint64_t deadline_ns,
-                         bool *ask) {
-  bool want_signal = flags & SONDE_SIGNAL_BLOCKED;
-  int why = want_signal ? may_ask(copy->folder, tid, false, deadline_ns) : 0;
-  *ask = want_signal && why == 0;
-  if (*ask) return unavailable(capture, SONDE_ERUNNING);
-  int r = blocked_capture(copy, tid, identity, capture);
+/* Whether TID is to be asked without being read first. *WHY says why not, if it was wanted. */
+static bool ask_at_once(int folder, pid_t tid, unsigned flags, uint64_t deadline_ns, int *why) {
+  bool wanted = flags & SONDE_SIGNAL_BLOCKED;
+  *why = wanted ? may_ask(folder, tid, false, deadline_ns) : 0;
+  return wanted && *why == 0;
+}
+
+/* What follows from R, blocked_capture's answer for TID: returns the count; or true in *ASK when
+ * the thread has to be asked; or a status. WHY is ask_at_once's. */
+static int settle(int folder, pid_t tid, sonde_capture_t *capture, unsigned flags,
+                  uint64_t deadline_ns, int why, int r, bool *ask) {
+  *ask = false;
   if (r >= 0) return r;
-  if (r == SONDE_EUNSUPPORTED) r = why_not_read(copy->folder, tid);
+  if (r == SONDE_EUNSUPPORTED) r = why_not_read(folder, tid);
   if (r == SONDE_ERUNNING && !(flags & SONDE_NO_SIGNAL)) {
-    if (!want_signal) why = may_ask(copy->folder, tid, true, deadline_ns);
+    if (!(flags & SONDE_SIGNAL_BLOCKED)) why = may_ask(folder, tid, true, deadline_ns);
     *ask = why == 0;
     if (why != 0) r = why;
   }
@@ -191,11 +194,15 @@ static int ask_one(pid_t tid, sonde_capture_t *capture, uint64_t deadline_ns) {
 static int capture_other(pid_t tid, sonde_capture_t *capture,
                          const sonde_thread_options_t *options) {
   blocked_copy_t copy;
-  bool ask;
+  int r = 0, why;
   if (!os_thread_alive(tid)) return unavailable(capture, SONDE_ENOTHREAD);
   if (!frames_init() || !blocked_open(&copy)) return unavailable(capture, SONDE_ENOMEM);
   uint64_t deadline_ns = deadline_of(options);
-  int r = read_in_place(&copy, tid, 0, capture, options->flags, deadline_ns, &ask);
+  bool ask = ask_at_once(copy.folder, tid, options->flags, deadline_ns, &why);
+  if (!ask) {
+    r = blocked_capture(&copy, tid, 0, capture);
+    r = settle(copy.folder, tid, capture, options->flags, deadline_ns, why, r, &ask);
+  }
   blocked_close(&copy);
   return ask ? ask_one(tid, capture, deadline_ns) : r;
 }
@@ -253,7 +260,12 @@ static bool collect_tid(pid_t tid, uint64_t identity, void *context) {
 /* What a look at all threads needs besides the answer. */
 typedef struct round {
   blocked_copy_t copy;
+  unsigned flags;
   uint64_t deadline_ns;
+  int grouped; /* about to be read in place */
+  blocked_t group[BLOCKED_GROUP];
+  sonde_thread_stack_t *rows[BLOCKED_GROUP];
+  int why[BLOCKED_GROUP];
   int questions; /* under way */
   asked_t asked[ASKED_SLOTS];
 } round_t;
@@ -275,6 +287,28 @@ static void ask_later_collect(round_t *round, sonde_thread_stack_t *row) {
     round->questions++;
   else
     (void)unavailable(&row->stack, r);
+  if (round->questions == ASKED_SLOTS) collect(round);
+}
+
+static void read_group(round_t *round) {
+  bool ask;
+  blocked_capture_group(&round->copy, round->group, round->grouped);
+  for (int i = 0; i < round->grouped; i++) {
+    sonde_thread_stack_t *row = round->rows[i];
+    (void)settle(round->copy.folder, row->thread.tid, &row->stack, round->flags, round->deadline_ns,
+                 round->why[i], round->group[i].result, &ask);
+    if (ask) ask_later_collect(round, row);
+  }
+  round->grouped = 0;
+}
+
+static void read_later(round_t *round, sonde_thread_stack_t *row, uint64_t identity, int why) {
+  int i = round->grouped++;
+  round->group[i] =
+      (blocked_t){.tid = row->thread.tid, .identity = identity, .capture = &row->stack};
+  round->rows[i] = row;
+  round->why[i] = why;
+  if (round->grouped == BLOCKED_GROUP) read_group(round);
 }
 
 /* Reads or asks each thread but our own. Answers come while others are read. */
@@ -283,19 +317,19 @@ static void capture_others(sonde_all_t *all, round_t *round, pid_t own) {
     sonde_thread_stack_t *row = &all->threads[i];
     pid_t tid = row->thread.tid;
     uint64_t identity = row->stack.pc;
-    bool ask = false;
+    int why;
     row->stack.pc = 0;
-    if (!(all->options.flags & SONDE_NO_THREAD_NAMES))
+    if (!(round->flags & SONDE_NO_THREAD_NAMES))
       (void)read_thread(round->copy.folder, tid, &row->thread);
     if (tid == own) continue;
     if (os_monotonic_ns() >= round->deadline_ns)
       (void)unavailable(&row->stack, SONDE_ETIMEDOUT);
+    else if (ask_at_once(round->copy.folder, tid, round->flags, round->deadline_ns, &why))
+      ask_later_collect(round, row);
     else
-      (void)read_in_place(&round->copy, tid, identity, &row->stack, all->options.flags,
-                          round->deadline_ns, &ask);
-    if (ask) ask_later_collect(round, row);
-    if (round->questions == ASKED_SLOTS) collect(round);
+      read_later(round, row, identity, why);
   }
+  read_group(round);
 }
 
 __attribute__((used)) HIDDEN int capture_all_here(sonde_all_t *all, uint64_t pc, uint64_t sp,
@@ -305,7 +339,8 @@ int capture_all_here(sonde_all_t *all, uint64_t pc, uint64_t sp, uint64_t fp) {
   if (all == NULL || all->threads == NULL || all->pcs == NULL || all->max <= 0 || all->depth <= 0 ||
       !flags_are_known(all->options.flags))
     return SONDE_EINVAL;
-  all->count = all->total = round.questions = 0;
+  all->count = all->total = round.questions = round.grouped = 0;
+  round.flags = all->options.flags;
   round.deadline_ns = deadline_of(&all->options);
   pid_t own = os_tid();
   if (!frames_init() || !blocked_open(&round.copy)) return SONDE_ENOMEM;

@@ -8,7 +8,7 @@
  * such a run of frames: the words of memory that prove it (return addresses, and the saved frame
  * pointers that rules consume), the entry of the cache at which it joins, and the id of the whole
  * stack. Which tip to try is a guess from the stack before this one, the caller's pc and its stack
- * pointer. It is right 99 times of 100 in sqlite3 and perl and 78 in python3.
+ * pointer. It is right 99 times of 100 in sqlite3, perl and python3.
  *
  * A guess proves nothing, its words do. By induction from the innermost frame: (pc, stack pointer,
  * and frame pointer where it matters) are compared; a frame's rule leads from them to one next
@@ -22,9 +22,16 @@
  * instructions and a line of the program's own stack for each word, no store but that of the id,
  * and no branch that depends on anything but the number of words.
  *
- * Where guesses are mostly wrong (compilers: one in five is right), the look costs more than it
- * gains. So hits are counted, and after a bad stretch tips rest for a while: neither tried nor
- * made.
+ * A guess that fails nearly always fails for want of room: the place is taken by another stack's
+ * tip. A thread's own table holds 48, with which python3 guesses 78 of 100 stacks; with 256 it
+ * guesses 93, with 1024 it guesses 99. So a thread that guesses fewer than twenty for each that
+ * fails is lent a table of 1024. The process has a few of them, since busy threads are few and no
+ * thread is to hold more than 16 KB of its own. Who was lent one keeps it; it goes on with the
+ * state to the thread that takes the state over.
+ *
+ * Where guesses are mostly wrong even so (compilers, which come by tens of thousands), the look
+ * costs more than it gains. So hits are counted, and after a bad stretch tips rest for a while:
+ * neither tried nor made.
  *
  * Tips are made for machines that push the return address, where the innermost frame has a slot.
  */
@@ -36,8 +43,16 @@
 
 #include "base/bits.h"
 
-#define TIPS      48
-#define TIP_WORDS 11
+#if defined(__x86_64__)
+#define TIPS_ARE_MADE true
+#else
+#define TIPS_ARE_MADE false
+#endif
+
+#define TIPS         48   /* of a thread's own */
+#define TIPS_LENT    1024 /* of a table that is lent */
+#define TIPS_LENDING 8    /* so many such tables has a process: 1 MB at most */
+#define TIP_WORDS    11
 
 /* A word is its distance from the innermost slot, in words of 8 bytes, above its content. In code
  * with frame pointers the word below a slot holds the address of the word below the next one: that
@@ -50,6 +65,7 @@
 #define TIPS_WRONG 192  /* after so many wrong guesses tips are judged */
 #define TIPS_RIGHT 64   /* fewer right ones meanwhile: they rest */
 #define TIPS_REST  4096 /* captures */
+#define TIPS_GOOD  20 /* for each wrong guess: with fewer right ones a larger table is asked for */
 
 typedef struct tip {
   uint64_t sp;               /* of the innermost frame after its return; 0: no tip */
@@ -70,14 +86,16 @@ typedef struct tips {
   uint32_t last;         /* the stack id before this one */
   uint32_t right, wrong; /* guesses in this stretch */
   uint32_t rest;         /* captures until they are tried again */
-  tip_t tips[TIPS];
+  tip_t *table;          /* OWN or a larger one, of at least COUNT tips */
+  uint32_t count;        /* 0: nothing was captured yet */
+  tip_t own[TIPS] __attribute__((aligned(64)));
 } tips_t;
 
 /* Where the tip is that would stand for the stack that PC and SP begin. */
-static ALWAYS_INLINE uint32_t tips_index(uint32_t last, uint64_t pc, uint64_t sp) {
-  uint64_t hash = (pc ^ (uint64_t)last << 24) * UINT64_C(0x9e3779b97f4a7c15) +
+static ALWAYS_INLINE tip_t *tips_at(const tips_t *tips, uint64_t pc, uint64_t sp) {
+  uint64_t hash = (pc ^ (uint64_t)tips->last << 24) * UINT64_C(0x9e3779b97f4a7c15) +
                   sp * UINT64_C(0xd6e8feb86659fd93);
-  return (uint32_t)((hash >> 32) * TIPS >> 32);
+  return &tips->table[(hash >> 32) * tips->count >> 32];
 }
 
 static ALWAYS_INLINE uint64_t tip_distance(uint64_t word) {
@@ -94,21 +112,29 @@ static inline bool tip_add(tip_t *tip, uint64_t innermost_slot, uint64_t address
   return true;
 }
 
+/* After TIPS_WRONG wrong guesses: whether they go on, rest, or get more room. */
+NOINLINE void tips_judge(tips_t *tips);
+
 /* Counts a wrong guess, or a capture of the rest. True when a tip should be made. */
 static ALWAYS_INLINE bool tips_count_wrong(tips_t *tips) {
   if (tips->rest) {
     tips->rest--;
     return false;
   }
-  if (++tips->wrong < TIPS_WRONG) return true;
-  tips->rest = tips->right < TIPS_RIGHT ? TIPS_REST : 0;
-  tips->right = tips->wrong = 0;
+  if (++tips->wrong >= TIPS_WRONG) tips_judge(tips);
   return tips->rest == 0;
 }
 
+/* Before the first capture, of a thread that may have taken over another one's state. */
+static inline void tips_set_up(tips_t *tips) {
+  if (tips->count) return;
+  tips->table = tips->own;
+  tips->count = TIPS;
+}
+
 static inline void tips_drop(tips_t *tips) {
-  for (uint32_t i = 0; i < TIPS; i++)
-    tips->tips[i].sp = 0;
+  for (uint32_t i = 0; i < tips->count; i++)
+    tips->table[i].sp = 0;
 }
 
 #endif

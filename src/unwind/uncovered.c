@@ -15,6 +15,7 @@
 #include <string.h>
 
 #include "sonde/status.h"
+#include "unwind/stack_change.h"
 
 #define READ_MAX 64 /* instructions each way, and after each branch */
 #define HOPS_MAX 4  /* branches that are followed */
@@ -34,51 +35,6 @@ static bool never_goes_on(uint32_t w) {
 #define PUSH_X16_X30 0xa9bf7bf0u /* stp x16, x30, [sp, #-16]! */
 #define BR_X16       0xd61f0200u
 #define BR_X17       0xd61f0220u
-
-/* A signed field of BITS bits at LOW. */
-static int64_t field(uint32_t w, unsigned low, unsigned bits) {
-  return (int64_t)((int32_t)(w << (32 - low - bits)) >> (32 - bits));
-}
-
-typedef enum effect {
-  EFFECT_NONE,
-  EFFECT_SAVE,    /* x29 and x30, or x30 alone, to memory */
-  EFFECT_RESTORE, /* from memory */
-  EFFECT_UNKNOWN, /* moves the stack pointer in a way that is not read here */
-} effect_t;
-
-typedef struct change {
-  effect_t effect;
-  int64_t pushed; /* bytes by which the stack pointer goes down; negative: up */
-  int64_t x30_at; /* of a save or restore: x30's place, from the stack pointer at its lower end */
-  bool with_fp;   /* x29 is saved below x30 */
-} change_t;
-
-static change_t change_of(uint32_t w) {
-  switch (w & 0xffc07fff) {
-  case 0xa9807bfd: return (change_t){EFFECT_SAVE, -field(w, 15, 7) * 8, 8, true};
-  case 0xa9807bf0: return (change_t){EFFECT_SAVE, -field(w, 15, 7) * 8, 8, false};
-  case 0xa9007bfd: return (change_t){EFFECT_SAVE, 0, field(w, 15, 7) * 8 + 8, true};
-  case 0xa8c07bfd: return (change_t){EFFECT_RESTORE, -field(w, 15, 7) * 8, 8, true};
-  case 0xa9407bfd: return (change_t){EFFECT_RESTORE, 0, field(w, 15, 7) * 8 + 8, true};
-  }
-  switch (w & 0xffe00fff) {
-  case 0xf8000ffe: return (change_t){EFFECT_SAVE, -field(w, 12, 9), 0, false};
-  case 0xf84007fe: return (change_t){EFFECT_RESTORE, -field(w, 12, 9), 0, false};
-  }
-  int64_t amount = (int64_t)(w >> 10 & 0xfff);
-  switch (w & 0xffc003ff) {
-  case 0xd10003ff: return (change_t){EFFECT_NONE, amount, 0, false};
-  case 0x910003ff: return (change_t){EFFECT_NONE, -amount, 0, false};
-  }
-  /* Any other writer of sp: add, sub, and and orr to it; loads and stores of it with write-back. */
-  bool arithmetic = (w & 0x1f000000) == 0x11000000 || (w & 0x1fe00000) == 0x0b200000 ||
-                    (w & 0x1f800000) == 0x12000000;
-  bool write_back = ((w & 0x3a800000) == 0x28800000) || ((w & 0x3b200400) == 0x38000400);
-  if (arithmetic && (w & 31) == 31 && !(w >> 29 & 1)) return (change_t){.effect = EFFECT_UNKNOWN};
-  if (write_back && (w >> 5 & 31) == 31) return (change_t){.effect = EFFECT_UNKNOWN};
-  return (change_t){.effect = EFFECT_NONE};
-}
 
 /* ---- code ------------------------------------------------------------------------------------ */
 
@@ -142,7 +98,7 @@ static bool read_backward(const listing_t *l, uint64_t pc, reading_t *r) {
 
 /* Where the branch W at ADDRESS goes, when it is a `b`. */
 static bool is_branch(uint32_t w, uint64_t address, uint64_t *to) {
-  *to = address + (uint64_t)(field(w, 0, 26) * 4);
+  *to = address + (uint64_t)(a64_field(w, 0, 26) * 4);
   return (w & 0xfc000000) == 0x14000000;
 }
 

@@ -3,7 +3,7 @@
 #include "image/list.h"
 #include "os/os.h"
 
-#define SLOW_STEPS_MAX 1024
+#define SLOW_TURNS_MAX 1024
 
 /* ---- what the full walker reads from -------------------------------------------------------- */
 
@@ -35,6 +35,15 @@ images_t *walk_images(void) {
 }
 
 /* ---- slow steps ----------------------------------------------------------------------------- */
+
+/* A signal frame leads to any stack pointer, and so round in circles. Every circle has a slow step
+ * that is no further out than the one before it; a recursion through a thousand trampolines has
+ * none. */
+static bool turns_too_often(position_t *p) {
+  bool further_out = p->sp > p->slow_sp;
+  p->slow_sp = p->sp;
+  return !further_out && p->slow_turns++ == SLOW_TURNS_MAX;
+}
 
 static READS_STACK regs_t regs_of(const position_t *p) {
   regs_t regs = {.pc = p->pc};
@@ -82,7 +91,7 @@ static step_t step_without_row(memory_t *memory, const position_t *p, regs_t *re
 
 walk_step_t walk_slowly(window_t *w, position_t *p) {
   window_memory_t memory = {{read_window}, w};
-  if (p->slow_steps++ == SLOW_STEPS_MAX) return WALK_BAD;
+  if (turns_too_often(p)) return WALK_BAD;
   regs_t regs = regs_of(p);
   step_t step = full_step(MACHINE_HERE, &memory.memory, walk_images(), &regs, p->exact);
   if (step == STEP_NO_RULE) {

@@ -49,7 +49,8 @@ typedef struct position {
   uint64_t raw;          /* what was read there: the pc, on aarch64 perhaps signed */
   uint64_t fp_value;     /* room for a frame register that is not in the window */
   unsigned flags;        /* SONDE_FLAG_… met so far */
-  unsigned slow_steps;   /* bounds a walk that signal frames lead in circles */
+  uint64_t slow_sp;      /* of the last slow step */
+  unsigned slow_turns;   /* slow steps no further out: bounds a walk that is led in circles */
 } position_t;
 
 /* Copies what a step by rule changes, word by word, so that no load is wider than the store before
@@ -69,7 +70,8 @@ static ALWAYS_INLINE void position_copy(position_t *to, const position_t *from) 
   position_move(to, from);
   to->fp_value = from->fp_value;
   to->flags = from->flags;
-  to->slow_steps = from->slow_steps;
+  to->slow_sp = from->slow_sp;
+  to->slow_turns = from->slow_turns;
 }
 
 typedef enum walk_step {

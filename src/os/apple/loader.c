@@ -54,7 +54,11 @@ static const char *path_of(const struct mach_header *header) {
   return NULL;
 }
 
-static void added(const struct mach_header *header, intptr_t slide) {
+static void (*listener)(void);
+
+void os_loader_listen(void (*called)(void)) { store_release(&listener, called); }
+
+static void add(const struct mach_header *header, intptr_t slide) {
   uint32_t i = 0, count = load_relaxed(&image_count);
   if (header->magic != MH_MAGIC_64) return;
   while (i < count && load_relaxed(&images[i].header))
@@ -69,6 +73,28 @@ static void added(const struct mach_header *header, intptr_t slide) {
   __atomic_fetch_add(&adds, 1, __ATOMIC_RELEASE);
 }
 
+static void added(const struct mach_header *header, intptr_t slide) {
+  add(header, slide);
+  void (*called)(void) = load_acquire(&listener);
+  if (called) called();
+}
+
+static uint32_t holders; /* who looks into images; nobody waits for them but dlclose */
+
+/* dyld calls before it unmaps the image. A holder asks dyld for nothing, so it gets on. */
+static void wait_for_holders(void) {
+  static const uint32_t never = 0;
+  while (load_acquire(&holders))
+    (void)os_futex_wait(&never, 0, 1000000);
+}
+
+int os_loader_hold(void (*run)(void *context), void *context) {
+  __atomic_fetch_add(&holders, 1, __ATOMIC_SEQ_CST);
+  run(context);
+  __atomic_fetch_sub(&holders, 1, __ATOMIC_SEQ_CST);
+  return 0;
+}
+
 static void removed(const struct mach_header *header, intptr_t slide) {
   (void)slide;
   for (uint32_t i = 0; i < load_relaxed(&image_count); i++) {
@@ -77,6 +103,7 @@ static void removed(const struct mach_header *header, intptr_t slide) {
     add_relaxed(&loaded, (uint32_t)-1);
     __atomic_fetch_add(&adds, 1, __ATOMIC_RELEASE);
   }
+  wait_for_holders();
 }
 
 void os_loader_init(void) {

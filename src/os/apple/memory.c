@@ -26,12 +26,6 @@ void os_unmap(void *address, size_t size) {
   (void)vm_deallocate(mach_task_self(), (vm_address_t)address, size);
 }
 
-/* A child of fork gets zeroed pages only by VM_INHERIT_NONE, which leaves a hole. */
-bool os_wipe_on_fork(void *address, size_t size) {
-  (void)address, (void)size;
-  return false;
-}
-
 /* All of it, or as many whole pages as are there. */
 ssize_t os_read_memory(uint64_t address, void *out, size_t size) {
   size_t done = 0;
@@ -54,6 +48,11 @@ bool os_readable(uint64_t address) {
   uint64_t word;
   return os_read_memory(address, &word, sizeof word) == sizeof word;
 }
+
+/* There is no list to open, but callers close what they get. */
+int os_mappings_open(void) { return os_open_read("/dev/null"); }
+
+int os_own_memory_open(void) { return -ENOSYS; }
 
 /* PROT_READ, … of mmap(2) have the values of VM_PROT_READ, …. */
 int os_mapping(int maps, uint64_t address, uint64_t *start, uint64_t *end) {

@@ -15,14 +15,20 @@
 
 uint64_t os_monotonic_ns(void) { return clock_gettime_nsec_np(CLOCK_UPTIME_RAW); }
 
+#define PAUSE_MAX_MS UINT64_C(16)
+
 /* There is no futex that the system promises before macOS 14.4: the thread gives up the processor
- * for a millisecond at a time and looks again. */
+ * for a millisecond, and longer as the wait gets longer, an eighth of it, and looks again. */
 int os_futex_wait(const uint32_t *word, uint32_t value, uint64_t timeout_ns) {
   uint64_t start = os_monotonic_ns();
   if (load_acquire(word) != value) return -EAGAIN;
   while (load_acquire(word) == value) {
-    if (timeout_ns && os_monotonic_ns() - start >= timeout_ns) return -ETIMEDOUT;
-    (void)thread_switch(MACH_PORT_NULL, SWITCH_OPTION_WAIT, 1);
+    uint64_t waited = os_monotonic_ns() - start, pause_ms = 1 + waited / 8000000;
+    if (timeout_ns && waited >= timeout_ns) return -ETIMEDOUT;
+    if (timeout_ns && pause_ms > 1 + (timeout_ns - waited) / 1000000)
+      pause_ms = 1 + (timeout_ns - waited) / 1000000;
+    if (pause_ms > PAUSE_MAX_MS) pause_ms = PAUSE_MAX_MS;
+    (void)thread_switch(MACH_PORT_NULL, SWITCH_OPTION_WAIT, (mach_msg_timeout_t)pause_ms);
   }
   return 0;
 }
@@ -61,15 +67,4 @@ void os_close(int fd) {
 
 ssize_t os_pwrite(int fd, const void *data, size_t size, uint64_t offset) {
   WITH_ERRNO_KEPT(ssize_t, pwrite(fd, data, size, (off_t)offset));
-}
-
-#define HIGH_DESCRIPTOR 512
-
-int os_open_high(const char *path) {
-  int saved = errno, fd = open(path, O_RDWR | O_CLOEXEC | O_NOCTTY);
-  int high = fd < 0 ? -1 : fcntl(fd, F_DUPFD_CLOEXEC, HIGH_DESCRIPTOR);
-  int result = fd < 0 ? -errno : high < 0 ? fd : high; /* the limit may forbid such numbers */
-  if (high >= 0) close(fd);
-  errno = saved;
-  return result;
 }

@@ -192,6 +192,23 @@ int64_t os_thread_cpu_ns(pid_t tid) {
   return result == KERN_SUCCESS ? (int64_t)(info.pth_user_time + info.pth_system_time) : -ESRCH;
 }
 
+bool os_thread_times(pid_t tid, uint64_t *run_ns, uint64_t *ready_ns) {
+  int64_t used = os_thread_cpu_ns(tid);
+  *run_ns = used < 0 ? 0 : (uint64_t)used;
+  *ready_ns = 0;
+  return used >= 0;
+}
+
+bool os_own_stack(uint64_t *low, uint64_t *high) {
+  pthread_t self = pthread_self();
+  *high = (uint64_t)pthread_get_stackaddr_np(self);
+  *low = *high - pthread_get_stacksize_np(self);
+  return true;
+}
+
+/* Apple's processors and systems have none. */
+bool os_shadow_stack(void) { return false; }
+
 /* ---- a stopped thread ----------------------------------------------------------------------- */
 
 static bool read_state(thread_act_t thread, arch_frame_t *out) {
@@ -230,6 +247,35 @@ int os_thread_stop(pid_t tid, void (*look)(const arch_frame_t *frame, void *cont
   give_back(thread);
   return result;
 }
+
+static bool interrupt(thread_act_t thread, void *context) {
+  uint64_t id;
+  if (identify(thread, &id, NULL) && (pid_t)(id & INT32_MAX) != *(pid_t *)context &&
+      thread_suspend(thread) == KERN_SUCCESS)
+    (void)thread_resume(thread);
+  return true;
+}
+
+void os_threads_interrupt(void) {
+  pid_t own = os_tid();
+  (void)each_thread(interrupt, &own);
+}
+
+/* ---- a mark --------------------------------------------------------------------------------- */
+
+static pthread_key_t mark;
+static bool has_mark;
+
+bool os_thread_marks(void) {
+  if (!has_mark) has_mark = pthread_key_create(&mark, NULL) == 0;
+  return has_mark;
+}
+
+bool os_thread_enter(void) {
+  return !pthread_getspecific(mark) && pthread_setspecific(mark, &mark) == 0;
+}
+
+void os_thread_leave(void) { (void)pthread_setspecific(mark, NULL); }
 
 /* ---- what Linux alone has ------------------------------------------------------------------- */
 

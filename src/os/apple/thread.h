@@ -15,4 +15,14 @@
 int os_thread_stop(pid_t tid, void (*look)(const arch_frame_t *frame, void *context),
                    void *context);
 
+/* Suspends and resumes every other thread, one after the other. */
+void os_threads_interrupt(void);
+
+/* A mark on the calling thread that needs no variable of its own, whose first use would allocate:
+ * by a pthread key. os_thread_marks makes it, once, and is false when there is none to be had;
+ * os_thread_enter is false when the thread has the mark already. */
+bool os_thread_marks(void);
+bool os_thread_enter(void);
+void os_thread_leave(void);
+
 #endif

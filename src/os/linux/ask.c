@@ -73,7 +73,8 @@ static void hand_on(unsigned generation, int number, signal_info_t *info, void *
 static void handle(unsigned generation, int number, signal_info_t *info, void *context) {
   if (info->code == SI_QUEUE && info->value == COOKIE)
     load_acquire (&the_asked)(context);
-  else if (info->code == SI_QUEUE && info->value == FOREIGN && load_acquire(&asked_by_others))
+  else if ((info->code == SI_QUEUE || info->code == SI_TIMER) && info->value == FOREIGN &&
+           load_acquire(&asked_by_others))
     load_acquire (&asked_by_others)(context);
   else if (info->code == SI_TIMER &&
            info->value == COOKIE) /* uid: si_overrun of a timer's signal */
@@ -156,14 +157,15 @@ int os_tick_prepare(os_ticked_t *ticked) {
 }
 
 /* A thread's CPU clock by its tid (linux/posix-timers_types.h: ~tid << 3 | PERTHREAD | SCHED). */
-int os_tick_start(pid_t tid, uint64_t interval_ns) {
+static int start_timer(pid_t tid, uint64_t first_ns, uint64_t interval_ns, uint64_t cookie) {
   struct {
     uint64_t value;
     int32_t signal, notify, tid;
     int32_t rest[11];
-  } event = {.value = COOKIE, .signal = ASK_SIGNAL, .notify = 4 /* SIGEV_THREAD_ID */, .tid = tid};
-  int64_t seconds = (int64_t)(interval_ns / 1000000000u), ns = (int64_t)(interval_ns % 1000000000u);
-  int64_t times[4] = {seconds, ns, seconds, ns};
+  } event = {.value = cookie, .signal = ASK_SIGNAL, .notify = 4 /* SIGEV_THREAD_ID */, .tid = tid};
+  const int64_t second = 1000000000;
+  int64_t times[4] = {(int64_t)interval_ns / second, (int64_t)interval_ns % second,
+                      (int64_t)first_ns / second, (int64_t)first_ns % second};
   int32_t timer = -1;
   int r = (int)call3(SYS_timer_create, (int32_t)((uint32_t)~tid << 3 | 6), &event, &timer);
   if (r < 0) return r;
@@ -172,6 +174,12 @@ int os_tick_start(pid_t tid, uint64_t interval_ns) {
   os_tick_stop(timer);
   return r;
 }
+
+int os_tick_start(pid_t tid, uint64_t interval_ns) {
+  return start_timer(tid, interval_ns, interval_ns, COOKIE);
+}
+
+int os_ask_after(pid_t tid, uint64_t cpu_ns) { return start_timer(tid, cpu_ns, 0, FOREIGN); }
 
 void os_tick_stop(int timer) { (void)call1(SYS_timer_delete, timer); }
 

@@ -27,6 +27,10 @@ int linux_parse_thread(const char *text, struct os_thread *out);
 struct os_blocked;
 int linux_parse_blocked(const char *text, struct os_blocked *out);
 
+/* A line of /proc/PID/maps without its end; the name stays in LINE. */
+struct os_region;
+bool linux_parse_region(const char *line, struct os_region *out);
+
 /* The kernel's own timespec: 64-bit on both machines. */
 struct kernel_timespec {
   int64_t seconds;

@@ -20,6 +20,7 @@
 #include <errno.h>
 #include <string.h>
 
+#include "arch/arch.h"
 #include "base/bits.h"
 #include "os/linux/call.h"
 #include "os/linux/internal.h"
@@ -264,7 +265,8 @@ static uint64_t auxv_value(const Elf64_auxv_t *auxv, uint64_t type) {
 static void auxv_read(Elf64_auxv_t auxv[AUXV_ENTRIES + 1]) {
   size_t size = AUXV_ENTRIES * sizeof *auxv;
   memset(auxv, 0, size + sizeof *auxv);
-  if (call5(SYS_prctl, PR_GET_AUXV, auxv, size, 0, 0) > 0) return;
+  /* To valgrind's program the kernel would tell of valgrind; the file is the program's own. */
+  if (!arch_on_valgrind() && call5(SYS_prctl, PR_GET_AUXV, auxv, size, 0, 0) > 0) return;
   int fd = os_open_read("/proc/self/auxv");
   if (fd < 0) return;
   (void)os_read(fd, auxv, size);

@@ -44,7 +44,7 @@ static void *map(size_t size, int flags) {
   return memory == MAP_FAILED ? NULL : memory;
 }
 
-void os_unmap(void *address, size_t size) {
+static void unmap(void *address, size_t size) {
   int saved = errno;
   (void)munmap(address, size);
   errno = saved;
@@ -55,11 +55,60 @@ static void *map(size_t size, int flags) {
   return r < 0 && r > -4096 ? NULL : (void *)r;
 }
 
-void os_unmap(void *address, size_t size) { (void)call2(SYS_munmap, address, size); }
+static void unmap(void *address, size_t size) { (void)call2(SYS_munmap, address, size); }
 #endif
 
-void *os_map(size_t size) { return map(size, 0); }
-void *os_map_populated(size_t size) { return map(size, MAP_POPULATE); }
+/* ---- what is ours ------------------------------------------------------------------------- */
+
+#define OWN_MAPPINGS 1024u
+
+/* A place is taken by its start, which comes last to the reader: an end of 0 is not there yet. */
+static struct { uint64_t start, end; } own[OWN_MAPPINGS];
+static uint32_t own_used;
+
+static void keep_in_mind(uint64_t start, size_t size) {
+  for (uint32_t i = 0; start && i < OWN_MAPPINGS; i++) {
+    uint64_t none = 0;
+    if (load_relaxed(&own[i].start) || !cas_acq_rel(&own[i].start, &none, start)) continue;
+    store_release(&own[i].end, start + size);
+    uint32_t used = load_relaxed(&own_used);
+    while (used <= i && !cas_acq_rel(&own_used, &used, i + 1)) {
+    }
+    return;
+  }
+}
+
+static void forget(uint64_t start) {
+  uint32_t used = load_acquire(&own_used);
+  for (uint32_t i = 0; i < used; i++)
+    if (load_relaxed(&own[i].start) == start && load_relaxed(&own[i].end)) {
+      store_relaxed(&own[i].end, (uint64_t)0);
+      store_release(&own[i].start, (uint64_t)0);
+      return;
+    }
+}
+
+void os_own_memory(void (*visit)(uint64_t start, uint64_t end, void *context), void *context) {
+  uint32_t used = load_acquire(&own_used);
+  for (uint32_t i = 0; i < used; i++) {
+    uint64_t end = load_acquire(&own[i].end), start = load_relaxed(&own[i].start);
+    if (start && end > start) visit(start, end, context);
+  }
+}
+
+static void *map_own(size_t size, int flags) {
+  void *memory = map(size, flags);
+  keep_in_mind((uint64_t)(uintptr_t)memory, size);
+  return memory;
+}
+
+void *os_map(size_t size) { return map_own(size, 0); }
+void *os_map_populated(size_t size) { return map_own(size, MAP_POPULATE); }
+
+void os_unmap(void *address, size_t size) {
+  forget((uint64_t)(uintptr_t)address);
+  unmap(address, size);
+}
 
 bool os_wipe_on_fork(void *address, size_t size) {
   return call3(SYS_madvise, address, size, MADV_WIPEONFORK) == 0;
@@ -94,4 +143,37 @@ ssize_t os_read_memory(uint64_t address, void *out, size_t size) {
     store_relaxed(&linux_read_by_probe, true);
   }
   return read_by_probe(address, out, size);
+}
+
+#define PIECES_AT_ONCE 32
+
+/* One call, which ends at the first piece that cannot be read to its end. Returns how many pieces
+ * are settled by it. */
+static int read_pieces(pid_t self, os_piece_t *pieces, int count) {
+  struct iovec local[PIECES_AT_ONCE], remote[PIECES_AT_ONCE];
+  for (int i = 0; i < count; i++) {
+    local[i] = (struct iovec){pieces[i].out, pieces[i].size};
+    remote[i] = (struct iovec){(void *)(uintptr_t)pieces[i].address, pieces[i].size};
+  }
+  long left = call6(SYS_process_vm_readv, self, local, count, remote, count, 0);
+  if (left < 0) {
+    pieces[0].got =
+        left == -EFAULT ? left : os_read_memory(pieces[0].address, pieces[0].out, pieces[0].size);
+    return 1;
+  }
+  for (int i = 0; i < count; i++) {
+    bool whole = (size_t)left >= pieces[i].size;
+    pieces[i].got = whole ? (ssize_t)pieces[i].size : left > 0 ? left : -EFAULT;
+    if (!whole) return i + 1;
+    left -= (long)pieces[i].size;
+  }
+  return count;
+}
+
+void os_read_pieces(os_piece_t *pieces, int count) {
+  pid_t self = os_pid();
+  for (int done = 0; done < count;) {
+    int some = count - done < PIECES_AT_ONCE ? count - done : PIECES_AT_ONCE;
+    done += read_pieces(self, pieces + done, load_relaxed(&linux_read_by_probe) ? 1 : some);
+  }
 }

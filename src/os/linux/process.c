@@ -103,3 +103,17 @@ int os_futex_wake_shared(const uint32_t *word, int count) {
 int os_futex_wake(const uint32_t *word, int count) {
   return (int)call3(SYS_futex, word, FUTEX_WAKE_PRIVATE, count);
 }
+
+/* ---- what the program is called ------------------------------------------------------------- */
+
+ssize_t os_program_path(char *out, size_t size) {
+  return os_read_link("/proc/self/exe", out, size);
+}
+
+ssize_t os_program_arguments(char *out, size_t size) {
+  return os_read_file("/proc/self/cmdline", out, size);
+}
+
+ssize_t os_own_name(char *out, size_t size) {
+  return os_read_file("/proc/thread-self/comm", out, size);
+}

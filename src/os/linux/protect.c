@@ -64,6 +64,10 @@ static int mapping_by_text(int maps, uint64_t address, uint64_t *start, uint64_t
   return -ENOENT;
 }
 
+int os_mappings_open(void) { return os_open_read("/proc/self/maps"); }
+
+int os_own_memory_open(void) { return os_open_high("/proc/self/mem"); }
+
 int os_mapping(int maps, uint64_t address, uint64_t *start, uint64_t *end) {
   map_query_t query = {.size = sizeof query, .address = address};
   long r = call3(SYS_ioctl, maps, MAP_QUERY, &query);
@@ -81,17 +85,21 @@ int os_protect(uint64_t start, uint64_t end, int protection) {
 #define NEAR_STEP  (UINT64_C(1) << 20)
 #define NEAR_BYTES (UINT64_C(1) << 30)
 
-void *os_map_near(uint64_t address, size_t size) {
+void *os_map_at(uint64_t address, size_t size) {
   const int flags = 0x22 | 0x100000; /* PRIVATE | ANONYMOUS | FIXED_NOREPLACE */
+  if (address < NEAR_STEP || (address + size) >> 47) return NULL;
+  long r = call6(SYS_mmap, address, size, 3, flags, -1, 0);
+  if (r > 0 && (uint64_t)r == address) return (void *)(uintptr_t)r;
+  if (r > 0) (void)call2(SYS_munmap, r, size); /* an old kernel took it for a hint */
+  return NULL;
+}
+
+void *os_map_near(uint64_t address, size_t size) {
   uint64_t below = ALIGN_DOWN(address, NEAR_STEP), above = below;
   for (uint64_t away = NEAR_STEP; away < NEAR_BYTES; away += NEAR_STEP) {
-    const uint64_t hints[] = {below - away, above + away};
-    for (int i = 0; i < 2; i++) {
-      if (hints[i] < NEAR_STEP || hints[i] >> 47) continue;
-      long r = call6(SYS_mmap, hints[i], size, 3, flags, -1, 0);
-      if (r > 0 && (uint64_t)r == hints[i]) return (void *)(uintptr_t)r;
-      if (r > 0) (void)call2(SYS_munmap, r, size); /* an old kernel took it for a hint */
-    }
+    void *at = os_map_at(below - away, size);
+    if (!at) at = os_map_at(above + away, size);
+    if (at) return at;
   }
   return NULL;
 }

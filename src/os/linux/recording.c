@@ -11,6 +11,7 @@
 #include <sys/stat.h>
 
 #include "base/bits.h"
+#include "base/text.h"
 #include "os/linux/call.h"
 #include "os/os.h"
 
@@ -30,6 +31,15 @@ static int as_high(int fd) {
 
 int os_open_high(const char *path) {
   return as_high((int)call4(SYS_openat, AT_FDCWD, path, O_RDWR | O_CLOEXEC | O_NOCTTY, 0));
+}
+
+int os_open_of_process(uint32_t pid, uint32_t fd) {
+  char path[48], *p = text_append(path, "/proc/");
+  p = decimal_append(p, pid);
+  p = text_append(p, "/fd/");
+  p = decimal_append(p, fd);
+  *p = 0;
+  return os_open_high(path);
 }
 
 int os_create_high(const char *path) {

@@ -6,6 +6,7 @@
 #include <fcntl.h>
 
 #include "base/bits.h"
+#include "base/text.h"
 #include "os/linux/call.h"
 #include "os/linux/internal.h"
 #include "os/os.h"
@@ -15,28 +16,11 @@
 #define TASK_FOLDER    "/proc/self/task"
 #define TASK_PATH_SIZE 48
 
-static char *put_text(char *at, const char *text) {
-  while (*text != '\0')
-    *at++ = *text++;
-  return at;
-}
-
-static char *put_number(char *at, uint32_t value) {
-  char digits[10];
-  int n = 0;
-  do
-    digits[n++] = (char)('0' + value % 10);
-  while ((value /= 10) != 0);
-  while (n > 0)
-    *at++ = digits[--n];
-  return at;
-}
-
 /* The path of FILE of thread TID, from the folder of all threads (os_threads_open) when
  * FROM_FOLDER. */
 static void task_path(char out[TASK_PATH_SIZE], bool from_folder, pid_t tid, const char *file) {
-  char *at = from_folder ? out : put_text(out, TASK_FOLDER "/");
-  *put_text(put_number(at, (uint32_t)tid), file) = '\0';
+  char *at = from_folder ? out : text_append(out, TASK_FOLDER "/");
+  *text_append(decimal_append(at, (uint32_t)tid), file) = '\0';
 }
 
 /* A missing file of a thread means that the thread has ended, as long as there is a /proc. */
@@ -54,14 +38,6 @@ struct directory_entry { /* getdents64(2) */
   char name[];
 };
 
-static pid_t number_of_name(const char *name) {
-  uint32_t value = 0;
-  if (*name < '0' || *name > '9') return 0;
-  for (; *name >= '0' && *name <= '9'; name++)
-    value = value * 10 + (uint32_t)(*name - '0');
-  return (pid_t)value;
-}
-
 int os_threads_open(void) {
   return (int)call4(SYS_openat, AT_FDCWD, TASK_FOLDER, O_RDONLY | O_DIRECTORY | O_CLOEXEC, 0);
 }
@@ -75,7 +51,8 @@ int os_threads_list(int folder, os_thread_visit_t *visit, void *context) {
   while (more && (size = call3(SYS_getdents64, folder, entries, sizeof entries)) > 0) {
     for (long at = 0; more && at < size;) {
       const struct directory_entry *entry = (const void *)(entries + at);
-      pid_t tid = number_of_name(entry->name);
+      const char *name = entry->name;
+      pid_t tid = (pid_t)decimal_read(&name); /* 0: "." and ".." */
       if (tid > 0) more = visit(tid, entry->inode, context);
       at += entry->size;
     }
@@ -113,13 +90,6 @@ static const char *skip_fields(const char *at, int count) {
   return at;
 }
 
-static uint64_t read_decimal(const char *at) {
-  uint64_t value = 0;
-  for (; *at >= '0' && *at <= '9'; at++)
-    value = value * 10 + (uint64_t)(*at - '0');
-  return value;
-}
-
 static void copy_name(const char *from, const char *end, char out[OS_THREAD_NAME]) {
   size_t n = 0;
   while (from < end && n < OS_THREAD_NAME - 1)
@@ -138,7 +108,8 @@ int linux_parse_thread(const char *text, os_thread_t *out) {
   if (close == NULL || close[1] != ' ' || close[2] == '\0') return -EINVAL;
   *out = (os_thread_t){.state = close[2]};
   copy_name(open + 1, close, out->name);
-  out->blocked_signals = (uint32_t)read_decimal(skip_fields(close + 2, 32 - 3));
+  const char *blocked = skip_fields(close + 2, 32 - 3);
+  out->blocked_signals = (uint32_t)decimal_read(&blocked);
   return 0;
 }
 
@@ -193,7 +164,7 @@ int linux_parse_blocked(const char *text, os_blocked_t *out) {
   if (text[0] == 'r') return -EAGAIN;
   const char *at = text;
   bool in_call = *at != '-';
-  if (in_call) out->call = (int64_t)read_decimal(at);
+  if (in_call) out->call = (int64_t)decimal_read(&at);
   while (*at != '\0' && *at != ' ')
     at++;
   for (int i = 0; in_call && i < 6; i++)
@@ -263,4 +234,18 @@ int64_t os_thread_cpu_ns(pid_t tid) {
     store_relaxed(&linux_cpu_clock, known);
   }
   return known == 1 ? cpu_ns(tid) : -ENOSYS;
+}
+
+/* /proc/…/schedstat: Documentation/scheduler/sched-stats.rst. */
+bool os_thread_times(pid_t tid, uint64_t *run_ns, uint64_t *ready_ns) {
+  char path[64], text[96];
+  char *end = decimal_append(text_append(path, "/proc/self/task/"), (uint64_t)tid);
+  *text_append(end, "/schedstat") = 0;
+  *run_ns = *ready_ns = 0;
+  if (os_read_file(path, text, sizeof text) <= 0) return false;
+  const char *at = text;
+  *run_ns = decimal_read(&at);
+  if (*at == ' ') at++;
+  *ready_ns = decimal_read(&at);
+  return true;
 }

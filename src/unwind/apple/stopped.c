@@ -63,3 +63,8 @@ int blocked_capture(blocked_copy_t *copy, pid_t tid, uint64_t identity, sonde_ca
   walk_to_pcs(&window, &p, epoch, capture);
   return capture->count;
 }
+
+void blocked_capture_group(blocked_copy_t *copy, blocked_t *group, int count) {
+  for (int i = 0; i < count; i++)
+    group[i].result = blocked_capture(copy, group[i].tid, group[i].identity, group[i].capture);
+}

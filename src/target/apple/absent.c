@@ -1,0 +1,39 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * Where the command cannot look into running programs there is no target to ask for names, and the
+ * numbers of system calls are another system's.
+ */
+#include "target/jit.h"
+#include "target/sensitive.h"
+
+module_t *target_module(target_t *target, uint64_t address) {
+  (void)target, (void)address;
+  return NULL;
+}
+
+jit_t *jit_open(target_t *target) {
+  (void)target;
+  return NULL;
+}
+
+void jit_close(jit_t *jit) { (void)jit; }
+
+const jit_symbol_t *jit_find(const jit_t *jit, uint64_t address) {
+  (void)jit, (void)address;
+  return NULL;
+}
+
+const char *jit_source(const jit_t *jit) {
+  (void)jit;
+  return NULL;
+}
+
+const sensitive_call_t *sensitive_call(uint64_t number) {
+  (void)number;
+  return NULL;
+}
+
+bool sensitive_means(const sensitive_call_t *call, const char *name) {
+  (void)call, (void)name;
+  return false;
+}

@@ -1,0 +1,161 @@
+/* SPDX-License-Identifier: MIT */
+#define _GNU_SOURCE
+#include "target/sensitive.h"
+
+#include <stdio.h>
+#include <string.h>
+#include <sys/syscall.h>
+
+#include "base/varint.h"
+
+#define S AUDIT_SKIP
+#define P AUDIT_PATH
+#define N AUDIT_NUMBER
+#define F AUDIT_FLAGS
+#define A AUDIT_ADDRESS
+
+#define OPENS                                                                                      \
+  " open open64 openat openat64 __open_2 __open64_2 __openat_2 __openat64_2 creat creat64 fopen "  \
+  "fopen64 freopen freopen64 opendir scandir scandir64 nftw nftw64 ftw glob glob64 "
+#define ALSO_OPEN                                                                                  \
+  " setmntent dlopen dlmopen mkstemp mkstemp64 mkostemp mkostemp64 tmpfile tmpfile64 shm_open "
+#define EXECS                                                                                      \
+  " execve execv execvp execvpe execl execlp execle fexecve execveat posix_spawn posix_spawnp "    \
+  "system popen "
+
+static const sensitive_call_t *table(uint64_t number) {
+  static const sensitive_call_t calls[SENSITIVE_NUMBERS] = {
+#ifdef SYS_open
+      [SYS_open] = {"open", {P, F}, OPENS, ALSO_OPEN},
+      [SYS_creat] = {"creat", {P, F}, OPENS, ALSO_OPEN},
+      [SYS_unlink] = {"unlink", {P}, " unlink remove ", NULL},
+      [SYS_rmdir] = {"rmdir", {P}, " rmdir remove ", NULL},
+      [SYS_rename] = {"rename", {P, P}, " rename renameat renameat2 ", NULL},
+#endif
+      [SYS_openat] = {"openat", {S, P, F}, OPENS, ALSO_OPEN},
+#ifdef SYS_openat2
+      [SYS_openat2] = {"openat2", {S, P}, OPENS, ALSO_OPEN},
+#endif
+      [SYS_unlinkat] = {"unlinkat", {S, P, F}, " unlink unlinkat remove rmdir ", NULL},
+#ifdef SYS_renameat
+      [SYS_renameat] = {"renameat", {S, P, S, P}, " rename renameat renameat2 ", NULL},
+#endif
+      [SYS_renameat2] = {"renameat2", {S, P, S, P, F}, " rename renameat renameat2 ", NULL},
+      [SYS_truncate] = {"truncate", {P, N}, " truncate truncate64 ", NULL},
+      [SYS_statfs] = {"statfs", {P}, " statfs statfs64 statvfs statvfs64 ", NULL},
+      [SYS_fstatfs] = {"fstatfs", {N}, " fstatfs fstatfs64 fstatvfs fstatvfs64 ", NULL},
+      [SYS_connect] = {"connect", {N, A}, " connect ", NULL},
+      [SYS_sendto] = {"sendto", {N, S, S, F, A}, " sendto ", NULL},
+      [SYS_bind] = {"bind", {N, A}, " bind ", NULL},
+      [SYS_listen] = {"listen", {N, N}, " listen ", NULL},
+      [SYS_execve] = {"execve", {P}, EXECS, NULL},
+      [SYS_execveat] = {"execveat", {N, P}, EXECS, NULL},
+      [SYS_memfd_create] = {"memfd_create", {P, F}, " memfd_create ", NULL},
+      [SYS_inotify_add_watch] = {"inotify_add_watch", {S, P, F}, " inotify_add_watch ", NULL},
+      [SYS_fanotify_mark] = {"fanotify_mark", {S, F, N, N, P}, " fanotify_mark ", NULL},
+      [SYS_uname] = {"uname", {S}, " uname gethostname getdomainname ", NULL},
+      [SYS_sysinfo] = {"sysinfo", {S}, " sysinfo ", NULL},
+      [SYS_ptrace] = {"ptrace", {N, N}, " ptrace ", NULL},
+      [SYS_process_vm_readv] = {"process_vm_readv", {N}, " process_vm_readv ", NULL},
+      [SYS_process_vm_writev] = {"process_vm_writev", {N}, " process_vm_writev ", NULL},
+      [SYS_kill] = {"kill", {N, N}, " kill ", NULL},
+      [SYS_setuid] = {"setuid", {N}, " setuid ", NULL},
+      [SYS_setgid] = {"setgid", {N}, " setgid ", NULL},
+      [SYS_setreuid] = {"setreuid", {N, N}, " setreuid ", NULL},
+      [SYS_setregid] = {"setregid", {N, N}, " setregid ", NULL},
+      [SYS_setresuid] = {"setresuid", {N, N, N}, " setresuid ", NULL},
+      [SYS_setresgid] = {"setresgid", {N, N, N}, " setresgid ", NULL},
+      [SYS_setgroups] = {"setgroups", {N}, " setgroups initgroups ", NULL},
+      [SYS_capset] = {"capset", {S}, " capset ", NULL},
+      [SYS_mount] = {"mount", {P, P, P, F}, " mount ", NULL},
+      [SYS_umount2] = {"umount2", {P, F}, " umount umount2 ", NULL},
+      [SYS_setns] = {"setns", {N, F}, " setns ", NULL},
+      [SYS_unshare] = {"unshare", {F}, " unshare ", NULL},
+      [SYS_chroot] = {"chroot", {P}, " chroot ", NULL},
+      [SYS_pivot_root] = {"pivot_root", {P, P}, " pivot_root ", NULL},
+      [SYS_init_module] = {"init_module", {S}, " init_module ", NULL},
+      [SYS_prctl] = {"prctl", {N, N}, " prctl ", NULL},
+  };
+  return &calls[number];
+}
+
+const sensitive_call_t *sensitive_call(uint64_t number) {
+  const sensitive_call_t *call = number < SENSITIVE_NUMBERS ? table(number) : NULL;
+  return call && call->name ? call : NULL;
+}
+
+static bool lists(const char *names, const char *name) {
+  char word[64];
+  int n = snprintf(word, sizeof word, " %s ", name);
+  return names && n < (int)sizeof word && strstr(names, word);
+}
+
+bool sensitive_means(const sensitive_call_t *call, const char *name) {
+  return lists(call->functions, name);
+}
+
+bool sensitive_belongs(const sensitive_call_t *call, const char *name) {
+  if (call) return lists(call->functions, name) || lists(call->others, name);
+  for (uint64_t i = 0; i < SENSITIVE_NUMBERS; i++)
+    if (sensitive_call(i) && sensitive_belongs(table(i), name)) return true;
+  return false;
+}
+
+bool sensitive_leads_to(const sensitive_call_t *call, const char *name) {
+  if (lists(" getenv secure_getenv ", name)) return false; /* they make none */
+  return sensitive_belongs(call, name) || !sensitive_belongs(NULL, name);
+}
+
+void sensitive_of_policy(const audit_policy_t *policy, bool wanted[SENSITIVE_NUMBERS]) {
+  memset(wanted, 0, SENSITIVE_NUMBERS * sizeof *wanted);
+  for (uint64_t i = 0; i < SENSITIVE_NUMBERS; i++)
+    for (uint32_t k = 0; sensitive_call(i) && k < policy->function_count; k++)
+      wanted[i] |=
+          sensitive_belongs(table(i), audit_string(policy, audit_functions(policy)[k].name));
+}
+
+/* ---- arguments ------------------------------------------------------------------------------ */
+
+/* What can be read of SIZE bytes at ADDRESS, up to the first page that cannot. */
+static uint32_t read_some(memory_t *memory, uint64_t address, uint8_t *out, uint32_t size) {
+  uint32_t done = 0;
+  while (done < size) {
+    uint32_t piece = 4096 - (uint32_t)((address + done) % 4096);
+    if (piece > size - done) piece = size - done;
+    if (!memory->read(memory, address + done, out + done, piece)) break;
+    done += piece;
+  }
+  return done;
+}
+
+static uint8_t *put_string(uint8_t *q, const uint8_t *text, uint32_t size) {
+  q += varint_put(q, size);
+  memcpy(q, text, size);
+  return q + size;
+}
+
+static uint8_t *put_argument(uint8_t *q, memory_t *memory, uint8_t kind, uint64_t value,
+                             uint64_t next) {
+  uint8_t text[AUDIT_TEXT_MAX];
+  uint32_t size = AUDIT_TEXT_MAX;
+  switch (kind) {
+  case AUDIT_NUMBER: return q + varint_put(q, zigzag((int32_t)value));
+  case AUDIT_FLAGS: return q + varint_put(q, (uint32_t)value);
+  case AUDIT_ADDRESS:
+    size = (uint32_t)next < 110 ? (uint32_t)next : 110; /* of struct sockaddr_un, the largest */
+    return put_string(q, text, value ? read_some(memory, value, text, size) : 0);
+  case AUDIT_PATH:
+    size = value ? read_some(memory, value, text, size) : 0;
+    return put_string(q, text, (uint32_t)strnlen((const char *)text, size));
+  default: return q;
+  }
+}
+
+uint32_t sensitive_arguments(const sensitive_call_t *call, memory_t *memory,
+                             const uint64_t arguments[6], uint8_t *out) {
+  uint8_t *q = out;
+  for (int i = 0; i < AUDIT_ARGUMENTS; i++)
+    q = put_argument(q, memory, call->arguments[i], arguments[i],
+                     i + 1 < AUDIT_ARGUMENTS ? arguments[i + 1] : 0);
+  return (uint32_t)(q - out);
+}
