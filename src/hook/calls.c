@@ -1,17 +1,14 @@
 /* SPDX-License-Identifier: MIT */
 #include "hook/calls.h"
 
-#include <elf.h>
-
 #include "arch/keep.h"
 #include "os/os.h"
 
 #define ARENA_BYTES   (64u << 20)
 #define BLOCK_BYTES   4096u
 #define FREED_AT_ONCE 64u
-#define INITIAL_BYTES (64u << 20)
 
-__thread calls_t *calls_own __attribute__((tls_model("initial-exec")));
+OWN_HERE(calls_t, calls_own);
 uint64_t calls_missed;
 
 static uint64_t arena, arena_used; /* where it is; bytes of it handed out */
@@ -53,37 +50,11 @@ static void add_free(calls_t *own, call_t *first, const void *end) {
   }
 }
 
-/* Where a word of the initial thread's stack is: the kernel puts one there (AT_RANDOM,
- * getauxval(3)). 0: not known. */
-static uint64_t on_initial_stack(void) {
-  uint64_t auxv[128];
-  ssize_t size = os_read_file("/proc/self/auxv", (char *)auxv, sizeof auxv);
-  for (ssize_t i = 0; i + 1 < size / 8; i += 2)
-    if (auxv[i] == AT_RANDOM) return auxv[i + 1];
-  return 0;
-}
-
-/* Where the thread's own stack is; it may be on another one now. Below the initial thread's nothing
- * is mapped for at least 128 MB (arch/x86/mm/mmap.c). The C library has the variables of any other
- * thread at the top of its stack; what the mapping has beyond them is not of it, but joined. */
-static void find_stack(calls_t *own, int32_t tid) {
-  own->low = own->high = 0;
-  uint64_t start, end, variable = (uint64_t)(uintptr_t)&calls_own;
-  bool is_initial = tid == os_pid();
-  int maps = os_open_read("/proc/self/maps");
-  if (maps < 0) return;
-  if (os_mapping(maps, is_initial ? on_initial_stack() : variable, &start, &end) >= 0) {
-    own->low = is_initial ? end - INITIAL_BYTES : start;
-    own->high = is_initial ? end : variable;
-  }
-  os_close(maps);
-}
-
 static void set_up(calls_t *own, int32_t tid) {
   own->busy = 0;
   own->root.sp = UINT64_MAX;
   if (!own->live) own->live = &own->root;
-  find_stack(own, tid);
+  if (!os_own_stack(&own->low, &own->high)) own->low = own->high = 0;
   own->epoch = epoch;
   store_release(&own->tid, tid);
 }
@@ -147,7 +118,7 @@ static void create(uint64_t a, uint64_t b, uint64_t c, uint64_t d) {
   if (!own) own = make(tid);
   if (!own) return;
   set_up(own, tid);
-  calls_own = own;
+  OWN_SET(calls_own, OWN_CALLS, own);
 }
 
 /* ---- what is rare --------------------------------------------------------------------------- */

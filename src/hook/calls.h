@@ -19,6 +19,7 @@
 #define SONDE_HOOK_CALLS_H
 
 #include "hook/trampoline.h"
+#include "os/own.h"
 
 #define CALLS_LOST_KEPT 256u
 
@@ -36,7 +37,11 @@ struct calls {
   call_t root;    /* sp: UINT64_MAX */
 };
 
-extern HIDDEN __thread calls_t *calls_own __attribute__((tls_model("initial-exec")));
+#if defined(__APPLE__)
+#define calls_own ((calls_t *)os_own(OWN_CALLS))
+#else
+extern __thread calls_t *calls_own OWN_MODEL;
+#endif
 extern HIDDEN uint64_t calls_missed;
 
 /* Reserves the memory of all calls. False when there is none. */

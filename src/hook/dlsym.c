@@ -1,11 +1,12 @@
 /* SPDX-License-Identifier: MIT
  *
- * dlsym and dlvsym answer with the hook.
+ * dlsym and dlvsym (which Apple's systems have not, so it is not found there) answer with the hook.
  *
  * They are hooked like any other function while there are hooks, by an entry that makes no frame
- * when it has nothing to say: for a name that is not hooked, and for RTLD_NEXT. There the loader
- * has to see the true caller; and who asks for the next definition is a wrapper of the function
- * itself, to which the hook goes on: with the hook as an answer the two would call each other.
+ * when it has nothing to say: for a name that is not hooked, and for RTLD_NEXT and Apple's
+ * RTLD_SELF. There the loader has to see the true caller; and who asks for the next definition is a
+ * wrapper of the function itself, to which the hook goes on: with the hook as an answer the two
+ * would call each other.
  *
  * The loader is asked without our lock, then the table with it; a thread that cannot have the lock
  * for a tenth of a second (it is inside dl_iterate_phdr, and another one waits for that with our
@@ -15,7 +16,10 @@
 #include "base/bits.h"
 #include "hook/hooks.h"
 
-#define NEXT_HANDLE ((void *)-1L) /* RTLD_NEXT of dlfcn.h, the same in glibc and musl */
+#define NEXT_HANDLE                                                                                \
+  ((void *)-1L)                   /* RTLD_NEXT of dlfcn.h, the same in glibc, musl and libSystem   \
+                                   */
+#define SELF_HANDLE ((void *)-3L) /* RTLD_SELF of libSystem; no handle elsewhere */
 #define PATIENCE_NS 100000000u
 
 HIDDEN void *hook_dlsym_next, *hook_dlvsym_next;
@@ -44,7 +48,8 @@ static void *hooked(void *function, const char *name, uint64_t pc) {
 }
 
 static bool concerns_us(const void *handle, const char *name) {
-  return name && handle != NEXT_HANDLE && slot_names_may_hold(&hooks_state()->names, name);
+  return name && handle != NEXT_HANDLE && handle != SELF_HANDLE &&
+         slot_names_may_hold(&hooks_state()->names, name);
 }
 
 /* Of the three arguments that the entry passes on, dlsym has two. */

@@ -8,8 +8,6 @@
  */
 #include "hook/family.h"
 
-#include <elf.h>
-
 #include "base/bits.h"
 #include "hook/hooks.h"
 
@@ -67,7 +65,7 @@ static const known_image_t *library_of(const hooks_t *h, const symbol_t *symbol,
 }
 
 static bool has_other_registers(const known_image_t *known, uint32_t number) {
-#if defined(__aarch64__)
+#if defined(__aarch64__) && !defined(__APPLE__)
   return known->slots.symbols.data[(uint64_t)number * ELF_SYM_MAX + 5] & 0x80; /* aaelf64 */
 #else
   (void)known, (void)number;
@@ -75,9 +73,10 @@ static bool has_other_registers(const known_image_t *known, uint32_t number) {
 #endif
 }
 
-static bool is_hooked(const hooks_t *h, const symbol_t *symbol) {
+bool hooks_has(const hooks_t *h, const symbol_t *symbol, uint8_t whose) {
   for (const symbol_t *s = hooks_bucket(h, symbol->hash); s; s = s->same_hash)
-    if (s->of_family && s->original == symbol->original && slots_text_equal(s->name, symbol->name))
+    if (s->whose & 1u << whose && s->original == symbol->original &&
+        slots_text_equal(s->name, symbol->name))
       return true;
   return false;
 }
@@ -93,6 +92,22 @@ static symbol_t *settle(hooks_t *h, symbol_t *fresh) {
   return fresh;
 }
 
+bool hooks_adopt(hooks_t *h, symbol_t *fresh, uint8_t whose, void *replacement, void **original) {
+  sonde_hook_t *hook = hooks_new_hook(h);
+  if (!hook) {
+    hooks_free_symbol(h, fresh);
+    return false;
+  }
+  symbol_t *symbol = settle(h, fresh);
+  *hook = (sonde_hook_t){
+      .symbol = symbol,
+      .whose = whose,
+      .request = {.symbol = symbol->name, .replacement = replacement, .original = original}};
+  symbol->whose |= (uint8_t)(1u << whose);
+  hooks_link(hook);
+  return true;
+}
+
 /* Hooks what FRESH stands for, when the family wants it. */
 static void offer(pass_t *p, symbol_t *fresh) {
   hooks_t *h = p->hooks;
@@ -100,25 +115,16 @@ static void offer(pass_t *p, symbol_t *fresh) {
   uint32_t number;
   const known_image_t *library = library_of(h, fresh, &sym, &number);
   void **original = NULL, *replacement = NULL;
-  if (library && !is_hooked(h, fresh) &&
+  if (library && !hooks_has(h, fresh, HOOK_OF_FAMILY) &&
       (sym.type == ELF_STT_FUNC || sym.type == ELF_STT_GNU_IFUNC)) {
     hook_candidate_t c = {fresh->name, fresh->version, hooks_path(&library->image), fresh->original,
                           has_other_registers(library, number)};
     replacement = family->replace(&c, &original, family->context);
   }
-  sonde_hook_t *hook = replacement ? hooks_new_hook(h) : NULL;
-  if (!hook) {
-    p->is_short |= replacement != NULL;
+  if (replacement)
+    p->is_short |= !hooks_adopt(h, fresh, HOOK_OF_FAMILY, replacement, original);
+  else
     hooks_free_symbol(h, fresh);
-    return;
-  }
-  symbol_t *symbol = settle(h, fresh);
-  *hook = (sonde_hook_t){
-      .symbol = symbol,
-      .is_of_family = true,
-      .request = {.symbol = symbol->name, .replacement = replacement, .original = original}};
-  symbol->of_family = true;
-  hooks_link(hook);
 }
 
 static bool look_at_import(const slot_t *slot, void *context) {
@@ -143,10 +149,11 @@ bool family_is_followed(void) { return family != NULL; }
 
 void family_look(hooks_t *h) {
   pass_t p = {.hooks = h};
+  bool came = false;
   for (uint32_t i = 0; family && i < h->image_count; i++) {
     known_image_t *known = &h->images[i];
     if (known->was_offered) continue;
-    known->was_offered = true;
+    known->was_offered = came = true;
     p.known = known;
     if (!known->has_slots || known->image.link_space != 0) continue;
     if (!p.seen) p.seen = os_map(SEEN_SLOTS * sizeof *p.seen);
@@ -158,24 +165,30 @@ void family_look(hooks_t *h) {
   }
   if (p.seen) os_unmap(p.seen, SEEN_SLOTS * sizeof *p.seen);
   h->is_short |= p.is_short;
+  if (came && family->came) family->came(family->context);
 }
 
-/* Takes the family's hook off SYMBOL. */
-static void release(hooks_t *h, symbol_t *symbol) {
+/* Takes the hooks of WHOSE, or of all that go with an image (0), off SYMBOL. */
+static void release(hooks_t *h, symbol_t *symbol, uint8_t whose) {
   for (sonde_hook_t *hook = symbol->first, *next; hook; hook = next) {
     next = hook->next;
-    if (!hook->is_of_family) continue;
+    if (whose ? hook->whose != whose : hook->whose == HOOK_ASKED) continue;
     hooks_unlink(hook);
     hooks_free_hook(h, hook);
   }
-  symbol->of_family = false;
+  symbol->whose = whose ? (uint8_t)(symbol->whose & ~(1u << whose)) : 0;
+}
+
+void hooks_release(hooks_t *h, uint8_t whose) {
+  for (symbol_t *symbol = h->symbols; symbol; symbol = symbol->next)
+    if (symbol->whose & 1u << whose) release(h, symbol, whose);
 }
 
 void family_forget(hooks_t *h, uint64_t start) {
   for (symbol_t *symbol = h->symbols, *next; symbol; symbol = next) {
     next = symbol->next;
-    if (!symbol->of_family || symbol->definer != start) continue;
-    release(h, symbol);
+    if (!symbol->whose || symbol->definer != start) continue;
+    release(h, symbol, 0);
     if (!symbol->first) hooks_free_symbol(h, symbol);
   }
 }
@@ -197,7 +210,7 @@ static void follow_held(void *context) {
   hooks_refresh(h);
   f->result = h->is_short ? SONDE_ENOMEM : 0;
   for (const symbol_t *symbol = h->symbols; symbol && f->result >= 0; symbol = symbol->next)
-    f->result += symbol->of_family;
+    f->result += symbol->whose >> HOOK_OF_FAMILY & 1;
 }
 
 int hooks_follow(const hook_family_t *wanted) {
@@ -212,8 +225,7 @@ static void unfollow_held(void *context) {
   if (!family) return;
   hooks_scan_images(h);
   family = NULL;
-  for (symbol_t *symbol = h->symbols; symbol; symbol = symbol->next)
-    if (symbol->of_family) release(h, symbol);
+  hooks_release(h, HOOK_OF_FAMILY);
   for (uint32_t i = 0; i < h->image_count; i++)
     h->images[i].was_offered = false;
   hooks_stop(h);

@@ -25,6 +25,9 @@ typedef struct hook_family {
   /* The replacement for a function, or NULL. *ORIGINAL is set to where the address to go on with is
    * to be kept, as in sonde_hook_request_t. */
   void *(*replace)(const hook_candidate_t *candidate, void ***original, void *context);
+  /* Images are there that were not before, relocated, their constructors not yet run. May be NULL.
+   * It may be told of the same ones again. */
+  void (*came)(void *context);
   void *context;
 } hook_family_t;
 
@@ -34,5 +37,18 @@ int hooks_follow(const hook_family_t *family);
 
 /* Removes all its hooks. */
 int hooks_unfollow(void);
+
+/* Hooks on functions of given names, as soon as an image defines them. */
+typedef struct hook_awaited {
+  const char *const *names;
+  uint32_t count;
+  /* As above; NUMBER of the name. Not asked of an IFUNC, which is not awaited. */
+  void *(*replace)(const hook_candidate_t *candidate, uint32_t number, void ***original);
+} hook_awaited_t;
+
+/* From now on AWAITED, which is kept, is looked for; one at a time. 0 or a negative SONDE_E…, as
+ * above. */
+int hooks_await(const hook_awaited_t *awaited);
+int hooks_await_no_more(void);
 
 #endif

@@ -52,6 +52,7 @@ hooks_t *hooks_state(void) { return &the_hooks; }
 void hooks_refresh(hooks_t *h) {
   hooks_scan_images(h);
   family_look(h);
+  await_look(h);
   hooks_scan_slots(h);
   hooks_apply(h);
 }

@@ -23,11 +23,14 @@
 
 typedef struct symbol symbol_t;
 
+/* Who wanted a hook. The last two go with the image that defines their function. */
+enum { HOOK_ASKED, HOOK_OF_FAMILY, HOOK_AWAITED };
+
 struct sonde_hook {
   symbol_t *symbol;             /* NULL: this hook is free */
   sonde_hook_t *next;           /* the next one to be called; of free ones, the next free one */
   sonde_hook_request_t request; /* its strings are not ours: the symbol has copies */
-  bool is_of_family;
+  uint8_t whose;                /* HOOK_… */
 };
 
 /* A function that is hooked: one definition. */
@@ -42,7 +45,7 @@ struct symbol {
   uint32_t slots;      /* the first of its slots, or HOOK_NONE */
   uint32_t hash;       /* of its name */
   bool is_new;         /* images have not been searched for it */
-  bool of_family;      /* the family hooks it */
+  uint8_t whose;       /* bits 1 << HOOK_OF_FAMILY, 1 << HOOK_AWAITED: it has such a hook */
   uint32_t text_bytes; /* of the memory of its texts, which it keeps when it is free */
   char *name;
   char *version; /* "": it has none */
@@ -140,6 +143,16 @@ bool loader_jump_in_force(void);
 
 /* hook/dlsym.c: what dlsym answers. The hooks it needs itself, set while there are others. */
 extern const sonde_hook_request_t dlsym_requests[DLSYM_HOOKS];
+
+/* hook/family.c: FRESH, which is defined, gets a hook for HOOK_… WHOSE, and may be given up for a
+ * symbol that is there already. False without memory. */
+bool hooks_adopt(hooks_t *hooks, symbol_t *fresh, uint8_t whose, void *replacement,
+                 void **original);
+bool hooks_has(const hooks_t *hooks, const symbol_t *fresh, uint8_t whose); /* one already */
+void hooks_release(hooks_t *hooks, uint8_t whose);                          /* all of them */
+
+/* hook/await.c */
+void await_look(hooks_t *hooks); /* whether an image has come that defines what is awaited */
 
 /* hook/family.c */
 bool family_is_followed(void);

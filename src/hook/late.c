@@ -182,10 +182,11 @@ static void drop_gone(const hooks_t *h) {
 static void look(hooks_t *h) {
   slot_names_t names = {{0}};
   bool write_now = false;
+  hooks_scan_images(h);
+  await_look(h);
   for (const symbol_t *s = h->symbols; s; s = s->next)
     slot_names_add(&names, s->name);
   bool is_needed = h->symbols || family_is_followed();
-  hooks_scan_images(h);
   drop_gone(h);
   for (uint32_t i = 0; i < h->image_count && is_needed; i++) {
     const slots_t *slots = &h->images[i].slots;

@@ -7,6 +7,7 @@
  * within its 128 MB, as libraries are that were loaded at start. The function is called under the
  * loader's lock, which we hold while we write. The pages are writable, and executable, meanwhile.
  */
+#include "arch/arch.h"
 #include "base/bits.h"
 #include "hook/hooks.h"
 
@@ -47,8 +48,6 @@ static bool make_jump(uint64_t at, const uint8_t *code, void (*to)(void)) {
   return true;
 }
 
-static void synchronize(uint64_t address) { (void)address; }
-
 #else
 
 #define RET   0xd65f03c0u
@@ -71,14 +70,6 @@ static bool make_jump(uint64_t at, const uint8_t *code, void (*to)(void)) {
   __builtin_memcpy((uint8_t *)jump.ours + (ret & 7), &branch, sizeof branch);
   return true;
 }
-
-/* What was written as data is to be fetched as code (Arm ARM B2.7.4). */
-static void synchronize(uint64_t address) {
-  __asm__ volatile("dc cvau, %0\n\tdsb ish\n\tic ivau, %0\n\tdsb ish\n\tisb"
-                   :
-                   : "r"(address)
-                   : "memory");
-}
 #endif
 
 /* Both words at once as far as one can. */
@@ -94,7 +85,7 @@ static bool write_code(hooks_t *h, const uint64_t from[2], const uint64_t to[2])
   } else {
     done = false;
   }
-  if (done) synchronize(jump.address);
+  if (done) arch_code_written(jump.address, sizeof jump.ours);
   patch_end(&h->patcher);
   return done;
 }

@@ -127,7 +127,7 @@ symbol_t *hooks_new_symbol(hooks_t *h) {
   symbol->first = NULL;
   symbol->slots = HOOK_NONE;
   symbol->is_new = true;
-  symbol->of_family = false;
+  symbol->whose = 0;
   return symbol;
 }
 

@@ -31,7 +31,7 @@ static void close_mapping(patcher_t *p) {
 int patch_protection(patcher_t *p, uint64_t address) {
   if (address >= p->start && address < p->end) return p->protection;
   close_mapping(p);
-  if (p->maps < 0) p->maps = os_open_read("/proc/self/maps");
+  if (p->maps < 0) p->maps = os_mappings_open();
   p->start = p->end = 0;
   p->protection = p->maps < 0 ? -1 : os_mapping(p->maps, address, &p->start, &p->end);
   if (p->protection < 0) p->end = p->start = 0;
@@ -52,7 +52,7 @@ static bool open_memory(patcher_t *p) {
   static const uint64_t sign = 0x736f6e64655f6d65u;
   uint64_t seen = 0;
   if (p->memory) return p->memory > 0;
-  int fd = os_open_high("/proc/self/mem");
+  int fd = os_own_memory_open();
   p->memory = fd < 0 ? -1 : fd + 1;
   if (fd < 0) return false;
   if (os_pread(fd, &seen, sizeof seen, (uint64_t)(uintptr_t)&sign) == sizeof seen && seen == sign)

@@ -51,6 +51,14 @@ trampoline_t *trampoline_take(uint64_t function) {
   }
 }
 
+trampoline_t *trampoline_find(uint64_t function) {
+  for (uint32_t at = bucket_of(function);; at = (at + 1) % BUCKETS) {
+    uint16_t number = load_acquire(&buckets[at]);
+    if (!number) return NULL;
+    if (trampolines[number - 1].function == function) return &trampolines[number - 1];
+  }
+}
+
 uint64_t trampoline_thunk(const trampoline_t *trampoline) {
   uint64_t number = (uint64_t)(trampoline - trampolines);
   return trampoline_place(TRAMPOLINE_THUNKS) + number * TRAMPOLINE_THUNK_BYTES;
@@ -90,9 +98,16 @@ static void announce(const trampoline_t *t, const trampoline_calls_t *calls, uin
   (void)calls->before(&call, arguments);
 }
 
+/* The same call, on its way from an import's trampoline to the function itself. */
+static bool is_told(const call_t *call, const trampoline_t *t) {
+  return (t->flags & TRAMPOLINE_INSIDE) && !(call->trampoline->flags & TRAMPOLINE_INSIDE) &&
+         call->trampoline->function == t->function;
+}
+
 /* The newest call goes on in another hooked function, which will return in its place. */
 static call_t *take_place(call_t *call, trampoline_t *t, const trampoline_calls_t *calls,
                           const uint64_t *arguments) {
+  if (is_told(call, t)) return NULL;
   calls_tell(call, CALL_TAIL);
   call->trampoline = t;
   if (calls->before(call, arguments)) return call;

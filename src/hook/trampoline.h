@@ -88,6 +88,10 @@ struct trampoline {
  * functions that return twice or never, or look at their caller. */
 #define TRAMPOLINE_ENTRY_ONLY 1u
 
+/* It stands inside its function: a call that came through another trampoline for the same function,
+ * as one that was imported does, has been told of. */
+#define TRAMPOLINE_INSIDE 2u
+
 _Static_assert(sizeof(trampoline_t) == 1 << TRAMPOLINE_SHIFT, "as the thunks have it");
 
 /* A call that is under way. */
@@ -115,6 +119,9 @@ const char *trampoline_ready(void);
  * trampoline_set. It is never given back, since a pointer to its thunk may live on anywhere. NULL
  * when all are in use. */
 trampoline_t *trampoline_take(uint64_t function);
+
+/* The trampoline that was taken for FUNCTION, or NULL. */
+trampoline_t *trampoline_find(uint64_t function);
 
 /* The address to call in place of the target. */
 uint64_t trampoline_thunk(const trampoline_t *trampoline);
