@@ -16,6 +16,9 @@
  * default one. A slot that is bound to another definition (another version, a library's own behind
  * RTLD_DEEPBIND, another namespace's of dlmopen) is left as it is and reported.
  *
+ * On Apple's systems there are no versions, dlsym answers with the function itself, and slots that
+ * hold signed pointers (arm64e) are left alone.
+ *
  * All functions here may be called by any thread, but not in a signal handler, not in a
  * replacement that may run inside the dynamic loader (of malloc, for one), and not in the child of
  * a fork that was made while another thread was inside: they take a lock of their own and the lock
@@ -69,7 +72,7 @@ SONDE_API int sonde_hook_remove(sonde_hook_t *hook);
 /* Are images that are loaded from now on hooked by themselves, before any code of theirs runs but
  * the resolvers of IFUNCs? SONDE_OK: yes, also those of dlmopen, but for an image that has no
  * DT_INIT (linked with -nostartfiles); SONDE_EUNSUPPORTED: no hook is set, or this loader's
- * notification cannot be used (not on aarch64 yet; not where a debugger or another tool has put
+ * notification cannot be used (not where a debugger or another tool has put
  * something in its place): call sonde_hook_refresh after dlopen. */
 SONDE_API int sonde_hook_late(void);
 

@@ -7,8 +7,13 @@
  * Else sonde_malloc_log_start begins one of the program's own: calls of malloc and its family are
  * hooked by their names in every image, those loaded later too (sonde/hook.h says what cannot be
  * reached). Such a recording has no recorder beside it: a program that is killed, or ends by _exit,
- * leaves what was in the file by then, at most 64 KB a thread less; exit and sonde_malloc_log_stop
+ * leaves what was in the file by then, at most 256 KB a thread less; exit and sonde_malloc_log_stop
  * leave all of it. It is read as any other (`sonde report FILE`).
+ *
+ * On Apple's systems there is no `sonde record`. A log's source there is malloc_logger, which sees
+ * every block whoever asks for it; modes with regions, which are __syscall_logger's, work as well.
+ * Both are private symbols, which a build may leave out (docs/platforms.md): then functions are
+ * hooked as elsewhere.
  *
  * Functions that begin, end and switch a log take locks and may not be called in a signal handler
  * or inside malloc, nor by two threads at a time. The others may be called by any thread, in a

@@ -11,8 +11,10 @@
 #include "sonde/image.h"
 #include "sonde/name.h"
 #include "sonde/hook.h"
+#include "sonde/objc.h"
 #include "sonde/stall.h"
 #include "sonde/trace.h"
 #include "sonde/malloc.h"
+#include "sonde/audit.h"
 
 #endif

@@ -5,7 +5,9 @@
  * What is traced: functions compiled with -finstrument-functions (gcc or clang) in a program that
  * is linked with libsonde, and scopes that the source names with sonde_trace_scope. While tracing
  * is off such a function costs about 2 ns more than it did, from a shared library 4; while it is
- * on, about what it takes to read the clock twice.
+ * on, about what it takes to read the clock twice. Functions with room for a tracer
+ * (-fpatchable-function-entry=5 of both, -fxray-instrument of clang) are made to lead here while
+ * tracing is on, in the images that are loaded when it is switched on, and cost nothing before.
  *
  *   sonde_trace_start(0);
  *   … the part …
@@ -16,6 +18,8 @@
  * start, stop, save and print may be called by any thread, several times; they are not for signal
  * handlers, and not for the child of a fork that was made while tracing was on. Nothing here
  * allocates with malloc or changes errno. A child of fork is not traced until it starts anew.
+ *
+ * sonde_trace_calls adds what nobody compiled for it: imported functions, Objective-C messages.
  *
  * A program that `sonde record` runs is traced by that command, not by these functions.
  */
@@ -34,6 +38,15 @@ extern "C" {
  * 64 MB; at least 1 MB; the first call settles it) are kept. Calls of earlier parts stay. Returns
  * 0, also when it is on already; SONDE_ENOMEM. */
 SONDE_API int sonde_trace_start(size_t limit_bytes);
+
+/* Traces also what images call of one another, and Objective-C messages, as far as PATTERN names
+ * them: globs with commas between, "FUNCTION", "LIBRARY:FUNCTION" by the library's file name,
+ * "-[Class selector:]", "+[Class selector]"; as `sonde record --trace` has it (docs/hooks.md). Each
+ * such call goes through a trampoline from now on, which costs a nanosecond while tracing is off
+ * and some 20 while it is on. Not undone; once in a program, and when sonde_trace_start did not
+ * come before, the limit is 64 MB. Returns 0; SONDE_EINVAL: too long, or empty; SONDE_EBUSY: there
+ * is a pattern, or the program is recorded; SONDE_EUNSUPPORTED; SONDE_ENOMEM. */
+SONDE_API int sonde_trace_calls(const char *pattern);
 
 /* No longer. Calls that are open now count as not ended. Returns 0, or SONDE_EINVAL when tracing
  * was never started. */

@@ -14,6 +14,7 @@
 #include "record/publish.h"
 #include "record/write.h"
 #include "sensor/crash.h"
+#include "sensor/question.h"
 #include "sensor/region.h"
 #include "sensor/imports.h"
 #include "sensor/sample.h"
@@ -36,6 +37,7 @@ bool agent_in_recorded_process(void) {
 static void start_recording(void) {
   static char settings[4096], preload[4096];
   if (!environment_take(settings, preload, sizeof settings)) return;
+  if (arch_on_valgrind()) return; /* see emulator.c */
   if (!frames_init() || !nodes_init()) return;
   publish_to_recording();
   static char own[256];
@@ -44,7 +46,8 @@ static void start_recording(void) {
   sample_start();
   crash_start();
   trace_prepare();
-  stall_start();
+  if (question_start()) stall_start();
+  if (emulator_is_this()) emulator_tell("qemu");
 }
 
 NOINLINE void agent_start(void) {
@@ -69,7 +72,7 @@ NOINLINE void agent_start(void) {
   dlclose_find_real();
   operators_find_real();
   wait_find_real();
-  malloc_try();
+  if (!arch_on_valgrind()) malloc_try(); /* whose counts are the program's alone */
   start_recording();
   log_show();
   store_release(&agent_ready, true);
@@ -79,7 +82,7 @@ NOINLINE void agent_start(void) {
 __attribute__((constructor)) static void at_start(void) {
   agent_enter();
   if (!agent_in_recorded_process()) return;
-  imports_start();
+  imports_start(agent_images_came);
   agent_trace_start();
   agent_audit_start();
 }

@@ -35,7 +35,22 @@ bool environment_take(char *settings, char *preload, uint64_t size);
  * and when it is all there.
  * Release with environment_free. */
 char **environment_with_agent(char *const *environment);
+/* The opposite: without the agent and its settings; NULL without memory, and when there are none.
+ */
+char **environment_without_agent(char *const *environment);
 void environment_free(char **environment);
+bool environment_has(char *const *environment, const char *name);
+
+/* ---- emulators (emulator.c) --------------------------------------------------------------- */
+
+/* Whether this process runs programs of another machine, by qemu's user mode. */
+bool emulator_is_this(void);
+
+/* Whether what is executed with ENVIRONMENT is valgrind. */
+bool emulator_is_next(char *const *environment);
+
+/* Tells the recorder that the emulator NAME takes over, and with NULL that it did not. */
+void emulator_tell(const char *name);
 
 /* ---- children ----------------------------------------------------------------------------- */
 
@@ -67,6 +82,7 @@ void jump_find_real(void);
 
 /* agent/trace.c: sleds are patched while calls are traced. */
 void agent_trace_start(void);
+void agent_images_came(void *control); /* see hook/family.h */
 void region_find_real(void);
 void signals_find_real(void);
 void log_show(void);

@@ -3,13 +3,16 @@
  * The program's environment, edited in place before the program looks at it.
  *
  * The C library's `environ` points at the array the kernel put on the initial stack, above the
- * arguments; where that is, /proc/self/stat tells (field 28, startstack, where argc stands). The
- * entries are moved down over those taken out.
+ * arguments; where that is, /proc/self/stat tells (field 28, startstack, where argc stands), unless
+ * valgrind executes the program: the kernel's stack is valgrind's then, and the program's is where
+ * ld.so was told. The entries are moved down over those taken out.
  */
 #include "agent/agent.h"
 
 #include <string.h>
 
+#include "arch/arch.h"
+#include "base/text.h"
 #include "os/os.h"
 
 #define PRELOAD "LD_PRELOAD"
@@ -53,14 +56,20 @@ static uint64_t start_of_stack(void) {
     if (!*p) return 0;
     p++;
   }
-  uint64_t value = 0;
-  for (; *p >= '0' && *p <= '9'; p++)
-    value = value * 10 + (uint64_t)(*p - '0');
-  return value;
+  return decimal_read(&p);
+}
+
+/* glibc's ld.so notes where argc stands; no other is run by valgrind. */
+static uint64_t start_of_stack_on_valgrind(void) {
+  static const char *const names[] = {"__libc_stack_end"};
+  uint64_t variable, at = 0;
+  os_symbols(0, names, &variable, 1);
+  if (!variable || os_read_memory(variable, &at, sizeof at) != sizeof at) return 0;
+  return at;
 }
 
 static char **initial_environment(void) {
-  uint64_t at = start_of_stack(), argc = 0;
+  uint64_t at = arch_on_valgrind() ? start_of_stack_on_valgrind() : start_of_stack(), argc = 0;
   if (!at || at % 8 || os_read_memory(at, &argc, 8) != 8 || argc > (1u << 20)) return NULL;
   return (char **)(uintptr_t)(at + 8 * (argc + 2));
 }
@@ -73,17 +82,30 @@ static uint64_t first_path(const char *value) {
   return n;
 }
 
-/* Takes the first path out of the list in VALUE, which may be all of it. */
+/* The agent's path in the list VALUE: valgrind puts its own before it. */
+static char *agent_in(char *value) {
+  os_image_t self;
+  uint64_t n;
+  const char *path = os_image_of_pc((uint64_t)(uintptr_t)&agent_start, &self) ? self.path : "";
+  for (char *at = value; *at; at += n + (at[n] != 0))
+    if ((n = first_path(at)) == length(path) && memcmp(at, path, n) == 0) return at;
+  return value;
+}
+
+/* Takes the agent's path out of the list in VALUE, which may be all of it. */
 static bool take_preload(char *value, char *preload, uint64_t size) {
-  uint64_t n = first_path(value);
-  if (!copy_text(preload, value, n, size)) return false;
-  uint64_t skip = value[n] ? n + 1 : n;
-  memmove(value, value + skip, length(value + skip) + 1);
+  char *at = agent_in(value);
+  uint64_t n = first_path(at);
+  if (!copy_text(preload, at, n, size)) return false;
+  char *rest = at[n] ? at + n + 1 : at + n;
+  if (!*rest && at > value) at--; /* and what separates it from the one before */
+  memmove(at, rest, length(rest) + 1);
   return true;
 }
 
-static bool copy_preload(const char *value, char *preload, uint64_t size) {
-  return copy_text(preload, value, first_path(value), size);
+static bool copy_preload(char *value, char *preload, uint64_t size) {
+  const char *at = agent_in(value);
+  return copy_text(preload, at, first_path(at), size);
 }
 
 bool environment_take(char *settings, char *preload, uint64_t size) {
@@ -93,7 +115,7 @@ bool environment_take(char *settings, char *preload, uint64_t size) {
   for (char **at = from; at && *at && !have_settings; at++)
     if ((value = value_of(*at, AGENT_SETTINGS)))
       have_settings = copy_text(settings, value, length(value), size);
-  bool stays = have_settings && follow_in(settings);
+  bool stays = have_settings && follow_in(settings) && !emulator_is_this();
   for (; from && *from; from++) {
     bool keep = true;
     if (value_of(*from, AGENT_SETTINGS)) {
@@ -112,9 +134,18 @@ bool environment_take(char *settings, char *preload, uint64_t size) {
   return true;
 }
 
-/* ---- putting it back ---------------------------------------------------------------------- */
+/* ---- putting it back, and taking it out of a copy ------------------------------------------- */
 
-/* One mapping: the count of its bytes, the pointers, the two texts. */
+/* One mapping: the count of its bytes, room for COUNT pointers and a NULL, then for TEXTS bytes. */
+static char **new_environment(uint64_t count, uint64_t texts, char **text) {
+  uint64_t bytes = 8 * (count + 2) + texts;
+  uint64_t *block = os_map(bytes);
+  if (!block) return NULL;
+  *block = bytes;
+  *text = (char *)(block + count + 2);
+  return (char **)(block + 1);
+}
+
 static char *put(char *out, const char *text) {
   uint64_t n = length(text);
   memcpy(out, text, n + 1);
@@ -135,22 +166,32 @@ static bool can_be_read(char *const *environment) {
   return true;
 }
 
-char **environment_with_agent(char *const *environment) {
-  const char *others = "";
-  uint64_t count = 0;
-  if (!can_be_read(environment)) return NULL;
-  for (; environment && environment[count]; count++) {
-    if (value_of(environment[count], AGENT_SETTINGS)) return NULL;
-    char *value = value_of(environment[count], PRELOAD);
-    if (value) others = value;
-  }
-  uint64_t texts = length(taken_settings) + length(taken_preload) + length(others) + 64;
-  uint64_t bytes = 8 * (count + 4) + texts;
-  uint64_t *block = os_map(bytes);
-  if (!block) return NULL;
-  *block = bytes;
-  char **out = (char **)(block + 1), *text = (char *)(out + count + 3);
+/* The value of NAME in an environment that can be read, and in *COUNT how many entries that has. */
+static char *find(char *const *environment, const char *name, uint64_t *count) {
+  char *found = NULL;
   uint64_t n = 0;
+  for (; environment && environment[n]; n++) {
+    char *value = value_of(environment[n], name);
+    if (value) found = value;
+  }
+  *count = n;
+  return found;
+}
+
+bool environment_has(char *const *environment, const char *name) {
+  uint64_t count;
+  return can_be_read(environment) && find(environment, name, &count);
+}
+
+char **environment_with_agent(char *const *environment) {
+  uint64_t count, n = 0;
+  if (!can_be_read(environment) || find(environment, AGENT_SETTINGS, &count)) return NULL;
+  const char *others = find(environment, PRELOAD, &count);
+  if (!others) others = "";
+  char *text,
+      **out = new_environment(
+          count + 2, length(taken_settings) + length(taken_preload) + length(others) + 64, &text);
+  if (!out) return NULL;
   for (uint64_t i = 0; i < count; i++)
     if (!value_of(environment[i], PRELOAD)) out[n++] = environment[i];
   out[n++] = text;
@@ -158,6 +199,30 @@ char **environment_with_agent(char *const *environment) {
   out[n++] = text;
   text = put(put(text, PRELOAD "="), taken_preload);
   if (*others) put(put(text, ":"), others);
+  return out;
+}
+
+/* The preloads in VALUE that are not the agent, which is the first of them. */
+static const char *other_preloads(const char *value) {
+  uint64_t n = length(taken_preload);
+  if (first_path(value) != n || memcmp(value, taken_preload, n) != 0) return value;
+  return value[n] ? value + n + 1 : "";
+}
+
+char **environment_without_agent(char *const *environment) {
+  uint64_t count, n = 0;
+  if (!can_be_read(environment) || !find(environment, AGENT_SETTINGS, &count)) return NULL;
+  const char *preload = find(environment, PRELOAD, &count);
+  const char *others = preload ? other_preloads(preload) : "";
+  char *text, **out = new_environment(count, length(others) + 64, &text);
+  if (!out) return NULL;
+  for (uint64_t i = 0; i < count; i++)
+    if (!value_of(environment[i], PRELOAD) && !value_of(environment[i], AGENT_SETTINGS))
+      out[n++] = environment[i];
+  if (*others) {
+    out[n] = text;
+    put(put(text, PRELOAD "="), others);
+  }
   return out;
 }
 

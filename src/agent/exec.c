@@ -49,11 +49,17 @@ static int missing(void) {
 static strings_t hand_on(strings_t environment, char ***own) {
   agent_enter();
   bool wanted = agent_in_recorded_process() || follow_is_on();
-  *own = wanted ? environment_with_agent(environment) : NULL;
+  *own = NULL;
+  if (!wanted) return environment;
+  bool emulated = emulator_is_next(environment);
+  if (emulated) emulator_tell("valgrind");
+  *own = emulated ? environment_without_agent(environment) : environment_with_agent(environment);
   return *own ? *own : environment;
 }
 
+/* Only a call that failed comes here. */
 static int give_back(int result, char **own) {
+  emulator_tell(NULL);
   if (own) environment_free(own);
   return result;
 }
@@ -88,7 +94,9 @@ static int spawn(spawn_t *function, pid_t *pid, const char *path, const void *ac
                  const void *attributes, strings_t argv, strings_t envp) {
   if (!function) return ENOSYS;
   char **own = follow_is_on() ? environment_with_agent(envp) : NULL;
-  return give_back(function(pid, path, actions, attributes, argv, own ? own : envp), own);
+  int status = function(pid, path, actions, attributes, argv, own ? own : envp);
+  if (own) environment_free(own);
+  return status;
 }
 
 EXPORT int posix_spawn(pid_t *pid, const char *path, const void *actions, const void *attributes,

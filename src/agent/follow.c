@@ -13,12 +13,15 @@
 
 #include <string.h>
 
+#include "base/text.h"
 #include "os/os.h"
 #include "record/publish.h"
 #include "record/write.h"
 #include "record/write_extended.h"
+#include "sensor/audit_hooks.h"
 #include "sensor/live.h"
 #include "sensor/sample.h"
+#include "sensor/stall.h"
 
 #define SETTINGS_MAX 256u
 
@@ -87,17 +90,17 @@ static bool join(void) {
   if (write_start(own) != 0) return false;
   publish_all();
   write_process();
+  if (write_control()->policy_size) audit_hooks_joined();
   say_late();
   sample_restart();
+  stall_start();
   return true;
 }
 
 bool follow_settings(const char *settings, char *own, uint64_t room) {
   const char *pid = behind_colons(settings, 3), *name = behind_colons(settings, 4);
   if (name && copy(recorder_name, name, length(name), sizeof recorder_name)) write_join = join;
-  uint64_t wanted = 0;
-  for (; pid && *pid >= '0' && *pid <= '9'; pid++)
-    wanted = wanted * 10 + (uint64_t)(*pid - '0');
-  if (!pid || wanted == (uint64_t)os_pid()) return copy(own, settings, length(settings), room);
+  if (!pid || decimal_read(&pid) == (uint64_t)os_pid())
+    return copy(own, settings, length(settings), room);
   return follow_is_on() && ask(own, room);
 }

@@ -5,6 +5,9 @@
  * sensor. malloc_usable_size only passes through, but it must be here: a program that finds ours
  * for one name and another library's for the other would hand one allocator's block to the other.
  *
+ * While blocks are sampled, nearly every call is one that is not recorded. That is found out before
+ * anything else, and the call goes on in the real function with no frame of ours.
+ *
  * Between a free's event and the real free no other of our calls on this thread can come; between
  * the real malloc and its event a signal handler may, which the writer allows for.
  */
@@ -59,14 +62,19 @@ static ALWAYS_INLINE void *given(event_kind_t kind, void *block, size_t size, ca
   return block;
 }
 
-TARGET void *hook_malloc(size_t size, CALLER) {
+static NOINLINE void *recorded_malloc(size_t size, CALLER) {
   agent_enter();
   if (UNLIKELY(!real.malloc)) return NULL;
   return given(EVENT_MALLOC, real.malloc(size), size, AT);
 }
+
+TARGET void *hook_malloc(size_t size, CALLER) {
+  if (sensor_passes_given(size) && LIKELY(real.malloc)) return real.malloc(size);
+  return recorded_malloc(size, pc, sp, fp);
+}
 ENTRY_1(malloc, hook_malloc);
 
-TARGET void *hook_calloc(size_t count, size_t size, CALLER) {
+static NOINLINE void *recorded_calloc(size_t count, size_t size, CALLER) {
   agent_enter();
   if (UNLIKELY(!real.calloc)) return NULL;
   uint32_t hushed = hush();
@@ -74,13 +82,26 @@ TARGET void *hook_calloc(size_t count, size_t size, CALLER) {
   speak(hushed);
   return given(EVENT_CALLOC, block, count * size, AT);
 }
+
+TARGET void *hook_calloc(size_t count, size_t size, CALLER) {
+  if (LIKELY(!agent_calls_back) && sensor_passes_given(count * size) && LIKELY(real.calloc))
+    return real.calloc(count, size);
+  return recorded_calloc(count, size, pc, sp, fp);
+}
 ENTRY_2(calloc, hook_calloc);
 
-TARGET void hook_free(void *block, CALLER) {
+static NOINLINE void recorded_free(void *block, CALLER) {
   agent_enter();
   if (UNLIKELY(!real.free)) return;
   if (LIKELY(block)) sensor_taken(block, AT);
   real.free(block);
+}
+
+TARGET void hook_free(void *block, CALLER) {
+  if (sensor_passes_taken(block) && LIKELY(real.free))
+    real.free(block);
+  else
+    recorded_free(block, pc, sp, fp);
 }
 ENTRY_1(free, hook_free);
 

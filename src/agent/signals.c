@@ -2,7 +2,8 @@
  *
  * sigaction and signal, so that the program sees nothing of the handler that stands in the place of
  * the default action (sensor/crash.h): who asks for the default gets ours, who looks at ours is
- * told the default. All else passes through.
+ * told the default. All else passes through. The sensor is told before its handler is replaced, and
+ * after it is back: in between faults are another's.
  */
 #include <errno.h>
 #include <signal.h>
@@ -46,7 +47,10 @@ EXPORT int sigaction(int number, const struct sigaction *wanted, struct sigactio
     ours.sa_flags = crash_flags;
     wanted = &ours;
   }
+  bool stays = !wanted || is_ours(wanted);
+  if (!stays) crash_is_handler(number, false);
   int status = real.sigaction(number, wanted, old);
+  if (status == 0 && wanted && stays) crash_is_handler(number, true);
   if (status == 0 && old && is_ours(old)) memset(old, 0, sizeof *old);
   return status;
 }
@@ -54,8 +58,10 @@ EXPORT int sigaction(int number, const struct sigaction *wanted, struct sigactio
 /* FUNCTION is one of signal's kind. */
 static handler_t *set(handler_t *(*function)(int, handler_t *), int number, handler_t *handler) {
   if (!function) return SIG_ERR;
+  bool wants = crash_wants(number);
+  if (wants) crash_is_handler(number, false);
   handler_t *before = function(number, handler);
-  if (!crash_wants(number)) return before;
+  if (!wants) return before;
   if (handler == SIG_DFL && before != SIG_ERR) {
     const struct sigaction action = {.sa_handler = SIG_DFL};
     (void)sigaction(number, &action, NULL);

@@ -6,21 +6,26 @@
 
 #include <errno.h>
 
+#include "os/os.h"
 #include "sensor/sample.h"
 
-static int (*real_create)(void *, const void *, void *(*)(void *), void *);
+static int (*real_create)(void **, const void *, void *(*)(void *), void *);
 
 void thread_find_real(void) {
   static const char *const names[] = {"pthread_create"};
   agent_real(names, (uint64_t *)&real_create, 1);
 }
 
-__attribute__((visibility("default"))) int pthread_create(void *thread, const void *attributes,
+/* A pthread_t is a word in every C library for Linux. */
+__attribute__((visibility("default"))) int pthread_create(void **made, const void *attributes,
                                                           void *(*start)(void *), void *argument);
 
-int pthread_create(void *thread, const void *attributes, void *(*start)(void *), void *argument) {
+int pthread_create(void **made, const void *attributes, void *(*start)(void *), void *argument) {
   agent_enter();
-  int status = real_create ? real_create(thread, attributes, start, argument) : EAGAIN;
-  if (status == 0) sample_look();
+  int status = real_create ? real_create(made, attributes, start, argument) : EAGAIN;
+  uint64_t handle = 0; /* the thread may have taken away by now what it was written to */
+  if (status == 0 &&
+      os_read_memory((uint64_t)(uintptr_t)made, &handle, sizeof handle) == sizeof handle)
+    sample_made(handle);
   return status;
 }

@@ -1,26 +1,37 @@
 /* SPDX-License-Identifier: MIT
  *
- * XRay sleds follow the recorder: patched while calls are traced, taken back when they are not. The
- * recorder's wish is noticed at start and at the next slow moment of a sensor (write_look), which a
- * program that allocates has often.
+ * Code that was left room for a tracer follows the recorder: patched while calls are traced, taken
+ * back when they are not. The recorder's wish is noticed at start and at the next slow moment of a
+ * sensor (write_look), which a program that allocates has often.
  */
 #include "agent/agent.h"
 #include "record/write.h"
 #include "sensor/trace.h"
-#include "sensor/trace_sleds.h"
+#include "sensor/trace_code.h"
 
 static void (*others)(scratch_control_t *control);
-static uint32_t followed; /* the generation that the sleds are patched for */
+static uint32_t followed; /* the generation that the code is patched for */
+
+static void change(scratch_control_t *control, bool on) {
+  code_told_t told = code_switch(on, control->trace_pattern);
+  if (!on) return;
+  store_relaxed(&control->code_patched, told.patched);
+  store_relaxed(&control->code_unnamed, told.unnamed);
+  store_relaxed(&control->code_refused, told.refused);
+  add_relaxed(&control->code_small, told.small); /* an image is looked at once */
+  for (uint32_t i = 0; told.why && i < sizeof control->code_why - 1 && told.why[i]; i++)
+    control->code_why[i] = told.why[i];
+}
 
 static void follow(scratch_control_t *control) {
   uint32_t generation = load_acquire(&control->trace_generation), before = load_relaxed(&followed);
   if (generation == before || !cas_acq_rel(&followed, &before, generation)) return;
   if ((generation & 1) == (before & 1)) return;
-  sleds_told_t told = sleds_switch(generation & 1, control->trace_pattern);
-  if (!(generation & 1)) return;
-  store_relaxed(&control->sleds_patched, told.patched);
-  store_relaxed(&control->sleds_unnamed, told.unnamed);
-  store_relaxed(&control->sleds_refused, told.refused);
+  change(control, generation & 1);
+}
+
+void agent_images_came(void *control) {
+  if (load_acquire(&followed) & 1) change(control, true);
 }
 
 static void asked(scratch_control_t *control) {

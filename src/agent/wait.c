@@ -8,6 +8,8 @@
  *
  * The functions have names of their own in C, since the system's headers declare the real ones.
  *
+ * What waits here is not disturbed to learn its registers (sensor/leaks.h): they are all spilled.
+ *
  * Nothing stands between the real call's return and ours that could change errno. A call that never
  * returns (a cancelled thread, a longjmp out of a handler) leaves its thread as one that waits.
  */
@@ -15,6 +17,7 @@
 #include <stddef.h>
 
 #include "agent/agent.h"
+#include "sensor/leaks.h"
 #include "sensor/stall.h"
 
 #define EXPORT __attribute__((visibility("default")))
@@ -71,7 +74,8 @@ static NOINLINE int missing(void) {
 
 #define DEFINE_WAIT(name, count, waits_for_anything)                                               \
   EXPORT int hook_##name(PARAMETERS_##count) __asm__(#name);                                       \
-  int hook_##name(PARAMETERS_##count) {                                                            \
+  SPILLING int hook_##name(PARAMETERS_##count) {                                                   \
+    SPILLS();                                                                                      \
     agent_enter();                                                                                 \
     wait_t wait = real.waits[NUMBER_##name];                                                       \
     if (UNLIKELY(!wait)) return missing();                                                         \

@@ -6,11 +6,11 @@
 #include "sensor/audit.h"
 
 #include "base/varint.h"
+#include "sensor/audit_memory.h"
 
 #define PLACES       64u /* records of the open chunk that may be repeated; a power of two */
 #define VERDICTS     32u
 #define VERDICT_TEXT 40u
-#define PAGES        16u
 #define ADDRESS_MAX  110u /* of struct sockaddr_un, the largest that is kept */
 #define STRINGS_MAX  AUDIT_TEXT_MAX
 /* Where the first text argument waits: behind what may stand before it in the record. */
@@ -20,7 +20,7 @@
 
 /* What was decided of a text; a table by hash, but only the text itself decides. */
 typedef struct verdict {
-  uint32_t function; /* its number + 1; 0: empty */
+  uint32_t function; /* its number + 1, and which policy's; 0: empty */
   uint16_t size;
   bool wanted;
   char text[VERDICT_TEXT];
@@ -28,92 +28,41 @@ typedef struct verdict {
 
 /* A record of the open chunk: where its body is, from the chunk's start. */
 typedef struct place {
-  uint32_t sequence; /* of the chunk, + 1; 0: empty */
-  uint16_t record, body, size;
+  uint32_t sequence;     /* of the chunk, + 1; 0: empty */
+  uint32_t record, body; /* a chunk may be larger than 64 KB */
+  uint16_t size, policy;
 } place_t;
-
-/* A page of an image, seen to be readable at an epoch of the loader: none is taken away in between
- * but by a program that unmaps its own code. */
-typedef struct page {
-  uint64_t number, epoch;
-} page_t;
 
 typedef struct level {
   verdict_t verdicts[VERDICTS];
   place_t places[PLACES];
-  page_t pages[PAGES];
+  audit_page_t pages[AUDIT_PAGES];
 } level_t;
 
 struct audit_thread {
   level_t levels[WRITE_LEVELS];
+  scratch_audited_t *place; /* NULL: there was none left, or nobody watches system calls */
 };
 
 static const audit_policy_t *policy;
-
-/* ---- what can be read ------------------------------------------------------------------------ */
-
-#define PAGE 4096u /* the smallest there is: what can be read is settled in steps of this */
+static uint16_t policy_number; /* what was remembered under another one is of no use */
 
 /* What the pieces of one call's record need to know. */
 typedef struct audited_call {
   const audit_function_t *function;
   const uint64_t *arguments;
-  uint64_t caller_sp;
+  audit_memory_t memory;
   level_t *level;
   const uint8_t *text; /* the first text argument, copied; NULL: not yet */
   uint32_t text_size;
 } audited_call_t;
 
-static bool in_known_page(const audited_call_t *c, uint64_t address) {
-  const page_t *page = &c->level->pages[address / PAGE % PAGES];
-  return page->number == address / PAGE && page->epoch == os_loader_epoch() && page->epoch;
-}
-
-static bool probe(const audited_call_t *c, uint64_t address) {
-  os_image_t image;
-  uint64_t epoch = os_loader_epoch();
-  if (!os_readable(ALIGN_DOWN(address, (uint64_t)8))) return false;
-  if (os_image_of_pc(address, &image))
-    c->level->pages[address / PAGE % PAGES] = (page_t){.number = address / PAGE, .epoch = epoch};
-  return true;
-}
-
-/* Whether the page of ADDRESS can be read. From where this thread's stack is now to the end of the
- * page of its caller's frame it can. */
-static bool page_readable(const audited_call_t *c, uint64_t address) {
-  uint64_t here = (uint64_t)(uintptr_t)__builtin_frame_address(0);
-  if (address >= here && address < ALIGN_UP(c->caller_sp, (uint64_t)PAGE) &&
-      c->caller_sp - here < 16 * PAGE)
-    return true;
-  return in_known_page(c, address) || probe(c, address);
-}
-
-/* How many bytes from ADDRESS on, at most SIZE, can be read without a fault. */
-static uint64_t readable(const audited_call_t *c, uint64_t address, uint64_t size) {
-  uint64_t done = 0;
-  while (done < size && page_readable(c, address + done))
-    done += PAGE - (address + done) % PAGE;
-  return done < size ? done : size;
-}
-
 /* ---- arguments ------------------------------------------------------------------------------ */
 
-/* Copies the string at ADDRESS to OUT, at most MAX bytes of it. KNOWN: it can be read. */
-static uint32_t copy_text(const audited_call_t *c, uint8_t *out, uint64_t address, uint32_t max,
-                          bool known) {
-  const uint8_t *text = (const uint8_t *)(uintptr_t)address;
-  uint32_t n = 0;
-  if (!address) return 0;
-  while (n < max) {
-    uint32_t end = n + (PAGE - (uint32_t)((address + n) % PAGE));
-    if (end > max) end = max;
-    if (!known && !page_readable(c, address + n)) return n;
-    for (; n < end; n++) {
-      if (!text[n]) return n;
-      out[n] = text[n];
-    }
-  }
-  return n;
+/* The string that argument I is. One that the function itself reads needs no proof. */
+static uint32_t copy_text(const audited_call_t *c, uint8_t *out, int i) {
+  bool known = c->function->arguments[i] == AUDIT_TEXT;
+  return audit_copy_text(&c->memory, out, c->arguments[i], AUDIT_TEXT_MAX, known);
 }
 
 /* A string's length, in the two bytes a varint of up to 14 bits may take. */
@@ -128,8 +77,7 @@ static uint8_t *put_text(const audited_call_t *c, uint8_t *q, int i) {
   if (c->text && i == c->function->text)
     memmove(q + 2, c->text, n);
   else
-    n = copy_text(c, q + 2, c->arguments[i], AUDIT_TEXT_MAX,
-                  c->function->arguments[i] == AUDIT_TEXT);
+    n = copy_text(c, q + 2, i);
   put_size(q, n);
   return q + 2 + n;
 }
@@ -138,8 +86,7 @@ static uint8_t *put_text(const audited_call_t *c, uint8_t *q, int i) {
 static uint8_t *put_address(const audited_call_t *c, uint8_t *q, int i) {
   uint64_t address = c->arguments[i], size = i + 1 < AUDIT_ARGUMENTS ? c->arguments[i + 1] : 0;
   uint32_t n = (uint32_t)size < ADDRESS_MAX ? (uint32_t)size : ADDRESS_MAX;
-  n = address ? (uint32_t)readable(c, address, n) : 0;
-  memcpy(q + 2, (const void *)(uintptr_t)address, n);
+  n = audit_copy(&c->memory, q + 2, address, n);
   put_size(q, n);
   return q + 2 + n;
 }
@@ -147,11 +94,9 @@ static uint8_t *put_address(const audited_call_t *c, uint8_t *q, int i) {
 /* Strings, each ended by a 0, as many as fit. */
 static uint8_t *put_strings(const audited_call_t *c, uint8_t *q, uint64_t array) {
   uint32_t n = 0;
-  while (array && n + 1 < STRINGS_MAX && readable(c, array, 8) == 8) {
-    uint64_t string;
-    memcpy(&string, (const void *)(uintptr_t)array, 8);
-    if (!string) break;
-    n += copy_text(c, q + 2 + n, string, STRINGS_MAX - 1 - n, false);
+  uint64_t string;
+  while (n + 1 < STRINGS_MAX && audit_copy(&c->memory, &string, array, 8) == 8 && string) {
+    n += audit_copy_text(&c->memory, q + 2 + n, string, STRINGS_MAX - 1 - n, false);
     q[2 + n++] = 0;
     array += 8;
   }
@@ -196,9 +141,9 @@ static bool wanted(level_t *level, uint32_t number, const audit_function_t *f, c
                    uint32_t size) {
   if (size > VERDICT_TEXT) return judge(f, (const char *)text, size);
   verdict_t *v = &level->verdicts[hash_of(text, size, number) % VERDICTS];
-  if (v->function == number + 1 && v->size == size && !memcmp(v->text, text, size))
-    return v->wanted;
-  v->function = number + 1;
+  uint32_t function = (uint32_t)policy_number << 16 | (number + 1);
+  if (v->function == function && v->size == size && !memcmp(v->text, text, size)) return v->wanted;
+  v->function = function;
   v->size = (uint16_t)size;
   memcpy(v->text, text, size);
   v->wanted = judge(f, (const char *)text, size);
@@ -210,8 +155,7 @@ static bool wants(audited_call_t *c, uint32_t number, uint8_t *q) {
   const audit_function_t *f = c->function;
   if (f->always) return true;
   if (f->text < AUDIT_ARGUMENTS) {
-    c->text_size =
-        copy_text(c, q, c->arguments[f->text], AUDIT_TEXT_MAX, f->arguments[f->text] == AUDIT_TEXT);
+    c->text_size = copy_text(c, q, f->text);
     c->text = q;
   }
   bool is = wanted(c->level, number, f, q, c->text_size);
@@ -219,15 +163,39 @@ static bool wants(audited_call_t *c, uint32_t number, uint8_t *q) {
   return is;
 }
 
+/* ---- what is under way ---------------------------------------------------------------------- */
+
+static scratch_audited_t *take_place(scratch_audit_t *audit) {
+  if (!audit->watched) return NULL;
+  uint32_t number = __atomic_fetch_add(&audit->used, 1u, __ATOMIC_ACQ_REL);
+  return number < SCRATCH_AUDITED ? &audit->threads[number] : NULL;
+}
+
+/* For who watches system calls: function NUMBER is entered (scratch_audit.h). */
+static void tell_entered(const writer_t *w, uint32_t number, const caller_t *at) {
+  scratch_audited_t *place = w->audit->place;
+  uint32_t n = place->tid == (uint32_t)w->tid ? place->count : 0;
+  while (n && (n > SCRATCH_ENTERED || place->entered[n - 1].sp <= at->sp))
+    n--;
+  if (n == SCRATCH_ENTERED) n--;
+  place->entered[n] = (scratch_entered_t){at->sp, at->pc, number, 0};
+  place->tid = (uint32_t)w->tid;
+  place->count = n + 1;
+}
+
 /* ---- the record ----------------------------------------------------------------------------- */
+
+static NOINLINE bool make_thread(writer_t *w) {
+  struct audit_thread *made = os_map(sizeof *made);
+  if (!made || !os_wipe_on_fork(made, sizeof *made)) return false;
+  made->place = take_place(&w->control->audit);
+  w->audit = made;
+  return true;
+}
 
 static level_t *level_of(stream_t *s) {
   writer_t *w = s->writer;
-  if (UNLIKELY(!w->audit)) {
-    struct audit_thread *made = os_map(sizeof *made);
-    if (!made || !os_wipe_on_fork(made, sizeof *made)) return NULL;
-    w->audit = made;
-  }
+  if (UNLIKELY(!w->audit) && !make_thread(w)) return NULL;
   return &w->audit->levels[s - w->events];
 }
 
@@ -236,12 +204,14 @@ static level_t *level_of(stream_t *s) {
 static const place_t *repeated(stream_t *s, level_t *level, const uint8_t *body, uint32_t size) {
   const uint8_t *chunk = (const uint8_t *)s->chunk;
   place_t *p = &level->places[hash_of(body, size, size) % PLACES];
-  if (p->sequence == s->sequence + 1 && p->size == size && !memcmp(chunk + p->body, body, size))
+  if (p->sequence == s->sequence + 1 && p->size == size && p->policy == policy_number &&
+      !memcmp(chunk + p->body, body, size))
     return p;
   *p = (place_t){.sequence = s->sequence + 1,
-                 .record = (uint16_t)(s->next - chunk),
-                 .body = (uint16_t)(body - chunk),
-                 .size = (uint16_t)size};
+                 .record = (uint32_t)(s->next - chunk),
+                 .body = (uint32_t)(body - chunk),
+                 .size = (uint16_t)size,
+                 .policy = policy_number};
   return NULL;
 }
 
@@ -278,10 +248,14 @@ static void put_call(stream_t *s, const audited_call_t *c, uint32_t number, uint
 void audit_called(uint32_t number, const uint64_t *arguments, caller_t at) {
   stream_t *s = write_enter(RECORD_AUDIT);
   if (!s) return;
-  audited_call_t c = {.function = &audit_functions(policy)[number],
-                      .arguments = arguments,
-                      .caller_sp = at.sp,
-                      .level = level_of(s)};
+  if (UNLIKELY(number >= policy->function_count)) { /* of a policy that is no longer in force */
+    write_leave(s);
+    return;
+  }
+  audited_call_t c = {
+      .function = &audit_functions(policy)[number], .arguments = arguments, .level = level_of(s)};
+  if (LIKELY(c.level)) c.memory = (audit_memory_t){at.sp, c.level->pages};
+  if (UNLIKELY(c.level && s->writer->audit->place)) tell_entered(s->writer, number, &at);
   if (UNLIKELY(!c.level || !write_room(s, RECORD_MAX))) {
     sensor_done(s, false);
     return;
@@ -296,7 +270,10 @@ void audit_called(uint32_t number, const uint64_t *arguments, caller_t at) {
   sensor_done(s, true);
 }
 
-void audit_start(const audit_policy_t *p) { policy = p; }
+void audit_start(const audit_policy_t *p) {
+  policy = p;
+  policy_number++;
+}
 
 /* DATA in records of TYPE, one after the other. */
 static void write_parts(table_type_t type, const void *data, uint32_t size) {

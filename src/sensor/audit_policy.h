@@ -41,6 +41,10 @@ typedef enum audit_argument {
 
 static inline bool audit_is_text(uint8_t kind) { return kind == AUDIT_TEXT || kind == AUDIT_PATH; }
 
+/* A function's name may be that of a method of Objective-C, "-[Class selector:]" or a glob of such
+ * names; its argument, if any, is the name of the method that was called. */
+static inline bool audit_is_method(const char *name) { return *name == '-' || *name == '+'; }
+
 typedef struct audit_function {
   uint32_t name, library; /* strings; a library is a glob of its file's name, "" for any */
   uint32_t first_rule, rules;

@@ -3,6 +3,7 @@
 
 #include <signal.h>
 
+#include "arch/guarded.h"
 #include "record/write_extended.h"
 #include "sonde/thread.h"
 #include "stack/stack.h"
@@ -27,6 +28,18 @@ typedef struct info {
 static sonde_thread_stack_t *threads;
 static uintptr_t *pcs;
 static uint32_t crashing; /* the tid of the thread that writes */
+
+#define FAULTS (1ull << SIGSEGV | 1ull << SIGBUS)
+static uint64_t handled; /* signals whose handler is ours */
+
+bool crash_catches_faults(void) { return (load_relaxed(&handled) & FAULTS) == FAULTS; }
+
+void crash_is_handler(int number, bool is) {
+  if (is)
+    (void)__atomic_or_fetch(&handled, 1ull << number, __ATOMIC_RELAXED);
+  else
+    (void)__atomic_and_fetch(&handled, ~(1ull << number), __ATOMIC_RELAXED);
+}
 
 bool crash_wants(int number) {
   const scratch_control_t *c = write_control();
@@ -86,10 +99,12 @@ static void record(const info_t *info, const void *context) {
 }
 
 void crash_handler(int number, void *information, void *context) {
+  const info_t *info = information;
+  if (1ull << number & FAULTS && info->code > 0 && arch_guarded_fault(context)) return;
   uint32_t none = 0, self = (uint32_t)os_tid();
   if (crash_wants(number)) {
     if (cas_acq_rel(&crashing, &none, self))
-      record(information, context);
+      record(info, context);
     else if (none != self) /* the other one's stack is being taken; it ends the program soon */
       (void)os_futex_wait(&crashing, none, 4 * (uint64_t)PATIENCE_NS);
   }
@@ -101,6 +116,8 @@ void crash_start(void) {
   pcs = os_map((size_t)THREADS_MAX * DEPTH_MAX * sizeof *pcs);
   threads = pcs ? os_map(THREADS_MAX * sizeof *threads) : NULL;
   for (int number = 1; number < 64; number++)
-    if (crash_wants(number) && os_signal_is_default(number))
+    if (crash_wants(number) && os_signal_is_default(number)) {
       os_signal_handle(number, crash_handler);
+      crash_is_handler(number, true);
+    }
 }

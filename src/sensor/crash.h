@@ -11,6 +11,8 @@
  * the action is told the default (agent/signals.c). Where there is no room for a handler (a stack
  * that overflowed, in a thread without an alternate one) the kernel ends the program as without us,
  * and nothing is recorded.
+ *
+ * A fault of a guarded copy (arch/guarded.h) is none of the program's: the copy ends there.
  */
 #ifndef SONDE_SENSOR_CRASH_H
 #define SONDE_SENSOR_CRASH_H
@@ -22,6 +24,11 @@ void crash_start(void);
 
 /* Whether SIGNAL is one of these, and this process is recorded. */
 bool crash_wants(int signal);
+
+/* Whether faults come to crash_handler: it was not replaced by a call of sigaction or its kin,
+ * which tell that here. One by another way, and that a thread blocks the signals, is not seen. */
+bool crash_catches_faults(void);
+void crash_is_handler(int signal, bool is);
 
 /* The handler, and the flags that it is to be installed with, for sigaction(2). */
 void crash_handler(int signal, void *info, void *context);

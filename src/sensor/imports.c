@@ -6,9 +6,10 @@
 #include "sensor/imports.h"
 
 #include "hook/family.h"
-#include "hook/trampoline.h"
 #include "sensor/audit_policy.h"
+#include "sensor/messages.h"
 #include "sensor/trace.h"
+#include "sonde/status.h"
 
 #define GLOB_MAX 256u
 
@@ -34,19 +35,23 @@ static bool is_called(call_t *call, const uint64_t *arguments) {
   return false;
 }
 
-static const trampoline_calls_t timed_calls = {begins, ends}, called_calls = {is_called, ends};
+const trampoline_calls_t imports_timed_calls = {begins, ends};
+static const trampoline_calls_t called_calls = {is_called, ends};
 
 /* ---- the pattern ---------------------------------------------------------------------------- */
 
-/* The next glob of a list: its library's part ("*" when it names none) and its function's. */
+/* The next glob of a list: its library's part ("*" when it names none) and its function's. That of
+ * a method, in brackets, has no library. */
 static bool next_item(const char **list, char *library, char *function) {
   char *out = function;
   uint32_t n = 0;
+  bool is_method = false;
   library[0] = '*';
   library[1] = 0;
   if (!**list) return false;
   for (; **list && **list != ','; ++*list) {
-    if (**list == ':' && out == function) {
+    is_method |= **list == '[';
+    if (**list == ':' && !is_method && out == function) {
       __builtin_memcpy(library, function, n);
       library[n] = 0;
       n = 0;
@@ -74,11 +79,19 @@ bool imports_match(const char *list, const char *name, const char *path) {
   return false;
 }
 
+bool imports_may_name_methods(const char *list) {
+  for (bool begins = true; *list; begins = *list++ == ',')
+    if (begins && (*list == '*' || *list == '?' || *list == '-' || *list == '+')) return true;
+  return false;
+}
+
 /* ---- hooking -------------------------------------------------------------------------------- */
 
 static bool may_want(const char *name, void *context) {
   const scratch_control_t *control = context;
-  return imports_match(control->trace_pattern, name, NULL);
+  return control->trace_pattern[0] && !control->imports_refused[0] &&
+         (messages_may_want(control->trace_pattern, name) ||
+          imports_match(control->trace_pattern, name, NULL));
 }
 
 static bool text_is(const char *a, const char *b) {
@@ -89,6 +102,8 @@ static bool text_is(const char *a, const char *b) {
 
 static void *replace(const hook_candidate_t *c, void ***original, void *context) {
   scratch_control_t *control = context;
+  if (messages_may_want(control->trace_pattern, c->name))
+    return messages_replace(c, original, control);
   if (!imports_match(control->trace_pattern, c->name, c->path)) return NULL;
   imports_verdict_t verdict = imports_verdict(c->name);
   bool is_private = text_is(c->version, "GLIBC_PRIVATE");
@@ -104,22 +119,21 @@ static void *replace(const hook_candidate_t *c, void ***original, void *context)
   }
   t->flags = verdict == IMPORTS_CALLED ? TRAMPOLINE_ENTRY_ONLY : 0;
   trace_name(c->function, c->name);
-  trampoline_set(t, verdict == IMPORTS_CALLED ? &called_calls : &timed_calls);
+  trampoline_set(t, verdict == IMPORTS_CALLED ? &called_calls : &imports_timed_calls);
   add_relaxed(verdict == IMPORTS_CALLED ? &control->imports_called : &control->imports_timed, 1u);
   *original = (void **)(uintptr_t)&t->target;
   return (void *)(uintptr_t)trampoline_thunk(t);
 }
 
-void imports_start(void) {
-  static hook_family_t family = {may_want, replace, NULL};
+int imports_start(void (*came)(void *control)) {
+  static hook_family_t family = {may_want, replace, NULL, NULL};
   scratch_control_t *control = write_control();
-  if (!control || !control->trace_pattern[0]) return;
+  if (!control || (!control->trace_pattern[0] && !(control->mode & RECORD_CALLS))) return SONDE_OK;
   const char *why = trampoline_ready();
-  if (why) {
-    for (uint32_t i = 0; i < sizeof control->imports_refused - 1 && why[i]; i++)
-      control->imports_refused[i] = why[i];
-    return;
-  }
+  for (uint32_t i = 0; why && i < sizeof control->imports_refused - 1 && why[i]; i++)
+    control->imports_refused[i] = why[i];
   family.context = control;
-  (void)hooks_follow(&family);
+  family.came = came;
+  int status = hooks_follow(&family);
+  return why ? SONDE_EUNSUPPORTED : status < 0 ? status : SONDE_OK;
 }

@@ -5,7 +5,8 @@
  * start and the end of each call.
  *
  * A pattern is a list of globs, separated by commas: FUNCTION, or LIBRARY:FUNCTION, where LIBRARY
- * is the name of the file that defines the function, without its folder.
+ * is the name of the file that defines the function, without its folder; or a method, as
+ * "-[Class selector:]" (sensor/messages.h).
  *
  * Not traced are calls that pass no slot: within the library that defines the function, as a rule,
  * and through pointers that were copied before. Functions that return twice or never, or look at
@@ -17,6 +18,8 @@
 
 #include <stdbool.h>
 #include <stdint.h>
+
+#include "hook/trampoline.h"
 
 typedef enum imports_verdict {
   IMPORTS_TIMED,  /* start and end */
@@ -30,8 +33,16 @@ imports_verdict_t imports_verdict(const char *name);
 /* Is the function NAME of the library PATH (NULL: of any) in the LIST of patterns? */
 bool imports_match(const char *list, const char *name, const char *path);
 
+/* May a glob of LIST name a method? */
+bool imports_may_name_methods(const char *list);
+
+/* What a trampoline calls that tells the tracer of the start and the end of each call of its
+ * `function`. */
+extern HIDDEN const trampoline_calls_t imports_timed_calls;
+
 /* Hooks what matches the recording's pattern, now and when images are loaded later; the recording
- * is told how much that is. Once, from a constructor. */
-void imports_start(void);
+ * is told how much that is. CAME is called as hook_family_t has it, while calls are to be traced at
+ * all. Once. Returns 0, or a negative SONDE_E…. */
+int imports_start(void (*came)(void *control));
 
 #endif

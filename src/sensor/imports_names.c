@@ -28,6 +28,16 @@ static const char *const never[] = {
     "__gmon_start__",
     "__aarch64_*",
     "__xray_*",
+    /* of Apple's systems: they keep more registers than the convention asks, and callers rely on it
+     */
+    "_tlv_bootstrap",
+    "dyld_stub_binder",
+    "__chkstk_darwin",
+    "objc_retain_x*",
+    "objc_release_x*",
+    "swift_retain*",
+    "swift_release*",
+    "swift_bridgeObject*",
 };
 
 /* Each returns twice, or never, or asks who called it. */
@@ -84,6 +94,10 @@ static const char *const called[] = {
     "_ULaarch64_*",
     "_Uaarch64_*",
     "backtrace",
+    "objc_autoreleaseReturnValue",
+    "objc_retainAutoreleaseReturnValue",
+    "objc_retainAutoreleasedReturnValue",
+    "objc_unsafeClaimAutoreleasedReturnValue",
     "__asan_*",
     "__tsan_*",
     "__ubsan_*",

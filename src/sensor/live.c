@@ -1,8 +1,15 @@
 /* SPDX-License-Identifier: MIT
  *
- * A block is put into the newest level, the one before it, or, when its four buckets are full, into
- * a new one; it is looked for from the newest level back. So what comes and goes stays in the two
- * newest levels, and what was there when the table was small stays where it was.
+ * A block is put into the newest level, the one before it, or, when its buckets there are full,
+ * into a new one; it is looked for from the newest level back. So what comes and goes stays in the
+ * two newest levels, and what was there when the table was small stays where it was.
+ *
+ * Which level that is, is guessed: a byte for every 256 bytes of the program's memory says where a
+ * block there was last put. Blocks that are neighbours are of one age as a rule, and the bytes of a
+ * heap of 16 KB lie in one cache line; so a free touches that line and the bucket, where without it
+ * the buckets of each newer level are looked at, which do not stay in any cache. A guess that is
+ * wrong, or another address's, costs a look at as many buckets as the level has had to use for a
+ * block so far, which is one while it has room.
  *
  * A level's memory is made to be there 2 MB at a time, when a place in it is first taken, so that
  * lack of it is an answer and never a SIGBUS, and a stall is short.
@@ -13,12 +20,17 @@
 #define PIECE_BUCKETS (PIECE_BYTES / sizeof(live_bucket_t))
 #define PIECES        (8192u + LIVE_LEVELS) /* of all levels */
 
+#define GUESSES (UINT64_C(1) << 20) /* for a heap of 256 MB; a larger one shares them */
+
 static live_bucket_t *levels[LIVE_LEVELS];
-static uint8_t pieces[PIECES]; /* 1: its memory is there */
+static uint8_t *guesses;             /* level + 1; 0: none */
+static uint8_t pieces[PIECES];       /* 1: its memory is there */
+static uint8_t choices[LIVE_LEVELS]; /* so many of a block's buckets were ever used */
 
 void live_table_forget(void) {
   memset(levels, 0, sizeof levels);
   memset(pieces, 0, sizeof pieces);
+  memset(choices, 0, sizeof choices);
 }
 
 static live_bucket_t *map_level(const scratch_control_t *c, uint32_t level) {
@@ -69,17 +81,54 @@ static bool put_into(live_bucket_t *bucket, uint64_t address, const live_detail_
   return false;
 }
 
+/* A block of LEVEL is put in its bucket of number CHOICE: it will have to be looked for there. */
+static void reach_choice(uint32_t level, unsigned choice) {
+  uint8_t reached = load_relaxed(&choices[level]);
+  while (UNLIKELY(reached <= choice))
+    if (cas_acq_rel(&choices[level], &reached, (uint8_t)(choice + 1))) return;
+}
+
 static bool put_at_level(const scratch_control_t *c, uint32_t level, uint64_t address,
                          const live_detail_t *block) {
-  return put_into(bucket_of(c, address, level, 0, true), address, block) ||
-         put_into(bucket_of(c, address, level, 1, true), address, block);
+  for (unsigned choice = 0; choice < LIVE_CHOICES; choice++) {
+    reach_choice(level, choice); /* before anybody can know of the block */
+    if (put_into(bucket_of(c, address, level, choice, true), address, block)) return true;
+  }
+  return false;
+}
+
+/* NULL without memory; then nothing is guessed. */
+static uint8_t *guess_of(uint64_t address) {
+  uint8_t *all = load_acquire(&guesses), *none = NULL;
+  if (UNLIKELY(!all)) {
+    if (!(all = os_map(GUESSES))) return NULL;
+    if (!cas_acq_rel(&guesses, &none, all)) {
+      os_unmap(all, GUESSES);
+      all = none;
+    }
+  }
+  return &all[(address >> 8) % GUESSES];
+}
+
+static void remember_level(uint64_t address, uint32_t level) {
+  uint8_t *guess = guess_of(address);
+  if (guess && load_relaxed(guess) != level + 1) store_relaxed(guess, (uint8_t)(level + 1));
+}
+
+void live_table_prefetch(const scratch_control_t *c, uint64_t address) {
+  uint32_t count = load_relaxed(&c->live_levels);
+  live_bucket_t *bucket = count ? bucket_of(c, address, count - 1, 0, false) : NULL;
+  if (bucket) __builtin_prefetch(bucket, 1);
 }
 
 bool live_table_put(scratch_control_t *c, uint64_t address, const live_detail_t *block) {
   for (;;) {
     uint32_t count = load_acquire(&c->live_levels);
     for (uint32_t level = count; level-- > 0 && level + 2 >= count;)
-      if (put_at_level(c, level, address, block)) return true;
+      if (put_at_level(c, level, address, block)) {
+        remember_level(address, level);
+        return true;
+      }
     if (count == LIVE_LEVELS) return false;
     /* Its memory first: without it a further level would help nobody. */
     if (!bucket_of(c, address, count, 0, true)) return false;
@@ -93,12 +142,24 @@ static uint64_t *place_in(live_bucket_t *bucket, uint64_t address) {
   return NULL;
 }
 
+static live_bucket_t *find_at_level(const scratch_control_t *c, uint64_t address, uint32_t level,
+                                    uint64_t **place) {
+  for (unsigned choice = 0; choice < load_relaxed(&choices[level]); choice++) {
+    live_bucket_t *bucket = bucket_of(c, address, level, choice, false);
+    if ((*place = place_in(bucket, address))) return bucket;
+  }
+  return NULL;
+}
+
 static live_bucket_t *find_bucket(const scratch_control_t *c, uint64_t address, uint64_t **place) {
-  for (uint32_t level = load_acquire(&c->live_levels); level-- > 0;)
-    for (unsigned choice = 0; choice < 2; choice++) {
-      live_bucket_t *bucket = bucket_of(c, address, level, choice, false);
-      if ((*place = place_in(bucket, address))) return bucket;
-    }
+  uint32_t count = load_acquire(&c->live_levels);
+  const uint8_t *guess = guess_of(address);
+  uint32_t guessed = guess ? load_relaxed(guess) : 0; /* its level + 1 */
+  live_bucket_t *bucket;
+  if (guessed && guessed <= count && (bucket = find_at_level(c, address, guessed - 1, place)))
+    return bucket;
+  for (uint32_t level = count; level-- > 0;)
+    if (level + 1 != guessed && (bucket = find_at_level(c, address, level, place))) return bucket;
   return NULL;
 }
 

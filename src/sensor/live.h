@@ -13,6 +13,9 @@
 #include "record/live_table.h"
 #include "record/write.h"
 
+/* The block at ADDRESS will be entered soon: its place is fetched into the cache meanwhile. */
+void live_table_prefetch(const scratch_control_t *control, uint64_t address);
+
 /* Enters the block at ADDRESS. False without memory. */
 bool live_table_put(scratch_control_t *control, uint64_t address, const live_detail_t *block);
 

@@ -2,7 +2,9 @@
 #include "sensor/log.h"
 
 #include "record/write_extended.h"
+#include "sensor/audit_start.h"
 #include "sensor/live.h"
+#include "sensor/log_start.h"
 #include "stack/stack.h"
 
 #define NAME_MAX_BYTES 1000u
@@ -202,8 +204,9 @@ static int mode(sonde_malloc_mode_t wanted) {
   if (!log_mode_bits(wanted, &bits)) return SONDE_EINVAL;
   if (!log_is_on()) return SONDE_ENOTFOUND;
   if (!c->recorder_name[0]) {
-    if (bits & RECORD_REGIONS) return SONDE_EUNSUPPORTED;
-    log_switch(bits);
+    if ((bits & RECORD_REGIONS) && !log_has_regions()) return SONDE_EUNSUPPORTED;
+    log_switch(bits | (load_relaxed(&c->mode) & RECORD_AUDIT));
+    if (bits & RECORD_REGIONS) log_regions_set();
     return 0;
   }
   ssize_t n = os_ask_socket(c->recorder_name, requests[wanted], answer, sizeof answer);
@@ -217,4 +220,6 @@ HIDDEN const log_calls_t log_own_calls = {.version = LOG_CALLS_VERSION,
                                           .each = each,
                                           .stack = stack,
                                           .pool = pool,
-                                          .mark = mark};
+                                          .mark = mark,
+                                          .audit_start = audit_begin,
+                                          .audit_stop = audit_end};

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: MIT
  *
- * What stands behind sonde/malloc.h. A program under `sonde record` that links libsonde has two
- * copies of this code, the library's and the agent's. The recording is the agent's; so the agent
- * shows a table of its own functions (agent/log.c) under a name that libsonde looks for, once, and
- * every public function goes through a table: the agent's, or else its own.
+ * What stands behind sonde/malloc.h and sonde/audit.h. A program under `sonde record` that links
+ * libsonde has two copies of this code, the library's and the agent's. The recording is the
+ * agent's; so the agent shows a table of its own functions (agent/log.c) under a name that libsonde
+ * looks for, once, and every public function goes through a table: the agent's, or else its own.
  */
 #ifndef SONDE_SENSOR_LOG_H
 #define SONDE_SENSOR_LOG_H
@@ -12,7 +12,7 @@
 #include "sonde/malloc.h"
 
 #define LOG_CALLS_NAME    "libsonde_agent_log"
-#define LOG_CALLS_VERSION 1u
+#define LOG_CALLS_VERSION 2u
 
 typedef struct log_calls {
   uint32_t version, size;
@@ -23,9 +23,14 @@ typedef struct log_calls {
   /* CALL is a pool_call_t. */
   int (*pool)(int call, const void *address, size_t size, const caller_t *at);
   int (*mark)(const char *name, const caller_t *at);
+  int (*audit_start)(const void *policy, size_t size, const char *path);
+  int (*audit_stop)(void);
 } log_calls_t;
 
 extern HIDDEN const log_calls_t log_own_calls;
+
+/* The table of who has the recording. */
+const log_calls_t *log_calls(void);
 
 bool log_is_on(void);
 

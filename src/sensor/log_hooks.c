@@ -14,8 +14,13 @@
 #define CALLER uint64_t pc, uint64_t sp, uint64_t fp
 
 /* An entry that no other image sees. */
+#if defined(__APPLE__)
+#define HIDE(name) __asm__(".private_extern _" #name)
+#else
+#define HIDE(name) __asm__(".hidden " #name)
+#endif
 #define HOOK(arguments, name, target)                                                              \
-  __asm__(".hidden " #name);                                                                       \
+  HIDE(name);                                                                                      \
   ENTRY_##arguments(name, target)
 
 static struct {
@@ -109,8 +114,8 @@ extern HIDDEN char log_malloc[], log_calloc[], log_realloc[], log_free[], log_po
 #define HOOK_TABLE(X)                                                                              \
   X(free)                                                                                          \
   X(realloc)                                                                                       \
-  X(reallocarray) X(malloc) X(calloc) X(posix_memalign) X(aligned_alloc) X(memalign) X(valloc)     \
-      X(pvalloc)
+  X(reallocarray)                                                                                  \
+  X(malloc) X(calloc) X(posix_memalign) X(aligned_alloc) X(memalign) X(valloc) X(pvalloc)
 
 enum {
 #define HOOK_NUMBER(name) NUMBER_##name,
@@ -138,6 +143,9 @@ int log_hooks_set(void) {
   }
   return 0;
 }
+
+bool log_has_regions(void) { return false; }
+void log_regions_set(void) {}
 
 void log_hooks_remove(void) {
   for (int i = HOOKS; i-- > 0;) {

@@ -1,12 +1,13 @@
 /* SPDX-License-Identifier: MIT
  *
- * The functions of sonde/malloc.h, each through the table that has the recording.
+ * The functions of sonde/malloc.h, and sonde_audit_phase, each through the table that has the
+ * recording.
  */
 #include "arch/arch.h"
 #include "sensor/log.h"
 #include "sensor/log_start.h"
 
-static const log_calls_t *calls(void) {
+const log_calls_t *log_calls(void) {
   static const log_calls_t *found;
   const log_calls_t *c = load_acquire(&found);
   if (c) return c;
@@ -22,27 +23,27 @@ static const log_calls_t *calls(void) {
 int sonde_malloc_log_start(const char *path, sonde_malloc_mode_t mode) {
   uint32_t bits;
   if (!log_mode_bits(mode, &bits)) return SONDE_EINVAL;
-  if (calls() != &log_own_calls) return calls()->mode(mode);
-  if (bits & RECORD_REGIONS) return SONDE_EUNSUPPORTED;
+  if (log_calls() != &log_own_calls) return log_calls()->mode(mode);
+  if ((bits & RECORD_REGIONS) && !log_has_regions()) return SONDE_EUNSUPPORTED;
   return path ? log_start(path, bits) : SONDE_EINVAL;
 }
 
 int sonde_malloc_log_stop(void) {
-  return calls() == &log_own_calls ? log_stop() : calls()->mode(SONDE_MALLOC_OFF);
+  return log_calls() == &log_own_calls ? log_stop() : log_calls()->mode(SONDE_MALLOC_OFF);
 }
 
-int sonde_malloc_log_mode(sonde_malloc_mode_t mode) { return calls()->mode(mode); }
+int sonde_malloc_log_mode(sonde_malloc_mode_t mode) { return log_calls()->mode(mode); }
 
 int sonde_malloc_of(const void *address, sonde_block_t *block) {
-  return calls()->of(address, block);
+  return log_calls()->of(address, block);
 }
 
 int64_t sonde_malloc_each(int (*visit)(const sonde_block_t *block, void *context), void *context) {
-  return calls()->each(visit, context);
+  return log_calls()->each(visit, context);
 }
 
 int sonde_malloc_stack(uint32_t stack, uintptr_t *pcs, int max) {
-  return calls()->stack(stack, pcs, max);
+  return log_calls()->stack(stack, pcs, max);
 }
 
 #define TARGET __attribute__((used)) HIDDEN
@@ -50,16 +51,17 @@ int sonde_malloc_stack(uint32_t stack, uintptr_t *pcs, int max) {
 
 TARGET int alloc_event_here(const void *address, size_t size, CALLER);
 int alloc_event_here(const void *address, size_t size, CALLER) {
-  return calls()->pool(POOL_GIVEN, address, size, &(caller_t){pc, sp, fp});
+  return log_calls()->pool(POOL_GIVEN, address, size, &(caller_t){pc, sp, fp});
 }
 ENTRY_2(sonde_alloc_event, alloc_event_here);
 
 TARGET int free_event_here(const void *address, CALLER);
 int free_event_here(const void *address, CALLER) {
-  return calls()->pool(POOL_TAKEN, address, 0, &(caller_t){pc, sp, fp});
+  return log_calls()->pool(POOL_TAKEN, address, 0, &(caller_t){pc, sp, fp});
 }
 ENTRY_1(sonde_free_event, free_event_here);
 
 TARGET int mark_here(const char *name, CALLER);
-int mark_here(const char *name, CALLER) { return calls()->mark(name, &(caller_t){pc, sp, fp}); }
+int mark_here(const char *name, CALLER) { return log_calls()->mark(name, &(caller_t){pc, sp, fp}); }
 ENTRY_1(sonde_mark, mark_here);
+ENTRY_1(sonde_audit_phase, mark_here);

@@ -3,6 +3,7 @@
 
 #include "record/publish.h"
 #include "record/write_local.h"
+#include "sensor/audit_start.h"
 #include "sensor/live.h"
 #include "sensor/log.h"
 #include "unwind/frames.h"
@@ -11,9 +12,8 @@
 
 static bool started;
 
-int log_start(const char *path, uint32_t bits) {
+int log_begin(const char *path) {
   bool first = write_local_is_first();
-  if (log_is_on()) return SONDE_EBUSY;
   if (!frames_init() || !nodes_init()) return SONDE_ENOMEM;
   if (first) live_table_forget();
   int status = write_local_begin(path);
@@ -21,22 +21,41 @@ int log_start(const char *path, uint32_t bits) {
   publish_to_recording();
   publish_all();
   write_process();
+  return 0;
+}
+
+static int close_all(void) {
+  return write_quiesce(PATIENCE_NS) ? write_local_end() : SONDE_ETIMEDOUT;
+}
+
+int log_end(void) {
+  log_switch(0);
+  return close_all();
+}
+
+int log_start(const char *path, uint32_t bits) {
+  if (log_is_on()) return SONDE_EBUSY;
+  int status = log_begin(path);
+  if (status < 0) return status;
   status = log_hooks_set();
   if (status < 0) {
     (void)write_local_end();
     return status;
   }
   log_switch(bits);
+  if (bits & RECORD_REGIONS) log_regions_set();
   started = true;
   return 0;
 }
 
+/* An audit that has joined ends with it. */
 int log_stop(void) {
   if (!started || !log_is_on()) return SONDE_ENOTFOUND;
+  if (load_relaxed(&write_control()->mode) & RECORD_AUDIT) (void)audit_end();
   log_switch(0);
   log_hooks_remove();
   started = false;
-  return write_quiesce(PATIENCE_NS) ? write_local_end() : SONDE_ETIMEDOUT;
+  return close_all();
 }
 
 /* Not in a child of fork, where there is no control. */

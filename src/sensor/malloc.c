@@ -31,6 +31,7 @@ bool sensor_samples(stream_t *s, uint64_t address, uint64_t size, bool given) {
 }
 
 void sensor_live_given(stream_t *s, uint64_t address, uint64_t size, caller_t at) {
+  live_table_prefetch(s->writer->control, address);
   live_detail_t block = {.size = size, .time = write_now(s->writer), .stack = sensor_stack(s, at)};
   write_announce(s);
   block.stream = s->id;
@@ -64,6 +65,7 @@ void sensor_moving(moving_t *before, const void *old) {
       before->sampled = sampled_forget((uintptr_t)old);
   }
   before->time = write_now(s->writer);
+  store_relaxed(&s->writer->moving, (uint64_t)(uintptr_t)old);
   write_leave(s);
 }
 
@@ -85,7 +87,7 @@ static void moved_sampled(stream_t *s, const moving_t *before, const void *old, 
 
 /* ADDRESS 0: the call failed and OLD is as it was, unless SIZE is 0: then the allocator took that
  * for a free. */
-void sensor_moved(const moving_t *before, const void *old, const void *address, uint64_t size,
+static void moved(const moving_t *before, const void *old, const void *address, uint64_t size,
                   caller_t at) {
   if (!address && size) {
     put_back(old, before);
@@ -110,4 +112,10 @@ void sensor_moved(const moving_t *before, const void *old, const void *address, 
                                              (uintptr_t)address, size, stack)
                          : event_put_free(s, before->time, (uintptr_t)old, stack);
   sensor_done(s, written);
+}
+
+void sensor_moved(const moving_t *before, const void *old, const void *address, uint64_t size,
+                  caller_t at) {
+  moved(before, old, address, size, at);
+  if (write_tls) store_relaxed(&write_tls->moving, (uint64_t)0);
 }

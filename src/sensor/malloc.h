@@ -71,10 +71,29 @@ static ALWAYS_INLINE bool sensor_wants(stream_t *s, uint64_t address, uint64_t s
         sensor_live_taken(s, address);
       return false;
     }
-    if (LIKELY(given ? sampled_passes(s, size) : !sampled_may_be(address))) return false;
+    if (LIKELY(given ? sampled_passes(s->writer, size) : !sampled_may_be(address))) return false;
     return sensor_samples(s, address, size, given);
   }
   return LIKELY(!s->sampling) || sensor_ends_sampling(s, address);
+}
+
+/* Whether blocks are sampled, and recorded in no other way: the thread's state, else NULL. */
+static ALWAYS_INLINE writer_t *sensor_sampling(void) {
+  writer_t *w = write_tls;
+  if (UNLIKELY(!w || !w->control)) return NULL;
+  return (load_relaxed(&w->control->mode) & SENSOR_MODES) == RECORD_SAMPLED_BLOCKS ? w : NULL;
+}
+
+/* Whether a call that is about to give SIZE bytes, or to take the block at ADDRESS, is none to
+ * record: a sampled log's usual case, known before the call, which then needs no frame of ours. The
+ * bytes of a call that fails count as well, which biases nothing: where the next chosen byte is
+ * does not depend on what came before. */
+static ALWAYS_INLINE bool sensor_passes_given(uint64_t size) {
+  writer_t *w = sensor_sampling();
+  return w && LIKELY(w->depth < WRITE_LEVELS) && LIKELY(sampled_passes(w, size));
+}
+static ALWAYS_INLINE bool sensor_passes_taken(const void *address) {
+  return sensor_sampling() && LIKELY(!sampled_may_be((uintptr_t)address));
 }
 
 /* A call of KIND has given SIZE bytes at ADDRESS, which is not 0. */

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 #include "sensor/region.h"
 
+#include "base/text.h"
 #include "record/write_extended.h"
 
 uint64_t region_before(void) {
@@ -11,22 +12,11 @@ uint64_t region_before(void) {
   return time;
 }
 
-static char *put_decimal(char *out, unsigned value) {
-  char digits[12];
-  int n = 0;
-  do
-    digits[n++] = (char)('0' + value % 10);
-  while (value /= 10);
-  while (n)
-    *out++ = digits[--n];
-  return out;
-}
-
 static void put_path(extended_body_t *b, int fd) {
   char link[32] = "/proc/self/fd/", path[1024];
   ssize_t n = 0;
   if (fd >= 0) {
-    *put_decimal(link + 14, (unsigned)fd) = 0;
+    *decimal_append(link + 14, (uint32_t)fd) = 0;
     n = os_read_link(link, path, sizeof path);
   }
   extended_string(b, path, n > 0 ? (uint64_t)n : 0);

@@ -89,22 +89,39 @@ static void on_tick(const void *ucontext, uint32_t missed) {
   if (now - load_relaxed(&sampler.looked_ns) >= LOOK_NS || load_relaxed(&sampler.wanted)) look(now);
 }
 
-void sample_look(void) {
+/* Who has the table is done with it in a moment, unless it is this very thread, in whose signal
+ * handler this runs. */
+static bool hold_table(void) {
+  uint32_t free_now = 0;
+  for (int i = 0; !cas_acq_rel(&sampler.held, &free_now, 1u); i++, free_now = 0)
+    if (i == HOLD_TRIES) return false;
+  return true;
+}
+
+/* The timer of the one thread, whose maker knows it. False: where this C library keeps the number
+ * of a thread is not known, the thread has ended, or there is no room. */
+static bool give_made(uint64_t handle) {
+  pid_t tid = os_thread_of_handle(handle);
+  if (tid <= 0 || !hold_table()) return false;
+  bool given = give_timer(tid, 0, NULL);
+  store_release(&sampler.held, 0u);
+  return given;
+}
+
+void sample_made(uint64_t handle) {
   scratch_control_t *control = write_control();
   if (!sampler.interval_ns || !control || !(load_relaxed(&control->mode) & RECORD_SAMPLES)) return;
-  uint64_t now = os_monotonic_ns();
-  if (now - load_relaxed(&sampler.looked_ns) < LOOK_AT_MOST_NS)
+  uint64_t now = os_monotonic_ns(), since = now - load_relaxed(&sampler.looked_ns);
+  if (since < LOOK_NS && give_made(handle)) return;
+  if (since < LOOK_AT_MOST_NS)
     store_relaxed(&sampler.wanted, true);
   else
     look(now);
 }
 
-/* All timers go; those that are to be are made anew, with the interval that is asked for now. Who
- * has the table is done with it in a moment, unless it is this very thread in a signal handler. */
+/* All timers go; those that are to be are made anew, with the interval that is asked for now. */
 static bool drop_timers(void) {
-  uint32_t free_now = 0;
-  for (int i = 0; !cas_acq_rel(&sampler.held, &free_now, 1u); i++, free_now = 0)
-    if (i == HOLD_TRIES) return false;
+  if (!hold_table()) return false;
   for (uint32_t i = 0; i < sampler.used; i++) {
     if (sampler.timers[i].tid) os_tick_stop(sampler.timers[i].number);
     sampler.timers[i].tid = 0;

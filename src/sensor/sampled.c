@@ -89,7 +89,7 @@ bool sampled_choose(stream_t *s, uint64_t address, uint64_t size) {
   writer_t *w = s->writer;
   uint64_t rate = load_relaxed(&w->control->sample_bytes);
   if (UNLIKELY(w->sample_bytes != rate)) begin(w, rate);
-  if (sampled_passes(s, size)) return false;
+  if (sampled_passes(w, size)) return false;
   w->until_sample = draw(w);
   if (!enter(address)) {
     write_lost_event(w->control);

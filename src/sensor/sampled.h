@@ -38,8 +38,7 @@ static ALWAYS_INLINE bool sampled_may_be(uint64_t address) {
 
 /* True when a block of SIZE bytes is not to be chosen, which is settled then; else sampled_choose
  * settles it. */
-static ALWAYS_INLINE bool sampled_passes(stream_t *s, uint64_t size) {
-  writer_t *w = s->writer;
+static ALWAYS_INLINE bool sampled_passes(writer_t *w, uint64_t size) {
   if (w->sample_bytes != load_relaxed(&w->control->sample_bytes)) return false;
   uint64_t bytes = size ? size : 1;
   if (UNLIKELY((uint64_t)w->until_sample <= bytes)) return false;

@@ -53,11 +53,24 @@ static scratch_loop_t *find_place(scratch_loops_t *loops, uint32_t self) {
   return NULL;
 }
 
+/* A thread that found no place looks for one again, but not at each of its waits: that is a system
+ * call for each place. */
+#define WAITS_UNPLACED 4096u
+static uint32_t unplaced_waits; /* of all such threads, until the next look; need not be exact */
+
+static bool is_full(void) {
+  uint32_t left = load_relaxed(&unplaced_waits);
+  if (left) store_relaxed(&unplaced_waits, left - 1);
+  return left;
+}
+
 /* The calling thread's place, cleared; NULL when it has none. */
 static scratch_loop_t *enter_table(writer_t *w) {
   scratch_loops_t *loops = &w->control->stall;
   if (!(load_relaxed(&w->control->mode) & RECORD_STALLS) || w->depth == WRITE_MUTED) return NULL;
+  if (is_full()) return NULL;
   scratch_loop_t *loop = find_place(loops, (uint32_t)w->tid);
+  if (!loop) store_relaxed(&unplaced_waits, WAITS_UNPLACED);
   if (!loop) return NULL;
   store_relaxed(&loop->turn, (uint64_t)0);
   store_relaxed(&loop->watched, 0u);
@@ -89,12 +102,19 @@ void stall_wake_recorder(void) {
   if (cas_acq_rel(&loops->asleep, &asleep, 0u)) ring(loops);
 }
 
-/* The ordinary case is stall_wait_begins'. */
-stall_home_t stall_wait_elsewhere(wait_place_t place) {
+/* The calling thread's state, when the recording asks for stalls. A wait may be the first that a
+ * forked child does. */
+static writer_t *enter(void) {
   const scratch_control_t *control = write_control();
-  if (!control || !(load_relaxed(&control->mode) & RECORD_STALLS)) return NULL;
+  if (control && !(load_relaxed(&control->mode) & RECORD_STALLS)) return NULL;
   writer_t *w = write_tls;
   if (!w || !w->control) w = write_enter_slow();
+  return w && load_relaxed(&w->control->mode) & RECORD_STALLS ? w : NULL;
+}
+
+/* The ordinary case is stall_wait_begins'. */
+stall_home_t stall_wait_elsewhere(wait_place_t place) {
+  writer_t *w = enter();
   if (!w) return NULL;
   scratch_loop_t *loop = w->loop ? w->loop : enter_table(w);
   if (!loop || loop->site == DECLARED) return NULL;
@@ -122,10 +142,7 @@ stall_home_t stall_wait_elsewhere(wait_place_t place) {
 
 /* Ends the present turn of the calling thread, which declares its turns from now on. */
 static int declare(scratch_loop_t **out) {
-  const scratch_control_t *control = write_control();
-  if (!control || !(load_relaxed(&control->mode) & RECORD_STALLS)) return SONDE_EUNSUPPORTED;
-  writer_t *w = write_tls;
-  if (!w || !w->control) w = write_enter_slow();
+  writer_t *w = enter();
   if (!w) return SONDE_EUNSUPPORTED;
   scratch_loop_t *loop = w->loop ? w->loop : enter_table(w);
   if (!loop) return SONDE_EFULL;
@@ -169,27 +186,50 @@ int stall_end(void) {
 
 /* ---- questions ---------------------------------------------------------------------------- */
 
-static scratch_question_t *question_to(scratch_loops_t *loops, uint32_t tid) {
-  for (uint32_t i = 0; i < SCRATCH_QUESTIONS; i++) {
-    scratch_question_t *q = &loops->questions[i];
-    if (load_acquire(&q->state) == SCRATCH_ASKED && q->tid == tid) return q;
-  }
-  return NULL;
+/* Where a thread is when a signal finds it is no fair sample of where it uses the CPU: one that
+ * gets too little of it was put off in the calls that make the scheduler look, and is found there
+ * again and again. So a question only arms a timer of the thread's CPU time, whose signal comes
+ * with a tick of the kernel's clock, wherever the thread runs then; that one is answered. */
+typedef struct armed {
+  uint32_t tid; /* 0: nobody */
+  int timer;
+} armed_t;
+
+static armed_t armed[SCRATCH_QUESTIONS]; /* by question; written by its thread */
+
+static bool arm(armed_t *a, uint32_t tid) {
+  int timer = os_ask_after((pid_t)tid, 1);
+  if (timer < 0) return false;
+  a->timer = timer;
+  store_relaxed(&a->tid, tid);
+  return true;
 }
 
-/* Runs in a signal handler of the thread that the recorder asked. */
-static void answer(const void *ucontext) {
+static bool was_armed(armed_t *a, uint32_t tid) {
+  if (load_relaxed(&a->tid) != tid) return false;
+  os_tick_stop(a->timer);
+  store_relaxed(&a->tid, 0u);
+  return true;
+}
+
+static void answer_one(writer_t *w, scratch_question_t *q, const void *ucontext) {
+  uint32_t stack = 0;
+  uint64_t time = write_now(w);
+  if (stack_id_of_context(&stack, ucontext) < 0) stack = 0;
+  q->stack = stack;
+  q->time = time;
+  store_release(&q->state, SCRATCH_ANSWERED);
+}
+
+void stall_asked(const void *ucontext) {
   stream_t *s = write_enter(RECORD_STALLS);
   if (!s) return;
   writer_t *w = s->writer;
-  scratch_question_t *q = question_to(&w->control->stall, (uint32_t)w->tid);
-  if (q) {
-    uint32_t stack = 0;
-    uint64_t time = write_now(w);
-    if (stack_id_of_context(&stack, ucontext) < 0) stack = 0;
-    q->stack = stack;
-    q->time = time;
-    store_release(&q->state, SCRATCH_ANSWERED);
+  for (uint32_t i = 0; i < SCRATCH_QUESTIONS; i++) {
+    scratch_question_t *q = &w->control->stall.questions[i];
+    bool second = was_armed(&armed[i], (uint32_t)w->tid);
+    if (load_acquire(&q->state) != SCRATCH_ASKED || q->tid != (uint32_t)w->tid) continue;
+    if (second || !arm(&armed[i], (uint32_t)w->tid)) answer_one(w, q, ucontext);
   }
   write_leave(s);
 }
@@ -198,5 +238,5 @@ void stall_start(void) {
   scratch_control_t *control = write_control();
   if (!control || !(control->mode & RECORD_STALLS)) return;
   memset(control->stall.loops, 0, sizeof control->stall.loops); /* of a program before an execve */
-  if (os_ask_prepare_for_others(answer) == 0) store_release(&control->stall.sampler, 1u);
+  store_release(&control->stall.sampler, 1u);
 }

@@ -33,6 +33,9 @@ typedef scratch_loop_t *stall_home_t;
 /* Answers the recorder's questions from now on, when the recording asks for stalls. */
 void stall_start(void);
 
+/* In the handler of the signal by which the recorder asks this thread: its stack, where wanted. */
+void stall_asked(const void *ucontext);
+
 NOINLINE stall_home_t stall_wait_elsewhere(wait_place_t place);
 NOINLINE void stall_turn_watched(scratch_loop_t *loop);
 NOINLINE void stall_wake_recorder(void);

@@ -1,11 +1,12 @@
 /* SPDX-License-Identifier: MIT
  *
- * sonde/stall.h: the program's libsonde hands on to the agent, which has the recording. Where the
- * agent's table stands is looked up at the first call.
+ * sonde/stall.h: the program's libsonde hands on to the agent, which has the recording, or to the
+ * monitor of its own. Where the agent's table stands is looked up at the first call.
  */
 #include "sonde/stall.h"
 
 #include "sensor/stall.h"
+#include "sensor/stall_self.h"
 
 #define NOBODY ((const stall_declared_t *)1)
 
@@ -31,20 +32,29 @@ static ALWAYS_INLINE const stall_declared_t *agent(void) {
 
 int sonde_heartbeat(void) {
   const stall_declared_t *a = agent();
-  return a ? a->heartbeat() : SONDE_EUNSUPPORTED;
+  return a ? a->heartbeat() : self_turn_begins(0);
 }
 
 int sonde_stall_begin(uint32_t limit_ms) {
   const stall_declared_t *a = agent();
-  return a ? a->begin(limit_ms) : SONDE_EUNSUPPORTED;
+  return a ? a->begin(limit_ms) : self_turn_begins(limit_ms);
 }
 
 int sonde_stall_expect(uint32_t limit_ms) {
   const stall_declared_t *a = agent();
-  return a ? a->expect(limit_ms) : SONDE_EUNSUPPORTED;
+  return a ? a->expect(limit_ms) : self_turn_expects(limit_ms);
 }
 
 int sonde_stall_end(void) {
   const stall_declared_t *a = agent();
-  return a ? a->end() : SONDE_EUNSUPPORTED;
+  return a ? a->end() : self_turn_ends();
+}
+
+int sonde_stall_monitor(uint32_t threshold_ms, sonde_stall_call_t *call, void *context) {
+  return agent() ? SONDE_EBUSY : self_monitor(threshold_ms, call, context);
+}
+
+int sonde_stall_monitor_stop(void) {
+  self_monitor_stop();
+  return 0;
 }

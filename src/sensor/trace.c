@@ -16,7 +16,7 @@
 #define TIME_4_MAX       ((UINT64_C(1) << 26) - 1)
 
 HIDDEN trace_gate_t *trace_gate;
-HIDDEN __thread trace_thread_t *trace_tls __attribute__((tls_model("initial-exec")));
+OWN_HERE(trace_thread_t, trace_tls);
 
 static const uint64_t no_adds;
 
@@ -205,7 +205,8 @@ static trace_thread_t *take(uint64_t sp, uint32_t generation) {
   trace_thread_t *t = trace_tls;
   /* of a parent, or of the thread that had this memory before: of nobody */
   if (!t || !t->calls) {
-    t = trace_tls = state_of_level(0);
+    t = state_of_level(0);
+    OWN_SET(trace_tls, OWN_TRACE, t);
     if (t) measure_once(t);
   }
   if (t && t->busy && !was_abandoned(t->busy, sp)) {
@@ -261,7 +262,7 @@ static const trace_known_t *know(trace_thread_t *t, uint64_t function) {
     memset(t->known, 0, sizeof t->known);
   }
   trace_known_t *known = &t->known[trace_hash(function)];
-  if (known->function == function && function) return known;
+  if ((known->function & ~TRACE_APART) == function && function) return known;
   uint32_t id = frames_find(function, true, os_loader_epoch()).id;
   if (id > CALL_FRAME_MAX) { /* the table is full */
     id = 0;
@@ -269,7 +270,7 @@ static const trace_known_t *know(trace_thread_t *t, uint64_t function) {
   }
   known->word = id && id < 1u << 16 ? id << 2 | CALL_ENTER_4 : 0;
   known->id = id;
-  known->function = function;
+  known->function = known->word ? function : function | TRACE_APART;
   return known;
 }
 
@@ -291,6 +292,13 @@ static bool is_gone(uint64_t call_sp, uint64_t sp) {
   }
 }
 
+/* The call C has ended when the thread is, or goes on, at SP. */
+static bool has_ended(const trace_call_t *c, uint64_t sp) {
+  bool at_its_end =
+      c->function == TRACE_SLED || (c->call_site == TRACE_CALLER && c->hook_site == 0);
+  return is_gone(c->sp, sp) || (at_its_end && c->sp == sp);
+}
+
 /* Ends the calls above NEW_TOP, which have had no exit. */
 static void cut(trace_thread_t *t, trace_call_t *new_top) {
   uint64_t count = (uint64_t)(t->top - new_top);
@@ -303,7 +311,7 @@ static void cut(trace_thread_t *t, trace_call_t *new_top) {
 static trace_call_t *outer_of(trace_thread_t *t, uint64_t sp, uint64_t call_site,
                               uint64_t hook_site) {
   trace_call_t *c = t->top;
-  while (c > t->calls && (is_gone(c->sp, sp) || (c->function == TRACE_SLED && c->sp == sp)))
+  while (c > t->calls && has_ended(c, sp))
     c--;
   if (!hook_site) return c;
   trace_call_t *outer = c;
@@ -391,7 +399,7 @@ void trace_unwound(uint64_t sp) {
   t->busy = sp;
   signal_fence();
   trace_call_t *c = t->top;
-  while (c > t->calls && is_gone(c->sp, sp))
+  while (c > t->calls && has_ended(c, sp))
     c--;
   if (c != t->top && ready(t) && c < t->top) {
     (void)pass_time(t, 0); /* as a record of its own */

@@ -37,7 +37,7 @@
  * stand in the file (docs/format.md, "Chunks of calls"): 4 bytes for an enter, 2 for an exit as a
  * rule, so nothing is left to do when a chunk is full but to write it. The rest of the hot path (a
  * look into a small table from function to id, the call stack) depends on nothing that the clock
- * says and runs beside it. No atomic instruction; a system call or three per 4 to 64 KB.
+ * says and runs beside it. No atomic instruction; a system call or three per 4 to 256 KB.
  *
  * trace_enter and trace_exit need general registers only; compiled so (-mgeneral-regs-only) they
  * touch no vector register: their slow parts, reached where KEEP is true, save them all. They call
@@ -50,6 +50,7 @@
 #include "arch/keep.h"
 #include "base/bits.h"
 #include "os/os.h"
+#include "os/own.h"
 #include "record/write.h"
 
 /* The clock of trace chunks: the counter shifted right by this, 1 to 2 ns a unit. */
@@ -66,12 +67,13 @@ typedef struct trace_call {
 
 #define TRACE_CALLS_MAX  (1u << 18) /* deeper calls are not recorded, and counted */
 #define TRACE_CACHE_BITS 8
+#define TRACE_APART      (UINT64_C(1) << 63) /* no address of the program's has it */
 #define TRACE_NEAR       (UINT64_C(1) << 20) /* a frame is rarely larger */
 
 typedef struct trace_known {
-  uint64_t function;
-  uint32_t word; /* of its enter, without the time; 0: not to be coded in 4 bytes */
-  uint32_t id;   /* 0: its calls are not recorded */
+  uint64_t function; /* TRACE_APART is set: its enter is not to be coded in 4 bytes */
+  uint32_t word;     /* of its enter, without the time; 0: see above */
+  uint32_t id;       /* 0: its calls are not recorded */
 } trace_known_t;
 
 /* A thread's state, or that of a signal handler which interrupted the thread in here. */
@@ -96,7 +98,11 @@ typedef struct trace_gate {
 } trace_gate_t;
 
 extern HIDDEN trace_gate_t *trace_gate; /* NULL: never prepared */
-extern HIDDEN __thread trace_thread_t *trace_tls __attribute__((tls_model("initial-exec")));
+#if defined(__APPLE__)
+#define trace_tls ((trace_thread_t *)os_own(OWN_TRACE))
+#else
+extern __thread trace_thread_t *trace_tls OWN_MODEL;
+#endif
 
 /* Prepares the tracer, once a recording was attached to (record/write.h) and before there are
  * threads. 0 or a negative SONDE_E…. */
@@ -158,9 +164,8 @@ static ALWAYS_INLINE void trace_enter_(uint32_t generation, uint64_t function, u
     uint32_t word = known->word;
     uint8_t *next = s->next;
     /* Strictly inside the innermost call, a function that is known, room for the event. */
-    bool plain = (call->sp - sp - 1 < TRACE_NEAR) & (known->function == function) & (word != 0) &
-                 (load_relaxed(t->now) == t->adds) & (next < s->limit);
-    if (LIKELY(plain)) {
+    if (LIKELY(call->sp - sp - 1 < TRACE_NEAR) && LIKELY(known->function == function) &&
+        LIKELY(load_relaxed(t->now) == t->adds) && LIKELY(next < s->limit)) {
       call[1].function = key;
       call[1].sp = sp;
       call[1].call_site = call_site;
@@ -197,10 +202,9 @@ static ALWAYS_INLINE void trace_exit_(uint32_t generation, uint64_t function, ui
     uint64_t passed = now - s->last_time;
     trace_call_t *call = t->top;
     uint8_t *next = s->next;
-    bool is_it = frame_gone ? (call->sp < sp) & (call[-1].sp >= sp) : call->sp == sp;
-    bool plain =
-        is_it & (call->function == function) & (passed < TRACE_SHORT_TIME) & (next < s->limit);
-    if (LIKELY(plain)) {
+    bool is_it = frame_gone ? call->sp < sp && call[-1].sp >= sp : call->sp == sp;
+    if (LIKELY(is_it) && LIKELY(call->function == function) && LIKELY(passed < TRACE_SHORT_TIME) &&
+        LIKELY(next < s->limit)) {
       uint16_t word = (uint16_t)(passed << 2 | TRACE_EXIT_2);
       memcpy(next, &word, 2);
       s->last_time = now;
@@ -229,9 +233,12 @@ static ALWAYS_INLINE void trace_exit(uint32_t generation, uint64_t function, uin
   trace_exit_(generation, function, sp, frame_gone, false);
 }
 
-/* For providers that must keep vector registers as they are: trampolines and sleds. */
+/* For providers that must keep vector registers as they are: trampolines and sleds. A trampoline's
+ * SP is that of the caller when it goes on: once that has another call, or another event there,
+ * this one has ended. */
+#define TRACE_CALLER 2u /* stands for the call site of such a call */
 static ALWAYS_INLINE void trace_enter_keeping(uint32_t generation, uint64_t function, uint64_t sp) {
-  trace_enter_(generation, function, function, sp, 0, 0, true);
+  trace_enter_(generation, function, function, sp, TRACE_CALLER, 0, true);
 }
 static ALWAYS_INLINE void trace_exit_keeping(uint32_t generation, uint64_t function, uint64_t sp) {
   trace_exit_(generation, function, sp, false, true);

@@ -10,7 +10,9 @@
 
 #include "record/publish.h"
 #include "record/write_own.h"
+#include "sensor/imports.h"
 #include "sensor/trace.h"
+#include "sensor/trace_code.h"
 #include "sensor/trace_print.h"
 #include "stack/stack.h"
 
@@ -31,21 +33,50 @@ static int prepare(uint64_t limit_bytes) {
   return status;
 }
 
-int sonde_trace_start(size_t limit_bytes) {
+static void take_lock(void) {
   uint32_t none = 0;
   while (!cas_acq_rel(&lock, &none, 1u)) {
     none = 0;
     arch_relax();
   }
+}
+
+int sonde_trace_start(size_t limit_bytes) {
+  take_lock();
   int status = prepare(limit_bytes ? limit_bytes : DEFAULT_LIMIT);
   store_release(&lock, 0u);
-  if (status == 0) trace_switch(true);
+  if (status != 0) return status;
+  trace_switch(true);
+  (void)code_switch(true, "");
+  return 0;
+}
+
+static int follow(const char *pattern) {
+  scratch_control_t *control = write_control();
+  uint32_t length = 0;
+  if (control->trace_pattern[0]) return SONDE_EBUSY;
+  while (pattern[length])
+    length++;
+  if (!length || length >= sizeof control->trace_pattern) return SONDE_EINVAL;
+  memcpy(control->trace_pattern, pattern, length + 1);
+  int status = imports_start(NULL);
+  if (status < 0) control->trace_pattern[0] = 0;
+  return status;
+}
+
+int sonde_trace_calls(const char *pattern) {
+  if (!pattern) return SONDE_EINVAL;
+  take_lock();
+  int status = prepare(DEFAULT_LIMIT);
+  if (status == 0) status = follow(pattern);
+  store_release(&lock, 0u);
   return status;
 }
 
 int sonde_trace_stop(void) {
   if (!write_is_own()) return SONDE_EINVAL;
   trace_switch(false);
+  (void)code_switch(false, "");
   return 0;
 }
 

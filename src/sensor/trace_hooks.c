@@ -10,6 +10,7 @@
  *
  * Weak, so that a program that has hooks of its own keeps them.
  */
+#include "arch/symbol.h"
 #include "sensor/trace.h"
 
 /* What is done while tracing is on, apart, so that there is next to nothing to do while it is off.
@@ -24,17 +25,30 @@ static NOINLINE void left(void *function, void *call_site, uint32_t generation) 
              __builtin_return_address(0) == call_site);
 }
 
-HIDDEN void trace_hook_enter(void *function, void *call_site) {
+__attribute__((used)) HIDDEN void trace_hook_enter(void *function, void *call_site) {
   uint32_t generation = trace_on();
   if (UNLIKELY(generation)) entered(function, call_site, generation);
 }
 
-HIDDEN void trace_hook_exit(void *function, void *call_site) {
+__attribute__((used)) HIDDEN void trace_hook_exit(void *function, void *call_site) {
   uint32_t generation = trace_on();
   if (UNLIKELY(generation)) left(function, call_site, generation);
 }
 
+#if defined(__APPLE__) /* which has no aliases: a jump each */
+#if defined(__aarch64__)
+#define JUMP "b "
+#else
+#define JUMP "jmp "
+#endif
+#define EXPORT_AS(target, name)                                                                    \
+  __asm__(".weak_definition _" #name "\n" FUNCTION_BEGIN(                                          \
+      name) ".cfi_startproc\n\t" JUMP "_" #target "\n.cfi_endproc\n" FUNCTION_END(name))
+EXPORT_AS(trace_hook_enter, __cyg_profile_func_enter);
+EXPORT_AS(trace_hook_exit, __cyg_profile_func_exit);
+#else
 #define EXPORT_AS(name) __attribute__((visibility("default"), weak, alias(name)))
 
 EXPORT_AS("trace_hook_enter") void __cyg_profile_func_enter(void *function, void *call_site);
 EXPORT_AS("trace_hook_exit") void __cyg_profile_func_exit(void *function, void *call_site);
+#endif

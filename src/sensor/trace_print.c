@@ -8,6 +8,7 @@
 
 #include <errno.h>
 
+#include "base/text.h"
 #include "record/call_record.h"
 #include "record/write_own.h"
 #include "sensor/trace.h"
@@ -193,17 +194,12 @@ static void text_put(text_t *t, const char *text) {
 }
 
 static void text_right(text_t *t, uint64_t value, unsigned width) {
-  char digits[24];
-  unsigned n = 0;
-  do
-    digits[n++] = (char)('0' + value % 10);
-  while (value /= 10);
-  for (unsigned i = n; i < width; i++)
+  char digits[DECIMAL_MAX + 1];
+  char *end = decimal_append(digits, value);
+  *end = 0;
+  for (size_t n = (size_t)(end - digits); n < width; n++)
     text_put(t, " ");
-  while (n) {
-    const char digit[2] = {digits[--n], 0};
-    text_put(t, digit);
-  }
+  text_put(t, digits);
 }
 
 static void text_hex(text_t *t, uint64_t value) {

@@ -1,0 +1,18 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * An audit that the program begins and ends itself, into a recording of its own or the one it is
+ * under. Called by one thread at a time.
+ */
+#ifndef SONDE_SENSOR_AUDIT_START_H
+#define SONDE_SENSOR_AUDIT_START_H
+
+#include <stddef.h>
+
+/* As sonde_audit_start and sonde_audit_stop. */
+int audit_begin(const void *policy, size_t size, const char *path);
+int audit_end(void);
+
+/* An audit that the recorder wants is in force, for good. */
+void audit_is_recorders(void);
+
+#endif
