@@ -16,6 +16,7 @@
 
 #include "monitor/journal.h"
 #include "monitor/thread_facts.h"
+#include "monitor/thread_file.h"
 #include "os/os.h"
 
 #define PERIOD_NS  UINT64_C(1000000000)
@@ -23,7 +24,7 @@
 
 typedef struct cpu_thread {
   pid_t tid;
-  char name[20];
+  char name[THREAD_NAME_MAX];
   uint64_t run_ns, runq_ns, wakeups;
   uint64_t first_ns, last_ns; /* when it was read first and last */
   cpu_track_t track;
@@ -53,9 +54,7 @@ static bool read_process(const cpu_monitor_t *m, uint64_t *cpu_ns) {
 }
 
 static bool read_file(const cpu_monitor_t *m, pid_t tid, const char *name, char *out, size_t size) {
-  char path[80];
-  snprintf(path, sizeof path, "/proc/%u/task/%d/%s", m->recording->header.pid, (int)tid, name);
-  return os_read_file(path, out, size) > 0;
+  return thread_file_read(-1, (pid_t)m->recording->header.pid, tid, name, out, size);
 }
 
 static cpu_thread_t *thread_of(cpu_monitor_t *m, pid_t tid) {
@@ -124,8 +123,7 @@ static void read_thread(cpu_monitor_t *m, pid_t tid) {
   t->run_ns = facts.run_ns;
   t->runq_ns = facts.runq_ns;
   if (read_file(m, tid, "status", text, sizeof text)) t->wakeups = wakeups_of(text);
-  if (read_file(m, tid, "comm", text, sizeof text))
-    snprintf(t->name, sizeof t->name, "%.*s", (int)strcspn(text, "\n"), text);
+  thread_file_name((pid_t)m->recording->header.pid, tid, t->name);
   cpu_episode_t episode;
   if (cpu_track_read(&t->track, &m->options.rules, now, t->run_ns, &episode))
     report(m, t, &episode);

@@ -9,6 +9,7 @@
 #include "target/modules.h"
 
 #define OWN_IDS    0x80000000u
+#define SHARE_BITS 28 /* of the ids: each journal has a share of its own */
 #define FLUSH_AT   (48u << 10)
 #define BODY_MAX   4096u
 #define RECORD_MAX (BODY_MAX + 32u)
@@ -89,9 +90,10 @@ static bool grow_ids(ids_t *ids) {
   return true;
 }
 
-/* The id of the key (A, B); *FRESH when it is a new one. 0 without memory. */
+/* The id of the key (A, B); *FRESH when it is a new one. 0 without memory or ids. */
 static uint32_t id_of(ids_t *ids, uint64_t a, uint64_t b, bool *fresh) {
   if (2 * (ids->count + 1) > ids->mask && !grow_ids(ids)) return 0;
+  if ((ids->next + 1) % (1u << SHARE_BITS) == 0) return 0; /* the share is used up */
   const uint64_t key[2] = {a, b};
   known_t *place = place_of(ids, key);
   *fresh = !place->id;
@@ -117,7 +119,7 @@ void journal_value(journal_t *j, uint64_t value) {
     j->body_used += varint_put(j->body + j->body_used, value);
 }
 
-static void body_bytes(journal_t *j, const void *data, size_t size) {
+void journal_bytes(journal_t *j, const void *data, size_t size) {
   if (j->body_used + VARINT_MAX_SIZE > BODY_MAX) return;
   size_t room = BODY_MAX - j->body_used - VARINT_MAX_SIZE;
   if (size > room) size = room;
@@ -127,7 +129,7 @@ static void body_bytes(journal_t *j, const void *data, size_t size) {
 }
 
 void journal_text(journal_t *j, const char *text) {
-  body_bytes(j, text ? text : "", text ? strlen(text) : 0);
+  journal_bytes(j, text ? text : "", text ? strlen(text) : 0);
 }
 
 static bool end_definition(journal_t *j, table_type_t type) {
@@ -204,7 +206,7 @@ static uint32_t define_image(journal_t *j, const module_t *m) {
   journal_value(j, m->start);
   journal_value(j, m->end);
   journal_value(j, ready ? m->image.slide : m->start);
-  body_bytes(j, m->image.build_id, ready ? m->image.build_id_size : 0);
+  journal_bytes(j, m->image.build_id, ready ? m->image.build_id_size : 0);
   journal_text(j, m->path);
   return end_definition(j, TABLE_IMAGE) ? id : 0;
 }
@@ -296,6 +298,7 @@ journal_t *journal_new(recording_t *recording, uint32_t stream) {
   if (!j) return NULL;
   j->recording = recording;
   j->stream = stream;
+  j->images.next = j->frames.next = j->nodes.next = (stream - MONITOR_STREAM) << SHARE_BITS;
   return j;
 }
 

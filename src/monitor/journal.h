@@ -4,9 +4,9 @@
  * outside, and the stacks it read there.
  *
  * Its stream, and its ids of images, frames and nodes, are from the upper half of the numbers,
- * which the program does not reach; so a reader needs to know nothing of two writers. Chunks are
- * appended in the same way as the program's: by taking a place at the end of the file with one
- * atomic addition.
+ * which the program does not reach, each stream having a part of it; so a reader needs to know
+ * nothing of two writers. Chunks are appended in the same way as the program's: by taking a place
+ * at the end of the file with one atomic addition.
  *
  * Used by one thread.
  */
@@ -18,8 +18,8 @@
 
 typedef struct journal journal_t;
 
-/* Of the stream STREAM, which is nobody else's; one of them alone may name stacks. NULL without
- * memory. The recording must outlive it. */
+/* Of the stream STREAM, MONITOR_STREAM or one of the seven after it, which is nobody else's. NULL
+ * without memory. The recording must outlive it. */
 journal_t *journal_new(recording_t *recording, uint32_t stream);
 void journal_free(journal_t *journal);
 
@@ -33,6 +33,7 @@ uint32_t journal_stack(journal_t *journal, target_t *target, const thread_t *thr
 void journal_begin(journal_t *journal, uint8_t subtype);
 void journal_value(journal_t *journal, uint64_t value);
 void journal_text(journal_t *journal, const char *text);
+void journal_bytes(journal_t *journal, const void *data, size_t size);
 void journal_end(journal_t *journal);
 
 /* Writes what was recorded so far into the file. False when it cannot be written. */

@@ -8,14 +8,15 @@
 #include "target/state.h"
 
 #define DEPTH_MAX 512u
-#define STALE_NS  UINT64_C(2000000000) /* images may have come and gone */
+#define STALE_NS  UINT64_C(2000000000) /* images may have come and gone … */
+#define DOUBT_NS  UINT64_C(200000000)  /* … and have, perhaps, where a walk ends early */
 
 void stacks_forget(stall_stacks_t *s) {
   target_close(s->target);
   s->target = NULL;
 }
 
-static target_t *target_now(stall_stacks_t *s) {
+target_t *stacks_target(stall_stacks_t *s) {
   uint64_t now = os_monotonic_ns();
   problem_t problem;
   if (s->target && now - s->opened_ns > STALE_NS) stacks_forget(s);
@@ -35,15 +36,22 @@ static thread_t *find(target_t *t, pid_t tid) {
   return NULL;
 }
 
-bool stacks_blocked(stall_stacks_t *s, pid_t tid, blocked_at_t *out) {
+static const thread_t *capture(stall_stacks_t *s, pid_t tid) {
   problem_t problem;
-  memset(out, 0, sizeof *out);
-  target_t *t = target_now(s);
+  target_t *t = stacks_target(s);
   const stacks_options_t options = {.depth = DEPTH_MAX, .zero_touch = true, .tid = tid};
-  if (!t || !stacks_capture(t, &options, &problem)) return false;
-  const thread_t *thread = find(t, tid);
+  return t && stacks_capture(t, &options, &problem) ? find(t, tid) : NULL;
+}
+
+bool stacks_blocked(stall_stacks_t *s, pid_t tid, blocked_at_t *out) {
+  memset(out, 0, sizeof *out);
+  const thread_t *thread = capture(s, tid);
+  if (thread && thread->ending == ENDING_TORN && os_monotonic_ns() - s->opened_ns > DOUBT_NS) {
+    stacks_forget(s);
+    thread = capture(s, tid);
+  }
   if (!thread) return false;
-  out->stack = journal_stack(s->journal, t, thread);
+  out->stack = journal_stack(s->journal, s->target, thread);
   out->owner = thread->wait.owner;
   out->is_mutex = thread->wait.is_mutex;
   out->address = thread->wait.address;
@@ -53,7 +61,7 @@ bool stacks_blocked(stall_stacks_t *s, pid_t tid, blocked_at_t *out) {
 
 int stacks_locks(stall_stacks_t *s, pid_t tid, lock_link_t links[STALL_LINKS_MAX]) {
   problem_t problem;
-  target_t *t = target_now(s);
+  target_t *t = stacks_target(s);
   const stacks_options_t options = {.depth = DEPTH_MAX, .zero_touch = true};
   if (!t || !stacks_capture(t, &options, &problem)) return 0;
   int count = 0;

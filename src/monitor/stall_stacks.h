@@ -23,6 +23,9 @@ typedef struct stall_stacks {
   pid_t asked[SCRATCH_QUESTIONS]; /* whose question each is; 0: nobody's */
 } stall_stacks_t;
 
+/* The program as it is now: its threads are to be read again, its images were listed at most two
+ * seconds ago. NULL when it may not be looked into. */
+target_t *stacks_target(stall_stacks_t *s);
 void stacks_forget(stall_stacks_t *s);
 
 #define STALL_WHAT_MAX 192

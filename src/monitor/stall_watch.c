@@ -9,6 +9,7 @@
 
 #include <stdio.h>
 
+#include "monitor/thread_file.h"
 #include "os/os.h"
 #include "target/state.h"
 
@@ -29,7 +30,9 @@ void watch_begin(watching_t *w, watch_t *watch, scratch_loop_t *loop, uint64_t t
   watch->asked = false;
   watch->owner_asked = 0;
   watch->noted_ns = 0;
+  watch->lost = 0;
   watch->latest = (watch_sample_t){0};
+  watch->ran = true;
   watch->state = (stall_turn_t){.began_ns = ns_of(w, turn), .threshold_ns = w->rules.threshold_ns};
 }
 
@@ -119,12 +122,9 @@ static void report(watching_t *w, watch_t *watch) {
   journal_value(j, (uint64_t)watch->tid);
   journal_value(j, watch->turn);
   journal_value(j, watch->state.threshold_ns);
-  char path[64], name[32] = "";
-  snprintf(path, sizeof path, "/proc/%d/task/%d/comm", (int)w->stacks.pid, (int)watch->tid);
-  ssize_t n = os_read_file(path, name, sizeof name);
-  while (n > 0 && name[n - 1] == '\n')
-    name[--n] = 0;
-  journal_text(j, n > 0 ? name : "");
+  char name[THREAD_NAME_MAX] = "";
+  thread_file_name(w->stacks.pid, watch->tid, name);
+  journal_text(j, name);
   journal_end(j);
   for (int i = 0; i < watch->pending_count; i++)
     write_sample(w, watch, &watch->pending[i]);
@@ -162,22 +162,24 @@ static void collect_answer(watching_t *w, watch_t *watch, const thread_facts_t *
   s.facts.call = -1;
   s.window_ns = os_monotonic_ns() - watch->base_ns;
   watch->latest = s;
+  watch->ran = true; /* where it ran is not where it is blocked since */
   add_sample(w, watch, &s);
 }
 
 /* Signal 23, SIGURG on every Linux, is how a thread is asked. */
 #define ASK_BIT (UINT64_C(1) << 22)
 
-static void take_sample(watching_t *w, watch_t *watch, const thread_facts_t *facts, bool ran) {
+static void take_sample(watching_t *w, watch_t *watch, const thread_facts_t *facts) {
   if (facts->state == 'R') {
     watch->asked = !(facts->blocked_signals & ASK_BIT) && stacks_ask(&w->stacks, watch->tid);
     return;
   }
-  watch_sample_t s = {.stack = ran ? 0 : watch->latest.stack};
+  watch_sample_t s = {0};
   blocked_at_t at;
-  if (s.stack)
+  if (!watch->ran && watch->latest.stack) {
     s = watch->latest;
-  else if (stacks_blocked(&w->stacks, watch->tid, &at)) {
+  } else if (stacks_blocked(&w->stacks, watch->tid, &at)) {
+    watch->ran = false;
     s.stack = at.stack;
     s.owner = at.owner;
     s.is_mutex = at.is_mutex;
@@ -218,17 +220,17 @@ bool watch_look(watching_t *w, watch_t *watch, scratch_loop_t *loop, uint64_t no
   thread_facts_t facts;
   if (watch->files.tid != watch->tid) {
     facts_close(&watch->files);
-    if (!facts_open(&watch->files, w->stacks.pid, watch->tid)) return false;
+    facts_open(&watch->files, w->stacks.pid, watch->tid);
   }
   if (!facts_read(&watch->files, &facts)) return false;
-  if (facts.state == 'Z' || facts.state == 'X') return false;
+  if (facts.exiting || facts.state == 'Z' || facts.state == 'X') return false;
   if (!watch->seen) {
     watch->base = watch->last = facts;
     watch->base_ns = now_ns;
     watch->state.next_sample_ns = now_ns + w->rules.tick_ns / 2;
     watch->seen = true;
   }
-  bool ran = facts.slices != watch->last.slices || watch->last.state == 'R';
+  if (facts.slices != watch->last.slices || watch->last.state == 'R') watch->ran = true;
   stall_look_t look = {.now_ns = now_ns,
                        .late_ns = late_ns,
                        .state = facts.state,
@@ -241,7 +243,7 @@ bool watch_look(watching_t *w, watch_t *watch, scratch_loop_t *loop, uint64_t no
   unsigned todo = stall_turn_look(&watch->state, &w->rules, &look);
   watch->last = facts;
   if (load_acquire(&loop->turn) != watch->turn) return true; /* it ended meanwhile */
-  if (todo & STALL_DO_SAMPLE) take_sample(w, watch, &facts, ran);
+  if (todo & STALL_DO_SAMPLE) take_sample(w, watch, &facts);
   if (todo & STALL_DO_REPORT) {
     report(w, watch);
     store_relaxed(&loop->watched, SCRATCH_WATCH_CALL);
@@ -255,11 +257,18 @@ bool watch_look(watching_t *w, watch_t *watch, scratch_loop_t *loop, uint64_t no
   return true;
 }
 
-/* A turn whose last looks missed that it was a stall: the watcher came at its end. */
-static void late_report(watching_t *w, watch_t *watch, uint64_t end_ns) {
+bool watch_is_exiting(const watch_t *watch) {
+  thread_facts_t facts;
+  return facts_read(&watch->files, &facts) && facts.exiting && facts.state != 'Z' &&
+         facts.state != 'X';
+}
+
+/* At a turn's end: its last looks may have missed that it was a stall; and the kernel books time on
+ * a CPU late while a thread runs, which was taken for waiting and is put right. */
+static void last_look(watching_t *w, watch_t *watch, uint64_t end_ns) {
   stall_turn_t *t = &watch->state;
-  if (t->reported || !t->looked || end_ns < t->last.now_ns) return;
-  if (stall_turn_own_ns(t, end_ns) < t->threshold_ns) return;
+  if (!t->looked || end_ns < t->last.now_ns) return;
+  if (t->reported ? t->last.state != 'R' : stall_turn_own_ns(t, end_ns) < t->threshold_ns) return;
   thread_facts_t facts;
   stall_look_t look = t->last;
   uint64_t gap = end_ns - t->last.now_ns;
@@ -278,7 +287,7 @@ void watch_end(watching_t *w, watch_t *watch, uint64_t end, stall_ending_t endin
   if (ending == STALL_ENDED && length > watch->longest) watch->longest = length;
   if (watch->seen) {
     collect_answer(w, watch, &watch->last);
-    late_report(w, watch, ns_of(w, end));
+    last_look(w, watch, ns_of(w, end));
   }
   stacks_drop(&w->stacks, watch->tid);
   if (watch->owner_asked) stacks_drop(&w->stacks, watch->owner_asked);

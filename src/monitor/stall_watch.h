@@ -5,7 +5,7 @@
 #ifndef SONDE_MONITOR_STALL_WATCH_H
 #define SONDE_MONITOR_STALL_WATCH_H
 
-#include "monitor/stall_rules.h"
+#include "sensor/stall_rules.h"
 #include "monitor/stall_stacks.h"
 #include "monitor/thread_facts.h"
 
@@ -36,11 +36,13 @@ typedef struct watch {
   watch_sample_t pending[WATCH_SAMPLES];
   int pending_count;
   watch_sample_t latest; /* stack and what of the last sample, to be given again */
+  bool ran;              /* since LATEST was read: it stands elsewhere by now */
   bool asked;
   pid_t owner_asked; /* a running owner's stack is awaited */
   uint64_t owner_address;
   uint64_t noted_ns; /* age at the last note; 0: none */
   uint64_t flushed_ns;
+  uint64_t lost, lost_ns;  /* when the thread was gone, by both clocks; 0: it is there */
   uint64_t turns, longest; /* of the loop; the longest in ticks */
   uint32_t turns_seen;
 } watch_t;
@@ -60,9 +62,12 @@ typedef struct watching {
 /* Begins to watch the turn that began at TICKS. */
 void watch_begin(watching_t *w, watch_t *watch, scratch_loop_t *loop, uint64_t turn);
 
-/* A closer look at a turn that goes on. False when the thread is gone. */
+/* A closer look at a turn that goes on. False when the thread runs no more of the program. */
 bool watch_look(watching_t *w, watch_t *watch, scratch_loop_t *loop, uint64_t now_ns,
                 uint64_t late_ns);
+
+/* The thread has ended and is being taken away. */
+bool watch_is_exiting(const watch_t *watch);
 
 /* The turn has ended, at END ticks. */
 void watch_end(watching_t *w, watch_t *watch, uint64_t end, stall_ending_t ending);

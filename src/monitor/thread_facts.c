@@ -1,47 +1,36 @@
 /* SPDX-License-Identifier: MIT */
 #include "monitor/thread_facts.h"
 
-#include <fcntl.h>
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/syscall.h>
-#include <unistd.h>
 
-static int open_file(pid_t pid, pid_t tid, const char *name) {
-  char path[64];
-  snprintf(path, sizeof path, "/proc/%d/task/%d/%s", (int)pid, (int)tid, name);
-  return open(path, O_RDONLY | O_CLOEXEC);
-}
+#include "monitor/thread_file.h"
 
-bool facts_open(facts_files_t *files, pid_t pid, pid_t tid) {
+static const char *const names[FACTS_FILES] = {"stat", "schedstat", "syscall", "wchan"};
+enum { STAT, SCHEDSTAT, SYSCALL, WCHAN };
+
+void facts_open(facts_files_t *files, pid_t pid, pid_t tid) {
+  files->pid = pid;
   files->tid = tid;
-  files->stat = open_file(pid, tid, "stat");
-  files->schedstat = open_file(pid, tid, "schedstat");
-  files->syscall = open_file(pid, tid, "syscall");
-  files->wchan = open_file(pid, tid, "wchan");
-  if (files->stat >= 0) return true;
-  facts_close(files);
-  return false;
+  for (int i = 0; i < FACTS_FILES; i++)
+    files->fds[i] = thread_file_keep(pid, tid, names[i]);
 }
 
 void facts_close(facts_files_t *files) {
-  if (!files->tid) return;
-  const int fds[] = {files->stat, files->schedstat, files->syscall, files->wchan};
-  for (size_t i = 0; i < sizeof fds / sizeof *fds; i++)
-    if (fds[i] >= 0) close(fds[i]);
+  for (int i = 0; files->tid && i < FACTS_FILES; i++)
+    thread_file_close(files->fds[i]);
   files->tid = 0;
 }
 
-static bool read_text(int fd, char *out, size_t size) {
-  ssize_t n = fd < 0 ? -1 : pread(fd, out, size - 1, 0);
-  if (n <= 0) return false;
-  out[n] = 0;
-  return true;
+static bool read_text(const facts_files_t *files, int which, char *out, size_t size) {
+  return thread_file_read(files->fds[which], files->pid, files->tid, names[which], out, size);
 }
 
-/* Field 3 is the state, behind a name that may hold anything; then minflt is 10, majflt 12, utime
- * 14, stime 15, blocked 32. */
+#define EXITING 0x4u /* PF_EXITING of linux/sched.h */
+
+/* Field 3 is the state, behind a name that may hold anything; then flags is 9, minflt 10, majflt
+ * 12, utime 14, stime 15, blocked 32. */
 bool facts_parse_stat(const char *text, thread_facts_t *out) {
   const char *p = strrchr(text, ')');
   if (!p || p[1] != ' ' || !p[2]) return false;
@@ -53,6 +42,7 @@ bool facts_parse_stat(const char *text, thread_facts_t *out) {
     if (end == p) return false;
     p = end;
     switch (field) {
+    case 9: out->exiting = value & EXITING; break;
     case 10: out->minor_faults = value; break;
     case 12: out->major_faults = value; break;
     case 14: out->user_ticks = value; break;
@@ -117,11 +107,11 @@ bool facts_read(const facts_files_t *files, thread_facts_t *out) {
   char text[1024];
   memset(out, 0, sizeof *out);
   out->call = -1;
-  if (!read_text(files->stat, text, sizeof text) || !facts_parse_stat(text, out)) return false;
-  if (read_text(files->schedstat, text, sizeof text)) (void)facts_parse_schedstat(text, out);
+  if (!read_text(files, STAT, text, sizeof text) || !facts_parse_stat(text, out)) return false;
+  if (read_text(files, SCHEDSTAT, text, sizeof text)) (void)facts_parse_schedstat(text, out);
   if (out->state == 'R' || out->state == 'Z' || out->state == 'X') return true;
-  if (read_text(files->syscall, text, sizeof text)) parse_call(text, out);
-  if (read_text(files->wchan, text, sizeof text))
+  if (read_text(files, SYSCALL, text, sizeof text)) parse_call(text, out);
+  if (read_text(files, WCHAN, text, sizeof text))
     out->frozen = strstr(text, "freezer_trap") || strstr(text, "refrigerator");
   if (out->state == 'D' && is_freezable(out->call)) out->frozen = true;
   return true;

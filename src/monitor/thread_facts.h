@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: MIT
  *
- * What the kernel says of one thread of another process, read again and again: its files of /proc
- * stay open. Half a microsecond a file.
+ * What the kernel says of one thread of another process, read again and again (thread_file.h).
  */
 #ifndef SONDE_MONITOR_THREAD_FACTS_H
 #define SONDE_MONITOR_THREAD_FACTS_H
@@ -13,6 +12,7 @@
 typedef struct thread_facts {
   char state;       /* as in proc(5); 0: the thread is gone */
   bool frozen;      /* by a cgroup's freezer */
+  bool exiting;     /* it runs nothing of the program's any more */
   uint64_t run_ns;  /* on a CPU, … */
   uint64_t runq_ns; /* … waiting for one (booked when it gets it), … */
   uint64_t slices;  /* … and how often it was given one */
@@ -23,12 +23,14 @@ typedef struct thread_facts {
   uint64_t args[3]; /* of the call */
 } thread_facts_t;
 
-typedef struct thread_files_open {
-  pid_t tid; /* 0: nothing is open */
-  int stat, schedstat, syscall, wchan;
+#define FACTS_FILES 4
+
+typedef struct facts_files {
+  pid_t pid, tid;       /* 0: of nobody */
+  int fds[FACTS_FILES]; /* -1: opened at each look */
 } facts_files_t;
 
-bool facts_open(facts_files_t *files, pid_t pid, pid_t tid);
+void facts_open(facts_files_t *files, pid_t pid, pid_t tid);
 void facts_close(facts_files_t *files);
 
 /* False when the thread is gone. What may not be read stays 0, or -1. */
