@@ -197,15 +197,34 @@ typedef enum snapshot_reason {
 } snapshot_reason_t;
 #define EXTENDED_AUDIT        48 /* a call of an audited function: docs/format.md */
 #define EXTENDED_AUDIT_REPEAT 49 /* the same call again: varint, how far back its record begins */
+#define EXTENDED_SYSCALL                                                                           \
+  50 /* sensitive system calls: varints: class, number, audited function + 1, stack, count, times  \
+        of the first and the last; a string, arguments */
+#define EXTENDED_COVERAGE                                                                          \
+  51 /* the end of watching them; varints: io_uring operations, calls of another architecture,     \
+        threads that found no place, 1 when the program was let go before it gained rights */
 /* Of stalls, 32 to 47; written by the recorder. Bodies: docs/format.md. */
 #define EXTENDED_STALL        32
 #define EXTENDED_STALL_SAMPLE 33
 #define EXTENDED_STALL_LOCK   34
 #define EXTENDED_STALL_END    35
 #define EXTENDED_LOOP         36
+#define EXTENDED_UNCOVERED    37
 #define EXTENDED_CPU_EPISODE  40
 #define EXTENDED_CPU_THREAD   41
 #define EXTENDED_CPU_PROCESS  42
+#define EXTENDED_WALL         46
+#define EXTENDED_WALL_THREAD  47
+
+/* Which of the audit's hooks had seen a sensitive system call. */
+typedef enum coverage_class {
+  COVERAGE_EARLY = 1,       /* none could: the agent was not ready */
+  COVERAGE_HOOKED = 2,      /* that of the function it was made for */
+  COVERAGE_BELOW = 3,       /* none: its stack tells where it comes from */
+  COVERAGE_UNEXPLAINED = 4, /* none, and its stack is not known in whole */
+  COVERAGE_OWN = 5,         /* the agent made it */
+  COVERAGE_CLASSES
+} coverage_class_t;
 
 /* How a stall ended. */
 typedef enum stall_ending {

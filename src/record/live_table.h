@@ -6,9 +6,9 @@
  *
  * Layout: levels, one after the other in the memfd, each twice as large as the one before; how many
  * are in use stands in the control block (`live_levels`). A level is an array of buckets of eight
- * places. A block has two buckets in every level: one that it shares with its neighbours in memory,
- * so that a program that works on neighbouring blocks works on neighbouring places, and one of its
- * own. It stands in one of them and never moves.
+ * places. A block has several buckets in every level: one that it shares with its neighbours in
+ * memory, so that a program that works on neighbouring blocks works on neighbouring places, and
+ * three of its own, for when that is full. It stands in one of them and never moves.
  *
  * A place is taken by a compare-and-swap of its address from 0 to the address with LIVE_BEING_PUT;
  * the rest is written, then the address without that bit. It is given back by a store of 0. So a
@@ -24,6 +24,8 @@
 #define LIVE_BUCKET    8u
 #define LIVE_BITS      12u /* log2 of the buckets of level 0 */
 #define LIVE_LEVELS    14u
+#define LIVE_CHOICES   4u     /* buckets that a block may have in a level */
+#define LIVE_SKEW      40528u /* buckets: 2533 pages of them, 229 of the 256 that level 0 has */
 #define LIVE_BEING_PUT (UINT64_C(1) << 63)
 
 typedef struct live_detail {
@@ -47,13 +49,15 @@ static inline uint64_t live_level_offset(uint32_t level) {
   return ((UINT64_C(1) << level) - 1) * (sizeof(live_bucket_t) << LIVE_BITS);
 }
 
-/* The number of the block's bucket in LEVEL; CHOICE is 0 or 1. The first: the 16 buckets of a page
- * of the program's are one page of the table, in the same order. */
+/* The number of the block's bucket in LEVEL; CHOICE is below LIVE_CHOICES. The first: every 256
+ * bytes of the program's have one, in the same order, so that a heap fills a level from one end and
+ * no two pages of it share buckets before it has gone round. Heaps of other threads begin at
+ * multiples of 64 MB and would all begin at one place, so each 64 MB is put a little further on. */
 static inline uint64_t live_home(uint64_t address, uint32_t level, unsigned choice) {
   uint32_t bits = LIVE_BITS + level;
-  if (choice) return (address >> 4) * UINT64_C(0xd1342543de82ef95) >> (64 - bits);
-  uint64_t page = (address >> 12) * UINT64_C(0x9e3779b97f4a7c15) >> (64 - (bits - 4));
-  return page << 4 | (address >> 8 & 15);
+  if (choice)
+    return (address >> 4) * (UINT64_C(0xd1342543de82ef95) * (2 * choice - 1)) >> (64 - bits);
+  return ((address >> 8) + (address >> 26) * LIVE_SKEW) & ((UINT64_C(1) << bits) - 1);
 }
 
 #endif

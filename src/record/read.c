@@ -21,6 +21,16 @@
 #include "record/scratch.h"
 #include "sonde/status.h"
 
+const char *record_stop_text(uint32_t reason) {
+  switch (reason) {
+#define STOP_TEXT(name, value, text)                                                               \
+  case name: return text;
+    RECORD_STOP_TABLE(STOP_TEXT)
+#undef STOP_TEXT
+  default: return "for a reason that a later version knows";
+  }
+}
+
 bool table_grow(void **items, size_t item_size, size_t count, size_t *room) {
   if (count < *room) return true;
   size_t bigger = *room ? *room * 2 : 64;
@@ -31,22 +41,25 @@ bool table_grow(void **items, size_t item_size, size_t count, size_t *room) {
   return true;
 }
 
-size_t reader_read(const reader_t *r, bool scratch, uint64_t offset, void *out, size_t size) {
-  if (!scratch && r->data) {
-    if (offset >= r->size) return 0;
-    if (size > r->size - offset) size = (size_t)(r->size - offset);
-    memcpy(out, r->data + offset, size);
-    return size;
-  }
+static size_t read_fd(int fd, uint64_t offset, void *out, size_t size) {
   size_t done = 0;
   while (done < size) {
-    ssize_t n = pread(scratch ? r->scratch_fd : r->fd, (char *)out + done, size - done,
-                      (off_t)(offset + done));
+    ssize_t n = pread(fd, (char *)out + done, size - done, (off_t)(offset + done));
     if (n < 0 && errno == EINTR) continue;
     if (n <= 0) break;
     done += (size_t)n;
   }
   return done;
+}
+
+size_t reader_read(const reader_t *r, bool scratch, uint64_t offset, void *out, size_t size) {
+  const uint8_t *data = scratch ? r->scratch : r->data;
+  uint64_t whole = scratch ? r->scratch_size : r->size;
+  if (!data) return scratch ? 0 : read_fd(r->fd, offset, out, size);
+  if (offset >= whole) return 0;
+  if (size > whole - offset) size = (size_t)(whole - offset);
+  memcpy(out, data + offset, size);
+  return size;
 }
 
 /* ---- one chunk ---------------------------------------------------------------------------- */
@@ -156,12 +169,26 @@ static uint64_t next_chunk(const reader_t *r, uint64_t from) {
   return r->size;
 }
 
+/* Only zeros from FROM to TO: where recording stopped for want of room, the place of a chunk that
+ * was never written there. What it held comes behind, from the scratch, or is counted as lost. */
+static bool is_hole(const reader_t *r, uint64_t from, uint64_t to) {
+  uint8_t block[1 << 12];
+  while (from < to) {
+    size_t wanted = to - from < sizeof block ? (size_t)(to - from) : sizeof block;
+    if (reader_read(r, false, from, block, wanted) != wanted) return false;
+    for (size_t i = 0; i < wanted; i++)
+      if (block[i]) return false;
+    from += wanted;
+  }
+  return true;
+}
+
 /* Between FROM and TO no chunk begins. In a ring that is where the newest ends and the oldest is
  * cut, and what was never reached. */
 static void note_skipped(reader_t *r, uint64_t from, uint64_t to) {
   uint64_t start = r->header.ring_start, end = start + r->header.ring_bytes;
   if (from >= start && from < end) from = to < end ? to : end;
-  if (from == to) return;
+  if (from == to || (r->header.stop_reason && is_hole(r, from, to))) return;
   if (!r->damage.skipped_bytes) r->damage.first_skipped_at = from;
   r->damage.skipped_bytes += to - from;
 }
@@ -184,19 +211,40 @@ static int index_file(reader_t *r) {
   return 0;
 }
 
-/* The open chunks of a recording that is being written, out of its recorder's memory. */
-static void index_scratch(reader_t *r) {
-  char path[64];
-  if (r->header.state != RECORD_OPEN || !r->header.recorder_pid || r->data) return;
-  snprintf(path, sizeof path, "/proc/%u/fd/%d", r->header.recorder_pid, r->header.scratch_fd);
-  r->scratch_fd = open(path, O_RDONLY | O_CLOEXEC);
-  if (r->scratch_fd < 0) return;
+/* Copies the slots that are in use. A chunk that is open now is in the copy, or was closed
+ * meanwhile and is in the file, whose size is asked for later; what both have is whole in the file.
+ */
+static void copy_scratch(reader_t *r, int fd) {
   scratch_control_t *control = malloc(sizeof *control);
   struct stat file;
   bool ours = control && fstat(r->fd, &file) == 0 &&
-              reader_read(r, true, 0, control, sizeof *control) == sizeof *control &&
+              read_fd(fd, 0, control, sizeof *control) == sizeof *control &&
               control->magic == SCRATCH_MAGIC && control->file_inode == file.st_ino;
-  for (uint32_t page = SCRATCH_CONTROL_PAGES; ours && page < SCRATCH_PAGES; page++) {
+  uint64_t pages = ours ? control->pages_used : 0;
+  if (pages > SCRATCH_PAGES) pages = SCRATCH_PAGES;
+  if (pages) r->scratch = calloc(pages, SCRATCH_PAGE);
+  if (r->scratch) {
+    r->scratch_size = pages * SCRATCH_PAGE;
+    (void)read_fd(fd, 0, r->scratch, r->scratch_size);
+  }
+  free(control);
+}
+
+/* The open chunks of a recording that is being written, out of its recorder's memory. */
+static void take_scratch(reader_t *r) {
+  char path[64];
+  if (r->header.state != RECORD_OPEN || !r->header.recorder_pid || r->data) return;
+  snprintf(path, sizeof path, "/proc/%u/fd/%d", r->header.recorder_pid, r->header.scratch_fd);
+  int fd = open(path, O_RDONLY | O_CLOEXEC);
+  if (fd < 0) return;
+  copy_scratch(r, fd);
+  close(fd);
+}
+
+static void index_scratch(reader_t *r) {
+  const scratch_control_t *control = (const void *)r->scratch;
+  for (uint32_t page = SCRATCH_CONTROL_PAGES; control && page < r->scratch_size / SCRATCH_PAGE;
+       page++) {
     uint32_t c = control->slot_class[page];
     chunk_header_t h;
     if (!c || c > SCRATCH_CLASSES) continue;
@@ -204,7 +252,6 @@ static void index_scratch(reader_t *r) {
     if (reader_read(r, true, offset, &h, sizeof h) != sizeof h || h.magic != CHUNK_MAGIC) continue;
     if (add_place(r, &h, offset, scratch_class_pages(c - 1) * SCRATCH_PAGE, true) < 0) break;
   }
-  free(control);
 }
 
 static int by_stream_and_sequence(const void *left, const void *right) {
@@ -283,6 +330,9 @@ static int open_reader(reader_t *r, char *error, size_t error_size) {
   size_t n = reader_read(r, false, 0, &r->header, sizeof r->header);
   int status = check_header(r, n, error, error_size);
   if (status < 0) return status;
+  struct stat s;
+  take_scratch(r);
+  if (!r->data && fstat(r->fd, &s) == 0) r->size = (uint64_t)s.st_size;
   status = index_file(r);
   if (status == 0) {
     index_scratch(r);
@@ -295,7 +345,7 @@ static int open_reader(reader_t *r, char *error, size_t error_size) {
 
 static reader_t *new_reader(void) {
   reader_t *r = calloc(1, sizeof *r);
-  if (r) r->fd = r->scratch_fd = -1;
+  if (r) r->fd = -1;
   return r;
 }
 
@@ -336,7 +386,7 @@ int reader_open_bytes(reader_t **out, const void *data, uint64_t size, char *err
 void reader_close(reader_t *r) {
   if (!r) return;
   if (r->fd >= 0) close(r->fd);
-  if (r->scratch_fd >= 0) close(r->scratch_fd);
+  free(r->scratch);
   while (r->texts) {
     text_block_t *next = r->texts->next;
     free(r->texts);

@@ -174,4 +174,7 @@ bool merge_hold(merge_t *merge, uint32_t n);
 void merge_progress(const merge_t *merge, uint64_t *done, uint64_t *total);
 void merge_close(merge_t *merge);
 
+/* The text of a stop reason. */
+const char *record_stop_text(uint32_t reason);
+
 #endif

@@ -44,7 +44,9 @@ typedef struct text_block {
   } name
 
 struct reader {
-  int fd, scratch_fd;  /* -1: none */
+  int fd;           /* -1: none */
+  uint8_t *scratch; /* our own copy of it; NULL: there is none */
+  uint64_t scratch_size;
   const uint8_t *data; /* of reader_open_bytes */
   uint64_t size;
   record_header_t header;

@@ -7,10 +7,12 @@
  * blocks of a snapshot were live at some moment while it was taken, and blocks that lived all that
  * time are in it.
  */
+#define _GNU_SOURCE
 #include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <sys/mman.h>
+#include <sys/sendfile.h>
 #include <time.h>
 #include <unistd.h>
 
@@ -82,6 +84,7 @@ static bool begin(own_chunk_t *c) {
 
 typedef struct snapshot {
   recording_t *recording;
+  int fd; /* the table, or one that was kept of it */
   own_chunk_t chunk;
   uint64_t time, count, last;
   int status;
@@ -128,16 +131,16 @@ static void put_all(snapshot_t *s) {
   if (!once) s->status = SONDE_ENOMEM;
   uint64_t end = live_level_offset(load_acquire(&s->recording->control->live_levels));
   for (uint64_t at = 0; at < end && s->status == 0; at += PIECE * sizeof *once) {
-    int fd = s->recording->live_fd;
-    if (!read_piece(fd, once, at) || is_empty(once) || !read_piece(fd, again, at)) continue;
+    if (!read_piece(s->fd, once, at) || is_empty(once) || !read_piece(s->fd, again, at)) continue;
     for (uint32_t i = 0; i < PIECE && s->status == 0; i++)
       put_bucket(s, &once[i], &again[i]);
   }
   free(once);
 }
 
-static int snapshot(recording_t *r, snapshot_reason_t reason, uint64_t time, uint64_t *blocks) {
-  snapshot_t s = {.recording = r, .time = time};
+static int snapshot(recording_t *r, int fd, snapshot_reason_t reason, uint64_t time,
+                    uint64_t *blocks) {
+  snapshot_t s = {.recording = r, .fd = fd, .time = time};
   if (!begin(&s.chunk)) return SONDE_ENOMEM;
   put(&s.chunk, reason);
   put(&s.chunk, load_relaxed(&r->control->unknown_frees));
@@ -159,7 +162,28 @@ void recording_trace(recording_t *r, bool on) {
 int recording_snapshot(recording_t *r, snapshot_reason_t reason, uint64_t *blocks) {
   *blocks = 0;
   if (!(load_relaxed(&r->control->mode) & RECORD_LIVE)) return SONDE_EINVAL;
-  return snapshot(r, reason, recording_now(r), blocks);
+  return snapshot(r, r->live_fd, reason, recording_now(r), blocks);
+}
+
+int recording_keep_live(const recording_t *r) {
+  int fd = memfd_create("sonde-kept", MFD_CLOEXEC);
+  off_t end = (off_t)live_level_offset(load_acquire(&r->control->live_levels)), at = 0, stop;
+  bool good = fd >= 0 && ftruncate(fd, end) == 0;
+  while (good && (at = lseek(r->live_fd, at, SEEK_DATA)) >= 0 && at < end) {
+    stop = lseek(r->live_fd, at, SEEK_HOLE);
+    if (stop < 0 || stop > end) stop = end;
+    good = lseek(fd, at, SEEK_SET) == at;
+    while (good && at < stop)
+      good = sendfile(fd, r->live_fd, &at, (size_t)(stop - at)) > 0;
+  }
+  if (good) return fd;
+  if (fd >= 0) close(fd);
+  return SONDE_ENOMEM;
+}
+
+int recording_snapshot_kept(recording_t *r, int fd, uint64_t time) {
+  uint64_t blocks;
+  return snapshot(r, fd, SNAPSHOT_ASKED, time, &blocks);
 }
 
 /* Nothing is live any more as far as the table goes. */
@@ -226,7 +250,7 @@ int recording_switch(recording_t *r, uint32_t mode, uint64_t sample_bytes) {
     /* Calls that saw the mode before are nearly always done by then. */
     const struct timespec moment = {.tv_nsec = STRAGGLER_NS};
     nanosleep(&moment, NULL);
-    status = snapshot(r, SNAPSHOT_MODE, time, &blocks);
+    status = snapshot(r, r->live_fd, SNAPSHOT_MODE, time, &blocks);
     empty_table(r);
   }
   own_chunk_t chunk;

@@ -15,78 +15,14 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <sys/mman.h>
-#include <sys/stat.h>
-#include <sys/sysmacros.h>
-#include <time.h>
 #include <unistd.h>
 
-#include "arch/arch.h"
-#include "record/live_table.h"
 #include "record/chunk_copy.h"
+#include "record/write_header.h"
+#include "record/live_table.h"
 #include "sonde/status.h"
 
-#define TICK_NS       128.0 /* the longest a tick may be */
 #define CHECKPOINT_NS UINT64_C(1000000000)
-
-const char *record_stop_text(uint32_t reason) {
-  switch (reason) {
-#define STOP_TEXT(name, value, text)                                                               \
-  case name: return text;
-    RECORD_STOP_TABLE(STOP_TEXT)
-#undef STOP_TEXT
-  default: return "for a reason that a later version knows";
-  }
-}
-
-/* ---- the clock ---------------------------------------------------------------------------- */
-
-static uint64_t clock_ns(clockid_t clock) {
-  struct timespec t;
-  clock_gettime(clock, &t);
-  return (uint64_t)t.tv_sec * 1000000000u + (uint64_t)t.tv_nsec;
-}
-
-/* Whether the kernel itself keeps time by the counter that user code reads. */
-static bool counter_is_trusted(void) {
-#if defined(__aarch64__)
-  return true; /* the architecture promises it: constant rate, the same on all processors */
-#else
-  char name[32] = "";
-  FILE *f = fopen("/sys/devices/system/clocksource/clocksource0/current_clocksource", "re");
-  if (f && !fgets(name, sizeof name, f)) name[0] = 0;
-  if (f) fclose(f);
-  return !strncmp(name, "tsc", 3);
-#endif
-}
-
-static uint32_t choose_clock(void) {
-  if (!counter_is_trusted()) return RECORD_CLOCK_MONOTONIC;
-#if defined(__aarch64__)
-  return RECORD_CLOCK_CNTVCT;
-#else
-  return RECORD_CLOCK_TSC;
-#endif
-}
-
-static void read_clock(uint32_t clock, uint64_t *ticks, uint64_t *ns) {
-  *ns = clock_ns(CLOCK_MONOTONIC);
-  *ticks = clock == RECORD_CLOCK_MONOTONIC ? *ns : arch_cycles();
-}
-
-/* Two readings a moment apart give the rate well enough to choose a tick and to read a recording
- * that never sees a later one. */
-static void calibrate(record_header_t *h) {
-  h->clock = choose_clock();
-  read_clock(h->clock, &h->start_ticks, &h->start_monotonic_ns);
-  h->start_realtime_ns = clock_ns(CLOCK_REALTIME);
-  const struct timespec moment = {.tv_nsec = 2000000};
-  nanosleep(&moment, NULL);
-  read_clock(h->clock, &h->end_ticks, &h->end_monotonic_ns);
-  double per_ns = (double)(h->end_ticks - h->start_ticks) /
-                  (double)(h->end_monotonic_ns - h->start_monotonic_ns);
-  while ((double)(UINT64_C(2) << h->clock_shift) / per_ns <= TICK_NS)
-    h->clock_shift++;
-}
 
 /* ---- making it ---------------------------------------------------------------------------- */
 
@@ -129,49 +65,6 @@ static bool write_header(recording_t *r) {
   return write_all(r->file_fd, page, sizeof page, 0);
 }
 
-static void fill_header(recording_t *r, uint32_t pid) {
-  record_header_t *h = &r->header;
-  memcpy(h->magic, RECORD_MAGIC, 8);
-  h->version = RECORD_VERSION;
-  h->header_size = RECORD_HEADER_SIZE;
-  h->byte_order = RECORD_BYTE_ORDER;
-#if defined(__aarch64__)
-  h->machine = 183;
-#else
-  h->machine = 62;
-#endif
-  h->pid = pid;
-  h->recorder_pid = (uint32_t)getpid();
-  h->scratch_fd = r->scratch_fd;
-  calibrate(h);
-}
-
-static void fill_control(recording_t *r, const struct stat *file, uint32_t mode,
-                         uint64_t limit_bytes) {
-  scratch_control_t *c = r->control;
-  c->clock = r->header.clock;
-  c->clock_shift = r->header.clock_shift;
-  c->mode = mode;
-  c->recorder_pid = r->header.recorder_pid;
-  c->scratch_fd = r->scratch_fd;
-  c->file_fd = r->file_fd;
-  c->live_fd = r->live_fd;
-  /* as statx tells it to the program */
-  c->file_device = (uint64_t)gnu_dev_major(file->st_dev) << 32 | gnu_dev_minor(file->st_dev);
-  c->file_inode = file->st_ino;
-  c->limit_bytes = limit_bytes;
-  c->pid = r->header.pid;
-  c->file_end = RECORD_HEADER_SIZE;
-  if (limit_bytes > RECORD_HEADER_SIZE) {
-    c->ring_start = RECORD_HEADER_SIZE;
-    c->ring_bytes = ALIGN_DOWN((limit_bytes - RECORD_HEADER_SIZE) / 4 * 3, UINT64_C(4096));
-    c->file_end += c->ring_bytes;
-  }
-  c->pages_used = SCRATCH_CONTROL_PAGES;
-  scratch_calibrate(c, &r->header);
-  c->magic = SCRATCH_MAGIC;
-}
-
 int recording_create(recording_t *r, const char *path, uint32_t pid, uint32_t mode,
                      uint64_t sample_bytes, uint64_t limit_bytes, char *error, size_t error_size) {
   memset(r, 0, sizeof *r);
@@ -181,12 +74,18 @@ int recording_create(recording_t *r, const char *path, uint32_t pid, uint32_t mo
     snprintf(error, error_size, "'%s' cannot be made: %s", path, strerror(errno));
     return SONDE_EIO;
   }
-  struct stat file;
+  header_begin(&r->header, (pid_t)pid);
   int status = make_scratch(r);
-  if (status == 0) fill_header(r, pid);
+  header_calibrate(&r->header); /* the time until here counts */
+  r->header.recorder_pid = (uint32_t)getpid();
+  r->header.scratch_fd = r->scratch_fd;
+  uint64_t ring_bytes =
+      limit_bytes <= RECORD_HEADER_SIZE
+          ? 0
+          : ALIGN_DOWN((limit_bytes - RECORD_HEADER_SIZE) / 4 * 3, UINT64_C(4096));
   if (status < 0) {
     snprintf(error, error_size, "no scratch memory: %s", strerror(errno));
-  } else if (!write_header(r) || fstat(r->file_fd, &file) < 0) {
+  } else if (!write_header(r) || !header_control(&r->header, r->file_fd, ring_bytes, r->control)) {
     snprintf(error, error_size, "'%s' cannot be written: %s", path, strerror(errno));
     status = SONDE_EIO;
   }
@@ -195,8 +94,9 @@ int recording_create(recording_t *r, const char *path, uint32_t pid, uint32_t mo
     recording_release(r);
     return status;
   }
-  r->header.mode = mode;
-  fill_control(r, &file, mode, limit_bytes);
+  r->header.mode = r->control->mode = mode;
+  r->control->live_fd = r->live_fd;
+  r->control->limit_bytes = limit_bytes;
   r->control->sample_bytes = sample_bytes;
   return 0;
 }
@@ -208,14 +108,10 @@ void recording_settings(const recording_t *r, char *out, size_t size) {
 
 /* ---- while it runs and when it ends --------------------------------------------------------- */
 
-static void copy_counters(recording_t *r) {
+static void update_header(recording_t *r) {
   record_header_t *h = &r->header;
   const scratch_control_t *c = r->control;
-  h->stop_reason = load_acquire(&c->stop_reason);
-  h->lost_events = load_relaxed(&c->lost_events);
-  h->lost_stacks = load_relaxed(&c->lost_stacks);
-  h->lost_definitions = load_relaxed(&c->lost_definitions);
-  h->incarnations = load_relaxed(&c->incarnation);
+  header_update(h, c);
   h->ring_written = load_relaxed(&c->ring_at);
   h->ring_start = h->ring_written ? c->ring_start : 0;
   h->ring_bytes = h->ring_written ? c->ring_bytes : 0;
@@ -223,12 +119,12 @@ static void copy_counters(recording_t *r) {
 
 uint64_t recording_now(const recording_t *r) {
   uint64_t ticks, ns;
-  read_clock(r->header.clock, &ticks, &ns);
+  header_clocks(&r->header, &ticks, &ns);
   return ticks >> r->header.clock_shift;
 }
 
 uint64_t recording_now_ns(const recording_t *r) {
-  return clock_ns(CLOCK_MONOTONIC) - r->header.start_monotonic_ns;
+  return os_monotonic_ns() - r->header.start_monotonic_ns;
 }
 
 /* What is mapped now and then, ever more seldom: what lies below the hooks is seen by this alone.
@@ -242,8 +138,7 @@ static void checkpoint_when_due(recording_t *r) {
 
 void recording_refresh(recording_t *r) {
   checkpoint_when_due(r);
-  read_clock(r->header.clock, &r->header.end_ticks, &r->header.end_monotonic_ns);
-  copy_counters(r);
+  update_header(r);
   scratch_calibrate(r->control, &r->header);
   write_header(r);
 }
@@ -293,8 +188,7 @@ int recording_finish(recording_t *r, int wait_status) {
   r->header.exit_status = (uint32_t)wait_status;
   r->header.recorder_pid = 0;
   r->header.scratch_fd = -1;
-  read_clock(r->header.clock, &r->header.end_ticks, &r->header.end_monotonic_ns);
-  copy_counters(r);
+  update_header(r);
   return write_header(r) && collected ? 0 : SONDE_EIO;
 }
 

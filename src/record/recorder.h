@@ -50,6 +50,12 @@ void recording_trace(recording_t *r, bool on);
  * modes, whose recording has it all. */
 int recording_snapshot(recording_t *r, snapshot_reason_t reason, uint64_t *blocks);
 
+/* A descriptor of what the table of live blocks holds now, or SONDE_ENOMEM; and a snapshot written
+ * from it, of the moment TIME at which it was kept. The first is quick: the program waits for it.
+ */
+int recording_keep_live(const recording_t *r);
+int recording_snapshot_kept(recording_t *r, int fd, uint64_t time);
+
 /* Writes what is mapped now, when regions are recorded. */
 int recording_checkpoint(recording_t *r);
 
@@ -72,8 +78,5 @@ int recording_finish(recording_t *r, int wait_status);
 
 /* Closes what recording_create opened. */
 void recording_release(recording_t *r);
-
-/* The text of a stop reason. */
-const char *record_stop_text(uint32_t reason);
 
 #endif

@@ -3,9 +3,9 @@
  * The scratch: memory that the recorder made (a sealed memfd) and the program fills. It outlives
  * the program, so a kill loses nothing that was committed; the recorder collects the open chunks.
  *
- * Layout: scratch_control_t, then pages that are handed out as slots of 1, 4 or 16 pages. A slot's
- * boundaries never change once it was handed out, so the directory of slots, one byte a page, is
- * true at any instant; whether a slot holds a chunk is told by the magic at its start.
+ * Layout: scratch_control_t, then pages that are handed out as slots of 1, 4, 16 or 64 pages. A
+ * slot's boundaries never change once it was handed out, so the directory of slots, one byte a
+ * page, is true at any instant; whether a slot holds a chunk is told by the magic at its start.
  *
  * The recorder writes the first part before the program starts. Later it changes `mode`,
  * `sample_bytes` and `sample_interval_ns`, and adds 1 to `request` when something in it needs work
@@ -16,12 +16,13 @@
 #define SONDE_RECORD_SCRATCH_H
 
 #include "record/format.h"
+#include "record/scratch_audit.h"
 #include "record/scratch_loops.h"
 
 #define SCRATCH_MAGIC   UINT64_C(0x3163732d65646e73) /* "snde-sc1" */
 #define SCRATCH_PAGE    4096u
 #define SCRATCH_PAGES   16384u /* 64 MB of addresses; memory only where it was used */
-#define SCRATCH_CLASSES 3u
+#define SCRATCH_CLASSES 4u
 
 typedef struct scratch_control {
   /* the recorder's */
@@ -44,6 +45,8 @@ typedef struct scratch_control {
   uint32_t policy_size;    /* of that file; 0: there is none */
   char trace_pattern[512]; /* sensor/imports.h; empty: no imports are traced */
   uint64_t calibrated_ticks[2], calibrated_ns[2]; /* as in the header: start and end */
+  int32_t leaks_fd;     /* as a descriptor of the recorder: the exchange, record/leaks.h */
+  uint32_t leaks_state; /* LEAKS_ASKED: a thread of the program is to begin; LEAKS_TAKEN: one has */
   char recorder_name[80]; /* of the recorder's socket (cli/control.h); "": it has none */
   /* the program's */
   uint32_t incarnation; /* how many programs have begun to record here */
@@ -57,11 +60,16 @@ typedef struct scratch_control {
   uint32_t live_levels;                   /* of the table of live blocks */
   uint32_t imports_timed, imports_called; /* functions: with start and end; called, no more */
   uint32_t imports_left, imports_over;    /* left alone; more than there are trampolines for */
-  uint32_t sleds_patched, sleds_unnamed, sleds_refused; /* sensor/trace_sleds.h */
-  char imports_refused[128];         /* why trampolines cannot be used; empty: they can */
-  char agent_path[4096];             /* what was preloaded, to hand on over execve */
+  uint32_t methods_timed, messages_left;  /* sensor/messages.h */
+  uint32_t code_patched, code_unnamed, code_refused, code_small; /* sensor/trace_code.h */
+  char code_why[128];        /* why no code could be changed; empty: see above */
+  char imports_refused[128]; /* why trampolines cannot be used; empty: they can */
+  char emulator[16];         /* what executes the program in its own way, unseen; empty: none,
+                                agent/emulator.c */
+  char agent_path[4096];     /* what was preloaded, to hand on over execve */
   uint8_t slot_class[SCRATCH_PAGES]; /* class + 1 of the slot that starts at the page, or 0 */
   scratch_loops_t stall;
+  scratch_audit_t audit;
 } scratch_control_t;
 
 #define SCRATCH_CONTROL_PAGES                                                                      \

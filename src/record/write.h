@@ -8,7 +8,7 @@
  *
  * The hot path, per event: one thread-local load, two loads of the thread's state (one line), one
  * of the control page's mode, then the stores of the record itself. No atomic read-modify-write, no
- * system call, no lock. A full chunk costs one fstat, one getrlimit and one pwrite per 4 to 64 KB.
+ * system call, no lock. A full chunk costs one fstat, one getrlimit and one pwrite per 4 to 256 KB.
  *
  * Threads: a stream is written by its thread only. A signal handler that interrupts its thread
  * between enter and leave gets the thread's second stream; a third level is dropped and counted.
@@ -22,6 +22,7 @@
 
 #include "arch/arch.h"
 #include "os/os.h"
+#include "os/own.h"
 #include "record/format.h"
 #include "record/scratch.h"
 
@@ -54,6 +55,7 @@ typedef struct writer {
   bool cycles;                /* the clock is the cycle counter */
   uint8_t clock_shift;
   pid_t tid;
+  uint64_t moving;       /* the block that a realloc under way has been given; 0: none */
   scratch_loop_t *loop;  /* of an event loop: see sensor/stall.h; else NULL */
   struct writer *next;   /* all of them */
   uint64_t sample_bytes; /* the rate that UNTIL was drawn for */
@@ -66,13 +68,20 @@ typedef struct writer {
   uint32_t predicted[WRITE_LEVELS][PREDICTOR_ENTRIES];
 } writer_t;
 
-extern HIDDEN __thread writer_t *write_tls __attribute__((tls_model("initial-exec")));
+#if defined(__APPLE__)
+#define write_tls ((writer_t *)os_own(OWN_WRITER))
+#else
+extern __thread writer_t *write_tls OWN_MODEL;
+#endif
 
 /* Attaches to the recording that SETTINGS names, as the recorder wrote them:
  * "recorder-pid:scratch-fd:file-fd", and more that is not for here. Called once, before there are
  * threads, and once more in a child that joins. Returns 0 or a negative
  * SONDE_E…; then nothing is recorded and every write_enter says so. */
 int write_start(const char *settings);
+
+/* The same, by numbers: the recorder's process and its descriptors. */
+int write_attach(uint32_t recorder, uint32_t scratch_fd, uint32_t file_fd);
 
 /* Closes every thread's chunks into the file. Only for the end of the program when no recorder is
  * left to collect them; other threads must not be recording any more. */
@@ -188,8 +197,9 @@ extern HIDDEN write_global_t *write_global;
 /* Opens descriptor FD of the recorder as one of ours; negative where that fails. */
 int write_open_of_recorder(const scratch_control_t *control, int fd);
 
-/* A slot of CLASS, zeroed and backed by memory; NULL when there is none. */
-void *write_slot_take(uint32_t slot_class);
+/* A slot of CLASS, zeroed and backed by memory; NULL when there is none. A new one is made only
+ * while there is room for SPARE more of its size. */
+void *write_slot_take(uint32_t slot_class, uint32_t spare);
 /* Gives back a slot, whose bytes are 0 again. */
 void write_slot_give(void *slot, uint32_t slot_class);
 

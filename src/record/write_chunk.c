@@ -7,14 +7,17 @@
  * its magic before its bytes are zeroed. A kill in between leaves it in both places, with one
  * stream and sequence number, and the reader counts it once.
  *
- * A chunk that was full within GROW_BELOW_NS of its opening is followed by a larger one: 4, 16,
- * 64 KB, so that a busy thread writes seldom and an idle one holds little.
+ * A chunk that was full within GROW_BELOW_NS of its opening is followed by a larger one: 4, 16, 64,
+ * 256 KB, so that a busy thread writes seldom and an idle one holds little; in a ring up to an
+ * eighth of it, since a chunk is overwritten as a whole.
  */
 #include "base/varint.h"
 #include "record/write.h"
 #include "record/write_event.h"
 
-#define GROW_BELOW_NS 20000000u
+#define GROW_BELOW_NS  20000000u
+#define CHUNKS_IN_RING 8u
+#define SPARE_SLOTS    192u /* three quarters of the scratch, of the largest class */
 
 static writer_t *writer_of(const stream_t *s) { return s->writer; }
 
@@ -131,14 +134,20 @@ static void save_tables_of_orphan(writer_t *w) {
     write_close(&w->tables[i]);
 }
 
-/* Of the class WANTED, or where there is none, of a smaller one that has room for BYTES. */
+static bool open_of_class(stream_t *s, uint32_t slot_class, uint32_t spare) {
+  chunk_header_t *slot = write_slot_take(slot_class, spare);
+  if (slot) begin(s, slot, slot_class);
+  return slot != NULL;
+}
+
+/* Of the class WANTED, or where there are few, of a smaller one that has room for BYTES: a few busy
+ * threads must not leave a thousand others without any. The last ones go as the smallest that do.
+ */
 static bool open_larger(stream_t *s, uint32_t wanted, uint32_t bytes) {
-  for (uint32_t c = wanted + 1; c-- > 0 && holds(c, bytes);) {
-    chunk_header_t *slot = write_slot_take(c);
-    if (!slot) continue;
-    begin(s, slot, c);
-    return true;
-  }
+  for (uint32_t c = wanted + 1; c-- > 0 && holds(c, bytes);)
+    if (open_of_class(s, c, SPARE_SLOTS)) return true;
+  for (uint32_t c = 0; c <= wanted; c++)
+    if (holds(c, bytes) && open_of_class(s, c, 0)) return true;
   return false;
 }
 
@@ -148,14 +157,23 @@ void write_announce(stream_t *s) {
   if (s->type == CHUNK_EVENTS) write_thread_record(s, writer_of(s)->tid, level_of(s));
 }
 
+/* The class of the chunk that follows the stream's own, which is full. */
+static uint32_t next_class(const stream_t *s) {
+  uint32_t larger = s->slot_class + 1u;
+  uint64_t ring = writer_of(s)->control->ring_bytes;
+  if (larger == SCRATCH_CLASSES) return s->slot_class;
+  if (s->type == CHUNK_TABLES) return larger;
+  if (ring && capacity_of(larger) > ring / CHUNKS_IN_RING) return s->slot_class;
+  return os_monotonic_ns() - s->open_time < GROW_BELOW_NS ? larger : s->slot_class;
+}
+
 bool write_room(stream_t *s, uint32_t bytes) {
   writer_t *w = writer_of(s);
   if (s->chunk && s->next + bytes <= (uint8_t *)s->chunk + s->chunk->size) return true;
   uint32_t wanted = 0;
   if (s->chunk) {
     chunk_header_t *slot = s->chunk;
-    bool busy = os_monotonic_ns() - s->open_time < GROW_BELOW_NS || s->type == CHUNK_TABLES;
-    wanted = s->slot_class + (busy && s->slot_class + 1u < SCRATCH_CLASSES ? 1u : 0u);
+    wanted = next_class(s);
     while (!holds(wanted, bytes) && wanted + 1 < SCRATCH_CLASSES)
       wanted++;
     if (!flush(s)) return false;

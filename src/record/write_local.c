@@ -1,12 +1,10 @@
 /* SPDX-License-Identifier: MIT */
 #include "record/write_local.h"
 
+#include "record/write_header.h"
 #include "record/live_table.h"
 #include "record/write.h"
-#include "record/write_own.h"
 #include "sonde/status.h"
-
-#define CALIBRATE_NS 2000000u
 
 /* The scratch is made once and stays: a thread may look at its control page at any time, also when
  * the log has ended. The next log uses it again. */
@@ -17,33 +15,17 @@ static struct local {
 } local;
 
 static void fill_header(record_header_t *h, int scratch_fd) {
-  const uint32_t never = 0;
-  write_own_header(h, 0);
+  header_begin(h, os_pid());
+  header_calibrate(h);
   h->recorder_pid = h->pid;
   h->scratch_fd = scratch_fd;
-  /* Two readings a moment apart: a file that is never finished has a rate of its clock. */
-  (void)os_futex_wait(&never, 0, CALIBRATE_NS);
-  write_own_clocks(h->clock, &h->end_ticks, &h->end_monotonic_ns);
 }
 
 static bool fill_control(scratch_control_t *c) {
-  const record_header_t *h = &local.header;
-  os_file_id_t id;
-  if (!os_file_id(local.file_fd, &id)) return false;
-  c->clock = h->clock;
-  c->clock_shift = h->clock_shift;
-  c->recorder_pid = c->pid = h->pid;
-  c->scratch_fd = local.scratch_fd;
-  c->file_fd = local.file_fd;
-  c->live_fd = local.live_fd;
-  c->file_device = id.device;
-  c->file_inode = id.inode;
-  c->file_end = RECORD_HEADER_SIZE;
-  if (!c->pages_used) c->pages_used = SCRATCH_CONTROL_PAGES;
   c->stop_reason = c->orphaned = 0;
   c->lost_events = c->lost_stacks = c->lost_definitions = c->unknown_frees = 0;
-  scratch_calibrate(c, h);
-  c->magic = SCRATCH_MAGIC;
+  if (!header_control(&local.header, local.file_fd, 0, c)) return false;
+  c->live_fd = local.live_fd;
   return true;
 }
 
@@ -52,25 +34,9 @@ static bool write_header(void) {
   return os_pwrite(local.file_fd, h, sizeof *h, 0) == (ssize_t)sizeof *h;
 }
 
-static char *put_number(char *out, uint32_t value) {
-  char digits[10];
-  int n = 0;
-  do
-    digits[n++] = (char)('0' + value % 10);
-  while (value /= 10);
-  while (n)
-    *out++ = digits[--n];
-  *out++ = ':';
-  *out = 0;
-  return out;
-}
-
 /* Attaches as a program under a recorder does: the recorder is this process. */
 static int attach(void) {
-  char settings[64], *p = put_number(settings, local.header.pid);
-  p = put_number(p, (uint32_t)local.scratch_fd);
-  put_number(p, (uint32_t)local.file_fd);
-  int status = write_start(settings);
+  int status = write_attach(local.header.pid, (uint32_t)local.scratch_fd, (uint32_t)local.file_fd);
   if (status == 0) local.control = write_control();
   return status;
 }
@@ -128,16 +94,11 @@ int write_local_end(void) {
   scratch_control_t *c = local.control;
   record_header_t *h = &local.header;
   write_finish();
-  write_own_clocks(h->clock, &h->end_ticks, &h->end_monotonic_ns);
+  header_update(h, c);
   h->state = RECORD_FINISHED;
   h->exit_status = RECORD_STATUS_UNKNOWN;
   h->recorder_pid = 0;
   h->scratch_fd = -1;
-  h->stop_reason = c->stop_reason;
-  h->lost_events = c->lost_events;
-  h->lost_stacks = c->lost_stacks;
-  h->lost_definitions = c->lost_definitions;
-  h->incarnations = c->incarnation;
   bool written = write_header() && !c->stop_reason;
   c->file_fd = -1; /* no log */
   if (write_global->file_fd != local.file_fd && write_global->file_fd >= 0)

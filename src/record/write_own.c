@@ -12,10 +12,10 @@
 #include <errno.h>
 
 #include "record/chunk_copy.h"
+#include "record/write_header.h"
 #include "sonde/status.h"
 
-#define TICK_SHIFT 7 /* 32 to 128 ns of a counter of 1 to 4 GHz */
-#define PIECE      (UINT64_C(1) << 20)
+#define PIECE (UINT64_C(1) << 20)
 
 static struct {
   record_header_t header;
@@ -27,77 +27,25 @@ bool write_is_own(void) {
   return c && c->recorder_pid == c->pid && c->scratch_fd < 0; /* not of write_local.h */
 }
 
-static bool counter_is_trusted(void) {
-#if defined(__aarch64__)
-  return true;
-#else
-  char name[32];
-  ssize_t n = os_read_file("/sys/devices/system/clocksource/clocksource0/current_clocksource", name,
-                           sizeof name);
-  return n >= 3 && !memcmp(name, "tsc", 3);
-#endif
-}
-
-void write_own_clocks(uint32_t clock, uint64_t *ticks, uint64_t *ns) {
-  *ns = os_monotonic_ns();
-  *ticks = clock == RECORD_CLOCK_MONOTONIC ? *ns : arch_cycles();
-}
-
-void write_own_header(record_header_t *h, uint32_t mode) {
-  memset(h, 0, sizeof *h);
-  memcpy(h->magic, RECORD_MAGIC, 8);
-  h->version = RECORD_VERSION;
-  h->header_size = RECORD_HEADER_SIZE;
-  h->byte_order = RECORD_BYTE_ORDER;
-#if defined(__aarch64__)
-  h->machine = 183;
-  h->clock = RECORD_CLOCK_CNTVCT;
-#else
-  h->machine = 62;
-  h->clock = RECORD_CLOCK_TSC;
-#endif
-  if (!counter_is_trusted()) h->clock = RECORD_CLOCK_MONOTONIC;
-  h->clock_shift = TICK_SHIFT;
-  h->pid = (uint32_t)os_pid();
-  h->mode = mode;
-  write_own_clocks(h->clock, &h->start_ticks, &h->start_monotonic_ns);
-  h->start_realtime_ns = os_realtime_ns();
-}
-
-static bool fill_control(scratch_control_t *c, uint64_t limit_bytes) {
-  os_file_id_t id;
-  if (!os_file_id(own.file_fd, &id)) return false;
-  c->clock = own.header.clock;
-  c->clock_shift = own.header.clock_shift;
-  c->mode = RECORD_CALLS;
-  c->pid = c->recorder_pid = own.header.pid;
-  c->scratch_fd = c->live_fd = c->policy_fd = -1;
-  c->file_fd = own.file_fd;
-  c->file_device = id.device;
-  c->file_inode = id.inode;
-  c->ring_start = RECORD_HEADER_SIZE;
-  c->ring_bytes = ALIGN_UP(limit_bytes, UINT64_C(4096));
-  c->file_end = c->ring_start + c->ring_bytes;
-  c->pages_used = SCRATCH_CONTROL_PAGES;
-  c->incarnation = 1;
-  c->magic = SCRATCH_MAGIC;
-  return true;
-}
-
 int write_begin_own(uint64_t limit_bytes) {
   if (write_control()) return SONDE_EBUSY;
   write_global_t *g = os_map(sizeof *g);
   scratch_control_t *c = os_map(SCRATCH_BYTES);
   own.file_fd = os_memory_file("sonde");
-  write_own_header(&own.header, RECORD_CALLS);
+  header_begin(&own.header, os_pid());
+  own.header.mode = RECORD_CALLS;
+  own.header.scratch_fd = -1;
   bool good = g && c && own.file_fd >= 0 && os_wipe_on_fork(g, sizeof *g) &&
-              os_hide_from_fork(c, SCRATCH_BYTES) && fill_control(c, limit_bytes);
+              os_hide_from_fork(c, SCRATCH_BYTES) &&
+              header_control(&own.header, own.file_fd, ALIGN_UP(limit_bytes, UINT64_C(4096)), c);
   if (!good) {
     if (g) os_unmap(g, sizeof *g);
     if (c) os_unmap(c, SCRATCH_BYTES);
     if (own.file_fd >= 0) os_close(own.file_fd);
     return SONDE_ENOMEM;
   }
+  c->mode = RECORD_CALLS;
+  c->incarnation = 1;
   g->file_fd = own.file_fd;
   g->incarnation = 1;
   g->control = c;
@@ -214,12 +162,7 @@ int write_save_own(const char *path) {
   bool good = write_each_own(save_chunk, &s);
   record_header_t h = own.header;
   h.state = RECORD_FINISHED;
-  h.incarnations = 1;
-  h.stop_reason = load_acquire(&c->stop_reason);
-  h.lost_events = load_relaxed(&c->lost_events);
-  h.lost_stacks = load_relaxed(&c->lost_stacks);
-  h.lost_definitions = load_relaxed(&c->lost_definitions);
-  write_own_clocks(h.clock, &h.end_ticks, &h.end_monotonic_ns);
+  header_update(&h, c);
   uint8_t page[RECORD_HEADER_SIZE] = {0};
   memcpy(page, &h, sizeof h);
   good = good && put(&s, page, sizeof page, 0);

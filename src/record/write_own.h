@@ -15,10 +15,6 @@ int write_begin_own(uint64_t limit_bytes);
 /* True when the recording of this process is its own. */
 bool write_is_own(void);
 
-/* A header for a recording that begins now, of MODE (RECORD_…); and both clocks at one moment. */
-void write_own_header(record_header_t *header, uint32_t mode);
-void write_own_clocks(uint32_t clock, uint64_t *ticks, uint64_t *ns);
-
 /* The clock, not shifted, and os_monotonic_ns when it began. */
 void write_own_start(uint64_t *ticks, uint64_t *ns);
 

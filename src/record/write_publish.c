@@ -36,8 +36,7 @@ static void publish_image(uint16_t id) {
   char program[4096];
   const char *path = entry->file ? entry->file : entry->path;
   /* The list opens it by a name that means nothing in another process. */
-  if (entry->is_program && os_read_link("/proc/self/exe", program, sizeof program) > 0)
-    path = program;
+  if (entry->is_program && os_program_path(program, sizeof program) > 0) path = program;
   if (!write_image(id, i->start, i->end, i->slide, i->build_id, i->build_id_size, path)) return;
   put(unloaded_images, id, false);
   put(recorded_images, id, true);

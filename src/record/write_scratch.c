@@ -12,53 +12,23 @@
  */
 #include <errno.h>
 
+#include "base/text.h"
 #include "record/live_table.h"
 #include "record/write.h"
 #include "sonde/status.h"
 
 HIDDEN write_global_t *write_global;
-HIDDEN __thread writer_t *write_tls __attribute__((tls_model("initial-exec")));
+OWN_HERE(writer_t, write_tls);
 
-static bool parse_number(const char **text, uint32_t *value) {
-  const char *p = *text;
-  uint32_t v = 0;
-  if (*p < '0' || *p > '9') return false;
-  for (; *p >= '0' && *p <= '9'; p++)
-    v = v * 10 + (uint32_t)(*p - '0');
-  *value = v;
-  *text = *p == ':' ? p + 1 : p;
+static bool read_number(const char **text, uint32_t *value) {
+  if (**text < '0' || **text > '9') return false;
+  *value = (uint32_t)decimal_read(text);
+  *text += **text == ':';
   return true;
 }
 
-static char *put_text(char *out, const char *text) {
-  while (*text)
-    *out++ = *text++;
-  return out;
-}
-
-static char *put_number(char *out, uint32_t value) {
-  char digits[10];
-  int n = 0;
-  do
-    digits[n++] = (char)('0' + value % 10);
-  while (value /= 10);
-  while (n)
-    *out++ = digits[--n];
-  return out;
-}
-
-/* Opens descriptor FD of the process PID again, as one of ours. */
-static int open_of_process(uint32_t pid, uint32_t fd) {
-  char path[48], *p = put_text(path, "/proc/");
-  p = put_number(p, pid);
-  p = put_text(p, "/fd/");
-  p = put_number(p, fd);
-  *p = 0;
-  return os_open_high(path);
-}
-
 int write_open_of_recorder(const scratch_control_t *c, int fd) {
-  return fd < 0 ? fd : open_of_process(c->recorder_pid, (uint32_t)fd);
+  return fd < 0 ? fd : os_open_of_process(c->recorder_pid, (uint32_t)fd);
 }
 
 scratch_control_t *write_control(void) { return write_global ? write_global->control : NULL; }
@@ -85,19 +55,23 @@ static void empty_live_table(scratch_control_t *c) {
 
 int write_start(const char *settings) {
   uint32_t recorder, scratch_fd, file_fd;
-  if (!parse_number(&settings, &recorder) || !parse_number(&settings, &scratch_fd) ||
-      !parse_number(&settings, &file_fd))
+  if (!read_number(&settings, &recorder) || !read_number(&settings, &scratch_fd) ||
+      !read_number(&settings, &file_fd))
     return SONDE_EINVAL;
+  return write_attach(recorder, scratch_fd, file_fd);
+}
+
+int write_attach(uint32_t recorder, uint32_t scratch_fd, uint32_t file_fd) {
   write_global_t *g = os_map(sizeof *g);
   if (!g) return SONDE_ENOMEM;
   if (!os_wipe_on_fork(g, sizeof *g)) {
     os_unmap(g, sizeof *g);
     return SONDE_EUNSUPPORTED;
   }
-  int fd = open_of_process(recorder, scratch_fd);
+  int fd = os_open_of_process(recorder, scratch_fd);
   scratch_control_t *control = fd < 0 ? NULL : map_scratch(fd);
   if (fd >= 0) os_close(fd);
-  g->file_fd = control ? open_of_process(recorder, file_fd) : -1;
+  g->file_fd = control ? os_open_of_process(recorder, file_fd) : -1;
   if (g->file_fd < 0) {
     if (control) os_unmap(control, SCRATCH_BYTES);
     os_unmap(g, sizeof *g);
@@ -117,7 +91,7 @@ static int file_of(write_global_t *g) {
   int fd = load_acquire(&g->file_fd);
   if (fd >= 0 && os_file_id(fd, &id) && id.device == c->file_device && id.inode == c->file_inode)
     return fd;
-  int again = open_of_process(c->recorder_pid, (uint32_t)c->file_fd);
+  int again = os_open_of_process(c->recorder_pid, (uint32_t)c->file_fd);
   if (again < 0) return -1;
   if (cas_acq_rel(&g->file_fd, &fd, again)) return again;
   os_close(again); /* another thread was first */
@@ -237,21 +211,21 @@ static uint32_t pop_slot(write_global_t *g, uint32_t slot_class) {
   return (uint32_t)old;
 }
 
-static uint32_t new_slot(write_global_t *g, uint32_t slot_class) {
+static uint32_t new_slot(write_global_t *g, uint32_t slot_class, uint32_t spare) {
   scratch_control_t *c = g->control;
   uint32_t count = scratch_class_pages(slot_class), page = load_acquire(&c->pages_used);
   do
-    if (page + count > SCRATCH_PAGES) return 0;
+    if (page + count * (1 + spare) > SCRATCH_PAGES) return 0;
   while (!cas_acq_rel(&c->pages_used, &page, page + count));
   store_release(&c->slot_class[page], (uint8_t)(slot_class + 1));
   return page;
 }
 
-void *write_slot_take(uint32_t slot_class) {
+void *write_slot_take(uint32_t slot_class, uint32_t spare) {
   write_global_t *g = write_global;
   uint32_t page = pop_slot(g, slot_class);
   if (page) return (uint8_t *)g->control + (uint64_t)page * SCRATCH_PAGE;
-  page = new_slot(g, slot_class);
+  page = new_slot(g, slot_class, spare);
   if (!page) return NULL;
   void *slot = (uint8_t *)g->control + (uint64_t)page * SCRATCH_PAGE;
   /* What cannot be backed now would be a SIGBUS later: the slot is never used. */

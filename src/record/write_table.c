@@ -120,7 +120,7 @@ bool write_record(table_type_t type, const void *body, uint32_t size) {
 
 bool write_thread_record(const stream_t *events, pid_t tid, uint32_t level) {
   char name[32];
-  ssize_t n = os_read_file("/proc/thread-self/comm", name, sizeof name);
+  ssize_t n = os_own_name(name, sizeof name);
   while (n > 0 && name[n - 1] == '\n')
     n--;
   body_t b;
@@ -147,9 +147,9 @@ void write_process(void) {
   body_t b;
   b.used = 0;
   put_value(&b, (uint64_t)os_pid());
-  ssize_t n = os_read_link("/proc/self/exe", text, sizeof text);
+  ssize_t n = os_program_path(text, sizeof text);
   put_bytes(&b, text, n > 0 ? (uint32_t)n : 0);
-  n = os_read_file("/proc/self/cmdline", text, sizeof text);
+  n = os_program_arguments(text, sizeof text);
   for (ssize_t at = 0; at < n;) {
     uint32_t size = text_size(text + at);
     put_bytes(&b, text + at, size);

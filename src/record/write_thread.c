@@ -22,6 +22,7 @@ static void init_writer(writer_t *w, scratch_control_t *control) {
   w->depth = 0;
   w->sample_bytes = 0;
   w->loop = NULL;
+  w->moving = 0;
   w->cycles = control->clock != RECORD_CLOCK_MONOTONIC;
   w->clock_shift = (uint8_t)control->clock_shift;
   for (int i = 0; i < WRITE_LEVELS; i++) {
@@ -93,7 +94,7 @@ writer_t *write_enter_slow(void) {
   }
   init_writer(w, g->control);
   store_release(&w->tid, self);
-  write_tls = w;
+  OWN_SET(write_tls, OWN_WRITER, w);
   return w;
 }
 
