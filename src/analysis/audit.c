@@ -210,7 +210,7 @@ bool audit_call(const audit_t *a, const record_event_t *e, sighting_t *out) {
 bool audit_add(audit_t *a, const record_event_t *e) {
   sighting_t call;
   if (e->kind == EVENT_EXTENDED && e->subtype == EXTENDED_MARK) begin_phase(a, e);
-  if (!is_call(e)) return true;
+  if (!is_call(e)) return coverage_add(&a->coverage, e);
   if (!audit_call(a, e, &call)) {
     a->damaged++;
     return true;
@@ -241,6 +241,7 @@ void audit_free(audit_t *a) {
     free((uint8_t *)(uintptr_t)a->sightings[i].arguments);
   for (size_t i = 0; a->policy && a->limits && i < a->policy->limit_count; i++)
     free(a->limits[i].times);
+  coverage_free(&a->coverage);
   free(a->sightings);
   free(a->slots);
   free(a->limits);

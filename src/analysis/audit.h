@@ -10,6 +10,7 @@
 #ifndef SONDE_ANALYSIS_AUDIT_H
 #define SONDE_ANALYSIS_AUDIT_H
 
+#include "analysis/coverage.h"
 #include "analysis/policy.h"
 #include "record/read.h"
 
@@ -45,6 +46,7 @@ typedef struct audit {
   uint64_t begun;        /* bits of its phases, of which at most 64 count */
   uint64_t calls;
   uint64_t damaged; /* calls whose record could not be understood */
+  coverage_t coverage;
 } audit_t;
 
 /* Begins with the policy of READER. NULL without memory. Release with audit_free. */
@@ -74,12 +76,22 @@ typedef struct audit_value {
  * are damaged. */
 int audit_values(const audit_t *audit, const sighting_t *sighting, audit_value_t *out);
 
+/* The same of SIZE bytes of arguments of these KINDS, whatever they belong to. */
+int audit_values_of(const uint8_t kinds[AUDIT_ARGUMENTS], const uint8_t *arguments, uint32_t size,
+                    audit_value_t *out);
+
 /* The first text argument, ended by a 0, in OUT of AUDIT_TEXT_MAX + 1 bytes; "" when there is none.
  */
 void audit_text(const audit_t *audit, const sighting_t *sighting, char *out);
 
+void audit_text_of(const uint8_t kinds[AUDIT_ARGUMENTS], const uint8_t *arguments, uint32_t size,
+                   char *out);
+
 /* The values in words, "/etc/passwd, 0x80000"; returns OUT, cut to SIZE. */
 char *audit_words(const audit_t *audit, const sighting_t *sighting, char *out, size_t size);
+
+char *audit_words_of(const uint8_t kinds[AUDIT_ARGUMENTS], const uint8_t *arguments,
+                     uint32_t arguments_size, char *out, size_t size);
 
 /* What of the values stays the same from run to run: no number, no digits in a text, of an internet
  * address its port and whether it is this machine's, a private one or any other. */

@@ -34,30 +34,47 @@ static bool get_value(const uint8_t **p, const uint8_t *end, audit_value_t *v) {
   return true;
 }
 
-int audit_values(const audit_t *a, const sighting_t *s, audit_value_t *out) {
-  if (!a->flat || s->function >= a->flat->function_count) return -1;
-  const audit_function_t *f = &audit_functions(a->flat)[s->function];
-  const uint8_t *p = s->arguments, *end = p + s->arguments_size;
+int audit_values_of(const uint8_t kinds[AUDIT_ARGUMENTS], const uint8_t *p, uint32_t size,
+                    audit_value_t *out) {
+  const uint8_t *end = p + size;
   int count = 0;
   for (int i = 0; i < AUDIT_ARGUMENTS; i++) {
-    if (f->arguments[i] == AUDIT_SKIP) continue;
-    out[count] = (audit_value_t){.kind = f->arguments[i]};
+    if (kinds[i] == AUDIT_SKIP) continue;
+    out[count] = (audit_value_t){.kind = kinds[i]};
     if (!get_value(&p, end, &out[count++])) return -1;
   }
   return count;
 }
 
-void audit_text(const audit_t *a, const sighting_t *s, char *out) {
+/* Of a function that no policy is known to name: none. */
+static const uint8_t *kinds_of(const audit_t *a, const sighting_t *s) {
+  if (!a->flat || s->function >= a->flat->function_count) return NULL;
+  return audit_functions(a->flat)[s->function].arguments;
+}
+
+int audit_values(const audit_t *a, const sighting_t *s, audit_value_t *out) {
+  const uint8_t *kinds = kinds_of(a, s);
+  return kinds ? audit_values_of(kinds, s->arguments, s->arguments_size, out) : -1;
+}
+
+void audit_text_of(const uint8_t kinds[AUDIT_ARGUMENTS], const uint8_t *arguments, uint32_t size,
+                   char *out) {
   audit_value_t values[AUDIT_ARGUMENTS];
-  int count = audit_values(a, s, values);
+  int count = audit_values_of(kinds, arguments, size, values);
   *out = 0;
   for (int i = 0; i < count; i++) {
     if (!audit_is_text(values[i].kind)) continue;
-    uint32_t size = values[i].size < AUDIT_TEXT_MAX ? values[i].size : AUDIT_TEXT_MAX;
-    memcpy(out, values[i].text, size);
-    out[size] = 0;
+    uint32_t n = values[i].size < AUDIT_TEXT_MAX ? values[i].size : AUDIT_TEXT_MAX;
+    memcpy(out, values[i].text, n);
+    out[n] = 0;
     return;
   }
+}
+
+void audit_text(const audit_t *a, const sighting_t *s, char *out) {
+  const uint8_t *kinds = kinds_of(a, s);
+  *out = 0;
+  if (kinds) audit_text_of(kinds, s->arguments, s->arguments_size, out);
 }
 
 /* ---- words ---------------------------------------------------------------------------------- */
@@ -164,9 +181,10 @@ static void put_value(writing_t *w, const audit_value_t *v) {
   }
 }
 
-static char *write_values(const audit_t *a, const sighting_t *s, writing_t w) {
+static char *write_values(const uint8_t *kinds, const uint8_t *arguments, uint32_t size,
+                          writing_t w) {
   audit_value_t values[AUDIT_ARGUMENTS];
-  int count = audit_values(a, s, values);
+  int count = kinds ? audit_values_of(kinds, arguments, size, values) : -1;
   *w.out = 0;
   if (count < 0) put(&w, "?");
   for (int i = 0; i < count; i++) {
@@ -176,12 +194,19 @@ static char *write_values(const audit_t *a, const sighting_t *s, writing_t w) {
   return w.out;
 }
 
+char *audit_words_of(const uint8_t kinds[AUDIT_ARGUMENTS], const uint8_t *arguments,
+                     uint32_t arguments_size, char *out, size_t size) {
+  return write_values(kinds, arguments, arguments_size, (writing_t){.out = out, .size = size});
+}
+
 char *audit_words(const audit_t *a, const sighting_t *s, char *out, size_t size) {
-  return write_values(a, s, (writing_t){.out = out, .size = size});
+  return write_values(kinds_of(a, s), s->arguments, s->arguments_size,
+                      (writing_t){.out = out, .size = size});
 }
 
 char *audit_class(const audit_t *a, const sighting_t *s, char *out, size_t size) {
-  return write_values(a, s, (writing_t){.out = out, .size = size, .class = true});
+  return write_values(kinds_of(a, s), s->arguments, s->arguments_size,
+                      (writing_t){.out = out, .size = size, .class = true});
 }
 
 const char *audit_function_name(const audit_t *a, uint32_t function) {

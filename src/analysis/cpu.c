@@ -3,6 +3,7 @@
 
 #include <stdlib.h>
 
+#include "analysis/array.h"
 #include "record/body.h"
 
 typedef struct cpu_name {
@@ -22,18 +23,6 @@ static const char *get_name(cpu_use_t *u, body_t *b) {
   u->names = name;
   return name->text;
 }
-
-static bool grow(void **items, size_t size, size_t count, size_t *room) {
-  if (count < *room) return true;
-  size_t bigger = *room ? 2 * *room : 64;
-  void *grown = realloc(*items, bigger * size);
-  if (!grown) return false;
-  *items = grown;
-  *room = bigger;
-  return true;
-}
-
-#define GROW(items, count, room) grow((void **)&(items), sizeof *(items), count, &(room))
 
 static bool add_sum(cpu_use_t *u, body_t *b) {
   cpu_sum_t sum = {.tid = (uint32_t)body_number(b)};

@@ -22,7 +22,9 @@ bool live_init(live_t *live) {
     size_t bytes = (size_t)most * sizeof(live_block_t);
     void *map = mmap(NULL, bytes, PROT_READ | PROT_WRITE, RESERVE_FLAGS, -1, 0);
     if (map == MAP_FAILED) continue;
+#ifdef MADV_HUGEPAGE
     (void)madvise(map, bytes, MADV_HUGEPAGE);
+#endif
     live->places = map;
     live->most = (size_t)most;
     return true;

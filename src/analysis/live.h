@@ -52,10 +52,13 @@ static inline size_t live_home(const live_t *live, uint64_t address) {
   return (size_t)((region >> 24) + within) & live->mask;
 }
 
-/* Soon ADDRESS will be asked for. (gcc 12 takes a function that only prefetches for one without
- * effect, and drops calls of it that were not inlined early.) */
+/* Soon ADDRESS will be asked for, and its neighbours: a search or a removal ends at the next empty
+ * place, most often in the second cache line. (gcc 12 takes a function that only prefetches for one
+ * without effect, and drops calls of it that were not inlined early.) */
 static ALWAYS_INLINE void live_prefetch(const live_t *live, uint64_t address) {
-  __builtin_prefetch(&live->places[live_home(live, address)], 1);
+  const char *place = (const char *)&live->places[live_home(live, address)];
+  __builtin_prefetch(place, 1);
+  __builtin_prefetch(place + 64, 1);
 }
 
 /* The block at ADDRESS, or NULL. */

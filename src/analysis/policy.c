@@ -9,6 +9,21 @@
 
 #include "analysis/policies.h"
 
+bool policy_is_method(const char *name) {
+  size_t size = strlen(name);
+  const char *space = strchr(name, ' ');
+  return audit_is_method(name) && name[1] == '[' && space && space > name + 2 &&
+         name[size - 1] == ']' && space + 1 < name + size - 1 &&
+         strcspn(name + 2, "[]()\t\"\\") == size - 3 && !strchr(space + 1, ' ');
+}
+
+bool policy_sees_text(const policy_t *policy, const policy_category_t *category) {
+  for (size_t i = 0; i < category->function_count; i++)
+    for (size_t a = 0; a < AUDIT_ARGUMENTS; a++)
+      if (audit_is_text(policy->functions[category->functions[i]].arguments[a])) return true;
+  return false;
+}
+
 const char *policy_level_word(policy_level_t level) {
   static const char *const words[] = {"note", "warning", "error"};
   return words[level];

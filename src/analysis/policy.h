@@ -32,19 +32,19 @@ typedef enum policy_level { POLICY_NOTE, POLICY_WARNING, POLICY_ERROR } policy_l
 const char *policy_level_word(policy_level_t level);
 
 typedef struct policy_function {
-  const char *name;
+  const char *name;    /* of methods a glob, "-[Class *]" */
   const char *library; /* a glob of its file's name; "" for any */
   uint8_t arguments[AUDIT_ARGUMENTS];
+  const char *source; /* where it stands, for messages while the policy is read */
   int line;
 } policy_function_t;
 
 typedef struct policy_category {
   const char *id, *title;
   policy_level_t level;
-  bool enabled;
+  bool enabled, of_base;
   const char *apple; /* NSPrivacyAccessedAPICategory…; NULL: not one of Apple's */
   texts_t reasons;   /* codes that may be given for it, of Apple's */
-  texts_t methods;   /* of Objective-C */
   texts_t match, except;
   uint32_t *functions; /* numbers in the policy */
   size_t function_count;
@@ -107,6 +107,12 @@ policy_t *policy_read(const policy_source_t *source, const policy_source_t *base
 void policy_free(policy_t *policy);
 
 const policy_category_t *policy_category(const policy_t *policy, const char *id);
+
+/* "-[Class selector:]", of which both may be globs. */
+bool policy_is_method(const char *name);
+
+/* Whether a function of CATEGORY keeps a text, which globs can be compared with. */
+bool policy_sees_text(const policy_t *policy, const policy_category_t *category);
 
 /* The flat form, of HOME's user; released with free. NULL when it would be larger than
  * AUDIT_POLICY_MAX, or without memory. Categories keep their numbers, functions too. */

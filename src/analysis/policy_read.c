@@ -143,6 +143,17 @@ static const yaml_node_t *value_of(reading_t *r, const yaml_node_t *mapping, con
   return NULL;
 }
 
+static bool unknown_key(reading_t *r, const yaml_node_t *key, const char *const *keys) {
+  char known[256] = "";
+  const char *name = word(key);
+  for (int i = 0; keys[i]; i++) {
+    size_t n = strlen(known);
+    snprintf(known + n, sizeof known - n, "%s%s", i ? ", " : "", keys[i]);
+  }
+  return wrong(r, line_of(key), "'%s' is not a key that is known here: %s", name ? name : "?",
+               known);
+}
+
 /* False, with a message, when MAPPING has a key that is not among KEYS, or one twice. */
 static bool only_keys(reading_t *r, const yaml_node_t *mapping, const char *const *keys) {
   yaml_node_pair_t *start = mapping->data.mapping.pairs.start;
@@ -152,8 +163,7 @@ static bool only_keys(reading_t *r, const yaml_node_t *mapping, const char *cons
     int i = 0;
     while (name && keys[i] && strcmp(keys[i], name))
       i++;
-    if (!name || !keys[i])
-      return wrong(r, line_of(key), "'%s' is not a key that is known here", name ? name : "?");
+    if (!name || !keys[i]) return unknown_key(r, key, keys);
     for (yaml_node_pair_t *q = start; q < p; q++)
       if (!strcmp(word(node_of(r, q->key)), name))
         return wrong(r, line_of(key), "'%s' stands here twice", name);
@@ -165,6 +175,7 @@ static bool only_keys(reading_t *r, const yaml_node_t *mapping, const char *cons
 static bool text_at(reading_t *r, const yaml_node_t *mapping, const char *key, bool needed,
                     const char **out) {
   const yaml_node_t *value = value_of(r, mapping, key);
+  if (value && word(value) && !*word(value)) return wrong(r, line_of(value), "'%s' is empty", key);
   if (value) return text(r, value, key, out);
   return !needed || wrong(r, line_of(mapping), "'%s' is missing here", key);
 }
@@ -195,9 +206,9 @@ static bool argument_kind(const char *name, size_t size, uint8_t *out) {
       AUDIT_ARGUMENT_TABLE(ARGUMENT_WORD)
 #undef ARGUMENT_WORD
   };
-  for (uint8_t i = 0; i < AUDIT_ARGUMENT_KINDS; i++)
+  for (int i = 0; i < AUDIT_ARGUMENT_KINDS; i++)
     if (strlen(words[i]) == size && !memcmp(words[i], name, size)) {
-      *out = i;
+      *out = (uint8_t)i;
       return true;
     }
   return false;
@@ -229,6 +240,7 @@ static bool parse_function(reading_t *r, size_t line, const char *source, policy
   const char *open = strchr(source, '(');
   if (colon && open && colon > open) colon = NULL;
   f->line = (int)line;
+  f->source = r->name;
   f->library = colon ? keep(r->policy, name, (size_t)(colon - name)) : "";
   if (colon) name = skip_space(colon + 1);
   size_t size = strspn(name, "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_$@.");
@@ -250,28 +262,44 @@ static bool same_function(const policy_function_t *a, const policy_function_t *b
   return !strcmp(a->name, b->name) && !strcmp(a->library, b->library);
 }
 
-static bool add_function(reading_t *r, const yaml_node_t *node, void *context) {
+/* F, described at LINE, belongs to C. */
+static bool add_to_category(reading_t *r, size_t line, policy_category_t *c,
+                            const policy_function_t *f) {
   policy_t *p = r->policy;
-  policy_category_t *c = context;
-  policy_function_t f = {0};
-  const char *source;
-  if (!text(r, node, "functions", &source) || !parse_function(r, line_of(node), source, &f))
-    return false;
   size_t n = 0;
-  while (n < p->function_count && !same_function(&p->functions[n], &f))
+  while (n < p->function_count && !same_function(&p->functions[n], f))
     n++;
   if (n == p->function_count) {
     p->functions = one_more(p, p->functions, n, sizeof *p->functions);
     if (!p->functions) return no_memory(r);
-    p->functions[p->function_count++] = f;
-  } else if (memcmp(p->functions[n].arguments, f.arguments, sizeof f.arguments)) {
-    return wrong(r, line_of(node), "'%s' was described with other arguments at line %d", f.name,
-                 p->functions[n].line);
+    p->functions[p->function_count++] = *f;
+  } else if (memcmp(p->functions[n].arguments, f->arguments, sizeof f->arguments)) {
+    return wrong(r, line, "'%s' was described with other arguments at %s:%d: write the same here",
+                 f->name, p->functions[n].source, p->functions[n].line);
   }
   c->functions = one_more(p, c->functions, c->function_count, sizeof *c->functions);
   if (!c->functions) return no_memory(r);
   c->functions[c->function_count++] = (uint32_t)n;
   return true;
+}
+
+static bool add_function(reading_t *r, const yaml_node_t *node, void *context) {
+  policy_function_t f = {0};
+  const char *source;
+  return text(r, node, "functions", &source) && parse_function(r, line_of(node), source, &f) &&
+         add_to_category(r, line_of(node), context, &f);
+}
+
+static bool add_method(reading_t *r, const yaml_node_t *node, void *context) {
+  policy_function_t f = {.library = "", .source = r->name, .line = (int)line_of(node)};
+  if (!text(r, node, "methods", &f.name)) return false;
+  if (!policy_is_method(f.name))
+    return wrong(r, line_of(node),
+                 "'%s' is no method: write it as \"-[Class selector:]\", or \"+[Class *]\" for all "
+                 "class methods of a class",
+                 f.name);
+  if (strpbrk(f.name, "*?#")) f.arguments[0] = AUDIT_TEXT;
+  return add_to_category(r, line_of(node), context, &f);
 }
 
 /* ---- the parts ------------------------------------------------------------------------------ */
@@ -295,6 +323,15 @@ static bool read_enabled(reading_t *r, const yaml_node_t *entry, bool *out) {
          wrong(r, line_of(node), "'enabled' is true or false");
 }
 
+/* KEY, match or except, has something to be compared with. */
+static bool has_text(reading_t *r, const yaml_node_t *entry, const policy_category_t *c,
+                     const char *key) {
+  const yaml_node_t *node = value_of(r, entry, key);
+  return !node || !r->today || !c->function_count || policy_sees_text(r->policy, c) ||
+         wrong(r, line_of(node),
+               "no function of '%s' has a text or path argument to compare with '%s'", c->id, key);
+}
+
 static bool add_category(reading_t *r, const yaml_node_t *entry, void *context) {
   static const char *const keys[] = {"id",        "title",   "level", "enabled", "apple", "reasons",
                                      "functions", "methods", "match", "except",  NULL};
@@ -308,14 +345,19 @@ static bool add_category(reading_t *r, const yaml_node_t *entry, void *context) 
   const yaml_node_t *functions = value_of(r, entry, "functions");
   if (!text_at(r, entry, "title", false, &c.title) || !read_level(r, entry, &c.level) ||
       !text_at(r, entry, "apple", false, &c.apple) || !list_at(r, entry, "reasons", &c.reasons) ||
-      !list_at(r, entry, "methods", &c.methods) || !list_at(r, entry, "match", &c.match) ||
-      !list_at(r, entry, "except", &c.except))
+      !list_at(r, entry, "match", &c.match) || !list_at(r, entry, "except", &c.except))
     return false;
+  const yaml_node_t *methods = value_of(r, entry, "methods");
   if (functions && !each_scalar(r, functions, "functions", 0, add_function, &c)) return false;
-  if (c.enabled && !c.function_count && !c.methods.count)
+  if (methods && !each_scalar(r, methods, "methods", 0, add_method, &c)) return false;
+  if (c.enabled && !c.function_count)
     return wrong(r, line_of(entry), "the category '%s' has no functions", c.id);
+  if (!has_text(r, entry, &c, "match") || !has_text(r, entry, &c, "except")) return false;
+  c.of_base = r->builtin;
   for (size_t i = 0; i < p->category_count; i++)
     if (!strcmp(p->categories[i].id, c.id)) {
+      if (p->categories[i].of_base == c.of_base)
+        return wrong(r, line_of(entry), "the category '%s' stands here twice", c.id);
       p->categories[i] = c;
       return true;
     }
@@ -423,6 +465,7 @@ static bool add_phase(reading_t *r, const yaml_node_t *entry, void *context) {
   const yaml_node_t *deny = value_of(r, entry, "deny");
   if (!deny) return wrong(r, line_of(entry), "'deny' is missing here: a list of categories");
   if (!list(r, deny, "deny", &phase.categories)) return false;
+  if (!phase.categories.count) return wrong(r, line_of(deny), "'deny' is empty");
   for (size_t i = 0; i < phase.categories.count; i++)
     if (!check_category(r, deny, phase.categories.items[i])) return false;
   p->phases = one_more(p, p->phases, p->phase_count, sizeof *p->phases);
@@ -496,6 +539,18 @@ static bool read_root(reading_t *r, const yaml_node_t *root) {
   return only_keys(r, root, keys) && (r->builtin || read_base(r, root)) && read_parts(r, root);
 }
 
+/* What stands behind '---' would be left out. */
+static bool only_document(reading_t *r, yaml_parser_t *parser) {
+  yaml_document_t more;
+  if (!yaml_parser_load(parser, &more))
+    return wrong(r, parser->problem_mark.line + 1, "this is no YAML: %s",
+                 parser->problem ? parser->problem : "it cannot be read");
+  const yaml_node_t *root = yaml_document_get_root_node(&more);
+  bool only = !root || wrong(r, line_of(root), "a second document begins here: a policy is one");
+  yaml_document_delete(&more);
+  return only;
+}
+
 static bool read_source(reading_t *r, const policy_source_t *source, bool builtin) {
   yaml_parser_t parser;
   yaml_document_t document;
@@ -511,6 +566,8 @@ static bool read_source(reading_t *r, const policy_source_t *source, bool builti
     r->document = &document;
     ok = read_root(r, yaml_document_get_root_node(&document));
     yaml_document_delete(&document);
+    r->document = NULL;
+    ok = ok && only_document(r, &parser);
   }
   yaml_parser_delete(&parser);
   return ok;

@@ -1,12 +1,13 @@
 /* SPDX-License-Identifier: MIT
  *
- * A sample stands for the time from the middle between it and the one before to the middle between
- * it and the next; the first one from the turn's beginning, the last one to its end.
+ * A sample stands for the time from the border to the one before to the border to the next; the
+ * first one from the turn's beginning, the last one to its end.
  */
 #include "analysis/stalls.h"
 
 #include <stdlib.h>
 
+#include "analysis/array.h"
 #include "record/body.h"
 
 #define BOOKING_NS 4000000u /* the kernel books time on a CPU with its tick */
@@ -34,18 +35,6 @@ static const char *get_text(stalls_t *s, body_t *b) {
   s->texts = text;
   return text->text;
 }
-
-static bool grow(void **items, size_t size, size_t count, size_t *room) {
-  if (count < *room) return true;
-  size_t bigger = *room ? 2 * *room : 16;
-  void *grown = realloc(*items, bigger * size);
-  if (!grown) return false;
-  *items = grown;
-  *room = bigger;
-  return true;
-}
-
-#define GROW(items, count, room) grow((void **)&(items), sizeof *(items), count, &(room))
 
 /* The latest stall with the number: those under way are the last ones. */
 static stall_t *find(stalls_t *s, uint64_t number) {
@@ -142,6 +131,14 @@ static bool add_loop(stalls_t *s, body_t *b) {
   return true;
 }
 
+static bool add_uncovered(stalls_t *s, body_t *b) {
+  const char *text = get_text(s, b);
+  if (!text || b->short_of) return text != NULL;
+  if (s->uncovered_count < sizeof s->uncovered / sizeof *s->uncovered)
+    s->uncovered[s->uncovered_count++] = text;
+  return true;
+}
+
 bool stalls_add(stalls_t *s, const record_event_t *e) {
   if (e->kind != EVENT_EXTENDED) return true;
   body_t b = {e->body, e->body + e->body_size, false};
@@ -151,6 +148,7 @@ bool stalls_add(stalls_t *s, const record_event_t *e) {
   case EXTENDED_STALL_SAMPLE: good = add_sample(s, &b); break;
   case EXTENDED_STALL_LOCK: good = add_lock(s, &b); break;
   case EXTENDED_STALL_END: end_stall(s, &b); break;
+  case EXTENDED_UNCOVERED: good = add_uncovered(s, &b); break;
   case EXTENDED_LOOP: good = add_loop(s, &b); break;
   default: return true;
   }
@@ -168,6 +166,24 @@ static int by_time(const void *left, const void *right) {
   return a->time < b->time ? -1 : a->time > b->time;
 }
 
+static bool was_ready(const stall_sample_t *s) { return s->seen.state == 'R'; }
+
+/* Of the time between two samples: how long the thread was neither on a CPU nor waiting for one. */
+static uint64_t blocked_between(const stall_sample_t *a, const stall_sample_t *b) {
+  return minus(minus(b->seen.window_ns, a->seen.window_ns),
+               minus(b->seen.run_ns, a->seen.run_ns) + minus(b->seen.runq_ns, a->seen.runq_ns));
+}
+
+/* Where the time that A stands for ends, and B's begins: where the kernel's accounts say that the
+ * thread went to sleep or woke up, else in the middle. */
+static uint64_t border(const reader_t *reader, const stall_sample_t *a, const stall_sample_t *b) {
+  uint64_t from = reader_ns(reader, a->time), to = reader_ns(reader, b->time);
+  bool told = b->seen.run_ns > a->seen.run_ns || b->seen.runq_ns > a->seen.runq_ns;
+  if (was_ready(a) == was_ready(b) || !told) return (from + to) / 2;
+  uint64_t blocked = at_most(blocked_between(a, b), minus(to, from));
+  return was_ready(a) ? to - blocked : from + blocked;
+}
+
 /* How long the thread was on a CPU in the time that a sample stands for, as its counts and those of
  * the sample before tell. The first sample's begin at the first look: before it the thread did as
  * it does now, as far as anybody knows. */
@@ -175,8 +191,11 @@ static uint64_t ran_in(const stall_t *stall, size_t i) {
   const stall_sample_t *s = &stall->samples[i], *before = i ? s - 1 : NULL;
   uint64_t ran = minus(s->seen.run_ns, before ? before->seen.run_ns : 0);
   uint64_t window = minus(s->seen.window_ns, before ? before->seen.window_ns : 0);
-  if (s->seen.state == 'R') ran += BOOKING_NS;
-  if (!window) return s->seen.state == 'R' ? s->weight_ns : 0;
+  if (was_ready(s)) {
+    ran += BOOKING_NS;
+    if (before && !was_ready(before)) window = minus(window, blocked_between(before, s));
+  }
+  if (!window) return was_ready(s) ? s->weight_ns : 0;
   return (uint64_t)((double)ran / (double)window * (double)s->weight_ns);
 }
 
@@ -189,9 +208,9 @@ static void take_out_starvation(stall_t *stall, uint64_t ready_ns, uint64_t ran_
   for (size_t i = 0; i < stall->sample_count; i++) {
     stall_sample_t *s = &stall->samples[i];
     uint64_t own = s->weight_ns;
-    if (s->seen.state == 'R' && stall->starved_ns)
+    if (was_ready(s) && stall->starved_ns)
       own = (uint64_t)(scale * (double)at_most(ran_in(stall, i), own));
-    uint64_t ran = s->seen.state == 'R' ? own : ran_in(stall, i);
+    uint64_t ran = was_ready(s) ? own : ran_in(stall, i);
     stall_totals_add(&stall->totals, &s->seen, s->weight_ns, ran);
     s->weight_ns = own ? own : 1;
   }
@@ -204,11 +223,10 @@ static void weigh(stall_t *stall, const reader_t *reader) {
   if (n) qsort(stall->samples, n, sizeof *stall->samples, by_time);
   for (size_t i = 0; i < n; i++) {
     stall_sample_t *s = &stall->samples[i];
-    uint64_t at = reader_ns(reader, s->time);
-    uint64_t to = i + 1 < n ? (at + reader_ns(reader, stall->samples[i + 1].time)) / 2 : end;
+    uint64_t to = i + 1 < n ? border(reader, s, s + 1) : end;
     s->weight_ns = minus(to, from);
     from = to > from ? to : from;
-    if (s->seen.state != 'R') continue;
+    if (!was_ready(s)) continue;
     ready += s->weight_ns;
     ran += at_most(ran_in(stall, i), s->weight_ns);
   }

@@ -57,6 +57,8 @@ typedef struct stalls {
   size_t count, room;
   stall_loop_t *loops;
   size_t loop_count, loop_room;
+  const char *uncovered[4]; /* ways of waiting that are not seen, in words */
+  size_t uncovered_count;
   size_t retracted; /* turned out to be loops that wait elsewhere */
   uint64_t bad;     /* records that break the rules */
   struct stall_text *texts;

@@ -66,6 +66,8 @@ static NOINLINE bool put_rare(importer_t *m, uint64_t time, const apple_record_t
     put_region(m, s, time, REGION_UNMAPPED, r->address, r->argument, stack, r->type);
   else if (r->type & APPLE_DEALLOC)
     event_put_free(s, time, r->address, stack);
+  else if (r->type & APPLE_ALLOC) /* with a tag, which only regions are known to have */
+    event_put_new(s, EVENT_MALLOC, time, r->address, r->argument, stack);
   else
     return true; /* generic: says nothing */
   m->summary->events++;

@@ -274,3 +274,21 @@ bool images_read(image_list_t *list, const char *text, size_t size) {
   if (!good) images_free(list);
   return good;
 }
+
+/* ---- names -------------------------------------------------------------------------------- */
+
+symbol_module_t *images_module(symbolizer_t *symbolizer, const listed_image_t *image) {
+  const symbol_source_t source = {.path = image->path,
+                                  .build_id = image->uuid,
+                                  .build_id_size = image->has_uuid ? 16 : 0,
+                                  .machine = image->machine};
+  return symbolizer_module(symbolizer, &source);
+}
+
+uint64_t images_link_base(symbol_module_t *module, const listed_image_t *image) {
+  uint64_t base;
+  if (module && symbol_link_base(module, &base)) return base;
+  bool is_library = strstr(image->path, ".dylib") || strstr(image->path, ".framework/") ||
+                    strstr(image->path, ".bundle/") || strstr(image->path, "/usr/lib/");
+  return is_library || image->start < UINT64_C(0x100000000) ? 0 : UINT64_C(0x100000000);
+}

@@ -14,6 +14,7 @@
 #include <stdint.h>
 
 #include "image/machine.h"
+#include "symbol/symbol.h"
 
 typedef struct listed_image {
   uint64_t start, end; /* end 0: not said */
@@ -36,5 +37,12 @@ void images_free(image_list_t *list);
 
 /* The number (from 0) of the image that holds ADDRESS; -1: none. */
 long images_find(const image_list_t *list, uint64_t address);
+
+/* Names for addresses in IMAGE: its module; NULL when there is no memory. */
+symbol_module_t *images_module(symbolizer_t *symbolizer, const listed_image_t *image);
+
+/* Where the linker put IMAGE: told by the files of its MODULE (may be NULL), else by what Apple's
+ * linker does. */
+uint64_t images_link_base(symbol_module_t *module, const listed_image_t *image);
 
 #endif

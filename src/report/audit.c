@@ -6,6 +6,7 @@
 #include <stdlib.h>
 #include <time.h>
 
+#include "report/coverage.h"
 #include "report/findings.h"
 #include "report/json.h"
 #include "report/report.h"
@@ -28,7 +29,7 @@ static void audit_section_end(void *state) { audit_free(state); }
 
 /* ---- text ----------------------------------------------------------------------------------- */
 
-/* Functions that no image had when the program started: they could not be hooked. */
+/* Functions that no image has ever had: they could not be hooked. */
 static uint32_t not_reached(const audit_t *a) {
   uint32_t count = 0;
   for (uint32_t i = 0; i < a->flat->function_count; i++)
@@ -120,6 +121,7 @@ static int audit_section_text(const report_t *r, void *state, FILE *out) {
     print_allowed(r, a, &f, i, out);
   }
   if (a->policy) print_limits(r, a, out);
+  if (status == 0) status = coverage_text(r, a, out);
   findings_free(&f);
   return status;
 }
@@ -180,6 +182,7 @@ static json_object *audit_section_json(const report_t *r, void *state) {
     for (size_t i = 0; i < f.count; i++)
       json_object_array_add(rows, of_row(r, a, &f.rows[i]));
     json_object_object_add(o, "findings", rows);
+    if (a->coverage.watched) json_object_object_add(o, "coverage", coverage_json(r, a));
     if (a->policy) {
       json_object_object_add(o, "limits", of_limits(a));
       json_object_object_add(o, "not_present", of_missing(a));
@@ -190,6 +193,8 @@ static json_object *audit_section_json(const report_t *r, void *state) {
 }
 
 const section_t section_audit = {.name = "audit",
+                                 .option = "--audit",
+                                 .mode = RECORD_AUDIT,
                                  .start = audit_section_start,
                                  .event = audit_section_event,
                                  .holds = audit_section_holds,

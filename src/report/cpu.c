@@ -130,11 +130,6 @@ static json_object *make_json(const report_t *r, void *state) {
   return o;
 }
 
-static void *start(const report_t *r) {
-  (void)r;
-  return calloc(1, sizeof(cpu_use_t));
-}
-
 static bool take_event(void *state, const record_event_t *e) { return cpu_use_add(state, e); }
 
 static bool holds(const report_t *r, void *state) {
@@ -142,13 +137,11 @@ static bool holds(const report_t *r, void *state) {
   return ((const cpu_use_t *)state)->sum_count != 0;
 }
 
-static void end(void *state) {
-  cpu_use_free(state);
-  free(state);
-}
+static void end(void *state) { cpu_use_free(state); }
 
 const section_t section_cpu = {.name = "cpu",
-                               .start = start,
+                               .option = "--cpu",
+                               .state_bytes = sizeof(cpu_use_t),
                                .event = take_event,
                                .holds = holds,
                                .text = print_text,

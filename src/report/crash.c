@@ -26,15 +26,7 @@ typedef struct crash {
   size_t count;
 } crash_t;
 
-static void *start(const report_t *r) {
-  (void)r;
-  return calloc(1, sizeof(crash_t));
-}
-
-static void end(void *state) {
-  free(((crash_t *)state)->others);
-  free(state);
-}
+static void end(void *state) { free(((crash_t *)state)->others); }
 
 static bool add_thread(crash_t *c, const record_event_t *e) {
   uint64_t n[3];
@@ -109,7 +101,7 @@ static int print_text(const report_t *r, void *state, FILE *out) {
 static json_object *of_thread(const report_t *r, const last_thread_t *t) {
   bool complete = false;
   json_object *o = json_object_new_object();
-  json_object_object_add(o, "tid", json_object_new_uint64(t->tid));
+  json_add_count(o, "tid", t->tid);
   if (t->name[0]) json_object_object_add(o, "name", json_new_text(t->name));
   if (t->state) json_object_object_add(o, "state", json_object_new_string_len(&t->state, 1));
   json_object_object_add(o, "frames", report_frames_json(r, t->stack, &complete));
@@ -121,12 +113,10 @@ static json_object *make_json(const report_t *r, void *state) {
   const crash_t *c = state;
   json_object *o = json_object_new_object(), *threads = json_object_new_array();
   if (c->number) {
-    json_object_object_add(o, "signal", json_object_new_uint64(c->number));
+    json_add_count(o, "signal", c->number);
     json_object_object_add(o, "code", json_object_new_int((int)(uint32_t)c->code));
-    char address[24];
-    snprintf(address, sizeof address, "0x%" PRIx64, c->address);
-    if (c->address) json_object_object_add(o, "address", json_object_new_string(address));
-    json_object_object_add(o, "time_ns", json_object_new_uint64(reader_ns(r->reader, c->time)));
+    if (c->address) json_add_address(o, "address", c->address);
+    json_add_count(o, "time_ns", reader_ns(r->reader, c->time));
     json_object_array_add(threads, of_thread(r, &c->own));
   }
   for (size_t i = 0; i < c->count; i++)
@@ -136,7 +126,7 @@ static json_object *make_json(const report_t *r, void *state) {
 }
 
 const section_t section_crash = {.name = "crash",
-                                 .start = start,
+                                 .state_bytes = sizeof(crash_t),
                                  .event = take_event,
                                  .holds = holds,
                                  .text = print_text,

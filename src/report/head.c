@@ -5,7 +5,6 @@
 #include <inttypes.h>
 #include <sys/wait.h>
 
-#include "record/recorder.h"
 #include "report/json.h"
 #include "report/report.h"
 
@@ -53,19 +52,37 @@ static void print_missing(const reader_t *reader, FILE *out) {
             h->incarnations);
 }
 
+/* At most so many bytes of an argument; control characters, which would drive the terminal, escaped
+ * as in C. */
+static void print_argument(const char *text, size_t most, FILE *out) {
+  static const char named[] = "abtnvfr"; /* 7 to 13 */
+  for (; *text && most; text++, most--) {
+    unsigned char c = (unsigned char)*text;
+    if (c >= 7 && c <= 13)
+      fprintf(out, "\\%c", named[c - 7]);
+    else if (c < ' ' || c == 127)
+      fprintf(out, "\\x%02x", c);
+    else
+      fputc(c, out);
+  }
+}
+
 void report_head_text(const report_t *r, FILE *out) {
   const record_header_t *h = reader_header(r->reader);
   fprintf(out, "%s%s%s\n", r->bold, r->path, r->plain);
   const char *argument;
   fprintf(out, "  program    ");
-  for (uint32_t i = 1; (argument = reader_argument(r->reader, i)) && i < 12; i++)
-    fprintf(out, "%s%.80s", i > 1 ? " " : "", argument);
+  for (uint32_t i = 1; (argument = reader_argument(r->reader, i)) && i < 12; i++) {
+    if (i > 1) fputc(' ', out);
+    print_argument(argument, 80, out);
+  }
   double seconds = (double)(h->end_monotonic_ns - h->start_monotonic_ns) / 1e9;
   fprintf(out, "\n  process    %" PRIu32 ", %.3f s, ", h->pid, seconds);
   print_end(h, out);
   size_t threads;
   reader_threads(r->reader, &threads);
-  fprintf(out, "; %zu thread%s\n", threads, threads == 1 ? "" : "s");
+  if (threads) fprintf(out, "; %zu thread%s in the recording", threads, threads == 1 ? "" : "s");
+  fputc('\n', out);
   print_missing(r->reader, out);
 }
 

@@ -76,6 +76,10 @@ void json_add_number(json_object *object, const char *key, int64_t value) {
   json_object_object_add(object, key, json_object_new_int64(value));
 }
 
+void json_add_count(json_object *object, const char *key, uint64_t value) {
+  json_object_object_add(object, key, json_object_new_uint64(value));
+}
+
 void json_add_address(json_object *object, const char *key, uint64_t address) {
   char text[24];
   snprintf(text, sizeof text, "0x%llx", (unsigned long long)address);

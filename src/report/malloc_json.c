@@ -8,27 +8,16 @@
 #include "report/json.h"
 #include "report/malloc.h"
 
-static void put_number(json_object *o, const char *key, uint64_t value) {
-  json_object_object_add(o, key, json_object_new_uint64(value));
-}
-
-static json_object *of_tally(tally_t t) {
-  json_object *o = json_object_new_object();
-  put_number(o, "blocks", t.count);
-  put_number(o, "bytes", t.bytes);
-  return o;
-}
-
 static json_object *of_stack(const report_t *r, const stack_totals_t *s) {
   bool complete;
   json_object *o = json_object_new_object();
-  put_number(o, "stack", s->stack);
-  json_object_object_add(o, "allocated", of_tally(s->allocated));
-  json_object_object_add(o, "peak", of_tally(s->at_peak));
-  json_object_object_add(o, "live", of_tally(s->live));
-  json_object_object_add(o, "live_at_start", of_tally(s->at_start));
-  put_number(o, "temporary", s->temporary);
-  put_number(o, "frees", s->frees);
+  json_add_count(o, "stack", s->stack);
+  json_object_object_add(o, "allocated", report_tally_json(s->allocated));
+  json_object_object_add(o, "peak", report_tally_json(s->at_peak));
+  json_object_object_add(o, "live", report_tally_json(s->live));
+  json_object_object_add(o, "live_at_start", report_tally_json(s->at_start));
+  json_add_count(o, "temporary", s->temporary);
+  json_add_count(o, "frees", s->frees);
   json_object_object_add(o, "frames", report_frames_json(r, s->stack, &complete));
   json_object_object_add(o, "complete", json_object_new_boolean(complete));
   return o;
@@ -39,10 +28,10 @@ static json_object *of_sizes(const replay_t *p) {
   for (unsigned i = 0; i < SIZE_CLASSES; i++) {
     if (!p->sizes[i].allocated.count) continue;
     json_object *o = json_object_new_object();
-    put_number(o, "at_least", i ? UINT64_C(1) << i : 0);
-    put_number(o, "allocations", p->sizes[i].allocated.count);
-    put_number(o, "bytes", p->sizes[i].allocated.bytes);
-    json_object_object_add(o, "live", of_tally(p->sizes[i].live));
+    json_add_count(o, "at_least", i ? UINT64_C(1) << i : 0);
+    json_add_count(o, "allocations", p->sizes[i].allocated.count);
+    json_add_count(o, "bytes", p->sizes[i].allocated.bytes);
+    json_object_object_add(o, "live", report_tally_json(p->sizes[i].live));
     json_object_array_add(list, o);
   }
   return list;
@@ -52,14 +41,14 @@ static json_object *of_depths(const replay_t *p) {
   depths_t depths;
   depths_of(p, &depths);
   json_object *o = json_object_new_object(), *list = json_object_new_array();
-  put_number(o, "complete", depths.complete);
-  put_number(o, "undefined", depths.undefined);
-  put_number(o, "deepest", depths.deepest);
+  json_add_count(o, "complete", depths.complete);
+  json_add_count(o, "undefined", depths.undefined);
+  json_add_count(o, "deepest", depths.deepest);
   for (unsigned i = 0; i < DEPTHS; i++) {
     if (!depths.allocations[i]) continue;
     json_object *row = json_object_new_object();
-    put_number(row, "frames", i);
-    put_number(row, "allocations", depths.allocations[i]);
+    json_add_count(row, "frames", i);
+    json_add_count(row, "allocations", depths.allocations[i]);
     json_object_array_add(list, row);
   }
   json_object_object_add(o, "histogram", list);
@@ -70,13 +59,13 @@ static json_object *of_thread(const report_t *r, const thread_totals_t *t) {
   const record_thread_t *known = reader_thread(r->reader, t->stream);
   json_object *o = json_object_new_object();
   if (known) {
-    put_number(o, "tid", known->tid);
+    json_add_count(o, "tid", known->tid);
     json_add_text(o, "name", known->name);
     if (known->level) json_object_object_add(o, "in_signal_handler", json_object_new_boolean(1));
   }
-  json_object_object_add(o, "allocated", of_tally(t->allocated));
-  json_object_object_add(o, "live", of_tally(t->live));
-  put_number(o, "frees", t->frees);
+  json_object_object_add(o, "allocated", report_tally_json(t->allocated));
+  json_object_object_add(o, "live", report_tally_json(t->live));
+  json_add_count(o, "frees", t->frees);
   return o;
 }
 
@@ -99,12 +88,12 @@ static json_object *of_groups(const report_t *r, bool by_library) {
     const stack_totals_t *s = &groups.items[i].totals;
     json_object *o = json_object_new_object();
     json_add_text(o, by_library ? "module" : "function", groups.items[i].key);
-    json_object_object_add(o, "allocated", of_tally(s->allocated));
-    json_object_object_add(o, "peak", of_tally(s->at_peak));
-    json_object_object_add(o, "live", of_tally(s->live));
-    json_object_object_add(o, "live_at_start", of_tally(s->at_start));
-    put_number(o, "temporary", s->temporary);
-    put_number(o, "stacks", groups.items[i].stacks);
+    json_object_object_add(o, "allocated", report_tally_json(s->allocated));
+    json_object_object_add(o, "peak", report_tally_json(s->at_peak));
+    json_object_object_add(o, "live", report_tally_json(s->live));
+    json_object_object_add(o, "live_at_start", report_tally_json(s->at_start));
+    json_add_count(o, "temporary", s->temporary);
+    json_add_count(o, "stacks", groups.items[i].stacks);
     json_object_array_add(list, o);
   }
   groups_free(&groups);
@@ -118,8 +107,8 @@ static json_object *of_odd(const report_t *r) {
     json_object *o = json_object_new_object();
     json_add_address(o, "address", odd->address);
     json_object_object_add(o, "twice", json_object_new_boolean(odd->twice));
-    put_number(o, "time_ns", reader_ns(r->reader, odd->time));
-    put_number(o, "stack", odd->stack);
+    json_add_count(o, "time_ns", reader_ns(r->reader, odd->time));
+    json_add_count(o, "stack", odd->stack);
     json_object_object_add(o, "frames", report_frames_json(r, odd->stack, NULL));
     json_object_array_add(list, o);
   }
@@ -128,23 +117,23 @@ static json_object *of_odd(const report_t *r) {
 
 static void add_totals(const report_t *r, json_object *o) {
   const replay_t *p = r->replay;
-  put_number(o, "events", p->events);
+  json_add_count(o, "events", p->events);
   json_object_object_add(o, "sampled", json_object_new_boolean(p->sampled));
-  json_object_object_add(o, "allocated", of_tally(p->allocated));
-  put_number(o, "frees", p->frees);
-  put_number(o, "reallocs", p->reallocs);
-  put_number(o, "temporary", p->temporary);
-  json_object_object_add(o, "peak", of_tally(p->at_peak));
-  put_number(o, "peak_ns", reader_ns(r->reader, p->peak_time));
-  json_object_object_add(o, "live", of_tally(p->live));
-  json_object_object_add(o, "live_at_start", of_tally(p->at_start));
-  put_number(o, "unknown_frees", p->unknown_frees);
-  put_number(o, "double_frees", p->double_frees);
-  put_number(o, "overlaid", p->overlaid);
-  put_number(o, "earlier_frees", p->earlier_frees);
-  put_number(o, "lost_sight", p->lost_sight);
-  put_number(o, "switches", p->switches);
-  put_number(o, "snapshots", p->snapshots);
+  json_object_object_add(o, "allocated", report_tally_json(p->allocated));
+  json_add_count(o, "frees", p->frees);
+  json_add_count(o, "reallocs", p->reallocs);
+  json_add_count(o, "temporary", p->temporary);
+  json_object_object_add(o, "peak", report_tally_json(p->at_peak));
+  json_add_count(o, "peak_ns", reader_ns(r->reader, p->peak_time));
+  json_object_object_add(o, "live", report_tally_json(p->live));
+  json_object_object_add(o, "live_at_start", report_tally_json(p->at_start));
+  json_add_count(o, "unknown_frees", p->unknown_frees);
+  json_add_count(o, "double_frees", p->double_frees);
+  json_add_count(o, "overlaid", p->overlaid);
+  json_add_count(o, "earlier_frees", p->earlier_frees);
+  json_add_count(o, "lost_sight", p->lost_sight);
+  json_add_count(o, "switches", p->switches);
+  json_add_count(o, "snapshots", p->snapshots);
 }
 
 static json_object *of_stacks(const report_t *r, ptrdiff_t *count) {
@@ -176,7 +165,7 @@ json_object *malloc_json(const report_t *r) {
   json_object_object_add(o, "functions", of_groups(r, false));
   json_object_object_add(o, "libraries", of_groups(r, true));
   json_object *stacks = of_stacks(r, &count);
-  put_number(o, "stack_count", (uint64_t)(count < 0 ? 0 : count));
+  json_add_count(o, "stack_count", (uint64_t)(count < 0 ? 0 : count));
   json_object_object_add(o, "stacks", stacks);
   return o;
 }

@@ -3,10 +3,10 @@
  * The report of blocks that the program itself told of (sonde_alloc_event, sonde_free_event): of
  * pools and arenas. Their memory is part of blocks or regions, so they are counted apart.
  */
-#include <inttypes.h>
 #include <stdlib.h>
 
 #include "analysis/live.h"
+#include "report/json.h"
 #include "report/report.h"
 #include "sonde/status.h"
 
@@ -132,38 +132,24 @@ static int print_text(const report_t *r, void *state, FILE *out) {
   for (size_t i = 0; i < p->count && i < rows; i++) {
     const pool_stack_t *s = &p->stacks[i];
     if (!s->given.count) continue;
-    fprintf(out, "  %10s left of %s in %s blocks  stack %" PRIu32 "\n",
-            report_bytes((int64_t)s->live.bytes, a), report_bytes((int64_t)s->given.bytes, b),
-            report_count(s->given.count, c), s->stack);
-    if (!r->brief) report_stack_text(r, s->stack, out);
+    report_left_text(r, s->live.bytes, s->given.bytes, s->given.count, "blocks", s->stack, out);
   }
   return 0;
-}
-
-static void put(json_object *o, const char *key, uint64_t value) {
-  json_object_object_add(o, key, json_object_new_uint64(value));
-}
-
-static json_object *amount(tally_t t) {
-  json_object *o = json_object_new_object();
-  put(o, "blocks", t.count);
-  put(o, "bytes", t.bytes);
-  return o;
 }
 
 static json_object *make_json(const report_t *r, void *state) {
   pools_t *p = state;
   json_object *o = json_object_new_object(), *stacks = json_object_new_array();
   rank(p);
-  json_object_object_add(o, "given", amount(p->given));
-  json_object_object_add(o, "live", amount(p->live));
-  put(o, "taken", p->taken);
-  put(o, "unknown", p->unknown);
+  json_object_object_add(o, "given", report_tally_json(p->given));
+  json_object_object_add(o, "live", report_tally_json(p->live));
+  json_add_count(o, "taken", p->taken);
+  json_add_count(o, "unknown", p->unknown);
   for (size_t i = 0; i < p->count && i < r->top; i++) {
     json_object *s = json_object_new_object();
-    put(s, "stack", p->stacks[i].stack);
-    json_object_object_add(s, "given", amount(p->stacks[i].given));
-    json_object_object_add(s, "live", amount(p->stacks[i].live));
+    json_add_count(s, "stack", p->stacks[i].stack);
+    json_object_object_add(s, "given", report_tally_json(p->stacks[i].given));
+    json_object_object_add(s, "live", report_tally_json(p->stacks[i].live));
     json_object_object_add(s, "frames", report_frames_json(r, p->stacks[i].stack, NULL));
     json_object_array_add(stacks, s);
   }

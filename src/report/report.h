@@ -39,9 +39,13 @@ typedef struct report {
   const char *bold, *dim, *plain; /* escape sequences, or "" */
 } report_t;
 
-/* Functions may be NULL but for NAME, HOLDS, TEXT and JSON. STATE is what START gave. */
+/* Functions may be NULL but for NAME, HOLDS, TEXT and JSON. STATE is what START gave, or else
+ * STATE_BYTES zeros, which are freed behind END. */
 typedef struct section {
-  const char *name;                       /* the word on the command line, and the key in JSON */
+  const char *name;   /* the word on the command line, and the key in JSON */
+  const char *option; /* of `sonde record`, without which there is nothing */
+  uint32_t mode;      /* the bits of record_header_t.mode that OPTION sets; 0: it leaves no trace */
+  size_t state_bytes;
   void *(*start)(const report_t *report); /* before the pass; NULL: no memory */
   /* Each event of the window but allocations and frees; false: no memory. */
   bool (*event)(void *state, const record_event_t *event);
@@ -57,6 +61,8 @@ typedef struct section {
   X(stalls)                                                                                        \
   X(cpu)                                                                                           \
   X(sample)                                                                                        \
+  X(wall)                                                                                          \
+  X(waits)                                                                                         \
   X(trace)                                                                                         \
   X(malloc)                                                                                        \
   X(pools)                                                                                         \
@@ -76,8 +82,16 @@ void report_head_json(const report_t *report, json_object *out);
 /* A stack, a line a function, indented; at most as many lines as a list shows. */
 void report_stack_text(const report_t *report, uint32_t stack, FILE *out);
 
+/* A line: what is LEFT of ALL the bytes of a stack's COUNT blocks or calls (UNIT); then the stack,
+ * unless the report is brief. */
+void report_left_text(const report_t *report, uint64_t left, uint64_t all, uint64_t count,
+                      const char *unit, uint32_t stack, FILE *out);
+
 /* The frames of a stack as an array; whether it is whole in *COMPLETE, which may be NULL. */
 json_object *report_frames_json(const report_t *report, uint32_t stack, bool *complete);
+
+/* {"blocks", "bytes"} */
+json_object *report_tally_json(tally_t tally);
 
 /* Writes a size as "12.3 MB" to TEXT, which has room for 24 characters; returns TEXT. */
 char *report_bytes(int64_t bytes, char *text);

@@ -196,11 +196,6 @@ static json_object *make_json(const report_t *r, void *state) {
 
 /* ---- the section -------------------------------------------------------------------------- */
 
-static void *start(const report_t *r) {
-  (void)r;
-  return calloc(1, sizeof(samples_t));
-}
-
 static bool take_event(void *state, const record_event_t *e) {
   return e->kind != EVENT_SAMPLE || samples_add(state, e);
 }
@@ -210,13 +205,12 @@ static bool holds(const report_t *r, void *state) {
   return ((const samples_t *)state)->ticks != 0;
 }
 
-static void end(void *state) {
-  samples_free(state);
-  free(state);
-}
+static void end(void *state) { samples_free(state); }
 
 const section_t section_sample = {.name = "sample",
-                                  .start = start,
+                                  .option = "--sample",
+                                  .mode = RECORD_SAMPLES,
+                                  .state_bytes = sizeof(samples_t),
                                   .event = take_event,
                                   .holds = holds,
                                   .text = print_text,

@@ -115,35 +115,73 @@ static json_object *new_result(const audit_t *a, const finding_row_t *row,
   return o;
 }
 
+/* Stacks of a result are different ones (3.27.18): two may look alike when their names are all that
+ * is left of them. */
+static void add_stack(json_object *stacks, json_object *fresh) {
+  for (size_t i = 0; i < json_object_array_length(stacks); i++)
+    if (json_object_equal(json_object_array_get_idx(stacks, i), fresh)) {
+      json_object_put(fresh);
+      return;
+    }
+  json_object_array_add(stacks, fresh);
+}
+
 static void add_to_result(const report_t *r, json_object *o, const finding_row_t *row) {
   json_object *stacks = json_object_object_get(o, "stacks");
   int64_t count = json_object_get_int64(json_object_object_get(o, "occurrenceCount"));
   json_object_object_del(o, "occurrenceCount");
   json_add_number(o, "occurrenceCount", count + (int64_t)row->sighting->count);
-  if (json_object_array_length(stacks) < STACKS_MAX)
-    json_object_array_add(stacks, stack(r, row->sighting));
+  if (json_object_array_length(stacks) < STACKS_MAX) add_stack(stacks, stack(r, row->sighting));
 }
 
 typedef struct known {
   uint64_t fingerprint;
+  size_t row; /* its first one */
   json_object *result;
 } known_t;
 
-/* The results so far, one a fingerprint; rows of one fingerprint need not stand together. */
+static int by_fingerprint(const void *a, const void *b) {
+  const known_t *x = a, *y = b;
+  if (x->fingerprint != y->fingerprint) return x->fingerprint < y->fingerprint ? -1 : 1;
+  return (x->row > y->row) - (x->row < y->row);
+}
+
+/* All rows' fingerprints, each once, in order; the row is the first that has it. */
+static size_t fingerprints(const findings_t *f, known_t *out) {
+  size_t count = 0;
+  for (size_t i = 0; i < f->count; i++)
+    out[i] = (known_t){.fingerprint = f->rows[i].fingerprint, .row = i};
+  qsort(out, f->count, sizeof *out, by_fingerprint);
+  for (size_t i = 0; i < f->count; i++)
+    if (!count || out[count - 1].fingerprint != out[i].fingerprint) out[count++] = out[i];
+  return count;
+}
+
+static known_t *find_known(known_t *known, size_t count, uint64_t fingerprint) {
+  size_t low = 0, high = count;
+  while (high - low > 1) {
+    size_t middle = low + (high - low) / 2;
+    if (known[middle].fingerprint <= fingerprint)
+      low = middle;
+    else
+      high = middle;
+  }
+  return &known[low];
+}
+
+/* A result for each fingerprint, in the order of the rows; those of one need not stand together. */
 static json_object *results(const report_t *r, const audit_t *a, const findings_t *f,
                             const baseline_t *baseline) {
   json_object *list = json_object_new_array();
   known_t *known = calloc(f->count + 1, sizeof *known);
-  size_t count = 0;
+  size_t count = known ? fingerprints(f, known) : 0;
   for (size_t i = 0; known && i < f->count; i++) {
-    size_t k = 0;
-    while (k < count && known[k].fingerprint != f->rows[i].fingerprint)
-      k++;
-    if (k == count) {
-      known[count++] = (known_t){f->rows[i].fingerprint, new_result(a, &f->rows[i], baseline)};
-      json_object_array_add(list, known[k].result);
+    known_t *k = find_known(known, count, f->rows[i].fingerprint);
+    if (k->row == i) {
+      k->result = new_result(a, &f->rows[i], baseline);
+      json_object_array_add(list, k->result);
     }
-    add_to_result(r, known[k].result, &f->rows[i]);
+    add_to_result(r, k->result, &f->rows[i]);
   }
   free(known);
   return list;

@@ -28,6 +28,14 @@ void report_stack_text(const report_t *r, uint32_t stack, FILE *out) {
   if (count > DEPTH_SHOWN) fprintf(out, "      … %d more\n", count - DEPTH_SHOWN);
 }
 
+void report_left_text(const report_t *r, uint64_t left, uint64_t all, uint64_t count,
+                      const char *unit, uint32_t stack, FILE *out) {
+  char a[24], b[24], c[24];
+  fprintf(out, "  %10s left of %s in %s %s  stack %" PRIu32 "\n", report_bytes((int64_t)left, a),
+          report_bytes((int64_t)all, b), report_count(count, c), unit, stack);
+  if (!r->brief) report_stack_text(r, stack, out);
+}
+
 static json_object *of_frame(const record_frame_t *f, const frame_name_t *name) {
   json_object *o = json_object_new_object();
   json_add_address(o, "pc", f->pc);
@@ -38,6 +46,13 @@ static json_object *of_frame(const record_frame_t *f, const frame_name_t *name) 
     json_add_number(o, "line", name->line);
   }
   if (name->inlined) json_object_object_add(o, "inlined", json_object_new_boolean(1));
+  return o;
+}
+
+json_object *report_tally_json(tally_t tally) {
+  json_object *o = json_object_new_object();
+  json_add_count(o, "blocks", tally.count);
+  json_add_count(o, "bytes", tally.bytes);
   return o;
 }
 

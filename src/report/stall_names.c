@@ -8,6 +8,8 @@
 
 #include <stdlib.h>
 
+#include "sensor/stall_culprit.h"
+
 enum { DEPTH_MAX = 1024 };
 
 /* ---- functions as numbers ----------------------------------------------------------------- */
@@ -47,6 +49,7 @@ static bool is_own(const frame_name_t *name) {
 typedef struct paths {
   stall_path_t *items;
   uint32_t *stacks;
+  bool *set;
   size_t count;
   numbered_t functions;
 } paths_t;
@@ -61,7 +64,7 @@ static bool add_path(paths_t *p, const report_t *r, const stall_sample_t *s) {
   int count = names_of_stack(r->names, s->stack, names, DEPTH_MAX);
   if (count <= 0) return true;
   if (count > DEPTH_MAX) count = DEPTH_MAX;
-  uint32_t *functions = malloc((size_t)count * sizeof *functions);
+  uint64_t *functions = malloc((size_t)count * sizeof *functions);
   if (!functions) return false;
   int depth = 0;
   for (int i = count; i-- > 0;) {
@@ -80,9 +83,10 @@ static bool add_path(paths_t *p, const report_t *r, const stall_sample_t *s) {
 
 static bool make_paths(paths_t *p, const report_t *r, const stall_t *stall) {
   size_t room = stall->sample_count ? stall->sample_count : 1;
-  *p =
-      (paths_t){.items = calloc(room, sizeof *p->items), .stacks = calloc(room, sizeof *p->stacks)};
-  bool good = p->items && p->stacks;
+  *p = (paths_t){.items = calloc(room, sizeof *p->items),
+                 .stacks = calloc(room, sizeof *p->stacks),
+                 .set = calloc(room, sizeof *p->set)};
+  bool good = p->items && p->stacks && p->set;
   for (size_t i = 0; good && i < stall->sample_count; i++)
     if (stall->samples[i].stack) good = add_path(p, r, &stall->samples[i]);
   return good;
@@ -93,22 +97,8 @@ static void free_paths(paths_t *p) {
     free((void *)(uintptr_t)p->items[i].functions);
   free(p->items);
   free(p->stacks);
+  free(p->set);
   free(p->functions.items);
-}
-
-static bool leads_through(const stall_path_t *path, const stall_path_t *model, int depth) {
-  if (path->depth <= depth) return false;
-  for (int i = depth; i >= 0; i--)
-    if (path->functions[i] != model->functions[i]) return false;
-  return true;
-}
-
-/* The weight of the paths through the function at DEPTH of MODEL. */
-static uint64_t weight_below(const paths_t *p, const stall_path_t *model, int depth) {
-  uint64_t weight = 0;
-  for (size_t i = 0; i < p->count; i++)
-    if (leads_through(&p->items[i], model, depth)) weight += p->items[i].weight;
-  return weight;
 }
 
 static const frame_name_t *name_at(const paths_t *p, const stall_path_t *path, int depth) {
@@ -119,7 +109,7 @@ static void find_worst(named_stall_t *n, const paths_t *p, const stall_path_t *m
   uint64_t most = 0;
   uint32_t stack = 0;
   for (size_t i = 0; i < p->count; i++)
-    if (leads_through(&p->items[i], model, depth) && p->items[i].weight >= most) {
+    if (stall_path_through(&p->items[i], model, depth) && p->items[i].weight >= most) {
       most = p->items[i].weight;
       stack = p->stacks[i];
     }
@@ -138,7 +128,7 @@ static int innermost(const paths_t *p, const stall_path_t *path, int depth, bool
 }
 
 static void find_culprit(named_stall_t *n, const paths_t *p) {
-  stall_culprit_t c = stall_culprit_of(p->items, p->count);
+  stall_culprit_t c = stall_culprit_of(p->items, p->count, p->set);
   if (c.depth < 0) return;
   const stall_path_t *path = &p->items[c.path];
   int own = innermost(p, path, c.depth, true);
@@ -146,7 +136,7 @@ static void find_culprit(named_stall_t *n, const paths_t *p) {
   if (own < 0) own = c.depth;
   n->culprit = name_at(p, path, own);
   n->via = own < c.depth ? name_at(p, path, c.depth) : NULL;
-  n->share = (double)weight_below(p, path, own) / (double)c.total;
+  n->share = (double)stall_culprit_weight(p->items, p->count, path, own) / (double)c.total;
   find_worst(n, p, path, own);
 }
 

@@ -8,7 +8,6 @@
 #ifndef SONDE_REPORT_STALL_NAMES_H
 #define SONDE_REPORT_STALL_NAMES_H
 
-#include "analysis/stall_culprit.h"
 #include "analysis/stalls.h"
 #include "report/report.h"
 

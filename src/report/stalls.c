@@ -49,6 +49,8 @@ static const char *length(uint64_t ns, char out[24]) {
 static const char *ending_text(const stall_t *s) {
   if (s->open) return "it had not ended when the recording did";
   switch (s->ending) {
+  case STALL_MOVED:
+    return "it ended in a loop of its own, which waits inside this turn or elsewhere";
   case STALL_EXITED: return "it ended with its thread";
   case STALL_KILLED: return "it lasted until the process was killed";
   case STALL_EXEC: return "it lasted until the program was replaced";
@@ -144,8 +146,10 @@ static void print_watched(const stalls_t *s, FILE *out) {
   if (s->loop_count)
     fprintf(out, "  watched    %s turns of %zu event loop%s\n", report_count(turns, text),
             s->loop_count, s->loop_count == 1 ? "" : "s");
+  for (size_t i = 0; i < s->uncovered_count; i++)
+    fprintf(out, "  not seen   %s\n", s->uncovered[i]);
   if (s->retracted)
-    fprintf(out, "  %zu long waits are left out: they were a loop's idle waits at another place\n",
+    fprintf(out, "  long waits of a loop at another place than before, left out: %zu\n",
             s->retracted);
 }
 
@@ -173,7 +177,8 @@ static int print_text(const report_t *r, void *state, FILE *out) {
     print_head(r, &e->items[i], out);
     if (!r->brief) print_details(r, &e->items[i], out);
   }
-  if (e->count > top) fprintf(out, "  … and %zu more places\n", e->count - top);
+  if (e->count > top)
+    fprintf(out, "  … and %zu more place%s\n", e->count - top, e->count - top == 1 ? "" : "s");
   return 0;
 }
 
@@ -287,7 +292,11 @@ static json_object *make_json(const report_t *r, void *state) {
     json_object_array_add(entries, entry_json(r, &e->items[i]));
   for (size_t i = 0; i < s->count; i++)
     json_object_array_add(stalls, stall_json(r, &e->stalls[i]));
+  json_object *uncovered = json_object_new_array();
+  for (size_t i = 0; i < s->uncovered_count; i++)
+    json_object_array_add(uncovered, json_new_text(s->uncovered[i]));
   json_object_object_add(o, "loops", loops);
+  json_object_object_add(o, "not_seen", uncovered);
   add_ns(o, "total_ns", e->total_ns);
   add_ns(o, "worst_ns", e->worst_ns);
   json_object_object_add(o, "entries", entries);
@@ -300,29 +309,25 @@ static json_object *make_json(const report_t *r, void *state) {
 
 /* ---- the section -------------------------------------------------------------------------- */
 
-static void *start(const report_t *r) {
-  (void)r;
-  return calloc(1, sizeof(state_t));
-}
-
 static bool take_event(void *state, const record_event_t *e) {
   return stalls_add(&((state_t *)state)->stalls, e);
 }
 
 static bool holds(const report_t *r, void *state) {
   const stalls_t *s = finished(r, state);
-  return s->count || s->loop_count;
+  return s->count || s->loop_count || s->uncovered_count;
 }
 
 static void end(void *state) {
   state_t *s = state;
   stall_entries_free(&s->entries);
   stalls_free(&s->stalls);
-  free(s);
 }
 
 const section_t section_stalls = {.name = "stalls",
-                                  .start = start,
+                                  .option = "--stall",
+                                  .mode = RECORD_STALLS,
+                                  .state_bytes = sizeof(state_t),
                                   .event = take_event,
                                   .holds = holds,
                                   .text = print_text,

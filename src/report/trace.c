@@ -146,6 +146,9 @@ static void put_head(const trace_view_t *v, FILE *out) {
   fprintf(out, "\n%scalls%s\n  traced     %s in %" PRIu32 " thread%s; %s, %.1f bytes a call\n",
           r->bold, r->plain, report_count(t->calls, a), t->threads, t->threads == 1 ? "" : "s",
           report_bytes((int64_t)bytes, b), t->calls ? (double)bytes / (double)t->calls : 0);
+  if (!t->calls && !t->unknown)
+    fprintf(out, "  note       no function was called that was compiled to be traced, or that the "
+                 "pattern names; see 'sonde help record'\n");
   if (t->shown != t->calls + t->unknown)
     fprintf(out, "  shown      %s\n", report_count(t->shown, a));
   if (t->cost.pair > 0)
@@ -189,5 +192,9 @@ static json_object *make_json(const report_t *r, void *state) {
   return o;
 }
 
-const section_t section_trace = {
-    .name = "trace", .holds = holds, .text = print_text, .json = make_json};
+const section_t section_trace = {.name = "trace",
+                                 .option = "--trace",
+                                 .mode = RECORD_CALLS,
+                                 .holds = holds,
+                                 .text = print_text,
+                                 .json = make_json};

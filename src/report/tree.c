@@ -14,6 +14,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "analysis/array.h"
 #include "report/json.h"
 
 enum { DEPTH_MAX = 4096, INDENT_MAX = 40 };
@@ -80,16 +81,6 @@ static bool table_room(const tree_t *t, table_t *table) {
   return true;
 }
 
-static bool grow(void **items, size_t size, size_t count, size_t *room) {
-  if (count < *room) return true;
-  size_t bigger = *room ? 2 * *room : 512;
-  void *grown = realloc(*items, bigger * size);
-  if (!grown) return false;
-  *items = grown;
-  *room = bigger;
-  return true;
-}
-
 static bool same_function(const frame_name_t *a, const frame_name_t *b) {
   return a == b || (!strcmp(a->function, b->function) && !strcmp(a->library, b->library));
 }
@@ -100,8 +91,7 @@ static uint32_t number_of(tree_t *t, const frame_name_t *name) {
   size_t i = hash_function(name) & t->function_table.mask;
   for (uint32_t found; (found = t->function_table.slots[i]); i = (i + 1) & t->function_table.mask)
     if (same_function(t->functions[found - 1], name)) return found - 1;
-  if (!grow((void **)&t->functions, sizeof *t->functions, t->function_count, &t->function_room))
-    return UINT32_MAX;
+  if (!GROW(t->functions, t->function_count, t->function_room)) return UINT32_MAX;
   t->functions[t->function_count++] = name;
   t->function_table.slots[i] = (uint32_t)t->function_count;
   t->function_table.used++;
@@ -116,7 +106,7 @@ static uint32_t child_of(tree_t *t, uint32_t parent, const frame_name_t *name) {
   for (uint32_t found; (found = t->node_table.slots[i]); i = (i + 1) & t->node_table.mask)
     if (t->nodes[found - 1].parent == parent && t->nodes[found - 1].function == function)
       return found - 1;
-  if (!grow((void **)&t->nodes, sizeof *t->nodes, t->node_count, &t->node_room)) return 0;
+  if (!GROW(t->nodes, t->node_count, t->node_room)) return 0;
   uint32_t made = (uint32_t)t->node_count++;
   t->nodes[made] = (node_t){
       .name = name, .function = function, .parent = parent, .next = t->nodes[parent].child};
@@ -154,7 +144,7 @@ tree_t *tree_new(const report_t *report) {
   tree_t *t = calloc(1, sizeof *t);
   if (!t) return NULL;
   t->report = report;
-  if (!grow((void **)&t->nodes, sizeof *t->nodes, 0, &t->node_room)) {
+  if (!GROW(t->nodes, 0, t->node_room)) {
     free(t);
     return NULL;
   }

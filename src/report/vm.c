@@ -3,7 +3,6 @@
  * The report of regions: by kind as the kernel listed them at the last checkpoint, and the stacks
  * that mapped what is still there.
  */
-#include <inttypes.h>
 #include <stdlib.h>
 
 #include "analysis/regions.h"
@@ -22,11 +21,6 @@ static const char *kind_text(int kind) {
   return texts[kind];
 }
 
-static void *start(const report_t *r) {
-  (void)r;
-  return calloc(1, sizeof(regions_t));
-}
-
 static bool take_event(void *state, const record_event_t *e) { return regions_event(state, e); }
 
 static bool holds(const report_t *r, void *state) {
@@ -35,10 +29,7 @@ static bool holds(const report_t *r, void *state) {
   return regions->mapped || regions->checkpoints;
 }
 
-static void end(void *state) {
-  regions_free(state);
-  free(state);
-}
+static void end(void *state) { regions_free(state); }
 
 static void print_kinds(const report_t *r, const regions_t *regions, FILE *out) {
   kind_totals_t kinds[REGION_KINDS];
@@ -77,16 +68,9 @@ static int print_text(const report_t *r, void *state, FILE *out) {
   if (regions->stack_count) fprintf(out, "\n%smapped, by stack%s\n", r->bold, r->plain);
   for (size_t i = 0; i < regions->stack_count && i < rows; i++) {
     const stack_regions_t *s = &regions->stacks[i];
-    fprintf(out, "  %10s left of %s in %s calls  stack %" PRIu32 "\n",
-            report_bytes((int64_t)s->live, a), report_bytes((int64_t)s->bytes, b),
-            report_count(s->calls, c), s->stack);
-    if (!r->brief) report_stack_text(r, s->stack, out);
+    report_left_text(r, s->live, s->bytes, s->calls, "calls", s->stack, out);
   }
   return 0;
-}
-
-static void put(json_object *o, const char *key, uint64_t value) {
-  json_object_object_add(o, key, json_object_new_uint64(value));
 }
 
 static json_object *of_kinds(const regions_t *regions) {
@@ -97,9 +81,9 @@ static json_object *of_kinds(const regions_t *regions) {
     if (!kinds[i].count) continue;
     json_object *o = json_object_new_object();
     json_object_object_add(o, "kind", json_object_new_string(kind_text(i)));
-    put(o, "regions", kinds[i].count);
-    put(o, "bytes", kinds[i].bytes);
-    put(o, "with_stack", kinds[i].with_stack);
+    json_add_count(o, "regions", kinds[i].count);
+    json_add_count(o, "bytes", kinds[i].bytes);
+    json_add_count(o, "with_stack", kinds[i].with_stack);
     json_object_array_add(list, o);
   }
   return list;
@@ -109,20 +93,20 @@ static json_object *make_json(const report_t *r, void *state) {
   regions_t *regions = state;
   json_object *o = json_object_new_object(), *stacks = json_object_new_array();
   regions_rank(regions);
-  put(o, "mapped", regions->mapped);
-  put(o, "unmapped", regions->unmapped);
-  put(o, "moved", regions->moved);
-  put(o, "live_bytes", regions->bytes);
-  put(o, "peak_bytes", regions->peak_bytes);
-  put(o, "peak_ns", reader_ns(r->reader, regions->peak_time));
-  put(o, "checkpoints", regions->checkpoints);
+  json_add_count(o, "mapped", regions->mapped);
+  json_add_count(o, "unmapped", regions->unmapped);
+  json_add_count(o, "moved", regions->moved);
+  json_add_count(o, "live_bytes", regions->bytes);
+  json_add_count(o, "peak_bytes", regions->peak_bytes);
+  json_add_count(o, "peak_ns", reader_ns(r->reader, regions->peak_time));
+  json_add_count(o, "checkpoints", regions->checkpoints);
   json_object_object_add(o, "kinds", of_kinds(regions));
   for (size_t i = 0; i < regions->stack_count && i < r->top; i++) {
     json_object *s = json_object_new_object();
-    put(s, "stack", regions->stacks[i].stack);
-    put(s, "calls", regions->stacks[i].calls);
-    put(s, "bytes", regions->stacks[i].bytes);
-    put(s, "live_bytes", regions->stacks[i].live);
+    json_add_count(s, "stack", regions->stacks[i].stack);
+    json_add_count(s, "calls", regions->stacks[i].calls);
+    json_add_count(s, "bytes", regions->stacks[i].bytes);
+    json_add_count(s, "live_bytes", regions->stacks[i].live);
     json_object_object_add(s, "frames", report_frames_json(r, regions->stacks[i].stack, NULL));
     json_object_array_add(stacks, s);
   }
@@ -131,7 +115,7 @@ static json_object *make_json(const report_t *r, void *state) {
 }
 
 const section_t section_vm = {.name = "vm",
-                              .start = start,
+                              .state_bytes = sizeof(regions_t),
                               .event = take_event,
                               .holds = holds,
                               .text = print_text,

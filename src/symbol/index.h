@@ -24,7 +24,7 @@
 #include "symbol/facts.h"
 #include "symbol/symbol.h"
 
-#define INDEX_VERSION      3u
+#define INDEX_VERSION      4u
 #define INDEX_BLOCK        32
 #define INDEX_SYMBOL_BLOCK 8
 #define INDEX_PAGE         4096

@@ -12,7 +12,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include "symbol/index_format.h"
+#include "symbol/index_flat.h"
 #include "symbol/packed.h"
 
 /* The kernel maps pages around the one that is touched, in windows of this size. */
@@ -27,6 +27,8 @@ struct index {
   uint8_t *touched; /* one bit a window, since the mapping was last given back */
   size_t touched_count;
   bool keys_checked[INDEX_SECTIONS];
+  flat_symbols_t *flat; /* NULL: not unpacked */
+  size_t symbols_asked; /* how often, until then */
   bool mapped, owned, bad;
 };
 
@@ -114,6 +116,7 @@ void index_close(index_t *index) {
   if (!index) return;
   if (index->owned && index->mapped) munmap(index->bytes, index->size);
   if (index->owned && !index->mapped) free(index->bytes);
+  flat_symbols_free(index->flat);
   free(index->checked);
   free(index->touched);
   free(index);
@@ -136,7 +139,7 @@ static bool check_page(index_t *index, size_t page) {
   return true;
 }
 
-static void note_touch(index_t *index, size_t window) {
+static inline void note_touch(index_t *index, size_t window) {
   uint8_t bit = (uint8_t)(1 << window % 8);
   if (index->touched[window / 8] & bit) return;
   index->touched[window / 8] |= bit;
@@ -158,15 +161,20 @@ static const uint8_t *checked_bytes(index_t *index, uint64_t at, uint64_t size) 
   return index->bytes + at;
 }
 
-/* The SIZE bytes at OFFSET of SECTION, or NULL. */
-static const uint8_t *section_bytes(index_t *index, index_section_t section, uint64_t offset,
-                                    uint64_t size) {
+/* The SIZE bytes at OFFSET of SECTION, or NULL. Mostly they lie in one page that was checked. */
+static inline const uint8_t *section_bytes(index_t *index, index_section_t section, uint64_t offset,
+                                           uint64_t size) {
   const index_span_t *span = &index->header->sections[section];
   if (offset > span->size || size > span->size - offset) {
     index->bad = true;
     return NULL;
   }
-  return checked_bytes(index, span->offset + offset, size);
+  uint64_t at = span->offset + offset;
+  size_t page = at / INDEX_PAGE;
+  if (at % INDEX_PAGE + size > INDEX_PAGE || !(index->checked[page / 8] >> page % 8 & 1))
+    return checked_bytes(index, at, size);
+  note_touch(index, at / WINDOW);
+  return index->bytes + at;
 }
 
 /* The string at OFFSET; NULL for 0 and for damage. */
@@ -199,13 +207,13 @@ static void set_name(index_t *index, uint64_t ref, unsigned want, symbol_frame_t
   const uint8_t *bytes = section_bytes(index, INDEX_NAMES, ref - 1, sizeof name);
   if (!bytes) return;
   memcpy(&name, bytes, sizeof name);
-  uint64_t size = name.shown_size;
-  bytes = section_bytes(index, INDEX_NAMES, ref - 1 + sizeof name, size + 1);
+  uint64_t size = sizeof name + (uint64_t)name.shown_size;
+  bytes = section_bytes(index, INDEX_NAMES, ref - 1, size + 1);
   if (!bytes || bytes[size]) {
     index->bad = true;
     return;
   }
-  frame->function = (const char *)bytes;
+  frame->function = (const char *)bytes + sizeof name;
   if (name.raw == INDEX_RAW_SHOWN)
     frame->raw = frame->function;
   else if (want & INDEX_RAW)
@@ -213,6 +221,10 @@ static void set_name(index_t *index, uint64_t ref, unsigned want, symbol_frame_t
 }
 
 /* ---- the tables --------------------------------------------------------------------------- */
+
+static inline bool holds(const index_t *index, index_section_t section) {
+  return index->header->sections[section].size != 0;
+}
 
 /* The keys of a table, which are checked as a whole when they are first asked: a search of them
  * touches them all over. */
@@ -292,14 +304,31 @@ static uint64_t find_scope(index_t *index, uint64_t address) {
   return found;
 }
 
+/* Unpacks the symbols when they were asked for as often as there are blocks of them. */
+static void unpack_symbols(index_t *index) {
+  size_t count;
+  const index_span_t *data = &index->header->sections[INDEX_SYMBOLS];
+  const index_key_t *keys = table_keys(index, INDEX_SYMBOL_KEYS, &count);
+  if (index->symbols_asked++ != count || !keys) return;
+  const uint8_t *bytes = section_bytes(index, INDEX_SYMBOLS, 0, data->size);
+  if (bytes) index->flat = flat_symbols_new(keys, count, bytes, data->size, index_origin(index));
+}
+
 typedef struct symbol_found {
-  uint64_t name, start;
+  uint64_t name, into; /* how far the symbol's start is from the address */
   bool yields;
 } symbol_found_t;
 
 static symbol_found_t find_symbol(index_t *index, uint64_t address) {
   symbol_found_t found = {0};
   cursor_t cursor;
+  if (index->flat) {
+    const flat_symbol_t *symbol = flat_symbols_find(index->flat, address);
+    if (!symbol) return found;
+    uint64_t into = address - index->header->origin.code_low - symbol->offset + symbol->into;
+    return (symbol_found_t){symbol->name, into, symbol->yields};
+  }
+  unpack_symbols(index);
   uint64_t at;
   if (!find_block(index, INDEX_SYMBOL_KEYS, INDEX_SYMBOLS, address, &cursor, &at)) return found;
   while (cursor.at < cursor.end && !cursor.bad) {
@@ -308,7 +337,7 @@ static symbol_found_t find_symbol(index_t *index, uint64_t address) {
     found = (symbol_found_t){.name = packed_read(&cursor)};
     if (!found.name) continue;
     uint64_t tail = packed_read(&cursor);
-    found.start = at - (tail >> 1);
+    found.into = address - at + (tail >> 1);
     found.yields = tail & 1;
   }
   if (cursor.bad) index->bad = true;
@@ -348,7 +377,7 @@ static int find_functions(index_t *index, uint64_t address, unsigned want, symbo
                           int max) {
   bool lines = want & INDEX_LINES;
   int count = 1; /* frames[0] has the line already */
-  uint64_t scope = find_scope(index, address);
+  uint64_t scope = holds(index, INDEX_SEGMENT_KEYS) ? find_scope(index, address) : 0;
   scope_read_t read;
   while (scope && read_scope(index, scope, &read)) {
     symbol_frame_t *frame = &frames[count - 1];
@@ -381,7 +410,7 @@ int index_lookup(index_t *index, uint64_t address, unsigned want, symbol_frame_t
   if (address < origin->code_low || address >= origin->code_high) return 0;
   bound_memory(index);
   frames[0] = (symbol_frame_t){0};
-  if (want & INDEX_LINES) find_line(index, address, &frames[0]);
+  if (want & INDEX_LINES && holds(index, INDEX_ROW_KEYS)) find_line(index, address, &frames[0]);
   int count = find_functions(index, address, want, frames, max);
   symbol_frame_t *outermost = &frames[count - 1];
   symbol_found_t symbol = find_symbol(index, address);
@@ -389,7 +418,7 @@ int index_lookup(index_t *index, uint64_t address, unsigned want, symbol_frame_t
     outermost->function = outermost->raw = NULL;
     set_name(index, symbol.name, want, outermost);
     outermost->has_offset = true;
-    outermost->function_offset = address - symbol.start;
+    outermost->function_offset = symbol.into;
   }
   if (index->bad) return 0;
   return outermost->function || outermost->file || count > 1 ? count : 0;

@@ -171,11 +171,25 @@ void macho_file_code(const image_t *image, uint64_t *low, uint64_t *high) {
 
 /* ---- slices ------------------------------------------------------------------------------- */
 
-static bool is_chosen(const image_t *image, const macho_choice_t *choice) {
+static bool is_arm64e(const image_t *image) {
+  return image->machine == IMAGE_AARCH64 && image->macho.cpu_subtype == MACHO_SUBTYPE_ARM64E;
+}
+
+static bool takes_first(const macho_choice_t *choice) {
+  return !choice->uuid_size && choice->machine == IMAGE_MACHINE_UNKNOWN;
+}
+
+/* 0: IMAGE is not wanted; 1: it is when there is no better one; 2: it is. */
+static int fitness(const image_t *image, const macho_choice_t *choice) {
   if (choice->uuid_size)
     return image->build_id_size == choice->uuid_size &&
-           memcmp(image->build_id, choice->uuid, choice->uuid_size) == 0;
-  return choice->machine == IMAGE_MACHINE_UNKNOWN || image->machine == choice->machine;
+                   memcmp(image->build_id, choice->uuid, choice->uuid_size) == 0
+               ? 2
+               : 0;
+  if (takes_first(choice)) return 2;
+  if (image->machine != choice->machine) return 0;
+  if (is_arm64e(image) == choice->is_arm64e) return 2;
+  return choice->is_arm64e ? 0 : 1;
 }
 
 /* Does the file hold what its segments and its symbol table speak of? */
@@ -186,20 +200,38 @@ static bool is_whole(const image_t *image) {
   return !image->macho.is_cut;
 }
 
-/* Takes the first slice of BYTES that CHOICE wants. */
+/* May the image that a slice cut off lacks be the one that CHOICE wants? */
+static bool may_be_chosen(const macho_slice_t *slice, const macho_choice_t *choice) {
+  if (choice->uuid_size || takes_first(choice)) return true;
+  return slice->machine == choice->machine && slice->is_arm64e >= choice->is_arm64e;
+}
+
+/* Takes the slice of BYTES that CHOICE wants, the first of equals. */
 static symbol_reason_t choose_slice(macho_file_t *file, const uint8_t *bytes, uint64_t size,
                                     const macho_choice_t *choice) {
   macho_slice_t slices[MACHO_SLICES_MAX];
-  int count = macho_slices(bytes, size, slices);
-  symbol_reason_t reason = SYMBOL_BAD_FILE;
-  for (int i = 0; i < count; i++) {
-    file->image = (image_t){.file = bytes, .file_size = size};
-    if (macho_parse_file(&file->image, &slices[i], NULL) != 0) continue;
-    if (is_chosen(&file->image, choice))
-      return is_whole(&file->image) ? SYMBOL_NAMED : SYMBOL_TRUNCATED;
-    reason = SYMBOL_REPLACED;
+  int count = macho_slices(bytes, size, slices), best = 0;
+  bool is_other = false, is_lacking = false;
+  symbol_reason_t reason = SYMBOL_NAMED;
+  for (int i = 0; i < count && best < 2; i++) {
+    image_t image = {.file = bytes, .file_size = size};
+    if (macho_parse_file(&image, &slices[i], NULL) != 0) {
+      is_lacking |= slices[i].is_cut && may_be_chosen(&slices[i], choice);
+      if (is_lacking && takes_first(choice)) break;
+      continue;
+    }
+    int fits = fitness(&image, choice);
+    is_other = true;
+    is_lacking |= slices[i].is_cut && choice->uuid_size && !image.build_id_size;
+    if (fits <= best) continue;
+    best = fits;
+    file->image = image;
+    reason = is_whole(&image) && !slices[i].is_cut ? SYMBOL_NAMED : SYMBOL_TRUNCATED;
   }
-  return reason;
+  if (best == 2) return reason;
+  if (is_lacking) return SYMBOL_TRUNCATED;
+  if (best) return reason;
+  return is_other ? SYMBOL_REPLACED : SYMBOL_BAD_FILE;
 }
 
 static symbol_reason_t open_part(macho_file_t *file, const char *path, const char *member,

@@ -24,14 +24,17 @@ typedef struct macho_file {
 } macho_file_t;
 
 /* Which slice of a fat file: the one of this UUID, else of this machine, else the first. A UUID or
- * a machine that no slice has is refused. */
+ * a machine that no slice has is refused. arm64 is taken before arm64e, unless that is asked for.
+ */
 typedef struct macho_choice {
   const uint8_t *uuid;
   size_t uuid_size;
   image_machine_t machine;
+  bool is_arm64e;
 } macho_choice_t;
 
-/* SYMBOL_NAMED, or SYMBOL_NO_FILE, SYMBOL_BAD_FILE (no Mach-O, or damaged), SYMBOL_REPLACED. */
+/* SYMBOL_NAMED, or SYMBOL_NO_FILE, SYMBOL_BAD_FILE (no Mach-O, or damaged), SYMBOL_REPLACED,
+ * SYMBOL_TRUNCATED (the chosen slice is not there as a whole). */
 symbol_reason_t macho_file_open(macho_file_t *file, const char *path, const macho_choice_t *choice);
 
 /* The same of a member of an archive, which FILE was opened as: as MEMBER, "lib.a(member.o)" of a

@@ -74,8 +74,10 @@ static void find_dsym(macho_sources_t *sources, const char *path, const uint8_t 
 macho_sources_t *macho_sources_open(const symbol_source_t *source, const char *const *debug_dirs,
                                     symbol_reason_t *reason) {
   const char *path = source->open_path ? source->open_path : source->path;
-  macho_choice_t choice = {
-      .uuid = source->build_id, .uuid_size = source->build_id_size, .machine = source->machine};
+  macho_choice_t choice = {.uuid = source->build_id,
+                           .uuid_size = source->build_id_size,
+                           .machine = source->machine,
+                           .is_arm64e = source->is_arm64e};
   macho_sources_t *sources = calloc(1, sizeof *sources);
   *reason = SYMBOL_NO_FILE;
   if (!sources) return NULL;

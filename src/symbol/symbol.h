@@ -78,6 +78,7 @@ typedef struct symbol_source {
   const uint8_t *build_id; /* of the image that was loaded; files of another build are refused */
   size_t build_id_size;
   image_machine_t machine; /* which image of a fat file, where no build-id says it */
+  bool is_arm64e;          /* that machine's second kind on Apple's systems */
   const uint8_t *bytes;    /* an image that has no file (the vDSO); kept by the caller */
   size_t size;
 } symbol_source_t;
@@ -97,8 +98,9 @@ symbol_module_t *symbolizer_module(symbolizer_t *symbolizer, const symbol_source
 int symbol_lookup(symbol_module_t *module, uint64_t address, symbol_frame_t *frames, int max,
                   symbol_reason_t *reason);
 
-/* Says that COUNT addresses of MODULE will be asked, so that an index may be worth building. */
-void symbol_expect(symbol_module_t *module, size_t count);
+/* Says that COUNT addresses of MODULE will be asked, so that an index may be worth building. True
+ * when there is one, and saying it again is of no use. */
+bool symbol_expect(symbol_module_t *module, size_t count);
 
 /* The lowest address, as linked, of MODULE's first segment: run-time addresses are this far above
  * the load address. False when the file cannot be read. */

@@ -55,6 +55,7 @@ struct symbol_module {
 
 struct symbolizer {
   symbol_options_t options;
+  unsigned want; /* INDEX_… */
   symbol_module_t *modules;
 };
 
@@ -70,9 +71,15 @@ const char *symbol_reason_text(symbol_reason_t reason) {
 
 /* ---- modules ------------------------------------------------------------------------------ */
 
+static unsigned wanted_of(const symbol_options_t *options) {
+  return (options->no_lines ? 0 : INDEX_LINES) | (options->no_inlines ? 0 : INDEX_INLINES) |
+         (options->raw ? INDEX_RAW : 0);
+}
+
 symbolizer_t *symbolizer_new(const symbol_options_t *options) {
   symbolizer_t *symbolizer = calloc(1, sizeof *symbolizer);
   if (symbolizer && options) symbolizer->options = *options;
+  if (symbolizer) symbolizer->want = wanted_of(&symbolizer->options);
   return symbolizer;
 }
 
@@ -109,7 +116,8 @@ static bool same_source(const symbol_module_t *module, const symbol_source_t *so
          !memcmp(module->build_id, source->build_id_size ? source->build_id : module->build_id,
                  source->build_id_size) &&
          module->source.bytes == source->bytes && module->source.machine == source->machine &&
-         same_text(module->path, source->path) && same_text(module->open_path, source->open_path);
+         module->source.is_arm64e == source->is_arm64e && same_text(module->path, source->path) &&
+         same_text(module->open_path, source->open_path);
 }
 
 symbol_module_t *symbolizer_module(symbolizer_t *symbolizer, const symbol_source_t *given) {
@@ -153,17 +161,19 @@ static void choose_key(symbol_module_t *module) {
   }
 }
 
-static bool open_module(symbol_module_t *module) {
+static void open_sources(symbol_module_t *module) {
   const symbol_options_t *options = &module->owner->options;
-  if (!module->opened) {
-    module->opened = true;
-    module->state = sources_open(&module->sources, &module->source, options->debug_dirs);
-    if (module->state != SYMBOL_NAMED) return false;
-    choose_key(module);
-    module->index_cost = module->sources.debug_size + (1 << 20);
-    if (!options->no_index && !module->source.bytes)
-      module->index = cache_open(module->key, module->sources.fingerprint);
-  }
+  module->opened = true;
+  module->state = sources_open(&module->sources, &module->source, options->debug_dirs);
+  if (module->state != SYMBOL_NAMED) return;
+  choose_key(module);
+  module->index_cost = module->sources.debug_size + (1 << 20);
+  if (!options->no_index && !module->source.bytes)
+    module->index = cache_open(module->key, module->sources.fingerprint);
+}
+
+static inline bool open_module(symbol_module_t *module) {
+  if (!module->opened) open_sources(module);
   return module->state == SYMBOL_NAMED;
 }
 
@@ -202,11 +212,12 @@ static uint64_t direct_cost(symbol_module_t *module) {
          module->sources.symbols_size / DIRECT_SYMBOL_SHARE + DIRECT_REST;
 }
 
-void symbol_expect(symbol_module_t *module, size_t count) {
-  if (count < 2 || !open_module(module) || module->index) return;
+bool symbol_expect(symbol_module_t *module, size_t count) {
+  if (count < 2 || !open_module(module) || module->index) return module->index != NULL;
   uint64_t room = module->index_cost - module->direct_cost; /* of which the first is the larger */
   if (module->direct_cost > module->index_cost || count > room / direct_cost(module))
     build_index(module);
+  return module->index != NULL;
 }
 
 /* ---- direct answers ----------------------------------------------------------------------- */
@@ -248,10 +259,7 @@ static symbol_reason_t explain(const index_t *index, uint64_t address) {
 
 static int ask_index(symbol_module_t *module, index_t *index, uint64_t address,
                      symbol_frame_t *frames, int max, symbol_reason_t *reason) {
-  const symbol_options_t *options = &module->owner->options;
-  unsigned want = (options->no_lines ? 0 : INDEX_LINES) |
-                  (options->no_inlines ? 0 : INDEX_INLINES) | (options->raw ? INDEX_RAW : 0);
-  int count = index_lookup(index, address, want, frames, max);
+  int count = index_lookup(index, address, module->owner->want, frames, max);
   bool named = count && frames[count - 1].function;
   *reason = named ? SYMBOL_NAMED : explain(index, address);
   return count;
