@@ -3,6 +3,7 @@
  * sonde audit: policies, apart from the recordings made under them.
  *
  *   check POLICY      is it understood, and what does it ask for?
+ *   compile POLICY    its flat form, for a program that audits itself
  *   baseline FILE     the findings of a recording, to be kept and compared with
  */
 #include <stdlib.h>
@@ -12,20 +13,26 @@
 #include "cli/audit_recording.h"
 #include "cli/cli.h"
 #include "cli/policy_file.h"
+#include "cli/record_audit.h"
 #include "cli/verbs.h"
 #include "report/json.h"
 
+static const cli_option_t options[] = {{'o', "output", "FILE", "where compile writes to"}, {0}};
+
 static const cli_usage_t usage = {
     .verb = "audit",
-    .arguments = "check [POLICY] | baseline FILE",
+    .arguments = "check [POLICY] | compile POLICY -o FILE | baseline FILE",
+    .options = options,
     .about =
         "check: says what an audit policy asks for, or in which line it is wrong and what to do\n"
         "(exit 2). POLICY is a YAML file as docs/policy.md describes it, or one of those that\n"
         "ship inside: linux, apple.\n"
+        "compile: writes POLICY to FILE as sonde_audit_start takes it (sonde/audit.h).\n"
         "baseline: writes what the recording FILE found, to be kept beside the program and\n"
         "compared with by 'sonde diff'.",
     .examples = {{"sonde audit check", "what is audited when no policy is named"},
                  {"sonde audit check privacy.yaml", "is it understood?"},
+                 {"sonde audit compile privacy.yaml -o privacy.aud", "for a program's own audit"},
                  {"sonde audit baseline run.sonde > known.json", "what is known from now on"},
                  {"sonde diff known.json new.sonde", "does a build call something new?"}}};
 
@@ -42,6 +49,10 @@ static void print_function(const policy_function_t *f) {
   int last = AUDIT_ARGUMENTS;
   while (last && f->arguments[last - 1] == AUDIT_SKIP)
     last--;
+  if (audit_is_method(f->name)) {
+    printf("    %s\n", f->name);
+    return;
+  }
   printf("    %s%s%s(", f->library, *f->library ? ":" : "", f->name);
   for (int i = 0; i < last; i++)
     printf("%s%s", i ? ", " : "", argument_word(f->arguments[i]));
@@ -60,8 +71,6 @@ static void print_category(const policy_t *p, const policy_category_t *c) {
          policy_level_word(c->level), c->title, c->enabled ? "" : " (switched off)");
   for (size_t i = 0; i < c->function_count; i++)
     print_function(&p->functions[c->functions[i]]);
-  for (size_t i = 0; i < c->methods.count; i++)
-    printf("    %s\n", c->methods.items[i]);
   print_texts("only", &c->match);
   print_texts("but not", &c->except);
 }
@@ -94,13 +103,20 @@ static int baseline(const char *path) {
 
 int verb_audit(int argc, char **argv) {
   cli_parser_t parser = cli_parser(&usage, argc, argv);
+  const char *output = NULL;
   int key;
-  while ((key = cli_next(&parser)) > 0) {
-  }
+  while ((key = cli_next(&parser)) > 0)
+    if (key == 'o') output = parser.value;
   if (key < 0) return parser.status;
   char **rest = parser.rest;
   const char *what = parser.rest_count ? rest[0] : "";
+  if (output && strcmp(what, "compile"))
+    return cli_wrong_use(&usage, "'--output' is of compile alone: what check and baseline say "
+                                 "goes to the standard output");
   if (!strcmp(what, "check") && parser.rest_count <= 2) return check(rest[1] ? rest[1] : "linux");
+  if (!strcmp(what, "compile") && parser.rest_count == 2 && output)
+    return record_audit_read(rest[1]) && record_audit_save(output) ? CLI_DONE : CLI_FAILED;
   if (!strcmp(what, "baseline") && parser.rest_count == 2) return baseline(rest[1]);
-  return cli_wrong_use(&usage, "say what to do: check [POLICY] or baseline FILE");
+  return cli_wrong_use(&usage, "say what to do: check [POLICY], compile POLICY -o FILE or "
+                               "baseline FILE");
 }

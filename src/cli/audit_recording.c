@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "cli/cli.h"
+#include "cli/recording.h"
 #include "report/json.h"
 
 static bool read_calls(audit_recording_t *r) {
@@ -18,12 +19,8 @@ static bool read_calls(audit_recording_t *r) {
 }
 
 bool audit_recording_open(audit_recording_t *r, const char *path) {
-  char error[256] = "";
   *r = (audit_recording_t){.report = {.path = path}};
-  if (reader_open(&r->report.reader, path, error, sizeof error) < 0) {
-    (void)cli_fail("'%s': %s", path, error);
-    return false;
-  }
+  if (!recording_open_report(&r->report)) return false;
   r->audit = audit_new(r->report.reader);
   r->report.names = names_new(r->report.reader);
   if (!r->audit || !r->report.names || !read_calls(r) ||

@@ -105,6 +105,9 @@ bool cli_number(const char *text, long min, long max, long *out);
 /* Reads the whole of TEXT as an address in hexadecimal, with or without 0x. */
 bool cli_address(const char *text, uint64_t *out);
 
+/* Reads the address that TEXT begins with and moves TEXT behind it; false when there is none. */
+bool cli_read_address(const char **text, uint64_t *out);
+
 /* Reads the whole of TEXT as a duration: 100ns, 10us, 1.5ms, 2s; the unit must be there. */
 bool cli_duration(const char *text, double *out_ns);
 

@@ -6,6 +6,7 @@
 #include "cli/control.h"
 
 #include <errno.h>
+#include <signal.h>
 #include <stddef.h>
 #include <stdlib.h>
 #include <string.h>
@@ -108,7 +109,7 @@ static bool run(control_t *c, char *line, FILE *answer) {
             line, wanted[command->argument]);
     return false;
   }
-  fprintf(answer, "this recorder knows no '%s'", line);
+  fprintf(answer, "this recorder knows no '%s'; see 'sonde help ctl'", line);
   return false;
 }
 
@@ -211,6 +212,17 @@ int control_ask(pid_t pid, const char *line, char **answer, bool *failed) {
   memmove(text, text + skip, strlen(text + skip) + 1);
   *answer = text;
   return 0;
+}
+
+int control_failed(pid_t pid, int status) {
+  if (status != -ESRCH) return cli_fail("process %d: %s", (int)pid, strerror(-status));
+  if (kill(pid, 0) == 0)
+    return cli_fail("process %d does not run under 'sonde record' (PID is the program's, not the "
+                    "recorder's)",
+                    (int)pid);
+  if (errno == EPERM)
+    return cli_fail("process %d is another user's: ask as that user, or as root", (int)pid);
+  return cli_fail("there is no process %d", (int)pid);
 }
 
 /* ---- modes as text ------------------------------------------------------------------------ */

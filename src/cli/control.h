@@ -52,9 +52,11 @@ typedef bool control_command_t(control_t *control, const char *argument, FILE *a
   X(malloc, 1)                                                                                     \
   X(sample, 1)                                                                                     \
   X(trace, 1)                                                                                      \
+  X(audit, 1)                                                                                      \
   X(snapshot, 0)                                                                                   \
   X(mark, 2)                                                                                       \
   X(follow, 0)                                                                                     \
+  X(leaks, 1)                                                                                      \
   X(stop, 0)
 
 #define CONTROL_DECLARE(name, argument) control_command_t control_##name;
@@ -80,6 +82,9 @@ void control_name(const control_t *control, char *out);
  * follows the line "ok", or what follows "error " with *FAILED. Returns 0 or a negative errno:
  * -ESRCH when no recorder answers for PID, -EACCES when it is another user's. */
 int control_ask(pid_t pid, const char *line, char **answer, bool *failed);
+
+/* Says why control_ask has returned STATUS, a negative errno; returns the command's exit status. */
+int control_failed(pid_t pid, int status);
 
 /* ---- modes as text ------------------------------------------------------------------------ */
 

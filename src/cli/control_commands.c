@@ -12,6 +12,7 @@
 #include "cli/cli.h"
 #include "cli/control.h"
 #include "cli/follow.h"
+#include "record/read.h"
 #include "sonde/status.h"
 
 #define HZ_MAX 1000
@@ -106,6 +107,20 @@ bool control_trace(control_t *c, const char *argument, FILE *answer) {
     return false;
   recording_trace(c->recording, on);
   fprintf(answer, "trace %s\n", argument);
+  return true;
+}
+
+/* Asked by the program, whose hooks are set by then: sonde/audit.h. */
+bool control_audit(control_t *c, const char *argument, FILE *answer) {
+  bool on = !strcmp(argument, "on");
+  if (!on && strcmp(argument, "off")) {
+    fprintf(answer, "audit takes on or off");
+    return false;
+  }
+  if (!switch_mode(c, RECORD_AUDIT, on ? RECORD_AUDIT : 0, c->recording->control->sample_bytes,
+                   answer))
+    return false;
+  fprintf(answer, "audit %s\n", argument);
   return true;
 }
 

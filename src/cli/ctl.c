@@ -2,7 +2,6 @@
  *
  * sonde ctl: talks to a program that runs under sonde record.
  */
-#include <errno.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -13,15 +12,16 @@
 static const cli_usage_t usage = {
     .verb = "ctl",
     .arguments = "PID COMMAND",
-    .about = "Talks to a program that runs under 'sonde record'; PID is the program's. Commands:\n"
-             "  status         what is recorded, how much, what was lost\n"
-             "  malloc=MODE    from now on: all, malloc, vm, live, livevm, sample:BYTES or off\n"
-             "  sample=HZ      where threads use the CPU; off ends it. Takes effect when the\n"
-             "                 program next allocates or starts a thread\n"
-             "  trace=on|off   calls of functions that were compiled with -finstrument-functions\n"
-             "  snapshot       writes what is live now, in the modes live and livevm\n"
-             "  mark NAME      gives this moment a name\n"
-             "  stop           ends the recording; the program goes on",
+    .about =
+        "Talks to a program that runs under 'sonde record'; PID is the program's. Commands:\n"
+        "  status         what is recorded, how much, what was lost\n"
+        "  malloc=MODE    from now on: all, malloc, vm, live, livevm, sample:BYTES or off\n"
+        "  sample=HZ      where threads use the CPU; off ends it. Takes effect when the\n"
+        "                 program next allocates or starts a thread\n"
+        "  trace=on|off   calls of functions that were compiled for it, see 'sonde help record'\n"
+        "  snapshot       writes what is live now, in the modes live and livevm\n"
+        "  mark NAME      gives this moment a name\n"
+        "  stop           ends the recording; the program goes on",
     .examples = {{"sonde ctl 1234 status", "what is on"},
                  {"sonde ctl 1234 malloc=live", "from now on what is live, without history"},
                  {"sonde ctl 1234 mark 'after warm-up'", "names this moment"}}};
@@ -52,9 +52,7 @@ int verb_ctl(int argc, char **argv) {
   char *answer = NULL;
   bool failed = false;
   int status = control_ask((pid_t)pid, line, &answer, &failed);
-  if (status == -ESRCH)
-    return cli_fail("process %ld does not run under 'sonde record', or it has ended", pid);
-  if (status < 0) return cli_fail("process %ld: %s", pid, strerror(-status));
+  if (status < 0) return control_failed((pid_t)pid, status);
   if (failed)
     (void)cli_fail("%s", answer);
   else

@@ -9,6 +9,7 @@
 #include "analysis/samples.h"
 #include "cli/audit_recording.h"
 #include "cli/cli.h"
+#include "cli/recording.h"
 #include "cli/verbs.h"
 #include "report/diff.h"
 #include "report/json.h"
@@ -72,14 +73,9 @@ static void close_side(side_t *s) {
 }
 
 static int open_side(side_t *s, const char *path) {
-  char error[256] = "";
   const replay_options_t all = {.other = add_sample, .other_context = &s->samples};
   s->report.path = path;
-  s->report.dim = cli_style(stdout, CLI_DIM);
-  s->report.bold = cli_style(stdout, CLI_BOLD);
-  s->report.plain = cli_style(stdout, CLI_PLAIN);
-  if (reader_open(&s->report.reader, path, error, sizeof error) < 0)
-    return cli_fail("'%s': %s", path, error);
+  if (!recording_open_report(&s->report)) return CLI_FAILED;
   if (replay_run(&s->replay, s->report.reader, &all) < 0 ||
       !(s->report.names = names_new(s->report.reader)))
     return cli_fail("there is no memory");

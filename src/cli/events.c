@@ -6,8 +6,8 @@
 #include <stdlib.h>
 
 #include "analysis/audit.h"
-#include "analysis/summary.h"
 #include "cli/cli.h"
+#include "cli/recording.h"
 #include "cli/verbs.h"
 #include "record/read.h"
 #include "report/json.h"
@@ -161,14 +161,8 @@ int verb_events(int argc, char **argv) {
     if (key == KEY_STACKS) stacks = true;
   if (key < 0) return parser.status;
   if (parser.rest_count != 1) return cli_wrong_use(&usage, "takes one recording");
-  reader_t *reader;
-  char error[256] = "";
-  if (reader_open(&reader, parser.rest[0], error, sizeof error) < 0)
-    return cli_fail("'%s': %s", parser.rest[0], error);
-  if (is_summary(reader)) {
-    reader_close(reader);
-    return cli_fail("'%s' is a summary, which holds no events", parser.rest[0]);
-  }
+  reader_t *reader = recording_open_events(parser.rest[0]);
+  if (!reader) return CLI_FAILED;
   merge_t *merge = merge_open(reader);
   audit_t *audit = audit_new(reader);
   const record_event_t *e;

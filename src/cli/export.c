@@ -14,6 +14,7 @@
 #include "analysis/samples.h"
 #include "cli/audit_recording.h"
 #include "cli/cli.h"
+#include "cli/recording.h"
 #include "cli/verbs.h"
 #include "report/chrome_trace.h"
 #include "report/pprof.h"
@@ -171,10 +172,8 @@ static int export_audited(const asked_t *asked) {
 }
 
 static int export_recording(const asked_t *asked) {
-  reader_t *reader;
-  char error[256] = "";
-  if (reader_open(&reader, asked->path, error, sizeof error) < 0)
-    return cli_fail("'%s': %s", asked->path, error);
+  reader_t *reader = recording_open(asked->path);
+  if (!reader) return CLI_FAILED;
   if (asked->chrome) {
     int done = export_calls(asked, reader);
     reader_close(reader);

@@ -11,11 +11,14 @@
 #include <unistd.h>
 
 #include "cli/cli.h"
+#include "cli/emulated.h"
+#include "cli/record_audit.h"
 
 struct followed {
   followed_t *next;
   recording_t recording;
   control_t control;
+  watching_t watching;
   pid_t pid;
   int pidfd;
   bool ended;
@@ -37,8 +40,10 @@ static followed_t *find(const follow_t *f, pid_t pid) {
 
 static followed_t *add(follow_t *f, pid_t pid, char *error, size_t size) {
   const scratch_control_t *main = f->main->recording->control;
-  /* What runs by itself in the program; stalls, calls and the audit are of the program alone. */
-  uint32_t mode = load_relaxed(&main->mode) & (RECORD_ANY_BLOCKS | RECORD_REGIONS | RECORD_SAMPLES);
+  /* Calls are of the program alone, and so is an audit of its own. */
+  uint32_t mode =
+      load_relaxed(&main->mode) & (RECORD_ANY_BLOCKS | RECORD_REGIONS | RECORD_SAMPLES |
+                                   RECORD_STALLS | (main->policy_size ? RECORD_AUDIT : 0));
   followed_t *c = calloc(1, sizeof *c);
   if (!c || f->count == FOLLOWED_MAX) {
     snprintf(error, size, c ? "too many children at a time" : "there is no memory");
@@ -56,7 +61,9 @@ static followed_t *add(follow_t *f, pid_t pid, char *error, size_t size) {
     return NULL;
   }
   c->recording.control->sample_interval_ns = main->sample_interval_ns;
+  record_audit_offer(&c->recording);
   control_open(&c->control, &c->recording, c->path, pid);
+  watches_start(f->watches, &c->recording, mode & RECORD_STALLS, &c->watching);
   c->next = f->first;
   f->first = c;
   f->count++;
@@ -83,10 +90,12 @@ void follow_poll(const follow_t *f, struct pollfd *fds) {
 }
 
 static void finish(followed_t *c) {
+  watches_stop(&c->watching, 0); /* how it ended, its parent knows */
   control_close(&c->control);
   close(c->pidfd);
   int status = recording_finish(&c->recording, (int)RECORD_STATUS_UNKNOWN);
   if (status < 0) cli_note("the end of '%s' could not be written", c->path);
+  emulated_tell(c->recording.control);
   if (!c->recording.header.incarnations) unlink(c->path); /* it never came to record */
   recording_release(&c->recording);
   c->ended = true;

@@ -9,6 +9,7 @@
 #include <poll.h>
 
 #include "cli/control.h"
+#include "cli/watches.h"
 
 #define FOLLOWED_MAX 512 /* at a time */
 
@@ -18,6 +19,7 @@ typedef struct follow {
   const char *path; /* of the program's own recording: a child's has its pid before the ending */
   const control_t *main;
   uint64_t limit_bytes;
+  const watches_t *watches; /* how the children are looked at */
   followed_t *first;
   size_t count;
 } follow_t;

@@ -8,8 +8,8 @@
 #include <inttypes.h>
 #include <string.h>
 
-#include "analysis/summary.h"
 #include "cli/cli.h"
+#include "cli/recording.h"
 #include "cli/verbs.h"
 #include "record/read.h"
 #include "report/frame_names.h"
@@ -91,14 +91,8 @@ int verb_history(int argc, char **argv) {
   if (parser.rest_count != 2) return cli_wrong_use(&usage, "takes a recording and an address");
   if (!cli_address(parser.rest[1], &s.wanted))
     return cli_wrong_use(&usage, "'%s' is not an address", parser.rest[1]);
-  reader_t *reader;
-  char error[256] = "";
-  if (reader_open(&reader, parser.rest[0], error, sizeof error) < 0)
-    return cli_fail("'%s': %s", parser.rest[0], error);
-  if (is_summary(reader)) {
-    reader_close(reader);
-    return cli_fail("'%s' is a summary, which holds no events", parser.rest[0]);
-  }
+  reader_t *reader = recording_open_events(parser.rest[0]);
+  if (!reader) return CLI_FAILED;
   s.reader = reader;
   s.names = names_new(reader);
   merge_t *merge = merge_open(reader);

@@ -6,15 +6,13 @@
  * images is text. What is left is the log.
  */
 #include <errno.h>
-#include <fcntl.h>
 #include <inttypes.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/mman.h>
-#include <sys/stat.h>
 #include <unistd.h>
 
 #include "cli/cli.h"
+#include "cli/input.h"
 #include "cli/verbs.h"
 #include "import/apple.h"
 #include "symbol/symbol.h"
@@ -43,19 +41,13 @@ static const cli_usage_t usage = {
 
 #define DIRS_MAX 32
 
-typedef struct mapped {
-  const uint8_t *data;
-  uint64_t size;
-  time_t changed;
-} mapped_t;
-
 typedef struct job {
   const char *output;
   long records;
   const char *dirs[DIRS_MAX + 1];
   int dir_count;
   const char *log_path;
-  mapped_t log, regions;
+  input_t log, regions;
   apple_table_t table;
   bool has_table, has_images;
   image_list_t images;
@@ -65,29 +57,12 @@ typedef struct job {
 
 /* ---- files -------------------------------------------------------------------------------- */
 
-static int map_file(const char *path, mapped_t *out) {
-  struct stat status;
-  int fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY);
-  if (fd < 0) return cli_fail("'%s': %s", path, strerror(errno));
-  void *data = MAP_FAILED;
-  bool good = fstat(fd, &status) == 0 && S_ISREG(status.st_mode);
-  if (good && status.st_size > 0)
-    data = mmap(NULL, (size_t)status.st_size, PROT_READ, MAP_PRIVATE, fd, 0);
-  close(fd);
-  if (!good) return cli_fail("'%s' is not a file", path);
-  if (status.st_size == 0) return cli_fail("'%s' is empty", path);
-  if (data == MAP_FAILED) return cli_fail("'%s': %s", path, strerror(errno));
-  (void)madvise(data, (size_t)status.st_size, MADV_SEQUENTIAL);
-  *out = (mapped_t){data, (uint64_t)status.st_size, status.st_mtime};
-  return CLI_DONE;
-}
-
-static bool is_text(const mapped_t *file) {
+static bool is_text(const input_t *file) {
   uint64_t looked = file->size < 4096 ? file->size : 4096;
   return memchr(file->data, 0, looked) == NULL;
 }
 
-static int take_table(job_t *job, const char *path, const mapped_t *file) {
+static int take_table(job_t *job, const char *path, const input_t *file) {
   const char *wrong = apple_table_read(&job->table, file->data, file->size);
   if (wrong) return cli_fail("'%s' is no stack table that sonde knows: %s", path, wrong);
   if (job->has_table) return cli_fail("'%s' is a second stack table", path);
@@ -95,18 +70,15 @@ static int take_table(job_t *job, const char *path, const mapped_t *file) {
   return CLI_DONE;
 }
 
-static int take_images(job_t *job, const char *path, const mapped_t *file) {
+static int take_images(job_t *job, const char *path, const input_t *file) {
   if (job->has_images) return cli_fail("'%s' is a second list of images", path);
-  if (!images_read(&job->images, (const char *)file->data, file->size))
-    return cli_fail("out of memory");
-  if (!job->images.count) return cli_fail("'%s' lists no images", path);
   job->has_images = true;
-  return CLI_DONE;
+  return read_images(path, file, &job->images);
 }
 
 static int take_file(job_t *job, const char *path) {
-  mapped_t file;
-  int status = map_file(path, &file);
+  input_t file;
+  int status = map_input(path, &file);
   if (status != CLI_DONE) return status;
   if (apple_table_is(file.data, file.size)) return take_table(job, path, &file);
   if (apple_regions_are(file.data, file.size)) {
@@ -142,26 +114,14 @@ static int choose_layout(job_t *job, apple_layout_t *layout) {
                   job->log_path);
 }
 
-/* Where the linker put an image: told by its file, else by what Apple's linker does. */
-static uint64_t link_base(symbolizer_t *symbolizer, const listed_image_t *image) {
-  const symbol_source_t source = {.path = image->path,
-                                  .build_id = image->uuid,
-                                  .build_id_size = image->has_uuid ? 16 : 0,
-                                  .machine = image->machine};
-  symbol_module_t *module = symbolizer ? symbolizer_module(symbolizer, &source) : NULL;
-  uint64_t base;
-  if (module && symbol_link_base(module, &base)) return base;
-  bool is_library = strstr(image->path, ".dylib") || strstr(image->path, ".framework/") ||
-                    strstr(image->path, ".bundle/") || strstr(image->path, "/usr/lib/");
-  return is_library || image->start < UINT64_C(0x100000000) ? 0 : UINT64_C(0x100000000);
-}
-
 static uint64_t *link_bases(const job_t *job) {
   symbol_options_t symbols = {.debug_dirs = job->dirs, .no_lines = true};
   symbolizer_t *symbolizer = symbolizer_new(&symbols);
   uint64_t *bases = calloc(job->images.count + 1, sizeof *bases);
   for (size_t i = 0; bases && i < job->images.count; i++)
-    bases[i] = link_base(symbolizer, &job->images.items[i]);
+    bases[i] =
+        images_link_base(symbolizer ? images_module(symbolizer, &job->images.items[i]) : NULL,
+                         &job->images.items[i]);
   symbolizer_free(symbolizer);
   return bases;
 }

@@ -229,16 +229,23 @@ bool cli_duration(const char *text, double *out_ns) {
   return false;
 }
 
-bool cli_address(const char *text, uint64_t *out) {
-  if (text[0] == '0' && (text[1] == 'x' || text[1] == 'X')) text += 2;
+/* What a character stands for, + 1. */
+static const uint8_t hex_values[256] = {
+    ['0'] = 1,  ['1'] = 2,  ['2'] = 3,  ['3'] = 4,  ['4'] = 5,  ['5'] = 6,  ['6'] = 7,  ['7'] = 8,
+    ['8'] = 9,  ['9'] = 10, ['a'] = 11, ['b'] = 12, ['c'] = 13, ['d'] = 14, ['e'] = 15, ['f'] = 16,
+    ['A'] = 11, ['B'] = 12, ['C'] = 13, ['D'] = 14, ['E'] = 15, ['F'] = 16};
+
+bool cli_read_address(const char **text, uint64_t *out) {
+  const char *at = *text;
+  if (at[0] == '0' && (at[1] == 'x' || at[1] == 'X')) at += 2;
   uint64_t value = 0;
-  if (!*text) return false;
-  for (; *text; text++) { /* strtoull takes longer than naming the address does */
-    unsigned c = (unsigned char)*text, letter = (c | 0x20) - 'a';
-    unsigned digit = c - '0' < 10 ? c - '0' : letter < 6 ? letter + 10 : 16;
-    if (digit > 15 || value >> 60) return false;
-    value = value << 4 | digit;
-  }
+  const char *digits = at;
+  unsigned digit;
+  for (; (digit = hex_values[(unsigned char)*at]) && !(value >> 60); at++)
+    value = value << 4 | (digit - 1);
+  *text = at;
   *out = value;
-  return true;
+  return at > digits;
 }
+
+bool cli_address(const char *text, uint64_t *out) { return cli_read_address(&text, out) && !*text; }

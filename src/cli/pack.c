@@ -15,6 +15,7 @@
 
 #include "analysis/summary.h"
 #include "cli/cli.h"
+#include "cli/recording.h"
 #include "cli/verbs.h"
 #include "sonde/status.h"
 
@@ -76,9 +77,9 @@ static void tell(const char *path, const char *output, const pack_totals_t *t) {
 }
 
 static int pack_file(const char *path, const char *output, bool summary) {
-  reader_t *reader;
-  char error[256] = "", *part;
-  if (reader_open(&reader, path, error, sizeof error) < 0) return cli_fail("'%s': %s", path, error);
+  reader_t *reader = recording_open(path);
+  char *part;
+  if (!reader) return CLI_FAILED;
   if (summary && is_summary(reader)) {
     reader_close(reader);
     return cli_fail("'%s' is a summary already", path);

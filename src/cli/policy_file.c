@@ -22,10 +22,11 @@ static char *read_whole(const char *path, size_t *size) {
     return NULL;
   }
   *size = fread(text, 1, FILE_MAX_BYTES + 1, file);
-  bool bad = ferror(file) || *size > FILE_MAX_BYTES;
+  const char *why = ferror(file) ? strerror(errno) : NULL;
+  if (!why && *size > FILE_MAX_BYTES) why = "it is larger than 1 MB";
   fclose(file);
-  if (!bad) return text;
-  (void)cli_fail("the policy '%s' cannot be read, or is larger than 1 MB", path);
+  if (!why) return text;
+  (void)cli_fail("cannot read the policy '%s': %s", path, why);
   free(text);
   return NULL;
 }

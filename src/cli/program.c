@@ -88,3 +88,45 @@ bool program_takes_preload(const char *command, char *refusal, size_t size) {
   }
   return true;
 }
+
+/* Among the notes, SIZE bytes, one that Go's linker leaves (its build id; owner "Go", type 4). */
+static bool notes_are_go(const char *notes, size_t size) {
+  for (size_t at = 0; at + sizeof(Elf64_Nhdr) <= size;) {
+    Elf64_Nhdr note;
+    memcpy(&note, notes + at, sizeof note);
+    at += sizeof note;
+    size_t name = ((size_t)note.n_namesz + 3) & ~(size_t)3;
+    size_t content = ((size_t)note.n_descsz + 3) & ~(size_t)3;
+    if (note.n_type == 4 && note.n_namesz == 4 && at + 4 <= size && !memcmp(notes + at, "Go\0", 4))
+      return true;
+    if (name > size - at || content > size - at - name) return false;
+    at += name + content;
+  }
+  return false;
+}
+
+static bool segment_is_go(int fd, const Elf64_Phdr *p) {
+  char notes[4096];
+  if (p->p_type != PT_NOTE) return false;
+  size_t size = p->p_filesz < sizeof notes ? (size_t)p->p_filesz : sizeof notes;
+  ssize_t n = pread(fd, notes, size, (off_t)p->p_offset);
+  return n > 0 && notes_are_go(notes, (size_t)n);
+}
+
+bool program_is_go(const char *command) {
+  char path[PATH_MAX];
+  Elf64_Ehdr h;
+  bool is = false;
+  if (!find_command(command, path, sizeof path)) return false;
+  int fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY);
+  if (fd < 0) return false;
+  if (read(fd, &h, sizeof h) != sizeof h || memcmp(h.e_ident, ELFMAG, SELFMAG)) h.e_phnum = 0;
+  for (unsigned i = 0; i < h.e_phnum && !is; i++) {
+    Elf64_Phdr p;
+    if (pread(fd, &p, sizeof p, (off_t)(h.e_phoff + (uint64_t)i * h.e_phentsize)) != sizeof p)
+      break;
+    is = segment_is_go(fd, &p);
+  }
+  close(fd);
+  return is;
+}

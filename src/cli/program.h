@@ -14,4 +14,7 @@
  * is left to the exec. */
 bool program_takes_preload(const char *command, char *refusal, size_t size);
 
+/* Whether COMMAND is a program of Go, which makes its system calls itself. */
+bool program_is_go(const char *command);
+
 #endif

@@ -24,12 +24,15 @@
 
 #include "cli/cli.h"
 #include "cli/control.h"
+#include "cli/emulated.h"
 #include "cli/follow.h"
 #include "cli/program.h"
 #include "cli/record_audit.h"
 #include "cli/verbs.h"
+#include "cli/watches.h"
+#include "monitor/coverage.h"
 #include "monitor/cpu.h"
-#include "monitor/stall.h"
+#include "record/read.h"
 #include "record/recorder.h"
 
 enum { RECORD_FAILED = 125, NOT_RUNNABLE = 126, NOT_FOUND = 127 };
@@ -37,7 +40,9 @@ enum {
   KEY_MALLOC = CLI_LONG_ONLY,
   KEY_LIMIT,
   KEY_SAMPLE,
+  KEY_WALL,
   KEY_AUDIT,
+  KEY_COVERAGE,
   KEY_TRACE,
   KEY_STALL,
   KEY_CPU,
@@ -58,17 +63,23 @@ static const cli_option_t options[] = {
      "average; off: nothing until 'sonde ctl' says so"},
     {KEY_SAMPLE, "sample", "[HZ]",
      "where threads are while they use the CPU, HZ times a second (99)"},
+    {KEY_WALL, "wall", "[HZ]",
+     "where all threads are, blocked ones too, HZ times a second (99); nothing\n"
+     "is signalled that does not run"},
     {KEY_TRACE, "trace", "[PATTERN]",
-     "every call, with its times, of functions compiled with\n-finstrument-functions, or by clang "
-     "with -fxray-instrument;\nPATTERN: of these last, and of imported functions, those that "
-     "match: "
-     "\n'libssl*:SSL_*,malloc'"},
+     "every call, with its times, of functions compiled with\n-finstrument-functions, or with "
+     "-fpatchable-function-entry=5, or by clang\nwith -fxray-instrument; PATTERN: of these last "
+     "two, and of imported functions\nand Objective-C methods, those that match: "
+     "'libssl*:SSL_*,malloc',\n'-[Account *]'"},
     {KEY_STALL, "stall", "[MS]",
      "turns of event loops that take longer than MS milliseconds (250):\n"
      "what held them up, and why"},
     {KEY_AUDIT, "audit", "[POLICY]",
      "calls of sensitive functions, as POLICY says: a file, linux (the default)\nor apple; see "
      "'sonde help audit'"},
+    {KEY_COVERAGE, "coverage", NULL,
+     "--audit (of linux, where no policy is named), and what its hooks do not see.\nEvery system "
+     "call stops the program twice, which costs what strace costs:\na check, not for every run"},
     {KEY_CPU, "cpu", "[PERCENT,SECONDS]",
      "what each thread uses of the CPUs; told of when one, or all together,\n"
      "use more than PERCENT of a CPU for SECONDS (80,60), with where it went"},
@@ -84,11 +95,13 @@ static const cli_usage_t usage = {
              "enough to leave on. Ends with the command's own exit status; 125 when\n"
              "recording itself fails, 126 and 127 when the command cannot be run or found.",
     .options = options,
-    .examples = {{"sonde record -- python3 script.py", "records into python3.PID.sonde"},
-                 {"sonde record -o run.sonde -- ls", "into a file of this name"},
-                 {"sonde record --trace -- ./program", "every call in an instrumented program"},
-                 {"sonde record --trace='libz*:*' -- python3 script.py",
-                  "and every call of a library's functions"}}};
+    .examples = {
+        {"sonde record -- python3 script.py", "records into python3.PID.sonde"},
+        {"sonde record -o run.sonde -- ls", "into a file of this name"},
+        {"sonde record --wall -- ./server", "where its threads spend their time, waits too"},
+        {"sonde record --trace -- ./program", "every call in an instrumented program"},
+        {"sonde record --trace='libz*:*' -- python3 script.py",
+         "and every call of a library's functions"}}};
 
 /* As cli_fail, of what WHAT says of WHOM. */
 static int fail(const char *whom, const char *what) {
@@ -117,6 +130,7 @@ static bool find_agent(char *out, size_t size) {
 /* ---- the command -------------------------------------------------------------------------- */
 
 typedef struct child {
+  bool traced; /* its system calls will be watched */
   pid_t pid;
   int go;    /* a byte here starts it, an end of file ends it */
   int error; /* errno of the exec that failed comes from here */
@@ -132,9 +146,11 @@ static void set_environment(const char *agent, const char *settings) {
 }
 
 /* In the child: waits for the settings, whose file carries the child's pid in its name. */
-static _Noreturn void run_command(char **command, int go, int error_fd, const char *agent) {
+static _Noreturn void run_command(char **command, int go, int error_fd, const char *agent,
+                                  bool traced) {
   char settings[SETTINGS_MAX];
   size_t n = 0;
+  if (traced) prctl(PR_SET_PTRACER, PR_SET_PTRACER_ANY); /* until the settings come: for Yama */
   for (ssize_t r; n < sizeof settings - 1; n += (size_t)r) {
     r = read(go, settings + n, sizeof settings - 1 - n);
     if (r < 0 && errno == EINTR)
@@ -143,6 +159,7 @@ static _Noreturn void run_command(char **command, int go, int error_fd, const ch
       break;
   }
   settings[n] = 0;
+  if (traced) prctl(PR_SET_PTRACER, 0);
   if (!n) _exit(RECORD_FAILED);
   set_environment(agent, settings);
   execvp(command[0], command);
@@ -164,7 +181,7 @@ static bool start_child(child_t *child, char **command, const char *agent) {
   if (child->pid == 0) {
     close(go[1]);
     close(error[0]);
-    run_command(command, go[0], error[1], agent);
+    run_command(command, go[0], error[1], agent, child->traced);
   }
   close(go[0]);
   close(error[1]);
@@ -258,6 +275,7 @@ static void wait_for_children(control_t *control, const char *settings) {
 
 static void tell(const recording_t *r, const char *path, int finished) {
   const record_header_t *h = &r->header;
+  emulated_tell(r->control);
   if (!h->incarnations)
     cli_note("the command never loaded the agent, so nothing was recorded; "
              "'sonde doctor' tells why");
@@ -275,98 +293,179 @@ static void tell(const recording_t *r, const char *path, int finished) {
 
 /* What to record. */
 typedef struct wanted {
+  const char *output; /* NULL: named after the command */
   uint32_t mode;
   bool chosen; /* --malloc was named, be it off */
   bool follow;
   uint64_t sample_bytes, limit_bytes;
-  long sample_hz, stall_ms;
-  bool cpu;
+  long sample_hz, wall_hz, stall_ms; /* wall_hz 0: running threads alone */
+  bool cpu, coverage;
   cpu_rules_t cpu_rules;
   const char *imports; /* the pattern of imported functions to trace; NULL or empty: none */
 } wanted_t;
+
+/* What became of functions that were left room for a tracer. */
+static void tell_code(const scratch_control_t *c) {
+  if (c->code_why[0]) cli_note("no function of the program's own is traced: %s", c->code_why);
+  if (c->code_refused)
+    cli_note("the code of %u images could not be changed: their functions are not traced",
+             c->code_refused);
+  if (c->code_small)
+    cli_note("%u functions have too little room at their entry, or none that could be found, and "
+             "are not traced: -fpatchable-function-entry=5 is enough",
+             c->code_small);
+}
 
 /* What became of --trace=PATTERN. */
 static void tell_imports(const scratch_control_t *c) {
   if (!c->trace_pattern[0]) return;
   if (c->imports_refused[0])
     cli_note("no imported function is traced: %s", c->imports_refused);
-  else if (!c->imports_timed && !c->imports_called && !c->sleds_patched)
-    cli_note("nothing that the program imports matches '%s'", c->trace_pattern);
+  else if (!c->imports_timed && !c->imports_called && !c->code_patched && !c->methods_timed)
+    cli_note("no function or method that can be traced matches '%s'; see 'sonde help record'",
+             c->trace_pattern);
   if (c->imports_left)
     cli_note("%u functions that follow no usual calling convention are not traced",
              c->imports_left);
-  if (c->sleds_unnamed)
-    cli_note(
-        "%u functions with XRay sleds have no name that the pattern could match: the program is "
-        "stripped",
-        c->sleds_unnamed);
-  if (c->sleds_refused)
-    cli_note("the code of %u images could not be made writable: their XRay sleds are not traced",
-             c->sleds_refused);
+  if (c->code_unnamed)
+    cli_note("%u functions with room for a tracer have no name that the pattern could match: the "
+             "program "
+             "is stripped",
+             c->code_unnamed);
+  if (c->messages_left)
+    cli_note("%u messages to methods that were made at run time are not recorded",
+             c->messages_left);
   if (c->imports_over)
     cli_note("%u functions more matched than can be traced at once", c->imports_over);
 }
 
 static void note_line(const char *line) { cli_note("%s", line); }
 
-static int record(char **command, const char *output, const wanted_t *wanted, const char *agent) {
+/* One recording: of the command, and with --follow of its children. */
+typedef struct one_recording {
+  const wanted_t *wanted;
+  char path[PATH_MAX], settings[SETTINGS_MAX];
   child_t child;
-  if (!start_child(&child, command, agent)) return fail("cannot fork:", strerror(errno));
-  char path[PATH_MAX], error[PATH_MAX + 64], settings[SETTINGS_MAX];
-  if (output)
-    snprintf(path, sizeof path, "%s", output);
-  else
-    default_path(path, sizeof path, command[0], child.pid);
+  pid_t tracer; /* of --coverage; 0: none */
   recording_t recording;
-  if (recording_create(&recording, path, (uint32_t)child.pid, wanted->mode, wanted->sample_bytes,
-                       wanted->limit_bytes, error, sizeof error) < 0) {
-    close(child.go);
-    waitpid(child.pid, NULL, 0);
-    return fail("the recording", error);
-  }
-  recording.control->sample_interval_ns = (uint64_t)(1000000000 / wanted->sample_hz);
-  recording_trace(&recording, wanted->mode & RECORD_CALLS);
-  if (wanted->imports) strcpy(recording.control->trace_pattern, wanted->imports);
-  record_audit_offer(&recording);
-  child_pid = child.pid;
-  handle_signals();
   control_t control;
-  control_open(&control, &recording, path, child.pid);
-  follow_t follow = {.path = path, .main = &control, .limit_bytes = wanted->limit_bytes};
-  recording_settings(&recording, settings, sizeof settings);
-  if (wanted->follow && control.fd >= 0) {
-    char name[CONTROL_NAME_MAX];
-    control_name(&control, name);
-    control.follow = &follow;
-    size_t n = strlen(settings);
-    snprintf(settings + n, sizeof settings - n, ":%s", name);
+  watches_t watches;
+  follow_t follow;
+} one_recording_t;
+
+static bool create_recording(one_recording_t *s, const char *command) {
+  const wanted_t *w = s->wanted;
+  char error[PATH_MAX + 64];
+  if (w->output)
+    snprintf(s->path, sizeof s->path, "%s", w->output);
+  else
+    default_path(s->path, sizeof s->path, command, s->child.pid);
+  if (recording_create(&s->recording, s->path, (uint32_t)s->child.pid, w->mode, w->sample_bytes,
+                       w->limit_bytes, error, sizeof error) < 0) {
+    (void)fail("the recording", error);
+    return false;
   }
-  if (write(child.go, settings, strlen(settings)) < 0) kill(child.pid, SIGKILL);
-  close(child.go);
-  int exec_error = 0, status = 0;
-  bool not_run = read(child.error, &exec_error, sizeof exec_error) == sizeof exec_error;
-  const stall_options_t stalls = {(uint64_t)wanted->stall_ms * 1000000, note_line};
-  stall_monitor_t *monitor =
-      wanted->mode & RECORD_STALLS && !not_run ? stall_monitor_start(&recording, &stalls) : NULL;
-  const cpu_options_t cpu = {wanted->cpu_rules, note_line};
-  cpu_monitor_t *cpu_monitor = wanted->cpu && !not_run ? cpu_monitor_start(&recording, &cpu) : NULL;
-  wait_for(&control, child.pid, &status);
-  stall_monitor_stop(monitor, status);
+  s->recording.control->sample_interval_ns = (uint64_t)(1000000000 / w->sample_hz);
+  recording_trace(&s->recording, w->mode & RECORD_CALLS);
+  if (w->imports) strcpy(s->recording.control->trace_pattern, w->imports);
+  record_audit_offer(&s->recording);
+  return true;
+}
+
+/* The child has not begun, and will not. */
+static int give_up(one_recording_t *s) {
+  close(s->child.go);
+  waitpid(s->child.pid, NULL, 0);
+  return RECORD_FAILED;
+}
+
+static bool watch_system_calls(one_recording_t *s) {
+  if (s->wanted->coverage)
+    s->tracer =
+        record_audit_watch(&s->recording, s->child.pid, (int[]){s->child.go, s->child.error}, 2);
+  return s->tracer >= 0;
+}
+
+/* What the agent is told. */
+static void make_settings(one_recording_t *s) {
+  recording_settings(&s->recording, s->settings, sizeof s->settings);
+  if (!s->wanted->follow || s->control.fd < 0) return;
+  char name[CONTROL_NAME_MAX];
+  control_name(&s->control, name);
+  s->follow = (follow_t){.path = s->path,
+                         .main = &s->control,
+                         .limit_bytes = s->wanted->limit_bytes,
+                         .watches = &s->watches};
+  s->control.follow = &s->follow;
+  size_t n = strlen(s->settings);
+  snprintf(s->settings + n, sizeof s->settings - n, ":%s", name);
+}
+
+/* Lets the child go. Returns 0, or the errno of the exec that failed. */
+static int let_go(one_recording_t *s) {
+  int error = 0;
+  if (write(s->child.go, s->settings, strlen(s->settings)) < 0) kill(s->child.pid, SIGKILL);
+  close(s->child.go);
+  return read(s->child.error, &error, sizeof error) == sizeof error ? error : 0;
+}
+
+/* Looks at the program from outside until it has ended; returns its status. */
+static int watch(one_recording_t *s) {
+  int status = 0;
+  const cpu_options_t cpu = {s->wanted->cpu_rules, note_line};
+  watching_t watching;
+  watches_start(&s->watches, &s->recording, s->wanted->mode & RECORD_STALLS, &watching);
+  cpu_monitor_t *cpu_monitor = s->wanted->cpu ? cpu_monitor_start(&s->recording, &cpu) : NULL;
+  wait_for(&s->control, s->child.pid, &status);
+  watches_stop(&watching, status);
   cpu_monitor_stop(cpu_monitor);
-  if (not_run) {
-    unlink(path);
-    control_close(&control);
-    recording_release(&recording);
-    (void)cli_fail("'%s' cannot be run: %s", command[0], strerror(exec_error));
-    return exec_error == ENOENT ? NOT_FOUND : NOT_RUNNABLE;
+  if (s->tracer && !coverage_finish(s->tracer))
+    cli_note("what watched the system calls was ended: their coverage is not known");
+  return status;
+}
+
+static void finish(one_recording_t *s, int status) {
+  tell_code(s->recording.control);
+  tell_imports(s->recording.control);
+  int finished = recording_finish(&s->recording, status);
+  tell(&s->recording, s->path, finished);
+  wait_for_children(&s->control, s->settings);
+}
+
+static int not_run(one_recording_t *s, const char *command, int error) {
+  int status;
+  wait_for(&s->control, s->child.pid, &status);
+  if (s->tracer) (void)coverage_finish(s->tracer);
+  unlink(s->path);
+  (void)cli_fail("'%s' cannot be run: %s", command, strerror(error));
+  return error == ENOENT ? NOT_FOUND : NOT_RUNNABLE;
+}
+
+static int record(char **command, const wanted_t *wanted, const char *agent) {
+  one_recording_t s = {.wanted = wanted, .child.traced = wanted->coverage};
+  s.watches =
+      (watches_t){.stalls = {(uint64_t)wanted->stall_ms * 1000000, note_line},
+                  .wall_ns = wanted->wall_hz ? (uint64_t)(1000000000 / wanted->wall_hz) : 0};
+  if (!start_child(&s.child, command, agent)) return fail("cannot fork:", strerror(errno));
+  if (!create_recording(&s, command[0])) return give_up(&s);
+  if (!watch_system_calls(&s)) {
+    unlink(s.path);
+    recording_release(&s.recording);
+    return give_up(&s);
   }
-  tell_imports(recording.control);
-  int finished = recording_finish(&recording, status);
-  tell(&recording, path, finished);
-  wait_for_children(&control, settings);
-  control_close(&control);
-  recording_release(&recording);
-  return end_as(status);
+  child_pid = s.child.pid;
+  handle_signals();
+  control_open(&s.control, &s.recording, s.path, s.child.pid);
+  make_settings(&s);
+  int error = let_go(&s), status = 0;
+  int answer = error ? not_run(&s, command[0], error) : 0;
+  if (!error) {
+    status = watch(&s);
+    finish(&s, status);
+  }
+  control_close(&s.control);
+  recording_release(&s.recording);
+  return error ? answer : end_as(status);
 }
 
 static bool parse_malloc(const char *value, wanted_t *wanted) {
@@ -388,65 +487,84 @@ static bool parse_cpu(const char *text, cpu_rules_t *out) {
   return true;
 }
 
+/* Takes one option; what is wrong with it, or NULL; "" when that has been said. */
+static const char *take_option(wanted_t *w, int key, const char *value) {
+  switch (key) {
+  case 'o': w->output = value; break;
+  case KEY_MALLOC:
+    if (parse_malloc(value, w)) break;
+    return "--malloc takes all, malloc, vm, live, livevm, off or sample:512K (a size)";
+  case KEY_SAMPLE:
+    w->mode |= RECORD_SAMPLES;
+    if (!value || cli_number(value, 1, 1000, &w->sample_hz)) break;
+    return "--sample takes a number from 1 to 1000";
+  case KEY_WALL:
+    w->mode |= RECORD_SAMPLES;
+    w->wall_hz = SAMPLE_HZ;
+    if (!value || cli_number(value, 1, 1000, &w->wall_hz)) break;
+    return "--wall takes a number from 1 to 1000";
+  case KEY_TRACE:
+    w->mode |= RECORD_CALLS;
+    w->imports = value ? value : "";
+    if (strlen(w->imports) < sizeof((scratch_control_t *)0)->trace_pattern) break;
+    return "--trace takes a pattern of at most 511 bytes";
+  case KEY_CPU:
+    w->mode |= RECORD_SAMPLES;
+    w->cpu = true;
+    if (!value || parse_cpu(value, &w->cpu_rules)) break;
+    return "--cpu takes a percentage of one CPU and seconds: 80,60";
+  case KEY_STALL:
+    w->mode |= RECORD_STALLS;
+    if (!value || cli_number(value, 50, 3600000, &w->stall_ms)) break;
+    return "--stall takes milliseconds, from 50 up";
+  case KEY_AUDIT:
+    w->mode |= RECORD_AUDIT;
+    if (record_audit_read(value ? value : "linux")) break;
+    return "";
+  case KEY_COVERAGE: w->coverage = true; break;
+  case KEY_FOLLOW: w->follow = true; break;
+  case KEY_LIMIT:
+    if (control_parse_size(value, &w->limit_bytes)) break;
+    return "--limit takes a size such as 500M";
+  }
+  return NULL;
+}
+
+/* What follows from what was named, and from nothing being named. */
+static bool complete(wanted_t *w) {
+  if (!w->chosen && !w->mode) {
+    w->mode = RECORD_SAMPLES | RECORD_SAMPLED_BLOCKS | RECORD_STALLS;
+    w->sample_bytes = SAMPLE_BYTES;
+  }
+  if (!w->coverage || w->mode & RECORD_AUDIT) return true;
+  w->mode |= RECORD_AUDIT;
+  return record_audit_read("linux");
+}
+
 int verb_record(int argc, char **argv) {
   cli_parser_t parser = cli_parser_for_command(&usage, argc, argv);
-  const char *output = NULL;
   wanted_t wanted = {
       .sample_hz = SAMPLE_HZ, .stall_ms = STALL_MS, .cpu_rules = {0.8, UINT64_C(60000000000)}};
   int key;
-  while ((key = cli_next(&parser)) > 0)
-    switch (key) {
-    case 'o': output = parser.value; break;
-    case KEY_MALLOC:
-      if (parse_malloc(parser.value, &wanted)) break;
-      (void)cli_wrong_use(
-          &usage, "--malloc takes all, malloc, vm, live, livevm, off or sample:512K (a size)");
-      return RECORD_FAILED;
-    case KEY_SAMPLE:
-      wanted.mode |= RECORD_SAMPLES;
-      if (!parser.value || cli_number(parser.value, 1, 1000, &wanted.sample_hz)) break;
-      (void)cli_wrong_use(&usage, "--sample takes a number from 1 to 1000");
-      return RECORD_FAILED;
-    case KEY_TRACE:
-      wanted.mode |= RECORD_CALLS;
-      wanted.imports = parser.value ? parser.value : "";
-      if (strlen(wanted.imports) < sizeof((scratch_control_t *)0)->trace_pattern) break;
-      (void)cli_wrong_use(&usage, "--trace takes a pattern of at most 511 bytes");
-      return RECORD_FAILED;
-    case KEY_CPU:
-      wanted.mode |= RECORD_SAMPLES;
-      wanted.cpu = true;
-      if (!parser.value || parse_cpu(parser.value, &wanted.cpu_rules)) break;
-      (void)cli_wrong_use(&usage, "--cpu takes a percentage of one CPU and seconds: 80,60");
-      return RECORD_FAILED;
-    case KEY_STALL:
-      wanted.mode |= RECORD_STALLS;
-      if (!parser.value || cli_number(parser.value, 50, 3600000, &wanted.stall_ms)) break;
-      (void)cli_wrong_use(&usage, "--stall takes milliseconds, from 50 up");
-      return RECORD_FAILED;
-    case KEY_AUDIT:
-      wanted.mode |= RECORD_AUDIT;
-      if (record_audit_read(parser.value ? parser.value : "linux")) break;
-      return RECORD_FAILED;
-    case KEY_FOLLOW: wanted.follow = true; break;
-    case KEY_LIMIT:
-      if (control_parse_size(parser.value, &wanted.limit_bytes)) break;
-      (void)cli_wrong_use(&usage, "--limit takes a size such as 500M");
-      return RECORD_FAILED;
-    }
+  while ((key = cli_next(&parser)) > 0) {
+    const char *wrong = take_option(&wanted, key, parser.value);
+    if (wrong && *wrong) (void)cli_wrong_use(&usage, "%s", wrong);
+    if (wrong) return RECORD_FAILED;
+  }
   if (key < 0) return parser.status == CLI_FAILED ? RECORD_FAILED : parser.status;
   if (!parser.rest_count) {
     (void)cli_wrong_use(&usage, "no command to run");
     return RECORD_FAILED;
   }
-  if (!wanted.chosen && !wanted.mode) {
-    wanted.mode = RECORD_SAMPLES | RECORD_SAMPLED_BLOCKS | RECORD_STALLS;
-    wanted.sample_bytes = SAMPLE_BYTES;
-  }
+  if (!complete(&wanted)) return RECORD_FAILED;
   char agent[PATH_MAX], refusal[256];
   if (!find_agent(agent, sizeof agent))
     return fail("libsonde-agent.so", "is not beside the command: build or install it");
   if (!program_takes_preload(parser.rest[0], refusal, sizeof refusal))
     return fail(parser.rest[0], refusal);
-  return record(parser.rest, output, &wanted, agent);
+  if (wanted.mode & RECORD_AUDIT && !wanted.coverage && program_is_go(parser.rest[0]))
+    cli_note("%s is written in Go, which makes system calls itself: the audit sees calls of C "
+             "alone, --coverage lists the others",
+             parser.rest[0]);
+  return record(parser.rest, &wanted, agent);
 }

@@ -6,7 +6,9 @@
 #include <string.h>
 
 #include "analysis/marks.h"
+#include "analysis/summary.h"
 #include "cli/cli.h"
+#include "cli/recording.h"
 #include "cli/verbs.h"
 #include "report/json.h"
 #include "report/report.h"
@@ -50,6 +52,7 @@ static const cli_usage_t usage = {
         {"sonde report run.sonde malloc", "all about allocations"},
         {"sonde report --by leaked run.sonde malloc", "what was never freed"},
         {"sonde report run.sonde stalls --max 500ms", "a gate: exit 1 when a stall was longer"},
+        {"sonde report run.sonde waits", "with --wall: who waited for which lock, and on whom"},
         {"sonde report --least 1ms run.sonde trace", "calls that took a millisecond"},
         {"sonde report --tree=bottom-up run.sonde sample", "who calls what uses the CPU"},
         {"sonde report --by growth --from 10 --to 60 run.sonde",
@@ -157,17 +160,42 @@ static bool hand_out(void *context, const record_event_t *event) {
 static int start_sections(asked_t *asked) {
   for (int i = 0; i < SECTIONS; i++) {
     shown_t *s = &asked->shown[i];
-    if (s->section->start && !(s->state = s->section->start(&asked->report))) return SONDE_ENOMEM;
+    const section_t *section = s->section;
+    if (section->state_bytes) s->state = calloc(1, section->state_bytes);
+    if (section->start) s->state = section->start(&asked->report);
+    if ((section->state_bytes || section->start) && !s->state) return SONDE_ENOMEM;
   }
   return 0;
 }
 
 static void end_sections(asked_t *asked) {
-  for (int i = 0; i < SECTIONS; i++)
-    if (asked->shown[i].state) asked->shown[i].section->end(asked->shown[i].state);
+  for (int i = 0; i < SECTIONS; i++) {
+    const shown_t *s = &asked->shown[i];
+    if (s->state) s->section->end(s->state);
+    if (s->section->state_bytes) free(s->state);
+  }
 }
 
 /* ---- printing ----------------------------------------------------------------------------- */
+
+/* Zeros would say that it was looked for, and not found. */
+static bool was_looked_for(const asked_t *asked, const shown_t *s) {
+  const section_t *section = s->section;
+  const reader_t *reader = asked->report.reader;
+  if (!section->option || section->holds(&asked->report, s->state)) return true;
+  return !is_summary(reader) && reader_header(reader)->mode & section->mode;
+}
+
+static int print_section(const asked_t *asked, const shown_t *s) {
+  const report_t *r = &asked->report;
+  if (was_looked_for(asked, s)) return s->section->text(r, s->state, stdout);
+  printf("\n%s%s%s\n", r->bold, s->section->name, r->plain);
+  if (is_summary(r->reader))
+    printf("  the summary holds nothing of it; ask the recording that it was made of\n");
+  else
+    printf("  nothing was recorded of it; 'sonde record %s' does\n", s->section->option);
+  return 0;
+}
 
 static int print_text(asked_t *asked) {
   const report_t *r = &asked->report;
@@ -177,7 +205,7 @@ static int print_text(asked_t *asked) {
   for (int i = 0; i < SECTIONS && status == 0; i++) {
     shown_t *s = &asked->shown[i];
     if (!(s->asked || (!asked->any && s->section->holds(r, s->state)))) continue;
-    status = s->section->text(r, s->state, stdout);
+    status = print_section(asked, s);
     said = true;
   }
   if (!said) printf("\nno event was recorded\n");
@@ -238,21 +266,35 @@ static bool find_moment(const report_t *r, const char *text, uint64_t *ns) {
   return status == 0;
 }
 
+/* A gate must not be passed because nobody looked. Says why on failure. */
+static bool keeps_stalls(const report_t *r) {
+  if (is_summary(r->reader))
+    (void)cli_fail("'%s' is a summary, which keeps no stalls: ask --max of the recording that it "
+                   "was made of",
+                   r->path);
+  else if (!(reader_header(r->reader)->mode & RECORD_STALLS))
+    (void)cli_fail("'%s' holds no stalls, so --max tells nothing; 'sonde record --stall' records "
+                   "them",
+                   r->path);
+  else
+    return true;
+  return false;
+}
+
 static int report(asked_t *asked) {
-  char error[256] = "";
   report_t *r = &asked->report;
-  if (reader_open(&r->reader, r->path, error, sizeof error) < 0)
-    return cli_fail("'%s': %s", r->path, error);
+  if (!recording_open_report(r)) return CLI_FAILED;
   if (!find_moment(r, asked->from, &asked->window.from_ns) ||
       !find_moment(r, asked->to, &asked->window.to_ns)) {
     reader_close(r->reader);
     return CLI_FAILED;
   }
+  if (r->stall_limit_ns && !keeps_stalls(r)) {
+    reader_close(r->reader);
+    return CLI_FAILED;
+  }
   r->window = &asked->window;
   r->brief = !asked->any && !r->tree;
-  r->bold = cli_style(stdout, CLI_BOLD);
-  r->dim = cli_style(stdout, CLI_DIM);
-  r->plain = cli_style(stdout, CLI_PLAIN);
   int status = make_report(asked);
   reader_close(r->reader);
   if (status != 0) return cli_fail("there is no memory");

@@ -12,7 +12,9 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "cli/answers.h"
 #include "cli/cli.h"
+#include "cli/input.h"
 #include "cli/verbs.h"
 #include "report/json.h"
 #include "report/rename.h"
@@ -29,11 +31,16 @@ enum {
   KEY_NO_INLINES,
   KEY_NO_DEMANGLE,
   KEY_NO_INDEX,
+  KEY_IMAGES,
   KEY_JSON,
 };
 
 static const cli_option_t options[] = {
     {'i', "image", "FILE", "the binary that the addresses are in"},
+    {KEY_IMAGES, "images", "FILE",
+     "addresses are a process's, whose images this lists: a crash\nreport, .ips JSON, or lines "
+     "START "
+     "PATH"},
     {KEY_LOAD, "load", "ADDRESS", "where the image was mapped; default: addresses are as linked"},
     {KEY_SLIDE, "slide", "N", "run-time address minus address as linked"},
     {KEY_UUID, "uuid", "UUID", "of the build that is meant; alone, its debug file is looked for"},
@@ -49,7 +56,7 @@ static const cli_option_t options[] = {
 
 static const cli_usage_t usage = {
     .verb = "symbolize",
-    .arguments = "--image FILE [ADDRESS…] | FILE.json",
+    .arguments = "--image FILE | --images FILE [ADDRESS…] | FILE.json",
     .about =
         "Names addresses in hexadecimal, given or read line by line from stdin; or all frames\n"
         "of a file written by `sonde stacks --json`.",
@@ -58,6 +65,8 @@ static const cli_usage_t usage = {
         {"sonde symbolize --image ./server 0x4f21c0 0x4f2200", "two addresses as linked"},
         {"sonde symbolize --image libc.so.6 --load 7f3a10000000 < pcs", "run-time addresses"},
         {"sonde symbolize --image App --arch arm64 --slide 0x4000 0x100004a10", "of a fat file"},
+        {"sonde symbolize --images App.crash --debug-dir ./dSYMs 0x104a30010",
+         "of a crashed process"},
         {"sonde symbolize --debug-dir ./debug stacks.json", "stacks of a stripped build"}}};
 
 #define DIRS_MAX 32
@@ -72,9 +81,13 @@ typedef struct job {
   uint8_t uuid[64];
   size_t uuid_size;
   image_machine_t machine;
+  bool is_arm64e;
   symbolizer_t *symbolizer;
   symbol_module_t *module;
-  size_t written;
+  const char *list; /* file with `images`, or NULL */
+  image_list_t images;
+  const listed_image_t *listed; /* the one that `module` and `slide` are of */
+  size_t written, named;
 } job_t;
 
 /* ---- the command line --------------------------------------------------------------------- */
@@ -122,6 +135,7 @@ static image_machine_t machine_named(const char *name) {
 static const char *take_option(job_t *job, int key, const char *value) {
   switch (key) {
   case 'i': job->image = value; break;
+  case KEY_IMAGES: job->list = value; break;
   case KEY_LOAD:
     if (!cli_address(value, &job->load)) return "--load takes an address in hexadecimal";
     job->has_load = true;
@@ -136,8 +150,9 @@ static const char *take_option(job_t *job, int key, const char *value) {
     break;
   case KEY_ARCH:
     job->machine = machine_named(value);
+    job->is_arm64e = !strcmp(value, "arm64e");
     if (job->machine == IMAGE_MACHINE_UNKNOWN)
-      return "--arch takes arm64, x86_64, i386, armv7 or arm64_32";
+      return "--arch takes arm64, arm64e, x86_64, i386, armv7 or arm64_32";
     break;
   case KEY_DEBUG_DIR:
     if (job->dir_count == DIRS_MAX) return "too many --debug-dir";
@@ -155,189 +170,90 @@ static const char *take_option(job_t *job, int key, const char *value) {
 
 /* ---- one answer --------------------------------------------------------------------------- */
 
-/* Eight bytes at a time, since most of the output passes through here. A byte is below 0x20 when
- * subtracting 0x20 borrows into its top bit, and 0x7f when it is 0 after exclusive-or. */
-static bool has_control(const char *text, size_t size) {
-  const uint64_t ones = 0x0101010101010101u, tops = ones << 7;
-  uint64_t found = 0, word;
-  for (; size >= 8; size -= 8, text += 8) {
-    memcpy(&word, text, 8);
-    uint64_t deleted = word ^ ones * 0x7f;
-    found |= ((word - ones * ' ') & ~word & tops) | ((deleted - ones) & ~deleted & tops);
-  }
-  for (; size; size--, text++)
-    found |= (unsigned char)*text < ' ' || *text == 127;
-  return found != 0;
-}
-
-/* Answers are put together here: a call into stdio for each of their parts would cost as much as
- * the names do. Whoever writes to stdout by other means flushes it before. */
-static char out_bytes[1 << 16];
-static size_t out_used;
-
-static void out_flush(void) {
-  fwrite_unlocked(out_bytes, 1, out_used, stdout);
-  out_used = 0;
-}
-
-static inline void put_bytes(const char *bytes, size_t size) {
-  if (size > sizeof out_bytes - out_used) out_flush();
-  if (size > sizeof out_bytes) {
-    fwrite_unlocked(bytes, 1, size, stdout);
-    return;
-  }
-  memcpy(out_bytes + out_used, bytes, size);
-  out_used += size;
-}
-
-#define PUT(literal) put_bytes(literal, sizeof literal - 1)
-
-/* A file's names must not drive the terminal. */
-static void put_text(const char *text) {
-  size_t size = strlen(text);
-  if (!has_control(text, size)) {
-    put_bytes(text, size);
-    return;
-  }
-  for (; *text; text++) {
-    char shown = (unsigned char)*text < ' ' || *text == 127 ? '?' : *text;
-    put_bytes(&shown, 1);
-  }
-}
-
-static void put_number(uint64_t number) {
-  char digits[24];
-  size_t at = sizeof digits;
-  do
-    digits[--at] = (char)('0' + number % 10);
-  while (number /= 10);
-  put_bytes(digits + at, sizeof digits - at);
-}
-
-static void put_hex(uint64_t number) {
-  char digits[16];
-  size_t at = sizeof digits;
-  do
-    digits[--at] = "0123456789abcdef"[number & 15];
-  while (number >>= 4);
-  put_bytes(digits + at, sizeof digits - at);
-}
-
-static void put_frame(const symbol_frame_t *frame) {
-  if (frame->function)
-    put_text(frame->function);
-  else
-    PUT("??");
-  if (frame->has_offset) {
-    PUT("+0x");
-    put_hex(frame->function_offset);
-  }
-  if (frame->file) {
-    PUT(" at ");
-    put_text(frame->file);
-  }
-  if (frame->line) {
-    PUT(":");
-    put_number(frame->line);
-  }
-  if (frame->column) {
-    PUT(":");
-    put_number(frame->column);
-  }
-  if (frame->inlined) PUT(" (inlined)");
-  PUT("\n");
-}
-
-static void put_answer(uint64_t address, const symbol_frame_t *frames, int count,
-                       symbol_reason_t reason) {
-  PUT("0x");
-  put_hex(address);
-  PUT(" ");
-  if (!count) {
-    PUT("?? (");
-    put_text(symbol_reason_text(reason));
-    PUT(")\n");
-  }
-  for (int i = 0; i < count; i++) {
-    if (i) PUT("  in ");
-    put_frame(&frames[i]);
-  }
-}
-
-static void put_json(job_t *job, uint64_t address, const symbol_frame_t *frames, int count,
-                     symbol_reason_t reason) {
-  json_object *answer = json_object_new_object(), *list = json_object_new_array();
-  json_add_address(answer, "address", address);
-  for (int i = 0; i < count; i++) {
-    json_object *frame = json_object_new_object();
-    json_add_function(frame, &frames[i]);
-    json_object_array_add(list, frame);
-  }
-  json_object_object_add(answer, "frames", list);
-  if (reason != SYMBOL_NAMED) json_add_text(answer, "why", symbol_reason_text(reason));
-  fputs_unlocked(job->written ? ",\n" : "\n", stdout);
-  fputs_unlocked(json_object_to_json_string_ext(answer, JSON_STYLE), stdout);
-  json_object_put(answer);
+/* The listed image that holds ADDRESS becomes the job's module; its path, or NULL: there is none.
+ */
+static const char *choose_image(job_t *job, uint64_t address) {
+  long at = images_find(&job->images, address);
+  const listed_image_t *image = at < 0 ? NULL : &job->images.items[at];
+  if (image && image == job->listed) return image->path;
+  job->listed = image;
+  job->module = image ? images_module(job->symbolizer, image) : NULL;
+  if (!job->module) return NULL;
+  job->slide = image->start - images_link_base(job->module, image);
+  return image->path;
 }
 
 static void answer(job_t *job, uint64_t address) {
   symbol_frame_t frames[SYMBOL_FRAMES_MAX];
-  symbol_reason_t reason;
-  uint64_t linked = address - job->slide;
-  int count = symbol_lookup(job->module, linked - job->returns, frames, SYMBOL_FRAMES_MAX, &reason);
+  symbol_reason_t reason = SYMBOL_NAMED;
+  int count = 0;
+  const char *path = job->list ? choose_image(job, address - job->returns) : NULL;
+  if (job->module)
+    count = symbol_lookup(job->module, address - job->slide - job->returns, frames,
+                          SYMBOL_FRAMES_MAX, &reason);
   if (count && frames[count - 1].has_offset && job->returns) frames[count - 1].function_offset++;
   for (int i = 0; i < count && job->no_demangle; i++)
     frames[i].function = frames[i].raw;
+  const char *why = !job->module             ? "no listed image holds it"
+                    : reason == SYMBOL_NAMED ? NULL
+                                             : symbol_reason_text(reason);
+  const answer_t found = {address, path, frames, count, why};
   if (job->json)
-    put_json(job, address, frames, count, reason);
+    answers_put_json(&found, job->written == 0);
   else
-    put_answer(address, frames, count, reason);
+    answers_put(&found);
   job->written++;
+  job->named += !why;
 }
 
 /* ---- addresses ---------------------------------------------------------------------------- */
 
-static bool answer_text(job_t *job, char *text) {
+/* Answers what stands in LINE up to END, an address or nothing. */
+static bool answer_line(job_t *job, const char *line, const char *end) {
   uint64_t address;
-  size_t length = strlen(text);
-  while (length && isspace((unsigned char)text[length - 1]))
-    text[--length] = 0;
-  while (isspace((unsigned char)*text))
-    text++;
-  if (!*text) return true;
-  if (!cli_address(text, &address)) return false;
-  answer(job, address);
-  return true;
+  while (line < end && isspace((unsigned char)*line))
+    line++;
+  if (line == end) return true;
+  if (!cli_read_address(&line, &address)) return false;
+  while (line < end && isspace((unsigned char)*line))
+    line++;
+  if (line == end) answer(job, address);
+  return line == end;
+}
+
+static int no_address(size_t number, const char *line, const char *end) {
+  return cli_fail("line %zu: '%.*s' is not an address", number,
+                  (int)(end - line < 40 ? end - line : 40), line);
+}
+
+static size_t lines_of(const char *text, size_t size) {
+  size_t lines = 0;
+  for (size_t i = 0; i < size; i++)
+    lines += text[i] == '\n';
+  return lines;
 }
 
 /* Reads lines from stdin by itself: the answers so far go out whenever the next read may wait. */
 static int answer_stdin(job_t *job) {
   char buffer[65536];
   size_t held = 0, line_number = 1;
+  bool indexed = false;
   for (;;) {
-    out_flush();
+    answers_flush();
     if (fflush(stdout) != 0)
       return cli_fail("the output could not be written: %s", strerror(errno));
     ssize_t count = read(STDIN_FILENO, buffer + held, sizeof buffer - 1 - held);
     if (count < 0 && errno == EINTR) continue;
     if (count < 0) return cli_fail("stdin cannot be read: %s", strerror(errno));
     held += (size_t)count;
-    buffer[held] = 0;
-    size_t lines = 0;
-    for (size_t i = 0; i < held; i++)
-      lines += buffer[i] == '\n';
-    symbol_expect(job->module, lines);
-    char *line = buffer, *newline;
-    while ((newline = memchr(line, '\n', held)) || (count == 0 && held)) {
-      size_t length = newline ? (size_t)(newline - line) : held;
-      line[length] = 0;
-      if (strlen(line) != length || !answer_text(job, line))
-        return cli_fail("line %zu: '%.40s' is not an address", line_number, line);
-      length += newline != NULL;
-      line += length;
-      held -= length;
+    if (count == 0 && held) buffer[held++] = '\n'; /* the last line may lack it */
+    const char *line = buffer, *stop = buffer + held, *newline;
+    if (!indexed && !job->list) indexed = symbol_expect(job->module, lines_of(buffer, held));
+    for (; (newline = memchr(line, '\n', (size_t)(stop - line))); line = newline + 1) {
+      if (!answer_line(job, line, newline)) return no_address(line_number, line, newline);
       line_number++;
     }
+    held = (size_t)(stop - line);
     memmove(buffer, line, held);
     if (count == 0) return CLI_DONE;
     if (held == sizeof buffer - 1)
@@ -346,9 +262,10 @@ static int answer_stdin(job_t *job) {
 }
 
 static int answer_all(job_t *job, char **texts, int count) {
-  if (count) symbol_expect(job->module, (size_t)count);
+  if (count && !job->list) symbol_expect(job->module, (size_t)count);
   for (int i = 0; i < count; i++)
-    if (!answer_text(job, texts[i])) return cli_fail("'%s' is not an address", texts[i]);
+    if (!answer_line(job, texts[i], texts[i] + strlen(texts[i])))
+      return cli_fail("'%s' is not an address", texts[i]);
   return count ? CLI_DONE : answer_stdin(job);
 }
 
@@ -371,21 +288,37 @@ static int check_image(job_t *job) {
   return CLI_DONE;
 }
 
-static int symbolize_addresses(job_t *job, char **texts, int count) {
+static int open_images(job_t *job) {
+  input_t file;
+  int status = map_input(job->list, &file);
+  return status == CLI_DONE ? read_images(job->list, &file, &job->images) : status;
+}
+
+static int open_image(job_t *job) {
   symbol_source_t source = {.path = job->image,
                             .build_id = job->uuid,
                             .build_id_size = job->uuid_size,
-                            .machine = job->machine};
+                            .machine = job->machine,
+                            .is_arm64e = job->is_arm64e};
   uint64_t base = 0;
   job->module = symbolizer_module(job->symbolizer, &source);
   if (!job->module) return cli_fail("out of memory");
   int status = check_image(job);
   if (status != CLI_DONE) return status;
   if (job->has_load && symbol_link_base(job->module, &base)) job->slide = job->load - base;
+  return CLI_DONE;
+}
+
+static int symbolize_addresses(job_t *job, char **texts, int count) {
+  int status = job->list ? open_images(job) : open_image(job);
+  if (status != CLI_DONE) return status;
   if (job->json) fputs("{\"addresses\":[", stdout);
   status = answer_all(job, texts, count);
-  out_flush();
+  answers_flush();
   if (job->json) fputs("\n]}\n", stdout);
+  if (status == CLI_DONE && job->written && !job->named)
+    return cli_fail("none of these addresses has a name: is it their image, as it was mapped "
+                    "(--load, --slide), and is its debug file there?");
   return status;
 }
 
@@ -404,8 +337,8 @@ static void put_stacks(json_object *document) {
                : 0);
     if (*name) {
       fputs(" \"", stdout);
-      put_text(name);
-      out_flush();
+      answers_text(name);
+      answers_flush();
       putchar('"');
     }
     putchar('\n');
@@ -416,11 +349,11 @@ static void put_stacks(json_object *document) {
       rename_read(object, &frame);
       printf("  #%-3zu ", k);
       if (!frame.function && json_object_object_get_ex(object, "pc", &value)) {
-        put_text(json_object_get_string(value));
-        PUT(" ");
+        answers_text(json_object_get_string(value));
+        answers_text(" ");
       }
-      put_frame(&frame);
-      out_flush();
+      answers_frame(&frame);
+      answers_flush();
     }
   }
 }
@@ -453,9 +386,13 @@ int verb_symbolize(int argc, char **argv) {
   if (key < 0) return parser.status;
   if (job.has_load && job.has_slide)
     return cli_wrong_use(&usage, "--load and --slide say the same thing; give one");
-  bool is_addresses = job.image || job.uuid_size;
+  if (job.list && (job.image || job.uuid_size || job.has_load || job.has_slide || job.machine))
+    return cli_wrong_use(&usage,
+                         "--images says which images there are and where; nothing else does");
+  bool is_addresses = job.image || job.uuid_size || job.list;
   if (!is_addresses && parser.rest_count != 1)
-    return cli_wrong_use(&usage, "takes --image FILE, or one JSON file of `sonde stacks`");
+    return cli_wrong_use(&usage,
+                         "takes --image FILE, --images FILE, or one JSON file of `sonde stacks`");
   job.symbols.debug_dirs = job.dirs;
   job.symbolizer = symbolizer_new(&job.symbols);
   if (!job.symbolizer) return cli_fail("out of memory");
@@ -464,5 +401,6 @@ int verb_symbolize(int argc, char **argv) {
   else
     status = symbolize_stacks(&job, parser.rest[0]);
   symbolizer_free(job.symbolizer);
+  images_free(&job.images);
   return status;
 }

@@ -11,6 +11,7 @@
   X(record, "runs a command and records what it does")                                             \
   X(ctl, "talks to a program that is being recorded: modes, snapshots, marks")                     \
   X(report, "tells what a recording holds")                                                        \
+  X(leaks, "blocks of a running program that nothing points to, and what points to one")           \
   X(history, "what happened at an address, and from where")                                        \
   X(export, "a recording as collapsed stacks, for flame graphs")                                   \
   X(events, "every event of a recording, in order, as JSON lines")                                 \

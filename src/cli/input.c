@@ -1,0 +1,33 @@
+/* SPDX-License-Identifier: MIT */
+#include "cli/input.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "cli/cli.h"
+
+int map_input(const char *path, input_t *out) {
+  struct stat status;
+  int fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY);
+  if (fd < 0) return cli_fail("'%s': %s", path, strerror(errno));
+  void *data = MAP_FAILED;
+  bool good = fstat(fd, &status) == 0 && S_ISREG(status.st_mode);
+  if (good && status.st_size > 0)
+    data = mmap(NULL, (size_t)status.st_size, PROT_READ, MAP_PRIVATE, fd, 0);
+  close(fd);
+  if (!good) return cli_fail("'%s' is not a file", path);
+  if (status.st_size == 0) return cli_fail("'%s' is empty", path);
+  if (data == MAP_FAILED) return cli_fail("'%s': %s", path, strerror(errno));
+  (void)madvise(data, (size_t)status.st_size, MADV_SEQUENTIAL);
+  *out = (input_t){data, (uint64_t)status.st_size, status.st_mtime};
+  return CLI_DONE;
+}
+
+int read_images(const char *path, const input_t *file, image_list_t *out) {
+  if (!images_read(out, (const char *)file->data, file->size)) return cli_fail("out of memory");
+  return out->count ? CLI_DONE : cli_fail("'%s' lists no images", path);
+}

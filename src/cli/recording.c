@@ -1,0 +1,29 @@
+/* SPDX-License-Identifier: MIT */
+#include "cli/recording.h"
+
+#include "analysis/summary.h"
+#include "cli/cli.h"
+
+reader_t *recording_open(const char *path) {
+  reader_t *reader;
+  char error[256] = "";
+  if (reader_open(&reader, path, error, sizeof error) == 0) return reader;
+  (void)cli_fail("'%s': %s", path, error);
+  return NULL;
+}
+
+reader_t *recording_open_events(const char *path) {
+  reader_t *reader = recording_open(path);
+  if (!reader || !is_summary(reader)) return reader;
+  reader_close(reader);
+  (void)cli_fail("'%s' is a summary, which holds no events", path);
+  return NULL;
+}
+
+bool recording_open_report(report_t *r) {
+  r->reader = recording_open(r->path);
+  r->bold = cli_style(stdout, CLI_BOLD);
+  r->dim = cli_style(stdout, CLI_DIM);
+  r->plain = cli_style(stdout, CLI_PLAIN);
+  return r->reader != NULL;
+}
