@@ -23,6 +23,16 @@
 
 #include <sonde/sonde.h>
 
+#if defined(__APPLE__)
+#define MAP_STACK                0
+#define pthread_setname_np(t, n) (void)(n) /* a thread can name only itself there */
+static pid_t gettid(void) {
+  uint64_t id = 0;
+  pthread_threadid_np(NULL, &id);
+  return (pid_t)(id & INT32_MAX);
+}
+#endif
+
 #define THREADS_MAX  256
 #define FRAMES_MAX   64
 #define SIGNAL_STACK (64 << 10)

@@ -11,6 +11,7 @@
 #include "image/symbols.h"
 #include "symbol/macho_map.h"
 #include "symbol/macho_symtab.h"
+#include "unwind/compact.h"
 
 static void check(int ok) {
   if (!ok) abort();
@@ -59,6 +60,20 @@ static void check_slots(const image_t *image) {
   macho_slots_free(&list);
 }
 
+/* The compact unwind table, at addresses all over the image, for both machines. */
+static void check_rows(const image_t *image) {
+  uint64_t base = macho_header_address(image);
+  for (uint64_t i = 0; i < 512; i++) {
+    uint64_t pc = base + (i < 256 ? i : (i - 256) * 97);
+    cfi_row_t row;
+    machine_t machine = i & 1 ? MACHINE_AARCH64 : MACHINE_X86_64;
+    bool exact = i & 2;
+    if (compact_find_row(image, machine, pc, exact, &row) != 0) continue;
+    check(row.function_start <= pc && pc - !exact < row.function_end);
+    check(row.cfa_register == machine_sp(machine) || row.cfa_register == machine_fp(machine));
+  }
+}
+
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
   macho_slice_t slices[MACHO_SLICES_MAX];
@@ -69,6 +84,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
     macho_section_t section;
     uint64_t at = 0, address = 0;
     size_t total = 0;
+    check(slices[i].offset <= size && slices[i].size <= size - slices[i].offset);
     if (macho_parse_file(&image, &slices[i], NULL) != 0) continue;
     check_section(&image, image.symtab);
     check_section(&image, image.symtab_names);
@@ -83,6 +99,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
     total += macho_map_objects(&image);
     check_symbols(&image);
     check_slots(&image);
+    check_rows(&image);
   }
   return 0;
 }

@@ -1,10 +1,13 @@
 /* SPDX-License-Identifier: MIT
  *
- * The memory map of a process, whose paths were chosen by whoever named the files.
+ * The memory map of a process, whose paths were chosen by whoever named the files, as the command
+ * reads it and, a line at a time, as the code inside does.
  */
 #include <stdlib.h>
 #include <string.h>
 
+#include "os/linux/internal.h"
+#include "os/os.h"
 #include "target/maps.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
@@ -12,9 +15,13 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
   char *text = malloc(size + 1);
   maps_t maps;
+  os_region_t region;
   if (!text) return 0;
   memcpy(text, data, size);
   text[size] = 0;
+  if (linux_parse_region(text, &region) &&
+      (region.name < text || region.name > text + strlen(text)))
+    abort();
   if (maps_parse(&maps, text, size))
     for (size_t i = 0; i < maps.count; i++)
       if (maps.items[i].start >= maps.items[i].end || !maps.items[i].path) abort();

@@ -1,15 +1,18 @@
 /* SPDX-License-Identifier: MIT
  *
- * A recording from anywhere: opening it, its tables, its events, a replay, its stalls. Chunks'
+ * A recording from anywhere: opening it, its tables, its events, a replay, its stalls, its watched
+ * system calls. Chunks'
  * checksums would keep a fuzzer out, so they are made right first.
  */
 #include <stdlib.h>
 #include <string.h>
 
+#include "analysis/coverage.h"
 #include "analysis/cpu.h"
 #include "analysis/replay.h"
 #include "analysis/trace.h"
 #include "analysis/stalls.h"
+#include "analysis/waits.h"
 #include "record/read.h"
 
 static void mend_checksums(uint8_t *data, size_t size) {
@@ -36,11 +39,21 @@ static void ask(const reader_t *reader) {
 typedef struct watched {
   stalls_t stalls;
   cpu_use_t cpu;
+  waits_t waits; /* and the wall-clock sampler's */
+  coverage_t coverage;
 } watched_t;
 
 static bool add_event(void *context, const record_event_t *event) {
   watched_t *w = context;
-  return stalls_add(&w->stalls, event) && cpu_use_add(&w->cpu, event);
+  return stalls_add(&w->stalls, event) && cpu_use_add(&w->cpu, event) &&
+         waits_add(&w->waits, event) && coverage_add(&w->coverage, event);
+}
+
+static void say(coverage_t *coverage) {
+  char words[256];
+  for (size_t i = 0; i < coverage->count; i++)
+    (void)coverage_words(&coverage->calls[i], words, sizeof words);
+  coverage_free(coverage);
 }
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
@@ -54,7 +67,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
   mend_checksums(copy, size);
   if (reader_open_bytes(&reader, copy, size, error, sizeof error) == 0) {
     replay_t replay;
-    watched_t watched = {0};
+    watched_t watched = {.waits.wall.reader = reader};
     const replay_options_t options = {.other = add_event, .other_context = &watched};
     ask(reader);
     if (replay_run(&replay, reader, &options) == 0) replay_free(&replay);
@@ -64,6 +77,9 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
     stalls_finish(&watched.stalls, reader);
     stalls_free(&watched.stalls);
     cpu_use_free(&watched.cpu);
+    (void)waits_rank(&watched.waits);
+    waits_free(&watched.waits);
+    say(&watched.coverage);
     reader_close(reader);
   }
   free(copy);

@@ -305,6 +305,7 @@ class Recording:
         self.frames, self.nodes, self.threads, self.images = {}, {}, {}, {}
         self.loads = []
         self.arguments, self.chunks, self.stalls = [], {}, {}
+        self.walls, self.waits, self.wall_sums = [], [], {}
         self.find_chunks(data, size)
         last = max((key[0] for key in self.chunks), default=0)
         self.chunks = {k: c for k, c in sorted(self.chunks.items()) if k[0] == last}
@@ -418,6 +419,15 @@ class Recording:
             stall = self.stalls[b.varint()]
             stall["end"], stall["ending"] = b.varint(), b.varint()
             stall["excused_ns"] = sum(b.varint() for _ in range(3))
+        elif subtype == 46:
+            tid, ns, looks, stack, state, _ = (b.varint() for _ in range(6))
+            self.walls.append((tid, ns, looks, stack, chr(state), b.string().decode()))
+            fd, address, mutex, owner = (b.varint() for _ in range(4))
+            self.waits.append((tid, ns, fd - 1, address, mutex, owner, b.string().decode()))
+        elif subtype == 47:
+            tid, *sums = (b.varint() for _ in range(4))
+            self.wall_sums[tid] = [a + s for a, s in zip(self.wall_sums.get(tid, [0] * 3), sums)]
+
     def calls_of_stream(self, chunks):
         """(depth, pc, start, end or None) of each call of a stream, as they end."""
         stack, expected, time = [], 0, 0

@@ -5,14 +5,12 @@ would have ended, and sees nothing of it."""
 import json
 import os
 import resource
-import shutil
 import subprocess
-import sys
-import tempfile
+
+from shared.cases import WORK, fresh, needs_agent
 
 SONDE = os.environ["SONDE"]
 HERE = os.path.join(os.environ["SONDE_SOURCE"], "tests")
-WORK = tempfile.mkdtemp(prefix="sonde-crash-")
 # Which frame the crashing thread's stack must hold; None: nothing can be recorded.
 CASES = {"segv": ("fall_here", 11), "abort": ("abort", 6), "fpe": ("raise", 8), "kill": ("main", 11),
          "trap": ("raise", 5), "other": ("crash_elsewhere", 11), "again": ("fall_here", 11),
@@ -20,9 +18,7 @@ CASES = {"segv": ("fall_here", 11), "abort": ("abort", 6), "fpe": ("raise", 8), 
 
 
 def main():
-    if os.environ.get("SONDE_SANITIZED"):
-        print("skipped: the agent, which has no libc, is not built with a sanitizer")
-        sys.exit(77)
+    needs_agent()
     resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
     program = os.path.join(WORK, "crasher")
     subprocess.run(["cc", "-O1", "-g", "-w", "-pthread", "-fno-inline", "-fno-optimize-sibling-calls",
@@ -30,7 +26,7 @@ def main():
 
     def run(how, *options):
         plain = subprocess.run([program, how], capture_output=True, timeout=30)
-        path = os.path.join(WORK, how + str(len(os.listdir(WORK))) + ".sonde")
+        path = fresh()
         done = subprocess.run([SONDE, "record", *options, "-o", path, "--", program, how],
                               capture_output=True, timeout=30)
         assert (done.returncode, done.stdout) == (plain.returncode, plain.stdout), (how, plain, done)
@@ -59,7 +55,6 @@ def main():
     assert "signal" not in crash
     _, crash = run("segv", "--malloc=live", "--sample=99")
     assert crash["signal"] == 11
-    shutil.rmtree(WORK, ignore_errors=True)
 
 
 main()

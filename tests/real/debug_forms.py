@@ -27,13 +27,14 @@ def run(*command, **options):
 
 
 def ask(image, address, *options, **environment):
-    text = run(SONDE, "symbolize", "--image", image, *options, f"{address:#x}",
-               env={**os.environ, **environment})
+    done = subprocess.run([SONDE, "symbolize", "--image", image, *options, f"{address:#x}"], capture_output=True, text=True,
+                          check=False, env={**os.environ, **environment})
     answer = []
-    for line in text.splitlines():
+    for line in done.stdout.splitlines():
         function, _, place = re.sub(r"^(0x[0-9a-f]+|  in) ", "", line).partition(" at ")
         found = re.search(r"names\.cc:(\d+)", place)
         answer.append((re.sub(r"\+0x[0-9a-f]+$", "", function), int(found[1]) if found else None))
+    assert done.returncode == (2 if all(name.startswith("??") for name, _ in answer) else 0), done
     return answer
 
 

@@ -5,14 +5,13 @@ notice nothing; without it they are left alone."""
 import glob
 import json
 import os
-import shutil
 import subprocess
-import sys
-import tempfile
 import time
 
+from shared.cases import WORK, needs_agent, run
+
+needs_agent()
 SONDE = os.environ["SONDE"]
-WORK = tempfile.mkdtemp(prefix="sonde-follow-")
 CODE = """
 import os, subprocess, sys
 held = [bytes(5000) for _ in range(100)]
@@ -91,6 +90,18 @@ def samples_and_live_blocks_too():
     assert 1000 <= told["malloc"]["live"]["blocks"] < 1100
 
 
+def wall_time_of_children_too():
+    sleep = ("import os,time\npid=os.fork()\nif pid==0:\n time.sleep(0.7); os._exit(0)\n"
+             "os.waitpid(pid,0)\n")
+    path, children, _ = record("--follow", "--wall=200", script=sleep)
+    assert len(children) == 1
+    for file, call in (path, "wait4"), (children[0], "clock_nanosleep"):
+        wall = report(file)["wall"]
+        asleep = sum(s["time_ns"] for s in wall["stacks"] if s.get("syscall") == call)
+        print(f"{call}: {asleep / 1e9:.2f} s of {wall['seen_ns'] / 1e9:.2f}")
+        assert 0.6e9 < asleep <= wall["blocked_ns"], (file, wall["stacks"])
+
+
 def without_it_children_are_left_alone():
     _, children, _ = record("--malloc=malloc")
     assert not children
@@ -107,16 +118,4 @@ def a_daemon_is_recorded_to_its_end():
     assert largest > 500 * 9000, largest
 
 
-def main():
-    if os.environ.get("SONDE_SANITIZED"):
-        print("skipped: the agent, which has no libc, is not built with a sanitizer")
-        sys.exit(77)
-    for test in (children_have_files_of_their_own, samples_and_live_blocks_too,
-                 without_it_children_are_left_alone, a_daemon_is_recorded_to_its_end):
-        start = time.time()
-        test()
-        print(f"{test.__name__}: {time.time() - start:.1f} s", flush=True)
-    shutil.rmtree(WORK, ignore_errors=True)
-
-
-main()
+run(globals())

@@ -149,6 +149,11 @@ def names(folder, rng):
             found = [name for name in re.findall(r"^ +(\w+)", shown, re.M) if name in functions]
             check(found == order, f"{arch}, {how}: {found} in {shown}")
             check("first.c:" in shown and "second.c:" in shown, f"{arch}, {how}: no lines in {shown}")
+            shown = sonde("symbolize", "--images", folder / "images", "--no-inlines", "0x10",
+                          *(hex(functions[name] + slide + 4) for name in order)).stdout.splitlines()
+            found = [re.match(rf"0x\w+ {program.name}: (\w+)\+0x4 at .*(?:first|second)\.c:", line) for line in shown[1:]]
+            check([m and m[1] for m in found] == order and shown[0] == "0x10 ?? (no listed image holds it)",
+                  f"{arch}, {how}: sonde symbolize --images says {shown}")
     print("names and lines from a Mach-O file, by a crash report, an .ips report and plain lines")
 
 

@@ -4,13 +4,13 @@
 import json
 import os
 import re
-import shutil
 import subprocess
-import sys
-import tempfile
 
+from shared.cases import WORK, run, skip
+
+if os.environ.get("SONDE_SANITIZED"):
+    skip("the examples are not built with a sanitizer")
 SONDE, BUILD, SOURCE = (os.environ[n] for n in ("SONDE", "SONDE_BUILD", "SONDE_SOURCE"))
-WORK = tempfile.mkdtemp(prefix="sonde-log-")
 EXAMPLE = os.path.join(BUILD, "examples/malloc_log")
 
 
@@ -82,17 +82,4 @@ def it_begins_and_ends_while_threads_allocate():
     assert events > 1000
 
 
-def main():
-    if os.environ.get("SONDE_SANITIZED"):
-        print("skipped: the examples are not built with a sanitizer")
-        sys.exit(77)
-    for test in (a_program_logs_itself, under_the_recorder_the_same_calls_act_on_it,
-                 it_begins_and_ends_while_threads_allocate):
-        if len(sys.argv) > 1 and test.__name__ not in sys.argv[1:]:
-            continue
-        test()
-        print(test.__name__, flush=True)
-    shutil.rmtree(WORK, ignore_errors=True)
-
-
-main()
+run(globals())

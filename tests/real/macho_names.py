@@ -11,7 +11,6 @@ where it gives no name, the table of function starts has a function there that n
 import json
 import os
 import pathlib
-import re
 import shutil
 import subprocess
 import sys
@@ -19,6 +18,7 @@ import tempfile
 
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "macho"))
 import build
+from oracle import llvm, symbols, text_of
 
 SONDE = os.environ["SONDE"]
 failures = 0
@@ -31,19 +31,6 @@ def check(good, what):
         print("FAILED:", what)
 
 
-def llvm(binary, arch, addresses, *options):
-    """{address: [(function, file, line), …]}, innermost first."""
-    out = subprocess.run([build.SYMBOLIZER, "--output-style=JSON", "--no-demangle", "--functions=linkage",
-                          f"--default-arch={arch}", f"--obj={binary}", *options],
-                         input="".join(f"{a:#x}\n" for a in addresses), capture_output=True, text=True, check=True)
-    answers = {}
-    for line in out.stdout.splitlines():
-        answer = json.loads(line)
-        answers[int(answer["Address"], 16)] = [
-            (f["FunctionName"], f["FileName"], f["Line"]) for f in answer.get("Symbol", [])]
-    return answers
-
-
 def sonde(binary, arch, addresses, *options):
     out = subprocess.run([SONDE, "symbolize", "--json", "--no-demangle", "--arch", arch, "--image", binary, *options],
                          input="".join(f"{a:#x}\n" for a in addresses), capture_output=True, text=True)
@@ -52,25 +39,6 @@ def sonde(binary, arch, addresses, *options):
         return {}
     return {int(a["address"], 16): [(f.get("function", ""), f.get("file", ""), f.get("line", 0)) for f in a["frames"]]
             for a in json.loads(out.stdout)["addresses"]}
-
-
-def symbols(binary, arch):
-    """{address: names} of code, as llvm-nm lists them."""
-    out = subprocess.run(["llvm-nm", "--defined-only", f"--arch={arch}", binary], capture_output=True, text=True,
-                         check=True)
-    found = {}
-    for line in out.stdout.splitlines():
-        parts = line.split(" ", 2)
-        if len(parts) == 3 and parts[1] in "tT" and not parts[2].startswith("__mh_"):
-            found.setdefault(int(parts[0], 16), set()).add(parts[2].removeprefix("_"))
-    return found
-
-
-def text_of(binary, arch):
-    out = subprocess.run(["llvm-objdump", f"--arch={arch}", "--section-headers", binary], capture_output=True, text=True,
-                         check=True)
-    size, start = re.search(r"__text\s+([0-9a-f]+)\s+([0-9a-f]+)", out.stdout).groups()
-    return range(int(start, 16), int(start, 16) + int(size, 16))
 
 
 def real(answers):
@@ -123,6 +91,8 @@ def packages(folder):
     files, why = build.published(folder)
     if why:
         print(f"skipped: published Mach-O packages, {why}")
+    else:
+        check(len({file for file, _ in files}) >= 5, f"only {len(files)} images in the packages")
     for file, arch in files:
         named = symbols(file, arch)
         starts = sorted(named)

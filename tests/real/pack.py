@@ -4,19 +4,17 @@
 reader that was written from docs/format.md too; it is small; a damaged one is refused in part."""
 import os
 import random
-import shutil
 import subprocess
 import sys
 import tempfile
 
-if os.environ.get("SONDE_SANITIZED"):
-    print("skipped: the agent, which has no libc, is not built with a sanitizer")
-    sys.exit(77)
+from shared.cases import WORK, needs_agent, run
+
+needs_agent()
 
 SONDE = os.environ["SONDE"]
 TESTS = os.path.join(os.environ["SONDE_SOURCE"], "tests")
 SEED = int(os.environ.get("SONDE_SEED", str(os.getpid())))
-WORK = tempfile.mkdtemp(prefix="sonde-pack-")
 PYTHON = "x = [str(i) * 3 for i in range(20000)]; y = {a: [a] for a in x}; del x; print(len(y))"
 THREADS = ("import threading\ndef f():\n  for i in range(60): sorted(str(x) for x in range(200))\n"
            "t = [threading.Thread(target=f) for _ in range(6)]\n"
@@ -122,8 +120,4 @@ def damage_is_told():
         assert b"damaged" in done.stdout or b"missing" in done.stdout or done.returncode == 2, done
 
 
-for check in (all_verbs_find_the_same, a_packed_one_can_be_packed_again, the_second_reader_agrees,
-              a_summary_has_the_same_totals, damage_is_told):
-    print(check.__name__)
-    check()
-shutil.rmtree(WORK)
+run(globals())

@@ -8,14 +8,12 @@ import os
 import shutil
 import subprocess
 import sys
-import tempfile
 
-if os.environ.get("SONDE_SANITIZED"):
-    print("skipped: the agent, which has no libc, is not built with a sanitizer")
-    sys.exit(77)
+from shared.cases import WORK, needs_agent
+
+needs_agent()
 
 SONDE = os.environ["SONDE"]
-WORK = tempfile.mkdtemp(prefix="sonde-pprof-")
 RECORDING, PROFILE = os.path.join(WORK, "run.sonde"), os.path.join(WORK, "run.pb.gz")
 PROGRAM = "x = [str(i) * 3 for i in range(400000)]; y = {a: [a] for a in x}; print(len(y))"
 
@@ -106,4 +104,3 @@ else:
 types, samples = export("--by", "sample")
 assert types == ["samples"]
 assert sum(values["samples"] for _, values in samples) == told["sample"]["samples"] > 10
-shutil.rmtree(WORK)

@@ -3,6 +3,7 @@
 """Programs that nobody here wrote do under sonde record what they do without: redis, nginx, postgres,
 node and java run a workload of their own, in every mode and with the modes switched meanwhile, and
 give the same results. What is not installed is said and passed over."""
+import glob
 import hashlib
 import json
 import os
@@ -16,17 +17,16 @@ import threading
 import time
 import urllib.request
 
+from shared.cases import WORK, fresh, needs_agent
+
 SONDE = os.environ["SONDE"]
-WORK = tempfile.mkdtemp(prefix="sonde-programs-")
-os.chmod(WORK, 0o755)
-MODES = ["--malloc=all"], ["--malloc=live", "--sample=200"]
-number = 0
+MODES = ["--malloc=all"], ["--malloc=live", "--sample=200", "--wall=200"]
+# Debian keeps it out of the way.
+POSTGRES = shutil.which("postgres") or max(glob.glob("/usr/lib/postgresql/*/bin/postgres"), default="")
 
 
 def prefix(mode):
-    global number
-    number += 1
-    path = os.path.join(WORK, f"{number}.sonde")
+    path = fresh()
     return ([SONDE, "record", *mode, "-o", path, "--"], path) if mode else ([], None)
 
 
@@ -172,8 +172,7 @@ public class Work { public static void main(String[] a) throws Exception {
 
 
 def postgres(mode):
-    binary = shutil.which("postgres") or "/usr/lib/postgresql/15/bin/postgres"
-    tools = os.path.dirname(os.path.realpath(binary))
+    tools = os.path.dirname(os.path.realpath(POSTGRES))
     data = tempfile.mkdtemp(dir=WORK)
     user = {"user": "nobody", "group": "nogroup", "extra_groups": []} if os.geteuid() == 0 else {}
     if user:
@@ -183,7 +182,7 @@ def postgres(mode):
                    check=True, stdout=subprocess.DEVNULL, cwd="/", **user)
     port = str(free_port())
     before, path = prefix(mode + ["--follow"] if mode else mode)
-    server = subprocess.Popen([*before, binary, "-D", data, "-p", port, "-k", data],
+    server = subprocess.Popen([*before, POSTGRES, "-D", data, "-p", port, "-k", data],
                               stderr=subprocess.DEVNULL, stdout=subprocess.DEVNULL, cwd="/", **user)
     psql = [os.path.join(tools, "psql"), "-h", data, "-p", port, "-U", "me", "-At", "postgres", "-c"]
     wait_for(lambda: subprocess.run([*psql, "select 1"], capture_output=True).returncode == 0)
@@ -200,11 +199,9 @@ def postgres(mode):
 
 
 def main():
-    if os.environ.get("SONDE_SANITIZED"):
-        print("skipped: the agent, which has no libc, is not built with a sanitizer")
-        sys.exit(77)
+    needs_agent()
     for run, binary in ((redis, "redis-server"), (nginx, "nginx"), (node, "node"), (java, "javac"),
-                        (postgres, "postgres")):
+                        (postgres, POSTGRES or "postgres")):
         if len(sys.argv) > 1 and run.__name__ not in sys.argv[1:]:
             continue
         if not shutil.which(binary):
@@ -217,7 +214,6 @@ def main():
         if run is redis:
             assert run(["--malloc=all"], switching=True) == plain
         print(f"{run.__name__}: the same results, {time.time() - start:.1f} s", flush=True)
-    shutil.rmtree(WORK, ignore_errors=True)
 
 
 main()

@@ -118,6 +118,8 @@ class Tally:
         """One thread: sonde's thread against gdb's frames."""
         self.threads += 1
         self.complete += thread["complete"]
+        if not thread["complete"]:
+            self.differ(f"not complete: {thread.get('reason')}", f"tid {thread['tid']} {thread.get('name')}")
         self.stacks.add(tuple(frame["pc"] for frame in thread["frames"]))
         ours = [frame for frame in thread["frames"] if not frame.get("inlined")]
         ours = [frame for frame in ours if not frame.get("tail_call")]

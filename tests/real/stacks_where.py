@@ -2,6 +2,7 @@
 # SPDX-License-Identifier: MIT
 """Programs whose files are not where they were: deleted, replaced, in a memfd, in another mount and
 pid namespace; shared objects by the thousand. Each must be read whole and named."""
+import atexit
 import json
 import os
 import pathlib
@@ -16,6 +17,7 @@ SONDE, FIXTURES = os.environ["SONDE"], pathlib.Path(os.environ["SONDE_FIXTURES"]
 
 def start(command, **more):
     process = subprocess.Popen(command, stdout=subprocess.PIPE, text=True, **more)
+    atexit.register(process.kill)  # whatever becomes of the test
     assert process.stdout.readline() == "ready\n", command
     time.sleep(0.2)
     return process
@@ -164,28 +166,105 @@ int main(void) {
 """
 
 
-def musl(folder):
-    """musl's libc has no unwind information: its frames are found by scan and say so; the program's
-    own are there, nothing is called complete, nothing is stopped; its mutexes tell their owners."""
-    if not shutil.which("musl-gcc"):
-        return "skipped: no musl-gcc"
+def check_musl(folder, *static):
+    """Frames by scan: each has the right caller, says what it is, and nothing is called complete."""
     (folder / "two.c").write_text(MUSL)
-    subprocess.run(["musl-gcc", "-g", "-O1", "two.c", "-o", "two"], cwd=folder, check=True)
+    subprocess.run(["musl-gcc", "-g", "-O1", *static, "two.c", "-o", "two"], cwd=folder, check=True)
     process = start([str(folder / "two")])
     threads = look(process.pid)["threads"]
-    assert all(thread["stopped_us"] == 0 and not thread["complete"] for thread in threads), threads
+    assert all(not thread["complete"] for thread in threads), threads
     names = [[frame.get("function") for frame in thread["frames"]] for thread in threads]
     assert "main" in names[0] and "lock_two" in names[1] and "lock_two" in names[2], names
     assert all(any(frame.get("guessed") for frame in thread["frames"]) for thread in threads)
+    end(process)
+    return threads
+
+
+def musl(folder):
+    """musl's libc has no unwind information. Nothing is stopped for it."""
+    if not shutil.which("musl-gcc"):
+        return "skipped: no musl-gcc"
+    threads = check_musl(folder)
+    assert all(thread["stopped_us"] == 0 for thread in threads), threads
     assert threads[1]["owner"] == threads[2]["tid"] and threads[2]["owner"] == threads[1]["tid"]
     assert threads[1]["deadlock"] == threads[2]["deadlock"] == 1
-    end(process)
     return "a program of musl: frames by scan, marked; its deadlock"
+
+
+def musl_static(folder):
+    """The same libc in an image that has unwind information for other code."""
+    if not shutil.which("musl-gcc"):
+        return "skipped: no musl-gcc"
+    check_musl(folder, "-static")
+    return "a static program of musl"
+
+
+FRAMES = """
+#include <stdio.h>
+#include <unistd.h>
+static int (*volatile call)(int);
+__attribute__((noinline)) static int inner(int n) { volatile char room[n + 8]; room[0] = (char)n;
+  puts("ready"); fflush(stdout); pause(); return room[0]; }
+__attribute__((noinline)) static int outer(int n) { return call(n + 1) + 1; }
+int main(int argc, char **argv) { (void)argv; call = inner; return outer(argc * 40) + 1; }
+"""
+
+
+def compressed_frames(folder):
+    """.debug_frame alone, compressed, in every form there is."""
+    (folder / "frames.c").write_text(FRAMES)
+    for how in ("none", "zlib", "zlib-gnu", "zstd"):
+        build = ["gcc", "-g", "-O2", "-fno-asynchronous-unwind-tables", "-fno-unwind-tables",
+                 f"-gz={how}", "frames.c", "-o", how]
+        made = subprocess.run(build, cwd=folder, check=False, capture_output=True)
+        if made.returncode != 0 and how == "zstd":
+            continue  # before gcc 13
+        assert made.returncode == 0, made.stderr
+        process = start([str(folder / how)])
+        names = [f.get("function") for f in look(process.pid)["threads"][0]["frames"]]
+        own = [n for n in names if n in ("inner", "outer", "main")]
+        assert own == ["inner", "outer", "main"], names
+        assert not any(f.get("guessed") for f in look(process.pid)["threads"][0]["frames"]), how
+        end(process)
+    return "compressed .debug_frame"
+
+
+GO = """
+package main
+import "fmt"
+func inner(c chan int) int { return <-c }
+func outer(c chan int) int { return inner(c) + 1 }
+func spin(n int) int { for n != 0 { n |= 2 }; return n }
+func main() { go spin(1); fmt.Println("ready"); outer(make(chan int)) }
+"""
+
+
+def go(folder):
+    """Go's linker writes .debug_frame alone, and compresses it. What the scheduler has left of the
+    main thread's own stack leads anywhere; goroutines and the other threads have a first frame."""
+    if not shutil.which("go"):
+        return "skipped: no go"
+    (folder / "two.go").write_text(GO)
+    environment = dict(os.environ, GOCACHE=str(folder / "cache"), GO111MODULE="off")
+    subprocess.run(["go", "build", "-gcflags=-l", "-o", "two", "two.go"], cwd=folder, check=True,
+                   env=environment)
+    process = start([str(folder / "two")])
+    for _ in range(20):  # the scheduler interrupts by signal, a hundred times a second
+        stacks = [[frame.get("function") or "" for frame in thread["frames"]]
+                  for thread in look(process.pid)["threads"] if thread["complete"]]
+        if any(stack[0] == "main.spin" for stack in stacks):
+            break
+    assert any(stack[0] == "main.spin" and stack[-1].startswith("runtime.goexit")
+               for stack in stacks), stacks
+    assert any("runtime.sysmon" in stack and stack[-1].startswith("runtime.clone")
+               for stack in stacks), stacks
+    end(process)
+    return "a program of Go: whole stacks by its compressed .debug_frame"
 
 
 def main():
     for test in (deleted, replaced, from_memory, in_memfd, in_container, main_thread_ended,
-                 musl):
+                 musl, musl_static, compressed_frames, go):
         with tempfile.TemporaryDirectory(prefix="sonde-where-") as folder:
             print(f"{test.__name__}: {test(pathlib.Path(folder))}")
             sys.stdout.flush()

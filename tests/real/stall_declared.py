@@ -1,6 +1,7 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: MIT
-"""Turns that a program declares by sonde/stall.h: heartbeats, scopes with limits, expected waits."""
+"""Turns that a program declares by sonde/stall.h: heartbeats, scopes with limits, expected waits; told to a
+recorder, and to the monitor of a program that watches itself."""
 import os
 import shutil
 import subprocess
@@ -9,20 +10,77 @@ import sys
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "stall"))
 from stall_tools import HERE, WORK, fresh, name, stalls, start  # noqa: E402
 
-EINVAL, EUNSUPPORTED = -1, -11
+EINVAL, EUNSUPPORTED, EBUSY = -1, -11, -15
+BEGAN, GOES_ON, ENDED = range(3)
 lib = os.path.join(os.environ["SONDE_BUILD"], "lib")
-program, path = os.path.join(WORK, "declares"), fresh()
-subprocess.run(["cc", "-O2", "-g", "-fno-optimize-sibling-calls", "-fno-ipa-icf", "-o", program,
-                "-I", os.path.join(os.environ["SONDE_SOURCE"], "include"),
-                os.path.join(HERE, "declares.c"), "-L", lib, "-lsonde", f"-Wl,-rpath,{lib}"],
-               check=True)
-alone = subprocess.run([program], capture_output=True, text=True, timeout=60)
-assert alone.stdout.split() == [str(EUNSUPPORTED)] * 2, alone.stdout
-recorder = start([program], 150, path, stdout=subprocess.PIPE)
-out, complaints = recorder.communicate(timeout=60)
-assert recorder.returncode == 0 and out.split() == ["0", str(EINVAL)], (out, complaints)
-told = [(name(s), round(s["total_ns"] / 1e6)) for s in stalls(path)["stalls"]]
-print(told)
-assert [t[0] for t in told] == ["misses_a_heartbeat", "exceeds_its_scope"]
-assert 300 <= told[0][1] < 360 and 500 <= told[1][1] < 540
+include = os.path.join(os.environ["SONDE_SOURCE"], "include")
+
+
+def build(compiler, source, *options):
+    program = os.path.join(WORK, source.split(".")[0])
+    subprocess.run([compiler, "-O2", "-g", "-fno-optimize-sibling-calls", *options, "-o", program, "-I", include,
+                    os.path.join(HERE, source), "-L", lib, "-lsonde", f"-Wl,-rpath,{lib}"], check=True)
+    return program
+
+
+def told_to_a_recorder():
+    program, path = build("cc", "declares.c", "-fno-ipa-icf"), fresh()
+    alone = subprocess.run([program], capture_output=True, text=True, timeout=60)
+    assert alone.stdout.split()[:2] == [str(EUNSUPPORTED)] * 2, alone.stdout
+    recorder = start([program], 150, path, stdout=subprocess.PIPE)
+    out, complaints = recorder.communicate(timeout=60)
+    status, refused, missed, exceeded = map(int, out.split())
+    assert recorder.returncode == 0 and (status, refused) == (0, EINVAL), (out, complaints)
+    told = [(name(s), s["total_ns"] / 1e6) for s in stalls(path)["stalls"]]
+    print(told)
+    assert [t[0] for t in told] == ["misses_a_heartbeat", "exceeds_its_scope"]
+    assert abs(told[0][1] - missed / 1e3) < 5 and abs(told[1][1] - exceeded / 1e3) < 5, (missed, exceeded)
+
+
+def functions(program):
+    """From nm: where each begins, in order."""
+    out = subprocess.check_output(["nm", "--defined-only", "-n", program], text=True)
+    return [(int(line.split()[0], 16), line.split()[2]) for line in out.splitlines() if line.split()[1] in "Tt"]
+
+
+def name_of(table, pc):
+    return (["?"] + [function for begins, function in table if begins < pc])[-1]
+
+
+def told_to_the_program_itself():
+    if not shutil.which("c++"):
+        print("SKIP of a part: no C++ compiler")
+        return
+    program = build("c++", "watches.cc", "-no-pie", "-pthread")
+    lines = subprocess.check_output([program], text=True, timeout=60).splitlines()
+    before, second, bad, ended, after, calls, idle_us = map(int, lines.pop().split()[1:])
+    assert (before, second, bad, ended, after) == (EUNSUPPORTED, EBUSY, EINVAL, 0, EUNSUPPORTED)
+    parts = list(map(int, lines.pop().split()[1:]))
+    assert calls == len(lines)
+    table, told = functions(program), {}
+    for line in lines:
+        phase, number, _, length_us, limit_us, percent, culprits, *pcs = line.split()
+        culprit, (count, *pcs) = pcs[:int(culprits)], pcs[int(culprits):]
+        assert len(pcs) == max(0, int(count)) and limit_us == "150000", line
+        names, blamed = ([name_of(table, int(pc, 16)) for pc in some] for some in (pcs, culprit))
+        told.setdefault(int(number), []).append((int(phase), int(length_us) / 1e3, names, blamed, int(percent)))
+    assert list(told) == [1, 2, 3], lines
+    for calls, culprit in zip(told.values(), ("sleeps_too_long", "burns_too_long")):
+        print(culprit, [(phase, length, percent) for phase, length, _, _, percent in calls])
+        assert [phase for phase, *_ in calls] == [BEGAN, GOES_ON, ENDED]
+        assert all(culprit in names for _, _, names, *_ in calls[:2]), calls
+        assert all(blamed[0] == culprit and percent >= 90 for *_, blamed, percent in calls), calls
+        assert 150 <= calls[0][1] and 2 * calls[0][1] <= calls[1][1] <= calls[2][1]
+        assert 495 <= calls[2][1] < 560, calls
+    share = 100 * parts[0] / sum(parts)
+    for phase, length, names, blamed, percent in told[3]:
+        print("two parts", phase, length, "at", names[0] if names else None, "blamed", blamed[0], percent)
+        assert blamed[0] == "holds_most" and "works" in blamed[1], blamed
+    assert abs(told[3][-1][4] - share) <= 10, (told[3], share)
+    print(f"its monitor used {idle_us} us of CPU time in an idle second")
+    assert idle_us < 1000
+
+
+told_to_a_recorder()
+told_to_the_program_itself()
 shutil.rmtree(WORK, ignore_errors=True)

@@ -2,10 +2,12 @@
 # SPDX-License-Identifier: MIT
 """A stall is in the recording while it lasts; its end is added however it ends; one that does not
 end is told of at once; a gate fails on it; all other sensors may be on."""
+import glob
 import json
 import os
 import shutil
 import signal
+import socket
 import subprocess
 import sys
 import time
@@ -70,6 +72,28 @@ def the_recorder_is_killed():
     assert len(told) == 1 and told[0]["ending"] == "open", told
 
 
+LARGE = """
+import mmap, os, select
+memory = mmap.mmap(-1, 2 << 30, flags=mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS | 0x8000)  # MAP_POPULATE
+queue = select.epoll()
+for i in range(12):
+    queue.poll(0.02)
+os._exit(0)
+"""
+
+
+def the_end_of_a_large_program_is_none():
+    """Two gigabytes are taken from it, page by page, while its thread is still to be seen."""
+    if os.sysconf("SC_AVPHYS_PAGES") * os.sysconf("SC_PAGE_SIZE") < 3 << 30:
+        print("SKIP of a part: too little memory")
+        return
+    path = fresh()
+    recorder = start(["/usr/bin/python3", "-c", LARGE], 50, path)
+    _, complaints = recorder.communicate(timeout=60)
+    assert recorder.returncode == 0, complaints
+    assert not stalls(path)["stalls"], stalls(path)
+
+
 def told_of_while_it_lasts():
     path, recorder, program, began = stuck()
     line = recorder.stderr.readline()
@@ -109,6 +133,63 @@ def with_everything_on():
         assert len(s["samples"]) == ours["samples"]
 
 
+CHILDREN = """
+import os, select, subprocess, sys
+LOOP = "import select, time\\nfor i in range(12): select.epoll().poll(0.01)\\n" \
+       "q = select.epoll()\\nfor i in range(8): q.poll(0.01)\\ntime.sleep(0.5)\\nq.poll(0.01)"
+child = os.fork()
+if child == 0:
+    exec(LOOP)
+    os._exit(0)
+os.waitpid(child, 0)
+subprocess.run([sys.executable, "-c", LOOP], check=True)
+"""
+
+
+def children_are_watched_when_followed():
+    path = fresh()
+    done = subprocess.run([SONDE, "record", "--stall=150", "--follow", "-o", path, "--", "/usr/bin/python3", "-c",
+                           CHILDREN], capture_output=True, text=True, timeout=60)
+    assert done.returncode == 0, done.stderr
+    children = glob.glob(path.replace(".sonde", ".*.sonde"))
+    told = [stalls(child)["stalls"] for child in children]
+    print("children:", [[(s["call"], s["length_ns"] // 1000000) for s in t] for t in told])
+    assert len(children) == 2 and [len(t) for t in told] == [1, 1], told
+    assert all(t[0]["call"] == "clock_nanosleep" and 500 <= t[0]["total_ns"] / 1e6 < 560 for t in told), told
+
+
+def redis_with_everything_on():
+    if not shutil.which("redis-server"):
+        print("SKIP of a part: no redis-server")
+        return
+    path, socket_path = fresh(), os.path.join(WORK, "redis.sock")
+    recorder = subprocess.Popen([SONDE, "record", "--malloc=all", "--sample", "--wall", "--stall=250", "--cpu=80,5",
+                                 "--trace=libc*:epoll_ctl", "--audit", "-o", path, "--", "redis-server", "--port", "0",
+                                 "--unixsocket", socket_path, "--save", "", "--enable-debug-command", "yes",
+                                 "--dir", WORK], stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True)
+    while not os.path.exists(socket_path):
+        time.sleep(0.05)
+        assert recorder.poll() is None, recorder.stderr.read()
+    with socket.socket(socket.AF_UNIX) as s:
+        s.connect(socket_path)
+
+        def ask(line):
+            s.sendall(line + b"\r\n")
+            answer = s.recv(256)
+            assert answer[:1] in b"+:$", (line, answer)
+        for i in range(3000):
+            ask(b"SET key:%d value" % (i % 100))
+        ask(b"DEBUG SLEEP 0.6")
+        for i in range(20):
+            ask(b"PING")
+    recorder.terminate()
+    _, complaints = recorder.communicate(timeout=60)
+    told = stalls(path)["stalls"]
+    print("redis, everything on:", [(s.get("call"), round(s["total_ns"] / 1e6)) for s in told])
+    asleep = [s for s in told if s.get("call") in ("nanosleep", "clock_nanosleep")]
+    assert len(asleep) == 1 and 600 <= asleep[0]["total_ns"] / 1e6 < 660, (told, complaints)
+
+
 def main():
     if not os.path.exists("/usr/bin/python3"):
         print("SKIP: no /usr/bin/python3")
@@ -116,9 +197,11 @@ def main():
     in_the_recording_while_it_lasts()
     a_kill_ends_it_exactly()
     the_recorder_is_killed()
+    the_end_of_a_large_program_is_none()
     told_of_while_it_lasts()
     with_everything_on()
-    shutil.rmtree(WORK, ignore_errors=True)
+    redis_with_everything_on()
+    children_are_watched_when_followed()
 
 
 main()

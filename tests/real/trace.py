@@ -9,13 +9,12 @@ import re
 import shutil
 import subprocess
 import sys
-import tempfile
 import time
 
-SONDE = os.environ["SONDE"]
-HERE = os.path.join(os.environ["SONDE_SOURCE"], "tests")
-WORK = tempfile.mkdtemp(prefix="sonde-trace-")
-number = 0
+from shared.calls import HERE, SONDE, nothing_missing, paths_of, record, report
+from shared.cases import fresh, needs_agent, run
+
+needs_agent()
 
 # Shapes whose calls all return, which uftrace records the same way.
 SHAPES_C = ["fib", "mutual", "deep", "qsort", "pointers", "abi", "inline", "inline_itself", "alloca",
@@ -33,46 +32,16 @@ ENDINGS = {
 }
 
 
-def fresh(suffix=".sonde"):
-    global number
-    number += 1
-    return os.path.join(WORK, f"{number}{suffix}")
-
-
 def build(compiler, source, *options):
     out = fresh(".program")
     subprocess.run([*compiler.split(), "-g", "-w", "-pthread", "-finstrument-functions",
-                    os.path.join(HERE, "real/trace", source), "-o", out, *options], check=True)
+                    os.path.join(HERE, source), "-o", out, *options], check=True)
     return out
-
-
-def record(program, *arguments, options=(), **how):
-    path = fresh()
-    done = subprocess.run([SONDE, "record", "--trace", "-o", path, *options, "--", program, *arguments],
-                          capture_output=True, timeout=60, check=False, **how)
-    assert os.path.exists(path), done.stderr
-    return path, done
-
-
-def report(path, *options):
-    done = subprocess.run([SONDE, "report", "--json", *options, path, "trace"], capture_output=True,
-                          check=True, timeout=60)
-    return json.loads(done.stdout)
-
-
-def paths_of(told):
-    """How often each path of functions was called."""
-    names, counts = {0: ()}, collections.Counter()
-    for node in told["trace"]["nodes"]:
-        names[node["node"]] = names[node["parent"]] + (node["function"],)
-        if node["calls"]:
-            counts["/".join(names[node["node"]])] += node["calls"]
-    return counts
 
 
 def second_reader(path):
     """The same, by the reader that was written from docs/format.md alone: calls and their number."""
-    done = subprocess.run([sys.executable, os.path.join(HERE, "format/reader.py"), "--calls", path],
+    done = subprocess.run([sys.executable, os.path.join(HERE, "../../format/reader.py"), "--calls", path],
                           capture_output=True, check=True, text=True, timeout=60)
     return [json.loads(line) for line in done.stdout.splitlines()]
 
@@ -87,12 +56,6 @@ def times_hold(told):
     for node in told["trace"]["nodes"]:
         slack = len(told["trace"]["nodes"])  # each number is rounded to 1 ns
         assert node["total_ns"] + slack >= inside[node["node"]], node
-
-
-def nothing_missing(told):
-    assert not any(told["missing"].values()), told["missing"]
-    t = told["trace"]
-    assert t["lost"] == t["strays"] == t["unknown"] == 0, t
 
 
 # ---- uftrace -----------------------------------------------------------------------------------
@@ -280,26 +243,4 @@ def it_is_switched_while_the_program_runs():
     times_hold(told)
 
 
-def main():
-    if os.environ.get("SONDE_SANITIZED"):
-        print("skipped: the agent, which has no libc, is not built with a sanitizer")
-        sys.exit(77)
-    failed = 0
-    for test in (the_call_graph_is_uftraces, calls_that_do_not_return_are_paired,
-                 tracing_changes_nothing, the_second_reader_agrees, events_take_four_bytes_at_most,
-                 filters_leave_the_rest_whole, the_chrome_trace_is_well_formed,
-                 it_is_switched_while_the_program_runs):
-        if len(sys.argv) > 1 and sys.argv[1] not in test.__name__:
-            continue
-        began = time.time()
-        try:
-            test()
-            print(f"ok   {test.__name__} ({time.time() - began:.1f} s)", flush=True)
-        except Exception as e:  # every test is tried
-            failed += 1
-            print(f"FAIL {test.__name__}: {type(e).__name__}: {e}", flush=True)
-    shutil.rmtree(WORK, ignore_errors=True)
-    sys.exit(failed != 0)
-
-
-main()
+run(globals())

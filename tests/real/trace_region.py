@@ -50,12 +50,16 @@ def saved_paths(path):
     return paths
 
 
-def try_it(compiler, library):
-    program, path = (os.path.join(WORK.name, compiler.replace(" ", "") + f".{library}{end}")
-                     for end in ("", ".sonde"))
+def link_with(library):
     lib = os.path.join(BUILD, "lib")
-    link = [f"{lib}/libsonde.a"] if library == "a" else [f"-L{lib}", "-lsonde", f"-Wl,-rpath,{lib}"]
-    subprocess.run([*compiler.split(), "-finstrument-functions", "-g", "-w", "-pthread",
+    return [f"{lib}/libsonde.a"] if library == "a" else [f"-L{lib}", "-lsonde", f"-Wl,-rpath,{lib}"]
+
+
+def try_it(compiler, library, how="-finstrument-functions"):
+    program, path = (os.path.join(WORK.name, (compiler + how).replace(" ", "") + f".{library}{end}")
+                     for end in ("", ".sonde"))
+    link = link_with(library)
+    subprocess.run([*compiler.split(), how, "-g", "-w", "-pthread",
                     f"-I{SOURCE}/include", f"{SOURCE}/tests/real/trace/region.c", "-o", program,
                     *(["-x", "none"] if "++" in compiler else []), *link], check=True)
     done = subprocess.run([program, path], capture_output=True, text=True, timeout=30, check=False)
@@ -71,6 +75,19 @@ def try_it(compiler, library):
     print("ok", compiler, library)
 
 
+def own_calls(library):
+    """A program that was not compiled for it traces its imports (sonde_trace_calls)."""
+    program, path = (os.path.join(WORK.name, f"own_calls.{library}{end}") for end in ("", ".sonde"))
+    link = link_with(library)
+    subprocess.run(["gcc", "-O2", "-pthread", f"-I{SOURCE}/include", f"{SOURCE}/tests/real/trace/own_calls.c", "-o", program,
+                    *link], check=True)
+    done = subprocess.run([program, path], capture_output=True, text=True, timeout=30, check=False)
+    assert done.returncode == 0, done
+    saved = saved_paths(path)
+    assert saved == {"getppid": 7, "strtol": 7}, saved
+    print("ok imports by pattern", library)
+
+
 def main():
     if os.environ.get("SONDE_SANITIZED"):
         print("skipped: a program without a sanitizer cannot be linked with a library that has one")
@@ -80,6 +97,9 @@ def main():
             continue
         for library in "a", "so":
             try_it(compiler, library)
+    for library in "a", "so":
+        try_it("gcc -O0", library, "-fpatchable-function-entry=5")
+        own_calls(library)
 
 
 main()

@@ -276,6 +276,42 @@ static void cfa_by_a_register_that_calls_need_not_keep(void **state) {
   assert_int_equal(regs.r[X86_64_RSP], (uint64_t)(uintptr_t)&stack[21]);
 }
 
+/* A return address in an image's entry code, which no row covers, with the stack pointer at word
+ * AT.
+ */
+static step_t step_in_entry(uint64_t into, size_t at, bool exact) {
+  memory_t memory = {read_stack};
+  images_t images = {find};
+  regs_t regs = {.pc = START + into};
+  regs_set(&regs, X86_64_RSP, (uint64_t)(uintptr_t)&stack[at]);
+  return full_step(MACHINE_X86_64, &memory, &images, &regs, exact);
+}
+
+/* ld.so calls constructors from its entry code: the thread's first frame, when on its stack is what
+ * the kernel put there. */
+static void entry_code_is_the_first_frame(void **state) {
+  (void)state;
+  static const uint8_t far[] = {0};
+  put_cie(&bytes, 1, -8, 16, plain_cie, sizeof plain_cie);
+  put_fde(&bytes, START + 0x800, 16, far, sizeof far);
+  the_image = image_of_frames(&bytes, 0);
+  the_image.entry = START;
+  memset(stack, 0x55, sizeof stack);
+  stack[20] = 3; /* argc, argv, the null after it */
+  stack[24] = 0;
+  assert_int_equal(step_in_entry(48, 20, false), STEP_END);
+  assert_int_equal(step_in_entry(48, 19, false), STEP_END); /* aligned down */
+  assert_int_equal(step_in_entry(0, 20, true), STEP_END);
+  assert_int_equal(step_in_entry(0, 20, false), STEP_NO_RULE); /* what ends before it */
+  assert_int_equal(step_in_entry(48, 18, false), STEP_NO_RULE);
+  assert_int_equal(step_in_entry(48, 21, false), STEP_NO_RULE);
+  assert_int_equal(step_in_entry(200, 20, false), STEP_NO_RULE); /* what comes after it */
+  stack[24] = 0x55;
+  assert_int_equal(step_in_entry(48, 20, false), STEP_NO_RULE);
+  stack[20] = UINT64_MAX;
+  assert_int_equal(step_in_entry(48, 20, false), STEP_NO_RULE);
+}
+
 int main(void) {
   const struct CMUnitTest tests[] = {
       cmocka_unit_test(example_of_the_standard),
@@ -286,6 +322,7 @@ int main(void) {
       cmocka_unit_test(set_loc_and_signed_return_addresses),
       cmocka_unit_test(malformed_programs),
       cmocka_unit_test(cfa_by_a_register_that_calls_need_not_keep),
+      cmocka_unit_test(entry_code_is_the_first_frame),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -24,6 +24,7 @@
 #include <cmocka.h>
 
 #include "arch/arch.h"
+#include "base/bits.h"
 #include "os/linux/internal.h"
 #include "os/os.h"
 #include "skip.h"
@@ -62,9 +63,35 @@ static void check_reads(void) {
   assert_int_equal(os_read_memory((uintptr_t)out, out + 1, 0), 0);
 }
 
+/* Random pieces before, across and behind the end of memory: each as if it were read alone. */
+static void check_pieces(void) {
+  enum { PIECES = 100, BYTES = 64 };
+  static uint8_t together[PIECES][BYTES], alone[PIECES][BYTES];
+  os_piece_t pieces[PIECES];
+  size_t page = (size_t)sysconf(_SC_PAGESIZE);
+  uint64_t random = 88172645463325252u;
+  for (int round = 0; round < 200; round++) {
+    uint8_t *p = page_before_hole(-1);
+    int good_in_16 = round % 17;
+    for (int i = 0; i < PIECES; i++) {
+      random ^= random << 13, random ^= random >> 7, random ^= random << 17;
+      bool good = (int)(random >> 20 & 15) < good_in_16;
+      uint64_t from = good ? random % (page - BYTES) : page - BYTES + random % (2 * BYTES);
+      pieces[i] = (os_piece_t){(uintptr_t)p + from, together[i], 1 + (random >> 40) % BYTES, 77};
+    }
+    os_read_pieces(pieces, PIECES);
+    for (int i = 0; i < PIECES; i++) {
+      assert_int_equal(pieces[i].got, os_read_memory(pieces[i].address, alone[i], pieces[i].size));
+      if (pieces[i].got > 0) assert_memory_equal(together[i], alone[i], (size_t)pieces[i].got);
+    }
+    munmap(p, page);
+  }
+}
+
 static void reads_never_fault(void **state) {
   (void)state;
   check_reads();
+  check_pieces();
 }
 
 static void reads_never_fault_without_process_vm_readv(void **state) {
@@ -72,6 +99,7 @@ static void reads_never_fault_without_process_vm_readv(void **state) {
   bool before = linux_read_by_probe;
   linux_read_by_probe = true;
   check_reads();
+  check_pieces();
   linux_read_by_probe = before;
 }
 
@@ -328,6 +356,48 @@ static void strip_keeps_plain_addresses(void **state) {
 #endif
 }
 
+/* ---- copies --------------------------------------------------------------------------------- */
+
+/* Makes a copy of itself that stays, and ends. */
+static void leave_a_copy(uint32_t *settled) {
+  if (os_copy_process(false) == 0) {
+    os_copy_settle("copy");
+    store_release(settled, 1u);
+    (void)os_futex_wake_shared(settled, 1);
+    (void)os_futex_wait_shared(settled, 1u, UINT64_C(2000000000));
+    os_exit(0);
+  }
+  (void)os_futex_wait_shared(settled, 0u, UINT64_C(2000000000));
+  os_exit(0);
+}
+
+static void a_copy_keeps_no_descriptor_of_a_program_that_ends(void **state) {
+  (void)state;
+  char byte;
+  int pipe_fds[2];
+  uint32_t *settled = mmap(NULL, 4096, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+  if (is_emulated()) SKIP_BECAUSE("clone(2) and close_range(2) are the emulator's own");
+  if (syscall(436 /* close_range(2) */, 1u << 30, 1u << 30, 0) != 0)
+    SKIP_BECAUSE("this kernel has no close_range(2)");
+  assert_true(settled != MAP_FAILED);
+  assert_int_equal(pipe(pipe_fds), 0);
+  pid_t program = fork();
+  assert_true(program >= 0);
+  if (program == 0) leave_a_copy(settled);
+  close(pipe_fds[1]);
+  assert_int_equal(waitpid(program, NULL, 0), program);
+  assert_int_equal(load_acquire(settled), 1);
+  struct timespec began, now;
+  clock_gettime(CLOCK_MONOTONIC, &began);
+  assert_int_equal(read(pipe_fds[0], &byte, 1), 0);
+  clock_gettime(CLOCK_MONOTONIC, &now);
+  assert_true(now.tv_sec - began.tv_sec <= 1); /* the copy stays for two */
+  store_release(settled, 2u);
+  (void)os_futex_wake_shared(settled, 1);
+  close(pipe_fds[0]);
+  munmap(settled, 4096);
+}
+
 int main(void) {
   const struct CMUnitTest tests[] = {
       cmocka_unit_test(reads_never_fault),
@@ -341,6 +411,7 @@ int main(void) {
       cmocka_unit_test(files),
       cmocka_unit_test(registers_of_a_context),
       cmocka_unit_test(strip_keeps_plain_addresses),
+      cmocka_unit_test(a_copy_keeps_no_descriptor_of_a_program_that_ends),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);
 }

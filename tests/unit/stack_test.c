@@ -2,6 +2,7 @@
  *
  * Stack ids: one stack, one id, whatever way it was found; and back from the id to the stack.
  */
+#include <dlfcn.h>
 #include <pthread.h>
 #include <setjmp.h>
 #include <signal.h>
@@ -14,6 +15,7 @@
 #include "oracle.h"
 #include "skip.h"
 #include "stack/stack.h"
+#include "unwind/levels_map.h"
 #include "unwind/self.h"
 
 static volatile int zero;
@@ -369,6 +371,105 @@ static void stack_replaced_by_a_shorter_one(void **state) {
   }
 }
 
+/* ---- what looks the same -------------------------------------------------------------------- */
+
+/* Two ways lead here through frames that differ in size, so that the last slots are at the same
+ * places and hold the same; those further out are elsewhere, and where they were before, in room
+ * that nobody has written to, they still stand. The saved frame pointer alone tells the two apart.
+ */
+typedef struct sized {
+  taken_t taken;
+  uintptr_t frame; /* of sized_middle */
+  bool
+      wants_pcs; /* rather than the id: either call changes what the other one finds in the cache */
+} sized_t;
+
+static NOINLINE int sized_middle(sized_t *out) {
+  volatile char *room = __builtin_alloca(16 + (size_t)zero);
+  room[0] = 1;
+  out->frame = (uintptr_t)__builtin_frame_address(0);
+  if (out->wants_pcs)
+    out->taken.count = sonde_stack(out->taken.pcs, ORACLE_MAX);
+  else
+    EXPECT_EQUAL(sonde_stack_id(&out->taken.id), 0);
+  return zero * room[0];
+}
+static NOINLINE int sized_by(size_t size, sized_t *out) {
+  volatile char *room = __builtin_alloca(size);
+  room[0] = 1;
+  return sized_middle(out) + zero * room[0];
+}
+static NOINLINE int through_small(size_t size, sized_t *out) { return sized_by(size, out) + zero; }
+static NOINLINE int through_large(size_t size, sized_t *out) {
+  volatile char room[1024];
+  room[0] = 1;
+  return sized_by(size, out) + zero * room[0];
+}
+
+static void saved_frame_pointers_count(void **state) {
+  (void)state;
+  enum { TURNS = 2000 };
+  int (*const ways[])(size_t, sized_t *) = {through_small, through_large};
+  static sized_t found[2];
+  static uint32_t ids[TURNS];
+  static uint8_t way[TURNS];
+  size_t sizes[2] = {4096, 4096};
+  uint64_t random = seed_given();
+  if (is_sanitized()) SKIP_BECAUSE("a sanitizer lays frames out as it likes");
+  /* Volatile, or the compiler would make several calls, and stacks; and nothing else is called, for
+   * that would write to the stack. */
+  for (volatile int i = 0; i < TURNS; i++) {
+    int k = i < 4 || i >= TURNS - 20 ? i & 1 : (int)(chance(&random) & 1);
+    found[k].wants_pcs = i >= TURNS - 20;
+    if (self_own) self_own->cache.tips.rest = self_own->cache.tips.wrong = 0; /* always guessed */
+    ways[k](sizes[k], &found[k]);
+    if (i == 1) sizes[1] += found[1].frame - found[0].frame; /* a smaller stack lies higher */
+    way[i] = (uint8_t)k;
+    ids[i] = found[k].taken.id;
+  }
+  assert_true(found[0].frame == found[1].frame);
+  assert_int_not_equal(ids[2], ids[3]);
+  for (int i = 4; i < TURNS - 20; i++)
+    assert_int_equal(ids[i], ids[2 + way[i]]);
+  for (int k = 0; k < 2; k++) {
+    uintptr_t pcs[ORACLE_MAX];
+    int count = sonde_stack_of_id(ids[2 + k], pcs, ORACLE_MAX);
+    same_outside(found[k].taken.pcs, found[k].taken.count, pcs, count, 1, "sized frames");
+  }
+}
+
+/* A library of the same code, but another build, in the place of one that has gone. */
+typedef int reload_t(int (*call)(void *), void *argument, int (*note)(void *), void (*forget)(int));
+
+static int call_leaf(void *taken) { return leaf(taken) + zero; }
+static int note_nothing(void *ra) { return ra == NULL; }
+static void forget_nothing(int noted) { (void)noted; }
+
+static void other_builds_have_other_ids(void **state) {
+  (void)state;
+  static taken_t taken[2];
+  const char *paths[] = {SONDE_FIXTURES "/libstress_reload0.so",
+                         SONDE_FIXTURES "/libstress_twin.so"};
+  int same_place = 0;
+  uintptr_t last = 0;
+  for (int i = 0; i < 20; i++) {
+    void *library = dlopen(paths[i & 1], RTLD_NOW);
+    assert_non_null(library);
+    reload_t *reload = (reload_t *)dlsym(library, "stress_reload");
+    for (int k = 0; k < 3 + zero; k++) /* one call, whatever the compiler would like */
+      reload(call_leaf, &taken[i & 1], note_nothing, forget_nothing);
+    if (i && last == (uintptr_t)reload) {
+      same_place++;
+      assert_int_equal(taken[0].count, taken[1].count);
+      assert_memory_equal(taken[0].pcs, taken[1].pcs, (size_t)taken[0].count * sizeof(uintptr_t));
+      assert_int_not_equal(taken[0].id, taken[1].id);
+    }
+    last = (uintptr_t)reload;
+    dlclose(library);
+  }
+  if (!is_emulated()) assert_true(same_place > 5); /* it maps nothing where something was */
+}
+
 int main(void) {
   const struct CMUnitTest tests[] = {
       cmocka_unit_test(paths_have_their_ids),
@@ -377,6 +478,8 @@ int main(void) {
       cmocka_unit_test(states_are_reused),
       cmocka_unit_test(forked_children_agree),
       cmocka_unit_test(stack_replaced_by_a_shorter_one),
+      cmocka_unit_test(saved_frame_pointers_count),
+      cmocka_unit_test(other_builds_have_other_ids),
       cmocka_unit_test(a_full_table_is_told),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);

@@ -20,6 +20,7 @@
 
 #include "oracle.h"
 #include "skip.h"
+#include "sonde/name.h"
 #include "stack/stack.h"
 
 #ifndef STRESS_CAPTURES
@@ -27,6 +28,8 @@
 #define STRESS_FULL_EACH 8     /* one in so many is compared with the full walk too */
 #define STRESS_PROCESSES 0     /* none but this one */
 #endif
+#define SIGNALS_MIN 2000 /* captures in handlers, so that a share of 99 in 100 can be judged */
+#define TORN_SHOWN  16
 
 #if defined(__SANITIZE_ADDRESS__)
 #define FIBERS_MAX                                                                                 \
@@ -60,6 +63,8 @@ typedef struct worker {
 static volatile int zero;
 static long captures, full_walks, signals, signals_complete, signals_skipped, signals_without_row,
     fibers_run, jumps, throws, reloads, reloads_same_place, threads_started;
+static uintptr_t torn_at[TORN_SHOWN]; /* where the first captures ended that are not complete */
+static long torn;
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 static int (*stress_try)(int (*)(void *), void *, int (*)(void *), void (*)(int));
 static void (*stress_throw)(void);
@@ -91,6 +96,11 @@ static NOINLINE int check(worker_t *w) {
   return zero;
 }
 
+static void note_torn(const sonde_capture_t *c) {
+  long at = add_relaxed(&torn, 1);
+  if (at < TORN_SHOWN && c->count > 0) torn_at[at] = c->pcs[c->count - 1];
+}
+
 /* Code that says nothing of how to leave it: the _init and _fini of libraries. */
 static bool without_row(uintptr_t pc) {
   cfi_row_t row;
@@ -110,7 +120,10 @@ static void on_signal(int number, siginfo_t *info, void *ucontext) {
   sonde_capture(&c);
   sonde_capture(&of_context);
   (void)add_relaxed(&signals, 1);
-  if (c.mark == SONDE_COMPLETE) (void)add_relaxed(&signals_complete, 1);
+  if (c.mark == SONDE_COMPLETE)
+    (void)add_relaxed(&signals_complete, 1);
+  else
+    note_torn(&c);
   if (interrupted) {
     if (c.flags & SONDE_FLAG_GUESSED ||
         (c.mark != SONDE_COMPLETE && without_row(pcs[c.count - 1]))) {
@@ -392,7 +405,7 @@ static void random_programs(void **state) {
                             .sa_flags = SA_SIGINFO | SA_RESTART | SA_ONSTACK};
   sigaction(SIGUSR1, &same, NULL);
   sigaction(SIGUSR2, &other, NULL);
-  while (load_relaxed(&captures) < STRESS_CAPTURES) {
+  while (load_relaxed(&captures) < STRESS_CAPTURES || load_relaxed(&signals) < SIGNALS_MIN) {
     worker_t *w = &workers[chance(&random) % WORKERS];
     if (!w->alive)
       start_worker(w, (uint64_t)chance(&random) << 32 | chance(&random));
@@ -415,9 +428,13 @@ static void random_programs(void **state) {
          fibers_run, jumps, throws, threads_started, reloads, reloads_same_place);
   assert_true((fibers_run > 10 || !FIBERS_MAX) && jumps > 10 && throws > 10 && threads_started > 2);
   if (!is_emulated()) assert_true(reloads_same_place > 5); /* it maps nothing where something was */
-  /* At least 99 of 100, with room for chance (three deviations), which a long run hardly has. */
-  long missing = signals - signals_complete, allowed = signals / 100, above = missing - allowed;
-  assert_true(above <= 0 || above * above <= 9 * allowed);
+  if (signals_complete * 100 < signals * 99) {
+    fflush(stdout);
+    fprintf(stderr, "where the first that are not complete ended:\n");
+    sonde_stack_print(STDERR_FILENO, torn_at, (int)(torn < TORN_SHOWN ? torn : TORN_SHOWN),
+                      SONDE_NAME_EXACT);
+  }
+  assert_true(signals_complete * 100 >= signals * 99);
 }
 
 /* Random stacks are new ones for ever, and the stack table has room for 76 million nodes: a long

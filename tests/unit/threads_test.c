@@ -194,9 +194,10 @@ static void running_threads_are_asked(void **state) {
   assert_int_equal(c.mark, SONDE_UNAVAILABLE);
   assert_int_equal(c.reason, SONDE_ERUNNING);
   assert_int_equal(c.count, 0);
-  uint64_t before = s.spins;
-  usleep(20000);
-  assert_true(s.spins > before); /* it goes on */
+  uint64_t before = s.spins, start = os_monotonic_ns();
+  while (s.spins == before && os_monotonic_ns() - start < 10000000000u)
+    usleep(1000);
+  assert_true(s.spins > before); /* it goes on, when it gets a CPU */
   subject_stop(&s);
 }
 
@@ -323,6 +324,95 @@ static void all_threads_at_once(void **state) {
   }
 }
 
+/* ---- deep ones among others ------------------------------------------------------------------ */
+
+#define DIGGERS    40
+#define DIG_MAX    2000
+#define DIG_FRAMES (DIG_MAX + 48)
+
+typedef struct digger {
+  pthread_t thread;
+  int depth;
+  pid_t tid;
+  sem_t down, up;
+} digger_t;
+
+NOINLINE static int dig(digger_t *d, int depth) {
+  volatile char room[48];
+  room[0] = 1;
+  if (depth > 0)
+    room[0] = (char)(dig(d, depth - 1) + 1);
+  else {
+    sem_post(&d->down);
+    sem_wait(&d->up);
+  }
+  return room[0] + 1;
+}
+
+static void *digs(void *argument) {
+  digger_t *d = argument;
+  d->tid = os_tid();
+  sink += dig(d, d->depth);
+  return NULL;
+}
+
+static void start_digger(digger_t *d, int depth) {
+  pthread_attr_t attributes;
+  d->depth = depth;
+  sem_init(&d->down, 0, 0);
+  sem_init(&d->up, 0, 0);
+  pthread_attr_init(&attributes);
+  pthread_attr_setstacksize(&attributes, 2 << 20);
+  assert_int_equal(pthread_create(&d->thread, &attributes, digs, d), 0);
+  pthread_attr_destroy(&attributes);
+  sem_wait(&d->down);
+}
+
+static bool sleeps(pid_t tid) {
+  sonde_thread_t about;
+  return sonde_thread(tid, &about) == 0 && about.state == 'S';
+}
+
+/* The longest run of one pc: the frames that called themselves. */
+static int recursion(const sonde_capture_t *c) {
+  int longest = 0;
+  for (int i = 1, run = 1; i < c->count; i++) {
+    run = c->pcs[i] == c->pcs[i - 1] ? run + 1 : 1;
+    if (run > longest) longest = run;
+  }
+  return longest;
+}
+
+/* Stacks of one frame and of two thousand, in random order, all of which are copied together. */
+static void deep_stacks_among_others(void **state) {
+  (void)state;
+  static digger_t diggers[DIGGERS];
+  static uintptr_t pcs[(DIGGERS + 8) * DIG_FRAMES];
+  if (!can_read_in_place()) SKIP_BECAUSE("this system does not tell where a thread is blocked");
+  unsigned random = 12345;
+  for (int i = 0; i < DIGGERS; i++) {
+    random = random * 1103515245 + 12345;
+    start_digger(&diggers[i], 2 + (int)(random >> 8) % ((random >> 24) & 1 ? DIG_MAX : 60));
+  }
+  for (int i = 0; i < DIGGERS; i++)
+    while (!sleeps(diggers[i].tid))
+      usleep(100);
+  for (int round = 0; round < 5; round++) {
+    sonde_all_t all = {.threads = rows, .max = DIGGERS + 8, .pcs = pcs, .depth = DIG_FRAMES};
+    assert_true(sonde_capture_all(&all) > DIGGERS);
+    for (int i = 0; i < DIGGERS; i++) {
+      const sonde_thread_stack_t *row = row_of(&all, diggers[i].tid);
+      assert_non_null(row);
+      assert_int_equal(row->stack.mark, SONDE_COMPLETE);
+      assert_int_equal(recursion(&row->stack), diggers[i].depth);
+    }
+  }
+  for (int i = 0; i < DIGGERS; i++) {
+    sem_post(&diggers[i].up);
+    pthread_join(diggers[i].thread, NULL);
+  }
+}
+
 int main(void) {
   if (skips_under_tsan()) return 77;
   void *warm[4];
@@ -338,6 +428,7 @@ int main(void) {
       cmocka_unit_test(a_thread_that_blocks_the_signal_is_left_alone),
       cmocka_unit_test(a_thread_that_waits_for_the_signal_is_left_alone),
       cmocka_unit_test(all_threads_at_once),
+      cmocka_unit_test(deep_stacks_among_others),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);
 }

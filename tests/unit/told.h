@@ -41,7 +41,7 @@ static void after(call_t *call, call_end_t end) {
 
 static const trampoline_calls_t counting = {before, after};
 
-static void *hooked(void *function, const trampoline_calls_t *calls, uint32_t flags) {
+static inline void *hooked(void *function, const trampoline_calls_t *calls, uint32_t flags) {
   trampoline_t *t = trampoline_take((uint64_t)(uintptr_t)function);
   assert_non_null(t);
   t->flags = flags;

@@ -89,6 +89,29 @@ static void unwinders_pass(void **state) {
     assert_int_equal(by_sonde[i], (uintptr_t)by_backtrace[i]);
 }
 
+enum { DEEP = 5000, DEEP_MAX = 3 * DEEP };
+static uintptr_t deep_pcs[DEEP_MAX];
+static sonde_capture_t deep;
+static int (*volatile dive_hooked)(int);
+APART static int dive(int depth) {
+  if (depth) return dive_hooked(depth - 1) + 1;
+  deep = (sonde_capture_t){.pcs = deep_pcs, .max = DEEP_MAX};
+  (void)sonde_capture(&deep);
+  return 0;
+}
+
+static void deep_recursion_is_whole(void **state) {
+  (void)state;
+  dive_hooked = dive;
+  assert_int_equal(dive_hooked(DEEP), DEEP);
+  int plain = deep.count;
+  dive_hooked = HOOKED(dive, &counting);
+  assert_int_equal(dive_hooked(DEEP), DEEP);
+  assert_int_equal(deep.mark, SONDE_COMPLETE);
+  assert_int_equal(deep.count, plain + DEEP + 1);
+  assert_int_equal(marks(deep_pcs, deep.count), DEEP + 1);
+}
+
 /* ---- exceptions ----------------------------------------------------------------------------- */
 
 typedef int plain_t(int);
@@ -253,6 +276,7 @@ int main(void) {
   }
   const struct CMUnitTest tests[] = {
       cmocka_unit_test_setup(unwinders_pass, reset),
+      cmocka_unit_test_setup(deep_recursion_is_whole, reset),
       cmocka_unit_test_setup(exceptions_pass, reset),
       cmocka_unit_test_setup(pthread_exit_passes, reset),
       cmocka_unit_test_setup(threads_leave, reset),

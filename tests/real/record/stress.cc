@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: MIT
  *
  * Ordinary life at once: threads that allocate, throw, load and unload libraries, end and begin, fork,
- * and are hit by signals whose handler allocates. usage: stress SECONDS THREADS
+ * and are hit by signals whose handler allocates. With a PAUSE each thread sleeps for so many us after
+ * a stretch of work, as threads of real programs do. usage: stress SECONDS THREADS [PAUSE]
  */
 #include <dlfcn.h>
 #include <pthread.h>
@@ -18,7 +19,12 @@
 #include <vector>
 
 static std::atomic<bool> stop;
+static unsigned pause_us;
 static thread_local volatile bool handler_may_allocate;
+
+static void rest() {
+  if (pause_us) usleep(pause_us);
+}
 
 static void on_signal(int) {
   if (handler_may_allocate) free(malloc(77));
@@ -34,6 +40,7 @@ static void *allocate(void *) {
       throw std::runtime_error("number " + std::to_string(i));
     } catch (const std::exception &) {
     }
+    if (i % 1024 == 0) rest();
   }
   return nullptr;
 }
@@ -51,6 +58,7 @@ static void *load(void *) {
     for (int k = 0; give && take && k < 50; k++)
       take(give(100));
     dlclose(library);
+    rest();
   }
   return nullptr;
 }
@@ -67,6 +75,7 @@ static void *begin_and_end(void *) {
     if (pthread_create(&t, nullptr, leaf, nullptr)) continue;
     pthread_join(t, &result);
     free(result);
+    rest();
   }
   return nullptr;
 }
@@ -81,6 +90,7 @@ static void *fork_children(void *) {
     int status = 0;
     if (pid > 0 && (waitpid(pid, &status, 0) < 0 || status)) abort();
     usleep(3000);
+    rest();
   }
   return nullptr;
 }
@@ -92,15 +102,16 @@ static void *be_interrupted(void *) {
   return nullptr;
 }
 
-int main(int, char **argv) {
+int main(int argc, char **argv) {
   void *(*const work[])(void *) = {allocate, load, begin_and_end, fork_children, be_interrupted,
                                    allocate, allocate, allocate};
   int seconds = atoi(argv[1]), count = atoi(argv[2]);
+  if (argc > 3) pause_us = (unsigned)atoi(argv[3]);
   signal(SIGUSR1, on_signal);
   std::vector<pthread_t> threads((size_t)count);
   for (int i = 0; i < count; i++)
     pthread_create(&threads[(size_t)i], nullptr, work[i % 8], nullptr);
-  for (int i = 0; i < seconds * 1000; i++) {
+  for (time_t end = time(nullptr) + seconds; time(nullptr) < end;) {
     usleep(1000);
     for (int k = 4; k < count; k += 8)
       pthread_kill(threads[(size_t)k], SIGUSR1);

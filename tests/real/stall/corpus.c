@@ -6,9 +6,10 @@
  *
  * An event loop that turns quickly, but for one turn a kind. What each of those did is printed as a
  * line of JSON when it is over: kind, culprits (any of them is right), causes, when it began
- * (CLOCK_MONOTONIC), how long it took. Durations and phases are drawn from SEED. What uses the CPU
- * is measured by the thread's own CPU time, so that a busy machine does not change who took longer.
- * The culprits are noinline; it is built without the folding of equal functions and tail calls.
+ * (CLOCK_MONOTONIC), how long it took, and how much of that it was ready and got no CPU. Durations
+ * and phases are drawn from SEED. What uses the CPU is measured by the thread's own CPU time, so
+ * that a busy machine does not change who took longer. The culprits are noinline; it is built
+ * without the folding of equal functions and tail calls.
  */
 #define _GNU_SOURCE
 #include <fcntl.h>
@@ -52,6 +53,18 @@ static uint64_t clock_us(clockid_t clock) {
     for (int i_ = 0; i_ < 20000; i_++)                                                             \
       sink += (uint64_t)i_ * sink;
 
+/* How long the thread has waited for a CPU so far. */
+static uint64_t starved_us(void) {
+  char text[96];
+  int fd = open("/proc/thread-self/schedstat", O_RDONLY);
+  ssize_t n = fd < 0 ? -1 : read(fd, text, sizeof text - 1);
+  if (fd >= 0) close(fd);
+  if (n <= 0) return 0;
+  text[n] = 0;
+  const char *second = strchr(text, ' ');
+  return second ? strtoull(second, NULL, 10) / 1000 : 0;
+}
+
 static void sleep_us(uint64_t us) {
   struct timespec t = {(time_t)(us / 1000000), (long)(us % 1000000) * 1000};
   nanosleep(&t, NULL);
@@ -78,12 +91,13 @@ CULPRIT void third_one(uint64_t us) { BURN(us); }
 CULPRIT void third_two(uint64_t us) { BURN(us); }
 CULPRIT void third_three(uint64_t us) { BURN(us); }
 
-/* Helpers in turn, none with most of the time: who called them is to blame. */
+/* Helpers in turn, none with most of the time: who called them is to blame. Of no fixed period,
+ * which a scheduler's slices could be in step with. */
 CULPRIT void alternates(uint64_t us) {
   for (int i = 0; i < 20; i++) {
-    third_one(us / 60);
-    third_two(us / 60);
-    third_three(us / 60);
+    third_one(us * draw(7, 13) / 600);
+    third_two(us * draw(7, 13) / 600);
+    third_three(us * draw(7, 13) / 600);
   }
   sink++;
 }
@@ -423,10 +437,11 @@ static void rwlock(uint64_t us) {
 /* ---- deadlocks: the last kind of a run ---------------------------------------------------- */
 
 static void print_truth(const char *kind, const char *culprits, const char *causes, uint64_t began,
-                        uint64_t took) {
+                        uint64_t took, uint64_t starved) {
   printf("{\"kind\":\"%s\",\"culprits\":\"%s\",\"causes\":\"%s\",\"began_us\":%llu,"
-         "\"took_us\":%llu}\n",
-         kind, culprits, causes, (unsigned long long)began, (unsigned long long)took);
+         "\"took_us\":%llu,\"starved_us\":%llu}\n",
+         kind, culprits, causes, (unsigned long long)began, (unsigned long long)took,
+         (unsigned long long)starved);
   fflush(stdout);
 }
 
@@ -436,7 +451,7 @@ static const char *deadlock_kind;
 static void *ends_the_process(void *context) {
   sleep_us(((helper_t *)context)->us);
   print_truth(deadlock_kind, "takes_second", "deadlock", deadlock_began,
-              clock_us(CLOCK_MONOTONIC) - deadlock_began);
+              clock_us(CLOCK_MONOTONIC) - deadlock_began, 0);
   _exit(0);
 }
 
@@ -521,10 +536,11 @@ static void turn_quickly(void) {
 
 static void stall_as(const kind_t *kind) {
   uint64_t us = threshold_us * draw(140, 300) / 100;
-  uint64_t began = clock_us(CLOCK_MONOTONIC);
+  uint64_t starved = starved_us(), began = clock_us(CLOCK_MONOTONIC);
   deadlock_kind = kind->name;
   kind->run(us);
-  print_truth(kind->name, kind->culprits, kind->causes, began, clock_us(CLOCK_MONOTONIC) - began);
+  uint64_t took = clock_us(CLOCK_MONOTONIC) - began;
+  print_truth(kind->name, kind->culprits, kind->causes, began, took, starved_us() - starved);
 }
 
 int main(int argc, char **argv) {

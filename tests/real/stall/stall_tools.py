@@ -4,24 +4,14 @@ import json
 import os
 import struct
 import subprocess
-import sys
-import tempfile
 
-if os.environ.get("SONDE_SANITIZED"):
-    print("skipped: the agent, which has no libc, is not built with a sanitizer")
-    sys.exit(77)
+from shared.cases import WORK, fresh, needs_agent  # noqa: F401
+
+needs_agent()
 
 SONDE = os.environ["SONDE"]
 HERE = os.path.dirname(os.path.abspath(__file__))
-WORK = tempfile.mkdtemp(prefix="sonde-stall-")
 SEED = int(os.environ.get("SONDE_SEED", str(os.getpid())))
-number = 0
-
-
-def fresh(suffix=".sonde"):
-    global number
-    number += 1
-    return os.path.join(WORK, f"{number}{suffix}")
 
 
 def build(name):

@@ -29,7 +29,8 @@ KEEP static void *thread(void *p) {
 }
 
 /* Not traced: nothing was started in the child. */
-__attribute__((no_instrument_function)) static int child_is_not_traced(void) {
+__attribute__((no_instrument_function, patchable_function_entry(0))) static int
+child_is_not_traced(void) {
   int status;
   pid_t pid = fork();
   if (!pid) {

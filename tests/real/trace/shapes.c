@@ -212,7 +212,8 @@ F100(1)
 F100(2)
 F100(3)
 F100(4)
-F100(5) F100(6)
+F100(5)
+F100(6)
 #define C1(n) x = f##n(x);
 #define C10(n)                                                                                     \
   C1(n##0) C1(n##1) C1(n##2) C1(n##3) C1(n##4) C1(n##5) C1(n##6) C1(n##7) C1(n##8) C1(n##9)
@@ -333,9 +334,10 @@ static void shape_exit(void) { leave_now(); }
   X(mutual)                                                                                        \
   X(deep)                                                                                          \
   X(qsort)                                                                                         \
-  X(pointers) X(abi) X(inline) X(inline_itself) X(alloca) X(huge) X(tail) X(atexit) X(signal)      \
-      X(altstack) X(threads) X(short_threads) X(fork) X(many) X(random) X(nothing) X(longjmp)      \
-          X(longjmp_again) X(longjmp_handler) X(pthread_exit) X(thread_destructor) X(exit)
+  X(pointers)                                                                                      \
+  X(abi) X(inline) X(inline_itself) X(alloca) X(huge) X(tail) X(atexit) X(signal) X(altstack)      \
+      X(threads) X(short_threads) X(fork) X(many) X(random) X(nothing) X(longjmp) X(longjmp_again) \
+          X(longjmp_handler) X(pthread_exit) X(thread_destructor) X(exit)
 
 int main(int argc, char **argv) {
   if (argc < 2) return 2;

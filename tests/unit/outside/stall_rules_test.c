@@ -15,9 +15,9 @@
 #include <string.h>
 #include <cmocka.h>
 
-#include "analysis/stall_culprit.h"
+#include "sensor/stall_culprit.h"
 #include "analysis/stall_label.h"
-#include "monitor/stall_rules.h"
+#include "sensor/stall_rules.h"
 #include "monitor/thread_facts.h"
 
 #define MS UINT64_C(1000000)
@@ -112,7 +112,9 @@ static void a_machine_that_slept_is_no_stall(void **unused) {
   (void)unused;
   assert_int_equal(simulate("SS" HUNDRED("Z") "SS", 250).reported_ns, 0);
   assert_int_not_equal(simulate("CC" HUNDRED("L") "CC", 250).reported_ns,
-                       0); /* it ran: it is one */
+                       0);                                           /* it ran: it is one */
+  assert_int_equal(simulate(HUNDRED("L") "CC", 250).reported_ns, 0); /* nobody saw that it ran */
+  assert_int_not_equal(simulate(HUNDRED("L") HUNDRED("C"), 250).reported_ns, 0);
 }
 
 static void long_stalls_are_sampled_ever_more_seldom(void **unused) {
@@ -158,10 +160,11 @@ static void causes_are_told_apart(void **unused) {
 enum { MAIN = 1, HANDLER, HOT, COLD, LEAF_A, LEAF_B, LATE };
 
 #define PATH(w, ...)                                                                               \
-  { (const uint32_t[]){__VA_ARGS__}, sizeof((uint32_t[]){__VA_ARGS__}) / sizeof(uint32_t), w }
+  { (const uint64_t[]){__VA_ARGS__}, sizeof((uint64_t[]){__VA_ARGS__}) / sizeof(uint64_t), w }
 
 static void assert_culprit(const stall_path_t *paths, size_t count, uint32_t wanted, double share) {
-  stall_culprit_t c = stall_culprit_of(paths, count);
+  bool set[3];
+  stall_culprit_t c = stall_culprit_of(paths, count, set);
   assert_true(c.depth >= 0);
   assert_int_equal(paths[c.path].functions[c.depth], wanted);
   assert_true((double)c.weight / (double)c.total > share - 0.005);
@@ -181,7 +184,7 @@ static void the_culprit_owns_most_of_the_time(void **unused) {
   const stall_path_t spread[] = {PATH(30, MAIN, LEAF_A), PATH(30, MAIN, LEAF_B),
                                  PATH(40, MAIN, COLD)};
   assert_culprit(spread, 3, MAIN, 1);
-  assert_int_equal(stall_culprit_of(NULL, 0).depth, -1);
+  assert_int_equal(stall_culprit_of(NULL, 0, NULL).depth, -1);
 }
 
 /* ---- /proc -------------------------------------------------------------------------------- */

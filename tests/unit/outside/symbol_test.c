@@ -2,6 +2,7 @@
  *
  * Naming of a small program whose names and lines are known, in the forms debug information takes.
  */
+#include <dlfcn.h>
 #include <elf.h>
 #include <setjmp.h>
 #include <stdarg.h>
@@ -191,6 +192,40 @@ static void names_stubs(void **state) {
   symbolizer_free(answer.symbolizer);
 }
 
+/* libc calls those of its functions that have several forms through slots without a symbol. Its
+ * stub for one of them and where its resolver is come from objdump, the names there from readelf.
+ */
+static void names_stubs_of_resolved_functions(void **state) {
+  (void)state;
+  Dl_info libc;
+  char command[1024];
+  unsigned long stub = 0, resolver = 0;
+  assert_true(dladdr((void *)(uintptr_t)dlsym(RTLD_DEFAULT, "gnu_get_libc_version"), &libc));
+  (void)snprintf(command, sizeof command,
+                 "objdump -d --no-show-raw-insn '%s' | "
+                 "sed -n 's/^0*\\([0-9a-f]*\\) <\\*ABS\\*+0x\\([0-9a-f]*\\)@plt>:$/\\1 \\2/p'",
+                 libc.dli_fname);
+  FILE *stubs = popen(command, "r");
+  assert_non_null(stubs);
+  int count = 0, named = 0;
+  symbol_options_t options = {.no_index = true};
+  while (count < 12 && fscanf(stubs, "%lx %lx", &stub, &resolver) == 2) {
+    answer_t answer = ask(libc.dli_fname, stub, &options, 0);
+    assert_int_equal(answer.count, 1);
+    const char *at = strstr(answer.frames[0].function, "@plt");
+    assert_non_null(at);
+    (void)snprintf(
+        command, sizeof command, "readelf -sW '%s' | grep -q ' 0*%lx .* IFUNC .* %.*s\\(@\\|$\\)'",
+        libc.dli_fname, resolver, (int)(at - answer.frames[0].function), answer.frames[0].function);
+    named += system(command) == 0;
+    count++;
+    symbolizer_free(answer.symbolizer);
+  }
+  (void)pclose(stubs);
+  if (count == 0) skip();
+  assert_int_equal(named, count);
+}
+
 /* The kernel's own image, which has no file. */
 static void names_bytes_in_memory(void **state) {
   (void)state;
@@ -329,6 +364,7 @@ int main(void) {
       cmocka_unit_test(names_bytes_in_memory),
       cmocka_unit_test(names_without_section_headers),
       cmocka_unit_test(names_stubs),
+      cmocka_unit_test(names_stubs_of_resolved_functions),
       cmocka_unit_test(bad_files_have_a_reason),
       cmocka_unit_test(demangles),
       cmocka_unit_test(demangling_is_bounded),

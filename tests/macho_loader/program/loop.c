@@ -1,0 +1,178 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * The main thread's run loop is watched by a thread that asks for it: turns that take too long are
+ * told while they last, with the stack; waits, a loop inside a turn and short turns are not.
+ */
+#include <pthread.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "check.h"
+#include "runloop.h"
+#include "sonde/stall.h"
+#include "sonde/thread.h"
+
+#define THRESHOLD_MS 150
+#define TOLD_MAX     64
+
+enum { SHORT, SPIN, BLOCK, NESTED, LATE_WORK, COUNT };
+
+static CFRunLoopSourceRef sources[COUNT];
+static int performed[COUNT], ends[2];
+static uint64_t main_id;
+
+typedef struct told {
+  sonde_stall_t stall;
+  bool spins, blocks, observes, leads_to_loop;
+} told_t;
+static told_t told[TOLD_MAX];
+static volatile int told_count;
+
+/* Until the other thread says so. */
+static volatile bool may_spin;
+static volatile long spun;
+__attribute__((noinline)) static void spin_long(void) {
+  while (may_spin)
+    spun++;
+}
+
+__attribute__((noinline)) static void block_long(void) {
+  char byte;
+  (void)read(ends[0], &byte, 1);
+}
+
+static void perform(void *info) {
+  long what = (long)info;
+  performed[what]++;
+  if (what == SPIN) spin_long();
+  if (what == BLOCK) block_long();
+  if (what == NESTED) CFRunLoopRun();
+}
+
+/* Work that hangs on the end of a turn, as drawing does on macOS. */
+static bool is_late_work_due;
+__attribute__((noinline)) static void work_late(CFRunLoopObserverRef o, CFOptionFlags a, void *i) {
+  (void)o, (void)a, (void)i;
+  if (!is_late_work_due) return;
+  is_late_work_due = false;
+  performed[LATE_WORK]++;
+  spin_long();
+}
+
+static bool is_in(const sonde_stall_t *s, const char *name) {
+  for (int i = 0; i < s->count; i++)
+    if (is_named(s->pcs[i], name)) return true;
+  return false;
+}
+
+static void on_stall(const sonde_stall_t *s, void *context) {
+  (void)context;
+  if (told_count == TOLD_MAX) return;
+  told[told_count] = (told_t){*s, is_in(s, "spin_long"), is_in(s, "block_long"),
+                              is_in(s, "work_late"), is_in(s, "CFRunLoopRun")};
+  told_count++;
+}
+
+static void *watch(void *context) {
+  *(int *)context = sonde_stall_monitor(THRESHOLD_MS, on_stall, NULL);
+  return NULL;
+}
+
+static void send(int what) {
+  CFRunLoopSourceSignal(sources[what]);
+  CFRunLoopWakeUp(CFRunLoopGetMain());
+}
+
+/* Until stall NUMBER has been told of: a machine that gives the thread no time is not to blame it
+ * either, so that may take long. */
+static void wait_for_stall(uint32_t number) {
+  for (int i = 0; i < 3000; i++, usleep(10000))
+    for (int t = told_count; t-- > 0;)
+      if (told[t].stall.number == number) return;
+}
+
+static void *poke(void *context) {
+  (void)context;
+  usleep(2 * THRESHOLD_MS * 1000); /* the loop waits: no stall */
+  for (int i = 0; i < 20; i++) {
+    send(SHORT);
+    usleep(5000);
+  }
+  may_spin = true;
+  send(SPIN);
+  wait_for_stall(1);
+  may_spin = false;
+  usleep(100000);
+  send(BLOCK);
+  wait_for_stall(2);
+  (void)write(ends[1], "x", 1);
+  usleep(100000);
+  send(NESTED);
+  usleep(3 * THRESHOLD_MS * 1000); /* the inner loop waits */
+  CFRunLoopStop(CFRunLoopGetMain());
+  usleep(100000);
+  may_spin = is_late_work_due = true;
+  send(SHORT);
+  wait_for_stall(3);
+  may_spin = false;
+  usleep(100000);
+  CFRunLoopStop(CFRunLoopGetMain());
+  return NULL;
+}
+
+/* The stall that began as number NUMBER, and ended. */
+static const told_t *stall_of(uint32_t number, uint64_t *length_ms) {
+  const told_t *began = NULL;
+  for (int i = 0; i < told_count; i++) {
+    const told_t *t = &told[i];
+    if (t->stall.number != number) continue;
+    if (t->stall.phase == SONDE_STALL_BEGAN) began = t;
+    if (t->stall.phase == SONDE_STALL_ENDED) *length_ms = t->stall.length_ns / 1000000;
+  }
+  return began;
+}
+
+static void check_stall(uint32_t number, const char *what, bool (*is_it)(const told_t *)) {
+  uint64_t length_ms = 0;
+  const told_t *t = stall_of(number, &length_ms);
+  check(t && is_it(t) && t->leads_to_loop && t->stall.tid == (pid_t)main_id &&
+            length_ms >= THRESHOLD_MS,
+        what);
+}
+
+static bool spins(const told_t *t) { return t->spins && !t->observes; }
+static bool blocks(const told_t *t) { return t->blocks; }
+static bool observes(const told_t *t) { return t->spins && t->observes; }
+
+void check_loop(void) {
+  CFRunLoopRef loop = CFRunLoopGetMain();
+  pthread_t watcher, poker;
+  int status = 1;
+  uint32_t stalls = 0;
+  if (pipe(ends) != 0) return check(false, "a pipe");
+  (void)pthread_threadid_np(NULL, &main_id);
+  for (long i = 0; i < COUNT; i++) {
+    CFRunLoopSourceContext context = {.info = (void *)i, .perform = perform};
+    sources[i] = CFRunLoopSourceCreate(NULL, 0, &context);
+    CFRunLoopAddSource(loop, sources[i], kCFRunLoopCommonModes);
+  }
+  CFRunLoopObserverRef late =
+      CFRunLoopObserverCreate(NULL, kCFRunLoopBeforeWaiting, 1, 2000000, work_late, NULL);
+  CFRunLoopAddObserver(loop, late, kCFRunLoopCommonModes);
+  pthread_create(&watcher, NULL, watch, &status);
+  pthread_create(&poker, NULL, poke, NULL);
+  CFRunLoopRun();
+  pthread_join(poker, NULL);
+  check(sonde_stall_monitor_stop() == 0, "the monitor is stopped");
+  pthread_join(watcher, NULL);
+  check(status == 0, "and comes back");
+  check(performed[SHORT] >= 2 && performed[SPIN] == 1 && performed[BLOCK] == 1 &&
+            performed[NESTED] == 1 && performed[LATE_WORK] == 1,
+        "the loop has done its work");
+  for (int i = 0; i < told_count; i++)
+    if (told[i].stall.number > stalls) stalls = told[i].stall.number;
+  check(stalls == 3, "three turns were stalls");
+  check_stall(1, "one that spins, told while it lasted", spins);
+  check_stall(2, "one that blocks", blocks);
+  check_stall(3, "work of an observer, before the loop waits", observes);
+}

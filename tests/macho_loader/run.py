@@ -1,0 +1,221 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: MIT
+"""usage: run.py ARCH [BUILD]: builds the test program and libsonde for macOS ARCH (x86_64 or arm64) out of the cross-built
+archive (of build-macos-ARCH or the folder BUILD), in both layouts of fixups, and runs it under the loader of this folder, arm64 under qemu-user. Prints a line a
+check. Exit status 1 when one fails, 77 with a reason when a tool is missing."""
+import json
+import pathlib
+import re
+import shutil
+import subprocess
+import sys
+
+HERE = pathlib.Path(__file__).resolve().parent
+ROOT = HERE.parent.parent
+LAYOUTS = {"opcodes": ["-no_fixup_chains", "-platform_version", "macos", "11.0", "13.0"],
+           "chained": ["-fixup_chains", "-init_offsets", "-platform_version", "macos", "13.0", "13.0"]}
+FACT = re.compile(r"^_fact_(\w+):[^\n]*\n\s*\.quad\s+(-?\d+)", re.M)
+
+
+def tool(*names):
+    for name in names:
+        if shutil.which(name):
+            return name
+    print(f"{names[0]} is not there")
+    sys.exit(77)
+
+
+def run(*command, **options):
+    done = subprocess.run([str(part) for part in command], capture_output=True, text=True, **options)
+    if done.returncode:
+        print(f"{command[0]} failed:\n{done.stdout}{done.stderr}")
+        sys.exit(1)
+    return done.stdout
+
+
+class Bench:
+    def __init__(self, arch, build):
+        self.arch = arch
+        self.build = pathlib.Path(build).resolve() if build else ROOT / f"build-macos-{arch}"
+        self.out = self.build / "loader"
+        self.out.mkdir(parents=True, exist_ok=True)
+        self.sysroot = ROOT / "build/macos-sysroot"
+        self.clang = tool("clang-14", "clang")
+        self.linker = tool("ld64.lld-19", "ld64.lld")
+        self.nm = tool("llvm-nm-14", "llvm-nm")
+        self.gcc = tool("gcc" if arch == "x86_64" else "aarch64-linux-gnu-gcc")
+        self.emulator = [] if arch == "x86_64" else [tool("qemu-aarch64", "qemu-aarch64-static"), "-L", "/"]
+        self.archive = self.build / "lib/libsonde.a"
+        self.is_private = "_malloc_logger" in run(self.nm, "-u", self.build / "lib/libsonde.dylib").split()
+
+    def apple(self, *arguments):
+        return [self.clang, "-target", f"{self.arch}-apple-macos11.0", "-isysroot", self.sysroot,
+                "-D__ENVIRONMENT_OS_VERSION_MIN_REQUIRED__=110000", *arguments]
+
+    def link(self, layout, kind, output, *inputs):
+        run(self.linker, "-arch", self.arch, "-syslibroot", self.sysroot, "-lSystem", *LAYOUTS[layout], *kind, "-o", output,
+            *inputs)
+
+    def make_loader(self, name="macho-loader", *more):
+        text = run(*self.apple("-S", "-o", "-", HERE / "facts.c"))
+        facts = "".join(f"#define FACT_{name} {int(value) & (1 << 64) - 1:#x}\n" for name, value in FACT.findall(text))
+        (self.out / "facts.h").write_text(facts)
+        loader = self.out / name
+        run(self.gcc, "-O2", "-g", "-Wall", "-Wextra", "-Wshadow", "-D_GNU_SOURCE=", "-I", self.out, "-o", loader,
+            *[source for source in HERE.glob("*.c") if source.name != "facts.c"], HERE / "entry.S", *more, "-pthread", "-ldl", "-lm")
+        return [*self.emulator, loader]
+
+    def compile(self, source, *how):
+        if source.name == "regions.c":
+            how = ["-finstrument-functions", *how]
+        return run(*self.apple("-O1", "-g", "-fno-stack-protector", "-Wall", "-Wextra", "-I", ROOT / "include",
+                               "-I", HERE / "libraries", *how, source))
+
+    def objects(self, folder):
+        made = {}
+        for source in sorted(s for s in (HERE / folder).iterdir() if s.suffix in (".c", ".m", ".S")):
+            made[source.stem] = self.out / (source.stem + ".o")
+            self.compile(source, "-c", "-o", made[source.stem])
+        return made
+
+    def libraries(self):
+        """{name: its objects}: a file each of libraries/, and the folders that are one."""
+        made = {name: [path] for name, path in self.objects("libraries").items()}
+        made["libobjc"] = list(self.objects("objc").values())
+        made["CoreFoundation"] = list(self.objects("corefoundation").values())
+        return made
+
+    def make_system(self, layout):
+        folder = self.out / layout
+        folder.mkdir(exist_ok=True)
+        system = self.objects("system").values()
+        self.link(layout, ["-dylib", "-undefined", "dynamic_lookup", "-install_name", "/usr/lib/system/kernel.dylib"],
+                  folder / "kernel.dylib", *system)
+        return folder / "kernel.dylib"
+
+    def make_program(self, layout, objects, libraries):
+        folder = self.make_system(layout).parent
+        self.link(layout, ["-dylib", "-install_name", "@rpath/libsonde.dylib"], folder / "libsonde.dylib", "-all_load",
+                  self.archive)
+        for name, made in libraries.items():
+            self.link(layout, ["-dylib", "-install_name", f"@rpath/{name}.dylib"], folder / f"{name}.dylib", *made)
+        self.link(layout, [], folder / "subject", *objects.values(), folder / "libsonde.dylib",
+                  *[folder / f"{name}.dylib" for name in libraries if name != "late"])
+        return folder
+
+    def check_imports(self, loader, folder):
+        there = set(run(*loader, "--stand-ins").split())
+        there |= {line.split()[-1] for line in run(self.nm, "--defined-only", "-g", folder / "kernel.dylib").splitlines()}
+        wanted = set()
+        for image in (folder / "subject", *folder.glob("*.dylib")):
+            if image.name not in ("subject", "kernel.dylib"):
+                there |= {line.split()[-1] for line in run(self.nm, "--defined-only", "-g", image).splitlines()}
+            wanted |= {line.split()[-1].split("$")[0] for line in run(self.nm, "-u", image).splitlines()}
+        return sorted(wanted - there)
+
+
+def events_of(sonde, path):
+    return [json.loads(line) for line in run(sonde, "events", path).splitlines()]
+
+
+def faults_of_recordings(sonde, folder, is_private):
+    """What the program's logs say, read by the command for Linux, against what the program did (program/log.c)."""
+    events = events_of(sonde, folder / "blocks.sonde")
+    given = {e["address"]: e["size"] for e in events if e["event"] == "malloc" and 1000 <= e["size"] < 1040}
+    freed = [e["address"] for e in events if e["event"] == "free" and e["address"] in given]
+    sizes = [e["size"] for e in events if "size" in e]
+    main_thread = {e["tid"] for e in events if e["event"] == "malloc" and e["size"] == 1000}
+    thread = {e["tid"] for e in events if e["event"] == "malloc" and e["size"] == 5005}
+    if sorted(given.values()) != list(range(1000, 1040)):
+        yield f"40 blocks were allocated, the log has {sorted(given.values())}"
+    if sorted(given[a] for a in freed) != list(range(1000, 1030)):
+        yield f"30 of them were freed, the log has {len(freed)}"
+    if not any(e["event"] == "calloc" and e["size"] == 7777 for e in events):
+        yield "calloc is missing"
+    if not any(e["event"] == "realloc" and e["size"] == 3003 for e in events):
+        yield "realloc is missing"
+    if len(thread) != 1 or thread == main_thread:
+        yield "the other thread's block is missing"
+    if 7007 in sizes or 9009 in sizes:
+        yield "what was allocated after the log's end, or in a child, is in the log"
+    if not any(e["event"] == "mark" for e in events):
+        yield "the mark is missing"
+    address = next(a for a, size in given.items() if size == 1000)
+    history = run(sonde, "history", folder / "blocks.sonde", address)
+    names = [line.split()[0] for line in history.splitlines() if line.startswith("    ")]
+    chain = (["malloc"] if is_private else []) + ["allocate_blocks", "check_blocks"]
+    if names[:len(chain)] != chain or not {"check_log", "main"} <= set(names):
+        yield f"a block's stack is {names}"
+    if not is_private:
+        return
+    regions = [(e["call"], e["size"]) for e in events_of(sonde, folder / "regions.sonde") if e["event"] == "region"]
+    if regions != [("mapped", 0x70000), ("mapped", 0x50000), ("unmapped", 0x50000), ("unmapped", 0x30000)]:
+        yield f"the log of regions has {regions}"
+
+
+def calls_of(sonde, path):
+    """{path of names: calls} of the trace PATH."""
+    told, names, paths = json.loads(run(sonde, "report", "--json", path, "trace")), {0: ()}, {}
+    for node in told["trace"]["nodes"]:
+        names[node["node"]] = names[node["parent"]] + (node["function"].split("(")[0].lstrip("_"),)
+        paths["/".join(names[node["node"]])] = paths.get("/".join(names[node["node"]]), 0) + node["calls"]
+    lost = {key: told["trace"][key] for key in ("lost", "strays", "left") if told["trace"][key]}
+    return paths, lost
+
+
+def faults_of_trace(sonde, path):
+    """What the trace says, against what the program sent while it was on (program/messages.m, regions.c)."""
+    account, base = "-[Account {}]", "-[Base {}]"
+    add, last = account.format("add:"), account.format("last:")
+    wanted = {add: 1, f"{add}/{base.format('add:')}": 1, "+[Base version]": 1, "victim_call": 1, f"{account.format('large:')}/{base.format('large:')}": 1, "-[Tagged value]": 1, account.format("stack:"): 1,
+              account.format("sum:b:c:d:e:f:g:h:i:"): 1, account.format("mix:b:c:d:e:f:g:h:i:n:"): 1,
+              account.format("lanes:b:c:d:e:f:g:h:"): 1, account.format("single:"): 1, account.format("all:"): 1,
+              account.format("pair:"): 1, account.format("four:"): 1, account.format("large:"): 1,
+              account.format("longer:"): 1, account.format("twice:"): 1,
+              "run_regions": 1, "run_regions/outer": 1, "run_regions/outer/inner": 3}
+    for depth, calls in enumerate((1, 2, 4, 2), 1):
+        wanted["run_regions/outer/inner" + "/fib" * depth] = 3 * calls
+    paths, lost = calls_of(sonde, path)
+    # last: sends add: at its end, by a tail call or not: the call is inside it or beside it.
+    inside = sum(calls for name, calls in paths.items() if name in (f"{last}/{add}", add)) - 1
+    above = sum(calls for name, calls in paths.items() if name.endswith(base.format("add:")))
+    rest = {name: calls for name, calls in paths.items() if not name.startswith(last)}
+    if paths.get(last) != 1501 or inside != 1501 or above != 1502:
+        yield f"1501 messages last:, each with add: and its superclass's, are {paths.get(last)}, {inside} and {above}"
+    rest[add] = wanted[add] if add in rest else 0
+    rest[f"{add}/{base.format('add:')}"] = rest.get(f"{add}/{base.format('add:')}", 0) and 1
+    if rest != wanted:
+        yield f"the trace has {sorted(rest.items() ^ wanted.items())}"
+    if lost:
+        yield f"the trace has {lost}"
+
+
+def main():
+    bench = Bench(sys.argv[1], sys.argv[2] if len(sys.argv) > 2 else None)
+    sonde = ROOT / "build/bin/sonde"
+    loader, failed = bench.make_loader(), 0
+    objects, libraries = bench.objects("program"), bench.libraries()
+    for layout in LAYOUTS:
+        folder = bench.make_program(layout, objects, libraries)
+        missing = bench.check_imports(loader, folder)
+        print(f"{bench.arch} {layout}: imports without a stand-in: {' '.join(missing) or 'none'}")
+        saved = folder / "calls.sonde"
+        saved.unlink(missing_ok=True)
+        start = [*map(str, loader), folder / "kernel.dylib", folder / "subject"]
+        runs = [subprocess.run([*start, *arguments], capture_output=True, text=True, timeout=120)
+                for arguments in ((folder / "late.dylib", folder, "private" if bench.is_private else "public"),
+                                  ("messages", saved), ("loop",))]
+        for done in runs:
+            print(done.stdout + done.stderr + f"{bench.arch} {layout}: status {done.returncode}")
+        bad = any(done.returncode for done in runs)
+        faults = []
+        if sonde.exists() and not bad:
+            faults = [*faults_of_recordings(sonde, folder, bench.is_private), *faults_of_trace(sonde, saved)]
+        print("\n".join(f"FAILED recording: {fault}" for fault in faults) or "ok the logs and the trace say what was done"
+              if sonde.exists() else "skipped: the command is not built, nobody reads the logs")
+        failed += bool(missing) or bool(faults) or bad
+    return 1 if failed else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

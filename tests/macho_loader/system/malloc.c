@@ -1,0 +1,75 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * libSystem's allocator and memory calls as far as they report to who listens: the memory is the
+ * host's, the reports are as in Apple's libmalloc and libsyscall (malloc.c, mach_vm.c). Mach-O code
+ * compiled for macOS, since stacks lead through it.
+ */
+#include <mach/mach.h>
+#include <mach/vm_map.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <string.h>
+#include <sys/mman.h>
+
+typedef void logger_t(uint32_t type, uintptr_t a, uintptr_t b, uintptr_t c, uintptr_t result,
+                      uint32_t skip);
+logger_t *malloc_logger;
+logger_t *__syscall_logger;
+
+void *mac_host_realloc(void *old, size_t size);
+void mac_host_free(void *block);
+void *mac_host_calloc(size_t count, size_t size);
+kern_return_t mac_host_vm_allocate(vm_map_t task, vm_address_t *address, vm_size_t size, int flags);
+kern_return_t mac_host_vm_deallocate(vm_map_t task, vm_address_t address, vm_size_t size);
+void *mac_host_mmap(void *at, size_t size, int protection, int flags, int fd, off_t offset);
+int mac_host_munmap(void *at, size_t size);
+
+#define ZONE   0x7a6f6e65u
+#define VM_TAG (7u << 24) /* VM_MEMORY_MALLOC_… would stand here: any tag does */
+#define EXPORT __attribute__((noinline, visibility("default")))
+
+EXPORT void *malloc(size_t size) {
+  void *block = mac_host_realloc(NULL, size);
+  if (malloc_logger) malloc_logger(2 | 8, ZONE, size, 0, (uintptr_t)block, 0);
+  return block;
+}
+
+EXPORT void *calloc(size_t count, size_t size) {
+  void *block = mac_host_calloc(count, size);
+  if (malloc_logger) malloc_logger(2 | 8 | 64, ZONE, count * size, 0, (uintptr_t)block, 0);
+  return block;
+}
+
+EXPORT void *realloc(void *old, size_t size) {
+  void *block = mac_host_realloc(old, size);
+  if (malloc_logger) malloc_logger(2 | 4 | 8, ZONE, (uintptr_t)old, size, (uintptr_t)block, 0);
+  return block;
+}
+
+EXPORT void free(void *block) {
+  if (malloc_logger) malloc_logger(4 | 8, ZONE, (uintptr_t)block, 0, 0, 0);
+  mac_host_free(block);
+}
+
+EXPORT kern_return_t vm_allocate(vm_map_t task, vm_address_t *address, vm_size_t size, int flags) {
+  kern_return_t result = mac_host_vm_allocate(task, address, size, flags);
+  if (__syscall_logger) __syscall_logger(16 | VM_TAG, task, size, 0, *address, 0);
+  return result;
+}
+
+EXPORT kern_return_t vm_deallocate(vm_map_t task, vm_address_t address, vm_size_t size) {
+  if (__syscall_logger) __syscall_logger(32, task, address, size, 0, 0);
+  return mac_host_vm_deallocate(task, address, size);
+}
+
+EXPORT void *mmap(void *at, size_t size, int protection, int flags, int fd, off_t offset) {
+  void *map = mac_host_mmap(at, size, protection, flags, fd, offset);
+  uint32_t type = 16 | (flags & MAP_ANON ? 0 : 128u);
+  if (__syscall_logger) __syscall_logger(type, mach_task_self(), size, 0, (uintptr_t)map, 0);
+  return map;
+}
+
+EXPORT int munmap(void *at, size_t size) {
+  if (__syscall_logger) __syscall_logger(32, mach_task_self(), (uintptr_t)at, size, 0, 0);
+  return mac_host_munmap(at, size);
+}

@@ -1,0 +1,288 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * The program's threads, and how one is stopped: a real-time signal whose handler waits until it is
+ * let go on. Where it was stopped is the handler's ucontext. A pthread_t of the program is the
+ * address of the record here; a mutex of the program holds glibc's behind Apple's signature.
+ */
+#define _GNU_SOURCE
+#include <errno.h>
+#include <linux/futex.h>
+#include <pthread.h>
+#include <setjmp.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+#include "loader.h"
+
+mac_thread_t threads[THREADS_MAX];
+static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER; /* of the table */
+static __thread mac_thread_t *self;
+static __thread jmp_buf leave;
+
+#define STOP_SIGNAL (SIGRTMIN + 5)
+#define STACK_BYTES (512u << 10)
+#define FIRST_PORT  0x103u
+
+mac_thread_t *thread_self(void) { return self; }
+
+static void futex_wait(uint32_t *word, uint32_t value) {
+  syscall(SYS_futex, word, FUTEX_WAIT_PRIVATE, value, NULL, NULL, 0);
+}
+static void futex_wake(uint32_t *word) {
+  syscall(SYS_futex, word, FUTEX_WAKE_PRIVATE, INT32_MAX, NULL, NULL, 0);
+}
+static void set(uint32_t *word, uint32_t value) {
+  __atomic_store_n(word, value, __ATOMIC_RELEASE);
+  futex_wake(word);
+}
+static void wait_until(uint32_t *word, uint32_t value) {
+  uint32_t now;
+  while ((now = __atomic_load_n(word, __ATOMIC_ACQUIRE)) != value)
+    futex_wait(word, now);
+}
+
+/* ---- stopping one --------------------------------------------------------------------------- */
+
+static void stopped(int number, siginfo_t *info, void *context) {
+  (void)number, (void)info;
+  int saved = errno;
+  self->context = context;
+  compare_stopped(self);
+  set(&self->arrived, 1);
+  wait_until(&self->suspended, 0);
+  set(&self->arrived, 0);
+  errno = saved;
+}
+
+bool thread_stop(mac_thread_t *thread) {
+  if (thread->suspended || thread == self) die("a thread is suspended twice, or by itself");
+  __atomic_store_n(&thread->suspended, 1, __ATOMIC_RELEASE);
+  if (syscall(SYS_tgkill, getpid(), thread->tid, STOP_SIGNAL) != 0) {
+    thread->suspended = 0;
+    return false;
+  }
+  wait_until(&thread->arrived, 1);
+  return true;
+}
+
+void thread_go_on(mac_thread_t *thread) {
+  if (!thread->suspended) die("a thread is resumed that was not suspended");
+  thread->context = NULL;
+  set(&thread->suspended, 0);
+  wait_until(&thread->arrived, 0);
+}
+
+/* ---- the table ------------------------------------------------------------------------------ */
+
+mac_thread_t *thread_of_port(uint32_t port) {
+  uint32_t i = (port - FIRST_PORT) / 4;
+  return port >= FIRST_PORT && i < THREADS_MAX && threads[i].is_used ? &threads[i] : NULL;
+}
+
+int threads_rights(void) {
+  int rights = 0;
+  for (int i = 0; i < THREADS_MAX; i++)
+    rights += threads[i].rights;
+  return rights;
+}
+
+static mac_thread_t *new_thread(void) {
+  pthread_mutex_lock(&lock);
+  mac_thread_t *found = NULL;
+  for (uint32_t i = 0; i < THREADS_MAX && !found; i++) {
+    if (threads[i].is_used) continue;
+    found = &threads[i];
+    *found = (mac_thread_t){.is_used = true, .port = FIRST_PORT + 4 * i, .rights = found->rights};
+  }
+  pthread_mutex_unlock(&lock);
+  return found;
+}
+
+void threads_begin(void) {
+  struct sigaction action = {.sa_sigaction = stopped, .sa_flags = SA_SIGINFO | SA_RESTART};
+  sigaction(STOP_SIGNAL, &action, NULL);
+  self = new_thread();
+  self->is_main = true;
+  self->tid = (int)syscall(SYS_gettid);
+}
+
+/* Only the thread that forked is there; the rights of the others' ports are gone with them. */
+void threads_after_fork(void) {
+  for (int i = 0; i < THREADS_MAX; i++)
+    if (&threads[i] != self) threads[i] = (mac_thread_t){0};
+  self->tid = (int)syscall(SYS_gettid);
+}
+
+/* ---- pthread.h ------------------------------------------------------------------------------ */
+
+/* A thread is in the list from before pthread_create returns until it is about to end. It cannot
+ * be stopped while it joins or leaves. */
+static void *begin(void *argument) {
+  self = argument;
+  self->tid = (int)syscall(SYS_gettid);
+  sigset_t set_of_one;
+  sigemptyset(&set_of_one);
+  sigaddset(&set_of_one, STOP_SIGNAL);
+  set(&self->busy, 0);
+  if (setjmp(leave) == 0) {
+    pthread_sigmask(SIG_UNBLOCK, &set_of_one, NULL);
+    enter_thread(stand_in("_mac_thread_start"), self->run, self->argument);
+  }
+  pthread_mutex_lock(&lock); /* stopping takes it too: see mac_task_threads */
+  pthread_sigmask(SIG_BLOCK, &set_of_one, NULL);
+  self->tid = 0;
+  pthread_mutex_unlock(&lock);
+  return NULL;
+}
+
+static void mac_pthread_exit(void *result) {
+  self->result = result;
+  longjmp(leave, 1);
+}
+
+/* Its stack is whole pages of arm64's 16 KB. */
+static int mac_pthread_create(mac_thread_t **out, const void *attributes, void *(*run)(void *),
+                              void *argument) {
+  if (attributes) die("pthread_create with attributes");
+  mac_thread_t *thread = new_thread();
+  if (!thread) return FACT_EAGAIN;
+  thread->run = run;
+  thread->argument = argument;
+  thread->busy = 1;
+  uint64_t room =
+      (uint64_t)mmap(NULL, STACK_BYTES + 2 * 16384, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+  void *stack = (void *)((room + 2 * 16384 - 1) & ~16383ull);
+  mprotect(stack, STACK_BYTES, PROT_READ | PROT_WRITE);
+  pthread_attr_t own;
+  pthread_attr_init(&own);
+  pthread_attr_setstack(&own, stack, STACK_BYTES);
+  thread->stack = (uint64_t)stack;
+  thread->stack_bytes = STACK_BYTES;
+  sigset_t one, before;
+  sigemptyset(&one);
+  sigaddset(&one, STOP_SIGNAL);
+  pthread_sigmask(SIG_BLOCK, &one, &before); /* the new one inherits it */
+  int error = pthread_create(&thread->host, &own, begin, thread);
+  pthread_sigmask(SIG_SETMASK, &before, NULL);
+  if (error) die("pthread_create: %s", strerror(error));
+  wait_until(&thread->busy, 0);
+  *out = thread;
+  return 0;
+}
+
+static int mac_pthread_join(mac_thread_t *thread, void **result) {
+  pthread_join(thread->host, NULL);
+  if (result) *result = thread->result;
+  for (int i = 0; i < 2000 && __atomic_load_n(&thread->rights, __ATOMIC_RELAXED); i++)
+    nanosleep(&(struct timespec){.tv_nsec = 1000000},
+              NULL); /* who lists threads may hold one still */
+  if (thread->rights) die("rights to a thread that has ended were not given back");
+  thread->is_used = false;
+  return 0;
+}
+
+static void *mac_pthread_self(void) { return self; }
+static int mac_pthread_main_np(void) { return self && self->is_main; }
+static uint32_t mac_pthread_mach_thread_np(const mac_thread_t *thread) { return thread->port; }
+
+static int mac_pthread_threadid_np(const mac_thread_t *thread, uint64_t *id) {
+  *id = (uint64_t)(thread ? thread : self)->tid;
+  return 0;
+}
+
+static int mac_pthread_setname_np(const char *name) {
+  snprintf(self->name, sizeof self->name, "%s", name);
+  return 0;
+}
+
+static int mac_pthread_getname_np(const mac_thread_t *thread, char *out, size_t size) {
+  snprintf(out, size, "%s", thread->name);
+  return 0;
+}
+
+/* Where it begins: stacks grow down. */
+static void *mac_pthread_get_stackaddr_np(const mac_thread_t *thread) {
+  return (void *)(thread->stack + thread->stack_bytes);
+}
+static size_t mac_pthread_get_stacksize_np(const mac_thread_t *thread) {
+  return thread->stack_bytes;
+}
+
+static int mac_pthread_equal(const void *a, const void *b) { return a == b; }
+
+typedef struct mac_mutex {
+  uint64_t signature;
+  pthread_mutex_t host;
+} mac_mutex_t;
+_Static_assert(sizeof(mac_mutex_t) <= FACT_sizeof_mutex, "glibc's mutex fits behind the signature");
+
+static pthread_mutex_t *host_mutex(mac_mutex_t *mutex) {
+  if (mutex->signature != MUTEX_SIGNATURE) die("a mutex was not initialised");
+  return &mutex->host;
+}
+static int mac_pthread_mutex_lock(mac_mutex_t *m) { return pthread_mutex_lock(host_mutex(m)); }
+static int mac_pthread_mutex_unlock(mac_mutex_t *m) { return pthread_mutex_unlock(host_mutex(m)); }
+
+/* ---- keys, forks ----------------------------------------------------------------------------- */
+
+static int mac_pthread_key_create(uint64_t *key, void (*destructor)(void *)) {
+  pthread_key_t host;
+  int error = pthread_key_create(&host, destructor);
+  *key = host;
+  return error ? mac_error(error) : 0;
+}
+static void *mac_pthread_getspecific(uint64_t key) { return pthread_getspecific((unsigned)key); }
+static int mac_pthread_setspecific(uint64_t key, const void *value) {
+  return pthread_setspecific((unsigned)key, value);
+}
+static int mac_pthread_atfork(void (*prepare)(void), void (*parent)(void), void (*child)(void)) {
+  return pthread_atfork(prepare, parent, child);
+}
+
+/* ---- thread-local variables ----------------------------------------------------------------- */
+
+static __thread uint8_t *blocks[IMAGES_MAX];
+
+/* Called by tlv_thunk. */
+void *tlv_address(const uint64_t descriptor[3]);
+void *tlv_address(const uint64_t descriptor[3]) {
+  const mac_image_t *image = &images[descriptor[1]];
+  uint8_t **block = &blocks[descriptor[1]];
+  if (!*block) {
+    /* By the program's own malloc, as dyld does it: who listens to that is called from here. */
+    void *(*allocate)(size_t) = (void *(*)(size_t))(uintptr_t)stand_in("_malloc");
+    uint8_t *fresh = allocate(image->thread_size);
+    memset(fresh, 0, image->thread_size);
+    *block = fresh;
+    memcpy(*block, image->thread_template, image->thread_file_size);
+  }
+  return *block + descriptor[2];
+}
+
+const stand_in_t thread_stand_ins[] = {
+    {"_pthread_create", mac_pthread_create},
+    {"_pthread_join", mac_pthread_join},
+    {"_pthread_exit", mac_pthread_exit},
+    {"_pthread_self", mac_pthread_self},
+    {"_pthread_get_stackaddr_np", mac_pthread_get_stackaddr_np},
+    {"_pthread_get_stacksize_np", mac_pthread_get_stacksize_np},
+    {"_pthread_equal", mac_pthread_equal},
+    {"_pthread_main_np", mac_pthread_main_np},
+    {"_pthread_mach_thread_np", mac_pthread_mach_thread_np},
+    {"_pthread_threadid_np", mac_pthread_threadid_np},
+    {"_pthread_setname_np", mac_pthread_setname_np},
+    {"_pthread_getname_np", mac_pthread_getname_np},
+    {"_pthread_mutex_lock", mac_pthread_mutex_lock},
+    {"_pthread_mutex_unlock", mac_pthread_mutex_unlock},
+    {"_pthread_key_create", mac_pthread_key_create},
+    {"_pthread_getspecific", mac_pthread_getspecific},
+    {"_pthread_setspecific", mac_pthread_setspecific},
+    {"_pthread_atfork", mac_pthread_atfork},
+    {"__tlv_bootstrap", tlv_thunk},
+    {NULL, NULL},
+};

@@ -1,0 +1,95 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: MIT
+"""sonde record --trace='-[Class selector:]' on Objective-C programs of the GNU runtime: methods do what
+they do without it, and are called as often as they themselves count."""
+import collections
+import os
+import re
+import shutil
+import subprocess
+
+from shared.calls import nothing_missing, paths_of, record, report
+from shared.cases import needs_agent, run, skip
+from shared.objc import compile_m, counted, gnustep_flags
+
+needs_agent()
+
+
+def _plain_objc():
+    return compile_m("messages.m", ["-std=gnu11", "-O1", "-fobjc-exceptions", "-lobjc"])
+
+
+if not shutil.which("gcc") or not _plain_objc():
+    skip("no gcc with Objective-C here")
+
+
+def methods(told):
+    """Calls of each method; a method may have been called from many places."""
+    counts = collections.Counter()
+    for path, calls in paths_of(told).items():
+        counts[re.split(r"/(?=[-+]\[)", path)[-1]] += calls
+    return counts
+
+
+def check_program(program, arguments, pattern, wanted):
+    plain = subprocess.run([program, *arguments], capture_output=True, text=True, timeout=60, check=True)
+    path, done = record(program, *arguments, trace=f"--trace={pattern}")
+    assert (done.returncode, done.stdout) == (0, plain.stdout.encode()), done
+    told = report(path)
+    nothing_missing(told)
+    found = methods(told)
+    expected = {name: n for name, n in counted(plain.stdout).items() if wanted(name)}
+    assert expected, plain
+    wrong = {name: (n, found[name]) for name, n in expected.items() if found[name] != n}
+    assert not wrong, (pattern, wrong, found)
+    return told, found, expected
+
+
+def methods_are_called_as_often_as_they_count():
+    program = _plain_objc()
+    told, found, expected = check_program(program, ["300"], "*[*]", lambda name: True)
+    assert found == expected, (found, expected)
+    assert told["trace"]["left"] == told["trace"]["open"] == 0, told["trace"]
+    paths = paths_of(told)
+    assert paths["-[Derived overridden:]/-[Base overridden:]"] == 300, paths
+    assert paths["/".join(["-[Derived throwAfter:]"] * 4)] == 300, paths
+    print(sum(found.values()), "messages")
+
+
+def patterns_choose_methods():
+    program = _plain_objc()
+    for pattern, wanted in (("-[Base *]", lambda n: n.startswith("-[Base ")),
+                            ("+[*]", lambda n: n.startswith("+")),
+                            ("-[Base add:to:],-[Derived big:]",
+                             lambda n: n in ("-[Base add:to:]", "-[Derived big:]"))):
+        _, found, expected = check_program(program, ["20"], pattern, wanted)
+        assert found == expected, (pattern, found, expected)
+    _, done = record(program, trace="--trace=-[Nobody *]")
+    assert b"matches '-[Nobody *]'" in done.stderr, done
+
+
+def foundation_calls_and_is_called():
+    flags = gnustep_flags()
+    if flags is None:
+        print("skipped: no GNUstep Foundation here")
+        return
+    program = compile_m("foundation.m", ["-std=gnu11", *flags])
+    assert program, "foundation.m does not compile"
+    _, found, _ = check_program(program, [], "-[Account *]", lambda name: True)
+    assert all(name.startswith("-[Account ") for name in found), found
+    _, found, _ = check_program(program, [], "*[*]", lambda name: True)
+    of_foundation = [name for name in found if not name.startswith("-[Account ")]
+    assert len(of_foundation) > 50 and sum(found.values()) > 5000, found
+    print(f"{len(of_foundation)} methods of Foundation, {sum(found.values())} messages")
+
+
+def methods_are_exchanged_and_put_back():
+    for library in "libsonde.a", "libsonde.so":
+        folder = os.path.join(os.environ["SONDE_BUILD"], "lib")
+        program = compile_m("exchange.m", ["-std=gnu11", "-O1", f"-I{os.environ['SONDE_SOURCE']}/include",
+                                           os.path.join(folder, library), f"-Wl,-rpath,{folder}", "-lobjc"])
+        done = subprocess.run([program], check=False, timeout=60)
+        assert done.returncode == 0, (library, done.returncode)
+
+
+run(globals())

@@ -1,0 +1,51 @@
+# SPDX-License-Identifier: MIT
+"""What scripts of several cases share: a folder to work in, and how their cases are run."""
+import atexit
+import inspect
+import os
+import shutil
+import sys
+import tempfile
+import time
+import traceback
+
+WORK = tempfile.mkdtemp(prefix="sonde-test-")
+os.chmod(WORK, 0o755)
+atexit.register(shutil.rmtree, WORK, ignore_errors=True)
+_made = 0
+
+
+def fresh(suffix=".sonde"):
+    """The path of a file that is not there yet."""
+    global _made
+    _made += 1
+    return os.path.join(WORK, f"{_made}{suffix}")
+
+
+def skip(reason):
+    print(f"skipped: {reason}")
+    sys.exit(77)
+
+
+def needs_agent():
+    if os.environ.get("SONDE_SANITIZED"):
+        skip("the agent, which has no libc, is not built with a sanitizer")
+
+
+def run(script):
+    """Tries every case of a script, whose globals() these are, or those alone whose name holds the
+    word on the command line, and ends. A case is a function that takes nothing and is no _helper."""
+    failed = 0
+    for name, case in list(script.items()):
+        if (not inspect.isfunction(case) or case.__module__ != "__main__" or name.startswith("_")
+                or inspect.signature(case).parameters or not all(w in name for w in sys.argv[1:2])):
+            continue
+        began = time.time()
+        try:
+            case()
+            print(f"ok   {name} ({time.time() - began:.1f} s)", flush=True)
+        except Exception as e:  # the others are tried nevertheless
+            failed += 1
+            traceback.print_exc(file=sys.stdout)
+            print(f"FAIL {name}: {type(e).__name__}: {e}", flush=True)
+    sys.exit(failed != 0)

@@ -1,0 +1,40 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: MIT
+"""Many event loops in one program, all stalled at once: each is told, with its name, also by a recorder that may
+open few files; those beyond the limit are said to be not seen."""
+import os
+import resource
+import shutil
+import sys
+
+sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "stall"))
+from stall_tools import WORK, build, fresh, name, stalls, start  # noqa: E402
+
+PLACES = 256
+
+
+def few_files():
+    """For the recorder and its program, which needs two descriptors a thread."""
+    resource.setrlimit(resource.RLIMIT_NOFILE, (280, 280))
+
+
+def watch(count, **how):
+    path = fresh()
+    recorder = start([program, str(count)], 200, path, **how)
+    _, complaints = recorder.communicate(timeout=60)
+    assert recorder.returncode == 0, complaints
+    told = stalls(path)
+    names = sorted({s["thread"] for s in told["stalls"]})
+    print(f"{count} loops: {len(told['stalls'])} stalls of {len(names)} threads, {told['not_seen']}")
+    assert all(n.startswith("loop-") for n in names), names
+    assert all(name(s) == "holds_up" and s["ending"] == "ended" for s in told["stalls"]), told
+    return told, len(names), complaints
+
+
+program = build("loops")
+told, threads, _ = watch(120, preexec_fn=few_files)
+assert threads == 120 and not told["not_seen"]
+told, threads, complaints = watch(PLACES + 60)
+assert threads == PLACES and len(told["not_seen"]) == 1
+assert "more than 256 threads" in told["not_seen"][0] and "more than 256 threads" in complaints
+shutil.rmtree(WORK, ignore_errors=True)

@@ -1,0 +1,124 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: MIT
+"""sonde report FILE waits: who waited how long, for what, and on whom. The oracles are a program's own clock,
+and strace -T of packaged programs in the same run."""
+import os
+import random
+import re
+import shutil
+import subprocess
+import sys
+import time
+
+sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "stall"))
+from stall_tools import SEED, SONDE, WORK, build, fresh, json  # noqa: E402
+
+draw = random.Random(SEED)
+
+
+def waits(path):
+    done = subprocess.run([SONDE, "report", "--json", "--top", "100000", path, "waits"], capture_output=True,
+                          text=True, timeout=60)
+    assert done.returncode == 0, done.stderr
+    return json.loads(done.stdout)["waits"]
+
+
+def near(told, true, what):
+    print(f"{what}: {true:.3f} s, told {told:.3f}")
+    assert abs(told - true) < 0.05 * true + 0.06, (what, told, true)
+
+
+def known_waits():
+    path, seconds = fresh(), draw.uniform(2, 3)
+    said = subprocess.run([SONDE, "record", "--wall", "-o", path, "--", build("waits"), f"{seconds:.2f}"],
+                          capture_output=True, text=True, timeout=60)
+    assert said.returncode == 0, said.stderr
+    told = waits(path)
+    lines = [line.split() for line in said.stdout.splitlines()]
+    assert len(lines) == 7
+    locks = {lock["lock"]: lock for lock in told["locks"]}
+    partners = {}
+    for kind, tid, _, address, *_ in lines:
+        partners.setdefault(address, []).append(int(tid))
+    for kind, tid, ns, address, _, owner in lines:
+        tid, true = int(tid), int(ns) / 1e9
+        mine = [w for w in told["waits"] if w["tid"] == tid]
+        if kind in ("mutex", "turns"):
+            mine = [w for w in mine if w.get("lock") == address]
+            right = [int(owner)] if kind == "mutex" else [t for t in partners[address] if t != tid]
+            held = sum(w["time_ns"] for w in mine if w.get("owner") in right) / 1e9
+            near(held, true, f"{kind} of {tid}, held by {right}")
+        elif kind == "pipe":
+            mine = [w for w in mine if w["syscall"] == "read" and w["what"].startswith("pipe:")]
+        else:
+            mine = [w for w in mine if w["syscall"] == "flock" and "/sonde-waits-" in w["what"]]
+        near(sum(w["time_ns"] for w in mine) / 1e9, true, f"{kind} of {tid}")
+    for address, threads in partners.items():
+        if address == "(nil)":
+            continue
+        lock = locks[address]
+        assert lock["waiters"] == len(threads), lock
+        assert lock["time_ns"] == sum(w["time_ns"] for w in told["waits"] if w.get("lock") == address)
+        if len(threads) == 3:
+            near(lock["owner_ns"] / 1e9, lock["time_ns"] / 1e9, "the lock, while one held it")
+
+
+PYTHON = """
+import select, subprocess, sys, threading, time, os
+sys.stdin.readline()
+time.sleep(0.7)
+subprocess.run(["sleep", "0.8"])
+a, b = os.pipe()
+threading.Timer(0.9, lambda: os.write(b, b"x")).start()
+select.select([a], [], [])
+select.epoll().poll(0.6)
+event = threading.Event()
+threading.Timer(0.5, event.set).start()
+event.wait()
+"""
+SHELL = "read go; sleep 0.6; sleep 0.7 | cat; sleep 0.5"
+CALL = re.compile(r"^(\d+) +(?:(\w+)\(|<\.\.\. (\w+) resumed).*<(\d+\.\d+)>$")
+
+
+def as_strace_says(name, command, calls):
+    """Of the program's first thread. It waits for a line until strace has it: the recorder is not to be traced."""
+    path, log = fresh(), fresh(".strace")
+    recorder = subprocess.Popen([SONDE, "record", "--wall", "-o", path, "--", *command], stdin=subprocess.PIPE,
+                                stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True)
+    program = 0
+    while not program:
+        with open(f"/proc/{recorder.pid}/task/{recorder.pid}/children") as f:
+            program = int((f.read().split() or [0])[0])
+        time.sleep(0.2)
+    strace = subprocess.Popen(["strace", "-f", "-T", "-o", log, "-e", "trace=" + ",".join(calls), "-p", str(program)],
+                              stderr=subprocess.PIPE, text=True)
+    assert "attached" in strace.stderr.readline()
+    _, complaints = recorder.communicate("go\n", timeout=60)
+    assert recorder.returncode == 0, complaints
+    strace.communicate(timeout=20)
+    true, told = dict.fromkeys(calls, 0.0), dict.fromkeys(calls, 0.0)
+    with open(log) as f:
+        for m in filter(None, map(CALL.match, f)):
+            if int(m.group(1)) == program and (m.group(2) or m.group(3)) in true:
+                true[m.group(2) or m.group(3)] += float(m.group(4))
+    for w in waits(path)["waits"]:
+        if w["tid"] == program and w.get("syscall") in told:
+            told[w["syscall"]] += w["time_ns"] / 1e9
+    for call in calls:
+        assert true[call] > 0.4, true
+        near(told[call], true[call], f"{name}: {call}")
+
+
+def main():
+    print(f"seed {SEED}")
+    known_waits()
+    if shutil.which("strace"):
+        as_strace_says("python3", ["/usr/bin/python3", "-c", PYTHON],
+                       ["clock_nanosleep", "wait4", "pselect6", "epoll_wait", "futex"])
+        as_strace_says("sh", ["sh", "-c", SHELL], ["wait4"])
+    else:
+        print("SKIP of a part: no strace")
+    shutil.rmtree(WORK, ignore_errors=True)
+
+
+main()

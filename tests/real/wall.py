@@ -1,0 +1,139 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: MIT
+"""sonde record --wall: all of every thread's time, where it was spent, and no call of the program ends
+early for it. The oracle is what the threads themselves read of the clock and of the kernel."""
+import gzip
+import json
+import os
+import subprocess
+import sys
+
+HERE = os.path.dirname(os.path.abspath(__file__))
+sys.path.insert(0, os.path.join(os.path.dirname(HERE), "format"))
+from reader import Recording  # noqa: E402
+from shared.cases import WORK, fresh, needs_agent, run  # noqa: E402
+
+SONDE = os.environ["SONDE"]
+PROGRAM = os.path.join(WORK, "waiter")
+FUNCTIONS = {"read": "waits_in_read", "poll": "waits_in_poll", "lock": "waits_for_lock", "naps": "naps",
+             "turns": "turns", "burns": "burns", "more": "waits_in_read"}
+CALLS = {"read": "read", "poll": "poll", "lock": "futex", "naps": "clock_nanosleep", "turns": "epoll_wait"}
+
+
+def record(*command, options=("--wall",), within=()):
+    path = fresh()
+    done = subprocess.run([*within, SONDE, "record", *options, "-o", path, "--", *command], capture_output=True,
+                          timeout=100, check=True)
+    told = json.loads(subprocess.run([SONDE, "report", "--json", "--top", "100000", path],
+                                     capture_output=True, check=True, timeout=100).stdout)
+    the_second_reader_agrees(path, told["wall"])
+    return told, done.stdout.decode().splitlines()
+
+
+def the_second_reader_agrees(path, wall):
+    recording = Recording(path)
+    list(recording.events())
+    ours = {t["tid"]: [t["seen_ns"], t["cpu_ns"], t["waited_for_cpu_ns"]] for t in wall["threads"]}
+    theirs = recording.wall_sums
+    for sums in theirs.values():
+        sums[0] = max(sums[0], sums[1] + sums[2])  # it ran or waited for a CPU before it was seen first
+    differ = {tid: (ours[tid], sums) for tid, sums in theirs.items() if ours[tid] != sums}
+    assert not differ, differ
+    assert sum(looks for _, _, looks, *_ in recording.walls) == wall["looks"]
+
+
+def _ticks_wait_for_the_way_out():
+    """Whether this kernel takes CPU timers on the way back to the program, where no call is cut short."""
+    try:
+        with gzip.open("/proc/config.gz", "rt") as f:
+            return "CONFIG_POSIX_CPU_TIMERS_TASK_WORK=y" in f.read()
+    except OSError:
+        return False
+
+
+def functions_of(place):
+    return {f.get("function") for f in place.get("frames", [])}
+
+
+def the_time_of_each_thread_is_where_it_was():
+    told, said = record(PROGRAM, "2")
+    wall = told["wall"]
+    by_tid = {t["tid"]: t for t in wall["threads"]}
+    assert said[-1].startswith("interrupted "), said
+    for line in said[:-1]:
+        name, tid, *rest = line.split()
+        true_wall, true_run, true_runq = map(int, rest)
+        t = by_tid[int(tid)]
+        blocked = true_wall - true_run - true_runq
+        places = [p for p in wall["stacks"] if FUNCTIONS[name] in functions_of(p)]
+        here = sum(p["time_ns"] for p in places if p["where"] == "blocked")
+        there = sum(p["time_ns"] for p in places if p["where"] == "cpu")
+        print(f"{name}: {true_wall / 1e9:.3f} s, told {t['seen_ns'] / 1e9:.3f}; on a CPU {true_run / 1e9:.3f}, told "
+              f"{t['cpu_ns'] / 1e9:.3f}; blocked {blocked / 1e9:.3f}, told {t['blocked_ns'] / 1e9:.3f}, "
+              f"in its function {here / 1e9:.3f} and {there / 1e9:.3f} on a CPU")
+        # A look is a hundredth of a second, and a sample of a part has its chance.
+        assert abs(t["seen_ns"] - true_wall) < 0.03 * true_wall + 5e7, (name, t, true_wall)
+        assert abs(t["cpu_ns"] - true_run) < 0.03 * true_run + 5e7, (name, t, true_run)
+        assert abs(t["blocked_ns"] - blocked) < 0.05 * blocked + 1.5e8, (name, t, blocked)
+        if name != "burns":
+            assert abs(here - blocked) < 0.1 * blocked + 1.5e8, (name, here, blocked)
+            calls = {p.get("syscall") for p in places if p["where"] == "blocked"}
+            assert calls <= {CALLS[name], "ppoll"} and calls, (name, calls)
+        else:
+            assert there > 0.9 * true_run, (there, true_run)
+    assert wall["unread_ns"] < 0.05 * wall["blocked_ns"], wall["unread_ns"]
+    complete = sum(p["samples"] for p in wall["stacks"] if p.get("complete"))
+    everything = sum(p["samples"] for p in wall["stacks"] if "stack" in p)
+    assert complete > 0.99 * everything, (complete, everything)
+    # The CPU's own section knows of running threads alone.
+    names = {f["function"] for f in told["sample"]["functions"]}
+    assert "burns" in names and not names & {"waits_in_read", "waits_in_poll", "waits_for_lock"}, names
+
+
+def no_call_ends_early():
+    for options in ["--wall=500"], ["--wall", "--sample=1000"]:
+        _, said = record(PROGRAM, "2", options=options)
+        count = int(said[-1].split()[1])
+        print(f"{' '.join(options)}: {count} calls ended with EINTR")
+        if _ticks_wait_for_the_way_out():
+            assert count == 0, said[-1]
+        else:
+            print("this kernel may end a call early for a tick of CPU time")
+
+
+def many_threads_are_all_seen():
+    _many_threads_are_all_seen()
+
+
+def more_threads_than_descriptors_are_all_seen():
+    _many_threads_are_all_seen("prlimit", "--nofile=100")
+
+
+def _many_threads_are_all_seen(*within):
+    told, said = record(PROGRAM, "1.5", "200", options=("--wall", "--malloc=off"), within=within)
+    wall = told["wall"]
+    tids = {int(line.split()[1]) for line in said[:-1]}
+    seen = {t["tid"]: t for t in wall["threads"]}
+    assert len(tids) == 206 and tids <= set(seen), (len(tids), len(seen))
+    waiting = sum(p["time_ns"] for p in wall["stacks"] if "waits_in_read" in functions_of(p))
+    true = sum(int(line.split()[2]) for line in said[:-1] if line.split()[0] in ("read", "more"))
+    print(f"{len(seen)} threads; in read {waiting / 1e9:.2f} s of {true / 1e9:.2f}")
+    assert 0.93 * true < waiting < 1.03 * true, (waiting, true)
+
+
+def other_programs_are_what_they_are():
+    """sleep(1) sleeps; a shell waits for its child; bad options are refused in one line."""
+    told, _ = record("sleep", "1")
+    place = told["wall"]["stacks"][0]
+    assert place["syscall"] == "clock_nanosleep" and 0.9e9 < place["time_ns"] < 1.1e9, place
+    told, _ = record("sh", "-c", "sleep 1; true")
+    place = told["wall"]["stacks"][0]
+    assert place["syscall"] == "wait4" and place["time_ns"] > 0.9e9, place
+    done = subprocess.run([SONDE, "record", "--wall=0", "--", "true"], capture_output=True)
+    assert done.returncode == 125 and b"--wall takes a number from 1 to 1000" in done.stderr, done
+
+
+needs_agent()
+subprocess.run(["cc", "-O1", "-pthread", "-fno-optimize-sibling-calls", "-fno-inline", "-o", PROGRAM,
+                os.path.join(HERE, "record", "waiter.c")], check=True)
+run(globals())
