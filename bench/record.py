@@ -1,98 +1,102 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: MIT
 """What recording every malloc and free costs, beside heaptrack -r, which takes stacks of allocations
-only. Pairs of a plain and a recorded run, in turn; medians.
+only: CPU time an event and wall time, how deep the stacks are, and memory. Pairs of a plain and a
+recorded run, in turn; medians.
 
 usage: bench/record.py [ROUNDS]      after a build"""
-import json
+import collections
 import os
-import pathlib
-import resource
 import shutil
-import statistics
-import subprocess
 import sys
 import tempfile
-import time
 
-ROOT = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
-SONDE = os.path.join(os.environ.get("SONDE_BUILD", os.path.join(ROOT, "build")), "bin", "sonde")
-ROUNDS = int(sys.argv[1]) if len(sys.argv) > 1 else 5
-SQL = ("create table t(a,b); with recursive c(x) as (select 1 union all select x+1 from c where "
-       "x<1000000) insert into t select x, hex(x) from c; create index i on t(b); "
-       "select count(*),sum(a) from t where b>'3';")
-PYTHON = ("import json; d=[{'a':i,'b':str(i)*3} for i in range(150000)]; "
-          "print(len(json.loads(json.dumps(d))))")
-PERL = 'my %h; for(1..700000){$h{$_}=[$_,"x$_"]} print scalar(keys %h)'
+sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "record"))
+import heaptrack_depth  # noqa: E402
+from measure import Bars, Heaptrack, Recorded, Runs, programs, version  # noqa: E402
+from reader import Recording  # noqa: E402
 
-
-def workloads(folder):
-    python = os.path.realpath(sys.executable)
-    found = {"sqlite3": ["sqlite3", ":memory:", SQL], "python3": [python, "-c", PYTHON],
-             "perl": ["perl", "-e", PERL]}
-    cc1 = subprocess.run(["gcc", "-print-prog-name=cc1"], capture_output=True, text=True).stdout
-    source = os.path.join(folder, "big.c")
-    with open(source, "w") as f:
-        for i in range(1500):
-            f.write(f"int g{i}(int a, int b) {{ int s = 0; for (int i = 0; i < a; i++) "
-                    f"s += (i * {i} ^ b) % (a + {i} + 1); return s + (a > b ? g(a) : {i}); }}\n"
-                    if i else "int g(int); int g0(int a) { return g(a); }\n")
-    if os.path.isabs(cc1.strip()):
-        found["cc1"] = [cc1.strip(), "-quiet", "-O2", source, "-o", os.devnull]
-    return {n: c for n, c in found.items() if shutil.which(c[0])}
+ROUNDS = int(sys.argv[1]) if len(sys.argv) > 1 else 4
+# Of heaptrack's CPU time an event; of the plain run's wall time.
+OF_HEAPTRACK = {"sqlite3": 1 / 7, "python3": 1 / 8, "perl": 1 / 6, "cc1": 1 / 5}
+WALL = {"sqlite3": 1.3, "python3": 1.4, "perl": 1.15, "cc1": 1.2}
+SAMPLED_WALL, COMPLETE = 1.05, 0.99
+MEMORY, NODE, PC = 8 << 20, 16, 32
+bars = Bars()
 
 
-def run(command, env):
-    before = resource.getrusage(resource.RUSAGE_CHILDREN)
-    began = time.perf_counter()
-    subprocess.run(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, env=env,
-                   check=True)
-    wall = time.perf_counter() - began
-    after = resource.getrusage(resource.RUSAGE_CHILDREN)
-    return after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime, wall
+def depths(counts):
+    whole, bins = sum(counts.values()), collections.Counter()
+    for depth, count in counts.items():
+        bins[depth // 8] += count
+    return ", ".join(f"{8 * b}-{8 * b + 7}: {100 * n / whole:.1f} %" for b, n in sorted(bins.items())
+                     if 200 * n > whole)
+
+
+def tell_depths(name, told, heaptrack, exe):
+    allocations = told["allocated"]["blocks"]
+    complete = told["depth"]["complete"] / max(allocations, 1)
+    if complete < COMPLETE:
+        bars.missed.append(f"{name}, complete stacks: {100 * complete:.2f} %, bar 99 %")
+    ours = {row["frames"]: row["allocations"] for row in told["depth"]["histogram"]}
+    print(f"  depth, all           {100 * complete:6.2f} % complete; {depths(ours)}")
+    if heaptrack:
+        theirs, share = heaptrack_depth.read(heaptrack.data(), exe)
+        print(f"  depth, heaptrack     {100 * share:6.2f} % complete; {depths(theirs)}")
+
+
+def tell_memory(name, plain, recorded):
+    recording = Recording(recorded.path)
+    pcs = len({frame[0] if isinstance(frame, tuple) else frame for frame in recording.frames.values()})
+    nodes, more = len(recording.nodes), recorded.rss - plain.rss
+    allowed = MEMORY + NODE * nodes + PC * pcs
+    verdict = bars.check(f"{name}, MB of memory", more / 1e6, allowed / 1e6, "{:.1f}")
+    print(f"  memory, all          {more / 1e6:+6.1f} MB beside {plain.rss / 1e6:.1f}; {nodes} nodes, {pcs} pcs "
+          f"{verdict}")
 
 
 def measure(name, command, folder):
-    env = dict(os.environ, PYTHONMALLOC="malloc")
     path = os.path.join(folder, "x.sonde")
-    tools = {"all": [SONDE, "record", "--malloc", "-o", path, "--"],
-             "sample:512K": [SONDE, "record", "--malloc=sample:512K", "-o", path + "s", "--"]}
-    if shutil.which("heaptrack"):
-        tools["heaptrack -r"] = ["heaptrack", "-r", "-o", os.path.join(folder, "ht")]
-    jemalloc = next(pathlib.Path("/usr/lib").glob("*/libjemalloc.so.2"), None)
-    if jemalloc:  # its profiler as it is left on: one stack in 512 KB, another allocator besides
-        tools["jemalloc prof"] = ["env", f"LD_PRELOAD={jemalloc}",
-                                  f"MALLOC_CONF=prof:true,prof_final:true,prof_prefix:{folder}/je"]
-    plain, got = [], {t: [] for t in tools}
+    plain, recorded = Runs(), Recorded(path, "--malloc")
+    tools = {"all": recorded, "live": Recorded(path + "l", "--malloc=live"),
+             "sample:512K": Recorded(path + "s", "--malloc=sample:512K")}
+    heaptrack = tools["heaptrack -r"] = Heaptrack(folder) if shutil.which("heaptrack") else None
     for _ in range(ROUNDS):
-        plain.append(run(command, env))
-        for tool, prefix in tools.items():
-            for old in (o for o in prefix if o.endswith((".sonde", ".sondes"))):
-                if os.path.exists(old):
-                    os.unlink(old)
-            got[tool].append(run(prefix + command, env))
-    told = json.loads(subprocess.run([SONDE, "report", "--json", "--top", "1", path],
-                                     capture_output=True, check=True).stdout)["malloc"]
-    events, allocations = told["events"], told["allocated"]["blocks"]
-    base_cpu, base_wall = (statistics.median(p[k] for p in plain) for k in (0, 1))
+        plain.again(command)
+        for tool in filter(None, tools.values()):
+            tool.again(command)
+    told = recorded.told()
+    events = told["events"]
     print(f"{name}: {events} events, {told['stack_count']} stacks, "
-          f"{100 * told['depth']['complete'] / max(allocations, 1):.2f} % complete, "
           f"{os.path.getsize(path) / events:.2f} bytes an event (whole file)")
-    bins = {}
-    for row in told["depth"]["histogram"]:
-        bins[row["frames"] // 8] = bins.get(row["frames"] // 8, 0) + row["allocations"]
-    print("  depth of stacks: " + ", ".join(f"{8 * b}-{8 * b + 7}: {100 * n / max(allocations, 1):.1f} %"
-                                            for b, n in sorted(bins.items()) if 200 * n > allocations))
-    for tool, runs in got.items():
-        cpu, wall = (statistics.median(r[k] for r in runs) for k in (0, 1))
-        print(f"  {tool:13} {1e9 * (cpu - base_cpu) / events:7.1f} ns CPU an event, "
-              f"wall x {wall / base_wall:.2f}")
+    cost = {}
+    for tool, runs in tools.items():
+        if not runs:
+            continue
+        cost[tool] = 1e9 * (runs.cpu - plain.cpu) / events
+        verdict = ""
+        if tool == "all":
+            verdict = bars.check(f"{name}, wall time", runs.wall / plain.wall, WALL[name])
+        elif tool == "sample:512K":
+            verdict = bars.check(f"{name}, sampled, wall time", runs.wall / plain.wall, SAMPLED_WALL)
+        print(f"  {tool:13} {cost[tool]:7.1f} ns CPU an event, wall x {runs.wall / plain.wall:.3f} {verdict}")
+    if heaptrack:
+        of = cost["all"] / cost["heaptrack -r"]
+        print(f"  all / heaptrack -r   {of:6.3f} "
+              + bars.check(f"{name}, of heaptrack's CPU time", of, OF_HEAPTRACK[name]))
+    if cost["live"] > cost["all"]:
+        bars.missed.append(f"{name}, live: {cost['live']:.1f} ns an event, all takes {cost['all']:.1f}")
+    tell_depths(name, told, heaptrack, shutil.which(command[0]))
+    tell_memory(name, plain, recorded)
 
 
 def main():
+    print(f"{version('heaptrack')}; programs as packaged, without frame pointers; PYTHONMALLOC=malloc; "
+          f"rounds {ROUNDS}")
     with tempfile.TemporaryDirectory() as folder:
-        for name, command in workloads(folder).items():
+        for name, command in programs(folder).items():
             measure(name, command, folder)
+    bars.tell()
 
 
 main()

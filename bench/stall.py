@@ -3,8 +3,12 @@
 """What watching for stalls costs: the watched thread, the monitor on a busy program, and its
 wake-ups on an idle one. Pairs of a plain and a recorded run, in turn; the fastest of each.
 
+Then, for stalls at three thresholds: how long after the threshold they were in the recording, and how well
+their length was told. Those whose thread had to wait for a CPU are left out, and counted.
+
 usage: bench/stall.py [ROUNDS]      after a build"""
 import glob
+import json
 import os
 import subprocess
 import sys
@@ -49,9 +53,9 @@ def facts(task):
 
 def monitor_cost(loop, folder, kind, seconds):
     recorder = subprocess.Popen([SONDE, "record", "--stall=250", "-o", f"{folder}/m-{kind}.sonde",
-                                 "--", loop, kind, str(seconds + 2)],
+                                 "--", loop, kind, str(seconds + 3)],
                                 stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
-    time.sleep(1)
+    time.sleep(2)  # one look at what is not covered comes a second after the start
     task = monitor_of(recorder.pid)
     run, switches = facts(task)
     time.sleep(seconds)
@@ -59,6 +63,29 @@ def monitor_cost(loop, folder, kind, seconds):
     recorder.wait()
     print(f"monitor, {kind} program: {100 * (run_after - run) / seconds / 1e9:.3f} % of a CPU, "
           f"{(switches_after - switches) / seconds:.1f} wake-ups a second")
+
+
+def of(values, share):
+    return values[min(len(values) - 1, int(share * len(values)))]
+
+
+def accuracy(loop, folder, threshold_ms):
+    path = os.path.join(folder, f"a{threshold_ms}.sonde")
+    said = subprocess.run([SONDE, "record", f"--stall={threshold_ms}", "-o", path, "--", loop, "stalls",
+                           str(ROUNDS * 3), str(threshold_ms)], check=True, text=True, stdout=subprocess.PIPE,
+                          stderr=subprocess.DEVNULL).stdout
+    true = [int(line) for line in said.split()]
+    told = json.loads(subprocess.check_output([SONDE, "report", "--json", path, "stalls"]))["stalls"]["stalls"]
+    if len(true) != len(told):
+        print(f"{threshold_ms} ms: {len(told)} of {len(true)} stalls were found")
+        return
+    calm = [(t, s) for t, s in zip(true, told) if not s["starved_ns"] and not s["unwatched_ns"]]
+    delays = sorted((s["noticed_ns"] - s["began_ns"]) / 1e6 - threshold_ms for _, s in calm) or [0]
+    errors = sorted(abs(s["total_ns"] - t) / 1e6 for t, s in calm) or [0]
+    print(f"{threshold_ms} ms: {len(calm)} of {len(true)} stalls that had a CPU: in the recording "
+          f"{of(delays, 0.5):.2f} ms after the threshold, p99 {of(delays, 0.99):.2f} ms, which is "
+          f"{100 * of(delays, 0.99) / threshold_ms:.1f} % of it (at most 10 %); length off by {of(errors, 0.5):.3f} "
+          f"ms, p99 {of(errors, 0.99):.3f} ms, worst {errors[-1]:.3f} ms (at most 5 ms)")
 
 
 def main():
@@ -69,6 +96,8 @@ def main():
         turn_cost(loop, folder)
         monitor_cost(loop, folder, "eventfd", 4)
         monitor_cost(loop, folder, "idle", 4)
+        for threshold_ms in (50, 100, 250):
+            accuracy(loop, folder, threshold_ms)
 
 
 main()

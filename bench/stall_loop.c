@@ -2,6 +2,8 @@
  *
  * Turns of an event loop, for bench/stall.py: ns a turn, the fastest of several rounds.
  * usage: stall_loop empty|eventfd|idle SECONDS
+ *        stall_loop stalls SECONDS THRESHOLD_MS    turns that are long, at random phases: a line
+ * each, how many ns it took
  */
 #define _GNU_SOURCE
 #include <stdint.h>
@@ -13,11 +15,14 @@
 #include <time.h>
 #include <unistd.h>
 
-static double now_s(void) {
+static double clock_s(clockid_t clock) {
   struct timespec t;
-  clock_gettime(CLOCK_MONOTONIC, &t);
+  clock_gettime(clock, &t);
   return (double)t.tv_sec + (double)t.tv_nsec * 1e-9;
 }
+
+static double now_s(void) { return clock_s(CLOCK_MONOTONIC); }
+static double cpu_s(void) { return clock_s(CLOCK_THREAD_CPUTIME_ID); } /* whatever else runs */
 
 static int queue, event_fd;
 
@@ -36,6 +41,28 @@ static void eventfd_turn(void) {
   if (read(event_fd, &value, sizeof value) < 0) abort();
 }
 
+/* Every other one asleep, every other one on the CPU. */
+static void stall(double seconds, int asleep) {
+  static volatile unsigned sink;
+  double began = now_s();
+  if (asleep)
+    usleep((useconds_t)(seconds * 1e6));
+  else
+    for (double end = cpu_s() + seconds; cpu_s() < end;)
+      for (int i = 0; i < 100000; i++)
+        sink = sink + 1;
+  printf("%.0f\n", (now_s() - began) * 1e9);
+}
+
+static void stalls(double end, double threshold) {
+  struct epoll_event event;
+  for (int n = 0; now_s() < end; n++) {
+    for (int i = rand() % 6; i >= 0; i--)
+      (void)epoll_wait(queue, &event, 1, rand() % 9);
+    if (n >= 5) stall(threshold * (1.4 + rand() % 100 / 100.0), n % 2);
+  }
+}
+
 int main(int argc, char **argv) {
   if (argc < 3) return 2;
   double end = now_s() + atof(argv[2]), best = 1e9;
@@ -49,8 +76,12 @@ int main(int argc, char **argv) {
     (void)epoll_wait(queue, &event, 1, (int)(atof(argv[2]) * 1000));
     return 0;
   }
+  if (argc > 3) {
+    stalls(end, atof(argv[3]) / 1000);
+    return 0;
+  }
   void (*turn)(void) = strcmp(argv[1], "empty") ? eventfd_turn : empty_turn;
-  enum { TURNS = 20000 };
+  enum { TURNS = 1000 }; /* a millisecond or so: within a slice of a busy machine */
   while (now_s() < end) {
     double start = now_s();
     for (int i = 0; i < TURNS; i++)

@@ -6,6 +6,8 @@
  *              of some 25 frames: in place, where none has moved since the last look and where all
  *              have, with and without names and states; and by signal. Calls that returned EINTR
  *              are counted, but for those the benchmark itself interrupts to make threads move.
+ *              Beside them what the system asks for it: the calls on each thread's place alone, and
+ *              a bare loop that signals each and counts
  *   running    as many threads as there are processors, all spinning
  *   spinning   100 threads, all spinning, beside a bare loop that signals each and counts
  *   pause      how long one spinning thread stands still for an answer, measured by itself
@@ -14,6 +16,7 @@
  */
 #define _GNU_SOURCE
 #include <errno.h>
+#include <fcntl.h>
 #include <linux/futex.h>
 #include <poll.h>
 #include <pthread.h>
@@ -161,18 +164,45 @@ static tally_t capture_rounds(unsigned flags, int rounds) {
   return t;
 }
 
+static void move_all(void) {
+  for (int w = 0; w < THREADS; w++)
+    syscall(SYS_tgkill, getpid(), workers[w].tid, SIGUSR2);
+  usleep(20000);
+}
+
+/* No less can be done without a signal: each thread's place is opened, read and closed, its CPU
+ * clock read before and after. */
+static double bare_places(void) {
+  char name[32], text[256];
+  struct timespec clock;
+  uint64_t start = bench_now_ns();
+  int folder = open("/proc/self/task", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+  for (int w = 0; w < THREADS; w++) {
+    clockid_t id = (clockid_t)(~(unsigned)workers[w].tid << 3 | 6);
+    snprintf(name, sizeof name, "%d/syscall", workers[w].tid);
+    syscall(SYS_clock_gettime, id, &clock);
+    int fd = openat(folder, name, O_RDONLY | O_CLOEXEC);
+    if (read(fd, text, sizeof text) <= 0) abort();
+    close(fd);
+    syscall(SYS_clock_gettime, id, &clock);
+  }
+  close(folder);
+  return (double)(bench_now_ns() - start) / 1000;
+}
+
 /* Every thread is made to run between two captures, so that no stack can be given again. */
-static tally_t capture_moved(int rounds) {
+static tally_t capture_moved(int rounds, double *bare_us) {
   tally_t t = {0};
-  double us[ROUNDS];
-  for (int i = 0; i < rounds; i++) {
-    for (int w = 0; w < THREADS; w++)
-      syscall(SYS_tgkill, getpid(), workers[w].tid, SIGUSR2);
-    usleep(20000);
+  double us[ROUNDS], bare[ROUNDS];
+  for (int i = 0; i < rounds; i++) { /* they take turns */
+    move_all();
     us[i] = capture_once(SONDE_NO_THREAD_NAMES, &t);
+    move_all();
+    bare[i] = bare_places();
   }
   t.first_us = us[0];
   t.median_us = bench_median(us, rounds);
+  *bare_us = bench_median(bare, rounds);
   return t;
 }
 
@@ -202,6 +232,10 @@ static double bare_loop(int count) {
   while ((left = __atomic_load_n(&answers, __ATOMIC_ACQUIRE)) != 0)
     syscall(SYS_futex, &answers, FUTEX_WAIT_PRIVATE, left, NULL, NULL, 0);
   return (double)(bench_now_ns() - start) / 1000;
+}
+
+static void print_bare(const char *what, double us, const tally_t *t) {
+  printf("%-34s %8.0f us median; ratio %.2f\n", what, us, t->median_us / us);
 }
 
 static void spinning(int threads, int rounds) {
@@ -305,12 +339,18 @@ int main(void) {
   start_workers(THREADS, false);
   t = capture_rounds(SONDE_NO_THREAD_NAMES, ROUNDS);
   print_tally("100 blocked, in place, at rest", THREADS, &t);
-  t = capture_moved(ROUNDS);
+  double bare_us;
+  t = capture_moved(ROUNDS, &bare_us);
   print_tally("100 blocked, in place, all moved", THREADS, &t);
+  print_bare("  the system's calls for it alone", bare_us, &t);
   t = capture_rounds(0, ROUNDS);
   print_tally("100 blocked, with names and states", THREADS, &t);
   t = capture_rounds(SONDE_SIGNAL_BLOCKED | SONDE_NO_THREAD_NAMES, ROUNDS);
   print_tally("100 blocked, by signal", THREADS, &t);
+  double bare[ROUNDS];
+  for (int i = 0; i < ROUNDS; i++)
+    bare[i] = bare_loop(THREADS);
+  print_bare("  bare signal and count", bench_median(bare, ROUNDS), &t);
   stop_workers(THREADS);
 
   start_workers(processors, true);

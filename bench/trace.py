@@ -1,8 +1,8 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: MIT
 """What tracing every call costs, in nanoseconds a call of a function that does nothing else (fib),
-beside a plain run, the floor (hooks with two clock reads and two stores), uftrace, ltrace and
-clang's own XRay runtime. Variants in turn; the least and the median of all rounds.
+beside a plain run, the floor (hooks with two clock reads and two stores), uftrace and clang's own XRay
+runtime; bench/imports.py has ltrace. Variants in turn; the least and the median of all rounds.
 
 usage: bench/trace.py [ROUNDS [N]]      after a build"""
 import os
@@ -52,6 +52,9 @@ def variants(folder):
         "sonde record --trace": [SONDE, "record", "--trace", "-o", f"{folder}/x.sonde", "--",
                                  build(folder, "hooked", hooks)],
     }
+    entries = build(folder, "entries", ["-fpatchable-function-entry=5"])
+    made["off, patchable entries"] = [entries]
+    made["sonde record, entries"] = [SONDE, "record", "--trace", "-o", f"{folder}/x.sonde", "--", entries]
     if shutil.which("uftrace"):
         uftrace = ["uftrace", "record", "--no-libcall", "--no-event", "-d", f"{folder}/uftrace"]
         made["uftrace, the same hooks"] = [*uftrace, build(folder, "uft", hooks)]
@@ -110,10 +113,12 @@ def main():
                 print(f"  {ours} / {other}: {min(times[ours]) / min(times[other]):.2f}")
         if "uftrace, the same hooks" in added:
             print("  added, sonde record --trace / uftrace with the same hooks: "
-                  f"{added['sonde record --trace'] / added['uftrace, the same hooks']:.2f}")
-        if "uftrace, patched entries" in added and "sonde record, sleds" in added:
-            print("  added, sonde record with sleds / uftrace with patched entries: "
-                  f"{added['sonde record, sleds'] / added['uftrace, patched entries']:.2f}")
+                  f"{added['sonde record --trace'] / added['uftrace, the same hooks']:.2f}; the floor: "
+                  f"{added['floor, hooks in a library'] / added['uftrace, the same hooks']:.2f}")
+        for what in "entries", "sleds":
+            if "uftrace, patched entries" in added and f"sonde record, {what}" in added:
+                print(f"  added, sonde record with {what} / uftrace with patched entries: "
+                      f"{added[f'sonde record, {what}'] / added['uftrace, patched entries']:.2f}")
         size_of_an_event(folder)
 
 
