@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: MIT
 #
 # What the verbs of ./run stand on, by package manager, and how it is installed. Sourced by ./run.
-# need GROUP… installs the packages of the groups build, demo and test that are missing.
+# need GROUP… installs the packages of the groups (build, demo, test, bench, soak, machine) that are missing.
 #
 # apt is exercised on fresh Debian 12; the other lists name the same packages as those systems call
 # them and are not executed by us.
@@ -21,27 +21,30 @@ packages() {
   apt-get-build) echo gcc g++ binutils cmake ninja-build pkg-config libc6-dev libelf-dev libdw-dev \
     liblzma-dev libiberty-dev libjson-c-dev libzstd-dev zlib1g-dev libyaml-dev libprotobuf-c-dev protobuf-c-compiler ;;
   apt-get-demo) echo python3 python3-dbg libc6-dbg ;;
-  apt-get-test) echo libcmocka-dev python3 git gdb strace elfutils procps file redis-server nginx-light \
+  apt-get-test) echo libcmocka-dev python3 python3-jsonschema git gdb strace elfutils procps file redis-server nginx-light \
+    libjemalloc2 libtcmalloc-minimal4 libgoogle-perftools4 libmimalloc2.0 \
     sqlite3 clang libclang-rt-dev llvm clang-format clang-tidy libunwind-dev python3-dbg libc6-dbg musl-tools \
+    gobjc libgnustep-base-dev \
     $(apt_cross) $(apt_macho) ;;
   apt-get-machine) echo qemu-system-arm mmdebstrap cpio gcc-aarch64-linux-gnu g++-aarch64-linux-gnu \
     libcmocka-dev:arm64 libelf-dev:arm64 libdw-dev:arm64 liblzma-dev:arm64 libiberty-dev:arm64 \
     libjson-c-dev:arm64 libzstd-dev:arm64 zlib1g-dev:arm64 libyaml-dev:arm64 \
     libprotobuf-c-dev:arm64 ;;
-  apt-get-bench) echo heaptrack uftrace ltrace libjemalloc2 redis-tools perl curl ;;
+  apt-get-soak) echo nodejs default-jdk-headless postgresql redis-tools ;;
+  apt-get-bench) echo heaptrack uftrace ltrace valgrind redis-tools perl curl zstd ;;
   dnf-build) echo gcc gcc-c++ binutils cmake ninja-build pkgconf-pkg-config elfutils-devel \
     xz-devel binutils-devel json-c-devel libzstd-devel zlib-devel libyaml-devel protobuf-c-devel protobuf-c-compiler ;;
   dnf-demo) echo python3 ;;
-  dnf-test) echo libcmocka-devel python3 git gdb strace elfutils procps-ng file redis nginx sqlite clang \
+  dnf-test) echo libcmocka-devel python3 python3-jsonschema git gdb strace elfutils procps-ng file redis nginx sqlite clang \
     llvm compiler-rt clang-tools-extra libunwind-devel musl-gcc ;;
   pacman-build) echo gcc binutils cmake ninja pkgconf libelf debuginfod xz json-c zstd zlib libyaml protobuf-c ;;
   pacman-demo) echo python ;;
-  pacman-test) echo cmocka python git gdb strace elfutils procps-ng file redis nginx sqlite clang llvm \
+  pacman-test) echo cmocka python python-jsonschema git gdb strace elfutils procps-ng file redis nginx sqlite clang llvm \
     compiler-rt libunwind musl ;;
   apk-build) echo gcc g++ musl-dev linux-headers binutils cmake ninja-build ninja-is-really-ninja pkgconf \
     elfutils-dev xz-dev binutils-dev json-c-dev zstd-dev zlib-dev yaml-dev protobuf-c-dev protobuf-c-compiler ;;
   apk-demo) echo python3 ;;
-  apk-test) echo cmocka-dev python3 git gdb strace elfutils procps file redis nginx sqlite clang llvm \
+  apk-test) echo cmocka-dev python3 py3-jsonschema git gdb strace elfutils procps file redis nginx sqlite clang llvm \
     compiler-rt clang-extra-tools libunwind-dev ;;
   brew-build) echo cmake ninja pkg-config json-c zstd libyaml protobuf-c ;;
   brew-demo) echo python3 ;;

@@ -1,0 +1,58 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: MIT
+"""usage: apple-libraries.py FOLDER: fetches the sources of the libraries that the command stands on into FOLDER, as the
+distribution publishes them and by its own client, which checks them. Prints why, and exits with 1, where that cannot be had."""
+import pathlib
+import re
+import shutil
+import subprocess
+import sys
+import tempfile
+
+PACKAGES = ("elfutils", "json-c", "libiberty", "libyaml", "libzstd", "protobuf-c", "xz-utils", "zlib")
+SOURCES = pathlib.Path("/etc/apt/sources.list.d/debian.sources")
+
+
+def fetch(root, scratch):
+    """Unpacks each package's sources as ROOT/NAME; returns why not."""
+    listed = scratch / "source.sources"
+    listed.write_text(re.sub(r"(?m)^Types:.*$", "Types: deb-src", SOURCES.read_text()))
+    (scratch / "lists/partial").mkdir(parents=True)
+    apt = ["apt-get", "-qq", "-o", f"Dir::Etc::SourceList={listed}", "-o", "Dir::Etc::SourceParts=/nonexistent",
+           "-o", f"Dir::State::Lists={scratch}/lists", "-o", "Acquire::Languages=none", "-o", "APT::Sandbox::User=root"]
+    for step in (["update"], ["source", "--download-only", *PACKAGES]):
+        got = subprocess.run([*apt, *step], cwd=scratch, capture_output=True, text=True, timeout=300, stdin=subprocess.DEVNULL)
+        if got.returncode:
+            return "the distribution's sources are out of reach"
+    for package in PACKAGES:
+        packed = next(scratch.glob(f"{package}_*.orig.tar.*"))
+        if packed.suffix == ".asc":
+            packed = packed.with_suffix("")
+        (root / package).mkdir()
+        subprocess.run(["tar", "-xf", packed, "--strip-components=1", "-C", root / package], check=True)
+    return None
+
+
+def main():
+    root = pathlib.Path(sys.argv[1]).resolve()
+    if root.exists():
+        return 0
+    if not shutil.which("apt-get") or not SOURCES.exists():
+        print("no apt with Debian's sources to fetch the libraries with")
+        return 1
+    root.parent.mkdir(parents=True, exist_ok=True)
+    with tempfile.TemporaryDirectory(dir=root.parent) as temporary:
+        new = pathlib.Path(temporary, "new")
+        new.mkdir()
+        try:
+            why = fetch(new, pathlib.Path(temporary))
+        except (subprocess.SubprocessError, StopIteration):
+            why = "the distribution's sources do not arrive whole"
+        if why:
+            print(why)
+            return 1
+        new.rename(root)  # last: it says that all is there
+    return 0
+
+
+sys.exit(main())
