@@ -6,7 +6,7 @@ list(REMOVE_ITEM SONDE_INSIDE_SOURCES ${CMAKE_CURRENT_SOURCE_DIR}/base/mem.c
   ${CMAKE_CURRENT_SOURCE_DIR}/unwind/blocked.c  # unwind/apple/stopped.c takes its place
   ${CMAKE_CURRENT_SOURCE_DIR}/image/slots.c)    # image/apple/slots.c
 list(APPEND SONDE_INSIDE_SOURCES hook/await.c hook/calls.c hook/chain.c hook/dlsym.c hook/family.c hook/hook.c hook/macho_rebind.c
-  hook/memory.c hook/objc.c hook/patch.c hook/scan.c hook/thrown.c hook/trampoline.c
+  hook/memory.c hook/objc.c hook/patch.c hook/public.c hook/scan.c hook/thrown.c hook/trampoline.c
   record/write_chunk.c record/write_extended.c record/write_header.c record/write_local.c
   record/write_own.c record/write_publish.c record/write_scratch.c record/write_table.c record/write_thread.c
   sensor/live.c sensor/log.c sensor/log_public.c sensor/log_start.c sensor/malloc.c sensor/region.c

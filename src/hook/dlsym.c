@@ -14,6 +14,7 @@
  */
 #include "arch/arch.h"
 #include "base/bits.h"
+#include "hook/engine.h"
 #include "hook/hooks.h"
 
 #define NEXT_HANDLE                                                                                \
@@ -56,7 +57,7 @@ static bool concerns_us(const void *handle, const char *name) {
 __attribute__((used)) HIDDEN void *hook_dlsym_answer(void *handle, const char *name,
                                                      const char *unused, uint64_t pc) {
   (void)unused;
-  if (late_is_owed()) (void)sonde_hook_refresh();
+  if (late_is_owed()) (void)hooks_refresh_here();
   if (!concerns_us(handle, name)) return NULL;
   void *(*next)(void *, const char *) =
       (void *(*)(void *, const char *))(uintptr_t)load_acquire(&hook_dlsym_next);

@@ -9,15 +9,18 @@
 #include "hook/family.h"
 
 #include "base/bits.h"
+#include "hook/engine.h"
 #include "hook/hooks.h"
 
 #define SEEN_SLOTS 65536u /* a power of two; beyond three quarters names are not remembered */
 
-static const hook_family_t *family;
+static const hook_family_t *families[HOOK_FAMILIES];
+static uint32_t family_count;
 
 typedef struct pass {
   hooks_t *hooks;
-  const known_image_t *known;
+  const hook_family_t *family;
+  uint8_t whose; /* HOOK_… */
   uint64_t *seen;
   uint32_t seen_count;
   bool is_short;
@@ -46,7 +49,7 @@ static bool was_seen(pass_t *p, uint64_t hash) {
 /* ---- one function --------------------------------------------------------------------------- */
 
 static bool is_ours(const os_image_t *image) {
-  uint64_t here = (uint64_t)(uintptr_t)&family;
+  uint64_t here = (uint64_t)(uintptr_t)&families;
   return here >= image->start && here < image->end;
 }
 
@@ -111,25 +114,26 @@ bool hooks_adopt(hooks_t *h, symbol_t *fresh, uint8_t whose, void *replacement, 
 /* Hooks what FRESH stands for, when the family wants it. */
 static void offer(pass_t *p, symbol_t *fresh) {
   hooks_t *h = p->hooks;
+  const hook_family_t *family = p->family;
   elf_sym_t sym;
   uint32_t number;
   const known_image_t *library = library_of(h, fresh, &sym, &number);
   void **original = NULL, *replacement = NULL;
-  if (library && !hooks_has(h, fresh, HOOK_OF_FAMILY) &&
+  if (library && !hooks_has(h, fresh, p->whose) &&
       (sym.type == ELF_STT_FUNC || sym.type == ELF_STT_GNU_IFUNC)) {
     hook_candidate_t c = {fresh->name, fresh->version, hooks_path(&library->image), fresh->original,
                           has_other_registers(library, number)};
     replacement = family->replace(&c, &original, family->context);
   }
   if (replacement)
-    p->is_short |= !hooks_adopt(h, fresh, HOOK_OF_FAMILY, replacement, original);
+    p->is_short |= !hooks_adopt(h, fresh, p->whose, replacement, original);
   else
     hooks_free_symbol(h, fresh);
 }
 
 static bool look_at_import(const slot_t *slot, void *context) {
   pass_t *p = context;
-  if (!family->may_want(slot->name, family->context)) return true;
+  if (!p->family->may_want(slot->name, p->family->context)) return true;
   if (was_seen(p, hash_of(slot->name))) return true;
   symbol_t *fresh = hooks_new_symbol(p->hooks);
   if (!fresh) {
@@ -145,16 +149,17 @@ static bool look_at_import(const slot_t *slot, void *context) {
 
 /* ---- passes --------------------------------------------------------------------------------- */
 
-bool family_is_followed(void) { return family != NULL; }
+bool family_is_followed(void) { return family_count > 0; }
 
-void family_look(hooks_t *h) {
-  pass_t p = {.hooks = h};
+static void offer_images(hooks_t *h, uint32_t number) {
+  const hook_family_t *family = families[number];
+  pass_t p = {.hooks = h, .family = family, .whose = (uint8_t)(HOOK_OF_FAMILY + number)};
   bool came = false;
-  for (uint32_t i = 0; family && i < h->image_count; i++) {
+  for (uint32_t i = 0; i < h->image_count; i++) {
     known_image_t *known = &h->images[i];
-    if (known->was_offered) continue;
-    known->was_offered = came = true;
-    p.known = known;
+    if (known->was_offered & 1u << number) continue;
+    known->was_offered |= (uint8_t)(1u << number);
+    came = true;
     if (!known->has_slots || known->image.link_space != 0) continue;
     if (!p.seen) p.seen = os_map(SEEN_SLOTS * sizeof *p.seen);
     if (!p.seen) {
@@ -166,6 +171,11 @@ void family_look(hooks_t *h) {
   if (p.seen) os_unmap(p.seen, SEEN_SLOTS * sizeof *p.seen);
   h->is_short |= p.is_short;
   if (came && family->came) family->came(family->context);
+}
+
+void family_look(hooks_t *h) {
+  for (uint32_t i = 0; i < family_count; i++)
+    offer_images(h, i);
 }
 
 /* Takes the hooks of WHOSE, or of all that go with an image (0), off SYMBOL. */
@@ -202,37 +212,22 @@ static void follow_held(void *context) {
   following_t *f = context;
   hooks_t *h = hooks_state();
   f->result = SONDE_EBUSY;
-  if (family) return;
+  for (uint32_t i = 0; i < family_count; i++)
+    if (families[i] == f->family) return;
+  if (family_count == HOOK_FAMILIES) return;
+  uint32_t number = family_count++;
+  families[number] = f->family;
   h->is_short = false;
-  family = f->family;
   hooks_scan_images(h);
   hooks_start(h);
   hooks_refresh(h);
   f->result = h->is_short ? SONDE_ENOMEM : 0;
   for (const symbol_t *symbol = h->symbols; symbol && f->result >= 0; symbol = symbol->next)
-    f->result += symbol->whose >> HOOK_OF_FAMILY & 1;
+    f->result += symbol->whose >> (HOOK_OF_FAMILY + number) & 1;
 }
 
-int hooks_follow(const hook_family_t *wanted) {
+int hooks_follow_here(const hook_family_t *wanted) {
   following_t f = {wanted, 0};
   int status = hooks_held(follow_held, &f);
   return status == SONDE_OK ? f.result : status;
-}
-
-static void unfollow_held(void *context) {
-  hooks_t *h = hooks_state();
-  *(int *)context = SONDE_ENOTFOUND;
-  if (!family) return;
-  hooks_scan_images(h);
-  family = NULL;
-  hooks_release(h, HOOK_OF_FAMILY);
-  for (uint32_t i = 0; i < h->image_count; i++)
-    h->images[i].was_offered = false;
-  hooks_stop(h);
-  *(int *)context = SONDE_OK;
-}
-
-int hooks_unfollow(void) {
-  int result = SONDE_OK, status = hooks_held(unfollow_held, &result);
-  return status == SONDE_OK ? result : status;
 }

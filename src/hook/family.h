@@ -31,12 +31,10 @@ typedef struct hook_family {
   void *context;
 } hook_family_t;
 
-/* From now on FAMILY, which is kept, is asked; there is one at a time. Returns how many functions
- * are hooked, or a negative SONDE_E…: EBUSY (also when there is a family), EUNSUPPORTED, ENOMEM. */
+/* From now on FAMILY, which is kept, is asked, after those that are there: a function may be wanted
+ * by several. Returns how many functions are hooked for it, or a negative SONDE_E…: EBUSY (also
+ * when it is there, or HOOK_FAMILIES are), EUNSUPPORTED, ENOMEM. */
 int hooks_follow(const hook_family_t *family);
-
-/* Removes all its hooks. */
-int hooks_unfollow(void);
 
 /* Hooks on functions of given names, as soon as an image defines them. */
 typedef struct hook_awaited {

@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: MIT
  *
- * The functions of sonde/hook.h: one lock around everything, and within it the loader's lock
- * against unloading around whatever looks into images.
+ * What the functions of sonde/hook.h do: one lock around everything, and within it the loader's
+ * lock against unloading around whatever looks into images.
  *
  * The lock knows its owner. Who comes again inside (a filter that calls us) is refused, and so is
  * the child of a fork that finds it held by a thread that is not there.
  */
-#include "sonde/hook.h"
+#include "hook/engine.h"
 
 #include "base/bits.h"
 #include "hook/hooks.h"
@@ -218,7 +218,7 @@ static bool is_valid(const sonde_hook_request_t *request) {
   return name > 0 && name < HOOK_NAME_MAX && version < HOOK_VERSION_MAX;
 }
 
-int sonde_hook_add(const sonde_hook_request_t *requests, size_t count, sonde_hook_t **hooks) {
+int hooks_add_here(const sonde_hook_request_t *requests, size_t count, sonde_hook_t **hooks) {
   if (count == 0) return SONDE_OK;
   if (!requests || count > HOOKS_AT_ONCE) return SONDE_EINVAL;
   for (size_t i = 0; i < count; i++)
@@ -263,7 +263,7 @@ static void remove_held(void *context) {
   r->status = SONDE_OK;
 }
 
-int sonde_hook_remove(sonde_hook_t *hook) {
+int hooks_remove_here(sonde_hook_t *hook) {
   removing_t r = {hook, SONDE_OK};
   int status = hooks_held(remove_held, &r);
   return status == SONDE_OK ? r.status : status;
@@ -279,14 +279,14 @@ static void refresh_held(void *context) {
   *(int *)context = h->is_short ? SONDE_ENOMEM : (int)h->written;
 }
 
-int sonde_hook_refresh(void) {
+int hooks_refresh_here(void) {
   int result = 0, status = hooks_held(refresh_held, &result);
   return status == SONDE_OK ? result : status;
 }
 
 static void ask_late(void *context) { *(bool *)context = late_in_force(); }
 
-int sonde_hook_late(void) {
+int hooks_late_here(void) {
   bool in_force = false;
   int status = hooks_held(ask_late, &in_force);
   return status == SONDE_OK && !in_force ? SONDE_EUNSUPPORTED : status;
@@ -355,24 +355,10 @@ static void report_held(void *context) {
   }
 }
 
-int sonde_hook_reach(const sonde_hook_t *hook,
+int hooks_reach_here(const sonde_hook_t *hook,
                      int (*visit)(const sonde_slot_t *slot, void *context), void *context) {
   reporting_t r = {hook, visit, context, 0};
   if (!visit) return SONDE_EINVAL;
   int status = hooks_held(report_held, &r);
   return status == SONDE_OK ? r.result : status;
-}
-
-const char *sonde_slot_state_text(sonde_slot_state_t state) {
-  static const char *const texts[] = {
-      [SONDE_SLOT_HOOKED] = "calls the hook",
-      [SONDE_SLOT_UNWANTED] = "not wanted by the filter",
-      [SONDE_SLOT_SHADOWED] = "taken by a newer hook with another filter",
-      [SONDE_SLOT_ELSEWHERE] = "bound to another definition of the name",
-      [SONDE_SLOT_FOREIGN] = "changed by somebody else since",
-      [SONDE_SLOT_PROTECTED] = "its page could not be made writable",
-      [SONDE_SLOT_WITHIN] = "calls within the image that defines it pass no slot",
-      [SONDE_SLOT_UNREADABLE] = "the image has no usable dynamic section",
-  };
-  return (unsigned)state < ARRAY_COUNT(texts) ? texts[state] : "unknown state";
 }

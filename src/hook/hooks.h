@@ -23,8 +23,10 @@
 
 typedef struct symbol symbol_t;
 
-/* Who wanted a hook. The last two go with the image that defines their function. */
-enum { HOOK_ASKED, HOOK_OF_FAMILY, HOOK_AWAITED };
+#define HOOK_FAMILIES 3u
+
+/* Who wanted a hook. All but the first go with the image that defines their function. */
+enum { HOOK_ASKED, HOOK_OF_FAMILY, HOOK_AWAITED = HOOK_OF_FAMILY + HOOK_FAMILIES };
 
 struct sonde_hook {
   symbol_t *symbol;             /* NULL: this hook is free */
@@ -45,7 +47,7 @@ struct symbol {
   uint32_t slots;      /* the first of its slots, or HOOK_NONE */
   uint32_t hash;       /* of its name */
   bool is_new;         /* images have not been searched for it */
-  uint8_t whose;       /* bits 1 << HOOK_OF_FAMILY, 1 << HOOK_AWAITED: it has such a hook */
+  uint8_t whose;       /* bits 1 << HOOK_…: it has such a hook */
   uint32_t text_bytes; /* of the memory of its texts, which it keeps when it is free */
   char *name;
   char *version; /* "": it has none */
@@ -61,8 +63,8 @@ typedef struct known_image {
   bool has_slots;  /* its dynamic section can be used */
   uint32_t number; /* never given twice */
   bool is_present, is_searched;
-  bool was_offered; /* its imports, to the family */
-  bool is_partial;  /* it was searched before it was relocated; some of its slots may be noted */
+  bool is_partial;     /* it was searched before it was relocated; some of its slots may be noted */
+  uint8_t was_offered; /* its imports, to the families of these bits */
 } known_image_t;
 
 /* A slot of a symbol. */

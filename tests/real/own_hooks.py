@@ -1,0 +1,77 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: MIT
+"""A program that sets hooks of its own does under sonde record what it does without, whatever is traced or
+audited, and the calls are traced nevertheless. It is linked with libsonde.so or .a; a library of it sets
+a hook before the recorder's come; libraries are loaded later."""
+import collections
+import os
+import subprocess
+
+from shared.calls import HERE, record, report
+from shared.cases import fresh, needs_agent, run
+
+needs_agent()
+BUILD, SOURCE = os.environ["SONDE_BUILD"], os.environ["SONDE_SOURCE"]
+LIB = os.path.join(BUILD, "lib")
+LINK = {"so": [f"-L{LIB}", "-lsonde", f"-Wl,-rpath,{LIB}"], "a": [f"{LIB}/libsonde.a"]}
+
+
+def _cc(out, *options):
+    subprocess.run(["cc", "-O1", "-w", "-fno-builtin", f"-I{SOURCE}/include", *options, "-o", out], check=True)
+    return out
+
+
+def _build(library, *early):
+    """The program, and the library that it is to load."""
+    source = os.path.join(HERE, "own_hooks.c")
+    late = _cc(fresh(".so"), "-shared", "-fPIC", "-DLATE", source)
+    link = ["-DWITH_EARLY", *early, f"-Wl,-rpath,{os.path.dirname(early[0])}"] if early else []
+    return [_cc(fresh(".program"), source, "-Wl,-z,now", *link, *LINK[library], "-ldl", "-pthread"), late]
+
+
+def _early():
+    return _cc(fresh(".so"), "-shared", "-fPIC", "-DEARLY", os.path.join(HERE, "own_hooks.c"), *LINK["so"])
+
+
+def _calls(path):
+    """How often each function was traced."""
+    calls = collections.Counter()
+    for node in report(path).get("trace", {}).get("nodes", ()):
+        calls[node["function"]] += node["calls"]
+    return calls
+
+
+def _same(command, *options):
+    """What the program says is the same under record; returns its calls."""
+    plain = subprocess.run(command, capture_output=True, timeout=60)
+    assert plain.returncode == 0 and b"wrong" not in plain.stdout and b"changed" not in plain.stdout, plain
+    path, done = record(*command, options=options[1:], trace=options[0])
+    assert done.returncode == 0, done
+    assert done.stdout == plain.stdout, (plain.stdout.decode(), done.stdout.decode())
+    return _calls(path)
+
+
+def what_is_traced_is_hooked_too():
+    for command in _build("so"), _build("a"), _build("so", _early()):
+        # Each call by a slot or by dlsym's answer, whatever hooks it passes.
+        assert _same(command, "--trace=libc.so*:getppid,strtol") == {"getppid": 33, "strtol": 7}, command
+        assert _same(command, "--trace=libc.so*:getppid")["getppid"] == 33, command
+
+
+def other_sensors_and_all_imports():
+    for command in _build("so", _early()), _build("a"):
+        assert _same(command, "--trace=*")["getppid"] == 33, command
+        _same(command, "--audit", "--malloc=off")
+
+
+def a_program_that_traces_itself():
+    for library in LINK:
+        program = _cc(fresh(".program"), os.path.join(HERE, "own_calls.c"), *LINK[library], "-pthread")
+        own = fresh()
+        path, done = record(program, own, trace="--trace=libc.so*:getppid,strto*")
+        assert done.returncode == 0, done
+        assert _calls(own) == {"getppid": 7, "strtol": 7}, (library, _calls(own))
+        assert _calls(path) == {"getppid": 13, "strtol": 13}, (library, _calls(path))
+
+
+run(globals())
