@@ -22,6 +22,7 @@ LOOP = """
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/mman.h>
 #include <time.h>
 #include <unistd.h>
 static double now(void) {
@@ -32,6 +33,9 @@ static double now(void) {
 int main(int argc, char **argv) {
   long n = atol(argv[2]);
   const char *name = argv[3];
+  if (argc > 4 && !strcmp(argv[4], "heap")) name = strdup(name);
+  if (argc > 4 && !strcmp(argv[4], "mapped"))
+    name = strcpy(mmap(NULL, 4096, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0), name);
   double start = now();
   if (!strcmp(argv[1], "getenv"))
     for (long i = 0; i < n; i++) __asm__ volatile("" ::"r"(getenv(name)));
@@ -63,16 +67,19 @@ def ns_of(command):
 
 def calls(folder, loop):
     print("one call: ns plain, and what is added")
-    for kind, name, what in (("getenv", "HOME", "no rule wants it"), ("getenv", "ACME_TOKEN", "recorded"),
-                             ("unlink", "literal", "recorded"), ("unlink", "/nonexistent/file", "recorded, text in memory of any kind")):
+    for kind, name, place, what in (
+            ("getenv", "HOME", "", "no rule wants it"), ("getenv", "ACME_TOKEN", "", "recorded"), ("unlink", "literal", "", "recorded"),
+            ("unlink", "/nonexistent/file", "argument", "recorded, text an argument of the program"),
+            ("unlink", "/nonexistent/file", "heap", "recorded, text in the brk heap"),
+            ("unlink", "/nonexistent/file", "mapped", "recorded, text in mapped memory")):
         plain, ours, strace, ltrace = [], [], [], []
         for _ in range(ROUNDS):
-            plain.append(ns_of([loop, kind, "1000000", name]))
-            ours.append(ns_of(audited(folder, [loop, kind, "1000000", name])))
+            plain.append(ns_of([loop, kind, "1000000", name, place]))
+            ours.append(ns_of(audited(folder, [loop, kind, "1000000", name, place])))
             if kind == "unlink" and shutil.which("strace"):
-                strace.append(ns_of(["strace", "-o", "/dev/null", "-e", "trace=unlink", loop, kind, "5000", name]))
+                strace.append(ns_of(["strace", "-o", "/dev/null", "-e", "trace=unlink", loop, kind, "5000", name, place]))
             if shutil.which("ltrace"):
-                ltrace.append(ns_of(["ltrace", "-o", "/dev/null", "-e", kind, loop, kind, "2000", name]))
+                ltrace.append(ns_of(["ltrace", "-o", "/dev/null", "-e", kind, loop, kind, "2000", name, place]))
         base = statistics.median(plain)
         added = statistics.median(ours) - base
         line = f"  {kind}({name}), {what}: {base:.1f}, sonde {added:+.1f}"

@@ -13,6 +13,7 @@
 #include "os/os.h"
 #include "record/publish.h"
 #include "record/write.h"
+#include "sensor/audit_memory.h"
 #include "sensor/crash.h"
 #include "sensor/question.h"
 #include "sensor/region.h"
@@ -45,6 +46,7 @@ static void start_recording(void) {
   write_process();
   sample_start();
   crash_start();
+  audit_memory_start();
   trace_prepare();
   if (question_start()) stall_start();
   if (emulator_is_this()) emulator_tell("qemu");

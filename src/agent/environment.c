@@ -3,16 +3,15 @@
  * The program's environment, edited in place before the program looks at it.
  *
  * The C library's `environ` points at the array the kernel put on the initial stack, above the
- * arguments; where that is, /proc/self/stat tells (field 28, startstack, where argc stands), unless
- * valgrind executes the program: the kernel's stack is valgrind's then, and the program's is where
- * ld.so was told. The entries are moved down over those taken out.
+ * arguments; where that is the kernel tells (os_beginning), unless valgrind executes the program:
+ * the kernel's stack is valgrind's then, and the program's is where ld.so was told. The entries are
+ * moved down over those taken out.
  */
 #include "agent/agent.h"
 
 #include <string.h>
 
 #include "arch/arch.h"
-#include "base/text.h"
 #include "os/os.h"
 
 #define PRELOAD "LD_PRELOAD"
@@ -41,22 +40,9 @@ static char *value_of(char *variable, const char *name) {
   return variable[n] == '=' ? variable + n + 1 : NULL;
 }
 
-/* Field 28 of /proc/self/stat; the name in field 2 may hold anything, so count from its end. */
 static uint64_t start_of_stack(void) {
-  char text[1024];
-  ssize_t n = os_read_file("/proc/self/stat", text, sizeof text);
-  if (n <= 0) return 0;
-  const char *p = NULL;
-  for (ssize_t i = 0; i < n; i++)
-    if (text[i] == ')') p = text + i + 1;
-  if (!p) return 0;
-  for (int field = 2; field < 28; field++) {
-    while (*p && *p != ' ')
-      p++;
-    if (!*p) return 0;
-    p++;
-  }
-  return decimal_read(&p);
+  os_beginning_t beginning;
+  return os_beginning(&beginning) ? beginning.stack : 0;
 }
 
 /* glibc's ld.so notes where argc stands; no other is run by valgrind. */

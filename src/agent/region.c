@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
- * mmap, munmap, mremap, brk and sbrk, where the program calls them by name.
+ * mmap, munmap, mremap, brk and sbrk, where the program calls them by name; and mprotect and
+ * madvise, which leave no record, but tell the audit that memory may be no longer there to read.
  */
 #include <errno.h>
 #include <stdarg.h>
@@ -8,6 +9,7 @@
 #include <sys/types.h>
 
 #include "agent/agent.h"
+#include "sensor/audit_memory.h"
 #include "sensor/region.h"
 
 #define EXPORT __attribute__((visibility("default"), noinline))
@@ -23,14 +25,18 @@ static struct {
   void *(*mmap)(void *, size_t, int, int, int, off_t);
   int (*munmap)(void *, size_t);
   void *(*mremap)(void *, size_t, size_t, int, ...);
+  int (*mprotect)(void *, size_t, int);
+  int (*pkey_mprotect)(void *, size_t, int, int);
+  int (*madvise)(void *, size_t, int);
   int (*brk)(void *);
   void *(*sbrk)(intptr_t);
   int *(*errno_location)(void);
 } real;
 
 void region_find_real(void) {
-  static const char *const names[] = {"mmap", "munmap", "mremap",
-                                      "brk",  "sbrk",   "__errno_location"};
+  static const char *const names[] = {"mmap",     "munmap",        "mremap",
+                                      "mprotect", "pkey_mprotect", "madvise",
+                                      "brk",      "sbrk",          "__errno_location"};
   _Static_assert(sizeof real == sizeof(uint64_t) * ARRAY_COUNT(names), "one name a function");
   agent_real(names, (uint64_t *)&real, ARRAY_COUNT(names));
 }
@@ -44,6 +50,7 @@ static void *mapped(void *at, size_t size, int protection, int flags, int fd, of
                     caller_t caller) {
   agent_enter();
   if (!real.mmap) return missing();
+  if (flags & MAP_FIXED) audit_memory_changes((uintptr_t)at, size);
   void *map = real.mmap(at, size, protection, flags, fd, offset);
   if (map == MAP_FAILED) return map;
   const region_t r = {.call = REGION_MAPPED,
@@ -71,6 +78,7 @@ EXPORT int munmap(void *at, size_t size) {
   agent_enter();
   caller_t caller = CALLER_HERE;
   if (!real.munmap) return missing() ? -1 : 0;
+  audit_memory_changes((uintptr_t)at, size);
   uint64_t time = region_before();
   int status = real.munmap(at, size);
   const region_t r = {.call = REGION_UNMAPPED, .address = (uintptr_t)at, .size = size, .fd = -1};
@@ -86,6 +94,8 @@ EXPORT void *mremap(void *old, size_t old_size, size_t size, int flags, ...) {
   void *wanted = flags & 2 /* MREMAP_FIXED */ ? va_arg(arguments, void *) : NULL;
   va_end(arguments);
   if (!real.mremap) return missing();
+  audit_memory_changes((uintptr_t)old, old_size);
+  audit_memory_changes((uintptr_t)wanted, wanted ? size : 0);
   uint64_t time = region_before();
   void *map = real.mremap(old, old_size, size, flags, wanted);
   const region_t r = {.call = REGION_MOVED,
@@ -96,6 +106,30 @@ EXPORT void *mremap(void *old, size_t old_size, size_t size, int flags, ...) {
                       .fd = -1};
   if (map != MAP_FAILED && time) region_record(&r, time, caller);
   return map;
+}
+
+EXPORT int mprotect(void *at, size_t size, int protection) {
+  agent_enter();
+  if (!real.mprotect) return missing() ? -1 : 0;
+  audit_memory_changes((uintptr_t)at, size);
+  return real.mprotect(at, size, protection);
+}
+
+EXPORT int pkey_mprotect(void *at, size_t size, int protection, int key);
+int pkey_mprotect(void *at, size_t size, int protection, int key) {
+  agent_enter();
+  if (!real.pkey_mprotect) return missing() ? -1 : 0;
+  audit_memory_changes((uintptr_t)at, size);
+  return real.pkey_mprotect(at, size, protection, key);
+}
+
+#define GUARD_INSTALL 102 /* MADV_GUARD_INSTALL of Linux 6.13 */
+
+EXPORT int madvise(void *at, size_t size, int advice) {
+  agent_enter();
+  if (!real.madvise) return missing() ? -1 : 0;
+  if (advice == GUARD_INSTALL) audit_memory_changes((uintptr_t)at, size);
+  return real.madvise(at, size, advice);
 }
 
 static void moved_break(uint64_t from, uint64_t to, uint64_t time, caller_t caller) {

@@ -220,6 +220,15 @@ typedef struct os_region {
   const char *name; /* path, [heap], …; "" without one. Valid during the visit */
 } os_region_t;
 
+/* Where the kernel put what a program begins with (proc_pid_stat(5)): its first stack from the
+ * count of arguments on (above it their strings and the environment's, to STRINGS_END), and what
+ * brk(2) moves the end of; 0 where it does not tell, as qemu's user mode does of the latter two.
+ * False when it tells nothing. Linux. */
+typedef struct os_beginning {
+  uint64_t stack, strings_end, heap;
+} os_beginning_t;
+bool os_beginning(os_beginning_t *out);
+
 /* Calls VISIT for every mapping of this process, by ascending address, until it returns false. */
 int os_regions(bool (*visit)(const os_region_t *region, void *context), void *context);
 

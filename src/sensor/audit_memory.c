@@ -24,6 +24,43 @@ static bool on_own_stack(const audit_memory_t *m, uint64_t address) {
   return self && window_holds(&self->window, here) && address < self->window.hi;
 }
 
+/* ---- what the program began with, and its heap ----------------------------------------------- */
+
+static struct {
+  uint64_t strings, strings_end;
+  uint64_t heap;       /* where it starts; 0: not known, or not all of it is there */
+  const uint64_t *end; /* where it ends */
+} first;
+
+void audit_memory_start(void) {
+  static const char *const names[] = {"__curbrk"};
+  os_beginning_t b;
+  uint64_t variable = 0;
+  if (!os_beginning(&b)) return;
+  first.strings = b.stack;
+  first.strings_end = b.strings_end ? page_end(b.strings_end - 1) : b.stack;
+  os_symbols(0, names, &variable, 1);
+  first.end = (const uint64_t *)(uintptr_t)variable;
+  if (variable) store_relaxed(&first.heap, b.heap);
+}
+
+void audit_memory_changes(uint64_t start, uint64_t size) {
+  uint64_t heap = load_relaxed(&first.heap);
+  if (UNLIKELY(heap) && start < load_relaxed(first.end) && start + size > heap)
+    store_relaxed(&first.heap, (uint64_t)0);
+}
+
+/* What is left of the page that __curbrk lies in is there as well. */
+static bool in_heap(uint64_t address) {
+  uint64_t heap = load_relaxed(&first.heap);
+  return heap && address >= heap && address < load_relaxed(first.end);
+}
+
+static bool needs_no_proof(uint64_t address) {
+  if (address >= first.strings && address < first.strings_end) return true;
+  return in_heap(address) && crash_catches_faults();
+}
+
 /* Whether ADDRESS lies in an image; a page of one that cannot be read is none. */
 static bool in_image(const audit_memory_t *m, uint64_t address) {
   audit_page_t *page = &m->pages[address / PAGE % AUDIT_PAGES];
@@ -46,7 +83,7 @@ static NOINLINE uint32_t copy_by_kernel(uint8_t *out, uint64_t address, uint32_t
 /* SIZE bytes, all of one page. */
 static uint32_t copy_piece(const audit_memory_t *m, uint8_t *out, uint64_t address, uint32_t size,
                            bool text, bool known) {
-  if (!known && !on_own_stack(m, address) && !in_image(m, address)) {
+  if (!known && !on_own_stack(m, address) && !needs_no_proof(address) && !in_image(m, address)) {
     if (UNLIKELY(!crash_catches_faults())) return copy_by_kernel(out, address, size, text);
     if (!os_readable(ALIGN_DOWN(address, (uint64_t)8))) return 0;
   }
