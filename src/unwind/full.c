@@ -171,9 +171,20 @@ static void recover_all(const frame_t *frame, regs_t *next) {
   if (frame->row->rules[sp].how == CFI_SAME) regs_set(next, sp, frame->cfa);
 }
 
-static step_t row_step(frame_t *frame, regs_t *regs, bool exact) {
-  const regs_t *old = frame->regs;
+/* A caller lies further out, except where the callee has nothing on the stack, or where code is
+ * just leaving one stack for another and has a rule for the stack pointer itself (longjmp). */
+static bool may_lead_to(const frame_t *frame, bool exact, uint64_t caller_sp) {
+  const cfi_rule_t *rules = frame->row->rules;
   int sp = machine_sp(frame->machine);
+  if (frame->row->signal_frame || !regs_has(frame->regs, sp)) return true;
+  if (exact && rules[sp].how != CFI_SAME) return true;
+  /* A trampoline keeps the return address elsewhere. */
+  bool leaf = (frame->machine == MACHINE_AARCH64 && exact) ||
+              rules[frame->row->return_register].how == CFI_EXPRESSION;
+  return caller_sp > frame->regs->r[sp] || (leaf && caller_sp == frame->regs->r[sp]);
+}
+
+static step_t row_step(frame_t *frame, regs_t *regs, bool exact) {
   step_t step = find_cfa(frame);
   if (step != STEP_CALLER) return step;
   uint64_t pc;
@@ -183,16 +194,10 @@ static step_t row_step(frame_t *frame, regs_t *regs, bool exact) {
   recover_all(frame, &next);
   if (frame->machine == MACHINE_X86_64) regs_forget(&next, X86_64_RA);
   next.pc = strip_signature(frame->machine, pc);
-  bool signal = frame->row->signal_frame;
-  if (!signal && regs_has(old, sp)) {
-    /* A trampoline keeps the return address elsewhere and has nothing on the stack. */
-    bool leaf = (frame->machine == MACHINE_AARCH64 && exact) ||
-                frame->row->rules[frame->row->return_register].how == CFI_EXPRESSION;
-    if (next.r[sp] < old->r[sp] || (next.r[sp] == old->r[sp] && !leaf)) return STEP_BAD;
-  }
+  if (!may_lead_to(frame, exact, next.r[machine_sp(frame->machine)])) return STEP_BAD;
   if (next.pc == 0) return STEP_END;
   *regs = next;
-  return signal ? STEP_SIGNAL : STEP_CALLER;
+  return frame->row->signal_frame ? STEP_SIGNAL : STEP_CALLER;
 }
 
 /* The stack as the kernel hands it to a program (psABI, "Initial Stack and Register State"): argc,
