@@ -40,7 +40,7 @@ def make_command(arch):
     script = bench.out / "sonde"
     # qemu keeps accounts of every page of address space, and a report reserves a terabyte where it may.
     limit = "" if arch == "x86_64" else "ulimit -v 16000000\n"
-    script.write_text(f'#!/bin/sh\n{limit}exec timeout 60 {" ".join(map(str, loader))} {kernel} {command} "$@"\n')
+    script.write_text(f'#!/bin/sh\n{limit}exec timeout 600 {" ".join(map(str, loader))} {kernel} {command} "$@"\n')
     script.chmod(0o755)
     there = set(bench_of.run(*loader, "--stand-ins").split()) | names(bench.nm, "--defined-only", "-g", kernel)
     missing = sorted({name.split("$")[0] for name in names(bench.nm, "-u", command)} - there)
@@ -54,7 +54,7 @@ def record(sonde, folder):
     for name in ("old", "new"):
         made.append(folder / f"{name}.sonde")
         subprocess.run([sonde, "record", "--malloc", "--sample", "-o", made[-1], "--", "ls", "-lR", "/usr/include/linux"],
-                       capture_output=True, check=True, timeout=60)
+                       capture_output=True, check=True, timeout=600)
     return made
 
 
@@ -84,7 +84,7 @@ def answers(command, question, folder):
     written = [folder / "out.pb.gz", folder / "out.pack"] if "-o" in question else []
     for file in written:
         file.unlink(missing_ok=True)
-    done = subprocess.run([command, *question], capture_output=True, timeout=90, stdin=subprocess.DEVNULL,
+    done = subprocess.run([command, *question], capture_output=True, timeout=600, stdin=subprocess.DEVNULL,
                           env={**os.environ, "XDG_CACHE_HOME": str(folder / pathlib.Path(command).parent.name)})
     return done.returncode, done.stdout, done.stderr, [content(file) for file in written if file.exists()]
 
@@ -113,7 +113,7 @@ def main():
     with tempfile.TemporaryDirectory(prefix="sonde-") as temporary:
         compare(sonde, command, pathlib.Path(temporary))
     for test in ["import_apple.py", *sys.argv[2:]]:
-        done = subprocess.run([sys.executable, ROOT / "tests/real" / test], capture_output=True, text=True, timeout=500,
+        done = subprocess.run([sys.executable, ROOT / "tests/real" / test], capture_output=True, text=True, timeout=900,
                               env={**os.environ, "SONDE": str(command), "SONDE_BUILD": str(ROOT / "build")})
         check(done.returncode == 0, f"{test} with the command for macOS" + ("" if done.returncode == 0 else
               f":\n{done.stdout[-1500:]}{done.stderr[-500:]}"))

@@ -202,7 +202,7 @@ def main():
         saved = folder / "calls.sonde"
         saved.unlink(missing_ok=True)
         start = [*map(str, loader), folder / "kernel.dylib", folder / "subject"]
-        runs = [subprocess.run([*start, *arguments], capture_output=True, text=True, timeout=120)
+        runs = [subprocess.run([*start, *arguments], capture_output=True, text=True, timeout=600)
                 for arguments in ((folder / "late.dylib", folder, "private" if bench.is_private else "public"),
                                   ("messages", saved), ("loop",))]
         for done in runs:

@@ -67,7 +67,7 @@ def main():
         told = folder / "stops.txt"
         with told.open("w") as out:
             done = subprocess.run([*map(str, loader), folder / "kernel.dylib", folder / "subject", "stops", str(count), str(seed)],
-                                  capture_output=True, text=True, timeout=170, pass_fds=[out.fileno()],
+                                  capture_output=True, text=True, timeout=600, pass_fds=[out.fileno()],
                                   env={**os.environ, "MACHO_STOPS": str(out.fileno()), "MACHO_WITNESS": str(folder / "witness")})
         ours, theirs = stacks(done.stdout), stacks(told.read_text())
         equal, depths, different = compare(ours, theirs)

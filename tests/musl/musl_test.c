@@ -126,6 +126,8 @@ static bool shows_chain(const sonde_capture_t *c) {
   return false;
 }
 
+static const sonde_thread_options_t patiently = {.timeout_ns = UINT64_C(3600) * 1000000000};
+
 static void check_thread(bool spins, bool is_static) {
   subject_t s = {.spins = spins};
   pthread_t thread;
@@ -133,12 +135,13 @@ static void check_thread(bool spins, bool is_static) {
   if (pipe(s.ends) != 0 || pthread_create(&thread, NULL, outermost, &s) != 0) abort();
   while (!s.ready)
     usleep(1000);
-  usleep(20000);
+  for (sonde_thread_t t = {0}; !spins && t.state != 'S';)
+    CHECK(sonde_thread(s.tid, &t) == 0);
   pid_t by_handle = sonde_thread_of_pthread(thread);
   CHECK(by_handle == (is_static ? SONDE_EUNSUPPORTED : s.tid));
   for (int i = 0; i < 100; i++) {
     sonde_capture_t c = {.pcs = pcs, .max = 32};
-    int n = sonde_capture_thread(s.tid, &c, NULL);
+    int n = sonde_capture_thread(s.tid, &c, &patiently);
     CHECK(n > 0);
     CHECK(!!(c.flags & SONDE_FLAG_SIGNALLED) == spins);
     if (spins) CHECK(lies_in(pcs[0], (const void *)innermost) && shows_chain(&c));

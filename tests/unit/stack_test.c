@@ -235,7 +235,7 @@ static bool prepare_full(int turn) {
   fflush(stdout);
   pid_t pid = fork();
   if (pid == 0) {
-    alarm(10);
+    alarm(300);
     close(2);
     cache_drop(&self_own->cache); /* what the parent knows is not asked for anew */
     return true; /* EXPECT_EQUAL will find SONDE_EFULL instead of 0; else the next turn fails */
@@ -259,12 +259,14 @@ static NOINLINE int id_here(uint32_t *id) { return sonde_stack_id(id) + zero; }
 /* ---- threads --------------------------------------------------------------------------------- */
 
 static self_t *state_of_thread;
+static pid_t tid_of_thread;
 
 static void *remember_state(void *argument) {
   uint32_t id;
   EXPECT_EQUAL(sonde_stack_id(&id), 0);
   *(uint32_t *)argument = id;
   state_of_thread = self_own;
+  tid_of_thread = os_tid();
   return NULL;
 }
 
@@ -278,6 +280,8 @@ static void states_are_reused(void **state) {
     uint32_t id;
     pthread_create(&thread, NULL, remember_state, &id);
     pthread_join(thread, NULL);
+    while (os_thread_alive(tid_of_thread)) /* joined just before its end */
+      usleep(100);
     if (i == 0) first = id;
     assert_int_equal(id, first);
     bool known = false;

@@ -103,7 +103,7 @@ NOINLINE WITH_FRAME_POINTER static void block_with_frame_pointer(subject_t *s) {
 }
 
 static inline void block_once(subject_t *s) {
-  struct timespec long_time = {100, 0};
+  struct timespec day = {86400, 0};
   struct epoll_event event;
   struct pollfd pfd = {.fd = s->ends[0], .events = POLLIN};
   char c;
@@ -114,12 +114,12 @@ static inline void block_once(subject_t *s) {
     event = (struct epoll_event){.events = EPOLLIN};
     epoll_ctl(e, EPOLL_CTL_ADD, s->ends[0], &event);
     s->ready = 1;
-    note_eintr(s, epoll_wait(e, &event, 1, 100000));
+    note_eintr(s, epoll_wait(e, &event, 1, -1));
     close(e);
     break;
   }
-  case POLL: note_eintr(s, poll(&pfd, 1, 100000)); break;
-  case NANOSLEEP: note_eintr(s, nanosleep(&long_time, NULL)); break;
+  case POLL: note_eintr(s, poll(&pfd, 1, -1)); break;
+  case NANOSLEEP: note_eintr(s, nanosleep(&day, NULL)); break;
   case READ: note_eintr(s, read(s->ends[0], &c, 1)); break;
   case COND:
     pthread_mutex_lock(&s->mutex);
@@ -188,21 +188,27 @@ static inline void subject_start(subject_t *s, kind_t kind) {
     usleep(200);
 }
 
+/* How long an answer may take on a machine that gives a thread no CPU: what ends a test that hangs
+ * is its own time limit. */
+#define PATIENCE_NS (UINT64_C(3600) * 1000000000)
+static const sonde_thread_options_t patiently = {.timeout_ns = PATIENCE_NS};
+
+static inline bool is_blocked(pid_t tid) {
+  sonde_thread_t t;
+  return sonde_thread(tid, &t) == 0 && t.state == 'S';
+}
+
 /* Until the kernel says that it is blocked. */
 static inline void wait_until_blocked(const subject_t *s) {
-  sonde_thread_t t;
-  for (int i = 0; i < 2000; i++) {
-    if (sonde_thread(s->tid, &t) == 0 && t.state == 'S') break;
+  while (!is_blocked(s->tid))
     usleep(500);
-  }
-  usleep(2000);
 }
 
 static inline void do_nothing(int signal) { (void)signal; }
 
 /* A thread that has been joined may still have some way to its end in the kernel. */
 static inline void wait_until_gone(pid_t tid) {
-  for (int i = 0; i < 5000 && os_thread_alive(tid); i++)
+  while (os_thread_alive(tid))
     usleep(1000);
 }
 

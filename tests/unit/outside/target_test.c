@@ -4,6 +4,7 @@
  * when it is stopped. The frame register that was proven must be the true one, in every build.
  */
 #define _GNU_SOURCE
+#include <dirent.h>
 #include <pthread.h>
 #include <setjmp.h>
 #include <signal.h>
@@ -29,6 +30,30 @@ typedef struct program {
   FILE *out;
 } program_t;
 
+/* How many threads of PID do not sleep; 0 when that cannot be told. */
+static int awake(pid_t pid) {
+  char path[64], text[512];
+  int count = 0;
+  snprintf(path, sizeof path, "/proc/%d/task", (int)pid);
+  DIR *folder = opendir(path);
+  if (!folder) return 0;
+  for (struct dirent *entry; (entry = readdir(folder));) {
+    snprintf(path, sizeof path, "/proc/%d/task/%.20s/stat", (int)pid, entry->d_name);
+    FILE *file = entry->d_name[0] == '.' ? NULL : fopen(path, "r");
+    const char *end = file && fgets(text, sizeof text, file) ? strrchr(text, ')') : NULL;
+    count += end && end[2] != 'S';
+    if (file) fclose(file);
+  }
+  closedir(folder);
+  return count;
+}
+
+/* Until all but SPINNING threads have come to rest, twice in a row: one may wake another. */
+static void wait_for_rest(pid_t pid, int spinning) {
+  for (int quiet = 0; quiet < 2; usleep(1000))
+    quiet = awake(pid) > spinning ? 0 : quiet + 1;
+}
+
 static program_t start(const char *name, const char *first, const char *second) {
   int fds[2];
   program_t program = {0, NULL};
@@ -44,7 +69,7 @@ static program_t start(const char *name, const char *first, const char *second) 
   close(fds[1]);
   program.out = fdopen(fds[0], "r");
   assert_non_null(fgets(line, sizeof line, program.out));
-  usleep(200000); /* the main thread goes on to block */
+  wait_for_rest(program.pid, atoi(second));
   return program;
 }
 
