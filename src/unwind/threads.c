@@ -20,8 +20,9 @@
 #include "unwind/capture.h"
 #include "unwind/frames.h"
 
-#define TIMEOUT_NS 1000000000u
-#define LEAVING_NS 20000000u
+#define TIMEOUT_NS     1000000000u
+#define LEAVING_NS     20000000u
+#define LEAVING_CPU_NS 1000000
 
 /* ---- lists ---------------------------------------------------------------------------------- */
 
@@ -101,19 +102,32 @@ static int unavailable(sonde_capture_t *capture, int reason) {
   return reason;
 }
 
+typedef struct moment {
+  uint64_t at_ns;
+  int64_t cpu_ns; /* the thread's own time; negative: unknown */
+} moment_t;
+
+/* Whether a thread that has blocked the signal SINCE then would have left our handler by NOW. One
+ * that only waits for a CPU has executed nothing, however long that takes. */
+static bool would_have_left(pid_t tid, char state, const moment_t *since, uint64_t now_ns) {
+  if (now_ns - since->at_ns < LEAVING_NS) return false;
+  return state != 'R' || since->cpu_ns < 0 ||
+         os_thread_cpu_ns(tid) - since->cpu_ns >= LEAVING_CPU_NS;
+}
+
 /* A thread that blocks the signal on its own account is let be: SONDE_EBLOCKED. One that was asked
  * before may be in the first or last instructions of our handler, where it blocks the signal as
  * well, and may have lost its CPU there: it is given time. */
 static int check_block(int folder, pid_t tid, os_thread_t *thread, uint64_t deadline_ns) {
   static const uint32_t never_woken;
-  uint64_t patience_ns = 0;
+  moment_t since = {0, 0};
   while (os_blocks_question(thread)) {
     uint64_t now = os_monotonic_ns();
     if (asked_inside(tid)) return 0;
     if (!asked_before(tid)) return SONDE_EBLOCKED;
     if (now >= deadline_ns) return SONDE_ETIMEDOUT;
-    if (patience_ns == 0) patience_ns = now + LEAVING_NS;
-    if (now >= patience_ns) return SONDE_EBLOCKED;
+    if (since.at_ns == 0) since = (moment_t){now, os_thread_cpu_ns(tid)};
+    if (would_have_left(tid, thread->state, &since, now)) return SONDE_EBLOCKED;
     (void)os_futex_wait(&never_woken, 0, LEAVING_NS / 64);
     int r = os_thread_read(folder, tid, thread);
     if (r != 0) return status_of(r);
