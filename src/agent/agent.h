@@ -82,7 +82,7 @@ void jump_find_real(void);
 
 /* agent/trace.c: sleds are patched while calls are traced. */
 void agent_trace_start(void);
-void agent_images_came(void *control); /* see hook/family.h */
+void agent_images_came(void *context); /* see hook/family.h */
 void region_find_real(void);
 void signals_find_real(void);
 void log_show(void);

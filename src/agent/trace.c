@@ -5,7 +5,9 @@
  * sensor (write_look), which a program that allocates has often.
  */
 #include "agent/agent.h"
+#include "hook/family.h"
 #include "record/write.h"
+#include "sensor/imports.h"
 #include "sensor/trace.h"
 #include "sensor/trace_code.h"
 
@@ -23,15 +25,29 @@ static void change(scratch_control_t *control, bool on) {
     control->code_why[i] = told.why[i];
 }
 
+/* Images that come while calls are traced: unless they are followed for their imports already, for
+ * which this is too late, since it may be inside the loader's own malloc. */
+static void watch_images(void) {
+  static hook_family_t images;
+  static bool watched;
+  if (watched || imports_are_followed()) return;
+  images.came = agent_images_came;
+  watched = hooks_watch(&images);
+}
+
 static void follow(scratch_control_t *control) {
   uint32_t generation = load_acquire(&control->trace_generation), before = load_relaxed(&followed);
   if (generation == before || !cas_acq_rel(&followed, &before, generation)) return;
   if ((generation & 1) == (before & 1)) return;
+  if (generation & 1) watch_images();
   change(control, generation & 1);
 }
 
-void agent_images_came(void *control) {
-  if (load_acquire(&followed) & 1) change(control, true);
+/* In a child of fork there may be no recording. */
+void agent_images_came(void *context) {
+  scratch_control_t *control = write_control();
+  (void)context;
+  if (control && load_acquire(&followed) & 1) change(control, true);
 }
 
 static void asked(scratch_control_t *control) {

@@ -160,7 +160,7 @@ static void offer_images(hooks_t *h, uint32_t number) {
     if (known->was_offered & 1u << number) continue;
     known->was_offered |= (uint8_t)(1u << number);
     came = true;
-    if (!known->has_slots || known->image.link_space != 0) continue;
+    if (!family->may_want || !known->has_slots || known->image.link_space != 0) continue;
     if (!p.seen) p.seen = os_map(SEEN_SLOTS * sizeof *p.seen);
     if (!p.seen) {
       p.is_short = true;
@@ -203,6 +203,27 @@ void family_forget(hooks_t *h, uint64_t start) {
   }
 }
 
+/* Enters WANTED, whose number is returned; HOOK_FAMILIES when it cannot be. */
+static uint32_t enter(const hook_family_t *wanted) {
+  for (uint32_t i = 0; i < family_count; i++)
+    if (families[i] == wanted) return HOOK_FAMILIES;
+  if (family_count == HOOK_FAMILIES) return HOOK_FAMILIES;
+  families[family_count] = wanted;
+  return family_count++;
+}
+
+#define PATIENCE_NS 20000000u
+
+/* No image is looked at here, which takes the loader's lock: the next one that comes is told of
+ * under it. */
+bool hooks_watch(const hook_family_t *wanted) {
+  if (!hooks_lock(PATIENCE_NS)) return false;
+  uint32_t number = enter(wanted);
+  if (number < HOOK_FAMILIES) late_start(hooks_state());
+  hooks_unlock();
+  return number < HOOK_FAMILIES;
+}
+
 typedef struct following {
   const hook_family_t *family;
   int result;
@@ -211,12 +232,9 @@ typedef struct following {
 static void follow_held(void *context) {
   following_t *f = context;
   hooks_t *h = hooks_state();
+  uint32_t number = enter(f->family);
   f->result = SONDE_EBUSY;
-  for (uint32_t i = 0; i < family_count; i++)
-    if (families[i] == f->family) return;
-  if (family_count == HOOK_FAMILIES) return;
-  uint32_t number = family_count++;
-  families[number] = f->family;
+  if (number == HOOK_FAMILIES) return;
   h->is_short = false;
   hooks_scan_images(h);
   hooks_start(h);

@@ -20,7 +20,7 @@ typedef struct hook_candidate {
 /* Both are called under the hooks' lock with the loader held: no function of sonde/hook.h, no
  * loading of images. */
 typedef struct hook_family {
-  /* May a function of this name be wanted? Asked for every import. */
+  /* May a function of this name be wanted? Asked for every import. NULL: none is. */
   bool (*may_want)(const char *name, void *context);
   /* The replacement for a function, or NULL. *ORIGINAL is set to where the address to go on with is
    * to be kept, as in sonde_hook_request_t. */
@@ -35,6 +35,12 @@ typedef struct hook_family {
  * by several. Returns how many functions are hooked for it, or a negative SONDE_E…: EBUSY (also
  * when it is there, or HOOK_FAMILIES are), EUNSUPPORTED, ENOMEM. */
 int hooks_follow(const hook_family_t *family);
+
+/* From now on FAMILY, which is kept and wants no function, is told when images come, by `came`. Of
+ * those that are there it is told with the first that comes. It waits for no lock that the program
+ * or the loader may hold, but for another thread's use of hooks, 20 ms at most: false after that,
+ * or when HOOK_FAMILIES are there. Of this copy's engine, and not in a signal handler. */
+bool hooks_watch(const hook_family_t *family);
 
 /* Hooks on functions of given names, as soon as an image defines them. */
 typedef struct hook_awaited {

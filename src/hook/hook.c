@@ -247,7 +247,7 @@ void hooks_stop(hooks_t *h) {
     h->own[i] = NULL;
   }
   free_unused(h);
-  if (--h->others == 0) late_stop(h);
+  if (--h->others == 0 && !family_is_followed()) late_stop(h);
 }
 
 static void remove_held(void *context) {

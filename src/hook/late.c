@@ -42,10 +42,13 @@ typedef struct pending {
 #define ARRAY_MAX 65536u
 static pending_t pending[PENDING];
 
+/* The image at START is relocated now: what was made of it before does not count. */
 static void search_again(hooks_t *h, uint64_t start) {
-  for (uint32_t i = 0; i < h->image_count; i++)
-    if (h->images[i].is_searched && h->images[i].image.start == start)
-      hooks_search_again(h, &h->images[i]);
+  for (uint32_t i = 0; i < h->image_count; i++) {
+    if (h->images[i].image.start != start) continue;
+    h->images[i].was_offered = 0;
+    if (h->images[i].is_searched) hooks_search_again(h, &h->images[i]);
+  }
 }
 
 /* Sets every hook and puts the image's own entry back. Returns the image's constructor. Other
@@ -195,8 +198,10 @@ static void look(hooks_t *h) {
     slots_each(slots, family_is_followed() ? NULL : &names, look_at, &a);
     if (a.raw > 0) {
       if (!put_off(h, slots)) store_release(&is_owed, 1);
-    } else if (a.seen > 0)
+    } else if (a.seen > 0) {
       write_now = true;
+      h->images[i].is_searched = !h->symbols; /* for nothing: it need not be looked at again */
+    }
   }
   if (write_now) hooks_refresh(h);
   patch_end(&h->patcher);

@@ -87,9 +87,11 @@ bool imports_may_name_methods(const char *list) {
 
 /* ---- hooking -------------------------------------------------------------------------------- */
 
+/* What is asked here may be asked in a child of fork, which has no recording, or another one. */
 static bool may_want(const char *name, void *context) {
-  const scratch_control_t *control = context;
-  return control->trace_pattern[0] && !control->imports_refused[0] &&
+  const scratch_control_t *control = write_control();
+  (void)context;
+  return control && control->trace_pattern[0] && !control->imports_refused[0] &&
          (messages_may_want(control->trace_pattern, name) ||
           imports_match(control->trace_pattern, name, NULL));
 }
@@ -101,9 +103,10 @@ static bool text_is(const char *a, const char *b) {
 }
 
 static void *replace(const hook_candidate_t *c, void ***original, void *context) {
-  scratch_control_t *control = context;
-  if (messages_may_want(control->trace_pattern, c->name))
-    return messages_replace(c, original, control);
+  scratch_control_t *control = write_control();
+  (void)context;
+  if (!control) return NULL;
+  if (messages_may_want(control->trace_pattern, c->name)) return messages_replace(c, original);
   if (!imports_match(control->trace_pattern, c->name, c->path)) return NULL;
   imports_verdict_t verdict = imports_verdict(c->name);
   bool is_private = text_is(c->version, "GLIBC_PRIVATE");
@@ -125,15 +128,18 @@ static void *replace(const hook_candidate_t *c, void ***original, void *context)
   return (void *)(uintptr_t)trampoline_thunk(t);
 }
 
-int imports_start(void (*came)(void *control)) {
+static bool is_followed;
+bool imports_are_followed(void) { return is_followed; }
+
+int imports_start(void (*came)(void *context)) {
   static hook_family_t family = {may_want, replace, NULL, NULL};
   scratch_control_t *control = write_control();
   if (!control || (!control->trace_pattern[0] && !(control->mode & RECORD_CALLS))) return SONDE_OK;
   const char *why = trampoline_ready();
   for (uint32_t i = 0; why && i < sizeof control->imports_refused - 1 && why[i]; i++)
     control->imports_refused[i] = why[i];
-  family.context = control;
   family.came = came;
   int status = hooks_follow(&family);
+  is_followed = status >= 0;
   return why ? SONDE_EUNSUPPORTED : status < 0 ? status : SONDE_OK;
 }

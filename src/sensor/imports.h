@@ -43,6 +43,9 @@ extern HIDDEN const trampoline_calls_t imports_timed_calls;
 /* Hooks what matches the recording's pattern, now and when images are loaded later; the recording
  * is told how much that is. CAME is called as hook_family_t has it, while calls are to be traced at
  * all. Once. Returns 0, or a negative SONDE_E…. */
-int imports_start(void (*came)(void *control));
+int imports_start(void (*came)(void *context));
+
+/* Has that been done, and is CAME called? */
+bool imports_are_followed(void);
 
 #endif

@@ -3,6 +3,7 @@
 
 #include "hook/trampoline.h"
 #include "os/os.h"
+#include "record/write.h"
 #include "sensor/imports.h"
 #include "sensor/methods.h"
 #include "sensor/trace.h"
@@ -11,14 +12,15 @@
 enum { METHOD_NEW, METHOD_TOLD, METHOD_LEFT };
 
 static void *next_lookup, *next_lookup_super;
-static scratch_control_t *control;
 
 /* ---- a method ------------------------------------------------------------------------------- */
 
 /* A method that has no trampoline yet gets one, be it that it is not to be told. NULL: it cannot.
  */
 static NOINLINE trampoline_t *meet(uint64_t method, uint64_t class, uint64_t selector) {
+  scratch_control_t *control = write_control(); /* a forked child's own, when it has one */
   char name[METHOD_NAME_MAX];
+  if (!control) return NULL;
   bool made, has_name = methods_name(method, class, selector, name, &made);
   trampoline_t *t = made ? NULL : trampoline_take(method);
   if (!t) {
@@ -62,10 +64,9 @@ bool messages_may_want(const char *pattern, const char *name) {
   return imports_may_name_methods(pattern);
 }
 
-void *messages_replace(const hook_candidate_t *c, void ***original, scratch_control_t *own) {
+void *messages_replace(const hook_candidate_t *c, void ***original) {
   bool is_super;
   if (!methods_is_lookup(c->name, &is_super) || !methods_find_runtime()) return NULL;
-  control = own;
   *original = is_super ? &next_lookup_super : &next_lookup;
   return (void *)(uintptr_t)(is_super ? lookup_super : lookup);
 }

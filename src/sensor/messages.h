@@ -25,7 +25,6 @@
 bool messages_may_want(const char *pattern, const char *name);
 
 /* The replacement for such a function; as hook_family_t has it. */
-void *messages_replace(const hook_candidate_t *candidate, void ***original,
-                       scratch_control_t *control);
+void *messages_replace(const hook_candidate_t *candidate, void ***original);
 
 #endif

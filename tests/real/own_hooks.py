@@ -5,6 +5,7 @@ audited, and the calls are traced nevertheless. It is linked with libsonde.so or
 a hook before the recorder's come; libraries are loaded later."""
 import collections
 import os
+import platform
 import subprocess
 
 from shared.calls import HERE, record, report
@@ -26,7 +27,11 @@ def _build(library, *early):
     source = os.path.join(HERE, "own_hooks.c")
     late = _cc(fresh(".so"), "-shared", "-fPIC", "-DLATE", source)
     link = ["-DWITH_EARLY", *early, f"-Wl,-rpath,{os.path.dirname(early[0])}"] if early else []
-    return [_cc(fresh(".program"), source, "-Wl,-z,now", *link, *LINK[library], "-ldl", "-pthread"), late]
+    program = _cc(fresh(".program"), source, "-Wl,-z,now", *link, *LINK[library], "-ldl", "-pthread")
+    # There the code of a program is too far from the loader for it to be told of images that come later,
+    # and the recorder's is not: docs/hooks.md.
+    far = platform.machine() == "aarch64" and library == "a"
+    return [program] if far else [program, late]
 
 
 def _early():
@@ -54,7 +59,8 @@ def _same(command, *options):
 def what_is_traced_is_hooked_too():
     for command in _build("so"), _build("a"), _build("so", _early()):
         # Each call by a slot or by dlsym's answer, whatever hooks it passes.
-        assert _same(command, "--trace=libc.so*:getppid,strtol") == {"getppid": 33, "strtol": 7}, command
+        calls = _same(command, "--trace=libc.so*:getppid,strtol")
+        assert (calls["getppid"], calls["strtol"]) == (33, 7 if len(command) > 1 else 0), (command, calls)
         assert _same(command, "--trace=libc.so*:getppid")["getppid"] == 33, command
 
 

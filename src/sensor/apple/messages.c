@@ -49,7 +49,6 @@ typedef struct pair {
 
 static pair_t *pairs;
 static uint64_t (*class_of)(uint64_t object);
-static scratch_control_t *control;
 static uint32_t lock; /* of who adds to the table */
 
 /* ---- the table ------------------------------------------------------------------------------ */
@@ -71,8 +70,10 @@ static pair_t *find(uint64_t class, uint64_t selector) {
 
 /* The address that stands for the method, which has its name in the recording then; 0. */
 static uint64_t name_method(uint64_t class, uint64_t selector) {
+  scratch_control_t *control = write_control(); /* a forked child's own, when it has one */
   char name[METHOD_NAME_MAX];
   bool made;
+  if (!control) return 0;
   if (class & ABOVE) class = methods_above(class - ABOVE);
   uint64_t method = class ? methods_code(class, selector) : 0;
   if (!method) return 0;
@@ -97,8 +98,8 @@ static void meet(uint64_t class, uint64_t selector, uint64_t c, uint64_t d) {
     pair->selector = selector;
     pair->function = function;
     store_release(&pair->class, class);
-  } else if (!pair) {
-    add_relaxed(&control->messages_left, 1u);
+  } else if (!pair && write_control()) {
+    add_relaxed(&write_control()->messages_left, 1u);
   }
   store_release(&lock, 0u);
 }
@@ -150,20 +151,19 @@ bool messages_may_want(const char *pattern, const char *name) {
   return variant_of(name) < ARRAY_COUNT(variants) && imports_may_name_methods(pattern);
 }
 
-static bool prepare(scratch_control_t *own) {
+static bool prepare(void) {
   static const char *const name[] = {"object_getClass"};
   uint64_t found = 0;
   if (pairs) return true;
   os_symbols(0, name, &found, 1);
   if (!found || !methods_find_runtime()) return false;
   class_of = (uint64_t(*)(uint64_t))(uintptr_t)found;
-  control = own;
   pairs = os_map(PAIRS_MAX * sizeof(pair_t));
   return pairs != NULL;
 }
 
-void *messages_replace(const hook_candidate_t *c, void ***original, scratch_control_t *own) {
-  trampoline_t *t = prepare(own) ? trampoline_take(c->function) : NULL;
+void *messages_replace(const hook_candidate_t *c, void ***original) {
+  trampoline_t *t = prepare() ? trampoline_take(c->function) : NULL;
   if (!t) return NULL;
   t->data = variant_of(c->name);
   trampoline_set(t, &message_calls);
