@@ -15,7 +15,7 @@
 #include "sonde/status.h"
 
 enum { KEY_JSON = CLI_LONG_ONLY, KEY_TOP, KEY_BY, KEY_FROM, KEY_TO, KEY_TREE, KEY_MAX };
-enum { KEY_LEAST = CLI_LONG_ONLY + 64, KEY_DEPTH, KEY_FUNCTION, KEY_THREAD, KEY_NET };
+enum { KEY_LEAST = CLI_LONG_ONLY + 64, KEY_DEPTH, KEY_FUNCTION, KEY_SIZE, KEY_THREAD, KEY_NET };
 
 static const cli_option_t options[] = {
     {KEY_BY, "by", "WHAT", "rank by peak (the default), leaked, allocated, temporary or growth"},
@@ -33,6 +33,8 @@ static const cli_option_t options[] = {
     {KEY_DEPTH, "depth", "N", "traced calls: pass over those inside more than N - 1 others"},
     {KEY_FUNCTION, "function", "PATTERN",
      "traced calls: only of functions with such a name: 'parse_*'"},
+    {KEY_SIZE, "size", "BYTES",
+     "traced calls: pass over functions known to have less code than this"},
     {KEY_THREAD, "thread", "TID", "traced calls: only of this thread"},
     {KEY_NET, "net", NULL, "traced calls: take off the time that tracing took itself"},
     {KEY_JSON, "json", NULL, "as JSON, see docs/json.md"},
@@ -90,6 +92,10 @@ static const char *take_trace_option(report_t *r, int key, const char *value) {
     r->calls.tid = (uint64_t)number;
     return NULL;
   case KEY_FUNCTION: r->functions = value; return NULL;
+  case KEY_SIZE:
+    if (!cli_number(value, 1, INT32_MAX, &number)) return "--size takes a number of bytes";
+    r->least_bytes = (uint64_t)number;
+    return NULL;
   case KEY_NET: r->calls.net = true; return NULL;
   default: return NULL;
   }

@@ -33,6 +33,7 @@ typedef struct report {
   uint32_t top;                   /* how many rows of each list are shown */
   trace_filter_t calls;           /* which traced calls are shown */
   const char *functions;          /* of functions whose names match this pattern; NULL: of all */
+  uint64_t least_bytes;           /* of functions with at least so much code; 0: of all */
   bool brief;                     /* the summary: a section shows what fits in a few lines */
   uint64_t stall_limit_ns;        /* a longer stall is a finding; 0: none is */
   bool *exceeded;                 /* set by the section that made a finding */

@@ -5,7 +5,6 @@
  * Beside the times stands how they are spread: a column for each factor of four from 1 ns on, µs,
  * ms and s being marked in the heading, as high as calls are many.
  */
-#include <fnmatch.h>
 #include <inttypes.h>
 #include <stdlib.h>
 #include <string.h>
@@ -17,20 +16,6 @@ enum { COLUMNS = 17, TREE_DEPTH = 48, STACK_SHOWN = 6, BRIEF_ROWS = 5 };
 
 static const char heading[] = "      total       self        calls       mean      least      worst"
                               "  n    µ    m    s   ";
-
-static bool name_matches(void *context, const record_frame_t *f) {
-  const report_t *r = context;
-  const frame_name_t *names;
-  int count = names_of_frame(r->names, f, &names);
-  return fnmatch(r->functions, names[count - 1].function, 0) == 0;
-}
-
-void report_call_filter(const report_t *r, trace_filter_t *out) {
-  *out = r->calls;
-  if (!r->functions) return;
-  out->wants = name_matches;
-  out->context = (void *)(uintptr_t)r;
-}
 
 /* ---- rows ----------------------------------------------------------------------------------- */
 
@@ -146,7 +131,9 @@ static void put_head(const trace_view_t *v, FILE *out) {
   fprintf(out, "\n%scalls%s\n  traced     %s in %" PRIu32 " thread%s; %s, %.1f bytes a call\n",
           r->bold, r->plain, report_count(t->calls, a), t->threads, t->threads == 1 ? "" : "s",
           report_bytes((int64_t)bytes, b), t->calls ? (double)bytes / (double)t->calls : 0);
-  if (!t->calls && !t->unknown)
+  if (!t->calls && !t->unknown && r->calls.tid)
+    fprintf(out, "  note       no call of thread %" PRIu64 " was traced\n", r->calls.tid);
+  else if (!t->calls && !t->unknown)
     fprintf(out, "  note       no function was called that was compiled to be traced, or that the "
                  "pattern names; see 'sonde help record'\n");
   if (t->shown != t->calls + t->unknown)

@@ -2,9 +2,11 @@
  *
  * The traced calls by function, and the tree in the order in which it is shown.
  */
+#include <fnmatch.h>
 #include <stdlib.h>
 #include <string.h>
 
+#include "report/function_sizes.h"
 #include "report/trace_view.h"
 #include "sonde/status.h"
 
@@ -119,15 +121,46 @@ static bool sum_functions(trace_view_t *v) {
   return true;
 }
 
+/* ---- which functions are shown -------------------------------------------------------------- */
+
+typedef struct wanted {
+  const report_t *report;
+  function_sizes_t *sizes; /* NULL: they do not matter */
+} wanted_t;
+
+/* A function whose size nobody knows is not passed over. */
+static bool is_wanted(void *context, const record_frame_t *f) {
+  const wanted_t *w = context;
+  if (w->report->functions) {
+    const frame_name_t *names;
+    int count = names_of_frame(w->report->names, f, &names);
+    if (fnmatch(w->report->functions, names[count - 1].function, 0) != 0) return false;
+  }
+  uint64_t size = w->sizes ? function_size_of(w->sizes, f) : 0;
+  return size == 0 || size >= w->report->least_bytes;
+}
+
+static int run(trace_view_t *v) {
+  const report_t *r = v->report;
+  wanted_t wanted = {r, r->least_bytes ? function_sizes_new(r->reader) : NULL};
+  if (r->least_bytes && !wanted.sizes) return SONDE_ENOMEM;
+  trace_filter_t filter = r->calls;
+  filter.slowest = r->top;
+  if (r->functions || r->least_bytes) {
+    filter.wants = is_wanted;
+    filter.context = &wanted;
+  }
+  int status = trace_run(&v->trace, r->reader, &filter);
+  function_sizes_free(wanted.sizes);
+  return status;
+}
+
 /* ---- making it ------------------------------------------------------------------------------ */
 
 int trace_view_make(trace_view_t *v, const report_t *r) {
   memset(v, 0, sizeof *v);
   v->report = r;
-  trace_filter_t filter;
-  report_call_filter(r, &filter);
-  filter.slowest = r->top;
-  int status = trace_run(&v->trace, r->reader, &filter);
+  int status = run(v);
   if (status < 0) return status;
   if (put_in_order(v) && sum_functions(v)) return 0;
   trace_view_free(v);

@@ -29,9 +29,6 @@ typedef struct trace_view {
 int trace_view_make(trace_view_t *view, const report_t *report);
 void trace_view_free(trace_view_t *view);
 
-/* What the report's options say of calls, names of functions included. */
-void report_call_filter(const report_t *report, trace_filter_t *out);
-
 /* The function that a node stands for. */
 const frame_name_t *trace_node_name(const trace_view_t *view, uint32_t node);
 const frame_name_t *trace_frame_name(const trace_view_t *view, uint32_t frame);

@@ -183,7 +183,8 @@ def events_take_four_bytes_at_most():
 
 
 def filters_leave_the_rest_whole():
-    path, _ = record(build("gcc -O0", "shapes.c"), "fib")
+    program = build("gcc -O0", "shapes.c")
+    path, _ = record(program, "fib")
     whole = report(path)
     total = {n["function"]: n["total_ns"] for n in whole["trace"]["nodes"] if not n["parent"]}
     for options in (["--depth", "3"], ["--least", "2us"], ["--function", "main"],
@@ -195,6 +196,12 @@ def filters_leave_the_rest_whole():
             found = {n["function"]: n["total_ns"] for n in told["trace"]["nodes"] if not n["parent"]}
             assert found["main"] == total["main"], (options, found, total)
     assert len(report(path, "--depth", "1")["trace"]["nodes"]) <= 3
+    listed = subprocess.run(["nm", "-S", program], capture_output=True, text=True, check=True).stdout
+    sizes = {m[2]: int(m[1], 16) for m in re.finditer(r"^\S+ (\S+) [tT] (\w+)$", listed, re.M)}
+    named = {n["function"] for n in whole["trace"]["nodes"] if n["calls"]}
+    for least in 1, *sorted(sizes[name] for name in named), 1 << 30:
+        found = {n["function"] for n in report(path, "--size", str(least))["trace"]["nodes"] if n["calls"]}
+        assert found == {name for name in named if sizes[name] >= least}, (least, found, sizes)
     assert {n["function"] for n in report(path, "--function", "fib")["trace"]["nodes"]} == {"fib"}
     tid = second_reader(path)[0][0]
     assert report(path, "--thread", str(tid))["trace"]["shown"] == whole["trace"]["shown"]
