@@ -1,13 +1,33 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: MIT
-"""Counts what ran. Reads ctest's JUnit files and prints every failure and every skip with its
-reason, a line a stage, and the sum. A cmocka program counts as its cases, a script as one.
+"""Counts what ran. Reads ctest's JUnit files and prints a line a stage, every skip with its reason,
+every failure with what the test printed of it, and the sum. A cmocka program counts as its cases, a
+script as one.
 
 usage: tally.py STAGE=FILE.xml… [STAGE=pass | STAGE=fail | STAGE=skip:REASON]…
 Exit 1 when anything failed or nothing passed."""
 import re
 import sys
 import xml.etree.ElementTree as ElementTree
+
+# Of a failed test's output its last lines are shown, and before them what tells of a failure with the
+# lines that led to it: a case in the middle of a program may be the one that failed.
+LAST_LINES, LINES_BEFORE, LINES_MAX, CHARACTERS_MAX = 25, 8, 120, 2000
+FAILURE = re.compile(r"FAIL|ERROR|\bError\b|Error:|[Aa]ssert|[Ss]anitizer|runtime error")
+
+
+def excerpt(output):
+    """The lines of OUTPUT that explain a failure; "…" stands for lines left out."""
+    lines = output.rstrip().splitlines()
+    shown = set(range(len(lines) - LAST_LINES, len(lines)))
+    for i, line in enumerate(lines):
+        if FAILURE.search(line) and len(shown) < LINES_MAX:
+            shown.update(range(i - LINES_BEFORE, i + 2))
+    told, before = [], -1
+    for i in sorted(i for i in shown if 0 <= i < len(lines)):
+        told += ["…"] * (i > before + 1) + [lines[i][:CHARACTERS_MAX]]
+        before = i
+    return told
 
 
 def cases_of(name, output, status):
@@ -28,38 +48,43 @@ def cases_of(name, output, status):
 
 
 def count_stage(stage, result):
-    """(passed, failed lines, skip lines) of a stage."""
+    """(passed, failed lines, skip lines, what failed tests printed) of a stage."""
     if result == "pass":
-        return 1, [], []
+        return 1, [], [], []
     if result == "fail":
-        return 0, [stage], []
+        return 0, [stage], [], []
     if result.startswith("skip:"):
-        return 0, [], [f"{stage}: {result[5:]}"]
-    passed, failures, skips = 0, [], []
+        return 0, [], [f"{stage}: {result[5:]}"], []
+    passed, failures, skips, told = 0, [], [], []
     try:
         tests = ElementTree.parse(result).getroot().iter("testcase")
     except (OSError, ElementTree.ParseError) as error:
-        return 0, [f"{stage}: no result ({error})"], []
+        return 0, [f"{stage}: no result ({error})"], [], []
     for test in tests:
-        output = test.findtext("system-out") or ""
-        good, bad, skipped = cases_of(f"{stage}: {test.get('name')}", output, test.get("status"))
+        name, output = f"{stage}: {test.get('name')}", test.findtext("system-out") or ""
+        good, bad, skipped = cases_of(name, output, test.get("status"))
         passed += good
-        failures += [f"{stage}: {test.get('name')}"] * bad
+        failures += [name] * bad
         skips += skipped
-    return passed, failures, skips
+        if bad:
+            told += ["", f"---- {name} failed after {float(test.get('time')):.1f} s", *excerpt(output)]
+    return passed, failures, skips, told
 
 
 def main():
-    all_passed, all_failures, all_skips = 0, [], []
+    all_passed, all_failures, all_skips, all_told = 0, [], [], []
     for argument in sys.argv[1:]:
         stage, _, result = argument.partition("=")
-        passed, failures, skips = count_stage(stage, result)
+        passed, failures, skips, told = count_stage(stage, result)
         print(f"{stage:<28} {passed:5} passed {len(failures):5} failed {len(skips):5} skipped")
         all_passed += passed
         all_failures += failures
         all_skips += skips
+        all_told += told
     for skip in all_skips:
         print(f"SKIPPED {skip}")
+    for line in all_told + [""] * bool(all_told):
+        print(line)
     for failure in sorted(set(all_failures)):
         print(f"FAILED  {failure}")
     print(f"{all_passed} passed, {len(all_failures)} failed, {len(all_skips)} skipped")
