@@ -79,7 +79,8 @@ static bool walk_copy(capture_t *capture, const regs_t *regs) {
 static const char *stop_reason(stop_result_t result) {
   switch (result) {
   case STOP_TRACED: return "running, and a debugger has it or the system forbids to stop it";
-  case STOP_LATE: return "in an uninterruptible wait: it did not stop in time";
+  case STOP_LATE:
+    return "it did not stop in time: in an uninterruptible wait, or no processor was given to it";
   case STOP_FOREIGN: return "it runs 32-bit code";
   default: return "it ended";
   }

@@ -12,25 +12,45 @@
 
 #include <elf.h>
 #include <errno.h>
+#include <fcntl.h>
 #include <signal.h>
 #include <stdint.h>
+#include <stdio.h>
+#include <string.h>
 #include <sys/ptrace.h>
 #include <sys/uio.h>
 #include <sys/wait.h>
 #include <time.h>
+#include <unistd.h>
 
 #include "os/os.h"
 #include "target/registers.h"
 
-#define STOP_DEADLINE_NS 200000000ull
+/* For a wait that nothing interrupts; and for a thread that stops as soon as a processor is given
+ * to it, which on a machine that is overloaded, or in a control group that has used up its share,
+ * takes long. */
+#define STOP_DEADLINE_NS    200000000ull
+#define STARVED_DEADLINE_NS 5000000000ull
 
 #ifndef PTRACE_EVENT_STOP
 #define PTRACE_EVENT_STOP 128
 #endif
 
+/* Is TID ready to run? State 'R' of proc_pid_stat(5). */
+static bool wants_to_run(pid_t tid) {
+  char path[64], text[256];
+  snprintf(path, sizeof path, "/proc/%d/stat", tid);
+  int fd = open(path, O_RDONLY | O_CLOEXEC);
+  ssize_t n = fd < 0 ? -1 : read(fd, text, sizeof text - 1);
+  if (fd >= 0) close(fd);
+  text[n > 0 ? n : 0] = 0;
+  const char *name_end = strrchr(text, ')');
+  return name_end && strncmp(name_end, ") R", 3) == 0;
+}
+
 /* Waits for a stop of TID. 1: stopped, STATUS says how; 0: not in time; -1: it is gone. */
 static int wait_stopped(pid_t tid, int *status) {
-  uint64_t deadline = os_monotonic_ns() + STOP_DEADLINE_NS;
+  uint64_t start = os_monotonic_ns(), deadline = start + STOP_DEADLINE_NS;
   sigset_t child;
   sigemptyset(&child);
   sigaddset(&child, SIGCHLD);
@@ -39,7 +59,11 @@ static int wait_stopped(pid_t tid, int *status) {
     if (got == tid) return WIFSTOPPED(*status) ? 1 : -1;
     if (got < 0 && errno != EINTR) return -1;
     uint64_t now = os_monotonic_ns();
-    if (now >= deadline) return 0;
+    if (now >= start + STARVED_DEADLINE_NS) return 0;
+    if (now >= deadline) {
+      if (!wants_to_run(tid)) return 0;
+      deadline = now + STOP_DEADLINE_NS;
+    }
     struct timespec left = {0, (long)(deadline - now)};
     sigtimedwait(&child, NULL, &left); /* the stop is announced by SIGCHLD */
   }

@@ -13,7 +13,7 @@ typedef enum stop_result {
   STOP_DONE,
   STOP_GONE,   /* the thread ended */
   STOP_TRACED, /* another tracer (a debugger, strace) has it, or the system forbids it */
-  STOP_LATE,   /* it did not stop in time: it is in an uninterruptible wait */
+  STOP_LATE,   /* not within 200 ms: it is in an uninterruptible wait; or it starved for 5 s */
   STOP_FOREIGN /* its registers are not those of MACHINE */
 } stop_result_t;
 

@@ -12,7 +12,7 @@ Prose stands at the margin. Indented by two spaces stand commands and what they 
 
   $ COMMAND     run by sh in an empty folder; `sonde` and the fixtures are on PATH
   & COMMAND     started and left running until the case ends; the case goes on when the program
-                printed its first line, and $PID is its process
+                printed its first line and its first thread sleeps, and $PID is its process
   2> LINE       a line of stderr;  other lines are stdout, in order
   [exit N]      the exit status, when it is not 0
   ...           any number of lines of stdout
@@ -30,9 +30,10 @@ import signal
 import subprocess
 import sys
 import tempfile
+import time
 
 SKIP = 77
-COMMAND_SECONDS = 50
+COMMAND_SECONDS = 150  # for what hangs
 
 
 class Step:
@@ -63,6 +64,11 @@ def parse(text):
     return parts
 
 
+def first_thread_sleeps(pid):
+    stat = pathlib.Path(f"/proc/{pid}/stat").read_text(encoding="utf-8")
+    return stat[stat.rindex(")") + 2] == "S"
+
+
 class Case:
     def __init__(self, build):
         self.build = build.resolve()
@@ -85,6 +91,8 @@ class Case:
         self.started.append(process)
         if not process.stdout.readline():
             return [f"[did not start: exit {process.wait()}]"]
+        while not first_thread_sleeps(process.pid):
+            time.sleep(0.002)
         self.environment["PID"] = str(process.pid)
         for tid in os.listdir(f"/proc/{process.pid}/task"):
             self.ids[tid] = "TID"

@@ -22,6 +22,33 @@ def fresh(suffix=".sonde"):
     return os.path.join(WORK, f"{_made}{suffix}")
 
 
+def until(condition, what, seconds=120):
+    """Waits for CONDITION() to hold, which it will on a machine however slow: the limit is for what never
+    comes. WHAT says it, or is a function that does."""
+    deadline = time.monotonic() + seconds
+    while not condition():
+        assert time.monotonic() < deadline, f"not after {seconds} s: {what() if callable(what) else what}"
+        time.sleep(0.002)
+
+
+def states_of(pid):
+    """The state letter of each thread (proc_pid_stat(5)); of those that end meanwhile none."""
+    states = {}
+    for tid in os.listdir(f"/proc/{pid}/task"):
+        try:
+            with open(f"/proc/{pid}/task/{tid}/stat", encoding="utf-8", errors="replace") as stat:
+                text = stat.read()
+        except (FileNotFoundError, ProcessLookupError):
+            continue
+        states[int(tid)] = text[text.rindex(")") + 2]
+    return states
+
+
+def until_asleep(pid, tid=None):
+    """Waits until a thread sleeps, the first one unless another is named: it has come to its wait."""
+    until(lambda: states_of(pid).get(tid or pid) == "S", lambda: f"asleep: {states_of(pid)}")
+
+
 def skip(reason):
     print(f"skipped: {reason}")
     sys.exit(77)
