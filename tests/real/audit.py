@@ -415,7 +415,7 @@ int main(void) {
     assert running.stdout.readline() == b"ask\n"
     with open(f"/proc/{running.pid}/task/{running.pid}/children") as f:
         sonde("ctl", f.read().split()[0], "mark", "consent")
-    running.communicate(b"yes\n", timeout=20)
+    running.communicate(b"yes\n", timeout=150)
     early = {r["arguments"]: r.get("too_early") for r in audit_of(path)["findings"]}
     assert early == {'"ACME_BEFORE"': "consent", '"ACME_AFTER"': None}, early
 

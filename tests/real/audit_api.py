@@ -128,7 +128,7 @@ def a_program_audits_itself():
     for how, program in PROGRAMS.items():
         for way in ("stop", "exit", "join"):
             path = fresh()
-            done = subprocess.run([program, FLAT, way, path], capture_output=True, timeout=60)
+            done = subprocess.run([program, FLAT, way, path], capture_output=True, timeout=150)
             said = _said(done)
             assert said["sonde_audit_phase(\"consent\")"] == "0", said
             assert _found(path) == _expected(way), (how, way, _found(path), done)
@@ -139,7 +139,7 @@ def one_policy_follows_another():
     other = _compiled("version: 1\nextends: none\ncategories:\n  - id: removes\n    functions: [remove(path), unlink(path), rmdir(path)]\n")
     for program in PROGRAMS.values():
         path = fresh()
-        _said(subprocess.run([program, FLAT, "again", path, other], capture_output=True, timeout=60))
+        _said(subprocess.run([program, FLAT, "again", path, other], capture_output=True, timeout=150))
         assert _found(path) == EXPECTED, _found(path)
         assert _found(path + ".again") == {'"/nonexistent/x"': (1, None)}, _found(path + ".again")
 
@@ -148,7 +148,7 @@ def under_a_recorder_it_goes_into_its_recording():
     for program in PROGRAMS.values():
         for mode, way in (("--malloc=off", "stop"), ("--malloc=all", "exit")):
             path = fresh()
-            _said(subprocess.run([SONDE, "record", mode, "-o", path, "--", program, FLAT, way], capture_output=True, timeout=60))
+            _said(subprocess.run([SONDE, "record", mode, "-o", path, "--", program, FLAT, way], capture_output=True, timeout=150))
             assert _found(path) == _expected(way), _found(path)
 
 
@@ -156,7 +156,7 @@ def a_recorders_audit_stays_in_force():
     policy = write(POLICY, ".yaml")
     for program in PROGRAMS.values():
         path = fresh()
-        done = subprocess.run([SONDE, "record", "--audit=" + policy, "-o", path, "--", program, FLAT, "stop"], capture_output=True, timeout=60)
+        done = subprocess.run([SONDE, "record", "--audit=" + policy, "-o", path, "--", program, FLAT, "stop"], capture_output=True, timeout=150)
         said = _said(done)
         busy = said["sonde_audit_start(policy, size, path)"]
         assert int(busy) < 0 and said["sonde_audit_stop()"] == busy, said
@@ -166,7 +166,7 @@ def a_recorders_audit_stays_in_force():
 
 
 def what_is_no_policy_is_refused():
-    done = subprocess.run([PROGRAMS["shared"], FLAT, "stop", fresh()], capture_output=True, timeout=60)
+    done = subprocess.run([PROGRAMS["shared"], FLAT, "stop", fresh()], capture_output=True, timeout=150)
     lines = [line.rsplit(" ", 1) for line in done.stdout.decode().splitlines()]
     codes = {name: int(code) for name, code in lines[:3]}
     assert all(code < 0 for code in codes.values()), codes

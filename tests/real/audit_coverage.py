@@ -211,22 +211,22 @@ def who_gains_rights_is_let_go():
         shutil.rmtree(private)
 
 
-STOPS = """import signal, time
+STOPS = """import signal, sys
 signal.signal(signal.SIGTSTP, lambda *rest: print("handled", flush=True))
 print("ready", flush=True)
-time.sleep(0.5)"""
+sys.stdin.readline()"""
 
 
 def a_terminal_stops_nobody_who_handles_it():
     """The tracer gets the signals of its terminal too; while it stood, so would the program."""
     program = subprocess.Popen([SONDE, "record", "--audit", "--coverage", "-o", fresh(), "--", "/usr/bin/python3", "-c", STOPS],
-                               stdout=subprocess.PIPE, text=True, preexec_fn=os.setpgrp)
+                               stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, preexec_fn=os.setpgrp)
     assert program.stdout.readline() == "ready\n"
     os.killpg(program.pid, signal.SIGTSTP)
-    first = select.select([program.stdout], [], [], 5)[0] and program.stdout.readline()
+    first = select.select([program.stdout], [], [], 120)[0] and program.stdout.readline()
     os.killpg(program.pid, signal.SIGCONT)
     assert first == "handled\n", first
-    assert program.communicate(timeout=30)[0] == "" and program.returncode == 0
+    assert program.communicate("\n", timeout=150)[0] == "" and program.returncode == 0
 
 
 def programs_do_what_they_did_while_watched():

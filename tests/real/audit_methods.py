@@ -47,7 +47,7 @@ def audited(found, category):
 
 
 def check(program, arguments, policy, wanted, *options):
-    plain = subprocess.run([program, *arguments], capture_output=True, text=True, timeout=60, check=True)
+    plain = subprocess.run([program, *arguments], capture_output=True, text=True, timeout=150, check=True)
     path, done = record([program, *arguments], policy, *options)
     assert (done.returncode, done.stdout) == (0, plain.stdout.encode()), done
     expected = {name: n for name, n in counted(plain.stdout).items() if wanted(name)}

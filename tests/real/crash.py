@@ -25,10 +25,10 @@ def main():
                     "-o", program, os.path.join(HERE, "real/record/crasher.c")], check=True)
 
     def run(how, *options):
-        plain = subprocess.run([program, how], capture_output=True, timeout=30)
+        plain = subprocess.run([program, how], capture_output=True, timeout=150)
         path = fresh()
         done = subprocess.run([SONDE, "record", *options, "-o", path, "--", program, how],
-                              capture_output=True, timeout=30)
+                              capture_output=True, timeout=150)
         assert (done.returncode, done.stdout) == (plain.returncode, plain.stdout), (how, plain, done)
         told = subprocess.run([SONDE, "report", "--json", path], capture_output=True, check=True)
         return done, json.loads(told.stdout)["crash"]

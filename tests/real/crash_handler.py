@@ -33,7 +33,7 @@ def stacks_of(text):
 
 def crash(way, wanted_signal, crashed_in):
     faults_before = len(FAULTS)
-    done = subprocess.run([PROGRAM, way], capture_output=True, text=True, timeout=60)
+    done = subprocess.run([PROGRAM, way], capture_output=True, text=True, timeout=150)
     stacks = stacks_of(done.stderr)
     expect(way, f"died of {-done.returncode}, not {wanted_signal}",
            done.returncode == -wanted_signal)

@@ -54,7 +54,7 @@ class Recorded:
 
     def ctl(self, *words):
         done = subprocess.run([SONDE, "ctl", str(self.pid), *words], capture_output=True, text=True,
-                              timeout=30)
+                              timeout=150)
         assert done.returncode == 0, done
         return dict(line.split(" ", 1) for line in done.stdout.splitlines())
 
@@ -66,12 +66,12 @@ class Recorded:
     def end(self, say="end"):
         if say:
             self.recorder.stdin.write(say + "\n")
-        _, error = self.recorder.communicate(timeout=60)
+        _, error = self.recorder.communicate(timeout=150)
         return error
 
     def report(self, *options):
         done = subprocess.run([SONDE, "report", "--json", *options, self.path], capture_output=True,
-                              check=True, timeout=60)
+                              check=True, timeout=150)
         told = json.loads(done.stdout)
         assert not any(v for k, v in told["missing"].items() if k not in ("skipped_bytes", "dropped_chunks")), told["missing"]
         return told["malloc"]
@@ -266,7 +266,7 @@ def libraries_that_go_are_said_to():
     subprocess.run(["cc", "-o", program, program + ".c", "-ldl"], check=True)
     path = os.path.join(WORK, "loads.sonde")
     subprocess.run([SONDE, "record", "--malloc=malloc", "-o", path, "--", program, library], check=True,
-                   capture_output=True, timeout=60)
+                   capture_output=True, timeout=150)
     sys.path.insert(0, os.path.join(HERE, "format"))
     from reader import Recording
     recording = Recording(path)

@@ -45,7 +45,7 @@ def _build(compiler="cc"):
     source, program = cases.fresh(".c"), cases.fresh("")
     with open(source, "w") as f:
         f.write(PROGRAM)
-    subprocess.run([compiler, "-g", "-O0", "-o", program, source], check=True, timeout=60)
+    subprocess.run([compiler, "-g", "-O0", "-o", program, source], check=True, timeout=150)
     return program
 
 
@@ -79,7 +79,7 @@ def _same(command, *options, before=()):
 
 def _events(path):
     done = subprocess.run([SONDE, "report", "--json", path], capture_output=True, check=True,
-                          timeout=60)
+                          timeout=150)
     return json.loads(done.stdout)["malloc"]["events"]
 
 

@@ -41,7 +41,7 @@ def record(*options, script=CODE):
     for old in glob.glob(os.path.join(WORK, "*.sonde")):
         os.unlink(old)
     done = subprocess.run([SONDE, "record", *options, "-o", path, "--", "/usr/bin/python3", "-c", script],
-                          capture_output=True, timeout=60)
+                          capture_output=True, timeout=150)
     assert done.returncode == 0, done
     children = sorted(glob.glob(os.path.join(WORK, "run.*.sonde")))
     return path, children, done
@@ -91,7 +91,7 @@ def samples_and_live_blocks_too():
 
 
 def wall_time_of_children_too():
-    sleep = ("import os,time\npid=os.fork()\nif pid==0:\n time.sleep(0.7); os._exit(0)\n"
+    sleep = ("import os,time\npid=os.fork()\nif pid==0:\n time.sleep(2); os._exit(0)\n"
              "os.waitpid(pid,0)\n")
     path, children, _ = record("--follow", "--wall=200", script=sleep)
     assert len(children) == 1
@@ -99,7 +99,7 @@ def wall_time_of_children_too():
         wall = report(file)["wall"]
         asleep = sum(s["time_ns"] for s in wall["stacks"] if s.get("syscall") == call)
         print(f"{call}: {asleep / 1e9:.2f} s of {wall['seen_ns'] / 1e9:.2f}")
-        assert 0.6e9 < asleep <= wall["blocked_ns"], (file, wall["stacks"])
+        assert 1.5e9 < asleep <= wall["blocked_ns"], (file, wall["stacks"])
 
 
 def without_it_children_are_left_alone():

@@ -119,7 +119,7 @@ def everything_traced_says_the_same():
     for command in commands:
         if not shutil.which(command[0]):
             continue
-        plain = subprocess.run(command, capture_output=True, timeout=60)
+        plain = subprocess.run(command, capture_output=True, timeout=150)
         recording, done = record("*", command)
         assert (done.returncode, done.stdout) == (plain.returncode, plain.stdout), (command, done)
         calls = sum(1 for _ in recording.calls())
@@ -147,9 +147,9 @@ def _free_port():
 
 
 def wait_for_port(port):
-    for _ in range(200):
+    for _ in range(2000):
         try:
-            return socket.create_connection(("127.0.0.1", port), timeout=5)
+            return socket.create_connection(("127.0.0.1", port), timeout=60)
         except OSError:
             time.sleep(0.05)
     raise AssertionError("the server does not answer")
@@ -160,7 +160,7 @@ def serve(name, command, talk):
     with subprocess.Popen([SONDE, "record", "--trace=*", "-o", path, "--", *command],
                           stdout=subprocess.DEVNULL, stderr=subprocess.PIPE) as server:
         talk()
-        _, told = server.communicate(timeout=30)
+        _, told = server.communicate(timeout=150)
     assert server.returncode == 0, (server.returncode, told)
     return reader.Recording(path)
 
@@ -170,7 +170,7 @@ def _redis_serves():
 
     def talk():
         with wait_for_port(port) as s:
-            s.settimeout(20)
+            s.settimeout(120)
             for i in range(300):
                 s.sendall(f"SET key{i} {i}\r\nGET key{i}\r\n".encode())
                 answer = b""
@@ -199,7 +199,7 @@ def _nginx_serves():
         wait_for_port(port).close()
         for _ in range(20):
             page = subprocess.run(["curl", "-s", "--compressed", f"http://127.0.0.1:{port}/index.html"],
-                                  capture_output=True, timeout=20).stdout
+                                  capture_output=True, timeout=150).stdout
             assert page == b"hello " * 1000, page[:200]
         os.kill(int(open(f"{WORK}/nginx.pid").read()), signal.SIGQUIT)
 

@@ -48,7 +48,7 @@ class _Recorded:
 
     def leaks(self, *words, status=0):
         done = subprocess.run([SONDE, "leaks", str(self.pid), *words], capture_output=True,
-                              text=True, timeout=60)
+                              text=True, timeout=150)
         assert done.returncode == status, done
         return done.stdout if status != 2 else done.stderr
 
@@ -56,7 +56,7 @@ class _Recorded:
         return json.loads(self.leaks("--json", *words))
 
     def end(self):
-        out, error = self.recorder.communicate("\n", timeout=60)
+        out, error = self.recorder.communicate("\n", timeout=150)
         assert self.recorder.returncode == 0, error
         return out
 
@@ -138,7 +138,7 @@ def what_no_register_tells_is_unsure():
     if not X86:
         return
     r = _Recorded("live", _compile("planted"), str(SEED + 8), "s")
-    for _ in range(10): # on a busy machine a thread may not come in time; then all is unsure
+    for _ in range(100): # on a busy machine a thread may not come in time; then all is unsure
         told = r.look("--top", "100000")
         if all(t["registers"] != "loose" for t in told["threads"]):
             break
@@ -173,9 +173,9 @@ def nothing_is_lost_while_threads_work():
 def the_program_notices_nothing():
     r = _Recorded("live", _compile("notices"))
     before = os.listdir(f"/proc/{r.pid}/fd")
-    for _ in range(3):
+    for _ in range(4):
         r.look()
-        time.sleep(0.2)
+        time.sleep(0.6)  # the last look is made when most of the calls' three seconds are over
     assert os.listdir(f"/proc/{r.pid}/fd") == before
     with open(f"/proc/{r.recorder.pid}/task/{r.recorder.pid}/children") as f:
         children = f.read().split()
@@ -183,7 +183,9 @@ def the_program_notices_nothing():
     lines = dict(line.split(" ", 1) for line in r.end().splitlines())
     print(lines)
     for call in "nanosleep", "sleep", "select", "ppoll":
-        assert lines[call] in ("0 0 3.0", "0 0 3.1"), (call, lines[call])
+        result, error, took = lines[call].split()
+        # A call that was begun anew would end three seconds after the last look.
+        assert (result, error) == ("0", "0") and 3.0 <= float(took) < 4.5, (call, lines[call])
     assert lines["sem"].startswith("-1 110 "), lines["sem"]  # ETIMEDOUT
     assert lines["epoll"].startswith("1 0 ") and lines["poll"].startswith("1 0 "), lines
     assert lines["read"] == "1 0" and lines["wait"] == "-1 10" and lines["sigchld"] == "0", lines
@@ -218,7 +220,7 @@ def _memcheck(command, environment, stdin):
         if line.strip() == "ready":
             break
     program.terminate()
-    program.wait(60)
+    program.wait(150)
     with open(log) as f:
         said = dict(re.findall(r"(\w+ lost): [\d,]+ bytes in ([\d,]+) blocks", f.read()))
     return [int(said.get(f"{how} lost", "0").replace(",", ""))

@@ -35,7 +35,7 @@ def sonde(path, addresses, *options):
     """{address: name}, or the line that says why not."""
     out = subprocess.run([SONDE, "symbolize", "--json", "--no-demangle", "--no-lines", "--no-inlines", "--no-index",
                           "--image", path, *options], input="".join(f"{a:#x}\n" for a in addresses),
-                         capture_output=True, text=True, timeout=60)
+                         capture_output=True, text=True, timeout=150)
     if out.returncode == 2 and out.stderr.count("\n") == 1 and not out.stdout:
         return out.stderr
     check(out.returncode in (0, 1) and not out.stderr, f"{path.name} {options}: exit {out.returncode}, {out.stderr}")

@@ -32,7 +32,7 @@ def methods(told):
 
 
 def check_program(program, arguments, pattern, wanted):
-    plain = subprocess.run([program, *arguments], capture_output=True, text=True, timeout=60, check=True)
+    plain = subprocess.run([program, *arguments], capture_output=True, text=True, timeout=150, check=True)
     path, done = record(program, *arguments, trace=f"--trace={pattern}")
     assert (done.returncode, done.stdout) == (0, plain.stdout.encode()), done
     told = report(path)
@@ -88,7 +88,7 @@ def methods_are_exchanged_and_put_back():
         folder = os.path.join(os.environ["SONDE_BUILD"], "lib")
         program = compile_m("exchange.m", ["-std=gnu11", "-O1", f"-I{os.environ['SONDE_SOURCE']}/include",
                                            os.path.join(folder, library), f"-Wl,-rpath,{folder}", "-lobjc"])
-        done = subprocess.run([program], check=False, timeout=60)
+        done = subprocess.run([program], check=False, timeout=150)
         assert done.returncode == 0, (library, done.returncode)
 
 

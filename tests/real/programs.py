@@ -52,7 +52,7 @@ def free_port():
 
 
 def wait_for(test):
-    for _ in range(600):
+    for _ in range(2400):
         try:
             if test():
                 return
@@ -69,7 +69,7 @@ def child_of(process):
 
 def stop(process, recorded, how=signal.SIGTERM):
     os.kill(child_of(process) if recorded else process.pid, how)
-    process.wait(60)
+    process.wait(150)
 
 
 def switch(process, over):

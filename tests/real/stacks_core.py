@@ -14,6 +14,8 @@ import sys
 import tempfile
 import time
 
+from shared.cases import until_asleep
+
 HERE = pathlib.Path(__file__).resolve().parent
 SONDE, FIXTURES = os.environ["SONDE"], pathlib.Path(os.environ["SONDE_FIXTURES"])
 SEED = int(os.environ.get("SONDE_SEED", str(int(time.time()))))
@@ -22,13 +24,13 @@ SEED = int(os.environ.get("SONDE_SEED", str(int(time.time()))))
 def start(program, *arguments, **more):
     process = subprocess.Popen([program, *arguments], stdout=subprocess.PIPE, text=True, **more)
     assert process.stdout.readline() == "ready\n"
-    time.sleep(0.2)
+    until_asleep(process.pid)
     return process
 
 
 def stacks(core, *options):
     run = subprocess.run([SONDE, "stacks", "--json", "--core", str(core), *options],
-                         capture_output=True, text=True, timeout=60, check=False)
+                         capture_output=True, text=True, timeout=150, check=False)
     assert run.returncode == 0, run.stderr
     return json.loads(run.stdout)
 
@@ -127,7 +129,7 @@ def cut_short(folder):
             damaged[rng.randrange(min(len(damaged), 8192))] = rng.randrange(256)
         (folder / "damaged").write_bytes(damaged)
         run = subprocess.run([SONDE, "stacks", "--core", str(folder / "damaged")],
-                             capture_output=True, timeout=30, check=False)
+                             capture_output=True, timeout=150, check=False)
         assert run.returncode in (0, 2), run
         assert run.returncode == 0 or run.stderr.count(b"\n") == 1, run.stderr
     return "60 damaged or cut ones: an answer or one line, no crash"

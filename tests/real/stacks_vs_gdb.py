@@ -53,7 +53,7 @@ def freeze(pid):
     """Stops the process; false when it ended instead."""
     try:
         os.kill(pid, 19)
-        for _ in range(500):
+        for _ in range(15000):
             letters = states(pid)
             if letters and all(letter in "TZX" for letter in letters):
                 return "T" in letters
@@ -65,7 +65,7 @@ def freeze(pid):
 
 def ask_sonde(pid, options):
     run = subprocess.run([SONDE, "stacks", "--json", *options, str(pid)], capture_output=True, text=True,
-                         timeout=60, check=False)
+                         timeout=150, check=False)
     if run.returncode != 0:
         raise RuntimeError(f"sonde: {run.stderr.strip()}")
     return {thread["tid"]: thread for thread in json.loads(run.stdout)["threads"]}

@@ -10,22 +10,24 @@ import shutil
 import subprocess
 import sys
 import tempfile
-import time
+
+from shared.cases import states_of, until, until_asleep
 
 SONDE, FIXTURES = os.environ["SONDE"], pathlib.Path(os.environ["SONDE_FIXTURES"])
 
 
-def start(command, **more):
+def start(command, first_sleeps=True, **more):
     process = subprocess.Popen(command, stdout=subprocess.PIPE, text=True, **more)
     atexit.register(process.kill)  # whatever becomes of the test
     assert process.stdout.readline() == "ready\n", command
-    time.sleep(0.2)
+    if first_sleeps:
+        until_asleep(process.pid)
     return process
 
 
 def look(pid, *options):
     run = subprocess.run([SONDE, "stacks", "--json", *options, str(pid)], capture_output=True,
-                         text=True, timeout=60, check=False)
+                         text=True, timeout=150, check=False)
     assert run.returncode == 0, run.stderr
     return json.loads(run.stdout)
 
@@ -78,7 +80,7 @@ def from_memory(folder):
     os.unlink(program)
     sonde = shutil.copy(SONDE, folder / "sonde")
     run = subprocess.run([*user, sonde, "stacks", "--json", str(process.pid)],
-                         capture_output=True, text=True, timeout=60, check=False,
+                         capture_output=True, text=True, timeout=150, check=False,
                          env=dict(os.environ, HOME="/nowhere"))
     assert run.returncode == 0, run.stderr
     threads = json.loads(run.stdout)["threads"]
@@ -111,6 +113,7 @@ def in_container(_):
               "exec /mnt/{1}").format(FIXTURES, "{}")
     outer = start(["unshare", "-m", "-p", "-f", "sh", "-c", script.format("busy-O2 5")])
     inner = child_of(outer.pid)
+    until_asleep(inner)
     answer = look(inner)
     assert answer["exe"] == "/mnt/busy-O2" and not os.path.exists("/mnt/busy-O2")
     check_busy(answer, 6)
@@ -118,6 +121,7 @@ def in_container(_):
     outer.wait()
     outer = start(["unshare", "-m", "-p", "-f", "sh", "-c", script.format("deadlock")])
     inner = child_of(outer.pid)
+    until_asleep(inner)
     threads = {thread["tid"]: thread for thread in look(inner)["threads"]}
     locked = {thread["name"]: thread for thread in threads.values() if "deadlock" in thread}
     assert set(locked) == {"first", "second", "third", "itself"}, locked.keys()
@@ -135,10 +139,11 @@ def child_of(pid):
 def main_thread_ended(_):
     code = ("import ctypes, threading, time; libc = ctypes.CDLL(None); "
             "threading.Thread(target=lambda: (print('ready', flush=True), time.sleep(100))).start(); "
-            "time.sleep(0.1); libc.syscall(60, 0)")
+            "libc.syscall(60, 0)")
     if os.uname().machine != "x86_64":
         return "skipped: the number of exit(2) is x86_64's"
-    process = start([sys.executable, "-c", code])
+    process = start([sys.executable, "-c", code], first_sleeps=False)
+    until(lambda: "".join(states_of(process.pid).values()) == "ZS", "the first thread ends, the other sleeps")
     answer = look(process.pid)
     main, other = answer["threads"]
     assert main["state"] == "zombie" and main["frames"] == [] and "ended" in main["reason"]
@@ -162,7 +167,7 @@ int main(void) {
   pthread_mutexattr_init(&kind); pthread_mutexattr_settype(&kind, PTHREAD_MUTEX_RECURSIVE);
   pthread_mutex_init(&a, &kind); pthread_mutex_init(&b, &kind); pthread_barrier_init(&both, 0, 2);
   pthread_create(&thread, 0, lock_two, 0); pthread_create(&thread, 0, lock_two, &a);
-  usleep(100000); puts("ready"); fflush(stdout); pause(); }
+  puts("ready"); fflush(stdout); pause(); }
 """
 
 
@@ -171,6 +176,7 @@ def check_musl(folder, *static):
     (folder / "two.c").write_text(MUSL)
     subprocess.run(["musl-gcc", "-g", "-O1", *static, "two.c", "-o", "two"], cwd=folder, check=True)
     process = start([str(folder / "two")])
+    until(lambda: "".join(states_of(process.pid).values()) == "SSS", "both wait for a mutex")
     threads = look(process.pid)["threads"]
     assert all(not thread["complete"] for thread in threads), threads
     names = [[frame.get("function") for frame in thread["frames"]] for thread in threads]
@@ -249,7 +255,7 @@ def go(folder):
     subprocess.run(["go", "build", "-gcflags=-l", "-o", "two", "two.go"], cwd=folder, check=True,
                    env=environment)
     process = start([str(folder / "two")])
-    for _ in range(20):  # the scheduler interrupts by signal, a hundred times a second
+    for _ in range(200):  # the scheduler interrupts by signal, a hundred times a second
         stacks = [[frame.get("function") or "" for frame in thread["frames"]]
                   for thread in look(process.pid)["threads"] if thread["complete"]]
         if any(stack[0] == "main.spin" for stack in stacks):

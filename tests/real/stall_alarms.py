@@ -23,7 +23,7 @@ results, skipped = [], []
 
 
 def program_of(recorder):
-    for _ in range(200):
+    for _ in range(10000):
         with open(f"/proc/{recorder.pid}/task/{recorder.pid}/children") as f:
             children = f.read().split()
         if children and os.path.basename(os.readlink(f"/proc/{children[0]}/exe")) == "calm":
@@ -45,7 +45,7 @@ def watch(what, kind, seconds, provoke=None, within=()):
         os.kill(pid, signal.SIGKILL)
         skipped.append(f"{what}: {missing}")
         return
-    _, complaints = recorder.communicate(timeout=60)
+    _, complaints = recorder.communicate(timeout=150)
     assert recorder.returncode == 0, complaints
     told = stalls(path)
     turns = sum(loop["turns"] for loop in told["loops"])
@@ -72,7 +72,7 @@ def debug(_, program):
     if not shutil.which("gdb"):
         raise FileNotFoundError("no gdb")
     subprocess.run(["gdb", "-q", "-batch", "-ex", "shell sleep 1", "-p", str(program)],
-                   stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, timeout=30)
+                   stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, timeout=150)
 
 
 def freeze(_, program):

@@ -5,6 +5,7 @@ end is told of at once; a gate fails on it; all other sensors may be on."""
 import glob
 import json
 import os
+import re
 import shutil
 import signal
 import socket
@@ -15,7 +16,8 @@ import time
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "stall"))
 sys.path.insert(0, os.path.join(os.environ["SONDE_SOURCE"], "tests/format"))
 import reader  # noqa: E402
-from stall_tools import SONDE, WORK, build, fresh, name, stalls, start  # noqa: E402
+from stall_tools import SONDE, WORK, build, fresh, name, overlap, stalls, start, start_us  # noqa: E402
+from shared.cases import until  # noqa: E402
 
 SPIN = """
 import select, os, time
@@ -24,7 +26,7 @@ for i in range(6):
 queue = select.epoll()
 for i in range(6):
     queue.poll(0.01)
-print("stuck", flush=True)
+print("stuck", time.monotonic(), flush=True)
 os.read(os.pipe()[0], 1)
 """
 
@@ -32,41 +34,47 @@ os.read(os.pipe()[0], 1)
 def stuck():
     path = fresh()
     recorder = start(["/usr/bin/python3", "-c", SPIN], 100, path, stdout=subprocess.PIPE)
-    assert recorder.stdout.readline() == "stuck\n"
-    began = time.monotonic()
+    word, began = recorder.stdout.readline().split()
+    assert word == "stuck"
     with open(f"/proc/{recorder.pid}/task/{recorder.pid}/children") as f:
-        return path, recorder, int(f.read().split()[0]), began
+        return path, recorder, int(f.read().split()[0]), float(began)
+
+
+def until_seen(path):
+    until(lambda: stalls(path)["stalls"], "a stall in the recording")
 
 
 def in_the_recording_while_it_lasts():
     path, recorder, program, _ = stuck()
-    time.sleep(0.6)
+    until_seen(path)
     told = stalls(path)["stalls"]
     assert len(told) == 1 and told[0]["ending"] == "open", told
     assert told[0]["call"] == "read" and told[0]["what"].startswith("pipe:")
     os.kill(program, signal.SIGKILL)
-    recorder.communicate(timeout=20)
+    recorder.communicate(timeout=150)
 
 
 def a_kill_ends_it_exactly():
     path, recorder, program, began = stuck()
-    time.sleep(0.7)
+    until_seen(path)
+    time.sleep(0.5)
+    least = time.monotonic() - began
     os.kill(program, signal.SIGKILL)
-    lasted = time.monotonic() - began
-    recorder.communicate(timeout=20)
+    recorder.communicate(timeout=150)
+    most = time.monotonic() - began
     assert recorder.returncode == -signal.SIGKILL
     told = stalls(path)["stalls"]
     assert len(told) == 1 and told[0]["ending"] == "killed", told
-    off = abs(told[0]["total_ns"] / 1e9 - lasted)
-    print(f"killed in a stall after {lasted:.3f} s: off by {1e3 * off:.1f} ms")
-    assert off < 0.05
+    lasted = told[0]["total_ns"] / 1e9
+    print(f"killed in a stall after {least:.3f} to {most:.3f} s: told as {lasted:.3f}")
+    assert least - 0.01 < lasted < most + 0.05
 
 
 def the_recorder_is_killed():
     path, recorder, program, _ = stuck()
-    time.sleep(0.6)
+    until_seen(path)
     recorder.kill()
-    recorder.wait(timeout=20)
+    recorder.wait(timeout=150)
     os.kill(program, signal.SIGKILL)
     told = stalls(path)["stalls"]
     assert len(told) == 1 and told[0]["ending"] == "open", told
@@ -89,7 +97,7 @@ def the_end_of_a_large_program_is_none():
         return
     path = fresh()
     recorder = start(["/usr/bin/python3", "-c", LARGE], 50, path)
-    _, complaints = recorder.communicate(timeout=60)
+    _, complaints = recorder.communicate(timeout=150)
     assert recorder.returncode == 0, complaints
     assert not stalls(path)["stalls"], stalls(path)
 
@@ -98,10 +106,10 @@ def told_of_while_it_lasts():
     path, recorder, program, began = stuck()
     line = recorder.stderr.readline()
     after = time.monotonic() - began
-    assert "has stalled for 2." in line and "read" in line, line
+    assert float(re.search(r"has stalled for ([\d.]+)", line)[1]) >= 2 and "read" in line, line
     print(f"told of after {after:.2f} s: {line.strip()}")
     os.kill(program, signal.SIGKILL)
-    recorder.communicate(timeout=20)
+    recorder.communicate(timeout=150)
 
 
 def gate(path, limit):
@@ -117,9 +125,11 @@ def with_everything_on():
                           capture_output=True, text=True, timeout=120)
     assert done.returncode == 0, done.stderr
     truths = [json.loads(line) for line in done.stdout.splitlines()]
-    told = stalls(path)["stalls"]
-    right = sum(name(s) in t["culprits"].split("|") for s, t in zip(told, truths))
-    print(f"all sensors on: {right} of {len(truths)} named right")
+    told, began = stalls(path)["stalls"], start_us(path)
+    right = sum(any(name(s) in t["culprits"].split("|") for s in told
+                    if overlap(s, t["began_us"], t["took_us"], began) > t["took_us"] / 2) for t in truths)
+    print(f"all sensors on: {right} of {len(truths)} named right:",
+          [(name(s), s["cause"], s["total_ns"] // 1000000) for s in told], [t["culprits"] for t in truths])
     assert len(told) == len(truths) and right >= len(truths) - 1
     assert gate(path, "100ms") == 1 and gate(path, "100s") == 0 and gate(path, "soon") == 2
     recording = reader.Recording(path)
@@ -135,8 +145,9 @@ def with_everything_on():
 
 CHILDREN = """
 import os, select, subprocess, sys
-LOOP = "import select, time\\nfor i in range(12): select.epoll().poll(0.01)\\n" \
-       "q = select.epoll()\\nfor i in range(8): q.poll(0.01)\\ntime.sleep(0.5)\\nq.poll(0.01)"
+LOOP = "import select, time\\nnow = time.monotonic\\nfor i in range(12): select.epoll().poll(0.01)\\n" \
+       "q = select.epoll()\\nfor i in range(8): a = now(); q.poll(0.01)\\nb = now(); time.sleep(0.5)\\n" \
+       "c = now(); q.poll(0.01); print(c - b, now() - a, flush=True)"
 child = os.fork()
 if child == 0:
     exec(LOOP)
@@ -149,13 +160,17 @@ subprocess.run([sys.executable, "-c", LOOP], check=True)
 def children_are_watched_when_followed():
     path = fresh()
     done = subprocess.run([SONDE, "record", "--stall=150", "--follow", "-o", path, "--", "/usr/bin/python3", "-c",
-                           CHILDREN], capture_output=True, text=True, timeout=60)
+                           CHILDREN], capture_output=True, text=True, timeout=150)
     assert done.returncode == 0, done.stderr
     children = glob.glob(path.replace(".sonde", ".*.sonde"))
     told = [stalls(child)["stalls"] for child in children]
     print("children:", [[(s["call"], s["length_ns"] // 1000000) for s in t] for t in told])
     assert len(children) == 2 and [len(t) for t in told] == [1, 1], told
-    assert all(t[0]["call"] == "clock_nanosleep" and 500 <= t[0]["total_ns"] / 1e6 < 560 for t in told), told
+    assert all(t[0]["call"] == "clock_nanosleep" for t in told), told
+    # By the program's own clock: the sleep alone, and all from the call before it to the end of the one after.
+    said = [tuple(map(float, line.split())) for line in done.stdout.splitlines()]
+    least, most = min(least for least, _ in said), max(most for _, most in said)
+    assert least >= 0.5 and all(least - 0.001 <= t[0]["total_ns"] / 1e9 <= most + 0.001 for t in told), (said, told)
 
 
 def redis_with_everything_on():
@@ -167,11 +182,12 @@ def redis_with_everything_on():
                                  "--trace=libc*:epoll_ctl", "--audit", "-o", path, "--", "redis-server", "--port", "0",
                                  "--unixsocket", socket_path, "--save", "", "--enable-debug-command", "yes",
                                  "--dir", WORK], stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True)
-    while not os.path.exists(socket_path):
-        time.sleep(0.05)
-        assert recorder.poll() is None, recorder.stderr.read()
     with socket.socket(socket.AF_UNIX) as s:
-        s.connect(socket_path)
+
+        def listens():  # the path is there a moment before
+            assert recorder.poll() is None, recorder.stderr.read()
+            return s.connect_ex(socket_path) == 0
+        until(listens, "redis listens")
 
         def ask(line):
             s.sendall(line + b"\r\n")
@@ -179,15 +195,17 @@ def redis_with_everything_on():
             assert answer[:1] in b"+:$", (line, answer)
         for i in range(3000):
             ask(b"SET key:%d value" % (i % 100))
+        began = time.monotonic()
         ask(b"DEBUG SLEEP 0.6")
         for i in range(20):
             ask(b"PING")
+        most = time.monotonic() - began
     recorder.terminate()
-    _, complaints = recorder.communicate(timeout=60)
+    _, complaints = recorder.communicate(timeout=150)
     told = stalls(path)["stalls"]
     print("redis, everything on:", [(s.get("call"), round(s["total_ns"] / 1e6)) for s in told])
     asleep = [s for s in told if s.get("call") in ("nanosleep", "clock_nanosleep")]
-    assert len(asleep) == 1 and 600 <= asleep[0]["total_ns"] / 1e6 < 660, (told, complaints)
+    assert len(asleep) == 1 and 0.6 <= asleep[0]["total_ns"] / 1e9 < most + 0.05, (told, complaints)
 
 
 def main():

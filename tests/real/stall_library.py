@@ -29,7 +29,7 @@ library = os.path.join(WORK, "liblate.so")
 subprocess.run(["cc", "-shared", "-fPIC", "-O2", "-x", "c", "-", "-o", library], input=LIBRARY, text=True, check=True)
 path = fresh()
 recorder = start([PYTHON, "-c", PROGRAM, library], 200, path)
-_, complaints = recorder.communicate(timeout=60)
+_, complaints = recorder.communicate(timeout=150)
 assert recorder.returncode == 0, complaints
 told = stalls(path)["stalls"]
 print([(name(s), s["share"], s["call"]) for s in told])

@@ -21,7 +21,7 @@ def few_files():
 def watch(count, **how):
     path = fresh()
     recorder = start([program, str(count)], 200, path, **how)
-    _, complaints = recorder.communicate(timeout=60)
+    _, complaints = recorder.communicate(timeout=150)
     assert recorder.returncode == 0, complaints
     told = stalls(path)
     names = sorted({s["thread"] for s in told["stalls"]})

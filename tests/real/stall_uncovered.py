@@ -19,7 +19,7 @@ def program(name, *options):
 def check(what, command, word):
     path = fresh()
     recorder = start(command, 250, path)
-    _, complaints = recorder.communicate(timeout=30)
+    _, complaints = recorder.communicate(timeout=150)
     if recorder.returncode == 3:
         print("SKIP of a part: io_uring is forbidden here")
         return

@@ -143,7 +143,7 @@ def code_in_memory(pid, program):
 
 def patches_come_and_go_under_running_threads(kind):
     program = build(kind, "code_threads.c", "-O1")
-    plain = subprocess.run([program, "1"], capture_output=True, text=True, timeout=60, check=True)
+    plain = subprocess.run([program, "1"], capture_output=True, text=True, timeout=150, check=True)
     assert plain.stdout.endswith("right\n")
     path = fresh()
     running = subprocess.Popen([SONDE, "record", "--malloc=off", "-o", path, "--", program, "2"],
@@ -152,7 +152,7 @@ def patches_come_and_go_under_running_threads(kind):
     switches = changed = same = 0
     while running.poll() is None and switches < 200:
         word = "trace=off" if switches % 2 else "trace=on"
-        done = subprocess.run([SONDE, "ctl", pid, word], capture_output=True, timeout=20, check=False)
+        done = subprocess.run([SONDE, "ctl", pid, word], capture_output=True, timeout=150, check=False)
         switches += done.returncode == 0
         time.sleep(0.1)
         try:
@@ -161,7 +161,7 @@ def patches_come_and_go_under_running_threads(kind):
             continue  # it has ended
         changed += now != file
         same += now == file and word == "trace=off"
-    out, _ = running.communicate(timeout=60)
+    out, _ = running.communicate(timeout=150)
     assert running.returncode == 0 and out.endswith("right\n"), (running.returncode, out)
     told = report(path)["trace"]
     print(switches, "switches,", told["calls"], "calls,", told["left"], "left")

@@ -47,7 +47,7 @@ def unwinders_see_the_plain_stack():
     for way, (_, _, _, more) in WAYS.items():
         program = _build(way)
         plain, traced = ([int(n) for n in subprocess.run(_command(way, program, t), capture_output=True, check=True,
-                                                         timeout=60).stdout.split()] for t in (False, True))
+                                                         timeout=150).stdout.split()] for t in (False, True))
         if way in ("hooks", "sleds"):
             assert traced[1:] == plain[1:], (way, plain, traced)
         else:
@@ -66,7 +66,7 @@ def _gdb_names(way, program, traced):
     try:
         for _ in range(20):
             done = subprocess.run(["gdb", "-nx", "-batch", "-p", pid, "-ex", "bt"], capture_output=True, text=True,
-                                  timeout=60, check=False)
+                                  timeout=150, check=False)
             names = re.findall(r"^#\d+ +(?:0x[0-9a-f]+ in )?(\S+)", done.stdout, re.M)
             if "depth_probe" in names and any("sleep" in n for n in names):
                 return names[names.index("depth_probe"):]

@@ -79,7 +79,7 @@ def _try_build(compiler):
                         f"{program}.{os.path.basename(source)}.o"], check=True, timeout=150)
     subprocess.run(["gcc", f"{program}.sqlite3.c.o", f"{program}.sqlite_main.c.o", shadow, "-lm", "-o", program],
                    check=True)
-    plain = subprocess.run([program, SQL], capture_output=True, timeout=60, check=False)
+    plain = subprocess.run([program, SQL], capture_output=True, timeout=150, check=False)
     assert plain.stdout.count(b"\n") > 4 and plain.stdout.endswith(b"no such table: missing\n"), plain
     path, done = record(program, SQL, env=dict(os.environ, SHADOW=said), timeout=120)
     assert (done.returncode, done.stdout) == (plain.returncode, plain.stdout), done

@@ -11,7 +11,7 @@ import sys
 HERE = os.path.dirname(os.path.abspath(__file__))
 sys.path.insert(0, os.path.join(os.path.dirname(HERE), "format"))
 from reader import Recording  # noqa: E402
-from shared.cases import WORK, fresh, needs_agent, run  # noqa: E402
+from shared.cases import WORK, Delays, fresh, needs_agent, run  # noqa: E402
 
 SONDE = os.environ["SONDE"]
 PROGRAM = os.path.join(WORK, "waiter")
@@ -22,12 +22,14 @@ CALLS = {"read": "read", "poll": "poll", "lock": "futex", "naps": "clock_nanosle
 
 def record(*command, options=("--wall",), within=()):
     path = fresh()
-    done = subprocess.run([*within, SONDE, "record", *options, "-o", path, "--", *command], capture_output=True,
-                          timeout=100, check=True)
+    with Delays() as delays:
+        done = subprocess.run([*within, SONDE, "record", *options, "-o", path, "--", *command],
+                              capture_output=True, timeout=150, check=True)
     told = json.loads(subprocess.run([SONDE, "report", "--json", "--top", "100000", path],
                                      capture_output=True, check=True, timeout=100).stdout)
     the_second_reader_agrees(path, told["wall"])
-    return told, done.stdout.decode().splitlines()
+    # What a look that came late gets wrong: it may be late at a change to a thread's place and back.
+    return told, done.stdout.decode().splitlines(), 3e9 * delays.worst
 
 
 def the_second_reader_agrees(path, wall):
@@ -56,7 +58,7 @@ def functions_of(place):
 
 
 def the_time_of_each_thread_is_where_it_was():
-    told, said = record(PROGRAM, "2")
+    told, said, late = record(PROGRAM, "2")
     wall = told["wall"]
     by_tid = {t["tid"]: t for t in wall["threads"]}
     assert said[-1].startswith("interrupted "), said
@@ -72,15 +74,15 @@ def the_time_of_each_thread_is_where_it_was():
               f"{t['cpu_ns'] / 1e9:.3f}; blocked {blocked / 1e9:.3f}, told {t['blocked_ns'] / 1e9:.3f}, "
               f"in its function {here / 1e9:.3f} and {there / 1e9:.3f} on a CPU")
         # A look is a hundredth of a second, and a sample of a part has its chance.
-        assert abs(t["seen_ns"] - true_wall) < 0.03 * true_wall + 5e7, (name, t, true_wall)
-        assert abs(t["cpu_ns"] - true_run) < 0.03 * true_run + 5e7, (name, t, true_run)
-        assert abs(t["blocked_ns"] - blocked) < 0.05 * blocked + 1.5e8, (name, t, blocked)
+        assert abs(t["seen_ns"] - true_wall) < 0.03 * true_wall + 5e7 + late, (name, t, true_wall)
+        assert abs(t["cpu_ns"] - true_run) < 0.03 * true_run + 5e7 + late, (name, t, true_run)
+        assert abs(t["blocked_ns"] - blocked) < 0.05 * blocked + 1.5e8 + late, (name, t, blocked)
         if name != "burns":
-            assert abs(here - blocked) < 0.1 * blocked + 1.5e8, (name, here, blocked)
+            assert abs(here - blocked) < 0.1 * blocked + 1.5e8 + late, (name, here, blocked)
             calls = {p.get("syscall") for p in places if p["where"] == "blocked"}
             assert calls <= {CALLS[name], "ppoll"} and calls, (name, calls)
         else:
-            assert there > 0.9 * true_run, (there, true_run)
+            assert there > 0.9 * true_run - late, (there, true_run)
     assert wall["unread_ns"] < 0.05 * wall["blocked_ns"], wall["unread_ns"]
     complete = sum(p["samples"] for p in wall["stacks"] if p.get("complete"))
     everything = sum(p["samples"] for p in wall["stacks"] if "stack" in p)
@@ -92,7 +94,7 @@ def the_time_of_each_thread_is_where_it_was():
 
 def no_call_ends_early():
     for options in ["--wall=500"], ["--wall", "--sample=1000"]:
-        _, said = record(PROGRAM, "2", options=options)
+        _, said, _ = record(PROGRAM, "2", options=options)
         count = int(said[-1].split()[1])
         print(f"{' '.join(options)}: {count} calls ended with EINTR")
         if _ticks_wait_for_the_way_out():
@@ -110,7 +112,7 @@ def more_threads_than_descriptors_are_all_seen():
 
 
 def _many_threads_are_all_seen(*within):
-    told, said = record(PROGRAM, "1.5", "200", options=("--wall", "--malloc=off"), within=within)
+    told, said, late = record(PROGRAM, "1.5", "200", options=("--wall", "--malloc=off"), within=within)
     wall = told["wall"]
     tids = {int(line.split()[1]) for line in said[:-1]}
     seen = {t["tid"]: t for t in wall["threads"]}
@@ -118,17 +120,17 @@ def _many_threads_are_all_seen(*within):
     waiting = sum(p["time_ns"] for p in wall["stacks"] if "waits_in_read" in functions_of(p))
     true = sum(int(line.split()[2]) for line in said[:-1] if line.split()[0] in ("read", "more"))
     print(f"{len(seen)} threads; in read {waiting / 1e9:.2f} s of {true / 1e9:.2f}")
-    assert 0.93 * true < waiting < 1.03 * true, (waiting, true)
+    assert 0.93 * true - len(seen) * late < waiting < 1.03 * true + len(seen) * late, (waiting, true)
 
 
 def other_programs_are_what_they_are():
     """sleep(1) sleeps; a shell waits for its child; bad options are refused in one line."""
-    told, _ = record("sleep", "1")
+    told, _, late = record("sleep", "1")
     place = told["wall"]["stacks"][0]
-    assert place["syscall"] == "clock_nanosleep" and 0.9e9 < place["time_ns"] < 1.1e9, place
-    told, _ = record("sh", "-c", "sleep 1; true")
+    assert place["syscall"] == "clock_nanosleep" and 0.9e9 - late < place["time_ns"] < 1.1e9 + late, place
+    told, _, late = record("sh", "-c", "sleep 1; true")
     place = told["wall"]["stacks"][0]
-    assert place["syscall"] == "wait4" and place["time_ns"] > 0.9e9, place
+    assert place["syscall"] == "wait4" and place["time_ns"] > 0.9e9 - late, place
     done = subprocess.run([SONDE, "record", "--wall=0", "--", "true"], capture_output=True)
     assert done.returncode == 125 and b"--wall takes a number from 1 to 1000" in done.stderr, done
 

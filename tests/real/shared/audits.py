@@ -95,7 +95,7 @@ def compare_commands(*options):
     for command in COMMANDS:
         if not shutil.which(command[0]):
             continue
-        plain = subprocess.run(command, capture_output=True, stdin=subprocess.DEVNULL, timeout=60)
+        plain = subprocess.run(command, capture_output=True, stdin=subprocess.DEVNULL, timeout=150)
         path, done = record(command, "linux", *options, stdin=subprocess.DEVNULL)
         own = [line for line in done.stderr.splitlines() if not line.startswith(b"sonde record:")]
         assert done.returncode == plain.returncode, (command, done.returncode, plain.returncode, done.stderr)

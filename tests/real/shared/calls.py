@@ -14,14 +14,14 @@ HERE = os.path.join(os.environ["SONDE_SOURCE"], "tests", "real", "trace")
 def record(program, *arguments, trace="--trace", options=(), **how):
     path = fresh()
     done = subprocess.run([SONDE, "record", trace, "-o", path, *options, "--", program, *arguments],
-                          capture_output=True, check=False, **{"timeout": 60, **how})
+                          capture_output=True, check=False, **{"timeout": 150, **how})
     assert os.path.exists(path), done.stderr
     return path, done
 
 
 def report(path, *options):
     done = subprocess.run([SONDE, "report", "--json", *options, path, "trace"], capture_output=True,
-                          check=True, timeout=60)
+                          check=True, timeout=150)
     return json.loads(done.stdout)
 
 

@@ -6,6 +6,7 @@ import os
 import shutil
 import sys
 import tempfile
+import threading
 import time
 import traceback
 
@@ -29,6 +30,32 @@ def until(condition, what, seconds=120):
     while not condition():
         assert time.monotonic() < deadline, f"not after {seconds} s: {what() if callable(what) else what}"
         time.sleep(0.002)
+
+
+class Delays:
+    """How late this machine let a thread run while a `with` lasted, in seconds: `worst`, and the `sum` of
+    what was more than 5 ms. What looks at a program at fixed times was as late, and what it says of times
+    is allowed to be off by that."""
+
+    def __init__(self):
+        self.worst, self.sum, self.over = 0.0, 0.0, threading.Event()
+
+    def __enter__(self):
+        self.thread = threading.Thread(target=self.measure, daemon=True)
+        self.thread.start()
+        return self
+
+    def measure(self):
+        while not self.over.is_set():
+            before = time.monotonic()
+            time.sleep(0.005)
+            late = time.monotonic() - before - 0.005
+            self.worst = max(self.worst, late)
+            self.sum += late if late > 0.005 else 0
+
+    def __exit__(self, *_):
+        self.over.set()
+        self.thread.join()
 
 
 def states_of(pid):

@@ -2,8 +2,9 @@
  *
  * A program that watches itself, for tests/real/stall_declared.py. Prints a line for each call of
  * its monitor: phase, number, tid, length and limit in µs, culprit's percent, its count and program
- * counters, count and program counters; for the stall with two parts how long each of them was, in
- * µs; then the statuses, and the CPU time of the monitor's thread in µs over an idle second.
+ * counters, count and program counters; for the stall with two parts how long each of them was, and
+ * how long it burned, in µs; then the statuses, and the CPU time of the monitor's thread in µs over
+ * an idle second.
  */
 #include <cstdio>
 #include <cstdint>
@@ -59,7 +60,7 @@ static void told(const sonde_stall_t *s, void *context) {
   printf("\n");
 }
 
-static uint64_t part_us[2];
+static uint64_t part_us[2], burned_us; /* by the clock on the wall */
 
 static void works() {
   for (int i = 0; i < 3; i++) {
@@ -76,7 +77,9 @@ static void works() {
     sleeps_too_long();
   }
   sonde_heartbeat();
+  burned_us = clock_us(CLOCK_MONOTONIC);
   burns_too_long();
+  burned_us = clock_us(CLOCK_MONOTONIC) - burned_us;
   sonde_heartbeat();
   sonde_stall_expect(800);
   sleeps_too_long();
@@ -108,7 +111,8 @@ int main() {
   idle = clock_us(cpu) - idle;
   sonde_stall_monitor_stop();
   monitor.join();
-  printf("parts %llu %llu\n", (unsigned long long)part_us[0], (unsigned long long)part_us[1]);
+  printf("parts %llu %llu %llu\n", (unsigned long long)part_us[0], (unsigned long long)part_us[1],
+         (unsigned long long)burned_us);
   printf("end %d %d %d %d %d %d %llu\n", before, second, bad, ended, sonde_heartbeat(), calls,
          (unsigned long long)idle);
 }
