@@ -21,6 +21,45 @@ static ALWAYS_INLINE READS_STACK bool stands_at(const cached_t *e, const positio
          (!(e->bits & CACHED_LIVE) || (p->fp_at && *p->fp_at == e->fp));
 }
 
+/* Nonzero when chained entry E changed. What its frame register must be follows from where the next
+ * slot is, so two words of the entries are loaded for each two of the stack, not four. */
+static ALWAYS_INLINE READS_STACK uint64_t chained_changed(const cached_t *e, const window_t *w) {
+  const uint64_t *at = window_at(w, e->slot);
+  return (at[0] ^ e->raw) | (at[-1] ^ (e[1].slot - 8));
+}
+static ALWAYS_INLINE READS_STACK bool chained_four_hold(const cached_t *e, const window_t *w) {
+  if (LIKELY(cached_share_page(e)))
+    return !(chained_changed(e, w) | chained_changed(e + 1, w) | chained_changed(e + 2, w) |
+             chained_changed(e + 3, w));
+  return !chained_changed(e, w) && !chained_changed(e + 1, w) && !chained_changed(e + 2, w) &&
+         !chained_changed(e + 3, w);
+}
+
+/* Passes the entries from E to before END, four of them or more, all chained. */
+static ALWAYS_INLINE READS_STACK const cached_t *
+skip_chained(const cached_t *e, const cached_t *end, const window_t *w) {
+  for (; e < end - 4; e += 4)
+    if (UNLIKELY(!chained_four_hold(e, w))) return e;
+  return LIKELY(chained_four_hold(end - 4, w)) ? end : e;
+}
+
+READS_STACK const cached_t *cache_skip_verified(const cache_t *cache, const window_t *w,
+                                                uint32_t k) {
+  const cached_t *e = &cache->entries[k], *last_four = &cache->entries[CACHE_ENTRIES - 4];
+  if (UNLIKELY(e > last_four)) return e;
+  while (e < last_four) {
+    const cached_t *end = e + cache->chained[e - cache->entries];
+    if (LIKELY(end - e >= 4)) {
+      e = skip_chained(e, end, w);
+      if (UNLIKELY(e != end)) return e;
+    } else if (LIKELY(cached_four_hold(e, w, true)))
+      e += 4;
+    else
+      return e;
+  }
+  return LIKELY(cached_four_hold(last_four, w, true)) ? last_four + 4 : e;
+}
+
 /* Looks whether POSITION is an entry from *J on with an unchanged outside. *J moves outward past
  * what the walk has left behind or found changed. */
 static ALWAYS_INLINE READS_STACK bool join(const cache_t *cache, const window_t *w,
@@ -159,12 +198,6 @@ READS_STACK bool cache_extend(cache_t *cache, const fresh_t *fresh, uint32_t fir
   return cache_extend_named(cache, fresh, first, epoch, NULL, &nothing) <= first;
 }
 
-/* The frame register was restored from just below ENTRY's slot, and leads to just below the slot of
- * the entry outside it. */
-static bool is_chained(const cached_t *e) {
-  return e->bits & CACHED_VERIFY && e->restored_words == 1 && e->fp == e[1].slot - 8;
-}
-
 /* Everything that makes ENTRY what it is: the slot, and where the frame register was restored from
  * if an outer rule uses it. The slot first, for a chained entry is followed by the next one's. */
 static bool add_entry(tip_t *tip, uint64_t innermost_slot, const cached_t *e, bool chained) {
@@ -185,7 +218,7 @@ static bool fill_tip(const cache_t *cache, tip_t *tip, uint32_t innermost, uint3
   tip->count = 0;
   if (!tip_add(tip, first->slot, first->slot, first->raw, false)) return false;
   for (const cached_t *e = first + 1; e <= join; e++)
-    if (!add_entry(tip, first->slot, e, e < join && is_chained(e))) return false;
+    if (!add_entry(tip, first->slot, e, e < join && cached_is_chained(e))) return false;
   return true;
 }
 

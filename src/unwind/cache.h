@@ -16,6 +16,10 @@
  * The frame register matters only where an outer frame's rule uses it before another frame restores
  * it; elsewhere it holds whatever the program computes, and is not compared (`CACHED_LIVE`).
  *
+ * In code with frame pointers every saved one leads to just below the next slot. Such entries are
+ * chained, and how many there are in a row is known, so that they are compared without a look at
+ * what each of them is: half the time of a walk along the frame pointers themselves.
+ *
  * A stack that came before, and not long ago, is guessed and not walked at all: see unwind/tips.h.
  *
  * The cost, of lines of 64 bytes and of branches that the processor cannot foresee. A guess that is
@@ -97,6 +101,7 @@ typedef struct cache {
   bool verifies;  /* some entry may have CACHED_VERIFY */
   fresh_frame_t fresh[CACHE_FRESH];
   cached_t entries[CACHE_ENTRIES + 1]; /* the last one is beyond every slot */
+  uint8_t chained[CACHE_ENTRIES + 1];  /* so many entries, from this one outward, are chained */
   tips_t tips;
 } cache_t;
 
@@ -104,7 +109,16 @@ static inline void cache_drop(cache_t *cache) {
   cache->top = CACHE_ENTRIES;
   cache->verifies = false;
   cache->entries[CACHE_ENTRIES] = (cached_t){.slot = UINT64_MAX};
+  cache->chained[CACHE_ENTRIES] = 0;
 }
+
+/* The frame register was restored from just below ENTRY's slot, and leads to just below the slot of
+ * the entry outside it, as in code with frame pointers. */
+static ALWAYS_INLINE bool cached_is_chained(const cached_t *e) {
+  return e->bits & CACHED_VERIFY && e->restored_words == 1 && e->fp == e[1].slot - 8;
+}
+
+_Static_assert(CACHE_ENTRIES <= UINT8_MAX, "the length of a chain fits");
 
 /* Nonzero when the memory behind entry E no longer holds what it did. */
 static ALWAYS_INLINE READS_STACK uint64_t cached_slot_changed(const cached_t *e,
@@ -145,13 +159,16 @@ static ALWAYS_INLINE READS_STACK bool cached_four_hold(const cached_t *e, const 
 }
 
 static ALWAYS_INLINE READS_STACK const cached_t *
-cache_skip_unchanged(const cache_t *cache, const window_t *w, uint32_t k, bool verifies) {
+cache_skip_unchanged(const cache_t *cache, const window_t *w, uint32_t k) {
   const cached_t *e = &cache->entries[k], *last_four = &cache->entries[CACHE_ENTRIES - 4];
   if (UNLIKELY(e > last_four)) return e;
   for (; e < last_four; e += 4)
-    if (UNLIKELY(!cached_four_hold(e, w, verifies))) return e;
-  return LIKELY(cached_four_hold(last_four, w, verifies)) ? last_four + 4 : e;
+    if (UNLIKELY(!cached_four_hold(e, w, false))) return e;
+  return LIKELY(cached_four_hold(last_four, w, false)) ? last_four + 4 : e;
 }
+
+/* The same where frame registers are verified. */
+const cached_t *cache_skip_verified(const cache_t *cache, const window_t *w, uint32_t k);
 
 /* The first entry from K on whose memory no longer holds what it did; CACHE_ENTRIES if there is
  * none. While all entries before it hold, an entry's slot is one of the stack as it is now, so it
@@ -162,8 +179,8 @@ cache_skip_unchanged(const cache_t *cache, const window_t *w, uint32_t k, bool v
 static ALWAYS_INLINE READS_STACK uint32_t cache_first_changed(const cache_t *cache,
                                                               const window_t *w, uint32_t k) {
   const cached_t *end = &cache->entries[CACHE_ENTRIES];
-  const cached_t *e = LIKELY(!cache->verifies) ? cache_skip_unchanged(cache, w, k, false)
-                                               : cache_skip_unchanged(cache, w, k, true);
+  const cached_t *e = LIKELY(!cache->verifies) ? cache_skip_unchanged(cache, w, k)
+                                               : cache_skip_verified(cache, w, k);
   while (UNLIKELY(e < end) && cached_holds(e, w, true))
     e++;
   return (uint32_t)(e - cache->entries);
@@ -244,12 +261,16 @@ static ALWAYS_INLINE void cache_renew(cache_t *cache, uint64_t epoch) {
   cache->epoch = epoch;
 }
 
-/* The entry that the walk joined has a new frame inside it, which saved the register elsewhere. */
-static ALWAYS_INLINE bool cached_resettle(cached_t *entry, rule_t inner) {
+/* Entry K, which the walk joined, has a new frame inside it, and that one may have saved the
+ * register elsewhere. */
+static ALWAYS_INLINE bool cache_resettle(cache_t *cache, uint32_t k, rule_t inner) {
+  cached_t *entry = &cache->entries[k];
   bool live = entry->bits & CACHED_LIVE;
   int64_t restored = live ? rule_restored_words(inner) : 0;
+  if (LIKELY(restored == entry->restored_words)) return live;
   entry->restored_words = (int16_t)restored;
   entry->bits = (uint8_t)((entry->bits & ~CACHED_VERIFY) | (restored ? CACHED_VERIFY : 0));
+  cache->chained[k] = cached_is_chained(entry) ? (uint8_t)(cache->chained[k + 1] + 1) : 0;
   return live;
 }
 
@@ -271,7 +292,7 @@ static ALWAYS_INLINE READS_STACK uint32_t cache_extend_named(cache_t *cache, con
   signal_fence();
   rule_t rule = fresh->last;
   bool live = false;
-  if (top < CACHE_ENTRIES && n > plain) live = cached_resettle(&cache->entries[top], rule);
+  if (top < CACHE_ENTRIES && n > plain) live = cache_resettle(cache, top, rule);
   bool verifies = cache->verifies || live;
   for (; n > plain && top > 0; n--) {
     const fresh_frame_t *from = fresh_at(fresh, n - 1);
@@ -294,6 +315,8 @@ static ALWAYS_INLINE READS_STACK uint32_t cache_extend_named(cache_t *cache, con
     to->raw = from->raw;
     to->fp = fp;
     to->tail = cached_tail(id, restored, rule_sp_words(came_by), bits);
+    bool chained = bits & CACHED_VERIFY && restored == 1 && fp == to[1].slot - 8;
+    cache->chained[top] = chained ? (uint8_t)(cache->chained[top + 1] + 1) : 0;
   }
   cache->verifies = verifies;
   signal_fence();

@@ -386,12 +386,14 @@ typedef struct sized {
   uintptr_t frame; /* of sized_middle */
   bool
       wants_pcs; /* rather than the id: either call changes what the other one finds in the cache */
+  int chain;     /* frames further in that have frame pointers, one leading to the other */
 } sized_t;
 
-static NOINLINE int sized_middle(sized_t *out) {
+static NOINLINE int sized_middle(int chain, sized_t *out) {
   volatile char *room = __builtin_alloca(16 + (size_t)zero);
   room[0] = 1;
-  out->frame = (uintptr_t)__builtin_frame_address(0);
+  if (chain == out->chain) out->frame = (uintptr_t)__builtin_frame_address(0);
+  if (chain > 0) return sized_middle(chain - 1, out) + zero * room[0];
   if (out->wants_pcs)
     out->taken.count = sonde_stack(out->taken.pcs, ORACLE_MAX);
   else
@@ -401,7 +403,7 @@ static NOINLINE int sized_middle(sized_t *out) {
 static NOINLINE int sized_by(size_t size, sized_t *out) {
   volatile char *room = __builtin_alloca(size);
   room[0] = 1;
-  return sized_middle(out) + zero * room[0];
+  return sized_middle(out->chain, out) + zero * room[0];
 }
 static NOINLINE int through_small(size_t size, sized_t *out) { return sized_by(size, out) + zero; }
 static NOINLINE int through_large(size_t size, sized_t *out) {
@@ -410,8 +412,7 @@ static NOINLINE int through_large(size_t size, sized_t *out) {
   return sized_by(size, out) + zero * room[0];
 }
 
-static void saved_frame_pointers_count(void **state) {
-  (void)state;
+static void check_saved_frame_pointers(int chain) {
   enum { TURNS = 2000 };
   int (*const ways[])(size_t, sized_t *) = {through_small, through_large};
   static sized_t found[2];
@@ -419,7 +420,7 @@ static void saved_frame_pointers_count(void **state) {
   static uint8_t way[TURNS];
   size_t sizes[2] = {4096, 4096};
   uint64_t random = seed_given();
-  if (is_sanitized()) SKIP_BECAUSE("a sanitizer lays frames out as it likes");
+  found[0].chain = found[1].chain = chain;
   /* Volatile, or the compiler would make several calls, and stacks; and nothing else is called, for
    * that would write to the stack. */
   for (volatile int i = 0; i < TURNS; i++) {
@@ -439,6 +440,57 @@ static void saved_frame_pointers_count(void **state) {
     uintptr_t pcs[ORACLE_MAX];
     int count = sonde_stack_of_id(ids[2 + k], pcs, ORACLE_MAX);
     same_outside(found[k].taken.pcs, found[k].taken.count, pcs, count, 1, "sized frames");
+  }
+}
+
+static void saved_frame_pointers_count(void **state) {
+  (void)state;
+  if (is_sanitized()) SKIP_BECAUSE("a sanitizer lays frames out as it likes");
+  check_saved_frame_pointers(0);
+}
+
+/* The same where the cache holds a chain of them, whose entries it compares together. */
+static void chained_frame_pointers_count(void **state) {
+  (void)state;
+  if (is_sanitized()) SKIP_BECAUSE("a sanitizer lays frames out as it likes");
+  for (int chain = 1; chain < 12; chain++)
+    check_saved_frame_pointers(chain);
+}
+
+/* Frames with frame pointers at the same places, called from either of two places: the return
+ * addresses alone tell the stacks apart. */
+enum { SITES = 9 };
+static NOINLINE uint32_t from_either_site(int depth, unsigned sites) {
+  volatile char *room = __builtin_alloca(16 + (size_t)zero);
+  uint32_t id = 0;
+  room[0] = 1;
+  if (depth == 0)
+    EXPECT_EQUAL(sonde_stack_id(&id), 0);
+  else if (sites >> (depth - 1) & 1) {
+    id = from_either_site(depth - 1, sites);
+    __asm__ volatile("" : : "i"(1)); /* so that the two calls stay two */
+  } else {
+    id = from_either_site(depth - 1, sites);
+    __asm__ volatile("" : : "i"(2));
+  }
+  return id + (uint32_t)(zero * room[0]);
+}
+
+static void return_addresses_of_chains_count(void **state) {
+  (void)state;
+  static uint32_t ids[1 << SITES];
+  uint64_t random = seed_given();
+  for (volatile int i = 0; i < 20000; i++) {
+    unsigned sites = (unsigned)chance(&random) & ((1 << SITES) - 1);
+    if (i % 4)
+      sites = (unsigned)i % 4 + (unsigned)(i / 64 % 8 << 6); /* often the outer ones alone */
+    uint32_t id = from_either_site(SITES, sites);
+    if (ids[sites])
+      assert_int_equal(id, ids[sites]);
+    else
+      for (int k = 0; k < 1 << SITES; k++)
+        assert_int_not_equal(id, ids[k]);
+    ids[sites] = id;
   }
 }
 
@@ -483,6 +535,8 @@ int main(void) {
       cmocka_unit_test(forked_children_agree),
       cmocka_unit_test(stack_replaced_by_a_shorter_one),
       cmocka_unit_test(saved_frame_pointers_count),
+      cmocka_unit_test(chained_frame_pointers_count),
+      cmocka_unit_test(return_addresses_of_chains_count),
       cmocka_unit_test(other_builds_have_other_ids),
       cmocka_unit_test(a_full_table_is_told),
   };
