@@ -10,10 +10,11 @@ list(APPEND SONDE_INSIDE_SOURCES hook/await.c hook/calls.c hook/chain.c hook/dls
   record/write_chunk.c record/write_extended.c record/write_header.c record/write_local.c
   record/write_own.c record/write_publish.c record/write_scratch.c record/write_table.c record/write_thread.c
   sensor/live.c sensor/log.c sensor/log_public.c sensor/log_start.c sensor/malloc.c sensor/region.c
-  sensor/sampled.c sensor/audit_policy.c sensor/imports.c sensor/imports_names.c sensor/methods.c
+  sensor/sampled.c sensor/audit.c sensor/audit_hooks.c sensor/audit_memory.c sensor/audit_methods.c
+  sensor/audit_policy.c sensor/audit_public.c sensor/audit_start.c sensor/imports.c sensor/imports_names.c sensor/methods.c
   sensor/stall_api.c sensor/stall_blame.c sensor/stall_culprit.c sensor/stall_rules.c sensor/stall_self.c sensor/trace.c sensor/trace_api.c
-  sensor/trace_hooks.c sensor/trace_print.c sensor/apple/audit_start.c sensor/apple/messages.c
-  sensor/apple/run_loop.c sensor/apple/trace_code.c)
+  sensor/trace_hooks.c sensor/trace_print.c sensor/apple/audit_lookups.c sensor/apple/messages.c
+  sensor/apple/run_loop.c sensor/apple/sends.c sensor/apple/trace_code.c)
 # docs/platforms.md says which these are and what they cost.
 option(SONDE_APPLE_PRIVATE "use private symbols of libSystem: malloc_logger, __syscall_logger" ON)
 if(SONDE_APPLE_PRIVATE)

@@ -6,6 +6,7 @@
  *   compile POLICY    its flat form, for a program that audits itself
  *   baseline FILE     the findings of a recording, to be kept and compared with
  */
+#include <errno.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -13,7 +14,6 @@
 #include "cli/audit_recording.h"
 #include "cli/cli.h"
 #include "cli/policy_file.h"
-#include "cli/record_audit.h"
 #include "cli/verbs.h"
 #include "report/json.h"
 
@@ -88,6 +88,17 @@ static int check(const char *name) {
   return CLI_DONE;
 }
 
+static int compile(const char *name, const char *path) {
+  size_t size;
+  audit_policy_t *flat = policy_file_compile(name, &size);
+  if (!flat) return CLI_FAILED;
+  FILE *out = fopen(path, "wb");
+  bool done = out && fwrite(flat, 1, size, out) == size;
+  if (out && fclose(out) != 0) done = false;
+  free(flat);
+  return done ? CLI_DONE : cli_fail("'%s' cannot be written: %s", path, strerror(errno));
+}
+
 static int baseline(const char *path) {
   audit_recording_t r;
   int status = CLI_FAILED;
@@ -114,8 +125,7 @@ int verb_audit(int argc, char **argv) {
     return cli_wrong_use(&usage, "'--output' is of compile alone: what check and baseline say "
                                  "goes to the standard output");
   if (!strcmp(what, "check") && parser.rest_count <= 2) return check(rest[1] ? rest[1] : "linux");
-  if (!strcmp(what, "compile") && parser.rest_count == 2 && output)
-    return record_audit_read(rest[1]) && record_audit_save(output) ? CLI_DONE : CLI_FAILED;
+  if (!strcmp(what, "compile") && parser.rest_count == 2 && output) return compile(rest[1], output);
   if (!strcmp(what, "baseline") && parser.rest_count == 2) return baseline(rest[1]);
   return cli_wrong_use(&usage, "say what to do: check [POLICY], compile POLICY -o FILE or "
                                "baseline FILE");

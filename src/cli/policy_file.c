@@ -47,3 +47,40 @@ policy_t *policy_file_read(const char *name, time_t today, policy_source_t *out)
     free(text);
   return policy;
 }
+
+static audit_policy_t *compile(const policy_t *policy, const policy_source_t *source,
+                               size_t *size) {
+  const char *home = getenv("HOME");
+  audit_policy_t *flat = policy_flatten(policy, home ? home : "");
+  if (!flat) {
+    (void)cli_fail("the policy is too large: its functions and patterns take more than 1 MB");
+    return NULL;
+  }
+  size_t own = strnlen(source->text, source->size), base = policy->base ? policy->base->size : 0;
+  char *all = realloc(flat, flat->size + own + 1 + base);
+  if (!all) {
+    free(flat);
+    (void)cli_fail("there is no memory for the policy");
+    return NULL;
+  }
+  char *p = all + ((const audit_policy_t *)(const void *)all)->size;
+  memcpy(p, source->text, own);
+  p += own;
+  if (policy->base) {
+    *p++ = 0;
+    memcpy(p, policy->base->text, base);
+    p += base;
+  }
+  *size = (size_t)(p - all);
+  return (audit_policy_t *)(void *)all;
+}
+
+audit_policy_t *policy_file_compile(const char *name, size_t *size) {
+  policy_source_t source;
+  policy_t *policy = policy_file_read(name, time(NULL), &source);
+  if (!policy) return NULL;
+  audit_policy_t *flat = compile(policy, &source, size);
+  free((char *)(uintptr_t)source.text);
+  policy_free(policy);
+  return flat;
+}

@@ -7,13 +7,10 @@
 
 #include "record/recorder.h"
 
-/* Reads and compiles the audit policy NAME (as policy_file_read) into a file in memory, whose
+/* Reads and compiles the audit policy NAME (as policy_file_compile) into a file in memory, whose
  * descriptor and size are kept for record_audit_offer. False when it is not understood, which has
  * been said. */
 bool record_audit_read(const char *name);
-
-/* Writes that file to PATH, for sonde_audit_start. False when it cannot, which has been said. */
-bool record_audit_save(const char *path);
 
 /* Offers that policy to the program that is to be recorded. */
 void record_audit_offer(recording_t *recording);

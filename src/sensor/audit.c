@@ -270,6 +270,14 @@ void audit_called(uint32_t number, const uint64_t *arguments, caller_t at) {
   sensor_done(s, true);
 }
 
+#if defined(__APPLE__)
+void audit_called_by(uint64_t number, uint64_t arguments, uint64_t at, uint64_t none) {
+  (void)none;
+  audit_called((uint32_t)number, (const uint64_t *)(uintptr_t)arguments,
+               *(const caller_t *)(uintptr_t)at);
+}
+#endif
+
 void audit_start(const audit_policy_t *p) {
   policy = p;
   policy_number++;

@@ -20,6 +20,7 @@
 #ifndef SONDE_SENSOR_AUDIT_H
 #define SONDE_SENSOR_AUDIT_H
 
+#include "arch/keep.h"
 #include "sensor/audit_policy.h"
 #include "sensor/malloc.h"
 
@@ -32,5 +33,18 @@ void audit_write_policy(const char *text, uint32_t size, const bool *reached);
 
 /* The function NUMBER of the policy is about to be entered, with ARGUMENTS in its six registers. */
 void audit_called(uint32_t number, const uint64_t *arguments, caller_t at);
+
+/* The same from a trampoline, where the function's arguments may be in vector registers too: on
+ * Apple's systems libSystem, which the audit calls, may use these. */
+#if defined(__APPLE__)
+void audit_called_by(uint64_t number, uint64_t arguments, uint64_t at, uint64_t none);
+static inline void audit_called_keeping(uint32_t number, const uint64_t *arguments, caller_t at) {
+  arch_call_keeping(number, (uintptr_t)arguments, (uintptr_t)&at, 0, audit_called_by);
+}
+#else
+static inline void audit_called_keeping(uint32_t number, const uint64_t *arguments, caller_t at) {
+  audit_called(number, arguments, at);
+}
+#endif
 
 #endif

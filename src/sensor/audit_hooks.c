@@ -29,8 +29,8 @@ typedef struct audited {
 static audited_t in_force;
 
 static bool tell(call_t *call, const uint64_t *arguments) {
-  audit_called(call->trampoline->data, arguments,
-               (caller_t){call->return_address, call->sp, call->caller_fp});
+  audit_called_keeping(call->trampoline->data, arguments,
+                       (caller_t){call->return_address, call->sp, call->caller_fp});
   return false;
 }
 
@@ -111,7 +111,7 @@ static int hook_all(audited_t *a) {
   for (uint32_t i = 0; i < count; i++)
     a->names[i] = audit_string(a->policy, audit_functions(a->policy)[i].name);
   for (uint32_t i = 0; i < lookups; i++)
-    a->names[count + i] = audit_lookups[i];
+    a->names[count + i] = audit_lookup_name(i);
   os_symbols(0, a->names, a->addresses, (int)(count + lookups));
   for (uint32_t i = 0; i < count; i++)
     prepare(a, i);

@@ -27,7 +27,11 @@ bool crash_wants(int signal);
 
 /* Whether faults come to crash_handler: it was not replaced by a call of sigaction or its kin,
  * which tell that here. One by another way, and that a thread blocks the signals, is not seen. */
+#if defined(__APPLE__) /* no handler of ours stands there */
+static inline bool crash_catches_faults(void) { return false; }
+#else
 bool crash_catches_faults(void);
+#endif
 void crash_is_handler(int signal, bool is);
 
 /* The handler, and the flags that it is to be installed with, for sigaction(2). */

@@ -43,7 +43,7 @@ def make_command(arch):
     script.write_text(f'#!/bin/sh\n{limit}exec timeout 600 {" ".join(map(str, loader))} {kernel} {command} "$@"\n')
     script.chmod(0o755)
     there = set(bench_of.run(*loader, "--stand-ins").split()) | names(bench.nm, "--defined-only", "-g", kernel)
-    missing = sorted({name.split("$")[0] for name in names(bench.nm, "-u", command)} - there)
+    missing = sorted({name.split("$")[0] for name in names(bench.nm, "-u", command)} - {name.split("$")[0] for name in there})
     check(not missing, f"imports without a stand-in: {' '.join(missing) or 'none'}")
     return script
 
@@ -71,7 +71,8 @@ def questions(folder, old, new):
                     ["pack", recording, "-o", folder / "out.pack"], ["report", folder / "out.pack", "malloc"])
     yield from (["diff", old, new], ["diff", "--json", old, new], ["symbolize", "--image", elf, "0x6000", "0x7123", "0x1"],
                 ["symbolize", "--json", "--no-index", "--image", elf, "0x6000", "0x7123"], ["audit", "check", "linux"],
-                ["audit", "baseline", old], ["report", "nowhere"], ["reprot"], ["events", elf], ["--version"], ["--help"],
+                ["audit", "baseline", old],
+                ["audit", "compile", "apple", "-o", folder / "out.aud"], ["audit", "compile", "nowhere.yaml", "-o", folder / "out.aud"], ["report", "nowhere"], ["reprot"], ["events", elf], ["--version"], ["--help"],
                 ["help", "report"])
 
 
@@ -81,7 +82,7 @@ def content(file):
 
 
 def answers(command, question, folder):
-    written = [folder / "out.pb.gz", folder / "out.pack"] if "-o" in question else []
+    written = [folder / name for name in ("out.pb.gz", "out.pack", "out.aud")] if "-o" in question else []
     for file in written:
         file.unlink(missing_ok=True)
     done = subprocess.run([command, *question], capture_output=True, timeout=600, stdin=subprocess.DEVNULL,

@@ -102,13 +102,6 @@ int mac_openat(int folder, const char *path, int flags, int mode) {
   return openat(folder_of(folder), path, mac_open_flags(flags), mode & 07777);
 }
 
-static int mac_stat(const char *path, uint8_t *out) {
-  struct stat st;
-  if (stat(path, &st) != 0) return -1;
-  mac_put_stat(&st, out);
-  return 0;
-}
-
 static int mac_fstatat(int folder, const char *path, uint8_t *out, int flags) {
   struct stat st;
   if (flags & ~(int)FACT_AT_SYMLINK_NOFOLLOW) die("fstatat with the flags %#x", flags);
@@ -267,7 +260,6 @@ const stand_in_t libc_stand_ins[] = {
     {"_qsort_r", mac_qsort_r},
     {"_fnmatch", mac_fnmatch},
     {"_openat", openat_entry},
-    {"_stat", mac_stat},
     {"_fstatat", mac_fstatat},
     {"_unlinkat", mac_unlinkat},
     {"_renameat", mac_renameat},

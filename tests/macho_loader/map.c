@@ -305,14 +305,20 @@ static void *stand_in_among(const stand_in_t *list, const char *name) {
 static const stand_in_t *const lists[] = {mach_stand_ins, thread_stand_ins, dyld_stand_ins,
                                           posix_stand_ins, libc_stand_ins};
 
+static void *system_export(const char *name) {
+  void *found = NULL;
+  for (int i = 0; i < image_count && !found; i++)
+    if (images[i].is_system) found = image_export(&images[i], name);
+  return found;
+}
+
 /* What follows a `$` says which variant of a function it is; all of them mean the present one. */
 void *stand_in(const char *name) {
   char plain[256];
   snprintf(plain, sizeof plain, "%.*s", (int)strcspn(name, "$"), name);
-  for (int i = 0; i < image_count; i++) {
-    void *found = images[i].is_system ? image_export(&images[i], plain) : NULL;
-    if (found) return found;
-  }
+  void *exported = system_export(name);
+  if (!exported) exported = system_export(plain);
+  if (exported) return exported;
   for (unsigned i = 0; i < sizeof lists / sizeof *lists; i++) {
     void *found = stand_in_among(lists[i], plain);
     if (found) return found;

@@ -15,6 +15,7 @@
 #include <sys/mman.h>
 #include <sys/resource.h>
 #include <sys/stat.h>
+#include <sys/statvfs.h>
 #include <sys/wait.h>
 #include <time.h>
 #include <unistd.h>
@@ -117,6 +118,30 @@ void mac_put_stat(const struct stat *st, uint8_t *out) {
   memcpy(out + FACT_stat_dev, &device, sizeof device);
   memcpy(out + FACT_stat_uid, &st->st_uid, sizeof st->st_uid);
   memcpy(out + FACT_stat_mtime, &st->st_mtim, sizeof st->st_mtim); /* timespecs are the same */
+}
+
+static int mac_stat(const char *path, uint8_t *out) {
+  struct stat st;
+  if (stat(path, &st) != 0) return -1;
+  mac_put_stat(&st, out);
+  return 0;
+}
+
+static int mac_lstat(const char *path, uint8_t *out) {
+  struct stat st;
+  if (lstat(path, &st) != 0) return -1;
+  mac_put_stat(&st, out);
+  return 0;
+}
+
+/* For system/files.c: the size of a block, how many there are, and are free. */
+static int mac_statvfs(const char *path, uint64_t out[3]) {
+  struct statvfs vfs;
+  if (statvfs(path, &vfs) != 0) return -1;
+  out[0] = vfs.f_bsize;
+  out[1] = vfs.f_blocks;
+  out[2] = vfs.f_bfree;
+  return 0;
 }
 
 static int mac_fstat(int fd, uint8_t *out) {
@@ -230,7 +255,10 @@ const stand_in_t posix_stand_ins[] = {
     {"_pread", pread},
     {"_pwrite", pwrite},
     {"_pipe", pipe},
-    {"_fstat", mac_fstat},
+    {"_mac_host_fstat", mac_fstat},
+    {"_mac_host_stat", mac_stat},
+    {"_mac_host_lstat", mac_lstat},
+    {"_mac_host_statvfs", mac_statvfs},
     {"_mac_host_mmap", mac_mmap},
     {"_mac_host_munmap", munmap},
     {"_unlink", unlink},

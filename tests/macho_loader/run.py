@@ -105,7 +105,8 @@ class Bench:
 
     def check_imports(self, loader, folder):
         there = set(run(*loader, "--stand-ins").split())
-        there |= {line.split()[-1] for line in run(self.nm, "--defined-only", "-g", folder / "kernel.dylib").splitlines()}
+        there |= {line.split()[-1].split("$")[0]
+                  for line in run(self.nm, "--defined-only", "-g", folder / "kernel.dylib").splitlines()}
         wanted = set()
         for image in (folder / "subject", *folder.glob("*.dylib")):
             if image.name not in ("subject", "kernel.dylib"):
@@ -190,11 +191,77 @@ def faults_of_trace(sonde, path):
         yield f"the trace has {lost}"
 
 
+# Apple's own list, and functions of the test's library, one of which takes doubles.
+POLICY = """version: 1
+extends: apple
+categories:
+  - id: victim.weigh
+    functions: ["victim*:victim_weigh(text)"]
+  - id: early.time
+    functions: [mach_absolute_time()]
+phases:
+  - before: consent
+    deny: [apple.disk-space]
+"""
+READ, WEIGH = "-[NSUserDefaults read:]", "-[NSUserDefaults weigh:b:c:d:e:f:g:h:]"
+# (category, function, arguments, owner): calls, of what send_messages and check_first of program/audit.m do.
+MESSAGES = {("apple.defaults", "+[NSUserDefaults *]", '"+[NSUserDefaults standard]"', "subject"): 1,
+            ("apple.defaults", "-[NSUserDefaults *]", f'"{READ}"', "subject"): 20,
+            ("apple.defaults", "-[NSUserDefaults *]", f'"{WEIGH}"', "subject"): 1,
+            ("apple.keyboards", "+[UITextInputMode activeInputModes]", "", "subject"): 1,
+            ("victim.weigh", "victim_weigh", '"A"', "subject"): 1}
+
+
+def wanted_findings(own_file):
+    def file(function, path, calls=1, owner="subject"):
+        return {("apple.file-timestamp", function, f'"{path}"', owner): calls}
+    return {**MESSAGES, **file("stat", "/constant"), ("apple.file-timestamp", "stat", '""', "subject"): 1, **file("lstat", "/on/the/stack"), **file("lstat", own_file),
+            **file("lstat", "/by/a/thread", 1500), **file("stat", "/by/a/library", 1, "victim.dylib"),
+            **file("stat", "/late", 1, "late.dylib"), ("apple.file-timestamp", "fstat", "…", "subject"): 1,
+            ("apple.disk-space", "statfs", '"/"', "subject"): 1,
+            **{(category, "mach_absolute_time", "", "subject"): 1000 for category in ("apple.boot-time", "early.time")}}
+
+
+def findings_of(sonde, path):
+    told = json.loads(run(sonde, "report", "--json", path, "audit"))
+    found, rows = {}, told["audit"]["findings"]
+    for row in rows:
+        name = row["function"].split("$")[0]  # x86_64: stat$INODE64
+        arguments = "…" if name == "fstat" else row.get("arguments", "")
+        key = row["category"], name, arguments, row["owner"]
+        found[key] = found.get(key, 0) + row["calls"]
+    return found, rows, {key: value for key, value in told["missing"].items() if value}
+
+
+def faults_of_audit(sonde, folder, own_file):
+    """What the recordings of an audit say, against what the program called (program/audit.m)."""
+    wanted = wanted_findings(str(own_file))
+    for name, right in (("audit0", wanted), ("audit1", {**MESSAGES, ("apple.file-timestamp", "stat", '"/again"', "victim.dylib"): 1})):
+        found, rows, missing = findings_of(sonde, folder / f"{name}.sonde")
+        if found != right or missing:
+            yield f"{name}: {sorted(found.items() ^ right.items(), key=str)}, missing {missing}"
+        for row in rows:
+            names = [frame.get("function", "?").split("(")[0] for frame in row["frames"]]
+            if row["owner"] == "subject" and row.get("arguments") != '"/by/a/thread"' and names[-2:] != ["main", "mac_start"]:
+                yield f"{name}: the stack of {row['function']} {row.get('arguments')} is {names}"
+    early = [row["category"] for row in findings_of(sonde, folder / "audit0.sonde")[1] if row.get("too_early")]
+    if early != ["apple.disk-space"]:
+        yield f"too early are {early}"
+    draft = run(sonde, "export", "--as", "xcprivacy", folder / "audit0.sonde")
+    declared = re.findall(r"<string>NSPrivacyAccessedAPICategory(\w+)</string>", draft)
+    if sorted(declared) != ["ActiveKeyboards", "DiskSpace", "FileTimestamp", "SystemBootTime", "UserDefaults"]:
+        yield f"the privacy manifest has {declared}"
+
+
 def main():
     bench = Bench(sys.argv[1], sys.argv[2] if len(sys.argv) > 2 else None)
     sonde = ROOT / "build/bin/sonde"
     loader, failed = bench.make_loader(), 0
     objects, libraries = bench.objects("program"), bench.libraries()
+    policy = bench.out / "policy.aud"
+    if sonde.exists():
+        (bench.out / "policy.yaml").write_text(POLICY)
+        run(sonde, "audit", "compile", bench.out / "policy.yaml", "-o", policy)
     for layout in LAYOUTS:
         folder = bench.make_program(layout, objects, libraries)
         missing = bench.check_imports(loader, folder)
@@ -204,14 +271,15 @@ def main():
         start = [*map(str, loader), folder / "kernel.dylib", folder / "subject"]
         runs = [subprocess.run([*start, *arguments], capture_output=True, text=True, timeout=600)
                 for arguments in ((folder / "late.dylib", folder, "private" if bench.is_private else "public"),
-                                  ("messages", saved), ("loop",))]
+                                  ("messages", saved), ("loop",), *[("audit", policy, folder, folder / "late.dylib")] * sonde.exists())]
         for done in runs:
             print(done.stdout + done.stderr + f"{bench.arch} {layout}: status {done.returncode}")
         bad = any(done.returncode for done in runs)
         faults = []
         if sonde.exists() and not bad:
-            faults = [*faults_of_recordings(sonde, folder, bench.is_private), *faults_of_trace(sonde, saved)]
-        print("\n".join(f"FAILED recording: {fault}" for fault in faults) or "ok the logs and the trace say what was done"
+            faults = [*faults_of_recordings(sonde, folder, bench.is_private), *faults_of_trace(sonde, saved),
+                      *faults_of_audit(sonde, folder, policy)]
+        print("\n".join(f"FAILED recording: {fault}" for fault in faults) or "ok the logs, the trace and the audit say what was done"
               if sonde.exists() else "skipped: the command is not built, nobody reads the logs")
         failed += bool(missing) or bool(faults) or bad
     return 1 if failed else 0

@@ -6,7 +6,6 @@
 #include <string.h>
 
 #include "cli/cli.h"
-#include "cli/record_audit.h"
 #include "cli/verbs.h"
 
 static int absent(int argc, char **argv, const char *instead) {
@@ -33,14 +32,3 @@ VERB_ABSENT(leaks,
             "the system's own 'leaks' looks for them; 'sonde report' of a log shows what is live")
 VERB_ABSENT(clean, "no recorder leaves recordings unfinished there")
 VERB_ABSENT(doctor, "nothing of this command asks for rights or settings there")
-
-/* `sonde audit compile`: its output is what a program under the recorder reads. */
-bool record_audit_read(const char *name) {
-  (void)cli_fail("'%s' is not compiled: no program reads a compiled policy on macOS", name);
-  return false;
-}
-
-bool record_audit_save(const char *path) {
-  (void)path;
-  return false;
-}

@@ -28,4 +28,7 @@ void run_regions(void);                 /* regions.c */
 void check_loop(void);
 void check_log(const char *folder, bool is_private); /* where the logs go; what the library uses */
 
+/* What `sonde audit compile` wrote; where the recordings go; the path of a library to load. */
+void check_audit(const char *policy, const char *folder, const char *late);
+
 #endif

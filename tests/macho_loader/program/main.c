@@ -54,6 +54,8 @@ int main(int argc, char **argv) {
     check_messages(argv[2]);
   } else if (argc > 1 && strcmp(argv[1], "loop") == 0) {
     check_loop();
+  } else if (argc > 4 && strcmp(argv[1], "audit") == 0) {
+    check_audit(argv[2], argv[3], argv[4]);
   } else {
     check_stacks();
     check_threads();

@@ -98,6 +98,15 @@ static void mistakes_are_named_with_their_line(void **state) {
   }
 }
 
+static void apples_functions_need_not_be_here(void **state) {
+  (void)state;
+  policy_t *p = read_text("version: 1\nextends: apple\ncategories:\n  - id: a\n"
+                          "    functions: [mach_absolute_time(), stat$INODE64(path)]\n",
+                          time(NULL));
+  if (!p) fail_msg("%s", error);
+  policy_free(p);
+}
+
 static void a_list_that_grows_by_aliases_is_refused(void **state) {
   (void)state;
   char text[2048] = "version: 1\nfunctions:\n  a0: &a0 [getpid()]\n";
@@ -227,6 +236,7 @@ int main(void) {
   const struct CMUnitTest tests[] = {
       cmocka_unit_test(those_inside_are_understood),
       cmocka_unit_test(mistakes_are_named_with_their_line),
+      cmocka_unit_test(apples_functions_need_not_be_here),
       cmocka_unit_test(a_list_that_grows_by_aliases_is_refused),
       cmocka_unit_test(the_flat_form_says_the_same),
       cmocka_unit_test(a_category_of_the_users_replaces_ours),
