@@ -279,6 +279,11 @@ void os_thread_leave(void) { (void)pthread_setspecific(mark, NULL); }
 
 /* ---- what Linux alone has ------------------------------------------------------------------- */
 
+bool os_beginning(os_beginning_t *out) {
+  *out = (os_beginning_t){0};
+  return false;
+}
+
 int os_thread_blocked(int folder, pid_t tid, os_blocked_t *out) {
   (void)folder, (void)tid, (void)out;
   return -ENOSYS;
