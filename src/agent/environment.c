@@ -68,36 +68,40 @@ static uint64_t first_path(const char *value) {
   return n;
 }
 
-/* The agent's path in the list VALUE: valgrind puts its own before it. */
-static char *agent_in(char *value) {
+/* The agent's path, as the loader has it; "" where it does not tell. */
+static const char *own_path(void) {
   os_image_t self;
+  bool known = os_image_of_pc((uint64_t)(uintptr_t)&agent_start, &self) && self.path;
+  return known ? self.path : "";
+}
+
+/* Where the agent's path is in the list VALUE, which may begin with others: valgrind puts its own
+ * before it. NULL: nowhere, it was loaded in another way, and the list is the program's own. */
+static char *agent_in(char *value) {
+  const char *path = own_path();
   uint64_t n;
-  const char *path = os_image_of_pc((uint64_t)(uintptr_t)&agent_start, &self) ? self.path : "";
+  if (!*path) return value; /* the recorder puts it first */
   for (char *at = value; *at; at += n + (at[n] != 0))
-    if ((n = first_path(at)) == length(path) && memcmp(at, path, n) == 0) return at;
-  return value;
+    if ((n = first_path(at)) && n == length(path) && memcmp(at, path, n) == 0) return at;
+  return NULL;
 }
 
 /* Takes the agent's path out of the list in VALUE, which may be all of it. */
-static bool take_preload(char *value, char *preload, uint64_t size) {
+static void take_preload(char *value) {
   char *at = agent_in(value);
-  uint64_t n = first_path(at);
-  if (!copy_text(preload, at, n, size)) return false;
-  char *rest = at[n] ? at + n + 1 : at + n;
+  if (!at) return;
+  char *rest = at + first_path(at);
+  if (*rest) rest++;
   if (!*rest && at > value) at--; /* and what separates it from the one before */
   memmove(at, rest, length(rest) + 1);
-  return true;
-}
-
-static bool copy_preload(char *value, char *preload, uint64_t size) {
-  const char *at = agent_in(value);
-  return copy_text(preload, at, first_path(at), size);
 }
 
 bool environment_take(char *settings, char *preload, uint64_t size) {
   char **from = initial_environment(), **to = from, *value;
-  bool have_settings = false, have_preload = false;
-  settings[0] = preload[0] = 0;
+  bool have_settings = false;
+  settings[0] = 0;
+  const char *path = own_path();
+  if (!copy_text(preload, path, length(path), size)) preload[0] = 0;
   for (char **at = from; at && *at && !have_settings; at++)
     if ((value = value_of(*at, AGENT_SETTINGS)))
       have_settings = copy_text(settings, value, length(value), size);
@@ -106,15 +110,15 @@ bool environment_take(char *settings, char *preload, uint64_t size) {
     bool keep = true;
     if (value_of(*from, AGENT_SETTINGS)) {
       keep = stays;
-    } else if ((value = value_of(*from, PRELOAD)) && !have_preload) {
-      have_preload =
-          stays ? copy_preload(value, preload, size) : take_preload(value, preload, size);
+    } else if ((value = value_of(*from, PRELOAD))) {
+      if (!*preload) copy_text(preload, value, first_path(value), size);
+      if (!stays) take_preload(value);
       keep = *value != 0;
     }
     if (keep) *to++ = *from;
   }
   if (to) *to = NULL;
-  if (!have_settings || !have_preload) return false;
+  if (!have_settings || !*preload) return false;
   copy_text(taken_settings, settings, length(settings), sizeof taken_settings);
   copy_text(taken_preload, preload, length(preload), sizeof taken_preload);
   return true;

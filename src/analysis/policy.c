@@ -175,6 +175,23 @@ size_t policy_categories(const audit_policy_t *flat, uint32_t function, const ch
   return count;
 }
 
+static bool has_function(const policy_t *p, const policy_category_t *c, const char *glob) {
+  for (size_t i = 0; i < c->function_count; i++)
+    if (audit_glob(glob, p->functions[c->functions[i]].name)) return true;
+  return false;
+}
+
+bool policy_has_function(const policy_t *p, const char *category, const char *function) {
+  bool off = true;
+  for (size_t i = 0; i < p->category_count; i++) {
+    const policy_category_t *c = &p->categories[i];
+    if (!audit_glob(category, c->id) || !c->enabled) continue;
+    if (has_function(p, c, function)) return true;
+    off = false;
+  }
+  return off;
+}
+
 static bool any_glob(const texts_t *globs, const char *text) {
   for (size_t i = 0; i < globs->count; i++)
     if (audit_glob(globs->items[i], text)) return true;

@@ -108,6 +108,10 @@ void policy_free(policy_t *policy);
 
 const policy_category_t *policy_category(const policy_t *policy, const char *id);
 
+/* Whether a category that the glob CATEGORY names has a function that FUNCTION, a glob too, names;
+ * or all of them are switched off. */
+bool policy_has_function(const policy_t *policy, const char *category, const char *function);
+
 /* "-[Class selector:]", of which both may be globs. */
 bool policy_is_method(const char *name);
 

@@ -14,6 +14,7 @@
 #include <yaml.h>
 
 #include "analysis/policy.h"
+#include "analysis/policy_times.h"
 
 enum { NESTING_MAX = 8, ITEMS_MAX = 20000 };
 
@@ -377,33 +378,25 @@ static bool check_category(reading_t *r, const yaml_node_t *node, const char *gl
                glob);
 }
 
-/* YYYY-MM-DD: the first second, of UTC, after that day. */
-static bool parse_day(const char *value, time_t *out) {
-  struct tm day = {0}, back;
-  int used = 0;
-  if (!value ||
-      sscanf(value, "%4d-%2d-%2d%n", &day.tm_year, &day.tm_mon, &day.tm_mday, &used) != 3 ||
-      used != 10 || value[10] || day.tm_mon < 1 || day.tm_mon > 12 || day.tm_mday < 1)
-    return false;
-  day.tm_year -= 1900;
-  day.tm_mon -= 1;
-  int wanted = day.tm_mday; /* timegm makes 2 March of 30 February */
-  time_t start = timegm(&day);
-  if (start <= 0 || !gmtime_r(&start, &back) || back.tm_mday != wanted) return false;
-  *out = start + 24 * 60 * 60;
-  return true;
-}
-
 static bool read_expiry(reading_t *r, const yaml_node_t *entry, time_t *out) {
   const yaml_node_t *node = value_of(r, entry, "expires");
   if (!node) return true;
-  if (!parse_day(word(node), out)) return wrong(r, line_of(node), "'expires' is a day, 2027-01-31");
+  if (!policy_day(word(node), out))
+    return wrong(r, line_of(node), "'expires' is a day, 2027-01-31");
   if (r->today && *out <= r->today)
     return wrong(r, line_of(node),
                  "this allowance expired on %s: look at the calls again, then set a later day or "
                  "remove it",
                  word(node));
   return true;
+}
+
+/* The function that an allowance is for: else it would never hold, and nobody would know. */
+static bool check_function(reading_t *r, const yaml_node_t *entry, const policy_allowance_t *a) {
+  const yaml_node_t *node = value_of(r, entry, "function");
+  return !node || !r->today || policy_has_function(r->policy, a->category, a->function) ||
+         wrong(r, line_of(node), "'%s' has no function '%s'; 'sonde audit check' lists them all",
+               a->category, a->function);
 }
 
 static bool add_allowance(reading_t *r, const yaml_node_t *entry, void *context) {
@@ -414,29 +407,13 @@ static bool add_allowance(reading_t *r, const yaml_node_t *entry, void *context)
   policy_allowance_t a = {.category = "*", .function = "*", .owner = "*"};
   if (!only_keys(r, entry, keys) || !text_at(r, entry, "category", true, &a.category) ||
       !check_category(r, value_of(r, entry, "category"), a.category) ||
-      !text_at(r, entry, "function", false, &a.function) ||
+      !text_at(r, entry, "function", false, &a.function) || !check_function(r, entry, &a) ||
       !text_at(r, entry, "owner", false, &a.owner) || !list_at(r, entry, "match", &a.match) ||
       !text_at(r, entry, "reason", true, &a.reason) || !read_expiry(r, entry, &a.expires))
     return false;
   p->allowances = one_more(p, p->allowances, p->allowance_count, sizeof *p->allowances);
   if (!p->allowances) return no_memory(r);
   p->allowances[p->allowance_count++] = a;
-  return true;
-}
-
-/* 200ms, 10s, 5m */
-static bool parse_window(const char *value, uint64_t *out) {
-  char *end;
-  unsigned long long n = value && isdigit((unsigned char)*value) ? strtoull(value, &end, 10) : 0;
-  if (!n || n > 1000000) return false;
-  if (!strcmp(end, "ms"))
-    *out = n * 1000000;
-  else if (!strcmp(end, "s"))
-    *out = n * 1000000000;
-  else if (!strcmp(end, "m"))
-    *out = n * 60000000000;
-  else
-    return false;
   return true;
 }
 
@@ -450,7 +427,7 @@ static bool add_limit(reading_t *r, const yaml_node_t *entry, void *context) {
       !number_at(r, entry, "calls", &l.calls))
     return false;
   const yaml_node_t *window = value_of(r, entry, "window");
-  if (!window || !parse_window(word(window), &l.window_ns))
+  if (!window || !policy_window(word(window), &l.window_ns))
     return wrong(r, line_of(window ? window : entry), "'window' is a time: 200ms, 10s, 5m");
   p->limits = one_more(p, p->limits, p->limit_count, sizeof *p->limits);
   if (!p->limits) return no_memory(r);

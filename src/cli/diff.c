@@ -18,8 +18,9 @@ enum { KEY_BY = CLI_LONG_ONLY, KEY_TOP, KEY_JSON, KEY_MAX_GROWTH };
 
 static const cli_option_t options[] = {
     {KEY_BY, "by", "WHAT",
-     "compare by peak (the default), leaked, allocated, temporary,\nsample (CPU time) or audit "
-     "(sensitive calls that are new: exit 1)"},
+     "compare by peak, leaked, allocated, temporary, sample (CPU time)\nor audit (sensitive calls "
+     "that are new: exit 1). Default: audit where\nOLD is a baseline, or both hold an audit and "
+     "nothing else; else peak"},
     {KEY_MAX_GROWTH, "max-growth", "LIMIT",
      "exit 1 when the whole grew by more: 5%, or bytes: 10M (of\ntemporary and sample: a number)"},
     {KEY_TOP, "top", "N", "show N functions and stacks (10)"},
@@ -46,8 +47,8 @@ typedef struct side {
 } side_t;
 
 typedef struct asked {
-  measure_t measure; /* MEASURE_COUNT: samples */
-  bool json, gate, percent, audit;
+  measure_t measure;                       /* MEASURE_COUNT: samples */
+  bool json, gate, percent, audit, chosen; /* chosen: by what was said */
   double limit;
   uint32_t top;
 } asked_t;
@@ -80,6 +81,25 @@ static int open_side(side_t *s, const char *path) {
       !(s->report.names = names_new(s->report.reader)))
     return cli_fail("there is no memory");
   return CLI_DONE;
+}
+
+static bool has_audit(const side_t *s) {
+  size_t count;
+  const record_other_t *others = reader_others(s->report.reader, &count);
+  for (size_t i = 0; i < count; i++)
+    if (others[i].type == TABLE_POLICY) return true;
+  return false;
+}
+
+/* Whether it is the audits that are compared where nobody said by what: a gate that finds nothing,
+ * since it looked at something else, is worse than none. */
+static bool is_of_audits(const asked_t *a, const side_t *sides) {
+  if (a->chosen || a->gate || !has_audit(&sides[0]) || !has_audit(&sides[1])) return false;
+  bool others = false;
+  for (int i = 0; i < 2; i++)
+    others |= sides[i].replay.stack_count || sides[i].samples.stack_count;
+  if (others) cli_note("both hold an audit, too: '--by audit' compares that");
+  return !others;
 }
 
 static bool add_side(diff_t *d, const side_t *s, const asked_t *a, bool old) {
@@ -252,6 +272,7 @@ int verb_diff(int argc, char **argv) {
         return cli_wrong_use(&usage, "--top takes a number from 1 up");
       break;
     case KEY_BY:
+      asked.chosen = true;
       asked.audit = !strcmp(parser.value, "audit");
       if (!asked.audit && !parse_by(parser.value, &asked.measure))
         return cli_wrong_use(&usage,
@@ -270,8 +291,9 @@ int verb_diff(int argc, char **argv) {
   side_t sides[2] = {0};
   int status = open_side(&sides[0], parser.rest[0]);
   if (status == CLI_DONE) status = open_side(&sides[1], parser.rest[1]);
-  if (status == CLI_DONE) status = compare(&asked, sides);
+  bool audits = status == CLI_DONE && is_of_audits(&asked, sides);
+  if (status == CLI_DONE && !audits) status = compare(&asked, sides);
   close_side(&sides[0]);
   close_side(&sides[1]);
-  return status;
+  return audits ? audit_compare(parser.rest[0], parser.rest[1]) : status;
 }
