@@ -401,6 +401,21 @@ static void a_copy_keeps_no_descriptor_of_a_program_that_ends(void **state) {
   munmap(phase, 4096);
 }
 
+extern char **environ;
+
+static void what_a_program_begins_with(void **state) {
+  (void)state;
+  os_beginning_t b;
+  assert_true(os_beginning(&b));
+  uint64_t string = (uint64_t)(uintptr_t)environ[0], end = (uint64_t)(uintptr_t)sbrk(0);
+  assert_true(string > b.stack);
+  if (is_emulated()) SKIP_BECAUSE("the emulator tells where the stack is, and no more");
+  assert_true(string < b.strings_end);
+  for (uint64_t at = ALIGN_UP(b.stack, (uint64_t)8); at + 8 <= b.strings_end; at += 8)
+    assert_true(os_readable(at));
+  assert_true(b.heap != 0 && b.heap <= end);
+}
+
 int main(void) {
   const struct CMUnitTest tests[] = {
       cmocka_unit_test(reads_never_fault),
@@ -414,6 +429,7 @@ int main(void) {
       cmocka_unit_test(files),
       cmocka_unit_test(registers_of_a_context),
       cmocka_unit_test(strip_keeps_plain_addresses),
+      cmocka_unit_test(what_a_program_begins_with),
       cmocka_unit_test(a_copy_keeps_no_descriptor_of_a_program_that_ends),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);
