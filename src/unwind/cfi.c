@@ -344,12 +344,61 @@ static int64_t scaled(uint64_t factor, const cie_t *cie) {
   return (int64_t)(factor * (uint64_t)cie->data_align);
 }
 
+/* Instructions for the rule of one register; false when OP is none. */
+static bool run_rule(run_t *run, cursor_t *c, uint8_t op) {
+  const cie_t *cie = &run->fde->cie;
+  if (op == CFA_expression || op == CFA_val_expression) {
+    set_expression(run, c, op == CFA_expression ? CFI_EXPRESSION : CFI_VAL_EXPRESSION);
+    return true;
+  }
+  uint64_t reg = cursor_uleb(c);
+  switch (op) {
+  case CFA_offset_extended: set_rule(run, reg, CFI_OFFSET, scaled(cursor_uleb(c), cie)); break;
+  case CFA_offset_extended_sf:
+    set_rule(run, reg, CFI_OFFSET, scaled((uint64_t)cursor_sleb(c), cie));
+    break;
+  case CFA_GNU_negative_offset_extended:
+    set_rule(run, reg, CFI_OFFSET, scaled(0 - cursor_uleb(c), cie));
+    break;
+  case CFA_val_offset: set_rule(run, reg, CFI_VAL_OFFSET, scaled(cursor_uleb(c), cie)); break;
+  case CFA_val_offset_sf:
+    set_rule(run, reg, CFI_VAL_OFFSET, scaled((uint64_t)cursor_sleb(c), cie));
+    break;
+  case CFA_restore_extended: restore_rule(run, reg); break;
+  case CFA_undefined: set_rule(run, reg, CFI_UNDEFINED, 0); break;
+  case CFA_same_value: set_rule(run, reg, CFI_SAME, 0); break;
+  case CFA_register: set_rule(run, reg, CFI_REGISTER, (int64_t)cursor_uleb(c)); break;
+  default: return false;
+  }
+  return true;
+}
+
+/* Instructions for the CFA; false when OP is none. */
+static bool run_cfa(run_t *run, cursor_t *c, uint8_t op) {
+  const cie_t *cie = &run->fde->cie;
+  uint64_t reg = op == CFA_def_cfa || op == CFA_def_cfa_sf || op == CFA_def_cfa_register
+                     ? cursor_uleb(c)
+                     : run->now.cfa_register;
+  switch (op) {
+  case CFA_def_cfa:
+  case CFA_def_cfa_offset: set_cfa(run, reg, (int64_t)cursor_uleb(c)); break;
+  case CFA_def_cfa_sf:
+  case CFA_def_cfa_offset_sf: set_cfa(run, reg, scaled((uint64_t)cursor_sleb(c), cie)); break;
+  case CFA_def_cfa_register: set_cfa(run, reg, run->now.cfa_offset); break;
+  case CFA_def_cfa_expression:
+    run->now.cfa_offset = read_block(run, c, &run->now.cfa_length);
+    run->now.cfa_is_expression = true;
+    break;
+  default: return false;
+  }
+  return true;
+}
+
 /* Runs one instruction. Returns true when the row of the target is complete. */
 static bool run_one(run_t *run, cursor_t *c) {
   const cie_t *cie = &run->fde->cie;
   uint8_t op = cursor_u8(c);
   uint8_t low = op & 0x3f;
-  uint64_t reg;
   switch (op & 0xc0) {
   case 0x40: return advance(run, run->location + low * cie->code_align);
   case 0x80: set_rule(run, low, CFI_OFFSET, scaled(cursor_uleb(c), cie)); return false;
@@ -361,57 +410,11 @@ static bool run_one(run_t *run, cursor_t *c) {
   case CFA_advance_loc1: return advance(run, run->location + cursor_u8(c) * cie->code_align);
   case CFA_advance_loc2: return advance(run, run->location + cursor_u16(c) * cie->code_align);
   case CFA_advance_loc4: return advance(run, run->location + cursor_u32(c) * cie->code_align);
-  case CFA_offset_extended:
-    reg = cursor_uleb(c);
-    set_rule(run, reg, CFI_OFFSET, scaled(cursor_uleb(c), cie));
-    break;
-  case CFA_offset_extended_sf:
-    reg = cursor_uleb(c);
-    set_rule(run, reg, CFI_OFFSET, scaled((uint64_t)cursor_sleb(c), cie));
-    break;
-  case CFA_GNU_negative_offset_extended:
-    reg = cursor_uleb(c);
-    set_rule(run, reg, CFI_OFFSET, scaled(0 - cursor_uleb(c), cie));
-    break;
-  case CFA_val_offset:
-    reg = cursor_uleb(c);
-    set_rule(run, reg, CFI_VAL_OFFSET, scaled(cursor_uleb(c), cie));
-    break;
-  case CFA_val_offset_sf:
-    reg = cursor_uleb(c);
-    set_rule(run, reg, CFI_VAL_OFFSET, scaled((uint64_t)cursor_sleb(c), cie));
-    break;
-  case CFA_restore_extended: restore_rule(run, cursor_uleb(c)); break;
-  case CFA_undefined: set_rule(run, cursor_uleb(c), CFI_UNDEFINED, 0); break;
-  case CFA_same_value: set_rule(run, cursor_uleb(c), CFI_SAME, 0); break;
-  case CFA_register:
-    reg = cursor_uleb(c);
-    set_rule(run, reg, CFI_REGISTER, (int64_t)cursor_uleb(c));
-    break;
   case CFA_remember_state: remember_state(run); break;
   case CFA_restore_state: restore_state(run); break;
-  case CFA_def_cfa:
-    reg = cursor_uleb(c);
-    set_cfa(run, reg, (int64_t)cursor_uleb(c));
-    break;
-  case CFA_def_cfa_sf:
-    reg = cursor_uleb(c);
-    set_cfa(run, reg, scaled((uint64_t)cursor_sleb(c), cie));
-    break;
-  case CFA_def_cfa_register: set_cfa(run, cursor_uleb(c), run->now.cfa_offset); break;
-  case CFA_def_cfa_offset: set_cfa(run, run->now.cfa_register, (int64_t)cursor_uleb(c)); break;
-  case CFA_def_cfa_offset_sf:
-    set_cfa(run, run->now.cfa_register, scaled((uint64_t)cursor_sleb(c), cie));
-    break;
-  case CFA_def_cfa_expression:
-    run->now.cfa_offset = read_block(run, c, &run->now.cfa_length);
-    run->now.cfa_is_expression = true;
-    break;
-  case CFA_expression: set_expression(run, c, CFI_EXPRESSION); break;
-  case CFA_val_expression: set_expression(run, c, CFI_VAL_EXPRESSION); break;
   case CFA_AARCH64_negate_ra_state: run->now.ra_signed = !run->now.ra_signed; break;
   case CFA_GNU_args_size: cursor_uleb(c); break;
-  default: run->bad = true;
+  default: run->bad |= !run_cfa(run, c, op) && !run_rule(run, c, op);
   }
   return false;
 }

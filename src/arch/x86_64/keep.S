@@ -11,18 +11,22 @@
 #define STATES 0xe7 /* x87, SSE, AVX, opmask, ZMM_Hi256, Hi16_ZMM */
 #define AREA   2752 /* 2696 at most for these, in the standard format, as a multiple of 64 */
 
-        CODE
-        .p2align 4
-        .globl SYMBOL(arch_call_keeping)
-        HIDDEN(arch_call_keeping)
-        TYPE_OF(arch_call_keeping)
-SYMBOL(arch_call_keeping):
+        .macro ENTER
         .cfi_startproc
         pushq %rbp
         .cfi_def_cfa_offset 16
         .cfi_offset %rbp, -16
         movq %rsp, %rbp
         .cfi_def_cfa_register %rbp
+        .endm
+
+        CODE
+        .p2align 4
+        .globl SYMBOL(arch_call_keeping)
+        HIDDEN(arch_call_keeping)
+        TYPE_OF(arch_call_keeping)
+SYMBOL(arch_call_keeping):
+        ENTER
         pushq %rbx
         .cfi_offset %rbx, -24
         pushq %r12
@@ -44,14 +48,9 @@ SYMBOL(arch_call_keeping):
 1:      cmpl $2, %r12d
         jne 2f
         xorl %eax, %eax
-        movq %rax, 512(%rsp)
-        movq %rax, 520(%rsp)
-        movq %rax, 528(%rsp)
-        movq %rax, 536(%rsp)
-        movq %rax, 544(%rsp)
-        movq %rax, 552(%rsp)
-        movq %rax, 560(%rsp)
-        movq %rax, 568(%rsp)
+        .irp n, 0, 1, 2, 3, 4, 5, 6, 7
+        movq %rax, 512+8*\n(%rsp)
+        .endr
         movl $STATES, %eax
         xorl %edx, %edx
         xsave64 (%rsp)
@@ -84,30 +83,15 @@ SYMBOL(arch_call_keeping):
         HIDDEN(arch_ask_keeping)
         TYPE_OF(arch_ask_keeping)
 SYMBOL(arch_ask_keeping):
-        .cfi_startproc
-        pushq %rbp
-        .cfi_def_cfa_offset 16
-        .cfi_offset %rbp, -16
-        movq %rsp, %rbp
-        .cfi_def_cfa_register %rbp
+        ENTER
         subq $128, %rsp
-        movups %xmm0, (%rsp)
-        movups %xmm1, 16(%rsp)
-        movups %xmm2, 32(%rsp)
-        movups %xmm3, 48(%rsp)
-        movups %xmm4, 64(%rsp)
-        movups %xmm5, 80(%rsp)
-        movups %xmm6, 96(%rsp)
-        movups %xmm7, 112(%rsp)
+        .irp n, 0, 1, 2, 3, 4, 5, 6, 7
+        movups %xmm\n, 16*\n(%rsp)
+        .endr
         call *%rsi
-        movups (%rsp), %xmm0
-        movups 16(%rsp), %xmm1
-        movups 32(%rsp), %xmm2
-        movups 48(%rsp), %xmm3
-        movups 64(%rsp), %xmm4
-        movups 80(%rsp), %xmm5
-        movups 96(%rsp), %xmm6
-        movups 112(%rsp), %xmm7
+        .irp n, 0, 1, 2, 3, 4, 5, 6, 7
+        movups 16*\n(%rsp), %xmm\n
+        .endr
         leave
         .cfi_restore %rbp
         .cfi_def_cfa %rsp, 8

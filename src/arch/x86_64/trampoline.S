@@ -122,15 +122,4 @@ LOCAL(landing):
         .cfi_endproc
         SIZE_OF(sonde_trampoline)
 
-/* Places inside, as distances from this table: a symbol for each would take the frame's name. */
-        CONSTANTS
-        .p2align 3
-        .globl SYMBOL(trampoline_places)
-        HIDDEN(trampoline_places)
-SYMBOL(trampoline_places):
-        .quad LOCAL(thunks) - SYMBOL(trampoline_places)
-        .quad LOCAL(body) - SYMBOL(trampoline_places)
-        .quad LOCAL(return) - SYMBOL(trampoline_places)
-        .quad LOCAL(landing) - SYMBOL(trampoline_places)
-
-        END_OF_FILE
+#include "arch/trampoline_places.inc"
