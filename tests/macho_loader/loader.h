@@ -15,6 +15,7 @@
 #ifndef MACHO_LOADER_H
 #define MACHO_LOADER_H
 
+#include <signal.h>
 #include <stdarg.h>
 #include <stdbool.h>
 #include <stdint.h>
@@ -104,6 +105,8 @@ struct mac_thread {
 };
 #define THREADS_MAX 256
 extern mac_thread_t threads[THREADS_MAX];
+sigset_t threads_lock(void); /* what every look at who is there is under */
+void threads_unlock(const sigset_t *before);
 mac_thread_t *thread_of_port(uint32_t port);
 mac_thread_t *thread_self(void);
 void threads_begin(void);               /* by the main thread */

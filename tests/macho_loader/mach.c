@@ -38,11 +38,13 @@ static int mac_task_threads(uint32_t task, uint32_t **list, uint32_t *count) {
                          MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
   if (ports == MAP_FAILED) return FACT_KERN_NO_SPACE;
   uint32_t n = 0;
+  sigset_t before = threads_lock(); /* the right to a thread is there before the thread can go */
   for (int i = 0; i < THREADS_MAX; i++) {
     if (!threads[i].is_used || !threads[i].tid) continue;
     __atomic_fetch_add(&threads[i].rights, 1, __ATOMIC_RELAXED);
     ports[n++] = threads[i].port;
   }
+  threads_unlock(&before);
   *list = ports;
   *count = n;
   return FACT_KERN_SUCCESS;
@@ -57,7 +59,7 @@ static int mac_mach_port_deallocate(uint32_t task, uint32_t port) {
   check_task(task);
   mac_thread_t *thread = thread_of_port(port);
   if (!thread || thread->rights <= 0) die("a right to port %#x is given back twice", port);
-  __atomic_fetch_sub(&thread->rights, 1, __ATOMIC_RELAXED);
+  __atomic_fetch_sub(&thread->rights, 1, __ATOMIC_RELEASE);
   return FACT_KERN_SUCCESS;
 }
 
@@ -121,12 +123,13 @@ static int mac_thread_get_state(uint32_t port, int flavor, void *state, uint32_t
   return FACT_KERN_SUCCESS;
 }
 
-/* CPU time: the clock of the thread (clock_getcpuclockid(3)'s numbers, of a thread). */
-static uint64_t cpu_ns(const mac_thread_t *thread) {
+/* CPU time: the clock of the thread (clock_getcpuclockid(3)'s numbers, of a thread). False when it
+ * ends meanwhile. */
+static bool cpu_ns(int tid, uint64_t *ns) {
   struct timespec used;
-  if (clock_gettime((clockid_t)(~(uint32_t)thread->tid << 3 | 6), &used) != 0)
-    die("no CPU clock of the thread %d", thread->tid);
-  return (uint64_t)used.tv_sec * 1000000000u + (uint64_t)used.tv_nsec;
+  if (!tid || clock_gettime((clockid_t)(~(uint32_t)tid << 3 | 6), &used) != 0) return false;
+  *ns = (uint64_t)used.tv_sec * 1000000000u + (uint64_t)used.tv_nsec;
+  return true;
 }
 
 /* Sleeping or not, as the host's kernel sees it. */
@@ -154,7 +157,8 @@ static int mac_thread_info(uint32_t port, uint32_t flavor, void *out, uint32_t *
     memset(out, 0, FACT_sizeof_extended);
     int state = run_state(thread);
     memcpy((uint8_t *)out + FACT_extended_run_state, &state, sizeof state);
-    uint64_t used = cpu_ns(thread);
+    uint64_t used;
+    if (!cpu_ns(thread->tid, &used)) return FACT_KERN_INVALID_ARGUMENT;
     memcpy((uint8_t *)out + FACT_extended_user_time, &used, sizeof used);
     strcpy((char *)out + FACT_extended_name, thread->name);
   } else {

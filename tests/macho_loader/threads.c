@@ -20,7 +20,7 @@
 #include "loader.h"
 
 mac_thread_t threads[THREADS_MAX];
-static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER; /* of the table */
+static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER; /* see threads_lock */
 static __thread mac_thread_t *self;
 static __thread jmp_buf leave;
 
@@ -46,6 +46,25 @@ static void wait_until(uint32_t *word, uint32_t value) {
     futex_wait(word, now);
 }
 
+/* ---- the lock ------------------------------------------------------------------------------- */
+
+/* Of the table: who is in it, and the tid of each. Who holds it is not stopped and runs no handler,
+ * as it is with a thread in the kernel. Returns what threads_unlock takes. */
+sigset_t threads_lock(void) {
+  sigset_t all, before;
+  sigfillset(&all);
+  pthread_sigmask(SIG_BLOCK, &all, &before);
+  pthread_mutex_lock(&lock);
+  return before;
+}
+
+void threads_unlock(const sigset_t *before) {
+  pthread_mutex_unlock(&lock);
+  pthread_sigmask(SIG_SETMASK, before, NULL);
+}
+
+static void unlock_in_child(void) { lock = (pthread_mutex_t)PTHREAD_MUTEX_INITIALIZER; }
+
 /* ---- stopping one --------------------------------------------------------------------------- */
 
 static void stopped(int number, siginfo_t *info, void *context) {
@@ -59,15 +78,20 @@ static void stopped(int number, siginfo_t *info, void *context) {
   errno = saved;
 }
 
+/* A thread leaves the table under the lock, when it sees that nobody stops it: the signal of one
+ * that is in it always arrives. */
 bool thread_stop(mac_thread_t *thread) {
+  sigset_t before = threads_lock();
   if (thread->suspended || thread == self) die("a thread is suspended twice, or by itself");
-  __atomic_store_n(&thread->suspended, 1, __ATOMIC_RELEASE);
-  if (syscall(SYS_tgkill, getpid(), thread->tid, STOP_SIGNAL) != 0) {
-    thread->suspended = 0;
-    return false;
+  bool is_there = thread->tid != 0;
+  if (is_there) {
+    __atomic_store_n(&thread->suspended, 1, __ATOMIC_RELEASE);
+    if (syscall(SYS_tgkill, getpid(), thread->tid, STOP_SIGNAL) != 0)
+      die("tgkill: %s", strerror(errno));
   }
-  wait_until(&thread->arrived, 1);
-  return true;
+  threads_unlock(&before);
+  if (is_there) wait_until(&thread->arrived, 1);
+  return is_there;
 }
 
 void thread_go_on(mac_thread_t *thread) {
@@ -92,20 +116,21 @@ int threads_rights(void) {
 }
 
 static mac_thread_t *new_thread(void) {
-  pthread_mutex_lock(&lock);
+  sigset_t before = threads_lock();
   mac_thread_t *found = NULL;
   for (uint32_t i = 0; i < THREADS_MAX && !found; i++) {
     if (threads[i].is_used) continue;
     found = &threads[i];
     *found = (mac_thread_t){.is_used = true, .port = FIRST_PORT + 4 * i, .rights = found->rights};
   }
-  pthread_mutex_unlock(&lock);
+  threads_unlock(&before);
   return found;
 }
 
 void threads_begin(void) {
   struct sigaction action = {.sa_sigaction = stopped, .sa_flags = SA_SIGINFO | SA_RESTART};
   sigaction(STOP_SIGNAL, &action, NULL);
+  pthread_atfork(NULL, NULL, unlock_in_child); /* before any handler of the program */
   self = new_thread();
   self->is_main = true;
   self->tid = (int)syscall(SYS_gettid);
@@ -120,6 +145,20 @@ void threads_after_fork(void) {
 
 /* ---- pthread.h ------------------------------------------------------------------------------ */
 
+/* Out of the table, unless somebody stops it: then it is stopped first. */
+static void leave_table(void) {
+  for (;;) {
+    sigset_t before = threads_lock();
+    bool is_free = !__atomic_load_n(&self->suspended, __ATOMIC_ACQUIRE);
+    if (is_free) {
+      sigaddset(&before, STOP_SIGNAL);
+      self->tid = 0;
+    }
+    threads_unlock(&before);
+    if (is_free) return;
+  }
+}
+
 /* A thread is in the list from before pthread_create returns until it is about to end. It cannot
  * be stopped while it joins or leaves. */
 static void *begin(void *argument) {
@@ -133,10 +172,7 @@ static void *begin(void *argument) {
     pthread_sigmask(SIG_UNBLOCK, &set_of_one, NULL);
     enter_thread(stand_in("_mac_thread_start"), self->run, self->argument);
   }
-  pthread_mutex_lock(&lock); /* stopping takes it too: see mac_task_threads */
-  pthread_sigmask(SIG_BLOCK, &set_of_one, NULL);
-  self->tid = 0;
-  pthread_mutex_unlock(&lock);
+  leave_table();
   return NULL;
 }
 
@@ -175,14 +211,20 @@ static int mac_pthread_create(mac_thread_t **out, const void *attributes, void *
   return 0;
 }
 
+#define RIGHTS_SECONDS 300
+
+/* Who listed the threads while this one was there may hold a right to it still, and may be waiting
+ * for a CPU; nobody gets another one. */
 static int mac_pthread_join(mac_thread_t *thread, void **result) {
   pthread_join(thread->host, NULL);
   if (result) *result = thread->result;
-  for (int i = 0; i < 2000 && __atomic_load_n(&thread->rights, __ATOMIC_RELAXED); i++)
-    nanosleep(&(struct timespec){.tv_nsec = 1000000},
-              NULL); /* who lists threads may hold one still */
-  if (thread->rights) die("rights to a thread that has ended were not given back");
+  for (int i = 0; __atomic_load_n(&thread->rights, __ATOMIC_ACQUIRE); i++) {
+    if (i == RIGHTS_SECONDS * 1000) die("rights to a thread that has ended were not given back");
+    nanosleep(&(struct timespec){.tv_nsec = 1000000}, NULL);
+  }
+  sigset_t before = threads_lock();
   thread->is_used = false;
+  threads_unlock(&before);
   return 0;
 }
 

@@ -18,7 +18,8 @@
 enum { SHORT, SPIN, BLOCK, NESTED, LATE_WORK, COUNT };
 
 static CFRunLoopSourceRef sources[COUNT];
-static int performed[COUNT], ends[2];
+static volatile int performed[COUNT], returned[COUNT];
+static int ends[2];
 static uint64_t main_id;
 
 typedef struct told {
@@ -47,6 +48,7 @@ static void perform(void *info) {
   if (what == SPIN) spin_long();
   if (what == BLOCK) block_long();
   if (what == NESTED) CFRunLoopRun();
+  returned[what]++;
 }
 
 /* Work that hangs on the end of a turn, as drawing does on macOS. */
@@ -83,12 +85,43 @@ static void send(int what) {
   CFRunLoopWakeUp(CFRunLoopGetMain());
 }
 
-/* Until stall NUMBER has been told of: a machine that gives the thread no time is not to blame it
- * either, so that may take long. */
-static void wait_for_stall(uint32_t number) {
-  for (int i = 0; i < 3000; i++, usleep(10000))
-    for (int t = told_count; t-- > 0;)
-      if (told[t].stall.number == number) return;
+/* A call that stall NUMBER was told with when it had lasted twice as long as it may, and that shows
+ * what it IS to be. A thread that gets no CPU is late in coming to what holds it up, and what it
+ * waited for a CPU is not counted in the end. */
+static const told_t *told_of(uint32_t number, bool (*is_it)(const told_t *)) {
+  for (int i = 0; i < told_count; i++) {
+    const told_t *t = &told[i];
+    if (t->stall.number == number && t->stall.phase == SONDE_STALL_GOES_ON && is_it(t)) return t;
+  }
+  return NULL;
+}
+
+/* Its length in ms once its end was told, or -1. */
+static long length_of(uint32_t number) {
+  for (int i = 0; i < told_count; i++)
+    if (told[i].stall.number == number && told[i].stall.phase == SONDE_STALL_ENDED)
+      return (long)(told[i].stall.length_ns / 1000000);
+  return -1;
+}
+
+static bool spins(const told_t *t) { return t->spins && !t->observes; }
+static bool blocks(const told_t *t) { return t->blocks; }
+static bool observes(const told_t *t) { return t->spins && t->observes; }
+
+static void wait_for_stall(uint32_t number, bool (*is_it)(const told_t *)) {
+  while (!told_of(number, is_it))
+    usleep(10000);
+}
+
+static void wait_for_end(uint32_t number) {
+  while (length_of(number) < 0)
+    usleep(10000);
+}
+
+static void wait_until_asleep(void) {
+  sonde_thread_t about;
+  while (sonde_thread((pid_t)main_id, &about) != 0 || about.state != 'S')
+    usleep(1000);
 }
 
 static void *poke(void *context) {
@@ -100,49 +133,37 @@ static void *poke(void *context) {
   }
   may_spin = true;
   send(SPIN);
-  wait_for_stall(1);
+  wait_for_stall(1, spins);
   may_spin = false;
-  usleep(100000);
+  wait_for_end(1);
   send(BLOCK);
-  wait_for_stall(2);
+  wait_for_stall(2, blocks);
   (void)write(ends[1], "x", 1);
-  usleep(100000);
+  wait_for_end(2);
   send(NESTED);
-  usleep(3 * THRESHOLD_MS * 1000); /* the inner loop waits */
+  while (!performed[NESTED])
+    usleep(1000);
+  wait_until_asleep();
+  usleep(3 * THRESHOLD_MS * 1000); /* the inner loop waits: no stall */
   CFRunLoopStop(CFRunLoopGetMain());
-  usleep(100000);
+  while (!returned[NESTED])
+    usleep(1000);
+  wait_until_asleep();
   may_spin = is_late_work_due = true;
   send(SHORT);
-  wait_for_stall(3);
+  wait_for_stall(3, observes);
   may_spin = false;
-  usleep(100000);
+  wait_for_end(3);
   CFRunLoopStop(CFRunLoopGetMain());
   return NULL;
 }
 
-/* The stall that began as number NUMBER, and ended. */
-static const told_t *stall_of(uint32_t number, uint64_t *length_ms) {
-  const told_t *began = NULL;
-  for (int i = 0; i < told_count; i++) {
-    const told_t *t = &told[i];
-    if (t->stall.number != number) continue;
-    if (t->stall.phase == SONDE_STALL_BEGAN) began = t;
-    if (t->stall.phase == SONDE_STALL_ENDED) *length_ms = t->stall.length_ns / 1000000;
-  }
-  return began;
-}
-
 static void check_stall(uint32_t number, const char *what, bool (*is_it)(const told_t *)) {
-  uint64_t length_ms = 0;
-  const told_t *t = stall_of(number, &length_ms);
-  check(t && is_it(t) && t->leads_to_loop && t->stall.tid == (pid_t)main_id &&
-            length_ms >= THRESHOLD_MS,
+  const told_t *t = told_of(number, is_it);
+  check(t && t->leads_to_loop && t->stall.tid == (pid_t)main_id &&
+            length_of(number) >= THRESHOLD_MS,
         what);
 }
-
-static bool spins(const told_t *t) { return t->spins && !t->observes; }
-static bool blocks(const told_t *t) { return t->blocks; }
-static bool observes(const told_t *t) { return t->spins && t->observes; }
 
 void check_loop(void) {
   CFRunLoopRef loop = CFRunLoopGetMain();

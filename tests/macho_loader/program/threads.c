@@ -12,6 +12,7 @@
 
 static volatile bool done;
 static volatile uint64_t turns;
+static volatile int waiting; /* threads that are about to wait */
 static int ends[2], deep_ends[2];
 
 __attribute__((noinline)) static uint64_t spin_inner(uint64_t n) {
@@ -37,6 +38,7 @@ static void *spin(void *argument) {
 
 __attribute__((noinline)) static int wait_inner(int fd) {
   volatile char local[32];
+  __atomic_fetch_add(&waiting, 1, __ATOMIC_RELAXED);
   ssize_t got = read(fd, (char *)local, 1);
   return (int)got + local[0];
 }
@@ -79,9 +81,14 @@ static void check_spinning(pthread_t thread) {
   check(good == 200, "a running thread, 200 times");
   check(inner > 0, "it was met in its inner function");
   uint64_t then = turns;
-  for (int i = 0; i < 1000 && turns == then; i++)
+  while (turns == then) /* when it gets a CPU */
     usleep(1000);
-  check(turns > before && turns > then, "it goes on");
+  check(turns > before, "it goes on");
+}
+
+static bool is_asleep(pthread_t thread) {
+  sonde_thread_t about;
+  return sonde_thread(sonde_thread_of_pthread(thread), &about) == 0 && about.state == 'S';
 }
 
 static void check_waiting(pthread_t thread) {
@@ -141,7 +148,8 @@ void check_threads(void) {
   pthread_create(&threads[0], NULL, spin, NULL);
   pthread_create(&threads[1], NULL, wait, NULL);
   pthread_create(&threads[2], NULL, deep, NULL);
-  usleep(100000);
+  while (!turns || waiting < 2 || !is_asleep(threads[1]) || !is_asleep(threads[2]))
+    usleep(1000);
   check_spinning(threads[0]);
   check_waiting(threads[1]);
   check_deep(threads[2]);
