@@ -124,7 +124,8 @@ def memory_that_is_there_is_not_asked_for():
         print("no strace here")
         return
     program, asked = compile_c(PLACES), {}
-    for place in "stack", "argument", "environment", "data", "heap", "mapped", "vfork":
+    # Not the stack: a variable in a page above the caller's is proved, and where pages end is chance.
+    for place in "argument", "environment", "data", "heap", "mapped", "vfork":
         trace, path = fresh(".txt"), fresh()
         done = subprocess.run(["strace", "-f", "-o", trace, "-e", "trace=rt_sigprocmask", "-e", "raw=rt_sigprocmask", SONDE, "record", "--audit", "-o", path,
                                "--", program, place, "/nonexistent/argument"], capture_output=True, timeout=120,
