@@ -5,6 +5,7 @@ it prints and what it saves is exact, and says the same."""
 import collections
 import json
 import os
+import shutil
 import subprocess
 import sys
 import tempfile
@@ -41,13 +42,14 @@ def printed_paths(text):
 def saved_paths(path):
     done = subprocess.run([SONDE, "report", "--json", path, "trace"], capture_output=True, check=True)
     told = json.loads(done.stdout)
-    names, paths = {0: ()}, collections.Counter()
+    names, paths, times = {0: ()}, collections.Counter(), collections.Counter()
     for node in told["trace"]["nodes"]:
         names[node["node"]] = names[node["parent"]] + (node["function"].split("(")[0],)
         paths["/".join(names[node["node"]])] += node["calls"]
+        times["/".join(names[node["node"]])] += node["total_ns"]
     assert not any(told["missing"].values()), told["missing"]
     assert told["trace"]["lost"] == told["trace"]["strays"] == told["trace"]["left"] == 0, told["trace"]
-    return paths
+    return paths, times
 
 
 def link_with(library):
@@ -65,13 +67,17 @@ def try_it(compiler, library, how="-finstrument-functions"):
     done = subprocess.run([program, path], capture_output=True, text=True, timeout=150, check=False)
     assert done.returncode == 0, (compiler, library, done)
     want = expected()
-    saved = saved_paths(path)
+    saved, times = saved_paths(path)
     assert saved == want, (compiler, library, saved - want, want - saved)
     text = subprocess.run(["c++filt"], input=done.stdout, capture_output=True, text=True, check=True)
     printed = printed_paths(text.stdout)  # inside, names are as the symbol table has them
     # What takes less than a ten-thousandth of the whole is not printed; the rest is the same.
     assert all(want[p] == n for p, n in printed.items()), (compiler, library, printed - want)
-    assert printed["region/outer/inner"] == 10, printed
+    assert int(done.stderr) == len(text.stdout.splitlines()), done
+    # A path is printed under one that is, and the whole is what nothing called; a microsecond for rounding.
+    whole = sum(time for path, time in times.items() if "/" not in path)
+    missing = {p: t for p, t in times.items() if t > whole / 10000 + 1000 and p not in printed}
+    assert not missing and printed["region"] == 1, (compiler, library, whole, missing, printed)
     print("ok", compiler, library)
 
 
@@ -83,7 +89,7 @@ def own_calls(library):
                     *link], check=True)
     done = subprocess.run([program, path], capture_output=True, text=True, timeout=150, check=False)
     assert done.returncode == 0, done
-    saved = saved_paths(path)
+    saved, _ = saved_paths(path)
     assert saved == {"getppid": 7, "strtol": 7}, saved
     print("ok imports by pattern", library)
 
@@ -93,7 +99,7 @@ def main():
         print("skipped: a program without a sanitizer cannot be linked with a library that has one")
         sys.exit(77)
     for compiler in "gcc -O0", "gcc -O2", "g++ -O2 -x c++", "clang -O1", "clang++ -O2 -x c++":
-        if subprocess.run(["which", compiler.split()[0]], capture_output=True, check=False).returncode:
+        if not shutil.which(compiler.split()[0]):
             continue
         for library in "a", "so":
             try_it(compiler, library)
