@@ -115,17 +115,10 @@ static call_t *take_place(call_t *call, trampoline_t *t, const trampoline_calls_
   return NULL;
 }
 
-static ALWAYS_INLINE call_t *begin(calls_t *own, trampoline_t *t, const trampoline_calls_t *calls,
-                                   uint64_t sp, uint64_t fp, uint64_t return_address,
-                                   const uint64_t *arguments) {
-  if (UNLIKELY(own->live->sp <= sp)) {
-    call_t *newest = own->live;
-    if (newest->sp == sp && fp == (uint64_t)(uintptr_t)newest &&
-        return_address == trampoline_place(TRAMPOLINE_RETURN))
-      return take_place(newest, t, calls, arguments);
-    calls_drop_lost(own, sp, NULL);
-  }
-  if (UNLIKELY(!own->free) && !calls_more(own)) return NULL;
+/* The newest of the thread's calls from now on. */
+static ALWAYS_INLINE call_t *push(calls_t *own, trampoline_t *t, const trampoline_calls_t *calls,
+                                  uint64_t sp, uint64_t fp, uint64_t return_address,
+                                  const uint64_t *arguments) {
   call_t *call = own->free, *outer = own->live;
   own->free = call->outer;
   call->caller_fp = fp;
@@ -140,23 +133,53 @@ static ALWAYS_INLINE call_t *begin(calls_t *own, trampoline_t *t, const trampoli
   return NULL;
 }
 
+static call_t *begin(calls_t *own, trampoline_t *t, const trampoline_calls_t *calls, uint64_t sp,
+                     uint64_t fp, uint64_t return_address, const uint64_t *arguments) {
+  if (own->live->sp <= sp) {
+    call_t *newest = own->live;
+    if (newest->sp == sp && fp == (uint64_t)(uintptr_t)newest &&
+        return_address == trampoline_place(TRAMPOLINE_RETURN))
+      return take_place(newest, t, calls, arguments);
+    calls_drop_lost(own, sp, NULL);
+  }
+  if (!own->free && !calls_more(own)) return NULL;
+  return push(own, t, calls, sp, fp, return_address, arguments);
+}
+
+/* Whatever there may be to do before a call. */
+static NOINLINE call_t *before_any(trampoline_t *t, uint64_t sp, uint64_t fp,
+                                   uint64_t return_address, const uint64_t *arguments,
+                                   const trampoline_calls_t *calls) {
+  calls_t *own = calls_enter(sp);
+  call_t *call = NULL;
+  if (!own) return NULL;
+  own->busy = sp;
+  signal_fence();
+  if (t->flags & TRAMPOLINE_ENTRY_ONLY)
+    announce(t, calls, sp, fp, return_address, arguments);
+  else
+    call = begin(own, t, calls, sp, fp, return_address, arguments);
+  signal_fence();
+  own->busy = 0;
+  return call;
+}
+
+/* What is rare stands apart, so that the usual call keeps two registers and no more. */
 __attribute__((used)) call_t *trampoline_before(trampoline_t *t, uint64_t sp, uint64_t fp,
                                                 uint64_t return_address,
                                                 const uint64_t *arguments) {
   const trampoline_calls_t *calls = load_acquire(&t->calls);
   calls_t *own = calls_own;
   if (UNLIKELY(!calls)) return NULL;
-  if (UNLIKELY(!own || own->busy)) {
-    own = calls_enter(sp);
-    if (!own) return NULL;
-  }
+  if (UNLIKELY(!own || own->busy || (t->flags & TRAMPOLINE_ENTRY_ONLY)))
+    return before_any(t, sp, fp, return_address, arguments, calls);
   own->busy = sp;
   signal_fence();
-  call_t *call = NULL;
-  if (UNLIKELY(t->flags & TRAMPOLINE_ENTRY_ONLY))
-    announce(t, calls, sp, fp, return_address, arguments);
-  else
-    call = begin(own, t, calls, sp, fp, return_address, arguments);
+  if (UNLIKELY(own->live->sp <= sp || !own->free)) {
+    own->busy = 0;
+    return before_any(t, sp, fp, return_address, arguments, calls);
+  }
+  call_t *call = push(own, t, calls, sp, fp, return_address, arguments);
   signal_fence();
   own->busy = 0;
   return call;
