@@ -183,12 +183,17 @@ static bool is_hole(const reader_t *r, uint64_t from, uint64_t to) {
   return true;
 }
 
+/* Whether writes failed, each of which left zeros in its place. */
+static bool was_refused_room(const reader_t *r) {
+  return r->header.stop_reason != RECORD_STOP_NONE && r->header.stop_reason != RECORD_STOP_ASKED;
+}
+
 /* Between FROM and TO no chunk begins. In a ring that is where the newest ends and the oldest is
  * cut, and what was never reached. */
 static void note_skipped(reader_t *r, uint64_t from, uint64_t to) {
   uint64_t start = r->header.ring_start, end = start + r->header.ring_bytes;
   if (from >= start && from < end) from = to < end ? to : end;
-  if (from == to || (r->header.stop_reason && is_hole(r, from, to))) return;
+  if (from == to || (was_refused_room(r) && is_hole(r, from, to))) return;
   if (!r->damage.skipped_bytes) r->damage.first_skipped_at = from;
   r->damage.skipped_bytes += to - from;
 }

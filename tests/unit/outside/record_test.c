@@ -4,6 +4,7 @@
  * any number of threads, is what the reader gives, event for event.
  */
 #define _GNU_SOURCE
+#include <fcntl.h>
 #include <pthread.h>
 #include <setjmp.h>
 #include <signal.h>
@@ -281,6 +282,40 @@ static void a_file_limit_stops_the_recording_not_the_program(void **unused) {
   check_stopped(&r, RECORD_STOP_FILE_LIMIT, 50000 + 8 * 65536);
 }
 
+/* What a reader says was skipped in the file at PATH, stopped for REASON. */
+static uint64_t skipped_when(const char *path, uint32_t reason) {
+  int fd = open(path, O_RDWR | O_CLOEXEC);
+  assert_int_equal(pwrite(fd, &reason, sizeof reason, offsetof(record_header_t, stop_reason)), 4);
+  close(fd);
+  reader_t *reader = open_recording(path);
+  uint64_t skipped = reader_damage(reader)->skipped_bytes;
+  reader_close(reader);
+  return skipped;
+}
+
+/* Zeros are where a chunk was refused for want of room. A recording that was asked to stop had
+ * room, so there they are damage. */
+static void zeros_are_damage_unless_room_was_wanted(void **unused) {
+  (void)unused;
+  run_t r;
+  chunk_header_t h;
+  truth->events = EVENTS_MAX;
+  start(&r, 0, child);
+  assert_int_equal(finish(&r), 0);
+  assert_int_equal(skipped_when(r.path, RECORD_STOP_ASKED), 0);
+  int fd = open(r.path, O_RDWR | O_CLOEXEC);
+  const off_t at = 4096; /* of the first chunk */
+  assert_int_equal(pread(fd, &h, sizeof h, at), sizeof h);
+  void *zeros = calloc(1, h.size);
+  assert_int_equal(pwrite(fd, zeros, h.size, at), h.size);
+  free(zeros);
+  close(fd);
+  assert_int_equal(skipped_when(r.path, RECORD_STOP_ASKED), h.size);
+  assert_int_equal(skipped_when(r.path, RECORD_STOP_NONE), h.size);
+  assert_int_equal(skipped_when(r.path, RECORD_STOP_DISK_FULL), 0);
+  unlink(r.path);
+}
+
 static void a_limit_keeps_the_newest(void **unused) {
   enum { LIMIT = 500000 };
   run_t r;
@@ -461,6 +496,7 @@ int main(void) {
       cmocka_unit_test(everything_comes_back),
       cmocka_unit_test(a_kill_loses_nothing),
       cmocka_unit_test(a_file_limit_stops_the_recording_not_the_program),
+      cmocka_unit_test(zeros_are_damage_unless_room_was_wanted),
       cmocka_unit_test(a_limit_keeps_the_newest),
       cmocka_unit_test(closed_descriptors_are_opened_again),
       cmocka_unit_test(a_forked_child_does_not_record),
