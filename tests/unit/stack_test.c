@@ -204,7 +204,7 @@ static NOINLINE void take_by(int (*volatile call)(int, unsigned, taken_t *), int
     if (prepare(turn)) call(8, 5, taken);
 }
 
-static uint32_t parents[64], chain[64];
+static uint32_t parents[64], nodes_down[64];
 static int chain_depth;
 static taken_t full_taken;
 
@@ -219,18 +219,18 @@ static bool prepare_full(int turn) {
     for (uint32_t at = full_taken.id; at; at = parent) {
       assert_true(nodes_get(at, &parent, &frame));
       parents[chain_depth] = parent;
-      chain[chain_depth++] = frame;
+      nodes_down[chain_depth++] = frame;
     }
   if (turn >= chain_depth) return false;
-  crowd_out(parents[turn], chain[turn], true, kept);
+  crowd_out(parents[turn], nodes_down[turn], true, kept);
   for (int k = chain_depth; k-- > turn + 1;)
-    node = nodes_child(node, chain[k]);
+    node = nodes_child(node, nodes_down[k]);
   if (node != parents[turn]) { /* by chance one of these had its place there: they are made anew */
-    crowd_out(parents[turn], chain[turn], false, kept);
+    crowd_out(parents[turn], nodes_down[turn], false, kept);
     return false;
   }
   for (int k = turn + 1; k-- > 0;)
-    node = nodes_child(node, chain[k]);
+    node = nodes_child(node, nodes_down[k]);
   assert_int_equal(node, NODES_FULL);
   fflush(stdout);
   pid_t pid = fork();
@@ -241,7 +241,7 @@ static bool prepare_full(int turn) {
     return true; /* EXPECT_EQUAL will find SONDE_EFULL instead of 0; else the next turn fails */
   }
   waitpid(pid, &status, 0);
-  crowd_out(parents[turn], chain[turn], false, kept);
+  crowd_out(parents[turn], nodes_down[turn], false, kept);
   assert_true(WIFSIGNALED(status) && WTERMSIG(status) == SIGABRT);
   return false;
 }
