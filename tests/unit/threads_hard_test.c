@@ -183,7 +183,7 @@ static volatile int stop_hogging;
 static void *hog(void *argument) {
   stay_on_one_cpu();
   while (!stop_hogging)
-    sink++;
+    continue;
   return argument;
 }
 
