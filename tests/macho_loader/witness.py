@@ -57,8 +57,9 @@ def marks_of_x86(assembly, code):
         if line.startswith(".cfi_"):
             marks.append((code[at][0], line))
             continue
-        while re.match(r"nop|data16|cs ", code[at][1]) and not line.startswith("nop"):
-            at += 1  # what aligns a loop
+        line = re.sub(r"^lock\s+", "", line)
+        while re.match(r"nop|data16|cs |lock$", code[at][1]) and not line.startswith("nop"):
+            at += 1  # what aligns a loop, and a prefix that stands on a line of its own
         text, following = code[at][1], code[at + 1][0] if at + 1 < len(code) else None
         at += 1
         mnemonic = "leaq" if "@TLVP" in line else line.split()[0]  # the linker saves that load
