@@ -328,18 +328,12 @@ ssize_t os_read_link(const char *path, char *out, size_t size);
 /* Largest size a file may be written to (RLIMIT_FSIZE); beyond it a write raises SIGXFSZ. */
 uint64_t os_file_size_limit(void);
 
-/* Maps SIZE bytes of FD from OFFSET, shared, to read and write; NULL when that fails. At a multiple
- * of OS_LARGE_PAGE where SIZE and OFFSET are multiples of it. */
-#define OS_LARGE_PAGE (UINT64_C(2) << 20)
+/* Maps SIZE bytes of FD from OFFSET, shared, to read and write; NULL when that fails. */
 void *os_map_shared(int fd, uint64_t offset, size_t size);
 
 /* Backs [ADDRESS, ADDRESS+SIZE) with memory now. False when there is none: touching it would have
  * been a SIGBUS. */
 bool os_populate(void *address, size_t size);
-
-/* The same for the OS_LARGE_PAGE bytes at ADDRESS, which is a multiple of that, in one page where
- * the kernel has such: a tenth of the time, given back as fast, and one entry of the TLB. */
-bool os_populate_large(void *address);
 
 /* Keeps [ADDRESS, ADDRESS+SIZE) out of children of fork (MADV_DONTFORK). */
 bool os_hide_from_fork(void *address, size_t size);

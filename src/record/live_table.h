@@ -4,13 +4,11 @@
  * while it is recorded in mode `live`. It outlives the program, so what was live when it was killed
  * is known; the recorder reads it whenever it likes, with no help of the program's.
  *
- * Layout: levels, each twice as large as the one before and at a multiple of its size in the memfd;
- * how many are in use stands in the control block (`live_levels`). A level is an array of buckets
- * of eight places. A block has several buckets in every level: one that it shares with its
- * neighbours in memory, so that a program that works on neighbouring blocks works on neighbouring
- * places, and three of its own, for when that is full. It stands in one of them and never moves. In
- * the bucket that it shares it has a place that none of its neighbours asks for first, so what is
- * put, or taken, there is in one cache line as a rule.
+ * Layout: levels, one after the other in the memfd, each twice as large as the one before; how many
+ * are in use stands in the control block (`live_levels`). A level is an array of buckets of eight
+ * places. A block has several buckets in every level: one that it shares with its neighbours in
+ * memory, so that a program that works on neighbouring blocks works on neighbouring places, and
+ * three of its own, for when that is full. It stands in one of them and never moves.
  *
  * A place is taken by a compare-and-swap of its address from 0 to the address with LIVE_BEING_PUT;
  * the rest is written, then the address without that bit. It is given back by a store of 0. So a
@@ -23,37 +21,33 @@
 
 #include <stdint.h>
 
-#define LIVE_BUCKET      8u
-#define LIVE_PLACE_SHIFT 5u  /* log2 of what lies between blocks at least */
-#define LIVE_BITS        12u /* log2 of the buckets of level 0 */
-#define LIVE_LEVELS      14u
-#define LIVE_CHOICES     4u     /* buckets that a block may have in a level */
-#define LIVE_SKEW        40528u /* buckets: 2533 pages of them, 229 of the 256 that level 0 has */
-#define LIVE_BEING_PUT   (UINT64_C(1) << 63)
+#define LIVE_BUCKET    8u
+#define LIVE_BITS      12u /* log2 of the buckets of level 0 */
+#define LIVE_LEVELS    14u
+#define LIVE_CHOICES   4u     /* buckets that a block may have in a level */
+#define LIVE_SKEW      40528u /* buckets: 2533 pages of them, 229 of the 256 that level 0 has */
+#define LIVE_BEING_PUT (UINT64_C(1) << 63)
 
 typedef struct live_detail {
   uint64_t size, time; /* bytes; shifted ticks */
   uint32_t stack, stream;
 } live_detail_t;
 
-typedef struct live_place {
-  uint64_t address; /* 0: a free place */
-  live_detail_t detail;
-} live_place_t;
-
 typedef struct live_bucket {
-  live_place_t place[LIVE_BUCKET];
+  uint64_t address[LIVE_BUCKET]; /* 0: a free place */
+  live_detail_t detail[LIVE_BUCKET];
 } live_bucket_t;
 
-_Static_assert(sizeof(live_place_t) == 32, "none lies across two cache lines");
+_Static_assert(sizeof(live_bucket_t) == 256, "four cache lines, the addresses in the first");
 
 static inline uint64_t live_level_bytes(uint32_t level) {
   return sizeof(live_bucket_t) << (LIVE_BITS + level);
 }
 
-/* Where LEVEL begins in the memfd, whose first level's worth of bytes is left out; with LIVE_LEVELS
- * its size. */
-static inline uint64_t live_level_offset(uint32_t level) { return live_level_bytes(level); }
+/* Where LEVEL begins in the memfd; with LIVE_LEVELS its size. */
+static inline uint64_t live_level_offset(uint32_t level) {
+  return ((UINT64_C(1) << level) - 1) * (sizeof(live_bucket_t) << LIVE_BITS);
+}
 
 /* The number of the block's bucket in LEVEL; CHOICE is below LIVE_CHOICES. The first: every 256
  * bytes of the program's have one, in the same order, so that a heap fills a level from one end and

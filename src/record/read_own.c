@@ -112,19 +112,17 @@ static bool read_piece(int fd, live_bucket_t *out, uint64_t offset) {
 }
 
 static void put_bucket(snapshot_t *s, const live_bucket_t *a, const live_bucket_t *b) {
-  for (unsigned i = 0; i < LIVE_BUCKET && s->status == 0; i++) {
-    const live_place_t *place = &a->place[i];
-    if (place->address && !(place->address & LIVE_BEING_PUT) &&
-        !memcmp(place, &b->place[i], sizeof *place))
-      put_block(s, place->address, &place->detail);
-  }
+  for (unsigned i = 0; i < LIVE_BUCKET && s->status == 0; i++)
+    if (a->address[i] && !(a->address[i] & LIVE_BEING_PUT) && a->address[i] == b->address[i] &&
+        !memcmp(&a->detail[i], &b->detail[i], sizeof a->detail[i]))
+      put_block(s, a->address[i], &a->detail[i]);
 }
 
 static bool is_empty(const live_bucket_t *piece) {
   uint64_t any = 0;
   for (uint32_t i = 0; i < PIECE; i++)
     for (unsigned k = 0; k < LIVE_BUCKET; k++)
-      any |= piece[i].place[k].address;
+      any |= piece[i].address[k];
   return any == 0;
 }
 
@@ -197,7 +195,7 @@ static void empty_table(const recording_t *r) {
     if (map == MAP_FAILED) continue;
     for (uint64_t i = 0; i < bytes / sizeof *map; i++)
       for (unsigned k = 0; k < LIVE_BUCKET; k++)
-        if (load_relaxed(&map[i].place[k].address)) store_relaxed(&map[i].place[k].address, 0);
+        if (load_relaxed(&map[i].address[k])) store_relaxed(&map[i].address[k], 0);
     munmap(map, bytes);
   }
 }

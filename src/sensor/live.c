@@ -12,14 +12,13 @@
  * block so far, which is one while it has room.
  *
  * A level's memory is made to be there 2 MB at a time, when a place in it is first taken, so that
- * lack of it is an answer and never a SIGBUS, and a stall is short. It is one large page where the
- * kernel can make one: places far from each other are looked at, and no TLB holds as many small
- * ones.
+ * lack of it is an answer and never a SIGBUS, and a stall is short.
  */
 #include "sensor/live.h"
 
-#define PIECE_BUCKETS (OS_LARGE_PAGE / sizeof(live_bucket_t))
-#define PIECES        8192u /* of all levels */
+#define PIECE_BYTES   (UINT64_C(2) << 20)
+#define PIECE_BUCKETS (PIECE_BYTES / sizeof(live_bucket_t))
+#define PIECES        (8192u + LIVE_LEVELS) /* of all levels */
 
 #define GUESSES (UINT64_C(1) << 20) /* for a heap of 256 MB; a larger one shares them */
 
@@ -46,15 +45,15 @@ static live_bucket_t *map_level(const scratch_control_t *c, uint32_t level) {
   return there;
 }
 
-/* The flag of the 2 MB that hold bucket INDEX of LEVEL. */
+/* The flag of the 2 MB that hold bucket INDEX of LEVEL: small levels have one, the others as many
+ * as fit; those of the levels before come first. */
 static uint8_t *piece_of(uint32_t level, uint64_t index) {
-  return &pieces[live_level_offset(level) / OS_LARGE_PAGE + index / PIECE_BUCKETS];
+  return &pieces[level + (live_level_offset(level) / PIECE_BYTES) + index / PIECE_BUCKETS];
 }
 
 static bool populate(live_bucket_t *map, uint32_t level, uint64_t index) {
-  uint64_t bytes = live_level_bytes(level);
-  if (bytes < OS_LARGE_PAGE) return os_populate(map, bytes);
-  return os_populate_large(map + ALIGN_DOWN(index, PIECE_BUCKETS));
+  uint64_t bytes = live_level_bytes(level), at = ALIGN_DOWN(index, PIECE_BUCKETS);
+  return os_populate(map + at, bytes < PIECE_BYTES ? bytes : PIECE_BYTES);
 }
 
 /* NULL when its memory is not there, and with MAKE when it cannot be. */
@@ -69,20 +68,14 @@ static ALWAYS_INLINE live_bucket_t *bucket_of(const scratch_control_t *c, uint64
   return &map[index];
 }
 
-/* In the order in which they are tried: first the one that the block's neighbours leave to it. */
-static ALWAYS_INLINE live_place_t *nth_place(live_bucket_t *bucket, uint64_t address, unsigned n) {
-  return &bucket->place[((address >> LIVE_PLACE_SHIFT) + n) % LIVE_BUCKET];
-}
-
 static bool put_into(live_bucket_t *bucket, uint64_t address, const live_detail_t *block) {
   for (unsigned i = 0; bucket && i < LIVE_BUCKET; i++) {
-    live_place_t *place = nth_place(bucket, address, i);
     uint64_t none = 0;
-    if (load_relaxed(&place->address) ||
-        !cas_acq_rel(&place->address, &none, address | LIVE_BEING_PUT))
+    if (load_relaxed(&bucket->address[i]) ||
+        !cas_acq_rel(&bucket->address[i], &none, address | LIVE_BEING_PUT))
       continue;
-    place->detail = *block;
-    store_release(&place->address, address);
+    bucket->detail[i] = *block;
+    store_release(&bucket->address[i], address);
     return true;
   }
   return false;
@@ -125,7 +118,7 @@ static void remember_level(uint64_t address, uint32_t level) {
 void live_table_prefetch(const scratch_control_t *c, uint64_t address) {
   uint32_t count = load_relaxed(&c->live_levels);
   live_bucket_t *bucket = count ? bucket_of(c, address, count - 1, 0, false) : NULL;
-  if (bucket) __builtin_prefetch(nth_place(bucket, address, 0), 1);
+  if (bucket) __builtin_prefetch(bucket, 1);
 }
 
 bool live_table_put(scratch_control_t *c, uint64_t address, const live_detail_t *block) {
@@ -143,46 +136,50 @@ bool live_table_put(scratch_control_t *c, uint64_t address, const live_detail_t 
   }
 }
 
-static live_place_t *place_in(live_bucket_t *bucket, uint64_t address) {
-  for (unsigned i = 0; bucket && i < LIVE_BUCKET; i++) {
-    live_place_t *place = nth_place(bucket, address, i);
-    if (load_relaxed(&place->address) == address) return place;
+static uint64_t *place_in(live_bucket_t *bucket, uint64_t address) {
+  for (unsigned i = 0; bucket && i < LIVE_BUCKET; i++)
+    if (load_relaxed(&bucket->address[i]) == address) return &bucket->address[i];
+  return NULL;
+}
+
+static live_bucket_t *find_at_level(const scratch_control_t *c, uint64_t address, uint32_t level,
+                                    uint64_t **place) {
+  for (unsigned choice = 0; choice < load_relaxed(&choices[level]); choice++) {
+    live_bucket_t *bucket = bucket_of(c, address, level, choice, false);
+    if ((*place = place_in(bucket, address))) return bucket;
   }
   return NULL;
 }
 
-static live_place_t *find_at_level(const scratch_control_t *c, uint64_t address, uint32_t level) {
-  live_place_t *place = NULL;
-  for (unsigned choice = 0; !place && choice < load_relaxed(&choices[level]); choice++)
-    place = place_in(bucket_of(c, address, level, choice, false), address);
-  return place;
-}
-
-static live_place_t *find_place(const scratch_control_t *c, uint64_t address) {
+static live_bucket_t *find_bucket(const scratch_control_t *c, uint64_t address, uint64_t **place) {
   uint32_t count = load_acquire(&c->live_levels);
   const uint8_t *guess = guess_of(address);
   uint32_t guessed = guess ? load_relaxed(guess) : 0; /* its level + 1 */
-  live_place_t *place = guessed && guessed <= count ? find_at_level(c, address, guessed - 1) : NULL;
-  for (uint32_t level = count; !place && level-- > 0;)
-    if (level + 1 != guessed) place = find_at_level(c, address, level);
-  return place;
+  live_bucket_t *bucket;
+  if (guessed && guessed <= count && (bucket = find_at_level(c, address, guessed - 1, place)))
+    return bucket;
+  for (uint32_t level = count; level-- > 0;)
+    if (level + 1 != guessed && (bucket = find_at_level(c, address, level, place))) return bucket;
+  return NULL;
 }
 
 bool live_table_take(scratch_control_t *c, uint64_t address, live_detail_t *out) {
-  live_place_t *place = find_place(c, address);
-  if (!place) return false;
-  if (out) *out = place->detail;
-  store_release(&place->address, (uint64_t)0);
+  uint64_t *place;
+  live_bucket_t *bucket = find_bucket(c, address, &place);
+  if (!bucket) return false;
+  if (out) *out = bucket->detail[place - bucket->address];
+  store_release(place, (uint64_t)0);
   return true;
 }
 
 /* What stands at a place, if it stands there all the time. */
-static bool read_place(const live_place_t *place, uint64_t *address, live_detail_t *out) {
-  *address = load_acquire(&place->address);
+static bool read_place(const live_bucket_t *bucket, unsigned i, uint64_t *address,
+                       live_detail_t *out) {
+  *address = load_acquire(&bucket->address[i]);
   if (!*address || *address & LIVE_BEING_PUT) return false;
-  *out = place->detail;
+  *out = bucket->detail[i];
   __atomic_thread_fence(__ATOMIC_ACQUIRE);
-  return load_relaxed(&place->address) == *address;
+  return load_relaxed(&bucket->address[i]) == *address;
 }
 
 void live_table_each(scratch_control_t *c, live_visit_t *visit, void *context) {
@@ -196,8 +193,7 @@ void live_table_each(scratch_control_t *c, live_visit_t *visit, void *context) {
         continue;
       }
       for (unsigned i = 0; i < LIVE_BUCKET; i++)
-        if (read_place(&map[b].place[i], &address, &block) && !visit(context, address, &block))
-          return;
+        if (read_place(&map[b], i, &address, &block) && !visit(context, address, &block)) return;
     }
   }
 }
@@ -216,10 +212,11 @@ static bool visit_search(void *context, uint64_t start, const live_detail_t *blo
 }
 
 bool live_table_find(scratch_control_t *c, uint64_t address, uint64_t *start, live_detail_t *out) {
-  uint64_t found;
-  const live_place_t *place = find_place(c, address);
+  uint64_t *place, found;
+  live_bucket_t *bucket = find_bucket(c, address, &place);
   search_t s = {.address = address};
-  if (place && read_place(place, &found, &s.block)) s.start = found == address ? address : 0;
+  if (bucket && read_place(bucket, (unsigned)(place - bucket->address), &found, &s.block))
+    s.start = found == address ? address : 0;
   if (!s.start) live_table_each(c, visit_search, &s);
   *start = s.start;
   *out = s.block;

@@ -133,8 +133,6 @@ bool os_populate(void *address, size_t size) {
   return true;
 }
 
-bool os_populate_large(void *address) { return os_populate(address, OS_LARGE_PAGE); }
-
 bool os_hide_from_fork(void *address, size_t size) {
   return vm_inherit(mach_task_self(), (vm_address_t)address, size, VM_INHERIT_NONE) == KERN_SUCCESS;
 }

@@ -18,10 +18,6 @@
 #ifndef MADV_POPULATE_WRITE
 #define MADV_POPULATE_WRITE 23
 #endif
-#ifndef MADV_COLLAPSE
-#define MADV_COLLAPSE 25
-#endif
-#define SOME_BYTES 4096u
 
 #define HIGH_DESCRIPTOR 512
 
@@ -128,29 +124,9 @@ uint64_t os_file_size_limit(void) {
   return limit[0];
 }
 
-static long map_at(uint64_t address, size_t size, int protection, int flags, int fd,
-                   uint64_t offset) {
-  long r = call6(SYS_mmap, address, size, protection, flags | MAP_NORESERVE, fd, offset);
-  return r < 0 && r > -4096 ? 0 : r;
-}
-
-/* SIZE bytes of room at a multiple of OS_LARGE_PAGE; 0 when there is none. */
-static uint64_t find_large_room(size_t size) {
-  uint64_t room =
-      (uint64_t)map_at(0, size + OS_LARGE_PAGE, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
-  if (!room) return 0;
-  uint64_t start = ALIGN_UP(room, OS_LARGE_PAGE);
-  if (start > room) (void)call2(SYS_munmap, room, start - room);
-  (void)call2(SYS_munmap, start + size, room + OS_LARGE_PAGE - start);
-  return start;
-}
-
 void *os_map_shared(int fd, uint64_t offset, size_t size) {
-  uint64_t room = (size | offset) % OS_LARGE_PAGE ? 0 : find_large_room(size);
-  int flags = MAP_SHARED | (room ? MAP_FIXED : 0);
-  long map = map_at(room, size, PROT_READ | PROT_WRITE, flags, fd, offset);
-  if (!map && room) (void)call2(SYS_munmap, room, size);
-  return (void *)map;
+  long r = call6(SYS_mmap, 0, size, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_NORESERVE, fd, offset);
+  return r < 0 && r > -4096 ? NULL : (void *)r;
 }
 
 /* Kernels before 5.14 do not know MADV_POPULATE_WRITE; there the pages come when they are touched,
@@ -158,14 +134,6 @@ void *os_map_shared(int fd, uint64_t offset, size_t size) {
 bool os_populate(void *address, size_t size) {
   long r = call3(SYS_madvise, address, size, MADV_POPULATE_WRITE);
   return r == 0 || r == -EINVAL;
-}
-
-/* The kernel makes a large page of what is there, so something must be. That it cannot, because it
- * is older than 6.1 or finds no such memory, is no failure: then there are small ones. */
-bool os_populate_large(void *address) {
-  if (!os_populate(address, SOME_BYTES)) return false;
-  (void)call3(SYS_madvise, address, OS_LARGE_PAGE, MADV_COLLAPSE);
-  return os_populate(address, OS_LARGE_PAGE);
 }
 
 bool os_hide_from_fork(void *address, size_t size) {
