@@ -1,49 +1,103 @@
 /* SPDX-License-Identifier: MIT */
 #include "sensor/sampled.h"
 
+#include "base/levels.h"
 #include "record/write_event.h"
+#include "unwind/levels_map.h"
 
-#define BUCKET_BITS 14
+#define BUCKET_BITS 14 /* log2 of the buckets of level 0 */
 #define BUCKET      8
 
 static uint64_t table[1u << BUCKET_BITS][BUCKET] __attribute__((aligned(64)));
 
 HIDDEN uint8_t sampled_filter[1u << SAMPLED_FILTER_BITS];
 
-static uint64_t *bucket_of(uint64_t address) {
-  return table[sampled_hash(address) >> (64 - BUCKET_BITS)];
+/* The levels (base/levels.h), and a filter for each: how many addresses of a bucket stand in this
+ * level or beyond it, so that a level is looked at for those alone that did not fit before it. */
+static void *levels[LEVELS_MAX] = {table};
+static void *filters[LEVELS_MAX] = {sampled_filter};
+
+_Static_assert((int)SAMPLED_FILTER_BITS == (int)BUCKET_BITS, "level 0 has a filter as others have");
+
+static unsigned bits_of(unsigned level) { return levels_bits(BUCKET_BITS, level); }
+
+static uint64_t index_at(unsigned level, uint64_t address) {
+  return sampled_hash(address) >> (64 - bits_of(level));
 }
 
-static void count(uint64_t address, int by) {
-  uint8_t *place = &sampled_filter[sampled_hash(address) >> (64 - SAMPLED_FILTER_BITS)];
+static uint64_t *bucket_at(unsigned level, uint64_t address) {
+  return (uint64_t *)load_acquire(&levels[level]) + index_at(level, address) * BUCKET;
+}
+
+/* False without memory. */
+static bool make(unsigned level) {
+  if (level == 0) return true;
+  return levels_map(&levels[level], bits_of(level), sizeof table[0], false) &&
+         levels_map(&filters[level], bits_of(level), 1, false);
+}
+
+static bool may_be_at(unsigned level, uint64_t address) {
+  const uint8_t *filter = load_acquire(&filters[level]);
+  return filter && load_relaxed(&filter[index_at(level, address)]) != 0;
+}
+
+static void count(unsigned level, uint64_t address, int by) {
+  uint8_t *place = (uint8_t *)load_acquire(&filters[level]) + index_at(level, address);
   uint8_t old = load_relaxed(place);
   do
     if (old == SAMPLED_FILTER_FULL) return;
   while (!cas_acq_rel(place, &old, (uint8_t)(old + by)));
 }
 
-static bool enter(uint64_t address) {
-  uint64_t *bucket = bucket_of(address);
-  count(address, 1);
+/* ADDRESS is not counted below level END any more. */
+static void discount(unsigned end, uint64_t address) {
+  while (end-- > 0)
+    count(end, address, -1);
+}
+
+static bool put(uint64_t *bucket, uint64_t address) {
   for (int i = 0; i < BUCKET; i++) {
     uint64_t none = 0;
     if (load_relaxed(&bucket[i]) == 0 && cas_acq_rel(&bucket[i], &none, address)) return true;
   }
-  count(address, -1);
+  return false;
+}
+
+static ALWAYS_INLINE bool take(uint64_t *bucket, uint64_t address) {
+  for (int i = 0; i < BUCKET; i++) {
+    uint64_t there = address;
+    if (load_relaxed(&bucket[i]) == address && cas_acq_rel(&bucket[i], &there, (uint64_t)0))
+      return true;
+  }
+  return false;
+}
+
+static bool enter(uint64_t address) {
+  unsigned level = 0;
+  for (; level < LEVELS_MAX && make(level); level++) {
+    count(level, address, 1); /* before it can be found */
+    if (put(bucket_at(level, address), address)) return true;
+  }
+  discount(level, address);
+  return false;
+}
+
+static NOINLINE bool forget_beyond(uint64_t address) {
+  for (unsigned level = 1; level < LEVELS_MAX && may_be_at(level, address); level++)
+    if (take(bucket_at(level, address), address)) {
+      discount(level + 1, address);
+      return true;
+    }
   return false;
 }
 
 bool sampled_forget(uint64_t address) {
   if (!sampled_may_be(address)) return false;
-  uint64_t *bucket = bucket_of(address);
-  for (int i = 0; i < BUCKET; i++) {
-    uint64_t there = address;
-    if (load_relaxed(&bucket[i]) != address || !cas_acq_rel(&bucket[i], &there, (uint64_t)0))
-      continue;
-    count(address, -1);
+  if (take(table[index_at(0, address)], address)) {
+    discount(1, address);
     return true;
   }
-  return false;
+  return UNLIKELY(load_relaxed(&filters[1]) != NULL) && forget_beyond(address);
 }
 
 void sampled_restore(uint64_t address) { (void)enter(address); }

@@ -9,11 +9,12 @@
  * blocks, without bias.
  *
  * A free must know whether its block was recorded: the addresses are kept in a table that all
- * threads share, without a lock. An address has one bucket, a cache line of eight places; a full
- * bucket means that a block is not recorded, which is counted as a lost event. An allocation that
- * is not chosen costs a subtraction and a branch. So that a free need not look at the table, which
- * no cache holds, a small filter counts the addresses of each hash in it: 0 says that none is
- * there.
+ * threads share, without a lock. An address has one bucket, a cache line of eight places; when that
+ * is full, it goes to its bucket in a larger level, which is mapped when it is first needed.
+ * Without memory for that the block is not recorded, which is counted as a lost event. An
+ * allocation that is not chosen costs a subtraction and a branch. So that a free need not look at
+ * the table, which no cache holds, a small filter counts the addresses of each hash in it: 0 says
+ * that none is there.
  */
 #ifndef SONDE_SENSOR_SAMPLED_H
 #define SONDE_SENSOR_SAMPLED_H
