@@ -191,6 +191,27 @@ static void maps_are_zeroed_and_wiped_in_children(void **state) {
   assert_null(os_map((size_t)1 << 62));
 }
 
+/* Wherever the system puts code: on aarch64 that is above 2^47. */
+static void memory_near_code(void **state) {
+  const uint64_t places[] = {(uintptr_t)memory_near_code, (uintptr_t)sysconf};
+  const uint64_t reach = UINT64_C(1) << 30;
+  size_t size = (size_t)sysconf(_SC_PAGESIZE);
+  (void)state;
+  for (size_t i = 0; i < sizeof places / sizeof *places; i++) {
+    uint64_t found = (uintptr_t)os_map_near(places[i], size);
+    assert_int_not_equal(found, 0);
+    assert_in_range(found, places[i] < reach ? 1 : places[i] - reach, places[i] + reach);
+    assert_true(os_readable(found));
+    assert_null(os_map_at(found, size));
+    os_unmap((void *)(uintptr_t)found, size);
+    assert_false(os_readable(found));
+    assert_true(os_map_at(found, size) == (void *)(uintptr_t)found);
+    os_unmap((void *)(uintptr_t)found, size);
+  }
+  assert_null(os_map_at(0, size));
+  assert_null(os_map_at(UINT64_C(1) << 62, size));
+}
+
 typedef struct thread_test {
   uint32_t tid;
   uint32_t go;
@@ -424,6 +445,7 @@ int main(void) {
       cmocka_unit_test(readable_tells_the_truth),
       cmocka_unit_test(a_truncated_file_is_no_crash),
       cmocka_unit_test(maps_are_zeroed_and_wiped_in_children),
+      cmocka_unit_test(memory_near_code),
       cmocka_unit_test(threads_and_futexes),
       cmocka_unit_test(time_is_the_monotonic_clock),
       cmocka_unit_test(files),

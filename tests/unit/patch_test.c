@@ -72,9 +72,10 @@ static int set_up(void **state) {
     if (place < stubs.low) stubs.low = place;
     if (place > stubs.high) stubs.high = place;
   }
-  for (uint32_t try = 0; try < PATCH_TRIES && patch_stubs_place(&stubs, try); try++)
-    if (stubs.start && os_map_at(stubs.start, stubs.bytes)) break;
-  assert_true(stubs.start != 0 && trampoline_ready() == NULL);
+  bool mapped = false;
+  for (uint32_t try = 0; try < PATCH_TRIES && !mapped && patch_stubs_place(&stubs, try); try++)
+    mapped = stubs.start && os_map_at(stubs.start, stubs.bytes);
+  assert_true(mapped && trampoline_ready() == NULL);
   for (uint32_t i = 0; i < FUNCTIONS; i++) {
     own[i].function = (uint64_t)(uintptr_t)functions[i];
     own[i].target = patch_stub(&stubs, i, &patches[i], (uint64_t)(uintptr_t)&own[i],

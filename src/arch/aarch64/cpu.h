@@ -14,6 +14,7 @@
 
 #define ARCH_DWARF_REGISTERS 33 /* x0–x30, sp, pc */
 #define ARCH_NAME            "aarch64"
+#define ARCH_ADDRESS_BITS    48 /* of a program: the kernel gives more to those alone that ask */
 
 static inline long arch_syscall(long number, long a, long b, long c, long d, long e, long f) {
   register long x8 __asm__("x8") = number;

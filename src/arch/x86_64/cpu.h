@@ -14,6 +14,7 @@
 
 #define ARCH_DWARF_REGISTERS 17
 #define ARCH_NAME            "x86_64"
+#define ARCH_ADDRESS_BITS    47 /* of a program: the kernel gives more to those alone that ask */
 
 /* Places in mcontext_t.gregs, which is the kernel's struct sigcontext (asm/sigcontext.h). The C
  * library's names for them are there only under _GNU_SOURCE. */

@@ -7,6 +7,7 @@
  */
 #include <errno.h>
 
+#include "arch/arch.h"
 #include "base/bits.h"
 #include "os/linux/call.h"
 #include "os/os.h"
@@ -87,7 +88,7 @@ int os_protect(uint64_t start, uint64_t end, int protection) {
 
 void *os_map_at(uint64_t address, size_t size) {
   const int flags = 0x22 | 0x100000; /* PRIVATE | ANONYMOUS | FIXED_NOREPLACE */
-  if (address < NEAR_STEP || (address + size) >> 47) return NULL;
+  if (address < NEAR_STEP || (address + size) >> ARCH_ADDRESS_BITS) return NULL;
   long r = call6(SYS_mmap, address, size, 3, flags, -1, 0);
   if (r > 0 && (uint64_t)r == address) return (void *)(uintptr_t)r;
   if (r > 0) (void)call2(SYS_munmap, r, size); /* an old kernel took it for a hint */
