@@ -42,6 +42,7 @@ typedef struct slot {
 
 typedef struct answer {
   int skip, max; /* asked */
+  sonde_async_t async;
   uint32_t bell;
   int count, mark, reason; /* answered */
   unsigned flags;
@@ -98,7 +99,8 @@ static void answer_slot(pool_t *pool, int index, uint32_t asked, const void *uco
   answer_t *a = &pool->answers[index];
   uint32_t answering = in_phase(asked, ANSWERING);
   if (!change(slot, asked, answering)) return;
-  sonde_capture_t capture = {.pcs = a->pcs, .max = a->max, .skip = a->skip, .ucontext = ucontext};
+  sonde_capture_t capture = {
+      .pcs = a->pcs, .max = a->max, .skip = a->skip, .async = a->async, .ucontext = ucontext};
   int r = sonde_capture(&capture);
   a->count = r < 0 ? r : capture.count;
   a->mark = (int)capture.mark;
@@ -160,6 +162,7 @@ static int claim(pool_t *pool, pid_t tid, const sonde_capture_t *capture) {
     uint32_t state = load_acquire(&slot->state);
     if ((state & PHASE_MASK) != FREE || !change(slot, state, in_phase(state, ABANDONED))) continue;
     pool->answers[i].skip = capture->skip;
+    pool->answers[i].async = capture->async;
     pool->answers[i].bell = bell;
     pool->answers[i].max = capture->max < ASKED_PCS ? capture->max : ASKED_PCS;
     store_relaxed(&slot->tid, tid);

@@ -135,14 +135,14 @@ static void walk_copy(copy_window_t *c, const os_blocked_t *at, sonde_capture_t 
   uint64_t epoch = walk_epoch(), fp;
   position_t p = {.pc = at->pc, .raw = at->pc, .exact = true, .sp = at->sp};
   capture->flags = 0;
-  walk_to_pcs(&c->window, &p, epoch, capture);
+  walk_as_asked(&c->window, &p, epoch, capture);
   if (capture->mark != SONDE_TORN || capture->reason != SONDE_ENOTFOUND || p.fp_at ||
       !prove(c, &p, &fp))
     return;
   p = (position_t){.pc = at->pc, .raw = at->pc, .exact = true, .sp = at->sp, .fp_value = fp};
   p.fp_at = &p.fp_value;
   capture->flags = SONDE_FLAG_PROVEN;
-  walk_to_pcs(&c->window, &p, epoch, capture);
+  walk_as_asked(&c->window, &p, epoch, capture);
 }
 
 /* Where there is no CPU clock for threads, being found at the same place once more is all that can
@@ -167,6 +167,7 @@ static bool is_kept(const kept_key_t *key) {
 static bool find_place(int folder, sample_t *s) {
   blocked_t *t = s->thread;
   s->key = (kept_key_t){t->tid, t->identity, os_thread_cpu_ns(t->tid), os_loader_epoch()};
+  if (t->capture->async) s->key.epoch = 0; /* other stacks than those that are kept */
   if (is_kept(&s->key) && kept_find(&s->key, t->capture)) {
     t->result = t->capture->count;
     return false;

@@ -103,7 +103,7 @@ static bool finished(const sonde_capture_t *capture) {
 static void capture_plainly(position_t *p, uint64_t epoch, sonde_capture_t *capture) {
   window_t window = self_window();
   if (window.move(&window, p->sp)) {
-    (capture->async ? walk_async : walk_to_pcs)(&window, p, epoch, capture);
+    walk_as_asked(&window, p, epoch, capture);
     return;
   }
   capture->mark = SONDE_TORN;

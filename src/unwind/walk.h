@@ -149,6 +149,12 @@ void walk_to_pcs(window_t *w, position_t *p, uint64_t epoch, sonde_capture_t *ca
  * calls when CAPTURE asks for it. */
 void walk_async(window_t *w, position_t *p, uint64_t epoch, sonde_capture_t *capture);
 
+/* The one of the two that CAPTURE asks for. */
+static inline void walk_as_asked(window_t *w, position_t *p, uint64_t epoch,
+                                 sonde_capture_t *capture) {
+  (capture->async ? walk_async : walk_to_pcs)(w, p, epoch, capture);
+}
+
 /* The mark and the reason that a walk which stopped with STEP deserves. */
 sonde_mark_t walk_mark(walk_step_t step, int *reason);
 

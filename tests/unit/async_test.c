@@ -4,17 +4,20 @@
  */
 #define _GNU_SOURCE
 #include <dlfcn.h>
+#include <pthread.h>
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #include <cmocka.h>
 
 #include "skip.h"
 #include "sonde/stack.h"
+#include "sonde/thread.h"
 
 typedef struct context {
   struct context *parent;
@@ -139,6 +142,94 @@ static void test_tags(void **state) {
   }
 }
 
+/* ---- another thread ---------------------------------------------------------------------------
+ */
+
+typedef struct other {
+  pthread_t thread;
+  pid_t tid;
+  int ends[2];
+  int is_inside, is_over; /* atomic */
+  int blocks;
+} other_t;
+
+static __attribute__((noinline)) void stay(void *argument) {
+  other_t *other = argument;
+  char byte;
+  __atomic_store_n(&other->is_inside, 1, __ATOMIC_RELEASE);
+  while (other->blocks && read(other->ends[0], &byte, 1) != 1) {
+  }
+  while (!__atomic_load_n(&other->is_over, __ATOMIC_ACQUIRE)) {
+  }
+  __asm__ volatile("");
+}
+
+static void *stay_inside(void *argument) {
+  context_t second = {NULL, NULL, NULL, NULL};
+  context_t first = {&second, resumes_second, NULL, NULL};
+  context_t inner = {&first, resumes_first, stay, argument};
+  context_t outer = {&inner, resumes_first, NULL, NULL};
+  run_async(&outer);
+  return NULL;
+}
+
+static void capture_other(other_t *other, seen_t *seen) {
+  memset(&seen->capture, 0, sizeof seen->capture);
+  seen->capture.pcs = seen->pcs;
+  seen->capture.max = 64;
+  seen->capture.async = seen->async;
+  /* Asked even while it waits: read in place its frame register is not known, and an async frame's
+   * prologue tells nothing of it. */
+  sonde_thread_options_t options = {.flags = SONDE_SIGNAL_BLOCKED, .timeout_ns = 60000000000};
+  assert_true(sonde_capture_thread(other->tid, &seen->capture, &options) > 0);
+  assert_int_equal(seen->capture.mark, SONDE_COMPLETE);
+}
+
+static void check_other(other_t *other) {
+  seen_t ignoring = {.async = SONDE_ASYNC_IGNORE}, following = {.async = SONDE_ASYNC_FOLLOW};
+  for (int i = 0; i < 3; i++) {
+    capture_other(other, &ignoring);
+    capture_other(other, &following);
+    int inner = place_in(&ignoring, async_inner, 64);
+    assert_true(inner > 0);
+    assert_int_equal(place_in(&ignoring, async_outer, 64), inner + 2);
+    assert_false(ignoring.capture.flags & SONDE_FLAG_ASYNC);
+    inner = place_in(&following, async_inner, 64);
+    assert_true(following.capture.flags & SONDE_FLAG_ASYNC);
+    assert_int_equal(following.capture.count, inner + 3);
+    assert_int_equal(following.pcs[inner + 1], (uintptr_t)resumes_first + 1);
+    assert_int_equal(following.pcs[inner + 2], (uintptr_t)resumes_second + 1);
+  }
+}
+
+static void with_other(int blocks) {
+  other_t other = {.blocks = blocks};
+  assert_int_equal(pipe(other.ends), 0);
+  assert_int_equal(pthread_create(&other.thread, NULL, stay_inside, &other), 0);
+  other.tid = sonde_thread_of_pthread(other.thread);
+  sonde_thread_t about = {0};
+  while (!__atomic_load_n(&other.is_inside, __ATOMIC_ACQUIRE) || (blocks && about.state != 'S')) {
+    usleep(1000);
+    assert_int_equal(sonde_thread(other.tid, &about), 0);
+  }
+  check_other(&other);
+  __atomic_store_n(&other.is_over, 1, __ATOMIC_RELEASE);
+  assert_int_equal(write(other.ends[1], "x", 1), 1);
+  pthread_join(other.thread, NULL);
+  close(other.ends[0]);
+  close(other.ends[1]);
+}
+
+static void test_another_thread_that_waits(void **state) {
+  (void)state;
+  with_other(1);
+}
+
+static void test_another_thread_that_runs(void **state) {
+  (void)state;
+  with_other(0);
+}
+
 int main(void) {
   void *library = dlopen(SONDE_FIXTURES "/libasync.so", RTLD_NOW);
   if (!library) {
@@ -153,6 +244,8 @@ int main(void) {
       cmocka_unit_test(test_the_async_calls),
       cmocka_unit_test(test_limits),
       cmocka_unit_test(test_tags),
+      cmocka_unit_test(test_another_thread_that_waits),
+      cmocka_unit_test(test_another_thread_that_runs),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);
 }

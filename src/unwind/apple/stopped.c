@@ -39,6 +39,33 @@ static void copy_stack(const arch_frame_t *frame, void *context) {
   s->count = count > 0 ? (uint64_t)count & ~(uint64_t)7 : 0;
 }
 
+/* The frame of an async function as it was when its thread was copied: the context and the saved
+ * frame pointer, which lie one behind the other. */
+typedef struct async_frame {
+  uint64_t at, words[2];
+  bool is_there; /* still */
+} async_frame_t;
+
+static void look_again(const arch_frame_t *frame, void *context) {
+  async_frame_t *async = context;
+  uint64_t now[2];
+  async->is_there = frame->sp <= async->at &&
+                    os_read_memory(async->at, now, sizeof now) == sizeof now &&
+                    now[0] == async->words[0] && now[1] == async->words[1];
+}
+
+/* The contexts were read after the thread had gone on. They are those of the copy if the frame that
+ * led to them is still there: a context outlives the functions that its own has called. */
+static void check_contexts(pid_t tid, const window_t *w, const position_t *p,
+                           sonde_capture_t *capture) {
+  if (capture->async != SONDE_ASYNC_FOLLOW || !(capture->flags & SONDE_FLAG_ASYNC)) return;
+  const uint64_t *words = p->fp_at - 1;
+  async_frame_t async = {(uint64_t)(uintptr_t)words - w->delta, {words[0], words[1]}, false};
+  if (os_thread_stop(tid, look_again, &async) == 0 && async.is_there) return;
+  capture->mark = SONDE_TORN;
+  capture->reason = SONDE_ERUNNING;
+}
+
 static bool reach_nothing(window_t *w, uint64_t address) {
   return address >= w->lo && address % 8 == 0 && address + 8 <= w->hi;
 }
@@ -60,7 +87,8 @@ int blocked_capture(blocked_copy_t *copy, pid_t tid, uint64_t identity, sonde_ca
                   .lr = s.frame.lr};
   p.fp_at = &p.fp_value;
   capture->flags = 0;
-  walk_to_pcs(&window, &p, epoch, capture);
+  walk_as_asked(&window, &p, epoch, capture);
+  check_contexts(tid, &window, &p, capture);
   return capture->count;
 }
 
