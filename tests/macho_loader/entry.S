@@ -8,7 +8,48 @@
  */
   .text
 
+/* Gate N goes on to gate_targets[N], as if it had been called itself, when gate_check lets it: that
+ * one uses general registers alone. */
 #if defined(__x86_64__)
+
+  .globl gates
+  .p2align 4
+gates:
+  .set number, 0
+  .rept 128
+  .p2align 4
+  movl $number, %r11d
+  jmp gate
+  .set number, number + 1
+  .endr
+
+  .type gate, @function
+gate:
+  pushq %rbp
+  movq %rsp, %rbp
+  pushq %rax
+  pushq %rdi
+  pushq %rsi
+  pushq %rdx
+  pushq %rcx
+  pushq %r8
+  pushq %r9
+  pushq %r11
+  andq $-16, %rsp
+  movl %r11d, %edi
+  call gate_check
+  movq %rax, %r11
+  leaq -56(%rbp), %rsp
+  popq %r9
+  popq %r8
+  popq %rcx
+  popq %rdx
+  popq %rsi
+  popq %rdi
+  popq %rax
+  popq %rbp
+  jmp *%r11
+  .size gate, . - gate
 
 /* enter_main(start, main, argc, argv, envp, stack) */
   .globl enter_main
@@ -70,6 +111,38 @@ tlv_thunk:
   .size tlv_thunk, . - tlv_thunk
 
 #else
+
+  .globl gates
+  .p2align 4
+gates:
+  .set number, 0
+  .rept 128
+  .p2align 4
+  mov w16, #number
+  b gate
+  .set number, number + 1
+  .endr
+
+  .type gate, %function
+gate:
+  stp x29, x30, [sp, #-96]!
+  mov x29, sp
+  stp x0, x1, [sp, #16]
+  stp x2, x3, [sp, #32]
+  stp x4, x5, [sp, #48]
+  stp x6, x7, [sp, #64]
+  str x8, [sp, #80]
+  mov w0, w16
+  bl gate_check
+  mov x16, x0
+  ldp x0, x1, [sp, #16]
+  ldp x2, x3, [sp, #32]
+  ldp x4, x5, [sp, #48]
+  ldp x6, x7, [sp, #64]
+  ldr x8, [sp, #80]
+  ldp x29, x30, [sp], #96
+  br x16
+  .size gate, . - gate
 
   .globl enter_main
   .type enter_main, %function

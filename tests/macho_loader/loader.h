@@ -76,6 +76,10 @@ typedef struct stand_in {
   const char *name;
   void *address;
 } stand_in_t;
+
+/* gates.c: a stand-in that allocates or takes a lock on macOS is reached by a gate, which ends the
+ * process when the caller has suspended a thread: that one may hold the lock. */
+void *gate_of(const stand_in_t *stand_in); /* its own address when it needs none */
 extern const stand_in_t mach_stand_ins[], thread_stand_ins[], dyld_stand_ins[], posix_stand_ins[],
     libc_stand_ins[];
 void *stand_in(const char *name); /* NULL when there is none */
@@ -102,6 +106,8 @@ struct mac_thread {
   uint32_t arrived;
   const void *context; /* where it was stopped: the kernel's ucontext_t */
   uint32_t busy;       /* 1: waits in a system call, as the program sees it */
+  uint32_t stops;      /* how often it was suspended */
+  uint32_t suspends;   /* how many others are suspended by it now */
 };
 #define THREADS_MAX 256
 extern mac_thread_t threads[THREADS_MAX];
@@ -125,6 +131,9 @@ __attribute__((noreturn)) void enter_main(void *start, void *main, int argc, cha
                                           char **envp, void *stack);
 __attribute__((noreturn)) void enter_thread(void *start, void *(*run)(void *), void *argument);
 void tlv_thunk(void);
+#define GATES_MAX 128
+extern const char gates[]; /* GATE_BYTES each */
+#define GATE_BYTES 16
 
 /* posix.c: what libc.c translates as well */
 struct stat;

@@ -298,7 +298,7 @@ void *symbol_for_dlsym(void *handle, const char *name, const mac_image_t *caller
 
 static void *stand_in_among(const stand_in_t *list, const char *name) {
   for (; list->name; list++)
-    if (strcmp(list->name, name) == 0) return list->address;
+    if (strcmp(list->name, name) == 0) return gate_of(list);
   return NULL;
 }
 

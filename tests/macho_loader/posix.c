@@ -93,13 +93,6 @@ static int mac_getrlimit(int resource, uint64_t out[2]) {
   return 0;
 }
 
-/* Handlers of pthread_atfork run in the child, which has one thread. */
-static int mac_fork(void) {
-  int pid = fork();
-  if (pid == 0) threads_after_fork();
-  return pid;
-}
-
 int mac_fcntl(int fd, int command, long argument);
 int mac_fcntl(int fd, int command, long argument) {
   if (command == (int)FACT_F_GETFD) return fcntl(fd, F_GETFD);
@@ -238,7 +231,6 @@ const stand_in_t posix_stand_ins[] = {
     {"_mac_host_realloc", realloc},
     {"_mac_host_calloc", calloc},
     {"_mac_host_free", free},
-    {"_fork", mac_fork},
     {"_waitpid", waitpid},
     {"__exit", _exit},
     {"_kill", kill},

@@ -4,6 +4,7 @@
 archive (of build-macos-ARCH or the folder BUILD), in both layouts of fixups, and runs it under the loader of this folder, arm64 under qemu-user. Prints a line a
 check. Exit status 1 when one fails, 77 with a reason when a tool is missing."""
 import json
+import os
 import pathlib
 import re
 import shutil
@@ -68,6 +69,8 @@ class Bench:
     def compile(self, source, *how):
         if source.name == "regions.c":
             how = ["-finstrument-functions", *how]
+        if source.name == "async.c":  # for every version of macOS: else the system is asked which bits are set
+            how = ["-fswift-async-fp=always", *how]
         return run(*self.apple("-O1", "-g", "-fno-stack-protector", "-Wall", "-Wextra", "-I", ROOT / "include",
                                "-I", HERE / "libraries", *how, source))
 
@@ -155,17 +158,35 @@ def faults_of_recordings(sonde, folder, is_private):
 
 
 def calls_of(sonde, path):
-    """{path of names: calls} of the trace PATH."""
-    told, names, paths = json.loads(run(sonde, "report", "--json", path, "trace")), {0: ()}, {}
+    """{path of names: calls} of the trace PATH, its total times, and what it lost."""
+    told, names, paths, times = json.loads(run(sonde, "report", "--json", path, "trace")), {0: ()}, {}, {}
     for node in told["trace"]["nodes"]:
         names[node["node"]] = names[node["parent"]] + (node["function"].split("(")[0].lstrip("_"),)
-        paths["/".join(names[node["node"]])] = paths.get("/".join(names[node["node"]]), 0) + node["calls"]
+        key = "/".join(names[node["node"]])
+        paths[key] = paths.get(key, 0) + node["calls"]
+        times[key] = times.get(key, 0) + node["total_ns"]
     lost = {key: told["trace"][key] for key in ("lost", "strays", "left") if told["trace"][key]}
-    return paths, lost
+    return paths, times, lost
 
 
-def faults_of_trace(sonde, path):
-    """What the trace says, against what the program sent while it was on (program/messages.m, regions.c)."""
+def faults_of_tree(text, paths, times):
+    """The tree that the program prints itself: as it is saved, but for what takes less than a ten-thousandth of the whole."""
+    lines = text[text.index("    total_ns"):text.index(" lines\n")].splitlines()
+    printed, stack = {}, []
+    for line in lines[1:-1]:
+        name = line[74:]
+        stack = stack[:(len(name) - len(name.lstrip())) // 2] + [name.strip().split("(")[0].lstrip("_")]
+        printed["/".join(stack)] = printed.get("/".join(stack), 0) + int(line[:72].split()[2])
+    whole = sum(time for path, time in times.items() if "/" not in path)
+    left_out = [p for p, time in times.items() if time > whole / 5000 + 5000 and p not in printed]  # it rounds otherwise
+    if left_out or any(paths.get(path) != calls for path, calls in printed.items()):
+        yield f"the tree has {sorted(printed.items() - paths.items())}, and has not {left_out}"
+    if int(lines[-1]) != len(lines) - 1:
+        yield f"{lines[-1]} lines are told of the tree, {len(lines) - 1} are there"
+
+
+def faults_of_trace(sonde, path, text):
+    """What the trace PATH says, and the program's own TEXT of it, against what the program sent while it was on (program/messages.m, regions.c)."""
     account, base = "-[Account {}]", "-[Base {}]"
     add, last = account.format("add:"), account.format("last:")
     wanted = {add: 1, f"{add}/{base.format('add:')}": 1, "+[Base version]": 1, "victim_call": 1, f"{account.format('large:')}/{base.format('large:')}": 1, "-[Tagged value]": 1, account.format("stack:"): 1,
@@ -176,7 +197,8 @@ def faults_of_trace(sonde, path):
               "run_regions": 1, "run_regions/outer": 1, "run_regions/outer/inner": 3}
     for depth, calls in enumerate((1, 2, 4, 2), 1):
         wanted["run_regions/outer/inner" + "/fib" * depth] = 3 * calls
-    paths, lost = calls_of(sonde, path)
+    paths, times, lost = calls_of(sonde, path)
+    yield from faults_of_tree(text, paths, times)
     # last: sends add: at its end, by a tail call or not: the call is inside it or beside it.
     inside = sum(calls for name, calls in paths.items() if name in (f"{last}/{add}", add)) - 1
     above = sum(calls for name, calls in paths.items() if name.endswith(base.format("add:")))
@@ -253,6 +275,24 @@ def faults_of_audit(sonde, folder, own_file):
         yield f"the privacy manifest has {declared}"
 
 
+HELD_SIZE = "123457"  # program/suspended.c asks for a block of it; its thread is stopped while it holds malloc's lock
+FORBIDDEN = {"nothing": None, "malloc": "mac_host_zone_lock", "free": "mac_host_zone_lock", "mutex": "pthread_mutex_lock",
+             "dyld": "_dyld_get_image_name", "vm": "mac_host_vm_allocate"}
+
+
+def faults_of_suspends(start, tried):
+    """What libsonde may not do while a thread is suspended: that it is seen, and that TRIED runs met a thread inside malloc."""
+    for what, name in FORBIDDEN.items():
+        done = subprocess.run([*start, "misbehave", what], capture_output=True, text=True, timeout=600)
+        wanted = (2, f"macho-loader: {name} is called while a thread is suspended\n") if name else (0, "")
+        if (done.returncode, done.stderr) != wanted:
+            yield f"a thread is suspended, then {what}: {done.returncode}, {done.stderr}"
+    for done in tried:
+        met = re.search(r"^met inside malloc: (\d+)$", done.stdout, re.M)
+        if not met or int(met[1]) < 3:
+            yield f"a thread that was kept inside malloc was met {met and met[1]} times"
+
+
 def main():
     bench = Bench(sys.argv[1], sys.argv[2] if len(sys.argv) > 2 else None)
     sonde = ROOT / "build/bin/sonde"
@@ -269,18 +309,20 @@ def main():
         saved = folder / "calls.sonde"
         saved.unlink(missing_ok=True)
         start = [*map(str, loader), folder / "kernel.dylib", folder / "subject"]
-        runs = [subprocess.run([*start, *arguments], capture_output=True, text=True, timeout=600)
+        runs = [subprocess.run([*start, *arguments], capture_output=True, text=True, timeout=600,
+                               env={**os.environ, "MACHO_HELD_SIZE": HELD_SIZE})
                 for arguments in ((folder / "late.dylib", folder, "private" if bench.is_private else "public"),
-                                  ("messages", saved), ("loop",), *[("audit", policy, folder, folder / "late.dylib")] * sonde.exists())]
+                                  ("messages", saved), ("loop",), ("suspended",), ("suspended", folder / "suspended.sonde"),
+                                  *[("audit", policy, folder, folder / "late.dylib")] * sonde.exists())]
         for done in runs:
             print(done.stdout + done.stderr + f"{bench.arch} {layout}: status {done.returncode}")
         bad = any(done.returncode for done in runs)
-        faults = []
+        faults = list(faults_of_suspends(start, runs[3:5]))
         if sonde.exists() and not bad:
-            faults = [*faults_of_recordings(sonde, folder, bench.is_private), *faults_of_trace(sonde, saved),
-                      *faults_of_audit(sonde, folder, policy)]
-        print("\n".join(f"FAILED recording: {fault}" for fault in faults) or "ok the logs, the trace and the audit say what was done"
-              if sonde.exists() else "skipped: the command is not built, nobody reads the logs")
+            faults += [*faults_of_recordings(sonde, folder, bench.is_private), *faults_of_trace(sonde, saved, runs[1].stdout),
+                       *faults_of_audit(sonde, folder, policy)]
+        print("\n".join(f"FAILED: {fault}" for fault in faults) or "ok what was done is in the logs, the trace and the audit"
+              if faults or sonde.exists() else "skipped: the command is not built, nobody reads the logs")
         failed += bool(missing) or bool(faults) or bad
     return 1 if failed else 0
 

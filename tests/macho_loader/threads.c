@@ -71,6 +71,7 @@ static void stopped(int number, siginfo_t *info, void *context) {
   (void)number, (void)info;
   int saved = errno;
   self->context = context;
+  __atomic_fetch_add(&self->stops, 1, __ATOMIC_RELAXED);
   compare_stopped(self);
   set(&self->arrived, 1);
   wait_until(&self->suspended, 0);
@@ -90,8 +91,10 @@ bool thread_stop(mac_thread_t *thread) {
       die("tgkill: %s", strerror(errno));
   }
   threads_unlock(&before);
-  if (is_there) wait_until(&thread->arrived, 1);
-  return is_there;
+  if (!is_there) return false;
+  wait_until(&thread->arrived, 1);
+  self->suspends++;
+  return true;
 }
 
 void thread_go_on(mac_thread_t *thread) {
@@ -99,6 +102,7 @@ void thread_go_on(mac_thread_t *thread) {
   thread->context = NULL;
   set(&thread->suspended, 0);
   wait_until(&thread->arrived, 0);
+  self->suspends--;
 }
 
 /* ---- the table ------------------------------------------------------------------------------ */
@@ -306,7 +310,36 @@ void *tlv_address(const uint64_t descriptor[3]) {
   return *block + descriptor[2];
 }
 
+/* ---- the allocator's lock ------------------------------------------------------------------- */
+
+static pthread_mutex_t zone_lock = PTHREAD_MUTEX_INITIALIZER; /* of system/malloc.c */
+
+static void mac_zone_lock(void) { pthread_mutex_lock(&zone_lock); }
+static void mac_zone_unlock(void) { pthread_mutex_unlock(&zone_lock); }
+
+/* A size that is asked for by nobody else: malloc keeps its lock for that one until its thread has
+ * been suspended three times. 0: there is none. */
+static uint64_t mac_held_size(void) {
+  const char *text = getenv("MACHO_HELD_SIZE");
+  return text ? strtoull(text, NULL, 0) : 0;
+}
+static const volatile uint32_t *mac_own_stops(void) { return &self->stops; }
+
+/* Handlers of pthread_atfork run in the child, which has one thread. */
+static int mac_fork(void) {
+  mac_zone_lock();
+  int pid = fork();
+  if (pid == 0) threads_after_fork();
+  mac_zone_unlock();
+  return pid;
+}
+
 const stand_in_t thread_stand_ins[] = {
+    {"_mac_host_zone_lock", mac_zone_lock},
+    {"_mac_host_zone_unlock", mac_zone_unlock},
+    {"_mac_host_held_size", mac_held_size},
+    {"_mac_host_own_stops", mac_own_stops},
+    {"_fork", mac_fork},
     {"_pthread_create", mac_pthread_create},
     {"_pthread_join", mac_pthread_join},
     {"_pthread_exit", mac_pthread_exit},

@@ -26,6 +26,9 @@ void check_hooks(const char *late);     /* the path of a library to load */
 void check_messages(const char *trace); /* where it goes */
 void run_regions(void);                 /* regions.c */
 void check_loop(void);
+void check_async(void);
+void check_suspended(const char *log); /* where the log goes; NULL: none */
+void misbehave(const char *what);
 void check_log(const char *folder, bool is_private); /* where the logs go; what the library uses */
 
 /* What `sonde audit compile` wrote; where the recordings go; the path of a library to load. */

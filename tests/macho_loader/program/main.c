@@ -54,11 +54,16 @@ int main(int argc, char **argv) {
     check_messages(argv[2]);
   } else if (argc > 1 && strcmp(argv[1], "loop") == 0) {
     check_loop();
+  } else if (argc > 1 && strcmp(argv[1], "suspended") == 0) {
+    check_suspended(argc > 2 ? argv[2] : NULL);
+  } else if (argc > 2 && strcmp(argv[1], "misbehave") == 0) {
+    misbehave(argv[2]);
   } else if (argc > 4 && strcmp(argv[1], "audit") == 0) {
     check_audit(argv[2], argv[3], argv[4]);
   } else {
     check_stacks();
     check_threads();
+    check_async();
     if (argc > 1) check_hooks(argv[1]);
     if (argc > 3) check_log(argv[2], strcmp(argv[3], "private") == 0);
   }

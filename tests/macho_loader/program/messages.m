@@ -9,6 +9,7 @@
 #include <objc/runtime.h>
 #include <pthread.h>
 #include <stdarg.h>
+#include <stdio.h>
 #include <string.h>
 
 #include "check.h"
@@ -239,6 +240,12 @@ void check_messages(const char *path) {
   run_regions();
   check(sonde_trace_stop() == 0, "tracing ends");
   send_all("after it");
-  check(sonde_trace_print(1) > 10, "the tree is printed");
+  /* Which lines there are is for run.py to say: a thread that waits for a CPU makes others' parts of
+   * the whole so small that they are left out. */
+  int lines = sonde_trace_print(1);
+  char line[32];
+  snprintf(line, sizeof line, "%d lines\n", lines);
+  say(line);
+  check(lines > 0, "the tree is printed");
   check(sonde_trace_save(path) == 0, "the trace is saved");
 }

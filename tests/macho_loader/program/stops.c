@@ -2,7 +2,8 @@
  *
  * Threads that are stopped at any instruction, and a line a stop for what libsonde saw: tid, mark
  * and program counters. Calls of many forms: deep, small, without a frame, with early exits, in
- * tail position, and waits in the system.
+ * tail position, and waits in the system. Functions of these names are in no other file of the
+ * program: the witness knows them by name.
  */
 #include <pthread.h>
 #include <stdlib.h>

@@ -16,6 +16,10 @@ typedef void logger_t(uint32_t type, uintptr_t a, uintptr_t b, uintptr_t c, uint
 logger_t *malloc_logger;
 logger_t *__syscall_logger;
 
+void mac_host_zone_lock(void);
+void mac_host_zone_unlock(void);
+uint64_t mac_host_held_size(void);
+const volatile uint32_t *mac_host_own_stops(void);
 void *mac_host_realloc(void *old, size_t size);
 void mac_host_free(void *block);
 void *mac_host_calloc(size_t count, size_t size);
@@ -28,27 +32,49 @@ int mac_host_munmap(void *at, size_t size);
 #define VM_TAG (7u << 24) /* VM_MEMORY_MALLOC_… would stand here: any tag does */
 #define EXPORT __attribute__((noinline, visibility("default")))
 
+static uint64_t held_size = 1; /* not known yet */
+
+/* With the lock held: until its thread has been suspended three times. */
+static void stay_inside(void) {
+  const volatile uint32_t *stops = mac_host_own_stops();
+  uint32_t before = *stops;
+  while (*stops - before < 3) {
+  }
+}
+
+/* All of it under one lock, as in one zone of Apple's; who listens is called without it. */
+static void *allocate(void *old, size_t count, size_t size) {
+  mac_host_zone_lock();
+  if (held_size == 1) held_size = mac_host_held_size();
+  void *block = count ? mac_host_calloc(count, size) : mac_host_realloc(old, size);
+  if (held_size && size == held_size) stay_inside();
+  mac_host_zone_unlock();
+  return block;
+}
+
 EXPORT void *malloc(size_t size) {
-  void *block = mac_host_realloc(NULL, size);
+  void *block = allocate(NULL, 0, size);
   if (malloc_logger) malloc_logger(2 | 8, ZONE, size, 0, (uintptr_t)block, 0);
   return block;
 }
 
 EXPORT void *calloc(size_t count, size_t size) {
-  void *block = mac_host_calloc(count, size);
+  void *block = count ? allocate(NULL, count, size) : allocate(NULL, 1, 0);
   if (malloc_logger) malloc_logger(2 | 8 | 64, ZONE, count * size, 0, (uintptr_t)block, 0);
   return block;
 }
 
 EXPORT void *realloc(void *old, size_t size) {
-  void *block = mac_host_realloc(old, size);
+  void *block = allocate(old, 0, size);
   if (malloc_logger) malloc_logger(2 | 4 | 8, ZONE, (uintptr_t)old, size, (uintptr_t)block, 0);
   return block;
 }
 
 EXPORT void free(void *block) {
   if (malloc_logger) malloc_logger(4 | 8, ZONE, (uintptr_t)block, 0, 0, 0);
+  mac_host_zone_lock();
   mac_host_free(block);
+  mac_host_zone_unlock();
 }
 
 EXPORT kern_return_t vm_allocate(vm_map_t task, vm_address_t *address, vm_size_t size, int flags) {
