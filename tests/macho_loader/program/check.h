@@ -8,6 +8,9 @@
 #include <stdbool.h>
 #include <stdint.h>
 
+/* For captures of all threads: a machine that is busy elsewhere gets through them late. */
+#define PATIENCE_NS UINT64_C(300000000000)
+
 void check(bool good, const char *what);
 int checks_failed(void);
 int checks_made(void);

@@ -66,7 +66,11 @@ static uintptr_t room[16 * DEPTH];
 
 /* Every thread once. Returns how many were met inside malloc, called from allocate_held. */
 static int capture_all(int *count) {
-  sonde_all_t all = {.threads = stacks, .max = 16, .pcs = room, .depth = DEPTH};
+  sonde_all_t all = {.threads = stacks,
+                     .max = 16,
+                     .pcs = room,
+                     .depth = DEPTH,
+                     .options = {.timeout_ns = PATIENCE_NS}};
   *count = sonde_capture_all(&all);
   int met = 0;
   for (int i = 0; i < *count; i++) {

@@ -114,7 +114,11 @@ static void check_deep(pthread_t thread) {
 static void check_all(void) {
   static sonde_thread_stack_t stacks[16];
   static uintptr_t room[16 * 64];
-  sonde_all_t all = {.threads = stacks, .max = 16, .pcs = room, .depth = 64};
+  sonde_all_t all = {.threads = stacks,
+                     .max = 16,
+                     .pcs = room,
+                     .depth = 64,
+                     .options = {.timeout_ns = PATIENCE_NS}};
   int count = sonde_capture_all(&all), named = 0, filled = 0;
   for (int i = 0; i < count; i++) {
     const char *name = stacks[i].thread.name;
