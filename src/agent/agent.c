@@ -68,6 +68,7 @@ NOINLINE void agent_start(void) {
   malloc_find_real();
   exec_find_real();
   thread_find_real();
+  thread_name_find_real();
   jump_find_real();
   region_find_real();
   signals_find_real();

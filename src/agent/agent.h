@@ -78,6 +78,7 @@ void malloc_find_real(void);
 void malloc_try(void);
 void exec_find_real(void);
 void thread_find_real(void);
+void thread_name_find_real(void);
 void jump_find_real(void);
 
 /* agent/trace.c: sleds are patched while calls are traced. */

@@ -126,6 +126,12 @@ static int read_thread(reader_t *r, body_t *b) {
   t.level = get_id(b);
   t.name = get_text(r, b, NULL);
   if (b->short_of) return 0;
+  size_t known = find_id(r, &r->thread_ids, thread_key, t.stream);
+  if (known != SIZE_MAX) {
+    record_thread_t *before = &r->threads.items[known];
+    if (t.time >= before->time) *before = t;
+    return 0;
+  }
   record_thread_t *item = TABLE_ADD(r->threads);
   if (!item) return SONDE_ENOMEM;
   *item = t;

@@ -155,6 +155,9 @@ static ALWAYS_INLINE void write_leave(stream_t *stream) {
   stream->writer->depth--;
 }
 
+/* The thread of TID, any of the process, has got NAME. Each of its streams says so, if it has any. */
+void write_thread_renamed(pid_t tid, const char *name);
+
 /* Until write_unmute the calling thread records nothing. Returns what to hand to write_unmute. */
 uint32_t write_mute(void);
 void write_unmute(uint32_t muted);
@@ -170,7 +173,11 @@ bool write_frame(uint32_t id, uint64_t pc, uint32_t image, uint32_t flags);
 bool write_node(uint32_t id, uint32_t parent, uint32_t frame);
 /* A record of a sensor's own, of SIZE bytes, at most TABLE_BODY_MAX. */
 bool write_record(table_type_t type, const void *body, uint32_t size);
+/* The thread of TID, the calling one, whose stream of LEVEL is EVENTS, by the name it has now. */
 bool write_thread_record(const stream_t *events, pid_t tid, uint32_t level);
+/* Any thread, by NAME; the kernel keeps no more than THREAD_NAME_MAX bytes of one. */
+#define THREAD_NAME_MAX 15u
+bool write_thread_name(const stream_t *events, pid_t tid, uint32_t level, const char *name);
 /* A record of COUNT (at most 16) numbers, then TEXT where that is not NULL. */
 bool write_table(table_type_t type, const uint64_t *values, uint32_t count, const char *text);
 

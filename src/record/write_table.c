@@ -118,18 +118,33 @@ bool write_record(table_type_t type, const void *body, uint32_t size) {
   return write_body(type, &b);
 }
 
+/* Of the time before its name was looked at: a name that is newer is recorded with a later one. */
+static void begin_thread(body_t *b, const stream_t *events, pid_t tid, uint32_t level) {
+  b->used = 0;
+  put_value(b, events->id);
+  put_value(b, (uint64_t)tid);
+  put_value(b, now());
+  put_value(b, level);
+}
+
 bool write_thread_record(const stream_t *events, pid_t tid, uint32_t level) {
+  body_t b;
   char name[32];
+  begin_thread(&b, events, tid, level);
   ssize_t n = os_own_name(name, sizeof name);
   while (n > 0 && name[n - 1] == '\n')
     n--;
-  body_t b;
-  b.used = 0;
-  put_value(&b, events->id);
-  put_value(&b, (uint64_t)tid);
-  put_value(&b, now());
-  put_value(&b, level);
   put_bytes(&b, name, n > 0 ? (uint32_t)n : 0);
+  return write_body(TABLE_THREAD, &b);
+}
+
+bool write_thread_name(const stream_t *events, pid_t tid, uint32_t level, const char *name) {
+  body_t b;
+  uint32_t size = 0;
+  while (size < THREAD_NAME_MAX && name[size])
+    size++;
+  begin_thread(&b, events, tid, level);
+  put_bytes(&b, name, size);
   return write_body(TABLE_THREAD, &b);
 }
 

@@ -113,6 +113,37 @@ void write_unmute(uint32_t muted) {
   if (muted != WRITE_MUTED) write_tls->depth = muted;
 }
 
+static void rename_streams(const writer_t *w, pid_t tid, const char *name) {
+  for (uint32_t i = 0; i < WRITE_LEVELS; i++) {
+    const stream_t *more = load_acquire(&w->more[i]);
+    if (load_relaxed(&w->events[i].id)) write_thread_name(&w->events[i], tid, i, name);
+    if (more && load_relaxed(&more->id)) write_thread_name(more, tid, 2 + i, name);
+  }
+}
+
+static const writer_t *writer_of_thread(pid_t tid) {
+  const writer_t *w = write_tls;
+  if (w && load_relaxed(&w->tid) == tid) return w;
+  w = load_acquire(&write_global->writers);
+  while (w && load_acquire(&w->tid) != tid)
+    w = w->next;
+  return w;
+}
+
+void write_thread_renamed(pid_t tid, const char *name) {
+  if (!write_global || !write_global->control) return;
+  const writer_t *w = writer_of_thread(tid);
+  writer_t *own = write_tls;
+  if (!w) return; /* it has recorded nothing yet, and will look for its name itself */
+  if (!own || !own->control) own = write_enter_slow();
+  if (!own || own->depth >= WRITE_LEVELS) return;
+  own->depth++; /* a level of our own: this may be a signal handler that interrupted a record */
+  signal_fence();
+  rename_streams(w, tid, name);
+  signal_fence();
+  own->depth--;
+}
+
 HIDDEN void (*write_asked)(scratch_control_t *control);
 HIDDEN bool (*write_join)(void);
 

@@ -190,6 +190,20 @@ def a_long_life_is_one_recording():
     os.unlink(path)
 
 
+def threads_have_their_last_names():
+    program = compile_c("named", "-pthread")
+    for arguments in [], ["again"]:
+        path, done = record([program, *arguments])
+        assert (done.returncode, done.stdout) == (0, b"done\n"), done
+        small = fresh()
+        subprocess.run([SONDE, "pack", "--summary", "-o", small, path], check=True, capture_output=True)
+        for file in path, small:
+            r = report(file)
+            nothing_missing(r)
+            names = sorted(t["name"] for t in r["threads"])
+            assert names == ["before", "by-another", "by-prctl-cut-at", "by-pthread", "main-at-last"], names
+
+
 def a_thousand_busy_threads_lose_nothing():
     """All alive at a time, each with as much to say as earns the first ones the largest chunks."""
     threads, rounds = 1000, 10000
