@@ -184,8 +184,74 @@ NOINLINE static void *on_stack(void *unused) {
   return here[0];
 }
 
+/* What holds a block is one register alone, r12 or x25, which functions keep for their callers:
+ * while a system call waits (a[0] is its number), while the C library's epoll_wait does, while the
+ * thread runs; or a vector register, xmm9 or v20. The address is turned back inside. */
 #if defined(__x86_64__)
-/* The block is in r12 alone while CALL waits with these arguments. */
+#define PAUSE SYS_pause
+#define WAIT_HOLDING(turned, a)                                                                    \
+  __asm__ volatile("mov %0, %%r12\n\tmov $0, %0\n\tnot %%r12\n\tmov 0(%1), %%rax\n\t"              \
+                   "mov 8(%1), %%rdi\n\tmov 16(%1), %%rsi\n\tmov 24(%1), %%rdx\n\t"                \
+                   "xor %%r10, %%r10\n\tsyscall\n\txor %%r12, %%r12"                               \
+                   : "+r"(turned)                                                                  \
+                   : "r"(a)                                                                        \
+                   : "rax", "rdi", "rsi", "rdx", "r10", "r11", "rcx", "r12", "memory")
+#define EPOLL_HOLDING(turned, fd, event)                                                           \
+  __asm__ volatile("mov %0, %%r12\n\tmov $0, %0\n\tnot %%r12\n\tmov %%rsp, %%rbx\n\t"              \
+                   "sub $256, %%rsp\n\tand $-16, %%rsp\n\tcall *%1\n\tmov %%rbx, %%rsp\n\t"        \
+                   "xor %%r12, %%r12"                                                              \
+                   : "+r"(turned)                                                                  \
+                   : "r"(epoll_wait), "D"((uint64_t)(fd)), "S"(event), "d"(1ul), "c"(100000ul)     \
+                   : "rax", "r8", "r9", "r10", "r11", "r12", "rbx", "memory", "cc")
+#define LOOP_HOLDING(turned, stop)                                                                 \
+  __asm__ volatile(                                                                                \
+      "mov %0, %%r12\n\tmov $0, %0\n\tnot %%r12\n1:\n\tpause\n\tcmpl $0, %1\n\tje 1b\n\t"          \
+      "xor %%r12, %%r12"                                                                           \
+      : "+r"(turned)                                                                               \
+      : "m"(stop)                                                                                  \
+      : "r12", "memory", "cc")
+#define LOOP_HOLDING_IN_VECTOR(turned, stop)                                                       \
+  __asm__ volatile(                                                                                \
+      "not %0\n\tmovq %0, %%xmm9\n\tmov $0, %0\n1:\n\tpause\n\tcmpl $0, %1\n\tje 1b\n\t"           \
+      "pxor %%xmm9, %%xmm9"                                                                        \
+      : "+r"(turned)                                                                               \
+      : "m"(stop)                                                                                  \
+      : "xmm9", "memory", "cc")
+#else
+#define PAUSE SYS_ppoll
+#define WAIT_HOLDING(turned, a)                                                                    \
+  __asm__ volatile("mvn x25, %0\n\tmov %0, #0\n\tldp x8, x0, [%1]\n\tldp x1, x2, [%1, #16]\n\t"    \
+                   "mov x3, #0\n\tmov x4, #0\n\tsvc #0\n\tmov x25, #0"                             \
+                   : "+r"(turned)                                                                  \
+                   : "r"(a)                                                                        \
+                   : "x0", "x1", "x2", "x3", "x4", "x8", "x25", "memory")
+#define EPOLL_HOLDING(turned, fd, event)                                                           \
+  do {                                                                                             \
+    register uint64_t x0 __asm__("x0") = (uint64_t)(fd), x1 __asm__("x1") = (uintptr_t)(event);    \
+    register uint64_t x2 __asm__("x2") = 1, x3 __asm__("x3") = 100000;                             \
+    __asm__ volatile("mvn x25, %0\n\tmov %0, #0\n\tblr %5\n\tmov x25, #0"                          \
+                     : "+r"(turned), "+r"(x0), "+r"(x1), "+r"(x2), "+r"(x3)                        \
+                     : "r"(epoll_wait)                                                             \
+                     : "x4", "x5", "x6", "x7", "x8", "x9", "x10", "x11", "x12", "x13", "x14",      \
+                       "x15", "x16", "x17", "x25", "x30", "v0", "v1", "v2", "v3", "v4", "v5",      \
+                       "v6", "v7", "v16", "v17", "v18", "v19", "v20", "v21", "v22", "v23", "v24",  \
+                       "v25", "v26", "v27", "v28", "v29", "v30", "v31", "memory", "cc");           \
+  } while (0)
+#define LOOP_HOLDING(turned, stop)                                                                 \
+  __asm__ volatile("mvn x25, %0\n\tmov %0, #0\n1:\n\tyield\n\tldr w9, %1\n\tcbz w9, 1b\n\t"        \
+                   "mov x25, #0"                                                                   \
+                   : "+r"(turned)                                                                  \
+                   : "m"(stop)                                                                     \
+                   : "x9", "x25", "memory")
+#define LOOP_HOLDING_IN_VECTOR(turned, stop)                                                       \
+  __asm__ volatile("mvn %0, %0\n\tfmov d20, %0\n\tmov %0, #0\n1:\n\tyield\n\tldr w9, %1\n\t"       \
+                   "cbz w9, 1b\n\tmovi v20.2d, #0"                                                 \
+                   : "+r"(turned)                                                                  \
+                   : "m"(stop)                                                                     \
+                   : "x9", "v20", "memory")
+#endif
+
+/* The block is in that register alone while the CALL waits with these arguments. */
 #define HELD_IN_A_REGISTER(name, kind, expected, ...)                                              \
   NOINLINE static void *name(void *unused) {                                                       \
     (void)unused;                                                                                  \
@@ -193,22 +259,16 @@ NOINLINE static void *on_stack(void *unused) {
     uint64_t a[4] = {__VA_ARGS__};                                                                 \
     FORGET();                                                                                      \
     arrive();                                                                                      \
-    __asm__ volatile("mov %0, %%r12\n\tmov $0, %0\n\tnot %%r12\n\tmov 0(%1), %%rax\n\t"            \
-                     "mov 8(%1), %%rdi\n\tmov 16(%1), %%rsi\n\tmov 24(%1), %%rdx\n\t"              \
-                     "xor %%r10, %%r10\n\tsyscall\n\txor %%r12, %%r12"                             \
-                     : "+r"(turned)                                                                \
-                     : "r"(a)                                                                      \
-                     : "rax", "rdi", "rsi", "rdx", "r10", "r11", "rcx", "r12", "memory");          \
+    WAIT_HOLDING(turned, a);                                                                       \
     return NULL;                                                                                   \
   }
 static char a_byte;
 static struct { int64_t seconds, ns; } long_time = {1000, 0};
 HELD_IN_A_REGISTER(in_read, "register-read", "kept", SYS_read, (uint64_t)pipe_of[0],
                    (uintptr_t)&a_byte, 1)
-HELD_IN_A_REGISTER(in_pause, "register-pause", "kept", SYS_pause)
+HELD_IN_A_REGISTER(in_pause, "register-pause", "kept", PAUSE)
 HELD_IN_A_REGISTER(in_sleep, "register-sleep", "unsure", SYS_nanosleep, (uintptr_t)&long_time, 0)
 
-/* In r12 while the C library's epoll_wait is called. */
 NOINLINE static void *in_epoll(void *unused) {
   (void)unused;
   struct epoll_event event;
@@ -216,47 +276,28 @@ NOINLINE static void *in_epoll(void *unused) {
   int fd = epoll_create1(0);
   FORGET();
   arrive();
-  uint64_t result;
-  __asm__ volatile("mov %1, %%r12\n\tmov $0, %1\n\tnot %%r12\n\tmov %%rsp, %%rbx\n\t"
-                   "sub $256, %%rsp\n\tand $-16, %%rsp\n\tcall *%2\n\tmov %%rbx, %%rsp\n\t"
-                   "xor %%r12, %%r12"
-                   : "=a"(result), "+r"(turned)
-                   : "r"(epoll_wait), "D"((uint64_t)fd), "S"(&event), "d"(1ul), "c"(100000ul)
-                   : "r8", "r9", "r10", "r11", "r12", "rbx", "memory", "cc");
+  EPOLL_HOLDING(turned, fd, &event);
   return NULL;
 }
 
-/* In r12 of a thread that runs. */
 static volatile int stop;
 NOINLINE static void *in_loop(void *unused) {
   (void)unused;
   uint64_t turned = ~(uint64_t)(uintptr_t)block("register-loop", "kept", 48);
   FORGET();
   arrive();
-  __asm__ volatile(
-      "mov %0, %%r12\n\tmov $0, %0\n\tnot %%r12\n1:\n\tpause\n\tcmpl $0, %1\n\tje 1b\n\t"
-      "xor %%r12, %%r12"
-      : "+r"(turned)
-      : "m"(stop)
-      : "r12", "memory", "cc");
+  LOOP_HOLDING(turned, stop);
   return NULL;
 }
 
-/* In xmm9 of a thread that runs. */
 NOINLINE static void *in_vector(void *unused) {
   (void)unused;
   uint64_t turned = ~(uint64_t)(uintptr_t)block("vector-loop", "kept", 48);
   FORGET();
   arrive();
-  __asm__ volatile(
-      "not %0\n\tmovq %0, %%xmm9\n\tmov $0, %0\n1:\n\tpause\n\tcmpl $0, %1\n\tje 1b\n\t"
-      "pxor %%xmm9, %%xmm9"
-      : "+r"(turned)
-      : "m"(stop)
-      : "xmm9", "memory", "cc");
+  LOOP_HOLDING_IN_VECTOR(turned, stop);
   return NULL;
 }
-#endif
 
 /* What a thread that has ended held is lost. */
 NOINLINE static void *ends(void *unused) {
@@ -277,7 +318,6 @@ static void start(void *(*run)(void *), int threads) {
 static void start_threads(const char *with) {
   int wanted = 4;
   start(on_stack, 4);
-#if defined(__x86_64__)
   static const struct {
     char letter;
     void *(*run)(void *);
@@ -288,9 +328,6 @@ static void start_threads(const char *with) {
       start(more[i].run, 1);
       wanted++;
     }
-#else
-  (void)with;
-#endif
   if (strchr(with, 'x')) {
     pthread_t t;
     for (int i = 0; i < EACH; i++)
