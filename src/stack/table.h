@@ -14,6 +14,15 @@
  * same and does not wait: the record may get a node twice, never a wrong one.
  *
  * All of it is lock-free and async-signal-safe, and shared by all threads.
+ *
+ * What it costs where stacks are many (cc1 -O2 on 1,500 functions: 34,000 nodes, 2.06 look-ups an
+ * event, 1.41 of them in a line that was left more than 1,024 events ago): of 100 look-ups 86 end
+ * at the first slot and 10 at the second. An id follows from its slot, so the processor, which
+ * foresees the first one, begins the next look-up before this one's line has come: an event's lines
+ * are fetched at the same time. That is worth as much as fewer lines. With nodes in their parents'
+ * lines, as far as these have room, 0.64 such lines an event are touched; but then 0.8 more
+ * branches are foreseen wrongly (simulated), or, where none are, a look-up waits for the line of
+ * the one before. cc1's CPU time differed by less than its noise of 3 %.
  */
 #ifndef SONDE_STACK_TABLE_H
 #define SONDE_STACK_TABLE_H
