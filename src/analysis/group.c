@@ -5,6 +5,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "analysis/array.h"
+
 const char *measure_name(measure_t measure) {
   static const char *const names[MEASURE_COUNT] = {"peak", "leaked", "allocated", "temporary",
                                                    "growth"};
@@ -105,31 +107,15 @@ uint32_t depths_quantile(const depths_t *depths, double share) {
   return DEPTHS - 1;
 }
 
-static size_t hash_text(const char *text) {
+static uint64_t hash_text(const char *text) {
   uint64_t h = 14695981039346656037u;
   for (; *text; text++)
     h = (h ^ (uint8_t)*text) * 1099511628211u;
-  return (size_t)(h ^ h >> 29);
+  return h ^ h >> 29;
 }
 
-static bool grow(groups_t *g) {
-  size_t room = g->room ? 2 * g->room : 256, mask = 4 * room - 1;
-  group_t *items = realloc(g->items, room * sizeof *items);
-  if (!items) return false;
-  g->items = items;
-  uint32_t *slots = calloc(mask + 1, sizeof *slots);
-  if (!slots) return false;
-  for (size_t n = 0; n < g->count; n++) {
-    size_t i = hash_text(items[n].key) & mask;
-    while (slots[i])
-      i = (i + 1) & mask;
-    slots[i] = (uint32_t)(n + 1);
-  }
-  free(g->slots);
-  g->slots = slots;
-  g->mask = mask;
-  g->room = room;
-  return true;
+static uint64_t hash_of_item(const void *groups, size_t i) {
+  return hash_text(((const groups_t *)groups)->items[i].key);
 }
 
 static void add_tally(tally_t *to, tally_t more) {
@@ -138,15 +124,17 @@ static void add_tally(tally_t *to, tally_t more) {
 }
 
 bool groups_add(groups_t *g, const char *key, const stack_totals_t *s) {
-  if (g->count == g->room && !grow(g)) return false;
-  size_t i = hash_text(key) & g->mask;
-  while (g->slots[i] && strcmp(g->items[g->slots[i] - 1].key, key))
-    i = (i + 1) & g->mask;
-  if (!g->slots[i]) {
-    g->items[g->count] = (group_t){.key = key};
-    g->slots[i] = (uint32_t)++g->count;
+  if (!slots_grow(&g->slots, g->count, hash_of_item, g)) return false;
+  uint32_t *slot;
+  SLOTS_FIND(&g->slots, hash_text(key), slot) {
+    if (!strcmp(g->items[*slot - 1].key, key)) break;
   }
-  group_t *group = &g->items[g->slots[i] - 1];
+  if (!*slot) {
+    if (!GROW(g->items, g->count, g->room)) return false;
+    g->items[g->count] = (group_t){.key = key};
+    *slot = (uint32_t)++g->count;
+  }
+  group_t *group = &g->items[*slot - 1];
   add_tally(&group->totals.allocated, s->allocated);
   add_tally(&group->totals.live, s->live);
   add_tally(&group->totals.at_peak, s->at_peak);
@@ -167,12 +155,11 @@ static int by_totals(const void *left, const void *right, void *context) {
 
 void groups_rank(groups_t *g, measure_t measure) {
   if (g->count) qsort_r(g->items, g->count, sizeof *g->items, by_totals, &measure);
-  free(g->slots); /* the places are no longer true */
-  g->slots = NULL;
-  g->room = g->count;
+  free(g->slots.items); /* the places are no longer true */
+  g->slots = (slots_t){0};
 }
 
 void groups_free(groups_t *g) {
   free(g->items);
-  free(g->slots);
+  free(g->slots.items);
 }

@@ -53,8 +53,7 @@ typedef struct group {
 typedef struct groups {
   group_t *items;
   size_t count, room;
-  uint32_t *slots;
-  size_t mask;
+  slots_t slots;
 } groups_t;
 
 /* Adds S to the group KEY, a string that outlives the groups and is compared by its text. */

@@ -17,6 +17,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "analysis/array.h"
 #include "analysis/replay_internal.h"
 #include "analysis/summary.h"
 #include "base/bits.h"
@@ -29,7 +30,7 @@
 
 /* ---- stacks ------------------------------------------------------------------------------- */
 
-static size_t hash_of(uint32_t id) { return (size_t)(id * UINT64_C(0x9e3779b97f4a7c15) >> 32); }
+static uint64_t hash_of(uint32_t id) { return id * UINT64_C(0x9e3779b97f4a7c15) >> 32; }
 
 /* Ids are handed out in order, so an array finds them; a damaged file may name any others. */
 static bool make_direct(replay_t *r) {
@@ -44,44 +45,23 @@ static bool make_direct(replay_t *r) {
   return r->stack_direct != NULL;
 }
 
-static bool grow_slots(replay_t *r) {
-  size_t mask = r->stack_slots ? 2 * r->stack_mask + 1 : 1023;
-  uint32_t *slots = calloc(mask + 1, sizeof *slots);
-  if (!slots) return false;
-  for (size_t n = 0; n < r->stack_count; n++) {
-    if (r->stacks[n].stack < r->direct_count) continue;
-    size_t i = hash_of(r->stacks[n].stack) & mask;
-    while (slots[i])
-      i = (i + 1) & mask;
-    slots[i] = (uint32_t)(n + 1);
-  }
-  free(r->stack_slots);
-  r->stack_slots = slots;
-  r->stack_mask = mask;
-  return true;
+static uint64_t hash_of_stack(const void *table, size_t i) {
+  return hash_of(((const replay_t *)table)->stacks[i].stack);
 }
 
+/* The last of the stacks is ID's: says where it is. */
 static bool enter_stack(replay_t *r, uint32_t id) {
   if (id < r->direct_count) {
     r->stack_direct[id] = (uint32_t)r->stack_count;
     return true;
   }
-  if (2 * (r->stack_count + 1) > r->stack_mask && !grow_slots(r)) return false;
-  size_t i = hash_of(id) & r->stack_mask;
-  while (r->stack_slots[i])
-    i = (i + 1) & r->stack_mask;
-  r->stack_slots[i] = (uint32_t)r->stack_count;
+  if (!slots_grow(&r->stack_slots, r->stack_count - 1, hash_of_stack, r)) return false;
+  *slots_free_one(&r->stack_slots, hash_of(id)) = (uint32_t)r->stack_count;
   return true;
 }
 
 static __attribute__((noinline)) stack_totals_t *new_stack(replay_t *r, uint32_t id) {
-  if (r->stack_count == r->stack_room) {
-    size_t room = r->stack_room ? 2 * r->stack_room : 1024;
-    stack_totals_t *grown = realloc(r->stacks, room * sizeof *grown);
-    if (!grown) return NULL;
-    r->stacks = grown;
-    r->stack_room = room;
-  }
+  if (!GROW(r->stacks, r->stack_count, r->stack_room)) return NULL;
   stack_totals_t *s = &r->stacks[r->stack_count++];
   *s = (stack_totals_t){.stack = id};
   return enter_stack(r, id) ? s : NULL;
@@ -92,10 +72,11 @@ static inline stack_totals_t *stack_of(replay_t *r, uint32_t id) {
     uint32_t index = r->stack_direct[id];
     return index ? &r->stacks[index - 1] : new_stack(r, id);
   }
-  for (size_t i = hash_of(id) & r->stack_mask; r->stack_slots && r->stack_slots[i];
-       i = (i + 1) & r->stack_mask) {
-    stack_totals_t *s = &r->stacks[r->stack_slots[i] - 1];
-    if (s->stack == id) return s;
+  if (r->stack_slots.items) {
+    const uint32_t *slot;
+    SLOTS_FIND(&r->stack_slots, hash_of(id), slot) {
+      if (r->stacks[*slot - 1].stack == id) return &r->stacks[*slot - 1];
+    }
   }
   return new_stack(r, id);
 }
@@ -542,7 +523,7 @@ void replay_free(replay_t *r) {
   live_free(&r->blocks);
   free(r->freed);
   free(r->stacks);
-  free(r->stack_slots);
+  free(r->stack_slots.items);
   free(r->stack_direct);
   free(r->threads);
   memset(r, 0, sizeof *r);

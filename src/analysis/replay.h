@@ -8,6 +8,7 @@
 #define SONDE_ANALYSIS_REPLAY_H
 
 #include "analysis/live.h"
+#include "analysis/slots.h"
 #include "record/read.h"
 
 /* Blocks and bytes. While the replay runs counts are in 1/WEIGHT_ONE. */
@@ -73,10 +74,9 @@ typedef struct replay {
   uint32_t odd_count;
   stack_totals_t *stacks;
   size_t stack_count, stack_room;
-  uint32_t *stack_slots; /* id to index + 1: a hash table, */
-  size_t stack_mask;
+  slots_t stack_slots;      /* by id, */
   uint32_t *stack_direct;   /* and for ids below this count, as ids are handed out in order, */
-  uint32_t direct_count;    /* an array */
+  uint32_t direct_count;    /* an array of index + 1 */
   thread_totals_t *threads; /* by stream */
   size_t thread_count;
   size_totals_t sizes[SIZE_CLASSES];

@@ -26,10 +26,13 @@ static inline uint32_t *slots_free_one(const slots_t *s, uint64_t hash) {
   return &s->items[i];
 }
 
-/* Room for one more than the COUNT items of TABLE, all of which it holds; false without memory. */
+/* Room for one more than the COUNT items of TABLE; false without memory. It holds all of them, or
+ * nothing yet: a table may do without until then. */
 static inline bool slots_grow(slots_t *s, size_t count, slots_hash_t *hash_of, const void *table) {
   if (2 * (count + 1) <= s->mask) return true;
   slots_t grown = {.mask = s->items ? 2 * s->mask + 1 : 127};
+  while (2 * (count + 1) > grown.mask)
+    grown.mask = 2 * grown.mask + 1;
   grown.items = calloc(grown.mask + 1, sizeof *grown.items);
   if (!grown.items) return false;
   for (size_t i = 0; i < count; i++)
