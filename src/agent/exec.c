@@ -12,6 +12,7 @@
 
 #include "agent/agent.h"
 #include "os/os.h"
+#include "record/write.h"
 
 #define EXPORT        __attribute__((visibility("default")))
 #define ARGUMENTS_MAX 4096
@@ -45,12 +46,18 @@ static int missing(void) {
   return -1;
 }
 
+/* So that the recorder can tell of a program that the agent did not come to. */
+static void say_executing(uint32_t is) {
+  if (agent_in_recorded_process()) store_relaxed(&write_control()->executing, is);
+}
+
 /* The environment to hand on, and in *OWN what is to be freed when the exec has failed. */
 static strings_t hand_on(strings_t environment, char ***own) {
   agent_enter();
   bool wanted = agent_in_recorded_process() || follow_is_on();
   *own = NULL;
   if (!wanted) return environment;
+  say_executing(1);
   bool emulated = emulator_is_next(environment);
   if (emulated) emulator_tell("valgrind");
   *own = emulated ? environment_without_agent(environment) : environment_with_agent(environment);
@@ -60,6 +67,7 @@ static strings_t hand_on(strings_t environment, char ***own) {
 /* Only a call that failed comes here. */
 static int give_back(int result, char **own) {
   emulator_tell(NULL);
+  say_executing(0);
   if (own) environment_free(own);
   return result;
 }

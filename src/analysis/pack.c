@@ -142,25 +142,25 @@ static size_t streams_of(const reader_t *r) {
   return count;
 }
 
-static int write_header(pack_t *k) {
+int pack_begin(const reader_t *reader, FILE *out, pack_totals_t *totals) {
   uint8_t page[RECORD_HEADER_SIZE] = {0};
-  record_header_t h = *reader_header(k->reader);
+  record_header_t h = *reader_header(reader);
   h.header_size = sizeof page;
   h.features |= RECORD_FEATURE_PACKED;
   h.recorder_pid = 0;
   h.scratch_fd = -1;
   memcpy(page, &h, sizeof h);
-  return fwrite(page, 1, sizeof page, k->out) == sizeof page ? 0 : SONDE_EIO;
+  memset(totals, 0, sizeof *totals);
+  return fwrite(page, 1, sizeof page, out) == sizeof page ? 0 : SONDE_EIO;
 }
 
-int pack_recording(reader_t *r, FILE *out, pack_totals_t *totals, pack_progress_fn progress,
-                   void *context) {
+int pack_program(reader_t *r, FILE *out, pack_totals_t *totals, pack_progress_fn progress,
+                 void *context) {
   pack_t k = {.reader = r, .out = out, .totals = totals};
   group_t g = {0};
   chunk_buffer_t buffer = {0};
   size_t limit = streams_of(r) > MANY_STREAMS ? STREAM_BYTES : GROUP_BYTES;
-  memset(totals, 0, sizeof *totals);
-  int status = write_header(&k);
+  int status = 0;
   for (size_t i = 0; i < r->chunks.count && status == 0; i++) {
     const chunk_place_t *place = &r->chunks.items[i];
     if (!joins(&g, place, limit)) status = write_group(&k, &g);

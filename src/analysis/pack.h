@@ -18,10 +18,12 @@ typedef struct pack_totals {
 
 typedef void (*pack_progress_fn)(void *context, uint64_t done, uint64_t total);
 
-/* Writes READER's recording to OUT, packed. 0 or a negative SONDE_E…; when it is SONDE_EIO, errno
- * tells why. */
-int pack_recording(reader_t *reader, FILE *out, pack_totals_t *totals, pack_progress_fn progress,
-                   void *context);
+/* A packed recording is what pack_begin writes to OUT, then each of the process's programs, each by
+ * a reader of its own (reader_open_program), in any order; TOTALS are of them all. Both return 0 or
+ * a negative SONDE_E…; when it is SONDE_EIO, errno tells why. */
+int pack_begin(const reader_t *reader, FILE *out, pack_totals_t *totals);
+int pack_program(reader_t *reader, FILE *out, pack_totals_t *totals, pack_progress_fn progress,
+                 void *context);
 
 /* One chunk of its own: header, payload, checksum. */
 int pack_write_chunk(FILE *out, chunk_header_t *header, const void *payload, size_t size);

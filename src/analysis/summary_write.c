@@ -349,12 +349,13 @@ static bool put_tables(const writer_t *w, size_t kept, bytes_t *out) {
 /* ---- the whole ---------------------------------------------------------------------------- */
 
 /* A packed chunk of TYPE with RECORDS, cut into chunks inside, as payload into PACKED. */
-static bool pack_records(chunk_type_t type, const bytes_t *records, bytes_t *packed) {
+static bool pack_records(const writer_t *w, chunk_type_t type, const bytes_t *records,
+                         bytes_t *packed) {
   static const uint8_t zeros[8];
   chunk_header_t h = {.magic = CHUNK_MAGIC,
                       .type = (uint16_t)type,
                       .flags = CHUNK_CLOSED,
-                      .incarnation = 1,
+                      .incarnation = (uint16_t)reader_program(w->reader),
                       .records = 1};
   bytes_t chunk = {0};
   uint8_t mode = PACKED_PLAIN;
@@ -378,7 +379,8 @@ static bool build(const writer_t *w, size_t kept, bytes_t *tables, bytes_t *summ
   for (int i = 0; good && i < w->moment_count; i++)
     good = put_moment(w, &w->moments[i], kept, &s);
   tables->count = summary->count = 0;
-  good = good && pack_records(CHUNK_TABLES, &t, tables) && pack_records(CHUNK_SUMMARY, &s, summary);
+  good = good && pack_records(w, CHUNK_TABLES, &t, tables) &&
+         pack_records(w, CHUNK_SUMMARY, &s, summary);
   free(t.items);
   free(s.items);
   return good;
@@ -397,7 +399,7 @@ static int write_file(const writer_t *w, FILE *out, const bytes_t *tables, const
     const bytes_t *payload = i ? summary : tables;
     chunk_header_t h = {.type = i ? CHUNK_SUMMARY : CHUNK_TABLES,
                         .flags = CHUNK_PACKED,
-                        .incarnation = 1,
+                        .incarnation = (uint16_t)reader_program(w->reader),
                         .records = 1};
     int status = pack_write_chunk(out, &h, payload->items, payload->count);
     if (status < 0) return status;

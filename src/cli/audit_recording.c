@@ -18,23 +18,35 @@ static bool read_calls(audit_recording_t *r) {
   return good;
 }
 
+static bool read_all(audit_recording_t *r) {
+  r->audit = audit_new(r->report.reader);
+  r->report.names = names_new(r->report.reader);
+  return r->audit && r->report.names && read_calls(r) &&
+         audited_open(&r->audited, &r->report, r->audit) == 0 &&
+         findings_make(&r->findings, &r->audited) == 0;
+}
+
 bool audit_recording_open(audit_recording_t *r, const char *path) {
   *r = (audit_recording_t){.report = {.path = path}};
   if (!recording_open_report(&r->report)) return false;
-  r->audit = audit_new(r->report.reader);
-  r->report.names = names_new(r->report.reader);
-  if (!r->audit || !r->report.names || !read_calls(r) ||
-      findings_make(&r->findings, r->audit, r->report.names) < 0) {
+  if (!read_all(r)) {
     (void)cli_fail("there is no memory");
     return false;
   }
-  if (r->audit->policy) return true;
+  if (r->audited.left_out) {
+    (void)cli_fail("'%s': the process ran %u programs in turn, too many to compare at once: 'sonde "
+                   "report --program N' tells of one",
+                   path, reader_programs(r->report.reader));
+    return false;
+  }
+  if (audited_policy(&r->audited)) return true;
   (void)cli_fail("'%s' holds no audit; 'sonde record --audit' makes one", path);
   return false;
 }
 
 void audit_recording_close(audit_recording_t *r) {
   findings_free(&r->findings);
+  audited_close(&r->audited);
   audit_free(r->audit);
   names_free(r->report.names);
   reader_close(r->report.reader);
@@ -45,7 +57,7 @@ bool export_audit_knows(const char *format) {
 }
 
 static int write_sarif(const audit_recording_t *r, const baseline_t *baseline, FILE *out) {
-  json_object *sarif = sarif_json(&r->report, r->audit, &r->findings, baseline);
+  json_object *sarif = sarif_json(&r->findings, baseline);
   if (!sarif) return cli_fail("there is no memory");
   fprintf(out, "%s\n", json_object_to_json_string_ext(sarif, JSON_STYLE));
   json_object_put(sarif);
@@ -56,9 +68,9 @@ static int write_as(const audit_recording_t *r, const char *format, const baseli
                     FILE *out) {
   if (!strcmp(format, "sarif")) return write_sarif(r, baseline, out);
   if (!strcmp(format, "csv"))
-    findings_csv(r->audit, &r->findings, out);
+    findings_csv(&r->findings, out);
   else
-    findings_xcprivacy(r->audit, &r->findings, out);
+    findings_xcprivacy(&r->findings, out);
   return CLI_DONE;
 }
 
@@ -105,8 +117,7 @@ static size_t print_new(const audit_recording_t *r, const baseline_t *known) {
     for (size_t k = 0; is_new && k < i; k++)
       is_new = r->findings.rows[k].fingerprint != row->fingerprint;
     if (!is_new) continue;
-    printf("new  %s  %s(%s)  %s%s%s", row->category->id,
-           audit_function_name(r->audit, row->sighting->function), row->arguments,
+    printf("new  %s  %s(%s)  %s%s%s", row->category->id, finding_function(row), row->arguments,
            cli_style(stdout, CLI_BOLD), row->owner, cli_style(stdout, CLI_PLAIN));
     if (row->site) printf(", %s", row->site->function);
     printf("\n");

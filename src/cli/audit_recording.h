@@ -8,8 +8,9 @@
 #include "report/audit_exports.h"
 
 typedef struct audit_recording {
-  report_t report; /* its reader and names */
-  audit_t *audit;
+  report_t report;   /* its reader and names */
+  audit_t *audit;    /* of the last program */
+  audited_t audited; /* of all */
   findings_t findings;
 } audit_recording_t;
 

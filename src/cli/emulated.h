@@ -1,13 +1,14 @@
 /* SPDX-License-Identifier: MIT
  *
- * Words on what an emulator leaves out of a recording.
+ * Words on programs that are left out of a recording: what an emulator runs, and what replaced
+ * the program without the agent.
  */
 #ifndef SONDE_CLI_EMULATED_H
 #define SONDE_CLI_EMULATED_H
 
 #include "record/scratch.h"
 
-/* Prints a note when the program was run by an emulator. */
+/* Prints a note when there is such a one. */
 void emulated_tell(const scratch_control_t *control);
 
 #endif

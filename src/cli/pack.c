@@ -55,13 +55,31 @@ static char *default_output(const char *path, const char *word) {
   return asprintf(&out, "%.*s.%s%s", (int)n, path, word, ending) < 0 ? NULL : out;
 }
 
-static int pack_to(reader_t *reader, FILE *out, const char *output, bool summary,
+/* All programs of the process: those before the last one by readers of their own. */
+static int pack_whole(reader_t *last, const char *path, FILE *out, pack_totals_t *totals,
+                      cli_progress_t *progress) {
+  char error[256];
+  int status = pack_begin(last, out, totals);
+  for (uint32_t program = 1; status == 0 && program < reader_program(last); program++) {
+    reader_t *reader;
+    status = reader_open_program(&reader, path, program, error, sizeof error);
+    if (status == 0) {
+      status = pack_program(reader, out, totals, step, progress);
+      reader_close(reader);
+    } else if (status == SONDE_ENOTFOUND) {
+      status = 0; /* it has left nothing */
+    }
+  }
+  return status == 0 ? pack_program(last, out, totals, step, progress) : status;
+}
+
+static int pack_to(reader_t *reader, const char *path, FILE *out, const char *output, bool summary,
                    pack_totals_t *totals) {
   cli_progress_t progress;
   cli_progress_start(&progress, "packing", 0);
   errno = 0;
   int status = summary ? summary_write(reader, out, totals, step, &progress)
-                       : pack_recording(reader, out, totals, step, &progress);
+                       : pack_whole(reader, path, out, totals, &progress);
   cli_progress_end(&progress);
   if (fflush(out) || ferror(out)) status = SONDE_EIO;
   if (status == SONDE_EIO)
@@ -92,7 +110,7 @@ static int pack_file(const char *path, const char *output, bool summary) {
   if (!out) {
     cli_fail("'%s' cannot be made: %s", output, strerror(errno));
   } else {
-    status = pack_to(reader, out, output, summary, &totals);
+    status = pack_to(reader, path, out, output, summary, &totals);
     if (fclose(out) && status == CLI_DONE)
       status = cli_fail("'%s' cannot be written: %s", output, strerror(errno));
     if (status == CLI_DONE && rename(part, output) < 0)

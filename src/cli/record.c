@@ -93,7 +93,8 @@ static const cli_usage_t usage = {
     .about = "Runs COMMAND and records what it does, and from where. The command need not be\n"
              "built for it. With no sensor named: --sample --stall --malloc=sample:512K, cheap\n"
              "enough to leave on. Ends with the command's own exit status; 125 when\n"
-             "recording itself fails, 126 and 127 when the command cannot be run or found.",
+             "recording itself fails, 126 and 127 when the command cannot be run or found, 2\n"
+             "when a policy is not understood: then nothing is run.",
     .options = options,
     .examples = {
         {"sonde record -- python3 script.py", "records into python3.PID.sonde"},
@@ -273,6 +274,15 @@ static void wait_for_children(control_t *control, const char *settings) {
   }
 }
 
+/* Of a process that replaced its program by another, once or more. */
+static void tell_programs(const recording_t *r, const char *path) {
+  uint32_t programs = r->header.incarnations;
+  if (programs > 1)
+    cli_note("the process ran %u programs in turn; all are in '%s': the audit is of all, the rest "
+             "of the report of the last one or of '--program N'",
+             programs, path);
+}
+
 static void tell(const recording_t *r, const char *path, int finished) {
   const record_header_t *h = &r->header;
   emulated_tell(r->control);
@@ -286,6 +296,7 @@ static void tell(const recording_t *r, const char *path, int finished) {
     cli_note("the end of '%s' could not be written", path);
   else
     cli_note("recorded into '%s'; 'sonde report %s' reads it", path, path);
+  tell_programs(r, path);
   if (h->lost_events)
     cli_note("%llu events were lost for want of memory or of room in the file",
              (unsigned long long)h->lost_events);
@@ -487,7 +498,8 @@ static bool parse_cpu(const char *text, cpu_rules_t *out) {
   return true;
 }
 
-/* Takes one option; what is wrong with it, or NULL; "" when that has been said. */
+/* Takes one option; what is wrong with it, or NULL; "" when a policy is not understood, which has
+ * been said. */
 static const char *take_option(wanted_t *w, int key, const char *value) {
   switch (key) {
   case 'o': w->output = value; break;
@@ -549,7 +561,7 @@ int verb_record(int argc, char **argv) {
   while ((key = cli_next(&parser)) > 0) {
     const char *wrong = take_option(&wanted, key, parser.value);
     if (wrong && *wrong) (void)cli_wrong_use(&usage, "%s", wrong);
-    if (wrong) return RECORD_FAILED;
+    if (wrong) return *wrong ? RECORD_FAILED : CLI_FAILED;
   }
   if (key < 0) return parser.status == CLI_FAILED ? RECORD_FAILED : parser.status;
   if (!parser.rest_count) {

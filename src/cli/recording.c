@@ -4,13 +4,15 @@
 #include "analysis/summary.h"
 #include "cli/cli.h"
 
-reader_t *recording_open(const char *path) {
+reader_t *recording_open_program(const char *path, uint32_t program) {
   reader_t *reader;
   char error[256] = "";
-  if (reader_open(&reader, path, error, sizeof error) == 0) return reader;
+  if (reader_open_program(&reader, path, program, error, sizeof error) == 0) return reader;
   (void)cli_fail("'%s': %s", path, error);
   return NULL;
 }
+
+reader_t *recording_open(const char *path) { return recording_open_program(path, 0); }
 
 reader_t *recording_open_events(const char *path) {
   reader_t *reader = recording_open(path);
@@ -21,7 +23,7 @@ reader_t *recording_open_events(const char *path) {
 }
 
 bool recording_open_report(report_t *r) {
-  r->reader = recording_open(r->path);
+  r->reader = recording_open_program(r->path, r->program);
   r->bold = cli_style(stdout, CLI_BOLD);
   r->dim = cli_style(stdout, CLI_DIM);
   r->plain = cli_style(stdout, CLI_PLAIN);

@@ -11,6 +11,9 @@
 /* The recording PATH, or NULL. */
 reader_t *recording_open(const char *path);
 
+/* The same of one of the programs of its process (reader_open_program). */
+reader_t *recording_open_program(const char *path, uint32_t program);
+
 /* The same, unless it is a summary, which holds no events. */
 reader_t *recording_open_events(const char *path);
 

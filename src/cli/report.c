@@ -15,7 +15,15 @@
 #include "sonde/status.h"
 
 enum { KEY_JSON = CLI_LONG_ONLY, KEY_TOP, KEY_BY, KEY_FROM, KEY_TO, KEY_TREE, KEY_MAX };
-enum { KEY_LEAST = CLI_LONG_ONLY + 64, KEY_DEPTH, KEY_FUNCTION, KEY_SIZE, KEY_THREAD, KEY_NET };
+enum {
+  KEY_LEAST = CLI_LONG_ONLY + 64,
+  KEY_DEPTH,
+  KEY_FUNCTION,
+  KEY_SIZE,
+  KEY_THREAD,
+  KEY_NET,
+  KEY_PROGRAM
+};
 
 static const cli_option_t options[] = {
     {KEY_BY, "by", "WHAT", "rank by peak (the default), leaked, allocated, temporary or growth"},
@@ -27,6 +35,9 @@ static const cli_option_t options[] = {
     {KEY_FROM, "from", "MOMENT",
      "tell of the time from here on: seconds since the start, or the\nname of a mark"},
     {KEY_TO, "to", "MOMENT", "tell of the time up to here"},
+    {KEY_PROGRAM, "program", "N",
+     "of a process that ran several programs in turn (exec): tell of this\none, 1 is the first, "
+     "in place of the last; the audit is else of all"},
     {KEY_MAX, "max", "TIME", "exit 1 when a stall was longer: 500ms, 2s"},
     {KEY_LEAST, "least", "DURATION",
      "traced calls: pass over those shorter than this: 10us, 1.5ms"},
@@ -310,7 +321,7 @@ static int report(asked_t *asked) {
 int verb_report(int argc, char **argv) {
   cli_parser_t parser = cli_parser(&usage, argc, argv);
   asked_t asked = {.report = {.measure = MEASURE_PEAK}};
-  long top = 10;
+  long top = 10, program;
   double limit_ns;
   int key;
   while ((key = cli_next(&parser)) > 0)
@@ -332,6 +343,11 @@ int verb_report(int argc, char **argv) {
       if (!cli_duration(parser.value, &limit_ns) || limit_ns < 1)
         return cli_wrong_use(&usage, "--max takes a time such as 500ms or 2s");
       asked.report.stall_limit_ns = (uint64_t)limit_ns;
+      break;
+    case KEY_PROGRAM:
+      if (!cli_number(parser.value, 1, UINT16_MAX, &program))
+        return cli_wrong_use(&usage, "--program takes a number from 1 up");
+      asked.report.program = (uint32_t)program;
       break;
     case KEY_FROM: asked.from = parser.value; break;
     case KEY_TO: asked.to = parser.value; break;

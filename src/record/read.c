@@ -151,7 +151,7 @@ static int add_place(reader_t *r, const chunk_header_t *h, uint64_t offset, uint
                            .incarnation = h->incarnation,
                            .type = (uint8_t)(h->type > 255 ? 255 : h->type),
                            .from_scratch = scratch};
-  if (h->incarnation > r->incarnation) r->incarnation = h->incarnation;
+  if (h->incarnation > r->programs) r->programs = h->incarnation;
   return 0;
 }
 
@@ -283,7 +283,7 @@ static bool is_whole(reader_t *r, const chunk_place_t *place) {
   return whole;
 }
 
-/* Keeps one of each chunk and those of the last program only, and counts the gaps. */
+/* Keeps one of each chunk and those of the program that is told of, and counts the gaps. */
 static void settle(reader_t *r) {
   size_t kept = 0;
   chunk_place_t *c = r->chunks.items;
@@ -331,6 +331,14 @@ static int check_header(const reader_t *r, size_t n, char *error, size_t size) {
   return 0;
 }
 
+/* The program to tell of: false when none of that number has left anything. */
+static bool choose_program(reader_t *r) {
+  if (!r->incarnation) r->incarnation = r->programs;
+  for (size_t i = 0; i < r->chunks.count; i++)
+    if (r->chunks.items[i].incarnation == r->incarnation) return true;
+  return r->incarnation == r->programs;
+}
+
 static int open_reader(reader_t *r, char *error, size_t error_size) {
   size_t n = reader_read(r, false, 0, &r->header, sizeof r->header);
   int status = check_header(r, n, error, error_size);
@@ -341,6 +349,11 @@ static int open_reader(reader_t *r, char *error, size_t error_size) {
   status = index_file(r);
   if (status == 0) {
     index_scratch(r);
+    if (!choose_program(r)) {
+      snprintf(error, error_size, "nothing was recorded of a program %u of the process",
+               r->incarnation);
+      return SONDE_ENOTFOUND;
+    }
     settle(r);
     status = reader_tables(r);
   }
@@ -365,9 +378,15 @@ static int finish_open(reader_t **out, reader_t *r, char *error, size_t error_si
 }
 
 int reader_open(reader_t **out, const char *path, char *error, size_t error_size) {
+  return reader_open_program(out, path, 0, error, error_size);
+}
+
+int reader_open_program(reader_t **out, const char *path, uint32_t program, char *error,
+                        size_t error_size) {
   struct stat s;
   reader_t *r = new_reader();
   if (!r) return SONDE_ENOMEM;
+  r->incarnation = (uint16_t)(program < UINT16_MAX ? program : UINT16_MAX);
   /* Non-blocking, so that a pipe is refused rather than waited for. */
   r->fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY);
   if (r->fd < 0 || fstat(r->fd, &s) < 0 || !S_ISREG(s.st_mode)) {
@@ -410,6 +429,12 @@ void reader_close(reader_t *r) {
   free(r->frame_ids.slots);
   free(r->node_ids.slots);
   free(r);
+}
+
+uint32_t reader_program(const reader_t *r) { return r->incarnation; }
+
+uint32_t reader_programs(const reader_t *r) {
+  return r->header.incarnations > r->programs ? r->header.incarnations : r->programs;
 }
 
 const record_header_t *reader_header(const reader_t *r) { return &r->header; }

@@ -64,7 +64,16 @@ int reader_open(reader_t **out, const char *path, char *error, size_t error_size
 /* As above, of DATA, which is kept by the caller. */
 int reader_open_bytes(reader_t **out, const void *data, uint64_t size, char *error,
                       size_t error_size);
+/* As reader_open, of another program of the process than its last one: execve replaces one by the
+ * next, 1, 2, … Each has tables and events of its own. PROGRAM 0: the last one. */
+int reader_open_program(reader_t **out, const char *path, uint32_t program, char *error,
+                        size_t error_size);
 void reader_close(reader_t *reader);
+
+/* Which program the reader tells of, and how many the process has run: those that came after it
+ * may have left nothing in the recording yet. */
+uint32_t reader_program(const reader_t *reader);
+uint32_t reader_programs(const reader_t *reader);
 
 const record_header_t *reader_header(const reader_t *reader);
 const read_damage_t *reader_damage(const reader_t *reader);

@@ -62,7 +62,8 @@ struct reader {
   double cost_pair, cost_inside; /* of TABLE_TRACER, in units of the clock */
   id_map_t image_ids, thread_ids, frame_ids, node_ids;
   text_block_t *texts;
-  uint16_t incarnation; /* the one that is told of */
+  uint16_t incarnation; /* the one that is told of; until the chunks are settled: asked for, or 0 */
+  uint16_t programs;    /* the last one that there are chunks of */
 };
 
 /* Makes room for one more item; false without memory. */

@@ -79,6 +79,7 @@ int write_attach(uint32_t recorder, uint32_t scratch_fd, uint32_t file_fd) {
   }
   g->incarnation = __atomic_add_fetch(&control->incarnation, 1, __ATOMIC_ACQ_REL);
   if (g->incarnation > 1) empty_live_table(control);
+  store_relaxed(&control->executing, 0u);
   g->control = control;
   write_global = g;
   return 0;

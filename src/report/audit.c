@@ -14,18 +14,43 @@
 
 enum { BRIEF_ROWS = 3 };
 
-static void *audit_section_start(const report_t *r) { return audit_new(r->reader); }
+/* Calls of the last program come with the pass of all sections; those of the programs before it
+ * are read when they are asked for first, behind that. */
+typedef struct section_state {
+  audit_t *audit;
+  audited_t all;
+  int status; /* of that */
+  bool opened;
+} section_state_t;
+
+static void *audit_section_start(const report_t *r) {
+  section_state_t *s = calloc(1, sizeof *s);
+  if (s) s->audit = audit_new(r->reader);
+  if (s && s->audit) return s;
+  free(s);
+  return NULL;
+}
 
 static bool audit_section_event(void *state, const record_event_t *event) {
-  return audit_add(state, event);
+  return audit_add(((section_state_t *)state)->audit, event);
+}
+
+static const audited_t *all_of(const report_t *r, section_state_t *s) {
+  if (!s->opened) s->status = audited_open(&s->all, r, s->audit);
+  s->opened = true;
+  return &s->all;
 }
 
 static bool audit_section_holds(const report_t *r, void *state) {
-  (void)r;
-  return audit_holds(state);
+  return audited_holds(all_of(r, state));
 }
 
-static void audit_section_end(void *state) { audit_free(state); }
+static void audit_section_end(void *state) {
+  section_state_t *s = state;
+  audited_close(&s->all);
+  audit_free(s->audit);
+  free(s);
+}
 
 /* ---- text ----------------------------------------------------------------------------------- */
 
@@ -37,9 +62,10 @@ static uint32_t not_reached(const audit_t *a) {
   return count;
 }
 
-static void print_head(const report_t *r, const audit_t *a, FILE *out) {
+/* What was recorded of one program. */
+static void print_program(const audited_program_t *p, FILE *out) {
   char text[24];
-  fprintf(out, "\n%saudit%s\n", r->bold, r->plain);
+  const audit_t *a = p->audit;
   if (!a->policy) {
     fprintf(out, "  the policy is missing from this recording, or damaged: %s calls\n",
             report_count(a->calls, text));
@@ -53,16 +79,31 @@ static void print_head(const report_t *r, const audit_t *a, FILE *out) {
   if (a->damaged) fprintf(out, "  damaged    %" PRIu64 " calls are not understood\n", a->damaged);
 }
 
+static void print_head(const report_t *r, const audited_t *all, FILE *out) {
+  fprintf(out, "\n%saudit%s\n", r->bold, r->plain);
+  if (all->left_out)
+    fprintf(out, "  left out   the first %" PRIu32 " programs: '--program N' tells of one\n",
+            all->left_out);
+  for (size_t i = 0; i < all->count; i++) {
+    const audited_program_t *p = &all->programs[i];
+    if (all->count > 1) report_program_text(&p->report, out);
+    print_program(p, out);
+  }
+}
+
 static void print_category(const report_t *r, const finding_row_t *row, FILE *out) {
   fprintf(out, "\n%s%s%s  %s, %s\n", r->bold, row->category->id, r->plain,
           policy_level_word(row->category->level), row->category->title);
 }
 
-static void print_row(const report_t *r, const audit_t *a, const finding_row_t *row, FILE *out) {
+/* Whose stack it is, where that is not plain. */
+static void print_row(const report_t *of, const finding_row_t *row, FILE *out) {
   char count[24];
+  const report_t *r = &row->by->report;
+  bool earlier = r->reader != of->reader;
   fprintf(out, "  %8s ×  %s(%s)  %s%s%s\n", report_count(row->sighting->count, count),
-          audit_function_name(a, row->sighting->function), row->arguments, r->bold, row->owner,
-          r->plain);
+          finding_function(row), row->arguments, r->bold, row->owner, r->plain);
+  if (earlier) fprintf(out, "      in program %" PRIu32 "\n", reader_program(r->reader));
   if (row->too_early)
     fprintf(out, "      %sbefore the phase '%s'%s\n", r->bold, row->too_early, r->plain);
   if (row->site && r->brief) fprintf(out, "      %s%s%s\n", r->dim, row->site->function, r->plain);
@@ -70,21 +111,23 @@ static void print_row(const report_t *r, const audit_t *a, const finding_row_t *
 }
 
 /* The rows from FIRST on that are of one category; returns the row behind them. */
-static size_t print_rows(const report_t *r, const audit_t *a, const findings_t *f, size_t first,
-                         FILE *out) {
-  const policy_category_t *category = f->rows[first].category;
+static size_t print_rows(const report_t *r, const findings_t *f, size_t first, FILE *out) {
   size_t shown = 0, most = r->brief ? BRIEF_ROWS : r->top, i = first;
   print_category(r, &f->rows[first], out);
-  for (; i < f->count && f->rows[i].category == category && !f->rows[i].allowed; i++)
-    if (shown++ < most) print_row(r, a, &f->rows[i], out);
+  for (; i < f->count && finding_same_category(&f->rows[i], &f->rows[first]) && !f->rows[i].allowed;
+       i++)
+    if (shown++ < most) print_row(r, &f->rows[i], out);
   if (shown > most) fprintf(out, "      … %zu more\n", shown - most);
   return i;
 }
 
-static void print_allowed(const report_t *r, const audit_t *a, const findings_t *f, size_t first,
+/* Of one program's allowances. */
+static void print_allowed(const audited_program_t *by, const findings_t *f, size_t first,
                           FILE *out) {
-  for (size_t k = 0; k < a->policy->allowance_count; k++) {
-    const policy_allowance_t *allowance = &a->policy->allowances[k];
+  const report_t *r = &by->report;
+  const policy_t *policy = by->audit->policy;
+  for (size_t k = 0; policy && k < policy->allowance_count; k++) {
+    const policy_allowance_t *allowance = &policy->allowances[k];
     uint64_t calls = 0;
     char count[24];
     for (size_t i = first; i < f->count; i++)
@@ -108,34 +151,44 @@ static void print_limits(const report_t *r, const audit_t *a, FILE *out) {
   }
 }
 
+/* What is of each program by itself. */
+static int print_rest(const audited_t *all, const audited_program_t *p, FILE *out) {
+  bool watched = p->audit->coverage.watched;
+  if (p->audit->policy) print_limits(&p->report, p->audit, out);
+  if (watched && all->count > 1)
+    fprintf(out, "\n  of program %" PRIu32, reader_program(p->report.reader));
+  return coverage_text(&p->report, p->audit, out);
+}
+
 static int audit_section_text(const report_t *r, void *state, FILE *out) {
-  const audit_t *a = state;
-  findings_t f;
-  int status = findings_make(&f, a, r->names);
-  print_head(r, a, out);
+  const audited_t *all = all_of(r, state);
+  findings_t f = {0};
+  int status = ((section_state_t *)state)->status;
+  if (status == 0) status = findings_make(&f, all);
+  print_head(r, all, out);
   size_t i = 0;
   while (status == 0 && i < f.count && !f.rows[i].allowed)
-    i = print_rows(r, a, &f, i, out);
-  if (status == 0 && i < f.count) {
-    fprintf(out, "\n%sallowed%s\n", r->bold, r->plain);
-    print_allowed(r, a, &f, i, out);
-  }
-  if (a->policy) print_limits(r, a, out);
-  if (status == 0) status = coverage_text(r, a, out);
+    i = print_rows(r, &f, i, out);
+  if (status == 0 && i < f.count) fprintf(out, "\n%sallowed%s\n", r->bold, r->plain);
+  for (size_t k = 0; status == 0 && i < f.count && k < all->count; k++)
+    print_allowed(&all->programs[k], &f, i, out);
+  for (size_t k = 0; status == 0 && k < all->count; k++)
+    status = print_rest(all, &all->programs[k], out);
   findings_free(&f);
   return status;
 }
 
 /* ---- JSON ----------------------------------------------------------------------------------- */
 
-static json_object *of_row(const report_t *r, const audit_t *a, const finding_row_t *row) {
+static json_object *of_row(const audited_t *all, const finding_row_t *row) {
   char fingerprint[17];
+  const report_t *r = &row->by->report;
   const record_thread_t *thread = reader_thread(r->reader, row->sighting->stream);
   json_object *o = json_object_new_object();
   snprintf(fingerprint, sizeof fingerprint, "%016" PRIx64, row->fingerprint);
   json_add_text(o, "category", row->category->id);
   json_add_text(o, "level", policy_level_word(row->category->level));
-  json_add_text(o, "function", audit_function_name(a, row->sighting->function));
+  json_add_text(o, "function", finding_function(row));
   json_add_text(o, "arguments", row->arguments);
   json_add_text(o, "owner", row->owner);
   if (row->site) json_add_text(o, "module", row->site->library);
@@ -145,6 +198,7 @@ static json_object *of_row(const report_t *r, const audit_t *a, const finding_ro
   if (thread) json_add_number(o, "tid", thread->tid);
   if (row->allowed) json_add_text(o, "allowed", row->allowed->reason);
   if (row->too_early) json_add_text(o, "too_early", row->too_early);
+  if (all->count > 1) json_add_number(o, "program", reader_program(r->reader));
   json_add_text(o, "fingerprint", fingerprint);
   json_object_object_add(o, "frames", report_frames_json(r, row->sighting->stack, NULL));
   return o;
@@ -170,23 +224,48 @@ static json_object *of_missing(const audit_t *a) {
   return list;
 }
 
+/* What is of one program by itself. */
+static void add_rest(const audited_program_t *p, json_object *o) {
+  const audit_t *a = p->audit;
+  if (a->coverage.watched) json_object_object_add(o, "coverage", coverage_json(&p->report, a));
+  if (!a->policy) return;
+  json_object_object_add(o, "limits", of_limits(a));
+  json_object_object_add(o, "not_present", of_missing(a));
+}
+
+static json_object *of_programs(const audited_t *all) {
+  json_object *list = json_object_new_array();
+  for (size_t i = 0; i < all->count; i++) {
+    const audited_program_t *p = &all->programs[i];
+    json_object *o = json_object_new_object();
+    json_add_number(o, "program", reader_program(p->report.reader));
+    report_program_json(&p->report, o);
+    json_add_number(o, "calls", (int64_t)p->audit->calls);
+    json_add_number(o, "damaged", (int64_t)p->audit->damaged);
+    add_rest(p, o);
+    json_object_array_add(list, o);
+  }
+  return list;
+}
+
 static json_object *audit_section_json(const report_t *r, void *state) {
-  const audit_t *a = state;
-  findings_t f;
+  const audited_t *all = all_of(r, state);
+  findings_t f = {0};
   json_object *o = NULL;
-  if (findings_make(&f, a, r->names) == 0) {
+  if (((section_state_t *)state)->status == 0 && findings_make(&f, all) == 0) {
     json_object *rows = json_object_new_array();
+    uint64_t damaged = 0;
+    for (size_t i = 0; i < all->count; i++)
+      damaged += all->programs[i].audit->damaged;
     o = json_object_new_object();
-    json_add_number(o, "calls", (int64_t)a->calls);
-    json_add_number(o, "damaged", (int64_t)a->damaged);
+    json_add_number(o, "calls", (int64_t)audited_calls(all));
+    json_add_number(o, "damaged", (int64_t)damaged);
     for (size_t i = 0; i < f.count; i++)
-      json_object_array_add(rows, of_row(r, a, &f.rows[i]));
+      json_object_array_add(rows, of_row(all, &f.rows[i]));
     json_object_object_add(o, "findings", rows);
-    if (a->coverage.watched) json_object_object_add(o, "coverage", coverage_json(r, a));
-    if (a->policy) {
-      json_object_object_add(o, "limits", of_limits(a));
-      json_object_object_add(o, "not_present", of_missing(a));
-    }
+    add_rest(&all->programs[all->count - 1], o);
+    if (all->count > 1) json_object_object_add(o, "programs", of_programs(all));
+    if (all->left_out) json_add_number(o, "programs_left_out", all->left_out);
   }
   findings_free(&f);
   return o;

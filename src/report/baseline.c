@@ -38,7 +38,7 @@ static int by_fingerprint(const void *left, const void *right) {
   return a->fingerprint < b->fingerprint ? -1 : a->fingerprint > b->fingerprint;
 }
 
-json_object *baseline_json(const audit_t *a, const findings_t *f) {
+json_object *baseline_json(const findings_t *f) {
   const finding_row_t **rows = calloc(f->count + 1, sizeof *rows);
   if (!rows) return NULL;
   json_object *o = json_object_new_object(), *list = json_object_new_array();
@@ -52,7 +52,7 @@ json_object *baseline_json(const audit_t *a, const findings_t *f) {
     snprintf(text, sizeof text, "%016" PRIx64, rows[i]->fingerprint);
     json_add_text(row, "fingerprint", text);
     json_add_text(row, "category", rows[i]->category->id);
-    json_add_text(row, "function", audit_function_name(a, rows[i]->sighting->function));
+    json_add_text(row, "function", finding_function(rows[i]));
     json_add_text(row, "arguments", rows[i]->class);
     json_add_text(row, "owner", rows[i]->owner);
     json_object_array_add(list, row);

@@ -76,14 +76,17 @@ static time_t started(const audit_t *a) {
   return (time_t)(reader_header(a->reader)->start_realtime_ns / 1000000000);
 }
 
-static bool judge(findings_t *f, const audit_t *a, const sighting_t *s, const frame_name_t *site) {
+static bool judge(findings_t *f, const audited_program_t *by, const sighting_t *s,
+                  const frame_name_t *site) {
+  const audit_t *a = by->audit;
   uint32_t categories[CATEGORIES_MAX];
   char text[AUDIT_TEXT_MAX + 1], words[WORDS_MAX];
   const char *function = audit_function_name(a, s->function);
   audit_text(a, s, text);
   size_t n = policy_categories(a->flat, s->function, text, categories, CATEGORIES_MAX);
   for (size_t i = 0; i < n; i++) {
-    finding_row_t row = {.sighting = s, .category = &a->policy->categories[categories[i]]};
+    finding_row_t row = {
+        .by = by, .sighting = s, .category = &a->policy->categories[categories[i]]};
     row.site = site;
     row.owner = owner_of(f, a->policy, site);
     row.arguments = strdup(audit_words(a, s, words, sizeof words));
@@ -102,26 +105,54 @@ static bool judge(findings_t *f, const audit_t *a, const sighting_t *s, const fr
   return true;
 }
 
+const char *finding_function(const finding_row_t *row) {
+  return audit_function_name(row->by->audit, row->sighting->function);
+}
+
+static size_t category_number(const finding_row_t *row) {
+  return (size_t)(row->category - row->by->audit->policy->categories);
+}
+
+static int compare_categories(const finding_row_t *a, const finding_row_t *b) {
+  size_t x = category_number(a), y = category_number(b);
+  if (x != y) return x < y ? -1 : 1;
+  return a->by == b->by ? 0 : strcmp(a->category->id, b->category->id);
+}
+
+bool finding_same_category(const finding_row_t *a, const finding_row_t *b) {
+  return compare_categories(a, b) == 0;
+}
+
 static int by_gravity(const void *left, const void *right) {
   const finding_row_t *a = left, *b = right;
   if (!a->allowed != !b->allowed) return a->allowed ? 1 : -1;
   if (a->category->level != b->category->level)
     return a->category->level > b->category->level ? -1 : 1;
-  if (a->category != b->category) return a->category < b->category ? -1 : 1;
+  int order = compare_categories(a, b);
+  if (order) return order;
   if (a->sighting->count != b->sighting->count)
     return a->sighting->count > b->sighting->count ? -1 : 1;
+  if (a->by != b->by) return a->by < b->by ? -1 : 1;
   return a->sighting < b->sighting ? -1 : a->sighting > b->sighting;
 }
 
-int findings_make(findings_t *out, const audit_t *a, names_t *names) {
-  *out = (findings_t){0};
+static int judge_program(findings_t *f, const audited_program_t *by) {
+  const audit_t *a = by->audit;
   if (!a->policy) return 0;
   for (size_t i = 0; i < a->count; i++) {
-    const frame_name_t *site = names_owner(names, a->sightings[i].stack);
-    if (!judge(out, a, &a->sightings[i], site && site->system ? NULL : site)) return SONDE_ENOMEM;
+    const frame_name_t *site = names_owner(by->report.names, a->sightings[i].stack);
+    if (!judge(f, by, &a->sightings[i], site && site->system ? NULL : site)) return SONDE_ENOMEM;
   }
-  if (out->count) qsort(out->rows, out->count, sizeof *out->rows, by_gravity);
   return 0;
+}
+
+int findings_make(findings_t *out, const audited_t *audited) {
+  int status = 0;
+  *out = (findings_t){.audited = audited};
+  for (size_t i = 0; i < audited->count && status == 0; i++)
+    status = judge_program(out, &audited->programs[i]);
+  if (out->count) qsort(out->rows, out->count, sizeof *out->rows, by_gravity);
+  return status;
 }
 
 void findings_free(findings_t *f) {

@@ -6,10 +6,10 @@
 #ifndef SONDE_REPORT_FINDINGS_H
 #define SONDE_REPORT_FINDINGS_H
 
-#include "analysis/audit.h"
-#include "report/frame_names.h"
+#include "report/audited.h"
 
 typedef struct finding_row {
+  const audited_program_t *by; /* the program that made the calls, which all else here is of */
   const sighting_t *sighting;
   const policy_category_t *category;
   const frame_name_t *site; /* the first frame outside the system; NULL: there is none */
@@ -27,10 +27,17 @@ typedef struct findings {
   void *packages; /* who installed what */
   char **owners;  /* kept texts */
   size_t owner_count;
+  const audited_t *audited;
 } findings_t;
 
-/* Judges what AUDIT holds. Returns 0 or SONDE_ENOMEM; release with findings_free in either case. */
-int findings_make(findings_t *out, const audit_t *audit, names_t *names);
+/* Judges what AUDITED holds, which must outlive it. Returns 0 or SONDE_ENOMEM; release with
+ * findings_free in either case. */
+int findings_make(findings_t *out, const audited_t *audited);
 void findings_free(findings_t *findings);
+
+const char *finding_function(const finding_row_t *row);
+
+/* Whether two rows are of one category, be it of two programs. */
+bool finding_same_category(const finding_row_t *row, const finding_row_t *other);
 
 #endif

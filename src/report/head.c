@@ -5,6 +5,7 @@
 #include <inttypes.h>
 #include <sys/wait.h>
 
+#include "analysis/summary.h"
 #include "report/json.h"
 #include "report/report.h"
 
@@ -46,10 +47,18 @@ static void print_missing(const reader_t *reader, FILE *out) {
   if (d->skipped_bytes)
     fprintf(out, "  damaged    %" PRIu64 " bytes are no chunk, the first at offset %" PRIu64 "\n",
             d->skipped_bytes, d->first_skipped_at);
-  if (h->incarnations > 1)
-    fprintf(out,
-            "  note       the process ran %" PRIu32 " programs in turn; this is the last one\n",
-            h->incarnations);
+}
+
+/* Which of the programs that the process ran in turn this is. */
+static void print_program(const reader_t *reader, FILE *out) {
+  uint32_t program = reader_program(reader), programs = reader_programs(reader);
+  if (programs < 2) return;
+  fprintf(out, "  note       the process ran %" PRIu32 " programs in turn; this is ", programs);
+  if (program == programs)
+    fprintf(out, "the last one%s\n",
+            is_summary(reader) ? "" : ": '--program 1' tells of the first");
+  else
+    fprintf(out, "number %" PRIu32 "\n", program);
 }
 
 /* At most so many bytes of an argument; control characters, which would drive the terminal, escaped
@@ -67,23 +76,35 @@ static void print_argument(const char *text, size_t most, FILE *out) {
   }
 }
 
-void report_head_text(const report_t *r, FILE *out) {
-  const record_header_t *h = reader_header(r->reader);
-  fprintf(out, "%s%s%s\n", r->bold, r->path, r->plain);
+static void print_command(const reader_t *reader, FILE *out) {
   const char *argument;
-  fprintf(out, "  program    ");
-  for (uint32_t i = 1; (argument = reader_argument(r->reader, i)) && i < 12; i++) {
+  for (uint32_t i = 1; (argument = reader_argument(reader, i)) && i < 12; i++) {
     if (i > 1) fputc(' ', out);
     print_argument(argument, 80, out);
   }
+  fputc('\n', out);
+}
+
+void report_program_text(const report_t *r, FILE *out) {
+  fprintf(out, "\n  program %-3" PRIu32 "", reader_program(r->reader));
+  print_command(r->reader, out);
+  print_missing(r->reader, out);
+}
+
+void report_head_text(const report_t *r, FILE *out) {
+  const record_header_t *h = reader_header(r->reader);
+  fprintf(out, "%s%s%s\n", r->bold, r->path, r->plain);
+  fprintf(out, "  program    ");
+  print_command(r->reader, out);
   double seconds = (double)(h->end_monotonic_ns - h->start_monotonic_ns) / 1e9;
-  fprintf(out, "\n  process    %" PRIu32 ", %.3f s, ", h->pid, seconds);
+  fprintf(out, "  process    %" PRIu32 ", %.3f s, ", h->pid, seconds);
   print_end(h, out);
   size_t threads;
   reader_threads(r->reader, &threads);
   if (threads) fprintf(out, "; %zu thread%s in the recording", threads, threads == 1 ? "" : "s");
   fputc('\n', out);
   print_missing(r->reader, out);
+  print_program(r->reader, out);
 }
 
 static json_object *of_missing(const reader_t *reader) {
@@ -102,18 +123,31 @@ static json_object *of_missing(const reader_t *reader) {
   return o;
 }
 
-void report_head_json(const report_t *r, json_object *o) {
-  const record_header_t *h = reader_header(r->reader);
+static void add_command(const reader_t *reader, json_object *o) {
   json_object *arguments = json_object_new_array();
   const char *argument;
-  for (uint32_t i = 1; (argument = reader_argument(r->reader, i)); i++)
+  for (uint32_t i = 1; (argument = reader_argument(reader, i)); i++)
     json_object_array_add(arguments, json_new_text(argument));
-  json_add_number(o, "pid", h->pid);
-  if ((argument = reader_argument(r->reader, 0))) json_add_text(o, "exe", argument);
+  if ((argument = reader_argument(reader, 0))) json_add_text(o, "exe", argument);
   json_object_object_add(o, "arguments", arguments);
+}
+
+void report_program_json(const report_t *r, json_object *o) {
+  add_command(r->reader, o);
+  json_object_object_add(o, "missing", of_missing(r->reader));
+}
+
+void report_head_json(const report_t *r, json_object *o) {
+  const record_header_t *h = reader_header(r->reader);
+  json_add_number(o, "pid", h->pid);
+  add_command(r->reader, o);
   json_object_object_add(o, "finished", json_object_new_boolean(h->state == RECORD_FINISHED));
   if (h->state == RECORD_FINISHED && h->exit_status != RECORD_STATUS_UNKNOWN)
     json_add_number(o, "wait_status", h->exit_status);
   json_add_number(o, "duration_ns", (int64_t)(h->end_monotonic_ns - h->start_monotonic_ns));
+  if (reader_programs(r->reader) > 1) {
+    json_add_number(o, "program", reader_program(r->reader));
+    json_add_number(o, "programs", reader_programs(r->reader));
+  }
   json_object_object_add(o, "missing", of_missing(r->reader));
 }

@@ -24,6 +24,7 @@ typedef enum tree_direction {
 
 typedef struct report {
   const char *path; /* of the recording */
+  uint32_t program; /* of the process, as reader_open_program takes it */
   reader_t *reader;
   const replay_t *replay; /* complete once the pass is done */
   const replay_options_t *window;
@@ -77,6 +78,10 @@ REPORT_SECTIONS(REPORT_DECLARE_SECTION)
 /* What was recorded, and what is missing from it. */
 void report_head_text(const report_t *report, FILE *out);
 void report_head_json(const report_t *report, json_object *out);
+
+/* Of one of several programs that a process ran: its number, command line and what is missing. */
+void report_program_text(const report_t *report, FILE *out);
+void report_program_json(const report_t *report, json_object *out);
 
 /* ---- what sections share ------------------------------------------------------------------ */
 

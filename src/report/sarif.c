@@ -82,10 +82,10 @@ static json_object *suppressions(const policy_allowance_t *allowed) {
   return list;
 }
 
-static void add_message(json_object *o, const audit_t *a, const finding_row_t *row) {
+static void add_message(json_object *o, const finding_row_t *row) {
   char text[4096];
   snprintf(text, sizeof text, "%s: %s(%s) is called by %s", row->category->title,
-           audit_function_name(a, row->sighting->function), row->arguments, row->owner);
+           finding_function(row), row->arguments, row->owner);
   json_object_object_add(o, "message", message(text));
 }
 
@@ -97,12 +97,11 @@ static void add_fingerprint(json_object *o, uint64_t fingerprint) {
   json_object_object_add(o, "partialFingerprints", prints);
 }
 
-static json_object *new_result(const audit_t *a, const finding_row_t *row,
-                               const baseline_t *baseline) {
+static json_object *new_result(const finding_row_t *row, const baseline_t *baseline) {
   json_object *o = json_object_new_object(), *locations = json_object_new_array();
   json_add_text(o, "ruleId", row->category->id);
   json_add_text(o, "level", policy_level_word(row->category->level));
-  add_message(o, a, row);
+  add_message(o, row);
   if (row->site) json_object_array_add(locations, location(row->site));
   json_object_object_add(o, "locations", locations);
   json_object_object_add(o, "stacks", json_object_new_array());
@@ -126,12 +125,13 @@ static void add_stack(json_object *stacks, json_object *fresh) {
   json_object_array_add(stacks, fresh);
 }
 
-static void add_to_result(const report_t *r, json_object *o, const finding_row_t *row) {
+static void add_to_result(json_object *o, const finding_row_t *row) {
   json_object *stacks = json_object_object_get(o, "stacks");
   int64_t count = json_object_get_int64(json_object_object_get(o, "occurrenceCount"));
   json_object_object_del(o, "occurrenceCount");
   json_add_number(o, "occurrenceCount", count + (int64_t)row->sighting->count);
-  if (json_object_array_length(stacks) < STACKS_MAX) add_stack(stacks, stack(r, row->sighting));
+  if (json_object_array_length(stacks) < STACKS_MAX)
+    add_stack(stacks, stack(&row->by->report, row->sighting));
 }
 
 typedef struct known {
@@ -170,18 +170,17 @@ static known_t *find_known(known_t *known, size_t count, uint64_t fingerprint) {
 }
 
 /* A result for each fingerprint, in the order of the rows; those of one need not stand together. */
-static json_object *results(const report_t *r, const audit_t *a, const findings_t *f,
-                            const baseline_t *baseline) {
+static json_object *results(const findings_t *f, const baseline_t *baseline) {
   json_object *list = json_object_new_array();
   known_t *known = calloc(f->count + 1, sizeof *known);
   size_t count = known ? fingerprints(f, known) : 0;
   for (size_t i = 0; known && i < f->count; i++) {
     known_t *k = find_known(known, count, f->rows[i].fingerprint);
     if (k->row == i) {
-      k->result = new_result(a, &f->rows[i], baseline);
+      k->result = new_result(&f->rows[i], baseline);
       json_object_array_add(list, k->result);
     }
-    add_to_result(r, k->result, &f->rows[i]);
+    add_to_result(k->result, &f->rows[i]);
   }
   free(known);
   return list;
@@ -206,17 +205,16 @@ static json_object *rules(const policy_t *p) {
   return list;
 }
 
-json_object *sarif_json(const report_t *r, const audit_t *a, const findings_t *f,
-                        const baseline_t *baseline) {
+json_object *sarif_json(const findings_t *f, const baseline_t *baseline) {
   json_object *o = json_object_new_object(), *runs = json_object_new_array(),
               *run = json_object_new_object(), *tool = json_object_new_object(),
               *driver = json_object_new_object();
   json_add_text(driver, "name", "sonde");
   json_add_text(driver, "version", SONDE_VERSION);
-  json_object_object_add(driver, "rules", rules(a->policy));
+  json_object_object_add(driver, "rules", rules(audited_policy(f->audited)));
   json_object_object_add(tool, "driver", driver);
   json_object_object_add(run, "tool", tool);
-  json_object_object_add(run, "results", results(r, a, f, baseline));
+  json_object_object_add(run, "results", results(f, baseline));
   json_object_array_add(runs, run);
   json_add_text(o, "$schema", SCHEMA);
   json_add_text(o, "version", "2.1.0");

@@ -23,14 +23,19 @@ static void put_text(FILE *out, const char *text) {
       fputc(*text, out);
 }
 
+/* The rows of several programs point to categories of their own. */
+static bool is_of(const finding_row_t *row, const policy_category_t *category) {
+  return !strcmp(row->category->id, category->id);
+}
+
 /* Each owner once, with all its calls. */
 static void put_owners(FILE *out, const findings_t *f, const policy_category_t *category) {
   for (size_t i = 0; i < f->count; i++) {
     uint64_t calls = 0;
     bool first = true;
-    if (f->rows[i].category != category) continue;
+    if (!is_of(&f->rows[i], category)) continue;
     for (size_t k = 0; k < f->count; k++) {
-      if (f->rows[k].category != category || strcmp(f->rows[k].owner, f->rows[i].owner)) continue;
+      if (!is_of(&f->rows[k], category) || strcmp(f->rows[k].owner, f->rows[i].owner)) continue;
       if (k < i) first = false;
       calls += f->rows[k].sighting->count;
     }
@@ -58,18 +63,19 @@ static void put_category(FILE *out, const findings_t *f, const policy_category_t
 
 static bool called(const findings_t *f, const policy_category_t *c) {
   for (size_t i = 0; i < f->count; i++)
-    if (f->rows[i].category == c) return true;
+    if (is_of(&f->rows[i], c)) return true;
   return false;
 }
 
-void findings_xcprivacy(const audit_t *a, const findings_t *f, FILE *out) {
+void findings_xcprivacy(const findings_t *f, FILE *out) {
+  const policy_t *policy = audited_policy(f->audited);
   fputs("<?xml version=\"1.0\" encoding=\"UTF-8\"?>\n"
         "<!DOCTYPE plist PUBLIC \"-//Apple//DTD PLIST 1.0//EN\" "
         "\"http://www.apple.com/DTDs/PropertyList-1.0.dtd\">\n"
         "<plist version=\"1.0\">\n<dict>\n\t<key>NSPrivacyAccessedAPITypes</key>\n\t<array>\n",
         out);
-  for (size_t i = 0; a->policy && i < a->policy->category_count; i++)
-    if (a->policy->categories[i].apple && called(f, &a->policy->categories[i]))
-      put_category(out, f, &a->policy->categories[i]);
+  for (size_t i = 0; policy && i < policy->category_count; i++)
+    if (policy->categories[i].apple && called(f, &policy->categories[i]))
+      put_category(out, f, &policy->categories[i]);
   fputs("\t</array>\n</dict>\n</plist>\n", out);
 }

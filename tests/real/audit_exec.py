@@ -1,0 +1,142 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: MIT
+"""The audit of processes that replace their program (exec): the calls of each, strace being the oracle."""
+import collections
+import csv
+import io
+import json
+import re
+import subprocess
+
+from shared.audits import SONDE, audit_of, compile_c, record, sonde, write
+from shared.cases import fresh, needs_agent, run, skip
+
+needs_agent()
+
+POLICY = write("""version: 1
+extends: none
+categories:
+  - id: test.group
+    title: Asks for a process group
+    functions: ["getpgid(number)"]
+""", ".yaml")
+
+# Calls getpgid(0) as often as its argument says, getpgid(its argument) once, and becomes the next program,
+# each time by another function of the family.
+CHAIN = compile_c("""
+#define _GNU_SOURCE
+#include <fcntl.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <unistd.h>
+extern char **environ;
+int main(int argc, char **argv) {
+  int n = atoi(argv[1]);
+  char next[16], *arguments[] = {argv[0], next, 0};
+  snprintf(next, sizeof next, "%d", n - 1);
+  for (int i = 0; i < n; i++)
+    getpgid(0);
+  getpgid(n);
+  execv("/nonexistent/program", arguments); /* fails, and nothing has changed */
+  switch (n) {
+  case 0: return 9;
+  case 1: execl(argv[0], argv[0], next, (char *)0); break;
+  case 2: execvpe(argv[0], arguments, environ); break;
+  case 3: fexecve(open(argv[0], O_RDONLY | O_CLOEXEC), arguments, environ); break;
+  case 4: execlp(argv[0], argv[0], next, (char *)0); break;
+  default: execve(argv[0], arguments, environ);
+  }
+  return 1;
+}""")
+STATIC = compile_c("int main(void) { return 4; }", "-static")
+
+
+def straced(command):
+    """Of each program in turn, how often getpgid was called with what."""
+    path = fresh(".strace")
+    done = subprocess.run(["strace", "-o", path, "-e", "trace=execve,execveat,getpgid", *command], capture_output=True, timeout=120)
+    if b"Operation not permitted" in done.stderr:
+        skip("strace may not trace here")
+    programs = []
+    with open(path) as lines:
+        for line in lines:
+            if re.match(r"execve(at)?\(.*\) = 0$", line):
+                programs.append(collections.Counter())
+            elif call := re.match(r"getpgid\((\d+)\)", line):
+                programs[-1][call[1]] += 1
+    return done.returncode, programs
+
+
+def _told(audit):
+    programs = {p["program"]: collections.Counter() for p in audit.get("programs", [{"program": 1}])}
+    for f in audit["findings"]:
+        programs[f.get("program", 1)][f["arguments"]] += f["calls"]
+    for p in audit.get("programs", []):
+        assert p["calls"] == programs[p["program"]].total(), p
+    assert audit["calls"] == sum(p.total() for p in programs.values())
+    return [programs[n] for n in sorted(programs)]
+
+
+def the_calls_of_every_program_are_told():
+    script = write(f"#!/bin/sh\nHERE=$(pwd)\nexport HERE\nexec env LAUNCHED=1 nice -n 1 {CHAIN} 2\n", ".sh")
+    for command in [CHAIN, "6"], [CHAIN, "0"], ["sh", "-c", f"exec {CHAIN} 1"], ["sh", script]:
+        status, expected = straced(command)
+        path, done = record(command, POLICY)
+        assert done.returncode == status == 9, (command, status, done)
+        assert _told(audit_of(path)) == expected, (command, _told(audit_of(path)), expected)
+        words = f"ran {len(expected)} programs in turn"
+        assert (words in done.stderr.decode()) == (len(expected) > 1), done.stderr
+        text = sonde("report", "--top", "100", path, "audit")
+        for n in range(1, len(expected)):
+            assert bool(expected[n - 1]) == (f"in program {n}\n" in text), (n, text)
+            one = json.loads(sonde("report", "--json", "--program", str(n), path))
+            assert _told(one["audit"]) == [expected[n - 1]] and one["program"] == n, (n, one)
+        sonde("report", "--program", str(len(expected) + 1), path, status=2)
+
+
+def exports_and_gates_are_of_all():
+    path, _ = record([CHAIN, "3"], POLICY)
+    total = audit_of(path)["calls"]
+    assert total == 3 + 2 + 1 + 4
+    rows = list(csv.DictReader(io.StringIO(sonde("export", "--as", "csv", path))))
+    assert sum(int(r["calls"]) for r in rows) == total and {r["program"] for r in rows} == {CHAIN}
+    sarif = json.loads(sonde("export", "--as", "sarif", path))
+    assert sum(r["occurrenceCount"] for r in sarif["runs"][0]["results"]) == total
+    # What a launcher alone does is new, and what it did is known.
+    launcher = compile_c('#include <unistd.h>\nint main(int c, char **v) { if (c > 2) getpgid(0); execl(v[1], v[1], (char *)0); return 1; }')
+    plain, calling = record([launcher, "/bin/true"], POLICY)[0], record([launcher, "/bin/true", "x"], POLICY)[0]
+    new = sonde("diff", "--by", "audit", plain, calling, status=1)
+    assert new.count("\n") == 1 and "getpgid(0)" in new, new
+    sonde("diff", "--by", "audit", calling, plain)
+    known = write(sonde("audit", "baseline", calling), ".json")
+    sonde("diff", known, calling)
+    assert len(json.load(open(known))["findings"]) == 1
+
+
+def a_packed_recording_has_all_programs():
+    path, _ = record([CHAIN, "3"], POLICY, "--malloc")
+    packed = fresh()
+    sonde("pack", path, "-o", packed)
+    for question in ["audit"], ["--program", "2"], ["--program", "1", "malloc"], []:
+        whole, small = (json.loads(sonde("report", "--json", p, *question)) for p in (path, packed))
+        assert whole == small, question
+
+
+def a_program_without_the_agent_is_told():
+    for command, unseen in ([STATIC], True), (["true"], False), (["/nonexistent"], False):
+        path, done = record(["sh", "-c", 'exec "$0"', *command], POLICY)
+        assert (b"never loaded the agent" in done.stderr) == unseen, (command, done)
+
+
+def of_very_many_programs_the_last_are_told():
+    path, done = record([CHAIN, "70"], POLICY)
+    assert done.returncode == 9, done
+    audit = audit_of(path)
+    assert audit["programs_left_out"] == 71 - 64 and len(audit["programs"]) == 64
+    assert audit["calls"] == sum(n + 1 for n in range(64)), audit["calls"]
+    assert "the first 7 programs" in sonde("report", path, "audit")
+    sonde("audit", "baseline", path, status=2)
+    assert json.loads(sonde("report", "--json", "--program", "1", path))["audit"]["calls"] == 71
+
+
+run(globals())
