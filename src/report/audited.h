@@ -10,7 +10,7 @@
 #include "analysis/audit.h"
 #include "report/report.h"
 
-#define AUDITED_MAX 64u /* programs: each takes its symbols' memory */
+#define AUDITED_MAX 32u /* programs: each takes its symbols' memory */
 
 typedef struct audited_program {
   report_t report; /* its reader and names */
