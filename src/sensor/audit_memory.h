@@ -24,6 +24,11 @@
  * signals, and then the kernel ends the program at a fault. So no page is remembered as readable,
  * and no mask is: libc blocks signals, and makes handlers' masks, without passing an import slot.
  *
+ * Nor are mappings remembered that the program made itself by mmap, as python's arenas, although
+ * its calls of munmap are seen and nobody else unmaps them by a name: a raw system call can, which
+ * a mapping is far more likely to meet than the brk heap, and under a blocked SIGSEGV that would
+ * end a program to which a wrong path is EFAULT (tests/real/audit_known_memory.py tries it).
+ *
  * What is left, all of it under a thread that blocks SIGSEGV or a handler set by a raw system call:
  * a path that is unmapped during those nanoseconds, and a wrong pointer into a part of the brk heap
  * that a raw system call has unmapped or protected.
