@@ -102,8 +102,8 @@ const record_frame_t *reader_frame(const reader_t *reader, uint32_t id);
 const record_node_t *reader_node(const reader_t *reader, uint32_t id);
 
 /* The frames of stack ID, innermost first. Returns how many there are (it may be more than MAX), or
- * -1 when the stack or a part of it is not defined, or it is deeper than READ_DEPTH_MAX, which is
- * how a loop in a hostile file ends. */
+ * -1 when the stack or a part of it is not defined, or goes round in a circle in a hostile file. One
+ * that is deeper than READ_DEPTH_MAX is cut there; READ_DEPTH_MAX + 1 is returned for it. */
 #define READ_DEPTH_MAX 65536
 int reader_stack(const reader_t *reader, uint32_t id, const record_frame_t **frames, int max);
 

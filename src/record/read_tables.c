@@ -305,15 +305,19 @@ const record_node_t *reader_node(const reader_t *r, uint32_t id) {
   return i == SIZE_MAX ? NULL : &r->nodes.items[i];
 }
 
+/* A circle is noticed by a mark that is moved to where the way has come, each time that its length
+ * has doubled (Brent): one of up to half of READ_DEPTH_MAX nodes is. The others end at that depth.
+ */
 int reader_stack(const reader_t *r, uint32_t id, const record_frame_t **frames, int max) {
+  uint32_t mark = 0;
   int count = 0;
-  while (id) {
+  for (; id && count < READ_DEPTH_MAX; count++) {
     const record_node_t *n = reader_node(r, id);
     const record_frame_t *f = n ? reader_frame(r, n->frame) : NULL;
-    if (!f || count == READ_DEPTH_MAX) return -1;
+    if (!f || id == mark) return -1;
+    if (!(count & (count - 1))) mark = id;
     if (count < max) frames[count] = f;
-    count++;
     id = n->parent;
   }
-  return count;
+  return count + (id != 0);
 }

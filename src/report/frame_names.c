@@ -140,7 +140,7 @@ int names_of_stack(names_t *n, uint32_t stack, const frame_name_t **out, int max
     for (int k = 0; k < more; k++, count++)
       if (count < max) out[count] = &names[k];
   }
-  return count;
+  return depth > ROOM ? count + depth - ROOM : count;
 }
 
 const frame_name_t *names_owner(names_t *n, uint32_t stack) {

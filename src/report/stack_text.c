@@ -25,7 +25,9 @@ void report_stack_text(const report_t *r, uint32_t stack, FILE *out) {
   if (count < 0) fprintf(out, "      [the stack is not in the recording]\n");
   for (int i = 0; i < count && i < DEPTH_SHOWN; i++)
     print_name(r, names[i], out);
-  if (count > DEPTH_SHOWN) fprintf(out, "      … %d more\n", count - DEPTH_SHOWN);
+  if (count > DEPTH_SHOWN)
+    fprintf(out, "      … %d more%s\n", count - DEPTH_SHOWN,
+            count > READ_DEPTH_MAX ? ", at least" : "");
 }
 
 void report_left_text(const report_t *r, uint64_t left, uint64_t all, uint64_t count,

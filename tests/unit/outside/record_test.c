@@ -251,6 +251,44 @@ static void a_kill_loses_nothing(void **unused) {
   assert_true(in_flight > 0);
 }
 
+/* ---- stacks without an end ------------------------------------------------------------------- */
+
+enum { DEEP = READ_DEPTH_MAX + 1000, ROUND = 20000 };
+
+/* A chain of DEEP nodes, of which node 1 stands outermost; behind it a circle of ROUND, and one
+ * node that leads into it. */
+static void deep_child(const char *settings) {
+  if (write_start(settings) != 0) _exit(9);
+  write_frame(7, 0x401234, 0, 0);
+  write_frame(8, 0x405678, 0, 0);
+  for (uint32_t i = 1; i <= DEEP; i++)
+    write_node(i, i - 1, i == DEEP ? 8 : 7);
+  for (uint32_t i = DEEP + 1; i <= DEEP + ROUND; i++)
+    write_node(i, i == DEEP + 1 ? DEEP + ROUND : i - 1, 7);
+  write_node(DEEP + ROUND + 1, DEEP + ROUND / 2, 7);
+  _exit(0);
+}
+
+static void a_deep_stack_is_cut_and_a_circle_is_none(void **unused) {
+  (void)unused;
+  run_t r;
+  start(&r, 0, deep_child);
+  assert_int_equal(finish(&r), 0);
+  reader_t *reader = open_recording(r.path);
+  static const record_frame_t *frames[DEEP];
+  assert_int_equal(reader_stack(reader, DEEP, frames, DEEP), READ_DEPTH_MAX + 1);
+  assert_int_equal(frames[0]->pc, 0x405678);
+  assert_int_equal(frames[READ_DEPTH_MAX - 1]->pc, 0x401234);
+  assert_null(frames[READ_DEPTH_MAX]);
+  assert_int_equal(reader_stack(reader, READ_DEPTH_MAX + 1, frames, 1), READ_DEPTH_MAX + 1);
+  assert_int_equal(reader_stack(reader, READ_DEPTH_MAX, frames, 1), READ_DEPTH_MAX);
+  assert_int_equal(reader_stack(reader, 1, frames, 1), 1);
+  assert_int_equal(reader_stack(reader, DEEP + 1, frames, 1), -1);
+  assert_int_equal(reader_stack(reader, DEEP + ROUND + 1, frames, DEEP), -1);
+  reader_close(reader);
+  unlink(r.path);
+}
+
 /* ---- a file that may not grow ---------------------------------------------------------------- */
 
 static void limited_child(const char *settings) {
@@ -495,6 +533,7 @@ int main(void) {
   const struct CMUnitTest tests[] = {
       cmocka_unit_test(everything_comes_back),
       cmocka_unit_test(a_kill_loses_nothing),
+      cmocka_unit_test(a_deep_stack_is_cut_and_a_circle_is_none),
       cmocka_unit_test(a_file_limit_stops_the_recording_not_the_program),
       cmocka_unit_test(zeros_are_damage_unless_room_was_wanted),
       cmocka_unit_test(a_limit_keeps_the_newest),
