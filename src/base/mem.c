@@ -35,6 +35,17 @@ static ALWAYS_INLINE bool copy_long(uint8_t *to, const uint8_t *from, size_t siz
 #endif
 }
 
+static ALWAYS_INLINE bool fill_long(uint8_t *to, int byte, size_t size) {
+#if defined(__x86_64__)
+  if (size < LONG_BYTES) return false;
+  __asm__ volatile("rep stosb" : "+D"(to), "+c"(size) : "a"(byte) : "memory");
+  return true;
+#else
+  (void)to, (void)byte, (void)size;
+  return false;
+#endif
+}
+
 static void copy_upwards(uint8_t *to, const uint8_t *from, size_t size) {
   for (; size >= WORD; to += WORD, from += WORD, size -= WORD)
     ((word_t *)to)->value = ((const word_t *)from)->value;
@@ -69,6 +80,7 @@ void *memmove(void *to, const void *from, size_t size) {
 void *memset(void *to, int byte, size_t size) {
   uint8_t *next = to;
   const uint64_t word = 0x0101010101010101u * (uint8_t)byte;
+  if (fill_long(next, byte, size)) return to;
   for (; size >= WORD; next += WORD, size -= WORD)
     ((word_t *)next)->value = word;
   for (; size; size--)

@@ -71,6 +71,24 @@ static ALWAYS_INLINE void calls_tell(call_t *call, call_end_t end) {
   if (LIKELY(calls != NULL)) calls->after(call, end);
 }
 
+/* What a call is of. `data` is left to who asked for it. */
+static ALWAYS_INLINE void calls_fill(call_t *call, const trampoline_t *t, uint64_t sp, uint64_t fp,
+                                     uint64_t return_address) {
+  call->caller_fp = fp;
+  call->return_address = return_address;
+  call->trampoline = t;
+  call->sp = sp;
+}
+
+/* CALL, the first free one, becomes the newest one. */
+static ALWAYS_INLINE void calls_push(calls_t *own, call_t *call) {
+  call_t *outer = own->live;
+  own->free = call->outer;
+  call->outer = outer;
+  outer->inner = call;
+  own->live = call;
+}
+
 /* Takes the newest call off. */
 static ALWAYS_INLINE void calls_pop(calls_t *own) {
   call_t *call = own->live;

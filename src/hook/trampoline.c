@@ -105,7 +105,7 @@ static bool is_told(const call_t *call, const trampoline_t *t) {
 }
 
 /* The newest call goes on in another hooked function, which will return in its place. */
-static call_t *take_place(call_t *call, trampoline_t *t, const trampoline_calls_t *calls,
+static call_t *take_place(call_t *call, const trampoline_t *t, const trampoline_calls_t *calls,
                           const uint64_t *arguments) {
   if (is_told(call, t)) return NULL;
   calls_tell(call, CALL_TAIL);
@@ -116,25 +116,19 @@ static call_t *take_place(call_t *call, trampoline_t *t, const trampoline_calls_
 }
 
 /* The newest of the thread's calls from now on. */
-static ALWAYS_INLINE call_t *push(calls_t *own, trampoline_t *t, const trampoline_calls_t *calls,
-                                  uint64_t sp, uint64_t fp, uint64_t return_address,
-                                  const uint64_t *arguments) {
-  call_t *call = own->free, *outer = own->live;
-  own->free = call->outer;
-  call->caller_fp = fp;
-  call->return_address = return_address;
-  call->trampoline = t;
-  call->sp = sp;
-  call->outer = outer;
-  outer->inner = call;
-  own->live = call;
+static ALWAYS_INLINE call_t *push(calls_t *own, const trampoline_t *t,
+                                  const trampoline_calls_t *calls, uint64_t sp, uint64_t fp,
+                                  uint64_t return_address, const uint64_t *arguments) {
+  call_t *call = own->free;
+  calls_fill(call, t, sp, fp, return_address);
+  calls_push(own, call);
   if (LIKELY(calls->before(call, arguments))) return call;
   calls_pop(own);
   return NULL;
 }
 
-static call_t *begin(calls_t *own, trampoline_t *t, const trampoline_calls_t *calls, uint64_t sp,
-                     uint64_t fp, uint64_t return_address, const uint64_t *arguments) {
+static call_t *begin(calls_t *own, const trampoline_t *t, const trampoline_calls_t *calls,
+                     uint64_t sp, uint64_t fp, uint64_t return_address, const uint64_t *arguments) {
   if (own->live->sp <= sp) {
     call_t *newest = own->live;
     if (newest->sp == sp && fp == (uint64_t)(uintptr_t)newest &&
@@ -146,10 +140,9 @@ static call_t *begin(calls_t *own, trampoline_t *t, const trampoline_calls_t *ca
   return push(own, t, calls, sp, fp, return_address, arguments);
 }
 
-/* Whatever there may be to do before a call. */
-static NOINLINE call_t *before_any(trampoline_t *t, uint64_t sp, uint64_t fp,
-                                   uint64_t return_address, const uint64_t *arguments,
-                                   const trampoline_calls_t *calls) {
+NOINLINE call_t *trampoline_enter_any(const trampoline_t *t, uint64_t sp, uint64_t fp,
+                                      uint64_t return_address, const uint64_t *arguments,
+                                      const trampoline_calls_t *calls) {
   calls_t *own = calls_enter(sp);
   call_t *call = NULL;
   if (!own) return NULL;
@@ -165,19 +158,17 @@ static NOINLINE call_t *before_any(trampoline_t *t, uint64_t sp, uint64_t fp,
 }
 
 /* What is rare stands apart, so that the usual call keeps two registers and no more. */
-__attribute__((used)) call_t *trampoline_before(trampoline_t *t, uint64_t sp, uint64_t fp,
-                                                uint64_t return_address,
-                                                const uint64_t *arguments) {
-  const trampoline_calls_t *calls = load_acquire(&t->calls);
+static NOINLINE call_t *enter_usual(const trampoline_t *t, uint64_t sp, uint64_t fp,
+                                    uint64_t return_address, const uint64_t *arguments,
+                                    const trampoline_calls_t *calls) {
   calls_t *own = calls_own;
-  if (UNLIKELY(!calls)) return NULL;
   if (UNLIKELY(!own || own->busy || (t->flags & TRAMPOLINE_ENTRY_ONLY)))
-    return before_any(t, sp, fp, return_address, arguments, calls);
+    return trampoline_enter_any(t, sp, fp, return_address, arguments, calls);
   own->busy = sp;
   signal_fence();
   if (UNLIKELY(own->live->sp <= sp || !own->free)) {
     own->busy = 0;
-    return before_any(t, sp, fp, return_address, arguments, calls);
+    return trampoline_enter_any(t, sp, fp, return_address, arguments, calls);
   }
   call_t *call = push(own, t, calls, sp, fp, return_address, arguments);
   signal_fence();
@@ -185,7 +176,16 @@ __attribute__((used)) call_t *trampoline_before(trampoline_t *t, uint64_t sp, ui
   return call;
 }
 
-__attribute__((used)) void trampoline_after(call_t *call) {
+__attribute__((used)) call_t *trampoline_before(trampoline_t *t, uint64_t sp, uint64_t fp,
+                                                uint64_t return_address,
+                                                const uint64_t *arguments) {
+  const trampoline_calls_t *calls = load_acquire(&t->calls);
+  if (UNLIKELY(!calls)) return NULL;
+  if (calls->enter) return calls->enter(t, sp, fp, return_address, arguments, calls);
+  return enter_usual(t, sp, fp, return_address, arguments, calls);
+}
+
+NOINLINE void trampoline_leave_any(call_t *call) {
   calls_t *own = calls_own;
   if (UNLIKELY(!own || own->live != call || own->busy)) {
     calls_end_of(call, CALL_RETURNED);
@@ -197,4 +197,12 @@ __attribute__((used)) void trampoline_after(call_t *call) {
   calls_pop(own);
   signal_fence();
   own->busy = 0;
+}
+
+__attribute__((used)) void trampoline_after(call_t *call) {
+  const trampoline_calls_t *calls = load_relaxed(&call->trampoline->calls);
+  if (LIKELY(calls && calls->leave))
+    calls->leave(call);
+  else
+    trampoline_leave_any(call);
 }

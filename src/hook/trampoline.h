@@ -74,7 +74,21 @@ typedef struct trampoline_calls {
    * added. */
   bool (*before)(call_t *call, const uint64_t *arguments);
   void (*after)(call_t *call, call_end_t end);
+  /* NULL, or all that is done before and after a call, in one function each, of hook/calls.h and
+   * what BEFORE and AFTER do: for calls of which nothing is unusual, and whose trampolines are not
+   * TRAMPOLINE_ENTRY_ONLY. They end in trampoline_enter_any and trampoline_leave_any where
+   * something is, and nothing has been done yet. */
+  call_t *(*enter)(const trampoline_t *trampoline, uint64_t sp, uint64_t fp,
+                   uint64_t return_address, const uint64_t *arguments,
+                   const struct trampoline_calls *calls);
+  void (*leave)(call_t *call);
 } trampoline_calls_t;
+
+/* Whatever there may be to do before and after a call. */
+call_t *trampoline_enter_any(const trampoline_t *trampoline, uint64_t sp, uint64_t fp,
+                             uint64_t return_address, const uint64_t *arguments,
+                             const trampoline_calls_t *calls);
+void trampoline_leave_any(call_t *call);
 
 struct trampoline {
   uint64_t target;                 /* where to go on; it may change while calls come */

@@ -5,6 +5,7 @@
  */
 #include "sensor/imports.h"
 
+#include "hook/calls.h"
 #include "hook/family.h"
 #include "sensor/audit_policy.h"
 #include "sensor/messages.h"
@@ -30,13 +31,73 @@ static void ends(call_t *call, call_end_t end) {
     trace_exit_keeping(generation, call->trampoline->function, call->sp);
 }
 
+/* Something about the call that OWN is busy with, its first free one, is unusual. */
+static NOINLINE call_t *enter_again(calls_t *own, const uint64_t *arguments,
+                                    const trampoline_calls_t *calls) {
+  call_t call = *own->free;
+  signal_fence();
+  own->busy = 0;
+  return trampoline_enter_any(call.trampoline, call.sp, call.caller_fp, call.return_address,
+                              arguments, calls);
+}
+
+/* The usual call, all in one: what the trampoline and the tracer keep of it is looked at once. By
+ * callgrind a traced call takes 243 instructions on x86_64, from one turn of the caller's loop to
+ * the next; 262 when BEGINS and ENDS were called out of the trampoline. 51 are the trampoline's: 14
+ * registers are put aside and brought back, integers all, since nothing here touches a vector. 102
+ * are spent before the target and 70 after it; among them two readings of the clock, and 28
+ * branches that are taken where something is unusual. 12 close the chunks, the rest is the
+ * program's. */
+static call_t *enter_timed(const trampoline_t *t, uint64_t sp, uint64_t fp, uint64_t return_address,
+                           const uint64_t *arguments, const trampoline_calls_t *calls) {
+  calls_t *own = calls_own;
+  if (UNLIKELY(!own || own->busy))
+    return trampoline_enter_any(t, sp, fp, return_address, arguments, calls);
+  own->busy = sp;
+  signal_fence();
+  call_t *call = own->free;
+  trace_thread_t *trace = trace_tls;
+  if (UNLIKELY(!call)) {
+    own->busy = 0;
+    return trampoline_enter_any(t, sp, fp, return_address, arguments, calls);
+  }
+  calls_fill(call, t, sp, fp, return_address);
+  signal_fence();
+  if (LIKELY(own->live->sp > sp) && trace_may_now(trace) &&
+      trace_try_enter(trace, t->function, t->function, sp, TRACE_CALLER, 0)) {
+    calls_push(own, call);
+    signal_fence();
+    own->busy = 0;
+    return call;
+  }
+  return enter_again(own, arguments, calls);
+}
+
+static void leave_timed(call_t *call) {
+  calls_t *own = calls_own;
+  if (LIKELY(own != NULL) && LIKELY(own->live == call) && LIKELY(!own->busy)) {
+    own->busy = call->sp;
+    signal_fence();
+    trace_thread_t *trace = trace_tls;
+    if (trace_may_now(trace) &&
+        trace_try_exit(trace, call->trampoline->function, call->sp, false)) {
+      calls_pop(own);
+      signal_fence();
+      own->busy = 0;
+      return;
+    }
+    own->busy = 0;
+  }
+  trampoline_leave_any(call);
+}
+
 static bool is_called(call_t *call, const uint64_t *arguments) {
   if (begins(call, arguments)) ends(call, CALL_RETURNED);
   return false;
 }
 
-const trampoline_calls_t imports_timed_calls = {begins, ends};
-static const trampoline_calls_t called_calls = {is_called, ends};
+const trampoline_calls_t imports_timed_calls = {begins, ends, enter_timed, leave_timed};
+static const trampoline_calls_t called_calls = {.before = is_called, .after = ends};
 
 /* ---- the pattern ---------------------------------------------------------------------------- */
 

@@ -147,44 +147,84 @@ static ALWAYS_INLINE unsigned trace_hash(uint64_t function) {
   return (unsigned)(function * UINT64_C(0x9e3779b97f4a7c15) >> (64 - TRACE_CACHE_BITS));
 }
 
+/* May T's hot path be gone, while GENERATION is on? */
 static ALWAYS_INLINE bool trace_may(const trace_thread_t *t, uint32_t generation) {
   return LIKELY(t != NULL) && LIKELY(!t->busy) && LIKELY(t->quick == generation);
+}
+
+/* The same for whatever is on now, with fewer loads than trace_on: who has a generation in `quick`
+ * is not a child of fork, where both it and the gate are zeroed. */
+static ALWAYS_INLINE bool trace_may_now(const trace_thread_t *t) {
+  return LIKELY(t != NULL) && LIKELY(!t->busy) && LIKELY(t->quick) &&
+         LIKELY(t->quick == load_relaxed(trace_gate->generation));
+}
+
+/* The event, when it is one of the usual kind. False: nothing has changed. */
+static ALWAYS_INLINE bool trace_try_enter(trace_thread_t *t, uint64_t function, uint64_t key,
+                                          uint64_t sp, uint64_t call_site, uint64_t hook_site) {
+  t->busy = sp;
+  signal_fence();
+  const trace_known_t *known = &t->known[trace_hash(function)];
+  trace_call_t *call = t->top;
+  stream_t *s = &t->stream;
+  uint32_t word = known->word;
+  uint8_t *next = s->next;
+  /* Strictly inside the innermost call, a function that is known, room for the event. */
+  if (LIKELY(call->sp - sp - 1 < TRACE_NEAR) && LIKELY(known->function == function) &&
+      LIKELY(load_relaxed(t->now) == t->adds) && LIKELY(next < s->limit)) {
+    call[1].function = key;
+    call[1].sp = sp;
+    call[1].call_site = call_site;
+    call[1].hook_site = hook_site;
+    uint64_t now = trace_quick_clock(), passed = now - s->last_time;
+    if (LIKELY(passed < TRACE_SHORT_TIME)) {
+      word |= (uint32_t)passed << 18;
+      memcpy(next, &word, 4);
+      s->last_time = now;
+      s->next = next + 4;
+      s->records++;
+      t->top = call + 1;
+      signal_fence();
+      t->busy = 0;
+      return true;
+    }
+  }
+  t->busy = 0;
+  return false;
+}
+
+static ALWAYS_INLINE bool trace_try_exit(trace_thread_t *t, uint64_t function, uint64_t sp,
+                                         bool frame_gone) {
+  t->busy = sp;
+  signal_fence();
+  uint64_t now = trace_quick_clock();
+  stream_t *s = &t->stream;
+  uint64_t passed = now - s->last_time;
+  trace_call_t *call = t->top;
+  uint8_t *next = s->next;
+  bool is_it = frame_gone ? call->sp < sp && call[-1].sp >= sp : call->sp == sp;
+  if (LIKELY(is_it) && LIKELY(call->function == function) && LIKELY(passed < TRACE_SHORT_TIME) &&
+      LIKELY(next < s->limit)) {
+    uint16_t word = (uint16_t)(passed << 2 | TRACE_EXIT_2);
+    memcpy(next, &word, 2);
+    s->last_time = now;
+    s->next = next + 2;
+    s->records++;
+    t->top = call - 1;
+    signal_fence();
+    t->busy = 0;
+    return true;
+  }
+  t->busy = 0;
+  return false;
 }
 
 static ALWAYS_INLINE void trace_enter_(uint32_t generation, uint64_t function, uint64_t key,
                                        uint64_t sp, uint64_t call_site, uint64_t hook_site,
                                        bool keep) {
   trace_thread_t *t = trace_tls;
-  if (trace_may(t, generation)) {
-    t->busy = sp;
-    signal_fence();
-    const trace_known_t *known = &t->known[trace_hash(function)];
-    trace_call_t *call = t->top;
-    stream_t *s = &t->stream;
-    uint32_t word = known->word;
-    uint8_t *next = s->next;
-    /* Strictly inside the innermost call, a function that is known, room for the event. */
-    if (LIKELY(call->sp - sp - 1 < TRACE_NEAR) && LIKELY(known->function == function) &&
-        LIKELY(load_relaxed(t->now) == t->adds) && LIKELY(next < s->limit)) {
-      call[1].function = key;
-      call[1].sp = sp;
-      call[1].call_site = call_site;
-      call[1].hook_site = hook_site;
-      uint64_t now = trace_quick_clock(), passed = now - s->last_time;
-      if (LIKELY(passed < TRACE_SHORT_TIME)) {
-        word |= (uint32_t)passed << 18;
-        memcpy(next, &word, 4);
-        s->last_time = now;
-        s->next = next + 4;
-        s->records++;
-        t->top = call + 1;
-        signal_fence();
-        t->busy = 0;
-        return;
-      }
-    }
-    t->busy = 0;
-  }
+  if (trace_may(t, generation) && trace_try_enter(t, function, key, sp, call_site, hook_site))
+    return;
   if (keep)
     arch_call_keeping(function, sp, call_site, hook_site, trace_enter_slow);
   else
@@ -194,29 +234,7 @@ static ALWAYS_INLINE void trace_enter_(uint32_t generation, uint64_t function, u
 static ALWAYS_INLINE void trace_exit_(uint32_t generation, uint64_t function, uint64_t sp,
                                       bool frame_gone, bool keep) {
   trace_thread_t *t = trace_tls;
-  if (trace_may(t, generation)) {
-    t->busy = sp;
-    signal_fence();
-    uint64_t now = trace_quick_clock();
-    stream_t *s = &t->stream;
-    uint64_t passed = now - s->last_time;
-    trace_call_t *call = t->top;
-    uint8_t *next = s->next;
-    bool is_it = frame_gone ? call->sp < sp && call[-1].sp >= sp : call->sp == sp;
-    if (LIKELY(is_it) && LIKELY(call->function == function) && LIKELY(passed < TRACE_SHORT_TIME) &&
-        LIKELY(next < s->limit)) {
-      uint16_t word = (uint16_t)(passed << 2 | TRACE_EXIT_2);
-      memcpy(next, &word, 2);
-      s->last_time = now;
-      s->next = next + 2;
-      s->records++;
-      t->top = call - 1;
-      signal_fence();
-      t->busy = 0;
-      return;
-    }
-    t->busy = 0;
-  }
+  if (trace_may(t, generation) && trace_try_exit(t, function, sp, frame_gone)) return;
   if (keep)
     arch_call_keeping(function, sp, frame_gone, 0, trace_exit_slow);
   else
