@@ -80,4 +80,28 @@ def a_program_that_traces_itself():
         assert _calls(path) == {"getppid": 13, "strtol": 13}, (library, _calls(path))
 
 
+STATIC = """
+#include <sonde/hook.h>
+#include <stdio.h>
+static int (*go_on)(const char *);
+static int mine(const char *text) { return go_on(text); }
+int main(void) {
+  sonde_hook_request_t r = {.symbol = "puts", .replacement = (void *)mine, .original = (void **)&go_on};
+  int status = sonde_hook_add(&r, 1, 0);
+  printf("%d %d\\n", status == SONDE_EUNSUPPORTED, go_on == 0);
+  return 0;
+}
+"""
+
+
+def a_static_program_is_refused():
+    """It has no slots, and no loader that knows its images: said, and nothing is half hooked."""
+    source = fresh(".c")
+    with open(source, "w") as f:
+        f.write(STATIC)
+    program = _cc(fresh(".program"), "-static", source, *LINK["a"], "-pthread")
+    done = subprocess.run([program], capture_output=True, timeout=60)
+    assert (done.returncode, done.stdout) == (0, b"1 1\n"), done
+
+
 run(globals())

@@ -80,6 +80,47 @@ static void symbolic_library(void **state) {
   dlclose(handle);
 }
 
+/* A pointer that the program took before the hook came, and keeps on its stack, on its heap or in a
+ * table of its own, is no slot: it goes on to the function, and no report knows of it, before or
+ * after. One that is taken from a slot while the hook is there is the hook, which must then stay
+ * where it is, and goes on to the function for good. */
+static const void *copies[3];
+static int note_copies(const sonde_slot_t *slot, void *context) {
+  (void)context;
+  for (int i = 0; i < 3; i++)
+    assert_true(slot->address != (uintptr_t)copies[i]);
+  return 0;
+}
+
+static void copied_pointers(void **state) {
+  (void)state;
+  static call_t *volatile table[4];
+  void *handle = open_fixture("caller-now", RTLD_NOW);
+  call_t *(*take)(void);
+  *(void **)&take = dlsym(handle, "take_plain");
+  call_t *volatile on_the_stack = take();
+  call_t *volatile *on_the_heap = malloc(sizeof *on_the_heap);
+  assert_non_null(on_the_heap);
+  call_t *const function_itself = on_the_stack;
+  table[2] = *on_the_heap = function_itself;
+  copies[0] = (const void *)(uintptr_t)&on_the_stack;
+  copies[1] = (const void *)(uintptr_t)on_the_heap;
+  copies[2] = (const void *)(uintptr_t)&table[2];
+  sonde_hook_t *h = hook_plain();
+  assert_int_equal(take()(1), 1002);
+  assert_int_equal(on_the_stack(1), 2);
+  assert_int_equal((*on_the_heap)(1), 2);
+  assert_int_equal(table[2](1), 2);
+  assert_true(sonde_hook_reach(h, note_copies, NULL) > 0);
+  call_t *volatile taken = take();
+  assert_int_equal(sonde_hook_remove(h), SONDE_OK);
+  assert_ptr_equal(*on_the_heap, function_itself); /* nor are they written when it goes */
+  assert_ptr_equal(take(), function_itself);
+  assert_int_equal(taken(1), 1002);
+  free((void *)(uintptr_t)on_the_heap);
+  dlclose(handle);
+}
+
 static void deep_binding(void **state) {
   (void)state;
   if (is_sanitized()) SKIP_BECAUSE("the sanitizer refuses RTLD_DEEPBIND");
@@ -291,6 +332,7 @@ static void unwinding_inside(void **state) {
 int main(void) {
   const struct CMUnitTest tests[] = {
       cmocka_unit_test(symbolic_library),
+      cmocka_unit_test(copied_pointers),
       cmocka_unit_test(deep_binding),
       cmocka_unit_test(load_in_a_constructor),
       cmocka_unit_test(packed_relocations),
