@@ -143,12 +143,19 @@ typedef struct os_blocked {
 
 /* FOLDER is of os_threads_open, or negative. -EAGAIN: it is running, or waits for a CPU; -ESRCH: it
  * has ended; -ENOSYS, -EACCES, …: this system does not tell. The thread may go on at any moment:
- * see os_thread_cpu_ns. */
+ * see os_thread_progress. */
 int os_thread_blocked(int folder, pid_t tid, os_blocked_t *out);
 
 /* The CPU time that the thread TID has used. Two equal answers mean that it has executed nothing in
  * between. Negative when the system does not tell, or not finely enough for that. */
 int64_t os_thread_cpu_ns(pid_t tid);
+
+/* A number that is another one when the thread has gone on: of two equal answers, the second says
+ * that it has executed nothing since os_thread_blocked, asked after the first, found it blocked.
+ * FOLDER is as there. -EAGAIN: it is running; -ESRCH: it has ended; else: this system does not
+ * tell.
+ */
+int64_t os_thread_progress(int folder, pid_t tid);
 
 /* How long the thread TID has run since its start, and how long it was ready to and got no CPU (0:
  * this system does not tell). False when there is no such thread. */

@@ -60,7 +60,7 @@ typedef struct leaks_thread {
   uint64_t registers[LEAKS_REGISTERS];
   uint32_t register_count;
   uint32_t reserved;
-  int64_t cpu_ns; /* what it had used when it was looked at */
+  int64_t progress; /* as it was looked at: os_thread_progress */
 } leaks_thread_t;
 
 /* What holds a block. */

@@ -119,7 +119,7 @@ static void approach(hold_t *h, leaks_thread_t *t) {
     t->how = LEAKS_THREAD_NONE;
     return;
   }
-  t->cpu_ns = os_thread_cpu_ns(tid);
+  t->progress = os_thread_progress(-1, tid);
   int r = os_thread_blocked(-1, tid, &at);
   if (r == 0)
     how = approach_blocked(h, t, &about, &at);
@@ -135,8 +135,9 @@ static bool is_in_place(const leaks_thread_t *t) {
 }
 
 static bool has_moved(const leaks_thread_t *t) {
-  int64_t now = os_thread_cpu_ns((pid_t)t->tid);
-  return is_in_place(t) && now != t->cpu_ns && os_thread_alive((pid_t)t->tid);
+  if (!is_in_place(t)) return false;
+  int64_t now = os_thread_progress(-1, (pid_t)t->tid);
+  return (now < 0 || now != t->progress) && os_thread_alive((pid_t)t->tid);
 }
 
 /* ---- holding all of them -------------------------------------------------------------------- */

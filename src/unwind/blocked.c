@@ -145,12 +145,10 @@ static void walk_copy(copy_window_t *c, const os_blocked_t *at, sonde_capture_t 
   walk_as_asked(&c->window, &p, epoch, capture);
 }
 
-/* Where there is no CPU clock for threads, being found at the same place once more is all that can
- * be asked for. */
-static bool kept_still(int folder, pid_t tid, int64_t cpu_before, const os_blocked_t *before) {
-  if (cpu_before >= 0) return os_thread_cpu_ns(tid) == cpu_before;
-  os_blocked_t now;
-  return os_thread_blocked(folder, tid, &now) == 0 && memcmp(&now, before, sizeof now) == 0;
+/* Being found at the same place again would prove nothing: it may have been away, and be back. */
+static bool kept_still(int folder, pid_t tid, int64_t before) {
+  __atomic_thread_fence(__ATOMIC_ACQUIRE); /* its stack was read before this is */
+  return os_thread_progress(folder, tid) == before;
 }
 
 typedef struct sample {
@@ -160,20 +158,21 @@ typedef struct sample {
 } sample_t;
 
 static bool is_kept(const kept_key_t *key) {
-  return key->identity != 0 && key->cpu_ns >= 0 && key->epoch != 0;
+  return key->identity != 0 && key->progress >= 0 && key->epoch != 0;
 }
 
 /* False when the answer is there already. */
 static bool find_place(int folder, sample_t *s) {
   blocked_t *t = s->thread;
-  s->key = (kept_key_t){t->tid, t->identity, os_thread_cpu_ns(t->tid), os_loader_epoch()};
+  s->key = (kept_key_t){t->tid, t->identity, os_thread_progress(folder, t->tid), os_loader_epoch()};
   if (t->capture->async) s->key.epoch = 0; /* other stacks than those that are kept */
   if (is_kept(&s->key) && kept_find(&s->key, t->capture)) {
     t->result = t->capture->count;
     return false;
   }
   int r = os_thread_blocked(folder, t->tid, &s->at);
-  if (r == 0) return true;
+  if (r == 0 && s->key.progress >= 0) return true;
+  if (r == 0) r = (int)s->key.progress;
   t->result = r == -EAGAIN ? SONDE_ERUNNING : r == -ESRCH ? SONDE_ENOTHREAD : SONDE_EUNSUPPORTED;
   return false;
 }
@@ -210,7 +209,7 @@ static void look(blocked_copy_t *copy, blocked_t *group, int count) {
     blocked_t *t = s->thread;
     copy_window_t c = copy_window(copy, &pieces[found]);
     walk_copy(&c, &s->at, t->capture);
-    bool still = kept_still(copy->folder, t->tid, s->key.cpu_ns, &s->at);
+    bool still = kept_still(copy->folder, t->tid, s->key.progress);
     t->result = still ? t->capture->count : MOVED;
     if (still && is_kept(&s->key)) kept_store(&s->key, t->capture);
   }

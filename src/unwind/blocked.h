@@ -5,7 +5,8 @@
  * The kernel tells the stack pointer and the pc of a thread that is off the CPU; its stack lies in
  * our own address space. It is copied in pieces, guarded, and walked in the copy. Nothing holds the
  * thread meanwhile. Whether it moved is told by its CPU clock, read before and after: a thread that
- * executed anything in between has used time, and the sample is thrown away and taken again.
+ * executed anything in between has used time, and the sample is thrown away and taken again. Where
+ * that clock is too coarse, counts of the scheduler's stand in for it (os_thread_progress).
  *
  * By the same token, a thread whose CPU clock stands where it stood when it was last captured still
  * has the stack it had then: that answer is kept and given again. What was kept is a bounded table,

@@ -48,7 +48,7 @@ static kept_t *take(pid_t tid) {
 static void give_back(kept_t *entry) { store_release(&entry->taken, 0); }
 
 static bool same(const kept_key_t *a, const kept_key_t *b) {
-  return a->tid == b->tid && a->identity == b->identity && a->cpu_ns == b->cpu_ns &&
+  return a->tid == b->tid && a->identity == b->identity && a->progress == b->progress &&
          a->epoch == b->epoch;
 }
 

@@ -14,7 +14,7 @@
 typedef struct kept_key {
   pid_t tid;
   uint64_t identity; /* of os_threads */
-  int64_t cpu_ns;    /* of os_thread_cpu_ns */
+  int64_t progress;  /* of os_thread_progress */
   uint64_t epoch;    /* of the loader */
 } kept_key_t;
 

@@ -5,14 +5,17 @@
  */
 #define _GNU_SOURCE
 #include "unit/subject.h"
+#include "os/linux/internal.h"
 #include "unwind/kept.h"
 
-/* A thread that blocks for moments, now at the end of one chain of calls, now of another. */
+/* A thread that blocks for moments, now at the end of one chain of calls, now of another. Both end
+ * at the same place with the same stack pointer, and their outer frames lie so far out that they
+ * are copied later than the inner ones. */
 typedef struct flipper {
   volatile int stop;
   pid_t tid;
   void *calls[2][DEPTH];
-  int count[2];
+  atomic_int count[2];
 } flipper_t;
 
 static void rest(flipper_t *f, int chain) {
@@ -29,11 +32,11 @@ static void rest(flipper_t *f, int chain) {
   }
 CHAIN(a4, rest(f, 0), 0, 40)
 CHAIN(a3, a4(f), 0, 72)
-CHAIN(a2, a3(f), 0, 24)
+CHAIN(a2, a3(f), 0, 20024)
 CHAIN(a1, a2(f), 0, 136)
 CHAIN(b4, rest(f, 1), 1, 24)
 CHAIN(b3, b4(f), 1, 136)
-CHAIN(b2, b3(f), 1, 40)
+CHAIN(b2, b3(f), 1, 20040)
 CHAIN(b1, b2(f), 1, 72)
 
 static void *flip(void *argument) {
@@ -56,43 +59,86 @@ static bool called_only_in(const flipper_t *f, int chain, uintptr_t pc) {
   return called_in(f, chain, pc) && !called_in(f, 1 - chain, pc);
 }
 
+typedef struct tally {
+  int seen[2], mixed, elsewhere, running;
+} tally_t;
+
+static void count_stack(const flipper_t *f, const sonde_capture_t *c, tally_t *tally) {
+  int hits[2] = {0, 0};
+  if (c->mark == SONDE_UNAVAILABLE) {
+    assert_int_equal(c->reason, SONDE_ERUNNING);
+    tally->running++;
+    return;
+  }
+  assert_int_equal(c->mark, SONDE_COMPLETE);
+  for (int i = 0; i < c->count; i++)
+    for (int chain = 0; chain < 2; chain++)
+      hits[chain] += called_only_in(f, chain, c->pcs[i]);
+  if (hits[0] > 0 && hits[1] > 0)
+    tally->mixed++;
+  else if (hits[0] >= 4 || hits[1] >= 4)
+    tally->seen[hits[1] >= 4]++;
+  else
+    tally->elsewhere++;
+}
+
+#define FLIPPERS 8
+
+static void look_at_all(const flipper_t *flippers, tally_t *tally) {
+  static sonde_thread_stack_t stacks[FLIPPERS + 8];
+  static uintptr_t pcs[(FLIPPERS + 8) * DEPTH];
+  sonde_all_t all = {.threads = stacks, .max = FLIPPERS + 8, .pcs = pcs, .depth = DEPTH};
+  all.options.flags = SONDE_NO_SIGNAL | SONDE_NO_THREAD_NAMES;
+  assert_true(sonde_capture_all(&all) > FLIPPERS);
+  for (int row = 0; row < all.count; row++)
+    for (int i = 0; i < FLIPPERS; i++)
+      if (stacks[row].thread.tid == flippers[i].tid)
+        count_stack(&flippers[i], &stacks[row].stack, tally);
+}
+
+static void look_at_one(const flipper_t *f, tally_t *tally) {
+  uintptr_t pcs[DEPTH];
+  sonde_capture_t c = {.pcs = pcs, .max = DEPTH};
+  sonde_thread_options_t options = {.flags = SONDE_NO_SIGNAL};
+  int n = sonde_capture_thread(f->tid, &c, &options);
+  assert_int_equal(n, c.mark == SONDE_UNAVAILABLE ? c.reason : c.count);
+  count_stack(f, &c, tally);
+}
+
+static void look_at_flippers(const char *how, const flipper_t *flippers, int looks) {
+  tally_t tally = {.mixed = 0};
+  /* Until each chain was met: where it gets no CPU it is seen waiting for one and nowhere else. */
+  for (int i = 0; i < looks || tally.seen[0] == 0 || tally.seen[1] == 0; i++) {
+    look_at_one(&flippers[i % FLIPPERS], &tally);
+    if (i % 8 == 0) look_at_all(flippers, &tally);
+  }
+  print_message("%s: first chain %d, second chain %d, mixed %d, elsewhere %d, running %d\n", how,
+                tally.seen[0], tally.seen[1], tally.mixed, tally.elsewhere, tally.running);
+  assert_int_equal(tally.mixed, 0);
+}
+
 static void torn_samples_are_thrown_away(void **state) {
   (void)state;
-  static flipper_t f;
-  pthread_t thread;
-  int seen[2] = {0, 0}, running = 0, other = 0;
+  static flipper_t flippers[FLIPPERS];
+  pthread_t threads[FLIPPERS];
   if (!can_read_in_place()) SKIP_BECAUSE("this system does not tell where a thread is blocked");
-  assert_int_equal(pthread_create(&thread, NULL, flip, &f), 0);
-  while (f.count[1] == 0)
-    usleep(200);
-  /* Until each chain was met: where it gets no CPU it is seen waiting for one and nowhere else. */
-  for (int i = 0; i < 20000 || seen[0] == 0 || seen[1] == 0; i++) {
-    uintptr_t pcs[DEPTH];
-    sonde_capture_t c = {.pcs = pcs, .max = DEPTH};
-    sonde_thread_options_t options = {.flags = SONDE_NO_SIGNAL};
-    int n = sonde_capture_thread(f.tid, &c, &options), hits[2] = {0, 0};
-    if (n < 0) {
-      assert_int_equal(n, SONDE_ERUNNING);
-      running++;
-      continue;
-    }
-    assert_int_equal(c.mark, SONDE_COMPLETE);
-    for (int k = 0; k < n; k++)
-      for (int chain = 0; chain < 2; chain++)
-        hits[chain] += called_only_in(&f, chain, pcs[k]);
-    if (hits[0] > 0 && hits[1] > 0) print_error("mixed: %d and %d\n", hits[0], hits[1]);
-    assert_true(hits[0] == 0 || hits[1] == 0);
-    if (hits[0] >= 4)
-      seen[0]++;
-    else if (hits[1] >= 4)
-      seen[1]++;
-    else
-      other++;
+  for (int i = 0; i < FLIPPERS; i++)
+    assert_int_equal(pthread_create(&threads[i], NULL, flip, &flippers[i]), 0);
+  for (int i = 0; i < FLIPPERS; i++)
+    while (flippers[i].count[0] == 0 || flippers[i].count[1] == 0)
+      usleep(200);
+  look_at_flippers("as this system tells", flippers, 5000);
+  uint32_t clock = linux_cpu_clock;
+  linux_cpu_clock = 2;
+  look_at_flippers("by how often they were put on a CPU", flippers, 5000);
+  linux_schedstat = 2;
+  look_at_flippers("by how often they were taken off one", flippers, 5000);
+  linux_schedstat = 0;
+  linux_cpu_clock = clock;
+  for (int i = 0; i < FLIPPERS; i++) {
+    flippers[i].stop = 1;
+    pthread_join(threads[i], NULL);
   }
-  print_message("first chain %d, second chain %d, elsewhere %d, running %d\n", seen[0], seen[1],
-                other, running);
-  f.stop = 1;
-  pthread_join(thread, NULL);
 }
 
 /* All threads at once keeps the stacks of those that did not move: what it says of one that did
@@ -125,13 +171,11 @@ static bool passes_through(const sonde_capture_t *c, void (*function)(void)) {
   return false;
 }
 
-static void kept_stacks_are_not_old(void **state) {
-  (void)state;
+static void keep_no_old_stacks(void) {
   static sonde_thread_stack_t stacks[8];
   static uintptr_t pcs[8 * DEPTH];
   volatile pid_t tid = 0;
   pthread_t thread;
-  if (!can_read_in_place()) SKIP_BECAUSE("this system does not tell where a thread is blocked");
   sem_init(&walker_steps, 0, 0);
   walker_stage = 0;
   assert_int_equal(pthread_create(&thread, NULL, walker, (void *)&tid), 0);
@@ -156,6 +200,19 @@ static void kept_stacks_are_not_old(void **state) {
   pthread_join(thread, NULL);
 }
 
+static void kept_stacks_are_not_old(void **state) {
+  (void)state;
+  if (!can_read_in_place()) SKIP_BECAUSE("this system does not tell where a thread is blocked");
+  uint32_t clock = linux_cpu_clock;
+  keep_no_old_stacks();
+  linux_cpu_clock = 2;
+  keep_no_old_stacks();
+  linux_schedstat = 2;
+  keep_no_old_stacks();
+  linux_schedstat = 0;
+  linux_cpu_clock = clock;
+}
+
 static void kept_by_the_whole_key(void **state) {
   (void)state;
   uintptr_t pcs[6] = {1, 2, 3, 4, 5, 6}, out[6];
@@ -166,7 +223,7 @@ static void kept_by_the_whole_key(void **state) {
     kept_key_t other = key;
     other.tid += field == 0 ? 1024 : 0; /* the same place in the table */
     other.identity += field == 1;
-    other.cpu_ns += field == 2;
+    other.progress += field == 2;
     other.epoch += field == 3;
     sonde_capture_t found = {.pcs = out, .max = 6};
     assert_int_equal(kept_find(&other, &found), field == 4);
@@ -186,7 +243,7 @@ static void kept_by_the_whole_key(void **state) {
   assert_true(kept_find(&key, &beyond));
   assert_int_equal(beyond.count, 0);
   c.mark = SONDE_TORN;
-  key.cpu_ns++;
+  key.progress++;
   kept_store(&key, &c);
   assert_false(kept_find(&key, &part));
 }

@@ -16,6 +16,9 @@ extern bool linux_read_by_probe;
 /* The CPU clocks of threads: 0 not looked at yet, 1 fine, 2 too coarse or absent, as tests say. */
 extern uint32_t linux_cpu_clock;
 
+/* /proc/…/schedstat: 0 not looked at yet, 1 counts, 2 does not, as tests say. */
+extern uint32_t linux_schedstat;
+
 /* Set by tests: images are found by the loader's list even where it has _dl_find_object. */
 extern bool linux_by_list;
 

@@ -236,16 +236,79 @@ int64_t os_thread_cpu_ns(pid_t tid) {
   return known == 1 ? cpu_ns(tid) : -ENOSYS;
 }
 
+/* ---- whether it has gone on ------------------------------------------------------------------ */
+
 /* /proc/…/schedstat: Documentation/scheduler/sched-stats.rst. */
-bool os_thread_times(pid_t tid, uint64_t *run_ns, uint64_t *ready_ns) {
-  char path[64], text[96];
-  char *end = decimal_append(text_append(path, "/proc/self/task/"), (uint64_t)tid);
-  *text_append(end, "/schedstat") = 0;
-  *run_ns = *ready_ns = 0;
-  if (os_read_file(path, text, sizeof text) <= 0) return false;
+typedef struct schedstat {
+  uint64_t run_ns, ready_ns;
+  uint64_t arrivals; /* how often it was put on a CPU; the kernel counts before it lets it run */
+} schedstat_t;
+
+static int read_schedstat(int folder, pid_t tid, schedstat_t *out) {
+  char text[96];
+  *out = (schedstat_t){0};
+  ssize_t size = read_task_file(folder, tid, "/schedstat", text, sizeof text);
+  if (size < 0) return (int)size;
+  uint64_t *const fields[] = {&out->run_ns, &out->ready_ns, &out->arrivals};
   const char *at = text;
-  *run_ns = decimal_read(&at);
-  if (*at == ' ') at++;
-  *ready_ns = decimal_read(&at);
-  return true;
+  for (int i = 0; i < 3; i++, at += *at == ' ')
+    *fields[i] = decimal_read(&at);
+  return 0;
+}
+
+bool os_thread_times(pid_t tid, uint64_t *run_ns, uint64_t *ready_ns) {
+  schedstat_t s;
+  int r = read_schedstat(-1, tid, &s);
+  *run_ns = s.run_ns;
+  *ready_ns = s.ready_ns;
+  return r == 0;
+}
+
+uint32_t linux_schedstat;
+
+/* Some kernels have no such file, or one of zeros. Ours has been put on a CPU, or it would not ask.
+ */
+static bool schedstat_counts(void) {
+  schedstat_t own;
+  uint32_t known = load_relaxed(&linux_schedstat);
+  if (known == 0) {
+    known = read_schedstat(-1, os_tid(), &own) == 0 && own.arrivals > 0 ? 1 : 2;
+    store_relaxed(&linux_schedstat, known);
+  }
+  return known == 1;
+}
+
+/* The number after LABEL; negative when there is none. */
+static int64_t number_after(const char *text, const char *label) {
+  for (; *text != '\0'; text++) {
+    const char *at = text, *l = label;
+    while (*l != '\0' && *at == *l)
+      at++, l++;
+    if (*l == '\0') return (int64_t)decimal_read(&at);
+  }
+  return -1;
+}
+
+/* /proc/…/status: how often it was taken off a CPU. Such a count stands still also for a thread
+ * that runs; so it is asked first whether it does. */
+static int64_t read_departures(int folder, pid_t tid) {
+  char text[4096];
+  os_blocked_t at;
+  int r = os_thread_blocked(folder, tid, &at);
+  if (r != 0) return r;
+  ssize_t size = read_task_file(folder, tid, "/status", text, sizeof text);
+  if (size < 0) return size;
+  int64_t left = number_after(text, "\nvoluntary_ctxt_switches:\t");
+  int64_t driven = number_after(text, "\nnonvoluntary_ctxt_switches:\t");
+  return left < 0 || driven < 0 ? -ENOSYS : left + driven;
+}
+
+int64_t os_thread_progress(int folder, pid_t tid) {
+  schedstat_t s;
+  int64_t used = os_thread_cpu_ns(tid);
+  if (used >= 0) return used;
+  if (load_relaxed(&linux_cpu_clock) == 1) return -ESRCH; /* it would have told of any thread */
+  if (!schedstat_counts()) return read_departures(folder, tid);
+  int r = read_schedstat(folder, tid, &s);
+  return r < 0 ? r : (int64_t)s.arrivals;
 }
