@@ -57,6 +57,13 @@ static int add_program(audited_t *out, const report_t *report, uint32_t number) 
   return 0;
 }
 
+/* What watches system calls says at its end that it has seen all, once: it went on to the program
+ * after. */
+static void end_coverages(audited_t *all) {
+  for (size_t i = 0; i + 1 < all->count; i++)
+    all->programs[i].audit->coverage.ended |= all->programs[i + 1].audit->coverage.watched;
+}
+
 int audited_open(audited_t *out, const report_t *report, audit_t *audit) {
   uint32_t last = reader_program(report->reader), first = report->program ? last : 1;
   *out = (audited_t){0};
@@ -68,6 +75,7 @@ int audited_open(audited_t *out, const report_t *report, audit_t *audit) {
     status = add_program(out, report, number);
   if (out->programs)
     out->programs[out->count++] = (audited_program_t){.report = *report, .audit = audit};
+  end_coverages(out);
   return status;
 }
 

@@ -122,6 +122,18 @@ def a_packed_recording_has_all_programs():
         assert whole == small, question
 
 
+def the_coverage_of_every_program_is_told():
+    path, done = record([CHAIN, "2"], "linux", "--coverage")
+    if b"ptrace" in done.stderr:
+        skip("system calls cannot be watched here")
+    assert done.returncode == 9, done
+    for p in audit_of(path)["programs"]:
+        assert p["coverage"]["complete"], p
+        seen = {c["arguments"] for c in p["coverage"]["system_calls"] if c["call"] == "execve" and c["class"] == "hooked"}
+        assert any("/nonexistent/program" in arguments for arguments in seen), p
+    assert "calls are missing" not in sonde("report", path, "audit")
+
+
 def a_program_without_the_agent_is_told():
     for command, unseen in ([STATIC], True), (["true"], False), (["/nonexistent"], False):
         path, done = record(["sh", "-c", 'exec "$0"', *command], POLICY)
