@@ -37,11 +37,11 @@ static char *put_hex(char *at, uint64_t value) {
   return at;
 }
 
-void compare_stopped(const mac_thread_t *thread) {
+void compare_stopped(const mac_thread_t *thread, const void *context) {
   if (out < 0) return;
   uintptr_t pcs[256];
   char line[256 * 17 + 64], *at = line;
-  sonde_capture_t c = {.pcs = pcs, .max = 256, .ucontext = thread->context};
+  sonde_capture_t c = {.pcs = pcs, .max = 256, .ucontext = context};
   int count = sonde_capture(&c);
   at = put_hex(at, (uint64_t)thread->tid);
   *at++ = ' ';
@@ -55,7 +55,9 @@ void compare_stopped(const mac_thread_t *thread) {
 }
 #else
 void compare_begin(void) {}
-void compare_stopped(const mac_thread_t *thread) { (void)thread; }
+void compare_stopped(const mac_thread_t *thread, const void *context) {
+  (void)thread, (void)context;
+}
 #endif
 
 /* Where the image PATH of SIZE bytes is to be mapped; NULL: anywhere. */

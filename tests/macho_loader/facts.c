@@ -23,6 +23,7 @@
 #include <sys/resource.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
+#include <sys/ucontext.h>
 #include <time.h>
 #include <unistd.h>
 
@@ -102,6 +103,23 @@ REGISTER(rsp)
 REGISTER(r8)
 REGISTER(rip)
 #endif
+
+VALUE(SIGUSR1)
+VALUE(SIGUSR2)
+VALUE(SIGSEGV)
+VALUE(SA_SIGINFO)
+VALUE(SA_RESTART)
+FIELD(sigaction_handler, struct sigaction, __sigaction_u)
+FIELD(sigaction_mask, struct sigaction, sa_mask)
+FIELD(sigaction_flags, struct sigaction, sa_flags)
+SIZE(siginfo, siginfo_t)
+FIELD(siginfo_signo, siginfo_t, si_signo)
+FIELD(siginfo_addr, siginfo_t, si_addr)
+SIZE(ucontext, ucontext_t)
+FIELD(ucontext_mcsize, ucontext_t, uc_mcsize)
+FIELD(ucontext_mcontext, ucontext_t, uc_mcontext)
+const unsigned long long fact_sizeof_mcontext = sizeof(*(mcontext_t)0);
+const unsigned long long fact_mcontext_ss = offsetof(__typeof__(*(mcontext_t)0), __ss);
 
 VALUE(O_WRONLY)
 VALUE(O_RDWR)

@@ -81,7 +81,7 @@ typedef struct stand_in {
  * process when the caller has suspended a thread: that one may hold the lock. */
 void *gate_of(const stand_in_t *stand_in); /* its own address when it needs none */
 extern const stand_in_t mach_stand_ins[], thread_stand_ins[], dyld_stand_ins[], posix_stand_ins[],
-    libc_stand_ins[];
+    libc_stand_ins[], signal_stand_ins[];
 void *stand_in(const char *name); /* NULL when there is none */
 void list_stand_ins(void);
 
@@ -121,9 +121,12 @@ void thread_go_on(mac_thread_t *thread);
 int threads_rights(void); /* not given back */
 void threads_after_fork(void);
 
-/* compare.c */
+/* mach.c: the registers of a ucontext_t of the host as thread_get_state's STATE */
+void mac_fill_state(void *state, const void *context);
+
+/* compare.c: THREAD is where CONTEXT, a ucontext_t of the host, says */
 void compare_begin(void);
-void compare_stopped(const mac_thread_t *thread);
+void compare_stopped(const mac_thread_t *thread, const void *context);
 void *witness_room(const char *path, uint64_t size);
 
 /* entry.S */

@@ -87,7 +87,8 @@ static void put(void *to, uint64_t offset, uint64_t value) {
   memcpy((uint8_t *)to + offset, &value, 8);
 }
 
-static void fill_state(void *state, const ucontext_t *context) {
+void mac_fill_state(void *state, const void *host) {
+  const ucontext_t *context = host;
 #if defined(__aarch64__)
   const mcontext_t *m = &context->uc_mcontext;
   for (unsigned i = 0; i < 29; i++)
@@ -118,7 +119,7 @@ static int mac_thread_get_state(uint32_t port, int flavor, void *state, uint32_t
   if (*count < FACT_state_count) die("thread_get_state with room for %u words", *count);
   if (!thread->context) die("thread_get_state of a thread that runs");
   memset(state, 0, FACT_state_count * 4);
-  fill_state(state, thread->context);
+  mac_fill_state(state, thread->context);
   *count = FACT_state_count;
   return FACT_KERN_SUCCESS;
 }

@@ -302,8 +302,8 @@ static void *stand_in_among(const stand_in_t *list, const char *name) {
   return NULL;
 }
 
-static const stand_in_t *const lists[] = {mach_stand_ins, thread_stand_ins, dyld_stand_ins,
-                                          posix_stand_ins, libc_stand_ins};
+static const stand_in_t *const lists[] = {mach_stand_ins,  thread_stand_ins, dyld_stand_ins,
+                                          posix_stand_ins, libc_stand_ins,   signal_stand_ins};
 
 static void *system_export(const char *name) {
   void *found = NULL;

@@ -2,7 +2,8 @@
 # SPDX-License-Identifier: MIT
 """usage: stops.py ARCH [COUNT [SEED]]: threads of the Mach-O test program are stopped COUNT times (50) at any instruction,
 in both layouts; libsonde for macOS and libsonde for Linux each tell the stack of the stopped thread, and the two must be
-equal, frame for frame and in whether they are complete. Exit status 1 when one is not, 77 with a reason where something
+equal, frame for frame and in whether they are complete. Then they are interrupted by a signal as often, whose handler has
+libsonde tell the stack of the ucontext_t that it is given. Exit status 1 when one is not, 77 with a reason where something
 is missing: libsonde for Linux is that of build (x86_64) or build-aarch64 (arm64)."""
 import os
 import random
@@ -49,6 +50,25 @@ def preprocessed(bench, source):
     return plain
 
 
+def try_it(bench, loader, folder, how, count, seed, known):
+    told = folder / f"{how}.txt"
+    with told.open("w") as out:
+        done = subprocess.run([*map(str, loader), folder / "kernel.dylib", folder / "subject", how, str(count), str(seed)],
+                              capture_output=True, text=True, timeout=600, pass_fds=[out.fileno()],
+                              env={**os.environ, "MACHO_STOPS": str(out.fileno()), "MACHO_WITNESS": str(folder / "witness")})
+    ours, theirs = stacks(done.stdout), stacks(told.read_text())
+    equal, depths, different = compare(ours, theirs)
+    good = done.returncode == 0 and len(ours) == len(theirs) == count == equal
+    print(f"{'ok' if good else 'FAILED'} {bench.arch} {folder.name}: {equal} of {count} {how} equal, up to {max(depths, default=0)} "
+          f"frames, seed {seed}; {known} functions have rows {done.stderr}")
+    complete = sum(a[1] == "0" for a in ours)
+    tops = len({a[2] for a in ours if len(a) > 2})
+    print(f"   {complete} complete; {tops} different instructions")
+    for i, a, b in different:
+        print(f"   stop {i}:\n     macOS {' '.join(a)}\n     Linux {' '.join(b)}")
+    return good
+
+
 def main():
     arch, count = sys.argv[1], int(sys.argv[2]) if len(sys.argv) > 2 else 50
     seed = int(sys.argv[3]) if len(sys.argv) > 3 else random.randrange(1, 1 << 30)
@@ -64,22 +84,8 @@ def main():
         known = make_witness(bench, folder, "subject", sorted((HERE / "program").glob("*.c")))
         known += make_witness(bench, folder, "kernel.dylib", [*sorted((HERE / "system").glob("*.c")),
                                                               preprocessed(bench, HERE / "system/kernel.S")])
-        told = folder / "stops.txt"
-        with told.open("w") as out:
-            done = subprocess.run([*map(str, loader), folder / "kernel.dylib", folder / "subject", "stops", str(count), str(seed)],
-                                  capture_output=True, text=True, timeout=600, pass_fds=[out.fileno()],
-                                  env={**os.environ, "MACHO_STOPS": str(out.fileno()), "MACHO_WITNESS": str(folder / "witness")})
-        ours, theirs = stacks(done.stdout), stacks(told.read_text())
-        equal, depths, different = compare(ours, theirs)
-        good = done.returncode == 0 and len(ours) == len(theirs) == count == equal
-        print(f"{'ok' if good else 'FAILED'} {arch} {layout}: {equal} of {count} stops equal, up to {max(depths, default=0)} frames, "
-              f"seed {seed}; {known} functions have rows {done.stderr}")
-        complete = sum(a[1] == "0" for a in ours)
-        tops = len({a[2] for a in ours if len(a) > 2})
-        print(f"   {complete} complete; {tops} different instructions")
-        for i, a, b in different:
-            print(f"   stop {i}:\n     macOS {' '.join(a)}\n     Linux {' '.join(b)}")
-        failed += not good
+        for how in ("stops", "signals"):
+            failed += not try_it(bench, loader, folder, how, count, seed, known)
     return 1 if failed else 0
 
 

@@ -72,7 +72,7 @@ static void stopped(int number, siginfo_t *info, void *context) {
   int saved = errno;
   self->context = context;
   __atomic_fetch_add(&self->stops, 1, __ATOMIC_RELAXED);
-  compare_stopped(self);
+  compare_stopped(self, context);
   set(&self->arrived, 1);
   wait_until(&self->suspended, 0);
   set(&self->arrived, 0);

@@ -24,6 +24,7 @@ bool has_chain(const uintptr_t *pcs, int count, const char *const *names);
 
 void check_stacks(void);
 void run_stops(int count, uint64_t seed);
+void run_signals(int count, uint64_t seed);
 void check_threads(void);
 void check_hooks(const char *late);     /* the path of a library to load */
 void check_messages(const char *trace); /* where it goes */

@@ -50,6 +50,10 @@ int main(int argc, char **argv) {
     run_stops(atoi(argv[2]), (uint64_t)atoi(argv[3]));
     return 0;
   }
+  if (argc > 3 && strcmp(argv[1], "signals") == 0) {
+    run_signals(atoi(argv[2]), (uint64_t)atoi(argv[3]));
+    return 0;
+  }
   if (argc > 2 && strcmp(argv[1], "messages") == 0) {
     check_messages(argv[2]);
   } else if (argc > 1 && strcmp(argv[1], "loop") == 0) {

@@ -6,6 +6,7 @@
  * program: the witness knows them by name.
  */
 #include <pthread.h>
+#include <signal.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
@@ -52,8 +53,10 @@ NOINLINE static uint64_t down(int levels, uint64_t a) {
 }
 
 static volatile bool over;
+static volatile int begun; /* threads that are in their own functions */
 
 static void *work(void *argument) {
+  __atomic_fetch_add(&begun, 1, __ATOMIC_RELAXED);
   uint64_t a = (uint64_t)(uintptr_t)argument + 1;
   while (!over)
     for (int levels = 0; levels < 24 && !over; levels++)
@@ -69,6 +72,7 @@ NOINLINE static int wait_below(int levels) {
 }
 
 static void *stay(void *argument) {
+  __atomic_fetch_add(&begun, 1, __ATOMIC_RELAXED);
   sink += (uint64_t)wait_below((int)(uintptr_t)argument);
   return NULL;
 }
@@ -100,24 +104,65 @@ static void tell(pid_t tid, const sonde_capture_t *c) {
 #define WORKERS 3
 #define WAITERS 2
 
-void run_stops(int count, uint64_t seed) {
-  pthread_t threads[WORKERS + WAITERS];
-  static uintptr_t pcs[256];
-  void *result;
+static pthread_t threads[WORKERS + WAITERS];
+
+static void begin_threads(void) {
   if (pipe(ends) != 0) return;
   for (int i = 0; i < WORKERS + WAITERS; i++)
     pthread_create(&threads[i], NULL, i < WORKERS ? work : stay, (void *)(uintptr_t)(i * 7));
-  for (int i = 0; i < count; i++) {
-    seed ^= seed << 13, seed ^= seed >> 7, seed ^= seed << 17;
-    pthread_t thread = threads[seed % 16 < 14 ? seed % WORKERS : WORKERS + seed % WAITERS];
-    sonde_capture_t c = {.pcs = pcs, .max = 256};
-    pid_t tid = sonde_thread_of_pthread(thread);
-    usleep((unsigned)(seed >> 32) % 300);
-    (void)sonde_capture_thread(tid, &c, NULL);
-    tell(tid, &c);
-  }
+  while (begun < WORKERS + WAITERS)
+    usleep(1000);
+}
+
+static void end_threads(void) {
+  void *result;
   over = true;
   (void)write(ends[1], "xxxx", 4);
   for (int i = 0; i < WORKERS + WAITERS; i++)
     pthread_join(threads[i], &result);
+}
+
+/* One of them, and a moment later. */
+static pthread_t choose(uint64_t *seed) {
+  *seed ^= *seed << 13, *seed ^= *seed >> 7, *seed ^= *seed << 17;
+  usleep((unsigned)(*seed >> 32) % 300);
+  return threads[*seed % 16 < 14 ? *seed % WORKERS : WORKERS + *seed % WAITERS];
+}
+
+void run_stops(int count, uint64_t seed) {
+  static uintptr_t pcs[256];
+  begin_threads();
+  for (int i = 0; i < count; i++) {
+    sonde_capture_t c = {.pcs = pcs, .max = 256};
+    pid_t tid = sonde_thread_of_pthread(choose(&seed));
+    (void)sonde_capture_thread(tid, &c, NULL);
+    tell(tid, &c);
+  }
+  end_threads();
+}
+
+static volatile int handled;
+
+/* In the interrupted thread: what it was doing. */
+static void handle(int number, siginfo_t *info, void *context) {
+  static uintptr_t pcs[256];
+  sonde_capture_t c = {.pcs = pcs, .max = 256, .ucontext = context};
+  uint64_t id = 0;
+  pthread_threadid_np(NULL, &id);
+  (void)sonde_capture(&c);
+  if (info->si_signo == number) tell((pid_t)id, &c);
+  handled++;
+}
+
+void run_signals(int count, uint64_t seed) {
+  struct sigaction action = {.sa_flags = SA_SIGINFO | SA_RESTART};
+  action.sa_sigaction = handle;
+  begin_threads();
+  sigaction(SIGUSR1, &action, NULL);
+  for (int i = 0; i < count; i++) {
+    pthread_kill(choose(&seed), SIGUSR1);
+    while (handled == i) /* one at a time */
+      usleep(100);
+  }
+  end_threads();
 }
