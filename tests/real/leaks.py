@@ -52,6 +52,11 @@ class _Recorded:
         assert done.returncode == status, done
         return done.stdout if status != 2 else done.stderr
 
+    def all_asleep(self):
+        """Waits until every thread of the program has come to the call that it waits in."""
+        cases.until(lambda: set(cases.states_of(self.pid).values()) == {"S"},
+                    lambda: f"all asleep: {cases.states_of(self.pid)}")
+
     def look(self, *words):
         return json.loads(self.leaks("--json", *words))
 
@@ -142,6 +147,7 @@ def what_threads_hold_is_kept():
 def what_no_register_tells_is_unsure():
     """A block that only one register of a thread in nanosleep(…, NULL) holds: no signal may tell."""
     r = _Recorded("live", _compile("planted"), str(SEED + 8), "s")
+    r.all_asleep()
     told = r.look_with_all_held("--top", "100000")
     assert [t["registers"] for t in told["threads"]].count("unknown") == 1, told["threads"]
     address = next(a for kind, _, a, _ in r.lines if kind == "register-sleep")
