@@ -52,7 +52,7 @@ static void ends(call_t *call, call_end_t end) {
   if (generation && end != CALL_LOST) trace_exit_keeping(generation, call->data, call->sp);
 }
 
-static const trampoline_calls_t message_calls = {begins, ends};
+static const trampoline_calls_t message_calls = {.before = begins, .after = ends};
 
 bool messages_may_want(const char *pattern, const char *name) {
   return sends_number(name) < SENDS && imports_may_name_methods(pattern);
