@@ -64,14 +64,14 @@ static void before_and_after(void **state) {
 }
 
 static void before_and_after_that_use_vectors(void **state) {
-  static const trampoline_calls_t rough = {before_rough, after_rough};
+  static const trampoline_calls_t rough = {.before = before_rough, .after = after_rough};
   (void)state;
   random_calls(&rough, 0, CALLS);
   assert_int_equal(told(CALL_RETURNED), CALLS);
 }
 
 static void before_alone(void **state) {
-  static const trampoline_calls_t refusing = {refuse_rough, after};
+  static const trampoline_calls_t refusing = {.before = refuse_rough, .after = after};
   (void)state;
   random_calls(&refusing, 0, CALLS);
   random_calls(&refusing, TRAMPOLINE_ENTRY_ONLY, CALLS);
@@ -84,7 +84,7 @@ static bool before_careless(call_t *call, const uint64_t *arguments) {
   return before(call, arguments);
 }
 static void a_lost_register_is_noticed(void **state) {
-  static const trampoline_calls_t careless = {before_careless, after};
+  static const trampoline_calls_t careless = {.before = before_careless, .after = after};
   uint64_t seed = seed_given();
   int number;
   (void)state;

@@ -50,14 +50,14 @@ static void after_rough(call_t *call, call_end_t end) {
   arch_call_keeping(0, 0, 0, 0, clobber);
   after(call, end);
 }
-static const trampoline_calls_t rough = {before_rough, after_rough};
+static const trampoline_calls_t rough = {.before = before_rough, .after = after_rough};
 
 static bool refuse(call_t *call, const uint64_t *arguments) {
   (void)call, (void)arguments;
   __atomic_fetch_add(&begun, 1, __ATOMIC_RELAXED);
   return false;
 }
-static const trampoline_calls_t refusing = {refuse, after};
+static const trampoline_calls_t refusing = {.before = refuse, .after = after};
 
 static const trampoline_calls_t *const kinds[] = {NULL, &counting, &rough, &refusing};
 
