@@ -9,7 +9,7 @@ import subprocess
 import sys
 import tempfile
 
-PACKAGES = ("elfutils", "json-c", "libiberty", "libyaml", "libzstd", "protobuf-c", "xz-utils", "zlib")
+PACKAGES = ("elfutils", "json-c", "libiberty", "libplist", "libyaml", "libzstd", "protobuf-c", "xz-utils", "zlib")
 SOURCES = pathlib.Path("/etc/apt/sources.list.d/debian.sources")
 
 
@@ -35,8 +35,9 @@ def fetch(root, scratch):
 
 def main():
     root = pathlib.Path(sys.argv[1]).resolve()
-    if root.exists():
+    if all((root / package).is_dir() for package in PACKAGES):
         return 0
+    shutil.rmtree(root, ignore_errors=True)  # from when it took less
     if not shutil.which("apt-get") or not SOURCES.exists():
         print("no apt with Debian's sources to fetch the libraries with")
         return 1

@@ -19,7 +19,8 @@ package_manager() {
 packages() {
   case $1-$2 in
   apt-get-build) echo gcc g++ binutils cmake ninja-build pkg-config libc6-dev libelf-dev libdw-dev \
-    liblzma-dev libiberty-dev libjson-c-dev libzstd-dev zlib1g-dev libyaml-dev libprotobuf-c-dev protobuf-c-compiler ;;
+    liblzma-dev libiberty-dev libjson-c-dev libzstd-dev zlib1g-dev libyaml-dev libprotobuf-c-dev protobuf-c-compiler \
+    libplist-dev ;;
   apt-get-demo) echo python3 python3-dbg libc6-dbg ;;
   apt-get-test) echo libcmocka-dev python3 python3-jsonschema git gdb strace elfutils procps file redis-server nginx-light \
     libjemalloc2 libtcmalloc-minimal4 libgoogle-perftools4 libmimalloc2.0 \
@@ -29,24 +30,26 @@ packages() {
   apt-get-machine) echo qemu-system-arm mmdebstrap cpio gcc-aarch64-linux-gnu g++-aarch64-linux-gnu \
     libcmocka-dev:arm64 libelf-dev:arm64 libdw-dev:arm64 liblzma-dev:arm64 libiberty-dev:arm64 \
     libjson-c-dev:arm64 libzstd-dev:arm64 zlib1g-dev:arm64 libyaml-dev:arm64 \
-    libprotobuf-c-dev:arm64 ;;
+    libprotobuf-c-dev:arm64 libplist-dev:arm64 ;;
   apt-get-soak) echo nodejs default-jdk-headless postgresql redis-tools ;;
   apt-get-bench) echo heaptrack uftrace ltrace valgrind redis-tools perl curl zstd ;;
   dnf-build) echo gcc gcc-c++ binutils cmake ninja-build pkgconf-pkg-config elfutils-devel \
-    xz-devel binutils-devel json-c-devel libzstd-devel zlib-devel libyaml-devel protobuf-c-devel protobuf-c-compiler ;;
+    xz-devel binutils-devel json-c-devel libzstd-devel zlib-devel libyaml-devel protobuf-c-devel protobuf-c-compiler \
+    libplist-devel ;;
   dnf-demo) echo python3 ;;
   dnf-test) echo libcmocka-devel python3 python3-jsonschema git gdb strace elfutils procps-ng file redis nginx sqlite clang \
     llvm compiler-rt clang-tools-extra libunwind-devel musl-gcc ;;
-  pacman-build) echo gcc binutils cmake ninja pkgconf libelf debuginfod xz json-c zstd zlib libyaml protobuf-c ;;
+  pacman-build) echo gcc binutils cmake ninja pkgconf libelf debuginfod xz json-c zstd zlib libyaml protobuf-c libplist ;;
   pacman-demo) echo python ;;
   pacman-test) echo cmocka python python-jsonschema git gdb strace elfutils procps-ng file redis nginx sqlite clang llvm \
     compiler-rt libunwind musl ;;
   apk-build) echo gcc g++ musl-dev linux-headers binutils cmake ninja-build ninja-is-really-ninja pkgconf \
-    elfutils-dev xz-dev binutils-dev json-c-dev zstd-dev zlib-dev yaml-dev protobuf-c-dev protobuf-c-compiler ;;
+    elfutils-dev xz-dev binutils-dev json-c-dev zstd-dev zlib-dev yaml-dev protobuf-c-dev protobuf-c-compiler \
+    libplist-dev ;;
   apk-demo) echo python3 ;;
   apk-test) echo cmocka-dev python3 py3-jsonschema git gdb strace elfutils procps file redis nginx sqlite clang llvm \
     compiler-rt clang-extra-tools libunwind-dev ;;
-  brew-build) echo cmake ninja pkg-config json-c zstd libyaml protobuf-c ;;
+  brew-build) echo cmake ninja pkg-config json-c zstd libyaml protobuf-c libplist ;;
   brew-demo) echo python3 ;;
   brew-test) echo cmocka python3 git redis nginx sqlite llvm ;;
   esac

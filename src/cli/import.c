@@ -2,8 +2,9 @@
  *
  * sonde import: Apple's malloc stack logs become a recording, which every other verb reads.
  *
- * What a file is shows in the file: a stack table and a tree of regions have a magic, a list of
- * images is text. What is left is the log.
+ * What a file is shows in the file: a stack table, a tree of regions and a memory graph have a
+ * magic, a list of images is text. What is left is the log. A memory graph may hold several of
+ * these; what is given beside it goes before.
  */
 #include <errno.h>
 #include <inttypes.h>
@@ -15,6 +16,7 @@
 #include "cli/input.h"
 #include "cli/verbs.h"
 #include "import/apple.h"
+#include "import/memgraph.h"
 #include "symbol/symbol.h"
 
 enum { KEY_RECORDS = CLI_LONG_ONLY, KEY_DEBUG_DIR };
@@ -32,12 +34,17 @@ static const cli_usage_t usage = {
     .about =
         "Reads a malloc stack log of macOS or iOS (stack-logs.….index), and with it, where they\n"
         "are given, the serialised stack table (MslUniquingTable), the tree of regions (radixv2)\n"
-        "and a list of images (a crash report, .ips JSON, or lines START PATH), in any order.\n"
+        "and a list of images (a crash report, .ips JSON, or lines START PATH), in any order; or\n"
+        "a memory graph (.memgraph), whose images, table and log are taken, as far as it has "
+        "them.\n"
         "Writes a recording for report, history, events and export.",
     .options = options,
-    .examples = {{"sonde import stack-logs.812.1059c0000.App.x1Yz2q.index app.table app.crash",
-                  "a log with its stacks and images, into App.812.sonde"},
-                 {"sonde import --records 32 log.index", "a log of few records, without stacks"}}};
+    .examples = {
+        {"sonde import stack-logs.812.1059c0000.App.x1Yz2q.index app.table app.crash",
+         "a log with its stacks and images, into App.812.sonde"},
+        {"sonde import stack-logs.812.1059c0000.App.x1Yz2q.index App.memgraph",
+         "the same, with the images and, where it is readable, the table of a memory graph"},
+        {"sonde import --records 32 log.index", "a log of few records, without stacks"}}};
 
 #define DIRS_MAX 32
 
@@ -46,8 +53,9 @@ typedef struct job {
   long records;
   const char *dirs[DIRS_MAX + 1];
   int dir_count;
-  const char *log_path;
+  const char *log_path, *graph_path;
   input_t log, regions;
+  memgraph_t graph;
   apple_table_t table;
   bool has_table, has_images;
   image_list_t images;
@@ -76,6 +84,13 @@ static int take_images(job_t *job, const char *path, const input_t *file) {
   return read_images(path, file, &job->images);
 }
 
+static int take_graph(job_t *job, const char *path, const input_t *file) {
+  if (job->graph_path) return cli_fail("'%s' is a second memory graph", path);
+  job->graph_path = path;
+  const char *wrong = memgraph_read(&job->graph, file->data, file->size);
+  return wrong ? cli_fail("'%s': %s", path, wrong) : CLI_DONE;
+}
+
 static int take_file(job_t *job, const char *path) {
   input_t file;
   int status = map_input(path, &file);
@@ -85,10 +100,8 @@ static int take_file(job_t *job, const char *path) {
     job->regions = file;
     return CLI_DONE;
   }
+  if (memgraph_is(file.data, file.size)) return take_graph(job, path, &file);
   if (is_text(&file)) return take_images(job, path, &file);
-  if (file.size >= 8 && memcmp(file.data, "bplist00", 8) == 0)
-    return cli_fail("'%s' is a property list, as memory graphs are: their layout is not published",
-                    path);
   if (job->log.data) return cli_fail("'%s' and '%s' are both logs", job->log_path, path);
   job->log = file;
   job->log_path = path;
@@ -96,6 +109,57 @@ static int take_file(job_t *job, const char *path) {
     const char *slash = strrchr(path, '/');
     snprintf(job->name, sizeof job->name, "%s", slash ? slash + 1 : path);
   }
+  return CLI_DONE;
+}
+
+/* ---- a memory graph ------------------------------------------------------------------------ */
+
+/* One line: what it holds, and what of it is not read. */
+static void say_graph(const job_t *job) {
+  const memgraph_t *g = &job->graph;
+  char process[320] = "", log[64] = "no log", unread[160] = "";
+  if (g->name[0]) snprintf(process, sizeof process, " of %s (%" PRIu64 ")", g->name, g->pid);
+  if (g->log) snprintf(log, sizeof log, "a log of %" PRIu64 " bytes", g->log_size);
+  if (g->foreign || g->damaged)
+    snprintf(unread, sizeof unread,
+             "; not read: %" PRIu64 " parts compressed as LZFSE, %" PRIu64 " damaged", g->foreign,
+             g->damaged);
+  cli_note("'%s', a memory graph%s: %zu images, %s%s, %s%s", job->graph_path, process,
+           g->images.count, g->table.nodes ? "a stack table" : "no stack table",
+           g->table_wrong ? " that sonde knows" : "", log, unread);
+}
+
+static void take_graph_log(job_t *job) {
+  const memgraph_t *g = &job->graph;
+  if (job->log.data || !g->log) return;
+  job->log = (input_t){g->log, g->log_size, 0};
+  job->log_path = job->graph_path;
+  job->pid = g->pid <= UINT32_MAX ? (uint32_t)g->pid : 0;
+  snprintf(job->name, sizeof job->name, "%s", g->name[0] ? g->name : "memgraph");
+  for (char *at = job->name; (at = strchr(at, '/')) != NULL;)
+    *at = '_'; /* the recording is called so */
+}
+
+/* What no other file brought comes from the graph. */
+static int use_graph(job_t *job) {
+  memgraph_t *g = &job->graph;
+  if (!job->graph_path) return CLI_DONE;
+  if (!g->images.count && !g->table.nodes && !g->log && !g->table_wrong && !g->foreign)
+    return cli_fail("'%s' is a property list without a list of images, a stack table or a log%s",
+                    job->graph_path, g->damaged ? "; parts of it are damaged" : "");
+  say_graph(job);
+  if (g->images.count && job->has_images)
+    return cli_fail("'%s' holds a second list of images", job->graph_path);
+  if (g->images.count) {
+    job->images = g->images;
+    g->images = (image_list_t){0};
+    job->has_images = true;
+  }
+  if (g->table.nodes && !job->has_table) {
+    job->table = g->table;
+    job->has_table = true;
+  }
+  take_graph_log(job);
   return CLI_DONE;
 }
 
@@ -197,7 +261,7 @@ static int import_files(job_t *job) {
   }
   const apple_input_t input = {.log = job->log.data,
                                .log_size = job->log.size,
-                               .log_is_mapped = true,
+                               .log_is_mapped = job->log.data != job->graph.log,
                                .layout = layout,
                                .table = job->has_table ? &job->table : NULL,
                                .regions = job->regions.data,
@@ -224,7 +288,7 @@ static int import_files(job_t *job) {
 int verb_import(int argc, char **argv) {
   static job_t job;
   cli_parser_t parser = cli_parser(&usage, argc, argv);
-  int key;
+  int key, status;
   while ((key = cli_next(&parser)) > 0) {
     if (key == 'o') job.output = parser.value;
     if (key == KEY_DEBUG_DIR && job.dir_count < DIRS_MAX) job.dirs[job.dir_count++] = parser.value;
@@ -235,13 +299,16 @@ int verb_import(int argc, char **argv) {
   if (key < 0) return parser.status;
   if (parser.rest_count < 1) return cli_wrong_use(&usage, "takes a log");
   for (int i = 0; i < parser.rest_count; i++) {
-    int status = take_file(&job, parser.rest[i]);
+    status = take_file(&job, parser.rest[i]);
     if (status != CLI_DONE) return status;
   }
+  status = use_graph(&job);
+  if (status != CLI_DONE) return status;
   if (!job.log.data && !job.regions.data)
     return cli_fail("none of these is a malloc stack log or a tree of regions");
   if (!job.log.data) snprintf(job.name, sizeof job.name, "regions");
-  int status = import_files(&job);
+  status = import_files(&job);
   images_free(&job.images);
+  memgraph_free(&job.graph);
   return status;
 }

@@ -9,6 +9,7 @@
 #include <unistd.h>
 
 #include "cli/cli.h"
+#include "import/memgraph.h"
 
 int map_input(const char *path, input_t *out) {
   struct stat status;
@@ -27,7 +28,21 @@ int map_input(const char *path, input_t *out) {
   return CLI_DONE;
 }
 
+static int images_of_graph(const char *path, const input_t *file, image_list_t *out) {
+  memgraph_t graph;
+  const char *wrong = memgraph_read(&graph, file->data, file->size);
+  *out = graph.images;
+  graph.images = (image_list_t){0};
+  memgraph_free(&graph);
+  return wrong ? cli_fail("'%s': %s", path, wrong) : CLI_DONE;
+}
+
 int read_images(const char *path, const input_t *file, image_list_t *out) {
+  if (memgraph_is(file->data, file->size)) {
+    int status = images_of_graph(path, file, out);
+    if (status != CLI_DONE || out->count) return status;
+    return cli_fail("'%s' is a property list without a list of images", path);
+  }
   if (!images_read(out, (const char *)file->data, file->size)) return cli_fail("out of memory");
   return out->count ? CLI_DONE : cli_fail("'%s' lists no images", path);
 }

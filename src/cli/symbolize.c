@@ -38,9 +38,8 @@ enum {
 static const cli_option_t options[] = {
     {'i', "image", "FILE", "the binary that the addresses are in"},
     {KEY_IMAGES, "images", "FILE",
-     "addresses are a process's, whose images this lists: a crash\nreport, .ips JSON, or lines "
-     "START "
-     "PATH"},
+     "addresses are a process's, whose images this lists: a crash\nreport, .ips JSON, a memory "
+     "graph, or lines START PATH"},
     {KEY_LOAD, "load", "ADDRESS", "where the image was mapped; default: addresses are as linked"},
     {KEY_SLIDE, "slide", "N", "run-time address minus address as linked"},
     {KEY_UUID, "uuid", "UUID", "of the build that is meant; alone, its debug file is looked for"},

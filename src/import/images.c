@@ -29,13 +29,28 @@ static bool add(image_list_t *list, const listed_image_t *image, const char *pat
   return true;
 }
 
+/* Of images at one address the first is the one that tells most. */
 static int compare_starts(const void *left, const void *right) {
   const listed_image_t *a = left, *b = right;
-  return a->start < b->start ? -1 : a->start > b->start;
+  if (a->start != b->start) return a->start < b->start ? -1 : 1;
+  if (a->has_uuid != b->has_uuid) return a->has_uuid ? -1 : 1;
+  if ((a->path[0] == '/') != (b->path[0] == '/')) return a->path[0] == '/' ? -1 : 1;
+  return strcmp(a->path, b->path);
 }
 
-static void settle(image_list_t *list) {
+static void drop_repeated(image_list_t *list) {
+  size_t kept = 0;
+  for (size_t i = 0; i < list->count; i++)
+    if (kept && list->items[kept - 1].start == list->items[i].start)
+      free(list->items[i].path);
+    else
+      list->items[kept++] = list->items[i];
+  list->count = kept;
+}
+
+void images_settle(image_list_t *list) {
   if (list->count) qsort(list->items, list->count, sizeof *list->items, compare_starts);
+  drop_repeated(list);
   for (size_t i = 0; i < list->count; i++) {
     listed_image_t *image = &list->items[i];
     uint64_t next = i + 1 < list->count ? list->items[i + 1].start : UINT64_MAX;
@@ -90,6 +105,15 @@ static image_machine_t machine_of(const char *name, size_t length) {
     if (strlen(known[i].name) == length && !memcmp(known[i].name, name, length))
       return known[i].machine;
   return IMAGE_MACHINE_UNKNOWN;
+}
+
+bool images_add(image_list_t *list, const image_words_t *words) {
+  listed_image_t image = {.start = words->start};
+  if (!words->path || !image.start) return true;
+  if (words->size && image.start <= UINT64_MAX - words->size) image.end = image.start + words->size;
+  if (words->uuid) image.has_uuid = read_uuid(words->uuid, strlen(words->uuid), image.uuid);
+  if (words->arch) image.machine = machine_of(words->arch, strlen(words->arch));
+  return add(list, &image, words->path, strlen(words->path));
 }
 
 /* ---- text --------------------------------------------------------------------------------- */
@@ -182,7 +206,7 @@ static bool read_line(image_list_t *list, line_t line) {
   return add_line(list, &image, &line, name, name_length);
 }
 
-static bool read_text(image_list_t *list, const char *text, size_t size) {
+bool images_add_text(image_list_t *list, const char *text, size_t size) {
   const char *end = text + size;
   while (text < end) {
     const char *newline = memchr(text, '\n', (size_t)(end - text));
@@ -216,16 +240,12 @@ static uint64_t number_of(json_object *object, const char *key) {
 }
 
 static bool read_object(image_list_t *list, json_object *object) {
-  listed_image_t image = {.start = number_of(object, "base")};
-  uint64_t size = number_of(object, "size");
-  const char *uuid = text_of(object, "uuid"), *arch = text_of(object, "arch");
   const char *path = text_of(object, "path");
-  if (!path) path = text_of(object, "name");
-  if (!path || !image.start) return true;
-  if (size && image.start <= UINT64_MAX - size) image.end = image.start + size;
-  if (uuid) image.has_uuid = read_uuid(uuid, strlen(uuid), image.uuid);
-  if (arch) image.machine = machine_of(arch, strlen(arch));
-  return add(list, &image, path, strlen(path));
+  return images_add(list, &(image_words_t){.start = number_of(object, "base"),
+                                           .size = number_of(object, "size"),
+                                           .path = path ? path : text_of(object, "name"),
+                                           .uuid = text_of(object, "uuid"),
+                                           .arch = text_of(object, "arch")});
 }
 
 /* An .ips report has a line of its own before the report itself. */
@@ -269,8 +289,9 @@ bool images_read(image_list_t *list, const char *text, size_t size) {
     first++;
   bool is_json = first < size && (text[first] == '{' ||
                                   (text[first] == '[' && memchr(text + first, '{', size - first)));
-  bool good = is_json ? read_json(list, text + first, size - first) : read_text(list, text, size);
-  if (good) settle(list);
+  bool good =
+      is_json ? read_json(list, text + first, size - first) : images_add_text(list, text, size);
+  if (good) images_settle(list);
   if (!good) images_free(list);
   return good;
 }

@@ -30,10 +30,23 @@ typedef struct image_list {
   size_t count, room;
 } image_list_t;
 
+/* What a list tells of one image, as it tells it. NULL or 0: not said. */
+typedef struct image_words {
+  uint64_t start, size;
+  const char *path, *uuid, *arch;
+} image_words_t;
+
 /* Reads the SIZE characters of TEXT. False when there is no memory; a list without images is empty.
  */
 bool images_read(image_list_t *list, const char *text, size_t size);
 void images_free(image_list_t *list);
+
+/* To gather a list from several places: each adds to it, and when all have it is settled, which
+ * sorts it and leaves one image an address. False: no memory. */
+bool images_add(image_list_t *list,
+                const image_words_t *words); /* without start or path: nothing */
+bool images_add_text(image_list_t *list, const char *text, size_t size);
+void images_settle(image_list_t *list);
 
 /* The number (from 0) of the image that holds ADDRESS; -1: none. */
 long images_find(const image_list_t *list, uint64_t address);

@@ -20,7 +20,7 @@ import sys
 SOURCE = pathlib.Path(__file__).resolve().parents[2]
 PACKAGES = ("dash bash coreutils procps python3 python3-dbg libc6-dbg redis-server sqlite3 nginx-light gdb elfutils "
             "binutils strace mount util-linux hostname iproute2 git grep sed gawk findutils file libcmocka0 "
-            "libjson-c5 libzstd1 libyaml-0-2 libprotobuf-c1 libdw1 libelf1 liblzma5 zlib1g libstdc++6 libc-bin gcc g++ "
+            "libjson-c5 libzstd1 libyaml-0-2 libprotobuf-c1 libplist3 libdw1 libelf1 liblzma5 zlib1g libstdc++6 libc-bin gcc g++ "
             "libc6-dev diffutils").split()
 LEFT_OUT = ["usr/share/doc", "usr/share/man", "usr/share/locale", "usr/share/info",
             "var/cache/apt", "var/lib/apt", "boot"]

@@ -184,6 +184,17 @@ static int mac_rwlock_init(pthread_rwlock_t *lock, const void *attributes) {
   return pthread_rwlock_init(lock, NULL);
 }
 
+/* Its first word is a signature, until what is done once is done. */
+static int mac_pthread_once(uint64_t *once, void (*run)(void)) {
+  static pthread_mutex_t one_at_a_time = PTHREAD_RECURSIVE_MUTEX_INITIALIZER_NP;
+  pthread_mutex_lock(&one_at_a_time);
+  bool is_first = *once != 0;
+  *once = 0;
+  if (is_first) run();
+  pthread_mutex_unlock(&one_at_a_time);
+  return 0;
+}
+
 /* ---- text with variadic arguments ------------------------------------------------------------ */
 
 #if defined(__aarch64__)
@@ -241,6 +252,7 @@ int __sprintf_chk(char *out, int flag, size_t size, const char *format, ...);
 void *__memcpy_chk(void *to, const void *from, size_t size, size_t room);
 void *__memmove_chk(void *to, const void *from, size_t size, size_t room);
 char *__strcat_chk(char *to, const char *from, size_t room);
+char *__strncpy_chk(char *to, const char *from, size_t size, size_t room);
 
 #define SAME(name) {"_" #name, name},
 const stand_in_t libc_stand_ins[] = {
@@ -251,6 +263,7 @@ const stand_in_t libc_stand_ins[] = {
     {"___memcpy_chk", __memcpy_chk},
     {"___memmove_chk", __memmove_chk},
     {"___strcat_chk", __strcat_chk},
+    {"___strncpy_chk", __strncpy_chk},
     {"___sprintf_chk", sprintf_chk_entry},
     {"___assert_rtn", mac_assert},
     {"___stack_chk_fail", stack_smashed},
@@ -272,6 +285,7 @@ const stand_in_t libc_stand_ins[] = {
     {"_pthread_mutex_init", mac_mutex_init},
     {"_pthread_mutex_destroy", mac_mutex_destroy},
     {"_pthread_rwlock_init", mac_rwlock_init},
+    {"_pthread_once", mac_pthread_once},
     {"_printf", printf_entry},
     {"_fprintf", fprintf_entry},
     {"_sprintf", sprintf_entry},
@@ -299,9 +313,10 @@ const stand_in_t libc_stand_ins[] = {
                                 SAME(memccpy) SAME(stpcpy) SAME(strcpy) SAME(strcspn) SAME(strdup)
                                     SAME(strerror) SAME(strncasecmp) SAME(strndup) SAME(strnlen)
                                         SAME(strpbrk) SAME(strspn) SAME(gmtime_r) SAME(localtime_r)
-                                            SAME(strftime) SAME(time) SAME(timegm){
-                                                "_memchr",
-                                                (void *(*)(const void *, int, size_t))memchr},
+                                            SAME(strftime) SAME(time) SAME(timegm) SAME(mktime)
+                                                SAME(strptime) SAME(atof) SAME(memmem){
+                                                    "_memchr",
+                                                    (void *(*)(const void *, int, size_t))memchr},
     {"_strchr", (char *(*)(const char *, int))strchr},
     {NULL, NULL},
 };

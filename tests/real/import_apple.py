@@ -16,6 +16,7 @@ HERE = os.path.dirname(os.path.abspath(__file__))
 sys.path[:0] = [os.path.join(HERE, "apple"), os.path.join(HERE, "macho")]
 import build
 import generate
+import memgraph
 
 SONDE = os.environ["SONDE"]
 NAME = "stack-logs.4242.1059c0000.My.App.x1Yz2q.index"
@@ -142,8 +143,10 @@ def names(folder, rng):
         log, tables, out = folder / NAME, folder / "table", folder / "out.sonde"
         log.write_bytes(b"".join(generate.record(24, 64, 0x10000 + 64 * i, stack, generate.ALLOC) for i in range(20)))
         tables.write_bytes(table.bytes())
-        for how, text in (("crash report", crash), (".ips", ips), ("lines", f"{0x100000000 + slide:#x} {program}\n")):
-            (folder / "images").write_text(text)
+        graph = memgraph.binary(memgraph.graph(binaryImagesDescription=memgraph.packed(memgraph.archive(crash))))
+        for how, text in (("crash report", crash), (".ips", ips), ("lines", f"{0x100000000 + slide:#x} {program}\n"),
+                          ("memory graph", graph)):
+            (folder / "images").write_bytes(text if isinstance(text, bytes) else text.encode())
             sonde("import", "--records", 24, log, tables, folder / "images", "-o", out)
             shown = sonde("history", out, "0x10040").stdout
             found = [name for name in re.findall(r"^ +(\w+)", shown, re.M) if name in functions]
@@ -154,7 +157,7 @@ def names(folder, rng):
             found = [re.match(rf"0x\w+ {program.name}: (\w+)\+0x4 at .*(?:first|second)\.c:", line) for line in shown[1:]]
             check([m and m[1] for m in found] == order and shown[0] == "0x10 ?? (no listed image holds it)",
                   f"{arch}, {how}: sonde symbolize --images says {shown}")
-    print("names and lines from a Mach-O file, by a crash report, an .ips report and plain lines")
+    print("names and lines from a Mach-O file, by a crash report, an .ips report, plain lines and a memory graph")
 
 
 def regions(folder, rng):
@@ -197,8 +200,6 @@ def damage(folder, rng):
     other[100] = 1
     tables.write_bytes(other)
     check("unknown version" in sonde("import", log, tables, "-o", out, status=2).stderr, "an unknown table is read")
-    (folder / "graph").write_bytes(b"bplist00" + bytes(64))
-    sonde("import", folder / "graph", status=2)
     sonde("import", folder / "missing", status=2)
     sonde("import", "--records", 20, log, status=2)
     print("what is cut off, damaged or unknown is said")
