@@ -10,7 +10,7 @@ STORED, GZIP, LZFSE = 0, 1, 2
 
 
 def packed(data, how=GZIP):
-    inner = gzip.compress(data, mtime=0) if how == GZIP else data
+    inner = gzip.compress(data, 1, mtime=0) if how == GZIP else data
     return struct.pack("<IIII", 16, len(inner), len(data), how << 16) + inner
 
 
