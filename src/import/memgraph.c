@@ -129,9 +129,9 @@ static void search_dictionary(search_t *search, plist_t dictionary) {
 }
 
 /* Lines with an end and a UUID are a list's also where nothing says so. */
-static bool is_list(const listed_image_t *from, const listed_image_t *end) {
-  for (; from < end; from++)
-    if (from->has_uuid && from->end) return true;
+static bool is_list(const image_list_t *list, size_t from) {
+  for (size_t i = from; i < list->count; i++)
+    if (list->items[i].has_uuid && list->items[i].end) return true;
   return false;
 }
 
@@ -142,7 +142,7 @@ static void search_text(search_t *search, const char *text, uint64_t size) {
   if (!at && !memmem(text, (size_t)size, "0x", 2)) return;
   const char *from = at ? at + title : text;
   if (!images_add_text(list, from, (size_t)(text + size - from))) search->no_memory = true;
-  if (at || is_list(list->items + before, list->items + list->count)) return;
+  if (at || is_list(list, before)) return;
   while (list->count > before)
     free(list->items[--list->count].path);
 }
