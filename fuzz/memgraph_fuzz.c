@@ -22,7 +22,7 @@ static void read_graph(const uint8_t *data, size_t size) {
     check(graph.images.items[i].start < graph.images.items[i + 1].start &&
           graph.images.items[i].end <= graph.images.items[i + 1].start);
   check(!wrong || !graph.images.count);
-  if (graph.log) check(graph.log > data && graph.log + graph.log_size <= data + size);
+  if (graph.log) check(graph.log >= data && graph.log_size <= (size_t)(data + size - graph.log));
   if (graph.table.nodes) /* as a file of its own would be read */
     check(apple_table_is(graph.table_bytes, 16) && graph.table.count > 0);
   memgraph_free(&graph);
