@@ -3,8 +3,9 @@
  * Holding the threads and making the copy.
  *
  * `round` of the hold is odd while threads are to stay; a handler that comes too late finds it
- * even, or its thread in no entry, and returns. The hold is mapped once and never unmapped, so that
- * it finds anything at all. It is no memory of the recording: the copy reads it too.
+ * even, or its thread in no entry, and goes on with its call. The hold is mapped once and never
+ * unmapped, so that it finds anything at all. It is no memory of the recording: the copy reads it
+ * too.
  */
 #include "sensor/leaks.h"
 
@@ -25,13 +26,23 @@
 #define DEPTH       8                    /* frames from the system call to the hook that spills */
 #define LEAST_BYTES (UINT64_C(64) << 20)
 
+#define QUESTION_PLACES 8 /* tids are given out in a row: neighbours hardly meet */
+
+/* What a thread that is asked goes on with. It may come when the look is long over, for nothing
+ * says how soon a busy machine lets it run, and its call must go on all the same: a question stays
+ * until the thread has come, or has ended. */
+typedef struct question {
+  uint32_t tid; /* 0: a free place; the last to be written */
+  os_blocked_t call;
+} question_t;
+
 typedef struct hold {
   uint32_t pid;   /* whose it is: a child of fork has its parent's, which may be in the middle */
   uint32_t round; /* odd: threads that are asked stay */
   uint32_t answers;
   uint32_t count;
   blocked_copy_t copy;
-  os_blocked_t calls[LEAKS_THREADS]; /* that those who are asked go on with */
+  question_t questions[LEAKS_THREADS];
   leaks_thread_t threads[LEAKS_THREADS];
 } hold_t;
 
@@ -57,8 +68,24 @@ static leaks_thread_t *entry_of(hold_t *h, uint32_t tid) {
   return NULL;
 }
 
+/* Place number I of those where TID's question may stand. */
+static question_t *question_place(hold_t *h, uint32_t tid, uint32_t i) {
+  return &h->questions[(tid + i) % LEAKS_THREADS];
+}
+
+/* Takes the question that TID was asked; false when there is none, or another one takes it. */
+static bool take_question(hold_t *h, uint32_t tid, os_blocked_t *call) {
+  for (uint32_t i = 0; i < QUESTION_PLACES; i++) {
+    question_t *q = question_place(h, tid, i);
+    uint32_t asked = tid;
+    if (load_acquire(&q->tid) != tid) continue;
+    *call = q->call;
+    if (cas_acq_rel(&q->tid, &asked, 0)) return true;
+  }
+  return false;
+}
+
 static void stay(hold_t *h, leaks_thread_t *t, uint32_t round, void *ucontext) {
-  const os_blocked_t call = h->calls[t - h->threads];
   uint64_t mask = os_signals_block(), until = os_monotonic_ns() + STAY_NS;
   save(t, ucontext);
   store_release(&t->how, (uint32_t)LEAKS_THREAD_HELD);
@@ -67,7 +94,6 @@ static void stay(hold_t *h, leaks_thread_t *t, uint32_t round, void *ucontext) {
   while (load_acquire(&h->round) == round && os_monotonic_ns() < until)
     (void)os_futex_wait(&h->round, round, STAY_NS);
   store_release(&t->how, (uint32_t)LEAKS_THREAD_LEFT);
-  os_call_resume(ucontext, &call);
   os_signals_restore(mask);
 }
 
@@ -88,10 +114,27 @@ static bool has_spilled(hold_t *h, pid_t tid) {
   return false;
 }
 
+/* False when there is no place. Questions of threads that have ended give theirs. */
+static bool put_question(hold_t *h, uint32_t tid, const os_blocked_t *at) {
+  for (uint32_t i = 0; i < QUESTION_PLACES; i++) {
+    question_t *q = question_place(h, tid, i);
+    uint32_t there = load_acquire(&q->tid);
+    if (there && (os_thread_alive((pid_t)there) || !cas_acq_rel(&q->tid, &there, 0))) continue;
+    q->call = *at;
+    store_release(&q->tid, tid);
+    return true;
+  }
+  return false;
+}
+
 static leaks_how_t ask(hold_t *h, leaks_thread_t *t, const os_blocked_t *at) {
-  h->calls[t - h->threads] = *at;
+  os_blocked_t before;
+  (void)take_question(h, t->tid, &before); /* a question that it has not come for yet */
+  if (!put_question(h, t->tid, at)) return LEAKS_THREAD_LOOSE;
   store_release(&t->how, (uint32_t)LEAKS_THREAD_ASKED);
-  return os_ask_process(os_pid(), (pid_t)t->tid) == 0 ? LEAKS_THREAD_ASKED : LEAKS_THREAD_NONE;
+  if (os_ask_process(os_pid(), (pid_t)t->tid) == 0) return LEAKS_THREAD_ASKED;
+  (void)take_question(h, t->tid, &before);
+  return LEAKS_THREAD_NONE;
 }
 
 /* It does not run at this moment: AT says where it is. */
@@ -252,6 +295,8 @@ static hold_t *hold_open(void) {
   }
   if (h && h->pid != (uint32_t)os_pid()) {
     store_relaxed(&h->round, 0u);
+    for (uint32_t i = 0; i < LEAKS_THREADS; i++)
+      store_relaxed(&h->questions[i].tid, 0u);
     store_release(&h->pid, (uint32_t)os_pid());
   }
   return h;
@@ -361,15 +406,20 @@ static void lead_alone(scratch_control_t *c, void *ucontext) {
   store_release(&leader, 0u);
 }
 
-void leaks_asked(void *ucontext) {
-  hold_t *h = load_acquire(&the_hold);
+static void answer(hold_t *h, uint32_t round, void *ucontext) {
   scratch_control_t *c = write_control();
-  bool ours = h && load_acquire(&h->pid) == (uint32_t)os_pid();
-  uint32_t round = ours ? load_acquire(&h->round) : 0;
   if (round & 1) {
     leaks_thread_t *t = entry_of(h, (uint32_t)os_tid());
     if (t && load_acquire(&t->how) == LEAKS_THREAD_ASKED) stay(h, t, round, ucontext);
-    return;
-  }
-  if (c && c->pid == (uint32_t)os_pid()) lead_alone(c, ucontext);
+  } else if (c && c->pid == (uint32_t)os_pid())
+    lead_alone(c, ucontext);
+}
+
+void leaks_asked(void *ucontext) {
+  hold_t *h = load_acquire(&the_hold);
+  bool ours = h && load_acquire(&h->pid) == (uint32_t)os_pid();
+  os_blocked_t call = {.call = -1};
+  bool asked = ours && take_question(h, (uint32_t)os_tid(), &call);
+  answer(h, ours ? load_acquire(&h->round) : 0, ucontext);
+  if (asked) os_call_resume(ucontext, &call);
 }

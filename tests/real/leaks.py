@@ -177,8 +177,25 @@ def nothing_is_lost_while_threads_work():
         r.end()
 
 
+def _said_of_calls(r):
+    lines = dict(line.split(" ", 1) for line in r.end().splitlines())
+    print(lines)
+    return lines
+
+
+def _has_waited(lines, at_most):
+    for call in "nanosleep", "sleep", "select", "ppoll":
+        result, error, took = lines[call].split()
+        # A call that was begun anew would end three seconds after the last look.
+        assert (result, error) == ("0", "0") and 3.0 <= float(took) < at_most, (call, lines[call])
+    assert lines["sem"].startswith("-1 110 "), lines["sem"]  # ETIMEDOUT
+    assert lines["epoll"].startswith("1 0 ") and lines["poll"].startswith("1 0 "), lines
+    assert lines["read"] == "1 0" and lines["wait"] == "-1 10" and lines["sigchld"] == "0", lines
+
+
 def the_program_notices_nothing():
     r = _Recorded("live", _compile("notices"))
+    r.all_asleep()
     before = os.listdir(f"/proc/{r.pid}/fd")
     for _ in range(4):
         r.look()
@@ -187,15 +204,19 @@ def the_program_notices_nothing():
     with open(f"/proc/{r.recorder.pid}/task/{r.recorder.pid}/children") as f:
         children = f.read().split()
     assert len(children) <= 2, children  # the program, and the last copy until somebody looks
-    lines = dict(line.split(" ", 1) for line in r.end().splitlines())
-    print(lines)
-    for call in "nanosleep", "sleep", "select", "ppoll":
-        result, error, took = lines[call].split()
-        # A call that was begun anew would end three seconds after the last look.
-        assert (result, error) == ("0", "0") and 3.0 <= float(took) < 4.5, (call, lines[call])
-    assert lines["sem"].startswith("-1 110 "), lines["sem"]  # ETIMEDOUT
-    assert lines["epoll"].startswith("1 0 ") and lines["poll"].startswith("1 0 "), lines
-    assert lines["read"] == "1 0" and lines["wait"] == "-1 10" and lines["sigchld"] == "0", lines
+    _has_waited(_said_of_calls(r), 4.5)
+
+
+def who_is_asked_and_comes_too_late_notices_nothing():
+    r = _Recorded("live", _compile("notices"))
+    r.all_asleep()
+    with subprocess.Popen([_compile("delay"), str(r.pid)], stdout=subprocess.PIPE,
+                          text=True) as delay:
+        assert delay.stdout.readline() == "ready\n"
+        r.look()
+        late = [t["registers"] for t in r.look()["threads"] if t["registers"] != "held"]
+        _has_waited(_said_of_calls(r), float("inf"))  # a delay is no part of the wait
+    assert len(late) > 1, late
 
 
 PYTHON = """import ctypes, sys
