@@ -30,14 +30,15 @@ typedef enum activity {
   ACTIVITY_DENIED,
 } activity_t;
 
-/* What a thread was doing at one moment. Two equal blocked samples mean that the thread did not run
- * in between: `switches` counts how often it was put on a CPU. */
+/* What a thread was doing at one moment, and how often it had been put on a CPU before that was
+ * asked and after; 0: not told. Two blocked samples that are the same mean that it did not run in
+ * between. */
 typedef struct sample {
   activity_t activity;
   long number; /* of the system call; -1 when in none */
   uint64_t args[6];
   uint64_t sp, pc;
-  uint64_t switches;
+  uint64_t switches, switches_after;
 } sample_t;
 
 /* The files of one thread, open while it is looked at. */
@@ -59,6 +60,7 @@ bool process_list_threads(target_t *target);
 bool thread_files_open(const process_t *process, pid_t tid, thread_files_t *files);
 void thread_files_close(thread_files_t *files);
 void thread_sample(const thread_files_t *files, sample_t *sample);
+/* A is the earlier one. */
 bool sample_same(const sample_t *a, const sample_t *b);
 
 /* Name and state from /proc/PID/task/TID/stat. False when it is gone. */

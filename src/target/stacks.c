@@ -286,7 +286,7 @@ static bool still_waits(target_t *target, thread_t *thread, bool first) {
   thread_sample(&files, &now);
   thread_files_close(&files);
   if (first) thread->switches = now.switches;
-  return now.activity == ACTIVITY_BLOCKED && now.switches == thread->switches &&
+  return now.activity == ACTIVITY_BLOCKED && now.switches_after == thread->switches &&
          now.number == thread->wait.number && now.args[0] == thread->wait.args[0];
 }
 

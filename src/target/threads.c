@@ -4,9 +4,11 @@
  *
  * /proc/PID/task/TID/syscall (proc_pid_syscall(5)) gives the stack pointer and pc of a thread that
  * is not running, and its system call with the arguments. It is not a snapshot of memory: whoever
- * reads the stack asks again afterwards, and `switches` tells whether the thread ran meanwhile.
- * That number is the third field of schedstat; kernels without it have the context switches of
- * status, which cost seven times as much to read.
+ * reads the stack asks again afterwards, and counts that were read before the first question and
+ * after the last tell whether the thread ran meanwhile. Read later, or earlier, they would count
+ * neither a thread that woke just after the first question nor one that has not gone back to sleep.
+ * That number is the third field of schedstat; kernels without it, or where it stays 0, have the
+ * context switches of status, which cost seven times as much to read.
  */
 #define _GNU_SOURCE
 #include <dirent.h>
@@ -76,12 +78,19 @@ static ssize_t read_again(int fd, char *out, size_t size) {
   return n;
 }
 
-bool thread_files_open(const process_t *process, pid_t tid, thread_files_t *files) {
+/* How often it was put on a CPU; 0 where that is not counted. */
+static uint64_t arrivals(const thread_files_t *files) {
   char text[128];
+  if (read_again(files->schedstat, text, sizeof text) <= 0) return 0;
+  const char *at = strrchr(text, ' ');
+  return at ? strtoull(at, NULL, 10) : 0;
+}
+
+bool thread_files_open(const process_t *process, pid_t tid, thread_files_t *files) {
   files->status = -1;
   files->syscall = open_file(process, tid, "syscall");
   files->schedstat = open_file(process, tid, "schedstat");
-  if (files->syscall >= 0 && read_again(files->schedstat, text, sizeof text) <= 0)
+  if (files->syscall >= 0 && arrivals(files) == 0)
     files->status = open_file(process, tid, "status");
   return files->syscall >= 0;
 }
@@ -92,21 +101,19 @@ void thread_files_close(thread_files_t *files) {
   if (files->status >= 0) close(files->status);
 }
 
-static uint64_t number_after(const char *text, const char *label) {
-  const char *at = strstr(text, label);
-  return at ? strtoull(at + strlen(label), NULL, 10) : 0;
+/* The same by status: how often it was taken off a CPU; 0 where that is not told. */
+static uint64_t departures(const thread_files_t *files) {
+  static const char left[] = "\nvoluntary_ctxt_switches:";
+  static const char driven[] = "\nnonvoluntary_ctxt_switches:";
+  char text[8192];
+  if (read_again(files->status, text, sizeof text) <= 0) return 0;
+  const char *a = strstr(text, left), *b = strstr(text, driven);
+  if (!a || !b) return 0;
+  return strtoull(a + strlen(left), NULL, 10) + strtoull(b + strlen(driven), NULL, 10);
 }
 
 static uint64_t switches(const thread_files_t *files) {
-  char text[8192];
-  if (files->status >= 0)
-    return read_again(files->status, text, sizeof text) <= 0
-               ? 0
-               : number_after(text, "\nvoluntary_ctxt_switches:") +
-                     number_after(text, "\nnonvoluntary_ctxt_switches:");
-  if (read_again(files->schedstat, text, sizeof text) <= 0) return 0;
-  const char *at = strrchr(text, ' ');
-  return at ? strtoull(at, NULL, 10) : 0;
+  return files->status >= 0 ? departures(files) : arrivals(files);
 }
 
 /* "running", or "-1 SP PC", or "NR A0 … A5 SP PC". */
@@ -134,6 +141,7 @@ void thread_sample(const thread_files_t *files, sample_t *sample) {
   char text[512];
   memset(sample, 0, sizeof *sample);
   sample->number = -1;
+  sample->switches = switches(files);
   errno = 0;
   ssize_t n = read_again(files->syscall, text, sizeof text);
   if (n <= 0) {
@@ -144,12 +152,13 @@ void thread_sample(const thread_files_t *files, sample_t *sample) {
     sample->activity = ACTIVITY_BLOCKED;
   else
     sample->activity = ACTIVITY_RUNNING;
-  sample->switches = switches(files);
+  sample->switches_after = switches(files);
 }
 
 bool sample_same(const sample_t *a, const sample_t *b) {
-  return a->activity == b->activity && a->switches == b->switches && a->number == b->number &&
-         a->sp == b->sp && a->pc == b->pc && memcmp(a->args, b->args, sizeof a->args) == 0;
+  return a->activity == b->activity && a->switches != 0 && a->switches == b->switches_after &&
+         a->number == b->number && a->sp == b->sp && a->pc == b->pc &&
+         memcmp(a->args, b->args, sizeof a->args) == 0;
 }
 
 bool process_read_stat(const process_t *process, thread_t *thread) {

@@ -14,7 +14,10 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/mman.h>
+#include <sys/prctl.h>
 #include <sys/wait.h>
+#include <time.h>
 #include <unistd.h>
 
 #include <cmocka.h>
@@ -179,6 +182,81 @@ static void not_optimised(void **state) {
 /* ---- what goes wrong meanwhile ----------------------------------------------------------------
  */
 
+/* ---- who comes back to where it was ---------------------------------------------------------- */
+
+#define NOINLINE __attribute__((noinline, noclone))
+
+/* Where the calls of two chains return to, which end alike: the outermost, then the next. Shared
+ * with the child that makes the calls. */
+typedef struct returns {
+  uintptr_t calls[2][2];
+} returns_t;
+static volatile returns_t *returns;
+static volatile int sink;
+
+static NOINLINE void sleep_in_call(int chain) {
+  struct timespec moment = {0, 50000};
+  returns->calls[chain][1] = (uintptr_t)__builtin_return_address(0);
+  nanosleep(&moment, NULL);
+  sink++;
+}
+
+/* For a while its own call is the one chain's, and what lies further in is still the other's. */
+static inline __attribute__((always_inline)) void linger(int chain) {
+  returns->calls[chain][0] = (uintptr_t)__builtin_return_address(0);
+  for (int i = 0; i < 12000; i++)
+    sink++;
+  sleep_in_call(chain);
+  sink++;
+}
+static NOINLINE void first_chain(void) { linger(0); }
+static NOINLINE void second_chain(void) { linger(1); }
+
+static pid_t start_to_come_and_go(void) {
+  pid_t pid = fork();
+  if (pid != 0) return pid;
+  prctl(PR_SET_PDEATHSIG, SIGKILL);
+  for (;;) {
+    first_chain();
+    second_chain();
+  }
+}
+
+/* A bit for each chain that the stack shows calls of. */
+static int chains_of(const thread_t *thread) {
+  int chains = 0;
+  for (uint32_t i = 0; i < thread->frame_count; i++)
+    for (int chain = 0; chain < 2; chain++)
+      for (int k = 0; k < 2; k++)
+        if (thread->frames[i].pc == returns->calls[chain][k]) chains |= 1 << chain;
+  return chains;
+}
+
+static void who_comes_back_has_not_stayed(void **state) {
+  (void)state;
+  problem_t problem;
+  stacks_options_t options = {.depth = STACKS_DEPTH_DEFAULT, .zero_touch = true};
+  returns = mmap(NULL, sizeof *returns, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+  assert_ptr_not_equal(returns, MAP_FAILED);
+  pid_t pid = start_to_come_and_go();
+  target_t *target = open_target(pid);
+  int seen[4] = {0};
+  for (int i = 0; i < 5000 || seen[1] == 0 || seen[2] == 0; i++) {
+    assert_true(stacks_capture(target, &options, &problem));
+    assert_int_equal(target->thread_count, 1);
+    if (target->threads[0].ending == ENDING_COMPLETE) seen[chains_of(&target->threads[0])]++;
+  }
+  printf("first chain %d, second chain %d, mixed %d, elsewhere %d\n", seen[1], seen[2], seen[3],
+         seen[0]);
+  target_close(target);
+  kill(pid, SIGKILL);
+  waitpid(pid, NULL, 0);
+  munmap((void *)returns, sizeof *returns);
+  assert_int_equal(seen[3], 0);
+}
+
+/* ---- processes that end ---------------------------------------------------------------------- */
+
 static void process_that_ends(void **state) {
   (void)state;
   program_t program = start("busy-O2", "20", "1");
@@ -248,11 +326,9 @@ static bool can_trace(void) {
 
 int main(void) {
   const struct CMUnitTest tests[] = {
-      cmocka_unit_test(without_frame_pointers),
-      cmocka_unit_test(with_frame_pointers),
-      cmocka_unit_test(not_optimised),
-      cmocka_unit_test(process_that_ends),
-      cmocka_unit_test(process_that_ends_at_any_moment),
+      cmocka_unit_test(without_frame_pointers), cmocka_unit_test(with_frame_pointers),
+      cmocka_unit_test(not_optimised),          cmocka_unit_test(who_comes_back_has_not_stayed),
+      cmocka_unit_test(process_that_ends),      cmocka_unit_test(process_that_ends_at_any_moment),
       cmocka_unit_test(problems_are_told),
   };
   if (!can_trace()) {
