@@ -18,6 +18,7 @@
 #include <string.h>
 
 #include "analysis/array.h"
+#include "analysis/marks.h"
 #include "analysis/replay_internal.h"
 #include "analysis/summary.h"
 #include "base/bits.h"
@@ -437,7 +438,9 @@ static void tell_progress(const pass_t *p) {
   p->options->progress(p->options->progress_context, done, total);
 }
 
+/* Replays the window that the options' times bound. */
 static int run(replay_t *r, merge_t *merge, const replay_options_t *o) {
+  int status = 0;
   pass_t p = {.replay = r, .merge = merge, .options = o, .before_window = o->from_ns != 0};
   p.from = replay_tick(r->reader, o->from_ns);
   p.to = o->to_ns ? replay_tick(r->reader, o->to_ns + 1) - 1 : UINT64_MAX;
@@ -448,13 +451,48 @@ static int run(replay_t *r, merge_t *merge, const replay_options_t *o) {
     for (uint32_t i = 0; i < run.count && step == STEP_NEXT; i++)
       step = one_event(&p, &run, i);
     if (step == STEP_END) break;
-    if (step == STEP_NO_MEMORY) return SONDE_ENOMEM;
+    if (step == STEP_NO_MEMORY) status = SONDE_ENOMEM;
+    if (status < 0) break;
     if (step == STEP_NEXT) merge_take(merge, run.count);
     if ((n & 0xfffff) + run.count > 0xfffff) tell_progress(&p);
   }
   if (p.before_window) start_window(r);
   r->earlier_frees += r->unknown_before_live;
-  return 0;
+  return status;
+}
+
+/* A window with a mark at one end or both. Marks come with the events that are no allocations, so
+ * they are looked for there, and the pass over the others does not know of them. */
+typedef struct marked {
+  replay_t *replay;
+  const replay_options_t *options;
+  bool before, ended; /* the mark that it begins at is to come; the one that it ends at was there */
+} marked_t;
+
+static bool other_of_marked(void *context, const record_event_t *e) {
+  marked_t *m = context;
+  const replay_options_t *o = m->options;
+  if (m->before && mark_is(e, o->from_mark)) {
+    m->before = false;
+    start_window(m->replay);
+  }
+  if (!m->before && o->other && !o->other(o->other_context, e)) return false;
+  m->ended = o->to_mark && mark_is(e, o->to_mark);
+  return !m->ended;
+}
+
+static int run_marked(replay_t *r, merge_t *merge, const replay_options_t *o) {
+  marked_t marked = {.replay = r, .options = o, .before = o->from_mark != NULL};
+  replay_options_t times = *o;
+  times.other = other_of_marked;
+  times.other_context = &marked;
+  if (o->from_mark) times.from_ns = 0;
+  /* A mark that comes before the time to begin at is not handed out; its time does as well then,
+   * as the window is empty. */
+  if (o->to_mark && (o->from_mark || o->from_ns <= o->to_ns)) times.to_ns = 0;
+  int status = run(r, merge, &times);
+  if (marked.before) start_window(r);
+  return marked.ended ? 0 : status;
 }
 
 /* What is live at the end, by thread and by size. */
@@ -511,8 +549,9 @@ int replay_run(replay_t *r, reader_t *reader, const replay_options_t *options) {
   r->freed = calloc(FREED_SLOTS, sizeof *r->freed);
   merge_t *merge = merge_open(reader);
   int status = SONDE_ENOMEM;
+  const replay_options_t *o = options ? options : &all;
   if (r->freed && merge && make_direct(r) && live_init(&r->blocks))
-    status = run(r, merge, options ? options : &all);
+    status = o->from_mark || o->to_mark ? run_marked(r, merge, o) : run(r, merge, o);
   merge_close(merge);
   finish(r);
   if (status < 0) replay_free(r);

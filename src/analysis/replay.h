@@ -88,6 +88,10 @@ typedef struct replay {
 
 typedef struct replay_options {
   uint64_t from_ns, to_ns; /* the window; to_ns 0: to the end */
+  /* Names of marks, or NULL: the window begins or ends at the first mark called so, at its place in
+   * the order of the events. Its time, which from_ns or to_ns then is, does not tell which of the
+   * same tick's events came before it. Both marks are in the window. */
+  const char *from_mark, *to_mark;
   /* For each event of the window that is no allocation or free: samples, extended ones. False: no
    * memory. NULL: they are passed over. */
   bool (*other)(void *context, const record_event_t *event);

@@ -271,10 +271,11 @@ static int make_report(asked_t *asked) {
   return status;
 }
 
-/* TEXT is seconds or the name of a mark; NULL: nothing was said. False, having said why, when it is
- * neither. */
-static bool find_moment(const report_t *r, const char *text, uint64_t *ns) {
+/* TEXT is seconds or the name of a mark, which *MARK then is; NULL: nothing was said. False, having
+ * said why, when it is neither. */
+static bool find_moment(const report_t *r, const char *text, uint64_t *ns, const char **mark) {
   if (!text || parse_seconds(text, ns)) return true;
+  *mark = text;
   int status = mark_find(r->reader, text, ns);
   if (status == SONDE_ENOMEM)
     (void)cli_fail("there is no memory");
@@ -301,8 +302,9 @@ static bool keeps_stalls(const report_t *r) {
 static int report(asked_t *asked) {
   report_t *r = &asked->report;
   if (!recording_open_report(r)) return CLI_FAILED;
-  if (!find_moment(r, asked->from, &asked->window.from_ns) ||
-      !find_moment(r, asked->to, &asked->window.to_ns)) {
+  replay_options_t *w = &asked->window;
+  if (!find_moment(r, asked->from, &w->from_ns, &w->from_mark) ||
+      !find_moment(r, asked->to, &w->to_ns, &w->to_mark)) {
     reader_close(r->reader);
     return CLI_FAILED;
   }
