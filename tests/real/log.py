@@ -62,11 +62,39 @@ def under_the_recorder_the_same_calls_act_on_it():
         assert [m["name"] for m in marks] == ["with history"] and marks[0]["tid"] == told["pid"]
 
 
-def it_begins_and_ends_while_threads_allocate():
-    program = os.path.join(WORK, "logger")
+def build(name):
+    program = os.path.join(WORK, name)
     subprocess.run(["cc", "-O1", "-pthread", "-I", os.path.join(SOURCE, "include"), "-o", program,
-                    os.path.join(SOURCE, "tests/real/record/logger.c"), "-L", os.path.join(BUILD, "lib"),
+                    os.path.join(SOURCE, f"tests/real/record/{name}.c"), "-L", os.path.join(BUILD, "lib"),
                     "-lsonde", "-Wl,-rpath," + os.path.join(BUILD, "lib")], check=True)
+    return program
+
+
+def marks_bound_what_is_told_and_an_address_inside_names_its_block():
+    path = os.path.join(WORK, "marked.sonde")
+    done = subprocess.run([SONDE, "record", "--malloc", "-o", path, "--", build("marked")],
+                          capture_output=True, text=True, check=True)
+    address = int(done.stdout, 16)
+
+    def grown(*bounds):
+        told = subprocess.run([SONDE, "report", "--json", "--by", "growth", *bounds, path],
+                              capture_output=True, check=True)
+        rows = [(s["live"][what] - s["live_at_start"][what] for what in ("blocks", "bytes"))
+                for s in json.loads(told.stdout)["malloc"]["stacks"]
+                if any(f.get("function") == "hold" for f in s["frames"])]
+        return [row for row in map(tuple, rows) if any(row)]
+
+    for bounds, blocks in ((("--from", "loaded", "--to", "served"), 5), (("--from", "served"), 7),
+                           (("--to", "loaded"), 3)):
+        assert grown(*bounds) == [(blocks, 1000 * blocks)], (bounds, grown(*bounds))
+    for inside, said in (0, True), (999, True), (1000, False), (-1, False):
+        told = subprocess.run([SONDE, "history", path, hex(address + inside)], capture_output=True, text=True,
+                              check=True).stdout
+        assert (hex(address) in told and "hold" in told) == said, (inside, told)
+
+
+def it_begins_and_ends_while_threads_allocate():
+    program = build("logger")
     rounds, threads = os.environ.get("SONDE_LOG_ROUNDS", "8"), "6"
     done = subprocess.run([program, WORK, rounds, threads], capture_output=True, timeout=90 + 2 * int(rounds))
     assert done.returncode == 0, done
