@@ -5,19 +5,22 @@
  *
  * A *sighting* is a function, a stack and arguments; every call is one more of some sighting. Two
  * stacks that differ only in the order of their frames, or in how often a frame recurs, are two
- * ids and never share a count. Memory follows the sightings, not the calls.
+ * ids and never share a count. Two that differ only in where their libraries lay are one: the calls
+ * of a library that came back at another address are counted with those it made before. Memory
+ * follows the sightings, not the calls.
  */
 #ifndef SONDE_ANALYSIS_AUDIT_H
 #define SONDE_ANALYSIS_AUDIT_H
 
 #include "analysis/coverage.h"
 #include "analysis/policy.h"
+#include "analysis/same_stacks.h"
 #include "record/read.h"
 
 typedef struct sighting {
   uint32_t function; /* its number in the policy */
-  uint32_t stack;
-  uint32_t stream; /* the thread of the first one */
+  uint32_t stack;    /* of the first one */
+  uint32_t stream;   /* the thread of the first one */
   uint32_t arguments_size;
   const uint8_t *arguments; /* as recorded: docs/format.md */
   uint64_t count;
@@ -42,6 +45,7 @@ typedef struct audit {
   size_t count, room;
   uint32_t *slots;
   size_t mask;
+  same_stacks_t *same;
   limit_state_t *limits; /* one for each of the policy's */
   uint64_t begun;        /* bits of its phases, of which at most 64 count */
   uint64_t calls;

@@ -168,18 +168,27 @@ int main(int argc, char **argv) {
 
 
 LATE_MAIN = """
+#define _GNU_SOURCE
 #include <dlfcn.h>
+#include <link.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/mman.h>
 int main(int argc, char **argv) {
+  unsigned long bases[3];
   for (int i = 0; i < 3; i++) { /* it comes, goes, and comes again */
     void *lib = dlopen(argv[1], RTLD_NOW);
     if (!lib) return 9;
+    bases[i] = ((struct link_map *)lib)->l_addr;
     if (!strcmp(argv[2], "user"))
       ((void (*)(void))dlsym(lib, "user"))();
     else
       ((void (*)(const char *))dlsym(lib, "acme_sign"))("by name");
     if (dlclose(lib)) return 8;
+    if (strcmp(argv[3], "elsewhere")) continue;
+    if (i && bases[i] == bases[i - 1]) return 7;
+    /* What holds its first page keeps it away from there. */
+    mmap((void *)bases[i], 1, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED_NOREPLACE, -1, 0);
   }
   return 0;
 }"""
@@ -202,12 +211,16 @@ def functions_of_a_library_that_comes_later_are_seen():
 extern void acme_sign(const char *), acme_verify(const char *);
 __attribute__((constructor)) static void begin(void) { acme_sign("constructor"); __asm__(""); /* no tail call */ }
 void user(void) { acme_sign("import"); acme_verify("of another library"); }""", "-shared", "-fPIC", missing, "-Wl,-rpath," + folder, *options), user)
-        path, done = record([main, user, "user"], policy)
-        assert done.returncode == 0, done
-        audit = audit_of(path)
-        assert {(r["arguments"], r["owner"], r["calls"]) for r in audit["findings"]} == {('"constructor"', "libuser.so", 3), ('"import"', "libuser.so", 3)}, audit
-        assert audit["not_present"] == ["acme_verify"], audit["not_present"]
-    path, done = record([main, missing, "dlsym"], policy)
+        for place in "anywhere", "elsewhere":
+            path, done = record([main, user, "user", place], policy)
+            assert done.returncode == 0, (place, done)
+            audit = audit_of(path)
+            rows = sorted((r["arguments"], r["owner"], r["calls"]) for r in audit["findings"])
+            assert rows == [('"constructor"', "libuser.so", 3), ('"import"', "libuser.so", 3)], (place, audit)
+            assert len({r["fingerprint"] for r in audit["findings"]}) == 2, audit
+            assert all(r["first_ns"] < r["last_ns"] for r in audit["findings"]), audit
+            assert audit["not_present"] == ["acme_verify"], audit["not_present"]
+    path, done = record([main, missing, "dlsym", "anywhere"], policy)
     rows = audit_of(path)["findings"]
     assert done.returncode == 0 and [(r["arguments"], r["module"], r["calls"]) for r in rows] == [('"by name"', os.path.basename(main), 3)], rows
 
