@@ -8,14 +8,24 @@
 #include "unwind/self.h"
 
 /* The frame that has PC, SP and FP once the function just entered has returned. P must not be
- * copied afterwards: it points into itself. */
+ * copied afterwards: it points into itself. Set field by field: compilers clear a whole position by
+ * a string instruction, which takes as long as a frame does. */
 static ALWAYS_INLINE void position_after_return(position_t *p, uint64_t pc, uint64_t sp,
                                                 uint64_t fp) {
-  *p = (position_t){.pc = pc, .raw = pc, .sp = sp, .fp_value = fp};
+  p->pc = p->raw = pc;
+  p->exact = false;
+  p->sp = sp;
   p->fp_at = &p->fp_value;
+  p->fp_value = fp;
+  p->lr = 0;
 #if defined(__x86_64__)
   p->slot = sp - 8; /* the call pushed it, so it is there */
+#else
+  p->slot = 0;
 #endif
+  p->flags = 0;
+  p->slow_sp = 0;
+  p->slow_turns = 0;
 }
 
 /* The frame that a signal interrupted. */
