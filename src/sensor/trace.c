@@ -228,15 +228,30 @@ static trace_thread_t *take(uint64_t sp, uint32_t generation) {
     t->now = os_epoch_words.adds ? os_epoch_words.adds : &no_adds;
     t->adds = load_relaxed(t->now);
     t->generation = generation;
-    t->quick = t->stream.writer->cycles ? generation : 0;
     if (t->stream.chunk && make_room(t)) put_other_8(&t->stream, CALL_8_DEPTH, 0);
   }
   return t;
 }
 
+/* The hot path does not look how deep it is: it may be gone while all the calls that the chunk has
+ * room for would fit. */
+static uint32_t quick_generation(const trace_thread_t *t) {
+  const stream_t *s = &t->stream;
+  uint64_t more = s->next < s->limit ? (uint64_t)(s->limit - s->next) / 4 + 1 : 0;
+  uint64_t deepest = (uint64_t)(t->top - t->calls) + more;
+  return s->writer->cycles && deepest < TRACE_CALLS_MAX ? t->generation : 0;
+}
+
 static void leave(trace_thread_t *t) {
+  t->quick = quick_generation(t);
   signal_fence();
   t->busy = 0;
+}
+
+/* An event of a call that is deeper than calls are kept. Nothing else is known less for it. */
+static void lose_deep_event(trace_thread_t *t, uint32_t too_deep) {
+  t->too_deep = too_deep;
+  write_lost_event(t->stream.writer->control);
 }
 
 /* Room in the stream, with what was lost told first. False: this event is lost. */
@@ -328,9 +343,9 @@ void trace_enter_slow(uint64_t function, uint64_t sp, uint64_t call_site, uint64
   if (known->id && ready(t)) {
     cut(t, outer_of(t, sp, call_site, hook_site));
     if (t->top == t->calls + TRACE_CALLS_MAX - 1) {
-      t->too_deep++;
-      t->lost++;
+      lose_deep_event(t, t->too_deep + 1);
     } else {
+      t->too_deep = 0;
       if (t->top == t->calls) t->calls[0].sp = sp + TRACE_NEAR / 2;
       bool is_sled = !hook_site && call_site == TRACE_SLED;
       t->top[1] = (trace_call_t){is_sled ? TRACE_SLED : function, sp, call_site, hook_site};
@@ -377,14 +392,15 @@ void trace_exit_slow(uint64_t function, uint64_t sp, uint64_t frame_gone, uint64
   uint32_t generation = trace_on();
   trace_thread_t *t = generation ? take(sp, generation) : NULL;
   if (!t) return;
-  if (function == TRACE_SLED || know(t, function)->id) {
+  if (t->too_deep && sp < t->top->sp && same_stack(sp, t->top->sp)) {
+    lose_deep_event(t, t->too_deep - 1);
+  } else if (function == TRACE_SLED || know(t, function)->id) {
     trace_call_t *call =
         frame_gone ? call_of_gone_frame(t, function, sp) : call_of_exit(t, function, sp);
     if (call) {
       end_call(t, call);
-    } else if (t->too_deep) {
-      t->too_deep--;
-      t->lost++;
+    } else if (t->too_deep) { /* on another stack */
+      lose_deep_event(t, t->too_deep - 1);
     } else if (ready(t)) {
       put_other_4(&t->stream, CALL_4_STRAY, pass_time(t, TIME_4_MAX));
     }

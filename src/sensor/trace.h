@@ -65,7 +65,7 @@ typedef struct trace_call {
   uint64_t function, sp, call_site, hook_site;
 } trace_call_t;
 
-#define TRACE_CALLS_MAX  (1u << 18) /* deeper calls are not recorded, and counted */
+#define TRACE_CALLS_MAX  (1u << 18) /* what is as deep is not recorded, and its events counted */
 #define TRACE_CACHE_BITS 8
 #define TRACE_APART      (UINT64_C(1) << 63) /* no address of the program's has it */
 #define TRACE_NEAR       (UINT64_C(1) << 20) /* a frame is rarely larger */
