@@ -158,6 +158,31 @@ static void load_in_a_constructor(void **state) {
   dlclose(callee);
 }
 
+/* The loader takes the library that calls dlopen and dlsym for their caller, as without hooks: it
+ * finds by that library's RUNPATH, which has $ORIGIN, what nobody else finds, and what stands
+ * behind that library. What is found is hooked before its constructor runs. */
+static void whom_the_loader_answers(void **state) {
+  (void)state;
+  void *finder = open_fixture("finder", RTLD_NOW), *(*find)(const char *), *(*next)(void);
+  void *callee = open_fixture("hooked", RTLD_NOW);
+  *(void **)&find = dlsym(finder, "find");
+  *(void **)&next = dlsym(finder, "next_within");
+  void *behind = dlsym(callee, "callee_within");
+  for (int is_hooked = 0; is_hooked < 2; is_hooked++) {
+    sonde_hook_t *h = is_hooked ? hook_plain() : NULL;
+    assert_null(dlopen("libfound.so", RTLD_NOW));
+    void *found = find("libfound.so");
+    if (!found) fail_msg("%s", dlerror());
+    assert_int_equal(*(int *)dlsym(found, "found_early"), is_hooked ? 1002 : 2);
+    assert_ptr_equal(next(), behind);
+    assert_ptr_not_equal(dlsym(finder, "callee_within"), behind);
+    dlclose(found);
+    if (h) assert_int_equal(sonde_hook_remove(h), SONDE_OK);
+  }
+  dlclose(finder);
+  dlclose(callee);
+}
+
 static void packed_relocations(void **state) {
   (void)state;
   if (access(SONDE_FIXTURES "/libcaller-relr.so", F_OK) != 0)
@@ -335,6 +360,7 @@ int main(void) {
       cmocka_unit_test(copied_pointers),
       cmocka_unit_test(deep_binding),
       cmocka_unit_test(load_in_a_constructor),
+      cmocka_unit_test(whom_the_loader_answers),
       cmocka_unit_test(packed_relocations),
       cmocka_unit_test(canonical_addresses),
       cmocka_unit_test(malloc_in_a_malloc_hook),

@@ -179,6 +179,28 @@ static void any_order(void **state) {
   }
 }
 
+/* The same replacement, hooked twice, keeps where to go on in the same place. The second time it
+ * must not get itself, whichever of the two goes first. */
+static void the_same_pair_twice(void **state) {
+  (void)state;
+  for (int newest_first = 0; newest_first < 2; newest_first++) {
+    before.count = 0;
+    sonde_hook_t *hooks[2] = {hook(0, "callee_plain", NULL)};
+    assert_true(sonde_hook_reach(hooks[0], note, &before) > 10);
+    call_t *function_itself = go_on[0];
+    hooks[1] = hook(0, "callee_plain", NULL);
+    assert_ptr_equal(go_on[0], function_itself);
+    assert_int_equal(callers[0].plain(1), 2 * 1002); /* once: there is one way to go on */
+    assert_int_equal(sonde_hook_remove(hooks[newest_first]), SONDE_OK);
+    assert_ptr_equal(go_on[0], function_itself);
+    assert_int_equal(callers[0].plain(1), 2 * 1002); /* the other one is in force */
+    assert_int_equal(sonde_hook_remove(hooks[!newest_first]), SONDE_OK);
+    assert_int_equal(callers[0].plain(1), 4);
+    for (int i = 0; i < before.count; i++)
+      assert_int_equal(*(uintptr_t *)before.address[i], before.value[i]);
+  }
+}
+
 static int wants_now(const char *path, void *context) {
   (void)context;
   return strstr(path, "caller-now") != NULL;
@@ -475,6 +497,7 @@ int main(void) {
       cmocka_unit_test(every_kind_of_slot),
       cmocka_unit_test(versions),
       cmocka_unit_test(any_order),
+      cmocka_unit_test(the_same_pair_twice),
       cmocka_unit_test(filters),
       cmocka_unit_test(foreign_patch_is_kept),
       cmocka_unit_test(bad_arguments),
