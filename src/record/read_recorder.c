@@ -71,7 +71,8 @@ int recording_create(recording_t *r, const char *path, uint32_t pid, uint32_t mo
   r->scratch_fd = r->live_fd = -1;
   r->file_fd = open(path, O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC | O_NOCTTY, 0600);
   if (r->file_fd < 0) {
-    snprintf(error, error_size, "'%s' cannot be made: %s", path, strerror(errno));
+    snprintf(error, error_size, "'%s' cannot be made: %s%s", path, strerror(errno),
+             errno == EEXIST ? "; remove it, or name another with -o" : "");
     return SONDE_EIO;
   }
   header_begin(&r->header, (pid_t)pid);

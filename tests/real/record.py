@@ -240,19 +240,30 @@ def exported_stacks_add_up():
     assert any(line.startswith("_start;") and ";main;" in line for line in folded), folded[:3]
 
 
-def cpu_time_is_where_it_is():
-    program = compile_c("burner", "-pthread", "-fno-inline", "-fno-optimize-sibling-calls")
+def _burned(program):
+    """What `burner` used, and what the samples tell of it."""
     path = fresh()
     done = subprocess.run([SONDE, "record", "--sample=250", "-o", path, "--", program],
                           capture_output=True, check=True)
-    used = float(done.stdout)
     told = json.loads(subprocess.run([SONDE, "report", "--json", "--top", "1000", path],
                                      capture_output=True, check=True).stdout)["sample"]
+    used, due = float(done.stdout), told["samples"] + told["missed"]
+    assert 0.9 < due / (250 * used) < 1.1, (told["samples"], told["missed"], used)
+    return used, told
+
+
+def cpu_time_is_where_it_is():
+    program = compile_c("burner", "-pthread", "-fno-inline", "-fno-optimize-sibling-calls")
+    # A kernel that seldom lets a thread run takes several samples for one, and the more of them the
+    # busier it is just then: such a run tells more of the machine than of the program.
+    for _ in range(20):
+        used, told = _burned(program)
+        if told["missed"] < told["samples"] / 10:
+            break
     functions = {f["function"]: f for f in told["functions"]}
     whole = told["samples"]
     share = {n: functions.get(n, {"total": 0})["total"] / whole for n in ("three_parts", "one_part")}
     print(f"{whole} samples, {told['missed']} missed, of {used:.2f} s; {share}")
-    assert 0.9 < (whole + told["missed"]) / (250 * used) < 1.1
     assert 0.65 < share["three_parts"] < 0.85 and 0.15 < share["one_part"] < 0.35, share
     assert not any(n in functions for n in ("sleeper", "clock_nanosleep"))
 
