@@ -458,6 +458,7 @@ static int record(char **command, const wanted_t *wanted, const char *agent) {
       (watches_t){.stalls = {(uint64_t)wanted->stall_ms * 1000000, note_line},
                   .wall_ns = wanted->wall_hz ? (uint64_t)(1000000000 / wanted->wall_hz) : 0};
   if (!start_child(&s.child, command, agent)) return fail("cannot fork:", strerror(errno));
+  signal(SIGXFSZ, SIG_IGN); /* a limit of the shell's is a full disk to us */
   if (!create_recording(&s, command[0])) return give_up(&s);
   if (!watch_system_calls(&s)) {
     unlink(s.path);

@@ -85,7 +85,8 @@ int recording_create(recording_t *r, const char *path, uint32_t pid, uint32_t mo
           ? 0
           : ALIGN_DOWN((limit_bytes - RECORD_HEADER_SIZE) / 4 * 3, UINT64_C(4096));
   if (status < 0) {
-    snprintf(error, error_size, "no scratch memory: %s", strerror(errno));
+    snprintf(error, error_size, "'%s' needs scratch memory, and there is none: %s%s", path,
+             strerror(errno), errno == EFBIG ? " (ulimit -f)" : "");
   } else if (!write_header(r) || !header_control(&r->header, r->file_fd, ring_bytes, r->control)) {
     snprintf(error, error_size, "'%s' cannot be written: %s", path, strerror(errno));
     status = SONDE_EIO;

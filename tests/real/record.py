@@ -388,6 +388,8 @@ def forks_and_daemons_go_their_way():
 def what_cannot_be_recorded_is_refused_in_words():
     done = record(["true"], path="/proc/nothing.sonde")[1]
     assert done.returncode == 125 and done.stderr.count(b"\n") == 1, done
+    done = subprocess.run(["sh", "-c", 'ulimit -f 512; "$0" record -o "$1" true', SONDE, fresh()], capture_output=True)
+    assert done.returncode == 125 and done.stderr.count(b"\n") == 1 and b"ulimit" in done.stderr, done
     if os.geteuid() == 0:
         other = os.path.join(WORK, "setuid")
         shutil.copy("/bin/true", other)
