@@ -17,9 +17,9 @@
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
-#include <string.h>
 
 #include "base/bits.h"
+#include "base/load.h"
 
 #define APPLE_DISGUISE 0x5555u
 
@@ -47,30 +47,22 @@ typedef enum apple_layout {
   APPLE_32 = 32,
 } apple_layout_t;
 
-static inline uint64_t apple_word(const uint8_t *p) {
-  uint64_t v;
-  memcpy(&v, p, 8);
-  return v;
-}
-
 static ALWAYS_INLINE apple_record_t apple_decode(const uint8_t *p, apple_layout_t layout) {
   apple_record_t r;
   uint64_t word;
   if (layout == APPLE_16) {
-    uint32_t argument, address;
-    memcpy(&argument, p, 4);
-    memcpy(&address, p + 4, 4);
+    uint32_t argument = load32(p), address = load32(p + 4);
     r.argument = argument;
     r.address = address ^ APPLE_DISGUISE;
-    word = apple_word(p + 8);
+    word = load64(p + 8);
   } else {
-    r.argument = apple_word(p);
-    r.address = apple_word(p + 8) ^ APPLE_DISGUISE;
-    word = apple_word(p + 16);
+    r.argument = load64(p);
+    r.address = load64(p + 8) ^ APPLE_DISGUISE;
+    word = load64(p + 16);
   }
   if (layout == APPLE_32) {
     r.stack = word;
-    uint64_t type = apple_word(p + 24);
+    uint64_t type = load64(p + 24);
     r.type = type >> 32 ? 0 : (uint32_t)type;
     return r;
   }

@@ -8,6 +8,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/load.h"
+
 #define TABLE_MAGIC        "MslUniquingTable"
 #define TABLE_NODES        16384u /* offset */
 #define NODE_BYTES         16u
@@ -15,18 +17,6 @@
 #define CONTROL_NODE_COUNT 8u
 #define CONTROL_FLAGS      60u
 #define FLAG_COUNTED       2u /* nodes are counted: the lite form */
-
-static uint64_t word_at(const uint8_t *p) {
-  uint64_t v;
-  memcpy(&v, p, 8);
-  return v;
-}
-
-static uint32_t half_at(const uint8_t *p) {
-  uint32_t v;
-  memcpy(&v, p, 4);
-  return v;
-}
 
 bool apple_table_is(const uint8_t *data, uint64_t size) {
   return size >= 16 && memcmp(data, TABLE_MAGIC, 16) == 0;
@@ -36,7 +26,7 @@ const char *apple_table_read(apple_table_t *table, const uint8_t *data, uint64_t
   *table = (apple_table_t){0};
   if (!apple_table_is(data, size)) return "it does not begin with MslUniquingTable";
   if (size < TABLE_NODES + NODE_BYTES) return "it is cut off before its first node";
-  uint64_t count = word_at(data + CONTROL + CONTROL_NODE_COUNT);
+  uint64_t count = load64(data + CONTROL + CONTROL_NODE_COUNT);
   for (unsigned i = CONTROL + 68; i < TABLE_NODES; i++)
     if (data[i]) return "its header is of an unknown version";
   uint64_t there = (size - TABLE_NODES) / NODE_BYTES;
@@ -50,8 +40,8 @@ const char *apple_table_read(apple_table_t *table, const uint8_t *data, uint64_t
 
 /* A lite node packs 48 bits of pc, 32 of parent, 48 of a count. */
 bool apple_table_node(const apple_table_t *table, uint64_t i, uint64_t *pc, uint64_t *parent) {
-  uint64_t first = word_at(table->nodes + i * NODE_BYTES);
-  uint64_t second = word_at(table->nodes + i * NODE_BYTES + 8);
+  uint64_t first = load64(table->nodes + i * NODE_BYTES);
+  uint64_t second = load64(table->nodes + i * NODE_BYTES + 8);
   if (first == 0 && second == 0) return false;
   if (!table->is_lite) {
     *pc = first;
@@ -107,15 +97,15 @@ static bool walk_edge(tree_t *tree, uint32_t edge, uint64_t key, unsigned bits) 
     return true;
   }
   if (!is_leaf) return walk_node(tree, node, key, bits);
-  uint64_t pages = half_at(tree->nodes + node * 8 + 4);
-  return tree->visit(key << 12, pages << tree->shift, half_at(tree->nodes + node * 8),
+  uint64_t pages = load32(tree->nodes + node * 8 + 4);
+  return tree->visit(key << 12, pages << tree->shift, load32(tree->nodes + node * 8),
                      tree->context);
 }
 
 /* At most KEY_BITS deep, as every edge has a bit. Edges are in the order of their labels. */
 static bool walk_node(tree_t *tree, uint32_t node, uint64_t key, unsigned bits) {
-  return walk_edge(tree, half_at(tree->nodes + node * 8), key, bits) &&
-         walk_edge(tree, half_at(tree->nodes + node * 8 + 4), key, bits);
+  return walk_edge(tree, load32(tree->nodes + node * 8), key, bits) &&
+         walk_edge(tree, load32(tree->nodes + node * 8 + 4), key, bits);
 }
 
 long apple_regions_each(const uint8_t *data, uint64_t size,
@@ -123,8 +113,8 @@ long apple_regions_each(const uint8_t *data, uint64_t size,
                                       void *context),
                         void *context) {
   tree_t tree = {.nodes = data + TREE_HEADER,
-                 .shift = half_at(data + 8) & 31,
-                 .count = half_at(data + 12),
+                 .shift = load32(data + 8) & 31,
+                 .count = load32(data + 12),
                  .visit = visit,
                  .context = context};
   uint64_t there = (size - TREE_HEADER) / 8;

@@ -7,6 +7,7 @@
 #include <string.h>
 #include <zlib.h>
 
+#include "base/load.h"
 #include "import/plist_check.h"
 
 #define HEADER     48u
@@ -14,18 +15,6 @@
 #define PACKED     16u
 #define RATIO_MAX  1032u  /* of deflate: 258 bytes from two bits (RFC 1951, 3.2.5) */
 #define HEAD_MAX   65536u /* of the line before a graph */
-
-static uint64_t word_at(const uint8_t *p) {
-  uint64_t v;
-  memcpy(&v, p, 8);
-  return v;
-}
-
-static uint32_t half_at(const uint8_t *p) {
-  uint32_t v;
-  memcpy(&v, p, 4);
-  return v;
-}
 
 /* ---- the file ----------------------------------------------------------------------------- */
 
@@ -36,19 +25,19 @@ static bool slice(bytes_t whole, uint64_t offset, uint64_t size, bytes_t *out) {
 }
 
 static bytes_t find_log(bytes_t file) {
-  uint64_t table = word_at(file.data + 32);
-  uint32_t count = half_at(file.data + 40), size = half_at(file.data + 44) & 0xffff;
+  uint64_t table = load64(file.data + 32);
+  uint32_t count = load32(file.data + 40), size = load32(file.data + 44) & 0xffff;
   bytes_t one, log = {0};
   for (uint32_t i = 0; size >= SUPPLEMENT && i < count && i < 64; i++)
     if (slice(file, table + (uint64_t)i * size, SUPPLEMENT, &one) &&
         !memcmp(one.data, "DISKLOGS", 8) &&
-        slice(file, word_at(one.data + 16), word_at(one.data + 24), &log) && log.size)
+        slice(file, load64(one.data + 16), load64(one.data + 24), &log) && log.size)
       return log;
   return (bytes_t){0};
 }
 
 static bool is_container(bytes_t file) {
-  return file.size > HEADER && !memcmp(file.data, "MEMGRAPH", 8) && word_at(file.data + 8) == 0;
+  return file.size > HEADER && !memcmp(file.data, "MEMGRAPH", 8) && load64(file.data + 8) == 0;
 }
 
 bool memgraph_unwrap(const uint8_t *data, uint64_t size, bytes_t *list, bytes_t *log) {
@@ -62,18 +51,18 @@ bool memgraph_unwrap(const uint8_t *data, uint64_t size, bytes_t *list, bytes_t 
   if (plist_is(file.data, file.size)) return true;
   if (!is_container(file)) return false;
   *log = find_log(file);
-  return slice(file, word_at(file.data + 16), word_at(file.data + 24), list) &&
+  return slice(file, load64(file.data + 16), load64(file.data + 24), list) &&
          plist_is(list->data, list->size);
 }
 
 /* ---- an entry ----------------------------------------------------------------------------- */
 
-uint64_t memgraph_unpacked_size(bytes_t entry) { return half_at(entry.data + 8); }
+uint64_t memgraph_unpacked_size(bytes_t entry) { return load32(entry.data + 8); }
 
 packing_t memgraph_packing(bytes_t entry) {
-  if (entry.size <= PACKED || half_at(entry.data) != PACKED) return PACKED_NOT;
-  uint64_t packed = half_at(entry.data + 4), whole = half_at(entry.data + 8);
-  unsigned how = half_at(entry.data + 12) >> 16;
+  if (entry.size <= PACKED || load32(entry.data) != PACKED) return PACKED_NOT;
+  uint64_t packed = load32(entry.data + 4), whole = load32(entry.data + 8);
+  unsigned how = load32(entry.data + 12) >> 16;
   if (how > 2 || packed > entry.size - PACKED || !packed || !whole) return PACKED_NOT;
   if (how == 2) return PACKED_LZFSE;
   if (how == 0) return packed == whole ? PACKED_STORED : PACKED_DAMAGED;
@@ -86,7 +75,7 @@ bool memgraph_unpack(bytes_t entry, uint8_t *out, uint64_t length) {
     return true;
   }
   z_stream stream = {.next_in = (Bytef *)(uintptr_t)(entry.data + PACKED),
-                     .avail_in = half_at(entry.data + 4),
+                     .avail_in = load32(entry.data + 4),
                      .next_out = out,
                      .avail_out = (uInt)length};
   if (inflateInit2(&stream, 31) != Z_OK) return false; /* 31: a gzip header around it */

@@ -12,6 +12,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/load.h"
 #include "target/core.h"
 #include "target/registers.h"
 
@@ -19,17 +20,6 @@
 #define PRSTATUS_PID    32
 #define PRSTATUS_REGS   112
 #define PRPSINFO_PID    24
-
-static uint64_t load64(const uint8_t *p) {
-  uint64_t value;
-  memcpy(&value, p, 8);
-  return value;
-}
-static uint32_t load32(const uint8_t *p) {
-  uint32_t value;
-  memcpy(&value, p, 4);
-  return value;
-}
 
 /* ---- segments ----------------------------------------------------------------------------- */
 

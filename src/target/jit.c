@@ -19,6 +19,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "base/load.h"
 #include "target/modules.h"
 #include "target/process.h"
 
@@ -130,17 +131,6 @@ bool jit_parse_perf_map(jit_t *jit, const char *text, size_t size) {
 }
 
 /* ---- jitdump ------------------------------------------------------------------------------ */
-
-static uint64_t load64(const uint8_t *p) {
-  uint64_t value;
-  memcpy(&value, p, 8);
-  return value;
-}
-static uint32_t load32(const uint8_t *p) {
-  uint32_t value;
-  memcpy(&value, p, 4);
-  return value;
-}
 
 /* Record head (16), pid and tid (8), vma, address, size, index (8 each), the name, the code. */
 static bool take_load(jit_t *jit, const uint8_t *p, size_t size) {

@@ -9,18 +9,15 @@ import os
 import pathlib
 import random
 import re
-import resource
 import struct
-import subprocess
 import sys
 import tempfile
 
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "apple"))
 import generate
+from bounded import sonde
 
 SONDE = os.environ["SONDE"]
-SANITIZED = b"__asan_init" in pathlib.Path(SONDE).read_bytes()  # whose memory is the sanitizer's
-SECONDS, BYTES = 120 if SANITIZED else 20, 256 << 20
 NODES = 16384  # where they begin in a table
 failures = 0
 
@@ -30,16 +27,6 @@ def check(good, what):
     if not good:
         failures += 1
         print("FAILED:", what)
-
-
-def limits():
-    resource.setrlimit(resource.RLIMIT_CPU, (SECONDS, SECONDS))
-    if not SANITIZED:
-        resource.setrlimit(resource.RLIMIT_DATA, (BYTES, BYTES))
-
-
-def sonde(*arguments):
-    return subprocess.run([SONDE, *map(str, arguments)], capture_output=True, text=True, preexec_fn=limits)
 
 
 class Files:

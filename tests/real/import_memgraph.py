@@ -8,20 +8,17 @@ import os
 import pathlib
 import plistlib
 import random
-import resource
 import struct
-import subprocess
 import sys
 import tempfile
 
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "apple"))
 import generate
 import memgraph
+from bounded import sonde
 from memgraph import GZIP, LZFSE, STORED, archive, array, binary, described, graph, packed, raw, reported, with_log
 
 SONDE = os.environ["SONDE"]
-SANITIZED = b"__asan_init" in pathlib.Path(SONDE).read_bytes()  # whose memory is the sanitizer's
-SECONDS, BYTES = 120 if SANITIZED else 20, 256 << 20
 LOG = "stack-logs.812.1059c0000.App.x1Yz2q.index"
 IMAGES = [(0x104a30000, 0x8000, "/Applications/My App.app/MyApp", "6a1b5d3e-0c9f-4a55-8e0b-2f1f0a5a6b7c"),
           (0x104b00000, 0x4000, "/usr/lib/libone.dylib", "00112233-4455-6677-8899-aabbccddeeff"),
@@ -34,16 +31,6 @@ def check(good, what):
     if not good:
         failures += 1
         print("FAILED:", what)
-
-
-def limits():
-    resource.setrlimit(resource.RLIMIT_CPU, (SECONDS, SECONDS))
-    if not SANITIZED:
-        resource.setrlimit(resource.RLIMIT_DATA, (BYTES, BYTES))
-
-
-def sonde(*arguments, cwd=None):
-    return subprocess.run([SONDE, *map(str, arguments)], capture_output=True, text=True, preexec_fn=limits, cwd=cwd)
 
 
 def dictionaries(images, start="base", text=False):
