@@ -11,6 +11,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/utf8.h"
 #include "import/memgraph_pack.h"
 #include "import/plist_check.h"
 
@@ -109,6 +110,14 @@ static const char *uuid_member(const search_t *search, plist_t dictionary, char 
 
 /* ---- what is looked for ------------------------------------------------------------------- */
 
+/* Puts '?' for control characters and for what is no UTF-8: a terminal is shown the text. */
+static void make_printable(char *text) {
+  for (size_t n; *text; text += n ? n : 1) {
+    n = utf8_length((const unsigned char *)text);
+    if (n == 0 || (unsigned char)*text < ' ' || *text == 0x7f) *text = '?';
+  }
+}
+
 static void search_dictionary(search_t *search, plist_t dictionary) {
   char uuid[33];
   memgraph_t *graph = search->graph;
@@ -116,6 +125,7 @@ static void search_dictionary(search_t *search, plist_t dictionary) {
   if (process && !graph->name[0]) {
     graph->pid = number_member(search, dictionary, "pid ");
     snprintf(graph->name, sizeof graph->name, "%s", process);
+    make_printable(graph->name);
   }
   const image_words_t words = {
       .start = number_member(search, dictionary,

@@ -167,9 +167,13 @@ def hostile(folder, rng):
         file.write_bytes(data)
         done = sonde("import", "--records", 24, log, file, "-o", out)
         check(done.returncode in (0, 2) and 0 < done.stderr.count("\n") < 8, f"{what}: exit {done.returncode}, {done.stderr[-300:]}")
+        return done.stderr
 
     for what, data in hostile_lists().items():
         read(what, data)
+    named = binary(graph(processName="App\x1b[31m", binaryImagesDescription=packed(archive(described(IMAGES)))))
+    said = read("a name that is no text", named.replace(b"App\x1b", b"\xc1pp\x1b"))
+    check(" of ?pp?[31m (812)" in said, said)
     table = generate.Table(rng, 64)
     whole = with_log(binary(graph(binaryImagesDescription=packed(archive(described(IMAGES))), dictionaries=dictionaries(IMAGES),
                                   table=packed(archive({"t": packed(table.bytes())})))), log.read_bytes())
