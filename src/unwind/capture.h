@@ -8,8 +8,8 @@
 #include "unwind/self.h"
 
 /* The frame that has PC, SP and FP once the function just entered has returned. P must not be
- * copied afterwards: it points into itself. Set field by field: compilers clear a whole position by
- * a string instruction, which takes as long as a frame does. */
+ * copied afterwards: it points into itself. Set field by field: gcc clears a whole position by a
+ * string instruction, which begins slowly. */
 static ALWAYS_INLINE void position_after_return(position_t *p, uint64_t pc, uint64_t sp,
                                                 uint64_t fp) {
   p->pc = p->raw = pc;
