@@ -35,8 +35,8 @@ static void look_for(hooks_t *h, uint32_t number) {
     return;
   }
   if (hooks_define(h, name, NULL, fresh) && !hooks_has(h, fresh, HOOK_AWAITED)) {
-    hook_candidate_t c = {fresh->name, fresh->version, hooks_path(&known->image), fresh->original,
-                          false};
+    hook_candidate_t c = {fresh->name,     fresh->version,  hooks_path(&known->image),
+                          fresh->original, fresh->original, false};
     replacement = awaited->replace(&c, number, &original);
   }
   if (!replacement) {

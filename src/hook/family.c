@@ -67,6 +67,15 @@ static const known_image_t *library_of(const hooks_t *h, const symbol_t *symbol,
   return NULL;
 }
 
+/* The address of SYMBOL in LIBRARY: another one than its own where the agent stands in front. */
+static uint64_t address_in(const known_image_t *library, const symbol_t *symbol) {
+  const char *const names[] = {symbol->name};
+  uint64_t address = 0;
+  if (library->slots.start == symbol->definer) return symbol->original;
+  os_symbols((uint64_t)(uintptr_t)&families, names, &address, 1);
+  return address ? address : symbol->original;
+}
+
 static bool has_other_registers(const known_image_t *known, uint32_t number) {
 #if defined(__aarch64__) && !defined(__APPLE__)
   return known->slots.symbols.data[(uint64_t)number * ELF_SYM_MAX + 5] & 0x80; /* aaelf64 */
@@ -121,7 +130,11 @@ static void offer(pass_t *p, symbol_t *fresh) {
   void **original = NULL, *replacement = NULL;
   if (library && !hooks_has(h, fresh, p->whose) &&
       (sym.type == ELF_STT_FUNC || sym.type == ELF_STT_GNU_IFUNC)) {
-    hook_candidate_t c = {fresh->name, fresh->version, hooks_path(&library->image), fresh->original,
+    hook_candidate_t c = {fresh->name,
+                          fresh->version,
+                          hooks_path(&library->image),
+                          fresh->original,
+                          address_in(library, fresh),
                           has_other_registers(library, number)};
     replacement = family->replace(&c, &original, family->context);
   }

@@ -19,7 +19,8 @@ static trampoline_t silent;
 #define BUCKETS (TRAMPOLINE_COUNT * 2)
 
 static uint32_t used;
-static uint16_t buckets[BUCKETS]; /* number + 1 of a trampoline, by its function */
+static uint64_t taken_for[TRAMPOLINE_COUNT];
+static uint16_t buckets[BUCKETS]; /* number + 1 of a trampoline, by what it was taken for */
 
 const char *trampoline_ready(void) {
   if (os_shadow_stack())
@@ -44,10 +45,11 @@ trampoline_t *trampoline_take(uint64_t function) {
           return NULL;
         }
         trampolines[fresh - 1].target = trampolines[fresh - 1].function = function;
+        taken_for[fresh - 1] = function;
       }
       if (cas_acq_rel(&buckets[at], &number, (uint16_t)fresh)) number = (uint16_t)fresh;
     }
-    if (trampolines[number - 1].function == function) return &trampolines[number - 1];
+    if (taken_for[number - 1] == function) return &trampolines[number - 1];
   }
 }
 
@@ -55,7 +57,7 @@ trampoline_t *trampoline_find(uint64_t function) {
   for (uint32_t at = bucket_of(function);; at = (at + 1) % BUCKETS) {
     uint16_t number = load_acquire(&buckets[at]);
     if (!number) return NULL;
-    if (trampolines[number - 1].function == function) return &trampolines[number - 1];
+    if (taken_for[number - 1] == function) return &trampolines[number - 1];
   }
 }
 

@@ -93,7 +93,7 @@ void trampoline_leave_any(call_t *call);
 struct trampoline {
   uint64_t target;                 /* where to go on; it may change while calls come */
   const trampoline_calls_t *calls; /* NULL: go straight on, at the cost of a jump */
-  uint64_t function;               /* which function this is: the first target, as a rule */
+  uint64_t function;               /* which function this is: what it was taken for, unless set */
   uint32_t flags;                  /* TRAMPOLINE_… */
   uint32_t data;                   /* yours */
 };
@@ -129,8 +129,8 @@ _Static_assert(sizeof(struct call) == 64, "a cache line");
 const char *trampoline_ready(void);
 
 /* A trampoline of the table, which has a thunk, for FUNCTION; the same one for the same function.
- * Its target is the function and its calls are NULL when it is new: set the rest first, then
- * trampoline_set. It is never given back, since a pointer to its thunk may live on anywhere. NULL
+ * When it is new its target and its `function` are the function and its calls are NULL: set the
+ * rest first, then trampoline_set. It is never given back, since a pointer to its thunk may live on anywhere. NULL
  * when all are in use. */
 trampoline_t *trampoline_take(uint64_t function);
 

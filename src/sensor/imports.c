@@ -181,8 +181,9 @@ static void *replace(const hook_candidate_t *c, void ***original, void *context)
     add_relaxed(&control->imports_over, 1u);
     return NULL;
   }
+  t->function = c->in_library;
   t->flags = verdict == IMPORTS_CALLED ? TRAMPOLINE_ENTRY_ONLY : 0;
-  trace_name(c->function, c->name);
+  trace_name(c->in_library, c->name);
   trampoline_set(t, verdict == IMPORTS_CALLED ? &called_calls : &imports_timed_calls);
   add_relaxed(verdict == IMPORTS_CALLED ? &control->imports_called : &control->imports_timed, 1u);
   *original = (void **)(uintptr_t)&t->target;
