@@ -43,11 +43,21 @@ static const char *last_part(const char *path) {
   return last ? last : "";
 }
 
-/* Whether the function at ADDRESS is in the library that the policy means. */
-static bool in_library(const audit_policy_t *p, const audit_function_t *f, uint64_t address) {
-  const char *glob = audit_string(p, f->library);
-  const image_entry_t *image = *glob ? image_entry(image_id_of_pc(address)) : NULL;
-  return !*glob || (image && audit_glob(glob, last_part(image->path)));
+static bool is_of(const char *glob, uint64_t address) {
+  const image_entry_t *image = image_entry(image_id_of_pc(address));
+  return image && audit_glob(glob, last_part(image->path));
+}
+
+/* Whether the function NAME, found at ADDRESS, is in the library that the policy means. One that
+ * the agent has in front of a library's is in that library. */
+static bool in_library(const audit_policy_t *p, const audit_function_t *f, const char *name,
+                       uint64_t address) {
+  const char *glob = audit_string(p, f->library), *const names[] = {name};
+  uint64_t behind = 0;
+  if (!*glob || is_of(glob, address)) return true;
+  if (image_id_of_pc(address) != image_id_of_pc((uintptr_t)is_of)) return false;
+  os_symbols(address, names, &behind, 1);
+  return is_of(glob, behind);
 }
 
 /* The trampoline of function NUMBER. Two names of one function are told apart, and the functions
@@ -80,7 +90,7 @@ static void prepare(audited_t *a, uint32_t number) {
   const audit_function_t *f = &audit_functions(a->policy)[number];
   uint64_t address = a->addresses[number];
   if (is_method(a->policy, number)) return;
-  bool is_there = address && in_library(a->policy, f, address);
+  bool is_there = address && in_library(a->policy, f, a->names[number], address);
   trampoline_t *t = is_there ? make_trampoline(a->policy, number, address) : NULL;
   if (!is_there) await(a, number);
   if (!t) return;

@@ -1,23 +1,31 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: MIT
-"""Functions that the agent has in front of the C library's are told as the C library's, under a pattern that
-names it too. The oracle is the loader, in a run without the agent."""
+"""Functions that the agent has in front of the C library's are the C library's wherever a library is named: in
+what is asked for and in what is told. The oracle is the loader, in a run without the agent."""
 import os
 import subprocess
 
+from shared.audits import audit_of, write
+from shared.audits import record as record_audit
 from shared.calls import HERE, nothing_missing, record, report
 from shared.cases import fresh, needs_agent, run
 
 needs_agent()
 
 
-def calls_are_those_of_the_library():
+def _program():
+    """It, and for each function its library and how often it is called."""
     program = fresh(".program")
     subprocess.run(["cc", "-O0", "-U_FORTIFY_SOURCE", "-fno-builtin", "-pthread", os.path.join(HERE, "in_front.c"), "-o",
                     program, "-ldl"], check=True)
     said = subprocess.run([program, "tell"], check=True, capture_output=True, text=True, timeout=60).stdout
     expected = {name: (library, int(count)) for name, library, count in map(str.split, said.splitlines())}
     assert len(expected) == 14, said
+    return program, expected
+
+
+def traced_calls():
+    program, expected = _program()
     pattern = ",".join(f"{library}:{name}" for name, (library, _) in expected.items())
     path, done = record(program, trace="--trace=" + pattern, options=["--malloc=off"])
     assert done.returncode == 0, done
@@ -25,6 +33,16 @@ def calls_are_those_of_the_library():
     nothing_missing(told)
     found = {row["function"]: (row["module"], row["calls"]) for row in told["trace"]["functions"]}
     assert found == expected, (found, expected)
+
+
+def audited_calls():
+    program, expected = _program()
+    lines = "".join(f'      - "{library}:{name}()"\n' for name, (library, _) in expected.items())
+    policy = "version: 1\nextends: none\ncategories:\n  - id: my.calls\n    title: Mine\n    functions:\n" + lines
+    path, done = record_audit([program], write(policy, ".yaml"), "--malloc=off")
+    assert done.returncode == 0, done
+    found = {row["function"]: row["calls"] for row in audit_of(path)["findings"]}
+    assert found == {name: count for name, (_, count) in expected.items()}, found
 
 
 run(globals())
