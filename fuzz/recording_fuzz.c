@@ -41,12 +41,13 @@ typedef struct watched {
   cpu_use_t cpu;
   waits_t waits; /* and the wall-clock sampler's */
   coverage_t coverage;
+  same_stacks_t *same;
 } watched_t;
 
 static bool add_event(void *context, const record_event_t *event) {
   watched_t *w = context;
   return stalls_add(&w->stalls, event) && cpu_use_add(&w->cpu, event) &&
-         waits_add(&w->waits, event) && coverage_add(&w->coverage, event);
+         waits_add(&w->waits, event) && coverage_add(&w->coverage, event, w->same);
 }
 
 static void say(coverage_t *coverage) {
@@ -67,10 +68,10 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
   mend_checksums(copy, size);
   if (reader_open_bytes(&reader, copy, size, error, sizeof error) == 0) {
     replay_t replay;
-    watched_t watched = {.waits.wall.reader = reader};
+    watched_t watched = {.waits.wall.reader = reader, .same = same_stacks_new(reader)};
     const replay_options_t options = {.other = add_event, .other_context = &watched};
     ask(reader);
-    if (replay_run(&replay, reader, &options) == 0) replay_free(&replay);
+    if (watched.same && replay_run(&replay, reader, &options) == 0) replay_free(&replay);
     trace_t trace;
     const trace_filter_t filter = {.slowest = 10};
     if (trace_run(&trace, reader, &filter) == 0) trace_free(&trace);
@@ -80,6 +81,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
     (void)waits_rank(&watched.waits);
     waits_free(&watched.waits);
     say(&watched.coverage);
+    same_stacks_free(watched.same);
     reader_close(reader);
   }
   free(copy);

@@ -210,7 +210,7 @@ bool audit_call(const audit_t *a, const record_event_t *e, sighting_t *out) {
 bool audit_add(audit_t *a, const record_event_t *e) {
   sighting_t call;
   if (e->kind == EVENT_EXTENDED && e->subtype == EXTENDED_MARK) begin_phase(a, e);
-  if (!is_call(e)) return coverage_add(&a->coverage, e);
+  if (!is_call(e)) return coverage_add(&a->coverage, e, a->same);
   if (!audit_call(a, e, &call)) {
     a->damaged++;
     return true;

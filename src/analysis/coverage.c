@@ -5,10 +5,53 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "analysis/array.h"
 #include "analysis/audit.h"
 #include "record/body.h"
 
-static bool add_calls(coverage_t *c, const record_event_t *e) {
+static bool same_calls(const coverage_call_t *a, const coverage_call_t *b) {
+  return a->class == b->class && a->call == b->call && a->function == b->function &&
+         a->stack == b->stack && a->arguments_size == b->arguments_size &&
+         !memcmp(a->arguments, b->arguments, a->arguments_size);
+}
+
+static uint64_t hash_of_call(const coverage_call_t *call) {
+  uint64_t hash = checksum_mix((uint64_t)(uintptr_t)call->call, call->stack) + call->function;
+  for (uint32_t i = 0; i < call->arguments_size; i++)
+    hash = (hash ^ call->arguments[i]) * UINT64_C(0x100000001b3); /* FNV-1a */
+  return checksum_mix(hash, call->class);
+}
+
+static uint64_t hash_of_item(const void *coverage, size_t i) {
+  return hash_of_call(&((const coverage_t *)coverage)->calls[i]);
+}
+
+static void add_to(coverage_call_t *known, const coverage_call_t *more) {
+  known->count += more->count;
+  if (more->first < known->first) known->first = more->first;
+  if (more->last > known->last) known->last = more->last;
+}
+
+/* The arguments are copied. */
+static bool add_call(coverage_t *c, const coverage_call_t *call) {
+  uint32_t *slot;
+  if (!GROW(c->calls, c->count, c->room) || !slots_grow(&c->slots, c->count, hash_of_item, c))
+    return false;
+  SLOTS_FIND(&c->slots, hash_of_call(call), slot) {
+    if (!same_calls(&c->calls[*slot - 1], call)) continue;
+    add_to(&c->calls[*slot - 1], call);
+    return true;
+  }
+  uint8_t *arguments = malloc(call->arguments_size + 1);
+  if (!arguments) return false;
+  memcpy(arguments, call->arguments, call->arguments_size);
+  c->calls[c->count] = *call;
+  c->calls[c->count++].arguments = arguments;
+  *slot = (uint32_t)c->count;
+  return true;
+}
+
+static bool take_calls(coverage_t *c, const record_event_t *e, same_stacks_t *same) {
   body_t b = {.p = e->body, .end = e->body + e->body_size};
   uint64_t class = body_number(&b), number = body_number(&b), size;
   coverage_call_t call = {.class = (coverage_class_t) class, .call = sensitive_call(number)};
@@ -17,33 +60,22 @@ static bool add_calls(coverage_t *c, const record_event_t *e) {
   call.count = body_number(&b);
   call.first = body_number(&b);
   call.last = body_number(&b);
-  const uint8_t *arguments = body_string(&b, &size);
+  call.arguments = body_string(&b, &size);
+  call.arguments_size = (uint32_t)size;
   if (b.short_of || !call.call || !class || class >= COVERAGE_CLASSES) {
     c->damaged++;
     return true;
   }
-  if (c->count == c->room) {
-    size_t room = c->room ? 2 * c->room : 256;
-    coverage_call_t *larger = realloc(c->calls, room * sizeof *larger);
-    if (!larger) return false;
-    c->calls = larger;
-    c->room = room;
-  }
-  call.arguments_size = (uint32_t)size;
-  call.arguments = malloc(size + 1);
-  if (!call.arguments) return false;
-  memcpy(call.arguments, arguments, size);
-  c->calls[c->count++] = call;
   c->totals[class] += call.count;
-  return true;
+  return same_stacks_first(same, call.stack, &call.stack) && add_call(c, &call);
 }
 
-bool coverage_add(coverage_t *c, const record_event_t *e) {
+bool coverage_add(coverage_t *c, const record_event_t *e, same_stacks_t *same) {
   if (e->kind != EVENT_EXTENDED ||
       (e->subtype != EXTENDED_SYSCALL && e->subtype != EXTENDED_COVERAGE))
     return true;
   c->watched = true;
-  if (e->subtype == EXTENDED_SYSCALL) return add_calls(c, e);
+  if (e->subtype == EXTENDED_SYSCALL) return take_calls(c, e, same);
   body_t b = {.p = e->body, .end = e->body + e->body_size};
   c->rings += body_number(&b);
   c->foreign += body_number(&b);
@@ -55,8 +87,9 @@ bool coverage_add(coverage_t *c, const record_event_t *e) {
 
 void coverage_free(coverage_t *c) {
   for (size_t i = 0; i < c->count; i++)
-    free(c->calls[i].arguments);
+    free((uint8_t *)(uintptr_t)c->calls[i].arguments);
   free(c->calls);
+  free(c->slots.items);
   *c = (coverage_t){0};
 }
 

@@ -14,6 +14,8 @@
 #include <stdint.h>
 
 #include "analysis/policy.h"
+#include "analysis/same_stacks.h"
+#include "analysis/slots.h"
 #include "record/read.h"
 #include "target/sensitive.h"
 
@@ -25,12 +27,13 @@ typedef struct coverage_call {
   uint64_t count;
   uint64_t first, last; /* ticks */
   uint32_t arguments_size;
-  uint8_t *arguments; /* as recorded: docs/format.md */
+  const uint8_t *arguments; /* as recorded: docs/format.md */
 } coverage_call_t;
 
 typedef struct coverage {
   coverage_call_t *calls;
   size_t count, room;
+  slots_t slots; /* of the calls */
   uint64_t totals[COVERAGE_CLASSES];
   bool watched, ended; /* there is something; and the tracer has come to the end */
   uint64_t rings;      /* operations of io_uring, which nobody sees */
@@ -40,8 +43,9 @@ typedef struct coverage {
   bool let_go; /* the program went on unwatched, with more rights */
 } coverage_t;
 
-/* Adds an event, of whatever kind. False without memory. */
-bool coverage_add(coverage_t *coverage, const record_event_t *event);
+/* Adds an event, of whatever kind; calls of stacks that are the SAME together. False without
+ * memory. */
+bool coverage_add(coverage_t *coverage, const record_event_t *event, same_stacks_t *same);
 void coverage_free(coverage_t *coverage);
 
 /* Sensitive calls that a hook could have seen, and the part of them that was, from 0 to 1 (1 when

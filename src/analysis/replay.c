@@ -46,26 +46,38 @@ static bool make_direct(replay_t *r) {
   return r->stack_direct != NULL;
 }
 
-static uint64_t hash_of_stack(const void *table, size_t i) {
-  return hash_of(((const replay_t *)table)->stacks[i].stack);
+static uint64_t hash_of_known(const void *table, size_t i) {
+  return hash_of(((const replay_t *)table)->known[i].stack);
 }
 
-/* The last of the stacks is ID's: says where it is. */
-static bool enter_stack(replay_t *r, uint32_t id) {
+/* Says that ID's totals are those of number INDEX. */
+static bool enter_stack(replay_t *r, uint32_t id, uint32_t index) {
   if (id < r->direct_count) {
-    r->stack_direct[id] = (uint32_t)r->stack_count;
+    r->stack_direct[id] = index + 1;
     return true;
   }
-  if (!slots_grow(&r->stack_slots, r->stack_count - 1, hash_of_stack, r)) return false;
-  *slots_free_one(&r->stack_slots, hash_of(id)) = (uint32_t)r->stack_count;
+  if (!GROW(r->known, r->known_count, r->known_room) ||
+      !slots_grow(&r->stack_slots, r->known_count, hash_of_known, r))
+    return false;
+  r->known[r->known_count++] = (known_stack_t){id, index};
+  *slots_free_one(&r->stack_slots, hash_of(id)) = (uint32_t)r->known_count;
   return true;
 }
 
+static stack_totals_t *stack_of(replay_t *r, uint32_t id);
+
+/* One whose libraries lay elsewhere has the totals of the one that was met before. */
 static __attribute__((noinline)) stack_totals_t *new_stack(replay_t *r, uint32_t id) {
-  if (!GROW(r->stacks, r->stack_count, r->stack_room)) return NULL;
-  stack_totals_t *s = &r->stacks[r->stack_count++];
-  *s = (stack_totals_t){.stack = id};
-  return enter_stack(r, id) ? s : NULL;
+  uint32_t first;
+  if (!same_stacks_first(r->same, id, &first)) return NULL;
+  stack_totals_t *s = NULL;
+  if (first != id) {
+    s = stack_of(r, first);
+  } else if (GROW(r->stacks, r->stack_count, r->stack_room)) {
+    s = &r->stacks[r->stack_count++];
+    *s = (stack_totals_t){.stack = id};
+  }
+  return s && enter_stack(r, id, (uint32_t)(s - r->stacks)) ? s : NULL;
 }
 
 static inline stack_totals_t *stack_of(replay_t *r, uint32_t id) {
@@ -76,7 +88,8 @@ static inline stack_totals_t *stack_of(replay_t *r, uint32_t id) {
   if (r->stack_slots.items) {
     const uint32_t *slot;
     SLOTS_FIND(&r->stack_slots, hash_of(id), slot) {
-      if (r->stacks[*slot - 1].stack == id) return &r->stacks[*slot - 1];
+      const known_stack_t *known = &r->known[*slot - 1];
+      if (known->stack == id) return &r->stacks[known->index];
     }
   }
   return new_stack(r, id);
@@ -400,10 +413,17 @@ static void note_moments(pass_t *p, uint64_t time) {
 
 typedef enum step { STEP_NEXT, STEP_HELD, STEP_END, STEP_NO_MEMORY } step_t;
 
-static inline step_t other_event(const pass_t *p, const record_event_t *e) {
+static bool hand_out(const pass_t *p, const record_event_t *e) {
   const replay_options_t *o = p->options;
+  if (e->kind != EVENT_SAMPLE) return o->other(o->other_context, e);
+  record_event_t sample = *e;
+  return same_stacks_first(p->replay->same, e->stack, &sample.stack) &&
+         o->other(o->other_context, &sample);
+}
+
+static inline step_t other_event(const pass_t *p, const record_event_t *e) {
   if (e->kind == EVENT_EXTENDED && !extended(p->replay, e)) return STEP_NO_MEMORY;
-  bool good = p->before_window || !o->other || o->other(o->other_context, e);
+  bool good = p->before_window || !p->options->other || hand_out(p, e);
   return good ? STEP_NEXT : STEP_NO_MEMORY;
 }
 
@@ -541,6 +561,8 @@ int replay_run(replay_t *r, reader_t *reader, const replay_options_t *options) {
   r->mode = reader_header(reader)->mode;
   r->late =
       !(r->mode & (RECORD_BLOCKS | RECORD_SAMPLED_BLOCKS)) || reader_damage(reader)->dropped_chunks;
+  r->same = same_stacks_new(reader);
+  if (!r->same) return SONDE_ENOMEM;
   if (is_summary(reader)) {
     int loaded = make_direct(r) ? summary_read(r, options ? options : &all) : SONDE_ENOMEM;
     if (loaded < 0) replay_free(r);
@@ -560,8 +582,10 @@ int replay_run(replay_t *r, reader_t *reader, const replay_options_t *options) {
 
 void replay_free(replay_t *r) {
   live_free(&r->blocks);
+  same_stacks_free(r->same);
   free(r->freed);
   free(r->stacks);
+  free(r->known);
   free(r->stack_slots.items);
   free(r->stack_direct);
   free(r->threads);

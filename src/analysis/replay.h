@@ -2,12 +2,13 @@
  *
  * Replays the allocations of a recording: what is live, what was at the peak, what was never freed,
  * by stack. One pass; memory is bounded by the live blocks and the distinct stacks, never by the
- * length of the recording.
+ * length of the recording. Stacks that differ only in where their libraries lay are one.
  */
 #ifndef SONDE_ANALYSIS_REPLAY_H
 #define SONDE_ANALYSIS_REPLAY_H
 
 #include "analysis/live.h"
+#include "analysis/same_stacks.h"
 #include "analysis/slots.h"
 #include "record/read.h"
 
@@ -51,6 +52,11 @@ typedef struct odd_free {
 
 #define ODD_FREES_KEPT 16
 
+/* Where the totals of a stack are. */
+typedef struct known_stack {
+  uint32_t stack, index;
+} known_stack_t;
+
 typedef struct replay {
   reader_t *reader;
   bool sampled;      /* some events stand for others: counts and bytes are estimates */
@@ -74,9 +80,12 @@ typedef struct replay {
   uint32_t odd_count;
   stack_totals_t *stacks;
   size_t stack_count, stack_room;
-  slots_t stack_slots;      /* by id, */
-  uint32_t *stack_direct;   /* and for ids below this count, as ids are handed out in order, */
-  uint32_t direct_count;    /* an array of index + 1 */
+  same_stacks_t *same;
+  uint32_t *stack_direct; /* for ids below this count, as ids are handed out in order, */
+  uint32_t direct_count;  /* an array of index + 1; for the others */
+  known_stack_t *known;   /* a table, by id */
+  size_t known_count, known_room;
+  slots_t stack_slots;
   thread_totals_t *threads; /* by stream */
   size_t thread_count;
   size_totals_t sizes[SIZE_CLASSES];
@@ -92,8 +101,8 @@ typedef struct replay_options {
    * the order of the events. Its time, which from_ns or to_ns then is, does not tell which of the
    * same tick's events came before it. Both marks are in the window. */
   const char *from_mark, *to_mark;
-  /* For each event of the window that is no allocation or free: samples, extended ones. False: no
-   * memory. NULL: they are passed over. */
+  /* For each event of the window that is no allocation or free: samples, with the first of the
+   * stacks that are the same, and extended ones. False: no memory. NULL: they are passed over. */
   bool (*other)(void *context, const record_event_t *event);
   void *other_context;
   /* Every so many ns, before the event that comes then, until it returns false. Counts are in

@@ -14,7 +14,7 @@ typedef struct hook_candidate {
   const char *version;  /* "": none */
   const char *path;     /* of the image that defines it; "" for the program */
   uint64_t function;    /* its address; of an IFUNC, what its resolver answered */
-  uint64_t in_library;  /* the same, but for one that the agent has in front of that of PATH: there */
+  uint64_t in_library;  /* of that of PATH, which the agent may have one in front of */
   bool other_registers; /* aarch64: it passes arguments in registers of its own choice */
 } hook_candidate_t;
 

@@ -130,8 +130,8 @@ const char *trampoline_ready(void);
 
 /* A trampoline of the table, which has a thunk, for FUNCTION; the same one for the same function.
  * When it is new its target and its `function` are the function and its calls are NULL: set the
- * rest first, then trampoline_set. It is never given back, since a pointer to its thunk may live on anywhere. NULL
- * when all are in use. */
+ * rest first, then trampoline_set. It is never given back, since a pointer to its thunk may live on
+ * anywhere. NULL when all are in use. */
 trampoline_t *trampoline_take(uint64_t function);
 
 /* The trampoline that was taken for FUNCTION, or NULL. */

@@ -61,10 +61,9 @@ static void tell(const char *name, int count) {
 }
 
 int main(int argc, char **argv) {
-  static const char *const names[] = {"epoll_wait", "epoll_pwait", "poll",   "ppoll",
-                                      "select",     "pselect",     "malloc", "realloc",
-                                      "calloc",     "prctl",       "mmap",   "munmap",
-                                      "signal",     "pthread_create"};
+  static const char *const names[] = {
+      "epoll_wait", "epoll_pwait", "poll",  "ppoll", "select", "pselect", "malloc",
+      "realloc",    "calloc",      "prctl", "mmap",  "munmap", "signal",  "pthread_create"};
   (void)argv;
   for (int i = 0; i < TIMES; i++) {
     wait_in_all_ways();

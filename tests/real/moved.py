@@ -1,0 +1,118 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: MIT
+"""A library that is unloaded and comes back at another address is one library: its blocks, samples and system calls
+of the same places are counted together, whatever the address. The program keeps each of its places from it."""
+import json
+import os
+import subprocess
+
+from shared.audits import audit_of, compile_c, sonde
+from shared.audits import record as record_audit
+from shared.cases import fresh, needs_agent, run
+
+needs_agent()
+LOADS = 3
+MAIN = """
+#define _GNU_SOURCE
+#include <dlfcn.h>
+#include <link.h>
+#include <sys/mman.h>
+int main(int argc, char **argv) {
+  unsigned long bases[%d];
+  for (int i = 0; i < %d; i++) {
+    void *library = dlopen(argv[1], RTLD_NOW);
+    if (!library) return 9;
+    bases[i] = ((struct link_map *)library)->l_addr;
+    if (i && bases[i] == bases[i - 1]) return 8;
+    ((void (*)(void))dlsym(library, "work"))();
+    if (dlclose(library)) return 7;
+    /* What holds its first page keeps it away from there. */
+    mmap((void *)bases[i], 1, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED_NOREPLACE, -1, 0);
+  }
+  return 0;
+}""" % (LOADS, LOADS)
+LIBRARY = """
+#include <fcntl.h>
+#include <stdlib.h>
+#include <sys/syscall.h>
+#include <time.h>
+#define KEEP __attribute__((noinline))
+static void *volatile kept;
+static volatile long sink;
+KEEP static void take(int count) {
+  for (int i = 0; i < count; i++) kept = malloc(777);
+  free(kept);
+}
+KEEP static void burn(void) {
+  clock_t end = clock() + CLOCKS_PER_SEC / 3;
+  while (clock() < end)
+    for (int i = 0; i < 100000; i++) sink++;
+}
+/* By no function that a hook could stand before. */
+KEEP static long look(const char *path) {
+  long result;
+#if defined(__x86_64__)
+  __asm__ volatile("syscall" : "=a"(result) : "0"((long)SYS_openat), "D"((long)AT_FDCWD), "S"(path), "d"(0L) : "rcx", "r11", "memory");
+#else
+  register long x0 __asm__("x0") = AT_FDCWD, x2 __asm__("x2") = 0, x8 __asm__("x8") = SYS_openat;
+  register const char *x1 __asm__("x1") = path;
+  __asm__ volatile("svc 0" : "+r"(x0) : "r"(x1), "r"(x2), "r"(x8) : "memory");
+  result = x0;
+#endif
+  return result;
+}
+void work(void) {
+  take(4);
+  burn();
+  sink += look("/sonde/nothing");
+}"""
+
+
+def _program():
+    return [compile_c(MAIN, "-ldl"), compile_c(LIBRARY, "-shared", "-fPIC", "-Wl,--build-id=sha1")]
+
+
+def _functions(row):
+    return [frame.get("function", "").split(".")[0] for frame in row["frames"]]  # without .constprop
+
+
+def _told(path, section):
+    told = json.loads(sonde("report", "--json", "--top", "100000", path, section))
+    assert not any(told["missing"].values()), told["missing"]
+    return told[section]
+
+
+def _blocks_are_of_one_place(path):
+    rows = [row for row in _told(path, "malloc")["stacks"] if _functions(row)[:2] == ["take", "work"]]
+    assert len(rows) == 1, rows
+    row, = rows
+    assert row["allocated"] == {"blocks": 4 * LOADS, "bytes": 777 * 4 * LOADS}, row
+    assert row["live"] == {"blocks": 3 * LOADS, "bytes": 777 * 3 * LOADS}, row
+    assert row["frees"] == 0, row
+
+
+def blocks_and_samples():
+    path = fresh()
+    subprocess.run([os.environ["SONDE"], "record", "--malloc=all", "--sample=499", "-o", path, "--", *_program()], check=True,
+                   capture_output=True, timeout=150)
+    _blocks_are_of_one_place(path)
+    # A place, told by where in its page it lies: the library's code fills none.
+    rows = [row for row in _told(path, "sample")["stacks"] if "burn" in _functions(row)]
+    places = [tuple((f.get("function"), int(f["pc"], 16) % 4096) for f in row["frames"]) for row in rows]
+    assert sum(row["samples"] for row in rows) > 50, rows
+    assert len(places) == len(set(places)), rows
+    summary = fresh()
+    sonde("pack", "--summary", path, "-o", summary)
+    _blocks_are_of_one_place(summary)
+
+
+def system_calls():
+    path, done = record_audit(_program(), "linux", "--coverage")
+    assert done.returncode == 0, done
+    rows = [row for row in audit_of(path)["coverage"]["system_calls"] if '"/sonde/nothing"' in row["arguments"]]
+    assert [(row["class"], row["call"], row["calls"], _functions(row)[:2]) for row in rows] == [
+        ("below", "openat", LOADS, ["look", "work"])], rows
+    assert rows[0]["first_ns"] < rows[0]["last_ns"], rows
+
+
+run(globals())
