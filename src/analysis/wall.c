@@ -118,10 +118,16 @@ wall_period_t wall_period(body_t *b) {
   return p;
 }
 
+static bool find_same(wall_t *w, uint32_t *stack) {
+  if (!w->same && !(w->same = same_stacks_new(w->reader))) return false;
+  return same_stacks_first(w->same, *stack, stack);
+}
+
 static bool add_period(wall_t *w, body_t *b) {
   w->looked = true;
   wall_period_t p = wall_period(b);
   if (b->short_of) return true;
+  if (!find_same(w, &p.stack)) return false;
   wall_place_t at = {.tid = p.tid, .ns = p.ns, .looks = p.looks, .stack = p.stack};
   at.call = call_of(w, p.call, p.call_size);
   wall_thread_t *t = at.call ? thread_of(w, at.tid) : NULL;
@@ -224,6 +230,7 @@ void wall_free(wall_t *w) {
     free(w->names);
     w->names = next;
   }
+  same_stacks_free(w->same);
   free(w->threads);
   free(w->thread_slots.items);
   free_places(&w->places);

@@ -12,6 +12,7 @@
 #ifndef SONDE_ANALYSIS_WALL_H
 #define SONDE_ANALYSIS_WALL_H
 
+#include "analysis/same_stacks.h"
 #include "analysis/slots.h"
 #include "record/body.h"
 #include "record/read.h"
@@ -52,6 +53,7 @@ typedef struct wall {
   uint64_t bad;                     /* records that break the rules */
   bool looked;                      /* there are records of the sampler at all */
   struct wall_name *names;
+  same_stacks_t *same; /* of the looks; NULL until there is one */
   const reader_t *reader;
 } wall_t;
 

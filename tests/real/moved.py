@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: MIT
-"""A library that is unloaded and comes back at another address is one library: its blocks, samples and system calls
-of the same places are counted together, whatever the address. The program keeps each of its places from it."""
+"""A library that is unloaded and comes back at another address is one library: its blocks, samples, waits and
+system calls of the same places are counted together, whatever the address. The program keeps each of its places from it."""
 import json
 import os
 import subprocess
@@ -43,6 +43,10 @@ KEEP static void take(int count) {
   for (int i = 0; i < count; i++) kept = malloc(777);
   free(kept);
 }
+KEEP static void rest(void) {
+  struct timespec time = {0, 300000000};
+  nanosleep(&time, NULL);
+}
 KEEP static void burn(void) {
   clock_t end = clock() + CLOCKS_PER_SEC / 3;
   while (clock() < end)
@@ -63,6 +67,7 @@ KEEP static long look(const char *path) {
 }
 void work(void) {
   take(4);
+  rest();
   burn();
   sink += look("/sonde/nothing");
 }"""
@@ -73,7 +78,7 @@ def _program():
 
 
 def _functions(row):
-    return [frame.get("function", "").split(".")[0] for frame in row["frames"]]  # without .constprop
+    return [frame.get("function", "").split(".")[0] for frame in row.get("frames", ())]  # without .constprop
 
 
 def _told(path, section):
@@ -104,6 +109,15 @@ def blocks_and_samples():
     summary = fresh()
     sonde("pack", "--summary", path, "-o", summary)
     _blocks_are_of_one_place(summary)
+
+
+def waits():
+    """A look at a sleeping thread finds it at one place of the library."""
+    path = fresh()
+    subprocess.run([os.environ["SONDE"], "record", "--malloc=off", "--wall=499", "-o", path, "--", *_program()], check=True,
+                   capture_output=True, timeout=150)
+    rows = [row for row in _told(path, "wall")["stacks"] if "rest" in _functions(row) and "nanosleep" in row.get("syscall", "")]
+    assert len(rows) == 1, rows
 
 
 def system_calls():
