@@ -11,11 +11,11 @@
 #define _GNU_SOURCE
 #include "target/jit.h"
 
+#include <errno.h>
 #include <fcntl.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/mman.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -198,27 +198,42 @@ const jit_symbol_t *jit_find(const jit_t *jit, uint64_t address) {
 
 /* ---- files -------------------------------------------------------------------------------- */
 
-static const uint8_t *map_file(const char *path, size_t *size) {
+/* The first SIZE bytes of FD, or as many as are left of them: read, not mapped, since whoever writes
+ * the file may cut it off meanwhile. */
+static uint8_t *read_bytes(int fd, size_t *size) {
+  uint8_t *bytes = malloc(*size);
+  size_t done = 0;
+  while (bytes && done < *size) {
+    ssize_t n = read(fd, bytes + done, *size - done);
+    if (n < 0 && errno == EINTR) continue;
+    if (n <= 0) break;
+    done += (size_t)n;
+  }
+  *size = done;
+  return bytes;
+}
+
+static uint8_t *load_file(const char *path, size_t *size) {
   struct stat st;
   int fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
-  void *at = MAP_FAILED;
+  uint8_t *bytes = NULL;
   if (fd < 0) return NULL;
   if (fstat(fd, &st) == 0 && S_ISREG(st.st_mode) && st.st_size > 0 &&
       (uint64_t)st.st_size <= FILE_BYTES_MAX) {
     *size = (size_t)st.st_size;
-    at = mmap(NULL, *size, PROT_READ, MAP_PRIVATE, fd, 0);
+    bytes = read_bytes(fd, size);
   }
   close(fd);
-  return at == MAP_FAILED ? NULL : at;
+  return bytes;
 }
 
 static bool read_file(jit_t *jit, const char *path, bool is_dump) {
   size_t size = 0;
-  const uint8_t *data = map_file(path, &size);
+  uint8_t *data = load_file(path, &size);
   if (!data) return false;
   bool good =
       is_dump ? jit_parse_dump(jit, data, size) : jit_parse_perf_map(jit, (const char *)data, size);
-  munmap((void *)(uintptr_t)data, size);
+  free(data);
   return good && jit->count > 0;
 }
 
