@@ -17,6 +17,8 @@
 #define SUFFIX_TEMP  ".new"
 #define USED_EVERY_S 600  /* a use is noted at most this often */
 #define ABANDONED_S  3600 /* a half-written file this old has no writer */
+#define TEMPORARY_NAME  192
+#define TEMPORARIES_MAX 100
 #define LIMIT_FILE   "limit"
 
 bool cache_folder(char *out) {
@@ -85,15 +87,25 @@ static bool write_all(int fd, const uint8_t *bytes, size_t size) {
   return true;
 }
 
+/* A file of our own to write, beside STEM's; its name goes to NAME. Another process of the same number,
+ * in another pid namespace or on another machine, may write to the same folder. */
+static int open_temporary(int folder, const char *stem, char name[TEMPORARY_NAME]) {
+  for (unsigned n = 0; n < TEMPORARIES_MAX; n++) {
+    snprintf(name, TEMPORARY_NAME, "%s.%ld-%u" SUFFIX_TEMP, stem, (long)getpid(), n);
+    int fd = openat(folder, name, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC | O_NOFOLLOW, 0600);
+    if (fd >= 0 || errno != EEXIST) return fd;
+  }
+  return -1;
+}
+
 void cache_store(const char *key, const uint8_t *bytes, size_t size) {
-  char temporary[192], final[192];
+  char temporary[TEMPORARY_NAME], final[192];
   uint64_t limit = cache_limit();
   if (size > limit) return;
   int folder = open_folder(true);
   if (folder < 0) return;
   snprintf(final, sizeof final, "%s" SUFFIX, key);
-  snprintf(temporary, sizeof temporary, "%s.%ld" SUFFIX_TEMP, key, (long)getpid());
-  int fd = openat(folder, temporary, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC | O_NOFOLLOW, 0600);
+  int fd = open_temporary(folder, key, temporary);
   if (fd >= 0) {
     bool good = write_all(fd, bytes, size);
     if (close(fd) != 0) good = false;
@@ -192,12 +204,11 @@ uint64_t cache_limit(void) {
 }
 
 bool cache_set_limit(uint64_t bytes) {
-  char text[32], temporary[64];
+  char text[32], temporary[TEMPORARY_NAME];
   int size = snprintf(text, sizeof text, "%llu\n", (unsigned long long)bytes);
   int folder = open_folder(true);
   if (folder < 0) return false;
-  snprintf(temporary, sizeof temporary, LIMIT_FILE ".%ld" SUFFIX_TEMP, (long)getpid());
-  int fd = openat(folder, temporary, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC | O_NOFOLLOW, 0600);
+  int fd = open_temporary(folder, LIMIT_FILE, temporary);
   bool good = fd >= 0 && write_all(fd, (const uint8_t *)text, (size_t)size);
   if (fd >= 0) close(fd);
   if (good) good = renameat(folder, temporary, folder, LIMIT_FILE) == 0;

@@ -430,11 +430,47 @@ static void processes_share_the_folder(void **unused) {
   unmake(&made);
 }
 
+/* The first process of every pid namespace has the number 1, and they may share a home. */
+static void leaves_a_namesake_alone(void **unused) {
+  (void)unused;
+  static const char *const forms[] = {"%s/sonde/symbols/ff.%d.new", "%s/sonde/symbols/ff.%d-0.new"};
+  static const char theirs[] = "half an index";
+  char path[CACHE_PATH_MAX], found[sizeof theirs];
+  made_t made;
+  uint8_t *bytes;
+  size_t size;
+  make(&made);
+  index_close(encode(&made, 9, &bytes, &size));
+  cache_store("ff", bytes, size); /* makes the folder */
+  for (int i = 0; i < 2; i++) {
+    snprintf(path, sizeof path, forms[i], home, (int)getpid());
+    int fd = open(path, O_WRONLY | O_CREAT | O_EXCL, 0600);
+    assert_int_equal(write(fd, theirs, sizeof theirs), sizeof theirs);
+    close(fd);
+  }
+  cache_store("ff", bytes, size);
+  for (int i = 0; i < 2; i++) {
+    snprintf(path, sizeof path, forms[i], home, (int)getpid());
+    int fd = open(path, O_RDONLY);
+    assert_true(fd >= 0);
+    assert_int_equal(read(fd, found, sizeof found), sizeof theirs);
+    assert_string_equal(found, theirs);
+    close(fd);
+    unlink(path);
+  }
+  index_t *index = cache_open("ff", 9);
+  assert_non_null(index);
+  index_close(index);
+  free(bytes);
+  unmake(&made);
+}
+
 int main(void) {
   const struct CMUnitTest tests[] = {
       cmocka_unit_test(equals_the_oracle),         cmocka_unit_test(damage_is_noticed),
       cmocka_unit_test(symbols_of_unknown_size),   cmocka_unit_test(keeps_and_evicts),
       cmocka_unit_test(damaged_files_are_removed), cmocka_unit_test(processes_share_the_folder),
+      cmocka_unit_test(leaves_a_namesake_alone),
   };
   return cmocka_run_group_tests(tests, make_home, remove_home);
 }
