@@ -13,13 +13,13 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#define SUFFIX       ".index"
-#define SUFFIX_TEMP  ".new"
-#define USED_EVERY_S 600  /* a use is noted at most this often */
-#define ABANDONED_S  3600 /* a half-written file this old has no writer */
+#define SUFFIX          ".index"
+#define SUFFIX_TEMP     ".new"
+#define USED_EVERY_S    600  /* a use is noted at most this often */
+#define ABANDONED_S     3600 /* a half-written file this old has no writer */
 #define TEMPORARY_NAME  192
 #define TEMPORARIES_MAX 100
-#define LIMIT_FILE   "limit"
+#define LIMIT_FILE      "limit"
 
 bool cache_folder(char *out) {
   const char *cache = getenv("XDG_CACHE_HOME"), *home = getenv("HOME");
@@ -87,8 +87,8 @@ static bool write_all(int fd, const uint8_t *bytes, size_t size) {
   return true;
 }
 
-/* A file of our own to write, beside STEM's; its name goes to NAME. Another process of the same number,
- * in another pid namespace or on another machine, may write to the same folder. */
+/* A file of our own to write, beside STEM's; its name goes to NAME. Another process of the same
+ * number, in another pid namespace or on another machine, may write to the same folder. */
 static int open_temporary(int folder, const char *stem, char name[TEMPORARY_NAME]) {
   for (unsigned n = 0; n < TEMPORARIES_MAX; n++) {
     snprintf(name, TEMPORARY_NAME, "%s.%ld-%u" SUFFIX_TEMP, stem, (long)getpid(), n);

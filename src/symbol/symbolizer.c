@@ -13,6 +13,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/resource.h>
 
 #include "symbol/cache.h"
 #include "symbol/gather.h"
@@ -76,10 +77,22 @@ static unsigned wanted_of(const symbol_options_t *options) {
          (options->raw ? INDEX_RAW : 0);
 }
 
+/* A module keeps its files open, and there may be thousands of modules; systems allow 1024 files
+ * until they are asked for more. */
+static void allow_many_files(void) {
+#if !defined(__APPLE__)
+  struct rlimit limit;
+  if (getrlimit(RLIMIT_NOFILE, &limit) != 0 || limit.rlim_cur >= limit.rlim_max) return;
+  limit.rlim_cur = limit.rlim_max;
+  setrlimit(RLIMIT_NOFILE, &limit);
+#endif
+}
+
 symbolizer_t *symbolizer_new(const symbol_options_t *options) {
   symbolizer_t *symbolizer = calloc(1, sizeof *symbolizer);
   if (symbolizer && options) symbolizer->options = *options;
   if (symbolizer) symbolizer->want = wanted_of(&symbolizer->options);
+  allow_many_files();
   return symbolizer;
 }
 

@@ -198,8 +198,8 @@ const jit_symbol_t *jit_find(const jit_t *jit, uint64_t address) {
 
 /* ---- files -------------------------------------------------------------------------------- */
 
-/* The first SIZE bytes of FD, or as many as are left of them: read, not mapped, since whoever writes
- * the file may cut it off meanwhile. */
+/* The first SIZE bytes of FD, or as many as are left of them: read, not mapped, since whoever
+ * writes the file may cut it off meanwhile. */
 static uint8_t *read_bytes(int fd, size_t *size) {
   uint8_t *bytes = malloc(*size);
   size_t done = 0;

@@ -1,15 +1,17 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: MIT
 """Programs whose files are not where they were: deleted, replaced, in a memfd, in another mount and
-pid namespace; shared objects by the thousand. Each must be read whole and named."""
+pid namespace; threads and shared objects by the thousand. Each must be read whole and named."""
 import atexit
 import json
 import os
 import pathlib
+import resource
 import shutil
 import subprocess
 import sys
 import tempfile
+import threading
 
 from shared.cases import states_of, until, until_asleep
 
@@ -268,9 +270,133 @@ def go(folder):
     return "a program of Go: whole stacks by its compressed .debug_frame"
 
 
+THREADS = """
+#include <pthread.h>
+#include <stdio.h>
+#include <unistd.h>
+static void *nap(void *none) { pause(); return none; }
+int main(void) {
+  pthread_attr_t small; pthread_t thread; int made = 0;
+  pthread_attr_init(&small); pthread_attr_setstacksize(&small, 1 << 16);
+  while (made < 10000 && pthread_create(&thread, &small, nap, 0) == 0) made++;
+  puts(made == 10000 ? "ready" : "fewer"); fflush(stdout); nap(0); }
+"""
+
+
+def many_threads(folder):
+    (folder / "many.c").write_text(THREADS)
+    subprocess.run(["gcc", "-g", "-O1", "-pthread", "many.c", "-o", "many"], cwd=folder, check=True)
+    process = subprocess.Popen([folder / "many"], stdout=subprocess.PIPE, text=True)
+    atexit.register(process.kill)
+    if process.stdout.readline() != "ready\n":
+        end(process)
+        return "skipped: no 10,000 threads here"
+    until(lambda: set(states_of(process.pid).values()) == {"S"}, "all of them wait")
+    threads = look(process.pid)["threads"]
+    assert {thread["tid"] for thread in threads} == set(states_of(process.pid)) and len(threads) == 10001
+    for thread in threads:
+        assert thread["complete"] and "nap" in [frame.get("function") for frame in thread["frames"]], thread
+    end(process)
+    return "10,000 threads"
+
+
+OBJECT = """
+typedef int step_t(void **, int);
+int step(void **next, int n) { return ((step_t *)next[n + 1])(next, n + 1) + 1; }
+"""
+OBJECTS = """
+#include <dlfcn.h>
+#include <stdio.h>
+#include <unistd.h>
+static void *next[5001];
+static int last(void **list, int n) { puts("ready"); fflush(stdout); pause(); return n + !list; }
+int main(int argc, char **argv) {
+  for (int i = 0; i < 5000; i++) {
+    char path[4096]; snprintf(path, sizeof path, "%s/%d.so", argv[1], i);
+    void *object = dlopen(path, RTLD_NOW | RTLD_LOCAL);
+    if (!object || !(next[i] = dlsym(object, "step"))) return 1;
+  }
+  next[5000] = (void *)last;
+  return ((int (*)(void **, int))next[0])(next, 0) + argc; }
+"""
+
+
+def many_objects(folder):
+    """Each calls the next, so that one stack leads through all of them; the system's usual limit on
+    open files is far lower."""
+    (folder / "object.c").write_text(OBJECT)
+    (folder / "objects.c").write_text(OBJECTS)
+    for build in (["-s", "-shared", "-fPIC", "-Wl,-z,noseparate-code", "object.c", "-o", "object.so"],
+                  ["-g", "objects.c", "-o", "objects", "-ldl"]):
+        subprocess.run(["gcc", "-O2", *build], cwd=folder, check=True)
+    object_bytes = (folder / "object.so").read_bytes()
+    for i in range(5000):
+        (folder / f"{i}.so").write_bytes(object_bytes)
+    process = start([folder / "objects", folder])
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    if hard < 16384:
+        return f"skipped: at most {hard} open files"
+    resource.setrlimit(resource.RLIMIT_NOFILE, (min(soft, 1024), hard))
+    answer = look(process.pid, "--depth", "6000")
+    resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard))
+    thread = answer["threads"][0]
+    steps = [frame["module"] for frame in thread["frames"] if frame.get("function") == "step"]
+    assert thread["complete"] and steps == [f"{folder}/{i}.so" for i in reversed(range(5000))], thread["frames"][:9]
+    end(process)
+    return "a stack through 5,000 shared objects"
+
+
+JITTED = """
+#include <stdio.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <unistd.h>
+static int wait_here(void) { puts("ready"); fflush(stdout); pause(); return 1; }
+int main(void) {
+  static const unsigned char code[] = {0x55, 0x48, 0x89, 0xe5, 0xff, 0xd7, 0x5d, 0xc3};
+  unsigned char *made = mmap(0, 4096, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+  char path[64]; snprintf(path, sizeof path, "/tmp/perf-%d.map", getpid());
+  FILE *map = fopen(path, "w"); fprintf(map, "%lx 8 made\\n", (long)made); fclose(map);
+  memcpy(made, code, sizeof code); mprotect(made, 4096, PROT_READ | PROT_EXEC);
+  return ((int (*)(int (*)(void)))made)(wait_here) + 1; }
+"""
+
+
+def perf_map_rewritten(folder):
+    """A virtual machine writes its perf map anew while it is read."""
+    if os.uname().machine != "x86_64":
+        return "skipped: the code that is made is x86_64's"
+    (folder / "jitted.c").write_text(JITTED)
+    subprocess.run(["gcc", "-g", "-O1", "jitted.c", "-o", "jitted"], cwd=folder, check=True)
+    process = start([folder / "jitted"])
+    path = pathlib.Path(f"/tmp/perf-{process.pid}.map")
+    atexit.register(path.unlink, missing_ok=True)
+    first = path.read_text()
+    text = first + "".join(f"{0x1000 + i * 64:x} 40 other\n" for i in range(100000))
+    over = threading.Event()
+
+    def rewrite():
+        while not over.is_set():
+            path.write_text(text)
+
+    writer = threading.Thread(target=rewrite)
+    writer.start()
+    try:
+        for _ in range(60):
+            look(process.pid)
+    finally:
+        over.set()
+        writer.join()
+    assert "made" in [frame.get("function") for frame in look(process.pid)["threads"][0]["frames"]]
+    end(process)
+    return "a perf map that is written anew while it is read"
+
+
 def main():
     for test in (deleted, replaced, from_memory, in_memfd, in_container, main_thread_ended,
-                 musl, musl_static, compressed_frames, go):
+                 musl, musl_static, compressed_frames, go, many_threads, many_objects, perf_map_rewritten):
+        if sys.argv[1:] and test.__name__ not in sys.argv[1:]:
+            continue
         with tempfile.TemporaryDirectory(prefix="sonde-where-") as folder:
             print(f"{test.__name__}: {test(pathlib.Path(folder))}")
             sys.stdout.flush()
