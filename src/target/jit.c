@@ -27,12 +27,12 @@
 #define JITDUMP_MAGIC  0x4a695444u
 #define JITDUMP_LOAD   0
 #define JITDUMP_MOVE   1
-#define LOOK_BACK      64 /* entries; overlapping code lies close together */
 
 typedef struct entry {
   jit_symbol_t symbol;
   uint64_t age;   /* higher is later */
   uint64_t index; /* of a jitdump: the code's own number */
+  uint64_t reach; /* once sorted: the highest end of this entry and those before it */
 } entry_t;
 
 struct jit {
@@ -82,7 +82,7 @@ static bool add(jit_t *jit, uint64_t address, uint64_t size, uint64_t index, con
     jit->entries = entries;
     jit->room = room;
   }
-  jit->entries[jit->count] = (entry_t){{address, size, name}, jit->count, index};
+  jit->entries[jit->count] = (entry_t){{address, size, name}, jit->count, index, 0};
   jit->count++;
   return true;
 }
@@ -175,7 +175,13 @@ static int by_address(const void *a, const void *b) {
 }
 
 void jit_sort(jit_t *jit) {
+  uint64_t reach = 0;
   if (jit->count) qsort(jit->entries, jit->count, sizeof *jit->entries, by_address);
+  for (size_t i = 0; i < jit->count; i++) {
+    entry_t *entry = &jit->entries[i];
+    uint64_t end = entry->symbol.address + entry->symbol.size;
+    entry->reach = reach = end > reach ? end : reach;
+  }
 }
 
 const jit_symbol_t *jit_find(const jit_t *jit, uint64_t address) {
@@ -188,7 +194,7 @@ const jit_symbol_t *jit_find(const jit_t *jit, uint64_t address) {
       high = middle;
   }
   const entry_t *found = NULL;
-  for (size_t i = low; i > 0 && low - i < LOOK_BACK; i--) {
+  for (size_t i = low; i > 0 && jit->entries[i - 1].reach > address; i--) {
     const entry_t *entry = &jit->entries[i - 1];
     if (address - entry->symbol.address < entry->symbol.size && (!found || entry->age > found->age))
       found = entry;

@@ -44,6 +44,24 @@ static void perf_map_is_read(void **state) {
   jit_close(jit);
 }
 
+/* Code that is large holds any number of places where smaller code was before or is now. */
+static void many_within_one(void **state) {
+  char line[64];
+  jit_t *jit = jit_new("map");
+  (void)state;
+  assert_true(jit_parse_perf_map(jit, line, (size_t)sprintf(line, "10000 10000 large\n")));
+  for (unsigned i = 0; i < 1000; i++) {
+    int size = sprintf(line, "%x 8 small\n", 0x10000 + i * 16);
+    assert_true(jit_parse_perf_map(jit, line, (size_t)size));
+  }
+  jit_sort(jit);
+  assert_string_equal(name_at(jit, 0x10007), "small");
+  assert_string_equal(name_at(jit, 0x13e78), "large"); /* between the last two */
+  assert_string_equal(name_at(jit, 0x1ffff), "large");
+  assert_string_equal(name_at(jit, 0x20000), "");
+  jit_close(jit);
+}
+
 static size_t put_record(uint8_t *at, uint32_t kind, const uint64_t *words, size_t count,
                          const char *name, size_t code) {
   size_t size = 16 + 8 + count * 8 + (name ? strlen(name) + 1 : 0) + code;
@@ -108,6 +126,7 @@ static void damage_does_no_harm(void **state) {
 int main(void) {
   const struct CMUnitTest tests[] = {
       cmocka_unit_test(perf_map_is_read),
+      cmocka_unit_test(many_within_one),
       cmocka_unit_test(dump_is_read),
       cmocka_unit_test(damage_does_no_harm),
   };
