@@ -27,6 +27,13 @@ static void set_style(FILE *out) {
   style.alarm = cli_style(out, CLI_RED);
 }
 
+/* Text of a file or of the program; control characters, which would drive the terminal, become '?'.
+ */
+static void put_text(FILE *out, const char *text) {
+  for (const char *p = text; *p; p++)
+    fputc_unlocked((unsigned char)*p < 0x20 || *p == 0x7f ? '?' : *p, out);
+}
+
 /* ---- groups ------------------------------------------------------------------------------- */
 
 static int compare_waits(const wait_t *a, const wait_t *b) {
@@ -104,10 +111,12 @@ static void note_unnamed(const char *module, const char *why) {
 
 static void print_unnamed(FILE *out) {
   if (unnamed_count > 0) fputc('\n', out);
-  for (size_t i = 0; i < unnamed_count; i++)
-    fprintf(out, "%u frame%s without a name%s%s: %s\n", unnamed[i].frames,
-            unnamed[i].frames == 1 ? "" : "s", unnamed[i].module ? " in " : "",
-            unnamed[i].module ? unnamed[i].module : "", unnamed[i].why);
+  for (size_t i = 0; i < unnamed_count; i++) {
+    fprintf(out, "%u frame%s without a name%s", unnamed[i].frames,
+            unnamed[i].frames == 1 ? "" : "s", unnamed[i].module ? " in " : "");
+    if (unnamed[i].module) put_text(out, unnamed[i].module);
+    fprintf(out, ": %s\n", unnamed[i].why);
+  }
 }
 
 /* ---- a frame ------------------------------------------------------------------------------ */
@@ -118,15 +127,25 @@ static const char *base_name(const char *path) {
 }
 
 static void print_place(FILE *out, const char *module, const symbol_frame_t *function) {
-  if (module) fprintf(out, "  %s%s%s", style.module, module, style.plain);
-  if (function && function->file && function->line)
-    fprintf(out, "  %s%s:%u%s", style.place, function->file, function->line, style.plain);
+  if (module) {
+    fprintf(out, "  %s", style.module);
+    put_text(out, module);
+    fputs(style.plain, out);
+  }
+  if (function && function->file && function->line) {
+    fprintf(out, "  %s", style.place);
+    put_text(out, function->file);
+    fprintf(out, ":%u%s", function->line, style.plain);
+  }
   if (function && function->inlined) fputs("  [inlined]", out);
 }
 
 static void print_function(FILE *out, uint32_t *number, const char *text, const char *module,
                            const symbol_frame_t *function, const frame_t *frame) {
-  fprintf(out, "  #%-3u %s%-*s%s", (*number)++, style.function, FUNCTION_WIDTH, text, style.plain);
+  int padding = FUNCTION_WIDTH - (int)strlen(text); /* TEXT has at most 1023 bytes */
+  fprintf(out, "  #%-3u %s", (*number)++, style.function);
+  put_text(out, text);
+  fprintf(out, "%*s%s", padding > 0 ? padding : 0, "", style.plain);
   print_place(out, module, function);
   if (frame->guessed) fprintf(out, "  [guessed]");
   if (frame->tail_call) fprintf(out, "  [tail call]");
@@ -178,8 +197,7 @@ static bool same_names(const group_t *group) {
 
 static void print_name(FILE *out, const char *name) {
   fputs(" \"", out);
-  for (const char *p = name; *p; p++)
-    fputc((unsigned char)*p < 0x20 || *p == 0x7f ? '?' : *p, out);
+  put_text(out, name);
   fputc('"', out);
 }
 
@@ -205,7 +223,8 @@ static void print_heading(FILE *out, const group_t *group) {
   if (thread->name[0] && same_names(group)) print_name(out, thread->name);
   const char *state = stacks_state_word(thread->state);
   if (state) fprintf(out, ", %s", state);
-  if (wait[0]) fprintf(out, " in %s", wait);
+  if (wait[0]) fputs(" in ", out);
+  put_text(out, wait);
   if (thread->signal)
     fprintf(out, ", ended by SIG%s",
             sigabbrev_np(thread->signal) ? sigabbrev_np(thread->signal) : "?");
@@ -277,8 +296,9 @@ static void print_summary(FILE *out, const target_t *target, size_t groups) {
     stopped += target->threads[i].stopped_ns > 0;
     torn += target->threads[i].ending == ENDING_TORN || target->threads[i].ending == ENDING_NONE;
   }
-  fprintf(out, "%s%s%s", style.function, target->exe ? target->exe : "(no executable)",
-          style.plain);
+  fputs(style.function, out);
+  put_text(out, target->exe ? target->exe : "(no executable)");
+  fputs(style.plain, out);
   if (target->pid) fprintf(out, ", process %d", target->pid);
   fprintf(out, ": %zu thread%s, %zu different stack%s", target->thread_count,
           target->thread_count == 1 ? "" : "s", groups, groups == 1 ? "" : "s");

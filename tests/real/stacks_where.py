@@ -362,15 +362,21 @@ int main(void) {
 """
 
 
+def start_jitted(folder, name):
+    """The program and its perf map."""
+    (folder / "jitted.c").write_text(JITTED)
+    subprocess.run(["gcc", "-g", "-O1", "jitted.c", "-o", name], cwd=folder, check=True)
+    process = start([folder / name])
+    path = pathlib.Path(f"/tmp/perf-{process.pid}.map")
+    atexit.register(path.unlink, missing_ok=True)
+    return process, path
+
+
 def perf_map_rewritten(folder):
     """A virtual machine writes its perf map anew while it is read."""
     if os.uname().machine != "x86_64":
         return "skipped: the code that is made is x86_64's"
-    (folder / "jitted.c").write_text(JITTED)
-    subprocess.run(["gcc", "-g", "-O1", "jitted.c", "-o", "jitted"], cwd=folder, check=True)
-    process = start([folder / "jitted"])
-    path = pathlib.Path(f"/tmp/perf-{process.pid}.map")
-    atexit.register(path.unlink, missing_ok=True)
+    process, path = start_jitted(folder, "jitted")
     first = path.read_text()
     text = first + "".join(f"{0x1000 + i * 64:x} 40 other\n" for i in range(100000))
     over = threading.Event()
@@ -392,9 +398,28 @@ def perf_map_rewritten(folder):
     return "a perf map that is written anew while it is read"
 
 
+def names_that_drive_terminals(folder):
+    """Whoever names a file or makes code at run time may be someone else than who looks."""
+    if os.uname().machine != "x86_64":
+        return "skipped: the code that is made is x86_64's"
+    escape = "\x1b]0;title\x07"
+    process, path = start_jitted(folder, "bold\x1b[1m\nprogram")
+    path.write_text(path.read_text().replace("made", f"made {escape}"))
+    run = subprocess.run([SONDE, "stacks", str(process.pid)], capture_output=True, text=True, timeout=150,
+                         check=True)
+    assert not [c for c in run.stdout if ord(c) < 32 and c != "\n"], run.stdout
+    assert "made ?]0;title?+0x6" in run.stdout and "bold?[1m?program" in run.stdout, run.stdout
+    answer = look(process.pid)
+    assert answer["exe"].endswith("/bold\x1b[1m\nprogram"), answer["exe"]
+    assert f"made {escape}" in [frame.get("function") for frame in answer["threads"][0]["frames"]], answer
+    end(process)
+    return "names with control characters"
+
+
 def main():
     for test in (deleted, replaced, from_memory, in_memfd, in_container, main_thread_ended,
-                 musl, musl_static, compressed_frames, go, many_threads, many_objects, perf_map_rewritten):
+                 musl, musl_static, compressed_frames, go, many_threads, many_objects, perf_map_rewritten,
+                 names_that_drive_terminals):
         if sys.argv[1:] and test.__name__ not in sys.argv[1:]:
             continue
         with tempfile.TemporaryDirectory(prefix="sonde-where-") as folder:
