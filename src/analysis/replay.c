@@ -208,11 +208,14 @@ static inline bool give(replay_t *r, const record_event_t *e, thread_totals_t *t
   return true;
 }
 
+/* A free that is recorded because a block of that address was chosen once, and freed while nothing
+ * was recorded, is no second one. Nor is a realloc that began before every block was recorded. */
 static void note_odd(replay_t *r, const record_event_t *e, uint64_t address) {
-  bool twice = *freed_slot(r, address) == address;
+  bool every = r->mode & RECORD_BLOCKS && !e->sample_bytes;
+  bool twice = every && *freed_slot(r, address) == address;
   if (twice)
     r->double_frees++;
-  else if (r->late) {
+  else if (r->late || !every) {
     r->earlier_frees++;
     return;
   } else
@@ -295,15 +298,16 @@ static bool add_snapshot_block(void *context, const record_block_t *b) {
 }
 
 /* What is recorded changes: blocks that were live before cannot be followed, except from a snapshot
- * on. */
-static void switch_mode(replay_t *r, uint32_t mode) {
-  const uint32_t followed = RECORD_BLOCKS | RECORD_SAMPLED_BLOCKS;
+ * on, and addresses that were freed may have been given out again. */
+static void switch_mode(replay_t *r, uint32_t mode, uint64_t time) {
   uint32_t before = r->mode;
   r->mode = mode;
   r->switches++;
-  if ((before ^ mode) & RECORD_ANY_BLOCKS) r->late = true;
-  if (!(mode & ~before & followed) || before & RECORD_LIVE) return;
-  r->lost_sight += forget_all(r);
+  if (!((before ^ mode) & RECORD_ANY_BLOCKS)) return;
+  r->late = true;
+  r->blocks_until = mode & RECORD_ANY_BLOCKS ? 0 : time;
+  memset(r->freed, 0, FREED_SLOTS * sizeof *r->freed);
+  if (mode & ~before & RECORD_ANY_BLOCKS && !(before & RECORD_LIVE)) r->lost_sight += forget_all(r);
 }
 
 static bool extended(replay_t *r, const record_event_t *e) {
@@ -311,7 +315,7 @@ static bool extended(replay_t *r, const record_event_t *e) {
   bool good = true;
   switch (e->subtype) {
   case EXTENDED_MODE:
-    if (record_numbers(e, numbers, 1)) switch_mode(r, (uint32_t)numbers[0]);
+    if (record_numbers(e, numbers, 1)) switch_mode(r, (uint32_t)numbers[0], e->time);
     break;
   case EXTENDED_SNAPSHOT:
     if (!record_numbers(e, numbers, 2)) break;

@@ -74,6 +74,7 @@ typedef struct replay {
   uint64_t switches, snapshots; /* changes of mode; snapshots of the mode `live` */
   uint64_t unknown_before_live; /* as the last snapshot says, part of earlier_frees */
   uint64_t lost_sight;          /* blocks that were live when recording them was interrupted */
+  uint64_t blocks_until;        /* ticks: from then on none were recorded; 0: they were */
   uint64_t
       overlaid; /* blocks given out that were not seen to be freed: the old ones count as freed */
   odd_free_t odd[ODD_FREES_KEPT];

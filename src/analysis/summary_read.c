@@ -31,14 +31,20 @@ static void get_numbers(const uint8_t *p, const uint8_t *end, uint64_t *out) {
   }
 }
 
+static void add(tally_t *to, uint64_t count, uint64_t bytes) {
+  to->count += count;
+  to->bytes += bytes;
+}
+
+/* Of several that are the same, each adds its part. */
 static int read_stack(replay_t *r, const uint64_t *n) {
   stack_totals_t *s = replay_stack(r, (uint32_t)n[0]);
   if (!s) return SONDE_ENOMEM;
-  s->allocated = (tally_t){n[1], n[2]};
-  s->live = (tally_t){n[3], n[4]};
-  s->at_peak = (tally_t){n[5], n[6]};
-  s->temporary = n[7];
-  s->frees = n[8];
+  add(&s->allocated, n[1], n[2]);
+  add(&s->live, n[3], n[4]);
+  add(&s->at_peak, n[5], n[6]);
+  s->temporary += n[7];
+  s->frees += n[8];
   return 0;
 }
 
@@ -67,15 +73,16 @@ static void read_totals(replay_t *r, const uint64_t *n) {
   SUMMARY_TOTALS_TABLE(SUMMARY_GET)
 #undef SUMMARY_GET
   r->sampled = n[i] & 1;
-  r->late = n[i] & 2;
+  r->late = n[i++] & 2;
+  r->blocks_until = n[i];
 }
 
 /* One stack's samples, as a single event. */
 static int read_sample(const loader_t *l, const uint64_t *n) {
   const replay_options_t *o = l->options;
   if (!o->other || !n[1]) return 0;
-  const record_event_t e = {
-      .kind = EVENT_SAMPLE, .stack = (uint32_t)n[0], .old = n[1] - 1, .size = n[2]};
+  record_event_t e = {.kind = EVENT_SAMPLE, .old = n[1] - 1, .size = n[2]};
+  if (!same_stacks_first(l->replay->same, (uint32_t)n[0], &e.stack)) return SONDE_ENOMEM;
   return o->other(o->other_context, &e) ? 0 : SONDE_ENOMEM;
 }
 
@@ -97,9 +104,8 @@ static int read_moment(const loader_t *l, const uint8_t *p, const uint8_t *end) 
     for (int k = 0; k < 2; k++) {
       if (!(k ? ends : starts)) continue;
       tally_t *whole = k ? &r->live : &r->at_start;
-      *(k ? &s->live : &s->at_start) = (tally_t){count, bytes};
-      whole->count += count;
-      whole->bytes += bytes;
+      add(k ? &s->live : &s->at_start, count, bytes);
+      add(whole, count, bytes);
     }
   }
   return 0;

@@ -134,8 +134,9 @@ static bool put_totals(const writer_t *w, bytes_t *out) {
 #define SUMMARY_PUT(what) r->what,
       SUMMARY_TOTALS_TABLE(SUMMARY_PUT)
 #undef SUMMARY_PUT
-          (uint64_t) r->sampled |
-      (uint64_t)r->late << 1};
+              (uint64_t) r->sampled |
+          (uint64_t)r->late << 1,
+      r->blocks_until};
   return put_record(out, SUMMARY_TOTALS, numbers, sizeof numbers / sizeof *numbers);
 }
 

@@ -46,6 +46,9 @@ static void print_totals(const report_t *r, FILE *out) {
   if (p->late && p->earlier_frees)
     fprintf(out, "  earlier    %s frees of blocks given out before they were recorded\n",
             report_count(p->earlier_frees, a));
+  if (p->blocks_until)
+    fprintf(out, "  recorded   until %.3f s: what was freed later counts as never freed\n",
+            (double)reader_ns(r->reader, p->blocks_until) / 1e9);
   if (p->lost_sight)
     fprintf(out, "  switched   %s blocks were live when the recording of blocks changed\n",
             report_count(p->lost_sight, a));

@@ -132,6 +132,8 @@ static void add_totals(const report_t *r, json_object *o) {
   json_add_count(o, "overlaid", p->overlaid);
   json_add_count(o, "earlier_frees", p->earlier_frees);
   json_add_count(o, "lost_sight", p->lost_sight);
+  if (p->blocks_until)
+    json_add_count(o, "recorded_until_ns", reader_ns(r->reader, p->blocks_until));
   json_add_count(o, "switches", p->switches);
   json_add_count(o, "snapshots", p->snapshots);
 }

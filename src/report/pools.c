@@ -23,6 +23,7 @@ typedef struct pools {
   size_t count, room;
   tally_t given, live;
   uint64_t taken, unknown;
+  bool recorded, late; /* at this moment; not from the start, or not all the time */
 } pools_t;
 
 static void end(void *state) {
@@ -34,8 +35,10 @@ static void end(void *state) {
 
 static void *start(const report_t *r) {
   pools_t *p = calloc(1, sizeof *p);
-  (void)r;
-  if (!p || live_init(&p->blocks)) return p;
+  if (!p) return NULL;
+  p->recorded = reader_header(r->reader)->mode & RECORD_BLOCKS;
+  p->late = !p->recorded;
+  if (live_init(&p->blocks)) return p;
   free(p);
   return NULL;
 }
@@ -81,18 +84,29 @@ static bool give(pools_t *p, uint64_t address, uint64_t size, uint32_t stack) {
   return true;
 }
 
+/* What was live before cannot be followed. */
+static void switch_mode(pools_t *p, uint32_t mode) {
+  bool on = mode & RECORD_BLOCKS;
+  p->late |= on != p->recorded;
+  for (size_t i = 0; on && !p->recorded && p->blocks.count; i = (i + 1) & p->blocks.mask)
+    while (p->blocks.places[i].address)
+      forget(p, &p->blocks.places[i]);
+  p->recorded = on;
+}
+
 static bool take_event(void *state, const record_event_t *e) {
   pools_t *p = state;
   uint64_t n[4];
-  if (e->kind != EVENT_EXTENDED || e->subtype != EXTENDED_POOL || !record_numbers(e, n, 4) || !n[1])
-    return true;
+  if (e->kind != EVENT_EXTENDED) return true;
+  if (e->subtype == EXTENDED_MODE && record_numbers(e, n, 1)) switch_mode(p, (uint32_t)n[0]);
+  if (e->subtype != EXTENDED_POOL || !record_numbers(e, n, 4) || !n[1]) return true;
   if (n[0] == POOL_GIVEN) return give(p, n[1], n[2], (uint32_t)n[3]);
   if (n[0] != POOL_TAKEN) return true;
   live_block_t *block = live_find(&p->blocks, n[1]);
   p->taken++;
   if (block)
     forget(p, block);
-  else
+  else if (!p->late)
     p->unknown++;
   return true;
 }

@@ -70,6 +70,14 @@ def build(name):
     return program
 
 
+def pools_are_not_followed_while_it_is_off():
+    path = os.path.join(WORK, "pools.sonde")
+    subprocess.run([build("pools"), path], check=True, timeout=60)
+    told = report(path)["pools"]
+    assert told["given"] == {"blocks": 13, "bytes": 1300} and told["taken"] == 5, told
+    assert told["live"] == {"blocks": 2, "bytes": 200} and not told["unknown"], told
+
+
 def marks_bound_what_is_told_and_an_address_inside_names_its_block():
     path = os.path.join(WORK, "marked.sonde")
     done = subprocess.run([SONDE, "record", "--malloc", "-o", path, "--", build("marked")],
