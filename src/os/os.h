@@ -91,21 +91,22 @@ ssize_t os_program_path(char *out, size_t size);
 ssize_t os_program_arguments(char *out, size_t size);
 ssize_t os_own_name(char *out, size_t size);
 
-/* True when the calling thread runs on its alternate signal stack. */
-bool os_on_signal_stack(void);
+/* True when SP, of the calling thread, is on its alternate signal stack. */
+bool os_on_signal_stack(uint64_t sp);
 
 /* The bounds of the calling thread's own stack; it may be on another one now. False when they are
  * not known. */
 bool os_own_stack(uint64_t *low, uint64_t *high);
 
-/* Where ADDRESS, on some stack of the calling thread, lies as seen from where the thread runs now,
- * as far as the alternate signal stack tells (sigaltstack(2)). */
+/* Where ADDRESS, on some stack of the calling thread, lies as seen from SP, on which the thread
+ * runs or ran when it was interrupted, as far as the alternate signal stack tells (sigaltstack(2)).
+ */
 typedef enum os_stack_side {
   OS_STACK_SAME,    /* both on the alternate one, or neither */
   OS_STACK_LEFT,    /* it is on the alternate one, which has been left */
   OS_STACK_BENEATH, /* a handler on the alternate one interrupted what runs there */
 } os_stack_side_t;
-os_stack_side_t os_stack_side(uint64_t address);
+os_stack_side_t os_stack_side(uint64_t address, uint64_t sp);
 
 /* Calls VISIT for every thread of this process, until it returns false. Two threads that had the
  * same TID one after the other have different IDENTITYs; those of one thread are equal as a rule.
@@ -248,6 +249,10 @@ void os_signal_handle(int number, os_handler_t *handler);
 void os_signal_default(int number);
 /* Sends the calling thread the signal that its handler was called for, with the same INFO. */
 void os_signal_again(int number, const void *info);
+
+/* Calls RUN(argument) from a signal handler, on a larger stack than the handler may have. All
+ * signals but those of faults must be blocked. */
+void os_with_room(void (*run)(void *), void *argument);
 
 /* ---- ticks of CPU time -------------------------------------------------------------------- */
 

@@ -86,7 +86,14 @@ static void put_others(stream_t *s, uint64_t time, pid_t own) {
   }
 }
 
-static void record(const info_t *info, const void *context) {
+typedef struct crash {
+  const info_t *info;
+  const void *context;
+} crash_t;
+
+static void record(void *argument) {
+  const info_t *info = ((const crash_t *)argument)->info;
+  const void *context = ((const crash_t *)argument)->context;
   stream_t *s = write_enter(UINT32_MAX);
   if (!s) return;
   pid_t own = os_tid();
@@ -103,9 +110,11 @@ void crash_handler(int number, void *information, void *context) {
   if (1ull << number & FAULTS && info->code > 0 && arch_guarded_fault(context)) return;
   uint32_t none = 0, self = (uint32_t)os_tid();
   if (crash_wants(number)) {
-    if (cas_acq_rel(&crashing, &none, self))
-      record(info, context);
-    else if (none != self) /* the other one's stack is being taken; it ends the program soon */
+    crash_t crash = {info, context};
+    if (cas_acq_rel(&crashing, &none, self)) {
+      (void)os_signals_block(); /* until the handler returns */
+      os_with_room(record, &crash);
+    } else if (none != self) /* the other one's stack is being taken; it ends the program soon */
       (void)os_futex_wait(&crashing, none, 4 * (uint64_t)PATIENCE_NS);
   }
   os_signal_default(number);

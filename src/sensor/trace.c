@@ -133,9 +133,13 @@ static trace_thread_t *state_of_level(unsigned level) {
   return t;
 }
 
+static ALWAYS_INLINE uint64_t own_sp(void) {
+  return (uint64_t)(uintptr_t)__builtin_frame_address(0);
+}
+
 /* Did the handler that interrupted BUSY jump out of it? Then SP lies further out. */
 static bool was_abandoned(uint64_t busy, uint64_t sp) {
-  switch (os_stack_side(busy)) {
+  switch (os_stack_side(busy, own_sp())) {
   case OS_STACK_SAME: return sp > busy && sp - busy < SAME_STACK_BYTES;
   case OS_STACK_LEFT: return true;
   default: return false;
@@ -295,12 +299,12 @@ static const trace_known_t *know(trace_thread_t *t, uint64_t function) {
  * what it interrupted, wherever that lies. */
 static bool same_stack(uint64_t a, uint64_t b) {
   uint64_t apart = a > b ? a - b : b - a;
-  return apart < SAME_STACK_BYTES && os_stack_side(a) == OS_STACK_SAME;
+  return apart < SAME_STACK_BYTES && os_stack_side(a, own_sp()) == OS_STACK_SAME;
 }
 
 static bool is_gone(uint64_t call_sp, uint64_t sp) {
   if (call_sp >= sp && call_sp - sp < SAME_STACK_BYTES) return false;
-  switch (os_stack_side(call_sp)) {
+  switch (os_stack_side(call_sp, own_sp())) {
   case OS_STACK_LEFT: return true;
   case OS_STACK_BENEATH: return false;
   default: return call_sp < sp && same_stack(call_sp, sp);

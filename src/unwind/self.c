@@ -51,7 +51,7 @@ static NOINLINE void move_window(self_t *self, uint64_t sp) {
     w->lo = page;
     return;
   }
-  if (os_on_signal_stack()) return;
+  if (os_on_signal_stack(sp)) return;
   cache_drop(&self->cache);
   *w = self_window();
   w->move(w, sp);
@@ -152,7 +152,7 @@ static NOINLINE self_t *self_create(void) {
  * it was on the alternate signal stack and we are not. */
 static NOINLINE bool still_busy(const self_t *self, uint64_t sp) {
   const window_t *w = &self->window;
-  os_stack_side_t side = os_stack_side(self->busy);
+  os_stack_side_t side = os_stack_side(self->busy, sp);
   if (side != OS_STACK_SAME) return side == OS_STACK_BENEATH;
   return sp < w->lo || sp >= w->hi || sp < self->busy;
 }

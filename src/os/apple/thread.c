@@ -104,24 +104,29 @@ bool os_thread_alive(pid_t tid) {
   return true;
 }
 
-bool os_on_signal_stack(void) {
-  stack_t stack;
+static bool signal_stack(stack_t *out) {
   int saved = errno;
-  bool on = sigaltstack(NULL, &stack) == 0 && (stack.ss_flags & SS_ONSTACK);
+  bool known = sigaltstack(NULL, out) == 0 && !(out->ss_flags & SS_DISABLE);
   errno = saved;
-  return on;
+  return known;
 }
 
-os_stack_side_t os_stack_side(uint64_t address) {
+static bool holds(const stack_t *stack, uint64_t sp) {
+  uint64_t start = (uint64_t)stack->ss_sp;
+  return sp > start && sp - start <= stack->ss_size;
+}
+
+bool os_on_signal_stack(uint64_t sp) {
   stack_t stack;
-  int saved = errno;
-  bool known = sigaltstack(NULL, &stack) == 0;
-  errno = saved;
-  if (!known) return OS_STACK_SAME;
-  bool on = stack.ss_flags & SS_ONSTACK;
-  bool there = address - (uint64_t)stack.ss_sp < stack.ss_size;
-  if (on == there) return OS_STACK_SAME;
-  return on ? OS_STACK_BENEATH : OS_STACK_LEFT;
+  return signal_stack(&stack) && holds(&stack, sp);
+}
+
+os_stack_side_t os_stack_side(uint64_t address, uint64_t sp) {
+  stack_t stack;
+  if (!signal_stack(&stack)) return OS_STACK_SAME;
+  bool there = holds(&stack, address), here = holds(&stack, sp);
+  if (there == here) return OS_STACK_SAME;
+  return there ? OS_STACK_LEFT : OS_STACK_BENEATH;
 }
 
 /* ---- all of them ---------------------------------------------------------------------------- */

@@ -13,9 +13,15 @@
  * installation uses a handler function of its own with its own predecessor: handing on always leads
  * back in time. There are eight; a program that replaces the handler more often is left alone
  * (-EBUSY).
+ *
+ * While ours is at work, no other handler may come and jump out of it: it would leave half done
+ * what it interrupted (a record, an answer, a lock that is tried). So all signals wait but those of
+ * faults, and the work is done on a stack of our own (room.c).
  */
 #include <errno.h>
 #include <signal.h>
+#include <string.h>
+#include <ucontext.h>
 
 #include "base/bits.h"
 #include "os/linux/call.h"
@@ -27,6 +33,11 @@
 #define COOKIE      0x736f6e64652d6173u /* nobody else's value */
 #define FOREIGN     (COOKIE + 1)        /* of a question that another process asks */
 #define GENERATIONS 8u
+
+#define BIT(signal) ((uint64_t)1 << ((signal)-1))
+#define FAULTS                                                                                     \
+  (BIT(SIGSEGV) | BIT(SIGBUS) | BIT(SIGILL) | BIT(SIGFPE) | BIT(SIGTRAP) | BIT(SIGSYS) |           \
+   BIT(SIGABRT))
 
 /* The kernel's struct sigaction, the same on both machines (asm-generic/signal.h). */
 typedef struct action {
@@ -61,24 +72,44 @@ static void hand_on(unsigned generation, int number, signal_info_t *info, void *
   uint64_t handler = action->handler;
   if (action->flags & SA_RESETHAND) store_release(&previous[generation], NULL);
   /* As the kernel would have set it; undone when the handler returns. */
-  uint64_t own = (uint64_t)1 << (ASK_SIGNAL - 1);
-  (void)call4(SYS_rt_sigprocmask, SIG_BLOCK, &action->mask, NULL, 8);
-  if (action->flags & SA_NODEFER) (void)call4(SYS_rt_sigprocmask, SIG_UNBLOCK, &own, NULL, 8);
+  uint64_t mask;
+  memcpy(&mask, &((const ucontext_t *)context)->uc_sigmask, sizeof mask);
+  mask |= action->mask;
+  if (!(action->flags & SA_NODEFER)) mask |= BIT(ASK_SIGNAL);
+  (void)call4(SYS_rt_sigprocmask, SIG_SETMASK, &mask, NULL, 8);
   if (action->flags & SA_SIGINFO)
     ((void (*)(int, signal_info_t *, void *))(uintptr_t)handler)(number, info, context);
   else
     ((void (*)(int))(uintptr_t)handler)(number);
 }
 
+/* What a signal of ours wants. */
+typedef struct task {
+  os_asked_t *asked;
+  os_ticked_t *ticked; /* NULL: it is a question */
+  const void *context;
+  uint32_t missed;
+} task_t;
+
+static void do_task(void *argument) {
+  const task_t *task = argument;
+  if (task->ticked)
+    task->ticked(task->context, task->missed);
+  else
+    task->asked(task->context);
+}
+
 static void handle(unsigned generation, int number, signal_info_t *info, void *context) {
-  if (info->code == SI_QUEUE && info->value == COOKIE)
-    load_acquire (&the_asked)(context);
-  else if ((info->code == SI_QUEUE || info->code == SI_TIMER) && info->value == FOREIGN &&
-           load_acquire(&asked_by_others))
-    load_acquire (&asked_by_others)(context);
-  else if (info->code == SI_TIMER &&
-           info->value == COOKIE) /* uid: si_overrun of a timer's signal */
-    load_acquire (&the_ticked)(context, info->uid);
+  task_t task = {.context = context, .missed = info->uid}; /* si_overrun of a timer's signal */
+  bool queued = info->code == SI_QUEUE, timer = info->code == SI_TIMER;
+  if (queued && info->value == COOKIE)
+    task.asked = load_acquire(&the_asked);
+  else if ((queued || timer) && info->value == FOREIGN)
+    task.asked = load_acquire(&asked_by_others);
+  else if (timer && info->value == COOKIE)
+    task.ticked = load_acquire(&the_ticked);
+  if (task.asked || task.ticked)
+    os_with_room(do_task, &task);
   else
     hand_on(generation, number, info, context);
 }
@@ -110,7 +141,7 @@ static int change_action(const action_t *to, action_t *from) {
 }
 
 /* A program's handler keeps the stack and the restarting it was installed with; its mask is set
- * when it is called. */
+ * when it is called. Ours is the widest (see above). */
 static action_t in_front_of(const action_t *theirs, unsigned generation) {
   bool real = theirs->handler > 1;
   uint64_t kept = SA_RESTART | SA_ONSTACK;
@@ -119,6 +150,7 @@ static action_t in_front_of(const action_t *theirs, unsigned generation) {
       .flags = SA_SIGINFO | SA_RESTORER_FLAG |
                (real ? theirs->flags & kept : (uint64_t)(SA_RESTART | SA_ONSTACK)),
       .restorer = RESTORER,
+      .mask = ~FAULTS,
   };
 }
 
@@ -195,7 +227,7 @@ int os_ask_process(pid_t pid, pid_t tid) {
 }
 
 bool os_blocks_question(const os_thread_t *thread) {
-  return thread->blocked_signals >> (ASK_SIGNAL - 1) & 1;
+  return thread->blocked_signals & BIT(ASK_SIGNAL);
 }
 
 /* Calls that end with any signal, or whose business signals are. */

@@ -1,0 +1,13 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * A call on another stack.
+ */
+#ifndef SONDE_ARCH_CALL_ON_H
+#define SONDE_ARCH_CALL_ON_H
+
+/* Calls RUN(argument) with the stack pointer at TOP, a multiple of 16. Unwinders find their way
+ * back. */
+extern __attribute__((visibility("hidden"))) void arch_call_on(void *top, void (*run)(void *),
+                                                               void *argument);
+
+#endif
