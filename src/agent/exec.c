@@ -14,8 +14,7 @@
 #include "os/os.h"
 #include "record/write.h"
 
-#define EXPORT        __attribute__((visibility("default")))
-#define ARGUMENTS_MAX 4096
+#define EXPORT __attribute__((visibility("default")))
 
 typedef char *const *strings_t;
 typedef int spawn_t(pid_t *, const char *, const void *, const void *, strings_t, strings_t);
@@ -129,45 +128,48 @@ EXPORT int execvp(const char *file, strings_t argv) {
   return execvpe(file, argv, current());
 }
 
-/* The arguments of the execl family as an array; false when there are too many. */
-static bool collect(char **out, const char *first, va_list arguments) {
-  out[0] = (char *)(uintptr_t)first;
-  for (int n = 1; out[n - 1]; n++) {
-    if (n == ARGUMENTS_MAX) return false;
-    out[n] = va_arg(arguments, char *);
+/* The arguments of the execl family, from FIRST up to the NULL, into OUT unless that is NULL;
+ * returns how many, the NULL too. They are counted first, since the stack may have no room for
+ * more. */
+static uint64_t collect(char **out, const char *first, va_list arguments) {
+  uint64_t n = 0;
+  for (char *at = (char *)(uintptr_t)first;; at = va_arg(arguments, char *)) {
+    if (out) out[n] = at;
+    n++;
+    if (!at) return n;
   }
-  return true;
 }
 
-static int too_many(void) {
-  if (real.errno_location) *real.errno_location() = E2BIG;
-  return -1;
-}
+#define COUNT(count, first)                                                                        \
+  va_list arguments;                                                                               \
+  va_start(arguments, first);                                                                      \
+  uint64_t count = collect(NULL, first, arguments);                                                \
+  va_end(arguments)
 
 EXPORT int execl(const char *path, const char *first, ...) {
-  char *argv[ARGUMENTS_MAX];
-  va_list arguments;
+  COUNT(count, first);
+  char *argv[count];
   va_start(arguments, first);
-  bool all = collect(argv, first, arguments);
+  (void)collect(argv, first, arguments);
   va_end(arguments);
-  return all ? execv(path, argv) : too_many();
+  return execv(path, argv);
 }
 
 EXPORT int execlp(const char *file, const char *first, ...) {
-  char *argv[ARGUMENTS_MAX];
-  va_list arguments;
+  COUNT(count, first);
+  char *argv[count];
   va_start(arguments, first);
-  bool all = collect(argv, first, arguments);
+  (void)collect(argv, first, arguments);
   va_end(arguments);
-  return all ? execvp(file, argv) : too_many();
+  return execvp(file, argv);
 }
 
 EXPORT int execle(const char *path, const char *first, ...) {
-  char *argv[ARGUMENTS_MAX];
-  va_list arguments;
+  COUNT(count, first);
+  char *argv[count];
   va_start(arguments, first);
-  bool all = collect(argv, first, arguments);
-  strings_t environment = all ? va_arg(arguments, strings_t) : NULL;
+  (void)collect(argv, first, arguments);
+  strings_t environment = va_arg(arguments, strings_t);
   va_end(arguments);
-  return all ? execve(path, argv, environment) : too_many();
+  return execve(path, argv, environment);
 }
