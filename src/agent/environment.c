@@ -126,14 +126,46 @@ bool environment_take(char *settings, char *preload, uint64_t size) {
 
 /* ---- putting it back, and taking it out of a copy ------------------------------------------- */
 
-/* One mapping: the count of its bytes, room for COUNT pointers and a NULL, then for TEXTS bytes. */
+/* The head of an environment's mapping. A child of vfork that has executed has left its own in its
+ * parent's memory: it is given back when the child has ended and somebody else needs one. */
+typedef struct block {
+  struct block *next;
+  uint64_t bytes;
+  pid_t maker; /* 0: it is no longer needed */
+} block_t;
+
+static block_t *blocks; /* all there are, but for those that somebody looks through */
+
+static void keep_block(block_t *b) {
+  b->next = load_acquire(&blocks);
+  while (!cas_acq_rel(&blocks, &b->next, b)) {
+  }
+}
+
+static void give_back_blocks(void) {
+  block_t *b = __atomic_exchange_n(&blocks, NULL, __ATOMIC_ACQ_REL);
+  while (b) {
+    block_t *next = b->next;
+    if (b->maker && os_process_alive(b->maker))
+      keep_block(b);
+    else
+      os_unmap(b, b->bytes);
+    b = next;
+  }
+}
+
+/* Has room for COUNT pointers and a NULL, then for TEXTS bytes. */
 static char **new_environment(uint64_t count, uint64_t texts, char **text) {
-  uint64_t bytes = 8 * (count + 2) + texts;
-  uint64_t *block = os_map(bytes);
+  uint64_t bytes = sizeof(block_t) + 8 * (count + 1) + texts;
+  give_back_blocks();
+  block_t *block = os_map(bytes);
   if (!block) return NULL;
-  *block = bytes;
-  *text = (char *)(block + count + 2);
-  return (char **)(block + 1);
+  block->bytes = bytes;
+  block->maker = os_pid();
+  keep_block(block);
+  char **environment = (char **)(void *)(block + 1);
+  *text = (char *)(environment + count + 1);
+  return environment;
 }
 
 static char *put(char *out, const char *text) {
@@ -217,6 +249,7 @@ char **environment_without_agent(char *const *environment) {
 }
 
 void environment_free(char **environment) {
-  uint64_t *block = (uint64_t *)environment - 1;
-  os_unmap(block, *block);
+  block_t *block = (block_t *)(void *)environment - 1;
+  store_relaxed(&block->maker, 0);
+  give_back_blocks();
 }
