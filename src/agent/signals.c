@@ -36,10 +36,16 @@ static bool is_ours(const struct sigaction *action) {
 
 static bool is_default(const struct sigaction *action) { return action->sa_handler == SIG_DFL; }
 
+/* What a child of fork has inherited is as little the program's as what stands in its parent. */
+static int hide(int status, struct sigaction *old) {
+  if (status == 0 && old && is_ours(old)) memset(old, 0, sizeof *old);
+  return status;
+}
+
 EXPORT int sigaction(int number, const struct sigaction *wanted, struct sigaction *old) {
   agent_enter();
   if (!real.sigaction) return -1;
-  if (!crash_wants(number)) return real.sigaction(number, wanted, old);
+  if (!crash_wants(number)) return hide(real.sigaction(number, wanted, old), old);
   struct sigaction ours;
   if (wanted && is_default(wanted)) {
     memset(&ours, 0, sizeof ours);
@@ -51,8 +57,7 @@ EXPORT int sigaction(int number, const struct sigaction *wanted, struct sigactio
   if (!stays) crash_is_handler(number, false);
   int status = real.sigaction(number, wanted, old);
   if (status == 0 && wanted && stays) crash_is_handler(number, true);
-  if (status == 0 && old && is_ours(old)) memset(old, 0, sizeof *old);
-  return status;
+  return hide(status, old);
 }
 
 /* FUNCTION is one of signal's kind. */
@@ -61,8 +66,7 @@ static handler_t *set(handler_t *(*function)(int, handler_t *), int number, hand
   bool wants = crash_wants(number);
   if (wants) crash_is_handler(number, false);
   handler_t *before = function(number, handler);
-  if (!wants) return before;
-  if (handler == SIG_DFL && before != SIG_ERR) {
+  if (wants && handler == SIG_DFL && before != SIG_ERR) {
     const struct sigaction action = {.sa_handler = SIG_DFL};
     (void)sigaction(number, &action, NULL);
   }
