@@ -78,8 +78,8 @@ typedef struct record_header {
   int32_t scratch_fd;        /* … /proc/recorder_pid/fd/scratch_fd */
   uint32_t incarnations;     /* programs that ran in this process, by execve */
   uint32_t mode;             /* what was recorded at the start: RECORD_… bits */
-  /* Chunks in this part of the file, which are not of tables, were overwritten by newer ones: */
-  uint64_t ring_start, ring_bytes; /* 0: nothing was */
+  /* Chunks in this part of the file, which are not of tables, make room for newer ones: */
+  uint64_t ring_start, ring_bytes; /* 0: there is none */
   uint64_t ring_written;           /* bytes, in all */
 } record_header_t;
 

@@ -65,6 +65,14 @@ static bool write_header(recording_t *r) {
   return write_all(r->file_fd, page, sizeof page, 0);
 }
 
+/* All that a reader needs if we are killed at once. False with errno. */
+static bool write_start(recording_t *r, uint64_t ring_bytes) {
+  if (!header_control(&r->header, r->file_fd, ring_bytes, r->control)) return false;
+  r->header.ring_start = r->control->ring_start;
+  r->header.ring_bytes = r->control->ring_bytes;
+  return write_header(r);
+}
+
 int recording_create(recording_t *r, const char *path, uint32_t pid, uint32_t mode,
                      uint64_t sample_bytes, uint64_t limit_bytes, char *error, size_t error_size) {
   memset(r, 0, sizeof *r);
@@ -80,6 +88,7 @@ int recording_create(recording_t *r, const char *path, uint32_t pid, uint32_t mo
   header_calibrate(&r->header); /* the time until here counts */
   r->header.recorder_pid = (uint32_t)getpid();
   r->header.scratch_fd = r->scratch_fd;
+  r->header.mode = mode;
   uint64_t ring_bytes =
       limit_bytes <= RECORD_HEADER_SIZE
           ? 0
@@ -87,7 +96,7 @@ int recording_create(recording_t *r, const char *path, uint32_t pid, uint32_t mo
   if (status < 0) {
     snprintf(error, error_size, "'%s' needs scratch memory, and there is none: %s%s", path,
              strerror(errno), errno == EFBIG ? " (ulimit -f)" : "");
-  } else if (!write_header(r) || !header_control(&r->header, r->file_fd, ring_bytes, r->control)) {
+  } else if (!write_start(r, ring_bytes)) {
     snprintf(error, error_size, "'%s' cannot be written: %s", path, strerror(errno));
     status = SONDE_EIO;
   }
@@ -96,7 +105,7 @@ int recording_create(recording_t *r, const char *path, uint32_t pid, uint32_t mo
     recording_release(r);
     return status;
   }
-  r->header.mode = r->control->mode = mode;
+  r->control->mode = mode;
   r->control->live_fd = r->live_fd;
   r->control->limit_bytes = limit_bytes;
   r->control->sample_bytes = sample_bytes;
@@ -115,8 +124,6 @@ static void update_header(recording_t *r) {
   const scratch_control_t *c = r->control;
   header_update(h, c);
   h->ring_written = load_relaxed(&c->ring_at);
-  h->ring_start = h->ring_written ? c->ring_start : 0;
-  h->ring_bytes = h->ring_written ? c->ring_bytes : 0;
 }
 
 uint64_t recording_now(const recording_t *r) {

@@ -438,10 +438,31 @@ def limits_stop_the_recording_and_not_the_program():
         assert done.returncode == 0 and done.stdout == b"200000\n", done
         missing = report(path)["missing"]
         assert not missing["skipped_bytes"] and not missing["damaged_chunks"], (limit, missing)
+    for mode in "all", "live", "vm":  # much less than there is room for
+        path = fresh()
+        done = subprocess.run([SONDE, "record", "--malloc=" + mode, "-o", path, "--limit", "64M", "--", "true"],
+                              capture_output=True, check=True)
+        nothing_missing(report(path))
     code = "import resource; resource.setrlimit(resource.RLIMIT_NOFILE,(8,8)); " + code
     path, done = record(["python3", "-c", code], env=env)
     assert done.returncode == 0 and done.stdout == b"200000\n", done
     nothing_missing(report(path))
+
+
+def a_recorder_killed_early_leaves_a_ring():
+    path, counters = fresh(), fresh(".n")
+    recorder = subprocess.Popen([SONDE, "record", "--malloc", "-o", path, "--limit", "1M", "--", WORKER, "2",
+                                 "100000000", counters], stderr=subprocess.DEVNULL)
+    until(lambda: os.path.exists(counters), "the worker")
+    with open(f"/proc/{recorder.pid}/task/{recorder.pid}/children") as f:
+        worker = int(f.read().split()[0])
+    recorder.kill()  # nearly always before it first brought its file up to date
+    recorder.wait()
+    until(lambda: any(report(path)["missing"].values()), "the ring is full")
+    os.kill(worker, signal.SIGKILL)
+    until(lambda: _has_ended(worker), "it has ended")
+    missing = report(path)["missing"]
+    assert missing["dropped_chunks"] and not missing["skipped_bytes"] and not missing["chunks"], missing
 
 
 def a_full_disk_stops_the_recording_and_not_the_program():
