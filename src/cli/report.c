@@ -199,8 +199,9 @@ static void end_sections(asked_t *asked) {
 static bool was_looked_for(const asked_t *asked, const shown_t *s) {
   const section_t *section = s->section;
   const reader_t *reader = asked->report.reader;
-  if (!section->option || section->holds(&asked->report, s->state)) return true;
-  return !is_summary(reader) && reader_header(reader)->mode & section->mode;
+  if (section->holds(&asked->report, s->state)) return true;
+  if (is_summary(reader)) return false;
+  return !section->option || reader_header(reader)->mode & section->mode;
 }
 
 static int print_section(const asked_t *asked, const shown_t *s) {
@@ -238,7 +239,7 @@ static int print_json(asked_t *asked) {
   report_head_json(&asked->report, o);
   for (int i = 0; i < SECTIONS && status == 0; i++) {
     shown_t *s = &asked->shown[i];
-    if (asked->any && !s->asked) continue;
+    if ((asked->any && !s->asked) || !was_looked_for(asked, s)) continue;
     json_object *part = s->section->json(&asked->report, s->state);
     json_object_object_add(o, s->section->name, part);
     if (!part) status = SONDE_ENOMEM;

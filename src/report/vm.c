@@ -115,6 +115,8 @@ static json_object *make_json(const report_t *r, void *state) {
 }
 
 const section_t section_vm = {.name = "vm",
+                              .option = "--malloc",
+                              .mode = RECORD_REGIONS,
                               .state_bytes = sizeof(regions_t),
                               .event = take_event,
                               .holds = holds,

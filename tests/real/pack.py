@@ -2,6 +2,7 @@
 # SPDX-License-Identifier: MIT
 """sonde pack on recordings of real programs: every verb finds the same in the packed file, a second
 reader that was written from docs/format.md too; it is small; a damaged one is refused in part."""
+import json
 import os
 import random
 import subprocess
@@ -95,6 +96,11 @@ def a_summary_has_the_same_totals():
     assert os.path.getsize(summary) < 1000000
     done = sonde("diff", "--by", "allocated", "--max-growth", "0", path, summary)
     assert done.returncode == 0 and b"+0.0 %" in done.stdout and b"by stack" not in done.stdout, done
+    sections = [set(json.loads(sonde("report", "--json", p).stdout)) for p in (path, summary)]
+    assert sections[0] - sections[1] == {"crash", "pools", "vm"}, sections
+    assert not sections[0] & {"stalls", "trace", "wall", "waits", "audit"}, sections
+    regions = [sonde("report", p, "vm").stdout for p in (path, summary)]
+    assert b"mapped" in regions[0] and b"the summary holds nothing" in regions[1], regions
     for verb in ["events", summary], ["history", summary, "0x1"], ["pack", "--summary", summary]:
         done = sonde(*verb)
         assert done.returncode == 2 and b"summary" in done.stderr, done
