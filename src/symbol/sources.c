@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT
  *
  * Finding the files of a module. The order is gdb's: the image, a file named by the build-id, a
- * file named by .gnu_debuglink whose content matches, debuginfod. A build-id that differs refuses a
- * file. See sources.h.
+ * file named by .gnu_debuglink whose content matches, debuginfod; before the last, a file of the
+ * image's name in a folder that was given. A build-id that differs refuses a file. See sources.h.
  */
 #include "symbol/sources.h"
 
@@ -190,6 +190,23 @@ static bool find_by_link(sources_t *sources, const char *const *dirs, const uint
   return false;
 }
 
+/* A folder of what was stripped, or of the builds before they were: the image's name, or
+ * NAME.debug. The build-id tells whether it is the one. */
+static bool find_by_name(sources_t *sources, const char *const *dirs, const char *image_path,
+                         const uint8_t *id, size_t size) {
+  char path[PATH_MAX];
+  const char *slash = image_path ? strrchr(image_path, '/') : NULL;
+  const char *name = slash ? slash + 1 : image_path;
+  if (!size || !name || !*name) return false;
+  for (; dirs && *dirs; dirs++)
+    for (int i = 0; i < 2; i++)
+      if ((size_t)snprintf(path, sizeof path, i ? "%s/%s" : "%s/%s.debug", *dirs, name) <
+              sizeof path &&
+          try_debug(sources, path, id, size, NULL))
+        return true;
+  return false;
+}
+
 /* debuginfod.h of elfutils: a client, and a descriptor for a build-id. The library is loaded only
  * when servers are configured; it keeps its own cache and asks nothing twice. */
 static bool find_by_debuginfod(sources_t *sources, const uint8_t *id, size_t size) {
@@ -213,13 +230,14 @@ static bool find_by_debuginfod(sources_t *sources, const uint8_t *id, size_t siz
   return good;
 }
 
-static void find_debug(sources_t *sources, const char *const *dirs, const uint8_t *id,
-                       size_t id_size) {
+static void find_debug(sources_t *sources, const char *const *dirs, const char *image_path,
+                       const uint8_t *id, size_t id_size) {
   if (id_size && (find_by_build_id(sources, dirs, id, id_size) ||
                   find_by_build_id(sources, default_dirs, id, id_size)))
     return;
   if (find_by_link(sources, dirs, id, id_size) || find_by_link(sources, default_dirs, id, id_size))
     return;
+  if (find_by_name(sources, dirs, image_path, id, id_size)) return;
   if (id_size) find_by_debuginfod(sources, id, id_size);
 }
 
@@ -334,7 +352,8 @@ symbol_reason_t sources_open(sources_t *sources, const symbol_source_t *source,
     sources->symbols_size = symbols_size(sources->image.elf);
     open_mini(sources);
   }
-  if (!sources->image_has_debug && !source->bytes) find_debug(sources, dirs, id, id_size);
+  if (!sources->image_has_debug && !source->bytes)
+    find_debug(sources, dirs, source->path, id, id_size);
   note_debug(sources);
   sources->fingerprint = mix_file(mix_file(1, &sources->image), &sources->debug);
   if (sources->image.elf || sources->debug.elf) return SYMBOL_NAMED;
