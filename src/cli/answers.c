@@ -90,7 +90,7 @@ static inline char *put_more(char *out, char before, uint32_t number) {
   return decimal_append(out, number);
 }
 
-void answers_frame(const symbol_frame_t *frame) {
+void answers_frame(const symbol_frame_t *frame, const char *mark) {
   answers_text(frame->function ? frame->function : "??");
   char *out = room_for(LINE_MAX);
   if (frame->has_offset) {
@@ -104,6 +104,7 @@ void answers_frame(const symbol_frame_t *frame) {
   }
   out = put_more(put_more(out, ':', frame->line), ':', frame->column);
   if (frame->inlined) out = text_append(out, " (inlined)");
+  if (mark) out = text_append(out, mark);
   *out++ = '\n';
   filled_to(out);
 }
@@ -128,7 +129,7 @@ void answers_put(const answer_t *a) {
   }
   for (int i = 0; i < a->count; i++) {
     if (i) filled_to(text_append(room_for(LINE_MAX), "  in "));
-    answers_frame(&a->frames[i]);
+    answers_frame(&a->frames[i], NULL);
   }
 }
 

@@ -12,8 +12,8 @@
 /* Text of a file; control characters, which would drive the terminal, become '?'. */
 void answers_text(const char *text);
 
-/* A frame, and the end of its line. */
-void answers_frame(const symbol_frame_t *frame);
+/* A frame, a short MARK or NULL, and the end of its line. */
+void answers_frame(const symbol_frame_t *frame, const char *mark);
 
 /* What is known of an address. */
 typedef struct answer {

@@ -323,37 +323,57 @@ static int symbolize_addresses(job_t *job, char **texts, int count) {
 
 /* ---- stacks ------------------------------------------------------------------------------- */
 
+static const char *mark_of(json_object *frame) {
+  if (json_flag_of(frame, "tail_call")) return " (tail call)";
+  return json_flag_of(frame, "guessed") ? " (guessed)" : NULL;
+}
+
+static void put_frame(json_object *frame, size_t number) {
+  symbol_frame_t function;
+  const char *pc = json_text_of(frame, "pc");
+  rename_read(frame, &function);
+  printf("  #%-3zu ", number);
+  if (!function.function && pc) {
+    answers_text(pc);
+    answers_text(" ");
+  }
+  answers_frame(&function, mark_of(frame));
+  answers_flush();
+}
+
+/* BEFORE, TEXT and AFTER, when there is a TEXT. */
+static void put_part(const char *before, const char *text, const char *after) {
+  if (!text || !*text) return;
+  answers_text(before);
+  answers_text(text);
+  answers_text(after);
+  answers_flush();
+}
+
+static void put_thread(json_object *thread) {
+  json_object *tid, *frames;
+  size_t count = 0;
+  printf("thread %lld", json_object_object_get_ex(thread, "tid", &tid)
+                            ? (long long)json_object_get_int64(tid)
+                            : 0);
+  put_part(" \"", json_text_of(thread, "name"), "\"");
+  putchar('\n');
+  if (json_object_object_get_ex(thread, "frames", &frames) &&
+      json_object_is_type(frames, json_type_array))
+    count = json_object_array_length(frames);
+  for (size_t i = 0; i < count; i++)
+    put_frame(json_object_array_get_idx(frames, i), i);
+  const char *reason = json_text_of(thread, "reason");
+  put_part(count ? "  cut: " : "  no frames: ", reason, "");
+  if (reason) putchar('\n');
+}
+
 static void put_stacks(json_object *document) {
-  json_object *threads, *frames, *value;
+  json_object *threads;
   json_object_object_get_ex(document, "threads", &threads);
   for (size_t i = 0; i < json_object_array_length(threads); i++) {
-    json_object *thread = json_object_array_get_idx(threads, i);
-    const char *name =
-        json_object_object_get_ex(thread, "name", &value) ? json_object_get_string(value) : "";
-    printf("%sthread %lld", i ? "\n" : "",
-           json_object_object_get_ex(thread, "tid", &value)
-               ? (long long)json_object_get_int64(value)
-               : 0);
-    if (*name) {
-      fputs(" \"", stdout);
-      answers_text(name);
-      answers_flush();
-      putchar('"');
-    }
-    putchar('\n');
-    if (!json_object_object_get_ex(thread, "frames", &frames)) continue;
-    for (size_t k = 0; k < json_object_array_length(frames); k++) {
-      symbol_frame_t frame;
-      json_object *object = json_object_array_get_idx(frames, k);
-      rename_read(object, &frame);
-      printf("  #%-3zu ", k);
-      if (!frame.function && json_object_object_get_ex(object, "pc", &value)) {
-        answers_text(json_object_get_string(value));
-        answers_text(" ");
-      }
-      answers_frame(&frame);
-      answers_flush();
-    }
+    if (i) putchar('\n');
+    put_thread(json_object_array_get_idx(threads, i));
   }
 }
 

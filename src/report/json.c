@@ -80,3 +80,16 @@ void json_add_function(json_object *object, const symbol_frame_t *function) {
   if (function->column) json_add_number(object, "column", function->column);
   if (function->inlined) json_object_object_add(object, "inlined", json_object_new_boolean(1));
 }
+
+const char *json_text_of(json_object *object, const char *key) {
+  json_object *value;
+  if (!json_object_object_get_ex(object, key, &value) ||
+      !json_object_is_type(value, json_type_string))
+    return NULL;
+  return json_object_get_string(value);
+}
+
+bool json_flag_of(json_object *object, const char *key) {
+  json_object *value;
+  return json_object_object_get_ex(object, key, &value) && json_object_get_boolean(value);
+}

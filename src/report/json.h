@@ -7,6 +7,7 @@
 #define SONDE_REPORT_JSON_H
 
 #include <json-c/json.h>
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
@@ -26,6 +27,10 @@ void json_add_number(json_object *object, const char *key, int64_t value);
 void json_add_count(json_object *object, const char *key, uint64_t value);
 void json_add_address(json_object *object, const char *key, uint64_t address);
 void json_add_hex(json_object *object, const char *key, const uint8_t *bytes, size_t size);
+
+/* The string at KEY of an object, NULL when there is none. OBJECT may be anything. */
+const char *json_text_of(json_object *object, const char *key);
+bool json_flag_of(json_object *object, const char *key);
 
 /* What is known of a frame's function: function, function_offset, file, line, column, inlined. */
 void json_add_function(json_object *object, const symbol_frame_t *function);

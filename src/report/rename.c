@@ -14,21 +14,8 @@
 
 #define BUILD_ID_MAX 64
 
-static const char *text_of(json_object *frame, const char *key) {
-  json_object *value;
-  if (!json_object_object_get_ex(frame, key, &value) ||
-      !json_object_is_type(value, json_type_string))
-    return NULL;
-  return json_object_get_string(value);
-}
-
-static bool flag_of(json_object *frame, const char *key) {
-  json_object *value;
-  return json_object_object_get_ex(frame, key, &value) && json_object_get_boolean(value);
-}
-
 static bool address_of(json_object *frame, const char *key, uint64_t *address) {
-  const char *text = text_of(frame, key);
+  const char *text = json_text_of(frame, key);
   char *end;
   if (!text || strncmp(text, "0x", 2) || !isxdigit((unsigned char)text[2])) return false;
   *address = strtoull(text, &end, 16);
@@ -36,7 +23,7 @@ static bool address_of(json_object *frame, const char *key, uint64_t *address) {
 }
 
 static size_t build_id_of(json_object *frame, uint8_t *out) {
-  const char *text = text_of(frame, "build_id");
+  const char *text = json_text_of(frame, "build_id");
   size_t digits = text ? strlen(text) : 0;
   if (digits % 2 || digits > 2 * BUILD_ID_MAX) return 0;
   for (size_t i = 0; i < digits; i += 2) {
@@ -50,12 +37,12 @@ static size_t build_id_of(json_object *frame, uint8_t *out) {
 static int look_up(json_object *frame, symbolizer_t *symbolizer, symbol_frame_t *functions) {
   uint8_t id[BUILD_ID_MAX];
   uint64_t offset;
-  symbol_source_t source = {.path = text_of(frame, "module"), .build_id = id};
+  symbol_source_t source = {.path = json_text_of(frame, "module"), .build_id = id};
   source.build_id_size = build_id_of(frame, id);
   if (!source.build_id_size || !address_of(frame, "offset", &offset)) return 0;
   symbol_module_t *module = symbolizer_module(symbolizer, &source);
   if (!module) return 0;
-  bool exact = flag_of(frame, "exact");
+  bool exact = json_flag_of(frame, "exact");
   symbol_reason_t reason;
   int count = symbol_lookup(module, offset - !exact, functions, SYMBOL_FRAMES_MAX, &reason);
   if (count && functions[count - 1].has_offset && !exact) functions[count - 1].function_offset++;
@@ -98,7 +85,7 @@ static long rename_frames(json_object *thread, json_object *old, symbolizer_t *s
   size_t count = json_object_array_length(old), from = 0;
   long named = 0;
   for (size_t i = 0; i < count; i++) {
-    if (flag_of(json_object_array_get_idx(old, i), "inlined") && i + 1 < count) continue;
+    if (json_flag_of(json_object_array_get_idx(old, i), "inlined") && i + 1 < count) continue;
     named += rename_run(old, from, i, new, symbolizer);
     from = i + 1;
   }
@@ -123,9 +110,9 @@ long rename_stacks(json_object *document, symbolizer_t *symbolizer) {
 
 void rename_read(json_object *frame, symbol_frame_t *function) {
   json_object *value;
-  *function = (symbol_frame_t){.function = text_of(frame, "function"),
-                               .file = text_of(frame, "file"),
-                               .inlined = flag_of(frame, "inlined")};
+  *function = (symbol_frame_t){.function = json_text_of(frame, "function"),
+                               .file = json_text_of(frame, "file"),
+                               .inlined = json_flag_of(frame, "inlined")};
   function->raw = function->function;
   function->has_offset = address_of(frame, "function_offset", &function->function_offset);
   if (json_object_object_get_ex(frame, "line", &value))
