@@ -4,6 +4,7 @@
 #include <stdlib.h>
 
 #include "analysis/array.h"
+#include "analysis/samples.h"
 #include "record/body.h"
 
 typedef struct cpu_name {
@@ -48,7 +49,7 @@ static bool add_burst(cpu_use_t *u, body_t *b, uint64_t time) {
 
 static bool add_tick(cpu_use_t *u, const record_event_t *e) {
   if (!GROW(u->ticks, u->tick_count, u->tick_room)) return false;
-  u->ticks[u->tick_count++] = (cpu_tick_t){e->time, e->stream, e->stack};
+  u->ticks[u->tick_count++] = (cpu_tick_t){e->time, sample_ticks(e), e->stream, e->stack};
   return true;
 }
 

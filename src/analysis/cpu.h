@@ -21,9 +21,10 @@ typedef struct cpu_burst {
   const char *name;
 } cpu_burst_t;
 
-/* A tick of CPU time. */
+/* A sample of CPU time. */
 typedef struct cpu_tick {
-  uint64_t time; /* ticks */
+  uint64_t time;  /* ticks of the recording's clock */
+  uint64_t ticks; /* of CPU time, that it stands for */
   uint32_t stream, stack;
 } cpu_tick_t;
 

@@ -35,8 +35,10 @@ bool samples_add(void *samples, const record_event_t *e) {
     s->stacks[s->stack_count] = (sample_stack_t){.stack = e->stack};
     s->slots[i] = (uint32_t)++s->stack_count;
   }
-  s->stacks[s->slots[i] - 1].ticks += 1 + e->old;
-  s->ticks += 1 + e->old;
+  sample_stack_t *stack = &s->stacks[s->slots[i] - 1];
+  stack->ticks += sample_ticks(e);
+  stack->missed += e->size;
+  s->ticks += sample_ticks(e);
   s->missed += e->size;
   return true;
 }

@@ -42,6 +42,9 @@ typedef enum summary_record {
   SUMMARY_MOMENT = 8,
 } summary_record_t;
 
+/* The last number of a SUMMARY_SAMPLE whose merged ticks are those of its own stack. */
+#define SAMPLE_OWN_MISSED 1u
+
 /* The numbers of SUMMARY_TOTALS, in order. X(lvalue of a replay_t). */
 #define SUMMARY_TOTALS_TABLE(X)                                                                    \
   X(events)                                                                                        \

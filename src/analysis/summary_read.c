@@ -77,13 +77,22 @@ static void read_totals(replay_t *r, const uint64_t *n) {
   r->blocks_until = n[i];
 }
 
-/* One stack's samples, as a single event. */
-static int read_sample(const loader_t *l, const uint64_t *n) {
+/* SAMPLES of a stack and what was merged into them, as a single event. */
+static int tell_samples(const loader_t *l, uint32_t stack, uint64_t samples, uint64_t missed) {
   const replay_options_t *o = l->options;
-  if (!o->other || !n[1]) return 0;
-  record_event_t e = {.kind = EVENT_SAMPLE, .old = n[1] - 1, .size = n[2]};
-  if (!same_stacks_first(l->replay->same, (uint32_t)n[0], &e.stack)) return SONDE_ENOMEM;
+  record_event_t e = {.kind = EVENT_SAMPLE, .old = samples - 1, .size = missed};
+  if (!o->other || samples + missed == 0) return 0;
+  if (!same_stacks_first(l->replay->same, stack, &e.stack)) return SONDE_ENOMEM;
   return o->other(o->other_context, &e) ? 0 : SONDE_ENOMEM;
+}
+
+/* Older summaries tell what was merged into all samples with the first stack; whose it was is not
+ * known. */
+static int read_samples(const loader_t *l, const uint64_t *n) {
+  uint32_t stack = (uint32_t)n[0];
+  if (n[3] == SAMPLE_OWN_MISSED) return tell_samples(l, stack, n[1], n[2]);
+  int status = tell_samples(l, stack, n[1], 0);
+  return status ? status : tell_samples(l, 0, 0, n[2]);
 }
 
 /* What was live at a moment: a time, then for each stack its id, blocks and bytes. */
@@ -121,7 +130,7 @@ static int read_record(const loader_t *l, unsigned type, const uint8_t *p, const
   case SUMMARY_THREAD: return read_thread(l->replay, n);
   case SUMMARY_SIZE: read_size(l->replay, n); return 0;
   case SUMMARY_ODD: read_odd(l->replay, n); return 0;
-  case SUMMARY_SAMPLE: return read_sample(l, n);
+  case SUMMARY_SAMPLE: return read_samples(l, n);
   default: return 0;
   }
 }

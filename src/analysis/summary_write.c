@@ -153,6 +153,11 @@ static bool put_stack(uint32_t id, const stack_totals_t *s, bytes_t *out) {
   return put_record(out, SUMMARY_STACK, numbers, sizeof numbers / sizeof *numbers);
 }
 
+static bool put_samples(const sample_stack_t *s, bytes_t *out) {
+  const uint64_t numbers[] = {s->stack, s->ticks - s->missed, s->missed, SAMPLE_OWN_MISSED};
+  return put_record(out, SUMMARY_SAMPLE, numbers, sizeof numbers / sizeof *numbers);
+}
+
 static void add_tally(tally_t *to, const tally_t *more) {
   to->count += more->count;
   to->bytes += more->bytes;
@@ -161,20 +166,20 @@ static void add_tally(tally_t *to, const tally_t *more) {
 /* The first KEPT stacks, and what the others add up to. */
 static bool put_stacks(const writer_t *w, size_t kept, bytes_t *out) {
   stack_totals_t rest = {0};
-  uint64_t rest_ticks = 0, missed = w->samples.missed; /* told with the first sample */
+  sample_stack_t rest_samples = {0};
   bool good = true;
   for (size_t i = 0; good && i < w->item_count; i++) {
     const item_t *item = &w->items[i];
     const stack_totals_t *s = item->place ? &w->replay.stacks[item->place - 1] : NULL;
-    uint64_t ticks = item->sample ? w->samples.stacks[item->sample - 1].ticks : 0;
-    const uint64_t sample[] = {item->stack, ticks, missed};
+    const sample_stack_t *sample = item->sample ? &w->samples.stacks[item->sample - 1] : NULL;
     if (i < kept && item->stack) {
-      if (ticks) missed = 0;
-      good = (!s || put_stack(item->stack, s, out)) &&
-             (!ticks || put_record(out, SUMMARY_SAMPLE, sample, 3));
+      good = (!s || put_stack(item->stack, s, out)) && (!sample || put_samples(sample, out));
       continue;
     }
-    rest_ticks += ticks;
+    if (sample) {
+      rest_samples.ticks += sample->ticks;
+      rest_samples.missed += sample->missed;
+    }
     if (!s) continue;
     add_tally(&rest.allocated, &s->allocated);
     add_tally(&rest.live, &s->live);
@@ -182,10 +187,9 @@ static bool put_stacks(const writer_t *w, size_t kept, bytes_t *out) {
     rest.temporary += s->temporary;
     rest.frees += s->frees;
   }
-  const uint64_t sample[] = {0, rest_ticks, missed};
   bool any = rest.allocated.count | rest.live.count | rest.at_peak.count | rest.frees;
   return good && (!any || put_stack(0, &rest, out)) &&
-         (!rest_ticks || put_record(out, SUMMARY_SAMPLE, sample, 3));
+         (!rest_samples.ticks || put_samples(&rest_samples, out));
 }
 
 static bool put_moment(const writer_t *w, const moment_t *m, size_t kept, bytes_t *out) {

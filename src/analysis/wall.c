@@ -4,6 +4,7 @@
 #include <stdlib.h>
 
 #include "analysis/array.h"
+#include "analysis/samples.h"
 #include "record/body.h"
 
 typedef struct wall_name {
@@ -154,8 +155,8 @@ static bool add_tick(wall_t *w, const record_event_t *e) {
   if (!thread) return true;
   wall_thread_t *t = thread_of(w, thread->tid);
   if (!t) return false;
-  t->ticks += 1 + e->old;
-  const wall_place_t at = {.tid = thread->tid, .stack = e->stack, .looks = 1 + e->old};
+  t->ticks += sample_ticks(e);
+  const wall_place_t at = {.tid = thread->tid, .stack = e->stack, .looks = sample_ticks(e)};
   return add_place(&w->parts, &at);
 }
 

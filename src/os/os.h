@@ -257,7 +257,7 @@ void os_with_room(void (*run)(void *), void *argument);
 /* ---- ticks of CPU time -------------------------------------------------------------------- */
 
 /* Runs in a signal handler of the thread whose CPU time has ticked; MISSED ticks before this one
- * could not be delivered. */
+ * could not be delivered: since the one before it has used MISSED + 1 intervals. */
 typedef void os_ticked_t(const void *ucontext, uint32_t missed);
 
 /* Sees to it that TICKED is called, by the same signal and handler as questions are; as

@@ -102,8 +102,8 @@ const record_frame_t *reader_frame(const reader_t *reader, uint32_t id);
 const record_node_t *reader_node(const reader_t *reader, uint32_t id);
 
 /* The frames of stack ID, innermost first. Returns how many there are (it may be more than MAX), or
- * -1 when the stack or a part of it is not defined, or goes round in a circle in a hostile file. One
- * that is deeper than READ_DEPTH_MAX is cut there; READ_DEPTH_MAX + 1 is returned for it. */
+ * -1 when the stack or a part of it is not defined, or goes round in a circle in a hostile file.
+ * One that is deeper than READ_DEPTH_MAX is cut there; READ_DEPTH_MAX + 1 is returned for it. */
 #define READ_DEPTH_MAX 65536
 int reader_stack(const reader_t *reader, uint32_t id, const record_frame_t **frames, int max);
 
@@ -117,7 +117,7 @@ typedef struct record_event {
   uint64_t address;      /* of the block; 0 in the first moment of a realloc */
   uint64_t old;          /* of a realloc's both moments: the block given up; of a sample out of a
                             summary: how many more there are like it; else 0 */
-  uint64_t size;         /* 0 for a free; of a sample: the ticks missed before it */
+  uint64_t size;         /* 0 for a free; of a sample: the ticks merged into it */
   uint64_t sample_bytes; /* it stands for others: one block in so many bytes is recorded; 0: each */
   const uint8_t *body;   /* of EVENT_EXTENDED */
   uint32_t body_size;

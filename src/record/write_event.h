@@ -103,7 +103,7 @@ static ALWAYS_INLINE bool event_put_free(stream_t *s, uint64_t time, uint64_t ad
   return true;
 }
 
-/* A sample of the thread's CPU time, which MISSED ticks before it could not be taken. */
+/* A sample of the thread's CPU time, which stands for MISSED ticks before it as well. */
 static inline bool event_put_sample(stream_t *s, uint64_t time, uint32_t missed, uint32_t stack) {
   if (UNLIKELY(!event_room(s, 0))) return false;
   unsigned head = EVENT_SAMPLE;

@@ -44,8 +44,11 @@ static report_t with_tree(const report_t *r) {
 static tree_t *tree_of(const report_t *r, const cpu_use_t *u, const cpu_burst_t *burst) {
   tree_t *tree = tree_new(r);
   bool good = tree != NULL;
-  for (size_t i = 0; good && i < u->tick_count; i++)
-    if (cpu_tick_in(r->reader, &u->ticks[i], burst)) good = tree_add(tree, u->ticks[i].stack, 1, 1);
+  for (size_t i = 0; good && i < u->tick_count; i++) {
+    int64_t ticks = (int64_t)u->ticks[i].ticks;
+    if (cpu_tick_in(r->reader, &u->ticks[i], burst))
+      good = tree_add(tree, u->ticks[i].stack, ticks, ticks);
+  }
   if (good) return tree;
   tree_free(tree);
   return NULL;

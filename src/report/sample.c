@@ -142,8 +142,10 @@ static int print_text(const report_t *r, void *state, FILE *out) {
   samples_t *s = state;
   char a[24], b[24];
   samples_rank(s);
-  fprintf(out, "\n%sCPU time%s\n  samples    %s; %s ticks could not be taken\n", r->bold, r->plain,
-          report_count(s->ticks, a), report_count(s->missed, b));
+  fprintf(out,
+          "\n%sCPU time%s\n  samples    %s; %s of them came late, merged into the next one of "
+          "their thread\n",
+          r->bold, r->plain, report_count(s->ticks, a), report_count(s->missed, b));
   if (r->tree) {
     tree_t *tree = make_tree(r, s);
     if (tree) tree_text(tree, "where the CPU was", false, "samples", out);

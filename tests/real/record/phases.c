@@ -1,0 +1,73 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * So many threads use so many seconds of CPU time each, half in `first` and then half in `second`,
+ * which takes no signal while it works if a third word is there. Prints the CPU seconds of the two,
+ * and of the program.
+ */
+#define _GNU_SOURCE
+#include <pthread.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <time.h>
+
+enum { THREADS_MAX = 64 };
+
+typedef struct used {
+  double first, second;
+} used_t;
+
+static double half; /* of the seconds */
+static int holds;
+
+static double cpu(clockid_t clock) {
+  struct timespec t;
+  clock_gettime(clock, &t);
+  return (double)t.tv_sec + (double)t.tv_nsec / 1e9;
+}
+
+static void burn(void) {
+  double end = cpu(CLOCK_THREAD_CPUTIME_ID) + half;
+  while (cpu(CLOCK_THREAD_CPUTIME_ID) < end)
+    for (volatile int i = 0; i < 20000; i++) {
+    }
+}
+
+void first(void) { burn(); }
+
+void second(void) {
+  sigset_t all, before;
+  sigfillset(&all);
+  pthread_sigmask(SIG_SETMASK, holds ? &all : NULL, &before);
+  burn();
+  pthread_sigmask(SIG_SETMASK, &before, NULL);
+}
+
+static void *work(void *context) {
+  double began = cpu(CLOCK_THREAD_CPUTIME_ID);
+  first();
+  double middle = cpu(CLOCK_THREAD_CPUTIME_ID);
+  second();
+  *(used_t *)context = (used_t){middle - began, cpu(CLOCK_THREAD_CPUTIME_ID) - middle};
+  return NULL;
+}
+
+int main(int count, char **words) {
+  int threads = count > 2 ? atoi(words[1]) : 0;
+  if (threads < 1 || threads > THREADS_MAX) return 2;
+  half = atof(words[2]) / 2;
+  holds = count > 3;
+  pthread_t others[THREADS_MAX];
+  used_t used[THREADS_MAX], all = {0};
+  for (int i = 1; i < threads; i++)
+    pthread_create(&others[i], NULL, work, &used[i]);
+  work(&used[0]);
+  for (int i = 1; i < threads; i++)
+    pthread_join(others[i], NULL);
+  for (int i = 0; i < threads; i++) {
+    all.first += used[i].first;
+    all.second += used[i].second;
+  }
+  printf("%f %f %f\n", all.first, all.second, cpu(CLOCK_PROCESS_CPUTIME_ID));
+  return 0;
+}

@@ -1,0 +1,120 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: MIT
+"""The samples of `sonde record --sample` add up to the CPU time of the program, and those of a function
+to its own, whatever kept a tick from being taken: signals held back, a busy CPU, a rate above the
+kernel's. The oracle is what the threads themselves read of their CPU clocks."""
+import json
+import os
+import struct
+import subprocess
+import sys
+
+sys.path.insert(0, os.path.join(os.environ["SONDE_SOURCE"], "tests/format"))
+from reader import checksum  # noqa: E402
+from shared.cases import WORK, fresh, needs_agent, run  # noqa: E402
+
+needs_agent()
+SONDE = os.environ["SONDE"]
+PROGRAM = os.path.join(WORK, "phases")
+
+
+def sonde(*words):
+    return subprocess.run([SONDE, *words], capture_output=True, check=True, text=True, timeout=300).stdout
+
+
+def _on_one_cpu():
+    os.sched_setaffinity(0, {min(os.sched_getaffinity(0))})
+
+
+class Crowd:
+    """Busy processes on the one CPU that `_on_one_cpu` chooses, while a `with` lasts."""
+
+    def __init__(self, count):
+        self.count = count
+
+    def __enter__(self):
+        self.all = [subprocess.Popen([sys.executable, "-c", "while True: pass"], preexec_fn=_on_one_cpu)
+                    for _ in range(self.count)]
+
+    def __exit__(self, *_):
+        for process in self.all:
+            process.kill()
+            process.wait()
+
+
+def _record(hz, words, **how):
+    """The recording, and the CPU seconds of `first`, of `second` and of the whole program."""
+    path = fresh()
+    done = subprocess.run([SONDE, "record", f"--sample={hz}", "-o", path, "--", PROGRAM, *map(str, words)],
+                          capture_output=True, check=True, timeout=300, **how)
+    return path, *map(float, done.stdout.split())
+
+
+def _check(hz, threads, *words, **how):
+    path, first, second, whole = _record(hz, (threads, *words), **how)
+    told = json.loads(sonde("report", "--json", "--top", "1000", path))["sample"]
+    total = {f["function"]: f["total"] for f in told["functions"]}
+    got = {name: total.get(name, 0) / hz for name in ("first", "second")}
+    print(f"{told['samples'] / hz:.3f} s of {whole:.3f}: {got} of {first:.3f}, {second:.3f}; {told['missed']} missed")
+    # A thread's last interval is not over, and the program has begun before it is recorded.
+    short = (threads + 5) / hz
+    assert 0.98 * whole - short < told["samples"] / hz < 1.02 * whole, (told["samples"], whole)
+    for name, used in ("first", first), ("second", second):
+        assert abs(got[name] - used) < 0.1 * used + short, (name, got[name], used)
+    assert sum(f["self"] for f in told["functions"]) >= 0.99 * told["samples"]
+    return path, told
+
+
+def signals_held_back():
+    _, told = _check(250, 1, 1.5, "hold")
+    assert told["missed"] > 0.3 * told["samples"], told["missed"]  # nearly all of `second`
+
+
+def faster_than_the_kernel_looks():
+    _check(1000, 2, 1.5)
+
+
+def threads_crowded_on_one_cpu():
+    with Crowd(4):
+        _check(250, 4, 0.75, preexec_fn=_on_one_cpu)
+
+
+def every_view_says_the_same():
+    path, told = _check(500, 2, 0.8, "hold")
+    ticks, stacks = told["samples"], [(s["stack"], s["samples"]) for s in told["stacks"]]
+    assert sum(n for _, n in stacks) == ticks
+    folded = sonde("export", "--by", "sample", path).splitlines()
+    assert sum(int(line.rsplit(" ", 1)[1]) for line in folded) == ticks
+    summary, packed = fresh(), fresh()
+    sonde("pack", "--summary", "-o", summary, path)
+    sonde("pack", "-o", packed, path)
+    for other in packed, summary:
+        assert json.loads(sonde("report", "--json", "--top", "1000", other))["sample"] == told, other
+    tree = json.loads(sonde("report", "--json", "--tree", path))["sample"]["tree"]
+    assert tree["weight"] == tree["count"] == ticks, tree["weight"]
+    changed = json.loads(sonde("diff", "--json", "--by", "sample", path, packed))
+    assert changed["old"] == changed["new"] == ticks and not changed["changed_stacks"], changed
+
+
+def older_summaries_are_read():
+    """They tell the missed ticks of all stacks with the first one."""
+    path, old = fresh(), fresh()
+    sonde("record", "--sample", "-o", path, "--", "true")
+    records = b"".join(bytes([7, 2 * len(body) + 1]) + body for body in
+                       (bytes(n * 2 + 1 for n in numbers) for numbers in ((11, 40, 9), (12, 30, 0))))
+    size = (len(records) + 7) // 8 * 8
+    chunk = bytearray(struct.pack("<IHHIIIIQQQHBBIQ", 0x4B4E4843, 6, 1, 64 + size, len(records), 0, 0, 0, 0, 0, 1, 0, 0,
+                                  2, 0) + records.ljust(size, b"\0"))
+    struct.pack_into("<Q", chunk, 56, checksum(bytes(chunk)))
+    with open(path, "rb") as whole, open(old, "wb") as out:
+        page = bytearray(whole.read(4096))
+        struct.pack_into("<Q", page, 16, 2)
+        out.write(page + chunk)
+    told = json.loads(sonde("report", "--json", old))["sample"]
+    assert told["samples"] == 79 and told["missed"] == 9, told
+    assert [(s["stack"], s["samples"]) for s in told["stacks"]] == [(11, 40), (12, 30), (0, 9)], told
+
+
+subprocess.run(["cc", "-O1", "-pthread", "-fno-inline", "-fno-optimize-sibling-calls", "-o", PROGRAM,
+                os.path.join(os.environ["SONDE_SOURCE"], "tests/real/record/phases.c")], check=True)
+run(globals())
