@@ -56,9 +56,9 @@ def _check(hz, threads, *words, **how):
     total = {f["function"]: f["total"] for f in told["functions"]}
     got = {name: total.get(name, 0) / hz for name in ("first", "second")}
     print(f"{told['samples'] / hz:.3f} s of {whole:.3f}: {got} of {first:.3f}, {second:.3f}; {told['missed']} missed")
-    # A thread's last interval is not over, and the program has begun before it is recorded.
+    # What a thread used since its last sample is missing, and the program has begun before it is recorded.
     short = (threads + 5) / hz
-    assert 0.98 * whole - short < told["samples"] / hz < 1.02 * whole, (told["samples"], whole)
+    assert 0.95 * whole - short < told["samples"] / hz < 1.02 * whole, (told["samples"], whole)
     for name, used in ("first", first), ("second", second):
         assert abs(got[name] - used) < 0.1 * used + short, (name, got[name], used)
     assert sum(f["self"] for f in told["functions"]) >= 0.99 * told["samples"]
