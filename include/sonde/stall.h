@@ -80,10 +80,10 @@ typedef void sonde_stall_call_t(const sonde_stall_t *stall, void *context);
  * thread, which the program has made for it, until sonde_stall_monitor_stop; it sleeps without
  * limit while no turn is open, and looks ten times a threshold while one is, from then on with a
  * stack each time. A running thread is asked for its stack by SIGURG, a blocked one is read where
- * it is; on Apple's systems it is suspended for a moment, and the main thread's run loop is watched
- * by itself, if CoreFoundation is loaded by then. Returns 0 when it was stopped; SONDE_EINVAL,
- * SONDE_EBUSY: there is a monitor already, or the program is recorded; not after fork in the child
- * of a program that has one. */
+ * it is (sonde/thread.h says which alone is asked too); on Apple's systems it is suspended for a
+ * moment, and the main thread's run loop is watched by itself, if CoreFoundation is loaded by then.
+ * Returns 0 when it was stopped; SONDE_EINVAL, SONDE_EBUSY: there is a monitor already, or the
+ * program is recorded; not after fork in the child of a program that has one. */
 SONDE_API int sonde_stall_monitor(uint32_t threshold_ms, sonde_stall_call_t *call, void *context);
 
 /* Ends sonde_stall_monitor, at once or when it is called next. Any thread, also CALL. */

@@ -5,7 +5,12 @@
  * A thread that is blocked in a system call is read where it is: it is neither stopped nor
  * signalled, and its call goes on. A running thread is asked by a signal (SIGURG, whose default
  * action is to ignore it, with a cookie); it is never sent to a thread that blocks that signal or
- * waits for signals. The handler is installed at the first question, stays for the life of the
+ * waits for signals. A blocked one is asked in one case alone: its stack ends for want of a
+ * register that the kernel does not tell (on aarch64 a leaf's caller is in the link register), and
+ * the kernel makes its call again after the signal, as it does with flock(2) and with futex(2), a
+ * wait for a child or a read, all of them without a time limit: the program sees nothing of it.
+ * With SONDE_NO_SIGNAL, or in another call, such a stack is torn (SONDE_ENOTFOUND).
+ * The handler is installed at the first question, stays for the life of the
  * process, and hands every other SIGURG on to the handler the program had.
  *
  * Everything here may be called by any thread, in a signal handler, inside malloc and after fork. A

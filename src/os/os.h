@@ -215,6 +215,10 @@ void os_signals_restore(uint64_t mask);
  * sees nothing of it. */
 bool os_call_restarts(const os_blocked_t *at);
 
+/* The same when no handler runs, as after a stop by ptrace, and of a thread of any process: so not
+ * of calls for which it depends on what their descriptor is. */
+bool os_call_restarts_anywhere(const os_blocked_t *at);
+
 /* Whether the call ends, with EINTR, but can be made to go on where it was; and that, in the
  * handler of the signal that ended it: UCONTEXT is changed so that the thread makes the call again.
  * Does nothing where UCONTEXT is not of such a moment. */

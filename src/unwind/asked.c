@@ -188,14 +188,25 @@ int asked_send(pid_t tid, sonde_capture_t *capture, asked_t *out) {
   return 0;
 }
 
+void asked_without_answer(sonde_capture_t *capture, int reason) {
+  if (capture->mark != SONDE_UNAVAILABLE) return;
+  capture->count = 0;
+  capture->reason = reason;
+  capture->flags = 0;
+}
+
 static void take(pool_t *pool, const asked_t *question) {
   sonde_capture_t *capture = question->capture;
   const answer_t *a = &pool->answers[question->slot];
-  capture->count = a->count < 0 ? 0 : a->count;
-  capture->mark = a->count < 0 ? SONDE_UNAVAILABLE : (sonde_mark_t)a->mark;
-  capture->reason = a->count < 0 ? a->count : a->reason;
-  capture->flags = a->flags | SONDE_FLAG_SIGNALLED;
-  memcpy(capture->pcs, a->pcs, (size_t)capture->count * sizeof *capture->pcs);
+  if (a->count < 0) {
+    asked_without_answer(capture, a->count);
+  } else {
+    capture->count = a->count;
+    capture->mark = (sonde_mark_t)a->mark;
+    capture->reason = a->reason;
+    capture->flags = a->flags | SONDE_FLAG_SIGNALLED;
+    memcpy(capture->pcs, a->pcs, (size_t)capture->count * sizeof *capture->pcs);
+  }
   set_free(&pool->slots[question->slot], question->asked);
 }
 
@@ -208,10 +219,7 @@ static void give_up(pool_t *pool, const asked_t *question, int reason) {
     take(pool, question); /* the answer came in the very last moment */
     return;
   }
-  capture->count = 0;
-  capture->mark = SONDE_UNAVAILABLE;
-  capture->reason = reason;
-  capture->flags = 0;
+  asked_without_answer(capture, reason);
 }
 
 /* Takes the answers that are there; returns how many questions are left, which it moves together.

@@ -24,15 +24,20 @@ typedef struct asked {
   uint32_t asked; /* the slot's state when it was asked */
 } asked_t;
 
-/* Asks TID for the stack that CAPTURE describes by pcs, skip and max. Returns 0 and the question in
- * OUT, which must be collected by the same thread; or SONDE_ENOTHREAD, SONDE_ENOMEM, SONDE_EFULL
- * when all slots are in use, SONDE_EPERM when the program does not let us keep the handler. */
+/* Asks TID for the stack that CAPTURE describes by pcs, skip and max. Its mark says what it is when
+ * no answer comes: SONDE_UNAVAILABLE, or what was read in place, which then stays. Returns 0 and
+ * the question in OUT, which must be collected by the same thread; or SONDE_ENOTHREAD,
+ * SONDE_ENOMEM, SONDE_EFULL when all slots are in use, SONDE_EPERM when the program does not let us
+ * keep the handler. */
 int asked_send(pid_t tid, sonde_capture_t *capture, asked_t *out);
 
 /* Waits for the answers to COUNT questions until the clock says DEADLINE_NS, and sets count, mark,
- * reason and flags of every capture: of one without an answer to SONDE_UNAVAILABLE with
- * SONDE_ETIMEDOUT or SONDE_ENOTHREAD. The questions are used up. */
+ * reason and flags of every capture that is answered. One that is not and holds nothing has
+ * SONDE_ETIMEDOUT or SONDE_ENOTHREAD as its reason. The questions are used up. */
 void asked_collect(asked_t *questions, int count, uint64_t deadline_ns);
+
+/* What is said of CAPTURE when its thread gave no answer, for REASON. */
+void asked_without_answer(sonde_capture_t *capture, int reason);
 
 /* True while TID is in the handler, where it blocks the signal on our account. */
 bool asked_inside(pid_t tid);

@@ -5,8 +5,11 @@
  *
  * A thread is first read where it is blocked (blocked.h). One that is running is asked (asked.h),
  * unless the caller forbids it, the thread blocks the signal, or it is in a state that no signal
- * ends. When all threads are wanted, questions are sent as the need for them is found, and their
- * answers collected at the end, so that they come while other threads are read.
+ * ends. So is a blocked one whose stack in place ends for want of a register, as in a leaf whose
+ * caller is in the link register alone, when its system call goes on by itself after the question;
+ * what was read stays its stack when no answer comes. When all threads are wanted, questions are
+ * sent as the need for them is found, and their answers collected at the end, so that they come
+ * while other threads are read.
  */
 #include "sonde/thread.h"
 
@@ -170,17 +173,30 @@ static int why_not_read(int folder, pid_t tid) {
 }
 
 /* Whether TID is to be asked without being read first. *WHY says why not, if it was wanted. */
-static bool ask_at_once(int folder, pid_t tid, unsigned flags, uint64_t deadline_ns, int *why) {
+static bool ask_at_once(int folder, pid_t tid, sonde_capture_t *capture, unsigned flags,
+                        uint64_t deadline_ns, int *why) {
   bool wanted = flags & SONDE_SIGNAL_BLOCKED;
   *why = wanted ? may_ask(folder, tid, false, deadline_ns) : 0;
+  (void)unavailable(capture, *why);
   return wanted && *why == 0;
+}
+
+/* Whether a thread that was read as far as its registers were known would tell the rest, and go on
+ * with its call as if nobody had asked. */
+static bool tells_more(int folder, pid_t tid, const sonde_capture_t *read, unsigned flags,
+                       uint64_t deadline_ns) {
+  os_blocked_t at;
+  if (read->mark != SONDE_TORN || read->reason != SONDE_ENOTFOUND) return false;
+  if (flags & (SONDE_NO_SIGNAL | SONDE_SIGNAL_BLOCKED)) return false; /* asked at once, or never */
+  return may_ask(folder, tid, false, deadline_ns) == 0 &&
+         os_thread_blocked(folder, tid, &at) == 0 && os_call_restarts(&at);
 }
 
 /* What follows from R, blocked_capture's answer for TID: returns the count; or true in *ASK when
  * the thread has to be asked; or a status. WHY is ask_at_once's. */
 static int settle(int folder, pid_t tid, sonde_capture_t *capture, unsigned flags,
                   uint64_t deadline_ns, int why, int r, bool *ask) {
-  *ask = false;
+  *ask = r >= 0 && tells_more(folder, tid, capture, flags, deadline_ns);
   if (r >= 0) return r;
   if (r == SONDE_EUNSUPPORTED) r = why_not_read(folder, tid);
   if (r == SONDE_ERUNNING && !(flags & SONDE_NO_SIGNAL)) {
@@ -200,8 +216,10 @@ static uint64_t deadline_of(const sonde_thread_options_t *options) {
 static int ask_one(pid_t tid, sonde_capture_t *capture, uint64_t deadline_ns) {
   asked_t question;
   int r = asked_send(tid, capture, &question);
-  if (r != 0) return unavailable(capture, r);
-  asked_collect(&question, 1, deadline_ns);
+  if (r == 0)
+    asked_collect(&question, 1, deadline_ns);
+  else
+    asked_without_answer(capture, r);
   return capture->mark == SONDE_UNAVAILABLE ? capture->reason : capture->count;
 }
 
@@ -212,7 +230,7 @@ static int capture_other(pid_t tid, sonde_capture_t *capture,
   if (!os_thread_alive(tid)) return unavailable(capture, SONDE_ENOTHREAD);
   if (!frames_init() || !blocked_open(&copy)) return unavailable(capture, SONDE_ENOMEM);
   uint64_t deadline_ns = deadline_of(options);
-  bool ask = ask_at_once(copy.folder, tid, options->flags, deadline_ns, &why);
+  bool ask = ask_at_once(copy.folder, tid, capture, options->flags, deadline_ns, &why);
   if (!ask) {
     r = blocked_capture(&copy, tid, 0, capture);
     r = settle(copy.folder, tid, capture, options->flags, deadline_ns, why, r, &ask);
@@ -300,7 +318,7 @@ static void ask_later_collect(round_t *round, sonde_thread_stack_t *row) {
   if (r == 0)
     round->questions++;
   else
-    (void)unavailable(&row->stack, r);
+    asked_without_answer(&row->stack, r);
   if (round->questions == ASKED_SLOTS) collect(round);
 }
 
@@ -338,7 +356,8 @@ static void capture_others(sonde_all_t *all, round_t *round, pid_t own) {
     if (tid == own) continue;
     if (os_monotonic_ns() >= round->deadline_ns)
       (void)unavailable(&row->stack, SONDE_ETIMEDOUT);
-    else if (ask_at_once(round->copy.folder, tid, round->flags, round->deadline_ns, &why))
+    else if (ask_at_once(round->copy.folder, tid, &row->stack, round->flags, round->deadline_ns,
+                         &why))
       ask_later_collect(round, row);
     else
       read_later(round, row, identity, why);

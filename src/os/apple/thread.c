@@ -313,3 +313,8 @@ bool os_waits_for_signals(int64_t call) {
   (void)call;
   return false;
 }
+
+bool os_call_restarts(const os_blocked_t *at) {
+  (void)at;
+  return false;
+}

@@ -173,6 +173,11 @@ static int install(void) {
   return r;
 }
 
+bool linux_question_restarts(void) {
+  action_t now;
+  return change_action(NULL, &now) == 0 && (now.handler <= 1 || now.flags & SA_RESTART);
+}
+
 int os_ask_prepare(os_asked_t *asked) {
   store_release(&the_asked, asked);
   return install();

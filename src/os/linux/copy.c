@@ -80,15 +80,15 @@ static bool has_time_limit(uint64_t fd) {
 
 /* signal(7), "Interruption of system calls": restarted with SA_RESTART. A futex with a time limit
  * is not, though the C library's own waits go on by themselves. */
+bool os_call_restarts_anywhere(const os_blocked_t *at) {
+  uint64_t operation = at->arguments[1] & 127;
+  if (at->call == SYS_futex) return (operation == 0 || operation == 9) && at->arguments[3] == 0;
+  return at->call == SYS_wait4 || at->call == SYS_waitid || at->call == SYS_flock;
+}
+
 bool os_call_restarts(const os_blocked_t *at) {
+  if (!linux_question_restarts()) return false;
   switch (at->call) {
-  case SYS_futex: {
-    uint64_t operation = at->arguments[1] & 127;
-    return (operation == 0 || operation == 9) && at->arguments[3] == 0;
-  }
-  case SYS_wait4:
-  case SYS_waitid:
-  case SYS_flock: return true;
   case SYS_read:
   case SYS_readv:
   case SYS_write:
@@ -99,7 +99,7 @@ bool os_call_restarts(const os_blocked_t *at) {
   case SYS_recvmsg:
   case SYS_sendto:
   case SYS_sendmsg: return !has_time_limit(at->arguments[0]);
-  default: return false;
+  default: return os_call_restarts_anywhere(at);
   }
 }
 

@@ -19,6 +19,10 @@ extern uint32_t linux_cpu_clock;
 /* /proc/…/schedstat: 0 not looked at yet, 1 counts, 2 does not, as tests say. */
 extern uint32_t linux_schedstat;
 
+/* Whether a call that a question interrupts is restarted: the program's own handler of the signal
+ * may have been installed to end calls, and ours, in front of it, does as it did. */
+bool linux_question_restarts(void);
+
 /* Set by tests: images are found by the loader's list even where it has _dl_find_object. */
 extern bool linux_by_list;
 
