@@ -74,7 +74,7 @@ static bool is_asleep(pid_t pid) {
 static void check_child(doctor_t *doctor) {
   pid_t child = start_child();
   problem_t problem = {{0}};
-  stacks_options_t quiet = {.depth = STACKS_DEPTH_DEFAULT, .zero_touch = true};
+  stacks_options_t quiet = {.depth = STACKS_DEPTH_DEFAULT, .touch = TOUCH_NONE};
   for (int i = 0; i < 2000 && !is_asleep(child); i++)
     usleep(1000);
   target_t *target = target_open_process(child, &problem);

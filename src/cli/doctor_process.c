@@ -70,7 +70,7 @@ static bool add_image(doctor_t *doctor, module_t *module, symbolizer_t *symboliz
 
 static void check_threads(doctor_t *doctor) {
   problem_t problem = {{0}};
-  stacks_options_t quiet = {.depth = STACKS_DEPTH_DEFAULT, .zero_touch = true};
+  stacks_options_t quiet = {.depth = STACKS_DEPTH_DEFAULT, .touch = TOUCH_NONE};
   target_t *target = doctor->target;
   size_t complete = 0, running = 0;
   if (!stacks_capture(target, &quiet, &problem)) {

@@ -251,16 +251,23 @@ static void serve(control_t *control, const sigset_t *mask) {
   if (follow) follow_refresh(follow);
 }
 
+/* Takes the end of PID and nothing else: a stop of it is for the thread of ours that has asked for
+ * it (target/stop.h), and any thread of a process may take what is told of a child. */
+static bool take_end(pid_t pid, int *status) {
+  siginfo_t info = {.si_pid = 0};
+  if (waitid(P_PID, (id_t)pid, &info, WEXITED | WNOHANG | WNOWAIT) != 0) return errno != EINTR;
+  bool ended =
+      info.si_code == CLD_EXITED || info.si_code == CLD_KILLED || info.si_code == CLD_DUMPED;
+  return info.si_pid == pid && ended && waitpid(pid, status, WNOHANG) == pid;
+}
+
 /* SIGCHLD is let in while this waits and nowhere else, so an end is never missed. */
 static void wait_for(control_t *control, pid_t pid, int *status) {
   sigset_t all_but_child;
   sigprocmask(SIG_SETMASK, NULL, &all_but_child);
   sigdelset(&all_but_child, SIGCHLD);
-  for (;;) {
-    pid_t ended = waitpid(pid, status, WNOHANG);
-    if (ended == pid || (ended < 0 && errno != EINTR)) return;
+  while (!take_end(pid, status))
     serve(control, &all_but_child);
-  }
 }
 
 /* The program has ended; those of its children that are recorded may go on. */

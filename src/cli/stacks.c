@@ -69,7 +69,7 @@ static bool take_option(request_t *request, int key, const char *value) {
   case KEY_APP_ONLY: request->app_only = true; break;
   case KEY_SYSTEM:
   case KEY_APP: return system_rules_add(request->system, value, key == KEY_SYSTEM);
-  case KEY_ZERO_TOUCH: request->capture.zero_touch = true; break;
+  case KEY_ZERO_TOUCH: request->capture.touch = TOUCH_NONE; break;
   case KEY_JSON: request->json = true; break;
   case KEY_TID:
     if (!cli_number(value, 1, INT32_MAX, &number)) return false;

@@ -39,7 +39,7 @@ static thread_t *find(target_t *t, pid_t tid) {
 static const thread_t *capture(stall_stacks_t *s, pid_t tid) {
   problem_t problem;
   target_t *t = stacks_target(s);
-  const stacks_options_t options = {.depth = DEPTH_MAX, .zero_touch = true, .tid = tid};
+  const stacks_options_t options = {.depth = DEPTH_MAX, .touch = TOUCH_UNSEEN, .tid = tid};
   return t && stacks_capture(t, &options, &problem) ? find(t, tid) : NULL;
 }
 
@@ -62,7 +62,7 @@ bool stacks_blocked(stall_stacks_t *s, pid_t tid, blocked_at_t *out) {
 int stacks_locks(stall_stacks_t *s, pid_t tid, lock_link_t links[STALL_LINKS_MAX]) {
   problem_t problem;
   target_t *t = stacks_target(s);
-  const stacks_options_t options = {.depth = DEPTH_MAX, .zero_touch = true};
+  const stacks_options_t options = {.depth = DEPTH_MAX, .touch = TOUCH_UNSEEN};
   if (!t || !stacks_capture(t, &options, &problem)) return 0;
   int count = 0;
   const thread_t *waiter = find(t, tid);

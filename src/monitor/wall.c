@@ -283,7 +283,7 @@ static target_t *read_wanted(wall_monitor_t *m) {
   problem_t problem;
   target_t *target = stacks_target(&m->stacks);
   const stacks_options_t options = {
-      .depth = DEPTH_MAX, .zero_touch = true, .wanted = is_wanted, .context = m};
+      .depth = DEPTH_MAX, .touch = TOUCH_NONE, .wanted = is_wanted, .context = m};
   return target && stacks_capture(target, &options, &problem) ? target : NULL;
 }
 

@@ -7,7 +7,8 @@
  * when the thread ran meanwhile, what was read may be torn and is thrown away. The frame register
  * is not in /proc; it is recovered by proof where a rule needs it (unwind/prove.h).
  *
- * A running thread, or one that stays doubtful, is stopped for as long as it takes to read its
+ * A running thread, one that stays doubtful, or whose stack ends for want of a register (as in a
+ * leaf whose caller is in the link register alone), is stopped for as long as it takes to read its
  * registers and copy the innermost 64 KB of its stack; the walk comes after it was let go. Only
  * when that walk wants memory beyond the copy is the thread stopped once more and walked in place,
  * by then with every image open.
@@ -140,9 +141,19 @@ static void settle(capture_t *capture, thread_t *thread, activity_t activity, bo
     set_none(thread, reason ? reason : "it ran while it was read");
 }
 
-static bool must_not_stop(const capture_t *capture, const thread_t *thread) {
-  return capture->options->zero_touch || thread->state == 'D' || thread->state == 'Z' ||
-         thread->state == 'X';
+/* A stop ends the call for a moment, and the kernel makes it again. */
+static bool would_notice(const thread_t *thread, const sample_t *sample) {
+  os_blocked_t at = {.call = sample->number};
+  memcpy(at.arguments, sample->args, sizeof at.arguments);
+  return thread->state != 'S' || sample->activity != ACTIVITY_BLOCKED ||
+         !os_call_restarts_anywhere(&at);
+}
+
+static bool must_not_stop(const capture_t *capture, const thread_t *thread,
+                          const sample_t *sample) {
+  touch_t touch = capture->options->touch;
+  if (touch == TOUCH_NONE || (touch == TOUCH_UNSEEN && would_notice(thread, sample))) return true;
+  return thread->state == 'D' || thread->state == 'Z' || thread->state == 'X';
 }
 
 static void forget_wait(thread_t *thread) {
@@ -169,7 +180,7 @@ static void read_thread(capture_t *capture, thread_t *thread, const thread_files
   }
   if (!whole) forget_wait(thread);
   const char *reason = NULL;
-  if (must_not_stop(capture, thread) || !read_stopped(capture, thread, &reason))
+  if (must_not_stop(capture, thread, &sample) || !read_stopped(capture, thread, &reason))
     settle(capture, thread, sample.activity, whole, reason);
 }
 

@@ -31,6 +31,7 @@
  * takes long. */
 #define STOP_DEADLINE_NS    200000000ull
 #define STARVED_DEADLINE_NS 5000000000ull
+#define LOOK_AGAIN_NS       1000000ull /* SIGCHLD tells of the stop; another thread may take it */
 
 #ifndef PTRACE_EVENT_STOP
 #define PTRACE_EVENT_STOP 128
@@ -48,6 +49,17 @@ static bool wants_to_run(pid_t tid) {
   return name_end && strncmp(name_end, ") R", 3) == 0;
 }
 
+/* Takes a stop of TID, if there is one, and not its end, for which the rest of this process may
+ * wait. Results as of wait_stopped. */
+static int take_stop(pid_t tid, int *status) {
+  siginfo_t info = {.si_pid = 0};
+  if (waitid(P_PID, (id_t)tid, &info, WEXITED | WSTOPPED | WNOHANG | WNOWAIT | __WALL) != 0)
+    return errno == EINTR ? 0 : -1;
+  if (info.si_pid != tid) return 0;
+  if (info.si_code != CLD_TRAPPED && info.si_code != CLD_STOPPED) return -1;
+  return waitpid(tid, status, __WALL | WNOHANG) == tid && WIFSTOPPED(*status) ? 1 : -1;
+}
+
 /* Waits for a stop of TID. 1: stopped, STATUS says how; 0: not in time; -1: it is gone. */
 static int wait_stopped(pid_t tid, int *status) {
   uint64_t start = os_monotonic_ns(), deadline = start + STOP_DEADLINE_NS;
@@ -55,17 +67,16 @@ static int wait_stopped(pid_t tid, int *status) {
   sigemptyset(&child);
   sigaddset(&child, SIGCHLD);
   while (true) {
-    pid_t got = waitpid(tid, status, __WALL | WNOHANG);
-    if (got == tid) return WIFSTOPPED(*status) ? 1 : -1;
-    if (got < 0 && errno != EINTR) return -1;
+    int taken = take_stop(tid, status);
+    if (taken != 0) return taken;
     uint64_t now = os_monotonic_ns();
     if (now >= start + STARVED_DEADLINE_NS) return 0;
     if (now >= deadline) {
       if (!wants_to_run(tid)) return 0;
       deadline = now + STOP_DEADLINE_NS;
     }
-    struct timespec left = {0, (long)(deadline - now)};
-    sigtimedwait(&child, NULL, &left); /* the stop is announced by SIGCHLD */
+    uint64_t left = deadline - now < LOOK_AGAIN_NS ? deadline - now : LOOK_AGAIN_NS;
+    sigtimedwait(&child, NULL, &(struct timespec){0, (long)left});
   }
 }
 

@@ -118,9 +118,16 @@ struct target {
   bool (*same_build)(target_t *target, const module_t *module);
 };
 
+/* How far to go for registers that are wanting. */
+typedef enum touch {
+  TOUCH_ANY,    /* threads are stopped where they have to be */
+  TOUCH_UNSEEN, /* only one whose system call goes on after it by itself: it notices nothing */
+  TOUCH_NONE,   /* neither stop nor signal */
+} touch_t;
+
 typedef struct stacks_options {
-  uint32_t depth;                           /* at most this many frames a thread */
-  bool zero_touch;                          /* neither stop nor signal */
+  uint32_t depth; /* at most this many frames a thread */
+  touch_t touch;
   pid_t tid;                                /* this thread alone; 0: all */
   bool (*wanted)(void *context, pid_t tid); /* these alone; NULL: all */
   void *context;

@@ -57,13 +57,26 @@ def off_ms(truth):
     return abs(stall["length_ns"] / 1e6 - truth["took_us"] / 1e3)
 
 
+def leaf(corpus, seed):
+    """A blocked thread does not tell the register its leaf's caller is in: it is stopped for that, which
+    the program must not see (it would abort), and the recorder must not take for its end. Each stop is
+    one more wait for a CPU, so that on a busy machine there may be no stall left."""
+    (truth,), _ = run_corpus(corpus, ["leaf"], 100, seed)
+    functions = [frame.get("function") for frame in (truth["stall"] or {}).get("frames", [])]
+    assert not functions or functions[:2] == ["leaf_call", "waits_in_leaf"], functions
+    assert functions.count("leaf_call") <= 1, functions
+    print("a leaf's caller was", "found" if functions else "not looked for: no stall was left")
+
+
 def main():
     draw = random.Random(SEED)
     corpus = build("corpus")
     kinds = subprocess.check_output([corpus, "--kinds"], text=True).split()
+    kinds.remove("leaf")
     plain = [k for k in kinds if not k.startswith("deadlock")]
     locked = [k for k in kinds if k.startswith("deadlock")]
     print(f"seed {SEED}; {len(kinds)} kinds, {ROUNDS} round(s), thresholds {THRESHOLDS} ms")
+    leaf(corpus, draw.randrange(1 << 30))
     truths, extra = [], 0
     for _ in range(ROUNDS):
         for threshold in THRESHOLDS:

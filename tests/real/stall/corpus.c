@@ -12,7 +12,9 @@
  * without the folding of equal functions and tail calls.
  */
 #define _GNU_SOURCE
+#include <errno.h>
 #include <fcntl.h>
+#include <linux/futex.h>
 #include <pthread.h>
 #include <semaphore.h>
 #include <stdint.h>
@@ -28,6 +30,8 @@
 #include <poll.h>
 #include <time.h>
 #include <unistd.h>
+
+#include "../../leaf.h"
 
 #define CULPRIT __attribute__((noinline, noclone)) static
 
@@ -434,6 +438,26 @@ static void rwlock(uint64_t us) {
   pthread_join(thread, NULL);
 }
 
+/* Its caller is in a register alone. */
+static uint32_t leaf_word;
+static void *ends_leaf(void *context) {
+  sleep_us(((helper_t *)context)->us);
+  __atomic_store_n(&leaf_word, 1, __ATOMIC_SEQ_CST);
+  syscall(SYS_futex, &leaf_word, FUTEX_WAKE, 1);
+  return NULL;
+}
+CULPRIT void waits_in_leaf(void) {
+  while (!__atomic_load_n(&leaf_word, __ATOMIC_SEQ_CST))
+    if (leaf_call(SYS_futex, (long)&leaf_word, FUTEX_WAIT, 0, 0) == -EINTR) abort();
+}
+static void leaf(uint64_t us) {
+  helper_t h = {.us = us};
+  leaf_word = 0;
+  pthread_t thread = start(ends_leaf, &h);
+  waits_in_leaf();
+  pthread_join(thread, NULL);
+}
+
 /* ---- deadlocks: the last kind of a run ---------------------------------------------------- */
 
 static void print_truth(const char *kind, const char *culprits, const char *causes, uint64_t began,
@@ -518,6 +542,7 @@ static const kind_t kinds[] = {
     {"join", "joins", "blocked", joining},
     {"condition", "waits_condition", "blocked", waits_condition},
     {"rwlock", "reads_rwlock", "blocked|lock", rwlock},
+    {"leaf", "leaf_call", "blocked", leaf},
     {"deadlock-two", "takes_second", "deadlock", deadlock_two},
     {"deadlock-three", "takes_second", "deadlock", deadlock_three},
 };

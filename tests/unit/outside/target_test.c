@@ -16,6 +16,7 @@
 #include <string.h>
 #include <sys/mman.h>
 #include <sys/prctl.h>
+#include <sys/syscall.h>
 #include <sys/wait.h>
 #include <time.h>
 #include <unistd.h>
@@ -136,7 +137,7 @@ static score_t compare_all(pid_t pid) {
   score_t score = {0, 0, 0};
   problem_t problem = {{0}};
   target_t *target = open_target(pid);
-  stacks_options_t options = {.depth = STACKS_DEPTH_DEFAULT, .zero_touch = true};
+  stacks_options_t options = {.depth = STACKS_DEPTH_DEFAULT, .touch = TOUCH_NONE};
   assert_true(stacks_capture(target, &options, &problem));
   for (size_t i = 0; i < target->thread_count; i++) {
     const thread_t *thread = &target->threads[i];
@@ -177,6 +178,50 @@ static void with_frame_pointers(void **state) {
 static void not_optimised(void **state) {
   (void)state;
   proven_is_true("busy-O0", 95);
+}
+
+/* ---- a leaf whose caller is in a register alone -----------------------------------------------
+ */
+
+/* The first thread's call goes on after a stop, the other's need not. */
+static void check_leaf(target_t *target, touch_t touch) {
+  problem_t problem = {{0}};
+  stacks_options_t options = {.depth = STACKS_DEPTH_DEFAULT, .touch = touch};
+  wait_for_rest(target->pid, 0);
+  target_forget_threads(target);
+  assert_true(stacks_capture(target, &options, &problem));
+  assert_int_equal(target->thread_count, 2);
+  for (size_t i = 0; i < 2; i++) {
+    const thread_t *thread = &target->threads[i];
+    bool stopped = touch == TOUCH_ANY || (touch == TOUCH_UNSEEN && thread->tid == target->pid);
+    assert_int_equal(thread->stopped_ns != 0, stopped);
+    assert_int_equal(thread->ending, stopped ? ENDING_COMPLETE : ENDING_TORN);
+    if (thread->tid == target->pid) assert_int_equal(thread->wait.number, SYS_futex);
+    if (!stopped) assert_int_equal(thread->frame_count, 1);
+    if (!stopped) continue;
+    whole_t whole = stopped_walk(target, thread->tid);
+    assert_int_equal(whole.result, STOP_DONE);
+    assert_true(thread->frame_count > 2);
+    assert_int_equal(thread->frame_count, whole.walk.count);
+    assert_int_not_equal(thread->frames[0].pc, thread->frames[1].pc);
+    for (uint32_t k = 1; k < thread->frame_count; k++)
+      assert_int_equal(thread->frames[k].pc, whole.walk.frames[k].pc);
+    free(whole.walk.frames);
+  }
+}
+
+static void a_leaf_is_stopped_where_it_may_be(void **state) {
+  (void)state;
+  program_t program = start("leaf", "", "0");
+  target_t *target = open_target(program.pid);
+  for (int i = 0; i < 20; i++) {
+    check_leaf(target, TOUCH_NONE);
+    check_leaf(target, TOUCH_UNSEEN);
+    check_leaf(target, TOUCH_ANY);
+  }
+  assert_int_equal(waitpid(program.pid, NULL, WNOHANG), 0); /* it ends when it is interrupted */
+  target_close(target);
+  end(&program);
 }
 
 /* ---- what goes wrong meanwhile ----------------------------------------------------------------
@@ -243,7 +288,7 @@ static int chains_of(const thread_t *thread) {
 static void who_comes_back_has_not_stayed(void **state) {
   (void)state;
   problem_t problem;
-  stacks_options_t options = {.depth = STACKS_DEPTH_DEFAULT, .zero_touch = true};
+  stacks_options_t options = {.depth = STACKS_DEPTH_DEFAULT, .touch = TOUCH_NONE};
   returns = mmap(NULL, sizeof *returns, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
   assert_ptr_not_equal(returns, MAP_FAILED);
   pid_t pid = start_to_come_and_go();
@@ -334,9 +379,13 @@ static bool can_trace(void) {
 
 int main(void) {
   const struct CMUnitTest tests[] = {
-      cmocka_unit_test(without_frame_pointers), cmocka_unit_test(with_frame_pointers),
-      cmocka_unit_test(not_optimised),          cmocka_unit_test(who_comes_back_has_not_stayed),
-      cmocka_unit_test(process_that_ends),      cmocka_unit_test(process_that_ends_at_any_moment),
+      cmocka_unit_test(without_frame_pointers),
+      cmocka_unit_test(with_frame_pointers),
+      cmocka_unit_test(not_optimised),
+      cmocka_unit_test(who_comes_back_has_not_stayed),
+      cmocka_unit_test(a_leaf_is_stopped_where_it_may_be),
+      cmocka_unit_test(process_that_ends),
+      cmocka_unit_test(process_that_ends_at_any_moment),
       cmocka_unit_test(problems_are_told),
   };
   if (!can_trace()) {
