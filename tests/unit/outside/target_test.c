@@ -348,6 +348,35 @@ static void process_that_ends_at_any_moment(void **state) {
   }
 }
 
+/* ---- a child of ours that ends while it is held ------------------------------------------------
+ */
+
+static void *kill_now(void *pid) {
+  kill((pid_t)(intptr_t)pid, SIGKILL);
+  return NULL;
+}
+
+/* Its end is for the one who waits for it: the recorder, whose stall monitor stops threads. */
+static void the_end_of_a_child_is_not_taken(void **state) {
+  (void)state;
+  for (int round = 0; round < 200; round++) {
+    int status = 0;
+    pid_t child = fork();
+    if (child == 0)
+      for (;;)
+        pause();
+    target_t *target = open_target(child);
+    pthread_t killer;
+    assert_int_equal(pthread_create(&killer, NULL, kill_now, (void *)(intptr_t)child), 0);
+    whole_t whole = stopped_walk(target, child);
+    pthread_join(killer, NULL);
+    free(whole.walk.frames);
+    assert_int_equal(waitpid(child, &status, 0), child);
+    assert_true(WIFSIGNALED(status) && WTERMSIG(status) == SIGKILL);
+    target_close(target);
+  }
+}
+
 static void problems_are_told(void **state) {
   problem_t problem;
   (void)state;
@@ -386,6 +415,7 @@ int main(void) {
       cmocka_unit_test(a_leaf_is_stopped_where_it_may_be),
       cmocka_unit_test(process_that_ends),
       cmocka_unit_test(process_that_ends_at_any_moment),
+      cmocka_unit_test(the_end_of_a_child_is_not_taken),
       cmocka_unit_test(problems_are_told),
   };
   if (!can_trace()) {
