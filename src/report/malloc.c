@@ -13,6 +13,9 @@
 
 enum { BRIEF_ROWS = 5 };
 
+/* Then what was live between them is not known, and so no peak. */
+static bool snapshots_alone(const replay_t *p) { return p->snapshots && !p->events; }
+
 static void print_totals(const report_t *r, FILE *out) {
   const replay_t *p = r->replay;
   char a[24], b[24], c[24], d[24];
@@ -34,7 +37,8 @@ static void print_totals(const report_t *r, FILE *out) {
   if (p->snapshots)
     fprintf(out, "  snapshots  %s of what was live; in the mode live there is no history\n",
             report_count(p->snapshots, a));
-  fprintf(out, "  peak       %s in %s blocks, %.3f s after the start\n",
+  fprintf(out, "  %s %s in %s blocks, %.3f s after the start\n",
+          snapshots_alone(p) ? "largest   " : "peak      ",
           report_bytes((int64_t)p->at_peak.bytes, a), report_count(p->at_peak.count, b),
           (double)reader_ns(r->reader, p->peak_time) / 1e9);
   fprintf(out, "  never freed  %s in %s blocks\n", report_bytes((int64_t)p->live.bytes, a),
@@ -81,11 +85,12 @@ static void print_depths(const report_t *r, FILE *out) {
 
 /* ---- what is ranked ----------------------------------------------------------------------- */
 
-static const char *title_of(measure_t measure) {
+static const char *title_of(const replay_t *p, measure_t measure) {
   static const char *const titles[MEASURE_COUNT] = {"live at the peak", "never freed",
                                                     "allocated in all", "temporary allocations",
                                                     "growth over the window"};
-  return titles[measure];
+  return measure == MEASURE_PEAK && snapshots_alone(p) ? "live in the largest snapshot"
+                                                       : titles[measure];
 }
 
 static uint64_t whole_of(const replay_t *p, measure_t measure) {
@@ -141,7 +146,7 @@ static int print_groups(const report_t *r, FILE *out, bool by_library) {
   int status = malloc_groups(r, by_library, &groups);
   if (status < 0) return status;
   size_t top = r->brief ? BRIEF_ROWS : r->top;
-  fprintf(out, "\n%s%s, by %s%s\n", r->bold, title_of(r->measure),
+  fprintf(out, "\n%s%s, by %s%s\n", r->bold, title_of(r->replay, r->measure),
           by_library ? "library" : "function", r->plain);
   for (size_t i = 0; i < groups.count && i < top; i++) {
     print_amount(r, &groups.items[i].totals, out);
@@ -188,7 +193,7 @@ static void print_sizes(const report_t *r, FILE *out) {
   for (unsigned i = 0; i < SIZE_CLASSES; i++) {
     const size_totals_t *s = &r->replay->sizes[i];
     char a[24], b[24], c[24], low[24], high[24];
-    if (!s->allocated.count) continue;
+    if (!s->allocated.count && !s->live.count) continue;
     fprintf(out, "  %11s  %12s  %12s  ", report_count(s->allocated.count, a),
             report_bytes((int64_t)s->allocated.bytes, b), report_bytes((int64_t)s->live.bytes, c));
     report_count(i ? UINT64_C(1) << i : 0, low);
@@ -205,7 +210,7 @@ static int print_stacks(const report_t *r, FILE *out) {
   uint32_t *ranked;
   ptrdiff_t count = rank_stacks(r->replay, r->measure, &ranked);
   if (count < 0) return SONDE_ENOMEM;
-  fprintf(out, "\n%s%s, by stack%s\n", r->bold, title_of(r->measure), r->plain);
+  fprintf(out, "\n%s%s, by stack%s\n", r->bold, title_of(r->replay, r->measure), r->plain);
   for (ptrdiff_t i = 0; i < count && i < (ptrdiff_t)r->top; i++) {
     const stack_totals_t *s = &r->replay->stacks[ranked[i]];
     print_amount(r, s, out);
@@ -252,7 +257,7 @@ tree_t *malloc_tree(const report_t *r) {
 static int print_tree(const report_t *r, FILE *out) {
   tree_t *tree = malloc_tree(r);
   if (!tree) return SONDE_ENOMEM;
-  tree_text(tree, title_of(r->measure), r->measure != MEASURE_TEMPORARY, "", out);
+  tree_text(tree, title_of(r->replay, r->measure), r->measure != MEASURE_TEMPORARY, "", out);
   tree_free(tree);
   return 0;
 }

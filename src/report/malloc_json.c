@@ -26,7 +26,7 @@ static json_object *of_stack(const report_t *r, const stack_totals_t *s) {
 static json_object *of_sizes(const replay_t *p) {
   json_object *list = json_object_new_array();
   for (unsigned i = 0; i < SIZE_CLASSES; i++) {
-    if (!p->sizes[i].allocated.count) continue;
+    if (!p->sizes[i].allocated.count && !p->sizes[i].live.count) continue;
     json_object *o = json_object_new_object();
     json_add_count(o, "at_least", i ? UINT64_C(1) << i : 0);
     json_add_count(o, "allocations", p->sizes[i].allocated.count);
