@@ -50,6 +50,7 @@ static void start_recording(void) {
   trace_prepare();
   if (question_start()) stall_start();
   if (emulator_is_this()) emulator_tell("qemu");
+  write_control()->own_malloc = malloc_is_executables();
 }
 
 NOINLINE void agent_start(void) {

@@ -75,6 +75,7 @@ void agent_real(const char *const *names, uint64_t *addresses, int count);
  * musl's calloc does, agent_calls_back is set. */
 extern HIDDEN bool agent_calls_back;
 void malloc_find_real(void);
+bool malloc_is_executables(void); /* it defines malloc: then ours are not called */
 void malloc_try(void);
 void exec_find_real(void);
 void thread_find_real(void);

@@ -44,6 +44,20 @@ void malloc_find_real(void) {
   agent_real(names, (uint64_t *)&real, ARRAY_COUNT(names));
 }
 
+static bool take_start(const os_image_t *image, void *start) {
+  *(uint64_t *)start = image->start;
+  return false;
+}
+
+bool malloc_is_executables(void) {
+  static const char *const names[] = {"malloc"};
+  uint64_t first, executable = 0;
+  os_image_t image;
+  os_symbols(0, names, &first, 1);
+  os_images(take_start, &executable);
+  return first && os_image_of_pc(first, &image) && image.start == executable;
+}
+
 void malloc_try(void) {
   if (real.calloc && real.free) real.free(real.calloc(1, 1));
 }

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
- * Words on programs that are left out of a recording: what an emulator runs, and what replaced
- * the program without the agent.
+ * Words on programs that are left out of a recording: what an emulator runs, what replaced the
+ * program without the agent, and blocks of an allocator that the executable brings.
  */
 #ifndef SONDE_CLI_EMULATED_H
 #define SONDE_CLI_EMULATED_H

@@ -66,9 +66,10 @@ typedef struct scratch_control {
   char imports_refused[128]; /* why trampolines cannot be used; empty: they can */
   char emulator[16];         /* what executes the program in its own way, unseen; empty: none,
                                 agent/emulator.c */
-  uint32_t executing;        /* the program has called exec, which has not failed, and no agent has
-                                begun in the one that replaces it */
-  char agent_path[4096];     /* what was preloaded, to hand on over execve */
+  uint32_t own_malloc;   /* the executable defines malloc, which comes before any preloaded one */
+  uint32_t executing;    /* the program has called exec, which has not failed, and no agent has
+                            begun in the one that replaces it */
+  char agent_path[4096]; /* what was preloaded, to hand on over execve */
   uint8_t slot_class[SCRATCH_PAGES]; /* class + 1 of the slot that starts at the page, or 0 */
   scratch_loops_t stall;
   scratch_audit_t audit;

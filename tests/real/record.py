@@ -34,7 +34,7 @@ def report(path, *options, patience=120):
     done = subprocess.run([SONDE, "report", "--json", *options, path], capture_output=True,
                           check=True, timeout=patience)
     told = json.loads(done.stdout)
-    return {**told, **told["malloc"]}
+    return {**told, **told.get("malloc", {})}
 
 
 def compile_c(name, *options):
@@ -442,6 +442,28 @@ def limits_stop_the_recording_and_not_the_program():
     path, done = record(["python3", "-c", code], env=env)
     assert done.returncode == 0 and done.stdout == b"200000\n", done
     nothing_missing(report(path))
+
+
+def an_allocator_in_the_executable_is_told_of():
+    source = os.path.join(WORK, "brings.c")
+    with open(source, "w") as f:
+        f.write("""#include <stddef.h>
+static _Alignas(16) char room[1 << 20];
+static size_t used;
+void *malloc(size_t n) { size_t at = used; used += (n + 15) & ~(size_t)15; return room + at; }
+void *calloc(size_t n, size_t size) { return malloc(n * size); }
+void free(void *p) { (void)p; }
+int main(void) { return malloc(10) == malloc(10); }
+""")
+    for options, told in ([], True), (["-Dmalloc=mine", "-Dcalloc=cleared", "-Dfree=back"], False):
+        program = source[:-2]
+        subprocess.run(["cc", "-fno-builtin", "-o", program, source, *options], check=True)
+        for mode in "all", "sample:512K", "vm":
+            path = fresh()
+            done = subprocess.run([SONDE, "record", "--malloc=" + mode, "-o", path, "--", program], capture_output=True,
+                                  timeout=120)
+            assert done.returncode == 0, done
+            assert (b"a malloc in its executable" in done.stderr) == (told and mode != "vm"), (mode, done)
 
 
 def a_recorder_killed_early_leaves_a_ring():
