@@ -440,7 +440,8 @@ static inline step_t one_event(pass_t *p, const merge_run_t *run, uint32_t n) {
     start_window(r);
   }
   if (__builtin_expect(e->time >= p->stop, 0)) {
-    if (e->time > p->to) return STEP_END;
+    /* Right behind the end an event of the window may come that was held back. */
+    if (e->time > p->to) return e->time - p->to > MERGE_HOLD_TICKS ? STEP_END : STEP_NEXT;
     note_moments(p, e->time);
   }
   if (__builtin_expect(e->kind == EVENT_SAMPLE || e->kind == EVENT_EXTENDED, 0))

@@ -175,8 +175,9 @@ void merge_take(merge_t *merge, uint32_t n);
 /* Not yet: event N of the run contradicts what is known (a block given out that is not free), so
  * another thread's event that is at hand must have come first; clocks of two processors and a
  * coarse tick allow that much. When true, those before it are consumed, the run is over, and the
- * event comes again after others of the next microseconds. False when it has waited long enough or
- * nothing else is near: it must be taken as it is. */
+ * event comes again after others of at most MERGE_HOLD_TICKS later. False when it has waited long
+ * enough or nothing else is near: it must be taken as it is. */
+#define MERGE_HOLD_TICKS 64
 bool merge_hold(merge_t *merge, uint32_t n);
 
 /* Bytes of events consumed so far, and all there are, for a progress bar. */

@@ -15,10 +15,6 @@
 #include "base/varint.h"
 #include "record/read_internal.h"
 
-#define HOLD_LIMIT                                                                                 \
-  64 /* ticks: an event waits at most this long for the one that must precede it                   \
-      */
-
 #define AHEAD   256 /* events decoded ahead */
 #define AT_HAND 32  /* that are kept known while the chunk has more */
 
@@ -286,7 +282,7 @@ bool merge_hold(merge_t *m, uint32_t n) {
   cursor_t *c = m->heap[0];
   uint32_t held = n ? 0 : c->hold, further = held ? 2 * held : 1;
   uint64_t time = c->decoder->events[c->decoder->first + n].time;
-  if (limit_of_top(m) > time + HOLD_LIMIT || further > HOLD_LIMIT) return false;
+  if (limit_of_top(m) > time + MERGE_HOLD_TICKS || further > MERGE_HOLD_TICKS) return false;
   c->decoder->first += n;
   c->hold = further;
   c->key = time + further;
