@@ -78,17 +78,20 @@ static bool each_call_site(Dwarf_Die *scope, int depth,
 
 /* ---- functions ------------------------------------------------------------------------------ */
 
-/* The concrete function whose code holds ADDRESS. */
+/* The concrete function whose code holds ADDRESS. The scopes of an address lead from an inlined
+ * function to where it was written; those of a DIE lead to where it stands. */
 static bool function_at(tail_calls_t *t, uint64_t address, Dwarf_Die *function) {
-  Dwarf_Die unit, *scopes = NULL;
+  Dwarf_Die unit, *innermost = NULL, *scopes = NULL;
   if (!dwarf_addrdie(t->dwarf, address, &unit)) return false;
-  int count = dwarf_getscopes(&unit, address, &scopes);
+  int count = dwarf_getscopes(&unit, address, &innermost);
+  if (count > 0) count = dwarf_getscopes_die(&innermost[0], &scopes);
   bool found = false;
   for (int i = 0; i < count && !found; i++)
     if (dwarf_tag(&scopes[i]) == DW_TAG_subprogram) {
       *function = scopes[i];
       found = true;
     }
+  free(innermost);
   free(scopes);
   return found;
 }

@@ -237,6 +237,34 @@ def compressed_frames(folder):
     return "compressed .debug_frame"
 
 
+JUMPS = """
+#include <stdio.h>
+#include <unistd.h>
+static int (*volatile anywhere)(int);
+__attribute__((noipa)) static int last(int n) { puts("ready"); fflush(stdout); pause(); return n + 1; }
+__attribute__((noipa)) static int lost(int n) { return anywhere(n + 3); }
+__attribute__((noipa)) static int jumps(int n) { return n & 1 ? last(n + 2) : lost(n); }
+static inline __attribute__((always_inline)) int inlined(int n) { return jumps(n) * 3; }
+__attribute__((noipa)) static int outer(int n) { return inlined(n) + 1; }
+int main(int argc, char **argv) { (void)argv; return outer(argc) + 1; }
+"""
+
+
+def jump_after_inlined(folder):
+    """A tail call below a call that stands in inlined code, of which only debug information is certain."""
+    if os.uname().machine != "x86_64":
+        return "skipped: what the compiler makes of it is known of x86_64"
+    (folder / "jumps.c").write_text(JUMPS)
+    subprocess.run(["gcc", "-g", "-O2", "jumps.c", "-o", "jumps"], cwd=folder, check=True)
+    process = start([folder / "jumps"])
+    frames = look(process.pid)["threads"][0]["frames"][1:6]
+    told = [(f.get("function"), f.get("tail_call", False), f.get("inlined", False)) for f in frames]
+    assert told == [("last", False, False), ("jumps", True, False), ("inlined", False, True),
+                    ("outer", False, False), ("main", False, False)], told
+    end(process)
+    return "a tail call below inlined code"
+
+
 GO = """
 package main
 import "fmt"
@@ -418,8 +446,8 @@ def names_that_drive_terminals(folder):
 
 def main():
     for test in (deleted, replaced, from_memory, in_memfd, in_container, main_thread_ended,
-                 musl, musl_static, compressed_frames, go, many_threads, many_objects, perf_map_rewritten,
-                 names_that_drive_terminals):
+                 musl, musl_static, compressed_frames, jump_after_inlined, go, many_threads, many_objects,
+                 perf_map_rewritten, names_that_drive_terminals):
         if sys.argv[1:] and test.__name__ not in sys.argv[1:]:
             continue
         with tempfile.TemporaryDirectory(prefix="sonde-where-") as folder:
