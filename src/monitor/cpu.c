@@ -112,8 +112,7 @@ static uint64_t wakeups_of(const char *status) {
 static void read_thread(cpu_monitor_t *m, pid_t tid) {
   char text[4096];
   thread_facts_t facts = {0};
-  if (!read_file(m, tid, "schedstat", text, sizeof text) || !facts_parse_schedstat(text, &facts))
-    return;
+  if (!facts_read_use(-1, (pid_t)m->recording->header.pid, tid, &facts)) return;
   cpu_thread_t *t = thread_of(m, tid);
   if (!t) return;
   uint64_t now = os_monotonic_ns();

@@ -67,6 +67,24 @@ bool facts_parse_schedstat(const char *text, thread_facts_t *out) {
   return true;
 }
 
+#define TICK_NS UINT64_C(10000000) /* USER_HZ */
+
+static void count_by_ticks(thread_facts_t *out) {
+  if (!out->slices && !out->run_ns) out->run_ns = (out->user_ticks + out->system_ticks) * TICK_NS;
+}
+
+bool facts_read_use(int kept, pid_t pid, pid_t tid, thread_facts_t *out) {
+  char text[1024];
+  memset(out, 0, sizeof *out);
+  if (thread_file_read(kept, pid, tid, "schedstat", text, sizeof text) &&
+      facts_parse_schedstat(text, out) && out->slices)
+    return true;
+  if (!thread_file_read(-1, pid, tid, "stat", text, sizeof text) || !facts_parse_stat(text, out))
+    return false;
+  count_by_ticks(out);
+  return true;
+}
+
 /* Calls that a frozen thread may stay in (kernel/freezer.c: TASK_FREEZABLE). Since Linux 6.1 it is
  * shown as uninterruptible then, which these calls never are of themselves. */
 static bool is_freezable(long call) {
@@ -109,6 +127,7 @@ bool facts_read(const facts_files_t *files, thread_facts_t *out) {
   out->call = -1;
   if (!read_text(files, STAT, text, sizeof text) || !facts_parse_stat(text, out)) return false;
   if (read_text(files, SCHEDSTAT, text, sizeof text)) (void)facts_parse_schedstat(text, out);
+  count_by_ticks(out);
   if (out->state == 'R' || out->state == 'Z' || out->state == 'X') return true;
   if (read_text(files, SYSCALL, text, sizeof text)) parse_call(text, out);
   if (read_text(files, WCHAN, text, sizeof text))

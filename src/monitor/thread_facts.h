@@ -36,6 +36,12 @@ void facts_close(facts_files_t *files);
 /* False when the thread is gone. What may not be read stays 0, or -1. */
 bool facts_read(const facts_files_t *files, thread_facts_t *out);
 
+/* Only what it used of the CPUs: run_ns, runq_ns and slices. KEPT is its `schedstat` as
+ * thread_file_keep gave it. Where the kernel does not count (without CONFIG_SCHED_INFO the file is
+ * not there, or all 0), run_ns is what `stat` says in steps of 10 ms, and the others are 0. False
+ * when the thread is gone. */
+bool facts_read_use(int kept, pid_t pid, pid_t tid, thread_facts_t *out);
+
 /* What /proc/PID/task/TID/stat and schedstat say; false when it is not that. For tests. */
 bool facts_parse_stat(const char *text, thread_facts_t *out);
 bool facts_parse_schedstat(const char *text, thread_facts_t *out);

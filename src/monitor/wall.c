@@ -2,7 +2,8 @@
  *
  * Whether a thread has run is told by its schedstat: the third number counts how often it was given
  * a CPU, and a blocked thread must be given one before it can do anything. A kernel that does not
- * count (CONFIG_SCHED_INFO) says 0, and then every look reads every stack.
+ * count (CONFIG_SCHED_INFO) says 0 or has no such file, and then every look reads every stack, time
+ * on a CPU goes by steps of 10 ms and waiting for one is not told from being blocked.
  *
  * Looks that find a thread where it was are added up, for a second at most, into one record. What
  * each thread did in all is recorded every second too, so that a part of a recording can be read
@@ -139,9 +140,7 @@ static void write_threads(wall_monitor_t *m) {
 
 /* False when the thread is gone. */
 static bool read_facts(const wall_monitor_t *m, watched_t *t, thread_facts_t *out) {
-  char text[96];
-  return thread_file_read(t->schedstat, m->stacks.pid, t->tid, "schedstat", text, sizeof text) &&
-         facts_parse_schedstat(text, out);
+  return facts_read_use(t->schedstat, m->stacks.pid, t->tid, out);
 }
 
 static size_t place_of(const wall_monitor_t *m, pid_t tid) {

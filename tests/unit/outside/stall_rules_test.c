@@ -6,6 +6,7 @@
  * given none, S blocked, T stopped, F frozen by a cgroup; Z: nobody looks, and the thread is
  * blocked (a machine asleep); L: nobody looks, and the thread runs.
  */
+#define _GNU_SOURCE
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -13,6 +14,8 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <time.h>
+#include <unistd.h>
 #include <cmocka.h>
 
 #include "sensor/stall_culprit.h"
@@ -211,6 +214,34 @@ static void what_proc_says_is_read(void **unused) {
   assert_false(facts_parse_schedstat("1 2", &f));
 }
 
+static uint64_t cpu_ns(void) {
+  struct timespec t;
+  clock_gettime(CLOCK_THREAD_CPUTIME_ID, &t);
+  return (uint64_t)t.tv_sec * 1000 * MS + (uint64_t)t.tv_nsec;
+}
+
+/* What a kernel without CONFIG_SCHED_INFO has in place of schedstat. */
+static void a_kernel_that_does_not_count_has_ticks(void **unused) {
+  (void)unused;
+  static const char *const said[] = {"0 0 0\n", ""};
+  while (cpu_ns() < 100 * MS) {
+  }
+  for (size_t i = 0; i < sizeof said / sizeof *said; i++) {
+    thread_facts_t f;
+    FILE *file = tmpfile();
+    assert_non_null(file);
+    fputs(said[i], file);
+    fflush(file);
+    uint64_t before = cpu_ns();
+    assert_true(facts_read_use(fileno(file), getpid(), gettid(), &f));
+    uint64_t after = cpu_ns();
+    assert_in_range(f.run_ns, before - 30 * MS, after + 30 * MS);
+    assert_int_equal(f.runq_ns | f.slices, 0);
+    assert_false(facts_read_use(fileno(file), getpid(), 0x7ffffff0, &f));
+    fclose(file);
+  }
+}
+
 int main(void) {
   const struct CMUnitTest tests[] = {
       cmocka_unit_test(a_turn_as_long_as_the_threshold_is_a_stall_in_time),
@@ -220,6 +251,7 @@ int main(void) {
       cmocka_unit_test(long_stalls_are_sampled_ever_more_seldom),
       cmocka_unit_test(causes_are_told_apart),
       cmocka_unit_test(the_culprit_owns_most_of_the_time),
+      cmocka_unit_test(a_kernel_that_does_not_count_has_ticks),
       cmocka_unit_test(what_proc_says_is_read)};
   return cmocka_run_group_tests(tests, NULL, NULL);
 }
