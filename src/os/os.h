@@ -268,10 +268,10 @@ typedef void os_ticked_t(const void *ucontext, uint32_t missed);
  * os_ask_prepare. */
 int os_tick_prepare(os_ticked_t *ticked);
 
-/* From now on the thread TID of this process is signalled each time it has used INTERVAL_NS more of
- * CPU time; never while it sleeps. Returns the timer's number, or a negative errno. Gone after fork
- * and execve. */
-int os_tick_start(pid_t tid, uint64_t interval_ns);
+/* From now on the thread TID of this process is signalled when it has used FIRST_NS more of CPU
+ * time, and then each INTERVAL_NS; never while it sleeps. Returns the timer's number, or a negative
+ * errno. Gone after fork and execve. */
+int os_tick_start(pid_t tid, uint64_t first_ns, uint64_t interval_ns);
 void os_tick_stop(int timer);
 
 /* ---- time --------------------------------------------------------------------------------- */

@@ -47,6 +47,14 @@ static bool has_timer(pid_t tid) {
   return false;
 }
 
+/* Anywhere within the first interval: so threads that end before they have used one are sampled as
+ * often as they should be, on the whole. */
+static uint64_t first_tick_ns(pid_t tid) {
+  uint64_t x = (os_monotonic_ns() ^ (uint64_t)tid << 32) * UINT64_C(0x9e3779b97f4a7c15);
+  x = (x ^ x >> 32) * UINT64_C(0xd6e8feb86659fd93);
+  return 1 + (x ^ x >> 32) % sampler.interval_ns;
+}
+
 static bool give_timer(pid_t tid, uint64_t identity, void *unused) {
   (void)identity;
   (void)unused;
@@ -54,7 +62,7 @@ static bool give_timer(pid_t tid, uint64_t identity, void *unused) {
   for (uint32_t i = 0; i < TIMERS_MAX; i++) {
     timer_entry_t *t = &sampler.timers[i];
     if (t->tid) continue;
-    int number = os_tick_start(tid, sampler.interval_ns);
+    int number = os_tick_start(tid, first_tick_ns(tid), sampler.interval_ns);
     if (number < 0) return true; /* it has just ended, or there are no timers left */
     *t = (timer_entry_t){tid, number};
     if (sampler.used <= i) sampler.used = i + 1;

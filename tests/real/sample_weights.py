@@ -79,6 +79,14 @@ def threads_crowded_on_one_cpu():
         _check(250, 4, 0.75, preexec_fn=_on_one_cpu)
 
 
+def threads_that_end_soon():
+    """None lives for an interval. What the kernel's timer interrupt comes too late for is missing."""
+    path, *_, whole = _record(20, (101, 0.025, "turn"))
+    ticks = json.loads(sonde("report", "--json", path))["sample"]["samples"]
+    print(f"{ticks} ticks of {20 * whole:.1f}")
+    assert 0.2 * 20 * whole < ticks < 1.6 * 20 * whole
+
+
 def every_view_says_the_same():
     path, told = _check(500, 2, 0.8, "hold")
     ticks, stacks = told["samples"], [(s["stack"], s["samples"]) for s in told["stacks"]]

@@ -212,8 +212,8 @@ static int start_timer(pid_t tid, uint64_t first_ns, uint64_t interval_ns, uint6
   return r;
 }
 
-int os_tick_start(pid_t tid, uint64_t interval_ns) {
-  return start_timer(tid, interval_ns, interval_ns, COOKIE);
+int os_tick_start(pid_t tid, uint64_t first_ns, uint64_t interval_ns) {
+  return start_timer(tid, first_ns, interval_ns, COOKIE);
 }
 
 int os_ask_after(pid_t tid, uint64_t cpu_ns) { return start_timer(tid, cpu_ns, 0, FOREIGN); }

@@ -1,24 +1,26 @@
 /* SPDX-License-Identifier: MIT
  *
  * So many threads use so many seconds of CPU time each, half in `first` and then half in `second`,
- * which takes no signal while it works if a third word is there. Prints the CPU seconds of the two,
- * and of the program.
+ * which takes no signal while it works if the third word is "hold". One thread runs after the other
+ * if it is "turn". Prints the CPU seconds of the two, and of the program.
  */
 #define _GNU_SOURCE
 #include <pthread.h>
 #include <signal.h>
+#include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 #include <time.h>
 
-enum { THREADS_MAX = 64 };
+enum { THREADS_MAX = 128 };
 
 typedef struct used {
   double first, second;
 } used_t;
 
 static double half; /* of the seconds */
-static int holds;
+static bool holds;
 
 static double cpu(clockid_t clock) {
   struct timespec t;
@@ -56,13 +58,17 @@ int main(int count, char **words) {
   int threads = count > 2 ? atoi(words[1]) : 0;
   if (threads < 1 || threads > THREADS_MAX) return 2;
   half = atof(words[2]) / 2;
-  holds = count > 3;
+  const char *how = count > 3 ? words[3] : "";
+  bool turns = !strcmp(how, "turn");
+  holds = !strcmp(how, "hold");
   pthread_t others[THREADS_MAX];
   used_t used[THREADS_MAX], all = {0};
-  for (int i = 1; i < threads; i++)
+  for (int i = 1; i < threads; i++) {
     pthread_create(&others[i], NULL, work, &used[i]);
+    if (turns) pthread_join(others[i], NULL);
+  }
   work(&used[0]);
-  for (int i = 1; i < threads; i++)
+  for (int i = 1; i < threads && !turns; i++)
     pthread_join(others[i], NULL);
   for (int i = 0; i < threads; i++) {
     all.first += used[i].first;
