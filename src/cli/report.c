@@ -239,7 +239,8 @@ static int print_json(asked_t *asked) {
   report_head_json(&asked->report, o);
   for (int i = 0; i < SECTIONS && status == 0; i++) {
     shown_t *s = &asked->shown[i];
-    if ((asked->any && !s->asked) || !was_looked_for(asked, s)) continue;
+    bool kept = !is_summary(asked->report.reader) && s->asked; /* sonde ctl may have switched it */
+    if ((asked->any && !s->asked) || !(kept || was_looked_for(asked, s))) continue;
     json_object *part = s->section->json(&asked->report, s->state);
     json_object_object_add(o, s->section->name, part);
     if (!part) status = SONDE_ENOMEM;
