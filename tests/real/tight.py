@@ -78,4 +78,10 @@ def handlers_of_ours_are_not_seen():
     assert done.returncode == 0, done
 
 
+def a_signal_may_come_when_libsonde_is_closed():
+    library = os.path.join(os.environ["SONDE_BUILD"], "lib/libsonde.so")
+    done = subprocess.run([compile_c("closes_library"), library], capture_output=True, text=True, timeout=300)
+    assert done.returncode == 0, done
+
+
 run(globals())
