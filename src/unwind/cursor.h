@@ -44,9 +44,12 @@ static inline void cursor_skip(cursor_t *c, uint64_t size) {
   c->p += size;
 }
 
-static inline uint64_t cursor_uleb(cursor_t *c) {
+/* The bits of a LEB128 number; in *ABOVE those that its last byte leaves open, all 1 where that is
+ * negative by its sign, else 0. */
+static inline uint64_t cursor_leb(cursor_t *c, uint64_t *above) {
   uint64_t value = 0;
   unsigned shift = 0;
+  *above = 0;
   for (;;) {
     if (c->p >= c->end) {
       c->failed = true;
@@ -55,26 +58,20 @@ static inline uint64_t cursor_uleb(cursor_t *c) {
     uint8_t byte = *c->p++;
     if (shift < 64) value |= (uint64_t)(byte & 0x7f) << shift;
     shift += 7;
-    if (!(byte & 0x80)) return value;
+    if (byte & 0x80) continue;
+    if (shift < 64 && (byte & 0x40)) *above = ~(uint64_t)0 << shift;
+    return value;
   }
 }
 
+static inline uint64_t cursor_uleb(cursor_t *c) {
+  uint64_t above;
+  return cursor_leb(c, &above);
+}
+
 static inline int64_t cursor_sleb(cursor_t *c) {
-  uint64_t value = 0;
-  unsigned shift = 0;
-  for (;;) {
-    if (c->p >= c->end) {
-      c->failed = true;
-      return 0;
-    }
-    uint8_t byte = *c->p++;
-    if (shift < 64) value |= (uint64_t)(byte & 0x7f) << shift;
-    shift += 7;
-    if (!(byte & 0x80)) {
-      if (shift < 64 && (byte & 0x40)) value |= ~(uint64_t)0 << shift;
-      return (int64_t)value;
-    }
-  }
+  uint64_t above, value = cursor_leb(c, &above);
+  return (int64_t)(value | above);
 }
 
 #endif
