@@ -91,8 +91,19 @@ ssize_t os_program_path(char *out, size_t size);
 ssize_t os_program_arguments(char *out, size_t size);
 ssize_t os_own_name(char *out, size_t size);
 
+/* The calling thread's alternate signal stack (sigaltstack(2)); false when it has none. */
+bool os_signal_stack(uint64_t *start, uint64_t *size);
+
+/* Whether SP is on a stack, as the kernel asks it: the pointer of an empty one is its end. */
+static inline bool os_stack_holds(uint64_t start, uint64_t size, uint64_t sp) {
+  return sp > start && sp - start <= size;
+}
+
 /* True when SP, of the calling thread, is on its alternate signal stack. */
-bool os_on_signal_stack(uint64_t sp);
+static inline bool os_on_signal_stack(uint64_t sp) {
+  uint64_t start, size;
+  return os_signal_stack(&start, &size) && os_stack_holds(start, size, sp);
+}
 
 /* The bounds of the calling thread's own stack; it may be on another one now. False when they are
  * not known. */
@@ -106,7 +117,13 @@ typedef enum os_stack_side {
   OS_STACK_LEFT,    /* it is on the alternate one, which has been left */
   OS_STACK_BENEATH, /* a handler on the alternate one interrupted what runs there */
 } os_stack_side_t;
-os_stack_side_t os_stack_side(uint64_t address, uint64_t sp);
+static inline os_stack_side_t os_stack_side(uint64_t address, uint64_t sp) {
+  uint64_t start, size;
+  if (!os_signal_stack(&start, &size)) return OS_STACK_SAME;
+  bool there = os_stack_holds(start, size, address), here = os_stack_holds(start, size, sp);
+  if (there == here) return OS_STACK_SAME;
+  return there ? OS_STACK_LEFT : OS_STACK_BENEATH;
+}
 
 /* Calls VISIT for every thread of this process, until it returns false. Two threads that had the
  * same TID one after the other have different IDENTITYs; those of one thread are equal as a rule.

@@ -104,29 +104,14 @@ bool os_thread_alive(pid_t tid) {
   return true;
 }
 
-static bool signal_stack(stack_t *out) {
+bool os_signal_stack(uint64_t *start, uint64_t *size) {
+  stack_t stack;
   int saved = errno;
-  bool known = sigaltstack(NULL, out) == 0 && !(out->ss_flags & SS_DISABLE);
+  bool there = sigaltstack(NULL, &stack) == 0 && !(stack.ss_flags & SS_DISABLE);
   errno = saved;
-  return known;
-}
-
-static bool holds(const stack_t *stack, uint64_t sp) {
-  uint64_t start = (uint64_t)stack->ss_sp;
-  return sp > start && sp - start <= stack->ss_size;
-}
-
-bool os_on_signal_stack(uint64_t sp) {
-  stack_t stack;
-  return signal_stack(&stack) && holds(&stack, sp);
-}
-
-os_stack_side_t os_stack_side(uint64_t address, uint64_t sp) {
-  stack_t stack;
-  if (!signal_stack(&stack)) return OS_STACK_SAME;
-  bool there = holds(&stack, address), here = holds(&stack, sp);
-  if (there == here) return OS_STACK_SAME;
-  return there ? OS_STACK_LEFT : OS_STACK_BENEATH;
+  *start = there ? (uint64_t)stack.ss_sp : 0;
+  *size = there ? stack.ss_size : 0;
+  return there;
 }
 
 /* ---- all of them ---------------------------------------------------------------------------- */

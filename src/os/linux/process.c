@@ -30,28 +30,12 @@ bool os_thread_alive(pid_t tid) {
   return tid > 0 && call3(SYS_tgkill, call0(SYS_getpid), tid, 0) == 0;
 }
 
-/* As the kernel asks it (on_sig_stack, linux/sched/signal.h): a full stack's pointer is its end. */
-static bool holds(const stack_t *stack, uint64_t sp) {
-  uint64_t start = (uint64_t)(uintptr_t)stack->ss_sp;
-  return sp > start && sp - start <= stack->ss_size;
-}
-
-static bool signal_stack(stack_t *out) {
-  *out = (stack_t){0};
-  return call2(SYS_sigaltstack, NULL, out) == 0 && !(out->ss_flags & SS_DISABLE);
-}
-
-bool os_on_signal_stack(uint64_t sp) {
-  stack_t stack;
-  return signal_stack(&stack) && holds(&stack, sp);
-}
-
-os_stack_side_t os_stack_side(uint64_t address, uint64_t sp) {
-  stack_t stack;
-  if (!signal_stack(&stack)) return OS_STACK_SAME;
-  bool there = holds(&stack, address), here = holds(&stack, sp);
-  if (there == here) return OS_STACK_SAME;
-  return there ? OS_STACK_LEFT : OS_STACK_BENEATH;
+bool os_signal_stack(uint64_t *start, uint64_t *size) {
+  stack_t stack = {0};
+  if (call2(SYS_sigaltstack, NULL, &stack) != 0 || stack.ss_flags & SS_DISABLE) return false;
+  *start = (uint64_t)(uintptr_t)stack.ss_sp;
+  *size = stack.ss_size;
+  return true;
 }
 
 /* The kernel's function in the vDSO (vdso(7)), which lies there for the life of the process. */
