@@ -102,7 +102,7 @@ static int compile(const char *name, const char *path) {
 static int baseline(const char *path) {
   audit_recording_t r;
   int status = CLI_FAILED;
-  if (audit_recording_open(&r, path)) {
+  if (audit_recording_open(&r, path, 0)) {
     json_object *o = baseline_json(&r.findings);
     status = o ? CLI_DONE : cli_fail("there is no memory");
     if (o) printf("%s\n", json_object_to_json_string_ext(o, JSON_STYLE | JSON_C_TO_STRING_PRETTY));

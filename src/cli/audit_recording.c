@@ -26,8 +26,8 @@ static bool read_all(audit_recording_t *r) {
          findings_make(&r->findings, &r->audited) == 0;
 }
 
-bool audit_recording_open(audit_recording_t *r, const char *path) {
-  *r = (audit_recording_t){.report = {.path = path}};
+bool audit_recording_open(audit_recording_t *r, const char *path, uint32_t program) {
+  *r = (audit_recording_t){.report = {.path = path, .program = program}};
   if (!recording_open_report(&r->report)) return false;
   if (!read_all(r)) {
     (void)cli_fail("there is no memory");
@@ -74,14 +74,16 @@ static int write_as(const audit_recording_t *r, const char *format, const baseli
   return CLI_DONE;
 }
 
-int export_audit(const char *path, const char *format, const char *baseline, FILE *out) {
+int export_audit(const char *path, uint32_t program, const char *format, const char *baseline,
+                 FILE *out) {
   audit_recording_t r;
   baseline_t known = {0};
   char error[256];
   if (baseline && !baseline_read(&known, baseline, error, sizeof error))
     return cli_fail("%s", error);
   int status = CLI_FAILED;
-  if (audit_recording_open(&r, path)) status = write_as(&r, format, baseline ? &known : NULL, out);
+  if (audit_recording_open(&r, path, program))
+    status = write_as(&r, format, baseline ? &known : NULL, out);
   audit_recording_close(&r);
   baseline_free(&known);
   return status;
@@ -103,7 +105,7 @@ static bool read_known(const char *path, baseline_t *out) {
     return false;
   }
   audit_recording_t r;
-  bool good = audit_recording_open(&r, path) && baseline_of(out, &r.findings);
+  bool good = audit_recording_open(&r, path, 0) && baseline_of(out, &r.findings);
   audit_recording_close(&r);
   return good;
 }
@@ -131,7 +133,7 @@ int audit_compare(const char *old, const char *new) {
   baseline_t known = {0};
   int status = CLI_FAILED;
   if (!read_known(old, &known)) return CLI_FAILED;
-  if (audit_recording_open(&r, new)) status = print_new(&r, &known) ? CLI_FINDING : CLI_DONE;
+  if (audit_recording_open(&r, new, 0)) status = print_new(&r, &known) ? CLI_FINDING : CLI_DONE;
   audit_recording_close(&r);
   baseline_free(&known);
   return status;

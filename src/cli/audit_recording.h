@@ -14,14 +14,15 @@ typedef struct audit_recording {
   findings_t findings;
 } audit_recording_t;
 
-/* Reads the recording PATH. False when that cannot be done or it holds no audit, which has been
- * said. Close it in either case. */
-bool audit_recording_open(audit_recording_t *out, const char *path);
+/* Reads the recording PATH, of all its programs (0) or of one. False when that cannot be done or it
+ * holds no audit, which has been said. Close it in either case. */
+bool audit_recording_open(audit_recording_t *out, const char *path, uint32_t program);
 void audit_recording_close(audit_recording_t *recording);
 
-/* Writes the audit of the recording PATH to OUT in FORMAT; what the file BASELINE (NULL: none) does
- * not have is new. Returns an exit status. */
-int export_audit(const char *path, const char *format, const char *baseline, FILE *out);
+/* Writes the audit of the recording PATH, likewise, to OUT in FORMAT; what the file BASELINE (NULL:
+ * none) does not have is new. Returns an exit status. */
+int export_audit(const char *path, uint32_t program, const char *format, const char *baseline,
+                 FILE *out);
 bool export_audit_knows(const char *format);
 
 /* Prints what the recording NEW found and OLD, a baseline or a recording, has not. Returns an exit

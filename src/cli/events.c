@@ -13,10 +13,12 @@
 #include "report/json.h"
 #include "sonde/stack.h"
 
-enum { KEY_STACKS = CLI_LONG_ONLY, FRAMES_MAX = 1024 };
+enum { KEY_STACKS = CLI_LONG_ONLY, KEY_PROGRAM, FRAMES_MAX = 1024 };
 
 static const cli_option_t options[] = {
-    {KEY_STACKS, "stacks", NULL, "with each event's stack, as program counters"}, {0}};
+    {KEY_STACKS, "stacks", NULL, "with each event's stack, as program counters"},
+    RECORDING_PROGRAM_OPTION(KEY_PROGRAM, "print those of "),
+    {0}};
 
 static const cli_usage_t usage = {
     .verb = "events",
@@ -156,12 +158,16 @@ static void print_extended(reader_t *reader, const record_event_t *e, bool stack
 int verb_events(int argc, char **argv) {
   cli_parser_t parser = cli_parser(&usage, argc, argv);
   bool stacks = false;
+  uint32_t program = 0;
   int key;
   while ((key = cli_next(&parser)) > 0)
-    if (key == KEY_STACKS) stacks = true;
+    if (key == KEY_STACKS)
+      stacks = true;
+    else if (!recording_program(parser.value, &program))
+      return cli_wrong_use(&usage, RECORDING_PROGRAM_WRONG);
   if (key < 0) return parser.status;
   if (parser.rest_count != 1) return cli_wrong_use(&usage, "takes one recording");
-  reader_t *reader = recording_open_events(parser.rest[0]);
+  reader_t *reader = recording_open_events(parser.rest[0], program);
   if (!reader) return CLI_FAILED;
   merge_t *merge = merge_open(reader);
   audit_t *audit = audit_new(reader);

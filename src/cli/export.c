@@ -21,7 +21,15 @@
 #include "report/report.h"
 #include "sonde/status.h"
 
-enum { KEY_AS = CLI_LONG_ONLY, KEY_BY, KEY_LEAST, KEY_DEPTH, KEY_BASELINE, DEPTH_MAX = 4096 };
+enum {
+  KEY_AS = CLI_LONG_ONLY,
+  KEY_BY,
+  KEY_LEAST,
+  KEY_DEPTH,
+  KEY_BASELINE,
+  KEY_PROGRAM,
+  DEPTH_MAX = 4096
+};
 
 static const cli_option_t options[] = {
     {KEY_AS, "as", "FORMAT",
@@ -37,6 +45,7 @@ static const cli_option_t options[] = {
     {KEY_DEPTH, "depth", "N", "chrome-trace: leave out calls inside more than N - 1 others"},
     {KEY_BASELINE, "baseline", "FILE",
      "sarif: what this file of 'sonde audit baseline' has not is new"},
+    RECORDING_PROGRAM_OPTION(KEY_PROGRAM, "write "),
     {'o', "output", "FILE", "where to; default standard output"},
     {0}};
 
@@ -55,6 +64,7 @@ typedef struct asked {
   const char *path, *output, *by, *baseline;
   const char *audit; /* the format, when it is one of audited calls */
   bool chrome, pprof;
+  uint32_t program; /* as recording_open_program takes it */
   trace_filter_t calls;
 } asked_t;
 
@@ -168,11 +178,12 @@ static bool add_sample(void *samples, const record_event_t *e) {
 static int export_audited(const asked_t *asked) {
   FILE *out = open_output(asked);
   if (!out) return CLI_FAILED;
-  return close_output(asked, out, export_audit(asked->path, asked->audit, asked->baseline, out));
+  return close_output(
+      asked, out, export_audit(asked->path, asked->program, asked->audit, asked->baseline, out));
 }
 
 static int export_recording(const asked_t *asked) {
-  reader_t *reader = recording_open(asked->path);
+  reader_t *reader = recording_open_program(asked->path, asked->program);
   if (!reader) return CLI_FAILED;
   if (asked->chrome) {
     int done = export_calls(asked, reader);
@@ -220,6 +231,10 @@ int verb_export(int argc, char **argv) {
       asked.calls.deepest = (uint32_t)depth;
       break;
     case KEY_BASELINE: asked.baseline = parser.value; break;
+    case KEY_PROGRAM:
+      if (!recording_program(parser.value, &asked.program))
+        return cli_wrong_use(&usage, RECORDING_PROGRAM_WRONG);
+      break;
     case KEY_BY: asked.by = parser.value; break;
     case 'o': asked.output = parser.value; break;
     }

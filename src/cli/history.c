@@ -14,7 +14,9 @@
 #include "record/read.h"
 #include "report/frame_names.h"
 
-enum { DEPTH_MAX = 4096 };
+enum { KEY_PROGRAM = CLI_LONG_ONLY, DEPTH_MAX = 4096 };
+
+static const cli_option_t options[] = {RECORDING_PROGRAM_OPTION(KEY_PROGRAM, "look into "), {0}};
 
 static const cli_usage_t usage = {
     .verb = "history",
@@ -22,6 +24,7 @@ static const cli_usage_t usage = {
     .about =
         "Tells every block that held ADDRESS in the recording FILE: when and from where it was\n"
         "given out, and when and from where it was freed.",
+    .options = options,
     .examples = {{"sonde history run.sonde 0x7f12a0001230", "who owned this address, and when"}}};
 
 typedef struct search {
@@ -83,15 +86,17 @@ static void look_at(search_t *s, const record_event_t *e) {
 
 int verb_history(int argc, char **argv) {
   cli_parser_t parser = cli_parser(&usage, argc, argv);
+  uint32_t program = 0;
   int key;
-  while ((key = cli_next(&parser)) > 0) {
-  }
+  while ((key = cli_next(&parser)) > 0)
+    if (!recording_program(parser.value, &program))
+      return cli_wrong_use(&usage, RECORDING_PROGRAM_WRONG);
   if (key < 0) return parser.status;
   search_t s = {0};
   if (parser.rest_count != 2) return cli_wrong_use(&usage, "takes a recording and an address");
   if (!cli_address(parser.rest[1], &s.wanted))
     return cli_wrong_use(&usage, "'%s' is not an address", parser.rest[1]);
-  reader_t *reader = recording_open_events(parser.rest[0]);
+  reader_t *reader = recording_open_events(parser.rest[0], program);
   if (!reader) return CLI_FAILED;
   s.reader = reader;
   s.names = names_new(reader);

@@ -14,8 +14,15 @@ reader_t *recording_open_program(const char *path, uint32_t program) {
 
 reader_t *recording_open(const char *path) { return recording_open_program(path, 0); }
 
-reader_t *recording_open_events(const char *path) {
-  reader_t *reader = recording_open(path);
+bool recording_program(const char *text, uint32_t *out) {
+  long number;
+  if (!cli_number(text, 1, UINT16_MAX, &number)) return false;
+  *out = (uint32_t)number;
+  return true;
+}
+
+reader_t *recording_open_events(const char *path, uint32_t program) {
+  reader_t *reader = recording_open_program(path, program);
   if (!reader || !is_summary(reader)) return reader;
   reader_close(reader);
   (void)cli_fail("'%s' is a summary, which holds no events", path);

@@ -14,8 +14,19 @@ reader_t *recording_open(const char *path);
 /* The same of one of the programs of its process (reader_open_program). */
 reader_t *recording_open_program(const char *path, uint32_t program);
 
-/* The same, unless it is a summary, which holds no events. */
-reader_t *recording_open_events(const char *path);
+/* The option that names one, in words of the verb's own behind these, and its value. */
+#define RECORDING_PROGRAM_OPTION(key, more)                                                        \
+  {                                                                                                \
+    key, "program", "N",                                                                           \
+        "of a process that ran several programs in turn (exec): " more                             \
+        "this\none, 1 is the first, in "                                                           \
+        "place of the last"                                                                        \
+  }
+#define RECORDING_PROGRAM_WRONG "--program takes a number from 1 up"
+bool recording_program(const char *text, uint32_t *out);
+
+/* The same as recording_open_program, unless it is a summary, which holds no events. */
+reader_t *recording_open_events(const char *path, uint32_t program);
 
 /* Opens REPORT's path into its reader, and makes it ready to print to stdout. */
 bool recording_open_report(report_t *report);

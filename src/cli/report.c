@@ -325,7 +325,7 @@ static int report(asked_t *asked) {
 int verb_report(int argc, char **argv) {
   cli_parser_t parser = cli_parser(&usage, argc, argv);
   asked_t asked = {.report = {.measure = MEASURE_PEAK}};
-  long top = 10, program;
+  long top = 10;
   double limit_ns;
   int key;
   while ((key = cli_next(&parser)) > 0)
@@ -349,9 +349,8 @@ int verb_report(int argc, char **argv) {
       asked.report.stall_limit_ns = (uint64_t)limit_ns;
       break;
     case KEY_PROGRAM:
-      if (!cli_number(parser.value, 1, UINT16_MAX, &program))
-        return cli_wrong_use(&usage, "--program takes a number from 1 up");
-      asked.report.program = (uint32_t)program;
+      if (!recording_program(parser.value, &asked.report.program))
+        return cli_wrong_use(&usage, RECORDING_PROGRAM_WRONG);
       break;
     case KEY_FROM: asked.from = parser.value; break;
     case KEY_TO: asked.to = parser.value; break;

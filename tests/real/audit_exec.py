@@ -113,6 +113,34 @@ def exports_and_gates_are_of_all():
     assert len(json.load(open(known))["findings"]) == 1
 
 
+def events_history_and_exports_are_of_a_program_that_is_named():
+    """Of the last one where none is; all exports of the audit are then of all."""
+    path, _ = record(["sh", "-c", f"exec env {CHAIN} 2"], POLICY, "--malloc")
+    count = len(audit_of(path)["programs"])
+    assert count > 3
+    ended, ways = 0, [["--program", str(n)] for n in range(1, count + 1)] + [[]]
+    for which in ways:
+        told = json.loads(sonde("report", "--json", *which, path))
+        rows = list(csv.DictReader(io.StringIO(sonde("export", "--as", "csv", *which, path))))
+        assert sum(int(r["calls"]) for r in rows) == told["audit"]["calls"], (which, rows, told["audit"])
+        lines = sonde("export", "--by", "allocated", *which, path).splitlines()
+        assert sum(int(line.rsplit(" ", 1)[1]) for line in lines) == told["malloc"]["allocated"]["bytes"], (which, lines)
+        events = [json.loads(line) for line in sonde("events", *which, path).splitlines()]
+        given = [e for e in events if e["event"] in ("malloc", "calloc", "realloc", "aligned")]
+        assert len(given) == told["malloc"]["allocated"]["blocks"], (which, len(given), told["malloc"])
+        assert given or which not in ways[:2], (which, "a shell and env allocate")
+        for e in given[:3]:
+            assert e["event"] in sonde("history", *which, path, e["address"]), (which, e)
+        times = [e["time_ns"] for e in events]
+        assert min(times) >= (ended if which else 0), (which, ended)
+        ended = max(times)
+    assert times == [json.loads(line)["time_ns"] for line in sonde("events", "--program", str(count), path).splitlines()]
+    for verb in "events", "export":
+        sonde(verb, "--program", str(count + 1), path, status=2)
+        sonde(verb, "--program", "0", path, status=2)
+    sonde("history", "--program", str(count + 1), path, "0x1000", status=2)
+
+
 def a_packed_recording_has_all_programs():
     path, _ = record([CHAIN, "3"], POLICY, "--malloc")
     packed = fresh()
