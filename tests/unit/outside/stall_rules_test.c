@@ -233,7 +233,7 @@ static void a_kernel_that_does_not_count_has_ticks(void **unused) {
     fputs(said[i], file);
     fflush(file);
     uint64_t before = cpu_ns();
-    assert_true(facts_read_use(fileno(file), getpid(), gettid(), &f));
+    assert_true(facts_read_use(fileno(file), getpid(), getpid(), &f));
     uint64_t after = cpu_ns();
     assert_in_range(f.run_ns, before - 30 * MS, after + 30 * MS);
     assert_int_equal(f.runq_ns | f.slices, 0);
