@@ -2,22 +2,27 @@
 #include "unwind/cache.h"
 #include "unwind/self.h"
 
-/* So many fresh frames are taken for those that change from capture to capture; what lies further
- * out, if it has to be walked at all, is likely to be as it was when the hints were made. */
+/* So many fresh frames are taken for those that change from capture to capture, and looked up by
+ * their hash; what lies further out, if it has to be walked at all, is likely to be as it was when
+ * the hints were made, and looked up by these. The first ones have a loop of their own, which
+ * carries less from frame to frame. */
 #define FRESH_UNHINTED 6
 
-/* Words from the slot of POSITION up to its stack pointer. The call of x86_64 leaves no choice. */
-static ALWAYS_INLINE uint64_t sp_words(const position_t *p) {
+/* What a walk carries from one frame that a rule led to, to the next, is little on x86_64: the call
+ * leaves no choice where the return address is and what it looks like. */
 #if defined(__x86_64__)
-  (void)p;
-  return 1;
+static ALWAYS_INLINE uint64_t slot_of(const position_t *p) { return p->sp - 8; }
+static ALWAYS_INLINE uint64_t raw_of(const position_t *p) { return p->pc; }
 #else
-  return (p->sp - p->slot) / 8;
+static ALWAYS_INLINE uint64_t slot_of(const position_t *p) { return p->slot; }
+static ALWAYS_INLINE uint64_t raw_of(const position_t *p) { return p->raw; }
 #endif
-}
+
+/* Words from the slot of POSITION up to its stack pointer. */
+static ALWAYS_INLINE uint64_t sp_words(const position_t *p) { return (p->sp - slot_of(p)) / 8; }
 
 static ALWAYS_INLINE READS_STACK bool stands_at(const cached_t *e, const position_t *p) {
-  return !((e->slot ^ p->slot) | (e->raw ^ p->raw)) && sp_words(p) == e->sp_words &&
+  return !((e->slot ^ slot_of(p)) | (e->raw ^ raw_of(p))) && sp_words(p) == e->sp_words &&
          (!(e->bits & CACHED_LIVE) || (p->fp_at && *p->fp_at == e->fp));
 }
 
@@ -44,8 +49,8 @@ skip_chained(const cached_t *e, const cached_t *end, const window_t *w) {
 }
 
 READS_STACK const cached_t *cache_skip_verified(const cache_t *cache, const window_t *w,
-                                                uint32_t k) {
-  const cached_t *e = &cache->entries[k], *last_four = &cache->entries[CACHE_ENTRIES - 4];
+                                                const cached_t *e) {
+  const cached_t *last_four = cache_end(cache) - 4;
   if (UNLIKELY(e > last_four)) return e;
   while (e < last_four) {
     const cached_t *end = e + cache->chained[e - cache->entries];
@@ -60,20 +65,20 @@ READS_STACK const cached_t *cache_skip_verified(const cache_t *cache, const wind
   return LIKELY(cached_four_hold(last_four, w, true)) ? last_four + 4 : e;
 }
 
-/* Looks whether POSITION is an entry from *J on with an unchanged outside. *J moves outward past
- * what the walk has left behind or found changed. */
+/* Looks whether POSITION is an entry from *AT on with an unchanged outside. *AT moves outward past
+ * what the walk has left behind or found changed; the last entry is beyond every slot. */
 static ALWAYS_INLINE READS_STACK bool join(const cache_t *cache, const window_t *w,
-                                           const position_t *p, uint32_t *j) {
-  uint32_t at = *j;
-  at += cache->entries[at].slot < p->slot; /* two steps without a branch to be mispredicted */
-  at += cache->entries[at].slot < p->slot;
-  while (UNLIKELY(cache->entries[at].slot < p->slot))
-    at++;
-  *j = at;
-  if (!stands_at(&cache->entries[at], p)) return false;
-  uint32_t changed = cache_first_changed(cache, w, at + 1);
-  if (changed == CACHE_ENTRIES) return true;
-  *j = changed + 1;
+                                           const position_t *p, const cached_t **at) {
+  const cached_t *e = *at;
+  e += e->slot < slot_of(p); /* two steps without a branch to be mispredicted */
+  e += e->slot < slot_of(p);
+  while (UNLIKELY(e->slot < slot_of(p)))
+    e++;
+  *at = e;
+  if (!stands_at(e, p)) return false;
+  const cached_t *changed = cache_first_changed(cache, w, e + 1);
+  if (LIKELY(changed == cache_end(cache))) return true;
+  *at = changed + 1;
   return false;
 }
 
@@ -93,21 +98,20 @@ static ALWAYS_INLINE window_t *window_over(stacks_t *stacks, uint64_t sp) {
 /* What a walk carries from frame to frame, apart from its position. */
 typedef struct passage {
   const cache_t *known;
-  uint32_t at;         /* the entry that the walk may meet next */
-  uint32_t count;      /* frames passed */
-  uint32_t limit;      /* so many at most */
-  uint32_t unhinted;   /* so many are looked up by their hash, the others by a hint */
-  uint32_t salt;       /* see frames_worth_a_hint */
-  uint32_t hint;       /* what INNER says of the frame outside it */
-  rule_t rule;         /* of the frame passed last; 0: none led from there to here */
-  frame_slot_t *inner; /* the frame passed last, if a hint led to it */
+  const cached_t *at, *end; /* the entry that the walk may meet next; behind the last one */
+  uint32_t count;           /* frames passed */
+  uint32_t limit;           /* so many at most */
+  uint32_t salt;            /* see frames_worth_a_hint */
+  uint32_t hint;            /* what INNER says of the frame outside it */
+  rule_t rule;              /* of the frame passed last; 0: none led from there to here */
+  frame_slot_t *inner;      /* the frame passed last, if a hint led to it */
   bool joined;
 } passage_t;
 
-/* A frame whose caller changes from capture to capture is looked up by its hash; what lies further
- * out, if it has to be walked at all, by the hint of the frame inside it. */
-static ALWAYS_INLINE frame_ref_t look_up(passage_t *on, const position_t *p, uint64_t epoch) {
-  if (on->count >= on->unhinted && LIKELY(!p->exact)) {
+/* HINTED: by the hint of the frame inside it, if that is right. */
+static ALWAYS_INLINE frame_ref_t look_up(passage_t *on, const position_t *p, uint64_t epoch,
+                                         bool hinted) {
+  if (hinted) {
     on->inner = frames_follow(on->inner, on->hint, p->pc, epoch, on->salt);
     if (LIKELY(on->inner)) {
       uint64_t both = frames_rule_and_hint(on->inner);
@@ -115,15 +119,14 @@ static ALWAYS_INLINE frame_ref_t look_up(passage_t *on, const position_t *p, uin
       return (frame_ref_t){frames_id(on->inner), (rule_t)both};
     }
   }
-  on->inner = NULL;
   return frames_find(p->pc, p->exact, epoch);
 }
 
-/* Passes the frame that P is in. */
-static ALWAYS_INLINE READS_STACK walk_step_t pass(passage_t *on, fresh_t *fresh, window_t *w,
-                                                  position_t *p, uint64_t epoch) {
-  frame_ref_t frame = look_up(on, p, epoch);
-  fresh_frame_t *to = fresh_at(fresh, on->count++);
+/* Passes the frame that P is in, and notes it in TO. */
+static ALWAYS_INLINE READS_STACK walk_step_t pass(passage_t *on, fresh_frame_t *to, window_t *w,
+                                                  position_t *p, uint64_t epoch, bool hinted) {
+  frame_ref_t frame = look_up(on, p, epoch, hinted);
+  on->count++;
   to->slot = p->slot;
   to->raw = p->raw;
   to->fp_at = p->fp_at;
@@ -132,34 +135,51 @@ static ALWAYS_INLINE READS_STACK walk_step_t pass(passage_t *on, fresh_t *fresh,
   return walk_by_rule(w, frame.rule, p);
 }
 
-/* Passes frames until P is not in one that a rule led to. It is in one now: it has a slot, and its
- * pc is a return address, which need not be asked again and again. */
+/* Passes frames until P is not in one that a rule led to, or STOP frames have been passed. It is in
+ * one now: it has a slot, and its pc is a return address, which need not be asked again and again.
+ * WALK_ON: it stopped at STOP. */
 static ALWAYS_INLINE READS_STACK walk_step_t pass_by_rules(passage_t *on, fresh_t *fresh,
                                                            window_t *w, position_t *p,
-                                                           uint64_t epoch) {
-  walk_step_t step;
+                                                           uint64_t epoch, uint32_t stop,
+                                                           bool hinted) {
+  walk_step_t step = WALK_ON;
   do {
     p->exact = false;
-    if (on->at < CACHE_ENTRIES && join(on->known, w, p, &on->at)) {
+    p->slot = slot_of(p);
+    p->raw = raw_of(p);
+    if (on->at != on->end && join(on->known, w, p, &on->at)) {
       on->joined = true;
       return WALK_END;
     }
-    if (UNLIKELY(on->count == on->limit)) return WALK_ON;
+    if (UNLIKELY(on->count == stop)) return WALK_ON;
     if (UNLIKELY(sp_words(p) > UINT8_MAX)) fresh->plain = on->count + 1;
-    step = pass(on, fresh, w, p, epoch);
+    fresh_frame_t *to = hinted ? fresh_at(fresh, on->count) : &fresh->frames[on->count];
+    step = pass(on, to, w, p, epoch, hinted);
   } while (LIKELY(step == WALK_ON));
   return step;
 }
 
+_Static_assert(FRESH_UNHINTED <= CACHE_FRESH, "the first frames are at the ring's beginning");
+
+static ALWAYS_INLINE READS_STACK walk_step_t pass_all_by_rules(passage_t *on, fresh_t *fresh,
+                                                               window_t *w, position_t *p,
+                                                               uint64_t epoch) {
+  if (on->at != on->end && on->count < FRESH_UNHINTED) {
+    uint32_t stop = on->limit < FRESH_UNHINTED ? on->limit : FRESH_UNHINTED;
+    walk_step_t step = pass_by_rules(on, fresh, w, p, epoch, stop, false);
+    if (LIKELY(step != WALK_ON) || stop == on->limit) return step;
+  }
+  return pass_by_rules(on, fresh, w, p, epoch, on->limit, true);
+}
+
 READS_STACK void cache_walk(const cache_t *cache, stacks_t *stacks, position_t *p, uint64_t epoch,
                             uint32_t limit, fresh_t *fresh) {
-  static const cache_t empty = {.entries[CACHE_ENTRIES] = {.slot = UINT64_MAX}};
-  passage_t on = {.known = &empty, .at = CACHE_ENTRIES, .limit = limit, .salt = FRAMES_NO_SALT};
+  passage_t on = {.limit = limit, .salt = FRAMES_NO_SALT};
   if (cache) on.salt = cache->tips.wrong + cache->tips.rest;
-  if (cache && cache->epoch == epoch && cache->top < CACHE_ENTRIES) {
+  if (cache && cache->epoch == epoch) {
     on.known = cache;
-    on.at = cache->top;
-    on.unhinted = FRESH_UNHINTED;
+    on.at = &cache->entries[cache->top];
+    on.end = cache_end(cache);
   }
   position_t here; /* in registers; its pointer leads to the frame register of *P */
   position_move(&here, p);
@@ -168,10 +188,11 @@ READS_STACK void cache_walk(const cache_t *cache, stacks_t *stacks, position_t *
   walk_step_t end = LIKELY(w) ? WALK_ON : WALK_FAULT;
   while (LIKELY(end == WALK_ON)) {
     if (LIKELY(here.slot && !here.exact))
-      end = pass_by_rules(&on, fresh, w, &here, epoch);
+      end = pass_all_by_rules(&on, fresh, w, &here, epoch);
     else if (on.count < limit) {
       fresh->plain = on.count + 1;
-      end = pass(&on, fresh, w, &here, epoch);
+      end = pass(&on, fresh_at(fresh, on.count), w, &here, epoch, false);
+      on.inner = NULL;
     }
     if (end == WALK_SLOW) {
       fresh->plain = on.count;
@@ -187,7 +208,7 @@ READS_STACK void cache_walk(const cache_t *cache, stacks_t *stacks, position_t *
   }
   fresh->count = on.count;
   if (w != stacks->cached) fresh->plain = on.count;
-  fresh->joined = on.joined ? on.at : CACHE_ENTRIES;
+  fresh->joined = on.joined ? (uint32_t)(on.at - cache->entries) : CACHE_ENTRIES;
   fresh->last = on.rule;
   fresh->end = end;
 }

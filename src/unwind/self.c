@@ -157,7 +157,7 @@ static NOINLINE bool still_busy(const self_t *self, uint64_t sp) {
   return sp < w->lo || sp >= w->hi || sp < self->busy;
 }
 
-self_t *self_enter(uint64_t sp) {
+self_t *self_enter_slow(uint64_t sp) {
   self_t *self = self_own;
   if (UNLIKELY(!self || *self->owner <= 0)) {
     self = self_create();

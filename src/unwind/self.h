@@ -41,9 +41,6 @@ _Static_assert(sizeof(self_t) <= SELF_BYTES, "a thread's state has outgrown its 
 extern __thread self_t *self_own OWN_MODEL;
 #endif
 
-/* Claims the calling thread's state for a capture that starts at SP. NULL when there is none to be
- * had: it is busy (a signal handler within a capture) or there is no memory. */
-self_t *self_enter(uint64_t sp);
 static ALWAYS_INLINE void self_leave(self_t *self) {
   signal_fence();
   self->busy = 0;
@@ -53,6 +50,17 @@ static ALWAYS_INLINE void self_leave(self_t *self) {
 static ALWAYS_INLINE self_t *self_idle(void) {
   self_t *self = self_own;
   return LIKELY(self && *self->owner > 0 && !self->busy) ? self : NULL;
+}
+
+/* Claims the calling thread's state for a capture that starts at SP. NULL when there is none to be
+ * had: it is busy (a signal handler within a capture) or there is no memory. */
+NOINLINE self_t *self_enter_slow(uint64_t sp);
+static ALWAYS_INLINE self_t *self_enter(uint64_t sp) {
+  self_t *self = self_idle();
+  if (UNLIKELY(!self || !window_holds(&self->window, sp))) return self_enter_slow(sp);
+  self->busy = sp;
+  signal_fence();
+  return self;
 }
 
 /* A window over memory of this process, for stacks of the calling thread; empty until it is moved.

@@ -130,7 +130,9 @@ static ALWAYS_INLINE READS_STACK walk_step_t walk_by_rule(window_t *w, rule_t ru
   p->pc = arch_strip(p->raw);
   p->sp = cfa;
   p->exact = false;
+#if defined(__aarch64__)
   p->lr = 0;
+#endif
   return LIKELY(p->pc) ? WALK_ON : WALK_END;
 }
 
