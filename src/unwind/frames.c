@@ -15,7 +15,7 @@ bool frames_init(void) {
 }
 
 bool frames_image_stands(uint16_t image, uint64_t pc, uint64_t epoch) {
-  if (image == 0) return image_id_of_pc(pc) == 0;
+  if (image == 0) return pc <= FRAMES_MARKS || image_id_of_pc(pc) == 0;
   if (!image_check(image)) return false;
   if (epoch != EPOCH_UNKNOWN) store_relaxed(&frames.epoch_of_image[image], epoch);
   return true;

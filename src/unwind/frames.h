@@ -34,6 +34,7 @@
 #define FRAMES_IMAGES (1u << 15)
 #define FRAMES_FULL   UINT32_MAX
 #define FRAMES_NO_PC  1 /* stands for a pc that no code can have */
+#define FRAMES_MARKS  2 /* pcs up to this are marks, which are in no image */
 
 typedef struct frame_slot {
   uint64_t key;  /* pc << 16 | exact << 15 | image id */
