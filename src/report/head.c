@@ -97,7 +97,8 @@ void report_head_text(const report_t *r, FILE *out) {
   fprintf(out, "  program    ");
   print_command(r->reader, out);
   double seconds = (double)(h->end_monotonic_ns - h->start_monotonic_ns) / 1e9;
-  fprintf(out, "  process    %" PRIu32 ", %.3f s, ", h->pid, seconds);
+  fprintf(out, "  process    %" PRIu32 ", %.3f s%s, ", h->pid, seconds,
+          h->state == RECORD_FINISHED ? "" : " when that was last told");
   print_end(h, out);
   size_t threads;
   reader_threads(r->reader, &threads);
