@@ -5,8 +5,8 @@
 The program is stopped by SIGSTOP at random moments; both tools look at it while it stands still;
 SIGCONT lets it go on. Every frame that gdb gives a name to must be in sonde's stack, at the same place,
 with the same pc and in the same function (the same name, or another name of the same address). What
-lies outward of code that no file stands behind (made at run time) is counted apart: gdb goes on there
-by guessing.
+lies outward of code that no file stands behind (made at run time), as far as gdb knows, is counted
+apart: gdb goes on there by guessing.
 
 With --zero-touch sonde may not read the registers that it needs, and recovers the frame register by
 proof or says that it cannot: then frames may be missing, and none may be wrong.

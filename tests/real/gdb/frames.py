@@ -2,9 +2,10 @@
 """Runs inside gdb: prints every thread's frames as one line of JSON after the word FRAMES.
 
 Each frame is [pc, name or null, start of the function or null, kind]; the kind is "normal", "inlined",
-"tail" (a call that was replaced by a jump), "signal" or "no file" (code made at run time)."""
+"tail" (a call that was replaced by a jump), "signal" or "no file" (code made at run time, or copied)."""
 import json
 import os
+import re
 
 import gdb
 
@@ -33,18 +34,13 @@ def start_of(frame, pc):
     return pc - offset
 
 
-def mapped_files(pid):
-    """The address ranges of code that comes from a file."""
-    ranges = []
+def known_code(pid):
+    """The address ranges of the sections that gdb has read from files. Code may be a file's and not there: V8 maps a
+    part of node a second time, near the code it makes."""
     if not os.path.exists(f"/proc/{pid}/maps"):
         return [(0, 1 << 64)]  # a core file
-    with open(f"/proc/{pid}/maps", encoding="utf-8", errors="replace") as maps:
-        for line in maps:
-            words = line.split()
-            if len(words) > 5 and words[5][0] in "/[":
-                start, end = words[0].split("-")
-                ranges.append((int(start, 16), int(end, 16)))
-    return ranges
+    sections = re.findall(r"(0x[0-9a-f]+) - (0x[0-9a-f]+) is ", gdb.execute("info files", to_string=True))
+    return [(int(start, 16), int(end, 16)) for start, end in sections]
 
 
 def frames_of_thread(files):
@@ -69,7 +65,7 @@ def frames_of_thread(files):
 def main():
     gdb.execute("set backtrace past-main on")
     threads = {}
-    files = mapped_files(gdb.selected_inferior().pid)
+    files = known_code(gdb.selected_inferior().pid)
     for thread in gdb.selected_inferior().threads():
         thread.switch()
         threads[thread.ptid[1] or thread.ptid[0]] = frames_of_thread(files)
