@@ -117,7 +117,7 @@ def other_allocators_and_libcs_are_exact():
 
 def musl_stacks_search_no_list(program):
     """They end where musl has no unwind information. That its loader's list was then searched for the mark that says
-    so, by eight guarded reads, made an event cost 25 us."""
+    so, by eight guarded reads, made an event cost 15 us."""
     if not shutil.which("strace"):
         print("no strace here")
         return

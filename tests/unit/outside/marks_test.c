@@ -11,16 +11,15 @@
 #include <pthread.h>
 #include <stdio.h>
 #include <string.h>
-#include <sys/wait.h>
 #include <unistd.h>
 #include <cmocka.h>
 
 #include "analysis/marks.h"
 #include "analysis/replay.h"
-#include "record/recorder.h"
 #include "record/write.h"
 #include "record/write_event.h"
 #include "record/write_extended.h"
+#include "recorded.h"
 
 enum { MARKER = 1, OTHER = 2, OTHERS = 20 }; /* stacks; blocks of the thread that makes no mark */
 
@@ -51,7 +50,8 @@ static void *others(void *unused) {
 }
 
 /* The other thread's stream comes first in one recording, and last in the other. */
-static void record_in_child(const char *settings, bool others_first) {
+static void record_in_child(const char *settings, const void *argument) {
+  const bool others_first = argument != NULL;
   pthread_t thread;
   if (write_start(settings) != 0) _exit(9);
   stream_t *s = write_enter(RECORD_BLOCKS);
@@ -69,26 +69,6 @@ static void record_in_child(const char *settings, bool others_first) {
   if (!others_first && (pthread_create(&thread, NULL, others, NULL) || pthread_join(thread, NULL)))
     _exit(5);
   _exit(0);
-}
-
-static reader_t *record(bool others_first) {
-  char path[64], error[256], settings[64];
-  recording_t recording;
-  reader_t *reader;
-  int status;
-  snprintf(path, sizeof path, "/tmp/sonde-marks-test.%d", (int)getpid());
-  assert_int_equal(recording_create(&recording, path, 1, RECORD_BLOCKS, 0, 0, error, sizeof error),
-                   0);
-  recording_settings(&recording, settings, sizeof settings);
-  pid_t pid = fork();
-  if (pid == 0) record_in_child(settings, others_first);
-  assert_int_equal(waitpid(pid, &status, 0), pid);
-  assert_int_equal(status, 0);
-  assert_int_equal(recording_finish(&recording, status), 0);
-  recording_release(&recording);
-  assert_int_equal(reader_open(&reader, path, error, sizeof error), 0);
-  unlink(path);
-  return reader;
 }
 
 typedef struct told {
@@ -116,7 +96,7 @@ static void check(reader_t *reader, const replay_options_t *window, uint64_t bef
 static void a_window_begins_and_ends_at_the_mark_itself(void **unused) {
   (void)unused;
   for (int others_first = 0; others_first < 2; others_first++) {
-    reader_t *reader = record(others_first);
+    reader_t *reader = recorded(record_in_child, others_first ? &tick : NULL);
     replay_options_t to = {.to_mark = "loaded"},
                      between = {.from_mark = "loaded", .to_mark = "served"},
                      from = {.from_mark = "served"};
@@ -137,7 +117,7 @@ static void a_window_begins_and_ends_at_the_mark_itself(void **unused) {
 
 static void a_window_from_a_mark_to_an_earlier_one_is_empty(void **unused) {
   (void)unused;
-  reader_t *reader = record(false);
+  reader_t *reader = recorded(record_in_child, NULL);
   check(reader, &(replay_options_t){.from_mark = "served", .to_mark = "loaded"}, 3, 3);
   check(reader, &(replay_options_t){.from_mark = "loaded", .to_mark = "loaded"}, 3, 3);
   reader_close(reader);
@@ -147,7 +127,7 @@ static void a_window_from_a_mark_to_an_earlier_one_is_empty(void **unused) {
 static void a_time_takes_its_whole_tick(void **unused) {
   uint64_t ns;
   (void)unused;
-  reader_t *reader = record(false);
+  reader_t *reader = recorded(record_in_child, NULL);
   assert_int_equal(mark_find(reader, "loaded", &ns), 0);
   check(reader, &(replay_options_t){.from_ns = ns}, 0, 15);
   check(reader, &(replay_options_t){.to_ns = ns}, 0, 15);

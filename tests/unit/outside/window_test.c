@@ -12,14 +12,13 @@
 #include <pthread.h>
 #include <semaphore.h>
 #include <stdio.h>
-#include <sys/wait.h>
 #include <unistd.h>
 #include <cmocka.h>
 
 #include "analysis/replay.h"
-#include "record/recorder.h"
 #include "record/write.h"
 #include "record/write_event.h"
+#include "recorded.h"
 
 #define PLACE   UINT64_C(0x7f0000000000)
 #define ANOTHER UINT64_C(0x7f0000001000)
@@ -68,7 +67,8 @@ static void *run(void *what) {
 }
 
 /* The threads' streams stand in the recording in this ORDER. */
-static void record_in_child(const char *settings, const uintptr_t *order) {
+static void record_in_child(const char *settings, const void *argument) {
+  const uintptr_t *order = argument;
   pthread_t threads[THREADS];
   if (write_start(settings) != 0 || sem_init(&opened, 0, 0) || sem_init(&go_on, 0, 0)) _exit(9);
   give(now(), PLACE, FIRST);
@@ -82,26 +82,6 @@ static void record_in_child(const char *settings, const uintptr_t *order) {
   for (int i = 0; i < THREADS; i++)
     if (pthread_join(threads[i], NULL)) _exit(5);
   _exit(0);
-}
-
-static reader_t *record(const uintptr_t *order) {
-  char path[64], error[256], settings[64];
-  recording_t recording;
-  reader_t *reader;
-  int status;
-  snprintf(path, sizeof path, "/tmp/sonde-window-test.%d", (int)getpid());
-  assert_int_equal(recording_create(&recording, path, 1, RECORD_BLOCKS, 0, 0, error, sizeof error),
-                   0);
-  recording_settings(&recording, settings, sizeof settings);
-  pid_t pid = fork();
-  if (pid == 0) record_in_child(settings, order);
-  assert_int_equal(waitpid(pid, &status, 0), pid);
-  assert_int_equal(status, 0);
-  assert_int_equal(recording_finish(&recording, status), 0);
-  recording_release(&recording);
-  assert_int_equal(reader_open(&reader, path, error, sizeof error), 0);
-  unlink(path);
-  return reader;
 }
 
 /* When the block was given to the second one. */
@@ -136,7 +116,7 @@ static void the_last_tick_is_whole(void **unused) {
                                               {GOES_ON, FREES, GIVES}, {GOES_ON, GIVES, FREES}};
   (void)unused;
   for (size_t i = 0; i < sizeof orders / sizeof *orders; i++) {
-    reader_t *reader = record(orders[i]);
+    reader_t *reader = recorded(record_in_child, orders[i]);
     check(reader);
     reader_close(reader);
   }
