@@ -17,7 +17,7 @@
 
 #include "bench.h"
 #include "sonde/stack.h"
-#include "stack/stack.h"
+#include "capture/stack.h"
 #ifdef SONDE_HAVE_LIBUNWIND
 #define UNW_LOCAL_ONLY
 #include <libunwind.h>

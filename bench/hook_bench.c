@@ -17,7 +17,7 @@
 
 #include "bench.h"
 #include "hook/trampoline.h"
-#include "image/slots.h"
+#include "image/import_slots.h"
 #include "os/os.h"
 #include "sonde/hook.h"
 

@@ -13,7 +13,7 @@
 #include "image/name.h"
 #include "sonde/name.h"
 #include "sonde/stack.h"
-#include "stack/named.h"
+#include "capture/stack_text.h"
 
 #define ROUNDS 11
 #define PCS    256

@@ -20,10 +20,10 @@
 #include <time.h>
 #include <unistd.h>
 
-#include "analysis/replay.h"
-#include "record/recorder.h"
-#include "record/write.h"
-#include "record/write_event.h"
+#include "analysis/malloc/replay.h"
+#include "recorder/recording_file.h"
+#include "record/writer.h"
+#include "record/event.h"
 
 enum { STACKS = 8192, DEPTH = 24, FANOUT = 64 };
 #define BASE UINT64_C(0x7f1200000000)

@@ -1,7 +1,7 @@
 # The policies that ship inside the command: <build>/generated/analysis/policies.h, one array of
-# characters for each src/analysis/policies/NAME.yaml, policy_NAME.
+# characters for each src/tool/analysis/audit/policies/NAME.yaml, policy_NAME.
 function(sonde_policies source_directory directory)
-  set(text "/* Made from src/analysis/policies/. */\n")
+  set(text "/* Made from src/tool/analysis/audit/policies/. */\n")
   file(GLOB policies CONFIGURE_DEPENDS ${source_directory}/*.yaml)
   foreach(policy IN LISTS policies)
     set_property(DIRECTORY APPEND PROPERTY CMAKE_CONFIGURE_DEPENDS ${policy})

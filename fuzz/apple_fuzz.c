@@ -11,7 +11,7 @@
 #include <unistd.h>
 
 #include "import/apple.h"
-#include "record/read.h"
+#include "reader/reader.h"
 
 static void check(int ok) {
   if (!ok) abort();

@@ -10,7 +10,7 @@
 #include <string.h>
 
 #include "unwind/cfi.h"
-#include "unwind/full.h"
+#include "unwind/cfi_step.h"
 #include "unwind/rule.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);

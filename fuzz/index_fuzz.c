@@ -6,8 +6,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "symbol/index_format.h"
-#include "symbol/packed.h"
+#include "symbol/index/format.h"
+#include "symbol/index/packed.h"
 
 /* Makes the checksums right, as far as there is a header. */
 static void repair(uint8_t *bytes, size_t size) {

@@ -7,9 +7,9 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "analysis/leaks.h"
+#include "analysis/malloc/leaks.h"
 #include "base/bits.h"
-#include "report/leaks.h"
+#include "report/leaks/leaks.h"
 
 enum { BLOCKS = 8, THREADS = 4 };
 #define ROOM                                                                                       \

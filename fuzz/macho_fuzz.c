@@ -7,10 +7,10 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "image/macho_slots.h"
+#include "image/macho/slots.h"
 #include "image/symbols.h"
-#include "symbol/macho_map.h"
-#include "symbol/macho_symtab.h"
+#include "symbol/macho/map.h"
+#include "symbol/macho/symtab.h"
 #include "unwind/compact.h"
 
 static void check(int ok) {

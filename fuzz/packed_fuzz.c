@@ -7,7 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "analysis/pack_events.h"
+#include "analysis/summary/pack_events.h"
 
 static void put_frame(bytes_t *out, const uint8_t *data, size_t size) {
   bytes_t frame = {0};

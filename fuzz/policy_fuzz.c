@@ -7,7 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "analysis/policy.h"
+#include "analysis/audit/policy.h"
 
 static void ask(const audit_policy_t *flat) {
   static const char *const texts[] = {"", "/etc/shadow", "GITHUB_TOKEN"};

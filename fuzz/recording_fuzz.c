@@ -7,13 +7,13 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "analysis/coverage.h"
+#include "analysis/audit/coverage.h"
 #include "analysis/cpu.h"
-#include "analysis/replay.h"
+#include "analysis/malloc/replay.h"
 #include "analysis/trace.h"
 #include "analysis/stalls.h"
 #include "analysis/waits.h"
-#include "record/read.h"
+#include "reader/reader.h"
 
 static void mend_checksums(uint8_t *data, size_t size) {
   for (size_t at = 0; at + sizeof(chunk_header_t) <= size; at += 8) {

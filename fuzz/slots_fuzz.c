@@ -9,7 +9,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "image/slots.h"
+#include "image/import_slots.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 

@@ -5,10 +5,10 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "analysis/group.h"
+#include "analysis/malloc/aggregate.h"
 #include "analysis/samples.h"
-#include "analysis/summary.h"
-#include "record/read.h"
+#include "analysis/summary/summary.h"
+#include "reader/reader.h"
 
 static bool add_sample(void *samples, const record_event_t *e) { return samples_add(samples, e); }
 

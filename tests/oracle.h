@@ -7,7 +7,7 @@
  * outermost part, below the first function that notes anything, is taken once from glibc's
  * backtrace(). A function that is left by longjmp or an exception is taken back before the jump.
  *
- * The full walk: every register of a ucontext, frame by frame, by unwind/full.c.
+ * The full walk: every register of a ucontext, frame by frame, by unwind/cfi_step.c.
  */
 #ifndef SONDE_TESTS_ORACLE_H
 #define SONDE_TESTS_ORACLE_H
@@ -24,8 +24,8 @@
 #include "base/bits.h"
 #include "os/os.h"
 #include "sonde/stack.h"
-#include "unwind/full.h"
-#include "unwind/walk.h"
+#include "unwind/cfi_step.h"
+#include "capture/walk.h"
 
 #define ORACLE_MAX 2048
 

@@ -98,7 +98,7 @@ int main(int argc, char **argv) {
 }"""
 
 
-# Not among them, since it is not held (sensor/audit_memory.h): a raw call for the heap where faults are not caught.
+# Not among them, since it is not held (sensor/audit/memory.h): a raw call for the heap where faults are not caught.
 WAYS = [("heap", "munmap", "nothing"), ("heap", "munmap", "block"), ("heap", "munmap", "raw-handler"), ("heap", "mprotect", "block"),
         ("heap", "mremap", "block"), ("heap", "mmap", "block"), ("heap", "sbrk", "block"), ("heap", "sbrk", "raw-handler"),
         ("heap", "raw", "nothing"), ("mapped", "munmap", "block"), ("mapped", "raw", "block"), ("mapped", "raw", "raw-block"),

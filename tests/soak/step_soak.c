@@ -4,4 +4,4 @@
  */
 #define STEP_STRIDE 1
 #define STEP_DEEP   600
-#include "unit/step_test.c"
+#include "unit/capture/step_test.c"

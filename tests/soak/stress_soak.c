@@ -5,4 +5,4 @@
 #define STRESS_CAPTURES  1000000L
 #define STRESS_PROCESSES 10
 #define STRESS_FULL_EACH 1
-#include "unit/stress_test.c"
+#include "unit/capture/stress_test.c"

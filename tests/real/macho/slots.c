@@ -15,7 +15,7 @@
 #include <sys/mman.h>
 
 #include "hook/macho_rebind.h"
-#include "image/macho_format.h"
+#include "image/macho/format.h"
 
 static int print_slots(const image_t *image, const macho_slice_t *slice) {
   macho_slot_list_t list;

@@ -1,0 +1,100 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * Start and end of the agent.
+ *
+ * The first call comes while the process has one thread: from ld.so, from a constructor, at the
+ * latest from our own. Should two threads ever meet here, the second waits for the first; a signal
+ * handler of the first one's own thread cannot come in between, as no handler is installed before
+ * the program runs.
+ */
+#include "agent/agent.h"
+
+#include "arch/arch.h"
+#include "os/os.h"
+#include "record/definitions.h"
+#include "record/writer.h"
+#include "sensor/audit/memory.h"
+#include "sensor/crash.h"
+#include "sensor/requests.h"
+#include "sensor/malloc/mapping.h"
+#include "sensor/trace/imports.h"
+#include "sensor/sample.h"
+#include "sensor/stall/stall.h"
+#include "sensor/trace/trace.h"
+#include "capture/stack.h"
+
+HIDDEN bool agent_ready, agent_calls_back;
+static uint32_t starting;
+
+void agent_real(const char *const *names, uint64_t *addresses, int count) {
+  os_symbols((uint64_t)(uintptr_t)&agent_ready, names, addresses, count);
+}
+
+bool agent_in_recorded_process(void) {
+  const scratch_control_t *control = write_control();
+  return control && control->pid == (uint32_t)os_pid();
+}
+
+static void start_recording(void) {
+  static char settings[4096], preload[4096];
+  if (!environment_take(settings, preload, sizeof settings)) return;
+  if (arch_on_valgrind()) return; /* see emulator.c */
+  if (!frames_init() || !nodes_init()) return;
+  publish_to_recording();
+  static char own[256];
+  if (!follow_settings(settings, own, sizeof own) || write_start(own) != 0) return;
+  write_process();
+  sample_start();
+  crash_start();
+  audit_memory_start();
+  trace_prepare();
+  if (question_start()) stall_start();
+  if (emulator_is_this()) emulator_tell("qemu");
+  write_control()->own_malloc = malloc_is_executables();
+}
+
+NOINLINE void agent_start(void) {
+  static int32_t owner;
+  int32_t self = os_tid();
+  uint32_t none = 0;
+  if (!cas_acq_rel(&starting, &none, 1u)) {
+    /* The thread itself again: one of the allocator's functions is built on another. */
+    if (load_acquire(&owner) == self) agent_calls_back = true;
+    while (!load_acquire(&agent_ready) && load_acquire(&owner) != self)
+      arch_relax();
+    return;
+  }
+  store_release(&owner, self);
+  os_loader_init();
+  malloc_find_real();
+  exec_find_real();
+  thread_find_real();
+  thread_name_find_real();
+  jump_find_real();
+  region_find_real();
+  signals_find_real();
+  dlclose_find_real();
+  operators_find_real();
+  wait_find_real();
+  if (!arch_on_valgrind()) malloc_try(); /* whose counts are the program's alone */
+  start_recording();
+  log_show();
+  store_release(&agent_ready, true);
+}
+
+/* Slots are written when all images are relocated: not at the first malloc, but now. */
+__attribute__((constructor)) static void at_start(void) {
+  agent_enter();
+  if (!agent_in_recorded_process()) return;
+  imports_start(agent_images_came);
+  agent_trace_start();
+  agent_audit_start();
+}
+
+/* A recorder that lives collects the open chunks, also what is freed after this. */
+__attribute__((destructor)) static void at_end(void) {
+  const scratch_control_t *control = write_control();
+  if (!agent_in_recorded_process()) return;
+  region_checkpoint();
+  if (!os_process_alive((pid_t)control->recorder_pid)) write_finish();
+}

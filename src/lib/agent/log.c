@@ -1,0 +1,12 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * What libsonde, linked into the recorded program, finds of the agent: see sensor/malloc/api.h.
+ */
+#include "agent/agent.h"
+#include "sensor/malloc/api.h"
+
+extern __attribute__((visibility("default"))) log_calls_t libsonde_agent_log;
+
+log_calls_t libsonde_agent_log;
+
+void log_show(void) { libsonde_agent_log = log_own_calls; }

@@ -1,0 +1,130 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * C++ operators new and delete, where the allocator's library brings its own (jemalloc, tcmalloc,
+ * mimalloc): those do not come through malloc and free. Elsewhere, in libstdc++ and libc++, they
+ * do, and each name here is one jump to the real one that leaves no frame on the stack.
+ *
+ * A real operator new may throw through us, so nothing is left to be undone behind its call. A real
+ * operator delete may be built on free by name and is hushed meanwhile.
+ *
+ * The names are the Itanium C++ ABI's: nw and na new, dl and da delete; m a size, RKSt9nothrow_t
+ * std::nothrow, St11align_val_t an alignment.
+ */
+#include <stddef.h>
+
+#include "agent/agent.h"
+#include "os/os.h"
+#include "sensor/malloc/malloc.h"
+
+#define TARGET __attribute__((used)) HIDDEN
+#define CALLER uint64_t pc, uint64_t sp, uint64_t fp
+#define AT     ((caller_t){pc, sp, fp})
+
+/* X(name, number of arguments): all arguments are words. */
+#define NEW_TABLE(X)                                                                               \
+  X(_Znwm, 1)                                                                                      \
+  X(_Znam, 1)                                                                                      \
+  X(_ZnwmRKSt9nothrow_t, 2)                                                                        \
+  X(_ZnamRKSt9nothrow_t, 2)                                                                        \
+  X(_ZnwmSt11align_val_t, 2)                                                                       \
+  X(_ZnamSt11align_val_t, 2)                                                                       \
+  X(_ZnwmSt11align_val_tRKSt9nothrow_t, 3)                                                         \
+  X(_ZnamSt11align_val_tRKSt9nothrow_t, 3)
+
+#define DELETE_TABLE(X)                                                                            \
+  X(_ZdlPv, 1)                                                                                     \
+  X(_ZdaPv, 1)                                                                                     \
+  X(_ZdlPvm, 2)                                                                                    \
+  X(_ZdaPvm, 2)                                                                                    \
+  X(_ZdlPvRKSt9nothrow_t, 2)                                                                       \
+  X(_ZdaPvRKSt9nothrow_t, 2)                                                                       \
+  X(_ZdlPvSt11align_val_t, 2)                                                                      \
+  X(_ZdaPvSt11align_val_t, 2)                                                                      \
+  X(_ZdlPvmSt11align_val_t, 3)                                                                     \
+  X(_ZdaPvmSt11align_val_t, 3)                                                                     \
+  X(_ZdlPvSt11align_val_tRKSt9nothrow_t, 3)                                                        \
+  X(_ZdaPvSt11align_val_tRKSt9nothrow_t, 3)
+
+typedef void *(*function_t)(uint64_t, uint64_t, uint64_t);
+
+enum {
+#define NUMBER(name, count) NUMBER_##name,
+  NEW_TABLE(NUMBER) DELETE_TABLE(NUMBER) OPERATORS
+#undef NUMBER
+};
+
+static const char *const names[OPERATORS] = {
+#define NAME(name, count) #name,
+    NEW_TABLE(NAME) DELETE_TABLE(NAME)
+#undef NAME
+};
+
+static function_t real[OPERATORS];
+static bool own_operators; /* of the allocator's library */
+
+/* True when both addresses lie in one image. */
+static bool same_image(uint64_t a, uint64_t b) {
+  os_image_t image;
+  return a && b && os_image_of_pc(a, &image) && b >= image.start && b < image.end;
+}
+
+void operators_find_real(void) {
+  static const char *const malloc_name[] = {"malloc"};
+  uint64_t real_malloc;
+  agent_real(names, (uint64_t *)real, OPERATORS);
+  agent_real(malloc_name, &real_malloc, 1);
+  own_operators = same_image((uint64_t)(uintptr_t)real[NUMBER__Znwm], real_malloc);
+}
+
+/* A library loaded later may be the first that needs one. */
+static NOINLINE function_t find_late(int number) {
+  agent_real(&names[number], (uint64_t *)&real[number], 1);
+  return real[number];
+}
+
+static ALWAYS_INLINE function_t real_of(int number) {
+  agent_enter();
+  return LIKELY(real[number] != NULL) ? real[number] : find_late(number);
+}
+
+static ALWAYS_INLINE void *given(void *block, uint64_t size, caller_t at) {
+  if (LIKELY(block)) sensor_given(EVENT_MALLOC, block, size, at);
+  return block;
+}
+
+static ALWAYS_INLINE void *take(function_t function, uint64_t a, uint64_t b, uint64_t c,
+                                caller_t at) {
+  if (a) sensor_taken((void *)(uintptr_t)a, at);
+  uint32_t hushed = write_mute();
+  void *nothing = function(a, b, c);
+  write_unmute(hushed);
+  return nothing;
+}
+
+#define PARAMETERS_1 uint64_t a
+#define PARAMETERS_2 uint64_t a, uint64_t b
+#define PARAMETERS_3 uint64_t a, uint64_t b, uint64_t c
+#define ARGUMENTS_1  a, 0, 0
+#define ARGUMENTS_2  a, b, 0
+#define ARGUMENTS_3  a, b, c
+
+/* The unrecorded way is a call in tail position: a jump. */
+#define DEFINE_NEW(name, count)                                                                    \
+  TARGET void *hook##name(PARAMETERS_##count, CALLER);                                             \
+  void *hook##name(PARAMETERS_##count, CALLER) {                                                   \
+    function_t function = real_of(NUMBER_##name);                                                  \
+    if (LIKELY(!own_operators)) return function(ARGUMENTS_##count);                                \
+    return given(function(ARGUMENTS_##count), a, AT);                                              \
+  }                                                                                                \
+  ENTRY_##count(name, hook##name);
+NEW_TABLE(DEFINE_NEW)
+
+#define DEFINE_DELETE(name, count)                                                                 \
+  TARGET void *hook##name(PARAMETERS_##count, CALLER);                                             \
+  void *hook##name(PARAMETERS_##count, CALLER) {                                                   \
+    function_t function = real_of(NUMBER_##name);                                                  \
+    if (LIKELY(!own_operators)) return function(ARGUMENTS_##count);                                \
+    return take(function, ARGUMENTS_##count, AT);                                                  \
+  }                                                                                                \
+  ENTRY_##count(name, hook##name);
+DELETE_TABLE(DEFINE_DELETE)

@@ -1,0 +1,16 @@
+/* SPDX-License-Identifier: MIT */
+#include "base/leveled_map.h"
+
+#include "base/bits.h"
+#include "os/os.h"
+
+void *levels_map(void **level, unsigned bits, size_t slot_bytes, bool populated) {
+  void *have = load_acquire(level);
+  if (have) return have;
+  size_t size = slot_bytes << bits;
+  void *mine = populated ? os_map_populated(size) : os_map(size);
+  if (!mine) return NULL;
+  if (cas_acq_rel(level, &have, mine)) return mine;
+  os_unmap(mine, size);
+  return have;
+}

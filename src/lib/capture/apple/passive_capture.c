@@ -1,0 +1,98 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * Another thread's stack on Apple's systems: the thread is suspended, its registers and the stack
+ * above its stack pointer are copied, and it is resumed; the copy is walked afterwards. While it
+ * stands still nothing is allocated and no lock taken, since it may hold any of them, malloc's and
+ * dyld's included. Takes the place of blocked.c, whose contract it fulfils: a thread that runs is
+ * read as one that waits is, so nobody is ever asked by signal.
+ */
+#include <string.h>
+
+#include "os/apple/thread.h"
+#include "sonde/status.h"
+#include "capture/passive_capture.h"
+#include "capture/walk.h"
+
+#define COPY_BYTES (1u << 20) /* a deeper stack is cut there */
+
+bool blocked_open(blocked_copy_t *copy) {
+  copy->folder = -1;
+  copy->size = COPY_BYTES;
+  copy->bytes = os_map(copy->size);
+  if (copy->bytes) memset(copy->bytes, 0, copy->size); /* a page fault less while it stands still */
+  return copy->bytes != NULL;
+}
+
+void blocked_close(blocked_copy_t *copy) { os_unmap(copy->bytes, copy->size); }
+
+typedef struct stopped {
+  blocked_copy_t *copy;
+  arch_frame_t frame;
+  uint64_t low, count; /* what was copied */
+} stopped_t;
+
+static void copy_stack(const arch_frame_t *frame, void *context) {
+  stopped_t *s = context;
+  s->frame = *frame;
+  s->low = ALIGN_DOWN(frame->sp, (uint64_t)8);
+  ssize_t count = os_read_memory(s->low, s->copy->bytes, s->copy->size);
+  s->count = count > 0 ? (uint64_t)count & ~(uint64_t)7 : 0;
+}
+
+/* The frame of an async function as it was when its thread was copied: the context and the saved
+ * frame pointer, which lie one behind the other. */
+typedef struct async_frame {
+  uint64_t at, words[2];
+  bool is_there; /* still */
+} async_frame_t;
+
+static void look_again(const arch_frame_t *frame, void *context) {
+  async_frame_t *async = context;
+  uint64_t now[2];
+  async->is_there = frame->sp <= async->at &&
+                    os_read_memory(async->at, now, sizeof now) == sizeof now &&
+                    now[0] == async->words[0] && now[1] == async->words[1];
+}
+
+/* The contexts were read after the thread had gone on. They are those of the copy if the frame that
+ * led to them is still there: a context outlives the functions that its own has called. */
+static void check_contexts(pid_t tid, const window_t *w, const position_t *p,
+                           sonde_capture_t *capture) {
+  if (capture->async != SONDE_ASYNC_FOLLOW || !(capture->flags & SONDE_FLAG_ASYNC)) return;
+  const uint64_t *words = p->fp_at - 1;
+  async_frame_t async = {(uint64_t)(uintptr_t)words - w->delta, {words[0], words[1]}, false};
+  if (os_thread_stop(tid, look_again, &async) == 0 && async.is_there) return;
+  capture->mark = SONDE_TORN;
+  capture->reason = SONDE_ERUNNING;
+}
+
+static bool reach_nothing(window_t *w, uint64_t address) {
+  return address >= w->lo && address % 8 == 0 && address + 8 <= w->hi;
+}
+
+int blocked_capture(blocked_copy_t *copy, pid_t tid, uint64_t identity, sonde_capture_t *capture) {
+  (void)identity;
+  stopped_t s = {.copy = copy};
+  uint64_t epoch = walk_epoch();
+  if (os_thread_stop(tid, copy_stack, &s) != 0) return SONDE_ENOTHREAD;
+  window_t window = {.lo = s.low,
+                     .hi = s.low + s.count,
+                     .delta = (uint64_t)(uintptr_t)copy->bytes - s.low,
+                     .reach = reach_nothing};
+  position_t p = {.pc = s.frame.pc,
+                  .raw = s.frame.pc,
+                  .exact = true,
+                  .sp = s.frame.sp,
+                  .fp_value = s.frame.fp,
+                  .lr = s.frame.lr};
+  p.fp_at = &p.fp_value;
+  capture->flags = 0;
+  walk_as_asked(&window, &p, epoch, capture);
+  check_contexts(tid, &window, &p, capture);
+  return capture->count;
+}
+
+void blocked_capture_group(blocked_copy_t *copy, blocked_t *group, int count) {
+  for (int i = 0; i < count; i++)
+    group[i].result = blocked_capture(copy, group[i].tid, group[i].identity, group[i].capture);
+}

@@ -1,0 +1,76 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * Swift's async frames.
+ *
+ * An async function keeps its state in a context on the heap, for its thread's stack is given up
+ * whenever it waits. While it runs, its frame holds, from the frame pointer down: the saved frame
+ * pointer with bits 63:60 set to 1, and the context. A context begins with its parent's address and
+ * the address at which the parent resumes (Swift's ABI, "Async context"; LLVM's SwiftTailCC). The
+ * resume address is where a function starts, so 1 is added: a reader that looks up a return address
+ * one byte before it then finds that function.
+ *
+ * Any other value of bits 63:60 but 0 belongs to no user address: the frame pointer is garbage and
+ * the walk says so.
+ */
+#include "capture/walk.h"
+
+typedef struct context {
+  uint64_t parent, resume;
+} context_t;
+
+/* The frame just left saved its caller's frame pointer at P->fp_at: was it an async one? */
+static READS_STACK bool left_async_frame(rule_t rule, const position_t *p) {
+  return rule_kind(rule) == RULE_FP && rule_save_bytes(rule) && *p->fp_at >> 60 == 1;
+}
+
+static void add(sonde_capture_t *capture, int *skip, uint64_t pc) {
+  if (*skip > 0)
+    --*skip;
+  else
+    capture->pcs[capture->count++] = pc;
+}
+
+/* Contexts are on the heap and a damaged chain may be circular: the room of CAPTURE bounds it. */
+static void follow(uint64_t context_at, sonde_capture_t *capture, int *skip) {
+  context_t context;
+  uint64_t pc;
+  capture->mark = SONDE_COMPLETE;
+  while (context_at) {
+    if (capture->count == capture->max) {
+      capture->mark = SONDE_CUT;
+      return;
+    }
+    if (os_read_memory(context_at, &context, sizeof context) != sizeof context) {
+      capture->mark = SONDE_TORN;
+      capture->reason = SONDE_EFAULT;
+      return;
+    }
+    pc = arch_strip(context.resume);
+    if (!pc) return;
+    add(capture, skip, pc + 1);
+    context_at = context.parent;
+  }
+}
+
+READS_STACK void walk_async(window_t *w, position_t *p, uint64_t epoch, sonde_capture_t *capture) {
+  int skip = capture->skip;
+  walk_step_t step = WALK_ON;
+  capture->count = 0;
+  while (step == WALK_ON && capture->count < capture->max) {
+    add(capture, &skip, p->pc);
+    rule_t rule = frames_find(p->pc, p->exact, epoch).rule;
+    step = walk_by_rule(w, rule, p);
+    if (step == WALK_SLOW)
+      step = walk_slowly_on(w, p);
+    else if (step == WALK_ON && left_async_frame(rule, p)) {
+      p->flags |= SONDE_FLAG_ASYNC;
+      if (capture->async == SONDE_ASYNC_FOLLOW) {
+        capture->flags |= p->flags;
+        follow(*(p->fp_at - 1), capture, &skip);
+        return;
+      }
+    }
+  }
+  capture->mark = walk_mark(step, &capture->reason);
+  capture->flags |= p->flags;
+}

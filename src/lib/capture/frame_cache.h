@@ -1,0 +1,358 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * The frame cache: a thread's previous stack, so that only what changed since is walked.
+ *
+ * An entry stands for one return address on the stack: where it is (its slot), what is there, and
+ * the stack and frame pointer the caller has after the return. A walk meets slots in ascending
+ * order. When it comes to a slot that an entry has, with the same content and the same registers,
+ * then everything further out follows from memory alone, by induction: an entry's frame leaves by
+ * its rule to the next entry's slot. So re-reading the outer slots, and the saved frame pointers
+ * that an outer rule consumes, proves the rest of the stack unchanged; nothing is unwound again.
+ *
+ * Only complete stacks are kept, and of these the outermost run of frames that leave by rules over
+ * the stack and frame pointer. A frame whose row must be interpreted, a signal frame or code
+ * without a row ends the run: what lies further in is walked each time.
+ *
+ * The frame register matters only where an outer frame's rule uses it before another frame restores
+ * it; elsewhere it holds whatever the program computes, and is not compared (`CACHED_LIVE`).
+ *
+ * In code with frame pointers every saved one leads to just below the next slot. Such entries are
+ * chained, and how many there are in a row is known, so that they are compared without a look at
+ * what each of them is: half the time of a walk along the frame pointers themselves.
+ *
+ * A stack that came before, and not long ago, is guessed and not walked at all: see capture/predictor.h.
+ *
+ * The cost, of lines of 64 bytes and of branches that the processor cannot foresee. A guess that is
+ * right: two or three lines of the tip, one for every two outer entries, those of the program's own
+ * stack, two of the loader's counters; no store but the busy mark and the last id; a branch for the
+ * number of words and one for the number of entries. A walk of n fresh frames: besides the outer
+ * entries, n lines of the frame table and n of the stack table, which is what a compiler with its
+ * 80,000 nodes pays for, n entries and n frames of the ring written (64 bytes each), and two or
+ * three branches foreseen wrongly: is the tip right, how many frames are fresh, how many entries
+ * are left. No atomic instruction and no system call in either. 30 frames deep with the innermost
+ * three changing at random: 960 instructions.
+ *
+ * An entry also holds what the stack table made of it (capture/stack_table.h): the id of the stack from
+ * here outward, once somebody asked for it.
+ *
+ * Signals: entries[top …] are complete at every instruction; `top` is moved out before entries are
+ * overwritten and moved in after. A capture within a capture does not use the cache at all.
+ */
+#ifndef SONDE_CAPTURE_FRAME_CACHE_H
+#define SONDE_CAPTURE_FRAME_CACHE_H
+
+#include "capture/predictor.h"
+#include "capture/walk.h"
+
+#define CACHE_ENTRIES 240
+#define CACHE_FRESH   64 /* a power of two */
+
+#define CACHE_PAGE_BITS 12 /* no page is smaller */
+
+#define CACHED_LIVE   1u /* an outer rule uses the frame register as it is here */
+#define CACHED_VERIFY 2u /* the frame left by this return restored the register from memory */
+#define CACHED_NODE   4u /* `id` is a stack id; else it is a frame id */
+
+typedef struct cached {
+  uint64_t slot; /* where the return address is; 0: it came from a register or a signal frame */
+  uint64_t raw;  /* what is there: the pc, on aarch64 perhaps signed */
+  uint64_t fp;   /* the frame register after the return, if CACHED_LIVE; else 0 */
+  union {
+    struct {
+      uint32_t id;
+      int16_t restored_words; /* from the slot down to where the frame register was restored from */
+      uint8_t sp_words;       /* from the slot up to the stack pointer after the return */
+      uint8_t bits;           /* CACHED_… */
+    };
+    uint64_t tail; /* the four as one word, so that no load is wider than the store before it */
+  };
+} cached_t;
+
+#define CACHED_TAIL_BITS 56 /* where `bits` is in `tail`, on the little-endian machines we know */
+
+static ALWAYS_INLINE uint64_t cached_tail(uint32_t id, int64_t restored_words, uint64_t sp_words,
+                                          unsigned bits) {
+  return id | (uint64_t)(uint16_t)restored_words << 32 | (sp_words & 0xff) << 48 |
+         (uint64_t)bits << CACHED_TAIL_BITS;
+}
+
+/* Makes NODE the id of ENTRY. */
+static ALWAYS_INLINE void cached_set_node(cached_t *entry, uint32_t node) {
+  entry->tail =
+      (entry->tail & ~(uint64_t)UINT32_MAX) | node | (uint64_t)CACHED_NODE << CACHED_TAIL_BITS;
+}
+
+/* A frame that a walk has passed. Four words, each stored and loaded as one. */
+typedef struct fresh_frame {
+  uint64_t slot, raw;      /* as in cached_t */
+  const uint64_t *fp_at;   /* where the frame register is; NULL when it is not known */
+  uint64_t came_by_and_id; /* the frame's id below the rule that led to it, 0 when none did */
+} fresh_frame_t;
+
+static ALWAYS_INLINE uint32_t fresh_id(const fresh_frame_t *f) {
+  return (uint32_t)f->came_by_and_id;
+}
+static ALWAYS_INLINE rule_t fresh_came_by(const fresh_frame_t *f) {
+  return (rule_t)(f->came_by_and_id >> 32);
+}
+
+typedef struct cache {
+  uint64_t epoch; /* of the loader when the entries were made; others are worthless */
+  uint32_t top;   /* entries[top …] are the cached run, innermost first */
+  bool verifies;  /* some entry may have CACHED_VERIFY */
+  fresh_frame_t fresh[CACHE_FRESH];
+  cached_t entries[CACHE_ENTRIES + 1]; /* the last one is beyond every slot */
+  uint8_t chained[CACHE_ENTRIES + 1];  /* so many entries, from this one outward, are chained */
+  tips_t tips;
+} cache_t;
+
+/* Behind the last entry: one that no slot is beyond. */
+static ALWAYS_INLINE const cached_t *cache_end(const cache_t *cache) {
+  return &cache->entries[CACHE_ENTRIES];
+}
+
+static inline void cache_drop(cache_t *cache) {
+  cache->top = CACHE_ENTRIES;
+  cache->verifies = false;
+  cache->entries[CACHE_ENTRIES] = (cached_t){.slot = UINT64_MAX};
+  cache->chained[CACHE_ENTRIES] = 0;
+}
+
+/* The frame register was restored from just below ENTRY's slot, and leads to just below the slot of
+ * the entry outside it, as in code with frame pointers. */
+static ALWAYS_INLINE bool cached_is_chained(const cached_t *e) {
+  return e->bits & CACHED_VERIFY && e->restored_words == 1 && e->fp == e[1].slot - 8;
+}
+
+_Static_assert(CACHE_ENTRIES <= UINT8_MAX, "the length of a chain fits");
+
+/* Nonzero when the memory behind entry E no longer holds what it did. */
+static ALWAYS_INLINE READS_STACK uint64_t cached_slot_changed(const cached_t *e,
+                                                              const window_t *w) {
+  return *window_at(w, e->slot) ^ e->raw;
+}
+static ALWAYS_INLINE READS_STACK uint64_t cached_fp_changed(const cached_t *e, const window_t *w) {
+  uint64_t verified = -(e->tail >> (CACHED_TAIL_BITS + 1) & 1); /* CACHED_VERIFY */
+  return (*(window_at(w, e->slot) - e->restored_words) ^ e->fp) & verified;
+}
+
+/* The slots of four entries lie in one page. */
+static ALWAYS_INLINE bool cached_share_page(const cached_t *e) {
+  return !((e[0].slot ^ e[3].slot) >> CACHE_PAGE_BITS);
+}
+static ALWAYS_INLINE READS_STACK uint64_t cached_slots_changed(const cached_t *e,
+                                                               const window_t *w) {
+  return cached_slot_changed(&e[0], w) | cached_slot_changed(&e[1], w) |
+         cached_slot_changed(&e[2], w) | cached_slot_changed(&e[3], w);
+}
+static ALWAYS_INLINE READS_STACK uint64_t cached_fps_changed(const cached_t *e, const window_t *w) {
+  const uint64_t verify = (uint64_t)CACHED_VERIFY << CACHED_TAIL_BITS;
+  if (!((e[0].tail | e[1].tail | e[2].tail | e[3].tail) & verify)) return 0;
+  return cached_fp_changed(&e[0], w) | cached_fp_changed(&e[1], w) | cached_fp_changed(&e[2], w) |
+         cached_fp_changed(&e[3], w);
+}
+
+static ALWAYS_INLINE READS_STACK bool cached_holds(const cached_t *e, const window_t *w,
+                                                   bool verifies) {
+  return !(cached_slot_changed(e, w) | (verifies ? cached_fp_changed(e, w) : 0));
+}
+static ALWAYS_INLINE READS_STACK bool cached_four_hold(const cached_t *e, const window_t *w,
+                                                       bool verifies) {
+  if (LIKELY(cached_share_page(e)))
+    return !(cached_slots_changed(e, w) | (verifies ? cached_fps_changed(e, w) : 0));
+  return cached_holds(e, w, verifies) && cached_holds(e + 1, w, verifies) &&
+         cached_holds(e + 2, w, verifies) && cached_holds(e + 3, w, verifies);
+}
+
+static ALWAYS_INLINE READS_STACK const cached_t *
+cache_skip_unchanged(const cache_t *cache, const window_t *w, const cached_t *e) {
+  const cached_t *last_four = cache_end(cache) - 4;
+  if (UNLIKELY(e > last_four)) return e;
+  for (; e < last_four; e += 4)
+    if (UNLIKELY(!cached_four_hold(e, w, false))) return e;
+  return LIKELY(cached_four_hold(last_four, w, false)) ? last_four + 4 : e;
+}
+
+/* The same where frame registers are verified. */
+const cached_t *cache_skip_verified(const cache_t *cache, const window_t *w, const cached_t *e);
+
+/* The first entry from E on whose memory no longer holds what it did; the end if there is none.
+ * While all entries before it hold, an entry's slot is one of the stack as it is now, so it can be
+ * read; further out there may be no memory any more (the stack of a fiber that has ended). So
+ * entries are read ahead only within a page. Four a turn, since a branch that is never taken still
+ * costs more than the comparison it guards; the last four are perhaps compared twice, which costs
+ * less than to take what is left over one by one. */
+static ALWAYS_INLINE READS_STACK const cached_t *
+cache_first_changed(const cache_t *cache, const window_t *w, const cached_t *e) {
+  const cached_t *end = cache_end(cache);
+  e = LIKELY(!cache->verifies) ? cache_skip_unchanged(cache, w, e)
+                               : cache_skip_verified(cache, w, e);
+  while (UNLIKELY(e < end) && cached_holds(e, w, true))
+    e++;
+  return e;
+}
+
+/* The frames that a walk has passed, innermost first, in a ring that keeps the last ones. */
+typedef struct fresh {
+  fresh_frame_t *frames;
+  uint32_t room;   /* how many the ring holds; a power of two */
+  uint32_t count;  /* how many were passed, counted from the start of the walk */
+  uint32_t plain;  /* frames from this number on left by rules over the cached stack, and so may be
+                      cached */
+  uint32_t joined; /* the entry at which the walk met the cache; CACHE_ENTRIES: it did not */
+  rule_t last;     /* of the last frame passed; 0: none led from there to where the walk stopped */
+  walk_step_t end; /* WALK_END: it met the cache or the end; WALK_ON: it came to its limit */
+} fresh_t;
+
+/* Number N (counted from the start of the walk) of FRESH; it must be among the last `room`. */
+static ALWAYS_INLINE fresh_frame_t *fresh_at(const fresh_t *fresh, uint32_t n) {
+  return &fresh->frames[n & (fresh->room - 1)];
+}
+
+/* The stacks that a walk may come to: the one that the cache is of, and any other. */
+typedef struct stacks {
+  window_t *cached; /* NULL when there is no cache */
+  bool others;      /* `other` is set up */
+  window_t other;
+} stacks_t;
+
+/* No more than needed is written: most walks come to one stack alone. */
+static ALWAYS_INLINE void stacks_begin(stacks_t *stacks, window_t *cached) {
+  stacks->cached = cached;
+  stacks->others = false;
+}
+
+/* Walks from POSITION until it meets CACHE (which may be NULL), the stack's end or frame number
+ * LIMIT. */
+void cache_walk(const cache_t *cache, stacks_t *stacks, position_t *p, uint64_t epoch,
+                uint32_t limit, fresh_t *fresh);
+
+/* The stack whose tip was guessed from PC, SP and FP, if it is the one that is there now; else 0.
+ * Reads the stack, so `busy` must be set (capture/thread_state.h). */
+static ALWAYS_INLINE READS_STACK uint32_t cache_find_tip(cache_t *cache, const window_t *w,
+                                                         uint64_t pc, uint64_t sp, uint64_t fp) {
+  const tip_t *tip = tips_at(&cache->tips, pc, sp);
+  KEEP_POINTER(tip);
+  if (tip->sp != sp || tip->words[0] != pc || (tip->live && tip->fp != fp)) return 0;
+  const uint64_t *stack = window_at(w, sp - 8);
+  for (uint32_t i = 1; i < tip->count; i++) {
+    uint64_t word = tip->words[i];
+    const uint64_t *at = stack + tip_distance(word);
+    if (UNLIKELY(*at != tip_content(word))) return 0;
+    if (word & TIP_CHAINED && UNLIKELY(at[-1] != sp - 16 + tip_distance(tip->words[i + 1]) * 8))
+      return 0;
+  }
+  const cached_t *join = &cache->entries[tip->join];
+  KEEP_POINTER(join);
+  if (UNLIKELY(tip->join < cache->top || join->slot != sp - 8 + tip->join_words * 8 ||
+               join->id != tip->join_id || !(join->bits & CACHED_NODE) || join->fp != tip->join_fp))
+    return 0;
+  return LIKELY(cache_first_changed(cache, w, join + 1) == cache_end(cache)) ? tip->id : 0;
+}
+
+/* Makes a tip of the stack ID, which PC and SP begin and which the cache holds from entry INNERMOST
+ * on; JOINED is the entry that the walk met, perhaps that one itself. */
+void cache_keep_tip(cache_t *cache, uint32_t innermost, uint32_t joined, uint64_t pc, uint64_t sp,
+                    uint32_t id);
+
+/* What a frame that was fresh is called as an entry of the cache: its own id, or a stack's. */
+typedef uint32_t cache_name_t(uint32_t outer, uint32_t id);
+
+/* The cache is about to be extended: forgets what is worth nothing in EPOCH. */
+static ALWAYS_INLINE void cache_renew(cache_t *cache, uint64_t epoch) {
+  if (LIKELY(cache->epoch == epoch)) return;
+  cache_drop(cache);
+  tips_drop(&cache->tips);
+  signal_fence();
+  cache->epoch = epoch;
+}
+
+/* Entry K, which the walk joined, has a new frame inside it, and that one may have saved the
+ * register elsewhere. */
+static ALWAYS_INLINE bool cache_resettle(cache_t *cache, uint32_t k, rule_t inner) {
+  cached_t *entry = &cache->entries[k];
+  bool live = entry->bits & CACHED_LIVE;
+  int64_t restored = live ? rule_restored_words(inner) : 0;
+  if (LIKELY(restored == entry->restored_words)) return live;
+  entry->restored_words = (int16_t)restored;
+  entry->bits = (uint8_t)((entry->bits & ~CACHED_VERIFY) | (restored ? CACHED_VERIFY : 0));
+  cache->chained[k] = cached_is_chained(entry) ? (uint8_t)(cache->chained[k + 1] + 1) : 0;
+  return live;
+}
+
+/* As rule_sp_words, for rules of this machine: on x86_64 they know one place. */
+static ALWAYS_INLINE uint64_t cache_sp_words(rule_t rule) {
+#if defined(__x86_64__)
+  (void)rule;
+  return 1;
+#else
+  return rule_sp_words(rule);
+#endif
+}
+
+/* Makes FROM entry TOP, inside of the one after it, by the name that follows from *OUTER, which
+ * becomes that. LIVE: an outer rule uses the frame register as it is there. Returns the rule that
+ * led to it. */
+static ALWAYS_INLINE READS_STACK rule_t cache_put(cache_t *cache, uint32_t top,
+                                                  const fresh_frame_t *from, cache_name_t *name,
+                                                  uint32_t *outer, bool live) {
+  cached_t *to = &cache->entries[top];
+  rule_t came_by = fresh_came_by(from);
+  int64_t restored = live ? rule_restored_words(came_by) : 0;
+  uint64_t fp = live && from->fp_at ? *from->fp_at : 0;
+  unsigned bits = name ? CACHED_NODE : 0;
+  if (live) bits |= CACHED_LIVE | (restored ? CACHED_VERIFY : 0);
+  *outer = name ? name(*outer, fresh_id(from)) : fresh_id(from);
+  to->slot = from->slot;
+  to->raw = from->raw;
+  to->fp = fp;
+  to->tail = cached_tail(*outer, restored, cache_sp_words(came_by), bits);
+  bool chained = bits & CACHED_VERIFY && restored == 1 && fp == to[1].slot - 8;
+  cache->chained[top] = chained ? (uint8_t)(cache->chained[top + 1] + 1) : 0;
+  return came_by;
+}
+
+/* Whether an outer rule uses the frame register as it is in a frame that RULE leaves; LIVE: as it
+ * is in the frame outside that one. */
+static ALWAYS_INLINE bool cache_register_lives(rule_t rule, bool live) {
+  return rule_kind(rule) == RULE_FP || (live && !rule_save_bytes(rule));
+}
+
+/* Puts the fresh frames from number FIRST on before the entry JOINED, as far as they are plain and
+ * there is room. Returns the number of the innermost one that was put there; FIRST: that was all of
+ * them. NAME, which must be inlined, is given each frame and what it said of the one outside it,
+ * beginning with *OUTER; without it, entries get their frames' ids.
+ *
+ * Whether the frame register matters in a frame is known from the outermost to the innermost. Where
+ * it does not, it is not verified, for what it leads to may be gone. As long as it does not, in
+ * code without frame pointers all the way, an entry needs no more than its slot and its name. */
+static ALWAYS_INLINE READS_STACK uint32_t cache_extend_named(cache_t *cache, const fresh_t *fresh,
+                                                             uint32_t first, uint64_t epoch,
+                                                             cache_name_t *name, uint32_t *outer) {
+  uint32_t n = fresh->count, plain = first < fresh->plain ? fresh->plain : first;
+  if (UNLIKELY(epoch == EPOCH_UNKNOWN)) return n;
+  cache_renew(cache, epoch);
+  uint32_t top = fresh->joined, id = *outer;
+  cache->top = top;
+  signal_fence();
+  rule_t rule = fresh->last;
+  bool lives = false;
+  if (top < CACHE_ENTRIES && n > plain) lives = cache_resettle(cache, top, rule);
+  bool verifies = cache->verifies || lives;
+  while (n > plain && top > 0 && !(lives = cache_register_lives(rule, lives)))
+    rule = cache_put(cache, --top, fresh_at(fresh, --n), name, &id, false);
+  for (; UNLIKELY(n > plain && top > 0); lives = cache_register_lives(rule, lives)) {
+    rule = cache_put(cache, --top, fresh_at(fresh, --n), name, &id, lives);
+    verifies |= lives;
+  }
+  *outer = id;
+  cache->verifies = verifies;
+  signal_fence();
+  cache->top = top;
+  return n;
+}
+
+/* The same, without names. True when it was all of them. */
+bool cache_extend(cache_t *cache, const fresh_t *fresh, uint32_t first, uint64_t epoch);
+
+#endif

@@ -1,0 +1,235 @@
+/* SPDX-License-Identifier: MIT */
+#include "capture/passive_capture.h"
+
+#include <errno.h>
+#include <limits.h>
+#include <string.h>
+
+#include "base/bits.h"
+#include "sonde/status.h"
+#include "capture/capture_cache.h"
+#include "unwind/infer/fp_inference.h"
+#include "capture/walk.h"
+
+#define COPY_BYTES_MAX   (16u << 20) /* reserved, not touched: twice the usual limit of a stack */
+#define COPY_BYTES_MIN   (256u << 10)
+#define SPARE_BYTES      (128u << 10)
+#define PAGE_BYTES       4096u
+#define COPY_LEAST       (PAGE_BYTES / 2) /* what is copied first: most stacks are shorter */
+#define COPY_PIECE_BYTES (16u << 10)
+#define TRIES            4
+
+_Static_assert(BLOCKED_GROUP *(PAGE_BYTES + COPY_LEAST) < COPY_BYTES_MIN, "a group has room");
+
+/* The memory of a copy is kept for the next one, unless a deep stack has filled more than
+ * SPARE_BYTES of it: pages that are there already save a tenth of the time. */
+static uint8_t *spare;
+
+static uint8_t *take_spare(void) { return __atomic_exchange_n(&spare, NULL, __ATOMIC_ACQ_REL); }
+
+static bool keep_spare(const blocked_copy_t *copy) {
+  uint8_t *none = NULL;
+  return copy->used <= SPARE_BYTES && copy->size == COPY_BYTES_MAX &&
+         cas_acq_rel(&spare, &none, copy->bytes);
+}
+
+bool blocked_open(blocked_copy_t *copy) {
+  *copy = (blocked_copy_t){.folder = -1, .bytes = take_spare(), .size = COPY_BYTES_MAX};
+  if (copy->bytes) return true;
+  for (; copy->size >= COPY_BYTES_MIN; copy->size /= 8) {
+    copy->bytes = os_map(copy->size);
+    if (copy->bytes) return true;
+  }
+  return false;
+}
+
+void blocked_close(blocked_copy_t *copy) {
+  if (!keep_spare(copy)) os_unmap(copy->bytes, copy->size);
+}
+
+/* ---- the copy as a window ------------------------------------------------------------------- */
+
+typedef struct copy_window {
+  window_t window;
+  blocked_copy_t *copy;
+  uint8_t *bytes;
+  uint64_t room;
+} copy_window_t;
+
+static void note_used(blocked_copy_t *copy, const uint8_t *end) {
+  uint64_t used = (uint64_t)(end - copy->bytes);
+  if (used > copy->used) copy->used = used;
+}
+
+/* Copies the next piece, up to a whole number of pages of the stack. */
+static bool copy_more(copy_window_t *c) {
+  window_t *w = &c->window;
+  uint64_t have = w->hi - w->lo, piece = COPY_PIECE_BYTES - w->hi % PAGE_BYTES;
+  if (piece > c->room - have) piece = c->room - have;
+  if (!piece) return false;
+  ssize_t count = os_read_memory(w->hi, c->bytes + have, piece);
+  if (count < 8) return false;
+  w->hi += (uint64_t)count & ~(uint64_t)7;
+  note_used(c->copy, c->bytes + have + count);
+  return true;
+}
+
+static bool reach_copy(window_t *w, uint64_t address) {
+  copy_window_t *c = (copy_window_t *)w;
+  if (address < w->lo || address % 8 || address - w->lo >= c->room) return false;
+  while (w->hi < address + 8)
+    if (!copy_more(c)) return false;
+  return true;
+}
+
+/* The window of what was copied first. Behind it is room for the rest. */
+static copy_window_t copy_window(blocked_copy_t *copy, const os_piece_t *first) {
+  uint64_t lo = first->address, have = first->got > 0 ? (uint64_t)first->got & ~(uint64_t)7 : 0;
+  uint8_t *bytes = first->out;
+  return (copy_window_t){
+      .window = {.lo = lo,
+                 .hi = lo + have,
+                 .delta = (uint64_t)(uintptr_t)bytes - lo,
+                 .reach = reach_copy},
+      .copy = copy,
+      .bytes = bytes,
+      .room = copy->size - (uint64_t)(bytes - copy->bytes),
+  };
+}
+
+/* ---- the frame register ---------------------------------------------------------------------- */
+
+typedef struct copy_memory {
+  memory_t memory;
+  copy_window_t *from;
+} copy_memory_t;
+
+static bool read_copy(memory_t *self, uint64_t address, void *out, size_t size) {
+  const window_t *w = &((copy_memory_t *)self)->from->window;
+  if (address >= w->lo && address < w->hi) {
+    if (size > w->hi - address) return false;
+    memcpy(out, window_at(w, address), size);
+    return true;
+  }
+  return os_read_memory(address, out, size) == (ssize_t)size;
+}
+
+/* The walk stopped at P for want of the frame register. No frame further in restored it, so what it
+ * is there is what it is in the innermost frame: prove it once and walk again from the start. */
+static bool prove(copy_window_t *c, const position_t *p, uint64_t *fp) {
+  copy_memory_t memory = {{read_copy}, c};
+  regs_t regs = {.pc = p->pc};
+  regs_set(&regs, machine_sp(MACHINE_HERE), p->sp);
+  while (c->window.hi - c->window.lo < PROVE_STACK_BYTES_MAX && copy_more(c)) {
+  }
+  if (prove_frame_register(MACHINE_HERE, &memory.memory, walk_images(), &regs, p->exact,
+                           c->window.hi) != PROOF_FOUND)
+    return false;
+  *fp = regs.r[machine_fp(MACHINE_HERE)];
+  return true;
+}
+
+/* ---- one sample ------------------------------------------------------------------------------ */
+
+static void walk_copy(copy_window_t *c, const os_blocked_t *at, sonde_capture_t *capture) {
+  uint64_t epoch = walk_epoch(), fp;
+  position_t p = {.pc = at->pc, .raw = at->pc, .exact = true, .sp = at->sp};
+  capture->flags = 0;
+  walk_as_asked(&c->window, &p, epoch, capture);
+  if (capture->mark != SONDE_TORN || capture->reason != SONDE_ENOTFOUND || p.fp_at ||
+      !prove(c, &p, &fp))
+    return;
+  p = (position_t){.pc = at->pc, .raw = at->pc, .exact = true, .sp = at->sp, .fp_value = fp};
+  p.fp_at = &p.fp_value;
+  capture->flags = SONDE_FLAG_PROVEN;
+  walk_as_asked(&c->window, &p, epoch, capture);
+}
+
+/* Being found at the same place again would prove nothing: it may have been away, and be back. */
+static bool kept_still(int folder, pid_t tid, int64_t before) {
+  __atomic_thread_fence(__ATOMIC_ACQUIRE); /* its stack was read before this is */
+  return os_thread_progress(folder, tid) == before;
+}
+
+typedef struct sample {
+  blocked_t *thread;
+  kept_key_t key;
+  os_blocked_t at;
+} sample_t;
+
+static bool is_kept(const kept_key_t *key) {
+  return key->identity != 0 && key->progress >= 0 && key->epoch != 0;
+}
+
+/* False when the answer is there already. */
+static bool find_place(int folder, sample_t *s) {
+  blocked_t *t = s->thread;
+  s->key = (kept_key_t){t->tid, t->identity, os_thread_progress(folder, t->tid), os_loader_epoch()};
+  if (t->capture->async) s->key.epoch = 0; /* other stacks than those that are kept */
+  if (is_kept(&s->key) && kept_find(&s->key, t->capture)) {
+    t->result = t->capture->count;
+    return false;
+  }
+  int r = os_thread_blocked(folder, t->tid, &s->at);
+  if (r == 0 && s->key.progress >= 0) return true;
+  if (r == 0) r = (int)s->key.progress;
+  t->result = r == -EAGAIN ? SONDE_ERUNNING : r == -ESRCH ? SONDE_ENOTHREAD : SONDE_EUNSUPPORTED;
+  return false;
+}
+
+/* The innermost part of each stack, one behind the other: up to the end of its page or, where that
+ * is near, of the next one. */
+static void copy_first(blocked_copy_t *copy, const sample_t *samples, int count,
+                       os_piece_t *pieces) {
+  uint8_t *out = copy->bytes;
+  for (int i = 0; i < count; i++) {
+    uint64_t lo = ALIGN_DOWN(samples[i].at.sp, (uint64_t)8), size = PAGE_BYTES - lo % PAGE_BYTES;
+    if (size < COPY_LEAST) size += PAGE_BYTES;
+    pieces[i] = (os_piece_t){.address = lo, .out = out, .size = size};
+    out += size;
+  }
+  os_read_pieces(pieces, count);
+  note_used(copy, out);
+}
+
+/* One look at each thread; the result of one that did not keep still is MOVED. The last is walked
+ * first: a stack that is longer than its piece is copied on over those that are done with. */
+#define MOVED INT_MIN
+static void look(blocked_copy_t *copy, blocked_t *group, int count) {
+  sample_t samples[BLOCKED_GROUP];
+  os_piece_t pieces[BLOCKED_GROUP];
+  int found = 0;
+  for (int i = 0; i < count; i++) {
+    samples[found].thread = &group[i];
+    found += find_place(copy->folder, &samples[found]);
+  }
+  copy_first(copy, samples, found, pieces);
+  while (found-- > 0) {
+    const sample_t *s = &samples[found];
+    blocked_t *t = s->thread;
+    copy_window_t c = copy_window(copy, &pieces[found]);
+    walk_copy(&c, &s->at, t->capture);
+    bool still = kept_still(copy->folder, t->tid, s->key.progress);
+    t->result = still ? t->capture->count : MOVED;
+    if (still && is_kept(&s->key)) kept_store(&s->key, t->capture);
+  }
+}
+
+/* Who moved is looked at alone, which is the shortest look there is. */
+static void look_again(blocked_copy_t *copy, blocked_t *thread) {
+  for (int i = 1; i < TRIES && thread->result == MOVED; i++)
+    look(copy, thread, 1);
+  if (thread->result == MOVED) thread->result = SONDE_ERUNNING;
+}
+
+void blocked_capture_group(blocked_copy_t *copy, blocked_t *group, int count) {
+  look(copy, group, count);
+  for (int i = 0; i < count; i++)
+    look_again(copy, &group[i]);
+}
+
+int blocked_capture(blocked_copy_t *copy, pid_t tid, uint64_t identity, sonde_capture_t *capture) {
+  blocked_t one = {.tid = tid, .identity = identity, .capture = capture};
+  blocked_capture_group(copy, &one, 1);
+  return one.result;
+}

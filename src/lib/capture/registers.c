@@ -1,0 +1,177 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * The calling thread's stack as program counters: sonde_stack and sonde_capture.
+ *
+ * Three ways, each the fallback of the one before: over the thread's own state and frame cache; a
+ * plain walk over a window on the stack, when the state is busy; the full walker with every
+ * register, when a row needs them.
+ */
+#include "capture/registers.h"
+#include "os/os.h"
+
+/* ---- with every register -------------------------------------------------------------------- */
+
+static bool read_own(memory_t *self, uint64_t address, void *out, size_t size) {
+  (void)self;
+  return os_read_memory(address, out, size) == (ssize_t)size;
+}
+
+static void full_walk(regs_t *regs, bool exact, uint64_t from_sp, sonde_capture_t *capture,
+                      uint64_t *exact_set) {
+  memory_t memory = {read_own};
+  int sp = machine_sp(MACHINE_HERE), skip = capture->skip, count = 0;
+  for (int steps = 0;; steps++) {
+    if (regs->r[sp] >= from_sp) {
+      from_sp = 0;
+      if (skip > 0)
+        skip--;
+      else if (count == capture->max) {
+        capture->mark = SONDE_CUT;
+        break;
+      } else {
+        if (exact_set && exact) exact_set[count / 64] |= (uint64_t)1 << count % 64;
+        capture->pcs[count++] = regs->pc;
+      }
+    }
+    step_t step = full_step(MACHINE_HERE, &memory, walk_images(), regs, exact);
+    if (step == STEP_NO_RULE) {
+      step = frame_pointer_step(MACHINE_HERE, &memory, walk_images(), regs);
+      capture->flags |= SONDE_FLAG_GUESSED;
+    }
+    exact = step == STEP_SIGNAL;
+    if (exact) capture->flags |= SONDE_FLAG_SIGNAL;
+    if ((step != STEP_CALLER && step != STEP_SIGNAL) || steps > (1 << 20)) {
+      capture->mark = step == STEP_END ? SONDE_COMPLETE : SONDE_TORN;
+      capture->reason = step == STEP_END ? 0 : SONDE_EFORMAT;
+      break;
+    }
+  }
+  capture->count = count;
+}
+
+NOINLINE void capture_with_registers(const void *ucontext, uint64_t sp, sonde_capture_t *capture,
+                                     uint64_t *exact_set) {
+  regs_t regs = {.known = 0};
+  if (ucontext)
+    regs.pc = arch_context_registers(ucontext, regs.r, &regs.known);
+  else
+    regs.pc = arch_here(regs.r, &regs.known);
+  full_walk(&regs, true, ucontext ? 0 : sp, capture, exact_set);
+}
+
+/* ---- over the frame cache ------------------------------------------------------------------- */
+
+/* Writes what the walk found, innermost first: the fresh frames, then the cached ones. */
+static void write_pcs(const cache_t *cache, const fresh_t *fresh, sonde_capture_t *capture) {
+  uint32_t cached = CACHE_ENTRIES - fresh->joined, total = fresh->count + cached;
+  uint32_t skip = (uint32_t)capture->skip, max = (uint32_t)capture->max;
+  uint32_t n = skip < total ? total - skip : 0, written = 0;
+  if (n > max) n = max;
+  for (uint32_t i = skip; i < fresh->count && written < n; i++)
+    capture->pcs[written++] = arch_strip(fresh->frames[i].raw);
+  const cached_t *entry = &cache->entries[fresh->joined];
+  if (skip > fresh->count) entry += skip - fresh->count;
+  for (; written < n; entry++)
+    capture->pcs[written++] = arch_strip(entry->raw);
+  capture->count = (int)n;
+  capture->mark = skip + n < total ? SONDE_CUT : SONDE_COMPLETE;
+}
+
+/* False when the stack is too deep to be held, or ends in another way than at its end: then the
+ * plain walk has to tell how. */
+static bool capture_cached(self_t *self, position_t *p, uint64_t epoch, sonde_capture_t *capture) {
+  cache_t *cache = &self->cache;
+  fresh_t fresh = {.frames = cache->fresh, .room = CACHE_FRESH};
+  stacks_t stacks;
+  stacks_begin(&stacks, &self->window);
+  cache_walk(cache, &stacks, p, epoch, UINT32_MAX, &fresh);
+  if (fresh.end != WALK_END) return false;
+  bool held = fresh.count <= CACHE_FRESH;
+  if (held) write_pcs(cache, &fresh, capture);
+  if (fresh.count || fresh.joined != cache->top)
+    cache_extend(cache, &fresh, held ? 0 : fresh.count - CACHE_FRESH, epoch);
+  capture->flags |= p->flags;
+  return held;
+}
+
+/* ---- the ways put together ------------------------------------------------------------------ */
+
+static bool finished(const sonde_capture_t *capture) {
+  return capture->mark != SONDE_TORN || capture->reason != SONDE_ENOTFOUND;
+}
+
+static void capture_plainly(position_t *p, uint64_t epoch, sonde_capture_t *capture) {
+  window_t window = self_window();
+  if (window.move(&window, p->sp)) {
+    walk_as_asked(&window, p, epoch, capture);
+    return;
+  }
+  capture->mark = SONDE_TORN;
+  capture->reason = SONDE_EFAULT;
+  capture->pcs[0] = p->pc;
+  capture->count = capture->skip == 0;
+}
+
+static int capture_from_here(sonde_capture_t *capture, uint64_t pc, uint64_t sp, uint64_t fp) {
+  position_t p;
+  uint64_t epoch = walk_epoch();
+  self_t *self = self_enter(sp);
+  capture->flags = 0;
+  capture->reason = 0;
+  position_after_return(&p, pc, sp, fp);
+  bool done = false;
+  if (LIKELY(self)) {
+    if (LIKELY(!capture->async)) done = capture_cached(self, &p, epoch, capture);
+    self_leave(self);
+  } else if (!frames_init())
+    return SONDE_ENOMEM;
+  if (UNLIKELY(!done)) {
+    position_after_return(&p, pc, sp, fp);
+    capture_plainly(&p, epoch, capture);
+  }
+  if (UNLIKELY(!finished(capture))) capture_with_registers(NULL, sp, capture, NULL);
+  return capture->count;
+}
+
+static int capture_from_elsewhere(sonde_capture_t *capture) {
+  position_t p = {.pc = capture->pc,
+                  .raw = capture->pc,
+                  .exact = true,
+                  .sp = capture->sp,
+                  .fp_value = capture->fp};
+  p.fp_at = &p.fp_value;
+  if (capture->ucontext) position_of_context(&p, capture->ucontext);
+  if (!frames_init()) return SONDE_ENOMEM;
+  capture_plainly(&p, walk_epoch(), capture);
+  if (!finished(capture) && capture->ucontext)
+    capture_with_registers(capture->ucontext, 0, capture, NULL);
+  return capture->count;
+}
+
+/* ---- the public calls ----------------------------------------------------------------------- */
+
+__attribute__((used)) HIDDEN int capture_stack_here(uintptr_t *pcs, int max, uint64_t pc,
+                                                    uint64_t sp, uint64_t fp);
+
+int capture_stack_here(uintptr_t *pcs, int max, uint64_t pc, uint64_t sp, uint64_t fp) {
+  sonde_capture_t capture;
+  if (!pcs || max <= 0) return SONDE_EINVAL;
+  capture.pcs = pcs;
+  capture.max = max;
+  capture.skip = 0;
+  capture.async = SONDE_ASYNC_IGNORE;
+  return capture_from_here(&capture, pc, sp, fp);
+}
+ENTRY_2(sonde_stack, capture_stack_here);
+
+__attribute__((used)) int capture_here(sonde_capture_t *capture, uint64_t pc, uint64_t sp,
+                                       uint64_t fp) {
+  if (!capture || !capture->pcs || capture->max <= 0 || capture->skip < 0) return SONDE_EINVAL;
+  capture->count = 0;
+  capture->flags = 0;
+  capture->reason = 0;
+  capture->async_task = 0;
+  if (capture->ucontext || capture->pc) return capture_from_elsewhere(capture);
+  return capture_from_here(capture, pc, sp, fp);
+}
+ENTRY_1(sonde_capture, capture_here);

@@ -1,0 +1,48 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * The stack of a running thread: asked for by signal, answered in the thread's own handler.
+ *
+ * A question is a slot. The handler takes it by compare-and-swap, writes the stack into the slot,
+ * and marks it answered; the asker copies it out. Slots are mapped once and never unmapped, and
+ * each use has a number of its own: an answer that comes after the asker gave up finds nobody
+ * waiting, and touches nothing of the asker's.
+ */
+#ifndef SONDE_CAPTURE_SIGNAL_CAPTURE_H
+#define SONDE_CAPTURE_SIGNAL_CAPTURE_H
+
+#include "os/os.h"
+#include "sonde/stack.h"
+
+#define ASKED_SLOTS 128
+#define ASKED_PCS   8000 /* an answer holds no more; what is deeper is cut */
+
+/* A question under way. */
+typedef struct asked {
+  sonde_capture_t *capture;
+  pid_t tid;
+  int slot;
+  uint32_t asked; /* the slot's state when it was asked */
+} asked_t;
+
+/* Asks TID for the stack that CAPTURE describes by pcs, skip and max. Its mark says what it is when
+ * no answer comes: SONDE_UNAVAILABLE, or what was read in place, which then stays. Returns 0 and
+ * the question in OUT, which must be collected by the same thread; or SONDE_ENOTHREAD,
+ * SONDE_ENOMEM, SONDE_EFULL when all slots are in use, SONDE_EPERM when the program does not let us
+ * keep the handler. */
+int asked_send(pid_t tid, sonde_capture_t *capture, asked_t *out);
+
+/* Waits for the answers to COUNT questions until the clock says DEADLINE_NS, and sets count, mark,
+ * reason and flags of every capture that is answered. One that is not and holds nothing has
+ * SONDE_ETIMEDOUT or SONDE_ENOTHREAD as its reason. The questions are used up. */
+void asked_collect(asked_t *questions, int count, uint64_t deadline_ns);
+
+/* What is said of CAPTURE when its thread gave no answer, for REASON. */
+void asked_without_answer(sonde_capture_t *capture, int reason);
+
+/* True while TID is in the handler, where it blocks the signal on our account. */
+bool asked_inside(pid_t tid);
+
+/* True when TID was asked not long ago: it may be just about to leave the handler. */
+bool asked_before(pid_t tid);
+
+#endif

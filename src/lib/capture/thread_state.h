@@ -1,0 +1,70 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * The state that a thread keeps for capturing itself: the verified part of its stack, and the frame
+ * cache (capture/frame_cache.h). At most 16 KB a thread, mapped at its first capture.
+ *
+ * Only the thread itself touches its state, through one initial-exec pointer of 8 bytes. A capture
+ * that interrupts another one of the same thread (a signal between any two instructions) finds the
+ * state busy and does without it. A state left busy by a handler that jumped out of a capture is
+ * recognised, because the stack has been unwound past it, and taken over.
+ *
+ * fork: a child inherits the state, and all of it still holds there, under a capture that a handler
+ * forked in too; but the thread has another tid. So the words that say whose a state is are kept
+ * apart, in memory that is zero in a child, and the first capture there claims the state again. A
+ * vfork child runs on its parent's state while the parent waits. Thread exit: nothing is done,
+ * since frees still follow the last destructor; the state of a thread that has ended is found and
+ * reused when another thread needs one.
+ */
+#ifndef SONDE_CAPTURE_THREAD_STATE_H
+#define SONDE_CAPTURE_THREAD_STATE_H
+
+#include "os/thread_slot.h"
+#include "capture/frame_cache.h"
+#include "capture/walk.h"
+
+#define SELF_BYTES 16384
+
+typedef struct self self_t;
+struct self {
+  int32_t *owner;  /* a tid; 0: the thread that forked us, if anybody; negative: being set up */
+  uint64_t busy;   /* the stack pointer of the capture under way; 0: none */
+  window_t window; /* the verified part of the stack it last captured on */
+  self_t *next;    /* in the list of all states */
+  cache_t cache;
+};
+
+_Static_assert(sizeof(self_t) <= SELF_BYTES, "a thread's state has outgrown its bound");
+
+#if defined(__APPLE__)
+#define self_own ((self_t *)os_own(OWN_SELF))
+#else
+extern __thread self_t *self_own OWN_MODEL;
+#endif
+
+static ALWAYS_INLINE void self_leave(self_t *self) {
+  signal_fence();
+  self->busy = 0;
+}
+
+/* The calling thread's state when it is there and not busy, else NULL. */
+static ALWAYS_INLINE self_t *self_idle(void) {
+  self_t *self = self_own;
+  return LIKELY(self && *self->owner > 0 && !self->busy) ? self : NULL;
+}
+
+/* Claims the calling thread's state for a capture that starts at SP. NULL when there is none to be
+ * had: it is busy (a signal handler within a capture) or there is no memory. */
+NOINLINE self_t *self_enter_slow(uint64_t sp);
+static ALWAYS_INLINE self_t *self_enter(uint64_t sp) {
+  self_t *self = self_idle();
+  if (UNLIKELY(!self || !window_holds(&self->window, sp))) return self_enter_slow(sp);
+  self->busy = sp;
+  signal_fence();
+  return self;
+}
+
+/* A window over memory of this process, for stacks of the calling thread; empty until it is moved.
+ */
+window_t self_window(void);
+
+#endif

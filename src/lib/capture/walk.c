@@ -1,0 +1,172 @@
+/* SPDX-License-Identifier: MIT */
+#include "capture/walk.h"
+#include "image/list.h"
+#include "os/os.h"
+
+#define SLOW_TURNS_MAX 1024
+
+/* ---- what the full walker reads from -------------------------------------------------------- */
+
+typedef struct window_memory {
+  memory_t memory;
+  window_t *window;
+} window_memory_t;
+
+static READS_STACK bool read_window(memory_t *self, uint64_t address, void *out, size_t size) {
+  const window_t *w = ((window_memory_t *)self)->window;
+  if (address >= w->lo && address < w->hi && size <= w->hi - address) {
+    const volatile uint8_t *from = (const volatile uint8_t *)window_at(w, address);
+    for (size_t i = 0; i < size; i++)
+      ((uint8_t *)out)[i] = from[i];
+    return true;
+  }
+  return os_read_memory(address, out, size) == (ssize_t)size;
+}
+
+static const image_t *find_image(images_t *self, uint64_t pc) {
+  (void)self;
+  uint16_t id = image_id_of_pc(pc);
+  return id ? image_by_id(id) : NULL;
+}
+
+images_t *walk_images(void) {
+  static images_t images = {find_image};
+  return &images;
+}
+
+/* ---- slow steps ----------------------------------------------------------------------------- */
+
+/* A signal frame leads to any stack pointer, and so round in circles. Every circle has a slow step
+ * that is no further out than the one before it; a recursion through a thousand trampolines has
+ * none. */
+static bool turns_too_often(position_t *p) {
+  bool further_out = p->sp > p->slow_sp;
+  p->slow_sp = p->sp;
+  return !further_out && p->slow_turns++ == SLOW_TURNS_MAX;
+}
+
+static READS_STACK regs_t regs_of(const position_t *p) {
+  regs_t regs = {.pc = p->pc};
+  regs_set(&regs, machine_sp(MACHINE_HERE), p->sp);
+  if (p->fp_at) regs_set(&regs, machine_fp(MACHINE_HERE), *p->fp_at);
+  if (MACHINE_HERE == MACHINE_AARCH64 && p->exact && p->lr) regs_set(&regs, AARCH64_LR, p->lr);
+  return regs;
+}
+
+static void leave_to(position_t *p, const regs_t *regs, bool exact) {
+  int fp = machine_fp(MACHINE_HERE);
+  p->pc = regs->pc;
+  p->raw = regs->pc;
+  p->exact = exact;
+  p->slot = 0;
+  p->sp = regs->r[machine_sp(MACHINE_HERE)];
+  p->fp_value = regs->r[fp];
+  p->fp_at = regs_has(regs, fp) ? &p->fp_value : NULL;
+  p->lr = exact && MACHINE_HERE == MACHINE_AARCH64 && regs_has(regs, AARCH64_LR)
+              ? regs->r[AARCH64_LR]
+              : 0;
+}
+
+static walk_step_t walk_of_step(step_t step) {
+  switch (step) {
+  case STEP_CALLER:
+  case STEP_SIGNAL: return WALK_ON;
+  case STEP_END: return WALK_END;
+  case STEP_FAULT: return WALK_FAULT;
+  case STEP_UNKNOWN_REGISTER: return WALK_NEEDS_REGISTER;
+  default: return WALK_BAD;
+  }
+}
+
+/* No row covers the pc. A pc that is in no image and was not called from one may be run-time code
+ * (its frame pointer leads on) or no code at all (a call through a null pointer). */
+static step_t step_without_row(memory_t *memory, const position_t *p, regs_t *regs) {
+  step_t step = STEP_BAD;
+  if (p->exact && !os_readable(p->pc))
+    step = just_called_step(MACHINE_HERE, memory, walk_images(), regs);
+  if (step != STEP_CALLER) step = frame_pointer_step(MACHINE_HERE, memory, walk_images(), regs);
+  /* Two words of 0 that a guess has come to do not prove that the thread began here. */
+  return step == STEP_UNKNOWN_REGISTER || step == STEP_END ? STEP_BAD : step;
+}
+
+walk_step_t walk_slowly(window_t *w, position_t *p) {
+  window_memory_t memory = {{read_window}, w};
+  if (turns_too_often(p)) return WALK_BAD;
+  regs_t regs = regs_of(p);
+  step_t step = full_step(MACHINE_HERE, &memory.memory, walk_images(), &regs, p->exact);
+  if (step == STEP_NO_RULE) {
+    step = step_without_row(&memory.memory, p, &regs);
+    p->flags |= SONDE_FLAG_GUESSED;
+  }
+  if (step == STEP_SIGNAL) p->flags |= SONDE_FLAG_SIGNAL;
+  if (step == STEP_CALLER || step == STEP_SIGNAL) leave_to(p, &regs, step == STEP_SIGNAL);
+  return walk_of_step(step);
+}
+
+/* ---- the plain walk ------------------------------------------------------------------------- */
+
+sonde_mark_t walk_mark(walk_step_t step, int *reason) {
+  *reason = 0;
+  switch (step) {
+  case WALK_END: return SONDE_COMPLETE;
+  case WALK_ON: return SONDE_CUT;
+  case WALK_FAULT: *reason = SONDE_EFAULT; break;
+  case WALK_NEEDS_FP:
+  case WALK_NEEDS_REGISTER: *reason = SONDE_ENOTFOUND; break;
+  default: *reason = SONDE_EFORMAT;
+  }
+  return SONDE_TORN;
+}
+
+/* Walks on by rules alone, from hint to hint, while frames are plain, until COUNT reaches MAX.
+ * Returns the new count; POSITION is then in a frame that is not written yet. */
+static READS_STACK int follow_rules(window_t *w, position_t *p, uint64_t epoch, uintptr_t *pcs,
+                                    int count, int max, walk_step_t *step) {
+  position_t here; /* in registers */
+  position_copy(&here, p);
+  frame_slot_t *inner = NULL;
+  uint32_t hint = 0;
+  *step = WALK_ON;
+  while (LIKELY(count < max)) {
+    inner = frames_follow(inner, hint, here.pc, epoch, FRAMES_NO_SALT);
+    if (UNLIKELY(!inner)) break;
+    uint64_t both = frames_rule_and_hint(inner);
+    hint = (uint32_t)(both >> 32);
+    pcs[count++] = here.pc;
+    *step = walk_by_rule(w, (rule_t)both, &here);
+    if (UNLIKELY(*step != WALK_ON)) break;
+  }
+  *p = here;
+  return count;
+}
+
+walk_step_t walk_slowly_on(window_t *w, position_t *p) {
+  walk_step_t step = walk_slowly(w, p);
+  if (step != WALK_ON || window_holds(w, p->sp)) return step;
+  return w->move && w->move(w, p->sp) ? WALK_ON : WALK_FAULT;
+}
+
+READS_STACK void walk_to_pcs(window_t *w, position_t *p, uint64_t epoch, sonde_capture_t *capture) {
+  uintptr_t *pcs = capture->pcs;
+  int count = 0, max = capture->max, skip = capture->skip;
+  walk_step_t step = WALK_ON;
+  for (;;) {
+    if (LIKELY(!p->exact && !skip)) {
+      count = follow_rules(w, p, epoch, pcs, count, max, &step);
+      if (step == WALK_SLOW) step = walk_slowly_on(w, p);
+      if (step != WALK_ON) break;
+    }
+    if (skip > 0)
+      skip--;
+    else if (count == max)
+      break;
+    else
+      pcs[count++] = p->pc;
+    step = walk_by_rule(w, frames_find(p->pc, p->exact, epoch).rule, p);
+    if (step == WALK_SLOW) step = walk_slowly_on(w, p);
+    if (step != WALK_ON) break;
+  }
+  capture->count = count;
+  capture->mark = walk_mark(step, &capture->reason);
+  capture->flags |= p->flags;
+}

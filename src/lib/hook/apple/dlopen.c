@@ -1,0 +1,37 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * Images that are loaded later, on Apple's systems: dyld calls back for each, when it is bound and
+ * before its constructors. It holds its own lock then, so ours is not waited for: who has it is
+ * told that it missed something, and looks again when it is done.
+ */
+#include "base/bits.h"
+#include "hook/internal.h"
+
+static uint32_t is_in_force, missed;
+
+static void image_came(void) {
+  if (!load_acquire(&is_in_force)) return;
+  if (!hooks_try_lock()) {
+    store_release(&missed, 1);
+    return;
+  }
+  hooks_refresh(hooks_state());
+  hooks_unlock();
+}
+
+bool late_in_force(void) { return load_relaxed(&is_in_force); }
+
+void late_start(hooks_t *h) {
+  (void)h;
+  store_release(&is_in_force, 1);
+  os_loader_listen(image_came);
+}
+
+void late_stop(hooks_t *h) {
+  (void)h;
+  store_release(&is_in_force, 0);
+}
+
+bool late_was_missed(void) { return __atomic_exchange_n(&missed, 0, __ATOMIC_ACQ_REL) != 0; }
+void late_catch_up(hooks_t *h) { hooks_refresh(h); }
+bool late_is_owed(void) { return false; }

@@ -1,0 +1,22 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * Which function a name stands for on Apple's systems: the first image in load order that exports
+ * it. dyld is not asked: it would take its lock, under which it may be waiting for ours.
+ */
+#include "base/bits.h"
+#include "hook/internal.h"
+
+bool hooks_define(const hooks_t *h, const char *name, const char *version, symbol_t *out) {
+  (void)version;
+  for (uint32_t i = 0; i < h->image_count; i++) {
+    const slots_t *slots = &h->images[i].slots;
+    uint32_t number;
+    elf_sym_t sym;
+    if (!h->images[i].has_slots || !slots_definition(slots, name, NULL, &number, &sym)) continue;
+    out->original = sym.value + slots->slide;
+    out->definer = slots->start;
+    out->canonical = 0;
+    return hooks_name_symbol(out, name, "");
+  }
+  return false;
+}

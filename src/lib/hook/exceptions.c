@@ -1,0 +1,71 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * An exception that passes a trampoline.
+ *
+ * CFI is enough for a backtrace, but not to throw: frame and caller have the same stack pointer
+ * (nothing of the trampoline is on the stack), and by that the unwinders know the frame at which
+ * the search ended. So in the second phase the trampoline has the unwinder stop here, makes its
+ * frame an ordinary one, tells the end of the call in time, and has it go on.
+ *
+ * For that three functions of the very unwinder that asks are needed (Itanium C++ ABI: Exception
+ * Handling, level I). They are looked up in the image that the personality is called from, once an
+ * image. A program that has its unwinder linked in without showing it (-static-libgcc) is told to
+ * go on: it can throw through a trampoline unless the very caller of the hooked function catches.
+ */
+#include "hook/call_stack.h"
+#include "image/import_slots.h"
+#include "os/os.h"
+
+/* _Unwind_Reason_Code and _Unwind_Action, from the ABI. */
+enum { INSTALL_CONTEXT = 7, CONTINUE_UNWIND = 8 };
+enum { CLEANUP_PHASE = 2 };
+
+typedef struct unwinder {
+  uint64_t start, end; /* of its image */
+  void (*set_register)(void *context, int number, uint64_t value);
+  void (*set_ip)(void *context, uint64_t value);
+  uint64_t (*get_ip)(void *context);
+  uint64_t resume;
+} unwinder_t;
+
+static uint64_t find(const slots_t *slots, const char *name) {
+  uint32_t number;
+  elf_sym_t sym;
+  return slots_definition(slots, name, NULL, &number, &sym) ? sym.value + slots->slide : 0;
+}
+
+/* The unwinder whose code PC is. False when it does not show what is needed. */
+static bool find_unwinder(uint64_t pc, unwinder_t *out) {
+  os_image_t image;
+  slots_t slots;
+  if (!os_image_of_pc(pc, &image) || !slots_read(&slots, &image)) return false;
+  out->start = image.start;
+  out->end = image.end;
+  uint64_t set_register = find(&slots, "_Unwind_SetGR"), set_ip = find(&slots, "_Unwind_SetIP");
+  uint64_t get_ip = find(&slots, "_Unwind_GetIP");
+  out->set_register = (void (*)(void *, int, uint64_t))(uintptr_t)set_register;
+  out->set_ip = (void (*)(void *, uint64_t))(uintptr_t)set_ip;
+  out->get_ip = (uint64_t(*)(void *))(uintptr_t)get_ip;
+  out->resume = find(&slots, "_Unwind_Resume");
+  return set_register && set_ip && get_ip && out->resume;
+}
+
+int trampoline_personality(int version, int actions, uint64_t class, void *exception,
+                           void *context) HIDDEN;
+void trampoline_thrown(call_t *call) HIDDEN;
+
+/* DWARF registers 0 and 1 are those that a landing pad gets (rax, rdx; x0, x1). */
+__attribute__((used)) int trampoline_personality(int version, int actions, uint64_t class,
+                                                 void *exception, void *context) {
+  unwinder_t u;
+  (void)class;
+  if (version != 1 || !(actions & CLEANUP_PHASE)) return CONTINUE_UNWIND;
+  if (!find_unwinder((uint64_t)(uintptr_t)__builtin_return_address(0), &u)) return CONTINUE_UNWIND;
+  if (u.get_ip(context) != trampoline_place(TRAMPOLINE_RETURN)) return CONTINUE_UNWIND;
+  u.set_register(context, 0, (uint64_t)(uintptr_t)exception);
+  u.set_register(context, 1, u.resume);
+  u.set_ip(context, trampoline_place(TRAMPOLINE_LANDING));
+  return INSTALL_CONTEXT;
+}
+
+__attribute__((used)) void trampoline_thrown(call_t *call) { calls_end_of(call, CALL_THROWN); }

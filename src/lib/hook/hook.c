@@ -1,0 +1,364 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * What the functions of sonde/hook.h do: one lock around everything, and within it the loader's
+ * lock against unloading around whatever looks into images.
+ *
+ * The lock knows its owner. Who comes again inside (a filter that calls us) is refused, and so is
+ * the child of a fork that finds it held by a thread that is not there.
+ */
+#include "hook/engine.h"
+
+#include "base/bits.h"
+#include "hook/internal.h"
+
+#define HOOKS_AT_ONCE 65536u
+
+static hooks_t the_hooks = {.free_place = HOOK_NONE, .patcher = {.maps = -1}};
+
+/* ---- the lock ------------------------------------------------------------------------------- */
+
+static uint32_t lock_word; /* the tid of its owner; 0: free */
+static uint32_t lock_waiters;
+static pid_t lock_process;
+
+bool hooks_try_lock(void) {
+  uint32_t owner = 0;
+  if (!cas_acq_rel(&lock_word, &owner, (uint32_t)os_tid())) return false;
+  store_relaxed(&lock_process, os_pid());
+  return true;
+}
+
+bool hooks_lock(uint64_t patience_ns) {
+  uint64_t end = patience_ns ? os_monotonic_ns() + patience_ns : UINT64_MAX;
+  while (!hooks_try_lock()) {
+    uint32_t owner = load_relaxed(&lock_word);
+    if (owner == 0) continue;
+    if (owner == (uint32_t)os_tid() || load_relaxed(&lock_process) != os_pid()) return false;
+    if (os_monotonic_ns() >= end) return false;
+    __atomic_fetch_add(&lock_waiters, 1, __ATOMIC_SEQ_CST);
+    (void)os_futex_wait(&lock_word, owner, 10000000);
+    __atomic_fetch_sub(&lock_waiters, 1, __ATOMIC_SEQ_CST);
+  }
+  return true;
+}
+
+void hooks_unlock(void) {
+  __atomic_store_n(&lock_word, 0, __ATOMIC_SEQ_CST);
+  if (__atomic_load_n(&lock_waiters, __ATOMIC_SEQ_CST)) (void)os_futex_wake(&lock_word, 1);
+}
+
+hooks_t *hooks_state(void) { return &the_hooks; }
+
+void hooks_refresh(hooks_t *h) {
+  hooks_scan_images(h);
+  family_look(h);
+  await_look(h);
+  hooks_scan_slots(h);
+  hooks_apply(h);
+}
+
+static void catch_up(void *context) {
+  (void)context;
+  late_catch_up(&the_hooks);
+}
+
+static void apply_again(void *context) {
+  the_hooks.is_hasty = *(bool *)context;
+  hooks_refresh(&the_hooks);
+  the_hooks.is_hasty = false;
+}
+
+#define FINISH_PAUSE_NS 100000u
+#define FINISH_TRIES    50u
+
+/* Comes back to images that were being loaded. An image that a loader never protects, although it
+ * asks for it, is written to after all. */
+static void finish(void) {
+  const uint32_t never = 0;
+  bool left = load_relaxed(&the_hooks.is_unfinished);
+  for (uint32_t i = 1; left && i <= FINISH_TRIES; i++) {
+    bool hasty = i == FINISH_TRIES;
+    (void)os_futex_wait(&never, 0, FINISH_PAUSE_NS);
+    if (!hooks_lock(0)) return;
+    (void)os_loader_hold(apply_again, &hasty);
+    left = the_hooks.is_unfinished;
+    hooks_unlock();
+  }
+}
+
+int hooks_held(void (*run)(void *context), void *context) {
+  if (!hooks_lock(0)) return SONDE_EBUSY;
+  int status = os_loader_hold(run, context) == 0 ? SONDE_OK : SONDE_EUNSUPPORTED;
+  hooks_unlock();
+  while (late_was_missed() && hooks_lock(0)) {
+    (void)os_loader_hold(catch_up, NULL);
+    hooks_unlock();
+  }
+  finish();
+  return status;
+}
+
+/* ---- adding --------------------------------------------------------------------------------- */
+
+typedef struct adding {
+  const sonde_hook_request_t *requests;
+  size_t count;
+  sonde_hook_t **handles; /* NULL: nobody wants them */
+  sonde_hook_t *last;     /* of those made so far, by `next`, the first request's at the end */
+  sonde_hook_t *own[DLSYM_HOOKS];
+  int status;
+} adding_t;
+
+/* The symbol of REQUEST: one that is known by its definition, or a new one. */
+static symbol_t *symbol_for(hooks_t *h, const sonde_hook_request_t *request, int *status) {
+  symbol_t *fresh = hooks_new_symbol(h);
+  *status = SONDE_ENOMEM;
+  if (!fresh) return NULL;
+  *status = SONDE_ENOTFOUND;
+  if (!hooks_define(h, request->symbol, request->version, fresh)) {
+    hooks_free_symbol(h, fresh);
+    return NULL;
+  }
+  for (symbol_t *known = hooks_bucket(h, fresh->hash); known; known = known->same_hash)
+    if (known->original == fresh->original && slots_text_equal(known->name, fresh->name)) {
+      hooks_free_symbol(h, fresh);
+      *status = SONDE_OK;
+      return known;
+    }
+  *status = SONDE_OK;
+  hooks_add_symbol(h, fresh);
+  return fresh;
+}
+
+/* A symbol that no hook is linked to, and none of those being made, goes. */
+static void free_unused(hooks_t *h) {
+  for (symbol_t *symbol = h->symbols, *next; symbol; symbol = next) {
+    next = symbol->next;
+    if (!symbol->first) hooks_free_symbol(h, symbol);
+  }
+}
+
+static sonde_hook_t *make_hook(hooks_t *h, adding_t *a, const sonde_hook_request_t *request,
+                               int *status) {
+  symbol_t *symbol = symbol_for(h, request, status);
+  sonde_hook_t *hook = symbol ? hooks_new_hook(h) : NULL;
+  if (!hook) return NULL;
+  *hook = (sonde_hook_t){.symbol = symbol, .next = a->last, .request = *request};
+  return a->last = hook;
+}
+
+/* Where dlsym is not to be had, nobody can ask it. */
+static void make_own(hooks_t *h, adding_t *a) {
+  int status;
+  for (uint32_t i = 0; i < DLSYM_HOOKS && !h->others; i++)
+    a->own[i] = make_hook(h, a, &dlsym_requests[i], &status);
+}
+
+static int make_hooks(hooks_t *h, adding_t *a) {
+  for (size_t i = 0; i < a->count; i++) {
+    int status = SONDE_ENOMEM;
+    if (!make_hook(h, a, &a->requests[i], &status))
+      return status == SONDE_OK ? SONDE_ENOMEM : status;
+  }
+  make_own(h, a);
+  hooks_scan_slots(h);
+  return h->is_short ? SONDE_ENOMEM : SONDE_OK;
+}
+
+static void add_held(void *context) {
+  adding_t *a = context;
+  hooks_t *h = &the_hooks;
+  h->is_short = false;
+  hooks_scan_images(h);
+  a->status = make_hooks(h, a);
+  sonde_hook_t *hook = a->last, *ordered = NULL;
+  for (sonde_hook_t *next; hook; hook = next) { /* back into the order of the requests */
+    next = hook->next;
+    hook->next = ordered;
+    ordered = hook;
+  }
+  size_t i = 0;
+  for (sonde_hook_t *next; ordered; ordered = next) {
+    next = ordered->next;
+    if (a->status == SONDE_OK) {
+      if (a->handles && i < a->count) a->handles[i] = ordered;
+      i++;
+      hooks_link(ordered);
+    } else {
+      hooks_free_hook(h, ordered);
+    }
+  }
+  free_unused(h);
+  if (a->status != SONDE_OK || a->count == 0) return;
+  for (uint32_t own = 0; own < DLSYM_HOOKS && !h->others; own++)
+    h->own[own] = a->own[own];
+  h->others += (uint32_t)a->count;
+  late_start(h);
+  hooks_apply(h);
+}
+
+void hooks_start(hooks_t *h) {
+  adding_t a = {.status = SONDE_OK};
+  make_own(h, &a);
+  for (uint32_t i = 0; i < DLSYM_HOOKS && !h->others; i++) {
+    h->own[i] = a.own[i];
+    if (a.own[i]) hooks_link(a.own[i]);
+  }
+  h->others++;
+  late_start(h);
+}
+
+static bool is_valid(const sonde_hook_request_t *request) {
+  uint32_t name = 0, version = 0;
+  if (!request->symbol || !request->replacement || !request->original) return false;
+  while (name < HOOK_NAME_MAX && request->symbol[name])
+    name++;
+  while (request->version && version < HOOK_VERSION_MAX && request->version[version])
+    version++;
+  return name > 0 && name < HOOK_NAME_MAX && version < HOOK_VERSION_MAX;
+}
+
+int hooks_add_here(const sonde_hook_request_t *requests, size_t count, sonde_hook_t **hooks) {
+  if (count == 0) return SONDE_OK;
+  if (!requests || count > HOOKS_AT_ONCE) return SONDE_EINVAL;
+  for (size_t i = 0; i < count; i++)
+    if (!is_valid(&requests[i])) return SONDE_EINVAL;
+  adding_t a = {.requests = requests, .count = count, .handles = hooks};
+  int status = hooks_held(add_held, &a);
+  return status == SONDE_OK ? a.status : status;
+}
+
+/* ---- removing ------------------------------------------------------------------------------- */
+
+typedef struct removing {
+  sonde_hook_t *hook;
+  int status;
+} removing_t;
+
+/* The slots are brought to what the chains say before a hook of dlsym's is free to be used again.
+ */
+void hooks_stop(hooks_t *h) {
+  bool is_last = h->others == 1;
+  for (uint32_t i = 0; i < DLSYM_HOOKS && is_last; i++)
+    if (h->own[i]) hooks_unlink(h->own[i]);
+  hooks_apply(h);
+  for (uint32_t i = 0; i < DLSYM_HOOKS && is_last; i++) {
+    if (h->own[i]) hooks_free_hook(h, h->own[i]);
+    h->own[i] = NULL;
+  }
+  free_unused(h);
+  if (--h->others == 0 && !family_is_followed()) late_stop(h);
+}
+
+static void remove_held(void *context) {
+  removing_t *r = context;
+  hooks_t *h = &the_hooks;
+  r->status = SONDE_ENOTFOUND;
+  if (!hooks_is_hook(r->hook)) return;
+  hooks_scan_images(h);
+  hooks_scan_slots(h);
+  hooks_unlink(r->hook);
+  hooks_stop(h);
+  hooks_free_hook(h, r->hook);
+  r->status = SONDE_OK;
+}
+
+int hooks_remove_here(sonde_hook_t *hook) {
+  removing_t r = {hook, SONDE_OK};
+  int status = hooks_held(remove_held, &r);
+  return status == SONDE_OK ? r.status : status;
+}
+
+/* ---- images loaded since -------------------------------------------------------------------- */
+
+static void refresh_held(void *context) {
+  hooks_t *h = &the_hooks;
+  h->written = 0;
+  h->is_short = false;
+  hooks_refresh(h);
+  *(int *)context = h->is_short ? SONDE_ENOMEM : (int)h->written;
+}
+
+int hooks_refresh_here(void) {
+  int result = 0, status = hooks_held(refresh_held, &result);
+  return status == SONDE_OK ? result : status;
+}
+
+static void ask_late(void *context) { *(bool *)context = late_in_force(); }
+
+int hooks_late_here(void) {
+  bool in_force = false;
+  int status = hooks_held(ask_late, &in_force);
+  return status == SONDE_OK && !in_force ? SONDE_EUNSUPPORTED : status;
+}
+
+/* ---- the report ----------------------------------------------------------------------------- */
+
+typedef struct reporting {
+  const sonde_hook_t *hook;
+  int (*visit)(const sonde_slot_t *slot, void *context);
+  void *context;
+  int result;
+} reporting_t;
+
+/* What HOOK has of PLACE, whose slot holds VALUE. */
+static sonde_slot_state_t state_of(const sonde_hook_t *hook, const place_t *place, uint64_t value,
+                                   const char *path) {
+  const sonde_hook_request_t *r = &hook->request;
+  if (place->state == SONDE_SLOT_ELSEWHERE || place->state == SONDE_SLOT_PROTECTED)
+    return place->state;
+  if (value != place->new_value) return SONDE_SLOT_FOREIGN;
+  if (r->wants && !r->wants(path, r->context)) return SONDE_SLOT_UNWANTED;
+  if (place->state != SONDE_SLOT_HOOKED) return place->state;
+  return hooks_comes_by(hooks_first_for(hook->symbol, path), hook) ? SONDE_SLOT_HOOKED
+                                                                   : SONDE_SLOT_SHADOWED;
+}
+
+/* The slots of one image. False when the visitor has had enough. */
+static bool report_image(reporting_t *r, const known_image_t *known, uint32_t *slots) {
+  const symbol_t *symbol = r->hook->symbol;
+  const char *path = hooks_path(&known->image);
+  *slots = 0;
+  for (uint32_t i = symbol->slots; i != HOOK_NONE; i = the_hooks.places[i].next) {
+    const place_t *place = &the_hooks.places[i];
+    if (place->image != known->number) continue;
+    uint64_t value = load_relaxed((const uint64_t *)(uintptr_t)place->address);
+    sonde_slot_t slot = {path,  place->address, place->old_value,
+                         value, place->kind,    state_of(r->hook, place, value, path)};
+    ++*slots;
+    if (slot.state == SONDE_SLOT_HOOKED) r->result++;
+    if (r->visit(&slot, r->context) != 0) return false;
+  }
+  return true;
+}
+
+static void report_held(void *context) {
+  reporting_t *r = context;
+  hooks_t *h = &the_hooks;
+  if (!hooks_is_hook(r->hook)) {
+    r->result = SONDE_ENOTFOUND;
+    return;
+  }
+  hooks_refresh(h);
+  for (uint32_t i = 0; i < h->image_count; i++) {
+    const known_image_t *known = &h->images[i];
+    uint32_t count;
+    sonde_slot_t none = {.path = hooks_path(&known->image), .kind = SONDE_SLOT_NONE};
+    if (!report_image(r, known, &count)) return;
+    if (!known->has_slots)
+      none.state = SONDE_SLOT_UNREADABLE;
+    else if (count == 0 && known->image.start == r->hook->symbol->definer)
+      none.state = SONDE_SLOT_WITHIN;
+    else
+      continue;
+    if (r->visit(&none, r->context) != 0) return;
+  }
+}
+
+int hooks_reach_here(const sonde_hook_t *hook,
+                     int (*visit)(const sonde_slot_t *slot, void *context), void *context) {
+  reporting_t r = {hook, visit, context, 0};
+  if (!visit) return SONDE_EINVAL;
+  int status = hooks_held(report_held, &r);
+  return status == SONDE_OK ? r.result : status;
+}

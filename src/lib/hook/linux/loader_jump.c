@@ -1,0 +1,109 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * The code of the loader's empty function, made to jump to us and put back.
+ *
+ * x86_64: `ret` and 13 bytes of the padding behind it become a jump to any address; the word that
+ * is entered first is written last, by one store. aarch64: `ret` becomes a branch, when we are
+ * within its 128 MB, as libraries are that were loaded at start. The function is called under the
+ * loader's lock, which we hold while we write. The pages are writable, and executable, meanwhile.
+ */
+#include "arch/arch.h"
+#include "base/bits.h"
+#include "hook/internal.h"
+
+static struct {
+  uint64_t address; /* of the first word changed; 0: it was not changed */
+  uint64_t before[2], ours[2];
+} jump;
+
+#if defined(__x86_64__)
+
+#define JUMP_BYTES 14u
+
+/* The length of the no-operation at CODE, as assemblers pad with; 0 when it is none. */
+static uint32_t nop_length(const uint8_t *code, uint32_t room) {
+  uint32_t i = 0;
+  while (i < room && (code[i] == 0x66 || code[i] == 0x2e))
+    i++;
+  if (i < room && code[i] == 0x90) return i + 1;
+  if (i + 3 > room || code[i] != 0x0f || code[i + 1] != 0x1f) return 0;
+  uint8_t mode = code[i + 2] >> 6, base = code[i + 2] & 7;
+  return i + 3 + (base == 4) + (mode == 1 ? 1 : mode == 2 ? 4 : 0);
+}
+
+/* `ret`, and padding behind it that nothing jumps to: makes `jmp *0(%rip)` and the address. */
+static bool make_jump(uint64_t at, const uint8_t *code, void (*to)(void)) {
+  uint32_t end = 1, step = 1;
+  if (at % 8 != 0 || code[0] != 0xc3) return false;
+  for (; end < JUMP_BYTES && step; end += step)
+    step = nop_length(code + end, 24 - end);
+  if (end < JUMP_BYTES) return false;
+  static const uint8_t start[6] = {0xff, 0x25, 0, 0, 0, 0};
+  uint64_t target = (uint64_t)(uintptr_t)to;
+  __builtin_memcpy(jump.before, code, sizeof jump.before);
+  __builtin_memcpy(jump.ours, code, sizeof jump.ours);
+  __builtin_memcpy(jump.ours, start, sizeof start);
+  __builtin_memcpy((uint8_t *)jump.ours + sizeof start, &target, sizeof target);
+  jump.address = at;
+  return true;
+}
+
+#else
+
+#define RET   0xd65f03c0u
+#define BTI_C 0xd503245fu
+#define REACH (INT64_C(128) << 20)
+
+/* `ret`, perhaps behind a landing mark: makes `b`. */
+static bool make_jump(uint64_t at, const uint8_t *code, void (*to)(void)) {
+  uint32_t words[6];
+  __builtin_memcpy(words, code, sizeof words);
+  uint32_t number = words[0] == BTI_C;
+  uint64_t ret = at + number * 4;
+  int64_t distance = (int64_t)((uint64_t)(uintptr_t)to - ret);
+  if (at % 4 != 0 || words[number] != RET || distance < -REACH || distance >= REACH) return false;
+  jump.address = ret & ~UINT64_C(7);
+  if (os_read_memory(jump.address, jump.before, sizeof jump.before) != sizeof jump.before)
+    return false;
+  __builtin_memcpy(jump.ours, jump.before, sizeof jump.ours);
+  uint32_t branch = 0x14000000u | ((uint32_t)(distance >> 2) & 0x3ffffffu);
+  __builtin_memcpy((uint8_t *)jump.ours + (ret & 7), &branch, sizeof branch);
+  return true;
+}
+#endif
+
+/* Both words at once as far as one can. */
+static bool write_code(hooks_t *h, const uint64_t from[2], const uint64_t to[2]) {
+  uint64_t *code = (uint64_t *)(uintptr_t)jump.address;
+  bool done = patch_open(&h->patcher, jump.address);
+  if (done && load_relaxed(&code[0]) == from[0] && from[0] == jump.before[0]) {
+    store_release(&code[1], to[1]);
+    store_release(&code[0], to[0]);
+  } else if (done && load_relaxed(&code[0]) == from[0]) {
+    store_release(&code[0], to[0]);
+    store_release(&code[1], to[1]);
+  } else {
+    done = false;
+  }
+  if (done) arch_code_written(jump.address, sizeof jump.ours);
+  patch_end(&h->patcher);
+  return done;
+}
+
+bool loader_jump_in_force(void) {
+  return jump.address && load_relaxed((const uint64_t *)(uintptr_t)jump.address) == jump.ours[0];
+}
+
+void loader_jump_start(hooks_t *h, void (*to)(void)) {
+  if (loader_jump_in_force()) return;
+  uint64_t address = os_loader_breakpoint();
+  uint8_t code[24];
+  jump.address = 0;
+  if (!address || os_read_memory(address, code, sizeof code) != (ssize_t)sizeof code) return;
+  if (!make_jump(address, code, to) || !write_code(h, jump.before, jump.ours)) jump.address = 0;
+}
+
+void loader_jump_stop(hooks_t *h) {
+  if (loader_jump_in_force()) (void)write_code(h, jump.ours, jump.before);
+  jump.address = 0;
+}

@@ -1,0 +1,81 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * Which function a name stands for: the first definition in load order in the program's own
+ * namespace, as the loader would find it for a library that was there from the start. The address
+ * of an undefined symbol in a program that is linked at a fixed address is not a definition: it is
+ * a stub that goes through a slot itself, and forwarding to it would never end.
+ */
+#include <elf.h>
+
+#include "base/bits.h"
+#include "hook/internal.h"
+
+#define AUXV_BYTES 1024
+#define IFUNC_ARG  ((uint64_t)1 << 62) /* _IFUNC_ARG_HWCAP of sys/ifunc.h */
+
+typedef struct ifunc_argument {
+  uint64_t size, hwcap, hwcap2;
+} ifunc_argument_t;
+
+static void read_hwcap(ifunc_argument_t *out) {
+  uint64_t auxv[AUXV_BYTES / 8];
+  ssize_t size = os_read_file("/proc/self/auxv", (char *)auxv, sizeof auxv);
+  *out = (ifunc_argument_t){.size = sizeof *out};
+  for (ssize_t i = 0; i + 1 < size / 8; i += 2) {
+    if (auxv[i] == AT_HWCAP) out->hwcap = auxv[i + 1];
+    if (auxv[i] == AT_HWCAP2) out->hwcap2 = auxv[i + 1];
+  }
+}
+
+/* Asks the resolver as the loader does: with arguments on aarch64, which x86_64's ignore. */
+static uint64_t resolve(uint64_t resolver) {
+  ifunc_argument_t argument;
+  read_hwcap(&argument);
+  uint64_t (*ask)(uint64_t, const ifunc_argument_t *) =
+      (uint64_t(*)(uint64_t, const ifunc_argument_t *))(uintptr_t)resolver;
+  return ask(argument.hwcap | IFUNC_ARG, &argument);
+}
+
+typedef struct undefined {
+  const char *name;
+  const slots_t *slots;
+  uint64_t address;
+} undefined_t;
+
+static bool note_undefined(const slot_t *slot, void *context) {
+  undefined_t *u = context;
+  if (!slots_text_equal(slot->name, u->name)) return true;
+  elf_sym_t sym = elf_sym((elf_shape_t){.is_64bit = true},
+                          u->slots->symbols.data + (uint64_t)slot->symbol * ELF_SYM_MAX);
+  if (sym.shndx == ELF_SHN_UNDEF && sym.value) u->address = sym.value + u->slots->slide;
+  return u->address == 0;
+}
+
+static uint64_t canonical_of(const slots_t *program, const char *name) {
+  undefined_t u = {name, program, 0};
+  slot_names_t names = {{0}};
+  slot_names_add(&names, name);
+  slots_each(program, &names, note_undefined, &u);
+  return u.address;
+}
+
+bool hooks_define(const hooks_t *h, const char *name, const char *version, symbol_t *out) {
+  const slots_t *program = NULL;
+  for (uint32_t i = 0; i < h->image_count; i++) {
+    const slots_t *slots = &h->images[i].slots;
+    uint32_t number;
+    elf_sym_t sym;
+    if (h->images[i].image.link_space != 0 || !h->images[i].has_slots) continue;
+    if (!program) program = slots;
+    if (!slots_definition(slots, name, version, &number, &sym)) continue;
+    if (sym.type != ELF_STT_FUNC && sym.type != ELF_STT_GNU_IFUNC && sym.type != ELF_STT_NOTYPE)
+      return false;
+    out->original = sym.value + slots->slide;
+    if (sym.type == ELF_STT_GNU_IFUNC) out->original = resolve(out->original);
+    out->definer = slots->start;
+    out->canonical = canonical_of(program, name);
+    const char *found = slots_version(slots, number, NULL);
+    return hooks_name_symbol(out, name, found ? found : "");
+  }
+  return false;
+}

@@ -1,0 +1,210 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * Before and after a call. What runs here runs with the program's vector registers alive: this file
+ * and calls.c are compiled for general registers alone, and what else they need goes through
+ * arch_call_keeping.
+ */
+#include "hook/trampoline.h"
+
+#include "hook/call_stack.h"
+#include "os/os.h"
+
+HIDDEN trampoline_t trampolines[TRAMPOLINE_COUNT];
+
+/* Goes on: of a call that took another one's place and has nothing to be told. */
+static trampoline_t silent;
+
+/* ---- the table ------------------------------------------------------------------------------ */
+
+#define BUCKETS (TRAMPOLINE_COUNT * 2)
+
+static uint32_t used;
+static uint64_t taken_for[TRAMPOLINE_COUNT];
+static uint16_t buckets[BUCKETS]; /* number + 1 of a trampoline, by what it was taken for */
+
+const char *trampoline_ready(void) {
+  if (os_shadow_stack())
+    return "this thread has a hardware shadow stack: a return address must not be moved";
+  if (!calls_init()) return "no memory for the calls under way";
+  return NULL;
+}
+
+static uint32_t bucket_of(uint64_t function) {
+  return (uint32_t)(function * 0x9e3779b97f4a7c15u >> 40) % BUCKETS;
+}
+
+trampoline_t *trampoline_take(uint64_t function) {
+  uint32_t fresh = 0;
+  for (uint32_t at = bucket_of(function);; at = (at + 1) % BUCKETS) {
+    uint16_t number = load_acquire(&buckets[at]);
+    if (!number) {
+      if (!fresh) {
+        fresh = add_relaxed(&used, 1) + 1;
+        if (fresh > TRAMPOLINE_COUNT) {
+          store_relaxed(&used, TRAMPOLINE_COUNT);
+          return NULL;
+        }
+        trampolines[fresh - 1].target = trampolines[fresh - 1].function = function;
+        taken_for[fresh - 1] = function;
+      }
+      if (cas_acq_rel(&buckets[at], &number, (uint16_t)fresh)) number = (uint16_t)fresh;
+    }
+    if (taken_for[number - 1] == function) return &trampolines[number - 1];
+  }
+}
+
+trampoline_t *trampoline_find(uint64_t function) {
+  for (uint32_t at = bucket_of(function);; at = (at + 1) % BUCKETS) {
+    uint16_t number = load_acquire(&buckets[at]);
+    if (!number) return NULL;
+    if (taken_for[number - 1] == function) return &trampolines[number - 1];
+  }
+}
+
+uint64_t trampoline_thunk(const trampoline_t *trampoline) {
+  uint64_t number = (uint64_t)(trampoline - trampolines);
+  return trampoline_place(TRAMPOLINE_THUNKS) + number * TRAMPOLINE_THUNK_BYTES;
+}
+
+trampoline_t *trampoline_of_thunk(uint64_t address) {
+  uint64_t offset = address - trampoline_place(TRAMPOLINE_THUNKS);
+  if (offset % TRAMPOLINE_THUNK_BYTES || offset / TRAMPOLINE_THUNK_BYTES >= load_acquire(&used))
+    return NULL;
+  return &trampolines[offset / TRAMPOLINE_THUNK_BYTES];
+}
+
+const call_t *trampoline_innermost(void) {
+  const calls_t *own = calls_own;
+  return own && own->live != &own->root ? own->live : NULL;
+}
+
+uint64_t trampoline_missed(void) { return load_relaxed(&calls_missed); }
+
+/* ---- a call --------------------------------------------------------------------------------- */
+
+call_t *trampoline_before(trampoline_t *t, uint64_t sp, uint64_t fp, uint64_t return_address,
+                          const uint64_t *arguments) HIDDEN;
+void trampoline_after(call_t *call) HIDDEN;
+
+/* `before` alone. */
+static void announce(const trampoline_t *t, const trampoline_calls_t *calls, uint64_t sp,
+                     uint64_t fp, uint64_t return_address, const uint64_t *arguments) {
+  call_t call;
+  call.caller_fp = fp;
+  call.return_address = return_address;
+  call.trampoline = t;
+  call.sp = sp;
+  call.data = 0;
+  call.outer = call.inner = NULL;
+  call.owner = calls_own;
+  (void)calls->before(&call, arguments);
+}
+
+/* The same call, on its way from an import's trampoline to the function itself. */
+static bool is_told(const call_t *call, const trampoline_t *t) {
+  return (t->flags & TRAMPOLINE_INSIDE) && !(call->trampoline->flags & TRAMPOLINE_INSIDE) &&
+         call->trampoline->function == t->function;
+}
+
+/* The newest call goes on in another hooked function, which will return in its place. */
+static call_t *take_place(call_t *call, const trampoline_t *t, const trampoline_calls_t *calls,
+                          const uint64_t *arguments) {
+  if (is_told(call, t)) return NULL;
+  calls_tell(call, CALL_TAIL);
+  call->trampoline = t;
+  if (calls->before(call, arguments)) return call;
+  call->trampoline = &silent;
+  return NULL;
+}
+
+/* The newest of the thread's calls from now on. */
+static ALWAYS_INLINE call_t *push(calls_t *own, const trampoline_t *t,
+                                  const trampoline_calls_t *calls, uint64_t sp, uint64_t fp,
+                                  uint64_t return_address, const uint64_t *arguments) {
+  call_t *call = own->free;
+  calls_fill(call, t, sp, fp, return_address);
+  calls_push(own, call);
+  if (LIKELY(calls->before(call, arguments))) return call;
+  calls_pop(own);
+  return NULL;
+}
+
+static call_t *begin(calls_t *own, const trampoline_t *t, const trampoline_calls_t *calls,
+                     uint64_t sp, uint64_t fp, uint64_t return_address, const uint64_t *arguments) {
+  if (own->live->sp <= sp) {
+    call_t *newest = own->live;
+    if (newest->sp == sp && fp == (uint64_t)(uintptr_t)newest &&
+        return_address == trampoline_place(TRAMPOLINE_RETURN))
+      return take_place(newest, t, calls, arguments);
+    calls_drop_lost(own, sp, NULL);
+  }
+  if (!own->free && !calls_more(own)) return NULL;
+  return push(own, t, calls, sp, fp, return_address, arguments);
+}
+
+NOINLINE call_t *trampoline_enter_any(const trampoline_t *t, uint64_t sp, uint64_t fp,
+                                      uint64_t return_address, const uint64_t *arguments,
+                                      const trampoline_calls_t *calls) {
+  calls_t *own = calls_enter(sp);
+  call_t *call = NULL;
+  if (!own) return NULL;
+  own->busy = sp;
+  signal_fence();
+  if (t->flags & TRAMPOLINE_ENTRY_ONLY)
+    announce(t, calls, sp, fp, return_address, arguments);
+  else
+    call = begin(own, t, calls, sp, fp, return_address, arguments);
+  signal_fence();
+  own->busy = 0;
+  return call;
+}
+
+/* What is rare stands apart, so that the usual call keeps two registers and no more. */
+static NOINLINE call_t *enter_usual(const trampoline_t *t, uint64_t sp, uint64_t fp,
+                                    uint64_t return_address, const uint64_t *arguments,
+                                    const trampoline_calls_t *calls) {
+  calls_t *own = calls_own;
+  if (UNLIKELY(!own || own->busy || (t->flags & TRAMPOLINE_ENTRY_ONLY)))
+    return trampoline_enter_any(t, sp, fp, return_address, arguments, calls);
+  own->busy = sp;
+  signal_fence();
+  if (UNLIKELY(own->live->sp <= sp || !own->free)) {
+    own->busy = 0;
+    return trampoline_enter_any(t, sp, fp, return_address, arguments, calls);
+  }
+  call_t *call = push(own, t, calls, sp, fp, return_address, arguments);
+  signal_fence();
+  own->busy = 0;
+  return call;
+}
+
+__attribute__((used)) call_t *trampoline_before(trampoline_t *t, uint64_t sp, uint64_t fp,
+                                                uint64_t return_address,
+                                                const uint64_t *arguments) {
+  const trampoline_calls_t *calls = load_acquire(&t->calls);
+  if (UNLIKELY(!calls)) return NULL;
+  if (calls->enter) return calls->enter(t, sp, fp, return_address, arguments, calls);
+  return enter_usual(t, sp, fp, return_address, arguments, calls);
+}
+
+NOINLINE void trampoline_leave_any(call_t *call) {
+  calls_t *own = calls_own;
+  if (UNLIKELY(!own || own->live != call || own->busy)) {
+    calls_end_of(call, CALL_RETURNED);
+    return;
+  }
+  own->busy = call->sp;
+  signal_fence();
+  calls_tell(call, CALL_RETURNED);
+  calls_pop(own);
+  signal_fence();
+  own->busy = 0;
+}
+
+__attribute__((used)) void trampoline_after(call_t *call) {
+  const trampoline_calls_t *calls = load_relaxed(&call->trampoline->calls);
+  if (LIKELY(calls && calls->leave))
+    calls->leave(call);
+  else
+    trampoline_leave_any(call);
+}

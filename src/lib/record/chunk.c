@@ -1,0 +1,199 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * Chunks: opened in a slot of the scratch, filled by one thread, closed into the file.
+ *
+ * A kill at any instruction leaves a chunk that can be read. Opening: the header is complete before
+ * its magic is stored. Closing: the chunk stays in the scratch until it is in the file, then loses
+ * its magic before its bytes are zeroed. A kill in between leaves it in both places, with one
+ * stream and sequence number, and the reader counts it once.
+ *
+ * A chunk that was full within GROW_BELOW_NS of its opening is followed by a larger one: 4, 16, 64,
+ * 256 KB, so that a busy thread writes seldom and an idle one holds little; in a ring up to an
+ * eighth of it, since a chunk is overwritten as a whole.
+ */
+#include "base/varint.h"
+#include "record/writer.h"
+#include "record/event.h"
+
+#define GROW_BELOW_NS  20000000u
+#define CHUNKS_IN_RING 8u
+#define SPARE_SLOTS    192u /* three quarters of the scratch, of the largest class */
+
+static writer_t *writer_of(const stream_t *s) { return s->writer; }
+
+static uint32_t level_of(const stream_t *s) {
+  writer_t *w = writer_of(s);
+  return (uint32_t)(s->type == CHUNK_EVENTS ? s - w->events : s - w->tables);
+}
+
+static uint32_t capacity_of(uint32_t slot_class) {
+  return scratch_class_pages(slot_class) * SCRATCH_PAGE;
+}
+
+static bool holds(uint32_t slot_class, uint32_t bytes) {
+  return capacity_of(slot_class) >= sizeof(chunk_header_t) + bytes;
+}
+
+/* Starts the stream's next chunk in SLOT. */
+static void begin(stream_t *s, chunk_header_t *h, uint32_t slot_class) {
+  writer_t *w = writer_of(s);
+  if (!s->last_time) s->last_time = write_now(w);
+  h->type = s->type;
+  h->size = capacity_of(slot_class);
+  h->stream = s->id;
+  h->sequence = s->sequence;
+  h->base_time = s->last_time;
+  h->base_address = s->last_address;
+  h->incarnation = (uint16_t)write_global->incarnation;
+  h->address_shift = s->address_shift;
+  s->open_time = os_monotonic_ns();
+  s->last_stack = 0;
+  s->records = 0;
+  s->sampling = 0;
+  s->chunk = h;
+  s->slot_class = (uint8_t)slot_class;
+  s->limit = (uint8_t *)h + h->size - EVENT_MAX_BYTES;
+  if (s->type == CHUNK_EVENTS) memset(w->predicted[level_of(s)], 0, sizeof w->predicted[0]);
+  store_release(&h->magic, CHUNK_MAGIC);
+  s->next = (uint8_t *)(h + 1);
+}
+
+/* Writes the stream's chunk to the file and leaves its slot zeroed. A kill between the stores of
+ * the header leaves one that is closed in part: its checksum tells, and who collects it then knows
+ * the slot's size from the directory and finds the end of the records by the zeros behind them.
+ * Where the file cannot be written the chunk is open again and stays, for the recorder to try. */
+static bool flush(stream_t *s) {
+  chunk_header_t *h = s->chunk;
+  uint32_t used = (uint32_t)(s->next - (uint8_t *)(h + 1));
+  uint32_t size = ALIGN_UP((uint32_t)sizeof *h + used, 8u);
+  if (s->records) {
+    h->used = used;
+    h->close_time = write_now(writer_of(s));
+    h->records = s->records;
+    h->checksum = 0;
+    h->size = size;
+    h->flags = CHUNK_CLOSED;
+    h->checksum = chunk_checksum(h, size);
+    if (!write_append(h, size)) {
+      h->flags = 0;
+      h->size = capacity_of(s->slot_class);
+      return false;
+    }
+    s->sequence++;
+  }
+  store_release(&h->magic, 0);
+  memset(h, 0, size);
+  s->chunk = NULL;
+  s->next = s->limit = NULL;
+  return true;
+}
+
+bool write_close(stream_t *s) {
+  chunk_header_t *slot = s->chunk;
+  if (!slot) return true;
+  if (!flush(s)) return false;
+  write_slot_give(slot, s->slot_class);
+  return true;
+}
+
+/* Writes what a chunk of tables holds so far, and leaves it open: it may be another thread's, who
+ * goes on. A record that is being written ends the copy, or is in it whole. */
+static void save_copy(const stream_t *s) {
+  uint8_t copy[SCRATCH_PAGE];
+  const chunk_header_t *from = load_acquire(&s->chunk);
+  if (!from || capacity_of(s->slot_class) > sizeof copy) return;
+  memcpy(copy, from, sizeof copy);
+  chunk_header_t h;
+  memcpy(&h, copy, sizeof h);
+  if (h.magic != CHUNK_MAGIC || h.type != CHUNK_TABLES) return;
+  uint32_t used = (uint32_t)(sizeof copy - sizeof h);
+  while (used && !copy[sizeof h + used - 1])
+    used--;
+  h.used = used;
+  h.size = ALIGN_UP((uint32_t)sizeof h + used, 8u);
+  h.flags = CHUNK_CLOSED;
+  h.checksum = 0;
+  memcpy(copy, &h, sizeof h);
+  h.checksum = chunk_checksum(copy, h.size);
+  memcpy(copy, &h, sizeof h);
+  (void)write_append(copy, h.size);
+}
+
+/* With no recorder left to collect them, definitions must not stay in the scratch for long: those
+ * of other threads are copied once, the thread's own are written with each of its chunks of events.
+ */
+static void save_tables_of_orphan(writer_t *w) {
+  scratch_control_t *c = w->control;
+  if (c->recorder_pid != c->pid && os_process_alive((pid_t)c->recorder_pid)) return;
+  uint32_t none = 0;
+  if (cas_acq_rel(&c->orphaned, &none, 1u))
+    for (writer_t *other = load_acquire(&write_global->writers); other; other = other->next)
+      for (int i = 0; other != w && i < WRITE_LEVELS; i++)
+        save_copy(&other->tables[i]);
+  for (int i = 0; i < WRITE_LEVELS; i++)
+    write_close(&w->tables[i]);
+}
+
+static bool open_of_class(stream_t *s, uint32_t slot_class, uint32_t spare) {
+  chunk_header_t *slot = write_slot_take(slot_class, spare);
+  if (slot) begin(s, slot, slot_class);
+  return slot != NULL;
+}
+
+/* Of the class WANTED, or where there are few, of a smaller one that has room for BYTES: a few busy
+ * threads must not leave a thousand others without any. The last ones go as the smallest that do.
+ */
+static bool open_larger(stream_t *s, uint32_t wanted, uint32_t bytes) {
+  for (uint32_t c = wanted + 1; c-- > 0 && holds(c, bytes);)
+    if (open_of_class(s, c, SPARE_SLOTS)) return true;
+  for (uint32_t c = 0; c <= wanted; c++)
+    if (holds(c, bytes) && open_of_class(s, c, 0)) return true;
+  return false;
+}
+
+void write_announce(stream_t *s) {
+  if (s->id) return;
+  s->id = __atomic_add_fetch(&write_global->next_stream, 1, __ATOMIC_RELAXED);
+  if (s->type == CHUNK_EVENTS) write_thread_record(s, writer_of(s)->tid, level_of(s));
+}
+
+/* The class of the chunk that follows the stream's own, which is full. */
+static uint32_t next_class(const stream_t *s) {
+  uint32_t larger = s->slot_class + 1u;
+  uint64_t ring = writer_of(s)->control->ring_bytes;
+  if (larger == SCRATCH_CLASSES) return s->slot_class;
+  if (s->type == CHUNK_TABLES) return larger;
+  if (ring && capacity_of(larger) > ring / CHUNKS_IN_RING) return s->slot_class;
+  return os_monotonic_ns() - s->open_time < GROW_BELOW_NS ? larger : s->slot_class;
+}
+
+bool write_room(stream_t *s, uint32_t bytes) {
+  writer_t *w = writer_of(s);
+  if (s->chunk && s->next + bytes <= (uint8_t *)s->chunk + s->chunk->size) return true;
+  uint32_t wanted = 0;
+  if (s->chunk) {
+    chunk_header_t *slot = s->chunk;
+    wanted = next_class(s);
+    while (!holds(wanted, bytes) && wanted + 1 < SCRATCH_CLASSES)
+      wanted++;
+    if (!flush(s)) return false;
+    if (s->type != CHUNK_TABLES) save_tables_of_orphan(w);
+    if (wanted == s->slot_class) {
+      begin(s, slot, wanted);
+      return true;
+    }
+    write_slot_give(slot, s->slot_class);
+  }
+  while (!holds(wanted, bytes) && wanted + 1 < SCRATCH_CLASSES)
+    wanted++;
+  write_look(w->control);
+  write_announce(s);
+  return open_larger(s, wanted, bytes);
+}
+
+bool event_unshift(stream_t *s) {
+  if (!write_close(s)) return false;
+  s->last_address <<= s->address_shift;
+  s->address_shift = 0;
+  return write_room(s, EVENT_MAX_BYTES);
+}

@@ -1,0 +1,171 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * What the recorder does for other recordings is done here by the program itself: the scratch is
+ * private memory, the file a memfd of which the larger part is a ring. Nothing is written to a disk
+ * before write_save_own.
+ *
+ * Reading while others write: closed chunks are checked by their checksum, so one that is being
+ * overwritten is passed over; open chunks are copied, and their records end where the zeros begin.
+ */
+#include "record/memory_recording.h"
+
+#include <errno.h>
+
+#include "record/chunk_copy.h"
+#include "record/header.h"
+#include "sonde/status.h"
+
+#define PIECE (UINT64_C(1) << 20)
+
+static struct {
+  record_header_t header;
+  int file_fd;
+} own;
+
+bool write_is_own(void) {
+  const scratch_control_t *c = write_control();
+  return c && c->recorder_pid == c->pid && c->scratch_fd < 0; /* not of write_local.h */
+}
+
+int write_begin_own(uint64_t limit_bytes) {
+  if (write_control()) return SONDE_EBUSY;
+  write_global_t *g = os_map(sizeof *g);
+  scratch_control_t *c = os_map(SCRATCH_BYTES);
+  own.file_fd = os_memory_file("sonde");
+  header_begin(&own.header, os_pid());
+  own.header.mode = RECORD_CALLS;
+  own.header.scratch_fd = -1;
+  bool good = g && c && own.file_fd >= 0 && os_wipe_on_fork(g, sizeof *g) &&
+              os_hide_from_fork(c, SCRATCH_BYTES) &&
+              header_control(&own.header, own.file_fd, ALIGN_UP(limit_bytes, UINT64_C(4096)), c);
+  if (!good) {
+    if (g) os_unmap(g, sizeof *g);
+    if (c) os_unmap(c, SCRATCH_BYTES);
+    if (own.file_fd >= 0) os_close(own.file_fd);
+    return SONDE_ENOMEM;
+  }
+  c->mode = RECORD_CALLS;
+  c->incarnation = 1;
+  g->file_fd = own.file_fd;
+  g->incarnation = 1;
+  g->control = c;
+  store_release(&write_global, g);
+  write_process();
+  return 0;
+}
+
+void write_own_start(uint64_t *ticks, uint64_t *ns) {
+  *ticks = own.header.start_ticks;
+  *ns = own.header.start_monotonic_ns;
+}
+
+/* ---- reading it ----------------------------------------------------------------------------- */
+
+typedef struct reading {
+  uint8_t *piece; /* PIECE bytes, and as many readable ones behind */
+  bool (*visit)(void *context, const chunk_header_t *chunk);
+  void *context;
+} reading_t;
+
+static bool is_whole(uint8_t *chunk, uint64_t room) {
+  chunk_header_t h;
+  memcpy(&h, chunk, sizeof h);
+  if (h.magic != CHUNK_MAGIC || h.size < sizeof h || h.size > room || h.size % 8 ||
+      h.used > h.size - sizeof h)
+    return false;
+  uint64_t said = h.checksum;
+  h.checksum = 0;
+  memcpy(chunk, &h, sizeof h);
+  bool whole = chunk_checksum(chunk, h.size) == said;
+  h.checksum = said;
+  memcpy(chunk, &h, sizeof h);
+  return whole;
+}
+
+/* Visits the chunks of the file; one of them is at most a quarter of a piece. */
+static bool visit_file(reading_t *r, uint64_t end) {
+  uint64_t at = RECORD_HEADER_SIZE;
+  while (at < end) {
+    ssize_t n = os_pread(own.file_fd, r->piece, PIECE, at);
+    if (n < (ssize_t)sizeof(chunk_header_t)) return true;
+    uint64_t i = 0, last = (uint64_t)n < PIECE ? (uint64_t)n : PIECE - PIECE / 4;
+    while (i + sizeof(chunk_header_t) <= last) {
+      if (is_whole(r->piece + i, (uint64_t)n - i)) {
+        const chunk_header_t *chunk = (const chunk_header_t *)(const void *)(r->piece + i);
+        if (!r->visit(r->context, chunk)) return false;
+        i += chunk->size;
+      } else {
+        i += 8;
+      }
+    }
+    at += i ? i : (uint64_t)n;
+    if ((uint64_t)n < PIECE) return true;
+  }
+  return true;
+}
+
+static bool visit_open(reading_t *r, const scratch_control_t *c) {
+  uint32_t used = load_acquire(&c->pages_used);
+  for (uint32_t page = SCRATCH_CONTROL_PAGES; page < used && page < SCRATCH_PAGES; page++) {
+    uint32_t slot_class = load_acquire(&c->slot_class[page]);
+    const uint8_t *slot = (const uint8_t *)c + (uint64_t)page * SCRATCH_PAGE;
+    if (!slot_class || slot_class > SCRATCH_CLASSES) continue;
+    if (load_acquire(&((const chunk_header_t *)(const void *)slot)->magic) != CHUNK_MAGIC) continue;
+    uint32_t size = scratch_class_pages(slot_class - 1) * SCRATCH_PAGE;
+    memcpy(r->piece, slot, size);
+    if (!chunk_close_copy(r->piece, size)) continue;
+    if (!r->visit(r->context, (const chunk_header_t *)(const void *)r->piece)) return false;
+  }
+  return true;
+}
+
+bool write_each_own(bool (*visit)(void *context, const chunk_header_t *chunk), void *context) {
+  const scratch_control_t *c = write_control();
+  reading_t r = {os_map(PIECE + 4096), visit, context};
+  if (!c || !r.piece) return false;
+  bool done = visit_file(&r, load_acquire(&c->file_end)) && visit_open(&r, c);
+  os_unmap(r.piece, PIECE + 4096);
+  return done;
+}
+
+typedef struct saving {
+  int fd;
+  uint64_t at;
+  ssize_t failed;
+} saving_t;
+
+static bool put(saving_t *s, const void *data, uint64_t size, uint64_t offset) {
+  for (uint64_t done = 0; done < size;) {
+    ssize_t n = os_pwrite(s->fd, (const uint8_t *)data + done, size - done, offset + done);
+    if (n == -EINTR) continue;
+    if (n <= 0) {
+      s->failed = n;
+      return false;
+    }
+    done += (uint64_t)n;
+  }
+  return true;
+}
+
+static bool save_chunk(void *context, const chunk_header_t *chunk) {
+  saving_t *s = context;
+  if (!put(s, chunk, chunk->size, s->at)) return false;
+  s->at += chunk->size;
+  return true;
+}
+
+int write_save_own(const char *path) {
+  const scratch_control_t *c = write_control();
+  if (!c || !write_is_own()) return SONDE_EINVAL;
+  saving_t s = {.fd = os_create_high(path), .at = RECORD_HEADER_SIZE};
+  if (s.fd < 0) return SONDE_EIO;
+  bool good = write_each_own(save_chunk, &s);
+  record_header_t h = own.header;
+  h.state = RECORD_FINISHED;
+  header_update(&h, c);
+  uint8_t page[RECORD_HEADER_SIZE] = {0};
+  memcpy(page, &h, sizeof h);
+  good = good && put(&s, page, sizeof page, 0);
+  os_close(s.fd);
+  return good ? 0 : s.failed ? SONDE_EIO : SONDE_ENOMEM;
+}

@@ -1,0 +1,299 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * A call's record is built where it will stand, behind a first byte that is still 0: a reader sees
+ * nothing there until it is committed, and what turns out to be a repetition is wiped again.
+ */
+#include "sensor/audit/audit.h"
+
+#include "base/varint.h"
+#include "sensor/audit/memory.h"
+
+#define PLACES       64u /* records of the open chunk that may be repeated; a power of two */
+#define VERDICTS     32u
+#define VERDICT_TEXT 40u
+#define ADDRESS_MAX  110u /* of struct sockaddr_un, the largest that is kept */
+#define STRINGS_MAX  AUDIT_TEXT_MAX
+/* Where the first text argument waits: behind what may stand before it in the record. */
+#define TEXT_ASIDE (1 + VARINT_MAX_SIZE + 3 + (2 + AUDIT_ARGUMENTS) * VARINT_MAX_SIZE)
+#define BODY_MAX   (2 * VARINT_MAX_SIZE + AUDIT_ARGUMENTS * (AUDIT_TEXT_MAX + 2u) + 1)
+#define RECORD_MAX (TEXT_ASIDE + BODY_MAX + EVENT_MAX_BYTES)
+
+/* What was decided of a text; a table by hash, but only the text itself decides. */
+typedef struct verdict {
+  uint32_t function; /* its number + 1, and which policy's; 0: empty */
+  uint16_t size;
+  bool wanted;
+  char text[VERDICT_TEXT];
+} verdict_t;
+
+/* A record of the open chunk: where its body is, from the chunk's start. */
+typedef struct place {
+  uint32_t sequence;     /* of the chunk, + 1; 0: empty */
+  uint32_t record, body; /* a chunk may be larger than 64 KB */
+  uint16_t size, policy;
+} place_t;
+
+typedef struct level {
+  verdict_t verdicts[VERDICTS];
+  place_t places[PLACES];
+  audit_page_t pages[AUDIT_PAGES];
+} level_t;
+
+struct audit_thread {
+  level_t levels[WRITE_LEVELS];
+  scratch_audited_t *place; /* NULL: there was none left, or nobody watches system calls */
+};
+
+static const audit_policy_t *policy;
+static uint16_t policy_number; /* what was remembered under another one is of no use */
+
+/* What the pieces of one call's record need to know. */
+typedef struct audited_call {
+  const audit_function_t *function;
+  const uint64_t *arguments;
+  audit_memory_t memory;
+  level_t *level;
+  const uint8_t *text; /* the first text argument, copied; NULL: not yet */
+  uint32_t text_size;
+} audited_call_t;
+
+/* ---- arguments ------------------------------------------------------------------------------ */
+
+/* The string that argument I is. One that the function itself reads needs no proof. */
+static uint32_t copy_text(const audited_call_t *c, uint8_t *out, int i) {
+  bool known = c->function->arguments[i] == AUDIT_TEXT;
+  return audit_copy_text(&c->memory, out, c->arguments[i], AUDIT_TEXT_MAX, known);
+}
+
+/* A string's length, in the two bytes a varint of up to 14 bits may take. */
+static void put_size(uint8_t *at, uint32_t size) {
+  uint32_t coded = size << 2 | 2;
+  at[0] = (uint8_t)coded;
+  at[1] = (uint8_t)(coded >> 8);
+}
+
+static uint8_t *put_text(const audited_call_t *c, uint8_t *q, int i) {
+  uint32_t n = c->text_size;
+  if (c->text && i == c->function->text)
+    memmove(q + 2, c->text, n);
+  else
+    n = copy_text(c, q + 2, i);
+  put_size(q, n);
+  return q + 2 + n;
+}
+
+/* A struct sockaddr as it is; its size is in the next argument. */
+static uint8_t *put_address(const audited_call_t *c, uint8_t *q, int i) {
+  uint64_t address = c->arguments[i], size = i + 1 < AUDIT_ARGUMENTS ? c->arguments[i + 1] : 0;
+  uint32_t n = (uint32_t)size < ADDRESS_MAX ? (uint32_t)size : ADDRESS_MAX;
+  n = audit_copy(&c->memory, q + 2, address, n);
+  put_size(q, n);
+  return q + 2 + n;
+}
+
+/* Strings, each ended by a 0, as many as fit. */
+static uint8_t *put_strings(const audited_call_t *c, uint8_t *q, uint64_t array) {
+  uint32_t n = 0;
+  uint64_t string;
+  while (n + 1 < STRINGS_MAX && audit_copy(&c->memory, &string, array, 8) == 8 && string) {
+    n += audit_copy_text(&c->memory, q + 2 + n, string, STRINGS_MAX - 1 - n, false);
+    q[2 + n++] = 0;
+    array += 8;
+  }
+  put_size(q, n);
+  return q + 2 + n;
+}
+
+static uint8_t *put_argument(const audited_call_t *c, uint8_t *q, int i) {
+  switch (c->function->arguments[i]) {
+  case AUDIT_TEXT:
+  case AUDIT_PATH: return put_text(c, q, i);
+  case AUDIT_NUMBER: return q + varint_put(q, zigzag((int32_t)c->arguments[i]));
+  case AUDIT_FLAGS: return q + varint_put(q, (uint32_t)c->arguments[i]);
+  case AUDIT_ADDRESS: return put_address(c, q, i);
+  case AUDIT_STRINGS: return put_strings(c, q, c->arguments[i]);
+  default: return q;
+  }
+}
+
+/* ---- is it wanted? -------------------------------------------------------------------------- */
+
+static uint32_t hash_of(const void *data, uint32_t size, uint32_t seed) {
+  const uint8_t *p = data;
+  uint64_t hash = seed, word = 0;
+  for (; size >= 8; p += 8, size -= 8) {
+    memcpy(&word, p, 8);
+    hash = checksum_mix(hash, word);
+  }
+  for (word = 0; size; p++, size--)
+    word = word << 8 | *p;
+  return (uint32_t)checksum_mix(hash, word);
+}
+
+static bool judge(const audit_function_t *f, const char *text, uint32_t size) {
+  char ended[AUDIT_TEXT_MAX + 1];
+  memcpy(ended, text, size);
+  ended[size] = 0;
+  return audit_wants(policy, f, ended);
+}
+
+static bool wanted(level_t *level, uint32_t number, const audit_function_t *f, const uint8_t *text,
+                   uint32_t size) {
+  if (size > VERDICT_TEXT) return judge(f, (const char *)text, size);
+  verdict_t *v = &level->verdicts[hash_of(text, size, number) % VERDICTS];
+  uint32_t function = (uint32_t)policy_number << 16 | (number + 1);
+  if (v->function == function && v->size == size && !memcmp(v->text, text, size)) return v->wanted;
+  v->function = function;
+  v->size = (uint16_t)size;
+  memcpy(v->text, text, size);
+  v->wanted = judge(f, (const char *)text, size);
+  return v->wanted;
+}
+
+/* Whether the call is one to record, by its first text argument, which is copied to Q. */
+static bool wants(audited_call_t *c, uint32_t number, uint8_t *q) {
+  const audit_function_t *f = c->function;
+  if (f->always) return true;
+  if (f->text < AUDIT_ARGUMENTS) {
+    c->text_size = copy_text(c, q, f->text);
+    c->text = q;
+  }
+  bool is = wanted(c->level, number, f, q, c->text_size);
+  if (!is) memset(q, 0, c->text_size);
+  return is;
+}
+
+/* ---- what is under way ---------------------------------------------------------------------- */
+
+static scratch_audited_t *take_place(scratch_audit_t *audit) {
+  if (!audit->watched) return NULL;
+  uint32_t number = __atomic_fetch_add(&audit->used, 1u, __ATOMIC_ACQ_REL);
+  return number < SCRATCH_AUDITED ? &audit->threads[number] : NULL;
+}
+
+/* For who watches system calls: function NUMBER is entered (scratch_audit.h). */
+static void tell_entered(const writer_t *w, uint32_t number, const caller_t *at) {
+  scratch_audited_t *place = w->audit->place;
+  uint32_t n = place->tid == (uint32_t)w->tid ? place->count : 0;
+  while (n && (n > SCRATCH_ENTERED || place->entered[n - 1].sp <= at->sp))
+    n--;
+  if (n == SCRATCH_ENTERED) n--;
+  place->entered[n] = (scratch_entered_t){at->sp, at->pc, number, 0};
+  place->tid = (uint32_t)w->tid;
+  place->count = n + 1;
+}
+
+/* ---- the record ----------------------------------------------------------------------------- */
+
+static NOINLINE bool make_thread(writer_t *w) {
+  struct audit_thread *made = os_map(sizeof *made);
+  if (!made || !os_wipe_on_fork(made, sizeof *made)) return false;
+  made->place = take_place(&w->control->audit);
+  w->audit = made;
+  return true;
+}
+
+static level_t *level_of(stream_t *s) {
+  writer_t *w = s->writer;
+  if (UNLIKELY(!w->audit) && !make_thread(w)) return NULL;
+  return &w->audit->levels[s - w->events];
+}
+
+/* Where in the open chunk the body of SIZE bytes at BODY stands already, or NULL; then the body is
+ * entered as the one to be repeated. */
+static const place_t *repeated(stream_t *s, level_t *level, const uint8_t *body, uint32_t size) {
+  const uint8_t *chunk = (const uint8_t *)s->chunk;
+  place_t *p = &level->places[hash_of(body, size, size) % PLACES];
+  if (p->sequence == s->sequence + 1 && p->size == size && p->policy == policy_number &&
+      !memcmp(chunk + p->body, body, size))
+    return p;
+  *p = (place_t){.sequence = s->sequence + 1,
+                 .record = (uint32_t)(s->next - chunk),
+                 .body = (uint32_t)(body - chunk),
+                 .size = (uint16_t)size,
+                 .policy = policy_number};
+  return NULL;
+}
+
+static void commit_repeat(stream_t *s, uint8_t *q, const place_t *place, unsigned head) {
+  uint64_t back = (uint64_t)(s->next - (uint8_t *)s->chunk) - place->record;
+  *q++ = EXTENDED_AUDIT_REPEAT;
+  *q++ = (uint8_t)(varint_short_size(back) << 1 | 1);
+  event_commit(s, q + event_varint(q, back), head);
+}
+
+static void put_call(stream_t *s, const audited_call_t *c, uint32_t number, uint64_t time,
+                     uint32_t stack) {
+  unsigned head = EVENT_EXTENDED;
+  uint8_t *q = event_time(s, s->next + 1, time, &head), *body = q + 3, *end = body;
+  end += varint_put(end, number);
+  end += varint_put(end, stack);
+  for (int i = 0; i < AUDIT_ARGUMENTS; i++)
+    end = put_argument(c, end, i);
+  *end++ = 1; /* who collects an open chunk takes zeros at its end for nothing */
+  if (c->text && c->text + c->text_size > end)
+    memset(end, 0, (size_t)(c->text + c->text_size - end));
+  uint32_t size = (uint32_t)(end - body);
+  const place_t *place = repeated(s, c->level, body, size);
+  if (place) {
+    memset(body, 0, size);
+    commit_repeat(s, q, place, head);
+    return;
+  }
+  *q = EXTENDED_AUDIT;
+  put_size(q + 1, size);
+  event_commit(s, end, head);
+}
+
+void audit_called(uint32_t number, const uint64_t *arguments, caller_t at) {
+  stream_t *s = write_enter(RECORD_AUDIT);
+  if (!s) return;
+  if (UNLIKELY(number >= policy->function_count)) { /* of a policy that is no longer in force */
+    write_leave(s);
+    return;
+  }
+  audited_call_t c = {
+      .function = &audit_functions(policy)[number], .arguments = arguments, .level = level_of(s)};
+  if (LIKELY(c.level)) c.memory = (audit_memory_t){at.sp, c.level->pages};
+  if (UNLIKELY(c.level && s->writer->audit->place)) tell_entered(s->writer, number, &at);
+  if (UNLIKELY(!c.level || !write_room(s, RECORD_MAX))) {
+    sensor_done(s, false);
+    return;
+  }
+  if (!wants(&c, number, s->next + TEXT_ASIDE)) {
+    write_leave(s);
+    return;
+  }
+  uint64_t time = write_now(s->writer);
+  uint32_t stack = sensor_stack(s, at);
+  put_call(s, &c, number, time, stack);
+  sensor_done(s, true);
+}
+
+#if defined(__APPLE__)
+void audit_called_by(uint64_t number, uint64_t arguments, uint64_t at, uint64_t none) {
+  (void)none;
+  audit_called((uint32_t)number, (const uint64_t *)(uintptr_t)arguments,
+               *(const caller_t *)(uintptr_t)at);
+}
+#endif
+
+void audit_start(const audit_policy_t *p) {
+  policy = p;
+  policy_number++;
+}
+
+/* DATA in records of TYPE, one after the other. */
+static void write_parts(table_type_t type, const void *data, uint32_t size) {
+  for (uint32_t at = 0; at < size; at += TABLE_BODY_MAX) {
+    uint32_t left = size - at;
+    write_record(type, (const char *)data + at, left < TABLE_BODY_MAX ? left : TABLE_BODY_MAX);
+  }
+}
+
+void audit_write_policy(const char *text, uint32_t size, const bool *reached) {
+  write_parts(TABLE_POLICY, policy, policy->size);
+  write_parts(TABLE_POLICY_TEXT, text, size);
+  for (uint32_t i = 0; i < policy->function_count; i++)
+    write_table(TABLE_AUDITED, (const uint64_t[]){i, reached[i]}, 2, NULL);
+}

@@ -1,0 +1,220 @@
+/* SPDX-License-Identifier: MIT */
+#include "sensor/audit/hooks.h"
+
+#include "hook/filter.h"
+#include "hook/trampoline.h"
+#include "image/list.h"
+#include "os/os.h"
+#include "record/writer.h"
+#include "sensor/audit/audit.h"
+#include "sensor/audit/objc_methods.h"
+#include "sonde/hook.h"
+
+/* What is made of a policy to set its hooks. Those that are set, and functions that no image has
+ * so far, are kept. Behind the policy's functions stand the look-ups of methods. */
+typedef struct audited {
+  const audit_policy_t *policy;
+  uint32_t size; /* of the policy and its YAML */
+  const char **names;
+  uint64_t *addresses;
+  sonde_hook_request_t *requests;
+  uint32_t request_count;
+  sonde_hook_t **hooks;
+  const char **missing;
+  uint32_t *missing_numbers;
+  bool *reached; /* the functions that are hooked */
+  hook_awaited_t awaited;
+} audited_t;
+
+static audited_t in_force;
+
+static bool tell(call_t *call, const uint64_t *arguments) {
+  audit_called_keeping(call->trampoline->data, arguments,
+                       (caller_t){call->return_address, call->sp, call->caller_fp});
+  return false;
+}
+
+static const trampoline_calls_t calls = {.before = tell};
+
+static const char *last_part(const char *path) {
+  const char *last = path;
+  for (; path && *path; path++)
+    if (*path == '/') last = path + 1;
+  return last ? last : "";
+}
+
+static bool is_of(const char *glob, uint64_t address) {
+  const image_entry_t *image = image_entry(image_id_of_pc(address));
+  return image && audit_glob(glob, last_part(image->path));
+}
+
+/* Whether the function NAME, found at ADDRESS, is in the library that the policy means. One that
+ * the agent has in front of a library's is in that library. */
+static bool in_library(const audit_policy_t *p, const audit_function_t *f, const char *name,
+                       uint64_t address) {
+  const char *glob = audit_string(p, f->library), *const names[] = {name};
+  uint64_t behind = 0;
+  if (!*glob || is_of(glob, address)) return true;
+  if (image_id_of_pc(address) != image_id_of_pc((uintptr_t)is_of)) return false;
+  os_symbols(address, names, &behind, 1);
+  return is_of(glob, behind);
+}
+
+/* The trampoline of function NUMBER. Two names of one function are told apart, and the functions
+ * of two policies: pointers to a thunk live on when a policy is no longer in force. */
+static trampoline_t *trampoline_for(const audit_policy_t *p, uint32_t number) {
+  return trampoline_take((uintptr_t)&audit_functions(p)[number]);
+}
+
+static trampoline_t *make_trampoline(const audit_policy_t *p, uint32_t number, uint64_t address) {
+  trampoline_t *t = trampoline_for(p, number);
+  if (!t) return NULL;
+  t->target = address;
+  t->data = number;
+  t->flags = TRAMPOLINE_ENTRY_ONLY;
+  trampoline_set(t, &calls);
+  return t;
+}
+
+static void await(audited_t *a, uint32_t number) {
+  a->missing_numbers[a->awaited.count] = number;
+  a->missing[a->awaited.count++] = a->names[number];
+}
+
+static bool is_method(const audit_policy_t *p, uint32_t number) {
+  return audit_is_method(audit_string(p, audit_functions(p)[number].name));
+}
+
+/* Prepares a hook of function NUMBER; it may be left out, which the recording tells. */
+static void prepare(audited_t *a, uint32_t number) {
+  const audit_function_t *f = &audit_functions(a->policy)[number];
+  uint64_t address = a->addresses[number];
+  if (is_method(a->policy, number)) return;
+  bool is_there = address && in_library(a->policy, f, a->names[number], address);
+  trampoline_t *t = is_there ? make_trampoline(a->policy, number, address) : NULL;
+  if (!is_there) await(a, number);
+  if (!t) return;
+  a->reached[number] = true;
+  a->requests[a->request_count++] =
+      (sonde_hook_request_t){.symbol = a->names[number],
+                             .replacement = (void *)(uintptr_t)trampoline_thunk(t),
+                             .original = (void **)&t->target};
+}
+
+/* The same for look-up NUMBER; all methods can be told when it is hooked. */
+static void prepare_lookup(audited_t *a, uint32_t number) {
+  uint32_t count = a->policy->function_count, at = count + number;
+  void **original, *replacement = a->addresses[at] ? audit_lookup(number, &original) : NULL;
+  if (!replacement) {
+    await(a, at);
+    return;
+  }
+  for (uint32_t i = 0; i < count; i++)
+    if (is_method(a->policy, i)) a->reached[i] = true;
+  a->requests[a->request_count++] = (sonde_hook_request_t){
+      .symbol = a->names[at], .replacement = replacement, .original = original};
+}
+
+static int hook_all(audited_t *a) {
+  uint32_t count = a->policy->function_count;
+  uint32_t lookups = audit_methods_start(a->policy) ? AUDIT_LOOKUPS : 0;
+  for (uint32_t i = 0; i < count; i++)
+    a->names[i] = audit_string(a->policy, audit_functions(a->policy)[i].name);
+  for (uint32_t i = 0; i < lookups; i++)
+    a->names[count + i] = audit_lookup_name(i);
+  os_symbols(0, a->names, a->addresses, (int)(count + lookups));
+  for (uint32_t i = 0; i < count; i++)
+    prepare(a, i);
+  for (uint32_t i = 0; i < lookups; i++)
+    prepare_lookup(a, i);
+  int status = sonde_hook_add(a->requests, a->request_count, a->hooks);
+  for (uint32_t i = 0; i < count && status < 0; i++)
+    a->reached[i] = false; /* none is */
+  return status;
+}
+
+static void now_reached(uint32_t number) {
+  in_force.reached[number] = true;
+  write_table(TABLE_AUDITED, (const uint64_t[]){number, 1}, 2, NULL);
+}
+
+static void *lookup_arrived(const audit_policy_t *p, uint32_t number, void ***original) {
+  void *replacement = audit_lookup(number, original);
+  for (uint32_t i = 0; replacement && i < p->function_count; i++)
+    if (is_method(p, i)) now_reached(i);
+  return replacement;
+}
+
+/* One that was missing has come with an image. */
+static void *arrived(const hook_candidate_t *c, uint32_t place, void ***original) {
+  const audit_policy_t *p = in_force.policy;
+  uint32_t number = in_force.missing_numbers[place];
+  if (number >= p->function_count) return lookup_arrived(p, number - p->function_count, original);
+  const char *library = audit_string(p, audit_functions(p)[number].library);
+  if (*library && !audit_glob(library, last_part(c->path))) return NULL;
+  trampoline_t *t = make_trampoline(p, number, c->function);
+  if (!t) return NULL;
+  now_reached(number);
+  *original = (void **)(uintptr_t)&t->target;
+  return (void *)(uintptr_t)trampoline_thunk(t);
+}
+
+const audit_policy_t *audit_policy_of(const void *data, uint64_t size) {
+  const audit_policy_t *p = data;
+  if (!p || size < sizeof *p || p->size > size || size > UINT32_MAX) return NULL;
+  return audit_policy_valid(p, p->size) ? p : NULL;
+}
+
+static uint64_t kept_bytes(const audited_t *a) {
+  return (a->policy->function_count + AUDIT_LOOKUPS) *
+         (sizeof *a->hooks + sizeof *a->missing + sizeof *a->missing_numbers + sizeof *a->reached);
+}
+
+static void write_policy(const audited_t *a) {
+  const audit_policy_t *p = a->policy;
+  audit_write_policy((const char *)p + p->size, a->size - p->size, a->reached);
+}
+
+void audit_hooks_joined(void) {
+  if (in_force.policy) write_policy(&in_force);
+}
+
+int audit_hooks_set(const audit_policy_t *policy, uint32_t size, bool written) {
+  uint64_t count = policy->function_count + AUDIT_LOOKUPS;
+  audited_t a = {.policy = policy, .size = size};
+  uint64_t bytes = count * (sizeof *a.names + sizeof *a.addresses + sizeof *a.requests);
+  char *memory = os_map(bytes), *kept = os_map(kept_bytes(&a));
+  if (!memory || !kept) return SONDE_ENOMEM; /* the one may stay mapped: the program is short */
+  a.requests = (void *)memory;
+  a.names = (void *)(a.requests + count);
+  a.addresses = (void *)(a.names + count);
+  a.hooks = (void *)kept;
+  a.missing = (void *)(a.hooks + count);
+  a.missing_numbers = (void *)(a.missing + count);
+  a.reached = (void *)(a.missing_numbers + count);
+  audit_start(policy);
+  int status = hook_all(&a);
+  if (!written) write_policy(&a);
+  os_unmap(memory, bytes);
+  a.names = NULL;
+  in_force = a;
+  in_force.awaited.names = in_force.missing;
+  in_force.awaited.replace = arrived;
+  if (status == 0 && a.awaited.count) status = hooks_await(&in_force.awaited);
+  return status;
+}
+
+void audit_hooks_remove(void) {
+  const audited_t *a = &in_force;
+  if (!a->policy) return;
+  (void)hooks_await_no_more();
+  audit_methods_stop();
+  for (uint32_t i = 0; i < a->request_count; i++)
+    if (a->hooks[i]) (void)sonde_hook_remove(a->hooks[i]);
+  for (uint32_t i = 0; i < a->policy->function_count; i++) {
+    trampoline_t *t = trampoline_for(a->policy, i);
+    if (t) trampoline_set(t, NULL);
+  }
+  os_unmap(in_force.hooks, kept_bytes(a));
+  in_force = (audited_t){0};
+}

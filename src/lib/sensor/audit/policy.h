@@ -1,0 +1,95 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * A policy in its flat form: which functions are audited, which of their arguments are kept, and
+ * which calls matter. The command compiles it from YAML (analysis/audit/policy.h), so that no parser
+ * lives in the program; the program checks its bounds once and then follows its offsets.
+ *
+ * One block of memory, little endian: the header, the functions, the rules, the globs (offsets of
+ * strings), the strings. A rule is one category's interest in one function: it holds for a call
+ * when the function's first text argument matches one of its globs and none of its exceptions. A
+ * call is recorded when a rule of its function holds.
+ */
+#ifndef SONDE_SENSOR_AUDIT_POLICY_H
+#define SONDE_SENSOR_AUDIT_POLICY_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "base/bits.h"
+
+#define AUDIT_POLICY_MAGIC 0x31647561u /* "aud1" */
+#define AUDIT_POLICY_MAX   (1u << 20)  /* bytes of the whole block */
+#define AUDIT_ARGUMENTS    6           /* those that the calling convention passes in registers */
+#define AUDIT_TEXT_MAX     255u        /* bytes of a text argument that are kept */
+
+/* What an argument is. X(name, value, word in a policy). */
+#define AUDIT_ARGUMENT_TABLE(X)                                                                    \
+  X(AUDIT_SKIP, 0, "-")                                                                            \
+  X(AUDIT_TEXT, 1, "text")       /* a string that the function itself reads */                     \
+  X(AUDIT_PATH, 2, "path")       /* a string that it may leave to the kernel to read */            \
+  X(AUDIT_NUMBER, 3, "number")   /* an int */                                                      \
+  X(AUDIT_FLAGS, 4, "flags")     /* shown in hexadecimal */                                        \
+  X(AUDIT_ADDRESS, 5, "address") /* a struct sockaddr, its size in the next argument */            \
+  X(AUDIT_STRINGS, 6, "strings") /* an array of strings that ends with NULL */
+
+typedef enum audit_argument {
+#define AUDIT_ARGUMENT_ENUM(name, value, word) name = value,
+  AUDIT_ARGUMENT_TABLE(AUDIT_ARGUMENT_ENUM)
+#undef AUDIT_ARGUMENT_ENUM
+      AUDIT_ARGUMENT_KINDS
+} audit_argument_t;
+
+static inline bool audit_is_text(uint8_t kind) { return kind == AUDIT_TEXT || kind == AUDIT_PATH; }
+
+/* A function's name may be that of a method of Objective-C, "-[Class selector:]" or a glob of such
+ * names; its argument, if any, is the name of the method that was called. */
+static inline bool audit_is_method(const char *name) { return *name == '-' || *name == '+'; }
+
+typedef struct audit_function {
+  uint32_t name, library; /* strings; a library is a glob of its file's name, "" for any */
+  uint32_t first_rule, rules;
+  uint8_t arguments[AUDIT_ARGUMENTS]; /* audit_argument_t */
+  uint8_t text;                       /* the first text argument, or AUDIT_ARGUMENTS */
+  uint8_t always;                     /* a rule without globs: every call is recorded */
+} audit_function_t;
+
+typedef struct audit_rule {
+  uint32_t category; /* its number in the policy */
+  uint32_t first_glob, globs;
+  uint32_t first_exception, exceptions;
+} audit_rule_t;
+
+typedef struct audit_policy {
+  uint32_t magic, size; /* of the whole block */
+  uint32_t functions, function_count;
+  uint32_t rules, rule_count;
+  uint32_t globs, glob_count;
+  uint32_t strings, strings_size; /* the last byte is 0 */
+} audit_policy_t;
+
+/* False when SIZE bytes at POLICY, 4-byte aligned, are no policy whose every offset is within. */
+bool audit_policy_valid(const void *policy, uint64_t size);
+
+static inline const audit_function_t *audit_functions(const audit_policy_t *p) {
+  return (const audit_function_t *)((const char *)p + p->functions);
+}
+
+static inline const audit_rule_t *audit_rules(const audit_policy_t *p) {
+  return (const audit_rule_t *)((const char *)p + p->rules);
+}
+
+static inline const char *audit_string(const audit_policy_t *p, uint32_t offset) {
+  return (const char *)p + p->strings + offset;
+}
+
+/* Whether TEXT matches GLOB, where * stands for any bytes, / included, ? for one, and # for a
+ * decimal number. */
+bool audit_glob(const char *glob, const char *text);
+
+/* Whether RULE holds for a call whose first text argument is TEXT ("" when it has none). */
+bool audit_rule_holds(const audit_policy_t *policy, const audit_rule_t *rule, const char *text);
+
+/* Whether any rule of FUNCTION holds. */
+bool audit_wants(const audit_policy_t *policy, const audit_function_t *function, const char *text);
+
+#endif

@@ -1,0 +1,112 @@
+/* SPDX-License-Identifier: MIT */
+#include "sensor/audit/start.h"
+
+#include "hook/trampoline.h"
+#include "record/writer.h"
+#include "sensor/audit/hooks.h"
+#include "sensor/malloc/api.h"
+#include "sensor/malloc/start.h"
+#include "sonde/status.h"
+
+static enum { NO_AUDIT, OWN_AUDIT, RECORDERS_AUDIT } state;
+static bool own_file; /* the recording is of this audit, and ends with it */
+
+/* The last policy, which pointers to its trampolines may outlive: used again where it is the same.
+ */
+static struct {
+  char *data;
+  uint64_t size;
+  uint64_t recording; /* that holds it */
+} last;
+
+static uint64_t recordings; /* begun by audit_begin; so many */
+
+void audit_is_recorders(void) { state = RECORDERS_AUDIT; }
+
+/* A copy of the policy that stays. */
+static const audit_policy_t *keep(const void *policy, uint64_t size) {
+  if (last.data && last.size == size && !memcmp(last.data, policy, size))
+    return (const void *)last.data;
+  char *copy = os_map(size);
+  if (!copy) return NULL;
+  memcpy(copy, policy, size);
+  last.data = copy;
+  last.size = size;
+  last.recording = UINT64_MAX;
+  return (const void *)copy;
+}
+
+/* Under a recorder it is the recorder that switches. */
+static int switch_on(bool on) {
+  char answer[256];
+  const scratch_control_t *c = write_control();
+  uint32_t mode = load_relaxed(&c->mode) & ~RECORD_AUDIT;
+  if (!c->recorder_name[0]) {
+    log_switch(mode | (on ? RECORD_AUDIT : 0));
+    return 0;
+  }
+  ssize_t n =
+      os_ask_socket(c->recorder_name, on ? "audit=on\n" : "audit=off\n", answer, sizeof answer);
+  return n >= 2 && answer[0] == 'o' && answer[1] == 'k' ? 0 : SONDE_EIO;
+}
+
+static int begin_file(const char *path) {
+  if (log_is_on()) return 0;
+  if (!path) return SONDE_EINVAL;
+  int status = log_begin(path);
+  own_file = status == 0;
+  recordings += own_file;
+  return status;
+}
+
+/* A recording holds one policy. */
+static bool holds_another(const audit_policy_t *policy, uint64_t recording) {
+  static const audit_policy_t *held;
+  static uint64_t held_by = UINT64_MAX;
+  if (held_by == recording && held != policy) return true;
+  held = policy;
+  held_by = recording;
+  return false;
+}
+
+static int set_hooks(const audit_policy_t *policy, uint64_t size) {
+  if (holds_another(policy, recordings)) return SONDE_EBUSY;
+  int status = audit_hooks_set(policy, (uint32_t)size, last.recording == recordings);
+  if (status < 0) return status;
+  last.recording = recordings;
+  status = switch_on(true);
+  if (status < 0) audit_hooks_remove();
+  return status;
+}
+
+int audit_begin(const void *data, size_t size, const char *path) {
+  if (state != NO_AUDIT) return SONDE_EBUSY;
+  if ((uintptr_t)data % sizeof(uint32_t) || !audit_policy_of(data, size)) return SONDE_EINVAL;
+  if (trampoline_ready()) return SONDE_EUNSUPPORTED;
+  const audit_policy_t *policy = keep(data, size);
+  if (!policy) return SONDE_ENOMEM;
+  int status = begin_file(path);
+  if (status < 0) return status;
+  status = set_hooks(policy, size);
+  if (status == 0)
+    state = OWN_AUDIT;
+  else if (own_file)
+    (void)log_end();
+  return status;
+}
+
+int audit_end(void) {
+  if (state == RECORDERS_AUDIT) return SONDE_EBUSY;
+  if (state == NO_AUDIT || !log_is_on()) return SONDE_ENOTFOUND;
+  int status = switch_on(false);
+  audit_hooks_remove();
+  state = NO_AUDIT;
+  if (!own_file) return status;
+  own_file = false;
+  return log_end();
+}
+
+/* Not in a child of fork, where there is no control. */
+__attribute__((destructor)) static void at_exit(void) {
+  if (state == OWN_AUDIT && own_file && log_is_on()) (void)audit_end();
+}

@@ -1,0 +1,382 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * In the copy: which memory holds pointers, and the search.
+ *
+ * Roots are
+ *   data      writable segments of images, with what the loader makes read-only after relocation
+ *   stacks    from each thread's stack pointer, less the red zone, to the end of the mapping
+ *   registers of every thread, vector registers included, where they are known
+ *   mappings  all other private memory that is neither an image's nor the allocator's
+ * What the allocator has is searched through its blocks alone, since what lies between them is
+ * freed memory, full of old pointers. Where blocks were given out that nobody knows of, that memory
+ * is a root as well: a block that an unknown one holds is not lost.
+ *
+ * The allocator's memory is told by its small blocks: [heap], and each window of 64 MB that is
+ * mapped from its start and has one in it (glibc's arenas are laid out so). Large blocks lie alone
+ * in mappings, which the kernel joins with others beside them: around them everything is searched.
+ * In doubt memory is searched: a block too many is reached, and none is lost by mistake.
+ *
+ * Shared memory is not searched: reading what nobody has touched would make it be there.
+ */
+#include "sensor/leaks/leaks.h"
+
+#include <string.h>
+
+#include "os/os.h"
+#include "sensor/leaks/reachability.h"
+#include "sonde/status.h"
+
+#define REGIONS_MAX 262144u
+#define OWN_MAX     2048u
+#define WINDOW      (UINT64_C(64) << 20)
+#define SMALL_BYTES                                                                                \
+  (UINT64_C(64) << 10) /* an allocator that maps blocks alone does not for less                    \
+                        */
+#define RED_ZONE 128u  /* below the stack pointer: psABI 3.2.2 */
+#define LOOK_NS  UINT64_C(1000000000)
+
+typedef struct region {
+  uint64_t start, end;
+  leaks_holder_t holder; /* BY_NOTHING: no root */
+  bool plain;            /* anonymous: it can be read in place */
+} region_t;
+
+typedef struct range {
+  uint64_t start, end;
+} range_t;
+
+typedef struct scan {
+  leaks_exchange_t *exchange;
+  range_t own[OWN_MAX]; /* of the agent and of the allocator, none of the program's: ascending */
+  uint32_t own_count;
+  graph_t graph;
+  region_t *regions;
+  uint32_t count;
+  region_t before; /* the mapping before: what it is may depend on the next one */
+  uint64_t before_inode, before_offset;
+  uint32_t last; /* region that was read last */
+} scan_t;
+
+/* ---- waiting for the asker ------------------------------------------------------------------ */
+
+static bool wanted_still(const leaks_exchange_t *x) {
+  return os_process_alive((pid_t)x->recorder_pid) &&
+         (!x->asker_pid || os_process_alive((pid_t)x->asker_pid));
+}
+
+static bool wait_until_ready(leaks_exchange_t *x) {
+  for (;;) {
+    uint32_t state = load_acquire(&x->state);
+    if (state == LEAKS_READY) return true;
+    if (state == LEAKS_FAILED || !wanted_still(x)) return false;
+    (void)os_futex_wait_shared(&x->state, state, LOOK_NS);
+  }
+}
+
+static void answer(leaks_exchange_t *x, int error) {
+  x->error = error;
+  store_release(&x->state, (uint32_t)(error ? LEAKS_FAILED : LEAKS_DONE));
+  (void)os_futex_wake_shared(&x->state, INT32_MAX);
+}
+
+/* ---- mappings ------------------------------------------------------------------------------- */
+
+static void add_part(scan_t *s, const region_t *r, uint64_t start, uint64_t end) {
+  if (start >= end) return;
+  if (s->count == REGIONS_MAX) {
+    s->exchange->roots_skipped++;
+    return;
+  }
+  s->regions[s->count] = *r;
+  s->regions[s->count].start = start;
+  s->regions[s->count++].end = end;
+}
+
+static void add_region(scan_t *s, const region_t *r) {
+  uint64_t at = r->start;
+  for (uint32_t i = 0; i < s->own_count && s->own[i].start < r->end; i++) {
+    if (s->own[i].end <= at) continue;
+    add_part(s, r, at, s->own[i].start);
+    at = s->own[i].end;
+  }
+  add_part(s, r, at, r->end);
+}
+
+static void add_own(uint64_t start, uint64_t end, void *context) {
+  scan_t *s = context;
+  if (s->own_count == OWN_MAX) return;
+  uint32_t at = s->own_count++;
+  for (; at && s->own[at - 1].start > start; at--)
+    s->own[at] = s->own[at - 1];
+  s->own[at] = (range_t){start, end};
+}
+
+static bool find_bins(const os_region_t *r, void *context) {
+  uint64_t from, to;
+  bool data = r->inode && !r->is_shared && (r->protection & 3) == 3;
+  if (data && leaks_find_bins(r->start, r->end, &from, &to)) add_own(from, to, context);
+  return true;
+}
+
+static void find_own(scan_t *s) {
+  os_image_t image;
+  os_own_memory(add_own, s);
+  if (os_image_of_pc((uint64_t)(uintptr_t)&find_own, &image)) add_own(image.start, image.end, s);
+  (void)os_regions(find_bins, s);
+}
+
+static bool starts_with(const char *text, const char *start) {
+  while (*start)
+    if (*text++ != *start++) return false;
+  return true;
+}
+
+/* Read-only memory of an image that lies before its data, in the file as in memory: made read-only
+ * after relocation. It is a root once the data is seen. */
+static bool is_relocated(const scan_t *s, const os_region_t *r) {
+  return s->before_inode == r->inode && s->before.end == r->start &&
+         s->before.holder == LEAKS_BY_NOTHING;
+}
+
+static bool add_mapping(const os_region_t *r, void *context) {
+  scan_t *s = context;
+  const leaks_exchange_t *x = s->exchange;
+  uint64_t own = (uint64_t)(uintptr_t)x;
+  region_t now = {.start = r->start, .end = r->end, .plain = !r->inode && !r->is_shared};
+  bool readable = r->protection & 1, writable = r->protection & 2;
+  if (r->is_shared || !readable || (own >= r->start && own < r->end) ||
+      starts_with(r->name, "[v")) /* [vdso], [vvar], [vsyscall] */
+    now.plain = false;
+  else if (r->inode && writable) {
+    if (is_relocated(s, r)) {
+      s->before.holder = LEAKS_BY_DATA;
+      add_region(s, &s->before);
+    }
+    now.holder = LEAKS_BY_DATA;
+  } else if (!r->inode && s->before.holder == LEAKS_BY_DATA && s->before.end == r->start &&
+             !r->name[0])
+    now.holder = LEAKS_BY_DATA; /* what the file does not hold of it: .bss */
+  else if (!r->inode && starts_with(r->name, "[stack"))
+    now.holder = LEAKS_BY_STACK;
+  else if (!r->inode)
+    now.holder = LEAKS_BY_MAPPING;
+  s->before = now;
+  s->before_inode = r->is_shared ? 0 : r->inode;
+  if (now.holder != LEAKS_BY_NOTHING) add_region(s, &now);
+  return true;
+}
+
+static const region_t *region_of(scan_t *s, uint64_t address) {
+  const region_t *r = &s->regions[s->last];
+  if (s->last < s->count && address >= r->start && address < r->end) return r;
+  uint32_t low = 0, high = s->count;
+  while (low < high) {
+    uint32_t middle = low + (high - low) / 2;
+    if (s->regions[middle].end <= address)
+      low = middle + 1;
+    else
+      high = middle;
+  }
+  if (low == s->count || address < s->regions[low].start) return NULL;
+  s->last = low;
+  return &s->regions[low];
+}
+
+/* Anonymous memory is read where it is; behind a file's may be nothing but a signal. */
+static const void *read_memory(void *context, uint64_t address, uint64_t size, void *buffer,
+                               uint64_t *got) {
+  scan_t *s = context;
+  const region_t *r = region_of(s, address);
+  if (r && r->plain) {
+    *got = size < r->end - address ? size : r->end - address;
+    return (const void *)(uintptr_t)address;
+  }
+  ssize_t n = os_read_memory(address, buffer, size);
+  *got = n > 0 ? (uint64_t)n : 0;
+  return buffer;
+}
+
+/* ---- what is searched ----------------------------------------------------------------------- */
+
+/* The first block that ends behind ADDRESS. */
+static uint32_t first_behind(const graph_t *g, uint64_t address) {
+  uint32_t low = 0, high = g->count;
+  while (low < high) {
+    uint32_t middle = low + (high - low) / 2;
+    if (g->blocks[middle].address + g->blocks[middle].size <= address)
+      low = middle + 1;
+    else
+      high = middle;
+  }
+  return low;
+}
+
+static bool has_small(const graph_t *g, uint64_t start, uint64_t end) {
+  for (uint32_t i = first_behind(g, start); i < g->count && g->blocks[i].address < end; i++)
+    if (g->blocks[i].size < SMALL_BYTES) return true;
+  return false;
+}
+
+/* Everything from START to END that is in no block. */
+static void search_around(scan_t *s, uint64_t start, uint64_t end, leaks_holder_t holder,
+                          uint32_t index) {
+  graph_t *g = &s->graph;
+  uint64_t at = start;
+  for (uint32_t i = first_behind(g, start); i < g->count && g->blocks[i].address < end; i++) {
+    if (g->blocks[i].address > at)
+      s->exchange->root_bytes += graph_root(g, at, g->blocks[i].address, holder, index);
+    at = g->blocks[i].address + g->blocks[i].size;
+  }
+  if (at < end) s->exchange->root_bytes += graph_root(g, at, end, holder, index);
+}
+
+static void search_mapping(scan_t *s, const region_t *r, uint64_t start) {
+  uint32_t late = s->exchange->late;
+  for (uint64_t at = start; at < r->end;) {
+    uint64_t next = ALIGN_DOWN(at, WINDOW) + WINDOW, end = next < r->end ? next : r->end;
+    bool arena = ALIGN_DOWN(at, WINDOW) >= r->start && has_small(&s->graph, at, end);
+    if (late || !arena) search_around(s, at, end, LEAKS_BY_MAPPING, 0);
+    at = end;
+  }
+}
+
+/* The innermost of the threads whose stack lies in R, or NULL. One that the program has allocated
+ * is a block like others, and held by the stack pointer. */
+static const leaks_thread_t *runs_in(const scan_t *s, const region_t *r) {
+  const leaks_exchange_t *x = s->exchange;
+  const leaks_thread_t *found = NULL;
+  for (uint32_t i = 0; i < x->thread_count; i++) {
+    const leaks_thread_t *t = &x->threads[i];
+    if (t->how != LEAKS_THREAD_NONE && t->sp >= r->start && t->sp < r->end &&
+        (!found || t->sp < found->sp) && graph_find(&s->graph, t->sp) == GRAPH_NONE)
+      found = t;
+  }
+  return found;
+}
+
+static bool is_heap(const graph_t *g, const region_t *r, uint64_t heap_start) {
+  return r->start == heap_start && first_behind(g, r->start) < g->count &&
+         g->blocks[first_behind(g, r->start)].address < r->end;
+}
+
+static void search_stacks(scan_t *s) {
+  const leaks_exchange_t *x = s->exchange;
+  for (uint32_t i = 0; i < s->count; i++) {
+    const region_t *r = &s->regions[i];
+    const leaks_thread_t *t = runs_in(s, r);
+    if (!t) continue;
+    uint32_t index = (uint32_t)(t - x->threads);
+    uint64_t start = t->sp - r->start < RED_ZONE ? r->start : t->sp - RED_ZONE;
+    search_around(s, start, r->end, LEAKS_BY_STACK, index);
+  }
+}
+
+static void search_registers(scan_t *s) {
+  const leaks_exchange_t *x = s->exchange;
+  for (uint32_t i = 0; i < x->thread_count; i++) {
+    const leaks_thread_t *t = &x->threads[i];
+    if (t->how == LEAKS_THREAD_NONE) continue;
+    graph_word(&s->graph, t->sp, (uint64_t)i << 8 | LEAKS_SP, LEAKS_BY_REGISTER);
+    for (uint32_t k = 0; k < t->register_count && k < LEAKS_REGISTERS; k++)
+      graph_word(&s->graph, t->registers[k], (uint64_t)i << 8 | k, LEAKS_BY_REGISTER);
+    if (t->vectors)
+      (void)graph_root(&s->graph, t->vectors, t->vectors + t->vectors_size, LEAKS_BY_STACK, i);
+  }
+}
+
+static void search_others(scan_t *s, uint64_t heap_start) {
+  for (uint32_t i = 0; i < s->count; i++) {
+    const region_t *r = &s->regions[i];
+    if (r->holder == LEAKS_BY_DATA || runs_in(s, r)) continue;
+    if (is_heap(&s->graph, r, heap_start) && !s->exchange->late) continue;
+    search_mapping(s, r, r->start);
+  }
+}
+
+static void search(scan_t *s, uint64_t heap_start) {
+  for (uint32_t i = 0; i < s->count; i++)
+    if (s->regions[i].holder == LEAKS_BY_DATA)
+      search_around(s, s->regions[i].start, s->regions[i].end, LEAKS_BY_DATA, 0);
+  search_stacks(s);
+  search_registers(s);
+  search_others(s, heap_start);
+}
+
+/* Blocks where nothing is mapped: freed unseen, or of a program before an execve. */
+static void set_aside_gone(scan_t *s) {
+  for (uint32_t i = 0; i < s->graph.count; i++)
+    if (!region_of(s, s->graph.blocks[i].address)) s->graph.blocks[i].verdict = LEAKS_GONE;
+}
+
+/* ---- referrers ------------------------------------------------------------------------------ */
+
+static void note(void *context, uint64_t where, uint64_t value, leaks_holder_t holder,
+                 uint32_t index) {
+  const scan_t *s = context;
+  leaks_exchange_t *x = s->exchange;
+  leaks_referrer_t *out = (leaks_referrer_t *)(void *)((uint8_t *)x + x->answers_at);
+  if (x->referrer_count == LEAKS_REFERRERS)
+    x->referrers_over++;
+  else
+    out[x->referrer_count++] = (leaks_referrer_t){where, value, holder, index};
+}
+
+/* ---- all of it ------------------------------------------------------------------------------ */
+
+static bool find_heap(const os_region_t *r, void *context) {
+  if (!starts_with(r->name, "[heap]")) return true;
+  *(uint64_t *)context = r->start;
+  return false;
+}
+
+static bool add_tls(const os_image_t *image, void *context) {
+  uint64_t *bytes = context;
+  for (uint32_t i = 0; i < image->phdr_count; i++) {
+    uint64_t header[7]; /* Elf64_Phdr: type and flags, offset, vaddr, paddr, filesz, memsz, align */
+    if (os_read_memory(image->phdr + UINT64_C(56) * i, header, sizeof header) != 56) break;
+    if ((uint32_t)header[0] == 7 /* PT_TLS */) *bytes += ALIGN_UP(header[5], UINT64_C(64));
+  }
+  return true;
+}
+
+static bool is_sound(const leaks_exchange_t *x) {
+  uint64_t room = x->size - sizeof *x, answers = LEAKS_REFERRERS * sizeof(leaks_referrer_t);
+  return x->thread_count <= LEAKS_THREADS && x->blocks_at >= sizeof *x && x->blocks_at % 32 == 0 &&
+         x->answers_at % 8 == 0 && x->block_count <= room / sizeof(leaks_block_t) &&
+         x->answers_at >= x->blocks_at + x->block_count * sizeof(leaks_block_t) &&
+         x->answers_at <= x->size - answers;
+}
+
+static int run(leaks_exchange_t *x) {
+  uint64_t heap_start = 0, start = os_monotonic_ns();
+  if (!is_sound(x)) return SONDE_EINVAL;
+  scan_t *s = os_map(sizeof *s);
+  if (!s || !(s->regions = os_map(REGIONS_MAX * sizeof *s->regions))) return SONDE_ENOMEM;
+  s->exchange = x;
+  find_own(s);
+  x->referrer_count = x->referrers_over = x->root_bytes = x->tls_bytes = 0;
+  x->roots_skipped = 0;
+  if (os_regions(add_mapping, s) != 0 || os_regions(find_heap, &heap_start) != 0)
+    return SONDE_EUNSUPPORTED;
+  os_images(add_tls, &x->tls_bytes);
+  leaks_block_t *blocks = (leaks_block_t *)(void *)((uint8_t *)x + x->blocks_at);
+  if (!graph_open(&s->graph, blocks, x->block_count, read_memory, s)) return SONDE_ENOMEM;
+  set_aside_gone(s);
+  search(s, heap_start);
+  graph_judge(&s->graph);
+  x->block_bytes = s->graph.block_bytes;
+  uint32_t wanted = x->wanted ? graph_find(&s->graph, x->wanted) : GRAPH_NONE;
+  if (wanted != GRAPH_NONE) {
+    graph_ask(&s->graph, wanted, note);
+    search(s, heap_start);
+    graph_ask_blocks(&s->graph);
+  }
+  x->scan_ns = os_monotonic_ns() - start;
+  return 0;
+}
+
+void leaks_copy(leaks_exchange_t *x) {
+  os_copy_settle("sonde-leaks");
+  if (wait_until_ready(x)) answer(x, run(x));
+  os_exit(0);
+}

@@ -1,0 +1,132 @@
+/* SPDX-License-Identifier: MIT */
+#include "sensor/crash.h"
+
+#include <signal.h>
+
+#include "arch/guarded.h"
+#include "record/extended.h"
+#include "sonde/thread.h"
+#include "capture/stack.h"
+
+#define THREADS_MAX 512
+#define DEPTH_MAX   256
+#define PATIENCE_NS 300000000u
+
+#define SIGNALS                                                                                    \
+  (1ull << SIGSEGV | 1ull << SIGBUS | 1ull << SIGILL | 1ull << SIGFPE | 1ull << SIGABRT |          \
+   1ull << SIGTRAP | 1ull << SIGSYS)
+
+const int crash_flags = SA_SIGINFO | SA_ONSTACK;
+
+/* siginfo_t, of which the program's header may know less than is asked for here. */
+typedef struct info {
+  int32_t number, error, code, padding;
+  uint64_t address;
+} info_t;
+
+/* What is needed of memory, made at the start: none may be had later. */
+static sonde_thread_stack_t *threads;
+static uintptr_t *pcs;
+static uint32_t crashing; /* the tid of the thread that writes */
+
+#define FAULTS (1ull << SIGSEGV | 1ull << SIGBUS)
+static uint64_t handled; /* signals whose handler is ours */
+
+bool crash_catches_faults(void) { return (load_relaxed(&handled) & FAULTS) == FAULTS; }
+
+void crash_is_handler(int number, bool is) {
+  if (is)
+    (void)__atomic_or_fetch(&handled, 1ull << number, __ATOMIC_RELAXED);
+  else
+    (void)__atomic_and_fetch(&handled, ~(1ull << number), __ATOMIC_RELAXED);
+}
+
+bool crash_wants(int number) {
+  const scratch_control_t *c = write_control();
+  return number > 0 && number < 64 && SIGNALS >> number & 1 && threads && c &&
+         c->pid == (uint32_t)os_pid();
+}
+
+static void put_thread(stream_t *s, uint64_t time, const sonde_thread_t *t, uint32_t stack) {
+  extended_body_t b;
+  b.used = 0;
+  uint64_t length = 0;
+  while (length < sizeof t->name && t->name[length])
+    length++;
+  extended_number(&b, (uint64_t)t->tid);
+  extended_number(&b, (uint8_t)t->state);
+  extended_number(&b, stack);
+  extended_string(&b, t->name, length);
+  if (!extended_put(s, EXTENDED_THREAD, time, &b)) write_lost_event(s->writer->control);
+}
+
+static void put_crash(stream_t *s, uint64_t time, const info_t *info, pid_t tid, uint32_t stack) {
+  extended_body_t b;
+  b.used = 0;
+  extended_number(&b, (uint64_t)info->number);
+  extended_number(&b, (uint32_t)info->code);
+  extended_number(&b, info->code > 0 ? info->address : 0);
+  extended_number(&b, (uint64_t)tid);
+  extended_number(&b, stack);
+  if (!extended_put(s, EXTENDED_CRASH, time, &b)) write_lost_event(s->writer->control);
+}
+
+static void put_others(stream_t *s, uint64_t time, pid_t own) {
+  sonde_all_t all = {.threads = threads,
+                     .max = THREADS_MAX,
+                     .pcs = pcs,
+                     .depth = DEPTH_MAX,
+                     .options = {.timeout_ns = PATIENCE_NS}};
+  int count = sonde_capture_all(&all);
+  for (int i = 0; i < count; i++) {
+    const sonde_thread_stack_t *t = &threads[i];
+    if (t->thread.tid == own) continue;
+    uint32_t stack = stack_id_of_pcs(t->stack.pcs, t->stack.count, t->stack.mark == SONDE_COMPLETE);
+    put_thread(s, time, &t->thread, stack);
+  }
+}
+
+typedef struct crash {
+  const info_t *info;
+  const void *context;
+} crash_t;
+
+static void record(void *argument) {
+  const info_t *info = ((const crash_t *)argument)->info;
+  const void *context = ((const crash_t *)argument)->context;
+  stream_t *s = write_enter(UINT32_MAX);
+  if (!s) return;
+  pid_t own = os_tid();
+  uint32_t stack = 0;
+  uint64_t time = write_now(s->writer);
+  if (stack_id_of_context(&stack, context) < 0) stack = 0;
+  put_crash(s, time, info, own, stack);
+  put_others(s, time, own);
+  write_leave(s);
+}
+
+void crash_handler(int number, void *information, void *context) {
+  const info_t *info = information;
+  if (1ull << number & FAULTS && info->code > 0 && arch_guarded_fault(context)) return;
+  uint32_t none = 0, self = (uint32_t)os_tid();
+  if (crash_wants(number)) {
+    crash_t crash = {info, context};
+    if (cas_acq_rel(&crashing, &none, self)) {
+      (void)os_signals_block(); /* until the handler returns */
+      os_with_room(record, &crash);
+    } else if (none != self) /* the other one's stack is being taken; it ends the program soon */
+      (void)os_futex_wait(&crashing, none, 4 * (uint64_t)PATIENCE_NS);
+  }
+  os_signal_default(number);
+  os_signal_again(number, information);
+}
+
+void crash_start(void) {
+  pcs = os_map((size_t)THREADS_MAX * DEPTH_MAX * sizeof *pcs);
+  threads = pcs ? os_map(THREADS_MAX * sizeof *threads) : NULL;
+  for (int number = 1; number < 64; number++)
+    if (crash_wants(number) && os_signal_is_default(number)) {
+      os_signal_handle(number, crash_handler);
+      crash_is_handler(number, true);
+    }
+}

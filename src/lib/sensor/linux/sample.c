@@ -1,0 +1,159 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * Timers are kept in a table by tid. Whoever looks at the threads holds the table by a try-lock;
+ * who does not get it leaves, so a signal handler never waits.
+ */
+#include "sensor/sample.h"
+
+#include <string.h>
+
+#include "record/event.h"
+#include "capture/stack.h"
+
+#define TIMERS_MAX      4096u
+#define LOOK_NS         100000000u
+#define LOOK_AT_MOST_NS 1000000u
+#define HOLD_TRIES      1000000
+
+typedef struct timer {
+  pid_t tid; /* 0: a free place */
+  int number;
+} timer_entry_t;
+
+static struct {
+  timer_entry_t timers[TIMERS_MAX];
+  uint32_t used; /* places below this may be in use */
+  uint32_t held;
+  uint64_t interval_ns, looked_ns;
+  bool wanted; /* somebody wanted a look and was too early */
+} sampler;
+
+static void record_tick(const void *ucontext, uint32_t missed) {
+  stream_t *s = write_enter(RECORD_SAMPLES);
+  if (!s) return;
+  uint32_t stack = 0;
+  uint64_t time = write_now(s->writer);
+  if (stack_id_of_context(&stack, ucontext) < 0) {
+    stack = 0;
+    add_relaxed(&s->writer->control->lost_stacks, 1);
+  }
+  if (!event_put_sample(s, time, missed, stack)) write_lost_event(s->writer->control);
+  write_leave(s);
+}
+
+static bool has_timer(pid_t tid) {
+  for (uint32_t i = 0; i < sampler.used; i++)
+    if (sampler.timers[i].tid == tid) return true;
+  return false;
+}
+
+/* Anywhere within the first interval: so threads that end before they have used one are sampled as
+ * often as they should be, on the whole. */
+static uint64_t first_tick_ns(pid_t tid) {
+  uint64_t x = (os_monotonic_ns() ^ (uint64_t)tid << 32) * UINT64_C(0x9e3779b97f4a7c15);
+  x = (x ^ x >> 32) * UINT64_C(0xd6e8feb86659fd93);
+  return 1 + (x ^ x >> 32) % sampler.interval_ns;
+}
+
+static bool give_timer(pid_t tid, uint64_t identity, void *unused) {
+  (void)identity;
+  (void)unused;
+  if (has_timer(tid)) return true;
+  for (uint32_t i = 0; i < TIMERS_MAX; i++) {
+    timer_entry_t *t = &sampler.timers[i];
+    if (t->tid) continue;
+    int number = os_tick_start(tid, first_tick_ns(tid), sampler.interval_ns);
+    if (number < 0) return true; /* it has just ended, or there are no timers left */
+    *t = (timer_entry_t){tid, number};
+    if (sampler.used <= i) sampler.used = i + 1;
+    return true;
+  }
+  return false;
+}
+
+static void drop_timers_of_the_dead(void) {
+  for (uint32_t i = 0; i < sampler.used; i++) {
+    timer_entry_t *t = &sampler.timers[i];
+    if (!t->tid || os_thread_alive(t->tid)) continue;
+    os_tick_stop(t->number);
+    t->tid = 0;
+  }
+}
+
+static void look(uint64_t now) {
+  uint32_t free_now = 0;
+  if (!cas_acq_rel(&sampler.held, &free_now, 1u)) return;
+  store_relaxed(&sampler.looked_ns, now);
+  store_relaxed(&sampler.wanted, false);
+  drop_timers_of_the_dead();
+  os_threads(give_timer, NULL);
+  store_release(&sampler.held, 0u);
+}
+
+static void on_tick(const void *ucontext, uint32_t missed) {
+  record_tick(ucontext, missed);
+  if (!write_control()) return;
+  uint64_t now = os_monotonic_ns();
+  if (now - load_relaxed(&sampler.looked_ns) >= LOOK_NS || load_relaxed(&sampler.wanted)) look(now);
+}
+
+/* Who has the table is done with it in a moment, unless it is this very thread, in whose signal
+ * handler this runs. */
+static bool hold_table(void) {
+  uint32_t free_now = 0;
+  for (int i = 0; !cas_acq_rel(&sampler.held, &free_now, 1u); i++, free_now = 0)
+    if (i == HOLD_TRIES) return false;
+  return true;
+}
+
+/* The timer of the one thread, whose maker knows it. False: where this C library keeps the number
+ * of a thread is not known, the thread has ended, or there is no room. */
+static bool give_made(uint64_t handle) {
+  pid_t tid = os_thread_of_handle(handle);
+  if (tid <= 0 || !hold_table()) return false;
+  bool given = give_timer(tid, 0, NULL);
+  store_release(&sampler.held, 0u);
+  return given;
+}
+
+void sample_made(uint64_t handle) {
+  scratch_control_t *control = write_control();
+  if (!sampler.interval_ns || !control || !(load_relaxed(&control->mode) & RECORD_SAMPLES)) return;
+  uint64_t now = os_monotonic_ns(), since = now - load_relaxed(&sampler.looked_ns);
+  if (since < LOOK_NS && give_made(handle)) return;
+  if (since < LOOK_AT_MOST_NS)
+    store_relaxed(&sampler.wanted, true);
+  else
+    look(now);
+}
+
+/* All timers go; those that are to be are made anew, with the interval that is asked for now. */
+static bool drop_timers(void) {
+  if (!hold_table()) return false;
+  for (uint32_t i = 0; i < sampler.used; i++) {
+    if (sampler.timers[i].tid) os_tick_stop(sampler.timers[i].number);
+    sampler.timers[i].tid = 0;
+  }
+  store_release(&sampler.held, 0u);
+  return true;
+}
+
+static void follow_control(scratch_control_t *control) {
+  bool wanted = load_relaxed(&control->mode) & RECORD_SAMPLES;
+  uint64_t interval_ns = wanted ? load_relaxed(&control->sample_interval_ns) : 0;
+  if (interval_ns == sampler.interval_ns || !drop_timers()) return;
+  sampler.interval_ns = interval_ns;
+  if (interval_ns && os_tick_prepare(on_tick) == 0) look(os_monotonic_ns());
+}
+
+void sample_start(void) {
+  scratch_control_t *control = write_control();
+  if (!control) return;
+  write_asked = follow_control;
+  follow_control(control);
+}
+
+void sample_restart(void) {
+  memset(&sampler, 0, sizeof sampler);
+  sample_start();
+}

@@ -1,0 +1,225 @@
+/* SPDX-License-Identifier: MIT */
+#include "sensor/malloc/api.h"
+
+#include "record/extended.h"
+#include "sensor/audit/start.h"
+#include "sensor/malloc/live.h"
+#include "sensor/malloc/start.h"
+#include "capture/stack.h"
+
+#define NAME_MAX_BYTES 1000u
+#define PATIENCE_NS    UINT64_C(1000000000)
+#define BLOCK_BYTES    (5u * VARINT_MAX_SIZE)
+
+/* A log of the program's own that has ended leaves its control page. */
+bool log_is_on(void) {
+  const scratch_control_t *c = write_control();
+  return c && load_relaxed(&c->file_fd) >= 0;
+}
+
+bool log_mode_bits(sonde_malloc_mode_t mode, uint32_t *bits) {
+  static const uint32_t known[] = {
+      [SONDE_MALLOC_OFF] = 0,
+      [SONDE_MALLOC_BLOCKS] = RECORD_BLOCKS,
+      [SONDE_MALLOC_LIVE] = RECORD_LIVE,
+      [SONDE_MALLOC_ALL] = RECORD_BLOCKS | RECORD_REGIONS,
+      [SONDE_MALLOC_REGIONS] = RECORD_REGIONS,
+      [SONDE_MALLOC_LIVE_REGIONS] = RECORD_LIVE | RECORD_REGIONS,
+  };
+  if ((unsigned)mode >= ARRAY_COUNT(known)) return false;
+  *bits = known[mode];
+  return true;
+}
+
+/* ---- asking ------------------------------------------------------------------------------- */
+
+static scratch_control_t *live_control(void) {
+  scratch_control_t *c = write_control();
+  return c && load_relaxed(&c->mode) & RECORD_LIVE ? c : NULL;
+}
+
+/* The thread whose events go, or went, to STREAM. */
+static pid_t tid_of(uint32_t stream) {
+  for (writer_t *w = load_acquire(&write_global->writers); w; w = w->next)
+    for (int i = 0; i < WRITE_LEVELS; i++)
+      if (w->events[i].id == stream) {
+        pid_t tid = load_relaxed(&w->tid);
+        return tid > 0 && os_thread_alive(tid) ? tid : 0;
+      }
+  return 0;
+}
+
+static sonde_block_t told(const scratch_control_t *c, uint64_t address, const live_detail_t *b) {
+  return (sonde_block_t){.address = address,
+                         .size = b->size,
+                         .stack = b->stack,
+                         .tid = tid_of(b->stream),
+                         .time_ns = scratch_monotonic_ns(c, b->time)};
+}
+
+static int of(const void *address, sonde_block_t *out) {
+  scratch_control_t *c = live_control();
+  live_detail_t block;
+  uint64_t start;
+  if (!address || !out) return SONDE_EINVAL;
+  if (!c) return SONDE_EUNSUPPORTED;
+  if (!live_table_find(c, (uintptr_t)address, &start, &block)) return SONDE_ENOTFOUND;
+  *out = told(c, start, &block);
+  return 0;
+}
+
+typedef struct visited {
+  const scratch_control_t *control;
+  int (*visit)(const sonde_block_t *block, void *context);
+  void *context;
+  int64_t count;
+} visited_t;
+
+static bool tell(void *context, uint64_t address, const live_detail_t *block) {
+  visited_t *v = context;
+  sonde_block_t b = told(v->control, address, block);
+  v->count++;
+  return v->visit(&b, v->context) == 0;
+}
+
+static int64_t each(int (*visit)(const sonde_block_t *block, void *context), void *context) {
+  scratch_control_t *c = live_control();
+  visited_t v = {c, visit, context, 0};
+  if (!visit) return SONDE_EINVAL;
+  if (!c) return SONDE_EUNSUPPORTED;
+  live_table_each(c, tell, &v);
+  return v.count;
+}
+
+static int stack(uint32_t id, uintptr_t *pcs, int max) { return sonde_stack_of_id(id, pcs, max); }
+
+/* ---- telling ------------------------------------------------------------------------------ */
+
+static int pool(int call, const void *address, size_t size, const caller_t *at) {
+  if (!address) return SONDE_EINVAL;
+  if (!log_is_on()) return SONDE_ENOTFOUND;
+  stream_t *s = write_enter(RECORD_BLOCKS);
+  if (!s) return 0;
+  extended_body_t b;
+  b.used = 0;
+  uint64_t time = write_now(s->writer);
+  extended_number(&b, (uint64_t)call);
+  extended_number(&b, (uintptr_t)address);
+  extended_number(&b, size);
+  extended_number(&b, sensor_stack(s, *at));
+  if (!extended_put(s, EXTENDED_POOL, time, &b)) write_lost_event(s->writer->control);
+  write_leave(s);
+  return 0;
+}
+
+static int mark(const char *name, const caller_t *at) {
+  uint64_t size = 0;
+  if (!name) return SONDE_EINVAL;
+  if (!log_is_on()) return SONDE_ENOTFOUND;
+  while (size < NAME_MAX_BYTES && name[size])
+    size++;
+  stream_t *s = write_enter(UINT32_MAX);
+  if (!s) return 0;
+  extended_body_t b;
+  b.used = 0;
+  extended_string(&b, name, size);
+  extended_number(&b, sensor_stack(s, *at));
+  if (!extended_put(s, EXTENDED_MARK, write_now(s->writer), &b))
+    write_lost_event(s->writer->control);
+  write_leave(s);
+  return 0;
+}
+
+/* ---- modes without a recorder --------------------------------------------------------------- */
+
+typedef struct snapshot {
+  stream_t *stream;
+  uint64_t time, last;
+  extended_body_t body;
+} snapshot_t;
+
+static void put_blocks(snapshot_t *s) {
+  if (!s->body.used) return;
+  if (!extended_put(s->stream, EXTENDED_BLOCKS, s->time, &s->body))
+    write_lost_event(s->stream->writer->control);
+  s->body.used = 0;
+  s->last = 0;
+}
+
+static bool put_block(void *context, uint64_t address, const live_detail_t *d) {
+  snapshot_t *s = context;
+  extended_number(&s->body, zigzag((int64_t)(address - s->last)));
+  extended_number(&s->body, d->size);
+  extended_number(&s->body, d->stack);
+  extended_number(&s->body, d->stream);
+  extended_number(&s->body, zigzag((int64_t)(s->time - d->time)));
+  s->last = address;
+  if (s->body.used > EXTENDED_BODY_MAX - BLOCK_BYTES) put_blocks(s);
+  return true;
+}
+
+void log_snapshot(snapshot_reason_t reason) {
+  snapshot_t s = {.stream = write_enter(UINT32_MAX)};
+  if (!s.stream) return;
+  scratch_control_t *c = s.stream->writer->control;
+  s.time = write_now(s.stream->writer);
+  extended_number(&s.body, reason);
+  extended_number(&s.body, load_relaxed(&c->unknown_frees));
+  if (!extended_put(s.stream, EXTENDED_SNAPSHOT, s.time, &s.body)) write_lost_event(c);
+  s.body.used = 0;
+  live_table_each(c, put_block, &s);
+  put_blocks(&s);
+  write_leave(s.stream);
+}
+
+void log_switch(uint32_t bits) {
+  scratch_control_t *c = write_control();
+  uint32_t before = load_relaxed(&c->mode);
+  /* The calling thread writes below, whatever the mode is. */
+  store_release(&c->mode, bits | RECORD_SWITCHING);
+  (void)write_quiesce(PATIENCE_NS);
+  if (before & ~bits & RECORD_LIVE) {
+    log_snapshot(SNAPSHOT_MODE);
+    live_table_empty(c);
+  }
+  stream_t *s = write_enter(RECORD_SWITCHING);
+  if (s) {
+    extended_body_t b;
+    b.used = 0;
+    extended_number(&b, bits);
+    extended_number(&b, 0);
+    if (!extended_put(s, EXTENDED_MODE, write_now(s->writer), &b)) write_lost_event(c);
+    write_leave(s);
+  }
+  store_release(&c->mode, bits);
+}
+
+/* Under a recorder it is the recorder that switches. */
+static int mode(sonde_malloc_mode_t wanted) {
+  static const char *const requests[] = {"malloc=off\n", "malloc=malloc\n", "malloc=live\n",
+                                         "malloc=all\n", "malloc=vm\n",     "malloc=livevm\n"};
+  uint32_t bits;
+  char answer[256];
+  const scratch_control_t *c = write_control();
+  if (!log_mode_bits(wanted, &bits)) return SONDE_EINVAL;
+  if (!log_is_on()) return SONDE_ENOTFOUND;
+  if (!c->recorder_name[0]) {
+    if ((bits & RECORD_REGIONS) && !log_has_regions()) return SONDE_EUNSUPPORTED;
+    log_switch(bits | (load_relaxed(&c->mode) & RECORD_AUDIT));
+    if (bits & RECORD_REGIONS) log_regions_set();
+    return 0;
+  }
+  ssize_t n = os_ask_socket(c->recorder_name, requests[wanted], answer, sizeof answer);
+  return n >= 2 && answer[0] == 'o' && answer[1] == 'k' ? 0 : SONDE_EIO;
+}
+
+HIDDEN const log_calls_t log_own_calls = {.version = LOG_CALLS_VERSION,
+                                          .size = sizeof(log_calls_t),
+                                          .mode = mode,
+                                          .of = of,
+                                          .each = each,
+                                          .stack = stack,
+                                          .pool = pool,
+                                          .mark = mark,
+                                          .audit_start = audit_begin,
+                                          .audit_stop = audit_end};

@@ -1,0 +1,158 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * The allocator's names, hooked in every image: what agent/malloc.c does by standing in front.
+ */
+#if !defined(SONDE_APPLE_PRIVATE)
+#include <stddef.h>
+
+#include "arch/arch.h"
+#include "sensor/malloc/start.h"
+#include "sensor/malloc/malloc.h"
+#include "sonde/hook.h"
+
+#define TARGET __attribute__((used)) HIDDEN
+#define AT     ((caller_t){pc, sp, fp})
+#define CALLER uint64_t pc, uint64_t sp, uint64_t fp
+
+/* An entry that no other image sees. */
+#if defined(__APPLE__)
+#define HIDE(name) __asm__(".private_extern _" #name)
+#else
+#define HIDE(name) __asm__(".hidden " #name)
+#endif
+#define HOOK(arguments, name, target)                                                              \
+  HIDE(name);                                                                                      \
+  ENTRY_##arguments(name, target)
+
+static struct {
+  void *(*malloc)(size_t);
+  void *(*calloc)(size_t, size_t);
+  void *(*realloc)(void *, size_t);
+  void (*free)(void *);
+  int (*posix_memalign)(void **, size_t, size_t);
+  void *(*aligned_alloc)(size_t, size_t);
+  void *(*memalign)(size_t, size_t);
+  void *(*valloc)(size_t);
+  void *(*pvalloc)(size_t);
+  void *(*reallocarray)(void *, size_t, size_t);
+} real;
+
+static ALWAYS_INLINE void *given(event_kind_t kind, void *block, size_t size, caller_t at) {
+  if (LIKELY(block)) sensor_given(kind, block, size, at);
+  return block;
+}
+
+TARGET void *logged_malloc(size_t size, CALLER) {
+  return given(EVENT_MALLOC, load_relaxed(&real.malloc)(size), size, AT);
+}
+HOOK(1, log_malloc, logged_malloc);
+
+TARGET void *logged_calloc(size_t count, size_t size, CALLER) {
+  return given(EVENT_CALLOC, load_relaxed(&real.calloc)(count, size), count * size, AT);
+}
+HOOK(2, log_calloc, logged_calloc);
+
+TARGET void logged_free(void *block, CALLER) {
+  if (LIKELY(block)) sensor_taken(block, AT);
+  load_relaxed (&real.free)(block);
+}
+HOOK(1, log_free, logged_free);
+
+static void *moved(void *(*function)(void *, size_t), void *old, size_t size, caller_t at) {
+  if (!old) return given(EVENT_MALLOC, function(old, size), size, at);
+  moving_t before;
+  sensor_moving(&before, old);
+  void *block = function(old, size);
+  sensor_moved(&before, old, block, size, at);
+  return block;
+}
+
+TARGET void *logged_realloc(void *old, size_t size, CALLER) {
+  return moved(load_relaxed(&real.realloc), old, size, AT);
+}
+HOOK(2, log_realloc, logged_realloc);
+
+TARGET void *logged_reallocarray(void *old, size_t count, size_t size, CALLER) {
+  size_t bytes;
+  if (__builtin_mul_overflow(count, size, &bytes))
+    return load_relaxed(&real.reallocarray)(old, count, size);
+  return moved(load_relaxed(&real.realloc), old, bytes, AT);
+}
+HOOK(3, log_reallocarray, logged_reallocarray);
+
+TARGET int logged_posix_memalign(void **out, size_t alignment, size_t size, CALLER) {
+  int status = load_relaxed(&real.posix_memalign)(out, alignment, size);
+  if (status == 0) (void)given(EVENT_ALIGNED, *out, size, AT);
+  return status;
+}
+HOOK(3, log_posix_memalign, logged_posix_memalign);
+
+TARGET void *logged_aligned_alloc(size_t alignment, size_t size, CALLER) {
+  return given(EVENT_ALIGNED, load_relaxed(&real.aligned_alloc)(alignment, size), size, AT);
+}
+HOOK(2, log_aligned_alloc, logged_aligned_alloc);
+
+TARGET void *logged_memalign(size_t alignment, size_t size, CALLER) {
+  return given(EVENT_ALIGNED, load_relaxed(&real.memalign)(alignment, size), size, AT);
+}
+HOOK(2, log_memalign, logged_memalign);
+
+TARGET void *logged_valloc(size_t size, CALLER) {
+  return given(EVENT_ALIGNED, load_relaxed(&real.valloc)(size), size, AT);
+}
+HOOK(1, log_valloc, logged_valloc);
+
+TARGET void *logged_pvalloc(size_t size, CALLER) {
+  return given(EVENT_ALIGNED, load_relaxed(&real.pvalloc)(size), size, AT);
+}
+HOOK(1, log_pvalloc, logged_pvalloc);
+
+/* The assembly's names. */
+extern HIDDEN char log_malloc[], log_calloc[], log_realloc[], log_free[], log_posix_memalign[],
+    log_aligned_alloc[], log_memalign[], log_valloc[], log_pvalloc[], log_reallocarray[];
+
+/* free and realloc first: a block whose allocation was seen has its end seen too. */
+#define HOOK_TABLE(X)                                                                              \
+  X(free)                                                                                          \
+  X(realloc)                                                                                       \
+  X(reallocarray)                                                                                  \
+  X(malloc) X(calloc) X(posix_memalign) X(aligned_alloc) X(memalign) X(valloc) X(pvalloc)
+
+enum {
+#define HOOK_NUMBER(name) NUMBER_##name,
+  HOOK_TABLE(HOOK_NUMBER) HOOKS
+#undef HOOK_NUMBER
+};
+
+static sonde_hook_t *hooks[HOOKS];
+
+/* Some C libraries do not have all of them. */
+int log_hooks_set(void) {
+  const sonde_hook_request_t requests[HOOKS] = {
+#define HOOK_REQUEST(name)                                                                         \
+  {.symbol = #name, .replacement = log_##name, .original = (void **)&real.name},
+      HOOK_TABLE(HOOK_REQUEST)
+#undef HOOK_REQUEST
+  };
+  for (int i = 0; i < HOOKS; i++) {
+    int status = sonde_hook_add(&requests[i], 1, &hooks[i]);
+    if (status == 0) continue;
+    hooks[i] = NULL;
+    if (status == SONDE_ENOTFOUND && i != NUMBER_malloc && i != NUMBER_free) continue;
+    log_hooks_remove();
+    return status == SONDE_ENOTFOUND ? SONDE_EUNSUPPORTED : status;
+  }
+  return 0;
+}
+
+bool log_has_regions(void) { return false; }
+void log_regions_set(void) {}
+
+void log_hooks_remove(void) {
+  for (int i = HOOKS; i-- > 0;) {
+    if (hooks[i]) (void)sonde_hook_remove(hooks[i]);
+    hooks[i] = NULL;
+  }
+}
+
+#endif

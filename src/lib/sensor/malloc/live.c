@@ -1,0 +1,232 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * A block is put into the newest level, the one before it, or, when its buckets there are full,
+ * into a new one; it is looked for from the newest level back. So what comes and goes stays in the
+ * two newest levels, and what was there when the table was small stays where it was.
+ *
+ * Which level that is, is guessed: a byte for every 256 bytes of the program's memory says where a
+ * block there was last put. Blocks that are neighbours are of one age as a rule, and the bytes of a
+ * heap of 16 KB lie in one cache line; so a free touches that line and the bucket, where without it
+ * the buckets of each newer level are looked at, which do not stay in any cache. A guess that is
+ * wrong, or another address's, costs a look at as many buckets as the level has had to use for a
+ * block so far, which is one while it has room.
+ *
+ * A level's memory is made to be there 2 MB at a time, when a place in it is first taken, so that
+ * lack of it is an answer and never a SIGBUS, and a stall is short.
+ */
+#include "sensor/malloc/live.h"
+
+#define PIECE_BYTES   (UINT64_C(2) << 20)
+#define PIECE_BUCKETS (PIECE_BYTES / sizeof(live_bucket_t))
+#define PIECES        (8192u + LIVE_LEVELS) /* of all levels */
+
+#define GUESSES (UINT64_C(1) << 20) /* for a heap of 256 MB; a larger one shares them */
+
+static live_bucket_t *levels[LIVE_LEVELS];
+static uint8_t *guesses;             /* level + 1; 0: none */
+static uint8_t pieces[PIECES];       /* 1: its memory is there */
+static uint8_t choices[LIVE_LEVELS]; /* so many of a block's buckets were ever used */
+
+void live_table_forget(void) {
+  memset(levels, 0, sizeof levels);
+  memset(pieces, 0, sizeof pieces);
+  memset(choices, 0, sizeof choices);
+}
+
+static live_bucket_t *map_level(const scratch_control_t *c, uint32_t level) {
+  int fd = write_open_of_recorder(c, c->live_fd);
+  if (fd < 0) return NULL;
+  uint64_t size = live_level_bytes(level);
+  live_bucket_t *map = os_map_shared(fd, live_level_offset(level), size), *there = NULL;
+  os_close(fd);
+  if (!map) return NULL;
+  if (os_hide_from_fork(map, size) && cas_acq_rel(&levels[level], &there, map)) return map;
+  os_unmap(map, size);
+  return there;
+}
+
+/* The flag of the 2 MB that hold bucket INDEX of LEVEL: small levels have one, the others as many
+ * as fit; those of the levels before come first. */
+static uint8_t *piece_of(uint32_t level, uint64_t index) {
+  return &pieces[level + (live_level_offset(level) / PIECE_BYTES) + index / PIECE_BUCKETS];
+}
+
+static bool populate(live_bucket_t *map, uint32_t level, uint64_t index) {
+  uint64_t bytes = live_level_bytes(level), at = ALIGN_DOWN(index, PIECE_BUCKETS);
+  return os_populate(map + at, bytes < PIECE_BYTES ? bytes : PIECE_BYTES);
+}
+
+/* NULL when its memory is not there, and with MAKE when it cannot be. */
+static ALWAYS_INLINE live_bucket_t *bucket_of(const scratch_control_t *c, uint64_t address,
+                                              uint32_t level, unsigned choice, bool make) {
+  live_bucket_t *map = load_acquire(&levels[level]);
+  uint64_t index = live_home(address, level, choice);
+  uint8_t *piece = piece_of(level, index);
+  if (LIKELY(load_acquire(piece))) return &map[index];
+  if (!make || (!map && !(map = map_level(c, level))) || !populate(map, level, index)) return NULL;
+  store_release(piece, (uint8_t)1);
+  return &map[index];
+}
+
+static bool put_into(live_bucket_t *bucket, uint64_t address, const live_detail_t *block) {
+  for (unsigned i = 0; bucket && i < LIVE_BUCKET; i++) {
+    uint64_t none = 0;
+    if (load_relaxed(&bucket->address[i]) ||
+        !cas_acq_rel(&bucket->address[i], &none, address | LIVE_BEING_PUT))
+      continue;
+    bucket->detail[i] = *block;
+    store_release(&bucket->address[i], address);
+    return true;
+  }
+  return false;
+}
+
+/* A block of LEVEL is put in its bucket of number CHOICE: it will have to be looked for there. */
+static void reach_choice(uint32_t level, unsigned choice) {
+  uint8_t reached = load_relaxed(&choices[level]);
+  while (UNLIKELY(reached <= choice))
+    if (cas_acq_rel(&choices[level], &reached, (uint8_t)(choice + 1))) return;
+}
+
+static bool put_at_level(const scratch_control_t *c, uint32_t level, uint64_t address,
+                         const live_detail_t *block) {
+  for (unsigned choice = 0; choice < LIVE_CHOICES; choice++) {
+    reach_choice(level, choice); /* before anybody can know of the block */
+    if (put_into(bucket_of(c, address, level, choice, true), address, block)) return true;
+  }
+  return false;
+}
+
+/* NULL without memory; then nothing is guessed. */
+static uint8_t *guess_of(uint64_t address) {
+  uint8_t *all = load_acquire(&guesses), *none = NULL;
+  if (UNLIKELY(!all)) {
+    if (!(all = os_map(GUESSES))) return NULL;
+    if (!cas_acq_rel(&guesses, &none, all)) {
+      os_unmap(all, GUESSES);
+      all = none;
+    }
+  }
+  return &all[(address >> 8) % GUESSES];
+}
+
+static void remember_level(uint64_t address, uint32_t level) {
+  uint8_t *guess = guess_of(address);
+  if (guess && load_relaxed(guess) != level + 1) store_relaxed(guess, (uint8_t)(level + 1));
+}
+
+void live_table_prefetch(const scratch_control_t *c, uint64_t address) {
+  uint32_t count = load_relaxed(&c->live_levels);
+  live_bucket_t *bucket = count ? bucket_of(c, address, count - 1, 0, false) : NULL;
+  if (bucket) __builtin_prefetch(bucket, 1);
+}
+
+bool live_table_put(scratch_control_t *c, uint64_t address, const live_detail_t *block) {
+  for (;;) {
+    uint32_t count = load_acquire(&c->live_levels);
+    for (uint32_t level = count; level-- > 0 && level + 2 >= count;)
+      if (put_at_level(c, level, address, block)) {
+        remember_level(address, level);
+        return true;
+      }
+    if (count == LIVE_LEVELS) return false;
+    /* Its memory first: without it a further level would help nobody. */
+    if (!bucket_of(c, address, count, 0, true)) return false;
+    cas_acq_rel(&c->live_levels, &count, count + 1);
+  }
+}
+
+static uint64_t *place_in(live_bucket_t *bucket, uint64_t address) {
+  for (unsigned i = 0; bucket && i < LIVE_BUCKET; i++)
+    if (load_relaxed(&bucket->address[i]) == address) return &bucket->address[i];
+  return NULL;
+}
+
+static live_bucket_t *find_at_level(const scratch_control_t *c, uint64_t address, uint32_t level,
+                                    uint64_t **place) {
+  for (unsigned choice = 0; choice < load_relaxed(&choices[level]); choice++) {
+    live_bucket_t *bucket = bucket_of(c, address, level, choice, false);
+    if ((*place = place_in(bucket, address))) return bucket;
+  }
+  return NULL;
+}
+
+static live_bucket_t *find_bucket(const scratch_control_t *c, uint64_t address, uint64_t **place) {
+  uint32_t count = load_acquire(&c->live_levels);
+  const uint8_t *guess = guess_of(address);
+  uint32_t guessed = guess ? load_relaxed(guess) : 0; /* its level + 1 */
+  live_bucket_t *bucket;
+  if (guessed && guessed <= count && (bucket = find_at_level(c, address, guessed - 1, place)))
+    return bucket;
+  for (uint32_t level = count; level-- > 0;)
+    if (level + 1 != guessed && (bucket = find_at_level(c, address, level, place))) return bucket;
+  return NULL;
+}
+
+bool live_table_take(scratch_control_t *c, uint64_t address, live_detail_t *out) {
+  uint64_t *place;
+  live_bucket_t *bucket = find_bucket(c, address, &place);
+  if (!bucket) return false;
+  if (out) *out = bucket->detail[place - bucket->address];
+  store_release(place, (uint64_t)0);
+  return true;
+}
+
+/* What stands at a place, if it stands there all the time. */
+static bool read_place(const live_bucket_t *bucket, unsigned i, uint64_t *address,
+                       live_detail_t *out) {
+  *address = load_acquire(&bucket->address[i]);
+  if (!*address || *address & LIVE_BEING_PUT) return false;
+  *out = bucket->detail[i];
+  __atomic_thread_fence(__ATOMIC_ACQUIRE);
+  return load_relaxed(&bucket->address[i]) == *address;
+}
+
+void live_table_each(scratch_control_t *c, live_visit_t *visit, void *context) {
+  for (uint32_t level = 0; level < load_acquire(&c->live_levels); level++) {
+    const live_bucket_t *map = load_acquire(&levels[level]);
+    uint64_t count = live_level_bytes(level) / sizeof *map, address;
+    live_detail_t block;
+    for (uint64_t b = 0; map && b < count; b++) {
+      if (!load_acquire(piece_of(level, b))) {
+        b = ALIGN_DOWN(b, PIECE_BUCKETS) + PIECE_BUCKETS - 1;
+        continue;
+      }
+      for (unsigned i = 0; i < LIVE_BUCKET; i++)
+        if (read_place(&map[b], i, &address, &block) && !visit(context, address, &block)) return;
+    }
+  }
+}
+
+typedef struct search {
+  uint64_t address, start;
+  live_detail_t block;
+} search_t;
+
+static bool visit_search(void *context, uint64_t start, const live_detail_t *block) {
+  search_t *s = context;
+  if (s->address - start >= block->size) return true;
+  s->start = start;
+  s->block = *block;
+  return false;
+}
+
+bool live_table_find(scratch_control_t *c, uint64_t address, uint64_t *start, live_detail_t *out) {
+  uint64_t *place, found;
+  live_bucket_t *bucket = find_bucket(c, address, &place);
+  search_t s = {.address = address};
+  if (bucket && read_place(bucket, (unsigned)(place - bucket->address), &found, &s.block))
+    s.start = found == address ? address : 0;
+  if (!s.start) live_table_each(c, visit_search, &s);
+  *start = s.start;
+  *out = s.block;
+  return s.start != 0;
+}
+
+static bool take_visited(void *context, uint64_t address, const live_detail_t *block) {
+  (void)block;
+  (void)live_table_take(context, address, NULL);
+  return true;
+}
+
+void live_table_empty(scratch_control_t *c) { live_table_each(c, take_visited, c); }

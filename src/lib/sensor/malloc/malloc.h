@@ -1,0 +1,137 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * The malloc sensor: one event a call that gave, took or moved a block, with its stack.
+ *
+ * It is told by whoever stands between the program and its allocator (agent/malloc.c): after a call
+ * that gave a block, before a call that takes one, and so the clock is read: whoever is given a
+ * block that another thread freed has a later time. The stack is captured before a free and after
+ * an allocation; neither may be seen by the program.
+ *
+ * An event costs, on the hot path: the enter (write.h), one read of the cycle counter, one capture
+ * through the frame cache (capture/frame_cache.h), and a record of 4 to 8 bytes. No atomic instruction, no
+ * system call.
+ *
+ * Nothing here can recurse: neither the capture nor the writer allocates with malloc. A signal
+ * handler that allocates while its thread is in here writes to the thread's second stream.
+ */
+#ifndef SONDE_SENSOR_MALLOC_MALLOC_H
+#define SONDE_SENSOR_MALLOC_MALLOC_H
+
+#include "record/event.h"
+#include "sensor/malloc/live.h"
+#include "sensor/malloc/sampled.h"
+#include "capture/stack.h"
+
+/* The frame of the function that called the allocator. */
+typedef struct caller {
+  uint64_t pc, sp, fp;
+} caller_t;
+
+static ALWAYS_INLINE uint32_t sensor_stack(stream_t *s, caller_t at) {
+  uint32_t id = 0;
+  if (UNLIKELY(stack_id_here(&id, at.pc, at.sp, at.fp) < 0)) {
+    add_relaxed(&s->writer->control->lost_stacks, 1);
+    return 0;
+  }
+  return id;
+}
+
+static ALWAYS_INLINE void sensor_done(stream_t *s, bool written) {
+  if (UNLIKELY(!written)) write_lost_event(s->writer->control);
+  write_leave(s);
+}
+
+#define SENSOR_MODES RECORD_ANY_BLOCKS
+
+/* Whether every event is recorded now, and not those of sampled blocks alone. */
+static ALWAYS_INLINE bool sensor_takes_all(const stream_t *s) {
+  return LIKELY(load_relaxed(&s->writer->control->mode) & RECORD_BLOCKS);
+}
+
+/* Whether the event of the block at ADDRESS is to be recorded while blocks are sampled; then the
+ * chunk says so. SIZE is 0 for a free. */
+bool sensor_samples(stream_t *s, uint64_t address, uint64_t size, bool given);
+/* The other way: the chunk said that blocks are sampled, and now all are recorded. */
+bool sensor_ends_sampling(stream_t *s, uint64_t address);
+
+/* Blocks without history (sensor/malloc/live.h). */
+static ALWAYS_INLINE bool sensor_is_live(const stream_t *s) {
+  return load_relaxed(&s->writer->control->mode) & RECORD_LIVE;
+}
+NOINLINE void sensor_live_given(stream_t *s, uint64_t address, uint64_t size, caller_t at);
+NOINLINE void sensor_live_taken(stream_t *s, uint64_t address);
+
+static ALWAYS_INLINE bool sensor_wants(stream_t *s, uint64_t address, uint64_t size, bool given,
+                                       caller_t at) {
+  if (UNLIKELY(!sensor_takes_all(s))) {
+    if (sensor_is_live(s)) {
+      if (given)
+        sensor_live_given(s, address, size, at);
+      else
+        sensor_live_taken(s, address);
+      return false;
+    }
+    if (LIKELY(given ? sampled_passes(s->writer, size) : !sampled_may_be(address))) return false;
+    return sensor_samples(s, address, size, given);
+  }
+  return LIKELY(!s->sampling) || sensor_ends_sampling(s, address);
+}
+
+/* Whether blocks are sampled, and recorded in no other way: the thread's state, else NULL. */
+static ALWAYS_INLINE writer_t *sensor_sampling(void) {
+  writer_t *w = write_tls;
+  if (UNLIKELY(!w || !w->control)) return NULL;
+  return (load_relaxed(&w->control->mode) & SENSOR_MODES) == RECORD_SAMPLED_BLOCKS ? w : NULL;
+}
+
+/* Whether a call that is about to give SIZE bytes, or to take the block at ADDRESS, is none to
+ * record: a sampled log's usual case, known before the call, which then needs no frame of ours. The
+ * bytes of a call that fails count as well, which biases nothing: where the next chosen byte is
+ * does not depend on what came before. */
+static ALWAYS_INLINE bool sensor_passes_given(uint64_t size) {
+  writer_t *w = sensor_sampling();
+  return w && LIKELY(w->depth < WRITE_LEVELS) && LIKELY(sampled_passes(w, size));
+}
+static ALWAYS_INLINE bool sensor_passes_taken(const void *address) {
+  return sensor_sampling() && LIKELY(!sampled_may_be((uintptr_t)address));
+}
+
+/* A call of KIND has given SIZE bytes at ADDRESS, which is not 0. */
+static ALWAYS_INLINE void sensor_given(event_kind_t kind, const void *address, uint64_t size,
+                                       caller_t at) {
+  stream_t *s = write_enter(SENSOR_MODES);
+  if (!s) return;
+  if (!sensor_wants(s, (uintptr_t)address, size, true, at)) {
+    write_leave(s);
+    return;
+  }
+  uint64_t time = write_now(s->writer);
+  uint32_t stack = sensor_stack(s, at);
+  sensor_done(s, event_put_new(s, kind, time, (uintptr_t)address, size, stack));
+}
+
+/* The block at ADDRESS, which is not 0, is about to be freed. */
+static ALWAYS_INLINE void sensor_taken(const void *address, caller_t at) {
+  stream_t *s = write_enter(SENSOR_MODES);
+  if (!s) return;
+  if (!sensor_wants(s, (uintptr_t)address, 0, false, at)) {
+    write_leave(s);
+    return;
+  }
+  uint32_t stack = sensor_stack(s, at);
+  uint64_t time = write_now(s->writer);
+  sensor_done(s, event_put_free(s, time, (uintptr_t)address, stack));
+}
+
+/* Before and after a realloc of the block OLD, which is not 0. */
+typedef struct moving {
+  uint64_t time; /* 0: nothing was recorded at that moment */
+  bool sampled;  /* OLD is a sampled block */
+  bool live;     /* OLD was in the table of live blocks, as this: */
+  live_detail_t block;
+} moving_t;
+void sensor_moving(moving_t *before, const void *old);
+void sensor_moved(const moving_t *before, const void *old, const void *address, uint64_t size,
+                  caller_t at);
+
+#endif

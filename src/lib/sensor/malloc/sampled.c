@@ -1,0 +1,153 @@
+/* SPDX-License-Identifier: MIT */
+#include "sensor/malloc/sampled.h"
+
+#include "base/leveled_table.h"
+#include "record/event.h"
+#include "base/leveled_map.h"
+
+#define BUCKET_BITS 14 /* log2 of the buckets of level 0 */
+#define BUCKET      8
+
+static uint64_t table[1u << BUCKET_BITS][BUCKET] __attribute__((aligned(64)));
+
+HIDDEN uint8_t sampled_filter[1u << SAMPLED_FILTER_BITS];
+
+/* The levels (base/leveled_table.h), and a filter for each: how many addresses of a bucket stand in this
+ * level or beyond it, so that a level is looked at for those alone that did not fit before it. */
+static void *levels[LEVELS_MAX] = {table};
+static void *filters[LEVELS_MAX] = {sampled_filter};
+
+_Static_assert((int)SAMPLED_FILTER_BITS == (int)BUCKET_BITS, "level 0 has a filter as others have");
+
+static unsigned bits_of(unsigned level) { return levels_bits(BUCKET_BITS, level); }
+
+static uint64_t index_at(unsigned level, uint64_t address) {
+  return sampled_hash(address) >> (64 - bits_of(level));
+}
+
+static uint64_t *bucket_at(unsigned level, uint64_t address) {
+  return (uint64_t *)load_acquire(&levels[level]) + index_at(level, address) * BUCKET;
+}
+
+/* False without memory. */
+static bool make(unsigned level) {
+  if (level == 0) return true;
+  return levels_map(&levels[level], bits_of(level), sizeof table[0], false) &&
+         levels_map(&filters[level], bits_of(level), 1, false);
+}
+
+static bool may_be_at(unsigned level, uint64_t address) {
+  const uint8_t *filter = load_acquire(&filters[level]);
+  return filter && load_relaxed(&filter[index_at(level, address)]) != 0;
+}
+
+static void count(unsigned level, uint64_t address, int by) {
+  uint8_t *place = (uint8_t *)load_acquire(&filters[level]) + index_at(level, address);
+  uint8_t old = load_relaxed(place);
+  do
+    if (old == SAMPLED_FILTER_FULL) return;
+  while (!cas_acq_rel(place, &old, (uint8_t)(old + by)));
+}
+
+/* ADDRESS is not counted below level END any more. */
+static void discount(unsigned end, uint64_t address) {
+  while (end-- > 0)
+    count(end, address, -1);
+}
+
+static bool put(uint64_t *bucket, uint64_t address) {
+  for (int i = 0; i < BUCKET; i++) {
+    uint64_t none = 0;
+    if (load_relaxed(&bucket[i]) == 0 && cas_acq_rel(&bucket[i], &none, address)) return true;
+  }
+  return false;
+}
+
+static ALWAYS_INLINE bool take(uint64_t *bucket, uint64_t address) {
+  for (int i = 0; i < BUCKET; i++) {
+    uint64_t there = address;
+    if (load_relaxed(&bucket[i]) == address && cas_acq_rel(&bucket[i], &there, (uint64_t)0))
+      return true;
+  }
+  return false;
+}
+
+static bool enter(uint64_t address) {
+  unsigned level = 0;
+  for (; level < LEVELS_MAX && make(level); level++) {
+    count(level, address, 1); /* before it can be found */
+    if (put(bucket_at(level, address), address)) return true;
+  }
+  discount(level, address);
+  return false;
+}
+
+static NOINLINE bool forget_beyond(uint64_t address) {
+  for (unsigned level = 1; level < LEVELS_MAX && may_be_at(level, address); level++)
+    if (take(bucket_at(level, address), address)) {
+      discount(level + 1, address);
+      return true;
+    }
+  return false;
+}
+
+bool sampled_forget(uint64_t address) {
+  if (!sampled_may_be(address)) return false;
+  if (take(table[index_at(0, address)], address)) {
+    discount(1, address);
+    return true;
+  }
+  return UNLIKELY(load_relaxed(&filters[1]) != NULL) && forget_beyond(address);
+}
+
+void sampled_restore(uint64_t address) { (void)enter(address); }
+
+/* x = m * 2^e with m in [0.7, 1.4]; ln m by the series of the inverse hyperbolic tangent. */
+double sampled_log(double x) {
+  uint64_t bits;
+  memcpy(&bits, &x, sizeof bits);
+  int64_t exponent = (int64_t)(bits >> 52 & 0x7ff) - 1023;
+  bits = (bits & UINT64_C(0xfffffffffffff)) | UINT64_C(0x3ff) << 52;
+  double m;
+  memcpy(&m, &bits, sizeof m);
+  if (m > 1.4142135623730951) {
+    m *= 0.5;
+    exponent++;
+  }
+  double t = (m - 1) / (m + 1), t2 = t * t;
+  double series = 2 * t * (1 + t2 * (1.0 / 3 + t2 * (1.0 / 5 + t2 * (1.0 / 7 + t2 / 9))));
+  return (double)exponent * 0.69314718055994531 + series;
+}
+
+static uint64_t next_random(uint64_t *state) {
+  uint64_t x = *state += UINT64_C(0x9e3779b97f4a7c15); /* splitmix64 */
+  x = (x ^ x >> 30) * UINT64_C(0xbf58476d1ce4e5b9);
+  x = (x ^ x >> 27) * UINT64_C(0x94d049bb133111eb);
+  return x ^ x >> 31;
+}
+
+/* Bytes to the next chosen one. */
+static int64_t draw(writer_t *w) {
+  double uniform = ((double)(next_random(&w->random) >> 11) + 1) / 9007199254740993.0;
+  double distance = -sampled_log(uniform) * (double)w->sample_bytes;
+  return distance < 4e18 ? (int64_t)distance + 1 : INT64_MAX;
+}
+
+static void begin(writer_t *w, uint64_t sample_bytes) {
+  w->sample_bytes = sample_bytes;
+  w->random = write_now(w) ^ (uint64_t)w->tid << 32 ^ (uint64_t)(uintptr_t)w;
+  w->until_sample = draw(w);
+}
+
+bool sampled_choose(stream_t *s, uint64_t address, uint64_t size) {
+  writer_t *w = s->writer;
+  uint64_t rate = load_relaxed(&w->control->sample_bytes);
+  if (UNLIKELY(w->sample_bytes != rate)) begin(w, rate);
+  if (sampled_passes(w, size)) return false;
+  w->until_sample = draw(w);
+  if (!enter(address)) {
+    write_lost_event(w->control);
+    return false;
+  }
+  return true;
+}

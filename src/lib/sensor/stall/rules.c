@@ -1,0 +1,97 @@
+/* SPDX-License-Identifier: MIT */
+#include "sensor/stall/rules.h"
+
+#define MS                UINT64_C(1000000)
+#define TICKS_A_THRESHOLD 10
+#define TICK_MIN_NS       (4 * MS)
+#define TICK_MAX_NS       (100 * MS)
+#define SAMPLE_MAX_NS     (1000 * MS)
+#define LATE_MIN_NS       (20 * MS)
+#define BOOKING_NS        (10 * MS) /* the kernel's own delay in booking time on a CPU */
+
+stall_rules_t stall_rules_for(uint64_t threshold_ns) {
+  uint64_t tick = threshold_ns / TICKS_A_THRESHOLD;
+  tick = tick < TICK_MIN_NS ? TICK_MIN_NS : tick > TICK_MAX_NS ? TICK_MAX_NS : tick;
+  return (stall_rules_t){.threshold_ns = threshold_ns, .tick_ns = tick};
+}
+
+static uint64_t minus(uint64_t a, uint64_t b) { return a > b ? a - b : 0; }
+
+static bool is_stopped(const stall_look_t *look) {
+  return look->state == 'T' || look->state == 't' || look->frozen;
+}
+
+static bool is_late(const stall_rules_t *rules, uint64_t late_ns) {
+  return late_ns > rules->threshold_ns / 4 && late_ns > LATE_MIN_NS;
+}
+
+/* The time since the look before, told apart. */
+static void account(stall_turn_t *t, const stall_rules_t *rules, const stall_look_t *look) {
+  uint64_t passed = minus(look->now_ns, t->last.now_ns);
+  uint64_t ran = minus(look->run_ns, t->last.run_ns);
+  uint64_t idle = minus(passed, ran);
+  if (is_stopped(look) || is_stopped(&t->last))
+    t->stopped_ns += idle;
+  else if (is_late(rules, look->late_ns))
+    t->late_ns += idle < look->late_ns ? idle : look->late_ns;
+  else if (look->state == 'R' && t->last.state == 'R')
+    t->ready_ns += (int64_t)passed - (int64_t)ran;
+}
+
+/* What the thread did before the first look nobody knows but for the usual tick of it. */
+static void account_first(stall_turn_t *t, const stall_rules_t *rules, const stall_look_t *look) {
+  uint64_t unseen = minus(minus(look->now_ns, t->began_ns), rules->tick_ns);
+  if (is_late(rules, unseen)) t->late_ns = unseen;
+  t->first = *look;
+}
+
+uint64_t stall_turn_starved_ns(const stall_turn_t *t) {
+  uint64_t ready = t->ready_ns > 0 ? (uint64_t)t->ready_ns : 0;
+  uint64_t booked = minus(t->last.runq_ns, t->first.runq_ns);
+  uint64_t seen = ready > minus(booked, t->late_ns) ? ready : minus(booked, t->late_ns);
+  uint64_t age = minus(t->last.now_ns, t->began_ns);
+  return seen > BOOKING_NS && seen > age / 10 ? seen : 0;
+}
+
+uint64_t stall_turn_own_ns(const stall_turn_t *t, uint64_t now_ns) {
+  return minus(minus(now_ns, t->began_ns), t->stopped_ns + t->late_ns + stall_turn_starved_ns(t));
+}
+
+/* Often while the threshold is near, then ever more seldom. */
+static uint64_t sample_interval(const stall_turn_t *t, const stall_rules_t *rules) {
+  uint64_t age = stall_turn_own_ns(t, t->last.now_ns);
+  if (age < 2 * t->threshold_ns) return rules->tick_ns * 3 / 4;
+  uint64_t interval = age / 20;
+  return interval < rules->tick_ns  ? rules->tick_ns
+         : interval > SAMPLE_MAX_NS ? SAMPLE_MAX_NS
+                                    : interval;
+}
+
+unsigned stall_turn_look(stall_turn_t *t, const stall_rules_t *rules, const stall_look_t *look) {
+  unsigned todo = 0;
+  if (t->looked)
+    account(t, rules, look);
+  else
+    account_first(t, rules, look);
+  t->looked = true;
+  t->last = *look;
+  if (is_stopped(look)) return 0;
+  if (look->now_ns >= t->next_sample_ns) {
+    t->next_sample_ns = look->now_ns + sample_interval(t, rules);
+    t->samples++;
+    todo |= STALL_DO_SAMPLE;
+  }
+  if (!t->reported && stall_turn_own_ns(t, look->now_ns) >= t->threshold_ns) {
+    t->reported = true;
+    todo |= STALL_DO_REPORT;
+  }
+  return todo;
+}
+
+uint64_t stall_turn_next_ns(const stall_turn_t *t, const stall_rules_t *rules, uint64_t now_ns) {
+  uint64_t next = now_ns + rules->tick_ns;
+  if (t->reported) return next;
+  uint64_t own = stall_turn_own_ns(t, now_ns);
+  uint64_t due = now_ns + minus(t->threshold_ns, own) + MS / 4;
+  return due < next ? due : next;
+}

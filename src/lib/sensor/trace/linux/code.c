@@ -1,0 +1,105 @@
+/* SPDX-License-Identifier: MIT */
+#include "sensor/trace/code.h"
+
+#include "base/bits.h"
+#include "image/name.h"
+#include "os/os.h"
+#include "sensor/trace/imports.h"
+#include "sonde/name.h"
+
+static struct {
+  uint32_t lock;
+  uint32_t asked; /* 1: whoever has the lock, or comes next, does what `on` says */
+  bool on;        /* what was asked for last */
+  uint8_t seen[IMAGE_ID_MAX / 8 + 1]; /* images that were looked at, a bit each */
+  bool any;                           /* one of them has room */
+} all;
+
+bool code_section(const image_entry_t *e, const image_t *file, const char *name, uint64_t bytes_max,
+                  section_t *out) {
+  if (!image_section(file, name, out) || !out->address || out->size > bytes_max) return false;
+  out->address += e->image.slide;
+  all.any = true;
+  return true;
+}
+
+bool code_holds(const image_t *i, uint64_t address, uint64_t bytes) {
+  for (uint32_t k = 0; k < i->segment_count; k++) {
+    const segment_t *s = &i->segments[k];
+    uint64_t start = s->address + i->slide;
+    if (s->flags & 1 /* PF_X */ && address >= start && address + bytes <= start + s->size)
+      return true;
+  }
+  return false;
+}
+
+bool code_wanted(image_id_t id, uint64_t function, const char *pattern, bool is_entry,
+                 code_told_t *told) {
+  sonde_name_t name;
+  if (!*pattern) return true;
+  if (name_in_image(id, function, true, &name) < 0 || !name.symbol) {
+    told->unnamed += is_entry;
+    return false;
+  }
+  return imports_match(pattern, name.symbol, name.image);
+}
+
+static bool look_at(image_entry_t *e, void *told) {
+  image_t file;
+  uint8_t *seen = &all.seen[e->id / 8], bit = (uint8_t)(1u << e->id % 8);
+  if (*seen & bit || !e->file || e->is_system || e->is_vdso) return true;
+  if (image_open(&file, e->file) < 0) return true;
+  if (entries_look(e, &file, told)) {
+    sleds_look(e, &file);
+    *seen |= bit;
+  }
+  image_close(&file);
+  return true;
+}
+
+static bool count_thread(pid_t tid, uint64_t identity, void *count) {
+  (void)tid, (void)identity;
+  return ++*(uint32_t *)count < 2;
+}
+
+static bool may_patch(void) {
+  uint32_t threads = 0;
+  if (os_sync_code()) return true;
+  return os_threads(count_thread, &threads) >= 0 && threads == 1;
+}
+
+static void change(bool on, const char *pattern, code_told_t *told) {
+  if (on) image_list_each(look_at, told);
+  if (!all.any) return;
+  if (on && !may_patch()) {
+    told->why = "this kernel gives no way to change code that threads may be running";
+  } else if (on) {
+    sleds_patch(pattern, told);
+    entries_patch(pattern, told);
+  } else {
+    sleds_unpatch();
+    entries_unpatch();
+  }
+  (void)os_sync_code();
+}
+
+static bool take_request(void) {
+  uint32_t none = 0;
+  full_fence();
+  return load_acquire(&all.asked) && cas_acq_rel(&all.lock, &none, 1u);
+}
+
+code_told_t code_switch(bool on, const char *pattern) {
+  code_told_t told = {0};
+  store_relaxed(&all.on, on);
+  store_release(&all.asked, 1u);
+  while (take_request()) {
+    uint32_t asked = 1;
+    if (cas_acq_rel(&all.asked, &asked, 0u)) {
+      told.patched = told.unnamed = told.refused = 0;
+      change(load_relaxed(&all.on), pattern, &told);
+    }
+    store_release(&all.lock, 0u);
+  }
+  return told;
+}

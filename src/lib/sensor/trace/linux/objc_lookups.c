@@ -1,0 +1,72 @@
+/* SPDX-License-Identifier: MIT */
+#include "sensor/trace/objc_lookups.h"
+
+#include "hook/trampoline.h"
+#include "os/os.h"
+#include "record/writer.h"
+#include "sensor/trace/imports.h"
+#include "sensor/trace/objc_methods.h"
+#include "sensor/trace/trace.h"
+
+/* What trampoline_t.data says of a method. */
+enum { METHOD_NEW, METHOD_TOLD, METHOD_LEFT };
+
+static void *next_lookup, *next_lookup_super;
+
+/* ---- a method ------------------------------------------------------------------------------- */
+
+/* A method that has no trampoline yet gets one, be it that it is not to be told. NULL: it cannot.
+ */
+static NOINLINE trampoline_t *meet(uint64_t method, uint64_t class, uint64_t selector) {
+  scratch_control_t *control = write_control(); /* a forked child's own, when it has one */
+  char name[METHOD_NAME_MAX];
+  if (!control) return NULL;
+  bool made, has_name = methods_name(method, class, selector, name, &made);
+  trampoline_t *t = made ? NULL : trampoline_take(method);
+  if (!t) {
+    add_relaxed(&control->messages_left, 1u);
+    return NULL;
+  }
+  if (!has_name || !imports_match(control->trace_pattern, name, NULL)) {
+    store_release(&t->data, METHOD_LEFT);
+    return t;
+  }
+  trace_name(method, name);
+  trampoline_set(t, &imports_timed_calls);
+  add_relaxed(&control->methods_timed, 1u);
+  store_release(&t->data, METHOD_TOLD);
+  return t;
+}
+
+static uint64_t stand_in(uint64_t method, uint64_t class, uint64_t selector) {
+  trampoline_t *t = trampoline_find(method);
+  if (UNLIKELY(!t || load_acquire(&t->data) == METHOD_NEW)) t = meet(method, class, selector);
+  return t && load_relaxed(&t->data) == METHOD_TOLD ? trampoline_thunk(t) : method;
+}
+
+/* ---- the functions in place of the runtime's ------------------------------------------------ */
+
+static uint64_t lookup(const uint64_t *receiver, uint64_t selector) {
+  return methods_lookup((const void *)load_acquire(&next_lookup), receiver, selector, false,
+                        trace_on() ? stand_in : NULL);
+}
+
+static uint64_t lookup_super(const uint64_t *super, uint64_t selector) {
+  return methods_lookup((const void *)load_acquire(&next_lookup_super), super, selector, true,
+                        trace_on() ? stand_in : NULL);
+}
+
+/* ---- hooking -------------------------------------------------------------------------------- */
+
+bool messages_may_want(const char *pattern, const char *name) {
+  bool is_super;
+  if (!methods_is_lookup(name, &is_super)) return false;
+  return imports_may_name_methods(pattern);
+}
+
+void *messages_replace(const hook_candidate_t *c, void ***original) {
+  bool is_super;
+  if (!methods_is_lookup(c->name, &is_super) || !methods_find_runtime()) return NULL;
+  *original = is_super ? &next_lookup_super : &next_lookup;
+  return (void *)(uintptr_t)(is_super ? lookup_super : lookup);
+}

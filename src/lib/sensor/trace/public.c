@@ -1,0 +1,116 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * sonde/trace.h: a program that traces itself.
+ *
+ * A scope is a call of the address of its name. The names met are kept in a small table, so that a
+ * scope costs what a function does; the names that meet in one place of it are recorded again and
+ * again, which a reader does not mind.
+ */
+#include "sonde/trace.h"
+
+#include "record/definitions.h"
+#include "record/memory_recording.h"
+#include "sensor/trace/imports.h"
+#include "sensor/trace/trace.h"
+#include "sensor/trace/code.h"
+#include "sensor/trace/print.h"
+#include "capture/stack.h"
+
+#define DEFAULT_LIMIT (UINT64_C(64) << 20)
+#define LEAST_LIMIT   (UINT64_C(1) << 20)
+#define NAMES_BITS    10
+
+static const char *names[1u << NAMES_BITS];
+static uint32_t lock;
+
+static int prepare(uint64_t limit_bytes) {
+  if (write_control()) return write_is_own() ? 0 : SONDE_EBUSY;
+  if (!frames_init() || !nodes_init()) return SONDE_ENOMEM;
+  publish_to_recording();
+  int status = write_begin_own(limit_bytes < LEAST_LIMIT ? LEAST_LIMIT : limit_bytes);
+  if (status == 0) status = trace_prepare();
+  memset((void *)names, 0, sizeof names);
+  return status;
+}
+
+static void take_lock(void) {
+  uint32_t none = 0;
+  while (!cas_acq_rel(&lock, &none, 1u)) {
+    none = 0;
+    arch_relax();
+  }
+}
+
+int sonde_trace_start(size_t limit_bytes) {
+  take_lock();
+  int status = prepare(limit_bytes ? limit_bytes : DEFAULT_LIMIT);
+  store_release(&lock, 0u);
+  if (status != 0) return status;
+  trace_switch(true);
+  (void)code_switch(true, "");
+  return 0;
+}
+
+static int follow(const char *pattern) {
+  scratch_control_t *control = write_control();
+  uint32_t length = 0;
+  if (control->trace_pattern[0]) return SONDE_EBUSY;
+  while (pattern[length])
+    length++;
+  if (!length || length >= sizeof control->trace_pattern) return SONDE_EINVAL;
+  memcpy(control->trace_pattern, pattern, length + 1);
+  int status = imports_start(NULL);
+  if (status < 0) control->trace_pattern[0] = 0;
+  return status;
+}
+
+int sonde_trace_calls(const char *pattern) {
+  if (!pattern) return SONDE_EINVAL;
+  take_lock();
+  int status = prepare(DEFAULT_LIMIT);
+  if (status == 0) status = follow(pattern);
+  store_release(&lock, 0u);
+  return status;
+}
+
+int sonde_trace_stop(void) {
+  if (!write_is_own()) return SONDE_EINVAL;
+  trace_switch(false);
+  (void)code_switch(false, "");
+  return 0;
+}
+
+int sonde_trace_save(const char *path) {
+  if (!path || !write_is_own()) return SONDE_EINVAL;
+  return write_save_own(path);
+}
+
+int sonde_trace_print(int fd) { return write_is_own() ? trace_print(fd) : SONDE_EINVAL; }
+
+static const char **place_of(const char *name) {
+  uint64_t hash = (uint64_t)(uintptr_t)name * UINT64_C(0x9e3779b97f4a7c15);
+  return &names[hash >> (64 - NAMES_BITS)];
+}
+
+const char *trace_scope_name(uint64_t address) {
+  const char *name = load_relaxed(place_of((const char *)(uintptr_t)address));
+  return (uintptr_t)name == address ? name : NULL;
+}
+
+static NOINLINE void meet(const char *name) {
+  trace_name((uintptr_t)name, name);
+  store_relaxed(place_of(name), name);
+}
+
+void sonde_trace_begin(const char *name) {
+  uint32_t generation = trace_on();
+  if (!generation || !name) return;
+  if (UNLIKELY(load_relaxed(place_of(name)) != name)) meet(name);
+  trace_enter(generation, (uintptr_t)name, (uintptr_t)__builtin_dwarf_cfa(), 0, 0);
+}
+
+void sonde_trace_end(const char *name) {
+  uint32_t generation = trace_on();
+  if (generation && name)
+    trace_exit(generation, (uintptr_t)name, (uintptr_t)__builtin_dwarf_cfa(), false);
+}

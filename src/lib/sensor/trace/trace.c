@@ -1,0 +1,459 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * The slow parts of the call tracer, and its start: see trace.h.
+ *
+ * Everything here runs with the thread's state marked busy, so a signal handler that comes in
+ * between works on the second one. The order within an event is: find out, put records that must
+ * stand before it, put it, change the call stack. A record is one store of at most 8 bytes.
+ */
+#include "sensor/trace/trace.h"
+
+#include "sonde/status.h"
+#include "capture/frame_table.h"
+
+#define SAME_STACK_BYTES (UINT64_C(64) << 20) /* further apart lie different stacks, we take it */
+#define TIME_8_MAX       ((UINT64_C(1) << 36) - 1)
+#define TIME_4_MAX       ((UINT64_C(1) << 26) - 1)
+
+HIDDEN trace_gate_t *trace_gate;
+OWN_HERE(trace_thread_t, trace_tls);
+
+static const uint64_t no_adds;
+
+/* ---- records ------------------------------------------------------------------------------- */
+
+static void put(stream_t *s, uint64_t word, unsigned bytes) {
+  memcpy(s->next, &word, bytes); /* one store: BYTES is a constant wherever this is called */
+  s->next += bytes;
+  s->records++;
+}
+
+static void put_other_4(stream_t *s, unsigned what, uint64_t value) {
+  put(s, CALL_OTHER | what << 3 | value << 6, 4);
+}
+
+static void put_other_8(stream_t *s, unsigned what, uint64_t value) {
+  put(s, CALL_OTHER | CALL_8_BYTES | what << 3 | value << 6, 8);
+}
+
+static uint64_t trace_clock(const trace_thread_t *t) {
+  return LIKELY(t->stream.writer->cycles) ? trace_quick_clock() : os_monotonic_ns();
+}
+
+/* Room for an event and what may stand before it. The first chunk tells whose it is. */
+static bool make_room(trace_thread_t *t) {
+  stream_t *s = &t->stream;
+  if (LIKELY(s->next < s->limit)) return true;
+  bool first = !s->id;
+  if (!s->last_time) s->last_time = trace_clock(t);
+  s->address_shift = s->writer->cycles ? TRACE_CLOCK_SHIFT : 0;
+  if (!write_room(s, EVENT_MAX_BYTES)) return false;
+  uint32_t level = s == s->writer->more[0] ? 0 : 1;
+  if (first) write_thread_record(s, s->writer->tid, 2 + level);
+  put_other_8(s, CALL_8_DEPTH, (uint64_t)(t->top - t->calls));
+  return true;
+}
+
+/* The time since the event before, and the clock moved on; what BITS cannot hold is put aside. */
+static uint64_t pass_time(trace_thread_t *t, uint64_t max) {
+  stream_t *s = &t->stream;
+  uint64_t now = trace_clock(t);
+  uint64_t passed = now > s->last_time ? now - s->last_time : 0;
+  s->last_time += passed;
+  if (passed <= max) return passed;
+  put_other_8(s, CALL_8_TIME, passed);
+  return 0;
+}
+
+static void put_enter(trace_thread_t *t, const trace_known_t *known) {
+  uint64_t passed = pass_time(t, TIME_8_MAX);
+  if (known->word && passed < TRACE_SHORT_TIME)
+    put(&t->stream, known->word | passed << 18, 4);
+  else
+    put_other_8(&t->stream, CALL_8_ENTER, known->id | passed << 22);
+}
+
+static void put_exit(trace_thread_t *t) {
+  uint64_t passed = pass_time(t, TIME_4_MAX);
+  if (passed < TRACE_SHORT_TIME)
+    put(&t->stream, CALL_EXIT_2 | passed << 2, 2);
+  else
+    put_other_4(&t->stream, CALL_4_EXIT, passed);
+}
+
+/* ---- a thread's state ---------------------------------------------------------------------- */
+
+static void forget_calls(trace_thread_t *t) {
+  t->top = t->calls;
+  t->calls[0] = (trace_call_t){0};
+  t->too_deep = 0;
+}
+
+/* The streams go on where the thread that had the state before has ended. */
+static void adopt(trace_thread_t *t, writer_t *w) {
+  memset(&t->stream, 0, sizeof t->stream);
+  t->stream.type = CHUNK_CALLS;
+  t->stream.writer = w;
+  t->busy = 0;
+  t->lost = 0;
+  t->generation = t->quick = 0;
+  forget_calls(t);
+}
+
+static trace_thread_t *make(writer_t *w) {
+  uint64_t calls_bytes = (TRACE_CALLS_MAX + 1) * sizeof(trace_call_t);
+  trace_thread_t *t = os_map(sizeof *t);
+  trace_call_t *calls = t ? os_map(calls_bytes) : NULL;
+  if (!calls || !os_wipe_on_fork(t, sizeof *t)) {
+    if (calls) os_unmap(calls, calls_bytes);
+    if (t) os_unmap(t, sizeof *t);
+    return NULL;
+  }
+  t->calls = calls + 1; /* what lies before it is looked at, and is 0 */
+  adopt(t, w);
+  return t;
+}
+
+static trace_thread_t *of_stream(stream_t *s) {
+  return (trace_thread_t *)(void *)((uint8_t *)s - offsetof(trace_thread_t, stream));
+}
+
+/* The state for LEVEL of the calling thread, made or taken over from one that has ended. */
+static trace_thread_t *state_of_level(unsigned level) {
+  writer_t *w = write_tls;
+  if (!w || !w->control) w = write_enter_slow();
+  if (!w) return NULL;
+  if (w->more[level]) {
+    trace_thread_t *t = of_stream(w->more[level]);
+    if (!level && trace_tls != t) adopt(t, w);
+    return t;
+  }
+  trace_thread_t *t = make(w);
+  if (t) w->more[level] = &t->stream;
+  return t;
+}
+
+static ALWAYS_INLINE uint64_t own_sp(void) {
+  return (uint64_t)(uintptr_t)__builtin_frame_address(0);
+}
+
+/* Did the handler that interrupted BUSY jump out of it? Then SP lies further out. */
+static bool was_abandoned(uint64_t busy, uint64_t sp) {
+  switch (os_stack_side(busy, own_sp())) {
+  case OS_STACK_SAME: return sp > busy && sp - busy < SAME_STACK_BYTES;
+  case OS_STACK_LEFT: return true;
+  default: return false;
+  }
+}
+
+/* ---- what it costs -------------------------------------------------------------------------- */
+
+#define COST_PAIRS  64
+#define COST_ROUNDS 16
+
+/* The units between enter and exit of the pairs in [P, END), summed up. */
+static uint64_t units_within(const uint8_t *p, const uint8_t *end) {
+  uint64_t sum = 0;
+  while (p < end) {
+    uint32_t word;
+    memcpy(&word, p, 4);
+    bool exit = (word & CALL_KIND_MASK) == CALL_EXIT_2;
+    if (exit) sum += (word & UINT16_MAX) >> 2;
+    p += exit ? 2 : (word & CALL_KIND_MASK) == CALL_ENTER_4 ? 4 : word & CALL_8_BYTES ? 8 : 4;
+  }
+  return sum;
+}
+
+/* Runs the hooks themselves around nothing, into memory of our own, and records what a pair of them
+ * takes, the best of several rounds: what disturbs them only adds. */
+static void measure_cost(trace_thread_t *t) {
+  void (*volatile enter)(void *, void *) = trace_hook_enter;
+  void (*volatile leave)(void *, void *) = trace_hook_exit;
+  /* Room for the longest records: a round that is interrupted, or a large id, must not fill it. */
+  uint8_t buffer[COST_PAIRS * 32 + 2 * EVENT_MAX_BYTES + 8];
+  stream_t *s = &t->stream, before = *s;
+  uint64_t pair = UINT64_MAX, inside = UINT64_MAX;
+  void *function = (void *)(uintptr_t)measure_cost;
+  for (int round = 0; round < COST_ROUNDS; round++) {
+    memset(buffer, 0, sizeof buffer);
+    s->next = buffer;
+    s->limit = buffer + sizeof buffer - EVENT_MAX_BYTES;
+    uint64_t from = s->last_time = trace_clock(t);
+    for (int i = 0; i < COST_PAIRS; i++) {
+      enter(function, NULL);
+      leave(function, NULL);
+    }
+    uint64_t took = trace_clock(t) - from, within = units_within(buffer, s->next);
+    if (took >= pair) continue;
+    pair = took;
+    inside = within;
+  }
+  *s = before;
+  forget_calls(t);
+  uint64_t scale = (s->writer->cycles ? 256u << TRACE_CLOCK_SHIFT : 256u);
+  uint64_t values[] = {pair * scale / COST_PAIRS, inside * scale / COST_PAIRS};
+  write_table(TABLE_TRACER, values, 2, NULL);
+}
+
+/* Once in a recording, by its first traced thread. */
+static void measure_once(trace_thread_t *t) {
+  static uint32_t measured;
+  uint32_t none = 0;
+  if (cas_acq_rel(&measured, &none, 1u)) measure_cost(t);
+}
+
+/* ---- taking it ------------------------------------------------------------------------------ */
+
+/* Takes the calling thread's state for an event at SP; NULL when there is none to be had. */
+static trace_thread_t *take(uint64_t sp, uint32_t generation) {
+  trace_thread_t *t = trace_tls;
+  /* of a parent, or of the thread that had this memory before: of nobody */
+  if (!t || !t->calls) {
+    t = state_of_level(0);
+    OWN_SET(trace_tls, OWN_TRACE, t);
+    if (t) measure_once(t);
+  }
+  if (t && t->busy && !was_abandoned(t->busy, sp)) {
+    if (!t->inner) t->inner = state_of_level(1);
+    trace_thread_t *inner = t->inner;
+    if (inner && inner->stream.writer != t->stream.writer) adopt(inner, t->stream.writer);
+    if (inner && inner->busy && !was_abandoned(inner->busy, sp)) {
+      inner->lost++;
+      return NULL;
+    }
+    t = inner;
+  }
+  if (!t) return NULL;
+  t->busy = sp;
+  signal_fence();
+  if (t->generation != generation) {
+    forget_calls(t);
+    memset(t->known, 0, sizeof t->known);
+    t->now = os_epoch_words.adds ? os_epoch_words.adds : &no_adds;
+    t->adds = load_relaxed(t->now);
+    t->generation = generation;
+    if (t->stream.chunk && make_room(t)) put_other_8(&t->stream, CALL_8_DEPTH, 0);
+  }
+  return t;
+}
+
+/* The hot path does not look how deep it is: it may be gone while all the calls that the chunk has
+ * room for would fit. */
+static uint32_t quick_generation(const trace_thread_t *t) {
+  const stream_t *s = &t->stream;
+  uint64_t more = s->next < s->limit ? (uint64_t)(s->limit - s->next) / 4 + 1 : 0;
+  uint64_t deepest = (uint64_t)(t->top - t->calls) + more;
+  return s->writer->cycles && deepest < TRACE_CALLS_MAX ? t->generation : 0;
+}
+
+static void leave(trace_thread_t *t) {
+  t->quick = quick_generation(t);
+  signal_fence();
+  t->busy = 0;
+}
+
+/* An event of a call that is deeper than calls are kept. Nothing else is known less for it. */
+static void lose_deep_event(trace_thread_t *t, uint32_t too_deep) {
+  t->too_deep = too_deep;
+  write_lost_event(t->stream.writer->control);
+}
+
+/* Room in the stream, with what was lost told first. False: this event is lost. */
+static bool ready(trace_thread_t *t) {
+  if (!make_room(t)) {
+    t->lost++;
+    write_lost_event(t->stream.writer->control);
+    return false;
+  }
+  if (LIKELY(!t->lost)) return true;
+  put_other_8(&t->stream, CALL_8_LOST, t->lost);
+  t->lost = 0;
+  forget_calls(t);
+  return true;
+}
+
+/* ---- functions ----------------------------------------------------------------------------- */
+
+/* What is known of FUNCTION, found out where it has to be. */
+static const trace_known_t *know(trace_thread_t *t, uint64_t function) {
+  if (load_relaxed(t->now) != t->adds) {
+    t->adds = load_relaxed(t->now);
+    memset(t->known, 0, sizeof t->known);
+  }
+  trace_known_t *known = &t->known[trace_hash(function)];
+  if ((known->function & ~TRACE_APART) == function && function) return known;
+  uint32_t id = frames_find(function, true, os_loader_epoch()).id;
+  if (id > CALL_FRAME_MAX) { /* the table is full */
+    id = 0;
+    write_lost_event(t->stream.writer->control);
+  }
+  known->word = id && id < 1u << 16 ? id << 2 | CALL_ENTER_4 : 0;
+  known->id = id;
+  known->function = known->word ? function : function | TRACE_APART;
+  return known;
+}
+
+/* ---- events -------------------------------------------------------------------------------- */
+
+/* Whether two stack pointers may be compared. What a handler on the alternate stack runs is inside
+ * what it interrupted, wherever that lies. */
+static bool same_stack(uint64_t a, uint64_t b) {
+  uint64_t apart = a > b ? a - b : b - a;
+  return apart < SAME_STACK_BYTES && os_stack_side(a, own_sp()) == OS_STACK_SAME;
+}
+
+static bool is_gone(uint64_t call_sp, uint64_t sp) {
+  if (call_sp >= sp && call_sp - sp < SAME_STACK_BYTES) return false;
+  switch (os_stack_side(call_sp, own_sp())) {
+  case OS_STACK_LEFT: return true;
+  case OS_STACK_BENEATH: return false;
+  default: return call_sp < sp && same_stack(call_sp, sp);
+  }
+}
+
+/* The call C has ended when the thread is, or goes on, at SP. */
+static bool has_ended(const trace_call_t *c, uint64_t sp) {
+  bool at_its_end =
+      c->function == TRACE_SLED || (c->call_site == TRACE_CALLER && c->hook_site == 0);
+  return is_gone(c->sp, sp) || (at_its_end && c->sp == sp);
+}
+
+/* Ends the calls above NEW_TOP, which have had no exit. */
+static void cut(trace_thread_t *t, trace_call_t *new_top) {
+  uint64_t count = (uint64_t)(t->top - new_top);
+  if (!count) return;
+  put_other_4(&t->stream, CALL_4_LEFT, count);
+  t->top = new_top;
+}
+
+/* The innermost call that a new one at SP, of this CALL_SITE and HOOK_SITE, is inside of. */
+static trace_call_t *outer_of(trace_thread_t *t, uint64_t sp, uint64_t call_site,
+                              uint64_t hook_site) {
+  trace_call_t *c = t->top;
+  while (c > t->calls && has_ended(c, sp))
+    c--;
+  if (!hook_site) return c;
+  trace_call_t *outer = c;
+  for (; c > t->calls && c->sp == sp; c--)
+    if (c->hook_site == hook_site || c->call_site != call_site) outer = c - 1;
+  return outer;
+}
+
+void trace_enter_slow(uint64_t function, uint64_t sp, uint64_t call_site, uint64_t hook_site) {
+  uint32_t generation = trace_on();
+  trace_thread_t *t = generation ? take(sp, generation) : NULL;
+  if (!t) return;
+  const trace_known_t *known = know(t, function);
+  if (known->id && ready(t)) {
+    cut(t, outer_of(t, sp, call_site, hook_site));
+    if (t->top == t->calls + TRACE_CALLS_MAX - 1) {
+      lose_deep_event(t, t->too_deep + 1);
+    } else {
+      t->too_deep = 0;
+      if (t->top == t->calls) t->calls[0].sp = sp + TRACE_NEAR / 2;
+      bool is_sled = !hook_site && call_site == TRACE_SLED;
+      t->top[1] = (trace_call_t){is_sled ? TRACE_SLED : function, sp, call_site, hook_site};
+      put_enter(t, known);
+      t->top++;
+    }
+  }
+  leave(t);
+}
+
+/* The call of a frame that has gone, whose caller's stack pointer is SP: the outermost of those
+ * below it. What was inlined into it, and what was left by a jump, is further in. */
+static trace_call_t *call_of_gone_frame(trace_thread_t *t, uint64_t function, uint64_t sp) {
+  trace_call_t *found = NULL;
+  for (trace_call_t *c = t->top; c > t->calls && c->sp < sp; c--)
+    if (c->function == function && sp - c->sp < SAME_STACK_BYTES) found = c;
+  return found;
+}
+
+/* The call that an exit of FUNCTION at SP ends, NULL for none. A function that moves its stack
+ * pointer (alloca) leaves at a lower one; it is then the innermost of that name. */
+static trace_call_t *call_of_exit(trace_thread_t *t, uint64_t function, uint64_t sp) {
+  for (trace_call_t *c = t->top; c > t->calls; c--) {
+    if (c->function == function && c->sp == sp) return c;
+    if (c->sp > sp && c->sp - sp < SAME_STACK_BYTES) break;
+  }
+  for (trace_call_t *c = t->top; c > t->calls; c--) {
+    if (c->function == function && c->sp > sp && c->sp - sp < SAME_STACK_BYTES) return c;
+    if (c->sp > sp && c->sp != t->top->sp) break;
+  }
+  return NULL;
+}
+
+static void end_call(trace_thread_t *t, trace_call_t *call) {
+  t->too_deep = 0;
+  if (!ready(t) || t->top < call) return; /* where events were lost all calls were forgotten */
+  cut(t, call);
+  put_exit(t);
+  t->top--;
+}
+
+void trace_exit_slow(uint64_t function, uint64_t sp, uint64_t frame_gone, uint64_t unused) {
+  (void)unused;
+  uint32_t generation = trace_on();
+  trace_thread_t *t = generation ? take(sp, generation) : NULL;
+  if (!t) return;
+  if (t->too_deep && sp < t->top->sp && same_stack(sp, t->top->sp)) {
+    lose_deep_event(t, t->too_deep - 1);
+  } else if (function == TRACE_SLED || know(t, function)->id) {
+    trace_call_t *call =
+        frame_gone ? call_of_gone_frame(t, function, sp) : call_of_exit(t, function, sp);
+    if (call) {
+      end_call(t, call);
+    } else if (t->too_deep) { /* on another stack */
+      lose_deep_event(t, t->too_deep - 1);
+    } else if (ready(t)) {
+      put_other_4(&t->stream, CALL_4_STRAY, pass_time(t, TIME_4_MAX));
+    }
+  }
+  leave(t);
+}
+
+void trace_unwound(uint64_t sp) {
+  uint32_t generation = trace_on();
+  trace_thread_t *t = trace_tls;
+  if (!generation || !t || t->busy || t->generation != generation) return;
+  t->busy = sp;
+  signal_fence();
+  trace_call_t *c = t->top;
+  while (c > t->calls && has_ended(c, sp))
+    c--;
+  if (c != t->top && ready(t) && c < t->top) {
+    (void)pass_time(t, 0); /* as a record of its own */
+    cut(t, c);
+  }
+  leave(t);
+}
+
+/* ---- start --------------------------------------------------------------------------------- */
+
+void trace_name(uint64_t function, const char *name) {
+  uint32_t id = frames_find(function, true, os_loader_epoch()).id;
+  uint64_t value = id;
+  if (id != FRAMES_FULL) write_table(TABLE_NAMED, &value, 1, name);
+}
+
+void trace_switch(bool on) {
+  scratch_control_t *c = write_control();
+  if (!c) return;
+  uint32_t now = load_acquire(&c->trace_generation);
+  while ((now & 1) != on && !cas_acq_rel(&c->trace_generation, &now, now + 1))
+    continue;
+}
+
+int trace_prepare(void) {
+  scratch_control_t *control = write_control();
+  if (!control) return SONDE_EINVAL;
+  trace_gate_t *gate = os_map(4096);
+  if (!gate) return SONDE_ENOMEM;
+  if (!os_wipe_on_fork(gate, 4096)) {
+    os_unmap(gate, 4096);
+    return SONDE_EUNSUPPORTED;
+  }
+  gate->generation = &control->trace_generation;
+  store_release(&trace_gate, gate);
+  return 0;
+}

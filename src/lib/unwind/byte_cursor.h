@@ -1,0 +1,77 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * A bounded reader of little-endian bytes, for call frame information and DWARF expressions.
+ *
+ * Reading past the end gives zeros and sets `failed`, which sticks: a parser may read a whole
+ * structure and ask once.
+ */
+#ifndef SONDE_UNWIND_BYTE_CURSOR_H
+#define SONDE_UNWIND_BYTE_CURSOR_H
+
+#include <stdbool.h>
+#include <stdint.h>
+#include <string.h>
+
+typedef struct cursor {
+  const uint8_t *p, *end;
+  bool failed;
+} cursor_t;
+
+static inline uint64_t cursor_left(const cursor_t *c) { return (uint64_t)(c->end - c->p); }
+
+static inline uint64_t cursor_fixed(cursor_t *c, unsigned size) {
+  uint64_t value = 0;
+  if (cursor_left(c) < size) {
+    c->failed = true;
+    c->p = c->end;
+    return 0;
+  }
+  memcpy(&value, c->p, size);
+  c->p += size;
+  return value;
+}
+static inline uint8_t cursor_u8(cursor_t *c) { return (uint8_t)cursor_fixed(c, 1); }
+static inline uint16_t cursor_u16(cursor_t *c) { return (uint16_t)cursor_fixed(c, 2); }
+static inline uint32_t cursor_u32(cursor_t *c) { return (uint32_t)cursor_fixed(c, 4); }
+static inline uint64_t cursor_u64(cursor_t *c) { return cursor_fixed(c, 8); }
+
+static inline void cursor_skip(cursor_t *c, uint64_t size) {
+  if (cursor_left(c) < size) {
+    c->failed = true;
+    c->p = c->end;
+    return;
+  }
+  c->p += size;
+}
+
+/* The bits of a LEB128 number; in *ABOVE those that its last byte leaves open, all 1 where that is
+ * negative by its sign, else 0. */
+static inline uint64_t cursor_leb(cursor_t *c, uint64_t *above) {
+  uint64_t value = 0;
+  unsigned shift = 0;
+  *above = 0;
+  for (;;) {
+    if (c->p >= c->end) {
+      c->failed = true;
+      return 0;
+    }
+    uint8_t byte = *c->p++;
+    if (shift < 64) value |= (uint64_t)(byte & 0x7f) << shift;
+    shift += 7;
+    if (byte & 0x80) continue;
+    if (shift < 64 && (byte & 0x40)) *above = ~(uint64_t)0 << shift;
+    return value;
+  }
+}
+
+static inline uint64_t cursor_uleb(cursor_t *c) {
+  uint64_t above;
+  return cursor_leb(c, &above);
+}
+
+static inline int64_t cursor_sleb(cursor_t *c) {
+  uint64_t above, value = cursor_leb(c, &above);
+  return (int64_t)(value | above);
+}
+
+#endif

@@ -1,0 +1,475 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * From an address to its row: find the FDE, read its CIE, run their instructions up to the address.
+ *
+ * A live image has a sorted table (.eh_frame_hdr), so a search costs a dozen probes. Without the
+ * table (a stripped header, or .debug_frame) the section is read from its start: that is linear,
+ * and only code outside a program ever meets it.
+ *
+ * Entries are little-endian and their offsets 32 bits wide unless the extended length says
+ * otherwise. Hostile sections cost at most one pass over their bytes.
+ */
+#include "unwind/cfi.h"
+#include "unwind/compact.h"
+#include "unwind/byte_cursor.h"
+#include "sonde/status.h"
+
+#define STATES_MAX 4 /* DW_CFA_remember_state nests this deep; compilers use one level */
+
+typedef struct cie {
+  const uint8_t *code, *code_end;
+  uint64_t code_align;
+  int64_t data_align;
+  uint64_t return_register;
+  uint8_t pointer_encoding; /* of the FDEs' addresses */
+  bool has_augmentation_data, signal_frame;
+} cie_t;
+
+typedef struct fde {
+  cie_t cie;
+  uint64_t start, end;
+  const uint8_t *code, *code_end;
+} fde_t;
+
+/* ---- encoded pointers ---------------------------------------------------------------------- */
+
+enum {
+  PE_absptr = 0x00,
+  PE_uleb128 = 0x01,
+  PE_udata2 = 0x02,
+  PE_udata4 = 0x03,
+  PE_udata8 = 0x04,
+  PE_sleb128 = 0x09,
+  PE_sdata2 = 0x0a,
+  PE_sdata4 = 0x0b,
+  PE_sdata8 = 0x0c,
+  PE_pcrel = 0x10,
+  PE_datarel = 0x30,
+  PE_omit = 0xff
+};
+
+/* Reads a pointer of ENCODING at C, which reads SECTION. DATA is the base of datarel. */
+static uint64_t read_pointer(cursor_t *c, const section_t *section, uint8_t encoding,
+                             uint64_t data) {
+  uint64_t here = section->address + (uint64_t)(c->p - section->data);
+  uint64_t value;
+  switch (encoding & 0x0f) {
+  case PE_absptr:
+  case PE_udata8:
+  case PE_sdata8: value = cursor_u64(c); break;
+  case PE_uleb128: value = cursor_uleb(c); break;
+  case PE_sleb128: value = (uint64_t)cursor_sleb(c); break;
+  case PE_udata2: value = cursor_u16(c); break;
+  case PE_sdata2: value = (uint64_t)(int64_t)(int16_t)cursor_u16(c); break;
+  case PE_udata4: value = cursor_u32(c); break;
+  case PE_sdata4: value = (uint64_t)(int64_t)(int32_t)cursor_u32(c); break;
+  default: c->failed = true; return 0;
+  }
+  switch (encoding & 0x70) {
+  case PE_pcrel: value += here; break;
+  case PE_datarel: value += data; break;
+  case 0: break;
+  default: c->failed = true;
+  }
+  return value;
+}
+
+/* ---- entries --------------------------------------------------------------------------------- */
+
+/* The header of an entry: its length and its id or back reference. */
+typedef struct entry {
+  const uint8_t *body, *end; /* after the id; one past the entry */
+  const uint8_t *id_at;      /* where the id field is: .eh_frame counts back from there */
+  uint64_t id;
+  bool is_64bit;
+} entry_t;
+
+static bool read_entry(const section_t *section, const uint8_t *at, bool is_eh, entry_t *entry) {
+  cursor_t c = {at, section->data + section->size, false};
+  if (at < section->data || at >= c.end) return false;
+  uint64_t length = cursor_u32(&c);
+  entry->is_64bit = length == 0xffffffff;
+  if (entry->is_64bit) length = cursor_u64(&c);
+  if (c.failed || length == 0 || length > cursor_left(&c)) return false;
+  entry->end = c.p + length;
+  entry->id_at = c.p;
+  c.end = entry->end;
+  entry->id = entry->is_64bit && !is_eh ? cursor_u64(&c) : cursor_u32(&c);
+  entry->body = c.p;
+  return !c.failed;
+}
+
+static bool entry_is_cie(const entry_t *entry, bool is_eh) {
+  if (is_eh) return entry->id == 0;
+  return entry->is_64bit ? entry->id == ~(uint64_t)0 : entry->id == 0xffffffff;
+}
+
+static bool read_augmentation(cursor_t *c, const char *text, const section_t *section, cie_t *cie) {
+  if (text[0] != 'z') return text[0] == 0;
+  cie->has_augmentation_data = true;
+  uint64_t size = cursor_uleb(c);
+  if (c->failed || size > cursor_left(c)) return false;
+  const uint8_t *after = c->p + size;
+  for (const char *t = text + 1; *t; t++) {
+    if (*t == 'R')
+      cie->pointer_encoding = cursor_u8(c);
+    else if (*t == 'L')
+      cursor_u8(c);
+    else if (*t == 'P') {
+      uint8_t encoding = cursor_u8(c);
+      read_pointer(c, section, encoding & 0x7f, 0);
+    } else if (*t == 'S')
+      cie->signal_frame = true;
+    else if (*t != 'B')
+      break; /* unknown letters: the size lets us pass over the rest */
+  }
+  c->p = after;
+  return true;
+}
+
+static bool read_cie(const section_t *section, const uint8_t *at, bool is_eh, cie_t *cie) {
+  entry_t entry;
+  *cie = (cie_t){0};
+  if (!read_entry(section, at, is_eh, &entry) || !entry_is_cie(&entry, is_eh)) return false;
+  cursor_t c = {entry.body, entry.end, false};
+  uint8_t version = cursor_u8(&c);
+  if (version != 1 && version != 3 && version != 4) return false;
+  const char *augmentation = (const char *)c.p;
+  while (cursor_u8(&c))
+    ;
+  if (c.failed) return false;
+  if (version == 4) {
+    uint8_t address_size = cursor_u8(&c), segment_size = cursor_u8(&c);
+    if (address_size != 8 || segment_size != 0) return false;
+  }
+  cie->code_align = cursor_uleb(&c);
+  cie->data_align = cursor_sleb(&c);
+  cie->return_register = version == 1 ? cursor_u8(&c) : cursor_uleb(&c);
+  if (!read_augmentation(&c, augmentation, section, cie)) return false;
+  cie->code = c.p;
+  cie->code_end = entry.end;
+  return !c.failed && cie->return_register < REGS_COUNT;
+}
+
+/* Reads the FDE at AT. False when there is none there, or it is a CIE. */
+static bool read_fde(const section_t *section, const uint8_t *at, bool is_eh, fde_t *fde) {
+  entry_t entry;
+  if (!read_entry(section, at, is_eh, &entry) || entry_is_cie(&entry, is_eh)) return false;
+  uint64_t back = (uint64_t)(entry.id_at - section->data);
+  uint64_t cie_at = is_eh ? back - entry.id : entry.id;
+  if ((is_eh && entry.id > back) || cie_at >= section->size) return false;
+  if (!read_cie(section, section->data + cie_at, is_eh, &fde->cie)) return false;
+  cursor_t c = {entry.body, entry.end, false};
+  fde->start = read_pointer(&c, section, fde->cie.pointer_encoding, 0);
+  uint64_t size = read_pointer(&c, section, fde->cie.pointer_encoding & 0x0f, 0);
+  fde->end = fde->start + size;
+  if (fde->cie.has_augmentation_data) cursor_skip(&c, cursor_uleb(&c));
+  fde->code = c.p;
+  fde->code_end = entry.end;
+  return !c.failed && fde->end >= fde->start;
+}
+
+/* ---- finding the FDE ------------------------------------------------------------------------ */
+
+static bool fde_covers(const fde_t *fde, uint64_t address) {
+  return address >= fde->start && address < fde->end;
+}
+
+/* The table of .eh_frame_hdr, when it is of the form every linker writes: sorted pairs of 32-bit
+ * offsets from the header. */
+static bool find_by_table(const image_t *image, uint64_t address, fde_t *fde, bool *has_table) {
+  const section_t *hdr = &image->eh_frame_hdr;
+  *has_table = false;
+  if (!hdr->data || hdr->size < 12) return false;
+  cursor_t c = {hdr->data, hdr->data + hdr->size, false};
+  uint8_t version = cursor_u8(&c), frame_enc = cursor_u8(&c), count_enc = cursor_u8(&c),
+          table_enc = cursor_u8(&c);
+  if (version != 1 || table_enc != (PE_datarel | PE_sdata4) || count_enc == PE_omit) return false;
+  read_pointer(&c, hdr, frame_enc, hdr->address);
+  uint64_t count = read_pointer(&c, hdr, count_enc, hdr->address);
+  if (c.failed || count == 0 || count > cursor_left(&c) / 8) return false;
+  *has_table = true;
+  const uint8_t *table = c.p;
+  uint64_t low = 0, high = count; /* the last entry whose start is at or below ADDRESS */
+  while (low < high) {
+    uint64_t middle = low + (high - low) / 2;
+    int32_t start;
+    memcpy(&start, table + middle * 8, 4);
+    if (hdr->address + (uint64_t)(int64_t)start <= address)
+      low = middle + 1;
+    else
+      high = middle;
+  }
+  if (low == 0) return false;
+  int32_t offset;
+  memcpy(&offset, table + (low - 1) * 8 + 4, 4);
+  uint64_t fde_at = hdr->address + (uint64_t)(int64_t)offset - image->eh_frame.address;
+  if (!image->eh_frame.data || fde_at >= image->eh_frame.size) return false;
+  return read_fde(&image->eh_frame, image->eh_frame.data + fde_at, true, fde) &&
+         fde_covers(fde, address);
+}
+
+static bool find_by_scan(const section_t *section, bool is_eh, uint64_t address, fde_t *fde) {
+  const uint8_t *at = section->data;
+  entry_t entry;
+  while (at && read_entry(section, at, is_eh, &entry)) {
+    if (read_fde(section, at, is_eh, fde) && fde_covers(fde, address)) return true;
+    at = entry.end;
+  }
+  return false;
+}
+
+static bool find_fde(const image_t *image, uint64_t address, fde_t *fde, const section_t **in) {
+  bool has_table;
+  *in = &image->eh_frame;
+  if (find_by_table(image, address, fde, &has_table)) return true;
+  if (!has_table && find_by_scan(&image->eh_frame, true, address, fde)) return true;
+  *in = &image->debug_frame;
+  return find_by_scan(&image->debug_frame, false, address, fde);
+}
+
+/* ---- running the instructions --------------------------------------------------------------- */
+
+/* The part of a row that DW_CFA_remember_state keeps. */
+typedef struct state {
+  cfi_rule_t rules[REGS_COUNT];
+  bool cfa_is_expression, ra_signed;
+  uint8_t cfa_register;
+  uint16_t cfa_length;
+  int64_t cfa_offset;
+} state_t;
+
+typedef struct run {
+  const fde_t *fde;
+  const section_t *section;
+  uint64_t target;   /* the address asked for */
+  uint64_t location; /* where the current row starts */
+  uint64_t next;     /* where the row after it starts, once known */
+  state_t now, initial;
+  state_t saved[STATES_MAX];
+  int saved_count;
+  bool bad;
+} run_t;
+
+enum {
+  CFA_nop = 0x00,
+  CFA_set_loc,
+  CFA_advance_loc1,
+  CFA_advance_loc2,
+  CFA_advance_loc4,
+  CFA_offset_extended,
+  CFA_restore_extended,
+  CFA_undefined,
+  CFA_same_value,
+  CFA_register,
+  CFA_remember_state,
+  CFA_restore_state,
+  CFA_def_cfa,
+  CFA_def_cfa_register,
+  CFA_def_cfa_offset,
+  CFA_def_cfa_expression,
+  CFA_expression,
+  CFA_offset_extended_sf,
+  CFA_def_cfa_sf,
+  CFA_def_cfa_offset_sf,
+  CFA_val_offset,
+  CFA_val_offset_sf,
+  CFA_val_expression,
+  CFA_AARCH64_negate_ra_state = 0x2d,
+  CFA_GNU_args_size = 0x2e,
+  CFA_GNU_negative_offset_extended = 0x2f
+};
+
+static void set_rule(run_t *run, uint64_t reg, cfi_how_t how, int64_t offset) {
+  run->bad |= offset != (int32_t)offset;
+  if (reg < REGS_COUNT) /* vector registers and the like do not matter to a walk */
+    run->now.rules[reg] = (cfi_rule_t){.how = (uint8_t)how, .offset = (int32_t)offset};
+}
+
+static void restore_rule(run_t *run, uint64_t reg) {
+  if (reg < REGS_COUNT) run->now.rules[reg] = run->initial.rules[reg];
+}
+
+/* Passes over an expression; returns where it starts in the section. */
+static int32_t read_block(run_t *run, cursor_t *c, uint16_t *length) {
+  uint64_t size = cursor_uleb(c);
+  int64_t at = c->p - run->section->data;
+  cursor_skip(c, size);
+  run->bad |= c->failed || size > UINT16_MAX || at > INT32_MAX;
+  *length = (uint16_t)size;
+  return (int32_t)at;
+}
+
+static void set_expression(run_t *run, cursor_t *c, cfi_how_t how) {
+  uint64_t reg = cursor_uleb(c);
+  uint16_t length;
+  int32_t block = read_block(run, c, &length);
+  if (reg < REGS_COUNT)
+    run->now.rules[reg] = (cfi_rule_t){.how = (uint8_t)how, .length = length, .offset = block};
+}
+
+static void set_cfa(run_t *run, uint64_t reg, int64_t offset) {
+  run->bad |= reg >= REGS_COUNT;
+  run->now.cfa_is_expression = false;
+  run->now.cfa_register = (uint8_t)reg;
+  run->now.cfa_offset = offset;
+}
+
+static void restore_state(run_t *run) {
+  if (run->saved_count == 0)
+    run->bad = true;
+  else
+    run->now = run->saved[--run->saved_count];
+}
+
+static void remember_state(run_t *run) {
+  if (run->saved_count == STATES_MAX)
+    run->bad = true;
+  else
+    run->saved[run->saved_count++] = run->now;
+}
+
+/* A location instruction: true when the row of the target is finished. */
+static bool advance(run_t *run, uint64_t location) {
+  if (location > run->target) {
+    run->next = location;
+    return true;
+  }
+  run->location = location;
+  return false;
+}
+
+/* A factored offset, modulo 2^64 as the rest of the arithmetic. */
+static int64_t scaled(uint64_t factor, const cie_t *cie) {
+  return (int64_t)(factor * (uint64_t)cie->data_align);
+}
+
+/* Instructions for the rule of one register; false when OP is none. */
+static bool run_rule(run_t *run, cursor_t *c, uint8_t op) {
+  const cie_t *cie = &run->fde->cie;
+  if (op == CFA_expression || op == CFA_val_expression) {
+    set_expression(run, c, op == CFA_expression ? CFI_EXPRESSION : CFI_VAL_EXPRESSION);
+    return true;
+  }
+  uint64_t reg = cursor_uleb(c);
+  switch (op) {
+  case CFA_offset_extended: set_rule(run, reg, CFI_OFFSET, scaled(cursor_uleb(c), cie)); break;
+  case CFA_offset_extended_sf:
+    set_rule(run, reg, CFI_OFFSET, scaled((uint64_t)cursor_sleb(c), cie));
+    break;
+  case CFA_GNU_negative_offset_extended:
+    set_rule(run, reg, CFI_OFFSET, scaled(0 - cursor_uleb(c), cie));
+    break;
+  case CFA_val_offset: set_rule(run, reg, CFI_VAL_OFFSET, scaled(cursor_uleb(c), cie)); break;
+  case CFA_val_offset_sf:
+    set_rule(run, reg, CFI_VAL_OFFSET, scaled((uint64_t)cursor_sleb(c), cie));
+    break;
+  case CFA_restore_extended: restore_rule(run, reg); break;
+  case CFA_undefined: set_rule(run, reg, CFI_UNDEFINED, 0); break;
+  case CFA_same_value: set_rule(run, reg, CFI_SAME, 0); break;
+  case CFA_register: set_rule(run, reg, CFI_REGISTER, (int64_t)cursor_uleb(c)); break;
+  default: return false;
+  }
+  return true;
+}
+
+/* Instructions for the CFA; false when OP is none. */
+static bool run_cfa(run_t *run, cursor_t *c, uint8_t op) {
+  const cie_t *cie = &run->fde->cie;
+  uint64_t reg = op == CFA_def_cfa || op == CFA_def_cfa_sf || op == CFA_def_cfa_register
+                     ? cursor_uleb(c)
+                     : run->now.cfa_register;
+  switch (op) {
+  case CFA_def_cfa:
+  case CFA_def_cfa_offset: set_cfa(run, reg, (int64_t)cursor_uleb(c)); break;
+  case CFA_def_cfa_sf:
+  case CFA_def_cfa_offset_sf: set_cfa(run, reg, scaled((uint64_t)cursor_sleb(c), cie)); break;
+  case CFA_def_cfa_register: set_cfa(run, reg, run->now.cfa_offset); break;
+  case CFA_def_cfa_expression:
+    run->now.cfa_offset = read_block(run, c, &run->now.cfa_length);
+    run->now.cfa_is_expression = true;
+    break;
+  default: return false;
+  }
+  return true;
+}
+
+/* Runs one instruction. Returns true when the row of the target is complete. */
+static bool run_one(run_t *run, cursor_t *c) {
+  const cie_t *cie = &run->fde->cie;
+  uint8_t op = cursor_u8(c);
+  uint8_t low = op & 0x3f;
+  switch (op & 0xc0) {
+  case 0x40: return advance(run, run->location + low * cie->code_align);
+  case 0x80: set_rule(run, low, CFI_OFFSET, scaled(cursor_uleb(c), cie)); return false;
+  case 0xc0: restore_rule(run, low); return false;
+  }
+  switch (op) {
+  case CFA_nop: break;
+  case CFA_set_loc: return advance(run, read_pointer(c, run->section, cie->pointer_encoding, 0));
+  case CFA_advance_loc1: return advance(run, run->location + cursor_u8(c) * cie->code_align);
+  case CFA_advance_loc2: return advance(run, run->location + cursor_u16(c) * cie->code_align);
+  case CFA_advance_loc4: return advance(run, run->location + cursor_u32(c) * cie->code_align);
+  case CFA_remember_state: remember_state(run); break;
+  case CFA_restore_state: restore_state(run); break;
+  case CFA_AARCH64_negate_ra_state: run->now.ra_signed = !run->now.ra_signed; break;
+  case CFA_GNU_args_size: cursor_uleb(c); break;
+  default: run->bad |= !run_cfa(run, c, op) && !run_rule(run, c, op);
+  }
+  return false;
+}
+
+static bool run_code(run_t *run, const uint8_t *code, const uint8_t *end) {
+  cursor_t c = {code, end, false};
+  while (c.p < c.end && !run->bad) {
+    if (run_one(run, &c)) break;
+    run->bad |= c.failed;
+  }
+  return !run->bad;
+}
+
+int cfi_find_row(const image_t *image, machine_t machine, uint64_t address, cfi_row_t *row) {
+  fde_t fde;
+  run_t run;
+  (void)machine;
+  run = (run_t){.fde = &fde, .target = ~(uint64_t)0};
+  if (!find_fde(image, address, &fde, &run.section)) return SONDE_ENOTFOUND;
+  if (!run_code(&run, fde.cie.code, fde.cie.code_end)) return SONDE_EFORMAT;
+  run.initial = run.now;
+  run.target = address;
+  run.location = fde.start;
+  run.next = fde.end;
+  if (!run_code(&run, fde.code, fde.code_end)) return SONDE_EFORMAT;
+  row->function_start = fde.start;
+  row->function_end = fde.end;
+  row->row_start = run.location;
+  row->row_end = run.next;
+  row->cfa_is_expression = run.now.cfa_is_expression;
+  row->cfa_register = run.now.cfa_register;
+  row->cfa_length = run.now.cfa_length;
+  row->cfa_offset = run.now.cfa_offset;
+  row->expressions = run.section->data;
+  row->return_register = (uint8_t)fde.cie.return_register;
+  row->signal_frame = fde.cie.signal_frame;
+  row->ra_signed = run.now.ra_signed;
+  memcpy(row->rules, run.now.rules, sizeof row->rules);
+  return 0;
+}
+
+int cfi_find_frame_row(const image_t *image, machine_t machine, uint64_t pc, bool exact,
+                       cfi_row_t *row) {
+  if (image->is_macho) {
+    int compact = compact_find_row(image, machine, pc, exact, row);
+    if (compact == 0) return 0;
+  }
+  int status = cfi_find_row(image, machine, exact ? pc : pc - 1, row);
+  if (exact || status == SONDE_EFORMAT || (status == 0 && row->function_end > pc)) return status;
+  cfi_row_t here;
+  if (cfi_find_row(image, machine, pc, &here)) return status;
+  if (status && here.function_start == pc) here.rules[here.return_register].how = CFI_UNDEFINED;
+  if (here.signal_frame || here.rules[here.return_register].how == CFI_UNDEFINED) {
+    *row = here;
+    return 0;
+  }
+  return status;
+}

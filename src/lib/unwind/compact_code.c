@@ -1,0 +1,209 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * Only forms that compilers for macOS write are read; what is not understood counts as the body,
+ * where the table holds. On x86_64: `push %rbp; mov %rsp,%rbp` at the start or, of a function whose
+ * early exits have no frame, before the pc; pushes and `sub $n,%rsp`; what pops them again, up to a
+ * return or a jump out of the function. On arm64 the same two ways are gone, from the start to the
+ * pc and from the pc to where the function is left.
+ */
+#include "unwind/compact_code.h"
+
+#include <string.h>
+
+#include "unwind/infer/stack_change_aarch64.h"
+
+static const compact_place_t body = {.is_body = true};
+
+/* ---- x86_64 --------------------------------------------------------------------------------- */
+
+static bool has(const compact_code_t *c, uint64_t at, const char *bytes, uint64_t count) {
+  return at <= c->size && c->size - at >= count && memcmp(c->bytes + at, bytes, count) == 0;
+}
+
+static uint64_t x86_64_start(const compact_code_t *c) {
+  return has(c, 0, "\xf3\x0f\x1e\xfa", 4) ? 4 : 0; /* endbr64 */
+}
+
+/* Where `push %rbp; mov %rsp,%rbp` stands; the function's size when it does not. */
+static uint64_t x86_64_frame_made(const compact_code_t *c) {
+  uint64_t at = x86_64_start(c);
+  while (at < c->size && !has(c, at, "\x55\x48\x89\xe5", 4))
+    at++;
+  return at;
+}
+
+/* A jump whose target lies outside the function. */
+static bool x86_64_jumps_out(const compact_code_t *c, uint64_t at) {
+  int64_t to;
+  if (at + 2 <= c->size && c->bytes[at] == 0xeb) {
+    to = (int64_t)at + 2 + (int8_t)c->bytes[at + 1];
+  } else if (at + 5 <= c->size && c->bytes[at] == 0xe9) {
+    int32_t distance;
+    memcpy(&distance, c->bytes + at + 1, 4);
+    to = (int64_t)at + 5 + distance;
+  } else {
+    return has(c, at, "\xff\x25", 2) || has(c, at, "\xff\xe0", 2) || has(c, at, "\x41\xff", 2);
+  }
+  return to < 0 || (uint64_t)to >= c->size;
+}
+
+static bool x86_64_returns(const compact_code_t *c, uint64_t at) {
+  return has(c, at, "\xc3", 1) || has(c, at, "\xc2", 1) || has(c, at, "\xf3\xc3", 2);
+}
+
+static compact_place_t x86_64_framed(const compact_code_t *c) {
+  uint64_t made = x86_64_frame_made(c);
+  if (c->at <= made && made < c->size) return (compact_place_t){.cfa_bytes = 8};
+  if (c->at == made + 1) return (compact_place_t){.cfa_bytes = 16, .has_saved = true, .saved = 16};
+  if (x86_64_returns(c, c->at)) return (compact_place_t){.cfa_bytes = 8};
+  bool popped = c->at > 0 && c->bytes[c->at - 1] == 0x5d;
+  if (popped && x86_64_jumps_out(c, c->at)) return (compact_place_t){.cfa_bytes = 8};
+  return body;
+}
+
+/* Length of a push or pop of a general register (BASE: 0x50 or 0x58) at AT; 0: it is none. */
+static uint64_t x86_64_one(const compact_code_t *c, uint64_t at, uint8_t base) {
+  if (at < c->size && (c->bytes[at] & 0xf8) == base) return 1;
+  return at + 1 < c->size && c->bytes[at] == 0x41 && (c->bytes[at + 1] & 0xf8) == base ? 2 : 0;
+}
+
+/* Length of `sub $n,%rsp` or `add $n,%rsp` (LAST is its third byte) at AT; 0: it is none. */
+static uint64_t x86_64_adjust(const compact_code_t *c, uint64_t at, uint8_t last, uint64_t *bytes) {
+  int32_t wide;
+  if (at + 4 > c->size || c->bytes[at] != 0x48 || c->bytes[at + 2] != last) return 0;
+  if (c->bytes[at + 1] == 0x83) {
+    *bytes = (uint64_t)(int64_t)(int8_t)c->bytes[at + 3];
+    return 4;
+  }
+  if (c->bytes[at + 1] != 0x81 || at + 7 > c->size) return 0;
+  memcpy(&wide, c->bytes + at + 3, 4);
+  *bytes = (uint64_t)(int64_t)wide;
+  return 7;
+}
+
+/* From the pc to the return nothing but what takes the frame away: says how much that is. */
+static bool x86_64_leaves(const compact_code_t *c, uint64_t *left) {
+  uint64_t at = c->at, length, bytes = 0;
+  for (*left = 8;; at += length) {
+    if ((length = x86_64_one(c, at, 0x58)) != 0)
+      *left += 8;
+    else if ((length = x86_64_adjust(c, at, 0xc4, &bytes)) != 0)
+      *left += bytes;
+    else
+      return x86_64_returns(c, at) || (at > c->at && x86_64_jumps_out(c, at));
+  }
+}
+
+static compact_place_t x86_64_frameless(const compact_code_t *c, uint64_t full) {
+  uint64_t at = x86_64_start(c), size = 8, length, bytes;
+  while (at < c->at && size < full) {
+    if ((length = x86_64_one(c, at, 0x50)) != 0)
+      size += 8;
+    else if ((length = x86_64_adjust(c, at, 0xec, &bytes)) != 0)
+      size += bytes;
+    else
+      break;
+    at += length;
+  }
+  if (at >= c->at && size < full) return (compact_place_t){.cfa_bytes = size};
+  if (x86_64_leaves(c, &size) && size < full) return (compact_place_t){.cfa_bytes = size};
+  return body;
+}
+
+/* ---- arm64 ---------------------------------------------------------------------------------- */
+
+#define AHEAD_MAX 16 /* instructions of an epilogue */
+
+static uint32_t instruction(const compact_code_t *c, uint64_t at) {
+  uint32_t word;
+  memcpy(&word, c->bytes + at, 4);
+  return word;
+}
+
+static bool arm64_is_branch(uint32_t w) {
+  return (w & 0x7c000000) == 0x14000000 /* b, bl */ || (w & 0xfe000000) == 0x54000000 /* b.c */ ||
+         (w & 0x7c000000) == 0x34000000 /* cbz, tbz and kin */ ||
+         (w & 0xfe000000) == 0xd6000000 /* br, blr, ret and kin */;
+}
+
+/* Goes on to the next instruction, or may. */
+static bool arm64_is_conditional(uint32_t w) {
+  return (w & 0xfe000000) == 0x54000000 || (w & 0x7c000000) == 0x34000000;
+}
+
+static bool arm64_leaves(const compact_code_t *c, uint64_t at, uint32_t w) {
+  if ((w & 0xfefff000) == 0xd65f0000) return true; /* ret, retaa, retab */
+  if ((w & 0xfffffc1f) == 0xd61f0000) return true; /* br: a tail call through a register */
+  if ((w & 0xfc000000) != 0x14000000) return false;
+  int64_t to = (int64_t)at + a64_field(w, 0, 26) * 4;
+  return to < 0 || (uint64_t)to >= c->size;
+}
+
+/* x29 is made the frame register: add x29, sp, #n. */
+static bool arm64_makes_frame(uint32_t w) { return (w & 0xffc003ff) == 0x910003fd; }
+
+/* The prologue, from the start to the pc; early exits may branch off. False when the pc lies behind
+ * it. */
+static bool arm64_before(const compact_code_t *c, compact_place_t *out) {
+  int64_t pushed = 0, saved = 0;
+  bool has_saved = false;
+  for (uint64_t at = 0; at + 4 <= c->at; at += 4) {
+    uint32_t w = instruction(c, at);
+    change_t change = change_of(w);
+    bool elsewhere = arm64_is_branch(w) && !arm64_is_conditional(w);
+    if (arm64_makes_frame(w) || elsewhere || change.effect == EFFECT_UNKNOWN) return false;
+    pushed += change.pushed;
+    if (change.effect == EFFECT_SAVE && change.with_fp) {
+      has_saved = true;
+      saved = pushed - (change.x30_at - 8);
+    }
+  }
+  *out = (compact_place_t){
+      .cfa_bytes = (uint64_t)pushed, .has_saved = has_saved, .saved = (uint64_t)saved};
+  return pushed >= 0;
+}
+
+/* The way out, from the pc on. False when it is not straight. TAKEN: x29 and x30 are restored on
+ * it, so that the frame still stands here. */
+static bool arm64_after(const compact_code_t *c, uint64_t *left, bool *taken) {
+  *left = 0;
+  *taken = false;
+  for (uint64_t at = c->at, end = at + 4 * AHEAD_MAX; at < end && at + 4 <= c->size; at += 4) {
+    uint32_t w = instruction(c, at);
+    if (arm64_leaves(c, at, w)) return true;
+    change_t change = change_of(w);
+    if (arm64_is_branch(w) || change.effect == EFFECT_UNKNOWN || change.pushed > 0) return false;
+    *taken |= change.effect == EFFECT_RESTORE;
+    *left += (uint64_t)-change.pushed;
+  }
+  return false;
+}
+
+static compact_place_t arm64_framed(const compact_code_t *c) {
+  compact_place_t place;
+  uint64_t left;
+  bool taken;
+  if (c->at % 4) return body;
+  if (arm64_before(c, &place)) return place;
+  if (arm64_after(c, &left, &taken) && !taken) return (compact_place_t){.cfa_bytes = left};
+  return body;
+}
+
+static compact_place_t arm64_frameless(const compact_code_t *c, uint64_t full) {
+  compact_place_t place;
+  uint64_t left;
+  bool taken;
+  if (c->at % 4) return body;
+  if (arm64_before(c, &place) && place.cfa_bytes < full) return place;
+  if (arm64_after(c, &left, &taken) && left < full) return (compact_place_t){.cfa_bytes = left};
+  return body;
+}
+
+compact_place_t compact_place_framed(machine_t machine, const compact_code_t *code) {
+  return machine == MACHINE_X86_64 ? x86_64_framed(code) : arm64_framed(code);
+}
+
+compact_place_t compact_place_frameless(machine_t machine, const compact_code_t *code,
+                                        uint64_t full) {
+  return machine == MACHINE_X86_64 ? x86_64_frameless(code, full) : arm64_frameless(code, full);
+}

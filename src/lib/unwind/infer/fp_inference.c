@@ -1,0 +1,143 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * The search. A frame of FUNCTION whose CFA is frame register + n has its return address at a fixed
+ * distance from what the frame register points at. So the stack is read slot by slot; a slot fits
+ * when
+ *   - the word where the return address would be lies in executable code,
+ *   - the call before it could have entered FUNCTION (callsite.h), and
+ *   - from there every frame's rule holds, up to the thread's start.
+ * What earlier calls left behind on the stack can fit as well, and so can the frames of our own
+ * callers, as if those between had been jumped over. Therefore:
+ *   - where the distance between stack pointer and frame register can be read from the function's
+ *     code, only the slots at that distance are tried (and a few above it, for arguments it
+ * pushed); a slot exactly there whose call names FUNCTION is the answer;
+ *   - otherwise the whole stack is searched, and exactly one slot may fit.
+ * A chain that ends for want of rules or registers might be the true one: it counts as fitting, and
+ * is never the answer.
+ */
+#include "unwind/infer/fp_inference.h"
+
+#include "unwind/infer/insn.h"
+#include "unwind/cfi.h"
+
+#define PUSHED_WORDS_MAX 16
+#define CHAIN_STEPS_MAX  4096
+#define TOTAL_STEPS_MAX  20000
+#define CHUNK_WORDS      64
+
+typedef struct search {
+  code_t code;
+  const regs_t *regs; /* of the frame, without its frame register */
+  bool exact;
+  code_range_t function;
+  uint64_t to_return; /* from what the frame register points at to the return address */
+  int steps;          /* taken so far, in all chains */
+  int fits;           /* slots that fit */
+  bool doubt;         /* a slot fits whose chain could not be followed to the end */
+  bool certain;       /* the slot that fitted last was called by name */
+  uint64_t answer;
+} search_t;
+
+typedef enum chain { CHAIN_BROKEN, CHAIN_WHOLE, CHAIN_UNKNOWN } chain_t;
+
+static chain_t follow(search_t *search, uint64_t frame) {
+  const code_t *code = &search->code;
+  regs_t regs = *search->regs;
+  bool exact = search->exact;
+  regs_set(&regs, machine_fp(code->machine), frame);
+  for (int i = 0; i < CHAIN_STEPS_MAX && search->steps < TOTAL_STEPS_MAX; i++, search->steps++) {
+    step_t step = full_step(code->machine, code->memory, code->images, &regs, exact);
+    switch (step) {
+    case STEP_CALLER: exact = false; break;
+    case STEP_SIGNAL: exact = true; break;
+    case STEP_END: return CHAIN_WHOLE;
+    case STEP_NO_RULE: return code_is_executable(code, regs.pc - 1) ? CHAIN_UNKNOWN : CHAIN_BROKEN;
+    case STEP_UNKNOWN_REGISTER: return CHAIN_UNKNOWN;
+    default: return CHAIN_BROKEN;
+    }
+  }
+  return CHAIN_UNKNOWN;
+}
+
+/* Tries the slot that FRAME points at, where RETURN_ADDRESS would be the frame's. */
+static void try_slot(search_t *search, uint64_t frame, uint64_t return_address) {
+  const code_t *code = &search->code;
+  if (return_address < 4096 || !code_is_executable(code, return_address - 1)) return;
+  link_t link = callsite_link(code, return_address, search->function);
+  if (link == LINK_NO) return;
+  switch (follow(search, frame)) {
+  case CHAIN_WHOLE:
+    search->answer = frame;
+    search->certain = link == LINK_CERTAIN;
+    search->fits++;
+    break;
+  case CHAIN_UNKNOWN:
+    search->doubt = true;
+    search->fits++;
+    break;
+  case CHAIN_BROKEN: break;
+  }
+}
+
+/* Tries the slots from FIRST to one before END, until two fit. */
+static bool search_slots(search_t *search, uint64_t first, uint64_t end) {
+  uint64_t words[CHUNK_WORDS];
+  for (uint64_t at = first; at < end && search->fits < 2;) {
+    uint64_t count = (end - at) / 8 < CHUNK_WORDS ? (end - at) / 8 : CHUNK_WORDS;
+    if (count == 0) break;
+    if (!search->code.memory->read(search->code.memory, at + search->to_return, words, count * 8))
+      return false;
+    for (uint64_t i = 0; i < count && search->fits < 2; i++)
+      try_slot(search, at + i * 8, words[i]);
+    at += count * 8;
+  }
+  return true;
+}
+
+/* Sets up the search for the frame's row; false when it is not of the form that this knows. */
+static bool prepare(search_t *search) {
+  const code_t *code = &search->code;
+  int fp = machine_fp(code->machine);
+  uint64_t pc = search->exact ? search->regs->pc : search->regs->pc - 1;
+  const image_t *image = code->images->find(code->images, pc);
+  cfi_row_t row;
+  if (!image || cfi_find_row(image, code->machine, pc - image->slide, &row) != 0) return false;
+  const cfi_rule_t *rule = &row.rules[row.return_register];
+  if (row.cfa_is_expression || row.cfa_register != fp || rule->how != CFI_OFFSET ||
+      regs_has(search->regs, fp))
+    return false;
+  search->function.start = row.function_start + image->slide;
+  search->function.end = row.function_end + image->slide;
+  search->to_return = (uint64_t)row.cfa_offset + (uint64_t)(int64_t)rule->offset;
+  return search->to_return < 4096;
+}
+
+/* Tries the slots at SIZE bytes above the stack pointer, and a few above those. */
+static bool search_fixed(search_t *search, uint64_t low, uint64_t end, uint64_t size) {
+  if (size % 8 || size >= end - low) return true;
+  low += size;
+  if (!search_slots(search, low, low + 8)) return false;
+  if (search->certain) return true;
+  uint64_t high = end - low > PUSHED_WORDS_MAX * 8 ? low + PUSHED_WORDS_MAX * 8 : end;
+  return search_slots(search, low + 8, high);
+}
+
+proof_t prove_frame_register(machine_t machine, memory_t *memory, images_t *images, regs_t *regs,
+                             bool exact, uint64_t stack_end) {
+  int sp = machine_sp(machine);
+  search_t search = {.code = {machine, memory, images}, .regs = regs, .exact = exact};
+  if (!regs_has(regs, sp) || regs->r[sp] % 8 || !prepare(&search)) return PROOF_NONE;
+  uint64_t low = regs->r[sp], end = stack_end - search.to_return, size;
+  if (stack_end < low || end > stack_end || end <= low) return PROOF_NONE;
+  bool readable;
+  if (callsite_frame_size(&search.code, search.function, exact ? regs->pc : regs->pc - 1, &size))
+    readable = search_fixed(&search, low, end, size);
+  else if (end - low > PROVE_STACK_BYTES_MAX)
+    return PROOF_TOO_LARGE;
+  else
+    readable = search_slots(&search, low, end);
+  if (!readable || search.fits == 0) return PROOF_NONE;
+  if (search.fits > 1 || search.doubt) return PROOF_AMBIGUOUS;
+  regs_set(regs, machine_fp(machine), search.answer);
+  return PROOF_FOUND;
+}

@@ -1,0 +1,280 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * Reads a little machine code: call instructions, jumps, PLT entries. Instruction encodings: Intel
+ * SDM volume 2, Arm ARM section C4.1.
+ *
+ * x86_64 code cannot be read backwards with certainty, so every call encoding that could end at a
+ * return address counts; and a function is searched for jumps at every byte. What such a search
+ * finds too much makes an answer LINK_POSSIBLE that could be LINK_NO, never the other way round.
+ */
+#include "unwind/infer/insn.h"
+
+#include <string.h>
+
+#include "unwind/cfi.h"
+
+#define FUNCTION_BYTES_MAX (64u << 10) /* larger functions are not searched for jumps */
+#define CHUNK              256
+#define TAIL_DEPTH         2 /* functions that may jump on before the callee is reached */
+
+/* ---- bytes of code -------------------------------------------------------------------------- */
+
+/* From the file where there is one: no system call, and a debugger's breakpoints are not in it. */
+bool code_read(const code_t *code, uint64_t address, void *out, size_t size) {
+  const image_t *image = code->images->find(code->images, address);
+  if (image && image->file) {
+    uint64_t linked = address - image->slide;
+    for (uint32_t i = 0; i < image->segment_count; i++) {
+      const segment_t *s = &image->segments[i];
+      if (linked < s->address || linked - s->address >= s->file_size) continue;
+      uint64_t at = linked - s->address;
+      if (size > s->file_size - at || s->file_offset > image->file_size ||
+          at + size > image->file_size - s->file_offset)
+        return false;
+      memcpy(out, image->file + s->file_offset + at, size);
+      return true;
+    }
+  }
+  return code->memory->read(code->memory, address, out, size);
+}
+
+bool code_is_executable(const code_t *code, uint64_t pc) {
+  const image_t *image = code->images->find(code->images, pc);
+  if (!image) return false;
+  uint64_t linked = pc - image->slide;
+  for (uint32_t i = 0; i < image->segment_count; i++) {
+    const segment_t *s = &image->segments[i];
+    if (linked >= s->address && linked - s->address < s->size) return s->flags & 1; /* PF_X */
+  }
+  return false;
+}
+
+static bool find_row(const code_t *code, uint64_t pc, uint64_t *slide, cfi_row_t *row) {
+  const image_t *image = code->images->find(code->images, pc);
+  if (!image || cfi_find_row(image, code->machine, pc - image->slide, row) != 0) return false;
+  *slide = image->slide;
+  return true;
+}
+
+bool code_function(const code_t *code, uint64_t pc, code_range_t *function) {
+  cfi_row_t row;
+  uint64_t slide;
+  if (!find_row(code, pc, &slide, &row)) return false;
+  function->start = row.function_start + slide;
+  function->end = row.function_end + slide;
+  return function->start < function->end;
+}
+
+static bool holds(code_range_t range, uint64_t pc) { return pc >= range.start && pc < range.end; }
+
+static int32_t load32(const uint8_t *p) {
+  int32_t value;
+  memcpy(&value, p, 4);
+  return value;
+}
+
+/* ---- where a call or jump goes ----------------------------------------------------------------
+ */
+
+static goal_t from_slot(const code_t *code, uint64_t slot) {
+  uint64_t address;
+  if (!code->memory->read(code->memory, slot, &address, 8) || address == 0)
+    return (goal_t){false, 0};
+  return (goal_t){true, address};
+}
+
+goal_t code_through_stub(const code_t *code, uint64_t address) {
+  uint8_t b[16];
+  size_t at = 0;
+  if (code->machine != MACHINE_X86_64 || !code_read(code, address, b, sizeof b))
+    return (goal_t){true, address};
+  if (b[0] == 0xf3 && b[1] == 0x0f && b[2] == 0x1e && b[3] == 0xfa) at = 4; /* endbr64 */
+  if (b[at] == 0xf2) at++;                                                  /* bnd */
+  if (b[at] == 0xe9)
+    return (goal_t){true, address + at + 5 + (uint64_t)(int64_t)load32(b + at + 1)};
+  if (b[at] != 0xff || b[at + 1] != 0x25) return (goal_t){true, address};
+  goal_t goal = from_slot(code, address + at + 6 + (uint64_t)(int64_t)load32(b + at + 2));
+  if (goal.is_known && goal.address - address < 64) goal.is_known = false;
+  return goal;
+}
+
+static bool jumps_to(const code_t *code, code_range_t from, code_range_t to, int depth);
+
+/* Could entering ADDRESS have led into FUNCTION? */
+static link_t reaches(const code_t *code, uint64_t address, code_range_t function, int depth) {
+  if (holds(function, address)) return LINK_CERTAIN;
+  goal_t goal = code_through_stub(code, address);
+  if (!goal.is_known) return LINK_POSSIBLE;
+  if (holds(function, goal.address)) return LINK_CERTAIN;
+  code_range_t entered;
+  if (!code_function(code, goal.address, &entered)) return LINK_POSSIBLE;
+  return jumps_to(code, entered, function, depth) ? LINK_POSSIBLE : LINK_NO;
+}
+
+bool code_frame_is_gone(const code_t *code, uint64_t at) {
+  cfi_row_t row;
+  uint64_t slide;
+  if (!find_row(code, at, &slide, &row)) return true;
+  return !row.cfa_is_expression && row.cfa_register == machine_sp(code->machine) &&
+         row.cfa_offset == (code->machine == MACHINE_X86_64 ? 8 : 0);
+}
+
+/* A direct jump found while searching a function: only one that leaves it, for the start of another
+ * function, or for FUNCTION, is followed. */
+static bool jump_leads(const code_t *code, uint64_t at, uint64_t to, code_range_t from,
+                       code_range_t function, int depth) {
+  code_range_t other;
+  if (holds(function, to)) return true;
+  if (holds(from, to) || !code_is_executable(code, to) || !code_frame_is_gone(code, at) ||
+      !code_function(code, to, &other) || other.start != to)
+    return false;
+  return depth == 0 || reaches(code, to, function, depth - 1) != LINK_NO;
+}
+
+static jump_t x86_64_jump(const code_t *code, const uint8_t *p, uint64_t at, uint64_t *to,
+                          unsigned *length) {
+  *length = 6;
+  if (p[0] == 0xe9 || p[0] == 0xeb || (p[0] & 0xf0) == 0x70) { /* jmp; jmp and jcc to near by */
+    *length = p[0] == 0xe9 ? 5 : 2;
+    *to = at + *length + (uint64_t)(int64_t)(p[0] == 0xe9 ? load32(p + 1) : (int8_t)p[1]);
+    return JUMP_TO;
+  }
+  if (p[0] == 0x0f && (p[1] & 0xf0) == 0x80) { /* jcc */
+    *to = at + 6 + (uint64_t)(int64_t)load32(p + 2);
+    return JUMP_TO;
+  }
+  if (p[0] == 0xff && p[1] == 0x25) {
+    goal_t goal = from_slot(code, at + 6 + (uint64_t)(int64_t)load32(p + 2));
+    *to = goal.address;
+    return goal.is_known ? JUMP_TO : JUMP_ANYWHERE;
+  }
+  if (p[0] == 0xff && (p[1] & 0x38) == 0x20) return JUMP_ANYWHERE;
+  /* mov %reg,(%rsp), then ret: how a retpoline jumps */
+  bool thunk =
+      (p[0] == 0x48 || p[0] == 0x4c) && p[1] == 0x89 && (p[2] & 0xc7) == 0x04 && p[3] == 0x24;
+  return thunk ? JUMP_BY_RETURN : JUMP_NONE;
+}
+
+static jump_t aarch64_jump(const uint8_t *p, uint64_t at, uint64_t *to, unsigned *length) {
+  uint32_t word = (uint32_t)load32(p);
+  *length = 4;
+  if ((word & 0xfc000000) == 0x14000000) { /* b */
+    *to = at + (uint64_t)((int64_t)(int32_t)(word << 6) >> 4);
+    return JUMP_TO;
+  }
+  if ((word & 0xff000010) == 0x54000000) { /* b.cond */
+    *to = at + (uint64_t)((int64_t)(int32_t)(word << 8) >> 13 << 2);
+    return JUMP_TO;
+  }
+  return (word & 0xfefff000) == 0xd61f0000 ? JUMP_ANYWHERE : JUMP_NONE; /* br, braa, … */
+}
+
+jump_t code_jump(const code_t *code, const uint8_t *p, uint64_t at, uint64_t *to,
+                 unsigned *length) {
+  return code->machine == MACHINE_X86_64 ? x86_64_jump(code, p, at, to, length)
+                                         : aarch64_jump(p, at, to, length);
+}
+
+static bool jump_fits(const code_t *code, const uint8_t *p, uint64_t at, code_range_t from,
+                      code_range_t function, int depth) {
+  uint64_t to;
+  unsigned length;
+  switch (code_jump(code, p, at, &to, &length)) {
+  case JUMP_TO: return jump_leads(code, at, to, from, function, depth);
+  case JUMP_ANYWHERE: return code_frame_is_gone(code, at);
+  case JUMP_BY_RETURN: return true;
+  default: return false;
+  }
+}
+
+static bool jumps_to(const code_t *code, code_range_t from, code_range_t to, int depth) {
+  uint8_t bytes[CHUNK + 8];
+  bool x86_64 = code->machine == MACHINE_X86_64;
+  if (from.end - from.start > FUNCTION_BYTES_MAX) return true;
+  for (uint64_t at = from.start; at < from.end; at += CHUNK) {
+    size_t size = from.end - at < sizeof bytes ? (size_t)(from.end - at) : sizeof bytes;
+    memset(bytes, 0, sizeof bytes);
+    if (!code_read(code, at, bytes, size)) return true;
+    for (size_t i = 0; i < CHUNK && i < size; i += x86_64 ? 1 : 4)
+      if (jump_fits(code, bytes + i, at + i, from, to, depth)) return true;
+  }
+  return false;
+}
+
+/* ---- the call before a return address
+ * ------------------------------------------------------------ */
+
+static link_t better(link_t a, link_t b) { return a > b ? a : b; }
+
+/* Does a call through register or memory (ff /2) end at the end of B, which holds the 8 bytes
+ * before the return address? Lengths by the ModRM and SIB bytes. */
+static bool ends_in_indirect_call(const uint8_t b[8]) {
+  for (int length = 2; length <= 7; length++) {
+    const uint8_t *p = b + 8 - length;
+    if (p[0] != 0xff || (p[1] & 0x38) != 0x10) continue;
+    int mod = p[1] >> 6, rm = p[1] & 7, need = 2;
+    if (mod != 3 && rm == 4) need++; /* SIB */
+    if (mod == 1) need += 1;
+    if (mod == 2 || (mod == 0 && rm == 5)) need += 4;
+    if (mod == 0 && rm == 4 && length > 2 && (p[2] & 7) == 5) need += 4;
+    if (need == length) return true;
+  }
+  return false;
+}
+
+goal_t callsite_target(const code_t *code, uint64_t return_address) {
+  uint8_t b[8];
+  if (!code_read(code, return_address - 8, b, 8)) return (goal_t){false, 0};
+  if (code->machine == MACHINE_AARCH64) {
+    uint32_t word = (uint32_t)load32(b + 4);
+    bool calls = (word & 0xfc000000) == 0x94000000;
+    return (goal_t){calls, return_address - 4 + (uint64_t)((int64_t)(int32_t)(word << 6) >> 4)};
+  }
+  goal_t goal = {false, 0};
+  if (b[2] == 0xff && b[3] == 0x15)
+    goal = from_slot(code, return_address + (uint64_t)(int64_t)load32(b + 4));
+  else if (b[3] == 0xe8)
+    goal = (goal_t){true, return_address + (uint64_t)(int64_t)load32(b + 4)};
+  return goal.is_known ? code_through_stub(code, goal.address) : goal;
+}
+
+static link_t x86_64_link(const code_t *code, uint64_t ra, code_range_t function) {
+  uint8_t b[8];
+  link_t link = LINK_NO;
+  if (!code_read(code, ra - 8, b, 8)) return LINK_POSSIBLE;
+  if (b[3] == 0xe8)
+    link = reaches(code, ra + (uint64_t)(int64_t)load32(b + 4), function, TAIL_DEPTH);
+  if (b[2] == 0xff && b[3] == 0x15) { /* call *slot(%rip): the GOT, or a variable */
+    goal_t goal = from_slot(code, ra + (uint64_t)(int64_t)load32(b + 4));
+    return better(link,
+                  goal.is_known && holds(function, goal.address) ? LINK_CERTAIN : LINK_POSSIBLE);
+  }
+  if (ends_in_indirect_call(b)) link = better(link, LINK_POSSIBLE);
+  return link;
+}
+
+static link_t aarch64_link(const code_t *code, uint64_t ra, code_range_t function) {
+  uint8_t b[4];
+  if (!code_read(code, ra - 4, b, 4)) return LINK_POSSIBLE;
+  uint32_t word = (uint32_t)load32(b);
+  if ((word & 0xfc000000) == 0x94000000) /* bl */
+    return reaches(code, ra - 4 + (uint64_t)((int64_t)(int32_t)(word << 6) >> 4), function,
+                   TAIL_DEPTH);
+  return (word & 0xfefff000) == 0xd63f0000 ? LINK_POSSIBLE : LINK_NO; /* blr, blraa and its like */
+}
+
+/* A signal trampoline and the first function of a fiber are returned to, and were never called
+ * from: the address is a function's start, or the frame is the kernel's. */
+static bool is_entered_by_return(const code_t *code, uint64_t ra) {
+  cfi_row_t row;
+  uint64_t slide;
+  if (!find_row(code, ra, &slide, &row)) return false;
+  return row.signal_frame || ra - slide - row.function_start <= 1;
+}
+
+link_t callsite_link(const code_t *code, uint64_t return_address, code_range_t function) {
+  link_t link = code->machine == MACHINE_X86_64 ? x86_64_link(code, return_address, function)
+                                                : aarch64_link(code, return_address, function);
+  if (link == LINK_NO && is_entered_by_return(code, return_address)) return LINK_POSSIBLE;
+  return link;
+}

@@ -1,0 +1,193 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * Linkers for aarch64 give their stubs no unwind rows, C libraries give _init and _fini none, and
+ * compilers none to the start-up code. All of it is straight code of a few instructions, and what
+ * it does to the stack can be read from it.
+ *
+ * Two readings are made, and a row is only said when they agree. From the pc backward to where a
+ * function before it ends: what has been pushed. From the pc forward to where this one ends: what
+ * will be taken away. A function with branches around a part with a frame, which one reading could
+ * take for another thing, does not agree with itself. The first stub of a lazy table is known by
+ * its own push of x16 and x30, since it leaves for the loader's resolver with them.
+ */
+#include "unwind/infer/no_cfi.h"
+
+#include <string.h>
+
+#include "sonde/status.h"
+#include "unwind/infer/stack_change_aarch64.h"
+
+#define READ_MAX 64 /* instructions each way, and after each branch */
+#define HOPS_MAX 4  /* branches that are followed */
+
+/* ---- instructions (Arm ARM, C6.2) ----------------------------------------------------------- */
+
+static bool is_call(uint32_t w) {
+  return (w & 0xfc000000) == 0x94000000 /* bl */ || (w & 0xfefff000) == 0xd63f0000 /* blr, blraa */;
+}
+
+/* b; br, ret and their signed kin; brk; udf, with which linkers fill. */
+static bool never_goes_on(uint32_t w) {
+  return (w & 0xfc000000) == 0x14000000 || (w & 0xfefff000) == 0xd61f0000 ||
+         (w & 0xfefff000) == 0xd65f0000 || (w & 0xffe0001f) == 0xd4200000 || (w & 0xffff0000) == 0;
+}
+
+#define PUSH_X16_X30 0xa9bf7bf0u /* stp x16, x30, [sp, #-16]! */
+#define BR_X16       0xd61f0200u
+#define BR_X17       0xd61f0220u
+
+/* ---- code ------------------------------------------------------------------------------------ */
+
+typedef struct listing {
+  uint32_t words[2 * READ_MAX];
+  uint64_t start, end; /* run-time addresses of what is in `words` */
+} listing_t;
+
+static uint32_t word_at(const listing_t *l, uint64_t address) {
+  return l->words[(address - l->start) / 4];
+}
+
+/* What is executable within READ_MAX instructions of PC. */
+static bool list_code(const image_t *image, memory_t *memory, uint64_t pc, listing_t *l) {
+  for (uint32_t i = 0; i < image->segment_count; i++) {
+    const segment_t *s = &image->segments[i];
+    uint64_t start = s->address + image->slide, end = start + s->size;
+    if (!(s->flags & 1) || pc < start || pc >= end) continue; /* PF_X */
+    l->start = pc - start > READ_MAX * 4 ? pc - READ_MAX * 4 : (start + 3) & ~(uint64_t)3;
+    l->end = end - pc > READ_MAX * 4 ? pc + READ_MAX * 4 : end & ~(uint64_t)3;
+    return l->start <= pc && l->end > pc &&
+           memory->read(memory, l->start, l->words, l->end - l->start);
+  }
+  return false;
+}
+
+/* ---- readings ------------------------------------------------------------------------------- */
+
+typedef struct reading {
+  uint64_t bound; /* where it ended */
+  int64_t pushed; /* between there and the pc */
+  bool saved;     /* x30 is on the stack */
+  bool known;     /* something was seen that tells whether it is */
+  bool with_fp;
+  bool failed;          /* the stack pointer is moved by what is not known */
+  bool called;          /* something is called before x30 is saved */
+  uint32_t last;        /* the instruction that ended it */
+  int64_t x30_above_sp; /* at the pc */
+} reading_t;
+
+static bool read_backward(const listing_t *l, uint64_t pc, reading_t *r) {
+  *r = (reading_t){.bound = pc};
+  for (; r->bound > l->start; r->bound -= 4) {
+    uint32_t w = word_at(l, r->bound - 4);
+    if (never_goes_on(w)) return true;
+    change_t c = change_of(w);
+    if (c.effect == EFFECT_UNKNOWN) return false;
+    if (is_call(w) && !r->known) r->called = true;
+    if (c.effect != EFFECT_NONE && !r->known) {
+      r->known = true;
+      r->saved = c.effect == EFFECT_SAVE;
+      r->called &= !r->saved;
+      r->with_fp = c.with_fp;
+      r->last = w;
+      r->x30_above_sp = r->pushed + c.x30_at;
+    }
+    r->pushed += c.pushed;
+  }
+  return pc - l->start < READ_MAX * 4; /* at the start of the segment, not of the listing */
+}
+
+/* Where the branch W at ADDRESS goes, when it is a `b`. */
+static bool is_branch(uint32_t w, uint64_t address, uint64_t *to) {
+  *to = address + (uint64_t)(a64_field(w, 0, 26) * 4);
+  return (w & 0xfc000000) == 0x14000000;
+}
+
+/* A function leaves by ret, or by br through a register that no call keeps: x16 or x17. Any other
+ * br may be a switch, and lead to where there is a frame. */
+static bool leaves(uint32_t w) {
+  return (w & 0xfefff000) == 0xd65f0000 || w == BR_X17 || w == BR_X16;
+}
+
+/* Takes what W does. True when nothing after it matters: from a save on, code puts back what it
+ * takes. */
+static bool read_on(reading_t *r, uint32_t w) {
+  change_t c = change_of(w);
+  r->failed |= c.effect == EFFECT_UNKNOWN;
+  if (is_call(w) && !r->known) r->called = true;
+  if (c.effect != EFFECT_NONE && !r->known) {
+    r->known = true;
+    r->saved = c.effect == EFFECT_RESTORE;
+    r->with_fp = c.with_fp;
+    r->x30_above_sp = c.x30_at - r->pushed;
+    if (!r->saved) return true;
+  }
+  r->pushed += c.pushed;
+  return false;
+}
+
+static bool read_forward(const image_t *image, memory_t *memory, const listing_t *first,
+                         uint64_t pc, reading_t *r) {
+  listing_t other;
+  const listing_t *l = first;
+  uint64_t at = pc, to;
+  *r = (reading_t){.bound = 0};
+  for (int hops = 0; at < l->end && !r->failed; at += 4) {
+    r->last = word_at(l, at);
+    bool branches = is_branch(r->last, at, &to);
+    if (!r->bound && never_goes_on(r->last)) r->bound = at + 4;
+    if (leaves(r->last) || (!branches && read_on(r, r->last))) {
+      if (!r->bound) r->bound = at + 4;
+      return !r->failed;
+    }
+    if (never_goes_on(r->last) && !branches) return false;
+    if (!branches) continue;
+    if (hops++ == HOPS_MAX || !list_code(image, memory, to, &other)) return false;
+    l = &other;
+    at = to - 4;
+  }
+  return false;
+}
+
+static bool agree(const reading_t *before, const reading_t *after) {
+  if (before->last == PUSH_X16_X30 && after->last == BR_X17)
+    return before->pushed == 16 && after->pushed == 0 && !after->known;
+  if (before->saved != after->saved) return false;
+  if (after->known && !after->saved) return true; /* a prologue: nothing is taken away yet */
+  if (before->pushed != -after->pushed) return false;
+  return !before->saved ||
+         (before->with_fp == after->with_fp && before->x30_above_sp == after->x30_above_sp);
+}
+
+/* ---- the row -------------------------------------------------------------------------------- */
+
+static void save_at(cfi_row_t *row, int n, int64_t above_sp) {
+  row->rules[n] = (cfi_rule_t){.how = CFI_OFFSET, .offset = (int32_t)(above_sp - row->cfa_offset)};
+}
+
+/* With a frame, callee-saved registers may have been put anywhere in it. */
+static void fill(cfi_row_t *row, const reading_t *before) {
+  row->cfa_register = AARCH64_SP;
+  row->cfa_offset = before->pushed;
+  row->return_register = AARCH64_LR;
+  if (!before->saved) return;
+  for (int n = 19; n < AARCH64_FP; n++)
+    row->rules[n].how = CFI_UNDEFINED;
+  save_at(row, AARCH64_LR, before->x30_above_sp);
+  if (before->with_fp) save_at(row, AARCH64_FP, before->x30_above_sp - 8);
+}
+
+int uncovered_row(const image_t *image, memory_t *memory, uint64_t pc, bool exact, cfi_row_t *row) {
+  reading_t before, after;
+  listing_t code;
+  if (pc % 4 || !list_code(image, memory, pc, &code) || !read_backward(&code, pc, &before) ||
+      !read_forward(image, memory, &code, pc, &after) || !agree(&before, &after) ||
+      before.pushed < 0)
+    return SONDE_ENOTFOUND;
+  /* What is called leaves its return address in x30. */
+  if (!before.saved && (before.called || after.called || !exact)) return SONDE_ENOTFOUND;
+  memset(row, 0, sizeof *row);
+  row->function_start = row->row_start = before.bound - image->slide;
+  row->function_end = row->row_end = after.bound - image->slide;
+  fill(row, &before);
+  return 0;
+}

@@ -1,0 +1,252 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * How far the frame register stands above the stack pointer in the body of an x86_64 function.
+ *
+ * The unwind information tells where the frame register takes over: there the instruction before is
+ * mov %rsp,%rbp. From there on the prologue is decoded: pushes, one or more sub $n,%rsp, among them
+ * instructions that do not touch the stack pointer; it ends at the first call or jump. The distance
+ * is fixed only if as many registers are saved at the pc as the prologue pushed, and nothing in the
+ * rest of the function moves the stack pointer by other means than push and pop; the rest is
+ * searched at every byte, so that what looks like such an instruction and is none makes us give up,
+ * never be wrong.
+ */
+#include <string.h>
+
+#include "unwind/infer/insn.h"
+#include "unwind/cfi.h"
+
+#define PROLOGUE_BYTES     192
+#define FUNCTION_BYTES_MAX (64u << 10)
+#define ROWS_MAX           64
+
+typedef struct insn {
+  uint8_t opcode; /* of a two-byte opcode: the second byte */
+  bool two_byte;
+  bool has_modrm;
+  uint8_t mod, reg, rm; /* with the bits of REX */
+  unsigned length;
+  int64_t immediate;
+} insn_t;
+
+/* Sizes of immediates of the one-byte opcodes that prologues contain; -1: not one of them. */
+static int immediate_size(uint8_t opcode, bool wide) {
+  switch (opcode) {
+  case 0x6b:
+  case 0x80:
+  case 0x83:
+  case 0xc0:
+  case 0xc1:
+  case 0xc6: return 1;
+  case 0x69:
+  case 0x81:
+  case 0xc7: return 4;
+  default: break;
+  }
+  if (opcode >= 0xb8 && opcode <= 0xbf) return wide ? 8 : 4;
+  if (opcode >= 0x50 && opcode <= 0x5f) return 0;
+  if (opcode == 0x90 || opcode == 0x99 || opcode == 0x98) return 0;
+  if ((opcode < 0x40 && (opcode & 7) < 4) || (opcode >= 0x84 && opcode <= 0x8b) || opcode == 0x8d ||
+      opcode == 0x63)
+    return 0;
+  return -1;
+}
+
+static bool has_modrm(uint8_t opcode) {
+  return !((opcode >= 0x50 && opcode <= 0x5f) || (opcode >= 0xb8 && opcode <= 0xbf) ||
+           opcode == 0x90 || opcode == 0x98 || opcode == 0x99);
+}
+
+/* Moves, conversions, logic of SSE, cmov, setcc, movzx: ModRM and nothing after it. */
+static bool is_plain_two_byte(uint8_t opcode) {
+  return (opcode >= 0x10 && opcode <= 0x17) || (opcode >= 0x1e && opcode <= 0x1f) ||
+         (opcode >= 0x28 && opcode <= 0x2f) || (opcode >= 0x40 && opcode <= 0x6f) ||
+         opcode == 0x7e || opcode == 0x7f || (opcode >= 0x90 && opcode <= 0x9f) || opcode == 0xaf ||
+         (opcode >= 0xb6 && opcode <= 0xb7) || (opcode >= 0xbe && opcode <= 0xbf) ||
+         (opcode >= 0xd0);
+}
+
+static bool decode_modrm(insn_t *insn, const uint8_t *p, unsigned *at, uint8_t rex) {
+  uint8_t modrm = p[(*at)++];
+  insn->has_modrm = true;
+  insn->mod = modrm >> 6;
+  insn->reg = (uint8_t)((modrm >> 3 & 7) | (rex & 4) << 1);
+  insn->rm = (uint8_t)((modrm & 7) | (rex & 1) << 3);
+  if (insn->mod == 3) return true;
+  uint8_t sib = 0;
+  if ((modrm & 7) == 4) sib = p[(*at)++];
+  if (insn->mod == 1) *at += 1;
+  if (insn->mod == 2 || (insn->mod == 0 && (modrm & 7) == 5)) *at += 4;
+  if (insn->mod == 0 && (modrm & 7) == 4 && (sib & 7) == 5) *at += 4;
+  return true;
+}
+
+static int64_t immediate_of(const uint8_t *p, int size) {
+  int32_t wide;
+  if (size == 1) return (int8_t)p[0];
+  if (size < 4) return 0;
+  memcpy(&wide, p, 4);
+  return wide;
+}
+
+/* Decodes the instruction at P, of which at least 20 bytes can be read. False when it is none that
+ * this knows. */
+static bool decode(const uint8_t *p, insn_t *insn) {
+  unsigned at = 0;
+  uint8_t rex = 0;
+  memset(insn, 0, sizeof *insn);
+  while (p[at] == 0x66 || p[at] == 0xf2 || p[at] == 0xf3 || p[at] == 0x64)
+    if (++at > 4) return false;
+  if ((p[at] & 0xf0) == 0x40) rex = p[at++];
+  if (p[at] == 0x0f) {
+    insn->two_byte = true;
+    insn->opcode = p[at + 1];
+    at += 2;
+    bool shuffles = (insn->opcode >= 0x70 && insn->opcode <= 0x73) || insn->opcode == 0xc6;
+    if (!is_plain_two_byte(insn->opcode) && !shuffles) return false;
+    decode_modrm(insn, p, &at, rex);
+    at += shuffles; /* their immediate */
+    insn->length = at;
+    return true;
+  }
+  insn->opcode = p[at++];
+  int size = immediate_size(insn->opcode, rex & 8);
+  if (size < 0) return false;
+  if (has_modrm(insn->opcode))
+    decode_modrm(insn, p, &at, rex);
+  else
+    insn->rm = (uint8_t)((insn->opcode & 7) | (rex & 1) << 3);
+  insn->immediate = immediate_of(p + at, size);
+  insn->length = at + (unsigned)size;
+  return true;
+}
+
+enum { RSP = 4, RBP = 5 };
+
+static bool is_push(const insn_t *i) { return !i->two_byte && (i->opcode & 0xf8) == 0x50; }
+static bool is_pop(const insn_t *i) { return !i->two_byte && (i->opcode & 0xf8) == 0x58; }
+
+/* sub $n,%rsp, or add $-n,%rsp */
+static bool lowers_stack(const insn_t *i, uint64_t *bytes) {
+  if (i->two_byte || (i->opcode != 0x81 && i->opcode != 0x83) || i->mod != 3 || i->rm != RSP)
+    return false;
+  int64_t n = (i->reg & 7) == 5 ? i->immediate : (i->reg & 7) == 0 ? -i->immediate : -1;
+  if (n <= 0) return false;
+  *bytes += (uint64_t)n;
+  return true;
+}
+
+/* Could it write to the stack pointer or the frame register? */
+static bool touches(const insn_t *i) {
+  if (i->two_byte || !i->has_modrm) return false;
+  bool reg_is = i->reg == RSP || i->reg == RBP, rm_is = i->rm == RSP || i->rm == RBP;
+  bool loads = i->opcode == 0x8d || i->opcode == 0x63 || i->opcode == 0x69 || i->opcode == 0x6b ||
+               (i->opcode & 2);
+  bool by_immediate = i->opcode == 0x80 || i->opcode == 0x81 || i->opcode == 0x83 ||
+                      i->opcode == 0xc0 || i->opcode == 0xc1 || i->opcode == 0xc6 ||
+                      i->opcode == 0xc7;
+  bool compares = i->opcode == 0x84 || i->opcode == 0x85 || (i->opcode >= 0x38 && i->opcode < 0x3c);
+  if (compares) return false;
+  if (by_immediate) return i->mod == 3 && rm_is;
+  return (i->mod == 3 && rm_is) || (loads && reg_is);
+}
+
+/* Decodes the prologue in P, from behind the mov: what it takes, how many registers it pushes, and
+ * where it ends. */
+static bool read_prologue(const uint8_t *p, uint64_t size, uint64_t *bytes, int *pushes,
+                          uint64_t *end) {
+  uint64_t at = 0;
+  *bytes = 0;
+  *pushes = 0;
+  while (at + 20 <= size) {
+    insn_t i;
+    if (!decode(p + at, &i)) break;
+    if (is_pop(&i)) return false;
+    if (is_push(&i)) {
+      *bytes += 8;
+      ++*pushes;
+    } else if (!lowers_stack(&i, bytes) && touches(&i))
+      return false;
+    at += i.length;
+  }
+  *end = at;
+  return true;
+}
+
+/* Does any byte of the rest begin an instruction that moves the stack pointer otherwise than by
+ * push, pop, call and leave? lea n(%rbp),%rsp restores it in epilogues and is no such thing. */
+static bool may_move_stack(const uint8_t *p) {
+  if ((p[0] & 0xf8) != 0x48) return false; /* all of them have REX.W */
+  uint8_t mod = p[2] >> 6, reg = p[2] >> 3 & 7, rm = p[2] & 7;
+  bool to_rm = mod == 3 && rm == RSP && !(p[0] & 1), to_reg = reg == RSP && !(p[0] & 4);
+  switch (p[1]) {
+  case 0x29:
+  case 0x89:
+  case 0x21:
+  case 0x01:
+  case 0x87: return to_rm;
+  case 0x2b:
+  case 0x8b:
+  case 0x23:
+  case 0x03: return to_reg;
+  case 0x8d: return to_reg && !(mod != 0 && rm == RBP);
+  case 0x81:
+  case 0x83: return to_rm && (reg == 5 || reg == 4); /* sub, and */
+  default: return false;
+  }
+}
+
+static bool is_frame_mov(const uint8_t *p) {
+  return p[0] == 0x48 && ((p[1] == 0x89 && p[2] == 0xe5) || (p[1] == 0x8b && p[2] == 0xec));
+}
+
+/* Where the first row begins whose CFA counts from the frame register. */
+static bool find_takeover(const code_t *code, code_range_t function, uint64_t *address) {
+  uint64_t pc = function.start;
+  for (int i = 0; i < ROWS_MAX && pc < function.end; i++) {
+    const image_t *image = code->images->find(code->images, pc);
+    cfi_row_t row;
+    if (!image || cfi_find_row(image, code->machine, pc - image->slide, &row) != 0) return false;
+    if (!row.cfa_is_expression && row.cfa_register == X86_64_RBP) {
+      uint8_t before[3];
+      *address = pc;
+      return pc - function.start >= 3 && code_read(code, pc - 3, before, 3) && is_frame_mov(before);
+    }
+    if (row.row_end + image->slide <= pc) return false;
+    pc = row.row_end + image->slide;
+  }
+  return false;
+}
+
+/* How many registers the row at PC has saved, the frame register and the return address aside. */
+static int saved_registers(const code_t *code, uint64_t pc) {
+  const image_t *image = code->images->find(code->images, pc);
+  cfi_row_t row;
+  int count = 0;
+  if (!image || cfi_find_row(image, code->machine, pc - image->slide, &row) != 0) return -1;
+  for (int n = 0; n < X86_64_RA; n++)
+    count += n != X86_64_RBP && row.rules[n].how == CFI_OFFSET;
+  return count;
+}
+
+bool callsite_frame_size(const code_t *code, code_range_t function, uint64_t pc, uint64_t *bytes) {
+  uint8_t p[PROLOGUE_BYTES + 24];
+  uint64_t start, end;
+  int pushes;
+  if (code->machine != MACHINE_X86_64 || function.end - function.start > FUNCTION_BYTES_MAX ||
+      !find_takeover(code, function, &start))
+    return false;
+  uint64_t size = function.end - start;
+  memset(p, 0xcc, sizeof p);
+  size_t have = size < PROLOGUE_BYTES ? (size_t)size : PROLOGUE_BYTES;
+  if (!code_read(code, start, p, have) || !read_prologue(p, have + 20, bytes, &pushes, &end) ||
+      pushes != saved_registers(code, pc))
+    return false;
+  for (uint64_t at = end; at < size; at += PROLOGUE_BYTES) {
+    have = size - at < PROLOGUE_BYTES + 4 ? (size_t)(size - at) : PROLOGUE_BYTES + 4;
+    memset(p, 0, sizeof p);
+    if (!code_read(code, start + at, p, have)) return false;
+    for (size_t i = 0; i < have && i < PROLOGUE_BYTES; i++)
+      if (may_move_stack(p + i) || is_frame_mov(p + i)) return false;
+  }
+  return true;
+}

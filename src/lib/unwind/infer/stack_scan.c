@@ -1,0 +1,53 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * What a call left on the stack can be told from other words by the call itself: it stands before
+ * the return address and names a function, and the pc lies shortly behind that function's start, or
+ * behind where the function does nothing but jump to. Words that earlier calls left behind can look
+ * the same, which is why nobody calls this exact.
+ */
+#include "unwind/infer/stack_scan.h"
+
+#include "unwind/infer/insn.h"
+
+#define SCAN_WORDS     256  /* of stack; such functions have small frames */
+#define FUNCTION_BYTES 4096 /* how far behind a function's start the pc may lie */
+
+#define WRAPPER_BYTES 16 /* of one that puts an argument in its register and jumps on */
+
+static bool lies_behind(uint64_t pc, uint64_t start) {
+  return start <= pc && pc - start <= FUNCTION_BYTES;
+}
+
+/* PC lies behind START, or behind where the wrapper at START jumps to. */
+static bool leads_near(const code_t *code, uint64_t start, uint64_t pc) {
+  uint8_t bytes[WRAPPER_BYTES + 8] = {0};
+  unsigned step = code->machine == MACHINE_X86_64 ? 1 : 4;
+  if (lies_behind(pc, start)) return true;
+  if (!code_is_executable(code, start) || !code_read(code, start, bytes, WRAPPER_BYTES))
+    return false;
+  for (unsigned i = 0; i < WRAPPER_BYTES; i += step) {
+    uint64_t to;
+    unsigned length;
+    if (code_jump(code, bytes + i, start + i, &to, &length) == JUMP_TO) return lies_behind(pc, to);
+  }
+  return false;
+}
+
+step_t scan_step(machine_t machine, memory_t *memory, images_t *images, regs_t *regs) {
+  code_t code = {machine, memory, images};
+  int sp = machine_sp(machine);
+  if (!regs_has(regs, sp) || regs->r[sp] % 8 || !images->find(images, regs->pc))
+    return STEP_NO_RULE;
+  for (uint64_t at = regs->r[sp]; at < regs->r[sp] + SCAN_WORDS * 8; at += 8) {
+    uint64_t word;
+    if (!memory->read(memory, at, &word, 8)) return STEP_FAULT;
+    if (word < 4096 || !code_is_executable(&code, word - 1)) continue;
+    goal_t called = callsite_target(&code, word);
+    if (!called.is_known || !leads_near(&code, called.address, regs->pc)) continue;
+    regs_t next = {.pc = word};
+    regs_set(&next, sp, at + 8);
+    *regs = next;
+    return STEP_CALLER;
+  }
+  return STEP_NO_RULE;
+}

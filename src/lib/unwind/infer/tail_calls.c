@@ -1,0 +1,103 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * The way from the function that was called to the one that is there, through jumps.
+ *
+ * Jumps are searched at every byte of a function (callsite.h): a tail call is one that stands where
+ * the function's frame is gone and goes exactly to another function's start, which bytes that are
+ * no jump hardly do. A function with a jump through a register at such a place could have gone
+ * anywhere: then no way is certain.
+ */
+#include "unwind/infer/tail_calls.h"
+
+#include <string.h>
+
+#define FUNCTION_BYTES_MAX (64u << 10)
+#define CHUNK              256
+#define VISITS_MAX         256 /* functions looked at for one answer */
+
+typedef struct search {
+  const code_t *code;
+  uint64_t goal;               /* the start of the function that is there */
+  uint64_t starts[JUMPED_MAX]; /* the functions on the way so far, outermost first */
+  uint64_t way[JUMPED_MAX];    /* the addresses behind their jumps */
+  uint64_t found[JUMPED_MAX];
+  int found_count, visits;
+  bool uncertain;
+} search_t;
+
+static void look_in(search_t *search, uint64_t start, int depth);
+
+/* The way has come to the goal through DEPTH functions. */
+static void arrive(search_t *search, int depth) {
+  if (search->found_count > 0) search->uncertain = true;
+  memcpy(search->found, search->way, sizeof search->found);
+  search->found_count = depth;
+}
+
+static void follow(search_t *search, uint64_t at, uint64_t to, unsigned length, code_range_t from,
+                   int depth) {
+  const code_t *code = search->code;
+  if (to >= from.start && to < from.end) return;
+  if (!code_is_executable(code, to) || !code_frame_is_gone(code, at)) return;
+  goal_t goal = code_through_stub(code, to);
+  code_range_t other;
+  if (!goal.is_known) {
+    search->uncertain = true;
+    return;
+  }
+  search->way[depth - 1] = at + length;
+  if (goal.address == search->goal)
+    arrive(search, depth);
+  else if (code_function(code, goal.address, &other) && other.start == goal.address)
+    look_in(search, goal.address, depth + 1);
+}
+
+/* Looks for the goal in the function at START, the DEPTH-th on the way. */
+static void look_in(search_t *search, uint64_t start, int depth) {
+  const code_t *code = search->code;
+  code_range_t from;
+  if (depth > JUMPED_MAX || ++search->visits > VISITS_MAX || !code_function(code, start, &from) ||
+      from.end - from.start > FUNCTION_BYTES_MAX) {
+    search->uncertain = true;
+    return;
+  }
+  for (int i = 0; i < depth - 1; i++)
+    if (search->starts[i] == start) return; /* round in circles */
+  search->starts[depth - 1] = start;
+  uint8_t bytes[CHUNK + 8];
+  size_t step = code->machine == MACHINE_X86_64 ? 1 : 4;
+  for (uint64_t at = from.start; at < from.end && !search->uncertain; at += CHUNK) {
+    size_t size = from.end - at < sizeof bytes ? (size_t)(from.end - at) : sizeof bytes;
+    memset(bytes, 0, sizeof bytes);
+    if (!code_read(code, at, bytes, size)) {
+      search->uncertain = true;
+      return;
+    }
+    for (size_t i = 0; i < CHUNK && i < size; i += step) {
+      uint64_t to;
+      unsigned length;
+      jump_t jump = code_jump(code, bytes + i, at + i, &to, &length);
+      if (jump == JUMP_TO)
+        follow(search, at + i, to, length, from, depth);
+      else if (jump == JUMP_ANYWHERE && code_frame_is_gone(code, at + i))
+        search->uncertain = true;
+      else if (jump == JUMP_BY_RETURN && from.end - from.start <= 32)
+        search->uncertain = true;
+    }
+  }
+}
+
+int jumped_between(const code_t *code, uint64_t return_address, code_range_t function,
+                   uint64_t pcs[JUMPED_MAX]) {
+  search_t search = {.code = code, .goal = function.start};
+  goal_t called = callsite_target(code, return_address);
+  code_range_t entered;
+  if (!called.is_known || called.address == function.start ||
+      !code_function(code, called.address, &entered) || entered.start != called.address)
+    return 0;
+  look_in(&search, called.address, 1);
+  if (search.uncertain) return -1;
+  for (int i = 0; i < search.found_count; i++)
+    pcs[i] = search.found[search.found_count - 1 - i];
+  return search.found_count > 0 ? search.found_count : -1;
+}

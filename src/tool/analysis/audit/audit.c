@@ -1,0 +1,255 @@
+/* SPDX-License-Identifier: MIT */
+#include "analysis/audit/audit.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/varint.h"
+
+/* ---- the policy ----------------------------------------------------------------------------- */
+
+/* All parts of TYPE one after the other; NULL when there are none. */
+static char *join(const reader_t *reader, uint8_t type, size_t *size) {
+  size_t count;
+  const record_other_t *others = reader_others(reader, &count);
+  char *all = NULL;
+  *size = 0;
+  for (size_t i = 0; i < count; i++) {
+    if (others[i].type != type) continue;
+    char *larger = realloc(all, *size + others[i].size + 1);
+    if (!larger) break;
+    all = larger;
+    memcpy(all + *size, others[i].body, others[i].size);
+    *size += others[i].size;
+    all[*size] = 0;
+  }
+  return all;
+}
+
+/* The user's YAML, a 0, and that of what it builds on, which may be nothing. */
+static policy_t *read_text(const reader_t *reader) {
+  char error[256];
+  size_t size;
+  char *text = join(reader, TABLE_POLICY_TEXT, &size);
+  if (!text) return NULL;
+  policy_source_t user = {.name = "the policy", .text = text, .size = strlen(text)};
+  policy_source_t base = {.name = "its base", .text = text + user.size, .size = 0};
+  if (user.size < size) {
+    base.text++;
+    base.size = strlen(base.text);
+  }
+  policy_t *policy = policy_read(&user, base.size ? &base : NULL, 0, error, sizeof error);
+  free(text);
+  return policy;
+}
+
+/* Whether the two forms are of the same functions and categories: else the YAML was compiled by
+ * another version's rules. */
+static bool agree(const policy_t *p, const audit_policy_t *flat) {
+  if (p->function_count != flat->function_count) return false;
+  for (uint32_t i = 0; i < flat->function_count; i++)
+    if (strcmp(p->functions[i].name, audit_string(flat, audit_functions(flat)[i].name)))
+      return false;
+  for (uint32_t i = 0; i < flat->rule_count; i++)
+    if (audit_rules(flat)[i].category >= p->category_count) return false;
+  return true;
+}
+
+static void read_reached(audit_t *a) {
+  size_t count;
+  const record_other_t *others = reader_others(a->reader, &count);
+  for (size_t i = 0; i < count; i++) {
+    const uint8_t *p = others[i].body, *end = p + others[i].size;
+    uint64_t number, reached;
+    if (others[i].type == TABLE_AUDITED && varint_get(&p, end, &number) &&
+        varint_get(&p, end, &reached) && number < a->flat->function_count)
+      a->reached[number] = reached != 0;
+  }
+}
+
+static bool read_policy(audit_t *a) {
+  size_t size;
+  char *flat = join(a->reader, TABLE_POLICY, &size);
+  a->policy = flat && audit_policy_valid(flat, size) ? read_text(a->reader) : NULL;
+  if (!a->policy || !agree(a->policy, (audit_policy_t *)(void *)flat)) {
+    policy_free(a->policy);
+    a->policy = NULL;
+    free(flat);
+    return true;
+  }
+  a->flat = (audit_policy_t *)(void *)flat;
+  a->reached = calloc(a->flat->function_count + 1, sizeof *a->reached);
+  a->limits = calloc(a->policy->limit_count + 1, sizeof *a->limits);
+  if (!a->reached || !a->limits) return false;
+  read_reached(a);
+  return true;
+}
+
+/* ---- calls ---------------------------------------------------------------------------------- */
+
+static size_t hash_of(uint32_t function, uint32_t stack, const uint8_t *p, uint32_t size) {
+  uint64_t hash = (uint64_t)function << 32 | stack;
+  for (; size; p++, size--)
+    hash = (hash ^ *p) * UINT64_C(0x100000001b3);
+  return (size_t)checksum_mix(hash, 1);
+}
+
+static bool same(const sighting_t *s, uint32_t function, uint32_t stack, const uint8_t *arguments,
+                 uint32_t size) {
+  return s->function == function && s->stack == stack && s->arguments_size == size &&
+         !memcmp(s->arguments, arguments, size);
+}
+
+static size_t slot_of(const audit_t *a, uint32_t function, uint32_t stack, const uint8_t *arguments,
+                      uint32_t size) {
+  size_t i = hash_of(function, stack, arguments, size) & a->mask;
+  while (a->slots[i] && !same(&a->sightings[a->slots[i] - 1], function, stack, arguments, size))
+    i = (i + 1) & a->mask;
+  return i;
+}
+
+static bool grow(audit_t *a) {
+  size_t room = a->room ? 2 * a->room : 256, mask = 4 * room - 1;
+  sighting_t *larger = realloc(a->sightings, room * sizeof *larger);
+  if (!larger) return false;
+  a->sightings = larger;
+  uint32_t *slots = calloc(mask + 1, sizeof *slots);
+  if (!slots) return false;
+  free(a->slots);
+  a->slots = slots;
+  a->mask = mask;
+  a->room = room;
+  for (size_t n = 0; n < a->count; n++) {
+    const sighting_t *s = &a->sightings[n];
+    slots[slot_of(a, s->function, s->stack, s->arguments, s->arguments_size)] = (uint32_t)(n + 1);
+  }
+  return true;
+}
+
+/* The sighting that CALL is one more of; a new one has no calls yet. */
+static sighting_t *find(audit_t *a, const sighting_t *call) {
+  if (a->count == a->room && !grow(a)) return NULL;
+  size_t i = slot_of(a, call->function, call->stack, call->arguments, call->arguments_size);
+  if (a->slots[i]) return &a->sightings[a->slots[i] - 1];
+  uint8_t *kept = malloc(call->arguments_size + 1u);
+  if (!kept) return NULL;
+  memcpy(kept, call->arguments, call->arguments_size);
+  sighting_t *s = &a->sightings[a->count];
+  *s = *call;
+  s->arguments = kept;
+  s->count = 0;
+  a->slots[i] = (uint32_t)++a->count;
+  return s;
+}
+
+/* ---- limits --------------------------------------------------------------------------------- */
+
+/* One more call at TIME: it and the CALLS before it lie within the window, so it is one too many.
+ */
+static bool limit_passed(const audit_t *a, const policy_limit_t *limit, limit_state_t *state,
+                         uint64_t time) {
+  size_t room = (size_t)limit->calls + 1;
+  if (!state->times && !(state->times = calloc(room, sizeof *state->times))) return false;
+  state->times[state->next] = time;
+  state->next = (state->next + 1) % room;
+  if (state->count < room) state->count++;
+  uint64_t oldest = state->times[state->count < room ? 0 : state->next];
+  if (state->count == room &&
+      reader_ns(a->reader, time) - reader_ns(a->reader, oldest) <= limit->window_ns) {
+    if (!state->exceeded++) state->first = time;
+  }
+  return true;
+}
+
+static bool add_to_limits(audit_t *a, const sighting_t *s, uint64_t time) {
+  uint32_t categories[32];
+  char text[AUDIT_TEXT_MAX + 1];
+  if (!a->policy || !a->policy->limit_count) return true;
+  audit_text(a, s, text);
+  size_t n = policy_categories(a->flat, s->function, text, categories, 32);
+  for (size_t i = 0; i < a->policy->limit_count; i++)
+    for (size_t k = 0; k < n; k++)
+      if (audit_glob(a->policy->limits[i].category, a->policy->categories[categories[k]].id) &&
+          !limit_passed(a, &a->policy->limits[i], &a->limits[i], time))
+        return false;
+  return true;
+}
+
+/* A mark begins the phase of its name. */
+static void begin_phase(audit_t *a, const record_event_t *e) {
+  const char *name;
+  size_t size = record_name(e, &name);
+  for (size_t i = 0; a->policy && i < a->policy->phase_count && i < 64; i++) {
+    const char *phase = a->policy->phases[i].phase;
+    if (strlen(phase) == size && !memcmp(phase, name, size)) a->begun |= UINT64_C(1) << i;
+  }
+}
+
+static bool is_call(const record_event_t *e) {
+  return e->kind == EVENT_EXTENDED && e->subtype == EXTENDED_AUDIT;
+}
+
+bool audit_call(const audit_t *a, const record_event_t *e, sighting_t *out) {
+  const uint8_t *p = e->body, *end = p + e->body_size;
+  uint64_t function, stack;
+  if (!is_call(e) || !varint_get(&p, end, &function) || !varint_get(&p, end, &stack) ||
+      stack > UINT32_MAX || function > UINT32_MAX ||
+      (a->flat && function >= a->flat->function_count))
+    return false;
+  *out = (sighting_t){.function = (uint32_t)function,
+                      .stack = (uint32_t)stack,
+                      .stream = e->stream,
+                      .arguments = p,
+                      .arguments_size = (uint32_t)(end - p),
+                      .count = 1,
+                      .first = e->time,
+                      .last = e->time};
+  return true;
+}
+
+bool audit_add(audit_t *a, const record_event_t *e) {
+  sighting_t call;
+  if (e->kind == EVENT_EXTENDED && e->subtype == EXTENDED_MARK) begin_phase(a, e);
+  if (!is_call(e)) return coverage_add(&a->coverage, e, a->same);
+  if (!audit_call(a, e, &call)) {
+    a->damaged++;
+    return true;
+  }
+  if (!same_stacks_first(a->same, call.stack, &call.stack)) return false;
+  sighting_t *s = find(a, &call);
+  if (!s) return false;
+  s->count++;
+  s->last = e->time;
+  s->early |= ~a->begun;
+  a->calls++;
+  return add_to_limits(a, s, e->time);
+}
+
+bool audit_holds(const audit_t *a) { return a->policy || a->calls; }
+
+audit_t *audit_new(reader_t *reader) {
+  audit_t *a = calloc(1, sizeof *a);
+  if (!a) return NULL;
+  a->reader = reader;
+  a->same = same_stacks_new(reader);
+  if (a->same && read_policy(a)) return a;
+  audit_free(a);
+  return NULL;
+}
+
+void audit_free(audit_t *a) {
+  if (!a) return;
+  for (size_t i = 0; i < a->count; i++)
+    free((uint8_t *)(uintptr_t)a->sightings[i].arguments);
+  for (size_t i = 0; a->policy && a->limits && i < a->policy->limit_count; i++)
+    free(a->limits[i].times);
+  coverage_free(&a->coverage);
+  same_stacks_free(a->same);
+  free(a->sightings);
+  free(a->slots);
+  free(a->limits);
+  free(a->reached);
+  free(a->flat);
+  policy_free(a->policy);
+  free(a);
+}

@@ -1,0 +1,212 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * What a policy says of a call, and its flat form.
+ */
+#include "analysis/audit/policy.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "analysis/policies.h"
+
+bool policy_is_method(const char *name) {
+  size_t size = strlen(name);
+  const char *space = strchr(name, ' ');
+  return audit_is_method(name) && name[1] == '[' && space && space > name + 2 &&
+         name[size - 1] == ']' && space + 1 < name + size - 1 &&
+         strcspn(name + 2, "[]()\t\"\\") == size - 3 && !strchr(space + 1, ' ');
+}
+
+bool policy_sees_text(const policy_t *policy, const policy_category_t *category) {
+  for (size_t i = 0; i < category->function_count; i++)
+    for (size_t a = 0; a < AUDIT_ARGUMENTS; a++)
+      if (audit_is_text(policy->functions[category->functions[i]].arguments[a])) return true;
+  return false;
+}
+
+const char *policy_level_word(policy_level_t level) {
+  static const char *const words[] = {"note", "warning", "error"};
+  return words[level];
+}
+
+const policy_source_t *policy_builtin(const char *name) {
+  static const policy_source_t sources[] = {{"linux", policy_linux, sizeof policy_linux - 1},
+                                            {"apple", policy_apple, sizeof policy_apple - 1}};
+  for (size_t i = 0; i < sizeof sources / sizeof *sources; i++)
+    if (!strcmp(sources[i].name, name)) return &sources[i];
+  return NULL;
+}
+
+const policy_category_t *policy_category(const policy_t *p, const char *id) {
+  for (size_t i = 0; i < p->category_count; i++)
+    if (!strcmp(p->categories[i].id, id)) return &p->categories[i];
+  return NULL;
+}
+
+/* ---- the flat form -------------------------------------------------------------------------- */
+
+/* One of the arrays of a flat policy in the making. */
+typedef struct part {
+  char *data;
+  size_t size, room;
+} part_t;
+
+typedef struct flattening {
+  part_t functions, rules, globs, strings;
+  const char *home;
+  bool failed;
+} flattening_t;
+
+static void append(flattening_t *f, part_t *part, const void *data, size_t size) {
+  if (!size) return;
+  if (part->size + size > part->room) {
+    size_t room = 2 * (part->size + size);
+    char *grown = size > AUDIT_POLICY_MAX || room > 4 * (size_t)AUDIT_POLICY_MAX
+                      ? NULL
+                      : realloc(part->data, room);
+    if (!grown) {
+      f->failed = true;
+      return;
+    }
+    part->data = grown;
+    part->room = room;
+  }
+  memcpy(part->data + part->size, data, size);
+  part->size += size;
+}
+
+static uint32_t add_string(flattening_t *f, const char *before, const char *text) {
+  uint32_t at = (uint32_t)f->strings.size;
+  append(f, &f->strings, before, strlen(before));
+  append(f, &f->strings, text, strlen(text) + 1);
+  return at;
+}
+
+/* Globs that begin with ~/ are of files in the user's own folder. */
+static uint32_t add_globs(flattening_t *f, const texts_t *globs, uint32_t *count) {
+  uint32_t first = (uint32_t)(f->globs.size / sizeof(uint32_t));
+  for (size_t i = 0; i < globs->count; i++) {
+    const char *glob = globs->items[i];
+    bool at_home = glob[0] == '~' && (glob[1] == '/' || !glob[1]);
+    uint32_t string = add_string(f, at_home ? f->home : "", glob + at_home);
+    append(f, &f->globs, &string, sizeof string);
+  }
+  *count = (uint32_t)globs->count;
+  return first;
+}
+
+static bool lists(const policy_category_t *c, uint32_t function) {
+  for (size_t i = 0; i < c->function_count; i++)
+    if (c->functions[i] == function) return true;
+  return false;
+}
+
+static void add_function(flattening_t *f, const policy_t *p, uint32_t number) {
+  const policy_function_t *from = &p->functions[number];
+  audit_function_t function = {.text = AUDIT_ARGUMENTS};
+  function.name = add_string(f, "", from->name);
+  function.library = add_string(f, "", from->library);
+  memcpy(function.arguments, from->arguments, sizeof function.arguments);
+  for (uint8_t i = AUDIT_ARGUMENTS; i-- > 0;)
+    if (audit_is_text(from->arguments[i])) function.text = i;
+  function.first_rule = (uint32_t)(f->rules.size / sizeof(audit_rule_t));
+  for (uint32_t c = 0; c < p->category_count; c++) {
+    const policy_category_t *category = &p->categories[c];
+    if (!category->enabled || !lists(category, number)) continue;
+    audit_rule_t rule = {.category = c};
+    rule.first_glob = add_globs(f, &category->match, &rule.globs);
+    rule.first_exception = add_globs(f, &category->except, &rule.exceptions);
+    append(f, &f->rules, &rule, sizeof rule);
+    function.rules++;
+    if (!rule.globs && !rule.exceptions) function.always = 1;
+  }
+  append(f, &f->functions, &function, sizeof function);
+}
+
+static uint32_t lay(char *out, uint32_t at, const part_t *part) {
+  if (part->size) memcpy(out + at, part->data, part->size);
+  return at + (((uint32_t)part->size + 3) & ~UINT32_C(3));
+}
+
+static audit_policy_t *join(const flattening_t *f) {
+  size_t size = sizeof(audit_policy_t) + f->functions.size + f->rules.size + f->globs.size +
+                ((f->strings.size + 3) & ~(size_t)3);
+  if (f->failed || size > AUDIT_POLICY_MAX) return NULL;
+  audit_policy_t *flat = calloc(1, size);
+  if (!flat) return NULL;
+  flat->magic = AUDIT_POLICY_MAGIC;
+  flat->size = (uint32_t)size;
+  flat->functions = sizeof *flat;
+  flat->function_count = (uint32_t)(f->functions.size / sizeof(audit_function_t));
+  flat->rules = lay((char *)flat, flat->functions, &f->functions);
+  flat->rule_count = (uint32_t)(f->rules.size / sizeof(audit_rule_t));
+  flat->globs = lay((char *)flat, flat->rules, &f->rules);
+  flat->glob_count = (uint32_t)(f->globs.size / sizeof(uint32_t));
+  flat->strings = lay((char *)flat, flat->globs, &f->globs);
+  flat->strings_size = (uint32_t)f->strings.size;
+  lay((char *)flat, flat->strings, &f->strings);
+  return flat;
+}
+
+audit_policy_t *policy_flatten(const policy_t *p, const char *home) {
+  flattening_t f = {.home = home};
+  add_string(&f, "", "");
+  for (uint32_t i = 0; i < p->function_count; i++)
+    add_function(&f, p, i);
+  audit_policy_t *flat = join(&f);
+  free(f.functions.data);
+  free(f.rules.data);
+  free(f.globs.data);
+  free(f.strings.data);
+  return flat;
+}
+
+/* ---- what it says of a call ------------------------------------------------------------------ */
+
+size_t policy_categories(const audit_policy_t *flat, uint32_t function, const char *text,
+                         uint32_t *out, size_t max) {
+  size_t count = 0;
+  if (function >= flat->function_count) return 0;
+  const audit_function_t *f = &audit_functions(flat)[function];
+  for (uint32_t i = f->first_rule; i < f->first_rule + f->rules && count < max; i++) {
+    const audit_rule_t *rule = &audit_rules(flat)[i];
+    if (audit_rule_holds(flat, rule, text)) out[count++] = rule->category;
+  }
+  return count;
+}
+
+static bool has_function(const policy_t *p, const policy_category_t *c, const char *glob) {
+  for (size_t i = 0; i < c->function_count; i++)
+    if (audit_glob(glob, p->functions[c->functions[i]].name)) return true;
+  return false;
+}
+
+bool policy_has_function(const policy_t *p, const char *category, const char *function) {
+  bool off = true;
+  for (size_t i = 0; i < p->category_count; i++) {
+    const policy_category_t *c = &p->categories[i];
+    if (!audit_glob(category, c->id) || !c->enabled) continue;
+    if (has_function(p, c, function)) return true;
+    off = false;
+  }
+  return off;
+}
+
+static bool any_glob(const texts_t *globs, const char *text) {
+  for (size_t i = 0; i < globs->count; i++)
+    if (audit_glob(globs->items[i], text)) return true;
+  return !globs->count;
+}
+
+const policy_allowance_t *policy_allows(const policy_t *p, const char *category,
+                                        const char *function, const char *owner, const char *text,
+                                        time_t now) {
+  for (size_t i = 0; i < p->allowance_count; i++) {
+    const policy_allowance_t *a = &p->allowances[i];
+    if (a->expires && a->expires <= now) continue;
+    if (audit_glob(a->category, category) && audit_glob(a->function, function) &&
+        audit_glob(a->owner, owner) && any_glob(&a->match, text))
+      return a;
+  }
+  return NULL;
+}

@@ -1,0 +1,577 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * A policy's YAML, as libyaml parses it, turned into policy_t. The first thing that is not
+ * understood ends the reading, with the line where it stands: a policy is either meant as it is
+ * written or not used at all.
+ */
+#define _GNU_SOURCE
+#include <ctype.h>
+#include <dlfcn.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <yaml.h>
+
+#include "analysis/audit/policy.h"
+#include "analysis/audit/policy_times.h"
+
+enum { NESTING_MAX = 8, ITEMS_MAX = 20000 };
+
+/* What all memory of a policy lies in: released as one. */
+typedef struct piece {
+  struct piece *next;
+} piece_t;
+
+typedef struct reading {
+  policy_t *policy;
+  yaml_document_t *document;
+  const char *name;            /* of the source */
+  bool builtin;                /* functions may be missing from this machine's C library */
+  const policy_source_t *base; /* instead of one of those inside; NULL: none */
+  time_t today;
+  size_t items; /* a bound against documents that grow by aliases */
+  char *error;
+  size_t error_size;
+} reading_t;
+
+/* ---- memory and words ----------------------------------------------------------------------- */
+
+static void *take(policy_t *p, size_t size) {
+  piece_t *piece = calloc(1, sizeof *piece + size);
+  if (!piece) return NULL;
+  piece->next = p->memory;
+  p->memory = piece;
+  return piece + 1;
+}
+
+static char *keep(policy_t *p, const char *text, size_t size) {
+  char *copy = take(p, size + 1);
+  if (copy) memcpy(copy, text, size);
+  return copy;
+}
+
+/* Room for one more of COUNT items of EACH bytes at *ITEMS; it doubles at powers of two. */
+static void *one_more(policy_t *p, void *items, size_t count, size_t each) {
+  if (count & (count - 1)) return items;
+  void *larger = take(p, (count ? 2 * count : 1) * each);
+  if (larger && count) memcpy(larger, items, count * each);
+  return larger;
+}
+
+static bool wrong(reading_t *r, size_t line, const char *format, ...)
+    __attribute__((format(printf, 3, 4)));
+static bool wrong(reading_t *r, size_t line, const char *format, ...) {
+  va_list arguments;
+  va_start(arguments, format);
+  int n = snprintf(r->error, r->error_size, "%s:%zu: ", r->name, line);
+  if (n >= 0 && (size_t)n < r->error_size)
+    vsnprintf(r->error + n, r->error_size - (size_t)n, format, arguments);
+  va_end(arguments);
+  return false;
+}
+
+static bool no_memory(reading_t *r) { return wrong(r, 1, "there is no memory to read it"); }
+
+static size_t line_of(const yaml_node_t *node) { return node->start_mark.line + 1; }
+
+static yaml_node_t *node_of(reading_t *r, int index) {
+  return yaml_document_get_node(r->document, index);
+}
+
+static const char *word(const yaml_node_t *node) {
+  return node && node->type == YAML_SCALAR_NODE ? (const char *)node->data.scalar.value : NULL;
+}
+
+static bool text(reading_t *r, const yaml_node_t *node, const char *what, const char **out) {
+  const char *value = word(node);
+  if (!value || strlen(value) != node->data.scalar.length)
+    return wrong(r, line_of(node), "'%s' takes a text", what);
+  *out = keep(r->policy, value, strlen(value));
+  return *out || no_memory(r);
+}
+
+/* ---- lists ---------------------------------------------------------------------------------- */
+
+typedef bool item_t(reading_t *r, const yaml_node_t *node, void *context);
+
+/* Calls ITEM with each scalar of NODE, of the lists inside it as well: an alias to a list of
+ * functions stands among functions. */
+static bool each_scalar(reading_t *r, const yaml_node_t *node, const char *what, int depth,
+                        item_t *item, void *context) {
+  if (++r->items > ITEMS_MAX) return wrong(r, line_of(node), "too many items in this policy");
+  if (node->type == YAML_SCALAR_NODE) return item(r, node, context);
+  if (node->type != YAML_SEQUENCE_NODE || depth == NESTING_MAX)
+    return wrong(r, line_of(node), "'%s' takes a list", what);
+  for (yaml_node_item_t *i = node->data.sequence.items.start; i < node->data.sequence.items.top;
+       i++)
+    if (!each_scalar(r, node_of(r, *i), what, depth + 1, item, context)) return false;
+  return true;
+}
+
+static bool add_text(reading_t *r, const yaml_node_t *node, void *context) {
+  texts_t *texts = context;
+  texts->items = one_more(r->policy, texts->items, texts->count, sizeof *texts->items);
+  if (!texts->items) return no_memory(r);
+  return text(r, node, "item", &texts->items[texts->count]) && ++texts->count;
+}
+
+static bool list(reading_t *r, const yaml_node_t *node, const char *what, texts_t *out) {
+  return each_scalar(r, node, what, 0, add_text, out);
+}
+
+/* Calls ITEM with each mapping of the sequence NODE. */
+static bool each_mapping(reading_t *r, const yaml_node_t *node, const char *what, item_t *item) {
+  if (node->type != YAML_SEQUENCE_NODE) return wrong(r, line_of(node), "'%s' takes a list", what);
+  for (yaml_node_item_t *i = node->data.sequence.items.start; i < node->data.sequence.items.top;
+       i++) {
+    const yaml_node_t *entry = node_of(r, *i);
+    if (++r->items > ITEMS_MAX) return wrong(r, line_of(node), "too many items in this policy");
+    if (entry->type != YAML_MAPPING_NODE)
+      return wrong(r, line_of(entry), "an item of '%s' is a set of 'key: value'", what);
+    if (!item(r, entry, NULL)) return false;
+  }
+  return true;
+}
+
+/* The value of KEY, or NULL. */
+static const yaml_node_t *value_of(reading_t *r, const yaml_node_t *mapping, const char *key) {
+  for (yaml_node_pair_t *p = mapping->data.mapping.pairs.start; p < mapping->data.mapping.pairs.top;
+       p++) {
+    const char *name = word(node_of(r, p->key));
+    if (name && !strcmp(name, key)) return node_of(r, p->value);
+  }
+  return NULL;
+}
+
+static bool unknown_key(reading_t *r, const yaml_node_t *key, const char *const *keys) {
+  char known[256] = "";
+  const char *name = word(key);
+  for (int i = 0; keys[i]; i++) {
+    size_t n = strlen(known);
+    snprintf(known + n, sizeof known - n, "%s%s", i ? ", " : "", keys[i]);
+  }
+  return wrong(r, line_of(key), "'%s' is not a key that is known here: %s", name ? name : "?",
+               known);
+}
+
+/* False, with a message, when MAPPING has a key that is not among KEYS, or one twice. */
+static bool only_keys(reading_t *r, const yaml_node_t *mapping, const char *const *keys) {
+  yaml_node_pair_t *start = mapping->data.mapping.pairs.start;
+  for (yaml_node_pair_t *p = start; p < mapping->data.mapping.pairs.top; p++) {
+    const yaml_node_t *key = node_of(r, p->key);
+    const char *name = word(key);
+    int i = 0;
+    while (name && keys[i] && strcmp(keys[i], name))
+      i++;
+    if (!name || !keys[i]) return unknown_key(r, key, keys);
+    for (yaml_node_pair_t *q = start; q < p; q++)
+      if (!strcmp(word(node_of(r, q->key)), name))
+        return wrong(r, line_of(key), "'%s' stands here twice", name);
+  }
+  return true;
+}
+
+/* The text of KEY in *OUT, which stays as it is when there is none and it is not NEEDED. */
+static bool text_at(reading_t *r, const yaml_node_t *mapping, const char *key, bool needed,
+                    const char **out) {
+  const yaml_node_t *value = value_of(r, mapping, key);
+  if (value && word(value) && !*word(value)) return wrong(r, line_of(value), "'%s' is empty", key);
+  if (value) return text(r, value, key, out);
+  return !needed || wrong(r, line_of(mapping), "'%s' is missing here", key);
+}
+
+static bool list_at(reading_t *r, const yaml_node_t *mapping, const char *key, texts_t *out) {
+  const yaml_node_t *value = value_of(r, mapping, key);
+  return !value || list(r, value, key, out);
+}
+
+static bool number_at(reading_t *r, const yaml_node_t *mapping, const char *key, uint64_t *out) {
+  const yaml_node_t *value = value_of(r, mapping, key);
+  const char *digits = value ? word(value) : NULL;
+  char *end = NULL;
+  unsigned long long n = digits && isdigit((unsigned char)*digits) ? strtoull(digits, &end, 10) : 0;
+  if (!end || *end || !n || n > 1000000)
+    return wrong(r, line_of(value ? value : mapping), "'%s' takes a number from 1 to 1000000", key);
+  *out = n;
+  return true;
+}
+
+/* ---- functions ------------------------------------------------------------------------------ */
+
+static const char *skip_space(const char *p) { return p + strspn(p, " \t"); }
+
+static bool argument_kind(const char *name, size_t size, uint8_t *out) {
+  static const char *const words[] = {
+#define ARGUMENT_WORD(name, value, text) text,
+      AUDIT_ARGUMENT_TABLE(ARGUMENT_WORD)
+#undef ARGUMENT_WORD
+  };
+  for (int i = 0; i < AUDIT_ARGUMENT_KINDS; i++)
+    if (strlen(words[i]) == size && !memcmp(words[i], name, size)) {
+      *out = (uint8_t)i;
+      return true;
+    }
+  return false;
+}
+
+/* "path, flags)" */
+static bool parse_arguments(reading_t *r, size_t line, const char *p, policy_function_t *f) {
+  for (int i = 0; *(p = skip_space(p)) != ')'; i++) {
+    size_t size = strcspn(p, " ,)");
+    if (i == AUDIT_ARGUMENTS)
+      return wrong(r, line, "'%s': only the first %d arguments can be kept", f->name,
+                   AUDIT_ARGUMENTS);
+    if (!argument_kind(p, size, &f->arguments[i]))
+      return wrong(r, line,
+                   "'%s': an argument is one of -, text, path, number, flags, address, strings",
+                   f->name);
+    p = skip_space(p + size);
+    if (*p == ',')
+      p++;
+    else if (*p != ')')
+      return wrong(r, line, "'%s': ',' or ')' is missing behind an argument", f->name);
+  }
+  return !p[1] || wrong(r, line, "'%s': something stands behind the ')'", f->name);
+}
+
+/* "LIBRARY:NAME(ARGUMENTS)", the first and the last optional. */
+static bool parse_function(reading_t *r, size_t line, const char *source, policy_function_t *f) {
+  const char *name = skip_space(source), *colon = strchr(source, ':');
+  const char *open = strchr(source, '(');
+  if (colon && open && colon > open) colon = NULL;
+  f->line = (int)line;
+  f->source = r->name;
+  f->library = colon ? keep(r->policy, name, (size_t)(colon - name)) : "";
+  if (colon) name = skip_space(colon + 1);
+  size_t size = strspn(name, "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_$@.");
+  const char *behind = skip_space(name + size);
+  if (!size || (*behind && *behind != '('))
+    return wrong(r, line, "'%s' is no function: write it as name(path, flags), or library:name()",
+                 source);
+  f->name = keep(r->policy, name, size);
+  if (!f->name || !f->library) return no_memory(r);
+  if (*behind && !parse_arguments(r, line, behind + 1, f)) return false;
+  const policy_source_t *base = r->policy->base; /* Apple's functions need not be here */
+  if (r->builtin || !r->today || colon || (base && !strcmp(base->name, "apple"))) return true;
+  if (dlsym(RTLD_DEFAULT, f->name)) return true;
+  return wrong(r, line,
+               "the C library has no function '%s': mend the name, or say which library has it, "
+               "as in 'libfoo.so*:%s()'",
+               f->name, f->name);
+}
+
+static bool same_function(const policy_function_t *a, const policy_function_t *b) {
+  return !strcmp(a->name, b->name) && !strcmp(a->library, b->library);
+}
+
+/* F, described at LINE, belongs to C. */
+static bool add_to_category(reading_t *r, size_t line, policy_category_t *c,
+                            const policy_function_t *f) {
+  policy_t *p = r->policy;
+  size_t n = 0;
+  while (n < p->function_count && !same_function(&p->functions[n], f))
+    n++;
+  if (n == p->function_count) {
+    p->functions = one_more(p, p->functions, n, sizeof *p->functions);
+    if (!p->functions) return no_memory(r);
+    p->functions[p->function_count++] = *f;
+  } else if (memcmp(p->functions[n].arguments, f->arguments, sizeof f->arguments)) {
+    return wrong(r, line, "'%s' was described with other arguments at %s:%d: write the same here",
+                 f->name, p->functions[n].source, p->functions[n].line);
+  }
+  c->functions = one_more(p, c->functions, c->function_count, sizeof *c->functions);
+  if (!c->functions) return no_memory(r);
+  c->functions[c->function_count++] = (uint32_t)n;
+  return true;
+}
+
+static bool add_function(reading_t *r, const yaml_node_t *node, void *context) {
+  policy_function_t f = {0};
+  const char *source;
+  return text(r, node, "functions", &source) && parse_function(r, line_of(node), source, &f) &&
+         add_to_category(r, line_of(node), context, &f);
+}
+
+static bool add_method(reading_t *r, const yaml_node_t *node, void *context) {
+  policy_function_t f = {.library = "", .source = r->name, .line = (int)line_of(node)};
+  if (!text(r, node, "methods", &f.name)) return false;
+  if (!policy_is_method(f.name))
+    return wrong(r, line_of(node),
+                 "'%s' is no method: write it as \"-[Class selector:]\", or \"+[Class *]\" for all "
+                 "class methods of a class",
+                 f.name);
+  if (strpbrk(f.name, "*?#")) f.arguments[0] = AUDIT_TEXT;
+  return add_to_category(r, line_of(node), context, &f);
+}
+
+/* ---- the parts ------------------------------------------------------------------------------ */
+
+static bool read_level(reading_t *r, const yaml_node_t *entry, policy_level_t *out) {
+  const yaml_node_t *node = value_of(r, entry, "level");
+  const char *level = node ? word(node) : "warning";
+  for (policy_level_t l = POLICY_NOTE; l <= POLICY_ERROR; l++)
+    if (level && !strcmp(level, policy_level_word(l))) {
+      *out = l;
+      return true;
+    }
+  return wrong(r, line_of(node), "'level' is note, warning or error");
+}
+
+static bool read_enabled(reading_t *r, const yaml_node_t *entry, bool *out) {
+  const yaml_node_t *node = value_of(r, entry, "enabled");
+  const char *value = node ? word(node) : "true";
+  *out = value && !strcmp(value, "true");
+  return *out || (value && !strcmp(value, "false")) ||
+         wrong(r, line_of(node), "'enabled' is true or false");
+}
+
+/* KEY, match or except, has something to be compared with. */
+static bool has_text(reading_t *r, const yaml_node_t *entry, const policy_category_t *c,
+                     const char *key) {
+  const yaml_node_t *node = value_of(r, entry, key);
+  return !node || !r->today || !c->function_count || policy_sees_text(r->policy, c) ||
+         wrong(r, line_of(node),
+               "no function of '%s' has a text or path argument to compare with '%s'", c->id, key);
+}
+
+static bool add_category(reading_t *r, const yaml_node_t *entry, void *context) {
+  static const char *const keys[] = {"id",        "title",   "level", "enabled", "apple", "reasons",
+                                     "functions", "methods", "match", "except",  NULL};
+  (void)context;
+  policy_t *p = r->policy;
+  policy_category_t c = {0};
+  if (!only_keys(r, entry, keys) || !text_at(r, entry, "id", true, &c.id) ||
+      !read_enabled(r, entry, &c.enabled))
+    return false;
+  c.title = c.id;
+  const yaml_node_t *functions = value_of(r, entry, "functions");
+  if (!text_at(r, entry, "title", false, &c.title) || !read_level(r, entry, &c.level) ||
+      !text_at(r, entry, "apple", false, &c.apple) || !list_at(r, entry, "reasons", &c.reasons) ||
+      !list_at(r, entry, "match", &c.match) || !list_at(r, entry, "except", &c.except))
+    return false;
+  const yaml_node_t *methods = value_of(r, entry, "methods");
+  if (functions && !each_scalar(r, functions, "functions", 0, add_function, &c)) return false;
+  if (methods && !each_scalar(r, methods, "methods", 0, add_method, &c)) return false;
+  if (c.enabled && !c.function_count)
+    return wrong(r, line_of(entry), "the category '%s' has no functions", c.id);
+  if (!has_text(r, entry, &c, "match") || !has_text(r, entry, &c, "except")) return false;
+  c.of_base = r->builtin;
+  for (size_t i = 0; i < p->category_count; i++)
+    if (!strcmp(p->categories[i].id, c.id)) {
+      if (p->categories[i].of_base == c.of_base)
+        return wrong(r, line_of(entry), "the category '%s' stands here twice", c.id);
+      p->categories[i] = c;
+      return true;
+    }
+  p->categories = one_more(p, p->categories, p->category_count, sizeof *p->categories);
+  if (!p->categories) return no_memory(r);
+  p->categories[p->category_count++] = c;
+  return true;
+}
+
+/* A category's id that exists, or a glob that matches one. */
+static bool check_category(reading_t *r, const yaml_node_t *node, const char *glob) {
+  for (size_t i = 0; i < r->policy->category_count; i++)
+    if (audit_glob(glob, r->policy->categories[i].id)) return true;
+  return wrong(r, line_of(node), "there is no category '%s'; 'sonde audit check' lists them all",
+               glob);
+}
+
+static bool read_expiry(reading_t *r, const yaml_node_t *entry, time_t *out) {
+  const yaml_node_t *node = value_of(r, entry, "expires");
+  if (!node) return true;
+  if (!policy_day(word(node), out))
+    return wrong(r, line_of(node), "'expires' is a day, 2027-01-31");
+  if (r->today && *out <= r->today)
+    return wrong(r, line_of(node),
+                 "this allowance expired on %s: look at the calls again, then set a later day or "
+                 "remove it",
+                 word(node));
+  return true;
+}
+
+/* The function that an allowance is for: else it would never hold, and nobody would know. */
+static bool check_function(reading_t *r, const yaml_node_t *entry, const policy_allowance_t *a) {
+  const yaml_node_t *node = value_of(r, entry, "function");
+  return !node || !r->today || policy_has_function(r->policy, a->category, a->function) ||
+         wrong(r, line_of(node), "'%s' has no function '%s'; 'sonde audit check' lists them all",
+               a->category, a->function);
+}
+
+static bool add_allowance(reading_t *r, const yaml_node_t *entry, void *context) {
+  static const char *const keys[] = {"category", "function", "owner", "match",
+                                     "reason",   "expires",  NULL};
+  (void)context;
+  policy_t *p = r->policy;
+  policy_allowance_t a = {.category = "*", .function = "*", .owner = "*"};
+  if (!only_keys(r, entry, keys) || !text_at(r, entry, "category", true, &a.category) ||
+      !check_category(r, value_of(r, entry, "category"), a.category) ||
+      !text_at(r, entry, "function", false, &a.function) || !check_function(r, entry, &a) ||
+      !text_at(r, entry, "owner", false, &a.owner) || !list_at(r, entry, "match", &a.match) ||
+      !text_at(r, entry, "reason", true, &a.reason) || !read_expiry(r, entry, &a.expires))
+    return false;
+  p->allowances = one_more(p, p->allowances, p->allowance_count, sizeof *p->allowances);
+  if (!p->allowances) return no_memory(r);
+  p->allowances[p->allowance_count++] = a;
+  return true;
+}
+
+static bool add_limit(reading_t *r, const yaml_node_t *entry, void *context) {
+  static const char *const keys[] = {"category", "calls", "window", NULL};
+  (void)context;
+  policy_t *p = r->policy;
+  policy_limit_t l = {0};
+  if (!only_keys(r, entry, keys) || !text_at(r, entry, "category", true, &l.category) ||
+      !check_category(r, value_of(r, entry, "category"), l.category) ||
+      !number_at(r, entry, "calls", &l.calls))
+    return false;
+  const yaml_node_t *window = value_of(r, entry, "window");
+  if (!window || !policy_window(word(window), &l.window_ns))
+    return wrong(r, line_of(window ? window : entry), "'window' is a time: 200ms, 10s, 5m");
+  p->limits = one_more(p, p->limits, p->limit_count, sizeof *p->limits);
+  if (!p->limits) return no_memory(r);
+  p->limits[p->limit_count++] = l;
+  return true;
+}
+
+static bool add_phase(reading_t *r, const yaml_node_t *entry, void *context) {
+  static const char *const keys[] = {"before", "deny", NULL};
+  (void)context;
+  policy_t *p = r->policy;
+  policy_phase_t phase = {0};
+  if (!only_keys(r, entry, keys) || !text_at(r, entry, "before", true, &phase.phase)) return false;
+  const yaml_node_t *deny = value_of(r, entry, "deny");
+  if (!deny) return wrong(r, line_of(entry), "'deny' is missing here: a list of categories");
+  if (!list(r, deny, "deny", &phase.categories)) return false;
+  if (!phase.categories.count) return wrong(r, line_of(deny), "'deny' is empty");
+  for (size_t i = 0; i < phase.categories.count; i++)
+    if (!check_category(r, deny, phase.categories.items[i])) return false;
+  p->phases = one_more(p, p->phases, p->phase_count, sizeof *p->phases);
+  if (!p->phases) return no_memory(r);
+  p->phases[p->phase_count++] = phase;
+  return true;
+}
+
+static bool add_owner(reading_t *r, const yaml_node_t *entry, void *context) {
+  static const char *const keys[] = {"library", "name", NULL};
+  (void)context;
+  policy_t *p = r->policy;
+  policy_owner_t owner = {0};
+  if (!only_keys(r, entry, keys) || !text_at(r, entry, "library", true, &owner.library) ||
+      !text_at(r, entry, "name", true, &owner.name))
+    return false;
+  p->owners = one_more(p, p->owners, p->owner_count, sizeof *p->owners);
+  if (!p->owners) return no_memory(r);
+  p->owners[p->owner_count++] = owner;
+  return true;
+}
+
+/* ---- the whole ------------------------------------------------------------------------------ */
+
+static bool read_source(reading_t *r, const policy_source_t *source, bool builtin);
+
+/* What the policy builds on: "extends: linux", apple or none; linux when it does not say. */
+static bool read_base(reading_t *r, const yaml_node_t *root) {
+  const char *base = "linux", *name = r->name;
+  yaml_document_t *document = r->document;
+  const yaml_node_t *node = value_of(r, root, "extends");
+  if (node) base = word(node);
+  if (base && !strcmp(base, "none")) return true;
+  const policy_source_t *source = base ? policy_builtin(base) : NULL;
+  if (!source) return wrong(r, line_of(node), "'extends' is linux, apple or none");
+  r->policy->base = source;
+  if (r->base) source = r->base;
+  bool ok = read_source(r, source, true);
+  r->name = name;
+  r->document = document;
+  r->builtin = false;
+  return ok;
+}
+
+static bool read_parts(reading_t *r, const yaml_node_t *root) {
+  static const struct {
+    const char *key;
+    item_t *item;
+  } parts[] = {{"categories", add_category},
+               {"allow", add_allowance},
+               {"limits", add_limit},
+               {"phases", add_phase},
+               {"owners", add_owner}};
+  for (size_t i = 0; i < sizeof parts / sizeof *parts; i++) {
+    const yaml_node_t *value = value_of(r, root, parts[i].key);
+    if (value && !each_mapping(r, value, parts[i].key, parts[i].item)) return false;
+  }
+  return true;
+}
+
+static bool read_root(reading_t *r, const yaml_node_t *root) {
+  static const char *const keys[] = {"version", "extends", "functions", "categories", "allow",
+                                     "limits",  "phases",  "owners",    NULL};
+  if (!root) return wrong(r, 1, "there is nothing in this policy");
+  if (root->type != YAML_MAPPING_NODE)
+    return wrong(r, line_of(root), "a policy is a set of 'key: value'");
+  const yaml_node_t *version = value_of(r, root, "version");
+  const char *number = version ? word(version) : NULL;
+  if (!number || strcmp(number, "1"))
+    return wrong(r, version ? line_of(version) : 1, "'version: 1' is what this sonde understands");
+  return only_keys(r, root, keys) && (r->builtin || read_base(r, root)) && read_parts(r, root);
+}
+
+/* What stands behind '---' would be left out. */
+static bool only_document(reading_t *r, yaml_parser_t *parser) {
+  yaml_document_t more;
+  if (!yaml_parser_load(parser, &more))
+    return wrong(r, parser->problem_mark.line + 1, "this is no YAML: %s",
+                 parser->problem ? parser->problem : "it cannot be read");
+  const yaml_node_t *root = yaml_document_get_root_node(&more);
+  bool only = !root || wrong(r, line_of(root), "a second document begins here: a policy is one");
+  yaml_document_delete(&more);
+  return only;
+}
+
+static bool read_source(reading_t *r, const policy_source_t *source, bool builtin) {
+  yaml_parser_t parser;
+  yaml_document_t document;
+  r->name = source->name;
+  r->builtin = builtin;
+  if (!yaml_parser_initialize(&parser)) return no_memory(r);
+  yaml_parser_set_input_string(&parser, (const unsigned char *)source->text, source->size);
+  bool ok = yaml_parser_load(&parser, &document);
+  if (!ok) {
+    wrong(r, parser.problem_mark.line + 1, "this is no YAML: %s",
+          parser.problem ? parser.problem : "it cannot be read");
+  } else {
+    r->document = &document;
+    ok = read_root(r, yaml_document_get_root_node(&document));
+    yaml_document_delete(&document);
+    r->document = NULL;
+    ok = ok && only_document(r, &parser);
+  }
+  yaml_parser_delete(&parser);
+  return ok;
+}
+
+policy_t *policy_read(const policy_source_t *source, const policy_source_t *base, time_t today,
+                      char *error, size_t error_size) {
+  policy_t *p = calloc(1, sizeof *p);
+  if (!p) {
+    snprintf(error, error_size, "%s:1: there is no memory to read it", source->name);
+    return NULL;
+  }
+  reading_t r = {
+      .policy = p, .base = base, .today = today, .error = error, .error_size = error_size};
+  bool builtin = policy_builtin(source->name) == source;
+  if (read_source(&r, source, builtin)) return p;
+  policy_free(p);
+  return NULL;
+}
+
+void policy_free(policy_t *p) {
+  if (!p) return;
+  for (piece_t *piece = p->memory, *next; piece; piece = next) {
+    next = piece->next;
+    free(piece);
+  }
+  free(p);
+}

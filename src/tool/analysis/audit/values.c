@@ -1,0 +1,215 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * The arguments of audited calls, from their recorded form to words.
+ */
+#define _GNU_SOURCE
+#include <arpa/inet.h>
+#include <ctype.h>
+#include <inttypes.h>
+#include <netinet/in.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/un.h>
+
+#include "analysis/audit/audit.h"
+#include "base/varint.h"
+
+static bool get_value(const uint8_t **p, const uint8_t *end, audit_value_t *v) {
+  uint64_t n;
+  if (!varint_get(p, end, &n)) return false;
+  if (v->kind == AUDIT_NUMBER) {
+    v->number = (int64_t)unzigzag(n);
+    return true;
+  }
+  if (v->kind == AUDIT_FLAGS) {
+    v->number = (int64_t)n;
+    return true;
+  }
+  if (n > (uint64_t)(end - *p)) return false;
+  v->text = *p;
+  v->size = (uint32_t)n;
+  *p += n;
+  return true;
+}
+
+int audit_values_of(const uint8_t kinds[AUDIT_ARGUMENTS], const uint8_t *p, uint32_t size,
+                    audit_value_t *out) {
+  const uint8_t *end = p + size;
+  int count = 0;
+  for (int i = 0; i < AUDIT_ARGUMENTS; i++) {
+    if (kinds[i] == AUDIT_SKIP) continue;
+    out[count] = (audit_value_t){.kind = kinds[i]};
+    if (!get_value(&p, end, &out[count++])) return -1;
+  }
+  return count;
+}
+
+/* Of a function that no policy is known to name: none. */
+static const uint8_t *kinds_of(const audit_t *a, const sighting_t *s) {
+  if (!a->flat || s->function >= a->flat->function_count) return NULL;
+  return audit_functions(a->flat)[s->function].arguments;
+}
+
+int audit_values(const audit_t *a, const sighting_t *s, audit_value_t *out) {
+  const uint8_t *kinds = kinds_of(a, s);
+  return kinds ? audit_values_of(kinds, s->arguments, s->arguments_size, out) : -1;
+}
+
+void audit_text_of(const uint8_t kinds[AUDIT_ARGUMENTS], const uint8_t *arguments, uint32_t size,
+                   char *out) {
+  audit_value_t values[AUDIT_ARGUMENTS];
+  int count = audit_values_of(kinds, arguments, size, values);
+  *out = 0;
+  for (int i = 0; i < count; i++) {
+    if (!audit_is_text(values[i].kind)) continue;
+    uint32_t n = values[i].size < AUDIT_TEXT_MAX ? values[i].size : AUDIT_TEXT_MAX;
+    memcpy(out, values[i].text, n);
+    out[n] = 0;
+    return;
+  }
+}
+
+void audit_text(const audit_t *a, const sighting_t *s, char *out) {
+  const uint8_t *kinds = kinds_of(a, s);
+  *out = 0;
+  if (kinds) audit_text_of(kinds, s->arguments, s->arguments_size, out);
+}
+
+/* ---- words ---------------------------------------------------------------------------------- */
+
+typedef struct writing {
+  char *out;
+  size_t size, used;
+  bool class; /* only what stays the same */
+} writing_t;
+
+static void put(writing_t *w, const char *format, ...) __attribute__((format(printf, 2, 3)));
+static void put(writing_t *w, const char *format, ...) {
+  va_list arguments;
+  if (w->used + 1 >= w->size) return;
+  va_start(arguments, format);
+  int n = vsnprintf(w->out + w->used, w->size - w->used, format, arguments);
+  va_end(arguments);
+  if (n > 0) w->used += (size_t)n;
+  if (w->used >= w->size) w->used = w->size - 1;
+}
+
+/* Text of the program's may hold anything; what would move the cursor is shown as a number. */
+static void put_quoted(writing_t *w, const uint8_t *text, uint32_t size) {
+  put(w, "\"");
+  for (uint32_t i = 0; i < size; i++)
+    if (w->class && isdigit(text[i])) {
+      if (!i || !isdigit(text[i - 1])) put(w, "#");
+    } else if (text[i] < ' ' || text[i] == 0x7f || text[i] == '"' || text[i] == '\\')
+      put(w, "\\x%02x", text[i]);
+    else
+      put(w, "%c", text[i]);
+  put(w, "\"");
+}
+
+static void put_strings(writing_t *w, const uint8_t *text, uint32_t size) {
+  put(w, "[");
+  for (uint32_t at = 0; at < size;) {
+    uint32_t n = (uint32_t)strnlen((const char *)text + at, size - at);
+    if (at) put(w, ", ");
+    put_quoted(w, text + at, n);
+    at += n + 1;
+  }
+  put(w, "]");
+}
+
+static void put_unix(writing_t *w, const uint8_t *bytes, uint32_t size) {
+  uint32_t at = (uint32_t)offsetof(struct sockaddr_un, sun_path);
+  bool abstract = size > at && !bytes[at];
+  put(w, "unix:%s", abstract ? "@" : "");
+  at += abstract;
+  if (at < size) put_quoted(w, bytes + at, (uint32_t)strnlen((const char *)bytes + at, size - at));
+}
+
+static bool is_private(uint32_t address) {
+  return address >> 24 == 10 || address >> 20 == 0xac1 || address >> 16 == 0xc0a8 ||
+         address >> 16 == 0xa9fe;
+}
+
+/* Where an address of IPv4 leads, in host byte order. */
+static const char *whereabouts(uint32_t address) {
+  if (address >> 24 == 127) return "this machine";
+  return is_private(address) ? "a private network" : "the internet";
+}
+
+static const char *whereabouts6(const struct in6_addr *a) {
+  if (IN6_IS_ADDR_LOOPBACK(a)) return "this machine";
+  if (IN6_IS_ADDR_LINKLOCAL(a) || (a->s6_addr[0] & 0xfe) == 0xfc) return "a private network";
+  return "the internet";
+}
+
+static void put_address(writing_t *w, const uint8_t *bytes, uint32_t size) {
+  union {
+    struct sockaddr any;
+    struct sockaddr_in in;
+    struct sockaddr_in6 in6;
+  } a = {0};
+  char text[INET6_ADDRSTRLEN] = "";
+  memcpy(&a, bytes, size < sizeof a ? size : sizeof a);
+  if (size < sizeof a.any.sa_family)
+    put(w, "no address");
+  else if (w->class && a.any.sa_family == AF_INET)
+    put(w, "%s:%u", whereabouts(ntohl(a.in.sin_addr.s_addr)), ntohs(a.in.sin_port));
+  else if (w->class && a.any.sa_family == AF_INET6)
+    put(w, "%s:%u", whereabouts6(&a.in6.sin6_addr), ntohs(a.in6.sin6_port));
+  else if (a.any.sa_family == AF_INET && inet_ntop(AF_INET, &a.in.sin_addr, text, sizeof text))
+    put(w, "%s:%u", text, ntohs(a.in.sin_port));
+  else if (a.any.sa_family == AF_INET6 && inet_ntop(AF_INET6, &a.in6.sin6_addr, text, sizeof text))
+    put(w, "[%s]:%u", text, ntohs(a.in6.sin6_port));
+  else if (a.any.sa_family == AF_UNIX)
+    put_unix(w, bytes, size);
+  else
+    put(w, "address family %u", a.any.sa_family);
+}
+
+static void put_value(writing_t *w, const audit_value_t *v) {
+  switch (v->kind) {
+  case AUDIT_NUMBER:
+    if (!w->class) put(w, "%" PRId64, v->number);
+    break;
+  case AUDIT_FLAGS: put(w, "0x%" PRIx64, (uint64_t)v->number); break;
+  case AUDIT_ADDRESS: put_address(w, v->text, v->size); break;
+  case AUDIT_STRINGS: put_strings(w, v->text, v->size); break;
+  default: put_quoted(w, v->text, v->size); break;
+  }
+}
+
+static char *write_values(const uint8_t *kinds, const uint8_t *arguments, uint32_t size,
+                          writing_t w) {
+  audit_value_t values[AUDIT_ARGUMENTS];
+  int count = kinds ? audit_values_of(kinds, arguments, size, values) : -1;
+  *w.out = 0;
+  if (count < 0) put(&w, "?");
+  for (int i = 0; i < count; i++) {
+    if (i) put(&w, ", ");
+    put_value(&w, &values[i]);
+  }
+  return w.out;
+}
+
+char *audit_words_of(const uint8_t kinds[AUDIT_ARGUMENTS], const uint8_t *arguments,
+                     uint32_t arguments_size, char *out, size_t size) {
+  return write_values(kinds, arguments, arguments_size, (writing_t){.out = out, .size = size});
+}
+
+char *audit_words(const audit_t *a, const sighting_t *s, char *out, size_t size) {
+  return write_values(kinds_of(a, s), s->arguments, s->arguments_size,
+                      (writing_t){.out = out, .size = size});
+}
+
+char *audit_class(const audit_t *a, const sighting_t *s, char *out, size_t size) {
+  return write_values(kinds_of(a, s), s->arguments, s->arguments_size,
+                      (writing_t){.out = out, .size = size, .class = true});
+}
+
+const char *audit_function_name(const audit_t *a, uint32_t function) {
+  if (!a->flat || function >= a->flat->function_count) return "?";
+  return audit_string(a->flat, audit_functions(a->flat)[function].name);
+}

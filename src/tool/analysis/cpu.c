@@ -1,0 +1,88 @@
+/* SPDX-License-Identifier: MIT */
+#include "analysis/cpu.h"
+
+#include <stdlib.h>
+
+#include "base/array.h"
+#include "analysis/samples.h"
+#include "reader/body.h"
+
+typedef struct cpu_name {
+  struct cpu_name *next;
+  char text[];
+} cpu_name_t;
+
+/* NULL without memory. */
+static const char *get_name(cpu_use_t *u, body_t *b) {
+  uint64_t n;
+  const uint8_t *from = body_string(b, &n);
+  cpu_name_t *name = malloc(sizeof *name + n + 1);
+  if (!name) return NULL;
+  memcpy(name->text, from, n);
+  name->text[n] = 0;
+  name->next = u->names;
+  u->names = name;
+  return name->text;
+}
+
+static bool add_sum(cpu_use_t *u, body_t *b) {
+  cpu_sum_t sum = {.tid = (uint32_t)body_number(b)};
+  sum.run_ns = body_number(b);
+  sum.runq_ns = body_number(b);
+  sum.wakeups = body_number(b);
+  sum.seen_ns = body_number(b);
+  sum.name = get_name(u, b);
+  if (!sum.name || !GROW(u->sums, u->sum_count, u->sum_room)) return false;
+  if (!b->short_of) u->sums[u->sum_count++] = sum;
+  return true;
+}
+
+static bool add_burst(cpu_use_t *u, body_t *b, uint64_t time) {
+  cpu_burst_t burst = {.tid = (uint32_t)body_number(b), .to = time};
+  burst.time_ns = body_number(b);
+  burst.cpu_ns = body_number(b);
+  burst.name = get_name(u, b);
+  if (!burst.name || !GROW(u->bursts, u->burst_count, u->burst_room)) return false;
+  if (!b->short_of && burst.time_ns) u->bursts[u->burst_count++] = burst;
+  return true;
+}
+
+static bool add_tick(cpu_use_t *u, const record_event_t *e) {
+  if (!GROW(u->ticks, u->tick_count, u->tick_room)) return false;
+  u->ticks[u->tick_count++] = (cpu_tick_t){e->time, sample_ticks(e), e->stream, e->stack};
+  return true;
+}
+
+bool cpu_use_add(cpu_use_t *u, const record_event_t *e) {
+  if (e->kind == EVENT_SAMPLE) return add_tick(u, e);
+  if (e->kind != EVENT_EXTENDED) return true;
+  body_t b = {e->body, e->body + e->body_size, false};
+  bool good = true;
+  switch (e->subtype) {
+  case EXTENDED_CPU_EPISODE: good = add_burst(u, &b, e->time); break;
+  case EXTENDED_CPU_THREAD: good = add_sum(u, &b); break;
+  case EXTENDED_CPU_PROCESS: u->process_ns = body_number(&b); break;
+  default: return true;
+  }
+  if (b.short_of) u->bad++;
+  return good;
+}
+
+bool cpu_tick_in(const reader_t *reader, const cpu_tick_t *tick, const cpu_burst_t *burst) {
+  uint64_t at = reader_ns(reader, tick->time), to = reader_ns(reader, burst->to);
+  const record_thread_t *thread = reader_thread(reader, tick->stream);
+  if (at > to || at + burst->time_ns < to) return false;
+  return !burst->tid || (thread && thread->tid == burst->tid);
+}
+
+void cpu_use_free(cpu_use_t *u) {
+  while (u->names) {
+    cpu_name_t *next = u->names->next;
+    free(u->names);
+    u->names = next;
+  }
+  free(u->sums);
+  free(u->bursts);
+  free(u->ticks);
+  memset(u, 0, sizeof *u);
+}

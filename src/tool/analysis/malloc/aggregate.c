@@ -1,0 +1,165 @@
+/* SPDX-License-Identifier: MIT */
+#define _GNU_SOURCE
+#include "analysis/malloc/aggregate.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/array.h"
+
+const char *measure_name(measure_t measure) {
+  static const char *const names[MEASURE_COUNT] = {"peak", "leaked", "allocated", "temporary",
+                                                   "growth"};
+  return names[measure];
+}
+
+tally_t tally_of(const stack_totals_t *s, measure_t measure) {
+  switch (measure) {
+  case MEASURE_PEAK: return s->at_peak;
+  case MEASURE_LIVE: return s->live;
+  case MEASURE_TEMPORARY: return (tally_t){s->temporary, s->temporary};
+  case MEASURE_GROWTH:
+    return (tally_t){s->live.count - s->at_start.count, s->live.bytes - s->at_start.bytes};
+  default: return s->allocated;
+  }
+}
+
+int64_t measure_of(const stack_totals_t *s, measure_t measure) {
+  return (int64_t)tally_of(s, measure).bytes;
+}
+
+typedef struct order {
+  const replay_t *replay;
+  measure_t measure;
+} order_t;
+
+/* Larger first; equal ones by id, so that a report is the same every time. */
+static int by_measure(const void *left, const void *right, void *context) {
+  const order_t *o = context;
+  const stack_totals_t *a = &o->replay->stacks[*(const uint32_t *)left];
+  const stack_totals_t *b = &o->replay->stacks[*(const uint32_t *)right];
+  int64_t x = measure_of(a, o->measure), y = measure_of(b, o->measure);
+  if (x != y) return x > y ? -1 : 1;
+  return a->stack < b->stack ? -1 : a->stack > b->stack;
+}
+
+ptrdiff_t rank_stacks(const replay_t *replay, measure_t measure, uint32_t **out) {
+  size_t count = 0;
+  *out = malloc((replay->stack_count + 1) * sizeof **out);
+  if (!*out) return -1;
+  for (size_t i = 0; i < replay->stack_count; i++)
+    if (measure_of(&replay->stacks[i], measure)) (*out)[count++] = (uint32_t)i;
+  order_t order = {replay, measure};
+  qsort_r(*out, count, sizeof **out, by_measure, &order);
+  return (ptrdiff_t)count;
+}
+
+static int by_allocated(const void *left, const void *right, void *context) {
+  const replay_t *replay = context;
+  const thread_totals_t *a = &replay->threads[*(const uint32_t *)left];
+  const thread_totals_t *b = &replay->threads[*(const uint32_t *)right];
+  if (a->allocated.bytes != b->allocated.bytes)
+    return a->allocated.bytes > b->allocated.bytes ? -1 : 1;
+  return a->stream < b->stream ? -1 : a->stream > b->stream;
+}
+
+ptrdiff_t rank_threads(const replay_t *replay, uint32_t **out) {
+  size_t count = 0;
+  *out = malloc((replay->thread_count + 1) * sizeof **out);
+  if (!*out) return -1;
+  for (size_t i = 0; i < replay->thread_count; i++) {
+    const thread_totals_t *t = &replay->threads[i];
+    if (t->allocated.count || t->frees || t->live.count) (*out)[count++] = (uint32_t)i;
+  }
+  qsort_r(*out, count, sizeof **out, by_allocated, (void *)(uintptr_t)replay);
+  return (ptrdiff_t)count;
+}
+
+void depths_of(const replay_t *replay, depths_t *out) {
+  enum { ROOM = 4096 };
+  const record_frame_t *frames[ROOM];
+  memset(out, 0, sizeof *out);
+  for (size_t i = 0; i < replay->stack_count; i++) {
+    const stack_totals_t *s = &replay->stacks[i];
+    uint64_t count = s->allocated.count ? s->allocated.count : s->at_peak.count; /* no history */
+    int depth = reader_stack(replay->reader, s->stack, frames, ROOM);
+    if (depth <= 0) {
+      out->undefined += count;
+      continue;
+    }
+    bool complete = depth <= ROOM;
+    for (int k = 0; k < depth && k < ROOM; k++)
+      if (!frames[k]->image && frames[k]->pc <= FRAME_PC_CUT) complete = false;
+    if (complete) out->complete += count;
+    if ((uint32_t)depth > out->deepest) out->deepest = (uint32_t)depth;
+    out->allocations[depth < DEPTHS ? depth : DEPTHS - 1] += count;
+  }
+}
+
+uint32_t depths_quantile(const depths_t *depths, double share) {
+  uint64_t whole = 0, sum = 0;
+  for (int i = 0; i < DEPTHS; i++)
+    whole += depths->allocations[i];
+  for (uint32_t i = 0; i < DEPTHS; i++) {
+    sum += depths->allocations[i];
+    if ((double)sum >= share * (double)whole) return i;
+  }
+  return DEPTHS - 1;
+}
+
+static uint64_t hash_text(const char *text) {
+  uint64_t h = 14695981039346656037u;
+  for (; *text; text++)
+    h = (h ^ (uint8_t)*text) * 1099511628211u;
+  return h ^ h >> 29;
+}
+
+static uint64_t hash_of_item(const void *groups, size_t i) {
+  return hash_text(((const groups_t *)groups)->items[i].key);
+}
+
+static void add_tally(tally_t *to, tally_t more) {
+  to->count += more.count;
+  to->bytes += more.bytes;
+}
+
+bool groups_add(groups_t *g, const char *key, const stack_totals_t *s) {
+  if (!slots_grow(&g->slots, g->count, hash_of_item, g)) return false;
+  uint32_t *slot;
+  SLOTS_FIND(&g->slots, hash_text(key), slot) {
+    if (!strcmp(g->items[*slot - 1].key, key)) break;
+  }
+  if (!*slot) {
+    if (!GROW(g->items, g->count, g->room)) return false;
+    g->items[g->count] = (group_t){.key = key};
+    *slot = (uint32_t)++g->count;
+  }
+  group_t *group = &g->items[*slot - 1];
+  add_tally(&group->totals.allocated, s->allocated);
+  add_tally(&group->totals.live, s->live);
+  add_tally(&group->totals.at_peak, s->at_peak);
+  add_tally(&group->totals.at_start, s->at_start);
+  group->totals.temporary += s->temporary;
+  group->totals.frees += s->frees;
+  group->stacks++;
+  return true;
+}
+
+static int by_totals(const void *left, const void *right, void *context) {
+  const group_t *a = left, *b = right;
+  measure_t measure = *(measure_t *)context;
+  int64_t x = measure_of(&a->totals, measure), y = measure_of(&b->totals, measure);
+  if (x != y) return x > y ? -1 : 1;
+  return strcmp(a->key, b->key);
+}
+
+void groups_rank(groups_t *g, measure_t measure) {
+  if (g->count) qsort_r(g->items, g->count, sizeof *g->items, by_totals, &measure);
+  free(g->slots.items); /* the places are no longer true */
+  g->slots = (slots_t){0};
+}
+
+void groups_free(groups_t *g) {
+  free(g->items);
+  free(g->slots.items);
+}

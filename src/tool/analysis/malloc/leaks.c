@@ -1,0 +1,219 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * How many lost blocks are unsure: a register that is not known may hold one of them, and with it
+ * all that it leads to. So of the lost blocks of one stack as many are unsure as there are such
+ * registers, and not more. Where a thread was loose nothing of its stack is known, and all are.
+ */
+#include "analysis/malloc/leaks.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/bits.h"
+#include "reader/reader.h"
+#include "sonde/status.h"
+
+#if defined(__aarch64__)
+#define KEPT_REGISTERS 11 /* x19 … x29: AAPCS64 */
+#else
+#define KEPT_REGISTERS 6 /* rbx, rbp, r12 … r15: psABI 3.2.1 */
+#endif
+
+/* ---- blocks ------------------------------------------------------------------------------- */
+
+typedef struct entry {
+  leaks_block_t block;
+  uint32_t stack;
+} entry_t;
+
+static int by_address(const void *a, const void *b) {
+  uint64_t x = ((const entry_t *)a)->block.address, y = ((const entry_t *)b)->block.address;
+  return x < y ? -1 : x > y;
+}
+
+/* One that is not seen to be freed may reach into the next; it is the older one that is wrong. */
+static void part(leaks_t *l, const entry_t *entries) {
+  for (uint64_t i = 0; i < l->count; i++) {
+    l->blocks[i] = entries[i].block;
+    l->stacks[i] = entries[i].stack;
+    uint64_t room = i + 1 < l->count ? entries[i + 1].block.address - l->blocks[i].address
+                                     : UINT64_MAX - l->blocks[i].address;
+    if (l->blocks[i].size > room) l->blocks[i].size = room;
+    l->live.bytes += l->blocks[i].size;
+  }
+  l->live.count = l->count;
+}
+
+int leaks_collect(leaks_t *l, const replay_t *replay) {
+  uint64_t count = replay->blocks.count;
+  entry_t *entries = malloc((count + 1) * sizeof *entries);
+  l->blocks = malloc((count + 1) * sizeof *l->blocks);
+  l->stacks = malloc((count + 1) * sizeof *l->stacks);
+  if (!entries || !l->blocks || !l->stacks) {
+    free(entries);
+    return SONDE_ENOMEM;
+  }
+  for (uint64_t i = 0; replay->blocks.places && i <= replay->blocks.mask; i++) {
+    const live_block_t *b = &replay->blocks.places[i];
+    if (!b->address || l->count == count) continue;
+    entries[l->count++] =
+        (entry_t){{.address = b->address, .size = b->size}, replay->stacks[b->stack].stack};
+  }
+  qsort(entries, l->count, sizeof *entries, by_address);
+  part(l, entries);
+  free(entries);
+  return 0;
+}
+
+bool leaks_are_known(const replay_t *replay) {
+  const read_damage_t *d = reader_damage(replay->reader);
+  bool whole = !d->dropped_chunks && !d->missing_chunks && !d->damaged_chunks && !d->bad_records;
+  return replay->mode & RECORD_LIVE || (whole && !reader_header(replay->reader)->lost_events);
+}
+
+bool leaks_is_late(const replay_t *replay) {
+  const record_header_t *h = reader_header(replay->reader);
+  return !(h->mode & (RECORD_BLOCKS | RECORD_LIVE)) || replay->switches || h->lost_events;
+}
+
+int leaks_put(leaks_t *l) {
+  leaks_exchange_t *x = l->exchange;
+  uint64_t at = ALIGN_UP((uint64_t)sizeof *x, UINT64_C(4096)), bytes = l->count * sizeof *l->blocks;
+  uint64_t answers = LEAKS_REFERRERS * sizeof(leaks_referrer_t);
+  if (l->size < at + answers || bytes > l->size - at - answers) return SONDE_EFULL;
+  memcpy((uint8_t *)x + at, l->blocks, bytes);
+  x->blocks_at = l->blocks_at = at;
+  x->block_count = l->count;
+  x->answers_at = l->answers_at = at + bytes;
+  return 0;
+}
+
+/* ---- verdicts ----------------------------------------------------------------------------- */
+
+static bool is_lost(const leaks_block_t *b) {
+  return b->verdict == LEAKS_LOST || b->verdict == LEAKS_CYCLE;
+}
+
+static bool makes_sense(const leaks_t *l, uint64_t i, const leaks_block_t *told) {
+  const leaks_block_t *b = &l->blocks[i];
+  if (told->address != b->address || told->size != b->size || told->verdict >= LEAKS_VERDICTS ||
+      told->holder >= LEAKS_HOLDERS)
+    return false;
+  return told->verdict != LEAKS_INDIRECT || told->owner < l->count;
+}
+
+static int by_stack(const void *a, const void *b) {
+  uint32_t x = ((const leaks_group_t *)a)->stack, y = ((const leaks_group_t *)b)->stack;
+  return x < y ? -1 : x > y;
+}
+
+static int by_bytes(const void *a, const void *b) {
+  const leaks_group_t *x = a, *y = b;
+  uint64_t p = x->lost.bytes + x->held.bytes, q = y->lost.bytes + y->held.bytes;
+  return p != q ? (p > q ? -1 : 1) : by_stack(a, b);
+}
+
+static void add_lost(leaks_group_t *g, const leaks_block_t *b) {
+  g->lost.count++;
+  g->lost.bytes += b->size;
+  g->in_cycles += b->verdict == LEAKS_CYCLE;
+  if (g->example && b->size <= g->example_size) return;
+  g->example = b->address;
+  g->example_size = b->size;
+}
+
+/* A group for each stack that has lost something. */
+static bool make_groups(leaks_t *l) {
+  size_t count = 0;
+  for (uint64_t i = 0; i < l->count; i++)
+    count += is_lost(&l->blocks[i]);
+  l->groups = calloc(count + 1, sizeof *l->groups);
+  if (!l->groups) return false;
+  for (uint64_t i = 0; i < l->count; i++)
+    if (is_lost(&l->blocks[i])) l->groups[l->group_count++].stack = l->stacks[i];
+  qsort(l->groups, l->group_count, sizeof *l->groups, by_stack);
+  size_t kept = 0;
+  for (size_t i = 0; i < l->group_count; i++)
+    if (!kept || l->groups[kept - 1].stack != l->groups[i].stack) l->groups[kept++] = l->groups[i];
+  l->group_count = kept;
+  return true;
+}
+
+static leaks_group_t *group_of(const leaks_t *l, uint32_t stack) {
+  const leaks_group_t wanted = {.stack = stack};
+  return bsearch(&wanted, l->groups, l->group_count, sizeof wanted, by_stack);
+}
+
+static void fill_groups(leaks_t *l) {
+  for (uint64_t i = 0; i < l->count; i++) {
+    const leaks_block_t *b = &l->blocks[i];
+    if (is_lost(b)) {
+      add_lost(group_of(l, l->stacks[i]), b);
+      l->lost.count++;
+      l->lost.bytes += b->size;
+    } else if (b->verdict == LEAKS_INDIRECT) {
+      leaks_group_t *g = group_of(l, l->stacks[b->owner]);
+      l->held.count++;
+      l->held.bytes += b->size;
+      if (!g) continue;
+      g->held.count++;
+      g->held.bytes += b->size;
+    } else if (b->verdict == LEAKS_GONE) {
+      l->gone++;
+    } else {
+      l->holders[b->holder]++;
+    }
+  }
+}
+
+static void count_threads(leaks_t *l) {
+  const leaks_exchange_t *x = l->exchange;
+  for (uint32_t i = 0; i < x->thread_count && i < LEAKS_THREADS; i++) {
+    l->unknown_threads += x->threads[i].how == LEAKS_THREAD_UNKNOWN;
+    l->loose_threads += x->threads[i].how == LEAKS_THREAD_LOOSE;
+  }
+  l->unknown_registers = (uint64_t)l->unknown_threads * KEPT_REGISTERS;
+}
+
+static void doubt(leaks_t *l) {
+  for (size_t i = 0; i < l->group_count; i++) {
+    leaks_group_t *g = &l->groups[i];
+    bool all = l->loose_threads || l->exchange->moving || g->lost.count < l->unknown_registers;
+    g->unsure = all ? g->lost.count : l->unknown_registers;
+  }
+}
+
+int leaks_take(leaks_t *l) {
+  const leaks_block_t *told = (const void *)((const uint8_t *)l->exchange + l->blocks_at);
+  for (uint64_t i = 0; i < l->count; i++) {
+    leaks_block_t block = told[i];
+    if (!makes_sense(l, i, &block)) return SONDE_EFORMAT;
+    l->blocks[i] = block;
+  }
+  count_threads(l);
+  if (!make_groups(l)) return SONDE_ENOMEM;
+  fill_groups(l);
+  doubt(l);
+  qsort(l->groups, l->group_count, sizeof *l->groups, by_bytes);
+  return 0;
+}
+
+const leaks_block_t *leaks_find(const leaks_t *l, uint64_t address) {
+  uint64_t low = 0, high = l->count;
+  while (low < high) {
+    uint64_t middle = low + (high - low) / 2;
+    const leaks_block_t *b = &l->blocks[middle];
+    if (address - b->address < (b->size ? b->size : 1)) return b;
+    if (b->address > address)
+      high = middle;
+    else
+      low = middle + 1;
+  }
+  return NULL;
+}
+
+void leaks_free(leaks_t *l) {
+  free(l->blocks);
+  free(l->stacks);
+  free(l->groups);
+}

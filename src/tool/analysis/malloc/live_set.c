@@ -1,0 +1,81 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * Doubling in place. The new mask has one more bit, so a block's new home is its old one or that
+ * plus the old size. Taken out and put back one after the other, beginning behind an empty place,
+ * no block meets one that is still to be moved before its own old place, which is empty by then:
+ * every search path stays without holes.
+ */
+#define _GNU_SOURCE
+#include "analysis/malloc/live_set.h"
+
+#include <sys/mman.h>
+
+#define FIRST_PLACES  (1u << 16)
+#define MOST_PLACES   (UINT64_C(1) << 36)
+#define RESERVE_FLAGS (MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE)
+
+/* Address space for as many places as the system lets us have; large pages, for they are reached at
+ * random. */
+bool live_init(live_t *live) {
+  *live = (live_t){.mask = FIRST_PLACES - 1};
+  for (uint64_t most = MOST_PLACES; most >= FIRST_PLACES; most /= 2) {
+    size_t bytes = (size_t)most * sizeof(live_block_t);
+    void *map = mmap(NULL, bytes, PROT_READ | PROT_WRITE, RESERVE_FLAGS, -1, 0);
+    if (map == MAP_FAILED) continue;
+#ifdef MADV_HUGEPAGE
+    (void)madvise(map, bytes, MADV_HUGEPAGE);
+#endif
+    live->places = map;
+    live->most = (size_t)most;
+    return true;
+  }
+  return false;
+}
+
+void live_free(live_t *live) {
+  if (live->places) munmap(live->places, live->most * sizeof *live->places);
+  live->places = NULL;
+}
+
+static void put(const live_t *live, const live_block_t *block) {
+  size_t i = live_home(live, block->address);
+  while (live->places[i].address)
+    i = (i + 1) & live->mask;
+  live->places[i] = *block;
+}
+
+static bool grow(live_t *live) {
+  size_t old = live->mask + 1, start = 0;
+  if (2 * old > live->most) return false;
+  while (live->places[start].address)
+    start++;
+  live->mask = 2 * old - 1;
+  for (size_t n = 1; n < old; n++) {
+    live_block_t *place = &live->places[(start + n) & (old - 1)];
+    if (!place->address) continue;
+    live_block_t block = *place;
+    place->address = 0;
+    put(live, &block);
+  }
+  return true;
+}
+
+bool live_add(live_t *live, const live_block_t *block) {
+  if (8 * (live->count + 1) > 5 * (live->mask + 1) && !grow(live)) return false;
+  put(live, block);
+  live->count++;
+  return true;
+}
+
+void live_remove(live_t *live, live_block_t *block) {
+  size_t hole = (size_t)(block - live->places);
+  for (size_t i = (hole + 1) & live->mask; live->places[i].address; i = (i + 1) & live->mask) {
+    size_t home = live_home(live, live->places[i].address);
+    /* What may move back to the hole: its home does not lie behind the hole on the way to it. */
+    if (((i - home) & live->mask) < ((i - hole) & live->mask)) continue;
+    live->places[hole] = live->places[i];
+    hole = i;
+  }
+  live->places[hole].address = 0;
+  live->count--;
+}

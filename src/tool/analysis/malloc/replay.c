@@ -1,0 +1,598 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * The replay: a few table look-ups an event.
+ *
+ * The peak by stack comes out of the same pass. A new peak copies nothing: it notes the number of
+ * its moment. When a stack's live bytes change later, and it had not changed since then, what it
+ * holds at this moment is what it held at the peak, and is kept. A stack that has not changed
+ * since holds it still.
+ *
+ * Two threads' events may come in the wrong order by a tick; they are held back (merge_hold) when
+ * they contradict what is live. What still contradicts it then is counted, and the replay goes on
+ * with the later word.
+ */
+#include "analysis/malloc/replay.h"
+
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/array.h"
+#include "analysis/markers.h"
+#include "analysis/malloc/replay_internal.h"
+#include "analysis/summary/summary.h"
+#include "base/bits.h"
+#include "sonde/status.h"
+
+#define FREED_SLOTS  65536u
+#define FETCH_PLACES 24 /* events ahead; a miss takes as long as some ten events */
+#define FETCH_TOTALS 8
+#define STREAMS_MAX  (1u << 20)
+
+/* ---- stacks ------------------------------------------------------------------------------- */
+
+static uint64_t hash_of(uint32_t id) { return id * UINT64_C(0x9e3779b97f4a7c15) >> 32; }
+
+/* Ids are handed out in order, so an array finds them; a damaged file may name any others. */
+static bool make_direct(replay_t *r) {
+  size_t count;
+  const record_node_t *nodes = reader_nodes(r->reader, &count);
+  uint32_t largest = 0;
+  for (size_t i = 0; i < count; i++)
+    if (nodes[i].id > largest) largest = nodes[i].id;
+  if (largest / 4 > count) largest = 0;
+  r->direct_count = largest + 1;
+  r->stack_direct = calloc((size_t)largest + 1, sizeof *r->stack_direct);
+  return r->stack_direct != NULL;
+}
+
+static uint64_t hash_of_known(const void *table, size_t i) {
+  return hash_of(((const replay_t *)table)->known[i].stack);
+}
+
+/* Says that ID's totals are those of number INDEX. */
+static bool enter_stack(replay_t *r, uint32_t id, uint32_t index) {
+  if (id < r->direct_count) {
+    r->stack_direct[id] = index + 1;
+    return true;
+  }
+  if (!GROW(r->known, r->known_count, r->known_room) ||
+      !slots_grow(&r->stack_slots, r->known_count, hash_of_known, r))
+    return false;
+  r->known[r->known_count++] = (known_stack_t){id, index};
+  *slots_free_one(&r->stack_slots, hash_of(id)) = (uint32_t)r->known_count;
+  return true;
+}
+
+static stack_totals_t *stack_of(replay_t *r, uint32_t id);
+
+/* One whose libraries lay elsewhere has the totals of the one that was met before. */
+static __attribute__((noinline)) stack_totals_t *new_stack(replay_t *r, uint32_t id) {
+  uint32_t first;
+  if (!same_stacks_first(r->same, id, &first)) return NULL;
+  stack_totals_t *s = NULL;
+  if (first != id) {
+    s = stack_of(r, first);
+  } else if (GROW(r->stacks, r->stack_count, r->stack_room)) {
+    s = &r->stacks[r->stack_count++];
+    *s = (stack_totals_t){.stack = id};
+  }
+  return s && enter_stack(r, id, (uint32_t)(s - r->stacks)) ? s : NULL;
+}
+
+static inline stack_totals_t *stack_of(replay_t *r, uint32_t id) {
+  if (__builtin_expect(id < r->direct_count, 1)) {
+    uint32_t index = r->stack_direct[id];
+    return index ? &r->stacks[index - 1] : new_stack(r, id);
+  }
+  if (r->stack_slots.items) {
+    const uint32_t *slot;
+    SLOTS_FIND(&r->stack_slots, hash_of(id), slot) {
+      const known_stack_t *known = &r->known[*slot - 1];
+      if (known->stack == id) return &r->stacks[known->index];
+    }
+  }
+  return new_stack(r, id);
+}
+
+stack_totals_t *replay_stack(replay_t *r, uint32_t id) { return stack_of(r, id); }
+
+/* Before the stack's live bytes change in moment number R->moment. */
+static inline void keep_peak(const replay_t *r, stack_totals_t *s) {
+  if (s->changed <= r->peak_moment) s->at_peak = s->live;
+  s->changed = r->moment;
+}
+
+/* ---- threads ------------------------------------------------------------------------------ */
+
+static __attribute__((noinline)) thread_totals_t *new_thread(replay_t *r, uint32_t stream) {
+  static thread_totals_t beyond; /* more streams than threads can ever be: a damaged file */
+  if (stream >= STREAMS_MAX) return &beyond;
+  size_t count = stream < 32 ? 64 : 2 * (size_t)stream;
+  thread_totals_t *grown = realloc(r->threads, count * sizeof *grown);
+  if (!grown) return NULL;
+  memset(grown + r->thread_count, 0, (count - r->thread_count) * sizeof *grown);
+  for (size_t i = r->thread_count; i < count; i++)
+    grown[i].stream = (uint32_t)i;
+  r->threads = grown;
+  r->thread_count = count;
+  return &r->threads[stream];
+}
+
+static inline thread_totals_t *thread_of(replay_t *r, uint32_t stream) {
+  return stream < r->thread_count ? &r->threads[stream] : new_thread(r, stream);
+}
+
+thread_totals_t *replay_thread(replay_t *r, uint32_t stream) { return thread_of(r, stream); }
+
+/* ---- events ------------------------------------------------------------------------------- */
+
+static unsigned class_of(uint64_t size) {
+  unsigned bits = size ? 63 - (unsigned)__builtin_clzll(size) : 0;
+  return bits < SIZE_CLASSES ? bits : SIZE_CLASSES - 1;
+}
+
+static uint64_t *freed_slot(const replay_t *r, uint64_t address) {
+  return &r->freed[(address >> 4) * UINT64_C(0x9e3779b97f4a7c15) >> 48];
+}
+
+static void add(tally_t *t, uint32_t weight, uint64_t bytes) {
+  t->count += weight;
+  t->bytes += bytes;
+}
+
+static void subtract(tally_t *t, uint32_t weight, uint64_t bytes) {
+  t->count -= weight;
+  t->bytes -= bytes;
+}
+
+/* The blocks that one of SIZE bytes stands for when it was chosen with probability
+ * 1 - e^(-SIZE/RATE). */
+static uint32_t weight_of(uint64_t size, uint64_t rate) {
+  if (!rate) return WEIGHT_ONE;
+  double blocks = -1 / expm1(-(double)(size ? size : 1) / (double)rate);
+  return blocks < (double)(UINT32_MAX / WEIGHT_ONE) ? (uint32_t)(blocks * WEIGHT_ONE + 0.5)
+                                                    : UINT32_MAX;
+}
+
+static uint64_t weigh(uint64_t bytes, uint32_t weight) {
+  return weight == WEIGHT_ONE ? bytes : (uint64_t)((double)bytes * weight / WEIGHT_ONE);
+}
+
+static inline void forget_block(replay_t *r, live_block_t *block) {
+  stack_totals_t *s = &r->stacks[block->stack];
+  keep_peak(r, s);
+  uint64_t bytes = weigh(block->size, block->weight);
+  subtract(&s->live, block->weight, bytes);
+  subtract(&r->live, block->weight, bytes);
+  live_remove(&r->blocks, block);
+}
+
+static live_block_t block_of(uint64_t address, uint64_t size, uint32_t stack, uint32_t stream) {
+  return (live_block_t){.address = address,
+                        .size = size < LIVE_SIZE_MAX ? size & LIVE_SIZE_MAX : LIVE_SIZE_MAX,
+                        .stream =
+                            stream < LIVE_STREAM_MAX ? stream & LIVE_STREAM_MAX : LIVE_STREAM_MAX,
+                        .stack = stack,
+                        .weight = WEIGHT_ONE};
+}
+
+static inline bool give(replay_t *r, const record_event_t *e, thread_totals_t *t,
+                        live_block_t *old) {
+  stack_totals_t *s = stack_of(r, e->stack);
+  if (!s) return false;
+  if (old) {
+    r->overlaid++;
+    forget_block(r, old);
+  }
+  uint32_t index = (uint32_t)(s - r->stacks);
+  live_block_t block = block_of(e->address, e->size, index, e->stream);
+  block.weight = weight_of(block.size, e->sample_bytes);
+  uint64_t size = block.size, bytes = weigh(size, block.weight);
+  r->sampled |= e->sample_bytes != 0;
+  if (!live_add(&r->blocks, &block)) return false;
+  keep_peak(r, s);
+  add(&s->allocated, block.weight, bytes);
+  add(&s->live, block.weight, bytes);
+  add(&t->allocated, block.weight, bytes);
+  add(&r->allocated, block.weight, bytes);
+  add(&r->live, block.weight, bytes);
+  t->last_given = e->sample_bytes ? 0 : e->address; /* what comes next is not known of a sample */
+  t->last_stack = index;
+  add(&r->sizes[class_of(size)].allocated, block.weight, bytes);
+  if (r->live.bytes > r->at_peak.bytes) {
+    r->at_peak = r->live;
+    r->peak_time = e->time;
+    r->peak_moment = r->moment;
+  }
+  return true;
+}
+
+/* A free that is recorded because a block of that address was chosen once, and freed while nothing
+ * was recorded, is no second one. Nor is a realloc that began before every block was recorded. */
+static void note_odd(replay_t *r, const record_event_t *e, uint64_t address) {
+  bool every = r->mode & RECORD_BLOCKS && !e->sample_bytes;
+  bool twice = every && *freed_slot(r, address) == address;
+  if (twice)
+    r->double_frees++;
+  else if (r->late || !every) {
+    r->earlier_frees++;
+    return;
+  } else
+    r->unknown_frees++;
+  if (r->odd_count < ODD_FREES_KEPT)
+    r->odd[r->odd_count++] = (odd_free_t){e->time, address, e->stack, e->stream, twice};
+}
+
+/* Takes ADDRESS away, which BLOCK stands for when it is live. */
+static inline bool take(replay_t *r, const record_event_t *e, thread_totals_t *t, uint64_t address,
+                        live_block_t *block) {
+  stack_totals_t *s = stack_of(r, e->stack);
+  if (!s) return false;
+  s->frees += e->kind == EVENT_FREE;
+  if (!block) {
+    note_odd(r, e, address);
+    return true;
+  }
+  if (e->kind == EVENT_FREE && t->last_given == address) {
+    r->stacks[t->last_stack].temporary++;
+    r->temporary++;
+  }
+  forget_block(r, block);
+  *freed_slot(r, address) = address;
+  return true;
+}
+
+/* The block that the event gives or takes. */
+static inline uint64_t address_of(const record_event_t *e) {
+  return e->kind == EVENT_REALLOC && e->moment == 0 ? e->old : e->address;
+}
+
+static inline bool gives(const record_event_t *e) {
+  return e->kind != EVENT_FREE && !(e->kind == EVENT_REALLOC && e->moment == 0);
+}
+
+/* One moment; BLOCK is live at its address, or NULL. */
+static inline bool apply(replay_t *r, const record_event_t *e, live_block_t *block) {
+  thread_totals_t *t = thread_of(r, e->stream);
+  if (!t) return false;
+  r->events += e->moment == 0;
+  r->moment++;
+  if (gives(e)) return give(r, e, t, block);
+  bool good = take(r, e, t, address_of(e), block);
+  if (e->kind == EVENT_FREE) {
+    r->frees++;
+    t->frees++;
+  } else {
+    r->reallocs++;
+  }
+  t->last_given = 0;
+  return good;
+}
+
+/* ---- modes and snapshots ------------------------------------------------------------------ */
+
+/* Nothing is known to be live any more. Returns how many blocks there were. */
+static uint64_t forget_all(replay_t *r) {
+  uint64_t count = r->blocks.count;
+  r->moment++;
+  for (size_t i = 0; r->blocks.count; i = (i + 1) & r->blocks.mask)
+    while (r->blocks.places[i].address)
+      forget_block(r, &r->blocks.places[i]);
+  return count;
+}
+
+static bool add_snapshot_block(void *context, const record_block_t *b) {
+  replay_t *r = context;
+  if (!b->address) return true;
+  stack_totals_t *s = stack_of(r, b->stack);
+  live_block_t *old = live_find(&r->blocks, b->address);
+  if (!s) return false;
+  if (old) forget_block(r, old);
+  live_block_t block = block_of(b->address, b->size, (uint32_t)(s - r->stacks), b->stream);
+  if (!live_add(&r->blocks, &block)) return false;
+  keep_peak(r, s);
+  add(&s->live, WEIGHT_ONE, block.size);
+  add(&r->live, WEIGHT_ONE, block.size);
+  return true;
+}
+
+/* What is recorded changes: blocks that were live before cannot be followed, except from a snapshot
+ * on, and addresses that were freed may have been given out again. */
+static void switch_mode(replay_t *r, uint32_t mode, uint64_t time) {
+  uint32_t before = r->mode;
+  r->mode = mode;
+  r->switches++;
+  if (!((before ^ mode) & RECORD_ANY_BLOCKS)) return;
+  r->late = true;
+  r->blocks_until = mode & RECORD_ANY_BLOCKS ? 0 : time;
+  memset(r->freed, 0, FREED_SLOTS * sizeof *r->freed);
+  if (mode & ~before & RECORD_ANY_BLOCKS && !(before & RECORD_LIVE)) r->lost_sight += forget_all(r);
+}
+
+static bool extended(replay_t *r, const record_event_t *e) {
+  uint64_t numbers[2];
+  bool good = true;
+  switch (e->subtype) {
+  case EXTENDED_MODE:
+    if (record_numbers(e, numbers, 1)) switch_mode(r, (uint32_t)numbers[0], e->time);
+    break;
+  case EXTENDED_SNAPSHOT:
+    if (!record_numbers(e, numbers, 2)) break;
+    forget_all(r);
+    r->snapshots++;
+    r->unknown_before_live = numbers[1];
+    break;
+  case EXTENDED_BLOCKS:
+    r->moment++;
+    good = record_blocks(e, add_snapshot_block, r);
+    if (r->live.bytes > r->at_peak.bytes) {
+      r->at_peak = r->live;
+      r->peak_time = e->time;
+      r->peak_moment = r->moment;
+    }
+    break;
+  }
+  return good;
+}
+
+/* What the events to come will touch is fetched while earlier ones are worked on: first the place
+ * of the block and the number of the stack, then, once these are there, the totals of both stacks.
+ * KNOWN events stand from E on. (Always inline: see live_prefetch.) */
+static ALWAYS_INLINE void fetch_early(const replay_t *r, const record_event_t *e, uint32_t known) {
+  if (known > FETCH_PLACES) {
+    const record_event_t *far = e + FETCH_PLACES;
+    live_prefetch(&r->blocks, address_of(far));
+    if (far->stack < r->direct_count) __builtin_prefetch(&r->stack_direct[far->stack]);
+  }
+  if (known > FETCH_TOTALS) {
+    const record_event_t *near = e + FETCH_TOTALS;
+    uint32_t index = near->stack < r->direct_count ? r->stack_direct[near->stack] : 0;
+    if (index) __builtin_prefetch(&r->stacks[index - 1], 1);
+    const live_block_t *place = &r->blocks.places[live_home(&r->blocks, address_of(near))];
+    if (place->address) __builtin_prefetch(&r->stacks[place->stack], 1);
+  }
+}
+
+/* ---- the window --------------------------------------------------------------------------- */
+
+static void start_window(replay_t *r) {
+  for (size_t i = 0; i < r->stack_count; i++) {
+    stack_totals_t *s = &r->stacks[i];
+    *s = (stack_totals_t){
+        .stack = s->stack, .live = s->live, .at_start = s->live, .changed = s->changed};
+  }
+  for (size_t i = 0; i < r->thread_count; i++)
+    r->threads[i] = (thread_totals_t){.stream = (uint32_t)i};
+  r->at_start = r->at_peak = r->live;
+  r->peak_moment = r->moment;
+  r->allocated = (tally_t){0};
+  r->frees = r->reallocs = r->temporary = 0;
+  r->unknown_frees = r->double_frees = r->overlaid = 0;
+  r->odd_count = 0;
+  memset(r->sizes, 0, sizeof r->sizes);
+}
+
+typedef struct pass {
+  replay_t *replay;
+  merge_t *merge;
+  const replay_options_t *options;
+  uint64_t from, to; /* ticks */
+  uint64_t stop;     /* the next tick at which there is something to do */
+  uint64_t moments;  /* that are past */
+  bool no_moments;   /* no more are wanted */
+  bool before_window;
+} pass_t;
+
+/* The first tick that is not before NS; ticks and nanoseconds both grow. */
+uint64_t replay_tick(const reader_t *reader, uint64_t ns) {
+  uint64_t low = 0, high = UINT64_MAX;
+  while (low < high) {
+    uint64_t middle = low + (high - low) / 2;
+    if (reader_ns(reader, middle) >= ns)
+      high = middle;
+    else
+      low = middle + 1;
+  }
+  return low;
+}
+
+/* The tick to stop at next: behind the window's end, or at a moment. */
+static uint64_t next_stop(const pass_t *p) {
+  const replay_options_t *o = p->options;
+  uint64_t end = p->to == UINT64_MAX ? p->to : p->to + 1, moment = UINT64_MAX;
+  if (o->moment && !p->no_moments)
+    moment = replay_tick(p->replay->reader, (p->moments + 1) * o->moment_every_ns);
+  return moment < end ? moment : end;
+}
+
+static void note_moments(pass_t *p, uint64_t time) {
+  const replay_options_t *o = p->options;
+  while (o->moment && !p->no_moments && p->stop <= time) {
+    p->no_moments = !o->moment(o->moment_context, p->replay, p->stop);
+    p->moments++;
+    p->stop = next_stop(p);
+  }
+}
+
+typedef enum step { STEP_NEXT, STEP_HELD, STEP_END, STEP_NO_MEMORY } step_t;
+
+static bool hand_out(const pass_t *p, const record_event_t *e) {
+  const replay_options_t *o = p->options;
+  if (e->kind != EVENT_SAMPLE) return o->other(o->other_context, e);
+  record_event_t sample = *e;
+  return same_stacks_first(p->replay->same, e->stack, &sample.stack) &&
+         o->other(o->other_context, &sample);
+}
+
+static inline step_t other_event(const pass_t *p, const record_event_t *e) {
+  if (e->kind == EVENT_EXTENDED && !extended(p->replay, e)) return STEP_NO_MEMORY;
+  bool good = p->before_window || !p->options->other || hand_out(p, e);
+  return good ? STEP_NEXT : STEP_NO_MEMORY;
+}
+
+/* Event N of the run. */
+static inline step_t one_event(pass_t *p, const merge_run_t *run, uint32_t n) {
+  replay_t *r = p->replay;
+  const record_event_t *e = &run->events[n];
+  if (__builtin_expect(p->before_window, 0) && e->time >= p->from) {
+    p->before_window = false;
+    start_window(r);
+  }
+  if (__builtin_expect(e->time >= p->stop, 0)) {
+    /* Right behind the end an event of the window may come that was held back. */
+    if (e->time > p->to) return e->time - p->to > MERGE_HOLD_TICKS ? STEP_END : STEP_NEXT;
+    note_moments(p, e->time);
+  }
+  if (__builtin_expect(e->kind == EVENT_SAMPLE || e->kind == EVENT_EXTENDED, 0))
+    return other_event(p, e);
+  if (__builtin_expect(!r->first_time, 0)) r->first_time = r->peak_time = e->time;
+  r->last_time = e->time;
+  fetch_early(r, e, run->known - n);
+  uint64_t address = address_of(e);
+  if (!address) return STEP_NEXT; /* a damaged file; no allocator gives it */
+  live_block_t *block = live_find(&r->blocks, address);
+  if (__builtin_expect(gives(e) == (block != NULL), 0) && merge_hold(p->merge, n)) return STEP_HELD;
+  return apply(r, e, block) ? STEP_NEXT : STEP_NO_MEMORY;
+}
+
+static void tell_progress(const pass_t *p) {
+  uint64_t done, total;
+  if (!p->options->progress) return;
+  merge_progress(p->merge, &done, &total);
+  p->options->progress(p->options->progress_context, done, total);
+}
+
+/* Replays the window that the options' times bound. */
+static int run(replay_t *r, merge_t *merge, const replay_options_t *o) {
+  int status = 0;
+  pass_t p = {.replay = r, .merge = merge, .options = o, .before_window = o->from_ns != 0};
+  p.from = replay_tick(r->reader, o->from_ns);
+  p.to = o->to_ns ? replay_tick(r->reader, o->to_ns + 1) - 1 : UINT64_MAX;
+  p.stop = next_stop(&p);
+  merge_run_t run;
+  for (uint64_t n = 0; merge_run(merge, &run); n += run.count) {
+    step_t step = STEP_NEXT;
+    for (uint32_t i = 0; i < run.count && step == STEP_NEXT; i++)
+      step = one_event(&p, &run, i);
+    if (step == STEP_END) break;
+    if (step == STEP_NO_MEMORY) status = SONDE_ENOMEM;
+    if (status < 0) break;
+    if (step == STEP_NEXT) merge_take(merge, run.count);
+    if ((n & 0xfffff) + run.count > 0xfffff) tell_progress(&p);
+  }
+  if (p.before_window) start_window(r);
+  r->earlier_frees += r->unknown_before_live;
+  return status;
+}
+
+/* A window with a mark at one end or both. Marks come with the events that are no allocations, so
+ * they are looked for there, and the pass over the others does not know of them. */
+typedef struct marked {
+  replay_t *replay;
+  const replay_options_t *options;
+  bool before, ended; /* the mark that it begins at is to come; the one that it ends at was there */
+} marked_t;
+
+static bool other_of_marked(void *context, const record_event_t *e) {
+  marked_t *m = context;
+  const replay_options_t *o = m->options;
+  if (m->before && mark_is(e, o->from_mark)) {
+    m->before = false;
+    start_window(m->replay);
+  }
+  if (!m->before && o->other && !o->other(o->other_context, e)) return false;
+  m->ended = o->to_mark && mark_is(e, o->to_mark);
+  return !m->ended;
+}
+
+static int run_marked(replay_t *r, merge_t *merge, const replay_options_t *o) {
+  marked_t marked = {.replay = r, .options = o, .before = o->from_mark != NULL};
+  replay_options_t times = *o;
+  times.other = other_of_marked;
+  times.other_context = &marked;
+  if (o->from_mark) times.from_ns = 0;
+  /* A mark that comes before the time to begin at is not handed out; its time does as well then,
+   * as the window is empty. */
+  if (o->to_mark && (o->from_mark || o->from_ns <= o->to_ns)) times.to_ns = 0;
+  int status = run(r, merge, &times);
+  if (marked.before) start_window(r);
+  return marked.ended ? 0 : status;
+}
+
+/* What is live at the end, by thread and by size. */
+static void count_live(replay_t *r) {
+  for (size_t i = 0; r->blocks.places && i <= r->blocks.mask; i++) {
+    const live_block_t *b = &r->blocks.places[i];
+    if (!b->address) continue;
+    uint64_t bytes = weigh(b->size, b->weight);
+    add(&r->sizes[class_of(b->size)].live, b->weight, bytes);
+    thread_totals_t *t = thread_of(r, b->stream);
+    if (t) add(&t->live, b->weight, bytes);
+  }
+}
+
+/* From 1/WEIGHT_ONE to whole blocks. */
+static uint64_t whole(uint64_t count) { return (count + WEIGHT_ONE / 2) / WEIGHT_ONE; }
+
+static void finish(replay_t *r) {
+  count_live(r);
+  tally_t *totals[] = {&r->allocated, &r->live, &r->at_peak, &r->at_start};
+  for (size_t i = 0; i < sizeof totals / sizeof *totals; i++)
+    totals[i]->count = whole(totals[i]->count);
+  for (size_t i = 0; i < r->stack_count; i++) {
+    stack_totals_t *s = &r->stacks[i];
+    if (s->changed <= r->peak_moment) s->at_peak = s->live;
+    s->allocated.count = whole(s->allocated.count);
+    s->live.count = whole(s->live.count);
+    s->at_peak.count = whole(s->at_peak.count);
+    s->at_start.count = whole(s->at_start.count);
+  }
+  for (size_t i = 0; i < r->thread_count; i++)
+    for (int k = 0; k < 2; k++) {
+      tally_t *t = k ? &r->threads[i].live : &r->threads[i].allocated;
+      t->count = whole(t->count);
+    }
+  for (int i = 0; i < SIZE_CLASSES; i++) {
+    r->sizes[i].allocated.count = whole(r->sizes[i].allocated.count);
+    r->sizes[i].live.count = whole(r->sizes[i].live.count);
+  }
+}
+
+int replay_run(replay_t *r, reader_t *reader, const replay_options_t *options) {
+  static const replay_options_t all = {0};
+  memset(r, 0, sizeof *r);
+  r->reader = reader;
+  r->mode = reader_header(reader)->mode;
+  r->late =
+      !(r->mode & (RECORD_BLOCKS | RECORD_SAMPLED_BLOCKS)) || reader_damage(reader)->dropped_chunks;
+  r->same = same_stacks_new(reader);
+  if (!r->same) return SONDE_ENOMEM;
+  if (is_summary(reader)) {
+    int loaded = make_direct(r) ? summary_read(r, options ? options : &all) : SONDE_ENOMEM;
+    if (loaded < 0) replay_free(r);
+    return loaded;
+  }
+  r->freed = calloc(FREED_SLOTS, sizeof *r->freed);
+  merge_t *merge = merge_open(reader);
+  int status = SONDE_ENOMEM;
+  const replay_options_t *o = options ? options : &all;
+  if (r->freed && merge && make_direct(r) && live_init(&r->blocks))
+    status = o->from_mark || o->to_mark ? run_marked(r, merge, o) : run(r, merge, o);
+  merge_close(merge);
+  finish(r);
+  if (status < 0) replay_free(r);
+  return status;
+}
+
+void replay_free(replay_t *r) {
+  live_free(&r->blocks);
+  same_stacks_free(r->same);
+  free(r->freed);
+  free(r->stacks);
+  free(r->known);
+  free(r->stack_slots.items);
+  free(r->stack_direct);
+  free(r->threads);
+  memset(r, 0, sizeof *r);
+}

@@ -1,0 +1,196 @@
+/* SPDX-License-Identifier: MIT */
+#include "analysis/stack_dedup.h"
+
+#include <string.h>
+
+#include "base/array.h"
+#include "base/hash.h"
+#include "record/format.h"
+
+/* A stack that was asked for. */
+typedef struct asked {
+  uint32_t stack, first;
+} asked_t;
+
+/* A stack that is the same as none before it. */
+typedef struct distinct {
+  uint32_t stack;
+  uint64_t hash; /* of its frames */
+} distinct_t;
+
+struct same_stacks {
+  const reader_t *reader;
+  const record_image_t *images;
+  size_t image_count;
+  uint32_t *builds; /* of each image, the number of the first one that is the same build */
+  bool moved;       /* some build is there at two addresses */
+  asked_t *asked;
+  distinct_t *distinct;
+  size_t asked_count, asked_room, distinct_count, distinct_room;
+  slots_t asked_slots, distinct_slots;
+  const record_frame_t **frames, **others; /* room for READ_DEPTH_MAX of each */
+};
+
+/* ---- images --------------------------------------------------------------------------------- */
+
+static uint64_t hash_of_build(const void *images, size_t i) {
+  const record_image_t *image = (const record_image_t *)images + i;
+  uint64_t hash = UINT64_C(0xcbf29ce484222325);
+  for (uint32_t k = 0; k < image->build_id_size; k++)
+    hash = (hash ^ image->build_id[k]) * UINT64_C(0x100000001b3); /* FNV-1a */
+  return checksum_mix(hash, 1);
+}
+
+static bool same_build(const record_image_t *a, const record_image_t *b) {
+  return a->build_id_size && a->build_id_size == b->build_id_size &&
+         !memcmp(a->build_id, b->build_id, a->build_id_size) && !strcmp(a->path, b->path);
+}
+
+/* Image I is told again, with its id, when it comes back to its address. */
+static bool find_build(same_stacks_t *s, slots_t *slots, uint32_t i) {
+  uint32_t *slot;
+  if (!slots_grow(slots, i, hash_of_build, s->images)) return false;
+  SLOTS_FIND(slots, hash_of_build(s->images, i), slot) {
+    const record_image_t *first = &s->images[*slot - 1];
+    if (!same_build(first, &s->images[i])) continue;
+    s->builds[i] = s->builds[*slot - 1];
+    s->moved |= first->id != s->images[i].id;
+    return true;
+  }
+  s->builds[i] = i;
+  *slot = i + 1;
+  return true;
+}
+
+static bool find_builds(same_stacks_t *s) {
+  slots_t slots = {0};
+  bool good = true;
+  for (uint32_t i = 0; i < s->image_count && good; i++)
+    good = find_build(s, &slots, i);
+  free(slots.items);
+  return good;
+}
+
+/* ---- frames --------------------------------------------------------------------------------- */
+
+static const record_image_t *image_of(const same_stacks_t *s, const record_frame_t *f) {
+  return f->image ? reader_image(s->reader, f->image) : NULL;
+}
+
+static uint32_t build_of(const same_stacks_t *s, const record_image_t *image) {
+  return s->builds[image - s->images];
+}
+
+/* A text is that of a frame whose pc says nothing. */
+static bool same_text(const record_frame_t *a, const record_frame_t *b) {
+  return a->text == b->text || (a->text && b->text && !strcmp(a->text, b->text));
+}
+
+static bool same_frame(const same_stacks_t *s, const record_frame_t *a, const record_frame_t *b) {
+  if (a == b) return true;
+  const record_image_t *x = image_of(s, a), *y = image_of(s, b);
+  return x && y && build_of(s, x) == build_of(s, y) && a->pc - x->slide == b->pc - y->slide &&
+         a->flags == b->flags && same_text(a, b);
+}
+
+static uint64_t hash_of_frames(const same_stacks_t *s, int depth) {
+  uint64_t hash = (uint64_t)depth;
+  for (int i = 0; i < depth; i++) {
+    const record_frame_t *f = s->frames[i];
+    const record_image_t *image = image_of(s, f);
+    uint64_t place = image ? f->pc - image->slide : f->id;
+    hash = checksum_mix(hash, place) + (image ? build_of(s, image) : UINT32_MAX);
+  }
+  return checksum_mix(hash, 1);
+}
+
+/* ---- stacks --------------------------------------------------------------------------------- */
+
+/* Whether STACK has the DEPTH frames that were read. */
+static bool same_stack(same_stacks_t *s, uint32_t stack, int depth) {
+  if (reader_stack(s->reader, stack, s->others, READ_DEPTH_MAX) != depth) return false;
+  for (int i = 0; i < depth; i++)
+    if (!same_frame(s, s->frames[i], s->others[i])) return false;
+  return true;
+}
+
+static uint64_t hash_of_distinct(const void *same, size_t i) {
+  return ((const same_stacks_t *)same)->distinct[i].hash;
+}
+
+static bool find_first(same_stacks_t *s, uint32_t stack, uint32_t *out) {
+  int depth = reader_stack(s->reader, stack, s->frames, READ_DEPTH_MAX);
+  *out = stack;
+  if (depth < 0 || depth > READ_DEPTH_MAX) return true;
+  uint64_t hash = hash_of_frames(s, depth);
+  uint32_t *slot;
+  if (!GROW(s->distinct, s->distinct_count, s->distinct_room) ||
+      !slots_grow(&s->distinct_slots, s->distinct_count, hash_of_distinct, s))
+    return false;
+  SLOTS_FIND(&s->distinct_slots, hash, slot) {
+    const distinct_t *there = &s->distinct[*slot - 1];
+    if (there->hash != hash || !same_stack(s, there->stack, depth)) continue;
+    *out = there->stack;
+    return true;
+  }
+  s->distinct[s->distinct_count++] = (distinct_t){.stack = stack, .hash = hash};
+  *slot = (uint32_t)s->distinct_count;
+  return true;
+}
+
+static uint64_t hash_of_stack(uint32_t stack) { return checksum_mix(stack, 1); }
+
+static uint64_t hash_of_asked(const void *same, size_t i) {
+  return hash_of_stack(((const same_stacks_t *)same)->asked[i].stack);
+}
+
+bool same_stacks_first(same_stacks_t *s, uint32_t stack, uint32_t *out) {
+  uint32_t *slot;
+  *out = stack;
+  if (!s->moved) return true;
+  if (!GROW(s->asked, s->asked_count, s->asked_room) ||
+      !slots_grow(&s->asked_slots, s->asked_count, hash_of_asked, s))
+    return false;
+  SLOTS_FIND(&s->asked_slots, hash_of_stack(stack), slot) {
+    if (s->asked[*slot - 1].stack != stack) continue;
+    *out = s->asked[*slot - 1].first;
+    return true;
+  }
+  if (!find_first(s, stack, out)) return false;
+  s->asked[s->asked_count++] = (asked_t){.stack = stack, .first = *out};
+  *slot = (uint32_t)s->asked_count;
+  return true;
+}
+
+/* ---- life ----------------------------------------------------------------------------------- */
+
+static bool prepare(same_stacks_t *s) {
+  s->builds = calloc(s->image_count + 1, sizeof *s->builds);
+  if (!s->builds || !find_builds(s)) return false;
+  if (!s->moved) return true;
+  s->frames = calloc(READ_DEPTH_MAX, sizeof(const record_frame_t *));
+  s->others = calloc(READ_DEPTH_MAX, sizeof(const record_frame_t *));
+  return s->frames && s->others;
+}
+
+same_stacks_t *same_stacks_new(const reader_t *reader) {
+  same_stacks_t *s = calloc(1, sizeof *s);
+  if (!s) return NULL;
+  s->reader = reader;
+  s->images = reader_images(reader, &s->image_count);
+  if (prepare(s)) return s;
+  same_stacks_free(s);
+  return NULL;
+}
+
+void same_stacks_free(same_stacks_t *s) {
+  if (!s) return;
+  free(s->builds);
+  free(s->asked);
+  free(s->distinct);
+  free(s->asked_slots.items);
+  free(s->distinct_slots.items);
+  free(s->frames);
+  free(s->others);
+  free(s);
+}

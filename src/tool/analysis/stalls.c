@@ -1,0 +1,295 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * A sample stands for the time from the border to the one before to the border to the next; the
+ * first one from the turn's beginning, the last one to its end.
+ */
+#include "analysis/stalls.h"
+
+#include <stdlib.h>
+
+#include "base/array.h"
+#include "reader/body.h"
+
+#define BOOKING_NS 4000000u /* the kernel books time on a CPU with its tick */
+
+typedef struct stall_text {
+  struct stall_text *next;
+  char text[];
+} stall_text_t;
+
+/* ---- records ------------------------------------------------------------------------------ */
+
+/* A string, kept once however often it comes in a row. NULL without memory. */
+static const char *get_text(stalls_t *s, body_t *b) {
+  uint64_t n;
+  const uint8_t *from = body_string(b, &n);
+  for (stall_text_t *t = s->texts; t; t = t->next) {
+    if (strlen(t->text) == n && !memcmp(t->text, from, n)) return t->text;
+    if (t != s->texts) break; /* the last two are enough: a call and its file */
+  }
+  stall_text_t *text = malloc(sizeof *text + n + 1);
+  if (!text) return NULL;
+  memcpy(text->text, from, n);
+  text->text[n] = 0;
+  text->next = s->texts;
+  s->texts = text;
+  return text->text;
+}
+
+/* The latest stall with the number: those under way are the last ones. */
+static stall_t *find(stalls_t *s, uint64_t number) {
+  for (size_t i = s->count; i-- > 0;)
+    if (s->items[i].number == number) return &s->items[i];
+  return NULL;
+}
+
+static bool add_stall(stalls_t *s, body_t *b, uint64_t time) {
+  stall_t stall = {.noticed = time, .open = true};
+  stall.number = body_number(b);
+  stall.tid = (uint32_t)body_number(b);
+  stall.began = body_number(b);
+  stall.threshold_ns = body_number(b);
+  stall.thread = get_text(s, b);
+  if (!stall.thread || !GROW(s->items, s->count, s->room)) return false;
+  stall.end = time;
+  if (!b->short_of && stall.began <= time) s->items[s->count++] = stall;
+  return true;
+}
+
+static bool add_sample(stalls_t *s, body_t *b) {
+  stall_t *stall = find(s, body_number(b));
+  stall_sample_t sample = {.time = body_number(b)};
+  stall_seen_t *seen = &sample.seen;
+  sample.stack = (uint32_t)body_number(b);
+  uint64_t state = body_number(b);
+  seen->state = (char)(state & 0x7f);
+  seen->frozen = state >> 8 & 1;
+  (void)body_number(b); /* the call's number: its name follows */
+  seen->fd_or_first = (long)body_number(b);
+  (void)body_number(b);
+  (void)body_number(b);
+  seen->window_ns = body_number(b);
+  seen->run_ns = body_number(b);
+  seen->runq_ns = body_number(b);
+  seen->minor_faults = body_number(b);
+  seen->major_faults = body_number(b);
+  seen->user_ticks = body_number(b);
+  seen->system_ticks = body_number(b);
+  seen->is_mutex = body_number(b) != 0;
+  sample.owner = (uint32_t)body_number(b);
+  sample.address = body_number(b);
+  seen->call = get_text(s, b);
+  sample.what = get_text(s, b);
+  if (!seen->call || !sample.what) return false;
+  if (b->short_of || !stall) return true;
+  if (!GROW(stall->samples, stall->sample_count, stall->sample_room)) return false;
+  stall->samples[stall->sample_count++] = sample;
+  if (sample.time > stall->end) stall->end = sample.time;
+  return true;
+}
+
+static bool add_lock(stalls_t *s, body_t *b) {
+  stall_t *stall = find(s, body_number(b));
+  stall_lock_t lock = {0};
+  lock.waiter = (uint32_t)body_number(b);
+  lock.owner = (uint32_t)body_number(b);
+  lock.address = body_number(b);
+  lock.owner_state = (char)(body_number(b) & 0x7f);
+  lock.in_cycle = body_number(b) != 0;
+  lock.owner_stack = (uint32_t)body_number(b);
+  if (b->short_of || !stall) return true;
+  if (!GROW(stall->locks, stall->lock_count, stall->lock_room)) return false;
+  for (size_t i = 0; i < stall->lock_count; i++) /* the answer of an owner that runs comes later */
+    if (stall->locks[i].waiter == lock.waiter && stall->locks[i].owner == lock.owner) {
+      if (lock.owner_stack) stall->locks[i].owner_stack = lock.owner_stack;
+      return true;
+    }
+  stall->locks[stall->lock_count++] = lock;
+  return true;
+}
+
+static void end_stall(stalls_t *s, body_t *b) {
+  stall_t *stall = find(s, body_number(b));
+  uint64_t end = body_number(b), ending = body_number(b), stopped = body_number(b),
+           late = body_number(b), starved = body_number(b);
+  if (b->short_of || !stall || ending > STALL_EXEC || end < stall->began) return;
+  stall->open = false;
+  stall->end = end;
+  stall->ending = (stall_ending_t)ending;
+  stall->stopped_ns = stopped;
+  stall->late_ns = late;
+  stall->starved_ns = starved;
+}
+
+static bool add_loop(stalls_t *s, body_t *b) {
+  stall_loop_t loop = {0};
+  loop.tid = (uint32_t)body_number(b);
+  loop.turns = body_number(b);
+  if (b->short_of) return true;
+  if (!GROW(s->loops, s->loop_count, s->loop_room)) return false;
+  s->loops[s->loop_count++] = loop;
+  return true;
+}
+
+static bool add_uncovered(stalls_t *s, body_t *b) {
+  const char *text = get_text(s, b);
+  if (!text || b->short_of) return text != NULL;
+  if (s->uncovered_count < sizeof s->uncovered / sizeof *s->uncovered)
+    s->uncovered[s->uncovered_count++] = text;
+  return true;
+}
+
+bool stalls_add(stalls_t *s, const record_event_t *e) {
+  if (e->kind != EVENT_EXTENDED) return true;
+  body_t b = {e->body, e->body + e->body_size, false};
+  bool good = true;
+  switch (e->subtype) {
+  case EXTENDED_STALL: good = add_stall(s, &b, e->time); break;
+  case EXTENDED_STALL_SAMPLE: good = add_sample(s, &b); break;
+  case EXTENDED_STALL_LOCK: good = add_lock(s, &b); break;
+  case EXTENDED_STALL_END: end_stall(s, &b); break;
+  case EXTENDED_UNCOVERED: good = add_uncovered(s, &b); break;
+  case EXTENDED_LOOP: good = add_loop(s, &b); break;
+  default: return true;
+  }
+  if (b.short_of) s->bad++;
+  return good;
+}
+
+/* ---- the sum ------------------------------------------------------------------------------ */
+
+static uint64_t minus(uint64_t a, uint64_t b) { return a > b ? a - b : 0; }
+static uint64_t at_most(uint64_t a, uint64_t b) { return a < b ? a : b; }
+
+static int by_time(const void *left, const void *right) {
+  const stall_sample_t *a = left, *b = right;
+  return a->time < b->time ? -1 : a->time > b->time;
+}
+
+static bool was_ready(const stall_sample_t *s) { return s->seen.state == 'R'; }
+
+/* Of the time between two samples: how long the thread was neither on a CPU nor waiting for one. */
+static uint64_t blocked_between(const stall_sample_t *a, const stall_sample_t *b) {
+  return minus(minus(b->seen.window_ns, a->seen.window_ns),
+               minus(b->seen.run_ns, a->seen.run_ns) + minus(b->seen.runq_ns, a->seen.runq_ns));
+}
+
+/* Where the time that A stands for ends, and B's begins: where the kernel's accounts say that the
+ * thread went to sleep or woke up, else in the middle. */
+static uint64_t border(const reader_t *reader, const stall_sample_t *a, const stall_sample_t *b) {
+  uint64_t from = reader_ns(reader, a->time), to = reader_ns(reader, b->time);
+  bool told = b->seen.run_ns > a->seen.run_ns || b->seen.runq_ns > a->seen.runq_ns;
+  if (was_ready(a) == was_ready(b) || !told) return (from + to) / 2;
+  uint64_t blocked = at_most(blocked_between(a, b), minus(to, from));
+  return was_ready(a) ? to - blocked : from + blocked;
+}
+
+/* How long the thread was on a CPU in the time that a sample stands for, as its counts and those of
+ * the sample before tell. The first sample's begin at the first look: before it the thread did as
+ * it does now, as far as anybody knows. */
+static uint64_t ran_in(const stall_t *stall, size_t i) {
+  const stall_sample_t *s = &stall->samples[i], *before = i ? s - 1 : NULL;
+  uint64_t ran = minus(s->seen.run_ns, before ? before->seen.run_ns : 0);
+  uint64_t window = minus(s->seen.window_ns, before ? before->seen.window_ns : 0);
+  if (was_ready(s)) {
+    ran += BOOKING_NS;
+    if (before && !was_ready(before)) window = minus(window, blocked_between(before, s));
+  }
+  if (!window) return was_ready(s) ? s->weight_ns : 0;
+  return (uint64_t)((double)ran / (double)window * (double)s->weight_ns);
+}
+
+/* Waiting for a CPU weighs nothing. What the samples of a thread that was ready stand for is
+ * therefore brought down to the time that it did run, which the kernel knows exactly for the whole
+ * turn and roughly for each piece of it. */
+static void take_out_starvation(stall_t *stall, uint64_t ready_ns, uint64_t ran_ns) {
+  uint64_t left = minus(ready_ns, stall->starved_ns);
+  double scale = ran_ns ? (double)left / (double)ran_ns : 1;
+  for (size_t i = 0; i < stall->sample_count; i++) {
+    stall_sample_t *s = &stall->samples[i];
+    uint64_t own = s->weight_ns;
+    if (was_ready(s) && stall->starved_ns)
+      own = (uint64_t)(scale * (double)at_most(ran_in(stall, i), own));
+    uint64_t ran = was_ready(s) ? own : ran_in(stall, i);
+    stall_totals_add(&stall->totals, &s->seen, s->weight_ns, ran);
+    s->weight_ns = own ? own : 1;
+  }
+}
+
+static void weigh(stall_t *stall, const reader_t *reader) {
+  size_t n = stall->sample_count;
+  uint64_t from = reader_ns(reader, stall->began), end = reader_ns(reader, stall->end);
+  uint64_t ready = 0, ran = 0;
+  if (n) qsort(stall->samples, n, sizeof *stall->samples, by_time);
+  for (size_t i = 0; i < n; i++) {
+    stall_sample_t *s = &stall->samples[i];
+    uint64_t to = i + 1 < n ? border(reader, s, s + 1) : end;
+    s->weight_ns = minus(to, from);
+    from = to > from ? to : from;
+    if (!was_ready(s)) continue;
+    ready += s->weight_ns;
+    ran += at_most(ran_in(stall, i), s->weight_ns);
+  }
+  take_out_starvation(stall, ready, ran);
+}
+
+static void finish_stall(stall_t *stall, const reader_t *reader) {
+  uint64_t began = reader_ns(reader, stall->began), end = reader_ns(reader, stall->end);
+  stall->total_ns = minus(end, began);
+  stall->length_ns = minus(stall->total_ns, stall->stopped_ns + stall->late_ns + stall->starved_ns);
+  weigh(stall, reader);
+  for (size_t i = 0; i < stall->lock_count; i++)
+    stall->totals.deadlock |= stall->locks[i].in_cycle && stall->locks[i].waiter == stall->tid;
+  stall->label = stall_label_of(&stall->totals);
+}
+
+static bool is_loop_wait(const char *call) {
+  static const char *const names[] = {"epoll_wait", "epoll_pwait", "epoll_pwait2", "poll",
+                                      "ppoll",      "select",      "pselect6"};
+  for (size_t i = 0; i < sizeof names / sizeof *names; i++)
+    if (!strcmp(call, names[i])) return true;
+  return false;
+}
+
+/* The thread waited in a new place, which has shown to be its loop's: what was taken for one long
+ * turn were idle waits. */
+static bool was_none(const stall_t *stall) {
+  uint64_t idle = 0, all = 0;
+  for (size_t i = 0; i < stall->sample_count; i++) {
+    all += stall->samples[i].weight_ns;
+    if (is_loop_wait(stall->samples[i].seen.call)) idle += stall->samples[i].weight_ns;
+  }
+  return stall->ending == STALL_MOVED && idle * 2 > all;
+}
+
+static void free_stall(stall_t *stall) {
+  free(stall->samples);
+  free(stall->locks);
+}
+
+void stalls_finish(stalls_t *s, const reader_t *reader) {
+  size_t kept = 0;
+  for (size_t i = 0; i < s->count; i++) {
+    finish_stall(&s->items[i], reader);
+    if (was_none(&s->items[i])) {
+      free_stall(&s->items[i]);
+      s->retracted++;
+    } else {
+      s->items[kept++] = s->items[i];
+    }
+  }
+  s->count = kept;
+}
+
+void stalls_free(stalls_t *s) {
+  for (size_t i = 0; i < s->count; i++)
+    free_stall(&s->items[i]);
+  while (s->texts) {
+    stall_text_t *next = s->texts->next;
+    free(s->texts);
+    s->texts = next;
+  }
+  free(s->items);
+  free(s->loops);
+  memset(s, 0, sizeof *s);
+}

@@ -1,0 +1,174 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * Chunks of one stream that follow one another are packed together, up to GROUP_BYTES, for the
+ * model has to learn the program anew in each packed chunk. Each is unpacked again at once and
+ * compared; what does not come back byte by byte is compressed as it is.
+ */
+#include "analysis/summary/pack.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "analysis/summary/pack_events.h"
+#include "reader/internal.h"
+#include "reader/packed.h"
+#include "sonde/status.h"
+
+#define GROUP_BYTES (16u << 20)
+#define STREAM_BYTES                                                                               \
+  (1u << 20) /* of a group where there are very many streams: the reader holds one                 \
+                of each that was alive at a time */
+#define MANY_STREAMS 64
+enum { LEVEL = 12, LEVEL_TABLES = 19 };
+
+typedef struct group {
+  bytes_t chunks; /* their headers and payloads, made whole */
+  chunk_header_t first;
+  uint32_t count;
+} group_t;
+
+typedef struct pack {
+  reader_t *reader;
+  FILE *out;
+  pack_totals_t *totals;
+} pack_t;
+
+int pack_write_chunk(FILE *out, chunk_header_t *h, const void *payload, size_t size) {
+  size_t whole = (sizeof *h + size + 7) & ~(size_t)7;
+  uint8_t *chunk = calloc(1, whole);
+  if (!chunk) return SONDE_ENOMEM;
+  h->magic = CHUNK_MAGIC;
+  h->size = (uint32_t)whole;
+  h->used = (uint32_t)size;
+  h->flags |= CHUNK_CLOSED;
+  h->checksum = 0;
+  memcpy(chunk, h, sizeof *h);
+  memcpy(chunk + sizeof *h, payload, size);
+  h->checksum = chunk_checksum(chunk, whole);
+  memcpy(chunk, h, sizeof *h);
+  bool good = fwrite(chunk, 1, whole, out) == whole;
+  free(chunk);
+  return good ? 0 : SONDE_EIO;
+}
+
+/* ---- one group ---------------------------------------------------------------------------- */
+
+static bool comes_back(const bytes_t *packed, const bytes_t *chunks) {
+  uint8_t *unpacked = NULL;
+  size_t room = 0, size = packed_unpack(packed->items, packed->count, &unpacked, &room, 0);
+  bool same = size == chunks->count && !memcmp(unpacked, chunks->items, size);
+  free(unpacked);
+  return same;
+}
+
+static bool pack_as(const group_t *g, packed_mode_t mode, bytes_t *out) {
+  uint8_t byte = (uint8_t)mode;
+  int level = g->first.type == CHUNK_EVENTS ? LEVEL : LEVEL_TABLES;
+  out->count = 0;
+  if (!bytes_add(out, &byte, 1) || !bytes_number(out, g->chunks.count)) return false;
+  return mode == PACKED_PLAIN ? bytes_squeeze(out, g->chunks.items, g->chunks.count, level)
+                              : pack_events(g->chunks.items, g->chunks.count, level, out);
+}
+
+static int write_group(pack_t *k, group_t *g) {
+  bytes_t packed = {0};
+  if (!g->count) return 0;
+  bool columns = g->first.type == CHUNK_EVENTS && pack_as(g, PACKED_COLUMNS, &packed) &&
+                 comes_back(&packed, &g->chunks);
+  int status = columns || pack_as(g, PACKED_PLAIN, &packed) ? 0 : SONDE_ENOMEM;
+  k->totals->plain += g->first.type == CHUNK_EVENTS && !columns;
+  if (status == 0) {
+    chunk_header_t h = {.type = g->first.type,
+                        .flags = CHUNK_PACKED,
+                        .stream = g->first.stream,
+                        .sequence = g->first.sequence,
+                        .base_time = g->first.base_time,
+                        .incarnation = g->first.incarnation,
+                        .records = g->count};
+    status = pack_write_chunk(k->out, &h, packed.items, packed.count);
+    k->totals->after += h.size;
+  }
+  free(packed.items);
+  g->chunks.count = 0;
+  g->count = 0;
+  return status;
+}
+
+/* ---- all of them -------------------------------------------------------------------------- */
+
+/* The records of a chunk end at its first 0, which a chunk that was left open has. */
+static size_t used_of(const chunk_header_t *h, const uint8_t *payload, const uint8_t *end) {
+  if (h->flags & CHUNK_CLOSED) return (size_t)(end - payload);
+  while (end > payload && !end[-1])
+    end--;
+  return (size_t)(end - payload);
+}
+
+/* Adds a chunk to the group; what is not known any more or not needed is cleared. */
+static bool add_chunk(group_t *g, const chunk_header_t *original, const uint8_t *payload,
+                      const uint8_t *end) {
+  static const uint8_t zeros[8];
+  chunk_header_t h = *original;
+  size_t used = used_of(original, payload, end), padding = (size_t)-used % 8;
+  h.flags |= CHUNK_CLOSED;
+  h.used = (uint32_t)used;
+  h.size = (uint32_t)(sizeof h + used + padding);
+  h.checksum = 0;
+  if (!g->count++) g->first = h;
+  return bytes_add(&g->chunks, &h, sizeof h) && bytes_add(&g->chunks, payload, used) &&
+         bytes_add(&g->chunks, zeros, padding);
+}
+
+static bool joins(const group_t *g, const chunk_place_t *place, size_t limit) {
+  return g->first.type == place->type && g->first.stream == place->stream &&
+         g->first.incarnation == place->incarnation &&
+         g->first.sequence + g->count == place->sequence && g->chunks.count + place->size <= limit;
+}
+
+static int pack_place(pack_t *k, const chunk_place_t *place, group_t *g, chunk_buffer_t *buffer) {
+  chunk_header_t h;
+  const uint8_t *payload, *end;
+  k->totals->before += place->size;
+  if (!reader_place(k->reader, place, buffer)) return 0;
+  while (reader_chunk(buffer, &h, &payload, &end))
+    if (!add_chunk(g, &h, payload, end)) return SONDE_ENOMEM;
+  return 0;
+}
+
+static size_t streams_of(const reader_t *r) {
+  size_t count = 0;
+  for (size_t i = 0; i < r->chunks.count; i++)
+    count += !i || r->chunks.items[i].stream != r->chunks.items[i - 1].stream;
+  return count;
+}
+
+int pack_begin(const reader_t *reader, FILE *out, pack_totals_t *totals) {
+  uint8_t page[RECORD_HEADER_SIZE] = {0};
+  record_header_t h = *reader_header(reader);
+  h.header_size = sizeof page;
+  h.features |= RECORD_FEATURE_PACKED;
+  h.recorder_pid = 0;
+  h.scratch_fd = -1;
+  memcpy(page, &h, sizeof h);
+  memset(totals, 0, sizeof *totals);
+  return fwrite(page, 1, sizeof page, out) == sizeof page ? 0 : SONDE_EIO;
+}
+
+int pack_program(reader_t *r, FILE *out, pack_totals_t *totals, pack_progress_fn progress,
+                 void *context) {
+  pack_t k = {.reader = r, .out = out, .totals = totals};
+  group_t g = {0};
+  chunk_buffer_t buffer = {0};
+  size_t limit = streams_of(r) > MANY_STREAMS ? STREAM_BYTES : GROUP_BYTES;
+  int status = 0;
+  for (size_t i = 0; i < r->chunks.count && status == 0; i++) {
+    const chunk_place_t *place = &r->chunks.items[i];
+    if (!joins(&g, place, limit)) status = write_group(&k, &g);
+    if (status == 0) status = pack_place(&k, place, &g, &buffer);
+    if (progress) progress(context, i, r->chunks.count);
+  }
+  if (status == 0) status = write_group(&k, &g);
+  free(g.chunks.items);
+  free(buffer.bytes);
+  return status;
+}

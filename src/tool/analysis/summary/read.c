@@ -1,0 +1,170 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * A summary is untrusted like any recording: memory follows its size, and what is not understood is
+ * passed over.
+ */
+#include <stdlib.h>
+#include <string.h>
+
+#include "analysis/malloc/replay_internal.h"
+#include "analysis/summary/summary.h"
+#include "base/varint.h"
+#include "reader/internal.h"
+#include "sonde/status.h"
+
+enum { NUMBERS_MAX = 24 };
+
+typedef struct loader {
+  replay_t *replay;
+  const replay_options_t *options;
+  uint64_t from, to; /* ticks of the window; 0 and UINT64_MAX: all of it */
+} loader_t;
+
+bool is_summary(const reader_t *reader) {
+  return reader_header(reader)->features & RECORD_FEATURE_SUMMARY;
+}
+
+/* As many numbers as there are, the rest 0. */
+static void get_numbers(const uint8_t *p, const uint8_t *end, uint64_t *out) {
+  memset(out, 0, NUMBERS_MAX * sizeof *out);
+  for (int i = 0; i < NUMBERS_MAX && varint_get(&p, end, &out[i]); i++) {
+  }
+}
+
+static void add(tally_t *to, uint64_t count, uint64_t bytes) {
+  to->count += count;
+  to->bytes += bytes;
+}
+
+/* Of several that are the same, each adds its part. */
+static int read_stack(replay_t *r, const uint64_t *n) {
+  stack_totals_t *s = replay_stack(r, (uint32_t)n[0]);
+  if (!s) return SONDE_ENOMEM;
+  add(&s->allocated, n[1], n[2]);
+  add(&s->live, n[3], n[4]);
+  add(&s->at_peak, n[5], n[6]);
+  s->temporary += n[7];
+  s->frees += n[8];
+  return 0;
+}
+
+static int read_thread(replay_t *r, const uint64_t *n) {
+  thread_totals_t *t = replay_thread(r, (uint32_t)n[0]);
+  if (!t) return SONDE_ENOMEM;
+  t->allocated = (tally_t){n[1], n[2]};
+  t->live = (tally_t){n[3], n[4]};
+  t->frees = n[5];
+  return 0;
+}
+
+static void read_size(replay_t *r, const uint64_t *n) {
+  if (n[0] >= SIZE_CLASSES) return;
+  r->sizes[n[0]] = (size_totals_t){{n[1], n[2]}, {n[3], n[4]}};
+}
+
+static void read_odd(replay_t *r, const uint64_t *n) {
+  if (r->odd_count < ODD_FREES_KEPT)
+    r->odd[r->odd_count++] = (odd_free_t){n[0], n[1], (uint32_t)n[2], (uint32_t)n[3], n[4] != 0};
+}
+
+static void read_totals(replay_t *r, const uint64_t *n) {
+  int i = 0;
+#define SUMMARY_GET(what) r->what = n[i++];
+  SUMMARY_TOTALS_TABLE(SUMMARY_GET)
+#undef SUMMARY_GET
+  r->sampled = n[i] & 1;
+  r->late = n[i++] & 2;
+  r->blocks_until = n[i];
+}
+
+/* SAMPLES of a stack and what was merged into them, as a single event. */
+static int tell_samples(const loader_t *l, uint32_t stack, uint64_t samples, uint64_t missed) {
+  const replay_options_t *o = l->options;
+  record_event_t e = {.kind = EVENT_SAMPLE, .old = samples - 1, .size = missed};
+  if (!o->other || samples + missed == 0) return 0;
+  if (!same_stacks_first(l->replay->same, stack, &e.stack)) return SONDE_ENOMEM;
+  return o->other(o->other_context, &e) ? 0 : SONDE_ENOMEM;
+}
+
+/* Older summaries tell what was merged into all samples with the first stack; whose it was is not
+ * known. */
+static int read_samples(const loader_t *l, const uint64_t *n) {
+  uint32_t stack = (uint32_t)n[0];
+  if (n[3] == SAMPLE_OWN_MISSED) return tell_samples(l, stack, n[1], n[2]);
+  int status = tell_samples(l, stack, n[1], 0);
+  return status ? status : tell_samples(l, 0, 0, n[2]);
+}
+
+/* What was live at a moment: a time, then for each stack its id, blocks and bytes. */
+static int read_moment(const loader_t *l, const uint8_t *p, const uint8_t *end) {
+  replay_t *r = l->replay;
+  uint64_t time = 0, id, count, bytes;
+  (void)varint_get(&p, end, &time);
+  bool starts = l->from && time <= l->from, ends = l->to != UINT64_MAX && time <= l->to;
+  for (size_t i = 0; (starts || ends) && i < r->stack_count; i++) {
+    if (starts) r->stacks[i].at_start = (tally_t){0};
+    if (ends) r->stacks[i].live = (tally_t){0};
+  }
+  if (starts) r->at_start = (tally_t){0}, r->window_from = time;
+  if (ends) r->live = (tally_t){0}, r->window_to = time;
+  while (varint_get(&p, end, &id) && varint_get(&p, end, &count) && varint_get(&p, end, &bytes)) {
+    stack_totals_t *s = starts || ends ? replay_stack(r, (uint32_t)id) : NULL;
+    if ((starts || ends) && !s) return SONDE_ENOMEM;
+    for (int k = 0; k < 2; k++) {
+      if (!(k ? ends : starts)) continue;
+      tally_t *whole = k ? &r->live : &r->at_start;
+      add(k ? &s->live : &s->at_start, count, bytes);
+      add(whole, count, bytes);
+    }
+  }
+  return 0;
+}
+
+static int read_record(const loader_t *l, unsigned type, const uint8_t *p, const uint8_t *end) {
+  uint64_t n[NUMBERS_MAX];
+  if (type == SUMMARY_MOMENT) return read_moment(l, p, end);
+  get_numbers(p, end, n);
+  switch (type) {
+  case SUMMARY_TOTALS: read_totals(l->replay, n); return 0;
+  case SUMMARY_STACK: return read_stack(l->replay, n);
+  case SUMMARY_THREAD: return read_thread(l->replay, n);
+  case SUMMARY_SIZE: read_size(l->replay, n); return 0;
+  case SUMMARY_ODD: read_odd(l->replay, n); return 0;
+  case SUMMARY_SAMPLE: return read_samples(l, n);
+  default: return 0;
+  }
+}
+
+static int read_chunk(const loader_t *l, const uint8_t *p, const uint8_t *end) {
+  int status = 0;
+  while (status == 0 && p < end && *p) {
+    unsigned type = *p++;
+    uint64_t size;
+    if (!varint_get(&p, end, &size) || size > (uint64_t)(end - p)) {
+      l->replay->reader->damage.bad_records++;
+      break;
+    }
+    status = read_record(l, type, p, p + size);
+    p += size;
+  }
+  return status;
+}
+
+int summary_read(replay_t *r, const replay_options_t *options) {
+  reader_t *reader = r->reader;
+  chunk_buffer_t buffer = {0};
+  chunk_header_t h;
+  const uint8_t *p, *end;
+  loader_t l = {.replay = r, .options = options, .to = UINT64_MAX};
+  if (options->from_ns) l.from = replay_tick(reader, options->from_ns);
+  if (options->to_ns) l.to = replay_tick(reader, options->to_ns);
+  int status = 0;
+  for (size_t i = 0; i < reader->chunks.count && status == 0; i++) {
+    if (reader->chunks.items[i].type != CHUNK_SUMMARY) continue;
+    if (!reader_place(reader, &reader->chunks.items[i], &buffer)) continue;
+    while (status == 0 && reader_chunk(&buffer, &h, &p, &end))
+      status = read_chunk(&l, p, end);
+  }
+  free(buffer.bytes);
+  return status;
+}

@@ -1,0 +1,455 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * A replay, whose totals are written down; then fewer and fewer stacks until the whole is small
+ * enough.
+ */
+#define _GNU_SOURCE
+#include <stdlib.h>
+#include <string.h>
+
+#include "analysis/summary/pack_events.h"
+#include "analysis/samples.h"
+#include "analysis/summary/summary.h"
+#include "base/varint.h"
+#include "reader/internal.h"
+#include "sonde/status.h"
+
+enum { LEVEL = 19, THREADS_MAX = 2000, NAMED_RECORD = TABLE_NAMED };
+
+typedef struct moment {
+  uint64_t time;
+  size_t count;
+  tally_t *live; /* of the stacks by their places in the replay */
+} moment_t;
+
+typedef struct item {
+  uint32_t stack;
+  uint32_t place, sample; /* + 1; in the replay, in the samples; 0: it is not there */
+  double weight;          /* its largest share of any measure */
+} item_t;
+
+typedef struct writer {
+  reader_t *reader;
+  replay_t replay;
+  samples_t samples;
+  moment_t moments[SUMMARY_MOMENTS];
+  int moment_count;
+  item_t *items; /* heaviest first */
+  size_t item_count;
+  bool no_memory;
+} writer_t;
+
+/* ---- collecting --------------------------------------------------------------------------- */
+
+static bool add_sample(void *context, const record_event_t *e) {
+  writer_t *w = context;
+  return e->kind != EVENT_SAMPLE || samples_add(&w->samples, e);
+}
+
+static bool take_moment(void *context, const replay_t *r, uint64_t time) {
+  writer_t *w = context;
+  moment_t *m = &w->moments[w->moment_count];
+  m->live = malloc((r->stack_count + 1) * sizeof *m->live);
+  if (!m->live) {
+    w->no_memory = true;
+    return false;
+  }
+  m->time = time;
+  m->count = r->stack_count;
+  for (size_t i = 0; i < m->count; i++)
+    m->live[i] =
+        (tally_t){(r->stacks[i].live.count + WEIGHT_ONE / 2) / WEIGHT_ONE, r->stacks[i].live.bytes};
+  return ++w->moment_count < SUMMARY_MOMENTS;
+}
+
+static double share(uint64_t part, uint64_t whole) {
+  return whole ? (double)part / (double)whole : 0;
+}
+
+static double larger(double a, double b) { return a > b ? a : b; }
+
+static double weight_of(const writer_t *w, const stack_totals_t *s) {
+  const replay_t *r = &w->replay;
+  double weight =
+      larger(share(s->at_peak.bytes, r->at_peak.bytes), share(s->live.bytes, r->live.bytes));
+  weight = larger(weight, share(s->allocated.bytes, r->allocated.bytes));
+  return larger(weight, share(s->temporary, r->temporary));
+}
+
+static int by_stack(const void *left, const void *right) {
+  const item_t *a = left, *b = right;
+  return a->stack < b->stack ? -1 : a->stack > b->stack;
+}
+
+static int by_weight(const void *left, const void *right) {
+  const item_t *a = left, *b = right;
+  if (a->weight != b->weight) return a->weight > b->weight ? -1 : 1;
+  return by_stack(left, right);
+}
+
+/* The stacks of allocations and those of samples, each once. */
+static bool list_items(writer_t *w) {
+  size_t n = 0, kept = 0;
+  w->items = calloc(w->replay.stack_count + w->samples.stack_count + 1, sizeof *w->items);
+  if (!w->items) return false;
+  for (size_t i = 0; i < w->replay.stack_count; i++)
+    w->items[n++] =
+        (item_t){w->replay.stacks[i].stack, (uint32_t)i + 1, 0, weight_of(w, &w->replay.stacks[i])};
+  for (size_t i = 0; i < w->samples.stack_count; i++)
+    w->items[n++] = (item_t){w->samples.stacks[i].stack, 0, (uint32_t)i + 1,
+                             share(w->samples.stacks[i].ticks, w->samples.ticks)};
+  if (n) qsort(w->items, n, sizeof *w->items, by_stack);
+  for (size_t i = 0; i < n; i++) {
+    item_t *last = kept ? &w->items[kept - 1] : NULL;
+    if (!last || last->stack != w->items[i].stack) {
+      w->items[kept++] = w->items[i];
+      continue;
+    }
+    last->place |= w->items[i].place;
+    last->sample |= w->items[i].sample;
+    last->weight = larger(last->weight, w->items[i].weight);
+  }
+  w->item_count = kept;
+  if (kept) qsort(w->items, kept, sizeof *w->items, by_weight);
+  return true;
+}
+
+/* ---- records ------------------------------------------------------------------------------ */
+
+static bool put_record(bytes_t *out, unsigned type, const uint64_t *numbers, size_t count) {
+  bytes_t body = {0};
+  uint8_t byte = (uint8_t)type;
+  bool good = true;
+  for (size_t i = 0; good && i < count; i++)
+    good = bytes_number(&body, numbers[i]);
+  good = good && bytes_add(out, &byte, 1) && bytes_number(out, body.count) &&
+         bytes_add(out, body.items, body.count);
+  free(body.items);
+  return good;
+}
+
+static bool put_totals(const writer_t *w, bytes_t *out) {
+  const replay_t *r = &w->replay;
+  const uint64_t numbers[] = {
+#define SUMMARY_PUT(what) r->what,
+      SUMMARY_TOTALS_TABLE(SUMMARY_PUT)
+#undef SUMMARY_PUT
+              (uint64_t) r->sampled |
+          (uint64_t)r->late << 1,
+      r->blocks_until};
+  return put_record(out, SUMMARY_TOTALS, numbers, sizeof numbers / sizeof *numbers);
+}
+
+static bool put_stack(uint32_t id, const stack_totals_t *s, bytes_t *out) {
+  const uint64_t numbers[] = {id,
+                              s->allocated.count,
+                              s->allocated.bytes,
+                              s->live.count,
+                              s->live.bytes,
+                              s->at_peak.count,
+                              s->at_peak.bytes,
+                              s->temporary,
+                              s->frees};
+  return put_record(out, SUMMARY_STACK, numbers, sizeof numbers / sizeof *numbers);
+}
+
+static bool put_samples(const sample_stack_t *s, bytes_t *out) {
+  const uint64_t numbers[] = {s->stack, s->ticks - s->missed, s->missed, SAMPLE_OWN_MISSED};
+  return put_record(out, SUMMARY_SAMPLE, numbers, sizeof numbers / sizeof *numbers);
+}
+
+static void add_tally(tally_t *to, const tally_t *more) {
+  to->count += more->count;
+  to->bytes += more->bytes;
+}
+
+/* The first KEPT stacks, and what the others add up to. */
+static bool put_stacks(const writer_t *w, size_t kept, bytes_t *out) {
+  stack_totals_t rest = {0};
+  sample_stack_t rest_samples = {0};
+  bool good = true;
+  for (size_t i = 0; good && i < w->item_count; i++) {
+    const item_t *item = &w->items[i];
+    const stack_totals_t *s = item->place ? &w->replay.stacks[item->place - 1] : NULL;
+    const sample_stack_t *sample = item->sample ? &w->samples.stacks[item->sample - 1] : NULL;
+    if (i < kept && item->stack) {
+      good = (!s || put_stack(item->stack, s, out)) && (!sample || put_samples(sample, out));
+      continue;
+    }
+    if (sample) {
+      rest_samples.ticks += sample->ticks;
+      rest_samples.missed += sample->missed;
+    }
+    if (!s) continue;
+    add_tally(&rest.allocated, &s->allocated);
+    add_tally(&rest.live, &s->live);
+    add_tally(&rest.at_peak, &s->at_peak);
+    rest.temporary += s->temporary;
+    rest.frees += s->frees;
+  }
+  bool any = rest.allocated.count | rest.live.count | rest.at_peak.count | rest.frees;
+  return good && (!any || put_stack(0, &rest, out)) &&
+         (!rest_samples.ticks || put_samples(&rest_samples, out));
+}
+
+static bool put_moment(const writer_t *w, const moment_t *m, size_t kept, bytes_t *out) {
+  uint64_t *numbers = malloc((3 * kept + 4) * sizeof *numbers);
+  tally_t rest = {0};
+  size_t n = 0;
+  if (!numbers) return false;
+  numbers[n++] = m->time;
+  for (size_t i = 0; i < w->item_count; i++) {
+    size_t place = w->items[i].place;
+    if (!place || place > m->count || !m->live[place - 1].bytes) continue;
+    if (i >= kept || !w->items[i].stack) {
+      add_tally(&rest, &m->live[place - 1]);
+      continue;
+    }
+    numbers[n++] = w->items[i].stack;
+    numbers[n++] = m->live[place - 1].count;
+    numbers[n++] = m->live[place - 1].bytes;
+  }
+  numbers[n++] = 0;
+  numbers[n++] = rest.count;
+  numbers[n++] = rest.bytes;
+  bool good = put_record(out, SUMMARY_MOMENT, numbers, n);
+  free(numbers);
+  return good;
+}
+
+static bool put_thread(uint32_t stream, const thread_totals_t *t, bytes_t *out) {
+  const uint64_t numbers[] = {stream,        t->allocated.count, t->allocated.bytes,
+                              t->live.count, t->live.bytes,      t->frees};
+  return put_record(out, SUMMARY_THREAD, numbers, sizeof numbers / sizeof *numbers);
+}
+
+static bool put_threads(const writer_t *w, bytes_t *out) {
+  thread_totals_t rest = {0};
+  uint32_t put = 0;
+  bool good = true;
+  for (size_t i = 0; good && i < w->replay.thread_count; i++) {
+    const thread_totals_t *t = &w->replay.threads[i];
+    if (!t->allocated.count && !t->frees && !t->live.count) continue;
+    if (put++ < THREADS_MAX && i) {
+      good = put_thread((uint32_t)i, t, out);
+      continue;
+    }
+    add_tally(&rest.allocated, &t->allocated);
+    add_tally(&rest.live, &t->live);
+    rest.frees += t->frees;
+  }
+  return good && (!(rest.allocated.count | rest.frees) || put_thread(0, &rest, out));
+}
+
+static bool put_sizes_and_odd(const writer_t *w, bytes_t *out) {
+  bool good = true;
+  for (uint64_t i = 0; good && i < SIZE_CLASSES; i++) {
+    const size_totals_t *s = &w->replay.sizes[i];
+    const uint64_t numbers[] = {i, s->allocated.count, s->allocated.bytes, s->live.count,
+                                s->live.bytes};
+    if (s->allocated.count || s->live.count) good = put_record(out, SUMMARY_SIZE, numbers, 5);
+  }
+  for (uint32_t i = 0; good && i < w->replay.odd_count; i++) {
+    const odd_free_t *o = &w->replay.odd[i];
+    const uint64_t numbers[] = {o->time, o->address, o->stack, o->stream, o->twice};
+    good = put_record(out, SUMMARY_ODD, numbers, 5);
+  }
+  return good;
+}
+
+/* ---- tables ------------------------------------------------------------------------------- */
+
+/* Marks what STACK needs, innermost node first, until something is marked already. */
+static void mark_stack(const reader_t *r, uint32_t stack, uint8_t *nodes, uint8_t *frames) {
+  for (uint32_t id = stack; id;) {
+    const record_node_t *n = reader_node(r, id);
+    if (!n || nodes[n - r->nodes.items]) return;
+    nodes[n - r->nodes.items] = 1;
+    const record_frame_t *f = reader_frame(r, n->frame);
+    if (f) frames[f - r->frames.items] = 1;
+    id = n->parent;
+  }
+}
+
+static bool put_text(bytes_t *body, const void *text, size_t size) {
+  return bytes_number(body, size) && bytes_add(body, text, size);
+}
+
+static bool put_body(bytes_t *out, unsigned type, bytes_t *body, bool good) {
+  uint8_t byte = (uint8_t)type;
+  good = good && bytes_add(out, &byte, 1) && bytes_number(out, body->count) &&
+         bytes_add(out, body->items, body->count);
+  body->count = 0;
+  return good;
+}
+
+static bool put_process_and_images(const reader_t *r, bytes_t *out) {
+  bytes_t body = {0};
+  const char *argument;
+  bool good = bytes_number(&body, r->header.pid);
+  for (uint32_t i = 0; good && i < 64 && (argument = reader_argument(r, i)); i++)
+    good = put_text(&body, argument, strlen(argument));
+  good = put_body(out, TABLE_PROCESS, &body, good);
+  for (size_t i = 0; good && i < r->images.count; i++) {
+    const record_image_t *m = &r->images.items[i];
+    good = bytes_number(&body, m->id) && bytes_number(&body, m->time) &&
+           bytes_number(&body, m->start) && bytes_number(&body, m->end) &&
+           bytes_number(&body, m->slide) && put_text(&body, m->build_id, m->build_id_size) &&
+           put_text(&body, m->path, strlen(m->path));
+    good = put_body(out, TABLE_IMAGE, &body, good);
+  }
+  for (size_t i = 0; good && i < r->threads.count && i < THREADS_MAX; i++) {
+    const record_thread_t *t = &r->threads.items[i];
+    good = bytes_number(&body, t->stream) && bytes_number(&body, t->tid) &&
+           bytes_number(&body, t->time) && bytes_number(&body, t->level) &&
+           put_text(&body, t->name, strlen(t->name));
+    good = put_body(out, TABLE_THREAD, &body, good);
+  }
+  free(body.items);
+  return good;
+}
+
+/* Names that a sensor gave to frames, of those that are kept. */
+static bool put_names(const reader_t *r, const uint8_t *frames, bytes_t *out) {
+  size_t count;
+  const record_other_t *others = reader_others(r, &count);
+  bool good = true;
+  for (size_t i = 0; good && i < count; i++) {
+    const uint8_t *p = others[i].body;
+    uint64_t id;
+    if (others[i].type != NAMED_RECORD || !varint_get(&p, p + others[i].size, &id)) continue;
+    const record_frame_t *f = id <= UINT32_MAX ? reader_frame(r, (uint32_t)id) : NULL;
+    uint8_t byte = NAMED_RECORD;
+    if (f && frames[f - r->frames.items])
+      good = bytes_add(out, &byte, 1) && bytes_number(out, others[i].size) &&
+             bytes_add(out, others[i].body, others[i].size);
+  }
+  return good;
+}
+
+static bool put_tables(const writer_t *w, size_t kept, bytes_t *out) {
+  const reader_t *r = w->reader;
+  uint8_t *nodes = calloc(r->nodes.count + 1, 1), *frames = calloc(r->frames.count + 1, 1);
+  bool good = nodes && frames && put_process_and_images(r, out);
+  for (size_t i = 0; good && i < w->item_count && i < kept; i++)
+    mark_stack(r, w->items[i].stack, nodes, frames);
+  for (uint32_t i = 0; good && i < w->replay.odd_count; i++)
+    mark_stack(r, w->replay.odd[i].stack, nodes, frames);
+  for (size_t i = 0; good && i < r->frames.count; i++) {
+    const record_frame_t *f = &r->frames.items[i];
+    const uint64_t numbers[] = {f->id, f->pc, f->image, f->flags};
+    if (frames[i]) good = put_record(out, TABLE_FRAME, numbers, 4);
+  }
+  for (size_t i = 0; good && i < r->nodes.count; i++) {
+    const record_node_t *n = &r->nodes.items[i];
+    const uint64_t numbers[] = {n->id, n->parent, n->frame};
+    if (nodes[i]) good = put_record(out, TABLE_NODE, numbers, 3);
+  }
+  good = good && put_names(r, frames, out);
+  free(nodes);
+  free(frames);
+  return good;
+}
+
+/* ---- the whole ---------------------------------------------------------------------------- */
+
+/* A packed chunk of TYPE with RECORDS, cut into chunks inside, as payload into PACKED. */
+static bool pack_records(const writer_t *w, chunk_type_t type, const bytes_t *records,
+                         bytes_t *packed) {
+  static const uint8_t zeros[8];
+  chunk_header_t h = {.magic = CHUNK_MAGIC,
+                      .type = (uint16_t)type,
+                      .flags = CHUNK_CLOSED,
+                      .incarnation = (uint16_t)reader_program(w->reader),
+                      .records = 1};
+  bytes_t chunk = {0};
+  uint8_t mode = PACKED_PLAIN;
+  size_t padding = (size_t)-records->count % 8;
+  h.used = (uint32_t)records->count;
+  h.size = (uint32_t)(sizeof h + records->count + padding);
+  bool good =
+      sizeof h + records->count + padding <= PACKED_UNPACKED_MAX - 64 &&
+      bytes_add(&chunk, &h, sizeof h) && bytes_add(&chunk, records->items, records->count) &&
+      bytes_add(&chunk, zeros, padding) && bytes_add(packed, &mode, 1) &&
+      bytes_number(packed, chunk.count) && bytes_squeeze(packed, chunk.items, chunk.count, LEVEL);
+  free(chunk.items);
+  return good;
+}
+
+/* False when it cannot be made: for want of memory, or because it would be far too large. */
+static bool build(const writer_t *w, size_t kept, bytes_t *tables, bytes_t *summary) {
+  bytes_t t = {0}, s = {0};
+  bool good = put_tables(w, kept, &t) && put_totals(w, &s) && put_stacks(w, kept, &s) &&
+              put_threads(w, &s) && put_sizes_and_odd(w, &s);
+  for (int i = 0; good && i < w->moment_count; i++)
+    good = put_moment(w, &w->moments[i], kept, &s);
+  tables->count = summary->count = 0;
+  good = good && pack_records(w, CHUNK_TABLES, &t, tables) &&
+         pack_records(w, CHUNK_SUMMARY, &s, summary);
+  free(t.items);
+  free(s.items);
+  return good;
+}
+
+static int write_file(const writer_t *w, FILE *out, const bytes_t *tables, const bytes_t *summary) {
+  uint8_t page[RECORD_HEADER_SIZE] = {0};
+  record_header_t head = *reader_header(w->reader);
+  head.header_size = sizeof page;
+  head.features |= RECORD_FEATURE_PACKED | RECORD_FEATURE_SUMMARY;
+  head.recorder_pid = 0;
+  head.scratch_fd = -1;
+  memcpy(page, &head, sizeof head);
+  if (fwrite(page, 1, sizeof page, out) != sizeof page) return SONDE_EIO;
+  for (int i = 0; i < 2; i++) {
+    const bytes_t *payload = i ? summary : tables;
+    chunk_header_t h = {.type = i ? CHUNK_SUMMARY : CHUNK_TABLES,
+                        .flags = CHUNK_PACKED,
+                        .incarnation = (uint16_t)reader_program(w->reader),
+                        .records = 1};
+    int status = pack_write_chunk(out, &h, payload->items, payload->count);
+    if (status < 0) return status;
+  }
+  return 0;
+}
+
+static int write_small_enough(const writer_t *w, FILE *out, pack_totals_t *totals) {
+  bytes_t tables = {0}, summary = {0};
+  size_t kept = w->item_count, limit = SUMMARY_MAX - RECORD_HEADER_SIZE - 1024;
+  bool good = build(w, kept, &tables, &summary);
+  while ((!good || tables.count + summary.count > limit) && kept > 16) {
+    kept -= kept / 4;
+    good = build(w, kept, &tables, &summary);
+  }
+  int status = good ? write_file(w, out, &tables, &summary) : SONDE_ENOMEM;
+  totals->after = tables.count + summary.count + RECORD_HEADER_SIZE;
+  totals->left_out = w->item_count - kept;
+  free(tables.items);
+  free(summary.items);
+  return status;
+}
+
+int summary_write(reader_t *reader, FILE *out, pack_totals_t *totals, pack_progress_fn progress,
+                  void *context) {
+  writer_t w = {.reader = reader};
+  const record_header_t *h = reader_header(reader);
+  const replay_options_t options = {
+      .other = add_sample,
+      .other_context = &w,
+      .progress = progress,
+      .progress_context = context,
+      .moment = take_moment,
+      .moment_context = &w,
+      .moment_every_ns = (h->end_monotonic_ns - h->start_monotonic_ns) / (SUMMARY_MOMENTS + 1)};
+  memset(totals, 0, sizeof *totals);
+  int status = replay_run(&w.replay, reader, &options);
+  for (size_t i = 0; i < reader->chunks.count; i++)
+    totals->before += reader->chunks.items[i].size;
+  if (status == 0 && (w.no_memory || !list_items(&w))) status = SONDE_ENOMEM;
+  if (status == 0) status = write_small_enough(&w, out, totals);
+  for (int i = 0; i < w.moment_count; i++)
+    free(w.moments[i].live);
+  free(w.items);
+  samples_free(&w.samples);
+  replay_free(&w.replay);
+  return status;
+}

@@ -1,0 +1,240 @@
+/* SPDX-License-Identifier: MIT */
+#include "analysis/wall.h"
+
+#include <stdlib.h>
+
+#include "base/array.h"
+#include "analysis/samples.h"
+#include "reader/body.h"
+
+typedef struct wall_name {
+  struct wall_name *next;
+  char text[];
+} wall_name_t;
+
+static bool is_text(const char *text, const uint8_t *bytes, uint64_t n) {
+  return strlen(text) == n && memcmp(text, bytes, n) == 0;
+}
+
+/* NULL without memory. */
+static const char *keep_text(wall_t *w, const uint8_t *bytes, uint64_t n) {
+  wall_name_t *name = malloc(sizeof *name + n + 1);
+  if (!name) return NULL;
+  memcpy(name->text, bytes, n);
+  name->text[n] = 0;
+  name->next = w->names;
+  w->names = name;
+  return name->text;
+}
+
+/* The one text of a system call's name, of which there are few; NULL without memory. */
+static const char *call_of(wall_t *w, const uint8_t *bytes, uint64_t n) {
+  for (unsigned i = 0; i < w->call_count; i++)
+    if (is_text(w->calls[i], bytes, n)) return w->calls[i];
+  if (w->call_count == WALL_CALLS_MAX) return "";
+  const char *call = keep_text(w, bytes, n);
+  if (call) w->calls[w->call_count++] = call;
+  return call;
+}
+
+static bool name_thread(wall_t *w, wall_thread_t *t, body_t *b) {
+  uint64_t n;
+  const uint8_t *bytes = body_string(b, &n);
+  if (is_text(t->name, bytes, n)) return true;
+  const char *name = keep_text(w, bytes, n);
+  if (name) t->name = name;
+  return name != NULL;
+}
+
+/* ---- threads ------------------------------------------------------------------------------ */
+
+static uint64_t hash_of_tid(uint32_t tid) { return tid * UINT64_C(0x9e3779b97f4a7c15) >> 32; }
+
+static uint64_t hash_of_thread(const void *wall, size_t i) {
+  return hash_of_tid(((const wall_t *)wall)->threads[i].tid);
+}
+
+/* NULL without memory. */
+static wall_thread_t *thread_of(wall_t *w, uint32_t tid) {
+  if (!slots_grow(&w->thread_slots, w->thread_count, hash_of_thread, w)) return NULL;
+  uint32_t *slot;
+  SLOTS_FIND(&w->thread_slots, hash_of_tid(tid), slot) {
+    if (w->threads[*slot - 1].tid == tid) break;
+  }
+  if (*slot) return &w->threads[*slot - 1];
+  if (!GROW(w->threads, w->thread_count, w->thread_room)) return NULL;
+  w->threads[w->thread_count] = (wall_thread_t){.tid = tid, .name = ""};
+  *slot = (uint32_t)++w->thread_count;
+  return &w->threads[*slot - 1];
+}
+
+/* ---- places ------------------------------------------------------------------------------- */
+
+static bool is_at(const wall_place_t *p, uint32_t tid, uint32_t stack, const char *call) {
+  return p->tid == tid && p->stack == stack && p->call == call;
+}
+
+static uint64_t hash_of_place(uint32_t tid, uint32_t stack, const char *call) {
+  uint64_t key = ((uint64_t)stack << 32 | tid) ^ (uint64_t)(uintptr_t)call;
+  return key * UINT64_C(0x9e3779b97f4a7c15) >> 32;
+}
+
+static uint64_t hash_of_item(const void *places, size_t i) {
+  const wall_place_t *p = &((const wall_places_t *)places)->items[i];
+  return hash_of_place(p->tid, p->stack, p->call);
+}
+
+static bool add_place(wall_places_t *w, const wall_place_t *place) {
+  if (!slots_grow(&w->slots, w->count, hash_of_item, w)) return false;
+  uint32_t *slot;
+  SLOTS_FIND(&w->slots, hash_of_place(place->tid, place->stack, place->call), slot) {
+    if (is_at(&w->items[*slot - 1], place->tid, place->stack, place->call)) break;
+  }
+  if (!*slot) {
+    if (!GROW(w->items, w->count, w->room)) return false;
+    w->items[w->count++] = *place;
+    *slot = (uint32_t)w->count;
+    return true;
+  }
+  w->items[*slot - 1].ns += place->ns;
+  w->items[*slot - 1].looks += place->looks;
+  return true;
+}
+
+/* ---- events ------------------------------------------------------------------------------- */
+
+wall_period_t wall_period(body_t *b) {
+  wall_period_t p = {.tid = (uint32_t)body_number(b)};
+  p.ns = body_number(b);
+  p.looks = body_number(b);
+  p.stack = (uint32_t)body_number(b);
+  (void)body_number(b); /* the state */
+  (void)body_number(b); /* the call's number, which the name tells */
+  p.call = body_string(b, &p.call_size);
+  p.fd = (int)(uint32_t)(body_number(b) - 1);
+  p.address = body_number(b);
+  p.is_mutex = body_number(b) != 0;
+  p.owner = (uint32_t)body_number(b);
+  p.what = body_string(b, &p.what_size);
+  return p;
+}
+
+static bool find_same(wall_t *w, uint32_t *stack) {
+  if (!w->same && !(w->same = same_stacks_new(w->reader))) return false;
+  return same_stacks_first(w->same, *stack, stack);
+}
+
+static bool add_period(wall_t *w, body_t *b) {
+  w->looked = true;
+  wall_period_t p = wall_period(b);
+  if (b->short_of) return true;
+  if (!find_same(w, &p.stack)) return false;
+  wall_place_t at = {.tid = p.tid, .ns = p.ns, .looks = p.looks, .stack = p.stack};
+  at.call = call_of(w, p.call, p.call_size);
+  wall_thread_t *t = at.call ? thread_of(w, at.tid) : NULL;
+  if (!t) return false;
+  t->looks_ns += at.ns;
+  t->looks += at.looks;
+  return add_place(&w->parts, &at);
+}
+
+static bool add_sums(wall_t *w, body_t *b) {
+  w->looked = true;
+  uint32_t tid = (uint32_t)body_number(b);
+  uint64_t seen_ns = body_number(b), run_ns = body_number(b), runq_ns = body_number(b);
+  wall_thread_t *t = b->short_of ? NULL : thread_of(w, tid);
+  if (!t) return b->short_of;
+  t->seen_ns += seen_ns;
+  t->run_ns += run_ns;
+  t->runq_ns += runq_ns;
+  return name_thread(w, t, b);
+}
+
+static bool add_tick(wall_t *w, const record_event_t *e) {
+  const record_thread_t *thread = reader_thread(w->reader, e->stream);
+  if (!thread) return true;
+  wall_thread_t *t = thread_of(w, thread->tid);
+  if (!t) return false;
+  t->ticks += sample_ticks(e);
+  const wall_place_t at = {.tid = thread->tid, .stack = e->stack, .looks = sample_ticks(e)};
+  return add_place(&w->parts, &at);
+}
+
+bool wall_add(wall_t *w, const record_event_t *e) {
+  if (e->kind == EVENT_SAMPLE) return add_tick(w, e);
+  if (e->kind != EVENT_EXTENDED) return true;
+  body_t b = {e->body, e->body + e->body_size, false};
+  bool good = true;
+  if (e->subtype == EXTENDED_WALL)
+    good = add_period(w, &b);
+  else if (e->subtype == EXTENDED_WALL_THREAD)
+    good = add_sums(w, &b);
+  if (b.short_of) w->bad++;
+  return good;
+}
+
+/* ---- in order ----------------------------------------------------------------------------- */
+
+static int by_seen(const void *left, const void *right) {
+  const wall_thread_t *a = left, *b = right;
+  if (a->seen_ns != b->seen_ns) return a->seen_ns > b->seen_ns ? -1 : 1;
+  return a->tid < b->tid ? -1 : a->tid > b->tid;
+}
+
+static int by_time(const void *left, const void *right) {
+  const wall_place_t *a = left, *b = right;
+  if (a->ns != b->ns) return a->ns > b->ns ? -1 : 1;
+  return a->stack < b->stack ? -1 : a->stack > b->stack;
+}
+
+static void know_blocked(wall_thread_t *t) {
+  uint64_t active = t->run_ns + t->runq_ns;
+  if (t->seen_ns < active) t->seen_ns = active; /* it ran before it was seen first */
+  t->blocked_ns = !active ? t->looks_ns : t->seen_ns > active ? t->seen_ns - active : 0;
+}
+
+/* What PART stands for of the time of its thread. */
+static uint64_t share_of(const wall_thread_t *t, const wall_place_t *part) {
+  if (!part->call) return (uint64_t)((double)part->looks / (double)t->ticks * (double)t->run_ns);
+  return t->looks_ns ? (uint64_t)((double)part->ns / (double)t->looks_ns * (double)t->blocked_ns)
+                     : 0;
+}
+
+bool wall_rank(wall_t *w) {
+  for (size_t i = 0; i < w->thread_count; i++)
+    know_blocked(&w->threads[i]);
+  for (size_t i = 0; i < w->parts.count; i++) {
+    wall_place_t part = w->parts.items[i];
+    const wall_thread_t *t = thread_of(w, part.tid);
+    if (!t) return false;
+    part.ns = share_of(t, &part);
+    part.tid = 0;
+    if (part.call && !part.stack) {
+      w->unread_ns += part.ns;
+      w->unread_looks += part.looks;
+    }
+    if (!add_place(&w->places, &part)) return false;
+  }
+  if (w->thread_count) qsort(w->threads, w->thread_count, sizeof *w->threads, by_seen);
+  if (w->places.count) qsort(w->places.items, w->places.count, sizeof *w->places.items, by_time);
+  return true;
+}
+
+static void free_places(wall_places_t *p) {
+  free(p->items);
+  free(p->slots.items);
+}
+
+void wall_free(wall_t *w) {
+  while (w->names) {
+    wall_name_t *next = w->names->next;
+    free(w->names);
+    w->names = next;
+  }
+  same_stacks_free(w->same);
+  free(w->threads);
+  free(w->thread_slots.items);
+  free_places(&w->places);
+  free_places(&w->parts);
+  memset(w, 0, sizeof *w);
+}

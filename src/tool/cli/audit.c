@@ -1,0 +1,132 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * sonde audit: policies, apart from the recordings made under them.
+ *
+ *   check POLICY      is it understood, and what does it ask for?
+ *   compile POLICY    its flat form, for a program that audits itself
+ *   baseline FILE     the findings of a recording, to be kept and compared with
+ */
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "analysis/audit/policy.h"
+#include "cli/common/audit_recording.h"
+#include "cli/cli.h"
+#include "cli/common/policy_file.h"
+#include "cli/verbs.h"
+#include "report/json.h"
+
+static const cli_option_t options[] = {{'o', "output", "FILE", "where compile writes to"}, {0}};
+
+static const cli_usage_t usage = {
+    .verb = "audit",
+    .arguments = "check [POLICY] | compile POLICY -o FILE | baseline FILE",
+    .options = options,
+    .about =
+        "check: says what an audit policy asks for, or in which line it is wrong and what to do\n"
+        "(exit 2). POLICY is a YAML file as docs/policy.md describes it, or one of those that\n"
+        "ship inside: linux, apple.\n"
+        "compile: writes POLICY to FILE as sonde_audit_start takes it (sonde/audit.h).\n"
+        "baseline: writes what the recording FILE found, to be kept beside the program and\n"
+        "compared with by 'sonde diff'.",
+    .examples = {{"sonde audit check", "what is audited when no policy is named"},
+                 {"sonde audit check privacy.yaml", "is it understood?"},
+                 {"sonde audit compile privacy.yaml -o privacy.aud", "for a program's own audit"},
+                 {"sonde audit baseline run.sonde > known.json", "what is known from now on"},
+                 {"sonde diff known.json new.sonde", "does a build call something new?"}}};
+
+static const char *argument_word(uint8_t kind) {
+  static const char *const words[] = {
+#define ARGUMENT_WORD(name, value, text) text,
+      AUDIT_ARGUMENT_TABLE(ARGUMENT_WORD)
+#undef ARGUMENT_WORD
+  };
+  return words[kind];
+}
+
+static void print_function(const policy_function_t *f) {
+  int last = AUDIT_ARGUMENTS;
+  while (last && f->arguments[last - 1] == AUDIT_SKIP)
+    last--;
+  if (audit_is_method(f->name)) {
+    printf("    %s\n", f->name);
+    return;
+  }
+  printf("    %s%s%s(", f->library, *f->library ? ":" : "", f->name);
+  for (int i = 0; i < last; i++)
+    printf("%s%s", i ? ", " : "", argument_word(f->arguments[i]));
+  printf(")\n");
+}
+
+static void print_texts(const char *what, const texts_t *texts) {
+  if (texts->count) printf("    %s", what);
+  for (size_t i = 0; i < texts->count; i++)
+    printf(" %s", texts->items[i]);
+  if (texts->count) printf("\n");
+}
+
+static void print_category(const policy_t *p, const policy_category_t *c) {
+  printf("%s%s%s  %s, %s%s\n", cli_style(stdout, CLI_BOLD), c->id, cli_style(stdout, CLI_PLAIN),
+         policy_level_word(c->level), c->title, c->enabled ? "" : " (switched off)");
+  for (size_t i = 0; i < c->function_count; i++)
+    print_function(&p->functions[c->functions[i]]);
+  print_texts("only", &c->match);
+  print_texts("but not", &c->except);
+}
+
+static int check(const char *name) {
+  policy_t *policy = policy_file_read(name, time(NULL), NULL);
+  if (!policy) return CLI_FAILED;
+  for (size_t i = 0; i < policy->category_count; i++) {
+    print_category(policy, &policy->categories[i]);
+  }
+  printf("\n%zu categories, %zu functions, %zu allowances, %zu limits, %zu phases: understood\n",
+         policy->category_count, policy->function_count, policy->allowance_count,
+         policy->limit_count, policy->phase_count);
+  policy_free(policy);
+  return CLI_DONE;
+}
+
+static int compile(const char *name, const char *path) {
+  size_t size;
+  audit_policy_t *flat = policy_file_compile(name, &size);
+  if (!flat) return CLI_FAILED;
+  FILE *out = fopen(path, "wb");
+  bool done = out && fwrite(flat, 1, size, out) == size;
+  if (out && fclose(out) != 0) done = false;
+  free(flat);
+  return done ? CLI_DONE : message_fail("'%s' cannot be written: %s", path, strerror(errno));
+}
+
+static int baseline(const char *path) {
+  audit_recording_t r;
+  int status = CLI_FAILED;
+  if (audit_recording_open(&r, path, 0)) {
+    json_object *o = baseline_json(&r.findings);
+    status = o ? CLI_DONE : message_fail("there is no memory");
+    if (o) printf("%s\n", json_object_to_json_string_ext(o, JSON_STYLE | JSON_C_TO_STRING_PRETTY));
+    json_object_put(o);
+  }
+  audit_recording_close(&r);
+  return status;
+}
+
+int verb_audit(int argc, char **argv) {
+  cli_parser_t parser = cli_parser(&usage, argc, argv);
+  const char *output = NULL;
+  int key;
+  while ((key = cli_next(&parser)) > 0)
+    if (key == 'o') output = parser.value;
+  if (key < 0) return parser.status;
+  char **rest = parser.rest;
+  const char *what = parser.rest_count ? rest[0] : "";
+  if (output && strcmp(what, "compile"))
+    return cli_wrong_use(&usage, "'--output' is of compile alone: what check and baseline say "
+                                 "goes to the standard output");
+  if (!strcmp(what, "check") && parser.rest_count <= 2) return check(rest[1] ? rest[1] : "linux");
+  if (!strcmp(what, "compile") && parser.rest_count == 2 && output) return compile(rest[1], output);
+  if (!strcmp(what, "baseline") && parser.rest_count == 2) return baseline(rest[1]);
+  return cli_wrong_use(&usage, "say what to do: check [POLICY], compile POLICY -o FILE or "
+                               "baseline FILE");
+}

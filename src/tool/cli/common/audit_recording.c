@@ -1,0 +1,140 @@
+/* SPDX-License-Identifier: MIT */
+#include "cli/common/audit_recording.h"
+
+#include <errno.h>
+#include <string.h>
+
+#include "cli/cli.h"
+#include "cli/common/recording.h"
+#include "report/json.h"
+
+static bool read_calls(audit_recording_t *r) {
+  merge_t *merge = merge_open(r->report.reader);
+  const record_event_t *e;
+  bool good = merge != NULL;
+  while (good && (e = merge_next(merge)))
+    good = audit_add(r->audit, e);
+  merge_close(merge);
+  return good;
+}
+
+static bool read_all(audit_recording_t *r) {
+  r->audit = audit_new(r->report.reader);
+  r->report.names = names_new(r->report.reader);
+  return r->audit && r->report.names && read_calls(r) &&
+         audited_open(&r->audited, &r->report, r->audit) == 0 &&
+         findings_make(&r->findings, &r->audited) == 0;
+}
+
+bool audit_recording_open(audit_recording_t *r, const char *path, uint32_t program) {
+  *r = (audit_recording_t){.report = {.path = path, .program = program}};
+  if (!recording_open_report(&r->report)) return false;
+  if (!read_all(r)) {
+    (void)message_fail("there is no memory");
+    return false;
+  }
+  if (r->audited.left_out) {
+    (void)message_fail("'%s': the process ran %u programs in turn, too many to compare at once: 'sonde "
+                   "report --program N' tells of one",
+                   path, reader_programs(r->report.reader));
+    return false;
+  }
+  if (audited_policy(&r->audited)) return true;
+  (void)message_fail("'%s' holds no audit; 'sonde record --audit' makes one", path);
+  return false;
+}
+
+void audit_recording_close(audit_recording_t *r) {
+  findings_free(&r->findings);
+  audited_close(&r->audited);
+  audit_free(r->audit);
+  names_free(r->report.names);
+  reader_close(r->report.reader);
+}
+
+bool export_audit_knows(const char *format) {
+  return !strcmp(format, "sarif") || !strcmp(format, "csv") || !strcmp(format, "xcprivacy");
+}
+
+static int write_sarif(const audit_recording_t *r, const baseline_t *baseline, FILE *out) {
+  json_object *sarif = sarif_json(&r->findings, baseline);
+  if (!sarif) return message_fail("there is no memory");
+  fprintf(out, "%s\n", json_object_to_json_string_ext(sarif, JSON_STYLE));
+  json_object_put(sarif);
+  return CLI_DONE;
+}
+
+static int write_as(const audit_recording_t *r, const char *format, const baseline_t *baseline,
+                    FILE *out) {
+  if (!strcmp(format, "sarif")) return write_sarif(r, baseline, out);
+  if (!strcmp(format, "csv"))
+    findings_csv(&r->findings, out);
+  else
+    findings_xcprivacy(&r->findings, out);
+  return CLI_DONE;
+}
+
+int export_audit(const char *path, uint32_t program, const char *format, const char *baseline,
+                 FILE *out) {
+  audit_recording_t r;
+  baseline_t known = {0};
+  char error[256];
+  if (baseline && !baseline_read(&known, baseline, error, sizeof error))
+    return message_fail("%s", error);
+  int status = CLI_FAILED;
+  if (audit_recording_open(&r, path, program))
+    status = write_as(&r, format, baseline ? &known : NULL, out);
+  audit_recording_close(&r);
+  baseline_free(&known);
+  return status;
+}
+
+/* A baseline from a file of one, or from a recording. */
+static bool read_known(const char *path, baseline_t *out) {
+  char error[256], magic[1] = "";
+  FILE *file = fopen(path, "rbe");
+  if (!file) {
+    (void)message_fail("cannot read '%s': %s", path, strerror(errno));
+    return false;
+  }
+  bool is_json = fread(magic, 1, 1, file) == 1 && *magic == '{';
+  fclose(file);
+  if (is_json) {
+    if (baseline_read(out, path, error, sizeof error)) return true;
+    (void)message_fail("%s", error);
+    return false;
+  }
+  audit_recording_t r;
+  bool good = audit_recording_open(&r, path, 0) && baseline_of(out, &r.findings);
+  audit_recording_close(&r);
+  return good;
+}
+
+/* One line for each that is new; its other stacks say no more. */
+static size_t print_new(const audit_recording_t *r, const baseline_t *known) {
+  size_t count = 0;
+  for (size_t i = 0; i < r->findings.count; i++) {
+    const finding_row_t *row = &r->findings.rows[i];
+    bool is_new = !row->allowed && !baseline_has(known, row->fingerprint);
+    for (size_t k = 0; is_new && k < i; k++)
+      is_new = r->findings.rows[k].fingerprint != row->fingerprint;
+    if (!is_new) continue;
+    printf("new  %s  %s(%s)  %s%s%s", row->category->id, finding_function(row), row->arguments,
+           cli_style(stdout, CLI_BOLD), row->owner, cli_style(stdout, CLI_PLAIN));
+    if (row->site) printf(", %s", row->site->function);
+    printf("\n");
+    count++;
+  }
+  return count;
+}
+
+int audit_compare(const char *old, const char *new) {
+  audit_recording_t r;
+  baseline_t known = {0};
+  int status = CLI_FAILED;
+  if (!read_known(old, &known)) return CLI_FAILED;
+  if (audit_recording_open(&r, new, 0)) status = print_new(&r, &known) ? CLI_FINDING : CLI_DONE;
+  audit_recording_close(&r);
+  baseline_free(&known);
+  return status;
+}

@@ -1,0 +1,150 @@
+/* SPDX-License-Identifier: MIT */
+#include "cli/common/out_buffer.h"
+
+#include <stdio.h>
+#include <string.h>
+
+#include "base/text.h"
+#include "report/json.h"
+
+#define ONES     UINT64_C(0x0101010101010101)
+#define TOPS     (ONES << 7)
+#define STRIDE   32  /* most names fit into it, so that the processor foresees the loop */
+#define LINE_MAX 128 /* more than all of a frame but its texts takes */
+
+static char bytes[1 << 16];
+static size_t used;
+
+void answers_flush(void) {
+  fwrite_unlocked(bytes, 1, used, stdout);
+  used = 0;
+}
+
+/* Room for SIZE, at most half of the buffer. */
+static inline char *room_for(size_t size) {
+  if (size > sizeof bytes - used) answers_flush();
+  return bytes + used;
+}
+
+static inline void filled_to(const char *end) { used = (size_t)(end - bytes); }
+
+/* The eight digits of VALUE; the first of them is the lowest byte. */
+static inline uint64_t hex_digits(uint32_t value) {
+  uint64_t n = __builtin_bswap32(value); /* a nibble a byte, and then in order */
+  n = (n << 16 | n) & UINT64_C(0x0000ffff0000ffff);
+  n = (n << 8 | n) & UINT64_C(0x00ff00ff00ff00ff);
+  n = ((n << 8) & UINT64_C(0x0f000f000f000f00)) | ((n >> 4) & UINT64_C(0x000f000f000f000f));
+  uint64_t letters = ((n + 6 * ONES) >> 4) & ONES;
+  return n + ONES * '0' + letters * ('a' - '0' - 10);
+}
+
+/* Writes up to 8 bytes more than it says. */
+static inline char *put_hex(char *out, uint64_t value) {
+  *out++ = '0';
+  *out++ = 'x';
+  unsigned digits = (67 - (unsigned)__builtin_clzll(value | 1)) / 4;
+  if (digits > 8) {
+    uint64_t high = hex_digits((uint32_t)(value >> 32)) >> 8 * (16 - digits);
+    memcpy(out, &high, 8);
+    out += digits - 8;
+    digits = 8;
+  }
+  uint64_t low = hex_digits((uint32_t)value) >> 8 * (8 - digits);
+  memcpy(out, &low, 8);
+  return out + digits;
+}
+
+/* A byte is below 0x20 when subtracting 0x20 borrows into its top bit, and 0x7f when it is 0 after
+ * exclusive-or. */
+static inline uint64_t controls_of(uint64_t word) {
+  uint64_t deleted = word ^ ONES * 0x7f;
+  return (((word - ONES * ' ') & ~word) | ((deleted - ONES) & ~deleted)) & TOPS;
+}
+
+static void put_piece(const char *text, size_t size) {
+  char *out = room_for(size + STRIDE);
+  uint64_t found = 0, words[STRIDE / 8];
+  memcpy(out, text, size);
+  memset(out + size, ' ', STRIDE); /* what is behind it is looked at, too */
+  for (size_t i = 0; i < size; i += STRIDE) {
+    memcpy(words, out + i, STRIDE);
+    for (size_t k = 0; k < STRIDE / 8; k++)
+      found |= controls_of(words[k]);
+  }
+  for (size_t i = 0; found && i < size; i++)
+    if ((unsigned char)out[i] < ' ' || out[i] == 127) out[i] = '?';
+  filled_to(out + size);
+}
+
+void answers_text(const char *text) {
+  const size_t most = sizeof bytes / 2;
+  size_t size = strlen(text);
+  for (; size > most; text += most, size -= most)
+    put_piece(text, most);
+  put_piece(text, size);
+}
+
+static inline char *put_more(char *out, char before, uint32_t number) {
+  if (!number) return out;
+  *out++ = before;
+  return decimal_append(out, number);
+}
+
+void answers_frame(const symbol_frame_t *frame, const char *mark) {
+  answers_text(frame->function ? frame->function : "??");
+  char *out = room_for(LINE_MAX);
+  if (frame->has_offset) {
+    *out++ = '+';
+    out = put_hex(out, frame->function_offset);
+  }
+  if (frame->file) {
+    filled_to(text_append(out, " at "));
+    answers_text(frame->file);
+    out = room_for(LINE_MAX);
+  }
+  out = put_more(put_more(out, ':', frame->line), ':', frame->column);
+  if (frame->inlined) out = text_append(out, " (inlined)");
+  if (mark) out = text_append(out, mark);
+  *out++ = '\n';
+  filled_to(out);
+}
+
+static const char *file_of(const char *path) {
+  const char *slash = strrchr(path, '/');
+  return slash ? slash + 1 : path;
+}
+
+void answers_put(const answer_t *a) {
+  char *out = put_hex(room_for(LINE_MAX), a->address);
+  *out++ = ' ';
+  filled_to(out);
+  if (a->module) {
+    answers_text(file_of(a->module));
+    filled_to(text_append(room_for(LINE_MAX), ": "));
+  }
+  if (!a->count) {
+    filled_to(text_append(room_for(LINE_MAX), "?? ("));
+    answers_text(a->why);
+    filled_to(text_append(room_for(LINE_MAX), ")\n"));
+  }
+  for (int i = 0; i < a->count; i++) {
+    if (i) filled_to(text_append(room_for(LINE_MAX), "  in "));
+    answers_frame(&a->frames[i], NULL);
+  }
+}
+
+void answers_put_json(const answer_t *a, bool first) {
+  json_object *answer = json_object_new_object(), *list = json_object_new_array();
+  json_add_address(answer, "address", a->address);
+  if (a->module) json_add_text(answer, "module", a->module);
+  for (int i = 0; i < a->count; i++) {
+    json_object *frame = json_object_new_object();
+    json_add_function(frame, &a->frames[i]);
+    json_object_array_add(list, frame);
+  }
+  json_object_object_add(answer, "frames", list);
+  if (a->why) json_add_text(answer, "why", a->why);
+  fputs_unlocked(first ? "\n" : ",\n", stdout);
+  fputs_unlocked(json_object_to_json_string_ext(answer, JSON_STYLE), stdout);
+  json_object_put(answer);
+}

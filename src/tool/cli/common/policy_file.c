@@ -1,0 +1,86 @@
+/* SPDX-License-Identifier: MIT */
+#define _GNU_SOURCE
+#include "cli/common/policy_file.h"
+
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "cli/cli.h"
+
+enum { FILE_MAX_BYTES = 1 << 20 };
+
+static char *read_whole(const char *path, size_t *size) {
+  FILE *file = fopen(path, "rbe");
+  char *text = malloc(FILE_MAX_BYTES + 1);
+  if (!file || !text) {
+    (void)message_fail("cannot read the policy '%s': %s; its own policies are linux and apple", path,
+                   strerror(errno));
+    if (file) fclose(file);
+    free(text);
+    return NULL;
+  }
+  *size = fread(text, 1, FILE_MAX_BYTES + 1, file);
+  const char *why = ferror(file) ? strerror(errno) : NULL;
+  if (!why && *size > FILE_MAX_BYTES) why = "it is larger than 1 MB";
+  fclose(file);
+  if (!why) return text;
+  (void)message_fail("cannot read the policy '%s': %s", path, why);
+  free(text);
+  return NULL;
+}
+
+policy_t *policy_file_read(const char *name, time_t today, policy_source_t *out) {
+  char error[512];
+  policy_source_t source = {.name = name};
+  const policy_source_t *builtin = policy_builtin(name);
+  char *text = builtin ? strndup(builtin->text, builtin->size) : read_whole(name, &source.size);
+  if (!text) return NULL;
+  source.text = text;
+  policy_t *policy = policy_read(builtin ? builtin : &source, NULL, today, error, sizeof error);
+  if (builtin) source.size = builtin->size;
+  if (!policy) (void)message_fail("%s", error);
+  if (policy && out)
+    *out = source;
+  else
+    free(text);
+  return policy;
+}
+
+static audit_policy_t *compile(const policy_t *policy, const policy_source_t *source,
+                               size_t *size) {
+  const char *home = getenv("HOME");
+  audit_policy_t *flat = policy_flatten(policy, home ? home : "");
+  if (!flat) {
+    (void)message_fail("the policy is too large: its functions and patterns take more than 1 MB");
+    return NULL;
+  }
+  size_t own = strnlen(source->text, source->size), base = policy->base ? policy->base->size : 0;
+  char *all = realloc(flat, flat->size + own + 1 + base);
+  if (!all) {
+    free(flat);
+    (void)message_fail("there is no memory for the policy");
+    return NULL;
+  }
+  char *p = all + ((const audit_policy_t *)(const void *)all)->size;
+  memcpy(p, source->text, own);
+  p += own;
+  if (policy->base) {
+    *p++ = 0;
+    memcpy(p, policy->base->text, base);
+    p += base;
+  }
+  *size = (size_t)(p - all);
+  return (audit_policy_t *)(void *)all;
+}
+
+audit_policy_t *policy_file_compile(const char *name, size_t *size) {
+  policy_source_t source;
+  policy_t *policy = policy_file_read(name, time(NULL), &source);
+  if (!policy) return NULL;
+  audit_policy_t *flat = compile(policy, &source, size);
+  free((char *)(uintptr_t)source.text);
+  policy_free(policy);
+  return flat;
+}

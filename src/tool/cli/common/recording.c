@@ -1,0 +1,38 @@
+/* SPDX-License-Identifier: MIT */
+#include "cli/common/recording.h"
+
+#include "analysis/summary/summary.h"
+#include "cli/cli.h"
+
+reader_t *recording_open_program(const char *path, uint32_t program) {
+  reader_t *reader;
+  char error[256] = "";
+  if (reader_open_program(&reader, path, program, error, sizeof error) == 0) return reader;
+  (void)message_fail("'%s': %s", path, error);
+  return NULL;
+}
+
+reader_t *recording_open(const char *path) { return recording_open_program(path, 0); }
+
+bool recording_program(const char *text, uint32_t *out) {
+  long number;
+  if (!parse_number(text, 1, UINT16_MAX, &number)) return false;
+  *out = (uint32_t)number;
+  return true;
+}
+
+reader_t *recording_open_events(const char *path, uint32_t program) {
+  reader_t *reader = recording_open_program(path, program);
+  if (!reader || !is_summary(reader)) return reader;
+  reader_close(reader);
+  (void)message_fail("'%s' is a summary, which holds no events", path);
+  return NULL;
+}
+
+bool recording_open_report(report_t *r) {
+  r->reader = recording_open_program(r->path, r->program);
+  r->bold = cli_style(stdout, CLI_BOLD);
+  r->dim = cli_style(stdout, CLI_DIM);
+  r->plain = cli_style(stdout, CLI_PLAIN);
+  return r->reader != NULL;
+}

@@ -1,0 +1,299 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * sonde diff: what changed between two recordings, and a gate for continuous integration.
+ */
+#include <inttypes.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "analysis/samples.h"
+#include "cli/common/audit_recording.h"
+#include "cli/cli.h"
+#include "cli/common/recording.h"
+#include "cli/verbs.h"
+#include "report/diff.h"
+#include "report/json.h"
+
+enum { KEY_BY = CLI_LONG_ONLY, KEY_TOP, KEY_JSON, KEY_MAX_GROWTH };
+
+static const cli_option_t options[] = {
+    {KEY_BY, "by", "WHAT",
+     "compare by peak, leaked, allocated, temporary, sample (CPU time)\nor audit (sensitive calls "
+     "that are new: exit 1). Default: audit where\nOLD is a baseline, or both hold an audit and "
+     "nothing else; else peak"},
+    {KEY_MAX_GROWTH, "max-growth", "LIMIT",
+     "exit 1 when the whole grew by more: 5%, or bytes: 10M (of\ntemporary and sample: a number)"},
+    {KEY_TOP, "top", "N", "show N functions and stacks (10)"},
+    {KEY_JSON, "json", NULL, "as JSON, see docs/json.md"},
+    {0}};
+
+static const cli_usage_t usage = {
+    .verb = "diff",
+    .arguments = "OLD NEW",
+    .about = "Tells what changed between two recordings of a program, by function and by stack.\n"
+             "Stacks are compared by the names of their functions, so other addresses and another\n"
+             "build do not matter. OLD may be a file of 'sonde audit baseline'.",
+    .options = options,
+    .examples = {{"sonde diff before.sonde after.sonde", "what the peak is made of now"},
+                 {"sonde diff --by leaked --max-growth 0 before.sonde after.sonde",
+                  "fails when more is never freed"},
+                 {"sonde diff known.json new.sonde", "fails when a build calls something new"}}};
+
+/* One of the two recordings. */
+typedef struct side {
+  report_t report;
+  replay_t replay;
+  samples_t samples;
+} side_t;
+
+typedef struct asked {
+  measure_t measure;                       /* MEASURE_COUNT: samples */
+  bool json, gate, percent, audit, chosen; /* chosen: by what was said */
+  double limit;
+  uint32_t top;
+} asked_t;
+
+static bool by_samples(const asked_t *a) { return a->measure == MEASURE_COUNT; }
+static bool in_bytes(const asked_t *a) { return a->measure < MEASURE_TEMPORARY; }
+
+static const char *name_of(const asked_t *a) {
+  return by_samples(a) ? "sample" : measure_name(a->measure);
+}
+
+/* ---- reading ------------------------------------------------------------------------------ */
+
+static bool add_sample(void *samples, const record_event_t *e) {
+  return e->kind != EVENT_SAMPLE || samples_add(samples, e);
+}
+
+static void close_side(side_t *s) {
+  names_free(s->report.names);
+  replay_free(&s->replay);
+  samples_free(&s->samples);
+  reader_close(s->report.reader);
+}
+
+static int open_side(side_t *s, const char *path) {
+  const replay_options_t all = {.other = add_sample, .other_context = &s->samples};
+  s->report.path = path;
+  if (!recording_open_report(&s->report)) return CLI_FAILED;
+  if (replay_run(&s->replay, s->report.reader, &all) < 0 ||
+      !(s->report.names = names_new(s->report.reader)))
+    return message_fail("there is no memory");
+  return CLI_DONE;
+}
+
+static bool has_audit(const side_t *s) {
+  size_t count;
+  const record_other_t *others = reader_others(s->report.reader, &count);
+  for (size_t i = 0; i < count; i++)
+    if (others[i].type == TABLE_POLICY) return true;
+  return false;
+}
+
+/* Whether it is the audits that are compared where nobody said by what: a gate that finds nothing,
+ * since it looked at something else, is worse than none. */
+static bool is_of_audits(const asked_t *a, const side_t *sides) {
+  if (a->chosen || a->gate || !has_audit(&sides[0]) || !has_audit(&sides[1])) return false;
+  bool others = false;
+  for (int i = 0; i < 2; i++)
+    others |= sides[i].replay.stack_count || sides[i].samples.stack_count;
+  if (others) message_note("both hold an audit, too: '--by audit' compares that");
+  return !others;
+}
+
+static bool add_side(diff_t *d, const side_t *s, const asked_t *a, bool old) {
+  for (size_t i = 0; by_samples(a) && i < s->samples.stack_count; i++) {
+    int64_t ticks = (int64_t)s->samples.stacks[i].ticks;
+    if (!diff_add(d, &s->report, old, s->samples.stacks[i].stack, ticks, ticks)) return false;
+  }
+  for (size_t i = 0; !by_samples(a) && i < s->replay.stack_count; i++) {
+    const stack_totals_t *t = &s->replay.stacks[i];
+    tally_t tally = tally_of(t, a->measure);
+    if (tally.bytes &&
+        !diff_add(d, &s->report, old, t->stack, (int64_t)tally.bytes, (int64_t)tally.count))
+      return false;
+  }
+  return true;
+}
+
+/* ---- text --------------------------------------------------------------------------------- */
+
+static const char *amount(const asked_t *a, int64_t value, char *text) {
+  if (in_bytes(a)) return report_bytes(value, text);
+  snprintf(text, 24, "%" PRId64, value);
+  return text;
+}
+
+/* With its sign. */
+static const char *change_of(const asked_t *a, int64_t change, char *text) {
+  char plain[24];
+  snprintf(text, 32, "%s%s", change > 0 ? "+" : "", amount(a, change, plain));
+  return text;
+}
+
+static void print_row(const asked_t *a, const diff_row_t *r) {
+  char change[32], before[24], after[24];
+  printf("  %11s  %10s → %-10s  ", change_of(a, r->after - r->before, change),
+         amount(a, r->before, before), amount(a, r->after, after));
+}
+
+static void print_whole(const asked_t *a, const diff_t *d) {
+  char change[32], before[24], after[24];
+  printf("%s: %s → %s, %s", name_of(a), amount(a, d->before, before), amount(a, d->after, after),
+         change_of(a, d->after - d->before, change));
+  if (d->before) printf(" (%+.1f %%)", 100.0 * (double)(d->after - d->before) / (double)d->before);
+  putchar('\n');
+}
+
+static void print_text(const asked_t *a, const diff_t *d, const diff_t *functions,
+                       const side_t *sides) {
+  const report_t *r = &sides[0].report;
+  print_whole(a, d);
+  if (!d->count) return;
+  printf("\n%sby function%s\n", r->bold, r->plain);
+  for (size_t i = 0; i < functions->count && i < a->top; i++) {
+    print_row(a, &functions->rows[i]);
+    printf("%s\n", functions->rows[i].function);
+  }
+  printf("\n%sby stack%s\n", r->bold, r->plain);
+  for (size_t i = 0; i < d->count && i < a->top; i++) {
+    const diff_row_t *row = &d->rows[i];
+    print_row(a, row);
+    printf("%s\n", !row->before ? "new" : !row->after ? "gone" : "");
+    report_stack_text(&sides[!row->in_old].report, row->stack, stdout);
+  }
+  if (d->count > a->top) printf("  … and %zu more stacks\n", d->count - a->top);
+}
+
+/* ---- JSON --------------------------------------------------------------------------------- */
+
+static json_object *row_json(const diff_row_t *r) {
+  json_object *o = json_object_new_object();
+  json_add_text(o, "function", r->function);
+  json_add_number(o, "old", r->before);
+  json_add_number(o, "new", r->after);
+  json_add_number(o, "old_count", r->count_before);
+  json_add_number(o, "new_count", r->count_after);
+  return o;
+}
+
+static void print_json(const asked_t *a, const diff_t *d, const diff_t *functions,
+                       const side_t *sides) {
+  json_object *o = json_object_new_object(), *by_function = json_object_new_array(),
+              *stacks = json_object_new_array();
+  json_add_text(o, "by", name_of(a));
+  json_add_number(o, "old", d->before);
+  json_add_number(o, "new", d->after);
+  json_add_number(o, "changed_stacks", (int64_t)d->count);
+  for (size_t i = 0; i < functions->count && i < a->top; i++)
+    json_object_array_add(by_function, row_json(&functions->rows[i]));
+  for (size_t i = 0; i < d->count && i < a->top; i++) {
+    json_object *row = row_json(&d->rows[i]);
+    json_object_object_add(
+        row, "frames",
+        report_frames_json(&sides[!d->rows[i].in_old].report, d->rows[i].stack, NULL));
+    json_object_array_add(stacks, row);
+  }
+  json_object_object_add(o, "functions", by_function);
+  json_object_object_add(o, "stacks", stacks);
+  printf("%s\n", json_object_to_json_string_ext(o, JSON_STYLE));
+  json_object_put(o);
+}
+
+/* ---- the verb ----------------------------------------------------------------------------- */
+
+/* 5%, 10M, 0 */
+static bool parse_limit(const char *text, asked_t *out) {
+  char *end;
+  out->limit = strtod(text, &end);
+  out->gate = true;
+  if (end == text || !(out->limit >= 0 && out->limit < 1e18)) return false;
+  out->percent = *end == '%';
+  static const char units[] = "KMG";
+  const char *unit = *end ? strchr(units, *end) : NULL;
+  for (const char *u = units; unit && u <= unit; u++)
+    out->limit *= 1024;
+  if (out->percent || unit) end++;
+  return !*end;
+}
+
+static int check_gate(const asked_t *a, const diff_t *d) {
+  char change[32];
+  int64_t grown = d->after - d->before;
+  double allowed = a->percent ? a->limit / 100 * (double)d->before : a->limit;
+  if (!a->gate || (double)grown <= allowed) return CLI_DONE;
+  message_note("%s grew by %s, more than --max-growth allows", name_of(a),
+           change_of(a, grown, change) + 1);
+  return CLI_FINDING;
+}
+
+static int compare(const asked_t *a, const side_t *sides) {
+  diff_t d = {0}, functions = {0};
+  int status = CLI_FAILED;
+  if (add_side(&d, &sides[0], a, true) && add_side(&d, &sides[1], a, false)) {
+    diff_finish(&d);
+    if (diff_by_function(&d, &functions)) {
+      if (a->json)
+        print_json(a, &d, &functions, sides);
+      else
+        print_text(a, &d, &functions, sides);
+      status = check_gate(a, &d);
+    }
+  }
+  if (status == CLI_FAILED) (void)message_fail("there is no memory");
+  diff_free(&functions);
+  diff_free(&d);
+  return status;
+}
+
+static bool parse_by(const char *text, measure_t *out) {
+  for (*out = 0; *out < MEASURE_GROWTH; ++*out)
+    if (!strcmp(text, measure_name(*out))) return true;
+  *out = MEASURE_COUNT;
+  return !strcmp(text, "sample");
+}
+
+static bool is_baseline(const char *path) {
+  size_t n = strlen(path);
+  return n > 5 && !strcmp(path + n - 5, ".json");
+}
+
+int verb_diff(int argc, char **argv) {
+  cli_parser_t parser = cli_parser(&usage, argc, argv);
+  asked_t asked = {.measure = MEASURE_PEAK};
+  long top = 10;
+  int key;
+  while ((key = cli_next(&parser)) > 0)
+    switch (key) {
+    case KEY_JSON: asked.json = true; break;
+    case KEY_TOP:
+      if (!parse_number(parser.value, 1, 100000000, &top))
+        return cli_wrong_use(&usage, "--top takes a number from 1 up");
+      break;
+    case KEY_BY:
+      asked.chosen = true;
+      asked.audit = !strcmp(parser.value, "audit");
+      if (!asked.audit && !parse_by(parser.value, &asked.measure))
+        return cli_wrong_use(&usage,
+                             "--by takes peak, leaked, allocated, temporary, sample or audit");
+      break;
+    case KEY_MAX_GROWTH:
+      if (!parse_limit(parser.value, &asked))
+        return cli_wrong_use(&usage, "--max-growth takes 5%%, 10M or a number");
+      break;
+    }
+  if (key < 0) return parser.status;
+  if (parser.rest_count != 2) return cli_wrong_use(&usage, "takes two recordings");
+  if (asked.audit || is_baseline(parser.rest[0]))
+    return audit_compare(parser.rest[0], parser.rest[1]);
+  asked.top = (uint32_t)top;
+  side_t sides[2] = {0};
+  int status = open_side(&sides[0], parser.rest[0]);
+  if (status == CLI_DONE) status = open_side(&sides[1], parser.rest[1]);
+  bool audits = status == CLI_DONE && is_of_audits(&asked, sides);
+  if (status == CLI_DONE && !audits) status = compare(&asked, sides);
+  close_side(&sides[0]);
+  close_side(&sides[1]);
+  return audits ? audit_compare(parser.rest[0], parser.rest[1]) : status;
+}

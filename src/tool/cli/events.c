@@ -1,0 +1,187 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * sonde events: every event of a recording, in order, one JSON object a line.
+ */
+#include <inttypes.h>
+#include <stdlib.h>
+
+#include "analysis/audit/audit.h"
+#include "cli/cli.h"
+#include "cli/common/recording.h"
+#include "cli/verbs.h"
+#include "reader/reader.h"
+#include "report/json.h"
+#include "sonde/stack.h"
+
+enum { KEY_STACKS = CLI_LONG_ONLY, KEY_PROGRAM, FRAMES_MAX = 1024 };
+
+static const cli_option_t options[] = {
+    {KEY_STACKS, "stacks", NULL, "with each event's stack, as program counters"},
+    RECORDING_PROGRAM_OPTION(KEY_PROGRAM, "print those of "),
+    {0}};
+
+static const cli_usage_t usage = {
+    .verb = "events",
+    .arguments = "FILE",
+    .about = "Prints every event of the recording FILE, in the order in which they happened, one\n"
+             "JSON object a line. Times are nanoseconds since the recording began.",
+    .options = options,
+    .examples = {{"sonde events run.sonde | head", "the first events"},
+                 {"sonde events --stacks run.sonde", "with the frames of each stack"}}};
+
+static const char *name_of_kind(uint8_t kind) {
+  static const char *const names[] = {"none",   "malloc",  "free",     "realloc",
+                                      "calloc", "aligned", "extended", "sample"};
+  return kind < sizeof names / sizeof *names ? names[kind] : "other";
+}
+
+static void print_stack(const reader_t *reader, uint32_t stack) {
+  static const record_frame_t *frames[FRAMES_MAX];
+  int count = reader_stack(reader, stack, frames, FRAMES_MAX);
+  printf(",\"frames\":[");
+  for (int i = 0; i < count && i < FRAMES_MAX; i++)
+    printf("%s\"0x%" PRIx64 "\"", i ? "," : "", frames[i]->pc);
+  printf("]");
+}
+
+static void print_event(const reader_t *reader, const record_event_t *e, bool stacks) {
+  const record_thread_t *t = reader_thread(reader, e->stream);
+  printf("{\"event\":\"%s\",\"time_ns\":%" PRIu64, name_of_kind(e->kind),
+         reader_ns(reader, e->time));
+  if (t) printf(",\"tid\":%" PRIu32, t->tid);
+  if (e->kind == EVENT_SAMPLE) {
+    printf(",\"missed\":%" PRIu64 ",\"stack\":%" PRIu32, e->size, e->stack);
+    if (stacks) print_stack(reader, e->stack);
+    printf("}\n");
+    return;
+  }
+  printf(",\"address\":\"0x%" PRIx64 "\"", e->address);
+  if (e->kind == EVENT_REALLOC) printf(",\"old\":\"0x%" PRIx64 "\"", e->old);
+  if (e->kind != EVENT_FREE) printf(",\"size\":%" PRIu64, e->size);
+  printf(",\"stack\":%" PRIu32, e->stack);
+  if (stacks) print_stack(reader, e->stack);
+  printf("}\n");
+}
+
+static bool print_block(void *context, const record_block_t *b) {
+  const reader_t *reader = context;
+  const record_thread_t *t = reader_thread(reader, b->stream);
+  printf("{\"event\":\"block\",\"given_ns\":%" PRIu64, reader_ns(reader, b->time));
+  if (t) printf(",\"tid\":%" PRIu32, t->tid);
+  printf(",\"address\":\"0x%" PRIx64 "\",\"size\":%" PRIu64 ",\"stack\":%" PRIu32 "}\n", b->address,
+         b->size, b->stack);
+  return true;
+}
+
+static void print_mark(const reader_t *reader, const record_event_t *e) {
+  const char *name;
+  size_t size = record_name(e, &name);
+  const record_thread_t *t = e->stream != RECORDER_STREAM ? reader_thread(reader, e->stream) : NULL;
+  if (t) printf(",\"tid\":%" PRIu32, t->tid);
+  json_object *text = json_object_new_string_len(name, (int)size);
+  printf(",\"name\":%s}\n", json_object_to_json_string_ext(text, JSON_C_TO_STRING_NOSLASHESCAPE));
+  json_object_put(text);
+}
+
+static void print_region(const reader_t *reader, const record_event_t *e, bool stacks) {
+  static const char *const calls[] = {"", "mapped", "unmapped", "moved"};
+  const record_thread_t *t = reader_thread(reader, e->stream);
+  uint64_t n[9] = {0};
+  if (!record_numbers(e, n, 9) || n[0] > REGION_MOVED) return;
+  printf("{\"event\":\"region\",\"time_ns\":%" PRIu64, reader_ns(reader, e->time));
+  if (t) printf(",\"tid\":%" PRIu32, t->tid);
+  printf(",\"call\":\"%s\",\"address\":\"0x%" PRIx64 "\",\"size\":%" PRIu64 ",\"stack\":%" PRIu64,
+         calls[n[0]], n[1], n[2], n[3]);
+  if (n[0] == REGION_MOVED) printf(",\"old\":\"0x%" PRIx64 "\",\"old_size\":%" PRIu64, n[4], n[5]);
+  if (stacks) print_stack(reader, (uint32_t)n[3]);
+  printf("}\n");
+}
+
+static void print_pool(const reader_t *reader, const record_event_t *e, bool stacks) {
+  const record_thread_t *t = reader_thread(reader, e->stream);
+  uint64_t n[4] = {0};
+  if (!record_numbers(e, n, 4)) return;
+  printf("{\"event\":\"%s\",\"time_ns\":%" PRIu64, n[0] == POOL_GIVEN ? "pool" : "pool_free",
+         reader_ns(reader, e->time));
+  if (t) printf(",\"tid\":%" PRIu32, t->tid);
+  printf(",\"address\":\"0x%" PRIx64 "\",\"size\":%" PRIu64 ",\"stack\":%" PRIu64, n[1], n[2],
+         n[3]);
+  if (stacks) print_stack(reader, (uint32_t)n[3]);
+  printf("}\n");
+}
+
+static void print_audited(const audit_t *audit, const record_event_t *e, bool stacks) {
+  sighting_t call;
+  char words[4096];
+  const record_thread_t *t = reader_thread(audit->reader, e->stream);
+  if (!audit_call(audit, e, &call)) return;
+  json_object *text = json_new_text(audit_words(audit, &call, words, sizeof words));
+  printf("{\"event\":\"audit\",\"time_ns\":%" PRIu64, reader_ns(audit->reader, e->time));
+  if (t) printf(",\"tid\":%" PRIu32, t->tid);
+  printf(",\"function\":\"%s\",\"arguments\":%s,\"stack\":%" PRIu32,
+         audit_function_name(audit, call.function),
+         json_object_to_json_string_ext(text, JSON_STYLE), call.stack);
+  json_object_put(text);
+  if (stacks) print_stack(audit->reader, call.stack);
+  printf("}\n");
+}
+
+static void print_extended(reader_t *reader, const record_event_t *e, bool stacks) {
+  uint64_t n[2] = {0};
+  uint64_t ns = reader_ns(reader, e->time);
+  static const char *const names[] = {
+      [EXTENDED_MODE] = "mode", [EXTENDED_SNAPSHOT] = "snapshot", [EXTENDED_MARK] = "mark"};
+  if (e->subtype == EXTENDED_BLOCKS) {
+    record_blocks(e, print_block, reader);
+    return;
+  }
+  if (e->subtype == EXTENDED_POOL) {
+    print_pool(reader, e, stacks);
+    return;
+  }
+  if (e->subtype == EXTENDED_REGION) {
+    print_region(reader, e, stacks);
+    return;
+  }
+  if (e->subtype >= sizeof names / sizeof *names || !names[e->subtype]) return;
+  printf("{\"event\":\"%s\",\"time_ns\":%" PRIu64, names[e->subtype], ns);
+  if (e->subtype == EXTENDED_MARK) {
+    print_mark(reader, e);
+    return;
+  }
+  record_numbers(e, n, 2);
+  printf(e->subtype == EXTENDED_MODE ? ",\"mode\":%" PRIu64 ",\"sample_bytes\":%" PRIu64 "}\n"
+                                     : ",\"reason\":%" PRIu64 ",\"unknown_frees\":%" PRIu64 "}\n",
+         n[0], n[1]);
+}
+
+int verb_events(int argc, char **argv) {
+  cli_parser_t parser = cli_parser(&usage, argc, argv);
+  bool stacks = false;
+  uint32_t program = 0;
+  int key;
+  while ((key = cli_next(&parser)) > 0)
+    if (key == KEY_STACKS)
+      stacks = true;
+    else if (!recording_program(parser.value, &program))
+      return cli_wrong_use(&usage, RECORDING_PROGRAM_WRONG);
+  if (key < 0) return parser.status;
+  if (parser.rest_count != 1) return cli_wrong_use(&usage, "takes one recording");
+  reader_t *reader = recording_open_events(parser.rest[0], program);
+  if (!reader) return CLI_FAILED;
+  merge_t *merge = merge_open(reader);
+  audit_t *audit = audit_new(reader);
+  const record_event_t *e;
+  while (merge && audit && (e = merge_next(merge)))
+    if (e->kind == EVENT_EXTENDED && e->subtype == EXTENDED_AUDIT)
+      print_audited(audit, e, stacks);
+    else if (e->kind == EVENT_EXTENDED)
+      print_extended(reader, e, stacks);
+    else if (!(e->kind == EVENT_REALLOC && e->moment == 0))
+      print_event(reader, e, stacks);
+  bool read = merge && audit;
+  merge_close(merge);
+  audit_free(audit);
+  reader_close(reader);
+  return read ? CLI_DONE : message_fail("there is no memory");
+}

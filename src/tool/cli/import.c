@@ -1,0 +1,314 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * sonde import: Apple's malloc stack logs become a recording, which every other verb reads.
+ *
+ * What a file is shows in the file: a stack table, a tree of regions and a memory graph have a
+ * magic, a list of images is text. What is left is the log. A memory graph may hold several of
+ * these; what is given beside it goes before.
+ */
+#include <errno.h>
+#include <inttypes.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "cli/cli.h"
+#include "cli/common/file_input.h"
+#include "cli/verbs.h"
+#include "import/apple.h"
+#include "import/memgraph.h"
+#include "symbol/symbol.h"
+
+enum { KEY_RECORDS = CLI_LONG_ONLY, KEY_DEBUG_DIR };
+
+static const cli_option_t options[] = {
+    {'o', "output", "FILE",
+     "the recording to write; default: NAME.PID.sonde, as the log is called"},
+    {KEY_RECORDS, "records", "BYTES", "size of a record: 16, 24 or 32; default: as the log shows"},
+    {KEY_DEBUG_DIR, "debug-dir", "DIR", "look for the images' dSYM files here; may be repeated"},
+    {0}};
+
+static const cli_usage_t usage = {
+    .verb = "import",
+    .arguments = "FILE…",
+    .about =
+        "Reads a malloc stack log of macOS or iOS (stack-logs.….index), and with it, where they\n"
+        "are given, the serialised stack table (MslUniquingTable), the tree of regions (radixv2)\n"
+        "and a list of images (a crash report, .ips JSON, or lines START PATH), in any order; or\n"
+        "a memory graph (.memgraph), whose images, table and log are taken, as far as it has "
+        "them.\n"
+        "Writes a recording for report, history, events and export.",
+    .options = options,
+    .examples = {
+        {"sonde import stack-logs.812.1059c0000.App.x1Yz2q.index app.table app.crash",
+         "a log with its stacks and images, into App.812.sonde"},
+        {"sonde import stack-logs.812.1059c0000.App.x1Yz2q.index App.memgraph",
+         "the same, with the images and, where it is readable, the table of a memory graph"},
+        {"sonde import --records 32 log.index", "a log of few records, without stacks"}}};
+
+#define DIRS_MAX 32
+
+typedef struct job {
+  const char *output;
+  long records;
+  const char *dirs[DIRS_MAX + 1];
+  int dir_count;
+  const char *log_path, *graph_path;
+  input_t log, regions;
+  memgraph_t graph;
+  apple_table_t table;
+  bool has_table, has_images;
+  image_list_t images;
+  uint32_t pid;
+  char name[256];
+} job_t;
+
+/* ---- files -------------------------------------------------------------------------------- */
+
+static bool is_text(const input_t *file) {
+  uint64_t looked = file->size < 4096 ? file->size : 4096;
+  return memchr(file->data, 0, looked) == NULL;
+}
+
+static int take_table(job_t *job, const char *path, const input_t *file) {
+  const char *wrong = apple_table_read(&job->table, file->data, file->size);
+  if (wrong) return message_fail("'%s' is no stack table that sonde knows: %s", path, wrong);
+  if (job->has_table) return message_fail("'%s' is a second stack table", path);
+  job->has_table = true;
+  return CLI_DONE;
+}
+
+static int take_images(job_t *job, const char *path, const input_t *file) {
+  if (job->has_images) return message_fail("'%s' is a second list of images", path);
+  job->has_images = true;
+  return read_images(path, file, &job->images);
+}
+
+static int take_graph(job_t *job, const char *path, const input_t *file) {
+  if (job->graph_path) return message_fail("'%s' is a second memory graph", path);
+  job->graph_path = path;
+  const char *wrong = memgraph_read(&job->graph, file->data, file->size);
+  return wrong ? message_fail("'%s': %s", path, wrong) : CLI_DONE;
+}
+
+static int take_file(job_t *job, const char *path) {
+  input_t file;
+  int status = map_input(path, &file);
+  if (status != CLI_DONE) return status;
+  if (apple_table_is(file.data, file.size)) return take_table(job, path, &file);
+  if (apple_regions_are(file.data, file.size)) {
+    job->regions = file;
+    return CLI_DONE;
+  }
+  if (memgraph_is(file.data, file.size)) return take_graph(job, path, &file);
+  if (is_text(&file)) return take_images(job, path, &file);
+  if (job->log.data) return message_fail("'%s' and '%s' are both logs", job->log_path, path);
+  job->log = file;
+  job->log_path = path;
+  if (!apple_file_name(path, &job->pid, job->name, sizeof job->name)) {
+    const char *slash = strrchr(path, '/');
+    snprintf(job->name, sizeof job->name, "%s", slash ? slash + 1 : path);
+  }
+  return CLI_DONE;
+}
+
+/* ---- a memory graph ------------------------------------------------------------------------ */
+
+/* One line: what it holds, and what of it is not read. */
+static void say_graph(const job_t *job) {
+  const memgraph_t *g = &job->graph;
+  char process[320] = "", log[64] = "no log", unread[160] = "";
+  if (g->name[0]) snprintf(process, sizeof process, " of %s (%" PRIu64 ")", g->name, g->pid);
+  if (g->log) snprintf(log, sizeof log, "a log of %" PRIu64 " bytes", g->log_size);
+  if (g->foreign || g->damaged)
+    snprintf(unread, sizeof unread,
+             "; not read: %" PRIu64 " parts compressed as LZFSE, %" PRIu64 " damaged", g->foreign,
+             g->damaged);
+  message_note("'%s', a memory graph%s: %zu images, %s%s, %s%s", job->graph_path, process,
+           g->images.count, g->table.nodes ? "a stack table" : "no stack table",
+           g->table_wrong ? " that sonde knows" : "", log, unread);
+}
+
+static void take_graph_log(job_t *job) {
+  const memgraph_t *g = &job->graph;
+  if (job->log.data || !g->log) return;
+  job->log = (input_t){g->log, g->log_size, 0};
+  job->log_path = job->graph_path;
+  job->pid = g->pid <= UINT32_MAX ? (uint32_t)g->pid : 0;
+  snprintf(job->name, sizeof job->name, "%s", g->name[0] ? g->name : "memgraph");
+  for (char *at = job->name; (at = strchr(at, '/')) != NULL;)
+    *at = '_'; /* the recording is called so */
+}
+
+/* What no other file brought comes from the graph. */
+static int use_graph(job_t *job) {
+  memgraph_t *g = &job->graph;
+  if (!job->graph_path) return CLI_DONE;
+  if (!g->images.count && !g->table.nodes && !g->log && !g->table_wrong && !g->foreign)
+    return message_fail("'%s' is a property list without a list of images, a stack table or a log%s",
+                    job->graph_path, g->damaged ? "; parts of it are damaged" : "");
+  say_graph(job);
+  if (g->images.count && job->has_images)
+    return message_fail("'%s' holds a second list of images", job->graph_path);
+  if (g->images.count) {
+    job->images = g->images;
+    g->images = (image_list_t){0};
+    job->has_images = true;
+  }
+  if (g->table.nodes && !job->has_table) {
+    job->table = g->table;
+    job->has_table = true;
+  }
+  take_graph_log(job);
+  return CLI_DONE;
+}
+
+/* ---- layout and images -------------------------------------------------------------------- */
+
+static int choose_layout(job_t *job, apple_layout_t *layout) {
+  bool ambiguous;
+  *layout = (apple_layout_t)job->records;
+  if (job->records || !job->log.data) return CLI_DONE;
+  *layout = apple_detect(job->log.data, job->log.size, &ambiguous);
+  if (*layout != APPLE_UNKNOWN) return CLI_DONE;
+  if (ambiguous)
+    return message_fail("'%s' has too few records to tell their size: say --records 16, 24 or 32",
+                    job->log_path);
+  return message_fail("'%s' is not a malloc stack log; if it is, say --records 16, 24 or 32",
+                  job->log_path);
+}
+
+static uint64_t *link_bases(const job_t *job) {
+  symbol_options_t symbols = {.debug_dirs = job->dirs, .no_lines = true};
+  symbolizer_t *symbolizer = symbolizer_new(&symbols);
+  uint64_t *bases = calloc(job->images.count + 1, sizeof *bases);
+  for (size_t i = 0; bases && i < job->images.count; i++)
+    bases[i] =
+        images_link_base(symbolizer ? images_module(symbolizer, &job->images.items[i]) : NULL,
+                         &job->images.items[i]);
+  symbolizer_free(symbolizer);
+  return bases;
+}
+
+/* ---- the recording ------------------------------------------------------------------------ */
+
+static uint32_t elf_machine(const job_t *job) {
+  for (size_t i = 0; i < job->images.count; i++)
+    if (job->images.items[i].machine == IMAGE_X86_64) return 62;
+  return 183;
+}
+
+static void describe(offline_t *to, const job_t *job, const apple_summary_t *found) {
+  record_header_t *h = offline_header(to);
+  char note[160];
+  h->machine = elf_machine(job);
+  h->pid = job->pid;
+  h->mode = (job->log.data ? RECORD_BLOCKS : 0) | RECORD_REGIONS;
+  h->start_ticks = h->start_monotonic_ns = 1;
+  h->end_ticks = h->end_monotonic_ns = found->records + 2;
+  time_t changed = job->log.data ? job->log.changed : job->regions.changed;
+  h->start_realtime_ns = (uint64_t)(changed > 0 ? changed : 0) * 1000000000u;
+  h->lost_stacks = found->unknown_stacks;
+  snprintf(note, sizeof note,
+           "(imported from a malloc stack log: times are numbers of records%s%s)",
+           job->has_table ? "" : "; no stack table was given, so no frames",
+           job->has_images ? "" : "; no list of images was given, so no names");
+  const offline_text_t texts[] = {
+      {job->name, strlen(job->name)}, {job->name, strlen(job->name)}, {note, strlen(note)}, {0}};
+  offline_table(to, TABLE_PROCESS, (const uint64_t[]){job->pid}, 1, texts);
+}
+
+static void say(const job_t *job, const char *output, const apple_summary_t *f, int layout) {
+  fprintf(stderr,
+          "%s: %" PRIu64 " events and %" PRIu64 " regions of %" PRIu64 " threads, %" PRIu64
+          " stack nodes, %" PRIu64 " frames, %zu images",
+          output, f->events, f->regions, f->threads, f->stacks, f->frames, job->images.count);
+  if (layout) fprintf(stderr, "; records of %d bytes", layout);
+  fputc('\n', stderr);
+  if (!job->has_table) message_note("no stack table: events have stacks by number, without frames");
+  if (!job->has_images) message_note("no list of images: frames have no names");
+  if (job->table.missing)
+    message_note("the stack table is cut off: %" PRIu64 " nodes are missing", job->table.missing);
+  if (f->damaged) message_note("%" PRIu64 " records are damaged and left out", f->damaged);
+  if (f->cut_bytes) message_note("%" PRIu64 " bytes at the end are no whole record", f->cut_bytes);
+  if (f->unknown_stacks)
+    message_note("%" PRIu64 " events name a stack that is not in the table", f->unknown_stacks);
+  if (f->broken_chains)
+    message_note("%" PRIu64 " stacks lead out of the table or round in a circle: cut there",
+             f->broken_chains);
+  if (f->damaged_regions)
+    message_note("%" PRIu64 " nodes of the tree of regions are damaged", f->damaged_regions);
+}
+
+static void step(void *context, uint64_t done, uint64_t total) {
+  cli_progress_t *progress = context;
+  progress->total = total;
+  cli_progress_step(progress, done);
+}
+
+static int import_files(job_t *job) {
+  char name[320];
+  apple_layout_t layout;
+  int status = choose_layout(job, &layout);
+  if (status != CLI_DONE) return status;
+  snprintf(name, sizeof name, "%s.%u.sonde", job->name, job->pid);
+  const char *output = job->output ? job->output : name;
+  uint64_t *bases = link_bases(job);
+  offline_t *to = bases ? offline_create(output) : NULL;
+  if (!to) {
+    free(bases);
+    return bases ? message_fail("'%s': %s", output, strerror(errno)) : message_fail("out of memory");
+  }
+  const apple_input_t input = {.log = job->log.data,
+                               .log_size = job->log.size,
+                               .log_is_mapped = job->log.data != job->graph.log,
+                               .layout = layout,
+                               .table = job->has_table ? &job->table : NULL,
+                               .regions = job->regions.data,
+                               .regions_size = job->regions.size,
+                               .images = &job->images,
+                               .link_bases = bases};
+  apple_summary_t found;
+  cli_progress_t progress;
+  cli_progress_start(&progress, "importing", 0);
+  bool good = apple_import(to, &input, &found, step, &progress);
+  cli_progress_end(&progress);
+  free(bases);
+  describe(to, job, &found);
+  int error = offline_finish(to);
+  if (!good || error) unlink(output);
+  if (!good) return message_fail("out of memory");
+  if (error) return message_fail("'%s': %s", output, strerror(-error));
+  say(job, output, &found, job->log.data ? (int)layout : 0);
+  return CLI_DONE;
+}
+
+/* ---- the verb ----------------------------------------------------------------------------- */
+
+int verb_import(int argc, char **argv) {
+  static job_t job;
+  cli_parser_t parser = cli_parser(&usage, argc, argv);
+  int key, status;
+  while ((key = cli_next(&parser)) > 0) {
+    if (key == 'o') job.output = parser.value;
+    if (key == KEY_DEBUG_DIR && job.dir_count < DIRS_MAX) job.dirs[job.dir_count++] = parser.value;
+    if (key == KEY_RECORDS &&
+        (!parse_number(parser.value, 16, 32, &job.records) || job.records % 8 != 0))
+      return cli_wrong_use(&usage, "--records takes 16, 24 or 32");
+  }
+  if (key < 0) return parser.status;
+  if (parser.rest_count < 1) return cli_wrong_use(&usage, "takes a log");
+  for (int i = 0; i < parser.rest_count; i++) {
+    status = take_file(&job, parser.rest[i]);
+    if (status != CLI_DONE) return status;
+  }
+  status = use_graph(&job);
+  if (status != CLI_DONE) return status;
+  if (!job.log.data && !job.regions.data)
+    return message_fail("none of these is a malloc stack log or a tree of regions");
+  if (!job.log.data) snprintf(job.name, sizeof job.name, "regions");
+  status = import_files(&job);
+  images_free(&job.images);
+  memgraph_free(&job.graph);
+  return status;
+}

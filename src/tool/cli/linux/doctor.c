@@ -1,0 +1,202 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * sonde doctor: what works on this machine and on this program, what does not, and the one command
+ * that mends it. Everything is tried, not concluded from versions: a child is read, stopped, let
+ * go.
+ */
+#define _GNU_SOURCE
+#include <dirent.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <signal.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "cli/cli.h"
+#include "cli/linux/doctor.h"
+#include "cli/verbs.h"
+#include "target/access.h"
+#include "target/target.h"
+
+enum { KEY_JSON = CLI_LONG_ONLY };
+
+static const cli_option_t options[] = {{KEY_JSON, "json", NULL, "as JSON (docs/json.md)"}, {0}};
+
+static const cli_usage_t usage = {
+    .verb = "doctor",
+    .arguments = "[PID]",
+    .about = "Tells what works on this machine and, with PID, on that process; and for what does\n"
+             "not, the one command that mends it. Exit 1 when something is missing.",
+    .options = options,
+    .examples = {{"sonde doctor", "may I look at other processes, are there debug files?"},
+                 {"sonde doctor 1234", "also: this process, and each image it has loaded"}}};
+
+/* ---- findings ----------------------------------------------------------------------------- */
+
+bool doctor_add(doctor_t *doctor, verdict_t verdict, const char *mend, const char *format, ...) {
+  if (doctor->count == DOCTOR_FINDINGS_MAX) return false;
+  finding_t *finding = &doctor->findings[doctor->count++];
+  finding->verdict = verdict;
+  va_list list;
+  va_start(list, format);
+  vsnprintf(finding->text, sizeof finding->text, format, list);
+  va_end(list);
+  snprintf(finding->mend, sizeof finding->mend, "%s", mend ? mend : "");
+  return true;
+}
+
+/* ---- the machine -------------------------------------------------------------------------- */
+
+/* Starts a child that only waits. */
+static pid_t start_child(void) {
+  pid_t child = fork();
+  if (child == 0) {
+    while (true)
+      pause();
+  }
+  return child;
+}
+
+static bool is_asleep(pid_t pid) {
+  char path[32], text[256] = "";
+  snprintf(path, sizeof path, "/proc/%d/stat", (int)pid);
+  FILE *file = fopen(path, "re");
+  if (!file) return false;
+  size_t n = fread(text, 1, sizeof text - 1, file);
+  fclose(file);
+  text[n] = 0;
+  const char *name_ends = strrchr(text, ')'); /* proc(5): the state follows the name */
+  return name_ends && !strncmp(name_ends, ") S", 3);
+}
+
+static void check_child(doctor_t *doctor) {
+  pid_t child = start_child();
+  problem_t problem = {{0}};
+  stacks_options_t quiet = {.depth = STACKS_DEPTH_DEFAULT, .touch = TOUCH_NONE};
+  for (int i = 0; i < 2000 && !is_asleep(child); i++)
+    usleep(1000);
+  target_t *target = target_open_process(child, &problem);
+  bool read = target && stacks_capture(target, &quiet, &problem);
+  const thread_t *thread = read ? &target->threads[0] : NULL;
+  if (read && thread->ending == ENDING_COMPLETE)
+    doctor_add(doctor, VERDICT_GOOD, NULL, "waiting threads are read without being stopped");
+  else
+    doctor_add(doctor, VERDICT_MISSING, NULL, "a waiting child could not be read: %s",
+               read && thread->reason ? thread->reason : problem.text);
+  target_close(target);
+  kill(child, SIGKILL);
+  waitpid(child, NULL, 0);
+}
+
+/* A thread that runs must be stopped, which needs ptrace: a child that spins tells. */
+static void check_stop(doctor_t *doctor) {
+  pid_t child = fork();
+  if (child == 0)
+    while (true)
+      __asm__ volatile("" ::: "memory");
+  problem_t problem = {{0}};
+  stacks_options_t plain = {.depth = STACKS_DEPTH_DEFAULT};
+  target_t *target = target_open_process(child, &problem);
+  bool read = target && stacks_capture(target, &plain, &problem);
+  const thread_t *thread = read ? &target->threads[0] : NULL;
+  if (read && thread->frame_count > 0)
+    doctor_add(doctor, VERDICT_GOOD, NULL,
+               "running threads are held for a moment and read (%.3f ms here)",
+               (double)thread->stopped_ns / 1e6);
+  else
+    doctor_add(doctor, VERDICT_MISSING, "docker run --cap-add SYS_PTRACE …",
+               "a running child could not be stopped: %s",
+               read && thread->reason ? thread->reason : problem.text);
+  target_close(target);
+  kill(child, SIGKILL);
+  waitpid(child, NULL, 0);
+}
+
+static void check_yama(doctor_t *doctor) {
+  int scope = access_yama_scope();
+  if (geteuid() == 0 || scope <= 0) {
+    doctor_add(doctor, VERDICT_GOOD, NULL, "other processes of %s can be read",
+               geteuid() == 0 ? "every user" : "this user");
+    return;
+  }
+  doctor_add(doctor, VERDICT_MISSING, "sudo sysctl kernel.yama.ptrace_scope=0",
+             "only children can be read: Yama restricts ptrace (scope %d)", scope);
+}
+
+static bool has_entries(const char *path) {
+  DIR *directory = opendir(path);
+  struct dirent *entry;
+  bool any = false;
+  while (directory && !any && (entry = readdir(directory)))
+    any = entry->d_name[0] != '.';
+  if (directory) closedir(directory);
+  return any;
+}
+
+static void check_debug_files(doctor_t *doctor) {
+  bool installed = has_entries("/usr/lib/debug/.build-id");
+  const char *urls = getenv("DEBUGINFOD_URLS");
+  bool asked = urls && urls[0];
+#if !defined(SONDE_HAVE_DEBUGINFOD)
+  asked = false;
+#endif
+  if (installed) doctor_add(doctor, VERDICT_GOOD, NULL, "debug files are in /usr/lib/debug");
+  if (asked) doctor_add(doctor, VERDICT_GOOD, NULL, "debuginfod is asked at %s", urls);
+  if (!installed && !asked)
+    doctor_add(doctor, VERDICT_LIMITED, "export DEBUGINFOD_URLS=https://debuginfod.elfutils.org/",
+               "no debug files: stripped libraries show few names and no lines");
+}
+
+/* ---- the verb ----------------------------------------------------------------------------- */
+
+static void print_findings(FILE *out, const doctor_t *doctor) {
+  static const struct {
+    const char *word;
+    cli_style_t style;
+  } verdicts[] = {{"good", CLI_GREEN}, {"limited", CLI_YELLOW}, {"missing", CLI_RED}};
+  for (size_t i = 0; i < doctor->count; i++) {
+    const finding_t *finding = &doctor->findings[i];
+    fprintf(out, "%s%-8s%s %s\n", cli_style(out, verdicts[finding->verdict].style),
+            verdicts[finding->verdict].word, cli_style(out, CLI_PLAIN), finding->text);
+    if (finding->mend[0])
+      fprintf(out, "         mend: %s%s%s\n", cli_style(out, CLI_BOLD), finding->mend,
+              cli_style(out, CLI_PLAIN));
+  }
+}
+
+static bool is_missing(const doctor_t *doctor) {
+  for (size_t i = 0; i < doctor->count; i++)
+    if (doctor->findings[i].verdict == VERDICT_MISSING) return true;
+  return false;
+}
+
+int verb_doctor(int argc, char **argv) {
+  cli_parser_t parser = cli_parser(&usage, argc, argv);
+  bool json = false;
+  long pid = 0;
+  int key;
+  while ((key = cli_next(&parser)) > 0)
+    json |= key == KEY_JSON;
+  if (key < 0) return parser.status;
+  if (parser.rest_count > 1) return cli_wrong_use(&usage, "takes one PID at most");
+  if (parser.rest_count == 1 && !parse_number(parser.rest[0], 1, INT32_MAX, &pid))
+    return cli_wrong_use(&usage, "'%s' is not a process id", parser.rest[0]);
+  static doctor_t doctor;
+  check_child(&doctor);
+  check_stop(&doctor);
+  check_yama(&doctor);
+  check_debug_files(&doctor);
+  problem_t problem = {{0}};
+  if (pid > 0 && !doctor_process(&doctor, (pid_t)pid, &problem))
+    return message_fail("%s", problem.text);
+  if (json) {
+    doctor_json(stdout, &doctor);
+  } else {
+    print_findings(stdout, &doctor);
+    if (pid > 0) doctor_images_text(stdout, &doctor);
+  }
+  doctor_free(&doctor);
+  return is_missing(&doctor) ? CLI_FINDING : CLI_DONE;
+}

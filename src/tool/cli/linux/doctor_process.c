@@ -1,0 +1,205 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * sonde doctor PID: can this process be read, what are its images, whose names and lines are there.
+ */
+#include <json-c/json.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "cli/cli.h"
+#include "cli/linux/doctor.h"
+#include "report/json.h"
+#include "report/stacks/stacks.h"
+#include "target/jit.h"
+#include "target/modules.h"
+
+/* ---- images ------------------------------------------------------------------------------- */
+
+static bool is_code(const target_t *target, const module_t *module) {
+  for (size_t i = 0; i < module->mapping_count; i++)
+    if (target->maps.items[module->first_mapping + i].access & MAP_EXEC) return true;
+  return false;
+}
+
+static bool has_section(const module_t *module, const char *name) {
+  section_t section;
+  return image_section(&module->image, name, &section);
+}
+
+static void names_of(module_t *module, const char *debug, image_fact_t *fact) {
+  bool itself = has_section(module, ".debug_info") || has_section(module, ".zdebug_info");
+  fact->debug = debug;
+  fact->has_lines = itself || debug;
+  fact->can_unwind = module->image.eh_frame.size > 0 || module->image.eh_frame_hdr.size > 0 ||
+                     module->image.debug_frame.size > 0;
+  if (itself)
+    fact->names = "names and lines, from the image itself";
+  else if (debug)
+    fact->names = "names and lines, from its debug file";
+  else if (module->image.symtab.size > 0)
+    fact->names = "names, no lines";
+  else if (module->image.dynsym.size > 0)
+    fact->names = "stripped: exported names only";
+  else
+    fact->names = "stripped: no names";
+}
+
+static bool add_image(doctor_t *doctor, module_t *module, symbolizer_t *symbolizer) {
+  image_fact_t *images =
+      realloc(doctor->images, (doctor->image_count + 1) * sizeof *doctor->images);
+  if (!images) return false;
+  doctor->images = images;
+  image_fact_t *fact = &images[doctor->image_count++];
+  *fact = (image_fact_t){.path = module->path, .role = stacks_role(doctor->target, module)};
+  if (!modules_ready(doctor->target, module)) {
+    fact->names = module->problem ? module->problem : "its file cannot be read";
+    return true;
+  }
+  symbol_source_t source = {.path = module->path,
+                            .open_path = module->open_path,
+                            .build_id = module->image.build_id,
+                            .build_id_size = module->image.build_id_size};
+  symbol_module_t *symbols = symbolizer_module(symbolizer, &source);
+  const char *debug = symbols ? symbol_debug_path(symbols) : NULL;
+  bool same = debug && module->open_path && strcmp(debug, module->open_path) == 0;
+  names_of(module, same ? NULL : debug, fact);
+  return true;
+}
+
+/* ---- the process -------------------------------------------------------------------------- */
+
+static void check_threads(doctor_t *doctor) {
+  problem_t problem = {{0}};
+  stacks_options_t quiet = {.depth = STACKS_DEPTH_DEFAULT, .touch = TOUCH_NONE};
+  target_t *target = doctor->target;
+  size_t complete = 0, running = 0;
+  if (!stacks_capture(target, &quiet, &problem)) {
+    doctor_add(doctor, VERDICT_MISSING, NULL, "%s", problem.text);
+    return;
+  }
+  for (size_t i = 0; i < target->thread_count; i++) {
+    complete += target->threads[i].ending == ENDING_COMPLETE;
+    running += target->threads[i].ending == ENDING_NONE;
+  }
+  doctor_add(doctor, VERDICT_GOOD, NULL,
+             "process %d: %zu threads, %zu read whole without a stop, %zu running", target->pid,
+             target->thread_count, complete, running);
+}
+
+static bool makes_code(const target_t *target) {
+  for (size_t i = 0; i < target->maps.count; i++) {
+    const mapping_t *m = &target->maps.items[i];
+    if ((m->access & MAP_EXEC) && (m->path[0] == 0 || strncmp(m->path, "/memfd:", 7) == 0))
+      return true;
+  }
+  return false;
+}
+
+static void check_jit(doctor_t *doctor) {
+  if (!makes_code(doctor->target)) return;
+  jit_t *jit = jit_open(doctor->target);
+  const char *exe = doctor->target->exe ? doctor->target->exe : "";
+  if (jit)
+    doctor_add(doctor, VERDICT_GOOD, NULL, "code made at run time is named by %s", jit_source(jit));
+  else if (strstr(exe, "node"))
+    doctor_add(doctor, VERDICT_LIMITED, "node --perf-basic-prof …",
+               "code made at run time has no names: the program writes no perf map");
+  else if (strstr(exe, "java"))
+    doctor_add(doctor, VERDICT_LIMITED, "jcmd PID Compiler.perfmap",
+               "code made at run time has no names: the program writes no perf map");
+  else
+    doctor_add(doctor, VERDICT_LIMITED, NULL,
+               "code made at run time has no names: the program writes no perf map "
+               "(/tmp/perf-%d.map) and no jitdump file",
+               doctor->target->pid);
+  jit_close(jit);
+}
+
+static void check_images(doctor_t *doctor) {
+  size_t stripped = 0;
+  const char *example = NULL;
+  for (size_t i = 0; i < doctor->image_count; i++) {
+    const image_fact_t *fact = &doctor->images[i];
+    if (fact->has_lines || strcmp(fact->path, "[vdso]") == 0) continue;
+    stripped++;
+    if (!example) example = fact->path;
+  }
+  if (stripped == 0) return;
+  doctor_add(doctor, VERDICT_LIMITED, "export DEBUGINFOD_URLS=https://debuginfod.elfutils.org/",
+             "%zu of %zu images have no lines (%s%s)", stripped, doctor->image_count, example,
+             stripped > 1 ? ", …" : "");
+}
+
+bool doctor_process(doctor_t *doctor, pid_t pid, problem_t *problem) {
+  doctor->target = target_open_process(pid, problem);
+  if (!doctor->target) return false;
+  symbolizer_t *symbolizer = symbolizer_new(&(symbol_options_t){.no_index = true});
+  for (size_t i = 0; symbolizer && i < doctor->target->modules.count; i++) {
+    module_t *module = &doctor->target->modules.items[i];
+    if (is_code(doctor->target, module) && !add_image(doctor, module, symbolizer)) break;
+  }
+  for (size_t i = 0; i < doctor->image_count; i++) /* the symbolizer's strings end with it */
+    if (doctor->images[i].debug) doctor->images[i].debug = strdup(doctor->images[i].debug);
+  if (symbolizer) symbolizer_free(symbolizer);
+  check_threads(doctor);
+  check_jit(doctor);
+  check_images(doctor);
+  return true;
+}
+
+void doctor_free(doctor_t *doctor) {
+  for (size_t i = 0; i < doctor->image_count; i++)
+    free((void *)(uintptr_t)doctor->images[i].debug);
+  free(doctor->images);
+  target_close(doctor->target);
+  doctor->target = NULL;
+  doctor->images = NULL;
+  doctor->image_count = 0;
+}
+
+/* ---- telling ------------------------------------------------------------------------------ */
+
+void doctor_images_text(FILE *out, const doctor_t *doctor) {
+  fprintf(out, "\nimages:\n");
+  for (size_t i = 0; i < doctor->image_count; i++) {
+    const image_fact_t *fact = &doctor->images[i];
+    fprintf(out, "  %-8s %s\n           %s%s\n", fact->role, fact->path, fact->names,
+            fact->can_unwind ? "" : "; no unwind information");
+  }
+}
+
+static json_object *new_finding(const finding_t *finding) {
+  static const char *const words[] = {"good", "limited", "missing"};
+  json_object *object = json_object_new_object();
+  json_add_text(object, "verdict", words[finding->verdict]);
+  json_add_text(object, "text", finding->text);
+  if (finding->mend[0]) json_add_text(object, "mend", finding->mend);
+  return object;
+}
+
+static json_object *new_image(const image_fact_t *fact) {
+  json_object *object = json_object_new_object();
+  json_add_text(object, "path", fact->path);
+  json_add_text(object, "role", fact->role);
+  json_add_text(object, "names", fact->names);
+  if (fact->debug) json_add_text(object, "debug_file", fact->debug);
+  json_object_object_add(object, "lines", json_object_new_boolean(fact->has_lines));
+  json_object_object_add(object, "unwind", json_object_new_boolean(fact->can_unwind));
+  return object;
+}
+
+void doctor_json(FILE *out, const doctor_t *doctor) {
+  json_object *whole = json_object_new_object(), *findings = json_object_new_array();
+  for (size_t i = 0; i < doctor->count; i++)
+    json_object_array_add(findings, new_finding(&doctor->findings[i]));
+  json_object_object_add(whole, "findings", findings);
+  if (doctor->target) {
+    json_object *images = json_object_new_array();
+    json_add_number(whole, "pid", doctor->target->pid);
+    for (size_t i = 0; i < doctor->image_count; i++)
+      json_object_array_add(images, new_image(&doctor->images[i]));
+    json_object_object_add(whole, "images", images);
+  }
+  fprintf(out, "%s\n", json_object_to_json_string_ext(whole, JSON_STYLE));
+  json_object_put(whole);
+}

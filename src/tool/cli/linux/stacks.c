@@ -1,0 +1,146 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * sonde stacks: every thread's stack of a running process or of a core file, now.
+ */
+#include <signal.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "cli/cli.h"
+#include "cli/linux/stacks.h"
+#include "report/stacks/tail_frames.h"
+#include "cli/verbs.h"
+#include "target/target.h"
+
+enum {
+  KEY_CORE = CLI_LONG_ONLY,
+  KEY_EXE,
+  KEY_TID,
+  KEY_DEPTH,
+  KEY_NO_LINES,
+  KEY_APP_ONLY,
+  KEY_SYSTEM,
+  KEY_APP,
+  KEY_ZERO_TOUCH,
+  KEY_JSON,
+};
+
+static const cli_option_t options[] = {
+    {KEY_CORE, "core", "FILE", "read a core file instead of a running process"},
+    {KEY_EXE, "exe", "FILE", "with --core: the program that dumped it"},
+    {KEY_TID, "tid", "TID", "this thread alone"},
+    {KEY_DEPTH, "depth", "N", "at most N frames a thread, the innermost ones"},
+    {KEY_NO_LINES, "no-lines", NULL, "functions only: no files, lines and inlined functions"},
+    {KEY_APP_ONLY, "app-only", NULL, "leave out the frames of system images (libc and its family)"},
+    {KEY_SYSTEM, "system", "GLOB", "images that match are system; may be repeated"},
+    {KEY_APP, "app", "GLOB", "images that match are the app's own; may be repeated"},
+    {KEY_ZERO_TOUCH, "zero-touch", NULL, "stop no thread: running ones are listed without frames"},
+    {KEY_JSON, "json", NULL, "as JSON (docs/json.md)"},
+    {0}};
+
+static const cli_usage_t usage = {
+    .verb = "stacks",
+    .arguments = "PID",
+    .about = "Shows what every thread of a process does now, and who called it. Threads that\n"
+             "wait in a system call are read without being stopped; running ones are held\n"
+             "for some microseconds.",
+    .options = options,
+    .examples = {{"sonde stacks 1234", "every thread of process 1234"},
+                 {"sonde stacks --zero-touch 1234", "without stopping any thread"},
+                 {"sonde stacks --json 1234 | jq '.threads[].wait'", "for programs"},
+                 {"sonde stacks --core core.1234", "every thread of a core file"}}};
+
+typedef struct request {
+  stacks_options_t capture;
+  namer_options_t names;
+  const char *core, *exe;
+  bool json, app_only;
+  system_rules_t *system;
+  long pid;
+} request_t;
+
+static bool take_option(request_t *request, int key, const char *value) {
+  long number;
+  switch (key) {
+  case KEY_CORE: request->core = value; break;
+  case KEY_EXE: request->exe = value; break;
+  case KEY_NO_LINES: request->names.no_lines = true; break;
+  case KEY_APP_ONLY: request->app_only = true; break;
+  case KEY_SYSTEM:
+  case KEY_APP: return system_rules_add(request->system, value, key == KEY_SYSTEM);
+  case KEY_ZERO_TOUCH: request->capture.touch = TOUCH_NONE; break;
+  case KEY_JSON: request->json = true; break;
+  case KEY_TID:
+    if (!parse_number(value, 1, INT32_MAX, &number)) return false;
+    request->capture.tid = (pid_t)number;
+    break;
+  case KEY_DEPTH:
+    if (!parse_number(value, 1, 1 << 20, &number)) return false;
+    request->capture.depth = (uint32_t)number;
+    break;
+  }
+  return true;
+}
+
+/* Reads the command line. Returns a status to leave with, or -1 to go on. */
+static int read_request(int argc, char **argv, request_t *request) {
+  cli_parser_t parser = cli_parser(&usage, argc, argv);
+  int key;
+  while ((key = cli_next(&parser)) > 0)
+    if (!take_option(request, key, parser.value))
+      return cli_wrong_use(&usage, "'%s' is not a number in the range of that option",
+                           parser.value);
+  if (key < 0) return parser.status;
+  if (request->core) {
+    if (parser.rest_count > 0) return cli_wrong_use(&usage, "give a PID or --core, not both");
+    return -1;
+  }
+  if (request->exe) return cli_wrong_use(&usage, "--exe goes with --core");
+  if (parser.rest_count != 1) return cli_wrong_use(&usage, "takes one PID (or --core FILE)");
+  if (!parse_number(parser.rest[0], 1, INT32_MAX, &request->pid))
+    return cli_wrong_use(&usage, "'%s' is not a process id (`pgrep -a NAME` finds one by name)",
+                         parser.rest[0]);
+  return -1;
+}
+
+static int show(target_t *target, const request_t *request) {
+  namer_t *namer = namer_new(target, &request->names);
+  if (!namer) return message_fail("out of memory");
+  stacks_view_t view = {.target = target, .namer = namer, .app_only = request->app_only};
+  if (!request->names.no_lines) view.tail_frames = tail_frames_new(target, namer);
+  if (request->json)
+    stacks_json(stdout, &view);
+  else
+    stacks_text(stdout, &view);
+  tail_frames_free(view.tail_frames);
+  namer_free(namer);
+  return CLI_DONE;
+}
+
+static int run(request_t *request) {
+  problem_t problem = {{0}};
+  int status;
+  if (request->pid == getpid()) return message_fail("cannot look at itself");
+  target_t *target = request->core ? target_open_core(request->core, request->exe, &problem)
+                                   : target_open_process((pid_t)request->pid, &problem);
+  if (!target) return message_fail("%s", problem.text);
+  if (target->exe) system_rules_exe(request->system, target->exe);
+  if (stacks_capture(target, &request->capture, &problem))
+    status = show(target, request);
+  else
+    status = message_fail("%s", problem.text);
+  target_close(target);
+  return status;
+}
+
+int verb_stacks(int argc, char **argv) {
+  request_t request = {.capture = {.depth = STACKS_DEPTH_DEFAULT}, .system = system_rules_new()};
+  if (!request.system) return message_fail("out of memory");
+  request.names.system = request.system;
+  request.names.progress = cli_index_progress;
+  int status = read_request(argc, argv, &request);
+  if (status < 0) status = run(&request);
+  system_rules_free(request.system);
+  return status;
+}

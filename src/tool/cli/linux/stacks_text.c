@@ -1,0 +1,334 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * Stacks for a reader: what matters first (a deadlock), then the threads, those with equal stacks
+ * together, so that ten thousand workers waiting for work are one paragraph.
+ */
+#define _GNU_SOURCE
+#include <stdlib.h>
+#include <string.h>
+
+#include "cli/cli.h"
+#include "cli/linux/stacks.h"
+#include "report/stacks/tail_frames.h"
+
+#define TIDS_SHOWN     12
+#define FUNCTION_WIDTH 44
+#define UNNAMED_MAX    32
+
+/* Asked once: whether a stream is a terminal is a system call, and there may be many frames. */
+static struct { const char *plain, *function, *module, *place, *heading, *alarm; } style;
+
+static void set_style(FILE *out) {
+  style.plain = cli_style(out, CLI_PLAIN);
+  style.function = cli_style(out, CLI_BOLD);
+  style.module = cli_style(out, CLI_DIM);
+  style.place = cli_style(out, CLI_CYAN);
+  style.heading = cli_style(out, CLI_GREEN);
+  style.alarm = cli_style(out, CLI_RED);
+}
+
+/* Text of a file or of the program; control characters, which would drive the terminal, become '?'.
+ */
+static void put_text(FILE *out, const char *text) {
+  for (const char *p = text; *p; p++)
+    fputc_unlocked((unsigned char)*p < 0x20 || *p == 0x7f ? '?' : *p, out);
+}
+
+/* ---- groups ------------------------------------------------------------------------------- */
+
+static int compare_waits(const wait_t *a, const wait_t *b) {
+  if (a->number != b->number) return a->number < b->number ? -1 : 1;
+  if (a->is_mutex != b->is_mutex) return a->is_mutex ? 1 : -1;
+  if (a->owner != b->owner) return a->owner < b->owner ? -1 : 1;
+  return 0;
+}
+
+/* 0 for threads that one paragraph can stand for: the same frames, state and wait. */
+static int compare_stacks(const thread_t *a, const thread_t *b) {
+  if (a->frame_count != b->frame_count) return a->frame_count < b->frame_count ? -1 : 1;
+  for (uint32_t i = 0; i < a->frame_count; i++)
+    if (a->frames[i].pc != b->frames[i].pc) return a->frames[i].pc < b->frames[i].pc ? -1 : 1;
+  if (a->ending != b->ending) return a->ending < b->ending ? -1 : 1;
+  if (a->reason != b->reason) return a->reason < b->reason ? -1 : 1;
+  if (a->state != b->state) return a->state < b->state ? -1 : 1;
+  if (a->deadlock != b->deadlock) return a->deadlock < b->deadlock ? -1 : 1;
+  return compare_waits(&a->wait, &b->wait);
+}
+
+static int by_stack(const void *a, const void *b) {
+  const thread_t *x = *(thread_t *const *)a, *y = *(thread_t *const *)b;
+  int order = compare_stacks(x, y);
+  return order ? order : (x->tid < y->tid ? -1 : x->tid > y->tid);
+}
+
+/* Threads [first, first + count) of the sorted list share one stack. */
+typedef struct group {
+  thread_t **threads;
+  size_t count;
+} group_t;
+
+static int by_first_tid(const void *a, const void *b) {
+  pid_t x = ((const group_t *)a)->threads[0]->tid, y = ((const group_t *)b)->threads[0]->tid;
+  return x < y ? -1 : x > y;
+}
+
+/* Sorts THREADS so that equal stacks stand together; fills GROUPS, in the order of their first tid.
+ */
+static size_t make_groups(thread_t **threads, size_t count, group_t *groups) {
+  size_t made = 0;
+  qsort(threads, count, sizeof *threads, by_stack);
+  for (size_t i = 0; i < count; i++) {
+    if (made > 0 && compare_stacks(groups[made - 1].threads[0], threads[i]) == 0)
+      groups[made - 1].count++;
+    else
+      groups[made++] = (group_t){&threads[i], 1};
+  }
+  qsort(groups, made, sizeof *groups, by_first_tid);
+  return made;
+}
+
+/* ---- what has no name ------------------------------------------------------------------------ */
+
+/* Why frames have no name, said once for each image at the end. */
+static struct {
+  const char *module, *why;
+  uint32_t frames;
+} unnamed[UNNAMED_MAX];
+static size_t unnamed_count;
+
+static void note_unnamed(const char *module, const char *why) {
+  if (!why) return;
+  for (size_t i = 0; i < unnamed_count; i++) {
+    if (unnamed[i].module != module || unnamed[i].why != why) continue;
+    unnamed[i].frames++;
+    return;
+  }
+  if (unnamed_count == UNNAMED_MAX) return;
+  unnamed[unnamed_count].module = module;
+  unnamed[unnamed_count].why = why;
+  unnamed[unnamed_count++].frames = 1;
+}
+
+static void print_unnamed(FILE *out) {
+  if (unnamed_count > 0) fputc('\n', out);
+  for (size_t i = 0; i < unnamed_count; i++) {
+    fprintf(out, "%u frame%s without a name%s", unnamed[i].frames,
+            unnamed[i].frames == 1 ? "" : "s", unnamed[i].module ? " in " : "");
+    if (unnamed[i].module) put_text(out, unnamed[i].module);
+    fprintf(out, ": %s\n", unnamed[i].why);
+  }
+}
+
+/* ---- a frame ------------------------------------------------------------------------------ */
+
+static const char *base_name(const char *path) {
+  const char *slash = strrchr(path, '/');
+  return slash && slash[1] ? slash + 1 : path;
+}
+
+static void print_place(FILE *out, const char *module, const symbol_frame_t *function) {
+  if (module) {
+    fprintf(out, "  %s", style.module);
+    put_text(out, module);
+    fputs(style.plain, out);
+  }
+  if (function && function->file && function->line) {
+    fprintf(out, "  %s", style.place);
+    put_text(out, function->file);
+    fprintf(out, ":%u%s", function->line, style.plain);
+  }
+  if (function && function->inlined) fputs("  [inlined]", out);
+}
+
+static void print_function(FILE *out, uint32_t *number, const char *text, const char *module,
+                           const symbol_frame_t *function, const frame_t *frame) {
+  int padding = FUNCTION_WIDTH - (int)strlen(text); /* TEXT has at most 1023 bytes */
+  fprintf(out, "  #%-3u %s", (*number)++, style.function);
+  put_text(out, text);
+  fprintf(out, "%*s%s", padding > 0 ? padding : 0, "", style.plain);
+  print_place(out, module, function);
+  if (frame->guessed) fprintf(out, "  [guessed]");
+  if (frame->tail_call) fprintf(out, "  [tail call]");
+  fputc('\n', out);
+}
+
+static void print_frame(const stacks_view_t *view, FILE *out, const frame_t *frame,
+                        uint32_t *number) {
+  char text[1024];
+  const named_t *named = namer_name(view->namer, frame);
+  if (!named || (view->app_only && named->system)) return;
+  const char *module = named->module   ? base_name(named->module->path)
+                       : named->source ? base_name(named->source)
+                                       : NULL;
+  if (named->count == 0) {
+    snprintf(text, sizeof text, "0x%llx", (unsigned long long)frame->pc);
+    if (named->has_offset)
+      snprintf(text, sizeof text, "0x%llx (+0x%llx)", (unsigned long long)frame->pc,
+               (unsigned long long)named->offset);
+    print_function(out, number, text, module, NULL, frame);
+    note_unnamed(named->module ? named->module->path : NULL, named->why);
+  }
+  for (int i = 0; i < named->count; i++) {
+    const symbol_frame_t *function = &named->functions[i];
+    const char *name = function->function ? function->function : "??";
+    if (function->has_offset)
+      snprintf(text, sizeof text, "%s+0x%llx", name, (unsigned long long)function->function_offset);
+    else
+      snprintf(text, sizeof text, "%s", name);
+    print_function(out, number, text, module, function, frame);
+  }
+}
+
+/* ---- a thread ----------------------------------------------------------------------------- */
+
+static void print_tids(FILE *out, const group_t *group) {
+  fprintf(out, "%s", group->count == 1 ? "thread " : "threads ");
+  for (size_t i = 0; i < group->count && i < TIDS_SHOWN; i++)
+    fprintf(out, "%s%d", i ? ", " : "", group->threads[i]->tid);
+  if (group->count > TIDS_SHOWN)
+    fprintf(out, " and %zu more (%zu in all)", group->count - TIDS_SHOWN, group->count);
+}
+
+static bool same_names(const group_t *group) {
+  for (size_t i = 1; i < group->count; i++)
+    if (strcmp(group->threads[i]->name, group->threads[0]->name) != 0) return false;
+  return true;
+}
+
+static void print_name(FILE *out, const char *name) {
+  fputs(" \"", out);
+  put_text(out, name);
+  fputc('"', out);
+}
+
+/* What they wait for; of threads that wait for different things of one kind, the kind alone. */
+static void wait_of_group(const group_t *group, char *out, size_t size) {
+  const wait_t *first = &group->threads[0]->wait;
+  for (size_t i = 1; i < group->count; i++) {
+    const wait_t *wait = &group->threads[i]->wait;
+    if (wait->fd == first->fd && wait->address == first->address) continue;
+    snprintf(out, size, "%s", first->syscall ? first->syscall : "a system call");
+    return;
+  }
+  stacks_wait_text(group->threads[0], out, size);
+}
+
+static void print_heading(FILE *out, const group_t *group) {
+  const thread_t *thread = group->threads[0];
+  char wait[4200];
+  wait_of_group(group, wait, sizeof wait);
+  fputs(style.heading, out);
+  print_tids(out, group);
+  fputs(style.plain, out);
+  if (thread->name[0] && same_names(group)) print_name(out, thread->name);
+  const char *state = stacks_state_word(thread->state);
+  if (state) fprintf(out, ", %s", state);
+  if (wait[0]) fputs(" in ", out);
+  put_text(out, wait);
+  if (thread->signal)
+    fprintf(out, ", ended by SIG%s",
+            sigabbrev_np(thread->signal) ? sigabbrev_np(thread->signal) : "?");
+  if (thread->stopped_ns) fprintf(out, ", held for %.3f ms", (double)thread->stopped_ns / 1e6);
+  fputc('\n', out);
+}
+
+static void print_ending(FILE *out, const thread_t *thread) {
+  if (thread->ending == ENDING_NONE) fprintf(out, "  no frames: %s\n", thread->reason);
+  if (thread->ending == ENDING_CUT) fprintf(out, "  … more frames than were asked for\n");
+  if (thread->ending == ENDING_TORN) fprintf(out, "  cut: %s\n", thread->reason);
+}
+
+static void print_group(const stacks_view_t *view, FILE *out, const group_t *group) {
+  const thread_t *thread = group->threads[0];
+  uint32_t number = 0;
+  fputc('\n', out);
+  print_heading(out, group);
+  uint32_t count = thread->frame_count;
+  const frame_t *frames = thread->frames;
+  if (view->tail_frames) frames = tail_frames_expand(view->tail_frames, thread, &count);
+  for (uint32_t i = 0; i < count; i++)
+    print_frame(view, out, &frames[i], &number);
+  print_ending(out, thread);
+}
+
+/* ---- deadlocks ---------------------------------------------------------------------------- */
+
+static const thread_t *thread_by_tid(const target_t *target, pid_t tid) {
+  for (size_t i = 0; i < target->thread_count; i++)
+    if (target->threads[i].tid == tid) return &target->threads[i];
+  return NULL;
+}
+
+static void print_deadlock(FILE *out, const target_t *target, const thread_t *first) {
+  fprintf(out, "\n%sdeadlock:%s thread %d", style.alarm, style.plain, first->tid);
+  print_name(out, first->name);
+  if (first->wait.owner == first->tid) {
+    fprintf(out, " waits for a mutex that it holds itself\n");
+    return;
+  }
+  const thread_t *thread = first;
+  do {
+    thread = thread_by_tid(target, thread->wait.owner);
+    if (!thread) break;
+    fprintf(out, " waits for a mutex held by thread %d", thread->tid);
+    if (thread == first) break;
+    print_name(out, thread->name);
+    fputs(", which", out);
+  } while (true);
+  fputc('\n', out);
+}
+
+static void print_deadlocks(FILE *out, const target_t *target) {
+  uint32_t seen = 0;
+  for (size_t i = 0; i < target->thread_count; i++) {
+    const thread_t *thread = &target->threads[i];
+    if (thread->deadlock <= seen) continue;
+    seen = thread->deadlock;
+    print_deadlock(out, target, thread);
+  }
+}
+
+/* ---- the whole ---------------------------------------------------------------------------- */
+
+static void print_summary(FILE *out, const target_t *target, size_t groups) {
+  size_t stopped = 0, torn = 0;
+  for (size_t i = 0; i < target->thread_count; i++) {
+    stopped += target->threads[i].stopped_ns > 0;
+    torn += target->threads[i].ending == ENDING_TORN || target->threads[i].ending == ENDING_NONE;
+  }
+  fputs(style.function, out);
+  put_text(out, target->exe ? target->exe : "(no executable)");
+  fputs(style.plain, out);
+  if (target->pid) fprintf(out, ", process %d", target->pid);
+  fprintf(out, ": %zu thread%s, %zu different stack%s", target->thread_count,
+          target->thread_count == 1 ? "" : "s", groups, groups == 1 ? "" : "s");
+  if (torn) fprintf(out, ", %zu not complete", torn);
+  if (target->live) {
+    fprintf(out, "; read in %.1f ms", (double)target->elapsed_ns / 1e6);
+    if (stopped)
+      fprintf(out, ", %zu held for a moment", stopped);
+    else
+      fprintf(out, ", none was stopped");
+  }
+  fputc('\n', out);
+}
+
+void stacks_text(FILE *out, const stacks_view_t *view) {
+  target_t *target = view->target;
+  thread_t **threads = calloc(target->thread_count + 1, sizeof *threads);
+  group_t *groups = calloc(target->thread_count + 1, sizeof *groups);
+  if (threads && groups) {
+    for (size_t i = 0; i < target->thread_count; i++)
+      threads[i] = &target->threads[i];
+    size_t count = make_groups(threads, target->thread_count, groups);
+    set_style(out);
+    print_summary(out, target, count);
+    print_deadlocks(out, target);
+    unnamed_count = 0;
+    for (size_t i = 0; i < count; i++)
+      print_group(view, out, &groups[i]);
+    print_unnamed(out);
+  }
+  free(threads);
+  free(groups);
+}

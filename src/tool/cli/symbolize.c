@@ -1,0 +1,425 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * sonde symbolize: addresses become names, from files alone.
+ *
+ * Addresses come from the command line, or line by line from stdin, so that any number of them runs
+ * through in the same memory; what was answered is written before more is waited for, so that
+ * another program may converse with it. A file of `sonde stacks --json` is named as a whole.
+ */
+#include <ctype.h>
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "cli/common/out_buffer.h"
+#include "cli/cli.h"
+#include "cli/common/file_input.h"
+#include "cli/verbs.h"
+#include "report/json.h"
+#include "report/stacks/rename.h"
+#include "symbol/symbol.h"
+
+enum {
+  KEY_LOAD = CLI_LONG_ONLY,
+  KEY_SLIDE,
+  KEY_UUID,
+  KEY_ARCH,
+  KEY_DEBUG_DIR,
+  KEY_RETURNS,
+  KEY_NO_LINES,
+  KEY_NO_INLINES,
+  KEY_NO_DEMANGLE,
+  KEY_NO_INDEX,
+  KEY_IMAGES,
+  KEY_JSON,
+};
+
+static const cli_option_t options[] = {
+    {'i', "image", "FILE", "the binary that the addresses are in"},
+    {KEY_IMAGES, "images", "FILE",
+     "addresses are a process's, whose images this lists: a crash\nreport, .ips JSON, a memory "
+     "graph, or lines START PATH"},
+    {KEY_LOAD, "load", "ADDRESS", "where the image was mapped; default: addresses are as linked"},
+    {KEY_SLIDE, "slide", "N", "run-time address minus address as linked"},
+    {KEY_UUID, "uuid", "UUID", "of the build that is meant; alone, its debug file is looked for"},
+    {KEY_ARCH, "arch", "NAME", "which image of a fat Mach-O file: arm64, x86_64, i386, armv7, …"},
+    {KEY_RETURNS, "return-addresses", NULL, "name the calls before the addresses"},
+    {KEY_DEBUG_DIR, "debug-dir", "DIR", "look for debug files here first; may be repeated"},
+    {KEY_NO_LINES, "no-lines", NULL, "functions only"},
+    {KEY_NO_INLINES, "no-inlines", NULL, "leave out the functions that were inlined"},
+    {KEY_NO_DEMANGLE, "no-demangle", NULL, "the linker's names"},
+    {KEY_NO_INDEX, "no-index", NULL, "neither read nor write the symbol index"},
+    {KEY_JSON, "json", NULL, "as JSON (docs/json.md)"},
+    {0}};
+
+static const cli_usage_t usage = {
+    .verb = "symbolize",
+    .arguments = "--image FILE | --images FILE [ADDRESS…] | FILE.json",
+    .about =
+        "Names addresses in hexadecimal, given or read line by line from stdin; or all frames\n"
+        "of a file written by `sonde stacks --json`.",
+    .options = options,
+    .examples = {
+        {"sonde symbolize --image ./server 0x4f21c0 0x4f2200", "two addresses as linked"},
+        {"sonde symbolize --image libc.so.6 --load 7f3a10000000 < pcs", "run-time addresses"},
+        {"sonde symbolize --image App --arch arm64 --slide 0x4000 0x100004a10", "of a fat file"},
+        {"sonde symbolize --images App.crash --debug-dir ./dSYMs 0x104a30010",
+         "of a crashed process"},
+        {"sonde symbolize --debug-dir ./debug stacks.json", "stacks of a stripped build"}}};
+
+#define DIRS_MAX 32
+
+typedef struct job {
+  const char *image;
+  const char *dirs[DIRS_MAX + 1];
+  int dir_count;
+  symbol_options_t symbols;
+  bool has_load, has_slide, returns, no_demangle, json;
+  uint64_t load, slide;
+  uint8_t uuid[64];
+  size_t uuid_size;
+  image_machine_t machine;
+  bool is_arm64e;
+  symbolizer_t *symbolizer;
+  symbol_module_t *module;
+  const char *list; /* file with `images`, or NULL */
+  image_list_t images;
+  const listed_image_t *listed; /* the one that `module` and `slide` are of */
+  size_t written, named;
+} job_t;
+
+/* ---- the command line --------------------------------------------------------------------- */
+
+/* A decimal or 0x… number that may be negative. */
+static bool read_slide(const char *text, uint64_t *out) {
+  char *end;
+  bool negative = text[0] == '-';
+  if (negative) text++;
+  if (!isdigit((unsigned char)text[0])) return false;
+  errno = 0;
+  *out = strtoull(text, &end, strncmp(text, "0x", 2) ? 10 : 16);
+  if (negative) *out = -*out;
+  return !errno && !*end;
+}
+
+/* The bytes of a UUID or build-id, with or without hyphens; 0: it is none. */
+static size_t read_hex(const char *text, uint8_t *out, size_t room) {
+  size_t digits = 0;
+  for (; *text; text++) {
+    if (*text == '-') continue;
+    const char *lower = "0123456789abcdef";
+    const char *digit = strchr(lower, tolower((unsigned char)*text));
+    if (!digit || digits / 2 == room) return 0;
+    unsigned value = (unsigned)(digit - lower);
+    out[digits / 2] = (uint8_t)(digits % 2 ? (unsigned)out[digits / 2] << 4 | value : value);
+    digits++;
+  }
+  return digits % 2 ? 0 : digits / 2;
+}
+
+static image_machine_t machine_named(const char *name) {
+  static const struct {
+    const char *name;
+    image_machine_t machine;
+  } machines[] = {{"arm64", IMAGE_AARCH64}, {"arm64e", IMAGE_AARCH64},   {"aarch64", IMAGE_AARCH64},
+                  {"x86_64", IMAGE_X86_64}, {"x86_64h", IMAGE_X86_64},   {"i386", IMAGE_I386},
+                  {"armv7", IMAGE_ARMV7},   {"arm64_32", IMAGE_ARM64_32}};
+  for (size_t i = 0; i < sizeof machines / sizeof machines[0]; i++)
+    if (!strcmp(machines[i].name, name)) return machines[i].machine;
+  return IMAGE_MACHINE_UNKNOWN;
+}
+
+/* Takes one option; what is wrong with it, or NULL. */
+static const char *take_option(job_t *job, int key, const char *value) {
+  switch (key) {
+  case 'i': job->image = value; break;
+  case KEY_IMAGES: job->list = value; break;
+  case KEY_LOAD:
+    if (!parse_address(value, &job->load)) return "--load takes an address in hexadecimal";
+    job->has_load = true;
+    break;
+  case KEY_SLIDE:
+    if (!read_slide(value, &job->slide)) return "--slide takes a number, such as 0x1000 or -4096";
+    job->has_slide = true;
+    break;
+  case KEY_UUID:
+    job->uuid_size = read_hex(value, job->uuid, sizeof job->uuid);
+    if (!job->uuid_size) return "--uuid takes a UUID or build-id in hexadecimal";
+    break;
+  case KEY_ARCH:
+    job->machine = machine_named(value);
+    job->is_arm64e = !strcmp(value, "arm64e");
+    if (job->machine == IMAGE_MACHINE_UNKNOWN)
+      return "--arch takes arm64, arm64e, x86_64, i386, armv7 or arm64_32";
+    break;
+  case KEY_DEBUG_DIR:
+    if (job->dir_count == DIRS_MAX) return "too many --debug-dir";
+    job->dirs[job->dir_count++] = value;
+    break;
+  case KEY_RETURNS: job->returns = true; break;
+  case KEY_NO_LINES: job->symbols.no_lines = true; break;
+  case KEY_NO_INLINES: job->symbols.no_inlines = true; break;
+  case KEY_NO_DEMANGLE: job->no_demangle = job->symbols.raw = true; break;
+  case KEY_NO_INDEX: job->symbols.no_index = true; break;
+  case KEY_JSON: job->json = true; break;
+  }
+  return NULL;
+}
+
+/* ---- one answer --------------------------------------------------------------------------- */
+
+/* The listed image that holds ADDRESS becomes the job's module; its path, or NULL: there is none.
+ */
+static const char *choose_image(job_t *job, uint64_t address) {
+  long at = images_find(&job->images, address);
+  const listed_image_t *image = at < 0 ? NULL : &job->images.items[at];
+  if (image && image == job->listed) return image->path;
+  job->listed = image;
+  job->module = image ? images_module(job->symbolizer, image) : NULL;
+  if (!job->module) return NULL;
+  job->slide = image->start - images_link_base(job->module, image);
+  return image->path;
+}
+
+static void answer(job_t *job, uint64_t address) {
+  symbol_frame_t frames[SYMBOL_FRAMES_MAX];
+  symbol_reason_t reason = SYMBOL_NAMED;
+  int count = 0;
+  const char *path = job->list ? choose_image(job, address - job->returns) : NULL;
+  if (job->module)
+    count = symbol_lookup(job->module, address - job->slide - job->returns, frames,
+                          SYMBOL_FRAMES_MAX, &reason);
+  if (count && frames[count - 1].has_offset && job->returns) frames[count - 1].function_offset++;
+  for (int i = 0; i < count && job->no_demangle; i++)
+    frames[i].function = frames[i].raw;
+  const char *why = !job->module             ? "no listed image holds it"
+                    : reason == SYMBOL_NAMED ? NULL
+                                             : symbol_reason_text(reason);
+  const answer_t found = {address, path, frames, count, why};
+  if (job->json)
+    answers_put_json(&found, job->written == 0);
+  else
+    answers_put(&found);
+  job->written++;
+  job->named += !why;
+}
+
+/* ---- addresses ---------------------------------------------------------------------------- */
+
+/* Answers what stands in LINE up to END, an address or nothing. */
+static bool answer_line(job_t *job, const char *line, const char *end) {
+  uint64_t address;
+  while (line < end && isspace((unsigned char)*line))
+    line++;
+  if (line == end) return true;
+  if (!parse_address_prefix(&line, &address)) return false;
+  while (line < end && isspace((unsigned char)*line))
+    line++;
+  if (line == end) answer(job, address);
+  return line == end;
+}
+
+static int no_address(size_t number, const char *line, const char *end) {
+  return message_fail("line %zu: '%.*s' is not an address", number,
+                  (int)(end - line < 40 ? end - line : 40), line);
+}
+
+static size_t lines_of(const char *text, size_t size) {
+  size_t lines = 0;
+  for (size_t i = 0; i < size; i++)
+    lines += text[i] == '\n';
+  return lines;
+}
+
+/* Reads lines from stdin by itself: the answers so far go out whenever the next read may wait. */
+static int answer_stdin(job_t *job) {
+  char buffer[65536];
+  size_t held = 0, line_number = 1;
+  bool indexed = false;
+  for (;;) {
+    answers_flush();
+    if (fflush(stdout) != 0)
+      return message_fail("the output could not be written: %s", strerror(errno));
+    ssize_t count = read(STDIN_FILENO, buffer + held, sizeof buffer - 1 - held);
+    if (count < 0 && errno == EINTR) continue;
+    if (count < 0) return message_fail("stdin cannot be read: %s", strerror(errno));
+    held += (size_t)count;
+    if (count == 0 && held) buffer[held++] = '\n'; /* the last line may lack it */
+    const char *line = buffer, *stop = buffer + held, *newline;
+    if (!indexed && !job->list) indexed = symbol_expect(job->module, lines_of(buffer, held));
+    for (; (newline = memchr(line, '\n', (size_t)(stop - line))); line = newline + 1) {
+      if (!answer_line(job, line, newline)) return no_address(line_number, line, newline);
+      line_number++;
+    }
+    held = (size_t)(stop - line);
+    memmove(buffer, line, held);
+    if (count == 0) return CLI_DONE;
+    if (held == sizeof buffer - 1)
+      return message_fail("line %zu is too long for an address", line_number);
+  }
+}
+
+static int answer_all(job_t *job, char **texts, int count) {
+  if (count && !job->list) symbol_expect(job->module, (size_t)count);
+  for (int i = 0; i < count; i++)
+    if (!answer_line(job, texts[i], texts[i] + strlen(texts[i])))
+      return message_fail("'%s' is not an address", texts[i]);
+  return count ? CLI_DONE : answer_stdin(job);
+}
+
+/* Nothing at all can be said of the image: one line instead of one for every address. */
+static int check_image(job_t *job) {
+  symbol_frame_t frame;
+  symbol_reason_t reason;
+  if (job->image && access(job->image, R_OK) != 0)
+    return message_fail("'%s': %s", job->image, strerror(errno));
+  if (symbol_lookup(job->module, 0, &frame, 1, &reason)) return CLI_DONE;
+  if (reason == SYMBOL_TRUNCATED)
+    return message_fail("'%s' is truncated or damaged: its headers speak of bytes that it does not "
+                    "have; copy it again",
+                    job->image);
+  if (reason == SYMBOL_NO_FILE || reason == SYMBOL_BAD_FILE)
+    return job->image ? message_fail("'%s' is not an ELF or Mach-O file, or is damaged", job->image)
+                      : message_fail("no debug file of this UUID in --debug-dir");
+  if (reason == SYMBOL_REPLACED && (job->uuid_size || job->machine))
+    return message_fail("'%s' holds no image of that UUID or architecture", job->image);
+  return CLI_DONE;
+}
+
+static int open_images(job_t *job) {
+  input_t file;
+  int status = map_input(job->list, &file);
+  return status == CLI_DONE ? read_images(job->list, &file, &job->images) : status;
+}
+
+static int open_image(job_t *job) {
+  symbol_source_t source = {.path = job->image,
+                            .build_id = job->uuid,
+                            .build_id_size = job->uuid_size,
+                            .machine = job->machine,
+                            .is_arm64e = job->is_arm64e};
+  uint64_t base = 0;
+  job->module = symbolizer_module(job->symbolizer, &source);
+  if (!job->module) return message_fail("out of memory");
+  int status = check_image(job);
+  if (status != CLI_DONE) return status;
+  if (job->has_load && symbol_link_base(job->module, &base)) job->slide = job->load - base;
+  return CLI_DONE;
+}
+
+static int symbolize_addresses(job_t *job, char **texts, int count) {
+  int status = job->list ? open_images(job) : open_image(job);
+  if (status != CLI_DONE) return status;
+  if (job->json) fputs("{\"addresses\":[", stdout);
+  status = answer_all(job, texts, count);
+  answers_flush();
+  if (job->json) fputs("\n]}\n", stdout);
+  if (status == CLI_DONE && job->written && !job->named)
+    return message_fail("none of these addresses has a name: is it their image, as it was mapped "
+                    "(--load, --slide), and is its debug file there?");
+  return status;
+}
+
+/* ---- stacks ------------------------------------------------------------------------------- */
+
+static const char *mark_of(json_object *frame) {
+  if (json_flag_of(frame, "tail_call")) return " (tail call)";
+  return json_flag_of(frame, "guessed") ? " (guessed)" : NULL;
+}
+
+static void put_frame(json_object *frame, size_t number) {
+  symbol_frame_t function;
+  const char *pc = json_text_of(frame, "pc");
+  rename_read(frame, &function);
+  printf("  #%-3zu ", number);
+  if (!function.function && pc) {
+    answers_text(pc);
+    answers_text(" ");
+  }
+  answers_frame(&function, mark_of(frame));
+  answers_flush();
+}
+
+/* BEFORE, TEXT and AFTER, when there is a TEXT. */
+static void put_part(const char *before, const char *text, const char *after) {
+  if (!text || !*text) return;
+  answers_text(before);
+  answers_text(text);
+  answers_text(after);
+  answers_flush();
+}
+
+static void put_thread(json_object *thread) {
+  json_object *tid, *frames;
+  size_t count = 0;
+  printf("thread %lld", json_object_object_get_ex(thread, "tid", &tid)
+                            ? (long long)json_object_get_int64(tid)
+                            : 0);
+  put_part(" \"", json_text_of(thread, "name"), "\"");
+  putchar('\n');
+  if (json_object_object_get_ex(thread, "frames", &frames) &&
+      json_object_is_type(frames, json_type_array))
+    count = json_object_array_length(frames);
+  for (size_t i = 0; i < count; i++)
+    put_frame(json_object_array_get_idx(frames, i), i);
+  const char *reason = json_text_of(thread, "reason");
+  put_part(count ? "  cut: " : "  no frames: ", reason, "");
+  if (reason) putchar('\n');
+}
+
+static void put_stacks(json_object *document) {
+  json_object *threads;
+  json_object_object_get_ex(document, "threads", &threads);
+  for (size_t i = 0; i < json_object_array_length(threads); i++) {
+    if (i) putchar('\n');
+    put_thread(json_object_array_get_idx(threads, i));
+  }
+}
+
+static int symbolize_stacks(job_t *job, const char *path) {
+  if (access(path, R_OK) != 0) return message_fail("'%s': %s", path, strerror(errno));
+  json_object *document = json_read_file(path);
+  if (!document || rename_stacks(document, job->symbolizer) < 0) {
+    json_object_put(document);
+    return message_fail("'%s' is not the JSON of `sonde stacks`; for a binary say --image", path);
+  }
+  if (job->json)
+    puts(json_object_to_json_string_ext(document, JSON_STYLE));
+  else
+    put_stacks(document);
+  json_object_put(document);
+  return CLI_DONE;
+}
+
+/* ---- the verb ----------------------------------------------------------------------------- */
+
+int verb_symbolize(int argc, char **argv) {
+  job_t job = {.symbols = {.progress = cli_index_progress}};
+  cli_parser_t parser = cli_parser(&usage, argc, argv);
+  int key, status;
+  while ((key = cli_next(&parser)) > 0) {
+    const char *wrong = take_option(&job, key, parser.value);
+    if (wrong) return cli_wrong_use(&usage, "%s", wrong);
+  }
+  if (key < 0) return parser.status;
+  if (job.has_load && job.has_slide)
+    return cli_wrong_use(&usage, "--load and --slide say the same thing; give one");
+  if (job.list && (job.image || job.uuid_size || job.has_load || job.has_slide || job.machine))
+    return cli_wrong_use(&usage,
+                         "--images says which images there are and where; nothing else does");
+  bool is_addresses = job.image || job.uuid_size || job.list;
+  if (!is_addresses && parser.rest_count != 1)
+    return cli_wrong_use(&usage,
+                         "takes --image FILE, --images FILE, or one JSON file of `sonde stacks`");
+  job.symbols.debug_dirs = job.dirs;
+  job.symbolizer = symbolizer_new(&job.symbols);
+  if (!job.symbolizer) return message_fail("out of memory");
+  if (is_addresses)
+    status = symbolize_addresses(&job, parser.rest, parser.rest_count);
+  else
+    status = symbolize_stacks(&job, parser.rest[0]);
+  symbolizer_free(job.symbolizer);
+  images_free(&job.images);
+  return status;
+}

@@ -1,0 +1,170 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * Decodes chunks of calls (docs/format.md, "Records of calls"). A hostile chunk can at most invent
+ * calls: depth is counted here and a step that has no call to end is left out as a bad record.
+ */
+#include "reader/calls.h"
+
+#include <stdlib.h>
+
+#include "record/call_record.h"
+#include "reader/internal.h"
+
+#define DEPTH_MAX                                                                                  \
+  (UINT64_C(1) << 24) /* of calls nothing is known of: a hostile depth ends here                   \
+                       */
+
+struct calls {
+  reader_t *reader;
+  size_t place, place_end; /* in reader->chunks */
+  chunk_buffer_t buffer;
+  const uint8_t *p, *end;
+  uint64_t time; /* in units of the chunk */
+  unsigned shift;
+  uint32_t stream, sequence; /* of the next chunk */
+  uint64_t depth;            /* calls open */
+  uint64_t pending;          /* steps of PENDING_WHAT still to give */
+  call_what_t pending_what;
+  uint64_t lost;
+};
+
+static bool is_calls(const chunk_place_t *p) { return p->type == CHUNK_CALLS; }
+
+calls_t *calls_open(reader_t *r, size_t *place) {
+  size_t first = *place, end;
+  while (first < r->chunks.count && !is_calls(&r->chunks.items[first]))
+    first++;
+  if (first == r->chunks.count) return NULL;
+  for (end = first; end < r->chunks.count && is_calls(&r->chunks.items[end]) &&
+                    r->chunks.items[end].stream == r->chunks.items[first].stream;)
+    end++;
+  *place = end;
+  calls_t *c = calloc(1, sizeof *c);
+  if (!c) return NULL;
+  c->reader = r;
+  c->place = first;
+  c->place_end = end;
+  c->stream = r->chunks.items[first].stream;
+  return c;
+}
+
+uint32_t calls_stream(const calls_t *c) { return c->stream; }
+uint64_t calls_lost(const calls_t *c) { return c->lost; }
+uint64_t calls_last_time(const calls_t *c) { return c->time << c->shift; }
+
+void calls_close(calls_t *c) {
+  if (!c) return;
+  free(c->buffer.bytes);
+  free(c);
+}
+
+uint64_t calls_bytes(const reader_t *r) {
+  uint64_t bytes = 0;
+  for (size_t i = 0; i < r->chunks.count; i++)
+    if (is_calls(&r->chunks.items[i])) bytes += r->chunks.items[i].size;
+  return bytes;
+}
+
+static void give(calls_t *c, call_what_t what, uint64_t count) {
+  c->pending_what = what;
+  c->pending = count;
+}
+
+static bool next_chunk(calls_t *c) {
+  chunk_header_t h;
+  while (!reader_chunk(&c->buffer, &h, &c->p, &c->end)) {
+    if (c->place == c->place_end) return false;
+    const chunk_place_t *place = &c->reader->chunks.items[c->place++];
+    if (!reader_place(c->reader, place, &c->buffer)) c->buffer.size = c->buffer.at = 0;
+  }
+  c->time = h.base_time;
+  c->shift = h.address_shift < 32 ? h.address_shift : 0;
+  if (h.sequence != c->sequence) give(c, CALL_DROPPED, c->depth);
+  c->sequence = h.sequence + 1;
+  return true;
+}
+
+static bool bad(calls_t *c) {
+  c->reader->damage.bad_records++;
+  c->p = c->end;
+  return false;
+}
+
+/* One of the steps that a record stands for. */
+static bool give_pending(calls_t *c, call_step_t *out) {
+  c->pending--;
+  out->what = c->pending_what;
+  out->time = c->time << c->shift;
+  out->frame = 0;
+  c->depth += c->pending_what == CALL_UNKNOWN ? 1 : UINT64_MAX;
+  return true;
+}
+
+static bool step(calls_t *c, call_step_t *out, call_what_t what, uint64_t passed, uint32_t frame) {
+  c->time += passed;
+  if (what == CALL_ENDED && !c->depth) return bad(c);
+  if (what != CALL_STRAY) c->depth += what == CALL_ENTERED ? 1 : UINT64_MAX;
+  out->what = what;
+  out->time = c->time << c->shift;
+  out->frame = frame;
+  return true;
+}
+
+static bool set_depth(calls_t *c, uint64_t depth) {
+  if (depth > c->depth + DEPTH_MAX) return bad(c);
+  if (depth < c->depth)
+    give(c, CALL_DROPPED, c->depth - depth);
+  else
+    give(c, CALL_UNKNOWN, depth - c->depth);
+  return false;
+}
+
+/* What the record R says; false when it is no step by itself. */
+static bool take(calls_t *c, const call_record_t *r, call_step_t *out) {
+  switch (r->what) {
+  case RECORD_ENTER: return step(c, out, CALL_ENTERED, r->passed, (uint32_t)r->value);
+  case RECORD_EXIT: return step(c, out, CALL_ENDED, r->passed, 0);
+  case RECORD_STRAY: return step(c, out, CALL_STRAY, r->passed, 0);
+  case RECORD_TIME: c->time += r->passed; return false;
+  case RECORD_DEPTH: return set_depth(c, r->value);
+  case RECORD_LOST:
+    c->lost += r->value;
+    give(c, CALL_DROPPED, c->depth);
+    return false;
+  case RECORD_LEFT:
+    if (r->value > c->depth) return bad(c);
+    give(c, CALL_LEFT, r->value);
+    return false;
+  default: return bad(c);
+  }
+}
+
+bool calls_next(calls_t *c, call_step_t *out) {
+  for (;;) {
+    if (c->pending) return give_pending(c, out);
+    if (c->p >= c->end || !*c->p) {
+      if (!next_chunk(c)) return false;
+      continue;
+    }
+    call_record_t record = call_record_get(c->p); /* READ_PADDING zeros lie behind the chunk */
+    c->p += record.bytes;
+    if (take(c, &record, out)) return true;
+  }
+}
+
+/* ---- times and costs ------------------------------------------------------------------- */
+
+double reader_clock_rate(const reader_t *r) {
+  const record_header_t *h = &r->header;
+  if (h->end_ticks <= h->start_ticks || h->end_monotonic_ns <= h->start_monotonic_ns) return 1;
+  return (double)(h->end_monotonic_ns - h->start_monotonic_ns) /
+         (double)(h->end_ticks - h->start_ticks);
+}
+
+double reader_clock_ns(const reader_t *r, uint64_t clock) {
+  return ((double)clock - (double)r->header.start_ticks) * reader_clock_rate(r);
+}
+
+call_cost_t reader_call_cost(const reader_t *r) {
+  return (call_cost_t){r->cost_pair, r->cost_inside};
+}

@@ -1,0 +1,344 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * The events of all streams, decoded and merged by time.
+ *
+ * A stream is a cursor: its chunks in sequence, one of them in memory, some events of it decoded
+ * ahead. Cursors stand in a binary heap by the time of their next event. A stream's chunks are read
+ * only when its turn comes, so memory follows the number of threads that were alive at one time.
+ *
+ * Most programs have runs of events of one thread: all that stand at the top of the heap before the
+ * next stream's first event are handed out at once.
+ */
+#include <stddef.h>
+#include <stdlib.h>
+
+#include "base/varint.h"
+#include "reader/internal.h"
+
+#define AHEAD   256 /* events decoded ahead */
+#define AT_HAND 32  /* that are kept known while the chunk has more */
+
+/* What a stream needs while its chunks are read. */
+typedef struct decoder {
+  const uint8_t *start, *p, *end; /* of the payload */
+  uint64_t time, address, sample_bytes;
+  uint32_t stack, stream;
+  uint8_t address_shift;
+  chunk_buffer_t buffer;
+  uint32_t first, behind; /* of events: the next one, and one more than the last */
+  record_event_t events[AHEAD];
+  uint32_t guesses[PREDICTOR_ENTRIES];
+} decoder_t;
+
+typedef struct cursor {
+  uint64_t key;            /* time by which it stands in the heap */
+  uint32_t hold;           /* ticks it was held back by */
+  decoder_t *decoder;      /* NULL before its first chunk is opened */
+  size_t place, place_end; /* in reader->chunks */
+} cursor_t;
+
+struct merge {
+  reader_t *reader;
+  cursor_t **heap;
+  size_t count;
+  bool given; /* merge_next gave the first event, which is consumed at its next call */
+  uint64_t done_bytes, total_bytes;
+};
+
+/* ---- one stream --------------------------------------------------------------------------- */
+
+static bool open_next_chunk(merge_t *m, cursor_t *c) {
+  reader_t *r = m->reader;
+  decoder_t *d = c->decoder;
+  chunk_header_t h;
+  while (!reader_chunk(&d->buffer, &h, &d->start, &d->end)) {
+    if (c->place == c->place_end) return false;
+    const chunk_place_t *place = &r->chunks.items[c->place++];
+    m->done_bytes += place->size;
+    d->stream = place->stream;
+    if (!reader_place(r, place, &d->buffer)) d->buffer.size = d->buffer.at = 0;
+  }
+  d->p = d->start;
+  d->time = h.base_time;
+  d->address = h.base_address;
+  d->address_shift = h.address_shift;
+  d->stack = 0;
+  d->sample_bytes = 0;
+  memset(d->guesses, 0, sizeof d->guesses);
+  return true;
+}
+
+static inline uint64_t get_address(decoder_t *d, const uint8_t **p) {
+  d->address += (uint64_t)unzigzag(varint_get_padded(p));
+  return d->address << d->address_shift;
+}
+
+static inline uint32_t get_stack(decoder_t *d, const uint8_t **p, unsigned head) {
+  uint32_t *guess = &d->guesses[predictor_index(d->stack)];
+  d->stack = head & EVENT_PREDICTED ? *guess : (uint32_t)varint_get_padded(p);
+  *guess = d->stack;
+  return d->stack;
+}
+
+static bool bad(merge_t *m, decoder_t *d) {
+  m->reader->damage.bad_records++;
+  d->p = d->end;
+  return false;
+}
+
+/* The body of the extended record at P, behind its time; its subtype in *SUBTYPE. */
+static const uint8_t *body_of(const decoder_t *d, const uint8_t *p, uint8_t *subtype,
+                              uint64_t *size) {
+  *subtype = *p++;
+  *size = varint_get_padded(&p);
+  return p <= d->end && *size <= (uint64_t)(d->end - p) ? p : NULL;
+}
+
+/* A call that was recorded BACK bytes before RECORD is made again: its body is the event's. */
+static bool decode_repeat(const decoder_t *d, const uint8_t *record, uint64_t back,
+                          record_event_t *e) {
+  uint64_t size;
+  if (!back || back > (uint64_t)(record - d->start)) return false;
+  const uint8_t *p = record - back;
+  unsigned head = *p++;
+  if ((head & EVENT_KIND_MASK) != EVENT_EXTENDED) return false;
+  if (head >> EVENT_TIME_SHIFT == EVENT_TIME_MORE) (void)varint_get_padded(&p);
+  const uint8_t *body = body_of(d, p, &e->subtype, &size);
+  if (!body || e->subtype != EXTENDED_AUDIT) return false;
+  e->body = body;
+  e->body_size = (uint32_t)size;
+  return true;
+}
+
+static bool decode_extended(merge_t *m, decoder_t *d, const uint8_t *p, record_event_t *e) {
+  uint64_t size, back = 0;
+  const uint8_t *record = d->p;
+  p = body_of(d, p, &e->subtype, &size);
+  if (!p) return bad(m, d);
+  e->body = p;
+  e->body_size = (uint32_t)size;
+  d->p = p + size;
+  if (e->subtype == EXTENDED_SAMPLING) varint_get(&p, d->p, &d->sample_bytes);
+  if (e->subtype == EXTENDED_AUDIT_REPEAT &&
+      !(varint_get(&p, d->p, &back) && decode_repeat(d, record, back, e)))
+    return bad(m, d);
+  d->behind++;
+  return true;
+}
+
+/* Decodes the event at D->p, a realloc as two; false at the end of the chunk. */
+static inline bool decode(merge_t *m, decoder_t *d) {
+  const uint8_t *p = d->p;
+  if (p >= d->end || *p == EVENT_NONE) return false;
+  unsigned head = *p++;
+  uint64_t delta = head >> EVENT_TIME_SHIFT, took = 0, given = 0, size = 0;
+  if (__builtin_expect(delta == EVENT_TIME_MORE, 0)) delta += varint_get_padded(&p);
+  d->time += delta;
+  record_event_t *e = &d->events[d->behind];
+  *e = (record_event_t){.time = d->time,
+                        .sample_bytes = d->sample_bytes,
+                        .stream = d->stream,
+                        .kind = head & EVENT_KIND_MASK};
+  switch (e->kind) {
+  case EVENT_FREE: e->address = get_address(d, &p); break;
+  case EVENT_MALLOC:
+  case EVENT_CALLOC:
+  case EVENT_ALIGNED:
+    e->address = get_address(d, &p);
+    e->size = varint_get_padded(&p);
+    break;
+  case EVENT_REALLOC:
+    took = varint_get_padded(&p);
+    e->old = get_address(d, &p);
+    given = get_address(d, &p);
+    size = varint_get_padded(&p);
+    break;
+  case EVENT_SAMPLE: e->size = varint_get_padded(&p); break;
+  case EVENT_EXTENDED: return decode_extended(m, d, p, e);
+  default: return bad(m, d);
+  }
+  e->stack = get_stack(d, &p, head);
+  if (__builtin_expect(p > d->end, 0)) return bad(m, d);
+  d->p = p;
+  d->behind++;
+  if (e->kind == EVENT_REALLOC) {
+    record_event_t *second = &d->events[d->behind++];
+    *second = *e;
+    second->moment = 1;
+    second->time = d->time += took;
+    second->address = given;
+    second->size = size;
+  }
+  return true;
+}
+
+/* Decodes as much of the chunk at hand as there is room for. */
+static void __attribute__((noinline)) decode_ahead(merge_t *m, decoder_t *d) {
+  uint32_t left = d->behind - d->first;
+  memmove(d->events, d->events + d->first, left * sizeof *d->events);
+  d->first = 0;
+  d->behind = left;
+  while (d->behind < AHEAD - 1 && decode(m, d)) {
+  }
+}
+
+static bool start_stream(cursor_t *c) {
+  c->decoder = malloc(sizeof *c->decoder);
+  if (!c->decoder) return false; /* for want of memory its events are missing, and counted */
+  memset(c->decoder, 0, offsetof(decoder_t, events));
+  return true;
+}
+
+static void end_stream(cursor_t *c) {
+  if (c->decoder) free(c->decoder->buffer.bytes);
+  free(c->decoder);
+  free(c);
+}
+
+/* Makes sure that the cursor has a next event; false at the end of the stream. An event's body lies
+ * in its chunk, so the next one is opened only when all of this one's events are consumed. */
+static inline bool refill(merge_t *m, cursor_t *c) {
+  if (__builtin_expect(!c->decoder, 0) && !start_stream(c)) {
+    m->reader->damage.missing_chunks += c->place_end - c->place;
+    return false;
+  }
+  decoder_t *d = c->decoder;
+  if (d->behind - d->first <= AT_HAND) decode_ahead(m, d);
+  while (__builtin_expect(d->first == d->behind, 0)) {
+    if (!open_next_chunk(m, c)) return false;
+    decode_ahead(m, d);
+  }
+  c->hold = 0;
+  c->key = d->events[d->first].time;
+  return true;
+}
+
+/* ---- the heap ----------------------------------------------------------------------------- */
+
+static void sift_down(merge_t *m, size_t i) {
+  cursor_t *c = m->heap[i];
+  for (;;) {
+    size_t child = 2 * i + 1;
+    if (child >= m->count) break;
+    if (child + 1 < m->count && m->heap[child + 1]->key < m->heap[child]->key) child++;
+    if (m->heap[child]->key >= c->key) break;
+    m->heap[i] = m->heap[child];
+    i = child;
+  }
+  m->heap[i] = c;
+}
+
+static void drop_top(merge_t *m) {
+  end_stream(m->heap[0]);
+  m->heap[0] = m->heap[--m->count];
+  if (m->count) sift_down(m, 0);
+}
+
+/* Brings the top of the heap to its next event, or drops it. */
+static void next_of_top(merge_t *m) {
+  if (refill(m, m->heap[0]))
+    sift_down(m, 0);
+  else
+    drop_top(m);
+}
+
+/* The time up to which the top of the heap comes before all others. */
+static uint64_t limit_of_top(const merge_t *m) {
+  uint64_t limit = UINT64_MAX;
+  for (size_t i = 1; i <= 2 && i < m->count; i++)
+    if (m->heap[i]->key < limit) limit = m->heap[i]->key;
+  return limit;
+}
+
+bool merge_run(merge_t *m, merge_run_t *run) {
+  while (m->count && !m->heap[0]->decoder)
+    next_of_top(m);
+  if (!m->count) return false;
+  const decoder_t *d = m->heap[0]->decoder;
+  uint64_t limit = limit_of_top(m);
+  run->events = d->events + d->first;
+  run->known = d->behind - d->first;
+  run->count = 1;
+  uint32_t most = run->known > AT_HAND ? run->known - AT_HAND : run->known; /* the rest is a view */
+  while (run->count < most && run->events[run->count].time <= limit)
+    run->count++;
+  return true;
+}
+
+void merge_take(merge_t *m, uint32_t n) {
+  if (!n) return;
+  m->heap[0]->decoder->first += n;
+  next_of_top(m);
+}
+
+const record_event_t *merge_next(merge_t *m) {
+  merge_run_t run;
+  merge_take(m, m->given);
+  m->given = merge_run(m, &run);
+  return m->given ? run.events : NULL;
+}
+
+bool merge_hold(merge_t *m, uint32_t n) {
+  cursor_t *c = m->heap[0];
+  uint32_t held = n ? 0 : c->hold, further = held ? 2 * held : 1;
+  uint64_t time = c->decoder->events[c->decoder->first + n].time;
+  if (limit_of_top(m) > time + MERGE_HOLD_TICKS || further > MERGE_HOLD_TICKS) return false;
+  c->decoder->first += n;
+  c->hold = further;
+  c->key = time + further;
+  sift_down(m, 0);
+  return true;
+}
+
+/* ---- opening ------------------------------------------------------------------------------ */
+
+static bool add_stream(merge_t *m, size_t first, size_t end) {
+  cursor_t *c = calloc(1, sizeof *c);
+  if (!c) return false;
+  c->place = first;
+  c->place_end = end;
+  c->key = m->reader->chunks.items[first].base_time;
+  size_t i = m->count++;
+  while (i && m->heap[(i - 1) / 2]->key > c->key) {
+    m->heap[i] = m->heap[(i - 1) / 2];
+    i = (i - 1) / 2;
+  }
+  m->heap[i] = c;
+  return true;
+}
+
+merge_t *merge_open(reader_t *r) {
+  merge_t *m = calloc(1, sizeof *m);
+  if (!m) return NULL;
+  m->reader = r;
+  m->heap = calloc(r->chunks.count + 1, sizeof *m->heap);
+  bool good = m->heap != NULL;
+  for (size_t i = 0; good && i < r->chunks.count;) {
+    const chunk_place_t *first = &r->chunks.items[i];
+    size_t end = i;
+    for (; end < r->chunks.count && r->chunks.items[end].type == first->type &&
+           r->chunks.items[end].stream == first->stream;
+         end++)
+      if (first->type == CHUNK_EVENTS) m->total_bytes += r->chunks.items[end].size;
+    if (first->type == CHUNK_EVENTS) good = add_stream(m, i, end);
+    i = end;
+  }
+  if (!good) {
+    merge_close(m);
+    return NULL;
+  }
+  return m;
+}
+
+void merge_progress(const merge_t *m, uint64_t *done, uint64_t *total) {
+  *done = m->done_bytes;
+  *total = m->total_bytes;
+}
+
+void merge_close(merge_t *m) {
+  if (!m) return;
+  for (size_t i = 0; m->heap && i < m->count; i++)
+    end_stream(m->heap[i]);
+  free(m->heap);
+  free(m);
+}

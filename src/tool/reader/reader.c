@@ -1,0 +1,442 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * Opening a recording: the header, and an index of its chunks.
+ *
+ * The file is walked chunk by chunk. Where no chunk begins (a write that a kill cut off left a
+ * hole, or the bytes are damaged) the next magic is looked for, eight bytes at a time, and the gap
+ * is counted. A chunk that is there twice, in the file and collected from the scratch, is kept
+ * once: the copy whose checksum is right.
+ */
+#include "reader/reader.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <stddef.h>
+#include <stdlib.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "reader/internal.h"
+#include "reader/packed.h"
+#include "record/shm.h"
+#include "sonde/status.h"
+
+bool table_grow(void **items, size_t item_size, size_t count, size_t *room) {
+  if (count < *room) return true;
+  size_t bigger = *room ? *room * 2 : 64;
+  void *grown = realloc(*items, bigger * item_size);
+  if (!grown) return false;
+  *items = grown;
+  *room = bigger;
+  return true;
+}
+
+static size_t read_fd(int fd, uint64_t offset, void *out, size_t size) {
+  size_t done = 0;
+  while (done < size) {
+    ssize_t n = pread(fd, (char *)out + done, size - done, (off_t)(offset + done));
+    if (n < 0 && errno == EINTR) continue;
+    if (n <= 0) break;
+    done += (size_t)n;
+  }
+  return done;
+}
+
+size_t reader_read(const reader_t *r, bool scratch, uint64_t offset, void *out, size_t size) {
+  const uint8_t *data = scratch ? r->scratch : r->data;
+  uint64_t whole = scratch ? r->scratch_size : r->size;
+  if (!data) return scratch ? 0 : read_fd(r->fd, offset, out, size);
+  if (offset >= whole) return 0;
+  if (size > whole - offset) size = (size_t)(whole - offset);
+  memcpy(out, data + offset, size);
+  return size;
+}
+
+/* ---- one chunk ---------------------------------------------------------------------------- */
+
+static uint32_t size_limit(const chunk_header_t *h) {
+  return h->flags & CHUNK_PACKED ? PACKED_UNPACKED_MAX : CHUNK_MAX_BYTES;
+}
+
+static bool sane(const chunk_header_t *h) {
+  return h->magic == CHUNK_MAGIC && h->size >= sizeof *h && h->size <= size_limit(h) &&
+         h->size % 8 == 0 && h->used <= h->size - sizeof *h && h->address_shift < 64;
+}
+
+/* CHUNK's bytes are changed for a moment. */
+static bool checksum_holds(uint8_t *chunk, uint32_t size) {
+  uint64_t said, none = 0;
+  memcpy(&said, chunk + offsetof(chunk_header_t, checksum), sizeof said);
+  memcpy(chunk + offsetof(chunk_header_t, checksum), &none, sizeof none);
+  bool holds = chunk_checksum(chunk, size) == said;
+  memcpy(chunk + offsetof(chunk_header_t, checksum), &said, sizeof said);
+  return holds;
+}
+
+static bool unpack(reader_t *r, chunk_buffer_t *b, uint32_t used) {
+  chunk_buffer_t unpacked = {0};
+  unpacked.size = packed_unpack(b->bytes + sizeof(chunk_header_t), used, &unpacked.bytes,
+                                &unpacked.room, READ_PADDING);
+  free(b->bytes);
+  *b = unpacked;
+  if (!b->size) r->damage.damaged_chunks++;
+  return b->size != 0;
+}
+
+bool reader_place(reader_t *r, const chunk_place_t *place, chunk_buffer_t *b) {
+  chunk_header_t h;
+  size_t need = (size_t)place->size + READ_PADDING;
+  b->size = b->at = 0;
+  if (b->room < need) {
+    free(b->bytes);
+    b->bytes = malloc(need);
+    b->room = b->bytes ? need : 0;
+    if (!b->bytes) return false;
+  }
+  size_t n = reader_read(r, place->from_scratch, place->offset, b->bytes, place->size);
+  memset(b->bytes + n, 0, need - n);
+  memcpy(&h, b->bytes, sizeof h);
+  if (n < sizeof h || !sane(&h)) {
+    r->damage.damaged_chunks++;
+    return false;
+  }
+  bool whole = n == place->size && h.size == place->size;
+  if (whole && h.flags & CHUNK_CLOSED && !checksum_holds(b->bytes, place->size)) {
+    r->damage.damaged_chunks++;
+    return false;
+  }
+  if (!whole) r->damage.damaged_chunks++; /* read in part: up to the tear */
+  b->size = n;
+  if (!(h.flags & CHUNK_PACKED)) return true;
+  if (!whole || place->from_scratch) return false;
+  return unpack(r, b, h.used);
+}
+
+bool reader_chunk(chunk_buffer_t *b, chunk_header_t *h, const uint8_t **payload,
+                  const uint8_t **end) {
+  size_t left = b->size - b->at;
+  if (left < sizeof *h) return false;
+  memcpy(h, b->bytes + b->at, sizeof *h);
+  if (!sane(h) || h->flags & CHUNK_PACKED) return false;
+  *payload = b->bytes + b->at + sizeof *h;
+  size_t used = left - sizeof *h;
+  if (h->flags & CHUNK_CLOSED && h->used < used) used = h->used;
+  *end = *payload + used;
+  b->at += h->size < left ? h->size : left;
+  return true;
+}
+
+/* ---- the index ---------------------------------------------------------------------------- */
+
+static int add_place(reader_t *r, const chunk_header_t *h, uint64_t offset, uint32_t size,
+                     bool scratch) {
+  chunk_place_t *place = TABLE_ADD(r->chunks);
+  if (!place) return SONDE_ENOMEM;
+  *place = (chunk_place_t){.offset = offset,
+                           .base_time = h->base_time,
+                           .size = size,
+                           .stream = h->stream,
+                           .sequence = h->sequence,
+                           .span = h->flags & CHUNK_PACKED && h->records ? h->records : 1,
+                           .incarnation = h->incarnation,
+                           .type = (uint8_t)(h->type > 255 ? 255 : h->type),
+                           .from_scratch = scratch};
+  if (h->incarnation > r->programs) r->programs = h->incarnation;
+  return 0;
+}
+
+/* The offset of the next magic after FROM, or the end of the file. */
+static uint64_t next_chunk(const reader_t *r, uint64_t from) {
+  static const uint32_t magic = CHUNK_MAGIC;
+  uint8_t block[1 << 16];
+  for (uint64_t at = from; at < r->size;) {
+    size_t n = reader_read(r, false, at, block, sizeof block);
+    if (n < sizeof(chunk_header_t)) break;
+    for (size_t i = 0; i + 4 <= n; i += 8)
+      if (!memcmp(block + i, &magic, 4)) return at + i;
+    at += n & ~(size_t)7;
+  }
+  return r->size;
+}
+
+/* Only zeros from FROM to TO: where recording stopped for want of room, the place of a chunk that
+ * was never written there. What it held comes behind, from the scratch, or is counted as lost. */
+static bool is_hole(const reader_t *r, uint64_t from, uint64_t to) {
+  uint8_t block[1 << 12];
+  while (from < to) {
+    size_t wanted = to - from < sizeof block ? (size_t)(to - from) : sizeof block;
+    if (reader_read(r, false, from, block, wanted) != wanted) return false;
+    for (size_t i = 0; i < wanted; i++)
+      if (block[i]) return false;
+    from += wanted;
+  }
+  return true;
+}
+
+/* Whether writes failed, each of which left zeros in its place. */
+static bool was_refused_room(const reader_t *r) {
+  return r->header.stop_reason != RECORD_STOP_NONE && r->header.stop_reason != RECORD_STOP_ASKED;
+}
+
+/* Between FROM and TO no chunk begins. In a ring that is where the newest ends and the oldest is
+ * cut, and what was never reached. */
+static void note_skipped(reader_t *r, uint64_t from, uint64_t to) {
+  uint64_t start = r->header.ring_start, end = start + r->header.ring_bytes;
+  if (from >= start && from < end) from = to < end ? to : end;
+  if (from == to || (was_refused_room(r) && is_hole(r, from, to))) return;
+  if (!r->damage.skipped_bytes) r->damage.first_skipped_at = from;
+  r->damage.skipped_bytes += to - from;
+}
+
+static int index_file(reader_t *r) {
+  uint64_t at = r->header.header_size;
+  while (at < r->size) {
+    chunk_header_t h;
+    size_t n = reader_read(r, false, at, &h, sizeof h);
+    if (n < sizeof h || !sane(&h)) {
+      uint64_t next = n < sizeof h ? r->size : next_chunk(r, at + 8);
+      note_skipped(r, at, next);
+      at = next;
+      continue;
+    }
+    int status = add_place(r, &h, at, h.size, false);
+    if (status < 0) return status;
+    at += h.size;
+  }
+  return 0;
+}
+
+/* Copies the slots that are in use. A chunk that is open now is in the copy, or was closed
+ * meanwhile and is in the file, whose size is asked for later; what both have is whole in the file.
+ */
+static void copy_scratch(reader_t *r, int fd) {
+  scratch_control_t *control = malloc(sizeof *control);
+  struct stat file;
+  bool ours = control && fstat(r->fd, &file) == 0 &&
+              read_fd(fd, 0, control, sizeof *control) == sizeof *control &&
+              control->magic == SCRATCH_MAGIC && control->file_inode == file.st_ino;
+  uint64_t pages = ours ? control->pages_used : 0;
+  if (pages > SCRATCH_PAGES) pages = SCRATCH_PAGES;
+  if (pages) r->scratch = calloc(pages, SCRATCH_PAGE);
+  if (r->scratch) {
+    r->scratch_size = pages * SCRATCH_PAGE;
+    (void)read_fd(fd, 0, r->scratch, r->scratch_size);
+  }
+  free(control);
+}
+
+/* The open chunks of a recording that is being written, out of its recorder's memory. */
+static void take_scratch(reader_t *r) {
+  char path[64];
+  if (r->header.state != RECORD_OPEN || !r->header.recorder_pid || r->data) return;
+  snprintf(path, sizeof path, "/proc/%u/fd/%d", r->header.recorder_pid, r->header.scratch_fd);
+  int fd = open(path, O_RDONLY | O_CLOEXEC);
+  if (fd < 0) return;
+  copy_scratch(r, fd);
+  close(fd);
+}
+
+static void index_scratch(reader_t *r) {
+  const scratch_control_t *control = (const void *)r->scratch;
+  for (uint32_t page = SCRATCH_CONTROL_PAGES; control && page < r->scratch_size / SCRATCH_PAGE;
+       page++) {
+    uint32_t c = control->slot_class[page];
+    chunk_header_t h;
+    if (!c || c > SCRATCH_CLASSES) continue;
+    uint64_t offset = (uint64_t)page * SCRATCH_PAGE;
+    if (reader_read(r, true, offset, &h, sizeof h) != sizeof h || h.magic != CHUNK_MAGIC) continue;
+    if (add_place(r, &h, offset, scratch_class_pages(c - 1) * SCRATCH_PAGE, true) < 0) break;
+  }
+}
+
+static int by_stream_and_sequence(const void *left, const void *right) {
+  const chunk_place_t *a = left, *b = right;
+  if (a->type != b->type) return a->type < b->type ? -1 : 1;
+  if (a->incarnation != b->incarnation) return a->incarnation < b->incarnation ? -1 : 1;
+  if (a->stream != b->stream) return a->stream < b->stream ? -1 : 1;
+  if (a->sequence != b->sequence) return a->sequence < b->sequence ? -1 : 1;
+  if (a->from_scratch != b->from_scratch) return a->from_scratch ? 1 : -1;
+  return a->offset < b->offset ? -1 : a->offset > b->offset;
+}
+
+static bool same_chunk(const chunk_place_t *a, const chunk_place_t *b) {
+  return a->type == b->type && a->incarnation == b->incarnation && a->stream == b->stream &&
+         a->sequence == b->sequence;
+}
+
+static bool is_whole(reader_t *r, const chunk_place_t *place) {
+  chunk_buffer_t buffer = {0};
+  uint64_t before = r->damage.damaged_chunks;
+  bool whole = reader_place(r, place, &buffer) && r->damage.damaged_chunks == before;
+  r->damage.damaged_chunks = before;
+  free(buffer.bytes);
+  return whole;
+}
+
+/* Keeps one of each chunk and those of the program that is told of, and counts the gaps. */
+static void settle(reader_t *r) {
+  size_t kept = 0;
+  chunk_place_t *c = r->chunks.items;
+  if (r->chunks.count) qsort(c, r->chunks.count, sizeof *c, by_stream_and_sequence);
+  for (size_t i = 0; i < r->chunks.count; i++) {
+    if (c[i].incarnation != r->incarnation) continue;
+    if (kept && same_chunk(&c[kept - 1], &c[i])) {
+      bool better = c[i].size > c[kept - 1].size; /* a copy made while it was filled is shorter */
+      if (!is_whole(r, &c[kept - 1]) || (better && is_whole(r, &c[i]))) c[kept - 1] = c[i];
+      continue;
+    }
+    bool follows = kept && c[kept - 1].type == c[i].type && c[kept - 1].stream == c[i].stream;
+    uint32_t expected = follows ? c[kept - 1].sequence + c[kept - 1].span : 0;
+    if (!follows && c[i].type != CHUNK_TABLES && r->header.ring_bytes)
+      r->damage.dropped_chunks += c[i].sequence;
+    else
+      r->damage.missing_chunks += c[i].sequence - expected;
+    c[kept++] = c[i];
+  }
+  r->chunks.count = kept;
+}
+
+/* ---- opening ------------------------------------------------------------------------------ */
+
+static int check_header(const reader_t *r, size_t n, char *error, size_t size) {
+  const record_header_t *h = &r->header;
+  if (n < 8 || memcmp(h->magic, RECORD_MAGIC, 8)) {
+    snprintf(error, size, n ? "it is not a sonde recording" : "it is empty");
+    return SONDE_EFORMAT;
+  }
+  if (n < sizeof *h) {
+    snprintf(error, size, "the recording ends inside its header");
+    return SONDE_EFORMAT;
+  }
+  if (h->version > RECORD_VERSION || h->features & ~RECORD_FEATURES) {
+    snprintf(error, size, "the recording has format version %u; this sonde reads up to %u",
+             h->version, RECORD_VERSION);
+    return SONDE_EUNSUPPORTED;
+  }
+  if (h->byte_order != RECORD_BYTE_ORDER || h->header_size < sizeof *h ||
+      h->header_size > (1u << 20) || h->header_size % 8 || h->clock_shift > 32) {
+    snprintf(error, size, "the recording's header is damaged");
+    return SONDE_EFORMAT;
+  }
+  return 0;
+}
+
+/* The program to tell of: false when none of that number has left anything. */
+static bool choose_program(reader_t *r) {
+  if (!r->incarnation) r->incarnation = r->programs;
+  for (size_t i = 0; i < r->chunks.count; i++)
+    if (r->chunks.items[i].incarnation == r->incarnation) return true;
+  return r->incarnation == r->programs;
+}
+
+static int open_reader(reader_t *r, char *error, size_t error_size) {
+  size_t n = reader_read(r, false, 0, &r->header, sizeof r->header);
+  int status = check_header(r, n, error, error_size);
+  if (status < 0) return status;
+  struct stat s;
+  take_scratch(r);
+  if (!r->data && fstat(r->fd, &s) == 0) r->size = (uint64_t)s.st_size;
+  status = index_file(r);
+  if (status == 0) {
+    index_scratch(r);
+    if (!choose_program(r)) {
+      snprintf(error, error_size, "nothing was recorded of a program %u of the process",
+               r->incarnation);
+      return SONDE_ENOTFOUND;
+    }
+    settle(r);
+    status = reader_tables(r);
+  }
+  if (status < 0) snprintf(error, error_size, "%s", sonde_strerror(status));
+  return status;
+}
+
+static reader_t *new_reader(void) {
+  reader_t *r = calloc(1, sizeof *r);
+  if (r) r->fd = -1;
+  return r;
+}
+
+static int finish_open(reader_t **out, reader_t *r, char *error, size_t error_size) {
+  int status = open_reader(r, error, error_size);
+  if (status < 0) {
+    reader_close(r);
+    return status;
+  }
+  *out = r;
+  return 0;
+}
+
+int reader_open(reader_t **out, const char *path, char *error, size_t error_size) {
+  return reader_open_program(out, path, 0, error, error_size);
+}
+
+int reader_open_program(reader_t **out, const char *path, uint32_t program, char *error,
+                        size_t error_size) {
+  struct stat s;
+  reader_t *r = new_reader();
+  if (!r) return SONDE_ENOMEM;
+  r->incarnation = (uint16_t)(program < UINT16_MAX ? program : UINT16_MAX);
+  /* Non-blocking, so that a pipe is refused rather than waited for. */
+  r->fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY);
+  if (r->fd < 0 || fstat(r->fd, &s) < 0 || !S_ISREG(s.st_mode)) {
+    snprintf(error, error_size, "%s", r->fd < 0 ? strerror(errno) : "it is not a regular file");
+    reader_close(r);
+    return SONDE_EIO;
+  }
+  r->size = (uint64_t)s.st_size;
+  return finish_open(out, r, error, error_size);
+}
+
+int reader_open_bytes(reader_t **out, const void *data, uint64_t size, char *error,
+                      size_t error_size) {
+  reader_t *r = new_reader();
+  if (!r) return SONDE_ENOMEM;
+  r->data = data;
+  r->size = size;
+  return finish_open(out, r, error, error_size);
+}
+
+void reader_close(reader_t *r) {
+  if (!r) return;
+  if (r->fd >= 0) close(r->fd);
+  free(r->scratch);
+  while (r->texts) {
+    text_block_t *next = r->texts->next;
+    free(r->texts);
+    r->texts = next;
+  }
+  free(r->chunks.items);
+  free(r->images.items);
+  free(r->threads.items);
+  free(r->frames.items);
+  free(r->nodes.items);
+  free(r->arguments.items);
+  free(r->others.items);
+  free(r->texts_of_frames.items);
+  free(r->image_ids.slots);
+  free(r->thread_ids.slots);
+  free(r->frame_ids.slots);
+  free(r->node_ids.slots);
+  free(r);
+}
+
+uint32_t reader_program(const reader_t *r) { return r->incarnation; }
+
+uint32_t reader_programs(const reader_t *r) {
+  return r->header.incarnations > r->programs ? r->header.incarnations : r->programs;
+}
+
+const record_header_t *reader_header(const reader_t *r) { return &r->header; }
+const read_damage_t *reader_damage(const reader_t *r) { return &r->damage; }
+
+uint64_t reader_ns(const reader_t *r, uint64_t ticks) {
+  const record_header_t *h = &r->header;
+  uint64_t start = h->start_ticks >> h->clock_shift;
+  if (ticks <= start) return 0;
+  double span_ticks = (double)(h->end_ticks - h->start_ticks);
+  double span_ns = (double)(h->end_monotonic_ns - h->start_monotonic_ns);
+  double per_tick = h->end_ticks > h->start_ticks && span_ns > 0 ? span_ns / span_ticks : 1.0;
+  double ns = (double)(ticks - start) * (double)(UINT64_C(1) << h->clock_shift) * per_tick;
+  return ns < 9e18 ? (uint64_t)ns : UINT64_MAX;
+}

@@ -1,0 +1,260 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * Both ends of the socket: see control.h.
+ */
+#define _GNU_SOURCE
+#include "recorder/control.h"
+
+#include <errno.h>
+#include <signal.h>
+#include <stddef.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <sys/stat.h>
+#include <sys/time.h>
+#include <sys/un.h>
+#include <unistd.h>
+
+#include "base/message.h"
+#include "base/parse.h"
+
+#define ANSWER_MAX (1u << 20)
+
+/* ---- the name ----------------------------------------------------------------------------- */
+
+/* UID is of the user who records. Returns the length of the address. */
+static socklen_t name_of(struct sockaddr_un *address, uid_t uid, pid_t pid) {
+  struct stat space = {0};
+  (void)stat("/proc/self/ns/pid", &space);
+  memset(address, 0, sizeof *address);
+  address->sun_family = AF_UNIX;
+  int n = snprintf(address->sun_path + 1, sizeof address->sun_path - 1, "sonde/%u/%llu/%d",
+                   (unsigned)uid, (unsigned long long)space.st_ino, (int)pid);
+  return (socklen_t)(offsetof(struct sockaddr_un, sun_path) + 1 + (size_t)n);
+}
+
+static bool peer(int fd, struct ucred *out) {
+  socklen_t size = sizeof *out;
+  return getsockopt(fd, SOL_SOCKET, SO_PEERCRED, out, &size) == 0;
+}
+
+static void patience(int fd, time_t seconds) {
+  const struct timeval limit = {.tv_sec = seconds};
+  setsockopt(fd, SOL_SOCKET, SO_RCVTIMEO, &limit, sizeof limit);
+  setsockopt(fd, SOL_SOCKET, SO_SNDTIMEO, &limit, sizeof limit);
+}
+
+static bool send_all(int fd, const char *data, size_t size) {
+  while (size) {
+    ssize_t n = send(fd, data, size, MSG_NOSIGNAL);
+    if (n < 0 && errno == EINTR) continue;
+    if (n <= 0) return false;
+    data += n;
+    size -= (size_t)n;
+  }
+  return true;
+}
+
+/* ---- serving ------------------------------------------------------------------------------ */
+
+void control_open(control_t *c, recording_t *recording, const char *path, pid_t pid) {
+  *c = (control_t){.recording = recording, .path = path, .pid = pid};
+  struct sockaddr_un address;
+  socklen_t size = name_of(&address, geteuid(), pid);
+  c->fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
+  if (c->fd >= 0 && bind(c->fd, (struct sockaddr *)&address, size) == 0 && listen(c->fd, 8) == 0) {
+    control_name(c, recording->control->recorder_name);
+    return;
+  }
+  message_note("'sonde ctl' cannot reach this recording: %s", strerror(errno));
+  control_close(c);
+}
+
+void control_name(const control_t *c, char *out) {
+  struct sockaddr_un address;
+  (void)name_of(&address, geteuid(), c->pid);
+  snprintf(out, CONTROL_NAME_MAX, "%.79s", c->fd < 0 ? "" : address.sun_path + 1);
+}
+
+void control_close(control_t *c) {
+  if (c->fd >= 0) close(c->fd);
+  c->fd = -1;
+}
+
+typedef struct command {
+  const char *name;
+  int argument;
+  control_command_t *run;
+} command_t;
+
+static const command_t commands[] = {
+#define CONTROL_ENTRY(name, argument) {#name, argument, control_##name},
+    CONTROL_TABLE(CONTROL_ENTRY)
+#undef CONTROL_ENTRY
+};
+
+/* Runs LINE; what it answers goes to ANSWER. */
+static bool run(control_t *c, char *line, FILE *answer) {
+  size_t length = strcspn(line, "= ");
+  char separator = line[length];
+  line[length] = 0;
+  const char *argument = separator ? line + length + 1 : "";
+  for (size_t i = 0; i < sizeof commands / sizeof *commands; i++) {
+    const command_t *command = &commands[i];
+    if (strcmp(line, command->name)) continue;
+    static const char wanted[] = {0, '=', ' '};
+    if (separator == wanted[command->argument] && (!separator || *argument))
+      return command->run(c, argument, answer);
+    fprintf(answer, command->argument ? "'%s' takes a value: '%s%c…'" : "'%s' takes no value", line,
+            line, wanted[command->argument]);
+    return false;
+  }
+  fprintf(answer, "this recorder knows no '%s'; see 'sonde help ctl'", line);
+  return false;
+}
+
+static void answer(control_t *c, int fd, char *line) {
+  char *text = NULL;
+  size_t size = 0;
+  FILE *out = open_memstream(&text, &size);
+  if (!out) return;
+  bool good = run(c, line, out);
+  fclose(out);
+  const char *first = good ? "ok\n" : "error ";
+  if (text && send_all(fd, first, strlen(first))) (void)send_all(fd, text, size);
+  free(text);
+}
+
+void control_serve(control_t *c) {
+  struct ucred who = {0};
+  int fd = accept4(c->fd, NULL, NULL, SOCK_CLOEXEC);
+  if (fd < 0) return;
+  patience(fd, 1);
+  char line[CONTROL_LINE_MAX + 1];
+  size_t n = 0;
+  bool mine = peer(fd, &who) && (who.uid == geteuid() || who.uid == 0);
+  c->asker = who.pid;
+  while (mine && n < CONTROL_LINE_MAX && !memchr(line, '\n', n)) {
+    ssize_t r = recv(fd, line + n, CONTROL_LINE_MAX - n, 0);
+    if (r <= 0) break;
+    n += (size_t)r;
+  }
+  char *end = mine ? memchr(line, '\n', n) : NULL;
+  if (end) {
+    *end = 0;
+    if (!memchr(line, 0, (size_t)(end - line))) answer(c, fd, line);
+  }
+  close(fd);
+}
+
+/* ---- asking ------------------------------------------------------------------------------- */
+
+static int read_answer(int fd, char **out) {
+  size_t size = 0, room = 4096;
+  char *text = malloc(room);
+  for (ssize_t n; text; size += (size_t)n) {
+    if (size + 1 >= room && room < ANSWER_MAX) {
+      char *grown = realloc(text, room *= 4);
+      if (!grown) break;
+      text = grown;
+    }
+    n = recv(fd, text + size, room - 1 - size, 0);
+    if (n < 0 && errno == EINTR)
+      n = 0;
+    else if (n <= 0)
+      break;
+  }
+  if (!text) return -ENOMEM;
+  text[size] = 0;
+  *out = text;
+  return size ? 0 : -EPIPE;
+}
+
+/* The recorder of PID as the user UID runs it. */
+static int connect_to(uid_t uid, pid_t pid) {
+  struct sockaddr_un address;
+  struct ucred who;
+  socklen_t size = name_of(&address, uid, pid);
+  int fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
+  if (fd < 0) return -errno;
+  int status = 0;
+  if (connect(fd, (struct sockaddr *)&address, size) < 0)
+    status = errno == ECONNREFUSED || errno == ENOENT ? -ESRCH : -errno;
+  else if (!peer(fd, &who) || (who.uid != uid && who.uid != 0))
+    status = -EACCES;
+  if (status == 0) return fd;
+  close(fd);
+  return status;
+}
+
+/* Root asks the recorder of the program's own user. */
+static uid_t owner_of(pid_t pid) {
+  char path[32];
+  struct stat s;
+  snprintf(path, sizeof path, "/proc/%d", (int)pid);
+  return geteuid() == 0 && stat(path, &s) == 0 ? s.st_uid : geteuid();
+}
+
+int control_ask(pid_t pid, const char *line, char **answer, bool *failed) {
+  int fd = connect_to(owner_of(pid), pid);
+  if (fd == -ESRCH && geteuid() == 0) fd = connect_to(0, pid);
+  if (fd < 0) return fd;
+  char *text = NULL;
+  int status = -EPIPE;
+  if (send_all(fd, line, strlen(line)) && send_all(fd, "\n", 1)) status = read_answer(fd, &text);
+  close(fd);
+  if (status < 0) {
+    free(text);
+    return status;
+  }
+  *failed = strncmp(text, "ok\n", 3) != 0;
+  size_t skip = !*failed ? 3 : strncmp(text, "error ", 6) ? 0 : 6;
+  memmove(text, text + skip, strlen(text + skip) + 1);
+  *answer = text;
+  return 0;
+}
+
+int control_failed(pid_t pid, int status) {
+  if (status != -ESRCH) return message_fail("process %d: %s", (int)pid, strerror(-status));
+  if (kill(pid, 0) == 0)
+    return message_fail("process %d does not run under 'sonde record' (PID is the program's, not the "
+                    "recorder's)",
+                    (int)pid);
+  if (errno == EPERM)
+    return message_fail("process %d is another user's: ask as that user, or as root", (int)pid);
+  return message_fail("there is no process %d", (int)pid);
+}
+
+/* ---- modes as text ------------------------------------------------------------------------ */
+
+static const struct {
+  const char *name;
+  uint32_t mode;
+} modes[] = {{"all", RECORD_BLOCKS | RECORD_REGIONS},
+             {"malloc", RECORD_BLOCKS},
+             {"vm", RECORD_REGIONS},
+             {"live", RECORD_LIVE},
+             {"livevm", RECORD_LIVE | RECORD_REGIONS},
+             {"off", 0}};
+
+bool control_parse_malloc(const char *text, uint32_t *mode, uint64_t *sample_bytes) {
+  if (!strncmp(text, "sample:", 7)) {
+    *mode = RECORD_SAMPLED_BLOCKS;
+    return parse_size(text + 7, sample_bytes);
+  }
+  for (size_t i = 0; i < sizeof modes / sizeof *modes; i++)
+    if (!strcmp(text, modes[i].name)) {
+      *mode = modes[i].mode;
+      return true;
+    }
+  return false;
+}
+
+const char *control_malloc_text(uint32_t mode, uint64_t sample_bytes, char *text) {
+  mode &= RECORD_ANY_BLOCKS | RECORD_REGIONS;
+  for (size_t i = 0; i < sizeof modes / sizeof *modes; i++)
+    if (mode == modes[i].mode) return modes[i].name;
+  snprintf(text, 40, "sample:%llu", (unsigned long long)sample_bytes);
+  return text;
+}

@@ -1,0 +1,276 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * The recorder's own stream: changes of mode, named moments, and what is live in mode `live`.
+ *
+ * The table of live blocks (live_table.h) is read while the program goes on. Each piece is read
+ * twice, and a block counts when it was the same both times: then it stood there in between. All
+ * blocks of a snapshot were live at some moment while it was taken, and blocks that lived all that
+ * time are in it.
+ */
+#define _GNU_SOURCE
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <sys/mman.h>
+#include <sys/sendfile.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "base/varint.h"
+#include "record/live_table.h"
+#include "recorder/recording_file.h"
+#include "sonde/status.h"
+
+#define CHUNK_BYTES  (256u << 10)
+#define BLOCK_BYTES  (5u * VARINT_MAX_SIZE) /* a block takes at most */
+#define HEAD_BYTES   16u                    /* what stands before an extended record's body */
+#define PIECE        1024u                  /* buckets that are read at once */
+#define STRAGGLER_NS 2000000
+#define MAPS_BYTES   (192u << 10)
+#define MAPS_LINE    8192u
+
+/* A chunk in the making, with one extended record. */
+typedef struct own_chunk {
+  uint8_t *bytes;
+  uint32_t used; /* of the body */
+} own_chunk_t;
+
+static uint8_t *body_of(const own_chunk_t *c) {
+  return c->bytes + sizeof(chunk_header_t) + HEAD_BYTES;
+}
+
+static void put(own_chunk_t *c, uint64_t value) {
+  c->used += varint_put(body_of(c) + c->used, value);
+}
+
+/* Appends the chunk, which holds what was put, as a record of SUBTYPE at TIME. */
+static int append(recording_t *r, own_chunk_t *c, uint8_t subtype, uint64_t time) {
+  uint32_t incarnation = load_acquire(&r->control->incarnation);
+  if (r->incarnation != incarnation) r->sequence = 0;
+  r->incarnation = incarnation;
+  uint8_t head[HEAD_BYTES] = {EVENT_EXTENDED, subtype};
+  uint32_t head_size = 2 + varint_put(head + 2, c->used);
+  uint8_t *chunk = body_of(c) - head_size - sizeof(chunk_header_t);
+  uint32_t used = head_size + c->used, size = ALIGN_UP((uint32_t)sizeof(chunk_header_t) + used, 8u);
+  memcpy(body_of(c) - head_size, head, head_size);
+  memset(body_of(c) + c->used, 0, 8);
+  chunk_header_t h = {.magic = CHUNK_MAGIC,
+                      .type = CHUNK_EVENTS,
+                      .flags = CHUNK_CLOSED | CHUNK_COLLECTED,
+                      .size = size,
+                      .used = used,
+                      .stream = RECORDER_STREAM,
+                      .sequence = r->sequence,
+                      .base_time = time,
+                      .incarnation = (uint16_t)incarnation,
+                      .records = 1};
+  uint8_t *aligned = c->bytes;
+  memmove(aligned + sizeof h, chunk + sizeof h, size - sizeof h);
+  memcpy(aligned, &h, sizeof h);
+  h.checksum = chunk_checksum(aligned, size);
+  memcpy(aligned, &h, sizeof h);
+  c->used = 0;
+  if (r->control->stop_reason || !recording_append(r, aligned, size)) return SONDE_EIO;
+  r->sequence++;
+  return 0;
+}
+
+static bool begin(own_chunk_t *c) {
+  *c = (own_chunk_t){.bytes = malloc(CHUNK_BYTES)};
+  return c->bytes != NULL;
+}
+
+/* ---- the live blocks ---------------------------------------------------------------------- */
+
+typedef struct snapshot {
+  recording_t *recording;
+  int fd; /* the table, or one that was kept of it */
+  own_chunk_t chunk;
+  uint64_t time, count, last;
+  int status;
+} snapshot_t;
+
+static void put_block(snapshot_t *s, uint64_t address, const live_detail_t *d) {
+  own_chunk_t *c = &s->chunk;
+  put(c, zigzag((int64_t)(address - s->last)));
+  put(c, d->size);
+  put(c, d->stack);
+  put(c, d->stream);
+  put(c, zigzag((int64_t)(s->time - d->time)));
+  s->last = address;
+  s->count++;
+  if (c->used < CHUNK_BYTES - sizeof(chunk_header_t) - HEAD_BYTES - BLOCK_BYTES - 16) return;
+  s->last = 0;
+  s->status = append(s->recording, c, EXTENDED_BLOCKS, s->time);
+}
+
+static bool read_piece(int fd, live_bucket_t *out, uint64_t offset) {
+  size_t size = PIECE * sizeof *out;
+  ssize_t n = pread(fd, out, size, (off_t)offset);
+  if (n > 0 && (size_t)n < size) memset((uint8_t *)out + n, 0, size - (size_t)n);
+  return n > 0;
+}
+
+static void put_bucket(snapshot_t *s, const live_bucket_t *a, const live_bucket_t *b) {
+  for (unsigned i = 0; i < LIVE_BUCKET && s->status == 0; i++)
+    if (a->address[i] && !(a->address[i] & LIVE_BEING_PUT) && a->address[i] == b->address[i] &&
+        !memcmp(&a->detail[i], &b->detail[i], sizeof a->detail[i]))
+      put_block(s, a->address[i], &a->detail[i]);
+}
+
+static bool is_empty(const live_bucket_t *piece) {
+  uint64_t any = 0;
+  for (uint32_t i = 0; i < PIECE; i++)
+    for (unsigned k = 0; k < LIVE_BUCKET; k++)
+      any |= piece[i].address[k];
+  return any == 0;
+}
+
+static void put_all(snapshot_t *s) {
+  live_bucket_t *once = malloc(2 * PIECE * sizeof *once), *again = once + PIECE;
+  if (!once) s->status = SONDE_ENOMEM;
+  uint64_t end = live_level_offset(load_acquire(&s->recording->control->live_levels));
+  for (uint64_t at = 0; at < end && s->status == 0; at += PIECE * sizeof *once) {
+    if (!read_piece(s->fd, once, at) || is_empty(once) || !read_piece(s->fd, again, at)) continue;
+    for (uint32_t i = 0; i < PIECE && s->status == 0; i++)
+      put_bucket(s, &once[i], &again[i]);
+  }
+  free(once);
+}
+
+static int snapshot(recording_t *r, int fd, snapshot_reason_t reason, uint64_t time,
+                    uint64_t *blocks) {
+  snapshot_t s = {.recording = r, .fd = fd, .time = time};
+  if (!begin(&s.chunk)) return SONDE_ENOMEM;
+  put(&s.chunk, reason);
+  put(&s.chunk, load_relaxed(&r->control->unknown_frees));
+  s.status = append(r, &s.chunk, EXTENDED_SNAPSHOT, time);
+  if (s.status == 0) put_all(&s);
+  if (s.status == 0 && s.chunk.used) s.status = append(r, &s.chunk, EXTENDED_BLOCKS, time);
+  free(s.chunk.bytes);
+  *blocks = s.count;
+  return s.status;
+}
+
+void recording_trace(recording_t *r, bool on) {
+  uint32_t *generation = &r->control->trace_generation, now = load_acquire(generation);
+  if ((now & 1) == on) return;
+  store_release(generation, now + 1);
+  __atomic_fetch_add(&r->control->request, 1, __ATOMIC_ACQ_REL);
+}
+
+int recording_snapshot(recording_t *r, snapshot_reason_t reason, uint64_t *blocks) {
+  *blocks = 0;
+  if (!(load_relaxed(&r->control->mode) & RECORD_LIVE)) return SONDE_EINVAL;
+  return snapshot(r, r->live_fd, reason, recording_now(r), blocks);
+}
+
+int recording_keep_live(const recording_t *r) {
+  int fd = memfd_create("sonde-kept", MFD_CLOEXEC);
+  off_t end = (off_t)live_level_offset(load_acquire(&r->control->live_levels)), at = 0, stop;
+  bool good = fd >= 0 && ftruncate(fd, end) == 0;
+  while (good && (at = lseek(r->live_fd, at, SEEK_DATA)) >= 0 && at < end) {
+    stop = lseek(r->live_fd, at, SEEK_HOLE);
+    if (stop < 0 || stop > end) stop = end;
+    good = lseek(fd, at, SEEK_SET) == at;
+    while (good && at < stop)
+      good = sendfile(fd, r->live_fd, &at, (size_t)(stop - at)) > 0;
+  }
+  if (good) return fd;
+  if (fd >= 0) close(fd);
+  return SONDE_ENOMEM;
+}
+
+int recording_snapshot_kept(recording_t *r, int fd, uint64_t time) {
+  uint64_t blocks;
+  return snapshot(r, fd, SNAPSHOT_ASKED, time, &blocks);
+}
+
+/* Nothing is live any more as far as the table goes. */
+static void empty_table(const recording_t *r) {
+  for (uint32_t level = 0; level < load_acquire(&r->control->live_levels); level++) {
+    uint64_t bytes = live_level_bytes(level);
+    live_bucket_t *map = mmap(NULL, bytes, PROT_READ | PROT_WRITE, MAP_SHARED, r->live_fd,
+                              (off_t)live_level_offset(level));
+    if (map == MAP_FAILED) continue;
+    for (uint64_t i = 0; i < bytes / sizeof *map; i++)
+      for (unsigned k = 0; k < LIVE_BUCKET; k++)
+        if (load_relaxed(&map[i].address[k])) store_relaxed(&map[i].address[k], 0);
+    munmap(map, bytes);
+  }
+}
+
+/* ---- what is mapped ------------------------------------------------------------------------ */
+
+static int put_maps(recording_t *r, own_chunk_t *c, FILE *maps) {
+  uint64_t time = recording_now(r);
+  char *text = malloc(MAPS_BYTES), *line = text;
+  int status = text ? 0 : SONDE_ENOMEM;
+  for (bool first = true, more = true; status == 0 && more; first = false) {
+    /* Whole lines, as many as fit. */
+    size_t used = 0;
+    while (used + MAPS_LINE < MAPS_BYTES && (more = fgets(line = text + used, MAPS_LINE, maps)))
+      used += strlen(line);
+    if (!used) break;
+    put(c, first);
+    put(c, used);
+    memcpy(body_of(c) + c->used, text, used);
+    c->used += (uint32_t)used;
+    status = append(r, c, EXTENDED_MAPS, time);
+  }
+  free(text);
+  return status;
+}
+
+int recording_checkpoint(recording_t *r) {
+  char path[40];
+  if (!(load_relaxed(&r->control->mode) & RECORD_REGIONS)) return SONDE_EINVAL;
+  snprintf(path, sizeof path, "/proc/%u/maps", r->header.pid);
+  FILE *maps = fopen(path, "re");
+  if (!maps) return SONDE_EPERM;
+  own_chunk_t chunk;
+  int status = begin(&chunk) ? put_maps(r, &chunk, maps) : SONDE_ENOMEM;
+  free(chunk.bytes);
+  fclose(maps);
+  return status;
+}
+
+/* ---- modes and marks ---------------------------------------------------------------------- */
+
+int recording_switch(recording_t *r, uint32_t mode, uint64_t sample_bytes) {
+  scratch_control_t *c = r->control;
+  uint32_t before = load_relaxed(&c->mode);
+  uint64_t time = recording_now(r), blocks;
+  if (c->stop_reason) return SONDE_EIO;
+  if (before & ~mode & RECORD_REGIONS) (void)recording_checkpoint(r);
+  if (mode & RECORD_SAMPLED_BLOCKS) store_relaxed(&c->sample_bytes, sample_bytes);
+  store_release(&c->mode, mode);
+  int status = 0;
+  if (before & ~mode & RECORD_LIVE) {
+    /* Calls that saw the mode before are nearly always done by then. */
+    const struct timespec moment = {.tv_nsec = STRAGGLER_NS};
+    nanosleep(&moment, NULL);
+    status = snapshot(r, r->live_fd, SNAPSHOT_MODE, time, &blocks);
+    empty_table(r);
+  }
+  own_chunk_t chunk;
+  if (!begin(&chunk)) return SONDE_ENOMEM;
+  put(&chunk, mode);
+  put(&chunk, mode & RECORD_SAMPLED_BLOCKS ? sample_bytes : 0);
+  int written = append(r, &chunk, EXTENDED_MODE, time);
+  free(chunk.bytes);
+  return status < 0 ? status : written;
+}
+
+int recording_mark(recording_t *r, const char *name) {
+  own_chunk_t chunk;
+  size_t size = strnlen(name, 1024);
+  if (!begin(&chunk)) return SONDE_ENOMEM;
+  put(&chunk, size);
+  memcpy(body_of(&chunk) + chunk.used, name, size);
+  chunk.used += (uint32_t)size;
+  put(&chunk, 0);
+  int status = append(r, &chunk, EXTENDED_MARK, recording_now(r));
+  free(chunk.bytes);
+  return status;
+}

@@ -1,0 +1,144 @@
+/* SPDX-License-Identifier: MIT */
+#define _GNU_SOURCE
+#include "recorder/follow.h"
+
+#include <dirent.h>
+#include <errno.h>
+#include <limits.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+#include "base/message.h"
+#include "recorder/notes.h"
+#include "recorder/audit_policy.h"
+
+struct followed {
+  followed_t *next;
+  recording_t recording;
+  control_t control;
+  watching_t watching;
+  pid_t pid;
+  int pidfd;
+  bool ended;
+  char path[PATH_MAX];
+};
+
+/* run.sonde of process 12: run.12.sonde */
+static bool name_file(const char *main, pid_t pid, char *out, size_t size) {
+  size_t n = strlen(main), ending = strlen(".sonde");
+  if (n > ending && !strcmp(main + n - ending, ".sonde")) n -= ending;
+  return snprintf(out, size, "%.*s.%d.sonde", (int)n, main, (int)pid) < (int)size;
+}
+
+static followed_t *find(const follow_t *f, pid_t pid) {
+  for (followed_t *c = f->first; c; c = c->next)
+    if (c->pid == pid && !c->ended) return c;
+  return NULL;
+}
+
+static followed_t *add(follow_t *f, pid_t pid, char *error, size_t size) {
+  const scratch_control_t *main = f->main->recording->control;
+  /* Calls are of the program alone, and so is an audit of its own. */
+  uint32_t mode =
+      load_relaxed(&main->mode) & (RECORD_ANY_BLOCKS | RECORD_REGIONS | RECORD_SAMPLES |
+                                   RECORD_STALLS | (main->policy_size ? RECORD_AUDIT : 0));
+  followed_t *c = calloc(1, sizeof *c);
+  if (!c || f->count == FOLLOWED_MAX) {
+    snprintf(error, size, c ? "too many children at a time" : "there is no memory");
+    free(c);
+    return NULL;
+  }
+  c->pid = pid;
+  c->pidfd = (int)syscall(SYS_pidfd_open, pid, 0);
+  bool named = c->pidfd >= 0 && name_file(f->path, pid, c->path, sizeof c->path);
+  if (!named) snprintf(error, size, "process %d: %s", (int)pid, strerror(errno));
+  if (!named || recording_create(&c->recording, c->path, (uint32_t)pid, mode, main->sample_bytes,
+                                 f->limit_bytes, error, size) < 0) {
+    if (c->pidfd >= 0) close(c->pidfd);
+    free(c);
+    return NULL;
+  }
+  c->recording.control->sample_interval_ns = main->sample_interval_ns;
+  record_audit_offer(&c->recording);
+  control_open(&c->control, &c->recording, c->path, pid);
+  watches_start(f->watches, &c->recording, mode & RECORD_STALLS, &c->watching);
+  c->next = f->first;
+  f->first = c;
+  f->count++;
+  return c;
+}
+
+bool follow_child(follow_t *f, pid_t pid, char *settings, size_t size, char *error,
+                  size_t error_size) {
+  followed_t *c = find(f, pid);
+  if (!c) c = add(f, pid, error, error_size);
+  if (!c) {
+    message_note("a child is not recorded: %s", error);
+    return false;
+  }
+  recording_settings(&c->recording, settings, size);
+  return true;
+}
+
+void follow_poll(const follow_t *f, struct pollfd *fds) {
+  for (const followed_t *c = f->first; c; c = c->next) {
+    *fds++ = (struct pollfd){.fd = c->pidfd, .events = POLLIN};
+    *fds++ = (struct pollfd){.fd = c->control.fd, .events = POLLIN};
+  }
+}
+
+static void finish(followed_t *c) {
+  watches_stop(&c->watching, 0); /* how it ended, its parent knows */
+  control_close(&c->control);
+  close(c->pidfd);
+  int status = recording_finish(&c->recording, (int)RECORD_STATUS_UNKNOWN);
+  if (status < 0) message_note("the end of '%s' could not be written", c->path);
+  emulated_tell(c->recording.control);
+  if (!c->recording.header.incarnations) unlink(c->path); /* it never came to record */
+  recording_release(&c->recording);
+  c->ended = true;
+}
+
+void follow_serve(follow_t *f, const struct pollfd *fds) {
+  for (followed_t *c = f->first; c; c = c->next, fds += 2) {
+    if (fds[1].revents) control_serve(&c->control);
+    if (fds[0].revents) finish(c);
+  }
+  for (followed_t **at = &f->first; *at;) {
+    followed_t *c = *at;
+    if (!c->ended) {
+      at = &c->next;
+      continue;
+    }
+    *at = c->next;
+    f->count--;
+    free(c);
+  }
+}
+
+/* Of the process PID, as it was started. */
+static bool carries(const char *pid, const char *settings) {
+  char path[300], text[1 << 16];
+  snprintf(path, sizeof path, "/proc/%s/environ", pid);
+  FILE *f = fopen(path, "re");
+  if (!f) return false;
+  size_t n = fread(text, 1, sizeof text, f);
+  fclose(f);
+  return memmem(text, n, settings, strlen(settings)) != NULL;
+}
+
+bool follow_remains(const char *settings) {
+  DIR *processes = opendir("/proc");
+  bool found = false;
+  for (struct dirent *e; processes && !found && (e = readdir(processes));)
+    found = e->d_name[0] >= '0' && e->d_name[0] <= '9' && carries(e->d_name, settings);
+  if (processes) closedir(processes);
+  return found;
+}
+
+void follow_refresh(follow_t *f) {
+  for (followed_t *c = f->first; c; c = c->next)
+    recording_refresh(&c->recording);
+}

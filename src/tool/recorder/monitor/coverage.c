@@ -1,0 +1,247 @@
+/* SPDX-License-Identifier: MIT */
+#define _GNU_SOURCE
+#include "recorder/monitor/coverage.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <linux/audit.h>
+#include <linux/capability.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/prctl.h>
+#include <sys/ptrace.h>
+#include <sys/stat.h>
+#include <sys/syscall.h>
+#include <sys/wait.h>
+#include <sys/xattr.h>
+#include <unistd.h>
+
+#include "recorder/monitor/coverage_calls.h"
+
+#ifndef PTRACE_EVENT_STOP
+#define PTRACE_EVENT_STOP 128
+#endif
+#if defined(__x86_64__)
+#define OWN_ARCHITECTURE AUDIT_ARCH_X86_64
+#else
+#define OWN_ARCHITECTURE AUDIT_ARCH_AARCH64
+#endif
+#define SYSCALL_STOP (SIGTRAP | 0x80)
+#define OPTIONS      (PTRACE_O_TRACESYSGOOD | PTRACE_O_TRACECLONE | PTRACE_O_TRACEEXEC)
+
+typedef struct tracer {
+  coverage_calls_t calls;
+  pid_t pid;
+  bool begun;       /* the program has been executed */
+  uint64_t rings;   /* operations submitted by io_uring_enter, and rings made */
+  uint64_t foreign; /* system calls of another architecture's convention */
+  bool let_go;      /* before it executed a file that gives it more rights */
+} tracer_t;
+
+/* ---- one system call ------------------------------------------------------------------------ */
+
+/* A program that we trace gains rights only if we have this one (credentials(7)). */
+static bool may_trace_all(void) {
+  struct __user_cap_header_struct header = {_LINUX_CAPABILITY_VERSION_3, 0};
+  struct __user_cap_data_struct data[_LINUX_CAPABILITY_U32S_3];
+  return syscall(SYS_capget, &header, data) == 0 && data[0].effective >> CAP_SYS_PTRACE & 1;
+}
+
+/* May the kernel give more rights to who executes this file? What we may not look at, it may. */
+static bool gives_rights(const tracer_t *t, const stopped_call_t *call) {
+  char name[4096], path[4200];
+  struct stat st;
+  bool at = call->number == SYS_execveat;
+  memory_t *memory = (memory_t *)(uintptr_t)&t->calls.memory.memory;
+  size_t n = 0;
+  while (n < sizeof name - 1 && memory->read(memory, call->arguments[at] + n, name + n, 1) &&
+         name[n])
+    n++;
+  name[n] = 0;
+  if (n == 0 && !memory->read(memory, call->arguments[at], name, 1)) return true;
+  if (at && !n)
+    snprintf(path, sizeof path, "/proc/%d/fd/%d", t->pid, (int)call->arguments[0]);
+  else if (at && *name != '/' && (int)call->arguments[0] != AT_FDCWD)
+    snprintf(path, sizeof path, "/proc/%d/fd/%d/%s", t->pid, (int)call->arguments[0], name);
+  else
+    snprintf(path, sizeof path, "/proc/%d/%s/%s", t->pid, *name == '/' ? "root" : "cwd", name);
+  if (stat(path, &st) < 0) return errno == EACCES || errno == EPERM;
+  return st.st_mode & (S_ISUID | S_ISGID) || getxattr(path, "security.capability", NULL, 0) > 0;
+}
+
+static bool moves_code(const stopped_call_t *call) {
+  if (call->number == SYS_munmap || call->number == SYS_mremap) return true;
+  return (call->number == SYS_mmap || call->number == SYS_mprotect) &&
+         call->arguments[2] & PROT_EXEC;
+}
+
+/* A range that is unmapped or moved matters where it is of an image that was looked at. */
+static void note_moved(tracer_t *t, const stopped_call_t *call) {
+  const modules_t *modules = t->calls.target ? &t->calls.target->modules : NULL;
+  uint64_t start = call->arguments[0], end = start + call->arguments[1];
+  bool unmaps = call->number == SYS_munmap || call->number == SYS_mremap;
+  for (size_t i = 0; modules && i < modules->count; i++)
+    if (!unmaps || (modules->items[i].start < end && start < modules->items[i].end)) {
+      coverage_calls_moved(&t->calls);
+      return;
+    }
+}
+
+/* At the entry of a system call. False: the thread is to be let go. */
+static bool entered(tracer_t *t, const stopped_call_t *call) {
+  if (call->number == SYS_io_uring_enter) t->rings += (uint32_t)call->arguments[1];
+  if (call->number == SYS_io_uring_setup) t->rings++;
+  if (moves_code(call)) note_moved(t, call);
+  if (coverage_calls_wants(&t->calls, call->number)) coverage_calls_add(&t->calls, call);
+  bool executes = call->number == SYS_execve || call->number == SYS_execveat;
+  if (!executes || may_trace_all() || !gives_rights(t, call)) return true;
+  t->let_go = true;
+  return false;
+}
+
+/* False: the thread is to be let go. */
+static bool at_call(tracer_t *t, pid_t tid) {
+  struct __ptrace_syscall_info info;
+  if (!t->begun || ptrace(PTRACE_GET_SYSCALL_INFO, tid, sizeof info, &info) <= 0 ||
+      info.op != PTRACE_SYSCALL_INFO_ENTRY)
+    return true;
+  if (info.arch != OWN_ARCHITECTURE) {
+    t->foreign++;
+    return true;
+  }
+  stopped_call_t call = {.tid = tid,
+                         .number = info.entry.nr,
+                         .pc = info.instruction_pointer,
+                         .sp = info.stack_pointer};
+  memcpy(call.arguments, info.entry.args, sizeof call.arguments);
+  return entered(t, &call);
+}
+
+/* ---- stops ---------------------------------------------------------------------------------- */
+
+static void executed(tracer_t *t) {
+  scratch_audit_t *audit = &t->calls.recording->control->audit;
+  if (t->begun) coverage_calls_flush(&t->calls);
+  t->begun = true;
+  store_relaxed(&audit->used, 0u); /* the program that wrote there is no more */
+  memset(audit->threads, 0, sizeof audit->threads);
+  store_release(&audit->ready, 0u);
+}
+
+static bool is_ours(const tracer_t *t, pid_t tid) {
+  return syscall(SYS_tgkill, t->pid, tid, 0) == 0;
+}
+
+static bool is_group_stop(int status) {
+  int number = WSTOPSIG(status);
+  return number == SIGSTOP || number == SIGTSTP || number == SIGTTIN || number == SIGTTOU;
+}
+
+typedef enum way { GO_ON, STAY_STOPPED, LET_GO } way_t;
+
+static void resume(pid_t tid, way_t way, intptr_t signal_number) {
+  void *data = (void *)signal_number;
+  if (way == GO_ON)
+    (void)ptrace(PTRACE_SYSCALL, tid, NULL, data);
+  else if (way == LET_GO)
+    (void)ptrace(PTRACE_DETACH, tid, NULL, data);
+  else
+    (void)ptrace(PTRACE_LISTEN, tid, NULL, NULL);
+}
+
+/* Thread TID has stopped: how it goes on. */
+static void stopped(tracer_t *t, pid_t tid, int status) {
+  int event = status >> 16;
+  way_t way = GO_ON;
+  intptr_t signal_number = 0;
+  if (WSTOPSIG(status) == SYSCALL_STOP) {
+    if (!at_call(t, tid)) way = LET_GO;
+  } else if (event == PTRACE_EVENT_STOP) {
+    if (!is_ours(t, tid)) /* a process of its own, made by clone */
+      way = LET_GO;
+    else if (is_group_stop(status))
+      way = STAY_STOPPED;
+  } else if (event == PTRACE_EVENT_EXEC) {
+    executed(t);
+  } else if (!event) {
+    signal_number = WSTOPSIG(status);
+  }
+  resume(tid, way, signal_number);
+}
+
+static void trace(tracer_t *t) {
+  for (;;) {
+    int status;
+    pid_t tid = waitpid(-1, &status, __WALL);
+    if (tid < 0 && errno == EINTR) continue;
+    if (tid < 0) return;
+    if (WIFSTOPPED(status)) stopped(t, tid, status);
+  }
+}
+
+/* ---- the process ---------------------------------------------------------------------------- */
+
+static void write_end(tracer_t *t) {
+  coverage_calls_flush(&t->calls);
+  const scratch_audit_t *audit = &t->calls.recording->control->audit;
+  uint32_t used = load_relaxed(&audit->used);
+  journal_begin(t->calls.journal, EXTENDED_COVERAGE);
+  journal_value(t->calls.journal, t->rings);
+  journal_value(t->calls.journal, t->foreign);
+  journal_value(t->calls.journal, used > SCRATCH_AUDITED ? used - SCRATCH_AUDITED : 0);
+  journal_value(t->calls.journal, t->let_go);
+  journal_end(t->calls.journal);
+  (void)journal_flush(t->calls.journal);
+}
+
+static _Noreturn void be_tracer(recording_t *recording, pid_t pid, const audit_policy_t *policy,
+                                int told) {
+  /* While we were stopped, so would the program be, whatever it does at such a signal. */
+  static const int ignored[] = {SIGINT,  SIGQUIT, SIGTERM, SIGHUP,  SIGUSR1,
+                                SIGUSR2, SIGPIPE, SIGTSTP, SIGTTIN, SIGTTOU};
+  for (size_t i = 0; i < sizeof ignored / sizeof *ignored; i++)
+    signal(ignored[i], SIG_IGN);
+  prctl(PR_SET_NAME, "sonde-coverage");
+  tracer_t t = {.pid = pid};
+  int error = coverage_calls_open(&t.calls, recording, pid, policy) ? 0 : ENOMEM;
+  if (!error && ptrace(PTRACE_SEIZE, pid, NULL, (void *)(intptr_t)OPTIONS) < 0) error = errno;
+  if (!error && ptrace(PTRACE_INTERRUPT, pid, NULL, NULL) < 0) error = errno;
+  if (write(told, &error, sizeof error) < 0 || error) _exit(1);
+  close(told);
+  trace(&t);
+  write_end(&t);
+  coverage_calls_close(&t.calls);
+  _exit(0);
+}
+
+pid_t coverage_start(recording_t *recording, pid_t pid, const audit_policy_t *policy,
+                     const int *closed, int count) {
+  int told[2], error = 0;
+  if (pipe2(told, O_CLOEXEC) < 0) return -1;
+  recording->control->audit.watched = 1;
+  pid_t tracer = fork();
+  if (tracer == 0) {
+    close(told[0]);
+    for (int i = 0; i < count; i++)
+      close(closed[i]);
+    be_tracer(recording, pid, policy, told[1]);
+  }
+  close(told[1]);
+  if (tracer < 0) error = errno;
+  if (!error && read(told[0], &error, sizeof error) != sizeof error) error = ECHILD;
+  close(told[0]);
+  if (!error) return tracer;
+  if (tracer > 0) waitpid(tracer, NULL, 0);
+  errno = error;
+  return -1;
+}
+
+bool coverage_finish(pid_t tracer) {
+  int status;
+  while (waitpid(tracer, &status, 0) < 0)
+    if (errno != EINTR) return false;
+  return WIFEXITED(status) && WEXITSTATUS(status) == 0;
+}

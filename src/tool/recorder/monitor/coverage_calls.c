@@ -1,0 +1,261 @@
+/* SPDX-License-Identifier: MIT */
+#define _GNU_SOURCE
+#include "recorder/monitor/coverage_calls.h"
+
+#include <elf.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/ptrace.h>
+#include <sys/syscall.h>
+#include <sys/uio.h>
+
+#include "target/process.h"
+#include "target/registers.h"
+
+#define ROWS_MAX  16384u
+#define DEPTH_MAX 512u
+#define AGENT     "/libsonde-agent.so"
+#if defined(__x86_64__)
+#define OWN_MACHINE MACHINE_X86_64
+#else
+#define OWN_MACHINE MACHINE_AARCH64
+#endif
+
+struct coverage_row {
+  uint32_t number, class; /* coverage_class_t */
+  uint32_t function;      /* of the policy, whose hook has seen it, + 1; 0: of none */
+  uint32_t stack, size;
+  uint8_t *arguments;
+  uint64_t count, first, last;
+};
+
+/* ---- rows ----------------------------------------------------------------------------------- */
+
+static bool same(const coverage_row_t *a, const coverage_row_t *b) {
+  return a->number == b->number && a->class == b->class && a->function == b->function &&
+         a->stack == b->stack && a->size == b->size && !memcmp(a->arguments, b->arguments, a->size);
+}
+
+static size_t slot_of(const coverage_calls_t *c, const coverage_row_t *row) {
+  uint64_t hash = (uint64_t)row->number << 32 | row->class << 16 | row->function;
+  hash = checksum_mix(hash, row->stack);
+  for (uint32_t i = 0; i < row->size; i++)
+    hash = (hash ^ row->arguments[i]) * UINT64_C(0x100000001b3);
+  size_t i = (size_t)checksum_mix(hash, 1) & c->mask;
+  while (c->slots[i] && !same(&c->rows[c->slots[i] - 1], row))
+    i = (i + 1) & c->mask;
+  return i;
+}
+
+static bool grow(coverage_calls_t *c) {
+  size_t room = c->room ? 2 * c->room : 256;
+  coverage_row_t *rows = realloc(c->rows, room * sizeof *rows);
+  if (!rows) return false;
+  c->rows = rows;
+  uint32_t *slots = calloc(4 * room, sizeof *slots);
+  if (!slots) return false;
+  free(c->slots);
+  c->slots = slots;
+  c->room = room;
+  c->mask = 4 * room - 1;
+  for (size_t i = 0; i < c->count; i++)
+    slots[slot_of(c, &c->rows[i])] = (uint32_t)(i + 1);
+  return true;
+}
+
+/* One more call such as ROW. When there are too many different ones, what tells them apart is left
+ * out. */
+static void count(coverage_calls_t *c, coverage_row_t row) {
+  if (c->count >= ROWS_MAX) row.size = row.stack = 0;
+  if (c->count == c->room && !grow(c)) return;
+  size_t slot = slot_of(c, &row);
+  row.first = row.last = journal_now(c->journal);
+  if (!c->slots[slot]) {
+    uint8_t *copy = malloc(row.size + 1);
+    if (!copy) return;
+    memcpy(copy, row.arguments, row.size);
+    row.arguments = copy;
+    c->rows[c->count++] = row;
+    c->slots[slot] = (uint32_t)c->count;
+  }
+  coverage_row_t *known = &c->rows[c->slots[slot] - 1];
+  known->count++;
+  known->last = row.last;
+}
+
+/* ---- where it comes from -------------------------------------------------------------------- */
+
+static bool read_remote(memory_t *self, uint64_t address, void *out, size_t size) {
+  struct iovec local = {out, size}, remote = {(void *)(uintptr_t)address, size};
+  pid_t pid = ((remote_memory_t *)self)->pid;
+  return process_vm_readv(pid, &local, 1, &remote, 1, 0) == (ssize_t)size;
+}
+
+/* Where the agent lies; it is loaded after the first of the loader's calls. */
+static void find_agent(coverage_calls_t *c) {
+  char path[32], line[4200];
+  snprintf(path, sizeof path, "/proc/%d/maps", c->pid);
+  FILE *maps = fopen(path, "re");
+  while (maps && fgets(line, sizeof line, maps)) {
+    uint64_t start, end;
+    size_t size = strcspn(line, "\n"), name = strlen(AGENT);
+    if (size < name || strncmp(line + size - name, AGENT, name) != 0 ||
+        sscanf(line, "%lx-%lx", &start, &end) != 2)
+      continue;
+    if (!c->agent_start) c->agent_start = start;
+    c->agent_end = end;
+  }
+  if (maps) fclose(maps);
+}
+
+static bool is_own(coverage_calls_t *c, uint64_t pc) {
+  if (!c->agent_start) find_agent(c);
+  return pc >= c->agent_start && pc < c->agent_end;
+}
+
+static bool read_registers(pid_t tid, regs_t *regs) {
+  unsigned char data[REGISTERS_BYTES_MAX];
+  struct iovec iov = {data, sizeof data};
+  return ptrace(PTRACE_GETREGSET, tid, NT_PRSTATUS, &iov) == 0 &&
+         registers_read(OWN_MACHINE, data, iov.iov_len, regs);
+}
+
+/* Walks the stack of a stopped thread into `walk`. */
+static bool walk_stopped(coverage_calls_t *c, pid_t tid) {
+  problem_t problem;
+  regs_t regs;
+  c->walk.count = 0;
+  if (!read_registers(tid, &regs)) return false;
+  for (int attempt = 0; attempt < 2; attempt++) {
+    bool fresh = !c->target;
+    if (fresh) c->target = target_open_process(c->pid, &problem);
+    if (!c->target) return false;
+    process_window_load(&process_of(c->target)->memory, regs.r[machine_sp(c->target->machine)]);
+    walk_stack(c->target, &regs, DEPTH_MAX, &c->walk);
+    if (fresh || c->walk.ending == ENDING_COMPLETE) break;
+    coverage_calls_moved(c); /* what is mapped was read some time ago */
+  }
+  return c->walk.count > 0;
+}
+
+static uint32_t name_stack(coverage_calls_t *c, bool *whole) {
+  thread_t thread = {
+      .frames = c->walk.frames, .frame_count = c->walk.count, .ending = c->walk.ending};
+  *whole = c->walk.ending == ENDING_COMPLETE || c->walk.ending == ENDING_CUT;
+  return c->count < ROWS_MAX ? journal_stack(c->journal, c->target, &thread) : 0;
+}
+
+/* ---- whose it is ---------------------------------------------------------------------------- */
+
+static const scratch_audited_t *place_of(const scratch_audit_t *audit, pid_t tid) {
+  uint32_t used = load_acquire(&audit->used);
+  for (uint32_t i = 0; i < used && i < SCRATCH_AUDITED; i++)
+    if (audit->threads[i].tid == (uint32_t)tid) return &audit->threads[i];
+  return NULL;
+}
+
+/* Whether a call that was entered is still under way: its return address is where it was (x86_64),
+ * or in the stack that was walked (aarch64, where it may be kept anywhere). */
+static bool is_under_way(coverage_calls_t *c, const scratch_entered_t *entered, uint64_t sp) {
+#if defined(__x86_64__)
+  uint64_t word, at = entered->sp - sizeof word;
+  return at >= sp && c->memory.memory.read(&c->memory.memory, at, &word, sizeof word) &&
+         word == entered->return_address;
+#else
+  for (uint32_t i = 0; entered->sp >= sp && i < c->walk.count; i++)
+    if (c->walk.frames[i].pc == entered->return_address) return true;
+  return false;
+#endif
+}
+
+/* The audited function whose hook has seen the CALL of a thread, + 1; 0: none has. The innermost
+ * one counts that can have made it. */
+static uint32_t seen_by(coverage_calls_t *c, const stopped_call_t *call) {
+  const scratch_audited_t *place = place_of(&c->recording->control->audit, call->tid);
+  const sensitive_call_t *kind = sensitive_call(call->number);
+  for (uint32_t n = place && place->count <= SCRATCH_ENTERED ? place->count : 0; n-- > 0;) {
+    const scratch_entered_t *entered = &place->entered[n];
+    if (entered->function >= c->policy->function_count || !is_under_way(c, entered, call->sp))
+      continue;
+    const char *name = audit_string(c->policy, audit_functions(c->policy)[entered->function].name);
+    if (sensitive_leads_to(kind, name)) return entered->function + 1;
+  }
+  return 0;
+}
+
+bool coverage_calls_wants(const coverage_calls_t *c, uint64_t number) {
+  return number < SENSITIVE_NUMBERS && c->wanted[number];
+}
+
+void coverage_calls_add(coverage_calls_t *c, const stopped_call_t *call) {
+  uint8_t arguments[SENSITIVE_BYTES];
+  coverage_row_t row = {.number = (uint32_t)call->number, .arguments = arguments};
+  row.size = sensitive_arguments(sensitive_call(call->number), &c->memory.memory, call->arguments,
+                                 arguments);
+  bool walked = false, whole = false;
+#if !defined(__x86_64__)
+  walked = load_acquire(&c->recording->control->audit.ready) && walk_stopped(c, call->tid);
+#endif
+  if (is_own(c, call->pc)) {
+    row.class = COVERAGE_OWN;
+  } else if (!load_acquire(&c->recording->control->audit.ready)) {
+    row.class = COVERAGE_EARLY;
+  } else if ((row.function = seen_by(c, call))) {
+    row.class = COVERAGE_HOOKED;
+  } else {
+    if (walked || walk_stopped(c, call->tid)) row.stack = name_stack(c, &whole);
+    row.class = whole && row.stack ? COVERAGE_BELOW : COVERAGE_UNEXPLAINED;
+  }
+  count(c, row);
+}
+
+void coverage_calls_moved(coverage_calls_t *c) {
+  target_close(c->target);
+  c->target = NULL;
+}
+
+/* ---- begin and end -------------------------------------------------------------------------- */
+
+void coverage_calls_flush(coverage_calls_t *c) {
+  for (size_t i = 0; i < c->count; i++) {
+    const coverage_row_t *row = &c->rows[i];
+    journal_begin(c->journal, EXTENDED_SYSCALL);
+    journal_value(c->journal, row->class);
+    journal_value(c->journal, row->number);
+    journal_value(c->journal, row->function);
+    journal_value(c->journal, row->stack);
+    journal_value(c->journal, row->count);
+    journal_value(c->journal, row->first);
+    journal_value(c->journal, row->last);
+    journal_bytes(c->journal, row->arguments, row->size);
+    journal_end(c->journal);
+    free(row->arguments);
+  }
+  (void)journal_flush(c->journal);
+  c->count = 0;
+  if (c->slots) memset(c->slots, 0, (c->mask + 1) * sizeof *c->slots);
+  c->agent_start = c->agent_end = 0;
+  coverage_calls_moved(c);
+}
+
+bool coverage_calls_open(coverage_calls_t *c, recording_t *recording, pid_t pid,
+                         const audit_policy_t *policy) {
+  *c = (coverage_calls_t){.recording = recording,
+                          .journal = journal_new(recording, MONITOR_STREAM + 3),
+                          .policy = policy,
+                          .pid = pid,
+                          .memory = {.memory = {.read = read_remote}, .pid = pid}};
+  sensitive_of_policy(policy, c->wanted);
+  return c->journal != NULL;
+}
+
+void coverage_calls_close(coverage_calls_t *c) {
+  target_close(c->target);
+  free(c->walk.frames);
+  for (size_t i = 0; i < c->count; i++)
+    free(c->rows[i].arguments);
+  free(c->rows);
+  free(c->slots);
+  journal_free(c->journal);
+}

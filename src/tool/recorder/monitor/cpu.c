@@ -1,0 +1,215 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * A thread's counters are gone with it, so the last reading of each is its sum; what it used in its
+ * last second is missing there, and is in the sum of the process.
+ */
+#define _GNU_SOURCE
+#include "recorder/monitor/cpu.h"
+
+#include <dirent.h>
+#include <pthread.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <sys/prctl.h>
+#include <time.h>
+
+#include "recorder/monitor/writer.h"
+#include "recorder/monitor/thread_facts.h"
+#include "recorder/monitor/thread_file.h"
+#include "os/os.h"
+
+#define PERIOD_NS  UINT64_C(1000000000)
+#define TRACKS_MAX 65536u
+
+typedef struct cpu_thread {
+  pid_t tid;
+  char name[THREAD_NAME_MAX];
+  uint64_t run_ns, runq_ns, wakeups;
+  uint64_t first_ns, last_ns; /* when it was read first and last */
+  cpu_track_t track;
+} cpu_thread_t;
+
+struct cpu_monitor {
+  pthread_t thread;
+  recording_t *recording;
+  journal_t *journal;
+  cpu_options_t options;
+  cpu_track_t process;
+  uint64_t process_ns;
+  cpu_thread_t *threads; /* by tid, rising */
+  size_t count, room;
+  uint32_t bell, stop;
+};
+
+/* ---- readings ----------------------------------------------------------------------------- */
+
+/* A process' CPU clock (linux/posix-timers_types.h): exact, of the threads that ended as well. */
+static bool read_process(const cpu_monitor_t *m, uint64_t *cpu_ns) {
+  clockid_t clock = (clockid_t)(~(unsigned)m->recording->header.pid << 3 | 2);
+  struct timespec t;
+  if (clock_gettime(clock, &t) != 0) return false;
+  *cpu_ns = (uint64_t)t.tv_sec * 1000000000u + (uint64_t)t.tv_nsec;
+  return true;
+}
+
+static bool read_file(const cpu_monitor_t *m, pid_t tid, const char *name, char *out, size_t size) {
+  return thread_file_read(-1, (pid_t)m->recording->header.pid, tid, name, out, size);
+}
+
+static cpu_thread_t *thread_of(cpu_monitor_t *m, pid_t tid) {
+  size_t low = 0, high = m->count;
+  while (low < high) {
+    size_t middle = (low + high) / 2;
+    if (m->threads[middle].tid == tid) return &m->threads[middle];
+    if (m->threads[middle].tid < tid)
+      low = middle + 1;
+    else
+      high = middle;
+  }
+  if (m->count == TRACKS_MAX) return NULL;
+  if (m->count == m->room) {
+    size_t room = m->room ? 2 * m->room : 64;
+    cpu_thread_t *grown = realloc(m->threads, room * sizeof *grown);
+    if (!grown) return NULL;
+    m->threads = grown;
+    m->room = room;
+  }
+  memmove(m->threads + low + 1, m->threads + low, (m->count - low) * sizeof *m->threads);
+  m->count++;
+  m->threads[low] = (cpu_thread_t){.tid = tid};
+  return &m->threads[low];
+}
+
+static void tell(const cpu_monitor_t *m, const cpu_thread_t *thread, const cpu_episode_t *e) {
+  char line[160], who[64];
+  double seconds = (double)(e->to_ns - e->from_ns) / 1e9;
+  if (thread)
+    snprintf(who, sizeof who, "thread %d (%s)", (int)thread->tid, thread->name);
+  else
+    snprintf(who, sizeof who, "the program");
+  snprintf(line, sizeof line, "%s has used %.0f %% of a CPU for %.0f s", who,
+           (double)e->cpu_ns / (seconds * 1e7), seconds);
+  m->options.note(line);
+}
+
+static void report(cpu_monitor_t *m, const cpu_thread_t *thread, const cpu_episode_t *e) {
+  journal_begin(m->journal, EXTENDED_CPU_EPISODE);
+  journal_value(m->journal, thread ? (uint64_t)thread->tid : 0);
+  journal_value(m->journal, e->to_ns - e->from_ns);
+  journal_value(m->journal, e->cpu_ns);
+  journal_text(m->journal, thread ? thread->name : "");
+  journal_end(m->journal);
+  (void)journal_flush(m->journal);
+  if (m->options.note) tell(m, thread, e);
+}
+
+static uint64_t wakeups_of(const char *status) {
+  const char *at = strstr(status, "\nvoluntary_ctxt_switches:");
+  return at ? strtoull(at + 25, NULL, 10) : 0;
+}
+
+static void read_thread(cpu_monitor_t *m, pid_t tid) {
+  char text[4096];
+  thread_facts_t facts = {0};
+  if (!facts_read_use(-1, (pid_t)m->recording->header.pid, tid, &facts)) return;
+  cpu_thread_t *t = thread_of(m, tid);
+  if (!t) return;
+  uint64_t now = os_monotonic_ns();
+  if (facts.run_ns < t->run_ns) *t = (cpu_thread_t){.tid = tid}; /* another thread by now */
+  if (!t->first_ns) t->first_ns = now;
+  t->last_ns = now;
+  t->run_ns = facts.run_ns;
+  t->runq_ns = facts.runq_ns;
+  if (read_file(m, tid, "status", text, sizeof text)) t->wakeups = wakeups_of(text);
+  thread_file_name((pid_t)m->recording->header.pid, tid, t->name);
+  cpu_episode_t episode;
+  if (cpu_track_read(&t->track, &m->options.rules, now, t->run_ns, &episode))
+    report(m, t, &episode);
+}
+
+static void read_threads(cpu_monitor_t *m) {
+  char path[48];
+  snprintf(path, sizeof path, "/proc/%u/task", m->recording->header.pid);
+  DIR *folder = opendir(path);
+  struct dirent *entry;
+  while (folder && (entry = readdir(folder))) {
+    pid_t tid = (pid_t)strtol(entry->d_name, NULL, 10);
+    if (tid > 0) read_thread(m, tid);
+  }
+  if (folder) closedir(folder);
+}
+
+static void read_all(cpu_monitor_t *m) {
+  cpu_episode_t episode;
+  uint64_t cpu_ns;
+  if (!read_process(m, &cpu_ns)) return;
+  m->process_ns = cpu_ns;
+  read_threads(m);
+  if (cpu_track_read(&m->process, &m->options.rules, os_monotonic_ns(), cpu_ns, &episode))
+    report(m, NULL, &episode);
+}
+
+/* ---- the thread --------------------------------------------------------------------------- */
+
+static void *watch_cpu(void *context) {
+  cpu_monitor_t *m = context;
+  prctl(PR_SET_NAME, "sonde-cpu");
+  while (!load_acquire(&m->stop)) {
+    read_all(m);
+    (void)os_futex_wait(&m->bell, 0, PERIOD_NS);
+  }
+  return NULL;
+}
+
+static void free_monitor(cpu_monitor_t *m) {
+  journal_free(m->journal);
+  free(m->threads);
+  free(m);
+}
+
+cpu_monitor_t *cpu_monitor_start(recording_t *recording, const cpu_options_t *options) {
+  cpu_monitor_t *m = calloc(1, sizeof *m);
+  if (!m) return NULL;
+  m->recording = recording;
+  m->options = *options;
+  m->journal = journal_new(recording, MONITOR_STREAM + 1);
+  sigset_t all, before;
+  sigfillset(&all);
+  pthread_sigmask(SIG_SETMASK, &all, &before);
+  bool started = m->journal && pthread_create(&m->thread, NULL, watch_cpu, m) == 0;
+  pthread_sigmask(SIG_SETMASK, &before, NULL);
+  if (started) return m;
+  free_monitor(m);
+  return NULL;
+}
+
+static void write_sums(cpu_monitor_t *m) {
+  for (size_t i = 0; i < m->count; i++) {
+    const cpu_thread_t *t = &m->threads[i];
+    journal_begin(m->journal, EXTENDED_CPU_THREAD);
+    journal_value(m->journal, (uint64_t)t->tid);
+    journal_value(m->journal, t->run_ns);
+    journal_value(m->journal, t->runq_ns);
+    journal_value(m->journal, t->wakeups);
+    journal_value(m->journal, t->last_ns - t->first_ns);
+    journal_text(m->journal, t->name);
+    journal_end(m->journal);
+  }
+  journal_begin(m->journal, EXTENDED_CPU_PROCESS);
+  journal_value(m->journal, m->process_ns);
+  journal_end(m->journal);
+  (void)journal_flush(m->journal);
+}
+
+void cpu_monitor_stop(cpu_monitor_t *m) {
+  if (!m) return;
+  store_release(&m->stop, 1u);
+  store_release(&m->bell, 1u);
+  (void)os_futex_wake(&m->bell, 1);
+  pthread_join(m->thread, NULL);
+  uint64_t cpu_ns;
+  if (read_process(m, &cpu_ns)) m->process_ns = cpu_ns;
+  write_sums(m);
+  free_monitor(m);
+}

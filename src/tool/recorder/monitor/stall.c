@@ -1,0 +1,274 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * The monitor's thread: which loops there are, which of them are in a turn, and when to look again.
+ */
+#define _GNU_SOURCE
+#include "recorder/monitor/stall.h"
+
+#include <pthread.h>
+#include <signal.h>
+#include <stdlib.h>
+#include <sys/prctl.h>
+#include <sys/resource.h>
+#include <sys/wait.h>
+
+#include "recorder/monitor/stall_uncovered.h"
+#include "recorder/monitor/stall_watch.h"
+#include "os/os.h"
+
+#define UNCOVERED_NS                                                                               \
+  UINT64_C(1000000000) /* after a program's start, and again while it is busy … */
+#define UNCOVERED_AGAIN_NS UINT64_C(10000000000) /* … so often */
+
+#define LOST_NS UINT64_C(500000000) /* from a thread's end to what is known of its process */
+
+struct stall_monitor {
+  pthread_t thread;
+  scratch_loops_t *loops;
+  watching_t watching;
+  watch_t watches[SCRATCH_LOOPS];
+  uint32_t incarnation;
+  bool active; /* some turn began since the last scan, or lasts */
+  unsigned uncovered;
+  bool uncovered_looked;     /* at this program */
+  uint64_t uncovered_due_ns; /* when it is looked for next */
+  uint32_t stop;
+  int wait_status;
+};
+
+/* The rate of the two clocks gets better the longer they run. */
+static void calibrate(watching_t *w) {
+  const record_header_t *h = &w->recording->header;
+  uint64_t ns = os_monotonic_ns(), ticks = journal_now(w->journal);
+  if (h->clock == RECORD_CLOCK_MONOTONIC)
+    w->ns_per_tick = (double)(UINT64_C(1) << h->clock_shift);
+  else
+    w->ns_per_tick =
+        (double)(ns - h->start_monotonic_ns) / (double)(ticks - (h->start_ticks >> h->clock_shift));
+  w->base_ns = ns;
+  w->base_ticks = ticks;
+}
+
+/* ---- one loop ----------------------------------------------------------------------------- */
+
+/* Its loop has said when the turn that WATCH knows ended. */
+static bool has_told_end(const watch_t *watch, const scratch_loop_t *loop) {
+  return watch->turn && !load_acquire(&loop->watched) &&
+         load_relaxed(&loop->ended_of) == watch->turn;
+}
+
+/* The turn that WATCH knows has ended; its loop says when, or it was not asked in time. */
+static void end_turn(stall_monitor_t *m, watch_t *watch, const scratch_loop_t *loop) {
+  uint64_t end =
+      has_told_end(watch, loop) ? load_relaxed(&loop->ended) : journal_now(m->watching.journal);
+  bool moved = load_relaxed(&loop->moved) != watch->moved;
+  watch_end(&m->watching, watch, end, moved ? STALL_MOVED : STALL_ENDED);
+}
+
+static uint64_t end_of(const stall_monitor_t *m, const watch_t *watch) {
+  return watch->lost ? watch->lost : journal_now(m->watching.journal);
+}
+
+/* The thread is gone, by ENDING. Its turn may have ended before, since it was looked at last. */
+static void drop(stall_monitor_t *m, watch_t *watch, stall_ending_t ending) {
+  const scratch_loop_t *loop = &m->loops->loops[watch - m->watches];
+  if (has_told_end(watch, loop))
+    end_turn(m, watch, loop);
+  else
+    watch_end(&m->watching, watch, end_of(m, watch), ending);
+  watch_close(&m->watching, watch);
+}
+
+/* The thread has ended; or its whole process was killed, which will be known in a moment. Returns
+ * when to look again. */
+static uint64_t lose(stall_monitor_t *m, watch_t *watch, scratch_loop_t *loop, uint64_t now) {
+  uint32_t tid = (uint32_t)watch->tid;
+  if (!watch->lost) {
+    watch->lost = journal_now(m->watching.journal);
+    watch->lost_ns = now;
+  }
+  if (now - watch->lost_ns < LOST_NS) return watch->lost_ns + LOST_NS;
+  if (watch_is_exiting(watch)) return now + LOST_NS; /* it gives back much memory */
+  drop(m, watch, STALL_EXITED);
+  (void)cas_acq_rel(&loop->tid, &tid, 0u);
+  return UINT64_MAX;
+}
+
+static void count_turns(watch_t *watch, scratch_loop_t *loop, bool *active) {
+  uint32_t turns = load_relaxed(&loop->turns);
+  if (turns == watch->turns_seen) return;
+  watch->turns += turns > watch->turns_seen ? turns - watch->turns_seen : turns;
+  watch->turns_seen = turns;
+  *active = true;
+}
+
+/* Returns when to look again; UINT64_MAX: not before something happens. */
+static uint64_t scan_loop(stall_monitor_t *m, uint32_t i, uint64_t now, uint64_t late) {
+  watching_t *w = &m->watching;
+  watch_t *watch = &m->watches[i];
+  scratch_loop_t *loop = &m->loops->loops[i];
+  pid_t tid = (pid_t)load_acquire(&loop->tid);
+  if (watch->tid && watch->tid != tid) drop(m, watch, STALL_EXITED);
+  if (!tid) return UINT64_MAX;
+  watch->tid = tid;
+  count_turns(watch, loop, &m->active);
+  uint64_t turn = load_acquire(&loop->turn);
+  if (watch->turn && turn != watch->turn) end_turn(m, watch, loop);
+  if (!turn) return UINT64_MAX;
+  m->active = true;
+  if (!watch->turn) {
+    watch_begin(w, watch, loop, turn);
+    store_release(&loop->watched, SCRATCH_WATCH_END);
+    late = 0;
+  }
+  if (watch->lost || !watch_look(w, watch, loop, now, late)) return lose(m, watch, loop, now);
+  return stall_turn_next_ns(&watch->state, &w->rules, now);
+}
+
+/* ---- all of them -------------------------------------------------------------------------- */
+
+static void end_all(stall_monitor_t *m, stall_ending_t ending) {
+  for (uint32_t i = 0; i < SCRATCH_LOOPS; i++)
+    if (m->watches[i].tid) drop(m, &m->watches[i], ending);
+  (void)journal_flush(m->watching.journal);
+}
+
+static void follow_exec(stall_monitor_t *m) {
+  uint32_t now = load_relaxed(&m->watching.recording->control->incarnation);
+  if (now == m->incarnation) return;
+  if (m->incarnation) { /* else the agent has come to the first program */
+    m->uncovered = 0;
+    m->uncovered_looked = false;
+    m->uncovered_due_ns = os_monotonic_ns() + UNCOVERED_NS;
+    end_all(m, STALL_EXEC);
+  }
+  stacks_forget(&m->watching.stacks);
+  m->incarnation = now;
+}
+
+/* Says, once, what of SEEN cannot be watched. */
+static void tell_uncovered(stall_monitor_t *m, unsigned seen) {
+  watching_t *w = &m->watching;
+  if (load_relaxed(&m->loops->missed)) seen |= UNCOVERED_LOOPS;
+  unsigned found = seen & ~m->uncovered;
+  m->uncovered |= found;
+  for (unsigned one = 1; one <= found; one <<= 1) {
+    if (!(found & one)) continue;
+    journal_begin(w->journal, EXTENDED_UNCOVERED);
+    journal_text(w->journal, stall_uncovered_text(one));
+    journal_end(w->journal);
+    (void)journal_flush(w->journal);
+    if (w->note) w->note(stall_uncovered_text(one));
+  }
+}
+
+static void look_for_uncovered(stall_monitor_t *m, uint64_t now) {
+  if (now < m->uncovered_due_ns) return;
+  m->uncovered_due_ns = now + UNCOVERED_AGAIN_NS;
+  m->uncovered_looked = true;
+  tell_uncovered(m, stall_uncovered(m->watching.stacks.pid));
+}
+
+static uint64_t scan(stall_monitor_t *m, uint64_t late) {
+  uint64_t next = UINT64_MAX, now = os_monotonic_ns();
+  uint32_t used = load_acquire(&m->loops->used);
+  m->active = false;
+  follow_exec(m);
+  look_for_uncovered(m, now);
+  calibrate(&m->watching);
+  for (uint32_t i = 0; i < used && i < SCRATCH_LOOPS; i++) {
+    uint64_t wanted = scan_loop(m, i, now, late);
+    if (wanted < next) next = wanted;
+  }
+  return next;
+}
+
+/* Until NEXT, or until the bell rings. Returns by how much it came late. */
+static uint64_t sleep_until(stall_monitor_t *m, uint32_t bell, uint64_t next) {
+  uint64_t now = os_monotonic_ns();
+  if (next <= now) return 0;
+  (void)os_futex_wait_shared(&m->loops->bell, bell, next - now);
+  uint64_t woke = os_monotonic_ns();
+  return woke > next ? woke - next : 0;
+}
+
+/* Without limit, but for the one look at what is not covered. */
+static void sleep_long(stall_monitor_t *m, uint32_t bell) {
+  uint64_t now = os_monotonic_ns(), due = m->uncovered_due_ns;
+  uint64_t limit = due > now ? due - now : 1;
+  (void)os_futex_wait_shared(&m->loops->bell, bell, m->uncovered_looked ? 0 : limit);
+}
+
+/* No loop is in a turn and none was for a tick. Announced, looked at once more, then without limit.
+ */
+static void sleep_idle(stall_monitor_t *m, uint32_t bell) {
+  store_release(&m->loops->asleep, 1u);
+  (void)sleep_until(m, bell, os_monotonic_ns() + m->watching.rules.tick_ns);
+  if (load_acquire(&m->loops->bell) == bell) {
+    (void)scan(m, 0);
+    if (!m->active && !load_acquire(&m->stop)) sleep_long(m, bell);
+  }
+  store_release(&m->loops->asleep, 0u);
+}
+
+static void *watch_loops(void *context) {
+  stall_monitor_t *m = context;
+  prctl(PR_SET_NAME, "sonde-stall");
+  /* To be on time on a busy machine. Refused to most users, and then lateness is noticed. */
+  (void)setpriority(PRIO_PROCESS, (id_t)os_tid(), -10);
+  uint64_t late = 0;
+  while (!load_acquire(&m->stop)) {
+    uint32_t bell = load_acquire(&m->loops->bell);
+    uint64_t now = os_monotonic_ns(), next = scan(m, late);
+    late = 0;
+    if (!m->active && !load_acquire(&m->stop)) {
+      sleep_idle(m, bell);
+      continue;
+    }
+    uint64_t tick = now + m->watching.rules.tick_ns;
+    late = sleep_until(m, bell, next < tick ? next : tick);
+  }
+  return NULL;
+}
+
+/* ---- start and stop ----------------------------------------------------------------------- */
+
+static void free_monitor(stall_monitor_t *m) {
+  stacks_forget(&m->watching.stacks);
+  journal_free(m->watching.journal);
+  free(m);
+}
+
+stall_monitor_t *stall_monitor_start(recording_t *recording, const stall_options_t *options) {
+  stall_monitor_t *m = calloc(1, sizeof *m);
+  if (!m) return NULL;
+  m->loops = &recording->control->stall;
+  watching_t *w = &m->watching;
+  w->recording = recording;
+  w->journal = journal_new(recording, MONITOR_STREAM);
+  w->stacks = (stall_stacks_t){
+      .recording = recording, .journal = w->journal, .pid = (pid_t)recording->header.pid};
+  w->rules = stall_rules_for(options->threshold_ns);
+  w->note = options->note;
+  m->uncovered_due_ns = os_monotonic_ns() + UNCOVERED_NS;
+  sigset_t all, before;
+  sigfillset(&all);
+  pthread_sigmask(SIG_SETMASK, &all, &before);
+  bool started = w->journal && pthread_create(&m->thread, NULL, watch_loops, m) == 0;
+  pthread_sigmask(SIG_SETMASK, &before, NULL);
+  if (started) return m;
+  free_monitor(m);
+  return NULL;
+}
+
+void stall_monitor_stop(stall_monitor_t *m, int wait_status) {
+  if (!m) return;
+  store_release(&m->stop, 1u);
+  store_release(&m->loops->asleep, 0u);
+  add_relaxed(&m->loops->bell, 1);
+  (void)os_futex_wake_shared(&m->loops->bell, 1);
+  pthread_join(m->thread, NULL);
+  tell_uncovered(m, 0);
+  end_all(m, WIFSIGNALED(wait_status) ? STALL_KILLED : STALL_EXITED);
+  free_monitor(m);
+}

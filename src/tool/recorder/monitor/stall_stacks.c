@@ -1,0 +1,130 @@
+/* SPDX-License-Identifier: MIT */
+#include "recorder/monitor/stall_stacks.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+
+#include "os/os.h"
+#include "target/state.h"
+
+#define DEPTH_MAX 512u
+#define STALE_NS  UINT64_C(2000000000) /* images may have come and gone … */
+#define DOUBT_NS  UINT64_C(200000000)  /* … and have, perhaps, where a walk ends early */
+
+void stacks_forget(stall_stacks_t *s) {
+  target_close(s->target);
+  s->target = NULL;
+}
+
+target_t *stacks_target(stall_stacks_t *s) {
+  uint64_t now = os_monotonic_ns();
+  problem_t problem;
+  if (s->target && now - s->opened_ns > STALE_NS) stacks_forget(s);
+  if (s->target) {
+    target_forget_threads(s->target);
+    return s->target;
+  }
+  s->target = target_open_process(s->pid, &problem);
+  s->opened_ns = now;
+  if (!s->target) s->denied++;
+  return s->target;
+}
+
+static thread_t *find(target_t *t, pid_t tid) {
+  for (size_t i = 0; i < t->thread_count; i++)
+    if (t->threads[i].tid == tid) return &t->threads[i];
+  return NULL;
+}
+
+static const thread_t *capture(stall_stacks_t *s, pid_t tid) {
+  problem_t problem;
+  target_t *t = stacks_target(s);
+  const stacks_options_t options = {.depth = DEPTH_MAX, .touch = TOUCH_UNSEEN, .tid = tid};
+  return t && stacks_capture(t, &options, &problem) ? find(t, tid) : NULL;
+}
+
+bool stacks_blocked(stall_stacks_t *s, pid_t tid, blocked_at_t *out) {
+  memset(out, 0, sizeof *out);
+  const thread_t *thread = capture(s, tid);
+  if (thread && thread->ending == ENDING_TORN && os_monotonic_ns() - s->opened_ns > DOUBT_NS) {
+    stacks_forget(s);
+    thread = capture(s, tid);
+  }
+  if (!thread) return false;
+  out->stack = journal_stack(s->journal, s->target, thread);
+  out->owner = thread->wait.owner;
+  out->is_mutex = thread->wait.is_mutex;
+  out->address = thread->wait.address;
+  if (thread->wait.path) snprintf(out->what, sizeof out->what, "%s", thread->wait.path);
+  return out->stack != 0;
+}
+
+int stacks_locks(stall_stacks_t *s, pid_t tid, lock_link_t links[STALL_LINKS_MAX]) {
+  problem_t problem;
+  target_t *t = stacks_target(s);
+  const stacks_options_t options = {.depth = DEPTH_MAX, .touch = TOUCH_UNSEEN};
+  if (!t || !stacks_capture(t, &options, &problem)) return 0;
+  int count = 0;
+  const thread_t *waiter = find(t, tid);
+  while (waiter && waiter->wait.owner > 0 && count < STALL_LINKS_MAX) {
+    const thread_t *owner = find(t, waiter->wait.owner);
+    links[count++] = (lock_link_t){
+        .waiter = waiter->tid,
+        .owner = waiter->wait.owner,
+        .address = waiter->wait.address,
+        .owner_stack = owner ? journal_stack(s->journal, t, owner) : 0,
+        .owner_state = owner ? owner->state : 0,
+        .in_cycle = waiter->deadlock != 0,
+    };
+    for (int i = 0; i < count - 1; i++) /* once around */
+      if (links[i].waiter == waiter->wait.owner) return count;
+    if (waiter->wait.owner == tid) return count;
+    waiter = owner;
+  }
+  return count;
+}
+
+/* ---- questions ---------------------------------------------------------------------------- */
+
+static scratch_question_t *question(const stall_stacks_t *s, int i) {
+  return &s->recording->control->stall.questions[i];
+}
+
+static int place_of(const stall_stacks_t *s, pid_t tid) {
+  for (int i = 0; i < (int)SCRATCH_QUESTIONS; i++)
+    if (s->asked[i] == tid) return i;
+  return -1;
+}
+
+bool stacks_ask(stall_stacks_t *s, pid_t tid) {
+  if (!load_acquire(&s->recording->control->stall.sampler)) return false;
+  int i = place_of(s, tid);
+  if (i < 0) i = place_of(s, 0);
+  if (i < 0) return false;
+  scratch_question_t *q = question(s, i);
+  if (s->asked[i] == tid && load_acquire(&q->state) == SCRATCH_ASKED) return true; /* on its way */
+  s->asked[i] = tid;
+  q->tid = (uint32_t)tid;
+  store_release(&q->state, SCRATCH_ASKED);
+  if (os_ask_process(s->pid, tid) == 0) return true;
+  stacks_drop(s, tid);
+  return false;
+}
+
+bool stacks_answer(stall_stacks_t *s, pid_t tid, uint32_t *stack, uint64_t *time) {
+  int i = place_of(s, tid);
+  if (i < 0) return false;
+  scratch_question_t *q = question(s, i);
+  if (load_acquire(&q->state) != SCRATCH_ANSWERED) return false;
+  *stack = q->stack;
+  *time = q->time;
+  stacks_drop(s, tid);
+  return *stack != 0;
+}
+
+void stacks_drop(stall_stacks_t *s, pid_t tid) {
+  int i = place_of(s, tid);
+  if (i < 0) return;
+  s->asked[i] = 0;
+  store_release(&question(s, i)->state, SCRATCH_FREE);
+}

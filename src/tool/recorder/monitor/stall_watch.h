@@ -1,0 +1,78 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * One loop under watch: what is known of its present turn, and the samples taken of it.
+ */
+#ifndef SONDE_RECORDER_MONITOR_STALL_WATCH_H
+#define SONDE_RECORDER_MONITOR_STALL_WATCH_H
+
+#include "sensor/stall/rules.h"
+#include "recorder/monitor/stall_stacks.h"
+#include "recorder/monitor/thread_facts.h"
+
+#define WATCH_SAMPLES 64 /* kept of a turn before it is a stall; then they are written at once */
+
+typedef struct watch_sample {
+  uint64_t time; /* shifted ticks */
+  uint32_t stack;
+  uint64_t window_ns; /* since the first look at the turn: what the facts are counted from */
+  thread_facts_t facts;
+  pid_t owner;
+  bool is_mutex;
+  uint64_t address;
+  char what[STALL_WHAT_MAX];
+} watch_sample_t;
+
+typedef struct watch {
+  pid_t tid;
+  uint64_t turn; /* ticks; 0: none */
+  bool seen;     /* at more than one look */
+  uint32_t moved;
+  uint64_t number; /* of the stall, once it is one */
+  stall_turn_t state;
+  facts_files_t files;
+  thread_facts_t base; /* at the first look */
+  uint64_t base_ns;    /* when that was */
+  thread_facts_t last; /* at the last one */
+  watch_sample_t pending[WATCH_SAMPLES];
+  int pending_count;
+  watch_sample_t latest; /* stack and what of the last sample, to be given again */
+  bool ran;              /* since LATEST was read: it stands elsewhere by now */
+  bool asked;
+  pid_t owner_asked; /* a running owner's stack is awaited */
+  uint64_t owner_address;
+  uint64_t noted_ns; /* age at the last note; 0: none */
+  uint64_t flushed_ns;
+  uint64_t lost, lost_ns;  /* when the thread was gone, by both clocks; 0: it is there */
+  uint64_t turns, longest; /* of the loop; the longest in ticks */
+  uint32_t turns_seen;
+} watch_t;
+
+/* What all watches share. */
+typedef struct watching {
+  recording_t *recording;
+  journal_t *journal;
+  stall_stacks_t stacks;
+  stall_rules_t rules;
+  uint64_t stalls;
+  double ns_per_tick;
+  uint64_t base_ticks, base_ns; /* a moment in both clocks */
+  void (*note)(const char *line);
+} watching_t;
+
+/* Begins to watch the turn that began at TICKS. */
+void watch_begin(watching_t *w, watch_t *watch, scratch_loop_t *loop, uint64_t turn);
+
+/* A closer look at a turn that goes on. False when the thread runs no more of the program. */
+bool watch_look(watching_t *w, watch_t *watch, scratch_loop_t *loop, uint64_t now_ns,
+                uint64_t late_ns);
+
+/* The thread has ended and is being taken away. */
+bool watch_is_exiting(const watch_t *watch);
+
+/* The turn has ended, at END ticks. */
+void watch_end(watching_t *w, watch_t *watch, uint64_t end, stall_ending_t ending);
+
+/* Closes what is open of it. */
+void watch_close(watching_t *w, watch_t *watch);
+
+#endif

@@ -1,0 +1,49 @@
+/* SPDX-License-Identifier: MIT */
+#include "recorder/monitor/thread_file.h"
+
+#include <fcntl.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/resource.h>
+#include <unistd.h>
+
+#include "base/bits.h"
+
+static size_t kept_open; /* by all threads of the recorder */
+
+static int open_file(pid_t pid, pid_t tid, const char *name) {
+  char path[64];
+  snprintf(path, sizeof path, "/proc/%d/task/%d/%s", (int)pid, (int)tid, name);
+  return open(path, O_RDONLY | O_CLOEXEC);
+}
+
+static size_t may_be_kept(void) {
+  struct rlimit files;
+  return getrlimit(RLIMIT_NOFILE, &files) == 0 ? files.rlim_cur / 4 : 0;
+}
+
+int thread_file_keep(pid_t pid, pid_t tid, const char *name) {
+  int fd = add_relaxed(&kept_open, 1) < may_be_kept() ? open_file(pid, tid, name) : -1;
+  if (fd < 0) add_relaxed(&kept_open, (size_t)-1);
+  return fd;
+}
+
+void thread_file_close(int kept) {
+  if (kept < 0) return;
+  close(kept);
+  add_relaxed(&kept_open, (size_t)-1);
+}
+
+bool thread_file_read(int kept, pid_t pid, pid_t tid, const char *name, char *out, size_t size) {
+  int fd = kept >= 0 ? kept : open_file(pid, tid, name);
+  ssize_t n = fd < 0 ? -1 : pread(fd, out, size - 1, 0);
+  if (kept < 0 && fd >= 0) close(fd);
+  out[n > 0 ? n : 0] = 0;
+  return n > 0;
+}
+
+void thread_file_name(pid_t pid, pid_t tid, char out[THREAD_NAME_MAX]) {
+  char text[THREAD_NAME_MAX + 1];
+  if (thread_file_read(-1, pid, tid, "comm", text, sizeof text))
+    snprintf(out, THREAD_NAME_MAX, "%.*s", (int)strcspn(text, "\n"), text);
+}

@@ -1,0 +1,132 @@
+/* SPDX-License-Identifier: MIT */
+#define _GNU_SOURCE
+#include "recorder/preload_check.h"
+
+#include <elf.h>
+#include <fcntl.h>
+#include <limits.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+enum { SCRIPT_DEPTH = 4 }; /* the kernel follows as many interpreters of scripts */
+
+/* COMMAND along PATH; false when it is not found. */
+static bool find_command(const char *command, char *out, size_t size) {
+  if (strchr(command, '/')) return snprintf(out, size, "%s", command) < (int)size;
+  const char *path = getenv("PATH");
+  for (const char *p = path ? path : "/usr/local/bin:/usr/bin:/bin"; *p;) {
+    size_t n = strcspn(p, ":");
+    int written = snprintf(out, size, "%.*s%s%s", (int)n, p, n ? "/" : "./", command);
+    struct stat s;
+    if (written > 0 && written < (int)size && stat(out, &s) == 0 && S_ISREG(s.st_mode) &&
+        access(out, X_OK) == 0)
+      return true;
+    p += n;
+    if (*p == ':') p++;
+  }
+  return false;
+}
+
+static bool elf_takes_preload(int fd, const Elf64_Ehdr *h, char *refusal, size_t size) {
+  if (h->e_ident[EI_CLASS] != ELFCLASS64) {
+    snprintf(refusal, size, "is a 32-bit program; sonde's agent is built for 64 bits");
+    return false;
+  }
+  for (unsigned i = 0; i < h->e_phnum; i++) {
+    Elf64_Phdr p;
+    if (pread(fd, &p, sizeof p, (off_t)(h->e_phoff + (uint64_t)i * h->e_phentsize)) != sizeof p)
+      return true;
+    if (p.p_type == PT_INTERP) return true;
+  }
+  snprintf(refusal, size,
+           "is statically linked: no library can be preloaded into it; "
+           "link it with libsonde.a, or dynamically");
+  return false;
+}
+
+/* The interpreter of a script that begins with LINE. */
+static bool interpreter(char *line, char *out, size_t size) {
+  char *p = line + 2;
+  p += strspn(p, " \t");
+  p[strcspn(p, " \t\n")] = 0;
+  return *p && snprintf(out, size, "%s", p) < (int)size;
+}
+
+static bool runs_as_another(const char *path) {
+  struct stat s;
+  if (stat(path, &s) < 0) return false;
+  return ((s.st_mode & S_ISUID) && s.st_uid != geteuid()) ||
+         ((s.st_mode & S_ISGID) && s.st_gid != getegid());
+}
+
+bool program_takes_preload(const char *command, char *refusal, size_t size) {
+  char path[PATH_MAX];
+  if (!find_command(command, path, sizeof path)) return true;
+  for (int depth = 0; depth < SCRIPT_DEPTH; depth++) {
+    union {
+      Elf64_Ehdr elf;
+      char text[256];
+    } head = {0};
+    if (runs_as_another(path)) {
+      snprintf(refusal, size,
+               "is setuid or setgid: the loader preloads nothing into it; "
+               "record it as the user it runs as");
+      return false;
+    }
+    int fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY);
+    if (fd < 0) return true;
+    ssize_t n = read(fd, &head, sizeof head - 1);
+    bool takes = true, script = n > 2 && !memcmp(head.text, "#!", 2);
+    if (n >= (ssize_t)sizeof head.elf && !memcmp(head.text, ELFMAG, SELFMAG))
+      takes = elf_takes_preload(fd, &head.elf, refusal, size);
+    close(fd);
+    if (!script) return takes;
+    if (!interpreter(head.text, path, sizeof path)) return true;
+  }
+  return true;
+}
+
+/* Among the notes, SIZE bytes, one that Go's linker leaves (its build id; owner "Go", type 4). */
+static bool notes_are_go(const char *notes, size_t size) {
+  for (size_t at = 0; at + sizeof(Elf64_Nhdr) <= size;) {
+    Elf64_Nhdr note;
+    memcpy(&note, notes + at, sizeof note);
+    at += sizeof note;
+    size_t name = ((size_t)note.n_namesz + 3) & ~(size_t)3;
+    size_t content = ((size_t)note.n_descsz + 3) & ~(size_t)3;
+    if (note.n_type == 4 && note.n_namesz == 4 && at + 4 <= size && !memcmp(notes + at, "Go\0", 4))
+      return true;
+    if (name > size - at || content > size - at - name) return false;
+    at += name + content;
+  }
+  return false;
+}
+
+static bool segment_is_go(int fd, const Elf64_Phdr *p) {
+  char notes[4096];
+  if (p->p_type != PT_NOTE) return false;
+  size_t size = p->p_filesz < sizeof notes ? (size_t)p->p_filesz : sizeof notes;
+  ssize_t n = pread(fd, notes, size, (off_t)p->p_offset);
+  return n > 0 && notes_are_go(notes, (size_t)n);
+}
+
+bool program_is_go(const char *command) {
+  char path[PATH_MAX];
+  Elf64_Ehdr h;
+  bool is = false;
+  if (!find_command(command, path, sizeof path)) return false;
+  int fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY);
+  if (fd < 0) return false;
+  if (read(fd, &h, sizeof h) != sizeof h || memcmp(h.e_ident, ELFMAG, SELFMAG)) h.e_phnum = 0;
+  for (unsigned i = 0; i < h.e_phnum && !is; i++) {
+    Elf64_Phdr p;
+    if (pread(fd, &p, sizeof p, (off_t)(h.e_phoff + (uint64_t)i * h.e_phentsize)) != sizeof p)
+      break;
+    is = segment_is_go(fd, &p);
+  }
+  close(fd);
+  return is;
+}

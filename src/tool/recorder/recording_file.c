@@ -1,0 +1,217 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * The recorder's end of a recording: see recorder.h.
+ *
+ * The scratch is a memfd sealed against shrinking, so that no one can turn the program's stores
+ * into SIGBUS. Its directory of slots is true at any instant; a slot that has the magic holds a
+ * chunk. One that was being closed when the program died is taken as closed when its checksum says
+ * so, else as open: its records end where the zeros begin.
+ */
+#define _GNU_SOURCE
+#include "recorder/recording_file.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <sys/mman.h>
+#include <unistd.h>
+
+#include "record/chunk_copy.h"
+#include "record/header.h"
+#include "record/live_table.h"
+#include "sonde/status.h"
+
+#define CHECKPOINT_NS UINT64_C(1000000000)
+
+/* ---- making it ---------------------------------------------------------------------------- */
+
+/* Memory that the program fills and nobody can take away from under it; only what is used costs. */
+static int make_memory(const char *name, uint64_t size) {
+  int fd = memfd_create(name, MFD_CLOEXEC | MFD_ALLOW_SEALING);
+  if (fd < 0) return -1;
+  if (ftruncate(fd, (off_t)size) == 0 &&
+      fcntl(fd, F_ADD_SEALS, F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_SEAL) == 0)
+    return fd;
+  close(fd);
+  return -1;
+}
+
+static int make_scratch(recording_t *r) {
+  r->scratch_fd = make_memory("sonde-scratch", SCRATCH_BYTES);
+  r->live_fd = make_memory("sonde-live", live_level_offset(LIVE_LEVELS));
+  if (r->scratch_fd < 0 || r->live_fd < 0) return SONDE_ENOMEM;
+  void *map = mmap(NULL, SCRATCH_BYTES, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_NORESERVE,
+                   r->scratch_fd, 0);
+  if (map == MAP_FAILED) return SONDE_ENOMEM;
+  r->control = map;
+  return 0;
+}
+
+/* pwrite until all is done; false with errno. */
+static bool write_all(int fd, const void *data, size_t size, uint64_t offset) {
+  for (size_t done = 0; done < size;) {
+    ssize_t n = pwrite(fd, (const char *)data + done, size - done, (off_t)(offset + done));
+    if (n < 0 && errno == EINTR) continue;
+    if (n <= 0) return false;
+    done += (size_t)n;
+  }
+  return true;
+}
+
+static bool write_header(recording_t *r) {
+  uint8_t page[RECORD_HEADER_SIZE] = {0};
+  memcpy(page, &r->header, sizeof r->header);
+  return write_all(r->file_fd, page, sizeof page, 0);
+}
+
+/* All that a reader needs if we are killed at once. False with errno. */
+static bool write_start(recording_t *r, uint64_t ring_bytes) {
+  if (!header_control(&r->header, r->file_fd, ring_bytes, r->control)) return false;
+  r->header.ring_start = r->control->ring_start;
+  r->header.ring_bytes = r->control->ring_bytes;
+  return write_header(r);
+}
+
+int recording_create(recording_t *r, const char *path, uint32_t pid, uint32_t mode,
+                     uint64_t sample_bytes, uint64_t limit_bytes, char *error, size_t error_size) {
+  memset(r, 0, sizeof *r);
+  r->scratch_fd = r->live_fd = -1;
+  r->file_fd = open(path, O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC | O_NOCTTY, 0600);
+  if (r->file_fd < 0) {
+    snprintf(error, error_size, "'%s' cannot be made: %s%s", path, strerror(errno),
+             errno == EEXIST ? "; remove it, or name another with -o" : "");
+    return SONDE_EIO;
+  }
+  header_begin(&r->header, (pid_t)pid);
+  int status = make_scratch(r);
+  header_calibrate(&r->header); /* the time until here counts */
+  r->header.recorder_pid = (uint32_t)getpid();
+  r->header.scratch_fd = r->scratch_fd;
+  r->header.mode = mode;
+  uint64_t ring_bytes =
+      limit_bytes <= RECORD_HEADER_SIZE
+          ? 0
+          : ALIGN_DOWN((limit_bytes - RECORD_HEADER_SIZE) / 4 * 3, UINT64_C(4096));
+  if (status < 0) {
+    snprintf(error, error_size, "'%s' needs scratch memory, and there is none: %s%s", path,
+             strerror(errno), errno == EFBIG ? " (ulimit -f)" : "");
+  } else if (!write_start(r, ring_bytes)) {
+    snprintf(error, error_size, "'%s' cannot be written: %s", path, strerror(errno));
+    status = SONDE_EIO;
+  }
+  if (status < 0) {
+    unlink(path);
+    recording_release(r);
+    return status;
+  }
+  r->control->mode = mode;
+  r->control->live_fd = r->live_fd;
+  r->control->limit_bytes = limit_bytes;
+  r->control->sample_bytes = sample_bytes;
+  return 0;
+}
+
+void recording_settings(const recording_t *r, char *out, size_t size) {
+  snprintf(out, size, "%u:%d:%d:%u", r->header.recorder_pid, r->scratch_fd, r->file_fd,
+           r->header.pid);
+}
+
+/* ---- while it runs and when it ends --------------------------------------------------------- */
+
+static void update_header(recording_t *r) {
+  record_header_t *h = &r->header;
+  const scratch_control_t *c = r->control;
+  header_update(h, c);
+  h->ring_written = load_relaxed(&c->ring_at);
+}
+
+uint64_t recording_now(const recording_t *r) {
+  uint64_t ticks, ns;
+  header_clocks(&r->header, &ticks, &ns);
+  return ticks >> r->header.clock_shift;
+}
+
+uint64_t recording_now_ns(const recording_t *r) {
+  return os_monotonic_ns() - r->header.start_monotonic_ns;
+}
+
+/* What is mapped now and then, ever more seldom: what lies below the hooks is seen by this alone.
+ */
+static void checkpoint_when_due(recording_t *r) {
+  uint64_t now_ns = recording_now_ns(r);
+  if (now_ns < r->next_checkpoint_ns || recording_checkpoint(r) < 0) return;
+  r->checkpoint_after_ns = r->checkpoint_after_ns ? 2 * r->checkpoint_after_ns : CHECKPOINT_NS;
+  r->next_checkpoint_ns = now_ns + r->checkpoint_after_ns;
+}
+
+void recording_refresh(recording_t *r) {
+  checkpoint_when_due(r);
+  update_header(r);
+  scratch_calibrate(r->control, &r->header);
+  write_header(r);
+}
+
+bool recording_append(recording_t *r, const void *data, uint32_t size) {
+  /* The recorder's own say what the others mean, and stay. */
+  const chunk_header_t *h = data;
+  bool own = h->stream == RECORDER_STREAM || h->stream >= MONITOR_STREAM;
+  uint32_t type = own ? CHUNK_TABLES : h->type;
+  uint64_t offset = scratch_reserve(r->control, type, size);
+  return write_all(r->file_fd, data, size, offset);
+}
+
+static bool collect_slot(recording_t *r, uint32_t page, uint32_t slot_size, uint8_t *buffer) {
+  const uint8_t *slot = (const uint8_t *)r->control + (uint64_t)page * SCRATCH_PAGE;
+  if (((const chunk_header_t *)slot)->magic != CHUNK_MAGIC) return true;
+  memcpy(buffer, slot, slot_size);
+  uint32_t size = chunk_close_copy(buffer, slot_size);
+  if (!size) return true;
+  return recording_append(r, buffer, size);
+}
+
+static bool collect(recording_t *r) {
+  uint32_t largest = scratch_class_pages(SCRATCH_CLASSES - 1) * SCRATCH_PAGE;
+  uint8_t *buffer = malloc(largest);
+  bool good = buffer != NULL;
+  for (uint32_t page = SCRATCH_CONTROL_PAGES; good && page < SCRATCH_PAGES; page++) {
+    uint32_t c = r->control->slot_class[page];
+    if (c && c <= SCRATCH_CLASSES)
+      good = collect_slot(r, page, scratch_class_pages(c - 1) * SCRATCH_PAGE, buffer);
+  }
+  free(buffer);
+  return good;
+}
+
+int recording_finish(recording_t *r, int wait_status) {
+  errno = 0;
+  uint64_t blocks;
+  int live = recording_snapshot(r, SNAPSHOT_END, &blocks);
+  bool collected = collect(r) && (live == 0 || live == SONDE_EINVAL);
+  int error = errno;
+  if (!collected && !r->control->stop_reason)
+    r->control->stop_reason = error == ENOSPC || error == EDQUOT ? RECORD_STOP_DISK_FULL
+                              : error == EFBIG                   ? RECORD_STOP_FILE_LIMIT
+                                                                 : RECORD_STOP_IO;
+  r->header.state = RECORD_FINISHED;
+  r->header.exit_status = (uint32_t)wait_status;
+  r->header.recorder_pid = 0;
+  r->header.scratch_fd = -1;
+  update_header(r);
+  return write_header(r) && collected ? 0 : SONDE_EIO;
+}
+
+void recording_stop(recording_t *r) {
+  uint32_t none = RECORD_STOP_NONE;
+  cas_acq_rel(&r->control->stop_reason, &none, (uint32_t)RECORD_STOP_ASKED);
+  recording_refresh(r);
+}
+
+void recording_release(recording_t *r) {
+  if (r->control) munmap(r->control, SCRATCH_BYTES);
+  if (r->scratch_fd >= 0) close(r->scratch_fd);
+  if (r->live_fd >= 0) close(r->live_fd);
+  if (r->file_fd >= 0) close(r->file_fd);
+  r->control = NULL;
+  r->scratch_fd = r->live_fd = r->file_fd = -1;
+}

@@ -1,0 +1,99 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * Events are written as calls end, which is an order that the readers of this format accept.
+ */
+#include "report/exports/chrome_trace.h"
+
+#include <inttypes.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "report/json.h"
+#include "sonde/status.h"
+
+typedef struct writing {
+  reader_t *reader;
+  names_t *names;
+  FILE *out;
+  const record_frame_t *frames;
+  char **texts; /* one a frame: its name as JSON */
+  uint32_t pid;
+} writing_t;
+
+static char *text_of(const char *text) {
+  json_object *o = json_new_text(text);
+  char *copy = strdup(json_object_to_json_string_ext(o, JSON_STYLE));
+  json_object_put(o);
+  return copy;
+}
+
+static const char *name_of(writing_t *w, uint32_t frame) {
+  const record_frame_t *f = frame ? reader_frame(w->reader, frame) : NULL;
+  if (!f) return "\"[began before the recording]\"";
+  char **text = &w->texts[f - w->frames];
+  if (!*text) {
+    const frame_name_t *names;
+    int count = names_of_frame(w->names, f, &names);
+    *text = text_of(names[count - 1].function);
+  }
+  return *text;
+}
+
+static bool put_call(void *context, const trace_one_t *call) {
+  writing_t *w = context;
+  const char *name = name_of(w, call->frame);
+  const record_thread_t *t = reader_thread(w->reader, call->stream);
+  if (!name) return false;
+  fprintf(w->out,
+          ",\n{\"ph\":\"X\",\"name\":%s,\"pid\":%" PRIu32 ",\"tid\":%" PRIu32
+          ",\"ts\":%.3f,\"dur\":%.3f%s}",
+          name, w->pid, t ? t->tid : call->stream, call->start_ns / 1e3, call->took_ns / 1e3,
+          call->open ? ",\"args\":{\"open\":true}" : "");
+  return !ferror(w->out);
+}
+
+static bool put_metadata(writing_t *w, const char *what, uint32_t tid, const char *name) {
+  char *text = text_of(name);
+  if (!text) return false;
+  fprintf(w->out,
+          "{\"ph\":\"M\",\"name\":\"%s\",\"pid\":%" PRIu32 ",\"tid\":%" PRIu32
+          ",\"args\":{\"name\":%s}}",
+          what, w->pid, tid, text);
+  free(text);
+  return true;
+}
+
+static bool put_names(writing_t *w) {
+  const char *program = reader_argument(w->reader, 0);
+  size_t count;
+  const record_thread_t *threads = reader_threads(w->reader, &count);
+  bool good = put_metadata(w, "process_name", w->pid, program ? program : "");
+  for (size_t i = 0; good && i < count; i++) {
+    if (threads[i].level != 2) continue; /* one stream of calls a thread */
+    fputs(",\n", w->out);
+    good = put_metadata(w, "thread_name", threads[i].tid, threads[i].name);
+  }
+  return good;
+}
+
+int chrome_trace_write(reader_t *reader, names_t *names, const trace_filter_t *filter, FILE *out) {
+  size_t frames;
+  writing_t w = {.reader = reader, .names = names, .out = out, .pid = reader_header(reader)->pid};
+  w.frames = reader_frames(reader, &frames);
+  w.texts = calloc(frames + 1, sizeof *w.texts);
+  fputs("{\"displayTimeUnit\":\"ns\",\"traceEvents\":[\n", out);
+  int status = w.texts && put_names(&w) ? 0 : SONDE_ENOMEM;
+  if (status == 0) {
+    trace_filter_t each = *filter;
+    trace_t trace;
+    each.each = put_call;
+    each.each_context = &w;
+    status = trace_run(&trace, reader, &each);
+    if (status == 0) trace_free(&trace);
+  }
+  fputs("\n]}\n", out);
+  for (size_t i = 0; w.texts && i < frames; i++)
+    free(w.texts[i]);
+  free(w.texts);
+  return status;
+}

@@ -1,0 +1,21 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * A recording as a profile of pprof (profile.proto, gzipped), which pprof, Go's tools, Grafana's
+ * and many others read.
+ */
+#ifndef SONDE_REPORT_EXPORTS_PPROF_H
+#define SONDE_REPORT_EXPORTS_PPROF_H
+
+#include <stdio.h>
+
+#include "analysis/malloc/replay.h"
+#include "analysis/samples.h"
+#include "report/frame_names.h"
+
+/* Of the allocations, or of the samples when CPU. Allocations have six values: objects and bytes
+ * allocated, in use at the end, and in use at the peak. 0, SONDE_ENOMEM, or SONDE_EIO with errno.
+ */
+int pprof_write(reader_t *reader, names_t *names, const replay_t *replay, const samples_t *samples,
+                bool cpu, FILE *out);
+
+#endif

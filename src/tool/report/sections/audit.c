@@ -1,0 +1,282 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * The audited calls of a recording: by category, the gravest first, each with who did it.
+ */
+#include <inttypes.h>
+#include <stdlib.h>
+#include <time.h>
+
+#include "report/sections/coverage.h"
+#include "report/findings.h"
+#include "report/json.h"
+#include "report/report.h"
+#include "sonde/status.h"
+
+enum { BRIEF_ROWS = 3 };
+
+/* Calls of the last program come with the pass of all sections; those of the programs before it
+ * are read when they are asked for first, behind that. */
+typedef struct section_state {
+  audit_t *audit;
+  audited_t all;
+  int status; /* of that */
+  bool opened;
+} section_state_t;
+
+static void *audit_section_start(const report_t *r) {
+  section_state_t *s = calloc(1, sizeof *s);
+  if (s) s->audit = audit_new(r->reader);
+  if (s && s->audit) return s;
+  free(s);
+  return NULL;
+}
+
+static bool audit_section_event(void *state, const record_event_t *event) {
+  return audit_add(((section_state_t *)state)->audit, event);
+}
+
+static const audited_t *all_of(const report_t *r, section_state_t *s) {
+  if (!s->opened) s->status = audited_open(&s->all, r, s->audit);
+  s->opened = true;
+  return &s->all;
+}
+
+static bool audit_section_holds(const report_t *r, void *state) {
+  return audited_holds(all_of(r, state));
+}
+
+static void audit_section_end(void *state) {
+  section_state_t *s = state;
+  audited_close(&s->all);
+  audit_free(s->audit);
+  free(s);
+}
+
+/* ---- text ----------------------------------------------------------------------------------- */
+
+/* Functions that no image has ever had: they could not be hooked. */
+static uint32_t not_reached(const audit_t *a) {
+  uint32_t count = 0;
+  for (uint32_t i = 0; i < a->flat->function_count; i++)
+    count += !a->reached[i];
+  return count;
+}
+
+/* What was recorded of one program. */
+static void print_program(const audited_program_t *p, FILE *out) {
+  char text[24];
+  const audit_t *a = p->audit;
+  if (!a->policy) {
+    fprintf(out, "  the policy is missing from this recording, or damaged: %s calls\n",
+            report_count(a->calls, text));
+    return;
+  }
+  fprintf(out, "  calls      %s, %zu of different stack or arguments\n",
+          report_count(a->calls, text), a->count);
+  fprintf(out,
+          "  functions  %" PRIu32 " audited; %" PRIu32 " more are in no library of this program\n",
+          a->flat->function_count - not_reached(a), not_reached(a));
+  if (a->damaged) fprintf(out, "  damaged    %" PRIu64 " calls are not understood\n", a->damaged);
+}
+
+static void print_head(const report_t *r, const audited_t *all, FILE *out) {
+  fprintf(out, "\n%saudit%s\n", r->bold, r->plain);
+  if (all->left_out)
+    fprintf(out, "  left out   the first %" PRIu32 " programs: '--program N' tells of one\n",
+            all->left_out);
+  for (size_t i = 0; i < all->count; i++) {
+    const audited_program_t *p = &all->programs[i];
+    if (all->count > 1) report_program_text(&p->report, out);
+    print_program(p, out);
+  }
+}
+
+static void print_category(const report_t *r, const finding_row_t *row, FILE *out) {
+  fprintf(out, "\n%s%s%s  %s, %s\n", r->bold, row->category->id, r->plain,
+          policy_level_word(row->category->level), row->category->title);
+}
+
+/* Whose stack it is, where that is not plain. */
+static void print_row(const report_t *of, const finding_row_t *row, FILE *out) {
+  char count[24];
+  const report_t *r = &row->by->report;
+  bool earlier = r->reader != of->reader;
+  fprintf(out, "  %8s ×  %s(%s)  %s%s%s\n", report_count(row->sighting->count, count),
+          finding_function(row), row->arguments, r->bold, row->owner, r->plain);
+  if (earlier) fprintf(out, "      in program %" PRIu32 "\n", reader_program(r->reader));
+  if (row->too_early)
+    fprintf(out, "      %sbefore the phase '%s'%s\n", r->bold, row->too_early, r->plain);
+  if (row->site && r->brief) fprintf(out, "      %s%s%s\n", r->dim, row->site->function, r->plain);
+  if (!r->brief) report_stack_text(r, row->sighting->stack, out);
+}
+
+/* The rows from FIRST on that are of one category; returns the row behind them. */
+static size_t print_rows(const report_t *r, const findings_t *f, size_t first, FILE *out) {
+  size_t shown = 0, most = r->brief ? BRIEF_ROWS : r->top, i = first;
+  print_category(r, &f->rows[first], out);
+  for (; i < f->count && finding_same_category(&f->rows[i], &f->rows[first]) && !f->rows[i].allowed;
+       i++)
+    if (shown++ < most) print_row(r, &f->rows[i], out);
+  if (shown > most) fprintf(out, "      … %zu more\n", shown - most);
+  return i;
+}
+
+/* Of one program's allowances. */
+static void print_allowed(const audited_program_t *by, const findings_t *f, size_t first,
+                          FILE *out) {
+  const report_t *r = &by->report;
+  const policy_t *policy = by->audit->policy;
+  for (size_t k = 0; policy && k < policy->allowance_count; k++) {
+    const policy_allowance_t *allowance = &policy->allowances[k];
+    uint64_t calls = 0;
+    char count[24];
+    for (size_t i = first; i < f->count; i++)
+      if (f->rows[i].allowed == allowance) calls += f->rows[i].sighting->count;
+    if (calls)
+      fprintf(out, "  %8s ×  %s: %s%s%s\n", report_count(calls, count), allowance->category, r->dim,
+              allowance->reason, r->plain);
+  }
+}
+
+static void print_limits(const report_t *r, const audit_t *a, FILE *out) {
+  for (size_t i = 0; i < a->policy->limit_count; i++) {
+    const policy_limit_t *limit = &a->policy->limits[i];
+    const limit_state_t *state = &a->limits[i];
+    if (state->exceeded)
+      fprintf(out,
+              "\n%stoo often%s  %s: %" PRIu64 " calls were more than %" PRIu64
+              " within %.3g s, the first after %.3f s\n",
+              r->bold, r->plain, limit->category, state->exceeded, limit->calls,
+              (double)limit->window_ns / 1e9, (double)reader_ns(a->reader, state->first) / 1e9);
+  }
+}
+
+/* What is of each program by itself. */
+static int print_rest(const audited_t *all, const audited_program_t *p, FILE *out) {
+  bool watched = p->audit->coverage.watched;
+  if (p->audit->policy) print_limits(&p->report, p->audit, out);
+  if (watched && all->count > 1)
+    fprintf(out, "\n  of program %" PRIu32, reader_program(p->report.reader));
+  return coverage_text(&p->report, p->audit, out);
+}
+
+static int audit_section_text(const report_t *r, void *state, FILE *out) {
+  const audited_t *all = all_of(r, state);
+  findings_t f = {0};
+  int status = ((section_state_t *)state)->status;
+  if (status == 0) status = findings_make(&f, all);
+  print_head(r, all, out);
+  size_t i = 0;
+  while (status == 0 && i < f.count && !f.rows[i].allowed)
+    i = print_rows(r, &f, i, out);
+  if (status == 0 && i < f.count) fprintf(out, "\n%sallowed%s\n", r->bold, r->plain);
+  for (size_t k = 0; status == 0 && i < f.count && k < all->count; k++)
+    print_allowed(&all->programs[k], &f, i, out);
+  for (size_t k = 0; status == 0 && k < all->count; k++)
+    status = print_rest(all, &all->programs[k], out);
+  findings_free(&f);
+  return status;
+}
+
+/* ---- JSON ----------------------------------------------------------------------------------- */
+
+static json_object *of_row(const audited_t *all, const finding_row_t *row) {
+  char fingerprint[17];
+  const report_t *r = &row->by->report;
+  const record_thread_t *thread = reader_thread(r->reader, row->sighting->stream);
+  json_object *o = json_object_new_object();
+  snprintf(fingerprint, sizeof fingerprint, "%016" PRIx64, row->fingerprint);
+  json_add_text(o, "category", row->category->id);
+  json_add_text(o, "level", policy_level_word(row->category->level));
+  json_add_text(o, "function", finding_function(row));
+  json_add_text(o, "arguments", row->arguments);
+  json_add_text(o, "owner", row->owner);
+  if (row->site) json_add_text(o, "module", row->site->library);
+  json_add_number(o, "calls", (int64_t)row->sighting->count);
+  json_add_number(o, "first_ns", (int64_t)reader_ns(r->reader, row->sighting->first));
+  json_add_number(o, "last_ns", (int64_t)reader_ns(r->reader, row->sighting->last));
+  if (thread) json_add_number(o, "tid", thread->tid);
+  if (row->allowed) json_add_text(o, "allowed", row->allowed->reason);
+  if (row->too_early) json_add_text(o, "too_early", row->too_early);
+  if (all->count > 1) json_add_number(o, "program", reader_program(r->reader));
+  json_add_text(o, "fingerprint", fingerprint);
+  json_object_object_add(o, "frames", report_frames_json(r, row->sighting->stack, NULL));
+  return o;
+}
+
+static json_object *of_limits(const audit_t *a) {
+  json_object *list = json_object_new_array();
+  for (size_t i = 0; i < a->policy->limit_count; i++) {
+    json_object *o = json_object_new_object();
+    json_add_text(o, "category", a->policy->limits[i].category);
+    json_add_number(o, "calls", (int64_t)a->policy->limits[i].calls);
+    json_add_number(o, "window_ns", (int64_t)a->policy->limits[i].window_ns);
+    json_add_number(o, "exceeded", (int64_t)a->limits[i].exceeded);
+    json_object_array_add(list, o);
+  }
+  return list;
+}
+
+static json_object *of_missing(const audit_t *a) {
+  json_object *list = json_object_new_array();
+  for (uint32_t i = 0; i < a->flat->function_count; i++)
+    if (!a->reached[i]) json_object_array_add(list, json_new_text(audit_function_name(a, i)));
+  return list;
+}
+
+/* What is of one program by itself. */
+static void add_rest(const audited_program_t *p, json_object *o) {
+  const audit_t *a = p->audit;
+  if (a->coverage.watched) json_object_object_add(o, "coverage", coverage_json(&p->report, a));
+  if (!a->policy) return;
+  json_object_object_add(o, "limits", of_limits(a));
+  json_object_object_add(o, "not_present", of_missing(a));
+}
+
+static json_object *of_programs(const audited_t *all) {
+  json_object *list = json_object_new_array();
+  for (size_t i = 0; i < all->count; i++) {
+    const audited_program_t *p = &all->programs[i];
+    json_object *o = json_object_new_object();
+    json_add_number(o, "program", reader_program(p->report.reader));
+    report_program_json(&p->report, o);
+    json_add_number(o, "calls", (int64_t)p->audit->calls);
+    json_add_number(o, "damaged", (int64_t)p->audit->damaged);
+    add_rest(p, o);
+    json_object_array_add(list, o);
+  }
+  return list;
+}
+
+static json_object *audit_section_json(const report_t *r, void *state) {
+  const audited_t *all = all_of(r, state);
+  findings_t f = {0};
+  json_object *o = NULL;
+  if (((section_state_t *)state)->status == 0 && findings_make(&f, all) == 0) {
+    json_object *rows = json_object_new_array();
+    uint64_t damaged = 0;
+    for (size_t i = 0; i < all->count; i++)
+      damaged += all->programs[i].audit->damaged;
+    o = json_object_new_object();
+    json_add_number(o, "calls", (int64_t)audited_calls(all));
+    json_add_number(o, "damaged", (int64_t)damaged);
+    for (size_t i = 0; i < f.count; i++)
+      json_object_array_add(rows, of_row(all, &f.rows[i]));
+    json_object_object_add(o, "findings", rows);
+    add_rest(&all->programs[all->count - 1], o);
+    if (all->count > 1) json_object_object_add(o, "programs", of_programs(all));
+    if (all->left_out) json_add_number(o, "programs_left_out", all->left_out);
+  }
+  findings_free(&f);
+  return o;
+}
+
+const section_t section_audit = {.name = "audit",
+                                 .option = "--audit",
+                                 .mode = RECORD_AUDIT,
+                                 .start = audit_section_start,
+                                 .event = audit_section_event,
+                                 .holds = audit_section_holds,
+                                 .text = audit_section_text,
+                                 .json = audit_section_json,
+                                 .end = audit_section_end};

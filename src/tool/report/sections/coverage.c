@@ -1,0 +1,163 @@
+/* SPDX-License-Identifier: MIT */
+#include "report/sections/coverage.h"
+
+#include <inttypes.h>
+#include <stdlib.h>
+
+#include "report/json.h"
+#include "sonde/status.h"
+
+enum { BRIEF_ROWS = 3, CATEGORIES_MAX = 32, WORDS_MAX = 2200 };
+
+static const char *const class_words[COVERAGE_CLASSES] = {"",      "early",       "hooked",
+                                                          "below", "unexplained", "own"};
+
+static bool is_unseen(const coverage_call_t *call) {
+  return call->class == COVERAGE_BELOW || call->class == COVERAGE_UNEXPLAINED;
+}
+
+/* The gravest level of a category that asks for such a call, + 1; 0 when none does. */
+static int gravity(const audit_t *a, const coverage_call_t *call, const policy_category_t **out) {
+  uint32_t categories[CATEGORIES_MAX];
+  int gravest = 0;
+  *out = NULL;
+  if (!a->policy) return 0;
+  size_t n = coverage_categories(a->flat, call, categories, CATEGORIES_MAX);
+  for (size_t i = 0; i < n; i++) {
+    const policy_category_t *category = &a->policy->categories[categories[i]];
+    if ((int)category->level + 1 <= gravest) continue;
+    gravest = (int)category->level + 1;
+    *out = category;
+  }
+  return gravest;
+}
+
+/* ---- text ----------------------------------------------------------------------------------- */
+
+typedef struct unseen {
+  const coverage_call_t *call;
+  const policy_category_t *category; /* the gravest that asks for it; NULL: none */
+  int gravity;
+} unseen_t;
+
+static int by_gravity(const void *left, const void *right) {
+  const unseen_t *a = left, *b = right;
+  if (a->gravity != b->gravity) return a->gravity > b->gravity ? -1 : 1;
+  if (a->call->count != b->call->count) return a->call->count > b->call->count ? -1 : 1;
+  return a->call < b->call ? -1 : a->call > b->call;
+}
+
+static void print_totals(const report_t *r, const coverage_t *c, FILE *out) {
+  char made[24], early[24], hooked[24], below[24], unexplained[24];
+  fprintf(out, "\n%scoverage%s\n", r->bold, r->plain);
+  fprintf(out,
+          "  system calls  %s sensitive ones: %s before the agent was ready, %s seen by hooks, %s "
+          "only below them, %s unexplained\n",
+          report_count(coverage_possible(c) + c->totals[COVERAGE_EARLY], made),
+          report_count(c->totals[COVERAGE_EARLY], early),
+          report_count(c->totals[COVERAGE_HOOKED], hooked),
+          report_count(c->totals[COVERAGE_BELOW], below),
+          report_count(c->totals[COVERAGE_UNEXPLAINED], unexplained));
+  fprintf(out, "  ratio         %.1f %% of those made since then were seen by hooks\n",
+          100 * coverage_ratio(c));
+}
+
+static void print_limits(const coverage_t *c, FILE *out) {
+  if (c->rings)
+    fprintf(out,
+            "  io_uring      %" PRIu64 " rings and operations: what such operations open, connect "
+            "or send is seen by nobody\n",
+            c->rings);
+  if (c->foreign)
+    fprintf(out, "  other         %" PRIu64 " calls by another architecture's convention\n",
+            c->foreign);
+  if (c->crowded)
+    fprintf(out, "  threads       of %" PRIu64 " what their hooks have seen is not known\n",
+            c->crowded);
+  if (c->let_go)
+    fprintf(out, "  let go        it executed a file that gives it more rights; from there on "
+                 "nothing was watched\n");
+  if (c->damaged)
+    fprintf(out, "  damaged       %" PRIu64 " records are not understood\n", c->damaged);
+  if (!c->ended)
+    fprintf(out, "  cut           the tracer has not come to its end: calls are missing\n");
+}
+
+static void print_unseen(const report_t *r, const unseen_t *u, FILE *out) {
+  char count[24], words[WORDS_MAX];
+  const frame_name_t *site = names_owner(r->names, u->call->stack);
+  if (site && site->system) site = NULL;
+  fprintf(out, "  %8s ×  %s  %s%s%s", report_count(u->call->count, count),
+          coverage_words(u->call, words, sizeof words), r->bold,
+          site ? site->library : "the system", r->plain);
+  if (u->category && !u->category->match.count)
+    fprintf(out, "  %s%s%s", r->dim, u->category->id, r->plain);
+  else if (u->category)
+    fprintf(out, "  %s%s%s", r->bold, u->category->id, r->plain);
+  if (u->call->class == COVERAGE_UNEXPLAINED) fprintf(out, "  (its stack could not be read)");
+  fprintf(out, "\n");
+  if (!r->brief) report_stack_text(r, u->call->stack, out);
+}
+
+int coverage_text(const report_t *r, const audit_t *a, FILE *out) {
+  const coverage_t *c = &a->coverage;
+  if (!c->watched) return 0;
+  unseen_t *unseen = calloc(c->count + 1, sizeof *unseen);
+  if (!unseen) return SONDE_ENOMEM;
+  size_t count = 0, most = r->brief ? BRIEF_ROWS : r->top;
+  for (size_t i = 0; i < c->count; i++)
+    if (is_unseen(&c->calls[i])) {
+      unseen_t *u = &unseen[count++];
+      u->call = &c->calls[i];
+      u->gravity = gravity(a, u->call, &u->category);
+    }
+  if (count) qsort(unseen, count, sizeof *unseen, by_gravity);
+  print_totals(r, c, out);
+  print_limits(c, out);
+  for (size_t i = 0; i < count && i < most; i++)
+    print_unseen(r, &unseen[i], out);
+  if (count > most) fprintf(out, "      … %zu more\n", count - most);
+  free(unseen);
+  return 0;
+}
+
+/* ---- JSON ----------------------------------------------------------------------------------- */
+
+static json_object *of_call(const report_t *r, const audit_t *a, const coverage_call_t *call) {
+  char words[WORDS_MAX];
+  const policy_category_t *category;
+  json_object *o = json_object_new_object();
+  json_add_text(o, "class", class_words[call->class]);
+  json_add_text(o, "call", call->call->name);
+  audit_words_of(call->call->arguments, call->arguments, call->arguments_size, words, sizeof words);
+  json_add_text(o, "arguments", words);
+  json_add_number(o, "calls", (int64_t)call->count);
+  json_add_number(o, "first_ns", (int64_t)reader_ns(r->reader, call->first));
+  json_add_number(o, "last_ns", (int64_t)reader_ns(r->reader, call->last));
+  if (call->function) json_add_text(o, "function", audit_function_name(a, call->function - 1));
+  if (gravity(a, call, &category)) json_add_text(o, "category", category->id);
+  if (call->stack) {
+    const frame_name_t *site = names_owner(r->names, call->stack);
+    if (site && !site->system) json_add_text(o, "module", site->library);
+    json_object_object_add(o, "frames", report_frames_json(r, call->stack, NULL));
+  }
+  return o;
+}
+
+json_object *coverage_json(const report_t *r, const audit_t *a) {
+  const coverage_t *c = &a->coverage;
+  json_object *o = json_object_new_object(), *calls = json_object_new_array();
+  json_add_number(o, "possible", (int64_t)coverage_possible(c));
+  for (int i = 1; i < COVERAGE_CLASSES; i++)
+    json_add_number(o, class_words[i], (int64_t)c->totals[i]);
+  json_object_object_add(o, "ratio", json_object_new_double(coverage_ratio(c)));
+  json_add_number(o, "io_uring", (int64_t)c->rings);
+  json_add_number(o, "other_architecture", (int64_t)c->foreign);
+  json_add_number(o, "threads_unheard", (int64_t)c->crowded);
+  json_object_object_add(o, "let_go", json_object_new_boolean(c->let_go));
+  json_object_object_add(o, "complete", json_object_new_boolean(c->ended && !c->damaged));
+  for (size_t i = 0; i < c->count; i++)
+    json_object_array_add(calls, of_call(r, a, &c->calls[i]));
+  json_object_object_add(o, "system_calls", calls);
+  return o;
+}

@@ -1,0 +1,154 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * The head of a report: the program, how it ended, and what is missing from the recording.
+ */
+#include <inttypes.h>
+#include <sys/wait.h>
+
+#include "analysis/summary/summary.h"
+#include "report/json.h"
+#include "report/report.h"
+
+static void print_end(const record_header_t *h, FILE *out) {
+  int status = (int)h->exit_status;
+  if (h->state != RECORD_FINISHED)
+    fprintf(out, "not finished: it runs, or its recorder was killed");
+  else if (h->exit_status == RECORD_STATUS_UNKNOWN)
+    fprintf(out, "ended");
+  else if (WIFEXITED(status))
+    fprintf(out, "ended with status %d", WEXITSTATUS(status));
+  else
+    fprintf(out, "killed by signal %d", WTERMSIG(status));
+}
+
+static void print_missing(const reader_t *reader, FILE *out) {
+  const record_header_t *h = reader_header(reader);
+  const read_damage_t *d = reader_damage(reader);
+  if (h->stop_reason)
+    fprintf(out, "  missing    recording stopped before the end: %s\n",
+            record_stop_text(h->stop_reason));
+  if (h->lost_events)
+    fprintf(out, "  missing    %" PRIu64 " events could not be written\n", h->lost_events);
+  if (h->lost_stacks)
+    fprintf(out, "  missing    the stacks of %" PRIu64 " events\n", h->lost_stacks);
+  if (h->lost_definitions || d->missing_definitions)
+    fprintf(out, "  missing    %" PRIu64 " definitions of stacks and frames\n",
+            h->lost_definitions + d->missing_definitions);
+  if (d->dropped_chunks)
+    fprintf(out,
+            "  missing    %" PRIu64
+            " chunks of the oldest events, overwritten by newer ones (--limit)\n",
+            d->dropped_chunks);
+  if (d->damaged_chunks || d->bad_records || d->missing_chunks)
+    fprintf(out,
+            "  damaged    %" PRIu64 " chunks are damaged, %" PRIu64 " are missing, %" PRIu64
+            " records are not understood\n",
+            d->damaged_chunks, d->missing_chunks, d->bad_records);
+  if (d->skipped_bytes)
+    fprintf(out, "  damaged    %" PRIu64 " bytes are no chunk, the first at offset %" PRIu64 "\n",
+            d->skipped_bytes, d->first_skipped_at);
+}
+
+/* Which of the programs that the process ran in turn this is. */
+static void print_program(const reader_t *reader, FILE *out) {
+  uint32_t program = reader_program(reader), programs = reader_programs(reader);
+  if (programs < 2) return;
+  fprintf(out, "  note       the process ran %" PRIu32 " programs in turn; this is ", programs);
+  if (program == programs)
+    fprintf(out, "the last one%s\n",
+            is_summary(reader) ? "" : ": '--program 1' tells of the first");
+  else
+    fprintf(out, "number %" PRIu32 "\n", program);
+}
+
+/* At most so many bytes of an argument; control characters, which would drive the terminal, escaped
+ * as in C. */
+static void print_argument(const char *text, size_t most, FILE *out) {
+  static const char named[] = "abtnvfr"; /* 7 to 13 */
+  for (; *text && most; text++, most--) {
+    unsigned char c = (unsigned char)*text;
+    if (c >= 7 && c <= 13)
+      fprintf(out, "\\%c", named[c - 7]);
+    else if (c < ' ' || c == 127)
+      fprintf(out, "\\x%02x", c);
+    else
+      fputc(c, out);
+  }
+}
+
+static void print_command(const reader_t *reader, FILE *out) {
+  const char *argument;
+  for (uint32_t i = 1; (argument = reader_argument(reader, i)) && i < 12; i++) {
+    if (i > 1) fputc(' ', out);
+    print_argument(argument, 80, out);
+  }
+  fputc('\n', out);
+}
+
+void report_program_text(const report_t *r, FILE *out) {
+  fprintf(out, "\n  program %-3" PRIu32 "", reader_program(r->reader));
+  print_command(r->reader, out);
+  print_missing(r->reader, out);
+}
+
+void report_head_text(const report_t *r, FILE *out) {
+  const record_header_t *h = reader_header(r->reader);
+  fprintf(out, "%s%s%s\n", r->bold, r->path, r->plain);
+  fprintf(out, "  program    ");
+  print_command(r->reader, out);
+  double seconds = (double)(h->end_monotonic_ns - h->start_monotonic_ns) / 1e9;
+  fprintf(out, "  process    %" PRIu32 ", %.3f s%s, ", h->pid, seconds,
+          h->state == RECORD_FINISHED ? "" : " when that was last told");
+  print_end(h, out);
+  size_t threads;
+  reader_threads(r->reader, &threads);
+  if (threads) fprintf(out, "; %zu thread%s in the recording", threads, threads == 1 ? "" : "s");
+  fputc('\n', out);
+  print_missing(r->reader, out);
+  print_program(r->reader, out);
+}
+
+static json_object *of_missing(const reader_t *reader) {
+  const record_header_t *h = reader_header(reader);
+  const read_damage_t *d = reader_damage(reader);
+  json_object *o = json_object_new_object();
+  if (h->stop_reason) json_add_text(o, "stopped", record_stop_text(h->stop_reason));
+  json_add_number(o, "events", (int64_t)h->lost_events);
+  json_add_number(o, "stacks", (int64_t)h->lost_stacks);
+  json_add_number(o, "definitions", (int64_t)(h->lost_definitions + d->missing_definitions));
+  json_add_number(o, "chunks", (int64_t)d->missing_chunks);
+  json_add_number(o, "dropped_chunks", (int64_t)d->dropped_chunks);
+  json_add_number(o, "damaged_chunks", (int64_t)d->damaged_chunks);
+  json_add_number(o, "damaged_records", (int64_t)d->bad_records);
+  json_add_number(o, "skipped_bytes", (int64_t)d->skipped_bytes);
+  return o;
+}
+
+static void add_command(const reader_t *reader, json_object *o) {
+  json_object *arguments = json_object_new_array();
+  const char *argument;
+  for (uint32_t i = 1; (argument = reader_argument(reader, i)); i++)
+    json_object_array_add(arguments, json_new_text(argument));
+  if ((argument = reader_argument(reader, 0))) json_add_text(o, "exe", argument);
+  json_object_object_add(o, "arguments", arguments);
+}
+
+void report_program_json(const report_t *r, json_object *o) {
+  add_command(r->reader, o);
+  json_object_object_add(o, "missing", of_missing(r->reader));
+}
+
+void report_head_json(const report_t *r, json_object *o) {
+  const record_header_t *h = reader_header(r->reader);
+  json_add_number(o, "pid", h->pid);
+  add_command(r->reader, o);
+  json_object_object_add(o, "finished", json_object_new_boolean(h->state == RECORD_FINISHED));
+  if (h->state == RECORD_FINISHED && h->exit_status != RECORD_STATUS_UNKNOWN)
+    json_add_number(o, "wait_status", h->exit_status);
+  json_add_number(o, "duration_ns", (int64_t)(h->end_monotonic_ns - h->start_monotonic_ns));
+  if (reader_programs(r->reader) > 1) {
+    json_add_number(o, "program", reader_program(r->reader));
+    json_add_number(o, "programs", reader_programs(r->reader));
+  }
+  json_object_object_add(o, "missing", of_missing(r->reader));
+}

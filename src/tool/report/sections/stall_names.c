@@ -1,0 +1,243 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * The culprit is looked for among functions by name and library, so a loop that is sampled at
+ * several of its instructions is one function; then it is given to the innermost named one outside
+ * the system's libraries: who called sleep, not sleep.
+ */
+#include "report/sections/stall_names.h"
+
+#include <stdlib.h>
+
+#include "sensor/stall/hot_path.h"
+
+enum { DEPTH_MAX = 1024 };
+
+/* ---- functions as numbers ----------------------------------------------------------------- */
+
+typedef struct numbered {
+  const frame_name_t **items;
+  size_t count, room;
+} numbered_t;
+
+/* Code without a name is one function a library: its addresses would part what belongs together. */
+static bool same_function(const frame_name_t *a, const frame_name_t *b) {
+  if (!a->known && !b->known && *a->library) return !strcmp(a->library, b->library);
+  return a == b || (!strcmp(a->function, b->function) && !strcmp(a->library, b->library));
+}
+
+/* Small: the functions of one stall. UINT32_MAX without memory. */
+static uint32_t number_of(numbered_t *n, const frame_name_t *name) {
+  for (size_t i = n->count; i-- > 0;)
+    if (same_function(n->items[i], name)) return (uint32_t)i;
+  if (n->count == n->room) {
+    size_t room = n->room ? 2 * n->room : 64;
+    const frame_name_t **grown = realloc(n->items, room * sizeof *grown);
+    if (!grown) return UINT32_MAX;
+    n->items = grown;
+    n->room = room;
+  }
+  n->items[n->count] = name;
+  return (uint32_t)n->count++;
+}
+
+static bool is_own(const frame_name_t *name) {
+  return !name->system && strncmp(name->library, "libsonde-agent", 14) != 0;
+}
+
+/* ---- one stall ---------------------------------------------------------------------------- */
+
+typedef struct paths {
+  stall_path_t *items;
+  uint32_t *stacks;
+  bool *set;
+  size_t count;
+  numbered_t functions;
+} paths_t;
+
+static bool add_path(paths_t *p, const report_t *r, const stall_sample_t *s) {
+  for (size_t i = 0; i < p->count; i++)
+    if (p->stacks[i] == s->stack) {
+      p->items[i].weight += s->weight_ns;
+      return true;
+    }
+  const frame_name_t *names[DEPTH_MAX];
+  int count = names_of_stack(r->names, s->stack, names, DEPTH_MAX);
+  if (count <= 0) return true;
+  if (count > DEPTH_MAX) count = DEPTH_MAX;
+  uint64_t *functions = malloc((size_t)count * sizeof *functions);
+  if (!functions) return false;
+  int depth = 0;
+  for (int i = count; i-- > 0;) {
+    uint32_t number = number_of(&p->functions, names[i]);
+    if (number == UINT32_MAX) {
+      free(functions);
+      return false;
+    }
+    /* A recursion is one function, however deep it was at that moment. */
+    if (!depth || functions[depth - 1] != number) functions[depth++] = number;
+  }
+  p->stacks[p->count] = s->stack;
+  p->items[p->count++] = (stall_path_t){functions, depth, s->weight_ns};
+  return true;
+}
+
+static bool make_paths(paths_t *p, const report_t *r, const stall_t *stall) {
+  size_t room = stall->sample_count ? stall->sample_count : 1;
+  *p = (paths_t){.items = calloc(room, sizeof *p->items),
+                 .stacks = calloc(room, sizeof *p->stacks),
+                 .set = calloc(room, sizeof *p->set)};
+  bool good = p->items && p->stacks && p->set;
+  for (size_t i = 0; good && i < stall->sample_count; i++)
+    if (stall->samples[i].stack) good = add_path(p, r, &stall->samples[i]);
+  return good;
+}
+
+static void free_paths(paths_t *p) {
+  for (size_t i = 0; i < p->count; i++)
+    free((void *)(uintptr_t)p->items[i].functions);
+  free(p->items);
+  free(p->stacks);
+  free(p->set);
+  free(p->functions.items);
+}
+
+static const frame_name_t *name_at(const paths_t *p, const stall_path_t *path, int depth) {
+  return p->functions.items[path->functions[depth]];
+}
+
+static void find_worst(named_stall_t *n, const paths_t *p, const stall_path_t *model, int depth) {
+  uint64_t most = 0;
+  uint32_t stack = 0;
+  for (size_t i = 0; i < p->count; i++)
+    if (stall_path_through(&p->items[i], model, depth) && p->items[i].weight >= most) {
+      most = p->items[i].weight;
+      stack = p->stacks[i];
+    }
+  for (size_t i = 0; i < n->stall->sample_count; i++) {
+    const stall_sample_t *s = &n->stall->samples[i];
+    if (s->stack == stack && (!n->worst || s->weight_ns > n->worst->weight_ns)) n->worst = s;
+  }
+}
+
+/* The innermost function of the program's own, from DEPTH outward; -1: there is none. */
+static int innermost(const paths_t *p, const stall_path_t *path, int depth, bool with_name) {
+  while (depth >= 0 &&
+         !(is_own(name_at(p, path, depth)) && (name_at(p, path, depth)->known || !with_name)))
+    depth--;
+  return depth;
+}
+
+static void find_culprit(named_stall_t *n, const paths_t *p) {
+  stall_culprit_t c = stall_culprit_of(p->items, p->count, p->set);
+  if (c.depth < 0) return;
+  const stall_path_t *path = &p->items[c.path];
+  int own = innermost(p, path, c.depth, true);
+  if (own < 0) own = innermost(p, path, c.depth, false);
+  if (own < 0) own = c.depth;
+  n->culprit = name_at(p, path, own);
+  n->via = own < c.depth ? name_at(p, path, c.depth) : NULL;
+  n->share = (double)stall_culprit_weight(p->items, p->count, path, own) / (double)c.total;
+  find_worst(n, p, path, own);
+}
+
+/* What others take: the first stack after the threshold. */
+static void find_late(named_stall_t *n, const report_t *r) {
+  const stall_t *s = n->stall;
+  uint64_t due = reader_ns(r->reader, s->began) + s->threshold_ns;
+  for (size_t i = 0; i < s->sample_count && !n->late; i++)
+    if (s->samples[i].stack && reader_ns(r->reader, s->samples[i].time) >= due)
+      n->late = names_owner(r->names, s->samples[i].stack);
+}
+
+/* The call that it was in for the longest time. */
+static void find_call(named_stall_t *n) {
+  const stall_t *s = n->stall;
+  uint64_t most = 0;
+  n->call = n->what = "";
+  for (size_t i = 0; i < s->sample_count; i++) {
+    const stall_sample_t *a = &s->samples[i];
+    if (!*a->seen.call || (i && !strcmp(a->seen.call, n->call) && !strcmp(a->what, n->what)))
+      continue;
+    uint64_t weight = 0;
+    for (size_t k = i; k < s->sample_count; k++)
+      if (!strcmp(s->samples[k].seen.call, a->seen.call) && !strcmp(s->samples[k].what, a->what))
+        weight += s->samples[k].weight_ns;
+    if (weight <= most) continue;
+    most = weight;
+    n->call = a->seen.call;
+    n->what = a->what;
+  }
+}
+
+static bool name_stall(named_stall_t *n, const report_t *r, const stall_t *stall) {
+  paths_t paths;
+  *n = (named_stall_t){.stall = stall};
+  bool good = make_paths(&paths, r, stall);
+  if (good) find_culprit(n, &paths);
+  free_paths(&paths);
+  find_late(n, r);
+  find_call(n);
+  return good;
+}
+
+/* ---- equal ones --------------------------------------------------------------------------- */
+
+static uint64_t hash_text(uint64_t hash, const char *text) {
+  do
+    hash = (hash ^ (uint8_t)*text) * UINT64_C(0x100000001b3); /* FNV-1a, the final 0 as well */
+  while (*text++);
+  return hash;
+}
+
+static uint64_t id_of(const named_stall_t *n) {
+  uint64_t hash = hash_text(UINT64_C(0xcbf29ce484222325), stall_label_key(n->stall->label));
+  if (!n->culprit) return hash_text(hash, n->call);
+  return hash_text(hash_text(hash, n->culprit->library), n->culprit->function);
+}
+
+static void add_entry(stall_entries_t *e, const named_stall_t *n) {
+  uint64_t id = id_of(n);
+  const stall_t *s = n->stall;
+  size_t i = 0;
+  while (i < e->count && e->items[i].id != id)
+    i++;
+  stall_entry_t *entry = &e->items[i];
+  if (i == e->count)
+    e->items[e->count++] = (stall_entry_t){.id = id, .worst = n, .first = s->began};
+  entry->count++;
+  entry->total_ns += s->length_ns;
+  if (s->began < entry->first) entry->first = s->began;
+  if (s->began > entry->last) entry->last = s->began;
+  entry->open |= s->open;
+  if (s->length_ns > entry->worst->stall->length_ns) entry->worst = n;
+  e->total_ns += s->length_ns;
+  if (s->length_ns > e->worst_ns) e->worst_ns = s->length_ns;
+}
+
+static int by_total(const void *left, const void *right) {
+  const stall_entry_t *a = left, *b = right;
+  if (a->total_ns != b->total_ns) return a->total_ns > b->total_ns ? -1 : 1;
+  return a->first < b->first ? -1 : a->first > b->first;
+}
+
+bool stall_entries_make(stall_entries_t *e, const report_t *r, const stalls_t *stalls) {
+  size_t room = stalls->count ? stalls->count : 1;
+  *e = (stall_entries_t){.stalls = calloc(room, sizeof *e->stalls),
+                         .items = calloc(room, sizeof *e->items)};
+  bool good = e->stalls && e->items;
+  for (size_t i = 0; good && i < stalls->count; i++) {
+    good = name_stall(&e->stalls[i], r, &stalls->items[i]);
+    if (good) add_entry(e, &e->stalls[i]);
+  }
+  if (good)
+    qsort(e->items, e->count, sizeof *e->items, by_total);
+  else
+    stall_entries_free(e);
+  return good;
+}
+
+void stall_entries_free(stall_entries_t *e) {
+  free(e->stalls);
+  free(e->items);
+  *e = (stall_entries_t){0};
+}

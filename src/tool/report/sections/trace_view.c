@@ -1,0 +1,176 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * The traced calls by function, and the tree in the order in which it is shown.
+ */
+#include <fnmatch.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "report/function_sizes.h"
+#include "report/sections/trace_view.h"
+#include "sonde/status.h"
+
+const frame_name_t *trace_frame_name(const trace_view_t *v, uint32_t frame) {
+  static const frame_name_t unknown = {.function = "[a call that began before what is recorded]",
+                                       .library = ""};
+  const record_frame_t *f = frame ? reader_frame(v->report->reader, frame) : NULL;
+  if (!f) return &unknown;
+  const frame_name_t *names;
+  int count = names_of_frame(v->report->names, f, &names);
+  return &names[count - 1]; /* the function itself, not what was inlined at its start */
+}
+
+const frame_name_t *trace_node_name(const trace_view_t *v, uint32_t node) {
+  return trace_frame_name(v, v->trace.nodes[node].frame);
+}
+
+/* ---- the tree's order ----------------------------------------------------------------------- */
+
+static int by_parent(const void *left, const void *right, void *context) {
+  const trace_node_t *nodes = context;
+  uint32_t i = *(const uint32_t *)left, k = *(const uint32_t *)right;
+  const trace_node_t *a = &nodes[i], *b = &nodes[k];
+  if (a->parent != b->parent) return a->parent < b->parent ? -1 : 1;
+  if (a->times.total_ns != b->times.total_ns) return a->times.total_ns > b->times.total_ns ? -1 : 1;
+  return i < k ? -1 : i > k;
+}
+
+static bool put_in_order(trace_view_t *v) {
+  size_t count = v->trace.node_count;
+  v->order = calloc(count, sizeof *v->order);
+  v->first = calloc(count + 1, sizeof *v->first);
+  if (!v->order || !v->first) return false;
+  for (size_t i = 1; i < count; i++)
+    v->order[i - 1] = (uint32_t)i;
+  if (count > 2) qsort_r(v->order, count - 1, sizeof *v->order, by_parent, v->trace.nodes);
+  size_t at = 0;
+  for (size_t n = 0; n < count; n++) {
+    v->first[n] = (uint32_t)at;
+    while (at < count - 1 && v->trace.nodes[v->order[at]].parent == n)
+      at++;
+  }
+  v->first[count] = (uint32_t)at;
+  return true;
+}
+
+/* ---- by function ---------------------------------------------------------------------------- */
+
+static int by_name(const void *left, const void *right) {
+  const trace_function_t *a = left, *b = right;
+  int order = strcmp(a->name->function, b->name->function);
+  if (!order) order = strcmp(a->name->library, b->name->library);
+  return order ? order : a->frame < b->frame ? -1 : a->frame > b->frame;
+}
+
+static int by_self(const void *left, const void *right) {
+  const trace_function_t *a = left, *b = right;
+  if (a->times.self_ns != b->times.self_ns) return a->times.self_ns > b->times.self_ns ? -1 : 1;
+  return by_name(left, right);
+}
+
+/* Whether FRAME is called further out as well. Frames of one name are of different images or
+ * copies, which hardly call each other. */
+static bool is_inside_itself(const trace_t *t, uint32_t node) {
+  uint32_t frame = t->nodes[node].frame;
+  for (uint32_t n = t->nodes[node].parent; n; n = t->nodes[n].parent)
+    if (t->nodes[n].frame == frame) return true;
+  return false;
+}
+
+/* One row a frame, then one a name. */
+static bool sum_functions(trace_view_t *v) {
+  const trace_t *t = &v->trace;
+  size_t frames, count = 0;
+  const record_frame_t *all = reader_frames(v->report->reader, &frames);
+  uint32_t *row = calloc(frames + 1, sizeof *row); /* the last one: unknown */
+  v->functions = calloc(frames + 1, sizeof *v->functions);
+  if (!row || !v->functions) {
+    free(row);
+    return false;
+  }
+  for (uint32_t n = 1; n < t->node_count; n++) {
+    const trace_node_t *node = &t->nodes[n];
+    if (!node->times.calls) continue;
+    const record_frame_t *f = reader_frame(v->report->reader, node->frame);
+    uint32_t *known = &row[f ? (size_t)(f - all) : frames];
+    if (!*known) {
+      v->functions[count].name = trace_node_name(v, n);
+      v->functions[count].frame = node->frame;
+      *known = (uint32_t)++count;
+    }
+    trace_function_t *function = &v->functions[*known - 1];
+    trace_add_times(&function->times, &node->times);
+    if (!is_inside_itself(t, n)) function->total_ns += node->times.total_ns;
+  }
+  free(row);
+  if (!count) return true;
+  qsort(v->functions, count, sizeof *v->functions, by_name);
+  size_t kept = 0;
+  for (size_t i = 1; i < count; i++) {
+    trace_function_t *a = &v->functions[kept], *b = &v->functions[i];
+    if (!strcmp(a->name->function, b->name->function) &&
+        !strcmp(a->name->library, b->name->library)) {
+      trace_add_times(&a->times, &b->times);
+      a->total_ns += b->total_ns;
+    } else {
+      v->functions[++kept] = *b;
+    }
+  }
+  v->function_count = kept + 1;
+  qsort(v->functions, v->function_count, sizeof *v->functions, by_self);
+  return true;
+}
+
+/* ---- which functions are shown -------------------------------------------------------------- */
+
+typedef struct wanted {
+  const report_t *report;
+  function_sizes_t *sizes; /* NULL: they do not matter */
+} wanted_t;
+
+/* A function whose size nobody knows is not passed over. */
+static bool is_wanted(void *context, const record_frame_t *f) {
+  const wanted_t *w = context;
+  if (w->report->functions) {
+    const frame_name_t *names;
+    int count = names_of_frame(w->report->names, f, &names);
+    if (fnmatch(w->report->functions, names[count - 1].function, 0) != 0) return false;
+  }
+  uint64_t size = w->sizes ? function_size_of(w->sizes, f) : 0;
+  return size == 0 || size >= w->report->least_bytes;
+}
+
+static int run(trace_view_t *v) {
+  const report_t *r = v->report;
+  wanted_t wanted = {r, r->least_bytes ? function_sizes_new(r->reader) : NULL};
+  if (r->least_bytes && !wanted.sizes) return SONDE_ENOMEM;
+  trace_filter_t filter = r->calls;
+  filter.slowest = r->top;
+  if (r->functions || r->least_bytes) {
+    filter.wants = is_wanted;
+    filter.context = &wanted;
+  }
+  int status = trace_run(&v->trace, r->reader, &filter);
+  function_sizes_free(wanted.sizes);
+  return status;
+}
+
+/* ---- making it ------------------------------------------------------------------------------ */
+
+int trace_view_make(trace_view_t *v, const report_t *r) {
+  memset(v, 0, sizeof *v);
+  v->report = r;
+  int status = run(v);
+  if (status < 0) return status;
+  if (put_in_order(v) && sum_functions(v)) return 0;
+  trace_view_free(v);
+  return SONDE_ENOMEM;
+}
+
+void trace_view_free(trace_view_t *v) {
+  trace_free(&v->trace);
+  free(v->functions);
+  free(v->order);
+  free(v->first);
+  memset(v, 0, sizeof *v);
+}

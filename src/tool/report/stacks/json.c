@@ -1,0 +1,103 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * Stacks as JSON, in the form that docs/json.md fixes. One thread is built, written and forgotten
+ * at a time: ten thousand threads with their frames would otherwise be a gigabyte of objects.
+ *
+ * The target chose its thread names, paths and symbols: bytes that are no UTF-8 become U+FFFD.
+ */
+#include <json-c/json.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "report/json.h"
+#include "report/stacks/stacks.h"
+#include "report/stacks/tail_frames.h"
+
+static json_object *new_frame(const frame_t *frame, const named_t *named) {
+  json_object *object = json_object_new_object();
+  json_add_address(object, "pc", frame->pc);
+  if (named->module) {
+    const image_t *image = &named->module->image;
+    json_add_text(object, "module", named->module->path);
+    if (named->module->state == MODULE_READY && image->build_id_size)
+      json_add_hex(object, "build_id", image->build_id, image->build_id_size);
+  } else if (named->source)
+    json_add_text(object, "module", named->source);
+  if (named->has_offset) json_add_address(object, "offset", named->offset);
+  if (frame->exact) json_object_object_add(object, "exact", json_object_new_boolean(1));
+  if (frame->guessed) json_object_object_add(object, "guessed", json_object_new_boolean(1));
+  if (frame->tail_call) json_object_object_add(object, "tail_call", json_object_new_boolean(1));
+  return object;
+}
+
+static void add_frame(json_object *frames, const stacks_view_t *view, const frame_t *frame) {
+  const named_t *named = namer_name(view->namer, frame);
+  if (!named || (view->app_only && named->system)) return;
+  if (named->count == 0) {
+    json_object *object = new_frame(frame, named);
+    if (named->why) json_add_text(object, "why", named->why);
+    json_object_array_add(frames, object);
+  }
+  for (int i = 0; i < named->count; i++) {
+    json_object *object = new_frame(frame, named);
+    json_add_function(object, &named->functions[i]);
+    json_object_array_add(frames, object);
+  }
+}
+
+static void add_wait(json_object *object, const thread_t *thread) {
+  const wait_t *wait = &thread->wait;
+  char text[4200];
+  stacks_wait_text(thread, text, sizeof text);
+  if (text[0]) json_add_text(object, "wait", text);
+  if (wait->syscall) json_add_text(object, "syscall", wait->syscall);
+  if (wait->fd >= 0) json_add_number(object, "fd", wait->fd);
+  if (wait->path) json_add_text(object, "path", wait->path);
+  if (wait->address) json_add_address(object, "futex", wait->address);
+  if (wait->owner) json_add_number(object, "owner", wait->owner);
+  if (thread->signal) json_add_number(object, "signal", thread->signal);
+  if (thread->deadlock) json_add_number(object, "deadlock", thread->deadlock);
+}
+
+static json_object *new_thread(const stacks_view_t *view, const thread_t *thread) {
+  json_object *object = json_object_new_object();
+  json_add_number(object, "tid", thread->tid);
+  if (thread->name[0]) json_add_text(object, "name", thread->name);
+  const char *state = stacks_state_word(thread->state);
+  if (state) json_add_text(object, "state", state);
+  add_wait(object, thread);
+  json_object *frames = json_object_new_array();
+  uint32_t count = thread->frame_count;
+  const frame_t *all = thread->frames;
+  if (view->tail_frames) all = tail_frames_expand(view->tail_frames, thread, &count);
+  for (uint32_t i = 0; i < count; i++)
+    add_frame(frames, view, &all[i]);
+  json_object_object_add(object, "frames", frames);
+  json_object_object_add(object, "complete",
+                         json_object_new_boolean(thread->ending == ENDING_COMPLETE));
+  if (thread->ending == ENDING_CUT)
+    json_add_text(object, "reason", "depth limit");
+  else if (thread->reason)
+    json_add_text(object, "reason", thread->reason);
+  if (thread->proven) json_object_object_add(object, "proven", json_object_new_boolean(1));
+  json_add_number(object, "stopped_us", (int64_t)((thread->stopped_ns + 999) / 1000));
+  return object;
+}
+
+void stacks_json(FILE *out, const stacks_view_t *view) {
+  const target_t *target = view->target;
+  fputs("{", out);
+  if (target->pid) fprintf(out, "\"pid\":%d,", target->pid);
+  if (target->exe) {
+    json_object *exe = json_new_text(target->exe);
+    fprintf(out, "\"exe\":%s,", json_object_to_json_string_ext(exe, JSON_STYLE));
+    json_object_put(exe);
+  }
+  fputs("\"threads\":[", out);
+  for (size_t i = 0; i < target->thread_count; i++) {
+    json_object *object = new_thread(view, &target->threads[i]);
+    fprintf(out, "%s\n%s", i ? "," : "", json_object_to_json_string_ext(object, JSON_STYLE));
+    json_object_put(object);
+  }
+  fprintf(out, "\n],\"elapsed_us\":%llu}\n", (unsigned long long)(target->elapsed_ns / 1000));
+}

@@ -1,0 +1,175 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * Puts the frames that tail calls left out back into a stack (symbol/dwarf/tail_calls.h).
+ *
+ * The machine code is asked first (unwind/infer/tail_calls.h): it needs no debug information and sees jumps
+ * from one module to another. Where it cannot tell, debug information is asked, if the code speaks
+ * for it: the call before the return address is a direct one and goes elsewhere than to the
+ * function found running, in the same module. An answer is kept, since ten thousand threads share a
+ * few hundred such pairs.
+ */
+#include <stdlib.h>
+#include <string.h>
+
+#include "report/stacks/stacks.h"
+#include "report/stacks/tail_frames.h"
+#include "symbol/dwarf/tail_calls.h"
+#include "unwind/infer/tail_calls.h"
+
+#define ANSWERS 1024 /* direct mapped: what is forgotten is asked again */
+
+typedef struct answer {
+  uint64_t inner, outer; /* pcs; outer is 0: none yet */
+  int count;
+  uint64_t pcs[TAIL_CALLS_MAX]; /* run-time addresses */
+} answer_t;
+
+typedef struct opened {
+  tail_calls_t *tail_calls;
+  bool tried;
+} opened_t;
+
+struct tail_frames {
+  namer_t *namer;
+  target_t *target;
+  opened_t *opened; /* by index in the target's modules */
+  answer_t *answers;
+  frame_t *frames; /* the stack last expanded */
+  uint32_t room;
+};
+
+tail_frames_t *tail_frames_new(target_t *target, namer_t *namer) {
+  tail_frames_t *t = calloc(1, sizeof *t);
+  if (!t) return NULL;
+  t->namer = namer;
+  t->target = target;
+  t->opened = calloc(target->modules.count + 1, sizeof *t->opened);
+  t->answers = calloc(ANSWERS, sizeof *t->answers);
+  if (t->opened && t->answers) return t;
+  tail_frames_free(t);
+  return NULL;
+}
+
+void tail_frames_free(tail_frames_t *t) {
+  if (!t) return;
+  for (size_t i = 0; t->opened && i < t->target->modules.count; i++)
+    tail_calls_close(t->opened[i].tail_calls);
+  free(t->opened);
+  free(t->answers);
+  free(t->frames);
+  free(t);
+}
+
+/* Where the call before RETURN_ADDRESS goes, when it is a direct one: call rel32; bl imm26. */
+static bool direct_call(target_t *target, uint64_t return_address, uint64_t *to) {
+  uint8_t code[5];
+  int32_t distance;
+  uint32_t word;
+  if (target->machine == MACHINE_X86_64) {
+    if (!target->memory->read(target->memory, return_address - 5, code, 5) || code[0] != 0xe8)
+      return false;
+    memcpy(&distance, code + 1, 4);
+    *to = return_address + (uint64_t)(int64_t)distance;
+    return true;
+  }
+  if (!target->memory->read(target->memory, return_address - 4, &word, 4) || word >> 26 != 0x25)
+    return false;
+  distance = (int32_t)(word << 6) >> 4;
+  *to = return_address - 4 + (uint64_t)(int64_t)distance;
+  return true;
+}
+
+/* Where the function of NAMED starts, as linked. */
+static bool entry_of(const named_t *named, uint64_t *entry) {
+  if (named->count == 0 || !named->functions[named->count - 1].has_offset) return false;
+  *entry = named->offset - named->functions[named->count - 1].function_offset;
+  return true;
+}
+
+static tail_calls_t *tail_calls_of(tail_frames_t *t, const module_t *module) {
+  opened_t *opened = &t->opened[module - t->target->modules.items];
+  if (!opened->tried) {
+    const char *path = namer_debug_path(t->namer, module);
+    opened->tail_calls = path ? tail_calls_open(path) : NULL;
+    opened->tried = true;
+  }
+  return opened->tail_calls;
+}
+
+/* The rest of a function that was split off as cold code is jumped to as well, and is no callee:
+ * DWARF gives both the same name. */
+static bool is_callee(tail_frames_t *t, const frame_t *inner, uint64_t pc) {
+  const named_t *callee = namer_name(t->namer, inner);
+  const named_t *jumper = namer_name(t->namer, &(frame_t){.pc = pc, .tail_call = true});
+  if (!callee || !jumper || callee->count == 0 || jumper->count == 0) return true;
+  const char *a = callee->functions[callee->count - 1].function;
+  const char *b = jumper->functions[jumper->count - 1].function;
+  return !a || !b || strcmp(a, b) != 0;
+}
+
+static int ask_code(tail_frames_t *t, const frame_t *inner, const frame_t *outer, uint64_t *pcs) {
+  code_t code = {t->target->machine, t->target->memory, &t->target->images};
+  code_range_t function;
+  if (!code_function(&code, inner->exact ? inner->pc : inner->pc - 1, &function)) return -1;
+  int count = jumped_between(&code, outer->pc, function, pcs);
+  return count > 0 && !is_callee(t, inner, pcs[0]) ? 0 : count;
+}
+
+static int ask_debug_information(tail_frames_t *t, const frame_t *inner, const frame_t *outer,
+                                 uint64_t *pcs) {
+  const named_t *callee = namer_name(t->namer, inner), *caller = namer_name(t->namer, outer);
+  uint64_t entry, called;
+  if (!callee || !caller || !callee->module || callee->module != caller->module ||
+      !entry_of(callee, &entry) || !direct_call(t->target, outer->pc, &called) ||
+      called == entry + callee->module->image.slide)
+    return 0;
+  tail_calls_t *tail_calls = tail_calls_of(t, callee->module);
+  int count = tail_calls ? tail_calls_between(tail_calls, caller->offset, entry, pcs) : 0;
+  for (int i = 0; i < count; i++)
+    pcs[i] += callee->module->image.slide;
+  return count;
+}
+
+_Static_assert(JUMPED_MAX <= TAIL_CALLS_MAX, "an answer holds either");
+
+/* What lies between the frame INNER and the frame OUTER that it returns to; NULL for nothing. */
+static const answer_t *between(tail_frames_t *t, const frame_t *inner, const frame_t *outer) {
+  if (outer->exact || outer->guessed || outer->pc == 0) return NULL;
+  uint64_t hash = (outer->pc * 31 + inner->pc) * 0x9e3779b97f4a7c15u;
+  answer_t *answer = &t->answers[hash >> 54];
+  if (answer->outer == outer->pc && answer->inner == inner->pc) return answer;
+  *answer = (answer_t){.inner = inner->pc, .outer = outer->pc};
+  answer->count = ask_code(t, inner, outer, answer->pcs);
+  if (answer->count < 0) answer->count = ask_debug_information(t, inner, outer, answer->pcs);
+  return answer;
+}
+
+static bool push(tail_frames_t *t, uint32_t *count, frame_t frame) {
+  if (*count == t->room) {
+    uint32_t room = t->room ? t->room * 2 : 256;
+    frame_t *frames = realloc(t->frames, room * sizeof *frames);
+    if (!frames) return false;
+    t->frames = frames;
+    t->room = room;
+  }
+  t->frames[(*count)++] = frame;
+  return true;
+}
+
+static bool expand(tail_frames_t *t, const thread_t *thread, uint32_t *count) {
+  for (uint32_t i = 0; i < thread->frame_count; i++) {
+    const frame_t *frame = &thread->frames[i];
+    const answer_t *answer = i ? between(t, frame - 1, frame) : NULL;
+    for (int k = 0; answer && k < answer->count; k++)
+      if (!push(t, count, (frame_t){.pc = answer->pcs[k], .tail_call = true})) return false;
+    if (!push(t, count, *frame)) return false;
+  }
+  return true;
+}
+
+const frame_t *tail_frames_expand(tail_frames_t *t, const thread_t *thread, uint32_t *count) {
+  *count = 0;
+  if (expand(t, thread, count)) return t->frames;
+  *count = thread->frame_count;
+  return thread->frames;
+}

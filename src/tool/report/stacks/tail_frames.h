@@ -1,0 +1,18 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * The frames of a thread, with those that tail calls left out.
+ */
+#ifndef SONDE_REPORT_STACKS_TAIL_FRAMES_H
+#define SONDE_REPORT_STACKS_TAIL_FRAMES_H
+
+#include "report/stacks/stacks.h"
+
+tail_frames_t *tail_frames_new(target_t *target, namer_t *namer);
+void tail_frames_free(tail_frames_t *tail_frames);
+
+/* The frames of THREAD, those left out marked as `tail_call`. Valid until the next call. Without
+ * memory for more, the thread's own frames. */
+const frame_t *tail_frames_expand(tail_frames_t *tail_frames, const thread_t *thread,
+                                  uint32_t *count);
+
+#endif

@@ -1,0 +1,490 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * Reading DWARF through libdw: DWARF 2 to 5, compressed sections, split units (.dwo), supplementary
+ * files (dwz). Scopes are DW_TAG_subprogram and DW_TAG_inlined_subroutine entries that have code;
+ * an inlined scope's parent is the scope around it (DWARF 5 section 3.3.8).
+ */
+#include "symbol/dwarf/dwarf.h"
+
+#include <dwarf.h>
+#include <elfutils/libdw.h>
+#include <limits.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "symbol/dwarf/names.h"
+
+#define DEPTH_MAX 512 /* of nested entries; deeper is hostile */
+
+typedef struct unit {
+  Dwarf_Die die;   /* of the unit that has the ranges and the lines */
+  Dwarf_Die split; /* of the unit that has the functions, when it is another */
+  bool split_searched;
+} unit_t;
+
+typedef struct unit_range {
+  uint64_t low, high;
+  uint32_t unit;
+} unit_range_t;
+
+struct debug_info {
+  Dwarf *dwarf;
+  Elf *elf; /* when it is ours to close */
+  code_range_t code;
+  unit_t *units;
+  size_t unit_count, unit_room;
+  unit_range_t *ranges; /* of all units, sorted by low; built when first needed */
+  size_t range_count, range_room;
+  bool ranges_built;
+};
+
+/* What is read of one entry, in one pass over its attributes. */
+typedef struct entry {
+  Dwarf_Attribute low, high, ranges, origin, linkage_name, call_file, call_line, call_column;
+  bool has_low, has_high, has_ranges, has_origin, has_linkage_name, has_file, has_line, has_column;
+} entry_t;
+
+typedef struct reading {
+  debug_info_t *info;
+  facts_t *facts;
+  const char *folder; /* where the unit was compiled: what relative paths begin at */
+  Dwarf_Files *files;
+  size_t file_count;
+  const uint64_t *only;
+  uint32_t unit;
+  unit_range_t *ranges; /* of the unit, sorted */
+  size_t range_count;
+  dwarf_names_t names;
+  bool failed;
+} reading_t;
+
+/* ---- units -------------------------------------------------------------------------------- */
+
+static bool list_units(debug_info_t *info) {
+  Dwarf_CU *cu = NULL;
+  Dwarf_Die die;
+  uint8_t type;
+  while (dwarf_get_units(info->dwarf, cu, &cu, NULL, &type, &die, NULL) == 0) {
+    if (type == DW_UT_type || type == DW_UT_split_type || type == DW_UT_partial) continue;
+    if (!array_reserve((void **)&info->units, &info->unit_room, info->unit_count,
+                       sizeof *info->units))
+      return false;
+    info->units[info->unit_count++] = (unit_t){.die = die};
+  }
+  return true;
+}
+
+/* Takes DWARF, and ELF where it is not NULL, also when it fails. */
+static debug_info_t *open_dwarf(Dwarf *dwarf, Elf *elf, code_range_t code) {
+  debug_info_t *info = dwarf ? calloc(1, sizeof *info) : NULL;
+  if (!info) {
+    if (dwarf) dwarf_end(dwarf);
+    if (elf) elf_end(elf);
+    return NULL;
+  }
+  *info = (debug_info_t){.dwarf = dwarf, .elf = elf, .code = code};
+  if (list_units(info) && info->unit_count) return info;
+  debug_info_close(info);
+  return NULL;
+}
+
+debug_info_t *debug_info_open(int fd, code_range_t code) {
+  return open_dwarf(dwarf_begin(fd, DWARF_C_READ), NULL, code);
+}
+
+debug_info_t *debug_info_open_bytes(const uint8_t *bytes, size_t size, code_range_t code) {
+  elf_version(EV_CURRENT);
+  Elf *elf = elf_memory((char *)(uintptr_t)bytes, size);
+  return open_dwarf(elf ? dwarf_begin_elf(elf, DWARF_C_READ, NULL) : NULL, elf, code);
+}
+
+void debug_info_close(debug_info_t *info) {
+  if (!info) return;
+  dwarf_end(info->dwarf);
+  if (info->elf) elf_end(info->elf);
+  free(info->units);
+  free(info->ranges);
+  free(info);
+}
+
+size_t debug_info_units(debug_info_t *info) { return info->unit_count; }
+
+static int compare_ranges(const void *left, const void *right) {
+  const unit_range_t *a = left, *b = right;
+  if (a->low != b->low) return a->low < b->low ? -1 : 1;
+  return a->unit < b->unit ? -1 : a->unit > b->unit;
+}
+
+/* Adds the ranges of a unit that are code of the image. */
+static bool add_unit_ranges(debug_info_t *info, size_t unit, unit_range_t **ranges, size_t *count,
+                            size_t *room) {
+  Dwarf_Addr base, low, high;
+  ptrdiff_t next = 0;
+  while ((next = dwarf_ranges(&info->units[unit].die, next, &base, &low, &high)) > 0) {
+    low += info->code.bias;
+    high += info->code.bias;
+    if (low >= high || low < info->code.low || high > info->code.high) continue;
+    if (!array_reserve((void **)ranges, room, *count, sizeof **ranges)) return false;
+    (*ranges)[(*count)++] = (unit_range_t){low, high, (uint32_t)unit};
+  }
+  return true;
+}
+
+static void build_ranges(debug_info_t *info) {
+  info->ranges_built = true;
+  for (size_t i = 0; i < info->unit_count; i++)
+    if (!add_unit_ranges(info, i, &info->ranges, &info->range_count, &info->range_room)) return;
+  if (info->range_count)
+    qsort(info->ranges, info->range_count, sizeof *info->ranges, compare_ranges);
+}
+
+/* Of the ranges that start at or below ADDRESS the nearest ones are tried; units hardly overlap. */
+static bool search_ranges(debug_info_t *info, uint64_t address, size_t *unit) {
+  if (!info->ranges_built) build_ranges(info);
+  size_t low = 0, high = info->range_count;
+  while (low < high) {
+    size_t middle = (low + high) / 2;
+    if (info->ranges[middle].low <= address)
+      low = middle + 1;
+    else
+      high = middle;
+  }
+  for (int tries = 0; low-- > 0 && tries < 16; tries++)
+    if (address < info->ranges[low].high) {
+      *unit = info->ranges[low].unit;
+      return true;
+    }
+  return false;
+}
+
+static bool search_aranges(debug_info_t *info, uint64_t address, size_t *unit) {
+  Dwarf_Aranges *aranges;
+  Dwarf_Off offset;
+  if (dwarf_getaranges(info->dwarf, &aranges, NULL) != 0) return false;
+  Dwarf_Arange *arange = dwarf_getarange_addr(aranges, address - info->code.bias);
+  if (!arange || dwarf_getarangeinfo(arange, NULL, NULL, &offset) != 0) return false;
+  size_t low = 0, high = info->unit_count; /* units are in the order of their offsets */
+  while (low < high) {
+    size_t middle = (low + high) / 2;
+    if (dwarf_dieoffset(&info->units[middle].die) < offset)
+      low = middle + 1;
+    else
+      high = middle;
+  }
+  if (low == info->unit_count || dwarf_dieoffset(&info->units[low].die) != offset) return false;
+  *unit = low;
+  return true;
+}
+
+bool debug_info_unit_of(debug_info_t *info, uint64_t address, size_t *unit) {
+  return search_aranges(info, address, unit) || search_ranges(info, address, unit);
+}
+
+/* ---- scopes ------------------------------------------------------------------------------- */
+
+static int take_attribute(Dwarf_Attribute *attribute, void *context) {
+  entry_t *entry = context;
+#define TAKE(code, field, flag)                                                                    \
+  case code:                                                                                       \
+    entry->field = *attribute;                                                                     \
+    entry->flag = true;                                                                            \
+    break;
+  switch (dwarf_whatattr(attribute)) {
+    TAKE(DW_AT_low_pc, low, has_low)
+    TAKE(DW_AT_high_pc, high, has_high)
+    TAKE(DW_AT_ranges, ranges, has_ranges)
+    TAKE(DW_AT_abstract_origin, origin, has_origin)
+    TAKE(DW_AT_linkage_name, linkage_name, has_linkage_name)
+    TAKE(DW_AT_call_file, call_file, has_file)
+    TAKE(DW_AT_call_line, call_line, has_line)
+    TAKE(DW_AT_call_column, call_column, has_column)
+  }
+#undef TAKE
+  return DWARF_CB_OK;
+}
+
+static uint32_t number(Dwarf_Attribute *attribute, bool present) {
+  Dwarf_Word value = 0;
+  if (!present || dwarf_formudata(attribute, &value) != 0 || value > UINT32_MAX) return 0;
+  return (uint32_t)value;
+}
+
+typedef bool range_fn(reading_t *reading, uint64_t low, uint64_t high, void *context);
+
+/* Calls VISIT for every range of the entry that is code of the image, until it returns false. */
+static void visit_ranges(reading_t *reading, Dwarf_Die *die, entry_t *entry, range_fn *visit,
+                         void *context) {
+  const code_range_t *code = &reading->info->code;
+  Dwarf_Addr base, low, high;
+  if (entry->has_ranges) {
+    ptrdiff_t next = 0;
+    while ((next = dwarf_ranges(die, next, &base, &low, &high)) > 0) {
+      low += code->bias;
+      high += code->bias;
+      if (low >= code->low && high <= code->high && low < high &&
+          !visit(reading, low, high, context))
+        return;
+    }
+  } else if (entry->has_low && entry->has_high && dwarf_formaddr(&entry->low, &low) == 0) {
+    Dwarf_Word size;
+    if (dwarf_formaddr(&entry->high, &high) != 0) { /* a constant is the size, DWARF 5, 2.17.2 */
+      if (dwarf_formudata(&entry->high, &size) != 0) return;
+      high = low + size;
+    }
+    low += code->bias;
+    high += code->bias;
+    if (low >= code->low && high <= code->high && low < high) visit(reading, low, high, context);
+  }
+}
+
+typedef struct found {
+  bool any, holds;
+  uint64_t lowest, first;
+  uint32_t scope; /* where ranges go */
+} found_t;
+
+static bool see_range(reading_t *reading, uint64_t low, uint64_t high, void *context) {
+  found_t *found = context;
+  if (!found->any) found->first = found->lowest = low;
+  if (low < found->lowest) found->lowest = low;
+  found->any = true;
+  if (reading->only && low <= *reading->only && *reading->only < high) found->holds = true;
+  return true;
+}
+
+static bool keep_range(reading_t *reading, uint64_t low, uint64_t high, void *context) {
+  const found_t *found = context;
+  if (!facts_range(reading->facts, low, high, found->scope)) reading->failed = true;
+  return !reading->failed;
+}
+
+/* libdw joins a file with its directory, but not with a compilation folder that is itself relative,
+ * as reproducible builds have it. */
+static uint32_t add_path(reading_t *reading, const char *path) {
+  char joined[PATH_MAX];
+  uint32_t offset = 0;
+  if (path[0] != '/' && reading->folder && *reading->folder &&
+      (size_t)snprintf(joined, sizeof joined, "%s/%s", reading->folder, path) < sizeof joined)
+    path = joined;
+  if (!strings_add(&reading->facts->strings, path, &offset)) reading->failed = true;
+  return offset;
+}
+
+static uint32_t call_file(reading_t *reading, entry_t *entry) {
+  uint32_t index = number(&entry->call_file, entry->has_file);
+  if (!entry->has_file || index >= reading->file_count) return 0;
+  const char *path = dwarf_filesrc(reading->files, index, NULL, NULL);
+  return path ? add_path(reading, path) : 0;
+}
+
+/* Adds the scope of DIE. */
+typedef enum added { ADDED, NO_CODE, NOT_ASKED } added_t;
+static added_t add_scope(reading_t *reading, Dwarf_Die *die, bool inlined, uint32_t parent,
+                         uint32_t *index) {
+  entry_t entry;
+  entry.has_low = entry.has_high = entry.has_ranges = entry.has_origin = entry.has_linkage_name =
+      false;
+  entry.has_file = entry.has_line = entry.has_column = false;
+  dwarf_getattrs(die, take_attribute, &entry, 0);
+  if (!entry.has_ranges && !entry.has_low) return NO_CODE;
+  found_t found = {0};
+  visit_ranges(reading, die, &entry, see_range, &found);
+  if (!found.any || (reading->only && !found.holds)) return NOT_ASKED;
+
+  Dwarf_Die origin;
+  bool named_elsewhere =
+      entry.has_origin && !entry.has_linkage_name && dwarf_formref_die(&entry.origin, &origin);
+  scope_t scope = {.unit = reading->unit, .entry = found.first};
+  scope.name = dwarf_name_of(&reading->names, named_elsewhere ? &origin : die);
+  if (named_elsewhere && !scope.name) scope.name = dwarf_name_of(&reading->names, die);
+  if (inlined) {
+    scope.parent = parent;
+    scope.call_file = call_file(reading, &entry);
+    scope.call_line = number(&entry.call_line, entry.has_line);
+    scope.call_column = number(&entry.call_column, entry.has_column);
+  }
+  if (reading->names.failed) reading->failed = true;
+  if (reading->failed || !facts_scope(reading->facts, &scope, index)) {
+    reading->failed = true;
+    return NOT_ASKED;
+  }
+  found.scope = *index;
+  visit_ranges(reading, die, &entry, keep_range, &found);
+  return ADDED;
+}
+
+/* Reads DIE and its siblings. PARENT is the index + 1 of the scope around them. */
+static void read_entries(reading_t *reading, Dwarf_Die *die, uint32_t parent, int depth) {
+  if (depth > DEPTH_MAX) return;
+  do {
+    Dwarf_Die child;
+    uint32_t index, inner = parent;
+    size_t path_size = reading->names.path_size;
+    int tag = dwarf_tag(die);
+    switch (tag) {
+    case DW_TAG_subprogram:
+      if (path_size) dwarf_names_note(&reading->names, die);
+      /* fall through */
+    case DW_TAG_inlined_subroutine:
+      switch (add_scope(reading, die, tag == DW_TAG_inlined_subroutine && parent, parent, &index)) {
+      case ADDED: inner = index + 1; break;
+      case NO_CODE: inner = 0; break; /* an abstract instance may hold a lambda that has code */
+      case NOT_ASKED: continue;
+      }
+      reading->names.path_size = 0;
+      break;
+    case DW_TAG_namespace:
+    case DW_TAG_module:
+    case DW_TAG_class_type:
+    case DW_TAG_structure_type:
+    case DW_TAG_union_type:
+    case DW_TAG_interface_type: dwarf_names_enter(&reading->names, die, tag); break;
+    case DW_TAG_lexical_block:
+    case DW_TAG_try_block:
+    case DW_TAG_catch_block:
+    case DW_TAG_with_stmt: break;
+    default: continue;
+    }
+    if (dwarf_child(die, &child) == 0) read_entries(reading, &child, inner, depth + 1);
+    reading->names.path_size = path_size;
+  } while (!reading->failed && dwarf_siblingof(die, die) == 0);
+}
+
+/* ---- lines -------------------------------------------------------------------------------- */
+
+static void add_row(reading_t *reading, const line_row_t *row) {
+  if (!facts_row(reading->facts, row)) reading->failed = true;
+}
+
+/* Adds ROW; when one address is asked for, only the row that holds it, made a sequence of its own
+ * when the next row is seen. HELD is the candidate. */
+static void take_row(reading_t *reading, const line_row_t *row, line_row_t *held) {
+  if (!reading->only) {
+    add_row(reading, row);
+    return;
+  }
+  uint64_t wanted = *reading->only;
+  if (held->address <= wanted && row->address > wanted && !held->end) {
+    line_row_t end = *row;
+    end.end = 1;
+    add_row(reading, held);
+    add_row(reading, &end);
+  }
+  *held = *row;
+}
+
+/* libdw sorts the rows of all sequences of a unit into one, after which an empty sequence (its end
+ * now before its row) would seem to run on, and so would one of a discarded function. What a unit's
+ * rows can hold for is therefore cut to the unit's own ranges. */
+typedef struct line_state {
+  uint64_t limit;  /* where the range of the last row ends */
+  line_row_t last; /* the row that holds, when `open` */
+  bool open;
+  line_row_t held; /* see take_row */
+  const char *last_path;
+  uint32_t last_file;
+} line_state_t;
+
+static void close_sequence(reading_t *reading, line_state_t *state, uint64_t address) {
+  if (!state->open) return;
+  line_row_t row = state->last;
+  row.address = address < state->limit ? address : state->limit;
+  row.end = 1;
+  take_row(reading, &row, &state->held);
+  state->open = false;
+}
+
+/* The end of the unit's range that holds ADDRESS; 0: none does. */
+static uint64_t range_end(const reading_t *reading, uint64_t address) {
+  const unit_range_t *ranges = reading->ranges;
+  size_t low = 0, high = reading->range_count;
+  while (low < high) {
+    size_t middle = (low + high) / 2;
+    if (ranges[middle].low <= address)
+      low = middle + 1;
+    else
+      high = middle;
+  }
+  return low && address < ranges[low - 1].high ? ranges[low - 1].high : 0;
+}
+
+static void read_line(reading_t *reading, Dwarf_Line *line, line_state_t *state) {
+  Dwarf_Addr address;
+  bool end = false;
+  int number = 0, column = 0;
+  if (!line || dwarf_lineaddr(line, &address) != 0) return;
+  address += reading->info->code.bias;
+  dwarf_lineendsequence(line, &end);
+  uint64_t limit = end ? 0 : range_end(reading, address);
+  if (address >= state->limit || !limit) close_sequence(reading, state, address);
+  if (!limit) return;
+  dwarf_lineno(line, &number);
+  dwarf_linecol(line, &column);
+  const char *path = dwarf_linesrc(line, NULL, NULL);
+  if (path && path != state->last_path) {
+    state->last_file = add_path(reading, path);
+    state->last_path = path;
+  }
+  state->last = (line_row_t){.address = address,
+                             .file = path ? state->last_file : 0,
+                             .line = (uint32_t)number,
+                             .column = (uint32_t)column,
+                             .unit = reading->unit & 0x7fffffff};
+  take_row(reading, &state->last, &state->held);
+  state->limit = limit;
+  state->open = true;
+}
+
+static void read_lines(reading_t *reading, Dwarf_Die *die) {
+  line_state_t state = {.held = {.end = 1}};
+  Dwarf_Lines *lines;
+  size_t count;
+  if (dwarf_getsrclines(die, &lines, &count) != 0) return;
+  for (size_t i = 0; i < count && !reading->failed; i++)
+    read_line(reading, dwarf_onesrcline(lines, i), &state);
+  close_sequence(reading, &state, UINT64_MAX);
+}
+
+/* ---- one unit ----------------------------------------------------------------------------- */
+
+/* The functions of a skeleton unit stand in its .dwo file (DWARF 5 section 7.3.2, and the GNU
+ * extension of DWARF 4 before it), which libdw finds by name and, from 0.192 on, in a package
+ * (.dwp). Without it the unit still has its lines. */
+static void find_split(unit_t *unit) {
+  Dwarf_Die other = {0};
+  uint8_t type;
+  if (unit->split_searched) return;
+  unit->split_searched = true;
+  if (dwarf_cu_info(unit->die.cu, NULL, &type, NULL, &other, NULL, NULL, NULL) == 0 &&
+      type == DW_UT_skeleton && other.addr)
+    unit->split = other;
+}
+
+bool debug_info_read(debug_info_t *info, size_t unit_index, const uint64_t *only, facts_t *facts) {
+  unit_t *unit = &info->units[unit_index];
+  reading_t reading = {.info = info,
+                       .facts = facts,
+                       .only = only,
+                       .unit = (uint32_t)unit_index,
+                       .names = {.strings = &facts->strings}};
+  find_split(unit);
+  Dwarf_Attribute folder;
+  reading.folder = dwarf_formstring(dwarf_attr(&unit->die, DW_AT_comp_dir, &folder));
+  size_t room = 0;
+  if (!add_unit_ranges(info, unit_index, &reading.ranges, &reading.range_count, &room))
+    return false;
+  if (reading.range_count)
+    if (reading.range_count)
+      qsort(reading.ranges, reading.range_count, sizeof *reading.ranges, compare_ranges);
+  read_lines(&reading, &unit->die);
+  free(reading.ranges);
+  if (dwarf_getsrcfiles(&unit->die, &reading.files, &reading.file_count) != 0)
+    reading.file_count = 0;
+  Dwarf_Die child, *functions = unit->split.addr ? &unit->split : &unit->die;
+  reading.names.cu = functions->cu;
+  if (dwarf_child(functions, &child) == 0) read_entries(&reading, &child, 0, 0);
+  dwarf_names_free(&reading.names);
+  return !reading.failed && !reading.names.failed;
+}

@@ -1,0 +1,211 @@
+/* SPDX-License-Identifier: MIT */
+#include <dwarf.h>
+#include <elfutils/libdw.h>
+#include <fcntl.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "symbol/dwarf/tail_calls.h"
+
+#define DEPTH_MAX  64  /* of nested scopes in a function */
+#define VISITS_MAX 512 /* call sites looked at for one question */
+
+struct tail_calls {
+  int fd;
+  Dwarf *dwarf;
+};
+
+tail_calls_t *tail_calls_open(const char *path) {
+  tail_calls_t *t = calloc(1, sizeof *t);
+  if (!t) return NULL;
+  t->fd = open(path, O_RDONLY | O_CLOEXEC);
+  t->dwarf = t->fd >= 0 ? dwarf_begin(t->fd, DWARF_C_READ) : NULL;
+  if (t->dwarf) return t;
+  tail_calls_close(t);
+  return NULL;
+}
+
+void tail_calls_close(tail_calls_t *t) {
+  if (!t) return;
+  if (t->dwarf) dwarf_end(t->dwarf);
+  if (t->fd >= 0) close(t->fd);
+  free(t);
+}
+
+/* ---- call sites --------------------------------------------------------------------------- */
+
+typedef struct call_site {
+  uint64_t after; /* the address behind the call or jump */
+  Dwarf_Die target;
+  bool has_target, is_tail;
+} call_site_t;
+
+static bool is_call_site(int tag) { return tag == DW_TAG_call_site || tag == DW_TAG_GNU_call_site; }
+
+static bool flag_of(Dwarf_Die *die, unsigned name) {
+  Dwarf_Attribute attribute;
+  bool value = false;
+  return dwarf_attr(die, name, &attribute) && dwarf_formflag(&attribute, &value) == 0 && value;
+}
+
+static bool read_call_site(Dwarf_Die *die, call_site_t *site) {
+  Dwarf_Attribute attribute;
+  bool gnu = dwarf_tag(die) == DW_TAG_GNU_call_site;
+  if (!dwarf_attr(die, gnu ? DW_AT_low_pc : DW_AT_call_return_pc, &attribute) ||
+      dwarf_formaddr(&attribute, &site->after) != 0)
+    return false;
+  site->is_tail = flag_of(die, gnu ? DW_AT_GNU_tail_call : DW_AT_call_tail_call);
+  site->has_target = dwarf_attr(die, gnu ? DW_AT_abstract_origin : DW_AT_call_origin, &attribute) &&
+                     dwarf_formref_die(&attribute, &site->target);
+  return true;
+}
+
+/* Calls VISIT for each call site in SCOPE and the scopes within, until it returns false. */
+static bool each_call_site(Dwarf_Die *scope, int depth,
+                           bool (*visit)(const call_site_t *site, void *context), void *context) {
+  Dwarf_Die child;
+  call_site_t site;
+  if (depth == DEPTH_MAX || dwarf_child(scope, &child) != 0) return true;
+  do {
+    int tag = dwarf_tag(&child);
+    bool is_scope = tag == DW_TAG_lexical_block || tag == DW_TAG_inlined_subroutine;
+    if (is_call_site(tag) && read_call_site(&child, &site) && !visit(&site, context)) return false;
+    if (is_scope && !each_call_site(&child, depth + 1, visit, context)) return false;
+  } while (dwarf_siblingof(&child, &child) == 0);
+  return true;
+}
+
+/* ---- functions ------------------------------------------------------------------------------ */
+
+/* The concrete function whose code holds ADDRESS. The scopes of an address lead from an inlined
+ * function to where it was written; those of a DIE lead to where it stands. */
+static bool function_at(tail_calls_t *t, uint64_t address, Dwarf_Die *function) {
+  Dwarf_Die unit, *innermost = NULL, *scopes = NULL;
+  if (!dwarf_addrdie(t->dwarf, address, &unit)) return false;
+  int count = dwarf_getscopes(&unit, address, &innermost);
+  if (count > 0) count = dwarf_getscopes_die(&innermost[0], &scopes);
+  bool found = false;
+  for (int i = 0; i < count && !found; i++)
+    if (dwarf_tag(&scopes[i]) == DW_TAG_subprogram) {
+      *function = scopes[i];
+      found = true;
+    }
+  free(innermost);
+  free(scopes);
+  return found;
+}
+
+static const char *linkage_name(Dwarf_Die *die) {
+  Dwarf_Attribute attribute;
+  if (dwarf_attr_integrate(die, DW_AT_linkage_name, &attribute) ||
+      dwarf_attr_integrate(die, DW_AT_MIPS_linkage_name, &attribute))
+    return dwarf_formstring(&attribute);
+  return dwarf_diename(die);
+}
+
+typedef struct wanted {
+  const char *name;
+  Dwarf_Addr entry;
+  int found;
+} wanted_t;
+
+static int match_function(Dwarf_Die *function, void *context) {
+  wanted_t *wanted = context;
+  Dwarf_Addr entry;
+  const char *name = linkage_name(function);
+  if (name && strcmp(name, wanted->name) == 0 && dwarf_entrypc(function, &entry) == 0 &&
+      (!wanted->found || entry != wanted->entry)) {
+    wanted->entry = entry;
+    wanted->found++;
+  }
+  return wanted->found > 1 ? DWARF_CB_ABORT : DWARF_CB_OK;
+}
+
+/* Where the function that DIE stands for starts: DIE may be its code, what other DIEs of its unit
+ * refer to, or a declaration of what another unit defines. */
+static bool entry_of(tail_calls_t *t, Dwarf_Die *die, uint64_t *entry) {
+  Dwarf_Addr address;
+  if (dwarf_entrypc(die, &address) == 0) {
+    *entry = address;
+    return true;
+  }
+  wanted_t wanted = {.name = linkage_name(die)};
+  Dwarf_Die own, unit;
+  if (!wanted.name || !dwarf_diecu(die, &own, NULL, NULL)) return false;
+  dwarf_getfuncs(&own, match_function, &wanted, 0);
+  Dwarf_CU *at = NULL;
+  while (!wanted.found && dwarf_get_units(t->dwarf, at, &at, NULL, NULL, &unit, NULL) == 0)
+    dwarf_getfuncs(&unit, match_function, &wanted, 0);
+  *entry = wanted.entry;
+  return wanted.found == 1;
+}
+
+/* ---- the search ----------------------------------------------------------------------------- */
+
+typedef struct search {
+  tail_calls_t *t;
+  uint64_t goal;
+  uint64_t path[TAIL_CALLS_MAX], found[TAIL_CALLS_MAX];
+  int length, found_length, chains, visits;
+} search_t;
+
+static void search_from(search_t *search, uint64_t entry);
+
+static bool try_tail_call(const call_site_t *site, void *context) {
+  search_t *search = context;
+  uint64_t entry;
+  if (++search->visits > VISITS_MAX) {
+    search->chains = 2; /* more than can be looked at: not known to be the only one */
+    return false;
+  }
+  Dwarf_Die target = site->target;
+  if (!site->is_tail || !site->has_target || !entry_of(search->t, &target, &entry)) return true;
+  search->path[search->length++] = site->after;
+  if (entry == search->goal) {
+    search->chains++;
+    search->found_length = search->length;
+    memcpy(search->found, search->path, sizeof search->found);
+  } else
+    search_from(search, entry);
+  search->length--;
+  return search->chains < 2;
+}
+
+static void search_from(search_t *search, uint64_t entry) {
+  Dwarf_Die function;
+  if (search->length < TAIL_CALLS_MAX && function_at(search->t, entry, &function))
+    each_call_site(&function, 0, try_tail_call, search);
+}
+
+typedef struct call {
+  uint64_t after;
+  call_site_t site;
+  bool found;
+} call_t;
+
+static bool match_call(const call_site_t *site, void *context) {
+  call_t *call = context;
+  if (site->after != call->after) return true;
+  call->site = *site;
+  call->found = true;
+  return false;
+}
+
+int tail_calls_between(tail_calls_t *t, uint64_t return_address, uint64_t entry,
+                       uint64_t pcs[TAIL_CALLS_MAX]) {
+  Dwarf_Die caller;
+  call_t call = {.after = return_address};
+  uint64_t called;
+  if (!function_at(t, return_address - 1, &caller)) return 0;
+  each_call_site(&caller, 0, match_call, &call);
+  if (!call.found || !call.site.has_target || !entry_of(t, &call.site.target, &called) ||
+      called == entry)
+    return 0;
+  search_t search = {.t = t, .goal = entry};
+  search_from(&search, called);
+  if (search.chains != 1) return 0;
+  for (int i = 0; i < search.found_length; i++)
+    pcs[i] = search.found[search.found_length - 1 - i];
+  return search.found_length;
+}

@@ -1,0 +1,186 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * Names for the stubs of the procedure linkage table: a stub jumps through a slot that a relocation
+ * fills, and the relocation names the symbol. An IRELATIVE one names none, but has the address of
+ * the function that chooses what the slot leads to (gABI supplement, STT_GNU_IFUNC), and that
+ * function's symbol is the name of what is called; libc calls its own memcpy in this way. Without
+ * such a symbol the stub is named by the address, as binutils does.
+ *
+ * Which slot a stub uses is read from its instructions, because linkers lay stubs out differently
+ * (.plt with a header entry, .plt.sec with CET, .plt.got without lazy binding): x86_64 `jmp
+ * *disp(%rip)` is ff 25 disp32, with an optional bnd prefix f2 and endbr64 before it; aarch64 stubs
+ * are `adrp x16, page; ldr x17, [x16, #offset]; …`, with an optional bti c before them.
+ */
+#include <gelf.h>
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "symbol/elf/symtab.h"
+
+typedef struct slot {
+  uint64_t address;  /* of the slot */
+  uint64_t resolver; /* of an IRELATIVE one; else 0 */
+  size_t table;      /* section index of the symbol table; 0: no symbol is known */
+  uint32_t symbol;   /* index in that table */
+} slot_t;
+
+typedef struct slots {
+  slot_t *items;
+  size_t count, room;
+  bool resolved; /* some are IRELATIVE */
+} slots_t;
+
+static int compare_slots(const void *left, const void *right) {
+  const slot_t *a = left, *b = right;
+  return a->address < b->address ? -1 : a->address > b->address;
+}
+
+/* Slots are filled by JUMP_SLOT and GLOB_DAT relocations, and by IRELATIVE ones. */
+static bool fills_slot(GElf_Half machine, const GElf_Rela *rela) {
+  GElf_Xword type = GELF_R_TYPE(rela->r_info);
+  if (!GELF_R_SYM(rela->r_info)) return false;
+  if (machine == EM_X86_64) return type == R_X86_64_JUMP_SLOT || type == R_X86_64_GLOB_DAT;
+  return type == R_AARCH64_JUMP_SLOT || type == R_AARCH64_GLOB_DAT;
+}
+static bool is_resolved(GElf_Half machine, const GElf_Rela *rela) {
+  return GELF_R_TYPE(rela->r_info) ==
+         (machine == EM_X86_64 ? R_X86_64_IRELATIVE : R_AARCH64_IRELATIVE);
+}
+
+static bool read_slots(Elf *elf, GElf_Half machine, slots_t *slots) {
+  Elf_Scn *section = NULL;
+  GElf_Shdr header;
+  while ((section = elf_nextscn(elf, section))) {
+    if (!gelf_getshdr(section, &header) || header.sh_type != SHT_RELA || !header.sh_entsize ||
+        !(header.sh_flags & SHF_ALLOC))
+      continue;
+    Elf_Data *data = elf_getdata(section, NULL);
+    size_t count = header.sh_size / header.sh_entsize;
+    for (size_t i = 0; data && i < count && i < INT32_MAX; i++) {
+      GElf_Rela rela;
+      if (!gelf_getrela(data, (int)i, &rela)) break;
+      bool resolved = is_resolved(machine, &rela);
+      if (!resolved && !fills_slot(machine, &rela)) continue;
+      if (!array_reserve((void **)&slots->items, &slots->room, slots->count, sizeof(slot_t)))
+        return false;
+      slots->resolved |= resolved;
+      slots->items[slots->count++] =
+          resolved ? (slot_t){rela.r_offset, (uint64_t)rela.r_addend, 0, 0}
+                   : (slot_t){rela.r_offset, 0, header.sh_link, (uint32_t)GELF_R_SYM(rela.r_info)};
+    }
+  }
+  if (slots->count) qsort(slots->items, slots->count, sizeof(slot_t), compare_slots);
+  return true;
+}
+
+/* Finds the symbols of the resolvers. */
+static void name_resolved(Elf *elf, slots_t *slots) {
+  Elf_Scn *section = NULL;
+  GElf_Shdr header;
+  while ((section = elf_nextscn(elf, section))) {
+    if (!gelf_getshdr(section, &header) || !header.sh_entsize ||
+        (header.sh_type != SHT_SYMTAB && header.sh_type != SHT_DYNSYM))
+      continue;
+    Elf_Data *data = elf_getdata(section, NULL);
+    size_t count = header.sh_size / header.sh_entsize;
+    GElf_Sym sym;
+    for (size_t i = 0; data && i < count && i < INT32_MAX; i++) {
+      if (!gelf_getsym(data, (int)i, &sym)) break;
+      if (GELF_ST_TYPE(sym.st_info) != STT_GNU_IFUNC || !sym.st_value) continue;
+      for (slot_t *slot = slots->items; slot < slots->items + slots->count; slot++)
+        if (slot->resolver == sym.st_value) {
+          slot->table = elf_ndxscn(section);
+          slot->symbol = (uint32_t)i;
+        }
+    }
+  }
+}
+
+/* The slot that the stub in CODE (SIZE bytes, linked at ADDRESS) jumps through; 0: none is seen. */
+static uint64_t slot_of_x86_64(const uint8_t *code, size_t size, uint64_t address) {
+  for (size_t i = 0; i + 6 <= size; i++) {
+    if (code[i] != 0xff || code[i + 1] != 0x25) continue;
+    int32_t displacement;
+    memcpy(&displacement, code + i + 2, 4);
+    return address + i + 6 + (uint64_t)(int64_t)displacement;
+  }
+  return 0;
+}
+
+static uint64_t slot_of_aarch64(const uint8_t *code, size_t size, uint64_t address) {
+  for (size_t i = 0; i + 8 <= size; i += 4) {
+    uint32_t adrp, ldr;
+    memcpy(&adrp, code + i, 4);
+    memcpy(&ldr, code + i + 4, 4);
+    if ((adrp & 0x9f00001f) != 0x90000010 || (ldr & 0xffc003ff) != 0xf9400211) continue;
+    uint64_t page = (uint64_t)(adrp >> 5 & 0x7ffff) << 2 | (adrp >> 29 & 3);
+    if (page & 1u << 20) page |= ~(uint64_t)0 << 21;
+    return ((address + i) & ~(uint64_t)0xfff) + (page << 12) + ((ldr >> 10 & 0xfff) << 3);
+  }
+  return 0;
+}
+
+static const char *symbol_of(Elf *elf, const slot_t *slot) {
+  GElf_Shdr header;
+  GElf_Sym sym;
+  Elf_Scn *section = slot->table ? elf_getscn(elf, slot->table) : NULL;
+  Elf_Data *data = section ? elf_getdata(section, NULL) : NULL;
+  if (!data || !gelf_getshdr(section, &header) || slot->symbol > INT32_MAX ||
+      !gelf_getsym(data, (int)slot->symbol, &sym))
+    return NULL;
+  const char *name = elf_strptr(elf, header.sh_link, sym.st_name);
+  return name && *name ? name : NULL;
+}
+
+static bool add_stub(Elf *elf, const slots_t *slots, uint64_t slot, uint64_t address, uint64_t size,
+                     facts_t *facts) {
+  slot_t wanted = {.address = slot};
+  const slot_t *found = bsearch(&wanted, slots->items, slots->count, sizeof wanted, compare_slots);
+  if (!found) return true;
+  char text[1024];
+  const char *name = symbol_of(elf, found);
+  if (!name && !found->resolver) return true;
+  int length = name ? snprintf(text, sizeof text, "%s@plt", name)
+                    : snprintf(text, sizeof text, "*ABS*+0x%" PRIx64 "@plt", found->resolver);
+  if (length < 0 || (size_t)length >= sizeof text) return true;
+  symbol_t symbol = {.address = address, .size = size};
+  return strings_add(&facts->strings, text, &symbol.name) && facts_symbol(facts, &symbol);
+}
+
+static bool read_stubs(Elf *elf, GElf_Half machine, Elf_Scn *section, const GElf_Shdr *header,
+                       const slots_t *slots, facts_t *facts) {
+  Elf_Data *data = elf_getdata(section, NULL);
+  size_t step = header->sh_entsize == 8 && machine == EM_X86_64 ? 8 : 16; /* .plt.got: 8 */
+  if (!data || !data->d_buf) return true;
+  for (size_t at = 0; at + step <= data->d_size; at += step) {
+    const uint8_t *code = (const uint8_t *)data->d_buf + at;
+    uint64_t address = header->sh_addr + at;
+    uint64_t slot = machine == EM_X86_64 ? slot_of_x86_64(code, step, address)
+                                         : slot_of_aarch64(code, step, address);
+    if (slot && !add_stub(elf, slots, slot, address, step, facts)) return false;
+  }
+  return true;
+}
+
+bool symtab_read_plt(Elf *elf, facts_t *facts) {
+  GElf_Ehdr file;
+  slots_t slots = {0};
+  size_t names;
+  if (!gelf_getehdr(elf, &file) || elf_getshdrstrndx(elf, &names) != 0 ||
+      (file.e_machine != EM_X86_64 && file.e_machine != EM_AARCH64))
+    return true;
+  bool done = read_slots(elf, file.e_machine, &slots);
+  if (done && slots.resolved) name_resolved(elf, &slots);
+  Elf_Scn *section = NULL;
+  GElf_Shdr header;
+  while (done && slots.count && (section = elf_nextscn(elf, section))) {
+    if (!gelf_getshdr(section, &header) || header.sh_type != SHT_PROGBITS) continue;
+    const char *name = elf_strptr(elf, names, header.sh_name);
+    if (name && !strncmp(name, ".plt", 4))
+      done = read_stubs(elf, file.e_machine, section, &header, &slots, facts);
+  }
+  free(slots.items);
+  return done;
+}

@@ -1,0 +1,386 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * Finding the files of a module. The order is gdb's: the image, a file named by the build-id, a
+ * file named by .gnu_debuglink whose content matches, debuginfod; before the last, a file of the
+ * image's name in a folder that was given. A build-id that differs refuses a file. See sources.h.
+ */
+#include "symbol/elf/sources.h"
+
+#include <dlfcn.h>
+#include <elfutils/libdwelf.h>
+#include <fcntl.h>
+#include <gelf.h>
+#include <limits.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+#include <zlib.h>
+
+#include "symbol/macho/map.h"
+#include "symbol/index/packed.h"
+#include "symbol/elf/unxz.h"
+#include "symbol/elf/whole.h"
+
+static const char *const default_dirs[] = {"/usr/lib/debug", NULL};
+
+/* ---- one file ----------------------------------------------------------------------------- */
+
+static void close_file(elf_file_t *file) {
+  if (file->elf) elf_end(file->elf);
+  if (file->fd >= 0) close(file->fd);
+  free(file->path);
+  *file = (elf_file_t){.fd = -1};
+}
+
+static bool open_fd(elf_file_t *file, int fd, const char *path) {
+  *file = (elf_file_t){.fd = fd, .path = strdup(path)};
+  elf_version(EV_CURRENT);
+  file->elf = file->path ? elf_begin(fd, ELF_C_READ_MMAP, NULL) : NULL;
+  if (file->elf && elf_kind(file->elf) == ELF_K_ELF) return true;
+  close_file(file);
+  return false;
+}
+
+/* A FIFO or a device must not hang or read for ever, so only regular files are opened. */
+static int open_regular(const char *path) {
+  struct stat status;
+  int fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY);
+  if (fd >= 0 && fstat(fd, &status) == 0 && S_ISREG(status.st_mode)) return fd;
+  if (fd >= 0) close(fd);
+  return -1;
+}
+
+static bool open_file(elf_file_t *file, const char *path) {
+  int fd = open_regular(path);
+  return fd >= 0 && open_fd(file, fd, path);
+}
+
+static bool open_memory(elf_file_t *file, const uint8_t *bytes, size_t size, const char *path) {
+  *file = (elf_file_t){.fd = -1, .path = strdup(path ? path : "")};
+  elf_version(EV_CURRENT);
+  file->elf = file->path ? elf_memory((char *)(uintptr_t)bytes, size) : NULL;
+  if (file->elf && elf_kind(file->elf) == ELF_K_ELF) return true;
+  close_file(file);
+  return false;
+}
+
+static symbol_reason_t check_whole(const elf_file_t *file) {
+  struct stat status;
+  if (fstat(file->fd, &status) != 0) return SYMBOL_NO_FILE;
+  return whole_check(file->elf, (uint64_t)status.st_size);
+}
+
+static bool has_build_id(const elf_file_t *file, const uint8_t *id, size_t size, bool if_any) {
+  const void *own;
+  ssize_t own_size = dwelf_elf_gnu_build_id(file->elf, &own);
+  if (own_size <= 0) return !if_any;
+  return (size_t)own_size == size && !memcmp(own, id, size);
+}
+
+/* The section NAME with bytes in the file, or NULL. */
+static Elf_Scn *section_named(Elf *elf, const char *name, GElf_Shdr *header) {
+  size_t names;
+  Elf_Scn *section = NULL;
+  if (elf_getshdrstrndx(elf, &names) != 0) return NULL;
+  while ((section = elf_nextscn(elf, section))) {
+    if (!gelf_getshdr(section, header) || header->sh_type == SHT_NOBITS) continue;
+    const char *own = elf_strptr(elf, names, header->sh_name);
+    if (own && !strcmp(own, name)) return section;
+  }
+  return NULL;
+}
+
+static uint64_t debug_info_size(Elf *elf) {
+  GElf_Shdr header;
+  if (section_named(elf, ".debug_info", &header)) return header.sh_size;
+  if (section_named(elf, ".zdebug_info", &header)) return header.sh_size;
+  return 0;
+}
+
+static uint64_t symbols_size(Elf *elf) {
+  uint64_t size = 0;
+  Elf_Scn *section = NULL;
+  GElf_Shdr header;
+  while ((section = elf_nextscn(elf, section)))
+    if (gelf_getshdr(section, &header) &&
+        (header.sh_type == SHT_SYMTAB || header.sh_type == SHT_DYNSYM))
+      size += header.sh_size;
+  return size;
+}
+
+static void note_segments(sources_t *sources, Elf *elf) {
+  size_t count = 0;
+  bool first = true;
+  sources->code_low = UINT64_MAX;
+  sources->code_high = 0;
+  if (elf_getphdrnum(elf, &count) != 0) count = 0;
+  for (size_t i = 0; i < count && i < INT32_MAX; i++) {
+    GElf_Phdr header;
+    if (!gelf_getphdr(elf, (int)i, &header) || header.p_type != PT_LOAD) continue;
+    if (first || header.p_vaddr < sources->link_base) sources->link_base = header.p_vaddr;
+    first = false;
+    if (!(header.p_flags & PF_X) || header.p_vaddr + header.p_memsz < header.p_vaddr) continue;
+    if (header.p_vaddr < sources->code_low) sources->code_low = header.p_vaddr;
+    if (header.p_vaddr + header.p_memsz > sources->code_high)
+      sources->code_high = header.p_vaddr + header.p_memsz;
+  }
+  sources->link_base &= ~(uint64_t)0xfff;
+}
+
+/* ---- the debug file ----------------------------------------------------------------------- */
+
+static bool try_debug(sources_t *sources, const char *path, const uint8_t *id, size_t id_size,
+                      const uint32_t *crc) {
+  struct stat status, own;
+  elf_file_t file;
+  if (!open_file(&file, path)) return false;
+  bool good = fstat(file.fd, &status) == 0 && check_whole(&file) == SYMBOL_NAMED;
+  if (good && sources->image.fd >= 0 && fstat(sources->image.fd, &own) == 0)
+    good = status.st_ino != own.st_ino || status.st_dev != own.st_dev;
+  if (good && id_size) good = has_build_id(&file, id, id_size, true);
+  if (good && !id_size && crc) {
+    size_t size;
+    const char *bytes = elf_rawfile(file.elf, &size);
+    good = bytes && crc32_z(0, (const Bytef *)bytes, size) == *crc;
+  }
+  if (good)
+    sources->debug = file;
+  else
+    close_file(&file);
+  return good;
+}
+
+static bool find_by_build_id(sources_t *sources, const char *const *dirs, const uint8_t *id,
+                             size_t size) {
+  char path[PATH_MAX];
+  for (; dirs && *dirs; dirs++) {
+    int used = snprintf(path, sizeof path, "%s/.build-id/%02x/", *dirs, id[0]);
+    if (used < 0 || (size_t)used + size * 2 + 8 > sizeof path) continue;
+    for (size_t i = 1; i < size; i++)
+      used += snprintf(path + used, sizeof path - (size_t)used, "%02x", id[i]);
+    strcpy(path + used, ".debug");
+    if (try_debug(sources, path, id, size, NULL)) return true;
+    path[used] = 0; /* a link to the image itself, as some distributions keep */
+    if (!sources->image.elf && try_debug(sources, path, id, size, NULL)) return true;
+  }
+  return false;
+}
+
+static bool find_by_link(sources_t *sources, const char *const *dirs, const uint8_t *id,
+                         size_t size) {
+  GElf_Word crc;
+  char path[PATH_MAX], folder[PATH_MAX];
+  const char *name = sources->image.elf ? dwelf_elf_gnu_debuglink(sources->image.elf, &crc) : NULL;
+  if (!name || !*name || strchr(name, '/') || !realpath(sources->image.path, folder)) return false;
+  char *slash = strrchr(folder, '/');
+  if (slash) *slash = 0;
+  uint32_t sum = crc;
+  for (int i = 0; i < 2; i++) {
+    if ((size_t)snprintf(path, sizeof path, i ? "%s/.debug/%s" : "%s/%s", folder, name) >=
+        sizeof path)
+      continue;
+    if (try_debug(sources, path, id, size, &sum)) return true;
+  }
+  for (; dirs && *dirs; dirs++)
+    if ((size_t)snprintf(path, sizeof path, "%s%s/%s", *dirs, folder, name) < sizeof path &&
+        try_debug(sources, path, id, size, &sum))
+      return true;
+  return false;
+}
+
+/* A folder of what was stripped, or of the builds before they were: the image's name, or
+ * NAME.debug. The build-id tells whether it is the one. */
+static bool find_by_name(sources_t *sources, const char *const *dirs, const char *image_path,
+                         const uint8_t *id, size_t size) {
+  char path[PATH_MAX];
+  const char *slash = image_path ? strrchr(image_path, '/') : NULL;
+  const char *name = slash ? slash + 1 : image_path;
+  if (!size || !name || !*name) return false;
+  for (; dirs && *dirs; dirs++)
+    for (int i = 0; i < 2; i++)
+      if ((size_t)snprintf(path, sizeof path, i ? "%s/%s" : "%s/%s.debug", *dirs, name) <
+              sizeof path &&
+          try_debug(sources, path, id, size, NULL))
+        return true;
+  return false;
+}
+
+/* debuginfod.h of elfutils: a client, and a descriptor for a build-id. The library is loaded only
+ * when servers are configured; it keeps its own cache and asks nothing twice. */
+static bool find_by_debuginfod(sources_t *sources, const uint8_t *id, size_t size) {
+  const char *urls = getenv("DEBUGINFOD_URLS");
+  if (!urls || !*urls) return false;
+  void *library = dlopen("libdebuginfod.so.1", RTLD_NOW | RTLD_LOCAL);
+  if (!library) return false;
+  void *(*begin)(void);
+  void (*end)(void *);
+  int (*find)(void *, const unsigned char *, int, char **);
+  *(void **)&begin = dlsym(library, "debuginfod_begin");
+  *(void **)&end = dlsym(library, "debuginfod_end");
+  *(void **)&find = dlsym(library, "debuginfod_find_debuginfo");
+  void *client = begin && end && find ? begin() : NULL;
+  if (!client) return false;
+  char *path = NULL;
+  int fd = find(client, id, (int)size, &path);
+  bool good = fd >= 0 && open_fd(&sources->debug, fd, path ? path : "");
+  free(path);
+  end(client);
+  return good;
+}
+
+static void find_debug(sources_t *sources, const char *const *dirs, const char *image_path,
+                       const uint8_t *id, size_t id_size) {
+  if (id_size && (find_by_build_id(sources, dirs, id, id_size) ||
+                  find_by_build_id(sources, default_dirs, id, id_size)))
+    return;
+  if (find_by_link(sources, dirs, id, id_size) || find_by_link(sources, default_dirs, id, id_size))
+    return;
+  if (find_by_name(sources, dirs, image_path, id, id_size)) return;
+  if (id_size) find_by_debuginfod(sources, id, id_size);
+}
+
+static void note_debug(sources_t *sources) {
+  sources_t other = {0};
+  if (!sources->debug.elf) return;
+  sources->debug_size = debug_info_size(sources->debug.elf);
+  sources->symbols_size += symbols_size(sources->debug.elf);
+  note_segments(&other, sources->debug.elf);
+  if (!sources->image.elf) {
+    sources->link_base = other.link_base;
+    sources->code_low = other.code_low;
+    sources->code_high = other.code_high;
+  }
+  sources->bias = sources->link_base - other.link_base;
+}
+
+/* ---- the rest ----------------------------------------------------------------------------- */
+
+static void open_mini(sources_t *sources) {
+  GElf_Shdr header;
+  Elf_Scn *section = section_named(sources->image.elf, ".gnu_debugdata", &header);
+  Elf_Data *data = section ? elf_rawdata(section, NULL) : NULL;
+  size_t size;
+  if (!data || !data->d_buf) return;
+  sources->mini_bytes = unxz(data->d_buf, data->d_size, &size);
+  if (sources->mini_bytes) open_memory(&sources->mini, sources->mini_bytes, size, NULL);
+}
+
+static uint64_t mix_status(uint64_t sum, const struct stat *status) {
+  uint64_t facts[] = {sum, (uint64_t)status->st_size, (uint64_t)status->st_mtim.tv_sec,
+                      (uint64_t)status->st_mtim.tv_nsec, (uint64_t)status->st_ino};
+  return packed_checksum((const uint8_t *)facts, sizeof facts);
+}
+
+static uint64_t mix_file(uint64_t sum, const elf_file_t *file) {
+  struct stat status;
+  if (file->fd < 0 || fstat(file->fd, &status) != 0) return sum;
+  return mix_status(sum, &status);
+}
+
+/* ---- Mach-O ------------------------------------------------------------------------------- */
+
+#define OBJECT_COST 65536 /* a guess at an object file's debug information */
+
+static void note_macho(sources_t *sources) {
+  const macho_sources_t *macho = sources->macho;
+  const macho_file_t *debug = macho_sources_debug(macho);
+  const image_t *image = macho_sources_image(macho);
+  sources->link_base = image->start;
+  macho_file_code(image, &sources->code_low, &sources->code_high);
+  sources->debug_size = debug ? debug->debug_size : 0;
+  sources->symbols_size = image->symtab.size;
+  sources->fingerprint = 1;
+  if (macho->image.map) sources->fingerprint = mix_status(1, &macho->image.status);
+  if (macho->debug.map)
+    sources->fingerprint = mix_status(sources->fingerprint, &macho->debug.status);
+  if (debug) return;
+  sources->fingerprint ^= macho_map_fingerprint(image);
+  sources->debug_size = macho_map_objects(image) * OBJECT_COST;
+}
+
+const char *sources_debug_path(const sources_t *sources) {
+  if (sources->macho) {
+    const macho_file_t *debug = macho_sources_debug(sources->macho);
+    return debug ? debug->path : NULL;
+  }
+  if (sources->image_has_debug) return sources->image.path;
+  return sources->debug.elf ? sources->debug.path : NULL;
+}
+
+static symbol_reason_t open_image(sources_t *sources, const symbol_source_t *source) {
+  const char *path = source->open_path ? source->open_path : source->path;
+  if (source->bytes)
+    return open_memory(&sources->image, source->bytes, source->size, source->path)
+               ? SYMBOL_NAMED
+               : SYMBOL_BAD_FILE;
+  int fd = path ? open_regular(path) : -1;
+  if (fd < 0) return SYMBOL_NO_FILE;
+  if (!open_fd(&sources->image, fd, path)) return SYMBOL_BAD_FILE;
+  symbol_reason_t reason = check_whole(&sources->image);
+  if (reason == SYMBOL_NAMED && source->build_id_size &&
+      !has_build_id(&sources->image, source->build_id, source->build_id_size, true))
+    reason = SYMBOL_REPLACED;
+  if (reason != SYMBOL_NAMED) close_file(&sources->image);
+  return reason;
+}
+
+symbol_reason_t sources_open(sources_t *sources, const symbol_source_t *source,
+                             const char *const *dirs) {
+  *sources = (sources_t){.image = {.fd = -1}, .debug = {.fd = -1}, .mini = {.fd = -1}};
+  symbol_reason_t reason;
+  sources->macho = macho_sources_open(source, dirs, &reason);
+  if (sources->macho) {
+    note_macho(sources);
+    return SYMBOL_NAMED;
+  }
+  if (reason == SYMBOL_REPLACED || reason == SYMBOL_TRUNCATED) return reason; /* it is Mach-O */
+  reason = open_image(sources, source);
+  const uint8_t *id = source->build_id;
+  size_t id_size = source->build_id_size;
+  if (sources->image.elf) {
+    const void *own;
+    ssize_t own_size = dwelf_elf_gnu_build_id(sources->image.elf, &own);
+    if (!id_size && own_size > 0) {
+      id = own;
+      id_size = (size_t)own_size;
+    }
+    note_segments(sources, sources->image.elf);
+    sources->debug_size = debug_info_size(sources->image.elf);
+    sources->image_has_debug = sources->debug_size > 0;
+    sources->symbols_size = symbols_size(sources->image.elf);
+    open_mini(sources);
+  }
+  if (!sources->image_has_debug && !source->bytes)
+    find_debug(sources, dirs, source->path, id, id_size);
+  note_debug(sources);
+  sources->fingerprint = mix_file(mix_file(1, &sources->image), &sources->debug);
+  if (sources->image.elf || sources->debug.elf) return SYMBOL_NAMED;
+  return reason;
+}
+
+void sources_close(sources_t *sources) {
+  macho_sources_close(sources->macho);
+  sources->macho = NULL;
+  close_file(&sources->image);
+  close_file(&sources->debug);
+  close_file(&sources->mini);
+  free(sources->mini_bytes);
+  sources->mini_bytes = NULL;
+}
+
+size_t sources_build_id(const sources_t *sources, uint8_t *out, size_t room) {
+  if (sources->macho) {
+    const image_t *image = macho_sources_image(sources->macho);
+    if (image->build_id_size > room) return 0;
+    memcpy(out, image->build_id, image->build_id_size);
+    return image->build_id_size;
+  }
+  const void *id;
+  Elf *elf = sources->image.elf ? sources->image.elf : sources->debug.elf;
+  ssize_t size = dwelf_elf_gnu_build_id(elf, &id);
+  if (size <= 0 || (size_t)size > room) return 0;
+  memcpy(out, id, (size_t)size);
+  return (size_t)size;
+}

@@ -1,0 +1,217 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * The cache folder. See cache.h for how processes share it.
+ */
+#include "symbol/index/cache.h"
+
+#include <dirent.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#define SUFFIX          ".index"
+#define SUFFIX_TEMP     ".new"
+#define USED_EVERY_S    600  /* a use is noted at most this often */
+#define ABANDONED_S     3600 /* a half-written file this old has no writer */
+#define TEMPORARY_NAME  192
+#define TEMPORARIES_MAX 100
+#define LIMIT_FILE      "limit"
+
+bool cache_folder(char *out) {
+  const char *cache = getenv("XDG_CACHE_HOME"), *home = getenv("HOME");
+  int used = -1;
+  if (cache && cache[0] == '/')
+    used = snprintf(out, CACHE_PATH_MAX, "%s/sonde/symbols", cache);
+  else if (home && home[0] == '/')
+    used = snprintf(out, CACHE_PATH_MAX, "%s/.cache/sonde/symbols", home);
+  return used > 0 && used < CACHE_PATH_MAX;
+}
+
+/* Opens the folder, making it and its parents when MAKE. -1 with errno. */
+static int open_folder(bool make) {
+  char path[CACHE_PATH_MAX];
+  errno = ENOENT;
+  if (!cache_folder(path)) return -1;
+  if (make)
+    for (char *slash = strchr(path + 1, '/');; slash = strchr(slash + 1, '/')) {
+      if (slash) *slash = 0;
+      if (mkdir(path, 0700) != 0 && errno != EEXIST) return -1;
+      if (!slash) break;
+      *slash = '/';
+    }
+  return open(path, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+}
+
+static bool path_of(const char *key, const char *suffix, char *out) {
+  char folder[CACHE_PATH_MAX];
+  if (!cache_folder(folder)) return false;
+  int used = snprintf(out, CACHE_PATH_MAX, "%s/%s%s", folder, key, suffix);
+  return used > 0 && used < CACHE_PATH_MAX;
+}
+
+bool cache_path(const char *key, char *out) { return path_of(key, SUFFIX, out); }
+
+/* ---- one index ---------------------------------------------------------------------------- */
+
+static void note_use(const char *path) {
+  struct stat status;
+  if (stat(path, &status) == 0 && time(NULL) - status.st_mtime > USED_EVERY_S)
+    utimensat(AT_FDCWD, path, NULL, 0);
+}
+
+index_t *cache_open(const char *key, uint64_t fingerprint) {
+  char path[CACHE_PATH_MAX];
+  if (!cache_path(key, path) || access(path, R_OK) != 0) return NULL;
+  index_t *index = index_from_file(path);
+  if (index && index_origin(index)->fingerprint == fingerprint) {
+    note_use(path);
+    return index;
+  }
+  index_close(index);
+  unlink(path);
+  return NULL;
+}
+
+static bool write_all(int fd, const uint8_t *bytes, size_t size) {
+  while (size) {
+    ssize_t written = write(fd, bytes, size);
+    if (written < 0 && errno == EINTR) continue;
+    if (written <= 0) return false;
+    bytes += written;
+    size -= (size_t)written;
+  }
+  return true;
+}
+
+/* A file of our own to write, beside STEM's; its name goes to NAME. Another process of the same
+ * number, in another pid namespace or on another machine, may write to the same folder. */
+static int open_temporary(int folder, const char *stem, char name[TEMPORARY_NAME]) {
+  for (unsigned n = 0; n < TEMPORARIES_MAX; n++) {
+    snprintf(name, TEMPORARY_NAME, "%s.%ld-%u" SUFFIX_TEMP, stem, (long)getpid(), n);
+    int fd = openat(folder, name, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC | O_NOFOLLOW, 0600);
+    if (fd >= 0 || errno != EEXIST) return fd;
+  }
+  return -1;
+}
+
+void cache_store(const char *key, const uint8_t *bytes, size_t size) {
+  char temporary[TEMPORARY_NAME], final[192];
+  uint64_t limit = cache_limit();
+  if (size > limit) return;
+  int folder = open_folder(true);
+  if (folder < 0) return;
+  snprintf(final, sizeof final, "%s" SUFFIX, key);
+  int fd = open_temporary(folder, key, temporary);
+  if (fd >= 0) {
+    bool good = write_all(fd, bytes, size);
+    if (close(fd) != 0) good = false;
+    if (!good || renameat(folder, temporary, folder, final) != 0) unlinkat(folder, temporary, 0);
+  }
+  close(folder);
+  cache_shrink(limit);
+}
+
+void cache_remove(const char *key) {
+  char path[CACHE_PATH_MAX];
+  if (cache_path(key, path)) unlink(path);
+}
+
+/* ---- all of them -------------------------------------------------------------------------- */
+
+static int compare_use(const void *left, const void *right) {
+  const cache_entry_t *a = left, *b = right;
+  if (a->used.tv_sec != b->used.tv_sec) return a->used.tv_sec < b->used.tv_sec ? -1 : 1;
+  if (a->used.tv_nsec != b->used.tv_nsec) return a->used.tv_nsec < b->used.tv_nsec ? -1 : 1;
+  return strcmp(a->key, b->key);
+}
+
+static bool ends_with(const char *name, const char *suffix, size_t *length) {
+  size_t whole = strlen(name), tail = strlen(suffix);
+  *length = whole > tail ? whole - tail : 0;
+  return *length && !strcmp(name + *length, suffix);
+}
+
+static bool take_entry(int folder, const char *name, cache_entry_t *entry) {
+  struct stat status;
+  size_t length;
+  if (fstatat(folder, name, &status, AT_SYMLINK_NOFOLLOW) != 0 || !S_ISREG(status.st_mode))
+    return false;
+  if (ends_with(name, SUFFIX_TEMP, &length)) {
+    if (time(NULL) - status.st_mtime > ABANDONED_S) unlinkat(folder, name, 0);
+    return false;
+  }
+  if (!ends_with(name, SUFFIX, &length) || length >= sizeof entry->key) return false;
+  *entry = (cache_entry_t){.size_bytes = (uint64_t)status.st_size, .used = status.st_mtim};
+  memcpy(entry->key, name, length);
+  return true;
+}
+
+long cache_list(cache_entry_t **entries) {
+  *entries = NULL;
+  int fd = open_folder(false);
+  if (fd < 0) return errno == ENOENT ? 0 : -1;
+  DIR *folder = fdopendir(fd);
+  if (!folder) {
+    close(fd);
+    return -1;
+  }
+  size_t count = 0, room = 0;
+  struct dirent *file;
+  while ((file = readdir(folder))) {
+    cache_entry_t entry;
+    if (!take_entry(dirfd(folder), file->d_name, &entry)) continue;
+    if (!array_reserve((void **)entries, &room, count, sizeof entry)) break;
+    (*entries)[count++] = entry;
+  }
+  closedir(folder);
+  if (count) qsort(*entries, count, sizeof **entries, compare_use);
+  return (long)count;
+}
+
+long cache_shrink(uint64_t limit_bytes) {
+  cache_entry_t *entries;
+  long count = cache_list(&entries), removed = 0;
+  uint64_t total = 0;
+  for (long i = 0; i < count; i++)
+    total += entries[i].size_bytes;
+  for (long i = 0; i < count && total > limit_bytes; i++) {
+    cache_remove(entries[i].key);
+    total -= entries[i].size_bytes;
+    removed++;
+  }
+  free(entries);
+  return removed;
+}
+
+/* ---- the limit ---------------------------------------------------------------------------- */
+
+uint64_t cache_limit(void) {
+  char path[CACHE_PATH_MAX], text[32] = {0};
+  if (!path_of(LIMIT_FILE, "", path)) return CACHE_LIMIT_DEFAULT;
+  int fd = open(path, O_RDONLY | O_CLOEXEC);
+  if (fd < 0) return CACHE_LIMIT_DEFAULT;
+  ssize_t size = read(fd, text, sizeof text - 1);
+  close(fd);
+  char *end;
+  errno = 0;
+  unsigned long long limit = size > 0 ? strtoull(text, &end, 10) : 0;
+  bool good = size > 0 && !errno && end != text && (*end == '\n' || !*end);
+  return good ? limit : CACHE_LIMIT_DEFAULT;
+}
+
+bool cache_set_limit(uint64_t bytes) {
+  char text[32], temporary[TEMPORARY_NAME];
+  int size = snprintf(text, sizeof text, "%llu\n", (unsigned long long)bytes);
+  int folder = open_folder(true);
+  if (folder < 0) return false;
+  int fd = open_temporary(folder, LIMIT_FILE, temporary);
+  bool good = fd >= 0 && write_all(fd, (const uint8_t *)text, (size_t)size);
+  if (fd >= 0) close(fd);
+  if (good) good = renameat(folder, temporary, folder, LIMIT_FILE) == 0;
+  close(folder);
+  return good;
+}

@@ -1,0 +1,349 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * Modules and the choice of how to answer for each.
+ *
+ * A module with a sound index in the cache is answered from it. Without one, an address is answered
+ * directly: one pass over the symbol table, the entries of one compilation unit. That is what a
+ * single address wants, and the answers are remembered. Many addresses want an index, which costs
+ * time in proportion to the debug information: it is built once the addresses asked (or announced)
+ * have cost as much. So the time is at most twice what the better way would have taken.
+ */
+#include "symbol/symbol.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/resource.h>
+
+#include "symbol/index/cache.h"
+#include "symbol/index/gather.h"
+#include "symbol/index/packed.h"
+
+/* What a direct look-up costs, in bytes of debug information that could be indexed in that time:
+ * a share of the unit's entries, the pass over the symbol table, and the rest. */
+#define DIRECT_UNIT_SHARE   4
+#define DIRECT_SYMBOL_SHARE 64
+#define DIRECT_REST         8192
+
+/* An answer that was given directly; frames and their strings follow in the same block. */
+typedef struct answer {
+  uint64_t address;
+  struct answer *next;
+  int count;
+  symbol_reason_t reason;
+  symbol_frame_t frames[];
+} answer_t;
+
+#define ANSWER_SLOTS 256
+
+struct symbol_module {
+  symbolizer_t *owner;
+  symbol_module_t *next;
+  symbol_source_t source; /* its strings are our copies */
+  uint8_t build_id[INDEX_KEY_MAX];
+  char *path, *open_path;
+  char key[2 * INDEX_KEY_MAX + 1];
+  bool opened;
+  symbol_reason_t state; /* SYMBOL_NAMED, or why nothing can be asked */
+  sources_t sources;
+  index_t *index;
+  index_t *damaged; /* one that was found damaged; frames that were given out point into it */
+  debug_info_t *info;
+  bool info_opened;
+  uint64_t direct_cost, index_cost; /* see DIRECT_UNIT_SHARE; once the first exceeds the second */
+  answer_t *answers[ANSWER_SLOTS];
+};
+
+struct symbolizer {
+  symbol_options_t options;
+  unsigned want; /* INDEX_… */
+  symbol_module_t *modules;
+};
+
+const char *symbol_reason_text(symbol_reason_t reason) {
+  switch (reason) {
+#define SYMBOL_REASON_CASE(name, text)                                                             \
+  case name: return text;
+    SYMBOL_REASON_TABLE(SYMBOL_REASON_CASE)
+#undef SYMBOL_REASON_CASE
+  }
+  return "unknown reason";
+}
+
+/* ---- modules ------------------------------------------------------------------------------ */
+
+static unsigned wanted_of(const symbol_options_t *options) {
+  return (options->no_lines ? 0 : INDEX_LINES) | (options->no_inlines ? 0 : INDEX_INLINES) |
+         (options->raw ? INDEX_RAW : 0);
+}
+
+/* A module keeps its files open, and there may be thousands of modules; systems allow 1024 files
+ * until they are asked for more. */
+static void allow_many_files(void) {
+#if !defined(__APPLE__)
+  struct rlimit limit;
+  if (getrlimit(RLIMIT_NOFILE, &limit) != 0 || limit.rlim_cur >= limit.rlim_max) return;
+  limit.rlim_cur = limit.rlim_max;
+  setrlimit(RLIMIT_NOFILE, &limit);
+#endif
+}
+
+symbolizer_t *symbolizer_new(const symbol_options_t *options) {
+  symbolizer_t *symbolizer = calloc(1, sizeof *symbolizer);
+  if (symbolizer && options) symbolizer->options = *options;
+  if (symbolizer) symbolizer->want = wanted_of(&symbolizer->options);
+  allow_many_files();
+  return symbolizer;
+}
+
+static void drop_answers(symbol_module_t *module) {
+  for (int i = 0; i < ANSWER_SLOTS; i++)
+    while (module->answers[i]) {
+      answer_t *answer = module->answers[i];
+      module->answers[i] = answer->next;
+      free(answer);
+    }
+}
+
+void symbolizer_free(symbolizer_t *symbolizer) {
+  if (!symbolizer) return;
+  while (symbolizer->modules) {
+    symbol_module_t *module = symbolizer->modules;
+    symbolizer->modules = module->next;
+    drop_answers(module);
+    debug_info_close(module->info);
+    index_close(module->index);
+    index_close(module->damaged);
+    if (module->opened) sources_close(&module->sources);
+    free(module->path);
+    free(module->open_path);
+    free(module);
+  }
+  free(symbolizer);
+}
+
+static bool same_text(const char *a, const char *b) { return a == b || (a && b && !strcmp(a, b)); }
+
+static bool same_source(const symbol_module_t *module, const symbol_source_t *source) {
+  return module->source.build_id_size == source->build_id_size &&
+         !memcmp(module->build_id, source->build_id_size ? source->build_id : module->build_id,
+                 source->build_id_size) &&
+         module->source.bytes == source->bytes && module->source.machine == source->machine &&
+         module->source.is_arm64e == source->is_arm64e && same_text(module->path, source->path) &&
+         same_text(module->open_path, source->open_path);
+}
+
+symbol_module_t *symbolizer_module(symbolizer_t *symbolizer, const symbol_source_t *given) {
+  symbol_source_t source = *given;
+  if (source.build_id_size > INDEX_KEY_MAX) source.build_id_size = 0;
+  for (symbol_module_t *module = symbolizer->modules; module; module = module->next)
+    if (same_source(module, &source)) return module;
+  symbol_module_t *module = calloc(1, sizeof *module);
+  if (!module) return NULL;
+  module->owner = symbolizer;
+  module->source = source;
+  if (source.build_id_size) memcpy(module->build_id, source.build_id, source.build_id_size);
+  module->path = source.path ? strdup(source.path) : NULL;
+  module->open_path = source.open_path ? strdup(source.open_path) : NULL;
+  module->source.build_id = module->build_id;
+  module->source.path = module->path;
+  module->source.open_path = module->open_path;
+  if ((source.path && !module->path) || (source.open_path && !module->open_path)) {
+    free(module->path);
+    free(module->open_path);
+    free(module);
+    return NULL;
+  }
+  module->next = symbolizer->modules;
+  symbolizer->modules = module;
+  return module;
+}
+
+/* The build-id, or for an image without one a hash of the very file. */
+static void choose_key(symbol_module_t *module) {
+  uint8_t own[INDEX_KEY_MAX];
+  size_t size = module->source.build_id_size;
+  memcpy(own, module->build_id, size);
+  if (!size) size = sources_build_id(&module->sources, own, sizeof own);
+  if (size) {
+    for (size_t i = 0; i < size; i++)
+      sprintf(module->key + 2 * i, "%02x", own[i]);
+  } else {
+    snprintf(module->key, sizeof module->key, "file-%016llx",
+             (unsigned long long)module->sources.fingerprint);
+  }
+}
+
+static void open_sources(symbol_module_t *module) {
+  const symbol_options_t *options = &module->owner->options;
+  module->opened = true;
+  module->state = sources_open(&module->sources, &module->source, options->debug_dirs);
+  if (module->state != SYMBOL_NAMED) return;
+  choose_key(module);
+  module->index_cost = module->sources.debug_size + (1 << 20);
+  if (!options->no_index && !module->source.bytes)
+    module->index = cache_open(module->key, module->sources.fingerprint);
+}
+
+static inline bool open_module(symbol_module_t *module) {
+  if (!module->opened) open_sources(module);
+  return module->state == SYMBOL_NAMED;
+}
+
+/* ---- the index ---------------------------------------------------------------------------- */
+
+static void build_index(symbol_module_t *module) {
+  const symbol_options_t *options = &module->owner->options;
+  size_t size;
+  uint8_t *bytes = gather_module(&module->sources, !options->no_lines, options->progress,
+                                 module->path ? module->path : module->key, &size);
+  module->index_cost = UINT64_MAX; /* whatever comes of it, this is not tried again */
+  if (!bytes) return;
+  if (!options->no_index && !options->no_lines && !module->source.bytes)
+    cache_store(module->key, bytes, size);
+  module->index = index_from_bytes(bytes, size, true);
+  if (!module->index) free(bytes);
+}
+
+static void drop_bad_index(symbol_module_t *module) {
+  cache_remove(module->key);
+  module->damaged = module->index; /* only a file is ever bad, and only one is opened */
+  module->index = NULL;
+}
+
+static debug_info_t *module_info(symbol_module_t *module) {
+  if (!module->info_opened && !module->owner->options.no_lines)
+    module->info = gather_open_debug(&module->sources);
+  module->info_opened = true;
+  return module->info;
+}
+
+static uint64_t direct_cost(symbol_module_t *module) {
+  debug_info_t *info = module_info(module);
+  size_t units = info ? debug_info_units(info) : 1;
+  return module->sources.debug_size / units / DIRECT_UNIT_SHARE +
+         module->sources.symbols_size / DIRECT_SYMBOL_SHARE + DIRECT_REST;
+}
+
+bool symbol_expect(symbol_module_t *module, size_t count) {
+  if (count < 2 || !open_module(module) || module->index) return module->index != NULL;
+  uint64_t room = module->index_cost - module->direct_cost; /* of which the first is the larger */
+  if (module->direct_cost > module->index_cost || count > room / direct_cost(module))
+    build_index(module);
+  return module->index != NULL;
+}
+
+/* ---- direct answers ----------------------------------------------------------------------- */
+
+static size_t text_size(const char *text) { return text ? strlen(text) + 1 : 0; }
+
+static const char *keep_text(const char *text, char **at) {
+  if (!text) return NULL;
+  char *kept = *at;
+  *at = stpcpy(kept, text) + 1;
+  return kept;
+}
+
+/* A block with copies of FRAMES, so that they outlive the index they were read from. */
+static answer_t *keep_answer(uint64_t address, const symbol_frame_t *frames, int count) {
+  size_t size = sizeof(answer_t) + (size_t)count * sizeof *frames;
+  for (int i = 0; i < count; i++)
+    size += text_size(frames[i].function) + text_size(frames[i].raw) + text_size(frames[i].file);
+  answer_t *answer = malloc(size);
+  if (!answer) return NULL;
+  *answer = (answer_t){.address = address, .count = count};
+  char *text = (char *)&answer->frames[count];
+  for (int i = 0; i < count; i++) {
+    symbol_frame_t *frame = &answer->frames[i];
+    *frame = frames[i];
+    frame->raw = keep_text(frames[i].raw, &text);
+    frame->function =
+        frames[i].function == frames[i].raw ? frame->raw : keep_text(frames[i].function, &text);
+    frame->file = keep_text(frames[i].file, &text);
+  }
+  return answer;
+}
+
+static symbol_reason_t explain(const index_t *index, uint64_t address) {
+  const index_origin_t *origin = index_origin(index);
+  if (address < origin->code_low || address >= origin->code_high) return SYMBOL_NOT_CODE;
+  return origin->has_symbols ? SYMBOL_NOT_COVERED : SYMBOL_STRIPPED;
+}
+
+static int ask_index(symbol_module_t *module, index_t *index, uint64_t address,
+                     symbol_frame_t *frames, int max, symbol_reason_t *reason) {
+  int count = index_lookup(index, address, module->owner->want, frames, max);
+  bool named = count && frames[count - 1].function;
+  *reason = named ? SYMBOL_NAMED : explain(index, address);
+  return count;
+}
+
+static answer_t *find_answer(symbol_module_t *module, uint64_t address) {
+  answer_t *answer = module->answers[address % ANSWER_SLOTS];
+  while (answer && answer->address != address)
+    answer = answer->next;
+  return answer;
+}
+
+static answer_t *answer_directly(symbol_module_t *module, uint64_t address) {
+  symbol_frame_t frames[SYMBOL_FRAMES_MAX];
+  size_t size;
+  uint8_t *bytes = gather_address(&module->sources, module_info(module),
+                                  !module->owner->options.no_lines, address, &size);
+  index_t *index = bytes ? index_from_bytes(bytes, size, true) : NULL;
+  if (!index) {
+    free(bytes);
+    return NULL;
+  }
+  symbol_reason_t reason;
+  int count = ask_index(module, index, address, frames, SYMBOL_FRAMES_MAX, &reason);
+  answer_t *answer = keep_answer(address, frames, count);
+  if (answer) {
+    answer->reason = reason;
+    answer->next = module->answers[address % ANSWER_SLOTS];
+    module->answers[address % ANSWER_SLOTS] = answer;
+  }
+  index_close(index);
+  return answer;
+}
+
+/* ---- the look-up -------------------------------------------------------------------------- */
+
+int symbol_lookup(symbol_module_t *module, uint64_t address, symbol_frame_t *frames, int max,
+                  symbol_reason_t *reason) {
+  *reason = SYMBOL_NO_FILE;
+  if (max < 1) return 0;
+  if (!open_module(module)) {
+    *reason = module->state;
+    return 0;
+  }
+  if (!module->index && module->direct_cost > module->index_cost) build_index(module);
+  if (module->index) {
+    int count = ask_index(module, module->index, address, frames, max, reason);
+    if (!index_is_bad(module->index)) return count;
+    drop_bad_index(module);
+  }
+  answer_t *answer = find_answer(module, address);
+  if (!answer) {
+    module->direct_cost += direct_cost(module);
+    answer = answer_directly(module, address);
+  }
+  if (!answer) return 0;
+  *reason = answer->reason;
+  int count = answer->count < max ? answer->count : max;
+  for (int i = 0; i < count; i++)
+    frames[i] = answer->frames[i];
+  if (count) frames[count - 1] = answer->frames[answer->count - 1];
+  return count;
+}
+
+bool symbol_link_base(symbol_module_t *module, uint64_t *base) {
+  if (!open_module(module)) return false;
+  *base = module->sources.link_base;
+  return true;
+}
+
+const char *symbol_debug_path(symbol_module_t *module) {
+  if (!open_module(module)) return NULL;
+  return sources_debug_path(&module->sources);
+}

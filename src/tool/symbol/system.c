@@ -1,0 +1,61 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * The user's patterns, the main executable, the default rules, in this order. See system.h.
+ */
+#include "symbol/system.h"
+
+#include <fnmatch.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "image/path.h"
+#include "symbol/index/strings.h"
+
+typedef struct rule {
+  char *glob;
+  bool is_system;
+} rule_t;
+
+struct system_rules {
+  char *exe;
+  rule_t *rules;
+  size_t count, room;
+};
+
+system_rules_t *system_rules_new(void) { return calloc(1, sizeof(system_rules_t)); }
+
+bool system_rules_exe(system_rules_t *rules, const char *path) {
+  free(rules->exe);
+  rules->exe = strdup(path);
+  return rules->exe != NULL;
+}
+
+void system_rules_free(system_rules_t *rules) {
+  if (!rules) return;
+  for (size_t i = 0; i < rules->count; i++)
+    free(rules->rules[i].glob);
+  free(rules->rules);
+  free(rules->exe);
+  free(rules);
+}
+
+bool system_rules_add(system_rules_t *rules, const char *glob, bool is_system) {
+  if (!array_reserve((void **)&rules->rules, &rules->room, rules->count, sizeof *rules->rules))
+    return false;
+  rule_t rule = {strdup(glob), is_system};
+  if (!rule.glob) return false;
+  rules->rules[rules->count++] = rule;
+  return true;
+}
+
+static bool matches(const char *glob, const char *path) {
+  const char *slash = strrchr(path, '/');
+  return fnmatch(glob, !strchr(glob, '/') && slash ? slash + 1 : path, 0) == 0;
+}
+
+bool system_is(const system_rules_t *rules, const char *path) {
+  for (size_t i = rules->count; i-- > 0;)
+    if (matches(rules->rules[i].glob, path)) return rules->rules[i].is_system;
+  if (rules->exe && !strcmp(rules->exe, path)) return false;
+  return !strcmp(path, "[vdso]") || path_is_system(path);
+}

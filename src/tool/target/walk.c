@@ -1,0 +1,142 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * One stack. Each frame is left by its rule; code without rules (made at run time, or built without
+ * them) by its frame pointer or, in images such as musl's libc, by what calls leave on the stack,
+ * which marks the next frame as guessed; an innermost pc that is no code at all by what the call
+ * pushed. A walk that cannot go on says why.
+ */
+#include "target/walk.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "target/unpack.h"
+#include "unwind/infer/fp_inference.h"
+#include "unwind/infer/stack_scan.h"
+
+static bool push(walk_t *walk, uint64_t pc, bool exact, bool guessed) {
+  if (walk->count == walk->room) {
+    uint32_t room = walk->room ? walk->room * 2 : 64;
+    frame_t *frames = realloc(walk->frames, room * sizeof *frames);
+    if (!frames) return false;
+    walk->frames = frames;
+    walk->room = room;
+  }
+  walk->frames[walk->count++] = (frame_t){.pc = pc, .exact = exact, .guessed = guessed};
+  return true;
+}
+
+/* A step by rule; it may be that the rule has to be unpacked first. */
+static step_t step_by_rule(target_t *target, regs_t *regs, bool exact) {
+  step_t step = full_step(target->machine, target->memory, &target->images, regs, exact);
+  if (step != STEP_NO_RULE) return step;
+  module_t *module = target_module(target, regs->pc - !exact);
+  if (!module || !module_unpack(module)) return step;
+  return full_step(target->machine, target->memory, &target->images, regs, exact);
+}
+
+static const char *reason_of(step_t step) {
+  switch (step) {
+  case STEP_NO_RULE: return "no unwind information covers this code";
+  case STEP_FAULT: return "its stack could not be read";
+  case STEP_UNKNOWN_REGISTER: return "a register that the next step needs is not known";
+  default: return "the next frame is impossible";
+  }
+}
+
+static bool is_code(target_t *target, uint64_t pc) {
+  const mapping_t *m = maps_find(&target->maps, pc);
+  return m && (m->access & MAP_EXEC);
+}
+
+/* An image that was built without unwind information, but for what came from elsewhere (musl's libc
+ * has 132 bytes of it for 400 KB of code); it was built without frame pointers as well. Usual is a
+ * tenth of the code's size. */
+static bool has_no_rules(const image_t *image) {
+  uint64_t code = 0;
+  if (!image) return false;
+  for (uint32_t i = 0; i < image->segment_count; i++)
+    if (image->segments[i].flags & 1 /* PF_X */) code += image->segments[i].file_size;
+  return (image->eh_frame.size + image->debug_frame.size) * 512 < code;
+}
+
+/* A step by other means than a rule. Code that keeps no frame pointer, as a libc that was linked
+ * into a program with rules, is left by scan once the frame pointer is known to lead nowhere, or
+ * was LOST by an earlier scan. */
+static step_t step_without_rule(target_t *target, regs_t *regs, bool exact, bool lost) {
+  if (exact && !is_code(target, regs->pc)) {
+    step_t step = just_called_step(target->machine, target->memory, &target->images, regs);
+    if (step == STEP_CALLER) return step;
+  }
+  if (!has_no_rules(target->images.find(&target->images, regs->pc))) {
+    step_t step = frame_pointer_step(target->machine, target->memory, &target->images, regs);
+    if (step == STEP_CALLER || step == STEP_END) return step;
+    if (step == STEP_UNKNOWN_REGISTER && !lost) return step;
+  }
+  step_t step = scan_step(target->machine, target->memory, &target->images, regs);
+  return step == STEP_CALLER ? step : STEP_NO_RULE;
+}
+
+/* Recovers the frame register where the walk has come to need it. */
+static bool prove(target_t *target, regs_t *regs, bool exact) {
+  const mapping_t *stack = maps_find(&target->maps, regs->r[machine_sp(target->machine)]);
+  return stack && prove_frame_register(target->machine, target->memory, &target->images, regs,
+                                       exact, stack->end) == PROOF_FOUND;
+}
+
+void walk_stack(target_t *target, const regs_t *start, uint32_t depth, walk_t *walk) {
+  regs_t regs = *start;
+  bool exact = true, guessed = false, scanned = false;
+  walk->count = 0;
+  walk->reason = NULL;
+  walk->proven = walk->wants_registers = false;
+  walk->ending = ENDING_TORN;
+  while (walk->count < depth) {
+    if (!push(walk, regs.pc, exact, guessed)) {
+      walk->reason = "out of memory";
+      return;
+    }
+    guessed = false;
+    step_t step = step_by_rule(target, &regs, exact);
+    if (step == STEP_UNKNOWN_REGISTER && prove(target, &regs, exact)) {
+      walk->proven = true;
+      step = step_by_rule(target, &regs, exact);
+    }
+    if (step == STEP_NO_RULE) {
+      step = step_without_rule(target, &regs, exact, scanned);
+      guessed = step == STEP_CALLER;
+      scanned |= guessed && !regs_has(&regs, machine_fp(target->machine));
+    }
+    if (step == STEP_END) {
+      if (scanned)
+        walk->reason = "some of its frames were found by scan: they are likely, not certain";
+      else
+        walk->ending = ENDING_COMPLETE;
+      return;
+    }
+    if (step != STEP_CALLER && step != STEP_SIGNAL) {
+      walk->reason = reason_of(step);
+      /* Registers would not bring a scanned stack further: the scan loses them again. */
+      walk->wants_registers = step == STEP_UNKNOWN_REGISTER && !scanned;
+      return;
+    }
+    exact = step == STEP_SIGNAL;
+  }
+  walk->ending = ENDING_CUT;
+}
+
+void walk_give(walk_t *walk, thread_t *thread) {
+  free(thread->frames);
+  thread->frames = NULL;
+  thread->frame_count = walk->count;
+  if (walk->count > 0) {
+    thread->frames = malloc(walk->count * sizeof *thread->frames);
+    if (thread->frames)
+      memcpy(thread->frames, walk->frames, walk->count * sizeof *thread->frames);
+    else
+      thread->frame_count = 0;
+  }
+  thread->ending = walk->ending;
+  thread->reason = walk->reason;
+  thread->proven = walk->proven;
+}

@@ -1,0 +1,147 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * Windows that begin and end at marks: two threads' blocks and one's marks are all written with the
+ * time of one tick, so that only the order of the events tells what lies between the marks.
+ */
+#define _GNU_SOURCE
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <pthread.h>
+#include <stdio.h>
+#include <string.h>
+#include <unistd.h>
+#include <cmocka.h>
+
+#include "analysis/markers.h"
+#include "analysis/malloc/replay.h"
+#include "record/writer.h"
+#include "record/event.h"
+#include "record/extended.h"
+#include "recorded.h"
+
+enum { MARKER = 1, OTHER = 2, OTHERS = 20 }; /* stacks; blocks of the thread that makes no mark */
+
+static uint64_t tick;
+
+static void give(uint32_t stack, int first, int count) {
+  for (int i = first; i < first + count; i++) {
+    stream_t *s = write_enter(RECORD_BLOCKS);
+    if (!s || !event_put_new(s, EVENT_MALLOC, tick, UINT64_C(0x7f0000000000) + 64u * (unsigned)i,
+                             10, stack))
+      _exit(8);
+    write_leave(s);
+  }
+}
+
+static void mark(const char *name) {
+  stream_t *s = write_enter(UINT32_MAX);
+  extended_body_t body = {0};
+  extended_string(&body, name, strlen(name));
+  extended_number(&body, 0);
+  if (!s || !extended_put(s, EXTENDED_MARK, tick, &body)) _exit(7);
+  write_leave(s);
+}
+
+static void *others(void *unused) {
+  give(OTHER, 100, OTHERS);
+  return unused;
+}
+
+/* The other thread's stream comes first in one recording, and last in the other. */
+static void record_in_child(const char *settings, const void *argument) {
+  const bool others_first = argument != NULL;
+  pthread_t thread;
+  if (write_start(settings) != 0) _exit(9);
+  stream_t *s = write_enter(RECORD_BLOCKS);
+  if (!s) _exit(6);
+  tick = write_now(s->writer);
+  write_leave(s);
+  if (others_first && (pthread_create(&thread, NULL, others, NULL) || pthread_join(thread, NULL)))
+    _exit(5);
+  give(MARKER, 0, 3);
+  mark("loaded");
+  give(MARKER, 3, 5);
+  mark("served");
+  mark("loaded"); /* the first one counts */
+  give(MARKER, 8, 7);
+  if (!others_first && (pthread_create(&thread, NULL, others, NULL) || pthread_join(thread, NULL)))
+    _exit(5);
+  _exit(0);
+}
+
+typedef struct told {
+  uint64_t before, after; /* blocks of one stack, live at the window's start and at its end */
+} told_t;
+
+static told_t tell(reader_t *reader, const replay_options_t *window, uint32_t stack) {
+  replay_t replay;
+  told_t told = {0};
+  assert_int_equal(replay_run(&replay, reader, window), 0);
+  for (size_t i = 0; i < replay.stack_count; i++)
+    if (replay.stacks[i].stack == stack)
+      told = (told_t){replay.stacks[i].at_start.count, replay.stacks[i].live.count};
+  replay_free(&replay);
+  return told;
+}
+
+static void check(reader_t *reader, const replay_options_t *window, uint64_t before,
+                  uint64_t after) {
+  told_t told = tell(reader, window, MARKER);
+  assert_int_equal(told.before, before);
+  assert_int_equal(told.after, after);
+}
+
+static void a_window_begins_and_ends_at_the_mark_itself(void **unused) {
+  (void)unused;
+  for (int others_first = 0; others_first < 2; others_first++) {
+    reader_t *reader = recorded(record_in_child, others_first ? &tick : NULL);
+    replay_options_t to = {.to_mark = "loaded"},
+                     between = {.from_mark = "loaded", .to_mark = "served"},
+                     from = {.from_mark = "served"};
+    assert_int_equal(mark_find(reader, "loaded", &to.to_ns), 0);
+    between.from_ns = between.to_ns = from.from_ns = to.to_ns;
+    check(reader, &to, 0, 3);
+    check(reader, &between, 3, 8);
+    check(reader, &from, 8, 15);
+    /* Where one window ends the next one begins, for the other thread's blocks as well. */
+    told_t last = tell(reader, &to, OTHER), middle = tell(reader, &between, OTHER),
+           first = tell(reader, &from, OTHER);
+    assert_int_equal(last.after, middle.before);
+    assert_int_equal(middle.after, first.before);
+    assert_int_equal(first.after, OTHERS);
+    reader_close(reader);
+  }
+}
+
+static void a_window_from_a_mark_to_an_earlier_one_is_empty(void **unused) {
+  (void)unused;
+  reader_t *reader = recorded(record_in_child, NULL);
+  check(reader, &(replay_options_t){.from_mark = "served", .to_mark = "loaded"}, 3, 3);
+  check(reader, &(replay_options_t){.from_mark = "loaded", .to_mark = "loaded"}, 3, 3);
+  reader_close(reader);
+}
+
+/* A time is a time: all of its tick lies within, whichever end it is. */
+static void a_time_takes_its_whole_tick(void **unused) {
+  uint64_t ns;
+  (void)unused;
+  reader_t *reader = recorded(record_in_child, NULL);
+  assert_int_equal(mark_find(reader, "loaded", &ns), 0);
+  check(reader, &(replay_options_t){.from_ns = ns}, 0, 15);
+  check(reader, &(replay_options_t){.to_ns = ns}, 0, 15);
+  check(reader, &(replay_options_t){.from_ns = ns, .to_ns = ns, .to_mark = "loaded"}, 0, 3);
+  check(reader, &(replay_options_t){.from_mark = "loaded", .to_ns = ns}, 3, 15);
+  check(reader, &(replay_options_t){.from_ns = ns + 100000, .to_ns = ns, .to_mark = "loaded"}, 15,
+        15);
+  reader_close(reader);
+}
+
+int main(void) {
+  const struct CMUnitTest tests[] = {
+      cmocka_unit_test(a_window_begins_and_ends_at_the_mark_itself),
+      cmocka_unit_test(a_window_from_a_mark_to_an_earlier_one_is_empty),
+      cmocka_unit_test(a_time_takes_its_whole_tick)};
+  return cmocka_run_group_tests(tests, NULL, NULL);
+}

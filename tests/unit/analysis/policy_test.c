@@ -1,0 +1,251 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * Audit policies: what ships inside is understood; what is wrong is named with its line; the flat
+ * form says of a call what the policy says.
+ */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#include "analysis/audit/policy.h"
+
+static char error[512];
+
+static policy_t *read_text(const char *text, time_t today) {
+  const policy_source_t source = {.name = "my.yaml", .text = text, .size = strlen(text)};
+  return policy_read(&source, NULL, today, error, sizeof error);
+}
+
+static void those_inside_are_understood(void **state) {
+  (void)state;
+  static const char *const names[] = {"linux", "apple"};
+  for (size_t i = 0; i < 2; i++) {
+    policy_t *p = policy_read(policy_builtin(names[i]), NULL, time(NULL), error, sizeof error);
+    if (!p) fail_msg("%s", error);
+    audit_policy_t *flat = policy_flatten(p, "/home/me");
+    assert_non_null(flat);
+    assert_true(audit_policy_valid(flat, flat->size));
+    assert_int_equal(flat->function_count, p->function_count);
+    free(flat);
+    policy_free(p);
+  }
+  assert_null(policy_builtin("windows"));
+}
+
+/* What is wrong, and what is said of it. */
+static const struct {
+  const char *text, *said;
+} mistakes[] = {
+    {"", "my.yaml:1: there is nothing in this policy"},
+    {"version: 2\n", "my.yaml:1: 'version: 1' is what this sonde understands"},
+    {"version: 1\ncategoris: []\n", "my.yaml:2: 'categoris' is not a key that is known here"},
+    {"version: 1\nextends: windows\n", "my.yaml:2: 'extends' is linux, apple or none"},
+    {"version: 1\ncategories:\n  - id: a\n    functions: [getenvv(text)]\n",
+     "my.yaml:4: the C library has no function 'getenvv': mend the name, or say which library has "
+     "it, as in 'libfoo.so*:getenvv()'"},
+    {"version: 1\ncategories:\n  - id: a\n    functions:\n      - getenv(string)\n",
+     "my.yaml:5: 'getenv': an argument is one of -, text, path, number, flags, address, strings"},
+    {"version: 1\ncategories:\n  - id: a\n    functions: [getenv(text]\n",
+     "my.yaml:4: 'getenv': ',' or ')' is missing behind an argument"},
+    {"version: 1\ncategories: [\n", "my.yaml:3: this is no YAML: "},
+    {"version: 1\ncategories:\n  - id: a\n    functions: ['getenv(path)']\n",
+     "my.yaml:4: 'getenv' was described with other arguments at linux:"},
+    {"version: 1\ncategories:\n  - id: ''\n    functions: [getpid()]\n",
+     "my.yaml:3: 'id' is empty"},
+    {"version: 1\ncategories:\n  - id: a\n    functions: [getpid()]\n  - id: a\n    functions: "
+     "[getppid()]\n",
+     "my.yaml:5: the category 'a' stands here twice"},
+    {"version: 1\n---\nversion: 1\n", "my.yaml:3: a second document begins here"},
+    {"version: 1\n---\nversion: [\n", "my.yaml:4: this is no YAML: "},
+    {"version: 1\nphases:\n  - before: x\n    deny: []\n", "my.yaml:4: 'deny' is empty"},
+    {"version: 1\nowners:\n  - library: ''\n    name: x\n", "my.yaml:3: 'library' is empty"},
+    {"version: 1\nallow:\n  - category: net.*\n    reason: ''\n", "my.yaml:4: 'reason' is empty"},
+    {"version: 1\ncategories:\n  - id: a\n", "my.yaml:3: the category 'a' has no functions"},
+    {"version: 1\ncategories:\n  - id: a\n    functions: [getpid()]\n    match: [x]\n",
+     "my.yaml:5: no function of 'a' has a text or path argument to compare with 'match'"},
+    {"version: 1\ncategories:\n  - id: a\n    methods: ['-[A b]']\n    except: [x]\n",
+     "my.yaml:5: no function of 'a' has a text or path argument to compare with 'except'"},
+    {"version: 1\ncategories:\n  - id: a\n    level: high\n    functions: [getpid()]\n",
+     "my.yaml:4: 'level' is note, warning or error"},
+    {"version: 1\nallow:\n  - category: env.secrets\n    reason: x\n",
+     "my.yaml:3: there is no category 'env.secrets'; 'sonde audit check' lists them all"},
+    {"version: 1\nallow:\n  - category: env.secret\n", "my.yaml:3: 'reason' is missing here"},
+    {"version: 1\nallow:\n  - category: env.secret\n    function: getenvv\n    reason: x\n",
+     "my.yaml:4: 'env.secret' has no function 'getenvv'; 'sonde audit check' lists them all"},
+    {"version: 1\nallow:\n  - category: env.*\n    reason: x\n    function: connect\n",
+     "my.yaml:5: 'env.*' has no function 'connect'"},
+    {"version: 1\nallow:\n  - category: env.secret\n    reason: x\n    expires: 2026-02-30\n",
+     "my.yaml:5: 'expires' is a day, 2027-01-31"},
+    {"version: 1\nallow:\n  - category: env.secret\n    reason: x\n    expires: 2001-09-08\n",
+     "my.yaml:5: this allowance expired on 2001-09-08: look at the calls again, then set a later "
+     "day or remove it"},
+    {"version: 1\nlimits:\n  - category: env.secret\n    calls: 5\n    window: 10\n",
+     "my.yaml:5: 'window' is a time: 200ms, 10s, 5m"},
+    {"version: 1\nlimits:\n  - category: env.secret\n    calls: many\n    window: 10s\n",
+     "my.yaml:4: 'calls' takes a number from 1 to 1000000"},
+    {"version: 1\nphases:\n  - before: consent\n", "my.yaml:3: 'deny' is missing here"},
+    {"version: 1\nversion: 1\n", "my.yaml:2: 'version' stands here twice"},
+    {"[1, 2]", "my.yaml:1: a policy is a set of 'key: value'"},
+};
+
+static void mistakes_are_named_with_their_line(void **state) {
+  (void)state;
+  for (size_t i = 0; i < sizeof mistakes / sizeof *mistakes; i++) {
+    if (read_text(mistakes[i].text, 1000000000)) fail_msg("understood: %s", mistakes[i].text);
+    if (strncmp(error, mistakes[i].said, strlen(mistakes[i].said)))
+      fail_msg("said   %s\nwanted %s", error, mistakes[i].said);
+  }
+}
+
+static void apples_functions_need_not_be_here(void **state) {
+  (void)state;
+  policy_t *p = read_text("version: 1\nextends: apple\ncategories:\n  - id: a\n"
+                          "    functions: [mach_absolute_time(), stat$INODE64(path)]\n",
+                          time(NULL));
+  if (!p) fail_msg("%s", error);
+  policy_free(p);
+}
+
+static void a_list_that_grows_by_aliases_is_refused(void **state) {
+  (void)state;
+  char text[2048] = "version: 1\nfunctions:\n  a0: &a0 [getpid()]\n";
+  for (int i = 1; i < 12; i++) {
+    size_t n = strlen(text);
+    snprintf(text + n, sizeof text - n, "  a%d: &a%d [*a%d, *a%d, *a%d, *a%d]\n", i, i, i - 1,
+             i - 1, i - 1, i - 1);
+  }
+  strcat(text, "categories:\n  - id: a\n    functions: [*a11]\n");
+  assert_null(read_text(text, 0));
+}
+
+static uint32_t function_named(const policy_t *p, const char *name) {
+  for (uint32_t i = 0; i < p->function_count; i++)
+    if (!strcmp(p->functions[i].name, name)) return i;
+  fail_msg("no function %s", name);
+  return 0;
+}
+
+static bool says(const policy_t *p, const audit_policy_t *flat, const char *function,
+                 const char *text, const char *category) {
+  uint32_t found[16];
+  uint32_t number = function_named(p, function);
+  size_t n = policy_categories(flat, number, text, found, 16);
+  assert_int_equal(n > 0, audit_wants(flat, &audit_functions(flat)[number], text));
+  for (size_t i = 0; i < n; i++)
+    if (!strcmp(p->categories[found[i]].id, category)) return true;
+  return false;
+}
+
+static void the_flat_form_says_the_same(void **state) {
+  (void)state;
+  policy_t *p = policy_read(policy_builtin("linux"), NULL, 0, error, sizeof error);
+  assert_non_null(p);
+  audit_policy_t *flat = policy_flatten(p, "/home/me");
+  assert_true(says(p, flat, "open", "/home/me/.ssh/id_ed25519", "file.secret"));
+  assert_false(says(p, flat, "open", "/home/you/.ssh/id_ed25519", "file.secret"));
+  assert_true(says(p, flat, "fopen64", "/etc/shadow", "file.secret"));
+  assert_true(says(p, flat, "open", "/proc/4711/maps", "proc.list"));
+  assert_false(says(p, flat, "open", "/proc/self/maps", "proc.list"));
+  assert_true(says(p, flat, "getenv", "GITHUB_TOKEN", "env.secret"));
+  assert_false(says(p, flat, "getenv", "HOME", "env.secret"));
+  assert_true(says(p, flat, "connect", "", "net.connect"));
+  free(flat);
+  policy_free(p);
+}
+
+static void a_category_of_the_users_replaces_ours(void **state) {
+  (void)state;
+  policy_t *p = read_text("version: 1\n"
+                          "categories:\n"
+                          "  - id: env.secret\n"
+                          "    functions: [getenv(text)]\n"
+                          "    match: [MINE_*]\n"
+                          "    except: [MINE_NOT_*]\n"
+                          "  - id: net.connect\n"
+                          "    enabled: false\n"
+                          "allow:\n"
+                          "  - category: env.*\n"
+                          "    owner: libmine.so\n"
+                          "    match: [MINE_TOO]\n"
+                          "    reason: known\n"
+                          "    expires: 2030-01-01\n",
+                          1000000000);
+  if (!p) fail_msg("%s", error);
+  audit_policy_t *flat = policy_flatten(p, "/root");
+  assert_true(says(p, flat, "getenv", "MINE_1", "env.secret"));
+  assert_false(says(p, flat, "getenv", "MINE_NOT_1", "env.secret"));
+  assert_false(says(p, flat, "getenv", "GITHUB_TOKEN", "env.secret"));
+  assert_false(says(p, flat, "connect", "", "net.connect"));
+  assert_non_null(policy_allows(p, "env.secret", "getenv", "libmine.so", "MINE_TOO", 1700000000));
+  assert_null(policy_allows(p, "env.secret", "getenv", "libmine.so", "MINE_TOO", 1900000000));
+  assert_null(policy_allows(p, "env.secret", "getenv", "libyours.so", "MINE_TOO", 1700000000));
+  free(flat);
+  policy_free(p);
+}
+
+static void globs(void **state) {
+  (void)state;
+  static const struct {
+    const char *glob, *text;
+    bool matches;
+  } cases[] = {{"", "", true},
+               {"", "a", false},
+               {"*", "", true},
+               {"*", "a/b", true},
+               {"a*b*c", "aXbYc", true},
+               {"a*b*c", "aXbY", false},
+               {"?", "a", true},
+               {"?", "", false},
+               {"*TOKEN*", "MY_TOKEN", true},
+               {"*.so*", "libx.so.6", true},
+               {"/p/#/x", "/p/12/x", true},
+               {"/p/#/x", "/p//x", false},
+               {"/p/#/x", "/p/1a/x", false},
+               {"#", "#", false},
+               {"*#", "ab12", true},
+               {"a**b", "ab", true},
+               {"*a*a*a*a*b", "aaaaaaaaaaaa", false}};
+  for (size_t i = 0; i < sizeof cases / sizeof *cases; i++)
+    if (audit_glob(cases[i].glob, cases[i].text) != cases[i].matches)
+      fail_msg("glob '%s', text '%s'", cases[i].glob, cases[i].text);
+}
+
+static void damage_is_seen(void **state) {
+  (void)state;
+  policy_t *p = policy_read(policy_builtin("linux"), NULL, 0, error, sizeof error);
+  audit_policy_t *flat = policy_flatten(p, "/root");
+  uint32_t size = flat->size;
+  uint32_t *words = malloc(size);
+  assert_false(audit_policy_valid(flat, size - 4));
+  assert_false(audit_policy_valid(flat, 8));
+  for (uint32_t at = 0; at < size / 4; at++) {
+    memcpy(words, flat, size);
+    words[at] ^= 0x40000000;
+    const audit_policy_t *bad = (const audit_policy_t *)words;
+    if (!audit_policy_valid(bad, size)) continue;
+    for (uint32_t i = 0; i < bad->function_count; i++) /* what passes is within */
+      audit_wants(bad, &audit_functions(bad)[i], "/etc/shadow");
+  }
+  free(words);
+  free(flat);
+  policy_free(p);
+}
+
+int main(void) {
+  const struct CMUnitTest tests[] = {
+      cmocka_unit_test(those_inside_are_understood),
+      cmocka_unit_test(mistakes_are_named_with_their_line),
+      cmocka_unit_test(apples_functions_need_not_be_here),
+      cmocka_unit_test(a_list_that_grows_by_aliases_is_refused),
+      cmocka_unit_test(the_flat_form_says_the_same),
+      cmocka_unit_test(a_category_of_the_users_replaces_ours),
+      cmocka_unit_test(globs),
+      cmocka_unit_test(damage_is_seen),
+  };
+  return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,449 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * Tips (capture/predictor.h): whatever is guessed, and however wrongly, the stack is the true one.
+ *
+ * A random program of a few routes is run over and over, so that guesses are mostly right, with
+ * frames of equal size that differ in nothing but their return addresses, and frames of varying
+ * size that differ in nothing but their frame pointers. Now and then it takes another route, jumps
+ * out by longjmp, goes on in a fiber, or a library is loaded; and the table of tips is shuffled, so
+ * that a guess finds what stands for another stack, as it would on a collision of hashes. Every id
+ * is compared with the shadow stack.
+ */
+#include <pthread.h>
+#include <setjmp.h>
+#include <signal.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <cmocka.h>
+
+#include "oracle.h"
+#include "skip.h"
+#include "capture/stack.h"
+#include "capture/thread_state.h"
+
+static volatile int zero;
+static uint64_t random_state;
+static long captures, guessed, jumps, fibers, shuffles;
+static bool disturb; /* shuffle the tips */
+
+static tips_t *tips(void) { return &self_own->cache.tips; }
+
+/* ---- captures -------------------------------------------------------------------------------- */
+
+static void shuffle(void) {
+  tips_t *t = tips();
+  for (uint32_t i = 0; i < t->count; i++)
+    t->table[chance(&random_state) % t->count] = t->table[chance(&random_state) % t->count];
+  t->last = t->table[chance(&random_state) % t->count].id;
+  shuffles++;
+}
+
+/* To every place comes a tip of this very stack pointer, if there is one: all that is wrong is the
+ * pc, or what lies further out. */
+static void mislead(uint64_t sp) {
+  tips_t *t = tips();
+  const tip_t *found[TIPS_LENT];
+  uint32_t count = 0;
+  for (uint32_t i = 0; i < t->count; i++)
+    if (t->table[i].sp == sp) found[count++] = &t->table[i];
+  if (count == 0) return;
+  tip_t chosen = *found[chance(&random_state) % count];
+  for (uint32_t i = 0; i < t->count; i++)
+    t->table[i] = chosen;
+  shuffles++;
+}
+
+static uint64_t last_sp;
+
+static NOINLINE int leaf(void) {
+  SHADOW_ENTER();
+  static uintptr_t pcs[ORACLE_MAX];
+  uint32_t id = 0, before = self_own ? tips()->right : 0;
+  EXPECT_EQUAL(sonde_stack_id(&id), 0);
+  captures++;
+  guessed += tips()->right == before + 1;
+  shadow_check(pcs, sonde_stack_of_id(id, pcs, ORACLE_MAX), 1, "a stack that was guessed");
+  if (disturb) tips()->rest = 0;
+  const cache_t *cache = &self_own->cache;
+  last_sp = cache->entries[cache->top].slot + 8;
+  if (disturb && chance(&random_state) % 8 == 0) mislead(last_sp);
+  if (disturb && chance(&random_state) % 64 == 0) shuffle();
+  SHADOW_LEAVE();
+  return zero;
+}
+
+/* ---- frames ---------------------------------------------------------------------------------- */
+
+static NOINLINE int follow(uint64_t route);
+
+#define EQUAL(name)                                                                                \
+  static NOINLINE int name(uint64_t route) {                                                       \
+    SHADOW_ENTER();                                                                                \
+    int result = follow(route >> 4) + zero;                                                        \
+    SHADOW_LEAVE();                                                                                \
+    return result;                                                                                 \
+  }
+EQUAL(equal_a)
+EQUAL(equal_b)
+EQUAL(equal_c)
+EQUAL(equal_d)
+
+/* 64 and 192 in turn lead to the stack pointer to which 192 and 64 lead. */
+static NOINLINE int of_size(uint64_t route, size_t size) {
+  SHADOW_ENTER();
+  volatile char *room = __builtin_alloca(size);
+  room[0] = 1;
+  int result = follow(route >> 4) + zero * room[0];
+  SHADOW_LEAVE();
+  return result;
+}
+
+static NOINLINE int fixed(uint64_t route) {
+  SHADOW_ENTER();
+  volatile char room[3000];
+  room[zero] = 1;
+  int result = follow(route >> 4) + zero * room[zero];
+  SHADOW_LEAVE();
+  return result;
+}
+
+static NOINLINE int follow(uint64_t route) {
+  SHADOW_ENTER();
+  int result = zero;
+  switch (route & 15) {
+  case 1: result += equal_a(route); break;
+  case 2: result += equal_b(route); break;
+  case 3: result += equal_c(route); break;
+  case 4: result += equal_d(route); break;
+  case 5: result += of_size(route, 64); break;
+  case 6: result += of_size(route, 192); break;
+  case 7: result += fixed(route); break;
+  case 8: result += leaf() + follow(route >> 4); break;
+  default: result += leaf();
+  }
+  SHADOW_LEAVE();
+  return result + zero;
+}
+
+static uint64_t random_route(void) {
+  uint64_t route = 0;
+  for (uint32_t n = 2 + chance(&random_state) % 10; n > 0; n--)
+    route = route << 4 | (1 + chance(&random_state) % 8);
+  return route;
+}
+
+/* Two frames of a route change places: often all else stays where it was. */
+static uint64_t twist(uint64_t route) {
+  unsigned at = 4 * (chance(&random_state) % 8);
+  uint64_t pair = route >> at & 0xff;
+  if (!(pair >> 4) || !(pair & 15)) return route;
+  return (route & ~((uint64_t)0xff << at)) | (pair >> 4 | (pair & 15) << 4) << at;
+}
+
+/* ---- longjmp and fibers ---------------------------------------------------------------------- */
+
+static jmp_buf out;
+
+static NOINLINE void jump_out(uint64_t route) {
+  SHADOW_ENTER();
+  if (setjmp(out) == 0) {
+    follow(route);
+    leaf();
+    longjmp(out, 1);
+  }
+  jumps++;
+  SHADOW_LEAVE();
+}
+
+static ucontext_t outside, inside;
+static uint64_t fiber_route;
+static shadow_t fiber_shadow;
+
+static void run_fiber(void) {
+  shadow_t *outer = shadow;
+  shadow_start(&fiber_shadow);
+  follow(fiber_route);
+  shadow = outer;
+  swapcontext(&inside, &outside);
+}
+
+static void in_fiber(uint64_t route) {
+  static char room[1 << 16]; /* always the same, so stack pointers come again */
+  fiber_route = route;
+  getcontext(&inside);
+  inside.uc_stack.ss_sp = room;
+  inside.uc_stack.ss_size = sizeof room;
+  inside.uc_link = NULL;
+  makecontext(&inside, run_fiber, 0);
+  swapcontext(&outside, &inside);
+  fibers++;
+}
+
+/* ---- the tests ------------------------------------------------------------------------------- */
+
+#define ROUTES 6
+
+static NOINLINE void run_routes(uint64_t *routes, long rounds) {
+  SHADOW_ENTER();
+  for (long i = 0; i < rounds; i++) {
+    for (int k = 0; k < ROUTES; k++) {
+      follow(routes[k]);
+      uint32_t what = chance(&random_state) % 512;
+      if (what < 4) follow(twist(routes[k]));
+      if (what == 5) follow(random_route());
+      if (what == 6) jump_out(twist(routes[k]));
+      if (what == 7) in_fiber(routes[k]);
+      if (what == 8) routes[k] = twist(routes[k]);
+    }
+  }
+  SHADOW_LEAVE();
+}
+
+static shadow_t own;
+
+static NOINLINE void run_programs(long until) {
+  uint64_t routes[ROUTES];
+  shadow_start(&own);
+  for (captures = guessed = 0; captures < until;) {
+    for (int k = 0; k < ROUTES; k++)
+      routes[k] = random_route();
+    run_routes(routes, 100);
+  }
+  shadow = NULL;
+}
+
+static void guesses_are_proved(void **state) {
+  (void)state;
+  random_state = seed_given();
+  disturb = false;
+  run_programs(400000);
+  printf("  %ld captures, %ld guessed; %ld longjmps, %ld fibers\n", captures, guessed, jumps,
+         fibers);
+  assert_true(jumps > 10 && fibers > 10);
+  if (TIPS_ARE_MADE) assert_true(guessed > captures / 3);
+}
+
+static void wrong_guesses_are_noticed(void **state) {
+  (void)state;
+  random_state = seed_given();
+  disturb = true;
+  shuffles = 0;
+  run_programs(400000);
+  disturb = false;
+  printf("  %ld captures, %ld guessed after %ld shuffles\n", captures, guessed, shuffles);
+  if (TIPS_ARE_MADE) assert_true(shuffles > 1000 && guessed > 1000 && guessed < captures);
+}
+
+/* Of what a tip says, nothing may be wrong without being noticed. */
+static NOINLINE void damaged_tips(uint64_t route) {
+  SHADOW_ENTER();
+  static tip_t kept[TIPS_LENT];
+  for (int i = 0; i < 4; i++)
+    follow(route);
+  const tips_t *t = tips();
+  uint32_t count = t->count;
+  memcpy(kept, t->table, count * sizeof *kept);
+  for (uint32_t tip = 0; tip < count; tip++) {
+    if (!kept[tip].sp) continue;
+    for (int word = 0; word < kept[tip].count; word++) {
+      memcpy(t->table, kept, count * sizeof *kept);
+      tip_t *damaged = &t->table[tip];
+      damaged->words[word] ^= 8; /* another content */
+      damaged->id = 1;           /* were it believed, it would show */
+      damaged->join_id ^= word == 0;
+      follow(route);
+    }
+  }
+  SHADOW_LEAVE();
+}
+
+static void damage_is_noticed(void **state) {
+  (void)state;
+  random_state = seed_given();
+  shadow_start(&own);
+  for (int i = 0; i < 20; i++)
+    damaged_tips(random_route());
+  shadow = NULL;
+}
+
+/* Two stacks that have the innermost stack pointer and pc in common, and further out differ in the
+ * frame pointer alone: where the one has a return address, the other has never written, and finds
+ * what the one left there. */
+static NOINLINE int sized_leaf(size_t size) {
+  SHADOW_ENTER();
+  static uintptr_t pcs[ORACLE_MAX];
+  uint32_t id;
+  volatile char *room = __builtin_alloca(size);
+  room[0] = 1;
+  EXPECT_EQUAL(sonde_stack_id(&id), 0);
+  shadow_check(pcs, sonde_stack_of_id(id, pcs, ORACLE_MAX), 1, "a stack of sized frames");
+  const cache_t *cache = &self_own->cache;
+  mislead(cache->entries[cache->top].slot + 8);
+  tips()->rest = 0;
+  int result = room[0] * zero;
+  SHADOW_LEAVE();
+  return result;
+}
+
+static NOINLINE int sized_frame(size_t size) {
+  SHADOW_ENTER();
+  volatile char *room = __builtin_alloca(size);
+  room[0] = 1;
+  int result = size == 64 ? 1 - sized_leaf(192) : sized_leaf(64) + zero;
+  result += room[0] * zero;
+  SHADOW_LEAVE();
+  return result;
+}
+
+static void frame_pointers_matter(void **state) {
+  (void)state;
+  random_state = seed_given();
+  shadow_start(&own);
+  for (int i = 0; i < 2000; i++)
+    sized_frame(chance(&random_state) & 1 ? 64 : 192);
+  shadow = NULL;
+}
+
+/* The tips of code that may have been unloaded are gone. */
+static NOINLINE int guesses_of(uint64_t route) {
+  SHADOW_ENTER();
+  long before = guessed;
+  follow(route);
+  SHADOW_LEAVE();
+  return (int)(guessed - before);
+}
+
+static void a_library_ends_them(void **state) {
+  (void)state;
+  if (is_sanitized())
+    SKIP_BECAUSE("what the library's libstdc++ keeps when it goes counts as a leak");
+  const uint64_t route = 0x151;
+  random_state = 1;
+  disturb = false;
+  shadow_start(&own);
+  for (int i = 0; i < 50; i++) {
+    tips()->rest = tips()->wrong = 0;
+    int guesses[4];
+    for (int k = 0; k < 4 + zero; k++) /* one call, whatever the compiler would like */
+      guesses[k] = guesses_of(route);
+    if (TIPS_ARE_MADE) EXPECT_EQUAL(guesses[3], 1);
+    void *library = dlopen(SONDE_FIXTURES "/libstress_throw.so", RTLD_NOW);
+    if (!library) oracle_fail("%s", dlerror());
+    EXPECT_EQUAL(guesses_of(route), 0);
+    dlclose(library);
+    EXPECT_EQUAL(guesses_of(route), 0);
+  }
+  shadow = NULL;
+}
+
+static NOINLINE void random_routes(void) {
+  SHADOW_ENTER();
+  for (int i = 0; i < 4000; i++)
+    follow(random_route());
+  SHADOW_LEAVE();
+}
+
+/* Where no guess is right, none is made for most of the time. */
+static void useless_tips_rest(void **state) {
+  (void)state;
+  random_state = seed_given();
+  if (!TIPS_ARE_MADE) return;
+  shadow_start(&own);
+  random_routes();
+  shadow = NULL;
+  tips()->right = 0;
+  tips()->wrong = TIPS_WRONG - 1;
+  tips()->rest = 0;
+  assert_false(tips_count_wrong(tips()));
+  assert_int_equal(tips()->rest, TIPS_REST);
+  for (int i = 0; i < TIPS_REST; i++)
+    assert_false(tips_count_wrong(tips()));
+  assert_true(tips_count_wrong(tips()));
+  tips()->right = TIPS_RIGHT;
+  tips()->wrong = TIPS_WRONG - 1;
+  assert_true(tips_count_wrong(tips()));
+}
+
+#define TURNS 40
+#define MANY  150
+#define SETS  16
+
+static NOINLINE void follow_all(const uint64_t *routes) {
+  SHADOW_ENTER();
+  for (int k = 0; k < MANY; k++)
+    follow(routes[k]);
+  SHADOW_LEAVE();
+}
+
+/* Of more stacks in turn than a thread's own table holds, many are guessed all the same; of its own
+ * table it could be 48 of 270. Which stacks are too deep for a tip, and which share a place in the
+ * table, is left to chance, so several sets are counted together. */
+static void many_stacks_get_more_room(void **state) {
+  (void)state;
+  random_state = seed_given();
+  if (!TIPS_ARE_MADE) return;
+  disturb = false;
+  long of = 0, right = 0;
+  shadow_start(&own);
+  for (int set = 0; set < SETS; set++) {
+    uint64_t routes[MANY];
+    for (int k = 0; k < MANY; k++)
+      routes[k] = random_route();
+    for (int turn = 0; turn < TURNS; turn++) {
+      tips()->rest = 0;
+      captures = guessed = 0;
+      follow_all(routes);
+    }
+    of += captures;
+    right += guessed;
+  }
+  shadow = NULL;
+  assert_int_equal(tips()->count, TIPS_LENT);
+  printf("  %ld of %ld guessed\n", right, of);
+  assert_true(right > of * 2 / 5);
+}
+
+static void *one_capture(void *barrier) {
+  uint32_t id;
+  pthread_barrier_wait(barrier); /* all of them live at once, so none takes over another's state */
+  EXPECT_EQUAL(sonde_stack_id(&id), 0);
+  self_own->cache.tips.right = 0;
+  tips_judge(&self_own->cache.tips);
+  pthread_barrier_wait(barrier);
+  return (void *)(uintptr_t)self_own->cache.tips.count;
+}
+
+/* However many threads would like one, so many larger tables are lent and no more. */
+static void tables_are_lent_to_a_few(void **state) {
+  (void)state;
+  enum { THREADS = 4 * TIPS_LENDING };
+  if (!TIPS_ARE_MADE) return;
+  pthread_t threads[THREADS];
+  pthread_barrier_t barrier;
+  int larger = 0;
+  assert_int_equal(pthread_barrier_init(&barrier, NULL, THREADS), 0);
+  for (int i = 0; i < THREADS; i++)
+    assert_int_equal(pthread_create(&threads[i], NULL, one_capture, &barrier), 0);
+  for (int i = 0; i < THREADS; i++) {
+    void *count;
+    pthread_join(threads[i], &count);
+    assert_true((uintptr_t)count == TIPS || (uintptr_t)count == TIPS_LENT);
+    larger += (uintptr_t)count == TIPS_LENT;
+  }
+  pthread_barrier_destroy(&barrier);
+  printf("  %d of %d threads have a larger table\n", larger, THREADS);
+  bool own_is_lent = self_own && tips()->count == TIPS_LENT;
+  assert_int_equal(larger, TIPS_LENDING - own_is_lent);
+}
+
+int main(void) {
+  void *found[4];
+  backtrace_of_libc()(found, 4);
+  const struct CMUnitTest tests[] = {
+      cmocka_unit_test(guesses_are_proved),        cmocka_unit_test(wrong_guesses_are_noticed),
+      cmocka_unit_test(damage_is_noticed),         cmocka_unit_test(frame_pointers_matter),
+      cmocka_unit_test(a_library_ends_them),       cmocka_unit_test(useless_tips_rest),
+      cmocka_unit_test(many_stacks_get_more_room), cmocka_unit_test(tables_are_lent_to_a_few),
+  };
+  return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,87 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * The logarithm that sampling is drawn with, against libm's; the table of sampled blocks, when it
+ * is much fuller than it was made for, and while threads fill and empty it.
+ */
+#include <math.h>
+#include <pthread.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <cmocka.h>
+
+#include "sensor/malloc/sampled.h"
+
+static void the_logarithm_is_close(void **unused) {
+  (void)unused;
+  double worst = 0;
+  for (double x = 1e-16; x <= 1.0; x *= 1.0001) {
+    double off = fabs(sampled_log(x) - log(x)) / fmax(1.0, fabs(log(x)));
+    if (off > worst) worst = off;
+  }
+  print_message("largest error: %g\n", worst);
+  assert_true(worst < 1e-5);
+}
+
+static void a_table_knows_what_it_was_told(void **unused) {
+  (void)unused;
+  assert_false(sampled_forget(0x1000));
+  sampled_restore(0x1000);
+  sampled_restore(0x2000);
+  assert_true(sampled_forget(0x1000));
+  assert_false(sampled_forget(0x1000));
+  assert_true(sampled_forget(0x2000));
+}
+
+enum { THREADS = 4, EACH = 500000 };
+
+/* Blocks of 48 bytes, a heap of its own for each thread. */
+static uint64_t nth(uint64_t thread, uint64_t i) {
+  return UINT64_C(0x7f0000000010) + (thread << 26) + i * 48;
+}
+
+/* Every second one comes and goes three times while the others come. */
+static void *fill(void *thread) {
+  uint64_t t = (uint64_t)(uintptr_t)thread, wrong = 0;
+  for (uint64_t i = 0; i < EACH; i++) {
+    sampled_restore(nth(t, i));
+    for (int k = 0; i % 2 && k < 3; k++) {
+      wrong += !sampled_forget(nth(t, i));
+      wrong += sampled_forget(nth(t, i));
+      sampled_restore(nth(t, i));
+    }
+  }
+  return (void *)(uintptr_t)wrong;
+}
+
+static void a_full_table_grows(void **unused) {
+  (void)unused;
+  pthread_t thread[THREADS];
+  for (uintptr_t t = 0; t < THREADS; t++)
+    assert_int_equal(pthread_create(&thread[t], NULL, fill, (void *)t), 0);
+  for (int t = 0; t < THREADS; t++) {
+    void *wrong;
+    assert_int_equal(pthread_join(thread[t], &wrong), 0);
+    assert_null(wrong);
+  }
+  uint64_t missing = 0, twice = 0, strange = 0;
+  for (uint64_t t = 0; t < THREADS; t++)
+    for (uint64_t i = 0; i < EACH; i++) {
+      strange += sampled_forget(nth(t, i) + 16);
+      missing += !sampled_forget(nth(t, i));
+      twice += sampled_forget(nth(t, i));
+    }
+  print_message("%d addresses: %llu missing, %llu twice, %llu that were never there\n",
+                THREADS * EACH, (unsigned long long)missing, (unsigned long long)twice,
+                (unsigned long long)strange);
+  assert_int_equal(missing + twice + strange, 0);
+}
+
+int main(void) {
+  const struct CMUnitTest tests[] = {cmocka_unit_test(the_logarithm_is_close),
+                                     cmocka_unit_test(a_table_knows_what_it_was_told),
+                                     cmocka_unit_test(a_full_table_grows)};
+  return cmocka_run_group_tests(tests, NULL, NULL);
+}

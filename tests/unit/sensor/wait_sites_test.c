@@ -1,0 +1,93 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * Which wait is a loop's own: the rule on made-up threads.
+ */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <cmocka.h>
+
+#include "sensor/stall/stall.h"
+
+#define LOOP   ((wait_place_t){0x1000, 0x7000})
+#define CLIENT ((wait_place_t){0x2000, 0x6000}) /* deeper: called from a handler */
+#define DIALOG ((wait_place_t){0x1000, 0x5000}) /* the loop's own function, from a handler */
+#define OTHER  ((wait_place_t){0x3000, 0x7100}) /* further out: the program's next loop */
+
+typedef struct thread {
+  wait_guess_t guess;
+  wait_place_t home;
+  uint32_t turns;
+} thread_t;
+
+static wait_kind_t wait_at(thread_t *t, wait_place_t place) {
+  if (t->home.site == place.site && t->home.frame == place.frame) {
+    t->turns++;
+    return WAIT_HOME;
+  }
+  wait_kind_t kind = wait_judge(&t->guess, t->home, t->turns, place);
+  if (kind == WAIT_HOME) t->home = place;
+  if (kind != WAIT_INSIDE) t->guess.turns = ++t->turns;
+  return kind;
+}
+
+static thread_t at_home(void) {
+  thread_t t = {0};
+  for (int i = 0; i < HOME_WAITS; i++)
+    (void)wait_at(&t, LOOP);
+  assert_int_equal(t.home.site, LOOP.site);
+  return t;
+}
+
+static void a_place_that_is_visited_often_is_home(void **unused) {
+  (void)unused;
+  thread_t t = {0};
+  assert_int_equal(wait_at(&t, LOOP), WAIT_INSIDE);
+  assert_int_equal(wait_at(&t, CLIENT), WAIT_INSIDE);
+  assert_int_equal(wait_at(&t, LOOP), WAIT_INSIDE);
+  assert_int_equal(wait_at(&t, LOOP), WAIT_INSIDE);
+  assert_int_equal(wait_at(&t, LOOP), WAIT_HOME);
+}
+
+static void a_client_that_waits_in_a_handler_is_inside_the_turn(void **unused) {
+  (void)unused;
+  thread_t t = at_home();
+  for (int turn = 0; turn < 100; turn++) {
+    assert_int_equal(wait_at(&t, LOOP), WAIT_HOME);
+    for (int i = 0; i < NESTED_WAITS - 1; i++)
+      assert_int_equal(wait_at(&t, CLIENT), WAIT_INSIDE);
+  }
+}
+
+static void a_dialog_that_goes_round_and_round_is_a_loop(void **unused) {
+  (void)unused;
+  thread_t t = at_home();
+  (void)wait_at(&t, LOOP);
+  for (int i = 0; i < NESTED_WAITS - 1; i++)
+    assert_int_equal(wait_at(&t, DIALOG), WAIT_INSIDE);
+  for (int i = 0; i < 50; i++)
+    assert_int_equal(wait_at(&t, DIALOG), WAIT_IDLE);
+  assert_int_equal(wait_at(&t, LOOP), WAIT_HOME);
+  assert_int_equal(wait_at(&t, DIALOG), WAIT_INSIDE); /* a new turn, a new count */
+}
+
+static void the_next_loop_of_a_program_becomes_home(void **unused) {
+  (void)unused;
+  thread_t t = at_home();
+  for (int i = 0; i < HOME_WAITS - 1; i++)
+    assert_int_equal(wait_at(&t, OTHER), WAIT_IDLE);
+  assert_int_equal(wait_at(&t, OTHER), WAIT_HOME);
+  assert_int_equal(t.home.frame, OTHER.frame);
+  assert_int_equal(wait_at(&t, LOOP), WAIT_INSIDE); /* now deeper than home */
+}
+
+int main(void) {
+  const struct CMUnitTest tests[] = {
+      cmocka_unit_test(a_place_that_is_visited_often_is_home),
+      cmocka_unit_test(a_client_that_waits_in_a_handler_is_inside_the_turn),
+      cmocka_unit_test(a_dialog_that_goes_round_and_round_is_a_loop),
+      cmocka_unit_test(the_next_loop_of_a_program_becomes_home)};
+  return cmocka_run_group_tests(tests, NULL, NULL);
+}
