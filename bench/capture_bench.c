@@ -50,7 +50,7 @@ static __attribute__((noinline)) int walk_plainly(void) {
   position_after_return(&p, regs.pc, regs.r[machine_sp(MACHINE_HERE)],
                         regs.r[machine_fp(MACHINE_HERE)]);
   p.exact = true;
-  if (!window.move) window = self_window();
+  if (!window.move) window = thread_state_window();
   if (!window_holds(&window, p.sp)) window.move(&window, p.sp);
   walk_to_pcs(&window, &p, walk_epoch(), &c);
   return c.count;
@@ -61,7 +61,7 @@ static uint32_t store_nodes(int count) {
   uint64_t epoch = walk_epoch();
   uint32_t node = 0;
   while (count-- > 0)
-    node = nodes_child(node, frames_find(pcs[count], false, epoch).id);
+    node = stack_table_child(node, frame_table_find(pcs[count], false, epoch).id);
   return node;
 }
 
@@ -116,7 +116,7 @@ static inline __attribute__((always_inline)) void capture(enum method method) {
   case ID: sonde_stack_id(&id); break;
   case PCS: sonde_stack(pcs, DEPTH_MAX); break;
   case NOTHING:
-    cache_drop(&self_own->cache);
+    frame_cache_drop(&thread_state_own->cache);
     sonde_stack_id(&id);
     break;
   case PLAIN: walk_plainly(); break;

@@ -123,8 +123,8 @@ static void open_images(int wanted) {
 }
 
 static bool count_relocations(const os_image_t *image, void *context) {
-  slots_t slots;
-  if (slots_read(&slots, image)) *(uint64_t *)context += slots.plt.count + slots.rela.count;
+  import_slots_t slots;
+  if (import_slots_read(&slots, image)) *(uint64_t *)context += slots.plt.count + slots.rela.count;
   return true;
 }
 

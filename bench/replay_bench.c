@@ -43,15 +43,15 @@ static uint64_t next_random(void) {
 static uint32_t define_stacks(void) {
   uint32_t id = 0, parent = 0;
   for (uint32_t f = 1; f <= STACKS; f++)
-    write_frame(f, 0x400000 + 16 * (uint64_t)f, 0, 0);
+    writer_frame(f, 0x400000 + 16 * (uint64_t)f, 0, 0);
   for (uint32_t i = 0; i < DEPTH - 2; i++, parent = id)
-    write_node(++id, parent, i + 1);
+    writer_node(++id, parent, i + 1);
   uint32_t spine = id;
   for (uint32_t i = 0; i < FANOUT; i++)
-    write_node(++id, spine, 100 + i);
+    writer_node(++id, spine, 100 + i);
   uint32_t first = id + 1;
   for (uint32_t i = 0; i < STACKS; i++)
-    write_node(++id, spine + 1 + i % FANOUT, i + 1);
+    writer_node(++id, spine + 1 + i % FANOUT, i + 1);
   return first;
 }
 
@@ -62,16 +62,16 @@ static uint32_t pick_stack(uint32_t first) {
 }
 
 static _Noreturn void fill(const char *settings, const char *path, uint64_t bytes, uint32_t live) {
-  if (write_start(settings) != 0) _exit(9);
+  if (writer_start(settings) != 0) _exit(9);
   uint32_t first = define_stacks();
   uint8_t *held = calloc(live, 1);
   uint64_t time = 0;
   struct stat file = {0};
   for (uint64_t n = 0; held; n++) {
     if (!(n & 0xffff) && stat(path, &file) == 0 && (uint64_t)file.st_size >= bytes) break;
-    stream_t *s = write_enter(RECORD_BLOCKS);
+    stream_t *s = writer_enter(RECORD_BLOCKS);
     if (!s) _exit(8);
-    if (!time) time = write_now(s->writer);
+    if (!time) time = writer_now(s->writer);
     uint32_t slot = n < live ? (uint32_t)n : (uint32_t)(next_random() % live);
     uint64_t address = BASE + 16 * (4 * (uint64_t)slot + (slot * 2654435761u >> 30));
     time += next_random() % 12;
@@ -88,7 +88,7 @@ static _Noreturn void fill(const char *settings, const char *path, uint64_t byte
         held[slot] = 1;
       }
     }
-    write_leave(s);
+    writer_leave(s);
   }
   _exit(held ? 0 : 7);
 }

@@ -143,8 +143,8 @@ static double capture_once(unsigned flags, tally_t *t) {
   double us = (double)(bench_now_ns() - start) / 1000;
   t->complete = t->signalled = t->missing = t->frames = 0;
   for (int i = 0; i < n; i++) {
-    t->complete += rows[i].stack.mark == SONDE_COMPLETE;
-    t->missing += rows[i].stack.mark == SONDE_UNAVAILABLE;
+    t->complete += rows[i].stack.status == SONDE_STACK_COMPLETE;
+    t->missing += rows[i].stack.status == SONDE_STACK_UNAVAILABLE;
     t->signalled += (rows[i].stack.flags & SONDE_FLAG_SIGNALLED) != 0;
     t->frames += rows[i].stack.count;
   }

@@ -73,9 +73,9 @@ static void say_thread(const sonde_thread_t *thread) {
 
 static void say_stack(const sonde_capture_t *stack, unsigned flags) {
   sonde_stack_print(STDERR_FILENO, stack->pcs, stack->count, flags);
-  if (stack->mark == SONDE_COMPLETE) return;
-  say(stack->mark == SONDE_CUT ? "     and more frames" : "     no further: ");
-  say(stack->mark == SONDE_CUT ? "" : sonde_strerror(stack->reason));
+  if (stack->status == SONDE_STACK_COMPLETE) return;
+  say(stack->status == SONDE_STACK_TRUNCATED ? "     and more frames" : "     no further: ");
+  say(stack->status == SONDE_STACK_TRUNCATED ? "" : sonde_strerror(stack->reason));
   say("\n");
 }
 

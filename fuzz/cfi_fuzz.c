@@ -43,7 +43,7 @@ static void step_from(machine_t machine, uint64_t pc, bool exact) {
     regs.r[i] = 0x7ff000000000u + (uint64_t)i * 64;
   for (int i = 0; i < 8; i++) {
     regs_t before = regs;
-    step_t step = full_step(machine, &memory, &images, &regs, exact);
+    step_t step = cfi_step(machine, &memory, &images, &regs, exact);
     if (step > STEP_SIGNAL) {
       if (memcmp(&before, &regs, sizeof regs)) __builtin_trap(); /* they are to stay unchanged */
       return;

@@ -41,7 +41,7 @@ typedef struct watched {
   cpu_use_t cpu;
   waits_t waits; /* and the wall-clock sampler's */
   coverage_t coverage;
-  same_stacks_t *same;
+  stack_dedup_t *same;
 } watched_t;
 
 static bool add_event(void *context, const record_event_t *event) {
@@ -68,7 +68,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
   mend_checksums(copy, size);
   if (reader_open_bytes(&reader, copy, size, error, sizeof error) == 0) {
     replay_t replay;
-    watched_t watched = {.waits.wall.reader = reader, .same = same_stacks_new(reader)};
+    watched_t watched = {.waits.wall.reader = reader, .same = stack_dedup_new(reader)};
     const replay_options_t options = {.other = add_event, .other_context = &watched};
     ask(reader);
     if (watched.same && replay_run(&replay, reader, &options) == 0) replay_free(&replay);
@@ -81,7 +81,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
     (void)waits_rank(&watched.waits);
     waits_free(&watched.waits);
     say(&watched.coverage);
-    same_stacks_free(watched.same);
+    stack_dedup_free(watched.same);
     reader_close(reader);
   }
   free(copy);

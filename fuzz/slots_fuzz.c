@@ -14,7 +14,7 @@
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 
 typedef struct found {
-  const slots_t *slots;
+  const import_slots_t *slots;
   uint64_t start, end;
   uint32_t count;
 } found_t;
@@ -30,11 +30,11 @@ static bool look(const slot_t *slot, void *context) {
   if (slot->address % 8 || slot->address < f->start || slot->address + 8 > f->end) __builtin_trap();
   check_text(f, slot->name);
   bool hidden;
-  const char *version = slots_version(f->slots, slot->symbol, &hidden);
+  const char *version = import_slots_version(f->slots, slot->symbol, &hidden);
   if (version) check_text(f, version);
   uint32_t number;
   elf_sym_t sym;
-  if (slots_definition(f->slots, slot->name, version, &number, &sym) && number == 0)
+  if (import_slots_definition(f->slots, slot->name, version, &number, &sym) && number == 0)
     __builtin_trap();
   return ++f->count < 300;
 }
@@ -74,17 +74,17 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
                       .slide = start,
                       .phdr = (uint64_t)(uintptr_t)phdrs,
                       .phdr_count = 2};
-  slots_t slots;
-  if (slots_read(&slots, &image)) {
+  import_slots_t slots;
+  if (import_slots_read(&slots, &image)) {
     found_t f = {&slots, start, start + size, 0};
-    slots_each(&slots, NULL, look, &f);
+    import_slots_each(&slots, NULL, look, &f);
     slot_names_t names = {{0}};
     slot_names_add(&names, "malloc");
-    slots_each(&slots, &names, look, &f);
+    import_slots_each(&slots, &names, look, &f);
     uint32_t number;
     elf_sym_t sym;
-    (void)slots_definition(&slots, "malloc", NULL, &number, &sym);
-    (void)slots_definition(&slots, "malloc", "GLIBC_2.2.5", &number, &sym);
+    (void)import_slots_definition(&slots, "malloc", NULL, &number, &sym);
+    (void)import_slots_definition(&slots, "malloc", "GLIBC_2.2.5", &number, &sym);
   }
   free(memory);
   return 0;

@@ -16,8 +16,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
   char *text = malloc(size + 1);
   memcpy(text, data, size);
   text[size] = '\0';
-  if (os_parse_thread(text, &thread) == 0 &&
-      memchr(thread.name, '\0', sizeof thread.name) == NULL)
+  if (os_parse_thread(text, &thread) == 0 && memchr(thread.name, '\0', sizeof thread.name) == NULL)
     abort();
   (void)os_parse_blocked(text, &blocked);
   free(text);

@@ -178,7 +178,7 @@ static NOINLINE __attribute__((unused)) int full_stack(const ucontext_t *ucontex
   int count = 0;
   while (count < max) {
     pcs[count++] = regs.pc;
-    *end = full_step(MACHINE_HERE, &memory, walk_images(), &regs, exact);
+    *end = cfi_step(MACHINE_HERE, &memory, walk_images(), &regs, exact);
     if (*end == STEP_NO_RULE) {
       *end = frame_pointer_step(MACHINE_HERE, &memory, walk_images(), &regs);
     }

@@ -23,12 +23,12 @@ extern "C" {
 #endif
 
 /* How a stack ends. */
-typedef enum sonde_mark {
-  SONDE_COMPLETE = 0,    /* the thread's entry was reached, every frame by its unwind rule */
-  SONDE_CUT = 1,         /* correct as far as it goes; more frames than there was room for */
-  SONDE_TORN = 2,        /* the walk ended early: no rule, unreadable or impossible frame */
-  SONDE_UNAVAILABLE = 3, /* no frames; `reason` says why */
-} sonde_mark_t;
+typedef enum sonde_stack_status {
+  SONDE_STACK_COMPLETE = 0,    /* the thread's entry was reached, every frame by its unwind rule */
+  SONDE_STACK_TRUNCATED = 1,   /* correct as far as it goes; more frames than there was room for */
+  SONDE_STACK_BROKEN = 2,      /* the walk ended early: no rule, unreadable or impossible frame */
+  SONDE_STACK_UNAVAILABLE = 3, /* no frames; `reason` says why */
+} sonde_stack_status_t;
 
 /* What a reader should know of a stack; a set of bits. */
 #define SONDE_FLAG_GUESSED   1u  /* at least one frame was found by frame pointer, not by a rule */
@@ -59,11 +59,11 @@ typedef struct sonde_capture {
   uintptr_t pc, sp, fp; /* in: if pc is not 0 and ucontext is NULL, start at this frame */
   sonde_async_t async;  /* in: how to treat async frames */
   int count;            /* out: program counters written */
-  sonde_mark_t mark;    /* out */
-  int reason;           /* out: a SONDE_E… for SONDE_TORN and SONDE_UNAVAILABLE, else 0 */
-  unsigned flags;       /* out: SONDE_FLAG_… */
-  uint64_t async_task;  /* out: the id of the Swift task; 0 when it has none or the system does not
-                           tell: on Linux nothing but Swift's own library knows it */
+  sonde_stack_status_t status; /* out */
+  int reason;     /* out: a SONDE_E… for SONDE_STACK_BROKEN and SONDE_STACK_UNAVAILABLE, else 0 */
+  unsigned flags; /* out: SONDE_FLAG_… */
+  uint64_t async_task; /* out: the id of the Swift task; 0 when it has none or the system does not
+                          tell: on Linux nothing but Swift's own library knows it */
 } sonde_capture_t;
 
 /* Writes the calling thread's stack, at most MAX entries, to PCS. Returns how many were written, or

@@ -45,7 +45,7 @@ void compare_stopped(const mac_thread_t *thread, const void *context) {
   int count = sonde_capture(&c);
   at = put_hex(at, (uint64_t)thread->tid);
   *at++ = ' ';
-  at = put_hex(at, (uint64_t)c.mark);
+  at = put_hex(at, (uint64_t)c.status);
   for (int i = 0; i < count; i++) {
     *at++ = ' ';
     at = put_hex(at, pcs[i]);

@@ -6,6 +6,7 @@
 #define ERRORS(X)                                                                                  \
   X(EPERM)                                                                                         \
   X(ENOENT)                                                                                        \
-  X(ESRCH) X(EINTR) X(EIO) X(EBADF) X(ENOMEM) X(EACCES) X(EFAULT) X(EBUSY) X(EEXIST) X(EINVAL)     \
-      X(EMFILE) X(ENOTTY) X(ENOSPC) X(EPIPE) X(EAGAIN) X(EDEADLK) X(ENOSYS) X(ETIMEDOUT)           \
-          X(ENOTSUP) X(ENAMETOOLONG)
+  X(ESRCH)                                                                                         \
+  X(EINTR) X(EIO) X(EBADF) X(ENOMEM) X(EACCES) X(EFAULT) X(EBUSY) X(EEXIST) X(EINVAL) X(EMFILE)    \
+      X(ENOTTY) X(ENOSPC) X(EPIPE) X(EAGAIN) X(EDEADLK) X(ENOSYS) X(ETIMEDOUT) X(ENOTSUP)          \
+          X(ENAMETOOLONG)

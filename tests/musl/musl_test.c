@@ -146,8 +146,8 @@ static void check_thread(bool spins, bool is_static) {
     CHECK(!!(c.flags & SONDE_FLAG_SIGNALLED) == spins);
     if (spins) CHECK(lies_in(pcs[0], (const void *)innermost) && shows_chain(&c));
     /* A system call is entered through code of musl's that has no call frame information. */
-    if (c.mark == SONDE_COMPLETE) CHECK(shows_chain(&c));
-    if (c.mark == SONDE_TORN) CHECK(c.reason != 0);
+    if (c.status == SONDE_STACK_COMPLETE) CHECK(shows_chain(&c));
+    if (c.status == SONDE_STACK_BROKEN) CHECK(c.reason != 0);
   }
   s.stop = 1;
   (void)!write(s.ends[1], "x", 1);

@@ -36,7 +36,7 @@ static void check(const sonde_capture_t *c) {
     if (i > 0 && sonde_name(c->pcs[i], 0, &name) == SONDE_ENOTFOUND) atomic_fetch_add(&outside, 1);
     if (found < CHAIN && c->pcs[i] - 1 - chain[found] < FUNCTION_BYTES) found++;
   }
-  if (c->mark == SONDE_COMPLETE) {
+  if (c->status == SONDE_STACK_COMPLETE) {
     atomic_fetch_add(&complete, 1);
     if (found < planted) atomic_fetch_add(&out_of_order, 1);
   }

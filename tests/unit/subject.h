@@ -233,10 +233,10 @@ static inline void subject_stop(subject_t *s) {
 /* The stack must end in what the thread itself said, from the innermost function's caller on. */
 static inline void check_stack(const subject_t *s, const sonde_capture_t *c) {
   int outer = s->expected_count - s->expected_first;
-  if (c->mark != SONDE_COMPLETE || c->count < outer + 1)
-    print_error("%s: mark %d reason %d flags %u count %d of %d\n", kind_names[s->kind], c->mark,
+  if (c->status != SONDE_STACK_COMPLETE || c->count < outer + 1)
+    print_error("%s: mark %d reason %d flags %u count %d of %d\n", kind_names[s->kind], c->status,
                 c->reason, c->flags, c->count, outer);
-  assert_int_equal(c->mark, SONDE_COMPLETE);
+  assert_int_equal(c->status, SONDE_STACK_COMPLETE);
   assert_in_range(c->count, outer + 1, DEPTH);
   for (int i = 0; i < outer; i++)
     assert_ptr_equal((void *)c->pcs[c->count - 1 - i], s->expected[s->expected_count - 1 - i]);
@@ -259,8 +259,8 @@ static inline bool may_be_torn(const subject_t *s) {
   return s->kind == ALLOCA || IS_SANITIZED || (LEAF_HIDES_CALLER && s->kind == FRAME);
 }
 static inline bool is_honestly_torn(const subject_t *s, const sonde_capture_t *c) {
-  return may_be_torn(s) && c->mark == SONDE_TORN && c->reason == SONDE_ENOTFOUND && c->count > 0 &&
-         c->count < s->expected_count;
+  return may_be_torn(s) && c->status == SONDE_STACK_BROKEN && c->reason == SONDE_ENOTFOUND &&
+         c->count > 0 && c->count < s->expected_count;
 }
 
 static inline bool can_read_in_place(void) {

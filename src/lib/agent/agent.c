@@ -31,7 +31,7 @@ void agent_real(const char *const *names, uint64_t *addresses, int count) {
 }
 
 bool agent_in_recorded_process(void) {
-  const scratch_control_t *control = write_control();
+  const shm_control_t *control = writer_control();
   return control && control->pid == (uint32_t)os_pid();
 }
 
@@ -39,18 +39,18 @@ static void start_recording(void) {
   static char settings[4096], preload[4096];
   if (!environment_take(settings, preload, sizeof settings)) return;
   if (arch_on_valgrind()) return; /* see emulator.c */
-  if (!frames_init() || !nodes_init()) return;
-  publish_to_recording();
+  if (!frame_table_init() || !stack_table_init()) return;
+  definitions_to_recording();
   static char own[256];
-  if (!follow_settings(settings, own, sizeof own) || write_start(own) != 0) return;
-  write_process();
+  if (!follow_settings(settings, own, sizeof own) || writer_start(own) != 0) return;
+  writer_process();
   sample_start();
   crash_start();
   audit_memory_start();
   trace_prepare();
   if (question_start()) stall_start();
   if (emulator_is_this()) emulator_tell("qemu");
-  write_control()->own_malloc = malloc_is_executables();
+  writer_control()->own_malloc = malloc_is_executables();
 }
 
 NOINLINE void agent_start(void) {
@@ -93,8 +93,8 @@ __attribute__((constructor)) static void at_start(void) {
 
 /* A recorder that lives collects the open chunks, also what is freed after this. */
 __attribute__((destructor)) static void at_end(void) {
-  const scratch_control_t *control = write_control();
+  const shm_control_t *control = writer_control();
   if (!agent_in_recorded_process()) return;
   region_checkpoint();
-  if (!os_process_alive((pid_t)control->recorder_pid)) write_finish();
+  if (!os_process_alive((pid_t)control->recorder_pid)) writer_finish();
 }

@@ -10,8 +10,8 @@
 #include "sensor/audit/start.h"
 
 /* What the recorder offers, mapped for good. */
-static const void *map_offered(const scratch_control_t *control) {
-  int fd = write_open_of_recorder(control, control->policy_fd);
+static const void *map_offered(const shm_control_t *control) {
+  int fd = writer_open_of_recorder(control, control->policy_fd);
   if (fd < 0) return NULL;
   const void *data = os_map_shared(fd, 0, control->policy_size);
   os_close(fd);
@@ -19,7 +19,7 @@ static const void *map_offered(const scratch_control_t *control) {
 }
 
 void agent_audit_start(void) {
-  scratch_control_t *control = write_control();
+  shm_control_t *control = writer_control();
   if (!control || !control->policy_size || trampoline_ready()) return;
   const audit_policy_t *policy = audit_policy_of(map_offered(control), control->policy_size);
   if (!policy) return;

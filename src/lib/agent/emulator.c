@@ -50,5 +50,5 @@ bool emulator_is_next(char *const *environment) {
 }
 
 void emulator_tell(const char *name) {
-  if (agent_in_recorded_process()) *text_append(write_control()->emulator, name ? name : "") = 0;
+  if (agent_in_recorded_process()) *text_append(writer_control()->emulator, name ? name : "") = 0;
 }

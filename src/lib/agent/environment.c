@@ -3,9 +3,9 @@
  * The program's environment, edited in place before the program looks at it.
  *
  * The C library's `environ` points at the array the kernel put on the initial stack, above the
- * arguments; where that is the kernel tells (os_beginning), unless valgrind executes the program:
- * the kernel's stack is valgrind's then, and the program's is where ld.so was told. The entries are
- * moved down over those taken out.
+ * arguments; where that is the kernel tells (os_initial_stack), unless valgrind executes the
+ * program: the kernel's stack is valgrind's then, and the program's is where ld.so was told. The
+ * entries are moved down over those taken out.
  */
 #include "agent/agent.h"
 
@@ -42,7 +42,7 @@ static char *value_of(char *variable, const char *name) {
 
 static uint64_t start_of_stack(void) {
   os_beginning_t beginning;
-  return os_beginning(&beginning) ? beginning.stack : 0;
+  return os_initial_stack(&beginning) ? beginning.stack : 0;
 }
 
 /* glibc's ld.so notes where argc stands; no other is run by valgrind. */

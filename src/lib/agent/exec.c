@@ -47,7 +47,7 @@ static int missing(void) {
 
 /* So that the recorder can tell of a program that the agent did not come to. */
 static void say_executing(uint32_t is) {
-  if (agent_in_recorded_process()) store_relaxed(&write_control()->executing, is);
+  if (agent_in_recorded_process()) store_relaxed(&writer_control()->executing, is);
 }
 
 /* The environment to hand on, and in *OWN what is to be freed when the exec has failed. */

@@ -56,7 +56,7 @@ bool follow_is_on(void) { return recorder_name[0] != 0; }
 /* Asks for a recording of this process. */
 static bool ask(char *own, uint64_t room) {
   char answer[SETTINGS_MAX];
-  ssize_t n = os_ask_socket(recorder_name, "follow\n", answer, sizeof answer - 1);
+  ssize_t n = os_signal_socket(recorder_name, "follow\n", answer, sizeof answer - 1);
   static const char good[] = "ok\nsettings ";
   if (n <= (ssize_t)sizeof good || memcmp(answer, good, sizeof good - 1) != 0) return false;
   uint64_t size = (uint64_t)n - (sizeof good - 1);
@@ -66,31 +66,31 @@ static bool ask(char *own, uint64_t room) {
 /* What its parent allocated is the child's too, and was not recorded here: as if recording had been
  * switched on late. */
 static void say_late(void) {
-  uint32_t mode = load_relaxed(&write_global->control->mode);
-  stream_t *s = write_enter(mode);
+  uint32_t mode = load_relaxed(&writer_global->control->mode);
+  stream_t *s = writer_enter(mode);
   if (!s) return;
   for (int on = 0; on < 2; on++) {
     extended_body_t b;
     b.used = 0;
     extended_number(&b, on ? mode : 0);
     extended_number(&b, s->writer->control->sample_bytes);
-    (void)extended_put(s, EXTENDED_MODE, write_now(s->writer), &b);
+    (void)extended_put(s, EXTENDED_MODE, writer_now(s->writer), &b);
   }
-  write_leave(s);
+  writer_leave(s);
 }
 
 /* The first event of a forked child. */
 static bool join(void) {
   char own[SETTINGS_MAX];
-  write_global_t *g = write_global;
+  writer_global_t *g = writer_global;
   if (g->join_tried) return false;
   g->join_tried = true;
   if (!ask(own, sizeof own)) return false;
   live_table_forget();
-  if (write_start(own) != 0) return false;
-  publish_all();
-  write_process();
-  if (write_control()->policy_size) audit_hooks_joined();
+  if (writer_start(own) != 0) return false;
+  definitions_all();
+  writer_process();
+  if (writer_control()->policy_size) audit_hooks_joined();
   say_late();
   sample_restart();
   stall_start();

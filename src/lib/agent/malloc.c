@@ -64,11 +64,11 @@ void malloc_try(void) {
 
 /* Around a real function that may be built on another of the names here. */
 static ALWAYS_INLINE uint32_t hush(void) {
-  return UNLIKELY(agent_calls_back) ? write_mute() : WRITE_MUTED;
+  return UNLIKELY(agent_calls_back) ? writer_mute() : WRITER_MUTED;
 }
 
 static ALWAYS_INLINE void speak(uint32_t hushed) {
-  if (UNLIKELY(agent_calls_back)) write_unmute(hushed);
+  if (UNLIKELY(agent_calls_back)) writer_unmute(hushed);
 }
 
 static ALWAYS_INLINE void *given(event_kind_t kind, void *block, size_t size, caller_t at) {

@@ -95,9 +95,9 @@ static ALWAYS_INLINE void *given(void *block, uint64_t size, caller_t at) {
 static ALWAYS_INLINE void *take(function_t function, uint64_t a, uint64_t b, uint64_t c,
                                 caller_t at) {
   if (a) sensor_taken((void *)(uintptr_t)a, at);
-  uint32_t hushed = write_mute();
+  uint32_t hushed = writer_mute();
   void *nothing = function(a, b, c);
-  write_unmute(hushed);
+  writer_unmute(hushed);
   return nothing;
 }
 

@@ -25,7 +25,7 @@ void thread_name_find_real(void) {
 }
 
 static void named(pid_t tid, const char *name) {
-  if (tid > 0 && agent_in_recorded_process()) write_thread_renamed(tid, name);
+  if (tid > 0 && agent_in_recorded_process()) writer_thread_renamed(tid, name);
 }
 
 /* Variadic in the header, and called the same way: what was not passed is not looked at. */

@@ -2,7 +2,7 @@
  *
  * Code that was left room for a tracer follows the recorder: patched while calls are traced, taken
  * back when they are not. The recorder's wish is noticed at start and at the next slow moment of a
- * sensor (write_look), which a program that allocates has often.
+ * sensor (writer_look), which a program that allocates has often.
  */
 #include "agent/agent.h"
 #include "hook/filter.h"
@@ -11,10 +11,10 @@
 #include "sensor/trace/trace.h"
 #include "sensor/trace/code.h"
 
-static void (*others)(scratch_control_t *control);
+static void (*others)(shm_control_t *control);
 static uint32_t followed; /* the generation that the code is patched for */
 
-static void change(scratch_control_t *control, bool on) {
+static void change(shm_control_t *control, bool on) {
   code_told_t told = code_switch(on, control->trace_pattern);
   if (!on) return;
   store_relaxed(&control->code_patched, told.patched);
@@ -28,14 +28,14 @@ static void change(scratch_control_t *control, bool on) {
 /* Images that come while calls are traced: unless they are followed for their imports already, for
  * which this is too late, since it may be inside the loader's own malloc. */
 static void watch_images(void) {
-  static hook_family_t images;
+  static hook_filter_t images;
   static bool watched;
   if (watched || imports_are_followed()) return;
   images.came = agent_images_came;
   watched = hooks_watch(&images);
 }
 
-static void follow(scratch_control_t *control) {
+static void follow(shm_control_t *control) {
   uint32_t generation = load_acquire(&control->trace_generation), before = load_relaxed(&followed);
   if (generation == before || !cas_acq_rel(&followed, &before, generation)) return;
   if ((generation & 1) == (before & 1)) return;
@@ -45,12 +45,12 @@ static void follow(scratch_control_t *control) {
 
 /* In a child of fork there may be no recording. */
 void agent_images_came(void *context) {
-  scratch_control_t *control = write_control();
+  shm_control_t *control = writer_control();
   (void)context;
   if (control && load_acquire(&followed) & 1) change(control, true);
 }
 
-static void asked(scratch_control_t *control) {
+static void asked(shm_control_t *control) {
   if (others) others(control);
   follow(control);
 }
@@ -58,5 +58,5 @@ static void asked(scratch_control_t *control) {
 void agent_trace_start(void) {
   others = write_asked;
   write_asked = asked;
-  follow(write_control());
+  follow(writer_control());
 }

@@ -8,7 +8,8 @@
  *
  * The functions have names of their own in C, since the system's headers declare the real ones.
  *
- * What waits here is not disturbed to learn its registers (sensor/leaks/leaks.h): they are all spilled.
+ * What waits here is not disturbed to learn its registers (sensor/leaks/leaks.h): they are all
+ * spilled.
  *
  * Nothing stands between the real call's return and ours that could change errno. A call that never
  * returns (a cancelled thread, a longjmp out of a handler) leaves its thread as one that waits.

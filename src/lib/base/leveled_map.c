@@ -4,7 +4,7 @@
 #include "base/bits.h"
 #include "os/os.h"
 
-void *levels_map(void **level, unsigned bits, size_t slot_bytes, bool populated) {
+void *leveled_map(void **level, unsigned bits, size_t slot_bytes, bool populated) {
   void *have = load_acquire(level);
   if (have) return have;
   size_t size = slot_bytes << bits;

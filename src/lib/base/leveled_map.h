@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
- * The memory of a level of a table that grows (base/leveled_table.h). Whoever finds a level missing maps
- * it; of several who do, one wins and the others give theirs back, so nobody waits.
+ * The memory of a level of a table that grows (base/leveled_table.h). Whoever finds a level missing
+ * maps it; of several who do, one wins and the others give theirs back, so nobody waits.
  */
 #ifndef SONDE_BASE_LEVELED_MAP_H
 #define SONDE_BASE_LEVELED_MAP_H
@@ -13,6 +13,6 @@
  * POPULATED its pages are there at once: entries are scattered over a level, and a page fault for
  * each costs more than finding out what to put there. NULL when there is no memory.
  * Async-signal-safe. */
-void *levels_map(void **level, unsigned bits, size_t slot_bytes, bool populated);
+void *leveled_map(void **level, unsigned bits, size_t slot_bytes, bool populated);
 
 #endif

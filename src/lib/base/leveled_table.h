@@ -16,31 +16,31 @@
 
 #include "base/bits.h"
 
-#define LEVELS_MAX    4
-#define LEVELS_GROWTH 3 /* log2 of how much larger the next level is */
+#define LEVELED_MAX    4
+#define LEVELED_GROWTH 3 /* log2 of how much larger the next level is */
 
 /* Spreads the bits of KEY; the upper ones are the good ones. */
-static ALWAYS_INLINE uint64_t levels_hash(uint64_t key) { return key * 0x9e3779b97f4a7c15u; }
+static ALWAYS_INLINE uint64_t leveled_hash(uint64_t key) { return key * 0x9e3779b97f4a7c15u; }
 
 /* Log2 of the slots in LEVEL of a table whose level 0 has 2^BITS. */
-static ALWAYS_INLINE unsigned levels_bits(unsigned bits, unsigned level) {
-  return bits + level * LEVELS_GROWTH;
+static ALWAYS_INLINE unsigned leveled_bits(unsigned bits, unsigned level) {
+  return bits + level * LEVELED_GROWTH;
 }
 
 /* The number of the first slot of LEVEL. */
-static ALWAYS_INLINE uint32_t levels_first(unsigned bits, unsigned level) {
+static ALWAYS_INLINE uint32_t leveled_first(unsigned bits, unsigned level) {
   uint32_t first = 1;
   for (unsigned i = 0; i < level; i++)
-    first += (uint32_t)1 << levels_bits(bits, i);
+    first += (uint32_t)1 << leveled_bits(bits, i);
   return first;
 }
 
 /* The level and the index in it of the slot numbered ID. False when there is no such slot. */
-static ALWAYS_INLINE bool levels_locate(unsigned bits, uint32_t id, unsigned *level,
-                                        uint32_t *index) {
+static ALWAYS_INLINE bool leveled_locate(unsigned bits, uint32_t id, unsigned *level,
+                                         uint32_t *index) {
   uint32_t rest = id - 1;
-  for (unsigned i = 0; i < LEVELS_MAX; i++) {
-    uint32_t size = (uint32_t)1 << levels_bits(bits, i);
+  for (unsigned i = 0; i < LEVELED_MAX; i++) {
+    uint32_t size = (uint32_t)1 << leveled_bits(bits, i);
     if (rest < size) {
       *level = i;
       *index = rest;

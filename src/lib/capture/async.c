@@ -34,14 +34,14 @@ static void add(sonde_capture_t *capture, int *skip, uint64_t pc) {
 static void follow(uint64_t context_at, sonde_capture_t *capture, int *skip) {
   context_t context;
   uint64_t pc;
-  capture->mark = SONDE_COMPLETE;
+  capture->status = SONDE_STACK_COMPLETE;
   while (context_at) {
     if (capture->count == capture->max) {
-      capture->mark = SONDE_CUT;
+      capture->status = SONDE_STACK_TRUNCATED;
       return;
     }
     if (os_read_memory(context_at, &context, sizeof context) != sizeof context) {
-      capture->mark = SONDE_TORN;
+      capture->status = SONDE_STACK_BROKEN;
       capture->reason = SONDE_EFAULT;
       return;
     }
@@ -58,7 +58,7 @@ READS_STACK void walk_async(window_t *w, position_t *p, uint64_t epoch, sonde_ca
   capture->count = 0;
   while (step == WALK_ON && capture->count < capture->max) {
     add(capture, &skip, p->pc);
-    rule_t rule = frames_find(p->pc, p->exact, epoch).rule;
+    rule_t rule = frame_table_find(p->pc, p->exact, epoch).rule;
     step = walk_by_rule(w, rule, p);
     if (step == WALK_SLOW)
       step = walk_slowly_on(w, p);
@@ -71,6 +71,6 @@ READS_STACK void walk_async(window_t *w, position_t *p, uint64_t epoch, sonde_ca
       }
     }
   }
-  capture->mark = walk_mark(step, &capture->reason);
+  capture->status = walk_mark(step, &capture->reason);
   capture->flags |= p->flags;
 }

@@ -15,7 +15,7 @@
 #define KEPT_PCS     58 /* with the rest of an entry: 512 bytes */
 
 typedef struct kept {
-  kept_key_t key;
+  capture_cache_key_t key;
   uint32_t taken;
   unsigned flags;
   int count;
@@ -47,19 +47,19 @@ static kept_t *take(pid_t tid) {
 
 static void give_back(kept_t *entry) { store_release(&entry->taken, 0); }
 
-static bool same(const kept_key_t *a, const kept_key_t *b) {
+static bool same(const capture_cache_key_t *a, const capture_cache_key_t *b) {
   return a->tid == b->tid && a->identity == b->identity && a->progress == b->progress &&
          a->epoch == b->epoch;
 }
 
-bool kept_find(const kept_key_t *key, sonde_capture_t *capture) {
+bool capture_cache_find(const capture_cache_key_t *key, sonde_capture_t *capture) {
   kept_t *entry = take(key->tid);
   if (entry == NULL) return false;
   bool found = same(&entry->key, key);
   if (found) {
     int left = entry->count > capture->skip ? entry->count - capture->skip : 0;
     capture->count = left < capture->max ? left : capture->max;
-    capture->mark = left > capture->max ? SONDE_CUT : SONDE_COMPLETE;
+    capture->status = left > capture->max ? SONDE_STACK_TRUNCATED : SONDE_STACK_COMPLETE;
     capture->reason = 0;
     capture->flags = entry->flags;
     memcpy(capture->pcs, entry->pcs + capture->skip * (left > 0),
@@ -69,8 +69,9 @@ bool kept_find(const kept_key_t *key, sonde_capture_t *capture) {
   return found;
 }
 
-void kept_store(const kept_key_t *key, const sonde_capture_t *capture) {
-  if (capture->mark != SONDE_COMPLETE || capture->skip != 0 || capture->count > KEPT_PCS) return;
+void capture_cache_store(const capture_cache_key_t *key, const sonde_capture_t *capture) {
+  if (capture->status != SONDE_STACK_COMPLETE || capture->skip != 0 || capture->count > KEPT_PCS)
+    return;
   kept_t *entry = take(key->tid);
   if (entry == NULL) return;
   entry->key = *key;

@@ -11,17 +11,17 @@
 #include "sonde/stack.h"
 
 /* Who was where: a stack is given again only when all of it is the same. */
-typedef struct kept_key {
+typedef struct capture_cache_key {
   pid_t tid;
   uint64_t identity; /* of os_threads */
   int64_t progress;  /* of os_thread_progress */
   uint64_t epoch;    /* of the loader */
-} kept_key_t;
+} capture_cache_key_t;
 
 /* Fills CAPTURE's pcs, count, mark, reason and flags from what is kept under KEY. */
-bool kept_find(const kept_key_t *key, sonde_capture_t *capture);
+bool capture_cache_find(const capture_cache_key_t *key, sonde_capture_t *capture);
 
 /* Keeps CAPTURE, if it is a whole stack, complete and not too deep. */
-void kept_store(const kept_key_t *key, const sonde_capture_t *capture);
+void capture_cache_store(const capture_cache_key_t *key, const sonde_capture_t *capture);
 
 #endif

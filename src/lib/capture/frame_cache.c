@@ -48,9 +48,9 @@ skip_chained(const cached_t *e, const cached_t *end, const window_t *w) {
   return LIKELY(chained_four_hold(end - 4, w)) ? end : e;
 }
 
-READS_STACK const cached_t *cache_skip_verified(const cache_t *cache, const window_t *w,
-                                                const cached_t *e) {
-  const cached_t *last_four = cache_end(cache) - 4;
+READS_STACK const cached_t *frame_cache_skip_verified(const frame_cache_t *cache, const window_t *w,
+                                                      const cached_t *e) {
+  const cached_t *last_four = frame_cache_end(cache) - 4;
   if (UNLIKELY(e > last_four)) return e;
   while (e < last_four) {
     const cached_t *end = e + cache->chained[e - cache->entries];
@@ -67,7 +67,7 @@ READS_STACK const cached_t *cache_skip_verified(const cache_t *cache, const wind
 
 /* Looks whether POSITION is an entry from *AT on with an unchanged outside. *AT moves outward past
  * what the walk has left behind or found changed; the last entry is beyond every slot. */
-static ALWAYS_INLINE READS_STACK bool join(const cache_t *cache, const window_t *w,
+static ALWAYS_INLINE READS_STACK bool join(const frame_cache_t *cache, const window_t *w,
                                            const position_t *p, const cached_t **at) {
   const cached_t *e = *at;
   e += e->slot < slot_of(p); /* two steps without a branch to be mispredicted */
@@ -76,15 +76,15 @@ static ALWAYS_INLINE READS_STACK bool join(const cache_t *cache, const window_t 
     e++;
   *at = e;
   if (!stands_at(e, p)) return false;
-  const cached_t *changed = cache_first_changed(cache, w, e + 1);
-  if (LIKELY(changed == cache_end(cache))) return true;
+  const cached_t *changed = frame_cache_first_changed(cache, w, e + 1);
+  if (LIKELY(changed == frame_cache_end(cache))) return true;
   *at = changed + 1;
   return false;
 }
 
 static NOINLINE window_t *window_over_other(stacks_t *stacks, uint64_t sp) {
   window_t *other = &stacks->other;
-  if (!stacks->others) *other = self_window();
+  if (!stacks->others) *other = thread_state_window();
   stacks->others = true;
   return window_holds(other, sp) || other->move(other, sp) ? other : NULL;
 }
@@ -97,11 +97,11 @@ static ALWAYS_INLINE window_t *window_over(stacks_t *stacks, uint64_t sp) {
 
 /* What a walk carries from frame to frame, apart from its position. */
 typedef struct passage {
-  const cache_t *known;
+  const frame_cache_t *known;
   const cached_t *at, *end; /* the entry that the walk may meet next; behind the last one */
   uint32_t count;           /* frames passed */
   uint32_t limit;           /* so many at most */
-  uint32_t salt;            /* see frames_worth_a_hint */
+  uint32_t salt;            /* see frame_table_worth_a_hint */
   uint32_t hint;            /* what INNER says of the frame outside it */
   rule_t rule;              /* of the frame passed last; 0: none led from there to here */
   frame_slot_t *inner;      /* the frame passed last, if a hint led to it */
@@ -112,19 +112,20 @@ typedef struct passage {
 static ALWAYS_INLINE frame_ref_t look_up(passage_t *on, const position_t *p, uint64_t epoch,
                                          bool hinted) {
   if (hinted) {
-    on->inner = frames_follow(on->inner, on->hint, p->pc, epoch, on->salt);
+    on->inner = frame_table_follow(on->inner, on->hint, p->pc, epoch, on->salt);
     if (LIKELY(on->inner)) {
-      uint64_t both = frames_rule_and_hint(on->inner);
+      uint64_t both = frame_table_rule_and_hint(on->inner);
       on->hint = (uint32_t)(both >> 32);
-      return (frame_ref_t){frames_id(on->inner), (rule_t)both};
+      return (frame_ref_t){frame_table_id(on->inner), (rule_t)both};
     }
   }
-  return frames_find(p->pc, p->exact, epoch);
+  return frame_table_find(p->pc, p->exact, epoch);
 }
 
 /* Passes the frame that P is in, and notes it in TO. */
-static ALWAYS_INLINE READS_STACK walk_step_t pass(passage_t *on, fresh_frame_t *to, window_t *w,
-                                                  position_t *p, uint64_t epoch, bool hinted) {
+static ALWAYS_INLINE READS_STACK walk_step_t pass(passage_t *on, new_frames_frame_t *to,
+                                                  window_t *w, position_t *p, uint64_t epoch,
+                                                  bool hinted) {
   frame_ref_t frame = look_up(on, p, epoch, hinted);
   on->count++;
   to->slot = p->slot;
@@ -138,7 +139,7 @@ static ALWAYS_INLINE READS_STACK walk_step_t pass(passage_t *on, fresh_frame_t *
 /* Passes frames until P is not in one that a rule led to, or STOP frames have been passed. It is in
  * one now: it has a slot, and its pc is a return address, which need not be asked again and again.
  * WALK_ON: it stopped at STOP. */
-static ALWAYS_INLINE READS_STACK walk_step_t pass_by_rules(passage_t *on, fresh_t *fresh,
+static ALWAYS_INLINE READS_STACK walk_step_t pass_by_rules(passage_t *on, new_frames_t *fresh,
                                                            window_t *w, position_t *p,
                                                            uint64_t epoch, uint32_t stop,
                                                            bool hinted) {
@@ -153,15 +154,15 @@ static ALWAYS_INLINE READS_STACK walk_step_t pass_by_rules(passage_t *on, fresh_
     }
     if (UNLIKELY(on->count == stop)) return WALK_ON;
     if (UNLIKELY(sp_words(p) > UINT8_MAX)) fresh->plain = on->count + 1;
-    fresh_frame_t *to = hinted ? fresh_at(fresh, on->count) : &fresh->frames[on->count];
+    new_frames_frame_t *to = hinted ? new_frames_at(fresh, on->count) : &fresh->frames[on->count];
     step = pass(on, to, w, p, epoch, hinted);
   } while (LIKELY(step == WALK_ON));
   return step;
 }
 
-_Static_assert(FRESH_UNHINTED <= CACHE_FRESH, "the first frames are at the ring's beginning");
+_Static_assert(FRESH_UNHINTED <= FRAME_CACHE_FRESH, "the first frames are at the ring's beginning");
 
-static ALWAYS_INLINE READS_STACK walk_step_t pass_all_by_rules(passage_t *on, fresh_t *fresh,
+static ALWAYS_INLINE READS_STACK walk_step_t pass_all_by_rules(passage_t *on, new_frames_t *fresh,
                                                                window_t *w, position_t *p,
                                                                uint64_t epoch) {
   if (on->at != on->end && on->count < FRESH_UNHINTED) {
@@ -172,14 +173,14 @@ static ALWAYS_INLINE READS_STACK walk_step_t pass_all_by_rules(passage_t *on, fr
   return pass_by_rules(on, fresh, w, p, epoch, on->limit, true);
 }
 
-READS_STACK void cache_walk(const cache_t *cache, stacks_t *stacks, position_t *p, uint64_t epoch,
-                            uint32_t limit, fresh_t *fresh) {
-  passage_t on = {.limit = limit, .salt = FRAMES_NO_SALT};
+READS_STACK void frame_cache_walk(const frame_cache_t *cache, stacks_t *stacks, position_t *p,
+                                  uint64_t epoch, uint32_t limit, new_frames_t *fresh) {
+  passage_t on = {.limit = limit, .salt = FRAME_TABLE_NO_SALT};
   if (cache) on.salt = cache->tips.wrong + cache->tips.rest;
   if (cache && cache->epoch == epoch) {
     on.known = cache;
     on.at = &cache->entries[cache->top];
-    on.end = cache_end(cache);
+    on.end = frame_cache_end(cache);
   }
   position_t here; /* in registers; its pointer leads to the frame register of *P */
   position_move(&here, p);
@@ -191,7 +192,7 @@ READS_STACK void cache_walk(const cache_t *cache, stacks_t *stacks, position_t *
       end = pass_all_by_rules(&on, fresh, w, &here, epoch);
     else if (on.count < limit) {
       fresh->plain = on.count + 1;
-      end = pass(&on, fresh_at(fresh, on.count), w, &here, epoch, false);
+      end = pass(&on, new_frames_at(fresh, on.count), w, &here, epoch, false);
       on.inner = NULL;
     }
     if (end == WALK_SLOW) {
@@ -208,27 +209,28 @@ READS_STACK void cache_walk(const cache_t *cache, stacks_t *stacks, position_t *
   }
   fresh->count = on.count;
   if (w != stacks->cached) fresh->plain = on.count;
-  fresh->joined = on.joined ? (uint32_t)(on.at - cache->entries) : CACHE_ENTRIES;
+  fresh->joined = on.joined ? (uint32_t)(on.at - cache->entries) : FRAME_CACHE_ENTRIES;
   fresh->last = on.rule;
   fresh->end = end;
 }
 
-READS_STACK bool cache_extend(cache_t *cache, const fresh_t *fresh, uint32_t first,
-                              uint64_t epoch) {
+READS_STACK bool frame_cache_extend(frame_cache_t *cache, const new_frames_t *fresh, uint32_t first,
+                                    uint64_t epoch) {
   uint32_t nothing = 0;
-  return cache_extend_named(cache, fresh, first, epoch, NULL, &nothing) <= first;
+  return frame_cache_extend_named(cache, fresh, first, epoch, NULL, &nothing) <= first;
 }
 
 /* Everything that makes ENTRY what it is: the slot, and where the frame register was restored from
  * if an outer rule uses it. The slot first, for a chained entry is followed by the next one's. */
-static bool add_entry(tip_t *tip, uint64_t innermost_slot, const cached_t *e, bool chained) {
-  if (!tip_add(tip, innermost_slot, e->slot, e->raw, chained)) return false;
+static bool add_entry(prediction_t *tip, uint64_t innermost_slot, const cached_t *e, bool chained) {
+  if (!prediction_add(tip, innermost_slot, e->slot, e->raw, chained)) return false;
   if (chained || !(e->bits & CACHED_VERIFY)) return true;
   uint64_t restored_from = e->slot - (uint64_t)(int64_t)e->restored_words * 8;
-  return tip_add(tip, innermost_slot, restored_from, e->fp, false);
+  return prediction_add(tip, innermost_slot, restored_from, e->fp, false);
 }
 
-static bool fill_tip(const cache_t *cache, tip_t *tip, uint32_t innermost, uint32_t joined) {
+static bool fill_tip(const frame_cache_t *cache, prediction_t *tip, uint32_t innermost,
+                     uint32_t joined) {
   const cached_t *first = &cache->entries[innermost], *join = &cache->entries[joined];
   tip->live = first->bits & CACHED_LIVE;
   tip->fp = first->fp;
@@ -237,19 +239,19 @@ static bool fill_tip(const cache_t *cache, tip_t *tip, uint32_t innermost, uint3
   tip->join_fp = join->fp;
   tip->join_words = (uint16_t)((join->slot - first->slot) / 8); /* fits, as that of its word does */
   tip->count = 0;
-  if (!tip_add(tip, first->slot, first->slot, first->raw, false)) return false;
+  if (!prediction_add(tip, first->slot, first->slot, first->raw, false)) return false;
   for (const cached_t *e = first + 1; e <= join; e++)
     if (!add_entry(tip, first->slot, e, e < join && cached_is_chained(e))) return false;
   return true;
 }
 
-void cache_keep_tip(cache_t *cache, uint32_t innermost, uint32_t joined, uint64_t pc, uint64_t sp,
-                    uint32_t id) {
+void frame_cache_keep_tip(frame_cache_t *cache, uint32_t innermost, uint32_t joined, uint64_t pc,
+                          uint64_t sp, uint32_t id) {
   const cached_t *first = &cache->entries[innermost], *join = &cache->entries[joined];
-  if (joined >= CACHE_ENTRIES || joined - innermost >= TIP_WORDS) return;
+  if (joined >= FRAME_CACHE_ENTRIES || joined - innermost >= PREDICTION_WORDS) return;
   if (first->slot != sp - 8 || first->raw != pc || first->id != id) return;
   if (!(first->bits & CACHED_NODE) || !(join->bits & CACHED_NODE)) return;
-  tip_t *tip = tips_at(&cache->tips, pc, sp);
+  prediction_t *tip = predictor_at(&cache->tips, pc, sp);
   tip->sp = 0; /* a handler may jump out of here and leave it half done */
   signal_fence();
   if (!fill_tip(cache, tip, innermost, joined)) return;

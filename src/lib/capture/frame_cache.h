@@ -20,7 +20,8 @@
  * chained, and how many there are in a row is known, so that they are compared without a look at
  * what each of them is: half the time of a walk along the frame pointers themselves.
  *
- * A stack that came before, and not long ago, is guessed and not walked at all: see capture/predictor.h.
+ * A stack that came before, and not long ago, is guessed and not walked at all: see
+ * capture/predictor.h.
  *
  * The cost, of lines of 64 bytes and of branches that the processor cannot foresee. A guess that is
  * right: two or three lines of the tip, one for every two outer entries, those of the program's own
@@ -32,8 +33,8 @@
  * are left. No atomic instruction and no system call in either. 30 frames deep with the innermost
  * three changing at random: 960 instructions.
  *
- * An entry also holds what the stack table made of it (capture/stack_table.h): the id of the stack from
- * here outward, once somebody asked for it.
+ * An entry also holds what the stack table made of it (capture/stack_table.h): the id of the stack
+ * from here outward, once somebody asked for it.
  *
  * Signals: entries[top …] are complete at every instruction; `top` is moved out before entries are
  * overwritten and moved in after. A capture within a capture does not use the cache at all.
@@ -44,10 +45,10 @@
 #include "capture/predictor.h"
 #include "capture/walk.h"
 
-#define CACHE_ENTRIES 240
-#define CACHE_FRESH   64 /* a power of two */
+#define FRAME_CACHE_ENTRIES 240
+#define FRAME_CACHE_FRESH   64 /* a power of two */
 
-#define CACHE_PAGE_BITS 12 /* no page is smaller */
+#define FRAME_CACHE_PAGE_BITS 12 /* no page is smaller */
 
 #define CACHED_LIVE   1u /* an outer rule uses the frame register as it is here */
 #define CACHED_VERIFY 2u /* the frame left by this return restored the register from memory */
@@ -83,16 +84,16 @@ static ALWAYS_INLINE void cached_set_node(cached_t *entry, uint32_t node) {
 }
 
 /* A frame that a walk has passed. Four words, each stored and loaded as one. */
-typedef struct fresh_frame {
+typedef struct new_frames_frame {
   uint64_t slot, raw;      /* as in cached_t */
   const uint64_t *fp_at;   /* where the frame register is; NULL when it is not known */
   uint64_t came_by_and_id; /* the frame's id below the rule that led to it, 0 when none did */
-} fresh_frame_t;
+} new_frames_frame_t;
 
-static ALWAYS_INLINE uint32_t fresh_id(const fresh_frame_t *f) {
+static ALWAYS_INLINE uint32_t new_frames_id(const new_frames_frame_t *f) {
   return (uint32_t)f->came_by_and_id;
 }
-static ALWAYS_INLINE rule_t fresh_came_by(const fresh_frame_t *f) {
+static ALWAYS_INLINE rule_t new_frames_came_by(const new_frames_frame_t *f) {
   return (rule_t)(f->came_by_and_id >> 32);
 }
 
@@ -100,22 +101,23 @@ typedef struct cache {
   uint64_t epoch; /* of the loader when the entries were made; others are worthless */
   uint32_t top;   /* entries[top …] are the cached run, innermost first */
   bool verifies;  /* some entry may have CACHED_VERIFY */
-  fresh_frame_t fresh[CACHE_FRESH];
-  cached_t entries[CACHE_ENTRIES + 1]; /* the last one is beyond every slot */
-  uint8_t chained[CACHE_ENTRIES + 1];  /* so many entries, from this one outward, are chained */
-  tips_t tips;
-} cache_t;
+  new_frames_frame_t fresh[FRAME_CACHE_FRESH];
+  cached_t entries[FRAME_CACHE_ENTRIES + 1]; /* the last one is beyond every slot */
+  uint8_t
+      chained[FRAME_CACHE_ENTRIES + 1]; /* so many entries, from this one outward, are chained */
+  predictor_t tips;
+} frame_cache_t;
 
 /* Behind the last entry: one that no slot is beyond. */
-static ALWAYS_INLINE const cached_t *cache_end(const cache_t *cache) {
-  return &cache->entries[CACHE_ENTRIES];
+static ALWAYS_INLINE const cached_t *frame_cache_end(const frame_cache_t *cache) {
+  return &cache->entries[FRAME_CACHE_ENTRIES];
 }
 
-static inline void cache_drop(cache_t *cache) {
-  cache->top = CACHE_ENTRIES;
+static inline void frame_cache_drop(frame_cache_t *cache) {
+  cache->top = FRAME_CACHE_ENTRIES;
   cache->verifies = false;
-  cache->entries[CACHE_ENTRIES] = (cached_t){.slot = UINT64_MAX};
-  cache->chained[CACHE_ENTRIES] = 0;
+  cache->entries[FRAME_CACHE_ENTRIES] = (cached_t){.slot = UINT64_MAX};
+  cache->chained[FRAME_CACHE_ENTRIES] = 0;
 }
 
 /* The frame register was restored from just below ENTRY's slot, and leads to just below the slot of
@@ -124,7 +126,7 @@ static ALWAYS_INLINE bool cached_is_chained(const cached_t *e) {
   return e->bits & CACHED_VERIFY && e->restored_words == 1 && e->fp == e[1].slot - 8;
 }
 
-_Static_assert(CACHE_ENTRIES <= UINT8_MAX, "the length of a chain fits");
+_Static_assert(FRAME_CACHE_ENTRIES <= UINT8_MAX, "the length of a chain fits");
 
 /* Nonzero when the memory behind entry E no longer holds what it did. */
 static ALWAYS_INLINE READS_STACK uint64_t cached_slot_changed(const cached_t *e,
@@ -138,7 +140,7 @@ static ALWAYS_INLINE READS_STACK uint64_t cached_fp_changed(const cached_t *e, c
 
 /* The slots of four entries lie in one page. */
 static ALWAYS_INLINE bool cached_share_page(const cached_t *e) {
-  return !((e[0].slot ^ e[3].slot) >> CACHE_PAGE_BITS);
+  return !((e[0].slot ^ e[3].slot) >> FRAME_CACHE_PAGE_BITS);
 }
 static ALWAYS_INLINE READS_STACK uint64_t cached_slots_changed(const cached_t *e,
                                                                const window_t *w) {
@@ -165,8 +167,8 @@ static ALWAYS_INLINE READS_STACK bool cached_four_hold(const cached_t *e, const 
 }
 
 static ALWAYS_INLINE READS_STACK const cached_t *
-cache_skip_unchanged(const cache_t *cache, const window_t *w, const cached_t *e) {
-  const cached_t *last_four = cache_end(cache) - 4;
+frame_cache_skip_unchanged(const frame_cache_t *cache, const window_t *w, const cached_t *e) {
+  const cached_t *last_four = frame_cache_end(cache) - 4;
   if (UNLIKELY(e > last_four)) return e;
   for (; e < last_four; e += 4)
     if (UNLIKELY(!cached_four_hold(e, w, false))) return e;
@@ -174,7 +176,8 @@ cache_skip_unchanged(const cache_t *cache, const window_t *w, const cached_t *e)
 }
 
 /* The same where frame registers are verified. */
-const cached_t *cache_skip_verified(const cache_t *cache, const window_t *w, const cached_t *e);
+const cached_t *frame_cache_skip_verified(const frame_cache_t *cache, const window_t *w,
+                                          const cached_t *e);
 
 /* The first entry from E on whose memory no longer holds what it did; the end if there is none.
  * While all entries before it hold, an entry's slot is one of the stack as it is now, so it can be
@@ -183,10 +186,10 @@ const cached_t *cache_skip_verified(const cache_t *cache, const window_t *w, con
  * costs more than the comparison it guards; the last four are perhaps compared twice, which costs
  * less than to take what is left over one by one. */
 static ALWAYS_INLINE READS_STACK const cached_t *
-cache_first_changed(const cache_t *cache, const window_t *w, const cached_t *e) {
-  const cached_t *end = cache_end(cache);
-  e = LIKELY(!cache->verifies) ? cache_skip_unchanged(cache, w, e)
-                               : cache_skip_verified(cache, w, e);
+frame_cache_first_changed(const frame_cache_t *cache, const window_t *w, const cached_t *e) {
+  const cached_t *end = frame_cache_end(cache);
+  e = LIKELY(!cache->verifies) ? frame_cache_skip_unchanged(cache, w, e)
+                               : frame_cache_skip_verified(cache, w, e);
   while (UNLIKELY(e < end) && cached_holds(e, w, true))
     e++;
   return e;
@@ -194,18 +197,18 @@ cache_first_changed(const cache_t *cache, const window_t *w, const cached_t *e) 
 
 /* The frames that a walk has passed, innermost first, in a ring that keeps the last ones. */
 typedef struct fresh {
-  fresh_frame_t *frames;
+  new_frames_frame_t *frames;
   uint32_t room;   /* how many the ring holds; a power of two */
   uint32_t count;  /* how many were passed, counted from the start of the walk */
   uint32_t plain;  /* frames from this number on left by rules over the cached stack, and so may be
                       cached */
-  uint32_t joined; /* the entry at which the walk met the cache; CACHE_ENTRIES: it did not */
+  uint32_t joined; /* the entry at which the walk met the cache; FRAME_CACHE_ENTRIES: it did not */
   rule_t last;     /* of the last frame passed; 0: none led from there to where the walk stopped */
   walk_step_t end; /* WALK_END: it met the cache or the end; WALK_ON: it came to its limit */
-} fresh_t;
+} new_frames_t;
 
 /* Number N (counted from the start of the walk) of FRESH; it must be among the last `room`. */
-static ALWAYS_INLINE fresh_frame_t *fresh_at(const fresh_t *fresh, uint32_t n) {
+static ALWAYS_INLINE new_frames_frame_t *new_frames_at(const new_frames_t *fresh, uint32_t n) {
   return &fresh->frames[n & (fresh->room - 1)];
 }
 
@@ -224,22 +227,24 @@ static ALWAYS_INLINE void stacks_begin(stacks_t *stacks, window_t *cached) {
 
 /* Walks from POSITION until it meets CACHE (which may be NULL), the stack's end or frame number
  * LIMIT. */
-void cache_walk(const cache_t *cache, stacks_t *stacks, position_t *p, uint64_t epoch,
-                uint32_t limit, fresh_t *fresh);
+void frame_cache_walk(const frame_cache_t *cache, stacks_t *stacks, position_t *p, uint64_t epoch,
+                      uint32_t limit, new_frames_t *fresh);
 
 /* The stack whose tip was guessed from PC, SP and FP, if it is the one that is there now; else 0.
  * Reads the stack, so `busy` must be set (capture/thread_state.h). */
-static ALWAYS_INLINE READS_STACK uint32_t cache_find_tip(cache_t *cache, const window_t *w,
-                                                         uint64_t pc, uint64_t sp, uint64_t fp) {
-  const tip_t *tip = tips_at(&cache->tips, pc, sp);
+static ALWAYS_INLINE READS_STACK uint32_t frame_cache_find_tip(frame_cache_t *cache,
+                                                               const window_t *w, uint64_t pc,
+                                                               uint64_t sp, uint64_t fp) {
+  const prediction_t *tip = predictor_at(&cache->tips, pc, sp);
   KEEP_POINTER(tip);
   if (tip->sp != sp || tip->words[0] != pc || (tip->live && tip->fp != fp)) return 0;
   const uint64_t *stack = window_at(w, sp - 8);
   for (uint32_t i = 1; i < tip->count; i++) {
     uint64_t word = tip->words[i];
-    const uint64_t *at = stack + tip_distance(word);
-    if (UNLIKELY(*at != tip_content(word))) return 0;
-    if (word & TIP_CHAINED && UNLIKELY(at[-1] != sp - 16 + tip_distance(tip->words[i + 1]) * 8))
+    const uint64_t *at = stack + prediction_distance(word);
+    if (UNLIKELY(*at != prediction_content(word))) return 0;
+    if (word & PREDICTION_CHAINED &&
+        UNLIKELY(at[-1] != sp - 16 + prediction_distance(tip->words[i + 1]) * 8))
       return 0;
   }
   const cached_t *join = &cache->entries[tip->join];
@@ -247,29 +252,30 @@ static ALWAYS_INLINE READS_STACK uint32_t cache_find_tip(cache_t *cache, const w
   if (UNLIKELY(tip->join < cache->top || join->slot != sp - 8 + tip->join_words * 8 ||
                join->id != tip->join_id || !(join->bits & CACHED_NODE) || join->fp != tip->join_fp))
     return 0;
-  return LIKELY(cache_first_changed(cache, w, join + 1) == cache_end(cache)) ? tip->id : 0;
+  return LIKELY(frame_cache_first_changed(cache, w, join + 1) == frame_cache_end(cache)) ? tip->id
+                                                                                         : 0;
 }
 
 /* Makes a tip of the stack ID, which PC and SP begin and which the cache holds from entry INNERMOST
  * on; JOINED is the entry that the walk met, perhaps that one itself. */
-void cache_keep_tip(cache_t *cache, uint32_t innermost, uint32_t joined, uint64_t pc, uint64_t sp,
-                    uint32_t id);
+void frame_cache_keep_tip(frame_cache_t *cache, uint32_t innermost, uint32_t joined, uint64_t pc,
+                          uint64_t sp, uint32_t id);
 
 /* What a frame that was fresh is called as an entry of the cache: its own id, or a stack's. */
-typedef uint32_t cache_name_t(uint32_t outer, uint32_t id);
+typedef uint32_t frame_cache_name_t(uint32_t outer, uint32_t id);
 
 /* The cache is about to be extended: forgets what is worth nothing in EPOCH. */
-static ALWAYS_INLINE void cache_renew(cache_t *cache, uint64_t epoch) {
+static ALWAYS_INLINE void frame_cache_renew(frame_cache_t *cache, uint64_t epoch) {
   if (LIKELY(cache->epoch == epoch)) return;
-  cache_drop(cache);
-  tips_drop(&cache->tips);
+  frame_cache_drop(cache);
+  predictor_drop(&cache->tips);
   signal_fence();
   cache->epoch = epoch;
 }
 
 /* Entry K, which the walk joined, has a new frame inside it, and that one may have saved the
  * register elsewhere. */
-static ALWAYS_INLINE bool cache_resettle(cache_t *cache, uint32_t k, rule_t inner) {
+static ALWAYS_INLINE bool frame_cache_resettle(frame_cache_t *cache, uint32_t k, rule_t inner) {
   cached_t *entry = &cache->entries[k];
   bool live = entry->bits & CACHED_LIVE;
   int64_t restored = live ? rule_restored_words(inner) : 0;
@@ -281,7 +287,7 @@ static ALWAYS_INLINE bool cache_resettle(cache_t *cache, uint32_t k, rule_t inne
 }
 
 /* As rule_sp_words, for rules of this machine: on x86_64 they know one place. */
-static ALWAYS_INLINE uint64_t cache_sp_words(rule_t rule) {
+static ALWAYS_INLINE uint64_t frame_cache_sp_words(rule_t rule) {
 #if defined(__x86_64__)
   (void)rule;
   return 1;
@@ -293,20 +299,21 @@ static ALWAYS_INLINE uint64_t cache_sp_words(rule_t rule) {
 /* Makes FROM entry TOP, inside of the one after it, by the name that follows from *OUTER, which
  * becomes that. LIVE: an outer rule uses the frame register as it is there. Returns the rule that
  * led to it. */
-static ALWAYS_INLINE READS_STACK rule_t cache_put(cache_t *cache, uint32_t top,
-                                                  const fresh_frame_t *from, cache_name_t *name,
-                                                  uint32_t *outer, bool live) {
+static ALWAYS_INLINE READS_STACK rule_t frame_cache_put(frame_cache_t *cache, uint32_t top,
+                                                        const new_frames_frame_t *from,
+                                                        frame_cache_name_t *name, uint32_t *outer,
+                                                        bool live) {
   cached_t *to = &cache->entries[top];
-  rule_t came_by = fresh_came_by(from);
+  rule_t came_by = new_frames_came_by(from);
   int64_t restored = live ? rule_restored_words(came_by) : 0;
   uint64_t fp = live && from->fp_at ? *from->fp_at : 0;
   unsigned bits = name ? CACHED_NODE : 0;
   if (live) bits |= CACHED_LIVE | (restored ? CACHED_VERIFY : 0);
-  *outer = name ? name(*outer, fresh_id(from)) : fresh_id(from);
+  *outer = name ? name(*outer, new_frames_id(from)) : new_frames_id(from);
   to->slot = from->slot;
   to->raw = from->raw;
   to->fp = fp;
-  to->tail = cached_tail(*outer, restored, cache_sp_words(came_by), bits);
+  to->tail = cached_tail(*outer, restored, frame_cache_sp_words(came_by), bits);
   bool chained = bits & CACHED_VERIFY && restored == 1 && fp == to[1].slot - 8;
   cache->chained[top] = chained ? (uint8_t)(cache->chained[top + 1] + 1) : 0;
   return came_by;
@@ -314,7 +321,7 @@ static ALWAYS_INLINE READS_STACK rule_t cache_put(cache_t *cache, uint32_t top,
 
 /* Whether an outer rule uses the frame register as it is in a frame that RULE leaves; LIVE: as it
  * is in the frame outside that one. */
-static ALWAYS_INLINE bool cache_register_lives(rule_t rule, bool live) {
+static ALWAYS_INLINE bool frame_cache_register_lives(rule_t rule, bool live) {
   return rule_kind(rule) == RULE_FP || (live && !rule_save_bytes(rule));
 }
 
@@ -326,23 +333,25 @@ static ALWAYS_INLINE bool cache_register_lives(rule_t rule, bool live) {
  * Whether the frame register matters in a frame is known from the outermost to the innermost. Where
  * it does not, it is not verified, for what it leads to may be gone. As long as it does not, in
  * code without frame pointers all the way, an entry needs no more than its slot and its name. */
-static ALWAYS_INLINE READS_STACK uint32_t cache_extend_named(cache_t *cache, const fresh_t *fresh,
-                                                             uint32_t first, uint64_t epoch,
-                                                             cache_name_t *name, uint32_t *outer) {
+static ALWAYS_INLINE READS_STACK uint32_t frame_cache_extend_named(frame_cache_t *cache,
+                                                                   const new_frames_t *fresh,
+                                                                   uint32_t first, uint64_t epoch,
+                                                                   frame_cache_name_t *name,
+                                                                   uint32_t *outer) {
   uint32_t n = fresh->count, plain = first < fresh->plain ? fresh->plain : first;
   if (UNLIKELY(epoch == EPOCH_UNKNOWN)) return n;
-  cache_renew(cache, epoch);
+  frame_cache_renew(cache, epoch);
   uint32_t top = fresh->joined, id = *outer;
   cache->top = top;
   signal_fence();
   rule_t rule = fresh->last;
   bool lives = false;
-  if (top < CACHE_ENTRIES && n > plain) lives = cache_resettle(cache, top, rule);
+  if (top < FRAME_CACHE_ENTRIES && n > plain) lives = frame_cache_resettle(cache, top, rule);
   bool verifies = cache->verifies || lives;
-  while (n > plain && top > 0 && !(lives = cache_register_lives(rule, lives)))
-    rule = cache_put(cache, --top, fresh_at(fresh, --n), name, &id, false);
-  for (; UNLIKELY(n > plain && top > 0); lives = cache_register_lives(rule, lives)) {
-    rule = cache_put(cache, --top, fresh_at(fresh, --n), name, &id, lives);
+  while (n > plain && top > 0 && !(lives = frame_cache_register_lives(rule, lives)))
+    rule = frame_cache_put(cache, --top, new_frames_at(fresh, --n), name, &id, false);
+  for (; UNLIKELY(n > plain && top > 0); lives = frame_cache_register_lives(rule, lives)) {
+    rule = frame_cache_put(cache, --top, new_frames_at(fresh, --n), name, &id, lives);
     verifies |= lives;
   }
   *outer = id;
@@ -353,6 +362,7 @@ static ALWAYS_INLINE READS_STACK uint32_t cache_extend_named(cache_t *cache, con
 }
 
 /* The same, without names. True when it was all of them. */
-bool cache_extend(cache_t *cache, const fresh_t *fresh, uint32_t first, uint64_t epoch);
+bool frame_cache_extend(frame_cache_t *cache, const new_frames_t *fresh, uint32_t first,
+                        uint64_t epoch);
 
 #endif

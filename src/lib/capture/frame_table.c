@@ -9,13 +9,13 @@
 struct frames frames;
 HIDDEN void (*frames_publish)(uint32_t id, uint64_t pc, bool exact, uint16_t image);
 
-bool frames_init(void) {
-  return levels_map((void **)&frames.level[0], FRAMES_BITS, sizeof(frame_slot_t), true) &&
-         levels_map((void **)&frames.epoch_of_image, 15, sizeof(uint64_t), false);
+bool frame_table_init(void) {
+  return leveled_map((void **)&frames.level[0], FRAME_TABLE_BITS, sizeof(frame_slot_t), true) &&
+         leveled_map((void **)&frames.epoch_of_image, 15, sizeof(uint64_t), false);
 }
 
-bool frames_image_stands(uint16_t image, uint64_t pc, uint64_t epoch) {
-  if (image == 0) return pc <= FRAMES_MARKS || image_id_of_pc(pc) == 0;
+bool frame_table_image_stands(uint16_t image, uint64_t pc, uint64_t epoch) {
+  if (image == 0) return pc <= FRAME_TABLE_MARKS || image_id_of_pc(pc) == 0;
   if (!image_check(image)) return false;
   if (epoch != EPOCH_UNKNOWN) store_relaxed(&frames.epoch_of_image[image], epoch);
   return true;
@@ -23,7 +23,7 @@ bool frames_image_stands(uint16_t image, uint64_t pc, uint64_t epoch) {
 
 static bool image_known_to_stand(uint16_t image, uint64_t pc, uint64_t epoch) {
   if (image && load_relaxed(&frames.epoch_of_image[image]) == epoch) return true;
-  return frames_image_stands(image, pc, epoch);
+  return frame_table_image_stands(image, pc, epoch);
 }
 
 static rule_t learn(uint16_t image, uint64_t pc, bool exact) {
@@ -38,20 +38,20 @@ static rule_t learn(uint16_t image, uint64_t pc, bool exact) {
  * NULL at the first bucket with a free slot, which then is in *FREE. */
 static frame_slot_t *search(uint64_t name, uint64_t pc, uint64_t epoch, uint32_t *id,
                             frame_slot_t **free_slot, uint32_t *free_id) {
-  uint64_t hash = levels_hash(name);
+  uint64_t hash = leveled_hash(name);
   *free_slot = NULL;
-  for (unsigned level = 0; level < LEVELS_MAX; level++) {
-    unsigned bits = levels_bits(FRAMES_BITS, level);
+  for (unsigned level = 0; level < LEVELED_MAX; level++) {
+    unsigned bits = leveled_bits(FRAME_TABLE_BITS, level);
     frame_slot_t *slots =
-        levels_map((void **)&frames.level[level], bits, sizeof(frame_slot_t), level == 0);
+        leveled_map((void **)&frames.level[level], bits, sizeof(frame_slot_t), level == 0);
     if (!slots) return NULL;
     uint32_t home = (uint32_t)(hash >> (64 - bits));
-    for (uint32_t i = 0; i < FRAMES_BUCKET; i++) {
+    for (uint32_t i = 0; i < FRAME_TABLE_BUCKET; i++) {
       uint32_t index = home ^ i; /* within the same cache line */
       uint64_t key = load_relaxed(&slots[index].key);
-      *id = levels_first(FRAMES_BITS, level) + index;
+      *id = leveled_first(FRAME_TABLE_BITS, level) + index;
       if (key >> 15 == name &&
-          image_known_to_stand((uint16_t)(key & (FRAMES_IMAGES - 1)), pc, epoch))
+          image_known_to_stand((uint16_t)(key & (FRAME_TABLE_IMAGES - 1)), pc, epoch))
         return &slots[index];
       if (key == 0) {
         *free_slot = &slots[index];
@@ -66,7 +66,7 @@ static frame_slot_t *search(uint64_t name, uint64_t pc, uint64_t epoch, uint32_t
 static rule_t rule_of_slot(frame_slot_t *slot, uint32_t id, uint64_t pc, bool exact) {
   rule_t rule = load_acquire(&slot->rule);
   if (!rule) {
-    uint16_t image = (uint16_t)(load_relaxed(&slot->key) & (FRAMES_IMAGES - 1));
+    uint16_t image = (uint16_t)(load_relaxed(&slot->key) & (FRAME_TABLE_IMAGES - 1));
     rule = learn(image, pc, exact);
     if (frames_publish) frames_publish(id, pc, exact, image);
     store_release(&slot->rule, rule);
@@ -74,29 +74,29 @@ static rule_t rule_of_slot(frame_slot_t *slot, uint32_t id, uint64_t pc, bool ex
   return (rule_t)rule;
 }
 
-frame_ref_t frames_find_slow(uint64_t pc, bool exact, uint64_t epoch) {
-  uint64_t name = frames_name(pc, exact);
-  if (pc >> 48) return frames_find_slow(FRAMES_NO_PC, true, epoch);
+frame_ref_t frame_table_find_slow(uint64_t pc, bool exact, uint64_t epoch) {
+  uint64_t name = frame_table_name(pc, exact);
+  if (pc >> 48) return frame_table_find_slow(FRAME_TABLE_NO_PC, true, epoch);
   for (;;) {
     uint32_t id, free_id;
     frame_slot_t *free_slot;
     frame_slot_t *slot = search(name, pc, epoch, &id, &free_slot, &free_id);
     if (slot) return (frame_ref_t){id, rule_of_slot(slot, id, pc, exact)};
     uint16_t image = image_id_of_pc(exact ? pc : pc - 1);
-    if (!free_slot) return (frame_ref_t){FRAMES_FULL, learn(image, pc, exact)};
+    if (!free_slot) return (frame_ref_t){FRAME_TABLE_FULL, learn(image, pc, exact)};
     uint64_t expected = 0;
-    if (image) frames_image_stands(image, pc, epoch);
+    if (image) frame_table_image_stands(image, pc, epoch);
     if (cas_acq_rel(&free_slot->key, &expected, name << 15 | image))
       return (frame_ref_t){free_id, rule_of_slot(free_slot, free_id, pc, exact)};
   }
 }
 
-bool frames_get(uint32_t id, frame_info_t *out) {
+bool frame_table_get(uint32_t id, frame_info_t *out) {
   unsigned level;
   uint32_t index;
-  if (!levels_locate(FRAMES_BITS, id, &level, &index)) return false;
+  if (!leveled_locate(FRAME_TABLE_BITS, id, &level, &index)) return false;
   frame_slot_t *slots = load_acquire(&frames.level[level]);
   uint64_t key = slots ? load_relaxed(&slots[index].key) : 0;
-  *out = (frame_info_t){key >> 16, key >> 15 & 1, (uint16_t)(key & (FRAMES_IMAGES - 1))};
+  *out = (frame_info_t){key >> 16, key >> 15 & 1, (uint16_t)(key & (FRAME_TABLE_IMAGES - 1))};
   return key != 0;
 }

@@ -2,10 +2,10 @@
  *
  * The frame table: every pc that a capture has met, once, with its rule. Shared by all threads.
  *
- * A frame is (pc, exact or return address, image); its id is the number of its slot (base/leveled_table.h)
- * and never changes. A pc of an image that was unloaded and replaced gets a frame of its own, since
- * the image is part of the key; which of several is meant is settled by asking whether the image
- * still stands there (see frames_find).
+ * A frame is (pc, exact or return address, image); its id is the number of its slot
+ * (base/leveled_table.h) and never changes. A pc of an image that was unloaded and replaced gets a
+ * frame of its own, since the image is part of the key; which of several is meant is settled by
+ * asking whether the image still stands there (see frame_table_find).
  *
  * A slot is two words. The key is put in by compare-and-swap; the rule is a pure function of the
  * key, so whoever finds it missing computes the same value and stores it: nothing ever waits. A
@@ -29,12 +29,12 @@
 #include "base/leveled_table.h"
 #include "unwind/rule.h"
 
-#define FRAMES_BITS   14
-#define FRAMES_BUCKET 4
-#define FRAMES_IMAGES (1u << 15)
-#define FRAMES_FULL   UINT32_MAX
-#define FRAMES_NO_PC  1 /* stands for a pc that no code can have */
-#define FRAMES_MARKS  2 /* pcs up to this are marks, which are in no image */
+#define FRAME_TABLE_BITS   14
+#define FRAME_TABLE_BUCKET 4
+#define FRAME_TABLE_IMAGES (1u << 15)
+#define FRAME_TABLE_FULL   UINT32_MAX
+#define FRAME_TABLE_NO_PC  1 /* stands for a pc that no code can have */
+#define FRAME_TABLE_MARKS  2 /* pcs up to this are marks, which are in no image */
 
 typedef struct frame_slot {
   uint64_t key;  /* pc << 16 | exact << 15 | image id */
@@ -43,17 +43,17 @@ typedef struct frame_slot {
 } frame_slot_t;
 
 extern HIDDEN struct frames {
-  frame_slot_t *level[LEVELS_MAX];
+  frame_slot_t *level[LEVELED_MAX];
   uint64_t *epoch_of_image; /* the loader's epoch in which the image was last seen in its place */
 } frames;
 
 /* What a walk needs of a frame. */
 typedef struct frame_ref {
-  uint32_t id; /* FRAMES_FULL: the table is full; the rule is right all the same */
+  uint32_t id; /* FRAME_TABLE_FULL: the table is full; the rule is right all the same */
   rule_t rule;
 } frame_ref_t;
 
-static ALWAYS_INLINE uint64_t frames_name(uint64_t pc, bool exact) { return pc << 1 | exact; }
+static ALWAYS_INLINE uint64_t frame_table_name(uint64_t pc, bool exact) { return pc << 1 | exact; }
 
 /* Who keeps a record of all frames: told of a frame (its id, pc, whether that is exact, and image)
  * before any capture can answer with its id; perhaps by several threads, or twice. NULL: nobody.
@@ -61,68 +61,68 @@ static ALWAYS_INLINE uint64_t frames_name(uint64_t pc, bool exact) { return pc <
 extern HIDDEN void (*frames_publish)(uint32_t id, uint64_t pc, bool exact, uint16_t image);
 
 /* Prepares the tables; false when there is no memory. Any thread, in a signal handler too. */
-bool frames_init(void);
+bool frame_table_init(void);
 
 /* Finds or makes the frame of PC when the quick look-up failed. EPOCH is os_loader_epoch(). */
-frame_ref_t frames_find_slow(uint64_t pc, bool exact, uint64_t epoch);
+frame_ref_t frame_table_find_slow(uint64_t pc, bool exact, uint64_t epoch);
 
-/* The image of SLOT if its frame is NAME; else FRAMES_IMAGES or more. */
-static ALWAYS_INLINE uint64_t frames_image_if(const frame_slot_t *slot, uint64_t name) {
+/* The image of SLOT if its frame is NAME; else FRAME_TABLE_IMAGES or more. */
+static ALWAYS_INLINE uint64_t frame_table_image_if(const frame_slot_t *slot, uint64_t name) {
   return load_relaxed(&slot->key) - (name << 15);
 }
 
-static ALWAYS_INLINE uint32_t frames_home(uint64_t name) {
-  return (uint32_t)(levels_hash(name) >> (64 - FRAMES_BITS));
+static ALWAYS_INLINE uint32_t frame_table_home(uint64_t name) {
+  return (uint32_t)(leveled_hash(name) >> (64 - FRAME_TABLE_BITS));
 }
 
-/* Finds or makes the frame of PC. frames_init must have succeeded. */
-static ALWAYS_INLINE frame_ref_t frames_find(uint64_t pc, bool exact, uint64_t epoch) {
-  uint64_t name = frames_name(pc, exact);
-  uint32_t home = frames_home(name);
+/* Finds or makes the frame of PC. frame_table_init must have succeeded. */
+static ALWAYS_INLINE frame_ref_t frame_table_find(uint64_t pc, bool exact, uint64_t epoch) {
+  uint64_t name = frame_table_name(pc, exact);
+  uint32_t home = frame_table_home(name);
   const frame_slot_t *slot = &frames.level[0][home];
-  uint64_t image = frames_image_if(slot, name);
+  uint64_t image = frame_table_image_if(slot, name);
   rule_t rule = load_relaxed(&slot->rule);
-  if (LIKELY(image < FRAMES_IMAGES) &&
+  if (LIKELY(image < FRAME_TABLE_IMAGES) &&
       LIKELY(load_relaxed(&frames.epoch_of_image[image]) == epoch) && LIKELY(rule))
-    return (frame_ref_t){levels_first(FRAMES_BITS, 0) + home, rule};
-  return frames_find_slow(pc, exact, epoch);
+    return (frame_ref_t){leveled_first(FRAME_TABLE_BITS, 0) + home, rule};
+  return frame_table_find_slow(pc, exact, epoch);
 }
 
 /* A frame with several callers would have its hint rewritten for ever, and its cache line passed
  * from core to core: after the first, one in sixteen corrections is written. SALT is a number that
  * differs from walk to walk; where there is none, the clock must do, which costs as much as three
  * frames. */
-#define FRAMES_NO_SALT UINT32_MAX
-static ALWAYS_INLINE bool frames_worth_a_hint(const frame_slot_t *slot, uint32_t salt) {
+#define FRAME_TABLE_NO_SALT UINT32_MAX
+static ALWAYS_INLINE bool frame_table_worth_a_hint(const frame_slot_t *slot, uint32_t salt) {
   if (load_relaxed(&slot->hint) == 0) return true;
-  if (salt == FRAMES_NO_SALT) salt = (uint32_t)(arch_cycles() >> 6);
+  if (salt == FRAME_TABLE_NO_SALT) salt = (uint32_t)(arch_cycles() >> 6);
   return (salt & 15) == 0;
 }
 
 /* The slot in level 0 of the return address PC, by the hint of INNER (the slot of the frame inside
  * it, or NULL) or by its hash; HINT is what was read of INNER. Corrects a wrong hint. NULL when the
  * slow way has to be gone. */
-static ALWAYS_INLINE frame_slot_t *frames_follow(frame_slot_t *inner, uint32_t hint, uint64_t pc,
-                                                 uint64_t epoch, uint32_t salt) {
+static ALWAYS_INLINE frame_slot_t *frame_table_follow(frame_slot_t *inner, uint32_t hint,
+                                                      uint64_t pc, uint64_t epoch, uint32_t salt) {
   frame_slot_t *slot = &frames.level[0][hint];
-  uint64_t name = frames_name(pc, false), image = frames_image_if(slot, name);
-  if (UNLIKELY(image >= FRAMES_IMAGES)) {
-    uint32_t home = frames_home(name);
+  uint64_t name = frame_table_name(pc, false), image = frame_table_image_if(slot, name);
+  if (UNLIKELY(image >= FRAME_TABLE_IMAGES)) {
+    uint32_t home = frame_table_home(name);
     slot = &frames.level[0][home];
-    image = frames_image_if(slot, name);
-    if (UNLIKELY(image >= FRAMES_IMAGES)) return NULL;
-    if (inner && frames_worth_a_hint(inner, salt)) store_relaxed(&inner->hint, home);
+    image = frame_table_image_if(slot, name);
+    if (UNLIKELY(image >= FRAME_TABLE_IMAGES)) return NULL;
+    if (inner && frame_table_worth_a_hint(inner, salt)) store_relaxed(&inner->hint, home);
   }
   return LIKELY(load_relaxed(&frames.epoch_of_image[image]) == epoch) ? slot : NULL;
 }
 
 /* Rule (lower half) and hint (upper half) of SLOT. */
-static ALWAYS_INLINE uint64_t frames_rule_and_hint(const frame_slot_t *slot) {
+static ALWAYS_INLINE uint64_t frame_table_rule_and_hint(const frame_slot_t *slot) {
   return load_relaxed((const uint64_t *)(const void *)&slot->rule);
 }
 
-static ALWAYS_INLINE uint32_t frames_id(const frame_slot_t *slot) {
-  return levels_first(FRAMES_BITS, 0) + (uint32_t)(slot - frames.level[0]);
+static ALWAYS_INLINE uint32_t frame_table_id(const frame_slot_t *slot) {
+  return leveled_first(FRAME_TABLE_BITS, 0) + (uint32_t)(slot - frames.level[0]);
 }
 
 /* The pc, whether it is exact, and the image of frame ID. False when there is no such frame. */
@@ -131,10 +131,10 @@ typedef struct frame_info {
   bool exact;
   uint16_t image; /* 0: none */
 } frame_info_t;
-bool frames_get(uint32_t id, frame_info_t *out);
+bool frame_table_get(uint32_t id, frame_info_t *out);
 
 /* True while the image ID, met by a walk, still stands where it stood; remembers the answer for
  * EPOCH. Image 0 stands for "no image" and is true while no image holds PC. */
-bool frames_image_stands(uint16_t image, uint64_t pc, uint64_t epoch);
+bool frame_table_image_stands(uint16_t image, uint64_t pc, uint64_t epoch);
 
 #endif

@@ -4,19 +4,20 @@
  * again.
  *
  * A program in a loop captures the same few stacks in the same order, none of them twice in a row:
- * the frame cache (capture/frame_cache.h) then walks two to five fresh frames each time. A tip stands for
- * such a run of frames: the words of memory that prove it (return addresses, and the saved frame
- * pointers that rules consume), the entry of the cache at which it joins, and the id of the whole
- * stack. Which tip to try is a guess from the stack before this one, the caller's pc and its stack
- * pointer. It is right 99 times of 100 in sqlite3, perl and python3.
+ * the frame cache (capture/frame_cache.h) then walks two to five fresh frames each time. A tip
+ * stands for such a run of frames: the words of memory that prove it (return addresses, and the
+ * saved frame pointers that rules consume), the entry of the cache at which it joins, and the id of
+ * the whole stack. Which tip to try is a guess from the stack before this one, the caller's pc and
+ * its stack pointer. It is right 99 times of 100 in sqlite3, perl and python3.
  *
  * A guess proves nothing, its words do. By induction from the innermost frame: (pc, stack pointer,
  * and frame pointer where it matters) are compared; a frame's rule leads from them to one next
  * slot, which is one that the tip names; when that holds what it held, the caller is the same. The
  * last slot is that of the entry where the tip joins; that entry must be there with the same slot,
- * frame pointer and stack id, and everything further out must be as it was (cache_first_changed).
- * A word is read only after all before it were found equal, so it is one of the stack as it is now,
- * and readable. Rules do not change while the loader's epoch does not; when it does, all tips go.
+ * frame pointer and stack id, and everything further out must be as it was
+ * (frame_cache_first_changed). A word is read only after all before it were found equal, so it is
+ * one of the stack as it is now, and readable. Rules do not change while the loader's epoch does
+ * not; when it does, all tips go.
  *
  * A look at a tip that is right costs two or three cache lines of ours (128 bytes each tip), seven
  * instructions and a line of the program's own stack for each word, no store but that of the id,
@@ -44,28 +45,29 @@
 #include "base/bits.h"
 
 #if defined(__x86_64__)
-#define TIPS_ARE_MADE true
+#define PREDICTOR_ARE_MADE true
 #else
-#define TIPS_ARE_MADE false
+#define PREDICTOR_ARE_MADE false
 #endif
 
-#define TIPS         48   /* of a thread's own */
-#define TIPS_LENT    1024 /* of a table that is lent */
-#define TIPS_LENDING 8    /* so many such tables has a process: 1 MB at most */
-#define TIP_WORDS    11
+#define TIPS              48   /* of a thread's own */
+#define PREDICTOR_LENT    1024 /* of a table that is lent */
+#define PREDICTOR_LENDING 8    /* so many such tables has a process: 1 MB at most */
+#define PREDICTION_WORDS  11
 
 /* A word is its distance from the innermost slot, in words of 8 bytes, above its content. In code
  * with frame pointers the word below a slot holds the address of the word below the next one: that
  * takes no word of its own, but a bit. */
-#define TIP_CONTENT_BITS 48
-#define TIP_CONTENT      (((uint64_t)1 << TIP_CONTENT_BITS) - 1)
-#define TIP_CHAINED      ((uint64_t)1 << 63)
-#define TIP_DISTANCE_MAX 32767
+#define PREDICTION_CONTENT_BITS 48
+#define PREDICTION_CONTENT      (((uint64_t)1 << PREDICTION_CONTENT_BITS) - 1)
+#define PREDICTION_CHAINED      ((uint64_t)1 << 63)
+#define PREDICTION_DISTANCE_MAX 32767
 
-#define TIPS_WRONG 192  /* after so many wrong guesses tips are judged */
-#define TIPS_RIGHT 64   /* fewer right ones meanwhile: they rest */
-#define TIPS_REST  4096 /* captures */
-#define TIPS_GOOD  20 /* for each wrong guess: with fewer right ones a larger table is asked for */
+#define PREDICTOR_WRONG 192  /* after so many wrong guesses tips are judged */
+#define PREDICTOR_RIGHT 64   /* fewer right ones meanwhile: they rest */
+#define PREDICTOR_REST  4096 /* captures */
+#define PREDICTOR_GOOD                                                                             \
+  20 /* for each wrong guess: with fewer right ones a larger table is asked for */
 
 typedef struct tip {
   uint64_t sp;               /* of the innermost frame after its return; 0: no tip */
@@ -77,62 +79,67 @@ typedef struct tip {
   uint8_t count;
   bool live;
   uint16_t unused;
-  uint64_t words[TIP_WORDS]; /* the first is the pc; no tip's distance to it is above 0 */
-} tip_t;
+  uint64_t words[PREDICTION_WORDS]; /* the first is the pc; no tip's distance to it is above 0 */
+} prediction_t;
 
-_Static_assert(sizeof(tip_t) == 128, "a tip is two cache lines");
+_Static_assert(sizeof(prediction_t) == 128, "a tip is two cache lines");
 
 typedef struct tips {
   uint32_t last;         /* the stack id before this one */
   uint32_t right, wrong; /* guesses in this stretch */
   uint32_t rest;         /* captures until they are tried again */
-  tip_t *table;          /* OWN or a larger one, of at least COUNT tips */
+  prediction_t *table;   /* OWN or a larger one, of at least COUNT tips */
   uint32_t count;        /* 0: nothing was captured yet */
-  tip_t own[TIPS] __attribute__((aligned(64)));
-} tips_t;
+  prediction_t own[TIPS] __attribute__((aligned(64)));
+} predictor_t;
 
 /* Where the tip is that would stand for the stack that PC and SP begin. */
-static ALWAYS_INLINE tip_t *tips_at(const tips_t *tips, uint64_t pc, uint64_t sp) {
+static ALWAYS_INLINE prediction_t *predictor_at(const predictor_t *tips, uint64_t pc, uint64_t sp) {
   uint64_t hash = (pc ^ (uint64_t)tips->last << 24) * UINT64_C(0x9e3779b97f4a7c15) +
                   sp * UINT64_C(0xd6e8feb86659fd93);
   return &tips->table[(hash >> 32) * tips->count >> 32];
 }
 
-static ALWAYS_INLINE uint64_t tip_distance(uint64_t word) {
-  return (word & ~TIP_CHAINED) >> TIP_CONTENT_BITS;
+static ALWAYS_INLINE uint64_t prediction_distance(uint64_t word) {
+  return (word & ~PREDICTION_CHAINED) >> PREDICTION_CONTENT_BITS;
 }
-static ALWAYS_INLINE uint64_t tip_content(uint64_t word) { return word & TIP_CONTENT; }
+static ALWAYS_INLINE uint64_t prediction_content(uint64_t word) {
+  return word & PREDICTION_CONTENT;
+}
 
 /* Adds the word at ADDRESS to TIP; false when it has no room or cannot express it. */
-static inline bool tip_add(tip_t *tip, uint64_t innermost_slot, uint64_t address, uint64_t content,
-                           bool chained) {
+static inline bool prediction_add(prediction_t *tip, uint64_t innermost_slot, uint64_t address,
+                                  uint64_t content, bool chained) {
   uint64_t distance = (address - innermost_slot) / 8;
-  if (tip->count == TIP_WORDS || distance > TIP_DISTANCE_MAX || content > TIP_CONTENT) return false;
-  tip->words[tip->count++] = (chained ? TIP_CHAINED : 0) | distance << TIP_CONTENT_BITS | content;
+  if (tip->count == PREDICTION_WORDS || distance > PREDICTION_DISTANCE_MAX ||
+      content > PREDICTION_CONTENT)
+    return false;
+  tip->words[tip->count++] =
+      (chained ? PREDICTION_CHAINED : 0) | distance << PREDICTION_CONTENT_BITS | content;
   return true;
 }
 
-/* After TIPS_WRONG wrong guesses: whether they go on, rest, or get more room. */
-NOINLINE void tips_judge(tips_t *tips);
+/* After PREDICTOR_WRONG wrong guesses: whether they go on, rest, or get more room. */
+NOINLINE void predictor_judge(predictor_t *tips);
 
 /* Counts a wrong guess, or a capture of the rest. True when a tip should be made. */
-static ALWAYS_INLINE bool tips_count_wrong(tips_t *tips) {
+static ALWAYS_INLINE bool predictor_count_wrong(predictor_t *tips) {
   if (tips->rest) {
     tips->rest--;
     return false;
   }
-  if (++tips->wrong >= TIPS_WRONG) tips_judge(tips);
+  if (++tips->wrong >= PREDICTOR_WRONG) predictor_judge(tips);
   return tips->rest == 0;
 }
 
 /* Before the first capture, of a thread that may have taken over another one's state. */
-static inline void tips_set_up(tips_t *tips) {
+static inline void predictor_set_up(predictor_t *tips) {
   if (tips->count) return;
   tips->table = tips->own;
   tips->count = TIPS;
 }
 
-static inline void tips_drop(tips_t *tips) {
+static inline void predictor_drop(predictor_t *tips) {
   for (uint32_t i = 0; i < tips->count; i++)
     tips->table[i].sp = 0;
 }

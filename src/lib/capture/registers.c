@@ -26,14 +26,14 @@ static void full_walk(regs_t *regs, bool exact, uint64_t from_sp, sonde_capture_
       if (skip > 0)
         skip--;
       else if (count == capture->max) {
-        capture->mark = SONDE_CUT;
+        capture->status = SONDE_STACK_TRUNCATED;
         break;
       } else {
         if (exact_set && exact) exact_set[count / 64] |= (uint64_t)1 << count % 64;
         capture->pcs[count++] = regs->pc;
       }
     }
-    step_t step = full_step(MACHINE_HERE, &memory, walk_images(), regs, exact);
+    step_t step = cfi_step(MACHINE_HERE, &memory, walk_images(), regs, exact);
     if (step == STEP_NO_RULE) {
       step = frame_pointer_step(MACHINE_HERE, &memory, walk_images(), regs);
       capture->flags |= SONDE_FLAG_GUESSED;
@@ -41,7 +41,7 @@ static void full_walk(regs_t *regs, bool exact, uint64_t from_sp, sonde_capture_
     exact = step == STEP_SIGNAL;
     if (exact) capture->flags |= SONDE_FLAG_SIGNAL;
     if ((step != STEP_CALLER && step != STEP_SIGNAL) || steps > (1 << 20)) {
-      capture->mark = step == STEP_END ? SONDE_COMPLETE : SONDE_TORN;
+      capture->status = step == STEP_END ? SONDE_STACK_COMPLETE : SONDE_STACK_BROKEN;
       capture->reason = step == STEP_END ? 0 : SONDE_EFORMAT;
       break;
     }
@@ -62,8 +62,9 @@ NOINLINE void capture_with_registers(const void *ucontext, uint64_t sp, sonde_ca
 /* ---- over the frame cache ------------------------------------------------------------------- */
 
 /* Writes what the walk found, innermost first: the fresh frames, then the cached ones. */
-static void write_pcs(const cache_t *cache, const fresh_t *fresh, sonde_capture_t *capture) {
-  uint32_t cached = CACHE_ENTRIES - fresh->joined, total = fresh->count + cached;
+static void write_pcs(const frame_cache_t *cache, const new_frames_t *fresh,
+                      sonde_capture_t *capture) {
+  uint32_t cached = FRAME_CACHE_ENTRIES - fresh->joined, total = fresh->count + cached;
   uint32_t skip = (uint32_t)capture->skip, max = (uint32_t)capture->max;
   uint32_t n = skip < total ? total - skip : 0, written = 0;
   if (n > max) n = max;
@@ -74,22 +75,23 @@ static void write_pcs(const cache_t *cache, const fresh_t *fresh, sonde_capture_
   for (; written < n; entry++)
     capture->pcs[written++] = arch_strip(entry->raw);
   capture->count = (int)n;
-  capture->mark = skip + n < total ? SONDE_CUT : SONDE_COMPLETE;
+  capture->status = skip + n < total ? SONDE_STACK_TRUNCATED : SONDE_STACK_COMPLETE;
 }
 
 /* False when the stack is too deep to be held, or ends in another way than at its end: then the
  * plain walk has to tell how. */
-static bool capture_cached(self_t *self, position_t *p, uint64_t epoch, sonde_capture_t *capture) {
-  cache_t *cache = &self->cache;
-  fresh_t fresh = {.frames = cache->fresh, .room = CACHE_FRESH};
+static bool capture_cached(capture_thread_t *self, position_t *p, uint64_t epoch,
+                           sonde_capture_t *capture) {
+  frame_cache_t *cache = &self->cache;
+  new_frames_t fresh = {.frames = cache->fresh, .room = FRAME_CACHE_FRESH};
   stacks_t stacks;
   stacks_begin(&stacks, &self->window);
-  cache_walk(cache, &stacks, p, epoch, UINT32_MAX, &fresh);
+  frame_cache_walk(cache, &stacks, p, epoch, UINT32_MAX, &fresh);
   if (fresh.end != WALK_END) return false;
-  bool held = fresh.count <= CACHE_FRESH;
+  bool held = fresh.count <= FRAME_CACHE_FRESH;
   if (held) write_pcs(cache, &fresh, capture);
   if (fresh.count || fresh.joined != cache->top)
-    cache_extend(cache, &fresh, held ? 0 : fresh.count - CACHE_FRESH, epoch);
+    frame_cache_extend(cache, &fresh, held ? 0 : fresh.count - FRAME_CACHE_FRESH, epoch);
   capture->flags |= p->flags;
   return held;
 }
@@ -97,16 +99,16 @@ static bool capture_cached(self_t *self, position_t *p, uint64_t epoch, sonde_ca
 /* ---- the ways put together ------------------------------------------------------------------ */
 
 static bool finished(const sonde_capture_t *capture) {
-  return capture->mark != SONDE_TORN || capture->reason != SONDE_ENOTFOUND;
+  return capture->status != SONDE_STACK_BROKEN || capture->reason != SONDE_ENOTFOUND;
 }
 
 static void capture_plainly(position_t *p, uint64_t epoch, sonde_capture_t *capture) {
-  window_t window = self_window();
+  window_t window = thread_state_window();
   if (window.move(&window, p->sp)) {
     walk_as_asked(&window, p, epoch, capture);
     return;
   }
-  capture->mark = SONDE_TORN;
+  capture->status = SONDE_STACK_BROKEN;
   capture->reason = SONDE_EFAULT;
   capture->pcs[0] = p->pc;
   capture->count = capture->skip == 0;
@@ -115,15 +117,15 @@ static void capture_plainly(position_t *p, uint64_t epoch, sonde_capture_t *capt
 static int capture_from_here(sonde_capture_t *capture, uint64_t pc, uint64_t sp, uint64_t fp) {
   position_t p;
   uint64_t epoch = walk_epoch();
-  self_t *self = self_enter(sp);
+  capture_thread_t *self = thread_state_enter(sp);
   capture->flags = 0;
   capture->reason = 0;
   position_after_return(&p, pc, sp, fp);
   bool done = false;
   if (LIKELY(self)) {
     if (LIKELY(!capture->async)) done = capture_cached(self, &p, epoch, capture);
-    self_leave(self);
-  } else if (!frames_init())
+    thread_state_leave(self);
+  } else if (!frame_table_init())
     return SONDE_ENOMEM;
   if (UNLIKELY(!done)) {
     position_after_return(&p, pc, sp, fp);
@@ -141,7 +143,7 @@ static int capture_from_elsewhere(sonde_capture_t *capture) {
                   .fp_value = capture->fp};
   p.fp_at = &p.fp_value;
   if (capture->ucontext) position_of_context(&p, capture->ucontext);
-  if (!frames_init()) return SONDE_ENOMEM;
+  if (!frame_table_init()) return SONDE_ENOMEM;
   capture_plainly(&p, walk_epoch(), capture);
   if (!finished(capture) && capture->ucontext)
     capture_with_registers(capture->ucontext, 0, capture, NULL);

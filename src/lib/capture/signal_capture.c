@@ -44,9 +44,9 @@ typedef struct answer {
   int skip, max; /* asked */
   sonde_async_t async;
   uint32_t bell;
-  int count, mark, reason; /* answered */
+  int count, status, reason; /* answered */
   unsigned flags;
-  uintptr_t pcs[ASKED_PCS];
+  uintptr_t pcs[SIGNAL_CAPTURE_PCS];
 } answer_t;
 
 typedef struct bell {
@@ -56,9 +56,9 @@ typedef struct bell {
 
 typedef struct pool {
   bell_t bells[BELLS];
-  pid_t inside[ASKED_SLOTS]; /* threads that are in the handler */
-  slot_t slots[ASKED_SLOTS];
-  answer_t answers[ASKED_SLOTS];
+  pid_t inside[SIGNAL_CAPTURE_SLOTS]; /* threads that are in the handler */
+  slot_t slots[SIGNAL_CAPTURE_SLOTS];
+  answer_t answers[SIGNAL_CAPTURE_SLOTS];
 } pool_t;
 
 static pool_t *the_pool;
@@ -103,7 +103,7 @@ static void answer_slot(pool_t *pool, int index, uint32_t asked, const void *uco
       .pcs = a->pcs, .max = a->max, .skip = a->skip, .async = a->async, .ucontext = ucontext};
   int r = sonde_capture(&capture);
   a->count = r < 0 ? r : capture.count;
-  a->mark = (int)capture.mark;
+  a->status = (int)capture.status;
   a->reason = capture.reason;
   a->flags = capture.flags;
   bell_t *bell = &pool->bells[a->bell];
@@ -115,23 +115,23 @@ static void answer_slot(pool_t *pool, int index, uint32_t asked, const void *uco
 
 /* The cell that has TID now; NULL when all are taken. */
 static pid_t *enter(pool_t *pool, pid_t tid) {
-  for (uint32_t i = 0; i < ASKED_SLOTS; i++) {
-    pid_t *cell = &pool->inside[((uint32_t)tid + i) % ASKED_SLOTS], none = 0;
+  for (uint32_t i = 0; i < SIGNAL_CAPTURE_SLOTS; i++) {
+    pid_t *cell = &pool->inside[((uint32_t)tid + i) % SIGNAL_CAPTURE_SLOTS], none = 0;
     if (load_relaxed(cell) == 0 && cas_acq_rel(cell, &none, tid)) return cell;
   }
   return NULL;
 }
 
-bool asked_inside(pid_t tid) {
+bool signal_capture_inside(pid_t tid) {
   const pool_t *pool = load_acquire(&the_pool);
-  for (uint32_t i = 0; pool != NULL && i < ASKED_SLOTS; i++)
-    if (load_relaxed(&pool->inside[((uint32_t)tid + i) % ASKED_SLOTS]) == tid) return true;
+  for (uint32_t i = 0; pool != NULL && i < SIGNAL_CAPTURE_SLOTS; i++)
+    if (load_relaxed(&pool->inside[((uint32_t)tid + i) % SIGNAL_CAPTURE_SLOTS]) == tid) return true;
   return false;
 }
 
-bool asked_before(pid_t tid) {
+bool signal_capture_before(pid_t tid) {
   const pool_t *pool = load_acquire(&the_pool);
-  for (uint32_t i = 0; pool != NULL && i < ASKED_SLOTS; i++)
+  for (uint32_t i = 0; pool != NULL && i < SIGNAL_CAPTURE_SLOTS; i++)
     if (load_relaxed(&pool->slots[i].tid) == tid) return true;
   return false;
 }
@@ -140,7 +140,7 @@ static void answer_all(const void *ucontext) {
   pool_t *pool = load_acquire(&the_pool);
   pid_t own = os_tid();
   pid_t *cell = enter(pool, own);
-  for (int i = 0; i < ASKED_SLOTS; i++) {
+  for (int i = 0; i < SIGNAL_CAPTURE_SLOTS; i++) {
     slot_t *slot = &pool->slots[i];
     if (load_relaxed(&slot->tid) != own) continue;
     uint32_t state = load_acquire(&slot->state);
@@ -156,15 +156,15 @@ static void answer_all(const void *ucontext) {
 static int claim(pool_t *pool, pid_t tid, const sonde_capture_t *capture) {
   static uint32_t hand;
   uint32_t bell = (uint32_t)os_tid() % BELLS;
-  for (int tries = 0; tries < ASKED_SLOTS; tries++) {
-    uint32_t i = add_relaxed(&hand, 1) % ASKED_SLOTS;
+  for (int tries = 0; tries < SIGNAL_CAPTURE_SLOTS; tries++) {
+    uint32_t i = add_relaxed(&hand, 1) % SIGNAL_CAPTURE_SLOTS;
     slot_t *slot = &pool->slots[i];
     uint32_t state = load_acquire(&slot->state);
     if ((state & PHASE_MASK) != FREE || !change(slot, state, in_phase(state, ABANDONED))) continue;
     pool->answers[i].skip = capture->skip;
     pool->answers[i].async = capture->async;
     pool->answers[i].bell = bell;
-    pool->answers[i].max = capture->max < ASKED_PCS ? capture->max : ASKED_PCS;
+    pool->answers[i].max = capture->max < SIGNAL_CAPTURE_PCS ? capture->max : SIGNAL_CAPTURE_PCS;
     store_relaxed(&slot->tid, tid);
     store_release(&slot->state, in_phase(state, ASKED));
     return (int)i;
@@ -172,37 +172,37 @@ static int claim(pool_t *pool, pid_t tid, const sonde_capture_t *capture) {
   return -1;
 }
 
-int asked_send(pid_t tid, sonde_capture_t *capture, asked_t *out) {
+int signal_capture_send(pid_t tid, sonde_capture_t *capture, signal_capture_t *out) {
   pool_t *pool = pool_open();
   if (pool == NULL) return SONDE_ENOMEM;
-  if (os_ask_prepare(answer_all) != 0) return SONDE_EPERM;
+  if (os_signal_prepare(answer_all) != 0) return SONDE_EPERM;
   int i = claim(pool, tid, capture);
   if (i < 0) return SONDE_EFULL;
   slot_t *slot = &pool->slots[i];
   uint32_t asked = in_phase(load_relaxed(&slot->state), ASKED);
-  *out = (asked_t){.capture = capture, .tid = tid, .slot = i, .asked = asked};
-  int r = os_ask(tid);
+  *out = (signal_capture_t){.capture = capture, .tid = tid, .slot = i, .asked = asked};
+  int r = os_signal_thread(tid);
   /* When it could not be sent, another asker's signal may have had it answered all the same. */
   if (r != 0 && change(slot, asked, in_phase(asked, FREE) + NEXT_USE))
     return r == -ESRCH ? SONDE_ENOTHREAD : SONDE_EPERM;
   return 0;
 }
 
-void asked_without_answer(sonde_capture_t *capture, int reason) {
-  if (capture->mark != SONDE_UNAVAILABLE) return;
+void signal_capture_without_answer(sonde_capture_t *capture, int reason) {
+  if (capture->status != SONDE_STACK_UNAVAILABLE) return;
   capture->count = 0;
   capture->reason = reason;
   capture->flags = 0;
 }
 
-static void take(pool_t *pool, const asked_t *question) {
+static void take(pool_t *pool, const signal_capture_t *question) {
   sonde_capture_t *capture = question->capture;
   const answer_t *a = &pool->answers[question->slot];
   if (a->count < 0) {
-    asked_without_answer(capture, a->count);
+    signal_capture_without_answer(capture, a->count);
   } else {
     capture->count = a->count;
-    capture->mark = (sonde_mark_t)a->mark;
+    capture->status = (sonde_stack_status_t)a->status;
     capture->reason = a->reason;
     capture->flags = a->flags | SONDE_FLAG_SIGNALLED;
     memcpy(capture->pcs, a->pcs, (size_t)capture->count * sizeof *capture->pcs);
@@ -210,7 +210,7 @@ static void take(pool_t *pool, const asked_t *question) {
   set_free(&pool->slots[question->slot], question->asked);
 }
 
-static void give_up(pool_t *pool, const asked_t *question, int reason) {
+static void give_up(pool_t *pool, const signal_capture_t *question, int reason) {
   slot_t *slot = &pool->slots[question->slot];
   uint32_t asked = question->asked;
   sonde_capture_t *capture = question->capture;
@@ -219,12 +219,12 @@ static void give_up(pool_t *pool, const asked_t *question, int reason) {
     take(pool, question); /* the answer came in the very last moment */
     return;
   }
-  asked_without_answer(capture, reason);
+  signal_capture_without_answer(capture, reason);
 }
 
 /* Takes the answers that are there; returns how many questions are left, which it moves together.
  */
-static int take_answers(pool_t *pool, asked_t *questions, int count) {
+static int take_answers(pool_t *pool, signal_capture_t *questions, int count) {
   int left = 0;
   for (int i = 0; i < count; i++) {
     uint32_t state = load_acquire(&pool->slots[questions[i].slot].state);
@@ -237,7 +237,7 @@ static int take_answers(pool_t *pool, asked_t *questions, int count) {
 }
 
 /* Gives up those whose threads have ended, or all of them. */
-static int drop(pool_t *pool, asked_t *questions, int count, bool all) {
+static int drop(pool_t *pool, signal_capture_t *questions, int count, bool all) {
   int left = 0;
   for (int i = 0; i < count; i++) {
     bool ended = !os_thread_alive(questions[i].tid);
@@ -249,7 +249,7 @@ static int drop(pool_t *pool, asked_t *questions, int count, bool all) {
   return left;
 }
 
-void asked_collect(asked_t *questions, int count, uint64_t deadline_ns) {
+void signal_capture_collect(signal_capture_t *questions, int count, uint64_t deadline_ns) {
   pool_t *pool = load_acquire(&the_pool);
   uint64_t now = os_monotonic_ns(), spin_until = now + SPIN_NS, check_at = now + CHECK_EVERY_NS;
   while (count > 0) {

@@ -13,8 +13,8 @@
 #include "os/os.h"
 #include "sonde/stack.h"
 
-#define ASKED_SLOTS 128
-#define ASKED_PCS   8000 /* an answer holds no more; what is deeper is cut */
+#define SIGNAL_CAPTURE_SLOTS 128
+#define SIGNAL_CAPTURE_PCS   8000 /* an answer holds no more; what is deeper is cut */
 
 /* A question under way. */
 typedef struct asked {
@@ -22,27 +22,27 @@ typedef struct asked {
   pid_t tid;
   int slot;
   uint32_t asked; /* the slot's state when it was asked */
-} asked_t;
+} signal_capture_t;
 
 /* Asks TID for the stack that CAPTURE describes by pcs, skip and max. Its mark says what it is when
- * no answer comes: SONDE_UNAVAILABLE, or what was read in place, which then stays. Returns 0 and
- * the question in OUT, which must be collected by the same thread; or SONDE_ENOTHREAD,
+ * no answer comes: SONDE_STACK_UNAVAILABLE, or what was read in place, which then stays. Returns 0
+ * and the question in OUT, which must be collected by the same thread; or SONDE_ENOTHREAD,
  * SONDE_ENOMEM, SONDE_EFULL when all slots are in use, SONDE_EPERM when the program does not let us
  * keep the handler. */
-int asked_send(pid_t tid, sonde_capture_t *capture, asked_t *out);
+int signal_capture_send(pid_t tid, sonde_capture_t *capture, signal_capture_t *out);
 
 /* Waits for the answers to COUNT questions until the clock says DEADLINE_NS, and sets count, mark,
  * reason and flags of every capture that is answered. One that is not and holds nothing has
  * SONDE_ETIMEDOUT or SONDE_ENOTHREAD as its reason. The questions are used up. */
-void asked_collect(asked_t *questions, int count, uint64_t deadline_ns);
+void signal_capture_collect(signal_capture_t *questions, int count, uint64_t deadline_ns);
 
 /* What is said of CAPTURE when its thread gave no answer, for REASON. */
-void asked_without_answer(sonde_capture_t *capture, int reason);
+void signal_capture_without_answer(sonde_capture_t *capture, int reason);
 
 /* True while TID is in the handler, where it blocks the signal on our account. */
-bool asked_inside(pid_t tid);
+bool signal_capture_inside(pid_t tid);
 
 /* True when TID was asked not long ago: it may be just about to leave the handler. */
-bool asked_before(pid_t tid);
+bool signal_capture_before(pid_t tid);
 
 #endif

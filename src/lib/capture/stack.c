@@ -26,45 +26,46 @@ static ALWAYS_INLINE void start(position_t *p, const origin_t *origin) {
     position_after_return(p, origin->pc, origin->sp, origin->fp);
 }
 
-static uint32_t marker(uint64_t pc, uint64_t epoch) { return frames_find(pc, true, epoch).id; }
+static uint32_t marker(uint64_t pc, uint64_t epoch) { return frame_table_find(pc, true, epoch).id; }
 
 /* The node of the cached stack from entry JOINED outward; makes the nodes that are missing. */
-static ALWAYS_INLINE uint32_t node_of_entries(cache_t *cache, uint32_t joined) {
+static ALWAYS_INLINE uint32_t node_of_entries(frame_cache_t *cache, uint32_t joined) {
   uint32_t k = joined, node = 0;
-  while (k < CACHE_ENTRIES && !(cache->entries[k].bits & CACHED_NODE))
+  while (k < FRAME_CACHE_ENTRIES && !(cache->entries[k].bits & CACHED_NODE))
     k++;
-  if (k < CACHE_ENTRIES) node = cache->entries[k].id;
+  if (k < FRAME_CACHE_ENTRIES) node = cache->entries[k].id;
   while (k-- > joined) {
     cached_t *entry = &cache->entries[k];
-    node = nodes_child(node, entry->id);
+    node = stack_table_child(node, entry->id);
     cached_set_node(entry, node);
   }
   return node;
 }
 
 /* Adds the fresh frames from number FIRST to before number END to NODE, outermost first. */
-static ALWAYS_INLINE uint32_t add_frames(const fresh_t *fresh, uint32_t first, uint32_t end,
+static ALWAYS_INLINE uint32_t add_frames(const new_frames_t *fresh, uint32_t first, uint32_t end,
                                          uint32_t node) {
   for (uint32_t n = end; n > first; n--)
-    node = nodes_child(node, fresh_id(fresh_at(fresh, n - 1)));
+    node = stack_table_child(node, new_frames_id(new_frames_at(fresh, n - 1)));
   return node;
 }
 
 typedef struct capture_id {
-  cache_t *cache; /* NULL when the thread's state is not to be had */
+  frame_cache_t *cache; /* NULL when the thread's state is not to be had */
   stacks_t stacks;
   const origin_t *origin;
   uint64_t epoch;
-  fresh_t fresh;
+  new_frames_t fresh;
 } capture_id_t;
 
 /* Adds the fresh frames from number FIRST on to *NODE and, with EXTEND, to the cache. True when the
  * cache has all of them. */
 static ALWAYS_INLINE bool add_and_extend(capture_id_t *c, uint32_t first, bool extend,
                                          uint32_t *node) {
-  const fresh_t *fresh = &c->fresh;
+  const new_frames_t *fresh = &c->fresh;
   uint32_t end = fresh->count;
-  if (LIKELY(extend)) end = cache_extend_named(c->cache, fresh, first, c->epoch, nodes_child, node);
+  if (LIKELY(extend))
+    end = frame_cache_extend_named(c->cache, fresh, first, c->epoch, stack_table_child, node);
   if (LIKELY(end <= first)) return true;
   *node = add_frames(fresh, first, end, *node);
   return false;
@@ -75,9 +76,9 @@ static ALWAYS_INLINE bool add_and_extend(capture_id_t *c, uint32_t first, bool e
  * first frame added. */
 static uint32_t add_pass(capture_id_t *c, position_t *p, uint32_t limit, uint32_t floor,
                          bool *extend, uint32_t *node) {
-  fresh_t *fresh = &c->fresh;
+  new_frames_t *fresh = &c->fresh;
   start(p, c->origin);
-  cache_walk(NULL, &c->stacks, p, c->epoch, limit, fresh);
+  frame_cache_walk(NULL, &c->stacks, p, c->epoch, limit, fresh);
   uint32_t first = limit > fresh->room ? limit - fresh->room : 0;
   if (first < floor) first = floor;
   if (*extend) fresh->joined = c->cache->top;
@@ -95,7 +96,7 @@ static NOINLINE uint32_t add_deep(capture_id_t *c, uint32_t low, uint32_t total,
     low = add_pass(c, &p, low, outer_low, &extend, &node);
   }
   if (outer_low) {
-    node = nodes_child(node, marker(STACK_PC_CUT, c->epoch));
+    node = stack_table_child(node, marker(STACK_PC_CUT, c->epoch));
     extend = false;
     for (uint32_t inner = STACK_INNER; inner > 0;)
       inner = add_pass(c, &p, inner, 0, &extend, &node);
@@ -112,36 +113,37 @@ static NOINLINE uint32_t find_id_with_registers(const capture_id_t *c) {
   sonde_capture_t capture = {.pcs = pcs, .max = REGISTERS_MAX};
   capture_with_registers(c->origin->ucontext, c->origin->sp, &capture, exact);
   uint32_t node = 0;
-  if (capture.mark != SONDE_COMPLETE) node = nodes_child(0, marker(STACK_PC_TORN, c->epoch));
+  if (capture.status != SONDE_STACK_COMPLETE)
+    node = stack_table_child(0, marker(STACK_PC_TORN, c->epoch));
   for (int n = capture.count - 1; n >= 0; n--) {
     bool is_exact = exact[n / 64] >> n % 64 & 1;
-    node = nodes_child(node, frames_find(pcs[n], is_exact, c->epoch).id);
+    node = stack_table_child(node, frame_table_find(pcs[n], is_exact, c->epoch).id);
   }
   return node;
 }
 
 /* Remembers that ID came now. EXTENDED: the cache holds all of its stack. */
 static ALWAYS_INLINE void note_stack(const capture_id_t *c, bool extended, uint32_t id) {
-  const fresh_t *fresh = &c->fresh;
-  if (tips_count_wrong(&c->cache->tips) && (extended || !fresh->count) && !c->origin->ucontext &&
-      id != NODES_FULL)
-    cache_keep_tip(c->cache, fresh->joined - fresh->count, fresh->joined, c->origin->pc,
-                   c->origin->sp, id);
+  const new_frames_t *fresh = &c->fresh;
+  if (predictor_count_wrong(&c->cache->tips) && (extended || !fresh->count) &&
+      !c->origin->ucontext && id != STACK_TABLE_FULL)
+    frame_cache_keep_tip(c->cache, fresh->joined - fresh->count, fresh->joined, c->origin->pc,
+                         c->origin->sp, id);
   c->cache->tips.last = id;
 }
 
 static ALWAYS_INLINE uint32_t find_id(capture_id_t *c) {
-  fresh_t *fresh = &c->fresh;
+  new_frames_t *fresh = &c->fresh;
   position_t p;
   start(&p, c->origin);
-  cache_walk(c->cache, &c->stacks, &p, c->epoch, UINT32_MAX, fresh);
+  frame_cache_walk(c->cache, &c->stacks, &p, c->epoch, UINT32_MAX, fresh);
   bool complete = fresh->end == WALK_END;
   if (UNLIKELY(fresh->end == WALK_NEEDS_REGISTER)) return find_id_with_registers(c);
-  uint32_t cached = CACHE_ENTRIES - fresh->joined, node = 0;
+  uint32_t cached = FRAME_CACHE_ENTRIES - fresh->joined, node = 0;
   if (cached)
     node = node_of_entries(c->cache, fresh->joined);
   else if (UNLIKELY(!complete))
-    node = nodes_child(0, marker(STACK_PC_TORN, c->epoch));
+    node = stack_table_child(0, marker(STACK_PC_TORN, c->epoch));
   uint32_t low = 0, total = fresh->count + cached;
   if (UNLIKELY(fresh->count > fresh->room)) low = fresh->count - fresh->room;
   if (UNLIKELY(total > STACK_OUTER + STACK_INNER) && low < total - STACK_OUTER)
@@ -153,8 +155,8 @@ static ALWAYS_INLINE uint32_t find_id(capture_id_t *c) {
 }
 
 static NOINLINE uint32_t find_id_nested(capture_id_t *c) {
-  fresh_frame_t frames_here[NESTED_ROOM];
-  c->fresh = (fresh_t){.frames = frames_here, .room = NESTED_ROOM};
+  new_frames_frame_t frames_here[NESTED_ROOM];
+  c->fresh = (new_frames_t){.frames = frames_here, .room = NESTED_ROOM};
   return find_id(c);
 }
 
@@ -162,41 +164,41 @@ static NOINLINE int find(uint32_t *id, const origin_t *origin, uint64_t sp) {
   capture_id_t c; /* set field by field: to clear it first costs as much as to walk three frames */
   c.origin = origin;
   c.epoch = walk_epoch();
-  if (UNLIKELY(!load_acquire(&nodes.level[0])) && (!frames_init() || !nodes_init()))
+  if (UNLIKELY(!load_acquire(&nodes.level[0])) && (!frame_table_init() || !stack_table_init()))
     return SONDE_ENOMEM;
-  self_t *self = self_enter(sp);
+  capture_thread_t *self = thread_state_enter(sp);
   if (LIKELY(self)) {
     c.cache = &self->cache;
     stacks_begin(&c.stacks, &self->window);
     c.fresh.frames = c.cache->fresh;
-    c.fresh.room = CACHE_FRESH;
+    c.fresh.room = FRAME_CACHE_FRESH;
     *id = find_id(&c);
-    self_leave(self);
+    thread_state_leave(self);
   } else {
     c.cache = NULL;
     stacks_begin(&c.stacks, NULL);
     *id = find_id_nested(&c);
   }
-  if (LIKELY(*id != NODES_FULL)) return 0;
+  if (LIKELY(*id != STACK_TABLE_FULL)) return 0;
   *id = 0;
   return SONDE_EFULL;
 }
 
 /* The stack that was guessed, if it is there: nothing is walked and nothing written. */
 static ALWAYS_INLINE READS_STACK uint32_t find_guessed(uint64_t pc, uint64_t sp, uint64_t fp) {
-  self_t *self = self_idle();
+  capture_thread_t *self = thread_state_idle();
   if (UNLIKELY(!self)) return 0;
-  cache_t *cache = &self->cache;
+  frame_cache_t *cache = &self->cache;
   if (cache->tips.rest) return 0;
   self->busy = sp; /* before anything is read: a handler's capture may change all of it */
   signal_fence();
   uint32_t id = 0;
   if (LIKELY(cache->epoch == os_loader_epoch() && cache->epoch) &&
-      (id = cache_find_tip(cache, &self->window, pc, sp, fp))) {
+      (id = frame_cache_find_tip(cache, &self->window, pc, sp, fp))) {
     cache->tips.last = id;
     cache->tips.right++;
   }
-  self_leave(self);
+  thread_state_leave(self);
   return id;
 }
 
@@ -216,10 +218,10 @@ int stack_id_of_context(uint32_t *id, const void *ucontext) {
 
 uint32_t stack_id_of_pcs(const uintptr_t *pcs, int count, bool complete) {
   uint64_t epoch = walk_epoch();
-  uint32_t node = count > 0 && !complete ? nodes_child(0, marker(STACK_PC_TORN, epoch)) : 0;
+  uint32_t node = count > 0 && !complete ? stack_table_child(0, marker(STACK_PC_TORN, epoch)) : 0;
   for (int n = count - 1; n >= 0; n--)
-    node = nodes_child(node, frames_find(pcs[n], n == 0, epoch).id);
-  return node == NODES_FULL ? 0 : node;
+    node = stack_table_child(node, frame_table_find(pcs[n], n == 0, epoch).id);
+  return node == STACK_TABLE_FULL ? 0 : node;
 }
 
 int sonde_stack_of_id(uint32_t id, uintptr_t *pcs, int max) {
@@ -229,7 +231,7 @@ int sonde_stack_of_id(uint32_t id, uintptr_t *pcs, int max) {
   if (!pcs || max <= 0) return SONDE_EINVAL;
   if (id == 0) return SONDE_ENOTFOUND;
   while (id && count < max) {
-    if (!nodes_get(id, &id, &frame) || !frames_get(frame, &info)) return SONDE_ENOTFOUND;
+    if (!stack_table_get(id, &id, &frame) || !frame_table_get(frame, &info)) return SONDE_ENOTFOUND;
     if (info.pc > STACK_PC_CUT) pcs[count++] = info.pc;
   }
   return count;

@@ -5,8 +5,8 @@
  * A node is a frame and its parent, the node of the stack further out; a stack's id is the number
  * of its innermost node, so stacks share what they have in common. A node is one 64-bit word, its
  * key and its content at once: it is found by comparing what it stands for, never by a hash alone,
- * and put in by one compare-and-swap. Ids are slot numbers (base/leveled_table.h): the table grows and no
- * id ever changes. 8 bytes a node; 0 is the empty stack.
+ * and put in by one compare-and-swap. Ids are slot numbers (base/leveled_table.h): the table grows
+ * and no id ever changes. 8 bytes a node; 0 is the empty stack.
  *
  * Where somebody keeps a record of all nodes (`nodes_publish`), a node must be in the record before
  * any thread uses its id. So it is put in marked as pending, a state that the quick look-up does
@@ -29,36 +29,36 @@
 
 #include "base/leveled_table.h"
 
-#define NODES_BITS   17
-#define NODES_BUCKET 8
+#define STACK_TABLE_BITS   17
+#define STACK_TABLE_BUCKET 8
 
-extern HIDDEN struct nodes { uint64_t *level[LEVELS_MAX]; /* parent << 32 | frame */ } nodes;
+extern HIDDEN struct nodes { uint64_t *level[LEVELED_MAX]; /* parent << 32 | frame */ } nodes;
 
 /* Told of a node before any capture can answer with its id; perhaps by several threads, or twice.
  * NULL: nobody. Runs wherever a capture runs. */
 extern HIDDEN void (*nodes_publish)(uint32_t id, uint32_t parent, uint32_t frame);
 
-#define NODES_FULL UINT32_MAX /* no id: the node, or one further out, found no room */
+#define STACK_TABLE_FULL UINT32_MAX /* no id: the node, or one further out, found no room */
 
-bool nodes_init(void);
+bool stack_table_init(void);
 
-/* Finds or makes the node of FRAME under PARENT when the quick look-up failed. NODES_FULL when
- * there is no room, when PARENT is that, or when FRAME is FRAMES_FULL: no shorter stack comes out
- * of it. */
-uint32_t nodes_child_slow(uint32_t parent, uint32_t frame);
+/* Finds or makes the node of FRAME under PARENT when the quick look-up failed. STACK_TABLE_FULL
+ * when there is no room, when PARENT is that, or when FRAME is FRAME_TABLE_FULL: no shorter stack
+ * comes out of it. */
+uint32_t stack_table_child_slow(uint32_t parent, uint32_t frame);
 
-/* Finds or makes the node of FRAME (not 0) under PARENT. nodes_init must have succeeded. */
-static ALWAYS_INLINE uint32_t nodes_child(uint32_t parent, uint32_t frame) {
+/* Finds or makes the node of FRAME (not 0) under PARENT. stack_table_init must have succeeded. */
+static ALWAYS_INLINE uint32_t stack_table_child(uint32_t parent, uint32_t frame) {
   uint64_t word = (uint64_t)parent << 32 | frame;
-  uint32_t home = (uint32_t)(levels_hash(word) >> (64 - NODES_BITS));
+  uint32_t home = (uint32_t)(leveled_hash(word) >> (64 - STACK_TABLE_BITS));
   const uint64_t *slots = nodes.level[0]; /* two of a bucket, which is a cache line */
-  if (LIKELY(load_relaxed(&slots[home]) == word)) return levels_first(NODES_BITS, 0) + home;
+  if (LIKELY(load_relaxed(&slots[home]) == word)) return leveled_first(STACK_TABLE_BITS, 0) + home;
   if (LIKELY(load_relaxed(&slots[home ^ 1]) == word))
-    return levels_first(NODES_BITS, 0) + (home ^ 1);
-  return nodes_child_slow(parent, frame);
+    return leveled_first(STACK_TABLE_BITS, 0) + (home ^ 1);
+  return stack_table_child_slow(parent, frame);
 }
 
 /* The frame and the parent of node ID. False when there is no such node. */
-bool nodes_get(uint32_t id, uint32_t *parent, uint32_t *frame);
+bool stack_table_get(uint32_t id, uint32_t *parent, uint32_t *frame);
 
 #endif

@@ -83,7 +83,7 @@ static int write_stack(uint32_t id, unsigned flags, fixed_writer_t *w, met_t *me
   uint32_t frame;
   frame_info_t info;
   for (int number = 0; id;) {
-    if (!nodes_get(id, &id, &frame) || !frames_get(frame, &info)) return SONDE_ENOTFOUND;
+    if (!stack_table_get(id, &id, &frame) || !frame_table_get(frame, &info)) return SONDE_ENOTFOUND;
     if (info.pc <= STACK_PC_CUT) {
       bool is_cut = info.pc == STACK_PC_CUT;
       put(&w->writer, is_cut ? cut : torn, is_cut ? sizeof cut - 1 : sizeof torn - 1);
@@ -109,7 +109,7 @@ static int afresh(uint32_t id, unsigned flags, char *out, size_t size, met_t *me
   return w.length > INT32_MAX ? INT32_MAX : (int)w.length;
 }
 
-int named_afresh(uint32_t id, unsigned flags, char *out, size_t size) {
+int stack_text_uncached(uint32_t id, unsigned flags, char *out, size_t size) {
   met_t met = {0};
   return id ? afresh(id, flags, out, size, &met) : SONDE_ENOTFOUND;
 }
@@ -149,7 +149,7 @@ static void sweep(texts_t *t, uint64_t epoch) {
   }
 }
 
-static uint32_t set_of(uint64_t key) { return (uint32_t)(levels_hash(key) >> 56) * SET_PLACES; }
+static uint32_t set_of(uint64_t key) { return (uint32_t)(leveled_hash(key) >> 56) * SET_PLACES; }
 
 /* Texts are read while they may be written, so they are moved by atomic words. */
 static void copy_out(char *out, const uint64_t *words, size_t size) {
@@ -243,7 +243,7 @@ int sonde_stack_text(uint32_t id, unsigned flags, char *out, size_t size) {
   return length;
 }
 
-unsigned named_count(void) {
+unsigned stack_text_count(void) {
   const texts_t *t = load_acquire(&the_texts);
   unsigned count = 0;
   for (uint32_t i = 0; t && i < SETS * SET_PLACES; i++)

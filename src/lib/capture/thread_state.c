@@ -7,9 +7,9 @@
 #define OVERFLOW_PAGES 16          /* by which a frame may have overshot the end of its stack */
 #define ADJACENT_MAX   (64u << 10) /* the stack grew by less than this between two captures */
 
-OWN_HERE(self_t, self_own);
-static self_t *all;  /* every state ever made; only ever pushed to */
-static self_t *hand; /* where the last search for a reusable one stopped */
+SLOT_HERE(capture_thread_t, thread_state_own);
+static capture_thread_t *all;  /* every state ever made; only ever pushed to */
+static capture_thread_t *hand; /* where the last search for a reusable one stopped */
 
 /* ---- the window ----------------------------------------------------------------------------- */
 
@@ -39,12 +39,12 @@ static bool move_own(window_t *w, uint64_t sp) {
   return false;
 }
 
-window_t self_window(void) { return (window_t){.reach = reach_own, .move = move_own}; }
+window_t thread_state_window(void) { return (window_t){.reach = reach_own, .move = move_own}; }
 
 /* Makes the state's window hold SP, or starts a new one and forgets what was cached of the old. A
  * handler on the alternate signal stack leaves the window where it is: on the stack that the signal
  * interrupted, where the walk will soon arrive. */
-static NOINLINE void move_window(self_t *self, uint64_t sp) {
+static NOINLINE void move_window(capture_thread_t *self, uint64_t sp) {
   window_t *w = &self->window;
   uint64_t page = ALIGN_DOWN(sp - 8, PAGE);
   if (page < w->lo && w->lo - page <= ADJACENT_MAX && probe(page, w->lo)) {
@@ -52,18 +52,18 @@ static NOINLINE void move_window(self_t *self, uint64_t sp) {
     return;
   }
   if (os_on_signal_stack(sp)) return;
-  cache_drop(&self->cache);
-  *w = self_window();
+  frame_cache_drop(&self->cache);
+  *w = thread_state_window();
   w->move(w, sp);
 }
 
 /* ---- the state ------------------------------------------------------------------------------ */
 
-static void set_up(self_t *self, int32_t tid) {
+static void set_up(capture_thread_t *self, int32_t tid) {
   self->busy = 0;
-  self->window = self_window();
-  cache_drop(&self->cache);
-  tips_set_up(&self->cache.tips);
+  self->window = thread_state_window();
+  frame_cache_drop(&self->cache);
+  predictor_set_up(&self->cache.tips);
   signal_fence();
   store_release(self->owner, tid);
 }
@@ -71,8 +71,8 @@ static void set_up(self_t *self, int32_t tid) {
 /* A state whose thread has ended, now ours; NULL when none was found among the next few. The search
  * goes round like the hand of a clock, so that a thread's first capture costs the same among ten
  * thousand threads as among ten. */
-static self_t *reuse(int32_t tid) {
-  self_t *self = load_acquire(&hand);
+static capture_thread_t *reuse(int32_t tid) {
+  capture_thread_t *self = load_acquire(&hand);
   for (int i = 0; i < 8; i++) {
     if (!self) self = load_acquire(&all);
     if (!self) return NULL;
@@ -107,13 +107,13 @@ static int32_t *make_owner(void) {
   return &words[n & ((1u << OWNERS_BITS) - 1)];
 }
 
-static self_t *make(int32_t tid) {
+static capture_thread_t *make(int32_t tid) {
   int32_t *owner = make_owner();
-  self_t *self = owner ? os_map(SELF_BYTES) : NULL;
+  capture_thread_t *self = owner ? os_map(THREAD_STATE_BYTES) : NULL;
   if (!self) return NULL;
   self->owner = owner;
   store_release(owner, -tid);
-  self_t *head = load_acquire(&all);
+  capture_thread_t *head = load_acquire(&all);
   do
     self->next = head;
   while (!cas_acq_rel(&all, &head, self));
@@ -122,18 +122,18 @@ static self_t *make(int32_t tid) {
 
 /* In a child of fork, the states of the threads that it did not inherit may be reused. That has to
  * wait for this: until then nobody else knows which state is ours. */
-static void claim_in_child(self_t *own, int32_t tid) {
+static void claim_in_child(capture_thread_t *own, int32_t tid) {
   store_release(own->owner, tid);
-  for (self_t *self = load_acquire(&all); self; self = self->next) {
+  for (capture_thread_t *self = load_acquire(&all); self; self = self->next) {
     int32_t none = 0;
     (void)cas_acq_rel(self->owner, &none, INT32_MAX); /* the tid of no thread */
   }
 }
 
-static NOINLINE self_t *self_create(void) {
-  if (!frames_init()) return NULL;
+static NOINLINE capture_thread_t *self_create(void) {
+  if (!frame_table_init()) return NULL;
   int32_t tid = os_tid();
-  self_t *self = self_own;
+  capture_thread_t *self = thread_state_own;
   if (self) {
     claim_in_child(self, tid);
     return self;
@@ -142,7 +142,7 @@ static NOINLINE self_t *self_create(void) {
   if (!self) self = make(tid);
   if (!self) return NULL;
   set_up(self, tid);
-  OWN_SET(self_own, OWN_SELF, self);
+  SLOT_SET(thread_state_own, SLOT_THREAD_STATE, self);
   return self;
 }
 
@@ -150,15 +150,15 @@ static NOINLINE self_t *self_create(void) {
  * alternate signal stack may stand anywhere, within the bounds of the stack it interrupted too.
  * When both are on one stack, it is as long as we are further in. On different stacks it is, unless
  * it was on the alternate signal stack and we are not. */
-static NOINLINE bool still_busy(const self_t *self, uint64_t sp) {
+static NOINLINE bool still_busy(const capture_thread_t *self, uint64_t sp) {
   const window_t *w = &self->window;
   os_stack_side_t side = os_stack_side(self->busy, sp);
   if (side != OS_STACK_SAME) return side == OS_STACK_BENEATH;
   return sp < w->lo || sp >= w->hi || sp < self->busy;
 }
 
-self_t *self_enter_slow(uint64_t sp) {
-  self_t *self = self_own;
+capture_thread_t *thread_state_enter_slow(uint64_t sp) {
+  capture_thread_t *self = thread_state_own;
   if (UNLIKELY(!self || *self->owner <= 0)) {
     self = self_create();
     if (!self) return NULL;

@@ -22,42 +22,43 @@
 #include "capture/frame_cache.h"
 #include "capture/walk.h"
 
-#define SELF_BYTES 16384
+#define THREAD_STATE_BYTES 16384
 
-typedef struct self self_t;
+typedef struct self capture_thread_t;
 struct self {
   int32_t *owner;  /* a tid; 0: the thread that forked us, if anybody; negative: being set up */
   uint64_t busy;   /* the stack pointer of the capture under way; 0: none */
   window_t window; /* the verified part of the stack it last captured on */
-  self_t *next;    /* in the list of all states */
-  cache_t cache;
+  capture_thread_t *next; /* in the list of all states */
+  frame_cache_t cache;
 };
 
-_Static_assert(sizeof(self_t) <= SELF_BYTES, "a thread's state has outgrown its bound");
+_Static_assert(sizeof(capture_thread_t) <= THREAD_STATE_BYTES,
+               "a thread's state has outgrown its bound");
 
 #if defined(__APPLE__)
-#define self_own ((self_t *)os_own(OWN_SELF))
+#define thread_state_own ((capture_thread_t *)os_thread_slot(SLOT_THREAD_STATE))
 #else
-extern __thread self_t *self_own OWN_MODEL;
+extern __thread capture_thread_t *thread_state_own SLOT_MODEL;
 #endif
 
-static ALWAYS_INLINE void self_leave(self_t *self) {
+static ALWAYS_INLINE void thread_state_leave(capture_thread_t *self) {
   signal_fence();
   self->busy = 0;
 }
 
 /* The calling thread's state when it is there and not busy, else NULL. */
-static ALWAYS_INLINE self_t *self_idle(void) {
-  self_t *self = self_own;
+static ALWAYS_INLINE capture_thread_t *thread_state_idle(void) {
+  capture_thread_t *self = thread_state_own;
   return LIKELY(self && *self->owner > 0 && !self->busy) ? self : NULL;
 }
 
 /* Claims the calling thread's state for a capture that starts at SP. NULL when there is none to be
  * had: it is busy (a signal handler within a capture) or there is no memory. */
-NOINLINE self_t *self_enter_slow(uint64_t sp);
-static ALWAYS_INLINE self_t *self_enter(uint64_t sp) {
-  self_t *self = self_idle();
-  if (UNLIKELY(!self || !window_holds(&self->window, sp))) return self_enter_slow(sp);
+NOINLINE capture_thread_t *thread_state_enter_slow(uint64_t sp);
+static ALWAYS_INLINE capture_thread_t *thread_state_enter(uint64_t sp) {
+  capture_thread_t *self = thread_state_idle();
+  if (UNLIKELY(!self || !window_holds(&self->window, sp))) return thread_state_enter_slow(sp);
   self->busy = sp;
   signal_fence();
   return self;
@@ -65,6 +66,6 @@ static ALWAYS_INLINE self_t *self_enter(uint64_t sp) {
 
 /* A window over memory of this process, for stacks of the calling thread; empty until it is moved.
  */
-window_t self_window(void);
+window_t thread_state_window(void);
 
 #endif

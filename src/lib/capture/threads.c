@@ -99,7 +99,7 @@ pid_t sonde_thread_of_pthread(pthread_t thread) {
 
 static int unavailable(sonde_capture_t *capture, int reason) {
   capture->count = 0;
-  capture->mark = SONDE_UNAVAILABLE;
+  capture->status = SONDE_STACK_UNAVAILABLE;
   capture->reason = reason;
   capture->flags = 0;
   return reason;
@@ -124,10 +124,10 @@ static bool would_have_left(pid_t tid, char state, const moment_t *since, uint64
 static int check_block(int folder, pid_t tid, os_thread_t *thread, uint64_t deadline_ns) {
   static const uint32_t never_woken;
   moment_t since = {0, 0};
-  while (os_blocks_question(thread)) {
+  while (os_blocks_signal(thread)) {
     uint64_t now = os_monotonic_ns();
-    if (asked_inside(tid)) return 0;
-    if (!asked_before(tid)) return SONDE_EBLOCKED;
+    if (signal_capture_inside(tid)) return 0;
+    if (!signal_capture_before(tid)) return SONDE_EBLOCKED;
     if (now >= deadline_ns) return SONDE_ETIMEDOUT;
     if (since.at_ns == 0) since = (moment_t){now, os_thread_cpu_ns(tid)};
     if (would_have_left(tid, thread->state, &since, now)) return SONDE_EBLOCKED;
@@ -186,13 +186,13 @@ static bool ask_at_once(int folder, pid_t tid, sonde_capture_t *capture, unsigne
 static bool tells_more(int folder, pid_t tid, const sonde_capture_t *read, unsigned flags,
                        uint64_t deadline_ns) {
   os_blocked_t at;
-  if (read->mark != SONDE_TORN || read->reason != SONDE_ENOTFOUND) return false;
+  if (read->status != SONDE_STACK_BROKEN || read->reason != SONDE_ENOTFOUND) return false;
   if (flags & (SONDE_NO_SIGNAL | SONDE_SIGNAL_BLOCKED)) return false; /* asked at once, or never */
   return may_ask(folder, tid, false, deadline_ns) == 0 &&
          os_thread_blocked(folder, tid, &at) == 0 && os_call_restarts(&at);
 }
 
-/* What follows from R, blocked_capture's answer for TID: returns the count; or true in *ASK when
+/* What follows from R, passive_capture's answer for TID: returns the count; or true in *ASK when
  * the thread has to be asked; or a status. WHY is ask_at_once's. */
 static int settle(int folder, pid_t tid, sonde_capture_t *capture, unsigned flags,
                   uint64_t deadline_ns, int why, int r, bool *ask) {
@@ -214,28 +214,28 @@ static uint64_t deadline_of(const sonde_thread_options_t *options) {
 }
 
 static int ask_one(pid_t tid, sonde_capture_t *capture, uint64_t deadline_ns) {
-  asked_t question;
-  int r = asked_send(tid, capture, &question);
+  signal_capture_t question;
+  int r = signal_capture_send(tid, capture, &question);
   if (r == 0)
-    asked_collect(&question, 1, deadline_ns);
+    signal_capture_collect(&question, 1, deadline_ns);
   else
-    asked_without_answer(capture, r);
-  return capture->mark == SONDE_UNAVAILABLE ? capture->reason : capture->count;
+    signal_capture_without_answer(capture, r);
+  return capture->status == SONDE_STACK_UNAVAILABLE ? capture->reason : capture->count;
 }
 
 static int capture_other(pid_t tid, sonde_capture_t *capture,
                          const sonde_thread_options_t *options) {
-  blocked_copy_t copy;
+  passive_copy_t copy;
   int r = 0, why;
   if (!os_thread_alive(tid)) return unavailable(capture, SONDE_ENOTHREAD);
-  if (!frames_init() || !blocked_open(&copy)) return unavailable(capture, SONDE_ENOMEM);
+  if (!frame_table_init() || !passive_open(&copy)) return unavailable(capture, SONDE_ENOMEM);
   uint64_t deadline_ns = deadline_of(options);
   bool ask = ask_at_once(copy.folder, tid, capture, options->flags, deadline_ns, &why);
   if (!ask) {
-    r = blocked_capture(&copy, tid, 0, capture);
+    r = passive_capture(&copy, tid, 0, capture);
     r = settle(copy.folder, tid, capture, options->flags, deadline_ns, why, r, &ask);
   }
-  blocked_close(&copy);
+  passive_close(&copy);
   return ask ? ask_one(tid, capture, deadline_ns) : r;
 }
 
@@ -291,40 +291,40 @@ static bool collect_tid(pid_t tid, uint64_t identity, void *context) {
 
 /* What a look at all threads needs besides the answer. */
 typedef struct round {
-  blocked_copy_t copy;
+  passive_copy_t copy;
   unsigned flags;
   uint64_t deadline_ns;
   int grouped; /* about to be read in place */
-  blocked_t group[BLOCKED_GROUP];
-  sonde_thread_stack_t *rows[BLOCKED_GROUP];
-  int why[BLOCKED_GROUP];
+  passive_t group[PASSIVE_GROUP];
+  sonde_thread_stack_t *rows[PASSIVE_GROUP];
+  int why[PASSIVE_GROUP];
   int questions; /* under way */
-  asked_t asked[ASKED_SLOTS];
+  signal_capture_t asked[SIGNAL_CAPTURE_SLOTS];
 } round_t;
 
 static void collect(round_t *round) {
-  asked_collect(round->asked, round->questions, round->deadline_ns);
+  signal_capture_collect(round->asked, round->questions, round->deadline_ns);
   round->questions = 0;
 }
 
 static void ask_later_collect(round_t *round, sonde_thread_stack_t *row) {
-  asked_t *question = &round->asked[round->questions];
-  int r = asked_send(row->thread.tid, &row->stack, question);
+  signal_capture_t *question = &round->asked[round->questions];
+  int r = signal_capture_send(row->thread.tid, &row->stack, question);
   if (r == SONDE_EFULL && round->questions > 0) { /* ours, or another asker's */
     collect(round);
     question = &round->asked[0];
-    r = asked_send(row->thread.tid, &row->stack, question);
+    r = signal_capture_send(row->thread.tid, &row->stack, question);
   }
   if (r == 0)
     round->questions++;
   else
-    asked_without_answer(&row->stack, r);
-  if (round->questions == ASKED_SLOTS) collect(round);
+    signal_capture_without_answer(&row->stack, r);
+  if (round->questions == SIGNAL_CAPTURE_SLOTS) collect(round);
 }
 
 static void read_group(round_t *round) {
   bool ask;
-  blocked_capture_group(&round->copy, round->group, round->grouped);
+  passive_capture_group(&round->copy, round->group, round->grouped);
   for (int i = 0; i < round->grouped; i++) {
     sonde_thread_stack_t *row = round->rows[i];
     (void)settle(round->copy.folder, row->thread.tid, &row->stack, round->flags, round->deadline_ns,
@@ -337,10 +337,10 @@ static void read_group(round_t *round) {
 static void read_later(round_t *round, sonde_thread_stack_t *row, uint64_t identity, int why) {
   int i = round->grouped++;
   round->group[i] =
-      (blocked_t){.tid = row->thread.tid, .identity = identity, .capture = &row->stack};
+      (passive_t){.tid = row->thread.tid, .identity = identity, .capture = &row->stack};
   round->rows[i] = row;
   round->why[i] = why;
-  if (round->grouped == BLOCKED_GROUP) read_group(round);
+  if (round->grouped == PASSIVE_GROUP) read_group(round);
 }
 
 /* Reads or asks each thread but our own. Answers come while others are read. */
@@ -376,13 +376,13 @@ int capture_all_here(sonde_all_t *all, uint64_t pc, uint64_t sp, uint64_t fp) {
   round.flags = all->options.flags;
   round.deadline_ns = deadline_of(&all->options);
   pid_t own = os_tid();
-  if (!frames_init() || !blocked_open(&round.copy)) return SONDE_ENOMEM;
+  if (!frame_table_init() || !passive_open(&round.copy)) return SONDE_ENOMEM;
   int folder = os_threads_open();
   round.copy.folder = folder;
   bool listed = folder >= 0 && os_threads_list(folder, collect_tid, all) == 0;
   if (listed) capture_others(all, &round, own);
   if (folder >= 0) os_close(folder);
-  blocked_close(&round.copy);
+  passive_close(&round.copy);
   if (!listed) return SONDE_EUNSUPPORTED;
   for (int i = 0; i < all->count; i++)
     if (all->threads[i].thread.tid == own) (void)capture_here(&all->threads[i].stack, pc, sp, fp);

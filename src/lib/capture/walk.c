@@ -93,7 +93,7 @@ walk_step_t walk_slowly(window_t *w, position_t *p) {
   window_memory_t memory = {{read_window}, w};
   if (turns_too_often(p)) return WALK_BAD;
   regs_t regs = regs_of(p);
-  step_t step = full_step(MACHINE_HERE, &memory.memory, walk_images(), &regs, p->exact);
+  step_t step = cfi_step(MACHINE_HERE, &memory.memory, walk_images(), &regs, p->exact);
   if (step == STEP_NO_RULE) {
     step = step_without_row(&memory.memory, p, &regs);
     p->flags |= SONDE_FLAG_GUESSED;
@@ -105,17 +105,17 @@ walk_step_t walk_slowly(window_t *w, position_t *p) {
 
 /* ---- the plain walk ------------------------------------------------------------------------- */
 
-sonde_mark_t walk_mark(walk_step_t step, int *reason) {
+sonde_stack_status_t walk_mark(walk_step_t step, int *reason) {
   *reason = 0;
   switch (step) {
-  case WALK_END: return SONDE_COMPLETE;
-  case WALK_ON: return SONDE_CUT;
+  case WALK_END: return SONDE_STACK_COMPLETE;
+  case WALK_ON: return SONDE_STACK_TRUNCATED;
   case WALK_FAULT: *reason = SONDE_EFAULT; break;
   case WALK_NEEDS_FP:
   case WALK_NEEDS_REGISTER: *reason = SONDE_ENOTFOUND; break;
   default: *reason = SONDE_EFORMAT;
   }
-  return SONDE_TORN;
+  return SONDE_STACK_BROKEN;
 }
 
 /* Walks on by rules alone, from hint to hint, while frames are plain, until COUNT reaches MAX.
@@ -128,9 +128,9 @@ static READS_STACK int follow_rules(window_t *w, position_t *p, uint64_t epoch, 
   uint32_t hint = 0;
   *step = WALK_ON;
   while (LIKELY(count < max)) {
-    inner = frames_follow(inner, hint, here.pc, epoch, FRAMES_NO_SALT);
+    inner = frame_table_follow(inner, hint, here.pc, epoch, FRAME_TABLE_NO_SALT);
     if (UNLIKELY(!inner)) break;
-    uint64_t both = frames_rule_and_hint(inner);
+    uint64_t both = frame_table_rule_and_hint(inner);
     hint = (uint32_t)(both >> 32);
     pcs[count++] = here.pc;
     *step = walk_by_rule(w, (rule_t)both, &here);
@@ -162,11 +162,11 @@ READS_STACK void walk_to_pcs(window_t *w, position_t *p, uint64_t epoch, sonde_c
       break;
     else
       pcs[count++] = p->pc;
-    step = walk_by_rule(w, frames_find(p->pc, p->exact, epoch).rule, p);
+    step = walk_by_rule(w, frame_table_find(p->pc, p->exact, epoch).rule, p);
     if (step == WALK_SLOW) step = walk_slowly_on(w, p);
     if (step != WALK_ON) break;
   }
   capture->count = count;
-  capture->mark = walk_mark(step, &capture->reason);
+  capture->status = walk_mark(step, &capture->reason);
   capture->flags |= p->flags;
 }

@@ -158,7 +158,7 @@ static inline void walk_as_asked(window_t *w, position_t *p, uint64_t epoch,
 }
 
 /* The mark and the reason that a walk which stopped with STEP deserves. */
-sonde_mark_t walk_mark(walk_step_t step, int *reason);
+sonde_stack_status_t walk_mark(walk_step_t step, int *reason);
 
 /* The loader's epoch for a capture that starts now. */
 #define EPOCH_UNKNOWN (~(uint64_t)0)
@@ -167,7 +167,7 @@ static ALWAYS_INLINE uint64_t walk_epoch(void) {
   return LIKELY(epoch) ? epoch : EPOCH_UNKNOWN;
 }
 
-/* The images of this process, for full_step. Async-signal-safe. */
+/* The images of this process, for cfi_step. Async-signal-safe. */
 images_t *walk_images(void);
 
 #endif

@@ -169,7 +169,7 @@ bool hooks_add_image(hooks_t *h, const os_image_t *image) {
   known_image_t *known = &h->images[h->image_count++];
   *known = (known_image_t){.image = *image, .number = h->next_number++, .is_present = true};
   known->path_hash = hooks_hash(hooks_path(image));
-  known->has_slots = slots_read(&known->slots, image);
+  known->has_slots = import_slots_read(&known->slots, image);
   return true;
 }
 

@@ -8,17 +8,18 @@
 #define BLOCK_BYTES   4096u
 #define FREED_AT_ONCE 64u
 
-OWN_HERE(calls_t, calls_own);
+SLOT_HERE(call_stack_t, call_stack_own);
 uint64_t calls_missed;
 
 static uint64_t arena, arena_used; /* where it is; bytes of it handed out */
-static calls_t *all, *hand;        /* every state; where the search for a reusable one stopped */
+static call_stack_t *all, *hand;   /* every state; where the search for a reusable one stopped */
 static uint32_t *inherited;        /* 0 in a child of fork that has not noticed yet */
 static uint32_t epoch;             /* forks noticed */
 
-_Static_assert(sizeof(calls_t) % 64 == 0 || sizeof(calls_t) < BLOCK_BYTES / 4, "in a block");
+_Static_assert(sizeof(call_stack_t) % 64 == 0 || sizeof(call_stack_t) < BLOCK_BYTES / 4,
+               "in a block");
 
-bool calls_init(void) {
+bool call_stack_init(void) {
   if (load_acquire(&arena)) return true;
   uint64_t none = 0, fresh = (uint64_t)(uintptr_t)os_map(ARENA_BYTES);
   uint32_t *word = os_map(BLOCK_BYTES);
@@ -30,8 +31,8 @@ bool calls_init(void) {
   return true;
 }
 
-uint64_t calls_start(void) { return load_acquire(&arena); }
-uint64_t calls_end(void) { return load_acquire(&arena) + ARENA_BYTES; }
+uint64_t call_stack_start(void) { return load_acquire(&arena); }
+uint64_t call_stack_end(void) { return load_acquire(&arena) + ARENA_BYTES; }
 
 static void *take_block(void) {
   uint64_t at = add_relaxed(&arena_used, BLOCK_BYTES);
@@ -42,7 +43,7 @@ static void *take_block(void) {
 /* ---- a thread's state ----------------------------------------------------------------------- */
 
 /* The calls from FIRST up to END become free ones of OWN. */
-static void add_free(calls_t *own, call_t *first, const void *end) {
+static void add_free(call_stack_t *own, call_t *first, const void *end) {
   for (call_t *call = first; (const void *)(call + 1) <= end; call++) {
     call->owner = own;
     call->outer = own->free;
@@ -50,7 +51,7 @@ static void add_free(calls_t *own, call_t *first, const void *end) {
   }
 }
 
-static void set_up(calls_t *own, int32_t tid) {
+static void set_up(call_stack_t *own, int32_t tid) {
   own->busy = 0;
   own->root.sp = UINT64_MAX;
   if (!own->live) own->live = &own->root;
@@ -65,7 +66,7 @@ static void notice_fork(void) {
 }
 
 /* What an ended thread left under way cannot return, but for coroutines on stacks of their own. */
-static void collect(calls_t *own) {
+static void collect(call_stack_t *own) {
   for (call_t *call = own->live, *outer; call != &own->root; call = outer) {
     outer = call->outer;
     if (load_acquire(&call->sp) - own->low >= own->high - own->low && call->sp) continue;
@@ -79,12 +80,12 @@ static void collect(calls_t *own) {
   }
 }
 
-static calls_t *reuse(int32_t tid) {
-  calls_t *at = load_acquire(&hand);
+static call_stack_t *reuse(int32_t tid) {
+  call_stack_t *at = load_acquire(&hand);
   for (int i = 0; i < 4; i++) {
     if (!at) at = load_acquire(&all);
     if (!at) return NULL;
-    calls_t *next = at->next;
+    call_stack_t *next = at->next;
     store_release(&hand, next);
     int32_t owner = load_acquire(&at->tid);
     if (owner > 0 && at->epoch == epoch && !os_thread_alive(owner) &&
@@ -97,12 +98,12 @@ static calls_t *reuse(int32_t tid) {
   return NULL;
 }
 
-static calls_t *make(int32_t tid) {
-  calls_t *own = take_block();
+static call_stack_t *make(int32_t tid) {
+  call_stack_t *own = take_block();
   if (!own) return NULL;
   own->tid = -tid;
   add_free(own, (call_t *)(own + 1), (const uint8_t *)own + BLOCK_BYTES);
-  calls_t *head = load_acquire(&all);
+  call_stack_t *head = load_acquire(&all);
   do
     own->next = head;
   while (!cas_acq_rel(&all, &head, own));
@@ -112,18 +113,18 @@ static calls_t *make(int32_t tid) {
 static void create(uint64_t a, uint64_t b, uint64_t c, uint64_t d) {
   (void)a, (void)b, (void)c, (void)d;
   int32_t tid = os_tid();
-  if (!calls_init()) return;
+  if (!call_stack_init()) return;
   notice_fork();
-  calls_t *own = reuse(tid);
+  call_stack_t *own = reuse(tid);
   if (!own) own = make(tid);
   if (!own) return;
   set_up(own, tid);
-  OWN_SET(calls_own, OWN_CALLS, own);
+  SLOT_SET(call_stack_own, SLOT_CALL_STACK, own);
 }
 
 /* ---- what is rare --------------------------------------------------------------------------- */
 
-static bool is_own_stack(const calls_t *own, uint64_t sp) {
+static bool is_own_stack(const call_stack_t *own, uint64_t sp) {
   return sp - own->low < own->high - own->low;
 }
 
@@ -132,32 +133,32 @@ static call_t *miss(void) {
   return NULL;
 }
 
-static calls_t *own_state(void) {
-  if (!calls_own) arch_call_keeping(0, 0, 0, 0, create);
-  return calls_own;
+static call_stack_t *own_state(void) {
+  if (!call_stack_own) arch_call_keeping(0, 0, 0, 0, create);
+  return call_stack_own;
 }
 
-calls_t *calls_enter(uint64_t sp) {
-  calls_t *own = own_state();
-  if (!own) return (calls_t *)miss();
+call_stack_t *call_stack_enter(uint64_t sp) {
+  call_stack_t *own = own_state();
+  if (!own) return (call_stack_t *)miss();
   if (!own->busy) return own;
   /* A handler has jumped out of what the thread was busy with, when the stack has been unwound past
    * it; where that is not certain, it still is. */
   if (!is_own_stack(own, sp) || !is_own_stack(own, own->busy) || sp <= own->busy)
-    return (calls_t *)miss();
+    return (call_stack_t *)miss();
   own->busy = 0;
   return own;
 }
 
 static void take_more(uint64_t state, uint64_t b, uint64_t c, uint64_t d) {
-  calls_t *own = (calls_t *)(uintptr_t)state;
+  call_stack_t *own = (call_stack_t *)(uintptr_t)state;
   (void)b, (void)c, (void)d;
   call_t *block = take_block();
   if (block) add_free(own, block, (const uint8_t *)block + BLOCK_BYTES);
 }
 
-bool calls_more(calls_t *own) {
-  if (own->lost_count > CALLS_LOST_KEPT) {
+bool call_stack_more(call_stack_t *own) {
+  if (own->lost_count > CALL_STACK_LOST_KEPT) {
     for (uint32_t i = 0; i < FREED_AT_ONCE; i++) {
       call_t *call = own->lost_first;
       own->lost_first = call->outer;
@@ -173,7 +174,7 @@ bool calls_more(calls_t *own) {
   return false;
 }
 
-static void put_lost(calls_t *own, call_t *call) {
+static void put_lost(call_stack_t *own, call_t *call) {
   call->sp = 0; /* so that it is known, should it return after all */
   call->outer = NULL;
   if (own->lost_count++)
@@ -183,35 +184,35 @@ static void put_lost(calls_t *own, call_t *call) {
   own->lost_last = call;
 }
 
-void calls_drop_lost(calls_t *own, uint64_t sp, const call_t *self) {
+void call_stack_drop_lost(call_stack_t *own, uint64_t sp, const call_t *self) {
   for (;;) {
     call_t *call = own->live;
     uint64_t was = load_acquire(&call->sp);
     if (call == self || was > sp) return;
     if (was == 0) { /* it has ended on another thread */
-      calls_pop(own);
+      call_stack_pop(own);
       continue;
     }
     if (!is_own_stack(own, sp) || !is_own_stack(own, was)) return;
     own->live = call->outer;
-    calls_tell(call, CALL_LOST);
+    call_stack_tell(call, CALL_LOST);
     put_lost(own, call);
   }
 }
 
-static void unlink_call(calls_t *own, call_t *call) {
+static void unlink_call(call_stack_t *own, call_t *call) {
   if (call != own->live) {
     call->inner->outer = call->outer;
     call->outer->inner = call->inner;
     call->outer = own->free;
     own->free = call;
   } else {
-    calls_pop(own);
+    call_stack_pop(own);
   }
 }
 
-void calls_end_of(call_t *call, call_end_t end) {
-  calls_t *own = own_state();
+void call_stack_end_of(call_t *call, call_end_t end) {
+  call_stack_t *own = own_state();
   if (call->sp == 0) return; /* told as lost before; it stays where it is */
   if (!own || own->busy) {
     miss();
@@ -220,8 +221,8 @@ void calls_end_of(call_t *call, call_end_t end) {
   }
   own->busy = call->sp;
   signal_fence();
-  if (own == call->owner) calls_drop_lost(own, call->sp, call);
-  calls_tell(call, end);
+  if (own == call->owner) call_stack_drop_lost(own, call->sp, call);
+  call_stack_tell(call, end);
   if (own == call->owner)
     unlink_call(own, call);
   else

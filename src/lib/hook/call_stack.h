@@ -21,9 +21,9 @@
 #include "hook/trampoline.h"
 #include "os/thread_slot.h"
 
-#define CALLS_LOST_KEPT 256u
+#define CALL_STACK_LOST_KEPT 256u
 
-typedef struct calls calls_t;
+typedef struct calls call_stack_t;
 struct calls {
   uint64_t busy;                  /* the sp of the call that the thread is busy with; 0: none */
   call_t *live;                   /* the newest; the last one is `root` */
@@ -31,49 +31,49 @@ struct calls {
   uint64_t low, high;             /* the thread's own stack; 0, 0: not known */
   call_t *lost_first, *lost_last; /* the oldest, and the newest; linked by `outer` */
   uint32_t lost_count;
-  int32_t tid;    /* of its thread; negative: being taken over */
-  uint32_t epoch; /* of which process in a line of forks */
-  calls_t *next;  /* of all states */
-  call_t root;    /* sp: UINT64_MAX */
+  int32_t tid;        /* of its thread; negative: being taken over */
+  uint32_t epoch;     /* of which process in a line of forks */
+  call_stack_t *next; /* of all states */
+  call_t root;        /* sp: UINT64_MAX */
 };
 
 #if defined(__APPLE__)
-#define calls_own ((calls_t *)os_own(OWN_CALLS))
+#define call_stack_own ((call_stack_t *)os_thread_slot(SLOT_CALL_STACK))
 #else
-extern __thread calls_t *calls_own OWN_MODEL;
+extern __thread call_stack_t *call_stack_own SLOT_MODEL;
 #endif
 extern HIDDEN uint64_t calls_missed;
 
 /* Reserves the memory of all calls. False when there is none. */
-bool calls_init(void);
+bool call_stack_init(void);
 
 /* The bounds of that memory. */
-uint64_t calls_start(void);
-uint64_t calls_end(void);
+uint64_t call_stack_start(void);
+uint64_t call_stack_end(void);
 
 /* The calling thread's state for a call that leaves SP behind, made when it has none, freed when a
  * handler has jumped out of it. NULL when it is busy, or when there is no memory; the call is
  * counted as missed then. */
-calls_t *calls_enter(uint64_t sp);
+call_stack_t *call_stack_enter(uint64_t sp);
 
 /* More free calls. False: there is no memory. */
-bool calls_more(calls_t *own);
+bool call_stack_more(call_stack_t *own);
 
 /* Ends those of the newest calls that cannot return, now that the thread has one at SP: SELF is not
  * among them. */
-void calls_drop_lost(calls_t *own, uint64_t sp, const call_t *self);
+void call_stack_drop_lost(call_stack_t *own, uint64_t sp, const call_t *self);
 
 /* A call ends that is not the thread's newest, or on another thread, or while that is busy. */
-void calls_end_of(call_t *call, call_end_t end);
+void call_stack_end_of(call_t *call, call_end_t end);
 
-static ALWAYS_INLINE void calls_tell(call_t *call, call_end_t end) {
+static ALWAYS_INLINE void call_stack_tell(call_t *call, call_end_t end) {
   const trampoline_calls_t *calls = load_relaxed(&call->trampoline->calls);
   if (LIKELY(calls != NULL)) calls->after(call, end);
 }
 
 /* What a call is of. `data` is left to who asked for it. */
-static ALWAYS_INLINE void calls_fill(call_t *call, const trampoline_t *t, uint64_t sp, uint64_t fp,
-                                     uint64_t return_address) {
+static ALWAYS_INLINE void call_stack_fill(call_t *call, const trampoline_t *t, uint64_t sp,
+                                          uint64_t fp, uint64_t return_address) {
   call->caller_fp = fp;
   call->return_address = return_address;
   call->trampoline = t;
@@ -81,7 +81,7 @@ static ALWAYS_INLINE void calls_fill(call_t *call, const trampoline_t *t, uint64
 }
 
 /* CALL, the first free one, becomes the newest one. */
-static ALWAYS_INLINE void calls_push(calls_t *own, call_t *call) {
+static ALWAYS_INLINE void call_stack_push(call_stack_t *own, call_t *call) {
   call_t *outer = own->live;
   own->free = call->outer;
   call->outer = outer;
@@ -90,7 +90,7 @@ static ALWAYS_INLINE void calls_push(calls_t *own, call_t *call) {
 }
 
 /* Takes the newest call off. */
-static ALWAYS_INLINE void calls_pop(calls_t *own) {
+static ALWAYS_INLINE void call_stack_pop(call_stack_t *own) {
   call_t *call = own->live;
   own->live = call->outer;
   call->outer = own->free;

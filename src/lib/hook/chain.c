@@ -72,7 +72,7 @@ static bool is_ours(const symbol_t *symbol, const place_t *place, uint64_t value
 /* The loader makes the slots of an image read-only when it has filled them. As long as they are
  * writable, another thread is loading the image, and may protect them between a look at the
  * protection and the write, which would then be a crash. */
-static bool is_being_loaded(hooks_t *h, const slots_t *slots, uint64_t address) {
+static bool is_being_loaded(hooks_t *h, const import_slots_t *slots, uint64_t address) {
   return !h->is_hasty && address >= slots->relro_start && address < slots->relro_end &&
          (patch_protection(&h->patcher, address) & PROT_WRITE);
 }

@@ -40,7 +40,8 @@ static void *hooked(void *function, const char *name, uint64_t pc) {
   void *answer = NULL;
   if (!function || !hooks_lock(PATIENCE_NS)) return NULL;
   for (const symbol_t *s = hooks_bucket(h, hooks_hash(name)); s && !answer; s = s->same_hash) {
-    if (s->original != (uint64_t)(uintptr_t)function || !slots_text_equal(s->name, name)) continue;
+    if (s->original != (uint64_t)(uintptr_t)function || !import_slots_text_equal(s->name, name))
+      continue;
     const sonde_hook_t *first = hooks_first_for(s, path_of(h, pc));
     if (first) answer = first->request.replacement;
   }
@@ -57,7 +58,7 @@ static bool concerns_us(const void *handle, const char *name) {
 __attribute__((used)) HIDDEN void *hook_dlsym_answer(void *handle, const char *name,
                                                      const char *unused, uint64_t pc) {
   (void)unused;
-  if (late_is_owed()) (void)hooks_refresh_here();
+  if (dlopen_is_owed()) (void)hooks_refresh_here();
   if (!concerns_us(handle, name)) return NULL;
   void *(*next)(void *, const char *) =
       (void *(*)(void *, const char *))(uintptr_t)load_acquire(&hook_dlsym_next);

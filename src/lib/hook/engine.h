@@ -31,7 +31,7 @@ typedef struct hook_engine {
   int (*refresh)(void);
   int (*reach)(const sonde_hook_t *hook, int (*visit)(const sonde_slot_t *slot, void *context),
                void *context);
-  int (*follow)(const hook_family_t *family);
+  int (*follow)(const hook_filter_t *family);
 } hook_engine_t;
 
 /* This copy's own, in hook.c and family.c. */
@@ -41,7 +41,7 @@ int hooks_late_here(void);
 int hooks_refresh_here(void);
 int hooks_reach_here(const sonde_hook_t *hook,
                      int (*visit)(const sonde_slot_t *slot, void *context), void *context);
-int hooks_follow_here(const hook_family_t *family);
+int hooks_follow_here(const hook_filter_t *family);
 
 #define HOOK_OWN_ENGINE(prepare)                                                                   \
   {                                                                                                \

@@ -28,17 +28,17 @@ typedef struct unwinder {
   uint64_t resume;
 } unwinder_t;
 
-static uint64_t find(const slots_t *slots, const char *name) {
+static uint64_t find(const import_slots_t *slots, const char *name) {
   uint32_t number;
   elf_sym_t sym;
-  return slots_definition(slots, name, NULL, &number, &sym) ? sym.value + slots->slide : 0;
+  return import_slots_definition(slots, name, NULL, &number, &sym) ? sym.value + slots->slide : 0;
 }
 
 /* The unwinder whose code PC is. False when it does not show what is needed. */
 static bool find_unwinder(uint64_t pc, unwinder_t *out) {
   os_image_t image;
-  slots_t slots;
-  if (!os_image_of_pc(pc, &image) || !slots_read(&slots, &image)) return false;
+  import_slots_t slots;
+  if (!os_image_of_pc(pc, &image) || !import_slots_read(&slots, &image)) return false;
   out->start = image.start;
   out->end = image.end;
   uint64_t set_register = find(&slots, "_Unwind_SetGR"), set_ip = find(&slots, "_Unwind_SetIP");
@@ -68,4 +68,4 @@ __attribute__((used)) int trampoline_personality(int version, int actions, uint6
   return INSTALL_CONTEXT;
 }
 
-__attribute__((used)) void trampoline_thrown(call_t *call) { calls_end_of(call, CALL_THROWN); }
+__attribute__((used)) void trampoline_thrown(call_t *call) { call_stack_end_of(call, CALL_THROWN); }

@@ -14,12 +14,12 @@
 
 #define SEEN_SLOTS 65536u /* a power of two; beyond three quarters names are not remembered */
 
-static const hook_family_t *families[HOOK_FAMILIES];
+static const hook_filter_t *families[HOOK_FAMILIES];
 static uint32_t family_count;
 
 typedef struct pass {
   hooks_t *hooks;
-  const hook_family_t *family;
+  const hook_filter_t *family;
   uint8_t whose; /* HOOK_… */
   uint64_t *seen;
   uint32_t seen_count;
@@ -62,7 +62,7 @@ static const known_image_t *library_of(const hooks_t *h, const symbol_t *symbol,
     const known_image_t *known = &h->images[i];
     if (known->image.link_space != 0 || !known->has_slots) continue;
     if (i > 0 && is_ours(&known->image)) continue;
-    if (slots_definition(&known->slots, symbol->name, version, number, sym)) return known;
+    if (import_slots_definition(&known->slots, symbol->name, version, number, sym)) return known;
   }
   return NULL;
 }
@@ -88,7 +88,7 @@ static bool has_other_registers(const known_image_t *known, uint32_t number) {
 bool hooks_has(const hooks_t *h, const symbol_t *symbol, uint8_t whose) {
   for (const symbol_t *s = hooks_bucket(h, symbol->hash); s; s = s->same_hash)
     if (s->whose & 1u << whose && s->original == symbol->original &&
-        slots_text_equal(s->name, symbol->name))
+        import_slots_text_equal(s->name, symbol->name))
       return true;
   return false;
 }
@@ -96,7 +96,7 @@ bool hooks_has(const hooks_t *h, const symbol_t *symbol, uint8_t whose) {
 /* The symbol that is in the list already, or FRESH, added to it. */
 static symbol_t *settle(hooks_t *h, symbol_t *fresh) {
   for (symbol_t *s = hooks_bucket(h, fresh->hash); s; s = s->same_hash)
-    if (s->original == fresh->original && slots_text_equal(s->name, fresh->name)) {
+    if (s->original == fresh->original && import_slots_text_equal(s->name, fresh->name)) {
       hooks_free_symbol(h, fresh);
       return s;
     }
@@ -123,7 +123,7 @@ bool hooks_adopt(hooks_t *h, symbol_t *fresh, uint8_t whose, void *replacement, 
 /* Hooks what FRESH stands for, when the family wants it. */
 static void offer(pass_t *p, symbol_t *fresh) {
   hooks_t *h = p->hooks;
-  const hook_family_t *family = p->family;
+  const hook_filter_t *family = p->family;
   elf_sym_t sym;
   uint32_t number;
   const known_image_t *library = library_of(h, fresh, &sym, &number);
@@ -162,10 +162,10 @@ static bool look_at_import(const slot_t *slot, void *context) {
 
 /* ---- passes --------------------------------------------------------------------------------- */
 
-bool family_is_followed(void) { return family_count > 0; }
+bool filter_is_followed(void) { return family_count > 0; }
 
 static void offer_images(hooks_t *h, uint32_t number) {
-  const hook_family_t *family = families[number];
+  const hook_filter_t *family = families[number];
   pass_t p = {.hooks = h, .family = family, .whose = (uint8_t)(HOOK_OF_FAMILY + number)};
   bool came = false;
   for (uint32_t i = 0; i < h->image_count; i++) {
@@ -179,14 +179,14 @@ static void offer_images(hooks_t *h, uint32_t number) {
       p.is_short = true;
       break;
     }
-    slots_each(&known->slots, NULL, look_at_import, &p);
+    import_slots_each(&known->slots, NULL, look_at_import, &p);
   }
   if (p.seen) os_unmap(p.seen, SEEN_SLOTS * sizeof *p.seen);
   h->is_short |= p.is_short;
   if (came && family->came) family->came(family->context);
 }
 
-void family_look(hooks_t *h) {
+void filter_look(hooks_t *h) {
   for (uint32_t i = 0; i < family_count; i++)
     offer_images(h, i);
 }
@@ -207,7 +207,7 @@ void hooks_release(hooks_t *h, uint8_t whose) {
     if (symbol->whose & 1u << whose) release(h, symbol, whose);
 }
 
-void family_forget(hooks_t *h, uint64_t start) {
+void filter_forget(hooks_t *h, uint64_t start) {
   for (symbol_t *symbol = h->symbols, *next; symbol; symbol = next) {
     next = symbol->next;
     if (!symbol->whose || symbol->definer != start) continue;
@@ -217,7 +217,7 @@ void family_forget(hooks_t *h, uint64_t start) {
 }
 
 /* Enters WANTED, whose number is returned; HOOK_FAMILIES when it cannot be. */
-static uint32_t enter(const hook_family_t *wanted) {
+static uint32_t enter(const hook_filter_t *wanted) {
   for (uint32_t i = 0; i < family_count; i++)
     if (families[i] == wanted) return HOOK_FAMILIES;
   if (family_count == HOOK_FAMILIES) return HOOK_FAMILIES;
@@ -229,16 +229,16 @@ static uint32_t enter(const hook_family_t *wanted) {
 
 /* No image is looked at here, which takes the loader's lock: the next one that comes is told of
  * under it. */
-bool hooks_watch(const hook_family_t *wanted) {
+bool hooks_watch(const hook_filter_t *wanted) {
   if (!hooks_lock(PATIENCE_NS)) return false;
   uint32_t number = enter(wanted);
-  if (number < HOOK_FAMILIES) late_start(hooks_state());
+  if (number < HOOK_FAMILIES) dlopen_start(hooks_state());
   hooks_unlock();
   return number < HOOK_FAMILIES;
 }
 
 typedef struct following {
-  const hook_family_t *family;
+  const hook_filter_t *family;
   int result;
 } following_t;
 
@@ -257,7 +257,7 @@ static void follow_held(void *context) {
     f->result += symbol->whose >> (HOOK_OF_FAMILY + number) & 1;
 }
 
-int hooks_follow_here(const hook_family_t *wanted) {
+int hooks_follow_here(const hook_filter_t *wanted) {
   following_t f = {wanted, 0};
   int status = hooks_held(follow_held, &f);
   return status == SONDE_OK ? f.result : status;

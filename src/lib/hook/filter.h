@@ -20,7 +20,7 @@ typedef struct hook_candidate {
 
 /* Both are called under the hooks' lock with the loader held: no function of sonde/hook.h, no
  * loading of images. */
-typedef struct hook_family {
+typedef struct hook_filter {
   /* May a function of this name be wanted? Asked for every import. NULL: none is. */
   bool (*may_want)(const char *name, void *context);
   /* The replacement for a function, or NULL. *ORIGINAL is set to where the address to go on with is
@@ -30,30 +30,30 @@ typedef struct hook_family {
    * It may be told of the same ones again. */
   void (*came)(void *context);
   void *context;
-} hook_family_t;
+} hook_filter_t;
 
 /* From now on FAMILY, which is kept, is asked, after those that are there: a function may be wanted
  * by several. Returns how many functions are hooked for it, or a negative SONDE_E…: EBUSY (also
  * when it is there, or HOOK_FAMILIES are), EUNSUPPORTED, ENOMEM. */
-int hooks_follow(const hook_family_t *family);
+int hooks_follow(const hook_filter_t *family);
 
 /* From now on FAMILY, which is kept and wants no function, is told when images come, by `came`. Of
  * those that are there it is told with the first that comes. It waits for no lock that the program
  * or the loader may hold, but for another thread's use of hooks, 20 ms at most: false after that,
  * or when HOOK_FAMILIES are there. Of this copy's engine, and not in a signal handler. */
-bool hooks_watch(const hook_family_t *family);
+bool hooks_watch(const hook_filter_t *family);
 
 /* Hooks on functions of given names, as soon as an image defines them. */
-typedef struct hook_awaited {
+typedef struct hook_pending {
   const char *const *names;
   uint32_t count;
   /* As above; NUMBER of the name. Not asked of an IFUNC, which is not awaited. */
   void *(*replace)(const hook_candidate_t *candidate, uint32_t number, void ***original);
-} hook_awaited_t;
+} hook_pending_t;
 
 /* From now on AWAITED, which is kept, is looked for; one at a time. 0 or a negative SONDE_E…, as
  * above. */
-int hooks_await(const hook_awaited_t *awaited);
-int hooks_await_no_more(void);
+int hooks_add_pending(const hook_pending_t *awaited);
+int hooks_drop_pending(void);
 
 #endif

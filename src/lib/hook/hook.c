@@ -51,15 +51,15 @@ hooks_t *hooks_state(void) { return &the_hooks; }
 
 void hooks_refresh(hooks_t *h) {
   hooks_scan_images(h);
-  family_look(h);
-  await_look(h);
+  filter_look(h);
+  pending_look(h);
   hooks_scan_slots(h);
   hooks_apply(h);
 }
 
 static void catch_up(void *context) {
   (void)context;
-  late_catch_up(&the_hooks);
+  dlopen_catch_up(&the_hooks);
 }
 
 static void apply_again(void *context) {
@@ -90,7 +90,7 @@ int hooks_held(void (*run)(void *context), void *context) {
   if (!hooks_lock(0)) return SONDE_EBUSY;
   int status = os_loader_hold(run, context) == 0 ? SONDE_OK : SONDE_EUNSUPPORTED;
   hooks_unlock();
-  while (late_was_missed() && hooks_lock(0)) {
+  while (dlopen_was_missed() && hooks_lock(0)) {
     (void)os_loader_hold(catch_up, NULL);
     hooks_unlock();
   }
@@ -120,7 +120,7 @@ static symbol_t *symbol_for(hooks_t *h, const sonde_hook_request_t *request, int
     return NULL;
   }
   for (symbol_t *known = hooks_bucket(h, fresh->hash); known; known = known->same_hash)
-    if (known->original == fresh->original && slots_text_equal(known->name, fresh->name)) {
+    if (known->original == fresh->original && import_slots_text_equal(known->name, fresh->name)) {
       hooks_free_symbol(h, fresh);
       *status = SONDE_OK;
       return known;
@@ -193,7 +193,7 @@ static void add_held(void *context) {
   for (uint32_t own = 0; own < DLSYM_HOOKS && !h->others; own++)
     h->own[own] = a->own[own];
   h->others += (uint32_t)a->count;
-  late_start(h);
+  dlopen_start(h);
   hooks_apply(h);
 }
 
@@ -205,7 +205,7 @@ void hooks_start(hooks_t *h) {
     if (a.own[i]) hooks_link(a.own[i]);
   }
   h->others++;
-  late_start(h);
+  dlopen_start(h);
 }
 
 static bool is_valid(const sonde_hook_request_t *request) {
@@ -247,7 +247,7 @@ void hooks_stop(hooks_t *h) {
     h->own[i] = NULL;
   }
   free_unused(h);
-  if (--h->others == 0 && !family_is_followed()) late_stop(h);
+  if (--h->others == 0 && !filter_is_followed()) dlopen_stop(h);
 }
 
 static void remove_held(void *context) {
@@ -284,7 +284,7 @@ int hooks_refresh_here(void) {
   return status == SONDE_OK ? result : status;
 }
 
-static void ask_late(void *context) { *(bool *)context = late_in_force(); }
+static void ask_late(void *context) { *(bool *)context = dlopen_in_force(); }
 
 int hooks_late_here(void) {
   bool in_force = false;

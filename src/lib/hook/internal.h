@@ -58,7 +58,7 @@ struct symbol {
 /* A loaded image that was searched for all symbols that are not new. */
 typedef struct known_image {
   os_image_t image;
-  slots_t slots;
+  import_slots_t slots;
   uint32_t path_hash;
   bool has_slots;  /* its dynamic section can be used */
   uint32_t number; /* never given twice */
@@ -119,8 +119,8 @@ static inline symbol_t *hooks_bucket(const hooks_t *hooks, uint32_t hash) {
   return hooks->buckets[hash % HOOK_BUCKETS];
 }
 
-/* hook/linux/resolve.c: finds the definition of NAME and fills in SYMBOL but for its chain. False when no
- * image of the program's own namespace has one. */
+/* hook/linux/resolve.c: finds the definition of NAME and fills in SYMBOL but for its chain. False
+ * when no image of the program's own namespace has one. */
 bool hooks_define(const hooks_t *hooks, const char *name, const char *version, symbol_t *symbol);
 
 /* hook/chain.c */
@@ -131,12 +131,12 @@ const sonde_hook_t *hooks_first_for(const symbol_t *symbol, const char *path);
 bool hooks_comes_by(const sonde_hook_t *first, const sonde_hook_t *hook);
 
 /* hook/linux/dlopen.c: images that are loaded later, hooked before their constructors run. */
-void late_start(hooks_t *hooks);
-void late_stop(hooks_t *hooks); /* puts the loader's code back */
-bool late_in_force(void);
-bool late_was_missed(void); /* the loader told of a change while the lock was taken; asked once */
-void late_catch_up(hooks_t *hooks);
-bool late_is_owed(void); /* an image could not be hooked as it came; asked once */
+void dlopen_start(hooks_t *hooks);
+void dlopen_stop(hooks_t *hooks); /* puts the loader's code back */
+bool dlopen_in_force(void);
+bool dlopen_was_missed(void); /* the loader told of a change while the lock was taken; asked once */
+void dlopen_catch_up(hooks_t *hooks);
+bool dlopen_is_owed(void); /* an image could not be hooked as it came; asked once */
 
 /* hook/linux/loader_jump.c: makes the loader's function jump TO. Nothing happens when it cannot. */
 void loader_jump_start(hooks_t *hooks, void (*to)(void));
@@ -154,12 +154,12 @@ bool hooks_has(const hooks_t *hooks, const symbol_t *fresh, uint8_t whose); /* o
 void hooks_release(hooks_t *hooks, uint8_t whose);                          /* all of them */
 
 /* hook/pending.c */
-void await_look(hooks_t *hooks); /* whether an image has come that defines what is awaited */
+void pending_look(hooks_t *hooks); /* whether an image has come that defines what is awaited */
 
 /* hook/filter.c */
-bool family_is_followed(void);
-void family_look(hooks_t *hooks);                   /* at images that are new */
-void family_forget(hooks_t *hooks, uint64_t start); /* what the image at START defined */
+bool filter_is_followed(void);
+void filter_look(hooks_t *hooks);                   /* at images that are new */
+void filter_forget(hooks_t *hooks, uint64_t start); /* what the image at START defined */
 
 /* hook/hook.c: runs RUN under the lock with the loader held. SONDE_EUNSUPPORTED where there is no
  * loader, SONDE_EBUSY when we are inside already. */

@@ -9,7 +9,7 @@
 #include "hook/filter.h"
 #include "hook/internal.h"
 
-static const hook_awaited_t *awaited;
+static const hook_pending_t *awaited;
 static uint32_t looked; /* the number of the next image when all were looked at */
 
 /* The image that defines NAME as an ordinary function; NULL when there is none. */
@@ -19,7 +19,7 @@ static const known_image_t *definer_of(const hooks_t *h, const char *name) {
     uint32_t number;
     elf_sym_t sym;
     if (known->image.link_space != 0 || !known->has_slots) continue;
-    if (slots_definition(&known->slots, name, NULL, &number, &sym))
+    if (import_slots_definition(&known->slots, name, NULL, &number, &sym))
       return sym.type == ELF_STT_FUNC ? known : NULL;
   }
   return NULL;
@@ -47,7 +47,7 @@ static void look_for(hooks_t *h, uint32_t number) {
   h->is_short |= !hooks_adopt(h, fresh, HOOK_AWAITED, replacement, original);
 }
 
-void await_look(hooks_t *h) {
+void pending_look(hooks_t *h) {
   if (!awaited || looked == h->next_number) return;
   looked = h->next_number;
   for (uint32_t i = 0; i < awaited->count; i++)
@@ -63,7 +63,7 @@ static void await_held(void *context) {
   hooks_refresh(h);
 }
 
-int hooks_await(const hook_awaited_t *wanted) {
+int hooks_add_pending(const hook_pending_t *wanted) {
   if (awaited) return SONDE_EBUSY;
   return hooks_held(await_held, (void *)(uintptr_t)wanted);
 }
@@ -77,4 +77,4 @@ static void no_more_held(void *context) {
   hooks_stop(h);
 }
 
-int hooks_await_no_more(void) { return awaited ? hooks_held(no_more_held, NULL) : SONDE_ENOTFOUND; }
+int hooks_drop_pending(void) { return awaited ? hooks_held(no_more_held, NULL) : SONDE_ENOTFOUND; }

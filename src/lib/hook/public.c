@@ -37,7 +37,7 @@ int sonde_hook_reach(const sonde_hook_t *hook,
   return engine()->reach(hook, visit, context);
 }
 
-int hooks_follow(const hook_family_t *family) { return engine()->follow(family); }
+int hooks_follow(const hook_filter_t *family) { return engine()->follow(family); }
 
 const char *sonde_slot_state_text(sonde_slot_state_t state) {
   static const char *const texts[] = {

@@ -24,35 +24,36 @@ const known_image_t *hooks_image(const hooks_t *h, uint32_t number) {
 /* ---- one slot ------------------------------------------------------------------------------- */
 
 /* Does the slot lead into its own image, but not to the definition that the image has itself? */
-static bool is_unbound(const slots_t *slots, const slot_t *slot, const elf_sym_t *own,
+static bool is_unbound(const import_slots_t *slots, const slot_t *slot, const elf_sym_t *own,
                        uint64_t value) {
   return slot->kind == SLOT_JUMP && value >= slots->start && value < slots->end &&
          (!own || own->value + slots->slide != value);
 }
 
 /* Is the version that the slot asks for the symbol's, or another name of the same definition? */
-static bool asks_for(const hooks_t *h, const slots_t *slots, const symbol_t *symbol,
+static bool asks_for(const hooks_t *h, const import_slots_t *slots, const symbol_t *symbol,
                      const slot_t *slot) {
-  const char *version = slots_version(slots, slot->symbol, NULL);
-  if (!version || !symbol->version[0] || slots_text_equal(version, symbol->version)) return true;
+  const char *version = import_slots_version(slots, slot->symbol, NULL);
+  if (!version || !symbol->version[0] || import_slots_text_equal(version, symbol->version))
+    return true;
   for (uint32_t i = 0; i < h->image_count; i++) {
-    const slots_t *definer = &h->images[i].slots;
+    const import_slots_t *definer = &h->images[i].slots;
     uint32_t number;
     elf_sym_t sym;
     if (h->images[i].image.start != symbol->definer) continue;
-    return slots_definition(definer, symbol->name, version, &number, &sym) &&
+    return import_slots_definition(definer, symbol->name, version, &number, &sym) &&
            sym.type != ELF_STT_GNU_IFUNC && sym.value + definer->slide == symbol->original;
   }
   return false;
 }
 
 /* Does what the slot holds, VALUE, lead to SYMBOL? */
-static bool leads_to(const hooks_t *h, const known_image_t *known, const slots_t *slots,
+static bool leads_to(const hooks_t *h, const known_image_t *known, const import_slots_t *slots,
                      const symbol_t *symbol, const slot_t *slot, uint64_t value) {
   uint32_t number;
   elf_sym_t sym;
   if (value == symbol->original || (value == symbol->canonical && value)) return true;
-  bool defines = slots_definition(slots, symbol->name, NULL, &number, &sym);
+  bool defines = import_slots_definition(slots, symbol->name, NULL, &number, &sym);
   if (!is_unbound(slots, slot, defines ? &sym : NULL, value)) return false;
   return known->image.link_space == 0 && asks_for(h, slots, symbol, slot) &&
          (!defines || symbol->definer == slots->start);
@@ -81,7 +82,7 @@ static void drop_places_of(hooks_t *h, uint32_t image, bool only_elsewhere) {
 typedef struct search {
   hooks_t *hooks;
   const known_image_t *known;
-  const slots_t *slots;
+  const import_slots_t *slots;
   bool only_new;
   uint32_t seen, raw; /* slots of hooked names; those among them that are not relocated yet */
 } search_t;
@@ -97,9 +98,10 @@ static bool note_slot(const slot_t *slot, void *context) {
   uint64_t value = load_relaxed((const uint64_t *)(uintptr_t)slot->address);
   symbol_t *symbol = hooks_bucket(s->hooks, hooks_hash(slot->name));
   for (; symbol; symbol = symbol->same_hash) {
-    if ((s->only_new && !symbol->is_new) || !slots_text_equal(slot->name, symbol->name)) continue;
+    if ((s->only_new && !symbol->is_new) || !import_slots_text_equal(slot->name, symbol->name))
+      continue;
     s->seen++;
-    s->raw += slots_is_raw(s->slots, value);
+    s->raw += import_slots_is_raw(s->slots, value);
     if (s->known->is_partial && is_noted(s->hooks, symbol, slot->address)) continue;
     place_t *place = hooks_new_place(s->hooks, symbol);
     if (!place) {
@@ -127,7 +129,7 @@ void hooks_search_again(hooks_t *h, known_image_t *known) {
 static void search_image(hooks_t *h, known_image_t *known, const slot_names_t *names,
                          bool only_new) {
   search_t s = {h, known, &known->slots, only_new, 0, 0};
-  if (known->has_slots) slots_each(&known->slots, names, note_slot, &s);
+  if (known->has_slots) import_slots_each(&known->slots, names, note_slot, &s);
   known->is_searched = true;
   known->is_partial = false;
   if (s.raw > 0 && s.raw == s.seen && !only_new) hooks_search_again(h, known);
@@ -142,12 +144,13 @@ static bool same_table(slot_table_t a, slot_table_t b) {
 /* Is it the image that was there? An address proves nothing: another one may have been loaded in
  * its place since, its path in the same memory. Its tables tell. */
 static bool is_known(const known_image_t *k, const os_image_t *image) {
-  slots_t now;
+  import_slots_t now;
   if (k->image.start != image->start || k->image.end != image->end ||
       k->image.phdr != image->phdr || k->image.path != image->path ||
-      k->path_hash != hooks_hash(hooks_path(image)) || k->has_slots != slots_read(&now, image))
+      k->path_hash != hooks_hash(hooks_path(image)) ||
+      k->has_slots != import_slots_read(&now, image))
     return false;
-  const slots_t *s = &k->slots;
+  const import_slots_t *s = &k->slots;
   return !k->has_slots || (s->dynamic == now.dynamic && s->names == now.names &&
                            s->names_size == now.names_size && same_table(s->plt, now.plt) &&
                            same_table(s->rela, now.rela) && same_table(s->symbols, now.symbols));
@@ -168,7 +171,7 @@ static bool note_image(const os_image_t *image, void *context) {
 
 static void drop_image(hooks_t *h, const known_image_t *known) {
   drop_places_of(h, known->number, false);
-  family_forget(h, known->image.start);
+  filter_forget(h, known->image.start);
 }
 
 /* Images are kept in load order: what is new stands at the end. */

@@ -25,7 +25,7 @@ static uint16_t buckets[BUCKETS]; /* number + 1 of a trampoline, by what it was 
 const char *trampoline_ready(void) {
   if (os_shadow_stack())
     return "this thread has a hardware shadow stack: a return address must not be moved";
-  if (!calls_init()) return "no memory for the calls under way";
+  if (!call_stack_init()) return "no memory for the calls under way";
   return NULL;
 }
 
@@ -74,7 +74,7 @@ trampoline_t *trampoline_of_thunk(uint64_t address) {
 }
 
 const call_t *trampoline_innermost(void) {
-  const calls_t *own = calls_own;
+  const call_stack_t *own = call_stack_own;
   return own && own->live != &own->root ? own->live : NULL;
 }
 
@@ -96,7 +96,7 @@ static void announce(const trampoline_t *t, const trampoline_calls_t *calls, uin
   call.sp = sp;
   call.data = 0;
   call.outer = call.inner = NULL;
-  call.owner = calls_own;
+  call.owner = call_stack_own;
   (void)calls->before(&call, arguments);
 }
 
@@ -110,7 +110,7 @@ static bool is_told(const call_t *call, const trampoline_t *t) {
 static call_t *take_place(call_t *call, const trampoline_t *t, const trampoline_calls_t *calls,
                           const uint64_t *arguments) {
   if (is_told(call, t)) return NULL;
-  calls_tell(call, CALL_TAIL);
+  call_stack_tell(call, CALL_TAIL);
   call->trampoline = t;
   if (calls->before(call, arguments)) return call;
   call->trampoline = &silent;
@@ -118,34 +118,34 @@ static call_t *take_place(call_t *call, const trampoline_t *t, const trampoline_
 }
 
 /* The newest of the thread's calls from now on. */
-static ALWAYS_INLINE call_t *push(calls_t *own, const trampoline_t *t,
+static ALWAYS_INLINE call_t *push(call_stack_t *own, const trampoline_t *t,
                                   const trampoline_calls_t *calls, uint64_t sp, uint64_t fp,
                                   uint64_t return_address, const uint64_t *arguments) {
   call_t *call = own->free;
-  calls_fill(call, t, sp, fp, return_address);
-  calls_push(own, call);
+  call_stack_fill(call, t, sp, fp, return_address);
+  call_stack_push(own, call);
   if (LIKELY(calls->before(call, arguments))) return call;
-  calls_pop(own);
+  call_stack_pop(own);
   return NULL;
 }
 
-static call_t *begin(calls_t *own, const trampoline_t *t, const trampoline_calls_t *calls,
+static call_t *begin(call_stack_t *own, const trampoline_t *t, const trampoline_calls_t *calls,
                      uint64_t sp, uint64_t fp, uint64_t return_address, const uint64_t *arguments) {
   if (own->live->sp <= sp) {
     call_t *newest = own->live;
     if (newest->sp == sp && fp == (uint64_t)(uintptr_t)newest &&
         return_address == trampoline_place(TRAMPOLINE_RETURN))
       return take_place(newest, t, calls, arguments);
-    calls_drop_lost(own, sp, NULL);
+    call_stack_drop_lost(own, sp, NULL);
   }
-  if (!own->free && !calls_more(own)) return NULL;
+  if (!own->free && !call_stack_more(own)) return NULL;
   return push(own, t, calls, sp, fp, return_address, arguments);
 }
 
 NOINLINE call_t *trampoline_enter_any(const trampoline_t *t, uint64_t sp, uint64_t fp,
                                       uint64_t return_address, const uint64_t *arguments,
                                       const trampoline_calls_t *calls) {
-  calls_t *own = calls_enter(sp);
+  call_stack_t *own = call_stack_enter(sp);
   call_t *call = NULL;
   if (!own) return NULL;
   own->busy = sp;
@@ -163,7 +163,7 @@ NOINLINE call_t *trampoline_enter_any(const trampoline_t *t, uint64_t sp, uint64
 static NOINLINE call_t *enter_usual(const trampoline_t *t, uint64_t sp, uint64_t fp,
                                     uint64_t return_address, const uint64_t *arguments,
                                     const trampoline_calls_t *calls) {
-  calls_t *own = calls_own;
+  call_stack_t *own = call_stack_own;
   if (UNLIKELY(!own || own->busy || (t->flags & TRAMPOLINE_ENTRY_ONLY)))
     return trampoline_enter_any(t, sp, fp, return_address, arguments, calls);
   own->busy = sp;
@@ -188,15 +188,15 @@ __attribute__((used)) call_t *trampoline_before(trampoline_t *t, uint64_t sp, ui
 }
 
 NOINLINE void trampoline_leave_any(call_t *call) {
-  calls_t *own = calls_own;
+  call_stack_t *own = call_stack_own;
   if (UNLIKELY(!own || own->live != call || own->busy)) {
-    calls_end_of(call, CALL_RETURNED);
+    call_stack_end_of(call, CALL_RETURNED);
     return;
   }
   own->busy = call->sp;
   signal_fence();
-  calls_tell(call, CALL_RETURNED);
-  calls_pop(own);
+  call_stack_tell(call, CALL_RETURNED);
+  call_stack_pop(own);
   signal_fence();
   own->busy = 0;
 }

@@ -74,9 +74,9 @@ typedef struct trampoline_calls {
    * added. */
   bool (*before)(call_t *call, const uint64_t *arguments);
   void (*after)(call_t *call, call_end_t end);
-  /* NULL, or all that is done before and after a call, in one function each, of hook/call_stack.h and
-   * what BEFORE and AFTER do: for calls of which nothing is unusual, and whose trampolines are not
-   * TRAMPOLINE_ENTRY_ONLY. They end in trampoline_enter_any and trampoline_leave_any where
+  /* NULL, or all that is done before and after a call, in one function each, of hook/call_stack.h
+   * and what BEFORE and AFTER do: for calls of which nothing is unusual, and whose trampolines are
+   * not TRAMPOLINE_ENTRY_ONLY. They end in trampoline_enter_any and trampoline_leave_any where
    * something is, and nothing has been done yet. */
   call_t *(*enter)(const trampoline_t *trampoline, uint64_t sp, uint64_t fp,
                    uint64_t return_address, const uint64_t *arguments,

@@ -2,7 +2,7 @@
 #include "image/import_slot_names.h"
 #include "image/import_slots.h"
 
-bool slots_text_equal(const char *a, const char *b) {
+bool import_slots_text_equal(const char *a, const char *b) {
   while (*a && *a == *b)
     a++, b++;
   return *a == *b;

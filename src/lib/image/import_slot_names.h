@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
- * The hash behind slot_names_t (image/import_slots.h): of a name's first eight characters, read as one
- * word.
+ * The hash behind slot_names_t (image/import_slots.h): of a name's first eight characters, read as
+ * one word.
  */
 #ifndef SONDE_IMAGE_IMPORT_SLOT_NAMES_H
 #define SONDE_IMAGE_IMPORT_SLOT_NAMES_H

@@ -48,7 +48,7 @@ typedef struct slots {
   uint32_t segment_count;
   uint64_t relro_start, relro_end; /* whole pages: what the loader makes read-only when it is done
                                       with the image; equal where there is nothing */
-} slots_t;
+} import_slots_t;
 
 typedef struct slot {
   uint64_t address; /* run-time */
@@ -58,7 +58,7 @@ typedef struct slot {
 } slot_t;
 
 /* Reads the dynamic section of IMAGE. False when it has none, or one that cannot be used. */
-bool slots_read(slots_t *out, const os_image_t *image);
+bool import_slots_read(import_slots_t *out, const os_image_t *image);
 
 /* A set of names to look for, made by slot_names_add: one bit for each value of a hash of the first
  * eight characters, so that most other names are passed over without reading on. */
@@ -70,23 +70,23 @@ bool slot_names_may_hold(const slot_names_t *names, const char *name);
 
 /* Calls VISIT for each slot whose name may be among NAMES (NULL: for each), until it returns
  * false. */
-void slots_each(const slots_t *slots, const slot_names_t *names,
-                bool (*visit)(const slot_t *slot, void *context), void *context);
+void import_slots_each(const import_slots_t *slots, const slot_names_t *names,
+                       bool (*visit)(const slot_t *slot, void *context), void *context);
 
 /* Before its relocation a slot holds 0 or an address as linked. */
-static inline bool slots_is_raw(const slots_t *slots, uint64_t value) {
+static inline bool import_slots_is_raw(const import_slots_t *slots, uint64_t value) {
   return slots->slide != 0 && value < slots->end - slots->slide;
 }
 
 /* The version that SYMBOL is of ("GLIBC_2.2.5"); NULL when it has none. *HIDDEN, unless NULL: it is
  * not the default one. */
-const char *slots_version(const slots_t *slots, uint32_t symbol, bool *hidden);
+const char *import_slots_version(const import_slots_t *slots, uint32_t symbol, bool *hidden);
 
 /* The definition of NAME, of VERSION or (NULL) of the default one. False when the image has none.
  */
-bool slots_definition(const slots_t *slots, const char *name, const char *version, uint32_t *symbol,
-                      elf_sym_t *out);
+bool import_slots_definition(const import_slots_t *slots, const char *name, const char *version,
+                             uint32_t *symbol, elf_sym_t *out);
 
-bool slots_text_equal(const char *a, const char *b);
+bool import_slots_text_equal(const char *a, const char *b);
 
 #endif

@@ -190,24 +190,24 @@ typedef void os_asked_t(const void *ucontext);
 
 /* Sees to it that ASKED is called for questions. Before each round of questions, since the program
  * may have put its own handler in front; -EBUSY when it did so again and again. */
-int os_ask_prepare(os_asked_t *asked);
+int os_signal_prepare(os_asked_t *asked);
 
 /* Sends the question; -ESRCH when TID has ended. A question that finds another one still on its way
  * to TID is merged with it: ASKED is called at least once after the last, not once for each. */
-int os_ask(pid_t tid);
+int os_signal_thread(pid_t tid);
 
 /* Whether a question would wait, or be taken for something else, and so must not be sent. */
-bool os_blocks_question(const os_thread_t *thread);
+bool os_blocks_signal(const os_thread_t *thread);
 bool os_waits_for_signals(int64_t call);
 
-/* The same for a question that another process asks: the recorder, by os_ask_process. ASKED is
- * called in the thread TID of PID, if that process has called os_ask_prepare_for_others. */
-int os_ask_prepare_for_others(os_asked_t *asked);
-int os_ask_process(pid_t pid, pid_t tid);
+/* The same for a question that another process asks: the recorder, by os_signal_process. ASKED is
+ * called in the thread TID of PID, if that process has called os_signal_prepare_for_others. */
+int os_signal_prepare_for_others(os_asked_t *asked);
+int os_signal_process(pid_t pid, pid_t tid);
 
 /* Asks the thread TID of this process again, once, as such a question, when it has used CPU_NS more
  * of CPU time. Returns the number of a timer, to be given to os_tick_stop; or a negative errno. */
-int os_ask_after(pid_t tid, uint64_t cpu_ns);
+int os_signal_thread_after(pid_t tid, uint64_t cpu_ns);
 
 /* ---- a copy of this process --------------------------------------------------------------- */
 
@@ -253,10 +253,10 @@ typedef struct os_region {
  * count of arguments on (above it their strings and the environment's, to STRINGS_END), and what
  * brk(2) moves the end of; 0 where it does not tell, as qemu's user mode does of the latter two.
  * False when it tells nothing. Linux. */
-typedef struct os_beginning {
+typedef struct os_initial_stack {
   uint64_t stack, strings_end, heap;
 } os_beginning_t;
-bool os_beginning(os_beginning_t *out);
+bool os_initial_stack(os_beginning_t *out);
 
 /* Calls VISIT for every mapping of this process, by ascending address, until it returns false. */
 int os_regions(bool (*visit)(const os_region_t *region, void *context), void *context);
@@ -282,7 +282,7 @@ void os_with_room(void (*run)(void *), void *argument);
 typedef void os_ticked_t(const void *ucontext, uint32_t missed);
 
 /* Sees to it that TICKED is called, by the same signal and handler as questions are; as
- * os_ask_prepare. */
+ * os_signal_prepare. */
 int os_tick_prepare(os_ticked_t *ticked);
 
 /* From now on the thread TID of this process is signalled when it has used FIRST_NS more of CPU
@@ -353,7 +353,7 @@ int os_file_punch(int fd, uint64_t offset, uint64_t size);
 /* Sends TEXT to the stream socket of the abstract NAME (unix(7)) and reads the answer to its end,
  * at most SIZE bytes; waits at most two seconds for each part. Returns the count or a negative
  * errno. */
-ssize_t os_ask_socket(const char *name, const char *text, char *answer, size_t size);
+ssize_t os_signal_socket(const char *name, const char *text, char *answer, size_t size);
 
 /* The text of the symbolic link PATH, ended with a 0, at most SIZE - 1 bytes. */
 ssize_t os_read_link(const char *path, char *out, size_t size);

@@ -26,9 +26,7 @@ static uint32_t level_of(const stream_t *s) {
   return (uint32_t)(s->type == CHUNK_EVENTS ? s - w->events : s - w->tables);
 }
 
-static uint32_t capacity_of(uint32_t slot_class) {
-  return scratch_class_pages(slot_class) * SCRATCH_PAGE;
-}
+static uint32_t capacity_of(uint32_t slot_class) { return shm_class_pages(slot_class) * SHM_PAGE; }
 
 static bool holds(uint32_t slot_class, uint32_t bytes) {
   return capacity_of(slot_class) >= sizeof(chunk_header_t) + bytes;
@@ -37,14 +35,14 @@ static bool holds(uint32_t slot_class, uint32_t bytes) {
 /* Starts the stream's next chunk in SLOT. */
 static void begin(stream_t *s, chunk_header_t *h, uint32_t slot_class) {
   writer_t *w = writer_of(s);
-  if (!s->last_time) s->last_time = write_now(w);
+  if (!s->last_time) s->last_time = writer_now(w);
   h->type = s->type;
   h->size = capacity_of(slot_class);
   h->stream = s->id;
   h->sequence = s->sequence;
   h->base_time = s->last_time;
   h->base_address = s->last_address;
-  h->incarnation = (uint16_t)write_global->incarnation;
+  h->incarnation = (uint16_t)writer_global->incarnation;
   h->address_shift = s->address_shift;
   s->open_time = os_monotonic_ns();
   s->last_stack = 0;
@@ -68,13 +66,13 @@ static bool flush(stream_t *s) {
   uint32_t size = ALIGN_UP((uint32_t)sizeof *h + used, 8u);
   if (s->records) {
     h->used = used;
-    h->close_time = write_now(writer_of(s));
+    h->close_time = writer_now(writer_of(s));
     h->records = s->records;
     h->checksum = 0;
     h->size = size;
     h->flags = CHUNK_CLOSED;
     h->checksum = chunk_checksum(h, size);
-    if (!write_append(h, size)) {
+    if (!writer_append(h, size)) {
       h->flags = 0;
       h->size = capacity_of(s->slot_class);
       return false;
@@ -88,18 +86,18 @@ static bool flush(stream_t *s) {
   return true;
 }
 
-bool write_close(stream_t *s) {
+bool writer_close(stream_t *s) {
   chunk_header_t *slot = s->chunk;
   if (!slot) return true;
   if (!flush(s)) return false;
-  write_slot_give(slot, s->slot_class);
+  writer_slot_give(slot, s->slot_class);
   return true;
 }
 
 /* Writes what a chunk of tables holds so far, and leaves it open: it may be another thread's, who
  * goes on. A record that is being written ends the copy, or is in it whole. */
 static void save_copy(const stream_t *s) {
-  uint8_t copy[SCRATCH_PAGE];
+  uint8_t copy[SHM_PAGE];
   const chunk_header_t *from = load_acquire(&s->chunk);
   if (!from || capacity_of(s->slot_class) > sizeof copy) return;
   memcpy(copy, from, sizeof copy);
@@ -116,26 +114,26 @@ static void save_copy(const stream_t *s) {
   memcpy(copy, &h, sizeof h);
   h.checksum = chunk_checksum(copy, h.size);
   memcpy(copy, &h, sizeof h);
-  (void)write_append(copy, h.size);
+  (void)writer_append(copy, h.size);
 }
 
 /* With no recorder left to collect them, definitions must not stay in the scratch for long: those
  * of other threads are copied once, the thread's own are written with each of its chunks of events.
  */
 static void save_tables_of_orphan(writer_t *w) {
-  scratch_control_t *c = w->control;
+  shm_control_t *c = w->control;
   if (c->recorder_pid != c->pid && os_process_alive((pid_t)c->recorder_pid)) return;
   uint32_t none = 0;
   if (cas_acq_rel(&c->orphaned, &none, 1u))
-    for (writer_t *other = load_acquire(&write_global->writers); other; other = other->next)
-      for (int i = 0; other != w && i < WRITE_LEVELS; i++)
+    for (writer_t *other = load_acquire(&writer_global->writers); other; other = other->next)
+      for (int i = 0; other != w && i < WRITER_LEVELS; i++)
         save_copy(&other->tables[i]);
-  for (int i = 0; i < WRITE_LEVELS; i++)
-    write_close(&w->tables[i]);
+  for (int i = 0; i < WRITER_LEVELS; i++)
+    writer_close(&w->tables[i]);
 }
 
 static bool open_of_class(stream_t *s, uint32_t slot_class, uint32_t spare) {
-  chunk_header_t *slot = write_slot_take(slot_class, spare);
+  chunk_header_t *slot = writer_slot_take(slot_class, spare);
   if (slot) begin(s, slot, slot_class);
   return slot != NULL;
 }
@@ -151,30 +149,30 @@ static bool open_larger(stream_t *s, uint32_t wanted, uint32_t bytes) {
   return false;
 }
 
-void write_announce(stream_t *s) {
+void writer_announce(stream_t *s) {
   if (s->id) return;
-  s->id = __atomic_add_fetch(&write_global->next_stream, 1, __ATOMIC_RELAXED);
-  if (s->type == CHUNK_EVENTS) write_thread_record(s, writer_of(s)->tid, level_of(s));
+  s->id = __atomic_add_fetch(&writer_global->next_stream, 1, __ATOMIC_RELAXED);
+  if (s->type == CHUNK_EVENTS) writer_thread_record(s, writer_of(s)->tid, level_of(s));
 }
 
 /* The class of the chunk that follows the stream's own, which is full. */
 static uint32_t next_class(const stream_t *s) {
   uint32_t larger = s->slot_class + 1u;
   uint64_t ring = writer_of(s)->control->ring_bytes;
-  if (larger == SCRATCH_CLASSES) return s->slot_class;
+  if (larger == SHM_CLASSES) return s->slot_class;
   if (s->type == CHUNK_TABLES) return larger;
   if (ring && capacity_of(larger) > ring / CHUNKS_IN_RING) return s->slot_class;
   return os_monotonic_ns() - s->open_time < GROW_BELOW_NS ? larger : s->slot_class;
 }
 
-bool write_room(stream_t *s, uint32_t bytes) {
+bool writer_room(stream_t *s, uint32_t bytes) {
   writer_t *w = writer_of(s);
   if (s->chunk && s->next + bytes <= (uint8_t *)s->chunk + s->chunk->size) return true;
   uint32_t wanted = 0;
   if (s->chunk) {
     chunk_header_t *slot = s->chunk;
     wanted = next_class(s);
-    while (!holds(wanted, bytes) && wanted + 1 < SCRATCH_CLASSES)
+    while (!holds(wanted, bytes) && wanted + 1 < SHM_CLASSES)
       wanted++;
     if (!flush(s)) return false;
     if (s->type != CHUNK_TABLES) save_tables_of_orphan(w);
@@ -182,18 +180,18 @@ bool write_room(stream_t *s, uint32_t bytes) {
       begin(s, slot, wanted);
       return true;
     }
-    write_slot_give(slot, s->slot_class);
+    writer_slot_give(slot, s->slot_class);
   }
-  while (!holds(wanted, bytes) && wanted + 1 < SCRATCH_CLASSES)
+  while (!holds(wanted, bytes) && wanted + 1 < SHM_CLASSES)
     wanted++;
-  write_look(w->control);
-  write_announce(s);
+  writer_look(w->control);
+  writer_announce(s);
   return open_larger(s, wanted, bytes);
 }
 
 bool event_unshift(stream_t *s) {
-  if (!write_close(s)) return false;
+  if (!writer_close(s)) return false;
   s->last_address <<= s->address_shift;
   s->address_shift = 0;
-  return write_room(s, EVENT_MAX_BYTES);
+  return writer_room(s, EVENT_MAX_BYTES);
 }

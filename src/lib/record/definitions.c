@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT
  *
- * Frames and nodes on their way into the tables (capture/frame_table.h, capture/stack_table.h). An image is
- * recorded with the first frame that lies in it; two threads may record it twice, which a reader
- * does not mind. Whether it was is noted only after it was.
+ * Frames and nodes on their way into the tables (capture/frame_table.h, capture/stack_table.h). An
+ * image is recorded with the first frame that lies in it; two threads may record it twice, which a
+ * reader does not mind. Whether it was is noted only after it was.
  */
 #include "record/definitions.h"
 
@@ -37,7 +37,7 @@ static void publish_image(uint16_t id) {
   const char *path = entry->file ? entry->file : entry->path;
   /* The list opens it by a name that means nothing in another process. */
   if (entry->is_program && os_program_path(program, sizeof program) > 0) path = program;
-  if (!write_image(id, i->start, i->end, i->slide, i->build_id, i->build_id_size, path)) return;
+  if (!writer_image(id, i->start, i->end, i->slide, i->build_id, i->build_id_size, path)) return;
   put(unloaded_images, id, false);
   put(recorded_images, id, true);
   uint32_t highest = load_relaxed(&highest_image);
@@ -45,14 +45,14 @@ static void publish_image(uint16_t id) {
   }
 }
 
-void publish_look_for_unloaded(void) {
+void definitions_look_for_unloaded(void) {
   static uint64_t looked;
   uint64_t epoch = os_loader_epoch();
-  if (!write_control() || (epoch && load_relaxed(&looked) == epoch)) return;
+  if (!writer_control() || (epoch && load_relaxed(&looked) == epoch)) return;
   store_relaxed(&looked, epoch);
   for (uint32_t id = 1; id <= load_relaxed(&highest_image); id++) {
     if (has(recorded_images, id)) {
-      if (image_check((image_id_t)id) || !write_unloaded(id)) continue;
+      if (image_check((image_id_t)id) || !writer_unloaded(id)) continue;
       put(recorded_images, id, false);
       put(unloaded_images, id, true);
     } else if (has(unloaded_images, id) && image_check((image_id_t)id)) {
@@ -62,44 +62,44 @@ void publish_look_for_unloaded(void) {
 }
 
 static void publish_frame(uint32_t id, uint64_t pc, bool exact, uint16_t image) {
-  if (!write_control()) return;
+  if (!writer_control()) return;
   if (image && !has(recorded_images, image)) {
     publish_image(image);
-    publish_look_for_unloaded();
+    definitions_look_for_unloaded();
   }
-  write_frame(id, pc, image, exact ? FRAME_EXACT : 0);
+  writer_frame(id, pc, image, exact ? FRAME_EXACT : 0);
 }
 
 static void publish_node(uint32_t id, uint32_t parent, uint32_t frame) {
-  if (write_control()) write_node(id, parent, frame);
+  if (writer_control()) writer_node(id, parent, frame);
 }
 
-void publish_to_recording(void) {
+void definitions_to_recording(void) {
   frames_publish = publish_frame;
   nodes_publish = publish_node;
 }
 
 static void publish_frames(void) {
-  for (unsigned level = 0; level < LEVELS_MAX && load_acquire(&frames.level[level]); level++)
-    for (uint32_t i = 0; i < (uint32_t)1 << levels_bits(FRAMES_BITS, level); i++) {
+  for (unsigned level = 0; level < LEVELED_MAX && load_acquire(&frames.level[level]); level++)
+    for (uint32_t i = 0; i < (uint32_t)1 << leveled_bits(FRAME_TABLE_BITS, level); i++) {
       const frame_slot_t *slot = &frames.level[level][i];
       frame_info_t info;
-      uint32_t id = levels_first(FRAMES_BITS, level) + i;
-      if (load_acquire(&slot->rule) && frames_get(id, &info))
+      uint32_t id = leveled_first(FRAME_TABLE_BITS, level) + i;
+      if (load_acquire(&slot->rule) && frame_table_get(id, &info))
         publish_frame(id, info.pc, info.exact, info.image);
     }
 }
 
 static void publish_nodes(void) {
-  for (unsigned level = 0; level < LEVELS_MAX && load_acquire(&nodes.level[level]); level++)
-    for (uint32_t i = 0; i < (uint32_t)1 << levels_bits(NODES_BITS, level); i++) {
-      uint32_t parent, frame, id = levels_first(NODES_BITS, level) + i;
-      if (load_relaxed(&nodes.level[level][i]) && nodes_get(id, &parent, &frame))
+  for (unsigned level = 0; level < LEVELED_MAX && load_acquire(&nodes.level[level]); level++)
+    for (uint32_t i = 0; i < (uint32_t)1 << leveled_bits(STACK_TABLE_BITS, level); i++) {
+      uint32_t parent, frame, id = leveled_first(STACK_TABLE_BITS, level) + i;
+      if (load_relaxed(&nodes.level[level][i]) && stack_table_get(id, &parent, &frame))
         publish_node(id, parent, frame);
     }
 }
 
-void publish_all(void) {
+void definitions_all(void) {
   memset(recorded_images, 0, sizeof recorded_images);
   memset(unloaded_images, 0, sizeof unloaded_images);
   publish_frames();

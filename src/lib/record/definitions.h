@@ -7,14 +7,14 @@
 
 /* From now on every new frame and node is recorded before an id that names it is given out. Called
  * before the first capture. */
-void publish_to_recording(void);
+void definitions_to_recording(void);
 
 /* Records which images are gone, and which of them are back; where an image may have come or gone.
  * The loader's epoch is asked first. */
-void publish_look_for_unloaded(void);
+void definitions_look_for_unloaded(void);
 
 /* All frames, nodes and images there are, into a recording that begins now: while there is one
  * thread, or before ids are recorded. */
-void publish_all(void);
+void definitions_all(void);
 
 #endif

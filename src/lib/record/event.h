@@ -23,7 +23,7 @@ static ALWAYS_INLINE unsigned event_varint(uint8_t *out, uint64_t value) {
 NOINLINE bool event_unshift(stream_t *s);
 
 static ALWAYS_INLINE bool event_room(stream_t *s, uint64_t address) {
-  if (UNLIKELY(s->next >= s->limit) && !write_room(s, EVENT_MAX_BYTES)) return false;
+  if (UNLIKELY(s->next >= s->limit) && !writer_room(s, EVENT_MAX_BYTES)) return false;
   if (UNLIKELY(address & ((UINT64_C(1) << s->address_shift) - 1))) return event_unshift(s);
   return true;
 }
@@ -49,7 +49,7 @@ static ALWAYS_INLINE uint8_t *event_address(stream_t *s, uint8_t *q, uint64_t ad
 
 static ALWAYS_INLINE uint8_t *event_stack(stream_t *s, uint8_t *q, uint32_t stack, unsigned *head) {
   writer_t *w = s->writer;
-  _Static_assert(WRITE_LEVELS == 2, "the first, or the other");
+  _Static_assert(WRITER_LEVELS == 2, "the first, or the other");
   uint32_t *guess = &w->predicted[s != w->events][predictor_index(s->last_stack)];
   s->last_stack = stack;
   if (*guess == stack) {

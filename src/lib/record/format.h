@@ -142,12 +142,12 @@ typedef enum event_kind {
        bytes; 0, as at the start of a chunk: every event */
 
 /* What is recorded; a set of bits. */
-#define RECORD_BLOCKS         1u          /* every block */
-#define RECORD_REGIONS        2u          /* regions of memory: mmap and its kin */
-#define RECORD_SAMPLES        4u          /* where threads use the CPU */
-#define RECORD_SAMPLED_BLOCKS 8u          /* blocks chosen by their bytes, see sensor/malloc/sampled.h */
-#define RECORD_LIVE           16u         /* live blocks without history, see sensor/malloc/live.h */
-#define RECORD_STALLS         0x100u      /* see sensor/stall/stall.h */
+#define RECORD_BLOCKS         1u     /* every block */
+#define RECORD_REGIONS        2u     /* regions of memory: mmap and its kin */
+#define RECORD_SAMPLES        4u     /* where threads use the CPU */
+#define RECORD_SAMPLED_BLOCKS 8u     /* blocks chosen by their bytes, see sensor/malloc/sampled.h */
+#define RECORD_LIVE           16u    /* live blocks without history, see sensor/malloc/live.h */
+#define RECORD_STALLS         0x100u /* see sensor/stall/stall.h */
 #define RECORD_CALLS          0x1000u     /* see sensor/trace/trace.h; trace_generation says when */
 #define RECORD_AUDIT          0x10000u    /* calls that a policy names, see sensor/audit/audit.h */
 #define RECORD_SWITCHING      0x80000000u /* nothing; the mode is being changed inside */

@@ -68,7 +68,7 @@ void header_calibrate(record_header_t *h) {
     h->clock_shift++;
 }
 
-void header_update(record_header_t *h, const scratch_control_t *c) {
+void header_update(record_header_t *h, const shm_control_t *c) {
   header_clocks(h, &h->end_ticks, &h->end_monotonic_ns);
   h->stop_reason = load_acquire(&c->stop_reason);
   h->lost_events = load_relaxed(&c->lost_events);
@@ -77,8 +77,7 @@ void header_update(record_header_t *h, const scratch_control_t *c) {
   h->incarnations = load_relaxed(&c->incarnation);
 }
 
-bool header_control(const record_header_t *h, int file_fd, uint64_t ring_bytes,
-                    scratch_control_t *c) {
+bool header_control(const record_header_t *h, int file_fd, uint64_t ring_bytes, shm_control_t *c) {
   os_file_id_t id;
   if (!os_file_id(file_fd, &id)) return false;
   c->clock = h->clock;
@@ -93,8 +92,8 @@ bool header_control(const record_header_t *h, int file_fd, uint64_t ring_bytes,
   c->ring_start = ring_bytes ? RECORD_HEADER_SIZE : 0;
   c->ring_bytes = ring_bytes;
   c->file_end = RECORD_HEADER_SIZE + ring_bytes;
-  if (!c->pages_used) c->pages_used = SCRATCH_CONTROL_PAGES;
-  scratch_calibrate(c, h);
-  c->magic = SCRATCH_MAGIC;
+  if (!c->pages_used) c->pages_used = SHM_CONTROL_PAGES;
+  shm_calibrate(c, h);
+  c->magic = SHM_MAGIC;
   return true;
 }

@@ -24,12 +24,12 @@ void header_calibrate(record_header_t *header);
 void header_clocks(const record_header_t *header, uint64_t *ticks, uint64_t *ns);
 
 /* Takes over what the control page counts, and the time. */
-void header_update(record_header_t *header, const scratch_control_t *control);
+void header_update(record_header_t *header, const shm_control_t *control);
 
 /* Fills a control page, otherwise as it is, for a recording with HEADER into FILE_FD, one of our
  * descriptors, the first RING_BYTES of which are a ring: without a table of live blocks or a
  * policy. False when the file cannot be looked at. */
 bool header_control(const record_header_t *header, int file_fd, uint64_t ring_bytes,
-                    scratch_control_t *control);
+                    shm_control_t *control);
 
 #endif

@@ -2,7 +2,7 @@
  *
  * What the recorder does for other recordings is done here by the program itself: the scratch is
  * private memory, the file a memfd of which the larger part is a ring. Nothing is written to a disk
- * before write_save_own.
+ * before memory_recording_save.
  *
  * Reading while others write: closed chunks are checked by their checksum, so one that is being
  * overwritten is passed over; open chunks are copied, and their records end where the zeros begin.
@@ -22,25 +22,25 @@ static struct {
   int file_fd;
 } own;
 
-bool write_is_own(void) {
-  const scratch_control_t *c = write_control();
+bool memory_recording_is_on(void) {
+  const shm_control_t *c = writer_control();
   return c && c->recorder_pid == c->pid && c->scratch_fd < 0; /* not of write_local.h */
 }
 
-int write_begin_own(uint64_t limit_bytes) {
-  if (write_control()) return SONDE_EBUSY;
-  write_global_t *g = os_map(sizeof *g);
-  scratch_control_t *c = os_map(SCRATCH_BYTES);
+int memory_recording_begin(uint64_t limit_bytes) {
+  if (writer_control()) return SONDE_EBUSY;
+  writer_global_t *g = os_map(sizeof *g);
+  shm_control_t *c = os_map(SHM_BYTES);
   own.file_fd = os_memory_file("sonde");
   header_begin(&own.header, os_pid());
   own.header.mode = RECORD_CALLS;
   own.header.scratch_fd = -1;
   bool good = g && c && own.file_fd >= 0 && os_wipe_on_fork(g, sizeof *g) &&
-              os_hide_from_fork(c, SCRATCH_BYTES) &&
+              os_hide_from_fork(c, SHM_BYTES) &&
               header_control(&own.header, own.file_fd, ALIGN_UP(limit_bytes, UINT64_C(4096)), c);
   if (!good) {
     if (g) os_unmap(g, sizeof *g);
-    if (c) os_unmap(c, SCRATCH_BYTES);
+    if (c) os_unmap(c, SHM_BYTES);
     if (own.file_fd >= 0) os_close(own.file_fd);
     return SONDE_ENOMEM;
   }
@@ -49,12 +49,12 @@ int write_begin_own(uint64_t limit_bytes) {
   g->file_fd = own.file_fd;
   g->incarnation = 1;
   g->control = c;
-  store_release(&write_global, g);
-  write_process();
+  store_release(&writer_global, g);
+  writer_process();
   return 0;
 }
 
-void write_own_start(uint64_t *ticks, uint64_t *ns) {
+void memory_recording_start(uint64_t *ticks, uint64_t *ns) {
   *ticks = own.header.start_ticks;
   *ns = own.header.start_monotonic_ns;
 }
@@ -104,14 +104,14 @@ static bool visit_file(reading_t *r, uint64_t end) {
   return true;
 }
 
-static bool visit_open(reading_t *r, const scratch_control_t *c) {
+static bool visit_open(reading_t *r, const shm_control_t *c) {
   uint32_t used = load_acquire(&c->pages_used);
-  for (uint32_t page = SCRATCH_CONTROL_PAGES; page < used && page < SCRATCH_PAGES; page++) {
+  for (uint32_t page = SHM_CONTROL_PAGES; page < used && page < SHM_PAGES; page++) {
     uint32_t slot_class = load_acquire(&c->slot_class[page]);
-    const uint8_t *slot = (const uint8_t *)c + (uint64_t)page * SCRATCH_PAGE;
-    if (!slot_class || slot_class > SCRATCH_CLASSES) continue;
+    const uint8_t *slot = (const uint8_t *)c + (uint64_t)page * SHM_PAGE;
+    if (!slot_class || slot_class > SHM_CLASSES) continue;
     if (load_acquire(&((const chunk_header_t *)(const void *)slot)->magic) != CHUNK_MAGIC) continue;
-    uint32_t size = scratch_class_pages(slot_class - 1) * SCRATCH_PAGE;
+    uint32_t size = shm_class_pages(slot_class - 1) * SHM_PAGE;
     memcpy(r->piece, slot, size);
     if (!chunk_close_copy(r->piece, size)) continue;
     if (!r->visit(r->context, (const chunk_header_t *)(const void *)r->piece)) return false;
@@ -119,8 +119,9 @@ static bool visit_open(reading_t *r, const scratch_control_t *c) {
   return true;
 }
 
-bool write_each_own(bool (*visit)(void *context, const chunk_header_t *chunk), void *context) {
-  const scratch_control_t *c = write_control();
+bool memory_recording_each(bool (*visit)(void *context, const chunk_header_t *chunk),
+                           void *context) {
+  const shm_control_t *c = writer_control();
   reading_t r = {os_map(PIECE + 4096), visit, context};
   if (!c || !r.piece) return false;
   bool done = visit_file(&r, load_acquire(&c->file_end)) && visit_open(&r, c);
@@ -154,12 +155,12 @@ static bool save_chunk(void *context, const chunk_header_t *chunk) {
   return true;
 }
 
-int write_save_own(const char *path) {
-  const scratch_control_t *c = write_control();
-  if (!c || !write_is_own()) return SONDE_EINVAL;
+int memory_recording_save(const char *path) {
+  const shm_control_t *c = writer_control();
+  if (!c || !memory_recording_is_on()) return SONDE_EINVAL;
   saving_t s = {.fd = os_create_high(path), .at = RECORD_HEADER_SIZE};
   if (s.fd < 0) return SONDE_EIO;
-  bool good = write_each_own(save_chunk, &s);
+  bool good = memory_recording_each(save_chunk, &s);
   record_header_t h = own.header;
   h.state = RECORD_FINISHED;
   header_update(&h, c);

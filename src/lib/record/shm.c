@@ -17,8 +17,8 @@
 #include "record/writer.h"
 #include "sonde/status.h"
 
-HIDDEN write_global_t *write_global;
-OWN_HERE(writer_t, write_tls);
+HIDDEN writer_global_t *writer_global;
+SLOT_HERE(writer_t, writer_tls);
 
 static bool read_number(const char **text, uint32_t *value) {
   if (**text < '0' || **text > '9') return false;
@@ -27,53 +27,52 @@ static bool read_number(const char **text, uint32_t *value) {
   return true;
 }
 
-int write_open_of_recorder(const scratch_control_t *c, int fd) {
+int writer_open_of_recorder(const shm_control_t *c, int fd) {
   return fd < 0 ? fd : os_open_of_process(c->recorder_pid, (uint32_t)fd);
 }
 
-scratch_control_t *write_control(void) { return write_global ? write_global->control : NULL; }
+shm_control_t *writer_control(void) { return writer_global ? writer_global->control : NULL; }
 
-static scratch_control_t *map_scratch(int fd) {
-  uint64_t control_bytes = (uint64_t)SCRATCH_CONTROL_PAGES * SCRATCH_PAGE;
-  scratch_control_t *control = os_map_shared(fd, 0, SCRATCH_BYTES);
+static shm_control_t *map_scratch(int fd) {
+  uint64_t control_bytes = (uint64_t)SHM_CONTROL_PAGES * SHM_PAGE;
+  shm_control_t *control = os_map_shared(fd, 0, SHM_BYTES);
   if (!control) return NULL;
-  bool hidden = os_hide_from_fork(control, SCRATCH_BYTES);
-  if (hidden && os_populate(control, control_bytes) && control->magic == SCRATCH_MAGIC)
-    return control;
-  os_unmap(control, SCRATCH_BYTES);
+  bool hidden = os_hide_from_fork(control, SHM_BYTES);
+  if (hidden && os_populate(control, control_bytes) && control->magic == SHM_MAGIC) return control;
+  os_unmap(control, SHM_BYTES);
   return NULL;
 }
 
 /* What was live belonged to the program that this one has replaced. */
-static void empty_live_table(scratch_control_t *c) {
-  int fd = write_open_of_recorder(c, c->live_fd);
+static void empty_live_table(shm_control_t *c) {
+  int fd = writer_open_of_recorder(c, c->live_fd);
   if (fd < 0) return;
   store_release(&c->live_levels, 0u);
   os_file_punch(fd, 0, live_level_offset(LIVE_LEVELS));
   os_close(fd);
 }
 
-int write_start(const char *settings) {
+int writer_start(const char *settings) {
   uint32_t recorder, scratch_fd, file_fd;
   if (!read_number(&settings, &recorder) || !read_number(&settings, &scratch_fd) ||
       !read_number(&settings, &file_fd))
     return SONDE_EINVAL;
-  return write_attach(recorder, scratch_fd, file_fd);
+  return writer_attach(recorder, scratch_fd, file_fd);
 }
 
-int write_attach(uint32_t recorder, uint32_t scratch_fd, uint32_t file_fd) {
-  write_global_t *g = os_map(sizeof *g);
+int writer_attach(uint32_t recorder, uint32_t scratch_fd, uint32_t file_fd) {
+  writer_global_t *g = os_map(sizeof *g);
   if (!g) return SONDE_ENOMEM;
   if (!os_wipe_on_fork(g, sizeof *g)) {
     os_unmap(g, sizeof *g);
     return SONDE_EUNSUPPORTED;
   }
   int fd = os_open_of_process(recorder, scratch_fd);
-  scratch_control_t *control = fd < 0 ? NULL : map_scratch(fd);
+  shm_control_t *control = fd < 0 ? NULL : map_scratch(fd);
   if (fd >= 0) os_close(fd);
   g->file_fd = control ? os_open_of_process(recorder, file_fd) : -1;
   if (g->file_fd < 0) {
-    if (control) os_unmap(control, SCRATCH_BYTES);
+    if (control) os_unmap(control, SHM_BYTES);
     os_unmap(g, sizeof *g);
     return SONDE_EIO;
   }
@@ -81,13 +80,13 @@ int write_attach(uint32_t recorder, uint32_t scratch_fd, uint32_t file_fd) {
   if (g->incarnation > 1) empty_live_table(control);
   store_relaxed(&control->executing, 0u);
   g->control = control;
-  write_global = g;
+  writer_global = g;
   return 0;
 }
 
 /* The descriptor of the file, which the program may have closed or reused. */
-static int file_of(write_global_t *g) {
-  scratch_control_t *c = g->control;
+static int file_of(writer_global_t *g) {
+  shm_control_t *c = g->control;
   os_file_id_t id;
   int fd = load_acquire(&g->file_fd);
   if (fd >= 0 && os_file_id(fd, &id) && id.device == c->file_device && id.inode == c->file_inode)
@@ -99,7 +98,7 @@ static int file_of(write_global_t *g) {
   return fd;
 }
 
-static bool stop(scratch_control_t *c, record_stop_t reason) {
+static bool stop(shm_control_t *c, record_stop_t reason) {
   uint32_t none = RECORD_STOP_NONE;
   cas_acq_rel(&c->stop_reason, &none, (uint32_t)reason);
   store_release(&c->mode, 0);
@@ -116,7 +115,7 @@ static record_stop_t stop_of_error(ssize_t error) {
 }
 
 static bool write_at(int fd, const void *data, uint32_t size, uint64_t offset) {
-  scratch_control_t *c = write_global->control;
+  shm_control_t *c = writer_global->control;
   if (c->limit_bytes && offset + size > c->limit_bytes) return stop(c, RECORD_STOP_LIMIT);
   if (offset + size > os_file_size_limit()) return stop(c, RECORD_STOP_FILE_LIMIT);
   for (uint32_t done = 0; done < size;) {
@@ -143,7 +142,7 @@ static void pause_for(uint64_t ns) {
   os_futex_wait(&word, 0, ns);
 }
 
-static uint64_t *leave_mark(write_global_t *g) {
+static uint64_t *leave_mark(writer_global_t *g) {
   for (int round = 0; round < PATIENCE_ROUNDS; round++) {
     for (uint32_t i = 0; i < RING_WRITERS; i++) {
       uint64_t none = 0;
@@ -156,7 +155,7 @@ static uint64_t *leave_mark(write_global_t *g) {
 }
 
 /* Waits until nobody is still writing a ring before END. */
-static void wait_for_older(write_global_t *g, uint64_t end) {
+static void wait_for_older(writer_global_t *g, uint64_t end) {
   uint64_t ring = g->control->ring_bytes;
   int rounds = 0;
   for (uint32_t i = 0; i < RING_WRITERS; i++) {
@@ -178,9 +177,9 @@ static bool wipe(int fd, uint64_t offset, uint64_t size) {
   return good;
 }
 
-static bool append_to_ring(write_global_t *g, int fd, const void *data, uint32_t size) {
+static bool append_to_ring(writer_global_t *g, int fd, const void *data, uint32_t size) {
   uint64_t *mark = leave_mark(g), place, passed, ring = g->control->ring_bytes;
-  uint64_t offset = scratch_take_ring(g->control, size, &place, &passed);
+  uint64_t offset = shm_take_ring(g->control, size, &place, &passed);
   if (mark) store_release(mark, place - passed + 1);
   wait_for_older(g, place + size);
   bool written = wipe(fd, g->control->ring_start + (place - passed) % ring, passed) &&
@@ -189,20 +188,20 @@ static bool append_to_ring(write_global_t *g, int fd, const void *data, uint32_t
   return written;
 }
 
-bool write_append(const void *data, uint32_t size) {
-  write_global_t *g = write_global;
-  scratch_control_t *c = g->control;
+bool writer_append(const void *data, uint32_t size) {
+  writer_global_t *g = writer_global;
+  shm_control_t *c = g->control;
   uint32_t type = ((const chunk_header_t *)data)->type;
   if (load_acquire(&c->stop_reason) != RECORD_STOP_NONE) return false;
   int fd = file_of(g);
   if (fd < 0) return stop(c, RECORD_STOP_LOST_FILE);
-  if (scratch_in_ring(c, type, size)) return append_to_ring(g, fd, data, size);
-  return write_at(fd, data, size, scratch_reserve(c, type, size));
+  if (shm_in_ring(c, type, size)) return append_to_ring(g, fd, data, size);
+  return write_at(fd, data, size, shm_reserve(c, type, size));
 }
 
 /* ---- slots -------------------------------------------------------------------------------- */
 
-static uint32_t pop_slot(write_global_t *g, uint32_t slot_class) {
+static uint32_t pop_slot(writer_global_t *g, uint32_t slot_class) {
   uint64_t *head = &g->free_slots[slot_class], old = load_acquire(head), fresh;
   do {
     uint32_t page = (uint32_t)old;
@@ -212,30 +211,30 @@ static uint32_t pop_slot(write_global_t *g, uint32_t slot_class) {
   return (uint32_t)old;
 }
 
-static uint32_t new_slot(write_global_t *g, uint32_t slot_class, uint32_t spare) {
-  scratch_control_t *c = g->control;
-  uint32_t count = scratch_class_pages(slot_class), page = load_acquire(&c->pages_used);
+static uint32_t new_slot(writer_global_t *g, uint32_t slot_class, uint32_t spare) {
+  shm_control_t *c = g->control;
+  uint32_t count = shm_class_pages(slot_class), page = load_acquire(&c->pages_used);
   do
-    if (page + count * (1 + spare) > SCRATCH_PAGES) return 0;
+    if (page + count * (1 + spare) > SHM_PAGES) return 0;
   while (!cas_acq_rel(&c->pages_used, &page, page + count));
   store_release(&c->slot_class[page], (uint8_t)(slot_class + 1));
   return page;
 }
 
-void *write_slot_take(uint32_t slot_class, uint32_t spare) {
-  write_global_t *g = write_global;
+void *writer_slot_take(uint32_t slot_class, uint32_t spare) {
+  writer_global_t *g = writer_global;
   uint32_t page = pop_slot(g, slot_class);
-  if (page) return (uint8_t *)g->control + (uint64_t)page * SCRATCH_PAGE;
+  if (page) return (uint8_t *)g->control + (uint64_t)page * SHM_PAGE;
   page = new_slot(g, slot_class, spare);
   if (!page) return NULL;
-  void *slot = (uint8_t *)g->control + (uint64_t)page * SCRATCH_PAGE;
+  void *slot = (uint8_t *)g->control + (uint64_t)page * SHM_PAGE;
   /* What cannot be backed now would be a SIGBUS later: the slot is never used. */
-  return os_populate(slot, (size_t)scratch_class_pages(slot_class) * SCRATCH_PAGE) ? slot : NULL;
+  return os_populate(slot, (size_t)shm_class_pages(slot_class) * SHM_PAGE) ? slot : NULL;
 }
 
-void write_slot_give(void *slot, uint32_t slot_class) {
-  write_global_t *g = write_global;
-  uint32_t page = (uint32_t)((uint64_t)((uint8_t *)slot - (uint8_t *)g->control) / SCRATCH_PAGE);
+void writer_slot_give(void *slot, uint32_t slot_class) {
+  writer_global_t *g = writer_global;
+  uint32_t page = (uint32_t)((uint64_t)((uint8_t *)slot - (uint8_t *)g->control) / SHM_PAGE);
   uint64_t *head = &g->free_slots[slot_class], old = load_acquire(head), fresh;
   do {
     store_relaxed(&g->slot_next[page], (uint32_t)old);

@@ -3,13 +3,13 @@
  * The scratch: memory that the recorder made (a sealed memfd) and the program fills. It outlives
  * the program, so a kill loses nothing that was committed; the recorder collects the open chunks.
  *
- * Layout: scratch_control_t, then pages that are handed out as slots of 1, 4, 16 or 64 pages. A
+ * Layout: shm_control_t, then pages that are handed out as slots of 1, 4, 16 or 64 pages. A
  * slot's boundaries never change once it was handed out, so the directory of slots, one byte a
  * page, is true at any instant; whether a slot holds a chunk is told by the magic at its start.
  *
  * The recorder writes the first part before the program starts. Later it changes `mode`,
  * `sample_bytes` and `sample_interval_ns`, and adds 1 to `request` when something in it needs work
- * inside the program, which sees that at its next slow moment (write_look). The program writes the
+ * inside the program, which sees that at its next slow moment (writer_look). The program writes the
  * rest, with atomics, from all its threads.
  */
 #ifndef SONDE_RECORD_SHM_H
@@ -19,12 +19,12 @@
 #include "record/shm_audit.h"
 #include "record/shm_loops.h"
 
-#define SCRATCH_MAGIC   UINT64_C(0x3163732d65646e73) /* "snde-sc1" */
-#define SCRATCH_PAGE    4096u
-#define SCRATCH_PAGES   16384u /* 64 MB of addresses; memory only where it was used */
-#define SCRATCH_CLASSES 4u
+#define SHM_MAGIC   UINT64_C(0x3163732d65646e73) /* "snde-sc1" */
+#define SHM_PAGE    4096u
+#define SHM_PAGES   16384u /* 64 MB of addresses; memory only where it was used */
+#define SHM_CLASSES 4u
 
-typedef struct scratch_control {
+typedef struct shm_control {
   /* the recorder's */
   uint64_t magic;
   uint32_t clock; /* record_clock_t */
@@ -52,7 +52,7 @@ typedef struct scratch_control {
   uint32_t incarnation; /* how many programs have begun to record here */
   uint32_t stop_reason; /* record_stop_t */
   uint64_t file_end;    /* where the next chunk goes */
-  uint64_t ring_at;     /* bytes given out of the ring so far, see scratch_reserve */
+  uint64_t ring_at;     /* bytes given out of the ring so far, see shm_reserve */
   uint64_t lost_events, lost_stacks, lost_definitions;
   uint64_t unknown_frees; /* in mode `live`: of blocks that were given out before it */
   uint32_t pages_used;
@@ -70,17 +70,16 @@ typedef struct scratch_control {
   uint32_t executing;    /* the program has called exec, which has not failed, and no agent has
                             begun in the one that replaces it */
   char agent_path[4096]; /* what was preloaded, to hand on over execve */
-  uint8_t slot_class[SCRATCH_PAGES]; /* class + 1 of the slot that starts at the page, or 0 */
-  scratch_loops_t stall;
-  scratch_audit_t audit;
-} scratch_control_t;
+  uint8_t slot_class[SHM_PAGES]; /* class + 1 of the slot that starts at the page, or 0 */
+  shm_loops_t stall;
+  shm_audit_t audit;
+} shm_control_t;
 
-#define SCRATCH_CONTROL_PAGES                                                                      \
-  ((uint32_t)((sizeof(scratch_control_t) + SCRATCH_PAGE - 1) / SCRATCH_PAGE))
-#define SCRATCH_BYTES ((uint64_t)SCRATCH_PAGES * SCRATCH_PAGE)
+#define SHM_CONTROL_PAGES ((uint32_t)((sizeof(shm_control_t) + SHM_PAGE - 1) / SHM_PAGE))
+#define SHM_BYTES         ((uint64_t)SHM_PAGES * SHM_PAGE)
 
 /* The clock as the header has it. */
-static inline void scratch_calibrate(scratch_control_t *c, const record_header_t *h) {
+static inline void shm_calibrate(shm_control_t *c, const record_header_t *h) {
   c->calibrated_ticks[0] = h->start_ticks;
   c->calibrated_ns[0] = h->start_monotonic_ns;
   c->calibrated_ticks[1] = h->end_ticks;
@@ -88,7 +87,7 @@ static inline void scratch_calibrate(scratch_control_t *c, const record_header_t
 }
 
 /* A time of an event, in shifted ticks, as nanoseconds of CLOCK_MONOTONIC. */
-static inline uint64_t scratch_monotonic_ns(const scratch_control_t *c, uint64_t ticks) {
+static inline uint64_t shm_monotonic_ns(const shm_control_t *c, uint64_t ticks) {
   uint64_t span = c->calibrated_ticks[1] - c->calibrated_ticks[0];
   uint64_t ns = c->calibrated_ns[1] - c->calibrated_ns[0];
   uint64_t since = (ticks << c->clock_shift) - c->calibrated_ticks[0];
@@ -99,7 +98,7 @@ static inline uint64_t scratch_monotonic_ns(const scratch_control_t *c, uint64_t
 }
 
 /* Does a chunk of TYPE and SIZE lie in the ring? Tables never do. */
-static inline bool scratch_in_ring(const scratch_control_t *c, uint32_t type, uint32_t size) {
+static inline bool shm_in_ring(const shm_control_t *c, uint32_t type, uint32_t size) {
   return c->ring_bytes && size <= c->ring_bytes && type != CHUNK_TABLES;
 }
 
@@ -107,8 +106,8 @@ static inline bool scratch_in_ring(const scratch_control_t *c, uint32_t type, ui
  * oldest chunks are overwritten, in the order in which they were written, so that what is left has
  * no holes. A chunk does not go round the ring's end: *PASSED bytes before it are left over there,
  * which whoever writes makes zeros, or a chunk of the lap before would stay in them. */
-static inline uint64_t scratch_take_ring(scratch_control_t *c, uint32_t size, uint64_t *place,
-                                         uint64_t *passed) {
+static inline uint64_t shm_take_ring(shm_control_t *c, uint32_t size, uint64_t *place,
+                                     uint64_t *passed) {
   uint64_t ring = c->ring_bytes, at = load_relaxed(&c->ring_at);
   do
     *passed = at % ring + size > ring ? ring - at % ring : 0;
@@ -118,13 +117,13 @@ static inline uint64_t scratch_take_ring(scratch_control_t *c, uint32_t size, ui
 }
 
 /* Room in the file for a chunk of TYPE and SIZE: its offset. */
-static inline uint64_t scratch_reserve(scratch_control_t *c, uint32_t type, uint32_t size) {
+static inline uint64_t shm_reserve(shm_control_t *c, uint32_t type, uint32_t size) {
   uint64_t place, passed;
-  if (scratch_in_ring(c, type, size)) return scratch_take_ring(c, size, &place, &passed);
+  if (shm_in_ring(c, type, size)) return shm_take_ring(c, size, &place, &passed);
   return __atomic_fetch_add(&c->file_end, size, __ATOMIC_ACQ_REL);
 }
 
 /* Pages of a slot of class C. */
-static inline uint32_t scratch_class_pages(uint32_t c) { return 1u << (2 * c); }
+static inline uint32_t shm_class_pages(uint32_t c) { return 1u << (2 * c); }
 
 #endif

@@ -15,30 +15,30 @@
 
 #include <stdint.h>
 
-#define SCRATCH_AUDITED 512u /* threads */
-#define SCRATCH_ENTERED 5u
+#define SHM_AUDITED 512u /* threads */
+#define SHM_ENTERED 5u
 
-typedef struct scratch_entered {
+typedef struct shm_entered {
   uint64_t sp; /* that the caller has when the call is over */
   uint64_t return_address;
   uint32_t function; /* its number in the policy */
   uint32_t reserved;
-} scratch_entered_t;
+} shm_entered_t;
 
-typedef struct scratch_audited {
+typedef struct shm_audited {
   uint32_t tid;   /* 0: nobody's */
   uint32_t count; /* calls entered, outermost first; of more, the newest and the outermost */
-  scratch_entered_t entered[SCRATCH_ENTERED];
-} scratch_audited_t;
+  shm_entered_t entered[SHM_ENTERED];
+} shm_audited_t;
 
-_Static_assert(sizeof(scratch_audited_t) == 128, "two cache lines");
+_Static_assert(sizeof(shm_audited_t) == 128, "two cache lines");
 
-typedef struct scratch_audit {
+typedef struct shm_audit {
   uint32_t watched; /* by the recorder: system calls are watched */
   uint32_t ready;   /* by the program: its functions are hooked; 0 again by the recorder at exec */
   uint32_t used;    /* places given out; more than there are: threads that found none */
   uint32_t reserved;
-  scratch_audited_t threads[SCRATCH_AUDITED];
-} scratch_audit_t;
+  shm_audited_t threads[SHM_AUDITED];
+} shm_audit_t;
 
 #endif

@@ -19,11 +19,11 @@
 
 #include <stdint.h>
 
-#define SCRATCH_LOOPS     256u
-#define SCRATCH_QUESTIONS 16u
+#define SHM_LOOPS     256u
+#define SHM_QUESTIONS 16u
 
 /* One cache line; written by the thread, but for `watched`. Times are shifted ticks. */
-typedef struct scratch_loop {
+typedef struct shm_loop {
   uint64_t turn;       /* when the present turn began; 0: the thread waits, or is no loop so far */
   uint64_t site;       /* the home wait: where it returns to … */
   uint64_t frame;      /* … and how deep in the stack it stands; 0: there is none yet */
@@ -35,34 +35,34 @@ typedef struct scratch_loop {
   uint32_t moved;      /* how often the loop was found to be elsewhere than thought */
   uint32_t allowed_ms; /* the program has declared that a turn may take so long: … */
   uint32_t allowed_of; /* … the one that began at a moment with these lower 32 bits */
-} __attribute__((aligned(64))) scratch_loop_t;
+} __attribute__((aligned(64))) shm_loop_t;
 
-_Static_assert(sizeof(scratch_loop_t) == 64, "one cache line");
+_Static_assert(sizeof(shm_loop_t) == 64, "one cache line");
 
-#define SCRATCH_WATCH_END  1u /* when it ends */
-#define SCRATCH_WATCH_CALL 2u /* that, and to be called then */
+#define SHM_WATCH_END  1u /* when it ends */
+#define SHM_WATCH_CALL 2u /* that, and to be called then */
 
-#define SCRATCH_FREE     0u
-#define SCRATCH_ASKED    1u
-#define SCRATCH_ANSWERED 2u
+#define SHM_FREE     0u
+#define SHM_ASKED    1u
+#define SHM_ANSWERED 2u
 
-typedef struct scratch_question {
+typedef struct shm_question {
   uint32_t state; /* SCRATCH_… */
   uint32_t tid;
   uint32_t stack; /* 0: the capture failed */
   uint32_t reserved;
   uint64_t time; /* shifted ticks */
-} scratch_question_t;
+} shm_question_t;
 
-typedef struct scratch_loops {
+typedef struct shm_loops {
   uint32_t asleep;  /* 1: the recorder sleeps until a turn begins */
   uint32_t missed;  /* threads that found no place in the table */
   uint32_t used;    /* places below this may be in use */
   uint32_t sampler; /* 1: questions are answered */
   uint32_t bell;    /* what the recorder sleeps on: changed, and woken, to call it */
   uint32_t reserved;
-  scratch_question_t questions[SCRATCH_QUESTIONS];
-  scratch_loop_t loops[SCRATCH_LOOPS];
-} scratch_loops_t;
+  shm_question_t questions[SHM_QUESTIONS];
+  shm_loop_t loops[SHM_LOOPS];
+} shm_loops_t;
 
 #endif

@@ -10,7 +10,7 @@
  * the log has ended. The next log uses it again. */
 static struct local {
   record_header_t header;
-  scratch_control_t *control; /* NULL: none was made yet, or it was the parent's of a fork */
+  shm_control_t *control; /* NULL: none was made yet, or it was the parent's of a fork */
   int file_fd, scratch_fd, live_fd;
 } local;
 
@@ -21,7 +21,7 @@ static void fill_header(record_header_t *h, int scratch_fd) {
   h->scratch_fd = scratch_fd;
 }
 
-static bool fill_control(scratch_control_t *c) {
+static bool fill_control(shm_control_t *c) {
   c->stop_reason = c->orphaned = 0;
   c->lost_events = c->lost_stacks = c->lost_definitions = c->unknown_frees = 0;
   if (!header_control(&local.header, local.file_fd, 0, c)) return false;
@@ -36,8 +36,8 @@ static bool write_header(void) {
 
 /* Attaches as a program under a recorder does: the recorder is this process. */
 static int attach(void) {
-  int status = write_attach(local.header.pid, (uint32_t)local.scratch_fd, (uint32_t)local.file_fd);
-  if (status == 0) local.control = write_control();
+  int status = writer_attach(local.header.pid, (uint32_t)local.scratch_fd, (uint32_t)local.file_fd);
+  if (status == 0) local.control = writer_control();
   return status;
 }
 
@@ -49,16 +49,16 @@ static int memory_file(const char *name, uint64_t size) {
 }
 
 static int begin_first(void) {
-  local.scratch_fd = memory_file("sonde-scratch", SCRATCH_BYTES);
+  local.scratch_fd = memory_file("sonde-scratch", SHM_BYTES);
   local.live_fd = memory_file("sonde-live", live_level_offset(LIVE_LEVELS));
-  scratch_control_t *c = local.scratch_fd < 0 || local.live_fd < 0
-                             ? NULL
-                             : os_map_shared(local.scratch_fd, 0, SCRATCH_BYTES);
+  shm_control_t *c = local.scratch_fd < 0 || local.live_fd < 0
+                         ? NULL
+                         : os_map_shared(local.scratch_fd, 0, SHM_BYTES);
   int status = SONDE_ENOMEM;
   if (c) {
     fill_header(&local.header, local.scratch_fd);
     status = fill_control(c) && write_header() ? attach() : SONDE_EIO;
-    os_unmap(c, SCRATCH_BYTES);
+    os_unmap(c, SHM_BYTES);
   }
   if (status == 0) return 0;
   if (local.scratch_fd >= 0) os_close(local.scratch_fd);
@@ -69,18 +69,18 @@ static int begin_first(void) {
 static int begin_again(void) {
   fill_header(&local.header, local.scratch_fd);
   if (!fill_control(local.control) || !write_header()) return SONDE_EIO;
-  write_global->file_fd = local.file_fd;
-  write_renew();
+  writer_global->file_fd = local.file_fd;
+  writer_renew();
   return 0;
 }
 
-bool write_local_is_first(void) { return !write_control() || local.control != write_control(); }
+bool standalone_is_first(void) { return !writer_control() || local.control != writer_control(); }
 
-int write_local_begin(const char *path) {
+int standalone_begin(const char *path) {
   int status;
   local.file_fd = os_create_high(path);
   if (local.file_fd < 0) return SONDE_EIO;
-  if (write_local_is_first())
+  if (standalone_is_first())
     status = begin_first();
   else
     status = begin_again();
@@ -90,10 +90,10 @@ int write_local_begin(const char *path) {
   return status;
 }
 
-int write_local_end(void) {
-  scratch_control_t *c = local.control;
+int standalone_end(void) {
+  shm_control_t *c = local.control;
   record_header_t *h = &local.header;
-  write_finish();
+  writer_finish();
   header_update(h, c);
   h->state = RECORD_FINISHED;
   h->exit_status = RECORD_STATUS_UNKNOWN;
@@ -101,9 +101,9 @@ int write_local_end(void) {
   h->scratch_fd = -1;
   bool written = write_header() && !c->stop_reason;
   c->file_fd = -1; /* no log */
-  if (write_global->file_fd != local.file_fd && write_global->file_fd >= 0)
-    os_close(write_global->file_fd);
-  write_global->file_fd = -1;
+  if (writer_global->file_fd != local.file_fd && writer_global->file_fd >= 0)
+    os_close(writer_global->file_fd);
+  writer_global->file_fd = -1;
   os_close(local.file_fd);
   return written ? 0 : SONDE_EIO;
 }

@@ -10,12 +10,12 @@
 
 /* Makes PATH, which must not exist, and begins to record, nothing for the time being: the mode is
  * 0. Returns 0 or a negative SONDE_E…. */
-int write_local_begin(const char *path);
+int standalone_begin(const char *path);
 
 /* Whether the next one makes its own scratch: the tables of this process know no other. */
-bool write_local_is_first(void);
+bool standalone_is_first(void);
 
 /* The mode is 0 and no thread is recording any more: closes everything. 0 or SONDE_EIO. */
-int write_local_end(void);
+int standalone_end(void);
 
 #endif

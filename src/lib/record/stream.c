@@ -18,14 +18,14 @@ static void init_stream(stream_t *s, writer_t *w, chunk_type_t type) {
   s->writer = w;
 }
 
-static void init_writer(writer_t *w, scratch_control_t *control) {
+static void init_writer(writer_t *w, shm_control_t *control) {
   w->depth = 0;
   w->sample_bytes = 0;
   w->loop = NULL;
   w->moving = 0;
   w->cycles = control->clock != RECORD_CLOCK_MONOTONIC;
   w->clock_shift = (uint8_t)control->clock_shift;
-  for (int i = 0; i < WRITE_LEVELS; i++) {
+  for (int i = 0; i < WRITER_LEVELS; i++) {
     init_stream(&w->events[i], w, CHUNK_EVENTS);
     init_stream(&w->tables[i], w, CHUNK_TABLES);
   }
@@ -33,10 +33,10 @@ static void init_writer(writer_t *w, scratch_control_t *control) {
 }
 
 static void close_all(writer_t *w) {
-  for (int i = 0; i < WRITE_LEVELS; i++) {
-    write_close(&w->events[i]);
-    write_close(&w->tables[i]);
-    if (w->more[i]) write_close(w->more[i]);
+  for (int i = 0; i < WRITER_LEVELS; i++) {
+    writer_close(&w->events[i]);
+    writer_close(&w->tables[i]);
+    if (w->more[i]) writer_close(w->more[i]);
   }
 }
 
@@ -47,7 +47,7 @@ static bool claim_if_dead(writer_t *w, pid_t self) {
 }
 
 /* A state of an ended thread, closed and free to use; NULL when none of those looked at is. */
-static writer_t *reclaim(write_global_t *g, pid_t self) {
+static writer_t *reclaim(writer_global_t *g, pid_t self) {
   writer_t *at = load_acquire(&g->look);
   for (int i = 0; i < LOOKS; i++) {
     if (!at) at = load_acquire(&g->writers);
@@ -63,7 +63,7 @@ static writer_t *reclaim(write_global_t *g, pid_t self) {
   return NULL;
 }
 
-static writer_t *make(write_global_t *g) {
+static writer_t *make(writer_global_t *g) {
   writer_t *w = os_map(sizeof *w);
   if (!w) return NULL;
   if (!os_wipe_on_fork(w, sizeof *w)) {
@@ -78,65 +78,65 @@ static writer_t *make(write_global_t *g) {
   return w;
 }
 
-writer_t *write_enter_slow(void) {
-  write_global_t *g = write_global;
+writer_t *writer_enter_slow(void) {
+  writer_global_t *g = writer_global;
   if (!g) return NULL;
   if (!g->control) {
     if (!write_join || !write_join()) return NULL;
-    g = write_global;
+    g = writer_global;
   }
   pid_t self = os_tid();
   writer_t *w = reclaim(g, self);
   if (!w) w = make(g);
   if (!w) {
-    write_lost_event(g->control);
+    writer_lost_event(g->control);
     return NULL;
   }
   init_writer(w, g->control);
   store_release(&w->tid, self);
-  OWN_SET(write_tls, OWN_WRITER, w);
+  SLOT_SET(writer_tls, SLOT_WRITER, w);
   return w;
 }
 
-uint32_t write_mute(void) {
-  writer_t *w = write_tls;
-  if (!w || !w->control) w = write_enter_slow();
-  if (!w || w->depth >= WRITE_LEVELS) return WRITE_MUTED;
+uint32_t writer_mute(void) {
+  writer_t *w = writer_tls;
+  if (!w || !w->control) w = writer_enter_slow();
+  if (!w || w->depth >= WRITER_LEVELS) return WRITER_MUTED;
   uint32_t depth = w->depth;
-  w->depth = WRITE_MUTED;
+  w->depth = WRITER_MUTED;
   signal_fence();
   return depth;
 }
 
-void write_unmute(uint32_t muted) {
+void writer_unmute(uint32_t muted) {
   signal_fence();
-  if (muted != WRITE_MUTED) write_tls->depth = muted;
+  if (muted != WRITER_MUTED) writer_tls->depth = muted;
 }
 
 static void rename_streams(const writer_t *w, pid_t tid, const char *name) {
-  for (uint32_t i = 0; i < WRITE_LEVELS; i++) {
+  for (uint32_t i = 0; i < WRITER_LEVELS; i++) {
     const stream_t *more = load_acquire(&w->more[i]);
-    if (load_relaxed(&w->events[i].id)) write_thread_name(&w->events[i], tid, i, name);
-    if (more && load_relaxed(&more->id)) write_thread_name(more, tid, 2 + i, name);
+    if (load_relaxed(&w->events[i].id)) writer_thread_name(&w->events[i], tid, i, name);
+    if (more && load_relaxed(&more->id)) writer_thread_name(more, tid, 2 + i, name);
   }
 }
 
 static const writer_t *writer_of_thread(pid_t tid) {
-  const writer_t *w = write_tls;
+  const writer_t *w = writer_tls;
   if (w && load_relaxed(&w->tid) == tid) return w;
-  w = load_acquire(&write_global->writers);
+  w = load_acquire(&writer_global->writers);
   while (w && load_acquire(&w->tid) != tid)
     w = w->next;
   return w;
 }
 
-void write_thread_renamed(pid_t tid, const char *name) {
-  if (!write_global || !write_global->control) return;
+void writer_thread_renamed(pid_t tid, const char *name) {
+  if (!writer_global || !writer_global->control) return;
   const writer_t *w = writer_of_thread(tid);
-  writer_t *own = write_tls;
+  writer_t *own = writer_tls;
   if (!w) return; /* it has recorded nothing yet, and will look for its name itself */
-  if (!own || !own->control) own = write_enter_slow();
-  if (!own || own->depth >= WRITE_LEVELS) return;
+  if (!own || !own->control) own = writer_enter_slow();
+  if (!own || own->depth >= WRITER_LEVELS) return;
   own->depth++; /* a level of our own: this may be a signal handler that interrupted a record */
   signal_fence();
   rename_streams(w, tid, name);
@@ -144,30 +144,30 @@ void write_thread_renamed(pid_t tid, const char *name) {
   own->depth--;
 }
 
-HIDDEN void (*write_asked)(scratch_control_t *control);
+HIDDEN void (*write_asked)(shm_control_t *control);
 HIDDEN bool (*write_join)(void);
 
-void write_look(scratch_control_t *c) {
-  write_global_t *g = write_global;
+void writer_look(shm_control_t *c) {
+  writer_global_t *g = writer_global;
   uint32_t wanted = load_acquire(&c->request), seen = load_relaxed(&g->requests_seen);
   if (LIKELY(wanted == seen) || !write_asked) return;
   if (cas_acq_rel(&g->requests_seen, &seen, wanted)) write_asked(c);
 }
 
-void write_lost_event(scratch_control_t *control) { add_relaxed(&control->lost_events, 1); }
+void writer_lost_event(shm_control_t *control) { add_relaxed(&control->lost_events, 1); }
 
 static bool is_busy(const writer_t *w, const writer_t *own) {
   uint32_t depth = load_relaxed(&w->depth);
   pid_t tid = load_relaxed(&w->tid);
-  return w != own && depth && depth != WRITE_MUTED && tid > 0 && os_thread_alive(tid);
+  return w != own && depth && depth != WRITER_MUTED && tid > 0 && os_thread_alive(tid);
 }
 
-bool write_quiesce(uint64_t timeout_ns) {
+bool writer_quiesce(uint64_t timeout_ns) {
   const uint32_t never = 0;
   uint64_t deadline = os_monotonic_ns() + timeout_ns;
   os_barrier(); /* who has not seen the new mode has been seen to enter */
-  for (const writer_t *w = load_acquire(&write_global->writers); w; w = w->next)
-    while (is_busy(w, write_tls)) {
+  for (const writer_t *w = load_acquire(&writer_global->writers); w; w = w->next)
+    while (is_busy(w, writer_tls)) {
       if (os_monotonic_ns() > deadline) return false;
       (void)os_futex_wait(&never, 0, 100000);
     }
@@ -180,16 +180,16 @@ static void renew_stream(stream_t *s) {
   s->address_shift = 4;
 }
 
-void write_renew(void) {
-  for (writer_t *w = load_acquire(&write_global->writers); w; w = w->next)
-    for (int i = 0; i < WRITE_LEVELS; i++) {
+void writer_renew(void) {
+  for (writer_t *w = load_acquire(&writer_global->writers); w; w = w->next)
+    for (int i = 0; i < WRITER_LEVELS; i++) {
       renew_stream(&w->events[i]);
       renew_stream(&w->tables[i]);
     }
 }
 
-void write_finish(void) {
-  write_global_t *g = write_global;
+void writer_finish(void) {
+  writer_global_t *g = writer_global;
   if (!g || !g->control) return;
   for (writer_t *w = load_acquire(&g->writers); w; w = w->next)
     close_all(w);

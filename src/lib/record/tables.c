@@ -41,8 +41,8 @@ static void put_record(uint8_t *out, table_type_t type, const body_t *b) {
 }
 
 static bool write_body(table_type_t type, const body_t *b) {
-  writer_t *w = write_tls;
-  if (!w || !w->control) w = write_enter_slow();
+  writer_t *w = writer_tls;
+  if (!w || !w->control) w = writer_enter_slow();
   if (!w) return false;
   uint32_t depth = w->depth;
   /* Outside an event the level must be taken, or a signal handler would write at the same place. */
@@ -50,7 +50,7 @@ static bool write_body(table_type_t type, const body_t *b) {
   signal_fence();
   stream_t *s = &w->tables[depth ? depth - 1 : 0];
   uint32_t size = 1 + varint_short_size(b->used) + b->used;
-  bool there = write_room(s, size + 8);
+  bool there = writer_room(s, size + 8);
   if (there) {
     put_record(s->next, type, b);
     s->next += size;
@@ -64,13 +64,13 @@ static bool write_body(table_type_t type, const body_t *b) {
 }
 
 static uint64_t now(void) {
-  writer_t *w = write_tls;
-  if (!w || !w->control) w = write_enter_slow();
-  return w ? write_now(w) : 0;
+  writer_t *w = writer_tls;
+  if (!w || !w->control) w = writer_enter_slow();
+  return w ? writer_now(w) : 0;
 }
 
-bool write_image(uint32_t id, uint64_t start, uint64_t end, uint64_t slide, const uint8_t *build_id,
-                 uint32_t build_id_size, const char *path) {
+bool writer_image(uint32_t id, uint64_t start, uint64_t end, uint64_t slide,
+                  const uint8_t *build_id, uint32_t build_id_size, const char *path) {
   body_t b;
   b.used = 0;
   put_value(&b, id);
@@ -83,7 +83,7 @@ bool write_image(uint32_t id, uint64_t start, uint64_t end, uint64_t slide, cons
   return write_body(TABLE_IMAGE, &b);
 }
 
-bool write_unloaded(uint32_t id) {
+bool writer_unloaded(uint32_t id) {
   body_t b;
   b.used = 0;
   put_value(&b, id);
@@ -91,7 +91,7 @@ bool write_unloaded(uint32_t id) {
   return write_body(TABLE_UNLOADED, &b);
 }
 
-bool write_frame(uint32_t id, uint64_t pc, uint32_t image, uint32_t flags) {
+bool writer_frame(uint32_t id, uint64_t pc, uint32_t image, uint32_t flags) {
   body_t b;
   b.used = 0;
   put_value(&b, id);
@@ -101,7 +101,7 @@ bool write_frame(uint32_t id, uint64_t pc, uint32_t image, uint32_t flags) {
   return write_body(TABLE_FRAME, &b);
 }
 
-bool write_node(uint32_t id, uint32_t parent, uint32_t frame) {
+bool writer_node(uint32_t id, uint32_t parent, uint32_t frame) {
   body_t b;
   b.used = 0;
   put_value(&b, id);
@@ -110,7 +110,7 @@ bool write_node(uint32_t id, uint32_t parent, uint32_t frame) {
   return write_body(TABLE_NODE, &b);
 }
 
-bool write_record(table_type_t type, const void *body, uint32_t size) {
+bool writer_record(table_type_t type, const void *body, uint32_t size) {
   body_t b;
   if (size > TABLE_BODY_MAX) return false;
   memcpy(b.bytes, body, size);
@@ -127,7 +127,7 @@ static void begin_thread(body_t *b, const stream_t *events, pid_t tid, uint32_t 
   put_value(b, level);
 }
 
-bool write_thread_record(const stream_t *events, pid_t tid, uint32_t level) {
+bool writer_thread_record(const stream_t *events, pid_t tid, uint32_t level) {
   body_t b;
   char name[32];
   begin_thread(&b, events, tid, level);
@@ -138,7 +138,7 @@ bool write_thread_record(const stream_t *events, pid_t tid, uint32_t level) {
   return write_body(TABLE_THREAD, &b);
 }
 
-bool write_thread_name(const stream_t *events, pid_t tid, uint32_t level, const char *name) {
+bool writer_thread_name(const stream_t *events, pid_t tid, uint32_t level, const char *name) {
   body_t b;
   uint32_t size = 0;
   while (size < THREAD_NAME_MAX && name[size])
@@ -148,7 +148,7 @@ bool write_thread_name(const stream_t *events, pid_t tid, uint32_t level, const 
   return write_body(TABLE_THREAD, &b);
 }
 
-bool write_table(table_type_t type, const uint64_t *values, uint32_t count, const char *text) {
+bool writer_table(table_type_t type, const uint64_t *values, uint32_t count, const char *text) {
   body_t b;
   b.used = 0;
   for (uint32_t i = 0; i < count; i++)
@@ -157,7 +157,7 @@ bool write_table(table_type_t type, const uint64_t *values, uint32_t count, cons
   return write_body(type, &b);
 }
 
-void write_process(void) {
+void writer_process(void) {
   char text[4096];
   body_t b;
   b.used = 0;

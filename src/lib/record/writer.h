@@ -2,9 +2,8 @@
  *
  * The inside end of the .sonde format: what a sensor needs to record one event.
  *
- *   stream_t *s = write_enter(RECORD_BLOCKS);   the calling thread's stream, or NULL: not recording
- *   event_put(s, …);                            write_event.h
- *   write_leave(s);
+ *   stream_t *s = writer_enter(RECORD_BLOCKS);   the calling thread's stream, or NULL: not
+ * recording event_put(s, …);                            write_event.h writer_leave(s);
  *
  * The hot path, per event: one thread-local load, two loads of the thread's state (one line), one
  * of the control page's mode, then the stores of the record itself. No atomic read-modify-write, no
@@ -44,105 +43,105 @@ typedef struct stream {
   struct writer *writer;
 } stream_t;
 
-#define WRITE_LEVELS 2
-#define WRITE_MUTED                                                                                \
+#define WRITER_LEVELS 2
+#define WRITER_MUTED                                                                               \
   255u /* as `depth`: what the thread does now is part of a call that is recorded */
 
 /* A thread's state. */
 typedef struct writer {
-  scratch_control_t *control; /* NULL: not recording, or this is a child of fork */
-  uint32_t depth;             /* levels in use */
-  bool cycles;                /* the clock is the cycle counter */
+  shm_control_t *control; /* NULL: not recording, or this is a child of fork */
+  uint32_t depth;         /* levels in use */
+  bool cycles;            /* the clock is the cycle counter */
   uint8_t clock_shift;
   pid_t tid;
   uint64_t moving;       /* the block that a realloc under way has been given; 0: none */
-  scratch_loop_t *loop;  /* of an event loop: see sensor/stall/stall.h; else NULL */
+  shm_loop_t *loop;      /* of an event loop: see sensor/stall/stall.h; else NULL */
   struct writer *next;   /* all of them */
   uint64_t sample_bytes; /* the rate that UNTIL was drawn for */
   int64_t until_sample;  /* bytes to the next sampled block */
   uint64_t random;
-  stream_t events[WRITE_LEVELS];
-  stream_t tables[WRITE_LEVELS];
-  stream_t *more[WRITE_LEVELS]; /* streams of a sensor's own, closed when the thread has ended */
-  struct audit_thread *audit;   /* sensor/audit/audit.c's; NULL until it needs it */
-  uint32_t predicted[WRITE_LEVELS][PREDICTOR_ENTRIES];
+  stream_t events[WRITER_LEVELS];
+  stream_t tables[WRITER_LEVELS];
+  stream_t *more[WRITER_LEVELS]; /* streams of a sensor's own, closed when the thread has ended */
+  struct audit_thread *audit;    /* sensor/audit/audit.c's; NULL until it needs it */
+  uint32_t predicted[WRITER_LEVELS][PREDICTOR_ENTRIES];
 } writer_t;
 
 #if defined(__APPLE__)
-#define write_tls ((writer_t *)os_own(OWN_WRITER))
+#define writer_tls ((writer_t *)os_thread_slot(SLOT_WRITER))
 #else
-extern __thread writer_t *write_tls OWN_MODEL;
+extern __thread writer_t *writer_tls SLOT_MODEL;
 #endif
 
 /* Attaches to the recording that SETTINGS names, as the recorder wrote them:
  * "recorder-pid:scratch-fd:file-fd", and more that is not for here. Called once, before there are
  * threads, and once more in a child that joins. Returns 0 or a negative
- * SONDE_E…; then nothing is recorded and every write_enter says so. */
-int write_start(const char *settings);
+ * SONDE_E…; then nothing is recorded and every writer_enter says so. */
+int writer_start(const char *settings);
 
 /* The same, by numbers: the recorder's process and its descriptors. */
-int write_attach(uint32_t recorder, uint32_t scratch_fd, uint32_t file_fd);
+int writer_attach(uint32_t recorder, uint32_t scratch_fd, uint32_t file_fd);
 
 /* Closes every thread's chunks into the file. Only for the end of the program when no recorder is
  * left to collect them; other threads must not be recording any more. */
-void write_finish(void);
+void writer_finish(void);
 
 /* After the mode was changed: waits until every thread has left the events that it may have begun
  * under the old one, at most TIMEOUT_NS. False when one has not. */
-bool write_quiesce(uint64_t timeout_ns);
+bool writer_quiesce(uint64_t timeout_ns);
 
-/* After write_finish, while nothing is recorded: streams begin anew, in another file. */
-void write_renew(void);
+/* After writer_finish, while nothing is recorded: streams begin anew, in another file. */
+void writer_renew(void);
 
 /* The control page, or NULL when this process is not recording. */
-scratch_control_t *write_control(void);
+shm_control_t *writer_control(void);
 
 /* The first event of a thread, and every event of a child of fork. */
-NOINLINE writer_t *write_enter_slow(void);
-NOINLINE void write_lost_event(scratch_control_t *control);
+NOINLINE writer_t *writer_enter_slow(void);
+NOINLINE void writer_lost_event(shm_control_t *control);
 
 /* Gives the stream its number and records whose it is, where that has not been done: for events
  * that go elsewhere but into a chunk. */
-NOINLINE void write_announce(stream_t *stream);
+NOINLINE void writer_announce(stream_t *stream);
 
 /* Called when the recorder has asked for something that needs work inside the program (`request` of
  * the control page); by whatever thread notices, one at a time. NULL: nobody listens. */
-extern HIDDEN void (*write_asked)(scratch_control_t *control);
+extern HIDDEN void (*write_asked)(shm_control_t *control);
 
 /* Called at the first event of a forked child; true when it has begun a recording of its own
- * (write_start). NULL: children are not recorded. */
+ * (writer_start). NULL: children are not recorded. */
 extern HIDDEN bool (*write_join)(void);
 
 /* Looks whether something was asked. Where a chunk is opened, and where an event is not recorded.
  */
-NOINLINE void write_look(scratch_control_t *control);
+NOINLINE void writer_look(shm_control_t *control);
 
 /* Makes room for EVENT_MAX_BYTES in a stream of events, or for BYTES in one of tables. False when
  * there is none; the caller counts the loss. */
-NOINLINE bool write_room(stream_t *stream, uint32_t bytes);
+NOINLINE bool writer_room(stream_t *stream, uint32_t bytes);
 
-static ALWAYS_INLINE uint64_t write_now(const writer_t *w) {
+static ALWAYS_INLINE uint64_t writer_now(const writer_t *w) {
   return (LIKELY(w->cycles) ? arch_cycles() : os_monotonic_ns()) >> w->clock_shift;
 }
 
 /* The calling thread's stream of events for a sensor of KIND (RECORD_…), or NULL. */
-static ALWAYS_INLINE stream_t *write_enter(uint32_t kind) {
-  writer_t *w = write_tls;
+static ALWAYS_INLINE stream_t *writer_enter(uint32_t kind) {
+  writer_t *w = writer_tls;
   if (UNLIKELY(!w || !w->control)) {
-    w = write_enter_slow();
+    w = writer_enter_slow();
     if (!w) return NULL;
   }
   uint32_t depth = w->depth;
-  if (UNLIKELY(depth >= WRITE_LEVELS)) {
-    if (depth != WRITE_MUTED && load_relaxed(&w->control->mode) & kind)
-      write_lost_event(w->control);
+  if (UNLIKELY(depth >= WRITER_LEVELS)) {
+    if (depth != WRITER_MUTED && load_relaxed(&w->control->mode) & kind)
+      writer_lost_event(w->control);
     return NULL;
   }
-  w->depth = depth + 1; /* before the mode is looked at: see write_quiesce */
+  w->depth = depth + 1; /* before the mode is looked at: see writer_quiesce */
   signal_fence();
   if (UNLIKELY(!(load_relaxed(&w->control->mode) & kind))) {
     w->depth = depth;
-    write_look(w->control);
+    writer_look(w->control);
     return NULL;
   }
   stream_t *s = &w->events[depth];
@@ -150,72 +149,73 @@ static ALWAYS_INLINE stream_t *write_enter(uint32_t kind) {
   return s;
 }
 
-static ALWAYS_INLINE void write_leave(stream_t *stream) {
+static ALWAYS_INLINE void writer_leave(stream_t *stream) {
   signal_fence();
   stream->writer->depth--;
 }
 
-/* The thread of TID, any of the process, has got NAME. Each of its streams says so, if it has any. */
-void write_thread_renamed(pid_t tid, const char *name);
+/* The thread of TID, any of the process, has got NAME. Each of its streams says so, if it has any.
+ */
+void writer_thread_renamed(pid_t tid, const char *name);
 
-/* Until write_unmute the calling thread records nothing. Returns what to hand to write_unmute. */
-uint32_t write_mute(void);
-void write_unmute(uint32_t muted);
+/* Until writer_unmute the calling thread records nothing. Returns what to hand to writer_unmute. */
+uint32_t writer_mute(void);
+void writer_unmute(uint32_t muted);
 
 /* ---- records of the tables: each is in the stream when its function returns true ----------- */
 
 /* Text of the process: the executable and its arguments, as /proc tells them. */
-void write_process(void);
-bool write_image(uint32_t id, uint64_t start, uint64_t end, uint64_t slide, const uint8_t *build_id,
-                 uint32_t build_id_size, const char *path);
-bool write_unloaded(uint32_t id);
-bool write_frame(uint32_t id, uint64_t pc, uint32_t image, uint32_t flags);
-bool write_node(uint32_t id, uint32_t parent, uint32_t frame);
+void writer_process(void);
+bool writer_image(uint32_t id, uint64_t start, uint64_t end, uint64_t slide,
+                  const uint8_t *build_id, uint32_t build_id_size, const char *path);
+bool writer_unloaded(uint32_t id);
+bool writer_frame(uint32_t id, uint64_t pc, uint32_t image, uint32_t flags);
+bool writer_node(uint32_t id, uint32_t parent, uint32_t frame);
 /* A record of a sensor's own, of SIZE bytes, at most TABLE_BODY_MAX. */
-bool write_record(table_type_t type, const void *body, uint32_t size);
+bool writer_record(table_type_t type, const void *body, uint32_t size);
 /* The thread of TID, the calling one, whose stream of LEVEL is EVENTS, by the name it has now. */
-bool write_thread_record(const stream_t *events, pid_t tid, uint32_t level);
+bool writer_thread_record(const stream_t *events, pid_t tid, uint32_t level);
 /* Any thread, by NAME; the kernel keeps no more than THREAD_NAME_MAX bytes of one. */
 #define THREAD_NAME_MAX 15u
-bool write_thread_name(const stream_t *events, pid_t tid, uint32_t level, const char *name);
+bool writer_thread_name(const stream_t *events, pid_t tid, uint32_t level, const char *name);
 /* A record of COUNT (at most 16) numbers, then TEXT where that is not NULL. */
-bool write_table(table_type_t type, const uint64_t *values, uint32_t count, const char *text);
+bool writer_table(table_type_t type, const uint64_t *values, uint32_t count, const char *text);
 
 /* ---- between the files of the writer ------------------------------------------------------ */
 
 #define RING_WRITERS 16u
 
-typedef struct write_global {
-  scratch_control_t *control; /* NULL in a child of fork */
+typedef struct writer_global {
+  shm_control_t *control; /* NULL in a child of fork */
   int file_fd;
   uint32_t next_stream;
   uint32_t incarnation;
   uint32_t requests_seen;
-  bool join_tried;                      /* of write_join */
-  writer_t *writers;                    /* all that were ever made */
-  writer_t *look;                       /* where the search for a dead thread's state goes on */
-  uint64_t free_slots[SCRATCH_CLASSES]; /* tag << 32 | page; 0 none */
-  uint32_t slot_next[SCRATCH_PAGES];
+  bool join_tried;                  /* of write_join */
+  writer_t *writers;                /* all that were ever made */
+  writer_t *look;                   /* where the search for a dead thread's state goes on */
+  uint64_t free_slots[SHM_CLASSES]; /* tag << 32 | page; 0 none */
+  uint32_t slot_next[SHM_PAGES];
   uint64_t ring_marks[RING_WRITERS]; /* write_scratch.c; 0: free */
-} write_global_t;
+} writer_global_t;
 
-extern HIDDEN write_global_t *write_global;
+extern HIDDEN writer_global_t *writer_global;
 
 /* Opens descriptor FD of the recorder as one of ours; negative where that fails. */
-int write_open_of_recorder(const scratch_control_t *control, int fd);
+int writer_open_of_recorder(const shm_control_t *control, int fd);
 
 /* A slot of CLASS, zeroed and backed by memory; NULL when there is none. A new one is made only
  * while there is room for SPARE more of its size. */
-void *write_slot_take(uint32_t slot_class, uint32_t spare);
+void *writer_slot_take(uint32_t slot_class, uint32_t spare);
 /* Gives back a slot, whose bytes are 0 again. */
-void write_slot_give(void *slot, uint32_t slot_class);
+void writer_slot_give(void *slot, uint32_t slot_class);
 
 /* Appends SIZE bytes to the file; false when it could not, and then the reason is in the control.
  */
-bool write_append(const void *data, uint32_t size);
+bool writer_append(const void *data, uint32_t size);
 
 /* Closes the stream's chunk, if it has one, into the file, and gives its slot back. False when the
  * file could not be written; then the chunk stays open. */
-bool write_close(stream_t *stream);
+bool writer_close(stream_t *stream);
 
 #endif

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: MIT
  *
- * Questions of the recorder's that come by signal: what a thread does now (sensor/stall/stall.h), and the
- * memory graph (sensor/leaks/leaks.h). The signal is the same; what is wanted stands in the scratch.
+ * Questions of the recorder's that come by signal: what a thread does now (sensor/stall/stall.h),
+ * and the memory graph (sensor/leaks/leaks.h). The signal is the same; what is wanted stands in the
+ * scratch.
  */
 #ifndef SONDE_SENSOR_REQUESTS_H
 #define SONDE_SENSOR_REQUESTS_H

@@ -15,13 +15,15 @@
 typedef struct cursor {
   const uint8_t *p, *end;
   bool failed;
-} cursor_t;
+} byte_cursor_t;
 
-static inline uint64_t cursor_left(const cursor_t *c) { return (uint64_t)(c->end - c->p); }
+static inline uint64_t byte_cursor_left(const byte_cursor_t *c) {
+  return (uint64_t)(c->end - c->p);
+}
 
-static inline uint64_t cursor_fixed(cursor_t *c, unsigned size) {
+static inline uint64_t byte_cursor_fixed(byte_cursor_t *c, unsigned size) {
   uint64_t value = 0;
-  if (cursor_left(c) < size) {
+  if (byte_cursor_left(c) < size) {
     c->failed = true;
     c->p = c->end;
     return 0;
@@ -30,13 +32,17 @@ static inline uint64_t cursor_fixed(cursor_t *c, unsigned size) {
   c->p += size;
   return value;
 }
-static inline uint8_t cursor_u8(cursor_t *c) { return (uint8_t)cursor_fixed(c, 1); }
-static inline uint16_t cursor_u16(cursor_t *c) { return (uint16_t)cursor_fixed(c, 2); }
-static inline uint32_t cursor_u32(cursor_t *c) { return (uint32_t)cursor_fixed(c, 4); }
-static inline uint64_t cursor_u64(cursor_t *c) { return cursor_fixed(c, 8); }
+static inline uint8_t byte_cursor_u8(byte_cursor_t *c) { return (uint8_t)byte_cursor_fixed(c, 1); }
+static inline uint16_t byte_cursor_u16(byte_cursor_t *c) {
+  return (uint16_t)byte_cursor_fixed(c, 2);
+}
+static inline uint32_t byte_cursor_u32(byte_cursor_t *c) {
+  return (uint32_t)byte_cursor_fixed(c, 4);
+}
+static inline uint64_t byte_cursor_u64(byte_cursor_t *c) { return byte_cursor_fixed(c, 8); }
 
-static inline void cursor_skip(cursor_t *c, uint64_t size) {
-  if (cursor_left(c) < size) {
+static inline void byte_cursor_skip(byte_cursor_t *c, uint64_t size) {
+  if (byte_cursor_left(c) < size) {
     c->failed = true;
     c->p = c->end;
     return;
@@ -46,7 +52,7 @@ static inline void cursor_skip(cursor_t *c, uint64_t size) {
 
 /* The bits of a LEB128 number; in *ABOVE those that its last byte leaves open, all 1 where that is
  * negative by its sign, else 0. */
-static inline uint64_t cursor_leb(cursor_t *c, uint64_t *above) {
+static inline uint64_t byte_cursor_leb(byte_cursor_t *c, uint64_t *above) {
   uint64_t value = 0;
   unsigned shift = 0;
   *above = 0;
@@ -64,13 +70,13 @@ static inline uint64_t cursor_leb(cursor_t *c, uint64_t *above) {
   }
 }
 
-static inline uint64_t cursor_uleb(cursor_t *c) {
+static inline uint64_t byte_cursor_uleb(byte_cursor_t *c) {
   uint64_t above;
-  return cursor_leb(c, &above);
+  return byte_cursor_leb(c, &above);
 }
 
-static inline int64_t cursor_sleb(cursor_t *c) {
-  uint64_t above, value = cursor_leb(c, &above);
+static inline int64_t byte_cursor_sleb(byte_cursor_t *c) {
+  uint64_t above, value = byte_cursor_leb(c, &above);
   return (int64_t)(value | above);
 }
 

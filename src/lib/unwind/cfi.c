@@ -49,20 +49,20 @@ enum {
 };
 
 /* Reads a pointer of ENCODING at C, which reads SECTION. DATA is the base of datarel. */
-static uint64_t read_pointer(cursor_t *c, const section_t *section, uint8_t encoding,
+static uint64_t read_pointer(byte_cursor_t *c, const section_t *section, uint8_t encoding,
                              uint64_t data) {
   uint64_t here = section->address + (uint64_t)(c->p - section->data);
   uint64_t value;
   switch (encoding & 0x0f) {
   case PE_absptr:
   case PE_udata8:
-  case PE_sdata8: value = cursor_u64(c); break;
-  case PE_uleb128: value = cursor_uleb(c); break;
-  case PE_sleb128: value = (uint64_t)cursor_sleb(c); break;
-  case PE_udata2: value = cursor_u16(c); break;
-  case PE_sdata2: value = (uint64_t)(int64_t)(int16_t)cursor_u16(c); break;
-  case PE_udata4: value = cursor_u32(c); break;
-  case PE_sdata4: value = (uint64_t)(int64_t)(int32_t)cursor_u32(c); break;
+  case PE_sdata8: value = byte_cursor_u64(c); break;
+  case PE_uleb128: value = byte_cursor_uleb(c); break;
+  case PE_sleb128: value = (uint64_t)byte_cursor_sleb(c); break;
+  case PE_udata2: value = byte_cursor_u16(c); break;
+  case PE_sdata2: value = (uint64_t)(int64_t)(int16_t)byte_cursor_u16(c); break;
+  case PE_udata4: value = byte_cursor_u32(c); break;
+  case PE_sdata4: value = (uint64_t)(int64_t)(int32_t)byte_cursor_u32(c); break;
   default: c->failed = true; return 0;
   }
   switch (encoding & 0x70) {
@@ -85,16 +85,16 @@ typedef struct entry {
 } entry_t;
 
 static bool read_entry(const section_t *section, const uint8_t *at, bool is_eh, entry_t *entry) {
-  cursor_t c = {at, section->data + section->size, false};
+  byte_cursor_t c = {at, section->data + section->size, false};
   if (at < section->data || at >= c.end) return false;
-  uint64_t length = cursor_u32(&c);
+  uint64_t length = byte_cursor_u32(&c);
   entry->is_64bit = length == 0xffffffff;
-  if (entry->is_64bit) length = cursor_u64(&c);
-  if (c.failed || length == 0 || length > cursor_left(&c)) return false;
+  if (entry->is_64bit) length = byte_cursor_u64(&c);
+  if (c.failed || length == 0 || length > byte_cursor_left(&c)) return false;
   entry->end = c.p + length;
   entry->id_at = c.p;
   c.end = entry->end;
-  entry->id = entry->is_64bit && !is_eh ? cursor_u64(&c) : cursor_u32(&c);
+  entry->id = entry->is_64bit && !is_eh ? byte_cursor_u64(&c) : byte_cursor_u32(&c);
   entry->body = c.p;
   return !c.failed;
 }
@@ -104,19 +104,20 @@ static bool entry_is_cie(const entry_t *entry, bool is_eh) {
   return entry->is_64bit ? entry->id == ~(uint64_t)0 : entry->id == 0xffffffff;
 }
 
-static bool read_augmentation(cursor_t *c, const char *text, const section_t *section, cie_t *cie) {
+static bool read_augmentation(byte_cursor_t *c, const char *text, const section_t *section,
+                              cie_t *cie) {
   if (text[0] != 'z') return text[0] == 0;
   cie->has_augmentation_data = true;
-  uint64_t size = cursor_uleb(c);
-  if (c->failed || size > cursor_left(c)) return false;
+  uint64_t size = byte_cursor_uleb(c);
+  if (c->failed || size > byte_cursor_left(c)) return false;
   const uint8_t *after = c->p + size;
   for (const char *t = text + 1; *t; t++) {
     if (*t == 'R')
-      cie->pointer_encoding = cursor_u8(c);
+      cie->pointer_encoding = byte_cursor_u8(c);
     else if (*t == 'L')
-      cursor_u8(c);
+      byte_cursor_u8(c);
     else if (*t == 'P') {
-      uint8_t encoding = cursor_u8(c);
+      uint8_t encoding = byte_cursor_u8(c);
       read_pointer(c, section, encoding & 0x7f, 0);
     } else if (*t == 'S')
       cie->signal_frame = true;
@@ -131,20 +132,20 @@ static bool read_cie(const section_t *section, const uint8_t *at, bool is_eh, ci
   entry_t entry;
   *cie = (cie_t){0};
   if (!read_entry(section, at, is_eh, &entry) || !entry_is_cie(&entry, is_eh)) return false;
-  cursor_t c = {entry.body, entry.end, false};
-  uint8_t version = cursor_u8(&c);
+  byte_cursor_t c = {entry.body, entry.end, false};
+  uint8_t version = byte_cursor_u8(&c);
   if (version != 1 && version != 3 && version != 4) return false;
   const char *augmentation = (const char *)c.p;
-  while (cursor_u8(&c))
+  while (byte_cursor_u8(&c))
     ;
   if (c.failed) return false;
   if (version == 4) {
-    uint8_t address_size = cursor_u8(&c), segment_size = cursor_u8(&c);
+    uint8_t address_size = byte_cursor_u8(&c), segment_size = byte_cursor_u8(&c);
     if (address_size != 8 || segment_size != 0) return false;
   }
-  cie->code_align = cursor_uleb(&c);
-  cie->data_align = cursor_sleb(&c);
-  cie->return_register = version == 1 ? cursor_u8(&c) : cursor_uleb(&c);
+  cie->code_align = byte_cursor_uleb(&c);
+  cie->data_align = byte_cursor_sleb(&c);
+  cie->return_register = version == 1 ? byte_cursor_u8(&c) : byte_cursor_uleb(&c);
   if (!read_augmentation(&c, augmentation, section, cie)) return false;
   cie->code = c.p;
   cie->code_end = entry.end;
@@ -159,11 +160,11 @@ static bool read_fde(const section_t *section, const uint8_t *at, bool is_eh, fd
   uint64_t cie_at = is_eh ? back - entry.id : entry.id;
   if ((is_eh && entry.id > back) || cie_at >= section->size) return false;
   if (!read_cie(section, section->data + cie_at, is_eh, &fde->cie)) return false;
-  cursor_t c = {entry.body, entry.end, false};
+  byte_cursor_t c = {entry.body, entry.end, false};
   fde->start = read_pointer(&c, section, fde->cie.pointer_encoding, 0);
   uint64_t size = read_pointer(&c, section, fde->cie.pointer_encoding & 0x0f, 0);
   fde->end = fde->start + size;
-  if (fde->cie.has_augmentation_data) cursor_skip(&c, cursor_uleb(&c));
+  if (fde->cie.has_augmentation_data) byte_cursor_skip(&c, byte_cursor_uleb(&c));
   fde->code = c.p;
   fde->code_end = entry.end;
   return !c.failed && fde->end >= fde->start;
@@ -181,13 +182,13 @@ static bool find_by_table(const image_t *image, uint64_t address, fde_t *fde, bo
   const section_t *hdr = &image->eh_frame_hdr;
   *has_table = false;
   if (!hdr->data || hdr->size < 12) return false;
-  cursor_t c = {hdr->data, hdr->data + hdr->size, false};
-  uint8_t version = cursor_u8(&c), frame_enc = cursor_u8(&c), count_enc = cursor_u8(&c),
-          table_enc = cursor_u8(&c);
+  byte_cursor_t c = {hdr->data, hdr->data + hdr->size, false};
+  uint8_t version = byte_cursor_u8(&c), frame_enc = byte_cursor_u8(&c),
+          count_enc = byte_cursor_u8(&c), table_enc = byte_cursor_u8(&c);
   if (version != 1 || table_enc != (PE_datarel | PE_sdata4) || count_enc == PE_omit) return false;
   read_pointer(&c, hdr, frame_enc, hdr->address);
   uint64_t count = read_pointer(&c, hdr, count_enc, hdr->address);
-  if (c.failed || count == 0 || count > cursor_left(&c) / 8) return false;
+  if (c.failed || count == 0 || count > byte_cursor_left(&c) / 8) return false;
   *has_table = true;
   const uint8_t *table = c.p;
   uint64_t low = 0, high = count; /* the last entry whose start is at or below ADDRESS */
@@ -291,17 +292,17 @@ static void restore_rule(run_t *run, uint64_t reg) {
 }
 
 /* Passes over an expression; returns where it starts in the section. */
-static int32_t read_block(run_t *run, cursor_t *c, uint16_t *length) {
-  uint64_t size = cursor_uleb(c);
+static int32_t read_block(run_t *run, byte_cursor_t *c, uint16_t *length) {
+  uint64_t size = byte_cursor_uleb(c);
   int64_t at = c->p - run->section->data;
-  cursor_skip(c, size);
+  byte_cursor_skip(c, size);
   run->bad |= c->failed || size > UINT16_MAX || at > INT32_MAX;
   *length = (uint16_t)size;
   return (int32_t)at;
 }
 
-static void set_expression(run_t *run, cursor_t *c, cfi_how_t how) {
-  uint64_t reg = cursor_uleb(c);
+static void set_expression(run_t *run, byte_cursor_t *c, cfi_how_t how) {
+  uint64_t reg = byte_cursor_uleb(c);
   uint16_t length;
   int32_t block = read_block(run, c, &length);
   if (reg < REGS_COUNT)
@@ -345,45 +346,45 @@ static int64_t scaled(uint64_t factor, const cie_t *cie) {
 }
 
 /* Instructions for the rule of one register; false when OP is none. */
-static bool run_rule(run_t *run, cursor_t *c, uint8_t op) {
+static bool run_rule(run_t *run, byte_cursor_t *c, uint8_t op) {
   const cie_t *cie = &run->fde->cie;
   if (op == CFA_expression || op == CFA_val_expression) {
     set_expression(run, c, op == CFA_expression ? CFI_EXPRESSION : CFI_VAL_EXPRESSION);
     return true;
   }
-  uint64_t reg = cursor_uleb(c);
+  uint64_t reg = byte_cursor_uleb(c);
   switch (op) {
-  case CFA_offset_extended: set_rule(run, reg, CFI_OFFSET, scaled(cursor_uleb(c), cie)); break;
+  case CFA_offset_extended: set_rule(run, reg, CFI_OFFSET, scaled(byte_cursor_uleb(c), cie)); break;
   case CFA_offset_extended_sf:
-    set_rule(run, reg, CFI_OFFSET, scaled((uint64_t)cursor_sleb(c), cie));
+    set_rule(run, reg, CFI_OFFSET, scaled((uint64_t)byte_cursor_sleb(c), cie));
     break;
   case CFA_GNU_negative_offset_extended:
-    set_rule(run, reg, CFI_OFFSET, scaled(0 - cursor_uleb(c), cie));
+    set_rule(run, reg, CFI_OFFSET, scaled(0 - byte_cursor_uleb(c), cie));
     break;
-  case CFA_val_offset: set_rule(run, reg, CFI_VAL_OFFSET, scaled(cursor_uleb(c), cie)); break;
+  case CFA_val_offset: set_rule(run, reg, CFI_VAL_OFFSET, scaled(byte_cursor_uleb(c), cie)); break;
   case CFA_val_offset_sf:
-    set_rule(run, reg, CFI_VAL_OFFSET, scaled((uint64_t)cursor_sleb(c), cie));
+    set_rule(run, reg, CFI_VAL_OFFSET, scaled((uint64_t)byte_cursor_sleb(c), cie));
     break;
   case CFA_restore_extended: restore_rule(run, reg); break;
   case CFA_undefined: set_rule(run, reg, CFI_UNDEFINED, 0); break;
   case CFA_same_value: set_rule(run, reg, CFI_SAME, 0); break;
-  case CFA_register: set_rule(run, reg, CFI_REGISTER, (int64_t)cursor_uleb(c)); break;
+  case CFA_register: set_rule(run, reg, CFI_REGISTER, (int64_t)byte_cursor_uleb(c)); break;
   default: return false;
   }
   return true;
 }
 
 /* Instructions for the CFA; false when OP is none. */
-static bool run_cfa(run_t *run, cursor_t *c, uint8_t op) {
+static bool run_cfa(run_t *run, byte_cursor_t *c, uint8_t op) {
   const cie_t *cie = &run->fde->cie;
   uint64_t reg = op == CFA_def_cfa || op == CFA_def_cfa_sf || op == CFA_def_cfa_register
-                     ? cursor_uleb(c)
+                     ? byte_cursor_uleb(c)
                      : run->now.cfa_register;
   switch (op) {
   case CFA_def_cfa:
-  case CFA_def_cfa_offset: set_cfa(run, reg, (int64_t)cursor_uleb(c)); break;
+  case CFA_def_cfa_offset: set_cfa(run, reg, (int64_t)byte_cursor_uleb(c)); break;
   case CFA_def_cfa_sf:
-  case CFA_def_cfa_offset_sf: set_cfa(run, reg, scaled((uint64_t)cursor_sleb(c), cie)); break;
+  case CFA_def_cfa_offset_sf: set_cfa(run, reg, scaled((uint64_t)byte_cursor_sleb(c), cie)); break;
   case CFA_def_cfa_register: set_cfa(run, reg, run->now.cfa_offset); break;
   case CFA_def_cfa_expression:
     run->now.cfa_offset = read_block(run, c, &run->now.cfa_length);
@@ -395,32 +396,32 @@ static bool run_cfa(run_t *run, cursor_t *c, uint8_t op) {
 }
 
 /* Runs one instruction. Returns true when the row of the target is complete. */
-static bool run_one(run_t *run, cursor_t *c) {
+static bool run_one(run_t *run, byte_cursor_t *c) {
   const cie_t *cie = &run->fde->cie;
-  uint8_t op = cursor_u8(c);
+  uint8_t op = byte_cursor_u8(c);
   uint8_t low = op & 0x3f;
   switch (op & 0xc0) {
   case 0x40: return advance(run, run->location + low * cie->code_align);
-  case 0x80: set_rule(run, low, CFI_OFFSET, scaled(cursor_uleb(c), cie)); return false;
+  case 0x80: set_rule(run, low, CFI_OFFSET, scaled(byte_cursor_uleb(c), cie)); return false;
   case 0xc0: restore_rule(run, low); return false;
   }
   switch (op) {
   case CFA_nop: break;
   case CFA_set_loc: return advance(run, read_pointer(c, run->section, cie->pointer_encoding, 0));
-  case CFA_advance_loc1: return advance(run, run->location + cursor_u8(c) * cie->code_align);
-  case CFA_advance_loc2: return advance(run, run->location + cursor_u16(c) * cie->code_align);
-  case CFA_advance_loc4: return advance(run, run->location + cursor_u32(c) * cie->code_align);
+  case CFA_advance_loc1: return advance(run, run->location + byte_cursor_u8(c) * cie->code_align);
+  case CFA_advance_loc2: return advance(run, run->location + byte_cursor_u16(c) * cie->code_align);
+  case CFA_advance_loc4: return advance(run, run->location + byte_cursor_u32(c) * cie->code_align);
   case CFA_remember_state: remember_state(run); break;
   case CFA_restore_state: restore_state(run); break;
   case CFA_AARCH64_negate_ra_state: run->now.ra_signed = !run->now.ra_signed; break;
-  case CFA_GNU_args_size: cursor_uleb(c); break;
+  case CFA_GNU_args_size: byte_cursor_uleb(c); break;
   default: run->bad |= !run_cfa(run, c, op) && !run_rule(run, c, op);
   }
   return false;
 }
 
 static bool run_code(run_t *run, const uint8_t *code, const uint8_t *end) {
-  cursor_t c = {code, end, false};
+  byte_cursor_t c = {code, end, false};
   while (c.p < c.end && !run->bad) {
     if (run_one(run, &c)) break;
     run->bad |= c.failed;

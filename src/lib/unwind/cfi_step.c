@@ -226,7 +226,7 @@ static bool is_first_frame(machine_t machine, memory_t *memory, const image_t *i
          regs_has(regs, sp) && at_first_stack(memory, regs->r[sp]);
 }
 
-step_t full_step(machine_t machine, memory_t *memory, images_t *images, regs_t *regs, bool exact) {
+step_t cfi_step(machine_t machine, memory_t *memory, images_t *images, regs_t *regs, bool exact) {
   const image_t *image = images->find(images, exact ? regs->pc : regs->pc - 1);
   cfi_row_t row;
   int status = SONDE_ENOTFOUND;
@@ -236,7 +236,7 @@ step_t full_step(machine_t machine, memory_t *memory, images_t *images, regs_t *
   if ((status || past_end) && at_sigreturn(machine, memory, regs->pc))
     return sigreturn_step(machine, memory, regs);
   if (status && image && machine == MACHINE_AARCH64)
-    status = uncovered_row(image, memory, regs->pc, exact, &row);
+    status = no_cfi_row(image, memory, regs->pc, exact, &row);
   if (status && image && is_first_frame(machine, memory, image, regs, exact)) return STEP_END;
   if (status) return STEP_NO_RULE;
   regs_t before = *regs;

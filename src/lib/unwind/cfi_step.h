@@ -32,7 +32,7 @@ typedef enum step {
  * that regs->pc is the pc itself (innermost frame, or interrupted by a signal) and not a return
  * address, whose call lies before it. On any result but STEP_CALLER and STEP_SIGNAL, REGS is
  * unchanged. */
-step_t full_step(machine_t machine, memory_t *memory, images_t *images, regs_t *regs, bool exact);
+step_t cfi_step(machine_t machine, memory_t *memory, images_t *images, regs_t *regs, bool exact);
 
 /* One step by frame pointer, for code without rules: the frame register must point, no further in
  * than the stack pointer, at a saved frame register and a return address into executable code. */

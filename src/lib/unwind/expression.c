@@ -64,7 +64,7 @@ enum {
 };
 
 typedef struct evaluation {
-  cursor_t code;
+  byte_cursor_t code;
   const uint8_t *start;
   uint64_t stack[STACK_MAX];
   int depth;
@@ -183,44 +183,44 @@ static void swap(evaluation_t *e) {
 }
 
 static void step(evaluation_t *e) {
-  cursor_t *c = &e->code;
-  uint8_t op = cursor_u8(c);
+  byte_cursor_t *c = &e->code;
+  uint8_t op = byte_cursor_u8(c);
   if (op >= OP_lit0 && op <= OP_lit31) {
     push(e, op - (uint64_t)OP_lit0);
     return;
   }
   if (op >= OP_breg0 && op <= OP_breg31) {
-    push_register(e, op - (uint64_t)OP_breg0, cursor_sleb(c));
+    push_register(e, op - (uint64_t)OP_breg0, byte_cursor_sleb(c));
     return;
   }
   switch (op) {
   case OP_nop: break;
-  case OP_addr: push(e, cursor_u64(c)); break;
-  case OP_const1u: push(e, cursor_u8(c)); break;
-  case OP_const1s: push(e, (uint64_t)(int64_t)(int8_t)cursor_u8(c)); break;
-  case OP_const2u: push(e, cursor_u16(c)); break;
-  case OP_const2s: push(e, (uint64_t)(int64_t)(int16_t)cursor_u16(c)); break;
-  case OP_const4u: push(e, cursor_u32(c)); break;
-  case OP_const4s: push(e, (uint64_t)(int64_t)(int32_t)cursor_u32(c)); break;
+  case OP_addr: push(e, byte_cursor_u64(c)); break;
+  case OP_const1u: push(e, byte_cursor_u8(c)); break;
+  case OP_const1s: push(e, (uint64_t)(int64_t)(int8_t)byte_cursor_u8(c)); break;
+  case OP_const2u: push(e, byte_cursor_u16(c)); break;
+  case OP_const2s: push(e, (uint64_t)(int64_t)(int16_t)byte_cursor_u16(c)); break;
+  case OP_const4u: push(e, byte_cursor_u32(c)); break;
+  case OP_const4s: push(e, (uint64_t)(int64_t)(int32_t)byte_cursor_u32(c)); break;
   case OP_const8u:
-  case OP_const8s: push(e, cursor_u64(c)); break;
-  case OP_constu: push(e, cursor_uleb(c)); break;
-  case OP_consts: push(e, (uint64_t)cursor_sleb(c)); break;
+  case OP_const8s: push(e, byte_cursor_u64(c)); break;
+  case OP_constu: push(e, byte_cursor_uleb(c)); break;
+  case OP_consts: push(e, (uint64_t)byte_cursor_sleb(c)); break;
   case OP_dup: pick(e, 0); break;
   case OP_over: pick(e, 1); break;
-  case OP_pick: pick(e, cursor_u8(c)); break;
+  case OP_pick: pick(e, byte_cursor_u8(c)); break;
   case OP_drop: pop(e); break;
   case OP_swap: swap(e); break;
   case OP_rot: rotate(e); break;
   case OP_deref: dereference(e, 8); break;
-  case OP_deref_size: dereference(e, cursor_u8(c)); break;
+  case OP_deref_size: dereference(e, byte_cursor_u8(c)); break;
   case OP_bregx: {
-    uint64_t n = cursor_uleb(c);
-    push_register(e, n, cursor_sleb(c));
+    uint64_t n = byte_cursor_uleb(c);
+    push_register(e, n, byte_cursor_sleb(c));
     break;
   }
   case OP_plus_uconst: {
-    uint64_t constant = cursor_uleb(c);
+    uint64_t constant = byte_cursor_uleb(c);
     push(e, pop(e) + constant);
     break;
   }
@@ -231,9 +231,9 @@ static void step(evaluation_t *e) {
     push(e, (int64_t)a < 0 ? (uint64_t)0 - a : a);
     break;
   }
-  case OP_skip: jump(e, (int16_t)cursor_u16(c)); break;
+  case OP_skip: jump(e, (int16_t)byte_cursor_u16(c)); break;
   case OP_bra: {
-    int16_t distance = (int16_t)cursor_u16(c);
+    int16_t distance = (int16_t)byte_cursor_u16(c);
     if (pop(e)) jump(e, distance);
     break;
   }

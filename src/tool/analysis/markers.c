@@ -5,19 +5,19 @@
 
 #include "sonde/status.h"
 
-bool mark_is(const record_event_t *e, const char *name) {
+bool marker_is(const record_event_t *e, const char *name) {
   const char *found;
   if (e->kind != EVENT_EXTENDED || e->subtype != EXTENDED_MARK) return false;
   size_t size = record_name(e, &found);
   return size == strlen(name) && !memcmp(found, name, size);
 }
 
-int mark_find(reader_t *reader, const char *name, uint64_t *ns) {
+int marker_find(reader_t *reader, const char *name, uint64_t *ns) {
   merge_t *merge = merge_open(reader);
   const record_event_t *e;
   int status = merge ? SONDE_ENOTFOUND : SONDE_ENOMEM;
   while (merge && status != 0 && (e = merge_next(merge))) {
-    if (!mark_is(e, name)) continue;
+    if (!marker_is(e, name)) continue;
     *ns = reader_ns(reader, e->time);
     status = 0;
   }

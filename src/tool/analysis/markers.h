@@ -8,10 +8,10 @@
 #include "reader/reader.h"
 
 /* Whether EVENT is a mark called NAME. */
-bool mark_is(const record_event_t *event, const char *name);
+bool marker_is(const record_event_t *event, const char *name);
 
 /* When the first mark called NAME was made, in ns since the start. A pass over the events up to it.
  * 0, SONDE_ENOTFOUND when there is none, or SONDE_ENOMEM. */
-int mark_find(reader_t *reader, const char *name, uint64_t *ns);
+int marker_find(reader_t *reader, const char *name, uint64_t *ns);
 
 #endif

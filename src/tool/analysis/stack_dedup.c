@@ -27,7 +27,7 @@ struct same_stacks {
   asked_t *asked;
   distinct_t *distinct;
   size_t asked_count, asked_room, distinct_count, distinct_room;
-  slots_t asked_slots, distinct_slots;
+  hash_index_t asked_slots, distinct_slots;
   const record_frame_t **frames, **others; /* room for READ_DEPTH_MAX of each */
 };
 
@@ -47,10 +47,10 @@ static bool same_build(const record_image_t *a, const record_image_t *b) {
 }
 
 /* Image I is told again, with its id, when it comes back to its address. */
-static bool find_build(same_stacks_t *s, slots_t *slots, uint32_t i) {
+static bool find_build(stack_dedup_t *s, hash_index_t *slots, uint32_t i) {
   uint32_t *slot;
-  if (!slots_grow(slots, i, hash_of_build, s->images)) return false;
-  SLOTS_FIND(slots, hash_of_build(s->images, i), slot) {
+  if (!hash_grow(slots, i, hash_of_build, s->images)) return false;
+  HASH_FIND(slots, hash_of_build(s->images, i), slot) {
     const record_image_t *first = &s->images[*slot - 1];
     if (!same_build(first, &s->images[i])) continue;
     s->builds[i] = s->builds[*slot - 1];
@@ -62,8 +62,8 @@ static bool find_build(same_stacks_t *s, slots_t *slots, uint32_t i) {
   return true;
 }
 
-static bool find_builds(same_stacks_t *s) {
-  slots_t slots = {0};
+static bool find_builds(stack_dedup_t *s) {
+  hash_index_t slots = {0};
   bool good = true;
   for (uint32_t i = 0; i < s->image_count && good; i++)
     good = find_build(s, &slots, i);
@@ -73,11 +73,11 @@ static bool find_builds(same_stacks_t *s) {
 
 /* ---- frames --------------------------------------------------------------------------------- */
 
-static const record_image_t *image_of(const same_stacks_t *s, const record_frame_t *f) {
+static const record_image_t *image_of(const stack_dedup_t *s, const record_frame_t *f) {
   return f->image ? reader_image(s->reader, f->image) : NULL;
 }
 
-static uint32_t build_of(const same_stacks_t *s, const record_image_t *image) {
+static uint32_t build_of(const stack_dedup_t *s, const record_image_t *image) {
   return s->builds[image - s->images];
 }
 
@@ -86,14 +86,14 @@ static bool same_text(const record_frame_t *a, const record_frame_t *b) {
   return a->text == b->text || (a->text && b->text && !strcmp(a->text, b->text));
 }
 
-static bool same_frame(const same_stacks_t *s, const record_frame_t *a, const record_frame_t *b) {
+static bool same_frame(const stack_dedup_t *s, const record_frame_t *a, const record_frame_t *b) {
   if (a == b) return true;
   const record_image_t *x = image_of(s, a), *y = image_of(s, b);
   return x && y && build_of(s, x) == build_of(s, y) && a->pc - x->slide == b->pc - y->slide &&
          a->flags == b->flags && same_text(a, b);
 }
 
-static uint64_t hash_of_frames(const same_stacks_t *s, int depth) {
+static uint64_t hash_of_frames(const stack_dedup_t *s, int depth) {
   uint64_t hash = (uint64_t)depth;
   for (int i = 0; i < depth; i++) {
     const record_frame_t *f = s->frames[i];
@@ -107,7 +107,7 @@ static uint64_t hash_of_frames(const same_stacks_t *s, int depth) {
 /* ---- stacks --------------------------------------------------------------------------------- */
 
 /* Whether STACK has the DEPTH frames that were read. */
-static bool same_stack(same_stacks_t *s, uint32_t stack, int depth) {
+static bool same_stack(stack_dedup_t *s, uint32_t stack, int depth) {
   if (reader_stack(s->reader, stack, s->others, READ_DEPTH_MAX) != depth) return false;
   for (int i = 0; i < depth; i++)
     if (!same_frame(s, s->frames[i], s->others[i])) return false;
@@ -115,19 +115,19 @@ static bool same_stack(same_stacks_t *s, uint32_t stack, int depth) {
 }
 
 static uint64_t hash_of_distinct(const void *same, size_t i) {
-  return ((const same_stacks_t *)same)->distinct[i].hash;
+  return ((const stack_dedup_t *)same)->distinct[i].hash;
 }
 
-static bool find_first(same_stacks_t *s, uint32_t stack, uint32_t *out) {
+static bool find_first(stack_dedup_t *s, uint32_t stack, uint32_t *out) {
   int depth = reader_stack(s->reader, stack, s->frames, READ_DEPTH_MAX);
   *out = stack;
   if (depth < 0 || depth > READ_DEPTH_MAX) return true;
   uint64_t hash = hash_of_frames(s, depth);
   uint32_t *slot;
   if (!GROW(s->distinct, s->distinct_count, s->distinct_room) ||
-      !slots_grow(&s->distinct_slots, s->distinct_count, hash_of_distinct, s))
+      !hash_grow(&s->distinct_slots, s->distinct_count, hash_of_distinct, s))
     return false;
-  SLOTS_FIND(&s->distinct_slots, hash, slot) {
+  HASH_FIND(&s->distinct_slots, hash, slot) {
     const distinct_t *there = &s->distinct[*slot - 1];
     if (there->hash != hash || !same_stack(s, there->stack, depth)) continue;
     *out = there->stack;
@@ -141,17 +141,17 @@ static bool find_first(same_stacks_t *s, uint32_t stack, uint32_t *out) {
 static uint64_t hash_of_stack(uint32_t stack) { return checksum_mix(stack, 1); }
 
 static uint64_t hash_of_asked(const void *same, size_t i) {
-  return hash_of_stack(((const same_stacks_t *)same)->asked[i].stack);
+  return hash_of_stack(((const stack_dedup_t *)same)->asked[i].stack);
 }
 
-bool same_stacks_first(same_stacks_t *s, uint32_t stack, uint32_t *out) {
+bool stack_dedup_first(stack_dedup_t *s, uint32_t stack, uint32_t *out) {
   uint32_t *slot;
   *out = stack;
   if (!s->moved) return true;
   if (!GROW(s->asked, s->asked_count, s->asked_room) ||
-      !slots_grow(&s->asked_slots, s->asked_count, hash_of_asked, s))
+      !hash_grow(&s->asked_slots, s->asked_count, hash_of_asked, s))
     return false;
-  SLOTS_FIND(&s->asked_slots, hash_of_stack(stack), slot) {
+  HASH_FIND(&s->asked_slots, hash_of_stack(stack), slot) {
     if (s->asked[*slot - 1].stack != stack) continue;
     *out = s->asked[*slot - 1].first;
     return true;
@@ -164,7 +164,7 @@ bool same_stacks_first(same_stacks_t *s, uint32_t stack, uint32_t *out) {
 
 /* ---- life ----------------------------------------------------------------------------------- */
 
-static bool prepare(same_stacks_t *s) {
+static bool prepare(stack_dedup_t *s) {
   s->builds = calloc(s->image_count + 1, sizeof *s->builds);
   if (!s->builds || !find_builds(s)) return false;
   if (!s->moved) return true;
@@ -173,17 +173,17 @@ static bool prepare(same_stacks_t *s) {
   return s->frames && s->others;
 }
 
-same_stacks_t *same_stacks_new(const reader_t *reader) {
-  same_stacks_t *s = calloc(1, sizeof *s);
+stack_dedup_t *stack_dedup_new(const reader_t *reader) {
+  stack_dedup_t *s = calloc(1, sizeof *s);
   if (!s) return NULL;
   s->reader = reader;
   s->images = reader_images(reader, &s->image_count);
   if (prepare(s)) return s;
-  same_stacks_free(s);
+  stack_dedup_free(s);
   return NULL;
 }
 
-void same_stacks_free(same_stacks_t *s) {
+void stack_dedup_free(stack_dedup_t *s) {
   if (!s) return;
   free(s->builds);
   free(s->asked);

@@ -15,15 +15,15 @@
 
 #include "reader/reader.h"
 
-typedef struct same_stacks same_stacks_t;
+typedef struct same_stacks stack_dedup_t;
 
-/* READER must outlive it. NULL without memory; release with same_stacks_free. */
-same_stacks_t *same_stacks_new(const reader_t *reader);
-void same_stacks_free(same_stacks_t *same);
+/* READER must outlive it. NULL without memory; release with stack_dedup_free. */
+stack_dedup_t *stack_dedup_new(const reader_t *reader);
+void stack_dedup_free(stack_dedup_t *same);
 
 /* In *OUT the first stack asked for that is the same as STACK, which may be STACK. Asking again
  * costs a look-up; a recording whose images all stayed where they were costs none. False without
  * memory. */
-bool same_stacks_first(same_stacks_t *same, uint32_t stack, uint32_t *out);
+bool stack_dedup_first(stack_dedup_t *same, uint32_t stack, uint32_t *out);
 
 #endif

@@ -40,7 +40,7 @@ static uint64_t hash_of_item(const void *waits, size_t i) {
 /* The slot of the item, or where it is to be. */
 static uint32_t *slot_of(const waits_t *w, const wait_sum_t *item) {
   uint32_t *slot;
-  SLOTS_FIND(&w->slots, hash_of(item), slot) {
+  HASH_FIND(&w->slots, hash_of(item), slot) {
     const wait_sum_t *there = &w->items[*slot - 1];
     if (there->stack == item->stack && by_target(there, item) == 0) break;
   }
@@ -60,7 +60,7 @@ static bool keep_texts(wait_sum_t *item) {
 }
 
 static bool add_sum(waits_t *w, wait_sum_t *item) {
-  if (!slots_grow(&w->slots, w->count, hash_of_item, w)) return false;
+  if (!hash_grow(&w->slots, w->count, hash_of_item, w)) return false;
   uint32_t *slot = slot_of(w, item);
   if (*slot) {
     w->items[*slot - 1].ns += item->ns;

@@ -34,7 +34,7 @@ typedef struct wait_lock {
 typedef struct waits {
   wait_sum_t *items; /* most time first */
   size_t count, room;
-  slots_t slots;      /* of the items, while they are gathered */
+  hash_index_t slots; /* of the items, while they are gathered */
   wait_lock_t *locks; /* most time first */
   size_t lock_count, lock_room;
   uint64_t ns, lock_ns;

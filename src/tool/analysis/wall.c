@@ -56,9 +56,9 @@ static uint64_t hash_of_thread(const void *wall, size_t i) {
 
 /* NULL without memory. */
 static wall_thread_t *thread_of(wall_t *w, uint32_t tid) {
-  if (!slots_grow(&w->thread_slots, w->thread_count, hash_of_thread, w)) return NULL;
+  if (!hash_grow(&w->thread_slots, w->thread_count, hash_of_thread, w)) return NULL;
   uint32_t *slot;
-  SLOTS_FIND(&w->thread_slots, hash_of_tid(tid), slot) {
+  HASH_FIND(&w->thread_slots, hash_of_tid(tid), slot) {
     if (w->threads[*slot - 1].tid == tid) break;
   }
   if (*slot) return &w->threads[*slot - 1];
@@ -85,9 +85,9 @@ static uint64_t hash_of_item(const void *places, size_t i) {
 }
 
 static bool add_place(wall_places_t *w, const wall_place_t *place) {
-  if (!slots_grow(&w->slots, w->count, hash_of_item, w)) return false;
+  if (!hash_grow(&w->slots, w->count, hash_of_item, w)) return false;
   uint32_t *slot;
-  SLOTS_FIND(&w->slots, hash_of_place(place->tid, place->stack, place->call), slot) {
+  HASH_FIND(&w->slots, hash_of_place(place->tid, place->stack, place->call), slot) {
     if (is_at(&w->items[*slot - 1], place->tid, place->stack, place->call)) break;
   }
   if (!*slot) {
@@ -120,8 +120,8 @@ wall_period_t wall_period(body_t *b) {
 }
 
 static bool find_same(wall_t *w, uint32_t *stack) {
-  if (!w->same && !(w->same = same_stacks_new(w->reader))) return false;
-  return same_stacks_first(w->same, *stack, stack);
+  if (!w->same && !(w->same = stack_dedup_new(w->reader))) return false;
+  return stack_dedup_first(w->same, *stack, stack);
 }
 
 static bool add_period(wall_t *w, body_t *b) {
@@ -231,7 +231,7 @@ void wall_free(wall_t *w) {
     free(w->names);
     w->names = next;
   }
-  same_stacks_free(w->same);
+  stack_dedup_free(w->same);
   free(w->threads);
   free(w->thread_slots.items);
   free_places(&w->places);

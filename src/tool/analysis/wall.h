@@ -38,13 +38,13 @@ typedef struct wall_place {
 typedef struct wall_places {
   wall_place_t *items;
   size_t count, room;
-  slots_t slots; /* of the items, by thread, stack and call */
+  hash_index_t slots; /* of the items, by thread, stack and call */
 } wall_places_t;
 
 typedef struct wall {
   wall_thread_t *threads; /* most time first, once wall_rank is done */
   size_t thread_count, thread_room;
-  slots_t thread_slots;              /* by tid */
+  hash_index_t thread_slots;         /* by tid */
   const char *calls[WALL_CALLS_MAX]; /* the names that places have */
   unsigned call_count;
   wall_places_t places;             /* of all threads together, likewise */
@@ -53,7 +53,7 @@ typedef struct wall {
   uint64_t bad;                     /* records that break the rules */
   bool looked;                      /* there are records of the sampler at all */
   struct wall_name *names;
-  same_stacks_t *same; /* of the looks; NULL until there is one */
+  stack_dedup_t *same; /* of the looks; NULL until there is one */
   const reader_t *reader;
 } wall_t;
 

@@ -13,14 +13,15 @@ enum { MESSAGE_FAILED = 2 };
 /* Sets the verb that the messages name. */
 void message_set_verb(const char *verb);
 
-/* Prints an error and returns MESSAGE_FAILED. The text says what is wrong and, where possible, how to
- * fix it. It ends without a full stop and without a newline. */
+/* Prints an error and returns MESSAGE_FAILED. The text says what is wrong and, where possible, how
+ * to fix it. It ends without a full stop and without a newline. */
 int message_fail(const char *format, ...) __attribute__((format(printf, 1, 2)));
 
 /* Prints a message that does not end the verb. */
 void message_note(const char *format, ...) __attribute__((format(printf, 1, 2)));
 
-/* Prints FORMAT with ARGUMENTS, then TAIL. Control characters of the arguments are printed as '?'. */
+/* Prints FORMAT with ARGUMENTS, then TAIL. Control characters of the arguments are printed as '?'.
+ */
 void message_print(const char *format, va_list arguments, const char *tail);
 
 #endif

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
- * Numbers, sizes, durations and addresses as users type them. Each function reads a whole text unless
- * it says otherwise, and returns false when the text is not such a value.
+ * Numbers, sizes, durations and addresses as users type them. Each function reads a whole text
+ * unless it says otherwise, and returns false when the text is not such a value.
  */
 #include "base/parse.h"
 
@@ -55,7 +55,9 @@ bool parse_address_prefix(const char **text, uint64_t *out) {
   return at > digits;
 }
 
-bool parse_address(const char *text, uint64_t *out) { return parse_address_prefix(&text, out) && !*text; }
+bool parse_address(const char *text, uint64_t *out) {
+  return parse_address_prefix(&text, out) && !*text;
+}
 
 bool parse_size(const char *text, uint64_t *out) {
   char *end;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
- * Numbers, sizes, durations and addresses as users type them. Each function reads a whole text unless
- * it says otherwise, and returns false when the text is not such a value.
+ * Numbers, sizes, durations and addresses as users type them. Each function reads a whole text
+ * unless it says otherwise, and returns false when the text is not such a value.
  */
 #ifndef SONDE_BASE_PARSE_H
 #define SONDE_BASE_PARSE_H

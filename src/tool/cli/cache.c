@@ -55,10 +55,10 @@ static void put_size(uint64_t bytes) {
 }
 
 /* The path of the binary or debug file that an index was made from, for people to recognise. */
-static void with_source(const cache_entry_t *entry, void (*use)(const char *, void *),
+static void with_source(const index_cache_entry_t *entry, void (*use)(const char *, void *),
                         void *context) {
-  char path[CACHE_PATH_MAX];
-  index_t *index = cache_path(entry->key, path) ? index_from_file(path) : NULL;
+  char path[INDEX_CACHE_PATH_MAX];
+  index_t *index = index_cache_path(entry->key, path) ? index_from_file(path) : NULL;
   use(index ? index_debug_path(index) : NULL, context);
   index_close(index);
 }
@@ -72,12 +72,12 @@ static void print_source(const char *path, void *context) {
   if (path) printf("  %s", path);
 }
 
-static void list_as_json(const cache_entry_t *entries, long count, const char *folder,
+static void list_as_json(const index_cache_entry_t *entries, long count, const char *folder,
                          uint64_t total) {
   json_object *object = json_object_new_object(), *list = json_object_new_array();
   json_add_text(object, "folder", folder);
   json_add_number(object, "size_bytes", (int64_t)total);
-  json_add_number(object, "limit_bytes", (int64_t)cache_limit());
+  json_add_number(object, "limit_bytes", (int64_t)index_cache_limit());
   for (long i = 0; i < count; i++) {
     json_object *entry = json_object_new_object();
     json_add_text(entry, "build_id", entries[i].key);
@@ -91,7 +91,7 @@ static void list_as_json(const cache_entry_t *entries, long count, const char *f
   json_object_put(object);
 }
 
-static void list_as_text(const cache_entry_t *entries, long count) {
+static void list_as_text(const index_cache_entry_t *entries, long count) {
   for (long i = 0; i < count; i++) {
     char when[32];
     struct tm local;
@@ -106,11 +106,11 @@ static void list_as_text(const cache_entry_t *entries, long count) {
 }
 
 static int show(bool list, bool json) {
-  char folder[CACHE_PATH_MAX];
-  cache_entry_t *entries;
+  char folder[INDEX_CACHE_PATH_MAX];
+  index_cache_entry_t *entries;
   uint64_t total = 0;
-  if (!cache_folder(folder)) return message_fail("neither HOME nor XDG_CACHE_HOME is set");
-  long count = cache_list(&entries);
+  if (!index_cache_folder(folder)) return message_fail("neither HOME nor XDG_CACHE_HOME is set");
+  long count = index_cache_list(&entries);
   if (count < 0) return message_fail("'%s' cannot be read: %s", folder, strerror(errno));
   for (long i = 0; i < count; i++)
     total += entries[i].size_bytes;
@@ -121,7 +121,7 @@ static int show(bool list, bool json) {
     printf("%ld %s, ", count, count == 1 ? "index" : "indexes");
     put_size(total);
     printf(" of ");
-    put_size(cache_limit());
+    put_size(index_cache_limit());
     printf(" in %s\n", folder);
   }
   free(entries);
@@ -132,8 +132,9 @@ static int set_limit(const char *text) {
   uint64_t bytes;
   if (!read_size(text, &bytes))
     return cli_wrong_use(&usage, "'%s' is not a size such as 512M or 2G", text);
-  if (!cache_set_limit(bytes)) return message_fail("the limit cannot be stored: %s", strerror(errno));
-  cache_shrink(bytes);
+  if (!index_cache_set_limit(bytes))
+    return message_fail("the limit cannot be stored: %s", strerror(errno));
+  index_cache_shrink(bytes);
   return CLI_DONE;
 }
 
@@ -153,10 +154,10 @@ int verb_cache(int argc, char **argv) {
   if (!strcmp(action, "list")) return show(true, json);
   if (!strcmp(action, "size") || is_limit) return show(false, json);
   if (strcmp(action, "clear")) {
-    const char *meant = cli_nearest(action, actions, 4);
+    const char *meant = suggest_nearest(action, actions, 4);
     if (meant) return cli_wrong_use(&usage, "no action '%s'; did you mean '%s'?", action, meant);
     return cli_wrong_use(&usage, "no action '%s'", action);
   }
-  cache_shrink(0);
+  index_cache_shrink(0);
   return CLI_DONE;
 }

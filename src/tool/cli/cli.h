@@ -110,7 +110,7 @@ int cli_wrong_use(const cli_usage_t *usage, const char *format, ...)
 
 /* Of COUNT words the one nearest to WORD (missing, added, changed or swapped letters; or the one
  * that it begins), NULL when none is near. */
-const char *cli_nearest(const char *word, const char *const *words, int count);
+const char *suggest_nearest(const char *word, const char *const *words, int count);
 
 /* ---- terminal ------------------------------------------------------------------------------ */
 

@@ -67,7 +67,7 @@ static bool add_sample(void *samples, const record_event_t *e) {
 }
 
 static void close_side(side_t *s) {
-  names_free(s->report.names);
+  frame_names_free(s->report.names);
   replay_free(&s->replay);
   samples_free(&s->samples);
   reader_close(s->report.reader);
@@ -78,7 +78,7 @@ static int open_side(side_t *s, const char *path) {
   s->report.path = path;
   if (!recording_open_report(&s->report)) return CLI_FAILED;
   if (replay_run(&s->replay, s->report.reader, &all) < 0 ||
-      !(s->report.names = names_new(s->report.reader)))
+      !(s->report.names = frame_names_new(s->report.reader)))
     return message_fail("there is no memory");
   return CLI_DONE;
 }
@@ -224,7 +224,7 @@ static int check_gate(const asked_t *a, const diff_t *d) {
   double allowed = a->percent ? a->limit / 100 * (double)d->before : a->limit;
   if (!a->gate || (double)grown <= allowed) return CLI_DONE;
   message_note("%s grew by %s, more than --max-growth allows", name_of(a),
-           change_of(a, grown, change) + 1);
+               change_of(a, grown, change) + 1);
   return CLI_FINDING;
 }
 

@@ -74,7 +74,7 @@ static void put_name(const char *name, FILE *out) {
     fputc(*name == ';' ? ':' : *name == '\n' ? ' ' : *name, out);
 }
 
-static void put_stack(const reader_t *reader, names_t *names, uint32_t stack, uint64_t weight,
+static void put_stack(const reader_t *reader, frame_names_t *names, uint32_t stack, uint64_t weight,
                       FILE *out) {
   static const record_frame_t *frames[DEPTH_MAX];
   const frame_name_t *found;
@@ -82,7 +82,7 @@ static void put_stack(const reader_t *reader, names_t *names, uint32_t stack, ui
   if (depth <= 0) fprintf(out, "[unknown]");
   if (depth > DEPTH_MAX) depth = DEPTH_MAX;
   for (int i = depth; i-- > 0;)
-    for (int k = names_of_frame(names, frames[i], &found); k-- > 0;) {
+    for (int k = frame_names_of_frame(names, frames[i], &found); k-- > 0;) {
       put_name(found[k].function, out);
       if (i || k) fputc(';', out);
     }
@@ -98,17 +98,18 @@ static bool parse_by(const asked_t *asked, const samples_t *samples, measure_t *
   return !strcmp(by, "sample");
 }
 
-static int write_pprof(const asked_t *asked, reader_t *reader, names_t *names,
+static int write_pprof(const asked_t *asked, reader_t *reader, frame_names_t *names,
                        const replay_t *replay, const samples_t *samples, bool cpu, FILE *out) {
-  if (isatty(fileno(out))) return message_fail("a pprof profile is no text; give it a file with -o");
+  if (isatty(fileno(out)))
+    return message_fail("a pprof profile is no text; give it a file with -o");
   int status = pprof_write(reader, names, replay, samples, cpu, out);
   if (status == SONDE_EIO)
-    return message_fail("'%s' cannot be written: %s", asked->output ? asked->output : "standard output",
-                    strerror(errno));
+    return message_fail("'%s' cannot be written: %s",
+                        asked->output ? asked->output : "standard output", strerror(errno));
   return status < 0 ? message_fail("there is no memory") : CLI_DONE;
 }
 
-static void write_collapsed(const reader_t *reader, names_t *names, const replay_t *replay,
+static void write_collapsed(const reader_t *reader, frame_names_t *names, const replay_t *replay,
                             const samples_t *samples, measure_t measure, FILE *out) {
   if (measure == MEASURE_COUNT)
     for (size_t i = 0; i < samples->stack_count; i++)
@@ -125,14 +126,14 @@ static int write_stacks(const asked_t *asked, reader_t *reader, const replay_t *
   measure_t measure;
   if (!parse_by(asked, samples, &measure))
     return cli_wrong_use(&usage, "--by takes sample, peak, leaked, allocated or temporary");
-  names_t *names = names_new(reader);
+  frame_names_t *names = frame_names_new(reader);
   if (!names) return message_fail("there is no memory");
   int status = CLI_DONE;
   if (asked->pprof)
     status = write_pprof(asked, reader, names, replay, samples, measure == MEASURE_COUNT, out);
   else
     write_collapsed(reader, names, replay, samples, measure, out);
-  names_free(names);
+  frame_names_free(names);
   return status;
 }
 
@@ -157,8 +158,9 @@ static int write_to(const asked_t *asked, reader_t *reader, const replay_t *repl
 
 static int export_calls(const asked_t *asked, reader_t *reader) {
   if (!calls_bytes(reader))
-    return message_fail("'%s' holds no traced calls; 'sonde record --trace' records them", asked->path);
-  names_t *names = names_new(reader);
+    return message_fail("'%s' holds no traced calls; 'sonde record --trace' records them",
+                        asked->path);
+  frame_names_t *names = frame_names_new(reader);
   FILE *out = names ? open_output(asked) : NULL;
   int status = CLI_FAILED;
   if (out) {
@@ -167,7 +169,7 @@ static int export_calls(const asked_t *asked, reader_t *reader) {
                  : CLI_DONE;
     status = close_output(asked, out, status);
   }
-  names_free(names);
+  frame_names_free(names);
   return status;
 }
 
@@ -193,7 +195,8 @@ static int export_recording(const asked_t *asked) {
   replay_t replay;
   samples_t samples = {0};
   replay_options_t window = {.other = add_sample, .other_context = &samples};
-  int status = replay_run(&replay, reader, &window) < 0 ? message_fail("there is no memory") : CLI_DONE;
+  int status =
+      replay_run(&replay, reader, &window) < 0 ? message_fail("there is no memory") : CLI_DONE;
   if (status == CLI_DONE) {
     samples_rank(&samples);
     status = write_to(asked, reader, &replay, &samples);

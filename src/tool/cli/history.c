@@ -29,7 +29,7 @@ static const cli_usage_t usage = {
 
 typedef struct search {
   const reader_t *reader;
-  names_t *names;
+  frame_names_t *names;
   uint64_t wanted;
   uint64_t block, size; /* the live block that holds it; size 0: none */
   uint64_t found;
@@ -51,7 +51,7 @@ static void print_stack(const search_t *s, uint32_t stack) {
   int count = reader_stack(s->reader, stack, frames, DEPTH_MAX);
   if (count < 0) printf("    [the stack is not in the recording]\n");
   for (int i = 0; i < count && i < DEPTH_MAX; i++) {
-    int n = names_of_frame(s->names, frames[i], &names);
+    int n = frame_names_of_frame(s->names, frames[i], &names);
     for (int k = 0; k < n; k++) {
       printf("    %s", names[k].function);
       if (names[k].file) printf("  %s:%" PRIu32, names[k].file, names[k].line);
@@ -99,14 +99,14 @@ int verb_history(int argc, char **argv) {
   reader_t *reader = recording_open_events(parser.rest[0], program);
   if (!reader) return CLI_FAILED;
   s.reader = reader;
-  s.names = names_new(reader);
+  s.names = frame_names_new(reader);
   merge_t *merge = merge_open(reader);
   const record_event_t *e;
   while (s.names && merge && (e = merge_next(merge)))
     if (e->kind != EVENT_EXTENDED && e->kind != EVENT_SAMPLE) look_at(&s, e);
   bool good = s.names && merge;
   merge_close(merge);
-  names_free(s.names);
+  frame_names_free(s.names);
   reader_close(reader);
   if (!good) return message_fail("there is no memory");
   if (!s.found) printf("no block held 0x%" PRIx64 "\n", s.wanted);

@@ -93,7 +93,7 @@ static int take_graph(job_t *job, const char *path, const input_t *file) {
 
 static int take_file(job_t *job, const char *path) {
   input_t file;
-  int status = map_input(path, &file);
+  int status = file_input_map(path, &file);
   if (status != CLI_DONE) return status;
   if (apple_table_is(file.data, file.size)) return take_table(job, path, &file);
   if (apple_regions_are(file.data, file.size)) {
@@ -125,8 +125,8 @@ static void say_graph(const job_t *job) {
              "; not read: %" PRIu64 " parts compressed as LZFSE, %" PRIu64 " damaged", g->foreign,
              g->damaged);
   message_note("'%s', a memory graph%s: %zu images, %s%s, %s%s", job->graph_path, process,
-           g->images.count, g->table.nodes ? "a stack table" : "no stack table",
-           g->table_wrong ? " that sonde knows" : "", log, unread);
+               g->images.count, g->table.nodes ? "a stack table" : "no stack table",
+               g->table_wrong ? " that sonde knows" : "", log, unread);
 }
 
 static void take_graph_log(job_t *job) {
@@ -145,8 +145,9 @@ static int use_graph(job_t *job) {
   memgraph_t *g = &job->graph;
   if (!job->graph_path) return CLI_DONE;
   if (!g->images.count && !g->table.nodes && !g->log && !g->table_wrong && !g->foreign)
-    return message_fail("'%s' is a property list without a list of images, a stack table or a log%s",
-                    job->graph_path, g->damaged ? "; parts of it are damaged" : "");
+    return message_fail(
+        "'%s' is a property list without a list of images, a stack table or a log%s",
+        job->graph_path, g->damaged ? "; parts of it are damaged" : "");
   say_graph(job);
   if (g->images.count && job->has_images)
     return message_fail("'%s' holds a second list of images", job->graph_path);
@@ -173,9 +174,9 @@ static int choose_layout(job_t *job, apple_layout_t *layout) {
   if (*layout != APPLE_UNKNOWN) return CLI_DONE;
   if (ambiguous)
     return message_fail("'%s' has too few records to tell their size: say --records 16, 24 or 32",
-                    job->log_path);
+                        job->log_path);
   return message_fail("'%s' is not a malloc stack log; if it is, say --records 16, 24 or 32",
-                  job->log_path);
+                      job->log_path);
 }
 
 static uint64_t *link_bases(const job_t *job) {
@@ -235,7 +236,7 @@ static void say(const job_t *job, const char *output, const apple_summary_t *f, 
     message_note("%" PRIu64 " events name a stack that is not in the table", f->unknown_stacks);
   if (f->broken_chains)
     message_note("%" PRIu64 " stacks lead out of the table or round in a circle: cut there",
-             f->broken_chains);
+                 f->broken_chains);
   if (f->damaged_regions)
     message_note("%" PRIu64 " nodes of the tree of regions are damaged", f->damaged_regions);
 }
@@ -257,7 +258,8 @@ static int import_files(job_t *job) {
   offline_t *to = bases ? offline_create(output) : NULL;
   if (!to) {
     free(bases);
-    return bases ? message_fail("'%s': %s", output, strerror(errno)) : message_fail("out of memory");
+    return bases ? message_fail("'%s': %s", output, strerror(errno))
+                 : message_fail("out of memory");
   }
   const apple_input_t input = {.log = job->log.data,
                                .log_size = job->log.size,

@@ -32,7 +32,7 @@ static int unknown_verb(const char *name) {
   const char *names[VERB_COUNT];
   for (int i = 0; i < VERB_COUNT; i++)
     names[i] = verbs[i].name;
-  const char *nearest = cli_nearest(name, names, VERB_COUNT);
+  const char *nearest = suggest_nearest(name, names, VERB_COUNT);
   if (nearest) return message_fail("no verb '%s'; did you mean 'sonde %s'?", name, nearest);
   return message_fail("no verb '%s'; 'sonde --help' lists them", name);
 }

@@ -139,7 +139,8 @@ int verb_pack(int argc, char **argv) {
   if (parser.rest_count != 1) return cli_wrong_use(&usage, "takes one recording");
   char *chosen =
       output ? strdup(output) : default_output(parser.rest[0], summary ? "summary" : "packed");
-  int status = chosen ? pack_file(parser.rest[0], chosen, summary) : message_fail("there is no memory");
+  int status =
+      chosen ? pack_file(parser.rest[0], chosen, summary) : message_fail("there is no memory");
   free(chosen);
   return status;
 }

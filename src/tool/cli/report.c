@@ -93,7 +93,8 @@ static const char *take_trace_option(report_t *r, int key, const char *value) {
   long number;
   switch (key) {
   case KEY_LEAST:
-    return parse_duration(value, &r->calls.least_ns) ? NULL : "--least takes a duration such as 10us";
+    return parse_duration(value, &r->calls.least_ns) ? NULL
+                                                     : "--least takes a duration such as 10us";
   case KEY_DEPTH:
     if (!parse_number(value, 1, 1000000, &number)) return "--depth takes a number from 1 up";
     r->calls.deepest = (uint32_t)number;
@@ -264,9 +265,9 @@ static int make_report(asked_t *asked) {
   cli_progress_end(&progress);
   if (status == 0) {
     r->replay = &replay;
-    r->names = names_new(r->reader);
+    r->names = frame_names_new(r->reader);
     status = !r->names ? SONDE_ENOMEM : asked->json ? print_json(asked) : print_text(asked);
-    names_free(r->names);
+    frame_names_free(r->names);
     replay_free(&replay);
   }
   end_sections(asked);
@@ -278,7 +279,7 @@ static int make_report(asked_t *asked) {
 static bool find_moment(const report_t *r, const char *text, uint64_t *ns, const char **mark) {
   if (!text || parse_seconds(text, ns)) return true;
   *mark = text;
-  int status = mark_find(r->reader, text, ns);
+  int status = marker_find(r->reader, text, ns);
   if (status == SONDE_ENOMEM)
     (void)message_fail("there is no memory");
   else if (status < 0)
@@ -289,13 +290,15 @@ static bool find_moment(const report_t *r, const char *text, uint64_t *ns, const
 /* A gate must not be passed because nobody looked. Says why on failure. */
 static bool keeps_stalls(const report_t *r) {
   if (is_summary(r->reader))
-    (void)message_fail("'%s' is a summary, which keeps no stalls: ask --max of the recording that it "
-                   "was made of",
-                   r->path);
+    (void)message_fail(
+        "'%s' is a summary, which keeps no stalls: ask --max of the recording that it "
+        "was made of",
+        r->path);
   else if (!(reader_header(r->reader)->mode & RECORD_STALLS))
-    (void)message_fail("'%s' holds no stalls, so --max tells nothing; 'sonde record --stall' records "
-                   "them",
-                   r->path);
+    (void)message_fail(
+        "'%s' holds no stalls, so --max tells nothing; 'sonde record --stall' records "
+        "them",
+        r->path);
   else
     return true;
   return false;

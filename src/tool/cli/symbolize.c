@@ -196,11 +196,11 @@ static void answer(job_t *job, uint64_t address) {
   const char *why = !job->module             ? "no listed image holds it"
                     : reason == SYMBOL_NAMED ? NULL
                                              : symbol_reason_text(reason);
-  const answer_t found = {address, path, frames, count, why};
+  const out_buffer_t found = {address, path, frames, count, why};
   if (job->json)
-    answers_put_json(&found, job->written == 0);
+    out_buffer_put_json(&found, job->written == 0);
   else
-    answers_put(&found);
+    out_buffer_put(&found);
   job->written++;
   job->named += !why;
 }
@@ -222,7 +222,7 @@ static bool answer_line(job_t *job, const char *line, const char *end) {
 
 static int no_address(size_t number, const char *line, const char *end) {
   return message_fail("line %zu: '%.*s' is not an address", number,
-                  (int)(end - line < 40 ? end - line : 40), line);
+                      (int)(end - line < 40 ? end - line : 40), line);
 }
 
 static size_t lines_of(const char *text, size_t size) {
@@ -238,7 +238,7 @@ static int answer_stdin(job_t *job) {
   size_t held = 0, line_number = 1;
   bool indexed = false;
   for (;;) {
-    answers_flush();
+    out_buffer_flush();
     if (fflush(stdout) != 0)
       return message_fail("the output could not be written: %s", strerror(errno));
     ssize_t count = read(STDIN_FILENO, buffer + held, sizeof buffer - 1 - held);
@@ -277,8 +277,8 @@ static int check_image(job_t *job) {
   if (symbol_lookup(job->module, 0, &frame, 1, &reason)) return CLI_DONE;
   if (reason == SYMBOL_TRUNCATED)
     return message_fail("'%s' is truncated or damaged: its headers speak of bytes that it does not "
-                    "have; copy it again",
-                    job->image);
+                        "have; copy it again",
+                        job->image);
   if (reason == SYMBOL_NO_FILE || reason == SYMBOL_BAD_FILE)
     return job->image ? message_fail("'%s' is not an ELF or Mach-O file, or is damaged", job->image)
                       : message_fail("no debug file of this UUID in --debug-dir");
@@ -289,7 +289,7 @@ static int check_image(job_t *job) {
 
 static int open_images(job_t *job) {
   input_t file;
-  int status = map_input(job->list, &file);
+  int status = file_input_map(job->list, &file);
   return status == CLI_DONE ? read_images(job->list, &file, &job->images) : status;
 }
 
@@ -313,11 +313,11 @@ static int symbolize_addresses(job_t *job, char **texts, int count) {
   if (status != CLI_DONE) return status;
   if (job->json) fputs("{\"addresses\":[", stdout);
   status = answer_all(job, texts, count);
-  answers_flush();
+  out_buffer_flush();
   if (job->json) fputs("\n]}\n", stdout);
   if (status == CLI_DONE && job->written && !job->named)
     return message_fail("none of these addresses has a name: is it their image, as it was mapped "
-                    "(--load, --slide), and is its debug file there?");
+                        "(--load, --slide), and is its debug file there?");
   return status;
 }
 
@@ -334,20 +334,20 @@ static void put_frame(json_object *frame, size_t number) {
   rename_read(frame, &function);
   printf("  #%-3zu ", number);
   if (!function.function && pc) {
-    answers_text(pc);
-    answers_text(" ");
+    out_buffer_text(pc);
+    out_buffer_text(" ");
   }
-  answers_frame(&function, mark_of(frame));
-  answers_flush();
+  out_buffer_frame(&function, mark_of(frame));
+  out_buffer_flush();
 }
 
 /* BEFORE, TEXT and AFTER, when there is a TEXT. */
 static void put_part(const char *before, const char *text, const char *after) {
   if (!text || !*text) return;
-  answers_text(before);
-  answers_text(text);
-  answers_text(after);
-  answers_flush();
+  out_buffer_text(before);
+  out_buffer_text(text);
+  out_buffer_text(after);
+  out_buffer_flush();
 }
 
 static void put_thread(json_object *thread) {

@@ -210,16 +210,16 @@ static int index_file(reader_t *r) {
  * meanwhile and is in the file, whose size is asked for later; what both have is whole in the file.
  */
 static void copy_scratch(reader_t *r, int fd) {
-  scratch_control_t *control = malloc(sizeof *control);
+  shm_control_t *control = malloc(sizeof *control);
   struct stat file;
   bool ours = control && fstat(r->fd, &file) == 0 &&
               read_fd(fd, 0, control, sizeof *control) == sizeof *control &&
-              control->magic == SCRATCH_MAGIC && control->file_inode == file.st_ino;
+              control->magic == SHM_MAGIC && control->file_inode == file.st_ino;
   uint64_t pages = ours ? control->pages_used : 0;
-  if (pages > SCRATCH_PAGES) pages = SCRATCH_PAGES;
-  if (pages) r->scratch = calloc(pages, SCRATCH_PAGE);
+  if (pages > SHM_PAGES) pages = SHM_PAGES;
+  if (pages) r->scratch = calloc(pages, SHM_PAGE);
   if (r->scratch) {
-    r->scratch_size = pages * SCRATCH_PAGE;
+    r->scratch_size = pages * SHM_PAGE;
     (void)read_fd(fd, 0, r->scratch, r->scratch_size);
   }
   free(control);
@@ -237,15 +237,14 @@ static void take_scratch(reader_t *r) {
 }
 
 static void index_scratch(reader_t *r) {
-  const scratch_control_t *control = (const void *)r->scratch;
-  for (uint32_t page = SCRATCH_CONTROL_PAGES; control && page < r->scratch_size / SCRATCH_PAGE;
-       page++) {
+  const shm_control_t *control = (const void *)r->scratch;
+  for (uint32_t page = SHM_CONTROL_PAGES; control && page < r->scratch_size / SHM_PAGE; page++) {
     uint32_t c = control->slot_class[page];
     chunk_header_t h;
-    if (!c || c > SCRATCH_CLASSES) continue;
-    uint64_t offset = (uint64_t)page * SCRATCH_PAGE;
+    if (!c || c > SHM_CLASSES) continue;
+    uint64_t offset = (uint64_t)page * SHM_PAGE;
     if (reader_read(r, true, offset, &h, sizeof h) != sizeof h || h.magic != CHUNK_MAGIC) continue;
-    if (add_place(r, &h, offset, scratch_class_pages(c - 1) * SCRATCH_PAGE, true) < 0) break;
+    if (add_place(r, &h, offset, shm_class_pages(c - 1) * SHM_PAGE, true) < 0) break;
   }
 }
 

@@ -50,10 +50,10 @@ pid_t record_audit_watch(recording_t *r, pid_t pid, const int *closed, int count
   if (tracer > 0) return tracer;
   if (errno == EPERM && access_yama_scope() > 1)
     (void)message_fail("system calls cannot be watched: kernel.yama.ptrace_scope is %d; "
-                   "'sysctl kernel.yama.ptrace_scope=1' lets a program's starter trace it",
-                   access_yama_scope());
+                       "'sysctl kernel.yama.ptrace_scope=1' lets a program's starter trace it",
+                       access_yama_scope());
   else
     (void)message_fail("system calls cannot be watched: %s%s", strerror(errno),
-                   errno == EPERM ? "; where ptrace is not allowed, leave out --coverage" : "");
+                       errno == EPERM ? "; where ptrace is not allowed, leave out --coverage" : "");
   return -1;
 }

@@ -218,9 +218,10 @@ int control_ask(pid_t pid, const char *line, char **answer, bool *failed) {
 int control_failed(pid_t pid, int status) {
   if (status != -ESRCH) return message_fail("process %d: %s", (int)pid, strerror(-status));
   if (kill(pid, 0) == 0)
-    return message_fail("process %d does not run under 'sonde record' (PID is the program's, not the "
-                    "recorder's)",
-                    (int)pid);
+    return message_fail(
+        "process %d does not run under 'sonde record' (PID is the program's, not the "
+        "recorder's)",
+        (int)pid);
   if (errno == EPERM)
     return message_fail("process %d is another user's: ask as that user, or as root", (int)pid);
   return message_fail("there is no process %d", (int)pid);

@@ -34,7 +34,7 @@ static bool stopped(const control_t *c, FILE *answer) {
   return reason != 0;
 }
 
-static void put_sampler(const scratch_control_t *s, FILE *answer) {
+static void put_sampler(const shm_control_t *s, FILE *answer) {
   if (load_relaxed(&s->mode) & RECORD_SAMPLES && s->sample_interval_ns)
     fprintf(answer, "sample %" PRIu64 "\n",
             (1000000000 + s->sample_interval_ns / 2) / s->sample_interval_ns);
@@ -45,7 +45,7 @@ static void put_sampler(const scratch_control_t *s, FILE *answer) {
 bool control_status(control_t *c, const char *argument, FILE *answer) {
   (void)argument;
   char text[40];
-  const scratch_control_t *s = c->recording->control;
+  const shm_control_t *s = c->recording->control;
   fprintf(answer, "pid %d\nrecording %s\nseconds %.3f\n", (int)c->pid, c->path,
           (double)recording_now_ns(c->recording) / 1e9);
   fprintf(answer, "malloc %s\n",
@@ -81,7 +81,7 @@ bool control_malloc(control_t *c, const char *argument, FILE *answer) {
 }
 
 bool control_sample(control_t *c, const char *argument, FILE *answer) {
-  scratch_control_t *s = c->recording->control;
+  shm_control_t *s = c->recording->control;
   long hz = 0;
   bool off = !strcmp(argument, "off");
   if (!off && !parse_number(argument, 1, HZ_MAX, &hz)) {

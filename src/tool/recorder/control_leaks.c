@@ -106,7 +106,7 @@ static int burden_of(pid_t pid, pid_t tid, os_blocked_t *at) {
   if (!thread_file_read(-1, pid, tid, "stat", text, sizeof text) ||
       os_parse_thread(text, &about) != 0)
     return -1;
-  if (os_blocks_question(&about) || strchr("ZXTt", about.state)) return -1;
+  if (os_blocks_signal(&about) || strchr("ZXTt", about.state)) return -1;
   if (about.state == 'R') return 0;
   if (about.state == 'D') return 4;
   if (!thread_file_read(-1, pid, tid, "syscall", text, sizeof text)) return 4;
@@ -164,14 +164,14 @@ static uint32_t wait_for(uint32_t wanted, uint64_t patience_ns) {
  * signals until the child runs. False when nobody came. */
 static bool call_program(const control_t *c) {
   const struct timespec moment = {.tv_nsec = 2000000};
-  scratch_control_t *s = c->recording->control;
+  shm_control_t *s = c->recording->control;
   uint64_t until = os_monotonic_ns() + CALLING_NS;
   pid_t called[CALLS];
   s->leaks_fd = exchange.fd;
   store_release(&s->leaks_state, (uint32_t)LEAKS_ASKED);
   for (int calls = 0; calls < CALLS && os_monotonic_ns() < until;) {
     called[calls] = choose(c->pid, called, calls);
-    if (!called[calls] || os_ask_process(c->pid, called[calls]) != 0) {
+    if (!called[calls] || os_signal_process(c->pid, called[calls]) != 0) {
       nanosleep(&moment, NULL);
       continue;
     }

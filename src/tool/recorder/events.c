@@ -238,7 +238,7 @@ int recording_checkpoint(recording_t *r) {
 /* ---- modes and marks ---------------------------------------------------------------------- */
 
 int recording_switch(recording_t *r, uint32_t mode, uint64_t sample_bytes) {
-  scratch_control_t *c = r->control;
+  shm_control_t *c = r->control;
   uint32_t before = load_relaxed(&c->mode);
   uint64_t time = recording_now(r), blocks;
   if (c->stop_reason) return SONDE_EIO;

@@ -39,7 +39,7 @@ static followed_t *find(const follow_t *f, pid_t pid) {
 }
 
 static followed_t *add(follow_t *f, pid_t pid, char *error, size_t size) {
-  const scratch_control_t *main = f->main->recording->control;
+  const shm_control_t *main = f->main->recording->control;
   /* Calls are of the program alone, and so is an audit of its own. */
   uint32_t mode =
       load_relaxed(&main->mode) & (RECORD_ANY_BLOCKS | RECORD_REGIONS | RECORD_SAMPLES |
@@ -63,7 +63,7 @@ static followed_t *add(follow_t *f, pid_t pid, char *error, size_t size) {
   c->recording.control->sample_interval_ns = main->sample_interval_ns;
   record_audit_offer(&c->recording);
   control_open(&c->control, &c->recording, c->path, pid);
-  watches_start(f->watches, &c->recording, mode & RECORD_STALLS, &c->watching);
+  monitors_start(f->watches, &c->recording, mode & RECORD_STALLS, &c->watching);
   c->next = f->first;
   f->first = c;
   f->count++;
@@ -90,12 +90,12 @@ void follow_poll(const follow_t *f, struct pollfd *fds) {
 }
 
 static void finish(followed_t *c) {
-  watches_stop(&c->watching, 0); /* how it ended, its parent knows */
+  monitors_stop(&c->watching, 0); /* how it ended, its parent knows */
   control_close(&c->control);
   close(c->pidfd);
   int status = recording_finish(&c->recording, (int)RECORD_STATUS_UNKNOWN);
   if (status < 0) message_note("the end of '%s' could not be written", c->path);
-  emulated_tell(c->recording.control);
+  notes_print(c->recording.control);
   if (!c->recording.header.incarnations) unlink(c->path); /* it never came to record */
   recording_release(&c->recording);
   c->ended = true;

@@ -12,7 +12,7 @@
 typedef struct watches {
   stall_options_t stalls;
   uint64_t wall_ns; /* between two looks; 0: none */
-} watches_t;
+} monitors_t;
 
 /* Those of one process. */
 typedef struct watching {
@@ -20,9 +20,9 @@ typedef struct watching {
   wall_monitor_t *wall;
 } watching_t;
 
-void watches_start(const watches_t *how, recording_t *recording, bool stalls, watching_t *out);
+void monitors_start(const monitors_t *how, recording_t *recording, bool stalls, watching_t *out);
 
 /* Before recording_finish; STATUS is how the process ended, as far as that is known. */
-void watches_stop(const watching_t *watching, int status);
+void monitors_stop(const watching_t *watching, int status);
 
 #endif

@@ -9,6 +9,6 @@
 #include "record/shm.h"
 
 /* Prints a note when there is such a one. */
-void emulated_tell(const scratch_control_t *control);
+void notes_print(const shm_control_t *control);
 
 #endif

@@ -62,7 +62,7 @@ static bool runs_as_another(const char *path) {
          ((s.st_mode & S_ISGID) && s.st_gid != getegid());
 }
 
-bool program_takes_preload(const char *command, char *refusal, size_t size) {
+bool preload_check(const char *command, char *refusal, size_t size) {
   char path[PATH_MAX];
   if (!find_command(command, path, sizeof path)) return true;
   for (int depth = 0; depth < SCRIPT_DEPTH; depth++) {
@@ -113,7 +113,7 @@ static bool segment_is_go(int fd, const Elf64_Phdr *p) {
   return n > 0 && notes_are_go(notes, (size_t)n);
 }
 
-bool program_is_go(const char *command) {
+bool preload_check_is_go(const char *command) {
   char path[PATH_MAX];
   Elf64_Ehdr h;
   bool is = false;

@@ -12,9 +12,9 @@
 /* False when the loader would not preload into COMMAND (found along PATH as execvp does), with the
  * reason, to follow the command's name, in REFUSAL. A command that is not found or not understood
  * is left to the exec. */
-bool program_takes_preload(const char *command, char *refusal, size_t size);
+bool preload_check(const char *command, char *refusal, size_t size);
 
 /* Whether COMMAND is a program of Go, which makes its system calls itself. */
-bool program_is_go(const char *command);
+bool preload_check_is_go(const char *command);
 
 #endif

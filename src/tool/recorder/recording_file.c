@@ -38,11 +38,11 @@ static int make_memory(const char *name, uint64_t size) {
 }
 
 static int make_scratch(recording_t *r) {
-  r->scratch_fd = make_memory("sonde-scratch", SCRATCH_BYTES);
+  r->scratch_fd = make_memory("sonde-scratch", SHM_BYTES);
   r->live_fd = make_memory("sonde-live", live_level_offset(LIVE_LEVELS));
   if (r->scratch_fd < 0 || r->live_fd < 0) return SONDE_ENOMEM;
-  void *map = mmap(NULL, SCRATCH_BYTES, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_NORESERVE,
-                   r->scratch_fd, 0);
+  void *map =
+      mmap(NULL, SHM_BYTES, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_NORESERVE, r->scratch_fd, 0);
   if (map == MAP_FAILED) return SONDE_ENOMEM;
   r->control = map;
   return 0;
@@ -66,7 +66,7 @@ static bool write_header(recording_t *r) {
 }
 
 /* All that a reader needs if we are killed at once. False with errno. */
-static bool write_start(recording_t *r, uint64_t ring_bytes) {
+static bool writer_start(recording_t *r, uint64_t ring_bytes) {
   if (!header_control(&r->header, r->file_fd, ring_bytes, r->control)) return false;
   r->header.ring_start = r->control->ring_start;
   r->header.ring_bytes = r->control->ring_bytes;
@@ -96,7 +96,7 @@ int recording_create(recording_t *r, const char *path, uint32_t pid, uint32_t mo
   if (status < 0) {
     snprintf(error, error_size, "'%s' needs scratch memory, and there is none: %s%s", path,
              strerror(errno), errno == EFBIG ? " (ulimit -f)" : "");
-  } else if (!write_start(r, ring_bytes)) {
+  } else if (!writer_start(r, ring_bytes)) {
     snprintf(error, error_size, "'%s' cannot be written: %s", path, strerror(errno));
     status = SONDE_EIO;
   }
@@ -121,7 +121,7 @@ void recording_settings(const recording_t *r, char *out, size_t size) {
 
 static void update_header(recording_t *r) {
   record_header_t *h = &r->header;
-  const scratch_control_t *c = r->control;
+  const shm_control_t *c = r->control;
   header_update(h, c);
   h->ring_written = load_relaxed(&c->ring_at);
 }
@@ -148,7 +148,7 @@ static void checkpoint_when_due(recording_t *r) {
 void recording_refresh(recording_t *r) {
   checkpoint_when_due(r);
   update_header(r);
-  scratch_calibrate(r->control, &r->header);
+  shm_calibrate(r->control, &r->header);
   write_header(r);
 }
 
@@ -157,12 +157,12 @@ bool recording_append(recording_t *r, const void *data, uint32_t size) {
   const chunk_header_t *h = data;
   bool own = h->stream == RECORDER_STREAM || h->stream >= MONITOR_STREAM;
   uint32_t type = own ? CHUNK_TABLES : h->type;
-  uint64_t offset = scratch_reserve(r->control, type, size);
+  uint64_t offset = shm_reserve(r->control, type, size);
   return write_all(r->file_fd, data, size, offset);
 }
 
 static bool collect_slot(recording_t *r, uint32_t page, uint32_t slot_size, uint8_t *buffer) {
-  const uint8_t *slot = (const uint8_t *)r->control + (uint64_t)page * SCRATCH_PAGE;
+  const uint8_t *slot = (const uint8_t *)r->control + (uint64_t)page * SHM_PAGE;
   if (((const chunk_header_t *)slot)->magic != CHUNK_MAGIC) return true;
   memcpy(buffer, slot, slot_size);
   uint32_t size = chunk_close_copy(buffer, slot_size);
@@ -171,13 +171,13 @@ static bool collect_slot(recording_t *r, uint32_t page, uint32_t slot_size, uint
 }
 
 static bool collect(recording_t *r) {
-  uint32_t largest = scratch_class_pages(SCRATCH_CLASSES - 1) * SCRATCH_PAGE;
+  uint32_t largest = shm_class_pages(SHM_CLASSES - 1) * SHM_PAGE;
   uint8_t *buffer = malloc(largest);
   bool good = buffer != NULL;
-  for (uint32_t page = SCRATCH_CONTROL_PAGES; good && page < SCRATCH_PAGES; page++) {
+  for (uint32_t page = SHM_CONTROL_PAGES; good && page < SHM_PAGES; page++) {
     uint32_t c = r->control->slot_class[page];
-    if (c && c <= SCRATCH_CLASSES)
-      good = collect_slot(r, page, scratch_class_pages(c - 1) * SCRATCH_PAGE, buffer);
+    if (c && c <= SHM_CLASSES)
+      good = collect_slot(r, page, shm_class_pages(c - 1) * SHM_PAGE, buffer);
   }
   free(buffer);
   return good;
@@ -208,7 +208,7 @@ void recording_stop(recording_t *r) {
 }
 
 void recording_release(recording_t *r) {
-  if (r->control) munmap(r->control, SCRATCH_BYTES);
+  if (r->control) munmap(r->control, SHM_BYTES);
   if (r->scratch_fd >= 0) close(r->scratch_fd);
   if (r->live_fd >= 0) close(r->live_fd);
   if (r->file_fd >= 0) close(r->file_fd);

@@ -14,7 +14,7 @@
 
 typedef struct recording {
   int file_fd, scratch_fd;
-  scratch_control_t *control; /* the scratch, mapped */
+  shm_control_t *control; /* the scratch, mapped */
   record_header_t header;
   /* the recorder's own stream */
   int live_fd; /* the table of live blocks */

@@ -23,7 +23,7 @@ static bool read_calls(audited_program_t *p) {
 
 static void close_program(audited_program_t *p) {
   audit_free(p->audit);
-  names_free(p->report.names);
+  frame_names_free(p->report.names);
   reader_close(p->report.reader);
 }
 
@@ -36,7 +36,7 @@ static int open_program(audited_program_t *p, const report_t *report, uint32_t n
   int status = reader_open_program(&p->report.reader, report->path, number, error, sizeof error);
   if (status < 0) return status;
   p->audit = audit_new(p->report.reader);
-  p->report.names = names_new(p->report.reader);
+  p->report.names = frame_names_new(p->report.reader);
   bool audited =
       reader_header(p->report.reader)->mode & RECORD_AUDIT || (p->audit && p->audit->policy);
   if (p->audit && p->report.names && (!audited || read_calls(p))) return 0;

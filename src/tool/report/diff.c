@@ -33,7 +33,7 @@ static void mix(uint64_t key[2], const char *text, size_t size) {
 static void key_of(const report_t *r, uint32_t stack, uint64_t key[2]) {
   const frame_name_t *names[DEPTH_MAX];
   const char *nameless = NULL; /* the library of the frame before, when it had no name */
-  int count = names_of_stack(r->names, stack, names, DEPTH_MAX);
+  int count = frame_names_of_stack(r->names, stack, names, DEPTH_MAX);
   key[0] = 14695981039346656037u;
   key[1] = 1;
   for (int i = 0; i < count && i < DEPTH_MAX; i++) {
@@ -99,7 +99,7 @@ bool diff_add(diff_t *d, const report_t *r, bool old, uint32_t stack, int64_t we
   diff_row_t *row = row_of(d, key);
   if (!row) return false;
   if (!row->function) {
-    const frame_name_t *owner = names_owner(r->names, stack);
+    const frame_name_t *owner = frame_names_owner(r->names, stack);
     row->function = !owner         ? "[a stack that is not in the recording]"
                     : owner->known ? owner->function
                                    : owner->library;

@@ -140,7 +140,7 @@ static int judge_program(findings_t *f, const audited_program_t *by) {
   const audit_t *a = by->audit;
   if (!a->policy) return 0;
   for (size_t i = 0; i < a->count; i++) {
-    const frame_name_t *site = names_owner(by->report.names, a->sightings[i].stack);
+    const frame_name_t *site = frame_names_owner(by->report.names, a->sightings[i].stack);
     if (!judge(f, by, &a->sightings[i], site && site->system ? NULL : site)) return SONDE_ENOMEM;
   }
   return 0;

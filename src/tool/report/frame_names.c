@@ -24,12 +24,12 @@ struct names {
   const record_frame_t *frames;
   const record_image_t *images;
   answer_t *answers; /* one a frame of the recording */
-  module_t *modules; /* one an image */
+  module_t *modules;     /* one an image */
   size_t frame_count, image_count;
 };
 
-names_t *names_new(const reader_t *reader) {
-  names_t *n = calloc(1, sizeof *n);
+frame_names_t *frame_names_new(const reader_t *reader) {
+  frame_names_t *n = calloc(1, sizeof *n);
   if (!n) return NULL;
   n->reader = reader;
   n->frames = reader_frames(reader, &n->frame_count);
@@ -39,11 +39,11 @@ names_t *names_new(const reader_t *reader) {
   symbol_options_t options = {0};
   n->symbolizer = symbolizer_new(&options);
   if (n->answers && n->modules && n->symbolizer) return n;
-  names_free(n);
+  frame_names_free(n);
   return NULL;
 }
 
-void names_free(names_t *n) {
+void frame_names_free(frame_names_t *n) {
   if (!n) return;
   for (size_t i = 0; n->answers && i < n->frame_count; i++) {
     for (int k = 0; k < n->answers[i].count; k++)
@@ -56,11 +56,11 @@ void names_free(names_t *n) {
   free(n);
 }
 
-bool names_is_marker(const record_frame_t *f) {
+bool frame_names_is_marker(const record_frame_t *f) {
   return !f->image && (f->pc == FRAME_PC_TORN || f->pc == FRAME_PC_CUT);
 }
 
-static module_t *module_of(names_t *n, const record_image_t *image) {
+static module_t *module_of(frame_names_t *n, const record_image_t *image) {
   module_t *m = &n->modules[image - n->images];
   if (m->asked) return m;
   m->asked = true;
@@ -75,10 +75,10 @@ static module_t *module_of(names_t *n, const record_image_t *image) {
   return m;
 }
 
-/* "libfoo.so+0x12", "0x12", or a marker's text; freed by names_free. */
+/* "libfoo.so+0x12", "0x12", or a marker's text; freed by frame_names_free. */
 static char *text_without_name(const record_frame_t *f, const module_t *m, uint64_t address) {
   char text[320];
-  if (names_is_marker(f))
+  if (frame_names_is_marker(f))
     snprintf(text, sizeof text,
              f->pc == FRAME_PC_TORN ? "[the outer frames could not be found]"
                                     : "[frames left out]");
@@ -89,7 +89,7 @@ static char *text_without_name(const record_frame_t *f, const module_t *m, uint6
   return strdup(text);
 }
 
-static void answer(names_t *n, const record_frame_t *f, answer_t *a) {
+static void answer(frame_names_t *n, const record_frame_t *f, answer_t *a) {
   const record_image_t *image = f->image ? reader_image(n->reader, f->image) : NULL;
   module_t *m = image ? module_of(n, image) : NULL;
   uint64_t address = image ? f->pc - image->slide : f->pc;
@@ -121,7 +121,7 @@ static void answer(names_t *n, const record_frame_t *f, answer_t *a) {
   }
 }
 
-int names_of_frame(names_t *n, const record_frame_t *f, const frame_name_t **out) {
+int frame_names_of_frame(frame_names_t *n, const record_frame_t *f, const frame_name_t **out) {
   static const frame_name_t nothing = {.function = "?", .path = "", .library = "", .known = true};
   answer_t *a = &n->answers[f - n->frames];
   if (!a->names) answer(n, f, a);
@@ -129,29 +129,29 @@ int names_of_frame(names_t *n, const record_frame_t *f, const frame_name_t **out
   return a->count ? a->count : 1;
 }
 
-int names_of_stack(names_t *n, uint32_t stack, const frame_name_t **out, int max) {
+int frame_names_of_stack(frame_names_t *n, uint32_t stack, const frame_name_t **out, int max) {
   enum { ROOM = 4096 };
   const record_frame_t *frames[ROOM];
   const frame_name_t *names;
   int depth = reader_stack(n->reader, stack, frames, ROOM), count = 0;
   if (depth < 0) return -1;
   for (int i = 0; i < depth && i < ROOM; i++) {
-    int more = names_of_frame(n, frames[i], &names);
+    int more = frame_names_of_frame(n, frames[i], &names);
     for (int k = 0; k < more; k++, count++)
       if (count < max) out[count] = &names[k];
   }
   return depth > ROOM ? count + depth - ROOM : count;
 }
 
-const frame_name_t *names_owner(names_t *n, uint32_t stack) {
+const frame_name_t *frame_names_owner(frame_names_t *n, uint32_t stack) {
   enum { ROOM = 4096 };
   const record_frame_t *frames[ROOM];
   const frame_name_t *names, *first = NULL;
   int depth = reader_stack(n->reader, stack, frames, ROOM);
   for (int i = 0; i < depth && i < ROOM; i++) {
-    int count = names_of_frame(n, frames[i], &names);
+    int count = frame_names_of_frame(n, frames[i], &names);
     if (!first) first = &names[0];
-    if (!names[count - 1].system && !names_is_marker(frames[i])) return &names[0];
+    if (!names[count - 1].system && !frame_names_is_marker(frames[i])) return &names[0];
   }
   return first;
 }

@@ -28,7 +28,7 @@ typedef struct report {
   reader_t *reader;
   const replay_t *replay; /* complete once the pass is done */
   const replay_options_t *window;
-  names_t *names;
+  frame_names_t *names;
   measure_t measure;              /* what stacks, functions and libraries are ranked by */
   tree_direction_t tree;          /* a tree in place of lists */
   uint32_t top;                   /* how many rows of each list are shown */

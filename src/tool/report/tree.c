@@ -125,7 +125,7 @@ bool tree_add(tree_t *t, uint32_t stack, int64_t weight, int64_t count) {
   static const frame_name_t unknown = {
       .function = "[a stack that is not in the recording]", .library = "", .known = true};
   const frame_name_t *names[DEPTH_MAX] = {&unknown};
-  int depth = names_of_stack(t->report->names, stack, names, DEPTH_MAX);
+  int depth = frame_names_of_stack(t->report->names, stack, names, DEPTH_MAX);
   if (depth <= 0) depth = 1;
   if (depth > DEPTH_MAX) depth = DEPTH_MAX;
   uint32_t at = 0;

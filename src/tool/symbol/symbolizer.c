@@ -182,7 +182,7 @@ static void open_sources(symbol_module_t *module) {
   choose_key(module);
   module->index_cost = module->sources.debug_size + (1 << 20);
   if (!options->no_index && !module->source.bytes)
-    module->index = cache_open(module->key, module->sources.fingerprint);
+    module->index = index_cache_open(module->key, module->sources.fingerprint);
 }
 
 static inline bool open_module(symbol_module_t *module) {
@@ -200,13 +200,13 @@ static void build_index(symbol_module_t *module) {
   module->index_cost = UINT64_MAX; /* whatever comes of it, this is not tried again */
   if (!bytes) return;
   if (!options->no_index && !options->no_lines && !module->source.bytes)
-    cache_store(module->key, bytes, size);
+    index_cache_store(module->key, bytes, size);
   module->index = index_from_bytes(bytes, size, true);
   if (!module->index) free(bytes);
 }
 
 static void drop_bad_index(symbol_module_t *module) {
-  cache_remove(module->key);
+  index_cache_remove(module->key);
   module->damaged = module->index; /* only a file is ever bad, and only one is opened */
   module->index = NULL;
 }

@@ -55,7 +55,7 @@ typedef struct frame {
   bool tail_call; /* not on the stack: it ended in a jump to the function inside it */
 } frame_t;
 
-/* How a stack ends; the same words as sonde_mark_t. */
+/* How a stack ends; the same words as sonde_stack_status_t. */
 typedef enum ending {
   ENDING_COMPLETE, /* the thread's entry was reached by rules */
   ENDING_CUT,      /* as many frames as were asked for */

@@ -28,11 +28,11 @@ static bool push(walk_t *walk, uint64_t pc, bool exact, bool guessed) {
 
 /* A step by rule; it may be that the rule has to be unpacked first. */
 static step_t step_by_rule(target_t *target, regs_t *regs, bool exact) {
-  step_t step = full_step(target->machine, target->memory, &target->images, regs, exact);
+  step_t step = cfi_step(target->machine, target->memory, &target->images, regs, exact);
   if (step != STEP_NO_RULE) return step;
   module_t *module = target_module(target, regs->pc - !exact);
   if (!module || !module_unpack(module)) return step;
-  return full_step(target->machine, target->memory, &target->images, regs, exact);
+  return cfi_step(target->machine, target->memory, &target->images, regs, exact);
 }
 
 static const char *reason_of(step_t step) {
@@ -73,15 +73,15 @@ static step_t step_without_rule(target_t *target, regs_t *regs, bool exact, bool
     if (step == STEP_CALLER || step == STEP_END) return step;
     if (step == STEP_UNKNOWN_REGISTER && !lost) return step;
   }
-  step_t step = scan_step(target->machine, target->memory, &target->images, regs);
+  step_t step = stack_scan_step(target->machine, target->memory, &target->images, regs);
   return step == STEP_CALLER ? step : STEP_NO_RULE;
 }
 
 /* Recovers the frame register where the walk has come to need it. */
 static bool prove(target_t *target, regs_t *regs, bool exact) {
   const mapping_t *stack = maps_find(&target->maps, regs->r[machine_sp(target->machine)]);
-  return stack && prove_frame_register(target->machine, target->memory, &target->images, regs,
-                                       exact, stack->end) == PROOF_FOUND;
+  return stack && fp_infer_register(target->machine, target->memory, &target->images, regs, exact,
+                                    stack->end) == PROOF_FOUND;
 }
 
 void walk_stack(target_t *target, const regs_t *start, uint32_t depth, walk_t *walk) {

@@ -88,7 +88,7 @@ static void check_both(void (*take)(void), const char *const *whole, const char 
     capture = (sonde_capture_t){.pcs = pcs, .max = 64, .async = (sonde_async_t)how};
     take();
     noticed[how] = capture.flags & SONDE_FLAG_ASYNC;
-    complete[how] = capture.mark == SONDE_COMPLETE;
+    complete[how] = capture.status == SONDE_STACK_COMPLETE;
     counts[how] = capture.count;
     bool is_followed = how == SONDE_ASYNC_FOLLOW;
     check(has_chain(pcs, capture.count, is_followed ? followed : whole),

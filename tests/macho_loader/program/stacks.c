@@ -61,7 +61,7 @@ __attribute__((noinline)) static void check_ids(void) {
 
 static void check_guard(void) {
   sonde_capture_t bad = {.pcs = pcs, .max = 64, .pc = 4096, .sp = 64, .fp = 128};
-  check(sonde_capture(&bad) >= 0 && bad.mark != SONDE_COMPLETE,
+  check(sonde_capture(&bad) >= 0 && bad.status != SONDE_STACK_COMPLETE,
         "a stack that is not there is marked, and nothing crashes");
 }
 
@@ -70,7 +70,7 @@ void check_stacks(void) {
                                       "check_stacks", "main",       NULL};
   int count = own_outer(0);
   check(count > 5 && has_chain(pcs, count, chain), "the own stack by name");
-  check(capture.mark == SONDE_COMPLETE, "the own stack is complete");
+  check(capture.status == SONDE_STACK_COMPLETE, "the own stack is complete");
   sonde_name_t name;
   check(sonde_name(pcs[0], 0, &name) == 0 && name.image && strstr(name.image, "subject"),
         "the image of a frame");

@@ -92,7 +92,7 @@ static void tell(pid_t tid, const sonde_capture_t *c) {
   static char line[256 * 17 + 64];
   char *at = put_hex(line, (uint64_t)tid);
   *at++ = ' ';
-  at = put_hex(at, (uint64_t)c->mark);
+  at = put_hex(at, (uint64_t)c->status);
   for (int i = 0; i < c->count; i++) {
     *at++ = ' ';
     at = put_hex(at, c->pcs[i]);

@@ -80,7 +80,7 @@ static int capture_all(int *count) {
       is_inside = is_inside || is_named(c->pcs[k], "malloc");
       is_called = is_called || (is_inside && is_named(c->pcs[k], "allocate_held"));
     }
-    met += is_called && c->mark == SONDE_COMPLETE;
+    met += is_called && c->status == SONDE_STACK_COMPLETE;
   }
   return met;
 }

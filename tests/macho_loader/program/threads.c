@@ -75,7 +75,7 @@ static void check_spinning(pthread_t thread) {
   uint64_t before = turns;
   for (int i = 0; i < 200; i++) {
     int count = capture(thread, &c);
-    good += count > 2 && c.mark == SONDE_COMPLETE && has_chain(pcs, count, chain);
+    good += count > 2 && c.status == SONDE_STACK_COMPLETE && has_chain(pcs, count, chain);
     inner += count > 3 && is_named(pcs[0], "spin_inner");
   }
   check(good == 200, "a running thread, 200 times");
@@ -96,7 +96,7 @@ static void check_waiting(pthread_t thread) {
   sonde_capture_t c;
   int count = capture(thread, &c);
   check(count > 3 && has_chain(pcs, count, chain), "a waiting thread, from the system call on");
-  check(c.mark == SONDE_COMPLETE, "its stack is complete");
+  check(c.status == SONDE_STACK_COMPLETE, "its stack is complete");
 }
 
 static void check_deep(pthread_t thread) {
@@ -108,7 +108,7 @@ static void check_deep(pthread_t thread) {
   check(levels == 101 && has_chain(pcs, count, bottom), "a deep stack");
   c = (sonde_capture_t){.pcs = pcs, .max = 10};
   count = sonde_capture_thread(sonde_thread_of_pthread(thread), &c, NULL);
-  check(count == 10 && c.mark == SONDE_CUT, "a bounded capture is cut");
+  check(count == 10 && c.status == SONDE_STACK_TRUNCATED, "a bounded capture is cut");
 }
 
 static void check_all(void) {

@@ -220,9 +220,7 @@ F100(6)
 #define C100(n)                                                                                    \
   C10(n##0)                                                                                        \
   C10(n##1) C10(n##2) C10(n##3) C10(n##4) C10(n##5) C10(n##6) C10(n##7) C10(n##8) C10(n##9)
-    KEEP static long all_of_them(long x) {
-  C100(1) C100(2) C100(3) C100(4) C100(5) C100(6) return x;
-}
+KEEP static long all_of_them(long x) { C100(1) C100(2) C100(3) C100(4) C100(5) C100(6) return x; }
 static void shape_many(void) {
   for (int i = 0; i < 3; i++)
     sink = all_of_them(i);
@@ -335,8 +333,9 @@ static void shape_exit(void) { leave_now(); }
   X(deep)                                                                                          \
   X(qsort)                                                                                         \
   X(pointers)                                                                                      \
-  X(abi) X(inline) X(inline_itself) X(alloca) X(huge) X(tail) X(atexit) X(signal) X(altstack)      \
-      X(threads) X(short_threads) X(fork) X(many) X(random) X(nothing) X(longjmp) X(longjmp_again) \
+  X(abi)                                                                                           \
+  X(inline) X(inline_itself) X(alloca) X(huge) X(tail) X(atexit) X(signal) X(altstack) X(threads)  \
+      X(short_threads) X(fork) X(many) X(random) X(nothing) X(longjmp) X(longjmp_again)            \
           X(longjmp_handler) X(pthread_exit) X(thread_destructor) X(exit)
 
 int main(int argc, char **argv) {

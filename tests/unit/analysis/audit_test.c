@@ -138,9 +138,9 @@ static void make_others(void) {
 
 static void child(const char *settings) {
   pthread_t threads[THREADS];
-  if (!frames_init() || !nodes_init()) _exit(8);
-  publish_to_recording();
-  if (write_start(settings) != 0) _exit(9);
+  if (!frame_table_init() || !stack_table_init()) _exit(8);
+  definitions_to_recording();
+  if (writer_start(settings) != 0) _exit(9);
   audit_start(flat);
   audit_write_policy(yaml, sizeof yaml - 1, (const bool[]){true, true, true, false});
   for (size_t n = 0; n < THREADS; n++)

@@ -27,21 +27,21 @@ static uint64_t tick;
 
 static void give(uint32_t stack, int first, int count) {
   for (int i = first; i < first + count; i++) {
-    stream_t *s = write_enter(RECORD_BLOCKS);
+    stream_t *s = writer_enter(RECORD_BLOCKS);
     if (!s || !event_put_new(s, EVENT_MALLOC, tick, UINT64_C(0x7f0000000000) + 64u * (unsigned)i,
                              10, stack))
       _exit(8);
-    write_leave(s);
+    writer_leave(s);
   }
 }
 
 static void mark(const char *name) {
-  stream_t *s = write_enter(UINT32_MAX);
+  stream_t *s = writer_enter(UINT32_MAX);
   extended_body_t body = {0};
   extended_string(&body, name, strlen(name));
   extended_number(&body, 0);
   if (!s || !extended_put(s, EXTENDED_MARK, tick, &body)) _exit(7);
-  write_leave(s);
+  writer_leave(s);
 }
 
 static void *others(void *unused) {
@@ -53,11 +53,11 @@ static void *others(void *unused) {
 static void record_in_child(const char *settings, const void *argument) {
   const bool others_first = argument != NULL;
   pthread_t thread;
-  if (write_start(settings) != 0) _exit(9);
-  stream_t *s = write_enter(RECORD_BLOCKS);
+  if (writer_start(settings) != 0) _exit(9);
+  stream_t *s = writer_enter(RECORD_BLOCKS);
   if (!s) _exit(6);
-  tick = write_now(s->writer);
-  write_leave(s);
+  tick = writer_now(s->writer);
+  writer_leave(s);
   if (others_first && (pthread_create(&thread, NULL, others, NULL) || pthread_join(thread, NULL)))
     _exit(5);
   give(MARKER, 0, 3);
@@ -100,7 +100,7 @@ static void a_window_begins_and_ends_at_the_mark_itself(void **unused) {
     replay_options_t to = {.to_mark = "loaded"},
                      between = {.from_mark = "loaded", .to_mark = "served"},
                      from = {.from_mark = "served"};
-    assert_int_equal(mark_find(reader, "loaded", &to.to_ns), 0);
+    assert_int_equal(marker_find(reader, "loaded", &to.to_ns), 0);
     between.from_ns = between.to_ns = from.from_ns = to.to_ns;
     check(reader, &to, 0, 3);
     check(reader, &between, 3, 8);
@@ -128,7 +128,7 @@ static void a_time_takes_its_whole_tick(void **unused) {
   uint64_t ns;
   (void)unused;
   reader_t *reader = recorded(record_in_child, NULL);
-  assert_int_equal(mark_find(reader, "loaded", &ns), 0);
+  assert_int_equal(marker_find(reader, "loaded", &ns), 0);
   check(reader, &(replay_options_t){.from_ns = ns}, 0, 15);
   check(reader, &(replay_options_t){.to_ns = ns}, 0, 15);
   check(reader, &(replay_options_t){.from_ns = ns, .to_ns = ns, .to_mark = "loaded"}, 0, 3);

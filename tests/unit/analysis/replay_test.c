@@ -70,12 +70,12 @@ static void model_give(int i, uint64_t size, uint32_t stack) {
 
 static void one_event(stream_t *s, uint64_t *state) {
   int i = (int)(next_random(state) % BLOCKS), j = (int)(next_random(state) % BLOCKS);
-  uint64_t size = 1 + next_random(state) % 5000, time = write_now(s->writer);
+  uint64_t size = 1 + next_random(state) % 5000, time = writer_now(s->writer);
   uint32_t stack = (uint32_t)(next_random(state) % STACKS);
   model->events++;
   if (model->size[i] && next_random(state) % 4 == 0) {
     assert_true(
-        event_put_realloc(s, time, write_now(s->writer), ADDRESS(i), ADDRESS(j), size, stack));
+        event_put_realloc(s, time, writer_now(s->writer), ADDRESS(i), ADDRESS(j), size, stack));
     model->reallocs++;
     model_take(i);
     model_give(j, size, stack);
@@ -94,7 +94,7 @@ static void one_event(stream_t *s, uint64_t *state) {
     model_give(i, size, stack);
     if (next_random(state) % 3 == 0) {
       model->events++;
-      assert_true(event_put_free(s, write_now(s->writer), ADDRESS(i), stack));
+      assert_true(event_put_free(s, writer_now(s->writer), ADDRESS(i), stack));
       model->frees++;
       model->temporary[stack]++;
       model_take(i);
@@ -104,13 +104,13 @@ static void one_event(stream_t *s, uint64_t *state) {
 }
 
 static void record_in_child(const char *settings, uint64_t seed) {
-  if (write_start(settings) != 0) _exit(9);
+  if (writer_start(settings) != 0) _exit(9);
   model->last_given = -1;
   for (int i = 0; i < STEPS; i++) {
-    stream_t *s = write_enter(RECORD_BLOCKS);
+    stream_t *s = writer_enter(RECORD_BLOCKS);
     if (!s) _exit(8);
     one_event(s, &seed);
-    write_leave(s);
+    writer_leave(s);
   }
   _exit(0);
 }

@@ -62,22 +62,22 @@ static void words_of(uint32_t stack, char *out) {
 }
 
 static void child(const char *settings) {
-  if (write_start(settings) != 0) _exit(9);
+  if (writer_start(settings) != 0) _exit(9);
   for (uint32_t i = 0; i < IMAGES; i++) {
     uint64_t base = 0x10000 * (i + 1);
-    write_image(i + 1, base, base + 0x1000, base, (const uint8_t *)images[i].build_id,
-                (uint32_t)strlen(images[i].build_id), images[i].path);
+    writer_image(i + 1, base, base + 0x1000, base, (const uint8_t *)images[i].build_id,
+                 (uint32_t)strlen(images[i].build_id), images[i].path);
   }
   for (uint32_t i = 0; i < FRAMES; i++) {
     uint32_t image = i / (OFFSETS * 2), offset = 0x100 * (i / 2 % OFFSETS);
     bool bare = image >= IMAGES;
-    write_frame(i + 1, 0x10000 * (image + 1) + offset, bare ? 0 : image + 1,
-                i % 2 ? FRAME_EXACT : 0);
+    writer_frame(i + 1, 0x10000 * (image + 1) + offset, bare ? 0 : image + 1,
+                 i % 2 ? FRAME_EXACT : 0);
   }
   for (uint32_t i = 1; i <= NODES; i++)
-    write_node(i, nodes[i].parent, nodes[i].frame);
-  write_node(CIRCLE, CIRCLE + 1, 1);
-  write_node(CIRCLE + 1, CIRCLE, 1);
+    writer_node(i, nodes[i].parent, nodes[i].frame);
+  writer_node(CIRCLE, CIRCLE + 1, 1);
+  writer_node(CIRCLE + 1, CIRCLE, 1);
   _exit(0);
 }
 
@@ -117,24 +117,24 @@ static void only_equal_frames_make_stacks_the_same(void **state) {
   char path[64];
   snprintf(path, sizeof path, "/tmp/sonde-same-stacks-test.%d", (int)getpid());
   reader_t *reader = record(path);
-  same_stacks_t *same = same_stacks_new(reader);
+  stack_dedup_t *same = stack_dedup_new(reader);
   assert_non_null(same);
   uint32_t first, merged = 0;
   for (uint32_t i = 1; i <= NODES; i++) {
-    assert_true(same_stacks_first(same, i, &first));
+    assert_true(stack_dedup_first(same, i, &first));
     assert_int_equal(first, wanted(i));
     uint32_t again;
-    assert_true(same_stacks_first(same, i, &again));
+    assert_true(stack_dedup_first(same, i, &again));
     assert_int_equal(again, first);
     merged += first != i;
   }
   assert_true(merged > 0 && merged < NODES);
   static const uint32_t alone[] = {0, CIRCLE, CIRCLE + 1, UNDEFINED};
   for (size_t i = 0; i < sizeof alone / sizeof *alone; i++) {
-    assert_true(same_stacks_first(same, alone[i], &first));
+    assert_true(stack_dedup_first(same, alone[i], &first));
     assert_int_equal(first, alone[i]);
   }
-  same_stacks_free(same);
+  stack_dedup_free(same);
   reader_close(reader);
   unlink(path);
 }

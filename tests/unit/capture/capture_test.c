@@ -59,7 +59,7 @@ static void skip_and_max(void **state) {
     assert_true(captures(&c) > 3);
     all = c;
   }
-  assert_int_equal(all.mark, SONDE_COMPLETE);
+  assert_int_equal(all.status, SONDE_STACK_COMPLETE);
   assert_int_equal(all.reason, 0);
   for (int skip = 0; skip < all.count + 3; skip++)
     for (int max = 1; max < all.count + 3; max++) {
@@ -68,7 +68,7 @@ static void skip_and_max(void **state) {
       int count = captures(&c), left = all.count > skip ? all.count - skip : 0;
       assert_int_equal(count, left < max ? left : max);
       assert_int_equal(c.count, count);
-      assert_int_equal(c.mark, left > max ? SONDE_CUT : SONDE_COMPLETE);
+      assert_int_equal(c.status, left > max ? SONDE_STACK_TRUNCATED : SONDE_STACK_COMPLETE);
       for (int i = skip < 2 ? 2 - skip : 0; i < count; i++)
         assert_int_equal(part[i], whole[skip + i]);
       assert_int_equal(part[count], (uintptr_t)0xeeeeeeeeeeeeeeee);
@@ -130,7 +130,7 @@ static void starts_at_frame_or_context(void **state) {
     from_here(&here);
     ways[i](&there);
     assert_true(pcs[0] > (uintptr_t)ways[i] && pcs[0] < (uintptr_t)ways[i] + 400);
-    assert_int_equal(there.mark, SONDE_COMPLETE);
+    assert_int_equal(there.status, SONDE_STACK_COMPLETE);
     assert_int_equal(there.count, here.count);
     for (int k = 2; k < here.count; k++)
       assert_int_equal(pcs[k], expected[k]);
@@ -176,14 +176,14 @@ static void *deep_stack(void *argument) {
   for (int depth = 1; depth < 130000; depth += depth / 3 + 1) {
     c = (sonde_capture_t){.pcs = pcs, .max = 200000};
     recurse(depth, &c);
-    EXPECT_EQUAL(c.mark, SONDE_COMPLETE);
+    EXPECT_EQUAL(c.status, SONDE_STACK_COMPLETE);
     EXPECT_EQUAL(c.count, base.count + depth);
     for (int i = 2; i < depth; i++)
       EXPECT_EQUAL(pcs[i], pcs[1]);
     c = (sonde_capture_t){.pcs = pcs, .max = 10};
     recurse(depth, &c);
     EXPECT_EQUAL(c.count, base.count + depth > 10 ? 10 : base.count + depth);
-    EXPECT_EQUAL(c.mark, base.count + depth > 10 ? SONDE_CUT : SONDE_COMPLETE);
+    EXPECT_EQUAL(c.status, base.count + depth > 10 ? SONDE_STACK_TRUNCATED : SONDE_STACK_COMPLETE);
   }
   return NULL;
 }
@@ -218,7 +218,7 @@ static void *large_frames_on_thread(void *argument) {
     sonde_capture_t c = {.pcs = pcs, .max = 64};
     int count = large_frame(&c, size);
     if (!expected) expected = count;
-    EXPECT_EQUAL(c.mark, SONDE_COMPLETE);
+    EXPECT_EQUAL(c.status, SONDE_STACK_COMPLETE);
     EXPECT_EQUAL(count, expected);
   }
   return NULL;
@@ -259,9 +259,9 @@ static NOINLINE int raises(void) {
 static void check_handler(void) {
   shadow_start(&the_shadow);
   raises();
-  assert_int_equal(in_handler.mark, SONDE_COMPLETE);
+  assert_int_equal(in_handler.status, SONDE_STACK_COMPLETE);
   assert_true(in_handler.flags & SONDE_FLAG_SIGNAL);
-  assert_int_equal(of_context.mark, SONDE_COMPLETE);
+  assert_int_equal(of_context.status, SONDE_STACK_COMPLETE);
   assert_false(of_context.flags & SONDE_FLAG_SIGNAL);
   assert_true(handler_pcs[0] > (uintptr_t)on_signal && handler_pcs[0] < (uintptr_t)on_signal + 500);
   /* handler, trampoline, then what the context alone gives */

@@ -51,7 +51,7 @@ static void choose(void) {
   }
 }
 
-static frame_ref_t find(int i) { return frames_find(pcs[i], exact[i], os_loader_epoch()); }
+static frame_ref_t find(int i) { return frame_table_find(pcs[i], exact[i], os_loader_epoch()); }
 
 static void a_pc_has_one_id(void **state) {
   (void)state;
@@ -61,15 +61,15 @@ static void a_pc_has_one_id(void **state) {
     frame_ref_t first = find(i), again = find(i);
     assert_int_equal(first.id, again.id);
     assert_int_equal(first.rule, again.rule);
-    assert_true(frames_get(first.id, &info));
+    assert_true(frame_table_get(first.id, &info));
     assert_int_equal(info.pc, pcs[i]);
     assert_int_equal(info.exact, exact[i]);
     if (first.id > most) most = first.id;
   }
-  assert_true(most >= 1u << FRAMES_BITS); /* the table has grown */
-  for (int i = 0; i < PCS; i += 7)        /* and what was found before stands */
-    assert_true(frames_get(find(i).id, &info) && info.pc == pcs[i]);
-  frame_ref_t as_call = frames_find(pcs[0], !exact[0], os_loader_epoch());
+  assert_true(most >= 1u << FRAME_TABLE_BITS); /* the table has grown */
+  for (int i = 0; i < PCS; i += 7)             /* and what was found before stands */
+    assert_true(frame_table_get(find(i).id, &info) && info.pc == pcs[i]);
+  frame_ref_t as_call = frame_table_find(pcs[0], !exact[0], os_loader_epoch());
   assert_int_not_equal(as_call.id, find(0).id);
 }
 
@@ -92,16 +92,16 @@ static void rules_are_the_images(void **state) {
 
 static void an_address_of_no_image(void **state) {
   (void)state;
-  frame_ref_t nowhere = frames_find(0x123456, true, os_loader_epoch());
+  frame_ref_t nowhere = frame_table_find(0x123456, true, os_loader_epoch());
   assert_int_equal(rule_kind(nowhere.rule), RULE_NONE);
   frame_info_t info;
-  assert_true(frames_get(nowhere.id, &info));
+  assert_true(frame_table_get(nowhere.id, &info));
   assert_int_equal(info.image, 0);
   /* what cannot be an address has a frame of its own */
-  frame_ref_t beyond = frames_find(UINT64_C(0xffff800000001000), true, os_loader_epoch());
-  assert_true(frames_get(beyond.id, &info));
-  assert_int_equal(info.pc, FRAMES_NO_PC);
-  assert_false(frames_get(FRAMES_FULL - 1, &info));
+  frame_ref_t beyond = frame_table_find(UINT64_C(0xffff800000001000), true, os_loader_epoch());
+  assert_true(frame_table_get(beyond.id, &info));
+  assert_int_equal(info.pc, FRAME_TABLE_NO_PC);
+  assert_false(frame_table_get(FRAME_TABLE_FULL - 1, &info));
 }
 
 static uint32_t ids[THREADS][PCS];
@@ -134,7 +134,7 @@ static int prepare(void **state) {
   (void)state;
   os_loader_init();
   choose();
-  return frames_init() ? 0 : -1;
+  return frame_table_init() ? 0 : -1;
 }
 
 int main(void) {

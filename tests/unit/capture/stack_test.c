@@ -117,7 +117,7 @@ static uint32_t cold_id;
 static int base_depth;
 
 /* A capture that finds the thread's state busy does without the cache. */
-static ALWAYS_INLINE void set_busy(bool busy) { self_own->busy = busy ? UINT64_MAX : 0; }
+static ALWAYS_INLINE void set_busy(bool busy) { thread_state_own->busy = busy ? UINT64_MAX : 0; }
 
 LOOPS_STAY static void *run_cold(void *argument) {
   uint32_t ids[3];
@@ -180,13 +180,13 @@ static void depth_does_not_change_ids(void **state) {
 /* ---- the table is full ----------------------------------------------------------------------- */
 
 /* Fills every place that a node of PARENT and FRAME may have. */
-static void crowd_out(uint32_t parent, uint32_t frame, bool fill, uint64_t kept[LEVELS_MAX][8]) {
-  uint64_t hash = levels_hash((uint64_t)parent << 32 | frame);
-  for (unsigned level = 0; level < LEVELS_MAX; level++) {
-    unsigned bits = levels_bits(NODES_BITS, level);
-    uint64_t *slots = levels_map((void **)&nodes.level[level], bits, sizeof(uint64_t), false);
+static void crowd_out(uint32_t parent, uint32_t frame, bool fill, uint64_t kept[LEVELED_MAX][8]) {
+  uint64_t hash = leveled_hash((uint64_t)parent << 32 | frame);
+  for (unsigned level = 0; level < LEVELED_MAX; level++) {
+    unsigned bits = leveled_bits(STACK_TABLE_BITS, level);
+    uint64_t *slots = leveled_map((void **)&nodes.level[level], bits, sizeof(uint64_t), false);
     assert_non_null(slots);
-    for (uint32_t i = 0; i < NODES_BUCKET; i++) {
+    for (uint32_t i = 0; i < STACK_TABLE_BUCKET; i++) {
       uint64_t *slot = &slots[(uint32_t)(hash >> (64 - bits)) ^ i];
       if (fill) {
         kept[level][i] = *slot;
@@ -211,33 +211,33 @@ static taken_t full_taken;
 /* True in the first turn and in the child of each further one, for which the node of frame number
  * TURN finds no place. */
 static bool prepare_full(int turn) {
-  uint64_t kept[LEVELS_MAX][8];
+  uint64_t kept[LEVELED_MAX][8];
   uint32_t parent, frame, node = 0;
   int status;
   if (turn == 0) return true;
   if (turn == 1)
     for (uint32_t at = full_taken.id; at; at = parent) {
-      assert_true(nodes_get(at, &parent, &frame));
+      assert_true(stack_table_get(at, &parent, &frame));
       parents[chain_depth] = parent;
       nodes_down[chain_depth++] = frame;
     }
   if (turn >= chain_depth) return false;
   crowd_out(parents[turn], nodes_down[turn], true, kept);
   for (int k = chain_depth; k-- > turn + 1;)
-    node = nodes_child(node, nodes_down[k]);
+    node = stack_table_child(node, nodes_down[k]);
   if (node != parents[turn]) { /* by chance one of these had its place there: they are made anew */
     crowd_out(parents[turn], nodes_down[turn], false, kept);
     return false;
   }
   for (int k = turn + 1; k-- > 0;)
-    node = nodes_child(node, nodes_down[k]);
-  assert_int_equal(node, NODES_FULL);
+    node = stack_table_child(node, nodes_down[k]);
+  assert_int_equal(node, STACK_TABLE_FULL);
   fflush(stdout);
   pid_t pid = fork();
   if (pid == 0) {
     alarm(300);
     close(2);
-    cache_drop(&self_own->cache); /* what the parent knows is not asked for anew */
+    frame_cache_drop(&thread_state_own->cache); /* what the parent knows is not asked for anew */
     return true; /* EXPECT_EQUAL will find SONDE_EFULL instead of 0; else the next turn fails */
   }
   waitpid(pid, &status, 0);
@@ -258,14 +258,14 @@ static NOINLINE int id_here(uint32_t *id) { return sonde_stack_id(id) + zero; }
 
 /* ---- threads --------------------------------------------------------------------------------- */
 
-static self_t *state_of_thread;
+static capture_thread_t *state_of_thread;
 static pid_t tid_of_thread;
 
 static void *remember_state(void *argument) {
   uint32_t id;
   EXPECT_EQUAL(sonde_stack_id(&id), 0);
   *(uint32_t *)argument = id;
-  state_of_thread = self_own;
+  state_of_thread = thread_state_own;
   tid_of_thread = os_tid();
   return NULL;
 }
@@ -273,7 +273,7 @@ static void *remember_state(void *argument) {
 static void states_are_reused(void **state) {
   (void)state;
   uint32_t first = 0;
-  self_t *seen[64];
+  capture_thread_t *seen[64];
   int distinct = 0;
   for (int i = 0; i < 200; i++) {
     pthread_t thread;
@@ -293,7 +293,7 @@ static void states_are_reused(void **state) {
     }
   }
   assert_in_range(distinct, 1, 16);
-  assert_true(sizeof(self_t) <= 16384);
+  assert_true(sizeof(capture_thread_t) <= 16384);
 }
 
 static void forked_children_agree(void **state) {
@@ -426,7 +426,9 @@ static void check_saved_frame_pointers(int chain) {
   for (volatile int i = 0; i < TURNS; i++) {
     int k = i < 4 || i >= TURNS - 20 ? i & 1 : (int)(chance(&random) & 1);
     found[k].wants_pcs = i >= TURNS - 20;
-    if (self_own) self_own->cache.tips.rest = self_own->cache.tips.wrong = 0; /* always guessed */
+    if (thread_state_own)
+      thread_state_own->cache.tips.rest = thread_state_own->cache.tips.wrong =
+          0; /* always guessed */
     ways[k](sizes[k], &found[k]);
     if (i == 1) sizes[1] += found[1].frame - found[0].frame; /* a smaller stack lies higher */
     way[i] = (uint8_t)k;

@@ -54,7 +54,7 @@ static void make_stacks(void) {
   char text[16384];
   for (unsigned i = 0; i < STACKS; i++) {
     ids[i] = descend(i, TURNS);
-    int length = named_afresh(ids[i], 0, text, sizeof text);
+    int length = stack_text_uncached(ids[i], 0, text, sizeof text);
     assert_in_range(length, 100, sizeof text - 1);
     expected[i] = strdup(text);
   }
@@ -75,7 +75,7 @@ static void test_is_what_naming_gives(void **state) {
     assert_int_equal(wrong(i), 0); /* named */
     assert_int_equal(wrong(i), 0); /* looked up */
   }
-  assert_in_range(named_count(), 900, 1024);
+  assert_in_range(stack_text_count(), 900, 1024);
 }
 
 static void test_same_lines_as_print(void **state) {
@@ -155,9 +155,9 @@ static void test_dropped_with_its_image(void **state) {
   uint32_t id = id_from_library;
   assert_true(sonde_stack_text(id, 0, first, sizeof first) > 0);
   assert_non_null(strstr(first, "  function_one+0x"));
-  unsigned before = named_count();
+  unsigned before = stack_text_count();
   sonde_stack_text(id, 0, again, sizeof again);
-  assert_int_equal(named_count(), before);
+  assert_int_equal(stack_text_count(), before);
   dlclose(handle);
 
   handle = call_library("two", "function_two"); /* very likely at the same address */
@@ -165,10 +165,10 @@ static void test_dropped_with_its_image(void **state) {
   assert_int_not_equal(other, id);
   assert_true(sonde_stack_text(other, 0, again, sizeof again) > 0);
   assert_non_null(strstr(again, "  function_two+0x"));
-  before = named_count();
+  before = stack_text_count();
   assert_true(sonde_stack_text(id, 0, again, sizeof again) > 0);
-  assert_string_equal(again, first);       /* still the right names … */
-  assert_int_equal(named_count(), before); /* … but no longer kept */
+  assert_string_equal(again, first);            /* still the right names … */
+  assert_int_equal(stack_text_count(), before); /* … but no longer kept */
   dlclose(handle);
 }
 
@@ -207,7 +207,7 @@ static void test_concurrent(void **state) {
     pthread_join(threads[i], NULL);
   print_message("%ld stacks named by 4 threads, %d wrong\n", asked, failures);
   assert_int_equal(failures, 0);
-  assert_true(named_count() <= 1024);
+  assert_true(stack_text_count() <= 1024);
 }
 
 static int start(void **state) {

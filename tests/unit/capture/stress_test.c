@@ -120,13 +120,13 @@ static void on_signal(int number, siginfo_t *info, void *ucontext) {
   sonde_capture(&c);
   sonde_capture(&of_context);
   (void)add_relaxed(&signals, 1);
-  if (c.mark == SONDE_COMPLETE)
+  if (c.status == SONDE_STACK_COMPLETE)
     (void)add_relaxed(&signals_complete, 1);
   else
     note_torn(&c);
   if (interrupted) {
     if (c.flags & SONDE_FLAG_GUESSED ||
-        (c.mark != SONDE_COMPLETE && without_row(pcs[c.count - 1]))) {
+        (c.status != SONDE_STACK_COMPLETE && without_row(pcs[c.count - 1]))) {
       (void)add_relaxed(&signals_without_row, 1);
       errno = saved;
       return;

@@ -58,7 +58,7 @@ static void on_trap(int number, siginfo_t *info, void *ucontext) {
   sonde_capture_t c = {.pcs = pcs, .max = FRAMES, .ucontext = ucontext};
   int count = sonde_capture(&c);
   steps++;
-  if (c.mark == SONDE_COMPLETE && !(c.flags & SONDE_FLAG_GUESSED) &&
+  if (c.status == SONDE_STACK_COMPLETE && !(c.flags & SONDE_FLAG_GUESSED) &&
       (ends_in(pcs, count, &here) || ends_in(pcs, count, &there)))
     return;
   if (wrong++) return;
@@ -76,7 +76,7 @@ static void start(void) {
 static void check(void) {
   if (wrong)
     fail_msg("%ld of %ld stacks are wrong, the first at %#lx: %d frames, mark %d, flags %#x", wrong,
-             steps, (unsigned long)first_wrong_pc, first_wrong.count, (int)first_wrong.mark,
+             steps, (unsigned long)first_wrong_pc, first_wrong.count, (int)first_wrong.status,
              first_wrong.flags);
   assert_in_range(steps, 20, 100000);
 }

@@ -129,7 +129,7 @@ static void late_answers_touch_nothing(void **state) {
     late++;
     assert_int_equal(n, SONDE_ETIMEDOUT);
     assert_int_equal(c.reason, SONDE_ETIMEDOUT);
-    assert_int_equal(c.mark, SONDE_UNAVAILABLE);
+    assert_int_equal(c.status, SONDE_STACK_UNAVAILABLE);
     if (i % 20 == 0) usleep(1000); /* let the answer come */
     for (int k = 0; k < DEPTH; k++)
       assert_true(pcs[k] == (uintptr_t)0xababababababababu);
@@ -222,7 +222,7 @@ static void ended_threads_are_said_to_have_ended(void **state) {
   subject_stop(&s);
   sonde_capture_t c = {.pcs = pcs, .max = DEPTH};
   assert_int_equal(sonde_capture_thread(tid, &c, NULL), SONDE_ENOTHREAD);
-  assert_int_equal(c.mark, SONDE_UNAVAILABLE);
+  assert_int_equal(c.status, SONDE_STACK_UNAVAILABLE);
 }
 
 /* A thread that waits as after vfork is in state D, where no signal reaches it, until its child is
@@ -261,13 +261,13 @@ static void uninterruptible_threads(void **state) {
     sonde_capture_t c = {.pcs = pcs, .max = DEPTH};
     int n = sonde_capture_thread(s.tid, &c, &options);
     if (LEAF_HIDES_CALLER) { /* syscall() again */
-      assert_int_equal(c.mark, SONDE_TORN);
+      assert_int_equal(c.status, SONDE_STACK_BROKEN);
       assert_int_equal(c.reason, SONDE_ENOTFOUND);
       continue;
     }
-    if (n <= 2) print_error("%d frames, mark %d reason %d\n", n, c.mark, c.reason);
+    if (n <= 2) print_error("%d frames, mark %d reason %d\n", n, c.status, c.reason);
     assert_true(n > 2);
-    assert_int_equal(c.mark, SONDE_COMPLETE);
+    assert_int_equal(c.status, SONDE_STACK_COMPLETE);
     assert_false(c.flags & SONDE_FLAG_SIGNALLED);
   }
   assert_int_equal(write(s.ends[1], "x", 1), 1);
@@ -308,7 +308,7 @@ static void *capture_all_often(void *argument) {
     if (n < 1 || n != all.count || all.total < n) ++*failures;
     for (int i = 0; i < n; i++) {
       const sonde_capture_t *c = &own_rows[i].stack;
-      bool none = c->mark == SONDE_UNAVAILABLE;
+      bool none = c->status == SONDE_STACK_UNAVAILABLE;
       if (none != (c->count == 0) || c->count > 32) ++*failures;
       if (none && c->reason != SONDE_ENOTHREAD && c->reason != SONDE_ETIMEDOUT &&
           c->reason != SONDE_ERUNNING && c->reason != SONDE_EBLOCKED &&

@@ -65,12 +65,12 @@ typedef struct tally {
 
 static void count_stack(const flipper_t *f, const sonde_capture_t *c, tally_t *tally) {
   int hits[2] = {0, 0};
-  if (c->mark == SONDE_UNAVAILABLE) {
+  if (c->status == SONDE_STACK_UNAVAILABLE) {
     assert_int_equal(c->reason, SONDE_ERUNNING);
     tally->running++;
     return;
   }
-  assert_int_equal(c->mark, SONDE_COMPLETE);
+  assert_int_equal(c->status, SONDE_STACK_COMPLETE);
   for (int i = 0; i < c->count; i++)
     for (int chain = 0; chain < 2; chain++)
       hits[chain] += called_only_in(f, chain, c->pcs[i]);
@@ -101,7 +101,7 @@ static void look_at_one(const flipper_t *f, tally_t *tally) {
   sonde_capture_t c = {.pcs = pcs, .max = DEPTH};
   sonde_thread_options_t options = {.flags = SONDE_NO_SIGNAL};
   int n = sonde_capture_thread(f->tid, &c, &options);
-  assert_int_equal(n, c.mark == SONDE_UNAVAILABLE ? c.reason : c.count);
+  assert_int_equal(n, c.status == SONDE_STACK_UNAVAILABLE ? c.reason : c.count);
   count_stack(f, &c, tally);
 }
 
@@ -189,7 +189,7 @@ static void keep_no_old_stacks(void) {
       for (int row = 0; row < all.count; row++) {
         const sonde_capture_t *c = &stacks[row].stack;
         assert_true(c->pc == 0);
-        if (stacks[row].thread.tid != tid || c->mark != SONDE_COMPLETE) continue;
+        if (stacks[row].thread.tid != tid || c->status != SONDE_STACK_COMPLETE) continue;
         look++;
         assert_false(passes_through(c, i % 2 ? stage_a : stage_b));
         if (look > 2) assert_true(passes_through(c, i % 2 ? stage_b : stage_a));
@@ -216,36 +216,36 @@ static void kept_stacks_are_not_old(void **state) {
 static void kept_by_the_whole_key(void **state) {
   (void)state;
   uintptr_t pcs[6] = {1, 2, 3, 4, 5, 6}, out[6];
-  kept_key_t key = {4711, 5, 6, 7};
+  capture_cache_key_t key = {4711, 5, 6, 7};
   sonde_capture_t c = {.pcs = pcs, .max = 6, .count = 6, .flags = SONDE_FLAG_PROVEN};
-  kept_store(&key, &c);
+  capture_cache_store(&key, &c);
   for (int field = 0; field < 5; field++) {
-    kept_key_t other = key;
+    capture_cache_key_t other = key;
     other.tid += field == 0 ? 1024 : 0; /* the same place in the table */
     other.identity += field == 1;
     other.progress += field == 2;
     other.epoch += field == 3;
     sonde_capture_t found = {.pcs = out, .max = 6};
-    assert_int_equal(kept_find(&other, &found), field == 4);
+    assert_int_equal(capture_cache_find(&other, &found), field == 4);
     if (field == 4) {
       assert_int_equal(found.count, 6);
-      assert_int_equal(found.mark, SONDE_COMPLETE);
+      assert_int_equal(found.status, SONDE_STACK_COMPLETE);
       assert_int_equal(found.flags, SONDE_FLAG_PROVEN);
       assert_memory_equal(out, pcs, sizeof pcs);
     }
   }
   sonde_capture_t part = {.pcs = out, .max = 2, .skip = 1};
-  assert_true(kept_find(&key, &part));
+  assert_true(capture_cache_find(&key, &part));
   assert_int_equal(part.count, 2);
-  assert_int_equal(part.mark, SONDE_CUT);
+  assert_int_equal(part.status, SONDE_STACK_TRUNCATED);
   assert_memory_equal(out, pcs + 1, 2 * sizeof *pcs);
   sonde_capture_t beyond = {.pcs = out, .max = 2, .skip = 9};
-  assert_true(kept_find(&key, &beyond));
+  assert_true(capture_cache_find(&key, &beyond));
   assert_int_equal(beyond.count, 0);
-  c.mark = SONDE_TORN;
+  c.status = SONDE_STACK_BROKEN;
   key.progress++;
-  kept_store(&key, &c);
-  assert_false(kept_find(&key, &part));
+  capture_cache_store(&key, &c);
+  assert_false(capture_cache_find(&key, &part));
 }
 
 int main(void) {

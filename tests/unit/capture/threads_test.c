@@ -94,7 +94,7 @@ NOINLINE static void own_stack_starts_here(void) {
   sonde_capture_t c = {.pcs = by_thread, .max = DEPTH, .skip = 1};
   assert_int_equal(sonde_capture_thread(os_tid(), &c, NULL), n - 1);
   assert_ptr_equal((void *)by_thread[0], caller);
-  assert_int_equal(c.mark, SONDE_COMPLETE);
+  assert_int_equal(c.status, SONDE_STACK_COMPLETE);
 }
 
 static void own_stack(void **state) {
@@ -165,7 +165,7 @@ static void blocked_threads_are_read_in_place(void **state) {
       sonde_capture_t skipping = {.pcs = pcs, .max = 4, .skip = 3};
       assert_int_equal(sonde_capture_thread(subjects[k].tid, &skipping, &options), 4);
       assert_memory_equal(pcs, all + 3, sizeof few);
-      assert_int_equal(skipping.mark, SONDE_CUT);
+      assert_int_equal(skipping.status, SONDE_STACK_TRUNCATED);
     }
   print_message("%d of %d stacks needed the frame register by proof\n", proven, 200 * SPIN);
 #if defined(__x86_64__) && !defined(__clang__)
@@ -195,7 +195,7 @@ static void running_threads_are_asked(void **state) {
   sonde_capture_t c = {.pcs = pcs, .max = DEPTH};
   sonde_thread_options_t quiet = {.flags = SONDE_NO_SIGNAL};
   assert_int_equal(sonde_capture_thread(s.tid, &c, &quiet), SONDE_ERUNNING);
-  assert_int_equal(c.mark, SONDE_UNAVAILABLE);
+  assert_int_equal(c.status, SONDE_STACK_UNAVAILABLE);
   assert_int_equal(c.reason, SONDE_ERUNNING);
   assert_int_equal(c.count, 0);
   for (uint64_t before = s.spins; s.spins == before;) /* it goes on, when it gets a CPU */
@@ -263,7 +263,7 @@ static void a_thread_that_waits_for_the_signal_is_left_alone(void **state) {
     int n = sonde_capture_thread(s.tid, &c, &options);
     if (can_read_in_place()) {
       assert_true(n > 2);
-      assert_int_equal(c.mark, SONDE_COMPLETE);
+      assert_int_equal(c.status, SONDE_STACK_COMPLETE);
       assert_false(c.flags & SONDE_FLAG_SIGNALLED);
     } else if (!is_emulated())
       assert_int_equal(n, SONDE_EBLOCKED);
@@ -317,7 +317,7 @@ static void all_threads_at_once(void **state) {
     }
     const sonde_thread_stack_t *own = row_of(&all, os_tid());
     assert_non_null(own);
-    assert_int_equal(own->stack.mark, SONDE_COMPLETE);
+    assert_int_equal(own->stack.status, SONDE_STACK_COMPLETE);
     uintptr_t here = (uintptr_t)&all_threads_at_once;
     assert_in_range(own->stack.pcs[0], here, here + 4000);
   }
@@ -404,7 +404,7 @@ static void deep_stacks_among_others(void **state) {
     for (int i = 0; i < DIGGERS; i++) {
       const sonde_thread_stack_t *row = row_of(&all, diggers[i].tid);
       assert_non_null(row);
-      assert_int_equal(row->stack.mark, SONDE_COMPLETE);
+      assert_int_equal(row->stack.status, SONDE_STACK_COMPLETE);
       assert_int_equal(recursion(&row->stack), diggers[i].depth);
     }
   }

@@ -114,12 +114,12 @@ static void numbers_are_whole_and_in_range(void **state) {
 static void nearest_word(void **state) {
   (void)state;
   static const char *const words[] = {"stacks", "record", "report", "symbolize"};
-  assert_string_equal(cli_nearest("stakcs", words, 4), "stacks");
-  assert_string_equal(cli_nearest("sym", words, 4), "symbolize");
-  assert_string_equal(cli_nearest("reprot", words, 4), "report");
-  assert_null(cli_nearest("zebra", words, 4));
-  assert_null(cli_nearest("", words, 4));
-  assert_null(cli_nearest("a-word-that-is-much-longer-than-any-verb-could-be", words, 4));
+  assert_string_equal(suggest_nearest("stakcs", words, 4), "stacks");
+  assert_string_equal(suggest_nearest("sym", words, 4), "symbolize");
+  assert_string_equal(suggest_nearest("reprot", words, 4), "report");
+  assert_null(suggest_nearest("zebra", words, 4));
+  assert_null(suggest_nearest("", words, 4));
+  assert_null(suggest_nearest("a-word-that-is-much-longer-than-any-verb-could-be", words, 4));
 }
 
 static void a_bar_waits_for_a_second(void **state) {

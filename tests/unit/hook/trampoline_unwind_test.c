@@ -48,7 +48,7 @@ static uintptr_t by_sonde[200];
 static int backtrace_count, sonde_count;
 static volatile int walk_up;
 static depths_t by_unwinder;
-static sonde_mark_t sonde_mark;
+static sonde_stack_status_t sonde_mark;
 
 static int (*volatile look_hooked)(int);
 APART static int look(int depth) {
@@ -59,7 +59,7 @@ APART static int look(int depth) {
   sonde_capture_t capture = {.pcs = by_sonde, .max = 200};
   (void)sonde_capture(&capture);
   sonde_count = capture.count;
-  sonde_mark = capture.mark;
+  sonde_mark = capture.status;
   return 0;
 }
 
@@ -82,7 +82,7 @@ static void unwinders_pass(void **state) {
   assert_int_equal(marks(by_unwinder.pcs, by_unwinder.count), 6);
   assert_int_equal(backtrace_count, plain[1] + 6);
   assert_int_equal(sonde_count, plain[2] + 6);
-  assert_int_equal(sonde_mark, SONDE_COMPLETE);
+  assert_int_equal(sonde_mark, SONDE_STACK_COMPLETE);
   assert_int_equal(marks(by_sonde, sonde_count), 6);
   if (is_sanitized()) return;               /* its backtrace has a frame of its own */
   for (int i = 1; i < sonde_count - 1; i++) /* backtrace's first frame is look itself */
@@ -107,7 +107,7 @@ static void deep_recursion_is_whole(void **state) {
   int plain = deep.count;
   dive_hooked = HOOKED(dive, &counting);
   assert_int_equal(dive_hooked(DEEP), DEEP);
-  assert_int_equal(deep.mark, SONDE_COMPLETE);
+  assert_int_equal(deep.status, SONDE_STACK_COMPLETE);
   assert_int_equal(deep.count, plain + DEEP + 1);
   assert_int_equal(marks(deep_pcs, deep.count), DEEP + 1);
 }
@@ -232,7 +232,7 @@ static void on_signal(int number, siginfo_t *info, void *context) {
   uintptr_t pcs[200];
   signals++;
   sonde_capture_t capture = {.pcs = pcs, .max = 200, .ucontext = context};
-  if (sonde_capture(&capture) < 0 || capture.mark != SONDE_COMPLETE) cut++;
+  if (sonde_capture(&capture) < 0 || capture.status != SONDE_STACK_COMPLETE) cut++;
   depths_t d = {0};
   if (!is_emulated()) (void)_Unwind_Backtrace(note_pc, &d);
   bool found = is_emulated();

@@ -427,7 +427,7 @@ extern char **environ;
 static void what_a_program_begins_with(void **state) {
   (void)state;
   os_beginning_t b;
-  assert_true(os_beginning(&b));
+  assert_true(os_initial_stack(&b));
   uint64_t string = (uint64_t)(uintptr_t)environ[0], end = (uint64_t)(uintptr_t)sbrk(0);
   assert_true(string > b.stack);
   if (is_emulated()) SKIP_BECAUSE("the emulator tells where the stack is, and no more");

@@ -83,16 +83,16 @@ static fact_t invent(uint64_t *state, bool unaligned) {
 }
 
 static void record_fact(const fact_t *f) {
-  stream_t *s = write_enter(RECORD_BLOCKS);
+  stream_t *s = writer_enter(RECORD_BLOCKS);
   if (!s) return;
-  uint64_t time = write_now(s->writer);
+  uint64_t time = writer_now(s->writer);
   bool put =
       f->kind == EVENT_FREE ? event_put_free(s, time, f->address, f->stack)
       : f->kind == EVENT_REALLOC
-          ? event_put_realloc(s, time, write_now(s->writer), f->old, f->address, f->size, f->stack)
+          ? event_put_realloc(s, time, writer_now(s->writer), f->old, f->address, f->size, f->stack)
           : event_put_new(s, f->kind, time, f->address, f->size, f->stack);
-  if (!put) write_lost_event(s->writer->control);
-  write_leave(s);
+  if (!put) writer_lost_event(s->writer->control);
+  writer_leave(s);
 }
 
 static void *work(void *argument) {
@@ -110,9 +110,9 @@ static void *work(void *argument) {
 
 static void child(const char *settings) {
   pthread_t threads[THREADS];
-  if (write_start(settings) != 0) _exit(9);
-  write_frame(7, 0x401234, 0, 0);
-  write_node(3, 0, 7);
+  if (writer_start(settings) != 0) _exit(9);
+  writer_frame(7, 0x401234, 0, 0);
+  writer_node(3, 0, 7);
   for (size_t n = 0; n < THREADS; n++)
     pthread_create(&threads[n], NULL, work, (void *)n);
   for (size_t n = 0; n < THREADS; n++)
@@ -258,14 +258,14 @@ enum { DEEP = READ_DEPTH_MAX + 1000, ROUND = 20000 };
 /* A chain of DEEP nodes, of which node 1 stands outermost; behind it a circle of ROUND, and one
  * node that leads into it. */
 static void deep_child(const char *settings) {
-  if (write_start(settings) != 0) _exit(9);
-  write_frame(7, 0x401234, 0, 0);
-  write_frame(8, 0x405678, 0, 0);
+  if (writer_start(settings) != 0) _exit(9);
+  writer_frame(7, 0x401234, 0, 0);
+  writer_frame(8, 0x405678, 0, 0);
   for (uint32_t i = 1; i <= DEEP; i++)
-    write_node(i, i - 1, i == DEEP ? 8 : 7);
+    writer_node(i, i - 1, i == DEEP ? 8 : 7);
   for (uint32_t i = DEEP + 1; i <= DEEP + ROUND; i++)
-    write_node(i, i == DEEP + 1 ? DEEP + ROUND : i - 1, 7);
-  write_node(DEEP + ROUND + 1, DEEP + ROUND / 2, 7);
+    writer_node(i, i == DEEP + 1 ? DEEP + ROUND : i - 1, 7);
+  writer_node(DEEP + ROUND + 1, DEEP + ROUND / 2, 7);
   _exit(0);
 }
 
@@ -387,7 +387,7 @@ static void a_limit_keeps_the_newest(void **unused) {
 /* ---- descriptors and fork -------------------------------------------------------------------- */
 
 static void closing_child(const char *settings) {
-  if (write_start(settings) != 0) _exit(9);
+  if (writer_start(settings) != 0) _exit(9);
   close_range(3, ~0u, 0);
   work((void *)0);
   _exit(0);
@@ -409,10 +409,11 @@ static void closed_descriptors_are_opened_again(void **unused) {
 }
 
 static void forking_child(const char *settings) {
-  if (write_start(settings) != 0) _exit(9);
+  if (writer_start(settings) != 0) _exit(9);
   work((void *)0);
   pid_t pid = fork();
-  if (pid == 0) _exit(write_enter(RECORD_BLOCKS) || write_control() || write_node(9, 0, 7) ? 1 : 0);
+  if (pid == 0)
+    _exit(writer_enter(RECORD_BLOCKS) || writer_control() || writer_node(9, 0, 7) ? 1 : 0);
   int status = -1;
   waitpid(pid, &status, 0);
   _exit(status != 0);
@@ -443,13 +444,13 @@ static void *one_event(void *unused) {
 }
 
 static void churning_child(const char *settings) {
-  if (write_start(settings) != 0) _exit(9);
+  if (writer_start(settings) != 0) _exit(9);
   for (int i = 0; i < 2000; i++) {
     pthread_t t;
     pthread_create(&t, NULL, one_event, NULL);
     pthread_join(t, NULL);
   }
-  _exit(write_control()->pages_used > SCRATCH_CONTROL_PAGES + 64);
+  _exit(writer_control()->pages_used > SHM_CONTROL_PAGES + 64);
 }
 
 static void ended_threads_are_reclaimed(void **unused) {

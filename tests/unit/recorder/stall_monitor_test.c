@@ -55,7 +55,7 @@ static void a_stall_that_ended_before_its_program_has_ended_by_itself(void **unu
                                     error, sizeof error),
                    0);
   recording_settings(&recording, settings, sizeof settings);
-  assert_int_equal(write_start(settings), 0);
+  assert_int_equal(writer_start(settings), 0);
   const stall_options_t options = {UINT64_C(100000000), keep_the_monitor};
   stall_monitor_t *monitor = stall_monitor_start(&recording, &options);
   assert_non_null(monitor);

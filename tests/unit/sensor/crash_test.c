@@ -49,7 +49,7 @@ static void handler(int signal, siginfo_t *info, void *context) {
   unsigned captured = used();
   int lines = sonde_stack_print(out, pcs, count, SONDE_NAME_EXACT);
   dprintf(out, "\nlines %d of %d, mark %d; %u, %u, %u bytes used\n", lines, count,
-          (int)capture.mark, before, captured, used());
+          (int)capture.status, before, captured, used());
   _exit(7);
 }
 

@@ -328,8 +328,8 @@ static int remove_home(void **unused) {
 }
 
 static void set_used(const char *key, time_t when) {
-  char path[CACHE_PATH_MAX];
-  assert_true(cache_path(key, path));
+  char path[INDEX_CACHE_PATH_MAX];
+  assert_true(index_cache_path(key, path));
   struct timespec times[2] = {{.tv_sec = when}, {.tv_sec = when}};
   assert_int_equal(utimensat(AT_FDCWD, path, times, 0), 0);
 }
@@ -339,38 +339,38 @@ static void keeps_and_evicts(void **unused) {
   made_t made;
   uint8_t *bytes;
   size_t size;
-  cache_entry_t *entries;
+  index_cache_entry_t *entries;
   make(&made);
   index_close(encode(&made, 7, &bytes, &size));
-  assert_null(cache_open("aa", 7));
-  cache_store("aa", bytes, size);
-  index_t *index = cache_open("aa", 7);
+  assert_null(index_cache_open("aa", 7));
+  index_cache_store("aa", bytes, size);
+  index_t *index = index_cache_open("aa", 7);
   assert_non_null(index);
   check_address(&made, index, CODE_LOW + 50);
-  cache_store("bb", bytes, size);
-  cache_store("cc", bytes, size);
+  index_cache_store("bb", bytes, size);
+  index_cache_store("cc", bytes, size);
   set_used("bb", 1000);
   set_used("aa", 2000);
-  index_close(cache_open("bb", 7)); /* used again: aa is the oldest now */
-  assert_int_equal(cache_list(&entries), 3);
+  index_close(index_cache_open("bb", 7)); /* used again: aa is the oldest now */
+  assert_int_equal(index_cache_list(&entries), 3);
   assert_string_equal(entries[0].key, "aa");
   assert_int_equal(entries[0].size_bytes, size);
   free(entries);
-  assert_true(cache_set_limit(2 * size));
-  assert_int_equal(cache_limit(), 2 * size);
-  assert_int_equal(cache_shrink(2 * size), 1);
-  assert_null(cache_open("aa", 7));
+  assert_true(index_cache_set_limit(2 * size));
+  assert_int_equal(index_cache_limit(), 2 * size);
+  assert_int_equal(index_cache_shrink(2 * size), 1);
+  assert_null(index_cache_open("aa", 7));
   check_address(&made, index, CODE_LOW + 60); /* still mapped */
   index_close(index);
-  assert_null(cache_open("bb", 8)); /* made from other files: removed */
-  assert_null(cache_open("bb", 7));
-  assert_true(cache_set_limit(size - 1));
-  cache_store("dd", bytes, size); /* larger than everything may be */
-  assert_null(cache_open("dd", 7));
-  cache_shrink(0);
-  assert_int_equal(cache_list(&entries), 0);
+  assert_null(index_cache_open("bb", 8)); /* made from other files: removed */
+  assert_null(index_cache_open("bb", 7));
+  assert_true(index_cache_set_limit(size - 1));
+  index_cache_store("dd", bytes, size); /* larger than everything may be */
+  assert_null(index_cache_open("dd", 7));
+  index_cache_shrink(0);
+  assert_int_equal(index_cache_list(&entries), 0);
   free(entries);
-  assert_true(cache_set_limit(CACHE_LIMIT_DEFAULT));
+  assert_true(index_cache_set_limit(INDEX_CACHE_LIMIT_DEFAULT));
   free(bytes);
   unmake(&made);
 }
@@ -380,13 +380,13 @@ static void damaged_files_are_removed(void **unused) {
   made_t made;
   uint8_t *bytes;
   size_t size;
-  char path[CACHE_PATH_MAX];
+  char path[INDEX_CACHE_PATH_MAX];
   make(&made);
   index_close(encode(&made, 7, &bytes, &size));
-  cache_store("ee", bytes, size);
-  assert_true(cache_path("ee", path));
+  index_cache_store("ee", bytes, size);
+  assert_true(index_cache_path("ee", path));
   assert_int_equal(truncate(path, (off_t)size / 2), 0);
-  assert_null(cache_open("ee", 7));
+  assert_null(index_cache_open("ee", 7));
   assert_int_not_equal(access(path, F_OK), 0);
   free(bytes);
   unmake(&made);
@@ -408,10 +408,10 @@ static void processes_share_the_folder(void **unused) {
       char key[8];
       snprintf(key, sizeof key, "k%d", round % 3);
       if (i < 3)
-        cache_store(key, bytes, size);
+        index_cache_store(key, bytes, size);
       else if (i == 5 && round % 10 == 0)
-        cache_shrink(size);
-      index_t *index = cache_open(key, 9);
+        index_cache_shrink(size);
+      index_t *index = index_cache_open(key, 9);
       symbol_frame_t frames[8];
       if (!index) continue;
       opened++;
@@ -435,20 +435,20 @@ static void leaves_a_namesake_alone(void **unused) {
   (void)unused;
   static const char *const forms[] = {"%s/sonde/symbols/ff.%d.new", "%s/sonde/symbols/ff.%d-0.new"};
   static const char theirs[] = "half an index";
-  char path[CACHE_PATH_MAX], found[sizeof theirs];
+  char path[INDEX_CACHE_PATH_MAX], found[sizeof theirs];
   made_t made;
   uint8_t *bytes;
   size_t size;
   make(&made);
   index_close(encode(&made, 9, &bytes, &size));
-  cache_store("ff", bytes, size); /* makes the folder */
+  index_cache_store("ff", bytes, size); /* makes the folder */
   for (int i = 0; i < 2; i++) {
     snprintf(path, sizeof path, forms[i], home, (int)getpid());
     int fd = open(path, O_WRONLY | O_CREAT | O_EXCL, 0600);
     assert_int_equal(write(fd, theirs, sizeof theirs), sizeof theirs);
     close(fd);
   }
-  cache_store("ff", bytes, size);
+  index_cache_store("ff", bytes, size);
   for (int i = 0; i < 2; i++) {
     snprintf(path, sizeof path, forms[i], home, (int)getpid());
     int fd = open(path, O_RDONLY);
@@ -458,7 +458,7 @@ static void leaves_a_namesake_alone(void **unused) {
     close(fd);
     unlink(path);
   }
-  index_t *index = cache_open("ff", 9);
+  index_t *index = index_cache_open("ff", 9);
   assert_non_null(index);
   index_close(index);
   free(bytes);

@@ -29,23 +29,23 @@ enum { FREES, GIVES, GOES_ON, THREADS };
 static uint64_t tick;
 
 static uint64_t now(void) {
-  stream_t *s = write_enter(RECORD_BLOCKS);
+  stream_t *s = writer_enter(RECORD_BLOCKS);
   if (!s) _exit(6);
-  uint64_t time = write_now(s->writer);
-  write_leave(s);
+  uint64_t time = writer_now(s->writer);
+  writer_leave(s);
   return time;
 }
 
 static void give(uint64_t time, uint64_t address, uint32_t stack) {
-  stream_t *s = write_enter(RECORD_BLOCKS);
+  stream_t *s = writer_enter(RECORD_BLOCKS);
   if (!s || !event_put_new(s, EVENT_MALLOC, time, address, 10, stack)) _exit(8);
-  write_leave(s);
+  writer_leave(s);
 }
 
 static void give_back(uint64_t time, uint64_t address) {
-  stream_t *s = write_enter(RECORD_BLOCKS);
+  stream_t *s = writer_enter(RECORD_BLOCKS);
   if (!s || !event_put_free(s, time, address, FIRST)) _exit(7);
-  write_leave(s);
+  writer_leave(s);
 }
 
 static void act(uintptr_t what) {
@@ -70,7 +70,7 @@ static void *run(void *what) {
 static void record_in_child(const char *settings, const void *argument) {
   const uintptr_t *order = argument;
   pthread_t threads[THREADS];
-  if (write_start(settings) != 0 || sem_init(&opened, 0, 0) || sem_init(&go_on, 0, 0)) _exit(9);
+  if (writer_start(settings) != 0 || sem_init(&opened, 0, 0) || sem_init(&go_on, 0, 0)) _exit(9);
   give(now(), PLACE, FIRST);
   for (int i = 0; i < THREADS; i++) {
     if (pthread_create(&threads[i], NULL, run, (void *)order[i])) _exit(5);

@@ -70,8 +70,8 @@ static void test_the_thread_stack(void **state) {
   (void)state;
   run(&ignoring);
   run(&noticing);
-  assert_int_equal(ignoring.capture.mark, SONDE_COMPLETE);
-  assert_int_equal(noticing.capture.mark, SONDE_COMPLETE);
+  assert_int_equal(ignoring.capture.status, SONDE_STACK_COMPLETE);
+  assert_int_equal(noticing.capture.status, SONDE_STACK_COMPLETE);
   assert_false(ignoring.capture.flags & SONDE_FLAG_ASYNC);
   assert_true(noticing.capture.flags & SONDE_FLAG_ASYNC);
   assert_int_equal(noticing.capture.async_task, 0);
@@ -88,7 +88,7 @@ static void test_the_async_calls(void **state) {
   (void)state;
   run(&seen);
   assert_true(seen.capture.flags & SONDE_FLAG_ASYNC);
-  assert_int_equal(seen.capture.mark, SONDE_COMPLETE);
+  assert_int_equal(seen.capture.status, SONDE_STACK_COMPLETE);
   assert_int_equal(seen.capture.count, 4);
   assert_int_equal(place_in(&seen, async_inner, 64), 1);
   assert_int_equal(seen.pcs[2], (uintptr_t)resumes_first + 1);
@@ -100,7 +100,7 @@ static void test_limits(void **state) {
          skipping = {.async = SONDE_ASYNC_FOLLOW, .skip = 3};
   (void)state;
   run(&seen);
-  assert_int_equal(seen.capture.mark, SONDE_CUT);
+  assert_int_equal(seen.capture.status, SONDE_STACK_TRUNCATED);
   assert_int_equal(seen.capture.count, 3);
   run(&skipping);
   assert_int_equal(skipping.capture.count, 1);
@@ -137,7 +137,7 @@ static void test_tags(void **state) {
     } else {
       assert_false(capture.flags & SONDE_FLAG_ASYNC);
       assert_int_equal(count, 2);
-      assert_int_equal(capture.mark, tag == 0 ? SONDE_COMPLETE : SONDE_TORN);
+      assert_int_equal(capture.status, tag == 0 ? SONDE_STACK_COMPLETE : SONDE_STACK_BROKEN);
     }
   }
 }
@@ -182,7 +182,7 @@ static void capture_other(other_t *other, seen_t *seen) {
    * prologue tells nothing of it. */
   sonde_thread_options_t options = {.flags = SONDE_SIGNAL_BLOCKED, .timeout_ns = 60000000000};
   assert_true(sonde_capture_thread(other->tid, &seen->capture, &options) > 0);
-  assert_int_equal(seen->capture.mark, SONDE_COMPLETE);
+  assert_int_equal(seen->capture.status, SONDE_STACK_COMPLETE);
 }
 
 static void check_other(other_t *other) {

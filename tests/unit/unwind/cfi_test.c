@@ -268,10 +268,10 @@ static void cfa_by_a_register_that_calls_need_not_keep(void **state) {
   stack[20] = 0x90000;      /* and of the outer one, 8 above what r11 points at */
   regs_set(&regs, X86_64_RSP, (uint64_t)(uintptr_t)&stack[4]);
   regs_set(&regs, 11, (uint64_t)(uintptr_t)&stack[20]);
-  assert_int_equal(full_step(MACHINE_X86_64, &memory, &images, &regs, true), STEP_CALLER);
+  assert_int_equal(cfi_step(MACHINE_X86_64, &memory, &images, &regs, true), STEP_CALLER);
   assert_int_equal(regs.pc, START + 0x108);
   assert_false(regs_has(&regs, 11));
-  assert_int_equal(full_step(MACHINE_X86_64, &memory, &images, &regs, false), STEP_CALLER);
+  assert_int_equal(cfi_step(MACHINE_X86_64, &memory, &images, &regs, false), STEP_CALLER);
   assert_int_equal(regs.pc, 0x90000);
   assert_int_equal(regs.r[X86_64_RSP], (uint64_t)(uintptr_t)&stack[21]);
 }
@@ -284,7 +284,7 @@ static step_t step_in_entry(uint64_t into, size_t at, bool exact) {
   images_t images = {find};
   regs_t regs = {.pc = START + into};
   regs_set(&regs, X86_64_RSP, (uint64_t)(uintptr_t)&stack[at]);
-  return full_step(MACHINE_X86_64, &memory, &images, &regs, exact);
+  return cfi_step(MACHINE_X86_64, &memory, &images, &regs, exact);
 }
 
 /* ld.so calls constructors from its entry code: the thread's first frame, when on its stack is what

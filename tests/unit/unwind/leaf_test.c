@@ -73,7 +73,7 @@ static bool is_in_leaf(uintptr_t pc) {
 static void check_whole(const waiter_t *w, const sonde_capture_t *c) {
   int outer = w->count - w->first;
   uintptr_t caller = (uintptr_t)&waits_in_leaf;
-  assert_int_equal(c->mark, SONDE_COMPLETE);
+  assert_int_equal(c->status, SONDE_STACK_COMPLETE);
   assert_int_equal(c->count, outer + 2);
   assert_true(is_in_leaf(c->pcs[0]));
   assert_in_range(c->pcs[1], caller + 1, caller + 2000);
@@ -82,7 +82,7 @@ static void check_whole(const waiter_t *w, const sonde_capture_t *c) {
 }
 
 static void check_torn(const sonde_capture_t *c) {
-  assert_int_equal(c->mark, SONDE_TORN);
+  assert_int_equal(c->status, SONDE_STACK_BROKEN);
   assert_int_equal(c->reason, SONDE_ENOTFOUND);
   assert_int_equal(c->count, 1);
   assert_true(is_in_leaf(c->pcs[0]));
@@ -168,7 +168,7 @@ static void without_an_answer_the_rest_stays(void **state) {
     wait_until_it_waits(&w);
     int n = sonde_capture_thread(w.tid, &c, &hasty);
     assert_int_equal(n, c.count);
-    if (c.mark == SONDE_COMPLETE)
+    if (c.status == SONDE_STACK_COMPLETE)
       check_whole(&w, &c);
     else
       check_torn(&c);

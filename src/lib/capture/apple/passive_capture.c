@@ -15,7 +15,7 @@
 
 #define COPY_BYTES (1u << 20) /* a deeper stack is cut there */
 
-bool blocked_open(blocked_copy_t *copy) {
+bool passive_open(passive_copy_t *copy) {
   copy->folder = -1;
   copy->size = COPY_BYTES;
   copy->bytes = os_map(copy->size);
@@ -23,10 +23,10 @@ bool blocked_open(blocked_copy_t *copy) {
   return copy->bytes != NULL;
 }
 
-void blocked_close(blocked_copy_t *copy) { os_unmap(copy->bytes, copy->size); }
+void passive_close(passive_copy_t *copy) { os_unmap(copy->bytes, copy->size); }
 
 typedef struct stopped {
-  blocked_copy_t *copy;
+  passive_copy_t *copy;
   arch_frame_t frame;
   uint64_t low, count; /* what was copied */
 } stopped_t;
@@ -62,7 +62,7 @@ static void check_contexts(pid_t tid, const window_t *w, const position_t *p,
   const uint64_t *words = p->fp_at - 1;
   async_frame_t async = {(uint64_t)(uintptr_t)words - w->delta, {words[0], words[1]}, false};
   if (os_thread_stop(tid, look_again, &async) == 0 && async.is_there) return;
-  capture->mark = SONDE_TORN;
+  capture->status = SONDE_STACK_BROKEN;
   capture->reason = SONDE_ERUNNING;
 }
 
@@ -70,7 +70,7 @@ static bool reach_nothing(window_t *w, uint64_t address) {
   return address >= w->lo && address % 8 == 0 && address + 8 <= w->hi;
 }
 
-int blocked_capture(blocked_copy_t *copy, pid_t tid, uint64_t identity, sonde_capture_t *capture) {
+int passive_capture(passive_copy_t *copy, pid_t tid, uint64_t identity, sonde_capture_t *capture) {
   (void)identity;
   stopped_t s = {.copy = copy};
   uint64_t epoch = walk_epoch();
@@ -92,7 +92,7 @@ int blocked_capture(blocked_copy_t *copy, pid_t tid, uint64_t identity, sonde_ca
   return capture->count;
 }
 
-void blocked_capture_group(blocked_copy_t *copy, blocked_t *group, int count) {
+void passive_capture_group(passive_copy_t *copy, passive_t *group, int count) {
   for (int i = 0; i < count; i++)
-    group[i].result = blocked_capture(copy, group[i].tid, group[i].identity, group[i].capture);
+    group[i].result = passive_capture(copy, group[i].tid, group[i].identity, group[i].capture);
 }

@@ -19,7 +19,7 @@
 #define COPY_PIECE_BYTES (16u << 10)
 #define TRIES            4
 
-_Static_assert(BLOCKED_GROUP *(PAGE_BYTES + COPY_LEAST) < COPY_BYTES_MIN, "a group has room");
+_Static_assert(PASSIVE_GROUP *(PAGE_BYTES + COPY_LEAST) < COPY_BYTES_MIN, "a group has room");
 
 /* The memory of a copy is kept for the next one, unless a deep stack has filled more than
  * SPARE_BYTES of it: pages that are there already save a tenth of the time. */
@@ -27,14 +27,14 @@ static uint8_t *spare;
 
 static uint8_t *take_spare(void) { return __atomic_exchange_n(&spare, NULL, __ATOMIC_ACQ_REL); }
 
-static bool keep_spare(const blocked_copy_t *copy) {
+static bool keep_spare(const passive_copy_t *copy) {
   uint8_t *none = NULL;
   return copy->used <= SPARE_BYTES && copy->size == COPY_BYTES_MAX &&
          cas_acq_rel(&spare, &none, copy->bytes);
 }
 
-bool blocked_open(blocked_copy_t *copy) {
-  *copy = (blocked_copy_t){.folder = -1, .bytes = take_spare(), .size = COPY_BYTES_MAX};
+bool passive_open(passive_copy_t *copy) {
+  *copy = (passive_copy_t){.folder = -1, .bytes = take_spare(), .size = COPY_BYTES_MAX};
   if (copy->bytes) return true;
   for (; copy->size >= COPY_BYTES_MIN; copy->size /= 8) {
     copy->bytes = os_map(copy->size);
@@ -43,7 +43,7 @@ bool blocked_open(blocked_copy_t *copy) {
   return false;
 }
 
-void blocked_close(blocked_copy_t *copy) {
+void passive_close(passive_copy_t *copy) {
   if (!keep_spare(copy)) os_unmap(copy->bytes, copy->size);
 }
 
@@ -51,12 +51,12 @@ void blocked_close(blocked_copy_t *copy) {
 
 typedef struct copy_window {
   window_t window;
-  blocked_copy_t *copy;
+  passive_copy_t *copy;
   uint8_t *bytes;
   uint64_t room;
 } copy_window_t;
 
-static void note_used(blocked_copy_t *copy, const uint8_t *end) {
+static void note_used(passive_copy_t *copy, const uint8_t *end) {
   uint64_t used = (uint64_t)(end - copy->bytes);
   if (used > copy->used) copy->used = used;
 }
@@ -83,7 +83,7 @@ static bool reach_copy(window_t *w, uint64_t address) {
 }
 
 /* The window of what was copied first. Behind it is room for the rest. */
-static copy_window_t copy_window(blocked_copy_t *copy, const os_piece_t *first) {
+static copy_window_t copy_window(passive_copy_t *copy, const os_piece_t *first) {
   uint64_t lo = first->address, have = first->got > 0 ? (uint64_t)first->got & ~(uint64_t)7 : 0;
   uint8_t *bytes = first->out;
   return (copy_window_t){
@@ -122,8 +122,8 @@ static bool prove(copy_window_t *c, const position_t *p, uint64_t *fp) {
   regs_set(&regs, machine_sp(MACHINE_HERE), p->sp);
   while (c->window.hi - c->window.lo < PROVE_STACK_BYTES_MAX && copy_more(c)) {
   }
-  if (prove_frame_register(MACHINE_HERE, &memory.memory, walk_images(), &regs, p->exact,
-                           c->window.hi) != PROOF_FOUND)
+  if (fp_infer_register(MACHINE_HERE, &memory.memory, walk_images(), &regs, p->exact,
+                        c->window.hi) != PROOF_FOUND)
     return false;
   *fp = regs.r[machine_fp(MACHINE_HERE)];
   return true;
@@ -136,7 +136,7 @@ static void walk_copy(copy_window_t *c, const os_blocked_t *at, sonde_capture_t 
   position_t p = {.pc = at->pc, .raw = at->pc, .exact = true, .sp = at->sp};
   capture->flags = 0;
   walk_as_asked(&c->window, &p, epoch, capture);
-  if (capture->mark != SONDE_TORN || capture->reason != SONDE_ENOTFOUND || p.fp_at ||
+  if (capture->status != SONDE_STACK_BROKEN || capture->reason != SONDE_ENOTFOUND || p.fp_at ||
       !prove(c, &p, &fp))
     return;
   p = (position_t){.pc = at->pc, .raw = at->pc, .exact = true, .sp = at->sp, .fp_value = fp};
@@ -152,21 +152,22 @@ static bool kept_still(int folder, pid_t tid, int64_t before) {
 }
 
 typedef struct sample {
-  blocked_t *thread;
-  kept_key_t key;
+  passive_t *thread;
+  capture_cache_key_t key;
   os_blocked_t at;
 } sample_t;
 
-static bool is_kept(const kept_key_t *key) {
+static bool is_kept(const capture_cache_key_t *key) {
   return key->identity != 0 && key->progress >= 0 && key->epoch != 0;
 }
 
 /* False when the answer is there already. */
 static bool find_place(int folder, sample_t *s) {
-  blocked_t *t = s->thread;
-  s->key = (kept_key_t){t->tid, t->identity, os_thread_progress(folder, t->tid), os_loader_epoch()};
+  passive_t *t = s->thread;
+  s->key = (capture_cache_key_t){t->tid, t->identity, os_thread_progress(folder, t->tid),
+                                 os_loader_epoch()};
   if (t->capture->async) s->key.epoch = 0; /* other stacks than those that are kept */
-  if (is_kept(&s->key) && kept_find(&s->key, t->capture)) {
+  if (is_kept(&s->key) && capture_cache_find(&s->key, t->capture)) {
     t->result = t->capture->count;
     return false;
   }
@@ -179,7 +180,7 @@ static bool find_place(int folder, sample_t *s) {
 
 /* The innermost part of each stack, one behind the other: up to the end of its page or, where that
  * is near, of the next one. */
-static void copy_first(blocked_copy_t *copy, const sample_t *samples, int count,
+static void copy_first(passive_copy_t *copy, const sample_t *samples, int count,
                        os_piece_t *pieces) {
   uint8_t *out = copy->bytes;
   for (int i = 0; i < count; i++) {
@@ -195,9 +196,9 @@ static void copy_first(blocked_copy_t *copy, const sample_t *samples, int count,
 /* One look at each thread; the result of one that did not keep still is MOVED. The last is walked
  * first: a stack that is longer than its piece is copied on over those that are done with. */
 #define MOVED INT_MIN
-static void look(blocked_copy_t *copy, blocked_t *group, int count) {
-  sample_t samples[BLOCKED_GROUP];
-  os_piece_t pieces[BLOCKED_GROUP];
+static void look(passive_copy_t *copy, passive_t *group, int count) {
+  sample_t samples[PASSIVE_GROUP];
+  os_piece_t pieces[PASSIVE_GROUP];
   int found = 0;
   for (int i = 0; i < count; i++) {
     samples[found].thread = &group[i];
@@ -206,30 +207,30 @@ static void look(blocked_copy_t *copy, blocked_t *group, int count) {
   copy_first(copy, samples, found, pieces);
   while (found-- > 0) {
     const sample_t *s = &samples[found];
-    blocked_t *t = s->thread;
+    passive_t *t = s->thread;
     copy_window_t c = copy_window(copy, &pieces[found]);
     walk_copy(&c, &s->at, t->capture);
     bool still = kept_still(copy->folder, t->tid, s->key.progress);
     t->result = still ? t->capture->count : MOVED;
-    if (still && is_kept(&s->key)) kept_store(&s->key, t->capture);
+    if (still && is_kept(&s->key)) capture_cache_store(&s->key, t->capture);
   }
 }
 
 /* Who moved is looked at alone, which is the shortest look there is. */
-static void look_again(blocked_copy_t *copy, blocked_t *thread) {
+static void look_again(passive_copy_t *copy, passive_t *thread) {
   for (int i = 1; i < TRIES && thread->result == MOVED; i++)
     look(copy, thread, 1);
   if (thread->result == MOVED) thread->result = SONDE_ERUNNING;
 }
 
-void blocked_capture_group(blocked_copy_t *copy, blocked_t *group, int count) {
+void passive_capture_group(passive_copy_t *copy, passive_t *group, int count) {
   look(copy, group, count);
   for (int i = 0; i < count; i++)
     look_again(copy, &group[i]);
 }
 
-int blocked_capture(blocked_copy_t *copy, pid_t tid, uint64_t identity, sonde_capture_t *capture) {
-  blocked_t one = {.tid = tid, .identity = identity, .capture = capture};
-  blocked_capture_group(copy, &one, 1);
+int passive_capture(passive_copy_t *copy, pid_t tid, uint64_t identity, sonde_capture_t *capture) {
+  passive_t one = {.tid = tid, .identity = identity, .capture = capture};
+  passive_capture_group(copy, &one, 1);
   return one.result;
 }

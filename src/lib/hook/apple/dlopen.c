@@ -19,19 +19,19 @@ static void image_came(void) {
   hooks_unlock();
 }
 
-bool late_in_force(void) { return load_relaxed(&is_in_force); }
+bool dlopen_in_force(void) { return load_relaxed(&is_in_force); }
 
-void late_start(hooks_t *h) {
+void dlopen_start(hooks_t *h) {
   (void)h;
   store_release(&is_in_force, 1);
   os_loader_listen(image_came);
 }
 
-void late_stop(hooks_t *h) {
+void dlopen_stop(hooks_t *h) {
   (void)h;
   store_release(&is_in_force, 0);
 }
 
-bool late_was_missed(void) { return __atomic_exchange_n(&missed, 0, __ATOMIC_ACQ_REL) != 0; }
-void late_catch_up(hooks_t *h) { hooks_refresh(h); }
-bool late_is_owed(void) { return false; }
+bool dlopen_was_missed(void) { return __atomic_exchange_n(&missed, 0, __ATOMIC_ACQ_REL) != 0; }
+void dlopen_catch_up(hooks_t *h) { hooks_refresh(h); }
+bool dlopen_is_owed(void) { return false; }

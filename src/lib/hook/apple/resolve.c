@@ -9,10 +9,11 @@
 bool hooks_define(const hooks_t *h, const char *name, const char *version, symbol_t *out) {
   (void)version;
   for (uint32_t i = 0; i < h->image_count; i++) {
-    const slots_t *slots = &h->images[i].slots;
+    const import_slots_t *slots = &h->images[i].slots;
     uint32_t number;
     elf_sym_t sym;
-    if (!h->images[i].has_slots || !slots_definition(slots, name, NULL, &number, &sym)) continue;
+    if (!h->images[i].has_slots || !import_slots_definition(slots, name, NULL, &number, &sym))
+      continue;
     out->original = sym.value + slots->slide;
     out->definer = slots->start;
     out->canonical = 0;

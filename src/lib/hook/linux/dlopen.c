@@ -22,9 +22,9 @@
 
 static void loader_changed(void);
 
-bool late_in_force(void) { return loader_jump_in_force(); }
-void late_start(hooks_t *h) { loader_jump_start(h, loader_changed); }
-void late_stop(hooks_t *h) { loader_jump_stop(h); }
+bool dlopen_in_force(void) { return loader_jump_in_force(); }
+void dlopen_start(hooks_t *h) { loader_jump_start(h, loader_changed); }
+void dlopen_stop(hooks_t *h) { loader_jump_stop(h); }
 
 /* ---- constructors that are put off ---------------------------------------------------------- */
 
@@ -83,7 +83,7 @@ static init_t *const thunks[] = {ALL(NAME_THUNK)};
 _Static_assert(ARRAY_COUNT(thunks) == PENDING, "one each");
 
 /* The address of the value of TAG in the dynamic section; 0 when there is none. */
-static uint64_t dynamic_entry(const slots_t *slots, uint64_t tag) {
+static uint64_t dynamic_entry(const import_slots_t *slots, uint64_t tag) {
   const uint8_t *at = slots->dynamic;
   const elf_shape_t shape = {.is_64bit = true};
   for (uint32_t i = 0; i < 512 && elf_u64(shape, at) != ELF_DT_NULL; i++, at += 16)
@@ -93,7 +93,7 @@ static uint64_t dynamic_entry(const slots_t *slots, uint64_t tag) {
 
 /* An array of constructors in place of the image's, whose first one is ours. The loader goes on in
  * it after our thunk has run: its memory is used again a long time later. */
-static uint64_t *make_array(pending_t *p, const slots_t *slots, init_t *thunk) {
+static uint64_t *make_array(pending_t *p, const import_slots_t *slots, init_t *thunk) {
   uint64_t size = dynamic_entry(slots, ELF_DT_INIT_ARRAYSZ);
   uint64_t count = size ? load_relaxed((const uint64_t *)(uintptr_t)size) / 8 : 0;
   if (count == 0 || count > ARRAY_MAX) return NULL;
@@ -116,7 +116,7 @@ static uint64_t *make_array(pending_t *p, const slots_t *slots, init_t *thunk) {
 }
 
 /* False: the image has no constructor, or there are too many images. */
-static bool put_off(hooks_t *h, const slots_t *slots) {
+static bool put_off(hooks_t *h, const import_slots_t *slots) {
   uint64_t entry = dynamic_entry(slots, ELF_DT_INIT), target;
   bool is_array = !entry;
   if (is_array) entry = dynamic_entry(slots, ELF_DT_INIT_ARRAY);
@@ -145,29 +145,30 @@ static bool put_off(hooks_t *h, const slots_t *slots) {
 
 static uint32_t missed, is_owed;
 
-bool late_is_owed(void) {
+bool dlopen_is_owed(void) {
   return UNLIKELY(load_relaxed(&is_owed)) && __atomic_exchange_n(&is_owed, 0, __ATOMIC_ACQ_REL);
 }
 
 typedef struct arrived {
   const hooks_t *hooks;
-  const slots_t *slots;
+  const import_slots_t *slots;
   uint32_t seen, raw;
 } arrived_t;
 
 static bool look_at(const slot_t *slot, void *context) {
   arrived_t *a = context;
-  if (family_is_followed()) { /* any import may be of it */
+  if (filter_is_followed()) { /* any import may be of it */
     a->seen++;
-    a->raw += slots_is_raw(a->slots, load_relaxed((const uint64_t *)(uintptr_t)slot->address));
+    a->raw +=
+        import_slots_is_raw(a->slots, load_relaxed((const uint64_t *)(uintptr_t)slot->address));
     return true;
   }
   const symbol_t *s = hooks_bucket(a->hooks, hooks_hash(slot->name));
   for (; s; s = s->same_hash) {
-    if (!slots_text_equal(s->name, slot->name)) continue;
+    if (!import_slots_text_equal(s->name, slot->name)) continue;
     uint64_t value = load_relaxed((const uint64_t *)(uintptr_t)slot->address);
     a->seen++;
-    a->raw += slots_is_raw(a->slots, value);
+    a->raw += import_slots_is_raw(a->slots, value);
   }
   return true;
 }
@@ -184,26 +185,26 @@ static void drop_gone(const hooks_t *h) {
 
 static void look(hooks_t *h) {
   slot_names_t names = {{0}};
-  bool write_now = false;
+  bool writer_now = false;
   hooks_scan_images(h);
-  await_look(h);
+  pending_look(h);
   for (const symbol_t *s = h->symbols; s; s = s->next)
     slot_names_add(&names, s->name);
-  bool is_needed = h->symbols || family_is_followed();
+  bool is_needed = h->symbols || filter_is_followed();
   drop_gone(h);
   for (uint32_t i = 0; i < h->image_count && is_needed; i++) {
-    const slots_t *slots = &h->images[i].slots;
+    const import_slots_t *slots = &h->images[i].slots;
     arrived_t a = {h, slots, 0, 0};
     if (h->images[i].is_searched || !h->images[i].has_slots) continue;
-    slots_each(slots, family_is_followed() ? NULL : &names, look_at, &a);
+    import_slots_each(slots, filter_is_followed() ? NULL : &names, look_at, &a);
     if (a.raw > 0) {
       if (!put_off(h, slots)) store_release(&is_owed, 1);
     } else if (a.seen > 0) {
-      write_now = true;
+      writer_now = true;
       h->images[i].is_searched = !h->symbols; /* for nothing: it need not be looked at again */
     }
   }
-  if (write_now) hooks_refresh(h);
+  if (writer_now) hooks_refresh(h);
   patch_end(&h->patcher);
 }
 
@@ -219,5 +220,5 @@ static void loader_changed(void) {
   hooks_unlock();
 }
 
-bool late_was_missed(void) { return __atomic_exchange_n(&missed, 0, __ATOMIC_ACQ_REL) != 0; }
-void late_catch_up(hooks_t *h) { look(h); }
+bool dlopen_was_missed(void) { return __atomic_exchange_n(&missed, 0, __ATOMIC_ACQ_REL) != 0; }
+void dlopen_catch_up(hooks_t *h) { look(h); }

@@ -38,43 +38,43 @@ static uint64_t resolve(uint64_t resolver) {
 
 typedef struct undefined {
   const char *name;
-  const slots_t *slots;
+  const import_slots_t *slots;
   uint64_t address;
 } undefined_t;
 
 static bool note_undefined(const slot_t *slot, void *context) {
   undefined_t *u = context;
-  if (!slots_text_equal(slot->name, u->name)) return true;
+  if (!import_slots_text_equal(slot->name, u->name)) return true;
   elf_sym_t sym = elf_sym((elf_shape_t){.is_64bit = true},
                           u->slots->symbols.data + (uint64_t)slot->symbol * ELF_SYM_MAX);
   if (sym.shndx == ELF_SHN_UNDEF && sym.value) u->address = sym.value + u->slots->slide;
   return u->address == 0;
 }
 
-static uint64_t canonical_of(const slots_t *program, const char *name) {
+static uint64_t canonical_of(const import_slots_t *program, const char *name) {
   undefined_t u = {name, program, 0};
   slot_names_t names = {{0}};
   slot_names_add(&names, name);
-  slots_each(program, &names, note_undefined, &u);
+  import_slots_each(program, &names, note_undefined, &u);
   return u.address;
 }
 
 bool hooks_define(const hooks_t *h, const char *name, const char *version, symbol_t *out) {
-  const slots_t *program = NULL;
+  const import_slots_t *program = NULL;
   for (uint32_t i = 0; i < h->image_count; i++) {
-    const slots_t *slots = &h->images[i].slots;
+    const import_slots_t *slots = &h->images[i].slots;
     uint32_t number;
     elf_sym_t sym;
     if (h->images[i].image.link_space != 0 || !h->images[i].has_slots) continue;
     if (!program) program = slots;
-    if (!slots_definition(slots, name, version, &number, &sym)) continue;
+    if (!import_slots_definition(slots, name, version, &number, &sym)) continue;
     if (sym.type != ELF_STT_FUNC && sym.type != ELF_STT_GNU_IFUNC && sym.type != ELF_STT_NOTYPE)
       return false;
     out->original = sym.value + slots->slide;
     if (sym.type == ELF_STT_GNU_IFUNC) out->original = resolve(out->original);
     out->definer = slots->start;
     out->canonical = canonical_of(program, name);
-    const char *found = slots_version(slots, number, NULL);
+    const char *found = import_slots_version(slots, number, NULL);
     return hooks_name_symbol(out, name, found ? found : "");
   }
   return false;

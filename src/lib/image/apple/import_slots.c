@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
- * image/import_slots.h for a loaded Mach-O image. Its slots are those of macho_slots.h; where they are
- * chained (LC_DYLD_CHAINED_FIXUPS), dyld has overwritten the chains, so they are read from the
+ * image/import_slots.h for a loaded Mach-O image. Its slots are those of macho_slots.h; where they
+ * are chained (LC_DYLD_CHAINED_FIXUPS), dyld has overwritten the chains, so they are read from the
  * image's file, if that is still the one that was loaded, which its UUID tells; slots of calls are
  * listed without the file too. There are no versions.
  */
@@ -12,9 +12,9 @@
 
 /* What is asked about an image each time the loader's list changes is not read anew: only what
  * tells it from another one at the same place. */
-bool slots_read(slots_t *out, const os_image_t *os) {
+bool import_slots_read(import_slots_t *out, const os_image_t *os) {
   image_t image;
-  *out = (slots_t){.slide = os->slide, .start = os->start, .end = os->end};
+  *out = (import_slots_t){.slide = os->slide, .start = os->start, .end = os->end};
   if (image_parse_live(&image, os->header, os->slide) != 0 || !image.is_macho) return false;
   out->dynamic = (const uint8_t *)(uintptr_t)os->header;
   out->names = os->path;
@@ -29,7 +29,7 @@ static slot_kind_t kind_of(const macho_slot_t *slot) {
 }
 
 typedef struct each {
-  const slots_t *slots;
+  const import_slots_t *slots;
   const slot_names_t *names;
   bool (*visit)(const slot_t *slot, void *context);
   void *context;
@@ -71,12 +71,12 @@ static bool open_file(image_t *file, const image_t *live, const char *path) {
 /* What libsonde itself calls of libSystem is not the program's doing, and a hook would come back to
  * itself by it: libsonde.dylib has no slots. A program that holds libsonde statically has them. */
 static bool is_ours(const image_t *image) {
-  uint64_t here = (uint64_t)(uintptr_t)&slots_read;
+  uint64_t here = (uint64_t)(uintptr_t)&import_slots_read;
   return here >= image->start && here < image->end && !image->is_executable;
 }
 
-void slots_each(const slots_t *slots, const slot_names_t *names,
-                bool (*visit)(const slot_t *slot, void *context), void *context) {
+void import_slots_each(const import_slots_t *slots, const slot_names_t *names,
+                       bool (*visit)(const slot_t *slot, void *context), void *context) {
   each_t e = {slots, names, visit, context};
   image_t live, file;
   macho_slot_list_t list, more;
@@ -94,14 +94,14 @@ void slots_each(const slots_t *slots, const slot_names_t *names,
   if (with_file) image_close(&file);
 }
 
-const char *slots_version(const slots_t *slots, uint32_t symbol, bool *hidden) {
+const char *import_slots_version(const import_slots_t *slots, uint32_t symbol, bool *hidden) {
   (void)slots, (void)symbol;
   if (hidden) *hidden = false;
   return NULL;
 }
 
-bool slots_definition(const slots_t *slots, const char *name, const char *version, uint32_t *symbol,
-                      elf_sym_t *out) {
+bool import_slots_definition(const import_slots_t *slots, const char *name, const char *version,
+                             uint32_t *symbol, elf_sym_t *out) {
   image_t live;
   uint64_t address;
   (void)version;

@@ -16,18 +16,18 @@ typedef struct search {
 
 static bool look(const os_image_t *image, void *context) {
   search_t *s = context;
-  slots_t slots;
+  import_slots_t slots;
   if (!s->begun) {
     s->begun = s->after - image->start < image->end - image->start;
     return true;
   }
-  if (!slots_read(&slots, image)) return true;
+  if (!import_slots_read(&slots, image)) return true;
   int missing = 0;
   for (int i = 0; i < s->count; i++) {
     uint32_t number;
     elf_sym_t sym;
     if (s->addresses[i]) continue;
-    if (slots_definition(&slots, s->names[i], NULL, &number, &sym))
+    if (import_slots_definition(&slots, s->names[i], NULL, &number, &sym))
       s->addresses[i] = sym.value + slots.slide;
     else
       missing++;

@@ -20,19 +20,19 @@
 
 /* ---- the dynamic section -------------------------------------------------------------------- */
 
-static const segment_t *segment_of(const slots_t *s, uint64_t address) {
+static const segment_t *segment_of(const import_slots_t *s, uint64_t address) {
   for (uint32_t i = 0; i < s->segment_count; i++)
     if (address - s->segments[i].address < s->segments[i].size) return &s->segments[i];
   return NULL;
 }
 
 /* The bytes from ADDRESS (run-time) to the end of its segment; 0 when it is in none. */
-static uint64_t room_at(const slots_t *s, uint64_t address) {
+static uint64_t room_at(const import_slots_t *s, uint64_t address) {
   const segment_t *segment = segment_of(s, address);
   return segment ? segment->address + segment->size - address : 0;
 }
 
-static bool read_segments(slots_t *s, const os_image_t *image, uint64_t *dynamic) {
+static bool read_segments(import_slots_t *s, const os_image_t *image, uint64_t *dynamic) {
   *dynamic = 0;
   for (uint32_t i = 0; i < image->phdr_count && image->phdr; i++) {
     const uint8_t *at = (const uint8_t *)(uintptr_t)image->phdr + (uint64_t)i * 56;
@@ -51,11 +51,11 @@ static bool read_segments(slots_t *s, const os_image_t *image, uint64_t *dynamic
 
 /* The run-time address of a pointer in the dynamic section: glibc has moved these in place, musl
  * and the kernel's vDSO have not. */
-static uint64_t moved(const slots_t *s, uint64_t value) {
+static uint64_t moved(const import_slots_t *s, uint64_t value) {
   return value >= s->start && value < s->end ? value : value + s->slide;
 }
 
-static slot_table_t table(const slots_t *s, uint64_t value, uint64_t entry, uint64_t bytes) {
+static slot_table_t table(const import_slots_t *s, uint64_t value, uint64_t entry, uint64_t bytes) {
   uint64_t address = moved(s, value), room = value ? room_at(s, address) : 0;
   if (room == 0 || (bytes != UINT64_MAX && bytes > room)) return (slot_table_t){0};
   return (slot_table_t){(const uint8_t *)(uintptr_t)address,
@@ -80,7 +80,7 @@ static void take_tag(tags_t *t, uint64_t tag, uint64_t value) {
   }
 }
 
-static void take_tables(slots_t *s, const tags_t *t) {
+static void take_tables(import_slots_t *s, const tags_t *t) {
   const uint64_t all = UINT64_MAX;
   s->symbols = table(s, t->value[ELF_DT_SYMTAB], ELF_SYM_MAX, all);
   slot_table_t names = table(s, t->value[ELF_DT_STRTAB], 1, t->value[ELF_DT_STRSZ]);
@@ -98,9 +98,9 @@ static void take_tables(slots_t *s, const tags_t *t) {
   s->is_symbolic = t->value[ELF_DT_SYMBOLIC] != 0 || (t->value[ELF_DT_FLAGS] & ELF_DF_SYMBOLIC);
 }
 
-bool slots_read(slots_t *s, const os_image_t *image) {
+bool import_slots_read(import_slots_t *s, const os_image_t *image) {
   uint64_t dynamic;
-  *s = (slots_t){.slide = image->slide, .start = image->start, .end = image->end};
+  *s = (import_slots_t){.slide = image->slide, .start = image->start, .end = image->end};
   if (!read_segments(s, image, &dynamic)) return false;
   tags_t t = {0};
   s->dynamic = (const uint8_t *)(uintptr_t)dynamic;
@@ -125,7 +125,7 @@ static ALWAYS_INLINE bool may_be_wanted(const slot_names_t *names, const char *n
   return names->bits[hash >> 6] >> (hash & 63) & 1;
 }
 
-static const char *name_at(const slots_t *s, uint64_t offset) {
+static const char *name_at(const import_slots_t *s, uint64_t offset) {
   return offset < s->names_size ? s->names + offset : NULL;
 }
 
@@ -140,7 +140,7 @@ static ALWAYS_INLINE bool kind_of(uint32_t type, slot_kind_t *out) {
   return type == jump || type == got || type == data;
 }
 
-static bool each_in(const slots_t *s, slot_table_t relocations, const slot_names_t *names,
+static bool each_in(const import_slots_t *s, slot_table_t relocations, const slot_names_t *names,
                     bool (*visit)(const slot_t *slot, void *context), void *context) {
   const segment_t *segment = NULL;
   for (uint64_t i = 0; i < relocations.count; i++) {
@@ -164,8 +164,8 @@ static bool each_in(const slots_t *s, slot_table_t relocations, const slot_names
   return true;
 }
 
-void slots_each(const slots_t *slots, const slot_names_t *names,
-                bool (*visit)(const slot_t *slot, void *context), void *context) {
+void import_slots_each(const import_slots_t *slots, const slot_names_t *names,
+                       bool (*visit)(const slot_t *slot, void *context), void *context) {
   if (each_in(slots, slots->plt, names, visit, context))
     (void)each_in(slots, slots->rela, names, visit, context);
 }
@@ -174,7 +174,7 @@ void slots_each(const slots_t *slots, const slot_names_t *names,
 
 /* Both tables are chains of entries, and chains of names within each; offsets are relative, and 0
  * at the end. */
-static const char *needed_version(const slots_t *s, uint16_t index) {
+static const char *needed_version(const import_slots_t *s, uint16_t index) {
   const uint8_t *at = s->needed;
   for (uint64_t i = 0; at && i < s->needed_count && i < VERSION_ENTRIES; i++) {
     if (room_at(s, (uintptr_t)at) < 16) return NULL;
@@ -193,7 +193,7 @@ static const char *needed_version(const slots_t *s, uint16_t index) {
   return NULL;
 }
 
-static const char *defined_version(const slots_t *s, uint16_t index) {
+static const char *defined_version(const import_slots_t *s, uint16_t index) {
   const uint8_t *at = s->defined;
   for (uint64_t i = 0; at && i < s->defined_count && i < VERSION_ENTRIES; i++) {
     if (room_at(s, (uintptr_t)at) < 20) return NULL;
@@ -207,7 +207,7 @@ static const char *defined_version(const slots_t *s, uint16_t index) {
   return NULL;
 }
 
-const char *slots_version(const slots_t *s, uint32_t symbol, bool *hidden) {
+const char *import_slots_version(const import_slots_t *s, uint32_t symbol, bool *hidden) {
   if (hidden) *hidden = false;
   if (!s->versions.data || symbol >= s->versions.count) return NULL;
   uint16_t version = elf_u16(SHAPE, s->versions.data + (uint64_t)symbol * 2);
@@ -224,17 +224,17 @@ static uint32_t word(slot_table_t t, uint64_t i) {
   return i < t.count ? elf_u32(SHAPE, t.data + i * 4) : 0;
 }
 
-static bool is_definition(const slots_t *s, uint32_t symbol, const char *name, const char *version,
-                          elf_sym_t *out) {
+static bool is_definition(const import_slots_t *s, uint32_t symbol, const char *name,
+                          const char *version, elf_sym_t *out) {
   if (symbol == 0 || symbol >= s->symbols.count) return false;
   *out = elf_sym(SHAPE, s->symbols.data + (uint64_t)symbol * ELF_SYM_MAX);
   const char *own = name_at(s, out->name);
   if (out->shndx == ELF_SHN_UNDEF || out->binding == ELF_STB_LOCAL || !own ||
-      !slots_text_equal(own, name))
+      !import_slots_text_equal(own, name))
     return false;
   bool hidden;
-  const char *have = slots_version(s, symbol, &hidden);
-  return version ? have && slots_text_equal(have, version) : !hidden;
+  const char *have = import_slots_version(s, symbol, &hidden);
+  return version ? have && import_slots_text_equal(have, version) : !hidden;
 }
 
 /* The table's filter: two bits of one 64-bit word for every name that is there. */
@@ -246,7 +246,7 @@ static bool bloom_may_hold(slot_table_t t, uint32_t hash) {
   return bits >> (hash & 63) & bits >> (hash >> shift & 63) & 1;
 }
 
-static bool definition_gnu(const slots_t *s, const char *name, const char *version,
+static bool definition_gnu(const import_slots_t *s, const char *name, const char *version,
                            uint32_t *symbol, elf_sym_t *out) {
   slot_table_t t = s->gnu_hash;
   uint32_t hash = 5381, buckets = word(t, 0), first = word(t, 1);
@@ -267,7 +267,7 @@ static bool definition_gnu(const slots_t *s, const char *name, const char *versi
   return false;
 }
 
-static bool definition_sysv(const slots_t *s, const char *name, const char *version,
+static bool definition_sysv(const import_slots_t *s, const char *name, const char *version,
                             uint32_t *symbol, elf_sym_t *out) {
   slot_table_t t = s->sysv_hash;
   uint32_t hash = 0, buckets = word(t, 0), count = word(t, 1);
@@ -287,8 +287,8 @@ static bool definition_sysv(const slots_t *s, const char *name, const char *vers
   return false;
 }
 
-bool slots_definition(const slots_t *slots, const char *name, const char *version, uint32_t *symbol,
-                      elf_sym_t *out) {
+bool import_slots_definition(const import_slots_t *slots, const char *name, const char *version,
+                             uint32_t *symbol, elf_sym_t *out) {
   return slots->gnu_hash.data
              ? definition_gnu(slots, name, version, symbol, out)
              : slots->sysv_hash.data && definition_sysv(slots, name, version, symbol, out);

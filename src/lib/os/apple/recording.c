@@ -105,7 +105,7 @@ ssize_t os_read_link(const char *path, char *out, size_t size) {
   return -ENOSYS;
 }
 
-ssize_t os_ask_socket(const char *name, const char *text, char *answer, size_t size) {
+ssize_t os_signal_socket(const char *name, const char *text, char *answer, size_t size) {
   (void)name, (void)text, (void)answer, (void)size;
   return -ENOSYS; /* nobody listens: see above */
 }

@@ -269,7 +269,7 @@ void os_thread_leave(void) { (void)pthread_setspecific(mark, NULL); }
 
 /* ---- what Linux alone has ------------------------------------------------------------------- */
 
-bool os_beginning(os_beginning_t *out) {
+bool os_initial_stack(os_beginning_t *out) {
   *out = (os_beginning_t){0};
   return false;
 }
@@ -279,17 +279,17 @@ int os_thread_blocked(int folder, pid_t tid, os_blocked_t *out) {
   return -ENOSYS;
 }
 
-int os_ask_prepare(os_asked_t *asked) {
+int os_signal_prepare(os_asked_t *asked) {
   (void)asked;
   return -ENOSYS;
 }
 
-int os_ask(pid_t tid) {
+int os_signal_thread(pid_t tid) {
   (void)tid;
   return -ENOSYS;
 }
 
-bool os_blocks_question(const os_thread_t *thread) {
+bool os_blocks_signal(const os_thread_t *thread) {
   (void)thread;
   return true;
 }

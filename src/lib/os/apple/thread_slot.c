@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
- * See os/thread_slot.h. The keys have no destructors: what a thread leaves behind is taken over later, as
- * on Linux, since its last frees come after them.
+ * See os/thread_slot.h. The keys have no destructors: what a thread leaves behind is taken over
+ * later, as on Linux, since its last frees come after them.
  */
 #include "os/thread_slot.h"
 
@@ -10,17 +10,19 @@
 
 #include "base/bits.h"
 
-static pthread_key_t keys[OWN_COUNT];
+static pthread_key_t keys[SLOT_COUNT];
 static bool has_keys;
 
 __attribute__((constructor)) static void make_keys(void) {
-  for (int i = 0; i < OWN_COUNT; i++)
+  for (int i = 0; i < SLOT_COUNT; i++)
     if (pthread_key_create(&keys[i], NULL) != 0) return;
   store_release(&has_keys, true);
 }
 
-void *os_own(os_own_t which) { return LIKELY(has_keys) ? pthread_getspecific(keys[which]) : NULL; }
+void *os_thread_slot(os_thread_slot_t which) {
+  return LIKELY(has_keys) ? pthread_getspecific(keys[which]) : NULL;
+}
 
-void os_set_own(os_own_t which, void *value) {
+void os_set_thread_slot(os_thread_slot_t which, void *value) {
   if (has_keys) (void)pthread_setspecific(keys[which], value);
 }

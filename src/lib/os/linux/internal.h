@@ -21,7 +21,7 @@ extern uint32_t linux_schedstat;
 
 /* Whether a call that a question interrupts is restarted: the program's own handler of the signal
  * may have been installed to end calls, and ours, in front of it, does as it did. */
-bool linux_question_restarts(void);
+bool linux_signal_restarts(void);
 
 /* Set by tests: images are found by the loader's list even where it has _dl_find_object. */
 extern bool linux_by_list;

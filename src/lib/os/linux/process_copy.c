@@ -87,7 +87,7 @@ bool os_call_restarts_anywhere(const os_blocked_t *at) {
 }
 
 bool os_call_restarts(const os_blocked_t *at) {
-  if (!linux_question_restarts()) return false;
+  if (!linux_signal_restarts()) return false;
   switch (at->call) {
   case SYS_read:
   case SYS_readv:

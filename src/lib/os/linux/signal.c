@@ -173,17 +173,17 @@ static int install(void) {
   return r;
 }
 
-bool linux_question_restarts(void) {
+bool linux_signal_restarts(void) {
   action_t now;
   return change_action(NULL, &now) == 0 && (now.handler <= 1 || now.flags & SA_RESTART);
 }
 
-int os_ask_prepare(os_asked_t *asked) {
+int os_signal_prepare(os_asked_t *asked) {
   store_release(&the_asked, asked);
   return install();
 }
 
-int os_ask_prepare_for_others(os_asked_t *asked) {
+int os_signal_prepare_for_others(os_asked_t *asked) {
   store_release(&asked_by_others, asked);
   return install();
 }
@@ -216,22 +216,24 @@ int os_tick_start(pid_t tid, uint64_t first_ns, uint64_t interval_ns) {
   return start_timer(tid, first_ns, interval_ns, COOKIE);
 }
 
-int os_ask_after(pid_t tid, uint64_t cpu_ns) { return start_timer(tid, cpu_ns, 0, FOREIGN); }
+int os_signal_thread_after(pid_t tid, uint64_t cpu_ns) {
+  return start_timer(tid, cpu_ns, 0, FOREIGN);
+}
 
 void os_tick_stop(int timer) { (void)call1(SYS_timer_delete, timer); }
 
-int os_ask(pid_t tid) {
+int os_signal_thread(pid_t tid) {
   pid_t pid = os_pid();
   signal_info_t info = {.number = ASK_SIGNAL, .code = SI_QUEUE, .pid = pid, .value = COOKIE};
   return (int)call4(SYS_rt_tgsigqueueinfo, pid, tid, ASK_SIGNAL, &info);
 }
 
-int os_ask_process(pid_t pid, pid_t tid) {
+int os_signal_process(pid_t pid, pid_t tid) {
   signal_info_t info = {.number = ASK_SIGNAL, .code = SI_QUEUE, .pid = pid, .value = FOREIGN};
   return (int)call4(SYS_rt_tgsigqueueinfo, pid, tid, ASK_SIGNAL, &info);
 }
 
-bool os_blocks_question(const os_thread_t *thread) {
+bool os_blocks_signal(const os_thread_t *thread) {
   return thread->blocked_signals & BIT(ASK_SIGNAL);
 }
 

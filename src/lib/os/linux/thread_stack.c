@@ -55,7 +55,7 @@ static const char *next(const char *at) {
   return *at ? at + 1 : at;
 }
 
-bool os_beginning(os_beginning_t *out) {
+bool os_initial_stack(os_beginning_t *out) {
   char text[1024];
   *out = (os_beginning_t){0};
   if (os_read_file("/proc/self/stat", text, sizeof text) <= 0) return false;

@@ -40,8 +40,8 @@ typedef struct level {
 } level_t;
 
 struct audit_thread {
-  level_t levels[WRITE_LEVELS];
-  scratch_audited_t *place; /* NULL: there was none left, or nobody watches system calls */
+  level_t levels[WRITER_LEVELS];
+  shm_audited_t *place; /* NULL: there was none left, or nobody watches system calls */
 };
 
 static const audit_policy_t *policy;
@@ -165,20 +165,20 @@ static bool wants(audited_call_t *c, uint32_t number, uint8_t *q) {
 
 /* ---- what is under way ---------------------------------------------------------------------- */
 
-static scratch_audited_t *take_place(scratch_audit_t *audit) {
+static shm_audited_t *take_place(shm_audit_t *audit) {
   if (!audit->watched) return NULL;
   uint32_t number = __atomic_fetch_add(&audit->used, 1u, __ATOMIC_ACQ_REL);
-  return number < SCRATCH_AUDITED ? &audit->threads[number] : NULL;
+  return number < SHM_AUDITED ? &audit->threads[number] : NULL;
 }
 
 /* For who watches system calls: function NUMBER is entered (scratch_audit.h). */
 static void tell_entered(const writer_t *w, uint32_t number, const caller_t *at) {
-  scratch_audited_t *place = w->audit->place;
+  shm_audited_t *place = w->audit->place;
   uint32_t n = place->tid == (uint32_t)w->tid ? place->count : 0;
-  while (n && (n > SCRATCH_ENTERED || place->entered[n - 1].sp <= at->sp))
+  while (n && (n > SHM_ENTERED || place->entered[n - 1].sp <= at->sp))
     n--;
-  if (n == SCRATCH_ENTERED) n--;
-  place->entered[n] = (scratch_entered_t){at->sp, at->pc, number, 0};
+  if (n == SHM_ENTERED) n--;
+  place->entered[n] = (shm_entered_t){at->sp, at->pc, number, 0};
   place->tid = (uint32_t)w->tid;
   place->count = n + 1;
 }
@@ -246,25 +246,25 @@ static void put_call(stream_t *s, const audited_call_t *c, uint32_t number, uint
 }
 
 void audit_called(uint32_t number, const uint64_t *arguments, caller_t at) {
-  stream_t *s = write_enter(RECORD_AUDIT);
+  stream_t *s = writer_enter(RECORD_AUDIT);
   if (!s) return;
   if (UNLIKELY(number >= policy->function_count)) { /* of a policy that is no longer in force */
-    write_leave(s);
+    writer_leave(s);
     return;
   }
   audited_call_t c = {
       .function = &audit_functions(policy)[number], .arguments = arguments, .level = level_of(s)};
   if (LIKELY(c.level)) c.memory = (audit_memory_t){at.sp, c.level->pages};
   if (UNLIKELY(c.level && s->writer->audit->place)) tell_entered(s->writer, number, &at);
-  if (UNLIKELY(!c.level || !write_room(s, RECORD_MAX))) {
+  if (UNLIKELY(!c.level || !writer_room(s, RECORD_MAX))) {
     sensor_done(s, false);
     return;
   }
   if (!wants(&c, number, s->next + TEXT_ASIDE)) {
-    write_leave(s);
+    writer_leave(s);
     return;
   }
-  uint64_t time = write_now(s->writer);
+  uint64_t time = writer_now(s->writer);
   uint32_t stack = sensor_stack(s, at);
   put_call(s, &c, number, time, stack);
   sensor_done(s, true);
@@ -287,7 +287,7 @@ void audit_start(const audit_policy_t *p) {
 static void write_parts(table_type_t type, const void *data, uint32_t size) {
   for (uint32_t at = 0; at < size; at += TABLE_BODY_MAX) {
     uint32_t left = size - at;
-    write_record(type, (const char *)data + at, left < TABLE_BODY_MAX ? left : TABLE_BODY_MAX);
+    writer_record(type, (const char *)data + at, left < TABLE_BODY_MAX ? left : TABLE_BODY_MAX);
   }
 }
 
@@ -295,5 +295,5 @@ void audit_write_policy(const char *text, uint32_t size, const bool *reached) {
   write_parts(TABLE_POLICY, policy, policy->size);
   write_parts(TABLE_POLICY_TEXT, text, size);
   for (uint32_t i = 0; i < policy->function_count; i++)
-    write_table(TABLE_AUDITED, (const uint64_t[]){i, reached[i]}, 2, NULL);
+    writer_table(TABLE_AUDITED, (const uint64_t[]){i, reached[i]}, 2, NULL);
 }

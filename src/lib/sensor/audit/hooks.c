@@ -23,7 +23,7 @@ typedef struct audited {
   const char **missing;
   uint32_t *missing_numbers;
   bool *reached; /* the functions that are hooked */
-  hook_awaited_t awaited;
+  hook_pending_t awaited;
 } audited_t;
 
 static audited_t in_force;
@@ -135,7 +135,7 @@ static int hook_all(audited_t *a) {
 
 static void now_reached(uint32_t number) {
   in_force.reached[number] = true;
-  write_table(TABLE_AUDITED, (const uint64_t[]){number, 1}, 2, NULL);
+  writer_table(TABLE_AUDITED, (const uint64_t[]){number, 1}, 2, NULL);
 }
 
 static void *lookup_arrived(const audit_policy_t *p, uint32_t number, void ***original) {
@@ -200,14 +200,14 @@ int audit_hooks_set(const audit_policy_t *policy, uint32_t size, bool written) {
   in_force = a;
   in_force.awaited.names = in_force.missing;
   in_force.awaited.replace = arrived;
-  if (status == 0 && a.awaited.count) status = hooks_await(&in_force.awaited);
+  if (status == 0 && a.awaited.count) status = hooks_add_pending(&in_force.awaited);
   return status;
 }
 
 void audit_hooks_remove(void) {
   const audited_t *a = &in_force;
   if (!a->policy) return;
-  (void)hooks_await_no_more();
+  (void)hooks_drop_pending();
   audit_methods_stop();
   for (uint32_t i = 0; i < a->request_count; i++)
     if (a->hooks[i]) (void)sonde_hook_remove(a->hooks[i]);

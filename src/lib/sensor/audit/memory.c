@@ -20,7 +20,7 @@ static bool on_own_stack(const audit_memory_t *m, uint64_t address) {
   if (address < here) return false;
   if (address < ALIGN_UP(m->caller_sp, (uint64_t)PAGE) && m->caller_sp - here < STACK_PAGES * PAGE)
     return true;
-  const self_t *self = self_idle();
+  const capture_thread_t *self = thread_state_idle();
   return self && window_holds(&self->window, here) && address < self->window.hi;
 }
 
@@ -36,7 +36,7 @@ void audit_memory_start(void) {
   static const char *const names[] = {"__curbrk"};
   os_beginning_t b;
   uint64_t variable = 0;
-  if (!os_beginning(&b)) return;
+  if (!os_initial_stack(&b)) return;
   first.strings = b.stack;
   first.strings_end = b.strings_end ? page_end(b.strings_end - 1) : b.stack;
   os_symbols(0, names, &variable, 1);

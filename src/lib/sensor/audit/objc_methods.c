@@ -62,7 +62,7 @@ static uint32_t number_of(const audit_policy_t *p, uint32_t function, const char
 }
 
 void audit_method_left(void) {
-  scratch_control_t *control = write_control();
+  shm_control_t *control = writer_control();
   if (control) add_relaxed(&control->messages_left, 1u);
 }
 

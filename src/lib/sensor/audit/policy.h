@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT
  *
  * A policy in its flat form: which functions are audited, which of their arguments are kept, and
- * which calls matter. The command compiles it from YAML (analysis/audit/policy.h), so that no parser
- * lives in the program; the program checks its bounds once and then follows its offsets.
+ * which calls matter. The command compiles it from YAML (analysis/audit/policy.h), so that no
+ * parser lives in the program; the program checks its bounds once and then follows its offsets.
  *
  * One block of memory, little endian: the header, the functions, the rules, the globs (offsets of
  * strings), the strings. A rule is one category's interest in one function: it holds for a call

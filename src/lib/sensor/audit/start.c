@@ -39,14 +39,14 @@ static const audit_policy_t *keep(const void *policy, uint64_t size) {
 /* Under a recorder it is the recorder that switches. */
 static int switch_on(bool on) {
   char answer[256];
-  const scratch_control_t *c = write_control();
+  const shm_control_t *c = writer_control();
   uint32_t mode = load_relaxed(&c->mode) & ~RECORD_AUDIT;
   if (!c->recorder_name[0]) {
     log_switch(mode | (on ? RECORD_AUDIT : 0));
     return 0;
   }
   ssize_t n =
-      os_ask_socket(c->recorder_name, on ? "audit=on\n" : "audit=off\n", answer, sizeof answer);
+      os_signal_socket(c->recorder_name, on ? "audit=on\n" : "audit=off\n", answer, sizeof answer);
   return n >= 2 && answer[0] == 'o' && answer[1] == 'k' ? 0 : SONDE_EIO;
 }
 

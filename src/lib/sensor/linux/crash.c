@@ -42,7 +42,7 @@ void crash_is_handler(int number, bool is) {
 }
 
 bool crash_wants(int number) {
-  const scratch_control_t *c = write_control();
+  const shm_control_t *c = writer_control();
   return number > 0 && number < 64 && SIGNALS >> number & 1 && threads && c &&
          c->pid == (uint32_t)os_pid();
 }
@@ -57,7 +57,7 @@ static void put_thread(stream_t *s, uint64_t time, const sonde_thread_t *t, uint
   extended_number(&b, (uint8_t)t->state);
   extended_number(&b, stack);
   extended_string(&b, t->name, length);
-  if (!extended_put(s, EXTENDED_THREAD, time, &b)) write_lost_event(s->writer->control);
+  if (!extended_put(s, EXTENDED_THREAD, time, &b)) writer_lost_event(s->writer->control);
 }
 
 static void put_crash(stream_t *s, uint64_t time, const info_t *info, pid_t tid, uint32_t stack) {
@@ -68,7 +68,7 @@ static void put_crash(stream_t *s, uint64_t time, const info_t *info, pid_t tid,
   extended_number(&b, info->code > 0 ? info->address : 0);
   extended_number(&b, (uint64_t)tid);
   extended_number(&b, stack);
-  if (!extended_put(s, EXTENDED_CRASH, time, &b)) write_lost_event(s->writer->control);
+  if (!extended_put(s, EXTENDED_CRASH, time, &b)) writer_lost_event(s->writer->control);
 }
 
 static void put_others(stream_t *s, uint64_t time, pid_t own) {
@@ -81,7 +81,8 @@ static void put_others(stream_t *s, uint64_t time, pid_t own) {
   for (int i = 0; i < count; i++) {
     const sonde_thread_stack_t *t = &threads[i];
     if (t->thread.tid == own) continue;
-    uint32_t stack = stack_id_of_pcs(t->stack.pcs, t->stack.count, t->stack.mark == SONDE_COMPLETE);
+    uint32_t stack =
+        stack_id_of_pcs(t->stack.pcs, t->stack.count, t->stack.status == SONDE_STACK_COMPLETE);
     put_thread(s, time, &t->thread, stack);
   }
 }
@@ -94,15 +95,15 @@ typedef struct crash {
 static void record(void *argument) {
   const info_t *info = ((const crash_t *)argument)->info;
   const void *context = ((const crash_t *)argument)->context;
-  stream_t *s = write_enter(UINT32_MAX);
+  stream_t *s = writer_enter(UINT32_MAX);
   if (!s) return;
   pid_t own = os_tid();
   uint32_t stack = 0;
-  uint64_t time = write_now(s->writer);
+  uint64_t time = writer_now(s->writer);
   if (stack_id_of_context(&stack, context) < 0) stack = 0;
   put_crash(s, time, info, own, stack);
   put_others(s, time, own);
-  write_leave(s);
+  writer_leave(s);
 }
 
 void crash_handler(int number, void *information, void *context) {

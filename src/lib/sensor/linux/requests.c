@@ -11,4 +11,4 @@ static void asked(const void *ucontext) {
   leaks_asked((void *)(uintptr_t)ucontext); /* it may change where the thread goes on */
 }
 
-bool question_start(void) { return os_ask_prepare_for_others(asked) == 0; }
+bool question_start(void) { return os_signal_prepare_for_others(asked) == 0; }

@@ -29,16 +29,16 @@ static struct {
 } sampler;
 
 static void record_tick(const void *ucontext, uint32_t missed) {
-  stream_t *s = write_enter(RECORD_SAMPLES);
+  stream_t *s = writer_enter(RECORD_SAMPLES);
   if (!s) return;
   uint32_t stack = 0;
-  uint64_t time = write_now(s->writer);
+  uint64_t time = writer_now(s->writer);
   if (stack_id_of_context(&stack, ucontext) < 0) {
     stack = 0;
     add_relaxed(&s->writer->control->lost_stacks, 1);
   }
-  if (!event_put_sample(s, time, missed, stack)) write_lost_event(s->writer->control);
-  write_leave(s);
+  if (!event_put_sample(s, time, missed, stack)) writer_lost_event(s->writer->control);
+  writer_leave(s);
 }
 
 static bool has_timer(pid_t tid) {
@@ -92,7 +92,7 @@ static void look(uint64_t now) {
 
 static void on_tick(const void *ucontext, uint32_t missed) {
   record_tick(ucontext, missed);
-  if (!write_control()) return;
+  if (!writer_control()) return;
   uint64_t now = os_monotonic_ns();
   if (now - load_relaxed(&sampler.looked_ns) >= LOOK_NS || load_relaxed(&sampler.wanted)) look(now);
 }
@@ -117,7 +117,7 @@ static bool give_made(uint64_t handle) {
 }
 
 void sample_made(uint64_t handle) {
-  scratch_control_t *control = write_control();
+  shm_control_t *control = writer_control();
   if (!sampler.interval_ns || !control || !(load_relaxed(&control->mode) & RECORD_SAMPLES)) return;
   uint64_t now = os_monotonic_ns(), since = now - load_relaxed(&sampler.looked_ns);
   if (since < LOOK_NS && give_made(handle)) return;
@@ -138,7 +138,7 @@ static bool drop_timers(void) {
   return true;
 }
 
-static void follow_control(scratch_control_t *control) {
+static void follow_control(shm_control_t *control) {
   bool wanted = load_relaxed(&control->mode) & RECORD_SAMPLES;
   uint64_t interval_ns = wanted ? load_relaxed(&control->sample_interval_ns) : 0;
   if (interval_ns == sampler.interval_ns || !drop_timers()) return;
@@ -147,7 +147,7 @@ static void follow_control(scratch_control_t *control) {
 }
 
 void sample_start(void) {
-  scratch_control_t *control = write_control();
+  shm_control_t *control = writer_control();
   if (!control) return;
   write_asked = follow_control;
   follow_control(control);

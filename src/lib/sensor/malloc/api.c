@@ -13,7 +13,7 @@
 
 /* A log of the program's own that has ended leaves its control page. */
 bool log_is_on(void) {
-  const scratch_control_t *c = write_control();
+  const shm_control_t *c = writer_control();
   return c && load_relaxed(&c->file_fd) >= 0;
 }
 
@@ -33,15 +33,15 @@ bool log_mode_bits(sonde_malloc_mode_t mode, uint32_t *bits) {
 
 /* ---- asking ------------------------------------------------------------------------------- */
 
-static scratch_control_t *live_control(void) {
-  scratch_control_t *c = write_control();
+static shm_control_t *live_control(void) {
+  shm_control_t *c = writer_control();
   return c && load_relaxed(&c->mode) & RECORD_LIVE ? c : NULL;
 }
 
 /* The thread whose events go, or went, to STREAM. */
 static pid_t tid_of(uint32_t stream) {
-  for (writer_t *w = load_acquire(&write_global->writers); w; w = w->next)
-    for (int i = 0; i < WRITE_LEVELS; i++)
+  for (writer_t *w = load_acquire(&writer_global->writers); w; w = w->next)
+    for (int i = 0; i < WRITER_LEVELS; i++)
       if (w->events[i].id == stream) {
         pid_t tid = load_relaxed(&w->tid);
         return tid > 0 && os_thread_alive(tid) ? tid : 0;
@@ -49,16 +49,16 @@ static pid_t tid_of(uint32_t stream) {
   return 0;
 }
 
-static sonde_block_t told(const scratch_control_t *c, uint64_t address, const live_detail_t *b) {
+static sonde_block_t told(const shm_control_t *c, uint64_t address, const live_detail_t *b) {
   return (sonde_block_t){.address = address,
                          .size = b->size,
                          .stack = b->stack,
                          .tid = tid_of(b->stream),
-                         .time_ns = scratch_monotonic_ns(c, b->time)};
+                         .time_ns = shm_monotonic_ns(c, b->time)};
 }
 
 static int of(const void *address, sonde_block_t *out) {
-  scratch_control_t *c = live_control();
+  shm_control_t *c = live_control();
   live_detail_t block;
   uint64_t start;
   if (!address || !out) return SONDE_EINVAL;
@@ -69,7 +69,7 @@ static int of(const void *address, sonde_block_t *out) {
 }
 
 typedef struct visited {
-  const scratch_control_t *control;
+  const shm_control_t *control;
   int (*visit)(const sonde_block_t *block, void *context);
   void *context;
   int64_t count;
@@ -83,7 +83,7 @@ static bool tell(void *context, uint64_t address, const live_detail_t *block) {
 }
 
 static int64_t each(int (*visit)(const sonde_block_t *block, void *context), void *context) {
-  scratch_control_t *c = live_control();
+  shm_control_t *c = live_control();
   visited_t v = {c, visit, context, 0};
   if (!visit) return SONDE_EINVAL;
   if (!c) return SONDE_EUNSUPPORTED;
@@ -98,17 +98,17 @@ static int stack(uint32_t id, uintptr_t *pcs, int max) { return sonde_stack_of_i
 static int pool(int call, const void *address, size_t size, const caller_t *at) {
   if (!address) return SONDE_EINVAL;
   if (!log_is_on()) return SONDE_ENOTFOUND;
-  stream_t *s = write_enter(RECORD_BLOCKS);
+  stream_t *s = writer_enter(RECORD_BLOCKS);
   if (!s) return 0;
   extended_body_t b;
   b.used = 0;
-  uint64_t time = write_now(s->writer);
+  uint64_t time = writer_now(s->writer);
   extended_number(&b, (uint64_t)call);
   extended_number(&b, (uintptr_t)address);
   extended_number(&b, size);
   extended_number(&b, sensor_stack(s, *at));
-  if (!extended_put(s, EXTENDED_POOL, time, &b)) write_lost_event(s->writer->control);
-  write_leave(s);
+  if (!extended_put(s, EXTENDED_POOL, time, &b)) writer_lost_event(s->writer->control);
+  writer_leave(s);
   return 0;
 }
 
@@ -118,15 +118,15 @@ static int mark(const char *name, const caller_t *at) {
   if (!log_is_on()) return SONDE_ENOTFOUND;
   while (size < NAME_MAX_BYTES && name[size])
     size++;
-  stream_t *s = write_enter(UINT32_MAX);
+  stream_t *s = writer_enter(UINT32_MAX);
   if (!s) return 0;
   extended_body_t b;
   b.used = 0;
   extended_string(&b, name, size);
   extended_number(&b, sensor_stack(s, *at));
-  if (!extended_put(s, EXTENDED_MARK, write_now(s->writer), &b))
-    write_lost_event(s->writer->control);
-  write_leave(s);
+  if (!extended_put(s, EXTENDED_MARK, writer_now(s->writer), &b))
+    writer_lost_event(s->writer->control);
+  writer_leave(s);
   return 0;
 }
 
@@ -141,7 +141,7 @@ typedef struct snapshot {
 static void put_blocks(snapshot_t *s) {
   if (!s->body.used) return;
   if (!extended_put(s->stream, EXTENDED_BLOCKS, s->time, &s->body))
-    write_lost_event(s->stream->writer->control);
+    writer_lost_event(s->stream->writer->control);
   s->body.used = 0;
   s->last = 0;
 }
@@ -159,37 +159,37 @@ static bool put_block(void *context, uint64_t address, const live_detail_t *d) {
 }
 
 void log_snapshot(snapshot_reason_t reason) {
-  snapshot_t s = {.stream = write_enter(UINT32_MAX)};
+  snapshot_t s = {.stream = writer_enter(UINT32_MAX)};
   if (!s.stream) return;
-  scratch_control_t *c = s.stream->writer->control;
-  s.time = write_now(s.stream->writer);
+  shm_control_t *c = s.stream->writer->control;
+  s.time = writer_now(s.stream->writer);
   extended_number(&s.body, reason);
   extended_number(&s.body, load_relaxed(&c->unknown_frees));
-  if (!extended_put(s.stream, EXTENDED_SNAPSHOT, s.time, &s.body)) write_lost_event(c);
+  if (!extended_put(s.stream, EXTENDED_SNAPSHOT, s.time, &s.body)) writer_lost_event(c);
   s.body.used = 0;
   live_table_each(c, put_block, &s);
   put_blocks(&s);
-  write_leave(s.stream);
+  writer_leave(s.stream);
 }
 
 void log_switch(uint32_t bits) {
-  scratch_control_t *c = write_control();
+  shm_control_t *c = writer_control();
   uint32_t before = load_relaxed(&c->mode);
   /* The calling thread writes below, whatever the mode is. */
   store_release(&c->mode, bits | RECORD_SWITCHING);
-  (void)write_quiesce(PATIENCE_NS);
+  (void)writer_quiesce(PATIENCE_NS);
   if (before & ~bits & RECORD_LIVE) {
     log_snapshot(SNAPSHOT_MODE);
     live_table_empty(c);
   }
-  stream_t *s = write_enter(RECORD_SWITCHING);
+  stream_t *s = writer_enter(RECORD_SWITCHING);
   if (s) {
     extended_body_t b;
     b.used = 0;
     extended_number(&b, bits);
     extended_number(&b, 0);
-    if (!extended_put(s, EXTENDED_MODE, write_now(s->writer), &b)) write_lost_event(c);
-    write_leave(s);
+    if (!extended_put(s, EXTENDED_MODE, writer_now(s->writer), &b)) writer_lost_event(c);
+    writer_leave(s);
   }
   store_release(&c->mode, bits);
 }
@@ -200,7 +200,7 @@ static int mode(sonde_malloc_mode_t wanted) {
                                          "malloc=all\n", "malloc=vm\n",     "malloc=livevm\n"};
   uint32_t bits;
   char answer[256];
-  const scratch_control_t *c = write_control();
+  const shm_control_t *c = writer_control();
   if (!log_mode_bits(wanted, &bits)) return SONDE_EINVAL;
   if (!log_is_on()) return SONDE_ENOTFOUND;
   if (!c->recorder_name[0]) {
@@ -209,7 +209,7 @@ static int mode(sonde_malloc_mode_t wanted) {
     if (bits & RECORD_REGIONS) log_regions_set();
     return 0;
   }
-  ssize_t n = os_ask_socket(c->recorder_name, requests[wanted], answer, sizeof answer);
+  ssize_t n = os_signal_socket(c->recorder_name, requests[wanted], answer, sizeof answer);
   return n >= 2 && answer[0] == 'o' && answer[1] == 'k' ? 0 : SONDE_EIO;
 }
 

@@ -33,8 +33,8 @@ void live_table_forget(void) {
   memset(choices, 0, sizeof choices);
 }
 
-static live_bucket_t *map_level(const scratch_control_t *c, uint32_t level) {
-  int fd = write_open_of_recorder(c, c->live_fd);
+static live_bucket_t *map_level(const shm_control_t *c, uint32_t level) {
+  int fd = writer_open_of_recorder(c, c->live_fd);
   if (fd < 0) return NULL;
   uint64_t size = live_level_bytes(level);
   live_bucket_t *map = os_map_shared(fd, live_level_offset(level), size), *there = NULL;
@@ -57,7 +57,7 @@ static bool populate(live_bucket_t *map, uint32_t level, uint64_t index) {
 }
 
 /* NULL when its memory is not there, and with MAKE when it cannot be. */
-static ALWAYS_INLINE live_bucket_t *bucket_of(const scratch_control_t *c, uint64_t address,
+static ALWAYS_INLINE live_bucket_t *bucket_of(const shm_control_t *c, uint64_t address,
                                               uint32_t level, unsigned choice, bool make) {
   live_bucket_t *map = load_acquire(&levels[level]);
   uint64_t index = live_home(address, level, choice);
@@ -88,7 +88,7 @@ static void reach_choice(uint32_t level, unsigned choice) {
     if (cas_acq_rel(&choices[level], &reached, (uint8_t)(choice + 1))) return;
 }
 
-static bool put_at_level(const scratch_control_t *c, uint32_t level, uint64_t address,
+static bool put_at_level(const shm_control_t *c, uint32_t level, uint64_t address,
                          const live_detail_t *block) {
   for (unsigned choice = 0; choice < LIVE_CHOICES; choice++) {
     reach_choice(level, choice); /* before anybody can know of the block */
@@ -115,13 +115,13 @@ static void remember_level(uint64_t address, uint32_t level) {
   if (guess && load_relaxed(guess) != level + 1) store_relaxed(guess, (uint8_t)(level + 1));
 }
 
-void live_table_prefetch(const scratch_control_t *c, uint64_t address) {
+void live_table_prefetch(const shm_control_t *c, uint64_t address) {
   uint32_t count = load_relaxed(&c->live_levels);
   live_bucket_t *bucket = count ? bucket_of(c, address, count - 1, 0, false) : NULL;
   if (bucket) __builtin_prefetch(bucket, 1);
 }
 
-bool live_table_put(scratch_control_t *c, uint64_t address, const live_detail_t *block) {
+bool live_table_put(shm_control_t *c, uint64_t address, const live_detail_t *block) {
   for (;;) {
     uint32_t count = load_acquire(&c->live_levels);
     for (uint32_t level = count; level-- > 0 && level + 2 >= count;)
@@ -142,7 +142,7 @@ static uint64_t *place_in(live_bucket_t *bucket, uint64_t address) {
   return NULL;
 }
 
-static live_bucket_t *find_at_level(const scratch_control_t *c, uint64_t address, uint32_t level,
+static live_bucket_t *find_at_level(const shm_control_t *c, uint64_t address, uint32_t level,
                                     uint64_t **place) {
   for (unsigned choice = 0; choice < load_relaxed(&choices[level]); choice++) {
     live_bucket_t *bucket = bucket_of(c, address, level, choice, false);
@@ -151,7 +151,7 @@ static live_bucket_t *find_at_level(const scratch_control_t *c, uint64_t address
   return NULL;
 }
 
-static live_bucket_t *find_bucket(const scratch_control_t *c, uint64_t address, uint64_t **place) {
+static live_bucket_t *find_bucket(const shm_control_t *c, uint64_t address, uint64_t **place) {
   uint32_t count = load_acquire(&c->live_levels);
   const uint8_t *guess = guess_of(address);
   uint32_t guessed = guess ? load_relaxed(guess) : 0; /* its level + 1 */
@@ -163,7 +163,7 @@ static live_bucket_t *find_bucket(const scratch_control_t *c, uint64_t address, 
   return NULL;
 }
 
-bool live_table_take(scratch_control_t *c, uint64_t address, live_detail_t *out) {
+bool live_table_take(shm_control_t *c, uint64_t address, live_detail_t *out) {
   uint64_t *place;
   live_bucket_t *bucket = find_bucket(c, address, &place);
   if (!bucket) return false;
@@ -182,7 +182,7 @@ static bool read_place(const live_bucket_t *bucket, unsigned i, uint64_t *addres
   return load_relaxed(&bucket->address[i]) == *address;
 }
 
-void live_table_each(scratch_control_t *c, live_visit_t *visit, void *context) {
+void live_table_each(shm_control_t *c, live_visit_t *visit, void *context) {
   for (uint32_t level = 0; level < load_acquire(&c->live_levels); level++) {
     const live_bucket_t *map = load_acquire(&levels[level]);
     uint64_t count = live_level_bytes(level) / sizeof *map, address;
@@ -211,7 +211,7 @@ static bool visit_search(void *context, uint64_t start, const live_detail_t *blo
   return false;
 }
 
-bool live_table_find(scratch_control_t *c, uint64_t address, uint64_t *start, live_detail_t *out) {
+bool live_table_find(shm_control_t *c, uint64_t address, uint64_t *start, live_detail_t *out) {
   uint64_t *place, found;
   live_bucket_t *bucket = find_bucket(c, address, &place);
   search_t s = {.address = address};
@@ -229,4 +229,4 @@ static bool take_visited(void *context, uint64_t address, const live_detail_t *b
   return true;
 }
 
-void live_table_empty(scratch_control_t *c) { live_table_each(c, take_visited, c); }
+void live_table_empty(shm_control_t *c) { live_table_each(c, take_visited, c); }

@@ -14,26 +14,25 @@
 #include "record/writer.h"
 
 /* The block at ADDRESS will be entered soon: its place is fetched into the cache meanwhile. */
-void live_table_prefetch(const scratch_control_t *control, uint64_t address);
+void live_table_prefetch(const shm_control_t *control, uint64_t address);
 
 /* Enters the block at ADDRESS. False without memory. */
-bool live_table_put(scratch_control_t *control, uint64_t address, const live_detail_t *block);
+bool live_table_put(shm_control_t *control, uint64_t address, const live_detail_t *block);
 
 /* Takes the block at ADDRESS out, before it is freed; what was known of it in *OUT, which may be
  * NULL. False when it is not there. */
-bool live_table_take(scratch_control_t *control, uint64_t address, live_detail_t *out);
+bool live_table_take(shm_control_t *control, uint64_t address, live_detail_t *out);
 
 /* The block that holds ADDRESS, its start in *START. Where it is no block's start, every block is
  * looked at. False when there is none. */
-bool live_table_find(scratch_control_t *control, uint64_t address, uint64_t *start,
-                     live_detail_t *out);
+bool live_table_find(shm_control_t *control, uint64_t address, uint64_t *start, live_detail_t *out);
 
 /* Calls VISIT for each block there is, until it returns false. */
 typedef bool live_visit_t(void *context, uint64_t address, const live_detail_t *block);
-void live_table_each(scratch_control_t *control, live_visit_t *visit, void *context);
+void live_table_each(shm_control_t *control, live_visit_t *visit, void *context);
 
 /* Takes all blocks out. While none is put in. */
-void live_table_empty(scratch_control_t *control);
+void live_table_empty(shm_control_t *control);
 
 /* The recording this process now writes has another table. While there is one thread. */
 void live_table_forget(void);

@@ -11,7 +11,7 @@
 /* The chunk must say how its events are chosen. Afterwards there is room in it for the event of
  * ADDRESS, so that the two are not parted. */
 static bool say_sampling(stream_t *s, uint64_t address, uint64_t rate) {
-  if (!event_room(s, address) || !write_room(s, 4 * EVENT_MAX_BYTES)) return false;
+  if (!event_room(s, address) || !writer_room(s, 4 * EVENT_MAX_BYTES)) return false;
   if (s->sampling == rate) return true;
   s->sampling = rate;
   return event_put_extended(s, EXTENDED_SAMPLING, rate);
@@ -26,16 +26,16 @@ bool sensor_ends_sampling(stream_t *s, uint64_t address) { return say_sampling(s
 bool sensor_samples(stream_t *s, uint64_t address, uint64_t size, bool given) {
   if (LIKELY(given ? !sampled_choose(s, address, size) : !sampled_forget(address))) return false;
   if (say_sampling(s, address, rate_of(s))) return true;
-  write_lost_event(s->writer->control);
+  writer_lost_event(s->writer->control);
   return false;
 }
 
 void sensor_live_given(stream_t *s, uint64_t address, uint64_t size, caller_t at) {
   live_table_prefetch(s->writer->control, address);
-  live_detail_t block = {.size = size, .time = write_now(s->writer), .stack = sensor_stack(s, at)};
-  write_announce(s);
+  live_detail_t block = {.size = size, .time = writer_now(s->writer), .stack = sensor_stack(s, at)};
+  writer_announce(s);
   block.stream = s->id;
-  if (!live_table_put(s->writer->control, address, &block)) write_lost_event(s->writer->control);
+  if (!live_table_put(s->writer->control, address, &block)) writer_lost_event(s->writer->control);
 }
 
 static bool take_live(stream_t *s, uint64_t address, live_detail_t *out) {
@@ -49,12 +49,12 @@ void sensor_live_taken(stream_t *s, uint64_t address) { (void)take_live(s, addre
 /* The call that was to move the block has failed, and it is where it was. */
 static void put_back(const void *old, const moving_t *before) {
   if (before->sampled) sampled_restore((uintptr_t)old);
-  if (before->live && !live_table_put(write_control(), (uintptr_t)old, &before->block))
-    write_lost_event(write_control());
+  if (before->live && !live_table_put(writer_control(), (uintptr_t)old, &before->block))
+    writer_lost_event(writer_control());
 }
 
 void sensor_moving(moving_t *before, const void *old) {
-  stream_t *s = write_enter(SENSOR_MODES);
+  stream_t *s = writer_enter(SENSOR_MODES);
   before->time = 0;
   before->sampled = before->live = false;
   if (!s) return;
@@ -64,16 +64,16 @@ void sensor_moving(moving_t *before, const void *old) {
     else
       before->sampled = sampled_forget((uintptr_t)old);
   }
-  before->time = write_now(s->writer);
+  before->time = writer_now(s->writer);
   store_relaxed(&s->writer->moving, (uint64_t)(uintptr_t)old);
-  write_leave(s);
+  writer_leave(s);
 }
 
 static void moved_sampled(stream_t *s, const moving_t *before, const void *old, const void *address,
                           uint64_t size, caller_t at) {
   bool chosen = address && sampled_choose(s, (uintptr_t)address, size), written = true;
   if (chosen || before->sampled) {
-    uint64_t after = write_now(s->writer);
+    uint64_t after = writer_now(s->writer);
     uint32_t stack = sensor_stack(s, at);
     if (before->sampled)
       written = say_sampling(s, (uintptr_t)old, rate_of(s)) &&
@@ -94,7 +94,7 @@ static void moved(const moving_t *before, const void *old, const void *address, 
     return;
   }
   if (!before->time) return;
-  stream_t *s = write_enter(SENSOR_MODES);
+  stream_t *s = writer_enter(SENSOR_MODES);
   if (!s) return;
   if (!sensor_takes_all(s)) {
     if (!sensor_is_live(s)) {
@@ -102,10 +102,10 @@ static void moved(const moving_t *before, const void *old, const void *address, 
       return;
     }
     if (address) sensor_live_given(s, (uintptr_t)address, size, at);
-    write_leave(s);
+    writer_leave(s);
     return;
   }
-  uint64_t after = write_now(s->writer);
+  uint64_t after = writer_now(s->writer);
   uint32_t stack = sensor_stack(s, at);
   if (UNLIKELY(s->sampling)) (void)sensor_ends_sampling(s, (uintptr_t)old);
   bool written = address ? event_put_realloc(s, before->time, after, (uintptr_t)old,
@@ -117,5 +117,5 @@ static void moved(const moving_t *before, const void *old, const void *address, 
 void sensor_moved(const moving_t *before, const void *old, const void *address, uint64_t size,
                   caller_t at) {
   moved(before, old, address, size, at);
-  if (write_tls) store_relaxed(&write_tls->moving, (uint64_t)0);
+  if (writer_tls) store_relaxed(&writer_tls->moving, (uint64_t)0);
 }

@@ -8,8 +8,8 @@
  * an allocation; neither may be seen by the program.
  *
  * An event costs, on the hot path: the enter (write.h), one read of the cycle counter, one capture
- * through the frame cache (capture/frame_cache.h), and a record of 4 to 8 bytes. No atomic instruction, no
- * system call.
+ * through the frame cache (capture/frame_cache.h), and a record of 4 to 8 bytes. No atomic
+ * instruction, no system call.
  *
  * Nothing here can recurse: neither the capture nor the writer allocates with malloc. A signal
  * handler that allocates while its thread is in here writes to the thread's second stream.
@@ -37,8 +37,8 @@ static ALWAYS_INLINE uint32_t sensor_stack(stream_t *s, caller_t at) {
 }
 
 static ALWAYS_INLINE void sensor_done(stream_t *s, bool written) {
-  if (UNLIKELY(!written)) write_lost_event(s->writer->control);
-  write_leave(s);
+  if (UNLIKELY(!written)) writer_lost_event(s->writer->control);
+  writer_leave(s);
 }
 
 #define SENSOR_MODES RECORD_ANY_BLOCKS
@@ -79,7 +79,7 @@ static ALWAYS_INLINE bool sensor_wants(stream_t *s, uint64_t address, uint64_t s
 
 /* Whether blocks are sampled, and recorded in no other way: the thread's state, else NULL. */
 static ALWAYS_INLINE writer_t *sensor_sampling(void) {
-  writer_t *w = write_tls;
+  writer_t *w = writer_tls;
   if (UNLIKELY(!w || !w->control)) return NULL;
   return (load_relaxed(&w->control->mode) & SENSOR_MODES) == RECORD_SAMPLED_BLOCKS ? w : NULL;
 }
@@ -90,7 +90,7 @@ static ALWAYS_INLINE writer_t *sensor_sampling(void) {
  * does not depend on what came before. */
 static ALWAYS_INLINE bool sensor_passes_given(uint64_t size) {
   writer_t *w = sensor_sampling();
-  return w && LIKELY(w->depth < WRITE_LEVELS) && LIKELY(sampled_passes(w, size));
+  return w && LIKELY(w->depth < WRITER_LEVELS) && LIKELY(sampled_passes(w, size));
 }
 static ALWAYS_INLINE bool sensor_passes_taken(const void *address) {
   return sensor_sampling() && LIKELY(!sampled_may_be((uintptr_t)address));
@@ -99,27 +99,27 @@ static ALWAYS_INLINE bool sensor_passes_taken(const void *address) {
 /* A call of KIND has given SIZE bytes at ADDRESS, which is not 0. */
 static ALWAYS_INLINE void sensor_given(event_kind_t kind, const void *address, uint64_t size,
                                        caller_t at) {
-  stream_t *s = write_enter(SENSOR_MODES);
+  stream_t *s = writer_enter(SENSOR_MODES);
   if (!s) return;
   if (!sensor_wants(s, (uintptr_t)address, size, true, at)) {
-    write_leave(s);
+    writer_leave(s);
     return;
   }
-  uint64_t time = write_now(s->writer);
+  uint64_t time = writer_now(s->writer);
   uint32_t stack = sensor_stack(s, at);
   sensor_done(s, event_put_new(s, kind, time, (uintptr_t)address, size, stack));
 }
 
 /* The block at ADDRESS, which is not 0, is about to be freed. */
 static ALWAYS_INLINE void sensor_taken(const void *address, caller_t at) {
-  stream_t *s = write_enter(SENSOR_MODES);
+  stream_t *s = writer_enter(SENSOR_MODES);
   if (!s) return;
   if (!sensor_wants(s, (uintptr_t)address, 0, false, at)) {
-    write_leave(s);
+    writer_leave(s);
     return;
   }
   uint32_t stack = sensor_stack(s, at);
-  uint64_t time = write_now(s->writer);
+  uint64_t time = writer_now(s->writer);
   sensor_done(s, event_put_free(s, time, (uintptr_t)address, stack));
 }
 

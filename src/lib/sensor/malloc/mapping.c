@@ -5,10 +5,10 @@
 #include "record/extended.h"
 
 uint64_t region_before(void) {
-  stream_t *s = write_enter(RECORD_REGIONS);
+  stream_t *s = writer_enter(RECORD_REGIONS);
   if (!s) return 0;
-  uint64_t time = write_now(s->writer);
-  write_leave(s);
+  uint64_t time = writer_now(s->writer);
+  writer_leave(s);
   return time;
 }
 
@@ -23,11 +23,11 @@ static void put_path(extended_body_t *b, int fd) {
 }
 
 void region_record(const region_t *r, uint64_t time, caller_t at) {
-  stream_t *s = write_enter(RECORD_REGIONS);
+  stream_t *s = writer_enter(RECORD_REGIONS);
   if (!s) return;
   extended_body_t b;
   b.used = 0;
-  if (!time) time = write_now(s->writer);
+  if (!time) time = writer_now(s->writer);
   extended_number(&b, r->call);
   extended_number(&b, r->address);
   extended_number(&b, r->size);
@@ -38,8 +38,8 @@ void region_record(const region_t *r, uint64_t time, caller_t at) {
   extended_number(&b, r->flags);
   extended_number(&b, r->offset);
   put_path(&b, r->fd);
-  if (!extended_put(s, EXTENDED_REGION, time, &b)) write_lost_event(s->writer->control);
-  write_leave(s);
+  if (!extended_put(s, EXTENDED_REGION, time, &b)) writer_lost_event(s->writer->control);
+  writer_leave(s);
 }
 
 /* ---- checkpoints -------------------------------------------------------------------------- */
@@ -55,10 +55,10 @@ static bool put_part(stream_t *s, bool first, uint64_t time, const char *text, u
 /* In parts that end with a line: a read of the kernel's text ends where a line does. */
 void region_checkpoint(void) {
   char text[EXTENDED_BODY_MAX - 2 * VARINT_MAX_SIZE];
-  stream_t *s = write_enter(RECORD_REGIONS);
+  stream_t *s = writer_enter(RECORD_REGIONS);
   if (!s) return;
   int fd = os_open_read("/proc/self/maps");
-  uint64_t time = write_now(s->writer);
+  uint64_t time = writer_now(s->writer);
   bool first = true, written = fd >= 0;
   while (written) {
     ssize_t n = os_read(fd, text, sizeof text);
@@ -67,6 +67,6 @@ void region_checkpoint(void) {
     first = false;
   }
   if (fd >= 0) os_close(fd);
-  if (!written) write_lost_event(s->writer->control);
-  write_leave(s);
+  if (!written) writer_lost_event(s->writer->control);
+  writer_leave(s);
 }

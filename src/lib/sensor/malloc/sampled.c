@@ -12,14 +12,15 @@ static uint64_t table[1u << BUCKET_BITS][BUCKET] __attribute__((aligned(64)));
 
 HIDDEN uint8_t sampled_filter[1u << SAMPLED_FILTER_BITS];
 
-/* The levels (base/leveled_table.h), and a filter for each: how many addresses of a bucket stand in this
- * level or beyond it, so that a level is looked at for those alone that did not fit before it. */
-static void *levels[LEVELS_MAX] = {table};
-static void *filters[LEVELS_MAX] = {sampled_filter};
+/* The levels (base/leveled_table.h), and a filter for each: how many addresses of a bucket stand in
+ * this level or beyond it, so that a level is looked at for those alone that did not fit before it.
+ */
+static void *levels[LEVELED_MAX] = {table};
+static void *filters[LEVELED_MAX] = {sampled_filter};
 
 _Static_assert((int)SAMPLED_FILTER_BITS == (int)BUCKET_BITS, "level 0 has a filter as others have");
 
-static unsigned bits_of(unsigned level) { return levels_bits(BUCKET_BITS, level); }
+static unsigned bits_of(unsigned level) { return leveled_bits(BUCKET_BITS, level); }
 
 static uint64_t index_at(unsigned level, uint64_t address) {
   return sampled_hash(address) >> (64 - bits_of(level));
@@ -32,8 +33,8 @@ static uint64_t *bucket_at(unsigned level, uint64_t address) {
 /* False without memory. */
 static bool make(unsigned level) {
   if (level == 0) return true;
-  return levels_map(&levels[level], bits_of(level), sizeof table[0], false) &&
-         levels_map(&filters[level], bits_of(level), 1, false);
+  return leveled_map(&levels[level], bits_of(level), sizeof table[0], false) &&
+         leveled_map(&filters[level], bits_of(level), 1, false);
 }
 
 static bool may_be_at(unsigned level, uint64_t address) {
@@ -74,7 +75,7 @@ static ALWAYS_INLINE bool take(uint64_t *bucket, uint64_t address) {
 
 static bool enter(uint64_t address) {
   unsigned level = 0;
-  for (; level < LEVELS_MAX && make(level); level++) {
+  for (; level < LEVELED_MAX && make(level); level++) {
     count(level, address, 1); /* before it can be found */
     if (put(bucket_at(level, address), address)) return true;
   }
@@ -83,7 +84,7 @@ static bool enter(uint64_t address) {
 }
 
 static NOINLINE bool forget_beyond(uint64_t address) {
-  for (unsigned level = 1; level < LEVELS_MAX && may_be_at(level, address); level++)
+  for (unsigned level = 1; level < LEVELED_MAX && may_be_at(level, address); level++)
     if (take(bucket_at(level, address), address)) {
       discount(level + 1, address);
       return true;
@@ -135,7 +136,7 @@ static int64_t draw(writer_t *w) {
 
 static void begin(writer_t *w, uint64_t sample_bytes) {
   w->sample_bytes = sample_bytes;
-  w->random = write_now(w) ^ (uint64_t)w->tid << 32 ^ (uint64_t)(uintptr_t)w;
+  w->random = writer_now(w) ^ (uint64_t)w->tid << 32 ^ (uint64_t)(uintptr_t)w;
   w->until_sample = draw(w);
 }
 
@@ -146,7 +147,7 @@ bool sampled_choose(stream_t *s, uint64_t address, uint64_t size) {
   if (sampled_passes(w, size)) return false;
   w->until_sample = draw(w);
   if (!enter(address)) {
-    write_lost_event(w->control);
+    writer_lost_event(w->control);
     return false;
   }
   return true;

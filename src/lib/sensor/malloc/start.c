@@ -13,19 +13,19 @@
 static bool started;
 
 int log_begin(const char *path) {
-  bool first = write_local_is_first();
-  if (!frames_init() || !nodes_init()) return SONDE_ENOMEM;
+  bool first = standalone_is_first();
+  if (!frame_table_init() || !stack_table_init()) return SONDE_ENOMEM;
   if (first) live_table_forget();
-  int status = write_local_begin(path);
+  int status = standalone_begin(path);
   if (status < 0) return status;
-  publish_to_recording();
-  publish_all();
-  write_process();
+  definitions_to_recording();
+  definitions_all();
+  writer_process();
   return 0;
 }
 
 static int close_all(void) {
-  return write_quiesce(PATIENCE_NS) ? write_local_end() : SONDE_ETIMEDOUT;
+  return writer_quiesce(PATIENCE_NS) ? standalone_end() : SONDE_ETIMEDOUT;
 }
 
 int log_end(void) {
@@ -39,7 +39,7 @@ int log_start(const char *path, uint32_t bits) {
   if (status < 0) return status;
   status = log_hooks_set();
   if (status < 0) {
-    (void)write_local_end();
+    (void)standalone_end();
     return status;
   }
   log_switch(bits);
@@ -51,7 +51,7 @@ int log_start(const char *path, uint32_t bits) {
 /* An audit that has joined ends with it. */
 int log_stop(void) {
   if (!started || !log_is_on()) return SONDE_ENOTFOUND;
-  if (load_relaxed(&write_control()->mode) & RECORD_AUDIT) (void)audit_end();
+  if (load_relaxed(&writer_control()->mode) & RECORD_AUDIT) (void)audit_end();
   log_switch(0);
   log_hooks_remove();
   started = false;

@@ -17,7 +17,8 @@ int log_stop(void);
 int log_begin(const char *path);
 int log_end(void);
 
-/* sensor/malloc/hooks.c: from now on calls of the allocator are told to the sensor, or no longer. */
+/* sensor/malloc/hooks.c: from now on calls of the allocator are told to the sensor, or no longer.
+ */
 int log_hooks_set(void);
 void log_hooks_remove(void);
 

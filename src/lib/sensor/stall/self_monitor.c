@@ -56,11 +56,11 @@ static struct {
 } monitor;
 
 #if defined(__APPLE__)
-#define own_place ((place_t *)os_own(OWN_TURN))
+#define own_place ((place_t *)os_thread_slot(SLOT_ITERATION))
 #else
-extern __thread place_t *own_place OWN_MODEL;
+extern __thread place_t *own_place SLOT_MODEL;
 #endif
-OWN_HERE(place_t, own_place);
+SLOT_HERE(place_t, own_place);
 
 /* ---- the watched threads ------------------------------------------------------------------ */
 
@@ -77,7 +77,7 @@ static NOINLINE place_t *find_place(void) {
     while (used <= i && !cas_acq_rel(&monitor.used, &used, i + 1)) {
     }
     monitor.places[i].is_declared = false;
-    OWN_SET(own_place, OWN_TURN, &monitor.places[i]);
+    SLOT_SET(own_place, SLOT_ITERATION, &monitor.places[i]);
     return &monitor.places[i];
   }
   return NULL;

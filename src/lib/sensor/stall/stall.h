@@ -28,7 +28,7 @@ typedef struct wait_place {
 } wait_place_t;
 
 /* Whether the thread is at home: what stall_wait_begins says and stall_wait_ended is told. */
-typedef scratch_loop_t *stall_home_t;
+typedef shm_loop_t *stall_home_t;
 
 /* Answers the recorder's questions from now on, when the recording asks for stalls. */
 void stall_start(void);
@@ -37,13 +37,13 @@ void stall_start(void);
 void stall_asked(const void *ucontext);
 
 NOINLINE stall_home_t stall_wait_elsewhere(wait_place_t place);
-NOINLINE void stall_turn_watched(scratch_loop_t *loop);
+NOINLINE void stall_turn_watched(shm_loop_t *loop);
 NOINLINE void stall_wake_recorder(void);
 
 /* The calling thread is about to wait at PLACE. */
 static ALWAYS_INLINE stall_home_t stall_wait_begins(wait_place_t place) {
-  writer_t *w = write_tls;
-  scratch_loop_t *loop = LIKELY(w != NULL) ? w->loop : NULL;
+  writer_t *w = writer_tls;
+  shm_loop_t *loop = LIKELY(w != NULL) ? w->loop : NULL;
   if (UNLIKELY(!loop || loop->site != place.site || loop->frame != place.frame))
     return stall_wait_elsewhere(place);
   if (UNLIKELY(load_relaxed(&loop->watched))) stall_turn_watched(loop);
@@ -53,10 +53,10 @@ static ALWAYS_INLINE stall_home_t stall_wait_begins(wait_place_t place) {
 
 /* The wait is over. HOME is what stall_wait_begins returned. */
 static ALWAYS_INLINE void stall_wait_ended(stall_home_t home) {
-  writer_t *w = write_tls;
+  writer_t *w = writer_tls;
   if (!home || UNLIKELY(w->loop != home)) return; /* this may be a child of a fork in a handler */
   store_relaxed(&home->turns, home->turns + 1);
-  store_release(&home->turn, write_now(w));
+  store_release(&home->turn, writer_now(w));
   if (UNLIKELY(load_relaxed(&w->control->stall.asleep))) stall_wake_recorder();
 }
 

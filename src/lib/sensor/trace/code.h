@@ -18,9 +18,9 @@ typedef struct code_told {
   const char *why;  /* nothing could be patched at all; NULL: see above */
 } code_told_t;
 
-/* Patches the functions that PATTERN (see sensor/trace/imports.h; "": all) names in the images that are
- * loaded now, or with ON false takes every patch back. Threads may run through the code meanwhile.
- * Takes a lock of its own; not in a signal handler. */
+/* Patches the functions that PATTERN (see sensor/trace/imports.h; "": all) names in the images that
+ * are loaded now, or with ON false takes every patch back. Threads may run through the code
+ * meanwhile. Takes a lock of its own; not in a signal handler. */
 code_told_t code_switch(bool on, const char *pattern);
 
 /* ---- for the two kinds, under the lock ------------------------------------------------------ */

@@ -32,7 +32,7 @@ static void ends(call_t *call, call_end_t end) {
 }
 
 /* Something about the call that OWN is busy with, its first free one, is unusual. */
-static NOINLINE call_t *enter_again(calls_t *own, const uint64_t *arguments,
+static NOINLINE call_t *enter_again(call_stack_t *own, const uint64_t *arguments,
                                     const trampoline_calls_t *calls) {
   call_t call = *own->free;
   signal_fence();
@@ -50,7 +50,7 @@ static NOINLINE call_t *enter_again(calls_t *own, const uint64_t *arguments,
  * program's. */
 static call_t *enter_timed(const trampoline_t *t, uint64_t sp, uint64_t fp, uint64_t return_address,
                            const uint64_t *arguments, const trampoline_calls_t *calls) {
-  calls_t *own = calls_own;
+  call_stack_t *own = call_stack_own;
   if (UNLIKELY(!own || own->busy))
     return trampoline_enter_any(t, sp, fp, return_address, arguments, calls);
   own->busy = sp;
@@ -61,11 +61,11 @@ static call_t *enter_timed(const trampoline_t *t, uint64_t sp, uint64_t fp, uint
     own->busy = 0;
     return trampoline_enter_any(t, sp, fp, return_address, arguments, calls);
   }
-  calls_fill(call, t, sp, fp, return_address);
+  call_stack_fill(call, t, sp, fp, return_address);
   signal_fence();
   if (LIKELY(own->live->sp > sp) && trace_may_now(trace) &&
       trace_try_enter(trace, t->function, t->function, sp, TRACE_CALLER, 0)) {
-    calls_push(own, call);
+    call_stack_push(own, call);
     signal_fence();
     own->busy = 0;
     return call;
@@ -74,14 +74,14 @@ static call_t *enter_timed(const trampoline_t *t, uint64_t sp, uint64_t fp, uint
 }
 
 static void leave_timed(call_t *call) {
-  calls_t *own = calls_own;
+  call_stack_t *own = call_stack_own;
   if (LIKELY(own != NULL) && LIKELY(own->live == call) && LIKELY(!own->busy)) {
     own->busy = call->sp;
     signal_fence();
     trace_thread_t *trace = trace_tls;
     if (trace_may_now(trace) &&
         trace_try_exit(trace, call->trampoline->function, call->sp, false)) {
-      calls_pop(own);
+      call_stack_pop(own);
       signal_fence();
       own->busy = 0;
       return;
@@ -150,7 +150,7 @@ bool imports_may_name_methods(const char *list) {
 
 /* What is asked here may be asked in a child of fork, which has no recording, or another one. */
 static bool may_want(const char *name, void *context) {
-  const scratch_control_t *control = write_control();
+  const shm_control_t *control = writer_control();
   (void)context;
   return control && control->trace_pattern[0] && !control->imports_refused[0] &&
          (messages_may_want(control->trace_pattern, name) ||
@@ -164,7 +164,7 @@ static bool text_is(const char *a, const char *b) {
 }
 
 static void *replace(const hook_candidate_t *c, void ***original, void *context) {
-  scratch_control_t *control = write_control();
+  shm_control_t *control = writer_control();
   (void)context;
   if (!control) return NULL;
   if (messages_may_want(control->trace_pattern, c->name)) return messages_replace(c, original);
@@ -194,8 +194,8 @@ static bool is_followed;
 bool imports_are_followed(void) { return is_followed; }
 
 int imports_start(void (*came)(void *context)) {
-  static hook_family_t family = {may_want, replace, NULL, NULL};
-  scratch_control_t *control = write_control();
+  static hook_filter_t family = {may_want, replace, NULL, NULL};
+  shm_control_t *control = writer_control();
   if (!control || (!control->trace_pattern[0] && !(control->mode & RECORD_CALLS))) return SONDE_OK;
   const char *why = trampoline_ready();
   for (uint32_t i = 0; why && i < sizeof control->imports_refused - 1 && why[i]; i++)

@@ -41,7 +41,7 @@ bool imports_may_name_methods(const char *list);
 extern HIDDEN const trampoline_calls_t imports_timed_calls;
 
 /* Hooks what matches the recording's pattern, now and when images are loaded later; the recording
- * is told how much that is. CAME is called as hook_family_t has it, while calls are to be traced at
+ * is told how much that is. CAME is called as hook_filter_t has it, while calls are to be traced at
  * all. Once. Returns 0, or a negative SONDE_E…. */
 int imports_start(void (*came)(void *context));
 

@@ -7,10 +7,10 @@
  * objc_msgSend and its kin go on in the method themselves; the trampoline stands before them.
  *
  * A method is told by the class that has it and its selector, as "-[Class selector:]", or "+[…" of
- * a class method; a pattern (sensor/trace/imports.h) names it so. A method that stands under several
- * selectors has the name under which it was met first. Not told are messages to nil, methods made
- * at run time (their code lies in no image, and may be another's tomorrow), and calls of a method's
- * address that was got in other ways.
+ * a class method; a pattern (sensor/trace/imports.h) names it so. A method that stands under
+ * several selectors has the name under which it was met first. Not told are messages to nil,
+ * methods made at run time (their code lies in no image, and may be another's tomorrow), and calls
+ * of a method's address that was got in other ways.
  *
  * A program keeps such an address for as long as it likes: trampolines are never given back, and go
  * straight on while calls are not traced.
@@ -24,7 +24,7 @@
 /* Is NAME a function that looks methods up, and may PATTERN name a method? */
 bool messages_may_want(const char *pattern, const char *name);
 
-/* The replacement for such a function; as hook_family_t has it. */
+/* The replacement for such a function; as hook_filter_t has it. */
 void *messages_replace(const hook_candidate_t *candidate, void ***original);
 
 #endif

@@ -32,8 +32,8 @@ bool methods_find_runtime(void) {
 }
 
 bool methods_is_lookup(const char *name, bool *is_super) {
-  *is_super = slots_text_equal(name, "objc_msg_lookup_super");
-  return *is_super || slots_text_equal(name, "objc_msg_lookup");
+  *is_super = import_slots_text_equal(name, "objc_msg_lookup_super");
+  return *is_super || import_slots_text_equal(name, "objc_msg_lookup");
 }
 
 static char *append(char *out, const char *end, const char *text) {

@@ -230,8 +230,8 @@ static void put_ns(text_t *t, const printing_t *p, uint64_t units) {
 /* Nanoseconds a unit, times 2^RATE_BITS, by the clock since the recording began. */
 static uint64_t rate_of_clock(void) {
   uint64_t ticks, ns;
-  if (write_control()->clock == RECORD_CLOCK_MONOTONIC) return UINT64_C(1) << RATE_BITS;
-  write_own_start(&ticks, &ns);
+  if (writer_control()->clock == RECORD_CLOCK_MONOTONIC) return UINT64_C(1) << RATE_BITS;
+  memory_recording_start(&ticks, &ns);
   ns = os_monotonic_ns() - ns;
   ticks = arch_cycles() - ticks;
   for (; ns >> (63 - RATE_BITS); ns >>= 1)
@@ -243,7 +243,7 @@ static void put_name(text_t *t, uint32_t frame) {
   frame_info_t info;
   sonde_name_t name;
   const char *scope = NULL;
-  if (!frame || !frames_get(frame, &info)) {
+  if (!frame || !frame_table_get(frame, &info)) {
     text_put(t, "[a call that began before]");
     return;
   }
@@ -312,7 +312,7 @@ static void *memory(uint64_t bytes) { return os_map(ALIGN_UP(bytes, UINT64_C(409
 int trace_print(int fd) {
   uint64_t size = 0;
   printing_t p = {.fd = fd, .node_count = 1};
-  if (!write_each_own(add_size, &size)) return SONDE_ENOMEM;
+  if (!memory_recording_each(add_size, &size)) return SONDE_ENOMEM;
   p.room = size + (UINT64_C(1) << 20);
   p.bytes = memory(p.room);
   p.places = memory(CHUNKS_MAX * sizeof *p.places);
@@ -320,7 +320,8 @@ int trace_print(int fd) {
   p.slots = memory(SLOTS * sizeof *p.slots);
   p.calls = memory(TRACE_CALLS_MAX * sizeof *p.calls);
   int status = SONDE_ENOMEM;
-  if (p.bytes && p.places && p.nodes && p.slots && p.calls && write_each_own(add_chunk, &p)) {
+  if (p.bytes && p.places && p.nodes && p.slots && p.calls &&
+      memory_recording_each(add_chunk, &p)) {
     p.rate = rate_of_clock();
     sort_places(&p);
     replay(&p);

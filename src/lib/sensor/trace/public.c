@@ -24,10 +24,10 @@ static const char *names[1u << NAMES_BITS];
 static uint32_t lock;
 
 static int prepare(uint64_t limit_bytes) {
-  if (write_control()) return write_is_own() ? 0 : SONDE_EBUSY;
-  if (!frames_init() || !nodes_init()) return SONDE_ENOMEM;
-  publish_to_recording();
-  int status = write_begin_own(limit_bytes < LEAST_LIMIT ? LEAST_LIMIT : limit_bytes);
+  if (writer_control()) return memory_recording_is_on() ? 0 : SONDE_EBUSY;
+  if (!frame_table_init() || !stack_table_init()) return SONDE_ENOMEM;
+  definitions_to_recording();
+  int status = memory_recording_begin(limit_bytes < LEAST_LIMIT ? LEAST_LIMIT : limit_bytes);
   if (status == 0) status = trace_prepare();
   memset((void *)names, 0, sizeof names);
   return status;
@@ -52,7 +52,7 @@ int sonde_trace_start(size_t limit_bytes) {
 }
 
 static int follow(const char *pattern) {
-  scratch_control_t *control = write_control();
+  shm_control_t *control = writer_control();
   uint32_t length = 0;
   if (control->trace_pattern[0]) return SONDE_EBUSY;
   while (pattern[length])
@@ -74,18 +74,18 @@ int sonde_trace_calls(const char *pattern) {
 }
 
 int sonde_trace_stop(void) {
-  if (!write_is_own()) return SONDE_EINVAL;
+  if (!memory_recording_is_on()) return SONDE_EINVAL;
   trace_switch(false);
   (void)code_switch(false, "");
   return 0;
 }
 
 int sonde_trace_save(const char *path) {
-  if (!path || !write_is_own()) return SONDE_EINVAL;
-  return write_save_own(path);
+  if (!path || !memory_recording_is_on()) return SONDE_EINVAL;
+  return memory_recording_save(path);
 }
 
-int sonde_trace_print(int fd) { return write_is_own() ? trace_print(fd) : SONDE_EINVAL; }
+int sonde_trace_print(int fd) { return memory_recording_is_on() ? trace_print(fd) : SONDE_EINVAL; }
 
 static const char **place_of(const char *name) {
   uint64_t hash = (uint64_t)(uintptr_t)name * UINT64_C(0x9e3779b97f4a7c15);

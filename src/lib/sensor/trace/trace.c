@@ -16,7 +16,7 @@
 #define TIME_4_MAX       ((UINT64_C(1) << 26) - 1)
 
 HIDDEN trace_gate_t *trace_gate;
-OWN_HERE(trace_thread_t, trace_tls);
+SLOT_HERE(trace_thread_t, trace_tls);
 
 static const uint64_t no_adds;
 
@@ -47,9 +47,9 @@ static bool make_room(trace_thread_t *t) {
   bool first = !s->id;
   if (!s->last_time) s->last_time = trace_clock(t);
   s->address_shift = s->writer->cycles ? TRACE_CLOCK_SHIFT : 0;
-  if (!write_room(s, EVENT_MAX_BYTES)) return false;
+  if (!writer_room(s, EVENT_MAX_BYTES)) return false;
   uint32_t level = s == s->writer->more[0] ? 0 : 1;
-  if (first) write_thread_record(s, s->writer->tid, 2 + level);
+  if (first) writer_thread_record(s, s->writer->tid, 2 + level);
   put_other_8(s, CALL_8_DEPTH, (uint64_t)(t->top - t->calls));
   return true;
 }
@@ -120,8 +120,8 @@ static trace_thread_t *of_stream(stream_t *s) {
 
 /* The state for LEVEL of the calling thread, made or taken over from one that has ended. */
 static trace_thread_t *state_of_level(unsigned level) {
-  writer_t *w = write_tls;
-  if (!w || !w->control) w = write_enter_slow();
+  writer_t *w = writer_tls;
+  if (!w || !w->control) w = writer_enter_slow();
   if (!w) return NULL;
   if (w->more[level]) {
     trace_thread_t *t = of_stream(w->more[level]);
@@ -192,7 +192,7 @@ static void measure_cost(trace_thread_t *t) {
   forget_calls(t);
   uint64_t scale = (s->writer->cycles ? 256u << TRACE_CLOCK_SHIFT : 256u);
   uint64_t values[] = {pair * scale / COST_PAIRS, inside * scale / COST_PAIRS};
-  write_table(TABLE_TRACER, values, 2, NULL);
+  writer_table(TABLE_TRACER, values, 2, NULL);
 }
 
 /* Once in a recording, by its first traced thread. */
@@ -210,7 +210,7 @@ static trace_thread_t *take(uint64_t sp, uint32_t generation) {
   /* of a parent, or of the thread that had this memory before: of nobody */
   if (!t || !t->calls) {
     t = state_of_level(0);
-    OWN_SET(trace_tls, OWN_TRACE, t);
+    SLOT_SET(trace_tls, SLOT_TRACE, t);
     if (t) measure_once(t);
   }
   if (t && t->busy && !was_abandoned(t->busy, sp)) {
@@ -255,14 +255,14 @@ static void leave(trace_thread_t *t) {
 /* An event of a call that is deeper than calls are kept. Nothing else is known less for it. */
 static void lose_deep_event(trace_thread_t *t, uint32_t too_deep) {
   t->too_deep = too_deep;
-  write_lost_event(t->stream.writer->control);
+  writer_lost_event(t->stream.writer->control);
 }
 
 /* Room in the stream, with what was lost told first. False: this event is lost. */
 static bool ready(trace_thread_t *t) {
   if (!make_room(t)) {
     t->lost++;
-    write_lost_event(t->stream.writer->control);
+    writer_lost_event(t->stream.writer->control);
     return false;
   }
   if (LIKELY(!t->lost)) return true;
@@ -282,10 +282,10 @@ static const trace_known_t *know(trace_thread_t *t, uint64_t function) {
   }
   trace_known_t *known = &t->known[trace_hash(function)];
   if ((known->function & ~TRACE_APART) == function && function) return known;
-  uint32_t id = frames_find(function, true, os_loader_epoch()).id;
+  uint32_t id = frame_table_find(function, true, os_loader_epoch()).id;
   if (id > CALL_FRAME_MAX) { /* the table is full */
     id = 0;
-    write_lost_event(t->stream.writer->control);
+    writer_lost_event(t->stream.writer->control);
   }
   known->word = id && id < 1u << 16 ? id << 2 | CALL_ENTER_4 : 0;
   known->id = id;
@@ -431,13 +431,13 @@ void trace_unwound(uint64_t sp) {
 /* ---- start --------------------------------------------------------------------------------- */
 
 void trace_name(uint64_t function, const char *name) {
-  uint32_t id = frames_find(function, true, os_loader_epoch()).id;
+  uint32_t id = frame_table_find(function, true, os_loader_epoch()).id;
   uint64_t value = id;
-  if (id != FRAMES_FULL) write_table(TABLE_NAMED, &value, 1, name);
+  if (id != FRAME_TABLE_FULL) writer_table(TABLE_NAMED, &value, 1, name);
 }
 
 void trace_switch(bool on) {
-  scratch_control_t *c = write_control();
+  shm_control_t *c = writer_control();
   if (!c) return;
   uint32_t now = load_acquire(&c->trace_generation);
   while ((now & 1) != on && !cas_acq_rel(&c->trace_generation, &now, now + 1))
@@ -445,7 +445,7 @@ void trace_switch(bool on) {
 }
 
 int trace_prepare(void) {
-  scratch_control_t *control = write_control();
+  shm_control_t *control = writer_control();
   if (!control) return SONDE_EINVAL;
   trace_gate_t *gate = os_map(4096);
   if (!gate) return SONDE_ENOMEM;

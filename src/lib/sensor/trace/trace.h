@@ -99,9 +99,9 @@ typedef struct trace_gate {
 
 extern HIDDEN trace_gate_t *trace_gate; /* NULL: never prepared */
 #if defined(__APPLE__)
-#define trace_tls ((trace_thread_t *)os_own(OWN_TRACE))
+#define trace_tls ((trace_thread_t *)os_thread_slot(SLOT_TRACE))
 #else
-extern __thread trace_thread_t *trace_tls OWN_MODEL;
+extern __thread trace_thread_t *trace_tls SLOT_MODEL;
 #endif
 
 /* Prepares the tracer, once a recording was attached to (record/writer.h) and before there are

@@ -46,12 +46,12 @@ static chain_t follow(search_t *search, uint64_t frame) {
   bool exact = search->exact;
   regs_set(&regs, machine_fp(code->machine), frame);
   for (int i = 0; i < CHAIN_STEPS_MAX && search->steps < TOTAL_STEPS_MAX; i++, search->steps++) {
-    step_t step = full_step(code->machine, code->memory, code->images, &regs, exact);
+    step_t step = cfi_step(code->machine, code->memory, code->images, &regs, exact);
     switch (step) {
     case STEP_CALLER: exact = false; break;
     case STEP_SIGNAL: exact = true; break;
     case STEP_END: return CHAIN_WHOLE;
-    case STEP_NO_RULE: return code_is_executable(code, regs.pc - 1) ? CHAIN_UNKNOWN : CHAIN_BROKEN;
+    case STEP_NO_RULE: return insn_is_executable(code, regs.pc - 1) ? CHAIN_UNKNOWN : CHAIN_BROKEN;
     case STEP_UNKNOWN_REGISTER: return CHAIN_UNKNOWN;
     default: return CHAIN_BROKEN;
     }
@@ -62,8 +62,8 @@ static chain_t follow(search_t *search, uint64_t frame) {
 /* Tries the slot that FRAME points at, where RETURN_ADDRESS would be the frame's. */
 static void try_slot(search_t *search, uint64_t frame, uint64_t return_address) {
   const code_t *code = &search->code;
-  if (return_address < 4096 || !code_is_executable(code, return_address - 1)) return;
-  link_t link = callsite_link(code, return_address, search->function);
+  if (return_address < 4096 || !insn_is_executable(code, return_address - 1)) return;
+  link_t link = insn_link(code, return_address, search->function);
   if (link == LINK_NO) return;
   switch (follow(search, frame)) {
   case CHAIN_WHOLE:
@@ -122,15 +122,15 @@ static bool search_fixed(search_t *search, uint64_t low, uint64_t end, uint64_t 
   return search_slots(search, low + 8, high);
 }
 
-proof_t prove_frame_register(machine_t machine, memory_t *memory, images_t *images, regs_t *regs,
-                             bool exact, uint64_t stack_end) {
+proof_t fp_infer_register(machine_t machine, memory_t *memory, images_t *images, regs_t *regs,
+                          bool exact, uint64_t stack_end) {
   int sp = machine_sp(machine);
   search_t search = {.code = {machine, memory, images}, .regs = regs, .exact = exact};
   if (!regs_has(regs, sp) || regs->r[sp] % 8 || !prepare(&search)) return PROOF_NONE;
   uint64_t low = regs->r[sp], end = stack_end - search.to_return, size;
   if (stack_end < low || end > stack_end || end <= low) return PROOF_NONE;
   bool readable;
-  if (callsite_frame_size(&search.code, search.function, exact ? regs->pc : regs->pc - 1, &size))
+  if (insn_frame_size(&search.code, search.function, exact ? regs->pc : regs->pc - 1, &size))
     readable = search_fixed(&search, low, end, size);
   else if (end - low > PROVE_STACK_BYTES_MAX)
     return PROOF_TOO_LARGE;

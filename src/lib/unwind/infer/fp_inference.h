@@ -23,10 +23,10 @@ typedef enum proof {
 
 #define PROVE_STACK_BYTES_MAX (1u << 20)
 
-/* REGS are those of a frame for which full_step said STEP_UNKNOWN_REGISTER; the stack pointer is
+/* REGS are those of a frame for which cfi_step said STEP_UNKNOWN_REGISTER; the stack pointer is
  * known, the frame register is not. The stack ends at STACK_END (one past its last byte); all of it
- * must be readable. EXACT is as for full_step. On PROOF_FOUND the frame register is set in REGS. */
-proof_t prove_frame_register(machine_t machine, memory_t *memory, images_t *images, regs_t *regs,
-                             bool exact, uint64_t stack_end);
+ * must be readable. EXACT is as for cfi_step. On PROOF_FOUND the frame register is set in REGS. */
+proof_t fp_infer_register(machine_t machine, memory_t *memory, images_t *images, regs_t *regs,
+                          bool exact, uint64_t stack_end);
 
 #endif

@@ -20,7 +20,7 @@
 /* ---- bytes of code -------------------------------------------------------------------------- */
 
 /* From the file where there is one: no system call, and a debugger's breakpoints are not in it. */
-bool code_read(const code_t *code, uint64_t address, void *out, size_t size) {
+bool insn_read(const code_t *code, uint64_t address, void *out, size_t size) {
   const image_t *image = code->images->find(code->images, address);
   if (image && image->file) {
     uint64_t linked = address - image->slide;
@@ -38,7 +38,7 @@ bool code_read(const code_t *code, uint64_t address, void *out, size_t size) {
   return code->memory->read(code->memory, address, out, size);
 }
 
-bool code_is_executable(const code_t *code, uint64_t pc) {
+bool insn_is_executable(const code_t *code, uint64_t pc) {
   const image_t *image = code->images->find(code->images, pc);
   if (!image) return false;
   uint64_t linked = pc - image->slide;
@@ -56,7 +56,7 @@ static bool find_row(const code_t *code, uint64_t pc, uint64_t *slide, cfi_row_t
   return true;
 }
 
-bool code_function(const code_t *code, uint64_t pc, code_range_t *function) {
+bool insn_function(const code_t *code, uint64_t pc, code_range_t *function) {
   cfi_row_t row;
   uint64_t slide;
   if (!find_row(code, pc, &slide, &row)) return false;
@@ -83,10 +83,10 @@ static goal_t from_slot(const code_t *code, uint64_t slot) {
   return (goal_t){true, address};
 }
 
-goal_t code_through_stub(const code_t *code, uint64_t address) {
+goal_t insn_through_stub(const code_t *code, uint64_t address) {
   uint8_t b[16];
   size_t at = 0;
-  if (code->machine != MACHINE_X86_64 || !code_read(code, address, b, sizeof b))
+  if (code->machine != MACHINE_X86_64 || !insn_read(code, address, b, sizeof b))
     return (goal_t){true, address};
   if (b[0] == 0xf3 && b[1] == 0x0f && b[2] == 0x1e && b[3] == 0xfa) at = 4; /* endbr64 */
   if (b[at] == 0xf2) at++;                                                  /* bnd */
@@ -103,15 +103,15 @@ static bool jumps_to(const code_t *code, code_range_t from, code_range_t to, int
 /* Could entering ADDRESS have led into FUNCTION? */
 static link_t reaches(const code_t *code, uint64_t address, code_range_t function, int depth) {
   if (holds(function, address)) return LINK_CERTAIN;
-  goal_t goal = code_through_stub(code, address);
+  goal_t goal = insn_through_stub(code, address);
   if (!goal.is_known) return LINK_POSSIBLE;
   if (holds(function, goal.address)) return LINK_CERTAIN;
   code_range_t entered;
-  if (!code_function(code, goal.address, &entered)) return LINK_POSSIBLE;
+  if (!insn_function(code, goal.address, &entered)) return LINK_POSSIBLE;
   return jumps_to(code, entered, function, depth) ? LINK_POSSIBLE : LINK_NO;
 }
 
-bool code_frame_is_gone(const code_t *code, uint64_t at) {
+bool insn_frame_is_gone(const code_t *code, uint64_t at) {
   cfi_row_t row;
   uint64_t slide;
   if (!find_row(code, at, &slide, &row)) return true;
@@ -125,8 +125,8 @@ static bool jump_leads(const code_t *code, uint64_t at, uint64_t to, code_range_
                        code_range_t function, int depth) {
   code_range_t other;
   if (holds(function, to)) return true;
-  if (holds(from, to) || !code_is_executable(code, to) || !code_frame_is_gone(code, at) ||
-      !code_function(code, to, &other) || other.start != to)
+  if (holds(from, to) || !insn_is_executable(code, to) || !insn_frame_is_gone(code, at) ||
+      !insn_function(code, to, &other) || other.start != to)
     return false;
   return depth == 0 || reaches(code, to, function, depth - 1) != LINK_NO;
 }
@@ -169,7 +169,7 @@ static jump_t aarch64_jump(const uint8_t *p, uint64_t at, uint64_t *to, unsigned
   return (word & 0xfefff000) == 0xd61f0000 ? JUMP_ANYWHERE : JUMP_NONE; /* br, braa, … */
 }
 
-jump_t code_jump(const code_t *code, const uint8_t *p, uint64_t at, uint64_t *to,
+jump_t insn_jump(const code_t *code, const uint8_t *p, uint64_t at, uint64_t *to,
                  unsigned *length) {
   return code->machine == MACHINE_X86_64 ? x86_64_jump(code, p, at, to, length)
                                          : aarch64_jump(p, at, to, length);
@@ -179,9 +179,9 @@ static bool jump_fits(const code_t *code, const uint8_t *p, uint64_t at, code_ra
                       code_range_t function, int depth) {
   uint64_t to;
   unsigned length;
-  switch (code_jump(code, p, at, &to, &length)) {
+  switch (insn_jump(code, p, at, &to, &length)) {
   case JUMP_TO: return jump_leads(code, at, to, from, function, depth);
-  case JUMP_ANYWHERE: return code_frame_is_gone(code, at);
+  case JUMP_ANYWHERE: return insn_frame_is_gone(code, at);
   case JUMP_BY_RETURN: return true;
   default: return false;
   }
@@ -194,7 +194,7 @@ static bool jumps_to(const code_t *code, code_range_t from, code_range_t to, int
   for (uint64_t at = from.start; at < from.end; at += CHUNK) {
     size_t size = from.end - at < sizeof bytes ? (size_t)(from.end - at) : sizeof bytes;
     memset(bytes, 0, sizeof bytes);
-    if (!code_read(code, at, bytes, size)) return true;
+    if (!insn_read(code, at, bytes, size)) return true;
     for (size_t i = 0; i < CHUNK && i < size; i += x86_64 ? 1 : 4)
       if (jump_fits(code, bytes + i, at + i, from, to, depth)) return true;
   }
@@ -222,9 +222,9 @@ static bool ends_in_indirect_call(const uint8_t b[8]) {
   return false;
 }
 
-goal_t callsite_target(const code_t *code, uint64_t return_address) {
+goal_t insn_target(const code_t *code, uint64_t return_address) {
   uint8_t b[8];
-  if (!code_read(code, return_address - 8, b, 8)) return (goal_t){false, 0};
+  if (!insn_read(code, return_address - 8, b, 8)) return (goal_t){false, 0};
   if (code->machine == MACHINE_AARCH64) {
     uint32_t word = (uint32_t)load32(b + 4);
     bool calls = (word & 0xfc000000) == 0x94000000;
@@ -235,13 +235,13 @@ goal_t callsite_target(const code_t *code, uint64_t return_address) {
     goal = from_slot(code, return_address + (uint64_t)(int64_t)load32(b + 4));
   else if (b[3] == 0xe8)
     goal = (goal_t){true, return_address + (uint64_t)(int64_t)load32(b + 4)};
-  return goal.is_known ? code_through_stub(code, goal.address) : goal;
+  return goal.is_known ? insn_through_stub(code, goal.address) : goal;
 }
 
 static link_t x86_64_link(const code_t *code, uint64_t ra, code_range_t function) {
   uint8_t b[8];
   link_t link = LINK_NO;
-  if (!code_read(code, ra - 8, b, 8)) return LINK_POSSIBLE;
+  if (!insn_read(code, ra - 8, b, 8)) return LINK_POSSIBLE;
   if (b[3] == 0xe8)
     link = reaches(code, ra + (uint64_t)(int64_t)load32(b + 4), function, TAIL_DEPTH);
   if (b[2] == 0xff && b[3] == 0x15) { /* call *slot(%rip): the GOT, or a variable */
@@ -255,7 +255,7 @@ static link_t x86_64_link(const code_t *code, uint64_t ra, code_range_t function
 
 static link_t aarch64_link(const code_t *code, uint64_t ra, code_range_t function) {
   uint8_t b[4];
-  if (!code_read(code, ra - 4, b, 4)) return LINK_POSSIBLE;
+  if (!insn_read(code, ra - 4, b, 4)) return LINK_POSSIBLE;
   uint32_t word = (uint32_t)load32(b);
   if ((word & 0xfc000000) == 0x94000000) /* bl */
     return reaches(code, ra - 4 + (uint64_t)((int64_t)(int32_t)(word << 6) >> 4), function,
@@ -272,7 +272,7 @@ static bool is_entered_by_return(const code_t *code, uint64_t ra) {
   return row.signal_frame || ra - slide - row.function_start <= 1;
 }
 
-link_t callsite_link(const code_t *code, uint64_t return_address, code_range_t function) {
+link_t insn_link(const code_t *code, uint64_t return_address, code_range_t function) {
   link_t link = code->machine == MACHINE_X86_64 ? x86_64_link(code, return_address, function)
                                                 : aarch64_link(code, return_address, function);
   if (link == LINK_NO && is_entered_by_return(code, return_address)) return LINK_POSSIBLE;

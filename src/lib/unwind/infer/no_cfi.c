@@ -176,7 +176,7 @@ static void fill(cfi_row_t *row, const reading_t *before) {
   if (before->with_fp) save_at(row, AARCH64_FP, before->x30_above_sp - 8);
 }
 
-int uncovered_row(const image_t *image, memory_t *memory, uint64_t pc, bool exact, cfi_row_t *row) {
+int no_cfi_row(const image_t *image, memory_t *memory, uint64_t pc, bool exact, cfi_row_t *row) {
   reading_t before, after;
   listing_t code;
   if (pc % 4 || !list_code(image, memory, pc, &code) || !read_backward(&code, pc, &before) ||

@@ -12,6 +12,6 @@
  * is a return address. The bounds of its function are the nearest instructions that never go on to
  * the next. Returns 0, or SONDE_ENOTFOUND where what leads to PC and what leads on from it do not
  * agree on what is on the stack. */
-int uncovered_row(const image_t *image, memory_t *memory, uint64_t pc, bool exact, cfi_row_t *row);
+int no_cfi_row(const image_t *image, memory_t *memory, uint64_t pc, bool exact, cfi_row_t *row);
 
 #endif

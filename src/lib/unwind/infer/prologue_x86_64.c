@@ -209,7 +209,7 @@ static bool find_takeover(const code_t *code, code_range_t function, uint64_t *a
     if (!row.cfa_is_expression && row.cfa_register == X86_64_RBP) {
       uint8_t before[3];
       *address = pc;
-      return pc - function.start >= 3 && code_read(code, pc - 3, before, 3) && is_frame_mov(before);
+      return pc - function.start >= 3 && insn_read(code, pc - 3, before, 3) && is_frame_mov(before);
     }
     if (row.row_end + image->slide <= pc) return false;
     pc = row.row_end + image->slide;
@@ -228,7 +228,7 @@ static int saved_registers(const code_t *code, uint64_t pc) {
   return count;
 }
 
-bool callsite_frame_size(const code_t *code, code_range_t function, uint64_t pc, uint64_t *bytes) {
+bool insn_frame_size(const code_t *code, code_range_t function, uint64_t pc, uint64_t *bytes) {
   uint8_t p[PROLOGUE_BYTES + 24];
   uint64_t start, end;
   int pushes;
@@ -238,13 +238,13 @@ bool callsite_frame_size(const code_t *code, code_range_t function, uint64_t pc,
   uint64_t size = function.end - start;
   memset(p, 0xcc, sizeof p);
   size_t have = size < PROLOGUE_BYTES ? (size_t)size : PROLOGUE_BYTES;
-  if (!code_read(code, start, p, have) || !read_prologue(p, have + 20, bytes, &pushes, &end) ||
+  if (!insn_read(code, start, p, have) || !read_prologue(p, have + 20, bytes, &pushes, &end) ||
       pushes != saved_registers(code, pc))
     return false;
   for (uint64_t at = end; at < size; at += PROLOGUE_BYTES) {
     have = size - at < PROLOGUE_BYTES + 4 ? (size_t)(size - at) : PROLOGUE_BYTES + 4;
     memset(p, 0, sizeof p);
-    if (!code_read(code, start + at, p, have)) return false;
+    if (!insn_read(code, start + at, p, have)) return false;
     for (size_t i = 0; i < have && i < PROLOGUE_BYTES; i++)
       if (may_move_stack(p + i) || is_frame_mov(p + i)) return false;
   }

@@ -23,17 +23,17 @@ static bool leads_near(const code_t *code, uint64_t start, uint64_t pc) {
   uint8_t bytes[WRAPPER_BYTES + 8] = {0};
   unsigned step = code->machine == MACHINE_X86_64 ? 1 : 4;
   if (lies_behind(pc, start)) return true;
-  if (!code_is_executable(code, start) || !code_read(code, start, bytes, WRAPPER_BYTES))
+  if (!insn_is_executable(code, start) || !insn_read(code, start, bytes, WRAPPER_BYTES))
     return false;
   for (unsigned i = 0; i < WRAPPER_BYTES; i += step) {
     uint64_t to;
     unsigned length;
-    if (code_jump(code, bytes + i, start + i, &to, &length) == JUMP_TO) return lies_behind(pc, to);
+    if (insn_jump(code, bytes + i, start + i, &to, &length) == JUMP_TO) return lies_behind(pc, to);
   }
   return false;
 }
 
-step_t scan_step(machine_t machine, memory_t *memory, images_t *images, regs_t *regs) {
+step_t stack_scan_step(machine_t machine, memory_t *memory, images_t *images, regs_t *regs) {
   code_t code = {machine, memory, images};
   int sp = machine_sp(machine);
   if (!regs_has(regs, sp) || regs->r[sp] % 8 || !images->find(images, regs->pc))
@@ -41,8 +41,8 @@ step_t scan_step(machine_t machine, memory_t *memory, images_t *images, regs_t *
   for (uint64_t at = regs->r[sp]; at < regs->r[sp] + SCAN_WORDS * 8; at += 8) {
     uint64_t word;
     if (!memory->read(memory, at, &word, 8)) return STEP_FAULT;
-    if (word < 4096 || !code_is_executable(&code, word - 1)) continue;
-    goal_t called = callsite_target(&code, word);
+    if (word < 4096 || !insn_is_executable(&code, word - 1)) continue;
+    goal_t called = insn_target(&code, word);
     if (!called.is_known || !leads_near(&code, called.address, regs->pc)) continue;
     regs_t next = {.pc = word};
     regs_set(&next, sp, at + 8);

@@ -38,8 +38,8 @@ static void follow(search_t *search, uint64_t at, uint64_t to, unsigned length, 
                    int depth) {
   const code_t *code = search->code;
   if (to >= from.start && to < from.end) return;
-  if (!code_is_executable(code, to) || !code_frame_is_gone(code, at)) return;
-  goal_t goal = code_through_stub(code, to);
+  if (!insn_is_executable(code, to) || !insn_frame_is_gone(code, at)) return;
+  goal_t goal = insn_through_stub(code, to);
   code_range_t other;
   if (!goal.is_known) {
     search->uncertain = true;
@@ -48,7 +48,7 @@ static void follow(search_t *search, uint64_t at, uint64_t to, unsigned length, 
   search->way[depth - 1] = at + length;
   if (goal.address == search->goal)
     arrive(search, depth);
-  else if (code_function(code, goal.address, &other) && other.start == goal.address)
+  else if (insn_function(code, goal.address, &other) && other.start == goal.address)
     look_in(search, goal.address, depth + 1);
 }
 
@@ -56,7 +56,7 @@ static void follow(search_t *search, uint64_t at, uint64_t to, unsigned length, 
 static void look_in(search_t *search, uint64_t start, int depth) {
   const code_t *code = search->code;
   code_range_t from;
-  if (depth > JUMPED_MAX || ++search->visits > VISITS_MAX || !code_function(code, start, &from) ||
+  if (depth > JUMPED_MAX || ++search->visits > VISITS_MAX || !insn_function(code, start, &from) ||
       from.end - from.start > FUNCTION_BYTES_MAX) {
     search->uncertain = true;
     return;
@@ -69,17 +69,17 @@ static void look_in(search_t *search, uint64_t start, int depth) {
   for (uint64_t at = from.start; at < from.end && !search->uncertain; at += CHUNK) {
     size_t size = from.end - at < sizeof bytes ? (size_t)(from.end - at) : sizeof bytes;
     memset(bytes, 0, sizeof bytes);
-    if (!code_read(code, at, bytes, size)) {
+    if (!insn_read(code, at, bytes, size)) {
       search->uncertain = true;
       return;
     }
     for (size_t i = 0; i < CHUNK && i < size; i += step) {
       uint64_t to;
       unsigned length;
-      jump_t jump = code_jump(code, bytes + i, at + i, &to, &length);
+      jump_t jump = insn_jump(code, bytes + i, at + i, &to, &length);
       if (jump == JUMP_TO)
         follow(search, at + i, to, length, from, depth);
-      else if (jump == JUMP_ANYWHERE && code_frame_is_gone(code, at + i))
+      else if (jump == JUMP_ANYWHERE && insn_frame_is_gone(code, at + i))
         search->uncertain = true;
       else if (jump == JUMP_BY_RETURN && from.end - from.start <= 32)
         search->uncertain = true;
@@ -87,13 +87,13 @@ static void look_in(search_t *search, uint64_t start, int depth) {
   }
 }
 
-int jumped_between(const code_t *code, uint64_t return_address, code_range_t function,
-                   uint64_t pcs[JUMPED_MAX]) {
+int infer_tail_calls(const code_t *code, uint64_t return_address, code_range_t function,
+                     uint64_t pcs[JUMPED_MAX]) {
   search_t search = {.code = code, .goal = function.start};
-  goal_t called = callsite_target(code, return_address);
+  goal_t called = insn_target(code, return_address);
   code_range_t entered;
   if (!called.is_known || called.address == function.start ||
-      !code_function(code, called.address, &entered) || entered.start != called.address)
+      !insn_function(code, called.address, &entered) || entered.start != called.address)
     return 0;
   look_in(&search, called.address, 1);
   if (search.uncertain) return -1;

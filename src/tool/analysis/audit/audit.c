@@ -215,7 +215,7 @@ bool audit_add(audit_t *a, const record_event_t *e) {
     a->damaged++;
     return true;
   }
-  if (!same_stacks_first(a->same, call.stack, &call.stack)) return false;
+  if (!stack_dedup_first(a->same, call.stack, &call.stack)) return false;
   sighting_t *s = find(a, &call);
   if (!s) return false;
   s->count++;
@@ -231,7 +231,7 @@ audit_t *audit_new(reader_t *reader) {
   audit_t *a = calloc(1, sizeof *a);
   if (!a) return NULL;
   a->reader = reader;
-  a->same = same_stacks_new(reader);
+  a->same = stack_dedup_new(reader);
   if (a->same && read_policy(a)) return a;
   audit_free(a);
   return NULL;
@@ -244,7 +244,7 @@ void audit_free(audit_t *a) {
   for (size_t i = 0; a->policy && a->limits && i < a->policy->limit_count; i++)
     free(a->limits[i].times);
   coverage_free(&a->coverage);
-  same_stacks_free(a->same);
+  stack_dedup_free(a->same);
   free(a->sightings);
   free(a->slots);
   free(a->limits);

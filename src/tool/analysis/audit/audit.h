@@ -45,7 +45,7 @@ typedef struct audit {
   size_t count, room;
   uint32_t *slots;
   size_t mask;
-  same_stacks_t *same;
+  stack_dedup_t *same;
   limit_state_t *limits; /* one for each of the policy's */
   uint64_t begun;        /* bits of its phases, of which at most 64 count */
   uint64_t calls;

@@ -35,9 +35,9 @@ static void add_to(coverage_call_t *known, const coverage_call_t *more) {
 /* The arguments are copied. */
 static bool add_call(coverage_t *c, const coverage_call_t *call) {
   uint32_t *slot;
-  if (!GROW(c->calls, c->count, c->room) || !slots_grow(&c->slots, c->count, hash_of_item, c))
+  if (!GROW(c->calls, c->count, c->room) || !hash_grow(&c->slots, c->count, hash_of_item, c))
     return false;
-  SLOTS_FIND(&c->slots, hash_of_call(call), slot) {
+  HASH_FIND(&c->slots, hash_of_call(call), slot) {
     if (!same_calls(&c->calls[*slot - 1], call)) continue;
     add_to(&c->calls[*slot - 1], call);
     return true;
@@ -51,7 +51,7 @@ static bool add_call(coverage_t *c, const coverage_call_t *call) {
   return true;
 }
 
-static bool take_calls(coverage_t *c, const record_event_t *e, same_stacks_t *same) {
+static bool take_calls(coverage_t *c, const record_event_t *e, stack_dedup_t *same) {
   body_t b = {.p = e->body, .end = e->body + e->body_size};
   uint64_t class = body_number(&b), number = body_number(&b), size;
   coverage_call_t call = {.class = (coverage_class_t) class, .call = sensitive_call(number)};
@@ -67,10 +67,10 @@ static bool take_calls(coverage_t *c, const record_event_t *e, same_stacks_t *sa
     return true;
   }
   c->totals[class] += call.count;
-  return same_stacks_first(same, call.stack, &call.stack) && add_call(c, &call);
+  return stack_dedup_first(same, call.stack, &call.stack) && add_call(c, &call);
 }
 
-bool coverage_add(coverage_t *c, const record_event_t *e, same_stacks_t *same) {
+bool coverage_add(coverage_t *c, const record_event_t *e, stack_dedup_t *same) {
   if (e->kind != EVENT_EXTENDED ||
       (e->subtype != EXTENDED_SYSCALL && e->subtype != EXTENDED_COVERAGE))
     return true;

@@ -2,9 +2,9 @@
  *
  * The coverage of an audit: which of the program's sensitive system calls its hooks have seen.
  *
- * Recorded by a tracer (recorder/monitor/coverage.h) as rows of equal calls. The ratio leaves out what was
- * made before the agent was ready, which no hook can see and which is counted by itself, and the
- * agent's own calls.
+ * Recorded by a tracer (recorder/monitor/coverage.h) as rows of equal calls. The ratio leaves out
+ * what was made before the agent was ready, which no hook can see and which is counted by itself,
+ * and the agent's own calls.
  */
 #ifndef SONDE_ANALYSIS_AUDIT_COVERAGE_H
 #define SONDE_ANALYSIS_AUDIT_COVERAGE_H
@@ -33,7 +33,7 @@ typedef struct coverage_call {
 typedef struct coverage {
   coverage_call_t *calls;
   size_t count, room;
-  slots_t slots; /* of the calls */
+  hash_index_t slots; /* of the calls */
   uint64_t totals[COVERAGE_CLASSES];
   bool watched, ended; /* there is something; and the tracer has come to the end */
   uint64_t rings;      /* operations of io_uring, which nobody sees */
@@ -45,7 +45,7 @@ typedef struct coverage {
 
 /* Adds an event, of whatever kind; calls of stacks that are the SAME together. False without
  * memory. */
-bool coverage_add(coverage_t *coverage, const record_event_t *event, same_stacks_t *same);
+bool coverage_add(coverage_t *coverage, const record_event_t *event, stack_dedup_t *same);
 void coverage_free(coverage_t *coverage);
 
 /* Sensitive calls that a hook could have seen, and the part of them that was, from 0 to 1 (1 when

@@ -115,7 +115,7 @@ static uint64_t hash_text(const char *text) {
 }
 
 static uint64_t hash_of_item(const void *groups, size_t i) {
-  return hash_text(((const groups_t *)groups)->items[i].key);
+  return hash_text(((const aggregate_t *)groups)->items[i].key);
 }
 
 static void add_tally(tally_t *to, tally_t more) {
@@ -123,18 +123,18 @@ static void add_tally(tally_t *to, tally_t more) {
   to->bytes += more.bytes;
 }
 
-bool groups_add(groups_t *g, const char *key, const stack_totals_t *s) {
-  if (!slots_grow(&g->slots, g->count, hash_of_item, g)) return false;
+bool aggregate_add(aggregate_t *g, const char *key, const stack_totals_t *s) {
+  if (!hash_grow(&g->slots, g->count, hash_of_item, g)) return false;
   uint32_t *slot;
-  SLOTS_FIND(&g->slots, hash_text(key), slot) {
+  HASH_FIND(&g->slots, hash_text(key), slot) {
     if (!strcmp(g->items[*slot - 1].key, key)) break;
   }
   if (!*slot) {
     if (!GROW(g->items, g->count, g->room)) return false;
-    g->items[g->count] = (group_t){.key = key};
+    g->items[g->count] = (aggregate_row_t){.key = key};
     *slot = (uint32_t)++g->count;
   }
-  group_t *group = &g->items[*slot - 1];
+  aggregate_row_t *group = &g->items[*slot - 1];
   add_tally(&group->totals.allocated, s->allocated);
   add_tally(&group->totals.live, s->live);
   add_tally(&group->totals.at_peak, s->at_peak);
@@ -146,20 +146,20 @@ bool groups_add(groups_t *g, const char *key, const stack_totals_t *s) {
 }
 
 static int by_totals(const void *left, const void *right, void *context) {
-  const group_t *a = left, *b = right;
+  const aggregate_row_t *a = left, *b = right;
   measure_t measure = *(measure_t *)context;
   int64_t x = measure_of(&a->totals, measure), y = measure_of(&b->totals, measure);
   if (x != y) return x > y ? -1 : 1;
   return strcmp(a->key, b->key);
 }
 
-void groups_rank(groups_t *g, measure_t measure) {
+void aggregate_rank(aggregate_t *g, measure_t measure) {
   if (g->count) qsort_r(g->items, g->count, sizeof *g->items, by_totals, &measure);
   free(g->slots.items); /* the places are no longer true */
-  g->slots = (slots_t){0};
+  g->slots = (hash_index_t){0};
 }
 
-void groups_free(groups_t *g) {
+void aggregate_free(aggregate_t *g) {
   free(g->items);
   free(g->slots.items);
 }

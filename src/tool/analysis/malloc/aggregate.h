@@ -48,17 +48,17 @@ typedef struct group {
   const char *key;
   stack_totals_t totals; /* of all its stacks */
   uint32_t stacks;
-} group_t;
+} aggregate_row_t;
 
 typedef struct groups {
-  group_t *items;
+  aggregate_row_t *items;
   size_t count, room;
-  slots_t slots;
-} groups_t;
+  hash_index_t slots;
+} aggregate_t;
 
 /* Adds S to the group KEY, a string that outlives the groups and is compared by its text. */
-bool groups_add(groups_t *groups, const char *key, const stack_totals_t *s);
-void groups_rank(groups_t *groups, measure_t measure);
-void groups_free(groups_t *groups);
+bool aggregate_add(aggregate_t *groups, const char *key, const stack_totals_t *s);
+void aggregate_rank(aggregate_t *groups, measure_t measure);
+void aggregate_free(aggregate_t *groups);
 
 #endif

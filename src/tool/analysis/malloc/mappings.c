@@ -12,7 +12,7 @@
 /* ---- the array ---------------------------------------------------------------------------- */
 
 /* The first region that ends behind ADDRESS. */
-static size_t first_behind(const regions_t *r, uint64_t address) {
+static size_t first_behind(const mappings_t *r, uint64_t address) {
   size_t low = 0, high = r->count;
   while (low < high) {
     size_t middle = (low + high) / 2;
@@ -24,7 +24,7 @@ static size_t first_behind(const regions_t *r, uint64_t address) {
   return low;
 }
 
-static bool insert(regions_t *r, size_t at, const mapped_t *region) {
+static bool insert(mappings_t *r, size_t at, const mapped_t *region) {
   if (r->count == r->room) {
     size_t room = r->room ? 2 * r->room : 64;
     mapped_t *grown = realloc(r->items, room * sizeof *grown);
@@ -39,7 +39,7 @@ static bool insert(regions_t *r, size_t at, const mapped_t *region) {
 }
 
 /* Takes [START, END) away from whatever lies there. */
-static bool carve(regions_t *r, uint64_t start, uint64_t end) {
+static bool carve(mappings_t *r, uint64_t start, uint64_t end) {
   for (size_t i = first_behind(r, start); i < r->count && r->items[i].start < end;) {
     mapped_t *m = &r->items[i];
     uint64_t from = m->start > start ? m->start : start, to = m->end < end ? m->end : end;
@@ -64,7 +64,7 @@ static bool carve(regions_t *r, uint64_t start, uint64_t end) {
   return true;
 }
 
-static stack_regions_t *stack_of(regions_t *r, uint32_t stack) {
+static stack_regions_t *stack_of(mappings_t *r, uint32_t stack) {
   for (size_t i = r->stack_count; i-- > 0;)
     if (r->stacks[i].stack == stack) return &r->stacks[i];
   if (r->stack_count == r->stack_room) {
@@ -84,7 +84,7 @@ enum { CALL, ADDRESS, SIZE, STACK, OLD_ADDRESS, OLD_SIZE, NUMBERS };
 
 static uint64_t pages(uint64_t size) { return ALIGN_UP(size, UINT64_C(4096)); }
 
-static bool add(regions_t *r, const record_event_t *e, const uint64_t *n) {
+static bool add(mappings_t *r, const record_event_t *e, const uint64_t *n) {
   stack_regions_t *s = stack_of(r, (uint32_t)n[STACK]);
   uint64_t size = pages(n[SIZE]), start = n[ADDRESS], end = start + size;
   if (!s) return false;
@@ -101,7 +101,7 @@ static bool add(regions_t *r, const record_event_t *e, const uint64_t *n) {
   return true;
 }
 
-static bool take_call(regions_t *r, const record_event_t *e) {
+static bool take_call(mappings_t *r, const record_event_t *e) {
   uint64_t n[NUMBERS];
   if (!record_numbers(e, n, NUMBERS)) return true;
   switch (n[CALL]) {
@@ -114,7 +114,7 @@ static bool take_call(regions_t *r, const record_event_t *e) {
   }
 }
 
-static bool take_maps(regions_t *r, const record_event_t *e) {
+static bool take_maps(mappings_t *r, const record_event_t *e) {
   const uint8_t *p = e->body, *end = p + e->body_size;
   uint64_t first = 0, size = 0;
   if (!varint_get(&p, end, &first) || !varint_get(&p, end, &size)) return true;
@@ -134,13 +134,13 @@ static bool take_maps(regions_t *r, const record_event_t *e) {
   return true;
 }
 
-bool regions_event(regions_t *r, const record_event_t *e) {
+bool mappings_event(mappings_t *r, const record_event_t *e) {
   if (e->kind != EVENT_EXTENDED) return true;
   if (e->subtype == EXTENDED_REGION) return take_call(r, e);
   return e->subtype != EXTENDED_MAPS || take_maps(r, e);
 }
 
-void regions_free(regions_t *r) {
+void mappings_free(mappings_t *r) {
   free(r->items);
   free(r->stacks);
   free(r->maps);
@@ -193,7 +193,7 @@ static const char *parse_line(const char *p, line_t *out) {
 }
 
 /* How much of [START, END) recorded calls have mapped. */
-static uint64_t known_of(const regions_t *r, uint64_t start, uint64_t end) {
+static uint64_t known_of(const mappings_t *r, uint64_t start, uint64_t end) {
   uint64_t known = 0;
   for (size_t i = first_behind(r, start); i < r->count && r->items[i].start < end; i++) {
     uint64_t from = r->items[i].start > start ? r->items[i].start : start;
@@ -214,7 +214,7 @@ static bool runs(const char *text, const line_t *line) {
   return false;
 }
 
-bool regions_kinds(const regions_t *r, kind_totals_t out[REGION_KINDS]) {
+bool mappings_kinds(const mappings_t *r, kind_totals_t out[REGION_KINDS]) {
   memset(out, 0, REGION_KINDS * sizeof *out);
   bool last_code = false;
   char path[1024], last[1024] = "";
@@ -241,7 +241,7 @@ static int by_live(const void *left, const void *right) {
   return a->stack < b->stack ? -1 : a->stack > b->stack;
 }
 
-void regions_rank(regions_t *r) {
+void mappings_rank(mappings_t *r) {
   for (size_t i = 0; i < r->stack_count; i++)
     r->stacks[i].live = 0;
   for (size_t i = 0; i < r->count; i++)

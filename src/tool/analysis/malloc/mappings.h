@@ -59,16 +59,16 @@ typedef struct regions {
   uint64_t checkpoints, checkpoint_time;
   char *maps; /* the text of the last checkpoint */
   size_t maps_size;
-} regions_t;
+} mappings_t;
 
 /* Takes part in the pass: an event of any kind. False without memory. */
-bool regions_event(regions_t *r, const record_event_t *event);
-void regions_free(regions_t *r);
+bool mappings_event(mappings_t *r, const record_event_t *event);
+void mappings_free(mappings_t *r);
 
 /* After the pass: totals by kind of the last checkpoint's regions. False without memory. */
-bool regions_kinds(const regions_t *r, kind_totals_t out[REGION_KINDS]);
+bool mappings_kinds(const mappings_t *r, kind_totals_t out[REGION_KINDS]);
 
 /* After the pass: `live` of every stack, most first. */
-void regions_rank(regions_t *r);
+void mappings_rank(mappings_t *r);
 
 #endif

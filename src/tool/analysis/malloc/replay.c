@@ -57,10 +57,10 @@ static bool enter_stack(replay_t *r, uint32_t id, uint32_t index) {
     return true;
   }
   if (!GROW(r->known, r->known_count, r->known_room) ||
-      !slots_grow(&r->stack_slots, r->known_count, hash_of_known, r))
+      !hash_grow(&r->stack_slots, r->known_count, hash_of_known, r))
     return false;
   r->known[r->known_count++] = (known_stack_t){id, index};
-  *slots_free_one(&r->stack_slots, hash_of(id)) = (uint32_t)r->known_count;
+  *hash_free_one(&r->stack_slots, hash_of(id)) = (uint32_t)r->known_count;
   return true;
 }
 
@@ -69,7 +69,7 @@ static stack_totals_t *stack_of(replay_t *r, uint32_t id);
 /* One whose libraries lay elsewhere has the totals of the one that was met before. */
 static __attribute__((noinline)) stack_totals_t *new_stack(replay_t *r, uint32_t id) {
   uint32_t first;
-  if (!same_stacks_first(r->same, id, &first)) return NULL;
+  if (!stack_dedup_first(r->same, id, &first)) return NULL;
   stack_totals_t *s = NULL;
   if (first != id) {
     s = stack_of(r, first);
@@ -87,7 +87,7 @@ static inline stack_totals_t *stack_of(replay_t *r, uint32_t id) {
   }
   if (r->stack_slots.items) {
     const uint32_t *slot;
-    SLOTS_FIND(&r->stack_slots, hash_of(id), slot) {
+    HASH_FIND(&r->stack_slots, hash_of(id), slot) {
       const known_stack_t *known = &r->known[*slot - 1];
       if (known->stack == id) return &r->stacks[known->index];
     }
@@ -221,7 +221,7 @@ static void note_odd(replay_t *r, const record_event_t *e, uint64_t address) {
   } else
     r->unknown_frees++;
   if (r->odd_count < ODD_FREES_KEPT)
-    r->odd[r->odd_count++] = (odd_free_t){e->time, address, e->stack, e->stream, twice};
+    r->odd[r->odd_count++] = (invalid_free_t){e->time, address, e->stack, e->stream, twice};
 }
 
 /* Takes ADDRESS away, which BLOCK stands for when it is live. */
@@ -421,7 +421,7 @@ static bool hand_out(const pass_t *p, const record_event_t *e) {
   const replay_options_t *o = p->options;
   if (e->kind != EVENT_SAMPLE) return o->other(o->other_context, e);
   record_event_t sample = *e;
-  return same_stacks_first(p->replay->same, e->stack, &sample.stack) &&
+  return stack_dedup_first(p->replay->same, e->stack, &sample.stack) &&
          o->other(o->other_context, &sample);
 }
 
@@ -497,12 +497,12 @@ typedef struct marked {
 static bool other_of_marked(void *context, const record_event_t *e) {
   marked_t *m = context;
   const replay_options_t *o = m->options;
-  if (m->before && mark_is(e, o->from_mark)) {
+  if (m->before && marker_is(e, o->from_mark)) {
     m->before = false;
     start_window(m->replay);
   }
   if (!m->before && o->other && !o->other(o->other_context, e)) return false;
-  m->ended = o->to_mark && mark_is(e, o->to_mark);
+  m->ended = o->to_mark && marker_is(e, o->to_mark);
   return !m->ended;
 }
 
@@ -566,7 +566,7 @@ int replay_run(replay_t *r, reader_t *reader, const replay_options_t *options) {
   r->mode = reader_header(reader)->mode;
   r->late =
       !(r->mode & (RECORD_BLOCKS | RECORD_SAMPLED_BLOCKS)) || reader_damage(reader)->dropped_chunks;
-  r->same = same_stacks_new(reader);
+  r->same = stack_dedup_new(reader);
   if (!r->same) return SONDE_ENOMEM;
   if (is_summary(reader)) {
     int loaded = make_direct(r) ? summary_read(r, options ? options : &all) : SONDE_ENOMEM;
@@ -587,7 +587,7 @@ int replay_run(replay_t *r, reader_t *reader, const replay_options_t *options) {
 
 void replay_free(replay_t *r) {
   live_free(&r->blocks);
-  same_stacks_free(r->same);
+  stack_dedup_free(r->same);
   free(r->freed);
   free(r->stacks);
   free(r->known);

@@ -44,11 +44,11 @@ typedef struct size_totals {
 } size_totals_t;
 
 /* A free that nothing explains. */
-typedef struct odd_free {
+typedef struct invalid_free {
   uint64_t time, address;
   uint32_t stack, stream;
   bool twice; /* the block had been freed before, not given out since */
-} odd_free_t;
+} invalid_free_t;
 
 #define ODD_FREES_KEPT 16
 
@@ -77,16 +77,16 @@ typedef struct replay {
   uint64_t blocks_until;        /* ticks: from then on none were recorded; 0: they were */
   uint64_t
       overlaid; /* blocks given out that were not seen to be freed: the old ones count as freed */
-  odd_free_t odd[ODD_FREES_KEPT];
+  invalid_free_t odd[ODD_FREES_KEPT];
   uint32_t odd_count;
   stack_totals_t *stacks;
   size_t stack_count, stack_room;
-  same_stacks_t *same;
+  stack_dedup_t *same;
   uint32_t *stack_direct; /* for ids below this count, as ids are handed out in order, */
   uint32_t direct_count;  /* an array of index + 1; for the others */
   known_stack_t *known;   /* a table, by id */
   size_t known_count, known_room;
-  slots_t stack_slots;
+  hash_index_t stack_slots;
   thread_totals_t *threads; /* by stream */
   size_t thread_count;
   size_totals_t sizes[SIZE_CLASSES];

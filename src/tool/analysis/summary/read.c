@@ -64,7 +64,8 @@ static void read_size(replay_t *r, const uint64_t *n) {
 
 static void read_odd(replay_t *r, const uint64_t *n) {
   if (r->odd_count < ODD_FREES_KEPT)
-    r->odd[r->odd_count++] = (odd_free_t){n[0], n[1], (uint32_t)n[2], (uint32_t)n[3], n[4] != 0};
+    r->odd[r->odd_count++] =
+        (invalid_free_t){n[0], n[1], (uint32_t)n[2], (uint32_t)n[3], n[4] != 0};
 }
 
 static void read_totals(replay_t *r, const uint64_t *n) {
@@ -82,7 +83,7 @@ static int tell_samples(const loader_t *l, uint32_t stack, uint64_t samples, uin
   const replay_options_t *o = l->options;
   record_event_t e = {.kind = EVENT_SAMPLE, .old = samples - 1, .size = missed};
   if (!o->other || samples + missed == 0) return 0;
-  if (!same_stacks_first(l->replay->same, stack, &e.stack)) return SONDE_ENOMEM;
+  if (!stack_dedup_first(l->replay->same, stack, &e.stack)) return SONDE_ENOMEM;
   return o->other(o->other_context, &e) ? 0 : SONDE_ENOMEM;
 }
 

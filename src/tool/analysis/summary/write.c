@@ -250,7 +250,7 @@ static bool put_sizes_and_odd(const writer_t *w, bytes_t *out) {
     if (s->allocated.count || s->live.count) good = put_record(out, SUMMARY_SIZE, numbers, 5);
   }
   for (uint32_t i = 0; good && i < w->replay.odd_count; i++) {
-    const odd_free_t *o = &w->replay.odd[i];
+    const invalid_free_t *o = &w->replay.odd[i];
     const uint64_t numbers[] = {o->time, o->address, o->stack, o->stream, o->twice};
     good = put_record(out, SUMMARY_ODD, numbers, 5);
   }

@@ -20,7 +20,7 @@ static bool read_calls(audit_recording_t *r) {
 
 static bool read_all(audit_recording_t *r) {
   r->audit = audit_new(r->report.reader);
-  r->report.names = names_new(r->report.reader);
+  r->report.names = frame_names_new(r->report.reader);
   return r->audit && r->report.names && read_calls(r) &&
          audited_open(&r->audited, &r->report, r->audit) == 0 &&
          findings_make(&r->findings, &r->audited) == 0;
@@ -34,9 +34,10 @@ bool audit_recording_open(audit_recording_t *r, const char *path, uint32_t progr
     return false;
   }
   if (r->audited.left_out) {
-    (void)message_fail("'%s': the process ran %u programs in turn, too many to compare at once: 'sonde "
-                   "report --program N' tells of one",
-                   path, reader_programs(r->report.reader));
+    (void)message_fail(
+        "'%s': the process ran %u programs in turn, too many to compare at once: 'sonde "
+        "report --program N' tells of one",
+        path, reader_programs(r->report.reader));
     return false;
   }
   if (audited_policy(&r->audited)) return true;
@@ -48,7 +49,7 @@ void audit_recording_close(audit_recording_t *r) {
   findings_free(&r->findings);
   audited_close(&r->audited);
   audit_free(r->audit);
-  names_free(r->report.names);
+  frame_names_free(r->report.names);
   reader_close(r->report.reader);
 }
 

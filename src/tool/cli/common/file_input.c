@@ -11,7 +11,7 @@
 #include "cli/cli.h"
 #include "import/memgraph.h"
 
-int map_input(const char *path, input_t *out) {
+int file_input_map(const char *path, input_t *out) {
   struct stat status;
   int fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY);
   if (fd < 0) return message_fail("'%s': %s", path, strerror(errno));

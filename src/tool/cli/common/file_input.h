@@ -17,7 +17,7 @@ typedef struct input {
 } input_t;
 
 /* Maps the file PATH, for the life of the process. */
-int map_input(const char *path, input_t *out);
+int file_input_map(const char *path, input_t *out);
 
 /* The list of images in FILE, which was mapped from PATH. */
 int read_images(const char *path, const input_t *file, image_list_t *out);

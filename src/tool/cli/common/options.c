@@ -139,7 +139,7 @@ static int refuse(cli_parser_t *parser, int verdict) {
         return -1;
       }
     }
-    const char *nearest = cli_nearest(name, names, count);
+    const char *nearest = suggest_nearest(name, names, count);
     parser->status = nearest ? message_fail("no option '%s'; did you mean '--%s'?", word, nearest)
                              : cli_wrong_use(usage, "no option '%s'", word);
     return -1;

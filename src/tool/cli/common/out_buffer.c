@@ -15,14 +15,14 @@
 static char bytes[1 << 16];
 static size_t used;
 
-void answers_flush(void) {
+void out_buffer_flush(void) {
   fwrite_unlocked(bytes, 1, used, stdout);
   used = 0;
 }
 
 /* Room for SIZE, at most half of the buffer. */
 static inline char *room_for(size_t size) {
-  if (size > sizeof bytes - used) answers_flush();
+  if (size > sizeof bytes - used) out_buffer_flush();
   return bytes + used;
 }
 
@@ -76,7 +76,7 @@ static void put_piece(const char *text, size_t size) {
   filled_to(out + size);
 }
 
-void answers_text(const char *text) {
+void out_buffer_text(const char *text) {
   const size_t most = sizeof bytes / 2;
   size_t size = strlen(text);
   for (; size > most; text += most, size -= most)
@@ -90,8 +90,8 @@ static inline char *put_more(char *out, char before, uint32_t number) {
   return decimal_append(out, number);
 }
 
-void answers_frame(const symbol_frame_t *frame, const char *mark) {
-  answers_text(frame->function ? frame->function : "??");
+void out_buffer_frame(const symbol_frame_t *frame, const char *mark) {
+  out_buffer_text(frame->function ? frame->function : "??");
   char *out = room_for(LINE_MAX);
   if (frame->has_offset) {
     *out++ = '+';
@@ -99,7 +99,7 @@ void answers_frame(const symbol_frame_t *frame, const char *mark) {
   }
   if (frame->file) {
     filled_to(text_append(out, " at "));
-    answers_text(frame->file);
+    out_buffer_text(frame->file);
     out = room_for(LINE_MAX);
   }
   out = put_more(put_more(out, ':', frame->line), ':', frame->column);
@@ -114,26 +114,26 @@ static const char *file_of(const char *path) {
   return slash ? slash + 1 : path;
 }
 
-void answers_put(const answer_t *a) {
+void out_buffer_put(const out_buffer_t *a) {
   char *out = put_hex(room_for(LINE_MAX), a->address);
   *out++ = ' ';
   filled_to(out);
   if (a->module) {
-    answers_text(file_of(a->module));
+    out_buffer_text(file_of(a->module));
     filled_to(text_append(room_for(LINE_MAX), ": "));
   }
   if (!a->count) {
     filled_to(text_append(room_for(LINE_MAX), "?? ("));
-    answers_text(a->why);
+    out_buffer_text(a->why);
     filled_to(text_append(room_for(LINE_MAX), ")\n"));
   }
   for (int i = 0; i < a->count; i++) {
     if (i) filled_to(text_append(room_for(LINE_MAX), "  in "));
-    answers_frame(&a->frames[i], NULL);
+    out_buffer_frame(&a->frames[i], NULL);
   }
 }
 
-void answers_put_json(const answer_t *a, bool first) {
+void out_buffer_put_json(const out_buffer_t *a, bool first) {
   json_object *answer = json_object_new_object(), *list = json_object_new_array();
   json_add_address(answer, "address", a->address);
   if (a->module) json_add_text(answer, "module", a->module);

@@ -2,7 +2,7 @@
  *
  * The names of addresses, written to stdout: as text, put together in one large buffer, since a
  * call into stdio for each part would cost as much as the names do; or as JSON. Whoever writes to
- * stdout by other means calls answers_flush before.
+ * stdout by other means calls out_buffer_flush before.
  */
 #ifndef SONDE_CLI_COMMON_OUT_BUFFER_H
 #define SONDE_CLI_COMMON_OUT_BUFFER_H
@@ -10,10 +10,10 @@
 #include "symbol/symbol.h"
 
 /* Text of a file; control characters, which would drive the terminal, become '?'. */
-void answers_text(const char *text);
+void out_buffer_text(const char *text);
 
 /* A frame, a short MARK or NULL, and the end of its line. */
-void answers_frame(const symbol_frame_t *frame, const char *mark);
+void out_buffer_frame(const symbol_frame_t *frame, const char *mark);
 
 /* What is known of an address. */
 typedef struct answer {
@@ -22,11 +22,11 @@ typedef struct answer {
   const symbol_frame_t *frames;
   int count;
   const char *why; /* it has no name, or NULL */
-} answer_t;
+} out_buffer_t;
 
-void answers_put(const answer_t *answer);
-void answers_put_json(const answer_t *answer, bool first);
+void out_buffer_put(const out_buffer_t *answer);
+void out_buffer_put_json(const out_buffer_t *answer, bool first);
 
-void answers_flush(void);
+void out_buffer_flush(void);
 
 #endif

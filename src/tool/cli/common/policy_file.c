@@ -15,8 +15,8 @@ static char *read_whole(const char *path, size_t *size) {
   FILE *file = fopen(path, "rbe");
   char *text = malloc(FILE_MAX_BYTES + 1);
   if (!file || !text) {
-    (void)message_fail("cannot read the policy '%s': %s; its own policies are linux and apple", path,
-                   strerror(errno));
+    (void)message_fail("cannot read the policy '%s': %s; its own policies are linux and apple",
+                       path, strerror(errno));
     if (file) fclose(file);
     free(text);
     return NULL;

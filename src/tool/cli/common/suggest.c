@@ -29,7 +29,7 @@ static int distance(const char *a, const char *b) {
   return cost[a_length][b_length];
 }
 
-const char *cli_nearest(const char *word, const char *const *words, int count) {
+const char *suggest_nearest(const char *word, const char *const *words, int count) {
   size_t length = strlen(word);
   const char *best = NULL;
   /* A third of the letters may be wrong: more is another word. */

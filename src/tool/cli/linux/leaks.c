@@ -2,8 +2,8 @@
  *
  * sonde leaks: what nothing points to in a running program, and what points to one block.
  *
- * The program's recorder has it copied (recorder/control_leaks.c); the recording says which blocks are
- * live at that moment; the copy searches itself and answers (record/leaks.h).
+ * The program's recorder has it copied (recorder/control_leaks.c); the recording says which blocks
+ * are live at that moment; the copy searches itself and answers (record/leaks.h).
  */
 #define _GNU_SOURCE
 #include <errno.h>
@@ -152,7 +152,7 @@ static int collect(look_t *l) {
   if (status == 0) status = leaks_put(&l->leaks);
   if (status == SONDE_EFULL)
     return message_fail("%" PRIu64 " blocks are more than the program's address space has room for",
-                    l->leaks.count);
+                        l->leaks.count);
   return status < 0 ? message_fail("there is no memory") : CLI_DONE;
 }
 
@@ -163,7 +163,7 @@ static int print(look_t *l) {
   report_t *r = &l->report;
   if (l->address && !block)
     return message_fail("no live block holds 0x%" PRIx64 "; 'sonde history' tells what did",
-                    l->address);
+                        l->address);
   if (l->json) {
     json_object *o =
         block ? leaks_block_json(r, &l->leaks, l->pid, block) : leaks_json(r, &l->leaks, l->pid);
@@ -186,17 +186,18 @@ static int look(look_t *l) {
   snprintf(path, sizeof path, "/proc/%d/fd/%d", (int)l->recorder, l->recording_fd);
   l->report.path = path;
   l->leaks.exchange = map_exchange(l, &l->leaks.size);
-  if (!l->leaks.exchange) return message_fail("what the recorder set up cannot be opened: %s", path);
+  if (!l->leaks.exchange)
+    return message_fail("what the recorder set up cannot be opened: %s", path);
   if (!recording_open_report(&l->report)) return CLI_FAILED;
   int status = collect(l);
   if (status == CLI_DONE) status = search(l);
   if (status == CLI_DONE) {
-    l->report.names = names_new(l->report.reader);
+    l->report.names = frame_names_new(l->report.reader);
     if (!l->report.names || leaks_take(&l->leaks) < 0)
       status = message_fail("the copy's answer makes no sense, or there is no memory");
     else
       status = print(l);
-    names_free(l->report.names);
+    frame_names_free(l->report.names);
   }
   leaks_free(&l->leaks);
   reader_close(l->report.reader);

@@ -286,20 +286,21 @@ static void wait_for_children(control_t *control, const char *settings) {
 static void tell_programs(const recording_t *r, const char *path) {
   uint32_t programs = r->header.incarnations;
   if (programs > 1)
-    message_note("the process ran %u programs in turn; all are in '%s': the audit is of all, the rest "
-             "of the report of the last one or of '--program N'",
-             programs, path);
+    message_note(
+        "the process ran %u programs in turn; all are in '%s': the audit is of all, the rest "
+        "of the report of the last one or of '--program N'",
+        programs, path);
 }
 
 static void tell(const recording_t *r, const char *path, int finished) {
   const record_header_t *h = &r->header;
-  emulated_tell(r->control);
+  notes_print(r->control);
   if (!h->incarnations)
     message_note("the command never loaded the agent, so nothing was recorded; "
-             "'sonde doctor' tells why");
+                 "'sonde doctor' tells why");
   else if (h->stop_reason)
     message_note("recording stopped before the end: %s; '%s' holds what came before",
-             record_stop_text(h->stop_reason), path);
+                 record_stop_text(h->stop_reason), path);
   else if (finished < 0)
     message_note("the end of '%s' could not be written", path);
   else
@@ -307,7 +308,7 @@ static void tell(const recording_t *r, const char *path, int finished) {
   tell_programs(r, path);
   if (h->lost_events)
     message_note("%llu events were lost for want of memory or of room in the file",
-             (unsigned long long)h->lost_events);
+                 (unsigned long long)h->lost_events);
 }
 
 /* Compiles the audit policy NAME for the recorder. */
@@ -331,36 +332,38 @@ typedef struct wanted {
 } wanted_t;
 
 /* What became of functions that were left room for a tracer. */
-static void tell_code(const scratch_control_t *c) {
+static void tell_code(const shm_control_t *c) {
   if (c->code_why[0]) message_note("no function of the program's own is traced: %s", c->code_why);
   if (c->code_refused)
     message_note("the code of %u images could not be changed: their functions are not traced",
-             c->code_refused);
+                 c->code_refused);
   if (c->code_small)
-    message_note("%u functions have too little room at their entry, or none that could be found, and "
-             "are not traced: -fpatchable-function-entry=5 is enough",
-             c->code_small);
+    message_note(
+        "%u functions have too little room at their entry, or none that could be found, and "
+        "are not traced: -fpatchable-function-entry=5 is enough",
+        c->code_small);
 }
 
 /* What became of --trace=PATTERN. */
-static void tell_imports(const scratch_control_t *c) {
+static void tell_imports(const shm_control_t *c) {
   if (!c->trace_pattern[0]) return;
   if (c->imports_refused[0])
     message_note("no imported function is traced: %s", c->imports_refused);
   else if (!c->imports_timed && !c->imports_called && !c->code_patched && !c->methods_timed)
     message_note("no function or method that can be traced matches '%s'; see 'sonde help record'",
-             c->trace_pattern);
+                 c->trace_pattern);
   if (c->imports_left)
     message_note("%u functions that follow no usual calling convention are not traced",
-             c->imports_left);
+                 c->imports_left);
   if (c->code_unnamed)
-    message_note("%u functions with room for a tracer have no name that the pattern could match: the "
-             "program "
-             "is stripped",
-             c->code_unnamed);
+    message_note(
+        "%u functions with room for a tracer have no name that the pattern could match: the "
+        "program "
+        "is stripped",
+        c->code_unnamed);
   if (c->messages_left)
     message_note("%u messages to methods that were made at run time are not recorded",
-             c->messages_left);
+                 c->messages_left);
   if (c->imports_over)
     message_note("%u functions more matched than can be traced at once", c->imports_over);
 }
@@ -375,7 +378,7 @@ typedef struct one_recording {
   pid_t tracer; /* of --coverage; 0: none */
   recording_t recording;
   control_t control;
-  watches_t watches;
+  monitors_t watches;
   follow_t follow;
 } one_recording_t;
 
@@ -440,10 +443,10 @@ static int watch(one_recording_t *s) {
   int status = 0;
   const cpu_options_t cpu = {s->wanted->cpu_rules, note_line};
   watching_t watching;
-  watches_start(&s->watches, &s->recording, s->wanted->mode & RECORD_STALLS, &watching);
+  monitors_start(&s->watches, &s->recording, s->wanted->mode & RECORD_STALLS, &watching);
   cpu_monitor_t *cpu_monitor = s->wanted->cpu ? cpu_monitor_start(&s->recording, &cpu) : NULL;
   wait_for(&s->control, s->child.pid, &status);
-  watches_stop(&watching, status);
+  monitors_stop(&watching, status);
   cpu_monitor_stop(cpu_monitor);
   if (s->tracer && !coverage_finish(s->tracer))
     message_note("what watched the system calls was ended: their coverage is not known");
@@ -470,8 +473,8 @@ static int not_run(one_recording_t *s, const char *command, int error) {
 static int record(char **command, const wanted_t *wanted, const char *agent) {
   one_recording_t s = {.wanted = wanted, .child.traced = wanted->coverage};
   s.watches =
-      (watches_t){.stalls = {(uint64_t)wanted->stall_ms * 1000000, note_line},
-                  .wall_ns = wanted->wall_hz ? (uint64_t)(1000000000 / wanted->wall_hz) : 0};
+      (monitors_t){.stalls = {(uint64_t)wanted->stall_ms * 1000000, note_line},
+                   .wall_ns = wanted->wall_hz ? (uint64_t)(1000000000 / wanted->wall_hz) : 0};
   if (!start_child(&s.child, command, agent)) return fail("cannot fork:", strerror(errno));
   signal(SIGXFSZ, SIG_IGN); /* a limit of the shell's is a full disk to us */
   if (!create_recording(&s, command[0])) return give_up(&s);
@@ -534,7 +537,7 @@ static const char *take_option(wanted_t *w, int key, const char *value) {
   case KEY_TRACE:
     w->mode |= RECORD_CALLS;
     w->imports = value ? value : "";
-    if (strlen(w->imports) < sizeof((scratch_control_t *)0)->trace_pattern) break;
+    if (strlen(w->imports) < sizeof((shm_control_t *)0)->trace_pattern) break;
     return "--trace takes a pattern of at most 511 bytes";
   case KEY_CPU:
     w->mode |= RECORD_SAMPLES;
@@ -588,11 +591,10 @@ int verb_record(int argc, char **argv) {
   char agent[PATH_MAX], refusal[256];
   if (!find_agent(agent, sizeof agent))
     return fail("libsonde-agent.so", "is not beside the command: build or install it");
-  if (!program_takes_preload(parser.rest[0], refusal, sizeof refusal))
-    return fail(parser.rest[0], refusal);
-  if (wanted.mode & RECORD_AUDIT && !wanted.coverage && program_is_go(parser.rest[0]))
+  if (!preload_check(parser.rest[0], refusal, sizeof refusal)) return fail(parser.rest[0], refusal);
+  if (wanted.mode & RECORD_AUDIT && !wanted.coverage && preload_check_is_go(parser.rest[0]))
     message_note("%s is written in Go, which makes system calls itself: the audit sees calls of C "
-             "alone, --coverage lists the others",
-             parser.rest[0]);
+                 "alone, --coverage lists the others",
+                 parser.rest[0]);
   return record(parser.rest, &wanted, agent);
 }

@@ -123,7 +123,7 @@ static bool at_call(tracer_t *t, pid_t tid) {
 /* ---- stops ---------------------------------------------------------------------------------- */
 
 static void executed(tracer_t *t) {
-  scratch_audit_t *audit = &t->calls.recording->control->audit;
+  shm_audit_t *audit = &t->calls.recording->control->audit;
   if (t->begun) coverage_calls_flush(&t->calls);
   t->begun = true;
   store_relaxed(&audit->used, 0u); /* the program that wrote there is no more */
@@ -186,15 +186,15 @@ static void trace(tracer_t *t) {
 
 static void write_end(tracer_t *t) {
   coverage_calls_flush(&t->calls);
-  const scratch_audit_t *audit = &t->calls.recording->control->audit;
+  const shm_audit_t *audit = &t->calls.recording->control->audit;
   uint32_t used = load_relaxed(&audit->used);
-  journal_begin(t->calls.journal, EXTENDED_COVERAGE);
-  journal_value(t->calls.journal, t->rings);
-  journal_value(t->calls.journal, t->foreign);
-  journal_value(t->calls.journal, used > SCRATCH_AUDITED ? used - SCRATCH_AUDITED : 0);
-  journal_value(t->calls.journal, t->let_go);
-  journal_end(t->calls.journal);
-  (void)journal_flush(t->calls.journal);
+  monitor_writer_begin(t->calls.journal, EXTENDED_COVERAGE);
+  monitor_writer_value(t->calls.journal, t->rings);
+  monitor_writer_value(t->calls.journal, t->foreign);
+  monitor_writer_value(t->calls.journal, used > SHM_AUDITED ? used - SHM_AUDITED : 0);
+  monitor_writer_value(t->calls.journal, t->let_go);
+  monitor_writer_end(t->calls.journal);
+  (void)monitor_writer_flush(t->calls.journal);
 }
 
 static _Noreturn void be_tracer(recording_t *recording, pid_t pid, const audit_policy_t *policy,

@@ -27,7 +27,7 @@ typedef struct coverage_row coverage_row_t;
 
 typedef struct coverage_calls {
   recording_t *recording;
-  journal_t *journal;
+  monitor_writer_t *journal;
   const audit_policy_t *policy;
   pid_t pid;
   bool wanted[SENSITIVE_NUMBERS];

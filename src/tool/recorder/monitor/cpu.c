@@ -33,7 +33,7 @@ typedef struct cpu_thread {
 struct cpu_monitor {
   pthread_t thread;
   recording_t *recording;
-  journal_t *journal;
+  monitor_writer_t *journal;
   cpu_options_t options;
   cpu_track_t process;
   uint64_t process_ns;
@@ -94,13 +94,13 @@ static void tell(const cpu_monitor_t *m, const cpu_thread_t *thread, const cpu_e
 }
 
 static void report(cpu_monitor_t *m, const cpu_thread_t *thread, const cpu_episode_t *e) {
-  journal_begin(m->journal, EXTENDED_CPU_EPISODE);
-  journal_value(m->journal, thread ? (uint64_t)thread->tid : 0);
-  journal_value(m->journal, e->to_ns - e->from_ns);
-  journal_value(m->journal, e->cpu_ns);
-  journal_text(m->journal, thread ? thread->name : "");
-  journal_end(m->journal);
-  (void)journal_flush(m->journal);
+  monitor_writer_begin(m->journal, EXTENDED_CPU_EPISODE);
+  monitor_writer_value(m->journal, thread ? (uint64_t)thread->tid : 0);
+  monitor_writer_value(m->journal, e->to_ns - e->from_ns);
+  monitor_writer_value(m->journal, e->cpu_ns);
+  monitor_writer_text(m->journal, thread ? thread->name : "");
+  monitor_writer_end(m->journal);
+  (void)monitor_writer_flush(m->journal);
   if (m->options.note) tell(m, thread, e);
 }
 
@@ -112,7 +112,7 @@ static uint64_t wakeups_of(const char *status) {
 static void read_thread(cpu_monitor_t *m, pid_t tid) {
   char text[4096];
   thread_facts_t facts = {0};
-  if (!facts_read_use(-1, (pid_t)m->recording->header.pid, tid, &facts)) return;
+  if (!thread_facts_read_use(-1, (pid_t)m->recording->header.pid, tid, &facts)) return;
   cpu_thread_t *t = thread_of(m, tid);
   if (!t) return;
   uint64_t now = os_monotonic_ns();
@@ -163,7 +163,7 @@ static void *watch_cpu(void *context) {
 }
 
 static void free_monitor(cpu_monitor_t *m) {
-  journal_free(m->journal);
+  monitor_writer_free(m->journal);
   free(m->threads);
   free(m);
 }
@@ -173,7 +173,7 @@ cpu_monitor_t *cpu_monitor_start(recording_t *recording, const cpu_options_t *op
   if (!m) return NULL;
   m->recording = recording;
   m->options = *options;
-  m->journal = journal_new(recording, MONITOR_STREAM + 1);
+  m->journal = monitor_writer_new(recording, MONITOR_STREAM + 1);
   sigset_t all, before;
   sigfillset(&all);
   pthread_sigmask(SIG_SETMASK, &all, &before);
@@ -187,19 +187,19 @@ cpu_monitor_t *cpu_monitor_start(recording_t *recording, const cpu_options_t *op
 static void write_sums(cpu_monitor_t *m) {
   for (size_t i = 0; i < m->count; i++) {
     const cpu_thread_t *t = &m->threads[i];
-    journal_begin(m->journal, EXTENDED_CPU_THREAD);
-    journal_value(m->journal, (uint64_t)t->tid);
-    journal_value(m->journal, t->run_ns);
-    journal_value(m->journal, t->runq_ns);
-    journal_value(m->journal, t->wakeups);
-    journal_value(m->journal, t->last_ns - t->first_ns);
-    journal_text(m->journal, t->name);
-    journal_end(m->journal);
+    monitor_writer_begin(m->journal, EXTENDED_CPU_THREAD);
+    monitor_writer_value(m->journal, (uint64_t)t->tid);
+    monitor_writer_value(m->journal, t->run_ns);
+    monitor_writer_value(m->journal, t->runq_ns);
+    monitor_writer_value(m->journal, t->wakeups);
+    monitor_writer_value(m->journal, t->last_ns - t->first_ns);
+    monitor_writer_text(m->journal, t->name);
+    monitor_writer_end(m->journal);
   }
-  journal_begin(m->journal, EXTENDED_CPU_PROCESS);
-  journal_value(m->journal, m->process_ns);
-  journal_end(m->journal);
-  (void)journal_flush(m->journal);
+  monitor_writer_begin(m->journal, EXTENDED_CPU_PROCESS);
+  monitor_writer_value(m->journal, m->process_ns);
+  monitor_writer_end(m->journal);
+  (void)monitor_writer_flush(m->journal);
 }
 
 void cpu_monitor_stop(cpu_monitor_t *m) {

@@ -24,9 +24,9 @@
 
 struct stall_monitor {
   pthread_t thread;
-  scratch_loops_t *loops;
+  shm_loops_t *loops;
   watching_t watching;
-  watch_t watches[SCRATCH_LOOPS];
+  watch_t watches[SHM_LOOPS];
   uint32_t incarnation;
   bool active; /* some turn began since the last scan, or lasts */
   unsigned uncovered;
@@ -39,7 +39,7 @@ struct stall_monitor {
 /* The rate of the two clocks gets better the longer they run. */
 static void calibrate(watching_t *w) {
   const record_header_t *h = &w->recording->header;
-  uint64_t ns = os_monotonic_ns(), ticks = journal_now(w->journal);
+  uint64_t ns = os_monotonic_ns(), ticks = monitor_writer_now(w->journal);
   if (h->clock == RECORD_CLOCK_MONOTONIC)
     w->ns_per_tick = (double)(UINT64_C(1) << h->clock_shift);
   else
@@ -52,26 +52,26 @@ static void calibrate(watching_t *w) {
 /* ---- one loop ----------------------------------------------------------------------------- */
 
 /* Its loop has said when the turn that WATCH knows ended. */
-static bool has_told_end(const watch_t *watch, const scratch_loop_t *loop) {
+static bool has_told_end(const watch_t *watch, const shm_loop_t *loop) {
   return watch->turn && !load_acquire(&loop->watched) &&
          load_relaxed(&loop->ended_of) == watch->turn;
 }
 
 /* The turn that WATCH knows has ended; its loop says when, or it was not asked in time. */
-static void end_turn(stall_monitor_t *m, watch_t *watch, const scratch_loop_t *loop) {
-  uint64_t end =
-      has_told_end(watch, loop) ? load_relaxed(&loop->ended) : journal_now(m->watching.journal);
+static void end_turn(stall_monitor_t *m, watch_t *watch, const shm_loop_t *loop) {
+  uint64_t end = has_told_end(watch, loop) ? load_relaxed(&loop->ended)
+                                           : monitor_writer_now(m->watching.journal);
   bool moved = load_relaxed(&loop->moved) != watch->moved;
   watch_end(&m->watching, watch, end, moved ? STALL_MOVED : STALL_ENDED);
 }
 
 static uint64_t end_of(const stall_monitor_t *m, const watch_t *watch) {
-  return watch->lost ? watch->lost : journal_now(m->watching.journal);
+  return watch->lost ? watch->lost : monitor_writer_now(m->watching.journal);
 }
 
 /* The thread is gone, by ENDING. Its turn may have ended before, since it was looked at last. */
 static void drop(stall_monitor_t *m, watch_t *watch, stall_ending_t ending) {
-  const scratch_loop_t *loop = &m->loops->loops[watch - m->watches];
+  const shm_loop_t *loop = &m->loops->loops[watch - m->watches];
   if (has_told_end(watch, loop))
     end_turn(m, watch, loop);
   else
@@ -81,10 +81,10 @@ static void drop(stall_monitor_t *m, watch_t *watch, stall_ending_t ending) {
 
 /* The thread has ended; or its whole process was killed, which will be known in a moment. Returns
  * when to look again. */
-static uint64_t lose(stall_monitor_t *m, watch_t *watch, scratch_loop_t *loop, uint64_t now) {
+static uint64_t lose(stall_monitor_t *m, watch_t *watch, shm_loop_t *loop, uint64_t now) {
   uint32_t tid = (uint32_t)watch->tid;
   if (!watch->lost) {
-    watch->lost = journal_now(m->watching.journal);
+    watch->lost = monitor_writer_now(m->watching.journal);
     watch->lost_ns = now;
   }
   if (now - watch->lost_ns < LOST_NS) return watch->lost_ns + LOST_NS;
@@ -94,7 +94,7 @@ static uint64_t lose(stall_monitor_t *m, watch_t *watch, scratch_loop_t *loop, u
   return UINT64_MAX;
 }
 
-static void count_turns(watch_t *watch, scratch_loop_t *loop, bool *active) {
+static void count_turns(watch_t *watch, shm_loop_t *loop, bool *active) {
   uint32_t turns = load_relaxed(&loop->turns);
   if (turns == watch->turns_seen) return;
   watch->turns += turns > watch->turns_seen ? turns - watch->turns_seen : turns;
@@ -106,7 +106,7 @@ static void count_turns(watch_t *watch, scratch_loop_t *loop, bool *active) {
 static uint64_t scan_loop(stall_monitor_t *m, uint32_t i, uint64_t now, uint64_t late) {
   watching_t *w = &m->watching;
   watch_t *watch = &m->watches[i];
-  scratch_loop_t *loop = &m->loops->loops[i];
+  shm_loop_t *loop = &m->loops->loops[i];
   pid_t tid = (pid_t)load_acquire(&loop->tid);
   if (watch->tid && watch->tid != tid) drop(m, watch, STALL_EXITED);
   if (!tid) return UINT64_MAX;
@@ -118,7 +118,7 @@ static uint64_t scan_loop(stall_monitor_t *m, uint32_t i, uint64_t now, uint64_t
   m->active = true;
   if (!watch->turn) {
     watch_begin(w, watch, loop, turn);
-    store_release(&loop->watched, SCRATCH_WATCH_END);
+    store_release(&loop->watched, SHM_WATCH_END);
     late = 0;
   }
   if (watch->lost || !watch_look(w, watch, loop, now, late)) return lose(m, watch, loop, now);
@@ -128,9 +128,9 @@ static uint64_t scan_loop(stall_monitor_t *m, uint32_t i, uint64_t now, uint64_t
 /* ---- all of them -------------------------------------------------------------------------- */
 
 static void end_all(stall_monitor_t *m, stall_ending_t ending) {
-  for (uint32_t i = 0; i < SCRATCH_LOOPS; i++)
+  for (uint32_t i = 0; i < SHM_LOOPS; i++)
     if (m->watches[i].tid) drop(m, &m->watches[i], ending);
-  (void)journal_flush(m->watching.journal);
+  (void)monitor_writer_flush(m->watching.journal);
 }
 
 static void follow_exec(stall_monitor_t *m) {
@@ -154,10 +154,10 @@ static void tell_uncovered(stall_monitor_t *m, unsigned seen) {
   m->uncovered |= found;
   for (unsigned one = 1; one <= found; one <<= 1) {
     if (!(found & one)) continue;
-    journal_begin(w->journal, EXTENDED_UNCOVERED);
-    journal_text(w->journal, stall_uncovered_text(one));
-    journal_end(w->journal);
-    (void)journal_flush(w->journal);
+    monitor_writer_begin(w->journal, EXTENDED_UNCOVERED);
+    monitor_writer_text(w->journal, stall_uncovered_text(one));
+    monitor_writer_end(w->journal);
+    (void)monitor_writer_flush(w->journal);
     if (w->note) w->note(stall_uncovered_text(one));
   }
 }
@@ -176,7 +176,7 @@ static uint64_t scan(stall_monitor_t *m, uint64_t late) {
   follow_exec(m);
   look_for_uncovered(m, now);
   calibrate(&m->watching);
-  for (uint32_t i = 0; i < used && i < SCRATCH_LOOPS; i++) {
+  for (uint32_t i = 0; i < used && i < SHM_LOOPS; i++) {
     uint64_t wanted = scan_loop(m, i, now, late);
     if (wanted < next) next = wanted;
   }
@@ -235,7 +235,7 @@ static void *watch_loops(void *context) {
 
 static void free_monitor(stall_monitor_t *m) {
   stacks_forget(&m->watching.stacks);
-  journal_free(m->watching.journal);
+  monitor_writer_free(m->watching.journal);
   free(m);
 }
 
@@ -245,7 +245,7 @@ stall_monitor_t *stall_monitor_start(recording_t *recording, const stall_options
   m->loops = &recording->control->stall;
   watching_t *w = &m->watching;
   w->recording = recording;
-  w->journal = journal_new(recording, MONITOR_STREAM);
+  w->journal = monitor_writer_new(recording, MONITOR_STREAM);
   w->stacks = (stall_stacks_t){
       .recording = recording, .journal = w->journal, .pid = (pid_t)recording->header.pid};
   w->rules = stall_rules_for(options->threshold_ns);

@@ -51,7 +51,7 @@ bool stacks_blocked(stall_stacks_t *s, pid_t tid, blocked_at_t *out) {
     thread = capture(s, tid);
   }
   if (!thread) return false;
-  out->stack = journal_stack(s->journal, s->target, thread);
+  out->stack = monitor_writer_stack(s->journal, s->target, thread);
   out->owner = thread->wait.owner;
   out->is_mutex = thread->wait.is_mutex;
   out->address = thread->wait.address;
@@ -72,7 +72,7 @@ int stacks_locks(stall_stacks_t *s, pid_t tid, lock_link_t links[STALL_LINKS_MAX
         .waiter = waiter->tid,
         .owner = waiter->wait.owner,
         .address = waiter->wait.address,
-        .owner_stack = owner ? journal_stack(s->journal, t, owner) : 0,
+        .owner_stack = owner ? monitor_writer_stack(s->journal, t, owner) : 0,
         .owner_state = owner ? owner->state : 0,
         .in_cycle = waiter->deadlock != 0,
     };
@@ -86,12 +86,12 @@ int stacks_locks(stall_stacks_t *s, pid_t tid, lock_link_t links[STALL_LINKS_MAX
 
 /* ---- questions ---------------------------------------------------------------------------- */
 
-static scratch_question_t *question(const stall_stacks_t *s, int i) {
+static shm_question_t *question(const stall_stacks_t *s, int i) {
   return &s->recording->control->stall.questions[i];
 }
 
 static int place_of(const stall_stacks_t *s, pid_t tid) {
-  for (int i = 0; i < (int)SCRATCH_QUESTIONS; i++)
+  for (int i = 0; i < (int)SHM_QUESTIONS; i++)
     if (s->asked[i] == tid) return i;
   return -1;
 }
@@ -101,12 +101,12 @@ bool stacks_ask(stall_stacks_t *s, pid_t tid) {
   int i = place_of(s, tid);
   if (i < 0) i = place_of(s, 0);
   if (i < 0) return false;
-  scratch_question_t *q = question(s, i);
-  if (s->asked[i] == tid && load_acquire(&q->state) == SCRATCH_ASKED) return true; /* on its way */
+  shm_question_t *q = question(s, i);
+  if (s->asked[i] == tid && load_acquire(&q->state) == SHM_ASKED) return true; /* on its way */
   s->asked[i] = tid;
   q->tid = (uint32_t)tid;
-  store_release(&q->state, SCRATCH_ASKED);
-  if (os_ask_process(s->pid, tid) == 0) return true;
+  store_release(&q->state, SHM_ASKED);
+  if (os_signal_process(s->pid, tid) == 0) return true;
   stacks_drop(s, tid);
   return false;
 }
@@ -114,8 +114,8 @@ bool stacks_ask(stall_stacks_t *s, pid_t tid) {
 bool stacks_answer(stall_stacks_t *s, pid_t tid, uint32_t *stack, uint64_t *time) {
   int i = place_of(s, tid);
   if (i < 0) return false;
-  scratch_question_t *q = question(s, i);
-  if (load_acquire(&q->state) != SCRATCH_ANSWERED) return false;
+  shm_question_t *q = question(s, i);
+  if (load_acquire(&q->state) != SHM_ANSWERED) return false;
   *stack = q->stack;
   *time = q->time;
   stacks_drop(s, tid);
@@ -126,5 +126,5 @@ void stacks_drop(stall_stacks_t *s, pid_t tid) {
   int i = place_of(s, tid);
   if (i < 0) return;
   s->asked[i] = 0;
-  store_release(&question(s, i)->state, SCRATCH_FREE);
+  store_release(&question(s, i)->state, SHM_FREE);
 }

@@ -15,12 +15,12 @@
 
 typedef struct stall_stacks {
   recording_t *recording;
-  journal_t *journal;
+  monitor_writer_t *journal;
   pid_t pid;
   target_t *target; /* NULL until it is needed */
   uint64_t opened_ns;
-  uint32_t denied;                /* reads that were refused */
-  pid_t asked[SCRATCH_QUESTIONS]; /* whose question each is; 0: nobody's */
+  uint32_t denied;            /* reads that were refused */
+  pid_t asked[SHM_QUESTIONS]; /* whose question each is; 0: nobody's */
 } stall_stacks_t;
 
 /* The program as it is now: its threads are to be read again, its images were listed at most two

@@ -11,7 +11,7 @@
 
 #define UNCOVERED_GO       1u /* the Go runtime */
 #define UNCOVERED_IO_URING 2u /* it has a ring */
-#define UNCOVERED_LOOPS    4u /* more threads wait than there are places for (SCRATCH_LOOPS) */
+#define UNCOVERED_LOOPS    4u /* more threads wait than there are places for (SHM_LOOPS) */
 
 /* A set of the first two, of the process PID, as it is now. */
 unsigned stall_uncovered(pid_t pid);

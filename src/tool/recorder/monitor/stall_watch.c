@@ -21,7 +21,7 @@ static uint64_t ns_of(const watching_t *w, uint64_t ticks) {
          (uint64_t)(int64_t)((double)(int64_t)(ticks - w->base_ticks) * w->ns_per_tick);
 }
 
-void watch_begin(watching_t *w, watch_t *watch, scratch_loop_t *loop, uint64_t turn) {
+void watch_begin(watching_t *w, watch_t *watch, shm_loop_t *loop, uint64_t turn) {
   watch->turn = turn;
   watch->seen = false;
   watch->moved = load_relaxed(&loop->moved);
@@ -37,7 +37,7 @@ void watch_begin(watching_t *w, watch_t *watch, scratch_loop_t *loop, uint64_t t
 }
 
 /* The program may have declared, by now, that this turn is a long one. */
-static void allow(watch_t *watch, scratch_loop_t *loop) {
+static void allow(watch_t *watch, shm_loop_t *loop) {
   if (load_acquire(&loop->allowed_of) != (uint32_t)watch->turn || watch->state.reported) return;
   uint64_t allowed = (uint64_t)load_relaxed(&loop->allowed_ms) * 1000000;
   if (allowed > watch->state.threshold_ns) watch->state.threshold_ns = allowed;
@@ -49,42 +49,42 @@ static uint64_t since(uint64_t now, uint64_t then) { return now > then ? now - t
 
 static void write_sample(watching_t *w, const watch_t *watch, const watch_sample_t *s) {
   const thread_facts_t *f = &s->facts, *b = &watch->base;
-  journal_t *j = w->journal;
-  journal_begin(j, EXTENDED_STALL_SAMPLE);
-  journal_value(j, watch->number);
-  journal_value(j, s->time);
-  journal_value(j, s->stack);
-  journal_value(j, (uint8_t)f->state | (f->frozen ? 0x100u : 0u));
-  journal_value(j, f->call < 0 ? 0 : (uint64_t)f->call + 1);
+  monitor_writer_t *j = w->journal;
+  monitor_writer_begin(j, EXTENDED_STALL_SAMPLE);
+  monitor_writer_value(j, watch->number);
+  monitor_writer_value(j, s->time);
+  monitor_writer_value(j, s->stack);
+  monitor_writer_value(j, (uint8_t)f->state | (f->frozen ? 0x100u : 0u));
+  monitor_writer_value(j, f->call < 0 ? 0 : (uint64_t)f->call + 1);
   for (int i = 0; i < 3; i++)
-    journal_value(j, f->args[i]);
-  journal_value(j, s->window_ns);
-  journal_value(j, since(f->run_ns, b->run_ns));
-  journal_value(j, since(f->runq_ns, b->runq_ns));
-  journal_value(j, since(f->minor_faults, b->minor_faults));
-  journal_value(j, since(f->major_faults, b->major_faults));
-  journal_value(j, since(f->user_ticks, b->user_ticks));
-  journal_value(j, since(f->system_ticks, b->system_ticks));
-  journal_value(j, s->is_mutex ? 1 : 0);
-  journal_value(j, (uint64_t)s->owner);
-  journal_value(j, s->address);
+    monitor_writer_value(j, f->args[i]);
+  monitor_writer_value(j, s->window_ns);
+  monitor_writer_value(j, since(f->run_ns, b->run_ns));
+  monitor_writer_value(j, since(f->runq_ns, b->runq_ns));
+  monitor_writer_value(j, since(f->minor_faults, b->minor_faults));
+  monitor_writer_value(j, since(f->major_faults, b->major_faults));
+  monitor_writer_value(j, since(f->user_ticks, b->user_ticks));
+  monitor_writer_value(j, since(f->system_ticks, b->system_ticks));
+  monitor_writer_value(j, s->is_mutex ? 1 : 0);
+  monitor_writer_value(j, (uint64_t)s->owner);
+  monitor_writer_value(j, s->address);
   const char *name = f->call < 0 ? NULL : syscall_name(MACHINE_HERE, f->call);
-  journal_text(j, name);
-  journal_text(j, s->what);
-  journal_end(j);
+  monitor_writer_text(j, name);
+  monitor_writer_text(j, s->what);
+  monitor_writer_end(j);
 }
 
 static void write_link(watching_t *w, const watch_t *watch, const lock_link_t *l) {
-  journal_t *j = w->journal;
-  journal_begin(j, EXTENDED_STALL_LOCK);
-  journal_value(j, watch->number);
-  journal_value(j, (uint64_t)l->waiter);
-  journal_value(j, (uint64_t)l->owner);
-  journal_value(j, l->address);
-  journal_value(j, (uint8_t)l->owner_state);
-  journal_value(j, l->in_cycle);
-  journal_value(j, l->owner_stack);
-  journal_end(j);
+  monitor_writer_t *j = w->journal;
+  monitor_writer_begin(j, EXTENDED_STALL_LOCK);
+  monitor_writer_value(j, watch->number);
+  monitor_writer_value(j, (uint64_t)l->waiter);
+  monitor_writer_value(j, (uint64_t)l->owner);
+  monitor_writer_value(j, l->address);
+  monitor_writer_value(j, (uint8_t)l->owner_state);
+  monitor_writer_value(j, l->in_cycle);
+  monitor_writer_value(j, l->owner_stack);
+  monitor_writer_end(j);
 }
 
 static void write_locks(watching_t *w, watch_t *watch) {
@@ -115,22 +115,22 @@ static void collect_owner(watching_t *w, watch_t *watch) {
 
 /* The loop has a stall: what was gathered of it so far is written. */
 static void report(watching_t *w, watch_t *watch) {
-  journal_t *j = w->journal;
+  monitor_writer_t *j = w->journal;
   watch->number = ++w->stalls;
-  journal_begin(j, EXTENDED_STALL);
-  journal_value(j, watch->number);
-  journal_value(j, (uint64_t)watch->tid);
-  journal_value(j, watch->turn);
-  journal_value(j, watch->state.threshold_ns);
+  monitor_writer_begin(j, EXTENDED_STALL);
+  monitor_writer_value(j, watch->number);
+  monitor_writer_value(j, (uint64_t)watch->tid);
+  monitor_writer_value(j, watch->turn);
+  monitor_writer_value(j, watch->state.threshold_ns);
   char name[THREAD_NAME_MAX] = "";
   thread_file_name(w->stacks.pid, watch->tid, name);
-  journal_text(j, name);
-  journal_end(j);
+  monitor_writer_text(j, name);
+  monitor_writer_end(j);
   for (int i = 0; i < watch->pending_count; i++)
     write_sample(w, watch, &watch->pending[i]);
   watch->pending_count = 0;
   if (watch->latest.is_mutex && watch->last.state != 'R') write_locks(w, watch);
-  (void)journal_flush(j);
+  (void)monitor_writer_flush(j);
 }
 
 /* ---- samples ------------------------------------------------------------------------------ */
@@ -186,7 +186,7 @@ static void take_sample(watching_t *w, watch_t *watch, const thread_facts_t *fac
     s.address = at.address;
     memcpy(s.what, at.what, sizeof s.what);
   }
-  s.time = journal_now(w->journal);
+  s.time = monitor_writer_now(w->journal);
   s.window_ns = os_monotonic_ns() - watch->base_ns;
   s.facts = *facts;
   watch->latest = s;
@@ -215,14 +215,14 @@ static void tell(const watching_t *w, watch_t *watch, uint64_t age_ns) {
   w->note(line);
 }
 
-bool watch_look(watching_t *w, watch_t *watch, scratch_loop_t *loop, uint64_t now_ns,
+bool watch_look(watching_t *w, watch_t *watch, shm_loop_t *loop, uint64_t now_ns,
                 uint64_t late_ns) {
   thread_facts_t facts;
   if (watch->files.tid != watch->tid) {
-    facts_close(&watch->files);
-    facts_open(&watch->files, w->stacks.pid, watch->tid);
+    thread_facts_close(&watch->files);
+    thread_facts_open(&watch->files, w->stacks.pid, watch->tid);
   }
-  if (!facts_read(&watch->files, &facts)) return false;
+  if (!thread_facts_read(&watch->files, &facts)) return false;
   if (facts.exiting || facts.state == 'Z' || facts.state == 'X') return false;
   if (!watch->seen) {
     watch->base = watch->last = facts;
@@ -246,20 +246,20 @@ bool watch_look(watching_t *w, watch_t *watch, scratch_loop_t *loop, uint64_t no
   if (todo & STALL_DO_SAMPLE) take_sample(w, watch, &facts);
   if (todo & STALL_DO_REPORT) {
     report(w, watch);
-    store_relaxed(&loop->watched, SCRATCH_WATCH_CALL);
+    store_relaxed(&loop->watched, SHM_WATCH_CALL);
   }
   if (!watch->number) return true;
   tell(w, watch, stall_turn_own_ns(&watch->state, now_ns));
   if (now_ns - watch->flushed_ns > FLUSH_NS) {
     watch->flushed_ns = now_ns;
-    (void)journal_flush(w->journal);
+    (void)monitor_writer_flush(w->journal);
   }
   return true;
 }
 
 bool watch_is_exiting(const watch_t *watch) {
   thread_facts_t facts;
-  return facts_read(&watch->files, &facts) && facts.exiting && facts.state != 'Z' &&
+  return thread_facts_read(&watch->files, &facts) && facts.exiting && facts.state != 'Z' &&
          facts.state != 'X';
 }
 
@@ -272,7 +272,8 @@ static void last_look(watching_t *w, watch_t *watch, uint64_t end_ns) {
   thread_facts_t facts;
   stall_look_t look = t->last;
   uint64_t gap = end_ns - t->last.now_ns;
-  if (facts_read(&watch->files, &facts)) { /* what it did since the end is small beside the gap */
+  if (thread_facts_read(&watch->files,
+                        &facts)) { /* what it did since the end is small beside the gap */
     look.run_ns = facts.run_ns;
     look.runq_ns = facts.runq_ns;
   }
@@ -293,15 +294,15 @@ void watch_end(watching_t *w, watch_t *watch, uint64_t end, stall_ending_t endin
   if (watch->owner_asked) stacks_drop(&w->stacks, watch->owner_asked);
   if (watch->number) {
     const stall_turn_t *t = &watch->state;
-    journal_begin(w->journal, EXTENDED_STALL_END);
-    journal_value(w->journal, watch->number);
-    journal_value(w->journal, end);
-    journal_value(w->journal, ending);
-    journal_value(w->journal, t->stopped_ns);
-    journal_value(w->journal, t->late_ns);
-    journal_value(w->journal, stall_turn_starved_ns(t));
-    journal_end(w->journal);
-    (void)journal_flush(w->journal);
+    monitor_writer_begin(w->journal, EXTENDED_STALL_END);
+    monitor_writer_value(w->journal, watch->number);
+    monitor_writer_value(w->journal, end);
+    monitor_writer_value(w->journal, ending);
+    monitor_writer_value(w->journal, t->stopped_ns);
+    monitor_writer_value(w->journal, t->late_ns);
+    monitor_writer_value(w->journal, stall_turn_starved_ns(t));
+    monitor_writer_end(w->journal);
+    (void)monitor_writer_flush(w->journal);
     stacks_forget(&w->stacks);
   }
   watch->turn = 0;
@@ -310,11 +311,11 @@ void watch_end(watching_t *w, watch_t *watch, uint64_t end, stall_ending_t endin
 
 void watch_close(watching_t *w, watch_t *watch) {
   if (watch->turns) {
-    journal_begin(w->journal, EXTENDED_LOOP);
-    journal_value(w->journal, (uint64_t)watch->tid);
-    journal_value(w->journal, watch->turns);
-    journal_end(w->journal);
+    monitor_writer_begin(w->journal, EXTENDED_LOOP);
+    monitor_writer_value(w->journal, (uint64_t)watch->tid);
+    monitor_writer_value(w->journal, watch->turns);
+    monitor_writer_end(w->journal);
   }
-  facts_close(&watch->files);
+  thread_facts_close(&watch->files);
   *watch = (watch_t){0};
 }

@@ -29,7 +29,7 @@ typedef struct watch {
   uint32_t moved;
   uint64_t number; /* of the stall, once it is one */
   stall_turn_t state;
-  facts_files_t files;
+  thread_facts_files_t files;
   thread_facts_t base; /* at the first look */
   uint64_t base_ns;    /* when that was */
   thread_facts_t last; /* at the last one */
@@ -50,7 +50,7 @@ typedef struct watch {
 /* What all watches share. */
 typedef struct watching {
   recording_t *recording;
-  journal_t *journal;
+  monitor_writer_t *journal;
   stall_stacks_t stacks;
   stall_rules_t rules;
   uint64_t stalls;
@@ -60,11 +60,10 @@ typedef struct watching {
 } watching_t;
 
 /* Begins to watch the turn that began at TICKS. */
-void watch_begin(watching_t *w, watch_t *watch, scratch_loop_t *loop, uint64_t turn);
+void watch_begin(watching_t *w, watch_t *watch, shm_loop_t *loop, uint64_t turn);
 
 /* A closer look at a turn that goes on. False when the thread runs no more of the program. */
-bool watch_look(watching_t *w, watch_t *watch, scratch_loop_t *loop, uint64_t now_ns,
-                uint64_t late_ns);
+bool watch_look(watching_t *w, watch_t *watch, shm_loop_t *loop, uint64_t now_ns, uint64_t late_ns);
 
 /* The thread has ended and is being taken away. */
 bool watch_is_exiting(const watch_t *watch);

@@ -7,23 +7,23 @@
 
 #include "recorder/monitor/thread_file.h"
 
-static const char *const names[FACTS_FILES] = {"stat", "schedstat", "syscall", "wchan"};
+static const char *const names[THREAD_FACTS_FILES] = {"stat", "schedstat", "syscall", "wchan"};
 enum { STAT, SCHEDSTAT, SYSCALL, WCHAN };
 
-void facts_open(facts_files_t *files, pid_t pid, pid_t tid) {
+void thread_facts_open(thread_facts_files_t *files, pid_t pid, pid_t tid) {
   files->pid = pid;
   files->tid = tid;
-  for (int i = 0; i < FACTS_FILES; i++)
+  for (int i = 0; i < THREAD_FACTS_FILES; i++)
     files->fds[i] = thread_file_keep(pid, tid, names[i]);
 }
 
-void facts_close(facts_files_t *files) {
-  for (int i = 0; files->tid && i < FACTS_FILES; i++)
+void thread_facts_close(thread_facts_files_t *files) {
+  for (int i = 0; files->tid && i < THREAD_FACTS_FILES; i++)
     thread_file_close(files->fds[i]);
   files->tid = 0;
 }
 
-static bool read_text(const facts_files_t *files, int which, char *out, size_t size) {
+static bool read_text(const thread_facts_files_t *files, int which, char *out, size_t size) {
   return thread_file_read(files->fds[which], files->pid, files->tid, names[which], out, size);
 }
 
@@ -31,7 +31,7 @@ static bool read_text(const facts_files_t *files, int which, char *out, size_t s
 
 /* Field 3 is the state, behind a name that may hold anything; then flags is 9, minflt 10, majflt
  * 12, utime 14, stime 15, blocked 32. */
-bool facts_parse_stat(const char *text, thread_facts_t *out) {
+bool thread_facts_parse_stat(const char *text, thread_facts_t *out) {
   const char *p = strrchr(text, ')');
   if (!p || p[1] != ' ' || !p[2]) return false;
   out->state = p[2];
@@ -54,7 +54,7 @@ bool facts_parse_stat(const char *text, thread_facts_t *out) {
   return true;
 }
 
-bool facts_parse_schedstat(const char *text, thread_facts_t *out) {
+bool thread_facts_parse_schedstat(const char *text, thread_facts_t *out) {
   char *at;
   uint64_t values[3];
   for (int i = 0; i < 3; i++, text = at) {
@@ -73,13 +73,14 @@ static void count_by_ticks(thread_facts_t *out) {
   if (!out->slices && !out->run_ns) out->run_ns = (out->user_ticks + out->system_ticks) * TICK_NS;
 }
 
-bool facts_read_use(int kept, pid_t pid, pid_t tid, thread_facts_t *out) {
+bool thread_facts_read_use(int kept, pid_t pid, pid_t tid, thread_facts_t *out) {
   char text[1024];
   memset(out, 0, sizeof *out);
   if (thread_file_read(kept, pid, tid, "schedstat", text, sizeof text) &&
-      facts_parse_schedstat(text, out) && out->slices)
+      thread_facts_parse_schedstat(text, out) && out->slices)
     return true;
-  if (!thread_file_read(-1, pid, tid, "stat", text, sizeof text) || !facts_parse_stat(text, out))
+  if (!thread_file_read(-1, pid, tid, "stat", text, sizeof text) ||
+      !thread_facts_parse_stat(text, out))
     return false;
   count_by_ticks(out);
   return true;
@@ -121,12 +122,13 @@ static void parse_call(const char *text, thread_facts_t *out) {
     out->args[i] = strtoull(at, &at, 16);
 }
 
-bool facts_read(const facts_files_t *files, thread_facts_t *out) {
+bool thread_facts_read(const thread_facts_files_t *files, thread_facts_t *out) {
   char text[1024];
   memset(out, 0, sizeof *out);
   out->call = -1;
-  if (!read_text(files, STAT, text, sizeof text) || !facts_parse_stat(text, out)) return false;
-  if (read_text(files, SCHEDSTAT, text, sizeof text)) (void)facts_parse_schedstat(text, out);
+  if (!read_text(files, STAT, text, sizeof text) || !thread_facts_parse_stat(text, out))
+    return false;
+  if (read_text(files, SCHEDSTAT, text, sizeof text)) (void)thread_facts_parse_schedstat(text, out);
   count_by_ticks(out);
   if (out->state == 'R' || out->state == 'Z' || out->state == 'X') return true;
   if (read_text(files, SYSCALL, text, sizeof text)) parse_call(text, out);

@@ -23,27 +23,27 @@ typedef struct thread_facts {
   uint64_t args[3]; /* of the call */
 } thread_facts_t;
 
-#define FACTS_FILES 4
+#define THREAD_FACTS_FILES 4
 
-typedef struct facts_files {
-  pid_t pid, tid;       /* 0: of nobody */
-  int fds[FACTS_FILES]; /* -1: opened at each look */
-} facts_files_t;
+typedef struct thread_facts_files {
+  pid_t pid, tid;              /* 0: of nobody */
+  int fds[THREAD_FACTS_FILES]; /* -1: opened at each look */
+} thread_facts_files_t;
 
-void facts_open(facts_files_t *files, pid_t pid, pid_t tid);
-void facts_close(facts_files_t *files);
+void thread_facts_open(thread_facts_files_t *files, pid_t pid, pid_t tid);
+void thread_facts_close(thread_facts_files_t *files);
 
 /* False when the thread is gone. What may not be read stays 0, or -1. */
-bool facts_read(const facts_files_t *files, thread_facts_t *out);
+bool thread_facts_read(const thread_facts_files_t *files, thread_facts_t *out);
 
 /* Only what it used of the CPUs: run_ns, runq_ns and slices. KEPT is its `schedstat` as
  * thread_file_keep gave it. Where the kernel does not count (without CONFIG_SCHED_INFO the file is
  * not there, or all 0), run_ns is what `stat` says in steps of 10 ms, and the others are 0. False
  * when the thread is gone. */
-bool facts_read_use(int kept, pid_t pid, pid_t tid, thread_facts_t *out);
+bool thread_facts_read_use(int kept, pid_t pid, pid_t tid, thread_facts_t *out);
 
 /* What /proc/PID/task/TID/stat and schedstat say; false when it is not that. For tests. */
-bool facts_parse_stat(const char *text, thread_facts_t *out);
-bool facts_parse_schedstat(const char *text, thread_facts_t *out);
+bool thread_facts_parse_stat(const char *text, thread_facts_t *out);
+bool thread_facts_parse_schedstat(const char *text, thread_facts_t *out);
 
 #endif

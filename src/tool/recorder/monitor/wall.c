@@ -66,7 +66,7 @@ typedef struct watched {
 
 struct wall_monitor {
   pthread_t thread;
-  journal_t *journal;
+  monitor_writer_t *journal;
   stall_stacks_t stacks;
   uint64_t interval_ns, started_ns, looked_ns, flushed_ns;
   watched_t *threads; /* by tid, rising */
@@ -79,20 +79,20 @@ struct wall_monitor {
 static void write_period(wall_monitor_t *m, watched_t *t) {
   if (!t->looks) return;
   const char *name = t->at.call < 0 ? NULL : syscall_name(MACHINE_HERE, t->at.call);
-  journal_begin(m->journal, EXTENDED_WALL);
-  journal_value(m->journal, (uint64_t)t->tid);
-  journal_value(m->journal, t->time_ns);
-  journal_value(m->journal, t->looks);
-  journal_value(m->journal, t->at.stack);
-  journal_value(m->journal, (uint8_t)t->at.state);
-  journal_value(m->journal, t->at.call < 0 ? 0 : (uint64_t)t->at.call + 1);
-  journal_text(m->journal, name);
-  journal_value(m->journal, (uint64_t)t->at.fd + 1);
-  journal_value(m->journal, t->at.address);
-  journal_value(m->journal, t->at.is_mutex);
-  journal_value(m->journal, (uint64_t)t->at.owner);
-  journal_text(m->journal, t->at.what);
-  journal_end(m->journal);
+  monitor_writer_begin(m->journal, EXTENDED_WALL);
+  monitor_writer_value(m->journal, (uint64_t)t->tid);
+  monitor_writer_value(m->journal, t->time_ns);
+  monitor_writer_value(m->journal, t->looks);
+  monitor_writer_value(m->journal, t->at.stack);
+  monitor_writer_value(m->journal, (uint8_t)t->at.state);
+  monitor_writer_value(m->journal, t->at.call < 0 ? 0 : (uint64_t)t->at.call + 1);
+  monitor_writer_text(m->journal, name);
+  monitor_writer_value(m->journal, (uint64_t)t->at.fd + 1);
+  monitor_writer_value(m->journal, t->at.address);
+  monitor_writer_value(m->journal, t->at.is_mutex);
+  monitor_writer_value(m->journal, (uint64_t)t->at.owner);
+  monitor_writer_text(m->journal, t->at.what);
+  monitor_writer_end(m->journal);
   t->time_ns = t->looks = 0;
 }
 
@@ -118,13 +118,13 @@ static uint64_t not_told(uint64_t all, uint64_t *told) {
 /* What the thread has done since this was written last. */
 static void write_thread(wall_monitor_t *m, watched_t *t) {
   write_period(m, t);
-  journal_begin(m->journal, EXTENDED_WALL_THREAD);
-  journal_value(m->journal, (uint64_t)t->tid);
-  journal_value(m->journal, not_told(t->seen_ns, &t->told_seen_ns));
-  journal_value(m->journal, not_told(t->run_ns, &t->told_run_ns));
-  journal_value(m->journal, not_told(t->runq_ns + t->queued_ns, &t->told_runq_ns));
-  journal_text(m->journal, t->name);
-  journal_end(m->journal);
+  monitor_writer_begin(m->journal, EXTENDED_WALL_THREAD);
+  monitor_writer_value(m->journal, (uint64_t)t->tid);
+  monitor_writer_value(m->journal, not_told(t->seen_ns, &t->told_seen_ns));
+  monitor_writer_value(m->journal, not_told(t->run_ns, &t->told_run_ns));
+  monitor_writer_value(m->journal, not_told(t->runq_ns + t->queued_ns, &t->told_runq_ns));
+  monitor_writer_text(m->journal, t->name);
+  monitor_writer_end(m->journal);
 }
 
 /* A thread may have been named after it was met. */
@@ -133,14 +133,14 @@ static void write_threads(wall_monitor_t *m) {
     thread_file_name(m->stacks.pid, m->threads[i].tid, m->threads[i].name);
     write_thread(m, &m->threads[i]);
   }
-  (void)journal_flush(m->journal);
+  (void)monitor_writer_flush(m->journal);
 }
 
 /* ---- threads ------------------------------------------------------------------------------ */
 
 /* False when the thread is gone. */
 static bool read_facts(const wall_monitor_t *m, watched_t *t, thread_facts_t *out) {
-  return facts_read_use(t->schedstat, m->stacks.pid, t->tid, out);
+  return thread_facts_read_use(t->schedstat, m->stacks.pid, t->tid, out);
 }
 
 static size_t place_of(const wall_monitor_t *m, pid_t tid) {
@@ -271,8 +271,10 @@ static void take(wall_monitor_t *m, target_t *target, watched_t *t, const thread
   if (read->state == 'Z') t->seen_ns -= passed_ns; /* it has ended, and others have not */
   t->runnable = read->state == 'R';
   if (!read->frame_count && (read->state == 'R' || read->state == 'Z')) return;
-  whereabouts_t at = {
-      .stack = journal_stack(m->journal, target, read), .state = read->state, .call = -1, .fd = -1};
+  whereabouts_t at = {.stack = monitor_writer_stack(m->journal, target, read),
+                      .state = read->state,
+                      .call = -1,
+                      .fd = -1};
   if (read->frame_count) note_wait(&at, &read->wait);
   add_look(m, t, &at, passed_ns);
   t->settled = at.stack && !ran && read->ending != ENDING_TORN;
@@ -365,7 +367,7 @@ static void *watch(void *context) {
 
 static void free_monitor(wall_monitor_t *m) {
   stacks_forget(&m->stacks);
-  journal_free(m->journal);
+  monitor_writer_free(m->journal);
   free(m->threads);
   free(m);
 }
@@ -375,7 +377,7 @@ wall_monitor_t *wall_monitor_start(recording_t *recording, uint64_t interval_ns)
   if (!m) return NULL;
   m->interval_ns = interval_ns;
   m->started_ns = m->looked_ns = m->flushed_ns = os_monotonic_ns();
-  m->journal = journal_new(recording, MONITOR_STREAM + 2);
+  m->journal = monitor_writer_new(recording, MONITOR_STREAM + 2);
   m->stacks = (stall_stacks_t){
       .recording = recording, .journal = m->journal, .pid = (pid_t)recording->header.pid};
   sigset_t all, before;
@@ -396,6 +398,6 @@ void wall_monitor_stop(wall_monitor_t *m) {
   pthread_join(m->thread, NULL);
   for (size_t i = 0; i < m->count; i++)
     end_thread(m, &m->threads[i]);
-  (void)journal_flush(m->journal);
+  (void)monitor_writer_flush(m->journal);
   free_monitor(m);
 }

@@ -112,27 +112,27 @@ static void forget(ids_t *ids) {
 
 /* ---- records ------------------------------------------------------------------------------ */
 
-static void begin_body(journal_t *j) { j->body_used = 0; }
+static void begin_body(monitor_writer_t *j) { j->body_used = 0; }
 
-void journal_value(journal_t *j, uint64_t value) {
+void monitor_writer_value(monitor_writer_t *j, uint64_t value) {
   if (j->body_used + VARINT_MAX_SIZE <= BODY_MAX)
     j->body_used += varint_put(j->body + j->body_used, value);
 }
 
-void journal_bytes(journal_t *j, const void *data, size_t size) {
+void monitor_writer_bytes(monitor_writer_t *j, const void *data, size_t size) {
   if (j->body_used + VARINT_MAX_SIZE > BODY_MAX) return;
   size_t room = BODY_MAX - j->body_used - VARINT_MAX_SIZE;
   if (size > room) size = room;
-  journal_value(j, size);
+  monitor_writer_value(j, size);
   memcpy(j->body + j->body_used, data, size);
   j->body_used += (uint32_t)size;
 }
 
-void journal_text(journal_t *j, const char *text) {
-  journal_bytes(j, text ? text : "", text ? strlen(text) : 0);
+void monitor_writer_text(monitor_writer_t *j, const char *text) {
+  monitor_writer_bytes(j, text ? text : "", text ? strlen(text) : 0);
 }
 
-static bool end_definition(journal_t *j, table_type_t type) {
+static bool end_definition(monitor_writer_t *j, table_type_t type) {
   uint8_t head[16];
   head[0] = (uint8_t)type;
   unsigned size = 1 + varint_put(head + 1, j->body_used);
@@ -143,7 +143,7 @@ static bool end_definition(journal_t *j, table_type_t type) {
   return true;
 }
 
-uint64_t journal_now(const journal_t *j) {
+uint64_t monitor_writer_now(const monitor_writer_t *j) {
   const record_header_t *h = &j->recording->header;
   struct timespec t;
   uint64_t now = 0;
@@ -157,10 +157,10 @@ uint64_t journal_now(const journal_t *j) {
 }
 
 /* A chunk holds records of one program alone. */
-static void follow_program(journal_t *j) {
+static void follow_program(monitor_writer_t *j) {
   uint32_t now = load_relaxed(&j->recording->control->incarnation);
   if (now == j->incarnation) return;
-  (void)journal_flush(j);
+  (void)monitor_writer_flush(j);
   j->incarnation = now;
   j->sequence[0] = j->sequence[1] = 0;
   forget(&j->images);
@@ -168,15 +168,15 @@ static void follow_program(journal_t *j) {
   forget(&j->nodes);
 }
 
-void journal_begin(journal_t *j, uint8_t subtype) {
+void monitor_writer_begin(monitor_writer_t *j, uint8_t subtype) {
   follow_program(j);
   begin_body(j);
   j->subtype = subtype;
 }
 
-void journal_end(journal_t *j) {
+void monitor_writer_end(monitor_writer_t *j) {
   uint8_t head[32], *q = head;
-  uint64_t now = journal_now(j);
+  uint64_t now = monitor_writer_now(j);
   if (!j->records) j->base_time = j->last_time = now;
   uint64_t delta = now > j->last_time ? now - j->last_time : 0;
   j->last_time += delta;
@@ -190,51 +190,51 @@ void journal_end(journal_t *j) {
   put_bytes(&j->events, head, size);
   put_bytes(&j->events, j->body, j->body_used);
   j->records++;
-  if (j->events.used > FLUSH_AT || j->tables.used > FLUSH_AT) (void)journal_flush(j);
+  if (j->events.used > FLUSH_AT || j->tables.used > FLUSH_AT) (void)monitor_writer_flush(j);
 }
 
 /* ---- stacks ------------------------------------------------------------------------------- */
 
-static uint32_t define_image(journal_t *j, const module_t *m) {
+static uint32_t define_image(monitor_writer_t *j, const module_t *m) {
   bool fresh;
   uint32_t id = id_of(&j->images, m->start, m->end, &fresh);
   if (!id || !fresh) return id;
   bool ready = m->state == MODULE_READY;
   begin_body(j);
-  journal_value(j, id);
-  journal_value(j, journal_now(j));
-  journal_value(j, m->start);
-  journal_value(j, m->end);
-  journal_value(j, ready ? m->image.slide : m->start);
-  journal_bytes(j, m->image.build_id, ready ? m->image.build_id_size : 0);
-  journal_text(j, m->path);
+  monitor_writer_value(j, id);
+  monitor_writer_value(j, monitor_writer_now(j));
+  monitor_writer_value(j, m->start);
+  monitor_writer_value(j, m->end);
+  monitor_writer_value(j, ready ? m->image.slide : m->start);
+  monitor_writer_bytes(j, m->image.build_id, ready ? m->image.build_id_size : 0);
+  monitor_writer_text(j, m->path);
   return end_definition(j, TABLE_IMAGE) ? id : 0;
 }
 
-static uint32_t define_frame(journal_t *j, uint64_t pc, uint32_t image, uint32_t flags) {
+static uint32_t define_frame(monitor_writer_t *j, uint64_t pc, uint32_t image, uint32_t flags) {
   bool fresh;
   uint32_t id = id_of(&j->frames, pc, (uint64_t)image << 8 | flags, &fresh);
   if (!id || !fresh) return id;
   begin_body(j);
-  journal_value(j, id);
-  journal_value(j, pc);
-  journal_value(j, image);
-  journal_value(j, flags);
+  monitor_writer_value(j, id);
+  monitor_writer_value(j, pc);
+  monitor_writer_value(j, image);
+  monitor_writer_value(j, flags);
   return end_definition(j, TABLE_FRAME) ? id : 0;
 }
 
-static uint32_t define_node(journal_t *j, uint32_t parent, uint32_t frame) {
+static uint32_t define_node(monitor_writer_t *j, uint32_t parent, uint32_t frame) {
   bool fresh;
   uint32_t id = id_of(&j->nodes, parent, frame, &fresh);
   if (!id || !fresh) return id;
   begin_body(j);
-  journal_value(j, id);
-  journal_value(j, parent);
-  journal_value(j, frame);
+  monitor_writer_value(j, id);
+  monitor_writer_value(j, parent);
+  monitor_writer_value(j, frame);
   return end_definition(j, TABLE_NODE) ? id : 0;
 }
 
-uint32_t journal_stack(journal_t *j, target_t *target, const thread_t *thread) {
+uint32_t monitor_writer_stack(monitor_writer_t *j, target_t *target, const thread_t *thread) {
   if (!thread->frame_count) return 0;
   follow_program(j);
   uint32_t node = 0;
@@ -258,7 +258,8 @@ uint32_t journal_stack(journal_t *j, target_t *target, const thread_t *thread) {
 
 /* ---- chunks ------------------------------------------------------------------------------- */
 
-static bool write_chunk(journal_t *j, chunk_type_t type, bytes_t *payload, uint32_t records) {
+static bool write_chunk(monitor_writer_t *j, chunk_type_t type, bytes_t *payload,
+                        uint32_t records) {
   if (!payload->used) return true;
   size_t size = ALIGN_UP(sizeof(chunk_header_t) + payload->used, (size_t)8);
   uint8_t *chunk = calloc(1, size);
@@ -270,8 +271,8 @@ static bool write_chunk(journal_t *j, chunk_type_t type, bytes_t *payload, uint3
                       .used = (uint32_t)payload->used,
                       .stream = j->stream,
                       .sequence = j->sequence[type - CHUNK_EVENTS]++,
-                      .base_time = type == CHUNK_EVENTS ? j->base_time : journal_now(j),
-                      .close_time = journal_now(j),
+                      .base_time = type == CHUNK_EVENTS ? j->base_time : monitor_writer_now(j),
+                      .close_time = monitor_writer_now(j),
                       .incarnation = (uint16_t)j->incarnation,
                       .records = records};
   memcpy(chunk, &h, sizeof h);
@@ -286,15 +287,15 @@ static bool write_chunk(journal_t *j, chunk_type_t type, bytes_t *payload, uint3
 }
 
 /* Definitions first: a reader of a growing file then never meets an event without them. */
-bool journal_flush(journal_t *j) {
+bool monitor_writer_flush(monitor_writer_t *j) {
   bool defined = write_chunk(j, CHUNK_TABLES, &j->tables, j->definitions);
   bool written = write_chunk(j, CHUNK_EVENTS, &j->events, j->records);
   j->records = j->definitions = 0;
   return defined && written;
 }
 
-journal_t *journal_new(recording_t *recording, uint32_t stream) {
-  journal_t *j = calloc(1, sizeof *j);
+monitor_writer_t *monitor_writer_new(recording_t *recording, uint32_t stream) {
+  monitor_writer_t *j = calloc(1, sizeof *j);
   if (!j) return NULL;
   j->recording = recording;
   j->stream = stream;
@@ -302,7 +303,7 @@ journal_t *journal_new(recording_t *recording, uint32_t stream) {
   return j;
 }
 
-void journal_free(journal_t *j) {
+void monitor_writer_free(monitor_writer_t *j) {
   if (!j) return;
   free(j->tables.data);
   free(j->events.data);

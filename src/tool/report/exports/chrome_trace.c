@@ -13,7 +13,7 @@
 
 typedef struct writing {
   reader_t *reader;
-  names_t *names;
+  frame_names_t *names;
   FILE *out;
   const record_frame_t *frames;
   char **texts; /* one a frame: its name as JSON */
@@ -33,7 +33,7 @@ static const char *name_of(writing_t *w, uint32_t frame) {
   char **text = &w->texts[f - w->frames];
   if (!*text) {
     const frame_name_t *names;
-    int count = names_of_frame(w->names, f, &names);
+    int count = frame_names_of_frame(w->names, f, &names);
     *text = text_of(names[count - 1].function);
   }
   return *text;
@@ -76,7 +76,8 @@ static bool put_names(writing_t *w) {
   return good;
 }
 
-int chrome_trace_write(reader_t *reader, names_t *names, const trace_filter_t *filter, FILE *out) {
+int chrome_trace_write(reader_t *reader, frame_names_t *names, const trace_filter_t *filter,
+                       FILE *out) {
   size_t frames;
   writing_t w = {.reader = reader, .names = names, .out = out, .pid = reader_header(reader)->pid};
   w.frames = reader_frames(reader, &frames);

@@ -13,6 +13,7 @@
 
 /* Writes the calls of READER that FILTER leaves (its `each` is not used) to OUT. 0 or SONDE_ENOMEM;
  * whether OUT could be written is told by ferror. */
-int chrome_trace_write(reader_t *reader, names_t *names, const trace_filter_t *filter, FILE *out);
+int chrome_trace_write(reader_t *reader, frame_names_t *names, const trace_filter_t *filter,
+                       FILE *out);
 
 #endif

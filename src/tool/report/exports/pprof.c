@@ -36,7 +36,7 @@ typedef struct map {
 
 typedef struct profile {
   reader_t *reader;
-  names_t *names;
+  frame_names_t *names;
   block_t *pool;
   list_t samples, mappings, locations, functions, strings, types;
   map_t string_map, function_map;
@@ -171,7 +171,7 @@ static uint64_t location_of(profile_t *p, const record_frame_t *frame) {
   uint64_t *known = &p->location_of[frame - reader_frames(p->reader, &count)];
   if (*known) return *known;
   const frame_name_t *names;
-  int rows = names_of_frame(p->names, frame, &names);
+  int rows = frame_names_of_frame(p->names, frame, &names);
   Sonde__Pprof__Location *l = take(p, sizeof *l);
   Sonde__Pprof__Line *lines = take(p, (size_t)rows * sizeof *lines);
   Sonde__Pprof__Line **list = take(p, (size_t)rows * sizeof *list);
@@ -307,8 +307,8 @@ static void release(profile_t *p) {
   free(p->mapping_of);
 }
 
-int pprof_write(reader_t *reader, names_t *names, const replay_t *replay, const samples_t *samples,
-                bool cpu, FILE *out) {
+int pprof_write(reader_t *reader, frame_names_t *names, const replay_t *replay,
+                const samples_t *samples, bool cpu, FILE *out) {
   size_t frames, images;
   profile_t p = {.reader = reader, .names = names};
   reader_frames(reader, &frames);

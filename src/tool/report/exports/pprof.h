@@ -15,7 +15,7 @@
 /* Of the allocations, or of the samples when CPU. Allocations have six values: objects and bytes
  * allocated, in use at the end, and in use at the peak. 0, SONDE_ENOMEM, or SONDE_EIO with errno.
  */
-int pprof_write(reader_t *reader, names_t *names, const replay_t *replay, const samples_t *samples,
-                bool cpu, FILE *out);
+int pprof_write(reader_t *reader, frame_names_t *names, const replay_t *replay,
+                const samples_t *samples, bool cpu, FILE *out);
 
 #endif

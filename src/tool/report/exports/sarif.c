@@ -62,7 +62,7 @@ static json_object *stack(const report_t *r, const sighting_t *s) {
   const frame_name_t *names[FRAMES_MAX];
   const record_thread_t *thread = reader_thread(r->reader, s->stream);
   json_object *o = json_object_new_object(), *frames = json_object_new_array();
-  int count = names_of_stack(r->names, s->stack, names, FRAMES_MAX);
+  int count = frame_names_of_stack(r->names, s->stack, names, FRAMES_MAX);
   for (int i = 0; i < count && i < FRAMES_MAX; i++) {
     json_object *frame = json_object_new_object();
     json_object_object_add(frame, "location", location(names[i]));

@@ -85,7 +85,7 @@ static void print_limits(const coverage_t *c, FILE *out) {
 
 static void print_unseen(const report_t *r, const unseen_t *u, FILE *out) {
   char count[24], words[WORDS_MAX];
-  const frame_name_t *site = names_owner(r->names, u->call->stack);
+  const frame_name_t *site = frame_names_owner(r->names, u->call->stack);
   if (site && site->system) site = NULL;
   fprintf(out, "  %8s ×  %s  %s%s%s", report_count(u->call->count, count),
           coverage_words(u->call, words, sizeof words), r->bold,
@@ -137,7 +137,7 @@ static json_object *of_call(const report_t *r, const audit_t *a, const coverage_
   if (call->function) json_add_text(o, "function", audit_function_name(a, call->function - 1));
   if (gravity(a, call, &category)) json_add_text(o, "category", category->id);
   if (call->stack) {
-    const frame_name_t *site = names_owner(r->names, call->stack);
+    const frame_name_t *site = frame_names_owner(r->names, call->stack);
     if (site && !site->system) json_add_text(o, "module", site->library);
     json_object_object_add(o, "frames", report_frames_json(r, call->stack, NULL));
   }

@@ -123,26 +123,26 @@ static void print_amount(const report_t *r, const stack_totals_t *s, FILE *out) 
 }
 
 static const char *key_of(const report_t *r, const stack_totals_t *s, bool by_library) {
-  const frame_name_t *owner = names_owner(r->names, s->stack);
+  const frame_name_t *owner = frame_names_owner(r->names, s->stack);
   if (!owner) return "[a stack that is not in the recording]";
   return by_library ? owner->library : owner->function;
 }
 
-int malloc_groups(const report_t *r, bool by_library, groups_t *groups) {
-  *groups = (groups_t){0};
+int malloc_groups(const report_t *r, bool by_library, aggregate_t *groups) {
+  *groups = (aggregate_t){0};
   for (size_t i = 0; i < r->replay->stack_count; i++) {
     const stack_totals_t *s = &r->replay->stacks[i];
-    if (measure_of(s, r->measure) && !groups_add(groups, key_of(r, s, by_library), s)) {
-      groups_free(groups);
+    if (measure_of(s, r->measure) && !aggregate_add(groups, key_of(r, s, by_library), s)) {
+      aggregate_free(groups);
       return SONDE_ENOMEM;
     }
   }
-  groups_rank(groups, r->measure);
+  aggregate_rank(groups, r->measure);
   return 0;
 }
 
 static int print_groups(const report_t *r, FILE *out, bool by_library) {
-  groups_t groups;
+  aggregate_t groups;
   int status = malloc_groups(r, by_library, &groups);
   if (status < 0) return status;
   size_t top = r->brief ? BRIEF_ROWS : r->top;
@@ -153,7 +153,7 @@ static int print_groups(const report_t *r, FILE *out, bool by_library) {
     fprintf(out, "%s\n", *groups.items[i].key ? groups.items[i].key : "[no library]");
   }
   if (groups.count > top) fprintf(out, "  … and %zu more\n", groups.count - top);
-  groups_free(&groups);
+  aggregate_free(&groups);
   return 0;
 }
 

@@ -8,9 +8,9 @@
 #include "report/report.h"
 #include "report/tree.h"
 
-/* The totals of all stacks by the function or the library that owns them (names_owner), ranked.
- * 0 or SONDE_ENOMEM. */
-int malloc_groups(const report_t *report, bool by_library, groups_t *groups);
+/* The totals of all stacks by the function or the library that owns them (frame_names_owner),
+ * ranked. 0 or SONDE_ENOMEM. */
+int malloc_groups(const report_t *report, bool by_library, aggregate_t *groups);
 
 /* NULL without memory. */
 tree_t *malloc_tree(const report_t *report);

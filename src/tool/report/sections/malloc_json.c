@@ -81,7 +81,7 @@ static json_object *of_threads(const report_t *r) {
 
 /* By function or by library; at most as many rows as are asked for. */
 static json_object *of_groups(const report_t *r, bool by_library) {
-  groups_t groups;
+  aggregate_t groups;
   if (malloc_groups(r, by_library, &groups) < 0) return NULL;
   json_object *list = json_object_new_array();
   for (size_t i = 0; i < groups.count && i < r->top; i++) {
@@ -96,14 +96,14 @@ static json_object *of_groups(const report_t *r, bool by_library) {
     json_add_count(o, "stacks", groups.items[i].stacks);
     json_object_array_add(list, o);
   }
-  groups_free(&groups);
+  aggregate_free(&groups);
   return list;
 }
 
 static json_object *of_odd(const report_t *r) {
   json_object *list = json_object_new_array();
   for (uint32_t i = 0; i < r->replay->odd_count; i++) {
-    const odd_free_t *odd = &r->replay->odd[i];
+    const invalid_free_t *odd = &r->replay->odd[i];
     json_object *o = json_object_new_object();
     json_add_address(o, "address", odd->address);
     json_object_object_add(o, "twice", json_object_new_boolean(odd->twice));

@@ -64,7 +64,8 @@ static bool count_stack(const report_t *r, const samples_t *samples, functions_t
   bool innermost = true;
   int depth = reader_stack(r->reader, s->stack, frames, DEPTH_MAX);
   for (int i = 0; i < depth && i < DEPTH_MAX; i++) {
-    int count = names_is_marker(frames[i]) ? 0 : names_of_frame(r->names, frames[i], &names);
+    int count =
+        frame_names_is_marker(frames[i]) ? 0 : frame_names_of_frame(r->names, frames[i], &names);
     for (int k = 0; k < count; k++) {
       function_t *function = find(f, &names[k]);
       if (!function) return false;

@@ -61,7 +61,7 @@ static bool add_path(paths_t *p, const report_t *r, const stall_sample_t *s) {
       return true;
     }
   const frame_name_t *names[DEPTH_MAX];
-  int count = names_of_stack(r->names, s->stack, names, DEPTH_MAX);
+  int count = frame_names_of_stack(r->names, s->stack, names, DEPTH_MAX);
   if (count <= 0) return true;
   if (count > DEPTH_MAX) count = DEPTH_MAX;
   uint64_t *functions = malloc((size_t)count * sizeof *functions);
@@ -146,7 +146,7 @@ static void find_late(named_stall_t *n, const report_t *r) {
   uint64_t due = reader_ns(r->reader, s->began) + s->threshold_ns;
   for (size_t i = 0; i < s->sample_count && !n->late; i++)
     if (s->samples[i].stack && reader_ns(r->reader, s->samples[i].time) >= due)
-      n->late = names_owner(r->names, s->samples[i].stack);
+      n->late = frame_names_owner(r->names, s->samples[i].stack);
 }
 
 /* The call that it was in for the longest time. */

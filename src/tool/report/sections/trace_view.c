@@ -16,7 +16,7 @@ const frame_name_t *trace_frame_name(const trace_view_t *v, uint32_t frame) {
   const record_frame_t *f = frame ? reader_frame(v->report->reader, frame) : NULL;
   if (!f) return &unknown;
   const frame_name_t *names;
-  int count = names_of_frame(v->report->names, f, &names);
+  int count = frame_names_of_frame(v->report->names, f, &names);
   return &names[count - 1]; /* the function itself, not what was inlined at its start */
 }
 
@@ -133,7 +133,7 @@ static bool is_wanted(void *context, const record_frame_t *f) {
   const wanted_t *w = context;
   if (w->report->functions) {
     const frame_name_t *names;
-    int count = names_of_frame(w->report->names, f, &names);
+    int count = frame_names_of_frame(w->report->names, f, &names);
     if (fnmatch(w->report->functions, names[count - 1].function, 0) != 0) return false;
   }
   uint64_t size = w->sizes ? function_size_of(w->sizes, f) : 0;

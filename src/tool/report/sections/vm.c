@@ -21,21 +21,21 @@ static const char *kind_text(int kind) {
   return texts[kind];
 }
 
-static bool take_event(void *state, const record_event_t *e) { return regions_event(state, e); }
+static bool take_event(void *state, const record_event_t *e) { return mappings_event(state, e); }
 
 static bool holds(const report_t *r, void *state) {
-  const regions_t *regions = state;
+  const mappings_t *regions = state;
   (void)r;
   return regions->mapped || regions->checkpoints;
 }
 
-static void end(void *state) { regions_free(state); }
+static void end(void *state) { mappings_free(state); }
 
-static void print_kinds(const report_t *r, const regions_t *regions, FILE *out) {
+static void print_kinds(const report_t *r, const mappings_t *regions, FILE *out) {
   kind_totals_t kinds[REGION_KINDS];
   uint64_t below = 0, below_count = 0;
   char a[24], b[24], c[24];
-  if (!regions->checkpoints || !regions_kinds(regions, kinds)) return;
+  if (!regions->checkpoints || !mappings_kinds(regions, kinds)) return;
   fprintf(out, "\n%sby kind, as the kernel listed them %.3f s after the start%s\n", r->bold,
           (double)reader_ns(r->reader, regions->checkpoint_time) / 1e9, r->plain);
   for (int i = 0; i < REGION_KINDS; i++) {
@@ -53,9 +53,9 @@ static void print_kinds(const report_t *r, const regions_t *regions, FILE *out) 
 }
 
 static int print_text(const report_t *r, void *state, FILE *out) {
-  regions_t *regions = state;
+  mappings_t *regions = state;
   char a[24], b[24], c[24];
-  regions_rank(regions);
+  mappings_rank(regions);
   fprintf(out, "\n%sregions%s\n", r->bold, r->plain);
   fprintf(out, "  calls      %s that mapped, %s that unmapped, %s that moved\n",
           report_count(regions->mapped, a), report_count(regions->unmapped, b),
@@ -73,10 +73,10 @@ static int print_text(const report_t *r, void *state, FILE *out) {
   return 0;
 }
 
-static json_object *of_kinds(const regions_t *regions) {
+static json_object *of_kinds(const mappings_t *regions) {
   kind_totals_t kinds[REGION_KINDS];
   json_object *list = json_object_new_array();
-  if (!regions_kinds(regions, kinds)) return list;
+  if (!mappings_kinds(regions, kinds)) return list;
   for (int i = 0; i < REGION_KINDS; i++) {
     if (!kinds[i].count) continue;
     json_object *o = json_object_new_object();
@@ -90,9 +90,9 @@ static json_object *of_kinds(const regions_t *regions) {
 }
 
 static json_object *make_json(const report_t *r, void *state) {
-  regions_t *regions = state;
+  mappings_t *regions = state;
   json_object *o = json_object_new_object(), *stacks = json_object_new_array();
-  regions_rank(regions);
+  mappings_rank(regions);
   json_add_count(o, "mapped", regions->mapped);
   json_add_count(o, "unmapped", regions->unmapped);
   json_add_count(o, "moved", regions->moved);
@@ -117,7 +117,7 @@ static json_object *make_json(const report_t *r, void *state) {
 const section_t section_vm = {.name = "vm",
                               .option = "--malloc",
                               .mode = RECORD_REGIONS,
-                              .state_bytes = sizeof(regions_t),
+                              .state_bytes = sizeof(mappings_t),
                               .event = take_event,
                               .holds = holds,
                               .text = print_text,

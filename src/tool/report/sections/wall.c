@@ -68,7 +68,7 @@ static void print_places(const report_t *r, const wall_t *w, uint64_t whole_ns, 
     const wall_place_t *p = &w->places.items[i];
     describe(p, words, sizeof words);
     fprintf(out, "  %5.1f %%  %9.3f s  %s", percent(p->ns, whole_ns), seconds(p->ns), words);
-    const frame_name_t *owner = r->brief && p->stack ? names_owner(r->names, p->stack) : NULL;
+    const frame_name_t *owner = r->brief && p->stack ? frame_names_owner(r->names, p->stack) : NULL;
     if (owner) fprintf(out, "  %s", owner->function);
     if (p->stack) fprintf(out, "  %sstack %" PRIu32 "%s", r->dim, p->stack, r->plain);
     fputc('\n', out);

@@ -21,7 +21,7 @@ static void print_name(const report_t *r, const frame_name_t *name, FILE *out) {
 
 void report_stack_text(const report_t *r, uint32_t stack, FILE *out) {
   const frame_name_t *names[DEPTH_MAX];
-  int count = names_of_stack(r->names, stack, names, DEPTH_MAX);
+  int count = frame_names_of_stack(r->names, stack, names, DEPTH_MAX);
   if (count < 0) fprintf(out, "      [the stack is not in the recording]\n");
   for (int i = 0; i < count && i < DEPTH_SHOWN; i++)
     print_name(r, names[i], out);
@@ -65,11 +65,11 @@ json_object *report_frames_json(const report_t *r, uint32_t stack, bool *complet
   int count = reader_stack(r->reader, stack, frames, DEPTH_MAX);
   bool whole = count > 0 && count <= DEPTH_MAX;
   for (int i = 0; i < count && i < DEPTH_MAX; i++) {
-    if (names_is_marker(frames[i])) {
+    if (frame_names_is_marker(frames[i])) {
       whole = false;
       continue;
     }
-    int n = names_of_frame(r->names, frames[i], &names);
+    int n = frame_names_of_frame(r->names, frames[i], &names);
     for (int k = 0; k < n; k++)
       json_object_array_add(list, of_frame(frames[i], &names[k]));
   }

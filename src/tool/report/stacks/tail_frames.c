@@ -2,11 +2,11 @@
  *
  * Puts the frames that tail calls left out back into a stack (symbol/dwarf/tail_calls.h).
  *
- * The machine code is asked first (unwind/infer/tail_calls.h): it needs no debug information and sees jumps
- * from one module to another. Where it cannot tell, debug information is asked, if the code speaks
- * for it: the call before the return address is a direct one and goes elsewhere than to the
- * function found running, in the same module. An answer is kept, since ten thousand threads share a
- * few hundred such pairs.
+ * The machine code is asked first (unwind/infer/tail_calls.h): it needs no debug information and
+ * sees jumps from one module to another. Where it cannot tell, debug information is asked, if the
+ * code speaks for it: the call before the return address is a direct one and goes elsewhere than to
+ * the function found running, in the same module. An answer is kept, since ten thousand threads
+ * share a few hundred such pairs.
  */
 #include <stdlib.h>
 #include <string.h>
@@ -110,8 +110,8 @@ static bool is_callee(tail_frames_t *t, const frame_t *inner, uint64_t pc) {
 static int ask_code(tail_frames_t *t, const frame_t *inner, const frame_t *outer, uint64_t *pcs) {
   code_t code = {t->target->machine, t->target->memory, &t->target->images};
   code_range_t function;
-  if (!code_function(&code, inner->exact ? inner->pc : inner->pc - 1, &function)) return -1;
-  int count = jumped_between(&code, outer->pc, function, pcs);
+  if (!insn_function(&code, inner->exact ? inner->pc : inner->pc - 1, &function)) return -1;
+  int count = infer_tail_calls(&code, outer->pc, function, pcs);
   return count > 0 && !is_callee(t, inner, pcs[0]) ? 0 : count;
 }
 

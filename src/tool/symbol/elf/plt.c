@@ -30,7 +30,7 @@ typedef struct slots {
   slot_t *items;
   size_t count, room;
   bool resolved; /* some are IRELATIVE */
-} slots_t;
+} hash_index_t;
 
 static int compare_slots(const void *left, const void *right) {
   const slot_t *a = left, *b = right;
@@ -49,7 +49,7 @@ static bool is_resolved(GElf_Half machine, const GElf_Rela *rela) {
          (machine == EM_X86_64 ? R_X86_64_IRELATIVE : R_AARCH64_IRELATIVE);
 }
 
-static bool read_slots(Elf *elf, GElf_Half machine, slots_t *slots) {
+static bool read_slots(Elf *elf, GElf_Half machine, hash_index_t *slots) {
   Elf_Scn *section = NULL;
   GElf_Shdr header;
   while ((section = elf_nextscn(elf, section))) {
@@ -76,7 +76,7 @@ static bool read_slots(Elf *elf, GElf_Half machine, slots_t *slots) {
 }
 
 /* Finds the symbols of the resolvers. */
-static void name_resolved(Elf *elf, slots_t *slots) {
+static void name_resolved(Elf *elf, hash_index_t *slots) {
   Elf_Scn *section = NULL;
   GElf_Shdr header;
   while ((section = elf_nextscn(elf, section))) {
@@ -134,8 +134,8 @@ static const char *symbol_of(Elf *elf, const slot_t *slot) {
   return name && *name ? name : NULL;
 }
 
-static bool add_stub(Elf *elf, const slots_t *slots, uint64_t slot, uint64_t address, uint64_t size,
-                     facts_t *facts) {
+static bool add_stub(Elf *elf, const hash_index_t *slots, uint64_t slot, uint64_t address,
+                     uint64_t size, facts_t *facts) {
   slot_t wanted = {.address = slot};
   const slot_t *found = bsearch(&wanted, slots->items, slots->count, sizeof wanted, compare_slots);
   if (!found) return true;
@@ -150,7 +150,7 @@ static bool add_stub(Elf *elf, const slots_t *slots, uint64_t slot, uint64_t add
 }
 
 static bool read_stubs(Elf *elf, GElf_Half machine, Elf_Scn *section, const GElf_Shdr *header,
-                       const slots_t *slots, facts_t *facts) {
+                       const hash_index_t *slots, facts_t *facts) {
   Elf_Data *data = elf_getdata(section, NULL);
   size_t step = header->sh_entsize == 8 && machine == EM_X86_64 ? 8 : 16; /* .plt.got: 8 */
   if (!data || !data->d_buf) return true;
@@ -166,7 +166,7 @@ static bool read_stubs(Elf *elf, GElf_Half machine, Elf_Scn *section, const GElf
 
 bool symtab_read_plt(Elf *elf, facts_t *facts) {
   GElf_Ehdr file;
-  slots_t slots = {0};
+  hash_index_t slots = {0};
   size_t names;
   if (!gelf_getehdr(elf, &file) || elf_getshdrstrndx(elf, &names) != 0 ||
       (file.e_machine != EM_X86_64 && file.e_machine != EM_AARCH64))

@@ -21,21 +21,21 @@
 #define TEMPORARIES_MAX 100
 #define LIMIT_FILE      "limit"
 
-bool cache_folder(char *out) {
+bool index_cache_folder(char *out) {
   const char *cache = getenv("XDG_CACHE_HOME"), *home = getenv("HOME");
   int used = -1;
   if (cache && cache[0] == '/')
-    used = snprintf(out, CACHE_PATH_MAX, "%s/sonde/symbols", cache);
+    used = snprintf(out, INDEX_CACHE_PATH_MAX, "%s/sonde/symbols", cache);
   else if (home && home[0] == '/')
-    used = snprintf(out, CACHE_PATH_MAX, "%s/.cache/sonde/symbols", home);
-  return used > 0 && used < CACHE_PATH_MAX;
+    used = snprintf(out, INDEX_CACHE_PATH_MAX, "%s/.cache/sonde/symbols", home);
+  return used > 0 && used < INDEX_CACHE_PATH_MAX;
 }
 
 /* Opens the folder, making it and its parents when MAKE. -1 with errno. */
 static int open_folder(bool make) {
-  char path[CACHE_PATH_MAX];
+  char path[INDEX_CACHE_PATH_MAX];
   errno = ENOENT;
-  if (!cache_folder(path)) return -1;
+  if (!index_cache_folder(path)) return -1;
   if (make)
     for (char *slash = strchr(path + 1, '/');; slash = strchr(slash + 1, '/')) {
       if (slash) *slash = 0;
@@ -47,13 +47,13 @@ static int open_folder(bool make) {
 }
 
 static bool path_of(const char *key, const char *suffix, char *out) {
-  char folder[CACHE_PATH_MAX];
-  if (!cache_folder(folder)) return false;
-  int used = snprintf(out, CACHE_PATH_MAX, "%s/%s%s", folder, key, suffix);
-  return used > 0 && used < CACHE_PATH_MAX;
+  char folder[INDEX_CACHE_PATH_MAX];
+  if (!index_cache_folder(folder)) return false;
+  int used = snprintf(out, INDEX_CACHE_PATH_MAX, "%s/%s%s", folder, key, suffix);
+  return used > 0 && used < INDEX_CACHE_PATH_MAX;
 }
 
-bool cache_path(const char *key, char *out) { return path_of(key, SUFFIX, out); }
+bool index_cache_path(const char *key, char *out) { return path_of(key, SUFFIX, out); }
 
 /* ---- one index ---------------------------------------------------------------------------- */
 
@@ -63,9 +63,9 @@ static void note_use(const char *path) {
     utimensat(AT_FDCWD, path, NULL, 0);
 }
 
-index_t *cache_open(const char *key, uint64_t fingerprint) {
-  char path[CACHE_PATH_MAX];
-  if (!cache_path(key, path) || access(path, R_OK) != 0) return NULL;
+index_t *index_cache_open(const char *key, uint64_t fingerprint) {
+  char path[INDEX_CACHE_PATH_MAX];
+  if (!index_cache_path(key, path) || access(path, R_OK) != 0) return NULL;
   index_t *index = index_from_file(path);
   if (index && index_origin(index)->fingerprint == fingerprint) {
     note_use(path);
@@ -98,9 +98,9 @@ static int open_temporary(int folder, const char *stem, char name[TEMPORARY_NAME
   return -1;
 }
 
-void cache_store(const char *key, const uint8_t *bytes, size_t size) {
+void index_cache_store(const char *key, const uint8_t *bytes, size_t size) {
   char temporary[TEMPORARY_NAME], final[192];
-  uint64_t limit = cache_limit();
+  uint64_t limit = index_cache_limit();
   if (size > limit) return;
   int folder = open_folder(true);
   if (folder < 0) return;
@@ -112,18 +112,18 @@ void cache_store(const char *key, const uint8_t *bytes, size_t size) {
     if (!good || renameat(folder, temporary, folder, final) != 0) unlinkat(folder, temporary, 0);
   }
   close(folder);
-  cache_shrink(limit);
+  index_cache_shrink(limit);
 }
 
-void cache_remove(const char *key) {
-  char path[CACHE_PATH_MAX];
-  if (cache_path(key, path)) unlink(path);
+void index_cache_remove(const char *key) {
+  char path[INDEX_CACHE_PATH_MAX];
+  if (index_cache_path(key, path)) unlink(path);
 }
 
 /* ---- all of them -------------------------------------------------------------------------- */
 
 static int compare_use(const void *left, const void *right) {
-  const cache_entry_t *a = left, *b = right;
+  const index_cache_entry_t *a = left, *b = right;
   if (a->used.tv_sec != b->used.tv_sec) return a->used.tv_sec < b->used.tv_sec ? -1 : 1;
   if (a->used.tv_nsec != b->used.tv_nsec) return a->used.tv_nsec < b->used.tv_nsec ? -1 : 1;
   return strcmp(a->key, b->key);
@@ -135,7 +135,7 @@ static bool ends_with(const char *name, const char *suffix, size_t *length) {
   return *length && !strcmp(name + *length, suffix);
 }
 
-static bool take_entry(int folder, const char *name, cache_entry_t *entry) {
+static bool take_entry(int folder, const char *name, index_cache_entry_t *entry) {
   struct stat status;
   size_t length;
   if (fstatat(folder, name, &status, AT_SYMLINK_NOFOLLOW) != 0 || !S_ISREG(status.st_mode))
@@ -145,12 +145,12 @@ static bool take_entry(int folder, const char *name, cache_entry_t *entry) {
     return false;
   }
   if (!ends_with(name, SUFFIX, &length) || length >= sizeof entry->key) return false;
-  *entry = (cache_entry_t){.size_bytes = (uint64_t)status.st_size, .used = status.st_mtim};
+  *entry = (index_cache_entry_t){.size_bytes = (uint64_t)status.st_size, .used = status.st_mtim};
   memcpy(entry->key, name, length);
   return true;
 }
 
-long cache_list(cache_entry_t **entries) {
+long index_cache_list(index_cache_entry_t **entries) {
   *entries = NULL;
   int fd = open_folder(false);
   if (fd < 0) return errno == ENOENT ? 0 : -1;
@@ -162,7 +162,7 @@ long cache_list(cache_entry_t **entries) {
   size_t count = 0, room = 0;
   struct dirent *file;
   while ((file = readdir(folder))) {
-    cache_entry_t entry;
+    index_cache_entry_t entry;
     if (!take_entry(dirfd(folder), file->d_name, &entry)) continue;
     if (!array_reserve((void **)entries, &room, count, sizeof entry)) break;
     (*entries)[count++] = entry;
@@ -172,14 +172,14 @@ long cache_list(cache_entry_t **entries) {
   return (long)count;
 }
 
-long cache_shrink(uint64_t limit_bytes) {
-  cache_entry_t *entries;
-  long count = cache_list(&entries), removed = 0;
+long index_cache_shrink(uint64_t limit_bytes) {
+  index_cache_entry_t *entries;
+  long count = index_cache_list(&entries), removed = 0;
   uint64_t total = 0;
   for (long i = 0; i < count; i++)
     total += entries[i].size_bytes;
   for (long i = 0; i < count && total > limit_bytes; i++) {
-    cache_remove(entries[i].key);
+    index_cache_remove(entries[i].key);
     total -= entries[i].size_bytes;
     removed++;
   }
@@ -189,21 +189,21 @@ long cache_shrink(uint64_t limit_bytes) {
 
 /* ---- the limit ---------------------------------------------------------------------------- */
 
-uint64_t cache_limit(void) {
-  char path[CACHE_PATH_MAX], text[32] = {0};
-  if (!path_of(LIMIT_FILE, "", path)) return CACHE_LIMIT_DEFAULT;
+uint64_t index_cache_limit(void) {
+  char path[INDEX_CACHE_PATH_MAX], text[32] = {0};
+  if (!path_of(LIMIT_FILE, "", path)) return INDEX_CACHE_LIMIT_DEFAULT;
   int fd = open(path, O_RDONLY | O_CLOEXEC);
-  if (fd < 0) return CACHE_LIMIT_DEFAULT;
+  if (fd < 0) return INDEX_CACHE_LIMIT_DEFAULT;
   ssize_t size = read(fd, text, sizeof text - 1);
   close(fd);
   char *end;
   errno = 0;
   unsigned long long limit = size > 0 ? strtoull(text, &end, 10) : 0;
   bool good = size > 0 && !errno && end != text && (*end == '\n' || !*end);
-  return good ? limit : CACHE_LIMIT_DEFAULT;
+  return good ? limit : INDEX_CACHE_LIMIT_DEFAULT;
 }
 
-bool cache_set_limit(uint64_t bytes) {
+bool index_cache_set_limit(uint64_t bytes) {
   char text[32], temporary[TEMPORARY_NAME];
   int size = snprintf(text, sizeof text, "%llu\n", (unsigned long long)bytes);
   int folder = open_folder(true);

@@ -17,38 +17,38 @@
 
 #include "symbol/index/index.h"
 
-#define CACHE_LIMIT_DEFAULT ((uint64_t)1 << 30)
-#define CACHE_PATH_MAX      4096
+#define INDEX_CACHE_LIMIT_DEFAULT ((uint64_t)1 << 30)
+#define INDEX_CACHE_PATH_MAX      4096
 
-/* Writes the folder's path to OUT (CACHE_PATH_MAX bytes). False when there is no home. */
-bool cache_folder(char *out);
+/* Writes the folder's path to OUT (INDEX_CACHE_PATH_MAX bytes). False when there is no home. */
+bool index_cache_folder(char *out);
 
-/* Writes the path of KEY's file to OUT (CACHE_PATH_MAX bytes). */
-bool cache_path(const char *key, char *out);
+/* Writes the path of KEY's file to OUT (INDEX_CACHE_PATH_MAX bytes). */
+bool index_cache_path(const char *key, char *out);
 
 /* The index of KEY, if it is there, sound, and made from files with this FINGERPRINT. A damaged or
  * outdated one is removed. */
-index_t *cache_open(const char *key, uint64_t fingerprint);
+index_t *index_cache_open(const char *key, uint64_t fingerprint);
 
 /* Keeps BYTES under KEY. A failure is silent: the cache is a convenience. */
-void cache_store(const char *key, const uint8_t *bytes, size_t size);
-void cache_remove(const char *key);
+void index_cache_store(const char *key, const uint8_t *bytes, size_t size);
+void index_cache_remove(const char *key);
 
-typedef struct cache_entry {
+typedef struct index_cache_entry {
   char key[2 * INDEX_KEY_MAX + 1];
   uint64_t size_bytes;
   struct timespec used; /* last */
-} cache_entry_t;
+} index_cache_entry_t;
 
 /* All entries, least recently used first, for the caller to free; the count, or -1 when the folder
  * cannot be read for another reason than not being there. */
-long cache_list(cache_entry_t **entries);
+long index_cache_list(index_cache_entry_t **entries);
 
 /* Removes entries, least recently used first, until the total is at most LIMIT bytes. Returns how
  * many it removed. */
-long cache_shrink(uint64_t limit_bytes);
+long index_cache_shrink(uint64_t limit_bytes);
 
-uint64_t cache_limit(void);
-bool cache_set_limit(uint64_t bytes);
+uint64_t index_cache_limit(void);
+bool index_cache_set_limit(uint64_t bytes);
 
 #endif

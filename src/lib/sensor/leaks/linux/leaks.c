@@ -41,7 +41,7 @@ typedef struct hold {
   uint32_t round; /* odd: threads that are asked stay */
   uint32_t answers;
   uint32_t count;
-  blocked_copy_t copy;
+  passive_copy_t copy;
   question_t questions[LEAKS_THREADS];
   leaks_thread_t threads[LEAKS_THREADS];
 } hold_t;
@@ -108,7 +108,7 @@ static bool has_spilled(hold_t *h, pid_t tid) {
   sonde_capture_t capture = {.pcs = pcs, .max = DEPTH};
   uintptr_t start = (uintptr_t)__start_sonde_spilling, stop = (uintptr_t)__stop_sonde_spilling;
   if (start == stop) return false;
-  int count = blocked_capture(&h->copy, tid, 0, &capture);
+  int count = passive_capture(&h->copy, tid, 0, &capture);
   for (int i = 0; i < count; i++)
     if (pcs[i] > start && pcs[i] <= stop) return true;
   return false;
@@ -132,7 +132,7 @@ static leaks_how_t ask(hold_t *h, leaks_thread_t *t, const os_blocked_t *at) {
   (void)take_question(h, t->tid, &before); /* a question that it has not come for yet */
   if (!put_question(h, t->tid, at)) return LEAKS_THREAD_LOOSE;
   store_release(&t->how, (uint32_t)LEAKS_THREAD_ASKED);
-  if (os_ask_process(os_pid(), (pid_t)t->tid) == 0) return LEAKS_THREAD_ASKED;
+  if (os_signal_process(os_pid(), (pid_t)t->tid) == 0) return LEAKS_THREAD_ASKED;
   (void)take_question(h, t->tid, &before);
   return LEAKS_THREAD_NONE;
 }
@@ -143,7 +143,7 @@ static leaks_how_t approach_blocked(hold_t *h, leaks_thread_t *t, const os_threa
   t->sp = at->sp;
   t->pc = at->pc;
   t->call = at->call;
-  bool may_ask = about->state == 'S' && !os_blocks_question(about) && at->call >= 0;
+  bool may_ask = about->state == 'S' && !os_blocks_signal(about) && at->call >= 0;
   if (may_ask && os_call_restarts(at)) return ask(h, t, at);
   if (has_spilled(h, (pid_t)t->tid)) return LEAKS_THREAD_SPILLED;
   return may_ask && os_call_resumes(at) ? ask(h, t, at) : LEAKS_THREAD_UNKNOWN;
@@ -167,7 +167,7 @@ static void approach(hold_t *h, leaks_thread_t *t) {
   if (r == 0)
     how = approach_blocked(h, t, &about, &at);
   else if (about.state == 'R' || r == -11 /* EAGAIN: it runs */)
-    how = os_blocks_question(&about) ? LEAKS_THREAD_LOOSE : ask(h, t, &nowhere);
+    how = os_blocks_signal(&about) ? LEAKS_THREAD_LOOSE : ask(h, t, &nowhere);
   else
     how = LEAKS_THREAD_UNKNOWN;
   if (how != LEAKS_THREAD_ASKED) t->how = how;
@@ -272,7 +272,7 @@ static void release(hold_t *h) {
 /* While a realloc runs its block is in neither place as far as the log goes. */
 static uint32_t moving(void) {
   uint32_t count = 0;
-  for (writer_t *w = load_acquire(&write_global->writers); w; w = w->next)
+  for (writer_t *w = load_acquire(&writer_global->writers); w; w = w->next)
     if (load_relaxed(&w->moving) && os_thread_alive(load_relaxed(&w->tid))) count++;
   return count;
 }
@@ -287,7 +287,7 @@ static void enter_state(leaks_exchange_t *x, uint32_t state) {
 static hold_t *hold_open(void) {
   hold_t *h = the_hold;
   if (!h && (h = os_map(sizeof *h))) {
-    if (!blocked_open(&h->copy)) {
+    if (!passive_open(&h->copy)) {
       os_unmap(h, sizeof *h);
       return NULL;
     }
@@ -314,13 +314,13 @@ static void wait_until_kept(leaks_exchange_t *x) {
   }
 }
 
-static uint64_t ticks(const scratch_control_t *c) {
+static uint64_t ticks(const shm_control_t *c) {
   uint64_t now = c->clock != RECORD_CLOCK_MONOTONIC ? arch_cycles() : os_monotonic_ns();
   return now >> c->clock_shift;
 }
 
 /* All are held. */
-static int make_copy(hold_t *h, scratch_control_t *c, leaks_exchange_t *x) {
+static int make_copy(hold_t *h, shm_control_t *c, leaks_exchange_t *x) {
   x->time = ticks(c);
   x->thread_count = h->count;
   memcpy(x->threads, h->threads, h->count * sizeof *h->threads);
@@ -338,8 +338,7 @@ static int make_copy(hold_t *h, scratch_control_t *c, leaks_exchange_t *x) {
   return x->error;
 }
 
-static int hold_and_copy(hold_t *h, scratch_control_t *c, leaks_exchange_t *x,
-                         const void *ucontext) {
+static int hold_and_copy(hold_t *h, shm_control_t *c, leaks_exchange_t *x, const void *ucontext) {
   static const uint32_t never_woken;
   for (x->tries = 1;; x->tries++) {
     if (load_acquire(&x->state) == LEAKS_FAILED) return SONDE_ETIMEDOUT; /* nobody waits any more */
@@ -356,8 +355,8 @@ static int hold_and_copy(hold_t *h, scratch_control_t *c, leaks_exchange_t *x,
 }
 
 /* As much of it as the address space has room for. */
-static leaks_exchange_t *open_exchange(const scratch_control_t *c) {
-  int fd = write_open_of_recorder(c, c->leaks_fd);
+static leaks_exchange_t *open_exchange(const shm_control_t *c) {
+  int fd = writer_open_of_recorder(c, c->leaks_fd);
   leaks_exchange_t *x = NULL;
   if (fd < 0) return NULL;
   leaks_exchange_t *head = os_map_shared(fd, 0, sizeof *head);
@@ -378,7 +377,7 @@ static void go_on(const leaks_exchange_t *x, void *ucontext) {
   if (x->called == (uint32_t)os_tid()) os_call_resume(ucontext, &at);
 }
 
-static void lead(scratch_control_t *c, void *ucontext) {
+static void lead(shm_control_t *c, void *ucontext) {
   static pid_t last;
   uint64_t mask = os_signals_block();
   if (last > 0 && os_reap(last)) last = 0;
@@ -398,7 +397,7 @@ static void lead(scratch_control_t *c, void *ucontext) {
 
 /* One thread leads at a time: the recorder may have given up on one that was stopped for long, and
  * call another. A child of fork finds its parent's pid there, which leads no more. */
-static void lead_alone(scratch_control_t *c, void *ucontext) {
+static void lead_alone(shm_control_t *c, void *ucontext) {
   static uint32_t leader; /* pid of the process whose thread leads, or one that did */
   uint32_t pid = (uint32_t)os_pid(), before = load_acquire(&leader), asked = LEAKS_ASKED;
   if (before == pid || !cas_acq_rel(&leader, &before, pid)) return;
@@ -407,7 +406,7 @@ static void lead_alone(scratch_control_t *c, void *ucontext) {
 }
 
 static void answer(hold_t *h, uint32_t round, void *ucontext) {
-  scratch_control_t *c = write_control();
+  shm_control_t *c = writer_control();
   if (round & 1) {
     leaks_thread_t *t = entry_of(h, (uint32_t)os_tid());
     if (t && load_acquire(&t->how) == LEAKS_THREAD_ASKED) stay(h, t, round, ucontext);

@@ -32,18 +32,18 @@ wait_kind_t wait_judge(wait_guess_t *guess, wait_place_t home, uint32_t turns, w
 /* ---- a thread's place --------------------------------------------------------------------- */
 
 /* Guesses stand beside the table of the scratch: nobody else needs them. */
-static wait_guess_t guesses[SCRATCH_LOOPS];
+static wait_guess_t guesses[SHM_LOOPS];
 
-static bool take_place(scratch_loop_t *loop, uint32_t self) {
+static bool take_place(shm_loop_t *loop, uint32_t self) {
   uint32_t tid = load_acquire(&loop->tid);
   if (tid && tid != self && os_thread_alive((pid_t)tid)) return false;
   return cas_acq_rel(&loop->tid, &tid, self);
 }
 
-static scratch_loop_t *find_place(scratch_loops_t *loops, uint32_t self) {
+static shm_loop_t *find_place(shm_loops_t *loops, uint32_t self) {
   uint32_t used = load_acquire(&loops->used);
-  for (uint32_t i = 0; i < SCRATCH_LOOPS; i++) {
-    scratch_loop_t *loop = &loops->loops[i];
+  for (uint32_t i = 0; i < SHM_LOOPS; i++) {
+    shm_loop_t *loop = &loops->loops[i];
     if (!take_place(loop, self)) continue;
     while (used <= i && !cas_acq_rel(&loops->used, &used, i + 1)) {
     }
@@ -65,11 +65,11 @@ static bool is_full(void) {
 }
 
 /* The calling thread's place, cleared; NULL when it has none. */
-static scratch_loop_t *enter_table(writer_t *w) {
-  scratch_loops_t *loops = &w->control->stall;
-  if (!(load_relaxed(&w->control->mode) & RECORD_STALLS) || w->depth == WRITE_MUTED) return NULL;
+static shm_loop_t *enter_table(writer_t *w) {
+  shm_loops_t *loops = &w->control->stall;
+  if (!(load_relaxed(&w->control->mode) & RECORD_STALLS) || w->depth == WRITER_MUTED) return NULL;
   if (is_full()) return NULL;
-  scratch_loop_t *loop = find_place(loops, (uint32_t)w->tid);
+  shm_loop_t *loop = find_place(loops, (uint32_t)w->tid);
   if (!loop) store_relaxed(&unplaced_waits, WAITS_UNPLACED);
   if (!loop) return NULL;
   store_relaxed(&loop->turn, (uint64_t)0);
@@ -81,23 +81,23 @@ static scratch_loop_t *enter_table(writer_t *w) {
   return loop;
 }
 
-static void ring(scratch_loops_t *loops) {
+static void ring(shm_loops_t *loops) {
   add_relaxed(&loops->bell, 1);
   (void)os_futex_wake_shared(&loops->bell, 1);
 }
 
-void stall_turn_watched(scratch_loop_t *loop) {
+void stall_turn_watched(shm_loop_t *loop) {
   uint64_t began = load_relaxed(&loop->turn);
   uint32_t wanted = load_relaxed(&loop->watched);
   if (!began) return;
-  store_relaxed(&loop->ended, write_now(write_tls));
+  store_relaxed(&loop->ended, writer_now(writer_tls));
   store_relaxed(&loop->ended_of, began);
   store_release(&loop->watched, 0u);
-  if (wanted == SCRATCH_WATCH_CALL) ring(&write_tls->control->stall);
+  if (wanted == SHM_WATCH_CALL) ring(&writer_tls->control->stall);
 }
 
 void stall_wake_recorder(void) {
-  scratch_loops_t *loops = &write_tls->control->stall;
+  shm_loops_t *loops = &writer_tls->control->stall;
   uint32_t asleep = 1;
   if (cas_acq_rel(&loops->asleep, &asleep, 0u)) ring(loops);
 }
@@ -105,10 +105,10 @@ void stall_wake_recorder(void) {
 /* The calling thread's state, when the recording asks for stalls. A wait may be the first that a
  * forked child does. */
 static writer_t *enter(void) {
-  const scratch_control_t *control = write_control();
+  const shm_control_t *control = writer_control();
   if (control && !(load_relaxed(&control->mode) & RECORD_STALLS)) return NULL;
-  writer_t *w = write_tls;
-  if (!w || !w->control) w = write_enter_slow();
+  writer_t *w = writer_tls;
+  if (!w || !w->control) w = writer_enter_slow();
   return w && load_relaxed(&w->control->mode) & RECORD_STALLS ? w : NULL;
 }
 
@@ -116,7 +116,7 @@ static writer_t *enter(void) {
 stall_home_t stall_wait_elsewhere(wait_place_t place) {
   writer_t *w = enter();
   if (!w) return NULL;
-  scratch_loop_t *loop = w->loop ? w->loop : enter_table(w);
+  shm_loop_t *loop = w->loop ? w->loop : enter_table(w);
   if (!loop || loop->site == DECLARED) return NULL;
   wait_guess_t *guess = &guesses[loop - w->control->stall.loops];
   wait_place_t home = {loop->site, loop->frame};
@@ -141,10 +141,10 @@ stall_home_t stall_wait_elsewhere(wait_place_t place) {
 /* ---- declared turns ----------------------------------------------------------------------- */
 
 /* Ends the present turn of the calling thread, which declares its turns from now on. */
-static int declare(scratch_loop_t **out) {
+static int declare(shm_loop_t **out) {
   writer_t *w = enter();
   if (!w) return SONDE_EUNSUPPORTED;
-  scratch_loop_t *loop = w->loop ? w->loop : enter_table(w);
+  shm_loop_t *loop = w->loop ? w->loop : enter_table(w);
   if (!loop) return SONDE_EFULL;
   loop->site = DECLARED;
   if (load_relaxed(&loop->watched)) stall_turn_watched(loop);
@@ -154,24 +154,24 @@ static int declare(scratch_loop_t **out) {
 }
 
 int stall_begin(uint32_t limit_ms) {
-  scratch_loop_t *loop;
+  shm_loop_t *loop;
   int status = declare(&loop);
   if (status < 0) return status;
-  uint64_t now = write_now(write_tls);
+  uint64_t now = writer_now(writer_tls);
   store_relaxed(&loop->allowed_ms, limit_ms);
   store_release(&loop->allowed_of, (uint32_t)now);
   store_relaxed(&loop->turns, loop->turns + 1);
   store_release(&loop->turn, now);
-  if (load_relaxed(&write_tls->control->stall.asleep)) stall_wake_recorder();
+  if (load_relaxed(&writer_tls->control->stall.asleep)) stall_wake_recorder();
   return 0;
 }
 
 int stall_heartbeat(void) { return stall_begin(0); }
 
 int stall_expect(uint32_t limit_ms) {
-  writer_t *w = write_tls;
+  writer_t *w = writer_tls;
   if (!w || !w->control) return SONDE_EUNSUPPORTED;
-  scratch_loop_t *loop = w->loop;
+  shm_loop_t *loop = w->loop;
   uint64_t turn = loop ? load_relaxed(&loop->turn) : 0;
   if (!turn) return SONDE_EINVAL;
   store_relaxed(&loop->allowed_ms, limit_ms);
@@ -180,7 +180,7 @@ int stall_expect(uint32_t limit_ms) {
 }
 
 int stall_end(void) {
-  scratch_loop_t *loop;
+  shm_loop_t *loop;
   return declare(&loop);
 }
 
@@ -195,10 +195,10 @@ typedef struct armed {
   int timer;
 } armed_t;
 
-static armed_t armed[SCRATCH_QUESTIONS]; /* by question; written by its thread */
+static armed_t armed[SHM_QUESTIONS]; /* by question; written by its thread */
 
 static bool arm(armed_t *a, uint32_t tid) {
-  int timer = os_ask_after((pid_t)tid, 1);
+  int timer = os_signal_thread_after((pid_t)tid, 1);
   if (timer < 0) return false;
   a->timer = timer;
   store_relaxed(&a->tid, tid);
@@ -212,30 +212,30 @@ static bool was_armed(armed_t *a, uint32_t tid) {
   return true;
 }
 
-static void answer_one(writer_t *w, scratch_question_t *q, const void *ucontext) {
+static void answer_one(writer_t *w, shm_question_t *q, const void *ucontext) {
   uint32_t stack = 0;
-  uint64_t time = write_now(w);
+  uint64_t time = writer_now(w);
   if (stack_id_of_context(&stack, ucontext) < 0) stack = 0;
   q->stack = stack;
   q->time = time;
-  store_release(&q->state, SCRATCH_ANSWERED);
+  store_release(&q->state, SHM_ANSWERED);
 }
 
 void stall_asked(const void *ucontext) {
-  stream_t *s = write_enter(RECORD_STALLS);
+  stream_t *s = writer_enter(RECORD_STALLS);
   if (!s) return;
   writer_t *w = s->writer;
-  for (uint32_t i = 0; i < SCRATCH_QUESTIONS; i++) {
-    scratch_question_t *q = &w->control->stall.questions[i];
+  for (uint32_t i = 0; i < SHM_QUESTIONS; i++) {
+    shm_question_t *q = &w->control->stall.questions[i];
     bool second = was_armed(&armed[i], (uint32_t)w->tid);
-    if (load_acquire(&q->state) != SCRATCH_ASKED || q->tid != (uint32_t)w->tid) continue;
+    if (load_acquire(&q->state) != SHM_ASKED || q->tid != (uint32_t)w->tid) continue;
     if (second || !arm(&armed[i], (uint32_t)w->tid)) answer_one(w, q, ucontext);
   }
-  write_leave(s);
+  writer_leave(s);
 }
 
 void stall_start(void) {
-  scratch_control_t *control = write_control();
+  shm_control_t *control = writer_control();
   if (!control || !(control->mode & RECORD_STALLS)) return;
   memset(control->stall.loops, 0, sizeof control->stall.loops); /* of a program before an execve */
   store_release(&control->stall.sampler, 1u);

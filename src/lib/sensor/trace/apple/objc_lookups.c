@@ -16,13 +16,13 @@
 #include "sensor/trace/trace.h"
 
 static void count_left(void) {
-  if (write_control()) add_relaxed(&write_control()->messages_left, 1u);
+  if (writer_control()) add_relaxed(&writer_control()->messages_left, 1u);
 }
 
 /* Its code stands for the method in the recording, which has its name then; 0. */
 static uint64_t name_method(const sends_table_t *t, uint64_t method, uint64_t class,
                             uint64_t selector) {
-  scratch_control_t *control = write_control(); /* a forked child's own, when it has one */
+  shm_control_t *control = writer_control(); /* a forked child's own, when it has one */
   char name[METHOD_NAME_MAX];
   bool made;
   (void)t;

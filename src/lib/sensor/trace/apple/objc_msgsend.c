@@ -36,7 +36,7 @@ static uint64_t (*class_of)(uint64_t object);
 
 uint32_t sends_number(const char *name) {
   uint32_t i = 0;
-  while (i < SENDS && !slots_text_equal(sends_names[i], name))
+  while (i < SENDS && !import_slots_text_equal(sends_names[i], name))
     i++;
   return i;
 }

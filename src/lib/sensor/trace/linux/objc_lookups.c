@@ -18,7 +18,7 @@ static void *next_lookup, *next_lookup_super;
 /* A method that has no trampoline yet gets one, be it that it is not to be told. NULL: it cannot.
  */
 static NOINLINE trampoline_t *meet(uint64_t method, uint64_t class, uint64_t selector) {
-  scratch_control_t *control = write_control(); /* a forked child's own, when it has one */
+  shm_control_t *control = writer_control(); /* a forked child's own, when it has one */
   char name[METHOD_NAME_MAX];
   if (!control) return NULL;
   bool made, has_name = methods_name(method, class, selector, name, &made);
