@@ -41,7 +41,7 @@ static char *value_of(char *variable, const char *name) {
 }
 
 static uint64_t start_of_stack(void) {
-  os_beginning_t beginning;
+  os_initial_stack_t beginning;
   return os_initial_stack(&beginning) ? beginning.stack : 0;
 }
 

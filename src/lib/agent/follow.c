@@ -56,7 +56,7 @@ bool follow_is_on(void) { return recorder_name[0] != 0; }
 /* Asks for a recording of this process. */
 static bool ask(char *own, uint64_t room) {
   char answer[SETTINGS_MAX];
-  ssize_t n = os_signal_socket(recorder_name, "follow\n", answer, sizeof answer - 1);
+  ssize_t n = os_socket_request(recorder_name, "follow\n", answer, sizeof answer - 1);
   static const char good[] = "ok\nsettings ";
   if (n <= (ssize_t)sizeof good || memcmp(answer, good, sizeof good - 1) != 0) return false;
   uint64_t size = (uint64_t)n - (sizeof good - 1);

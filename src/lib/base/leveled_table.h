@@ -1,25 +1,31 @@
 /* SPDX-License-Identifier: MIT
  *
- * The geometry of the shared tables that grow without moving anything: frames and stack nodes.
+ * A leveled hash table: a table that grows without moving an entry. The frame table, the stack
+ * table and the table of sampled blocks are such tables.
  *
- * Such a table is a hash table in levels. Level 0 is small, each further level eight times as
- * large, and mapped when it is first needed. A key has one bucket, a cache line, in every level. It
- * is put into the first bucket with a free slot and never leaves it, so a search may stop at the
- * first bucket that is not full, readers need no lock, and a slot's number serves as an id for
- * ever. Slots are numbered from 1 through all levels; 0 is no slot.
+ * Level 0 is small, and each further level is eight times as large. A level is mapped when it is
+ * first needed. A key has one bucket (one cache line) in every level. An entry goes into the first
+ * bucket that has a free slot, and never leaves it. So a search stops at the first bucket that is
+ * not full, readers take no lock, and the number of a slot is a permanent id. Slots are numbered
+ * from 1 through all levels; 0 is not a slot.
  *
- * What a table stores in a slot, and how it publishes it, is the table's own business. This is the
- * geometry alone; base/leveled_map.h makes the memory.
+ * This file holds the geometry and the memory of the levels. Each table defines its entries and
+ * publishes them with its own memory order.
  */
 #ifndef SONDE_BASE_LEVELED_TABLE_H
 #define SONDE_BASE_LEVELED_TABLE_H
 
+#include <stdbool.h>
+#include <stddef.h>
+
 #include "base/bits.h"
 
-#define LEVELED_MAX    4
-#define LEVELED_GROWTH 3 /* log2 of how much larger the next level is */
+#define LEVELED_MAX 4
 
-/* Spreads the bits of KEY; the upper ones are the good ones. */
+/* Log2 of the ratio between the sizes of a level and of the level before it. */
+#define LEVELED_GROWTH 3
+
+/* Spreads the bits of KEY. The upper bits of the result are the well-mixed ones. */
 static ALWAYS_INLINE uint64_t leveled_hash(uint64_t key) { return key * 0x9e3779b97f4a7c15u; }
 
 /* Log2 of the slots in LEVEL of a table whose level 0 has 2^BITS. */
@@ -50,5 +56,12 @@ static ALWAYS_INLINE bool leveled_locate(unsigned bits, uint32_t id, unsigned *l
   }
   return false;
 }
+
+/* Returns the memory of *LEVEL, 2^BITS slots of SLOT_BYTES. The first caller maps it; if several
+ * threads map it at once, one succeeds and the others unmap theirs, so no thread waits. With
+ * POPULATED all pages are present at once: entries are scattered over a level, and a page fault for
+ * each one would cost more than computing the entry. Returns NULL when memory is exhausted.
+ * Async-signal-safe. */
+void *leveled_map(void **level, unsigned bits, size_t slot_bytes, bool populated);
 
 #endif

@@ -3,7 +3,6 @@
 #include "arch/arch.h"
 #include "image/list.h"
 #include "os/os.h"
-#include "base/leveled_map.h"
 #include "capture/walk.h"
 
 struct frames frames;

@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 #include "capture/stack_table.h"
 #include "capture/frame_table.h"
-#include "base/leveled_map.h"
 
 #define PENDING (UINT64_C(1) << 31) /* frame ids have 24 bits */
 

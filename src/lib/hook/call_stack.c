@@ -55,7 +55,7 @@ static void set_up(call_stack_t *own, int32_t tid) {
   own->busy = 0;
   own->root.sp = UINT64_MAX;
   if (!own->live) own->live = &own->root;
-  if (!os_own_stack(&own->low, &own->high)) own->low = own->high = 0;
+  if (!os_thread_stack(&own->low, &own->high)) own->low = own->high = 0;
   own->epoch = epoch;
   store_release(&own->tid, tid);
 }

@@ -1,10 +1,11 @@
 /* SPDX-License-Identifier: MIT
  *
- * The whole contract with the operating system for code that runs inside a program.
+ * The contract with the operating system for code that runs inside a program. The folders linux/
+ * and apple/ implement it.
  *
- * Every function here is async-signal-safe, takes no lock, allocates nothing but what it says, and
- * leaves errno alone (the system calls are our own). Results are 0 or a count on success and a
- * negative errno value on failure, unless a line says otherwise.
+ * Every function is async-signal-safe, takes no lock, allocates only what its comment says and
+ * leaves errno unchanged. Functions return 0 or a count on success and a negative errno value on
+ * failure, unless a comment says otherwise. A descriptor that a function returns is close-on-exec.
  */
 #ifndef SONDE_OS_OS_H
 #define SONDE_OS_OS_H
@@ -16,64 +17,69 @@
 
 /* ---- memory ------------------------------------------------------------------------------- */
 
-/* SIZE bytes of private zeroed memory, page aligned, reserved but not touched; NULL when there is
- * none. Survives fork as a copy. */
+/* Maps SIZE bytes of private zeroed memory, page aligned. The pages are allocated at first use.
+ * Returns NULL when memory is exhausted. A child of fork gets a copy. */
 void *os_map(size_t size);
 
-/* The same, its pages already there: for memory that is about to be used all over. */
+/* As os_map, with all pages allocated now. */
 void *os_map_populated(size_t size);
 void os_unmap(void *address, size_t size);
 
-/* Maps the whole of the regular file PATH, read-only and private; no descriptor stays open. Who
- * reads it takes care that a truncated file raises SIGBUS: os_read_memory does not. Release with
- * os_unmap. Never blocks on a pipe or a terminal: these are refused with -EINVAL, as is an empty
- * file. */
+/* Maps the regular file PATH, all of it, read-only and private, and keeps no descriptor open. A
+ * truncated file raises SIGBUS when the memory is read directly, and an error when it is read with
+ * os_read_memory. Release with os_unmap. Returns -EINVAL for an empty file, and for a pipe or a
+ * terminal, without blocking. */
 int os_map_file(const char *path, const void **data, uint64_t *size);
 
-/* Calls VISIT for all that os_map has given and os_unmap has not been given back, as far as there
- * was room to keep it in mind; in no order. */
-void os_own_memory(void (*visit)(uint64_t start, uint64_t end, void *context), void *context);
+/* Calls VISIT for each mapping made by os_map and not yet unmapped, in no order. The list is
+ * bounded, so some mappings may be missing. */
+void os_own_mappings(void (*visit)(uint64_t start, uint64_t end, void *context), void *context);
 
-/* A child of fork finds [ADDRESS, ADDRESS+SIZE) zeroed (MADV_WIPEONFORK). False where the kernel
- * cannot. */
+/* Makes [ADDRESS, ADDRESS+SIZE) read as zeros in children of fork (MADV_WIPEONFORK). Returns false
+ * if the kernel cannot do this. */
 bool os_wipe_on_fork(void *address, size_t size);
 
-/* Copies SIZE bytes at ADDRESS of this process to OUT without ever faulting. Returns the count of
- * bytes copied, which is short where the memory ends, or a negative errno. */
+/* Copies SIZE bytes at ADDRESS of this process to OUT without ever faulting. Returns the number of
+ * bytes copied, which is smaller than SIZE where the readable memory ends, or a negative errno. */
 ssize_t os_read_memory(uint64_t address, void *out, size_t size);
 
-/* The same for several pieces, in as few system calls as can be. Linux. */
+/* One read of os_read_pieces. */
 typedef struct os_piece {
   uint64_t address;
   void *out;
   size_t size;
-  ssize_t got; /* set: what os_read_memory would return */
+  ssize_t got; /* set: the result that os_read_memory would return */
 } os_piece_t;
+
+/* Reads several pieces of memory with as few system calls as possible. Linux only. */
 void os_read_pieces(os_piece_t *pieces, int count);
 
-/* The mapping that holds ADDRESS: its bounds, and what may be done with it (PROT_READ, … of
- * mmap(2)) as the result. -ENOENT when nothing is mapped there. MAPS is a descriptor of
- * /proc/self/maps; the answer costs a system call on Linux 6.11 and later, else a look at every
- * mapping below ADDRESS. */
+/* Finds the mapping that holds ADDRESS. Sets its bounds and returns its protection (PROT_READ, … of
+ * mmap(2)), or -ENOENT when nothing is mapped there. MAPS is a descriptor from os_mappings_open.
+ * The cost is one system call on Linux 6.11 and later; older kernels list every mapping below
+ * ADDRESS. */
 int os_mapping(int maps, uint64_t address, uint64_t *start, uint64_t *end);
-int os_mappings_open(void); /* a descriptor for MAPS, to be closed soon */
+int os_mappings_open(void); /* the caller closes it soon */
 
-/* A descriptor through which os_pwrite writes this process's memory, whatever its protection
- * (/proc/self/mem); negative where there is none. */
+/* Returns a descriptor through which os_pwrite writes this process's memory, whatever its
+ * protection
+ * (/proc/self/mem), or a negative errno. */
 int os_own_memory_open(void);
 int os_protect(uint64_t start, uint64_t end, int protection); /* mprotect(2) */
 
-/* SIZE bytes of private zeroed memory within 1 GB of ADDRESS; NULL when there is no room. */
+/* Maps SIZE bytes of private zeroed memory within 1 GB of ADDRESS. Returns NULL when that address
+ * range has no free space. */
 void *os_map_near(uint64_t address, size_t size);
 
-/* The same at ADDRESS itself, a multiple of the page size; NULL when something is there. */
+/* Maps SIZE bytes at ADDRESS, a multiple of the page size. Returns NULL when the address is in use.
+ */
 void *os_map_at(uint64_t address, size_t size);
 
-/* When it returns true every thread of this process has, since it was called, begun to fetch its
- * instructions anew (membarrier(2), SYNC_CORE). False where the kernel cannot. */
+/* Makes every thread of this process refetch its instructions (membarrier(2), SYNC_CORE). When it
+ * returns true, all threads have done so. Returns false if the kernel cannot do this. */
 bool os_sync_code(void);
 
-/* True when the 8 bytes at ADDRESS can be read at this moment. One system call. */
+/* Returns true if the 8 bytes at ADDRESS can be read now. One system call. */
 bool os_readable(uint64_t address);
 
 /* ---- processes and threads ---------------------------------------------------------------- */
@@ -81,42 +87,46 @@ bool os_readable(uint64_t address);
 pid_t os_pid(void);
 pid_t os_tid(void);
 pid_t os_main_thread(void);
-/* A thread of this process that has not ended. A main thread that called pthread_exit stays until
- * the process ends, and counts as alive. */
+
+/* Returns true if TID is a thread of this process that has not ended. A main thread that called
+ * pthread_exit counts as alive until the process ends. */
 bool os_thread_alive(pid_t tid);
 
-/* The path of the program; its arguments, each ended with a 0; the calling thread's name, perhaps
- * with a line's end. At most SIZE bytes; return the count or a negative errno. */
+/* Copy the path of the program, its arguments (each ended by a 0), and the calling thread's name
+ * (possibly with a newline) to OUT, at most SIZE bytes. Return the count or a negative errno. */
 ssize_t os_program_path(char *out, size_t size);
 ssize_t os_program_arguments(char *out, size_t size);
-ssize_t os_own_name(char *out, size_t size);
+ssize_t os_thread_name_here(char *out, size_t size);
 
-/* The calling thread's alternate signal stack (sigaltstack(2)); false when it has none. */
+/* The calling thread's alternate signal stack (sigaltstack(2)). Returns false if it has none. */
 bool os_signal_stack(uint64_t *start, uint64_t *size);
 
-/* Whether SP is on a stack, as the kernel asks it: the pointer of an empty one is its end. */
+/* Returns true if SP is on the stack [START, START+SIZE), as the kernel decides it: the pointer of
+ * an empty stack is the end of its memory. */
 static inline bool os_stack_holds(uint64_t start, uint64_t size, uint64_t sp) {
   return sp > start && sp - start <= size;
 }
 
-/* True when SP, of the calling thread, is on its alternate signal stack. */
+/* Returns true if SP, of the calling thread, is on its alternate signal stack. */
 static inline bool os_on_signal_stack(uint64_t sp) {
   uint64_t start, size;
   return os_signal_stack(&start, &size) && os_stack_holds(start, size, sp);
 }
 
-/* The bounds of the calling thread's own stack; it may be on another one now. False when they are
- * not known. */
-bool os_own_stack(uint64_t *low, uint64_t *high);
+/* The bounds of the calling thread's own stack. The thread may be running on another stack now.
+ * Returns false when the bounds are unknown. */
+bool os_thread_stack(uint64_t *low, uint64_t *high);
 
-/* Where ADDRESS, on some stack of the calling thread, lies as seen from SP, on which the thread
- * runs or ran when it was interrupted, as far as the alternate signal stack tells (sigaltstack(2)).
- */
+/* Which of the calling thread's two stacks, its usual one and the alternate signal stack
+ * (sigaltstack(2)), holds an address. */
 typedef enum os_stack_side {
-  OS_STACK_SAME,    /* both on the alternate one, or neither */
-  OS_STACK_LEFT,    /* it is on the alternate one, which has been left */
-  OS_STACK_BENEATH, /* a handler on the alternate one interrupted what runs there */
+  OS_STACK_SAME,    /* both the address and SP are on the alternate stack, or neither is */
+  OS_STACK_LEFT,    /* only the address is on the alternate stack: that stack has been left */
+  OS_STACK_BENEATH, /* only SP is: a handler on the alternate stack interrupted the other stack */
 } os_stack_side_t;
+
+/* Compares ADDRESS with SP, the stack pointer of the calling thread now or when it was interrupted.
+ */
 static inline os_stack_side_t os_stack_side(uint64_t address, uint64_t sp) {
   uint64_t start, size;
   if (!os_signal_stack(&start, &size)) return OS_STACK_SAME;
@@ -125,14 +135,14 @@ static inline os_stack_side_t os_stack_side(uint64_t address, uint64_t sp) {
   return there ? OS_STACK_LEFT : OS_STACK_BENEATH;
 }
 
-/* Calls VISIT for every thread of this process, until it returns false. Two threads that had the
- * same TID one after the other have different IDENTITYs; those of one thread are equal as a rule.
+/* Calls VISIT for every thread of this process until it returns false. IDENTITY distinguishes two
+ * threads that had the same TID one after the other. The values for one thread are usually equal.
  */
 typedef bool os_thread_visit_t(pid_t tid, uint64_t identity, void *context);
 int os_threads(os_thread_visit_t *visit, void *context);
 
-/* The same in parts, for one who asks much about many threads: a descriptor for the folder of all
- * threads, to be closed soon. */
+/* The same in two steps, for callers that read many threads: the first function returns a
+ * descriptor of the folder of all threads, which the caller closes soon. */
 int os_threads_open(void);
 int os_threads_list(int folder, os_thread_visit_t *visit, void *context);
 
@@ -145,102 +155,111 @@ typedef struct os_thread {
   uint32_t blocked_signals; /* bit n - 1: signal n; of the first 31 signals */
 } os_thread_t;
 
-/* FOLDER is of os_threads_open, or negative. -ESRCH when there is no such thread any more. */
+/* Reads the state of the thread TID. FOLDER is a descriptor from os_threads_open, or negative.
+ * Returns -ESRCH when the thread has ended. */
 int os_thread_read(int folder, pid_t tid, os_thread_t *out);
 
-/* The tid behind the C library's pthread_t. -ESRCH: the handle is of no living thread; -ENOSYS:
- * where this C library keeps the id is not known, as its own handle of the calling thread shows. */
+/* Returns the tid of the C library's pthread_t HANDLE. Returns -ESRCH when the handle does not
+ * belong to a living thread. Returns -ENOSYS when the place of the tid in this C library's
+ * structure is unknown, which the handle of the calling thread shows. */
 pid_t os_thread_of_handle(uint64_t handle);
 
-/* Where a thread that is off the CPU would go on in user code. */
+/* Where a thread that is not on a CPU will continue in user code. */
 typedef struct os_blocked {
-  int64_t call; /* the system call it is in; -1: it is not in one (a page fault, a stop) */
+  int64_t call; /* the system call it is in; -1: not in one (a page fault, a stop) */
   uint64_t arguments[6];
   uint64_t sp, pc;
 } os_blocked_t;
 
-/* FOLDER is of os_threads_open, or negative. -EAGAIN: it is running, or waits for a CPU; -ESRCH: it
- * has ended; -ENOSYS, -EACCES, …: this system does not tell. The thread may go on at any moment:
- * see os_thread_progress. */
+/* Reads the registers of the thread TID while it is blocked. FOLDER is a descriptor from
+ * os_threads_open, or negative. Returns -EAGAIN when the thread is running or waiting for a CPU,
+ * -ESRCH when it has ended, and -ENOSYS, -EACCES or another error when this system does not provide
+ * them. The thread may continue at any moment: see os_thread_progress. */
 int os_thread_blocked(int folder, pid_t tid, os_blocked_t *out);
 
-/* The CPU time that the thread TID has used. Two equal answers mean that it has executed nothing in
- * between. Negative when the system does not tell, or not finely enough for that. */
+/* Returns the CPU time that the thread TID has used. Two equal results mean that the thread
+ * executed nothing in between. Returns a negative errno when this system has no clock of that
+ * resolution. */
 int64_t os_thread_cpu_ns(pid_t tid);
 
-/* A number that is another one when the thread has gone on: of two equal answers, the second says
- * that it has executed nothing since os_thread_blocked, asked after the first, found it blocked.
- * FOLDER is as there. -EAGAIN: it is running; -ESRCH: it has ended; else: this system does not
- * tell.
- */
+/* Returns a number that changes when the thread TID continues. Use: call this, then
+ * os_thread_blocked, then this again; if both results are equal, the thread executed nothing since
+ * os_thread_blocked. FOLDER as there. Returns -EAGAIN when the thread is running, -ESRCH when it
+ * has ended, or another error when this system does not provide the number. */
 int64_t os_thread_progress(int folder, pid_t tid);
 
-/* How long the thread TID has run since its start, and how long it was ready to and got no CPU (0:
- * this system does not tell). False when there is no such thread. */
+/* The time that the thread TID has run since its start, and the time that it was ready to run but
+ * got no CPU (0: this system does not report it). Returns false when the thread does not exist. */
 bool os_thread_times(pid_t tid, uint64_t *run_ns, uint64_t *ready_ns);
 
-/* True when the calling thread's return addresses are checked against a shadow stack of the
- * hardware (Intel CET, Arm GCS). */
+/* Returns true when hardware compares the calling thread's return addresses with a shadow stack
+ * (Intel CET, Arm GCS). */
 bool os_shadow_stack(void);
 
-/* ---- asking a thread by signal ------------------------------------------------------------ */
+/* ---- stack requests by signal ------------------------------------------------------------- */
 
-/* Runs in the thread that was asked, in a signal handler. */
-typedef void os_asked_t(const void *ucontext);
+/* Runs in the thread that received the request, in a signal handler. */
+typedef void os_signaled_t(const void *ucontext);
 
-/* Sees to it that ASKED is called for questions. Before each round of questions, since the program
- * may have put its own handler in front; -EBUSY when it did so again and again. */
-int os_signal_prepare(os_asked_t *asked);
+/* Installs the handler that calls SIGNALED for each request. Call it before each round of requests,
+ * since the program may have replaced the handler. Returns -EBUSY when the program replaces it
+ * again and again. */
+int os_signal_prepare(os_signaled_t *signaled);
 
-/* Sends the question; -ESRCH when TID has ended. A question that finds another one still on its way
- * to TID is merged with it: ASKED is called at least once after the last, not once for each. */
+/* Sends a request to the thread TID; -ESRCH when it has ended. The kernel merges a request with one
+ * that is still pending for TID, so SIGNALED runs at least once after the last request, and not
+ * once for each. */
 int os_signal_thread(pid_t tid);
 
-/* Whether a question would wait, or be taken for something else, and so must not be sent. */
+/* Return true when a request must not be sent: it would stay pending, or the program would receive
+ * it in place of the signal that it waits for. */
 bool os_blocks_signal(const os_thread_t *thread);
 bool os_waits_for_signals(int64_t call);
 
-/* The same for a question that another process asks: the recorder, by os_signal_process. ASKED is
- * called in the thread TID of PID, if that process has called os_signal_prepare_for_others. */
-int os_signal_prepare_for_others(os_asked_t *asked);
+/* The same for a request from another process, the recorder, which calls os_signal_process.
+ * SIGNALED runs in the thread TID of PID if that process has called os_signal_prepare_for_others.
+ */
+int os_signal_prepare_for_others(os_signaled_t *signaled);
 int os_signal_process(pid_t pid, pid_t tid);
 
-/* Asks the thread TID of this process again, once, as such a question, when it has used CPU_NS more
- * of CPU time. Returns the number of a timer, to be given to os_tick_stop; or a negative errno. */
+/* Sends such a request to the thread TID of this process once, when it has used CPU_NS more of CPU
+ * time. Returns the number of a timer for os_tick_stop, or a negative errno. */
 int os_signal_thread_after(pid_t tid, uint64_t cpu_ns);
+
+/* Return true if a thread that is blocked AT this call continues to wait after a request, so that
+ * the program does not notice it. The second function answers for a stop by ptrace, where no
+ * handler runs, and for a thread of any process; it returns false for calls whose restart depends
+ * on the type of a descriptor. */
+bool os_call_restarts(const os_blocked_t *at);
+bool os_call_restarts_anywhere(const os_blocked_t *at);
+
+/* os_call_resumes returns true if the call ends with EINTR but can be repeated. os_call_resume,
+ * called in the handler of the signal that ended the call, changes UCONTEXT so that the thread
+ * repeats it. It changes nothing if UCONTEXT is not the state after such a call. */
+bool os_call_resumes(const os_blocked_t *at);
+void os_call_resume(void *ucontext, const os_blocked_t *at);
 
 /* ---- a copy of this process --------------------------------------------------------------- */
 
-/* A copy of the calling process with this thread alone, as of fork(2), but with no exit signal,
- * sharing the table of descriptors until it settles. With BESIDE it is its parent's child. Returns
- * as fork does. */
-pid_t os_copy_process(bool beside);
+/* Creates a copy of the calling process with this thread only, as fork(2) does. The copy has no
+ * exit signal and shares the table of descriptors until os_process_copy_settle. With BESIDE, the
+ * copy becomes a child of the caller's parent. Returns as fork does. */
+pid_t os_process_copy(bool beside);
 
-/* In the copy: no descriptors, its name, the first to go when memory runs out, and no core file. */
-void os_copy_settle(const char *name);
+/* Call it in the copy. It closes all descriptors, sets the name, makes the copy the first victim
+ * when memory is exhausted, and disables its core file. */
+void os_process_copy_settle(const char *name);
 __attribute__((noreturn)) void os_exit(int status);
 
-/* Takes what is left of COPY, if it is this process's and has ended; true when it is gone. */
+/* Reaps COPY if it is a child of this process and has ended. Returns true when it is gone. */
 bool os_reap(pid_t copy);
 pid_t os_parent(void);
 
-/* All signals, for the calling thread; returns the mask to restore. */
+/* Blocks all signals for the calling thread and returns the mask to restore. */
 uint64_t os_signals_block(void);
 void os_signals_restore(uint64_t mask);
 
-/* Whether a thread that is blocked AT this call goes on waiting after a question, and the program
- * sees nothing of it. */
-bool os_call_restarts(const os_blocked_t *at);
-
-/* The same when no handler runs, as after a stop by ptrace, and of a thread of any process: so not
- * of calls for which it depends on what their descriptor is. */
-bool os_call_restarts_anywhere(const os_blocked_t *at);
-
-/* Whether the call ends, with EINTR, but can be made to go on where it was; and that, in the
- * handler of the signal that ended it: UCONTEXT is changed so that the thread makes the call again.
- * Does nothing where UCONTEXT is not of such a moment. */
-bool os_call_resumes(const os_blocked_t *at);
-void os_call_resume(void *ucontext, const os_blocked_t *at);
+/* ---- mappings of this process ------------------------------------------------------------- */
 
 typedef struct os_region {
   uint64_t start, end, offset, inode; /* inode 0: no file */
@@ -249,45 +268,50 @@ typedef struct os_region {
   const char *name; /* path, [heap], …; "" without one. Valid during the visit */
 } os_region_t;
 
-/* Where the kernel put what a program begins with (proc_pid_stat(5)): its first stack from the
- * count of arguments on (above it their strings and the environment's, to STRINGS_END), and what
- * brk(2) moves the end of; 0 where it does not tell, as qemu's user mode does of the latter two.
- * False when it tells nothing. Linux. */
-typedef struct os_initial_stack {
-  uint64_t stack, strings_end, heap;
-} os_beginning_t;
-bool os_initial_stack(os_beginning_t *out);
-
 /* Calls VISIT for every mapping of this process, by ascending address, until it returns false. */
 int os_regions(bool (*visit)(const os_region_t *region, void *context), void *context);
+
+/* What the kernel set up for the program (proc_pid_stat(5)). */
+typedef struct os_initial_stack {
+  uint64_t stack;       /* address of the argument count on the initial stack */
+  uint64_t strings_end; /* end of the strings of arguments and environment; 0: unknown */
+  uint64_t heap;        /* start of the memory that brk(2) extends; 0: unknown */
+} os_initial_stack_t;
+
+/* Returns false when nothing is known. qemu's user mode does not report the last two. Linux only.
+ */
+bool os_initial_stack(os_initial_stack_t *out);
 
 /* ---- fatal signals ------------------------------------------------------------------------ */
 
 typedef void os_handler_t(int number, void *info, void *ucontext);
 bool os_signal_is_default(int number);
-/* On the alternate stack where there is one, with no other signal blocked. */
+
+/* Installs HANDLER. It runs on the alternate stack if there is one, with no other signal blocked.
+ */
 void os_signal_handle(int number, os_handler_t *handler);
 void os_signal_default(int number);
+
 /* Sends the calling thread the signal that its handler was called for, with the same INFO. */
 void os_signal_again(int number, const void *info);
 
-/* Calls RUN(argument) from a signal handler, on a larger stack than the handler may have. All
- * signals but those of faults must be blocked. */
-void os_with_room(void (*run)(void *), void *argument);
+/* Calls RUN(argument) on a handler stack of this library, which is larger than the stack that a
+ * signal handler may have. All signals except those of faults must be blocked. */
+void os_run_on_handler_stack(void (*run)(void *), void *argument);
 
 /* ---- ticks of CPU time -------------------------------------------------------------------- */
 
-/* Runs in a signal handler of the thread whose CPU time has ticked; MISSED ticks before this one
- * could not be delivered: since the one before it has used MISSED + 1 intervals. */
+/* Runs in a signal handler of the thread whose CPU time has ticked. The kernel did not deliver
+ * MISSED ticks before this one: since the last call the thread has used MISSED + 1 intervals. */
 typedef void os_ticked_t(const void *ucontext, uint32_t missed);
 
-/* Sees to it that TICKED is called, by the same signal and handler as questions are; as
- * os_signal_prepare. */
+/* Makes ticks call TICKED. Ticks use the signal and the handler of os_signal_prepare, which has the
+ * same conditions. */
 int os_tick_prepare(os_ticked_t *ticked);
 
-/* From now on the thread TID of this process is signalled when it has used FIRST_NS more of CPU
- * time, and then each INTERVAL_NS; never while it sleeps. Returns the timer's number, or a negative
- * errno. Gone after fork and execve. */
+/* Starts to signal the thread TID of this process: once it has used FIRST_NS more of CPU time, and
+ * then after each INTERVAL_NS of CPU time. A sleeping thread gets no signal. Returns the number of
+ * the timer or a negative errno. fork and execve remove the timer. */
 int os_tick_start(pid_t tid, uint64_t first_ns, uint64_t interval_ns);
 void os_tick_stop(int timer);
 
@@ -296,15 +320,14 @@ void os_tick_stop(int timer);
 uint64_t os_monotonic_ns(void);
 uint64_t os_realtime_ns(void); /* a system call */
 
-/* Every thread of this process has passed a full memory barrier when this returns, or is not
- * running. */
+/* Returns after every running thread of this process has executed a full memory barrier. */
 void os_barrier(void);
 
 /* ---- waiting ------------------------------------------------------------------------------ */
 
-/* Waits while *WORD is VALUE, at most TIMEOUT_NS (0: no limit); -EAGAIN when it is not VALUE,
- * -EINTR and -ETIMEDOUT as they say. Wakes up to COUNT waiters, returns how many. WORD is shared by
- * the threads of this process alone. */
+/* os_futex_wait waits while *WORD is VALUE, at most TIMEOUT_NS (0: no limit). It returns -EAGAIN
+ * when *WORD is not VALUE, -EINTR after a signal and -ETIMEDOUT. os_futex_wake wakes up to COUNT
+ * waiters and returns their number. Only threads of this process may wait for WORD. */
 int os_futex_wait(const uint32_t *word, uint32_t value, uint64_t timeout_ns);
 int os_futex_wake(const uint32_t *word, int count);
 
@@ -314,69 +337,69 @@ int os_futex_wake_shared(const uint32_t *word, int count);
 
 /* ---- files -------------------------------------------------------------------------------- */
 
-int os_open_read(const char *path); /* close-on-exec */
+int os_open_read(const char *path);
 ssize_t os_read(int fd, void *out, size_t size);
 ssize_t os_pread(int fd, void *out, size_t size, uint64_t offset);
 ssize_t os_write(int fd, const void *data, size_t size);
 void os_close(int fd);
 
-/* Reads the whole of a small file (as those of /proc) into OUT, at most SIZE - 1 bytes, and ends it
- * with a 0. Returns the count without the 0. */
+/* Reads the whole of a small file, such as those of /proc, into OUT, at most SIZE - 1 bytes, and
+ * appends a 0. Returns the count without the 0. */
 ssize_t os_read_file(const char *path, char *out, size_t size);
 
-/* ---- what a recording needs ----------------------------------------------------------------- */
+/* ---- files of a recording ------------------------------------------------------------------- */
 
 typedef struct os_file_id {
   uint64_t device, inode;
 } os_file_id_t;
 
-/* Opens PATH to read and write, close-on-exec, as a descriptor of at least 512 where the limit
- * allows it, so that the program is handed out the numbers it would have got without us. */
+/* Opens PATH for reading and writing. The descriptor is at least 512 if the limit allows it, so
+ * that the program gets the same descriptor numbers as without sonde. */
 int os_open_high(const char *path);
 
-/* The same for the descriptor FD of the process PID. Apple: of this process alone. */
+/* The same for the descriptor FD of the process PID. On Apple's systems, of this process only. */
 int os_open_of_process(uint32_t pid, uint32_t fd);
 
-int os_create_high(const char *path); /* makes it, -EEXIST when it is there; mode 0600 */
-int os_memory_file(const char *name); /* of no folder: it goes when it is closed */
+int os_create_high(const char *path); /* creates it, mode 0600; -EEXIST when it exists */
+int os_memory_file(const char *name); /* a file without a folder; closing it deletes it */
 int os_file_resize(int fd, uint64_t size);
 void os_remove(const char *path);
 
-/* Which file FD is. False when it is not open. */
+/* The identity of the file that FD refers to. Returns false when FD is not open. */
 bool os_file_id(int fd, os_file_id_t *out);
 
 ssize_t os_pwrite(int fd, const void *data, size_t size, uint64_t offset);
 
-/* Makes SIZE bytes of FD from OFFSET read as zeros and gives their room back; fallocate(2). */
+/* Deallocates SIZE bytes of FD at OFFSET, which then read as zeros (fallocate(2)). */
 int os_file_punch(int fd, uint64_t offset, uint64_t size);
 
-/* Sends TEXT to the stream socket of the abstract NAME (unix(7)) and reads the answer to its end,
- * at most SIZE bytes; waits at most two seconds for each part. Returns the count or a negative
+/* Sends TEXT to the stream socket with the abstract name NAME (unix(7)) and reads the answer to its
+ * end, at most SIZE bytes. Each step waits at most two seconds. Returns the count or a negative
  * errno. */
-ssize_t os_signal_socket(const char *name, const char *text, char *answer, size_t size);
+ssize_t os_socket_request(const char *name, const char *text, char *answer, size_t size);
 
-/* The text of the symbolic link PATH, ended with a 0, at most SIZE - 1 bytes. */
+/* Reads the symbolic link PATH into OUT, at most SIZE - 1 bytes, and appends a 0. */
 ssize_t os_read_link(const char *path, char *out, size_t size);
 
-/* Largest size a file may be written to (RLIMIT_FSIZE); beyond it a write raises SIGXFSZ. */
+/* The limit on the size of a file (RLIMIT_FSIZE); a write beyond it raises SIGXFSZ. */
 uint64_t os_file_size_limit(void);
 
-/* Maps SIZE bytes of FD from OFFSET, shared, to read and write; NULL when that fails. */
+/* Maps SIZE bytes of FD at OFFSET, shared, for reading and writing. Returns NULL on failure. */
 void *os_map_shared(int fd, uint64_t offset, size_t size);
 
-/* Backs [ADDRESS, ADDRESS+SIZE) with memory now. False when there is none: touching it would have
- * been a SIGBUS. */
+/* Allocates the pages of [ADDRESS, ADDRESS+SIZE) now. Returns false when memory is exhausted, in
+ * which case an access would raise SIGBUS. */
 bool os_populate(void *address, size_t size);
 
-/* Keeps [ADDRESS, ADDRESS+SIZE) out of children of fork (MADV_DONTFORK). */
+/* Excludes [ADDRESS, ADDRESS+SIZE) from children of fork (MADV_DONTFORK). */
 bool os_hide_from_fork(void *address, size_t size);
 
-/* True when there is a process PID, zombies included, of whatever user. */
+/* Returns true if a process PID of any user exists. A zombie counts. */
 bool os_process_alive(pid_t pid);
 
 /* ---- the dynamic loader ------------------------------------------------------------------- */
 
-/* A loaded image, as the loader tells it. */
+/* A loaded image, as the loader describes it. */
 typedef struct os_image {
   uint64_t start;  /* lowest mapped address */
   uint64_t end;    /* one past the highest */
@@ -384,25 +407,27 @@ typedef struct os_image {
   uint64_t header; /* address of the ELF header in memory, 0 when it is not mapped */
   uint64_t phdr;   /* address of the program headers in memory */
   uint32_t phdr_count;
-  const char *path;    /* in the loader's memory; read it guarded. Empty or NULL when it has none:
-                          glibc gives the program itself no path */
-  uint32_t link_space; /* 0: of the program's own namespace, 1…: of dlmopen(3). Only os_images says
-                          it */
+  /* The path, in the loader's memory; read it with os_read_memory. Empty or NULL when the loader
+   * knows none: glibc stores no path for the program itself. */
+  const char *path;
+  /* 0: the program's own namespace; 1…: a namespace of dlmopen(3). Only os_images sets it. */
+  uint32_t link_space;
 } os_image_t;
 
-/* Finds the image that holds PC without taking the loader's lock. False when there is none. */
+/* Finds the image that holds PC without taking the loader's lock. Returns false when there is none.
+ */
 bool os_image_of_pc(uint64_t pc, os_image_t *out);
 
-/* A number that changes whenever an image may have been added or removed; two equal answers mean
- * that what was learned of images in between still holds. A few loads. 0 when this loader offers
- * no such sign: then nothing learned may be trusted unasked. */
+/* Returns a number that changes whenever an image may have been loaded or unloaded. While it stays
+ * equal, facts about images stay valid. Costs a few loads. Returns 0 when this loader has no such
+ * counter: facts about images then must not be kept. */
 uint64_t os_loader_epoch_slow(void);
 
-/* Where the usual loader keeps its counters: glibc, with no namespace but the program's own. */
+/* The loader's counters, for glibc with no namespace but the program's own. */
 typedef struct os_epoch_words {
-  const uint64_t *adds;       /* images ever added */
-  const uint32_t *loaded;     /* images loaded now */
-  const uint64_t *namespaces; /* 1: the two words above are the whole story */
+  const uint64_t *adds;       /* number of images ever loaded */
+  const uint32_t *loaded;     /* number of images loaded now */
+  const uint64_t *namespaces; /* 1: the two words above cover all images */
 } os_epoch_words_t;
 extern __attribute__((visibility("hidden"))) os_epoch_words_t os_epoch_words;
 
@@ -413,29 +438,30 @@ static inline uint64_t os_loader_epoch(void) {
   return os_loader_epoch_slow();
 }
 
-/* Calls VISIT for every loaded image, in load order, reading the loader's list guarded. Stops when
- * VISIT returns false. Not for hot paths. */
+/* Calls VISIT for every loaded image in load order until it returns false. The loader's list is
+ * read with os_read_memory. Not for hot paths. */
 void os_images(bool (*visit)(const os_image_t *image, void *context), void *context);
 
-/* Calls RUN once, while no image can be unloaded (the loader's lock against that is held: RUN may
- * not load, unload or look up by the loader). -ENOSYS where there is no loader that could be asked;
- * RUN was not called then. Not in a signal handler. */
+/* Calls RUN once while it holds the loader's lock, so that no image can be unloaded. RUN must not
+ * load, unload or look up through the loader. Returns -ENOSYS, without calling RUN, where no loader
+ * provides this. Not async-signal-safe. */
 int os_loader_hold(void (*run)(void *context), void *context);
 
-/* Apple: from now on the loader has CALLED run for each image that comes, when it is bound and
- * before its constructors, with the loader's lock held. One at a time. */
+/* Apple only: makes the loader call CALLED for each image that it loads, after binding and before
+ * constructors, with the loader's lock held. There is one such function at a time. */
 void os_loader_listen(void (*called)(void));
 
-/* The function that the loader calls, empty, whenever its list of images has changed or is about to
- * (r_brk of link.h). 0 when there is none. */
+/* Returns the address of the empty function that the loader calls before and after each change of
+ * its list of images (r_brk of link.h), or 0. */
 uint64_t os_loader_breakpoint(void);
 
-/* For each of NAMES the run-time address of the first definition among the images that follow, in
- * load order, the one that holds AFTER (0: among all), as the loader would find it; 0 where there
- * is none. Answers from the images' own tables; for start-up, before images come and go. */
+/* Sets, for each of NAMES, the run-time address of its first definition in load order, searching
+ * after the image that holds AFTER (0: all images), as the loader would; 0 where there is none. It
+ * reads the symbol tables of the images. For start-up only, before images are loaded or unloaded.
+ */
 void os_symbols(uint64_t after, const char *const *names, uint64_t *addresses, int count);
 
-/* Prepares the above: finds the loader's tables. Called once, from sonde's constructor. */
+/* Finds the loader's tables for the functions above. sonde's constructor calls it once. */
 void os_loader_init(void);
 
 /* ---- Linux only: text of /proc ------------------------------------------------------------- */

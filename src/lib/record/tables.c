@@ -131,7 +131,7 @@ bool writer_thread_record(const stream_t *events, pid_t tid, uint32_t level) {
   body_t b;
   char name[32];
   begin_thread(&b, events, tid, level);
-  ssize_t n = os_own_name(name, sizeof name);
+  ssize_t n = os_thread_name_here(name, sizeof name);
   while (n > 0 && name[n - 1] == '\n')
     n--;
   put_bytes(&b, name, n > 0 ? (uint32_t)n : 0);

@@ -100,8 +100,7 @@ static bool give_pending(calls_t *c, call_step_t *out) {
   return true;
 }
 
-static bool step(calls_t *c, call_step_t *out, call_what_t what, uint64_t passed,
-                 uint32_t frame) {
+static bool step(calls_t *c, call_step_t *out, call_what_t what, uint64_t passed, uint32_t frame) {
   c->time += passed;
   if (what == CALL_ENDED && !c->depth) return bad(c);
   if (what != CALL_STRAY) c->depth += what == CALL_ENTERED ? 1 : UINT64_MAX;

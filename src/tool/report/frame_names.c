@@ -24,7 +24,7 @@ struct names {
   const record_frame_t *frames;
   const record_image_t *images;
   answer_t *answers; /* one a frame of the recording */
-  module_t *modules;     /* one an image */
+  module_t *modules; /* one an image */
   size_t frame_count, image_count;
 };
 

@@ -15,7 +15,7 @@
 #include "oracle.h"
 #include "skip.h"
 #include "capture/stack.h"
-#include "base/leveled_map.h"
+#include "base/leveled_table.h"
 #include "capture/thread_state.h"
 
 static volatile int zero;

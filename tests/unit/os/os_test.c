@@ -388,8 +388,8 @@ static void set_phase(uint32_t *phase, copy_phase_t value) {
 
 /* Makes a copy of itself that stays until it is released, and ends. */
 static void leave_a_copy(uint32_t *phase) {
-  if (os_copy_process(false) == 0) {
-    os_copy_settle("copy");
+  if (os_process_copy(false) == 0) {
+    os_process_copy_settle("copy");
     set_phase(phase, SETTLED);
     (void)os_futex_wait_shared(phase, SETTLED, COPY_PATIENCE_NS);
     set_phase(phase, LEFT);
@@ -426,7 +426,7 @@ extern char **environ;
 
 static void what_a_program_begins_with(void **state) {
   (void)state;
-  os_beginning_t b;
+  os_initial_stack_t b;
   assert_true(os_initial_stack(&b));
   uint64_t string = (uint64_t)(uintptr_t)environ[0], end = (uint64_t)(uintptr_t)sbrk(0);
   assert_true(string > b.stack);

@@ -46,7 +46,7 @@ typedef struct answer {
 } answer_t;
 
 static answer_t ask(const char *path, uint64_t address, const symbol_options_t *options,
-                        size_t expect) {
+                    size_t expect) {
   answer_t answer = {.symbolizer = symbolizer_new(options)};
   symbol_source_t source = {.path = path};
   symbol_module_t *module = symbolizer_module(answer.symbolizer, &source);

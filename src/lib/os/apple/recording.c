@@ -105,7 +105,7 @@ ssize_t os_read_link(const char *path, char *out, size_t size) {
   return -ENOSYS;
 }
 
-ssize_t os_signal_socket(const char *name, const char *text, char *answer, size_t size) {
+ssize_t os_socket_request(const char *name, const char *text, char *answer, size_t size) {
   (void)name, (void)text, (void)answer, (void)size;
   return -ENOSYS; /* nobody listens: see above */
 }
@@ -195,7 +195,7 @@ ssize_t os_program_arguments(char *out, size_t size) {
   return (ssize_t)used;
 }
 
-ssize_t os_own_name(char *out, size_t size) {
+ssize_t os_thread_name_here(char *out, size_t size) {
   int error = pthread_getname_np(pthread_self(), out, size);
   if (error) return -error;
   size_t length = 0;

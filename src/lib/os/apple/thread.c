@@ -189,7 +189,7 @@ bool os_thread_times(pid_t tid, uint64_t *run_ns, uint64_t *ready_ns) {
   return used >= 0;
 }
 
-bool os_own_stack(uint64_t *low, uint64_t *high) {
+bool os_thread_stack(uint64_t *low, uint64_t *high) {
   pthread_t self = pthread_self();
   *high = (uint64_t)pthread_get_stackaddr_np(self);
   *low = *high - pthread_get_stacksize_np(self);
@@ -269,8 +269,8 @@ void os_thread_leave(void) { (void)pthread_setspecific(mark, NULL); }
 
 /* ---- what Linux alone has ------------------------------------------------------------------- */
 
-bool os_initial_stack(os_beginning_t *out) {
-  *out = (os_beginning_t){0};
+bool os_initial_stack(os_initial_stack_t *out) {
+  *out = (os_initial_stack_t){0};
   return false;
 }
 
@@ -279,7 +279,7 @@ int os_thread_blocked(int folder, pid_t tid, os_blocked_t *out) {
   return -ENOSYS;
 }
 
-int os_signal_prepare(os_asked_t *asked) {
+int os_signal_prepare(os_signaled_t *asked) {
   (void)asked;
   return -ENOSYS;
 }

@@ -46,7 +46,7 @@ static uint32_t take_stack(uint32_t *used) {
   return STACKS;
 }
 
-void os_with_room(void (*run)(void *), void *argument) {
+void os_run_on_handler_stack(void (*run)(void *), void *argument) {
   uint32_t *used = used_open(), i = take_stack(used);
   if (i == STACKS) {
     run(argument);

@@ -88,7 +88,7 @@ static void forget(uint64_t start) {
     }
 }
 
-void os_own_memory(void (*visit)(uint64_t start, uint64_t end, void *context), void *context) {
+void os_own_mappings(void (*visit)(uint64_t start, uint64_t end, void *context), void *context) {
   uint32_t used = load_acquire(&own_used);
   for (uint32_t i = 0; i < used; i++) {
     uint64_t end = load_acquire(&own[i].end), start = load_relaxed(&own[i].start);

@@ -106,6 +106,6 @@ ssize_t os_program_arguments(char *out, size_t size) {
   return os_read_file("/proc/self/cmdline", out, size);
 }
 
-ssize_t os_own_name(char *out, size_t size) {
+ssize_t os_thread_name_here(char *out, size_t size) {
   return os_read_file("/proc/thread-self/comm", out, size);
 }

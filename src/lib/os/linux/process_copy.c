@@ -27,7 +27,7 @@
 #define COPY_FILES  0x400u /* CLONE_FILES, CLONE_PARENT: linux/sched.h */
 #define COPY_PARENT 0x8000u
 
-pid_t os_copy_process(bool beside) {
+pid_t os_process_copy(bool beside) {
   return (pid_t)call5(SYS_clone, COPY_FILES | (beside ? COPY_PARENT : 0), 0, 0, 0, 0);
 }
 
@@ -39,7 +39,7 @@ void os_exit(int status) {
 }
 
 /* prctl(2): PR_SET_NAME; setrlimit(2): RLIMIT_CORE. The file is written as a whole (proc(5)). */
-void os_copy_settle(const char *name) {
+void os_process_copy_settle(const char *name) {
   const uint64_t none[2] = {0, 0};
   (void)call3(SYS_close_range, 0, ~0u, 2 /* CLOSE_RANGE_UNSHARE */);
   (void)call5(SYS_prctl, 15, name, 0, 0, 0);

@@ -81,7 +81,7 @@ int os_file_punch(int fd, uint64_t offset, uint64_t size) {
   return (int)call4(SYS_fallocate, fd, 3 /* KEEP_SIZE | PUNCH_HOLE */, offset, size);
 }
 
-ssize_t os_signal_socket(const char *name, const char *text, char *answer, size_t size) {
+ssize_t os_socket_request(const char *name, const char *text, char *answer, size_t size) {
   struct {
     uint16_t family;
     char path[108];

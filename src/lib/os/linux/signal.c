@@ -57,7 +57,7 @@ typedef struct signal_info {
 } signal_info_t;
 _Static_assert(sizeof(signal_info_t) == 128, "siginfo_t has 128 bytes");
 
-static os_asked_t *the_asked, *asked_by_others;
+static os_signaled_t *the_asked, *asked_by_others;
 static os_ticked_t *the_ticked;
 
 /* What each generation found in its place: two records, of which the second is for the case that
@@ -85,7 +85,7 @@ static void hand_on(unsigned generation, int number, signal_info_t *info, void *
 
 /* What a signal of ours wants. */
 typedef struct task {
-  os_asked_t *asked;
+  os_signaled_t *asked;
   os_ticked_t *ticked; /* NULL: it is a question */
   const void *context;
   uint32_t missed;
@@ -109,7 +109,7 @@ static void handle(unsigned generation, int number, signal_info_t *info, void *c
   else if (timer && info->value == COOKIE)
     task.ticked = load_acquire(&the_ticked);
   if (task.asked || task.ticked)
-    os_with_room(do_task, &task);
+    os_run_on_handler_stack(do_task, &task);
   else
     hand_on(generation, number, info, context);
 }
@@ -178,12 +178,12 @@ bool linux_signal_restarts(void) {
   return change_action(NULL, &now) == 0 && (now.handler <= 1 || now.flags & SA_RESTART);
 }
 
-int os_signal_prepare(os_asked_t *asked) {
+int os_signal_prepare(os_signaled_t *asked) {
   store_release(&the_asked, asked);
   return install();
 }
 
-int os_signal_prepare_for_others(os_asked_t *asked) {
+int os_signal_prepare_for_others(os_signaled_t *asked) {
   store_release(&asked_by_others, asked);
   return install();
 }

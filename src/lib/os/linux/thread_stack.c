@@ -24,7 +24,7 @@ static __thread char among_variables __attribute__((tls_model("initial-exec")));
 /* Below the initial thread's nothing is mapped for at least 128 MB (arch/x86/mm/mmap.c). The C
  * library has the variables of any other thread at the top of its stack; what the mapping has
  * beyond them is not of it, but joined. */
-bool os_own_stack(uint64_t *low, uint64_t *high) {
+bool os_thread_stack(uint64_t *low, uint64_t *high) {
   uint64_t start, end, variable = (uint64_t)(uintptr_t)&among_variables;
   bool is_initial = os_tid() == os_pid();
   int maps = os_mappings_open();
@@ -55,9 +55,9 @@ static const char *next(const char *at) {
   return *at ? at + 1 : at;
 }
 
-bool os_initial_stack(os_beginning_t *out) {
+bool os_initial_stack(os_initial_stack_t *out) {
   char text[1024];
-  *out = (os_beginning_t){0};
+  *out = (os_initial_stack_t){0};
   if (os_read_file("/proc/self/stat", text, sizeof text) <= 0) return false;
   const char *at = third(text);
   for (int field = 3; field <= END_OF_STRINGS && *at; field++, at = next(at)) {

@@ -34,7 +34,7 @@ static struct {
 
 void audit_memory_start(void) {
   static const char *const names[] = {"__curbrk"};
-  os_beginning_t b;
+  os_initial_stack_t b;
   uint64_t variable = 0;
   if (!os_initial_stack(&b)) return;
   first.strings = b.stack;

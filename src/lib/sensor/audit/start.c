@@ -46,7 +46,7 @@ static int switch_on(bool on) {
     return 0;
   }
   ssize_t n =
-      os_signal_socket(c->recorder_name, on ? "audit=on\n" : "audit=off\n", answer, sizeof answer);
+      os_socket_request(c->recorder_name, on ? "audit=on\n" : "audit=off\n", answer, sizeof answer);
   return n >= 2 && answer[0] == 'o' && answer[1] == 'k' ? 0 : SONDE_EIO;
 }
 

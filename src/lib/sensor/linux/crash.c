@@ -114,7 +114,7 @@ void crash_handler(int number, void *information, void *context) {
     crash_t crash = {info, context};
     if (cas_acq_rel(&crashing, &none, self)) {
       (void)os_signals_block(); /* until the handler returns */
-      os_with_room(record, &crash);
+      os_run_on_handler_stack(record, &crash);
     } else if (none != self) /* the other one's stack is being taken; it ends the program soon */
       (void)os_futex_wait(&crashing, none, 4 * (uint64_t)PATIENCE_NS);
   }

@@ -209,7 +209,7 @@ static int mode(sonde_malloc_mode_t wanted) {
     if (bits & RECORD_REGIONS) log_regions_set();
     return 0;
   }
-  ssize_t n = os_signal_socket(c->recorder_name, requests[wanted], answer, sizeof answer);
+  ssize_t n = os_socket_request(c->recorder_name, requests[wanted], answer, sizeof answer);
   return n >= 2 && answer[0] == 'o' && answer[1] == 'k' ? 0 : SONDE_EIO;
 }
 

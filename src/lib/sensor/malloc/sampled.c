@@ -3,7 +3,6 @@
 
 #include "base/leveled_table.h"
 #include "record/event.h"
-#include "base/leveled_map.h"
 
 #define BUCKET_BITS 14 /* log2 of the buckets of level 0 */
 #define BUCKET      8

@@ -125,8 +125,7 @@ static bool joins(const group_t *g, const chunk_place_t *place, size_t limit) {
          g->first.sequence + g->count == place->sequence && g->chunks.count + place->size <= limit;
 }
 
-static int pack_place(pack_t *k, const chunk_place_t *place, group_t *g,
-                      chunk_buffer_t *buffer) {
+static int pack_place(pack_t *k, const chunk_place_t *place, group_t *g, chunk_buffer_t *buffer) {
   chunk_header_t h;
   const uint8_t *payload, *end;
   k->totals->before += place->size;

@@ -68,8 +68,7 @@ typedef struct group {
 } group_t;
 
 static int by_first_tid(const void *a, const void *b) {
-  pid_t x = ((const group_t *)a)->threads[0]->tid,
-        y = ((const group_t *)b)->threads[0]->tid;
+  pid_t x = ((const group_t *)a)->threads[0]->tid, y = ((const group_t *)b)->threads[0]->tid;
   return x < y ? -1 : x > y;
 }
 

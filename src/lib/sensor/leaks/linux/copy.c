@@ -120,7 +120,7 @@ static bool find_bins(const os_region_t *r, void *context) {
 
 static void find_own(scan_t *s) {
   os_image_t image;
-  os_own_memory(add_own, s);
+  os_own_mappings(add_own, s);
   if (os_image_of_pc((uint64_t)(uintptr_t)&find_own, &image)) add_own(image.start, image.end, s);
   (void)os_regions(find_bins, s);
 }
@@ -376,7 +376,7 @@ static int run(leaks_exchange_t *x) {
 }
 
 void leaks_copy(leaks_exchange_t *x) {
-  os_copy_settle("sonde-leaks");
+  os_process_copy_settle("sonde-leaks");
   if (wait_until_ready(x)) answer(x, run(x));
   os_exit(0);
 }

@@ -326,7 +326,7 @@ static int make_copy(hold_t *h, shm_control_t *c, leaks_exchange_t *x) {
   memcpy(x->threads, h->threads, h->count * sizeof *h->threads);
   enter_state(x, LEAKS_HELD);
   uint64_t start = os_monotonic_ns();
-  pid_t copy = os_copy_process(os_parent() == (pid_t)c->recorder_pid);
+  pid_t copy = os_process_copy(os_parent() == (pid_t)c->recorder_pid);
   if (copy == 0) leaks_copy(x);
   x->copying_ns = os_monotonic_ns() - start;
   if (copy < 0) return LEAKS_ERRNO + copy;

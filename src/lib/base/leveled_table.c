@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-#include "base/leveled_map.h"
+#include "base/leveled_table.h"
 
-#include "base/bits.h"
 #include "os/os.h"
 
 void *leveled_map(void **level, unsigned bits, size_t slot_bytes, bool populated) {
