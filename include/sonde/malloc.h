@@ -36,11 +36,11 @@ extern "C" {
 /* What is logged. */
 typedef enum sonde_malloc_mode {
   SONDE_MALLOC_OFF = 0,
-  SONDE_MALLOC_BLOCKS = 1,  /* every allocation and every free, with its stack */
-  SONDE_MALLOC_LIVE = 2,    /* what is live, without history; memory is bounded by the live set */
-  SONDE_MALLOC_ALL = 3,     /* blocks, and calls of mmap and its kin */
-  SONDE_MALLOC_REGIONS = 4, /* those calls alone */
-  SONDE_MALLOC_LIVE_REGIONS = 5,
+  SONDE_MALLOC_BLOCKS = 1,   /* every allocation and every free, with its stack */
+  SONDE_MALLOC_LIVE = 2,     /* what is live, without history; memory is bounded by the live set */
+  SONDE_MALLOC_ALL = 3,      /* blocks, and calls of mmap and its kin */
+  SONDE_MALLOC_MAPPINGS = 4, /* those calls alone */
+  SONDE_MALLOC_LIVE_MAPPINGS = 5,
 } sonde_malloc_mode_t;
 
 /* Begins a log in the new file PATH. Under `sonde record` PATH is not used and may be NULL: the

@@ -48,7 +48,7 @@ static void start_recording(void) {
   crash_start();
   audit_memory_start();
   trace_prepare();
-  if (question_start()) stall_start();
+  if (requests_start()) stall_start();
   if (emulator_is_this()) emulator_tell("qemu");
   writer_control()->own_malloc = malloc_is_executables();
 }
@@ -95,6 +95,6 @@ __attribute__((constructor)) static void at_start(void) {
 __attribute__((destructor)) static void at_end(void) {
   const shm_control_t *control = writer_control();
   if (!agent_in_recorded_process()) return;
-  region_checkpoint();
+  mapping_checkpoint();
   if (!os_process_alive((pid_t)control->recorder_pid)) writer_finish();
 }

@@ -24,6 +24,6 @@ void agent_audit_start(void) {
   const audit_policy_t *policy = audit_policy_of(map_offered(control), control->policy_size);
   if (!policy) return;
   (void)audit_hooks_set(policy, control->policy_size, false);
-  audit_is_recorders();
+  audit_set_recorders();
   store_release(&control->audit.ready, 1u);
 }

@@ -90,7 +90,7 @@ static bool join(void) {
   if (writer_start(own) != 0) return false;
   definitions_all();
   writer_process();
-  if (writer_control()->policy_size) audit_hooks_joined();
+  if (writer_control()->policy_size) audit_hooks_record_again();
   say_late();
   sample_restart();
   stall_start();

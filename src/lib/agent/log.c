@@ -5,8 +5,8 @@
 #include "agent/agent.h"
 #include "sensor/malloc/api.h"
 
-extern __attribute__((visibility("default"))) log_calls_t libsonde_agent_log;
+extern __attribute__((visibility("default"))) malloc_api_t libsonde_agent_log;
 
-log_calls_t libsonde_agent_log;
+malloc_api_t libsonde_agent_log;
 
-void log_show(void) { libsonde_agent_log = log_own_calls; }
+void log_show(void) { libsonde_agent_log = malloc_api_own; }

@@ -72,7 +72,7 @@ static ALWAYS_INLINE void speak(uint32_t hushed) {
 }
 
 static ALWAYS_INLINE void *given(event_kind_t kind, void *block, size_t size, caller_t at) {
-  if (LIKELY(block)) sensor_given(kind, block, size, at);
+  if (LIKELY(block)) malloc_on_alloc(kind, block, size, at);
   return block;
 }
 
@@ -83,7 +83,7 @@ static NOINLINE void *recorded_malloc(size_t size, CALLER) {
 }
 
 TARGET void *hook_malloc(size_t size, CALLER) {
-  if (sensor_passes_given(size) && LIKELY(real.malloc)) return real.malloc(size);
+  if (malloc_skips_alloc(size) && LIKELY(real.malloc)) return real.malloc(size);
   return recorded_malloc(size, pc, sp, fp);
 }
 ENTRY_1(malloc, hook_malloc);
@@ -98,7 +98,7 @@ static NOINLINE void *recorded_calloc(size_t count, size_t size, CALLER) {
 }
 
 TARGET void *hook_calloc(size_t count, size_t size, CALLER) {
-  if (LIKELY(!agent_calls_back) && sensor_passes_given(count * size) && LIKELY(real.calloc))
+  if (LIKELY(!agent_calls_back) && malloc_skips_alloc(count * size) && LIKELY(real.calloc))
     return real.calloc(count, size);
   return recorded_calloc(count, size, pc, sp, fp);
 }
@@ -107,12 +107,12 @@ ENTRY_2(calloc, hook_calloc);
 static NOINLINE void recorded_free(void *block, CALLER) {
   agent_enter();
   if (UNLIKELY(!real.free)) return;
-  if (LIKELY(block)) sensor_taken(block, AT);
+  if (LIKELY(block)) malloc_on_free(block, AT);
   real.free(block);
 }
 
 TARGET void hook_free(void *block, CALLER) {
-  if (sensor_passes_taken(block) && LIKELY(real.free))
+  if (malloc_skips_free(block) && LIKELY(real.free))
     real.free(block);
   else
     recorded_free(block, pc, sp, fp);
@@ -123,10 +123,10 @@ TARGET void *hook_realloc(void *old, size_t size, CALLER) {
   agent_enter();
   if (UNLIKELY(!real.realloc)) return NULL;
   if (!old) return given(EVENT_MALLOC, real.realloc(old, size), size, AT);
-  moving_t before;
-  sensor_moving(&before, old);
+  malloc_realloc_t before;
+  malloc_before_realloc(&before, old);
   void *block = real.realloc(old, size);
-  sensor_moved(&before, old, block, size, AT);
+  malloc_on_realloc(&before, old, block, size, AT);
   return block;
 }
 ENTRY_2(realloc, hook_realloc);
@@ -147,7 +147,7 @@ TARGET int hook_posix_memalign(void **out, size_t alignment, size_t size, CALLER
   uint32_t hushed = hush();
   int status = real.posix_memalign(out, alignment, size);
   speak(hushed);
-  if (status == 0 && *out) sensor_given(EVENT_ALIGNED, *out, size, AT);
+  if (status == 0 && *out) malloc_on_alloc(EVENT_ALIGNED, *out, size, AT);
   return status;
 }
 ENTRY_3(posix_memalign, hook_posix_memalign);

@@ -88,13 +88,13 @@ static ALWAYS_INLINE function_t real_of(int number) {
 }
 
 static ALWAYS_INLINE void *given(void *block, uint64_t size, caller_t at) {
-  if (LIKELY(block)) sensor_given(EVENT_MALLOC, block, size, at);
+  if (LIKELY(block)) malloc_on_alloc(EVENT_MALLOC, block, size, at);
   return block;
 }
 
 static ALWAYS_INLINE void *take(function_t function, uint64_t a, uint64_t b, uint64_t c,
                                 caller_t at) {
-  if (a) sensor_taken((void *)(uintptr_t)a, at);
+  if (a) malloc_on_free((void *)(uintptr_t)a, at);
   uint32_t hushed = writer_mute();
   void *nothing = function(a, b, c);
   writer_unmute(hushed);

@@ -60,7 +60,7 @@ static void *mapped(void *at, size_t size, int protection, int flags, int fd, of
                       .flags = (uint32_t)flags,
                       .offset = (uint64_t)offset,
                       .fd = flags & MAP_ANONYMOUS ? -1 : fd};
-  region_record(&r, 0, caller);
+  mapping_record(&r, 0, caller);
   return map;
 }
 
@@ -79,10 +79,10 @@ EXPORT int munmap(void *at, size_t size) {
   caller_t caller = CALLER_HERE;
   if (!real.munmap) return missing() ? -1 : 0;
   audit_memory_changes((uintptr_t)at, size);
-  uint64_t time = region_before();
+  uint64_t time = mapping_before();
   int status = real.munmap(at, size);
   const region_t r = {.call = REGION_UNMAPPED, .address = (uintptr_t)at, .size = size, .fd = -1};
-  if (status == 0 && time) region_record(&r, time, caller);
+  if (status == 0 && time) mapping_record(&r, time, caller);
   return status;
 }
 
@@ -96,7 +96,7 @@ EXPORT void *mremap(void *old, size_t old_size, size_t size, int flags, ...) {
   if (!real.mremap) return missing();
   audit_memory_changes((uintptr_t)old, old_size);
   audit_memory_changes((uintptr_t)wanted, wanted ? size : 0);
-  uint64_t time = region_before();
+  uint64_t time = mapping_before();
   void *map = real.mremap(old, old_size, size, flags, wanted);
   const region_t r = {.call = REGION_MOVED,
                       .address = (uintptr_t)map,
@@ -104,7 +104,7 @@ EXPORT void *mremap(void *old, size_t old_size, size_t size, int flags, ...) {
                       .old_address = (uintptr_t)old,
                       .old_size = flags & 4 /* MREMAP_DONTUNMAP */ ? 0 : old_size,
                       .fd = -1};
-  if (map != MAP_FAILED && time) region_record(&r, time, caller);
+  if (map != MAP_FAILED && time) mapping_record(&r, time, caller);
   return map;
 }
 
@@ -139,14 +139,14 @@ static void moved_break(uint64_t from, uint64_t to, uint64_t time, caller_t call
                       .flags = MAP_PRIVATE | MAP_ANONYMOUS,
                       .protection = PROT_READ | PROT_WRITE,
                       .fd = -1};
-  if (to != from) region_record(&r, to > from ? 0 : time, caller);
+  if (to != from) mapping_record(&r, to > from ? 0 : time, caller);
 }
 
 EXPORT int brk(void *end) {
   agent_enter();
   caller_t caller = CALLER_HERE;
   if (!real.brk || !real.sbrk) return missing() ? -1 : 0;
-  uint64_t from = (uintptr_t)real.sbrk(0), time = region_before();
+  uint64_t from = (uintptr_t)real.sbrk(0), time = mapping_before();
   int status = real.brk(end);
   if (status == 0 && time) moved_break(from, (uintptr_t)end, time, caller);
   return status;
@@ -156,7 +156,7 @@ EXPORT void *sbrk(intptr_t by) {
   agent_enter();
   caller_t caller = CALLER_HERE;
   if (!real.sbrk) return missing();
-  uint64_t time = by ? region_before() : 0;
+  uint64_t time = by ? mapping_before() : 0;
   void *from = real.sbrk(by);
   if (from != MAP_FAILED && time)
     moved_break((uintptr_t)from, (uintptr_t)from + (uintptr_t)by, time, caller);

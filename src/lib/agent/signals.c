@@ -54,9 +54,9 @@ EXPORT int sigaction(int number, const struct sigaction *wanted, struct sigactio
     wanted = &ours;
   }
   bool stays = !wanted || is_ours(wanted);
-  if (!stays) crash_is_handler(number, false);
+  if (!stays) crash_set_handled(number, false);
   int status = real.sigaction(number, wanted, old);
-  if (status == 0 && wanted && stays) crash_is_handler(number, true);
+  if (status == 0 && wanted && stays) crash_set_handled(number, true);
   return hide(status, old);
 }
 
@@ -64,7 +64,7 @@ EXPORT int sigaction(int number, const struct sigaction *wanted, struct sigactio
 static handler_t *set(handler_t *(*function)(int, handler_t *), int number, handler_t *handler) {
   if (!function) return SIG_ERR;
   bool wants = crash_wants(number);
-  if (wants) crash_is_handler(number, false);
+  if (wants) crash_set_handled(number, false);
   handler_t *before = function(number, handler);
   if (wants && handler == SIG_DFL && before != SIG_ERR) {
     const struct sigaction action = {.sa_handler = SIG_DFL};

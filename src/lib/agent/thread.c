@@ -26,6 +26,6 @@ int pthread_create(void **made, const void *attributes, void *(*start)(void *), 
   uint64_t handle = 0; /* the thread may have taken away by now what it was written to */
   if (status == 0 &&
       os_read_memory((uint64_t)(uintptr_t)made, &handle, sizeof handle) == sizeof handle)
-    sample_made(handle);
+    sample_thread_created(handle);
   return status;
 }

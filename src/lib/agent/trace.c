@@ -15,7 +15,7 @@ static void (*others)(shm_control_t *control);
 static uint32_t followed; /* the generation that the code is patched for */
 
 static void change(shm_control_t *control, bool on) {
-  code_told_t told = code_switch(on, control->trace_pattern);
+  code_result_t told = code_switch(on, control->trace_pattern);
   if (!on) return;
   store_relaxed(&control->code_patched, told.patched);
   store_relaxed(&control->code_unnamed, told.unnamed);

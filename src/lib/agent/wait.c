@@ -80,11 +80,11 @@ static NOINLINE int missing(void) {
     agent_enter();                                                                                 \
     wait_t wait = real.waits[NUMBER_##name];                                                       \
     if (UNLIKELY(!wait)) return missing();                                                         \
-    wait_place_t place = {(uint64_t)(uintptr_t)__builtin_return_address(0),                        \
-                          (uint64_t)(uintptr_t)__builtin_dwarf_cfa()};                             \
-    stall_home_t home = (waits_for_anything) ? stall_wait_begins(place) : NULL;                    \
+    wait_site_t place = {(uint64_t)(uintptr_t)__builtin_return_address(0),                         \
+                         (uint64_t)(uintptr_t)__builtin_dwarf_cfa()};                              \
+    stall_wait_t home = (waits_for_anything) ? stall_wait_begin(place) : NULL;                     \
     int result = wait(ARGUMENTS_##count);                                                          \
-    stall_wait_ended(home);                                                                        \
+    stall_wait_end(home);                                                                          \
     return result;                                                                                 \
   }
 WAIT_TABLE(DEFINE_WAIT)

@@ -175,7 +175,7 @@ typedef enum event_kind {
 #define EXTENDED_POOL                                                                              \
   8 /* varints: call (pool_call_t), address, size, stack: of an allocator of the program's own */
 
-typedef enum pool_call { POOL_GIVEN = 1, POOL_TAKEN = 2 } pool_call_t;
+typedef enum pool_call { POOL_ALLOCATED = 1, POOL_FREED = 2 } pool_call_t;
 
 /* The program was ended by a signal of its own making: */
 #define EXTENDED_CRASH                                                                             \

@@ -32,7 +32,7 @@ static inline bool crash_catches_faults(void) { return false; }
 #else
 bool crash_catches_faults(void);
 #endif
-void crash_is_handler(int signal, bool is);
+void crash_set_handled(int signal, bool is);
 
 /* The handler, and the flags that it is to be installed with, for sigaction(2). */
 void crash_handler(int signal, void *info, void *context);

@@ -10,6 +10,6 @@
 #include <stdbool.h>
 
 /* From now on they are answered. False when the program does not let us keep the handler. */
-bool question_start(void);
+bool requests_start(void);
 
 #endif

@@ -27,6 +27,6 @@ void sample_restart(void);
 /* The calling thread has made another, whose pthread_t is HANDLE: gives it its timer, and now and
  * then looks for those that have none. Where it cannot be told which thread that is, there is a
  * look at most once a millisecond, and later askers are served by the next one or by a tick. */
-void sample_made(uint64_t handle);
+void sample_thread_created(uint64_t handle);
 
 #endif

@@ -101,7 +101,7 @@ static void print_pool(const reader_t *reader, const record_event_t *e, bool sta
   const record_thread_t *t = reader_thread(reader, e->stream);
   uint64_t n[4] = {0};
   if (!record_numbers(e, n, 4)) return;
-  printf("{\"event\":\"%s\",\"time_ns\":%" PRIu64, n[0] == POOL_GIVEN ? "pool" : "pool_free",
+  printf("{\"event\":\"%s\",\"time_ns\":%" PRIu64, n[0] == POOL_ALLOCATED ? "pool" : "pool_free",
          reader_ns(reader, e->time));
   if (t) printf(",\"tid\":%" PRIu32, t->tid);
   printf(",\"address\":\"0x%" PRIx64 "\",\"size\":%" PRIu64 ",\"stack\":%" PRIu64, n[1], n[2],

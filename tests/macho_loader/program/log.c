@@ -85,7 +85,7 @@ __attribute__((noinline)) static void map_regions(void) {
 
 /* Only a private symbol tells of regions. */
 static void check_regions(const char *path, bool is_private) {
-  int status = sonde_malloc_log_start(path, SONDE_MALLOC_REGIONS);
+  int status = sonde_malloc_log_start(path, SONDE_MALLOC_MAPPINGS);
   check(status == (is_private ? SONDE_OK : SONDE_EUNSUPPORTED), "a log of regions");
   if (status != SONDE_OK) return;
   map_regions();

@@ -17,7 +17,7 @@
 #include "os/os.h"
 #include "sensor/stall/stall.h"
 
-#define HOME     ((wait_place_t){0x1000, 0x7000})
+#define HOME     ((wait_site_t){0x1000, 0x7000})
 #define CLOCK_NS 1000000 /* the recording's clock is calibrated against the system's */
 
 static uint32_t noted, over;
@@ -31,7 +31,7 @@ static void keep_the_monitor(const char *line) {
   usleep(100000);
 }
 
-static void wait_at_home(void) { stall_wait_ended(stall_wait_begins(HOME)); }
+static void wait_at_home(void) { stall_wait_end(stall_wait_begin(HOME)); }
 
 static void read_stalls(const char *path, stalls_t *stalls) {
   char error[256] = "";

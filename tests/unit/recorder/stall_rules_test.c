@@ -53,7 +53,7 @@ static void pass_ms(simulated_t *s, char letter) {
 
 static run_t simulate(const char *script, uint64_t threshold_ms) {
   stall_rules_t rules = stall_rules_for(threshold_ms * MS);
-  stall_turn_t turn = {.began_ns = 1000 * MS, .threshold_ns = rules.threshold_ns};
+  stall_iteration_t turn = {.began_ns = 1000 * MS, .threshold_ns = rules.threshold_ns};
   simulated_t s = {.now_ns = turn.began_ns};
   run_t run = {0};
   uint64_t due = s.now_ns + rules.tick_ns / 3;
@@ -61,18 +61,18 @@ static run_t simulate(const char *script, uint64_t threshold_ms) {
     for (int i = 0; i < 10; i++) {
       pass_ms(&s, *script);
       if (s.now_ns < due || !s.watched) continue;
-      stall_look_t look = {.now_ns = s.now_ns,
+      stall_poll_t look = {.now_ns = s.now_ns,
                            .late_ns = turn.looked ? s.now_ns - due : 0,
                            .state = s.state,
                            .frozen = s.frozen,
                            .run_ns = s.run_ns,
                            .runq_ns = s.runq_ns};
-      unsigned todo = stall_turn_look(&turn, &rules, &look);
+      unsigned todo = stall_iteration_poll(&turn, &rules, &look);
       if (todo & STALL_DO_SAMPLE) run.samples++;
       if (todo & STALL_DO_REPORT) run.reported_ns = s.now_ns - turn.began_ns;
-      due = stall_turn_next_ns(&turn, &rules, s.now_ns);
+      due = stall_iteration_next_poll_ns(&turn, &rules, s.now_ns);
     }
-  run.own_ns = stall_turn_own_ns(&turn, s.now_ns);
+  run.own_ns = stall_iteration_active_ns(&turn, s.now_ns);
   return run;
 }
 
@@ -165,9 +165,10 @@ enum { MAIN = 1, HANDLER, HOT, COLD, LEAF_A, LEAF_B, LATE };
 #define PATH(w, ...)                                                                               \
   { (const uint64_t[]){__VA_ARGS__}, sizeof((uint64_t[]){__VA_ARGS__}) / sizeof(uint64_t), w }
 
-static void assert_culprit(const stall_path_t *paths, size_t count, uint32_t wanted, double share) {
+static void assert_culprit(const hot_path_stack_t *paths, size_t count, uint32_t wanted,
+                           double share) {
   bool set[3];
-  stall_culprit_t c = stall_culprit_of(paths, count, set);
+  hot_path_t c = hot_path_find(paths, count, set);
   assert_true(c.depth >= 0);
   assert_int_equal(paths[c.path].functions[c.depth], wanted);
   assert_true((double)c.weight / (double)c.total > share - 0.005);
@@ -176,18 +177,18 @@ static void assert_culprit(const stall_path_t *paths, size_t count, uint32_t wan
 
 static void the_culprit_owns_most_of_the_time(void **unused) {
   (void)unused;
-  const stall_path_t late[] = {PATH(230, MAIN, HANDLER, HOT), PATH(20, MAIN, HANDLER, LATE)};
+  const hot_path_stack_t late[] = {PATH(230, MAIN, HANDLER, HOT), PATH(20, MAIN, HANDLER, LATE)};
   assert_culprit(late, 2, HOT, 0.92);
-  const stall_path_t split[] = {PATH(30, MAIN, HANDLER, HOT, LEAF_A),
-                                PATH(30, MAIN, HANDLER, HOT, LEAF_B),
-                                PATH(40, MAIN, HANDLER, COLD)};
+  const hot_path_stack_t split[] = {PATH(30, MAIN, HANDLER, HOT, LEAF_A),
+                                    PATH(30, MAIN, HANDLER, HOT, LEAF_B),
+                                    PATH(40, MAIN, HANDLER, COLD)};
   assert_culprit(split, 3, HOT, 0.6); /* neither leaf has half, what called both has */
-  const stall_path_t recursive[] = {PATH(60, MAIN, HOT, HOT, HOT), PATH(40, MAIN, HOT)};
+  const hot_path_stack_t recursive[] = {PATH(60, MAIN, HOT, HOT, HOT), PATH(40, MAIN, HOT)};
   assert_culprit(recursive, 2, HOT, 0.6);
-  const stall_path_t spread[] = {PATH(30, MAIN, LEAF_A), PATH(30, MAIN, LEAF_B),
-                                 PATH(40, MAIN, COLD)};
+  const hot_path_stack_t spread[] = {PATH(30, MAIN, LEAF_A), PATH(30, MAIN, LEAF_B),
+                                     PATH(40, MAIN, COLD)};
   assert_culprit(spread, 3, MAIN, 1);
-  assert_int_equal(stall_culprit_of(NULL, 0, NULL).depth, -1);
+  assert_int_equal(hot_path_find(NULL, 0, NULL).depth, -1);
 }
 
 /* ---- /proc -------------------------------------------------------------------------------- */

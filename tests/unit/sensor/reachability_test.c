@@ -68,7 +68,7 @@ static uint32_t lay_out(leaks_block_t *blocks) {
 static uint32_t holder_of(const leaks_block_t *blocks, uint32_t n, uint64_t value) {
   for (uint32_t i = 0; i < n; i++)
     if (value - blocks[i].address < (blocks[i].size ? blocks[i].size : 1)) return i;
-  return GRAPH_NONE;
+  return REACHABILITY_NONE;
 }
 
 /* Everything that FROM leads to is set in SEEN. */
@@ -81,7 +81,7 @@ static void follow(const leaks_block_t *blocks, uint32_t n, uint32_t from, bool 
     const leaks_block_t *b = &blocks[waiting[--count]];
     for (uint64_t w = b->address; w + 8 <= b->address + b->size; w += 8) {
       uint32_t to = holder_of(blocks, n, *word_at(w));
-      if (to == GRAPH_NONE || seen[to]) continue;
+      if (to == REACHABILITY_NONE || seen[to]) continue;
       seen[to] = true;
       waiting[count++] = to;
     }
@@ -96,7 +96,7 @@ static void check(const leaks_block_t *blocks, uint32_t n, const bool *reached) 
     for (uint64_t w = blocks[i].address; !reached[i] && w + 8 <= blocks[i].address + blocks[i].size;
          w += 8) {
       uint32_t to = holder_of(blocks, n, *word_at(w));
-      if (to != GRAPH_NONE && to != i) pointed[to] = true;
+      if (to != REACHABILITY_NONE && to != i) pointed[to] = true;
     }
     bool head = blocks[i].verdict == LEAKS_LOST || blocks[i].verdict == LEAKS_CYCLE;
     if (head) follow(blocks, n, i, led_to);
@@ -124,19 +124,19 @@ static void random_graphs(void **unused) {
   print_message("SONDE_SEED=%llu\n", (unsigned long long)state);
   for (int round = 0; round < 30; round++) {
     uint32_t n = lay_out(blocks);
-    graph_t g;
+    reachability_t g;
     memset(reached, 0, sizeof reached);
-    assert_true(graph_open(&g, blocks, n, read_made_up, NULL));
+    assert_true(reachability_open(&g, blocks, n, read_made_up, NULL));
     for (int i = 0; i < 4; i++) {
       uint32_t root = (uint32_t)chance(n);
       uint64_t value = blocks[root].address + (blocks[root].size ? chance(blocks[root].size) : 0);
-      assert_int_equal(graph_find(&g, value), root);
-      graph_word(&g, value, 1, LEAKS_BY_REGISTER);
+      assert_int_equal(reachability_find(&g, value), root);
+      reachability_word(&g, value, 1, LEAKS_BY_REGISTER);
       follow(blocks, n, root, reached);
     }
-    graph_judge(&g);
+    reachability_judge(&g);
     check(blocks, n, reached);
-    graph_close(&g);
+    reachability_close(&g);
   }
   os_unmap(memory, memory_size);
 }
@@ -160,15 +160,15 @@ static void referrers_are_told(void **unused) {
   memory = os_map(memory_size);
   *word_at(BASE + 24) = BASE + 71;
   *word_at(BASE + 512) = BASE + 64;
-  graph_t g;
-  assert_true(graph_open(&g, blocks, 2, read_made_up, NULL));
-  graph_ask(&g, 1, note);
-  (void)graph_root(&g, BASE + 500, BASE + 600, LEAKS_BY_DATA, 0);
-  graph_ask_blocks(&g);
+  reachability_t g;
+  assert_true(reachability_open(&g, blocks, 2, read_made_up, NULL));
+  reachability_list_referrers(&g, 1, note);
+  (void)reachability_root(&g, BASE + 500, BASE + 600, LEAKS_BY_DATA, 0);
+  reachability_search_blocks(&g);
   assert_int_equal(told_count, 2);
   assert_int_equal(told_where[0], BASE + 512);
   assert_int_equal(told_where[1], BASE + 24);
-  graph_close(&g);
+  reachability_close(&g);
   os_unmap(memory, memory_size);
 }
 
@@ -178,14 +178,14 @@ static void disorder_is_refused(void **unused) {
   leaks_block_t wraps[] = {{.address = UINT64_MAX - 8, .size = 64}};
   leaks_block_t far[] = {{.address = 4096, .size = 8},
                          {.address = UINT64_C(1) << 62, .size = UINT64_C(1) << 61}};
-  graph_t g;
-  assert_false(graph_open(&g, overlap, 2, read_made_up, NULL));
-  assert_false(graph_open(&g, wraps, 1, read_made_up, NULL));
-  assert_false(graph_open(&g, far, 2, read_made_up, NULL));
-  assert_true(graph_open(&g, far, 0, read_made_up, NULL));
-  assert_int_equal(graph_find(&g, 5), GRAPH_NONE);
-  graph_judge(&g);
-  graph_close(&g);
+  reachability_t g;
+  assert_false(reachability_open(&g, overlap, 2, read_made_up, NULL));
+  assert_false(reachability_open(&g, wraps, 1, read_made_up, NULL));
+  assert_false(reachability_open(&g, far, 2, read_made_up, NULL));
+  assert_true(reachability_open(&g, far, 0, read_made_up, NULL));
+  assert_int_equal(reachability_find(&g, 5), REACHABILITY_NONE);
+  reachability_judge(&g);
+  reachability_close(&g);
 }
 
 int main(void) {

@@ -11,31 +11,31 @@
 
 #include "sensor/stall/stall.h"
 
-#define LOOP   ((wait_place_t){0x1000, 0x7000})
-#define CLIENT ((wait_place_t){0x2000, 0x6000}) /* deeper: called from a handler */
-#define DIALOG ((wait_place_t){0x1000, 0x5000}) /* the loop's own function, from a handler */
-#define OTHER  ((wait_place_t){0x3000, 0x7100}) /* further out: the program's next loop */
+#define LOOP   ((wait_site_t){0x1000, 0x7000})
+#define CLIENT ((wait_site_t){0x2000, 0x6000}) /* deeper: called from a handler */
+#define DIALOG ((wait_site_t){0x1000, 0x5000}) /* the loop's own function, from a handler */
+#define OTHER  ((wait_site_t){0x3000, 0x7100}) /* further out: the program's next loop */
 
 typedef struct thread {
-  wait_guess_t guess;
-  wait_place_t home;
+  wait_candidate_t guess;
+  wait_site_t home;
   uint32_t turns;
 } thread_t;
 
-static wait_kind_t wait_at(thread_t *t, wait_place_t place) {
+static wait_kind_t wait_at(thread_t *t, wait_site_t place) {
   if (t->home.site == place.site && t->home.frame == place.frame) {
     t->turns++;
-    return WAIT_HOME;
+    return WAIT_SITE;
   }
-  wait_kind_t kind = wait_judge(&t->guess, t->home, t->turns, place);
-  if (kind == WAIT_HOME) t->home = place;
+  wait_kind_t kind = wait_classify(&t->guess, t->home, t->turns, place);
+  if (kind == WAIT_SITE) t->home = place;
   if (kind != WAIT_INSIDE) t->guess.turns = ++t->turns;
   return kind;
 }
 
 static thread_t at_home(void) {
   thread_t t = {0};
-  for (int i = 0; i < HOME_WAITS; i++)
+  for (int i = 0; i < SITE_WAITS; i++)
     (void)wait_at(&t, LOOP);
   assert_int_equal(t.home.site, LOOP.site);
   return t;
@@ -48,14 +48,14 @@ static void a_place_that_is_visited_often_is_home(void **unused) {
   assert_int_equal(wait_at(&t, CLIENT), WAIT_INSIDE);
   assert_int_equal(wait_at(&t, LOOP), WAIT_INSIDE);
   assert_int_equal(wait_at(&t, LOOP), WAIT_INSIDE);
-  assert_int_equal(wait_at(&t, LOOP), WAIT_HOME);
+  assert_int_equal(wait_at(&t, LOOP), WAIT_SITE);
 }
 
 static void a_client_that_waits_in_a_handler_is_inside_the_turn(void **unused) {
   (void)unused;
   thread_t t = at_home();
   for (int turn = 0; turn < 100; turn++) {
-    assert_int_equal(wait_at(&t, LOOP), WAIT_HOME);
+    assert_int_equal(wait_at(&t, LOOP), WAIT_SITE);
     for (int i = 0; i < NESTED_WAITS - 1; i++)
       assert_int_equal(wait_at(&t, CLIENT), WAIT_INSIDE);
   }
@@ -69,16 +69,16 @@ static void a_dialog_that_goes_round_and_round_is_a_loop(void **unused) {
     assert_int_equal(wait_at(&t, DIALOG), WAIT_INSIDE);
   for (int i = 0; i < 50; i++)
     assert_int_equal(wait_at(&t, DIALOG), WAIT_IDLE);
-  assert_int_equal(wait_at(&t, LOOP), WAIT_HOME);
+  assert_int_equal(wait_at(&t, LOOP), WAIT_SITE);
   assert_int_equal(wait_at(&t, DIALOG), WAIT_INSIDE); /* a new turn, a new count */
 }
 
 static void the_next_loop_of_a_program_becomes_home(void **unused) {
   (void)unused;
   thread_t t = at_home();
-  for (int i = 0; i < HOME_WAITS - 1; i++)
+  for (int i = 0; i < SITE_WAITS - 1; i++)
     assert_int_equal(wait_at(&t, OTHER), WAIT_IDLE);
-  assert_int_equal(wait_at(&t, OTHER), WAIT_HOME);
+  assert_int_equal(wait_at(&t, OTHER), WAIT_SITE);
   assert_int_equal(t.home.frame, OTHER.frame);
   assert_int_equal(wait_at(&t, LOOP), WAIT_INSIDE); /* now deeper than home */
 }

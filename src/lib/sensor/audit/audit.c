@@ -257,7 +257,7 @@ void audit_called(uint32_t number, const uint64_t *arguments, caller_t at) {
   if (LIKELY(c.level)) c.memory = (audit_memory_t){at.sp, c.level->pages};
   if (UNLIKELY(c.level && s->writer->audit->place)) tell_entered(s->writer, number, &at);
   if (UNLIKELY(!c.level || !writer_room(s, RECORD_MAX))) {
-    sensor_done(s, false);
+    sensor_finish(s, false);
     return;
   }
   if (!wants(&c, number, s->next + TEXT_ASIDE)) {
@@ -265,9 +265,9 @@ void audit_called(uint32_t number, const uint64_t *arguments, caller_t at) {
     return;
   }
   uint64_t time = writer_now(s->writer);
-  uint32_t stack = sensor_stack(s, at);
+  uint32_t stack = sensor_stack_id(s, at);
   put_call(s, &c, number, time, stack);
-  sensor_done(s, true);
+  sensor_finish(s, true);
 }
 
 #if defined(__APPLE__)

@@ -175,7 +175,7 @@ static void write_policy(const audited_t *a) {
   audit_write_policy((const char *)p + p->size, a->size - p->size, a->reached);
 }
 
-void audit_hooks_joined(void) {
+void audit_hooks_record_again(void) {
   if (in_force.policy) write_policy(&in_force);
 }
 

@@ -25,7 +25,7 @@ int audit_hooks_set(const audit_policy_t *policy, uint32_t size, bool written);
 
 /* In a forked child, whose hooks are its parent's: writes the policy, its YAML and what is hooked
  * into the recording that the child has begun. */
-void audit_hooks_joined(void);
+void audit_hooks_record_again(void);
 
 /* Calls pass as if nothing had been there. */
 void audit_hooks_remove(void);

@@ -8,7 +8,7 @@
 #include "sensor/malloc/api.h"
 
 int sonde_audit_start(const void *policy, size_t size, const char *path) {
-  return policy ? log_calls()->audit_start(policy, size, path) : SONDE_EINVAL;
+  return policy ? malloc_api()->audit_start(policy, size, path) : SONDE_EINVAL;
 }
 
-int sonde_audit_stop(void) { return log_calls()->audit_stop(); }
+int sonde_audit_stop(void) { return malloc_api()->audit_stop(); }

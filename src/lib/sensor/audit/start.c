@@ -5,7 +5,7 @@
 #include "record/writer.h"
 #include "sensor/audit/hooks.h"
 #include "sensor/malloc/api.h"
-#include "sensor/malloc/start.h"
+#include "sensor/malloc/standalone.h"
 #include "sonde/status.h"
 
 static enum { NO_AUDIT, OWN_AUDIT, RECORDERS_AUDIT } state;
@@ -21,7 +21,7 @@ static struct {
 
 static uint64_t recordings; /* begun by audit_begin; so many */
 
-void audit_is_recorders(void) { state = RECORDERS_AUDIT; }
+void audit_set_recorders(void) { state = RECORDERS_AUDIT; }
 
 /* A copy of the policy that stays. */
 static const audit_policy_t *keep(const void *policy, uint64_t size) {
@@ -42,7 +42,7 @@ static int switch_on(bool on) {
   const shm_control_t *c = writer_control();
   uint32_t mode = load_relaxed(&c->mode) & ~RECORD_AUDIT;
   if (!c->recorder_name[0]) {
-    log_switch(mode | (on ? RECORD_AUDIT : 0));
+    malloc_api_switch(mode | (on ? RECORD_AUDIT : 0));
     return 0;
   }
   ssize_t n =
@@ -51,9 +51,9 @@ static int switch_on(bool on) {
 }
 
 static int begin_file(const char *path) {
-  if (log_is_on()) return 0;
+  if (malloc_api_is_recording()) return 0;
   if (!path) return SONDE_EINVAL;
-  int status = log_begin(path);
+  int status = malloc_standalone_begin(path);
   own_file = status == 0;
   recordings += own_file;
   return status;
@@ -91,22 +91,22 @@ int audit_begin(const void *data, size_t size, const char *path) {
   if (status == 0)
     state = OWN_AUDIT;
   else if (own_file)
-    (void)log_end();
+    (void)malloc_standalone_end();
   return status;
 }
 
 int audit_end(void) {
   if (state == RECORDERS_AUDIT) return SONDE_EBUSY;
-  if (state == NO_AUDIT || !log_is_on()) return SONDE_ENOTFOUND;
+  if (state == NO_AUDIT || !malloc_api_is_recording()) return SONDE_ENOTFOUND;
   int status = switch_on(false);
   audit_hooks_remove();
   state = NO_AUDIT;
   if (!own_file) return status;
   own_file = false;
-  return log_end();
+  return malloc_standalone_end();
 }
 
 /* Not in a child of fork, where there is no control. */
 __attribute__((destructor)) static void at_exit(void) {
-  if (state == OWN_AUDIT && own_file && log_is_on()) (void)audit_end();
+  if (state == OWN_AUDIT && own_file && malloc_api_is_recording()) (void)audit_end();
 }

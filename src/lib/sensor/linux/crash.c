@@ -34,7 +34,7 @@ static uint64_t handled; /* signals whose handler is ours */
 
 bool crash_catches_faults(void) { return (load_relaxed(&handled) & FAULTS) == FAULTS; }
 
-void crash_is_handler(int number, bool is) {
+void crash_set_handled(int number, bool is) {
   if (is)
     (void)__atomic_or_fetch(&handled, 1ull << number, __ATOMIC_RELAXED);
   else
@@ -128,6 +128,6 @@ void crash_start(void) {
   for (int number = 1; number < 64; number++)
     if (crash_wants(number) && os_signal_is_default(number)) {
       os_signal_handle(number, crash_handler);
-      crash_is_handler(number, true);
+      crash_set_handled(number, true);
     }
 }

@@ -7,8 +7,8 @@
 #include "sensor/stall/stall.h"
 
 static void asked(const void *ucontext) {
-  stall_asked(ucontext);
-  leaks_asked((void *)(uintptr_t)ucontext); /* it may change where the thread goes on */
+  stall_on_request(ucontext);
+  leaks_on_request((void *)(uintptr_t)ucontext); /* it may change where the thread goes on */
 }
 
-bool question_start(void) { return os_signal_prepare_for_others(asked) == 0; }
+bool requests_start(void) { return os_signal_prepare_for_others(asked) == 0; }

@@ -116,7 +116,7 @@ static bool give_made(uint64_t handle) {
   return given;
 }
 
-void sample_made(uint64_t handle) {
+void sample_thread_created(uint64_t handle) {
   shm_control_t *control = writer_control();
   if (!sampler.interval_ns || !control || !(load_relaxed(&control->mode) & RECORD_SAMPLES)) return;
   uint64_t now = os_monotonic_ns(), since = now - load_relaxed(&sampler.looked_ns);

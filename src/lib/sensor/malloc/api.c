@@ -4,7 +4,7 @@
 #include "record/extended.h"
 #include "sensor/audit/start.h"
 #include "sensor/malloc/live.h"
-#include "sensor/malloc/start.h"
+#include "sensor/malloc/standalone.h"
 #include "capture/stack.h"
 
 #define NAME_MAX_BYTES 1000u
@@ -12,19 +12,19 @@
 #define BLOCK_BYTES    (5u * VARINT_MAX_SIZE)
 
 /* A log of the program's own that has ended leaves its control page. */
-bool log_is_on(void) {
+bool malloc_api_is_recording(void) {
   const shm_control_t *c = writer_control();
   return c && load_relaxed(&c->file_fd) >= 0;
 }
 
-bool log_mode_bits(sonde_malloc_mode_t mode, uint32_t *bits) {
+bool malloc_api_mode_bits(sonde_malloc_mode_t mode, uint32_t *bits) {
   static const uint32_t known[] = {
       [SONDE_MALLOC_OFF] = 0,
       [SONDE_MALLOC_BLOCKS] = RECORD_BLOCKS,
       [SONDE_MALLOC_LIVE] = RECORD_LIVE,
       [SONDE_MALLOC_ALL] = RECORD_BLOCKS | RECORD_REGIONS,
-      [SONDE_MALLOC_REGIONS] = RECORD_REGIONS,
-      [SONDE_MALLOC_LIVE_REGIONS] = RECORD_LIVE | RECORD_REGIONS,
+      [SONDE_MALLOC_MAPPINGS] = RECORD_REGIONS,
+      [SONDE_MALLOC_LIVE_MAPPINGS] = RECORD_LIVE | RECORD_REGIONS,
   };
   if ((unsigned)mode >= ARRAY_COUNT(known)) return false;
   *bits = known[mode];
@@ -97,7 +97,7 @@ static int stack(uint32_t id, uintptr_t *pcs, int max) { return sonde_stack_of_i
 
 static int pool(int call, const void *address, size_t size, const caller_t *at) {
   if (!address) return SONDE_EINVAL;
-  if (!log_is_on()) return SONDE_ENOTFOUND;
+  if (!malloc_api_is_recording()) return SONDE_ENOTFOUND;
   stream_t *s = writer_enter(RECORD_BLOCKS);
   if (!s) return 0;
   extended_body_t b;
@@ -106,7 +106,7 @@ static int pool(int call, const void *address, size_t size, const caller_t *at) 
   extended_number(&b, (uint64_t)call);
   extended_number(&b, (uintptr_t)address);
   extended_number(&b, size);
-  extended_number(&b, sensor_stack(s, *at));
+  extended_number(&b, sensor_stack_id(s, *at));
   if (!extended_put(s, EXTENDED_POOL, time, &b)) writer_lost_event(s->writer->control);
   writer_leave(s);
   return 0;
@@ -115,7 +115,7 @@ static int pool(int call, const void *address, size_t size, const caller_t *at) 
 static int mark(const char *name, const caller_t *at) {
   uint64_t size = 0;
   if (!name) return SONDE_EINVAL;
-  if (!log_is_on()) return SONDE_ENOTFOUND;
+  if (!malloc_api_is_recording()) return SONDE_ENOTFOUND;
   while (size < NAME_MAX_BYTES && name[size])
     size++;
   stream_t *s = writer_enter(UINT32_MAX);
@@ -123,7 +123,7 @@ static int mark(const char *name, const caller_t *at) {
   extended_body_t b;
   b.used = 0;
   extended_string(&b, name, size);
-  extended_number(&b, sensor_stack(s, *at));
+  extended_number(&b, sensor_stack_id(s, *at));
   if (!extended_put(s, EXTENDED_MARK, writer_now(s->writer), &b))
     writer_lost_event(s->writer->control);
   writer_leave(s);
@@ -158,7 +158,7 @@ static bool put_block(void *context, uint64_t address, const live_detail_t *d) {
   return true;
 }
 
-void log_snapshot(snapshot_reason_t reason) {
+void malloc_api_snapshot(snapshot_reason_t reason) {
   snapshot_t s = {.stream = writer_enter(UINT32_MAX)};
   if (!s.stream) return;
   shm_control_t *c = s.stream->writer->control;
@@ -172,14 +172,14 @@ void log_snapshot(snapshot_reason_t reason) {
   writer_leave(s.stream);
 }
 
-void log_switch(uint32_t bits) {
+void malloc_api_switch(uint32_t bits) {
   shm_control_t *c = writer_control();
   uint32_t before = load_relaxed(&c->mode);
   /* The calling thread writes below, whatever the mode is. */
   store_release(&c->mode, bits | RECORD_SWITCHING);
   (void)writer_quiesce(PATIENCE_NS);
   if (before & ~bits & RECORD_LIVE) {
-    log_snapshot(SNAPSHOT_MODE);
+    malloc_api_snapshot(SNAPSHOT_MODE);
     live_table_empty(c);
   }
   stream_t *s = writer_enter(RECORD_SWITCHING);
@@ -201,25 +201,25 @@ static int mode(sonde_malloc_mode_t wanted) {
   uint32_t bits;
   char answer[256];
   const shm_control_t *c = writer_control();
-  if (!log_mode_bits(wanted, &bits)) return SONDE_EINVAL;
-  if (!log_is_on()) return SONDE_ENOTFOUND;
+  if (!malloc_api_mode_bits(wanted, &bits)) return SONDE_EINVAL;
+  if (!malloc_api_is_recording()) return SONDE_ENOTFOUND;
   if (!c->recorder_name[0]) {
-    if ((bits & RECORD_REGIONS) && !log_has_regions()) return SONDE_EUNSUPPORTED;
-    log_switch(bits | (load_relaxed(&c->mode) & RECORD_AUDIT));
-    if (bits & RECORD_REGIONS) log_regions_set();
+    if ((bits & RECORD_REGIONS) && !malloc_hooks_see_mappings()) return SONDE_EUNSUPPORTED;
+    malloc_api_switch(bits | (load_relaxed(&c->mode) & RECORD_AUDIT));
+    if (bits & RECORD_REGIONS) malloc_hooks_add_mappings();
     return 0;
   }
   ssize_t n = os_socket_request(c->recorder_name, requests[wanted], answer, sizeof answer);
   return n >= 2 && answer[0] == 'o' && answer[1] == 'k' ? 0 : SONDE_EIO;
 }
 
-HIDDEN const log_calls_t log_own_calls = {.version = LOG_CALLS_VERSION,
-                                          .size = sizeof(log_calls_t),
-                                          .mode = mode,
-                                          .of = of,
-                                          .each = each,
-                                          .stack = stack,
-                                          .pool = pool,
-                                          .mark = mark,
-                                          .audit_start = audit_begin,
-                                          .audit_stop = audit_end};
+HIDDEN const malloc_api_t malloc_api_own = {.version = MALLOC_API_VERSION,
+                                            .size = sizeof(malloc_api_t),
+                                            .mode = mode,
+                                            .of = of,
+                                            .each = each,
+                                            .stack = stack,
+                                            .pool = pool,
+                                            .mark = mark,
+                                            .audit_start = audit_begin,
+                                            .audit_stop = audit_end};

@@ -11,10 +11,10 @@
 #include "sensor/malloc/malloc.h"
 #include "sonde/malloc.h"
 
-#define LOG_CALLS_NAME    "libsonde_agent_log"
-#define LOG_CALLS_VERSION 2u
+#define MALLOC_API_NAME    "libsonde_agent_log"
+#define MALLOC_API_VERSION 2u
 
-typedef struct log_calls {
+typedef struct malloc_api {
   uint32_t version, size;
   int (*mode)(sonde_malloc_mode_t mode);
   int (*of)(const void *address, sonde_block_t *block);
@@ -25,22 +25,22 @@ typedef struct log_calls {
   int (*mark)(const char *name, const caller_t *at);
   int (*audit_start)(const void *policy, size_t size, const char *path);
   int (*audit_stop)(void);
-} log_calls_t;
+} malloc_api_t;
 
-extern HIDDEN const log_calls_t log_own_calls;
+extern HIDDEN const malloc_api_t malloc_api_own;
 
 /* The table of who has the recording. */
-const log_calls_t *log_calls(void);
+const malloc_api_t *malloc_api(void);
 
-bool log_is_on(void);
+bool malloc_api_is_recording(void);
 
 /* RECORD_… bits of MODE; false when there is no such mode. */
-bool log_mode_bits(sonde_malloc_mode_t mode, uint32_t *bits);
+bool malloc_api_mode_bits(sonde_malloc_mode_t mode, uint32_t *bits);
 
 /* Writes what is live into the calling thread's stream, as the recorder does in its own. */
-void log_snapshot(snapshot_reason_t reason);
+void malloc_api_snapshot(snapshot_reason_t reason);
 
 /* From now on BITS are recorded, in a recording that has no recorder. */
-void log_switch(uint32_t bits);
+void malloc_api_switch(uint32_t bits);
 
 #endif

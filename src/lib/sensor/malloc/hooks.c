@@ -6,7 +6,7 @@
 #include <stddef.h>
 
 #include "arch/arch.h"
-#include "sensor/malloc/start.h"
+#include "sensor/malloc/standalone.h"
 #include "sensor/malloc/malloc.h"
 #include "sonde/hook.h"
 
@@ -38,7 +38,7 @@ static struct {
 } real;
 
 static ALWAYS_INLINE void *given(event_kind_t kind, void *block, size_t size, caller_t at) {
-  if (LIKELY(block)) sensor_given(kind, block, size, at);
+  if (LIKELY(block)) malloc_on_alloc(kind, block, size, at);
   return block;
 }
 
@@ -53,17 +53,17 @@ TARGET void *logged_calloc(size_t count, size_t size, CALLER) {
 HOOK(2, log_calloc, logged_calloc);
 
 TARGET void logged_free(void *block, CALLER) {
-  if (LIKELY(block)) sensor_taken(block, AT);
+  if (LIKELY(block)) malloc_on_free(block, AT);
   load_relaxed (&real.free)(block);
 }
 HOOK(1, log_free, logged_free);
 
 static void *moved(void *(*function)(void *, size_t), void *old, size_t size, caller_t at) {
   if (!old) return given(EVENT_MALLOC, function(old, size), size, at);
-  moving_t before;
-  sensor_moving(&before, old);
+  malloc_realloc_t before;
+  malloc_before_realloc(&before, old);
   void *block = function(old, size);
-  sensor_moved(&before, old, block, size, at);
+  malloc_on_realloc(&before, old, block, size, at);
   return block;
 }
 
@@ -127,7 +127,7 @@ enum {
 static sonde_hook_t *hooks[HOOKS];
 
 /* Some C libraries do not have all of them. */
-int log_hooks_set(void) {
+int malloc_hooks_add(void) {
   const sonde_hook_request_t requests[HOOKS] = {
 #define HOOK_REQUEST(name)                                                                         \
   {.symbol = #name, .replacement = log_##name, .original = (void **)&real.name},
@@ -139,16 +139,16 @@ int log_hooks_set(void) {
     if (status == 0) continue;
     hooks[i] = NULL;
     if (status == SONDE_ENOTFOUND && i != NUMBER_malloc && i != NUMBER_free) continue;
-    log_hooks_remove();
+    malloc_hooks_remove();
     return status == SONDE_ENOTFOUND ? SONDE_EUNSUPPORTED : status;
   }
   return 0;
 }
 
-bool log_has_regions(void) { return false; }
-void log_regions_set(void) {}
+bool malloc_hooks_see_mappings(void) { return false; }
+void malloc_hooks_add_mappings(void) {}
 
-void log_hooks_remove(void) {
+void malloc_hooks_remove(void) {
   for (int i = HOOKS; i-- > 0;) {
     if (hooks[i]) (void)sonde_hook_remove(hooks[i]);
     hooks[i] = NULL;

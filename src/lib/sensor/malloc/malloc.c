@@ -21,18 +21,19 @@ static uint64_t rate_of(const stream_t *s) {
   return load_relaxed(&s->writer->control->sample_bytes);
 }
 
-bool sensor_ends_sampling(stream_t *s, uint64_t address) { return say_sampling(s, address, 0); }
+bool malloc_end_sampling(stream_t *s, uint64_t address) { return say_sampling(s, address, 0); }
 
-bool sensor_samples(stream_t *s, uint64_t address, uint64_t size, bool given) {
+bool malloc_choose_sampled(stream_t *s, uint64_t address, uint64_t size, bool given) {
   if (LIKELY(given ? !sampled_choose(s, address, size) : !sampled_forget(address))) return false;
   if (say_sampling(s, address, rate_of(s))) return true;
   writer_lost_event(s->writer->control);
   return false;
 }
 
-void sensor_live_given(stream_t *s, uint64_t address, uint64_t size, caller_t at) {
+void malloc_live_alloc(stream_t *s, uint64_t address, uint64_t size, caller_t at) {
   live_table_prefetch(s->writer->control, address);
-  live_detail_t block = {.size = size, .time = writer_now(s->writer), .stack = sensor_stack(s, at)};
+  live_detail_t block = {
+      .size = size, .time = writer_now(s->writer), .stack = sensor_stack_id(s, at)};
   writer_announce(s);
   block.stream = s->id;
   if (!live_table_put(s->writer->control, address, &block)) writer_lost_event(s->writer->control);
@@ -44,22 +45,22 @@ static bool take_live(stream_t *s, uint64_t address, live_detail_t *out) {
   return there;
 }
 
-void sensor_live_taken(stream_t *s, uint64_t address) { (void)take_live(s, address, NULL); }
+void malloc_live_free(stream_t *s, uint64_t address) { (void)take_live(s, address, NULL); }
 
 /* The call that was to move the block has failed, and it is where it was. */
-static void put_back(const void *old, const moving_t *before) {
+static void put_back(const void *old, const malloc_realloc_t *before) {
   if (before->sampled) sampled_restore((uintptr_t)old);
   if (before->live && !live_table_put(writer_control(), (uintptr_t)old, &before->block))
     writer_lost_event(writer_control());
 }
 
-void sensor_moving(moving_t *before, const void *old) {
-  stream_t *s = writer_enter(SENSOR_MODES);
+void malloc_before_realloc(malloc_realloc_t *before, const void *old) {
+  stream_t *s = writer_enter(MALLOC_MODES);
   before->time = 0;
   before->sampled = before->live = false;
   if (!s) return;
-  if (UNLIKELY(!sensor_takes_all(s))) {
-    if (sensor_is_live(s))
+  if (UNLIKELY(!malloc_records_all(s))) {
+    if (malloc_records_live(s))
       before->live = take_live(s, (uintptr_t)old, &before->block);
     else
       before->sampled = sampled_forget((uintptr_t)old);
@@ -69,12 +70,12 @@ void sensor_moving(moving_t *before, const void *old) {
   writer_leave(s);
 }
 
-static void moved_sampled(stream_t *s, const moving_t *before, const void *old, const void *address,
-                          uint64_t size, caller_t at) {
+static void moved_sampled(stream_t *s, const malloc_realloc_t *before, const void *old,
+                          const void *address, uint64_t size, caller_t at) {
   bool chosen = address && sampled_choose(s, (uintptr_t)address, size), written = true;
   if (chosen || before->sampled) {
     uint64_t after = writer_now(s->writer);
-    uint32_t stack = sensor_stack(s, at);
+    uint32_t stack = sensor_stack_id(s, at);
     if (before->sampled)
       written = say_sampling(s, (uintptr_t)old, rate_of(s)) &&
                 event_put_free(s, before->time, (uintptr_t)old, stack);
@@ -82,40 +83,40 @@ static void moved_sampled(stream_t *s, const moving_t *before, const void *old, 
       written = say_sampling(s, (uintptr_t)address, rate_of(s)) &&
                 event_put_new(s, EVENT_MALLOC, after, (uintptr_t)address, size, stack);
   }
-  sensor_done(s, written);
+  sensor_finish(s, written);
 }
 
 /* ADDRESS 0: the call failed and OLD is as it was, unless SIZE is 0: then the allocator took that
  * for a free. */
-static void moved(const moving_t *before, const void *old, const void *address, uint64_t size,
-                  caller_t at) {
+static void moved(const malloc_realloc_t *before, const void *old, const void *address,
+                  uint64_t size, caller_t at) {
   if (!address && size) {
     put_back(old, before);
     return;
   }
   if (!before->time) return;
-  stream_t *s = writer_enter(SENSOR_MODES);
+  stream_t *s = writer_enter(MALLOC_MODES);
   if (!s) return;
-  if (!sensor_takes_all(s)) {
-    if (!sensor_is_live(s)) {
+  if (!malloc_records_all(s)) {
+    if (!malloc_records_live(s)) {
       moved_sampled(s, before, old, address, size, at);
       return;
     }
-    if (address) sensor_live_given(s, (uintptr_t)address, size, at);
+    if (address) malloc_live_alloc(s, (uintptr_t)address, size, at);
     writer_leave(s);
     return;
   }
   uint64_t after = writer_now(s->writer);
-  uint32_t stack = sensor_stack(s, at);
-  if (UNLIKELY(s->sampling)) (void)sensor_ends_sampling(s, (uintptr_t)old);
+  uint32_t stack = sensor_stack_id(s, at);
+  if (UNLIKELY(s->sampling)) (void)malloc_end_sampling(s, (uintptr_t)old);
   bool written = address ? event_put_realloc(s, before->time, after, (uintptr_t)old,
                                              (uintptr_t)address, size, stack)
                          : event_put_free(s, before->time, (uintptr_t)old, stack);
-  sensor_done(s, written);
+  sensor_finish(s, written);
 }
 
-void sensor_moved(const moving_t *before, const void *old, const void *address, uint64_t size,
-                  caller_t at) {
+void malloc_on_realloc(const malloc_realloc_t *before, const void *old, const void *address,
+                       uint64_t size, caller_t at) {
   moved(before, old, address, size, at);
   if (writer_tls) store_relaxed(&writer_tls->moving, (uint64_t)0);
 }

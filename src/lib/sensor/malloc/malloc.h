@@ -27,7 +27,7 @@ typedef struct caller {
   uint64_t pc, sp, fp;
 } caller_t;
 
-static ALWAYS_INLINE uint32_t sensor_stack(stream_t *s, caller_t at) {
+static ALWAYS_INLINE uint32_t sensor_stack_id(stream_t *s, caller_t at) {
   uint32_t id = 0;
   if (UNLIKELY(stack_id_here(&id, at.pc, at.sp, at.fp) < 0)) {
     add_relaxed(&s->writer->control->lost_stacks, 1);
@@ -36,102 +36,102 @@ static ALWAYS_INLINE uint32_t sensor_stack(stream_t *s, caller_t at) {
   return id;
 }
 
-static ALWAYS_INLINE void sensor_done(stream_t *s, bool written) {
+static ALWAYS_INLINE void sensor_finish(stream_t *s, bool written) {
   if (UNLIKELY(!written)) writer_lost_event(s->writer->control);
   writer_leave(s);
 }
 
-#define SENSOR_MODES RECORD_ANY_BLOCKS
+#define MALLOC_MODES RECORD_ANY_BLOCKS
 
 /* Whether every event is recorded now, and not those of sampled blocks alone. */
-static ALWAYS_INLINE bool sensor_takes_all(const stream_t *s) {
+static ALWAYS_INLINE bool malloc_records_all(const stream_t *s) {
   return LIKELY(load_relaxed(&s->writer->control->mode) & RECORD_BLOCKS);
 }
 
 /* Whether the event of the block at ADDRESS is to be recorded while blocks are sampled; then the
  * chunk says so. SIZE is 0 for a free. */
-bool sensor_samples(stream_t *s, uint64_t address, uint64_t size, bool given);
+bool malloc_choose_sampled(stream_t *s, uint64_t address, uint64_t size, bool given);
 /* The other way: the chunk said that blocks are sampled, and now all are recorded. */
-bool sensor_ends_sampling(stream_t *s, uint64_t address);
+bool malloc_end_sampling(stream_t *s, uint64_t address);
 
 /* Blocks without history (sensor/malloc/live.h). */
-static ALWAYS_INLINE bool sensor_is_live(const stream_t *s) {
+static ALWAYS_INLINE bool malloc_records_live(const stream_t *s) {
   return load_relaxed(&s->writer->control->mode) & RECORD_LIVE;
 }
-NOINLINE void sensor_live_given(stream_t *s, uint64_t address, uint64_t size, caller_t at);
-NOINLINE void sensor_live_taken(stream_t *s, uint64_t address);
+NOINLINE void malloc_live_alloc(stream_t *s, uint64_t address, uint64_t size, caller_t at);
+NOINLINE void malloc_live_free(stream_t *s, uint64_t address);
 
-static ALWAYS_INLINE bool sensor_wants(stream_t *s, uint64_t address, uint64_t size, bool given,
+static ALWAYS_INLINE bool malloc_wants(stream_t *s, uint64_t address, uint64_t size, bool given,
                                        caller_t at) {
-  if (UNLIKELY(!sensor_takes_all(s))) {
-    if (sensor_is_live(s)) {
+  if (UNLIKELY(!malloc_records_all(s))) {
+    if (malloc_records_live(s)) {
       if (given)
-        sensor_live_given(s, address, size, at);
+        malloc_live_alloc(s, address, size, at);
       else
-        sensor_live_taken(s, address);
+        malloc_live_free(s, address);
       return false;
     }
     if (LIKELY(given ? sampled_passes(s->writer, size) : !sampled_may_be(address))) return false;
-    return sensor_samples(s, address, size, given);
+    return malloc_choose_sampled(s, address, size, given);
   }
-  return LIKELY(!s->sampling) || sensor_ends_sampling(s, address);
+  return LIKELY(!s->sampling) || malloc_end_sampling(s, address);
 }
 
 /* Whether blocks are sampled, and recorded in no other way: the thread's state, else NULL. */
-static ALWAYS_INLINE writer_t *sensor_sampling(void) {
+static ALWAYS_INLINE writer_t *malloc_samples_only(void) {
   writer_t *w = writer_tls;
   if (UNLIKELY(!w || !w->control)) return NULL;
-  return (load_relaxed(&w->control->mode) & SENSOR_MODES) == RECORD_SAMPLED_BLOCKS ? w : NULL;
+  return (load_relaxed(&w->control->mode) & MALLOC_MODES) == RECORD_SAMPLED_BLOCKS ? w : NULL;
 }
 
 /* Whether a call that is about to give SIZE bytes, or to take the block at ADDRESS, is none to
  * record: a sampled log's usual case, known before the call, which then needs no frame of ours. The
  * bytes of a call that fails count as well, which biases nothing: where the next chosen byte is
  * does not depend on what came before. */
-static ALWAYS_INLINE bool sensor_passes_given(uint64_t size) {
-  writer_t *w = sensor_sampling();
+static ALWAYS_INLINE bool malloc_skips_alloc(uint64_t size) {
+  writer_t *w = malloc_samples_only();
   return w && LIKELY(w->depth < WRITER_LEVELS) && LIKELY(sampled_passes(w, size));
 }
-static ALWAYS_INLINE bool sensor_passes_taken(const void *address) {
-  return sensor_sampling() && LIKELY(!sampled_may_be((uintptr_t)address));
+static ALWAYS_INLINE bool malloc_skips_free(const void *address) {
+  return malloc_samples_only() && LIKELY(!sampled_may_be((uintptr_t)address));
 }
 
 /* A call of KIND has given SIZE bytes at ADDRESS, which is not 0. */
-static ALWAYS_INLINE void sensor_given(event_kind_t kind, const void *address, uint64_t size,
-                                       caller_t at) {
-  stream_t *s = writer_enter(SENSOR_MODES);
+static ALWAYS_INLINE void malloc_on_alloc(event_kind_t kind, const void *address, uint64_t size,
+                                          caller_t at) {
+  stream_t *s = writer_enter(MALLOC_MODES);
   if (!s) return;
-  if (!sensor_wants(s, (uintptr_t)address, size, true, at)) {
+  if (!malloc_wants(s, (uintptr_t)address, size, true, at)) {
     writer_leave(s);
     return;
   }
   uint64_t time = writer_now(s->writer);
-  uint32_t stack = sensor_stack(s, at);
-  sensor_done(s, event_put_new(s, kind, time, (uintptr_t)address, size, stack));
+  uint32_t stack = sensor_stack_id(s, at);
+  sensor_finish(s, event_put_new(s, kind, time, (uintptr_t)address, size, stack));
 }
 
 /* The block at ADDRESS, which is not 0, is about to be freed. */
-static ALWAYS_INLINE void sensor_taken(const void *address, caller_t at) {
-  stream_t *s = writer_enter(SENSOR_MODES);
+static ALWAYS_INLINE void malloc_on_free(const void *address, caller_t at) {
+  stream_t *s = writer_enter(MALLOC_MODES);
   if (!s) return;
-  if (!sensor_wants(s, (uintptr_t)address, 0, false, at)) {
+  if (!malloc_wants(s, (uintptr_t)address, 0, false, at)) {
     writer_leave(s);
     return;
   }
-  uint32_t stack = sensor_stack(s, at);
+  uint32_t stack = sensor_stack_id(s, at);
   uint64_t time = writer_now(s->writer);
-  sensor_done(s, event_put_free(s, time, (uintptr_t)address, stack));
+  sensor_finish(s, event_put_free(s, time, (uintptr_t)address, stack));
 }
 
 /* Before and after a realloc of the block OLD, which is not 0. */
-typedef struct moving {
+typedef struct malloc_realloc {
   uint64_t time; /* 0: nothing was recorded at that moment */
   bool sampled;  /* OLD is a sampled block */
   bool live;     /* OLD was in the table of live blocks, as this: */
   live_detail_t block;
-} moving_t;
-void sensor_moving(moving_t *before, const void *old);
-void sensor_moved(const moving_t *before, const void *old, const void *address, uint64_t size,
-                  caller_t at);
+} malloc_realloc_t;
+void malloc_before_realloc(malloc_realloc_t *before, const void *old);
+void malloc_on_realloc(const malloc_realloc_t *before, const void *old, const void *address,
+                       uint64_t size, caller_t at);
 
 #endif

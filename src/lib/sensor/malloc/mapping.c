@@ -4,7 +4,7 @@
 #include "base/text.h"
 #include "record/extended.h"
 
-uint64_t region_before(void) {
+uint64_t mapping_before(void) {
   stream_t *s = writer_enter(RECORD_REGIONS);
   if (!s) return 0;
   uint64_t time = writer_now(s->writer);
@@ -22,7 +22,7 @@ static void put_path(extended_body_t *b, int fd) {
   extended_string(b, path, n > 0 ? (uint64_t)n : 0);
 }
 
-void region_record(const region_t *r, uint64_t time, caller_t at) {
+void mapping_record(const region_t *r, uint64_t time, caller_t at) {
   stream_t *s = writer_enter(RECORD_REGIONS);
   if (!s) return;
   extended_body_t b;
@@ -31,7 +31,7 @@ void region_record(const region_t *r, uint64_t time, caller_t at) {
   extended_number(&b, r->call);
   extended_number(&b, r->address);
   extended_number(&b, r->size);
-  extended_number(&b, sensor_stack(s, at));
+  extended_number(&b, sensor_stack_id(s, at));
   extended_number(&b, r->old_address);
   extended_number(&b, r->old_size);
   extended_number(&b, r->protection);
@@ -53,7 +53,7 @@ static bool put_part(stream_t *s, bool first, uint64_t time, const char *text, u
 }
 
 /* In parts that end with a line: a read of the kernel's text ends where a line does. */
-void region_checkpoint(void) {
+void mapping_checkpoint(void) {
   char text[EXTENDED_BODY_MAX - 2 * VARINT_MAX_SIZE];
   stream_t *s = writer_enter(RECORD_REGIONS);
   if (!s) return;

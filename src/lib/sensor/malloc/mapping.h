@@ -23,12 +23,12 @@ typedef struct region {
 } region_t;
 
 /* The time by which to order a call that takes memory away, read before it; 0: not recording. */
-uint64_t region_before(void);
+uint64_t mapping_before(void);
 
-/* The call has succeeded. TIME is region_before's; 0: now. */
-void region_record(const region_t *region, uint64_t time, caller_t at);
+/* The call has succeeded. TIME is mapping_before's; 0: now. */
+void mapping_record(const region_t *region, uint64_t time, caller_t at);
 
 /* Writes a checkpoint. Not in a signal handler. */
-void region_checkpoint(void);
+void mapping_checkpoint(void);
 
 #endif

@@ -4,7 +4,7 @@
  * culprit among them (stall_culprit.h).
  *
  * Used by one thread, the program's own monitor. No memory is asked for: there is room for the
- * turns of BLAMES threads at a time.
+ * turns of ATTRIBUTIONS threads at a time.
  */
 #ifndef SONDE_SENSOR_STALL_ATTRIBUTION_H
 #define SONDE_SENSOR_STALL_ATTRIBUTION_H
@@ -12,31 +12,31 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-#define BLAMES        8
-#define BLAME_SAMPLES 32
-#define BLAME_DEPTH   256
+#define ATTRIBUTIONS        8
+#define ATTRIBUTION_SAMPLES 32
+#define ATTRIBUTION_DEPTH   256
 
-typedef struct blame {
+typedef struct attribution {
   bool taken;
   int count;
   struct {
     uint64_t time_ns;
     int depth;
-    uintptr_t pcs[BLAME_DEPTH]; /* innermost first */
-  } samples[BLAME_SAMPLES];
-} blame_t;
+    uintptr_t pcs[ATTRIBUTION_DEPTH]; /* innermost first */
+  } samples[ATTRIBUTION_SAMPLES];
+} attribution_t;
 
 /* Room for the samples of one turn; NULL when there is none. */
-blame_t *blame_take(void);
-void blame_give_back(blame_t *blame); /* which may be NULL */
+attribution_t *attribution_acquire(void);
+void attribution_release(attribution_t *blame); /* which may be NULL */
 
 /* The thread stood at PCS, COUNT of them, at TIME_NS. */
-void blame_add(blame_t *blame, uint64_t time_ns, const uintptr_t *pcs, int count);
+void attribution_add(attribution_t *blame, uint64_t time_ns, const uintptr_t *pcs, int count);
 
 /* Of the turn from BEGAN_NS to NOW_NS: *PCS is the stack, from the culprit outward, of the sample
  * that stands for the most of it; *PERCENT what the culprit owned. Returns how many there are, 0:
  * no sample. They are in BLAME. */
-int blame_find(const blame_t *blame, uint64_t began_ns, uint64_t now_ns, const uintptr_t **pcs,
-               int *percent);
+int attribution_find(const attribution_t *blame, uint64_t began_ns, uint64_t now_ns,
+                     const uintptr_t **pcs, int *percent);
 
 #endif

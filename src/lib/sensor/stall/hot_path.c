@@ -6,8 +6,8 @@
 #include "sensor/stall/hot_path.h"
 
 /* The weight of the paths in SET that have the function of path MODEL at DEPTH. */
-static uint64_t weight_of(const stall_path_t *paths, const bool *set, size_t count, size_t model,
-                          int depth) {
+static uint64_t weight_of(const hot_path_stack_t *paths, const bool *set, size_t count,
+                          size_t model, int depth) {
   uint64_t weight = 0;
   for (size_t i = 0; i < count; i++)
     if (set[i] && paths[i].depth > depth &&
@@ -17,7 +17,7 @@ static uint64_t weight_of(const stall_path_t *paths, const bool *set, size_t cou
 }
 
 /* The path through the heaviest child at DEPTH; COUNT when there is none. */
-static size_t heaviest(const stall_path_t *paths, const bool *set, size_t count, int depth,
+static size_t heaviest(const hot_path_stack_t *paths, const bool *set, size_t count, int depth,
                        uint64_t *most) {
   size_t best = count;
   *most = 0;
@@ -31,30 +31,30 @@ static size_t heaviest(const stall_path_t *paths, const bool *set, size_t count,
   return best;
 }
 
-static void keep_through(const stall_path_t *paths, bool *set, size_t count, size_t model,
+static void keep_through(const hot_path_stack_t *paths, bool *set, size_t count, size_t model,
                          int depth) {
   for (size_t i = 0; i < count; i++)
     set[i] = set[i] && paths[i].depth > depth &&
              paths[i].functions[depth] == paths[model].functions[depth];
 }
 
-bool stall_path_through(const stall_path_t *path, const stall_path_t *model, int depth) {
+bool hot_path_matches(const hot_path_stack_t *path, const hot_path_stack_t *model, int depth) {
   if (path->depth <= depth) return false;
   for (int i = depth; i >= 0; i--)
     if (path->functions[i] != model->functions[i]) return false;
   return true;
 }
 
-uint64_t stall_culprit_weight(const stall_path_t *paths, size_t count, const stall_path_t *model,
-                              int depth) {
+uint64_t hot_path_weight(const hot_path_stack_t *paths, size_t count, const hot_path_stack_t *model,
+                         int depth) {
   uint64_t weight = 0;
   for (size_t i = 0; i < count; i++)
-    if (stall_path_through(&paths[i], model, depth)) weight += paths[i].weight;
+    if (hot_path_matches(&paths[i], model, depth)) weight += paths[i].weight;
   return weight;
 }
 
-stall_culprit_t stall_culprit_of(const stall_path_t *paths, size_t count, bool *set) {
-  stall_culprit_t c = {.depth = -1};
+hot_path_t hot_path_find(const hot_path_stack_t *paths, size_t count, bool *set) {
+  hot_path_t c = {.depth = -1};
   for (size_t i = 0; i < count; i++) {
     set[i] = true;
     c.total += paths[i].weight;

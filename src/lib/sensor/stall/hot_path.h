@@ -12,28 +12,28 @@
 #include <stdint.h>
 
 /* A sampled stack: its functions as numbers, outermost first, and the time it stands for. */
-typedef struct stall_path {
+typedef struct hot_path_stack {
   const uint64_t *functions;
   int depth;
   uint64_t weight;
-} stall_path_t;
+} hot_path_stack_t;
 
-typedef struct stall_culprit {
+typedef struct hot_path {
   size_t path;     /* one of the paths that lead through it … */
   int depth;       /* … and where it stands there; -1: there are no paths */
   uint64_t weight; /* of its subtree */
   uint64_t total;  /* of all paths */
-} stall_culprit_t;
+} hot_path_t;
 
 /* From the root down to the heaviest child for as long as that child has at least half of the
  * whole. SET is room for COUNT of them. */
-stall_culprit_t stall_culprit_of(const stall_path_t *paths, size_t count, bool *set);
+hot_path_t hot_path_find(const hot_path_stack_t *paths, size_t count, bool *set);
 
 /* The weight of the paths through the function at DEPTH of MODEL. */
-uint64_t stall_culprit_weight(const stall_path_t *paths, size_t count, const stall_path_t *model,
-                              int depth);
+uint64_t hot_path_weight(const hot_path_stack_t *paths, size_t count, const hot_path_stack_t *model,
+                         int depth);
 
 /* Is the function at DEPTH of MODEL on PATH, reached by the same way? */
-bool stall_path_through(const stall_path_t *path, const stall_path_t *model, int depth);
+bool hot_path_matches(const hot_path_stack_t *path, const hot_path_stack_t *model, int depth);
 
 #endif

@@ -32,26 +32,26 @@ static ALWAYS_INLINE const stall_declared_t *agent(void) {
 
 int sonde_heartbeat(void) {
   const stall_declared_t *a = agent();
-  return a ? a->heartbeat() : self_turn_begins(0);
+  return a ? a->heartbeat() : self_monitor_begin(0);
 }
 
 int sonde_stall_begin(uint32_t limit_ms) {
   const stall_declared_t *a = agent();
-  return a ? a->begin(limit_ms) : self_turn_begins(limit_ms);
+  return a ? a->begin(limit_ms) : self_monitor_begin(limit_ms);
 }
 
 int sonde_stall_expect(uint32_t limit_ms) {
   const stall_declared_t *a = agent();
-  return a ? a->expect(limit_ms) : self_turn_expects(limit_ms);
+  return a ? a->expect(limit_ms) : self_monitor_expect(limit_ms);
 }
 
 int sonde_stall_end(void) {
   const stall_declared_t *a = agent();
-  return a ? a->end() : self_turn_ends();
+  return a ? a->end() : self_monitor_end();
 }
 
 int sonde_stall_monitor(uint32_t threshold_ms, sonde_stall_call_t *call, void *context) {
-  return agent() ? SONDE_EBUSY : self_monitor(threshold_ms, call, context);
+  return agent() ? SONDE_EBUSY : self_monitor_run(threshold_ms, call, context);
 }
 
 int sonde_stall_monitor_stop(void) {

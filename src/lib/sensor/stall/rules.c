@@ -17,7 +17,7 @@ stall_rules_t stall_rules_for(uint64_t threshold_ns) {
 
 static uint64_t minus(uint64_t a, uint64_t b) { return a > b ? a - b : 0; }
 
-static bool is_stopped(const stall_look_t *look) {
+static bool is_stopped(const stall_poll_t *look) {
   return look->state == 'T' || look->state == 't' || look->frozen;
 }
 
@@ -26,7 +26,7 @@ static bool is_late(const stall_rules_t *rules, uint64_t late_ns) {
 }
 
 /* The time since the look before, told apart. */
-static void account(stall_turn_t *t, const stall_rules_t *rules, const stall_look_t *look) {
+static void account(stall_iteration_t *t, const stall_rules_t *rules, const stall_poll_t *look) {
   uint64_t passed = minus(look->now_ns, t->last.now_ns);
   uint64_t ran = minus(look->run_ns, t->last.run_ns);
   uint64_t idle = minus(passed, ran);
@@ -39,13 +39,14 @@ static void account(stall_turn_t *t, const stall_rules_t *rules, const stall_loo
 }
 
 /* What the thread did before the first look nobody knows but for the usual tick of it. */
-static void account_first(stall_turn_t *t, const stall_rules_t *rules, const stall_look_t *look) {
+static void account_first(stall_iteration_t *t, const stall_rules_t *rules,
+                          const stall_poll_t *look) {
   uint64_t unseen = minus(minus(look->now_ns, t->began_ns), rules->tick_ns);
   if (is_late(rules, unseen)) t->late_ns = unseen;
   t->first = *look;
 }
 
-uint64_t stall_turn_starved_ns(const stall_turn_t *t) {
+uint64_t stall_iteration_runq_wait_ns(const stall_iteration_t *t) {
   uint64_t ready = t->ready_ns > 0 ? (uint64_t)t->ready_ns : 0;
   uint64_t booked = minus(t->last.runq_ns, t->first.runq_ns);
   uint64_t seen = ready > minus(booked, t->late_ns) ? ready : minus(booked, t->late_ns);
@@ -53,13 +54,14 @@ uint64_t stall_turn_starved_ns(const stall_turn_t *t) {
   return seen > BOOKING_NS && seen > age / 10 ? seen : 0;
 }
 
-uint64_t stall_turn_own_ns(const stall_turn_t *t, uint64_t now_ns) {
-  return minus(minus(now_ns, t->began_ns), t->stopped_ns + t->late_ns + stall_turn_starved_ns(t));
+uint64_t stall_iteration_active_ns(const stall_iteration_t *t, uint64_t now_ns) {
+  return minus(minus(now_ns, t->began_ns),
+               t->stopped_ns + t->late_ns + stall_iteration_runq_wait_ns(t));
 }
 
 /* Often while the threshold is near, then ever more seldom. */
-static uint64_t sample_interval(const stall_turn_t *t, const stall_rules_t *rules) {
-  uint64_t age = stall_turn_own_ns(t, t->last.now_ns);
+static uint64_t sample_interval(const stall_iteration_t *t, const stall_rules_t *rules) {
+  uint64_t age = stall_iteration_active_ns(t, t->last.now_ns);
   if (age < 2 * t->threshold_ns) return rules->tick_ns * 3 / 4;
   uint64_t interval = age / 20;
   return interval < rules->tick_ns  ? rules->tick_ns
@@ -67,7 +69,8 @@ static uint64_t sample_interval(const stall_turn_t *t, const stall_rules_t *rule
                                     : interval;
 }
 
-unsigned stall_turn_look(stall_turn_t *t, const stall_rules_t *rules, const stall_look_t *look) {
+unsigned stall_iteration_poll(stall_iteration_t *t, const stall_rules_t *rules,
+                              const stall_poll_t *look) {
   unsigned todo = 0;
   if (t->looked)
     account(t, rules, look);
@@ -81,17 +84,18 @@ unsigned stall_turn_look(stall_turn_t *t, const stall_rules_t *rules, const stal
     t->samples++;
     todo |= STALL_DO_SAMPLE;
   }
-  if (!t->reported && stall_turn_own_ns(t, look->now_ns) >= t->threshold_ns) {
+  if (!t->reported && stall_iteration_active_ns(t, look->now_ns) >= t->threshold_ns) {
     t->reported = true;
     todo |= STALL_DO_REPORT;
   }
   return todo;
 }
 
-uint64_t stall_turn_next_ns(const stall_turn_t *t, const stall_rules_t *rules, uint64_t now_ns) {
+uint64_t stall_iteration_next_poll_ns(const stall_iteration_t *t, const stall_rules_t *rules,
+                                      uint64_t now_ns) {
   uint64_t next = now_ns + rules->tick_ns;
   if (t->reported) return next;
-  uint64_t own = stall_turn_own_ns(t, now_ns);
+  uint64_t own = stall_iteration_active_ns(t, now_ns);
   uint64_t due = now_ns + minus(t->threshold_ns, own) + MS / 4;
   return due < next ? due : next;
 }

@@ -25,37 +25,39 @@ typedef struct stall_rules {
 stall_rules_t stall_rules_for(uint64_t threshold_ns);
 
 /* One look at the thread. */
-typedef struct stall_look {
+typedef struct stall_poll {
   uint64_t now_ns;
   uint64_t late_ns; /* how much later than meant it took place */
   char state;       /* as in proc(5) */
   bool frozen;
   uint64_t run_ns, runq_ns; /* of the thread, since its start */
-} stall_look_t;
+} stall_poll_t;
 
 /* A turn under watch. Begins as zeros but for began_ns and threshold_ns. */
-typedef struct stall_turn {
+typedef struct stall_iteration {
   uint64_t began_ns;
   uint64_t threshold_ns; /* longer than the rules' where the program declared so */
   bool looked, reported;
-  stall_look_t first, last;
+  stall_poll_t first, last;
   uint64_t late_ns, stopped_ns; /* not the program's */
   int64_t ready_ns;             /* ready, and not running */
   uint64_t next_sample_ns;
   uint32_t samples;
-} stall_turn_t;
+} stall_iteration_t;
 
 #define STALL_DO_SAMPLE 1u
 #define STALL_DO_REPORT 2u
 
 /* Takes a look into account; says what to do: a set of STALL_DO_…. */
-unsigned stall_turn_look(stall_turn_t *turn, const stall_rules_t *rules, const stall_look_t *look);
+unsigned stall_iteration_poll(stall_iteration_t *turn, const stall_rules_t *rules,
+                              const stall_poll_t *look);
 
 /* Of the turn as it was at its last look. */
-uint64_t stall_turn_starved_ns(const stall_turn_t *turn);
-uint64_t stall_turn_own_ns(const stall_turn_t *turn, uint64_t now_ns);
+uint64_t stall_iteration_runq_wait_ns(const stall_iteration_t *turn);
+uint64_t stall_iteration_active_ns(const stall_iteration_t *turn, uint64_t now_ns);
 
 /* When to look next at a turn that goes on. */
-uint64_t stall_turn_next_ns(const stall_turn_t *turn, const stall_rules_t *rules, uint64_t now_ns);
+uint64_t stall_iteration_next_poll_ns(const stall_iteration_t *turn, const stall_rules_t *rules,
+                                      uint64_t now_ns);
 
 #endif

@@ -19,7 +19,7 @@
 #include "sonde/thread.h"
 
 #define PLACES_MAX    256u
-#define DEPTH_MAX     BLAME_DEPTH
+#define DEPTH_MAX     ATTRIBUTION_DEPTH
 #define THRESHOLD_MIN 10u
 #define MS            UINT64_C(1000000)
 
@@ -38,10 +38,10 @@ typedef struct place {
 typedef struct watched {
   uint64_t began_ns; /* the turn; 0: none … */
   pid_t tid;         /* … and whose: its place may be another's by now */
-  stall_turn_t turn;
-  uint32_t number;  /* of the stall; 0: it is none */
-  uint64_t told_ns; /* how long it was when it was told of last */
-  blame_t *blame;   /* stacks of it; NULL: none so far, or no room for them */
+  stall_iteration_t turn;
+  uint32_t number;      /* of the stall; 0: it is none */
+  uint64_t told_ns;     /* how long it was when it was told of last */
+  attribution_t *blame; /* stacks of it; NULL: none so far, or no room for them */
 } watched_t;
 
 static struct {
@@ -104,7 +104,7 @@ static void begin_turn(place_t *place, uint32_t limit_ms) {
   if (load_relaxed(&monitor.asleep) && cas_acq_rel(&monitor.asleep, &asleep, 0u)) ring();
 }
 
-int self_turn_begins(uint32_t limit_ms) {
+int self_monitor_begin(uint32_t limit_ms) {
   if (!load_acquire(&monitor.running)) return SONDE_EUNSUPPORTED;
   place_t *place = own_place ? own_place : find_place();
   if (!place) return SONDE_EFULL;
@@ -113,24 +113,24 @@ int self_turn_begins(uint32_t limit_ms) {
   return 0;
 }
 
-void self_loop_turn_begins(void) {
+void self_monitor_loop_begin(void) {
   if (!load_acquire(&monitor.running)) return;
   place_t *place = own_place ? own_place : find_place();
   if (place && !place->is_declared) begin_turn(place, 0);
 }
 
-void self_loop_turn_ends(void) {
-  if (own_place && !own_place->is_declared) (void)self_turn_ends();
+void self_monitor_loop_end(void) {
+  if (own_place && !own_place->is_declared) (void)self_monitor_end();
 }
 
-int self_turn_expects(uint32_t limit_ms) {
+int self_monitor_expect(uint32_t limit_ms) {
   if (!load_acquire(&monitor.running)) return SONDE_EUNSUPPORTED;
   if (!own_place || !load_relaxed(&own_place->began_ns)) return SONDE_EINVAL;
   store_relaxed(&own_place->limit_ns, limit_ms * MS);
   return 0;
 }
 
-int self_turn_ends(void) {
+int self_monitor_end(void) {
   if (!load_acquire(&monitor.running)) return SONDE_EUNSUPPORTED;
   if (!own_place) return 0;
   end_turn(own_place);
@@ -141,7 +141,7 @@ int self_turn_ends(void) {
 /* ---- the monitor -------------------------------------------------------------------------- */
 
 /* False when the thread has ended. */
-static bool look_at_thread(pid_t tid, stall_look_t *look) {
+static bool look_at_thread(pid_t tid, stall_poll_t *look) {
   os_thread_t thread;
   if (os_thread_read(-1, tid, &thread) < 0 || thread.state == 'Z' || thread.state == 'X')
     return false;
@@ -157,8 +157,8 @@ static int take_stack(watched_t *w) {
   const sonde_thread_options_t options = {.timeout_ns = monitor.rules.tick_ns};
   int count = sonde_capture_thread(w->tid, &capture, &options);
   bool lasts = load_acquire(&monitor.places[w - monitor.watched].began_ns) == w->began_ns;
-  if (!w->blame) w->blame = blame_take();
-  if (w->blame && lasts) blame_add(w->blame, os_monotonic_ns(), monitor.pcs, count);
+  if (!w->blame) w->blame = attribution_acquire();
+  if (w->blame && lasts) attribution_add(w->blame, os_monotonic_ns(), monitor.pcs, count);
   return count;
 }
 
@@ -173,7 +173,7 @@ static void tell(watched_t *w, sonde_stall_phase_t phase, uint64_t length_ns, ui
   if (phase != SONDE_STALL_ENDED) stall.count = take_stack(w);
   if (w->blame)
     stall.culprit_count =
-        blame_find(w->blame, w->began_ns, now_ns, &stall.culprit, &stall.culprit_percent);
+        attribution_find(w->blame, w->began_ns, now_ns, &stall.culprit, &stall.culprit_percent);
   w->told_ns = length_ns;
   monitor.call(&stall, monitor.context);
 }
@@ -181,28 +181,28 @@ static void tell(watched_t *w, sonde_stall_phase_t phase, uint64_t length_ns, ui
 /* The kernel books time on a CPU late while a thread runs, and exactly once it has slept: what was
  * taken for waiting is put right at the end. */
 static void look_last(watched_t *w, uint64_t end) {
-  const stall_look_t *last = &w->turn.last;
-  stall_look_t look = {.now_ns = end};
+  const stall_poll_t *last = &w->turn.last;
+  stall_poll_t look = {.now_ns = end};
   if (last->state != 'R' || end <= last->now_ns || !look_at_thread(w->tid, &look)) return;
   look.state = 'R';
-  (void)stall_turn_look(&w->turn, &monitor.rules, &look);
+  (void)stall_iteration_poll(&w->turn, &monitor.rules, &look);
 }
 
 static void end_watch(place_t *place, watched_t *w, uint64_t now) {
   uint64_t end =
       load_relaxed(&place->ended_of) == w->began_ns ? load_relaxed(&place->ended_ns) : now;
   if (w->number) look_last(w, end);
-  if (w->number) tell(w, SONDE_STALL_ENDED, stall_turn_own_ns(&w->turn, end), end);
-  blame_give_back(w->blame);
+  if (w->number) tell(w, SONDE_STALL_ENDED, stall_iteration_active_ns(&w->turn, end), end);
+  attribution_release(w->blame);
   *w = (watched_t){0};
 }
 
 static void begin_watch(place_t *place, watched_t *w, uint64_t began) {
   w->began_ns = began;
   w->tid = (pid_t)load_acquire(&place->tid);
-  w->turn = (stall_turn_t){.began_ns = began,
-                           .threshold_ns = monitor.rules.threshold_ns,
-                           .next_sample_ns = os_monotonic_ns() + monitor.rules.tick_ns / 2};
+  w->turn = (stall_iteration_t){.began_ns = began,
+                                .threshold_ns = monitor.rules.threshold_ns,
+                                .next_sample_ns = os_monotonic_ns() + monitor.rules.tick_ns / 2};
   store_release(&place->is_watched, 1u);
 }
 
@@ -215,7 +215,7 @@ static uint64_t look_at(place_t *place, watched_t *w, uint64_t now, uint64_t lat
     begin_watch(place, w, began);
     late = 0;
   }
-  stall_look_t look = {.now_ns = now, .late_ns = late};
+  stall_poll_t look = {.now_ns = now, .late_ns = late};
   if (!look_at_thread(w->tid, &look)) {
     end_watch(place, w, now);
     store_release(&place->began_ns, (uint64_t)0);
@@ -223,8 +223,8 @@ static uint64_t look_at(place_t *place, watched_t *w, uint64_t now, uint64_t lat
   }
   uint64_t limit = load_relaxed(&place->limit_ns);
   if (limit > w->turn.threshold_ns && !w->number) w->turn.threshold_ns = limit;
-  unsigned todo = stall_turn_look(&w->turn, &monitor.rules, &look);
-  uint64_t own = stall_turn_own_ns(&w->turn, now);
+  unsigned todo = stall_iteration_poll(&w->turn, &monitor.rules, &look);
+  uint64_t own = stall_iteration_active_ns(&w->turn, now);
   if (load_acquire(&place->began_ns) != began) return now; /* it ended meanwhile */
   if (todo & STALL_DO_REPORT) {
     w->number = ++monitor.stalls;
@@ -234,7 +234,7 @@ static uint64_t look_at(place_t *place, watched_t *w, uint64_t now, uint64_t lat
   } else if (todo & STALL_DO_SAMPLE) {
     (void)take_stack(w);
   }
-  return stall_turn_next_ns(&w->turn, &monitor.rules, now);
+  return stall_iteration_next_poll_ns(&w->turn, &monitor.rules, now);
 }
 
 static uint64_t look_at_all(uint64_t late) {
@@ -278,7 +278,7 @@ static void watch(void) {
   }
 }
 
-int self_monitor(uint32_t threshold_ms, sonde_stall_call_t *call, void *context) {
+int self_monitor_run(uint32_t threshold_ms, sonde_stall_call_t *call, void *context) {
   uint32_t nobody = 0;
   if (threshold_ms < THRESHOLD_MIN || !call) return SONDE_EINVAL;
   if (!cas_acq_rel(&monitor.running, &nobody, 1u)) return SONDE_EBUSY;
@@ -293,7 +293,7 @@ int self_monitor(uint32_t threshold_ms, sonde_stall_call_t *call, void *context)
   watch();
 #endif
   for (uint32_t i = 0; i < PLACES_MAX; i++)
-    blame_give_back(monitor.watched[i].blame);
+    attribution_release(monitor.watched[i].blame);
   memset(monitor.watched, 0, sizeof monitor.watched);
   store_release(&monitor.stop, 0u);
   store_release(&monitor.running, 0u);

@@ -12,16 +12,16 @@
 #include "sonde/stall.h"
 
 /* All return SONDE_EUNSUPPORTED while nobody watches. */
-int self_turn_begins(uint32_t limit_ms);
-int self_turn_expects(uint32_t limit_ms);
-int self_turn_ends(void);
+int self_monitor_begin(uint32_t limit_ms);
+int self_monitor_expect(uint32_t limit_ms);
+int self_monitor_end(void);
 
 /* The same of the calling thread's event loop; without effect on a thread that declares its turns.
  */
-void self_loop_turn_begins(void);
-void self_loop_turn_ends(void);
+void self_monitor_loop_begin(void);
+void self_monitor_loop_end(void);
 
-int self_monitor(uint32_t threshold_ms, sonde_stall_call_t *call, void *context);
+int self_monitor_run(uint32_t threshold_ms, sonde_stall_call_t *call, void *context);
 void self_monitor_stop(void);
 
 #endif

@@ -3,7 +3,7 @@
  * The watched side of the stall monitor: the turns of event loops.
  *
  * A thread is a loop when it comes back to one wait (epoll_wait, poll, select, …) from one place at
- * one depth of its stack: its *home*, after HOME_WAITS visits. From then on its turns are told to
+ * one depth of its stack: its *home*, after SITE_WAITS visits. From then on its turns are told to
  * the recorder (record/shm_loops.h), which watches them from outside.
  *
  * A wait at another place is judged by its depth. Deeper than home it stands inside a turn: a
@@ -23,36 +23,36 @@
 
 /* How a wait looks from where it is called: its return address and its stack pointer, or any
  * address that stands at a fixed distance from that. */
-typedef struct wait_place {
+typedef struct wait_site {
   uint64_t site, frame;
-} wait_place_t;
+} wait_site_t;
 
-/* Whether the thread is at home: what stall_wait_begins says and stall_wait_ended is told. */
-typedef shm_loop_t *stall_home_t;
+/* Whether the thread is at home: what stall_wait_begin says and stall_wait_end is told. */
+typedef shm_loop_t *stall_wait_t;
 
 /* Answers the recorder's questions from now on, when the recording asks for stalls. */
 void stall_start(void);
 
 /* In the handler of the signal by which the recorder asks this thread: its stack, where wanted. */
-void stall_asked(const void *ucontext);
+void stall_on_request(const void *ucontext);
 
-NOINLINE stall_home_t stall_wait_elsewhere(wait_place_t place);
-NOINLINE void stall_turn_watched(shm_loop_t *loop);
+NOINLINE stall_wait_t stall_wait_slow(wait_site_t place);
+NOINLINE void stall_end_watched(shm_loop_t *loop);
 NOINLINE void stall_wake_recorder(void);
 
 /* The calling thread is about to wait at PLACE. */
-static ALWAYS_INLINE stall_home_t stall_wait_begins(wait_place_t place) {
+static ALWAYS_INLINE stall_wait_t stall_wait_begin(wait_site_t place) {
   writer_t *w = writer_tls;
   shm_loop_t *loop = LIKELY(w != NULL) ? w->loop : NULL;
   if (UNLIKELY(!loop || loop->site != place.site || loop->frame != place.frame))
-    return stall_wait_elsewhere(place);
-  if (UNLIKELY(load_relaxed(&loop->watched))) stall_turn_watched(loop);
+    return stall_wait_slow(place);
+  if (UNLIKELY(load_relaxed(&loop->watched))) stall_end_watched(loop);
   store_release(&loop->turn, (uint64_t)0);
   return loop;
 }
 
-/* The wait is over. HOME is what stall_wait_begins returned. */
-static ALWAYS_INLINE void stall_wait_ended(stall_home_t home) {
+/* The wait is over. HOME is what stall_wait_begin returned. */
+static ALWAYS_INLINE void stall_wait_end(stall_wait_t home) {
   writer_t *w = writer_tls;
   if (!home || UNLIKELY(w->loop != home)) return; /* this may be a child of a fork in a handler */
   store_relaxed(&home->turns, home->turns + 1);
@@ -79,24 +79,25 @@ int stall_end(void);
 
 /* ---- the rule, without a clock or a thread, for tests ------------------------------------- */
 
-#define HOME_WAITS   3 /* visits that make a home */
+#define SITE_WAITS   3 /* visits that make a home */
 #define NESTED_WAITS 8 /* visits within one turn that make a nested loop */
 
 /* A thread's guess of where its loop may be. */
-typedef struct wait_guess {
-  wait_place_t place;
+typedef struct wait_candidate {
+  wait_site_t place;
   uint32_t visits;
   uint32_t turns; /* of the home when it was last visited */
-} wait_guess_t;
+} wait_candidate_t;
 
 typedef enum wait_kind {
   WAIT_INSIDE, /* a turn, or nothing known: the turn goes on */
   WAIT_IDLE,   /* it ends the turn */
-  WAIT_HOME,   /* it ends the turn, and is the home from now on */
+  WAIT_SITE,   /* it ends the turn, and is the home from now on */
 } wait_kind_t;
 
 /* What the wait at PLACE is to a thread whose home is HOME (site 0: none), where TURNS turns have
  * begun. */
-wait_kind_t wait_judge(wait_guess_t *guess, wait_place_t home, uint32_t turns, wait_place_t place);
+wait_kind_t wait_classify(wait_candidate_t *guess, wait_site_t home, uint32_t turns,
+                          wait_site_t place);
 
 #endif

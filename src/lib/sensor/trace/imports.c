@@ -63,7 +63,7 @@ static call_t *enter_timed(const trampoline_t *t, uint64_t sp, uint64_t fp, uint
   }
   call_stack_fill(call, t, sp, fp, return_address);
   signal_fence();
-  if (LIKELY(own->live->sp > sp) && trace_may_now(trace) &&
+  if (LIKELY(own->live->sp > sp) && trace_can_go_fast_now(trace) &&
       trace_try_enter(trace, t->function, t->function, sp, TRACE_CALLER, 0)) {
     call_stack_push(own, call);
     signal_fence();
@@ -79,7 +79,7 @@ static void leave_timed(call_t *call) {
     own->busy = call->sp;
     signal_fence();
     trace_thread_t *trace = trace_tls;
-    if (trace_may_now(trace) &&
+    if (trace_can_go_fast_now(trace) &&
         trace_try_exit(trace, call->trampoline->function, call->sp, false)) {
       call_stack_pop(own);
       signal_fence();
@@ -153,7 +153,7 @@ static bool may_want(const char *name, void *context) {
   const shm_control_t *control = writer_control();
   (void)context;
   return control && control->trace_pattern[0] && !control->imports_refused[0] &&
-         (messages_may_want(control->trace_pattern, name) ||
+         (objc_lookups_may_match(control->trace_pattern, name) ||
           imports_match(control->trace_pattern, name, NULL));
 }
 
@@ -167,7 +167,8 @@ static void *replace(const hook_candidate_t *c, void ***original, void *context)
   shm_control_t *control = writer_control();
   (void)context;
   if (!control) return NULL;
-  if (messages_may_want(control->trace_pattern, c->name)) return messages_replace(c, original);
+  if (objc_lookups_may_match(control->trace_pattern, c->name))
+    return objc_lookups_replace(c, original);
   if (!imports_match(control->trace_pattern, c->name, c->path)) return NULL;
   imports_verdict_t verdict = imports_verdict(c->name);
   bool is_private = text_is(c->version, "GLIBC_PRIVATE");

@@ -22,9 +22,9 @@
 #include "record/shm.h"
 
 /* Is NAME a function that looks methods up, and may PATTERN name a method? */
-bool messages_may_want(const char *pattern, const char *name);
+bool objc_lookups_may_match(const char *pattern, const char *name);
 
 /* The replacement for such a function; as hook_filter_t has it. */
-void *messages_replace(const hook_candidate_t *candidate, void ***original);
+void *objc_lookups_replace(const hook_candidate_t *candidate, void ***original);
 
 #endif

@@ -14,7 +14,7 @@ static struct {
   uint64_t (*code)(uint64_t method);
 } runtime;
 
-bool methods_find_runtime(void) {
+bool objc_methods_find_runtime(void) {
   static const char *const names[] = {"class_getName",           "sel_getName",
                                       "class_getSuperclass",     "class_isMetaClass",
                                       "class_getInstanceMethod", "method_getImplementation"};
@@ -31,7 +31,7 @@ bool methods_find_runtime(void) {
   return true;
 }
 
-bool methods_is_lookup(const char *name, bool *is_super) {
+bool objc_methods_is_lookup(const char *name, bool *is_super) {
   *is_super = import_slots_text_equal(name, "objc_msg_lookup_super");
   return *is_super || import_slots_text_equal(name, "objc_msg_lookup");
 }
@@ -54,14 +54,14 @@ static uint64_t owner_of(uint64_t class, uint64_t selector) {
   return 0;
 }
 
-uint64_t methods_code(uint64_t class, uint64_t selector) {
+uint64_t objc_methods_code(uint64_t class, uint64_t selector) {
   uint64_t method = runtime.method(class, selector);
   return method ? runtime.code(method) : 0;
 }
 
-uint64_t methods_above(uint64_t class) { return runtime.superclass(class); }
+uint64_t objc_methods_superclass(uint64_t class) { return runtime.superclass(class); }
 
-bool methods_name(uint64_t method, uint64_t class, uint64_t selector, char *name, bool *made) {
+bool objc_methods_name(uint64_t method, uint64_t class, uint64_t selector, char *name, bool *made) {
   os_image_t image;
   bool in_image = os_image_of_pc(method, &image);
   if (made) *made = !in_image;

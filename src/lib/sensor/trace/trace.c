@@ -37,7 +37,7 @@ static void put_other_8(stream_t *s, unsigned what, uint64_t value) {
 }
 
 static uint64_t trace_clock(const trace_thread_t *t) {
-  return LIKELY(t->stream.writer->cycles) ? trace_quick_clock() : os_monotonic_ns();
+  return LIKELY(t->stream.writer->cycles) ? trace_cycle_clock() : os_monotonic_ns();
 }
 
 /* Room for an event and what may stand before it. The first chunk tells whose it is. */
@@ -65,7 +65,7 @@ static uint64_t pass_time(trace_thread_t *t, uint64_t max) {
   return 0;
 }
 
-static void put_enter(trace_thread_t *t, const trace_known_t *known) {
+static void put_enter(trace_thread_t *t, const trace_cached_t *known) {
   uint64_t passed = pass_time(t, TIME_8_MAX);
   if (known->word && passed < TRACE_SHORT_TIME)
     put(&t->stream, known->word | passed << 18, 4);
@@ -275,12 +275,12 @@ static bool ready(trace_thread_t *t) {
 /* ---- functions ----------------------------------------------------------------------------- */
 
 /* What is known of FUNCTION, found out where it has to be. */
-static const trace_known_t *know(trace_thread_t *t, uint64_t function) {
+static const trace_cached_t *know(trace_thread_t *t, uint64_t function) {
   if (load_relaxed(t->now) != t->adds) {
     t->adds = load_relaxed(t->now);
     memset(t->known, 0, sizeof t->known);
   }
-  trace_known_t *known = &t->known[trace_hash(function)];
+  trace_cached_t *known = &t->known[trace_hash(function)];
   if ((known->function & ~TRACE_APART) == function && function) return known;
   uint32_t id = frame_table_find(function, true, os_loader_epoch()).id;
   if (id > CALL_FRAME_MAX) { /* the table is full */
@@ -343,7 +343,7 @@ void trace_enter_slow(uint64_t function, uint64_t sp, uint64_t call_site, uint64
   uint32_t generation = trace_on();
   trace_thread_t *t = generation ? take(sp, generation) : NULL;
   if (!t) return;
-  const trace_known_t *known = know(t, function);
+  const trace_cached_t *known = know(t, function);
   if (known->id && ready(t)) {
     cut(t, outer_of(t, sp, call_site, hook_site));
     if (t->top == t->calls + TRACE_CALLS_MAX - 1) {

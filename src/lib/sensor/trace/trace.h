@@ -70,11 +70,11 @@ typedef struct trace_call {
 #define TRACE_APART      (UINT64_C(1) << 63) /* no address of the program's has it */
 #define TRACE_NEAR       (UINT64_C(1) << 20) /* a frame is rarely larger */
 
-typedef struct trace_known {
+typedef struct trace_cached {
   uint64_t function; /* TRACE_APART is set: its enter is not to be coded in 4 bytes */
   uint32_t word;     /* of its enter, without the time; 0: see above */
   uint32_t id;       /* 0: its calls are not recorded */
-} trace_known_t;
+} trace_cached_t;
 
 /* A thread's state, or that of a signal handler which interrupted the thread in here. */
 typedef struct trace_thread {
@@ -89,7 +89,7 @@ typedef struct trace_thread {
   trace_call_t *calls;
   uint64_t lost;              /* events since the last that could be written */
   struct trace_thread *inner; /* of signal handlers */
-  trace_known_t known[1u << TRACE_CACHE_BITS];
+  trace_cached_t known[1u << TRACE_CACHE_BITS];
 } trace_thread_t;
 
 /* In a page that a child of fork finds zeroed. */
@@ -141,20 +141,20 @@ void trace_hook_exit(void *function, void *call_site);
 #define TRACE_ENTER_4    2u
 #define TRACE_SHORT_TIME (UINT64_C(1) << 14)
 
-static ALWAYS_INLINE uint64_t trace_quick_clock(void) { return arch_cycles() >> TRACE_CLOCK_SHIFT; }
+static ALWAYS_INLINE uint64_t trace_cycle_clock(void) { return arch_cycles() >> TRACE_CLOCK_SHIFT; }
 
 static ALWAYS_INLINE unsigned trace_hash(uint64_t function) {
   return (unsigned)(function * UINT64_C(0x9e3779b97f4a7c15) >> (64 - TRACE_CACHE_BITS));
 }
 
 /* May T's hot path be gone, while GENERATION is on? */
-static ALWAYS_INLINE bool trace_may(const trace_thread_t *t, uint32_t generation) {
+static ALWAYS_INLINE bool trace_can_go_fast(const trace_thread_t *t, uint32_t generation) {
   return LIKELY(t != NULL) && LIKELY(!t->busy) && LIKELY(t->quick == generation);
 }
 
 /* The same for whatever is on now, with fewer loads than trace_on: who has a generation in `quick`
  * is not a child of fork, where both it and the gate are zeroed. */
-static ALWAYS_INLINE bool trace_may_now(const trace_thread_t *t) {
+static ALWAYS_INLINE bool trace_can_go_fast_now(const trace_thread_t *t) {
   return LIKELY(t != NULL) && LIKELY(!t->busy) && LIKELY(t->quick) &&
          LIKELY(t->quick == load_relaxed(trace_gate->generation));
 }
@@ -164,7 +164,7 @@ static ALWAYS_INLINE bool trace_try_enter(trace_thread_t *t, uint64_t function, 
                                           uint64_t sp, uint64_t call_site, uint64_t hook_site) {
   t->busy = sp;
   signal_fence();
-  const trace_known_t *known = &t->known[trace_hash(function)];
+  const trace_cached_t *known = &t->known[trace_hash(function)];
   trace_call_t *call = t->top;
   stream_t *s = &t->stream;
   uint32_t word = known->word;
@@ -176,7 +176,7 @@ static ALWAYS_INLINE bool trace_try_enter(trace_thread_t *t, uint64_t function, 
     call[1].sp = sp;
     call[1].call_site = call_site;
     call[1].hook_site = hook_site;
-    uint64_t now = trace_quick_clock(), passed = now - s->last_time;
+    uint64_t now = trace_cycle_clock(), passed = now - s->last_time;
     if (LIKELY(passed < TRACE_SHORT_TIME)) {
       word |= (uint32_t)passed << 18;
       memcpy(next, &word, 4);
@@ -197,7 +197,7 @@ static ALWAYS_INLINE bool trace_try_exit(trace_thread_t *t, uint64_t function, u
                                          bool frame_gone) {
   t->busy = sp;
   signal_fence();
-  uint64_t now = trace_quick_clock();
+  uint64_t now = trace_cycle_clock();
   stream_t *s = &t->stream;
   uint64_t passed = now - s->last_time;
   trace_call_t *call = t->top;
@@ -223,7 +223,8 @@ static ALWAYS_INLINE void trace_enter_(uint32_t generation, uint64_t function, u
                                        uint64_t sp, uint64_t call_site, uint64_t hook_site,
                                        bool keep) {
   trace_thread_t *t = trace_tls;
-  if (trace_may(t, generation) && trace_try_enter(t, function, key, sp, call_site, hook_site))
+  if (trace_can_go_fast(t, generation) &&
+      trace_try_enter(t, function, key, sp, call_site, hook_site))
     return;
   if (keep)
     arch_call_keeping(function, sp, call_site, hook_site, trace_enter_slow);
@@ -234,7 +235,7 @@ static ALWAYS_INLINE void trace_enter_(uint32_t generation, uint64_t function, u
 static ALWAYS_INLINE void trace_exit_(uint32_t generation, uint64_t function, uint64_t sp,
                                       bool frame_gone, bool keep) {
   trace_thread_t *t = trace_tls;
-  if (trace_may(t, generation) && trace_try_exit(t, function, sp, frame_gone)) return;
+  if (trace_can_go_fast(t, generation) && trace_try_exit(t, function, sp, frame_gone)) return;
   if (keep)
     arch_call_keeping(function, sp, frame_gone, 0, trace_exit_slow);
   else

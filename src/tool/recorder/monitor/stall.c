@@ -122,7 +122,7 @@ static uint64_t scan_loop(stall_monitor_t *m, uint32_t i, uint64_t now, uint64_t
     late = 0;
   }
   if (watch->lost || !watch_look(w, watch, loop, now, late)) return lose(m, watch, loop, now);
-  return stall_turn_next_ns(&watch->state, &w->rules, now);
+  return stall_iteration_next_poll_ns(&watch->state, &w->rules, now);
 }
 
 /* ---- all of them -------------------------------------------------------------------------- */

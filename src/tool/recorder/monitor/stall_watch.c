@@ -33,7 +33,8 @@ void watch_begin(watching_t *w, watch_t *watch, shm_loop_t *loop, uint64_t turn)
   watch->lost = 0;
   watch->latest = (watch_sample_t){0};
   watch->ran = true;
-  watch->state = (stall_turn_t){.began_ns = ns_of(w, turn), .threshold_ns = w->rules.threshold_ns};
+  watch->state =
+      (stall_iteration_t){.began_ns = ns_of(w, turn), .threshold_ns = w->rules.threshold_ns};
 }
 
 /* The program may have declared, by now, that this turn is a long one. */
@@ -231,7 +232,7 @@ bool watch_look(watching_t *w, watch_t *watch, shm_loop_t *loop, uint64_t now_ns
     watch->seen = true;
   }
   if (facts.slices != watch->last.slices || watch->last.state == 'R') watch->ran = true;
-  stall_look_t look = {.now_ns = now_ns,
+  stall_poll_t look = {.now_ns = now_ns,
                        .late_ns = late_ns,
                        .state = facts.state,
                        .frozen = facts.frozen,
@@ -240,7 +241,7 @@ bool watch_look(watching_t *w, watch_t *watch, shm_loop_t *loop, uint64_t now_ns
   allow(watch, loop);
   collect_answer(w, watch, &facts);
   collect_owner(w, watch);
-  unsigned todo = stall_turn_look(&watch->state, &w->rules, &look);
+  unsigned todo = stall_iteration_poll(&watch->state, &w->rules, &look);
   watch->last = facts;
   if (load_acquire(&loop->turn) != watch->turn) return true; /* it ended meanwhile */
   if (todo & STALL_DO_SAMPLE) take_sample(w, watch, &facts);
@@ -249,7 +250,7 @@ bool watch_look(watching_t *w, watch_t *watch, shm_loop_t *loop, uint64_t now_ns
     store_relaxed(&loop->watched, SHM_WATCH_CALL);
   }
   if (!watch->number) return true;
-  tell(w, watch, stall_turn_own_ns(&watch->state, now_ns));
+  tell(w, watch, stall_iteration_active_ns(&watch->state, now_ns));
   if (now_ns - watch->flushed_ns > FLUSH_NS) {
     watch->flushed_ns = now_ns;
     (void)monitor_writer_flush(w->journal);
@@ -266,11 +267,12 @@ bool watch_is_exiting(const watch_t *watch) {
 /* At a turn's end: its last looks may have missed that it was a stall; and the kernel books time on
  * a CPU late while a thread runs, which was taken for waiting and is put right. */
 static void last_look(watching_t *w, watch_t *watch, uint64_t end_ns) {
-  stall_turn_t *t = &watch->state;
+  stall_iteration_t *t = &watch->state;
   if (!t->looked || end_ns < t->last.now_ns) return;
-  if (t->reported ? t->last.state != 'R' : stall_turn_own_ns(t, end_ns) < t->threshold_ns) return;
+  if (t->reported ? t->last.state != 'R' : stall_iteration_active_ns(t, end_ns) < t->threshold_ns)
+    return;
   thread_facts_t facts;
-  stall_look_t look = t->last;
+  stall_poll_t look = t->last;
   uint64_t gap = end_ns - t->last.now_ns;
   if (thread_facts_read(&watch->files,
                         &facts)) { /* what it did since the end is small beside the gap */
@@ -279,7 +281,7 @@ static void last_look(watching_t *w, watch_t *watch, uint64_t end_ns) {
   }
   look.now_ns = end_ns;
   look.late_ns = gap > w->rules.tick_ns ? gap - w->rules.tick_ns : 0;
-  if (stall_turn_look(t, &w->rules, &look) & STALL_DO_REPORT) report(w, watch);
+  if (stall_iteration_poll(t, &w->rules, &look) & STALL_DO_REPORT) report(w, watch);
 }
 
 void watch_end(watching_t *w, watch_t *watch, uint64_t end, stall_ending_t ending) {
@@ -293,14 +295,14 @@ void watch_end(watching_t *w, watch_t *watch, uint64_t end, stall_ending_t endin
   stacks_drop(&w->stacks, watch->tid);
   if (watch->owner_asked) stacks_drop(&w->stacks, watch->owner_asked);
   if (watch->number) {
-    const stall_turn_t *t = &watch->state;
+    const stall_iteration_t *t = &watch->state;
     monitor_writer_begin(w->journal, EXTENDED_STALL_END);
     monitor_writer_value(w->journal, watch->number);
     monitor_writer_value(w->journal, end);
     monitor_writer_value(w->journal, ending);
     monitor_writer_value(w->journal, t->stopped_ns);
     monitor_writer_value(w->journal, t->late_ns);
-    monitor_writer_value(w->journal, stall_turn_starved_ns(t));
+    monitor_writer_value(w->journal, stall_iteration_runq_wait_ns(t));
     monitor_writer_end(w->journal);
     (void)monitor_writer_flush(w->journal);
     stacks_forget(&w->stacks);

@@ -28,7 +28,7 @@ typedef struct watch {
   bool seen;     /* at more than one look */
   uint32_t moved;
   uint64_t number; /* of the stall, once it is one */
-  stall_turn_t state;
+  stall_iteration_t state;
   thread_facts_files_t files;
   thread_facts_t base; /* at the first look */
   uint64_t base_ns;    /* when that was */

@@ -47,7 +47,7 @@ static bool is_own(const frame_name_t *name) {
 /* ---- one stall ---------------------------------------------------------------------------- */
 
 typedef struct paths {
-  stall_path_t *items;
+  hot_path_stack_t *items;
   uint32_t *stacks;
   bool *set;
   size_t count;
@@ -77,7 +77,7 @@ static bool add_path(paths_t *p, const report_t *r, const stall_sample_t *s) {
     if (!depth || functions[depth - 1] != number) functions[depth++] = number;
   }
   p->stacks[p->count] = s->stack;
-  p->items[p->count++] = (stall_path_t){functions, depth, s->weight_ns};
+  p->items[p->count++] = (hot_path_stack_t){functions, depth, s->weight_ns};
   return true;
 }
 
@@ -101,15 +101,16 @@ static void free_paths(paths_t *p) {
   free(p->functions.items);
 }
 
-static const frame_name_t *name_at(const paths_t *p, const stall_path_t *path, int depth) {
+static const frame_name_t *name_at(const paths_t *p, const hot_path_stack_t *path, int depth) {
   return p->functions.items[path->functions[depth]];
 }
 
-static void find_worst(named_stall_t *n, const paths_t *p, const stall_path_t *model, int depth) {
+static void find_worst(named_stall_t *n, const paths_t *p, const hot_path_stack_t *model,
+                       int depth) {
   uint64_t most = 0;
   uint32_t stack = 0;
   for (size_t i = 0; i < p->count; i++)
-    if (stall_path_through(&p->items[i], model, depth) && p->items[i].weight >= most) {
+    if (hot_path_matches(&p->items[i], model, depth) && p->items[i].weight >= most) {
       most = p->items[i].weight;
       stack = p->stacks[i];
     }
@@ -120,7 +121,7 @@ static void find_worst(named_stall_t *n, const paths_t *p, const stall_path_t *m
 }
 
 /* The innermost function of the program's own, from DEPTH outward; -1: there is none. */
-static int innermost(const paths_t *p, const stall_path_t *path, int depth, bool with_name) {
+static int innermost(const paths_t *p, const hot_path_stack_t *path, int depth, bool with_name) {
   while (depth >= 0 &&
          !(is_own(name_at(p, path, depth)) && (name_at(p, path, depth)->known || !with_name)))
     depth--;
@@ -128,15 +129,15 @@ static int innermost(const paths_t *p, const stall_path_t *path, int depth, bool
 }
 
 static void find_culprit(named_stall_t *n, const paths_t *p) {
-  stall_culprit_t c = stall_culprit_of(p->items, p->count, p->set);
+  hot_path_t c = hot_path_find(p->items, p->count, p->set);
   if (c.depth < 0) return;
-  const stall_path_t *path = &p->items[c.path];
+  const hot_path_stack_t *path = &p->items[c.path];
   int own = innermost(p, path, c.depth, true);
   if (own < 0) own = innermost(p, path, c.depth, false);
   if (own < 0) own = c.depth;
   n->culprit = name_at(p, path, own);
   n->via = own < c.depth ? name_at(p, path, c.depth) : NULL;
-  n->share = (double)stall_culprit_weight(p->items, p->count, path, own) / (double)c.total;
+  n->share = (double)hot_path_weight(p->items, p->count, path, own) / (double)c.total;
   find_worst(n, p, path, own);
 }
 

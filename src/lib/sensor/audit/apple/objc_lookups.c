@@ -10,22 +10,22 @@
 #include "sensor/audit/objc_methods.h"
 #include "sensor/trace/objc_methods.h"
 
-_Static_assert(AUDIT_LOOKUPS == SENDS, "the same functions");
+_Static_assert(AUDIT_LOOKUPS == OBJC_MSGSENDS, "the same functions");
 
 typedef struct known {
-  sends_table_t table;
+  objc_msgsend_table_t table;
   const audit_policy_t *policy;
 } known_t;
 
 static known_t *known; /* of the last policy */
 
-const char *audit_lookup_name(uint32_t number) { return sends_names[number]; }
+const char *audit_lookup_name(uint32_t number) { return objc_msgsend_names[number]; }
 
-static uint64_t number_of(const sends_table_t *table, uint64_t method, uint64_t class,
+static uint64_t number_of(const objc_msgsend_table_t *table, uint64_t method, uint64_t class,
                           uint64_t selector) {
   const audit_policy_t *p = ((const known_t *)(const void *)table)->policy;
   char name[METHOD_NAME_MAX];
-  bool left, has_name = methods_name(method, class, selector, name, &left);
+  bool left, has_name = objc_methods_name(method, class, selector, name, &left);
   uint32_t number = has_name ? audit_method_number(p, name, true, &left) : 0;
   if (left) audit_method_left();
   return number;
@@ -40,8 +40,9 @@ static bool tell(call_t *call, const uint64_t *arguments) {
   known_t *k = load_acquire(&known);
   uint32_t send = call->trampoline->data;
   if (audit_methods_policy() != k->policy) return false;
-  uint64_t class = sends_class(send, arguments);
-  uint64_t number = class ? sends_value(&k->table, class, sends_selector(send, arguments)) : 0;
+  uint64_t class = objc_msgsend_class(send, arguments);
+  uint64_t number =
+      class ? objc_msgsend_value(&k->table, class, objc_msgsend_selector(send, arguments)) : 0;
   const caller_t at = {call->return_address, call->sp, call->caller_fp};
   if (number) arch_call_keeping(number, (uintptr_t)&at, 0, 0, called);
   return false;
@@ -54,14 +55,14 @@ static bool prepare(const audit_policy_t *p) {
   known_t *fresh = os_map(sizeof *fresh);
   if (!fresh) return false;
   *fresh = (known_t){.table = {.meet = number_of, .left = audit_method_left}, .policy = p};
-  if (!sends_table_make(&fresh->table)) return false;
+  if (!objc_msgsend_table_make(&fresh->table)) return false;
   store_release(&known, fresh);
   return true;
 }
 
 /* The tracer has trampolines of its own. */
 void *audit_lookup(uint32_t number, void ***original) {
-  bool is_ready = sends_ready() && prepare(audit_methods_policy());
+  bool is_ready = objc_msgsend_find_runtime() && prepare(audit_methods_policy());
   trampoline_t *t = is_ready ? trampoline_take((uintptr_t)audit_lookup_name(number)) : NULL;
   if (!t) return NULL;
   t->data = number;

@@ -30,7 +30,7 @@ static uint64_t key_of(uint64_t method, const audit_policy_t *p) {
 static NOINLINE trampoline_t *meet(const audit_policy_t *p, uint64_t method, uint64_t class,
                                    uint64_t selector) {
   char name[METHOD_NAME_MAX];
-  bool left, has_name = methods_name(method, class, selector, name, &left);
+  bool left, has_name = objc_methods_name(method, class, selector, name, &left);
   trampoline_t *t = left ? NULL : trampoline_take(key_of(method, p));
   uint32_t number = has_name ? audit_method_number(p, name, t != NULL, &left) : 0;
   if (left) audit_method_left();
@@ -52,17 +52,17 @@ static uint64_t stand_in(uint64_t method, uint64_t class, uint64_t selector) {
 }
 
 static uint64_t lookup(const uint64_t *receiver, uint64_t selector) {
-  return methods_lookup((const void *)load_acquire(&next_lookups[0]), receiver, selector, false,
-                        stand_in);
+  return objc_methods_lookup((const void *)load_acquire(&next_lookups[0]), receiver, selector,
+                             false, stand_in);
 }
 
 static uint64_t lookup_super(const uint64_t *super, uint64_t selector) {
-  return methods_lookup((const void *)load_acquire(&next_lookups[1]), super, selector, true,
-                        stand_in);
+  return objc_methods_lookup((const void *)load_acquire(&next_lookups[1]), super, selector, true,
+                             stand_in);
 }
 
 void *audit_lookup(uint32_t number, void ***original) {
-  if (!methods_find_runtime()) return NULL;
+  if (!objc_methods_find_runtime()) return NULL;
   *original = &next_lookups[number];
   return (void *)(uintptr_t)(number ? lookup_super : lookup);
 }

@@ -49,7 +49,7 @@ typedef struct scan {
   leaks_exchange_t *exchange;
   range_t own[OWN_MAX]; /* of the agent and of the allocator, none of the program's: ascending */
   uint32_t own_count;
-  graph_t graph;
+  reachability_t graph;
   region_t *regions;
   uint32_t count;
   region_t before; /* the mapping before: what it is may depend on the next one */
@@ -199,7 +199,7 @@ static const void *read_memory(void *context, uint64_t address, uint64_t size, v
 /* ---- what is searched ----------------------------------------------------------------------- */
 
 /* The first block that ends behind ADDRESS. */
-static uint32_t first_behind(const graph_t *g, uint64_t address) {
+static uint32_t first_behind(const reachability_t *g, uint64_t address) {
   uint32_t low = 0, high = g->count;
   while (low < high) {
     uint32_t middle = low + (high - low) / 2;
@@ -211,7 +211,7 @@ static uint32_t first_behind(const graph_t *g, uint64_t address) {
   return low;
 }
 
-static bool has_small(const graph_t *g, uint64_t start, uint64_t end) {
+static bool has_small(const reachability_t *g, uint64_t start, uint64_t end) {
   for (uint32_t i = first_behind(g, start); i < g->count && g->blocks[i].address < end; i++)
     if (g->blocks[i].size < SMALL_BYTES) return true;
   return false;
@@ -220,14 +220,14 @@ static bool has_small(const graph_t *g, uint64_t start, uint64_t end) {
 /* Everything from START to END that is in no block. */
 static void search_around(scan_t *s, uint64_t start, uint64_t end, leaks_holder_t holder,
                           uint32_t index) {
-  graph_t *g = &s->graph;
+  reachability_t *g = &s->graph;
   uint64_t at = start;
   for (uint32_t i = first_behind(g, start); i < g->count && g->blocks[i].address < end; i++) {
     if (g->blocks[i].address > at)
-      s->exchange->root_bytes += graph_root(g, at, g->blocks[i].address, holder, index);
+      s->exchange->root_bytes += reachability_root(g, at, g->blocks[i].address, holder, index);
     at = g->blocks[i].address + g->blocks[i].size;
   }
-  if (at < end) s->exchange->root_bytes += graph_root(g, at, end, holder, index);
+  if (at < end) s->exchange->root_bytes += reachability_root(g, at, end, holder, index);
 }
 
 static void search_mapping(scan_t *s, const region_t *r, uint64_t start) {
@@ -248,13 +248,13 @@ static const leaks_thread_t *runs_in(const scan_t *s, const region_t *r) {
   for (uint32_t i = 0; i < x->thread_count; i++) {
     const leaks_thread_t *t = &x->threads[i];
     if (t->how != LEAKS_THREAD_NONE && t->sp >= r->start && t->sp < r->end &&
-        (!found || t->sp < found->sp) && graph_find(&s->graph, t->sp) == GRAPH_NONE)
+        (!found || t->sp < found->sp) && reachability_find(&s->graph, t->sp) == REACHABILITY_NONE)
       found = t;
   }
   return found;
 }
 
-static bool is_heap(const graph_t *g, const region_t *r, uint64_t heap_start) {
+static bool is_heap(const reachability_t *g, const region_t *r, uint64_t heap_start) {
   return r->start == heap_start && first_behind(g, r->start) < g->count &&
          g->blocks[first_behind(g, r->start)].address < r->end;
 }
@@ -276,11 +276,12 @@ static void search_registers(scan_t *s) {
   for (uint32_t i = 0; i < x->thread_count; i++) {
     const leaks_thread_t *t = &x->threads[i];
     if (t->how == LEAKS_THREAD_NONE) continue;
-    graph_word(&s->graph, t->sp, (uint64_t)i << 8 | LEAKS_SP, LEAKS_BY_REGISTER);
+    reachability_word(&s->graph, t->sp, (uint64_t)i << 8 | LEAKS_SP, LEAKS_BY_REGISTER);
     for (uint32_t k = 0; k < t->register_count && k < LEAKS_REGISTERS; k++)
-      graph_word(&s->graph, t->registers[k], (uint64_t)i << 8 | k, LEAKS_BY_REGISTER);
+      reachability_word(&s->graph, t->registers[k], (uint64_t)i << 8 | k, LEAKS_BY_REGISTER);
     if (t->vectors)
-      (void)graph_root(&s->graph, t->vectors, t->vectors + t->vectors_size, LEAKS_BY_STACK, i);
+      (void)reachability_root(&s->graph, t->vectors, t->vectors + t->vectors_size, LEAKS_BY_STACK,
+                              i);
   }
 }
 
@@ -360,16 +361,16 @@ static int run(leaks_exchange_t *x) {
     return SONDE_EUNSUPPORTED;
   os_images(add_tls, &x->tls_bytes);
   leaks_block_t *blocks = (leaks_block_t *)(void *)((uint8_t *)x + x->blocks_at);
-  if (!graph_open(&s->graph, blocks, x->block_count, read_memory, s)) return SONDE_ENOMEM;
+  if (!reachability_open(&s->graph, blocks, x->block_count, read_memory, s)) return SONDE_ENOMEM;
   set_aside_gone(s);
   search(s, heap_start);
-  graph_judge(&s->graph);
+  reachability_judge(&s->graph);
   x->block_bytes = s->graph.block_bytes;
-  uint32_t wanted = x->wanted ? graph_find(&s->graph, x->wanted) : GRAPH_NONE;
-  if (wanted != GRAPH_NONE) {
-    graph_ask(&s->graph, wanted, note);
+  uint32_t wanted = x->wanted ? reachability_find(&s->graph, x->wanted) : REACHABILITY_NONE;
+  if (wanted != REACHABILITY_NONE) {
+    reachability_list_referrers(&s->graph, wanted, note);
     search(s, heap_start);
-    graph_ask_blocks(&s->graph);
+    reachability_search_blocks(&s->graph);
   }
   x->scan_ns = os_monotonic_ns() - start;
   return 0;

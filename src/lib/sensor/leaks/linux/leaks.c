@@ -414,7 +414,7 @@ static void answer(hold_t *h, uint32_t round, void *ucontext) {
     lead_alone(c, ucontext);
 }
 
-void leaks_asked(void *ucontext) {
+void leaks_on_request(void *ucontext) {
   hold_t *h = load_acquire(&the_hold);
   bool ours = h && load_acquire(&h->pid) == (uint32_t)os_pid();
   os_blocked_t call = {.call = -1};

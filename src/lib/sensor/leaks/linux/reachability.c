@@ -31,10 +31,10 @@ static bool in_order(const leaks_block_t *blocks, uint64_t count) {
 
 /* Extents without a table first; their pages in all. Where there are too many, the last one goes to
  * the end. */
-static uint64_t find_extents(const leaks_block_t *blocks, uint64_t count, graph_extent_t *out,
-                             uint32_t *extents) {
+static uint64_t find_extents(const leaks_block_t *blocks, uint64_t count,
+                             reachability_extent_t *out, uint32_t *extents) {
   uint64_t pages = 0;
-  graph_extent_t *e = NULL;
+  reachability_extent_t *e = NULL;
   *extents = 0;
   for (uint64_t i = 0; i < count; i++) {
     if (!e || (blocks[i].address - e->end > EXTENT_GAP && blocks[i].address > e->end &&
@@ -50,10 +50,10 @@ static uint64_t find_extents(const leaks_block_t *blocks, uint64_t count, graph_
   return pages;
 }
 
-static void fill_pages(graph_t *g) {
+static void fill_pages(reachability_t *g) {
   uint32_t block = 0;
   for (uint32_t n = 0; n < g->extent_count; n++) {
-    const graph_extent_t *e = &g->extents[n];
+    const reachability_extent_t *e = &g->extents[n];
     uint32_t *page = &g->pages[e->first_page];
     for (uint64_t at = e->start; at < e->end; at += UINT64_C(1) << PAGE_BITS) {
       while (end_of(&g->blocks[block]) <= at)
@@ -63,7 +63,7 @@ static void fill_pages(graph_t *g) {
   }
 }
 
-static const graph_extent_t *extent_of(const graph_t *g, uint64_t address) {
+static const reachability_extent_t *extent_of(const reachability_t *g, uint64_t address) {
   uint32_t low = 0, high = g->extent_count;
   while (low < high) {
     uint32_t middle = low + (high - low) / 2;
@@ -72,28 +72,28 @@ static const graph_extent_t *extent_of(const graph_t *g, uint64_t address) {
     else
       high = middle;
   }
-  const graph_extent_t *e = &g->extents[low];
+  const reachability_extent_t *e = &g->extents[low];
   return low < g->extent_count && address >= e->start ? e : NULL;
 }
 
-uint32_t graph_find(const graph_t *g, uint64_t address) {
+uint32_t reachability_find(const reachability_t *g, uint64_t address) {
   if (!g->extent_count || address < g->extents[0].start ||
       address >= g->extents[g->extent_count - 1].end)
-    return GRAPH_NONE;
-  const graph_extent_t *e = extent_of(g, address);
-  if (!e) return GRAPH_NONE;
+    return REACHABILITY_NONE;
+  const reachability_extent_t *e = extent_of(g, address);
+  if (!e) return REACHABILITY_NONE;
   uint32_t i = g->pages[e->first_page + ((address - e->start) >> PAGE_BITS)];
   for (; i < g->count && g->blocks[i].address <= address; i++)
     if (address < end_of(&g->blocks[i])) return i;
-  return GRAPH_NONE;
+  return REACHABILITY_NONE;
 }
 
-bool graph_open(graph_t *g, leaks_block_t *blocks, uint64_t count, graph_read_t *read,
-                void *context) {
+bool reachability_open(reachability_t *g, leaks_block_t *blocks, uint64_t count,
+                       reachability_read_t *read, void *context) {
   memset(g, 0, sizeof *g);
   if (count >= POINTED << 24 || !in_order(blocks, count)) return false;
-  uint64_t extent_bytes = (EXTENTS_MAX + 1) * sizeof(graph_extent_t);
-  uint64_t fixed = extent_bytes + GRAPH_PIECE + ALIGN_UP(count * 4, UINT64_C(64));
+  uint64_t extent_bytes = (EXTENTS_MAX + 1) * sizeof(reachability_extent_t);
+  uint64_t fixed = extent_bytes + REACHABILITY_PIECE + ALIGN_UP(count * 4, UINT64_C(64));
   uint8_t *memory = os_map(fixed);
   if (!memory) return false;
   g->memory = memory;
@@ -102,10 +102,10 @@ bool graph_open(graph_t *g, leaks_block_t *blocks, uint64_t count, graph_read_t 
   g->count = (uint32_t)count;
   g->read = read;
   g->context = context;
-  g->wanted = GRAPH_NONE;
-  g->extents = (graph_extent_t *)(void *)memory;
+  g->wanted = REACHABILITY_NONE;
+  g->extents = (reachability_extent_t *)(void *)memory;
   g->buffer = memory + extent_bytes;
-  g->waiting = (uint32_t *)(void *)(g->buffer + GRAPH_PIECE);
+  g->waiting = (uint32_t *)(void *)(g->buffer + REACHABILITY_PIECE);
   uint64_t pages = find_extents(blocks, count, g->extents, &g->extent_count);
   g->pages = pages >> 31 ? NULL : os_map(pages * sizeof *g->pages + 64);
   if (!g->pages) {
@@ -117,15 +117,15 @@ bool graph_open(graph_t *g, leaks_block_t *blocks, uint64_t count, graph_read_t 
     blocks[i].verdict = UNSEEN;
     blocks[i].holder = LEAKS_BY_NOTHING;
     blocks[i].where = 0;
-    blocks[i].owner = GRAPH_NONE;
+    blocks[i].owner = REACHABILITY_NONE;
   }
   return true;
 }
 
-void graph_close(graph_t *g) {
+void reachability_close(reachability_t *g) {
   uint64_t pages = 0;
   if (g->extent_count) {
-    const graph_extent_t *e = &g->extents[g->extent_count - 1];
+    const reachability_extent_t *e = &g->extents[g->extent_count - 1];
     pages = e->first_page + ((e->end - e->start + (1u << PAGE_BITS) - 1) >> PAGE_BITS);
   }
   os_unmap(g->pages, pages * sizeof *g->pages + 64);
@@ -135,14 +135,15 @@ void graph_close(graph_t *g) {
 /* ---- reading words -------------------------------------------------------------------------- */
 
 /* Calls EACH for every aligned word of memory whose value lies in a block. */
-typedef void each_word_t(graph_t *g, uint32_t block, uint64_t value, uint64_t where, uint64_t with);
+typedef void each_word_t(reachability_t *g, uint32_t block, uint64_t value, uint64_t where,
+                         uint64_t with);
 
-static uint64_t each_word(graph_t *g, uint64_t start, uint64_t end, each_word_t *each,
+static uint64_t each_word(reachability_t *g, uint64_t start, uint64_t end, each_word_t *each,
                           uint64_t with) {
   uint64_t done = 0;
   start = ALIGN_UP(start, UINT64_C(8));
   for (uint64_t at = start; at + 8 <= end;) {
-    uint64_t got = 0, want = end - at < GRAPH_PIECE ? end - at : GRAPH_PIECE;
+    uint64_t got = 0, want = end - at < REACHABILITY_PIECE ? end - at : REACHABILITY_PIECE;
     const uint64_t *words = g->read(g->context, at, want, g->buffer, &got);
     if (!words || got < 8) {
       /* A page that is not there; those behind it may be. */
@@ -151,8 +152,8 @@ static uint64_t each_word(graph_t *g, uint64_t start, uint64_t end, each_word_t 
     }
     got = ALIGN_DOWN(got, UINT64_C(8));
     for (uint64_t i = 0; i < got / 8; i++) {
-      uint32_t block = graph_find(g, words[i]);
-      if (UNLIKELY(block != GRAPH_NONE)) each(g, block, words[i], at + 8 * i, with);
+      uint32_t block = reachability_find(g, words[i]);
+      if (UNLIKELY(block != REACHABILITY_NONE)) each(g, block, words[i], at + 8 * i, with);
     }
     at += got;
     done += got;
@@ -162,7 +163,7 @@ static uint64_t each_word(graph_t *g, uint64_t start, uint64_t end, each_word_t 
 
 /* ---- marking -------------------------------------------------------------------------------- */
 
-void graph_hold(graph_t *g, uint32_t index, uint64_t where, leaks_holder_t holder) {
+void reachability_mark(reachability_t *g, uint32_t index, uint64_t where, leaks_holder_t holder) {
   leaks_block_t *b = &g->blocks[index];
   if (b->verdict != UNSEEN) return;
   b->verdict = LEAKS_REACHED;
@@ -171,50 +172,51 @@ void graph_hold(graph_t *g, uint32_t index, uint64_t where, leaks_holder_t holde
   g->waiting[g->waiting_count++] = index; /* each block waits once at most */
 }
 
-static void mark(graph_t *g, uint32_t block, uint64_t value, uint64_t where, uint64_t holder) {
+static void mark(reachability_t *g, uint32_t block, uint64_t value, uint64_t where,
+                 uint64_t holder) {
   (void)value;
-  graph_hold(g, block, where, (leaks_holder_t)holder);
+  reachability_mark(g, block, where, (leaks_holder_t)holder);
 }
 
-static void mark_waiting(graph_t *g) {
+static void mark_waiting(reachability_t *g) {
   while (g->waiting_count) {
     const leaks_block_t *b = &g->blocks[g->waiting[--g->waiting_count]];
     g->block_bytes += each_word(g, b->address, b->address + b->size, mark, LEAKS_BY_BLOCK);
   }
 }
 
-static void tell(graph_t *g, uint32_t block, uint64_t value, uint64_t where, uint64_t with) {
+static void tell(reachability_t *g, uint32_t block, uint64_t value, uint64_t where, uint64_t with) {
   if (block == g->wanted)
     g->refers(g->context, where, value, (leaks_holder_t)(with & 255), (uint32_t)(with >> 8));
 }
 
-void graph_word(graph_t *g, uint64_t value, uint64_t where, leaks_holder_t holder) {
-  uint32_t block = graph_find(g, value);
-  if (block == GRAPH_NONE) return;
+void reachability_word(reachability_t *g, uint64_t value, uint64_t where, leaks_holder_t holder) {
+  uint32_t block = reachability_find(g, value);
+  if (block == REACHABILITY_NONE) return;
   if (g->refers) {
     tell(g, block, value, where, (uint64_t)holder | where >> 8 << 8);
     return;
   }
-  graph_hold(g, block, where, holder);
+  reachability_mark(g, block, where, holder);
   mark_waiting(g);
 }
 
-uint64_t graph_root(graph_t *g, uint64_t start, uint64_t end, leaks_holder_t holder,
-                    uint32_t index) {
+uint64_t reachability_root(reachability_t *g, uint64_t start, uint64_t end, leaks_holder_t holder,
+                           uint32_t index) {
   if (g->refers) return each_word(g, start, end, tell, (uint64_t)holder | (uint64_t)index << 8);
   uint64_t bytes = each_word(g, start, end, mark, holder);
   mark_waiting(g);
   return bytes;
 }
 
-void graph_ask(graph_t *g, uint32_t wanted,
-               void (*refers)(void *context, uint64_t where, uint64_t value, leaks_holder_t holder,
-                              uint32_t index)) {
+void reachability_list_referrers(reachability_t *g, uint32_t wanted,
+                                 void (*refers)(void *context, uint64_t where, uint64_t value,
+                                                leaks_holder_t holder, uint32_t index)) {
   g->wanted = wanted;
   g->refers = refers;
 }
 
-void graph_ask_blocks(graph_t *g) {
+void reachability_search_blocks(reachability_t *g) {
   for (uint32_t i = 0; i < g->count; i++) {
     const leaks_block_t *b = &g->blocks[i];
     (void)each_word(g, b->address, b->address + b->size, tell,
@@ -224,7 +226,8 @@ void graph_ask_blocks(graph_t *g) {
 
 /* ---- judging -------------------------------------------------------------------------------- */
 
-static void point(graph_t *g, uint32_t block, uint64_t value, uint64_t where, uint64_t from) {
+static void point(reachability_t *g, uint32_t block, uint64_t value, uint64_t where,
+                  uint64_t from) {
   (void)value;
   leaks_block_t *b = &g->blocks[block];
   if (block == from || b->verdict != UNSEEN) return;
@@ -233,7 +236,7 @@ static void point(graph_t *g, uint32_t block, uint64_t value, uint64_t where, ui
   b->holder = LEAKS_BY_BLOCK;
 }
 
-static void own(graph_t *g, uint32_t block, uint64_t value, uint64_t where, uint64_t owner) {
+static void own(reachability_t *g, uint32_t block, uint64_t value, uint64_t where, uint64_t owner) {
   (void)value;
   leaks_block_t *b = &g->blocks[block];
   if (b->verdict != POINTED) return;
@@ -244,7 +247,7 @@ static void own(graph_t *g, uint32_t block, uint64_t value, uint64_t where, uint
 }
 
 /* BLOCK is lost; what it leads to is lost with it. */
-static void lose(graph_t *g, uint32_t block, leaks_verdict_t verdict) {
+static void lose(reachability_t *g, uint32_t block, leaks_verdict_t verdict) {
   g->blocks[block].verdict = (uint8_t)verdict;
   g->waiting[g->waiting_count++] = block;
   while (g->waiting_count) {
@@ -253,7 +256,7 @@ static void lose(graph_t *g, uint32_t block, leaks_verdict_t verdict) {
   }
 }
 
-void graph_judge(graph_t *g) {
+void reachability_judge(reachability_t *g) {
   for (uint32_t i = 0; i < g->count; i++) {
     const leaks_block_t *b = &g->blocks[i];
     if (b->verdict == UNSEEN || b->verdict == POINTED)

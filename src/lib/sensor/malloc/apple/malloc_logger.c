@@ -17,7 +17,7 @@
 #include "arch/arch.h"
 #include "base/bits.h"
 #include "os/apple/thread.h"
-#include "sensor/malloc/start.h"
+#include "sensor/malloc/standalone.h"
 #include "sensor/malloc/malloc.h"
 #include "sensor/malloc/mapping.h"
 #include "sonde/status.h"
@@ -52,18 +52,18 @@ static void log_block(uint32_t type, uintptr_t a, uintptr_t b, uintptr_t c, uint
   if (!(type & TYPE_HAS_ZONE)) c = b, b = a;
   bool gives = type & TYPE_GIVEN, takes = type & TYPE_TAKEN;
   if (gives && takes) {
-    moving_t moving;
+    malloc_realloc_t moving;
     const void *old = (const void *)b, *block = (const void *)result;
     if (b) {
-      sensor_moving(&moving, old);
-      sensor_moved(&moving, old, block, c, at);
+      malloc_before_realloc(&moving, old);
+      malloc_on_realloc(&moving, old, block, c, at);
     } else if (result) {
-      sensor_given(EVENT_MALLOC, block, c, at);
+      malloc_on_alloc(EVENT_MALLOC, block, c, at);
     }
   } else if (gives && result) {
-    sensor_given(type & TYPE_CLEARED ? EVENT_CALLOC : EVENT_MALLOC, (const void *)result, b, at);
+    malloc_on_alloc(type & TYPE_CLEARED ? EVENT_CALLOC : EVENT_MALLOC, (const void *)result, b, at);
   } else if (takes && b) {
-    sensor_taken((const void *)b, at);
+    malloc_on_free((const void *)b, at);
   }
 }
 
@@ -88,11 +88,11 @@ static NOINLINE void on_syscall(uint32_t type, uintptr_t a, uintptr_t b, uintptr
                       .size = gives ? b : c,
                       .protection = gives ? PROT_READ | PROT_WRITE : 0,
                       .fd = -1};
-  if ((gives || (type & TYPE_VM_TAKEN)) && r.address) region_record(&r, 0, at);
+  if ((gives || (type & TYPE_VM_TAKEN)) && r.address) mapping_record(&r, 0, at);
   os_thread_leave();
 }
 
-int log_hooks_set(void) {
+int malloc_hooks_add(void) {
   if (!&malloc_logger) return SONDE_EUNSUPPORTED;
   if (!os_thread_marks()) return SONDE_ENOMEM;
   before_malloc = load_relaxed(&malloc_logger);
@@ -100,16 +100,16 @@ int log_hooks_set(void) {
   return 0;
 }
 
-bool log_has_regions(void) { return &__syscall_logger != NULL; }
+bool malloc_hooks_see_mappings(void) { return &__syscall_logger != NULL; }
 
-void log_regions_set(void) {
+void malloc_hooks_add_mappings(void) {
   if (load_relaxed(&__syscall_logger) == on_syscall) return;
   before_syscall = load_relaxed(&__syscall_logger);
   store_release(&__syscall_logger, on_syscall);
 }
 
 /* Somebody who came after us stays, and goes on to us, who then record nothing. */
-void log_hooks_remove(void) {
+void malloc_hooks_remove(void) {
   if (load_relaxed(&malloc_logger) == on_malloc) store_release(&malloc_logger, before_malloc);
   if (&__syscall_logger && load_relaxed(&__syscall_logger) == on_syscall)
     store_release(&__syscall_logger, before_syscall);

@@ -41,13 +41,13 @@ static uint32_t depth; /* loops in each other, as far as their entry was seen */
 
 static void begins(void *observer, unsigned long activity, void *info) {
   (void)observer, (void)info;
-  if (activity != ENTRY || depth++ == 0) self_loop_turn_begins();
+  if (activity != ENTRY || depth++ == 0) self_monitor_loop_begin();
 }
 
 static void ends(void *observer, unsigned long activity, void *info) {
   (void)observer, (void)info;
   if (activity == EXIT && depth && --depth) return;
-  self_loop_turn_ends();
+  self_monitor_loop_end();
 }
 
 void run_loop_watch(void) {

@@ -10,19 +10,20 @@
 
 /* ---- the rule ----------------------------------------------------------------------------- */
 
-static bool same_place(wait_place_t a, wait_place_t b) {
+static bool same_place(wait_site_t a, wait_site_t b) {
   return a.site == b.site && a.frame == b.frame;
 }
 
 /* Stacks grow down: a smaller frame is deeper. */
-wait_kind_t wait_judge(wait_guess_t *guess, wait_place_t home, uint32_t turns, wait_place_t place) {
+wait_kind_t wait_classify(wait_candidate_t *guess, wait_site_t home, uint32_t turns,
+                          wait_site_t place) {
   bool inside = home.site && place.frame < home.frame;
   bool again = same_place(guess->place, place) && (!inside || guess->turns == turns);
   guess->visits = again ? guess->visits + 1 : 1;
   guess->place = place;
   guess->turns = turns;
   if (inside) return guess->visits < NESTED_WAITS ? WAIT_INSIDE : WAIT_IDLE;
-  if (guess->visits >= HOME_WAITS) return WAIT_HOME;
+  if (guess->visits >= SITE_WAITS) return WAIT_SITE;
   return home.site ? WAIT_IDLE : WAIT_INSIDE;
 }
 
@@ -32,7 +33,7 @@ wait_kind_t wait_judge(wait_guess_t *guess, wait_place_t home, uint32_t turns, w
 /* ---- a thread's place --------------------------------------------------------------------- */
 
 /* Guesses stand beside the table of the scratch: nobody else needs them. */
-static wait_guess_t guesses[SHM_LOOPS];
+static wait_candidate_t guesses[SHM_LOOPS];
 
 static bool take_place(shm_loop_t *loop, uint32_t self) {
   uint32_t tid = load_acquire(&loop->tid);
@@ -76,7 +77,7 @@ static shm_loop_t *enter_table(writer_t *w) {
   store_relaxed(&loop->watched, 0u);
   loop->site = loop->frame = 0;
   loop->turns = 0;
-  guesses[loop - loops->loops] = (wait_guess_t){0};
+  guesses[loop - loops->loops] = (wait_candidate_t){0};
   w->loop = loop;
   return loop;
 }
@@ -86,7 +87,7 @@ static void ring(shm_loops_t *loops) {
   (void)os_futex_wake_shared(&loops->bell, 1);
 }
 
-void stall_turn_watched(shm_loop_t *loop) {
+void stall_end_watched(shm_loop_t *loop) {
   uint64_t began = load_relaxed(&loop->turn);
   uint32_t wanted = load_relaxed(&loop->watched);
   if (!began) return;
@@ -112,27 +113,27 @@ static writer_t *enter(void) {
   return w && load_relaxed(&w->control->mode) & RECORD_STALLS ? w : NULL;
 }
 
-/* The ordinary case is stall_wait_begins'. */
-stall_home_t stall_wait_elsewhere(wait_place_t place) {
+/* The ordinary case is stall_wait_begin'. */
+stall_wait_t stall_wait_slow(wait_site_t place) {
   writer_t *w = enter();
   if (!w) return NULL;
   shm_loop_t *loop = w->loop ? w->loop : enter_table(w);
   if (!loop || loop->site == DECLARED) return NULL;
-  wait_guess_t *guess = &guesses[loop - w->control->stall.loops];
-  wait_place_t home = {loop->site, loop->frame};
-  wait_kind_t kind = wait_judge(guess, home, loop->turns, place);
+  wait_candidate_t *guess = &guesses[loop - w->control->stall.loops];
+  wait_site_t home = {loop->site, loop->frame};
+  wait_kind_t kind = wait_classify(guess, home, loop->turns, place);
   if (kind == WAIT_INSIDE) return NULL;
   /* Visits of a nested loop within one turn of the home are counted on: its own turns, which are
    * about to be counted, are not the home's. */
   guess->turns = loop->turns + 1;
-  if (kind == WAIT_HOME) {
+  if (kind == WAIT_SITE) {
     loop->site = place.site;
     loop->frame = place.frame;
   }
   /* What was taken for one long turn was none: the recorder takes it back. */
   if (load_relaxed(&loop->watched)) {
     store_relaxed(&loop->moved, loop->moved + 1);
-    stall_turn_watched(loop);
+    stall_end_watched(loop);
   }
   store_release(&loop->turn, (uint64_t)0);
   return loop;
@@ -147,7 +148,7 @@ static int declare(shm_loop_t **out) {
   shm_loop_t *loop = w->loop ? w->loop : enter_table(w);
   if (!loop) return SONDE_EFULL;
   loop->site = DECLARED;
-  if (load_relaxed(&loop->watched)) stall_turn_watched(loop);
+  if (load_relaxed(&loop->watched)) stall_end_watched(loop);
   store_release(&loop->turn, (uint64_t)0);
   *out = loop;
   return 0;
@@ -221,7 +222,7 @@ static void answer_one(writer_t *w, shm_question_t *q, const void *ucontext) {
   store_release(&q->state, SHM_ANSWERED);
 }
 
-void stall_asked(const void *ucontext) {
+void stall_on_request(const void *ucontext) {
   stream_t *s = writer_enter(RECORD_STALLS);
   if (!s) return;
   writer_t *w = s->writer;

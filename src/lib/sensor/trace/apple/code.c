@@ -4,7 +4,7 @@
  */
 #include "sensor/trace/code.h"
 
-code_told_t code_switch(bool on, const char *pattern) {
+code_result_t code_switch(bool on, const char *pattern) {
   (void)on, (void)pattern;
-  return (code_told_t){.why = "code pages are signed"};
+  return (code_result_t){.why = "code pages are signed"};
 }

@@ -20,13 +20,13 @@ static void count_left(void) {
 }
 
 /* Its code stands for the method in the recording, which has its name then; 0. */
-static uint64_t name_method(const sends_table_t *t, uint64_t method, uint64_t class,
+static uint64_t name_method(const objc_msgsend_table_t *t, uint64_t method, uint64_t class,
                             uint64_t selector) {
   shm_control_t *control = writer_control(); /* a forked child's own, when it has one */
   char name[METHOD_NAME_MAX];
   bool made;
   (void)t;
-  if (!methods_name(method, class, selector, name, &made)) {
+  if (!objc_methods_name(method, class, selector, name, &made)) {
     if (made) count_left();
     return 0;
   }
@@ -36,13 +36,13 @@ static uint64_t name_method(const sends_table_t *t, uint64_t method, uint64_t cl
   return method;
 }
 
-static sends_table_t table = {.meet = name_method, .left = count_left};
+static objc_msgsend_table_t table = {.meet = name_method, .left = count_left};
 
 static bool begins(call_t *call, const uint64_t *arguments) {
   uint32_t generation = trace_on(), number = call->trampoline->data;
-  uint64_t class = generation ? sends_class(number, arguments) : 0;
+  uint64_t class = generation ? objc_msgsend_class(number, arguments) : 0;
   if (!class) return false;
-  call->data = sends_value(&table, class, sends_selector(number, arguments));
+  call->data = objc_msgsend_value(&table, class, objc_msgsend_selector(number, arguments));
   if (call->data) trace_enter_keeping(generation, call->data, call->sp);
   return call->data != 0;
 }
@@ -54,14 +54,16 @@ static void ends(call_t *call, call_end_t end) {
 
 static const trampoline_calls_t message_calls = {.before = begins, .after = ends};
 
-bool messages_may_want(const char *pattern, const char *name) {
-  return sends_number(name) < SENDS && imports_may_name_methods(pattern);
+bool objc_lookups_may_match(const char *pattern, const char *name) {
+  return objc_msgsend_number(name) < OBJC_MSGSENDS && imports_may_name_methods(pattern);
 }
 
-void *messages_replace(const hook_candidate_t *c, void ***original) {
-  trampoline_t *t = sends_ready() && sends_table_make(&table) ? trampoline_take(c->function) : NULL;
+void *objc_lookups_replace(const hook_candidate_t *c, void ***original) {
+  trampoline_t *t = objc_msgsend_find_runtime() && objc_msgsend_table_make(&table)
+                        ? trampoline_take(c->function)
+                        : NULL;
   if (!t) return NULL;
-  t->data = sends_number(c->name);
+  t->data = objc_msgsend_number(c->name);
   trampoline_set(t, &message_calls);
   *original = (void **)(uintptr_t)&t->target;
   return (void *)(uintptr_t)trampoline_thunk(t);

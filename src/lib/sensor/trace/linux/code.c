@@ -23,7 +23,7 @@ bool code_section(const image_entry_t *e, const image_t *file, const char *name,
   return true;
 }
 
-bool code_holds(const image_t *i, uint64_t address, uint64_t bytes) {
+bool code_contains(const image_t *i, uint64_t address, uint64_t bytes) {
   for (uint32_t k = 0; k < i->segment_count; k++) {
     const segment_t *s = &i->segments[k];
     uint64_t start = s->address + i->slide;
@@ -33,8 +33,8 @@ bool code_holds(const image_t *i, uint64_t address, uint64_t bytes) {
   return false;
 }
 
-bool code_wanted(image_id_t id, uint64_t function, const char *pattern, bool is_entry,
-                 code_told_t *told) {
+bool code_matches(image_id_t id, uint64_t function, const char *pattern, bool is_entry,
+                  code_result_t *told) {
   sonde_name_t name;
   if (!*pattern) return true;
   if (name_in_image(id, function, true, &name) < 0 || !name.symbol) {
@@ -49,8 +49,8 @@ static bool look_at(image_entry_t *e, void *told) {
   uint8_t *seen = &all.seen[e->id / 8], bit = (uint8_t)(1u << e->id % 8);
   if (*seen & bit || !e->file || e->is_system || e->is_vdso) return true;
   if (image_open(&file, e->file) < 0) return true;
-  if (entries_look(e, &file, told)) {
-    sleds_look(e, &file);
+  if (entries_scan(e, &file, told)) {
+    sleds_scan(e, &file);
     *seen |= bit;
   }
   image_close(&file);
@@ -68,7 +68,7 @@ static bool may_patch(void) {
   return os_threads(count_thread, &threads) >= 0 && threads == 1;
 }
 
-static void change(bool on, const char *pattern, code_told_t *told) {
+static void change(bool on, const char *pattern, code_result_t *told) {
   if (on) image_list_each(look_at, told);
   if (!all.any) return;
   if (on && !may_patch()) {
@@ -89,8 +89,8 @@ static bool take_request(void) {
   return load_acquire(&all.asked) && cas_acq_rel(&all.lock, &none, 1u);
 }
 
-code_told_t code_switch(bool on, const char *pattern) {
-  code_told_t told = {0};
+code_result_t code_switch(bool on, const char *pattern) {
+  code_result_t told = {0};
   store_relaxed(&all.on, on);
   store_release(&all.asked, 1u);
   while (take_request()) {

@@ -54,7 +54,7 @@ static uint64_t function_start(const image_t *image, uint64_t pc) {
  * behind a landing mark. False when there is none. */
 static bool find_function(const image_t *image, uint64_t record, uint64_t *function,
                           uint64_t *place) {
-  for (uint64_t at = record; at - record < NOPS_MAX && code_holds(image, at, PATCH_CODE_READ);) {
+  for (uint64_t at = record; at - record < NOPS_MAX && code_contains(image, at, PATCH_CODE_READ);) {
     const uint8_t *code = (const uint8_t *)(uintptr_t)at;
     *function = function_start(image, at);
     *place = at + patch_mark_bytes(code);
@@ -85,13 +85,13 @@ static bool look_before(uint64_t function, uint64_t record, entry_t *out) {
 static bool look_at(const image_t *image, uint64_t record, entry_t *out) {
   uint64_t function, place;
   if (!find_function(image, record, &function, &place)) return false;
-  if (!code_holds(image, place, PATCH_CODE_READ) || !patch_look(place, &out->patch))
+  if (!code_contains(image, place, PATCH_CODE_READ) || !patch_look(place, &out->patch))
     return look_before(function, record, out);
   out->trampoline.function = function;
   return true;
 }
 
-bool entries_look(const image_entry_t *e, const image_t *file, code_told_t *told) {
+bool entries_scan(const image_entry_t *e, const image_t *file, code_result_t *told) {
   section_t map;
   if (image_count == IMAGES_MAX || !code_section(e, file, SECTION, ENTRIES_MAX * 8, &map))
     return true;
@@ -149,7 +149,7 @@ static bool make_stubs(entry_image_t *image) {
 
 /* ---- patching ------------------------------------------------------------------------------- */
 
-static bool choose(entry_image_t *image, const char *pattern, code_told_t *told) {
+static bool choose(entry_image_t *image, const char *pattern, code_result_t *told) {
   patcher_t patcher = {.maps = -1};
   bool open = make_stubs(image) && patch_open(&patcher, image->stubs.low);
   patch_end(&patcher);
@@ -157,7 +157,7 @@ static bool choose(entry_image_t *image, const char *pattern, code_told_t *told)
   for (uint32_t i = 0; i < image->count; i++) {
     entry_t *entry = &image->entries[i];
     entry->patch.wanted =
-        open && code_wanted(image->id, entry->trampoline.function, pattern, true, told);
+        open && code_matches(image->id, entry->trampoline.function, pattern, true, told);
     told->patched += entry->patch.wanted;
   }
   return open;
@@ -186,7 +186,7 @@ static void run_steps(bool on) {
   }
 }
 
-void entries_patch(const char *pattern, code_told_t *told) {
+void entries_patch(const char *pattern, code_result_t *told) {
   bool any = false;
   for (uint32_t k = 0; k < image_count; k++)
     if (image_check(images[k].id)) {

@@ -21,7 +21,7 @@ static NOINLINE trampoline_t *meet(uint64_t method, uint64_t class, uint64_t sel
   shm_control_t *control = writer_control(); /* a forked child's own, when it has one */
   char name[METHOD_NAME_MAX];
   if (!control) return NULL;
-  bool made, has_name = methods_name(method, class, selector, name, &made);
+  bool made, has_name = objc_methods_name(method, class, selector, name, &made);
   trampoline_t *t = made ? NULL : trampoline_take(method);
   if (!t) {
     add_relaxed(&control->messages_left, 1u);
@@ -47,26 +47,26 @@ static uint64_t stand_in(uint64_t method, uint64_t class, uint64_t selector) {
 /* ---- the functions in place of the runtime's ------------------------------------------------ */
 
 static uint64_t lookup(const uint64_t *receiver, uint64_t selector) {
-  return methods_lookup((const void *)load_acquire(&next_lookup), receiver, selector, false,
-                        trace_on() ? stand_in : NULL);
+  return objc_methods_lookup((const void *)load_acquire(&next_lookup), receiver, selector, false,
+                             trace_on() ? stand_in : NULL);
 }
 
 static uint64_t lookup_super(const uint64_t *super, uint64_t selector) {
-  return methods_lookup((const void *)load_acquire(&next_lookup_super), super, selector, true,
-                        trace_on() ? stand_in : NULL);
+  return objc_methods_lookup((const void *)load_acquire(&next_lookup_super), super, selector, true,
+                             trace_on() ? stand_in : NULL);
 }
 
 /* ---- hooking -------------------------------------------------------------------------------- */
 
-bool messages_may_want(const char *pattern, const char *name) {
+bool objc_lookups_may_match(const char *pattern, const char *name) {
   bool is_super;
-  if (!methods_is_lookup(name, &is_super)) return false;
+  if (!objc_methods_is_lookup(name, &is_super)) return false;
   return imports_may_name_methods(pattern);
 }
 
-void *messages_replace(const hook_candidate_t *c, void ***original) {
+void *objc_lookups_replace(const hook_candidate_t *c, void ***original) {
   bool is_super;
-  if (!methods_is_lookup(c->name, &is_super) || !methods_find_runtime()) return NULL;
+  if (!objc_methods_is_lookup(c->name, &is_super) || !objc_methods_find_runtime()) return NULL;
   *original = is_super ? &next_lookup_super : &next_lookup;
   return (void *)(uintptr_t)(is_super ? lookup_super : lookup);
 }

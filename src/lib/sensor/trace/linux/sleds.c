@@ -109,14 +109,14 @@ static bool check(const image_t *i, sled_image_t *image) {
     const sled_record_t *r = &image->records[k];
     if (!is_ours(r)) continue;
     uint64_t sled = sled_of(r);
-    if (!code_holds(i, sled, SLED_BYTES) || !sled_looks_right(sled, r->kind)) return false;
+    if (!code_contains(i, sled, SLED_BYTES) || !sled_looks_right(sled, r->kind)) return false;
     if (sled < image->low) image->low = sled;
     if (sled + SLED_BYTES > image->high) image->high = sled + SLED_BYTES;
   }
   return image->low < image->high;
 }
 
-void sleds_look(const image_entry_t *e, const image_t *file) {
+void sleds_scan(const image_entry_t *e, const image_t *file) {
   section_t map;
   if (all.count == IMAGES_MAX ||
       !code_section(e, file, MAP_SECTION, SLEDS_MAX * sizeof(sled_record_t), &map))
@@ -162,14 +162,14 @@ static void put_head(uint64_t sled, sled_head_t head) {
 
 /* Which sleds are to lead to the tracer is settled once, by what is behind the head: a tail that
  * was never written is not called. */
-static uint32_t put_tails(const sled_image_t *image, const char *pattern, code_told_t *told) {
+static uint32_t put_tails(const sled_image_t *image, const char *pattern, code_result_t *told) {
   patcher_t patcher = {.maps = -1};
   uint32_t count = 0;
   for (uint32_t k = 0; k < image->count; k++) {
     const sled_record_t *r = &image->records[k];
     uint8_t code[SLED_BYTES];
     if (!is_ours(r) ||
-        !code_wanted(image->id, function_of(r), pattern, r->kind == SLED_ENTRY, told) ||
+        !code_matches(image->id, function_of(r), pattern, r->kind == SLED_ENTRY, told) ||
         !patch_open(&patcher, sled_of(r)))
       continue;
     code_of(image, r, code);
@@ -213,7 +213,7 @@ static bool opens(const sled_image_t *image) {
 
 static bool stands(const sled_image_t *image) { return image_check(image->id); }
 
-void sleds_patch(const char *pattern, code_told_t *told) {
+void sleds_patch(const char *pattern, code_result_t *told) {
   bool open[IMAGES_MAX] = {0};
   for (uint32_t k = 0; k < all.count; k++) {
     sled_image_t *image = &all.images[k];
