@@ -73,9 +73,9 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
     l.stacks[i] = i / 2;
   }
   l.exchange->size = ROOM;
-  if (leaks_put(&l) != 0) abort();
+  if (leaks_send(&l) != 0) abort();
   answer(&l, data, size);
-  if (leaks_take(&l) == 0) tell(&r, &l, out);
+  if (leaks_receive(&l) == 0) tell(&r, &l, out);
   void *exchange = l.exchange;
   leaks_free(&l);
   free(exchange);

@@ -38,12 +38,12 @@ static bool add_sum(cpu_use_t *u, body_t *b) {
 }
 
 static bool add_burst(cpu_use_t *u, body_t *b, uint64_t time) {
-  cpu_burst_t burst = {.tid = (uint32_t)body_number(b), .to = time};
+  cpu_episode_t burst = {.tid = (uint32_t)body_number(b), .to = time};
   burst.time_ns = body_number(b);
   burst.cpu_ns = body_number(b);
   burst.name = get_name(u, b);
-  if (!burst.name || !GROW(u->bursts, u->burst_count, u->burst_room)) return false;
-  if (!b->short_of && burst.time_ns) u->bursts[u->burst_count++] = burst;
+  if (!burst.name || !GROW(u->episodes, u->episode_count, u->episode_room)) return false;
+  if (!b->short_of && burst.time_ns) u->episodes[u->episode_count++] = burst;
   return true;
 }
 
@@ -68,7 +68,7 @@ bool cpu_use_add(cpu_use_t *u, const record_event_t *e) {
   return good;
 }
 
-bool cpu_tick_in(const reader_t *reader, const cpu_tick_t *tick, const cpu_burst_t *burst) {
+bool cpu_tick_in(const reader_t *reader, const cpu_tick_t *tick, const cpu_episode_t *burst) {
   uint64_t at = reader_ns(reader, tick->time), to = reader_ns(reader, burst->to);
   const record_thread_t *thread = reader_thread(reader, tick->stream);
   if (at > to || at + burst->time_ns < to) return false;
@@ -82,7 +82,7 @@ void cpu_use_free(cpu_use_t *u) {
     u->names = next;
   }
   free(u->sums);
-  free(u->bursts);
+  free(u->episodes);
   free(u->ticks);
   memset(u, 0, sizeof *u);
 }

@@ -13,13 +13,13 @@ typedef struct cpu_sum {
   const char *name;
 } cpu_sum_t;
 
-typedef struct cpu_burst {
+typedef struct cpu_episode {
   uint32_t tid;     /* 0: all threads together */
   uint64_t to;      /* ticks */
   uint64_t time_ns; /* that it lasted, up to TO */
   uint64_t cpu_ns;
   const char *name;
-} cpu_burst_t;
+} cpu_episode_t;
 
 /* A sample of CPU time. */
 typedef struct cpu_tick {
@@ -31,8 +31,8 @@ typedef struct cpu_tick {
 typedef struct cpu_use {
   cpu_sum_t *sums;
   size_t sum_count, sum_room;
-  cpu_burst_t *bursts;
-  size_t burst_count, burst_room;
+  cpu_episode_t *episodes;
+  size_t episode_count, episode_room;
   cpu_tick_t *ticks;
   size_t tick_count, tick_room;
   uint64_t process_ns;
@@ -45,6 +45,6 @@ bool cpu_use_add(cpu_use_t *use, const record_event_t *event);
 void cpu_use_free(cpu_use_t *use);
 
 /* Whether TICK was a tick of BURST. */
-bool cpu_tick_in(const reader_t *reader, const cpu_tick_t *tick, const cpu_burst_t *burst);
+bool cpu_tick_in(const reader_t *reader, const cpu_tick_t *tick, const cpu_episode_t *burst);
 
 #endif

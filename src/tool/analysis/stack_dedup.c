@@ -18,7 +18,7 @@ typedef struct distinct {
   uint64_t hash; /* of its frames */
 } distinct_t;
 
-struct same_stacks {
+struct stack_dedup {
   const reader_t *reader;
   const record_image_t *images;
   size_t image_count;

@@ -15,7 +15,7 @@
 
 #include "reader/reader.h"
 
-typedef struct same_stacks stack_dedup_t;
+typedef struct stack_dedup stack_dedup_t;
 
 /* READER must outlive it. NULL without memory; release with stack_dedup_free. */
 stack_dedup_t *stack_dedup_new(const reader_t *reader);

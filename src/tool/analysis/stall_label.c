@@ -28,14 +28,14 @@ const char *stall_label_text(stall_label_t label) {
 
 static uint64_t at_most(uint64_t a, uint64_t b) { return a < b ? a : b; }
 
-void stall_totals_add(stall_totals_t *t, const stall_seen_t *s, uint64_t weight_ns,
+void stall_totals_add(stall_totals_t *t, const stall_observation_t *s, uint64_t weight_ns,
                       uint64_t ran_ns) {
   uint64_t ran = at_most(ran_ns, weight_ns), rest = weight_ns - ran;
   t->run_ns += ran;
   if (s->frozen || s->state == 'T' || s->state == 't')
     t->other_ns += rest;
   else if (s->state == 'R')
-    t->starved_ns += rest;
+    t->runq_ns += rest;
   else if (s->state == 'D' && !*s->call)
     t->fault_ns += rest;
   else if (s->state == 'D')
@@ -64,8 +64,8 @@ static stall_label_t of_cpu(const stall_totals_t *t) {
 stall_label_t stall_label_of(const stall_totals_t *t) {
   /* Waiting for a CPU is not the program's doing: the rest is what made it a stall. */
   uint64_t all = t->run_ns + t->blocked_ns + t->disk_ns + t->fault_ns + t->other_ns;
-  if (!all && !t->starved_ns) return STALL_UNKNOWN;
-  if (t->starved_ns / 10 >= all) return STALL_STARVED;
+  if (!all && !t->runq_ns) return STALL_UNKNOWN;
+  if (t->runq_ns / 10 >= all) return STALL_STARVED;
   uint64_t half = all / 2;
   if (t->deadlock) return STALL_DEADLOCK;
   if (t->run_ns >= half) return of_cpu(t);

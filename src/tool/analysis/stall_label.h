@@ -33,7 +33,7 @@ const char *stall_label_key(stall_label_t label);
 const char *stall_label_text(stall_label_t label);
 
 /* One look at the thread. Counts are since the first look at the turn, WINDOW_NS before. */
-typedef struct stall_seen {
+typedef struct stall_observation {
   char state; /* as in proc(5) */
   bool frozen, is_mutex;
   const char *call; /* the system call it is in; "" when it is in none that is known */
@@ -41,13 +41,13 @@ typedef struct stall_seen {
   uint64_t window_ns, run_ns, runq_ns;
   uint64_t minor_faults, major_faults;
   uint64_t user_ticks, system_ticks;
-} stall_seen_t;
+} stall_observation_t;
 
 /* Where the time of a turn went, in ns. */
 typedef struct stall_totals {
-  uint64_t run_ns, starved_ns, blocked_ns, disk_ns; /* DISK: uninterruptible, in a call */
-  uint64_t fault_ns;                                /* uninterruptible, in no call */
-  uint64_t lock_ns;                                 /* of BLOCKED: for a mutex */
+  uint64_t run_ns, runq_ns, blocked_ns, disk_ns; /* DISK: uninterruptible, in a call */
+  uint64_t fault_ns;                             /* uninterruptible, in no call */
+  uint64_t lock_ns;                              /* of BLOCKED: for a mutex */
   uint64_t other_ns;
   uint64_t minor_faults, major_faults, user_ticks, system_ticks;
   bool deadlock;
@@ -55,7 +55,7 @@ typedef struct stall_totals {
 
 /* Adds a look that stands for WEIGHT_NS; RAN_NS of these, as the looks before and after tell, the
  * thread was on a CPU. */
-void stall_totals_add(stall_totals_t *totals, const stall_seen_t *seen, uint64_t weight_ns,
+void stall_totals_add(stall_totals_t *totals, const stall_observation_t *seen, uint64_t weight_ns,
                       uint64_t ran_ns);
 
 stall_label_t stall_label_of(const stall_totals_t *totals);

@@ -44,22 +44,22 @@ static stall_t *find(stalls_t *s, uint64_t number) {
 }
 
 static bool add_stall(stalls_t *s, body_t *b, uint64_t time) {
-  stall_t stall = {.noticed = time, .open = true};
+  stall_t stall = {.detected = time, .open = true};
   stall.number = body_number(b);
   stall.tid = (uint32_t)body_number(b);
-  stall.began = body_number(b);
+  stall.start = body_number(b);
   stall.threshold_ns = body_number(b);
   stall.thread = get_text(s, b);
   if (!stall.thread || !GROW(s->items, s->count, s->room)) return false;
   stall.end = time;
-  if (!b->short_of && stall.began <= time) s->items[s->count++] = stall;
+  if (!b->short_of && stall.start <= time) s->items[s->count++] = stall;
   return true;
 }
 
 static bool add_sample(stalls_t *s, body_t *b) {
   stall_t *stall = find(s, body_number(b));
   stall_sample_t sample = {.time = body_number(b)};
-  stall_seen_t *seen = &sample.seen;
+  stall_observation_t *seen = &sample.seen;
   sample.stack = (uint32_t)body_number(b);
   uint64_t state = body_number(b);
   seen->state = (char)(state & 0x7f);
@@ -112,19 +112,19 @@ static void end_stall(stalls_t *s, body_t *b) {
   stall_t *stall = find(s, body_number(b));
   uint64_t end = body_number(b), ending = body_number(b), stopped = body_number(b),
            late = body_number(b), starved = body_number(b);
-  if (b->short_of || !stall || ending > STALL_EXEC || end < stall->began) return;
+  if (b->short_of || !stall || ending > STALL_EXEC || end < stall->start) return;
   stall->open = false;
   stall->end = end;
   stall->ending = (stall_ending_t)ending;
   stall->stopped_ns = stopped;
   stall->late_ns = late;
-  stall->starved_ns = starved;
+  stall->runq_ns = starved;
 }
 
 static bool add_loop(stalls_t *s, body_t *b) {
   stall_loop_t loop = {0};
   loop.tid = (uint32_t)body_number(b);
-  loop.turns = body_number(b);
+  loop.iterations = body_number(b);
   if (b->short_of) return true;
   if (!GROW(s->loops, s->loop_count, s->loop_room)) return false;
   s->loops[s->loop_count++] = loop;
@@ -134,8 +134,8 @@ static bool add_loop(stalls_t *s, body_t *b) {
 static bool add_uncovered(stalls_t *s, body_t *b) {
   const char *text = get_text(s, b);
   if (!text || b->short_of) return text != NULL;
-  if (s->uncovered_count < sizeof s->uncovered / sizeof *s->uncovered)
-    s->uncovered[s->uncovered_count++] = text;
+  if (s->unsampled_count < sizeof s->unsampled / sizeof *s->unsampled)
+    s->unsampled[s->unsampled_count++] = text;
   return true;
 }
 
@@ -203,12 +203,12 @@ static uint64_t ran_in(const stall_t *stall, size_t i) {
  * therefore brought down to the time that it did run, which the kernel knows exactly for the whole
  * turn and roughly for each piece of it. */
 static void take_out_starvation(stall_t *stall, uint64_t ready_ns, uint64_t ran_ns) {
-  uint64_t left = minus(ready_ns, stall->starved_ns);
+  uint64_t left = minus(ready_ns, stall->runq_ns);
   double scale = ran_ns ? (double)left / (double)ran_ns : 1;
   for (size_t i = 0; i < stall->sample_count; i++) {
     stall_sample_t *s = &stall->samples[i];
     uint64_t own = s->weight_ns;
-    if (was_ready(s) && stall->starved_ns)
+    if (was_ready(s) && stall->runq_ns)
       own = (uint64_t)(scale * (double)at_most(ran_in(stall, i), own));
     uint64_t ran = was_ready(s) ? own : ran_in(stall, i);
     stall_totals_add(&stall->totals, &s->seen, s->weight_ns, ran);
@@ -218,7 +218,7 @@ static void take_out_starvation(stall_t *stall, uint64_t ready_ns, uint64_t ran_
 
 static void weigh(stall_t *stall, const reader_t *reader) {
   size_t n = stall->sample_count;
-  uint64_t from = reader_ns(reader, stall->began), end = reader_ns(reader, stall->end);
+  uint64_t from = reader_ns(reader, stall->start), end = reader_ns(reader, stall->end);
   uint64_t ready = 0, ran = 0;
   if (n) qsort(stall->samples, n, sizeof *stall->samples, by_time);
   for (size_t i = 0; i < n; i++) {
@@ -234,9 +234,9 @@ static void weigh(stall_t *stall, const reader_t *reader) {
 }
 
 static void finish_stall(stall_t *stall, const reader_t *reader) {
-  uint64_t began = reader_ns(reader, stall->began), end = reader_ns(reader, stall->end);
+  uint64_t began = reader_ns(reader, stall->start), end = reader_ns(reader, stall->end);
   stall->total_ns = minus(end, began);
-  stall->length_ns = minus(stall->total_ns, stall->stopped_ns + stall->late_ns + stall->starved_ns);
+  stall->length_ns = minus(stall->total_ns, stall->stopped_ns + stall->late_ns + stall->runq_ns);
   weigh(stall, reader);
   for (size_t i = 0; i < stall->lock_count; i++)
     stall->totals.deadlock |= stall->locks[i].in_cycle && stall->locks[i].waiter == stall->tid;

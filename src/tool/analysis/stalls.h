@@ -12,7 +12,7 @@
 typedef struct stall_sample {
   uint64_t time;  /* ticks */
   uint32_t stack; /* 0: it could not be read */
-  stall_seen_t seen;
+  stall_observation_t seen;
   uint64_t weight_ns; /* how much of the turn it stands for, without waiting for a CPU */
   uint32_t owner;     /* of the mutex the thread waits for; 0: not known, or no mutex */
   uint64_t address;   /* of the lock */
@@ -31,12 +31,12 @@ typedef struct stall_lock {
 typedef struct stall {
   uint64_t number;
   uint32_t tid;
-  const char *thread;           /* its name */
-  uint64_t began, noticed, end; /* ticks */
-  bool open;                    /* its end is not in the recording: it lasted at least so long */
+  const char *thread;            /* its name */
+  uint64_t start, detected, end; /* ticks */
+  bool open;                     /* its end is not in the recording: it lasted at least so long */
   uint64_t threshold_ns;
   stall_ending_t ending;
-  uint64_t stopped_ns, late_ns, starved_ns; /* of its time, and not the program's doing */
+  uint64_t stopped_ns, late_ns, runq_ns; /* of its time, and not the program's doing */
   stall_sample_t *samples;
   size_t sample_count, sample_room;
   stall_lock_t *locks;
@@ -49,7 +49,7 @@ typedef struct stall {
 
 typedef struct stall_loop {
   uint32_t tid;
-  uint64_t turns;
+  uint64_t iterations;
 } stall_loop_t;
 
 typedef struct stalls {
@@ -57,8 +57,8 @@ typedef struct stalls {
   size_t count, room;
   stall_loop_t *loops;
   size_t loop_count, loop_room;
-  const char *uncovered[4]; /* ways of waiting that are not seen, in words */
-  size_t uncovered_count;
+  const char *unsampled[4]; /* ways of waiting that are not seen, in words */
+  size_t unsampled_count;
   size_t retracted; /* turned out to be loops that wait elsewhere */
   uint64_t bad;     /* records that break the rules */
   struct stall_text *texts;

@@ -80,33 +80,33 @@ static unsigned class_of(double ns) {
   if (ns < 2) return 0;
   uint64_t whole = ns < 9e18 ? (uint64_t)ns : UINT64_MAX;
   unsigned c = 63 - (unsigned)__builtin_clzll(whole);
-  return c < TRACE_CLASSES ? c : TRACE_CLASSES - 1;
+  return c < TRACE_BUCKETS ? c : TRACE_BUCKETS - 1;
 }
 
 static void add_call(trace_times_t *t, double took, double self) {
-  if (!t->calls || took < t->least_ns) t->least_ns = took;
-  if (took > t->worst_ns) t->worst_ns = took;
+  if (!t->calls || took < t->min_ns) t->min_ns = took;
+  if (took > t->max_ns) t->max_ns = took;
   t->calls++;
   t->total_ns += took;
   t->self_ns += self;
-  t->classes[class_of(took)]++;
+  t->buckets[class_of(took)]++;
 }
 
 void trace_add_times(trace_times_t *into, const trace_times_t *more) {
   if (!more->calls) return;
-  if (!into->calls || more->least_ns < into->least_ns) into->least_ns = more->least_ns;
-  if (more->worst_ns > into->worst_ns) into->worst_ns = more->worst_ns;
+  if (!into->calls || more->min_ns < into->min_ns) into->min_ns = more->min_ns;
+  if (more->max_ns > into->max_ns) into->max_ns = more->max_ns;
   into->calls += more->calls;
   into->total_ns += more->total_ns;
   into->self_ns += more->self_ns;
-  for (int i = 0; i < TRACE_CLASSES; i++)
-    into->classes[i] += more->classes[i];
+  for (int i = 0; i < TRACE_BUCKETS; i++)
+    into->buckets[i] += more->buckets[i];
 }
 
 /* ---- the slowest calls: a heap with the fastest of them on top ------------------------------- */
 
-static void sift_down(trace_one_t *heap, size_t count, size_t i) {
-  trace_one_t one = heap[i];
+static void sift_down(trace_call_t *heap, size_t count, size_t i) {
+  trace_call_t one = heap[i];
   for (size_t c; (c = 2 * i + 1) < count; i = c) {
     if (c + 1 < count && heap[c + 1].took_ns < heap[c].took_ns) c++;
     if (heap[c].took_ns >= one.took_ns) break;
@@ -115,7 +115,7 @@ static void sift_down(trace_one_t *heap, size_t count, size_t i) {
   heap[i] = one;
 }
 
-static void keep_slow(trace_t *t, size_t most, const trace_one_t *one) {
+static void keep_slow(trace_t *t, size_t most, const trace_call_t *one) {
   if (!t->slowest) return;
   if (t->slowest_count < most) {
     size_t i = t->slowest_count++;
@@ -129,7 +129,7 @@ static void keep_slow(trace_t *t, size_t most, const trace_one_t *one) {
 }
 
 static int by_time(const void *left, const void *right) {
-  const trace_one_t *a = left, *b = right;
+  const trace_call_t *a = left, *b = right;
   if (a->took_ns != b->took_ns) return a->took_ns > b->took_ns ? -1 : 1;
   return a->start_ns < b->start_ns ? -1 : a->start_ns > b->start_ns;
 }
@@ -137,11 +137,11 @@ static int by_time(const void *left, const void *right) {
 /* ---- steps --------------------------------------------------------------------------------- */
 
 static bool is_wanted(pass_t *p, uint32_t frame) {
-  if (!p->filter->wants) return true;
+  if (!p->filter->accept) return true;
   const record_frame_t *f = reader_frame(p->reader, frame);
   if (!f) return false;
   uint8_t *known = &p->wanted[f - p->frames];
-  if (!*known) *known = p->filter->wants(p->filter->context, f) ? 2 : 1;
+  if (!*known) *known = p->filter->accept(p->filter->context, f) ? 2 : 1;
   return *known == 2;
 }
 
@@ -155,7 +155,7 @@ static bool enter(pass_t *p, uint32_t frame, uint64_t time) {
   }
   trace_t *t = p->trace;
   uint32_t parent = p->count ? p->calls[p->count - 1].node : 0;
-  uint32_t depth = t->nodes[parent].depth, deepest = p->filter->deepest;
+  uint32_t depth = t->nodes[parent].depth, deepest = p->filter->max_depth;
   open_call_t *c = &p->calls[p->count];
   *c = (open_call_t){.node = parent, .frame = frame, .start = time};
   c->shown = depth < DEPTH_MAX && (!deepest || depth < deepest) && is_wanted(p, frame);
@@ -172,22 +172,22 @@ static bool leave(pass_t *p, uint64_t time, bool open) {
   double took = time > c.start ? (double)(time - c.start) * p->rate : 0;
   if (p->filter->net) took -= t->cost.inside + (double)c.inside * t->cost.pair;
   if (took < c.children_ns) took = c.children_ns;
-  if (!c.shown || took < p->filter->least_ns) {
+  if (!c.shown || took < p->filter->min_ns) {
     if (outer) outer->children_ns += c.children_ns;
     return true;
   }
   if (outer) outer->children_ns += took;
   add_call(&t->nodes[c.node].times, took, took - c.children_ns);
   t->shown++;
-  trace_one_t one = {.node = c.node,
-                     .frame = c.frame,
-                     .stream = p->stream,
-                     .depth = t->nodes[c.node].depth,
-                     .start_ns = reader_clock_ns(p->reader, c.start),
-                     .took_ns = took,
-                     .open = open};
+  trace_call_t one = {.node = c.node,
+                      .frame = c.frame,
+                      .stream = p->stream,
+                      .depth = t->nodes[c.node].depth,
+                      .start_ns = reader_clock_ns(p->reader, c.start),
+                      .took_ns = took,
+                      .open = open};
   keep_slow(t, p->filter->slowest, &one);
-  if (p->filter->each && !p->filter->each(p->filter->each_context, &one)) p->enough = true;
+  if (p->filter->on_call && !p->filter->on_call(p->filter->on_call_context, &one)) p->enough = true;
   return true;
 }
 
@@ -199,7 +199,7 @@ static bool take_step(pass_t *p, const call_step_t *s) {
   case CALL_LEFT: t->left++; return leave(p, s->time, false);
   case CALL_DROPPED: t->open++; return leave(p, s->time, true);
   case CALL_ENDED: return leave(p, s->time, false);
-  case CALL_STRAY: t->strays++; return true;
+  case CALL_STRAY: t->unmatched++; return true;
   }
   return true;
 }

@@ -14,12 +14,12 @@
 
 #include "reader/calls.h"
 
-#define TRACE_CLASSES 40 /* calls of 2^n … 2^(n+1) - 1 ns, the first from 0, the last one open */
+#define TRACE_BUCKETS 40 /* calls of 2^n … 2^(n+1) - 1 ns, the first from 0, the last one open */
 
 typedef struct trace_times {
   uint64_t calls;
-  double total_ns, self_ns, least_ns, worst_ns; /* self: less the calls inside */
-  uint32_t classes[TRACE_CLASSES];
+  double total_ns, self_ns, min_ns, max_ns; /* self: less the calls inside */
+  uint32_t buckets[TRACE_BUCKETS];
 } trace_times_t;
 
 /* A function at the end of a path of callers. Node 0 is the root: what no traced call called. */
@@ -30,23 +30,23 @@ typedef struct trace_node {
 } trace_node_t;
 
 /* One call, when it has ended. */
-typedef struct trace_one {
+typedef struct trace_call {
   uint32_t node, frame, stream, depth;
   double start_ns, took_ns; /* since the start of the recording */
   bool open;                /* it had not ended when its thread's stream did */
-} trace_one_t;
+} trace_call_t;
 
 typedef struct trace_filter {
-  double least_ns;  /* shorter calls are passed over */
-  uint32_t deepest; /* 1: calls that no traced call called; 0: without limit */
-  bool net;         /* take off the tracer's own time */
-  uint64_t tid;     /* of this thread alone; 0: all */
+  double min_ns;      /* shorter calls are passed over */
+  uint32_t max_depth; /* 1: calls that no traced call called; 0: without limit */
+  bool net;           /* take off the tracer's own time */
+  uint64_t tid;       /* of this thread alone; 0: all */
   /* Is FRAME wanted? NULL: every one is. */
-  bool (*wants)(void *context, const record_frame_t *frame);
+  bool (*accept)(void *context, const record_frame_t *frame);
   /* Told of each call that was not passed over; false: no memory, or enough. NULL: nobody. */
-  bool (*each)(void *context, const trace_one_t *call);
-  void *context, *each_context; /* of WANTS, of EACH */
-  uint32_t slowest;             /* how many single calls to keep */
+  bool (*on_call)(void *context, const trace_call_t *call);
+  void *context, *on_call_context; /* of WANTS, of EACH */
+  uint32_t slowest;                /* how many single calls to keep */
 } trace_filter_t;
 
 typedef struct trace {
@@ -56,9 +56,9 @@ typedef struct trace {
   uint64_t shown; /* left by the filter */
   uint64_t left;  /* ended by longjmp or an exception */
   uint64_t open;  /* had not ended */
-  uint64_t strays, lost, unknown;
-  uint32_t threads;     /* that made calls */
-  trace_one_t *slowest; /* the slowest one first, once trace_run is done */
+  uint64_t unmatched, lost, unknown;
+  uint32_t threads;      /* that made calls */
+  trace_call_t *slowest; /* the slowest one first, once trace_run is done */
   size_t slowest_count;
   call_cost_t cost; /* in nanoseconds */
   /* of the pass */

@@ -64,7 +64,7 @@ static bool add_sum(waits_t *w, wait_sum_t *item) {
   uint32_t *slot = slot_of(w, item);
   if (*slot) {
     w->items[*slot - 1].ns += item->ns;
-    w->items[*slot - 1].looks += item->looks;
+    w->items[*slot - 1].samples += item->samples;
     return true;
   }
   if (!GROW(w->items, w->count, w->room) || !keep_texts(item)) return false;
@@ -96,7 +96,7 @@ bool waits_add(waits_t *w, const record_event_t *e) {
                      .address = p.address,
                      .stack = p.stack,
                      .ns = p.ns,
-                     .looks = p.looks};
+                     .samples = p.samples};
   return add_sum(w, &item);
 }
 
@@ -122,7 +122,7 @@ static void merge_stacks(waits_t *w) {
     wait_sum_t *item = &w->items[i];
     if (kept && by_target(&w->items[kept - 1], item) == 0) {
       w->items[kept - 1].ns += item->ns;
-      w->items[kept - 1].looks += item->looks;
+      w->items[kept - 1].samples += item->samples;
       free((char *)(uintptr_t)item->call);
     } else {
       w->items[kept++] = *item;
@@ -143,8 +143,8 @@ static void share_blocked_time(waits_t *w) {
   for (size_t i = 0; i < w->count; i++) {
     wait_sum_t *item = &w->items[i];
     if (!t || t->tid != item->tid) t = thread_of(w, item->tid);
-    if (t && t->looks_ns)
-      item->ns = (uint64_t)((double)item->ns / (double)t->looks_ns * (double)t->blocked_ns);
+    if (t && t->sampled_ns)
+      item->ns = (uint64_t)((double)item->ns / (double)t->sampled_ns * (double)t->blocked_ns);
     w->ns += item->ns;
     if (item->is_mutex) w->lock_ns += item->ns;
   }

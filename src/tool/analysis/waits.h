@@ -19,7 +19,7 @@ typedef struct wait_sum {
   uint32_t owner;   /* who held the mutex; 0: not known, or it is none */
   uint64_t address; /* of the futex; 0: it waited for none */
   uint32_t stack;   /* where it waited longest; 0: it could not be read */
-  uint64_t ns, looks;
+  uint64_t ns, samples;
 } wait_sum_t;
 
 /* A mutex, and all that threads waited for it. */

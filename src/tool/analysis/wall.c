@@ -97,7 +97,7 @@ static bool add_place(wall_places_t *w, const wall_place_t *place) {
     return true;
   }
   w->items[*slot - 1].ns += place->ns;
-  w->items[*slot - 1].looks += place->looks;
+  w->items[*slot - 1].samples += place->samples;
   return true;
 }
 
@@ -106,7 +106,7 @@ static bool add_place(wall_places_t *w, const wall_place_t *place) {
 wall_period_t wall_period(body_t *b) {
   wall_period_t p = {.tid = (uint32_t)body_number(b)};
   p.ns = body_number(b);
-  p.looks = body_number(b);
+  p.samples = body_number(b);
   p.stack = (uint32_t)body_number(b);
   (void)body_number(b); /* the state */
   (void)body_number(b); /* the call's number, which the name tells */
@@ -120,26 +120,26 @@ wall_period_t wall_period(body_t *b) {
 }
 
 static bool find_same(wall_t *w, uint32_t *stack) {
-  if (!w->same && !(w->same = stack_dedup_new(w->reader))) return false;
-  return stack_dedup_first(w->same, *stack, stack);
+  if (!w->dedup && !(w->dedup = stack_dedup_new(w->reader))) return false;
+  return stack_dedup_first(w->dedup, *stack, stack);
 }
 
 static bool add_period(wall_t *w, body_t *b) {
-  w->looked = true;
+  w->recorded = true;
   wall_period_t p = wall_period(b);
   if (b->short_of) return true;
   if (!find_same(w, &p.stack)) return false;
-  wall_place_t at = {.tid = p.tid, .ns = p.ns, .looks = p.looks, .stack = p.stack};
+  wall_place_t at = {.tid = p.tid, .ns = p.ns, .samples = p.samples, .stack = p.stack};
   at.call = call_of(w, p.call, p.call_size);
   wall_thread_t *t = at.call ? thread_of(w, at.tid) : NULL;
   if (!t) return false;
-  t->looks_ns += at.ns;
-  t->looks += at.looks;
+  t->sampled_ns += at.ns;
+  t->samples += at.samples;
   return add_place(&w->parts, &at);
 }
 
 static bool add_sums(wall_t *w, body_t *b) {
-  w->looked = true;
+  w->recorded = true;
   uint32_t tid = (uint32_t)body_number(b);
   uint64_t seen_ns = body_number(b), run_ns = body_number(b), runq_ns = body_number(b);
   wall_thread_t *t = b->short_of ? NULL : thread_of(w, tid);
@@ -156,7 +156,7 @@ static bool add_tick(wall_t *w, const record_event_t *e) {
   wall_thread_t *t = thread_of(w, thread->tid);
   if (!t) return false;
   t->ticks += sample_ticks(e);
-  const wall_place_t at = {.tid = thread->tid, .stack = e->stack, .looks = sample_ticks(e)};
+  const wall_place_t at = {.tid = thread->tid, .stack = e->stack, .samples = sample_ticks(e)};
   return add_place(&w->parts, &at);
 }
 
@@ -190,14 +190,15 @@ static int by_time(const void *left, const void *right) {
 static void know_blocked(wall_thread_t *t) {
   uint64_t active = t->run_ns + t->runq_ns;
   if (t->seen_ns < active) t->seen_ns = active; /* it ran before it was seen first */
-  t->blocked_ns = !active ? t->looks_ns : t->seen_ns > active ? t->seen_ns - active : 0;
+  t->blocked_ns = !active ? t->sampled_ns : t->seen_ns > active ? t->seen_ns - active : 0;
 }
 
 /* What PART stands for of the time of its thread. */
 static uint64_t share_of(const wall_thread_t *t, const wall_place_t *part) {
-  if (!part->call) return (uint64_t)((double)part->looks / (double)t->ticks * (double)t->run_ns);
-  return t->looks_ns ? (uint64_t)((double)part->ns / (double)t->looks_ns * (double)t->blocked_ns)
-                     : 0;
+  if (!part->call) return (uint64_t)((double)part->samples / (double)t->ticks * (double)t->run_ns);
+  return t->sampled_ns
+             ? (uint64_t)((double)part->ns / (double)t->sampled_ns * (double)t->blocked_ns)
+             : 0;
 }
 
 bool wall_rank(wall_t *w) {
@@ -211,7 +212,7 @@ bool wall_rank(wall_t *w) {
     part.tid = 0;
     if (part.call && !part.stack) {
       w->unread_ns += part.ns;
-      w->unread_looks += part.looks;
+      w->unread_samples += part.samples;
     }
     if (!add_place(&w->places, &part)) return false;
   }
@@ -231,7 +232,7 @@ void wall_free(wall_t *w) {
     free(w->names);
     w->names = next;
   }
-  stack_dedup_free(w->same);
+  stack_dedup_free(w->dedup);
   free(w->threads);
   free(w->thread_slots.items);
   free_places(&w->places);

@@ -23,8 +23,8 @@ typedef struct wall_thread {
   uint32_t tid;
   const char *name;
   uint64_t seen_ns, run_ns, runq_ns, blocked_ns; /* there; of it on a CPU, waiting for one, … */
-  uint64_t looks, ticks;                         /* that found it blocked; of its CPU time */
-  uint64_t looks_ns;                             /* that these looks stand for */
+  uint64_t samples, ticks;                       /* that found it blocked; of its CPU time */
+  uint64_t sampled_ns;                           /* that these looks stand for */
 } wall_thread_t;
 
 /* Where threads were: at a stack, in a system call, or on a CPU. */
@@ -32,7 +32,7 @@ typedef struct wall_place {
   uint32_t tid;     /* 0: all threads together */
   uint32_t stack;   /* 0: it could not be read */
   const char *call; /* "": in none; NULL: on a CPU */
-  uint64_t ns, looks;
+  uint64_t ns, samples;
 } wall_place_t;
 
 typedef struct wall_places {
@@ -47,20 +47,20 @@ typedef struct wall {
   hash_index_t thread_slots;         /* by tid */
   const char *calls[WALL_CALLS_MAX]; /* the names that places have */
   unsigned call_count;
-  wall_places_t places;             /* of all threads together, likewise */
-  wall_places_t parts;              /* of each thread, before */
-  uint64_t unread_looks, unread_ns; /* that found a blocked thread which could not be read */
-  uint64_t bad;                     /* records that break the rules */
-  bool looked;                      /* there are records of the sampler at all */
+  wall_places_t places;               /* of all threads together, likewise */
+  wall_places_t parts;                /* of each thread, before */
+  uint64_t unread_samples, unread_ns; /* that found a blocked thread which could not be read */
+  uint64_t bad;                       /* records that break the rules */
+  bool recorded;                      /* there are records of the sampler at all */
   struct wall_name *names;
-  stack_dedup_t *same; /* of the looks; NULL until there is one */
+  stack_dedup_t *dedup; /* of the looks; NULL until there is one */
   const reader_t *reader;
 } wall_t;
 
 /* A record of the sampler: where a thread was at looks that followed each other. */
 typedef struct wall_period {
   uint32_t tid, stack;
-  uint64_t ns, looks;
+  uint64_t ns, samples;
   const uint8_t *call, *what; /* the system call, what its descriptor is: in the record */
   uint64_t call_size, what_size;
   int fd;           /* -1: none */

@@ -59,7 +59,7 @@ static void print_function(const policy_function_t *f) {
   printf(")\n");
 }
 
-static void print_texts(const char *what, const texts_t *texts) {
+static void print_texts(const char *what, const policy_texts_t *texts) {
   if (texts->count) printf("    %s", what);
   for (size_t i = 0; i < texts->count; i++)
     printf(" %s", texts->items[i]);

@@ -109,7 +109,7 @@ static bool add_side(diff_t *d, const side_t *s, const asked_t *a, bool old) {
   }
   for (size_t i = 0; !by_samples(a) && i < s->replay.stack_count; i++) {
     const stack_totals_t *t = &s->replay.stacks[i];
-    tally_t tally = tally_of(t, a->measure);
+    counts_t tally = counts_of(t, a->measure);
     if (tally.bytes &&
         !diff_add(d, &s->report, old, t->stack, (int64_t)tally.bytes, (int64_t)tally.count))
       return false;

@@ -111,10 +111,10 @@ static void print_pool(const reader_t *reader, const record_event_t *e, bool sta
 }
 
 static void print_audited(const audit_t *audit, const record_event_t *e, bool stacks) {
-  sighting_t call;
+  audit_entry_t call;
   char words[4096];
   const record_thread_t *t = reader_thread(audit->reader, e->stream);
-  if (!audit_call(audit, e, &call)) return;
+  if (!audit_decode(audit, e, &call)) return;
   json_object *text = json_new_text(audit_words(audit, &call, words, sizeof words));
   printf("{\"event\":\"audit\",\"time_ns\":%" PRIu64, reader_ns(audit->reader, e->time));
   if (t) printf(",\"tid\":%" PRIu32, t->tid);

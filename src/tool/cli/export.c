@@ -226,12 +226,12 @@ int verb_export(int argc, char **argv) {
             parser.value);
       break;
     case KEY_LEAST:
-      if (parse_duration(parser.value, &asked.calls.least_ns)) break;
+      if (parse_duration(parser.value, &asked.calls.min_ns)) break;
       return cli_wrong_use(&usage, "--least takes a duration such as 10us");
     case KEY_DEPTH:
       if (!parse_number(parser.value, 1, 1000000, &depth))
         return cli_wrong_use(&usage, "--depth takes a number from 1 up");
-      asked.calls.deepest = (uint32_t)depth;
+      asked.calls.max_depth = (uint32_t)depth;
       break;
     case KEY_BASELINE: asked.baseline = parser.value; break;
     case KEY_PROGRAM:

@@ -93,11 +93,10 @@ static const char *take_trace_option(report_t *r, int key, const char *value) {
   long number;
   switch (key) {
   case KEY_LEAST:
-    return parse_duration(value, &r->calls.least_ns) ? NULL
-                                                     : "--least takes a duration such as 10us";
+    return parse_duration(value, &r->calls.min_ns) ? NULL : "--least takes a duration such as 10us";
   case KEY_DEPTH:
     if (!parse_number(value, 1, 1000000, &number)) return "--depth takes a number from 1 up";
-    r->calls.deepest = (uint32_t)number;
+    r->calls.max_depth = (uint32_t)number;
     return NULL;
   case KEY_THREAD:
     if (!parse_number(value, 1, INT32_MAX, &number)) return "--thread takes a thread id";
@@ -308,8 +307,8 @@ static int report(asked_t *asked) {
   report_t *r = &asked->report;
   if (!recording_open_report(r)) return CLI_FAILED;
   replay_options_t *w = &asked->window;
-  if (!find_moment(r, asked->from, &w->from_ns, &w->from_mark) ||
-      !find_moment(r, asked->to, &w->to_ns, &w->to_mark)) {
+  if (!find_moment(r, asked->from, &w->from_ns, &w->from_marker) ||
+      !find_moment(r, asked->to, &w->to_ns, &w->to_marker)) {
     reader_close(r->reader);
     return CLI_FAILED;
   }

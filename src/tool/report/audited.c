@@ -50,7 +50,7 @@ static int add_program(audited_t *out, const report_t *report, uint32_t number) 
   int status = open_program(p, report, number);
   if (status == SONDE_ENOTFOUND) return 0;
   if (status < 0) return status;
-  if (audit_holds(p->audit))
+  if (audit_has_data(p->audit))
     out->count++;
   else
     close_program(p);
@@ -61,7 +61,7 @@ static int add_program(audited_t *out, const report_t *report, uint32_t number) 
  * after. */
 static void end_coverages(audited_t *all) {
   for (size_t i = 0; i + 1 < all->count; i++)
-    all->programs[i].audit->coverage.ended |= all->programs[i + 1].audit->coverage.watched;
+    all->programs[i].audit->coverage.ended |= all->programs[i + 1].audit->coverage.recorded;
 }
 
 int audited_open(audited_t *out, const report_t *report, audit_t *audit) {
@@ -88,7 +88,7 @@ void audited_close(audited_t *audited) {
 
 bool audited_holds(const audited_t *audited) {
   for (size_t i = 0; i < audited->count; i++)
-    if (audit_holds(audited->programs[i].audit)) return true;
+    if (audit_has_data(audited->programs[i].audit)) return true;
   return false;
 }
 

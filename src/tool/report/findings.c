@@ -42,7 +42,7 @@ static uint64_t fingerprint_add(uint64_t hash, const char *text) {
 }
 
 /* The phase that the category must wait for and that had not begun at one of the calls. */
-static const char *too_early(const policy_t *p, const sighting_t *s, const char *category) {
+static const char *too_early(const policy_t *p, const audit_entry_t *s, const char *category) {
   for (size_t i = 0; i < p->phase_count && i < 64; i++)
     for (size_t k = 0; s->early >> i & 1 && k < p->phases[i].categories.count; k++)
       if (audit_glob(p->phases[i].categories.items[k], category)) return p->phases[i].phase;
@@ -76,7 +76,7 @@ static time_t started(const audit_t *a) {
   return (time_t)(reader_header(a->reader)->start_realtime_ns / 1000000000);
 }
 
-static bool judge(findings_t *f, const audited_program_t *by, const sighting_t *s,
+static bool judge(findings_t *f, const audited_program_t *by, const audit_entry_t *s,
                   const frame_name_t *site) {
   const audit_t *a = by->audit;
   uint32_t categories[CATEGORIES_MAX];
@@ -140,8 +140,8 @@ static int judge_program(findings_t *f, const audited_program_t *by) {
   const audit_t *a = by->audit;
   if (!a->policy) return 0;
   for (size_t i = 0; i < a->count; i++) {
-    const frame_name_t *site = frame_names_owner(by->report.names, a->sightings[i].stack);
-    if (!judge(f, by, &a->sightings[i], site && site->system ? NULL : site)) return SONDE_ENOMEM;
+    const frame_name_t *site = frame_names_owner(by->report.names, a->entries[i].stack);
+    if (!judge(f, by, &a->entries[i], site && site->system ? NULL : site)) return SONDE_ENOMEM;
   }
   return 0;
 }

@@ -10,7 +10,7 @@
 
 typedef struct finding_row {
   const audited_program_t *by; /* the program that made the calls, which all else here is of */
-  const sighting_t *sighting;
+  const audit_entry_t *sighting;
   const policy_category_t *category;
   const frame_name_t *site; /* the first frame outside the system; NULL: there is none */
   const char *owner; /* whose that is: as the policy names it, else its package, else its library */

@@ -97,7 +97,7 @@ void report_left_text(const report_t *report, uint64_t left, uint64_t all, uint6
 json_object *report_frames_json(const report_t *report, uint32_t stack, bool *complete);
 
 /* {"blocks", "bytes"} */
-json_object *report_tally_json(tally_t tally);
+json_object *report_tally_json(counts_t tally);
 
 /* Writes a size as "12.3 MB" to TEXT, which has room for 24 characters; returns TEXT. */
 char *report_bytes(int64_t bytes, char *text);

@@ -177,13 +177,13 @@ static void check_paths(const audit_t *audit) {
   memset(counts, 0, sizeof counts);
   for (size_t i = 0; i < audit->count; i++) {
     char text[AUDIT_TEXT_MAX + 1];
-    if (audit->sightings[i].function != GETENV) continue;
-    audit_text(audit, &audit->sightings[i], text);
+    if (audit->entries[i].function != GETENV) continue;
+    audit_text(audit, &audit->entries[i], text);
     uint64_t path = path_of(text);
     assert_true(path < PATHS);
     assert_int_equal(counts[path], 0); /* one stack a path */
-    counts[path] = audit->sightings[i].count;
-    stacks[path] = audit->sightings[i].stack;
+    counts[path] = audit->entries[i].count;
+    stacks[path] = audit->entries[i].stack;
   }
   for (size_t path = 0; path < PATHS; path++) {
     assert_int_equal(counts[path], truth->counts[path]);
@@ -199,8 +199,8 @@ static void check_others(const audit_t *audit) {
   size_t found = 0;
   for (size_t i = 0; i < audit->count; i++) {
     char words[256];
-    if (audit->sightings[i].function == GETENV) continue;
-    audit_words(audit, &audit->sightings[i], words, sizeof words);
+    if (audit->entries[i].function == GETENV) continue;
+    audit_words(audit, &audit->entries[i], words, sizeof words);
     assert_true(found < 5);
     assert_string_equal(words, wanted[found++]);
   }

@@ -97,9 +97,9 @@ static void a_window_begins_and_ends_at_the_mark_itself(void **unused) {
   (void)unused;
   for (int others_first = 0; others_first < 2; others_first++) {
     reader_t *reader = recorded(record_in_child, others_first ? &tick : NULL);
-    replay_options_t to = {.to_mark = "loaded"},
-                     between = {.from_mark = "loaded", .to_mark = "served"},
-                     from = {.from_mark = "served"};
+    replay_options_t to = {.to_marker = "loaded"},
+                     between = {.from_marker = "loaded", .to_marker = "served"},
+                     from = {.from_marker = "served"};
     assert_int_equal(marker_find(reader, "loaded", &to.to_ns), 0);
     between.from_ns = between.to_ns = from.from_ns = to.to_ns;
     check(reader, &to, 0, 3);
@@ -118,8 +118,8 @@ static void a_window_begins_and_ends_at_the_mark_itself(void **unused) {
 static void a_window_from_a_mark_to_an_earlier_one_is_empty(void **unused) {
   (void)unused;
   reader_t *reader = recorded(record_in_child, NULL);
-  check(reader, &(replay_options_t){.from_mark = "served", .to_mark = "loaded"}, 3, 3);
-  check(reader, &(replay_options_t){.from_mark = "loaded", .to_mark = "loaded"}, 3, 3);
+  check(reader, &(replay_options_t){.from_marker = "served", .to_marker = "loaded"}, 3, 3);
+  check(reader, &(replay_options_t){.from_marker = "loaded", .to_marker = "loaded"}, 3, 3);
   reader_close(reader);
 }
 
@@ -131,9 +131,9 @@ static void a_time_takes_its_whole_tick(void **unused) {
   assert_int_equal(marker_find(reader, "loaded", &ns), 0);
   check(reader, &(replay_options_t){.from_ns = ns}, 0, 15);
   check(reader, &(replay_options_t){.to_ns = ns}, 0, 15);
-  check(reader, &(replay_options_t){.from_ns = ns, .to_ns = ns, .to_mark = "loaded"}, 0, 3);
-  check(reader, &(replay_options_t){.from_mark = "loaded", .to_ns = ns}, 3, 15);
-  check(reader, &(replay_options_t){.from_ns = ns + 100000, .to_ns = ns, .to_mark = "loaded"}, 15,
+  check(reader, &(replay_options_t){.from_ns = ns, .to_ns = ns, .to_marker = "loaded"}, 0, 3);
+  check(reader, &(replay_options_t){.from_marker = "loaded", .to_ns = ns}, 3, 15);
+  check(reader, &(replay_options_t){.from_ns = ns + 100000, .to_ns = ns, .to_marker = "loaded"}, 15,
         15);
   reader_close(reader);
 }

@@ -26,10 +26,10 @@ enum { BLOCKS = 200, STACKS = 24, STEPS = 30000 };
 typedef struct model {
   uint64_t size[BLOCKS]; /* of the block that lives at ADDRESS(i); 0: none */
   uint32_t stack[BLOCKS];
-  tally_t live[STACKS], allocated[STACKS], peak[STACKS];
+  counts_t live[STACKS], allocated[STACKS], peak[STACKS];
   uint64_t temporary[STACKS];
-  uint64_t live_bytes, peak_bytes, frees, reallocs, unknown, twice, overlaid, events;
-  int last_given; /* block of the last event if it gave one, else -1 */
+  uint64_t live_bytes, peak_bytes, frees, reallocs, unknown, twice, address_reuses, events;
+  int last_allocated; /* block of the last event if it gave one, else -1 */
 } model_t;
 
 static model_t *model;
@@ -51,7 +51,7 @@ static void model_take(int i) {
 
 static void model_give(int i, uint64_t size, uint32_t stack) {
   if (model->size[i]) {
-    model->overlaid++;
+    model->address_reuses++;
     model_take(i);
   }
   model->size[i] = size;
@@ -61,7 +61,7 @@ static void model_give(int i, uint64_t size, uint32_t stack) {
   model->allocated[stack].count++;
   model->allocated[stack].bytes += size;
   model->live_bytes += size;
-  model->last_given = i;
+  model->last_allocated = i;
   if (model->live_bytes > model->peak_bytes) {
     model->peak_bytes = model->live_bytes;
     memcpy(model->peak, model->live, sizeof model->peak);
@@ -85,10 +85,10 @@ static void one_event(stream_t *s, uint64_t *state) {
     if (!model->size[i]) {
       model->unknown++;
     } else {
-      if (model->last_given == i) model->temporary[model->stack[i]]++;
+      if (model->last_allocated == i) model->temporary[model->stack[i]]++;
       model_take(i);
     }
-    model->last_given = -1;
+    model->last_allocated = -1;
   } else {
     assert_true(event_put_new(s, EVENT_MALLOC, time, ADDRESS(i), size, stack));
     model_give(i, size, stack);
@@ -98,14 +98,14 @@ static void one_event(stream_t *s, uint64_t *state) {
       model->frees++;
       model->temporary[stack]++;
       model_take(i);
-      model->last_given = -1;
+      model->last_allocated = -1;
     }
   }
 }
 
 static void record_in_child(const char *settings, uint64_t seed) {
   if (writer_start(settings) != 0) _exit(9);
-  model->last_given = -1;
+  model->last_allocated = -1;
   for (int i = 0; i < STEPS; i++) {
     stream_t *s = writer_enter(RECORD_BLOCKS);
     if (!s) _exit(8);
@@ -122,7 +122,7 @@ static void compare(const replay_t *r) {
   assert_int_equal(r->live.bytes, model->live_bytes);
   assert_int_equal(r->at_peak.bytes, model->peak_bytes);
   assert_int_equal(r->unknown_frees + r->double_frees, model->unknown);
-  assert_int_equal(r->overlaid, model->overlaid);
+  assert_int_equal(r->address_reuses, model->address_reuses);
   for (size_t i = 0; i < r->stack_count; i++) {
     const stack_totals_t *s = &r->stacks[i];
     assert_int_equal(s->allocated.count, model->allocated[s->stack].count);
@@ -134,7 +134,7 @@ static void compare(const replay_t *r) {
     assert_int_equal(s->temporary, model->temporary[s->stack]);
   }
   for (size_t i = 0; i < BLOCKS; i++) {
-    const live_block_t *b = live_find(&r->blocks, ADDRESS(i));
+    const live_block_t *b = live_set_find(&r->blocks, ADDRESS(i));
     assert_int_equal(b ? b->size : 0, model->size[i]);
   }
 }

@@ -131,13 +131,13 @@ static void long_stalls_are_sampled_ever_more_seldom(void **unused) {
 static stall_label_t label_of(char state, const char *call, double ran, bool mutex, uint64_t minor,
                               uint64_t major, uint64_t user, uint64_t system) {
   stall_totals_t totals = {0};
-  stall_seen_t seen = {.state = state,
-                       .call = call,
-                       .is_mutex = mutex,
-                       .minor_faults = minor,
-                       .major_faults = major,
-                       .user_ticks = user,
-                       .system_ticks = system};
+  stall_observation_t seen = {.state = state,
+                              .call = call,
+                              .is_mutex = mutex,
+                              .minor_faults = minor,
+                              .major_faults = major,
+                              .user_ticks = user,
+                              .system_ticks = system};
   for (int i = 0; i < 10; i++)
     stall_totals_add(&totals, &seen, 100 * MS, (uint64_t)(ran * 100 * (double)MS));
   return stall_label_of(&totals);

@@ -103,8 +103,8 @@ static void check(reader_t *reader) {
   assert_int_equal(replay_run(&replay, reader, &window), 0);
   assert_int_equal(replay.live.count, 1 + THREADS);
   assert_int_equal(replay.events, 3 + THREADS);
-  assert_int_equal(replay.overlaid + replay.unknown_frees + replay.double_frees, 0);
-  const live_block_t *block = live_find(&replay.blocks, PLACE);
+  assert_int_equal(replay.address_reuses + replay.unknown_frees + replay.double_frees, 0);
+  const live_block_t *block = live_set_find(&replay.blocks, PLACE);
   assert_non_null(block);
   assert_int_equal(replay.stacks[block->stack].stack, SECOND);
   replay_free(&replay);

@@ -94,8 +94,8 @@ static size_t hash_of(uint32_t function, uint32_t stack, const uint8_t *p, uint3
   return (size_t)checksum_mix(hash, 1);
 }
 
-static bool same(const sighting_t *s, uint32_t function, uint32_t stack, const uint8_t *arguments,
-                 uint32_t size) {
+static bool same(const audit_entry_t *s, uint32_t function, uint32_t stack,
+                 const uint8_t *arguments, uint32_t size) {
   return s->function == function && s->stack == stack && s->arguments_size == size &&
          !memcmp(s->arguments, arguments, size);
 }
@@ -103,16 +103,16 @@ static bool same(const sighting_t *s, uint32_t function, uint32_t stack, const u
 static size_t slot_of(const audit_t *a, uint32_t function, uint32_t stack, const uint8_t *arguments,
                       uint32_t size) {
   size_t i = hash_of(function, stack, arguments, size) & a->mask;
-  while (a->slots[i] && !same(&a->sightings[a->slots[i] - 1], function, stack, arguments, size))
+  while (a->slots[i] && !same(&a->entries[a->slots[i] - 1], function, stack, arguments, size))
     i = (i + 1) & a->mask;
   return i;
 }
 
 static bool grow(audit_t *a) {
   size_t room = a->room ? 2 * a->room : 256, mask = 4 * room - 1;
-  sighting_t *larger = realloc(a->sightings, room * sizeof *larger);
+  audit_entry_t *larger = realloc(a->entries, room * sizeof *larger);
   if (!larger) return false;
-  a->sightings = larger;
+  a->entries = larger;
   uint32_t *slots = calloc(mask + 1, sizeof *slots);
   if (!slots) return false;
   free(a->slots);
@@ -120,21 +120,21 @@ static bool grow(audit_t *a) {
   a->mask = mask;
   a->room = room;
   for (size_t n = 0; n < a->count; n++) {
-    const sighting_t *s = &a->sightings[n];
+    const audit_entry_t *s = &a->entries[n];
     slots[slot_of(a, s->function, s->stack, s->arguments, s->arguments_size)] = (uint32_t)(n + 1);
   }
   return true;
 }
 
 /* The sighting that CALL is one more of; a new one has no calls yet. */
-static sighting_t *find(audit_t *a, const sighting_t *call) {
+static audit_entry_t *find(audit_t *a, const audit_entry_t *call) {
   if (a->count == a->room && !grow(a)) return NULL;
   size_t i = slot_of(a, call->function, call->stack, call->arguments, call->arguments_size);
-  if (a->slots[i]) return &a->sightings[a->slots[i] - 1];
+  if (a->slots[i]) return &a->entries[a->slots[i] - 1];
   uint8_t *kept = malloc(call->arguments_size + 1u);
   if (!kept) return NULL;
   memcpy(kept, call->arguments, call->arguments_size);
-  sighting_t *s = &a->sightings[a->count];
+  audit_entry_t *s = &a->entries[a->count];
   *s = *call;
   s->arguments = kept;
   s->count = 0;
@@ -161,7 +161,7 @@ static bool limit_passed(const audit_t *a, const policy_limit_t *limit, limit_st
   return true;
 }
 
-static bool add_to_limits(audit_t *a, const sighting_t *s, uint64_t time) {
+static bool add_to_limits(audit_t *a, const audit_entry_t *s, uint64_t time) {
   uint32_t categories[32];
   char text[AUDIT_TEXT_MAX + 1];
   if (!a->policy || !a->policy->limit_count) return true;
@@ -189,34 +189,34 @@ static bool is_call(const record_event_t *e) {
   return e->kind == EVENT_EXTENDED && e->subtype == EXTENDED_AUDIT;
 }
 
-bool audit_call(const audit_t *a, const record_event_t *e, sighting_t *out) {
+bool audit_decode(const audit_t *a, const record_event_t *e, audit_entry_t *out) {
   const uint8_t *p = e->body, *end = p + e->body_size;
   uint64_t function, stack;
   if (!is_call(e) || !varint_get(&p, end, &function) || !varint_get(&p, end, &stack) ||
       stack > UINT32_MAX || function > UINT32_MAX ||
       (a->flat && function >= a->flat->function_count))
     return false;
-  *out = (sighting_t){.function = (uint32_t)function,
-                      .stack = (uint32_t)stack,
-                      .stream = e->stream,
-                      .arguments = p,
-                      .arguments_size = (uint32_t)(end - p),
-                      .count = 1,
-                      .first = e->time,
-                      .last = e->time};
+  *out = (audit_entry_t){.function = (uint32_t)function,
+                         .stack = (uint32_t)stack,
+                         .stream = e->stream,
+                         .arguments = p,
+                         .arguments_size = (uint32_t)(end - p),
+                         .count = 1,
+                         .first = e->time,
+                         .last = e->time};
   return true;
 }
 
 bool audit_add(audit_t *a, const record_event_t *e) {
-  sighting_t call;
+  audit_entry_t call;
   if (e->kind == EVENT_EXTENDED && e->subtype == EXTENDED_MARK) begin_phase(a, e);
-  if (!is_call(e)) return coverage_add(&a->coverage, e, a->same);
-  if (!audit_call(a, e, &call)) {
+  if (!is_call(e)) return coverage_add(&a->coverage, e, a->dedup);
+  if (!audit_decode(a, e, &call)) {
     a->damaged++;
     return true;
   }
-  if (!stack_dedup_first(a->same, call.stack, &call.stack)) return false;
-  sighting_t *s = find(a, &call);
+  if (!stack_dedup_first(a->dedup, call.stack, &call.stack)) return false;
+  audit_entry_t *s = find(a, &call);
   if (!s) return false;
   s->count++;
   s->last = e->time;
@@ -225,14 +225,14 @@ bool audit_add(audit_t *a, const record_event_t *e) {
   return add_to_limits(a, s, e->time);
 }
 
-bool audit_holds(const audit_t *a) { return a->policy || a->calls; }
+bool audit_has_data(const audit_t *a) { return a->policy || a->calls; }
 
 audit_t *audit_new(reader_t *reader) {
   audit_t *a = calloc(1, sizeof *a);
   if (!a) return NULL;
   a->reader = reader;
-  a->same = stack_dedup_new(reader);
-  if (a->same && read_policy(a)) return a;
+  a->dedup = stack_dedup_new(reader);
+  if (a->dedup && read_policy(a)) return a;
   audit_free(a);
   return NULL;
 }
@@ -240,12 +240,12 @@ audit_t *audit_new(reader_t *reader) {
 void audit_free(audit_t *a) {
   if (!a) return;
   for (size_t i = 0; i < a->count; i++)
-    free((uint8_t *)(uintptr_t)a->sightings[i].arguments);
+    free((uint8_t *)(uintptr_t)a->entries[i].arguments);
   for (size_t i = 0; a->policy && a->limits && i < a->policy->limit_count; i++)
     free(a->limits[i].times);
   coverage_free(&a->coverage);
-  stack_dedup_free(a->same);
-  free(a->sightings);
+  stack_dedup_free(a->dedup);
+  free(a->entries);
   free(a->slots);
   free(a->limits);
   free(a->reached);

@@ -74,13 +74,13 @@ bool coverage_add(coverage_t *c, const record_event_t *e, stack_dedup_t *same) {
   if (e->kind != EVENT_EXTENDED ||
       (e->subtype != EXTENDED_SYSCALL && e->subtype != EXTENDED_COVERAGE))
     return true;
-  c->watched = true;
+  c->recorded = true;
   if (e->subtype == EXTENDED_SYSCALL) return take_calls(c, e, same);
   body_t b = {.p = e->body, .end = e->body + e->body_size};
-  c->rings += body_number(&b);
-  c->foreign += body_number(&b);
-  c->crowded += body_number(&b);
-  c->let_go |= body_number(&b) != 0;
+  c->io_uring_ops += body_number(&b);
+  c->other_abi_calls += body_number(&b);
+  c->unobserved_threads += body_number(&b);
+  c->detached |= body_number(&b) != 0;
   c->ended = true;
   return true;
 }

@@ -35,12 +35,12 @@ typedef struct coverage {
   size_t count, room;
   hash_index_t slots; /* of the calls */
   uint64_t totals[COVERAGE_CLASSES];
-  bool watched, ended; /* there is something; and the tracer has come to the end */
-  uint64_t rings;      /* operations of io_uring, which nobody sees */
-  uint64_t foreign;    /* system calls of another architecture's convention */
-  uint64_t crowded;    /* threads whose hooks could not be heard */
+  bool recorded, ended;        /* there is something; and the tracer has come to the end */
+  uint64_t io_uring_ops;       /* operations of io_uring, which nobody sees */
+  uint64_t other_abi_calls;    /* system calls of another architecture's convention */
+  uint64_t unobserved_threads; /* threads whose hooks could not be heard */
   uint64_t damaged;
-  bool let_go; /* the program went on unwatched, with more rights */
+  bool detached; /* the program went on unwatched, with more rights */
 } coverage_t;
 
 /* Adds an event, of whatever kind; calls of stacks that are the SAME together. False without

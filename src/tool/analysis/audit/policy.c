@@ -83,7 +83,7 @@ static uint32_t add_string(flattening_t *f, const char *before, const char *text
 }
 
 /* Globs that begin with ~/ are of files in the user's own folder. */
-static uint32_t add_globs(flattening_t *f, const texts_t *globs, uint32_t *count) {
+static uint32_t add_globs(flattening_t *f, const policy_texts_t *globs, uint32_t *count) {
   uint32_t first = (uint32_t)(f->globs.size / sizeof(uint32_t));
   for (size_t i = 0; i < globs->count; i++) {
     const char *glob = globs->items[i];
@@ -192,7 +192,7 @@ bool policy_has_function(const policy_t *p, const char *category, const char *fu
   return off;
 }
 
-static bool any_glob(const texts_t *globs, const char *text) {
+static bool any_glob(const policy_texts_t *globs, const char *text) {
   for (size_t i = 0; i < globs->count; i++)
     if (audit_glob(globs->items[i], text)) return true;
   return !globs->count;

@@ -23,10 +23,10 @@ typedef struct policy_source {
   size_t size;
 } policy_source_t;
 
-typedef struct texts {
+typedef struct policy_texts {
   const char **items;
   size_t count;
-} texts_t;
+} policy_texts_t;
 
 typedef enum policy_level { POLICY_NOTE, POLICY_WARNING, POLICY_ERROR } policy_level_t;
 const char *policy_level_word(policy_level_t level);
@@ -43,9 +43,9 @@ typedef struct policy_category {
   const char *id, *title;
   policy_level_t level;
   bool enabled, of_base;
-  const char *apple; /* NSPrivacyAccessedAPICategory…; NULL: not one of Apple's */
-  texts_t reasons;   /* codes that may be given for it, of Apple's */
-  texts_t match, except;
+  const char *apple;      /* NSPrivacyAccessedAPICategory…; NULL: not one of Apple's */
+  policy_texts_t reasons; /* codes that may be given for it, of Apple's */
+  policy_texts_t match, except;
   uint32_t *functions; /* numbers in the policy */
   size_t function_count;
 } policy_category_t;
@@ -53,7 +53,7 @@ typedef struct policy_category {
 /* Calls that are known and accepted. */
 typedef struct policy_allowance {
   const char *category, *function, *owner; /* globs; "*" for any */
-  texts_t match;                           /* of the call's first text argument; none: any */
+  policy_texts_t match;                    /* of the call's first text argument; none: any */
   const char *reason;
   time_t expires; /* the first second it no longer holds; 0: never */
 } policy_allowance_t;
@@ -67,7 +67,7 @@ typedef struct policy_limit {
 /* Categories that must not be called before the program has said sonde_audit_phase(PHASE). */
 typedef struct policy_phase {
   const char *phase;
-  texts_t categories; /* globs */
+  policy_texts_t categories; /* globs */
 } policy_phase_t;
 
 /* Who stands behind a library. */

@@ -110,13 +110,13 @@ static bool each_scalar(reading_t *r, const yaml_node_t *node, const char *what,
 }
 
 static bool add_text(reading_t *r, const yaml_node_t *node, void *context) {
-  texts_t *texts = context;
+  policy_texts_t *texts = context;
   texts->items = one_more(r->policy, texts->items, texts->count, sizeof *texts->items);
   if (!texts->items) return no_memory(r);
   return text(r, node, "item", &texts->items[texts->count]) && ++texts->count;
 }
 
-static bool list(reading_t *r, const yaml_node_t *node, const char *what, texts_t *out) {
+static bool list(reading_t *r, const yaml_node_t *node, const char *what, policy_texts_t *out) {
   return each_scalar(r, node, what, 0, add_text, out);
 }
 
@@ -181,7 +181,8 @@ static bool text_at(reading_t *r, const yaml_node_t *mapping, const char *key, b
   return !needed || wrong(r, line_of(mapping), "'%s' is missing here", key);
 }
 
-static bool list_at(reading_t *r, const yaml_node_t *mapping, const char *key, texts_t *out) {
+static bool list_at(reading_t *r, const yaml_node_t *mapping, const char *key,
+                    policy_texts_t *out) {
   const yaml_node_t *value = value_of(r, mapping, key);
   return !value || list(r, value, key, out);
 }

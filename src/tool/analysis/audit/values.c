@@ -47,12 +47,12 @@ int audit_values_of(const uint8_t kinds[AUDIT_ARGUMENTS], const uint8_t *p, uint
 }
 
 /* Of a function that no policy is known to name: none. */
-static const uint8_t *kinds_of(const audit_t *a, const sighting_t *s) {
+static const uint8_t *kinds_of(const audit_t *a, const audit_entry_t *s) {
   if (!a->flat || s->function >= a->flat->function_count) return NULL;
   return audit_functions(a->flat)[s->function].arguments;
 }
 
-int audit_values(const audit_t *a, const sighting_t *s, audit_value_t *out) {
+int audit_values(const audit_t *a, const audit_entry_t *s, audit_value_t *out) {
   const uint8_t *kinds = kinds_of(a, s);
   return kinds ? audit_values_of(kinds, s->arguments, s->arguments_size, out) : -1;
 }
@@ -71,7 +71,7 @@ void audit_text_of(const uint8_t kinds[AUDIT_ARGUMENTS], const uint8_t *argument
   }
 }
 
-void audit_text(const audit_t *a, const sighting_t *s, char *out) {
+void audit_text(const audit_t *a, const audit_entry_t *s, char *out) {
   const uint8_t *kinds = kinds_of(a, s);
   *out = 0;
   if (kinds) audit_text_of(kinds, s->arguments, s->arguments_size, out);
@@ -199,12 +199,12 @@ char *audit_words_of(const uint8_t kinds[AUDIT_ARGUMENTS], const uint8_t *argume
   return write_values(kinds, arguments, arguments_size, (writing_t){.out = out, .size = size});
 }
 
-char *audit_words(const audit_t *a, const sighting_t *s, char *out, size_t size) {
+char *audit_words(const audit_t *a, const audit_entry_t *s, char *out, size_t size) {
   return write_values(kinds_of(a, s), s->arguments, s->arguments_size,
                       (writing_t){.out = out, .size = size});
 }
 
-char *audit_class(const audit_t *a, const sighting_t *s, char *out, size_t size) {
+char *audit_class(const audit_t *a, const audit_entry_t *s, char *out, size_t size) {
   return write_values(kinds_of(a, s), s->arguments, s->arguments_size,
                       (writing_t){.out = out, .size = size, .class = true});
 }

@@ -13,19 +13,19 @@ const char *measure_name(measure_t measure) {
   return names[measure];
 }
 
-tally_t tally_of(const stack_totals_t *s, measure_t measure) {
+counts_t counts_of(const stack_totals_t *s, measure_t measure) {
   switch (measure) {
   case MEASURE_PEAK: return s->at_peak;
   case MEASURE_LIVE: return s->live;
-  case MEASURE_TEMPORARY: return (tally_t){s->temporary, s->temporary};
+  case MEASURE_TEMPORARY: return (counts_t){s->temporary, s->temporary};
   case MEASURE_GROWTH:
-    return (tally_t){s->live.count - s->at_start.count, s->live.bytes - s->at_start.bytes};
+    return (counts_t){s->live.count - s->at_start.count, s->live.bytes - s->at_start.bytes};
   default: return s->allocated;
   }
 }
 
 int64_t measure_of(const stack_totals_t *s, measure_t measure) {
-  return (int64_t)tally_of(s, measure).bytes;
+  return (int64_t)counts_of(s, measure).bytes;
 }
 
 typedef struct order {
@@ -118,7 +118,7 @@ static uint64_t hash_of_item(const void *groups, size_t i) {
   return hash_text(((const aggregate_t *)groups)->items[i].key);
 }
 
-static void add_tally(tally_t *to, tally_t more) {
+static void add_counts(counts_t *to, counts_t more) {
   to->count += more.count;
   to->bytes += more.bytes;
 }
@@ -135,10 +135,10 @@ bool aggregate_add(aggregate_t *g, const char *key, const stack_totals_t *s) {
     *slot = (uint32_t)++g->count;
   }
   aggregate_row_t *group = &g->items[*slot - 1];
-  add_tally(&group->totals.allocated, s->allocated);
-  add_tally(&group->totals.live, s->live);
-  add_tally(&group->totals.at_peak, s->at_peak);
-  add_tally(&group->totals.at_start, s->at_start);
+  add_counts(&group->totals.allocated, s->allocated);
+  add_counts(&group->totals.live, s->live);
+  add_counts(&group->totals.at_peak, s->at_peak);
+  add_counts(&group->totals.at_start, s->at_start);
   group->totals.temporary += s->temporary;
   group->totals.frees += s->frees;
   group->stacks++;

@@ -21,7 +21,7 @@ const char *measure_name(measure_t measure);
 
 /* What MEASURE says of S; growth may be negative. */
 int64_t measure_of(const stack_totals_t *s, measure_t measure);
-tally_t tally_of(const stack_totals_t *s, measure_t measure);
+counts_t counts_of(const stack_totals_t *s, measure_t measure);
 
 /* The indexes of REPLAY's stacks, largest MEASURE first, without those that have none of it.
  * Returns how many; *OUT is freed by the caller. -1 without memory. */
@@ -44,13 +44,13 @@ void depths_of(const replay_t *replay, depths_t *out);
 /* The depth that SHARE (0 … 1) of the allocations do not exceed. */
 uint32_t depths_quantile(const depths_t *depths, double share);
 
-typedef struct group {
+typedef struct aggregate_row {
   const char *key;
   stack_totals_t totals; /* of all its stacks */
   uint32_t stacks;
 } aggregate_row_t;
 
-typedef struct groups {
+typedef struct aggregate {
   aggregate_row_t *items;
   size_t count, room;
   hash_index_t slots;

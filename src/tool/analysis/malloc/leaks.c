@@ -65,18 +65,18 @@ int leaks_collect(leaks_t *l, const replay_t *replay) {
   return 0;
 }
 
-bool leaks_are_known(const replay_t *replay) {
+bool leaks_log_is_complete(const replay_t *replay) {
   const read_damage_t *d = reader_damage(replay->reader);
   bool whole = !d->dropped_chunks && !d->missing_chunks && !d->damaged_chunks && !d->bad_records;
   return replay->mode & RECORD_LIVE || (whole && !reader_header(replay->reader)->lost_events);
 }
 
-bool leaks_is_late(const replay_t *replay) {
+bool leaks_has_unrecorded(const replay_t *replay) {
   const record_header_t *h = reader_header(replay->reader);
   return !(h->mode & (RECORD_BLOCKS | RECORD_LIVE)) || replay->switches || h->lost_events;
 }
 
-int leaks_put(leaks_t *l) {
+int leaks_send(leaks_t *l) {
   leaks_exchange_t *x = l->exchange;
   uint64_t at = ALIGN_UP((uint64_t)sizeof *x, UINT64_C(4096)), bytes = l->count * sizeof *l->blocks;
   uint64_t answers = LEAKS_REFERRERS * sizeof(leaks_referrer_t);
@@ -103,17 +103,17 @@ static bool makes_sense(const leaks_t *l, uint64_t i, const leaks_block_t *told)
 }
 
 static int by_stack(const void *a, const void *b) {
-  uint32_t x = ((const leaks_group_t *)a)->stack, y = ((const leaks_group_t *)b)->stack;
+  uint32_t x = ((const leaks_stack_t *)a)->stack, y = ((const leaks_stack_t *)b)->stack;
   return x < y ? -1 : x > y;
 }
 
 static int by_bytes(const void *a, const void *b) {
-  const leaks_group_t *x = a, *y = b;
-  uint64_t p = x->lost.bytes + x->held.bytes, q = y->lost.bytes + y->held.bytes;
+  const leaks_stack_t *x = a, *y = b;
+  uint64_t p = x->lost.bytes + x->indirect.bytes, q = y->lost.bytes + y->indirect.bytes;
   return p != q ? (p > q ? -1 : 1) : by_stack(a, b);
 }
 
-static void add_lost(leaks_group_t *g, const leaks_block_t *b) {
+static void add_lost(leaks_stack_t *g, const leaks_block_t *b) {
   g->lost.count++;
   g->lost.bytes += b->size;
   g->in_cycles += b->verdict == LEAKS_CYCLE;
@@ -127,21 +127,22 @@ static bool make_groups(leaks_t *l) {
   size_t count = 0;
   for (uint64_t i = 0; i < l->count; i++)
     count += is_lost(&l->blocks[i]);
-  l->groups = calloc(count + 1, sizeof *l->groups);
-  if (!l->groups) return false;
+  l->by_stack = calloc(count + 1, sizeof *l->by_stack);
+  if (!l->by_stack) return false;
   for (uint64_t i = 0; i < l->count; i++)
-    if (is_lost(&l->blocks[i])) l->groups[l->group_count++].stack = l->stacks[i];
-  qsort(l->groups, l->group_count, sizeof *l->groups, by_stack);
+    if (is_lost(&l->blocks[i])) l->by_stack[l->by_stack_count++].stack = l->stacks[i];
+  qsort(l->by_stack, l->by_stack_count, sizeof *l->by_stack, by_stack);
   size_t kept = 0;
-  for (size_t i = 0; i < l->group_count; i++)
-    if (!kept || l->groups[kept - 1].stack != l->groups[i].stack) l->groups[kept++] = l->groups[i];
-  l->group_count = kept;
+  for (size_t i = 0; i < l->by_stack_count; i++)
+    if (!kept || l->by_stack[kept - 1].stack != l->by_stack[i].stack)
+      l->by_stack[kept++] = l->by_stack[i];
+  l->by_stack_count = kept;
   return true;
 }
 
-static leaks_group_t *group_of(const leaks_t *l, uint32_t stack) {
-  const leaks_group_t wanted = {.stack = stack};
-  return bsearch(&wanted, l->groups, l->group_count, sizeof wanted, by_stack);
+static leaks_stack_t *group_of(const leaks_t *l, uint32_t stack) {
+  const leaks_stack_t wanted = {.stack = stack};
+  return bsearch(&wanted, l->by_stack, l->by_stack_count, sizeof wanted, by_stack);
 }
 
 static void fill_groups(leaks_t *l) {
@@ -152,14 +153,14 @@ static void fill_groups(leaks_t *l) {
       l->lost.count++;
       l->lost.bytes += b->size;
     } else if (b->verdict == LEAKS_INDIRECT) {
-      leaks_group_t *g = group_of(l, l->stacks[b->owner]);
-      l->held.count++;
-      l->held.bytes += b->size;
+      leaks_stack_t *g = group_of(l, l->stacks[b->owner]);
+      l->indirect.count++;
+      l->indirect.bytes += b->size;
       if (!g) continue;
-      g->held.count++;
-      g->held.bytes += b->size;
+      g->indirect.count++;
+      g->indirect.bytes += b->size;
     } else if (b->verdict == LEAKS_GONE) {
-      l->gone++;
+      l->unmapped++;
     } else {
       l->holders[b->holder]++;
     }
@@ -170,20 +171,20 @@ static void count_threads(leaks_t *l) {
   const leaks_exchange_t *x = l->exchange;
   for (uint32_t i = 0; i < x->thread_count && i < LEAKS_THREADS; i++) {
     l->unknown_threads += x->threads[i].how == LEAKS_THREAD_UNKNOWN;
-    l->loose_threads += x->threads[i].how == LEAKS_THREAD_LOOSE;
+    l->running_threads += x->threads[i].how == LEAKS_THREAD_LOOSE;
   }
   l->unknown_registers = (uint64_t)l->unknown_threads * KEPT_REGISTERS;
 }
 
 static void doubt(leaks_t *l) {
-  for (size_t i = 0; i < l->group_count; i++) {
-    leaks_group_t *g = &l->groups[i];
-    bool all = l->loose_threads || l->exchange->moving || g->lost.count < l->unknown_registers;
-    g->unsure = all ? g->lost.count : l->unknown_registers;
+  for (size_t i = 0; i < l->by_stack_count; i++) {
+    leaks_stack_t *g = &l->by_stack[i];
+    bool all = l->running_threads || l->exchange->moving || g->lost.count < l->unknown_registers;
+    g->uncertain = all ? g->lost.count : l->unknown_registers;
   }
 }
 
-int leaks_take(leaks_t *l) {
+int leaks_receive(leaks_t *l) {
   const leaks_block_t *told = (const void *)((const uint8_t *)l->exchange + l->blocks_at);
   for (uint64_t i = 0; i < l->count; i++) {
     leaks_block_t block = told[i];
@@ -194,7 +195,7 @@ int leaks_take(leaks_t *l) {
   if (!make_groups(l)) return SONDE_ENOMEM;
   fill_groups(l);
   doubt(l);
-  qsort(l->groups, l->group_count, sizeof *l->groups, by_bytes);
+  qsort(l->by_stack, l->by_stack_count, sizeof *l->by_stack, by_bytes);
   return 0;
 }
 
@@ -215,5 +216,5 @@ const leaks_block_t *leaks_find(const leaks_t *l, uint64_t address) {
 void leaks_free(leaks_t *l) {
   free(l->blocks);
   free(l->stacks);
-  free(l->groups);
+  free(l->by_stack);
 }

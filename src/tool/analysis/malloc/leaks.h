@@ -13,15 +13,15 @@
 #include "record/leaks.h"
 
 /* What one stack has lost. */
-typedef struct leaks_group {
+typedef struct leaks_stack {
   uint32_t stack;     /* its id */
-  tally_t lost;       /* blocks that nothing points to, or that only hold each other */
-  tally_t held;       /* blocks that these lead to, of whatever stack */
+  counts_t lost;      /* blocks that nothing points to, or that only hold each other */
+  counts_t indirect;  /* blocks that these lead to, of whatever stack */
   uint64_t in_cycles; /* of `lost` */
-  uint64_t unsure;    /* of `lost`: so many a register that is not known may hold */
+  uint64_t uncertain; /* of `lost`: so many a register that is not known may hold */
   uint64_t example;   /* address of the largest */
   uint64_t example_size;
-} leaks_group_t;
+} leaks_stack_t;
 
 typedef struct leaks {
   leaks_exchange_t *exchange; /* mapped, of SIZE bytes */
@@ -31,13 +31,13 @@ typedef struct leaks {
   leaks_block_t *blocks; /* our own, by ascending address */
   uint32_t *stacks;      /* id of the stack that gave each block */
   uint64_t count;
-  tally_t live, lost, held;
-  uint64_t gone;                   /* blocks at whose address there is no memory */
+  counts_t live, lost, indirect;
+  uint64_t unmapped;               /* blocks at whose address there is no memory */
   uint64_t holders[LEAKS_HOLDERS]; /* live blocks by what they were first reached from */
-  leaks_group_t *groups;           /* by falling lost and held bytes */
-  size_t group_count;
+  leaks_stack_t *by_stack;         /* by falling lost and held bytes */
+  size_t by_stack_count;
   uint32_t unknown_threads; /* whose registers are not known */
-  uint32_t loose_threads;   /* that may have run while the copy was made */
+  uint32_t running_threads; /* that may have run while the copy was made */
   uint64_t unknown_registers;
 } leaks_t;
 
@@ -45,16 +45,16 @@ typedef struct leaks {
 int leaks_collect(leaks_t *leaks, const replay_t *replay);
 
 /* False where frees are missing from the log, so that what is live at its end is not known. */
-bool leaks_are_known(const replay_t *replay);
+bool leaks_log_is_complete(const replay_t *replay);
 
 /* Blocks were given out that REPLAY does not know of. */
-bool leaks_is_late(const replay_t *replay);
+bool leaks_has_unrecorded(const replay_t *replay);
 
 /* Puts the blocks into the exchange. SONDE_EFULL when it has no room for them. */
-int leaks_put(leaks_t *leaks);
+int leaks_send(leaks_t *leaks);
 
 /* Once the copy has answered: verdicts and groups. SONDE_EFORMAT when the answer makes no sense. */
-int leaks_take(leaks_t *leaks);
+int leaks_receive(leaks_t *leaks);
 
 /* The block that holds ADDRESS, or NULL. */
 const leaks_block_t *leaks_find(const leaks_t *leaks, uint64_t address);

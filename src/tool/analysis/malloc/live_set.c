@@ -16,8 +16,8 @@
 
 /* Address space for as many places as the system lets us have; large pages, for they are reached at
  * random. */
-bool live_init(live_t *live) {
-  *live = (live_t){.mask = FIRST_PLACES - 1};
+bool live_set_init(live_set_t *live) {
+  *live = (live_set_t){.mask = FIRST_PLACES - 1};
   for (uint64_t most = MOST_PLACES; most >= FIRST_PLACES; most /= 2) {
     size_t bytes = (size_t)most * sizeof(live_block_t);
     void *map = mmap(NULL, bytes, PROT_READ | PROT_WRITE, RESERVE_FLAGS, -1, 0);
@@ -32,19 +32,19 @@ bool live_init(live_t *live) {
   return false;
 }
 
-void live_free(live_t *live) {
+void live_set_free(live_set_t *live) {
   if (live->places) munmap(live->places, live->most * sizeof *live->places);
   live->places = NULL;
 }
 
-static void put(const live_t *live, const live_block_t *block) {
-  size_t i = live_home(live, block->address);
+static void put(const live_set_t *live, const live_block_t *block) {
+  size_t i = live_set_home(live, block->address);
   while (live->places[i].address)
     i = (i + 1) & live->mask;
   live->places[i] = *block;
 }
 
-static bool grow(live_t *live) {
+static bool grow(live_set_t *live) {
   size_t old = live->mask + 1, start = 0;
   if (2 * old > live->most) return false;
   while (live->places[start].address)
@@ -60,17 +60,17 @@ static bool grow(live_t *live) {
   return true;
 }
 
-bool live_add(live_t *live, const live_block_t *block) {
+bool live_set_add(live_set_t *live, const live_block_t *block) {
   if (8 * (live->count + 1) > 5 * (live->mask + 1) && !grow(live)) return false;
   put(live, block);
   live->count++;
   return true;
 }
 
-void live_remove(live_t *live, live_block_t *block) {
+void live_set_remove(live_set_t *live, live_block_t *block) {
   size_t hole = (size_t)(block - live->places);
   for (size_t i = (hole + 1) & live->mask; live->places[i].address; i = (i + 1) & live->mask) {
-    size_t home = live_home(live, live->places[i].address);
+    size_t home = live_set_home(live, live->places[i].address);
     /* What may move back to the hole: its home does not lie behind the hole on the way to it. */
     if (((i - home) & live->mask) < ((i - hole) & live->mask)) continue;
     live->places[hole] = live->places[i];

@@ -24,10 +24,10 @@ static size_t first_behind(const mappings_t *r, uint64_t address) {
   return low;
 }
 
-static bool insert(mappings_t *r, size_t at, const mapped_t *region) {
+static bool insert(mappings_t *r, size_t at, const mapped_range_t *region) {
   if (r->count == r->room) {
     size_t room = r->room ? 2 * r->room : 64;
-    mapped_t *grown = realloc(r->items, room * sizeof *grown);
+    mapped_range_t *grown = realloc(r->items, room * sizeof *grown);
     if (!grown) return false;
     r->items = grown;
     r->room = room;
@@ -41,11 +41,11 @@ static bool insert(mappings_t *r, size_t at, const mapped_t *region) {
 /* Takes [START, END) away from whatever lies there. */
 static bool carve(mappings_t *r, uint64_t start, uint64_t end) {
   for (size_t i = first_behind(r, start); i < r->count && r->items[i].start < end;) {
-    mapped_t *m = &r->items[i];
+    mapped_range_t *m = &r->items[i];
     uint64_t from = m->start > start ? m->start : start, to = m->end < end ? m->end : end;
     r->bytes -= to - from;
     if (m->start < start && m->end > end) {
-      mapped_t rest = *m;
+      mapped_range_t rest = *m;
       rest.start = end;
       m->end = start;
       return insert(r, i + 1, &rest);
@@ -64,17 +64,17 @@ static bool carve(mappings_t *r, uint64_t start, uint64_t end) {
   return true;
 }
 
-static stack_regions_t *stack_of(mappings_t *r, uint32_t stack) {
+static stack_mappings_t *stack_of(mappings_t *r, uint32_t stack) {
   for (size_t i = r->stack_count; i-- > 0;)
     if (r->stacks[i].stack == stack) return &r->stacks[i];
   if (r->stack_count == r->stack_room) {
     size_t room = r->stack_room ? 2 * r->stack_room : 64;
-    stack_regions_t *grown = realloc(r->stacks, room * sizeof *grown);
+    stack_mappings_t *grown = realloc(r->stacks, room * sizeof *grown);
     if (!grown) return NULL;
     r->stacks = grown;
     r->stack_room = room;
   }
-  r->stacks[r->stack_count] = (stack_regions_t){.stack = stack};
+  r->stacks[r->stack_count] = (stack_mappings_t){.stack = stack};
   return &r->stacks[r->stack_count++];
 }
 
@@ -85,13 +85,13 @@ enum { CALL, ADDRESS, SIZE, STACK, OLD_ADDRESS, OLD_SIZE, NUMBERS };
 static uint64_t pages(uint64_t size) { return ALIGN_UP(size, UINT64_C(4096)); }
 
 static bool add(mappings_t *r, const record_event_t *e, const uint64_t *n) {
-  stack_regions_t *s = stack_of(r, (uint32_t)n[STACK]);
+  stack_mappings_t *s = stack_of(r, (uint32_t)n[STACK]);
   uint64_t size = pages(n[SIZE]), start = n[ADDRESS], end = start + size;
   if (!s) return false;
   if (end <= start) return true;
   s->calls++;
   s->bytes += size;
-  const mapped_t m = {start, end, e->time, s->stack, e->stream};
+  const mapped_range_t m = {start, end, e->time, s->stack, e->stream};
   if (!carve(r, start, end) || !insert(r, first_behind(r, start), &m)) return false;
   r->bytes += size;
   if (r->bytes > r->peak_bytes) {
@@ -154,17 +154,17 @@ static bool begins(const char *text, const char *with) {
 }
 
 /* ACCESS is "rwxp"; CODE tells that some part of the file is mapped to be executed. */
-static region_kind_t kind_of(const char *path, const char *access, bool code) {
-  if (!strcmp(path, "[heap]")) return REGION_KIND_HEAP;
-  if (begins(path, "[stack")) return REGION_KIND_STACK;
-  if (begins(path, "[anon")) return REGION_KIND_NAMED;
-  if (path[0] == '[') return REGION_KIND_KERNEL;
-  if (begins(path, "/memfd:sonde-")) return REGION_KIND_SONDE;
+static mapping_kind_t kind_of(const char *path, const char *access, bool code) {
+  if (!strcmp(path, "[heap]")) return MAPPING_KIND_HEAP;
+  if (begins(path, "[stack")) return MAPPING_KIND_STACK;
+  if (begins(path, "[anon")) return MAPPING_KIND_NAMED;
+  if (path[0] == '[') return MAPPING_KIND_KERNEL;
+  if (begins(path, "/memfd:sonde-")) return MAPPING_KIND_SONDE;
   if (begins(path, "/dev/shm/") || begins(path, "/memfd:") || begins(path, "/SYSV") ||
       begins(path, "/dev/zero"))
-    return REGION_KIND_SHARED;
-  if (path[0]) return code ? REGION_KIND_CODE : REGION_KIND_FILE;
-  return access[3] == 's' ? REGION_KIND_SHARED : REGION_KIND_ANONYMOUS;
+    return MAPPING_KIND_SHARED;
+  if (path[0]) return code ? MAPPING_KIND_CODE : MAPPING_KIND_FILE;
+  return access[3] == 's' ? MAPPING_KIND_SHARED : MAPPING_KIND_ANONYMOUS;
 }
 
 typedef struct line {
@@ -214,8 +214,8 @@ static bool runs(const char *text, const line_t *line) {
   return false;
 }
 
-bool mappings_kinds(const mappings_t *r, kind_totals_t out[REGION_KINDS]) {
-  memset(out, 0, REGION_KINDS * sizeof *out);
+bool mappings_kinds(const mappings_t *r, mapping_totals_t out[MAPPING_KINDS]) {
+  memset(out, 0, MAPPING_KINDS * sizeof *out);
   bool last_code = false;
   char path[1024], last[1024] = "";
   for (const char *p = r->maps ? r->maps : ""; *p;) {
@@ -226,7 +226,7 @@ bool mappings_kinds(const mappings_t *r, kind_totals_t out[REGION_KINDS]) {
     snprintf(path, sizeof path, "%.*s", (int)line.path_size, line.path);
     if (strcmp(path, last)) last_code = path[0] == '/' && runs(here, &line);
     memcpy(last, path, sizeof last);
-    kind_totals_t *t = &out[kind_of(path, line.access, last_code)];
+    mapping_totals_t *t = &out[kind_of(path, line.access, last_code)];
     t->count++;
     t->bytes += line.end - line.start;
     t->with_stack += known_of(r, line.start, line.end);
@@ -235,7 +235,7 @@ bool mappings_kinds(const mappings_t *r, kind_totals_t out[REGION_KINDS]) {
 }
 
 static int by_live(const void *left, const void *right) {
-  const stack_regions_t *a = left, *b = right;
+  const stack_mappings_t *a = left, *b = right;
   if (a->live != b->live) return a->live < b->live ? 1 : -1;
   if (a->bytes != b->bytes) return a->bytes < b->bytes ? 1 : -1;
   return a->stack < b->stack ? -1 : a->stack > b->stack;

@@ -12,14 +12,14 @@
 
 #include "reader/reader.h"
 
-typedef struct mapped {
+typedef struct mapped_range {
   uint64_t start, end;
   uint64_t time; /* ticks, of the call */
   uint32_t stack, stream;
-} mapped_t;
+} mapped_range_t;
 
 /* Kinds of regions. X(name, text) */
-#define REGION_KIND_TABLE(X)                                                                       \
+#define MAPPING_KIND_TABLE(X)                                                                      \
   X(CODE, "programs and libraries")                                                                \
   X(FILE, "files")                                                                                 \
   X(HEAP, "heap (brk)")                                                                            \
@@ -30,29 +30,29 @@ typedef struct mapped {
   X(KERNEL, "the kernel's (vdso and such)")                                                        \
   X(SONDE, "sonde's own, to record")
 
-typedef enum region_kind {
-#define REGION_KIND_ENUM(name, text) REGION_KIND_##name,
-  REGION_KIND_TABLE(REGION_KIND_ENUM)
-#undef REGION_KIND_ENUM
-      REGION_KINDS
-} region_kind_t;
+typedef enum mapping_kind {
+#define MAPPING_KIND_ENUM(name, text) MAPPING_KIND_##name,
+  MAPPING_KIND_TABLE(MAPPING_KIND_ENUM)
+#undef MAPPING_KIND_ENUM
+      MAPPING_KINDS
+} mapping_kind_t;
 
-typedef struct kind_totals {
+typedef struct mapping_totals {
   uint64_t count, bytes;
   uint64_t with_stack; /* bytes of it that a recorded call mapped */
-} kind_totals_t;
+} mapping_totals_t;
 
 /* What one stack has mapped. */
-typedef struct stack_regions {
+typedef struct stack_mappings {
   uint32_t stack;
   uint64_t calls, bytes; /* in all */
   uint64_t live;         /* bytes at the end */
-} stack_regions_t;
+} stack_mappings_t;
 
-typedef struct regions {
-  mapped_t *items; /* by address; they do not overlap */
+typedef struct mappings {
+  mapped_range_t *items; /* by address; they do not overlap */
   size_t count, room;
-  stack_regions_t *stacks;
+  stack_mappings_t *stacks;
   size_t stack_count, stack_room;
   uint64_t mapped, unmapped, moved; /* calls */
   uint64_t bytes, peak_bytes, peak_time;
@@ -66,7 +66,7 @@ bool mappings_event(mappings_t *r, const record_event_t *event);
 void mappings_free(mappings_t *r);
 
 /* After the pass: totals by kind of the last checkpoint's regions. False without memory. */
-bool mappings_kinds(const mappings_t *r, kind_totals_t out[REGION_KINDS]);
+bool mappings_kinds(const mappings_t *r, mapping_totals_t out[MAPPING_KINDS]);
 
 /* After the pass: `live` of every stack, most first. */
 void mappings_rank(mappings_t *r);

@@ -59,7 +59,7 @@ static bool enter_stack(replay_t *r, uint32_t id, uint32_t index) {
   if (!GROW(r->known, r->known_count, r->known_room) ||
       !hash_grow(&r->stack_slots, r->known_count, hash_of_known, r))
     return false;
-  r->known[r->known_count++] = (known_stack_t){id, index};
+  r->known[r->known_count++] = (stack_entry_t){id, index};
   *hash_free_one(&r->stack_slots, hash_of(id)) = (uint32_t)r->known_count;
   return true;
 }
@@ -69,7 +69,7 @@ static stack_totals_t *stack_of(replay_t *r, uint32_t id);
 /* One whose libraries lay elsewhere has the totals of the one that was met before. */
 static __attribute__((noinline)) stack_totals_t *new_stack(replay_t *r, uint32_t id) {
   uint32_t first;
-  if (!stack_dedup_first(r->same, id, &first)) return NULL;
+  if (!stack_dedup_first(r->dedup, id, &first)) return NULL;
   stack_totals_t *s = NULL;
   if (first != id) {
     s = stack_of(r, first);
@@ -88,7 +88,7 @@ static inline stack_totals_t *stack_of(replay_t *r, uint32_t id) {
   if (r->stack_slots.items) {
     const uint32_t *slot;
     HASH_FIND(&r->stack_slots, hash_of(id), slot) {
-      const known_stack_t *known = &r->known[*slot - 1];
+      const stack_entry_t *known = &r->known[*slot - 1];
       if (known->stack == id) return &r->stacks[known->index];
     }
   }
@@ -97,10 +97,10 @@ static inline stack_totals_t *stack_of(replay_t *r, uint32_t id) {
 
 stack_totals_t *replay_stack(replay_t *r, uint32_t id) { return stack_of(r, id); }
 
-/* Before the stack's live bytes change in moment number R->moment. */
+/* Before the stack's live bytes change in moment number R->seq. */
 static inline void keep_peak(const replay_t *r, stack_totals_t *s) {
-  if (s->changed <= r->peak_moment) s->at_peak = s->live;
-  s->changed = r->moment;
+  if (s->changed <= r->peak_seq) s->at_peak = s->live;
+  s->changed = r->seq;
 }
 
 /* ---- threads ------------------------------------------------------------------------------ */
@@ -136,12 +136,12 @@ static uint64_t *freed_slot(const replay_t *r, uint64_t address) {
   return &r->freed[(address >> 4) * UINT64_C(0x9e3779b97f4a7c15) >> 48];
 }
 
-static void add(tally_t *t, uint32_t weight, uint64_t bytes) {
+static void add(counts_t *t, uint32_t weight, uint64_t bytes) {
   t->count += weight;
   t->bytes += bytes;
 }
 
-static void subtract(tally_t *t, uint32_t weight, uint64_t bytes) {
+static void subtract(counts_t *t, uint32_t weight, uint64_t bytes) {
   t->count -= weight;
   t->bytes -= bytes;
 }
@@ -165,7 +165,7 @@ static inline void forget_block(replay_t *r, live_block_t *block) {
   uint64_t bytes = weigh(block->size, block->weight);
   subtract(&s->live, block->weight, bytes);
   subtract(&r->live, block->weight, bytes);
-  live_remove(&r->blocks, block);
+  live_set_remove(&r->blocks, block);
 }
 
 static live_block_t block_of(uint64_t address, uint64_t size, uint32_t stack, uint32_t stream) {
@@ -182,7 +182,7 @@ static inline bool give(replay_t *r, const record_event_t *e, thread_totals_t *t
   stack_totals_t *s = stack_of(r, e->stack);
   if (!s) return false;
   if (old) {
-    r->overlaid++;
+    r->address_reuses++;
     forget_block(r, old);
   }
   uint32_t index = (uint32_t)(s - r->stacks);
@@ -190,20 +190,21 @@ static inline bool give(replay_t *r, const record_event_t *e, thread_totals_t *t
   block.weight = weight_of(block.size, e->sample_bytes);
   uint64_t size = block.size, bytes = weigh(size, block.weight);
   r->sampled |= e->sample_bytes != 0;
-  if (!live_add(&r->blocks, &block)) return false;
+  if (!live_set_add(&r->blocks, &block)) return false;
   keep_peak(r, s);
   add(&s->allocated, block.weight, bytes);
   add(&s->live, block.weight, bytes);
   add(&t->allocated, block.weight, bytes);
   add(&r->allocated, block.weight, bytes);
   add(&r->live, block.weight, bytes);
-  t->last_given = e->sample_bytes ? 0 : e->address; /* what comes next is not known of a sample */
+  t->last_allocated =
+      e->sample_bytes ? 0 : e->address; /* what comes next is not known of a sample */
   t->last_stack = index;
   add(&r->sizes[class_of(size)].allocated, block.weight, bytes);
   if (r->live.bytes > r->at_peak.bytes) {
     r->at_peak = r->live;
     r->peak_time = e->time;
-    r->peak_moment = r->moment;
+    r->peak_seq = r->seq;
   }
   return true;
 }
@@ -215,13 +216,14 @@ static void note_odd(replay_t *r, const record_event_t *e, uint64_t address) {
   bool twice = every && *freed_slot(r, address) == address;
   if (twice)
     r->double_frees++;
-  else if (r->late || !every) {
-    r->earlier_frees++;
+  else if (r->incomplete || !every) {
+    r->prerecording_frees++;
     return;
   } else
     r->unknown_frees++;
-  if (r->odd_count < ODD_FREES_KEPT)
-    r->odd[r->odd_count++] = (invalid_free_t){e->time, address, e->stack, e->stream, twice};
+  if (r->invalid_free_count < INVALID_FREES_KEPT)
+    r->invalid_frees[r->invalid_free_count++] =
+        (invalid_free_t){e->time, address, e->stack, e->stream, twice};
 }
 
 /* Takes ADDRESS away, which BLOCK stands for when it is live. */
@@ -234,7 +236,7 @@ static inline bool take(replay_t *r, const record_event_t *e, thread_totals_t *t
     note_odd(r, e, address);
     return true;
   }
-  if (e->kind == EVENT_FREE && t->last_given == address) {
+  if (e->kind == EVENT_FREE && t->last_allocated == address) {
     r->stacks[t->last_stack].temporary++;
     r->temporary++;
   }
@@ -257,7 +259,7 @@ static inline bool apply(replay_t *r, const record_event_t *e, live_block_t *blo
   thread_totals_t *t = thread_of(r, e->stream);
   if (!t) return false;
   r->events += e->moment == 0;
-  r->moment++;
+  r->seq++;
   if (gives(e)) return give(r, e, t, block);
   bool good = take(r, e, t, address_of(e), block);
   if (e->kind == EVENT_FREE) {
@@ -266,7 +268,7 @@ static inline bool apply(replay_t *r, const record_event_t *e, live_block_t *blo
   } else {
     r->reallocs++;
   }
-  t->last_given = 0;
+  t->last_allocated = 0;
   return good;
 }
 
@@ -275,7 +277,7 @@ static inline bool apply(replay_t *r, const record_event_t *e, live_block_t *blo
 /* Nothing is known to be live any more. Returns how many blocks there were. */
 static uint64_t forget_all(replay_t *r) {
   uint64_t count = r->blocks.count;
-  r->moment++;
+  r->seq++;
   for (size_t i = 0; r->blocks.count; i = (i + 1) & r->blocks.mask)
     while (r->blocks.places[i].address)
       forget_block(r, &r->blocks.places[i]);
@@ -286,11 +288,11 @@ static bool add_snapshot_block(void *context, const record_block_t *b) {
   replay_t *r = context;
   if (!b->address) return true;
   stack_totals_t *s = stack_of(r, b->stack);
-  live_block_t *old = live_find(&r->blocks, b->address);
+  live_block_t *old = live_set_find(&r->blocks, b->address);
   if (!s) return false;
   if (old) forget_block(r, old);
   live_block_t block = block_of(b->address, b->size, (uint32_t)(s - r->stacks), b->stream);
-  if (!live_add(&r->blocks, &block)) return false;
+  if (!live_set_add(&r->blocks, &block)) return false;
   keep_peak(r, s);
   add(&s->live, WEIGHT_ONE, block.size);
   add(&r->live, WEIGHT_ONE, block.size);
@@ -304,10 +306,10 @@ static void switch_mode(replay_t *r, uint32_t mode, uint64_t time) {
   r->mode = mode;
   r->switches++;
   if (!((before ^ mode) & RECORD_ANY_BLOCKS)) return;
-  r->late = true;
+  r->incomplete = true;
   r->blocks_until = mode & RECORD_ANY_BLOCKS ? 0 : time;
   memset(r->freed, 0, FREED_SLOTS * sizeof *r->freed);
-  if (mode & ~before & RECORD_ANY_BLOCKS && !(before & RECORD_LIVE)) r->lost_sight += forget_all(r);
+  if (mode & ~before & RECORD_ANY_BLOCKS && !(before & RECORD_LIVE)) r->untracked += forget_all(r);
 }
 
 static bool extended(replay_t *r, const record_event_t *e) {
@@ -321,15 +323,15 @@ static bool extended(replay_t *r, const record_event_t *e) {
     if (!record_numbers(e, numbers, 2)) break;
     forget_all(r);
     r->snapshots++;
-    r->unknown_before_live = numbers[1];
+    r->unknown_before_snapshot = numbers[1];
     break;
   case EXTENDED_BLOCKS:
-    r->moment++;
+    r->seq++;
     good = record_blocks(e, add_snapshot_block, r);
     if (r->live.bytes > r->at_peak.bytes) {
       r->at_peak = r->live;
       r->peak_time = e->time;
-      r->peak_moment = r->moment;
+      r->peak_seq = r->seq;
     }
     break;
   }
@@ -338,18 +340,18 @@ static bool extended(replay_t *r, const record_event_t *e) {
 
 /* What the events to come will touch is fetched while earlier ones are worked on: first the place
  * of the block and the number of the stack, then, once these are there, the totals of both stacks.
- * KNOWN events stand from E on. (Always inline: see live_prefetch.) */
+ * KNOWN events stand from E on. (Always inline: see live_set_prefetch.) */
 static ALWAYS_INLINE void fetch_early(const replay_t *r, const record_event_t *e, uint32_t known) {
   if (known > FETCH_PLACES) {
     const record_event_t *far = e + FETCH_PLACES;
-    live_prefetch(&r->blocks, address_of(far));
+    live_set_prefetch(&r->blocks, address_of(far));
     if (far->stack < r->direct_count) __builtin_prefetch(&r->stack_direct[far->stack]);
   }
   if (known > FETCH_TOTALS) {
     const record_event_t *near = e + FETCH_TOTALS;
     uint32_t index = near->stack < r->direct_count ? r->stack_direct[near->stack] : 0;
     if (index) __builtin_prefetch(&r->stacks[index - 1], 1);
-    const live_block_t *place = &r->blocks.places[live_home(&r->blocks, address_of(near))];
+    const live_block_t *place = &r->blocks.places[live_set_home(&r->blocks, address_of(near))];
     if (place->address) __builtin_prefetch(&r->stacks[place->stack], 1);
   }
 }
@@ -365,11 +367,11 @@ static void start_window(replay_t *r) {
   for (size_t i = 0; i < r->thread_count; i++)
     r->threads[i] = (thread_totals_t){.stream = (uint32_t)i};
   r->at_start = r->at_peak = r->live;
-  r->peak_moment = r->moment;
-  r->allocated = (tally_t){0};
+  r->peak_seq = r->seq;
+  r->allocated = (counts_t){0};
   r->frees = r->reallocs = r->temporary = 0;
-  r->unknown_frees = r->double_frees = r->overlaid = 0;
-  r->odd_count = 0;
+  r->unknown_frees = r->double_frees = r->address_reuses = 0;
+  r->invalid_free_count = 0;
   memset(r->sizes, 0, sizeof r->sizes);
 }
 
@@ -401,15 +403,15 @@ uint64_t replay_tick(const reader_t *reader, uint64_t ns) {
 static uint64_t next_stop(const pass_t *p) {
   const replay_options_t *o = p->options;
   uint64_t end = p->to == UINT64_MAX ? p->to : p->to + 1, moment = UINT64_MAX;
-  if (o->moment && !p->no_moments)
-    moment = replay_tick(p->replay->reader, (p->moments + 1) * o->moment_every_ns);
+  if (o->on_interval && !p->no_moments)
+    moment = replay_tick(p->replay->reader, (p->moments + 1) * o->interval_ns);
   return moment < end ? moment : end;
 }
 
 static void note_moments(pass_t *p, uint64_t time) {
   const replay_options_t *o = p->options;
-  while (o->moment && !p->no_moments && p->stop <= time) {
-    p->no_moments = !o->moment(o->moment_context, p->replay, p->stop);
+  while (o->on_interval && !p->no_moments && p->stop <= time) {
+    p->no_moments = !o->on_interval(o->on_interval_context, p->replay, p->stop);
     p->moments++;
     p->stop = next_stop(p);
   }
@@ -421,7 +423,7 @@ static bool hand_out(const pass_t *p, const record_event_t *e) {
   const replay_options_t *o = p->options;
   if (e->kind != EVENT_SAMPLE) return o->other(o->other_context, e);
   record_event_t sample = *e;
-  return stack_dedup_first(p->replay->same, e->stack, &sample.stack) &&
+  return stack_dedup_first(p->replay->dedup, e->stack, &sample.stack) &&
          o->other(o->other_context, &sample);
 }
 
@@ -451,7 +453,7 @@ static inline step_t one_event(pass_t *p, const merge_run_t *run, uint32_t n) {
   fetch_early(r, e, run->known - n);
   uint64_t address = address_of(e);
   if (!address) return STEP_NEXT; /* a damaged file; no allocator gives it */
-  live_block_t *block = live_find(&r->blocks, address);
+  live_block_t *block = live_set_find(&r->blocks, address);
   if (__builtin_expect(gives(e) == (block != NULL), 0) && merge_hold(p->merge, n)) return STEP_HELD;
   return apply(r, e, block) ? STEP_NEXT : STEP_NO_MEMORY;
 }
@@ -482,7 +484,7 @@ static int run(replay_t *r, merge_t *merge, const replay_options_t *o) {
     if ((n & 0xfffff) + run.count > 0xfffff) tell_progress(&p);
   }
   if (p.before_window) start_window(r);
-  r->earlier_frees += r->unknown_before_live;
+  r->prerecording_frees += r->unknown_before_snapshot;
   return status;
 }
 
@@ -497,24 +499,24 @@ typedef struct marked {
 static bool other_of_marked(void *context, const record_event_t *e) {
   marked_t *m = context;
   const replay_options_t *o = m->options;
-  if (m->before && marker_is(e, o->from_mark)) {
+  if (m->before && marker_is(e, o->from_marker)) {
     m->before = false;
     start_window(m->replay);
   }
   if (!m->before && o->other && !o->other(o->other_context, e)) return false;
-  m->ended = o->to_mark && marker_is(e, o->to_mark);
+  m->ended = o->to_marker && marker_is(e, o->to_marker);
   return !m->ended;
 }
 
 static int run_marked(replay_t *r, merge_t *merge, const replay_options_t *o) {
-  marked_t marked = {.replay = r, .options = o, .before = o->from_mark != NULL};
+  marked_t marked = {.replay = r, .options = o, .before = o->from_marker != NULL};
   replay_options_t times = *o;
   times.other = other_of_marked;
   times.other_context = &marked;
-  if (o->from_mark) times.from_ns = 0;
+  if (o->from_marker) times.from_ns = 0;
   /* A mark that comes before the time to begin at is not handed out; its time does as well then,
    * as the window is empty. */
-  if (o->to_mark && (o->from_mark || o->from_ns <= o->to_ns)) times.to_ns = 0;
+  if (o->to_marker && (o->from_marker || o->from_ns <= o->to_ns)) times.to_ns = 0;
   int status = run(r, merge, &times);
   if (marked.before) start_window(r);
   return marked.ended ? 0 : status;
@@ -537,12 +539,12 @@ static uint64_t whole(uint64_t count) { return (count + WEIGHT_ONE / 2) / WEIGHT
 
 static void finish(replay_t *r) {
   count_live(r);
-  tally_t *totals[] = {&r->allocated, &r->live, &r->at_peak, &r->at_start};
+  counts_t *totals[] = {&r->allocated, &r->live, &r->at_peak, &r->at_start};
   for (size_t i = 0; i < sizeof totals / sizeof *totals; i++)
     totals[i]->count = whole(totals[i]->count);
   for (size_t i = 0; i < r->stack_count; i++) {
     stack_totals_t *s = &r->stacks[i];
-    if (s->changed <= r->peak_moment) s->at_peak = s->live;
+    if (s->changed <= r->peak_seq) s->at_peak = s->live;
     s->allocated.count = whole(s->allocated.count);
     s->live.count = whole(s->live.count);
     s->at_peak.count = whole(s->at_peak.count);
@@ -550,7 +552,7 @@ static void finish(replay_t *r) {
   }
   for (size_t i = 0; i < r->thread_count; i++)
     for (int k = 0; k < 2; k++) {
-      tally_t *t = k ? &r->threads[i].live : &r->threads[i].allocated;
+      counts_t *t = k ? &r->threads[i].live : &r->threads[i].allocated;
       t->count = whole(t->count);
     }
   for (int i = 0; i < SIZE_CLASSES; i++) {
@@ -564,10 +566,10 @@ int replay_run(replay_t *r, reader_t *reader, const replay_options_t *options) {
   memset(r, 0, sizeof *r);
   r->reader = reader;
   r->mode = reader_header(reader)->mode;
-  r->late =
+  r->incomplete =
       !(r->mode & (RECORD_BLOCKS | RECORD_SAMPLED_BLOCKS)) || reader_damage(reader)->dropped_chunks;
-  r->same = stack_dedup_new(reader);
-  if (!r->same) return SONDE_ENOMEM;
+  r->dedup = stack_dedup_new(reader);
+  if (!r->dedup) return SONDE_ENOMEM;
   if (is_summary(reader)) {
     int loaded = make_direct(r) ? summary_read(r, options ? options : &all) : SONDE_ENOMEM;
     if (loaded < 0) replay_free(r);
@@ -577,8 +579,8 @@ int replay_run(replay_t *r, reader_t *reader, const replay_options_t *options) {
   merge_t *merge = merge_open(reader);
   int status = SONDE_ENOMEM;
   const replay_options_t *o = options ? options : &all;
-  if (r->freed && merge && make_direct(r) && live_init(&r->blocks))
-    status = o->from_mark || o->to_mark ? run_marked(r, merge, o) : run(r, merge, o);
+  if (r->freed && merge && make_direct(r) && live_set_init(&r->blocks))
+    status = o->from_marker || o->to_marker ? run_marked(r, merge, o) : run(r, merge, o);
   merge_close(merge);
   finish(r);
   if (status < 0) replay_free(r);
@@ -586,8 +588,8 @@ int replay_run(replay_t *r, reader_t *reader, const replay_options_t *options) {
 }
 
 void replay_free(replay_t *r) {
-  live_free(&r->blocks);
-  stack_dedup_free(r->same);
+  live_set_free(&r->blocks);
+  stack_dedup_free(r->dedup);
   free(r->freed);
   free(r->stacks);
   free(r->known);

@@ -13,34 +13,34 @@
 #include "reader/reader.h"
 
 /* Blocks and bytes. While the replay runs counts are in 1/WEIGHT_ONE. */
-typedef struct tally {
+typedef struct counts {
   uint64_t count, bytes;
-} tally_t;
+} counts_t;
 
 /* What one stack did; what an event changes stands first, in one cache line. */
 typedef struct stack_totals {
   uint64_t changed;   /* number of the moment that last changed `live` */
-  tally_t live;       /* at the end of the window */
-  tally_t allocated;  /* in the window */
+  counts_t live;      /* at the end of the window */
+  counts_t allocated; /* in the window */
   uint64_t frees;     /* calls that freed, from this stack */
   uint64_t temporary; /* allocations that the thread's very next event freed */
   uint32_t stack;     /* its id */
-  tally_t at_peak;    /* when all stacks together had most bytes live */
-  tally_t at_start;   /* at the start of the window */
+  counts_t at_peak;   /* when all stacks together had most bytes live */
+  counts_t at_start;  /* at the start of the window */
 } stack_totals_t;
 
 typedef struct thread_totals {
   uint32_t stream;
-  tally_t allocated;
-  tally_t live; /* of what it allocated, at the end of the window */
+  counts_t allocated;
+  counts_t live; /* of what it allocated, at the end of the window */
   uint64_t frees;
-  uint64_t last_given; /* the address its last event gave, else 0 */
-  uint32_t last_stack; /* index of that event's stack */
+  uint64_t last_allocated; /* the address its last event gave, else 0 */
+  uint32_t last_stack;     /* index of that event's stack */
 } thread_totals_t;
 
 #define SIZE_CLASSES 49 /* of 2^n … 2^(n+1) - 1 bytes, the last one open */
 typedef struct size_totals {
-  tally_t allocated, live;
+  counts_t allocated, live;
 } size_totals_t;
 
 /* A free that nothing explains. */
@@ -50,47 +50,46 @@ typedef struct invalid_free {
   bool twice; /* the block had been freed before, not given out since */
 } invalid_free_t;
 
-#define ODD_FREES_KEPT 16
+#define INVALID_FREES_KEPT 16
 
 /* Where the totals of a stack are. */
-typedef struct known_stack {
+typedef struct stack_entry {
   uint32_t stack, index;
-} known_stack_t;
+} stack_entry_t;
 
 typedef struct replay {
   reader_t *reader;
-  bool sampled;      /* some events stand for others: counts and bytes are estimates */
-  uint64_t events;   /* calls that were recorded */
-  tally_t allocated; /* reallocs included, each with its new size */
+  bool sampled;       /* some events stand for others: counts and bytes are estimates */
+  uint64_t events;    /* calls that were recorded */
+  counts_t allocated; /* reallocs included, each with its new size */
   uint64_t frees, reallocs, temporary;
-  tally_t live, at_peak, at_start;
+  counts_t live, at_peak, at_start;
   uint64_t peak_time, first_time, last_time; /* ticks */
-  uint64_t moment,
-      peak_moment; /* numbers of the last one and of the peak's; an event has one or two */
+  uint64_t seq, peak_seq; /* numbers of the last step and of the peak's; an event has one or two */
   uint64_t unknown_frees, double_frees; /* of blocks nothing is known of; freed twice */
-  uint64_t earlier_frees;       /* of blocks given out before recording them was switched on */
+  uint64_t prerecording_frees;  /* of blocks given out before recording them was switched on */
   uint32_t mode;                /* what is recorded at this moment: RECORD_… */
-  bool late;                    /* blocks were not recorded from the start, or not all the time */
+  bool incomplete;              /* blocks were not recorded from the start, or not all the time */
   uint64_t switches, snapshots; /* changes of mode; snapshots of the mode `live` */
-  uint64_t unknown_before_live; /* as the last snapshot says, part of earlier_frees */
-  uint64_t lost_sight;          /* blocks that were live when recording them was interrupted */
-  uint64_t blocks_until;        /* ticks: from then on none were recorded; 0: they were */
-  uint64_t
-      overlaid; /* blocks given out that were not seen to be freed: the old ones count as freed */
-  invalid_free_t odd[ODD_FREES_KEPT];
-  uint32_t odd_count;
+  uint64_t unknown_before_snapshot; /* as the last snapshot says, part of prerecording_frees */
+  uint64_t untracked;               /* blocks that were live when recording them was interrupted */
+  uint64_t blocks_until;            /* ticks: from then on none were recorded; 0: they were */
+  uint64_t address_reuses; /* blocks given out that were not seen to be freed: the old ones count as
+                              freed */
+  invalid_free_t invalid_frees[INVALID_FREES_KEPT];
+  uint32_t invalid_free_count;
   stack_totals_t *stacks;
   size_t stack_count, stack_room;
-  stack_dedup_t *same;
+  stack_dedup_t *dedup;
   uint32_t *stack_direct; /* for ids below this count, as ids are handed out in order, */
   uint32_t direct_count;  /* an array of index + 1; for the others */
-  known_stack_t *known;   /* a table, by id */
+  stack_entry_t *known;   /* a table, by id */
   size_t known_count, known_room;
   hash_index_t stack_slots;
   thread_totals_t *threads; /* by stream */
   size_t thread_count;
   size_totals_t sizes[SIZE_CLASSES];
-  live_t blocks;
+  live_set_t blocks;
   uint64_t window_from,
       window_to;   /* of a summary: the moments that the window was moved to, ticks */
   uint64_t *freed; /* addresses freed of late, to tell twice from unknown */
@@ -101,16 +100,16 @@ typedef struct replay_options {
   /* Names of marks, or NULL: the window begins or ends at the first mark called so, at its place in
    * the order of the events. Its time, which from_ns or to_ns then is, does not tell which of the
    * same tick's events came before it. Both marks are in the window. */
-  const char *from_mark, *to_mark;
+  const char *from_marker, *to_marker;
   /* For each event of the window that is no allocation or free: samples, with the first of the
    * stacks that are the same, and extended ones. False: no memory. NULL: they are passed over. */
   bool (*other)(void *context, const record_event_t *event);
   void *other_context;
   /* Every so many ns, before the event that comes then, until it returns false. Counts are in
    * 1/WEIGHT_ONE. */
-  bool (*moment)(void *context, const replay_t *replay, uint64_t time);
-  void *moment_context;
-  uint64_t moment_every_ns;
+  bool (*on_interval)(void *context, const replay_t *replay, uint64_t time);
+  void *on_interval_context;
+  uint64_t interval_ns;
   void (*progress)(void *context, uint64_t done, uint64_t total);
   void *progress_context;
 } replay_options_t;

@@ -31,7 +31,7 @@ static void get_numbers(const uint8_t *p, const uint8_t *end, uint64_t *out) {
   }
 }
 
-static void add(tally_t *to, uint64_t count, uint64_t bytes) {
+static void add(counts_t *to, uint64_t count, uint64_t bytes) {
   to->count += count;
   to->bytes += bytes;
 }
@@ -51,8 +51,8 @@ static int read_stack(replay_t *r, const uint64_t *n) {
 static int read_thread(replay_t *r, const uint64_t *n) {
   thread_totals_t *t = replay_thread(r, (uint32_t)n[0]);
   if (!t) return SONDE_ENOMEM;
-  t->allocated = (tally_t){n[1], n[2]};
-  t->live = (tally_t){n[3], n[4]};
+  t->allocated = (counts_t){n[1], n[2]};
+  t->live = (counts_t){n[3], n[4]};
   t->frees = n[5];
   return 0;
 }
@@ -63,8 +63,8 @@ static void read_size(replay_t *r, const uint64_t *n) {
 }
 
 static void read_odd(replay_t *r, const uint64_t *n) {
-  if (r->odd_count < ODD_FREES_KEPT)
-    r->odd[r->odd_count++] =
+  if (r->invalid_free_count < INVALID_FREES_KEPT)
+    r->invalid_frees[r->invalid_free_count++] =
         (invalid_free_t){n[0], n[1], (uint32_t)n[2], (uint32_t)n[3], n[4] != 0};
 }
 
@@ -74,7 +74,7 @@ static void read_totals(replay_t *r, const uint64_t *n) {
   SUMMARY_TOTALS_TABLE(SUMMARY_GET)
 #undef SUMMARY_GET
   r->sampled = n[i] & 1;
-  r->late = n[i++] & 2;
+  r->incomplete = n[i++] & 2;
   r->blocks_until = n[i];
 }
 
@@ -83,7 +83,7 @@ static int tell_samples(const loader_t *l, uint32_t stack, uint64_t samples, uin
   const replay_options_t *o = l->options;
   record_event_t e = {.kind = EVENT_SAMPLE, .old = samples - 1, .size = missed};
   if (!o->other || samples + missed == 0) return 0;
-  if (!stack_dedup_first(l->replay->same, stack, &e.stack)) return SONDE_ENOMEM;
+  if (!stack_dedup_first(l->replay->dedup, stack, &e.stack)) return SONDE_ENOMEM;
   return o->other(o->other_context, &e) ? 0 : SONDE_ENOMEM;
 }
 
@@ -97,23 +97,23 @@ static int read_samples(const loader_t *l, const uint64_t *n) {
 }
 
 /* What was live at a moment: a time, then for each stack its id, blocks and bytes. */
-static int read_moment(const loader_t *l, const uint8_t *p, const uint8_t *end) {
+static int read_checkpoint(const loader_t *l, const uint8_t *p, const uint8_t *end) {
   replay_t *r = l->replay;
   uint64_t time = 0, id, count, bytes;
   (void)varint_get(&p, end, &time);
   bool starts = l->from && time <= l->from, ends = l->to != UINT64_MAX && time <= l->to;
   for (size_t i = 0; (starts || ends) && i < r->stack_count; i++) {
-    if (starts) r->stacks[i].at_start = (tally_t){0};
-    if (ends) r->stacks[i].live = (tally_t){0};
+    if (starts) r->stacks[i].at_start = (counts_t){0};
+    if (ends) r->stacks[i].live = (counts_t){0};
   }
-  if (starts) r->at_start = (tally_t){0}, r->window_from = time;
-  if (ends) r->live = (tally_t){0}, r->window_to = time;
+  if (starts) r->at_start = (counts_t){0}, r->window_from = time;
+  if (ends) r->live = (counts_t){0}, r->window_to = time;
   while (varint_get(&p, end, &id) && varint_get(&p, end, &count) && varint_get(&p, end, &bytes)) {
     stack_totals_t *s = starts || ends ? replay_stack(r, (uint32_t)id) : NULL;
     if ((starts || ends) && !s) return SONDE_ENOMEM;
     for (int k = 0; k < 2; k++) {
       if (!(k ? ends : starts)) continue;
-      tally_t *whole = k ? &r->live : &r->at_start;
+      counts_t *whole = k ? &r->live : &r->at_start;
       add(k ? &s->live : &s->at_start, count, bytes);
       add(whole, count, bytes);
     }
@@ -123,14 +123,14 @@ static int read_moment(const loader_t *l, const uint8_t *p, const uint8_t *end) 
 
 static int read_record(const loader_t *l, unsigned type, const uint8_t *p, const uint8_t *end) {
   uint64_t n[NUMBERS_MAX];
-  if (type == SUMMARY_MOMENT) return read_moment(l, p, end);
+  if (type == SUMMARY_CHECKPOINT) return read_checkpoint(l, p, end);
   get_numbers(p, end, n);
   switch (type) {
   case SUMMARY_TOTALS: read_totals(l->replay, n); return 0;
   case SUMMARY_STACK: return read_stack(l->replay, n);
   case SUMMARY_THREAD: return read_thread(l->replay, n);
   case SUMMARY_SIZE: read_size(l->replay, n); return 0;
-  case SUMMARY_ODD: read_odd(l->replay, n); return 0;
+  case SUMMARY_INVALID_FREE: read_odd(l->replay, n); return 0;
   case SUMMARY_SAMPLE: return read_samples(l, n);
   default: return 0;
   }

@@ -14,8 +14,8 @@
 #include "analysis/summary/pack.h"
 #include "analysis/malloc/replay.h"
 
-#define SUMMARY_MAX     1000000u
-#define SUMMARY_MOMENTS 16 /* evenly spaced, at which the live bytes of each stack are kept */
+#define SUMMARY_MAX         1000000u
+#define SUMMARY_CHECKPOINTS 16 /* evenly spaced, at which the live bytes of each stack are kept */
 
 /* Writes the summary of READER's recording to OUT. 0 or a negative SONDE_E…; SONDE_EIO with errno.
  */
@@ -36,10 +36,10 @@ typedef enum summary_record {
   SUMMARY_STACK = 2,
   SUMMARY_THREAD = 3,
   SUMMARY_SIZE = 4,
-  SUMMARY_ODD = 5,
+  SUMMARY_INVALID_FREE = 5,
   SUMMARY_SAMPLES = 6,
   SUMMARY_SAMPLE = 7,
-  SUMMARY_MOMENT = 8,
+  SUMMARY_CHECKPOINT = 8,
 } summary_record_t;
 
 /* The last number of a SUMMARY_SAMPLE whose merged ticks are those of its own stack. */
@@ -62,9 +62,9 @@ typedef enum summary_record {
   X(last_time)                                                                                     \
   X(unknown_frees)                                                                                 \
   X(double_frees)                                                                                  \
-  X(overlaid)                                                                                      \
-  X(earlier_frees)                                                                                 \
-  X(lost_sight)                                                                                    \
+  X(address_reuses)                                                                                \
+  X(prerecording_frees)                                                                            \
+  X(untracked)                                                                                     \
   X(switches)                                                                                      \
   X(snapshots)
 

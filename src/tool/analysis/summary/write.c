@@ -16,11 +16,11 @@
 
 enum { LEVEL = 19, THREADS_MAX = 2000, NAMED_RECORD = TABLE_NAMED };
 
-typedef struct moment {
+typedef struct checkpoint {
   uint64_t time;
   size_t count;
-  tally_t *live; /* of the stacks by their places in the replay */
-} moment_t;
+  counts_t *live; /* of the stacks by their places in the replay */
+} checkpoint_t;
 
 typedef struct item {
   uint32_t stack;
@@ -32,8 +32,8 @@ typedef struct writer {
   reader_t *reader;
   replay_t replay;
   samples_t samples;
-  moment_t moments[SUMMARY_MOMENTS];
-  int moment_count;
+  checkpoint_t checkpoints[SUMMARY_CHECKPOINTS];
+  int checkpoint_count;
   item_t *items; /* heaviest first */
   size_t item_count;
   bool no_memory;
@@ -46,9 +46,9 @@ static bool add_sample(void *context, const record_event_t *e) {
   return e->kind != EVENT_SAMPLE || samples_add(&w->samples, e);
 }
 
-static bool take_moment(void *context, const replay_t *r, uint64_t time) {
+static bool take_checkpoint(void *context, const replay_t *r, uint64_t time) {
   writer_t *w = context;
-  moment_t *m = &w->moments[w->moment_count];
+  checkpoint_t *m = &w->checkpoints[w->checkpoint_count];
   m->live = malloc((r->stack_count + 1) * sizeof *m->live);
   if (!m->live) {
     w->no_memory = true;
@@ -57,9 +57,9 @@ static bool take_moment(void *context, const replay_t *r, uint64_t time) {
   m->time = time;
   m->count = r->stack_count;
   for (size_t i = 0; i < m->count; i++)
-    m->live[i] =
-        (tally_t){(r->stacks[i].live.count + WEIGHT_ONE / 2) / WEIGHT_ONE, r->stacks[i].live.bytes};
-  return ++w->moment_count < SUMMARY_MOMENTS;
+    m->live[i] = (counts_t){(r->stacks[i].live.count + WEIGHT_ONE / 2) / WEIGHT_ONE,
+                            r->stacks[i].live.bytes};
+  return ++w->checkpoint_count < SUMMARY_CHECKPOINTS;
 }
 
 static double share(uint64_t part, uint64_t whole) {
@@ -135,7 +135,7 @@ static bool put_totals(const writer_t *w, bytes_t *out) {
       SUMMARY_TOTALS_TABLE(SUMMARY_PUT)
 #undef SUMMARY_PUT
               (uint64_t) r->sampled |
-          (uint64_t)r->late << 1,
+          (uint64_t)r->incomplete << 1,
       r->blocks_until};
   return put_record(out, SUMMARY_TOTALS, numbers, sizeof numbers / sizeof *numbers);
 }
@@ -158,7 +158,7 @@ static bool put_samples(const sample_stack_t *s, bytes_t *out) {
   return put_record(out, SUMMARY_SAMPLE, numbers, sizeof numbers / sizeof *numbers);
 }
 
-static void add_tally(tally_t *to, const tally_t *more) {
+static void add_counts(counts_t *to, const counts_t *more) {
   to->count += more->count;
   to->bytes += more->bytes;
 }
@@ -181,9 +181,9 @@ static bool put_stacks(const writer_t *w, size_t kept, bytes_t *out) {
       rest_samples.missed += sample->missed;
     }
     if (!s) continue;
-    add_tally(&rest.allocated, &s->allocated);
-    add_tally(&rest.live, &s->live);
-    add_tally(&rest.at_peak, &s->at_peak);
+    add_counts(&rest.allocated, &s->allocated);
+    add_counts(&rest.live, &s->live);
+    add_counts(&rest.at_peak, &s->at_peak);
     rest.temporary += s->temporary;
     rest.frees += s->frees;
   }
@@ -192,9 +192,9 @@ static bool put_stacks(const writer_t *w, size_t kept, bytes_t *out) {
          (!rest_samples.ticks || put_samples(&rest_samples, out));
 }
 
-static bool put_moment(const writer_t *w, const moment_t *m, size_t kept, bytes_t *out) {
+static bool put_checkpoint(const writer_t *w, const checkpoint_t *m, size_t kept, bytes_t *out) {
   uint64_t *numbers = malloc((3 * kept + 4) * sizeof *numbers);
-  tally_t rest = {0};
+  counts_t rest = {0};
   size_t n = 0;
   if (!numbers) return false;
   numbers[n++] = m->time;
@@ -202,7 +202,7 @@ static bool put_moment(const writer_t *w, const moment_t *m, size_t kept, bytes_
     size_t place = w->items[i].place;
     if (!place || place > m->count || !m->live[place - 1].bytes) continue;
     if (i >= kept || !w->items[i].stack) {
-      add_tally(&rest, &m->live[place - 1]);
+      add_counts(&rest, &m->live[place - 1]);
       continue;
     }
     numbers[n++] = w->items[i].stack;
@@ -212,7 +212,7 @@ static bool put_moment(const writer_t *w, const moment_t *m, size_t kept, bytes_
   numbers[n++] = 0;
   numbers[n++] = rest.count;
   numbers[n++] = rest.bytes;
-  bool good = put_record(out, SUMMARY_MOMENT, numbers, n);
+  bool good = put_record(out, SUMMARY_CHECKPOINT, numbers, n);
   free(numbers);
   return good;
 }
@@ -234,8 +234,8 @@ static bool put_threads(const writer_t *w, bytes_t *out) {
       good = put_thread((uint32_t)i, t, out);
       continue;
     }
-    add_tally(&rest.allocated, &t->allocated);
-    add_tally(&rest.live, &t->live);
+    add_counts(&rest.allocated, &t->allocated);
+    add_counts(&rest.live, &t->live);
     rest.frees += t->frees;
   }
   return good && (!(rest.allocated.count | rest.frees) || put_thread(0, &rest, out));
@@ -249,10 +249,10 @@ static bool put_sizes_and_odd(const writer_t *w, bytes_t *out) {
                                 s->live.bytes};
     if (s->allocated.count || s->live.count) good = put_record(out, SUMMARY_SIZE, numbers, 5);
   }
-  for (uint32_t i = 0; good && i < w->replay.odd_count; i++) {
-    const invalid_free_t *o = &w->replay.odd[i];
+  for (uint32_t i = 0; good && i < w->replay.invalid_free_count; i++) {
+    const invalid_free_t *o = &w->replay.invalid_frees[i];
     const uint64_t numbers[] = {o->time, o->address, o->stack, o->stream, o->twice};
-    good = put_record(out, SUMMARY_ODD, numbers, 5);
+    good = put_record(out, SUMMARY_INVALID_FREE, numbers, 5);
   }
   return good;
 }
@@ -333,8 +333,8 @@ static bool put_tables(const writer_t *w, size_t kept, bytes_t *out) {
   bool good = nodes && frames && put_process_and_images(r, out);
   for (size_t i = 0; good && i < w->item_count && i < kept; i++)
     mark_stack(r, w->items[i].stack, nodes, frames);
-  for (uint32_t i = 0; good && i < w->replay.odd_count; i++)
-    mark_stack(r, w->replay.odd[i].stack, nodes, frames);
+  for (uint32_t i = 0; good && i < w->replay.invalid_free_count; i++)
+    mark_stack(r, w->replay.invalid_frees[i].stack, nodes, frames);
   for (size_t i = 0; good && i < r->frames.count; i++) {
     const record_frame_t *f = &r->frames.items[i];
     const uint64_t numbers[] = {f->id, f->pc, f->image, f->flags};
@@ -381,8 +381,8 @@ static bool build(const writer_t *w, size_t kept, bytes_t *tables, bytes_t *summ
   bytes_t t = {0}, s = {0};
   bool good = put_tables(w, kept, &t) && put_totals(w, &s) && put_stacks(w, kept, &s) &&
               put_threads(w, &s) && put_sizes_and_odd(w, &s);
-  for (int i = 0; good && i < w->moment_count; i++)
-    good = put_moment(w, &w->moments[i], kept, &s);
+  for (int i = 0; good && i < w->checkpoint_count; i++)
+    good = put_checkpoint(w, &w->checkpoints[i], kept, &s);
   tables->count = summary->count = 0;
   good = good && pack_records(w, CHUNK_TABLES, &t, tables) &&
          pack_records(w, CHUNK_SUMMARY, &s, summary);
@@ -432,22 +432,22 @@ int summary_write(reader_t *reader, FILE *out, pack_totals_t *totals, pack_progr
                   void *context) {
   writer_t w = {.reader = reader};
   const record_header_t *h = reader_header(reader);
-  const replay_options_t options = {
-      .other = add_sample,
-      .other_context = &w,
-      .progress = progress,
-      .progress_context = context,
-      .moment = take_moment,
-      .moment_context = &w,
-      .moment_every_ns = (h->end_monotonic_ns - h->start_monotonic_ns) / (SUMMARY_MOMENTS + 1)};
+  const replay_options_t options = {.other = add_sample,
+                                    .other_context = &w,
+                                    .progress = progress,
+                                    .progress_context = context,
+                                    .on_interval = take_checkpoint,
+                                    .on_interval_context = &w,
+                                    .interval_ns = (h->end_monotonic_ns - h->start_monotonic_ns) /
+                                                   (SUMMARY_CHECKPOINTS + 1)};
   memset(totals, 0, sizeof *totals);
   int status = replay_run(&w.replay, reader, &options);
   for (size_t i = 0; i < reader->chunks.count; i++)
     totals->before += reader->chunks.items[i].size;
   if (status == 0 && (w.no_memory || !list_items(&w))) status = SONDE_ENOMEM;
   if (status == 0) status = write_small_enough(&w, out, totals);
-  for (int i = 0; i < w.moment_count; i++)
-    free(w.moments[i].live);
+  for (int i = 0; i < w.checkpoint_count; i++)
+    free(w.checkpoints[i].live);
   free(w.items);
   samples_free(&w.samples);
   replay_free(&w.replay);

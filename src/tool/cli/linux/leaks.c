@@ -141,15 +141,15 @@ static int collect(look_t *l) {
   replay_t replay;
   const replay_options_t window = {.to_ns = reader_ns(l->report.reader, l->leaks.exchange->time)};
   if (replay_run(&replay, l->report.reader, &window) < 0) return message_fail("there is no memory");
-  int status = leaks_are_known(&replay) ? leaks_collect(&l->leaks, &replay) : SONDE_ENOTFOUND;
-  l->leaks.exchange->late = leaks_is_late(&replay);
+  int status = leaks_log_is_complete(&replay) ? leaks_collect(&l->leaks, &replay) : SONDE_ENOTFOUND;
+  l->leaks.exchange->late = leaks_has_unrecorded(&replay);
   replay_free(&replay);
   if (status == SONDE_ENOTFOUND)
     return message_fail(
         "the recording has lost events, and so what is live: 'sonde ctl %d malloc=live' "
         "begins anew",
         (int)l->pid);
-  if (status == 0) status = leaks_put(&l->leaks);
+  if (status == 0) status = leaks_send(&l->leaks);
   if (status == SONDE_EFULL)
     return message_fail("%" PRIu64 " blocks are more than the program's address space has room for",
                         l->leaks.count);
@@ -177,7 +177,7 @@ static int print(look_t *l) {
            r->plain, (int)l->pid, (double)reader_ns(r->reader, l->leaks.exchange->time) / 1e9);
     leaks_text(r, &l->leaks, stdout);
   }
-  bool over = l->limited && l->leaks.lost.bytes + l->leaks.held.bytes > l->max_bytes;
+  bool over = l->limited && l->leaks.lost.bytes + l->leaks.indirect.bytes > l->max_bytes;
   return over ? CLI_FINDING : CLI_DONE;
 }
 
@@ -193,7 +193,7 @@ static int look(look_t *l) {
   if (status == CLI_DONE) status = search(l);
   if (status == CLI_DONE) {
     l->report.names = frame_names_new(l->report.reader);
-    if (!l->report.names || leaks_take(&l->leaks) < 0)
+    if (!l->report.names || leaks_receive(&l->leaks) < 0)
       status = message_fail("the copy's answer makes no sense, or there is no memory");
     else
       status = print(l);

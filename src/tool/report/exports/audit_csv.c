@@ -34,7 +34,7 @@ void findings_csv(const findings_t *f, FILE *out) {
       out);
   for (size_t i = 0; i < f->count; i++) {
     const finding_row_t *row = &f->rows[i];
-    const sighting_t *s = row->sighting;
+    const audit_entry_t *s = row->sighting;
     const reader_t *reader = row->by->report.reader;
     const char *program = reader_argument(reader, 0);
     put_field(out, row->category->id);

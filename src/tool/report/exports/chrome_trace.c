@@ -39,7 +39,7 @@ static const char *name_of(writing_t *w, uint32_t frame) {
   return *text;
 }
 
-static bool put_call(void *context, const trace_one_t *call) {
+static bool put_call(void *context, const trace_call_t *call) {
   writing_t *w = context;
   const char *name = name_of(w, call->frame);
   const record_thread_t *t = reader_thread(w->reader, call->stream);
@@ -87,8 +87,8 @@ int chrome_trace_write(reader_t *reader, frame_names_t *names, const trace_filte
   if (status == 0) {
     trace_filter_t each = *filter;
     trace_t trace;
-    each.each = put_call;
-    each.each_context = &w;
+    each.on_call = put_call;
+    each.on_call_context = &w;
     status = trace_run(&trace, reader, &each);
     if (status == 0) trace_free(&trace);
   }

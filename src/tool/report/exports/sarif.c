@@ -58,7 +58,7 @@ static json_object *location(const frame_name_t *name) {
   return o;
 }
 
-static json_object *stack(const report_t *r, const sighting_t *s) {
+static json_object *stack(const report_t *r, const audit_entry_t *s) {
   const frame_name_t *names[FRAMES_MAX];
   const record_thread_t *thread = reader_thread(r->reader, s->stream);
   json_object *o = json_object_new_object(), *frames = json_object_new_array();

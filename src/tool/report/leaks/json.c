@@ -38,13 +38,13 @@ static json_object *head_json(const leaks_t *l, pid_t pid) {
   return o;
 }
 
-static json_object *group_json(const report_t *r, const leaks_group_t *g) {
+static json_object *group_json(const report_t *r, const leaks_stack_t *g) {
   json_object *o = json_object_new_object();
   json_add_number(o, "stack", g->stack);
   json_object_object_add(o, "lost", report_tally_json(g->lost));
-  json_object_object_add(o, "held", report_tally_json(g->held));
+  json_object_object_add(o, "held", report_tally_json(g->indirect));
   json_add_number(o, "in_cycles", (int64_t)g->in_cycles);
-  json_add_number(o, "unsure", (int64_t)g->unsure);
+  json_add_number(o, "unsure", (int64_t)g->uncertain);
   json_add_address(o, "example", g->example);
   json_object_object_add(o, "frames", report_frames_json(r, g->stack, NULL));
   return o;
@@ -71,14 +71,14 @@ json_object *leaks_json(const report_t *r, const leaks_t *l, pid_t pid) {
   json_object *groups = json_object_new_array();
   json_object_object_add(o, "live", report_tally_json(l->live));
   json_object_object_add(o, "lost", report_tally_json(l->lost));
-  json_object_object_add(o, "held", report_tally_json(l->held));
-  json_add_number(o, "gone", (int64_t)l->gone);
+  json_object_object_add(o, "held", report_tally_json(l->indirect));
+  json_add_number(o, "gone", (int64_t)l->unmapped);
   for (int i = LEAKS_BY_REGISTER; i < LEAKS_HOLDERS; i++)
     if (i != LEAKS_BY_TLS)
       json_add_number(reached, leaks_holder_word((leaks_holder_t)i), (int64_t)l->holders[i]);
   json_object_object_add(o, "reached_from", reached);
-  for (size_t i = 0; i < l->group_count && i < r->top; i++)
-    json_object_array_add(groups, group_json(r, &l->groups[i]));
+  for (size_t i = 0; i < l->by_stack_count && i < r->top; i++)
+    json_object_array_add(groups, group_json(r, &l->by_stack[i]));
   json_object_object_add(o, "stacks", groups);
   json_object_object_add(o, "blocks", blocks_json(l));
   return o;

@@ -27,11 +27,11 @@ static void print_doubts(const leaks_t *l, FILE *out) {
             "  unsure     %" PRIu32 " of them waits in a call that a signal would end: the %" PRIu64
             " registers\n             kept there are not known, and may hold as many blocks\n",
             l->unknown_threads, l->unknown_registers);
-  if (l->loose_threads)
+  if (l->running_threads)
     fprintf(out,
             "  unsure     %" PRIu32 " threads could not be held: what they had at that moment is "
             "not known\n",
-            l->loose_threads);
+            l->running_threads);
   if (x->moving)
     fprintf(out, "  unsure     %" PRIu32 " reallocs were under way all the time\n", x->moving);
   if (x->late)
@@ -39,23 +39,23 @@ static void print_doubts(const leaks_t *l, FILE *out) {
                  "whole, and\n             old pointers there may hide a leak\n");
   if (x->roots_skipped)
     fprintf(out, "  unseen     %" PRIu32 " mappings too many to be searched\n", x->roots_skipped);
-  if (l->gone)
+  if (l->unmapped)
     fprintf(out, "  gone       %s blocks lie where there is no memory any more\n",
-            report_count(l->gone, a));
+            report_count(l->unmapped, a));
 }
 
-static void print_group(const report_t *r, const leaks_group_t *g, FILE *out) {
+static void print_group(const report_t *r, const leaks_stack_t *g, FILE *out) {
   char a[24], b[24], c[24], d[24];
   fprintf(out, "  %10s in %s block%s", report_bytes((int64_t)g->lost.bytes, a),
           report_count(g->lost.count, b), g->lost.count == 1 ? "" : "s");
-  if (g->held.count)
-    fprintf(out, ", leading to %s in %s more", report_bytes((int64_t)g->held.bytes, c),
-            report_count(g->held.count, d));
+  if (g->indirect.count)
+    fprintf(out, ", leading to %s in %s more", report_bytes((int64_t)g->indirect.bytes, c),
+            report_count(g->indirect.count, d));
   if (g->in_cycles) fprintf(out, "; %s in cycles", report_count(g->in_cycles, c));
-  if (g->unsure == g->lost.count)
+  if (g->uncertain == g->lost.count)
     fprintf(out, "; unsure");
-  else if (g->unsure)
-    fprintf(out, "; %s unsure", report_count(g->unsure, d));
+  else if (g->uncertain)
+    fprintf(out, "; %s unsure", report_count(g->uncertain, d));
   fprintf(out, "  e.g. 0x%" PRIx64 "  stack %" PRIu32 "\n", g->example, g->stack);
   report_stack_text(r, g->stack, out);
 }
@@ -68,14 +68,14 @@ void leaks_text(const report_t *r, const leaks_t *l, FILE *out) {
   print_doubts(l, out);
   fprintf(out, "\n%slost%s  %s in %s blocks that nothing points to", r->bold, r->plain,
           report_bytes((int64_t)l->lost.bytes, a), report_count(l->lost.count, b));
-  if (l->held.count)
-    fprintf(out, ", and %s in %s that these lead to", report_bytes((int64_t)l->held.bytes, a),
-            report_count(l->held.count, b));
+  if (l->indirect.count)
+    fprintf(out, ", and %s in %s that these lead to", report_bytes((int64_t)l->indirect.bytes, a),
+            report_count(l->indirect.count, b));
   fputc('\n', out);
-  for (size_t i = 0; i < l->group_count && i < r->top; i++)
-    print_group(r, &l->groups[i], out);
-  if (l->group_count > r->top)
-    fprintf(out, "  … and %zu more stacks\n", l->group_count - (size_t)r->top);
+  for (size_t i = 0; i < l->by_stack_count && i < r->top; i++)
+    print_group(r, &l->by_stack[i], out);
+  if (l->by_stack_count > r->top)
+    fprintf(out, "  … and %zu more stacks\n", l->by_stack_count - (size_t)r->top);
 }
 
 /* ---- one block ------------------------------------------------------------------------------ */

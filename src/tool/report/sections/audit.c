@@ -153,7 +153,7 @@ static void print_limits(const report_t *r, const audit_t *a, FILE *out) {
 
 /* What is of each program by itself. */
 static int print_rest(const audited_t *all, const audited_program_t *p, FILE *out) {
-  bool watched = p->audit->coverage.watched;
+  bool watched = p->audit->coverage.recorded;
   if (p->audit->policy) print_limits(&p->report, p->audit, out);
   if (watched && all->count > 1)
     fprintf(out, "\n  of program %" PRIu32, reader_program(p->report.reader));
@@ -227,7 +227,7 @@ static json_object *of_missing(const audit_t *a) {
 /* What is of one program by itself. */
 static void add_rest(const audited_program_t *p, json_object *o) {
   const audit_t *a = p->audit;
-  if (a->coverage.watched) json_object_object_add(o, "coverage", coverage_json(&p->report, a));
+  if (a->coverage.recorded) json_object_object_add(o, "coverage", coverage_json(&p->report, a));
   if (!a->policy) return;
   json_object_object_add(o, "limits", of_limits(a));
   json_object_object_add(o, "not_present", of_missing(a));

@@ -63,18 +63,18 @@ static void print_totals(const report_t *r, const coverage_t *c, FILE *out) {
 }
 
 static void print_limits(const coverage_t *c, FILE *out) {
-  if (c->rings)
+  if (c->io_uring_ops)
     fprintf(out,
             "  io_uring      %" PRIu64 " rings and operations: what such operations open, connect "
             "or send is seen by nobody\n",
-            c->rings);
-  if (c->foreign)
+            c->io_uring_ops);
+  if (c->other_abi_calls)
     fprintf(out, "  other         %" PRIu64 " calls by another architecture's convention\n",
-            c->foreign);
-  if (c->crowded)
+            c->other_abi_calls);
+  if (c->unobserved_threads)
     fprintf(out, "  threads       of %" PRIu64 " what their hooks have seen is not known\n",
-            c->crowded);
-  if (c->let_go)
+            c->unobserved_threads);
+  if (c->detached)
     fprintf(out, "  let go        it executed a file that gives it more rights; from there on "
                  "nothing was watched\n");
   if (c->damaged)
@@ -101,7 +101,7 @@ static void print_unseen(const report_t *r, const unseen_t *u, FILE *out) {
 
 int coverage_text(const report_t *r, const audit_t *a, FILE *out) {
   const coverage_t *c = &a->coverage;
-  if (!c->watched) return 0;
+  if (!c->recorded) return 0;
   unseen_t *unseen = calloc(c->count + 1, sizeof *unseen);
   if (!unseen) return SONDE_ENOMEM;
   size_t count = 0, most = r->brief ? BRIEF_ROWS : r->top;
@@ -151,10 +151,10 @@ json_object *coverage_json(const report_t *r, const audit_t *a) {
   for (int i = 1; i < COVERAGE_CLASSES; i++)
     json_add_number(o, class_words[i], (int64_t)c->totals[i]);
   json_object_object_add(o, "ratio", json_object_new_double(coverage_ratio(c)));
-  json_add_number(o, "io_uring", (int64_t)c->rings);
-  json_add_number(o, "other_architecture", (int64_t)c->foreign);
-  json_add_number(o, "threads_unheard", (int64_t)c->crowded);
-  json_object_object_add(o, "let_go", json_object_new_boolean(c->let_go));
+  json_add_number(o, "io_uring", (int64_t)c->io_uring_ops);
+  json_add_number(o, "other_architecture", (int64_t)c->other_abi_calls);
+  json_add_number(o, "threads_unheard", (int64_t)c->unobserved_threads);
+  json_object_object_add(o, "let_go", json_object_new_boolean(c->detached));
   json_object_object_add(o, "complete", json_object_new_boolean(c->ended && !c->damaged));
   for (size_t i = 0; i < c->count; i++)
     json_object_array_add(calls, of_call(r, a, &c->calls[i]));

@@ -41,7 +41,7 @@ static report_t with_tree(const report_t *r) {
   return view;
 }
 
-static tree_t *tree_of(const report_t *r, const cpu_use_t *u, const cpu_burst_t *burst) {
+static tree_t *tree_of(const report_t *r, const cpu_use_t *u, const cpu_episode_t *burst) {
   tree_t *tree = tree_new(r);
   bool good = tree != NULL;
   for (size_t i = 0; good && i < u->tick_count; i++) {
@@ -54,7 +54,7 @@ static tree_t *tree_of(const report_t *r, const cpu_use_t *u, const cpu_burst_t 
   return NULL;
 }
 
-static int print_burst(const report_t *r, const cpu_use_t *u, const cpu_burst_t *b, FILE *out) {
+static int print_burst(const report_t *r, const cpu_use_t *u, const cpu_episode_t *b, FILE *out) {
   double to = seconds(reader_ns(r->reader, b->to)), time = seconds(b->time_ns);
   fprintf(out, "\n  %s", r->bold);
   if (b->tid)
@@ -86,8 +86,8 @@ static int print_text(const report_t *r, void *state, FILE *out) {
             s->tid, s->name);
   }
   if (u->sum_count > top) fprintf(out, "  … and %zu more threads\n", u->sum_count - top);
-  for (size_t i = 0; i < u->burst_count && i < top && status == 0; i++)
-    status = print_burst(r, u, &u->bursts[i], out);
+  for (size_t i = 0; i < u->episode_count && i < top && status == 0; i++)
+    status = print_burst(r, u, &u->episodes[i], out);
   return status;
 }
 
@@ -102,7 +102,7 @@ static json_object *sum_json(const cpu_sum_t *s) {
   return o;
 }
 
-static json_object *burst_json(const report_t *r, const cpu_use_t *u, const cpu_burst_t *b) {
+static json_object *burst_json(const report_t *r, const cpu_use_t *u, const cpu_episode_t *b) {
   json_object *o = json_object_new_object();
   if (b->tid) {
     json_add_number(o, "tid", b->tid);
@@ -126,8 +126,8 @@ static json_object *make_json(const report_t *r, void *state) {
   json_add_number(o, "cpu_ns", (int64_t)u->process_ns);
   for (size_t i = 0; i < u->sum_count && i < r->top; i++)
     json_object_array_add(threads, sum_json(&u->sums[i]));
-  for (size_t i = 0; i < u->burst_count; i++)
-    json_object_array_add(episodes, burst_json(r, u, &u->bursts[i]));
+  for (size_t i = 0; i < u->episode_count; i++)
+    json_object_array_add(episodes, burst_json(r, u, &u->episodes[i]));
   json_object_object_add(o, "threads", threads);
   json_object_object_add(o, "episodes", episodes);
   return o;

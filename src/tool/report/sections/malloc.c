@@ -47,25 +47,25 @@ static void print_totals(const report_t *r, FILE *out) {
   if (p->events)
     fprintf(out, "  temporary  %s allocations (%.0f %%) were freed by the thread's next call\n",
             report_count(p->temporary, a), share);
-  if (p->late && p->earlier_frees)
+  if (p->incomplete && p->prerecording_frees)
     fprintf(out, "  earlier    %s frees of blocks given out before they were recorded\n",
-            report_count(p->earlier_frees, a));
+            report_count(p->prerecording_frees, a));
   if (p->blocks_until)
     fprintf(out, "  recorded   until %.3f s: what was freed later counts as never freed\n",
             (double)reader_ns(r->reader, p->blocks_until) / 1e9);
-  if (p->lost_sight)
+  if (p->untracked)
     fprintf(out, "  switched   %s blocks were live when the recording of blocks changed\n",
-            report_count(p->lost_sight, a));
+            report_count(p->untracked, a));
   if (p->unknown_frees)
     fprintf(out, "  odd        %s frees of blocks that were not seen to be given out\n",
             report_count(p->unknown_frees, a));
   if (p->double_frees)
     fprintf(out, "  odd        %s frees of blocks that had been freed before\n",
             report_count(p->double_frees, a));
-  if (p->overlaid)
+  if (p->address_reuses)
     fprintf(out,
             "  odd        %s blocks were given out again without having been seen to be freed\n",
-            report_count(p->overlaid, a));
+            report_count(p->address_reuses, a));
 }
 
 static void print_depths(const report_t *r, FILE *out) {
@@ -109,7 +109,7 @@ static uint64_t whole_of(const replay_t *p, measure_t measure) {
 /* "  12.3 MB  45.6 %  1,234 ×" */
 static void print_amount(const report_t *r, const stack_totals_t *s, FILE *out) {
   char a[24], b[24];
-  tally_t t = tally_of(s, r->measure);
+  counts_t t = counts_of(s, r->measure);
   uint64_t whole = whole_of(r->replay, r->measure);
   double share = whole ? 100.0 * (double)(int64_t)t.bytes / (double)whole : 0;
   if (r->measure == MEASURE_TEMPORARY)
@@ -227,16 +227,19 @@ static int print_stacks(const report_t *r, FILE *out) {
 
 static void print_odd(const report_t *r, FILE *out) {
   const replay_t *p = r->replay;
-  if (!p->odd_count) return;
+  if (!p->invalid_free_count) return;
   fprintf(out, "\n%sfrees that nothing explains%s\n", r->bold, r->plain);
-  for (uint32_t i = 0; i < p->odd_count; i++) {
+  for (uint32_t i = 0; i < p->invalid_free_count; i++) {
     fprintf(out, "  0x%" PRIx64 " %s, %.6f s after the start, from stack %" PRIu32 "\n",
-            p->odd[i].address, p->odd[i].twice ? "freed twice" : "never seen to be given out",
-            (double)reader_ns(r->reader, p->odd[i].time) / 1e9, p->odd[i].stack);
-    report_stack_text(r, p->odd[i].stack, out);
+            p->invalid_frees[i].address,
+            p->invalid_frees[i].twice ? "freed twice" : "never seen to be given out",
+            (double)reader_ns(r->reader, p->invalid_frees[i].time) / 1e9,
+            p->invalid_frees[i].stack);
+    report_stack_text(r, p->invalid_frees[i].stack, out);
   }
   uint64_t all = p->unknown_frees + p->double_frees;
-  if (all > p->odd_count) fprintf(out, "  … and %" PRIu64 " more\n", all - p->odd_count);
+  if (all > p->invalid_free_count)
+    fprintf(out, "  … and %" PRIu64 " more\n", all - p->invalid_free_count);
 }
 
 /* ---- the section -------------------------------------------------------------------------- */
@@ -246,7 +249,7 @@ tree_t *malloc_tree(const report_t *r) {
   bool good = tree != NULL;
   for (size_t i = 0; good && i < r->replay->stack_count; i++) {
     const stack_totals_t *s = &r->replay->stacks[i];
-    tally_t t = tally_of(s, r->measure);
+    counts_t t = counts_of(s, r->measure);
     if (t.bytes) good = tree_add(tree, s->stack, (int64_t)t.bytes, (int64_t)t.count);
   }
   if (good) return tree;

@@ -102,8 +102,8 @@ static json_object *of_groups(const report_t *r, bool by_library) {
 
 static json_object *of_odd(const report_t *r) {
   json_object *list = json_object_new_array();
-  for (uint32_t i = 0; i < r->replay->odd_count; i++) {
-    const invalid_free_t *odd = &r->replay->odd[i];
+  for (uint32_t i = 0; i < r->replay->invalid_free_count; i++) {
+    const invalid_free_t *odd = &r->replay->invalid_frees[i];
     json_object *o = json_object_new_object();
     json_add_address(o, "address", odd->address);
     json_object_object_add(o, "twice", json_object_new_boolean(odd->twice));
@@ -129,9 +129,9 @@ static void add_totals(const report_t *r, json_object *o) {
   json_object_object_add(o, "live_at_start", report_tally_json(p->at_start));
   json_add_count(o, "unknown_frees", p->unknown_frees);
   json_add_count(o, "double_frees", p->double_frees);
-  json_add_count(o, "overlaid", p->overlaid);
-  json_add_count(o, "earlier_frees", p->earlier_frees);
-  json_add_count(o, "lost_sight", p->lost_sight);
+  json_add_count(o, "overlaid", p->address_reuses);
+  json_add_count(o, "earlier_frees", p->prerecording_frees);
+  json_add_count(o, "lost_sight", p->untracked);
   if (p->blocks_until)
     json_add_count(o, "recorded_until_ns", reader_ns(r->reader, p->blocks_until));
   json_add_count(o, "switches", p->switches);

@@ -14,21 +14,21 @@ enum { BRIEF_STACKS = 3 };
 
 typedef struct pool_stack {
   uint32_t stack;
-  tally_t given, live;
+  counts_t given, live;
 } pool_stack_t;
 
 typedef struct pools {
-  live_t blocks;
+  live_set_t blocks;
   pool_stack_t *stacks;
   size_t count, room;
-  tally_t given, live;
+  counts_t given, live;
   uint64_t taken, unknown;
   bool recorded, late; /* at this moment; not from the start, or not all the time */
 } pools_t;
 
 static void end(void *state) {
   pools_t *p = state;
-  live_free(&p->blocks);
+  live_set_free(&p->blocks);
   free(p->stacks);
   free(p);
 }
@@ -38,7 +38,7 @@ static void *start(const report_t *r) {
   if (!p) return NULL;
   p->recorded = reader_header(r->reader)->mode & RECORD_BLOCKS;
   p->late = !p->recorded;
-  if (live_init(&p->blocks)) return p;
+  if (live_set_init(&p->blocks)) return p;
   free(p);
   return NULL;
 }
@@ -64,19 +64,19 @@ static void forget(pools_t *p, live_block_t *block) {
   s->live.bytes -= block->size;
   p->live.count--;
   p->live.bytes -= block->size;
-  live_remove(&p->blocks, block);
+  live_set_remove(&p->blocks, block);
 }
 
 static bool give(pools_t *p, uint64_t address, uint64_t size, uint32_t stack) {
   pool_stack_t *s = stack_of(p, stack);
-  live_block_t *old = live_find(&p->blocks, address);
+  live_block_t *old = live_set_find(&p->blocks, address);
   if (!s) return false;
   if (old) forget(p, old);
   live_block_t block = {.address = address,
                         .size = size < LIVE_SIZE_MAX ? size & LIVE_SIZE_MAX : LIVE_SIZE_MAX,
                         .stack = (uint32_t)(s - p->stacks)};
-  if (!live_add(&p->blocks, &block)) return false;
-  tally_t *all[] = {&s->given, &s->live, &p->given, &p->live};
+  if (!live_set_add(&p->blocks, &block)) return false;
+  counts_t *all[] = {&s->given, &s->live, &p->given, &p->live};
   for (size_t i = 0; i < sizeof all / sizeof *all; i++) {
     all[i]->count++;
     all[i]->bytes += block.size;
@@ -102,7 +102,7 @@ static bool take_event(void *state, const record_event_t *e) {
   if (e->subtype != EXTENDED_POOL || !record_numbers(e, n, 4) || !n[1]) return true;
   if (n[0] == POOL_ALLOCATED) return give(p, n[1], n[2], (uint32_t)n[3]);
   if (n[0] != POOL_FREED) return true;
-  live_block_t *block = live_find(&p->blocks, n[1]);
+  live_block_t *block = live_set_find(&p->blocks, n[1]);
   p->taken++;
   if (block)
     forget(p, block);

@@ -144,7 +144,7 @@ static void find_culprit(named_stall_t *n, const paths_t *p) {
 /* What others take: the first stack after the threshold. */
 static void find_late(named_stall_t *n, const report_t *r) {
   const stall_t *s = n->stall;
-  uint64_t due = reader_ns(r->reader, s->began) + s->threshold_ns;
+  uint64_t due = reader_ns(r->reader, s->start) + s->threshold_ns;
   for (size_t i = 0; i < s->sample_count && !n->late; i++)
     if (s->samples[i].stack && reader_ns(r->reader, s->samples[i].time) >= due)
       n->late = frame_names_owner(r->names, s->samples[i].stack);
@@ -204,15 +204,15 @@ static void add_entry(stall_entries_t *e, const named_stall_t *n) {
     i++;
   stall_entry_t *entry = &e->items[i];
   if (i == e->count)
-    e->items[e->count++] = (stall_entry_t){.id = id, .worst = n, .first = s->began};
+    e->items[e->count++] = (stall_entry_t){.id = id, .worst = n, .first = s->start};
   entry->count++;
   entry->total_ns += s->length_ns;
-  if (s->began < entry->first) entry->first = s->began;
-  if (s->began > entry->last) entry->last = s->began;
+  if (s->start < entry->first) entry->first = s->start;
+  if (s->start > entry->last) entry->last = s->start;
   entry->open |= s->open;
   if (s->length_ns > entry->worst->stall->length_ns) entry->worst = n;
   e->total_ns += s->length_ns;
-  if (s->length_ns > e->worst_ns) e->worst_ns = s->length_ns;
+  if (s->length_ns > e->max_ns) e->max_ns = s->length_ns;
 }
 
 static int by_total(const void *left, const void *right) {

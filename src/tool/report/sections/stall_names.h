@@ -33,7 +33,7 @@ typedef struct stall_entries {
   named_stall_t *stalls;
   stall_entry_t *items; /* most time first */
   size_t count;
-  uint64_t total_ns, worst_ns;
+  uint64_t total_ns, max_ns;
 } stall_entries_t;
 
 /* False without memory. */

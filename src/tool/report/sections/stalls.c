@@ -27,7 +27,7 @@ static const stalls_t *finished(const report_t *r, state_t *s) {
 
 static const stall_entries_t *entries_of(const report_t *r, state_t *s) {
   if (!s->made) s->made = stall_entries_make(&s->entries, r, finished(r, s));
-  if (s->made && r->stall_limit_ns && s->entries.worst_ns > r->stall_limit_ns) *r->exceeded = true;
+  if (s->made && r->stall_limit_ns && s->entries.max_ns > r->stall_limit_ns) *r->exceeded = true;
   return s->made ? &s->entries : NULL;
 }
 
@@ -66,12 +66,12 @@ static void print_share(FILE *out, const char *name, uint64_t part, uint64_t all
 
 static void print_why(const report_t *r, const named_stall_t *n, FILE *out) {
   const stall_totals_t *t = &n->stall->totals;
-  uint64_t all = t->run_ns + t->starved_ns + t->blocked_ns + t->disk_ns + t->fault_ns + t->other_ns;
+  uint64_t all = t->run_ns + t->runq_ns + t->blocked_ns + t->disk_ns + t->fault_ns + t->other_ns;
   bool first = true;
   char text[24];
   fprintf(out, "       why: ");
   print_share(out, "on a CPU", t->run_ns, all, &first);
-  print_share(out, "waiting for a CPU", t->starved_ns, all, &first);
+  print_share(out, "waiting for a CPU", t->runq_ns, all, &first);
   print_share(out, "for a lock", t->lock_ns, all, &first);
   print_share(out, "blocked", t->blocked_ns - t->lock_ns, all, &first);
   print_share(out, "uninterruptible", t->disk_ns, all, &first);
@@ -81,7 +81,7 @@ static void print_why(const report_t *r, const named_stall_t *n, FILE *out) {
     fprintf(out, "%s%s page faults", first ? "" : ", ", report_count(t->minor_faults, text));
   fputc('\n', out);
   const stall_t *s = n->stall;
-  uint64_t excused = s->stopped_ns + s->late_ns + s->starved_ns;
+  uint64_t excused = s->stopped_ns + s->late_ns + s->runq_ns;
   if (excused > 1000000)
     fprintf(out, "       %s%s more in which it was stopped, got no CPU, or nobody looked%s\n",
             r->dim, length(excused, text), r->plain);
@@ -142,12 +142,12 @@ static void print_watched(const stalls_t *s, FILE *out) {
   uint64_t turns = 0;
   char text[24];
   for (size_t i = 0; i < s->loop_count; i++)
-    turns += s->loops[i].turns;
+    turns += s->loops[i].iterations;
   if (s->loop_count)
     fprintf(out, "  watched    %s turns of %zu event loop%s\n", report_count(turns, text),
             s->loop_count, s->loop_count == 1 ? "" : "s");
-  for (size_t i = 0; i < s->uncovered_count; i++)
-    fprintf(out, "  not seen   %s\n", s->uncovered[i]);
+  for (size_t i = 0; i < s->unsampled_count; i++)
+    fprintf(out, "  not seen   %s\n", s->unsampled[i]);
   if (s->retracted)
     fprintf(out, "  long waits of a loop at another place than before, left out: %zu\n",
             s->retracted);
@@ -216,7 +216,7 @@ static json_object *why_json(const stall_t *s) {
   const stall_totals_t *t = &s->totals;
   json_object *o = json_object_new_object();
   add_ns(o, "on_cpu_ns", t->run_ns);
-  add_ns(o, "waiting_for_cpu_ns", t->starved_ns);
+  add_ns(o, "waiting_for_cpu_ns", t->runq_ns);
   add_ns(o, "blocked_ns", t->blocked_ns);
   add_ns(o, "lock_ns", t->lock_ns);
   add_ns(o, "uninterruptible_ns", t->disk_ns);
@@ -237,13 +237,13 @@ static json_object *stall_json(const report_t *r, const named_stall_t *n) {
   json_add_number(o, "number", (int64_t)s->number);
   json_add_number(o, "tid", s->tid);
   json_add_text(o, "thread", s->thread);
-  add_ns(o, "began_ns", reader_ns(r->reader, s->began));
-  add_ns(o, "noticed_ns", reader_ns(r->reader, s->noticed));
+  add_ns(o, "began_ns", reader_ns(r->reader, s->start));
+  add_ns(o, "noticed_ns", reader_ns(r->reader, s->detected));
   add_ns(o, "length_ns", s->length_ns);
   add_ns(o, "total_ns", s->total_ns);
   add_ns(o, "stopped_ns", s->stopped_ns);
   add_ns(o, "unwatched_ns", s->late_ns);
-  add_ns(o, "starved_ns", s->starved_ns);
+  add_ns(o, "starved_ns", s->runq_ns);
   add_ns(o, "threshold_ns", s->threshold_ns);
   json_add_text(o, "ending", ending_key(s));
   json_add_text(o, "cause", stall_label_key(s->label));
@@ -285,7 +285,7 @@ static json_object *make_json(const report_t *r, void *state) {
   for (size_t i = 0; i < s->loop_count; i++) {
     json_object *loop = json_object_new_object();
     json_add_number(loop, "tid", s->loops[i].tid);
-    json_add_number(loop, "turns", (int64_t)s->loops[i].turns);
+    json_add_number(loop, "turns", (int64_t)s->loops[i].iterations);
     json_object_array_add(loops, loop);
   }
   for (size_t i = 0; i < e->count && i < r->top; i++)
@@ -293,12 +293,12 @@ static json_object *make_json(const report_t *r, void *state) {
   for (size_t i = 0; i < s->count; i++)
     json_object_array_add(stalls, stall_json(r, &e->stalls[i]));
   json_object *uncovered = json_object_new_array();
-  for (size_t i = 0; i < s->uncovered_count; i++)
-    json_object_array_add(uncovered, json_new_text(s->uncovered[i]));
+  for (size_t i = 0; i < s->unsampled_count; i++)
+    json_object_array_add(uncovered, json_new_text(s->unsampled[i]));
   json_object_object_add(o, "loops", loops);
   json_object_object_add(o, "not_seen", uncovered);
   add_ns(o, "total_ns", e->total_ns);
-  add_ns(o, "worst_ns", e->worst_ns);
+  add_ns(o, "worst_ns", e->max_ns);
   json_object_object_add(o, "entries", entries);
   json_object_object_add(o, "stalls", stalls);
   tree_t *tree = r->tree ? make_tree(r, s) : NULL;
@@ -315,7 +315,7 @@ static bool take_event(void *state, const record_event_t *e) {
 
 static bool holds(const report_t *r, void *state) {
   const stalls_t *s = finished(r, state);
-  return s->count || s->loop_count || s->uncovered_count;
+  return s->count || s->loop_count || s->unsampled_count;
 }
 
 static void end(void *state) {

@@ -35,8 +35,8 @@ static void put_duration(double ns, FILE *out) {
 static void put_spread(const trace_times_t *t, FILE *out) {
   static const char *const heights[] = {"·", "▁", "▂", "▃", "▄", "▅", "▆", "▇", "█"};
   uint64_t columns[COLUMNS] = {0}, most = 1;
-  for (int i = 0; i < TRACE_CLASSES; i++)
-    columns[i / 2 < COLUMNS ? i / 2 : COLUMNS - 1] += t->classes[i];
+  for (int i = 0; i < TRACE_BUCKETS; i++)
+    columns[i / 2 < COLUMNS ? i / 2 : COLUMNS - 1] += t->buckets[i];
   for (int i = 0; i < COLUMNS; i++)
     if (columns[i] > most) most = columns[i];
   for (int i = 0; i < COLUMNS; i++)
@@ -49,8 +49,8 @@ static void put_times(const report_t *r, const trace_times_t *t, double total, F
   put_duration(t->self_ns, out);
   put_right(report_count(t->calls, count), 13, out);
   put_duration(t->calls ? t->total_ns / (double)t->calls : 0, out);
-  put_duration(t->least_ns, out);
-  put_duration(t->worst_ns, out);
+  put_duration(t->min_ns, out);
+  put_duration(t->max_ns, out);
   fprintf(out, "  %s", r->dim);
   put_spread(t, out);
   fprintf(out, "%s  ", r->plain);
@@ -110,7 +110,7 @@ static void put_slowest(const trace_view_t *v, FILE *out) {
   const report_t *r = v->report;
   fprintf(out, "\n%sslowest calls%s\n", r->bold, r->plain);
   for (size_t i = 0; i < v->trace.slowest_count; i++) {
-    const trace_one_t *one = &v->trace.slowest[i];
+    const trace_call_t *one = &v->trace.slowest[i];
     const record_thread_t *t = reader_thread(r->reader, one->stream);
     put_duration(one->took_ns, out);
     fprintf(out, "%s  at %.6f s", one->open ? ", not ended," : "", one->start_ns / 1e9);
@@ -145,9 +145,9 @@ static void put_head(const trace_view_t *v, FILE *out) {
   if (t->left || t->open)
     fprintf(out, "  ended      %s by longjmp or an exception; %s had not ended\n",
             report_count(t->left, a), report_count(t->open, b));
-  if (t->lost || t->strays || t->unknown)
+  if (t->lost || t->unmatched || t->unknown)
     fprintf(out, "  missing    %s events lost; %s ends of calls that began before, %s such calls\n",
-            report_count(t->lost, a), report_count(t->strays, b), report_count(t->unknown, c));
+            report_count(t->lost, a), report_count(t->unmatched, b), report_count(t->unknown, c));
 }
 
 /* ---- the section ---------------------------------------------------------------------------- */

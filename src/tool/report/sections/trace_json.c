@@ -24,15 +24,15 @@ static void add_times(json_object *o, const trace_times_t *t, double total) {
   json_add_number(o, "calls", (int64_t)t->calls);
   add_ns(o, "total_ns", total);
   add_ns(o, "self_ns", t->self_ns);
-  add_ns(o, "least_ns", t->least_ns);
+  add_ns(o, "least_ns", t->min_ns);
   add_ns(o, "mean_ns", t->calls ? t->total_ns / (double)t->calls : 0);
-  add_ns(o, "worst_ns", t->worst_ns);
+  add_ns(o, "worst_ns", t->max_ns);
   json_object *list = json_object_new_array();
-  for (int i = 0; i < TRACE_CLASSES; i++) {
-    if (!t->classes[i]) continue;
+  for (int i = 0; i < TRACE_BUCKETS; i++) {
+    if (!t->buckets[i]) continue;
     json_object *row = json_object_new_object();
     json_add_number(row, "at_least_ns", i ? INT64_C(1) << i : 0);
-    json_add_number(row, "calls", t->classes[i]);
+    json_add_number(row, "calls", t->buckets[i]);
     json_object_array_add(list, row);
   }
   json_object_object_add(o, "histogram", list);
@@ -67,7 +67,7 @@ static json_object *nodes_json(const trace_view_t *v) {
 static json_object *slowest_json(const trace_view_t *v) {
   json_object *list = json_object_new_array();
   for (size_t i = 0; i < v->trace.slowest_count; i++) {
-    const trace_one_t *one = &v->trace.slowest[i];
+    const trace_call_t *one = &v->trace.slowest[i];
     const record_thread_t *t = reader_thread(v->report->reader, one->stream);
     json_object *row = json_object_new_object();
     add_name(row, trace_frame_name(v, one->frame));
@@ -91,7 +91,7 @@ json_object *trace_view_json(const trace_view_t *v) {
   json_add_number(o, "left", (int64_t)t->left);
   json_add_number(o, "open", (int64_t)t->open);
   json_add_number(o, "lost", (int64_t)t->lost);
-  json_add_number(o, "strays", (int64_t)t->strays);
+  json_add_number(o, "strays", (int64_t)t->unmatched);
   json_add_number(o, "unknown", (int64_t)t->unknown);
   json_object_object_add(tracer, "pair_ns", json_object_new_double(t->cost.pair));
   json_object_object_add(tracer, "inside_ns", json_object_new_double(t->cost.inside));

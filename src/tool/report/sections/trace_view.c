@@ -147,7 +147,7 @@ static int run(trace_view_t *v) {
   trace_filter_t filter = r->calls;
   filter.slowest = r->top;
   if (r->functions || r->least_bytes) {
-    filter.wants = is_wanted;
+    filter.accept = is_wanted;
     filter.context = &wanted;
   }
   int status = trace_run(&v->trace, r->reader, &filter);

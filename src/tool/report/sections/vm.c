@@ -15,7 +15,7 @@ enum { BRIEF_STACKS = 3 };
 static const char *kind_text(int kind) {
   static const char *const texts[] = {
 #define KIND_TEXT(name, text) text,
-      REGION_KIND_TABLE(KIND_TEXT)
+      MAPPING_KIND_TABLE(KIND_TEXT)
 #undef KIND_TEXT
   };
   return texts[kind];
@@ -32,13 +32,13 @@ static bool holds(const report_t *r, void *state) {
 static void end(void *state) { mappings_free(state); }
 
 static void print_kinds(const report_t *r, const mappings_t *regions, FILE *out) {
-  kind_totals_t kinds[REGION_KINDS];
+  mapping_totals_t kinds[MAPPING_KINDS];
   uint64_t below = 0, below_count = 0;
   char a[24], b[24], c[24];
   if (!regions->checkpoints || !mappings_kinds(regions, kinds)) return;
   fprintf(out, "\n%sby kind, as the kernel listed them %.3f s after the start%s\n", r->bold,
           (double)reader_ns(r->reader, regions->checkpoint_time) / 1e9, r->plain);
-  for (int i = 0; i < REGION_KINDS; i++) {
+  for (int i = 0; i < MAPPING_KINDS; i++) {
     if (!kinds[i].count) continue;
     fprintf(out, "  %10s  %6s ×  %-30s %s by recorded calls\n",
             report_bytes((int64_t)kinds[i].bytes, a), report_count(kinds[i].count, b), kind_text(i),
@@ -67,17 +67,17 @@ static int print_text(const report_t *r, void *state, FILE *out) {
   uint32_t rows = r->brief ? BRIEF_STACKS : r->top;
   if (regions->stack_count) fprintf(out, "\n%smapped, by stack%s\n", r->bold, r->plain);
   for (size_t i = 0; i < regions->stack_count && i < rows; i++) {
-    const stack_regions_t *s = &regions->stacks[i];
+    const stack_mappings_t *s = &regions->stacks[i];
     report_left_text(r, s->live, s->bytes, s->calls, "calls", s->stack, out);
   }
   return 0;
 }
 
 static json_object *of_kinds(const mappings_t *regions) {
-  kind_totals_t kinds[REGION_KINDS];
+  mapping_totals_t kinds[MAPPING_KINDS];
   json_object *list = json_object_new_array();
   if (!mappings_kinds(regions, kinds)) return list;
-  for (int i = 0; i < REGION_KINDS; i++) {
+  for (int i = 0; i < MAPPING_KINDS; i++) {
     if (!kinds[i].count) continue;
     json_object *o = json_object_new_object();
     json_object_object_add(o, "kind", json_object_new_string(kind_text(i)));

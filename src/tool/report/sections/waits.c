@@ -95,7 +95,7 @@ static json_object *wait_json(const report_t *r, const waits_t *w, const wait_su
   json_object *o = json_object_new_object();
   add_thread(o, w, "tid", "thread", item->tid);
   json_add_number(o, "time_ns", (int64_t)item->ns);
-  json_add_number(o, "samples", (int64_t)item->looks);
+  json_add_number(o, "samples", (int64_t)item->samples);
   if (*item->call) json_add_text(o, "syscall", item->call);
   if (*item->what) json_add_text(o, "what", item->what);
   if (item->address) json_add_address(o, item->is_mutex ? "lock" : "futex", item->address);

@@ -14,7 +14,7 @@
 enum { BRIEF_ROWS = 5 };
 
 typedef struct sums {
-  uint64_t seen_ns, run_ns, runq_ns, blocked_ns, looks;
+  uint64_t seen_ns, run_ns, runq_ns, blocked_ns, samples;
 } sums_t;
 
 static sums_t sums_of(const wall_t *w) {
@@ -25,7 +25,7 @@ static sums_t sums_of(const wall_t *w) {
     s.run_ns += t->run_ns;
     s.runq_ns += t->runq_ns;
     s.blocked_ns += t->blocked_ns;
-    s.looks += t->looks;
+    s.samples += t->samples;
   }
   return s;
 }
@@ -82,7 +82,7 @@ static tree_t *make_tree(const report_t *r, const wall_t *w) {
   bool good = tree != NULL;
   for (size_t i = 0; good && i < w->places.count; i++) {
     const wall_place_t *p = &w->places.items[i];
-    if (p->stack) good = tree_add(tree, p->stack, (int64_t)(p->ns / 1000), (int64_t)p->looks);
+    if (p->stack) good = tree_add(tree, p->stack, (int64_t)(p->ns / 1000), (int64_t)p->samples);
   }
   if (good) return tree;
   tree_free(tree);
@@ -100,7 +100,7 @@ static int print_text(const report_t *r, void *state, FILE *out) {
           r->bold, r->plain, seconds(s.seen_ns), w->thread_count, w->thread_count == 1 ? "" : "s",
           seconds(s.run_ns), seconds(s.runq_ns), seconds(s.blocked_ns));
   fprintf(out, "  samples    %s of blocked threads; %s of them (%.2f s) could not be read\n",
-          report_count(s.looks, a), report_count(w->unread_looks, b), seconds(w->unread_ns));
+          report_count(s.samples, a), report_count(w->unread_samples, b), seconds(w->unread_ns));
   if (r->tree) {
     tree_t *tree = make_tree(r, w);
     if (tree) tree_text(tree, "where the threads were", false, "µs", out);
@@ -122,7 +122,7 @@ static json_object *thread_json(const wall_thread_t *t) {
   json_add_number(o, "cpu_ns", (int64_t)t->run_ns);
   json_add_number(o, "waited_for_cpu_ns", (int64_t)t->runq_ns);
   json_add_number(o, "blocked_ns", (int64_t)t->blocked_ns);
-  json_add_number(o, "looks", (int64_t)t->looks);
+  json_add_number(o, "looks", (int64_t)t->samples);
   return o;
 }
 
@@ -132,7 +132,7 @@ static json_object *place_json(const report_t *r, const wall_place_t *p) {
   json_add_text(o, "where", p->call ? "blocked" : "cpu");
   if (p->call && *p->call) json_add_text(o, "syscall", p->call);
   json_add_number(o, "time_ns", (int64_t)p->ns);
-  json_add_number(o, "samples", (int64_t)p->looks);
+  json_add_number(o, "samples", (int64_t)p->samples);
   if (!p->stack) return o;
   json_add_number(o, "stack", p->stack);
   json_object_object_add(o, "frames", report_frames_json(r, p->stack, &complete));
@@ -150,8 +150,8 @@ static json_object *make_json(const report_t *r, void *state) {
   json_add_number(o, "cpu_ns", (int64_t)s.run_ns);
   json_add_number(o, "waited_for_cpu_ns", (int64_t)s.runq_ns);
   json_add_number(o, "blocked_ns", (int64_t)s.blocked_ns);
-  json_add_number(o, "looks", (int64_t)s.looks);
-  json_add_number(o, "unread_looks", (int64_t)w->unread_looks);
+  json_add_number(o, "looks", (int64_t)s.samples);
+  json_add_number(o, "unread_looks", (int64_t)w->unread_samples);
   json_add_number(o, "unread_ns", (int64_t)w->unread_ns);
   for (size_t i = 0; i < w->thread_count && i < r->top; i++)
     json_object_array_add(threads, thread_json(&w->threads[i]));
@@ -177,7 +177,7 @@ static bool take_event(void *state, const record_event_t *e) { return wall_add(s
 
 static bool holds(const report_t *r, void *state) {
   (void)r;
-  return ((const wall_t *)state)->looked;
+  return ((const wall_t *)state)->recorded;
 }
 
 static void end(void *state) {

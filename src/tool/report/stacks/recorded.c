@@ -51,7 +51,7 @@ static json_object *of_frame(const record_frame_t *f, const frame_name_t *name) 
   return o;
 }
 
-json_object *report_tally_json(tally_t tally) {
+json_object *report_tally_json(counts_t tally) {
   json_object *o = json_object_new_object();
   json_add_count(o, "blocks", tally.count);
   json_add_count(o, "bytes", tally.bytes);
