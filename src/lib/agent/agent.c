@@ -78,7 +78,6 @@ NOINLINE void agent_start(void) {
   wait_find_real();
   if (!arch_on_valgrind()) malloc_try(); /* whose counts are the program's alone */
   start_recording();
-  log_show();
   store_release(&agent_ready, true);
 }
 

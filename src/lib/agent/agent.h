@@ -87,7 +87,6 @@ void agent_trace_start(void);
 void agent_images_came(void *context); /* see hook/filter.h */
 void region_find_real(void);
 void signals_find_real(void);
-void log_show(void);
 void dlclose_find_real(void);
 void operators_find_real(void);
 void wait_find_real(void);

@@ -88,8 +88,3 @@ static NOINLINE int missing(void) {
     return result;                                                                                 \
   }
 WAIT_TABLE(DEFINE_WAIT)
-
-/* For the program's own libsonde. */
-EXPORT extern const stall_declared_t STALL_DECLARED_SYMBOL;
-const stall_declared_t STALL_DECLARED_SYMBOL = {stall_heartbeat, stall_begin, stall_expect,
-                                                stall_end};

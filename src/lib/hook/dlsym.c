@@ -14,7 +14,7 @@
  */
 #include "arch/arch.h"
 #include "base/bits.h"
-#include "hook/engine.h"
+#include "hook/hook.h"
 #include "hook/internal.h"
 
 #define NEXT_HANDLE                                                                                \
@@ -58,7 +58,7 @@ static bool concerns_us(const void *handle, const char *name) {
 __attribute__((used)) HIDDEN void *hook_dlsym_answer(void *handle, const char *name,
                                                      const char *unused, uint64_t pc) {
   (void)unused;
-  if (dlopen_is_owed()) (void)hooks_refresh_here();
+  if (dlopen_is_owed()) (void)hook_refresh_local();
   if (!concerns_us(handle, name)) return NULL;
   void *(*next)(void *, const char *) =
       (void *(*)(void *, const char *))(uintptr_t)load_acquire(&hook_dlsym_next);

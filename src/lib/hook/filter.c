@@ -9,7 +9,7 @@
 #include "hook/filter.h"
 
 #include "base/bits.h"
-#include "hook/engine.h"
+#include "hook/hook.h"
 #include "hook/internal.h"
 
 #define SEEN_SLOTS 65536u /* a power of two; beyond three quarters names are not remembered */
@@ -257,7 +257,7 @@ static void follow_held(void *context) {
     f->result += symbol->whose >> (HOOK_OF_FAMILY + number) & 1;
 }
 
-int hooks_follow_here(const hook_filter_t *wanted) {
+int hook_follow_local(const hook_filter_t *wanted) {
   following_t f = {wanted, 0};
   int status = hooks_held(follow_held, &f);
   return status == SONDE_OK ? f.result : status;

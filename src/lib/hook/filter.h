@@ -35,7 +35,7 @@ typedef struct hook_filter {
 /* From now on FAMILY, which is kept, is asked, after those that are there: a function may be wanted
  * by several. Returns how many functions are hooked for it, or a negative SONDE_E…: EBUSY (also
  * when it is there, or HOOK_FAMILIES are), EUNSUPPORTED, ENOMEM. */
-int hooks_follow(const hook_filter_t *family);
+int hook_follow(const hook_filter_t *family);
 
 /* From now on FAMILY, which is kept and wants no function, is told when images come, by `came`. Of
  * those that are there it is told with the first that comes. It waits for no lock that the program

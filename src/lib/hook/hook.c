@@ -6,7 +6,7 @@
  * The lock knows its owner. Who comes again inside (a filter that calls us) is refused, and so is
  * the child of a fork that finds it held by a thread that is not there.
  */
-#include "hook/engine.h"
+#include "hook/hook.h"
 
 #include "base/bits.h"
 #include "hook/internal.h"
@@ -218,7 +218,7 @@ static bool is_valid(const sonde_hook_request_t *request) {
   return name > 0 && name < HOOK_NAME_MAX && version < HOOK_VERSION_MAX;
 }
 
-int hooks_add_here(const sonde_hook_request_t *requests, size_t count, sonde_hook_t **hooks) {
+int hook_add_local(const sonde_hook_request_t *requests, size_t count, sonde_hook_t **hooks) {
   if (count == 0) return SONDE_OK;
   if (!requests || count > HOOKS_AT_ONCE) return SONDE_EINVAL;
   for (size_t i = 0; i < count; i++)
@@ -263,7 +263,7 @@ static void remove_held(void *context) {
   r->status = SONDE_OK;
 }
 
-int hooks_remove_here(sonde_hook_t *hook) {
+int hook_remove_local(sonde_hook_t *hook) {
   removing_t r = {hook, SONDE_OK};
   int status = hooks_held(remove_held, &r);
   return status == SONDE_OK ? r.status : status;
@@ -279,14 +279,14 @@ static void refresh_held(void *context) {
   *(int *)context = h->is_short ? SONDE_ENOMEM : (int)h->written;
 }
 
-int hooks_refresh_here(void) {
+int hook_refresh_local(void) {
   int result = 0, status = hooks_held(refresh_held, &result);
   return status == SONDE_OK ? result : status;
 }
 
 static void ask_late(void *context) { *(bool *)context = dlopen_in_force(); }
 
-int hooks_late_here(void) {
+int hook_late_local(void) {
   bool in_force = false;
   int status = hooks_held(ask_late, &in_force);
   return status == SONDE_OK && !in_force ? SONDE_EUNSUPPORTED : status;
@@ -355,7 +355,7 @@ static void report_held(void *context) {
   }
 }
 
-int hooks_reach_here(const sonde_hook_t *hook,
+int hook_reach_local(const sonde_hook_t *hook,
                      int (*visit)(const sonde_slot_t *slot, void *context), void *context) {
   reporting_t r = {hook, visit, context, 0};
   if (!visit) return SONDE_EINVAL;

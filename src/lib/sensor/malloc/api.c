@@ -57,7 +57,7 @@ static sonde_block_t told(const shm_control_t *c, uint64_t address, const live_d
                          .time_ns = shm_monotonic_ns(c, b->time)};
 }
 
-static int of(const void *address, sonde_block_t *out) {
+int malloc_api_of(const void *address, sonde_block_t *out) {
   shm_control_t *c = live_control();
   live_detail_t block;
   uint64_t start;
@@ -82,7 +82,7 @@ static bool tell(void *context, uint64_t address, const live_detail_t *block) {
   return v->visit(&b, v->context) == 0;
 }
 
-static int64_t each(int (*visit)(const sonde_block_t *block, void *context), void *context) {
+int64_t malloc_api_each(int (*visit)(const sonde_block_t *block, void *context), void *context) {
   shm_control_t *c = live_control();
   visited_t v = {c, visit, context, 0};
   if (!visit) return SONDE_EINVAL;
@@ -91,11 +91,9 @@ static int64_t each(int (*visit)(const sonde_block_t *block, void *context), voi
   return v.count;
 }
 
-static int stack(uint32_t id, uintptr_t *pcs, int max) { return sonde_stack_of_id(id, pcs, max); }
-
 /* ---- telling ------------------------------------------------------------------------------ */
 
-static int pool(int call, const void *address, size_t size, const caller_t *at) {
+int malloc_api_pool(int call, const void *address, size_t size, const caller_t *at) {
   if (!address) return SONDE_EINVAL;
   if (!malloc_api_is_recording()) return SONDE_ENOTFOUND;
   stream_t *s = writer_enter(RECORD_BLOCKS);
@@ -112,7 +110,7 @@ static int pool(int call, const void *address, size_t size, const caller_t *at) 
   return 0;
 }
 
-static int mark(const char *name, const caller_t *at) {
+int malloc_api_marker(const char *name, const caller_t *at) {
   uint64_t size = 0;
   if (!name) return SONDE_EINVAL;
   if (!malloc_api_is_recording()) return SONDE_ENOTFOUND;
@@ -195,7 +193,7 @@ void malloc_api_switch(uint32_t bits) {
 }
 
 /* Under a recorder it is the recorder that switches. */
-static int mode(sonde_malloc_mode_t wanted) {
+int malloc_api_mode(sonde_malloc_mode_t wanted) {
   static const char *const requests[] = {"malloc=off\n", "malloc=malloc\n", "malloc=live\n",
                                          "malloc=all\n", "malloc=vm\n",     "malloc=livevm\n"};
   uint32_t bits;
@@ -212,14 +210,3 @@ static int mode(sonde_malloc_mode_t wanted) {
   ssize_t n = os_socket_request(c->recorder_name, requests[wanted], answer, sizeof answer);
   return n >= 2 && answer[0] == 'o' && answer[1] == 'k' ? 0 : SONDE_EIO;
 }
-
-HIDDEN const malloc_api_t malloc_api_own = {.version = MALLOC_API_VERSION,
-                                            .size = sizeof(malloc_api_t),
-                                            .mode = mode,
-                                            .of = of,
-                                            .each = each,
-                                            .stack = stack,
-                                            .pool = pool,
-                                            .mark = mark,
-                                            .audit_start = audit_begin,
-                                            .audit_stop = audit_end};

@@ -1,9 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
- * What stands behind sonde/malloc.h and sonde/audit.h. A program under `sonde record` that links
- * libsonde has two copies of this code, the library's and the agent's. The recording is the
- * agent's; so the agent shows a table of its own functions (agent/log.c) under a name that libsonde
- * looks for, once, and every public function goes through a table: the agent's, or else its own.
+ * The functions of sonde/malloc.h in this copy of the library. The public functions call these, or
+ * the agent's: see hook/agent_table.h.
  */
 #ifndef SONDE_SENSOR_MALLOC_API_H
 #define SONDE_SENSOR_MALLOC_API_H
@@ -11,26 +9,14 @@
 #include "sensor/malloc/malloc.h"
 #include "sonde/malloc.h"
 
-#define MALLOC_API_NAME    "libsonde_agent_log"
-#define MALLOC_API_VERSION 2u
+/* As sonde_malloc_log_mode, sonde_malloc_of and sonde_malloc_each. */
+int malloc_api_mode(sonde_malloc_mode_t mode);
+int malloc_api_of(const void *address, sonde_block_t *block);
+int64_t malloc_api_each(int (*visit)(const sonde_block_t *block, void *context), void *context);
 
-typedef struct malloc_api {
-  uint32_t version, size;
-  int (*mode)(sonde_malloc_mode_t mode);
-  int (*of)(const void *address, sonde_block_t *block);
-  int64_t (*each)(int (*visit)(const sonde_block_t *block, void *context), void *context);
-  int (*stack)(uint32_t stack, uintptr_t *pcs, int max);
-  /* CALL is a pool_call_t. */
-  int (*pool)(int call, const void *address, size_t size, const caller_t *at);
-  int (*mark)(const char *name, const caller_t *at);
-  int (*audit_start)(const void *policy, size_t size, const char *path);
-  int (*audit_stop)(void);
-} malloc_api_t;
-
-extern HIDDEN const malloc_api_t malloc_api_own;
-
-/* The table of who has the recording. */
-const malloc_api_t *malloc_api(void);
+/* As sonde_alloc_event, sonde_free_event and sonde_mark; CALL is a pool_call_t, AT the caller. */
+int malloc_api_pool(int call, const void *address, size_t size, const caller_t *at);
+int malloc_api_marker(const char *name, const caller_t *at);
 
 bool malloc_api_is_recording(void);
 

@@ -62,16 +62,6 @@ static ALWAYS_INLINE void stall_wait_end(stall_wait_t home) {
 
 /* ---- what the program itself declares (sonde/stall.h) ------------------------------------- */
 
-/* The agent does what a program's libsonde asks of it: libsonde finds this table by its name. */
-typedef struct stall_declared {
-  int (*heartbeat)(void);
-  int (*begin)(uint32_t limit_ms);
-  int (*expect)(uint32_t limit_ms);
-  int (*end)(void);
-} stall_declared_t;
-
-#define STALL_DECLARED_SYMBOL __sonde_agent_stall
-
 int stall_heartbeat(void);
 int stall_begin(uint32_t limit_ms);
 int stall_expect(uint32_t limit_ms);

@@ -202,7 +202,7 @@ int imports_start(void (*came)(void *context)) {
   for (uint32_t i = 0; why && i < sizeof control->imports_refused - 1 && why[i]; i++)
     control->imports_refused[i] = why[i];
   family.came = came;
-  int status = hooks_follow(&family);
+  int status = hook_follow(&family);
   is_followed = status >= 0;
   return why ? SONDE_EUNSUPPORTED : status < 0 ? status : SONDE_OK;
 }

@@ -1,0 +1,20 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * The functions of sonde/hook.h in this copy of the library. The public functions call these, or
+ * the agent's: see hook/agent_table.h.
+ */
+#ifndef SONDE_HOOK_LOCAL_H
+#define SONDE_HOOK_LOCAL_H
+
+#include "hook/filter.h"
+#include "sonde/hook.h"
+
+int hook_add_local(const sonde_hook_request_t *requests, size_t count, sonde_hook_t **hooks);
+int hook_remove_local(sonde_hook_t *hook);
+int hook_late_local(void);
+int hook_refresh_local(void);
+int hook_reach_local(const sonde_hook_t *hook,
+                     int (*visit)(const sonde_slot_t *slot, void *context), void *context);
+int hook_follow_local(const hook_filter_t *filter); /* filter.c */
+
+#endif
