@@ -42,7 +42,7 @@ static uintptr_t pcs[DEPTH_MAX];
 
 /* Rules only: no frame cache, no state of the thread. */
 static __attribute__((noinline)) int walk_plainly(void) {
-  static window_t window;
+  static stack_window_t window;
   sonde_capture_t c = {.pcs = pcs, .max = DEPTH_MAX};
   position_t p;
   regs_t regs;
@@ -51,7 +51,7 @@ static __attribute__((noinline)) int walk_plainly(void) {
                         regs.r[machine_fp(MACHINE_HERE)]);
   p.exact = true;
   if (!window.move) window = thread_state_window();
-  if (!window_holds(&window, p.sp)) window.move(&window, p.sp);
+  if (!stack_window_holds(&window, p.sp)) window.move(&window, p.sp);
   walk_to_pcs(&window, &p, walk_epoch(), &c);
   return c.count;
 }
@@ -116,7 +116,7 @@ static inline __attribute__((always_inline)) void capture(enum method method) {
   case ID: sonde_stack_id(&id); break;
   case PCS: sonde_stack(pcs, DEPTH_MAX); break;
   case NOTHING:
-    frame_cache_drop(&thread_state_own->cache);
+    frame_cache_clear(&thread_state_current->cache);
     sonde_stack_id(&id);
     break;
   case PLAIN: walk_plainly(); break;

@@ -131,7 +131,7 @@ static void stop_workers(int count) {
 
 typedef struct tally {
   double first_us, median_us;
-  int complete, signalled, missing, frames, eintr; /* of the last round; eintr of all */
+  int complete, signaled, missing, frames, eintr; /* of the last round; eintr of all */
 } tally_t;
 
 static double capture_once(unsigned flags, tally_t *t) {
@@ -141,11 +141,11 @@ static double capture_once(unsigned flags, tally_t *t) {
   uint64_t start = bench_now_ns();
   int n = sonde_capture_all(&all);
   double us = (double)(bench_now_ns() - start) / 1000;
-  t->complete = t->signalled = t->missing = t->frames = 0;
+  t->complete = t->signaled = t->missing = t->frames = 0;
   for (int i = 0; i < n; i++) {
     t->complete += rows[i].stack.status == SONDE_STACK_COMPLETE;
     t->missing += rows[i].stack.status == SONDE_STACK_UNAVAILABLE;
-    t->signalled += (rows[i].stack.flags & SONDE_FLAG_SIGNALLED) != 0;
+    t->signaled += (rows[i].stack.flags & SONDE_FLAG_SIGNALED) != 0;
     t->frames += rows[i].stack.count;
   }
   return us;
@@ -207,11 +207,10 @@ static tally_t capture_moved(int rounds, double *bare_us) {
 }
 
 static void print_tally(const char *what, int threads, const tally_t *t) {
-  printf(
-      "%-34s %8.0f us median, %8.0f us first; complete %d of %d, frames each %.1f, signalled %d, "
-      "not reached %d, EINTR %d\n",
-      what, t->median_us, t->first_us, t->complete - 1, threads, (double)t->frames / (threads + 1),
-      t->signalled, t->missing, t->eintr);
+  printf("%-34s %8.0f us median, %8.0f us first; complete %d of %d, frames each %.1f, signaled %d, "
+         "not reached %d, EINTR %d\n",
+         what, t->median_us, t->first_us, t->complete - 1, threads,
+         (double)t->frames / (threads + 1), t->signaled, t->missing, t->eintr);
 }
 
 /* ---- the bare loop -------------------------------------------------------------------------- */

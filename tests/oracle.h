@@ -170,7 +170,7 @@ static bool oracle_read(memory_t *self, uint64_t address, void *out, size_t size
 
 /* Walks from UCONTEXT; PCS[0] is its pc. Sets STEP to how it ended. */
 static NOINLINE __attribute__((unused)) int full_stack(const ucontext_t *ucontext, uintptr_t *pcs,
-                                                       int max, step_t *end) {
+                                                       int max, unwind_step_t *end) {
   memory_t memory = {oracle_read};
   regs_t regs = {.known = 0};
   regs.pc = arch_context_registers(ucontext, regs.r, &regs.known);

@@ -31,18 +31,18 @@ typedef enum sonde_stack_status {
 } sonde_stack_status_t;
 
 /* What a reader should know of a stack; a set of bits. */
-#define SONDE_FLAG_GUESSED   1u  /* at least one frame was found by frame pointer, not by a rule */
-#define SONDE_FLAG_PROVEN    2u  /* the frame register was recovered by proof, not read */
-#define SONDE_FLAG_SIGNAL    4u  /* the stack passes through a signal frame */
-#define SONDE_FLAG_SIGNALLED 8u  /* the thread was asked by a signal */
-#define SONDE_FLAG_ASYNC     16u /* a Swift async frame was met */
+#define SONDE_FLAG_HEURISTIC    1u /* at least one frame was found by frame pointer, not by a rule */
+#define SONDE_FLAG_INFERRED     2u  /* the frame register was recovered by proof, not read */
+#define SONDE_FLAG_SIGNAL_FRAME 4u  /* the stack passes through a signal frame */
+#define SONDE_FLAG_SIGNALED     8u  /* the thread was asked by a signal */
+#define SONDE_FLAG_ASYNC        16u /* a Swift async frame was met */
 
 /* Swift's async functions, whose frames the thread's stack holds only while they run: what called
  * them is in a chain of contexts on the heap. An async frame is known by bit 60 of the frame
  * pointer that it saved. */
 typedef enum sonde_async {
   SONDE_ASYNC_IGNORE = 0, /* the thread's stack; async frames are not looked for */
-  SONDE_ASYNC_NOTICE =
+  SONDE_ASYNC_DETECT =
       1, /* the thread's stack; SONDE_FLAG_ASYNC tells that an async frame was met */
   SONDE_ASYNC_FOLLOW = 2, /* from the innermost async frame on, the async calls instead: each entry
                              is the address its function resumes at, plus 1 so that it reads as a

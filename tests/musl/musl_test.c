@@ -143,7 +143,7 @@ static void check_thread(bool spins, bool is_static) {
     sonde_capture_t c = {.pcs = pcs, .max = 32};
     int n = sonde_capture_thread(s.tid, &c, &patiently);
     CHECK(n > 0);
-    CHECK(!!(c.flags & SONDE_FLAG_SIGNALLED) == spins);
+    CHECK(!!(c.flags & SONDE_FLAG_SIGNALED) == spins);
     if (spins) CHECK(lies_in(pcs[0], (const void *)innermost) && shows_chain(&c));
     /* A system call is entered through code of musl's that has no call frame information. */
     if (c.status == SONDE_STACK_COMPLETE) CHECK(shows_chain(&c));

@@ -16,7 +16,7 @@
 
 typedef struct context {
   uint64_t parent, resume;
-} context_t;
+} async_context_t;
 
 /* The frame just left saved its caller's frame pointer at P->fp_at: was it an async one? */
 static READS_STACK bool left_async_frame(rule_t rule, const position_t *p) {
@@ -32,7 +32,7 @@ static void add(sonde_capture_t *capture, int *skip, uint64_t pc) {
 
 /* Contexts are on the heap and a damaged chain may be circular: the room of CAPTURE bounds it. */
 static void follow(uint64_t context_at, sonde_capture_t *capture, int *skip) {
-  context_t context;
+  async_context_t context;
   uint64_t pc;
   capture->status = SONDE_STACK_COMPLETE;
   while (context_at) {
@@ -52,17 +52,18 @@ static void follow(uint64_t context_at, sonde_capture_t *capture, int *skip) {
   }
 }
 
-READS_STACK void walk_async(window_t *w, position_t *p, uint64_t epoch, sonde_capture_t *capture) {
+READS_STACK void walk_async(stack_window_t *w, position_t *p, uint64_t epoch,
+                            sonde_capture_t *capture) {
   int skip = capture->skip;
-  walk_step_t step = WALK_ON;
+  walk_step_t step = WALK_CALLER;
   capture->count = 0;
-  while (step == WALK_ON && capture->count < capture->max) {
+  while (step == WALK_CALLER && capture->count < capture->max) {
     add(capture, &skip, p->pc);
     rule_t rule = frame_table_find(p->pc, p->exact, epoch).rule;
     step = walk_by_rule(w, rule, p);
     if (step == WALK_SLOW)
-      step = walk_slowly_on(w, p);
-    else if (step == WALK_ON && left_async_frame(rule, p)) {
+      step = walk_slow_step_any_stack(w, p);
+    else if (step == WALK_CALLER && left_async_frame(rule, p)) {
       p->flags |= SONDE_FLAG_ASYNC;
       if (capture->async == SONDE_ASYNC_FOLLOW) {
         capture->flags |= p->flags;
@@ -71,6 +72,6 @@ READS_STACK void walk_async(window_t *w, position_t *p, uint64_t epoch, sonde_ca
       }
     }
   }
-  capture->status = walk_mark(step, &capture->reason);
+  capture->status = walk_status(step, &capture->reason);
   capture->flags |= p->flags;
 }

@@ -6,7 +6,7 @@
  * their hash; what lies further out, if it has to be walked at all, is likely to be as it was when
  * the hints were made, and looked up by these. The first ones have a loop of their own, which
  * carries less from frame to frame. */
-#define FRESH_UNHINTED 6
+#define UNHINTED_FRAMES 6
 
 /* What a walk carries from one frame that a rule led to, to the next, is little on x86_64: the call
  * leaves no choice where the return address is and what it looks like. */
@@ -21,19 +21,21 @@ static ALWAYS_INLINE uint64_t raw_of(const position_t *p) { return p->raw; }
 /* Words from the slot of POSITION up to its stack pointer. */
 static ALWAYS_INLINE uint64_t sp_words(const position_t *p) { return (p->sp - slot_of(p)) / 8; }
 
-static ALWAYS_INLINE READS_STACK bool stands_at(const cached_t *e, const position_t *p) {
+static ALWAYS_INLINE READS_STACK bool stands_at(const frame_cache_entry_t *e, const position_t *p) {
   return !((e->slot ^ slot_of(p)) | (e->raw ^ raw_of(p))) && sp_words(p) == e->sp_words &&
-         (!(e->bits & CACHED_LIVE) || (p->fp_at && *p->fp_at == e->fp));
+         (!(e->bits & ENTRY_FP_LIVE) || (p->fp_at && *p->fp_at == e->fp));
 }
 
 /* Nonzero when chained entry E changed. What its frame register must be follows from where the next
  * slot is, so two words of the entries are loaded for each two of the stack, not four. */
-static ALWAYS_INLINE READS_STACK uint64_t chained_changed(const cached_t *e, const window_t *w) {
-  const uint64_t *at = window_at(w, e->slot);
+static ALWAYS_INLINE READS_STACK uint64_t chained_changed(const frame_cache_entry_t *e,
+                                                          const stack_window_t *w) {
+  const uint64_t *at = stack_window_at(w, e->slot);
   return (at[0] ^ e->raw) | (at[-1] ^ (e[1].slot - 8));
 }
-static ALWAYS_INLINE READS_STACK bool chained_four_hold(const cached_t *e, const window_t *w) {
-  if (LIKELY(cached_share_page(e)))
+static ALWAYS_INLINE READS_STACK bool chained_four_hold(const frame_cache_entry_t *e,
+                                                        const stack_window_t *w) {
+  if (LIKELY(entries_share_page(e)))
     return !(chained_changed(e, w) | chained_changed(e + 1, w) | chained_changed(e + 2, w) |
              chained_changed(e + 3, w));
   return !chained_changed(e, w) && !chained_changed(e + 1, w) && !chained_changed(e + 2, w) &&
@@ -41,70 +43,73 @@ static ALWAYS_INLINE READS_STACK bool chained_four_hold(const cached_t *e, const
 }
 
 /* Passes the entries from E to before END, four of them or more, all chained. */
-static ALWAYS_INLINE READS_STACK const cached_t *
-skip_chained(const cached_t *e, const cached_t *end, const window_t *w) {
+static ALWAYS_INLINE READS_STACK const frame_cache_entry_t *
+skip_chained(const frame_cache_entry_t *e, const frame_cache_entry_t *end,
+             const stack_window_t *w) {
   for (; e < end - 4; e += 4)
     if (UNLIKELY(!chained_four_hold(e, w))) return e;
   return LIKELY(chained_four_hold(end - 4, w)) ? end : e;
 }
 
-READS_STACK const cached_t *frame_cache_skip_verified(const frame_cache_t *cache, const window_t *w,
-                                                      const cached_t *e) {
-  const cached_t *last_four = frame_cache_end(cache) - 4;
+READS_STACK const frame_cache_entry_t *frame_cache_skip_verified(const frame_cache_t *cache,
+                                                                 const stack_window_t *w,
+                                                                 const frame_cache_entry_t *e) {
+  const frame_cache_entry_t *last_four = frame_cache_end(cache) - 4;
   if (UNLIKELY(e > last_four)) return e;
   while (e < last_four) {
-    const cached_t *end = e + cache->chained[e - cache->entries];
+    const frame_cache_entry_t *end = e + cache->chained[e - cache->entries];
     if (LIKELY(end - e >= 4)) {
       e = skip_chained(e, end, w);
       if (UNLIKELY(e != end)) return e;
-    } else if (LIKELY(cached_four_hold(e, w, true)))
+    } else if (LIKELY(entries_unchanged(e, w, true)))
       e += 4;
     else
       return e;
   }
-  return LIKELY(cached_four_hold(last_four, w, true)) ? last_four + 4 : e;
+  return LIKELY(entries_unchanged(last_four, w, true)) ? last_four + 4 : e;
 }
 
 /* Looks whether POSITION is an entry from *AT on with an unchanged outside. *AT moves outward past
  * what the walk has left behind or found changed; the last entry is beyond every slot. */
-static ALWAYS_INLINE READS_STACK bool join(const frame_cache_t *cache, const window_t *w,
-                                           const position_t *p, const cached_t **at) {
-  const cached_t *e = *at;
+static ALWAYS_INLINE READS_STACK bool join(const frame_cache_t *cache, const stack_window_t *w,
+                                           const position_t *p, const frame_cache_entry_t **at) {
+  const frame_cache_entry_t *e = *at;
   e += e->slot < slot_of(p); /* two steps without a branch to be mispredicted */
   e += e->slot < slot_of(p);
   while (UNLIKELY(e->slot < slot_of(p)))
     e++;
   *at = e;
   if (!stands_at(e, p)) return false;
-  const cached_t *changed = frame_cache_first_changed(cache, w, e + 1);
+  const frame_cache_entry_t *changed = frame_cache_first_changed(cache, w, e + 1);
   if (LIKELY(changed == frame_cache_end(cache))) return true;
   *at = changed + 1;
   return false;
 }
 
-static NOINLINE window_t *window_over_other(stacks_t *stacks, uint64_t sp) {
-  window_t *other = &stacks->other;
+static NOINLINE stack_window_t *window_over_other(walk_stacks_t *stacks, uint64_t sp) {
+  stack_window_t *other = &stacks->other;
   if (!stacks->others) *other = thread_state_window();
   stacks->others = true;
-  return window_holds(other, sp) || other->move(other, sp) ? other : NULL;
+  return stack_window_holds(other, sp) || other->move(other, sp) ? other : NULL;
 }
 
 /* The window over the stack that SP points into; NULL when it cannot be read. */
-static ALWAYS_INLINE window_t *window_over(stacks_t *stacks, uint64_t sp) {
-  if (LIKELY(stacks->cached && window_holds(stacks->cached, sp))) return stacks->cached;
+static ALWAYS_INLINE stack_window_t *window_over(walk_stacks_t *stacks, uint64_t sp) {
+  if (LIKELY(stacks->cached && stack_window_holds(stacks->cached, sp))) return stacks->cached;
   return window_over_other(stacks, sp);
 }
 
 /* What a walk carries from frame to frame, apart from its position. */
 typedef struct passage {
   const frame_cache_t *known;
-  const cached_t *at, *end; /* the entry that the walk may meet next; behind the last one */
-  uint32_t count;           /* frames passed */
-  uint32_t limit;           /* so many at most */
-  uint32_t salt;            /* see frame_table_worth_a_hint */
-  uint32_t hint;            /* what INNER says of the frame outside it */
-  rule_t rule;              /* of the frame passed last; 0: none led from there to here */
-  frame_slot_t *inner;      /* the frame passed last, if a hint led to it */
+  const frame_cache_entry_t *at,
+      *end;            /* the entry that the walk may meet next; behind the last one */
+  uint32_t count;      /* frames passed */
+  uint32_t limit;      /* so many at most */
+  uint32_t salt;       /* see frame_table_may_write_hint */
+  uint32_t hint;       /* what INNER says of the frame outside it */
+  rule_t rule;         /* of the frame passed last; 0: none led from there to here */
+  frame_slot_t *inner; /* the frame passed last, if a hint led to it */
   bool joined;
 } passage_t;
 
@@ -112,7 +117,7 @@ typedef struct passage {
 static ALWAYS_INLINE frame_ref_t look_up(passage_t *on, const position_t *p, uint64_t epoch,
                                          bool hinted) {
   if (hinted) {
-    on->inner = frame_table_follow(on->inner, on->hint, p->pc, epoch, on->salt);
+    on->inner = frame_table_find_hinted(on->inner, on->hint, p->pc, epoch, on->salt);
     if (LIKELY(on->inner)) {
       uint64_t both = frame_table_rule_and_hint(on->inner);
       on->hint = (uint32_t)(both >> 32);
@@ -123,27 +128,26 @@ static ALWAYS_INLINE frame_ref_t look_up(passage_t *on, const position_t *p, uin
 }
 
 /* Passes the frame that P is in, and notes it in TO. */
-static ALWAYS_INLINE READS_STACK walk_step_t pass(passage_t *on, new_frames_frame_t *to,
-                                                  window_t *w, position_t *p, uint64_t epoch,
-                                                  bool hinted) {
+static ALWAYS_INLINE READS_STACK walk_step_t pass(passage_t *on, new_frame_t *to, stack_window_t *w,
+                                                  position_t *p, uint64_t epoch, bool hinted) {
   frame_ref_t frame = look_up(on, p, epoch, hinted);
   on->count++;
   to->slot = p->slot;
   to->raw = p->raw;
   to->fp_at = p->fp_at;
-  to->came_by_and_id = (uint64_t)on->rule << 32 | frame.id;
+  to->rule_into_and_id = (uint64_t)on->rule << 32 | frame.id;
   on->rule = frame.rule;
   return walk_by_rule(w, frame.rule, p);
 }
 
 /* Passes frames until P is not in one that a rule led to, or STOP frames have been passed. It is in
  * one now: it has a slot, and its pc is a return address, which need not be asked again and again.
- * WALK_ON: it stopped at STOP. */
+ * WALK_CALLER: it stopped at STOP. */
 static ALWAYS_INLINE READS_STACK walk_step_t pass_by_rules(passage_t *on, new_frames_t *fresh,
-                                                           window_t *w, position_t *p,
+                                                           stack_window_t *w, position_t *p,
                                                            uint64_t epoch, uint32_t stop,
                                                            bool hinted) {
-  walk_step_t step = WALK_ON;
+  walk_step_t step = WALK_CALLER;
   do {
     p->exact = false;
     p->slot = slot_of(p);
@@ -152,30 +156,31 @@ static ALWAYS_INLINE READS_STACK walk_step_t pass_by_rules(passage_t *on, new_fr
       on->joined = true;
       return WALK_END;
     }
-    if (UNLIKELY(on->count == stop)) return WALK_ON;
+    if (UNLIKELY(on->count == stop)) return WALK_CALLER;
     if (UNLIKELY(sp_words(p) > UINT8_MAX)) fresh->plain = on->count + 1;
-    new_frames_frame_t *to = hinted ? new_frames_at(fresh, on->count) : &fresh->frames[on->count];
+    new_frame_t *to = hinted ? new_frames_at(fresh, on->count) : &fresh->frames[on->count];
     step = pass(on, to, w, p, epoch, hinted);
-  } while (LIKELY(step == WALK_ON));
+  } while (LIKELY(step == WALK_CALLER));
   return step;
 }
 
-_Static_assert(FRESH_UNHINTED <= FRAME_CACHE_FRESH, "the first frames are at the ring's beginning");
+_Static_assert(UNHINTED_FRAMES <= FRAME_CACHE_NEW_FRAMES,
+               "the first frames are at the ring's beginning");
 
 static ALWAYS_INLINE READS_STACK walk_step_t pass_all_by_rules(passage_t *on, new_frames_t *fresh,
-                                                               window_t *w, position_t *p,
+                                                               stack_window_t *w, position_t *p,
                                                                uint64_t epoch) {
-  if (on->at != on->end && on->count < FRESH_UNHINTED) {
-    uint32_t stop = on->limit < FRESH_UNHINTED ? on->limit : FRESH_UNHINTED;
+  if (on->at != on->end && on->count < UNHINTED_FRAMES) {
+    uint32_t stop = on->limit < UNHINTED_FRAMES ? on->limit : UNHINTED_FRAMES;
     walk_step_t step = pass_by_rules(on, fresh, w, p, epoch, stop, false);
-    if (LIKELY(step != WALK_ON) || stop == on->limit) return step;
+    if (LIKELY(step != WALK_CALLER) || stop == on->limit) return step;
   }
   return pass_by_rules(on, fresh, w, p, epoch, on->limit, true);
 }
 
-READS_STACK void frame_cache_walk(const frame_cache_t *cache, stacks_t *stacks, position_t *p,
+READS_STACK void frame_cache_walk(const frame_cache_t *cache, walk_stacks_t *stacks, position_t *p,
                                   uint64_t epoch, uint32_t limit, new_frames_t *fresh) {
-  passage_t on = {.limit = limit, .salt = FRAME_TABLE_NO_SALT};
+  passage_t on = {.limit = limit, .salt = FRAME_TABLE_NO_SEED};
   if (cache) on.salt = cache->tips.wrong + cache->tips.rest;
   if (cache && cache->epoch == epoch) {
     on.known = cache;
@@ -185,9 +190,9 @@ READS_STACK void frame_cache_walk(const frame_cache_t *cache, stacks_t *stacks, 
   position_t here; /* in registers; its pointer leads to the frame register of *P */
   position_move(&here, p);
   fresh->plain = 0;
-  window_t *w = window_over(stacks, here.sp);
-  walk_step_t end = LIKELY(w) ? WALK_ON : WALK_FAULT;
-  while (LIKELY(end == WALK_ON)) {
+  stack_window_t *w = window_over(stacks, here.sp);
+  walk_step_t end = LIKELY(w) ? WALK_CALLER : WALK_FAULT;
+  while (LIKELY(end == WALK_CALLER)) {
     if (LIKELY(here.slot && !here.exact))
       end = pass_all_by_rules(&on, fresh, w, &here, epoch);
     else if (on.count < limit) {
@@ -199,9 +204,9 @@ READS_STACK void frame_cache_walk(const frame_cache_t *cache, stacks_t *stacks, 
       fresh->plain = on.count;
       on.rule = 0;
       position_move(p, &here); /* where the frame register is */
-      end = walk_slowly(w, p);
+      end = walk_slow_step(w, p);
       position_move(&here, p);
-      if (end != WALK_ON) break;
+      if (end != WALK_CALLER) break;
       w = window_over(stacks, here.sp);
       if (UNLIKELY(!w)) end = WALK_FAULT;
     } else if (on.count == limit)
@@ -217,22 +222,23 @@ READS_STACK void frame_cache_walk(const frame_cache_t *cache, stacks_t *stacks, 
 READS_STACK bool frame_cache_extend(frame_cache_t *cache, const new_frames_t *fresh, uint32_t first,
                                     uint64_t epoch) {
   uint32_t nothing = 0;
-  return frame_cache_extend_named(cache, fresh, first, epoch, NULL, &nothing) <= first;
+  return frame_cache_extend_with(cache, fresh, first, epoch, NULL, &nothing) <= first;
 }
 
 /* Everything that makes ENTRY what it is: the slot, and where the frame register was restored from
  * if an outer rule uses it. The slot first, for a chained entry is followed by the next one's. */
-static bool add_entry(prediction_t *tip, uint64_t innermost_slot, const cached_t *e, bool chained) {
+static bool add_entry(prediction_t *tip, uint64_t innermost_slot, const frame_cache_entry_t *e,
+                      bool chained) {
   if (!prediction_add(tip, innermost_slot, e->slot, e->raw, chained)) return false;
-  if (chained || !(e->bits & CACHED_VERIFY)) return true;
+  if (chained || !(e->bits & ENTRY_FP_VERIFY)) return true;
   uint64_t restored_from = e->slot - (uint64_t)(int64_t)e->restored_words * 8;
   return prediction_add(tip, innermost_slot, restored_from, e->fp, false);
 }
 
 static bool fill_tip(const frame_cache_t *cache, prediction_t *tip, uint32_t innermost,
                      uint32_t joined) {
-  const cached_t *first = &cache->entries[innermost], *join = &cache->entries[joined];
-  tip->live = first->bits & CACHED_LIVE;
+  const frame_cache_entry_t *first = &cache->entries[innermost], *join = &cache->entries[joined];
+  tip->live = first->bits & ENTRY_FP_LIVE;
   tip->fp = first->fp;
   tip->join = (uint16_t)joined;
   tip->join_id = join->id;
@@ -240,17 +246,17 @@ static bool fill_tip(const frame_cache_t *cache, prediction_t *tip, uint32_t inn
   tip->join_words = (uint16_t)((join->slot - first->slot) / 8); /* fits, as that of its word does */
   tip->count = 0;
   if (!prediction_add(tip, first->slot, first->slot, first->raw, false)) return false;
-  for (const cached_t *e = first + 1; e <= join; e++)
-    if (!add_entry(tip, first->slot, e, e < join && cached_is_chained(e))) return false;
+  for (const frame_cache_entry_t *e = first + 1; e <= join; e++)
+    if (!add_entry(tip, first->slot, e, e < join && entry_is_chained(e))) return false;
   return true;
 }
 
-void frame_cache_keep_tip(frame_cache_t *cache, uint32_t innermost, uint32_t joined, uint64_t pc,
-                          uint64_t sp, uint32_t id) {
-  const cached_t *first = &cache->entries[innermost], *join = &cache->entries[joined];
+void frame_cache_add_prediction(frame_cache_t *cache, uint32_t innermost, uint32_t joined,
+                                uint64_t pc, uint64_t sp, uint32_t id) {
+  const frame_cache_entry_t *first = &cache->entries[innermost], *join = &cache->entries[joined];
   if (joined >= FRAME_CACHE_ENTRIES || joined - innermost >= PREDICTION_WORDS) return;
   if (first->slot != sp - 8 || first->raw != pc || first->id != id) return;
-  if (!(first->bits & CACHED_NODE) || !(join->bits & CACHED_NODE)) return;
+  if (!(first->bits & ENTRY_STACK_ID) || !(join->bits & ENTRY_STACK_ID)) return;
   prediction_t *tip = predictor_at(&cache->tips, pc, sp);
   tip->sp = 0; /* a handler may jump out of here and leave it half done */
   signal_fence();

@@ -14,7 +14,7 @@
  * without a row ends the run: what lies further in is walked each time.
  *
  * The frame register matters only where an outer frame's rule uses it before another frame restores
- * it; elsewhere it holds whatever the program computes, and is not compared (`CACHED_LIVE`).
+ * it; elsewhere it holds whatever the program computes, and is not compared (`ENTRY_FP_LIVE`).
  *
  * In code with frame pointers every saved one leads to just below the next slot. Such entries are
  * chained, and how many there are in a row is known, so that they are compared without a look at
@@ -45,19 +45,19 @@
 #include "capture/predictor.h"
 #include "capture/walk.h"
 
-#define FRAME_CACHE_ENTRIES 240
-#define FRAME_CACHE_FRESH   64 /* a power of two */
+#define FRAME_CACHE_ENTRIES    240
+#define FRAME_CACHE_NEW_FRAMES 64 /* a power of two */
 
 #define FRAME_CACHE_PAGE_BITS 12 /* no page is smaller */
 
-#define CACHED_LIVE   1u /* an outer rule uses the frame register as it is here */
-#define CACHED_VERIFY 2u /* the frame left by this return restored the register from memory */
-#define CACHED_NODE   4u /* `id` is a stack id; else it is a frame id */
+#define ENTRY_FP_LIVE   1u /* an outer rule uses the frame register as it is here */
+#define ENTRY_FP_VERIFY 2u /* the frame left by this return restored the register from memory */
+#define ENTRY_STACK_ID  4u /* `id` is a stack id; else it is a frame id */
 
 typedef struct cached {
   uint64_t slot; /* where the return address is; 0: it came from a register or a signal frame */
   uint64_t raw;  /* what is there: the pc, on aarch64 perhaps signed */
-  uint64_t fp;   /* the frame register after the return, if CACHED_LIVE; else 0 */
+  uint64_t fp;   /* the frame register after the return, if ENTRY_FP_LIVE; else 0 */
   union {
     struct {
       uint32_t id;
@@ -67,117 +67,122 @@ typedef struct cached {
     };
     uint64_t tail; /* the four as one word, so that no load is wider than the store before it */
   };
-} cached_t;
+} frame_cache_entry_t;
 
-#define CACHED_TAIL_BITS 56 /* where `bits` is in `tail`, on the little-endian machines we know */
+#define ENTRY_FLAGS_SHIFT 56 /* where `bits` is in `tail`, on the little-endian machines we know   \
+                              */
 
-static ALWAYS_INLINE uint64_t cached_tail(uint32_t id, int64_t restored_words, uint64_t sp_words,
-                                          unsigned bits) {
+static ALWAYS_INLINE uint64_t entry_pack(uint32_t id, int64_t restored_words, uint64_t sp_words,
+                                         unsigned bits) {
   return id | (uint64_t)(uint16_t)restored_words << 32 | (sp_words & 0xff) << 48 |
-         (uint64_t)bits << CACHED_TAIL_BITS;
+         (uint64_t)bits << ENTRY_FLAGS_SHIFT;
 }
 
 /* Makes NODE the id of ENTRY. */
-static ALWAYS_INLINE void cached_set_node(cached_t *entry, uint32_t node) {
+static ALWAYS_INLINE void entry_set_stack_id(frame_cache_entry_t *entry, uint32_t node) {
   entry->tail =
-      (entry->tail & ~(uint64_t)UINT32_MAX) | node | (uint64_t)CACHED_NODE << CACHED_TAIL_BITS;
+      (entry->tail & ~(uint64_t)UINT32_MAX) | node | (uint64_t)ENTRY_STACK_ID << ENTRY_FLAGS_SHIFT;
 }
 
 /* A frame that a walk has passed. Four words, each stored and loaded as one. */
 typedef struct new_frames_frame {
-  uint64_t slot, raw;      /* as in cached_t */
-  const uint64_t *fp_at;   /* where the frame register is; NULL when it is not known */
-  uint64_t came_by_and_id; /* the frame's id below the rule that led to it, 0 when none did */
-} new_frames_frame_t;
+  uint64_t slot, raw;        /* as in frame_cache_entry_t */
+  const uint64_t *fp_at;     /* where the frame register is; NULL when it is not known */
+  uint64_t rule_into_and_id; /* the frame's id below the rule that led to it, 0 when none did */
+} new_frame_t;
 
-static ALWAYS_INLINE uint32_t new_frames_id(const new_frames_frame_t *f) {
-  return (uint32_t)f->came_by_and_id;
+static ALWAYS_INLINE uint32_t new_frame_id(const new_frame_t *f) {
+  return (uint32_t)f->rule_into_and_id;
 }
-static ALWAYS_INLINE rule_t new_frames_came_by(const new_frames_frame_t *f) {
-  return (rule_t)(f->came_by_and_id >> 32);
+static ALWAYS_INLINE rule_t new_frame_rule_into(const new_frame_t *f) {
+  return (rule_t)(f->rule_into_and_id >> 32);
 }
 
 typedef struct cache {
   uint64_t epoch; /* of the loader when the entries were made; others are worthless */
   uint32_t top;   /* entries[top …] are the cached run, innermost first */
-  bool verifies;  /* some entry may have CACHED_VERIFY */
-  new_frames_frame_t fresh[FRAME_CACHE_FRESH];
-  cached_t entries[FRAME_CACHE_ENTRIES + 1]; /* the last one is beyond every slot */
+  bool verifies;  /* some entry may have ENTRY_FP_VERIFY */
+  new_frame_t fresh[FRAME_CACHE_NEW_FRAMES];
+  frame_cache_entry_t entries[FRAME_CACHE_ENTRIES + 1]; /* the last one is beyond every slot */
   uint8_t
       chained[FRAME_CACHE_ENTRIES + 1]; /* so many entries, from this one outward, are chained */
   predictor_t tips;
 } frame_cache_t;
 
 /* Behind the last entry: one that no slot is beyond. */
-static ALWAYS_INLINE const cached_t *frame_cache_end(const frame_cache_t *cache) {
+static ALWAYS_INLINE const frame_cache_entry_t *frame_cache_end(const frame_cache_t *cache) {
   return &cache->entries[FRAME_CACHE_ENTRIES];
 }
 
-static inline void frame_cache_drop(frame_cache_t *cache) {
+static inline void frame_cache_clear(frame_cache_t *cache) {
   cache->top = FRAME_CACHE_ENTRIES;
   cache->verifies = false;
-  cache->entries[FRAME_CACHE_ENTRIES] = (cached_t){.slot = UINT64_MAX};
+  cache->entries[FRAME_CACHE_ENTRIES] = (frame_cache_entry_t){.slot = UINT64_MAX};
   cache->chained[FRAME_CACHE_ENTRIES] = 0;
 }
 
 /* The frame register was restored from just below ENTRY's slot, and leads to just below the slot of
  * the entry outside it, as in code with frame pointers. */
-static ALWAYS_INLINE bool cached_is_chained(const cached_t *e) {
-  return e->bits & CACHED_VERIFY && e->restored_words == 1 && e->fp == e[1].slot - 8;
+static ALWAYS_INLINE bool entry_is_chained(const frame_cache_entry_t *e) {
+  return e->bits & ENTRY_FP_VERIFY && e->restored_words == 1 && e->fp == e[1].slot - 8;
 }
 
 _Static_assert(FRAME_CACHE_ENTRIES <= UINT8_MAX, "the length of a chain fits");
 
 /* Nonzero when the memory behind entry E no longer holds what it did. */
-static ALWAYS_INLINE READS_STACK uint64_t cached_slot_changed(const cached_t *e,
-                                                              const window_t *w) {
-  return *window_at(w, e->slot) ^ e->raw;
+static ALWAYS_INLINE READS_STACK uint64_t entry_slot_changed(const frame_cache_entry_t *e,
+                                                             const stack_window_t *w) {
+  return *stack_window_at(w, e->slot) ^ e->raw;
 }
-static ALWAYS_INLINE READS_STACK uint64_t cached_fp_changed(const cached_t *e, const window_t *w) {
-  uint64_t verified = -(e->tail >> (CACHED_TAIL_BITS + 1) & 1); /* CACHED_VERIFY */
-  return (*(window_at(w, e->slot) - e->restored_words) ^ e->fp) & verified;
+static ALWAYS_INLINE READS_STACK uint64_t entry_fp_changed(const frame_cache_entry_t *e,
+                                                           const stack_window_t *w) {
+  uint64_t verified = -(e->tail >> (ENTRY_FLAGS_SHIFT + 1) & 1); /* ENTRY_FP_VERIFY */
+  return (*(stack_window_at(w, e->slot) - e->restored_words) ^ e->fp) & verified;
 }
 
 /* The slots of four entries lie in one page. */
-static ALWAYS_INLINE bool cached_share_page(const cached_t *e) {
+static ALWAYS_INLINE bool entries_share_page(const frame_cache_entry_t *e) {
   return !((e[0].slot ^ e[3].slot) >> FRAME_CACHE_PAGE_BITS);
 }
-static ALWAYS_INLINE READS_STACK uint64_t cached_slots_changed(const cached_t *e,
-                                                               const window_t *w) {
-  return cached_slot_changed(&e[0], w) | cached_slot_changed(&e[1], w) |
-         cached_slot_changed(&e[2], w) | cached_slot_changed(&e[3], w);
+static ALWAYS_INLINE READS_STACK uint64_t entries_slots_changed(const frame_cache_entry_t *e,
+                                                                const stack_window_t *w) {
+  return entry_slot_changed(&e[0], w) | entry_slot_changed(&e[1], w) |
+         entry_slot_changed(&e[2], w) | entry_slot_changed(&e[3], w);
 }
-static ALWAYS_INLINE READS_STACK uint64_t cached_fps_changed(const cached_t *e, const window_t *w) {
-  const uint64_t verify = (uint64_t)CACHED_VERIFY << CACHED_TAIL_BITS;
+static ALWAYS_INLINE READS_STACK uint64_t entries_fps_changed(const frame_cache_entry_t *e,
+                                                              const stack_window_t *w) {
+  const uint64_t verify = (uint64_t)ENTRY_FP_VERIFY << ENTRY_FLAGS_SHIFT;
   if (!((e[0].tail | e[1].tail | e[2].tail | e[3].tail) & verify)) return 0;
-  return cached_fp_changed(&e[0], w) | cached_fp_changed(&e[1], w) | cached_fp_changed(&e[2], w) |
-         cached_fp_changed(&e[3], w);
+  return entry_fp_changed(&e[0], w) | entry_fp_changed(&e[1], w) | entry_fp_changed(&e[2], w) |
+         entry_fp_changed(&e[3], w);
 }
 
-static ALWAYS_INLINE READS_STACK bool cached_holds(const cached_t *e, const window_t *w,
-                                                   bool verifies) {
-  return !(cached_slot_changed(e, w) | (verifies ? cached_fp_changed(e, w) : 0));
+static ALWAYS_INLINE READS_STACK bool entry_unchanged(const frame_cache_entry_t *e,
+                                                      const stack_window_t *w, bool verifies) {
+  return !(entry_slot_changed(e, w) | (verifies ? entry_fp_changed(e, w) : 0));
 }
-static ALWAYS_INLINE READS_STACK bool cached_four_hold(const cached_t *e, const window_t *w,
-                                                       bool verifies) {
-  if (LIKELY(cached_share_page(e)))
-    return !(cached_slots_changed(e, w) | (verifies ? cached_fps_changed(e, w) : 0));
-  return cached_holds(e, w, verifies) && cached_holds(e + 1, w, verifies) &&
-         cached_holds(e + 2, w, verifies) && cached_holds(e + 3, w, verifies);
+static ALWAYS_INLINE READS_STACK bool entries_unchanged(const frame_cache_entry_t *e,
+                                                        const stack_window_t *w, bool verifies) {
+  if (LIKELY(entries_share_page(e)))
+    return !(entries_slots_changed(e, w) | (verifies ? entries_fps_changed(e, w) : 0));
+  return entry_unchanged(e, w, verifies) && entry_unchanged(e + 1, w, verifies) &&
+         entry_unchanged(e + 2, w, verifies) && entry_unchanged(e + 3, w, verifies);
 }
 
-static ALWAYS_INLINE READS_STACK const cached_t *
-frame_cache_skip_unchanged(const frame_cache_t *cache, const window_t *w, const cached_t *e) {
-  const cached_t *last_four = frame_cache_end(cache) - 4;
+static ALWAYS_INLINE READS_STACK const frame_cache_entry_t *
+frame_cache_skip_unchanged(const frame_cache_t *cache, const stack_window_t *w,
+                           const frame_cache_entry_t *e) {
+  const frame_cache_entry_t *last_four = frame_cache_end(cache) - 4;
   if (UNLIKELY(e > last_four)) return e;
   for (; e < last_four; e += 4)
-    if (UNLIKELY(!cached_four_hold(e, w, false))) return e;
-  return LIKELY(cached_four_hold(last_four, w, false)) ? last_four + 4 : e;
+    if (UNLIKELY(!entries_unchanged(e, w, false))) return e;
+  return LIKELY(entries_unchanged(last_four, w, false)) ? last_four + 4 : e;
 }
 
 /* The same where frame registers are verified. */
-const cached_t *frame_cache_skip_verified(const frame_cache_t *cache, const window_t *w,
-                                          const cached_t *e);
+const frame_cache_entry_t *frame_cache_skip_verified(const frame_cache_t *cache,
+                                                     const stack_window_t *w,
+                                                     const frame_cache_entry_t *e);
 
 /* The first entry from E on whose memory no longer holds what it did; the end if there is none.
  * While all entries before it hold, an entry's slot is one of the stack as it is now, so it can be
@@ -185,60 +190,62 @@ const cached_t *frame_cache_skip_verified(const frame_cache_t *cache, const wind
  * entries are read ahead only within a page. Four a turn, since a branch that is never taken still
  * costs more than the comparison it guards; the last four are perhaps compared twice, which costs
  * less than to take what is left over one by one. */
-static ALWAYS_INLINE READS_STACK const cached_t *
-frame_cache_first_changed(const frame_cache_t *cache, const window_t *w, const cached_t *e) {
-  const cached_t *end = frame_cache_end(cache);
+static ALWAYS_INLINE READS_STACK const frame_cache_entry_t *
+frame_cache_first_changed(const frame_cache_t *cache, const stack_window_t *w,
+                          const frame_cache_entry_t *e) {
+  const frame_cache_entry_t *end = frame_cache_end(cache);
   e = LIKELY(!cache->verifies) ? frame_cache_skip_unchanged(cache, w, e)
                                : frame_cache_skip_verified(cache, w, e);
-  while (UNLIKELY(e < end) && cached_holds(e, w, true))
+  while (UNLIKELY(e < end) && entry_unchanged(e, w, true))
     e++;
   return e;
 }
 
 /* The frames that a walk has passed, innermost first, in a ring that keeps the last ones. */
 typedef struct fresh {
-  new_frames_frame_t *frames;
+  new_frame_t *frames;
   uint32_t room;   /* how many the ring holds; a power of two */
   uint32_t count;  /* how many were passed, counted from the start of the walk */
   uint32_t plain;  /* frames from this number on left by rules over the cached stack, and so may be
                       cached */
   uint32_t joined; /* the entry at which the walk met the cache; FRAME_CACHE_ENTRIES: it did not */
   rule_t last;     /* of the last frame passed; 0: none led from there to where the walk stopped */
-  walk_step_t end; /* WALK_END: it met the cache or the end; WALK_ON: it came to its limit */
+  walk_step_t end; /* WALK_END: it met the cache or the end; WALK_CALLER: it came to its limit */
 } new_frames_t;
 
 /* Number N (counted from the start of the walk) of FRESH; it must be among the last `room`. */
-static ALWAYS_INLINE new_frames_frame_t *new_frames_at(const new_frames_t *fresh, uint32_t n) {
+static ALWAYS_INLINE new_frame_t *new_frames_at(const new_frames_t *fresh, uint32_t n) {
   return &fresh->frames[n & (fresh->room - 1)];
 }
 
 /* The stacks that a walk may come to: the one that the cache is of, and any other. */
 typedef struct stacks {
-  window_t *cached; /* NULL when there is no cache */
-  bool others;      /* `other` is set up */
-  window_t other;
-} stacks_t;
+  stack_window_t *cached; /* NULL when there is no cache */
+  bool others;            /* `other` is set up */
+  stack_window_t other;
+} walk_stacks_t;
 
 /* No more than needed is written: most walks come to one stack alone. */
-static ALWAYS_INLINE void stacks_begin(stacks_t *stacks, window_t *cached) {
+static ALWAYS_INLINE void walk_stacks_init(walk_stacks_t *stacks, stack_window_t *cached) {
   stacks->cached = cached;
   stacks->others = false;
 }
 
 /* Walks from POSITION until it meets CACHE (which may be NULL), the stack's end or frame number
  * LIMIT. */
-void frame_cache_walk(const frame_cache_t *cache, stacks_t *stacks, position_t *p, uint64_t epoch,
-                      uint32_t limit, new_frames_t *fresh);
+void frame_cache_walk(const frame_cache_t *cache, walk_stacks_t *stacks, position_t *p,
+                      uint64_t epoch, uint32_t limit, new_frames_t *fresh);
 
 /* The stack whose tip was guessed from PC, SP and FP, if it is the one that is there now; else 0.
  * Reads the stack, so `busy` must be set (capture/thread_state.h). */
-static ALWAYS_INLINE READS_STACK uint32_t frame_cache_find_tip(frame_cache_t *cache,
-                                                               const window_t *w, uint64_t pc,
-                                                               uint64_t sp, uint64_t fp) {
+static ALWAYS_INLINE READS_STACK uint32_t frame_cache_find_predicted(frame_cache_t *cache,
+                                                                     const stack_window_t *w,
+                                                                     uint64_t pc, uint64_t sp,
+                                                                     uint64_t fp) {
   const prediction_t *tip = predictor_at(&cache->tips, pc, sp);
   KEEP_POINTER(tip);
   if (tip->sp != sp || tip->words[0] != pc || (tip->live && tip->fp != fp)) return 0;
-  const uint64_t *stack = window_at(w, sp - 8);
+  const uint64_t *stack = stack_window_at(w, sp - 8);
   for (uint32_t i = 1; i < tip->count; i++) {
     uint64_t word = tip->words[i];
     const uint64_t *at = stack + prediction_distance(word);
@@ -247,10 +254,11 @@ static ALWAYS_INLINE READS_STACK uint32_t frame_cache_find_tip(frame_cache_t *ca
         UNLIKELY(at[-1] != sp - 16 + prediction_distance(tip->words[i + 1]) * 8))
       return 0;
   }
-  const cached_t *join = &cache->entries[tip->join];
+  const frame_cache_entry_t *join = &cache->entries[tip->join];
   KEEP_POINTER(join);
   if (UNLIKELY(tip->join < cache->top || join->slot != sp - 8 + tip->join_words * 8 ||
-               join->id != tip->join_id || !(join->bits & CACHED_NODE) || join->fp != tip->join_fp))
+               join->id != tip->join_id || !(join->bits & ENTRY_STACK_ID) ||
+               join->fp != tip->join_fp))
     return 0;
   return LIKELY(frame_cache_first_changed(cache, w, join + 1) == frame_cache_end(cache)) ? tip->id
                                                                                          : 0;
@@ -258,31 +266,32 @@ static ALWAYS_INLINE READS_STACK uint32_t frame_cache_find_tip(frame_cache_t *ca
 
 /* Makes a tip of the stack ID, which PC and SP begin and which the cache holds from entry INNERMOST
  * on; JOINED is the entry that the walk met, perhaps that one itself. */
-void frame_cache_keep_tip(frame_cache_t *cache, uint32_t innermost, uint32_t joined, uint64_t pc,
-                          uint64_t sp, uint32_t id);
+void frame_cache_add_prediction(frame_cache_t *cache, uint32_t innermost, uint32_t joined,
+                                uint64_t pc, uint64_t sp, uint32_t id);
 
 /* What a frame that was fresh is called as an entry of the cache: its own id, or a stack's. */
-typedef uint32_t frame_cache_name_t(uint32_t outer, uint32_t id);
+typedef uint32_t frame_cache_id_of_t(uint32_t outer, uint32_t id);
 
 /* The cache is about to be extended: forgets what is worth nothing in EPOCH. */
-static ALWAYS_INLINE void frame_cache_renew(frame_cache_t *cache, uint64_t epoch) {
+static ALWAYS_INLINE void frame_cache_set_epoch(frame_cache_t *cache, uint64_t epoch) {
   if (LIKELY(cache->epoch == epoch)) return;
-  frame_cache_drop(cache);
-  predictor_drop(&cache->tips);
+  frame_cache_clear(cache);
+  predictor_clear(&cache->tips);
   signal_fence();
   cache->epoch = epoch;
 }
 
 /* Entry K, which the walk joined, has a new frame inside it, and that one may have saved the
  * register elsewhere. */
-static ALWAYS_INLINE bool frame_cache_resettle(frame_cache_t *cache, uint32_t k, rule_t inner) {
-  cached_t *entry = &cache->entries[k];
-  bool live = entry->bits & CACHED_LIVE;
+static ALWAYS_INLINE bool frame_cache_update_joined(frame_cache_t *cache, uint32_t k,
+                                                    rule_t inner) {
+  frame_cache_entry_t *entry = &cache->entries[k];
+  bool live = entry->bits & ENTRY_FP_LIVE;
   int64_t restored = live ? rule_restored_words(inner) : 0;
   if (LIKELY(restored == entry->restored_words)) return live;
   entry->restored_words = (int16_t)restored;
-  entry->bits = (uint8_t)((entry->bits & ~CACHED_VERIFY) | (restored ? CACHED_VERIFY : 0));
-  cache->chained[k] = cached_is_chained(entry) ? (uint8_t)(cache->chained[k + 1] + 1) : 0;
+  entry->bits = (uint8_t)((entry->bits & ~ENTRY_FP_VERIFY) | (restored ? ENTRY_FP_VERIFY : 0));
+  cache->chained[k] = entry_is_chained(entry) ? (uint8_t)(cache->chained[k + 1] + 1) : 0;
   return live;
 }
 
@@ -299,29 +308,29 @@ static ALWAYS_INLINE uint64_t frame_cache_sp_words(rule_t rule) {
 /* Makes FROM entry TOP, inside of the one after it, by the name that follows from *OUTER, which
  * becomes that. LIVE: an outer rule uses the frame register as it is there. Returns the rule that
  * led to it. */
-static ALWAYS_INLINE READS_STACK rule_t frame_cache_put(frame_cache_t *cache, uint32_t top,
-                                                        const new_frames_frame_t *from,
-                                                        frame_cache_name_t *name, uint32_t *outer,
+static ALWAYS_INLINE READS_STACK rule_t frame_cache_add(frame_cache_t *cache, uint32_t top,
+                                                        const new_frame_t *from,
+                                                        frame_cache_id_of_t *name, uint32_t *outer,
                                                         bool live) {
-  cached_t *to = &cache->entries[top];
-  rule_t came_by = new_frames_came_by(from);
-  int64_t restored = live ? rule_restored_words(came_by) : 0;
+  frame_cache_entry_t *to = &cache->entries[top];
+  rule_t rule_into = new_frame_rule_into(from);
+  int64_t restored = live ? rule_restored_words(rule_into) : 0;
   uint64_t fp = live && from->fp_at ? *from->fp_at : 0;
-  unsigned bits = name ? CACHED_NODE : 0;
-  if (live) bits |= CACHED_LIVE | (restored ? CACHED_VERIFY : 0);
-  *outer = name ? name(*outer, new_frames_id(from)) : new_frames_id(from);
+  unsigned bits = name ? ENTRY_STACK_ID : 0;
+  if (live) bits |= ENTRY_FP_LIVE | (restored ? ENTRY_FP_VERIFY : 0);
+  *outer = name ? name(*outer, new_frame_id(from)) : new_frame_id(from);
   to->slot = from->slot;
   to->raw = from->raw;
   to->fp = fp;
-  to->tail = cached_tail(*outer, restored, frame_cache_sp_words(came_by), bits);
-  bool chained = bits & CACHED_VERIFY && restored == 1 && fp == to[1].slot - 8;
+  to->tail = entry_pack(*outer, restored, frame_cache_sp_words(rule_into), bits);
+  bool chained = bits & ENTRY_FP_VERIFY && restored == 1 && fp == to[1].slot - 8;
   cache->chained[top] = chained ? (uint8_t)(cache->chained[top + 1] + 1) : 0;
-  return came_by;
+  return rule_into;
 }
 
 /* Whether an outer rule uses the frame register as it is in a frame that RULE leaves; LIVE: as it
  * is in the frame outside that one. */
-static ALWAYS_INLINE bool frame_cache_register_lives(rule_t rule, bool live) {
+static ALWAYS_INLINE bool frame_cache_fp_is_live(rule_t rule, bool live) {
   return rule_kind(rule) == RULE_FP || (live && !rule_save_bytes(rule));
 }
 
@@ -333,25 +342,25 @@ static ALWAYS_INLINE bool frame_cache_register_lives(rule_t rule, bool live) {
  * Whether the frame register matters in a frame is known from the outermost to the innermost. Where
  * it does not, it is not verified, for what it leads to may be gone. As long as it does not, in
  * code without frame pointers all the way, an entry needs no more than its slot and its name. */
-static ALWAYS_INLINE READS_STACK uint32_t frame_cache_extend_named(frame_cache_t *cache,
-                                                                   const new_frames_t *fresh,
-                                                                   uint32_t first, uint64_t epoch,
-                                                                   frame_cache_name_t *name,
-                                                                   uint32_t *outer) {
+static ALWAYS_INLINE READS_STACK uint32_t frame_cache_extend_with(frame_cache_t *cache,
+                                                                  const new_frames_t *fresh,
+                                                                  uint32_t first, uint64_t epoch,
+                                                                  frame_cache_id_of_t *name,
+                                                                  uint32_t *outer) {
   uint32_t n = fresh->count, plain = first < fresh->plain ? fresh->plain : first;
   if (UNLIKELY(epoch == EPOCH_UNKNOWN)) return n;
-  frame_cache_renew(cache, epoch);
+  frame_cache_set_epoch(cache, epoch);
   uint32_t top = fresh->joined, id = *outer;
   cache->top = top;
   signal_fence();
   rule_t rule = fresh->last;
   bool lives = false;
-  if (top < FRAME_CACHE_ENTRIES && n > plain) lives = frame_cache_resettle(cache, top, rule);
+  if (top < FRAME_CACHE_ENTRIES && n > plain) lives = frame_cache_update_joined(cache, top, rule);
   bool verifies = cache->verifies || lives;
-  while (n > plain && top > 0 && !(lives = frame_cache_register_lives(rule, lives)))
-    rule = frame_cache_put(cache, --top, new_frames_at(fresh, --n), name, &id, false);
-  for (; UNLIKELY(n > plain && top > 0); lives = frame_cache_register_lives(rule, lives)) {
-    rule = frame_cache_put(cache, --top, new_frames_at(fresh, --n), name, &id, lives);
+  while (n > plain && top > 0 && !(lives = frame_cache_fp_is_live(rule, lives)))
+    rule = frame_cache_add(cache, --top, new_frames_at(fresh, --n), name, &id, false);
+  for (; UNLIKELY(n > plain && top > 0); lives = frame_cache_fp_is_live(rule, lives)) {
+    rule = frame_cache_add(cache, --top, new_frames_at(fresh, --n), name, &id, lives);
     verifies |= lives;
   }
   *outer = id;

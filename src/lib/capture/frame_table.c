@@ -5,24 +5,25 @@
 #include "os/os.h"
 #include "capture/walk.h"
 
-struct frames frames;
-HIDDEN void (*frames_publish)(uint32_t id, uint64_t pc, bool exact, uint16_t image);
+struct frame_table frame_table;
+HIDDEN void (*frame_table_on_new)(uint32_t id, uint64_t pc, bool exact, uint16_t image);
 
 bool frame_table_init(void) {
-  return leveled_map((void **)&frames.level[0], FRAME_TABLE_BITS, sizeof(frame_slot_t), true) &&
-         leveled_map((void **)&frames.epoch_of_image, 15, sizeof(uint64_t), false);
+  return leveled_map((void **)&frame_table.level[0], FRAME_TABLE_BITS, sizeof(frame_slot_t),
+                     true) &&
+         leveled_map((void **)&frame_table.epoch_of_image, 15, sizeof(uint64_t), false);
 }
 
-bool frame_table_image_stands(uint16_t image, uint64_t pc, uint64_t epoch) {
-  if (image == 0) return pc <= FRAME_TABLE_MARKS || image_id_of_pc(pc) == 0;
+bool frame_table_image_is_mapped(uint16_t image, uint64_t pc, uint64_t epoch) {
+  if (image == 0) return pc <= FRAME_TABLE_MARKERS || image_id_of_pc(pc) == 0;
   if (!image_check(image)) return false;
-  if (epoch != EPOCH_UNKNOWN) store_relaxed(&frames.epoch_of_image[image], epoch);
+  if (epoch != EPOCH_UNKNOWN) store_relaxed(&frame_table.epoch_of_image[image], epoch);
   return true;
 }
 
 static bool image_known_to_stand(uint16_t image, uint64_t pc, uint64_t epoch) {
-  if (image && load_relaxed(&frames.epoch_of_image[image]) == epoch) return true;
-  return frame_table_image_stands(image, pc, epoch);
+  if (image && load_relaxed(&frame_table.epoch_of_image[image]) == epoch) return true;
+  return frame_table_image_is_mapped(image, pc, epoch);
 }
 
 static rule_t learn(uint16_t image, uint64_t pc, bool exact) {
@@ -42,7 +43,7 @@ static frame_slot_t *search(uint64_t name, uint64_t pc, uint64_t epoch, uint32_t
   for (unsigned level = 0; level < LEVELED_MAX; level++) {
     unsigned bits = leveled_bits(FRAME_TABLE_BITS, level);
     frame_slot_t *slots =
-        leveled_map((void **)&frames.level[level], bits, sizeof(frame_slot_t), level == 0);
+        leveled_map((void **)&frame_table.level[level], bits, sizeof(frame_slot_t), level == 0);
     if (!slots) return NULL;
     uint32_t home = (uint32_t)(hash >> (64 - bits));
     for (uint32_t i = 0; i < FRAME_TABLE_BUCKET; i++) {
@@ -67,14 +68,14 @@ static rule_t rule_of_slot(frame_slot_t *slot, uint32_t id, uint64_t pc, bool ex
   if (!rule) {
     uint16_t image = (uint16_t)(load_relaxed(&slot->key) & (FRAME_TABLE_IMAGES - 1));
     rule = learn(image, pc, exact);
-    if (frames_publish) frames_publish(id, pc, exact, image);
+    if (frame_table_on_new) frame_table_on_new(id, pc, exact, image);
     store_release(&slot->rule, rule);
   }
   return (rule_t)rule;
 }
 
 frame_ref_t frame_table_find_slow(uint64_t pc, bool exact, uint64_t epoch) {
-  uint64_t name = frame_table_name(pc, exact);
+  uint64_t name = frame_table_pc_key(pc, exact);
   if (pc >> 48) return frame_table_find_slow(FRAME_TABLE_NO_PC, true, epoch);
   for (;;) {
     uint32_t id, free_id;
@@ -84,7 +85,7 @@ frame_ref_t frame_table_find_slow(uint64_t pc, bool exact, uint64_t epoch) {
     uint16_t image = image_id_of_pc(exact ? pc : pc - 1);
     if (!free_slot) return (frame_ref_t){FRAME_TABLE_FULL, learn(image, pc, exact)};
     uint64_t expected = 0;
-    if (image) frame_table_image_stands(image, pc, epoch);
+    if (image) frame_table_image_is_mapped(image, pc, epoch);
     if (cas_acq_rel(&free_slot->key, &expected, name << 15 | image))
       return (frame_ref_t){free_id, rule_of_slot(free_slot, free_id, pc, exact)};
   }
@@ -94,7 +95,7 @@ bool frame_table_get(uint32_t id, frame_info_t *out) {
   unsigned level;
   uint32_t index;
   if (!leveled_locate(FRAME_TABLE_BITS, id, &level, &index)) return false;
-  frame_slot_t *slots = load_acquire(&frames.level[level]);
+  frame_slot_t *slots = load_acquire(&frame_table.level[level]);
   uint64_t key = slots ? load_relaxed(&slots[index].key) : 0;
   *out = (frame_info_t){key >> 16, key >> 15 & 1, (uint16_t)(key & (FRAME_TABLE_IMAGES - 1))};
   return key != 0;

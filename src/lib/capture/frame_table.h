@@ -9,8 +9,8 @@
  *
  * A slot is two words. The key is put in by compare-and-swap; the rule is a pure function of the
  * key, so whoever finds it missing computes the same value and stores it: nothing ever waits. A
- * frame is in use from the moment its rule is there; whoever stores it has told `frames_publish`
- * first.
+ * frame is in use from the moment its rule is there; whoever stores it has told
+ * `frame_table_on_new` first.
  *
  * The cost of a look-up that succeeds: one hash, one cache line, one load of the image's epoch; no
  * atomic instruction, no call.
@@ -29,12 +29,12 @@
 #include "base/leveled_table.h"
 #include "unwind/rule.h"
 
-#define FRAME_TABLE_BITS   14
-#define FRAME_TABLE_BUCKET 4
-#define FRAME_TABLE_IMAGES (1u << 15)
-#define FRAME_TABLE_FULL   UINT32_MAX
-#define FRAME_TABLE_NO_PC  1 /* stands for a pc that no code can have */
-#define FRAME_TABLE_MARKS  2 /* pcs up to this are marks, which are in no image */
+#define FRAME_TABLE_BITS    14
+#define FRAME_TABLE_BUCKET  4
+#define FRAME_TABLE_IMAGES  (1u << 15)
+#define FRAME_TABLE_FULL    UINT32_MAX
+#define FRAME_TABLE_NO_PC   1 /* stands for a pc that no code can have */
+#define FRAME_TABLE_MARKERS 2 /* pcs up to this are marks, which are in no image */
 
 typedef struct frame_slot {
   uint64_t key;  /* pc << 16 | exact << 15 | image id */
@@ -42,10 +42,10 @@ typedef struct frame_slot {
   uint32_t hint; /* index in level 0 of a frame met outside this one */
 } frame_slot_t;
 
-extern HIDDEN struct frames {
+extern HIDDEN struct frame_table {
   frame_slot_t *level[LEVELED_MAX];
   uint64_t *epoch_of_image; /* the loader's epoch in which the image was last seen in its place */
-} frames;
+} frame_table;
 
 /* What a walk needs of a frame. */
 typedef struct frame_ref {
@@ -53,12 +53,14 @@ typedef struct frame_ref {
   rule_t rule;
 } frame_ref_t;
 
-static ALWAYS_INLINE uint64_t frame_table_name(uint64_t pc, bool exact) { return pc << 1 | exact; }
+static ALWAYS_INLINE uint64_t frame_table_pc_key(uint64_t pc, bool exact) {
+  return pc << 1 | exact;
+}
 
 /* Who keeps a record of all frames: told of a frame (its id, pc, whether that is exact, and image)
  * before any capture can answer with its id; perhaps by several threads, or twice. NULL: nobody.
  * Runs wherever a capture runs. */
-extern HIDDEN void (*frames_publish)(uint32_t id, uint64_t pc, bool exact, uint16_t image);
+extern HIDDEN void (*frame_table_on_new)(uint32_t id, uint64_t pc, bool exact, uint16_t image);
 
 /* Prepares the tables; false when there is no memory. Any thread, in a signal handler too. */
 bool frame_table_init(void);
@@ -71,19 +73,19 @@ static ALWAYS_INLINE uint64_t frame_table_image_if(const frame_slot_t *slot, uin
   return load_relaxed(&slot->key) - (name << 15);
 }
 
-static ALWAYS_INLINE uint32_t frame_table_home(uint64_t name) {
+static ALWAYS_INLINE uint32_t frame_table_index(uint64_t name) {
   return (uint32_t)(leveled_hash(name) >> (64 - FRAME_TABLE_BITS));
 }
 
 /* Finds or makes the frame of PC. frame_table_init must have succeeded. */
 static ALWAYS_INLINE frame_ref_t frame_table_find(uint64_t pc, bool exact, uint64_t epoch) {
-  uint64_t name = frame_table_name(pc, exact);
-  uint32_t home = frame_table_home(name);
-  const frame_slot_t *slot = &frames.level[0][home];
+  uint64_t name = frame_table_pc_key(pc, exact);
+  uint32_t home = frame_table_index(name);
+  const frame_slot_t *slot = &frame_table.level[0][home];
   uint64_t image = frame_table_image_if(slot, name);
   rule_t rule = load_relaxed(&slot->rule);
   if (LIKELY(image < FRAME_TABLE_IMAGES) &&
-      LIKELY(load_relaxed(&frames.epoch_of_image[image]) == epoch) && LIKELY(rule))
+      LIKELY(load_relaxed(&frame_table.epoch_of_image[image]) == epoch) && LIKELY(rule))
     return (frame_ref_t){leveled_first(FRAME_TABLE_BITS, 0) + home, rule};
   return frame_table_find_slow(pc, exact, epoch);
 }
@@ -92,28 +94,29 @@ static ALWAYS_INLINE frame_ref_t frame_table_find(uint64_t pc, bool exact, uint6
  * from core to core: after the first, one in sixteen corrections is written. SALT is a number that
  * differs from walk to walk; where there is none, the clock must do, which costs as much as three
  * frames. */
-#define FRAME_TABLE_NO_SALT UINT32_MAX
-static ALWAYS_INLINE bool frame_table_worth_a_hint(const frame_slot_t *slot, uint32_t salt) {
+#define FRAME_TABLE_NO_SEED UINT32_MAX
+static ALWAYS_INLINE bool frame_table_may_write_hint(const frame_slot_t *slot, uint32_t salt) {
   if (load_relaxed(&slot->hint) == 0) return true;
-  if (salt == FRAME_TABLE_NO_SALT) salt = (uint32_t)(arch_cycles() >> 6);
+  if (salt == FRAME_TABLE_NO_SEED) salt = (uint32_t)(arch_cycles() >> 6);
   return (salt & 15) == 0;
 }
 
 /* The slot in level 0 of the return address PC, by the hint of INNER (the slot of the frame inside
  * it, or NULL) or by its hash; HINT is what was read of INNER. Corrects a wrong hint. NULL when the
  * slow way has to be gone. */
-static ALWAYS_INLINE frame_slot_t *frame_table_follow(frame_slot_t *inner, uint32_t hint,
-                                                      uint64_t pc, uint64_t epoch, uint32_t salt) {
-  frame_slot_t *slot = &frames.level[0][hint];
-  uint64_t name = frame_table_name(pc, false), image = frame_table_image_if(slot, name);
+static ALWAYS_INLINE frame_slot_t *frame_table_find_hinted(frame_slot_t *inner, uint32_t hint,
+                                                           uint64_t pc, uint64_t epoch,
+                                                           uint32_t salt) {
+  frame_slot_t *slot = &frame_table.level[0][hint];
+  uint64_t name = frame_table_pc_key(pc, false), image = frame_table_image_if(slot, name);
   if (UNLIKELY(image >= FRAME_TABLE_IMAGES)) {
-    uint32_t home = frame_table_home(name);
-    slot = &frames.level[0][home];
+    uint32_t home = frame_table_index(name);
+    slot = &frame_table.level[0][home];
     image = frame_table_image_if(slot, name);
     if (UNLIKELY(image >= FRAME_TABLE_IMAGES)) return NULL;
-    if (inner && frame_table_worth_a_hint(inner, salt)) store_relaxed(&inner->hint, home);
+    if (inner && frame_table_may_write_hint(inner, salt)) store_relaxed(&inner->hint, home);
   }
-  return LIKELY(load_relaxed(&frames.epoch_of_image[image]) == epoch) ? slot : NULL;
+  return LIKELY(load_relaxed(&frame_table.epoch_of_image[image]) == epoch) ? slot : NULL;
 }
 
 /* Rule (lower half) and hint (upper half) of SLOT. */
@@ -122,7 +125,7 @@ static ALWAYS_INLINE uint64_t frame_table_rule_and_hint(const frame_slot_t *slot
 }
 
 static ALWAYS_INLINE uint32_t frame_table_id(const frame_slot_t *slot) {
-  return leveled_first(FRAME_TABLE_BITS, 0) + (uint32_t)(slot - frames.level[0]);
+  return leveled_first(FRAME_TABLE_BITS, 0) + (uint32_t)(slot - frame_table.level[0]);
 }
 
 /* The pc, whether it is exact, and the image of frame ID. False when there is no such frame. */
@@ -135,6 +138,6 @@ bool frame_table_get(uint32_t id, frame_info_t *out);
 
 /* True while the image ID, met by a walk, still stands where it stood; remembers the answer for
  * EPOCH. Image 0 stands for "no image" and is true while no image holds PC. */
-bool frame_table_image_stands(uint16_t image, uint64_t pc, uint64_t epoch);
+bool frame_table_image_is_mapped(uint16_t image, uint64_t pc, uint64_t epoch);
 
 #endif

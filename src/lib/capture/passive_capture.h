@@ -23,18 +23,18 @@ typedef struct passive_copy {
   int folder; /* of os_threads_open, or -1; the caller's */
   uint8_t *bytes;
   uint64_t size, used; /* of the size, how much was ever written */
-} passive_copy_t;
+} passive_buffer_t;
 
 /* Sets FOLDER to -1. False when there is no memory. */
-bool passive_open(passive_copy_t *copy);
-void passive_close(passive_copy_t *copy);
+bool passive_open(passive_buffer_t *copy);
+void passive_close(passive_buffer_t *copy);
 
 /* Captures thread TID, which is not the calling one. IDENTITY is what os_threads said of it; 0 when
  * it is not known, and then nothing is kept. Sets CAPTURE's count, mark, reason and flags.
  * Returns the count, or SONDE_ENOTHREAD, SONDE_ERUNNING (also when it would not keep still), or
  * SONDE_EUNSUPPORTED when this system does not tell where a thread is. frame_table_init must have
  * succeeded. */
-int passive_capture(passive_copy_t *copy, pid_t tid, uint64_t identity, sonde_capture_t *capture);
+int passive_capture(passive_buffer_t *copy, pid_t tid, uint64_t identity, sonde_capture_t *capture);
 
 /* A thread of a group: what is asked, and passive_capture's answer. */
 typedef struct blocked {
@@ -47,6 +47,6 @@ typedef struct blocked {
 /* The same for up to PASSIVE_GROUP threads, whose stacks are copied together. A group is small, so
  * that its threads have little time to go on before they have been read. */
 #define PASSIVE_GROUP 16
-void passive_capture_group(passive_copy_t *copy, passive_t *group, int count);
+void passive_capture_group(passive_buffer_t *copy, passive_t *group, int count);
 
 #endif

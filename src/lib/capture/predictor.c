@@ -6,9 +6,10 @@
 static uint32_t lent;
 
 static prediction_t *borrow(void) {
-  if (load_relaxed(&lent) >= PREDICTOR_LENDING || add_relaxed(&lent, 1) >= PREDICTOR_LENDING)
+  if (load_relaxed(&lent) >= PREDICTOR_LARGE_TABLES_MAX ||
+      add_relaxed(&lent, 1) >= PREDICTOR_LARGE_TABLES_MAX)
     return NULL;
-  return os_map(PREDICTOR_LENT * sizeof(prediction_t));
+  return os_map(PREDICTOR_LARGE * sizeof(prediction_t));
 }
 
 /* A handler may jump out of here after any of the stores: at each moment the table has as many tips
@@ -18,13 +19,14 @@ static bool grow(predictor_t *tips) {
   if (!larger) return false;
   tips->table = larger;
   signal_fence();
-  tips->count = PREDICTOR_LENT;
+  tips->count = PREDICTOR_LARGE;
   return true;
 }
 
-void predictor_judge(predictor_t *tips) {
-  bool bad = tips->right < PREDICTOR_RIGHT, good = tips->right / PREDICTOR_GOOD >= tips->wrong;
+void predictor_evaluate(predictor_t *tips) {
+  bool bad = tips->right < PREDICTOR_RIGHT_MIN,
+       good = tips->right / PREDICTOR_GOOD_RATIO >= tips->wrong;
   tips->right = tips->wrong = 0;
-  if (PREDICTOR_ARE_MADE && tips->count == TIPS && !good && grow(tips)) return;
-  if (bad) tips->rest = PREDICTOR_REST;
+  if (PREDICTOR_ENABLED && tips->count == PREDICTOR_OWN && !good && grow(tips)) return;
+  if (bad) tips->rest = PREDICTOR_PAUSE;
 }

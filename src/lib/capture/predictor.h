@@ -45,15 +45,15 @@
 #include "base/bits.h"
 
 #if defined(__x86_64__)
-#define PREDICTOR_ARE_MADE true
+#define PREDICTOR_ENABLED true
 #else
-#define PREDICTOR_ARE_MADE false
+#define PREDICTOR_ENABLED false
 #endif
 
-#define TIPS              48   /* of a thread's own */
-#define PREDICTOR_LENT    1024 /* of a table that is lent */
-#define PREDICTOR_LENDING 8    /* so many such tables has a process: 1 MB at most */
-#define PREDICTION_WORDS  11
+#define PREDICTOR_OWN              48   /* of a thread's own */
+#define PREDICTOR_LARGE            1024 /* of a table that is lent */
+#define PREDICTOR_LARGE_TABLES_MAX 8    /* so many such tables has a process: 1 MB at most */
+#define PREDICTION_WORDS           11
 
 /* A word is its distance from the innermost slot, in words of 8 bytes, above its content. In code
  * with frame pointers the word below a slot holds the address of the word below the next one: that
@@ -63,10 +63,10 @@
 #define PREDICTION_CHAINED      ((uint64_t)1 << 63)
 #define PREDICTION_DISTANCE_MAX 32767
 
-#define PREDICTOR_WRONG 192  /* after so many wrong guesses tips are judged */
-#define PREDICTOR_RIGHT 64   /* fewer right ones meanwhile: they rest */
-#define PREDICTOR_REST  4096 /* captures */
-#define PREDICTOR_GOOD                                                                             \
+#define PREDICTOR_WRONG_MAX 192  /* after so many wrong guesses tips are judged */
+#define PREDICTOR_RIGHT_MIN 64   /* fewer right ones meanwhile: they rest */
+#define PREDICTOR_PAUSE     4096 /* captures */
+#define PREDICTOR_GOOD_RATIO                                                                       \
   20 /* for each wrong guess: with fewer right ones a larger table is asked for */
 
 typedef struct tip {
@@ -90,7 +90,7 @@ typedef struct tips {
   uint32_t rest;         /* captures until they are tried again */
   prediction_t *table;   /* OWN or a larger one, of at least COUNT tips */
   uint32_t count;        /* 0: nothing was captured yet */
-  prediction_t own[TIPS] __attribute__((aligned(64)));
+  prediction_t own[PREDICTOR_OWN] __attribute__((aligned(64)));
 } predictor_t;
 
 /* Where the tip is that would stand for the stack that PC and SP begin. */
@@ -119,8 +119,8 @@ static inline bool prediction_add(prediction_t *tip, uint64_t innermost_slot, ui
   return true;
 }
 
-/* After PREDICTOR_WRONG wrong guesses: whether they go on, rest, or get more room. */
-NOINLINE void predictor_judge(predictor_t *tips);
+/* After PREDICTOR_WRONG_MAX wrong guesses: whether they go on, rest, or get more room. */
+NOINLINE void predictor_evaluate(predictor_t *tips);
 
 /* Counts a wrong guess, or a capture of the rest. True when a tip should be made. */
 static ALWAYS_INLINE bool predictor_count_wrong(predictor_t *tips) {
@@ -128,18 +128,18 @@ static ALWAYS_INLINE bool predictor_count_wrong(predictor_t *tips) {
     tips->rest--;
     return false;
   }
-  if (++tips->wrong >= PREDICTOR_WRONG) predictor_judge(tips);
+  if (++tips->wrong >= PREDICTOR_WRONG_MAX) predictor_evaluate(tips);
   return tips->rest == 0;
 }
 
 /* Before the first capture, of a thread that may have taken over another one's state. */
-static inline void predictor_set_up(predictor_t *tips) {
+static inline void predictor_init(predictor_t *tips) {
   if (tips->count) return;
   tips->table = tips->own;
-  tips->count = TIPS;
+  tips->count = PREDICTOR_OWN;
 }
 
-static inline void predictor_drop(predictor_t *tips) {
+static inline void predictor_clear(predictor_t *tips) {
   for (uint32_t i = 0; i < tips->count; i++)
     tips->table[i].sp = 0;
 }

@@ -33,13 +33,13 @@ static void full_walk(regs_t *regs, bool exact, uint64_t from_sp, sonde_capture_
         capture->pcs[count++] = regs->pc;
       }
     }
-    step_t step = cfi_step(MACHINE_HERE, &memory, walk_images(), regs, exact);
+    unwind_step_t step = cfi_step(MACHINE_HERE, &memory, walk_images(), regs, exact);
     if (step == STEP_NO_RULE) {
       step = frame_pointer_step(MACHINE_HERE, &memory, walk_images(), regs);
-      capture->flags |= SONDE_FLAG_GUESSED;
+      capture->flags |= SONDE_FLAG_HEURISTIC;
     }
     exact = step == STEP_SIGNAL;
-    if (exact) capture->flags |= SONDE_FLAG_SIGNAL;
+    if (exact) capture->flags |= SONDE_FLAG_SIGNAL_FRAME;
     if ((step != STEP_CALLER && step != STEP_SIGNAL) || steps > (1 << 20)) {
       capture->status = step == STEP_END ? SONDE_STACK_COMPLETE : SONDE_STACK_BROKEN;
       capture->reason = step == STEP_END ? 0 : SONDE_EFORMAT;
@@ -70,7 +70,7 @@ static void write_pcs(const frame_cache_t *cache, const new_frames_t *fresh,
   if (n > max) n = max;
   for (uint32_t i = skip; i < fresh->count && written < n; i++)
     capture->pcs[written++] = arch_strip(fresh->frames[i].raw);
-  const cached_t *entry = &cache->entries[fresh->joined];
+  const frame_cache_entry_t *entry = &cache->entries[fresh->joined];
   if (skip > fresh->count) entry += skip - fresh->count;
   for (; written < n; entry++)
     capture->pcs[written++] = arch_strip(entry->raw);
@@ -83,15 +83,15 @@ static void write_pcs(const frame_cache_t *cache, const new_frames_t *fresh,
 static bool capture_cached(capture_thread_t *self, position_t *p, uint64_t epoch,
                            sonde_capture_t *capture) {
   frame_cache_t *cache = &self->cache;
-  new_frames_t fresh = {.frames = cache->fresh, .room = FRAME_CACHE_FRESH};
-  stacks_t stacks;
-  stacks_begin(&stacks, &self->window);
+  new_frames_t fresh = {.frames = cache->fresh, .room = FRAME_CACHE_NEW_FRAMES};
+  walk_stacks_t stacks;
+  walk_stacks_init(&stacks, &self->window);
   frame_cache_walk(cache, &stacks, p, epoch, UINT32_MAX, &fresh);
   if (fresh.end != WALK_END) return false;
-  bool held = fresh.count <= FRAME_CACHE_FRESH;
+  bool held = fresh.count <= FRAME_CACHE_NEW_FRAMES;
   if (held) write_pcs(cache, &fresh, capture);
   if (fresh.count || fresh.joined != cache->top)
-    frame_cache_extend(cache, &fresh, held ? 0 : fresh.count - FRAME_CACHE_FRESH, epoch);
+    frame_cache_extend(cache, &fresh, held ? 0 : fresh.count - FRAME_CACHE_NEW_FRAMES, epoch);
   capture->flags |= p->flags;
   return held;
 }
@@ -103,9 +103,9 @@ static bool finished(const sonde_capture_t *capture) {
 }
 
 static void capture_plainly(position_t *p, uint64_t epoch, sonde_capture_t *capture) {
-  window_t window = thread_state_window();
+  stack_window_t window = thread_state_window();
   if (window.move(&window, p->sp)) {
-    walk_as_asked(&window, p, epoch, capture);
+    walk_capture(&window, p, epoch, capture);
     return;
   }
   capture->status = SONDE_STACK_BROKEN;

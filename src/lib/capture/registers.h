@@ -25,7 +25,7 @@ static ALWAYS_INLINE void position_after_return(position_t *p, uint64_t pc, uint
 #endif
   p->flags = 0;
   p->slow_sp = 0;
-  p->slow_turns = 0;
+  p->slow_steps = 0;
 }
 
 /* The frame that a signal interrupted. */

@@ -204,7 +204,7 @@ static void take(pool_t *pool, const signal_capture_t *question) {
     capture->count = a->count;
     capture->status = (sonde_stack_status_t)a->status;
     capture->reason = a->reason;
-    capture->flags = a->flags | SONDE_FLAG_SIGNALLED;
+    capture->flags = a->flags | SONDE_FLAG_SIGNALED;
     memcpy(capture->pcs, a->pcs, (size_t)capture->count * sizeof *capture->pcs);
   }
   set_free(&pool->slots[question->slot], question->asked);

@@ -31,13 +31,13 @@ static uint32_t marker(uint64_t pc, uint64_t epoch) { return frame_table_find(pc
 /* The node of the cached stack from entry JOINED outward; makes the nodes that are missing. */
 static ALWAYS_INLINE uint32_t node_of_entries(frame_cache_t *cache, uint32_t joined) {
   uint32_t k = joined, node = 0;
-  while (k < FRAME_CACHE_ENTRIES && !(cache->entries[k].bits & CACHED_NODE))
+  while (k < FRAME_CACHE_ENTRIES && !(cache->entries[k].bits & ENTRY_STACK_ID))
     k++;
   if (k < FRAME_CACHE_ENTRIES) node = cache->entries[k].id;
   while (k-- > joined) {
-    cached_t *entry = &cache->entries[k];
+    frame_cache_entry_t *entry = &cache->entries[k];
     node = stack_table_child(node, entry->id);
-    cached_set_node(entry, node);
+    entry_set_stack_id(entry, node);
   }
   return node;
 }
@@ -46,13 +46,13 @@ static ALWAYS_INLINE uint32_t node_of_entries(frame_cache_t *cache, uint32_t joi
 static ALWAYS_INLINE uint32_t add_frames(const new_frames_t *fresh, uint32_t first, uint32_t end,
                                          uint32_t node) {
   for (uint32_t n = end; n > first; n--)
-    node = stack_table_child(node, new_frames_id(new_frames_at(fresh, n - 1)));
+    node = stack_table_child(node, new_frame_id(new_frames_at(fresh, n - 1)));
   return node;
 }
 
 typedef struct capture_id {
   frame_cache_t *cache; /* NULL when the thread's state is not to be had */
-  stacks_t stacks;
+  walk_stacks_t stacks;
   const origin_t *origin;
   uint64_t epoch;
   new_frames_t fresh;
@@ -65,7 +65,7 @@ static ALWAYS_INLINE bool add_and_extend(capture_id_t *c, uint32_t first, bool e
   const new_frames_t *fresh = &c->fresh;
   uint32_t end = fresh->count;
   if (LIKELY(extend))
-    end = frame_cache_extend_named(c->cache, fresh, first, c->epoch, stack_table_child, node);
+    end = frame_cache_extend_with(c->cache, fresh, first, c->epoch, stack_table_child, node);
   if (LIKELY(end <= first)) return true;
   *node = add_frames(fresh, first, end, *node);
   return false;
@@ -96,7 +96,7 @@ static NOINLINE uint32_t add_deep(capture_id_t *c, uint32_t low, uint32_t total,
     low = add_pass(c, &p, low, outer_low, &extend, &node);
   }
   if (outer_low) {
-    node = stack_table_child(node, marker(STACK_PC_CUT, c->epoch));
+    node = stack_table_child(node, marker(STACK_PC_TRUNCATED, c->epoch));
     extend = false;
     for (uint32_t inner = STACK_INNER; inner > 0;)
       inner = add_pass(c, &p, inner, 0, &extend, &node);
@@ -114,7 +114,7 @@ static NOINLINE uint32_t find_id_with_registers(const capture_id_t *c) {
   capture_with_registers(c->origin->ucontext, c->origin->sp, &capture, exact);
   uint32_t node = 0;
   if (capture.status != SONDE_STACK_COMPLETE)
-    node = stack_table_child(0, marker(STACK_PC_TORN, c->epoch));
+    node = stack_table_child(0, marker(STACK_PC_BROKEN, c->epoch));
   for (int n = capture.count - 1; n >= 0; n--) {
     bool is_exact = exact[n / 64] >> n % 64 & 1;
     node = stack_table_child(node, frame_table_find(pcs[n], is_exact, c->epoch).id);
@@ -127,8 +127,8 @@ static ALWAYS_INLINE void note_stack(const capture_id_t *c, bool extended, uint3
   const new_frames_t *fresh = &c->fresh;
   if (predictor_count_wrong(&c->cache->tips) && (extended || !fresh->count) &&
       !c->origin->ucontext && id != STACK_TABLE_FULL)
-    frame_cache_keep_tip(c->cache, fresh->joined - fresh->count, fresh->joined, c->origin->pc,
-                         c->origin->sp, id);
+    frame_cache_add_prediction(c->cache, fresh->joined - fresh->count, fresh->joined, c->origin->pc,
+                               c->origin->sp, id);
   c->cache->tips.last = id;
 }
 
@@ -143,7 +143,7 @@ static ALWAYS_INLINE uint32_t find_id(capture_id_t *c) {
   if (cached)
     node = node_of_entries(c->cache, fresh->joined);
   else if (UNLIKELY(!complete))
-    node = stack_table_child(0, marker(STACK_PC_TORN, c->epoch));
+    node = stack_table_child(0, marker(STACK_PC_BROKEN, c->epoch));
   uint32_t low = 0, total = fresh->count + cached;
   if (UNLIKELY(fresh->count > fresh->room)) low = fresh->count - fresh->room;
   if (UNLIKELY(total > STACK_OUTER + STACK_INNER) && low < total - STACK_OUTER)
@@ -155,7 +155,7 @@ static ALWAYS_INLINE uint32_t find_id(capture_id_t *c) {
 }
 
 static NOINLINE uint32_t find_id_nested(capture_id_t *c) {
-  new_frames_frame_t frames_here[NESTED_ROOM];
+  new_frame_t frames_here[NESTED_ROOM];
   c->fresh = (new_frames_t){.frames = frames_here, .room = NESTED_ROOM};
   return find_id(c);
 }
@@ -164,19 +164,20 @@ static NOINLINE int find(uint32_t *id, const origin_t *origin, uint64_t sp) {
   capture_id_t c; /* set field by field: to clear it first costs as much as to walk three frames */
   c.origin = origin;
   c.epoch = walk_epoch();
-  if (UNLIKELY(!load_acquire(&nodes.level[0])) && (!frame_table_init() || !stack_table_init()))
+  if (UNLIKELY(!load_acquire(&stack_table.level[0])) &&
+      (!frame_table_init() || !stack_table_init()))
     return SONDE_ENOMEM;
   capture_thread_t *self = thread_state_enter(sp);
   if (LIKELY(self)) {
     c.cache = &self->cache;
-    stacks_begin(&c.stacks, &self->window);
+    walk_stacks_init(&c.stacks, &self->window);
     c.fresh.frames = c.cache->fresh;
-    c.fresh.room = FRAME_CACHE_FRESH;
+    c.fresh.room = FRAME_CACHE_NEW_FRAMES;
     *id = find_id(&c);
     thread_state_leave(self);
   } else {
     c.cache = NULL;
-    stacks_begin(&c.stacks, NULL);
+    walk_stacks_init(&c.stacks, NULL);
     *id = find_id_nested(&c);
   }
   if (LIKELY(*id != STACK_TABLE_FULL)) return 0;
@@ -194,7 +195,7 @@ static ALWAYS_INLINE READS_STACK uint32_t find_guessed(uint64_t pc, uint64_t sp,
   signal_fence();
   uint32_t id = 0;
   if (LIKELY(cache->epoch == os_loader_epoch() && cache->epoch) &&
-      (id = frame_cache_find_tip(cache, &self->window, pc, sp, fp))) {
+      (id = frame_cache_find_predicted(cache, &self->window, pc, sp, fp))) {
     cache->tips.last = id;
     cache->tips.right++;
   }
@@ -218,7 +219,7 @@ int stack_id_of_context(uint32_t *id, const void *ucontext) {
 
 uint32_t stack_id_of_pcs(const uintptr_t *pcs, int count, bool complete) {
   uint64_t epoch = walk_epoch();
-  uint32_t node = count > 0 && !complete ? stack_table_child(0, marker(STACK_PC_TORN, epoch)) : 0;
+  uint32_t node = count > 0 && !complete ? stack_table_child(0, marker(STACK_PC_BROKEN, epoch)) : 0;
   for (int n = count - 1; n >= 0; n--)
     node = stack_table_child(node, frame_table_find(pcs[n], n == 0, epoch).id);
   return node == STACK_TABLE_FULL ? 0 : node;
@@ -232,7 +233,7 @@ int sonde_stack_of_id(uint32_t id, uintptr_t *pcs, int max) {
   if (id == 0) return SONDE_ENOTFOUND;
   while (id && count < max) {
     if (!stack_table_get(id, &id, &frame) || !frame_table_get(frame, &info)) return SONDE_ENOTFOUND;
-    if (info.pc > STACK_PC_CUT) pcs[count++] = info.pc;
+    if (info.pc > STACK_PC_TRUNCATED) pcs[count++] = info.pc;
   }
   return count;
 }

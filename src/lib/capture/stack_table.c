@@ -4,17 +4,18 @@
 
 #define PENDING (UINT64_C(1) << 31) /* frame ids have 24 bits */
 
-struct nodes nodes;
-HIDDEN void (*nodes_publish)(uint32_t id, uint32_t parent, uint32_t frame);
+struct stack_table stack_table;
+HIDDEN void (*stack_table_on_new)(uint32_t id, uint32_t parent, uint32_t frame);
 
 static uint32_t publish(uint64_t *slot, uint32_t id, uint64_t word) {
-  if (nodes_publish) nodes_publish(id, (uint32_t)(word >> 32), (uint32_t)word);
+  if (stack_table_on_new) stack_table_on_new(id, (uint32_t)(word >> 32), (uint32_t)word);
   store_release(slot, word);
   return id;
 }
 
 bool stack_table_init(void) {
-  return leveled_map((void **)&nodes.level[0], STACK_TABLE_BITS, sizeof(uint64_t), true) != NULL;
+  return leveled_map((void **)&stack_table.level[0], STACK_TABLE_BITS, sizeof(uint64_t), true) !=
+         NULL;
 }
 
 uint32_t stack_table_child_slow(uint32_t parent, uint32_t frame) {
@@ -22,7 +23,8 @@ uint32_t stack_table_child_slow(uint32_t parent, uint32_t frame) {
   if (parent == STACK_TABLE_FULL || frame == FRAME_TABLE_FULL) return STACK_TABLE_FULL;
   for (unsigned level = 0; level < LEVELED_MAX; level++) {
     unsigned bits = leveled_bits(STACK_TABLE_BITS, level);
-    uint64_t *slots = leveled_map((void **)&nodes.level[level], bits, sizeof(uint64_t), level == 0);
+    uint64_t *slots =
+        leveled_map((void **)&stack_table.level[level], bits, sizeof(uint64_t), level == 0);
     if (!slots) return STACK_TABLE_FULL;
     uint32_t home = (uint32_t)(hash >> (64 - bits));
     for (uint32_t i = 0; i < STACK_TABLE_BUCKET; i++) {
@@ -41,7 +43,7 @@ bool stack_table_get(uint32_t id, uint32_t *parent, uint32_t *frame) {
   unsigned level;
   uint32_t index;
   if (!leveled_locate(STACK_TABLE_BITS, id, &level, &index)) return false;
-  uint64_t *slots = load_acquire(&nodes.level[level]);
+  uint64_t *slots = load_acquire(&stack_table.level[level]);
   uint64_t word = slots ? load_relaxed(&slots[index]) : 0;
   *parent = (uint32_t)(word >> 32);
   *frame = (uint32_t)(word & ~PENDING);

@@ -8,10 +8,10 @@
  * and put in by one compare-and-swap. Ids are slot numbers (base/leveled_table.h): the table grows
  * and no id ever changes. 8 bytes a node; 0 is the empty stack.
  *
- * Where somebody keeps a record of all nodes (`nodes_publish`), a node must be in the record before
- * any thread uses its id. So it is put in marked as pending, a state that the quick look-up does
- * not accept, and the mark is cleared once the record has it. Whoever meets a pending node does the
- * same and does not wait: the record may get a node twice, never a wrong one.
+ * Where somebody keeps a record of all nodes (`stack_table_on_new`), a node must be in the record
+ * before any thread uses its id. So it is put in marked as pending, a state that the quick look-up
+ * does not accept, and the mark is cleared once the record has it. Whoever meets a pending node
+ * does the same and does not wait: the record may get a node twice, never a wrong one.
  *
  * All of it is lock-free and async-signal-safe, and shared by all threads.
  *
@@ -32,11 +32,14 @@
 #define STACK_TABLE_BITS   17
 #define STACK_TABLE_BUCKET 8
 
-extern HIDDEN struct nodes { uint64_t *level[LEVELED_MAX]; /* parent << 32 | frame */ } nodes;
+extern HIDDEN struct stack_table {
+  /* Words of parent << 32 | frame. */
+  uint64_t *level[LEVELED_MAX];
+} stack_table;
 
 /* Told of a node before any capture can answer with its id; perhaps by several threads, or twice.
  * NULL: nobody. Runs wherever a capture runs. */
-extern HIDDEN void (*nodes_publish)(uint32_t id, uint32_t parent, uint32_t frame);
+extern HIDDEN void (*stack_table_on_new)(uint32_t id, uint32_t parent, uint32_t frame);
 
 #define STACK_TABLE_FULL UINT32_MAX /* no id: the node, or one further out, found no room */
 
@@ -51,7 +54,7 @@ uint32_t stack_table_child_slow(uint32_t parent, uint32_t frame);
 static ALWAYS_INLINE uint32_t stack_table_child(uint32_t parent, uint32_t frame) {
   uint64_t word = (uint64_t)parent << 32 | frame;
   uint32_t home = (uint32_t)(leveled_hash(word) >> (64 - STACK_TABLE_BITS));
-  const uint64_t *slots = nodes.level[0]; /* two of a bucket, which is a cache line */
+  const uint64_t *slots = stack_table.level[0]; /* two of a bucket, which is a cache line */
   if (LIKELY(load_relaxed(&slots[home]) == word)) return leveled_first(STACK_TABLE_BITS, 0) + home;
   if (LIKELY(load_relaxed(&slots[home ^ 1]) == word))
     return leveled_first(STACK_TABLE_BITS, 0) + (home ^ 1);

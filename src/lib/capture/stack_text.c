@@ -84,8 +84,8 @@ static int write_stack(uint32_t id, unsigned flags, fixed_writer_t *w, met_t *me
   frame_info_t info;
   for (int number = 0; id;) {
     if (!stack_table_get(id, &id, &frame) || !frame_table_get(frame, &info)) return SONDE_ENOTFOUND;
-    if (info.pc <= STACK_PC_CUT) {
-      bool is_cut = info.pc == STACK_PC_CUT;
+    if (info.pc <= STACK_PC_TRUNCATED) {
+      bool is_cut = info.pc == STACK_PC_TRUNCATED;
       put(&w->writer, is_cut ? cut : torn, is_cut ? sizeof cut - 1 : sizeof torn - 1);
       continue;
     }
@@ -109,7 +109,7 @@ static int afresh(uint32_t id, unsigned flags, char *out, size_t size, met_t *me
   return w.length > INT32_MAX ? INT32_MAX : (int)w.length;
 }
 
-int stack_text_uncached(uint32_t id, unsigned flags, char *out, size_t size) {
+int stack_text_make(uint32_t id, unsigned flags, char *out, size_t size) {
   met_t met = {0};
   return id ? afresh(id, flags, out, size, &met) : SONDE_ENOTFOUND;
 }

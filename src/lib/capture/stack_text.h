@@ -16,7 +16,7 @@
 #include <stdint.h>
 
 /* As sonde_stack_text, without looking for a text that is kept and without keeping it. */
-int stack_text_uncached(uint32_t id, unsigned flags, char *out, size_t size);
+int stack_text_make(uint32_t id, unsigned flags, char *out, size_t size);
 
 /* How many texts are kept at this moment. */
 unsigned stack_text_count(void);

@@ -7,7 +7,7 @@
 #define OVERFLOW_PAGES 16          /* by which a frame may have overshot the end of its stack */
 #define ADJACENT_MAX   (64u << 10) /* the stack grew by less than this between two captures */
 
-SLOT_HERE(capture_thread_t, thread_state_own);
+SLOT_HERE(capture_thread_t, thread_state_current);
 static capture_thread_t *all;  /* every state ever made; only ever pushed to */
 static capture_thread_t *hand; /* where the last search for a reusable one stopped */
 
@@ -19,7 +19,7 @@ static bool probe(uint64_t from, uint64_t to) {
   return true;
 }
 
-static bool reach_own(window_t *w, uint64_t address) {
+static bool reach_own(stack_window_t *w, uint64_t address) {
   if (address < w->hi || address % 8 || address - w->hi > REACH_MAX) return false;
   uint64_t end = ALIGN_DOWN(address, PAGE) + PAGE;
   if (!probe(w->hi, end)) return false;
@@ -27,7 +27,7 @@ static bool reach_own(window_t *w, uint64_t address) {
   return true;
 }
 
-static bool move_own(window_t *w, uint64_t sp) {
+static bool move_own(stack_window_t *w, uint64_t sp) {
   uint64_t page = ALIGN_DOWN(sp - 8, PAGE);
   /* Of a stack that overflowed, SP itself may lie in the guard below. */
   for (int i = 0; i <= OVERFLOW_PAGES; i++, page += PAGE) {
@@ -39,20 +39,22 @@ static bool move_own(window_t *w, uint64_t sp) {
   return false;
 }
 
-window_t thread_state_window(void) { return (window_t){.reach = reach_own, .move = move_own}; }
+stack_window_t thread_state_window(void) {
+  return (stack_window_t){.reach = reach_own, .move = move_own};
+}
 
 /* Makes the state's window hold SP, or starts a new one and forgets what was cached of the old. A
  * handler on the alternate signal stack leaves the window where it is: on the stack that the signal
  * interrupted, where the walk will soon arrive. */
 static NOINLINE void move_window(capture_thread_t *self, uint64_t sp) {
-  window_t *w = &self->window;
+  stack_window_t *w = &self->window;
   uint64_t page = ALIGN_DOWN(sp - 8, PAGE);
   if (page < w->lo && w->lo - page <= ADJACENT_MAX && probe(page, w->lo)) {
     w->lo = page;
     return;
   }
   if (os_on_signal_stack(sp)) return;
-  frame_cache_drop(&self->cache);
+  frame_cache_clear(&self->cache);
   *w = thread_state_window();
   w->move(w, sp);
 }
@@ -62,8 +64,8 @@ static NOINLINE void move_window(capture_thread_t *self, uint64_t sp) {
 static void set_up(capture_thread_t *self, int32_t tid) {
   self->busy = 0;
   self->window = thread_state_window();
-  frame_cache_drop(&self->cache);
-  predictor_set_up(&self->cache.tips);
+  frame_cache_clear(&self->cache);
+  predictor_init(&self->cache.tips);
   signal_fence();
   store_release(self->owner, tid);
 }
@@ -133,7 +135,7 @@ static void claim_in_child(capture_thread_t *own, int32_t tid) {
 static NOINLINE capture_thread_t *self_create(void) {
   if (!frame_table_init()) return NULL;
   int32_t tid = os_tid();
-  capture_thread_t *self = thread_state_own;
+  capture_thread_t *self = thread_state_current;
   if (self) {
     claim_in_child(self, tid);
     return self;
@@ -142,7 +144,7 @@ static NOINLINE capture_thread_t *self_create(void) {
   if (!self) self = make(tid);
   if (!self) return NULL;
   set_up(self, tid);
-  SLOT_SET(thread_state_own, SLOT_THREAD_STATE, self);
+  SLOT_SET(thread_state_current, SLOT_THREAD_STATE, self);
   return self;
 }
 
@@ -151,14 +153,14 @@ static NOINLINE capture_thread_t *self_create(void) {
  * When both are on one stack, it is as long as we are further in. On different stacks it is, unless
  * it was on the alternate signal stack and we are not. */
 static NOINLINE bool still_busy(const capture_thread_t *self, uint64_t sp) {
-  const window_t *w = &self->window;
+  const stack_window_t *w = &self->window;
   os_stack_side_t side = os_stack_side(self->busy, sp);
   if (side != OS_STACK_SAME) return side == OS_STACK_BENEATH;
   return sp < w->lo || sp >= w->hi || sp < self->busy;
 }
 
 capture_thread_t *thread_state_enter_slow(uint64_t sp) {
-  capture_thread_t *self = thread_state_own;
+  capture_thread_t *self = thread_state_current;
   if (UNLIKELY(!self || *self->owner <= 0)) {
     self = self_create();
     if (!self) return NULL;
@@ -166,6 +168,6 @@ capture_thread_t *thread_state_enter_slow(uint64_t sp) {
   if (UNLIKELY(self->busy && still_busy(self, sp))) return NULL;
   self->busy = sp;
   signal_fence();
-  if (UNLIKELY(!window_holds(&self->window, sp))) move_window(self, sp);
+  if (UNLIKELY(!stack_window_holds(&self->window, sp))) move_window(self, sp);
   return self;
 }

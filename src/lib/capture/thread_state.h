@@ -24,11 +24,11 @@
 
 #define THREAD_STATE_BYTES 16384
 
-typedef struct self capture_thread_t;
-struct self {
-  int32_t *owner;  /* a tid; 0: the thread that forked us, if anybody; negative: being set up */
-  uint64_t busy;   /* the stack pointer of the capture under way; 0: none */
-  window_t window; /* the verified part of the stack it last captured on */
+typedef struct capture_thread capture_thread_t;
+struct capture_thread {
+  int32_t *owner; /* a tid; 0: the thread that forked us, if anybody; negative: being set up */
+  uint64_t busy;  /* the stack pointer of the capture under way; 0: none */
+  stack_window_t window;  /* the verified part of the stack it last captured on */
   capture_thread_t *next; /* in the list of all states */
   frame_cache_t cache;
 };
@@ -37,9 +37,9 @@ _Static_assert(sizeof(capture_thread_t) <= THREAD_STATE_BYTES,
                "a thread's state has outgrown its bound");
 
 #if defined(__APPLE__)
-#define thread_state_own ((capture_thread_t *)os_thread_slot(SLOT_THREAD_STATE))
+#define thread_state_current ((capture_thread_t *)os_thread_slot(SLOT_THREAD_STATE))
 #else
-extern __thread capture_thread_t *thread_state_own SLOT_MODEL;
+extern __thread capture_thread_t *thread_state_current SLOT_MODEL;
 #endif
 
 static ALWAYS_INLINE void thread_state_leave(capture_thread_t *self) {
@@ -49,7 +49,7 @@ static ALWAYS_INLINE void thread_state_leave(capture_thread_t *self) {
 
 /* The calling thread's state when it is there and not busy, else NULL. */
 static ALWAYS_INLINE capture_thread_t *thread_state_idle(void) {
-  capture_thread_t *self = thread_state_own;
+  capture_thread_t *self = thread_state_current;
   return LIKELY(self && *self->owner > 0 && !self->busy) ? self : NULL;
 }
 
@@ -58,7 +58,7 @@ static ALWAYS_INLINE capture_thread_t *thread_state_idle(void) {
 NOINLINE capture_thread_t *thread_state_enter_slow(uint64_t sp);
 static ALWAYS_INLINE capture_thread_t *thread_state_enter(uint64_t sp) {
   capture_thread_t *self = thread_state_idle();
-  if (UNLIKELY(!self || !window_holds(&self->window, sp))) return thread_state_enter_slow(sp);
+  if (UNLIKELY(!self || !stack_window_holds(&self->window, sp))) return thread_state_enter_slow(sp);
   self->busy = sp;
   signal_fence();
   return self;
@@ -66,6 +66,6 @@ static ALWAYS_INLINE capture_thread_t *thread_state_enter(uint64_t sp) {
 
 /* A window over memory of this process, for stacks of the calling thread; empty until it is moved.
  */
-window_t thread_state_window(void);
+stack_window_t thread_state_window(void);
 
 #endif

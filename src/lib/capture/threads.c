@@ -225,7 +225,7 @@ static int ask_one(pid_t tid, sonde_capture_t *capture, uint64_t deadline_ns) {
 
 static int capture_other(pid_t tid, sonde_capture_t *capture,
                          const sonde_thread_options_t *options) {
-  passive_copy_t copy;
+  passive_buffer_t copy;
   int r = 0, why;
   if (!os_thread_alive(tid)) return unavailable(capture, SONDE_ENOTHREAD);
   if (!frame_table_init() || !passive_open(&copy)) return unavailable(capture, SONDE_ENOMEM);
@@ -291,7 +291,7 @@ static bool collect_tid(pid_t tid, uint64_t identity, void *context) {
 
 /* What a look at all threads needs besides the answer. */
 typedef struct round {
-  passive_copy_t copy;
+  passive_buffer_t copy;
   unsigned flags;
   uint64_t deadline_ns;
   int grouped; /* about to be read in place */

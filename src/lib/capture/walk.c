@@ -9,13 +9,13 @@
 
 typedef struct window_memory {
   memory_t memory;
-  window_t *window;
+  stack_window_t *window;
 } window_memory_t;
 
 static READS_STACK bool read_window(memory_t *self, uint64_t address, void *out, size_t size) {
-  const window_t *w = ((window_memory_t *)self)->window;
+  const stack_window_t *w = ((window_memory_t *)self)->window;
   if (address >= w->lo && address < w->hi && size <= w->hi - address) {
-    const volatile uint8_t *from = (const volatile uint8_t *)window_at(w, address);
+    const volatile uint8_t *from = (const volatile uint8_t *)stack_window_at(w, address);
     for (size_t i = 0; i < size; i++)
       ((uint8_t *)out)[i] = from[i];
     return true;
@@ -42,7 +42,7 @@ images_t *walk_images(void) {
 static bool turns_too_often(position_t *p) {
   bool further_out = p->sp > p->slow_sp;
   p->slow_sp = p->sp;
-  return !further_out && p->slow_turns++ == SLOW_TURNS_MAX;
+  return !further_out && p->slow_steps++ == SLOW_TURNS_MAX;
 }
 
 static READS_STACK regs_t regs_of(const position_t *p) {
@@ -67,10 +67,10 @@ static void leave_to(position_t *p, const regs_t *regs, bool exact) {
               : 0;
 }
 
-static walk_step_t walk_of_step(step_t step) {
+static walk_step_t walk_of_step(unwind_step_t step) {
   switch (step) {
   case STEP_CALLER:
-  case STEP_SIGNAL: return WALK_ON;
+  case STEP_SIGNAL: return WALK_CALLER;
   case STEP_END: return WALK_END;
   case STEP_FAULT: return WALK_FAULT;
   case STEP_UNKNOWN_REGISTER: return WALK_NEEDS_REGISTER;
@@ -80,8 +80,8 @@ static walk_step_t walk_of_step(step_t step) {
 
 /* No row covers the pc. A pc that is in no image and was not called from one may be run-time code
  * (its frame pointer leads on) or no code at all (a call through a null pointer). */
-static step_t step_without_row(memory_t *memory, const position_t *p, regs_t *regs) {
-  step_t step = STEP_BAD;
+static unwind_step_t step_without_row(memory_t *memory, const position_t *p, regs_t *regs) {
+  unwind_step_t step = STEP_BAD;
   if (p->exact && !os_readable(p->pc))
     step = just_called_step(MACHINE_HERE, memory, walk_images(), regs);
   if (step != STEP_CALLER) step = frame_pointer_step(MACHINE_HERE, memory, walk_images(), regs);
@@ -89,27 +89,27 @@ static step_t step_without_row(memory_t *memory, const position_t *p, regs_t *re
   return step == STEP_UNKNOWN_REGISTER || step == STEP_END ? STEP_BAD : step;
 }
 
-walk_step_t walk_slowly(window_t *w, position_t *p) {
+walk_step_t walk_slow_step(stack_window_t *w, position_t *p) {
   window_memory_t memory = {{read_window}, w};
   if (turns_too_often(p)) return WALK_BAD;
   regs_t regs = regs_of(p);
-  step_t step = cfi_step(MACHINE_HERE, &memory.memory, walk_images(), &regs, p->exact);
+  unwind_step_t step = cfi_step(MACHINE_HERE, &memory.memory, walk_images(), &regs, p->exact);
   if (step == STEP_NO_RULE) {
     step = step_without_row(&memory.memory, p, &regs);
-    p->flags |= SONDE_FLAG_GUESSED;
+    p->flags |= SONDE_FLAG_HEURISTIC;
   }
-  if (step == STEP_SIGNAL) p->flags |= SONDE_FLAG_SIGNAL;
+  if (step == STEP_SIGNAL) p->flags |= SONDE_FLAG_SIGNAL_FRAME;
   if (step == STEP_CALLER || step == STEP_SIGNAL) leave_to(p, &regs, step == STEP_SIGNAL);
   return walk_of_step(step);
 }
 
 /* ---- the plain walk ------------------------------------------------------------------------- */
 
-sonde_stack_status_t walk_mark(walk_step_t step, int *reason) {
+sonde_stack_status_t walk_status(walk_step_t step, int *reason) {
   *reason = 0;
   switch (step) {
   case WALK_END: return SONDE_STACK_COMPLETE;
-  case WALK_ON: return SONDE_STACK_TRUNCATED;
+  case WALK_CALLER: return SONDE_STACK_TRUNCATED;
   case WALK_FAULT: *reason = SONDE_EFAULT; break;
   case WALK_NEEDS_FP:
   case WALK_NEEDS_REGISTER: *reason = SONDE_ENOTFOUND; break;
@@ -120,41 +120,42 @@ sonde_stack_status_t walk_mark(walk_step_t step, int *reason) {
 
 /* Walks on by rules alone, from hint to hint, while frames are plain, until COUNT reaches MAX.
  * Returns the new count; POSITION is then in a frame that is not written yet. */
-static READS_STACK int follow_rules(window_t *w, position_t *p, uint64_t epoch, uintptr_t *pcs,
-                                    int count, int max, walk_step_t *step) {
+static READS_STACK int follow_rules(stack_window_t *w, position_t *p, uint64_t epoch,
+                                    uintptr_t *pcs, int count, int max, walk_step_t *step) {
   position_t here; /* in registers */
   position_copy(&here, p);
   frame_slot_t *inner = NULL;
   uint32_t hint = 0;
-  *step = WALK_ON;
+  *step = WALK_CALLER;
   while (LIKELY(count < max)) {
-    inner = frame_table_follow(inner, hint, here.pc, epoch, FRAME_TABLE_NO_SALT);
+    inner = frame_table_find_hinted(inner, hint, here.pc, epoch, FRAME_TABLE_NO_SEED);
     if (UNLIKELY(!inner)) break;
     uint64_t both = frame_table_rule_and_hint(inner);
     hint = (uint32_t)(both >> 32);
     pcs[count++] = here.pc;
     *step = walk_by_rule(w, (rule_t)both, &here);
-    if (UNLIKELY(*step != WALK_ON)) break;
+    if (UNLIKELY(*step != WALK_CALLER)) break;
   }
   *p = here;
   return count;
 }
 
-walk_step_t walk_slowly_on(window_t *w, position_t *p) {
-  walk_step_t step = walk_slowly(w, p);
-  if (step != WALK_ON || window_holds(w, p->sp)) return step;
-  return w->move && w->move(w, p->sp) ? WALK_ON : WALK_FAULT;
+walk_step_t walk_slow_step_any_stack(stack_window_t *w, position_t *p) {
+  walk_step_t step = walk_slow_step(w, p);
+  if (step != WALK_CALLER || stack_window_holds(w, p->sp)) return step;
+  return w->move && w->move(w, p->sp) ? WALK_CALLER : WALK_FAULT;
 }
 
-READS_STACK void walk_to_pcs(window_t *w, position_t *p, uint64_t epoch, sonde_capture_t *capture) {
+READS_STACK void walk_to_pcs(stack_window_t *w, position_t *p, uint64_t epoch,
+                             sonde_capture_t *capture) {
   uintptr_t *pcs = capture->pcs;
   int count = 0, max = capture->max, skip = capture->skip;
-  walk_step_t step = WALK_ON;
+  walk_step_t step = WALK_CALLER;
   for (;;) {
     if (LIKELY(!p->exact && !skip)) {
       count = follow_rules(w, p, epoch, pcs, count, max, &step);
-      if (step == WALK_SLOW) step = walk_slowly_on(w, p);
-      if (step != WALK_ON) break;
+      if (step == WALK_SLOW) step = walk_slow_step_any_stack(w, p);
+      if (step != WALK_CALLER) break;
     }
     if (skip > 0)
       skip--;
@@ -163,10 +164,10 @@ READS_STACK void walk_to_pcs(window_t *w, position_t *p, uint64_t epoch, sonde_c
     else
       pcs[count++] = p->pc;
     step = walk_by_rule(w, frame_table_find(p->pc, p->exact, epoch).rule, p);
-    if (step == WALK_SLOW) step = walk_slowly_on(w, p);
-    if (step != WALK_ON) break;
+    if (step == WALK_SLOW) step = walk_slow_step_any_stack(w, p);
+    if (step != WALK_CALLER) break;
   }
   capture->count = count;
-  capture->status = walk_mark(step, &capture->reason);
+  capture->status = walk_status(step, &capture->reason);
   capture->flags |= p->flags;
 }

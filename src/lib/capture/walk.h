@@ -19,22 +19,22 @@
 #include "capture/frame_table.h"
 #include "unwind/cfi_step.h"
 
-typedef struct window window_t;
+typedef struct window stack_window_t;
 struct window {
   uint64_t lo, hi; /* [lo, hi) may be read */
   uint64_t delta;  /* add to an address to get at its bytes */
   /* Makes [lo, ADDRESS + 8) readable, keeping DELTA, and returns true; or returns false. */
-  bool (*reach)(window_t *self, uint64_t address);
+  bool (*reach)(stack_window_t *self, uint64_t address);
   /* Goes over to the stack that SP points into, as a signal frame may lead to another one; false
    * when it cannot. May be NULL. */
-  bool (*move)(window_t *self, uint64_t sp);
+  bool (*move)(stack_window_t *self, uint64_t sp);
 };
 
-static ALWAYS_INLINE bool window_holds(const window_t *w, uint64_t sp) {
+static ALWAYS_INLINE bool stack_window_holds(const stack_window_t *w, uint64_t sp) {
   return sp - 8 >= w->lo && sp < w->hi;
 }
 
-static ALWAYS_INLINE const uint64_t *window_at(const window_t *w, uint64_t address) {
+static ALWAYS_INLINE const uint64_t *stack_window_at(const stack_window_t *w, uint64_t address) {
   return (const uint64_t *)(uintptr_t)(address + w->delta);
 }
 
@@ -50,7 +50,7 @@ typedef struct position {
   uint64_t fp_value;     /* room for a frame register that is not in the window */
   unsigned flags;        /* SONDE_FLAG_… met so far */
   uint64_t slow_sp;      /* of the last slow step */
-  unsigned slow_turns;   /* slow steps no further out: bounds a walk that is led in circles */
+  unsigned slow_steps;   /* slow steps no further out: bounds a walk that is led in circles */
 } position_t;
 
 /* Copies what a step by rule changes, word by word, so that no load is wider than the store before
@@ -71,13 +71,13 @@ static ALWAYS_INLINE void position_copy(position_t *to, const position_t *from) 
   to->fp_value = from->fp_value;
   to->flags = from->flags;
   to->slow_sp = from->slow_sp;
-  to->slow_turns = from->slow_turns;
+  to->slow_steps = from->slow_steps;
 }
 
 typedef enum walk_step {
-  WALK_ON = 0,         /* now in the caller */
+  WALK_CALLER = 0,     /* now in the caller */
   WALK_END,            /* the frame was the first of its thread */
-  WALK_SLOW,           /* the rule is not one for the fast walk: walk_slowly */
+  WALK_SLOW,           /* the rule is not one for the fast walk: walk_slow_step */
   WALK_FAULT,          /* memory that the frame needs cannot be read */
   WALK_BAD,            /* the frame is impossible */
   WALK_NEEDS_FP,       /* the rule needs the frame register, which is not known */
@@ -86,31 +86,32 @@ typedef enum walk_step {
 
 /* A frame pointer without the mark that says it was saved by an async frame of Swift: bits 63:60
  * are 1 there, and 0 otherwise. */
-static ALWAYS_INLINE uint64_t walk_plain_fp(uint64_t fp) {
+static ALWAYS_INLINE uint64_t walk_untag_fp(uint64_t fp) {
   return UNLIKELY(fp >> 60 == 1) ? fp & ~(UINT64_C(15) << 60) : fp;
 }
 
 /* The CFA of the frame POSITION is in. A rule relative to the stack pointer leads outward by itself
  * (see rule_of_row); the content of the frame register has to be checked. */
-static ALWAYS_INLINE READS_STACK walk_step_t walk_find_cfa(const window_t *w, rule_t rule,
+static ALWAYS_INLINE READS_STACK walk_step_t walk_find_cfa(const stack_window_t *w, rule_t rule,
                                                            const position_t *p, uint64_t *cfa) {
   rule_kind_t kind = rule_kind(rule);
   if (LIKELY(kind == RULE_SP)) {
     *cfa = p->sp + rule_cfa_bytes(rule);
-    return WALK_ON;
+    return WALK_CALLER;
   }
   if (UNLIKELY(kind != RULE_FP)) return kind == RULE_END ? WALK_END : WALK_SLOW;
   if (UNLIKELY(!p->fp_at)) return WALK_NEEDS_FP;
-  *cfa = walk_plain_fp(*p->fp_at) + rule_cfa_bytes(rule);
+  *cfa = walk_untag_fp(*p->fp_at) + rule_cfa_bytes(rule);
   bool outward = *cfa > p->sp && *cfa - rule_save_bytes(rule) >= w->lo && !(*cfa & 7);
-  return LIKELY(outward) ? WALK_ON : WALK_BAD;
+  return LIKELY(outward) ? WALK_CALLER : WALK_BAD;
 }
 
 /* Leaves the frame POSITION is in by its RULE. */
-static ALWAYS_INLINE READS_STACK walk_step_t walk_by_rule(window_t *w, rule_t rule, position_t *p) {
+static ALWAYS_INLINE READS_STACK walk_step_t walk_by_rule(stack_window_t *w, rule_t rule,
+                                                          position_t *p) {
   uint64_t cfa = 0, save = rule_save_bytes(rule);
   walk_step_t step = walk_find_cfa(w, rule, p, &cfa);
-  if (UNLIKELY(step != WALK_ON)) return step;
+  if (UNLIKELY(step != WALK_CALLER)) return step;
   uint64_t slot = cfa - 8;
 #if defined(__aarch64__)
   if (rule_ra(rule) == RA_ABOVE_SAVED) slot = cfa - save + 8;
@@ -123,42 +124,42 @@ static ALWAYS_INLINE READS_STACK walk_step_t walk_by_rule(window_t *w, rule_t ru
 #endif
   {
     if (UNLIKELY(cfa > w->hi) && !w->reach(w, cfa - 8)) return WALK_FAULT;
-    p->raw = *window_at(w, slot);
+    p->raw = *stack_window_at(w, slot);
     p->slot = slot;
   }
-  p->fp_at = save ? window_at(w, cfa - save) : p->fp_at;
+  p->fp_at = save ? stack_window_at(w, cfa - save) : p->fp_at;
   p->pc = arch_strip(p->raw);
   p->sp = cfa;
   p->exact = false;
 #if defined(__aarch64__)
   p->lr = 0;
 #endif
-  return LIKELY(p->pc) ? WALK_ON : WALK_END;
+  return LIKELY(p->pc) ? WALK_CALLER : WALK_END;
 }
 
 /* Leaves a frame that has no fast rule: interprets its row, restores a signal frame's registers, or
  * follows the frame pointer where there is no row. Never returns WALK_SLOW. */
-walk_step_t walk_slowly(window_t *w, position_t *p);
+walk_step_t walk_slow_step(stack_window_t *w, position_t *p);
 
 /* Likewise, and goes over to another stack when the step leads there. */
-walk_step_t walk_slowly_on(window_t *w, position_t *p);
+walk_step_t walk_slow_step_any_stack(stack_window_t *w, position_t *p);
 
 /* Walks outward from POSITION, writing program counters to CAPTURE->pcs after leaving out
  * CAPTURE->skip, and sets count, mark, reason and flags. EPOCH is walk_epoch(). */
-void walk_to_pcs(window_t *w, position_t *p, uint64_t epoch, sonde_capture_t *capture);
+void walk_to_pcs(stack_window_t *w, position_t *p, uint64_t epoch, sonde_capture_t *capture);
 
 /* As walk_to_pcs, looking at every frame whether it is an async one, and going over to the async
  * calls when CAPTURE asks for it. */
-void walk_async(window_t *w, position_t *p, uint64_t epoch, sonde_capture_t *capture);
+void walk_async(stack_window_t *w, position_t *p, uint64_t epoch, sonde_capture_t *capture);
 
 /* The one of the two that CAPTURE asks for. */
-static inline void walk_as_asked(window_t *w, position_t *p, uint64_t epoch,
-                                 sonde_capture_t *capture) {
+static inline void walk_capture(stack_window_t *w, position_t *p, uint64_t epoch,
+                                sonde_capture_t *capture) {
   (capture->async ? walk_async : walk_to_pcs)(w, p, epoch, capture);
 }
 
 /* The mark and the reason that a walk which stopped with STEP deserves. */
-sonde_stack_status_t walk_mark(walk_step_t step, int *reason);
+sonde_stack_status_t walk_status(walk_step_t step, int *reason);
 
 /* The loader's epoch for a capture that starts now. */
 #define EPOCH_UNKNOWN (~(uint64_t)0)

@@ -75,14 +75,14 @@ static void publish_node(uint32_t id, uint32_t parent, uint32_t frame) {
 }
 
 void definitions_to_recording(void) {
-  frames_publish = publish_frame;
-  nodes_publish = publish_node;
+  frame_table_on_new = publish_frame;
+  stack_table_on_new = publish_node;
 }
 
 static void publish_frames(void) {
-  for (unsigned level = 0; level < LEVELED_MAX && load_acquire(&frames.level[level]); level++)
+  for (unsigned level = 0; level < LEVELED_MAX && load_acquire(&frame_table.level[level]); level++)
     for (uint32_t i = 0; i < (uint32_t)1 << leveled_bits(FRAME_TABLE_BITS, level); i++) {
-      const frame_slot_t *slot = &frames.level[level][i];
+      const frame_slot_t *slot = &frame_table.level[level][i];
       frame_info_t info;
       uint32_t id = leveled_first(FRAME_TABLE_BITS, level) + i;
       if (load_acquire(&slot->rule) && frame_table_get(id, &info))
@@ -91,10 +91,10 @@ static void publish_frames(void) {
 }
 
 static void publish_nodes(void) {
-  for (unsigned level = 0; level < LEVELED_MAX && load_acquire(&nodes.level[level]); level++)
+  for (unsigned level = 0; level < LEVELED_MAX && load_acquire(&stack_table.level[level]); level++)
     for (uint32_t i = 0; i < (uint32_t)1 << leveled_bits(STACK_TABLE_BITS, level); i++) {
       uint32_t parent, frame, id = leveled_first(STACK_TABLE_BITS, level) + i;
-      if (load_relaxed(&nodes.level[level][i]) && stack_table_get(id, &parent, &frame))
+      if (load_relaxed(&stack_table.level[level][i]) && stack_table_get(id, &parent, &frame))
         publish_node(id, parent, frame);
     }
 }

@@ -71,7 +71,7 @@ static bool restore_aarch64(memory_t *memory, regs_t *regs) {
   return true;
 }
 
-static step_t sigreturn_step(machine_t machine, memory_t *memory, regs_t *regs) {
+static unwind_step_t sigreturn_step(machine_t machine, memory_t *memory, regs_t *regs) {
   regs_t next = *regs;
   bool done =
       machine == MACHINE_X86_64 ? restore_x86_64(memory, &next) : restore_aarch64(memory, &next);
@@ -90,7 +90,7 @@ typedef struct frame {
   uint64_t cfa;
 } frame_t;
 
-static step_t step_of_status(int status) {
+static unwind_step_t step_of_status(int status) {
   switch (status) {
   case SONDE_EFAULT: return STEP_FAULT;
   case SONDE_ENOTFOUND: return STEP_UNKNOWN_REGISTER;
@@ -98,7 +98,7 @@ static step_t step_of_status(int status) {
   }
 }
 
-static step_t find_cfa(frame_t *frame) {
+static unwind_step_t find_cfa(frame_t *frame) {
   const cfi_row_t *row = frame->row;
   if (row->cfa_is_expression) {
     int status = cfi_evaluate(row->expressions + row->cfa_offset, row->cfa_length, frame->machine,
@@ -113,7 +113,7 @@ static step_t find_cfa(frame_t *frame) {
 }
 
 /* Recovers the caller's value of register N. STEP_END stands for "undefined". */
-static step_t recover(const frame_t *frame, int n, uint64_t *value) {
+static unwind_step_t recover(const frame_t *frame, int n, uint64_t *value) {
   const cfi_rule_t *rule = &frame->row->rules[n];
   const uint8_t *expression = frame->row->expressions + rule->offset;
   uint64_t address;
@@ -145,7 +145,7 @@ static step_t recover(const frame_t *frame, int n, uint64_t *value) {
 }
 
 /* The return address. On aarch64 a frame that has called cannot have it in the link register. */
-static step_t recover_pc(const frame_t *frame, bool exact, uint64_t *pc) {
+static unwind_step_t recover_pc(const frame_t *frame, bool exact, uint64_t *pc) {
   int column = frame->row->return_register;
   if (frame->machine == MACHINE_AARCH64 && !exact && !frame->row->signal_frame &&
       frame->row->rules[column].how == CFI_SAME)
@@ -184,8 +184,8 @@ static bool may_lead_to(const frame_t *frame, bool exact, uint64_t caller_sp) {
   return caller_sp > frame->regs->r[sp] || (leaf && caller_sp == frame->regs->r[sp]);
 }
 
-static step_t row_step(frame_t *frame, regs_t *regs, bool exact) {
-  step_t step = find_cfa(frame);
+static unwind_step_t row_step(frame_t *frame, regs_t *regs, bool exact) {
+  unwind_step_t step = find_cfa(frame);
   if (step != STEP_CALLER) return step;
   uint64_t pc;
   step = recover_pc(frame, exact, &pc);
@@ -226,7 +226,8 @@ static bool is_first_frame(machine_t machine, memory_t *memory, const image_t *i
          regs_has(regs, sp) && at_first_stack(memory, regs->r[sp]);
 }
 
-step_t cfi_step(machine_t machine, memory_t *memory, images_t *images, regs_t *regs, bool exact) {
+unwind_step_t cfi_step(machine_t machine, memory_t *memory, images_t *images, regs_t *regs,
+                       bool exact) {
   const image_t *image = images->find(images, exact ? regs->pc : regs->pc - 1);
   cfi_row_t row;
   int status = SONDE_ENOTFOUND;
@@ -262,7 +263,8 @@ static bool can_return_to(memory_t *memory, images_t *images, uint64_t pc) {
   return false;
 }
 
-step_t frame_pointer_step(machine_t machine, memory_t *memory, images_t *images, regs_t *regs) {
+unwind_step_t frame_pointer_step(machine_t machine, memory_t *memory, images_t *images,
+                                 regs_t *regs) {
   int sp = machine_sp(machine), fp = machine_fp(machine);
   if (!regs_has(regs, fp)) return STEP_UNKNOWN_REGISTER;
   uint64_t at = plain_fp(regs->r[fp]), pair[2];
@@ -278,7 +280,8 @@ step_t frame_pointer_step(machine_t machine, memory_t *memory, images_t *images,
   return STEP_CALLER;
 }
 
-step_t just_called_step(machine_t machine, memory_t *memory, images_t *images, regs_t *regs) {
+unwind_step_t just_called_step(machine_t machine, memory_t *memory, images_t *images,
+                               regs_t *regs) {
   int sp = machine_sp(machine);
   uint64_t pc;
   if (machine == MACHINE_AARCH64) {

@@ -26,20 +26,22 @@ typedef enum step {
   STEP_UNKNOWN_REGISTER = 5, /* the rule needs a register that is not known */
   STEP_BAD =
       6, /* the information is malformed, or the frame is impossible (the CFA did not grow) */
-} step_t;
+} unwind_step_t;
 
 /* One step outward. REGS holds the frame's registers and is replaced by the caller's. EXACT says
  * that regs->pc is the pc itself (innermost frame, or interrupted by a signal) and not a return
  * address, whose call lies before it. On any result but STEP_CALLER and STEP_SIGNAL, REGS is
  * unchanged. */
-step_t cfi_step(machine_t machine, memory_t *memory, images_t *images, regs_t *regs, bool exact);
+unwind_step_t cfi_step(machine_t machine, memory_t *memory, images_t *images, regs_t *regs,
+                       bool exact);
 
 /* One step by frame pointer, for code without rules: the frame register must point, no further in
  * than the stack pointer, at a saved frame register and a return address into executable code. */
-step_t frame_pointer_step(machine_t machine, memory_t *memory, images_t *images, regs_t *regs);
+unwind_step_t frame_pointer_step(machine_t machine, memory_t *memory, images_t *images,
+                                 regs_t *regs);
 
 /* One step for an innermost (or interrupted) frame whose pc is no code at all, as after a call
  * through a null pointer: nothing has been pushed but the return address. Keeps every register. */
-step_t just_called_step(machine_t machine, memory_t *memory, images_t *images, regs_t *regs);
+unwind_step_t just_called_step(machine_t machine, memory_t *memory, images_t *images, regs_t *regs);
 
 #endif

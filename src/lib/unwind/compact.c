@@ -183,7 +183,7 @@ static bool frameless_bytes(const compact_code_t *code, uint32_t encoding, uint6
 }
 
 /* What holds before the frame is made, and after it is gone. */
-static void apply_place(cfi_row_t *row, machine_t machine, const compact_place_t *place) {
+static void apply_place(cfi_row_t *row, machine_t machine, const compact_frame_t *place) {
   memset(row->rules, 0, sizeof row->rules);
   cfa(row, machine_sp(machine), place->cfa_bytes);
   if (machine == MACHINE_X86_64) saved(row, X86_64_RA, 8);
@@ -193,13 +193,13 @@ static void apply_place(cfi_row_t *row, machine_t machine, const compact_place_t
 }
 
 static int x86_64_row(cfi_row_t *row, uint32_t encoding, const compact_code_t *code, bool exact) {
-  compact_place_t place = {.is_body = true};
+  compact_frame_t place = {.is_body = true};
   uint64_t size;
   saved(row, X86_64_RA, 8);
   switch (encoding >> 24) {
   case X86_64_RBP_FRAME:
     x86_64_framed(row, encoding);
-    if (exact) place = compact_place_framed(MACHINE_X86_64, code);
+    if (exact) place = compact_frame_with_fp(MACHINE_X86_64, code);
     break;
   case X86_64_IMMEDIATE:
   case X86_64_INDIRECT:
@@ -207,7 +207,7 @@ static int x86_64_row(cfi_row_t *row, uint32_t encoding, const compact_code_t *c
         !x86_64_pushed(row, encoding >> 10 & 7, encoding & 0x3ff))
       return SONDE_EFORMAT;
     cfa(row, X86_64_RSP, size);
-    if (exact) place = compact_place_frameless(MACHINE_X86_64, code, size);
+    if (exact) place = compact_frame_without_fp(MACHINE_X86_64, code, size);
     break;
   case X86_64_DWARF: return SONDE_EUNSUPPORTED;
   default: return SONDE_ENOTFOUND;
@@ -217,7 +217,7 @@ static int x86_64_row(cfi_row_t *row, uint32_t encoding, const compact_code_t *c
 }
 
 static int arm64_row(cfi_row_t *row, uint32_t encoding, const compact_code_t *code, bool exact) {
-  compact_place_t place = {.is_body = true};
+  compact_frame_t place = {.is_body = true};
   uint64_t size = (encoding >> 12 & 0xfff) * 16;
   switch (encoding >> 24) {
   case ARM64_FRAME:
@@ -230,12 +230,12 @@ static int arm64_row(cfi_row_t *row, uint32_t encoding, const compact_code_t *co
       saved(row, (int)(19 + 2 * i), below - 8);
       saved(row, (int)(20 + 2 * i), below);
     }
-    if (exact) place = compact_place_framed(MACHINE_AARCH64, code);
+    if (exact) place = compact_frame_with_fp(MACHINE_AARCH64, code);
     break;
   case ARM64_FRAMELESS:
     cfa(row, AARCH64_SP, size);
     arm64_saved_pairs(row, encoding, 8);
-    if (exact) place = compact_place_frameless(MACHINE_AARCH64, code, size);
+    if (exact) place = compact_frame_without_fp(MACHINE_AARCH64, code, size);
     break;
   case ARM64_DWARF: return SONDE_EUNSUPPORTED;
   default: return SONDE_ENOTFOUND;

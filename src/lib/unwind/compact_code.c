@@ -12,7 +12,7 @@
 
 #include "unwind/infer/stack_change_aarch64.h"
 
-static const compact_place_t body = {.is_body = true};
+static const compact_frame_t body = {.is_body = true};
 
 /* ---- x86_64 --------------------------------------------------------------------------------- */
 
@@ -51,13 +51,13 @@ static bool x86_64_returns(const compact_code_t *c, uint64_t at) {
   return has(c, at, "\xc3", 1) || has(c, at, "\xc2", 1) || has(c, at, "\xf3\xc3", 2);
 }
 
-static compact_place_t x86_64_framed(const compact_code_t *c) {
+static compact_frame_t x86_64_framed(const compact_code_t *c) {
   uint64_t made = x86_64_frame_made(c);
-  if (c->at <= made && made < c->size) return (compact_place_t){.cfa_bytes = 8};
-  if (c->at == made + 1) return (compact_place_t){.cfa_bytes = 16, .has_saved = true, .saved = 16};
-  if (x86_64_returns(c, c->at)) return (compact_place_t){.cfa_bytes = 8};
+  if (c->at <= made && made < c->size) return (compact_frame_t){.cfa_bytes = 8};
+  if (c->at == made + 1) return (compact_frame_t){.cfa_bytes = 16, .has_saved = true, .saved = 16};
+  if (x86_64_returns(c, c->at)) return (compact_frame_t){.cfa_bytes = 8};
   bool popped = c->at > 0 && c->bytes[c->at - 1] == 0x5d;
-  if (popped && x86_64_jumps_out(c, c->at)) return (compact_place_t){.cfa_bytes = 8};
+  if (popped && x86_64_jumps_out(c, c->at)) return (compact_frame_t){.cfa_bytes = 8};
   return body;
 }
 
@@ -94,7 +94,7 @@ static bool x86_64_leaves(const compact_code_t *c, uint64_t *left) {
   }
 }
 
-static compact_place_t x86_64_frameless(const compact_code_t *c, uint64_t full) {
+static compact_frame_t x86_64_frameless(const compact_code_t *c, uint64_t full) {
   uint64_t at = x86_64_start(c), size = 8, length, bytes;
   while (at < c->at && size < full) {
     if ((length = x86_64_one(c, at, 0x50)) != 0)
@@ -105,8 +105,8 @@ static compact_place_t x86_64_frameless(const compact_code_t *c, uint64_t full) 
       break;
     at += length;
   }
-  if (at >= c->at && size < full) return (compact_place_t){.cfa_bytes = size};
-  if (x86_64_leaves(c, &size) && size < full) return (compact_place_t){.cfa_bytes = size};
+  if (at >= c->at && size < full) return (compact_frame_t){.cfa_bytes = size};
+  if (x86_64_leaves(c, &size) && size < full) return (compact_frame_t){.cfa_bytes = size};
   return body;
 }
 
@@ -144,21 +144,21 @@ static bool arm64_makes_frame(uint32_t w) { return (w & 0xffc003ff) == 0x910003f
 
 /* The prologue, from the start to the pc; early exits may branch off. False when the pc lies behind
  * it. */
-static bool arm64_before(const compact_code_t *c, compact_place_t *out) {
+static bool arm64_before(const compact_code_t *c, compact_frame_t *out) {
   int64_t pushed = 0, saved = 0;
   bool has_saved = false;
   for (uint64_t at = 0; at + 4 <= c->at; at += 4) {
     uint32_t w = instruction(c, at);
-    change_t change = change_of(w);
+    stack_change_t change = stack_change_of(w);
     bool elsewhere = arm64_is_branch(w) && !arm64_is_conditional(w);
-    if (arm64_makes_frame(w) || elsewhere || change.effect == EFFECT_UNKNOWN) return false;
+    if (arm64_makes_frame(w) || elsewhere || change.effect == STACK_EFFECT_UNKNOWN) return false;
     pushed += change.pushed;
-    if (change.effect == EFFECT_SAVE && change.with_fp) {
+    if (change.effect == STACK_EFFECT_SAVE && change.with_fp) {
       has_saved = true;
       saved = pushed - (change.x30_at - 8);
     }
   }
-  *out = (compact_place_t){
+  *out = (compact_frame_t){
       .cfa_bytes = (uint64_t)pushed, .has_saved = has_saved, .saved = (uint64_t)saved};
   return pushed >= 0;
 }
@@ -171,39 +171,40 @@ static bool arm64_after(const compact_code_t *c, uint64_t *left, bool *taken) {
   for (uint64_t at = c->at, end = at + 4 * AHEAD_MAX; at < end && at + 4 <= c->size; at += 4) {
     uint32_t w = instruction(c, at);
     if (arm64_leaves(c, at, w)) return true;
-    change_t change = change_of(w);
-    if (arm64_is_branch(w) || change.effect == EFFECT_UNKNOWN || change.pushed > 0) return false;
-    *taken |= change.effect == EFFECT_RESTORE;
+    stack_change_t change = stack_change_of(w);
+    if (arm64_is_branch(w) || change.effect == STACK_EFFECT_UNKNOWN || change.pushed > 0)
+      return false;
+    *taken |= change.effect == STACK_EFFECT_RESTORE;
     *left += (uint64_t)-change.pushed;
   }
   return false;
 }
 
-static compact_place_t arm64_framed(const compact_code_t *c) {
-  compact_place_t place;
+static compact_frame_t arm64_framed(const compact_code_t *c) {
+  compact_frame_t place;
   uint64_t left;
   bool taken;
   if (c->at % 4) return body;
   if (arm64_before(c, &place)) return place;
-  if (arm64_after(c, &left, &taken) && !taken) return (compact_place_t){.cfa_bytes = left};
+  if (arm64_after(c, &left, &taken) && !taken) return (compact_frame_t){.cfa_bytes = left};
   return body;
 }
 
-static compact_place_t arm64_frameless(const compact_code_t *c, uint64_t full) {
-  compact_place_t place;
+static compact_frame_t arm64_frameless(const compact_code_t *c, uint64_t full) {
+  compact_frame_t place;
   uint64_t left;
   bool taken;
   if (c->at % 4) return body;
   if (arm64_before(c, &place) && place.cfa_bytes < full) return place;
-  if (arm64_after(c, &left, &taken) && left < full) return (compact_place_t){.cfa_bytes = left};
+  if (arm64_after(c, &left, &taken) && left < full) return (compact_frame_t){.cfa_bytes = left};
   return body;
 }
 
-compact_place_t compact_place_framed(machine_t machine, const compact_code_t *code) {
+compact_frame_t compact_frame_with_fp(machine_t machine, const compact_code_t *code) {
   return machine == MACHINE_X86_64 ? x86_64_framed(code) : arm64_framed(code);
 }
 
-compact_place_t compact_place_frameless(machine_t machine, const compact_code_t *code,
-                                        uint64_t full) {
+compact_frame_t compact_frame_without_fp(machine_t machine, const compact_code_t *code,
+                                         uint64_t full) {
   return machine == MACHINE_X86_64 ? x86_64_frameless(code, full) : arm64_frameless(code, full);
 }

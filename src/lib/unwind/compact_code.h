@@ -20,11 +20,11 @@ typedef struct compact_place {
   uint64_t cfa_bytes; /* CFA minus stack pointer */
   bool has_saved;     /* the frame register is saved, with the return address above it */
   uint64_t saved;     /* CFA minus the place of the saved frame register */
-} compact_place_t;
+} compact_frame_t;
 
 /* With a frame pointer in the body; without one, with BODY bytes between stack pointer and CFA. */
-compact_place_t compact_place_framed(machine_t machine, const compact_code_t *code);
-compact_place_t compact_place_frameless(machine_t machine, const compact_code_t *code,
-                                        uint64_t body);
+compact_frame_t compact_frame_with_fp(machine_t machine, const compact_code_t *code);
+compact_frame_t compact_frame_without_fp(machine_t machine, const compact_code_t *code,
+                                         uint64_t body);
 
 #endif

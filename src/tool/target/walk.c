@@ -27,15 +27,15 @@ static bool push(walk_t *walk, uint64_t pc, bool exact, bool guessed) {
 }
 
 /* A step by rule; it may be that the rule has to be unpacked first. */
-static step_t step_by_rule(target_t *target, regs_t *regs, bool exact) {
-  step_t step = cfi_step(target->machine, target->memory, &target->images, regs, exact);
+static unwind_step_t step_by_rule(target_t *target, regs_t *regs, bool exact) {
+  unwind_step_t step = cfi_step(target->machine, target->memory, &target->images, regs, exact);
   if (step != STEP_NO_RULE) return step;
   module_t *module = target_module(target, regs->pc - !exact);
   if (!module || !module_unpack(module)) return step;
   return cfi_step(target->machine, target->memory, &target->images, regs, exact);
 }
 
-static const char *reason_of(step_t step) {
+static const char *reason_of(unwind_step_t step) {
   switch (step) {
   case STEP_NO_RULE: return "no unwind information covers this code";
   case STEP_FAULT: return "its stack could not be read";
@@ -63,25 +63,25 @@ static bool has_no_rules(const image_t *image) {
 /* A step by other means than a rule. Code that keeps no frame pointer, as a libc that was linked
  * into a program with rules, is left by scan once the frame pointer is known to lead nowhere, or
  * was LOST by an earlier scan. */
-static step_t step_without_rule(target_t *target, regs_t *regs, bool exact, bool lost) {
+static unwind_step_t step_without_rule(target_t *target, regs_t *regs, bool exact, bool lost) {
   if (exact && !is_code(target, regs->pc)) {
-    step_t step = just_called_step(target->machine, target->memory, &target->images, regs);
+    unwind_step_t step = just_called_step(target->machine, target->memory, &target->images, regs);
     if (step == STEP_CALLER) return step;
   }
   if (!has_no_rules(target->images.find(&target->images, regs->pc))) {
-    step_t step = frame_pointer_step(target->machine, target->memory, &target->images, regs);
+    unwind_step_t step = frame_pointer_step(target->machine, target->memory, &target->images, regs);
     if (step == STEP_CALLER || step == STEP_END) return step;
     if (step == STEP_UNKNOWN_REGISTER && !lost) return step;
   }
-  step_t step = stack_scan_step(target->machine, target->memory, &target->images, regs);
+  unwind_step_t step = stack_scan_step(target->machine, target->memory, &target->images, regs);
   return step == STEP_CALLER ? step : STEP_NO_RULE;
 }
 
 /* Recovers the frame register where the walk has come to need it. */
 static bool prove(target_t *target, regs_t *regs, bool exact) {
   const mapping_t *stack = maps_find(&target->maps, regs->r[machine_sp(target->machine)]);
-  return stack && fp_infer_register(target->machine, target->memory, &target->images, regs, exact,
-                                    stack->end) == PROOF_FOUND;
+  return stack && infer_frame_pointer(target->machine, target->memory, &target->images, regs, exact,
+                                      stack->end) == FP_INFERENCE_FOUND;
 }
 
 void walk_stack(target_t *target, const regs_t *start, uint32_t depth, walk_t *walk) {
@@ -97,7 +97,7 @@ void walk_stack(target_t *target, const regs_t *start, uint32_t depth, walk_t *w
       return;
     }
     guessed = false;
-    step_t step = step_by_rule(target, &regs, exact);
+    unwind_step_t step = step_by_rule(target, &regs, exact);
     if (step == STEP_UNKNOWN_REGISTER && prove(target, &regs, exact)) {
       walk->proven = true;
       step = step_by_rule(target, &regs, exact);

@@ -95,9 +95,9 @@ static void check_both(void (*take)(void), const char *const *whole, const char 
           is_followed ? "the stack of contexts" : "the thread's stack through async frames");
   }
   check(complete[0] && complete[1] && complete[2], "each is complete");
-  check(!noticed[SONDE_ASYNC_IGNORE] && noticed[SONDE_ASYNC_NOTICE] && noticed[SONDE_ASYNC_FOLLOW],
+  check(!noticed[SONDE_ASYNC_IGNORE] && noticed[SONDE_ASYNC_DETECT] && noticed[SONDE_ASYNC_FOLLOW],
         "that there are async frames is told to who wants to know");
-  check(counts[SONDE_ASYNC_IGNORE] == counts[SONDE_ASYNC_NOTICE], "noticing changes no stack");
+  check(counts[SONDE_ASYNC_IGNORE] == counts[SONDE_ASYNC_DETECT], "noticing changes no stack");
   check(pcs[capture.count - 1] == (uintptr_t)resumes_second + 1,
         "it ends with the last resumption");
 }

@@ -260,9 +260,9 @@ static void check_handler(void) {
   shadow_start(&the_shadow);
   raises();
   assert_int_equal(in_handler.status, SONDE_STACK_COMPLETE);
-  assert_true(in_handler.flags & SONDE_FLAG_SIGNAL);
+  assert_true(in_handler.flags & SONDE_FLAG_SIGNAL_FRAME);
   assert_int_equal(of_context.status, SONDE_STACK_COMPLETE);
-  assert_false(of_context.flags & SONDE_FLAG_SIGNAL);
+  assert_false(of_context.flags & SONDE_FLAG_SIGNAL_FRAME);
   assert_true(handler_pcs[0] > (uintptr_t)on_signal && handler_pcs[0] < (uintptr_t)on_signal + 500);
   /* handler, trampoline, then what the context alone gives */
   assert_int_equal(in_handler.count, of_context.count + 2);

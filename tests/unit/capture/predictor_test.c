@@ -26,7 +26,7 @@ static uint64_t random_state;
 static long captures, guessed, jumps, fibers, shuffles;
 static bool disturb; /* shuffle the tips */
 
-static predictor_t *tips(void) { return &thread_state_own->cache.tips; }
+static predictor_t *tips(void) { return &thread_state_current->cache.tips; }
 
 /* ---- captures -------------------------------------------------------------------------------- */
 
@@ -42,7 +42,7 @@ static void shuffle(void) {
  * pc, or what lies further out. */
 static void mislead(uint64_t sp) {
   predictor_t *t = tips();
-  const prediction_t *found[PREDICTOR_LENT];
+  const prediction_t *found[PREDICTOR_LARGE];
   uint32_t count = 0;
   for (uint32_t i = 0; i < t->count; i++)
     if (t->table[i].sp == sp) found[count++] = &t->table[i];
@@ -58,13 +58,13 @@ static uint64_t last_sp;
 static NOINLINE int leaf(void) {
   SHADOW_ENTER();
   static uintptr_t pcs[ORACLE_MAX];
-  uint32_t id = 0, before = thread_state_own ? tips()->right : 0;
+  uint32_t id = 0, before = thread_state_current ? tips()->right : 0;
   EXPECT_EQUAL(sonde_stack_id(&id), 0);
   captures++;
   guessed += tips()->right == before + 1;
   shadow_check(pcs, sonde_stack_of_id(id, pcs, ORACLE_MAX), 1, "a stack that was guessed");
   if (disturb) tips()->rest = 0;
-  const frame_cache_t *cache = &thread_state_own->cache;
+  const frame_cache_t *cache = &thread_state_current->cache;
   last_sp = cache->entries[cache->top].slot + 8;
   if (disturb && chance(&random_state) % 8 == 0) mislead(last_sp);
   if (disturb && chance(&random_state) % 64 == 0) shuffle();
@@ -220,7 +220,7 @@ static void guesses_are_proved(void **state) {
   printf("  %ld captures, %ld guessed; %ld longjmps, %ld fibers\n", captures, guessed, jumps,
          fibers);
   assert_true(jumps > 10 && fibers > 10);
-  if (PREDICTOR_ARE_MADE) assert_true(guessed > captures / 3);
+  if (PREDICTOR_ENABLED) assert_true(guessed > captures / 3);
 }
 
 static void wrong_guesses_are_noticed(void **state) {
@@ -231,13 +231,13 @@ static void wrong_guesses_are_noticed(void **state) {
   run_programs(400000);
   disturb = false;
   printf("  %ld captures, %ld guessed after %ld shuffles\n", captures, guessed, shuffles);
-  if (PREDICTOR_ARE_MADE) assert_true(shuffles > 1000 && guessed > 1000 && guessed < captures);
+  if (PREDICTOR_ENABLED) assert_true(shuffles > 1000 && guessed > 1000 && guessed < captures);
 }
 
 /* Of what a tip says, nothing may be wrong without being noticed. */
 static NOINLINE void damaged_tips(uint64_t route) {
   SHADOW_ENTER();
-  static prediction_t kept[PREDICTOR_LENT];
+  static prediction_t kept[PREDICTOR_LARGE];
   for (int i = 0; i < 4; i++)
     follow(route);
   const predictor_t *t = tips();
@@ -277,7 +277,7 @@ static NOINLINE int sized_leaf(size_t size) {
   room[0] = 1;
   EXPECT_EQUAL(sonde_stack_id(&id), 0);
   shadow_check(pcs, sonde_stack_of_id(id, pcs, ORACLE_MAX), 1, "a stack of sized frames");
-  const frame_cache_t *cache = &thread_state_own->cache;
+  const frame_cache_t *cache = &thread_state_current->cache;
   mislead(cache->entries[cache->top].slot + 8);
   tips()->rest = 0;
   int result = room[0] * zero;
@@ -326,7 +326,7 @@ static void a_library_ends_them(void **state) {
     int guesses[4];
     for (int k = 0; k < 4 + zero; k++) /* one call, whatever the compiler would like */
       guesses[k] = guesses_of(route);
-    if (PREDICTOR_ARE_MADE) EXPECT_EQUAL(guesses[3], 1);
+    if (PREDICTOR_ENABLED) EXPECT_EQUAL(guesses[3], 1);
     void *library = dlopen(SONDE_FIXTURES "/libstress_throw.so", RTLD_NOW);
     if (!library) oracle_fail("%s", dlerror());
     EXPECT_EQUAL(guesses_of(route), 0);
@@ -347,20 +347,20 @@ static NOINLINE void random_routes(void) {
 static void useless_tips_rest(void **state) {
   (void)state;
   random_state = seed_given();
-  if (!PREDICTOR_ARE_MADE) return;
+  if (!PREDICTOR_ENABLED) return;
   shadow_start(&own);
   random_routes();
   shadow = NULL;
   tips()->right = 0;
-  tips()->wrong = PREDICTOR_WRONG - 1;
+  tips()->wrong = PREDICTOR_WRONG_MAX - 1;
   tips()->rest = 0;
   assert_false(predictor_count_wrong(tips()));
-  assert_int_equal(tips()->rest, PREDICTOR_REST);
-  for (int i = 0; i < PREDICTOR_REST; i++)
+  assert_int_equal(tips()->rest, PREDICTOR_PAUSE);
+  for (int i = 0; i < PREDICTOR_PAUSE; i++)
     assert_false(predictor_count_wrong(tips()));
   assert_true(predictor_count_wrong(tips()));
-  tips()->right = PREDICTOR_RIGHT;
-  tips()->wrong = PREDICTOR_WRONG - 1;
+  tips()->right = PREDICTOR_RIGHT_MIN;
+  tips()->wrong = PREDICTOR_WRONG_MAX - 1;
   assert_true(predictor_count_wrong(tips()));
 }
 
@@ -381,7 +381,7 @@ static NOINLINE void follow_all(const uint64_t *routes) {
 static void many_stacks_get_more_room(void **state) {
   (void)state;
   random_state = seed_given();
-  if (!PREDICTOR_ARE_MADE) return;
+  if (!PREDICTOR_ENABLED) return;
   disturb = false;
   long of = 0, right = 0;
   shadow_start(&own);
@@ -398,7 +398,7 @@ static void many_stacks_get_more_room(void **state) {
     right += guessed;
   }
   shadow = NULL;
-  assert_int_equal(tips()->count, PREDICTOR_LENT);
+  assert_int_equal(tips()->count, PREDICTOR_LARGE);
   printf("  %ld of %ld guessed\n", right, of);
   assert_true(right > of * 2 / 5);
 }
@@ -407,17 +407,17 @@ static void *one_capture(void *barrier) {
   uint32_t id;
   pthread_barrier_wait(barrier); /* all of them live at once, so none takes over another's state */
   EXPECT_EQUAL(sonde_stack_id(&id), 0);
-  thread_state_own->cache.tips.right = 0;
-  predictor_judge(&thread_state_own->cache.tips);
+  thread_state_current->cache.tips.right = 0;
+  predictor_evaluate(&thread_state_current->cache.tips);
   pthread_barrier_wait(barrier);
-  return (void *)(uintptr_t)thread_state_own->cache.tips.count;
+  return (void *)(uintptr_t)thread_state_current->cache.tips.count;
 }
 
 /* However many threads would like one, so many larger tables are lent and no more. */
 static void tables_are_lent_to_a_few(void **state) {
   (void)state;
-  enum { THREADS = 4 * PREDICTOR_LENDING };
-  if (!PREDICTOR_ARE_MADE) return;
+  enum { THREADS = 4 * PREDICTOR_LARGE_TABLES_MAX };
+  if (!PREDICTOR_ENABLED) return;
   pthread_t threads[THREADS];
   pthread_barrier_t barrier;
   int larger = 0;
@@ -427,13 +427,13 @@ static void tables_are_lent_to_a_few(void **state) {
   for (int i = 0; i < THREADS; i++) {
     void *count;
     pthread_join(threads[i], &count);
-    assert_true((uintptr_t)count == TIPS || (uintptr_t)count == PREDICTOR_LENT);
-    larger += (uintptr_t)count == PREDICTOR_LENT;
+    assert_true((uintptr_t)count == PREDICTOR_OWN || (uintptr_t)count == PREDICTOR_LARGE);
+    larger += (uintptr_t)count == PREDICTOR_LARGE;
   }
   pthread_barrier_destroy(&barrier);
   printf("  %d of %d threads have a larger table\n", larger, THREADS);
-  bool own_is_lent = thread_state_own && tips()->count == PREDICTOR_LENT;
-  assert_int_equal(larger, PREDICTOR_LENDING - own_is_lent);
+  bool own_is_lent = thread_state_current && tips()->count == PREDICTOR_LARGE;
+  assert_int_equal(larger, PREDICTOR_LARGE_TABLES_MAX - own_is_lent);
 }
 
 int main(void) {

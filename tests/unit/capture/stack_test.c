@@ -117,7 +117,9 @@ static uint32_t cold_id;
 static int base_depth;
 
 /* A capture that finds the thread's state busy does without the cache. */
-static ALWAYS_INLINE void set_busy(bool busy) { thread_state_own->busy = busy ? UINT64_MAX : 0; }
+static ALWAYS_INLINE void set_busy(bool busy) {
+  thread_state_current->busy = busy ? UINT64_MAX : 0;
+}
 
 LOOPS_STAY static void *run_cold(void *argument) {
   uint32_t ids[3];
@@ -184,7 +186,8 @@ static void crowd_out(uint32_t parent, uint32_t frame, bool fill, uint64_t kept[
   uint64_t hash = leveled_hash((uint64_t)parent << 32 | frame);
   for (unsigned level = 0; level < LEVELED_MAX; level++) {
     unsigned bits = leveled_bits(STACK_TABLE_BITS, level);
-    uint64_t *slots = leveled_map((void **)&nodes.level[level], bits, sizeof(uint64_t), false);
+    uint64_t *slots =
+        leveled_map((void **)&stack_table.level[level], bits, sizeof(uint64_t), false);
     assert_non_null(slots);
     for (uint32_t i = 0; i < STACK_TABLE_BUCKET; i++) {
       uint64_t *slot = &slots[(uint32_t)(hash >> (64 - bits)) ^ i];
@@ -237,7 +240,8 @@ static bool prepare_full(int turn) {
   if (pid == 0) {
     alarm(300);
     close(2);
-    frame_cache_drop(&thread_state_own->cache); /* what the parent knows is not asked for anew */
+    frame_cache_clear(
+        &thread_state_current->cache); /* what the parent knows is not asked for anew */
     return true; /* EXPECT_EQUAL will find SONDE_EFULL instead of 0; else the next turn fails */
   }
   waitpid(pid, &status, 0);
@@ -265,7 +269,7 @@ static void *remember_state(void *argument) {
   uint32_t id;
   EXPECT_EQUAL(sonde_stack_id(&id), 0);
   *(uint32_t *)argument = id;
-  state_of_thread = thread_state_own;
+  state_of_thread = thread_state_current;
   tid_of_thread = os_tid();
   return NULL;
 }
@@ -426,8 +430,8 @@ static void check_saved_frame_pointers(int chain) {
   for (volatile int i = 0; i < TURNS; i++) {
     int k = i < 4 || i >= TURNS - 20 ? i & 1 : (int)(chance(&random) & 1);
     found[k].wants_pcs = i >= TURNS - 20;
-    if (thread_state_own)
-      thread_state_own->cache.tips.rest = thread_state_own->cache.tips.wrong =
+    if (thread_state_current)
+      thread_state_current->cache.tips.rest = thread_state_current->cache.tips.wrong =
           0; /* always guessed */
     ways[k](sizes[k], &found[k]);
     if (i == 1) sizes[1] += found[1].frame - found[0].frame; /* a smaller stack lies higher */

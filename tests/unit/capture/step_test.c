@@ -115,9 +115,9 @@ static NOINLINE uint32_t capture_from(start_state_t state, uint64_t flag) {
   for (volatile int turn = 0; turn < 2; turn++) {
     trap_flag = turn == 1 ? flag : 0;
     if (turn == 1) {
-      if (state == COLD) thread_state_own = NULL;
-      if (state == STALE) thread_state_own->cache.epoch = 1;
-      if (state == DEEP) frame_cache_drop(&thread_state_own->cache);
+      if (state == COLD) thread_state_current = NULL;
+      if (state == STALE) thread_state_current->cache.epoch = 1;
+      if (state == DEEP) frame_cache_clear(&thread_state_current->cache);
     }
     bool same = turn == 1 || state != CHANGED;
     id = dig(depth, same ? 0xa5a5a5a4u : 0xa5a5a5b6u, state == PCS);

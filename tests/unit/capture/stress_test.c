@@ -84,7 +84,7 @@ static NOINLINE int check(worker_t *w) {
   int other = sonde_stack_of_id(id, others, ORACLE_MAX);
   same_outside(pcs, count, others, other, 1, "stack and id");
   if (chance(&w->random) % STRESS_FULL_EACH == 0) {
-    step_t end;
+    unwind_step_t end;
     getcontext(&here);
     other = full_stack(&here, others, ORACLE_MAX, &end);
     same_outside(pcs, count, others, other, 1, "stack and full walk");
@@ -125,7 +125,7 @@ static void on_signal(int number, siginfo_t *info, void *ucontext) {
   else
     note_torn(&c);
   if (interrupted) {
-    if (c.flags & SONDE_FLAG_GUESSED ||
+    if (c.flags & SONDE_FLAG_HEURISTIC ||
         (c.status != SONDE_STACK_COMPLETE && without_row(pcs[c.count - 1]))) {
       (void)add_relaxed(&signals_without_row, 1);
       errno = saved;

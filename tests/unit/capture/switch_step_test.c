@@ -58,7 +58,7 @@ static void on_trap(int number, siginfo_t *info, void *ucontext) {
   sonde_capture_t c = {.pcs = pcs, .max = FRAMES, .ucontext = ucontext};
   int count = sonde_capture(&c);
   steps++;
-  if (c.status == SONDE_STACK_COMPLETE && !(c.flags & SONDE_FLAG_GUESSED) &&
+  if (c.status == SONDE_STACK_COMPLETE && !(c.flags & SONDE_FLAG_HEURISTIC) &&
       (ends_in(pcs, count, &here) || ends_in(pcs, count, &there)))
     return;
   if (wrong++) return;

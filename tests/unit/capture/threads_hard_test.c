@@ -268,7 +268,7 @@ static void uninterruptible_threads(void **state) {
     if (n <= 2) print_error("%d frames, mark %d reason %d\n", n, c.status, c.reason);
     assert_true(n > 2);
     assert_int_equal(c.status, SONDE_STACK_COMPLETE);
-    assert_false(c.flags & SONDE_FLAG_SIGNALLED);
+    assert_false(c.flags & SONDE_FLAG_SIGNALED);
   }
   assert_int_equal(write(s.ends[1], "x", 1), 1);
   pthread_join(s.thread, NULL);

@@ -217,7 +217,7 @@ static void kept_by_the_whole_key(void **state) {
   (void)state;
   uintptr_t pcs[6] = {1, 2, 3, 4, 5, 6}, out[6];
   capture_cache_key_t key = {4711, 5, 6, 7};
-  sonde_capture_t c = {.pcs = pcs, .max = 6, .count = 6, .flags = SONDE_FLAG_PROVEN};
+  sonde_capture_t c = {.pcs = pcs, .max = 6, .count = 6, .flags = SONDE_FLAG_INFERRED};
   capture_cache_store(&key, &c);
   for (int field = 0; field < 5; field++) {
     capture_cache_key_t other = key;
@@ -230,7 +230,7 @@ static void kept_by_the_whole_key(void **state) {
     if (field == 4) {
       assert_int_equal(found.count, 6);
       assert_int_equal(found.status, SONDE_STACK_COMPLETE);
-      assert_int_equal(found.flags, SONDE_FLAG_PROVEN);
+      assert_int_equal(found.flags, SONDE_FLAG_INFERRED);
       assert_memory_equal(out, pcs, sizeof pcs);
     }
   }

@@ -152,11 +152,11 @@ static void blocked_threads_are_read_in_place(void **state) {
       int n = sonde_capture_thread(subjects[k].tid, &c, &options);
       assert_int_equal(errno, 77);
       assert_int_equal(n, c.count);
-      assert_false(c.flags & SONDE_FLAG_GUESSED);
-      if (!may_be_torn(&subjects[k]) || options.flags) assert_false(c.flags & SONDE_FLAG_SIGNALLED);
+      assert_false(c.flags & SONDE_FLAG_HEURISTIC);
+      if (!may_be_torn(&subjects[k]) || options.flags) assert_false(c.flags & SONDE_FLAG_SIGNALED);
       if (is_honestly_torn(&subjects[k], &c)) continue;
       check_stack(&subjects[k], &c);
-      proven += (c.flags & SONDE_FLAG_PROVEN) != 0;
+      proven += (c.flags & SONDE_FLAG_INFERRED) != 0;
       /* fewer frames than there are */
       uintptr_t few[4], all[DEPTH];
       memcpy(all, pcs, sizeof all);
@@ -184,14 +184,14 @@ static void running_threads_are_asked(void **state) {
   static subject_t s;
   uintptr_t pcs[DEPTH];
   subject_start(&s, SPIN);
-  int signalled = 0;
+  int signaled = 0;
   for (int i = 0; i < 200; i++) {
     sonde_capture_t c = {.pcs = pcs, .max = DEPTH};
     assert_true(sonde_capture_thread(s.tid, &c, &patiently) > 0);
     check_stack(&s, &c);
-    signalled += (c.flags & SONDE_FLAG_SIGNALLED) != 0;
+    signaled += (c.flags & SONDE_FLAG_SIGNALED) != 0;
   }
-  assert_int_equal(signalled, 200);
+  assert_int_equal(signaled, 200);
   sonde_capture_t c = {.pcs = pcs, .max = DEPTH};
   sonde_thread_options_t quiet = {.flags = SONDE_NO_SIGNAL};
   assert_int_equal(sonde_capture_thread(s.tid, &c, &quiet), SONDE_ERUNNING);
@@ -215,7 +215,7 @@ static void blocked_threads_are_asked_when_the_caller_wants(void **state) {
     for (int i = 0; i < 50; i++) {
       sonde_capture_t c = {.pcs = pcs, .max = DEPTH};
       assert_true(sonde_capture_thread(s.tid, &c, &options) > 0);
-      assert_true(c.flags & SONDE_FLAG_SIGNALLED);
+      assert_true(c.flags & SONDE_FLAG_SIGNALED);
       check_stack(&s, &c);
     }
     subject_stop(&s);
@@ -264,7 +264,7 @@ static void a_thread_that_waits_for_the_signal_is_left_alone(void **state) {
     if (can_read_in_place()) {
       assert_true(n > 2);
       assert_int_equal(c.status, SONDE_STACK_COMPLETE);
-      assert_false(c.flags & SONDE_FLAG_SIGNALLED);
+      assert_false(c.flags & SONDE_FLAG_SIGNALED);
     } else if (!is_emulated())
       assert_int_equal(n, SONDE_EBLOCKED);
   }
@@ -312,7 +312,7 @@ static void all_threads_at_once(void **state) {
       if (is_honestly_torn(&subjects[i], &row->stack)) continue;
       check_stack(&subjects[i], &row->stack);
       if (!may_be_torn(&subjects[i]))
-        assert_int_equal(!!(row->stack.flags & SONDE_FLAG_SIGNALLED), subjects[i].kind == SPIN);
+        assert_int_equal(!!(row->stack.flags & SONDE_FLAG_SIGNALED), subjects[i].kind == SPIN);
       if (round % 2 == 0) assert_int_equal(row->thread.state, subjects[i].kind == SPIN ? 'R' : 'S');
     }
     const sonde_thread_stack_t *own = row_of(&all, os_tid());

@@ -24,9 +24,9 @@ typedef struct context {
   void (*resume)(void);
   void (*call_back)(void *argument);
   void *argument;
-} context_t;
+} async_context_t;
 
-static void (*run_async)(context_t *context);
+static void (*run_async)(async_context_t *context);
 static uintptr_t async_inner, async_outer;
 
 static void resumes_first(void) {}
@@ -50,10 +50,10 @@ static __attribute__((noinline)) void call_back(void *argument) {
 }
 
 static __attribute__((noinline)) void run(seen_t *seen) {
-  context_t second = {NULL, NULL, call_back, seen};
-  context_t first = {&second, resumes_second, call_back, seen};
-  context_t inner = {&first, resumes_first, call_back, seen};
-  context_t outer = {&inner, resumes_first, NULL, NULL};
+  async_context_t second = {NULL, NULL, call_back, seen};
+  async_context_t first = {&second, resumes_second, call_back, seen};
+  async_context_t inner = {&first, resumes_first, call_back, seen};
+  async_context_t outer = {&inner, resumes_first, NULL, NULL};
   run_async(&outer);
   __asm__ volatile("");
 }
@@ -66,7 +66,7 @@ static int place_in(const seen_t *seen, uintptr_t start, uintptr_t size) {
 }
 
 static void test_the_thread_stack(void **state) {
-  seen_t ignoring = {.async = SONDE_ASYNC_IGNORE}, noticing = {.async = SONDE_ASYNC_NOTICE};
+  seen_t ignoring = {.async = SONDE_ASYNC_IGNORE}, noticing = {.async = SONDE_ASYNC_DETECT};
   (void)state;
   run(&ignoring);
   run(&noticing);
@@ -110,7 +110,7 @@ static void test_limits(void **state) {
 /* A stack made by hand, of one async frame whose saved frame pointer has TAG in bits 63:60. */
 static void test_tags(void **state) {
   static uint64_t stack[64];
-  static context_t last = {NULL, resumes_second, NULL, NULL};
+  static async_context_t last = {NULL, resumes_second, NULL, NULL};
   seen_t real = {.async = SONDE_ASYNC_IGNORE};
   uintptr_t pcs[8];
   (void)state;
@@ -165,10 +165,10 @@ static __attribute__((noinline)) void stay(void *argument) {
 }
 
 static void *stay_inside(void *argument) {
-  context_t second = {NULL, NULL, NULL, NULL};
-  context_t first = {&second, resumes_second, NULL, NULL};
-  context_t inner = {&first, resumes_first, stay, argument};
-  context_t outer = {&inner, resumes_first, NULL, NULL};
+  async_context_t second = {NULL, NULL, NULL, NULL};
+  async_context_t first = {&second, resumes_second, NULL, NULL};
+  async_context_t inner = {&first, resumes_first, stay, argument};
+  async_context_t outer = {&inner, resumes_first, NULL, NULL};
   run_async(&outer);
   return NULL;
 }
@@ -236,7 +236,7 @@ int main(void) {
     printf("skipped: no clang built the async frames\n");
     return 77;
   }
-  run_async = (void (*)(context_t *))(uintptr_t)dlsym(library, "run_async");
+  run_async = (void (*)(async_context_t *))(uintptr_t)dlsym(library, "run_async");
   async_inner = (uintptr_t)dlsym(library, "async_inner");
   async_outer = (uintptr_t)dlsym(library, "async_outer");
   const struct CMUnitTest tests[] = {

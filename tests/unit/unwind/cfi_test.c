@@ -279,7 +279,7 @@ static void cfa_by_a_register_that_calls_need_not_keep(void **state) {
 /* A return address in an image's entry code, which no row covers, with the stack pointer at word
  * AT.
  */
-static step_t step_in_entry(uint64_t into, size_t at, bool exact) {
+static unwind_step_t step_in_entry(uint64_t into, size_t at, bool exact) {
   memory_t memory = {read_stack};
   images_t images = {find};
   regs_t regs = {.pc = START + into};

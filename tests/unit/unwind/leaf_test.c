@@ -78,7 +78,7 @@ static void check_whole(const waiter_t *w, const sonde_capture_t *c) {
   assert_true(is_in_leaf(c->pcs[0]));
   assert_in_range(c->pcs[1], caller + 1, caller + 2000);
   assert_memory_equal(c->pcs + 2, w->expected + w->first, (size_t)outer * sizeof *c->pcs);
-  assert_true(c->flags & SONDE_FLAG_SIGNALLED);
+  assert_true(c->flags & SONDE_FLAG_SIGNALED);
 }
 
 static void check_torn(const sonde_capture_t *c) {
@@ -198,7 +198,7 @@ static void on_usr1(int number, siginfo_t *info, void *ucontext) {
   (void)number, (void)info;
   interrupted = (sonde_capture_t){.pcs = interrupted_pcs, .max = DEPTH, .ucontext = ucontext};
   (void)sonde_capture(&interrupted);
-  interrupted.flags |= SONDE_FLAG_SIGNALLED; /* as check_whole wants it */
+  interrupted.flags |= SONDE_FLAG_SIGNALED; /* as check_whole wants it */
   sem_post(&handled);
 }
 
@@ -278,7 +278,7 @@ static void a_program_whose_handler_ends_calls_is_let_be(void **state) {
     if (i != 50) continue; /* from now on ours is in front */
     c = (sonde_capture_t){.pcs = pcs, .max = DEPTH};
     assert_true(sonde_capture_thread(spinning.tid, &c, &patiently) > 0);
-    assert_true(c.flags & SONDE_FLAG_SIGNALLED);
+    assert_true(c.flags & SONDE_FLAG_SIGNALED);
   }
   subject_stop(&spinning);
   waiter_stop(&w);

@@ -15,7 +15,7 @@
 
 #define COPY_BYTES (1u << 20) /* a deeper stack is cut there */
 
-bool passive_open(passive_copy_t *copy) {
+bool passive_open(passive_buffer_t *copy) {
   copy->folder = -1;
   copy->size = COPY_BYTES;
   copy->bytes = os_map(copy->size);
@@ -23,10 +23,10 @@ bool passive_open(passive_copy_t *copy) {
   return copy->bytes != NULL;
 }
 
-void passive_close(passive_copy_t *copy) { os_unmap(copy->bytes, copy->size); }
+void passive_close(passive_buffer_t *copy) { os_unmap(copy->bytes, copy->size); }
 
 typedef struct stopped {
-  passive_copy_t *copy;
+  passive_buffer_t *copy;
   arch_frame_t frame;
   uint64_t low, count; /* what was copied */
 } stopped_t;
@@ -56,7 +56,7 @@ static void look_again(const arch_frame_t *frame, void *context) {
 
 /* The contexts were read after the thread had gone on. They are those of the copy if the frame that
  * led to them is still there: a context outlives the functions that its own has called. */
-static void check_contexts(pid_t tid, const window_t *w, const position_t *p,
+static void check_contexts(pid_t tid, const stack_window_t *w, const position_t *p,
                            sonde_capture_t *capture) {
   if (capture->async != SONDE_ASYNC_FOLLOW || !(capture->flags & SONDE_FLAG_ASYNC)) return;
   const uint64_t *words = p->fp_at - 1;
@@ -66,19 +66,20 @@ static void check_contexts(pid_t tid, const window_t *w, const position_t *p,
   capture->reason = SONDE_ERUNNING;
 }
 
-static bool reach_nothing(window_t *w, uint64_t address) {
+static bool reach_nothing(stack_window_t *w, uint64_t address) {
   return address >= w->lo && address % 8 == 0 && address + 8 <= w->hi;
 }
 
-int passive_capture(passive_copy_t *copy, pid_t tid, uint64_t identity, sonde_capture_t *capture) {
+int passive_capture(passive_buffer_t *copy, pid_t tid, uint64_t identity,
+                    sonde_capture_t *capture) {
   (void)identity;
   stopped_t s = {.copy = copy};
   uint64_t epoch = walk_epoch();
   if (os_thread_stop(tid, copy_stack, &s) != 0) return SONDE_ENOTHREAD;
-  window_t window = {.lo = s.low,
-                     .hi = s.low + s.count,
-                     .delta = (uint64_t)(uintptr_t)copy->bytes - s.low,
-                     .reach = reach_nothing};
+  stack_window_t window = {.lo = s.low,
+                           .hi = s.low + s.count,
+                           .delta = (uint64_t)(uintptr_t)copy->bytes - s.low,
+                           .reach = reach_nothing};
   position_t p = {.pc = s.frame.pc,
                   .raw = s.frame.pc,
                   .exact = true,
@@ -87,12 +88,12 @@ int passive_capture(passive_copy_t *copy, pid_t tid, uint64_t identity, sonde_ca
                   .lr = s.frame.lr};
   p.fp_at = &p.fp_value;
   capture->flags = 0;
-  walk_as_asked(&window, &p, epoch, capture);
+  walk_capture(&window, &p, epoch, capture);
   check_contexts(tid, &window, &p, capture);
   return capture->count;
 }
 
-void passive_capture_group(passive_copy_t *copy, passive_t *group, int count) {
+void passive_capture_group(passive_buffer_t *copy, passive_t *group, int count) {
   for (int i = 0; i < count; i++)
     group[i].result = passive_capture(copy, group[i].tid, group[i].identity, group[i].capture);
 }

@@ -27,14 +27,14 @@ static uint8_t *spare;
 
 static uint8_t *take_spare(void) { return __atomic_exchange_n(&spare, NULL, __ATOMIC_ACQ_REL); }
 
-static bool keep_spare(const passive_copy_t *copy) {
+static bool keep_spare(const passive_buffer_t *copy) {
   uint8_t *none = NULL;
   return copy->used <= SPARE_BYTES && copy->size == COPY_BYTES_MAX &&
          cas_acq_rel(&spare, &none, copy->bytes);
 }
 
-bool passive_open(passive_copy_t *copy) {
-  *copy = (passive_copy_t){.folder = -1, .bytes = take_spare(), .size = COPY_BYTES_MAX};
+bool passive_open(passive_buffer_t *copy) {
+  *copy = (passive_buffer_t){.folder = -1, .bytes = take_spare(), .size = COPY_BYTES_MAX};
   if (copy->bytes) return true;
   for (; copy->size >= COPY_BYTES_MIN; copy->size /= 8) {
     copy->bytes = os_map(copy->size);
@@ -43,27 +43,27 @@ bool passive_open(passive_copy_t *copy) {
   return false;
 }
 
-void passive_close(passive_copy_t *copy) {
+void passive_close(passive_buffer_t *copy) {
   if (!keep_spare(copy)) os_unmap(copy->bytes, copy->size);
 }
 
 /* ---- the copy as a window ------------------------------------------------------------------- */
 
 typedef struct copy_window {
-  window_t window;
-  passive_copy_t *copy;
+  stack_window_t window;
+  passive_buffer_t *copy;
   uint8_t *bytes;
   uint64_t room;
 } copy_window_t;
 
-static void note_used(passive_copy_t *copy, const uint8_t *end) {
+static void note_used(passive_buffer_t *copy, const uint8_t *end) {
   uint64_t used = (uint64_t)(end - copy->bytes);
   if (used > copy->used) copy->used = used;
 }
 
 /* Copies the next piece, up to a whole number of pages of the stack. */
 static bool copy_more(copy_window_t *c) {
-  window_t *w = &c->window;
+  stack_window_t *w = &c->window;
   uint64_t have = w->hi - w->lo, piece = COPY_PIECE_BYTES - w->hi % PAGE_BYTES;
   if (piece > c->room - have) piece = c->room - have;
   if (!piece) return false;
@@ -74,7 +74,7 @@ static bool copy_more(copy_window_t *c) {
   return true;
 }
 
-static bool reach_copy(window_t *w, uint64_t address) {
+static bool reach_copy(stack_window_t *w, uint64_t address) {
   copy_window_t *c = (copy_window_t *)w;
   if (address < w->lo || address % 8 || address - w->lo >= c->room) return false;
   while (w->hi < address + 8)
@@ -83,7 +83,7 @@ static bool reach_copy(window_t *w, uint64_t address) {
 }
 
 /* The window of what was copied first. Behind it is room for the rest. */
-static copy_window_t copy_window(passive_copy_t *copy, const os_piece_t *first) {
+static copy_window_t copy_window(passive_buffer_t *copy, const os_piece_t *first) {
   uint64_t lo = first->address, have = first->got > 0 ? (uint64_t)first->got & ~(uint64_t)7 : 0;
   uint8_t *bytes = first->out;
   return (copy_window_t){
@@ -105,10 +105,10 @@ typedef struct copy_memory {
 } copy_memory_t;
 
 static bool read_copy(memory_t *self, uint64_t address, void *out, size_t size) {
-  const window_t *w = &((copy_memory_t *)self)->from->window;
+  const stack_window_t *w = &((copy_memory_t *)self)->from->window;
   if (address >= w->lo && address < w->hi) {
     if (size > w->hi - address) return false;
-    memcpy(out, window_at(w, address), size);
+    memcpy(out, stack_window_at(w, address), size);
     return true;
   }
   return os_read_memory(address, out, size) == (ssize_t)size;
@@ -120,10 +120,10 @@ static bool prove(copy_window_t *c, const position_t *p, uint64_t *fp) {
   copy_memory_t memory = {{read_copy}, c};
   regs_t regs = {.pc = p->pc};
   regs_set(&regs, machine_sp(MACHINE_HERE), p->sp);
-  while (c->window.hi - c->window.lo < PROVE_STACK_BYTES_MAX && copy_more(c)) {
+  while (c->window.hi - c->window.lo < FP_INFERENCE_STACK_BYTES_MAX && copy_more(c)) {
   }
-  if (fp_infer_register(MACHINE_HERE, &memory.memory, walk_images(), &regs, p->exact,
-                        c->window.hi) != PROOF_FOUND)
+  if (infer_frame_pointer(MACHINE_HERE, &memory.memory, walk_images(), &regs, p->exact,
+                          c->window.hi) != FP_INFERENCE_FOUND)
     return false;
   *fp = regs.r[machine_fp(MACHINE_HERE)];
   return true;
@@ -135,14 +135,14 @@ static void walk_copy(copy_window_t *c, const os_blocked_t *at, sonde_capture_t 
   uint64_t epoch = walk_epoch(), fp;
   position_t p = {.pc = at->pc, .raw = at->pc, .exact = true, .sp = at->sp};
   capture->flags = 0;
-  walk_as_asked(&c->window, &p, epoch, capture);
+  walk_capture(&c->window, &p, epoch, capture);
   if (capture->status != SONDE_STACK_BROKEN || capture->reason != SONDE_ENOTFOUND || p.fp_at ||
       !prove(c, &p, &fp))
     return;
   p = (position_t){.pc = at->pc, .raw = at->pc, .exact = true, .sp = at->sp, .fp_value = fp};
   p.fp_at = &p.fp_value;
-  capture->flags = SONDE_FLAG_PROVEN;
-  walk_as_asked(&c->window, &p, epoch, capture);
+  capture->flags = SONDE_FLAG_INFERRED;
+  walk_capture(&c->window, &p, epoch, capture);
 }
 
 /* Being found at the same place again would prove nothing: it may have been away, and be back. */
@@ -180,7 +180,7 @@ static bool find_place(int folder, sample_t *s) {
 
 /* The innermost part of each stack, one behind the other: up to the end of its page or, where that
  * is near, of the next one. */
-static void copy_first(passive_copy_t *copy, const sample_t *samples, int count,
+static void copy_first(passive_buffer_t *copy, const sample_t *samples, int count,
                        os_piece_t *pieces) {
   uint8_t *out = copy->bytes;
   for (int i = 0; i < count; i++) {
@@ -196,7 +196,7 @@ static void copy_first(passive_copy_t *copy, const sample_t *samples, int count,
 /* One look at each thread; the result of one that did not keep still is MOVED. The last is walked
  * first: a stack that is longer than its piece is copied on over those that are done with. */
 #define MOVED INT_MIN
-static void look(passive_copy_t *copy, passive_t *group, int count) {
+static void look(passive_buffer_t *copy, passive_t *group, int count) {
   sample_t samples[PASSIVE_GROUP];
   os_piece_t pieces[PASSIVE_GROUP];
   int found = 0;
@@ -217,19 +217,20 @@ static void look(passive_copy_t *copy, passive_t *group, int count) {
 }
 
 /* Who moved is looked at alone, which is the shortest look there is. */
-static void look_again(passive_copy_t *copy, passive_t *thread) {
+static void look_again(passive_buffer_t *copy, passive_t *thread) {
   for (int i = 1; i < TRIES && thread->result == MOVED; i++)
     look(copy, thread, 1);
   if (thread->result == MOVED) thread->result = SONDE_ERUNNING;
 }
 
-void passive_capture_group(passive_copy_t *copy, passive_t *group, int count) {
+void passive_capture_group(passive_buffer_t *copy, passive_t *group, int count) {
   look(copy, group, count);
   for (int i = 0; i < count; i++)
     look_again(copy, &group[i]);
 }
 
-int passive_capture(passive_copy_t *copy, pid_t tid, uint64_t identity, sonde_capture_t *capture) {
+int passive_capture(passive_buffer_t *copy, pid_t tid, uint64_t identity,
+                    sonde_capture_t *capture) {
   passive_t one = {.tid = tid, .identity = identity, .capture = capture};
   passive_capture_group(copy, &one, 1);
   return one.result;

@@ -21,7 +21,7 @@ static bool on_own_stack(const audit_memory_t *m, uint64_t address) {
   if (address < ALIGN_UP(m->caller_sp, (uint64_t)PAGE) && m->caller_sp - here < STACK_PAGES * PAGE)
     return true;
   const capture_thread_t *self = thread_state_idle();
-  return self && window_holds(&self->window, here) && address < self->window.hi;
+  return self && stack_window_holds(&self->window, here) && address < self->window.hi;
 }
 
 /* ---- what the program began with, and its heap ----------------------------------------------- */

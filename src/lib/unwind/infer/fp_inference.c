@@ -26,10 +26,10 @@
 #define CHUNK_WORDS      64
 
 typedef struct search {
-  code_t code;
+  insn_code_t code;
   const regs_t *regs; /* of the frame, without its frame register */
   bool exact;
-  code_range_t function;
+  insn_range_t function;
   uint64_t to_return; /* from what the frame register points at to the return address */
   int steps;          /* taken so far, in all chains */
   int fits;           /* slots that fit */
@@ -41,12 +41,12 @@ typedef struct search {
 typedef enum chain { CHAIN_BROKEN, CHAIN_WHOLE, CHAIN_UNKNOWN } chain_t;
 
 static chain_t follow(search_t *search, uint64_t frame) {
-  const code_t *code = &search->code;
+  const insn_code_t *code = &search->code;
   regs_t regs = *search->regs;
   bool exact = search->exact;
   regs_set(&regs, machine_fp(code->machine), frame);
   for (int i = 0; i < CHAIN_STEPS_MAX && search->steps < TOTAL_STEPS_MAX; i++, search->steps++) {
-    step_t step = cfi_step(code->machine, code->memory, code->images, &regs, exact);
+    unwind_step_t step = cfi_step(code->machine, code->memory, code->images, &regs, exact);
     switch (step) {
     case STEP_CALLER: exact = false; break;
     case STEP_SIGNAL: exact = true; break;
@@ -61,14 +61,14 @@ static chain_t follow(search_t *search, uint64_t frame) {
 
 /* Tries the slot that FRAME points at, where RETURN_ADDRESS would be the frame's. */
 static void try_slot(search_t *search, uint64_t frame, uint64_t return_address) {
-  const code_t *code = &search->code;
+  const insn_code_t *code = &search->code;
   if (return_address < 4096 || !insn_is_executable(code, return_address - 1)) return;
-  link_t link = insn_link(code, return_address, search->function);
-  if (link == LINK_NO) return;
+  insn_match_t link = insn_call_enters(code, return_address, search->function);
+  if (link == INSN_MATCH_NO) return;
   switch (follow(search, frame)) {
   case CHAIN_WHOLE:
     search->answer = frame;
-    search->certain = link == LINK_CERTAIN;
+    search->certain = link == INSN_MATCH_CERTAIN;
     search->fits++;
     break;
   case CHAIN_UNKNOWN:
@@ -96,7 +96,7 @@ static bool search_slots(search_t *search, uint64_t first, uint64_t end) {
 
 /* Sets up the search for the frame's row; false when it is not of the form that this knows. */
 static bool prepare(search_t *search) {
-  const code_t *code = &search->code;
+  const insn_code_t *code = &search->code;
   int fp = machine_fp(code->machine);
   uint64_t pc = search->exact ? search->regs->pc : search->regs->pc - 1;
   const image_t *image = code->images->find(code->images, pc);
@@ -122,22 +122,22 @@ static bool search_fixed(search_t *search, uint64_t low, uint64_t end, uint64_t 
   return search_slots(search, low + 8, high);
 }
 
-proof_t fp_infer_register(machine_t machine, memory_t *memory, images_t *images, regs_t *regs,
-                          bool exact, uint64_t stack_end) {
+fp_inference_t infer_frame_pointer(machine_t machine, memory_t *memory, images_t *images,
+                                   regs_t *regs, bool exact, uint64_t stack_end) {
   int sp = machine_sp(machine);
   search_t search = {.code = {machine, memory, images}, .regs = regs, .exact = exact};
-  if (!regs_has(regs, sp) || regs->r[sp] % 8 || !prepare(&search)) return PROOF_NONE;
+  if (!regs_has(regs, sp) || regs->r[sp] % 8 || !prepare(&search)) return FP_INFERENCE_NONE;
   uint64_t low = regs->r[sp], end = stack_end - search.to_return, size;
-  if (stack_end < low || end > stack_end || end <= low) return PROOF_NONE;
+  if (stack_end < low || end > stack_end || end <= low) return FP_INFERENCE_NONE;
   bool readable;
-  if (insn_frame_size(&search.code, search.function, exact ? regs->pc : regs->pc - 1, &size))
+  if (insn_fp_distance(&search.code, search.function, exact ? regs->pc : regs->pc - 1, &size))
     readable = search_fixed(&search, low, end, size);
-  else if (end - low > PROVE_STACK_BYTES_MAX)
-    return PROOF_TOO_LARGE;
+  else if (end - low > FP_INFERENCE_STACK_BYTES_MAX)
+    return FP_INFERENCE_TOO_LARGE;
   else
     readable = search_slots(&search, low, end);
-  if (!readable || search.fits == 0) return PROOF_NONE;
-  if (search.fits > 1 || search.doubt) return PROOF_AMBIGUOUS;
+  if (!readable || search.fits == 0) return FP_INFERENCE_NONE;
+  if (search.fits > 1 || search.doubt) return FP_INFERENCE_AMBIGUOUS;
   regs_set(regs, machine_fp(machine), search.answer);
-  return PROOF_FOUND;
+  return FP_INFERENCE_FOUND;
 }

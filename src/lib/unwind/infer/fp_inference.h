@@ -15,18 +15,19 @@
 #include "unwind/cfi_step.h"
 
 typedef enum proof {
-  PROOF_FOUND,     /* exactly one value fits */
-  PROOF_NONE,      /* none fits: the frame is not of a form this knows, or the stack is damaged */
-  PROOF_AMBIGUOUS, /* more than one fits */
-  PROOF_TOO_LARGE, /* the stack is too large to search */
-} proof_t;
+  FP_INFERENCE_FOUND, /* exactly one value fits */
+  FP_INFERENCE_NONE, /* none fits: the frame is not of a form this knows, or the stack is damaged */
+  FP_INFERENCE_AMBIGUOUS, /* more than one fits */
+  FP_INFERENCE_TOO_LARGE, /* the stack is too large to search */
+} fp_inference_t;
 
-#define PROVE_STACK_BYTES_MAX (1u << 20)
+#define FP_INFERENCE_STACK_BYTES_MAX (1u << 20)
 
 /* REGS are those of a frame for which cfi_step said STEP_UNKNOWN_REGISTER; the stack pointer is
  * known, the frame register is not. The stack ends at STACK_END (one past its last byte); all of it
- * must be readable. EXACT is as for cfi_step. On PROOF_FOUND the frame register is set in REGS. */
-proof_t fp_infer_register(machine_t machine, memory_t *memory, images_t *images, regs_t *regs,
-                          bool exact, uint64_t stack_end);
+ * must be readable. EXACT is as for cfi_step. On FP_INFERENCE_FOUND the frame register is set in
+ * REGS. */
+fp_inference_t infer_frame_pointer(machine_t machine, memory_t *memory, images_t *images,
+                                   regs_t *regs, bool exact, uint64_t stack_end);
 
 #endif

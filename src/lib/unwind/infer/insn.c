@@ -5,7 +5,8 @@
  *
  * x86_64 code cannot be read backwards with certainty, so every call encoding that could end at a
  * return address counts; and a function is searched for jumps at every byte. What such a search
- * finds too much makes an answer LINK_POSSIBLE that could be LINK_NO, never the other way round.
+ * finds too much makes an answer INSN_MATCH_POSSIBLE that could be INSN_MATCH_NO, never the other
+ * way round.
  */
 #include "unwind/infer/insn.h"
 
@@ -20,7 +21,7 @@
 /* ---- bytes of code -------------------------------------------------------------------------- */
 
 /* From the file where there is one: no system call, and a debugger's breakpoints are not in it. */
-bool insn_read(const code_t *code, uint64_t address, void *out, size_t size) {
+bool insn_read(const insn_code_t *code, uint64_t address, void *out, size_t size) {
   const image_t *image = code->images->find(code->images, address);
   if (image && image->file) {
     uint64_t linked = address - image->slide;
@@ -38,7 +39,7 @@ bool insn_read(const code_t *code, uint64_t address, void *out, size_t size) {
   return code->memory->read(code->memory, address, out, size);
 }
 
-bool insn_is_executable(const code_t *code, uint64_t pc) {
+bool insn_is_executable(const insn_code_t *code, uint64_t pc) {
   const image_t *image = code->images->find(code->images, pc);
   if (!image) return false;
   uint64_t linked = pc - image->slide;
@@ -49,14 +50,14 @@ bool insn_is_executable(const code_t *code, uint64_t pc) {
   return false;
 }
 
-static bool find_row(const code_t *code, uint64_t pc, uint64_t *slide, cfi_row_t *row) {
+static bool find_row(const insn_code_t *code, uint64_t pc, uint64_t *slide, cfi_row_t *row) {
   const image_t *image = code->images->find(code->images, pc);
   if (!image || cfi_find_row(image, code->machine, pc - image->slide, row) != 0) return false;
   *slide = image->slide;
   return true;
 }
 
-bool insn_function(const code_t *code, uint64_t pc, code_range_t *function) {
+bool insn_function(const insn_code_t *code, uint64_t pc, insn_range_t *function) {
   cfi_row_t row;
   uint64_t slide;
   if (!find_row(code, pc, &slide, &row)) return false;
@@ -65,7 +66,7 @@ bool insn_function(const code_t *code, uint64_t pc, code_range_t *function) {
   return function->start < function->end;
 }
 
-static bool holds(code_range_t range, uint64_t pc) { return pc >= range.start && pc < range.end; }
+static bool holds(insn_range_t range, uint64_t pc) { return pc >= range.start && pc < range.end; }
 
 static int32_t load32(const uint8_t *p) {
   int32_t value;
@@ -76,42 +77,43 @@ static int32_t load32(const uint8_t *p) {
 /* ---- where a call or jump goes ----------------------------------------------------------------
  */
 
-static goal_t from_slot(const code_t *code, uint64_t slot) {
+static insn_target_t from_slot(const insn_code_t *code, uint64_t slot) {
   uint64_t address;
   if (!code->memory->read(code->memory, slot, &address, 8) || address == 0)
-    return (goal_t){false, 0};
-  return (goal_t){true, address};
+    return (insn_target_t){false, 0};
+  return (insn_target_t){true, address};
 }
 
-goal_t insn_through_stub(const code_t *code, uint64_t address) {
+insn_target_t insn_skip_stub(const insn_code_t *code, uint64_t address) {
   uint8_t b[16];
   size_t at = 0;
   if (code->machine != MACHINE_X86_64 || !insn_read(code, address, b, sizeof b))
-    return (goal_t){true, address};
+    return (insn_target_t){true, address};
   if (b[0] == 0xf3 && b[1] == 0x0f && b[2] == 0x1e && b[3] == 0xfa) at = 4; /* endbr64 */
   if (b[at] == 0xf2) at++;                                                  /* bnd */
   if (b[at] == 0xe9)
-    return (goal_t){true, address + at + 5 + (uint64_t)(int64_t)load32(b + at + 1)};
-  if (b[at] != 0xff || b[at + 1] != 0x25) return (goal_t){true, address};
-  goal_t goal = from_slot(code, address + at + 6 + (uint64_t)(int64_t)load32(b + at + 2));
+    return (insn_target_t){true, address + at + 5 + (uint64_t)(int64_t)load32(b + at + 1)};
+  if (b[at] != 0xff || b[at + 1] != 0x25) return (insn_target_t){true, address};
+  insn_target_t goal = from_slot(code, address + at + 6 + (uint64_t)(int64_t)load32(b + at + 2));
   if (goal.is_known && goal.address - address < 64) goal.is_known = false;
   return goal;
 }
 
-static bool jumps_to(const code_t *code, code_range_t from, code_range_t to, int depth);
+static bool jumps_to(const insn_code_t *code, insn_range_t from, insn_range_t to, int depth);
 
 /* Could entering ADDRESS have led into FUNCTION? */
-static link_t reaches(const code_t *code, uint64_t address, code_range_t function, int depth) {
-  if (holds(function, address)) return LINK_CERTAIN;
-  goal_t goal = insn_through_stub(code, address);
-  if (!goal.is_known) return LINK_POSSIBLE;
-  if (holds(function, goal.address)) return LINK_CERTAIN;
-  code_range_t entered;
-  if (!insn_function(code, goal.address, &entered)) return LINK_POSSIBLE;
-  return jumps_to(code, entered, function, depth) ? LINK_POSSIBLE : LINK_NO;
+static insn_match_t reaches(const insn_code_t *code, uint64_t address, insn_range_t function,
+                            int depth) {
+  if (holds(function, address)) return INSN_MATCH_CERTAIN;
+  insn_target_t goal = insn_skip_stub(code, address);
+  if (!goal.is_known) return INSN_MATCH_POSSIBLE;
+  if (holds(function, goal.address)) return INSN_MATCH_CERTAIN;
+  insn_range_t entered;
+  if (!insn_function(code, goal.address, &entered)) return INSN_MATCH_POSSIBLE;
+  return jumps_to(code, entered, function, depth) ? INSN_MATCH_POSSIBLE : INSN_MATCH_NO;
 }
 
-bool insn_frame_is_gone(const code_t *code, uint64_t at) {
+bool insn_has_no_frame(const insn_code_t *code, uint64_t at) {
   cfi_row_t row;
   uint64_t slide;
   if (!find_row(code, at, &slide, &row)) return true;
@@ -121,73 +123,73 @@ bool insn_frame_is_gone(const code_t *code, uint64_t at) {
 
 /* A direct jump found while searching a function: only one that leaves it, for the start of another
  * function, or for FUNCTION, is followed. */
-static bool jump_leads(const code_t *code, uint64_t at, uint64_t to, code_range_t from,
-                       code_range_t function, int depth) {
-  code_range_t other;
+static bool jump_leads(const insn_code_t *code, uint64_t at, uint64_t to, insn_range_t from,
+                       insn_range_t function, int depth) {
+  insn_range_t other;
   if (holds(function, to)) return true;
-  if (holds(from, to) || !insn_is_executable(code, to) || !insn_frame_is_gone(code, at) ||
+  if (holds(from, to) || !insn_is_executable(code, to) || !insn_has_no_frame(code, at) ||
       !insn_function(code, to, &other) || other.start != to)
     return false;
-  return depth == 0 || reaches(code, to, function, depth - 1) != LINK_NO;
+  return depth == 0 || reaches(code, to, function, depth - 1) != INSN_MATCH_NO;
 }
 
-static jump_t x86_64_jump(const code_t *code, const uint8_t *p, uint64_t at, uint64_t *to,
-                          unsigned *length) {
+static insn_jump_t x86_64_jump(const insn_code_t *code, const uint8_t *p, uint64_t at, uint64_t *to,
+                               unsigned *length) {
   *length = 6;
   if (p[0] == 0xe9 || p[0] == 0xeb || (p[0] & 0xf0) == 0x70) { /* jmp; jmp and jcc to near by */
     *length = p[0] == 0xe9 ? 5 : 2;
     *to = at + *length + (uint64_t)(int64_t)(p[0] == 0xe9 ? load32(p + 1) : (int8_t)p[1]);
-    return JUMP_TO;
+    return INSN_JUMP_DIRECT;
   }
   if (p[0] == 0x0f && (p[1] & 0xf0) == 0x80) { /* jcc */
     *to = at + 6 + (uint64_t)(int64_t)load32(p + 2);
-    return JUMP_TO;
+    return INSN_JUMP_DIRECT;
   }
   if (p[0] == 0xff && p[1] == 0x25) {
-    goal_t goal = from_slot(code, at + 6 + (uint64_t)(int64_t)load32(p + 2));
+    insn_target_t goal = from_slot(code, at + 6 + (uint64_t)(int64_t)load32(p + 2));
     *to = goal.address;
-    return goal.is_known ? JUMP_TO : JUMP_ANYWHERE;
+    return goal.is_known ? INSN_JUMP_DIRECT : INSN_JUMP_INDIRECT;
   }
-  if (p[0] == 0xff && (p[1] & 0x38) == 0x20) return JUMP_ANYWHERE;
+  if (p[0] == 0xff && (p[1] & 0x38) == 0x20) return INSN_JUMP_INDIRECT;
   /* mov %reg,(%rsp), then ret: how a retpoline jumps */
   bool thunk =
       (p[0] == 0x48 || p[0] == 0x4c) && p[1] == 0x89 && (p[2] & 0xc7) == 0x04 && p[3] == 0x24;
-  return thunk ? JUMP_BY_RETURN : JUMP_NONE;
+  return thunk ? INSN_JUMP_RETPOLINE : INSN_JUMP_NONE;
 }
 
-static jump_t aarch64_jump(const uint8_t *p, uint64_t at, uint64_t *to, unsigned *length) {
+static insn_jump_t aarch64_jump(const uint8_t *p, uint64_t at, uint64_t *to, unsigned *length) {
   uint32_t word = (uint32_t)load32(p);
   *length = 4;
   if ((word & 0xfc000000) == 0x14000000) { /* b */
     *to = at + (uint64_t)((int64_t)(int32_t)(word << 6) >> 4);
-    return JUMP_TO;
+    return INSN_JUMP_DIRECT;
   }
   if ((word & 0xff000010) == 0x54000000) { /* b.cond */
     *to = at + (uint64_t)((int64_t)(int32_t)(word << 8) >> 13 << 2);
-    return JUMP_TO;
+    return INSN_JUMP_DIRECT;
   }
-  return (word & 0xfefff000) == 0xd61f0000 ? JUMP_ANYWHERE : JUMP_NONE; /* br, braa, … */
+  return (word & 0xfefff000) == 0xd61f0000 ? INSN_JUMP_INDIRECT : INSN_JUMP_NONE; /* br, braa, … */
 }
 
-jump_t insn_jump(const code_t *code, const uint8_t *p, uint64_t at, uint64_t *to,
-                 unsigned *length) {
+insn_jump_t insn_jump(const insn_code_t *code, const uint8_t *p, uint64_t at, uint64_t *to,
+                      unsigned *length) {
   return code->machine == MACHINE_X86_64 ? x86_64_jump(code, p, at, to, length)
                                          : aarch64_jump(p, at, to, length);
 }
 
-static bool jump_fits(const code_t *code, const uint8_t *p, uint64_t at, code_range_t from,
-                      code_range_t function, int depth) {
+static bool jump_fits(const insn_code_t *code, const uint8_t *p, uint64_t at, insn_range_t from,
+                      insn_range_t function, int depth) {
   uint64_t to;
   unsigned length;
   switch (insn_jump(code, p, at, &to, &length)) {
-  case JUMP_TO: return jump_leads(code, at, to, from, function, depth);
-  case JUMP_ANYWHERE: return insn_frame_is_gone(code, at);
-  case JUMP_BY_RETURN: return true;
+  case INSN_JUMP_DIRECT: return jump_leads(code, at, to, from, function, depth);
+  case INSN_JUMP_INDIRECT: return insn_has_no_frame(code, at);
+  case INSN_JUMP_RETPOLINE: return true;
   default: return false;
   }
 }
 
-static bool jumps_to(const code_t *code, code_range_t from, code_range_t to, int depth) {
+static bool jumps_to(const insn_code_t *code, insn_range_t from, insn_range_t to, int depth) {
   uint8_t bytes[CHUNK + 8];
   bool x86_64 = code->machine == MACHINE_X86_64;
   if (from.end - from.start > FUNCTION_BYTES_MAX) return true;
@@ -204,7 +206,7 @@ static bool jumps_to(const code_t *code, code_range_t from, code_range_t to, int
 /* ---- the call before a return address
  * ------------------------------------------------------------ */
 
-static link_t better(link_t a, link_t b) { return a > b ? a : b; }
+static insn_match_t better(insn_match_t a, insn_match_t b) { return a > b ? a : b; }
 
 /* Does a call through register or memory (ff /2) end at the end of B, which holds the 8 bytes
  * before the return address? Lengths by the ModRM and SIB bytes. */
@@ -222,59 +224,64 @@ static bool ends_in_indirect_call(const uint8_t b[8]) {
   return false;
 }
 
-goal_t insn_target(const code_t *code, uint64_t return_address) {
+insn_target_t insn_call_target(const insn_code_t *code, uint64_t return_address) {
   uint8_t b[8];
-  if (!insn_read(code, return_address - 8, b, 8)) return (goal_t){false, 0};
+  if (!insn_read(code, return_address - 8, b, 8)) return (insn_target_t){false, 0};
   if (code->machine == MACHINE_AARCH64) {
     uint32_t word = (uint32_t)load32(b + 4);
     bool calls = (word & 0xfc000000) == 0x94000000;
-    return (goal_t){calls, return_address - 4 + (uint64_t)((int64_t)(int32_t)(word << 6) >> 4)};
+    return (insn_target_t){calls,
+                           return_address - 4 + (uint64_t)((int64_t)(int32_t)(word << 6) >> 4)};
   }
-  goal_t goal = {false, 0};
+  insn_target_t goal = {false, 0};
   if (b[2] == 0xff && b[3] == 0x15)
     goal = from_slot(code, return_address + (uint64_t)(int64_t)load32(b + 4));
   else if (b[3] == 0xe8)
-    goal = (goal_t){true, return_address + (uint64_t)(int64_t)load32(b + 4)};
-  return goal.is_known ? insn_through_stub(code, goal.address) : goal;
+    goal = (insn_target_t){true, return_address + (uint64_t)(int64_t)load32(b + 4)};
+  return goal.is_known ? insn_skip_stub(code, goal.address) : goal;
 }
 
-static link_t x86_64_link(const code_t *code, uint64_t ra, code_range_t function) {
+static insn_match_t x86_64_link(const insn_code_t *code, uint64_t ra, insn_range_t function) {
   uint8_t b[8];
-  link_t link = LINK_NO;
-  if (!insn_read(code, ra - 8, b, 8)) return LINK_POSSIBLE;
+  insn_match_t link = INSN_MATCH_NO;
+  if (!insn_read(code, ra - 8, b, 8)) return INSN_MATCH_POSSIBLE;
   if (b[3] == 0xe8)
     link = reaches(code, ra + (uint64_t)(int64_t)load32(b + 4), function, TAIL_DEPTH);
   if (b[2] == 0xff && b[3] == 0x15) { /* call *slot(%rip): the GOT, or a variable */
-    goal_t goal = from_slot(code, ra + (uint64_t)(int64_t)load32(b + 4));
-    return better(link,
-                  goal.is_known && holds(function, goal.address) ? LINK_CERTAIN : LINK_POSSIBLE);
+    insn_target_t goal = from_slot(code, ra + (uint64_t)(int64_t)load32(b + 4));
+    return better(link, goal.is_known && holds(function, goal.address) ? INSN_MATCH_CERTAIN
+                                                                       : INSN_MATCH_POSSIBLE);
   }
-  if (ends_in_indirect_call(b)) link = better(link, LINK_POSSIBLE);
+  if (ends_in_indirect_call(b)) link = better(link, INSN_MATCH_POSSIBLE);
   return link;
 }
 
-static link_t aarch64_link(const code_t *code, uint64_t ra, code_range_t function) {
+static insn_match_t aarch64_link(const insn_code_t *code, uint64_t ra, insn_range_t function) {
   uint8_t b[4];
-  if (!insn_read(code, ra - 4, b, 4)) return LINK_POSSIBLE;
+  if (!insn_read(code, ra - 4, b, 4)) return INSN_MATCH_POSSIBLE;
   uint32_t word = (uint32_t)load32(b);
   if ((word & 0xfc000000) == 0x94000000) /* bl */
     return reaches(code, ra - 4 + (uint64_t)((int64_t)(int32_t)(word << 6) >> 4), function,
                    TAIL_DEPTH);
-  return (word & 0xfefff000) == 0xd63f0000 ? LINK_POSSIBLE : LINK_NO; /* blr, blraa and its like */
+  return (word & 0xfefff000) == 0xd63f0000 ? INSN_MATCH_POSSIBLE
+                                           : INSN_MATCH_NO; /* blr, blraa and its like */
 }
 
 /* A signal trampoline and the first function of a fiber are returned to, and were never called
  * from: the address is a function's start, or the frame is the kernel's. */
-static bool is_entered_by_return(const code_t *code, uint64_t ra) {
+static bool is_entered_by_return(const insn_code_t *code, uint64_t ra) {
   cfi_row_t row;
   uint64_t slide;
   if (!find_row(code, ra, &slide, &row)) return false;
   return row.signal_frame || ra - slide - row.function_start <= 1;
 }
 
-link_t insn_link(const code_t *code, uint64_t return_address, code_range_t function) {
-  link_t link = code->machine == MACHINE_X86_64 ? x86_64_link(code, return_address, function)
-                                                : aarch64_link(code, return_address, function);
-  if (link == LINK_NO && is_entered_by_return(code, return_address)) return LINK_POSSIBLE;
+insn_match_t insn_call_enters(const insn_code_t *code, uint64_t return_address,
+                              insn_range_t function) {
+  insn_match_t link = code->machine == MACHINE_X86_64
+                          ? x86_64_link(code, return_address, function)
+                          : aarch64_link(code, return_address, function);
+  if (link == INSN_MATCH_NO && is_entered_by_return(code, return_address))
+    return INSN_MATCH_POSSIBLE;
   return link;
 }

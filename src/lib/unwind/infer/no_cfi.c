@@ -80,12 +80,12 @@ static bool read_backward(const listing_t *l, uint64_t pc, reading_t *r) {
   for (; r->bound > l->start; r->bound -= 4) {
     uint32_t w = word_at(l, r->bound - 4);
     if (never_goes_on(w)) return true;
-    change_t c = change_of(w);
-    if (c.effect == EFFECT_UNKNOWN) return false;
+    stack_change_t c = stack_change_of(w);
+    if (c.effect == STACK_EFFECT_UNKNOWN) return false;
     if (is_call(w) && !r->known) r->called = true;
-    if (c.effect != EFFECT_NONE && !r->known) {
+    if (c.effect != STACK_EFFECT_NONE && !r->known) {
       r->known = true;
-      r->saved = c.effect == EFFECT_SAVE;
+      r->saved = c.effect == STACK_EFFECT_SAVE;
       r->called &= !r->saved;
       r->with_fp = c.with_fp;
       r->last = w;
@@ -111,12 +111,12 @@ static bool leaves(uint32_t w) {
 /* Takes what W does. True when nothing after it matters: from a save on, code puts back what it
  * takes. */
 static bool read_on(reading_t *r, uint32_t w) {
-  change_t c = change_of(w);
-  r->failed |= c.effect == EFFECT_UNKNOWN;
+  stack_change_t c = stack_change_of(w);
+  r->failed |= c.effect == STACK_EFFECT_UNKNOWN;
   if (is_call(w) && !r->known) r->called = true;
-  if (c.effect != EFFECT_NONE && !r->known) {
+  if (c.effect != STACK_EFFECT_NONE && !r->known) {
     r->known = true;
-    r->saved = c.effect == EFFECT_RESTORE;
+    r->saved = c.effect == STACK_EFFECT_RESTORE;
     r->with_fp = c.with_fp;
     r->x30_above_sp = c.x30_at - r->pushed;
     if (!r->saved) return true;

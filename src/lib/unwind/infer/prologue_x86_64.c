@@ -200,7 +200,7 @@ static bool is_frame_mov(const uint8_t *p) {
 }
 
 /* Where the first row begins whose CFA counts from the frame register. */
-static bool find_takeover(const code_t *code, code_range_t function, uint64_t *address) {
+static bool find_takeover(const insn_code_t *code, insn_range_t function, uint64_t *address) {
   uint64_t pc = function.start;
   for (int i = 0; i < ROWS_MAX && pc < function.end; i++) {
     const image_t *image = code->images->find(code->images, pc);
@@ -218,7 +218,7 @@ static bool find_takeover(const code_t *code, code_range_t function, uint64_t *a
 }
 
 /* How many registers the row at PC has saved, the frame register and the return address aside. */
-static int saved_registers(const code_t *code, uint64_t pc) {
+static int saved_registers(const insn_code_t *code, uint64_t pc) {
   const image_t *image = code->images->find(code->images, pc);
   cfi_row_t row;
   int count = 0;
@@ -228,7 +228,8 @@ static int saved_registers(const code_t *code, uint64_t pc) {
   return count;
 }
 
-bool insn_frame_size(const code_t *code, code_range_t function, uint64_t pc, uint64_t *bytes) {
+bool insn_fp_distance(const insn_code_t *code, insn_range_t function, uint64_t pc,
+                      uint64_t *bytes) {
   uint8_t p[PROLOGUE_BYTES + 24];
   uint64_t start, end;
   int pushes;

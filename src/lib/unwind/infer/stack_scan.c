@@ -19,7 +19,7 @@ static bool lies_behind(uint64_t pc, uint64_t start) {
 }
 
 /* PC lies behind START, or behind where the wrapper at START jumps to. */
-static bool leads_near(const code_t *code, uint64_t start, uint64_t pc) {
+static bool leads_near(const insn_code_t *code, uint64_t start, uint64_t pc) {
   uint8_t bytes[WRAPPER_BYTES + 8] = {0};
   unsigned step = code->machine == MACHINE_X86_64 ? 1 : 4;
   if (lies_behind(pc, start)) return true;
@@ -28,13 +28,14 @@ static bool leads_near(const code_t *code, uint64_t start, uint64_t pc) {
   for (unsigned i = 0; i < WRAPPER_BYTES; i += step) {
     uint64_t to;
     unsigned length;
-    if (insn_jump(code, bytes + i, start + i, &to, &length) == JUMP_TO) return lies_behind(pc, to);
+    if (insn_jump(code, bytes + i, start + i, &to, &length) == INSN_JUMP_DIRECT)
+      return lies_behind(pc, to);
   }
   return false;
 }
 
-step_t stack_scan_step(machine_t machine, memory_t *memory, images_t *images, regs_t *regs) {
-  code_t code = {machine, memory, images};
+unwind_step_t stack_scan_step(machine_t machine, memory_t *memory, images_t *images, regs_t *regs) {
+  insn_code_t code = {machine, memory, images};
   int sp = machine_sp(machine);
   if (!regs_has(regs, sp) || regs->r[sp] % 8 || !images->find(images, regs->pc))
     return STEP_NO_RULE;
@@ -42,7 +43,7 @@ step_t stack_scan_step(machine_t machine, memory_t *memory, images_t *images, re
     uint64_t word;
     if (!memory->read(memory, at, &word, 8)) return STEP_FAULT;
     if (word < 4096 || !insn_is_executable(&code, word - 1)) continue;
-    goal_t called = insn_target(&code, word);
+    insn_target_t called = insn_call_target(&code, word);
     if (!called.is_known || !leads_near(&code, called.address, regs->pc)) continue;
     regs_t next = {.pc = word};
     regs_set(&next, sp, at + 8);

@@ -11,6 +11,6 @@
  * goes directly to a function close before REGS->pc, or to one that jumps there. The frame that
  * this finds is likely and not certain: it must be marked as guessed. STEP_NO_RULE when there is
  * none near. The caller's registers, the stack pointer aside, are not known. */
-step_t stack_scan_step(machine_t machine, memory_t *memory, images_t *images, regs_t *regs);
+unwind_step_t stack_scan_step(machine_t machine, memory_t *memory, images_t *images, regs_t *regs);
 
 #endif

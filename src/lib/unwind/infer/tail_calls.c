@@ -16,11 +16,11 @@
 #define VISITS_MAX         256 /* functions looked at for one answer */
 
 typedef struct search {
-  const code_t *code;
-  uint64_t goal;               /* the start of the function that is there */
-  uint64_t starts[JUMPED_MAX]; /* the functions on the way so far, outermost first */
-  uint64_t way[JUMPED_MAX];    /* the addresses behind their jumps */
-  uint64_t found[JUMPED_MAX];
+  const insn_code_t *code;
+  uint64_t goal;                         /* the start of the function that is there */
+  uint64_t starts[INFER_TAIL_CALLS_MAX]; /* the functions on the way so far, outermost first */
+  uint64_t way[INFER_TAIL_CALLS_MAX];    /* the addresses behind their jumps */
+  uint64_t found[INFER_TAIL_CALLS_MAX];
   int found_count, visits;
   bool uncertain;
 } search_t;
@@ -34,13 +34,13 @@ static void arrive(search_t *search, int depth) {
   search->found_count = depth;
 }
 
-static void follow(search_t *search, uint64_t at, uint64_t to, unsigned length, code_range_t from,
+static void follow(search_t *search, uint64_t at, uint64_t to, unsigned length, insn_range_t from,
                    int depth) {
-  const code_t *code = search->code;
+  const insn_code_t *code = search->code;
   if (to >= from.start && to < from.end) return;
-  if (!insn_is_executable(code, to) || !insn_frame_is_gone(code, at)) return;
-  goal_t goal = insn_through_stub(code, to);
-  code_range_t other;
+  if (!insn_is_executable(code, to) || !insn_has_no_frame(code, at)) return;
+  insn_target_t goal = insn_skip_stub(code, to);
+  insn_range_t other;
   if (!goal.is_known) {
     search->uncertain = true;
     return;
@@ -54,10 +54,10 @@ static void follow(search_t *search, uint64_t at, uint64_t to, unsigned length, 
 
 /* Looks for the goal in the function at START, the DEPTH-th on the way. */
 static void look_in(search_t *search, uint64_t start, int depth) {
-  const code_t *code = search->code;
-  code_range_t from;
-  if (depth > JUMPED_MAX || ++search->visits > VISITS_MAX || !insn_function(code, start, &from) ||
-      from.end - from.start > FUNCTION_BYTES_MAX) {
+  const insn_code_t *code = search->code;
+  insn_range_t from;
+  if (depth > INFER_TAIL_CALLS_MAX || ++search->visits > VISITS_MAX ||
+      !insn_function(code, start, &from) || from.end - from.start > FUNCTION_BYTES_MAX) {
     search->uncertain = true;
     return;
   }
@@ -76,22 +76,22 @@ static void look_in(search_t *search, uint64_t start, int depth) {
     for (size_t i = 0; i < CHUNK && i < size; i += step) {
       uint64_t to;
       unsigned length;
-      jump_t jump = insn_jump(code, bytes + i, at + i, &to, &length);
-      if (jump == JUMP_TO)
+      insn_jump_t jump = insn_jump(code, bytes + i, at + i, &to, &length);
+      if (jump == INSN_JUMP_DIRECT)
         follow(search, at + i, to, length, from, depth);
-      else if (jump == JUMP_ANYWHERE && insn_frame_is_gone(code, at + i))
+      else if (jump == INSN_JUMP_INDIRECT && insn_has_no_frame(code, at + i))
         search->uncertain = true;
-      else if (jump == JUMP_BY_RETURN && from.end - from.start <= 32)
+      else if (jump == INSN_JUMP_RETPOLINE && from.end - from.start <= 32)
         search->uncertain = true;
     }
   }
 }
 
-int infer_tail_calls(const code_t *code, uint64_t return_address, code_range_t function,
-                     uint64_t pcs[JUMPED_MAX]) {
+int infer_tail_calls(const insn_code_t *code, uint64_t return_address, insn_range_t function,
+                     uint64_t pcs[INFER_TAIL_CALLS_MAX]) {
   search_t search = {.code = code, .goal = function.start};
-  goal_t called = insn_target(code, return_address);
-  code_range_t entered;
+  insn_target_t called = insn_call_target(code, return_address);
+  insn_range_t entered;
   if (!called.is_known || called.address == function.start ||
       !insn_function(code, called.address, &entered) || entered.start != called.address)
     return 0;

@@ -108,8 +108,8 @@ static bool is_callee(tail_frames_t *t, const frame_t *inner, uint64_t pc) {
 }
 
 static int ask_code(tail_frames_t *t, const frame_t *inner, const frame_t *outer, uint64_t *pcs) {
-  code_t code = {t->target->machine, t->target->memory, &t->target->images};
-  code_range_t function;
+  insn_code_t code = {t->target->machine, t->target->memory, &t->target->images};
+  insn_range_t function;
   if (!insn_function(&code, inner->exact ? inner->pc : inner->pc - 1, &function)) return -1;
   int count = infer_tail_calls(&code, outer->pc, function, pcs);
   return count > 0 && !is_callee(t, inner, pcs[0]) ? 0 : count;
@@ -130,7 +130,7 @@ static int ask_debug_information(tail_frames_t *t, const frame_t *inner, const f
   return count;
 }
 
-_Static_assert(JUMPED_MAX <= TAIL_CALLS_MAX, "an answer holds either");
+_Static_assert(INFER_TAIL_CALLS_MAX <= TAIL_CALLS_MAX, "an answer holds either");
 
 /* What lies between the frame INNER and the frame OUTER that it returns to; NULL for nothing. */
 static const answer_t *between(tail_frames_t *t, const frame_t *inner, const frame_t *outer) {

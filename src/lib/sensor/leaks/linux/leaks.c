@@ -41,7 +41,7 @@ typedef struct hold {
   uint32_t round; /* odd: threads that are asked stay */
   uint32_t answers;
   uint32_t count;
-  passive_copy_t copy;
+  passive_buffer_t copy;
   question_t questions[LEAKS_THREADS];
   leaks_thread_t threads[LEAKS_THREADS];
 } hold_t;
