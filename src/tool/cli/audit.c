@@ -67,8 +67,9 @@ static void print_texts(const char *what, const policy_texts_t *texts) {
 }
 
 static void print_category(const policy_t *p, const policy_category_t *c) {
-  printf("%s%s%s  %s, %s%s\n", cli_style(stdout, CLI_BOLD), c->id, cli_style(stdout, CLI_PLAIN),
-         policy_level_word(c->level), c->title, c->enabled ? "" : " (switched off)");
+  printf("%s%s%s  %s, %s%s\n", terminal_style(stdout, TERMINAL_BOLD), c->id,
+         terminal_style(stdout, TERMINAL_PLAIN), policy_level_word(c->level), c->title,
+         c->enabled ? "" : " (switched off)");
   for (size_t i = 0; i < c->function_count; i++)
     print_function(&p->functions[c->functions[i]]);
   print_texts("only", &c->match);

@@ -44,6 +44,7 @@
 
 #include "base/message.h"
 #include "base/parse.h"
+#include "base/terminal.h"
 
 /* ---- exit statuses ------------------------------------------------------------------------- */
 
@@ -111,44 +112,5 @@ int cli_wrong_use(const cli_usage_t *usage, const char *format, ...)
 /* Of COUNT words the one nearest to WORD (missing, added, changed or swapped letters; or the one
  * that it begins), NULL when none is near. */
 const char *suggest_nearest(const char *word, const char *const *words, int count);
-
-/* ---- terminal ------------------------------------------------------------------------------ */
-
-typedef enum cli_style {
-  CLI_PLAIN, /* back to normal */
-  CLI_BOLD,
-  CLI_DIM,
-  CLI_RED,
-  CLI_GREEN,
-  CLI_YELLOW,
-  CLI_BLUE,
-  CLI_CYAN,
-} cli_style_t;
-
-/* The escape sequence that begins STYLE on OUT; "" where OUT is no terminal, TERM is dumb or
- * NO_COLOR is set and not empty. */
-const char *cli_style(FILE *out, cli_style_t style);
-
-/* A progress bar on stderr. It appears only on a terminal and only once the work has taken more
- * than a second; it is redrawn ten times a second and removed at the end. */
-typedef struct cli_progress {
-  const char *what;
-  uint64_t total; /* 0: not known */
-  uint64_t started_ns;
-  uint64_t drawn_ns;
-  bool enabled;
-  bool shown;
-} cli_progress_t;
-
-void cli_progress_start(cli_progress_t *progress, const char *what, uint64_t total);
-void cli_progress_step(cli_progress_t *progress, uint64_t done);
-void cli_progress_end(cli_progress_t *progress);
-
-/* A bar for the building of symbol indexes (a symbol_progress_fn): DONE of TOTAL units of MODULE.
- */
-void cli_index_progress(const char *module, size_t done, size_t total);
-
-/* Whether a bar started at STARTED and last drawn at DRAWN (0: never) is to be drawn at NOW. */
-bool cli_progress_due(uint64_t started_ns, uint64_t drawn_ns, uint64_t now_ns);
 
 #endif

@@ -241,12 +241,6 @@ static void say(const job_t *job, const char *output, const apple_summary_t *f, 
     message_note("%" PRIu64 " nodes of the tree of regions are damaged", f->damaged_regions);
 }
 
-static void step(void *context, uint64_t done, uint64_t total) {
-  cli_progress_t *progress = context;
-  progress->total = total;
-  cli_progress_step(progress, done);
-}
-
 static int import_files(job_t *job) {
   char name[320];
   apple_layout_t layout;
@@ -271,10 +265,10 @@ static int import_files(job_t *job) {
                                .images = &job->images,
                                .link_bases = bases};
   apple_summary_t found;
-  cli_progress_t progress;
-  cli_progress_start(&progress, "importing", 0);
-  bool good = apple_import(to, &input, &found, step, &progress);
-  cli_progress_end(&progress);
+  terminal_progress_t progress;
+  terminal_progress_start(&progress, "importing", 0);
+  bool good = apple_import(to, &input, &found, terminal_progress_update, &progress);
+  terminal_progress_end(&progress);
   free(bases);
   describe(to, job, &found);
   int error = offline_finish(to);

@@ -41,8 +41,8 @@ static void list_verbs(FILE *out) {
   fprintf(out, "sonde shows who is calling, and from where, inside running programs.\n\n"
                "usage: sonde VERB [options] [--] [arguments]\n\nverbs:\n");
   for (int i = 0; i < VERB_COUNT; i++)
-    fprintf(out, "  %s%-10s%s %s\n", cli_style(out, CLI_BOLD), verbs[i].name,
-            cli_style(out, CLI_PLAIN), verbs[i].summary);
+    fprintf(out, "  %s%-10s%s %s\n", terminal_style(out, TERMINAL_BOLD), verbs[i].name,
+            terminal_style(out, TERMINAL_PLAIN), verbs[i].summary);
   fprintf(out, "\n'sonde help VERB' tells a verb's options with examples; "
                "'sonde --version' the version.\n"
                "exit status: 0 done, 1 a finding, 2 wrong use or failure\n");

@@ -39,12 +39,6 @@ static const cli_usage_t usage = {
         {"sonde pack run.sonde", "into run.packed.sonde"},
         {"sonde pack --summary run.sonde", "into run.summary.sonde, to attach to a report"}}};
 
-static void step(void *context, uint64_t done, uint64_t total) {
-  cli_progress_t *progress = context;
-  progress->total = total;
-  cli_progress_step(progress, done);
-}
-
 /* run.sonde becomes run.WORD.sonde. */
 static char *default_output(const char *path, const char *word) {
   static const char ending[] = ".sonde";
@@ -57,30 +51,30 @@ static char *default_output(const char *path, const char *word) {
 
 /* All programs of the process: those before the last one by readers of their own. */
 static int pack_whole(reader_t *last, const char *path, FILE *out, pack_totals_t *totals,
-                      cli_progress_t *progress) {
+                      terminal_progress_t *progress) {
   char error[256];
   int status = pack_begin(last, out, totals);
   for (uint32_t program = 1; status == 0 && program < reader_program(last); program++) {
     reader_t *reader;
     status = reader_open_program(&reader, path, program, error, sizeof error);
     if (status == 0) {
-      status = pack_program(reader, out, totals, step, progress);
+      status = pack_program(reader, out, totals, terminal_progress_update, progress);
       reader_close(reader);
     } else if (status == SONDE_ENOTFOUND) {
       status = 0; /* it has left nothing */
     }
   }
-  return status == 0 ? pack_program(last, out, totals, step, progress) : status;
+  return status == 0 ? pack_program(last, out, totals, terminal_progress_update, progress) : status;
 }
 
 static int pack_to(reader_t *reader, const char *path, FILE *out, const char *output, bool summary,
                    pack_totals_t *totals) {
-  cli_progress_t progress;
-  cli_progress_start(&progress, "packing", 0);
+  terminal_progress_t progress;
+  terminal_progress_start(&progress, "packing", 0);
   errno = 0;
-  int status = summary ? summary_write(reader, out, totals, step, &progress)
+  int status = summary ? summary_write(reader, out, totals, terminal_progress_update, &progress)
                        : pack_whole(reader, path, out, totals, &progress);
-  cli_progress_end(&progress);
+  terminal_progress_end(&progress);
   if (fflush(out) || ferror(out)) status = SONDE_EIO;
   if (status == SONDE_EIO)
     return message_fail("'%s' cannot be written: %s", output, strerror(errno ? errno : EIO));

@@ -117,21 +117,15 @@ static bool parse_tree(const char *text, tree_direction_t *out) {
   return !text || !strcmp(text, "top-down") || !strcmp(text, "bottom-up");
 }
 
-static void step(void *context, uint64_t done, uint64_t total) {
-  cli_progress_t *progress = context;
-  progress->total = total;
-  cli_progress_step(progress, done);
-}
-
 /* ---- sections ----------------------------------------------------------------------------- */
 
 typedef struct shown {
-  const section_t *section;
+  const report_section_t *section;
   void *state;
   bool asked; /* by name */
 } shown_t;
 
-static const section_t *const sections[] = {
+static const report_section_t *const sections[] = {
 #define SECTION_ENTRY(name) &section_##name,
     REPORT_SECTIONS(SECTION_ENTRY)
 #undef SECTION_ENTRY
@@ -177,7 +171,7 @@ static bool hand_out(void *context, const record_event_t *event) {
 static int start_sections(asked_t *asked) {
   for (int i = 0; i < SECTIONS; i++) {
     shown_t *s = &asked->shown[i];
-    const section_t *section = s->section;
+    const report_section_t *section = s->section;
     if (section->state_bytes) s->state = calloc(1, section->state_bytes);
     if (section->start) s->state = section->start(&asked->report);
     if ((section->state_bytes || section->start) && !s->state) return SONDE_ENOMEM;
@@ -197,7 +191,7 @@ static void end_sections(asked_t *asked) {
 
 /* Zeros would say that it was looked for, and not found. */
 static bool was_looked_for(const asked_t *asked, const shown_t *s) {
-  const section_t *section = s->section;
+  const report_section_t *section = s->section;
   const reader_t *reader = asked->report.reader;
   if (section->holds(&asked->report, s->state)) return true;
   if (is_summary(reader)) return false;
@@ -252,16 +246,16 @@ static int print_json(asked_t *asked) {
 
 static int make_report(asked_t *asked) {
   report_t *r = &asked->report;
-  cli_progress_t progress;
+  terminal_progress_t progress;
   replay_t replay;
   int status = start_sections(asked);
-  cli_progress_start(&progress, "reading events", 0);
-  asked->window.progress = step;
+  terminal_progress_start(&progress, "reading events", 0);
+  asked->window.progress = terminal_progress_update;
   asked->window.progress_context = &progress;
   asked->window.other = hand_out;
   asked->window.other_context = asked;
   if (status == 0) status = replay_run(&replay, r->reader, &asked->window);
-  cli_progress_end(&progress);
+  terminal_progress_end(&progress);
   if (status == 0) {
     r->replay = &replay;
     r->names = frame_names_new(r->reader);

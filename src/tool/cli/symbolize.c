@@ -17,7 +17,7 @@
 #include "cli/common/file_input.h"
 #include "cli/verbs.h"
 #include "report/json.h"
-#include "report/stacks/rename.h"
+#include "report/stacks/resymbolize.h"
 #include "symbol/symbol.h"
 
 enum {
@@ -331,7 +331,7 @@ static const char *mark_of(json_object *frame) {
 static void put_frame(json_object *frame, size_t number) {
   symbol_frame_t function;
   const char *pc = json_text_of(frame, "pc");
-  rename_read(frame, &function);
+  resymbolize_read(frame, &function);
   printf("  #%-3zu ", number);
   if (!function.function && pc) {
     out_buffer_text(pc);
@@ -380,7 +380,7 @@ static void put_stacks(json_object *document) {
 static int symbolize_stacks(job_t *job, const char *path) {
   if (access(path, R_OK) != 0) return message_fail("'%s': %s", path, strerror(errno));
   json_object *document = json_read_file(path);
-  if (!document || rename_stacks(document, job->symbolizer) < 0) {
+  if (!document || resymbolize_stacks(document, job->symbolizer) < 0) {
     json_object_put(document);
     return message_fail("'%s' is not the JSON of `sonde stacks`; for a binary say --image", path);
   }
@@ -395,7 +395,7 @@ static int symbolize_stacks(job_t *job, const char *path) {
 /* ---- the verb ----------------------------------------------------------------------------- */
 
 int verb_symbolize(int argc, char **argv) {
-  job_t job = {.symbols = {.progress = cli_index_progress}};
+  job_t job = {.symbols = {.progress = terminal_index_progress}};
   cli_parser_t parser = cli_parser(&usage, argc, argv);
   int key, status;
   while ((key = cli_next(&parser)) > 0) {

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
  * A report of a recording: its head, and sections. A section is a file of its own with one
- * section_t, and one line in REPORT_SECTIONS; `sonde report` knows nothing else of it.
+ * report_section_t, and one line in REPORT_SECTIONS; `sonde report` knows nothing else of it.
  *
  * Every section sees the events of one common pass and then prints itself, as text or as JSON. With
  * no section named, all that hold something are shown in brief: together they fit on a screen.
@@ -43,7 +43,7 @@ typedef struct report {
 
 /* Functions may be NULL but for NAME, HOLDS, TEXT and JSON. STATE is what START gave, or else
  * STATE_BYTES zeros, which are freed behind END. */
-typedef struct section {
+typedef struct report_section {
   const char *name;   /* the word on the command line, and the key in JSON */
   const char *option; /* of `sonde record`, without which there is nothing */
   uint32_t mode;      /* the bits of record_header_t.mode that OPTION sets; 0: it leaves no trace */
@@ -55,7 +55,7 @@ typedef struct section {
   int (*text)(const report_t *report, void *state, FILE *out); /* 0 or SONDE_ENOMEM */
   json_object *(*json)(const report_t *report, void *state);   /* NULL: no memory */
   void (*end)(void *state);
-} section_t;
+} report_section_t;
 
 /* In the order in which they are shown. X(name): section_name. */
 #define REPORT_SECTIONS(X)                                                                         \
@@ -71,7 +71,7 @@ typedef struct section {
   X(vm)                                                                                            \
   X(audit)
 
-#define REPORT_DECLARE_SECTION(name) extern const section_t section_##name;
+#define REPORT_DECLARE_SECTION(name) extern const report_section_t section_##name;
 REPORT_SECTIONS(REPORT_DECLARE_SECTION)
 #undef REPORT_DECLARE_SECTION
 
@@ -104,6 +104,9 @@ char *report_bytes(int64_t bytes, char *text);
 
 /* As above, nanoseconds as "12.3 µs". */
 char *report_duration(double ns, char *text);
+
+/* "SIGSEGV"; "SIG?" for a signal that does not normally end a program. */
+const char *report_signal_name(uint64_t number);
 
 /* As above, a count with separators: 1,234,567. */
 char *report_count(uint64_t count, char *text);

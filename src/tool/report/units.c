@@ -3,6 +3,7 @@
  * Numbers for people.
  */
 #include <inttypes.h>
+#include <signal.h>
 
 #include "report/report.h"
 
@@ -40,4 +41,17 @@ char *report_count(uint64_t count, char *text) {
   }
   text[out] = 0;
   return text;
+}
+
+const char *report_signal_name(uint64_t number) {
+  switch (number) {
+#define NAME(name)                                                                                 \
+  case name: return #name;
+    NAME(SIGABRT)
+    NAME(SIGBUS) NAME(SIGFPE) NAME(SIGHUP) NAME(SIGILL) NAME(SIGINT) NAME(SIGKILL) NAME(SIGPIPE)
+        NAME(SIGQUIT) NAME(SIGSEGV) NAME(SIGSYS) NAME(SIGTERM) NAME(SIGTRAP) NAME(SIGXCPU)
+            NAME(SIGXFSZ) NAME(SIGALRM) NAME(SIGUSR1) NAME(SIGUSR2)
+#undef NAME
+                default : return "SIG?";
+  }
 }

@@ -125,10 +125,10 @@ static void nearest_word(void **state) {
 static void a_bar_waits_for_a_second(void **state) {
   (void)state;
   const uint64_t s = 1000000000;
-  assert_false(cli_progress_due(5 * s, 0, 6 * s));
-  assert_true(cli_progress_due(5 * s, 0, 6 * s + 1));
-  assert_false(cli_progress_due(5 * s, 7 * s, 7 * s + s / 20));
-  assert_true(cli_progress_due(5 * s, 7 * s, 7 * s + s / 10));
+  assert_false(terminal_progress_due(5 * s, 0, 6 * s));
+  assert_true(terminal_progress_due(5 * s, 0, 6 * s + 1));
+  assert_false(terminal_progress_due(5 * s, 7 * s, 7 * s + s / 20));
+  assert_true(terminal_progress_due(5 * s, 7 * s, 7 * s + s / 10));
 }
 
 int main(void) {

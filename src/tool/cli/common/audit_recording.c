@@ -121,7 +121,8 @@ static size_t print_new(const audit_recording_t *r, const baseline_t *known) {
       is_new = r->findings.rows[k].fingerprint != row->fingerprint;
     if (!is_new) continue;
     printf("new  %s  %s(%s)  %s%s%s", row->category->id, finding_function(row), row->arguments,
-           cli_style(stdout, CLI_BOLD), row->owner, cli_style(stdout, CLI_PLAIN));
+           terminal_style(stdout, TERMINAL_BOLD), row->owner,
+           terminal_style(stdout, TERMINAL_PLAIN));
     if (row->site) printf(", %s", row->site->function);
     printf("\n");
     count++;

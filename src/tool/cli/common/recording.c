@@ -31,8 +31,8 @@ reader_t *recording_open_events(const char *path, uint32_t program) {
 
 bool recording_open_report(report_t *r) {
   r->reader = recording_open_program(r->path, r->program);
-  r->bold = cli_style(stdout, CLI_BOLD);
-  r->dim = cli_style(stdout, CLI_DIM);
-  r->plain = cli_style(stdout, CLI_PLAIN);
+  r->bold = terminal_style(stdout, TERMINAL_BOLD);
+  r->dim = terminal_style(stdout, TERMINAL_DIM);
+  r->plain = terminal_style(stdout, TERMINAL_PLAIN);
   return r->reader != NULL;
 }

@@ -154,15 +154,16 @@ static void check_debug_files(doctor_t *doctor) {
 static void print_findings(FILE *out, const doctor_t *doctor) {
   static const struct {
     const char *word;
-    cli_style_t style;
-  } verdicts[] = {{"good", CLI_GREEN}, {"limited", CLI_YELLOW}, {"missing", CLI_RED}};
+    terminal_style_t style;
+  } verdicts[] = {
+      {"good", TERMINAL_GREEN}, {"limited", TERMINAL_YELLOW}, {"missing", TERMINAL_RED}};
   for (size_t i = 0; i < doctor->count; i++) {
     const finding_t *finding = &doctor->findings[i];
-    fprintf(out, "%s%-8s%s %s\n", cli_style(out, verdicts[finding->verdict].style),
-            verdicts[finding->verdict].word, cli_style(out, CLI_PLAIN), finding->text);
+    fprintf(out, "%s%-8s%s %s\n", terminal_style(out, verdicts[finding->verdict].style),
+            verdicts[finding->verdict].word, terminal_style(out, TERMINAL_PLAIN), finding->text);
     if (finding->mend[0])
-      fprintf(out, "         mend: %s%s%s\n", cli_style(out, CLI_BOLD), finding->mend,
-              cli_style(out, CLI_PLAIN));
+      fprintf(out, "         mend: %s%s%s\n", terminal_style(out, TERMINAL_BOLD), finding->mend,
+              terminal_style(out, TERMINAL_PLAIN));
   }
 }
 

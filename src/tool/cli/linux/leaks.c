@@ -117,8 +117,8 @@ static bool has_ended(uint32_t pid) {
 
 static int search(look_t *l) {
   leaks_exchange_t *x = l->leaks.exchange;
-  cli_progress_t progress;
-  cli_progress_start(&progress, "searching the copy", 0);
+  terminal_progress_t progress;
+  terminal_progress_start(&progress, "searching the copy", 0);
   x->wanted = l->address;
   store_release(&x->state, (uint32_t)LEAKS_READY);
   (void)os_futex_wake_shared(&x->state, INT32_MAX);
@@ -127,9 +127,9 @@ static int search(look_t *l) {
   while ((state = load_acquire(&x->state)) == LEAKS_READY && !ended) {
     (void)os_futex_wait_shared(&x->state, LEAKS_READY, LOOK_NS);
     ended = has_ended(x->copy_pid);
-    cli_progress_step(&progress, 0);
+    terminal_progress_step(&progress, 0);
   }
-  cli_progress_end(&progress);
+  terminal_progress_end(&progress);
   state = load_acquire(&x->state);
   if (state == LEAKS_DONE) return CLI_DONE;
   if (state == LEAKS_FAILED)

@@ -8,7 +8,7 @@
 #include <unistd.h>
 
 #include "cli/cli.h"
-#include "cli/linux/stacks.h"
+#include "report/stacks/stacks.h"
 #include "report/stacks/tail_frames.h"
 #include "cli/verbs.h"
 #include "target/target.h"
@@ -53,7 +53,7 @@ static const cli_usage_t usage = {
 
 typedef struct request {
   stacks_options_t capture;
-  namer_options_t names;
+  stack_symbolizer_options_t names;
   const char *core, *exe;
   bool json, app_only;
   system_rules_t *system;
@@ -105,16 +105,16 @@ static int read_request(int argc, char **argv, request_t *request) {
 }
 
 static int show(target_t *target, const request_t *request) {
-  namer_t *namer = namer_new(target, &request->names);
-  if (!namer) return message_fail("out of memory");
-  stacks_view_t view = {.target = target, .namer = namer, .app_only = request->app_only};
-  if (!request->names.no_lines) view.tail_frames = tail_frames_new(target, namer);
+  stack_symbolizer_t *symbolizer = stack_symbolizer_new(target, &request->names);
+  if (!symbolizer) return message_fail("out of memory");
+  stacks_view_t view = {.target = target, .symbolizer = symbolizer, .app_only = request->app_only};
+  if (!request->names.no_lines) view.tail_frames = tail_frames_new(target, symbolizer);
   if (request->json)
     stacks_json(stdout, &view);
   else
     stacks_text(stdout, &view);
   tail_frames_free(view.tail_frames);
-  namer_free(namer);
+  stack_symbolizer_free(symbolizer);
   return CLI_DONE;
 }
 
@@ -138,7 +138,7 @@ int verb_stacks(int argc, char **argv) {
   request_t request = {.capture = {.depth = STACKS_DEPTH_DEFAULT}, .system = system_rules_new()};
   if (!request.system) return message_fail("out of memory");
   request.names.system = request.system;
-  request.names.progress = cli_index_progress;
+  request.names.progress = terminal_index_progress;
   int status = read_request(argc, argv, &request);
   if (status < 0) status = run(&request);
   system_rules_free(request.system);

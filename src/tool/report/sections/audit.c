@@ -271,12 +271,12 @@ static json_object *audit_section_json(const report_t *r, void *state) {
   return o;
 }
 
-const section_t section_audit = {.name = "audit",
-                                 .option = "--audit",
-                                 .mode = RECORD_AUDIT,
-                                 .start = audit_section_start,
-                                 .event = audit_section_event,
-                                 .holds = audit_section_holds,
-                                 .text = audit_section_text,
-                                 .json = audit_section_json,
-                                 .end = audit_section_end};
+const report_section_t section_audit = {.name = "audit",
+                                        .option = "--audit",
+                                        .mode = RECORD_AUDIT,
+                                        .start = audit_section_start,
+                                        .event = audit_section_event,
+                                        .holds = audit_section_holds,
+                                        .text = audit_section_text,
+                                        .json = audit_section_json,
+                                        .end = audit_section_end};

@@ -142,11 +142,11 @@ static bool holds(const report_t *r, void *state) {
 
 static void end(void *state) { cpu_use_free(state); }
 
-const section_t section_cpu = {.name = "cpu",
-                               .option = "--cpu",
-                               .state_bytes = sizeof(cpu_use_t),
-                               .event = take_event,
-                               .holds = holds,
-                               .text = print_text,
-                               .json = make_json,
-                               .end = end};
+const report_section_t section_cpu = {.name = "cpu",
+                                      .option = "--cpu",
+                                      .state_bytes = sizeof(cpu_use_t),
+                                      .event = take_event,
+                                      .holds = holds,
+                                      .text = print_text,
+                                      .json = make_json,
+                                      .end = end};

@@ -3,7 +3,6 @@
  * The report of a crash: the signal, and the last stack of every thread.
  */
 #include <inttypes.h>
-#include <signal.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -61,19 +60,6 @@ static bool holds(const report_t *r, void *state) {
   return ((const crash_t *)state)->number != 0;
 }
 
-static const char *name_of(uint64_t number) {
-  switch (number) {
-  case SIGSEGV: return "SEGV";
-  case SIGBUS: return "BUS";
-  case SIGILL: return "ILL";
-  case SIGFPE: return "FPE";
-  case SIGABRT: return "ABRT";
-  case SIGTRAP: return "TRAP";
-  case SIGSYS: return "SYS";
-  default: return "?";
-  }
-}
-
 static int print_text(const report_t *r, void *state, FILE *out) {
   const crash_t *c = state;
   fprintf(out, "\n%scrash%s\n", r->bold, r->plain);
@@ -81,7 +67,7 @@ static int print_text(const report_t *r, void *state, FILE *out) {
     fprintf(out, "  none was recorded\n");
     return 0;
   }
-  fprintf(out, "  SIG%s", name_of(c->number));
+  fprintf(out, "  %s", report_signal_name(c->number));
   if (c->address) fprintf(out, " at address 0x%" PRIx64, c->address);
   fprintf(out, ", %.6f s after the start, in thread %" PRIu64 "\n",
           (double)reader_ns(r->reader, c->time) / 1e9, c->own.tid);
@@ -125,10 +111,10 @@ static json_object *make_json(const report_t *r, void *state) {
   return o;
 }
 
-const section_t section_crash = {.name = "crash",
-                                 .state_bytes = sizeof(crash_t),
-                                 .event = take_event,
-                                 .holds = holds,
-                                 .text = print_text,
-                                 .json = make_json,
-                                 .end = end};
+const report_section_t section_crash = {.name = "crash",
+                                        .state_bytes = sizeof(crash_t),
+                                        .event = take_event,
+                                        .holds = holds,
+                                        .text = print_text,
+                                        .json = make_json,
+                                        .end = end};

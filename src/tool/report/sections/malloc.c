@@ -294,9 +294,9 @@ static json_object *make_json(const report_t *r, void *state) {
   return malloc_json(r);
 }
 
-const section_t section_malloc = {.name = "malloc",
-                                  .option = "--malloc",
-                                  .mode = RECORD_ANY_BLOCKS,
-                                  .holds = holds,
-                                  .text = print_text,
-                                  .json = make_json};
+const report_section_t section_malloc = {.name = "malloc",
+                                         .option = "--malloc",
+                                         .mode = RECORD_ANY_BLOCKS,
+                                         .holds = holds,
+                                         .text = print_text,
+                                         .json = make_json};

@@ -171,10 +171,10 @@ static json_object *make_json(const report_t *r, void *state) {
   return o;
 }
 
-const section_t section_pools = {.name = "pools",
-                                 .start = start,
-                                 .event = take_event,
-                                 .holds = holds,
-                                 .text = print_text,
-                                 .json = make_json,
-                                 .end = end};
+const report_section_t section_pools = {.name = "pools",
+                                        .start = start,
+                                        .event = take_event,
+                                        .holds = holds,
+                                        .text = print_text,
+                                        .json = make_json,
+                                        .end = end};

@@ -210,12 +210,12 @@ static bool holds(const report_t *r, void *state) {
 
 static void end(void *state) { samples_free(state); }
 
-const section_t section_sample = {.name = "sample",
-                                  .option = "--sample",
-                                  .mode = RECORD_SAMPLES,
-                                  .state_bytes = sizeof(samples_t),
-                                  .event = take_event,
-                                  .holds = holds,
-                                  .text = print_text,
-                                  .json = make_json,
-                                  .end = end};
+const report_section_t section_sample = {.name = "sample",
+                                         .option = "--sample",
+                                         .mode = RECORD_SAMPLES,
+                                         .state_bytes = sizeof(samples_t),
+                                         .event = take_event,
+                                         .holds = holds,
+                                         .text = print_text,
+                                         .json = make_json,
+                                         .end = end};

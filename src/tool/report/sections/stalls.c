@@ -324,12 +324,12 @@ static void end(void *state) {
   stalls_free(&s->stalls);
 }
 
-const section_t section_stalls = {.name = "stalls",
-                                  .option = "--stall",
-                                  .mode = RECORD_STALLS,
-                                  .state_bytes = sizeof(state_t),
-                                  .event = take_event,
-                                  .holds = holds,
-                                  .text = print_text,
-                                  .json = make_json,
-                                  .end = end};
+const report_section_t section_stalls = {.name = "stalls",
+                                         .option = "--stall",
+                                         .mode = RECORD_STALLS,
+                                         .state_bytes = sizeof(state_t),
+                                         .event = take_event,
+                                         .holds = holds,
+                                         .text = print_text,
+                                         .json = make_json,
+                                         .end = end};

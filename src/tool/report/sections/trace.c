@@ -179,9 +179,9 @@ static json_object *make_json(const report_t *r, void *state) {
   return o;
 }
 
-const section_t section_trace = {.name = "trace",
-                                 .option = "--trace",
-                                 .mode = RECORD_CALLS,
-                                 .holds = holds,
-                                 .text = print_text,
-                                 .json = make_json};
+const report_section_t section_trace = {.name = "trace",
+                                        .option = "--trace",
+                                        .mode = RECORD_CALLS,
+                                        .holds = holds,
+                                        .text = print_text,
+                                        .json = make_json};

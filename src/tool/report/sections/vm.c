@@ -114,12 +114,12 @@ static json_object *make_json(const report_t *r, void *state) {
   return o;
 }
 
-const section_t section_vm = {.name = "vm",
-                              .option = "--malloc",
-                              .mode = RECORD_REGIONS,
-                              .state_bytes = sizeof(mappings_t),
-                              .event = take_event,
-                              .holds = holds,
-                              .text = print_text,
-                              .json = make_json,
-                              .end = end};
+const report_section_t section_vm = {.name = "vm",
+                                     .option = "--malloc",
+                                     .mode = RECORD_REGIONS,
+                                     .state_bytes = sizeof(mappings_t),
+                                     .event = take_event,
+                                     .holds = holds,
+                                     .text = print_text,
+                                     .json = make_json,
+                                     .end = end};

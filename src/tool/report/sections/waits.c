@@ -153,11 +153,11 @@ static void end(void *state) {
   free(state);
 }
 
-const section_t section_waits = {.name = "waits",
-                                 .option = "--wall",
-                                 .start = start,
-                                 .event = take_event,
-                                 .holds = holds,
-                                 .text = print_text,
-                                 .json = make_json,
-                                 .end = end};
+const report_section_t section_waits = {.name = "waits",
+                                        .option = "--wall",
+                                        .start = start,
+                                        .event = take_event,
+                                        .holds = holds,
+                                        .text = print_text,
+                                        .json = make_json,
+                                        .end = end};

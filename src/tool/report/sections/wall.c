@@ -185,11 +185,11 @@ static void end(void *state) {
   free(state);
 }
 
-const section_t section_wall = {.name = "wall",
-                                .option = "--wall",
-                                .start = start,
-                                .event = take_event,
-                                .holds = holds,
-                                .text = print_text,
-                                .json = make_json,
-                                .end = end};
+const report_section_t section_wall = {.name = "wall",
+                                       .option = "--wall",
+                                       .start = start,
+                                       .event = take_event,
+                                       .holds = holds,
+                                       .text = print_text,
+                                       .json = make_json,
+                                       .end = end};

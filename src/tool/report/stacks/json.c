@@ -13,7 +13,7 @@
 #include "report/stacks/stacks.h"
 #include "report/stacks/tail_frames.h"
 
-static json_object *new_frame(const frame_t *frame, const named_t *named) {
+static json_object *new_frame(const frame_t *frame, const symbolized_pc_t *named) {
   json_object *object = json_object_new_object();
   json_add_address(object, "pc", frame->pc);
   if (named->module) {
@@ -31,7 +31,7 @@ static json_object *new_frame(const frame_t *frame, const named_t *named) {
 }
 
 static void add_frame(json_object *frames, const stacks_view_t *view, const frame_t *frame) {
-  const named_t *named = namer_name(view->namer, frame);
+  const symbolized_pc_t *named = stack_symbolizer_lookup(view->symbolizer, frame);
   if (!named || (view->app_only && named->system)) return;
   if (named->count == 0) {
     json_object *object = new_frame(frame, named);

@@ -20,38 +20,41 @@ typedef struct named {
   uint64_t offset;    /* in the module, as linked; when its image is ready */
   bool has_offset;
   bool system;               /* not the app's (symbol/system.h) */
-  symbol_frame_t *functions; /* owned by the namer */
+  symbol_frame_t *functions; /* owned by the symbolizer */
   int count;
   const char *why; /* it has no name; static words */
-} named_t;
+} symbolized_pc_t;
 
-typedef struct namer namer_t;
+typedef struct stack_symbolizer stack_symbolizer_t;
 
-typedef struct namer_options {
+typedef struct stack_symbolizer_options {
   bool no_lines;
   const system_rules_t *system; /* kept by the caller; NULL: the default rules */
   symbol_progress_fn *progress; /* of building a symbol index; may be NULL */
-} namer_options_t;
+} stack_symbolizer_options_t;
 
-namer_t *namer_new(target_t *target, const namer_options_t *options);
-void namer_free(namer_t *namer);
+stack_symbolizer_t *stack_symbolizer_new(target_t *target,
+                                         const stack_symbolizer_options_t *options);
+void stack_symbolizer_free(stack_symbolizer_t *symbolizer);
 
 /* The name of FRAME; the same answer for the same pc. NULL when there is no memory. Valid until the
- * namer is freed. */
-const named_t *namer_name(namer_t *namer, const frame_t *frame);
+ * symbolizer is freed. */
+const symbolized_pc_t *stack_symbolizer_lookup(stack_symbolizer_t *symbolizer,
+                                               const frame_t *frame);
 
 /* The file whose debug information names MODULE; NULL when there is none. */
-const char *namer_debug_path(namer_t *namer, const module_t *module);
+const char *stack_symbolizer_debug_path(stack_symbolizer_t *symbolizer, const module_t *module);
 
 typedef struct tail_frames tail_frames_t;
 
 typedef struct stacks_view {
   target_t *target;
-  namer_t *namer;
+  stack_symbolizer_t *symbolizer;
   tail_frames_t *tail_frames; /* NULL: frames that tail calls left out are not looked for */
   bool app_only;              /* leave out the frames of system images */
 } stacks_view_t;
 
+void stacks_text(FILE *out, const stacks_view_t *view);
 void stacks_json(FILE *out, const stacks_view_t *view);
 
 /* "app", "system" or "library": whose code it is. */

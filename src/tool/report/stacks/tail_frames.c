@@ -30,7 +30,7 @@ typedef struct opened {
 } opened_t;
 
 struct tail_frames {
-  namer_t *namer;
+  stack_symbolizer_t *symbolizer;
   target_t *target;
   opened_t *opened; /* by index in the target's modules */
   answer_t *answers;
@@ -38,10 +38,10 @@ struct tail_frames {
   uint32_t room;
 };
 
-tail_frames_t *tail_frames_new(target_t *target, namer_t *namer) {
+tail_frames_t *tail_frames_new(target_t *target, stack_symbolizer_t *symbolizer) {
   tail_frames_t *t = calloc(1, sizeof *t);
   if (!t) return NULL;
-  t->namer = namer;
+  t->symbolizer = symbolizer;
   t->target = target;
   t->opened = calloc(target->modules.count + 1, sizeof *t->opened);
   t->answers = calloc(ANSWERS, sizeof *t->answers);
@@ -80,7 +80,7 @@ static bool direct_call(target_t *target, uint64_t return_address, uint64_t *to)
 }
 
 /* Where the function of NAMED starts, as linked. */
-static bool entry_of(const named_t *named, uint64_t *entry) {
+static bool entry_of(const symbolized_pc_t *named, uint64_t *entry) {
   if (named->count == 0 || !named->functions[named->count - 1].has_offset) return false;
   *entry = named->offset - named->functions[named->count - 1].function_offset;
   return true;
@@ -89,7 +89,7 @@ static bool entry_of(const named_t *named, uint64_t *entry) {
 static tail_calls_t *tail_calls_of(tail_frames_t *t, const module_t *module) {
   opened_t *opened = &t->opened[module - t->target->modules.items];
   if (!opened->tried) {
-    const char *path = namer_debug_path(t->namer, module);
+    const char *path = stack_symbolizer_debug_path(t->symbolizer, module);
     opened->tail_calls = path ? tail_calls_open(path) : NULL;
     opened->tried = true;
   }
@@ -99,8 +99,9 @@ static tail_calls_t *tail_calls_of(tail_frames_t *t, const module_t *module) {
 /* The rest of a function that was split off as cold code is jumped to as well, and is no callee:
  * DWARF gives both the same name. */
 static bool is_callee(tail_frames_t *t, const frame_t *inner, uint64_t pc) {
-  const named_t *callee = namer_name(t->namer, inner);
-  const named_t *jumper = namer_name(t->namer, &(frame_t){.pc = pc, .tail_call = true});
+  const symbolized_pc_t *callee = stack_symbolizer_lookup(t->symbolizer, inner);
+  const symbolized_pc_t *jumper =
+      stack_symbolizer_lookup(t->symbolizer, &(frame_t){.pc = pc, .tail_call = true});
   if (!callee || !jumper || callee->count == 0 || jumper->count == 0) return true;
   const char *a = callee->functions[callee->count - 1].function;
   const char *b = jumper->functions[jumper->count - 1].function;
@@ -117,7 +118,8 @@ static int ask_code(tail_frames_t *t, const frame_t *inner, const frame_t *outer
 
 static int ask_debug_information(tail_frames_t *t, const frame_t *inner, const frame_t *outer,
                                  uint64_t *pcs) {
-  const named_t *callee = namer_name(t->namer, inner), *caller = namer_name(t->namer, outer);
+  const symbolized_pc_t *callee = stack_symbolizer_lookup(t->symbolizer, inner),
+                        *caller = stack_symbolizer_lookup(t->symbolizer, outer);
   uint64_t entry, called;
   if (!callee || !caller || !callee->module || callee->module != caller->module ||
       !entry_of(callee, &entry) || !direct_call(t->target, outer->pc, &called) ||

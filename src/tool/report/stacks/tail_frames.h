@@ -7,7 +7,7 @@
 
 #include "report/stacks/stacks.h"
 
-tail_frames_t *tail_frames_new(target_t *target, namer_t *namer);
+tail_frames_t *tail_frames_new(target_t *target, stack_symbolizer_t *symbolizer);
 void tail_frames_free(tail_frames_t *tail_frames);
 
 /* The frames of THREAD, those left out marked as `tail_call`. Valid until the next call. Without

@@ -14,13 +14,13 @@
 #include "target/jit.h"
 
 typedef struct slot {
-  named_t *named; /* NULL: free */
+  symbolized_pc_t *named; /* NULL: free */
 } slot_t;
 
-struct namer {
+struct stack_symbolizer {
   target_t *target;
-  namer_options_t options;
-  symbolizer_t *symbolizer;
+  stack_symbolizer_options_t options;
+  symbolizer_t *files;
   jit_t *jit; /* code made at run time; opened when the first pc wants it */
   bool jit_tried;
   symbol_module_t **modules; /* by index in the target's modules; NULL: not asked yet */
@@ -28,34 +28,35 @@ struct namer {
   size_t slot_count, used;
 };
 
-namer_t *namer_new(target_t *target, const namer_options_t *options) {
-  namer_t *namer = calloc(1, sizeof *namer);
-  if (!namer) return NULL;
-  namer->target = target;
-  namer->options = *options;
-  namer->symbolizer = symbolizer_new(&(symbol_options_t){.no_lines = options->no_lines,
+stack_symbolizer_t *stack_symbolizer_new(target_t *target,
+                                         const stack_symbolizer_options_t *options) {
+  stack_symbolizer_t *symbolizer = calloc(1, sizeof *symbolizer);
+  if (!symbolizer) return NULL;
+  symbolizer->target = target;
+  symbolizer->options = *options;
+  symbolizer->files = symbolizer_new(&(symbol_options_t){.no_lines = options->no_lines,
                                                          .no_inlines = options->no_lines,
                                                          .progress = options->progress});
-  namer->slot_count = 1024;
-  namer->slots = calloc(namer->slot_count, sizeof *namer->slots);
-  namer->modules = calloc(target->modules.count + 1, sizeof *namer->modules);
-  if (namer->symbolizer && namer->slots && namer->modules) return namer;
-  namer_free(namer);
+  symbolizer->slot_count = 1024;
+  symbolizer->slots = calloc(symbolizer->slot_count, sizeof *symbolizer->slots);
+  symbolizer->modules = calloc(target->modules.count + 1, sizeof *symbolizer->modules);
+  if (symbolizer->files && symbolizer->slots && symbolizer->modules) return symbolizer;
+  stack_symbolizer_free(symbolizer);
   return NULL;
 }
 
-void namer_free(namer_t *namer) {
-  if (!namer) return;
-  for (size_t i = 0; namer->slots && i < namer->slot_count; i++) {
-    if (!namer->slots[i].named) continue;
-    free(namer->slots[i].named->functions);
-    free(namer->slots[i].named);
+void stack_symbolizer_free(stack_symbolizer_t *symbolizer) {
+  if (!symbolizer) return;
+  for (size_t i = 0; symbolizer->slots && i < symbolizer->slot_count; i++) {
+    if (!symbolizer->slots[i].named) continue;
+    free(symbolizer->slots[i].named->functions);
+    free(symbolizer->slots[i].named);
   }
-  free(namer->slots);
-  free(namer->modules);
-  jit_close(namer->jit);
-  if (namer->symbolizer) symbolizer_free(namer->symbolizer);
-  free(namer);
+  free(symbolizer->slots);
+  free(symbolizer->modules);
+  jit_close(symbolizer->jit);
+  if (symbolizer->files) symbolizer_free(symbolizer->files);
+  free(symbolizer);
 }
 
 /* ---- the table ---------------------------------------------------------------------------- */
@@ -66,35 +67,35 @@ static size_t hash(uint64_t pc, bool exact) {
 
 static slot_t *find_slot(slot_t *slots, size_t count, uint64_t pc, bool exact) {
   for (size_t i = hash(pc, exact) & (count - 1);; i = (i + 1) & (count - 1)) {
-    named_t *named = slots[i].named;
+    symbolized_pc_t *named = slots[i].named;
     if (!named || (named->pc == pc && named->exact == exact)) return &slots[i];
   }
 }
 
-static bool grow(namer_t *namer) {
-  size_t count = namer->slot_count * 2;
+static bool grow(stack_symbolizer_t *symbolizer) {
+  size_t count = symbolizer->slot_count * 2;
   slot_t *slots = calloc(count, sizeof *slots);
   if (!slots) return false;
-  for (size_t i = 0; i < namer->slot_count; i++) {
-    named_t *named = namer->slots[i].named;
+  for (size_t i = 0; i < symbolizer->slot_count; i++) {
+    symbolized_pc_t *named = symbolizer->slots[i].named;
     if (named) find_slot(slots, count, named->pc, named->exact)->named = named;
   }
-  free(namer->slots);
-  namer->slots = slots;
-  namer->slot_count = count;
+  free(symbolizer->slots);
+  symbolizer->slots = slots;
+  symbolizer->slot_count = count;
   return true;
 }
 
 /* ---- one name ----------------------------------------------------------------------------- */
 
-static symbol_module_t *symbols_of(namer_t *namer, const module_t *module) {
-  symbol_module_t **slot = &namer->modules[module - namer->target->modules.items];
+static symbol_module_t *symbols_of(stack_symbolizer_t *symbolizer, const module_t *module) {
+  symbol_module_t **slot = &symbolizer->modules[module - symbolizer->target->modules.items];
   if (*slot) return *slot;
   symbol_source_t source = {.path = module->path,
                             .open_path = module->open_path,
                             .build_id = module->image.build_id,
                             .build_id_size = module->image.build_id_size};
-  *slot = symbolizer_module(namer->symbolizer, &source);
+  *slot = symbolizer_module(symbolizer->files, &source);
   return *slot;
 }
 
@@ -110,23 +111,24 @@ const char *stacks_role(const target_t *target, const module_t *module) {
   return "library";
 }
 
-static bool is_system(const namer_t *namer, const module_t *module) {
-  if (namer->options.system) return system_is(namer->options.system, module->path);
-  return strcmp(stacks_role(namer->target, module), "system") == 0;
+static bool is_system(const stack_symbolizer_t *symbolizer, const module_t *module) {
+  if (symbolizer->options.system) return system_is(symbolizer->options.system, module->path);
+  return strcmp(stacks_role(symbolizer->target, module), "system") == 0;
 }
 
-static void look_up_jit(namer_t *namer, named_t *named) {
-  if (!namer->jit_tried) namer->jit = jit_open(namer->target);
-  namer->jit_tried = true;
+static void look_up_jit(stack_symbolizer_t *symbolizer, symbolized_pc_t *named) {
+  if (!symbolizer->jit_tried) symbolizer->jit = jit_open(symbolizer->target);
+  symbolizer->jit_tried = true;
   const jit_symbol_t *symbol =
-      namer->jit ? jit_find(namer->jit, named->exact ? named->pc : named->pc - 1) : NULL;
-  named->why = namer->jit ? "the code was made at run time, and its map does not name it"
-                          : "no file stands behind it: code made at run time, without a perf map";
+      symbolizer->jit ? jit_find(symbolizer->jit, named->exact ? named->pc : named->pc - 1) : NULL;
+  named->why = symbolizer->jit
+                   ? "the code was made at run time, and its map does not name it"
+                   : "no file stands behind it: code made at run time, without a perf map";
   if (!symbol) return;
   named->functions = calloc(1, sizeof *named->functions);
   if (!named->functions) return;
   named->count = 1;
-  named->source = jit_source(namer->jit);
+  named->source = jit_source(symbolizer->jit);
   named->functions[0] = (symbol_frame_t){.function = symbol->name,
                                          .raw = symbol->name,
                                          .has_offset = true,
@@ -134,13 +136,13 @@ static void look_up_jit(namer_t *namer, named_t *named) {
   named->why = NULL;
 }
 
-static void look_up(namer_t *namer, named_t *named) {
-  module_t *module = target_module(namer->target, named->exact ? named->pc : named->pc - 1);
+static void look_up(stack_symbolizer_t *symbolizer, symbolized_pc_t *named) {
+  module_t *module = target_module(symbolizer->target, named->exact ? named->pc : named->pc - 1);
   named->module = module;
-  named->system = module && is_system(namer, module);
+  named->system = module && is_system(symbolizer, module);
   if (!module || (module->state != MODULE_READY && is_jit_file(module))) {
     named->module = NULL;
-    look_up_jit(namer, named);
+    look_up_jit(symbolizer, named);
     return;
   }
   if (module->state != MODULE_READY) {
@@ -149,7 +151,7 @@ static void look_up(namer_t *namer, named_t *named) {
   }
   named->offset = named->pc - module->image.slide;
   named->has_offset = true;
-  symbol_module_t *symbols = symbols_of(namer, module);
+  symbol_module_t *symbols = symbols_of(symbolizer, module);
   if (!symbols) return;
   symbol_frame_t frames[SYMBOL_FRAMES_MAX];
   symbol_reason_t reason = SYMBOL_NAMED;
@@ -166,24 +168,25 @@ static void look_up(namer_t *namer, named_t *named) {
   if (outermost->has_offset && !named->exact) outermost->function_offset++;
 }
 
-const named_t *namer_name(namer_t *namer, const frame_t *frame) {
-  slot_t *slot = find_slot(namer->slots, namer->slot_count, frame->pc, frame->exact);
+const symbolized_pc_t *stack_symbolizer_lookup(stack_symbolizer_t *symbolizer,
+                                               const frame_t *frame) {
+  slot_t *slot = find_slot(symbolizer->slots, symbolizer->slot_count, frame->pc, frame->exact);
   if (slot->named) return slot->named;
-  if (namer->used * 2 >= namer->slot_count) {
-    if (!grow(namer)) return NULL;
-    slot = find_slot(namer->slots, namer->slot_count, frame->pc, frame->exact);
+  if (symbolizer->used * 2 >= symbolizer->slot_count) {
+    if (!grow(symbolizer)) return NULL;
+    slot = find_slot(symbolizer->slots, symbolizer->slot_count, frame->pc, frame->exact);
   }
-  named_t *named = calloc(1, sizeof *named);
+  symbolized_pc_t *named = calloc(1, sizeof *named);
   if (!named) return NULL;
   named->pc = frame->pc;
   named->exact = frame->exact;
-  look_up(namer, named);
+  look_up(symbolizer, named);
   slot->named = named;
-  namer->used++;
+  symbolizer->used++;
   return named;
 }
 
-const char *namer_debug_path(namer_t *namer, const module_t *module) {
-  symbol_module_t *symbols = symbols_of(namer, module);
+const char *stack_symbolizer_debug_path(stack_symbolizer_t *symbolizer, const module_t *module) {
+  symbol_module_t *symbols = symbols_of(symbolizer, module);
   return symbols ? symbol_debug_path(symbols) : NULL;
 }

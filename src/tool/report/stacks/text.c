@@ -3,12 +3,11 @@
  * Stacks for a reader: what matters first (a deadlock), then the threads, those with equal stacks
  * together, so that ten thousand workers waiting for work are one paragraph.
  */
-#define _GNU_SOURCE
 #include <stdlib.h>
 #include <string.h>
 
-#include "cli/cli.h"
-#include "cli/linux/stacks.h"
+#include "base/terminal.h"
+#include "report/report.h"
 #include "report/stacks/tail_frames.h"
 
 #define TIDS_SHOWN     12
@@ -19,19 +18,58 @@
 static struct { const char *plain, *function, *module, *place, *heading, *alarm; } style;
 
 static void set_style(FILE *out) {
-  style.plain = cli_style(out, CLI_PLAIN);
-  style.function = cli_style(out, CLI_BOLD);
-  style.module = cli_style(out, CLI_DIM);
-  style.place = cli_style(out, CLI_CYAN);
-  style.heading = cli_style(out, CLI_GREEN);
-  style.alarm = cli_style(out, CLI_RED);
+  style.plain = terminal_style(out, TERMINAL_PLAIN);
+  style.function = terminal_style(out, TERMINAL_BOLD);
+  style.module = terminal_style(out, TERMINAL_DIM);
+  style.place = terminal_style(out, TERMINAL_CYAN);
+  style.heading = terminal_style(out, TERMINAL_GREEN);
+  style.alarm = terminal_style(out, TERMINAL_RED);
 }
 
 /* Text of a file or of the program; control characters, which would drive the terminal, become '?'.
  */
 static void put_text(FILE *out, const char *text) {
   for (const char *p = text; *p; p++)
-    fputc_unlocked((unsigned char)*p < 0x20 || *p == 0x7f ? '?' : *p, out);
+    putc_unlocked((unsigned char)*p < 0x20 || *p == 0x7f ? '?' : *p, out);
+}
+
+/* ---- what a thread does, in words: the same in text and in JSON ---------------------------- */
+
+const char *stacks_state_word(char state) {
+  switch (state) {
+  case 'R': return "running";
+  case 'S': return "sleeping";
+  case 'D': return "uninterruptible";
+  case 'T': return "stopped";
+  case 't': return "traced";
+  case 'Z': return "zombie";
+  case 'X': return "dead";
+  case 'I': return "idle";
+  case 'P': return "parked";
+  default: return NULL;
+  }
+}
+
+void stacks_wait_text(const thread_t *thread, char *out, size_t size) {
+  const wait_t *wait = &thread->wait;
+  out[0] = 0;
+  if (wait->number < 0) return;
+  if (!wait->syscall)
+    snprintf(out, size, "system call %ld", wait->number);
+  else if (wait->is_mutex && wait->owner)
+    snprintf(out, size, "%s(mutex 0x%llx, held by thread %d)", wait->syscall,
+             (unsigned long long)wait->address, wait->owner);
+  else if (wait->is_mutex)
+    snprintf(out, size, "%s(mutex 0x%llx, holder unknown)", wait->syscall,
+             (unsigned long long)wait->address);
+  else if (wait->address)
+    snprintf(out, size, "%s(0x%llx)", wait->syscall, (unsigned long long)wait->address);
+  else if (wait->fd >= 0 && wait->path)
+    snprintf(out, size, "%s(fd %d, %s)", wait->syscall, wait->fd, wait->path);
+  else if (wait->fd >= 0)
+    snprintf(out, size, "%s(fd %d)", wait->syscall, wait->fd);
+  else
+    snprintf(out, size, "%s", wait->syscall);
 }
 
 /* ---- groups ------------------------------------------------------------------------------- */
@@ -62,26 +100,27 @@ static int by_stack(const void *a, const void *b) {
 }
 
 /* Threads [first, first + count) of the sorted list share one stack. */
-typedef struct group {
+typedef struct thread_group {
   thread_t **threads;
   size_t count;
-} group_t;
+} thread_group_t;
 
 static int by_first_tid(const void *a, const void *b) {
-  pid_t x = ((const group_t *)a)->threads[0]->tid, y = ((const group_t *)b)->threads[0]->tid;
+  pid_t x = ((const thread_group_t *)a)->threads[0]->tid,
+        y = ((const thread_group_t *)b)->threads[0]->tid;
   return x < y ? -1 : x > y;
 }
 
 /* Sorts THREADS so that equal stacks stand together; fills GROUPS, in the order of their first tid.
  */
-static size_t make_groups(thread_t **threads, size_t count, group_t *groups) {
+static size_t make_groups(thread_t **threads, size_t count, thread_group_t *groups) {
   size_t made = 0;
   qsort(threads, count, sizeof *threads, by_stack);
   for (size_t i = 0; i < count; i++) {
     if (made > 0 && compare_stacks(groups[made - 1].threads[0], threads[i]) == 0)
       groups[made - 1].count++;
     else
-      groups[made++] = (group_t){&threads[i], 1};
+      groups[made++] = (thread_group_t){&threads[i], 1};
   }
   qsort(groups, made, sizeof *groups, by_first_tid);
   return made;
@@ -155,7 +194,7 @@ static void print_function(FILE *out, uint32_t *number, const char *text, const 
 static void print_frame(const stacks_view_t *view, FILE *out, const frame_t *frame,
                         uint32_t *number) {
   char text[1024];
-  const named_t *named = namer_name(view->namer, frame);
+  const symbolized_pc_t *named = stack_symbolizer_lookup(view->symbolizer, frame);
   if (!named || (view->app_only && named->system)) return;
   const char *module = named->module   ? base_name(named->module->path)
                        : named->source ? base_name(named->source)
@@ -181,7 +220,7 @@ static void print_frame(const stacks_view_t *view, FILE *out, const frame_t *fra
 
 /* ---- a thread ----------------------------------------------------------------------------- */
 
-static void print_tids(FILE *out, const group_t *group) {
+static void print_tids(FILE *out, const thread_group_t *group) {
   fprintf(out, "%s", group->count == 1 ? "thread " : "threads ");
   for (size_t i = 0; i < group->count && i < TIDS_SHOWN; i++)
     fprintf(out, "%s%d", i ? ", " : "", group->threads[i]->tid);
@@ -189,7 +228,7 @@ static void print_tids(FILE *out, const group_t *group) {
     fprintf(out, " and %zu more (%zu in all)", group->count - TIDS_SHOWN, group->count);
 }
 
-static bool same_names(const group_t *group) {
+static bool same_names(const thread_group_t *group) {
   for (size_t i = 1; i < group->count; i++)
     if (strcmp(group->threads[i]->name, group->threads[0]->name) != 0) return false;
   return true;
@@ -202,7 +241,7 @@ static void print_name(FILE *out, const char *name) {
 }
 
 /* What they wait for; of threads that wait for different things of one kind, the kind alone. */
-static void wait_of_group(const group_t *group, char *out, size_t size) {
+static void wait_of_group(const thread_group_t *group, char *out, size_t size) {
   const wait_t *first = &group->threads[0]->wait;
   for (size_t i = 1; i < group->count; i++) {
     const wait_t *wait = &group->threads[i]->wait;
@@ -213,7 +252,7 @@ static void wait_of_group(const group_t *group, char *out, size_t size) {
   stacks_wait_text(group->threads[0], out, size);
 }
 
-static void print_heading(FILE *out, const group_t *group) {
+static void print_heading(FILE *out, const thread_group_t *group) {
   const thread_t *thread = group->threads[0];
   char wait[4200];
   wait_of_group(group, wait, sizeof wait);
@@ -225,9 +264,7 @@ static void print_heading(FILE *out, const group_t *group) {
   if (state) fprintf(out, ", %s", state);
   if (wait[0]) fputs(" in ", out);
   put_text(out, wait);
-  if (thread->signal)
-    fprintf(out, ", ended by SIG%s",
-            sigabbrev_np(thread->signal) ? sigabbrev_np(thread->signal) : "?");
+  if (thread->signal) fprintf(out, ", ended by %s", report_signal_name((uint64_t)thread->signal));
   if (thread->stopped_ns) fprintf(out, ", held for %.3f ms", (double)thread->stopped_ns / 1e6);
   fputc('\n', out);
 }
@@ -238,7 +275,7 @@ static void print_ending(FILE *out, const thread_t *thread) {
   if (thread->ending == ENDING_TORN) fprintf(out, "  cut: %s\n", thread->reason);
 }
 
-static void print_group(const stacks_view_t *view, FILE *out, const group_t *group) {
+static void print_group(const stacks_view_t *view, FILE *out, const thread_group_t *group) {
   const thread_t *thread = group->threads[0];
   uint32_t number = 0;
   fputc('\n', out);
@@ -316,7 +353,7 @@ static void print_summary(FILE *out, const target_t *target, size_t groups) {
 void stacks_text(FILE *out, const stacks_view_t *view) {
   target_t *target = view->target;
   thread_t **threads = calloc(target->thread_count + 1, sizeof *threads);
-  group_t *groups = calloc(target->thread_count + 1, sizeof *groups);
+  thread_group_t *groups = calloc(target->thread_count + 1, sizeof *groups);
   if (threads && groups) {
     for (size_t i = 0; i < target->thread_count; i++)
       threads[i] = &target->threads[i];

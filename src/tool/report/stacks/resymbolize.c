@@ -4,7 +4,7 @@
  * run of frames with `inlined` and the one that holds them: a run is named as a whole, because what
  * is inlined is known only with the debug file. See rename.h.
  */
-#include "report/stacks/rename.h"
+#include "report/stacks/resymbolize.h"
 
 #include <ctype.h>
 #include <stdlib.h>
@@ -93,7 +93,7 @@ static long rename_frames(json_object *thread, json_object *old, symbolizer_t *s
   return named;
 }
 
-long rename_stacks(json_object *document, symbolizer_t *symbolizer) {
+long resymbolize_stacks(json_object *document, symbolizer_t *symbolizer) {
   json_object *threads, *frames;
   long named = 0;
   if (!json_object_object_get_ex(document, "threads", &threads) ||
@@ -108,7 +108,7 @@ long rename_stacks(json_object *document, symbolizer_t *symbolizer) {
   return named;
 }
 
-void rename_read(json_object *frame, symbol_frame_t *function) {
+void resymbolize_read(json_object *frame, symbol_frame_t *function) {
   json_object *value;
   *function = (symbol_frame_t){.function = json_text_of(frame, "function"),
                                .file = json_text_of(frame, "file"),

@@ -1,13 +1,10 @@
-/* SPDX-License-Identifier: MIT
- *
- * Colour and progress: both only where a person looks.
- */
+/* SPDX-License-Identifier: MIT */
+#include "base/terminal.h"
+
 #include <stdlib.h>
 #include <string.h>
 #include <time.h>
 #include <unistd.h>
-
-#include "cli/cli.h"
 
 enum { BAR_WIDTH = 30 };
 static const uint64_t patience_ns = 1000000000, redraw_ns = 100000000;
@@ -17,11 +14,11 @@ static bool is_capable_terminal(FILE *stream) {
   return isatty(fileno(stream)) && term && strcmp(term, "dumb") != 0;
 }
 
-const char *cli_style(FILE *out, cli_style_t style) {
+const char *terminal_style(FILE *out, terminal_style_t style) {
   static const char *const sequences[] = {
-      [CLI_PLAIN] = "\033[0m", [CLI_BOLD] = "\033[1m",   [CLI_DIM] = "\033[2m",
-      [CLI_RED] = "\033[31m",  [CLI_GREEN] = "\033[32m", [CLI_YELLOW] = "\033[33m",
-      [CLI_BLUE] = "\033[34m", [CLI_CYAN] = "\033[36m"};
+      [TERMINAL_PLAIN] = "\033[0m", [TERMINAL_BOLD] = "\033[1m",   [TERMINAL_DIM] = "\033[2m",
+      [TERMINAL_RED] = "\033[31m",  [TERMINAL_GREEN] = "\033[32m", [TERMINAL_YELLOW] = "\033[33m",
+      [TERMINAL_BLUE] = "\033[34m", [TERMINAL_CYAN] = "\033[36m"};
   const char *no_color = getenv("NO_COLOR"); /* no-color.org: set and not empty */
   if ((no_color && *no_color) || !is_capable_terminal(out)) return "";
   return sequences[style];
@@ -33,17 +30,17 @@ static uint64_t now_ns(void) {
   return (uint64_t)now.tv_sec * 1000000000u + (uint64_t)now.tv_nsec;
 }
 
-bool cli_progress_due(uint64_t started_ns, uint64_t drawn_ns, uint64_t at_ns) {
+bool terminal_progress_due(uint64_t started_ns, uint64_t drawn_ns, uint64_t at_ns) {
   if (drawn_ns) return at_ns - drawn_ns >= redraw_ns;
   return at_ns - started_ns > patience_ns;
 }
 
-void cli_progress_start(cli_progress_t *progress, const char *what, uint64_t total) {
-  *progress = (cli_progress_t){
+void terminal_progress_start(terminal_progress_t *progress, const char *what, uint64_t total) {
+  *progress = (terminal_progress_t){
       .what = what, .total = total, .started_ns = now_ns(), .enabled = is_capable_terminal(stderr)};
 }
 
-static void draw(const cli_progress_t *progress, uint64_t done) {
+static void draw(const terminal_progress_t *progress, uint64_t done) {
   if (!progress->total) {
     fprintf(stderr, "\r\033[K%s: %llu", progress->what, (unsigned long long)done);
     return;
@@ -56,31 +53,37 @@ static void draw(const cli_progress_t *progress, uint64_t done) {
   fprintf(stderr, "] %3d %%", (int)(part * 100));
 }
 
-void cli_progress_step(cli_progress_t *progress, uint64_t done) {
+void terminal_progress_step(terminal_progress_t *progress, uint64_t done) {
   if (!progress->enabled) return;
   uint64_t at_ns = now_ns();
-  if (!cli_progress_due(progress->started_ns, progress->drawn_ns, at_ns)) return;
+  if (!terminal_progress_due(progress->started_ns, progress->drawn_ns, at_ns)) return;
   draw(progress, done);
   fflush(stderr);
   progress->drawn_ns = at_ns;
   progress->shown = true;
 }
 
-void cli_progress_end(cli_progress_t *progress) {
+void terminal_progress_update(void *context, uint64_t done, uint64_t total) {
+  terminal_progress_t *progress = context;
+  progress->total = total;
+  terminal_progress_step(progress, done);
+}
+
+void terminal_progress_end(terminal_progress_t *progress) {
   if (progress->shown) fputs("\r\033[K", stderr);
   progress->shown = false;
   progress->enabled = false;
 }
 
-void cli_index_progress(const char *module, size_t done, size_t total) {
-  static cli_progress_t progress;
+void terminal_index_progress(const char *module, size_t done, size_t total) {
+  static terminal_progress_t progress;
   static const char *shown;
   if (shown != module) {
-    cli_progress_start(&progress, "reading debug information", total);
+    terminal_progress_start(&progress, "reading debug information", total);
     shown = module;
   }
-  cli_progress_step(&progress, done);
+  terminal_progress_step(&progress, done);
   if (done < total) return;
-  cli_progress_end(&progress);
+  terminal_progress_end(&progress);
   shown = NULL;
 }

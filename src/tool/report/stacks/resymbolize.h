@@ -3,8 +3,8 @@
  * Names put into the JSON of `sonde stacks` afterwards, for stacks that were taken where the debug
  * files were not.
  */
-#ifndef SONDE_REPORT_STACKS_RENAME_H
-#define SONDE_REPORT_STACKS_RENAME_H
+#ifndef SONDE_REPORT_STACKS_RESYMBOLIZE_H
+#define SONDE_REPORT_STACKS_RESYMBOLIZE_H
 
 #include <json-c/json.h>
 #include <stddef.h>
@@ -14,9 +14,9 @@
 /* Names the frames of DOCUMENT in place, as far as SYMBOLIZER knows them; a frame that it does not
  * know stays as it is. Modules are found by their build-id, and by their path when the file there
  * is of that build. Returns how many frames were named, or -1 when DOCUMENT is no such JSON. */
-long rename_stacks(json_object *document, symbolizer_t *symbolizer);
+long resymbolize_stacks(json_object *document, symbolizer_t *symbolizer);
 
 /* What a frame of such JSON says of its function; the strings belong to FRAME. */
-void rename_read(json_object *frame, symbol_frame_t *function);
+void resymbolize_read(json_object *frame, symbol_frame_t *function);
 
 #endif
