@@ -32,7 +32,7 @@ static bool add_sum(cpu_use_t *u, body_t *b) {
   sum.wakeups = body_number(b);
   sum.seen_ns = body_number(b);
   sum.name = get_name(u, b);
-  if (!sum.name || !GROW(u->sums, u->sum_count, u->sum_room)) return false;
+  if (!sum.name || !ARRAY_GROW(u->sums, u->sum_count, u->sum_room)) return false;
   if (!b->short_of) u->sums[u->sum_count++] = sum;
   return true;
 }
@@ -42,13 +42,13 @@ static bool add_burst(cpu_use_t *u, body_t *b, uint64_t time) {
   burst.time_ns = body_number(b);
   burst.cpu_ns = body_number(b);
   burst.name = get_name(u, b);
-  if (!burst.name || !GROW(u->episodes, u->episode_count, u->episode_room)) return false;
+  if (!burst.name || !ARRAY_GROW(u->episodes, u->episode_count, u->episode_room)) return false;
   if (!b->short_of && burst.time_ns) u->episodes[u->episode_count++] = burst;
   return true;
 }
 
 static bool add_tick(cpu_use_t *u, const record_event_t *e) {
-  if (!GROW(u->ticks, u->tick_count, u->tick_room)) return false;
+  if (!ARRAY_GROW(u->ticks, u->tick_count, u->tick_room)) return false;
   u->ticks[u->tick_count++] = (cpu_tick_t){e->time, sample_ticks(e), e->stream, e->stack};
   return true;
 }

@@ -49,7 +49,7 @@ static bool same_build(const record_image_t *a, const record_image_t *b) {
 /* Image I is told again, with its id, when it comes back to its address. */
 static bool find_build(stack_dedup_t *s, hash_index_t *slots, uint32_t i) {
   uint32_t *slot;
-  if (!hash_grow(slots, i, hash_of_build, s->images)) return false;
+  if (!hash_reserve(slots, i, hash_of_build, s->images)) return false;
   HASH_FIND(slots, hash_of_build(s->images, i), slot) {
     const record_image_t *first = &s->images[*slot - 1];
     if (!same_build(first, &s->images[i])) continue;
@@ -67,7 +67,7 @@ static bool find_builds(stack_dedup_t *s) {
   bool good = true;
   for (uint32_t i = 0; i < s->image_count && good; i++)
     good = find_build(s, &slots, i);
-  free(slots.items);
+  hash_free(&slots);
   return good;
 }
 
@@ -124,8 +124,8 @@ static bool find_first(stack_dedup_t *s, uint32_t stack, uint32_t *out) {
   if (depth < 0 || depth > READ_DEPTH_MAX) return true;
   uint64_t hash = hash_of_frames(s, depth);
   uint32_t *slot;
-  if (!GROW(s->distinct, s->distinct_count, s->distinct_room) ||
-      !hash_grow(&s->distinct_slots, s->distinct_count, hash_of_distinct, s))
+  if (!ARRAY_GROW(s->distinct, s->distinct_count, s->distinct_room) ||
+      !hash_reserve(&s->distinct_slots, s->distinct_count, hash_of_distinct, s))
     return false;
   HASH_FIND(&s->distinct_slots, hash, slot) {
     const distinct_t *there = &s->distinct[*slot - 1];
@@ -148,8 +148,8 @@ bool stack_dedup_first(stack_dedup_t *s, uint32_t stack, uint32_t *out) {
   uint32_t *slot;
   *out = stack;
   if (!s->moved) return true;
-  if (!GROW(s->asked, s->asked_count, s->asked_room) ||
-      !hash_grow(&s->asked_slots, s->asked_count, hash_of_asked, s))
+  if (!ARRAY_GROW(s->asked, s->asked_count, s->asked_room) ||
+      !hash_reserve(&s->asked_slots, s->asked_count, hash_of_asked, s))
     return false;
   HASH_FIND(&s->asked_slots, hash_of_stack(stack), slot) {
     if (s->asked[*slot - 1].stack != stack) continue;
@@ -188,8 +188,8 @@ void stack_dedup_free(stack_dedup_t *s) {
   free(s->builds);
   free(s->asked);
   free(s->distinct);
-  free(s->asked_slots.items);
-  free(s->distinct_slots.items);
+  hash_free(&s->asked_slots);
+  hash_free(&s->distinct_slots);
   free(s->frames);
   free(s->others);
   free(s);

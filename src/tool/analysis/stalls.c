@@ -50,7 +50,7 @@ static bool add_stall(stalls_t *s, body_t *b, uint64_t time) {
   stall.start = body_number(b);
   stall.threshold_ns = body_number(b);
   stall.thread = get_text(s, b);
-  if (!stall.thread || !GROW(s->items, s->count, s->room)) return false;
+  if (!stall.thread || !ARRAY_GROW(s->items, s->count, s->room)) return false;
   stall.end = time;
   if (!b->short_of && stall.start <= time) s->items[s->count++] = stall;
   return true;
@@ -82,7 +82,7 @@ static bool add_sample(stalls_t *s, body_t *b) {
   sample.what = get_text(s, b);
   if (!seen->call || !sample.what) return false;
   if (b->short_of || !stall) return true;
-  if (!GROW(stall->samples, stall->sample_count, stall->sample_room)) return false;
+  if (!ARRAY_GROW(stall->samples, stall->sample_count, stall->sample_room)) return false;
   stall->samples[stall->sample_count++] = sample;
   if (sample.time > stall->end) stall->end = sample.time;
   return true;
@@ -98,7 +98,7 @@ static bool add_lock(stalls_t *s, body_t *b) {
   lock.in_cycle = body_number(b) != 0;
   lock.owner_stack = (uint32_t)body_number(b);
   if (b->short_of || !stall) return true;
-  if (!GROW(stall->locks, stall->lock_count, stall->lock_room)) return false;
+  if (!ARRAY_GROW(stall->locks, stall->lock_count, stall->lock_room)) return false;
   for (size_t i = 0; i < stall->lock_count; i++) /* the answer of an owner that runs comes later */
     if (stall->locks[i].waiter == lock.waiter && stall->locks[i].owner == lock.owner) {
       if (lock.owner_stack) stall->locks[i].owner_stack = lock.owner_stack;
@@ -126,7 +126,7 @@ static bool add_loop(stalls_t *s, body_t *b) {
   loop.tid = (uint32_t)body_number(b);
   loop.iterations = body_number(b);
   if (b->short_of) return true;
-  if (!GROW(s->loops, s->loop_count, s->loop_room)) return false;
+  if (!ARRAY_GROW(s->loops, s->loop_count, s->loop_room)) return false;
   s->loops[s->loop_count++] = loop;
   return true;
 }

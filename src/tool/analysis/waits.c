@@ -7,18 +7,11 @@
 
 /* ---- gathered: by thread, target and stack ------------------------------------------------ */
 
-static uint64_t hash_bytes(uint64_t hash, const void *bytes, size_t size) {
-  const uint8_t *p = bytes;
-  for (size_t i = 0; i < size; i++)
-    hash = (hash ^ p[i]) * UINT64_C(0x100000001b3); /* FNV-1a */
-  return hash;
-}
-
 static uint64_t hash_of(const wait_sum_t *w) {
   const uint64_t words[] = {w->tid, w->stack, w->owner, w->address, w->is_mutex};
-  uint64_t hash = hash_bytes(UINT64_C(0xcbf29ce484222325), words, sizeof words);
-  hash = hash_bytes(hash, w->call, strlen(w->call));
-  return hash_bytes(hash, w->what, strlen(w->what)) >> 20;
+  uint64_t hash = hash_bytes(HASH_START, words, sizeof words);
+  hash = hash_text(hash, w->call);
+  return hash_text(hash, w->what) >> 20;
 }
 
 static int compare(uint64_t a, uint64_t b) { return a < b ? -1 : a > b; }
@@ -60,14 +53,14 @@ static bool keep_texts(wait_sum_t *item) {
 }
 
 static bool add_sum(waits_t *w, wait_sum_t *item) {
-  if (!hash_grow(&w->slots, w->count, hash_of_item, w)) return false;
+  if (!hash_reserve(&w->slots, w->count, hash_of_item, w)) return false;
   uint32_t *slot = slot_of(w, item);
   if (*slot) {
     w->items[*slot - 1].ns += item->ns;
     w->items[*slot - 1].samples += item->samples;
     return true;
   }
-  if (!GROW(w->items, w->count, w->room) || !keep_texts(item)) return false;
+  if (!ARRAY_GROW(w->items, w->count, w->room) || !keep_texts(item)) return false;
   w->items[w->count++] = *item;
   *slot = (uint32_t)w->count;
   return true;
@@ -201,7 +194,7 @@ static bool find_locks(waits_t *w) {
   for (size_t i = 0, next; i < count && good; i = next) {
     for (next = i + 1; next < count && mutexes[next]->address == mutexes[i]->address;)
       next++;
-    good = GROW(w->locks, w->lock_count, w->lock_room);
+    good = ARRAY_GROW(w->locks, w->lock_count, w->lock_room);
     if (good) w->locks[w->lock_count++] = lock_of(mutexes + i, next - i);
   }
   free(mutexes);
@@ -227,7 +220,7 @@ void waits_free(waits_t *w) {
   for (size_t i = 0; i < w->count; i++)
     free((char *)(uintptr_t)w->items[i].call);
   free(w->items);
-  free(w->slots.items);
+  hash_free(&w->slots);
   free(w->locks);
   wall_free(&w->wall);
   memset(w, 0, sizeof *w);

@@ -56,13 +56,13 @@ static uint64_t hash_of_thread(const void *wall, size_t i) {
 
 /* NULL without memory. */
 static wall_thread_t *thread_of(wall_t *w, uint32_t tid) {
-  if (!hash_grow(&w->thread_slots, w->thread_count, hash_of_thread, w)) return NULL;
+  if (!hash_reserve(&w->thread_slots, w->thread_count, hash_of_thread, w)) return NULL;
   uint32_t *slot;
   HASH_FIND(&w->thread_slots, hash_of_tid(tid), slot) {
     if (w->threads[*slot - 1].tid == tid) break;
   }
   if (*slot) return &w->threads[*slot - 1];
-  if (!GROW(w->threads, w->thread_count, w->thread_room)) return NULL;
+  if (!ARRAY_GROW(w->threads, w->thread_count, w->thread_room)) return NULL;
   w->threads[w->thread_count] = (wall_thread_t){.tid = tid, .name = ""};
   *slot = (uint32_t)++w->thread_count;
   return &w->threads[*slot - 1];
@@ -85,13 +85,13 @@ static uint64_t hash_of_item(const void *places, size_t i) {
 }
 
 static bool add_place(wall_places_t *w, const wall_place_t *place) {
-  if (!hash_grow(&w->slots, w->count, hash_of_item, w)) return false;
+  if (!hash_reserve(&w->slots, w->count, hash_of_item, w)) return false;
   uint32_t *slot;
   HASH_FIND(&w->slots, hash_of_place(place->tid, place->stack, place->call), slot) {
     if (is_at(&w->items[*slot - 1], place->tid, place->stack, place->call)) break;
   }
   if (!*slot) {
-    if (!GROW(w->items, w->count, w->room)) return false;
+    if (!ARRAY_GROW(w->items, w->count, w->room)) return false;
     w->items[w->count++] = *place;
     *slot = (uint32_t)w->count;
     return true;
@@ -223,7 +223,7 @@ bool wall_rank(wall_t *w) {
 
 static void free_places(wall_places_t *p) {
   free(p->items);
-  free(p->slots.items);
+  hash_free(&p->slots);
 }
 
 void wall_free(wall_t *w) {
@@ -234,7 +234,7 @@ void wall_free(wall_t *w) {
   }
   stack_dedup_free(w->dedup);
   free(w->threads);
-  free(w->thread_slots.items);
+  hash_free(&w->thread_slots);
   free_places(&w->places);
   free_places(&w->parts);
   memset(w, 0, sizeof *w);

@@ -15,6 +15,7 @@
 #include <string.h>
 
 #include "base/array.h"
+#include "base/hash.h"
 #include "report/json.h"
 
 enum { DEPTH_MAX = 4096, INDENT_MAX = 40 };
@@ -43,14 +44,8 @@ struct tree {
 
 /* ---- building ----------------------------------------------------------------------------- */
 
-static size_t hash_text(const char *text, uint64_t h) {
-  for (; *text; text++)
-    h = (h ^ (uint8_t)*text) * 1099511628211u;
-  return (size_t)(h ^ h >> 29);
-}
-
 static size_t hash_function(const frame_name_t *name) {
-  return hash_text(name->library, hash_text(name->function, 14695981039346656037u));
+  return (size_t)hash_text(hash_text(HASH_START, name->function), name->library);
 }
 
 static size_t hash_node(uint32_t parent, uint32_t function) {
@@ -91,7 +86,7 @@ static uint32_t number_of(tree_t *t, const frame_name_t *name) {
   size_t i = hash_function(name) & t->function_table.mask;
   for (uint32_t found; (found = t->function_table.slots[i]); i = (i + 1) & t->function_table.mask)
     if (same_function(t->functions[found - 1], name)) return found - 1;
-  if (!GROW(t->functions, t->function_count, t->function_room)) return UINT32_MAX;
+  if (!ARRAY_GROW(t->functions, t->function_count, t->function_room)) return UINT32_MAX;
   t->functions[t->function_count++] = name;
   t->function_table.slots[i] = (uint32_t)t->function_count;
   t->function_table.used++;
@@ -106,7 +101,7 @@ static uint32_t child_of(tree_t *t, uint32_t parent, const frame_name_t *name) {
   for (uint32_t found; (found = t->node_table.slots[i]); i = (i + 1) & t->node_table.mask)
     if (t->nodes[found - 1].parent == parent && t->nodes[found - 1].function == function)
       return found - 1;
-  if (!GROW(t->nodes, t->node_count, t->node_room)) return 0;
+  if (!ARRAY_GROW(t->nodes, t->node_count, t->node_room)) return 0;
   uint32_t made = (uint32_t)t->node_count++;
   t->nodes[made] = (node_t){
       .name = name, .function = function, .parent = parent, .next = t->nodes[parent].child};
@@ -144,7 +139,7 @@ tree_t *tree_new(const report_t *report) {
   tree_t *t = calloc(1, sizeof *t);
   if (!t) return NULL;
   t->report = report;
-  if (!GROW(t->nodes, 0, t->node_room)) {
+  if (!ARRAY_GROW(t->nodes, 0, t->node_room)) {
     free(t);
     return NULL;
   }

@@ -35,7 +35,8 @@ static void add_to(coverage_call_t *known, const coverage_call_t *more) {
 /* The arguments are copied. */
 static bool add_call(coverage_t *c, const coverage_call_t *call) {
   uint32_t *slot;
-  if (!GROW(c->calls, c->count, c->room) || !hash_grow(&c->slots, c->count, hash_of_item, c))
+  if (!ARRAY_GROW(c->calls, c->count, c->room) ||
+      !hash_reserve(&c->slots, c->count, hash_of_item, c))
     return false;
   HASH_FIND(&c->slots, hash_of_call(call), slot) {
     if (!same_calls(&c->calls[*slot - 1], call)) continue;
@@ -89,7 +90,7 @@ void coverage_free(coverage_t *c) {
   for (size_t i = 0; i < c->count; i++)
     free((uint8_t *)(uintptr_t)c->calls[i].arguments);
   free(c->calls);
-  free(c->slots.items);
+  hash_free(&c->slots);
   *c = (coverage_t){0};
 }
 

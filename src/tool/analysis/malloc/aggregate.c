@@ -107,15 +107,8 @@ uint32_t depths_quantile(const depths_t *depths, double share) {
   return DEPTHS - 1;
 }
 
-static uint64_t hash_text(const char *text) {
-  uint64_t h = 14695981039346656037u;
-  for (; *text; text++)
-    h = (h ^ (uint8_t)*text) * 1099511628211u;
-  return h ^ h >> 29;
-}
-
 static uint64_t hash_of_item(const void *groups, size_t i) {
-  return hash_text(((const aggregate_t *)groups)->items[i].key);
+  return hash_text(HASH_START, ((const aggregate_t *)groups)->items[i].key);
 }
 
 static void add_counts(counts_t *to, counts_t more) {
@@ -124,13 +117,13 @@ static void add_counts(counts_t *to, counts_t more) {
 }
 
 bool aggregate_add(aggregate_t *g, const char *key, const stack_totals_t *s) {
-  if (!hash_grow(&g->slots, g->count, hash_of_item, g)) return false;
+  if (!hash_reserve(&g->slots, g->count, hash_of_item, g)) return false;
   uint32_t *slot;
-  HASH_FIND(&g->slots, hash_text(key), slot) {
+  HASH_FIND(&g->slots, hash_text(HASH_START, key), slot) {
     if (!strcmp(g->items[*slot - 1].key, key)) break;
   }
   if (!*slot) {
-    if (!GROW(g->items, g->count, g->room)) return false;
+    if (!ARRAY_GROW(g->items, g->count, g->room)) return false;
     g->items[g->count] = (aggregate_row_t){.key = key};
     *slot = (uint32_t)++g->count;
   }
@@ -155,11 +148,11 @@ static int by_totals(const void *left, const void *right, void *context) {
 
 void aggregate_rank(aggregate_t *g, measure_t measure) {
   if (g->count) qsort_r(g->items, g->count, sizeof *g->items, by_totals, &measure);
-  free(g->slots.items); /* the places are no longer true */
+  hash_free(&g->slots); /* the places are no longer true */
   g->slots = (hash_index_t){0};
 }
 
 void aggregate_free(aggregate_t *g) {
   free(g->items);
-  free(g->slots.items);
+  hash_free(&g->slots);
 }

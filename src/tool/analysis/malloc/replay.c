@@ -56,11 +56,11 @@ static bool enter_stack(replay_t *r, uint32_t id, uint32_t index) {
     r->stack_direct[id] = index + 1;
     return true;
   }
-  if (!GROW(r->known, r->known_count, r->known_room) ||
-      !hash_grow(&r->stack_slots, r->known_count, hash_of_known, r))
+  if (!ARRAY_GROW(r->known, r->known_count, r->known_room) ||
+      !hash_reserve(&r->stack_slots, r->known_count, hash_of_known, r))
     return false;
   r->known[r->known_count++] = (stack_entry_t){id, index};
-  *hash_free_one(&r->stack_slots, hash_of(id)) = (uint32_t)r->known_count;
+  *hash_free_slot(&r->stack_slots, hash_of(id)) = (uint32_t)r->known_count;
   return true;
 }
 
@@ -73,7 +73,7 @@ static __attribute__((noinline)) stack_totals_t *new_stack(replay_t *r, uint32_t
   stack_totals_t *s = NULL;
   if (first != id) {
     s = stack_of(r, first);
-  } else if (GROW(r->stacks, r->stack_count, r->stack_room)) {
+  } else if (ARRAY_GROW(r->stacks, r->stack_count, r->stack_room)) {
     s = &r->stacks[r->stack_count++];
     *s = (stack_totals_t){.stack = id};
   }
@@ -85,7 +85,7 @@ static inline stack_totals_t *stack_of(replay_t *r, uint32_t id) {
     uint32_t index = r->stack_direct[id];
     return index ? &r->stacks[index - 1] : new_stack(r, id);
   }
-  if (r->stack_slots.items) {
+  if (r->stack_slots.slots) {
     const uint32_t *slot;
     HASH_FIND(&r->stack_slots, hash_of(id), slot) {
       const stack_entry_t *known = &r->known[*slot - 1];
@@ -593,7 +593,7 @@ void replay_free(replay_t *r) {
   free(r->freed);
   free(r->stacks);
   free(r->known);
-  free(r->stack_slots.items);
+  hash_free(&r->stack_slots);
   free(r->stack_direct);
   free(r->threads);
   memset(r, 0, sizeof *r);

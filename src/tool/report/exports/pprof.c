@@ -4,6 +4,7 @@
  * whole. Only frames that a stack with some weight has become locations.
  */
 #define _GNU_SOURCE
+#include "base/hash.h"
 #include "report/exports/pprof.h"
 
 #include <errno.h>
@@ -80,19 +81,12 @@ static bool append(profile_t *p, list_t *list, void *item) {
 
 /* ---- strings and functions ---------------------------------------------------------------- */
 
-static size_t hash_text(const char *text) {
-  uint64_t h = 14695981039346656037u;
-  for (; *text; text++)
-    h = (h ^ (uint8_t)*text) * 1099511628211u;
-  return (size_t)(h ^ h >> 29);
-}
-
 static size_t hash_function(const void *item) {
   const Sonde__Pprof__Function *f = item;
   return (size_t)((uint64_t)(f->name * 1000003 + f->file) * UINT64_C(0x9e3779b97f4a7c15) >> 20);
 }
 
-static size_t hash_string(const void *item) { return hash_text(item); }
+static size_t hash_string(const void *item) { return (size_t)hash_text(HASH_START, item); }
 
 static bool map_room(profile_t *p, map_t *m, const list_t *list, size_t (*hash)(const void *)) {
   if (m->slots && 2 * (m->used + 1) <= m->mask) return true;
@@ -115,7 +109,7 @@ static bool map_room(profile_t *p, map_t *m, const list_t *list, size_t (*hash)(
 /* The number of TEXT in the table of strings. */
 static int64_t string_of(profile_t *p, const char *text) {
   if (!map_room(p, &p->string_map, &p->strings, hash_string)) return 0;
-  size_t i = hash_text(text) & p->string_map.mask;
+  size_t i = (size_t)hash_text(HASH_START, text) & p->string_map.mask;
   for (size_t n; (n = p->string_map.slots[i]); i = (i + 1) & p->string_map.mask)
     if (!strcmp(p->strings.items[n - 1], text)) return (int64_t)(n - 1);
   char *copy = take(p, strlen(text) + 1);

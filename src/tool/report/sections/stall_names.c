@@ -8,6 +8,7 @@
 
 #include <stdlib.h>
 
+#include "base/hash.h"
 #include "sensor/stall/hot_path.h"
 
 enum { DEPTH_MAX = 1024 };
@@ -183,15 +184,8 @@ static bool name_stall(named_stall_t *n, const report_t *r, const stall_t *stall
 
 /* ---- equal ones --------------------------------------------------------------------------- */
 
-static uint64_t hash_text(uint64_t hash, const char *text) {
-  do
-    hash = (hash ^ (uint8_t)*text) * UINT64_C(0x100000001b3); /* FNV-1a, the final 0 as well */
-  while (*text++);
-  return hash;
-}
-
 static uint64_t id_of(const named_stall_t *n) {
-  uint64_t hash = hash_text(UINT64_C(0xcbf29ce484222325), stall_label_key(n->stall->label));
+  uint64_t hash = hash_text(HASH_START, stall_label_key(n->stall->label));
   if (!n->culprit) return hash_text(hash, n->call);
   return hash_text(hash_text(hash, n->culprit->library), n->culprit->function);
 }
