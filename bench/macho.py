@@ -8,13 +8,10 @@ import pathlib
 import random
 import resource
 import subprocess
-import sys
 import tempfile
 
-ROOT = pathlib.Path(__file__).resolve().parent.parent
-sys.path[:0] = [str(ROOT / "tests" / "real" / "macho"), str(ROOT / "tests" / "real" / "apple")]
-import build
-import generate
+from apple import generate
+from macho import build
 
 SONDE = os.environ["SONDE"]
 ADDRESSES, ROUNDS, RECORDS = 100_000, 10, 10_000_000

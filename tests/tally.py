@@ -1,8 +1,8 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: MIT
-"""Counts what ran. Reads ctest's JUnit files and prints a line a stage, every skip with its reason,
-every failure with what the test printed of it, and the sum. A cmocka program counts as its cases, a
-script as one.
+"""Counts what ran. Reads ctest's JUnit files and prints a line for each stage, every skip with its
+reason, every failure with what the test printed of it, and the sum. A cmocka program counts as its
+cases, and so does a Python test, from the lines of tests/helpers.py; any other script counts as one.
 
 usage: tally.py STAGE=FILE.xml… [STAGE=pass | STAGE=fail | STAGE=skip:REASON]…
 Exit 1 when anything failed or nothing passed."""
@@ -31,13 +31,14 @@ def excerpt(output):
 
 
 def cases_of(name, output, status):
-    """(passed, failed, skips) of one test, from cmocka's own lines where it printed them."""
-    passed = len(re.findall(r"^\[ +OK \] ", output, re.M))
-    failed = len(set(re.findall(r"^\[  FAILED  \] (\S+)$", output, re.M)))
+    """(passed, failed, skips) of one test, from the lines of cmocka or tests/helpers.py where it printed them."""
+    passed = len(re.findall(r"^\[ +OK \] |^ok   \S+ \(\d+\.\d s\)", output, re.M))
+    failed = len(set(re.findall(r"^\[  FAILED  \] (\S+)$|^FAIL (\S+): ", output, re.M)))
     # cmocka prints no reason; the line before it may: "skipped: REASON". It tells of all again at its end.
     reasons = {}
     for reason, case in re.findall(r"(?:^skipped: (.*)\n)?^\[  SKIPPED \] (\S+)$", output, re.M):
         reasons[case] = reasons.get(case) or reason
+    reasons.update(re.findall(r"^skip (\S+): (.*)$", output, re.M))
     skips = [f"{name}: {case} ({why})" if why else f"{name}: {case}" for case, why in reasons.items()]
     if status == "notrun":
         last = (output.strip().splitlines() or ["no reason given"])[-1]

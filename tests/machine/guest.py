@@ -37,7 +37,7 @@ def main():
         verdict = {0: "pass", 77: "skip"}.get(status, "fail")
         print(f"TEST {verdict} {test['name']} {seconds:.1f} s ({status})", flush=True)
         for line in output.splitlines():
-            if "skipped:" in line:
+            if line.startswith(("skip ", "skipped:")):
                 print(f"SKIP {test['name']} {line.strip()}")
         if verdict == "fail" or test.get("show"):
             for line in output[-TAIL_BYTES:].splitlines():

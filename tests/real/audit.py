@@ -13,8 +13,9 @@ import subprocess
 import tempfile
 import time
 
-from shared.audits import SONDE, audit_of, compile_c, compare_commands, record, sonde, write
-from shared.cases import WORK, fresh, needs_agent, run
+from helpers import (
+    WORK, child_of, fresh, needs_agent, needs_strace, run_cases, sonde, start_record, try_sonde, write)
+from shared.audits import audit_of, compile_audited, compare_commands, record_audit
 
 needs_agent()
 
@@ -138,7 +139,7 @@ def every_function_is_seen_and_owned():
     functions = functions_of("linux")
     assert len(functions) > 110
     source = OWNER % exerciser(functions)
-    loader = compile_c("""
+    loader = compile_audited("""
 #include <dlfcn.h>
 int main(int argc, char **argv) {
   void *lib = dlopen(argv[1], RTLD_NOW);
@@ -156,9 +157,9 @@ int main(int argc, char **argv) {
     entries = ("owner_direct", "owner_by_name", "owner_by_table", "owner_by_pointer")
     for name, options in owners.items():
         owner = os.path.join(WORK, name)
-        shutil.move(compile_c(source, *common, *options), owner)
+        shutil.move(compile_audited(source, *common, *options), owner)
         for entry in entries:
-            path, done = record([loader if name.endswith(".so") else owner, owner, entry], stdin=subprocess.DEVNULL)
+            path, done = record_audit([loader if name.endswith(".so") else owner, owner, entry], stdin=subprocess.DEVNULL)
             assert done.returncode == 0, (name, entry, done)
             rows = [r for r in audit_of(path)["findings"] if r["owner"] == name]
             missing = set(functions) - {r["function"] for r in rows}
@@ -203,16 +204,16 @@ categories:
 def functions_of_a_library_that_comes_later_are_seen():
     folder = tempfile.mkdtemp(dir=WORK)
     missing, user = (os.path.join(folder, f"lib{n}.so") for n in ("missing", "user"))
-    shutil.move(compile_c("void acme_sign(const char *s) { }\nvoid acme_verify(const char *s) { }", "-shared", "-fPIC"), missing)
-    main, policy = compile_c(LATE_MAIN, "-ldl"), write(LATE_POLICY, ".yaml")
+    shutil.move(compile_audited("void acme_sign(const char *s) { }\nvoid acme_verify(const char *s) { }", "-shared", "-fPIC"), missing)
+    main, policy = compile_audited(LATE_MAIN, "-ldl"), write(LATE_POLICY, ".yaml")
     for options in [], ["-fno-plt"], ["-Wl,-z,lazy"], ["-Wl,-z,now"]:
         # Its constructor is the first that calls.
-        shutil.move(compile_c("""
+        shutil.move(compile_audited("""
 extern void acme_sign(const char *), acme_verify(const char *);
 __attribute__((constructor)) static void begin(void) { acme_sign("constructor"); __asm__(""); /* no tail call */ }
 void user(void) { acme_sign("import"); acme_verify("of another library"); }""", "-shared", "-fPIC", missing, "-Wl,-rpath," + folder, *options), user)
         for place in "anywhere", "elsewhere":
-            path, done = record([main, user, "user", place], policy)
+            path, done = record_audit([main, user, "user", place], policy)
             assert done.returncode == 0, (place, done)
             audit = audit_of(path)
             rows = sorted((r["arguments"], r["owner"], r["calls"]) for r in audit["findings"])
@@ -220,7 +221,7 @@ void user(void) { acme_sign("import"); acme_verify("of another library"); }""", 
             assert len({r["fingerprint"] for r in audit["findings"]}) == 2, audit
             assert all(r["first_ns"] < r["last_ns"] for r in audit["findings"]), audit
             assert audit["not_present"] == ["acme_verify"], audit["not_present"]
-    path, done = record([main, missing, "dlsym", "anywhere"], policy)
+    path, done = record_audit([main, missing, "dlsym", "anywhere"], policy)
     rows = audit_of(path)["findings"]
     assert done.returncode == 0 and [(r["arguments"], r["module"], r["calls"]) for r in rows] == [('"by name"', os.path.basename(main), 3)], rows
 
@@ -243,9 +244,9 @@ int main(int argc, char **argv) {
 
 
 def a_million_calls_of_four_threads_are_counted():
-    program = compile_c(GETENV, "-pthread")
+    program = compile_audited(GETENV, "-pthread")
     began = time.time()
-    path, done = record([program, "250000"])
+    path, done = record_audit([program, "250000"])
     rows = [r for r in audit_of(path)["findings"] if r["function"] == "getenv"]
     assert sum(r["calls"] for r in rows) == 1000000 and len(rows) == 1, rows
     print(f"1,000,000 calls in {time.time() - began:.2f} s, {os.path.getsize(path) / 1e6:.1f} bytes each")
@@ -281,15 +282,10 @@ int main(int argc, char **argv) {
 
 
 def calls_are_those_that_strace_sees():
-    if not shutil.which("strace"):
-        print("no strace here")
-        return
-    program, trace = compile_c(CONNECTS), fresh(".txt")
+    needs_strace()
+    program, trace = compile_audited(CONNECTS), fresh(".txt")
     seed = os.environ.get("SONDE_SEED", "7")
-    traced = subprocess.run(["strace", "-o", trace, "-e", "trace=connect,openat,?unlink,unlinkat", program, seed])
-    if traced.returncode:
-        print("strace is not allowed here")
-        return
+    subprocess.run(["strace", "-o", trace, "-e", "trace=connect,openat,?unlink,unlinkat", program, seed], check=True)
     expected = {}
     with open(trace) as f:
         for line in f:
@@ -302,7 +298,7 @@ def calls_are_those_that_strace_sees():
             else:
                 continue
             expected[key] = expected.get(key, 0) + 1
-    path, _ = record([program, seed])
+    path, _ = record_audit([program, seed])
     seen = {}
     for row in audit_of(path)["findings"]:
         arguments = row["arguments"]
@@ -359,14 +355,14 @@ int main(void) {
     for options in [], ["-DNEWER", "-O0"]:
         folder = tempfile.mkdtemp(dir=WORK)
         path = os.path.join(folder, "one")
-        shutil.move(compile_c(source, "-g", *options), path)
+        shutil.move(compile_audited(source, "-g", *options), path)
         out.append(path)
     return out
 
 
 def findings_are_judged_and_compared():
     policy = write(POLICY, ".yaml")
-    old, new = [record([p], policy)[0] for p in _programs_of_two_builds()]
+    old, new = [record_audit([p], policy)[0] for p in _programs_of_two_builds()]
     audit = audit_of(old)
     rows = {r["arguments"]: r for r in audit["findings"] if r["category"] == "acme.env"}
     assert rows['"ACME_TOKEN"']["calls"] == 12 and rows['"ACME_TOKEN"']["owner"] == "The Acme SDK", rows
@@ -394,7 +390,7 @@ def findings_are_judged_and_compared():
 
 def the_privacy_manifest_is_drafted():
     import plistlib
-    path, _ = record(["python3", "-c", "import os; os.statvfs('/'); os.stat('/')"], "apple")
+    path, _ = record_audit(["python3", "-c", "import os; os.statvfs('/'); os.stat('/')"], "apple")
     draft = plistlib.loads(sonde("export", "--as", "xcprivacy", path).encode())
     types = {t["NSPrivacyAccessedAPIType"]: t["NSPrivacyAccessedAPITypeReasons"] for t in draft["NSPrivacyAccessedAPITypes"]}
     assert "E174.1" in types["NSPrivacyAccessedAPICategoryDiskSpace"], types
@@ -411,7 +407,7 @@ phases:
   - before: consent
     deny: [env]
 """, ".yaml")
-    program = compile_c("""
+    program = compile_audited("""
 #include <stdio.h>
 #include <stdlib.h>
 int main(void) {
@@ -422,19 +418,17 @@ int main(void) {
   getenv("ACME_AFTER");
   return 0;
 }""")
-    path = fresh()
-    running = subprocess.Popen([SONDE, "record", "--audit=" + policy, "-o", path, "--", program], stdin=subprocess.PIPE,
-                               stdout=subprocess.PIPE, stderr=subprocess.DEVNULL)
+    path, running = start_record([program], "--audit=" + policy, stdin=subprocess.PIPE, stdout=subprocess.PIPE,
+                                 stderr=subprocess.DEVNULL)
     assert running.stdout.readline() == b"ask\n"
-    with open(f"/proc/{running.pid}/task/{running.pid}/children") as f:
-        sonde("ctl", f.read().split()[0], "mark", "consent")
+    sonde("ctl", child_of(running.pid), "mark", "consent")
     running.communicate(b"yes\n", timeout=150)
     early = {r["arguments"]: r.get("too_early") for r in audit_of(path)["findings"]}
     assert early == {'"ACME_BEFORE"': "consent", '"ACME_AFTER"': None}, early
 
 
 def children_that_are_followed_are_audited_too():
-    program = compile_c("""
+    program = compile_audited("""
 #include <stdlib.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -454,7 +448,7 @@ int main(int argc, char **argv) {
   while (wait(NULL) > 0) continue;
   return 0;
 }""")
-    path, done = record([program], "linux", "--follow")
+    path, done = record_audit([program], "linux", "--follow")
     assert done.returncode == 0, done
     stem = path[:-len(".sonde")]
     found = []
@@ -469,19 +463,19 @@ int main(int argc, char **argv) {
 
 def what_the_audit_cannot_see_is_said():
     source = "int main(void) { return 0; }"
-    static = compile_c(source, "-static")
-    _, done = record([static])
+    static = compile_audited(source, "-static")
+    _, done = record_audit([static])
     assert done.returncode == 125 and b"is statically linked" in done.stderr, done
     # What Go's linker leaves in a program.
     note = """__asm__(".section .note.go.buildid, \\"a\\", %note\\n.balign 4\\n.long 4, 4, 4\\n.asciz \\"Go\\"\\n.byte 0\\n.long 1\\n.text");"""
     for go in False, True:
-        _, done = record([compile_c((note if go else "") + source)])
+        _, done = record_audit([compile_audited((note if go else "") + source)])
         assert done.returncode == 0 and (b"is written in Go" in done.stderr) == go, done
 
 
 def of_two_policies_the_last_is_meant():
     """The first may be the larger one."""
-    program = compile_c("""
+    program = compile_audited("""
 #include <stdlib.h>
 #include <sys/statvfs.h>
 int main(void) {
@@ -490,7 +484,7 @@ int main(void) {
   return statvfs("/", &v);
 }""")
     for first, last, function in ("linux", "apple", "statvfs"), ("apple", write(POLICY, ".yaml"), "getenv"):
-        path, done = record([program], first, "--audit=" + last)
+        path, done = record_audit([program], first, "--audit=" + last)
         assert done.returncode == 0, done
         found = [r for r in audit_of(path)["findings"] if r["category"].startswith(("apple.", "acme."))]
         assert [r["function"] for r in found] == [function], (first, last, found)
@@ -498,18 +492,18 @@ int main(void) {
 
 def what_is_not_understood_records_nothing():
     policy = write("version: 1\nallow:\n  - category: env.secret\n    reason: old\n    expires: 2020-01-01\n", ".yaml")
-    path, done = record(["true"], policy)
+    path, done = record_audit(["true"], policy)
     assert done.returncode == 2 and not os.path.exists(path), done
     assert f"{policy}:5: this allowance expired on 2020-01-01".encode() in done.stderr, done.stderr
-    assert b"no such" in subprocess.run([SONDE, "audit", "check", "/nonexistent.yaml"], capture_output=True).stderr.lower()
+    assert "no such" in try_sonde("audit", "check", "/nonexistent.yaml").stderr.lower()
     sonde("audit", "check", policy, status=2)
     for verb in ["check", "linux"], ["baseline", path]:
-        assert b"of compile alone" in subprocess.run([SONDE, "audit", *verb, "-o", path], capture_output=True).stderr
+        assert "of compile alone" in try_sonde("audit", *verb, "-o", path).stderr
         sonde("audit", *verb, "-o", path, status=2)
-    assert b"Is a directory" in subprocess.run([SONDE, "audit", "check", WORK], capture_output=True).stderr
+    assert "Is a directory" in try_sonde("audit", "check", WORK).stderr
     sonde("diff", "--by", "audit", policy, policy, status=2)
     sonde("audit", "baseline", "/etc/passwd", status=2)
     sonde("export", "--as", "sarif", "/etc/passwd", status=2)
 
 
-run(globals())
+run_cases(globals())

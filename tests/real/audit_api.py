@@ -1,15 +1,12 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: MIT
 """sonde/audit.h: a program that audits itself, by itself and under sonde record, with libsonde shared and static."""
-import os
 import subprocess
 
-from shared.audits import SONDE, audit_of, compile_c, sonde, write
-from shared.cases import fresh, needs_agent, run
+from helpers import INCLUDE, LINK_SHARED, LINK_STATIC, fresh, needs_agent, record, run_cases, sonde, write
+from shared.audits import audit_of, compile_audited
 
 needs_agent()
-ROOT = os.environ["SONDE_SOURCE"]
-LIB = os.path.join(os.environ["SONDE_BUILD"], "lib")
 
 POLICY = """version: 1
 extends: none
@@ -24,7 +21,7 @@ phases:
     deny: [env]
 """
 
-SOURCE = """
+PROGRAM = """
 #include <dlfcn.h>
 #include <pthread.h>
 #include <sonde/audit.h>
@@ -103,9 +100,8 @@ def _compiled(text):
 
 
 def _programs():
-    options = ["-I", os.path.join(ROOT, "include"), "-pthread", "-ldl"]
-    return {"shared": compile_c(SOURCE, *options, "-L", LIB, "-Wl,-rpath," + LIB, "-lsonde"),
-            "static": compile_c(SOURCE, *options, os.path.join(LIB, "libsonde.a"))}
+    return {how: compile_audited(PROGRAM, INCLUDE, "-pthread", "-ldl", *link)
+            for how, link in (("shared", LINK_SHARED), ("static", LINK_STATIC))}
 
 
 PROGRAMS, FLAT = _programs(), _compiled(POLICY)
@@ -147,16 +143,15 @@ def one_policy_follows_another():
 def under_a_recorder_it_goes_into_its_recording():
     for program in PROGRAMS.values():
         for mode, way in (("--malloc=off", "stop"), ("--malloc=all", "exit")):
-            path = fresh()
-            _said(subprocess.run([SONDE, "record", mode, "-o", path, "--", program, FLAT, way], capture_output=True, timeout=150))
+            path, done = record([program, FLAT, way], mode)
+            _said(done)
             assert _found(path) == _expected(way), _found(path)
 
 
 def a_recorders_audit_stays_in_force():
     policy = write(POLICY, ".yaml")
     for program in PROGRAMS.values():
-        path = fresh()
-        done = subprocess.run([SONDE, "record", "--audit=" + policy, "-o", path, "--", program, FLAT, "stop"], capture_output=True, timeout=150)
+        path, done = record([program, FLAT, "stop"], "--audit=" + policy)
         said = _said(done)
         busy = said["sonde_audit_start(policy, size, path)"]
         assert int(busy) < 0 and said["sonde_audit_stop()"] == busy, said
@@ -175,4 +170,4 @@ def what_is_no_policy_is_refused():
     sonde("audit", "compile", "linux", "-o", "/nonexistent/folder/x", status=2)
 
 
-run(globals())
+run_cases(globals())

@@ -2,7 +2,6 @@
 # SPDX-License-Identifier: MIT
 """The audit's coverage, against strace on programs that nobody here wrote, and against counts of a program's own."""
 import collections
-import json
 import os
 import re
 import select
@@ -11,8 +10,9 @@ import signal
 import stat
 import subprocess
 
-from shared.audits import SONDE, audit_of, compare_commands, compile_c, record, sonde
-from shared.cases import WORK, fresh, needs_agent, run
+from helpers import (
+    SONDE, WORK, fresh, needs_agent, needs_strace, report, run_cases, skip, skip_part, sonde, start_record)
+from shared.audits import audit_of, compile_audited, compare_commands, record_audit
 
 needs_agent()
 
@@ -34,7 +34,7 @@ def _surroundings():
 
 
 def covered(command, *options, **how):
-    path, done = record(command, "linux", "--coverage", *options, **how)
+    path, done = record_audit(command, "linux", "--coverage", *options, **how)
     coverage = audit_of(path)["coverage"]
     assert coverage["complete"] and not coverage["let_go"], coverage
     return coverage, done, path
@@ -66,12 +66,10 @@ def straced(command):
 
 
 def every_call_that_strace_sees_is_told():
-    if not shutil.which("strace"):
-        print("no strace here")
-        return
+    needs_strace()
     for command in PROGRAMS:
         if not shutil.which(command[0]):
-            print(f"no {command[0]} here")
+            skip_part(command[0], "it is not installed")
             continue
         for leftover in (f for f in os.listdir(WORK) if f.startswith("x.db")):
             os.unlink(os.path.join(WORK, leftover))
@@ -142,7 +140,7 @@ int main(int argc, char **argv) {
 
 
 def counts_are_the_programs_own():
-    program = compile_c(COUNTS, "-pthread", "-g")
+    program = compile_audited(COUNTS, "-pthread", "-g")
     n = 100
     coverage, done, _ = covered([program, str(n)])
     assert done.returncode == 5, done
@@ -158,7 +156,7 @@ def counts_are_the_programs_own():
 
 def a_call_that_is_over_is_not_taken_for_one_under_way():
     """The same call instruction, the same depth: first a hooked function, then one that makes the call itself."""
-    program = compile_c("""
+    program = compile_audited("""
 #define _GNU_SOURCE
 #include <fcntl.h>
 #include <stdlib.h>
@@ -180,8 +178,7 @@ int main(void) {
 def who_gains_rights_is_let_go():
     """A set-user-ID program gets its rights although what started it was traced."""
     if os.geteuid():
-        print("only root can make such a file")
-        return
+        skip("only root can make such a file")
     private = os.path.join("/tmp", f"sonde-setuid-{os.getpid()}")
     os.makedirs(private, mode=0o755)
     try:
@@ -194,13 +191,12 @@ def who_gains_rights_is_let_go():
         nobody = ["setpriv", "--reuid=65534", "--clear-groups"]
         plain = subprocess.run([*nobody, program, "-u"], capture_output=True)
         if plain.stdout != b"0\n" or subprocess.run([*nobody, SONDE, "--version"], capture_output=True).returncode:
-            print("set-user-ID files, or sonde for others, do not work here")
-            return
+            skip("set-user-ID files, or sonde for others, do not work here")
         path = os.path.join(out, "x.sonde")
         done = subprocess.run([*nobody, SONDE, "record", "--audit", "--coverage", "-o", path, "--", "sh", "-c", f"exec {program} -u"],
                               capture_output=True, cwd=out)
         assert done.stdout == b"0\n", done
-        coverage = json.loads(sonde("report", "--json", path, "audit"))["audit"]["coverage"]
+        coverage = report(path, "audit")["audit"]["coverage"]
         assert coverage["let_go"] and coverage["early"] > 0, coverage
         # Root is not what counts: the right to trace is.
         command = [SONDE, "record", "--audit", "--coverage", "-o", os.path.join(out, "y.sonde"), "--", *nobody, "sh", "-c",
@@ -219,8 +215,8 @@ sys.stdin.readline()"""
 
 def a_terminal_stops_nobody_who_handles_it():
     """The tracer gets the signals of its terminal too; while it stood, so would the program."""
-    program = subprocess.Popen([SONDE, "record", "--audit", "--coverage", "-o", fresh(), "--", "/usr/bin/python3", "-c", STOPS],
-                               stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, preexec_fn=os.setpgrp)
+    _, program = start_record(["/usr/bin/python3", "-c", STOPS], "--audit", "--coverage", stdin=subprocess.PIPE,
+                              stdout=subprocess.PIPE, text=True, preexec_fn=os.setpgrp)
     assert program.stdout.readline() == "ready\n"
     os.killpg(program.pid, signal.SIGTSTP)
     first = select.select([program.stdout], [], [], 120)[0] and program.stdout.readline()
@@ -234,7 +230,7 @@ def programs_do_what_they_did_while_watched():
 
 
 def rings_are_said_to_be_unseen():
-    program = compile_c("""
+    program = compile_audited("""
 #include <string.h>
 #include <sys/syscall.h>
 #include <unistd.h>
@@ -250,4 +246,4 @@ int main(void) {
     assert "io_uring" in sonde("report", path, "audit")
 
 
-run(globals())
+run_cases(globals())

@@ -4,8 +4,8 @@
 read their path from them. The program notices nothing, whoever handles SIGSEGV, and every call is counted."""
 import subprocess
 
-from shared.audits import audit_of, compile_c, record
-from shared.cases import needs_agent, run
+from helpers import needs_agent, run_cases
+from shared.audits import audit_of, compile_audited, record_audit
 
 needs_agent()
 
@@ -114,9 +114,9 @@ int main(void) {
 
 
 def memory_that_another_thread_unmaps():
-    program = compile_c(RACE, "-pthread")
+    program = compile_audited(RACE, "-pthread")
     for how in "default", "handler", "sigaction", "back":
-        path, done = record([program, how])
+        path, done = record_audit([program, how])
         assert done.returncode == 0, (how, done)
         calls, efault, enoent, faults, gone = map(int, done.stdout.split())
         assert efault and enoent and not faults and gone > 1000, (how, done.stdout)
@@ -127,8 +127,8 @@ def memory_that_another_thread_unmaps():
 
 
 def pointers_to_nothing():
-    program = compile_c(BLOCKED)
-    path, done = record([program])
+    program = compile_audited(BLOCKED)
+    path, done = record_audit([program])
     assert done.returncode == 0, done
     assert done.stdout == subprocess.run([program], capture_output=True, check=True).stdout
     assert done.stdout.count(b"EFAULT") == 18 and b"?" not in done.stdout, done.stdout
@@ -136,4 +136,4 @@ def pointers_to_nothing():
     assert sum(r["calls"] for r in found) == 18, found
 
 
-run(globals())
+run_cases(globals())

@@ -4,19 +4,17 @@
 audit counts the same, by method, with who called them."""
 import collections
 import re
-import shutil
 import subprocess
 
-from shared.audits import SONDE, audit_of, compile_c, record, sonde, write
-from shared.calls import paths_of, report
-from shared.cases import needs_agent, run, skip
-from shared.objc import compile_m, counted, gnustep_flags
+from helpers import needs_agent, run_cases, sonde, try_sonde, write
+from shared.audits import audit_of, compile_audited, record_audit
+from shared.calls import paths_of, trace_of
+from shared.objc import compile_m, counted, needs_gnustep, needs_objc
 
 needs_agent()
 
 MESSAGES = ["-std=gnu11", "-O1", "-fobjc-exceptions"]
-if not shutil.which("gcc") or not compile_m("messages.m", [*MESSAGES, "-lobjc"]):
-    skip("no gcc with Objective-C here")
+needs_objc()
 
 POLICY = """version: 1
 extends: none
@@ -46,9 +44,9 @@ def audited(found, category):
     return dict(counts)
 
 
-def check(program, arguments, policy, wanted, *options):
+def check_program(program, arguments, policy, wanted, *options):
     plain = subprocess.run([program, *arguments], capture_output=True, text=True, timeout=150, check=True)
-    path, done = record([program, *arguments], policy, *options)
+    path, done = record_audit([program, *arguments], policy, *options)
     assert (done.returncode, done.stdout) == (0, plain.stdout.encode()), done
     expected = {name: n for name, n in counted(plain.stdout).items() if wanted(name)}
     return path, audit_of(path), expected
@@ -57,7 +55,7 @@ def check(program, arguments, policy, wanted, *options):
 def methods_are_counted_allowed_and_owned():
     program = compile_m("messages.m", [*MESSAGES, "-lobjc"])
     policy = write(POLICY, ".yaml")
-    path, audit, expected = check(program, ["300"], policy, lambda n: True)
+    path, audit, expected = check_program(program, ["300"], policy, lambda n: True)
     found = audit["findings"]
     base = audited(found, "acme.base")
     assert base == {n: expected[n] for n in ("-[Base add:to:]", "+[Base make]")}, base
@@ -79,32 +77,29 @@ def methods_are_counted_allowed_and_owned():
 def beside_the_tracing_of_messages():
     program = compile_m("messages.m", [*MESSAGES, "-lobjc"])
     policy = write(POLICY, ".yaml")
-    path, audit, expected = check(program, ["50"], policy, lambda n: True, "--trace=*[*]")
+    path, audit, expected = check_program(program, ["50"], policy, lambda n: True, "--trace=*[*]")
     assert audited(audit["findings"], "acme.base")["-[Base add:to:]"] == 50, audit["findings"]
     traced = collections.Counter()
-    for names, calls in paths_of(report(path)).items():
+    for names, calls in paths_of(trace_of(path)).items():
         traced[re.split(r"/(?=[-+]\[)", names)[-1]] += calls
     assert traced == expected
 
 
 def a_runtime_that_is_loaded_later():
     library = compile_m("messages.m", [*MESSAGES, "-shared", "-fPIC", "-lobjc"])
-    program = compile_c("""
+    program = compile_audited("""
 #include <dlfcn.h>
 int main(int argc, char **argv) {
   void *lib = dlopen(argv[1], RTLD_NOW);
   return lib ? ((int (*)(int, char **))dlsym(lib, "main"))(argc - 1, argv + 1) : 9;
 }""", "-ldl")
-    _, audit, expected = check(program, [library, "20"], write(POLICY, ".yaml"), lambda n: True)
+    _, audit, expected = check_program(program, [library, "20"], write(POLICY, ".yaml"), lambda n: True)
     assert audited(audit["findings"], "acme.base") == {n: expected[n] for n in ("-[Base add:to:]", "+[Base make]")}
     assert not "-[Nobody is:]" in audit["not_present"], audit
 
 
 def foundation_is_audited():
-    flags = gnustep_flags()
-    if not flags:
-        print("skipped: no GNUstep Foundation here")
-        return
+    flags = needs_gnustep()
     program = compile_m("foundation.m", ["-std=gnu11", *flags])
     policy = write("""version: 1
 extends: apple
@@ -114,13 +109,13 @@ categories:
   - id: foundation
     methods: ["+[NSString *]"]
 """, ".yaml")
-    _, audit, expected = check(program, [], policy, lambda n: n.startswith("-[Account "))
+    _, audit, expected = check_program(program, [], policy, lambda n: n.startswith("-[Account "))
     found = audited(audit["findings"], "acme.accounts")
     assert {n: found.get(n) for n in expected} == expected, (found, expected)
     assert audited(audit["findings"], "foundation"), audit["findings"]
     # The methods of Apple's list are defined by GNUstep too.
     other = compile_m("defaults.m", ["-std=gnu11", *flags])
-    path, done = record([other], "apple")
+    path, done = record_audit([other], "apple")
     assert done.returncode == 0, done
     found = audited(audit_of(path)["findings"], "apple.defaults")
     assert found.get("+[NSUserDefaults standardUserDefaults]") and found.get("-[NSUserDefaults integerForKey:]") == 3, found
@@ -130,8 +125,8 @@ categories:
 def what_is_no_method_is_refused():
     for name in ("[Base x]", "-[Base]", "-[Base x", "-Base x]", "-[ x]", "-[Base ]", "-[Base x] ", "-[Base x y]", "-[[Base x]"):
         policy = write(f'version: 1\nextends: none\ncategories:\n  - id: a\n    methods:\n      - "{name}"\n', ".yaml")
-        done = subprocess.run([SONDE, "audit", "check", policy], capture_output=True, text=True)
+        done = try_sonde("audit", "check", policy)
         assert done.returncode == 2 and f"{policy}:6: '{name}' is no method" in done.stderr, (name, done)
 
 
-run(globals())
+run_cases(globals())

@@ -6,6 +6,10 @@ import os
 import pathlib
 import sys
 
+from helpers import BUILD, needs_agent, run_cases, skip, sonde, write
+from macho.build import fetch
+from shared.audits import compile_audited, record_audit
+
 try:
     import jsonschema
 except ImportError:  # the distribution's package is for the distribution's python
@@ -13,10 +17,6 @@ except ImportError:  # the distribution's package is for the distribution's pyth
     if sys.executable != "/usr/bin/python3" and os.path.exists("/usr/bin/python3"):
         os.execv("/usr/bin/python3", ["/usr/bin/python3", *sys.argv])
 
-sys.path.append(os.path.join(os.path.dirname(os.path.abspath(__file__)), "macho"))
-from build import fetch
-from shared.audits import compile_c, record, sonde, write
-from shared.cases import fresh, needs_agent, run, skip
 
 needs_agent()
 if not jsonschema:
@@ -26,7 +26,7 @@ PACKAGE, SCHEMA = "@microsoft/jest-sarif@1.0.0-beta.0", "sarif-2.1.0*.json"  # t
 
 
 def _validator():
-    keep = pathlib.Path(os.environ["SONDE_BUILD"], "npm-packages")
+    keep = pathlib.Path(BUILD, "npm-packages")
     keep.mkdir(parents=True, exist_ok=True)
     home = keep / PACKAGE.replace("/", "-")
     why = None if home.exists() else fetch(PACKAGE, keep, home)
@@ -68,7 +68,7 @@ def real_programs_are_valid():
     policy = write(ALLOWED, ".yaml")
     for command in (["id", "root"], ["curl", "-s", "http://127.0.0.1:9/"], ["git", "--version"],
                     ["/usr/bin/python3", "-c", "import socket, os; socket.getaddrinfo('localhost', 80); os.getenv('A_TOKEN')"]):
-        path, _ = record(command, policy, "--coverage")
+        path, _ = record_audit(command, policy, "--coverage")
         results = _exported(path)
         assert results and all(r["stacks"] for r in results)
         baseline = write(sonde("audit", "baseline", path), ".json")
@@ -77,12 +77,12 @@ def real_programs_are_valid():
 
 
 def nothing_found_is_valid():
-    path, _ = record(["true"], write("version: 1\nextends: none\ncategories:\n  - id: x\n    functions: [getservent()]\n", ".yaml"))
+    path, _ = record_audit(["true"], write("version: 1\nextends: none\ncategories:\n  - id: x\n    functions: [getservent()]\n", ".yaml"))
     assert _exported(path) == []
 
 
 def text_of_any_bytes_is_valid():
-    program = compile_c(r"""
+    program = compile_audited(r"""
 #include <unistd.h>
 #include <stdlib.h>
 static void again(int depth, const char *name) { if (depth) again(depth - 1, name); else unlink(name); __asm__(""); }
@@ -93,12 +93,12 @@ int main(void) {
   getenv("A TOKEN ");
   return 0;
 }""")
-    path, _ = record([program])
+    path, _ = record_audit([program])
     assert len(_exported(path)) >= 3
 
 
 def the_validator_finds_what_is_wrong():
-    path, _ = record(["id", "root"])
+    path, _ = record_audit(["id", "root"])
     sarif = json.loads(sonde("export", "--as", "sarif", path))
     sarif["runs"][0]["results"][0]["level"] = "grave"
     try:
@@ -108,4 +108,4 @@ def the_validator_finds_what_is_wrong():
     raise AssertionError("an unknown level was let pass")
 
 
-run(globals())
+run_cases(globals())

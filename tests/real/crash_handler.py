@@ -6,19 +6,10 @@ import os
 import re
 import signal
 import subprocess
-import sys
 
-PROGRAM = os.path.join(os.environ["SONDE_BUILD"], "examples", "crash_handler")
-FAULTS = []
+from helpers import BUILD, SANITIZED, check, run_cases, skip
 
-if not os.path.exists(PROGRAM):
-    print("skipped: the examples are not built with a sanitizer")
-    sys.exit(77)
-
-
-def expect(way, what, good):
-    if not good:
-        FAULTS.append(f"{way}: {what}")
+PROGRAM = os.path.join(BUILD, "examples", "crash_handler")
 
 
 def stacks_of(text):
@@ -31,28 +22,34 @@ def stacks_of(text):
     return stacks
 
 
-def crash(way, wanted_signal, crashed_in):
-    faults_before = len(FAULTS)
+def _crash(way, wanted_signal, crashed_in):
     done = subprocess.run([PROGRAM, way], capture_output=True, text=True, timeout=150)
     stacks = stacks_of(done.stderr)
-    expect(way, f"died of {-done.returncode}, not {wanted_signal}",
-           done.returncode == -wanted_signal)
-    expect(way, "the crashed thread is not named", re.search(r"thread \d+ crasher crashed", done.stderr))
+    good = [
+        check(done.returncode == -wanted_signal, f"died of {-done.returncode}, not {wanted_signal}"),
+        check(re.search(r"thread \d+ crasher crashed", done.stderr), "the crashed thread is not named")]
     for name, function in (("crash_handler", "main"), ("waiter", "wait_for_lock"),
                            ("computer", "compute"), ("crasher", crashed_in)):
-        expect(way, f"{function} is not on the stack of {name}", function in stacks.get(name, []))
-    expect(way, "other threads than its own", len(stacks) == 4)
-    expect(way, "an incomplete stack", "no further" not in done.stderr)
-    print(f"{way}: {len(stacks)} threads, {sum(map(len, stacks.values()))} frames")
-    if len(FAULTS) > faults_before:
+        good.append(check(function in stacks.get(name, []), f"{function} is not on the stack of {name}"))
+    good += [check(len(stacks) == 4, "other threads than its own"),
+             check("no further" not in done.stderr, "an incomplete stack")]
+    if not all(good):
         print(done.stderr)
+    return f"{len(stacks)} threads, {sum(map(len, stacks.values()))} frames"
 
 
-if os.environ.get("SONDE_SANITIZED"):
-    print("skipped: a sanitizer handles crashes itself, and its frames outgrow a signal stack")
-    sys.exit(77)
-crash("worker", signal.SIGSEGV, "crash_worker")
-crash("malloc", signal.SIGABRT, "crash_malloc")
-crash("overflow", signal.SIGSEGV, "recurse")
-print("\n".join(FAULTS))
-sys.exit(1 if FAULTS else 0)
+def in_a_worker_thread():
+    return _crash("worker", signal.SIGSEGV, "crash_worker")
+
+
+def inside_malloc():
+    return _crash("malloc", signal.SIGABRT, "crash_malloc")
+
+
+def by_overflowing_the_stack():
+    return _crash("overflow", signal.SIGSEGV, "recurse")
+
+
+if SANITIZED:
+    skip("a sanitizer handles crashes itself, and its frames outgrow a signal stack")
+run_cases(globals())

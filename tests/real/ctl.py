@@ -7,42 +7,31 @@ import os
 import random
 import signal
 import subprocess
-import sys
 
-from shared.cases import WORK, needs_agent, run
+from format.reader import Recording
+from helpers import (
+    SEED, WORK, compile_c, events, needs_agent, record, report, run_cases, second_reader, sonde, source_file,
+    start_record, try_sonde, until_child)
 
 needs_agent()
-SONDE = os.environ["SONDE"]
-HERE = os.path.join(os.environ["SONDE_SOURCE"], "tests")
-SEED = int(os.environ.get("SONDE_SEED", str(os.getpid())))
 
 
-def compile_c(name, *options):
-    out = os.path.join(WORK, name)
-    subprocess.run(["cc", "-O1", "-fno-builtin", "-o", out,
-                    os.path.join(HERE, "real/record", name + ".c"), *options], check=True)
-    return out
+def build(name, *options):
+    return compile_c(source_file("real", "record", name + ".c"), "-O1", "-fno-builtin", *options,
+                     out=os.path.join(WORK, name))
 
 
-HOLDER = compile_c("holder")
-WORKER = compile_c("worker", "-pthread")
+HOLDER = build("holder")
+WORKER = build("worker", "-pthread")
 
 
 class Recorded:
     """A program under sonde record, and its recorder."""
-    number = 0
 
     def __init__(self, mode, *command, **how):
-        Recorded.number += 1
-        self.path = os.path.join(WORK, f"{Recorded.number}.sonde")
-        self.recorder = subprocess.Popen(
-            [SONDE, "record", *mode, "-o", self.path, "--", *command], stdin=subprocess.PIPE,
-            stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, **how)
-        self.pid = 0
-        while not self.pid:
-            with open(f"/proc/{self.recorder.pid}/task/{self.recorder.pid}/children") as f:
-                children = f.read().split()
-            self.pid = int(children[0]) if children else 0
+        self.path, self.recorder = start_record(command, *mode, stdin=subprocess.PIPE, stdout=subprocess.PIPE,
+                                                stderr=subprocess.PIPE, text=True, **how)
+        self.pid = until_child(self.recorder.pid)
 
     def line(self):
         return list(map(int, self.recorder.stdout.readline().split()))
@@ -53,13 +42,10 @@ class Recorded:
         return self.line()
 
     def ctl(self, *words):
-        done = subprocess.run([SONDE, "ctl", str(self.pid), *words], capture_output=True, text=True,
-                              timeout=150)
-        assert done.returncode == 0, done
-        return dict(line.split(" ", 1) for line in done.stdout.splitlines())
+        return dict(line.split(" ", 1) for line in sonde("ctl", self.pid, *words).splitlines())
 
     def refused(self, *words):
-        done = subprocess.run([SONDE, "ctl", str(self.pid), *words], capture_output=True, text=True)
+        done = try_sonde("ctl", self.pid, *words)
         assert done.returncode == 2 and done.stderr.count("\n") == 1, done
         return done.stderr
 
@@ -70,19 +56,15 @@ class Recorded:
         return error
 
     def report(self, *options):
-        done = subprocess.run([SONDE, "report", "--json", *options, self.path], capture_output=True,
-                              check=True, timeout=150)
-        told = json.loads(done.stdout)
+        told = report(self.path, *options)
         assert not any(v for k, v in told["missing"].items() if k != "dropped_chunks"), told["missing"]
         return told["malloc"]
 
     def text(self, *sections):
-        return subprocess.run([SONDE, "report", self.path, *sections], capture_output=True, text=True, check=True,
-                              timeout=150).stdout
+        return sonde("report", self.path, *sections)
 
     def events(self):
-        out = subprocess.run([SONDE, "events", self.path], capture_output=True, check=True).stdout
-        return [json.loads(line) for line in out.splitlines()]
+        return events(self.path)
 
 
 def live_is_what_the_program_and_glibc_say():
@@ -121,10 +103,9 @@ def live_is_exact_with_threads():
 def a_great_many_blocks_are_the_same_in_every_mode():
     """What is live in the table of live blocks, which has grown several times, is what a full log says,
     and what a sampled one estimates is near it."""
-    print("SONDE_SEED", SEED)
     told = {}
     for mode in "live", "malloc", "sample:16K":
-        r = Recorded(["--malloc=" + mode], compile_c("hoard", "-pthread"), "16", "50000", str(SEED))
+        r = Recorded(["--malloc=" + mode], build("hoard", "-pthread"), "16", "50000", str(SEED))
         held, size = r.line()
         os.kill(r.pid, signal.SIGKILL)  # all of them wait
         r.end(say=None)
@@ -151,8 +132,7 @@ def a_great_many_blocks_are_the_same_in_every_mode():
 
 def no_sampled_block_is_lost_however_many_live():
     """Some 300 000 of them at once, more than twice what their table begins with."""
-    print("SONDE_SEED", SEED)
-    r = Recorded(["--malloc=sample:64"], compile_c("hoard", "-pthread"), "4", "100000", str(SEED))
+    r = Recorded(["--malloc=sample:64"], build("hoard", "-pthread"), "4", "100000", str(SEED))
     held, _ = r.line()
     os.kill(r.pid, signal.SIGKILL)
     r.end(say=None)
@@ -165,7 +145,6 @@ def no_sampled_block_is_lost_however_many_live():
 
 def a_kill_leaves_what_was_live():
     rng = random.Random(SEED)
-    print("SONDE_SEED", SEED)
     for _ in range(int(os.environ.get("SONDE_KILLS", "20"))):
         count = rng.randrange(100, 60000)
         r = Recorded(["--malloc=live"], HOLDER, str(count))
@@ -197,15 +176,15 @@ def modes_are_switched_while_it_runs():
     held = r.say("more 40000")[0]
     r.end()
     told = r.report()
-    events = r.events()
-    assert [e["name"] for e in events if e["event"] == "mark"] == ["three thousand"]
-    modes = [e["mode"] for e in events if e["event"] == "mode"]
+    listed = r.events()
+    assert [e["name"] for e in listed if e["event"] == "mark"] == ["three thousand"]
+    modes = [e["mode"] for e in listed if e["event"] == "mode"]
     assert modes == [1, 16, 3, 8], modes
     assert told["unknown_frees"] == told["double_frees"] == told["overlaid"] == 0, told
     assert told["earlier_frees"] == 400 + 500, told
     assert told["switches"] == 4 and told["snapshots"] == 2, told
-    at = [i for i, e in enumerate(events) if e["event"] == "mode"][2]
-    to = events[at]["time_ns"] / 1e9 + 1e-6
+    at = [i for i, e in enumerate(listed) if e["event"] == "mode"][2]
+    to = listed[at]["time_ns"] / 1e9 + 1e-6
     assert r.report("--to", f"{to:.9f}")["live"]["blocks"] == 700
     # 1 to 900 bytes each, one of 512 taken: one standard deviation is 440 blocks.
     # The 3000 from malloc on, the last 600 from sample on.
@@ -269,11 +248,11 @@ def regions_are_what_the_kernel_says():
     for word in "m", "m", "m", "u", "r", "f", "f", "u":
         held = r.say(word)
     assert r.ctl("snapshot") == {"regions": "written"}
-    events = [e for e in r.events() if e["event"] == "region"]
-    made = [e for e in events if e["call"] == "mapped" and e["size"] in (1 << 20, 8192)]
+    listed = [e for e in r.events() if e["event"] == "region"]
+    made = [e for e in listed if e["call"] == "mapped" and e["size"] in (1 << 20, 8192)]
     assert len([e for e in made if e["size"] == 8192]) == 2, made
     live = {}
-    for e in events:
+    for e in listed:
         if e["call"] == "moved":
             live.pop(e["old"])
         if e["call"] == "unmapped":
@@ -288,8 +267,7 @@ def regions_are_what_the_kernel_says():
         covered = sum(max(0, min(end, b) - max(start, a)) for a, b in spans)
         assert covered == size, (address, size, covered)
     r.end("q")
-    done = subprocess.run([SONDE, "report", "--json", r.path, "vm"], capture_output=True, check=True)
-    told = json.loads(done.stdout)["vm"]
+    told = report(r.path, "vm")["vm"]
     print("regions:", {k["kind"]: (k["regions"], k["with_stack"]) for k in told["kinds"]})
     assert told["moved"] == 1 and told["unmapped"] >= 2 and told["checkpoints"] >= 2, told
     assert any(k["kind"] == "heap (brk)" and not k["with_stack"] for k in told["kinds"])
@@ -307,8 +285,7 @@ def a_limit_keeps_the_newest():
     r.end()
     bytes_in_file = os.path.getsize(r.path)
     told = r.report()
-    done = subprocess.run([SONDE, "report", "--json", r.path], capture_output=True, check=True)
-    dropped = json.loads(done.stdout)["missing"]["dropped_chunks"]
+    dropped = report(r.path)["missing"]["dropped_chunks"]
     print(f"limit: {bytes_in_file} bytes, {dropped} chunks dropped, {told['events']} events kept")
     assert bytes_in_file < 2 << 20 and dropped > 10 and told["events"] > 100000
     assert told["live"] == {"blocks": held, "bytes": size} == {"blocks": 777, "bytes": size}, told
@@ -316,24 +293,14 @@ def a_limit_keeps_the_newest():
 
 
 def libraries_that_go_are_said_to():
-    library = os.path.join(WORK, "lib.so")
-    source = os.path.join(WORK, "lib.c")
-    with open(source, "w") as f:
-        f.write("#include <stdlib.h>\nvoid *give(void) { void *p = malloc(77); "
-                "__asm__ volatile(\"\"); return p; }\n")
-    subprocess.run(["cc", "-O1", "-shared", "-fPIC", "-o", library, source], check=True)
-    program = os.path.join(WORK, "loads")
-    with open(program + ".c", "w") as f:
-        f.write("#include <dlfcn.h>\n#include <stdlib.h>\nint main(int n, char **v) {\n"
-                "for (int i = 0; i < 2; i++) { void *l = dlopen(v[1], RTLD_NOW);\n"
-                "if (!l) return 1; free(((void *(*)(void))dlsym(l, \"give\"))());\n"
-                "dlclose(l); } return 0; }\n")
-    subprocess.run(["cc", "-o", program, program + ".c", "-ldl"], check=True)
-    path = os.path.join(WORK, "loads.sonde")
-    subprocess.run([SONDE, "record", "--malloc=malloc", "-o", path, "--", program, library], check=True,
-                   capture_output=True, timeout=150)
-    sys.path.insert(0, os.path.join(HERE, "format"))
-    from reader import Recording
+    library = compile_c("#include <stdlib.h>\nvoid *give(void) { void *p = malloc(77); "
+                        "__asm__ volatile(\"\"); return p; }\n", "-O1", "-shared", "-fPIC", out=os.path.join(WORK, "lib.so"))
+    program = compile_c("#include <dlfcn.h>\n#include <stdlib.h>\nint main(int n, char **v) {\n"
+                        "for (int i = 0; i < 2; i++) { void *l = dlopen(v[1], RTLD_NOW);\n"
+                        "if (!l) return 1; free(((void *(*)(void))dlsym(l, \"give\"))());\n"
+                        "dlclose(l); } return 0; }\n", "-ldl")
+    path, done = record([program, library], "--malloc=malloc")
+    assert done.returncode == 0, done
     recording = Recording(path)
     number = next(n for n, i in recording.images.items() if i[4].decode() == library)
     loads = [what for what, n in recording.loads if n == number]
@@ -355,10 +322,10 @@ def the_sampler_is_switched_while_it_runs():
     r.ctl("mark", "off")
     r.say("burn")
     r.end(say=None)
-    events = [e for e in r.events() if e["event"] in ("mark", "sample")]
-    on, off = (i for i, e in enumerate(events) if e["event"] == "mark")
-    taken = sum(1 + e["missed"] for e in events[on + 1:off])
-    after = len(events) - off - 1
+    listed = [e for e in r.events() if e["event"] in ("mark", "sample")]
+    on, off = (i for i, e in enumerate(listed) if e["event"] == "mark")
+    taken = sum(1 + e["missed"] for e in listed[on + 1:off])
+    after = len(listed) - off - 1
     print(taken, "samples in half a second at 200 a second,", after, "after it was switched off")
     assert on == 0 and 80 < taken < 110 and after == 0
 
@@ -370,11 +337,9 @@ def it_is_the_users_own():
                        (["dance"], "knows no"), (["mark"], "takes a value"),
                        (["status", "x"], "takes no value"), (["mark", "a\nb"], "several lines")):
         assert why in r.refused(*words), (words, r.refused(*words))
-    assert "does not run under" in subprocess.run([SONDE, "ctl", str(os.getpid()), "status"],
-                                                  capture_output=True, text=True).stderr
+    assert "does not run under" in try_sonde("ctl", os.getpid(), "status").stderr
     if os.geteuid() == 0:
-        other = subprocess.run([SONDE, "ctl", str(r.pid), "status"], capture_output=True, text=True,
-                               user=65534, group=65534, extra_groups=[])
+        other = try_sonde("ctl", r.pid, "status", user=65534, group=65534, extra_groups=[])
         assert other.returncode == 2 and "is another user's" in other.stderr, other
     r.ctl("stop")
     assert "it was asked to stop" in r.refused("malloc=all")
@@ -407,16 +372,15 @@ def the_second_reader_agrees():
     r.say("less 100")
     r.say("map")
     r.end()
-    theirs = subprocess.run([sys.executable, os.path.join(HERE, "format/reader.py"), r.path],
-                            capture_output=True, check=True).stdout.splitlines()
+    theirs = second_reader(r.path)
 
-    def told(events):
+    def told(listed):
         seen = [{k: v for k, v in e.items() if not k.endswith("_ns") and k != "frames"}
-                for e in events]
+                for e in listed]
         return sorted(json.dumps(e, sort_keys=True) for e in seen)
 
-    assert told(r.events()) == told(map(json.loads, theirs))
+    assert told(r.events()) == told(theirs)
     assert any('"block"' in e for e in told(r.events()))
 
 
-run(globals())
+run_cases(globals())

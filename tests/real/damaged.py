@@ -10,25 +10,21 @@ import random
 import resource
 import shutil
 import subprocess
-import sys
-import tempfile
 import time
 
-SONDE, FIXTURES = os.environ["SONDE"], pathlib.Path(os.environ["SONDE_FIXTURES"])
-SEED = int(os.environ.get("SONDE_SEED", str(int(time.time()))))
-SANITIZED = os.environ.get("SONDE_SANITIZED") not in (None, "", "0", "OFF", "FALSE")
+from helpers import FIXTURES, SANITIZED, SEED, SONDE, kill, needs, run_cases, try_sonde
+
 MEMORY_BYTES = 1 << 30
 
 
-def limit_memory():
+def _limit_memory():
     if not SANITIZED:  # a sanitizer reserves terabytes
         resource.setrlimit(resource.RLIMIT_AS, (MEMORY_BYTES, MEMORY_BYTES))
 
 
-def sonde(*arguments):
-    """Runs it; fails unless it answers, or refuses in one line."""
-    run = subprocess.run([SONDE, *map(str, arguments)], capture_output=True, timeout=150, check=False,
-                         stdin=subprocess.DEVNULL, preexec_fn=limit_memory)
+def answer_or_refusal(*arguments):
+    """Runs sonde; fails unless it answers, or refuses in one line."""
+    run = try_sonde(*arguments, text=False, stdin=subprocess.DEVNULL, preexec_fn=_limit_memory)
     assert run.returncode in (0, 2), (arguments, run)
     if run.returncode == 2:
         lines = run.stderr.decode(errors="replace").splitlines()
@@ -37,7 +33,7 @@ def sonde(*arguments):
 
 
 def refused(*arguments, says):
-    run = sonde(*arguments)
+    run = answer_or_refusal(*arguments)
     assert run.returncode == 2, (arguments, run)
     assert says in run.stderr.decode(), (arguments, run.stderr)
 
@@ -70,7 +66,7 @@ def images(folder):
     for number in range(120):
         file.write_bytes(damage(originals[number % 3], rng))
         addresses = [hex(rng.randrange(1 << 17)) for _ in range(30)]
-        run = sonde("symbolize", "--no-index", *rng.choice(([], ["--json"])), "--image", file,
+        run = answer_or_refusal("symbolize", "--no-index", *rng.choice(([], ["--json"])), "--image", file,
                     *addresses)
         refusals += run.returncode == 2
         if b"addresses" in run.stdout:
@@ -91,19 +87,16 @@ def cuts(folder):
 
 def programs_of_cores(folder):
     """A sound core file with a damaged program."""
-    gcore = shutil.which("gcore")
-    if not gcore:
-        return "skipped: no gcore"
+    needs("gcore")
     process = subprocess.Popen([FIXTURES / "busy-O2", "5", "1"], stdout=subprocess.PIPE)
     process.stdout.readline()
-    subprocess.run([gcore, "-o", str(folder / "core"), str(process.pid)], check=True,
+    subprocess.run(["gcore", "-o", str(folder / "core"), str(process.pid)], check=True,
                    stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
-    process.kill()
-    process.wait()
+    kill(process)
     whole, rng = (FIXTURES / "busy-O2").read_bytes(), random.Random(SEED)
     for _ in range(25):
         (folder / "program").write_bytes(damage(whole, rng))
-        sonde("stacks", "--json", "--core", folder / f"core.{process.pid}", "--exe",
+        answer_or_refusal("stacks", "--json", "--core", folder / f"core.{process.pid}", "--exe",
               folder / "program")
     return "25 damaged programs of a core file: an answer or one line"
 
@@ -127,12 +120,12 @@ def strange_files(folder):
             if verb == ["symbolize"] and file.name == "fifo":
                 continue  # <(sonde stacks --json PID) is one, and is waited for
             more = ["1000"] if verb[0] == "history" or "--image" in verb else []
-            run = sonde(*verb, file, *more)
+            run = answer_or_refusal(*verb, file, *more)
             assert run.returncode == 2 or file.name == "sparse", (verb, file, run)
     return f"{len(verbs)} ways to read each of {len(files)} strange files: one line"
 
 
-def processes(_):
+def processes():
     child = subprocess.Popen(["true"])
     os.waitid(os.P_PID, child.pid, os.WEXITED | os.WNOWAIT)
     refused("stacks", child.pid, says="")
@@ -164,20 +157,11 @@ def replaced_program(folder):
     # Its file is replaced by a damaged one under the same name.
     (folder / "other").write_bytes(pathlib.Path(program).read_bytes()[:5000])
     os.rename(folder / "other", program)
-    run = sonde("stacks", "--json", process.pid)
+    run = answer_or_refusal("stacks", "--json", process.pid)
     threads = json.loads(run.stdout)["threads"]
-    process.kill()
-    process.wait()
+    kill(process)
     assert threads and all(thread["frames"] for thread in threads if thread["state"] != "ended")
     return f"a program replaced by a cut one: {len(threads)} threads"
 
 
-def main():
-    print("seed", SEED)
-    for test in (cuts, images, programs_of_cores, strange_files, processes, replaced_program):
-        with tempfile.TemporaryDirectory(prefix="sonde-damaged-") as folder:
-            print(f"{test.__name__}: {test(pathlib.Path(folder))}", flush=True)
-
-
-if __name__ == "__main__":
-    sys.exit(main())
+run_cases([cuts, images, programs_of_cores, strange_files, processes, replaced_program])

@@ -4,24 +4,15 @@
 names of a Rust program where rustc is installed (without the hashes that c++filt adds)."""
 import json
 import os
-import pathlib
-import shutil
 import subprocess
-import sys
-import tempfile
 
-SONDE = os.environ["SONDE"]
-
-
-def run(command, **options):
-    return subprocess.run([str(word) for word in command], capture_output=True, text=True, check=True,
-                          **options).stdout
+from helpers import SONDE, needs, output_of, run_cases, skip_part
 
 
 def functions(path, dynamic):
     """Address -> names, of functions with a size."""
     found = {}
-    for line in run(["readelf", "-sW", "--dyn-syms" if dynamic else "-s", path]).splitlines():
+    for line in output_of("readelf", "-sW", "--dyn-syms" if dynamic else "-s", path).splitlines():
         field = line.split()
         if len(field) >= 8 and field[3] == "FUNC" and field[6] != "UND" and int(field[2], 0):
             found.setdefault(int(field[1], 16), set()).add(field[7].split("@")[0])
@@ -31,9 +22,9 @@ def functions(path, dynamic):
 def compare(path, dynamic, demangler):
     by_address = functions(path, dynamic)
     names = sorted({name for several in by_address.values() for name in several})
-    expected = dict(zip(names, run(demangler, input="\n".join(names)).split("\n")))
+    expected = dict(zip(names, output_of(*demangler, input="\n".join(names)).split("\n")))
     addresses = sorted(by_address)
-    answer = json.loads(run([SONDE, "symbolize", "--no-index", "--no-lines", "--json", "--image", path],
+    answer = json.loads(output_of(SONDE, "symbolize", "--no-index", "--no-lines", "--json", "--image", path,
                             input="".join(f"{a:#x}\n" for a in addresses)))["addresses"]
     wrong = 0
     for address, one in zip(addresses, answer):
@@ -44,39 +35,43 @@ def compare(path, dynamic, demangler):
                 print(f"  {address:#x}: sonde {name!r}, expected one of {sorted(expected[raw] for raw in by_address[address])}")
     mangled = sum(raw != text for raw, text in expected.items())
     print(f"{path}: {len(addresses)} functions, {mangled} mangled names, {wrong} differ")
-    return wrong == 0 and mangled > 0
+    assert wrong == 0 and mangled > 0
 
 
-def in_gdb(path, count):
+def compare_with_gdb(path, count):
     """gdb's own form of some names, through its symbol table."""
     names = sorted({min(several) for several in functions(path, True).values()
                     if min(several).startswith("_ZN")})[::97][:count]
     script = ["-ex", "set language c++"] + [word for name in names for word in ("-ex", f"demangle {name}")]
-    shown = run(["gdb", "-nx", "-batch", *script]).strip().split("\n")
-    mine = run(["c++filt"], input="\n".join(names)).strip().split("\n")
+    shown = output_of("gdb", "-nx", "-batch", *script).strip().split("\n")
+    mine = output_of("c++filt", input="\n".join(names)).strip().split("\n")
     print(f"gdb and c++filt: {sum(a == b for a, b in zip(shown, mine))} of {len(names)} names alike")
-    return shown == mine
+    assert shown == mine
 
 
-def main():
-    if not shutil.which("c++filt"):
-        print("skipped: c++filt is not installed")
-        return 77
-    library = run([os.environ.get("CXX", "g++"), "-print-file-name=libstdc++.so.6"]).strip()
-    good = [compare(os.path.realpath(library), True, ["c++filt"])]
-    if shutil.which("gdb"):
-        good.append(in_gdb(os.path.realpath(library), 50))
-    if shutil.which("rustc"):
-        with tempfile.TemporaryDirectory() as folder:
-            source, binary = pathlib.Path(folder, "program.rs"), pathlib.Path(folder, "program")
-            source.write_text('fn main() { let v: Vec<String> = (0..9).map(|i| format!("{i}")).collect(); println!("{v:?}"); }\n')
-            for options in ([], ["-C", "symbol-mangling-version=v0"]):
-                if subprocess.run(["rustc", *options, source, "-o", binary], capture_output=True, check=False).returncode:
-                    print(f"skipped: rustc {options}")
-                    continue
-                good.append(compare(binary, False, ["c++filt", "-i"]))
-    return 0 if all(good) else 1
+def _library():
+    return os.path.realpath(output_of(os.environ.get("CXX", "g++"), "-print-file-name=libstdc++.so.6").strip())
 
 
-if __name__ == "__main__":
-    sys.exit(main())
+def the_functions_of_libstdcxx():
+    needs("c++filt")
+    compare(_library(), True, ["c++filt"])
+
+
+def as_gdb_prints_them():
+    needs("c++filt", "gdb")
+    compare_with_gdb(_library(), 50)
+
+
+def of_rust(folder):
+    needs("c++filt", "rustc")
+    source, binary = folder / "program.rs", folder / "program"
+    source.write_text('fn main() { let v: Vec<String> = (0..9).map(|i| format!("{i}")).collect(); println!("{v:?}"); }\n')
+    for options in ([], ["-C", "symbol-mangling-version=v0"]):
+        if subprocess.run(["rustc", *options, source, "-o", binary], capture_output=True, check=False).returncode:
+            skip_part("v0", f"rustc takes no {options}")
+            continue
+        compare(binary, False, ["c++filt", "-i"])
+
+
+run_cases(globals())

@@ -3,15 +3,13 @@
 """sonde record --follow: children are recorded to files of their own, however they come about, and
 notice nothing; without it they are left alone."""
 import glob
-import json
 import os
 import subprocess
 import time
 
-from shared.cases import WORK, needs_agent, run
+from helpers import WORK, needs_agent, nothing_missing, record, report, run_cases
 
 needs_agent()
-SONDE = os.environ["SONDE"]
 CODE = """
 import os, subprocess, sys
 held = [bytes(5000) for _ in range(100)]
@@ -36,30 +34,27 @@ os.waitpid(pid, 0)
 """
 
 
-def record(*options, script=CODE):
+def run_script(*options, script=CODE):
     path = os.path.join(WORK, "run.sonde")
     for old in glob.glob(os.path.join(WORK, "*.sonde")):
         os.unlink(old)
-    done = subprocess.run([SONDE, "record", *options, "-o", path, "--", "/usr/bin/python3", "-c", script],
-                          capture_output=True, timeout=150)
+    _, done = record(["/usr/bin/python3", "-c", script], *options, path=path)
     assert done.returncode == 0, done
     children = sorted(glob.glob(os.path.join(WORK, "run.*.sonde")))
     return path, children, done
 
 
-def report(path):
-    done = subprocess.run([SONDE, "report", "--json", "--top", "100000", path], capture_output=True,
-                          check=True)
-    told = json.loads(done.stdout)
-    assert not any(told["missing"].values()), (path, told["missing"])
+def whole_report(path):
+    told = report(path, "--top", 100000)
+    nothing_missing(told)
     return told
 
 
 def children_have_files_of_their_own():
     plain = subprocess.run(["/usr/bin/python3", "-c", CODE], capture_output=True, check=True).stdout
-    path, children, done = record("--follow", "--malloc=malloc")
+    path, children, done = run_script("--follow", "--malloc=malloc")
     assert done.stdout == plain, (done.stdout, plain)
-    told = [report(p) for p in children]
+    told = [whole_report(p) for p in children]
     assert all(t["finished"] and "wait_status" not in t for t in told)
     words = sorted(" ".join(t["arguments"][1:]) for t in told if t["arguments"][0].endswith("echo"))
     print(len(children), "children:", words)
@@ -74,16 +69,16 @@ def children_have_files_of_their_own():
     assert child["malloc"]["allocated"]["bytes"] >= 200 * 6000
     assert child["malloc"]["earlier_frees"] >= 50, child["malloc"]["earlier_frees"]
     assert grandchild["malloc"]["allocated"]["bytes"] >= 300 * 7000
-    assert report(path)["malloc"]["allocated"]["bytes"] >= 100 * 5000
+    assert whole_report(path)["malloc"]["allocated"]["bytes"] >= 100 * 5000
 
 
 def samples_and_live_blocks_too():
     burn = ("import os,time\nif os.fork()==0:\n held=[bytes(5000) for _ in range(1000)]\n"
             " end=time.process_time()+0.4\n while time.process_time()<end: pass\n os._exit(7)\n"
             "assert os.WEXITSTATUS(os.wait()[1]) == 7")
-    _, children, _ = record("--follow", "--malloc=live", "--sample=200", script=burn)
+    _, children, _ = run_script("--follow", "--malloc=live", "--sample=200", script=burn)
     assert len(children) == 1
-    told = report(children[0])
+    told = whole_report(children[0])
     print("a forked child:", told["sample"]["samples"], "samples,", told["malloc"]["live"])
     taken = told["sample"]["samples"]
     assert 60 < taken < 100, taken
@@ -93,17 +88,17 @@ def samples_and_live_blocks_too():
 def wall_time_of_children_too():
     sleep = ("import os,time\npid=os.fork()\nif pid==0:\n time.sleep(2); os._exit(0)\n"
              "os.waitpid(pid,0)\n")
-    path, children, _ = record("--follow", "--wall=200", script=sleep)
+    path, children, _ = run_script("--follow", "--wall=200", script=sleep)
     assert len(children) == 1
     for file, call in (path, "wait4"), (children[0], "clock_nanosleep"):
-        wall = report(file)["wall"]
+        wall = whole_report(file)["wall"]
         asleep = sum(s["time_ns"] for s in wall["stacks"] if s.get("syscall") == call)
         print(f"{call}: {asleep / 1e9:.2f} s of {wall['seen_ns'] / 1e9:.2f}")
         assert 1.5e9 < asleep <= wall["blocked_ns"], (file, wall["stacks"])
 
 
 def without_it_children_are_left_alone():
-    _, children, _ = record("--malloc=malloc")
+    _, children, _ = run_script("--malloc=malloc")
     assert not children
 
 
@@ -112,10 +107,10 @@ def a_daemon_is_recorded_to_its_end():
             "if os.fork(): os._exit(0)\nos.close(0); os.close(1); os.close(2)\ntime.sleep(0.5)\n"
             "held=[bytes(9000) for _ in range(500)]\n")
     began = time.time()
-    _, children, _ = record("--follow", "--malloc=malloc", script=code)
+    _, children, _ = run_script("--follow", "--malloc=malloc", script=code)
     assert time.time() - began > 0.5
-    largest = max(report(p)["malloc"]["allocated"]["bytes"] for p in children)
+    largest = max(whole_report(p)["malloc"]["allocated"]["bytes"] for p in children)
     assert largest > 500 * 9000, largest
 
 
-run(globals())
+run_cases(globals())

@@ -5,33 +5,20 @@ logs say: every event with its thread and its stack, live and peak as counted he
 names from a Mach-O file. Also what is missing, cut off or damaged. SONDE_SEED chooses the logs."""
 import json
 import os
-import pathlib
 import random
 import re
 import subprocess
-import sys
-import tempfile
 
-HERE = os.path.dirname(os.path.abspath(__file__))
-sys.path[:0] = [os.path.join(HERE, "apple"), os.path.join(HERE, "macho")]
-import build
-import generate
-import memgraph
+from apple import generate, memgraph
+from helpers import SEED, WORK, check, run_cases, try_sonde
+from macho import build
 
-SONDE = os.environ["SONDE"]
 NAME = "stack-logs.4242.1059c0000.My.App.x1Yz2q.index"
-failures = 0
-
-
-def check(good, what):
-    global failures
-    if not good:
-        failures += 1
-        print("FAILED:", what)
+os.environ["XDG_CACHE_HOME"] = os.path.join(WORK, "cache")
 
 
 def sonde(*arguments, status=0):
-    out = subprocess.run([SONDE, *map(str, arguments)], capture_output=True, text=True)
+    out = try_sonde(*arguments)
     check(out.returncode == status, f"{arguments}: exit {out.returncode}, not {status}: {out.stderr[-300:]}")
     return out
 
@@ -47,8 +34,8 @@ def make(rng, lite=False, narrow=False):
     return table, frames, history, live
 
 
-def events(recording, *options):
-    return [json.loads(line) for line in sonde("events", "--stacks", recording, *options).stdout.splitlines()]
+def events(recording):
+    return [json.loads(line) for line in sonde("events", "--stacks", recording).stdout.splitlines()]
 
 
 def compare_events(recording, history, frames, what):
@@ -98,7 +85,8 @@ def touches(history, address):
     return count
 
 
-def layouts(folder, rng):
+def layouts(folder):
+    rng = random.Random(SEED)
     for size, lite in ((24, False), (32, False), (16, False), (24, True)):
         what = f"{size}-byte records, {'lite' if lite else 'full'} table"
         table, frames, history, live = make(rng, lite, size == 16)
@@ -119,11 +107,9 @@ def layouts(folder, rng):
         print(f"{what}: {len(history)} events, {len(frames)} stacks equal, live and peak as counted")
 
 
-def names(folder, rng):
-    lacking = build.missing()
-    if lacking:
-        print(f"skipped: names from a Mach-O file, {lacking}")
-        return
+def names(folder):
+    rng = random.Random(SEED)
+    build.needs_linker()
     for arch in ("arm64", "x86_64"):
         program = build.link(folder, arch, build.objects(folder, arch), folder / f"App-{arch}", True)
         listed = subprocess.run(["llvm-nm", "--defined-only", program], capture_output=True, text=True, check=True).stdout
@@ -160,9 +146,10 @@ def names(folder, rng):
     print("names and lines from a Mach-O file, by a crash report, an .ips report, plain lines and a memory graph")
 
 
-def regions(folder, rng):
+def regions(folder):
+    rng = random.Random(SEED)
     table = generate.Table(rng, 256, lite=True)
-    entries = []
+    entries, stack = [], None
     for i in range(300):
         stack = table.stack([rng.randrange(0x100004000, 0x100008000, 4) for _ in range(rng.randint(1, 4))]) if i < 40 else stack
         entries.append((0x100000000 + i * 0x100000 + rng.randrange(16) * 0x4000, 0x4000 * rng.randrange(1, 60), stack))
@@ -176,7 +163,8 @@ def regions(folder, rng):
     print(f"tree of regions: {len(got)} regions equal")
 
 
-def damage(folder, rng):
+def damage(folder):
+    rng = random.Random(SEED)
     table, frames, history, _ = make(rng)
     log, tables, out = folder / NAME, folder / "table", folder / "out.sonde"
     whole = b"".join(generate.record(32, a, at, stack, kind, tag) for kind, a, at, stack, tag in history)
@@ -205,16 +193,4 @@ def damage(folder, rng):
     print("what is cut off, damaged or unknown is said")
 
 
-def main():
-    seed = int(os.environ.get("SONDE_SEED", random.randrange(1 << 32)))
-    print(f"seed {seed}")
-    rng = random.Random(seed)
-    with tempfile.TemporaryDirectory(prefix="sonde-") as temporary:
-        os.environ["XDG_CACHE_HOME"] = os.path.join(temporary, "cache")
-        folder = pathlib.Path(temporary)
-        for part in (layouts, names, regions, damage):
-            part(folder, rng)
-    return 1 if failures else 0
-
-
-sys.exit(main())
+run_cases([layouts, names, regions, damage])

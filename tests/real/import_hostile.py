@@ -6,27 +6,16 @@ memory; every record that could have been written is an event of the recording, 
 SONDE_SEED chooses the files."""
 import json
 import os
-import pathlib
 import random
 import re
 import struct
-import sys
-import tempfile
 
-sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "apple"))
-import generate
-from bounded import sonde
+from apple import generate
+from helpers import SEED, WORK, check, run_cases
+from shared.bounded import bounded_sonde
 
-SONDE = os.environ["SONDE"]
 NODES = 16384  # where they begin in a table
-failures = 0
-
-
-def check(good, what):
-    global failures
-    if not good:
-        failures += 1
-        print("FAILED:", what)
+os.environ["XDG_CACHE_HOME"] = os.path.join(WORK, "cache")
 
 
 class Files:
@@ -38,13 +27,13 @@ class Files:
         """(what the import says, the recording's events), or (its refusal, None)."""
         self.out.unlink(missing_ok=True)
         given = [self.log, *([self.table] if table else []), *([self.regions] if regions else [])]
-        done = sonde("import", "--records", size, *given, "-o", self.out)
+        done = bounded_sonde("import", "--records", size, *given, "-o", self.out)
         if done.returncode == 2 and done.stderr.count("\n") == 1:
             return done.stderr, None
-        listed = sonde("events", "--stacks", self.out)
+        listed = bounded_sonde("events", "--stacks", self.out)
         check(done.returncode == 0 and listed.returncode == 0,
               f"{what}: exits {done.returncode}, {listed.returncode}: {done.stderr[-200:]} {listed.stderr[-200:]}")
-        check(sonde("report", self.out, "malloc").returncode == 0, f"{what}: no report")
+        check(bounded_sonde("report", self.out, "malloc").returncode == 0, f"{what}: no report")
         return done.stderr, [json.loads(line) for line in listed.stdout.splitlines()]
 
 
@@ -57,7 +46,8 @@ def put(table, place, pc, parent):
     struct.pack_into("<QQ", table, NODES + 16 * place, pc, parent)
 
 
-def ids(files, rng):
+def ids(folder):
+    files, rng = Files(folder), random.Random(SEED)
     for size in (16, 24, 32):
         table = generate.Table(rng, 64)
         good = table.stack([0x100004000, 0x100005000, 0x16f000001])
@@ -81,8 +71,9 @@ def ids(files, rng):
     print("ids out of range: every event is there, stacks only where the table has them")
 
 
-def chains(files, rng):
+def chains(folder):
     """Every node has a parent, and no node is a root: all ways end in circles."""
+    files, rng = Files(folder), random.Random(SEED)
     for count in (1, 2, 7, 500):
         table = bytearray(generate.Table(rng, count).bytes())
         parents = [rng.randrange(count) for _ in range(count)]
@@ -121,7 +112,8 @@ def chains(files, rng):
     print("chains without an end: cut, and true as far as they go")
 
 
-def sizes(files, rng):
+def sizes(folder):
+    files, rng = Files(folder), random.Random(SEED)
     table = generate.Table(rng, 64)
     stack = table.stack([0x100004000, 0x16f000001])
     whole = table.bytes()
@@ -158,7 +150,8 @@ def spoilt(data, rng):
     return bytes(out)
 
 
-def flips(files, rng):
+def flips(folder):
+    files, rng = Files(folder), random.Random(SEED)
     table = generate.Table(rng, 256)
     stacks = [table.stack([rng.randrange(0x100004000, 0x100008000, 4) for _ in range(9)] + [0x16f000001]) for _ in range(15)]
     refused, rounds = 0, 60
@@ -179,16 +172,4 @@ def flips(files, rng):
     print(f"{rounds} spoilt sets of files: {rounds - refused} imported, {refused} refused")
 
 
-def main():
-    seed = int(os.environ.get("SONDE_SEED", random.randrange(1 << 32)))
-    print(f"seed {seed}")
-    rng = random.Random(seed)
-    with tempfile.TemporaryDirectory(prefix="sonde-") as temporary:
-        os.environ["XDG_CACHE_HOME"] = os.path.join(temporary, "cache")
-        files = Files(pathlib.Path(temporary))
-        for part in (ids, chains, sizes, flips):
-            part(files, rng)
-    return 1 if failures else 0
-
-
-sys.exit(main())
+run_cases([ids, chains, sizes, flips])

@@ -5,32 +5,20 @@ what is compressed, in binary and in XML; table and log of a graph give the reco
 not read is said; graphs that nobody wrote are read or refused in bounded time and memory. SONDE_SEED chooses the files."""
 import json
 import os
-import pathlib
 import plistlib
 import random
 import struct
-import sys
-import tempfile
 
-sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "apple"))
-import generate
-import memgraph
-from bounded import sonde
-from memgraph import GZIP, LZFSE, STORED, archive, array, binary, described, graph, packed, raw, reported, with_log
+from apple import generate, memgraph
+from apple.memgraph import GZIP, LZFSE, STORED, archive, array, binary, described, graph, packed, raw, reported, with_log
+from helpers import SEED, WORK, check, run_cases
+from shared.bounded import bounded_sonde
 
-SONDE = os.environ["SONDE"]
 LOG = "stack-logs.812.1059c0000.App.x1Yz2q.index"
 IMAGES = [(0x104a30000, 0x8000, "/Applications/My App.app/MyApp", "6a1b5d3e-0c9f-4a55-8e0b-2f1f0a5a6b7c"),
           (0x104b00000, 0x4000, "/usr/lib/libone.dylib", "00112233-4455-6677-8899-aabbccddeeff"),
           (0x1a0000000, 0x10000, "/usr/lib/libtwo.dylib", "ffeeddcc-bbaa-9988-7766-554433221100")]
-failures = 0
-
-
-def check(good, what):
-    global failures
-    if not good:
-        failures += 1
-        print("FAILED:", what)
+os.environ["XDG_CACHE_HOME"] = os.path.join(WORK, "cache")
 
 
 def dictionaries(images, start="base", text=False):
@@ -66,22 +54,23 @@ def images(folder):
     for what, data in forms().items():
         file.write_bytes(data)
         asked = [hex(at) for start, size, _, _ in IMAGES for at in (start, start + size - 1, start + size)]
-        done = sonde("symbolize", "--json", "--images", file, *asked)
+        done = bounded_sonde("symbolize", "--json", "--images", file, *asked)
         answers = json.loads(done.stdout or '{"addresses":[]}')["addresses"]
         check([answer.get("module") for answer in answers] == [name for _, _, path, _ in IMAGES for name in (path, path, None)],
               f"{what}: {done.stdout}{done.stderr}")
     print(f"images of {len(forms())} forms")
 
 
-def recordings(folder, rng):
+def recordings(folder):
+    rng = random.Random(SEED)
     table = generate.Table(rng, 1 << 10)
     stacks = [table.stack([IMAGES[0][0] + 4 * rng.randrange(0x2000) for _ in range(9)] + [0x16f000001]) for _ in range(40)]
     log = b"".join(generate.record(24, a, at, stack, kind, tag) for kind, a, at, stack, tag in generate.history(rng, 500, stacks)[0])
     (folder / LOG).write_bytes(log)
     (folder / "table").write_bytes(table.bytes())
     (folder / "images").write_text(described(IMAGES))
-    sonde("import", LOG, "table", "images", "-o", "want.sonde", cwd=folder)
-    want = sonde("events", "--stacks", folder / "want.sonde").stdout
+    bounded_sonde("import", LOG, "table", "images", "-o", "want.sonde", cwd=folder)
+    want = bounded_sonde("events", "--stacks", folder / "want.sonde").stdout
     check(want.count("\n") == 500, f"{want.count(chr(10))} events of 500")
     description = packed(archive(described(IMAGES)))
     for how in (GZIP, STORED):
@@ -91,8 +80,8 @@ def recordings(folder, rng):
                                   ("a graph and the table", plist, [LOG, "table"])):
             (folder / "App.memgraph").write_bytes(data)
             (folder / "App.812.sonde").unlink(missing_ok=True)
-            done = sonde("import", "--records", 24, *given, "App.memgraph", cwd=folder)
-            got = sonde("events", "--stacks", folder / "App.812.sonde").stdout
+            done = bounded_sonde("import", "--records", 24, *given, "App.memgraph", cwd=folder)
+            got = bounded_sonde("events", "--stacks", folder / "App.812.sonde").stdout
             check(done.returncode == 0 and "of App (812): 3 images, a stack table" in done.stderr, f"{what}: {done.stderr}")
             check(got == want, f"{what}: {len(got)} characters of events, not {len(want)}")
     print("table and log of a graph give what the files give")
@@ -107,7 +96,7 @@ def refusals(folder):
 
     def said(data, status, *words, given=(log,), lines=None):
         file.write_bytes(data)
-        done = sonde("import", "--records", 24, *given, file, "-o", folder / "out.sonde")
+        done = bounded_sonde("import", "--records", 24, *given, file, "-o", folder / "out.sonde")
         check(done.returncode == status and all(word in done.stderr for word in words) and
               (lines is None or done.stderr.count("\n") == lines), f"{words}, {status}: exit {done.returncode}, {done.stderr}")
 
@@ -122,7 +111,7 @@ def refusals(folder):
     said(b"MEMGRAPH" + struct.pack("<QQQQQ", 1, 48, 10, 0, 0) + bytes(64), 2, "unknown version", lines=1)
     said(b"bplist00" + bytes(64), 2, "damaged or cut off", lines=1)
     file.write_bytes(binary(graph()))
-    done = sonde("symbolize", "--images", file, "0x1000")
+    done = bounded_sonde("symbolize", "--images", file, "0x1000")
     check(done.returncode == 2 and done.stderr.count("\n") == 1 and "without a list of images" in done.stderr, done.stderr)
     print("what a graph lacks, and what of it is not read, is said")
 
@@ -159,13 +148,14 @@ def hostile_lists():
     }
 
 
-def hostile(folder, rng):
+def hostile(folder):
+    rng = random.Random(SEED)
     file, out, log = folder / "h.memgraph", folder / "h.sonde", folder / LOG
     log.write_bytes(generate.record(24, 16, 0x1000, 3, generate.ALLOC) * 10)
 
     def read(what, data):
         file.write_bytes(data)
-        done = sonde("import", "--records", 24, log, file, "-o", out)
+        done = bounded_sonde("import", "--records", 24, log, file, "-o", out)
         check(done.returncode in (0, 2) and 0 < done.stderr.count("\n") < 8, f"{what}: exit {done.returncode}, {done.stderr[-300:]}")
         return done.stderr
 
@@ -186,18 +176,4 @@ def hostile(folder, rng):
     print(f"{len(hostile_lists())} lists that nobody wrote, 30 that are damaged")
 
 
-def main():
-    seed = int(os.environ.get("SONDE_SEED", random.randrange(1 << 32)))
-    print(f"seed {seed}")
-    rng = random.Random(seed)
-    with tempfile.TemporaryDirectory(prefix="sonde-") as temporary:
-        os.environ["XDG_CACHE_HOME"] = os.path.join(temporary, "cache")
-        folder = pathlib.Path(temporary)
-        images(folder)
-        recordings(folder, rng)
-        refusals(folder)
-        hostile(folder, rng)
-    return 1 if failures else 0
-
-
-sys.exit(main())
+run_cases([images, recordings, refusals, hostile])

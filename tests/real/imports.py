@@ -8,26 +8,18 @@ import os
 import re
 import shutil
 import signal
-import socket
 import subprocess
-import sys
-import time
 
-from shared.cases import WORK, fresh, needs_agent, run, skip
+from format import reader
+from helpers import (
+    WORK, connect, free_port, needs, needs_agent, record, run_cases, skip_part, start_record, try_sonde)
 
 needs_agent()
-if not shutil.which("ltrace"):
-    skip("no ltrace here to compare with")
-SONDE = os.environ["SONDE"]
-sys.path.insert(0, os.path.join(os.environ["SONDE_SOURCE"], "tests/format"))
-import reader  # noqa: E402
+needs("ltrace")
 
 
-
-def record(pattern, command, **how):
-    path = fresh()
-    done = subprocess.run([SONDE, "record", f"--trace={pattern}", "-o", path, "--", *command],
-                          capture_output=True, timeout=120, **how)
+def record_imports(pattern, command, **how):
+    path, done = record(command, f"--trace={pattern}", **how)
     return reader.Recording(path), done
 
 
@@ -88,10 +80,10 @@ def counts_are_ltraces():
     compared = 0
     for library, glob, command in cases:
         if not shutil.which(command[0]):
-            print(f"skipped: no {command[0]} here")
+            skip_part(command[0], "it is not installed")
             continue
         expected = ltrace(glob, command)
-        recording, done = record(f"{library}*:{glob}", command)
+        recording, done = record_imports(f"{library}*:{glob}", command)
         plain = subprocess.run(command, capture_output=True)
         assert (done.returncode, done.stdout) == (plain.returncode, plain.stdout), command
         told = counts(recording)
@@ -118,9 +110,10 @@ def everything_traced_says_the_same():
                 ["nginx", "-v"], ["gdb", "-batch", "-ex", "print 6*7"]]
     for command in commands:
         if not shutil.which(command[0]):
+            skip_part(command[0], "it is not installed")
             continue
         plain = subprocess.run(command, capture_output=True, timeout=150)
-        recording, done = record("*", command)
+        recording, done = record_imports("*", command)
         assert (done.returncode, done.stdout) == (plain.returncode, plain.stdout), (command, done)
         calls = sum(1 for _ in recording.calls())
         assert calls > 5, (command, calls)
@@ -129,7 +122,7 @@ def everything_traced_says_the_same():
 
 
 def a_parent_is_never_shorter_than_its_children():
-    recording, _ = record("*", ["python3", "-c", "import json; print(json.dumps({}))"])
+    recording, _ = record_imports("*", ["python3", "-c", "import json; print(json.dumps({}))"])
     for tid in set(recording.threads.values()):
         inside = collections.Counter()
         for thread, depth, _, start, end in recording.calls():
@@ -140,25 +133,10 @@ def a_parent_is_never_shorter_than_its_children():
             inside[depth] += end - start
 
 
-def _free_port():
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        return probe.getsockname()[1]
-
-
-def wait_for_port(port):
-    for _ in range(2000):
-        try:
-            return socket.create_connection(("127.0.0.1", port), timeout=60)
-        except OSError:
-            time.sleep(0.05)
-    raise AssertionError("the server does not answer")
-
-
 def serve(name, command, talk):
-    path = os.path.join(WORK, name + ".sonde")
-    with subprocess.Popen([SONDE, "record", "--trace=*", "-o", path, "--", *command],
-                          stdout=subprocess.DEVNULL, stderr=subprocess.PIPE) as server:
+    path, server = start_record(command, "--trace=*", path=os.path.join(WORK, name + ".sonde"), stdout=subprocess.DEVNULL,
+                                stderr=subprocess.PIPE)
+    with server:
         talk()
         _, told = server.communicate(timeout=150)
     assert server.returncode == 0, (server.returncode, told)
@@ -166,10 +144,10 @@ def serve(name, command, talk):
 
 
 def _redis_serves():
-    port = _free_port()
+    port = free_port()
 
     def talk():
-        with wait_for_port(port) as s:
+        with connect(port) as s:
             s.settimeout(120)
             for i in range(300):
                 s.sendall(f"SET key{i} {i}\r\nGET key{i}\r\n".encode())
@@ -186,7 +164,7 @@ def _redis_serves():
 
 
 def _nginx_serves():
-    port = _free_port()
+    port = free_port()
     with open(os.path.join(WORK, "index.html"), "w") as f:
         f.write("hello " * 1000)
     config = os.path.join(WORK, "nginx.conf")
@@ -196,7 +174,7 @@ def _nginx_serves():
                 f"127.0.0.1:{port}; root {WORK}; }} }}")
 
     def talk():
-        wait_for_port(port).close()
+        connect(port).close()
         for _ in range(20):
             page = subprocess.run(["curl", "-s", "--compressed", f"http://127.0.0.1:{port}/index.html"],
                                   capture_output=True, timeout=150).stdout
@@ -212,16 +190,16 @@ def servers_serve():
         if shutil.which(program):
             test()
         else:
-            print(f"skipped: no {program} here")
+            skip_part(program, "it is not installed")
 
 
 def what_cannot_be_is_said():
-    _, done = record("libnothing*:*", ["true"])
+    _, done = record_imports("libnothing*:*", ["true"])
     assert done.returncode == 0 and b"can be traced matches 'libnothing*:*'" in done.stderr, done
-    _, done = record("*", ["ls", "/"])
+    _, done = record_imports("*", ["ls", "/"])
     assert b"follow no usual calling convention" in done.stderr, done
-    done = subprocess.run([SONDE, "record", "--trace=" + "x" * 600, "--", "true"], capture_output=True)
-    assert done.returncode == 125 and b"at most 511 bytes" in done.stderr, done
+    done = try_sonde("record", "--trace=" + "x" * 600, "--", "true")
+    assert done.returncode == 125 and "at most 511 bytes" in done.stderr, done
 
 
-run(globals())
+run_cases(globals())

@@ -2,23 +2,17 @@
 # SPDX-License-Identifier: MIT
 """Functions that the agent has in front of the C library's are the C library's wherever a library is named: in
 what is asked for and in what is told. The oracle is the loader, in a run without the agent."""
-import os
-import subprocess
-
-from shared.audits import audit_of, write
-from shared.audits import record as record_audit
-from shared.calls import HERE, nothing_missing, record, report
-from shared.cases import fresh, needs_agent, run
+from helpers import compile_c, needs_agent, output_of, run_cases, write
+from shared.audits import audit_of, record_audit
+from shared.calls import no_call_missing, record_trace, trace_of, trace_source
 
 needs_agent()
 
 
 def _program():
     """It, and for each function its library and how often it is called."""
-    program = fresh(".program")
-    subprocess.run(["cc", "-O0", "-U_FORTIFY_SOURCE", "-fno-builtin", "-pthread", os.path.join(HERE, "in_front.c"), "-o",
-                    program, "-ldl"], check=True)
-    said = subprocess.run([program, "tell"], check=True, capture_output=True, text=True, timeout=60).stdout
+    program = compile_c(trace_source("in_front.c"), "-O0", "-U_FORTIFY_SOURCE", "-fno-builtin", "-pthread", "-ldl")
+    said = output_of(program, "tell")
     expected = {name: (library, int(count)) for name, library, count in map(str.split, said.splitlines())}
     assert len(expected) == 14, said
     return program, expected
@@ -27,10 +21,10 @@ def _program():
 def traced_calls():
     program, expected = _program()
     pattern = ",".join(f"{library}:{name}" for name, (library, _) in expected.items())
-    path, done = record(program, trace="--trace=" + pattern, options=["--malloc=off"])
+    path, done = record_trace(program, trace="--trace=" + pattern, options=["--malloc=off"])
     assert done.returncode == 0, done
-    told = report(path)
-    nothing_missing(told)
+    told = trace_of(path)
+    no_call_missing(told)
     found = {row["function"]: (row["module"], row["calls"]) for row in told["trace"]["functions"]}
     assert found == expected, (found, expected)
 
@@ -45,4 +39,4 @@ def audited_calls():
     assert found == {name: count for name, (_, count) in expected.items()}, found
 
 
-run(globals())
+run_cases(globals())

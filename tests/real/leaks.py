@@ -7,24 +7,19 @@ import os
 import re
 import shutil
 import subprocess
-import sys
 import time
 
-sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "shared"))
-import cases
-from cases import WORK, fresh
+from helpers import (
+    SEED, WORK, child_of, children_of, compile_c, fresh, needs, needs_agent, run_cases, skip_part,
+    source_file, start_record, states_of, try_sonde, until)
 
-SONDE = os.environ["SONDE"]
-HERE = os.path.join(os.environ["SONDE_SOURCE"], "tests")
 KEPT_REGISTERS = {"x86_64": 6, "aarch64": 11}[os.uname().machine]  # by a function for its caller
-SEED = int(os.environ.get("SONDE_SEED", str(os.getpid())))
 
 
 def _compile(name, *options):
     out = os.path.join(WORK, name)
     if not os.path.exists(out):
-        subprocess.run(["cc", "-O1", "-g", "-fno-builtin", "-pthread", "-o", out,
-                        os.path.join(HERE, "real/leaks", name + ".c"), *options], check=True)
+        compile_c(source_file("real", "leaks", name + ".c"), "-O1", "-g", "-fno-builtin", "-pthread", *options, out=out)
     return out
 
 
@@ -32,10 +27,8 @@ class _Recorded:
     """A program under sonde record, which waits for a line when it has said "ready"."""
 
     def __init__(self, mode, *command, say="", **how):
-        self.path = fresh()
-        self.recorder = subprocess.Popen(
-            [SONDE, "record", f"--malloc={mode}", "-o", self.path, "--", *command],
-            stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, **how)
+        self.path, self.recorder = start_record(command, f"--malloc={mode}", stdin=subprocess.PIPE,
+                                                stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, **how)
         self.recorder.stdin.write(say)
         self.recorder.stdin.flush()
         self.lines = []
@@ -43,19 +36,17 @@ class _Recorded:
             if line.strip() == "ready":
                 break
             self.lines.append(line.split())
-        with open(f"/proc/{self.recorder.pid}/task/{self.recorder.pid}/children") as f:
-            self.pid = int(f.read().split()[0])
+        self.pid = child_of(self.recorder.pid)
 
     def leaks(self, *words, status=0):
-        done = subprocess.run([SONDE, "leaks", str(self.pid), *words], capture_output=True,
-                              text=True, timeout=150)
+        done = try_sonde("leaks", self.pid, *words)
         assert done.returncode == status, done
         return done.stdout if status != 2 else done.stderr
 
     def all_asleep(self):
         """Waits until every thread of the program has come to the call that it waits in."""
-        cases.until(lambda: set(cases.states_of(self.pid).values()) == {"S"},
-                    lambda: f"all asleep: {cases.states_of(self.pid)}")
+        until(lambda: set(states_of(self.pid).values()) == {"S"},
+                    lambda: f"all asleep: {states_of(self.pid)}")
 
     def look(self, *words):
         return json.loads(self.leaks("--json", *words))
@@ -201,8 +192,7 @@ def the_program_notices_nothing():
         r.look()
         time.sleep(0.6)  # the last look is made when most of the calls' three seconds are over
     assert os.listdir(f"/proc/{r.pid}/fd") == before
-    with open(f"/proc/{r.recorder.pid}/task/{r.recorder.pid}/children") as f:
-        children = f.read().split()
+    children = children_of(r.recorder.pid)
     assert len(children) <= 2, children  # the program, and the last copy until somebody looks
     _has_waited(_said_of_calls(r), 4.5)
 
@@ -256,8 +246,7 @@ def _memcheck(command, environment, stdin):
 
 
 def programs_nobody_here_wrote_beside_memcheck():
-    if not shutil.which("valgrind"):
-        cases.skip("valgrind is not installed")
+    needs("valgrind")
     programs = {"python3": (["/usr/bin/python3", "-c", PYTHON], {"PYTHONMALLOC": "malloc"}, ""),
                 "perl": (["perl", "-e", PERL], {}, ""),
                 "sqlite3": (["sqlite3", ":memory:"], {},
@@ -266,7 +255,7 @@ def programs_nobody_here_wrote_beside_memcheck():
                             "create index i on t(b);\n.print ready\n")}
     for name, (command, environment, stdin) in programs.items():
         if not shutil.which(command[0]):
-            print(f"{name} is not installed")
+            skip_part(name, "it is not installed")
             continue
         definitely, indirectly, possibly = _memcheck(command, environment, stdin)
         r = _Recorded("live", *command, say=stdin, env={**os.environ, **environment})
@@ -283,5 +272,5 @@ def programs_nobody_here_wrote_beside_memcheck():
         r.end()
 
 
-cases.needs_agent()
-cases.run(globals())
+needs_agent()
+run_cases(globals())

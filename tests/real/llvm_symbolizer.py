@@ -17,13 +17,12 @@ import random
 import re
 import shutil
 import subprocess
-import sys
-import tempfile
+
+from helpers import SEED, SONDE, check, needs, output_of, run_cases, skip
 
 ADDRESSES = 10_000
 BINARIES_MIN = 5
 EQUAL_MIN = 0.999
-SONDE = os.environ["SONDE"]
 
 
 def build_programs(folder):
@@ -86,22 +85,18 @@ def installed():
 
 
 def has_debug(path):
-    return ".debug_info" in run(["readelf", "-SW", path]) or debug_file(path) is not None
+    return ".debug_info" in output_of("readelf", "-SW", path) or debug_file(path) is not None
 
 
 def debug_file(path):
-    found = re.search(r"Build ID: ([0-9a-f]+)", run(["readelf", "-n", path]))
+    found = re.search(r"Build ID: ([0-9a-f]+)", output_of("readelf", "-n", path))
     debug = found and f"/usr/lib/debug/.build-id/{found[1][:2]}/{found[1][2:]}.debug"
     return debug if debug and os.path.exists(debug) else None
 
 
-def run(command, **options):
-    return subprocess.run(command, capture_output=True, text=True, check=True, **options).stdout
-
-
 def symbols(path):
     """(address, size, name) of the symbols of code."""
-    for line in run(["readelf", "-sW", path]).splitlines():
+    for line in output_of("readelf", "-sW", path).splitlines():
         field = line.split()
         if len(field) >= 8 and field[3] in ("FUNC", "NOTYPE", "IFUNC") and field[6] != "UND":
             yield int(field[1], 16), int(field[2], 0), field[7].split("@")[0]
@@ -109,7 +104,7 @@ def symbols(path):
 
 def choose(path, rng):
     functions = [(address, size) for address, size, _ in symbols(path) if size]
-    text = re.search(r" \.text +PROGBITS +([0-9a-f]+) +[0-9a-f]+ +([0-9a-f]+)", run(["readelf", "-SW", path]))
+    text = re.search(r" \.text +PROGBITS +([0-9a-f]+) +[0-9a-f]+ +([0-9a-f]+)", output_of("readelf", "-SW", path))
     start, size = int(text[1], 16), int(text[2], 16)
     inside = rng.choices(functions, weights=[size for _, size in functions], k=ADDRESSES // 2)
     return [address + rng.randrange(length) for address, length in inside] + \
@@ -117,7 +112,7 @@ def choose(path, rng):
 
 
 def ask_llvm(path, addresses):
-    text = run(["llvm-symbolizer", "--no-demangle", "--obj", path],
+    text = output_of("llvm-symbolizer", "--no-demangle", "--obj", path,
                input="".join(f"{a:#x}\n" for a in addresses))
     for block in text.split("\n\n")[:len(addresses)]:
         lines = block.strip("\n").split("\n")
@@ -131,7 +126,7 @@ def ask_llvm(path, addresses):
 
 
 def ask_sonde(path, addresses, options):
-    answer = json.loads(run([SONDE, "symbolize", "--json", "--no-demangle", *options, "--image", path],
+    answer = json.loads(output_of(SONDE, "symbolize", "--json", "--no-demangle", *options, "--image", path,
                             input="".join(f"{a:#x}\n" for a in addresses)))
     for one in answer["addresses"]:
         yield [(f.get("function"), f.get("file"), f.get("line", 0), f.get("column", 0))
@@ -169,26 +164,20 @@ def compare(path, rng):
           f"{sum(a == b for a, b in zip(ours, again))} of 200 the same without the index")
     for i in wrong[:10]:
         print(f"  {addresses[i]:#x}\n    sonde {ours[i]}\n    llvm  {theirs[i]}")
-    return len(wrong) <= len(addresses) * (1 - EQUAL_MIN) and ours[:200] == again
+    check(len(wrong) <= len(addresses) * (1 - EQUAL_MIN), f"{path}: {len(wrong)} addresses differ")
+    check(ours[:200] == again, f"{path}: other answers without the index")
 
 
-def main():
-    if not shutil.which("llvm-symbolizer"):
-        print("skipped: llvm-symbolizer is not installed")
-        return 77
-    seed = int(os.environ.get("SONDE_SEED", random.randrange(1 << 32)))
-    print(f"SONDE_SEED={seed}")
-    rng = random.Random(seed)
-    with tempfile.TemporaryDirectory() as folder:
-        os.environ["XDG_CACHE_HOME"] = folder
-        binaries = [*installed(), *build_programs(folder)]
-        good = [compare(path, rng) for path in binaries]
-    print(f"{len(binaries)} binaries")
+def names_and_lines_are_llvms(folder):
+    needs("llvm-symbolizer")
+    rng = random.Random(SEED)
+    os.environ["XDG_CACHE_HOME"] = str(folder)
+    binaries = [*installed(), *build_programs(folder)]
+    for path in binaries:
+        compare(path, rng)
     if len(binaries) < BINARIES_MIN:
-        print(f"skipped: {len(binaries)} binaries have debug information here, {BINARIES_MIN} wanted")
-        return 77
-    return 0 if all(good) else 1
+        skip(f"{len(binaries)} binaries have debug information here, {BINARIES_MIN} wanted")
+    return f"{len(binaries)} binaries"
 
 
-if __name__ == "__main__":
-    sys.exit(main())
+run_cases([names_and_lines_are_llvms])

@@ -1,22 +1,17 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: MIT
 """sonde/malloc.h: a log that a program keeps of itself, and the same calls under sonde record."""
-import json
 import os
 import re
 import subprocess
 
-from shared.cases import WORK, run, skip
+from helpers import (
+    BUILD, INCLUDE, LINK_SHARED, LINK_STATIC, SANITIZED, SOURCE, WORK, compile_c, events, nothing_missing,
+    record, report, run_cases, skip, sonde, source_file)
 
-if os.environ.get("SONDE_SANITIZED"):
+if SANITIZED:
     skip("the examples are not built with a sanitizer")
-SONDE, BUILD, SOURCE = (os.environ[n] for n in ("SONDE", "SONDE_BUILD", "SONDE_SOURCE"))
 EXAMPLE = os.path.join(BUILD, "examples/malloc_log")
-
-
-def report(path):
-    done = subprocess.run([SONDE, "report", "--json", path], capture_output=True, check=True)
-    return json.loads(done.stdout)
 
 
 def check_output(text):
@@ -28,7 +23,7 @@ def check_output(text):
 
 
 def check_report(told):
-    assert not any(told["missing"].values()), told["missing"]
+    nothing_missing(told)
     assert told["pools"]["given"] == {"blocks": 10, "bytes": 1000}, told["pools"]
     assert told["pools"]["live"] == {"blocks": 3, "bytes": 300} and not told["pools"]["unknown"]
     m = told["malloc"]
@@ -46,28 +41,18 @@ def a_program_logs_itself():
 
 
 def under_the_recorder_the_same_calls_act_on_it():
-    static = os.path.join(WORK, "static")
-    subprocess.run(["cc", "-I", os.path.join(SOURCE, "include"), "-o", static,
-                    os.path.join(SOURCE, "examples/malloc_log.c"),
-                    os.path.join(BUILD, "lib/libsonde.a")], check=True)
-    for name, program in (("shared", EXAMPLE), ("static", static)):
-        path = os.path.join(WORK, name + ".sonde")
-        done = subprocess.run([SONDE, "record", "--malloc=off", "-o", path, "--", program],
-                              capture_output=True, text=True, check=True)
+    for program in EXAMPLE, compile_c(os.path.join(SOURCE, "examples", "malloc_log.c"), INCLUDE, *LINK_STATIC):
+        path, done = record([program], "--malloc=off", text=True)
+        assert done.returncode == 0, done
         check_output(done.stdout)
         told = report(path)
         check_report(told)
-        events = subprocess.run([SONDE, "events", path], capture_output=True, check=True).stdout
-        marks = [json.loads(e) for e in events.splitlines() if b'"mark"' in e]
+        marks = [e for e in events(path) if e["event"] == "mark"]
         assert [m["name"] for m in marks] == ["with history"] and marks[0]["tid"] == told["pid"]
 
 
 def build(name):
-    program = os.path.join(WORK, name)
-    subprocess.run(["cc", "-O1", "-pthread", "-I", os.path.join(SOURCE, "include"), "-o", program,
-                    os.path.join(SOURCE, f"tests/real/record/{name}.c"), "-L", os.path.join(BUILD, "lib"),
-                    "-lsonde", "-Wl,-rpath," + os.path.join(BUILD, "lib")], check=True)
-    return program
+    return compile_c(source_file("real", "record", f"{name}.c"), "-O1", "-pthread", INCLUDE, *LINK_SHARED)
 
 
 def pools_are_not_followed_while_it_is_off():
@@ -79,16 +64,14 @@ def pools_are_not_followed_while_it_is_off():
 
 
 def marks_bound_what_is_told_and_an_address_inside_names_its_block():
-    path = os.path.join(WORK, "marked.sonde")
-    done = subprocess.run([SONDE, "record", "--malloc", "-o", path, "--", build("marked")],
-                          capture_output=True, text=True, check=True)
+    path, done = record([build("marked")], "--malloc", text=True)
+    assert done.returncode == 0, done
     address = int(done.stdout, 16)
 
     def grown(*bounds):
-        told = subprocess.run([SONDE, "report", "--json", "--by", "growth", *bounds, path],
-                              capture_output=True, check=True)
+        told = report(path, "--by", "growth", *bounds)
         rows = [(s["live"][what] - s["live_at_start"][what] for what in ("blocks", "bytes"))
-                for s in json.loads(told.stdout)["malloc"]["stacks"]
+                for s in told["malloc"]["stacks"]
                 if any(f.get("function") == "hold" for f in s["frames"])]
         return [row for row in map(tuple, rows) if any(row)]
 
@@ -96,26 +79,25 @@ def marks_bound_what_is_told_and_an_address_inside_names_its_block():
                            (("--to", "loaded"), 3)):
         assert grown(*bounds) == [(blocks, 1000 * blocks)], (bounds, grown(*bounds))
     for inside, said in (0, True), (999, True), (1000, False), (-1, False):
-        told = subprocess.run([SONDE, "history", path, hex(address + inside)], capture_output=True, text=True,
-                              check=True).stdout
+        told = sonde("history", path, hex(address + inside))
         assert (hex(address) in told and "hold" in told) == said, (inside, told)
 
 
-def it_begins_and_ends_while_threads_allocate():
+def it_begins_and_ends_while_threads_allocate(folder):
     program = build("logger")
     rounds, threads = os.environ.get("SONDE_LOG_ROUNDS", "8"), "6"
-    done = subprocess.run([program, WORK, rounds, threads], capture_output=True, timeout=90 + 2 * int(rounds))
+    done = subprocess.run([program, folder, rounds, threads], capture_output=True, timeout=90 + 2 * int(rounds))
     assert done.returncode == 0, done
-    events = 0
+    count = 0
     for i in range(int(rounds)):
-        told = report(os.path.join(WORK, f"{i}.sonde"))
+        told = report(folder / f"{i}.sonde")
         m = told["malloc"]
-        events += m["events"]
+        count += m["events"]
         assert told["finished"] and not any(told["missing"].values()), told["missing"]
         assert m["depth"]["undefined"] == 0 and m["earlier_frees"] > 0 and m["snapshots"] == 1
         assert 54321 <= m["live"]["bytes"] < 54321 + 6 * 64 * 520, m["live"]
-    print(f"{events} events in {rounds} logs")
-    assert events > 1000
+    print(f"{count} events in {rounds} logs")
+    assert count > 1000
 
 
-run(globals())
+run_cases(globals())

@@ -7,35 +7,19 @@ The slices are cross-built here and differ in their addresses, so that a name fr
 is sound has the names of llvm-nm and llvm-symbolizer, asked of the same fat file. Of what is not, each slice that is
 there still has its names, and each other one is refused with the reason. SONDE_SEED chooses the order and the cuts."""
 import json
-import os
-import pathlib
 import random
-import subprocess
-import sys
-import tempfile
 
-sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "macho"))
-import build
-import fat
-from oracle import llvm, symbols
+from helpers import SEED, check, run_cases, try_sonde
+from macho import build, fat
+from macho.oracle import llvm, symbols
 
-SONDE = os.environ["SONDE"]
 CUT, LACKS, NOT = "is truncated or damaged", "holds no image of that UUID or architecture", "is not an ELF or Mach-O file"
-failures = 0
 
 
-def check(good, what):
-    global failures
-    if not good:
-        failures += 1
-        print("FAILED:", what)
-
-
-def sonde(path, addresses, *options):
+def names_or_refusal(path, addresses, *options):
     """{address: name}, or the line that says why not."""
-    out = subprocess.run([SONDE, "symbolize", "--json", "--no-demangle", "--no-lines", "--no-inlines", "--no-index",
-                          "--image", path, *options], input="".join(f"{a:#x}\n" for a in addresses),
-                         capture_output=True, text=True, timeout=150)
+    out = try_sonde("symbolize", "--json", "--no-demangle", "--no-lines", "--no-inlines", "--no-index", "--image", path,
+                    *options, input="".join(f"{a:#x}\n" for a in addresses))
     if out.returncode == 2 and out.stderr.count("\n") == 1 and not out.stdout:
         return out.stderr
     check(out.returncode in (0, 1) and not out.stderr, f"{path.name} {options}: exit {out.returncode}, {out.stderr}")
@@ -58,7 +42,7 @@ class Slice:
 
     def is_named(self, path, what, *options):
         """Is what sonde says of PATH what this slice holds?"""
-        got = sonde(path, sorted(self.names), *options)
+        got = names_or_refusal(path, sorted(self.names), *options)
         if isinstance(got, str):
             check(False, f"{what}, {options}: {got.strip()}")
             return
@@ -68,11 +52,11 @@ class Slice:
 
 
 def is_refused(path, reason, what, *options):
-    got = sonde(path, [0x100000000], *options)
+    got = names_or_refusal(path, [0x100000000], *options)
     check(isinstance(got, str) and reason in got, f"{what}, {options}: '{got}', not '{reason}'")
 
 
-def make(folder):
+def _make(folder):
     objects = {arch: build.objects(folder, arch) for arch in ("x86_64", "arm64")}
     orders = (("x86_64", objects["x86_64"]), ("arm64", objects["arm64"]), ("arm64e", objects["arm64"][::-1]))
     slices = []
@@ -189,28 +173,20 @@ def cuts(path, slices, wide, rng):
     return len(lengths) + 6
 
 
-def main():
-    lacking = build.missing()
-    if lacking:
-        print(f"skipped: {lacking}")
-        return 77
-    seed = int(os.environ.get("SONDE_SEED", random.randrange(1 << 32)))
-    print(f"seed {seed}")
-    rng = random.Random(seed)
-    with tempfile.TemporaryDirectory(prefix="sonde-") as temporary:
-        folder = pathlib.Path(temporary)
-        slices, path = make(folder), folder / "fat"
-        by_arch = {s.arch: s for s in slices}
-        for wide in (False, True):
-            rng.shuffle(slices)
-            sound(path, slices, wide)
-            missing_kind(path, by_arch, wide)
-            numbers = wrong_numbers(path, slices, wide)
-            overlaps(path, slices, wide)
-            print(f"{numbers} wrong headers, overlapping slices, {cuts(path, slices, wide, rng)} cuts: said, and the "
-                  "rest is named")
-        sound(path, slices, True, 1 << 32)
-    return 1 if failures else 0
+def headers_of_either_width(folder):
+    build.needs_linker()
+    rng = random.Random(SEED)
+    slices, path = _make(folder), folder / "fat"
+    by_arch = {s.arch: s for s in slices}
+    for wide in (False, True):
+        rng.shuffle(slices)
+        sound(path, slices, wide)
+        missing_kind(path, by_arch, wide)
+        numbers = wrong_numbers(path, slices, wide)
+        overlaps(path, slices, wide)
+        print(f"{numbers} wrong headers, overlapping slices, {cuts(path, slices, wide, rng)} cuts: said, and the "
+              "rest is named")
+    sound(path, slices, True, 1 << 32)
 
 
-sys.exit(main())
+run_cases(globals())

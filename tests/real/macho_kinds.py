@@ -6,17 +6,9 @@ nothing else; a stripped image is said to be stripped, another UUID to be anothe
 import json
 import os
 import random
-import subprocess
-import sys
 
-sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "macho"))
-sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "shared"))
-import cases
-import kinds
-from cases import WORK
-
-SONDE = os.environ["SONDE"]
-SEED = int(os.environ.get("SONDE_SEED", str(os.getpid())))
+from helpers import SEED, WORK, output_of, run_cases, try_sonde
+from macho import kinds
 
 
 def _write(kind, **how):
@@ -28,8 +20,8 @@ def _write(kind, **how):
 
 
 def _ask(path, addresses, *options, status=0):
-    out = subprocess.run([SONDE, "symbolize", "--json", "--no-demangle", "--no-index", "--image", path, *options],
-                         input="".join(f"{a:#x}\n" for a in addresses), capture_output=True, text=True, timeout=150)
+    out = try_sonde("symbolize", "--json", "--no-demangle", "--no-index", "--image", path, *options,
+                    input="".join(f"{a:#x}\n" for a in addresses))
     assert out.returncode == status, (SEED, out)
     if status == 2:
         return out.stderr
@@ -49,7 +41,7 @@ def names_are_those_put_in_and_llvm_nms():
         path, _, names, end, _ = _write(kind)
         expected = _within(names, end)
         assert _ask(path, expected) == list(expected.items()), (SEED, kind)
-        nm = subprocess.run(["llvm-nm", "--defined-only", path], capture_output=True, text=True, check=True).stdout
+        nm = output_of("llvm-nm", "--defined-only", path)
         listed = {int(line.split()[0], 16): line.split()[2] for line in nm.splitlines()
                   if len(line.split()) == 3 and line.split()[1] in "tT"}
         assert listed == names, (SEED, kind)
@@ -75,9 +67,8 @@ def what_is_not_there_is_said():
     said = _ask(path, [min(names)], "--uuid", other, status=2)
     assert said.count("\n") == 1 and "UUID" in said, said
     stripped, _, names, _, _ = _write("armv7", stripped=True)
-    out = subprocess.run([SONDE, "symbolize", "--no-index", "--image", stripped, hex(min(names))],
-                         capture_output=True, text=True, timeout=150)
+    out = try_sonde("symbolize", "--no-index", "--image", stripped, hex(min(names)))
     assert "stripped" in out.stdout + out.stderr, out
 
 
-cases.run(globals())
+run_cases(globals())

@@ -12,28 +12,17 @@ import json
 import os
 import pathlib
 import shutil
-import subprocess
-import sys
-import tempfile
 
-sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "macho"))
-import build
-from oracle import llvm, symbols, text_of
+from helpers import WORK, check, run_cases, try_sonde
+from macho import build
+from macho.oracle import llvm, symbols, text_of
 
-SONDE = os.environ["SONDE"]
-failures = 0
+os.environ["XDG_CACHE_HOME"] = os.path.join(WORK, "cache")
 
 
-def check(good, what):
-    global failures
-    if not good:
-        failures += 1
-        print("FAILED:", what)
-
-
-def sonde(binary, arch, addresses, *options):
-    out = subprocess.run([SONDE, "symbolize", "--json", "--no-demangle", "--arch", arch, "--image", binary, *options],
-                         input="".join(f"{a:#x}\n" for a in addresses), capture_output=True, text=True)
+def frames_of(binary, arch, addresses, *options):
+    out = try_sonde("symbolize", "--json", "--no-demangle", "--arch", arch, "--image", binary, *options,
+                    input="".join(f"{a:#x}\n" for a in addresses))
     if out.returncode:
         check(False, f"{binary}: {out.stderr.strip()}")
         return {}
@@ -49,7 +38,7 @@ def real(answers):
 
 def compare_lines(binary, arch, what, *options):
     code = list(text_of(binary, arch))
-    want, got = real(llvm(binary, arch, code)), sonde(binary, arch, code, *options)
+    want, got = real(llvm(binary, arch, code)), frames_of(binary, arch, code, *options)
     different = [a for a in code if want.get(a) != got.get(a)]
     check(not different, f"{what}: {len(different)} of {len(code)} addresses differ, first {different[:1]}: "
           f"{[want.get(a) for a in different[:1]]} {[got.get(a) for a in different[:1]]}")
@@ -64,6 +53,7 @@ def fuller(got, want):
 
 
 def fixtures(folder):
+    build.needs_linker()
     for arch in ("x86_64", "arm64"):
         for dwarf in ("-gdwarf-4", "-gdwarf-5"):
             for chained in (False, True):
@@ -79,7 +69,7 @@ def fixtures(folder):
                 for how, options in (("found by UUID", ["--debug-dir", moved]), ("debug map", []),
                                      ("debug map, one by one", ["--no-index"])):
                     asked = code if len(options) != 1 else code[::16]
-                    got = sonde(program, arch, asked, *options)
+                    got = frames_of(program, arch, asked, *options)
                     different = [a for a in asked if want[a] != got.get(a) and not fuller(got.get(a), want[a])]
                     check(not different, f"{name}, {how}: {len(different)} differ, first {different[:1]} "
                           f"{[want[a] for a in different[:1]]} {[got.get(a) for a in different[:1]]}")
@@ -88,17 +78,15 @@ def fixtures(folder):
 
 
 def packages(folder):
+    build.needs_linker()
     files, why = build.published(folder)
-    if why:
-        print(f"skipped: published Mach-O packages, {why}")
-    else:
-        check(len({file for file, _ in files}) >= 5, f"only {len(files)} images in the packages")
+    check(why or len({file for file, _ in files}) >= 5, f"only {len(files)} images in the packages")
     for file, arch in files:
         named = symbols(file, arch)
         starts = sorted(named)
         between = [a + (b - a) // 2 for a, b in zip(starts, starts[1:])]
         asked = sorted(set(starts + between))
-        got = sonde(file, arch, asked, "--no-lines")
+        got = frames_of(file, arch, asked, "--no-lines")
         theirs = llvm(file, arch, asked)
         wrong = [a for a in starts if not got.get(a) or got[a][0][0] not in named[a] or
                  got[a][0][0] != theirs[a][0][0]]
@@ -109,19 +97,6 @@ def packages(folder):
         unnamed = sum(not got.get(a) for a in between)
         print(f"{file.name} {arch}: {len(starts)} symbols equal, {len(between) - unnamed} addresses between them; "
               f"{unnamed} in functions without a symbol have no name")
-    return len(files)
 
 
-def main():
-    lacking = build.missing()
-    if lacking:
-        print(f"skipped: Mach-O fixtures, {lacking}")
-        return 77
-    with tempfile.TemporaryDirectory(prefix="sonde-") as temporary:
-        os.environ["XDG_CACHE_HOME"] = os.path.join(temporary, "cache")
-        fixtures(pathlib.Path(temporary))
-        packages(pathlib.Path(temporary))
-    return 1 if failures else 0
-
-
-sys.exit(main())
+run_cases(globals())

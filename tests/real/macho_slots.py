@@ -6,29 +6,16 @@ no linker here writes (arm64e, 32 bit) come from files made by this test. Every 
 it and rebound there. SONDE_SEED chooses the files that are made."""
 import collections
 import os
-import pathlib
-import random
 import re
 import subprocess
-import sys
-import tempfile
 
-sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "macho"))
-import build
-import synthetic
+from helpers import BUILD, SEED, check, run_cases, skip
+from macho import build, synthetic
 
-SLOTS = os.path.join(os.environ["SONDE_BUILD"], "tests", "macho-slots")
+SLOTS = os.path.join(BUILD, "tests", "macho-slots")
 OBJDUMP = build.tool("llvm-objdump-19", "llvm-objdump-18", "llvm-objdump-20")
 LAZY, NON_LAZY, BIND, LAZY_BIND, WEAK_BIND, CHAINED = (1 << i for i in range(6))
 Slot = collections.namedtuple("Slot", "address library addend weak signed found name")
-failures = 0
-
-
-def check(good, what):
-    global failures
-    if not good:
-        failures += 1
-        print("FAILED:", what)
 
 
 def slots_of(file, arch):
@@ -80,7 +67,14 @@ def rebind(file, name):
     return sum(map(int, out.stdout.split()))
 
 
+def _needs_tools():
+    build.needs_linker()
+    if not OBJDUMP:
+        skip("llvm-objdump-19 is not installed")
+
+
 def fixtures(folder):
+    _needs_tools()
     for arch in ("x86_64", "arm64"):
         objects = build.objects(folder, arch)
         both = []
@@ -99,11 +93,9 @@ def fixtures(folder):
 
 
 def made(folder):
-    seed = int(os.environ.get("SONDE_SEED", random.randrange(1 << 32)))
-    print(f"seed {seed}")
     for fmt in synthetic.FORMATS:
         for import_format in (1, 2, 3):
-            data, expected = synthetic.image(f"{seed} {fmt} {import_format}", fmt, import_format)
+            data, expected = synthetic.image(f"{SEED} {fmt} {import_format}", fmt, import_format)
             file = folder / f"made.{fmt}.{import_format}"
             file.write_bytes(data)
             arch = "other" if fmt == 3 else "arm64e" if synthetic.FORMATS[fmt][8] else "arm64"
@@ -114,26 +106,12 @@ def made(folder):
 
 
 def packages(folder):
-    files, why = build.published(folder)
-    if why:
-        print(f"skipped: published Mach-O packages, {why}")
+    _needs_tools()
+    files, _ = build.published(folder)
     for file, arch in files:
         compare(file, arch, f"{file.name} {arch}")
     for file in {file for file, _ in files}:
         rebind(file, "malloc")
 
 
-def main():
-    lacking = build.missing() or (None if OBJDUMP else "no llvm-objdump-19")
-    with tempfile.TemporaryDirectory(prefix="sonde-") as temporary:
-        folder = pathlib.Path(temporary)
-        made(folder)
-        if lacking:
-            print(f"skipped: Mach-O fixtures, {lacking}")
-            return 1 if failures else 77
-        fixtures(folder)
-        packages(folder)
-    return 1 if failures else 0
-
-
-sys.exit(main())
+run_cases(globals())

@@ -5,12 +5,11 @@ they do without it, and are called as often as they themselves count."""
 import collections
 import os
 import re
-import shutil
 import subprocess
 
-from shared.calls import nothing_missing, paths_of, record, report
-from shared.cases import needs_agent, run, skip
-from shared.objc import compile_m, counted, gnustep_flags
+from helpers import INCLUDE, LIB, needs_agent, run_cases
+from shared.calls import no_call_missing, paths_of, record_trace, trace_of
+from shared.objc import compile_m, counted, needs_gnustep, needs_objc
 
 needs_agent()
 
@@ -19,8 +18,7 @@ def _plain_objc():
     return compile_m("messages.m", ["-std=gnu11", "-O1", "-fobjc-exceptions", "-lobjc"])
 
 
-if not shutil.which("gcc") or not _plain_objc():
-    skip("no gcc with Objective-C here")
+needs_objc()
 
 
 def methods(told):
@@ -33,10 +31,10 @@ def methods(told):
 
 def check_program(program, arguments, pattern, wanted):
     plain = subprocess.run([program, *arguments], capture_output=True, text=True, timeout=150, check=True)
-    path, done = record(program, *arguments, trace=f"--trace={pattern}")
+    path, done = record_trace(program, *arguments, trace=f"--trace={pattern}")
     assert (done.returncode, done.stdout) == (0, plain.stdout.encode()), done
-    told = report(path)
-    nothing_missing(told)
+    told = trace_of(path)
+    no_call_missing(told)
     found = methods(told)
     expected = {name: n for name, n in counted(plain.stdout).items() if wanted(name)}
     assert expected, plain
@@ -64,17 +62,12 @@ def patterns_choose_methods():
                              lambda n: n in ("-[Base add:to:]", "-[Derived big:]"))):
         _, found, expected = check_program(program, ["20"], pattern, wanted)
         assert found == expected, (pattern, found, expected)
-    _, done = record(program, trace="--trace=-[Nobody *]")
+    _, done = record_trace(program, trace="--trace=-[Nobody *]")
     assert b"matches '-[Nobody *]'" in done.stderr, done
 
 
 def foundation_calls_and_is_called():
-    flags = gnustep_flags()
-    if flags is None:
-        print("skipped: no GNUstep Foundation here")
-        return
-    program = compile_m("foundation.m", ["-std=gnu11", *flags])
-    assert program, "foundation.m does not compile"
+    program = compile_m("foundation.m", ["-std=gnu11", *needs_gnustep()])
     _, found, _ = check_program(program, [], "-[Account *]", lambda name: True)
     assert all(name.startswith("-[Account ") for name in found), found
     _, found, _ = check_program(program, [], "*[*]", lambda name: True)
@@ -85,11 +78,10 @@ def foundation_calls_and_is_called():
 
 def methods_are_exchanged_and_put_back():
     for library in "libsonde.a", "libsonde.so":
-        folder = os.path.join(os.environ["SONDE_BUILD"], "lib")
-        program = compile_m("exchange.m", ["-std=gnu11", "-O1", f"-I{os.environ['SONDE_SOURCE']}/include",
-                                           os.path.join(folder, library), f"-Wl,-rpath,{folder}", "-lobjc"])
+        program = compile_m("exchange.m", ["-std=gnu11", "-O1", INCLUDE, os.path.join(LIB, library), f"-Wl,-rpath,{LIB}",
+                                           "-lobjc"])
         done = subprocess.run([program], check=False, timeout=150)
         assert done.returncode == 0, (library, done.returncode)
 
 
-run(globals())
+run_cases(globals())

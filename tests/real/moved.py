@@ -2,13 +2,8 @@
 # SPDX-License-Identifier: MIT
 """A library that is unloaded and comes back at another address is one library: its blocks, samples, waits and
 system calls of the same places are counted together, whatever the address. The program keeps each of its places from it."""
-import json
-import os
-import subprocess
-
-from shared.audits import audit_of, compile_c, sonde
-from shared.audits import record as record_audit
-from shared.cases import fresh, needs_agent, run
+from helpers import fresh, needs_agent, nothing_missing, record, report, run_cases, sonde
+from shared.audits import audit_of, compile_audited, record_audit
 
 needs_agent()
 LOADS = 3
@@ -74,7 +69,7 @@ void work(void) {
 
 
 def _program():
-    return [compile_c(MAIN, "-ldl"), compile_c(LIBRARY, "-shared", "-fPIC", "-Wl,--build-id=sha1")]
+    return [compile_audited(MAIN, "-ldl"), compile_audited(LIBRARY, "-shared", "-fPIC", "-Wl,--build-id=sha1")]
 
 
 def _functions(row):
@@ -82,8 +77,8 @@ def _functions(row):
 
 
 def _told(path, section):
-    told = json.loads(sonde("report", "--json", "--top", "100000", path, section))
-    assert not any(told["missing"].values()), told["missing"]
+    told = report(path, "--top", 100000, section)
+    nothing_missing(told)
     return told[section]
 
 
@@ -97,9 +92,8 @@ def _blocks_are_of_one_place(path):
 
 
 def blocks_and_samples():
-    path = fresh()
-    subprocess.run([os.environ["SONDE"], "record", "--malloc=all", "--sample=499", "-o", path, "--", *_program()], check=True,
-                   capture_output=True, timeout=150)
+    path, done = record(_program(), "--malloc=all", "--sample=499")
+    assert done.returncode == 0, done
     _blocks_are_of_one_place(path)
     # A place, told by where in its page it lies: the library's code fills none.
     rows = [row for row in _told(path, "sample")["stacks"] if "burn" in _functions(row)]
@@ -113,9 +107,8 @@ def blocks_and_samples():
 
 def waits():
     """A look at a sleeping thread finds it at one place of the library."""
-    path = fresh()
-    subprocess.run([os.environ["SONDE"], "record", "--malloc=off", "--wall=499", "-o", path, "--", *_program()], check=True,
-                   capture_output=True, timeout=150)
+    path, done = record(_program(), "--malloc=off", "--wall=499")
+    assert done.returncode == 0, done
     rows = [row for row in _told(path, "wall")["stacks"] if "rest" in _functions(row) and "nanosleep" in row.get("syscall", "")]
     assert len(rows) == 1, rows
 
@@ -129,4 +122,4 @@ def system_calls():
     assert rows[0]["first_ns"] < rows[0]["last_ns"], rows
 
 
-run(globals())
+run_cases(globals())

@@ -8,23 +8,21 @@ import os
 import platform
 import subprocess
 
-from shared.calls import HERE, record, report
-from shared.cases import fresh, needs_agent, run
+from helpers import INCLUDE, LINK_SHARED, LINK_STATIC, fresh, needs_agent, run_cases, write
+from shared.calls import record_trace, trace_of, trace_source
 
 needs_agent()
-BUILD, SOURCE = os.environ["SONDE_BUILD"], os.environ["SONDE_SOURCE"]
-LIB = os.path.join(BUILD, "lib")
-LINK = {"so": [f"-L{LIB}", "-lsonde", f"-Wl,-rpath,{LIB}"], "a": [f"{LIB}/libsonde.a"]}
+LINK = {"so": LINK_SHARED, "a": LINK_STATIC}
 
 
 def _cc(out, *options):
-    subprocess.run(["cc", "-O1", "-w", "-fno-builtin", f"-I{SOURCE}/include", *options, "-o", out], check=True)
+    subprocess.run(["cc", "-O1", "-w", "-fno-builtin", INCLUDE, *options, "-o", out], check=True)
     return out
 
 
 def _build(library, *early):
     """The program, and the library that it is to load."""
-    source = os.path.join(HERE, "own_hooks.c")
+    source = trace_source("own_hooks.c")
     late = _cc(fresh(".so"), "-shared", "-fPIC", "-DLATE", source)
     link = ["-DWITH_EARLY", *early, f"-Wl,-rpath,{os.path.dirname(early[0])}"] if early else []
     program = _cc(fresh(".program"), source, "-Wl,-z,now", *link, *LINK[library], "-ldl", "-pthread")
@@ -35,13 +33,13 @@ def _build(library, *early):
 
 
 def _early():
-    return _cc(fresh(".so"), "-shared", "-fPIC", "-DEARLY", os.path.join(HERE, "own_hooks.c"), *LINK["so"])
+    return _cc(fresh(".so"), "-shared", "-fPIC", "-DEARLY", trace_source("own_hooks.c"), *LINK["so"])
 
 
 def _calls(path):
     """How often each function was traced."""
     calls = collections.Counter()
-    for node in report(path).get("trace", {}).get("nodes", ()):
+    for node in trace_of(path).get("trace", {}).get("nodes", ()):
         calls[node["function"]] += node["calls"]
     return calls
 
@@ -50,7 +48,7 @@ def _same(command, *options):
     """What the program says is the same under record; returns its calls."""
     plain = subprocess.run(command, capture_output=True, timeout=60)
     assert plain.returncode == 0 and b"wrong" not in plain.stdout and b"changed" not in plain.stdout, plain
-    path, done = record(*command, options=options[1:], trace=options[0])
+    path, done = record_trace(*command, options=options[1:], trace=options[0])
     assert done.returncode == 0, done
     assert done.stdout == plain.stdout, (plain.stdout.decode(), done.stdout.decode())
     return _calls(path)
@@ -72,9 +70,9 @@ def other_sensors_and_all_imports():
 
 def a_program_that_traces_itself():
     for library in LINK:
-        program = _cc(fresh(".program"), os.path.join(HERE, "own_calls.c"), *LINK[library], "-pthread")
+        program = _cc(fresh(".program"), trace_source("own_calls.c"), *LINK[library], "-pthread")
         own = fresh()
-        path, done = record(program, own, trace="--trace=libc.so*:getppid,strto*")
+        path, done = record_trace(program, own, trace="--trace=libc.so*:getppid,strto*")
         assert done.returncode == 0, done
         assert _calls(own) == {"getppid": 7, "strtol": 7}, (library, _calls(own))
         assert _calls(path) == {"getppid": 13, "strtol": 13}, (library, _calls(path))
@@ -96,12 +94,9 @@ int main(void) {
 
 def a_static_program_is_refused():
     """It has no slots, and no loader that knows its images: said, and nothing is half hooked."""
-    source = fresh(".c")
-    with open(source, "w") as f:
-        f.write(STATIC)
-    program = _cc(fresh(".program"), "-static", source, *LINK["a"], "-pthread")
+    program = _cc(fresh(".program"), "-static", write(STATIC, ".c"), *LINK["a"], "-pthread")
     done = subprocess.run([program], capture_output=True, timeout=60)
     assert (done.returncode, done.stdout) == (0, b"1 1\n"), done
 
 
-run(globals())
+run_cases(globals())

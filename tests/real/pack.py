@@ -2,20 +2,15 @@
 # SPDX-License-Identifier: MIT
 """sonde pack on recordings of real programs: every verb finds the same in the packed file, a second
 reader that was written from docs/format.md too; it is small; a damaged one is refused in part."""
-import json
 import os
 import random
-import subprocess
 import sys
 import tempfile
 
-from shared.cases import WORK, needs_agent, run
+from helpers import SEED, WORK, needs_agent, report, run_cases, second_reader, sonde, try_sonde
 
 needs_agent()
 
-SONDE = os.environ["SONDE"]
-TESTS = os.path.join(os.environ["SONDE_SOURCE"], "tests")
-SEED = int(os.environ.get("SONDE_SEED", str(os.getpid())))
 PYTHON = "x = [str(i) * 3 for i in range(20000)]; y = {a: [a] for a in x}; del x; print(len(y))"
 THREADS = ("import threading\ndef f():\n  for i in range(60): sorted(str(x) for x in range(200))\n"
            "t = [threading.Thread(target=f) for _ in range(6)]\n"
@@ -24,41 +19,33 @@ PROGRAMS = {"perl": ["perl", "-e", 'my %h; $h{$_}=[$_,"x$_"] for 1..30000; delet
             "python": [sys.executable, "-c", PYTHON], "threads": [sys.executable, "-c", THREADS]}
 
 
-def sonde(*words, **how):
-    return subprocess.run([SONDE, *words], capture_output=True, timeout=100, **how)
-
-
-def record(name, *options):
+def run_program(name, *options):
+    """Its recording."""
     path = os.path.join(tempfile.mkdtemp(dir=WORK), name + ".sonde")
-    environment = dict(os.environ, PYTHONMALLOC="malloc")
-    done = sonde("record", *options, "-o", path, "--", *PROGRAMS[name], env=environment)
-    assert done.returncode == 0, done.stderr
+    sonde("record", *options, "-o", path, "--", *PROGRAMS[name], env=dict(os.environ, PYTHONMALLOC="malloc"))
     return path
 
 
 def pack(path):
-    done = sonde("pack", path)
-    assert done.returncode == 0, done.stderr
+    sonde("pack", path)
     return path[:-len("sonde")] + "packed.sonde"
 
 
 def same(*words, at, paths):
     answers = []
     for path in paths:
-        done = sonde(*words[:at], path, *words[at:])
-        assert done.returncode == 0, done.stderr
-        answers.append(done.stdout.replace(path.encode(), b""))
+        answers.append(sonde(*words[:at], path, *words[at:]).replace(path, ""))
     assert answers[0] == answers[1], words
 
 
 def all_verbs_find_the_same():
     for name in PROGRAMS:
-        path = record(name, "--malloc", "--sample=500")
+        path = run_program(name, "--malloc", "--sample=500")
         packed = pack(path)
         for words in ("report", "--json"), ("report", "--by", "allocated", "--tree"), \
                 ("report", "--from", "0.05", "--by", "growth"), ("events", "--stacks"), ("export",):
             same(*words, at=len(words), paths=(path, packed))
-        events = sonde("events", path).stdout.count(b"\n")
+        events = sonde("events", path).count("\n")
         size = os.path.getsize(packed)
         print(f"{name}: {events} events, {os.path.getsize(path) / events:.2f} bytes an event, "
               f"packed {size / events:.2f} in all")
@@ -66,7 +53,7 @@ def all_verbs_find_the_same():
 
 
 def a_packed_one_can_be_packed_again():
-    path = record("perl", "--malloc")
+    path = run_program("perl", "--malloc")
     packed = pack(path)
     again = pack(packed)
     same("events", "--stacks", at=2, paths=(path, again))
@@ -77,39 +64,35 @@ def the_second_reader_agrees():
     sonde("record", "--malloc", "--sample", "-o", path, "--", "perl", "-e",
           'my %h; for (1..900) { $h{$_} = [$_, "x$_"]; delete $h{$_ - 50} }')
     packed = pack(path)
-    texts = [subprocess.run([sys.executable, os.path.join(TESTS, "format/reader.py"), p],
-                            capture_output=True, check=True, timeout=100).stdout
-             for p in (path, packed)]
-    assert texts[0] == texts[1] and texts[0].count(b"\n") > 2000
+    listed = [second_reader(p) for p in (path, packed)]
+    assert listed[0] == listed[1] and len(listed[0]) > 2000
 
 
 def a_summary_has_the_same_totals():
-    path = record("python", "--malloc", "--sample=500")
+    path = run_program("python", "--malloc", "--sample=500")
     summary = path[:-len("sonde")] + "summary.sonde"
-    told = sonde("pack", "--summary", path)
-    assert told.returncode == 0, told.stderr
+    sonde("pack", "--summary", path)
     same("report", "--json", "malloc", "sample", at=2, paths=(path, summary))
     same("report", "--json", "--by", "leaked", "--tree", "malloc", at=5, paths=(path, summary))
-    folded = [sorted(sonde("export", "--by", "allocated", p).stdout.splitlines())
+    folded = [sorted(sonde("export", "--by", "allocated", p).splitlines())
               for p in (path, summary)]
     assert folded[0] == folded[1]
     assert os.path.getsize(summary) < 1000000
-    done = sonde("diff", "--by", "allocated", "--max-growth", "0", path, summary)
-    assert done.returncode == 0 and b"+0.0 %" in done.stdout and b"by stack" not in done.stdout, done
-    sections = [set(json.loads(sonde("report", "--json", p).stdout)) for p in (path, summary)]
+    said = sonde("diff", "--by", "allocated", "--max-growth", "0", path, summary)
+    assert "+0.0 %" in said and "by stack" not in said, said
+    sections = [set(report(p)) for p in (path, summary)]
     assert sections[0] - sections[1] == {"crash", "pools", "vm"}, sections
     assert not sections[0] & {"stalls", "trace", "wall", "waits", "audit"}, sections
-    regions = [sonde("report", p, "vm").stdout for p in (path, summary)]
-    assert b"mapped" in regions[0] and b"the summary holds nothing" in regions[1], regions
+    regions = [sonde("report", p, "vm") for p in (path, summary)]
+    assert "mapped" in regions[0] and "the summary holds nothing" in regions[1], regions
     for verb in ["events", summary], ["history", summary, "0x1"], ["pack", "--summary", summary]:
-        done = sonde(*verb)
-        assert done.returncode == 2 and b"summary" in done.stderr, done
+        done = try_sonde(*verb)
+        assert done.returncode == 2 and "summary" in done.stderr, done
 
 
 def damage_is_told():
     rng = random.Random(SEED)
-    print(f"SONDE_SEED={SEED}")
-    packed = pack(record("perl", "--malloc"))
+    packed = pack(run_program("perl", "--malloc"))
     with open(packed, "rb") as f:
         good = f.read()
     for _ in range(25):
@@ -121,9 +104,9 @@ def damage_is_told():
         path = os.path.join(WORK, "bad.sonde")
         with open(path, "wb") as f:
             f.write(bad)
-        done = sonde("report", path)
+        done = try_sonde("report", path)
         assert done.returncode in (0, 2), done
-        assert b"damaged" in done.stdout or b"missing" in done.stdout or done.returncode == 2, done
+        assert "damaged" in done.stdout or "missing" in done.stdout or done.returncode == 2, done
 
 
-run(globals())
+run_cases(globals())

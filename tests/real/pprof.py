@@ -3,17 +3,13 @@
 """sonde export --as pprof: what is in the profile is what the report says, read by a few lines of
 protobuf written here from the published schema, and by Go's own pprof where it is."""
 import gzip
-import json
 import os
-import shutil
-import subprocess
 import sys
 
-from shared.cases import WORK, needs_agent
+from helpers import WORK, needs, needs_agent, output_of, report, run_cases, sonde
 
 needs_agent()
 
-SONDE = os.environ["SONDE"]
 RECORDING, PROFILE = os.path.join(WORK, "run.sonde"), os.path.join(WORK, "run.pb.gz")
 PROGRAM = "x = [str(i) * 3 for i in range(400000)]; y = {a: [a] for a in x}; print(len(y))"
 
@@ -76,31 +72,35 @@ def read(path):
     return types, samples
 
 
-def export(*options):
-    subprocess.run([SONDE, "export", "--as", "pprof", *options, "-o", PROFILE, RECORDING], check=True)
+def _export(*options):
+    sonde("export", "--as", "pprof", *options, "-o", PROFILE, RECORDING)
     return read(PROFILE)
 
 
-subprocess.run([SONDE, "record", "--malloc", "--sample=500", "-o", RECORDING, "--", sys.executable, "-c",
-                PROGRAM], check=True, capture_output=True)
-told = json.loads(subprocess.run([SONDE, "report", "--json", RECORDING], capture_output=True,
-                                 check=True).stdout)
-types, samples = export("--by", "peak")
-assert types == ["alloc_objects", "alloc_space", "inuse_objects", "inuse_space", "peak_objects",
-                 "peak_space"]
-for kind, key in ("alloc", "allocated"), ("inuse", "live"), ("peak", "peak"):
-    for what, name in ("objects", "blocks"), ("space", "bytes"):
-        total = sum(values[f"{kind}_{what}"] for _, values in samples)
-        assert total == told["malloc"][key][name], (kind, what, total, told["malloc"][key])
-assert any(names and names[-1] == "_start" for names, _ in samples)
-go = shutil.which("go")
-if go:
-    top = subprocess.run([go, "tool", "pprof", "-top", "-sample_index=alloc_space", PROFILE],
-                         capture_output=True, text=True)
-    assert top.returncode == 0 and "flat%" in top.stdout, top.stderr
-    print(top.stdout[:300])
-else:
-    print("no Go here: its pprof is not asked")
-types, samples = export("--by", "sample")
-assert types == ["samples"]
-assert sum(values["samples"] for _, values in samples) == told["sample"]["samples"] > 10
+def the_heap_is_the_reports():
+    types, samples = _export("--by", "peak")
+    assert types == ["alloc_objects", "alloc_space", "inuse_objects", "inuse_space", "peak_objects", "peak_space"]
+    for kind, key in ("alloc", "allocated"), ("inuse", "live"), ("peak", "peak"):
+        for what, name in ("objects", "blocks"), ("space", "bytes"):
+            total = sum(values[f"{kind}_{what}"] for _, values in samples)
+            assert total == TOLD["malloc"][key][name], (kind, what, total, TOLD["malloc"][key])
+    assert any(names and names[-1] == "_start" for names, _ in samples)
+
+
+def gos_own_pprof_reads_it():
+    needs("go")
+    _export("--by", "peak")
+    top = output_of("go", "tool", "pprof", "-top", "-sample_index=alloc_space", PROFILE)
+    print(top[:300])
+    assert "flat%" in top
+
+
+def the_samples_are_the_reports():
+    types, samples = _export("--by", "sample")
+    assert types == ["samples"]
+    assert sum(values["samples"] for _, values in samples) == TOLD["sample"]["samples"] > 10
+
+
+sonde("record", "--malloc", "--sample=500", "-o", RECORDING, "--", sys.executable, "-c", PROGRAM)
+TOLD = report(RECORDING)
+run_cases(globals())

@@ -4,11 +4,11 @@
 import os
 import subprocess
 
-from shared.cases import needs_agent, run
+from helpers import LIB, needs_agent, run_cases, skip
 
 needs_agent()
 
-AGENT = os.path.realpath(os.path.join(os.environ["SONDE_BUILD"], "lib", "libsonde-agent.so"))
+AGENT = os.path.realpath(os.path.join(LIB, "libsonde-agent.so"))
 OTHER = "libm.so.6"
 
 
@@ -30,10 +30,9 @@ def an_agent_that_is_not_in_the_list_takes_nothing_of_it():
     with open("/proc/self/maps") as f:
         loaders = sorted({line.split()[-1] for line in f if os.path.basename(line.split()[-1]).startswith("ld-linux")})
     if not loaders or b"--preload" not in subprocess.run([loaders[0], "--help"], capture_output=True).stdout:
-        print("no loader here that takes --preload")
-        return
+        skip("no loader that takes --preload")
     seen = _environment_of([loaders[0], "--preload", AGENT, "/usr/bin/env"], LD_PRELOAD=OTHER)
     assert seen.get("LD_PRELOAD") == OTHER and "SONDE_RECORD" not in seen, seen
 
 
-run(globals())
+run_cases(globals())

@@ -5,79 +5,62 @@ node and java run a workload of their own, in every mode and with the modes swit
 give the same results. What is not installed is said and passed over."""
 import glob
 import hashlib
-import json
 import os
 import shutil
 import signal
-import socket
 import subprocess
-import sys
 import tempfile
 import threading
 import time
 import urllib.request
 
-from shared.cases import WORK, fresh, needs_agent
+from helpers import (
+    SONDE, WORK, child_of, free_port, fresh, needs, needs_agent, nothing_missing, report, run_cases, sonde,
+    until)
 
-SONDE = os.environ["SONDE"]
 MODES = ["--malloc=all"], ["--malloc=live", "--sample=200", "--wall=200"]
 # Debian keeps it out of the way.
 POSTGRES = shutil.which("postgres") or max(glob.glob("/usr/lib/postgresql/*/bin/postgres"), default="")
 
 
 def prefix(mode):
+    """What to put before a command to record it, and the recording's path."""
     path = fresh()
     return ([SONDE, "record", *mode, "-o", path, "--"], path) if mode else ([], None)
 
 
-def check(path, least=20):
+def check_recording(path, least=20):
     if not path:
-        return None
-    done = subprocess.run([SONDE, "report", "--json", path], capture_output=True, check=True,
-                          timeout=100)
-    told = json.loads(done.stdout)
+        return
+    told = report(path)
     m = told["malloc"]
     assert told["finished"] and m["depth"]["undefined"] == 0, (path, told["missing"])
-    assert not any(v for k, v in told["missing"].items()), told["missing"]
+    nothing_missing(told)
     assert m["events"] + m["peak"]["blocks"] > least, (m["events"], m["peak"])
     odd = m["double_frees"], m["overlaid"], m["unknown_frees"]
     assert odd == (0, 0, 0), odd
-    return told
-
-
-def free_port():
-    with socket.socket() as s:
-        s.bind(("127.0.0.1", 0))
-        return s.getsockname()[1]
 
 
 def wait_for(test):
-    for _ in range(2400):
+    def works():
         try:
-            if test():
-                return
+            return test()
         except (OSError, subprocess.CalledProcessError):
-            pass
-        time.sleep(0.05)
-    raise AssertionError("it did not come up")
+            return time.sleep(0.05)
 
-
-def child_of(process):
-    with open(f"/proc/{process.pid}/task/{process.pid}/children") as f:
-        return int(f.read().split()[0])
+    until(works, "the server answers")
 
 
 def stop(process, recorded, how=signal.SIGTERM):
-    os.kill(child_of(process) if recorded else process.pid, how)
+    os.kill(child_of(process.pid) if recorded else process.pid, how)
     process.wait(150)
 
 
 def switch(process, over):
     """Other modes, again and again, while the program works."""
-    pid, modes, n = str(child_of(process)), ["live", "malloc", "off", "sample:64K", "all"], 0
+    pid, modes, n = child_of(process.pid), ["live", "malloc", "off", "sample:64K", "all"], 0
     while not over.is_set():
-        done = subprocess.run([SONDE, "ctl", pid, "malloc=" + modes[n % 5]], capture_output=True)
-        assert done.returncode == 0, done
+        sonde("ctl", pid, "malloc=" + modes[n % 5])
         n += 1
         time.sleep(0.02)
 
@@ -106,7 +89,7 @@ def redis(mode, switching=False):
     stop(server, mode)
     assert server.returncode == 0, server.returncode
     if not switching:
-        check(path)
+        check_recording(path)
     return hashlib.sha256(answer).hexdigest()
 
 
@@ -133,7 +116,7 @@ def nginx(mode):
         answer.update(urllib.request.urlopen(request).read())
     stop(server, mode, signal.SIGQUIT)
     assert server.returncode == 0, server.returncode
-    check(path)
+    check_recording(path)
     return answer.hexdigest()
 
 
@@ -145,7 +128,7 @@ def node(mode):
             "z.gzip(Buffer.alloc(100000,7),(e,b)=>{h.update(b);console.log(h.digest('hex'))});")
     done = subprocess.run([*before, "node", "-e", code], capture_output=True, timeout=100)
     assert done.returncode == 0, done
-    check(path)
+    check_recording(path)
     return done.stdout
 
 
@@ -167,7 +150,7 @@ public class Work { public static void main(String[] a) throws Exception {
         subprocess.run(["javac", "-d", WORK, source], check=True)
     done = subprocess.run([*before, "java", "-cp", WORK, "Work"], capture_output=True, timeout=150)
     assert done.returncode == 3, done
-    check(path)
+    check_recording(path)
     return done.stdout
 
 
@@ -194,26 +177,38 @@ def postgres(mode):
     stop(server, mode, signal.SIGINT)
     assert server.returncode == 0, server.returncode
     if path:
-        check(path)
+        check_recording(path)
     return answer
 
 
-def main():
-    needs_agent()
-    for run, binary in ((redis, "redis-server"), (nginx, "nginx"), (node, "node"), (java, "javac"),
-                        (postgres, POSTGRES or "postgres")):
-        if len(sys.argv) > 1 and run.__name__ not in sys.argv[1:]:
-            continue
-        if not shutil.which(binary):
-            print(f"{binary} is not installed: passed over")
-            continue
-        start = time.time()
-        plain = run([])
-        for mode in MODES:
-            assert run(mode) == plain, (run.__name__, mode)
-        if run is redis:
-            assert run(["--malloc=all"], switching=True) == plain
-        print(f"{run.__name__}: the same results, {time.time() - start:.1f} s", flush=True)
+def _says_the_same(program, binary, switching=False):
+    needs(binary)
+    plain = program([])
+    for mode in MODES:
+        assert program(mode) == plain, mode
+    if switching:
+        assert program(["--malloc=all"], switching=True) == plain
 
 
-main()
+def with_redis():
+    _says_the_same(redis, "redis-server", switching=True)
+
+
+def with_nginx():
+    _says_the_same(nginx, "nginx")
+
+
+def with_node():
+    _says_the_same(node, "node")
+
+
+def with_java():
+    _says_the_same(java, "javac")
+
+
+def with_postgres():
+    _says_the_same(postgres, POSTGRES or "postgres")
+
+
+needs_agent()
+run_cases(globals())

@@ -2,8 +2,8 @@
 # SPDX-License-Identifier: MIT
 """sonde record on real programs: what it records is exact, nothing is lost to a kill, and the
 program does not notice."""
+import collections
 import glob
-import json
 import os
 import random
 import re
@@ -11,58 +11,46 @@ import shutil
 import signal
 import struct
 import subprocess
-import sys
 import time
 
-from shared.cases import WORK, fresh, needs_agent, run, states_of, until
+from helpers import (
+    SEED, SONDE, WORK, child_of, compile_c, events, fresh, kill, needs, needs_agent, needs_strace,
+    nothing_missing, output_of, record, report, run_cases, second_reader, skip, skip_part, sonde, source_file,
+    start_record, states_of, until, write)
 
 needs_agent()
-SONDE = os.environ["SONDE"]
-HERE = os.path.join(os.environ["SONDE_SOURCE"], "tests")
-SEED = int(os.environ.get("SONDE_SEED", str(os.getpid())))
 KILLS = int(os.environ.get("SONDE_KILLS", "40"))
 
 
-def record(command, path=None, **how):
-    path = path or fresh()
-    done = subprocess.run([SONDE, "record", "--malloc", "-o", path, "--", *command], capture_output=True,
-                          timeout=120, **how)
-    return path, done
+def record_blocks(command, **how):
+    return record(command, "--malloc", **how)
 
 
-def report(path, *options, patience=120):
-    done = subprocess.run([SONDE, "report", "--json", *options, path], capture_output=True,
-                          check=True, timeout=patience)
-    told = json.loads(done.stdout)
+def blocks_of(path, *options, **how):
+    """The report, and what it says of blocks beside the rest."""
+    told = report(path, *options, **how)
     return {**told, **told.get("malloc", {})}
 
 
-def compile_c(name, *options):
-    out = os.path.join(WORK, name)
-    subprocess.run(["cc", "-O2", "-o", out, os.path.join(HERE, "real/record", name + ".c"),
-                    *options], check=True)
-    return out
+def build(name, *options):
+    return compile_c(source_file("real", "record", name + ".c"), "-O2", *options, out=os.path.join(WORK, name))
 
 
-WORKER = compile_c("worker", "-pthread")
-ORACLE = compile_c("oracle", "-shared", "-fPIC", "-ldl")
-
-
-def nothing_missing(r):
-    assert not any(r["missing"].values()), r["missing"]
+WORKER = build("worker", "-pthread")
+ORACLE = build("oracle", "-shared", "-fPIC", "-ldl")
 
 
 def totals_equal_an_independent_count():
     for threads, rounds in (1, 50000), (4, 30000), (16, 5000):
         said = fresh(".txt")
         # Set by env(1), so that it counts the worker and not sonde itself.
-        path, done = record(["env", "LD_PRELOAD=" + ORACLE, "ORACLE=" + said, WORKER, str(threads),
+        path, done = record_blocks(["env", "LD_PRELOAD=" + ORACLE, "ORACLE=" + said, WORKER, str(threads),
                              str(rounds), fresh(".n"), "tell"])
         assert done.returncode == 0, done.stderr
         with open(said) as f:
             given, size, freed, moved = map(int, f.read().split())
         given, size, freed = given - 1, size - 1, freed - 1  # the agent tries the allocator once
-        r = report(path)
+        r = blocks_of(path)
         nothing_missing(r)
         # What the C library does while it shuts down comes after the oracle has told.
         assert r["allocated"]["blocks"] == given, (r["allocated"], given)
@@ -86,48 +74,51 @@ def other_allocators_and_libcs_are_exact():
                     "libmimalloc.so.2"):
         libraries = glob.glob("/usr/lib/*/" + library) if library else []
         if library and not libraries:
-            print("no", library, "here")
+            skip_part(library, "it is not installed")
             continue
         program = os.path.join(WORK, "own")
-        subprocess.run(["c++", "-O0", "-Wl,--no-as-needed", "-o", program, source, *libraries[:1]],
-                       check=True)
-        linked = subprocess.run(["ldd", program], capture_output=True, check=True).stdout.decode()
+        compile_c(source, "-O0", "-Wl,--no-as-needed", *libraries[:1], compiler="c++", out=program)
+        linked = output_of("ldd", program)
         assert library in linked, linked
-        path, done = record([program])
-        r = report(path)
+        path, done = record_blocks([program])
+        r = blocks_of(path)
         assert done.returncode == 0
         nothing_missing(r)
         assert 5071 < r["allocated"]["blocks"] < 5200, (libraries, r["allocated"])
         assert r["unknown_frees"] == r["double_frees"] == r["overlaid"] == 0, (libraries, r)
         assert r["live"]["blocks"] < 20, (libraries, r["live"])
-    if not shutil.which("musl-gcc"):
-        print("no musl here")
-        return
-    program = os.path.join(WORK, "musl")
-    with open(program + ".c", "w") as f:
-        f.write("#include <stdlib.h>\nint main(int argc, char **argv) { void *p; (void)argv;\n"
-                "for (int i = 0; i < (argc > 1 ? 5000 : 70); i++) free(calloc(3, 40));\n"
-                "if (posix_memalign(&p, 64, 500)) return 1; free(p); return 0; }\n")
-    subprocess.run(["musl-gcc", "-O0", "-o", program, program + ".c"], check=True)
-    path, done = record([program])
-    r = report(path)
+
+
+MUSL = """
+#include <stdlib.h>
+int main(int argc, char **argv) {
+  void *p;
+  (void)argv;
+  for (int i = 0; i < (argc > 1 ? 5000 : 70); i++) free(calloc(3, 40));
+  if (posix_memalign(&p, 64, 500)) return 1;
+  free(p);
+  return 0;
+}
+"""
+
+
+def musl_is_exact():
+    needs("musl-gcc")
+    path, done = record_blocks([compile_c(MUSL, "-O0", compiler="musl-gcc")])
+    r = blocks_of(path)
     assert done.returncode == 0 and r["allocated"]["blocks"] == r["frees"] == 71, r
-    musl_stacks_search_no_list(program)
 
 
-def musl_stacks_search_no_list(program):
+def musl_stacks_search_no_list():
     """They end where musl has no unwind information. That its loader's list was then searched for the mark that says
     so, by eight guarded reads, made an event cost 15 us."""
-    if not shutil.which("strace"):
-        print("no strace here")
-        return
+    needs("musl-gcc")
+    needs_strace()
+    program = compile_c(MUSL, "-O0", compiler="musl-gcc")
     counts, path = os.path.join(WORK, "musl.strace"), fresh()
-    traced = subprocess.run(["strace", "-f", "-e", "trace=process_vm_readv", "-o", counts, SONDE, "record", "--malloc",
-                             "-o", path, "--", program, "more"], capture_output=True)
-    if traced.returncode:
-        print("strace is not allowed here")
-        return
-    more = report(path)["events"]
+    output_of("strace", "-f", "-e", "trace=process_vm_readv", "-o", counts, SONDE, "record", "--malloc", "-o", path, "--",
+              program, "more")
+    more = blocks_of(path)["events"]
     with open(counts) as f:
         reads = sum("process_vm_readv(" in line for line in f)
     print(f"musl: {reads} guarded reads, {more} events")
@@ -142,24 +133,26 @@ def _has_ended(pid):
         return True
 
 
+def _start_worker(threads, *options):
+    """It works until it is killed. Its recording, its recorder, and the file in which it counts its calls."""
+    counters = fresh(".n")
+    path, recorder = start_record([WORKER, threads, "100000000", counters], "--malloc", *options, stderr=subprocess.DEVNULL)
+    until(lambda: os.path.exists(counters), "the worker counts")
+    return path, recorder, counters
+
+
 def a_killed_recorder_leaves_a_recording():
-    path, counters = fresh(), fresh(".n")
-    recorder = subprocess.Popen([SONDE, "record", "--malloc", "-o", path, "--", WORKER, "2",
-                                 "100000000", counters], stderr=subprocess.DEVNULL)
-    while not os.path.exists(counters):
-        time.sleep(0.001)
-    until(lambda: report(path)["events"] > 1000, "a thousand events")
-    alive = report(path)  # while it is being written
+    path, recorder, _ = _start_worker("2")
+    until(lambda: blocks_of(path)["events"] > 1000, "a thousand events")
+    alive = blocks_of(path)  # while it is being written
     assert not alive["finished"]
-    with open(f"/proc/{recorder.pid}/task/{recorder.pid}/children") as f:
-        worker = int(f.read().split()[0])
-    recorder.kill()
-    recorder.wait()
+    worker = child_of(recorder.pid)
+    kill(recorder)
     size = os.path.getsize(path)
     until(lambda: os.path.getsize(path) >= size + 500000, "it goes on")
     os.kill(worker, signal.SIGKILL)
     until(lambda: _has_ended(worker), "it has ended")
-    r = report(path)
+    r = blocks_of(path)
     assert r["events"] > alive["events"] and r["arguments"][0] == WORKER, r["arguments"]
     assert r["missing"]["definitions"] == r["depth"]["undefined"] == 0, r["missing"]
 
@@ -168,14 +161,11 @@ def _live(seconds, threads, *pause):
     """Ordinary life in one recording, which is checked whole, and handed back."""
     program = os.path.join(WORK, "stress")
     if not os.path.exists(program):
-        subprocess.run(["c++", "-O1", "-pthread", "-o", program,
-                        os.path.join(HERE, "real/record/stress.cc"), "-ldl"], check=True)
-    path = fresh()
-    done = subprocess.run([SONDE, "record", "--malloc", "--sample=500", "--wall", "-o", path, "--",
-                           program, str(seconds), str(threads), *pause], capture_output=True,
-                          timeout=150 + 4 * seconds)
+        compile_c(source_file("real", "record", "stress.cc"), "-O1", "-pthread", "-ldl", compiler="c++", out=program)
+    path, done = record([program, str(seconds), str(threads), *pause], "--malloc", "--sample=500", "--wall",
+                        timeout=150 + 4 * seconds)
     assert (done.returncode, done.stdout) == (0, b"done\n"), done
-    r = report(path, patience=120 + seconds)
+    r = blocks_of(path, timeout=120 + seconds)
     nothing_missing(r)
     print(f"{seconds} s: {r['events']} events of {len(r['threads'])} threads, "
           f"{os.path.getsize(path) >> 20} MB, {r['live']['blocks']} blocks live", flush=True)
@@ -200,25 +190,24 @@ def a_long_life_is_one_recording():
     seconds, threads = map(int, os.environ.get("SONDE_STRESS", "1 16").split())
     path, whole = _live(seconds, threads, "100000")
     small = fresh()
-    subprocess.run([SONDE, "pack", "--summary", "-o", small, path], check=True, capture_output=True,
-                   timeout=120 + seconds)
+    sonde("pack", "--summary", "-o", small, path, timeout=120 + seconds)
     print(f"its summary: {os.path.getsize(small) >> 10} KB")
     assert os.path.getsize(small) <= 1 << 20
-    summary = report(small)
+    summary = blocks_of(small)
     for what in "events", "allocated", "live", "peak", "frees":
         assert summary[what] == whole[what], (what, summary[what], whole[what])
     os.unlink(path)
 
 
 def threads_have_their_last_names():
-    program = compile_c("named", "-pthread")
+    program = build("named", "-pthread")
     for arguments in [], ["again"]:
-        path, done = record([program, *arguments])
+        path, done = record_blocks([program, *arguments])
         assert (done.returncode, done.stdout) == (0, b"done\n"), done
         small = fresh()
-        subprocess.run([SONDE, "pack", "--summary", "-o", small, path], check=True, capture_output=True)
+        sonde("pack", "--summary", "-o", small, path)
         for file in path, small:
-            r = report(file)
+            r = blocks_of(file)
             nothing_missing(r)
             names = sorted(t["name"] for t in r["threads"])
             assert names == ["before", "by-another", "by-prctl-cut-at", "by-pthread", "main-at-last"], names
@@ -227,21 +216,20 @@ def threads_have_their_last_names():
 def a_thousand_busy_threads_lose_nothing():
     """All alive at a time, each with as much to say as earns the first ones the largest chunks."""
     threads, rounds = 1000, 10000
-    path, done = record([compile_c("crowd", "-pthread"), str(threads), str(rounds)])
+    path, done = record_blocks([build("crowd", "-pthread"), str(threads), str(rounds)])
     assert (done.returncode, done.stdout) == (0, b"done\n"), done
-    r = report(path)
+    r = blocks_of(path)
     nothing_missing(r)
     assert threads * rounds <= r["allocated"]["blocks"] < threads * (rounds + 10), r["allocated"]
     os.unlink(path)
 
 
 def samples_are_without_bias():
-    whole, _ = record([WORKER, "4", "100000"])
-    whole = report(whole, "--by", "allocated")
-    path = fresh()
-    subprocess.run([SONDE, "record", "--malloc=sample:2K", "-o", path, "--", WORKER, "4", "100000"],
-                   check=True, capture_output=True)
-    r = report(path, "--by", "allocated")
+    whole, _ = record_blocks([WORKER, "4", "100000"])
+    whole = blocks_of(whole, "--by", "allocated")
+    path, done = record([WORKER, "4", "100000"], "--malloc=sample:2K")
+    assert done.returncode == 0, done
+    r = blocks_of(path, "--by", "allocated")
     nothing_missing(r)
     assert r["sampled"] and r["events"] < whole["events"] / 3
     for what in "blocks", "bytes":
@@ -252,28 +240,25 @@ def samples_are_without_bias():
 
 
 def exported_stacks_add_up():
-    path, _ = record(["perl", "-e", 'my %h; $h{$_}="x$_" for 1..20000;'])
-    folded = subprocess.run([SONDE, "export", "--by", "allocated", path], capture_output=True,
-                            check=True, text=True).stdout.splitlines()
+    path, _ = record_blocks(["perl", "-e", 'my %h; $h{$_}="x$_" for 1..20000;'])
+    folded = sonde("export", "--by", "allocated", path).splitlines()
     weights = [int(line.rsplit(" ", 1)[1]) for line in folded]
-    assert sum(weights) == report(path)["allocated"]["bytes"]
+    assert sum(weights) == blocks_of(path)["allocated"]["bytes"]
     assert any(line.startswith("_start;") and ";main;" in line for line in folded), folded[:3]
 
 
 def _burned(program):
     """What `burner` used, and what the samples tell of it."""
-    path = fresh()
-    done = subprocess.run([SONDE, "record", "--sample=250", "-o", path, "--", program],
-                          capture_output=True, check=True)
-    told = json.loads(subprocess.run([SONDE, "report", "--json", "--top", "1000", path],
-                                     capture_output=True, check=True).stdout)["sample"]
+    path, done = record([program], "--sample=250")
+    assert done.returncode == 0, done
+    told = report(path, "--top", 1000)["sample"]
     used, due = float(done.stdout), told["samples"]
     assert 0.9 < due / (250 * used) < 1.1, (told["samples"], told["missed"], used)
     return used, told
 
 
 def cpu_time_is_where_it_is():
-    program = compile_c("burner", "-pthread", "-fno-inline", "-fno-optimize-sibling-calls")
+    program = build("burner", "-pthread", "-fno-inline", "-fno-optimize-sibling-calls")
     used, told = _burned(program)
     functions = {f["function"]: f for f in told["functions"]}
     whole = told["samples"]
@@ -284,50 +269,38 @@ def cpu_time_is_where_it_is():
 
 
 def the_second_reader_agrees():
-    path, _ = record([WORKER, "3", "3000"])
-    ours = subprocess.run([SONDE, "events", "--stacks", path], capture_output=True, check=True)
-    theirs = subprocess.run([sys.executable, os.path.join(HERE, "format/reader.py"), path],
-                            capture_output=True, check=True)
+    path, _ = record_blocks([WORKER, "3", "3000"])
+    ours, theirs = events(path, "--stacks"), second_reader(path)
 
-    def by_thread(text):
+    def by_thread(listed):
         threads = {}
-        for line in text.splitlines():
-            e = json.loads(line)
+        for e in listed:
             threads.setdefault(e["tid"], []).append(
                 (e["event"], e["address"], e.get("old"), e.get("size"), e["stack"], e["frames"]))
         return threads
 
-    assert by_thread(ours.stdout) == by_thread(theirs.stdout)
-    assert len(ours.stdout.splitlines()) > 9000
+    assert by_thread(ours) == by_thread(theirs)
+    assert len(ours) > 9000
 
 
 def a_kill_loses_nothing():
     rng = random.Random(SEED)
-    print("SONDE_SEED", SEED)
     middle = 0
     for _ in range(KILLS):
-        path, counters = fresh(), fresh(".n")
-        recorder = subprocess.Popen([SONDE, "record", "--malloc", "-o", path, "--", WORKER, "3", "100000000",
-                                     counters], stderr=subprocess.DEVNULL)
-        while not os.path.exists(counters):
-            time.sleep(0.001)
+        path, recorder, counters = _start_worker("3")
         time.sleep(rng.random() * 0.12)
-        with open(f"/proc/{recorder.pid}/task/{recorder.pid}/children") as f:
-            os.kill(int(f.read().split()[0]), signal.SIGKILL)
+        os.kill(child_of(recorder.pid), signal.SIGKILL)
         assert recorder.wait(150) == -signal.SIGKILL
-        events = subprocess.run([SONDE, "events", path], capture_output=True, check=True).stdout
-        found = {}
-        for tid in re.findall(rb'"tid":(\d+)', events):
-            found[int(tid)] = found.get(int(tid), 0) + 1
+        found = collections.Counter(map(int, re.findall(r'"tid":(\d+)', sonde("events", path))))
         with open(counters, "rb") as f:
             for tid, calls in struct.iter_unpack("<QQ", f.read()):
                 if tid:
                     # In flight at the kill: one call that has returned and is not counted yet, and
                     # one that was recorded but has not returned.
-                    extra = found.get(tid, 0) - calls
+                    extra = found[tid] - calls
                     assert 0 <= extra <= 2, (tid, calls, found)
                     middle += calls > 0
-        r = report(path)
+        r = blocks_of(path)
         r["missing"]["skipped_bytes"] = 0  # a write that the kill cut off; the scratch had it
         nothing_missing(r)
         assert r["wait_status"] == signal.SIGKILL
@@ -337,22 +310,18 @@ def a_kill_loses_nothing():
 
 
 def statuses_are_the_commands_own():
-    assert record(["sh", "-c", "exit 7"])[1].returncode == 7
-    assert record(["sh", "-c", "kill -9 $$"])[1].returncode == -9
-    assert record(["sh", "-c", "kill -ABRT $$"])[1].returncode == -6
-    path, done = record(["/no/such/program"])
+    assert record_blocks(["sh", "-c", "exit 7"])[1].returncode == 7
+    assert record_blocks(["sh", "-c", "kill -9 $$"])[1].returncode == -9
+    assert record_blocks(["sh", "-c", "kill -ABRT $$"])[1].returncode == -6
+    path, done = record_blocks(["/no/such/program"])
     assert done.returncode == 127 and not os.path.exists(path), done
-    path, done = record(["/etc/passwd"])
+    path, done = record_blocks(["/etc/passwd"])
     assert done.returncode == 126 and not os.path.exists(path), done
-    assert record(["true"], path="/no/such/folder/x.sonde")[1].returncode == 125
+    assert record_blocks(["true"], path="/no/such/folder/x.sonde")[1].returncode == 125
     existing = fresh()
     open(existing, "w").close()
-    assert record(["true"], path=existing)[1].returncode == 125
-    static = os.path.join(WORK, "static")
-    with open(static + ".c", "w") as f:
-        f.write("int main(void) { return 0; }\n")
-    subprocess.run(["cc", "-static", "-o", static, static + ".c"], check=True)
-    done = record([static])[1]
+    assert record_blocks(["true"], path=existing)[1].returncode == 125
+    done = record_blocks([compile_c("int main(void) { return 0; }", "-static")])[1]
     assert done.returncode == 125 and b"statically linked" in done.stderr, done
     assert done.stderr.count(b"\n") == 1
 
@@ -360,48 +329,48 @@ def statuses_are_the_commands_own():
 def the_program_and_its_children_see_nothing():
     script = "env | sort; ls -l /proc/self/fd | wc -l; cat /proc/self/limits | head -3; ulimit -n"
     plain = subprocess.run(["sh", "-c", script], capture_output=True, check=True).stdout
-    assert record(["sh", "-c", script])[1].stdout == plain
+    assert record_blocks(["sh", "-c", script])[1].stdout == plain
     fds = "import os; print(sorted(f for f in map(int, os.listdir('/proc/self/fd')) if f < 512))"
     plain = subprocess.run(["python3", "-c", fds], capture_output=True, check=True).stdout
-    assert record(["python3", "-c", fds])[1].stdout == plain
+    assert record_blocks(["python3", "-c", fds])[1].stdout == plain
     own = dict(os.environ, LD_PRELOAD=ORACLE, ORACLE=fresh(".txt"))
-    assert record(["sh", "-c", "echo $LD_PRELOAD"], env=own)[1].stdout.decode().strip() == ORACLE
+    assert record_blocks(["sh", "-c", "echo $LD_PRELOAD"], env=own)[1].stdout.decode().strip() == ORACLE
 
 
 def a_wrapper_hands_on():
-    path, _ = record(["env", "A=1", "sh", "-c", f"exec {WORKER} 1 1000"])
-    r = report(path)
+    path, _ = record_blocks(["env", "A=1", "sh", "-c", f"exec {WORKER} 1 1000"])
+    r = blocks_of(path)
     assert r["exe"] == WORKER, r["exe"]
     assert r["events"] > 1000
 
 
 def arguments_do_not_drive_the_terminal():
-    path, _ = record(["true", "a\x1b[31mb", "two\nlines", "\x7f"])
-    told = subprocess.run([SONDE, "report", path], capture_output=True, check=True).stdout
+    path, _ = record_blocks(["true", "a\x1b[31mb", "two\nlines", "\x7f"])
+    told = sonde("report", path, text=False)
     assert rb"true a\x1b[31mb two\nlines \x7f" in told, told[:300]
     assert not any(c < 32 and c != 10 or c == 127 for c in told), told
-    assert report(path)["arguments"][1:] == ["a\x1b[31mb", "two\nlines", "\x7f"]
+    assert blocks_of(path)["arguments"][1:] == ["a\x1b[31mb", "two\nlines", "\x7f"]
 
 
 def forks_and_daemons_go_their_way():
     code = ("import os\nx=[str(i)*9 for i in range(9999)]\n"
             "if os.fork()==0:\n y=[str(i)*9 for i in range(99999)]; print(len(y), flush=True); os._exit(0)\n"
             "os.wait()\nprint('end')")
-    path, done = record(["python3", "-c", code], env=dict(os.environ, PYTHONMALLOC="malloc"))
+    path, done = record_blocks(["python3", "-c", code], env=dict(os.environ, PYTHONMALLOC="malloc"))
     assert done.stdout == b"99999\nend\n", done
-    nothing_missing(report(path))
+    nothing_missing(blocks_of(path))
     marker = fresh(".txt")
     code = ("import os,time\nif os.fork(): os._exit(0)\nos.setsid()\n"
             "if os.fork(): os._exit(0)\nos.closerange(0,4096)\n"
             f"x=[str(i) for i in range(9999)]; open({marker!r},'w').write(str(len(x)))")
-    path, done = record(["python3", "-c", code])
+    path, done = record_blocks(["python3", "-c", code])
     assert done.returncode == 0
-    report(path)
+    blocks_of(path)
     until(lambda: os.path.exists(marker) and open(marker).read() == "9999", "the daemon's work")
 
 
 def what_cannot_be_recorded_is_refused_in_words():
-    done = record(["true"], path="/proc/nothing.sonde")[1]
+    done = record_blocks(["true"], path="/proc/nothing.sonde")[1]
     assert done.returncode == 125 and done.stderr.count(b"\n") == 1, done
     done = subprocess.run(["sh", "-c", 'ulimit -f 512; "$0" record -o "$1" true', SONDE, fresh()], capture_output=True)
     assert done.returncode == 125 and done.stderr.count(b"\n") == 1 and b"ulimit" in done.stderr, done
@@ -410,13 +379,13 @@ def what_cannot_be_recorded_is_refused_in_words():
         shutil.copy("/bin/true", other)
         os.chown(other, 65534, 65534)
         os.chmod(other, 0o4755)
-        done = record([other])[1]
+        done = record_blocks([other])[1]
         assert done.returncode == 125 and b"setuid" in done.stderr, done
         assert done.stderr.count(b"\n") == 1
     else:
         folder = os.path.join(WORK, "read-only")
         os.mkdir(folder, 0o500)
-        done = record(["true"], path=folder + "/x.sonde")[1]
+        done = record_blocks(["true"], path=folder + "/x.sonde")[1]
         assert done.returncode == 125 and b"Permission denied" in done.stderr, done
 
 
@@ -426,11 +395,9 @@ def closed_descriptors_change_nothing():
     env = dict(os.environ, PYTHONMALLOC="malloc")
     plain = subprocess.run(["/usr/bin/python3", "-c", code], capture_output=True, env=env).stdout
     for mode in "malloc", "live", "all":
-        path = fresh()
-        done = subprocess.run([SONDE, "record", "--malloc=" + mode, "-o", path, "--", "/usr/bin/python3",
-                               "-c", code], capture_output=True, env=env)
+        path, done = record(["/usr/bin/python3", "-c", code], "--malloc=" + mode, env=env)
         assert done.returncode == 0 and done.stdout == plain, (mode, done, plain)
-        r = report(path)
+        r = blocks_of(path)
         nothing_missing(r)
         assert r["events"] + r["snapshots"] > 0
 
@@ -441,64 +408,51 @@ def limits_stop_the_recording_and_not_the_program():
 
     # The limit is set inside: the recorder itself keeps what is left in the scratch.
     inner = ["sh", "-c", f"ulimit -f 100; exec python3 -c '{code}'"]
-    path, done = record(inner, env=env)
+    path, done = record_blocks(inner, env=env)
     assert done.returncode == 0 and done.stdout == b"200000\n", done
-    missing = report(path)["missing"]
+    missing = blocks_of(path)["missing"]
     assert "RLIMIT_FSIZE" in missing["stopped"] and not missing["skipped_bytes"], missing
     assert b"stopped" in done.stderr
     for limit in "1K", "32K", "200K":  # too small for the definitions of stacks: it stops
-        path = fresh()
-        done = subprocess.run([SONDE, "record", "--malloc", "-o", path, "--limit", limit, "--", "python3", "-c",
-                               code], capture_output=True, env=env)
+        path, done = record(["python3", "-c", code], "--malloc", "--limit", limit, env=env)
         assert done.returncode == 0 and done.stdout == b"200000\n", done
-        missing = report(path)["missing"]
+        missing = blocks_of(path)["missing"]
         assert not missing["skipped_bytes"] and not missing["damaged_chunks"], (limit, missing)
     for mode in "all", "live", "vm":  # much less than there is room for
-        path = fresh()
-        done = subprocess.run([SONDE, "record", "--malloc=" + mode, "-o", path, "--limit", "64M", "--", "true"],
-                              capture_output=True, check=True)
-        nothing_missing(report(path))
+        path, done = record(["true"], "--malloc=" + mode, "--limit", "64M")
+        assert done.returncode == 0, done
+        nothing_missing(blocks_of(path))
     code = "import resource; resource.setrlimit(resource.RLIMIT_NOFILE,(8,8)); " + code
-    path, done = record(["python3", "-c", code], env=env)
+    path, done = record_blocks(["python3", "-c", code], env=env)
     assert done.returncode == 0 and done.stdout == b"200000\n", done
-    nothing_missing(report(path))
+    nothing_missing(blocks_of(path))
 
 
 def an_allocator_in_the_executable_is_told_of():
-    source = os.path.join(WORK, "brings.c")
-    with open(source, "w") as f:
-        f.write("""#include <stddef.h>
+    source = write("""#include <stddef.h>
 static _Alignas(16) char room[1 << 20];
 static size_t used;
 void *malloc(size_t n) { size_t at = used; used += (n + 15) & ~(size_t)15; return room + at; }
 void *calloc(size_t n, size_t size) { return malloc(n * size); }
 void free(void *p) { (void)p; }
 int main(void) { return malloc(10) == malloc(10); }
-""")
+""", ".c")
     for options, told in ([], True), (["-Dmalloc=mine", "-Dcalloc=cleared", "-Dfree=back"], False):
-        program = source[:-2]
-        subprocess.run(["cc", "-fno-builtin", "-o", program, source, *options], check=True)
+        program = compile_c(source, "-fno-builtin", *options)
         for mode in "all", "sample:512K", "vm":
-            path = fresh()
-            done = subprocess.run([SONDE, "record", "--malloc=" + mode, "-o", path, "--", program], capture_output=True,
-                                  timeout=120)
+            _, done = record([program], "--malloc=" + mode)
             assert done.returncode == 0, done
             assert (b"a malloc in its executable" in done.stderr) == (told and mode != "vm"), (mode, done)
 
 
 def a_recorder_killed_early_leaves_a_ring():
-    path, counters = fresh(), fresh(".n")
-    recorder = subprocess.Popen([SONDE, "record", "--malloc", "-o", path, "--limit", "1M", "--", WORKER, "2",
-                                 "100000000", counters], stderr=subprocess.DEVNULL)
-    until(lambda: os.path.exists(counters), "the worker")
-    with open(f"/proc/{recorder.pid}/task/{recorder.pid}/children") as f:
-        worker = int(f.read().split()[0])
-    recorder.kill()  # nearly always before it first brought its file up to date
-    recorder.wait()
-    until(lambda: any(report(path)["missing"].values()), "the ring is full")
+    path, recorder, _ = _start_worker("2", "--limit", "1M")
+    worker = child_of(recorder.pid)
+    kill(recorder)  # nearly always before it first brought its file up to date
+    until(lambda: any(blocks_of(path)["missing"].values()), "the ring is full")
     os.kill(worker, signal.SIGKILL)
     until(lambda: _has_ended(worker), "it has ended")
-    missing = report(path)["missing"]
+    missing = blocks_of(path)["missing"]
     assert missing["dropped_chunks"] and not missing["skipped_bytes"] and not missing["chunks"], missing
 
 
@@ -512,11 +466,10 @@ def a_full_disk_stops_the_recording_and_not_the_program():
     done = subprocess.run(["unshare", "-m", "sh", "-c", script], capture_output=True,
                           env=dict(os.environ, PYTHONMALLOC="malloc"))
     if b"unshare" in done.stderr or b"mount:" in done.stderr:
-        print("no mount namespace here: the full disk is not tried")
-        return
+        skip("no mount namespace can be made")
     assert done.returncode == 0 and done.stdout == b"300000\n", done
     assert b"the disk is full" in done.stderr, done.stderr
-    assert "disk is full" in report(os.path.join(WORK, "full.sonde"))["missing"]["stopped"]
+    assert "disk is full" in blocks_of(os.path.join(WORK, "full.sonde"))["missing"]["stopped"]
 
 
 def real_programs_do_what_they_did():
@@ -534,17 +487,16 @@ def real_programs_do_what_they_did():
     }
     for name, command in commands.items():
         if not shutil.which(command[0]):
-            print(name, "is not here")
+            skip_part(name, "it is not installed")
             continue
         env = dict(os.environ, PYTHONMALLOC="malloc")
         plain = subprocess.run(command, capture_output=True, env=env, timeout=150)
         # With the sampler's signals too.
-        done = subprocess.run([SONDE, "record", "-o", fresh(), "--sample=500", "--", *command],
-                              capture_output=True, env=env, timeout=150)
+        _, done = record(command, "--sample=500", env=env)
         assert (done.returncode, done.stdout) == (plain.returncode, plain.stdout), (name, done)
-        path, done = record(command, env=env)
+        path, done = record_blocks(command, env=env)
         assert (done.returncode, done.stdout) == (plain.returncode, plain.stdout), (name, done)
-        r = report(path, "--top", "1")
+        r = blocks_of(path, "--top", "1")
         nothing_missing(r)
         assert r["overlaid"] == r["double_frees"] == 0, (name, r["overlaid"])
         share = r["depth"]["complete"] / r["allocated"]["blocks"]
@@ -553,4 +505,4 @@ def real_programs_do_what_they_did():
         assert share >= 0.99, name
 
 
-run(globals())
+run_cases(globals())

@@ -9,17 +9,11 @@ import struct
 import subprocess
 import sys
 
-sys.path.insert(0, os.path.join(os.environ["SONDE_SOURCE"], "tests/format"))
-from reader import checksum  # noqa: E402
-from shared.cases import WORK, fresh, needs_agent, run  # noqa: E402
+from format.reader import checksum
+from helpers import WORK, compile_c, fresh, kill, needs_agent, record, report, run_cases, sonde, source_file
 
 needs_agent()
-SONDE = os.environ["SONDE"]
 PROGRAM = os.path.join(WORK, "phases")
-
-
-def sonde(*words):
-    return subprocess.run([SONDE, *words], capture_output=True, check=True, text=True, timeout=300).stdout
 
 
 def _on_one_cpu():
@@ -38,21 +32,19 @@ class Crowd:
 
     def __exit__(self, *_):
         for process in self.all:
-            process.kill()
-            process.wait()
+            kill(process)
 
 
 def _record(hz, words, **how):
     """The recording, and the CPU seconds of `first`, of `second` and of the whole program."""
-    path = fresh()
-    done = subprocess.run([SONDE, "record", f"--sample={hz}", "-o", path, "--", PROGRAM, *map(str, words)],
-                          capture_output=True, check=True, timeout=300, **how)
+    path, done = record([PROGRAM, *map(str, words)], f"--sample={hz}", timeout=300, **how)
+    assert done.returncode == 0, done
     return path, *map(float, done.stdout.split())
 
 
 def _check(hz, threads, *words, **how):
     path, first, second, whole = _record(hz, (threads, *words), **how)
-    told = json.loads(sonde("report", "--json", "--top", "1000", path))["sample"]
+    told = report(path, "--top", 1000)["sample"]
     total = {f["function"]: f["total"] for f in told["functions"]}
     got = {name: total.get(name, 0) / hz for name in ("first", "second")}
     print(f"{told['samples'] / hz:.3f} s of {whole:.3f}: {got} of {first:.3f}, {second:.3f}; {told['missed']} missed")
@@ -82,7 +74,7 @@ def threads_crowded_on_one_cpu():
 def threads_that_end_soon():
     """None lives for an interval. What the kernel's timer interrupt comes too late for is missing."""
     path, *_, whole = _record(20, (101, 0.025, "turn"))
-    ticks = json.loads(sonde("report", "--json", path))["sample"]["samples"]
+    ticks = report(path)["sample"]["samples"]
     print(f"{ticks} ticks of {20 * whole:.1f}")
     assert 0.2 * 20 * whole < ticks < 1.6 * 20 * whole
 
@@ -97,8 +89,8 @@ def every_view_says_the_same():
     sonde("pack", "--summary", "-o", summary, path)
     sonde("pack", "-o", packed, path)
     for other in packed, summary:
-        assert json.loads(sonde("report", "--json", "--top", "1000", other))["sample"] == told, other
-    tree = json.loads(sonde("report", "--json", "--tree", path))["sample"]["tree"]
+        assert report(other, "--top", 1000)["sample"] == told, other
+    tree = report(path, "--tree")["sample"]["tree"]
     assert tree["weight"] == tree["count"] == ticks, tree["weight"]
     changed = json.loads(sonde("diff", "--json", "--by", "sample", path, packed))
     assert changed["old"] == changed["new"] == ticks and not changed["changed_stacks"], changed
@@ -118,11 +110,11 @@ def older_summaries_are_read():
         page = bytearray(whole.read(4096))
         struct.pack_into("<Q", page, 16, 2)
         out.write(page + chunk)
-    told = json.loads(sonde("report", "--json", old))["sample"]
+    told = report(old)["sample"]
     assert told["samples"] == 79 and told["missed"] == 9, told
     assert [(s["stack"], s["samples"]) for s in told["stacks"]] == [(11, 40), (12, 30), (0, 9)], told
 
 
-subprocess.run(["cc", "-O1", "-pthread", "-fno-inline", "-fno-optimize-sibling-calls", "-o", PROGRAM,
-                os.path.join(os.environ["SONDE_SOURCE"], "tests/real/record/phases.c")], check=True)
-run(globals())
+compile_c(source_file("real", "record", "phases.c"), "-O1", "-pthread", "-fno-inline", "-fno-optimize-sibling-calls",
+          out=PROGRAM)
+run_cases(globals())

@@ -10,34 +10,19 @@ import resource
 import shutil
 import signal
 import subprocess
-import sys
-import tempfile
-import time
 
-from shared.cases import until_asleep
-
-HERE = pathlib.Path(__file__).resolve().parent
-SONDE, FIXTURES = os.environ["SONDE"], pathlib.Path(os.environ["SONDE_FIXTURES"])
-SEED = int(os.environ.get("SONDE_SEED", str(int(time.time()))))
-
-
-def start(program, *arguments, **more):
-    process = subprocess.Popen([program, *arguments], stdout=subprocess.PIPE, text=True, **more)
-    assert process.stdout.readline() == "ready\n"
-    until_asleep(process.pid)
-    return process
+from helpers import (
+    FIXTURES, SEED, compile_c, kill, needs, output_of, run_cases, skip, sonde, source_file, start_ready,
+    try_sonde)
 
 
 def stacks(core, *options):
-    run = subprocess.run([SONDE, "stacks", "--json", "--core", str(core), *options],
-                         capture_output=True, text=True, timeout=150, check=False)
-    assert run.returncode == 0, run.stderr
-    return json.loads(run.stdout)
+    return json.loads(sonde("stacks", "--json", "--core", core, *options))
 
 
 def gdb_frames(program, core):
     run = subprocess.run(["gdb", "-nx", "-batch", "-ex", "set debuginfod enabled off", str(program),
-                          str(core), "-x", str(HERE / "gdb" / "frames.py")], capture_output=True,
+                          str(core), "-x", source_file("real", "gdb", "frames.py")], capture_output=True,
                          text=True, timeout=100, check=False)
     for line in run.stdout.splitlines():
         if line.startswith("FRAMES "):
@@ -61,11 +46,10 @@ def compare(program, core, *options):
 
 
 def of_gdb(folder):
-    process = start(FIXTURES / "busy-O2", "20", "2")
-    subprocess.run(["gcore", "-o", str(folder / "core"), str(process.pid)], check=True,
-                   stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
-    process.kill()
-    process.wait()
+    needs("gcore")
+    process = start_ready([FIXTURES / "busy-O2", "20", "2"])
+    output_of("gcore", "-o", folder / "core", process.pid)
+    kill(process)
     core = folder / f"core.{process.pid}"
     threads, frames = compare(FIXTURES / "busy-O2", core)
     answer = stacks(core)
@@ -79,23 +63,23 @@ def of_gdb(folder):
 
 
 def kernel_core(folder, program, *arguments):
-    """Crashes PROGRAM in FOLDER; None where the kernel does not write core files to the folder."""
+    """Crashes PROGRAM in FOLDER; skips where the kernel does not write core files to the folder."""
     pattern = pathlib.Path("/proc/sys/kernel/core_pattern").read_text(encoding="utf-8").strip()
     if "/" in pattern or pattern.startswith("|"):
-        return None
+        skip("the kernel writes core files elsewhere")
     unlimited = (resource.RLIM_INFINITY, resource.RLIM_INFINITY)
-    process = start(program, *arguments, cwd=folder,
-                    preexec_fn=lambda: resource.setrlimit(resource.RLIMIT_CORE, unlimited))
+    process = start_ready([program, *arguments], cwd=folder,
+                          preexec_fn=lambda: resource.setrlimit(resource.RLIMIT_CORE, unlimited))
     process.send_signal(signal.SIGSEGV)
     process.wait()
     cores = list(folder.glob("core*"))
-    return cores[0] if cores else None
+    if not cores:
+        skip("the kernel wrote no core file")
+    return cores[0]
 
 
 def of_kernel(folder):
     core = kernel_core(folder, FIXTURES / "busy-O2", "20", "2")
-    if core is None:
-        return "skipped: the kernel writes core files elsewhere"
     threads, frames = compare(FIXTURES / "busy-O2", core)
     assert any(thread.get("signal") == signal.SIGSEGV for thread in stacks(core)["threads"])
     return f"written by the kernel: {threads} threads, {frames} frames as gdb's"
@@ -105,8 +89,6 @@ def moved_program(folder):
     """The program is where --exe says; and a program of another build is refused."""
     program = shutil.copy(FIXTURES / "busy-O2", folder / "program")
     core = kernel_core(folder, program, "3", "0")
-    if core is None:
-        return "skipped: the kernel writes core files elsewhere"
     os.rename(program, folder / "moved")
     compare(folder / "moved", core, "--exe", str(folder / "moved"))
     shutil.copy(FIXTURES / "waits", program)
@@ -120,18 +102,15 @@ def moved_program(folder):
 
 def cut_short(folder):
     core = kernel_core(folder, FIXTURES / "busy-O2", "5", "0")
-    if core is None:
-        return "skipped: the kernel writes core files elsewhere"
     whole, rng = core.read_bytes(), random.Random(SEED)
     for _ in range(60):
         damaged = bytearray(whole[:rng.randrange(len(whole))])
         for _ in range(rng.randrange(20) if damaged else 0):
             damaged[rng.randrange(min(len(damaged), 8192))] = rng.randrange(256)
         (folder / "damaged").write_bytes(damaged)
-        run = subprocess.run([SONDE, "stacks", "--core", str(folder / "damaged")],
-                             capture_output=True, timeout=150, check=False)
-        assert run.returncode in (0, 2), run
-        assert run.returncode == 0 or run.stderr.count(b"\n") == 1, run.stderr
+        done = try_sonde("stacks", "--core", folder / "damaged", text=False)
+        assert done.returncode in (0, 2), done
+        assert done.returncode == 0 or done.stderr.count(b"\n") == 1, done.stderr
     return "60 damaged or cut ones: an answer or one line, no crash"
 
 
@@ -149,19 +128,15 @@ int main(void) { puts("ready"); fflush(stdout); middle(5); return 0; }
 
 def of_another_machine(folder):
     """An aarch64 program's core file is read on whatever machine this is."""
-    compiler = shutil.which("aarch64-linux-gnu-gcc")
-    if not compiler or not shutil.which("qemu-aarch64"):
-        return "skipped: no aarch64 compiler and qemu-aarch64"
-    (folder / "crash.c").write_text(CRASH)
-    subprocess.run([compiler, "-g", "-O2", "-static", "crash.c", "-o", "crash"], cwd=folder,
-                   check=True)
+    needs("aarch64-linux-gnu-gcc", "qemu-aarch64")
+    compile_c(CRASH, "-g", "-O2", "-static", compiler="aarch64-linux-gnu-gcc", out=folder / "crash")
     unlimited = (resource.RLIM_INFINITY, resource.RLIM_INFINITY)
     subprocess.run(["qemu-aarch64", "./crash"], cwd=folder, check=False,
                    stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL,
                    preexec_fn=lambda: resource.setrlimit(resource.RLIMIT_CORE, unlimited))
     cores = list(folder.glob("qemu_crash*.core"))
     if not cores:
-        return "skipped: qemu-aarch64 wrote no core file"
+        skip("qemu-aarch64 wrote no core file")
     thread, = stacks(cores[0], "--exe", str(folder / "crash"))["threads"]
     names = [frame.get("function") for frame in thread["frames"]]
     assert names[:8] == ["inner"] + ["middle"] * 6 + ["main"], names
@@ -171,19 +146,5 @@ def of_another_machine(folder):
     return "of an aarch64 program, without a list of its files: " + " ".join(names[:8])
 
 
-def main():
-    if not shutil.which("gdb"):
-        print("skipped: no gdb")
-        sys.exit(77)
-    print("seed", SEED)
-    for test in (of_gdb, of_kernel, moved_program, cut_short, of_another_machine):
-        if test is of_gdb and not shutil.which("gcore"):
-            print("of_gdb: skipped: no gcore")
-            continue
-        with tempfile.TemporaryDirectory(prefix="sonde-core-") as folder:
-            print(f"{test.__name__}: {test(pathlib.Path(folder))}")
-            sys.stdout.flush()
-
-
-if __name__ == "__main__":
-    main()
+needs("gdb")
+run_cases([of_gdb, of_kernel, moved_program, cut_short, of_another_machine])

@@ -4,17 +4,12 @@
 symbolize` where its debug file is, must say what `sonde stacks` says of the build with debug
 information. The debug file is found in each place that docs/symbols.md names."""
 import json
-import os
-import pathlib
 import re
 import shutil
-import subprocess
-import tempfile
 
-from shared.cases import states_of, until
+from helpers import SONDE, kill, output_of, run_cases, sonde, start_ready, states_of, until
 
-SONDE = os.environ["SONDE"]
-SOURCE = """
+PROGRAM = """
 #include <pthread.h>
 #include <stdio.h>
 #include <unistd.h>
@@ -34,20 +29,13 @@ int main() {
 """
 
 
-def run(*command):
-    return subprocess.run([str(word) for word in command], capture_output=True, text=True, check=True).stdout
-
-
 def stacks(program):
     """The JSON of PROGRAM's stacks once its threads wait."""
-    process = subprocess.Popen([program], stdout=subprocess.PIPE, text=True)
-    try:
-        assert process.stdout.readline() == "ready\n"
-        until(lambda: list(states_of(process.pid).values()) == ["S", "S"], "both threads wait")
-        return json.loads(run(SONDE, "stacks", "--json", process.pid))
-    finally:
-        process.kill()
-        process.wait()
+    process = start_ready([program], asleep=False)
+    until(lambda: list(states_of(process.pid).values()) == ["S", "S"], "both threads wait")
+    answer = json.loads(sonde("stacks", "--json", process.pid))
+    kill(process)
+    return answer
 
 
 def names(answer, whose):
@@ -57,48 +45,45 @@ def names(answer, whose):
              if frame.get("module") == str(whose)] for thread in answer["threads"]]
 
 
-def check(what, expected, folder, program, *options):
-    later = json.loads(run(SONDE, "symbolize", "--json", *options, folder / "stacks.json"))
+def compare(what, expected, folder, program, *options):
+    later = json.loads(sonde("symbolize", "--json", *options, folder / "stacks.json"))
     assert names(later, program) == expected, (what, names(later, program), expected)
     print(f"{what}: {sum(map(len, expected))} frames as with debug information")
 
 
 def unnamed(folder, *options):
-    later = run(SONDE, "symbolize", *options, folder / "stacks.json")
+    later = sonde("symbolize", *options, folder / "stacks.json")
     assert "app::" not in later and "pause" in later, later
 
 
-def main():
-    with tempfile.TemporaryDirectory(prefix="sonde-offline-") as made:
-        folder = pathlib.Path(made)
-        (folder / "bin").mkdir()
-        program, whole = folder / "bin/program", folder / "whole"
-        (folder / "program.cc").write_text(SOURCE)
-        run("g++", "-g", "-O2", "-pthread", "-Wl,--build-id=sha1", "-o", program, folder / "program.cc")
-        expected = names(stacks(program), program)
-        functions = [[frame[0].split("(")[0] for frame in frames][:4] for frames in expected]
-        assert functions == [["app::Tree<long>::wait", "app::jumps", "app::inlined", "app::outer"]] * 2, expected
-        shutil.copy(program, whole)
-        run("strip", program)
-        (folder / "stacks.json").write_text(json.dumps(stacks(program)))
-        unnamed(folder)
-        program.unlink()  # named on another machine
-        unnamed(folder)
-        identity = re.search(r"Build ID: ([0-9a-f]+)", run("readelf", "-n", whole))[1]
-        by_id = folder / "id/.build-id" / identity[:2] / (identity[2:] + ".debug")
-        by_name, by_whole, wrong = (folder / name for name in ("names/program.debug", "whole-builds/program", "wrong/program"))
-        for place in (by_id, by_name, by_whole, wrong):
-            place.parent.mkdir(parents=True)
-        run("objcopy", "--only-keep-debug", whole, by_id)
-        shutil.copy(by_id, by_name)
-        shutil.copy(whole, by_whole)
-        shutil.copy(SONDE, wrong)
-        unnamed(folder, "--debug-dir", wrong.parent)
-        for what, place in (("by build-id", folder / "id"), ("by name", by_name.parent),
-                            ("by the build before it was stripped", by_whole.parent)):
-            check(what, expected, folder, program, "--debug-dir", wrong.parent, "--debug-dir", place)
-            check(f"{what}, without an index", expected, folder, program, "--no-index", "--debug-dir", place)
+def a_stripped_build_is_named_elsewhere(folder):
+    (folder / "bin").mkdir()
+    program, whole = folder / "bin/program", folder / "whole"
+    (folder / "program.cc").write_text(PROGRAM)
+    output_of("g++", "-g", "-O2", "-pthread", "-Wl,--build-id=sha1", "-o", program, folder / "program.cc")
+    expected = names(stacks(program), program)
+    functions = [[frame[0].split("(")[0] for frame in frames][:4] for frames in expected]
+    assert functions == [["app::Tree<long>::wait", "app::jumps", "app::inlined", "app::outer"]] * 2, expected
+    shutil.copy(program, whole)
+    output_of("strip", program)
+    (folder / "stacks.json").write_text(json.dumps(stacks(program)))
+    unnamed(folder)
+    program.unlink()  # named on another machine
+    unnamed(folder)
+    identity = re.search(r"Build ID: ([0-9a-f]+)", output_of("readelf", "-n", whole))[1]
+    by_id = folder / "id/.build-id" / identity[:2] / (identity[2:] + ".debug")
+    by_name, by_whole, wrong = (folder / name for name in ("names/program.debug", "whole-builds/program", "wrong/program"))
+    for place in (by_id, by_name, by_whole, wrong):
+        place.parent.mkdir(parents=True)
+    output_of("objcopy", "--only-keep-debug", whole, by_id)
+    shutil.copy(by_id, by_name)
+    shutil.copy(whole, by_whole)
+    shutil.copy(SONDE, wrong)
+    unnamed(folder, "--debug-dir", wrong.parent)
+    for what, place in (("by build-id", folder / "id"), ("by name", by_name.parent),
+                        ("by the build before it was stripped", by_whole.parent)):
+        compare(what, expected, folder, program, "--debug-dir", wrong.parent, "--debug-dir", place)
+        compare(f"{what}, without an index", expected, folder, program, "--no-index", "--debug-dir", place)
 
 
-if __name__ == "__main__":
-    main()
+run_cases([a_stripped_build_is_named_elsewhere])

@@ -15,17 +15,14 @@ import errno
 import mmap
 import os
 import random
-import shutil
 import signal
 import struct
 import subprocess
 import time
 
-from shared.cases import fresh, run, states_of, until, until_asleep
+from helpers import (
+    FIXTURES, SEED, SONDE, fresh, kill, needs, run_cases, skip, states_of, try_sonde, until, until_asleep)
 
-SONDE = os.environ["SONDE"]
-WAITS = os.path.join(os.environ["SONDE_FIXTURES"], "waits")
-SEED = int(os.environ.get("SONDE_SEED", str(int(time.time()))))
 KILLS = int(os.environ.get("SONDE_KILLS", "200"))
 RTMIN = signal.SIGRTMIN
 LIBC = ctypes.CDLL(None, use_errno=True)
@@ -37,7 +34,7 @@ class Waits:
 
     def __init__(self, waiting, spinning):
         self.file = fresh(".counts")
-        self.process = subprocess.Popen([WAITS, str(waiting), str(spinning), self.file],
+        self.process = subprocess.Popen([FIXTURES / "waits", str(waiting), str(spinning), self.file],
                                         stdout=subprocess.PIPE, text=True)
         self.pid = self.process.pid
 
@@ -49,16 +46,14 @@ class Waits:
         return self
 
     def __exit__(self, *_):
-        self.process.kill()
-        self.process.wait()
+        kill(self.process)
 
     def counted(self):
         """(interrupted, signals, turns)"""
         return struct.unpack("3Q", self.counts[:])
 
     def look(self, *options):
-        return subprocess.run([SONDE, "stacks", *options, str(self.pid)], capture_output=True,
-                              text=True, timeout=120, check=False)
+        return try_sonde("stacks", *options, self.pid)
 
     def states(self):
         return "".join(states_of(self.pid).values())
@@ -98,15 +93,13 @@ def no_eintr():
 
 def killed():
     rng, sent = random.Random(SEED), 0
-    print("SONDE_SEED", SEED)
     with Waits(3, 4) as program:
         for _ in range(KILLS):
-            sonde = sonde_on(program, stderr=subprocess.DEVNULL)
+            looker = sonde_on(program, stderr=subprocess.DEVNULL)
             end = time.monotonic() + rng.random() * 0.015
             while time.monotonic() < end:
                 sent = program.signal(sent)
-            sonde.kill()
-            sonde.wait()
+            kill(looker)
             program.until_free()
         program.until_arrived(sent)
     print(f"{KILLS} sondes killed at random instants, {sent} signals")
@@ -116,18 +109,16 @@ def signals_arrive():
     sent = 0
     with Waits(0, 3) as program:
         for _ in range(15):
-            sonde = sonde_on(program)
-            while sonde.poll() is None:
+            looker = sonde_on(program)
+            while looker.poll() is None:
                 sent = program.signal(sent)
-            assert sonde.returncode == 0
+            assert looker.returncode == 0
         program.until_arrived(sent)
     print(f"{sent} signals sent while threads were held")
 
 
 def zero_touch():
-    if not shutil.which("strace"):
-        print("skipped: no strace")
-        return
+    needs("strace")
     told = fresh(".strace")
     with Waits(3, 2) as program:
         looked = subprocess.run(["strace", "-f", "-o", told, "-e",
@@ -177,19 +168,17 @@ def _group():
 def a_starved_thread_is_waited_for():
     group = _group()
     if not group:
-        print("skipped: no control group with a share of the processor can be made here")
-        return
+        skip("no control group with a share of the processor can be made")
     with Waits(0, 1) as program:
         try:
             with open(f"{group}/cgroup.procs", "w", encoding="utf-8") as file:
                 file.write(str(program.pid))
         except OSError as error:
-            print("skipped: no control group can be entered here:", error)
-            return
+            skip(f"no control group can be entered: {error}")
         for _ in range(3):
             looked = program.look("--no-lines")
             assert looked.returncode == 0 and "not complete" not in looked.stdout, looked.stdout
             assert "1 held for a moment" in looked.stdout, looked.stdout
 
 
-run(globals())
+run_cases(globals())

@@ -15,7 +15,6 @@ usage: stacks_vs_gdb.py [--zero-touch] [PROGRAM…]     SONDE_SNAPSHOTS (3), SON
 Without programs, all that are installed."""
 import json
 import os
-import pathlib
 import random
 import re
 import shutil
@@ -24,28 +23,12 @@ import sys
 import time
 from collections import Counter
 
-HERE = pathlib.Path(__file__).resolve().parent
-sys.path.insert(0, str(HERE / "gdb"))
-import programs  # noqa: E402
+from gdb import programs
+from helpers import SEED, run_cases, skip, source_file, states_of, try_sonde
 
-SONDE = os.environ.get("SONDE", "sonde")
 SNAPSHOTS = int(os.environ.get("SONDE_SNAPSHOTS", "3"))
-SEED = int(os.environ.get("SONDE_SEED", str(int(time.time()))))
 WANTED_SAME, WANTED_COMPLETE = 99.5, 99.5
 WANTED_DIFFERENT = 20  # stacks, of 50 snapshots or more
-SKIP = 77
-
-
-def states(pid):
-    """The state letters of all threads."""
-    letters = []
-    for task in os.listdir(f"/proc/{pid}/task"):
-        try:
-            text = pathlib.Path(f"/proc/{pid}/task/{task}/stat").read_text()
-        except OSError:
-            continue
-        letters.append(text[text.rindex(")") + 2])
-    return letters
 
 
 def freeze(pid):
@@ -53,7 +36,7 @@ def freeze(pid):
     try:
         os.kill(pid, 19)
         for _ in range(15000):
-            letters = states(pid)
+            letters = states_of(pid).values()
             if letters and all(letter in "TZX" for letter in letters):
                 return "T" in letters
             time.sleep(0.002)
@@ -63,16 +46,15 @@ def freeze(pid):
 
 
 def ask_sonde(pid, options):
-    run = subprocess.run([SONDE, "stacks", "--json", *options, str(pid)], capture_output=True, text=True,
-                         timeout=150, check=False)
-    if run.returncode != 0:
-        raise RuntimeError(f"sonde: {run.stderr.strip()}")
-    return {thread["tid"]: thread for thread in json.loads(run.stdout)["threads"]}
+    done = try_sonde("stacks", "--json", *options, pid)
+    if done.returncode != 0:
+        raise RuntimeError(f"sonde: {done.stderr.strip()}")
+    return {thread["tid"]: thread for thread in json.loads(done.stdout)["threads"]}
 
 
 def ask_gdb(pid):
     run = subprocess.run(["gdb", "-nx", "-batch", "-ex", "set debuginfod enabled off", "-p",
-                          str(pid), "-x", str(HERE / "gdb" / "frames.py")], capture_output=True,
+                          str(pid), "-x", source_file("real", "gdb", "frames.py")], capture_output=True,
                          text=True, timeout=120, check=False, env=dict(os.environ, LC_ALL="C"))
     for line in run.stdout.splitlines():
         if line.startswith("FRAMES "):
@@ -211,35 +193,33 @@ def run_program(kind, rng, options):
     return tally
 
 
-def main():
+def _case_of(kind, rng, options):
+    def case():
+        if not kind.available():
+            skip("it is not installed")
+        tally = run_program(kind, rng, options)
+        share, whole = tally.report(kind.name)
+        if options:
+            assert not tally.wrong, tally.wrong
+        else:
+            assert share >= WANTED_SAME, share
+            assert whole >= WANTED_COMPLETE or kind.name in ("node", "java"), whole
+        assert SNAPSHOTS < 50 or len(tally.stacks) >= WANTED_DIFFERENT, len(tally.stacks)
+        assert tally.snapshots and not tally.failed, tally.failed
+    case.__name__ = kind.name
+    return case
+
+
+def _main():
     options = [word for word in sys.argv[1:] if word == "--zero-touch"]
     wanted = [word for word in sys.argv[1:] if word not in options]
     python = ["gdb", "-nx", "-batch", "-ex", "python print(1)"]
-    if not shutil.which("gdb") or subprocess.run(python, capture_output=True,
-                                                 check=False).stdout.strip() != b"1":
-        print("skip: no gdb with python")
-        return SKIP
-    print(f"seed {SEED}, {SNAPSHOTS} snapshots a program")
+    if not shutil.which("gdb") or subprocess.run(python, capture_output=True, check=False).stdout.strip() != b"1":
+        skip("gdb, or its Python, is not installed")
+    print(f"{SNAPSHOTS} snapshots a program")
     rng = random.Random(SEED)
     random.seed(SEED)
-    failed = []
-    for kind in programs.ALL:
-        if wanted and kind.name not in wanted:
-            continue
-        if not kind.available():
-            print(f"{kind.name}: skipped, it is not installed")
-            continue
-        tally = run_program(kind, rng, options)
-        share, whole = tally.report(kind.name)
-        bad = tally.wrong > 0 if options else share < WANTED_SAME or (
-            whole < WANTED_COMPLETE and kind.name not in ("node", "java"))
-        bad = bad or (SNAPSHOTS >= 50 and len(tally.stacks) < WANTED_DIFFERENT)
-        if tally.snapshots == 0 or tally.failed or bad:
-            failed.append(kind.name)
-    if failed:
-        print("below the mark:", ", ".join(failed))
-    return 1 if failed else 0
+    run_cases([_case_of(kind, rng, options) for kind in programs.ALL], only=wanted)
 
 
-if __name__ == "__main__":
-    sys.exit(main())
+_main()

@@ -10,33 +10,15 @@ import resource
 import shutil
 import subprocess
 import sys
-import tempfile
 import threading
 
-from shared.cases import states_of, until, until_asleep
-
-SONDE, FIXTURES = os.environ["SONDE"], pathlib.Path(os.environ["SONDE_FIXTURES"])
-
-
-def start(command, first_sleeps=True, **more):
-    process = subprocess.Popen(command, stdout=subprocess.PIPE, text=True, **more)
-    atexit.register(process.kill)  # whatever becomes of the test
-    assert process.stdout.readline() == "ready\n", command
-    if first_sleeps:
-        until_asleep(process.pid)
-    return process
+from helpers import (
+    FIXTURES, SONDE, child_of, compile_c, kill, needs, run_cases, skip, sonde, start_ready, states_of, until,
+    until_asleep)
 
 
 def look(pid, *options):
-    run = subprocess.run([SONDE, "stacks", "--json", *options, str(pid)], capture_output=True,
-                         text=True, timeout=150, check=False)
-    assert run.returncode == 0, run.stderr
-    return json.loads(run.stdout)
-
-
-def end(process):
-    process.kill()
-    process.wait()
+    return json.loads(sonde("stacks", "--json", *options, pid))
 
 
 def check_busy(answer, threads):
@@ -52,20 +34,20 @@ def check_busy(answer, threads):
 
 def deleted(folder):
     program = shutil.copy(FIXTURES / "busy-O2", folder / "gone")
-    process = start([program, "5"])
+    process = start_ready([program, "5"])
     os.unlink(program)
     check_busy(look(process.pid), 6)
-    end(process)
+    kill(process)
     return "a deleted program"
 
 
 def replaced(folder):
     program = shutil.copy(FIXTURES / "busy-O2", folder / "replaced")
-    process = start([program, "5"])
+    process = start_ready([program, "5"])
     shutil.copy(FIXTURES / "waits", folder / "new")
     os.rename(folder / "new", program)
     check_busy(look(process.pid), 6)
-    end(process)
+    kill(process)
     return "a program whose file was replaced by another"
 
 
@@ -73,33 +55,33 @@ def from_memory(folder):
     """As `deleted`, without the privilege to open what is deleted: the bytes come from memory, where
     the section headers, and with them symbols and lines, are not mapped; the frames are whole."""
     if os.geteuid() != 0 or not shutil.which("setpriv"):
-        return "skipped: needs root and setpriv"
+        skip("needs root and setpriv")
     os.chmod(folder, 0o755)
     program = shutil.copy(FIXTURES / "busy-O2", folder / "from-memory")
     os.chmod(program, 0o755)
     user = ["setpriv", "--reuid=65534", "--regid=65534", "--clear-groups"]
-    process = start([*user, program, "5"])
+    process = start_ready([*user, program, "5"])
     os.unlink(program)
-    sonde = shutil.copy(SONDE, folder / "sonde")
-    run = subprocess.run([*user, sonde, "stacks", "--json", str(process.pid)],
+    own_sonde = shutil.copy(SONDE, folder / "sonde")
+    run = subprocess.run([*user, own_sonde, "stacks", "--json", str(process.pid)],
                          capture_output=True, text=True, timeout=150, check=False,
                          env=dict(os.environ, HOME="/nowhere"))
     assert run.returncode == 0, run.stderr
     threads = json.loads(run.stdout)["threads"]
     assert len(threads) == 6 and all(thread["complete"] for thread in threads), run.stdout[:2000]
     assert all(len(thread["frames"]) >= 20 for thread in threads)
-    end(process)
+    kill(process)
     return "a deleted program, by a user who may not open it: frames from its memory"
 
 
-def in_memfd(_):
+def in_memfd():
     runner = ("import os, sys; fd = os.memfd_create('program', 0); "
               "os.write(fd, open(sys.argv[1], 'rb').read()); "
               "os.execv(f'/proc/self/fd/{fd}', ['program', '5'])")
-    process = start([sys.executable, "-c", runner, str(FIXTURES / "busy-O2")])
+    process = start_ready([sys.executable, "-c", runner, str(FIXTURES / "busy-O2")])
     answer = look(process.pid)
     check_busy(answer, 6)
-    end(process)
+    kill(process)
     return "a program in a memfd"
 
 
@@ -108,12 +90,12 @@ def can_unshare():
         ["unshare", "-m", "-p", "-f", "true"], capture_output=True, check=False).returncode == 0
 
 
-def in_container(_):
+def in_container():
     if not can_unshare():
-        return "skipped: no new namespaces here"
+        skip("no new namespaces here")
     script = ("mount -t tmpfs none /mnt && cp {0}/busy-O2 {0}/deadlock /mnt && "
               "exec /mnt/{1}").format(FIXTURES, "{}")
-    outer = start(["unshare", "-m", "-p", "-f", "sh", "-c", script.format("busy-O2 5")])
+    outer = start_ready(["unshare", "-m", "-p", "-f", "sh", "-c", script.format("busy-O2 5")])
     inner = child_of(outer.pid)
     until_asleep(inner)
     answer = look(inner)
@@ -121,7 +103,7 @@ def in_container(_):
     check_busy(answer, 6)
     subprocess.run(["kill", "-9", str(inner)], check=True)
     outer.wait()
-    outer = start(["unshare", "-m", "-p", "-f", "sh", "-c", script.format("deadlock")])
+    outer = start_ready(["unshare", "-m", "-p", "-f", "sh", "-c", script.format("deadlock")])
     inner = child_of(outer.pid)
     until_asleep(inner)
     threads = {thread["tid"]: thread for thread in look(inner)["threads"]}
@@ -133,24 +115,19 @@ def in_container(_):
     return "a program in another mount and pid namespace, its mutex owners as we number them"
 
 
-def child_of(pid):
-    with open(f"/proc/{pid}/task/{pid}/children", encoding="utf-8") as children:
-        return int(children.read().split()[0])
-
-
-def main_thread_ended(_):
+def main_thread_ended():
     code = ("import ctypes, threading, time; libc = ctypes.CDLL(None); "
             "threading.Thread(target=lambda: (print('ready', flush=True), time.sleep(100))).start(); "
             "libc.syscall(60, 0)")
     if os.uname().machine != "x86_64":
-        return "skipped: the number of exit(2) is x86_64's"
-    process = start([sys.executable, "-c", code], first_sleeps=False)
+        skip("the number of exit(2) is x86_64's")
+    process = start_ready([sys.executable, "-c", code], asleep=False)
     until(lambda: "".join(states_of(process.pid).values()) == "ZS", "the first thread ends, the other sleeps")
     answer = look(process.pid)
     main, other = answer["threads"]
     assert main["state"] == "zombie" and main["frames"] == [] and "ended" in main["reason"]
     assert other["complete"] and other["syscall"] == "clock_nanosleep", other
-    end(process)
+    kill(process)
     return "a program whose main thread ended before the others"
 
 
@@ -175,23 +152,21 @@ int main(void) {
 
 def check_musl(folder, *static):
     """Frames by scan: each has the right caller, says what it is, and nothing is called complete."""
-    (folder / "two.c").write_text(MUSL)
-    subprocess.run(["musl-gcc", "-g", "-O1", *static, "two.c", "-o", "two"], cwd=folder, check=True)
-    process = start([str(folder / "two")])
+    compile_c(MUSL, "-g", "-O1", *static, compiler="musl-gcc", out=folder / "two")
+    process = start_ready([str(folder / "two")])
     until(lambda: "".join(states_of(process.pid).values()) == "SSS", "both wait for a mutex")
     threads = look(process.pid)["threads"]
     assert all(not thread["complete"] for thread in threads), threads
     names = [[frame.get("function") for frame in thread["frames"]] for thread in threads]
     assert "main" in names[0] and "lock_two" in names[1] and "lock_two" in names[2], names
     assert all(any(frame.get("guessed") for frame in thread["frames"]) for thread in threads)
-    end(process)
+    kill(process)
     return threads
 
 
 def musl(folder):
     """musl's libc has no unwind information. Nothing is stopped for it."""
-    if not shutil.which("musl-gcc"):
-        return "skipped: no musl-gcc"
+    needs("musl-gcc")
     threads = check_musl(folder)
     assert all(thread["stopped_us"] == 0 for thread in threads), threads
     assert threads[1]["owner"] == threads[2]["tid"] and threads[2]["owner"] == threads[1]["tid"]
@@ -201,8 +176,7 @@ def musl(folder):
 
 def musl_static(folder):
     """The same libc in an image that has unwind information for other code."""
-    if not shutil.which("musl-gcc"):
-        return "skipped: no musl-gcc"
+    needs("musl-gcc")
     check_musl(folder, "-static")
     return "a static program of musl"
 
@@ -228,12 +202,12 @@ def compressed_frames(folder):
         if made.returncode != 0 and how == "zstd":
             continue  # before gcc 13
         assert made.returncode == 0, made.stderr
-        process = start([str(folder / how)])
+        process = start_ready([str(folder / how)])
         names = [f.get("function") for f in look(process.pid)["threads"][0]["frames"]]
         own = [n for n in names if n in ("inner", "outer", "main")]
         assert own == ["inner", "outer", "main"], names
         assert not any(f.get("guessed") for f in look(process.pid)["threads"][0]["frames"]), how
-        end(process)
+        kill(process)
     return "compressed .debug_frame"
 
 
@@ -250,18 +224,16 @@ int main(int argc, char **argv) { (void)argv; return outer(argc) + 1; }
 """
 
 
-def jump_after_inlined(folder):
+def jump_after_inlined():
     """A tail call below a call that stands in inlined code, of which only debug information is certain."""
     if os.uname().machine != "x86_64":
-        return "skipped: what the compiler makes of it is known of x86_64"
-    (folder / "jumps.c").write_text(JUMPS)
-    subprocess.run(["gcc", "-g", "-O2", "jumps.c", "-o", "jumps"], cwd=folder, check=True)
-    process = start([folder / "jumps"])
+        skip("what the compiler makes of it is known of x86_64")
+    process = start_ready([compile_c(JUMPS, "-g", "-O2", compiler="gcc")])
     frames = look(process.pid)["threads"][0]["frames"][1:6]
     told = [(f.get("function"), f.get("tail_call", False), f.get("inlined", False)) for f in frames]
     assert told == [("last", False, False), ("jumps", True, False), ("inlined", False, True),
                     ("outer", False, False), ("main", False, False)], told
-    end(process)
+    kill(process)
     return "a tail call below inlined code"
 
 
@@ -278,13 +250,12 @@ func main() { go spin(1); fmt.Println("ready"); outer(make(chan int)) }
 def go(folder):
     """Go's linker writes .debug_frame alone, and compresses it. What the scheduler has left of the
     main thread's own stack leads anywhere; goroutines and the other threads have a first frame."""
-    if not shutil.which("go"):
-        return "skipped: no go"
+    needs("go")
     (folder / "two.go").write_text(GO)
     environment = dict(os.environ, GOCACHE=str(folder / "cache"), GO111MODULE="off")
     subprocess.run(["go", "build", "-gcflags=-l", "-o", "two", "two.go"], cwd=folder, check=True,
                    env=environment)
-    process = start([str(folder / "two")])
+    process = start_ready([str(folder / "two")])
     for _ in range(200):  # the scheduler interrupts by signal, a hundred times a second
         stacks = [[frame.get("function") or "" for frame in thread["frames"]]
                   for thread in look(process.pid)["threads"] if thread["complete"]]
@@ -294,7 +265,7 @@ def go(folder):
                for stack in stacks), stacks
     assert any("runtime.sysmon" in stack and stack[-1].startswith("runtime.clone")
                for stack in stacks), stacks
-    end(process)
+    kill(process)
     return "a program of Go: whole stacks by its compressed .debug_frame"
 
 
@@ -311,20 +282,19 @@ int main(void) {
 """
 
 
-def many_threads(folder):
-    (folder / "many.c").write_text(THREADS)
-    subprocess.run(["gcc", "-g", "-O1", "-pthread", "many.c", "-o", "many"], cwd=folder, check=True)
-    process = subprocess.Popen([folder / "many"], stdout=subprocess.PIPE, text=True)
+def many_threads():
+    process = subprocess.Popen([compile_c(THREADS, "-g", "-O1", "-pthread", compiler="gcc")], stdout=subprocess.PIPE,
+                               text=True)
     atexit.register(process.kill)
     if process.stdout.readline() != "ready\n":
-        end(process)
-        return "skipped: no 10,000 threads here"
+        kill(process)
+        skip("no 10,000 threads here")
     until(lambda: set(states_of(process.pid).values()) == {"S"}, "all of them wait")
     threads = look(process.pid)["threads"]
     assert {thread["tid"] for thread in threads} == set(states_of(process.pid)) and len(threads) == 10001
     for thread in threads:
         assert thread["complete"] and "nap" in [frame.get("function") for frame in thread["frames"]], thread
-    end(process)
+    kill(process)
     return "10,000 threads"
 
 
@@ -360,17 +330,17 @@ def many_objects(folder):
     object_bytes = (folder / "object.so").read_bytes()
     for i in range(5000):
         (folder / f"{i}.so").write_bytes(object_bytes)
-    process = start([folder / "objects", folder])
+    process = start_ready([folder / "objects", folder])
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     if hard < 16384:
-        return f"skipped: at most {hard} open files"
+        skip(f"at most {hard} open files")
     resource.setrlimit(resource.RLIMIT_NOFILE, (min(soft, 1024), hard))
     answer = look(process.pid, "--depth", "6000")
     resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard))
     thread = answer["threads"][0]
     steps = [frame["module"] for frame in thread["frames"] if frame.get("function") == "step"]
     assert thread["complete"] and steps == [f"{folder}/{i}.so" for i in reversed(range(5000))], thread["frames"][:9]
-    end(process)
+    kill(process)
     return "a stack through 5,000 shared objects"
 
 
@@ -392,9 +362,7 @@ int main(void) {
 
 def start_jitted(folder, name):
     """The program and its perf map."""
-    (folder / "jitted.c").write_text(JITTED)
-    subprocess.run(["gcc", "-g", "-O1", "jitted.c", "-o", name], cwd=folder, check=True)
-    process = start([folder / name])
+    process = start_ready([compile_c(JITTED, "-g", "-O1", compiler="gcc", out=folder / name)])
     path = pathlib.Path(f"/tmp/perf-{process.pid}.map")
     atexit.register(path.unlink, missing_ok=True)
     return process, path
@@ -403,7 +371,7 @@ def start_jitted(folder, name):
 def perf_map_rewritten(folder):
     """A virtual machine writes its perf map anew while it is read."""
     if os.uname().machine != "x86_64":
-        return "skipped: the code that is made is x86_64's"
+        skip("the code that is made is x86_64's")
     process, path = start_jitted(folder, "jitted")
     first = path.read_text()
     text = first + "".join(f"{0x1000 + i * 64:x} 40 other\n" for i in range(100000))
@@ -422,38 +390,27 @@ def perf_map_rewritten(folder):
         over.set()
         writer.join()
     assert "made" in [frame.get("function") for frame in look(process.pid)["threads"][0]["frames"]]
-    end(process)
+    kill(process)
     return "a perf map that is written anew while it is read"
 
 
 def names_that_drive_terminals(folder):
     """Whoever names a file or makes code at run time may be someone else than who looks."""
     if os.uname().machine != "x86_64":
-        return "skipped: the code that is made is x86_64's"
+        skip("the code that is made is x86_64's")
     escape = "\x1b]0;title\x07"
     process, path = start_jitted(folder, "bold\x1b[1m\nprogram")
     path.write_text(path.read_text().replace("made", f"made {escape}"))
-    run = subprocess.run([SONDE, "stacks", str(process.pid)], capture_output=True, text=True, timeout=150,
-                         check=True)
-    assert not [c for c in run.stdout if ord(c) < 32 and c != "\n"], run.stdout
-    assert "made ?]0;title?+0x6" in run.stdout and "bold?[1m?program" in run.stdout, run.stdout
+    said = sonde("stacks", process.pid)
+    assert not [c for c in said if ord(c) < 32 and c != "\n"], said
+    assert "made ?]0;title?+0x6" in said and "bold?[1m?program" in said, said
     answer = look(process.pid)
     assert answer["exe"].endswith("/bold\x1b[1m\nprogram"), answer["exe"]
     assert f"made {escape}" in [frame.get("function") for frame in answer["threads"][0]["frames"]], answer
-    end(process)
+    kill(process)
     return "names with control characters"
 
 
-def main():
-    for test in (deleted, replaced, from_memory, in_memfd, in_container, main_thread_ended,
-                 musl, musl_static, compressed_frames, jump_after_inlined, go, many_threads, many_objects,
-                 perf_map_rewritten, names_that_drive_terminals):
-        if sys.argv[1:] and test.__name__ not in sys.argv[1:]:
-            continue
-        with tempfile.TemporaryDirectory(prefix="sonde-where-") as folder:
-            print(f"{test.__name__}: {test(pathlib.Path(folder))}")
-            sys.stdout.flush()
-
-
-if __name__ == "__main__":
-    main()
+run_cases([deleted, replaced, from_memory, in_memfd, in_container, main_thread_ended, musl, musl_static,
+           compressed_frames, jump_after_inlined, go, many_threads, many_objects, perf_map_rewritten,
+           names_that_drive_terminals])

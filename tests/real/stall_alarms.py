@@ -9,27 +9,22 @@ import random
 import shutil
 import signal
 import subprocess
-import sys
 import time
 
-sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "stall"))
-from stall_tools import SEED, build, fresh, stalls, start  # noqa: E402
+from helpers import SEED, fresh, kill, run_cases, skip_part, until, until_child
+from shared.stalls import build, stalls, start
 
 draw = random.Random(SEED)
 CALM = build("calm")
 THRESHOLD = 250
 SPINNERS = int(os.environ.get("SONDE_SPINNERS", "10"))
-results, skipped = [], []
+results = []
 
 
 def program_of(recorder):
-    for _ in range(10000):
-        with open(f"/proc/{recorder.pid}/task/{recorder.pid}/children") as f:
-            children = f.read().split()
-        if children and os.path.basename(os.readlink(f"/proc/{children[0]}/exe")) == "calm":
-            return int(children[0])
-        time.sleep(0.01)
-    raise AssertionError("the program did not start")
+    pid = until_child(recorder.pid)
+    until(lambda: os.path.basename(os.readlink(f"/proc/{pid}/exe")) == "calm", "the program starts")
+    return pid
 
 
 def watch(what, kind, seconds, provoke=None, within=()):
@@ -43,7 +38,7 @@ def watch(what, kind, seconds, provoke=None, within=()):
     except FileNotFoundError as missing:
         recorder.kill()
         os.kill(pid, signal.SIGKILL)
-        skipped.append(f"{what}: {missing}")
+        skip_part(what, missing)
         return
     _, complaints = recorder.communicate(timeout=150)
     assert recorder.returncode == 0, complaints
@@ -108,12 +103,10 @@ def overload(_, program):
     spinners = [subprocess.Popen(["sh", "-c", "while :; do :; done"]) for _ in range(SPINNERS)]
     time.sleep(2.5)
     for spinner in spinners:
-        spinner.kill()
-        spinner.wait()
+        kill(spinner)
 
 
-def main():
-    print(f"seed {SEED}")
+def no_false_alarms():
     for kind in ("turns", "blocks"):
         watch(f"{kind}, SIGSTOP", kind, 2.6, stop(0.5, "program"))
         watch(f"{kind}, a cgroup is frozen", kind, 2.6, freeze)
@@ -127,16 +120,14 @@ def main():
     if subprocess.run([*another_day, "true"], stderr=subprocess.DEVNULL).returncode == 0:
         watch("turns, the clock jumps by a day", "turns", 1.5, within=another_day)
     else:
-        skipped.append("no time namespace can be made")
+        skip_part("turns, the clock jumps by a day", "no time namespace can be made")
     watch("turns, ten times overloaded", "turns", 3.5, overload)
     for kind, seconds in (("phases", 2.5), ("dialog", 2.5), ("sleeps", 1.6), ("batch", 1.2),
                           ("children", 2.2)):
         watch(kind, kind, seconds)
-    for line in skipped:
-        print("SKIP of a part:", line)
     alarms = sum(count for _, count in results)
-    print(f"{alarms} false alarms in {len(results)} situations")
     assert alarms == 0
+    return f"{alarms} false alarms in {len(results)} situations"
 
 
-main()
+run_cases([no_false_alarms])

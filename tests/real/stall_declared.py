@@ -2,26 +2,18 @@
 # SPDX-License-Identifier: MIT
 """Turns that a program declares by sonde/stall.h: heartbeats, scopes with limits, expected waits; told to a
 recorder, and to the monitor of a program that watches itself."""
-import os
-import shutil
 import subprocess
-import sys
 
-sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "stall"))
-from stall_tools import HERE, WORK, fresh, name, stalls, start  # noqa: E402
-from shared.cases import Delays  # noqa: E402
+from helpers import INCLUDE, LINK_SHARED, compile_c, Delays, fresh, needs, output_of, run_cases, source_file
+from shared.stalls import name, stalls, start
 
 EINVAL, EUNSUPPORTED, EBUSY = -1, -11, -15
 BEGAN, GOES_ON, ENDED = range(3)
-lib = os.path.join(os.environ["SONDE_BUILD"], "lib")
-include = os.path.join(os.environ["SONDE_SOURCE"], "include")
 
 
 def build(compiler, source, *options):
-    program = os.path.join(WORK, source.split(".")[0])
-    subprocess.run([compiler, "-O2", "-g", "-fno-optimize-sibling-calls", *options, "-o", program, "-I", include,
-                    os.path.join(HERE, source), "-L", lib, "-lsonde", f"-Wl,-rpath,{lib}"], check=True)
-    return program
+    return compile_c(source_file("real", "stall", source), "-O2", "-g", "-fno-optimize-sibling-calls", *options, INCLUDE,
+                     *LINK_SHARED, compiler=compiler)
 
 
 def told_to_a_recorder():
@@ -42,7 +34,7 @@ def told_to_a_recorder():
 
 def functions(program):
     """From nm: where each begins, in order."""
-    out = subprocess.check_output(["nm", "--defined-only", "-n", program], text=True)
+    out = output_of("nm", "--defined-only", "-n", program)
     return [(int(line.split()[0], 16), line.split()[2]) for line in out.splitlines() if line.split()[1] in "Tt"]
 
 
@@ -51,9 +43,7 @@ def name_of(table, pc):
 
 
 def told_to_the_program_itself():
-    if not shutil.which("c++"):
-        print("SKIP of a part: no C++ compiler")
-        return
+    needs("c++")
     program = build("c++", "watches.cc", "-no-pie", "-pthread")
     with Delays() as delays:
         lines = subprocess.check_output([program], text=True, timeout=150).splitlines()
@@ -90,6 +80,4 @@ def told_to_the_program_itself():
     assert idle_us < 1000
 
 
-told_to_a_recorder()
-told_to_the_program_itself()
-shutil.rmtree(WORK, ignore_errors=True)
+run_cases(globals())

@@ -6,18 +6,14 @@ import glob
 import json
 import os
 import re
-import shutil
 import signal
 import socket
 import subprocess
-import sys
 import time
 
-sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "stall"))
-sys.path.insert(0, os.path.join(os.environ["SONDE_SOURCE"], "tests/format"))
-import reader  # noqa: E402
-from stall_tools import SONDE, WORK, build, fresh, name, overlap, stalls, start, start_us  # noqa: E402
-from shared.cases import until  # noqa: E402
+from format import reader
+from helpers import WORK, child_of, fresh, needs, record, run_cases, skip, start_record, try_sonde, until
+from shared.stalls import build, name, overlap, stalls, start, start_us
 
 SPIN = """
 import select, os, time
@@ -31,13 +27,12 @@ os.read(os.pipe()[0], 1)
 """
 
 
-def stuck():
+def _stuck():
     path = fresh()
     recorder = start(["/usr/bin/python3", "-c", SPIN], 100, path, stdout=subprocess.PIPE)
     word, began = recorder.stdout.readline().split()
     assert word == "stuck"
-    with open(f"/proc/{recorder.pid}/task/{recorder.pid}/children") as f:
-        return path, recorder, int(f.read().split()[0]), float(began)
+    return path, recorder, child_of(recorder.pid), float(began)
 
 
 def until_seen(path):
@@ -45,7 +40,7 @@ def until_seen(path):
 
 
 def in_the_recording_while_it_lasts():
-    path, recorder, program, _ = stuck()
+    path, recorder, program, _ = _stuck()
     until_seen(path)
     told = stalls(path)["stalls"]
     assert len(told) == 1 and told[0]["ending"] == "open", told
@@ -55,7 +50,7 @@ def in_the_recording_while_it_lasts():
 
 
 def a_kill_ends_it_exactly():
-    path, recorder, program, began = stuck()
+    path, recorder, program, began = _stuck()
     until_seen(path)
     time.sleep(0.5)
     least = time.monotonic() - began
@@ -71,7 +66,7 @@ def a_kill_ends_it_exactly():
 
 
 def the_recorder_is_killed():
-    path, recorder, program, _ = stuck()
+    path, recorder, program, _ = _stuck()
     until_seen(path)
     recorder.kill()
     recorder.wait(timeout=150)
@@ -93,8 +88,7 @@ os._exit(0)
 def the_end_of_a_large_program_is_none():
     """Two gigabytes are taken from it, page by page, while its thread is still to be seen."""
     if os.sysconf("SC_AVPHYS_PAGES") * os.sysconf("SC_PAGE_SIZE") < 3 << 30:
-        print("SKIP of a part: too little memory")
-        return
+        skip("too little memory")
     path = fresh()
     recorder = start(["/usr/bin/python3", "-c", LARGE], 50, path)
     _, complaints = recorder.communicate(timeout=150)
@@ -103,7 +97,7 @@ def the_end_of_a_large_program_is_none():
 
 
 def told_of_while_it_lasts():
-    path, recorder, program, began = stuck()
+    path, recorder, program, began = _stuck()
     line = recorder.stderr.readline()
     after = time.monotonic() - began
     assert float(re.search(r"has stalled for ([\d.]+)", line)[1]) >= 2 and "read" in line, line
@@ -113,16 +107,13 @@ def told_of_while_it_lasts():
 
 
 def gate(path, limit):
-    return subprocess.run([SONDE, "report", path, "stalls", "--max", limit],
-                          stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL).returncode
+    return try_sonde("report", path, "stalls", "--max", limit).returncode
 
 
 def with_everything_on():
-    corpus, path = build("corpus"), fresh()
     kinds = ["cpu", "pipe-read", "late-sleep", "mutex-asleep", "nested"]
-    done = subprocess.run([SONDE, "record", "--malloc=all", "--sample", "--stall=100", "--cpu=20,1",
-                           "--trace", "--audit", "-o", path, "--", corpus, "3", "100", *kinds],
-                          capture_output=True, text=True, timeout=120)
+    path, done = record([build("corpus"), "3", "100", *kinds], "--malloc=all", "--sample", "--stall=100", "--cpu=20,1",
+                        "--trace", "--audit", text=True)
     assert done.returncode == 0, done.stderr
     truths = [json.loads(line) for line in done.stdout.splitlines()]
     told, began = stalls(path)["stalls"], start_us(path)
@@ -158,9 +149,7 @@ subprocess.run([sys.executable, "-c", LOOP], check=True)
 
 
 def children_are_watched_when_followed():
-    path = fresh()
-    done = subprocess.run([SONDE, "record", "--stall=150", "--follow", "-o", path, "--", "/usr/bin/python3", "-c",
-                           CHILDREN], capture_output=True, text=True, timeout=150)
+    path, done = record(["/usr/bin/python3", "-c", CHILDREN], "--stall=150", "--follow", text=True)
     assert done.returncode == 0, done.stderr
     children = glob.glob(path.replace(".sonde", ".*.sonde"))
     told = [stalls(child)["stalls"] for child in children]
@@ -174,14 +163,12 @@ def children_are_watched_when_followed():
 
 
 def redis_with_everything_on():
-    if not shutil.which("redis-server"):
-        print("SKIP of a part: no redis-server")
-        return
-    path, socket_path = fresh(), os.path.join(WORK, "redis.sock")
-    recorder = subprocess.Popen([SONDE, "record", "--malloc=all", "--sample", "--wall", "--stall=250", "--cpu=80,5",
-                                 "--trace=libc*:epoll_ctl", "--audit", "-o", path, "--", "redis-server", "--port", "0",
-                                 "--unixsocket", socket_path, "--save", "", "--enable-debug-command", "yes",
-                                 "--dir", WORK], stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True)
+    needs("redis-server")
+    socket_path = os.path.join(WORK, "redis.sock")
+    path, recorder = start_record(
+        ["redis-server", "--port", "0", "--unixsocket", socket_path, "--save", "", "--enable-debug-command", "yes",
+         "--dir", WORK], "--malloc=all", "--sample", "--wall", "--stall=250", "--cpu=80,5", "--trace=libc*:epoll_ctl",
+        "--audit", stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True)
     with socket.socket(socket.AF_UNIX) as s:
 
         def listens():  # the path is there a moment before
@@ -208,18 +195,7 @@ def redis_with_everything_on():
     assert len(asleep) == 1 and 0.6 <= asleep[0]["total_ns"] / 1e9 < most + 0.05, (told, complaints)
 
 
-def main():
-    if not os.path.exists("/usr/bin/python3"):
-        print("SKIP: no /usr/bin/python3")
-        sys.exit(77)
-    in_the_recording_while_it_lasts()
-    a_kill_ends_it_exactly()
-    the_recorder_is_killed()
-    the_end_of_a_large_program_is_none()
-    told_of_while_it_lasts()
-    with_everything_on()
-    redis_with_everything_on()
-    children_are_watched_when_followed()
-
-
-main()
+needs("/usr/bin/python3")
+run_cases([in_the_recording_while_it_lasts, a_kill_ends_it_exactly, the_recorder_is_killed,
+           the_end_of_a_large_program_is_none, told_of_while_it_lasts, with_everything_on, redis_with_everything_on,
+           children_are_watched_when_followed])

@@ -3,34 +3,15 @@
 """Stalls in programs from packages, unmodified, provoked from outside: found, timed, explained and
 named. A program that is not installed is skipped aloud."""
 import os
-import shutil
-import socket
 import subprocess
-import sys
 import time
 
-sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "stall"))
-from stall_tools import WORK, fresh, stalls, start  # noqa: E402
-from shared.cases import Delays  # noqa: E402
+from helpers import WORK, connect, Delays, free_port, fresh, needs, run_cases, skip
+from shared.stalls import stalls, start
 
 THRESHOLD = 250
 PYTHON = "/usr/bin/python3"
-rows, skipped, delays = [], [], Delays()
-
-
-def free_port():
-    with socket.socket() as s:
-        s.bind(("127.0.0.1", 0))
-        return s.getsockname()[1]
-
-
-def connect(port):
-    for _ in range(1200):
-        try:
-            return socket.create_connection(("127.0.0.1", port), timeout=120)
-        except OSError:
-            time.sleep(0.1)
-    raise AssertionError("it does not listen")
+delays = Delays()
 
 
 def timed(action):
@@ -54,20 +35,12 @@ def verdict(what, told, causes, words, seconds=None):
     told_words = names_of(stall) | {stall.get("call", ""), stall.get("what", "")}
     length = stall["total_ns"] / 1e9
     culprit = stall.get("culprit", {})
-    rows.append((what, stall["cause"], culprit.get("function", "-"), culprit.get("module", "-"),
-                 stall.get("call", ""), length, stall["starved_ns"] / 1e9))
-    print("{:26} {:10} {} ({}) {} {:.3f} s".format(*rows[-1][:6]))
+    print(f"{what:26} {stall['cause']:10} {culprit.get('function', '-')} ({culprit.get('module', '-')}) "
+          f"{stall.get('call', '')} {length:.3f} s")
     assert stall["cause"] in causes, (what, stall["cause"])
     assert any(w in t for w in words for t in told_words), (what, sorted(told_words))
     if seconds is not None:
         assert abs(length - seconds) < 0.12 * seconds + 0.06 + 3 * delays.worst, (what, length, seconds, delays.worst)
-
-
-def needs(*programs):
-    missing = [p for p in programs if not shutil.which(p)]
-    if missing:
-        skipped.append(missing[0])
-    return not missing
 
 
 def end(recorder):
@@ -111,6 +84,7 @@ def lua_of_two_seconds(ask):
 
 
 def with_redis():
+    needs("redis-server")
     redis(lambda _: [b"DEBUG", b"SLEEP", b"0.7"], "redis DEBUG SLEEP", ["blocked"], ["nanosleep"])
     redis(lua_of_two_seconds, "redis Lua script", ["cpu"], ["luaV_execute", "lua"])
 
@@ -136,6 +110,7 @@ def node(body, what, causes, words):
 
 
 def with_node():
+    needs("node")
     fifo = os.path.join(WORK, "node.fifo")
     os.mkfifo(fifo)
     # A fixed amount of arithmetic: a loop that looks at a clock would be long on a busy machine only.
@@ -192,6 +167,7 @@ def python(program, body, what, causes, words):
 
 
 def with_python():
+    needs(PYTHON)
     lock = os.path.join(WORK, "lock")
     python(ASYNCIO, "time.sleep(0.6)", "asyncio time.sleep", ["blocked"], ["nanosleep"])
     python(ASYNCIO, "hashlib.pbkdf2_hmac('sha512', b'x', b'y', 800000)", "asyncio pbkdf2", ["cpu"],
@@ -215,9 +191,9 @@ def with_python():
 
 
 def with_glib():
+    needs(PYTHON)
     if subprocess.run([PYTHON, "-c", "import gi"], stderr=subprocess.DEVNULL).returncode:
-        skipped.append("python3-gi (GLib)")
-        return
+        skip("python3-gi is not installed")
     python(GLIB, "GLib.usleep(600000)", "GLib g_usleep", ["blocked"], ["nanosleep", "g_usleep"])
     python(GLIB, "GLib.spawn_command_line_sync('sleep 0.6')", "GLib spawn_sync", ["blocked"],
            ["g_spawn_sync", "libglib", "poll", "select"])
@@ -248,6 +224,7 @@ def get(port, target):
 
 # Six regular expressions that backtrack, each short of PCRE's own limit.
 def with_nginx():
+    needs("nginx")
     port, path = free_port(), fresh()
     conf = os.path.join(WORK, "nginx.conf")
     with open(conf, "w") as f:
@@ -263,22 +240,5 @@ def with_nginx():
     verdict("nginx backtracking regex", stalls(path), ["cpu"], ["pcre"], seconds)
 
 
-def main():
-    with delays:
-        if needs("redis-server"):
-            with_redis()
-        if needs("node"):
-            with_node()
-        if needs(PYTHON):
-            with_python()
-            with_glib()
-        if needs("nginx"):
-            with_nginx()
-    print(f"{len(rows)} stalls in programs from packages: found, timed and named")
-    if skipped:
-        print("SKIP of a part: not installed: " + ", ".join(skipped))
-    if not rows:
-        sys.exit(77)
-
-
-main()
+with delays:
+    run_cases([with_redis, with_node, with_python, with_glib, with_nginx])

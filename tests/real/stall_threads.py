@@ -2,18 +2,15 @@
 # SPDX-License-Identifier: MIT
 """Many event loops in one program, all stalled at once: each is told, with its name, also by a recorder that may
 open few files; those beyond the limit are said to be not seen."""
-import os
 import resource
-import shutil
-import sys
 
-sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "stall"))
-from stall_tools import WORK, build, fresh, name, stalls, start  # noqa: E402
+from helpers import fresh, run_cases
+from shared.stalls import build, name, stalls, start
 
 PLACES = 256
 
 
-def few_files():
+def _few_files():
     """For the recorder and its program, which needs two descriptors a thread."""
     resource.setrlimit(resource.RLIMIT_NOFILE, (280, 280))
 
@@ -31,10 +28,16 @@ def watch(count, **how):
     return told, len(names), complaints
 
 
+def a_recorder_of_few_files_sees_all():
+    told, threads, _ = watch(120, preexec_fn=_few_files)
+    assert threads == 120 and not told["not_seen"]
+
+
+def loops_beyond_the_limit_are_said_to_be_not_seen():
+    told, threads, complaints = watch(PLACES + 60)
+    assert threads == PLACES and len(told["not_seen"]) == 1
+    assert "more than 256 threads" in told["not_seen"][0] and "more than 256 threads" in complaints
+
+
 program = build("loops")
-told, threads, _ = watch(120, preexec_fn=few_files)
-assert threads == 120 and not told["not_seen"]
-told, threads, complaints = watch(PLACES + 60)
-assert threads == PLACES and len(told["not_seen"]) == 1
-assert "more than 256 threads" in told["not_seen"][0] and "more than 256 threads" in complaints
-shutil.rmtree(WORK, ignore_errors=True)
+run_cases(globals())

@@ -8,10 +8,9 @@ import json
 import os
 import random
 import subprocess
-import sys
 
-sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "stall"))
-from stall_tools import SEED, build, fresh, name, overlap, stalls, start, start_us  # noqa: E402
+from helpers import SEED, fresh, output_of, run_cases
+from shared.stalls import build, name, overlap, stalls, start, start_us
 
 ROUNDS = int(os.environ.get("SONDE_ROUNDS", "1"))
 THRESHOLDS = [100] if ROUNDS == 1 else [50, 100, 250]
@@ -68,14 +67,14 @@ def leaf(corpus, seed):
     print("a leaf's caller was", "found" if functions else "not looked for: no stall was left")
 
 
-def main():
+def the_corpus_is_named():
     draw = random.Random(SEED)
     corpus = build("corpus")
-    kinds = subprocess.check_output([corpus, "--kinds"], text=True).split()
+    kinds = output_of(corpus, "--kinds").split()
     kinds.remove("leaf")
     plain = [k for k in kinds if not k.startswith("deadlock")]
     locked = [k for k in kinds if k.startswith("deadlock")]
-    print(f"seed {SEED}; {len(kinds)} kinds, {ROUNDS} round(s), thresholds {THRESHOLDS} ms")
+    print(f"{len(kinds)} kinds, {ROUNDS} round(s), thresholds {THRESHOLDS} ms")
     leaf(corpus, draw.randrange(1 << 30))
     truths, extra = [], 0
     for _ in range(ROUNDS):
@@ -113,4 +112,4 @@ def main():
     assert extra == 0
 
 
-main()
+run_cases([the_corpus_is_named])

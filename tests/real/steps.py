@@ -9,13 +9,11 @@ many instructions gdb is asked for, evenly spread; the default is a share for ev
 """
 import collections
 import os
-import shutil
 import struct
 import subprocess
-import sys
-import tempfile
 
-FIXTURES = os.environ["SONDE_FIXTURES"]
+from helpers import FIXTURES, needs, run_cases, skip
+
 STEPS_MAX = int(os.environ.get("STEPS_MAX", "3000"))
 
 GDB_SCRIPT = """
@@ -60,7 +58,7 @@ def own_steps(program, folder):
     path = os.path.join(folder, "own")
     done = subprocess.run(["setarch", "-R", program, path], timeout=100)
     if done.returncode:
-        sys.exit(f"{program} ended with {done.returncode}")
+        raise AssertionError(f"{program} ended with {done.returncode}")
     words = struct.iter_unpack("<Q", open(path, "rb").read())
     steps = []
     for (count,) in words:
@@ -77,11 +75,11 @@ def gdb_steps(program, folder, every):
     done = subprocess.run(["gdb", "-nx", "-batch", "-x", script, program], env=env, timeout=2000,
                           stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
     if not os.path.exists(out):
-        sys.exit(done.stdout)
+        raise AssertionError(done.stdout)
     return [[int(w, 16) for w in line.split()[1:]] for line in open(out)]
 
 
-def compare(name, own, theirs):
+def compare(name, own, theirs, every):
     """Aligns both runs by their program counters, then compares where gdb was asked."""
     compared, wrong, without, parted = 0, [], collections.Counter(), 0
     at = 0
@@ -97,7 +95,7 @@ def compare(name, own, theirs):
             at = found
         other, number = theirs[at], at
         at += 1
-        if number % EVERY:
+        if number % every:
             continue
         compared += 1
         if pcs == other and mark == 0:
@@ -107,7 +105,7 @@ def compare(name, own, theirs):
         else:
             wrong.append((i, mark, pcs, other))
     if parted * 20 > len(own):
-        sys.exit(f"{name}: {parted} of {len(own)} instructions are not in gdb's run")
+        raise AssertionError(f"{name}: {parted} of {len(own)} instructions are not in gdb's run")
     print(f"{name}: {len(own)} instructions, {compared} compared with gdb, {len(wrong)} wrong, "
           f"{sum(without.values())} said not to be exact, at {len(without)} places")
     for place, count in without.most_common(10):
@@ -118,23 +116,18 @@ def compare(name, own, theirs):
     return len(wrong), sum(without.values()), compared
 
 
-def main():
-    global EVERY
-    programs = [os.path.join(FIXTURES, n) for n in ("steps", "steps-fp", "steps-O0")]
-    programs = [p for p in programs if os.path.exists(p)]
-    if not programs or not shutil.which("gdb") or not shutil.which("setarch"):
-        print("skipped: needs gdb, setarch and a build for this machine without sanitizers")
-        return 77
-    failed = False
-    for program in programs:
-        with tempfile.TemporaryDirectory() as folder:
-            own = own_steps(program, folder)
-            EVERY = max(1, len(own) // STEPS_MAX)
-            theirs = gdb_steps(program, folder, EVERY)
-            wrong, without, compared = compare(os.path.basename(program), own, theirs)
-            failed |= wrong > 0 or compared < 1000 or without * 100 > compared
-    return 1 if failed else 0
+def _of(program):
+    def case(folder):
+        own = own_steps(program, folder)
+        every = max(1, len(own) // STEPS_MAX)
+        wrong, without, compared = compare(program.name, own, gdb_steps(program, folder, every), every)
+        assert not wrong and compared >= 1000 and without * 100 <= compared, (wrong, compared, without)
+    case.__name__ = program.name
+    return case
 
 
-if __name__ == "__main__":
-    sys.exit(main())
+needs("gdb", "setarch")
+_programs = [FIXTURES / name for name in ("steps", "steps-fp", "steps-O0") if (FIXTURES / name).exists()]
+if not _programs:
+    skip("the programs that step themselves are built for x86_64, without sanitizers")
+run_cases([_of(program) for program in _programs])

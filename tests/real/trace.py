@@ -8,11 +8,10 @@ import os
 import re
 import shutil
 import subprocess
-import sys
 import time
 
-from shared.calls import HERE, SONDE, nothing_missing, paths_of, record, report
-from shared.cases import fresh, needs_agent, run
+from helpers import compile_c, fresh, needs, needs_agent, run_cases, second_reader, sonde, start_record
+from shared.calls import no_call_missing, paths_of, record_trace, trace_of, trace_source
 
 needs_agent()
 
@@ -33,17 +32,9 @@ ENDINGS = {
 
 
 def build(compiler, source, *options):
-    out = fresh(".program")
-    subprocess.run([*compiler.split(), "-g", "-w", "-pthread", "-finstrument-functions",
-                    os.path.join(HERE, source), "-o", out, *options], check=True)
-    return out
-
-
-def second_reader(path):
-    """The same, by the reader that was written from docs/format.md alone: calls and their number."""
-    done = subprocess.run([sys.executable, os.path.join(HERE, "../../format/reader.py"), "--calls", path],
-                          capture_output=True, check=True, text=True, timeout=150)
-    return [json.loads(line) for line in done.stdout.splitlines()]
+    compiler, *how = compiler.split()
+    return compile_c(trace_source(source), *how, "-g", "-w", "-pthread", "-finstrument-functions", *options,
+                     compiler=compiler)
 
 
 def times_hold(told):
@@ -94,9 +85,7 @@ def uftrace_paths(program, *arguments, env=None):
 
 
 def the_call_graph_is_uftraces():
-    if not shutil.which("uftrace"):
-        print("no uftrace here: the call graphs are not compared")
-        return
+    needs("uftrace")
     programs = 0
     for compiler in ("gcc -O0", "gcc -O2", "clang -O1"):
         if not shutil.which(compiler.split()[0]):
@@ -111,11 +100,11 @@ def the_call_graph_is_uftraces():
                 expected = uftrace_paths(binary, shape, env=env)
                 if shape == "fork":  # the child is not ours
                     expected = collections.Counter({p: n for p, n in expected.items() if "mul" not in p})
-                told = report(record(binary, shape, env=env)[0])
+                told = trace_of(record_trace(binary, shape, env=env)[0])
                 found = paths_of(told)
                 assert found == expected, (compiler, shape, os.getpid(), found - expected,
                                            expected - found)
-                nothing_missing(told)
+                no_call_missing(told)
                 times_hold(told)
                 programs += 1
     print(programs, "programs have the same call graph as uftrace replay tells")
@@ -126,19 +115,19 @@ def calls_that_do_not_return_are_paired():
     for compiler in ("gcc -O0", "gcc -O2", "clang -O1"):
         program = build(compiler, "shapes.c")
         for shape, expected in ENDINGS.items():
-            path, done = record(program, shape)
+            path, done = record_trace(program, shape)
             assert done.returncode == 0, done
-            told = report(path)
+            told = trace_of(path)
             found = paths_of(told)
             for key, count in expected.items():
                 assert found["main/" + key] == count, (compiler, shape, key, found)
-            nothing_missing(told)
+            no_call_missing(told)
             times_hold(told)
             assert told["trace"]["left"] + told["trace"]["open"] > 0, (shape, told["trace"])
         for shape in "pthread_exit", "thread_destructor":
-            told = report(record(program, shape)[0])
+            told = trace_of(record_trace(program, shape)[0])
             found = paths_of(told)
-            nothing_missing(told)
+            no_call_missing(told)
             if shape == "pthread_exit":
                 assert found["ending"] == 5 and found["ending/end_thread"] == 5, found
                 assert found["ending/end_thread/end_thread"] == 4, found
@@ -147,10 +136,10 @@ def calls_that_do_not_return_are_paired():
     if shutil.which("clang++"):
         program = build("clang++ -O1", "shapes.cc")
         for shape, key in ("throw", "shape_throw()/catch_it(int)"), ("rethrow", "shape_rethrow()/rethrow(int)"):
-            told = report(record(program, shape)[0])
+            told = trace_of(record_trace(program, shape)[0])
             found = paths_of(told)
             assert found["main/" + key] == 5, (shape, found)
-            nothing_missing(told)
+            no_call_missing(told)
 
 
 def tracing_changes_nothing():
@@ -159,62 +148,60 @@ def tracing_changes_nothing():
         program = build(compiler, source)
         for shape in shapes:
             plain = subprocess.run([program, shape], capture_output=True, timeout=150, check=False)
-            _, done = record(program, shape)
+            _, done = record_trace(program, shape)
             assert (plain.returncode, plain.stdout) == (done.returncode, done.stdout), (shape, done)
 
 
 def the_second_reader_agrees():
     program = build("gcc -O2", "shapes.c")
     for shape in "fib", "random", "threads", "longjmp", "many":
-        path, _ = record(program, shape)
-        told, calls = report(path), second_reader(path)
+        path, _ = record_trace(program, shape)
+        told, calls = trace_of(path), second_reader(path, "--calls")
         assert len(calls) == told["trace"]["calls"], (shape, len(calls), told["trace"]["calls"])
         assert max(call[1] for call in calls) + 1 == max(p.count("/") + 1 for p in paths_of(told))
 
 
 def events_take_four_bytes_at_most():
-    path, _ = record(build("gcc -O2", "shapes.c"), "fib")
-    t = report(path)["trace"]
+    path, _ = record_trace(build("gcc -O2", "shapes.c"), "fib")
+    t = trace_of(path)["trace"]
     assert t["tracer"]["pair_ns"] > 0
-    long = record(build("gcc -O2 -DROUNDS=1", "work.c"), "400")[0]
-    t = report(long)["trace"]
+    long = record_trace(build("gcc -O2 -DROUNDS=1", "work.c"), "400")[0]
+    t = trace_of(long)["trace"]
     print(f"{t['calls']} calls, {t['bytes'] / t['calls'] / 2:.2f} bytes an event")
     assert t["bytes"] <= 8 * t["calls"], t
 
 
 def filters_leave_the_rest_whole():
     program = build("gcc -O0", "shapes.c")
-    path, _ = record(program, "fib")
-    whole = report(path)
+    path, _ = record_trace(program, "fib")
+    whole = trace_of(path)
     total = {n["function"]: n["total_ns"] for n in whole["trace"]["nodes"] if not n["parent"]}
     for options in (["--depth", "3"], ["--least", "2us"], ["--function", "main"],
                     ["--function", "shape_*"], ["--net"]):
-        told = report(path, *options)
+        told = trace_of(path, *options)
         times_hold(told)
         assert told["trace"]["calls"] == whole["trace"]["calls"]
         if options[0] != "--net" and options != ["--function", "shape_*"]:
             found = {n["function"]: n["total_ns"] for n in told["trace"]["nodes"] if not n["parent"]}
             assert found["main"] == total["main"], (options, found, total)
-    assert len(report(path, "--depth", "1")["trace"]["nodes"]) <= 3
+    assert len(trace_of(path, "--depth", "1")["trace"]["nodes"]) <= 3
     listed = subprocess.run(["nm", "-S", program], capture_output=True, text=True, check=True).stdout
     sizes = {m[2]: int(m[1], 16) for m in re.finditer(r"^\S+ (\S+) [tT] (\w+)$", listed, re.M)}
     named = {n["function"] for n in whole["trace"]["nodes"] if n["calls"]}
     for least in 1, *sorted(sizes[name] for name in named), 1 << 30:
-        found = {n["function"] for n in report(path, "--size", str(least))["trace"]["nodes"] if n["calls"]}
+        found = {n["function"] for n in trace_of(path, "--size", str(least))["trace"]["nodes"] if n["calls"]}
         assert found == {name for name in named if sizes[name] >= least}, (least, found, sizes)
-    assert {n["function"] for n in report(path, "--function", "fib")["trace"]["nodes"]} == {"fib"}
-    tid = second_reader(path)[0][0]
-    assert report(path, "--thread", str(tid))["trace"]["shown"] == whole["trace"]["shown"]
-    assert report(path, "--thread", "1")["trace"]["shown"] == 0
+    assert {n["function"] for n in trace_of(path, "--function", "fib")["trace"]["nodes"]} == {"fib"}
+    tid = second_reader(path, "--calls")[0][0]
+    assert trace_of(path, "--thread", str(tid))["trace"]["shown"] == whole["trace"]["shown"]
+    assert trace_of(path, "--thread", "1")["trace"]["shown"] == 0
 
 
 def the_chrome_trace_is_well_formed():
-    path, _ = record(build("gcc -O2", "shapes.c"), "threads")
-    done = subprocess.run([SONDE, "export", "--as", "chrome-trace", path], capture_output=True,
-                          check=True, timeout=150)
-    events = json.loads(done.stdout)["traceEvents"]
+    path, _ = record_trace(build("gcc -O2", "shapes.c"), "threads")
+    events = json.loads(sonde("export", "--as", "chrome-trace", path))["traceEvents"]
     calls = [e for e in events if e["ph"] == "X"]
-    told = report(path)
+    told = trace_of(path)
     assert len(calls) == told["trace"]["calls"]
     assert len({e["tid"] for e in calls}) == told["trace"]["threads"] == 7
     names = [e for e in events if e["ph"] == "M"]
@@ -232,22 +219,19 @@ def the_chrome_trace_is_well_formed():
 def it_is_switched_while_the_program_runs():
     program = build("gcc -O2", "work.c")
     path = fresh()
-    running = subprocess.Popen([SONDE, "record", "--sample", "-o", path, "--", program, "0"],
-                               stdout=subprocess.PIPE, stderr=subprocess.DEVNULL)
+    _, running = start_record([program, "0"], "--sample", path=path, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL)
     pid = running.stdout.readline().decode().strip()
     for _ in range(5):
         for word in "trace=on", "trace=off":
-            done = subprocess.run([SONDE, "ctl", pid, word], capture_output=True, timeout=150, check=False)
-            assert done.returncode == 0, done
+            sonde("ctl", pid, word)
             time.sleep(0.05)
-    done = subprocess.run([SONDE, "ctl", pid, "status"], check=True, capture_output=True, timeout=150)
-    assert b"trace off" in done.stdout
+    assert "trace off" in sonde("ctl", pid, "status")
     os.kill(int(pid), 15)
     running.communicate(timeout=150)
-    told = report(path)
+    told = trace_of(path)
     assert told["trace"]["calls"] > 1000, told["trace"]
-    nothing_missing({**told, "trace": {**told["trace"], "strays": 0}})
+    no_call_missing({**told, "trace": {**told["trace"], "strays": 0}})
     times_hold(told)
 
 
-run(globals())
+run_cases(globals())

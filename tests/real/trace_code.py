@@ -13,12 +13,13 @@ import shutil
 import subprocess
 import time
 
-from shared.calls import HERE, SONDE, nothing_missing, paths_of, record, report
-from shared.cases import fresh, needs_agent, run, skip
+from helpers import compile_c, fresh, needs, needs_agent, output_of, run_cases, skip, start_record, try_sonde, write
+from shared.calls import no_call_missing, paths_of, record_trace, trace_of, trace_source
 
 needs_agent()
-if not shutil.which("clang") or platform.machine() != "x86_64":
-    skip("no clang here, or not x86_64")
+needs("clang")
+if platform.machine() != "x86_64":
+    skip("the patchable code is x86_64's")
 FLAGS = ["-g", "-w", "-pthread"]
 KINDS = {  # compiler, what leaves the room, what makes the hooks of the shadow stack count the same
     "sleds": ("clang", ["-fxray-instrument", "-fxray-instruction-threshold=1"],
@@ -42,14 +43,14 @@ def build(kind, source, *options, link=()):
     compiler, room, _ = KINDS[kind]
     out = fresh(".program")
     plus = {"gcc": "g++", "clang": "clang++"} if source.endswith("cc") else {}
-    subprocess.run([plus.get(compiler, compiler), *FLAGS, *room, *options, "-c", os.path.join(HERE, source),
+    subprocess.run([plus.get(compiler, compiler), *FLAGS, *room, *options, "-c", trace_source(source),
                     "-o", out + ".o"], check=True)
     subprocess.run(["g++" if plus else "gcc", "-pthread", out + ".o", *link, "-o", out], check=True)
     return out
 
 
 def shadow_paths(program, path):
-    listed = subprocess.run(["nm", program], capture_output=True, text=True, check=True).stdout
+    listed = output_of("nm", program)
     names = {int(m[1], 16): m[2] for m in re.finditer(r"^([0-9a-f]+) [tTwW] (\S+)$", listed, re.M)}
     stacks, counts = collections.defaultdict(list), collections.Counter()
     for line in open(path):
@@ -61,7 +62,7 @@ def shadow_paths(program, path):
 
 def the_calls_are_those_of_a_shadow_stack(kind):
     shadow = fresh(".o")
-    subprocess.run(["gcc", "-O2", "-c", os.path.join(HERE, "shadow.c"), "-o", shadow], check=True)
+    subprocess.run(["gcc", "-O2", "-c", trace_source("shadow.c"), "-o", shadow], check=True)
     compared = 0
     for level in {"entries, marked": ["-O2"], "entries, clang": ["-O0"]}.get(kind, ["-O0", "-O2"]):
         program = build(kind, "shapes.c", level, *KINDS[kind][2], link=(shadow,))
@@ -70,12 +71,12 @@ def the_calls_are_those_of_a_shadow_stack(kind):
                 continue  # its hooks count what is always inlined
             said = fresh(".txt")
             env = dict(os.environ, SEED=str(os.getpid()), SHADOW=said)
-            path, done = record(program, shape, env=env)
+            path, done = record_trace(program, shape, env=env)
             assert done.returncode == 0, (shape, done)
-            told = report(path)
+            told = trace_of(path)
             found, expected = paths_of(told), shadow_paths(program, said)
             assert found == expected, (level, shape, os.getpid(), found - expected, expected - found)
-            nothing_missing(told)
+            no_call_missing(told)
             assert told["trace"]["left"] == 0, told["trace"]
             compared += told["trace"]["calls"]
     print(compared, "calls are those of a shadow stack")
@@ -84,19 +85,18 @@ def the_calls_are_those_of_a_shadow_stack(kind):
 def exceptions_and_jumps_are_paired(kind):
     program = build(kind, "shapes.cc", "-O1")
     for shape, key in ("throw", "catch_it(int)"), ("rethrow", "rethrow(int)"):
-        told = report(record(program, shape)[0])
+        told = trace_of(record_trace(program, shape)[0])
         found = paths_of(told)
         assert sum(n for p, n in found.items() if p.endswith("/" + key)) == 5, found
         assert all(p.count(key) <= 1 for p in found), found
         if kind != "sleds":  # they have no exit then; a trampoline has
             assert told["trace"]["left"] == told["trace"]["open"] == 0, told["trace"]
-    found = paths_of(report(record(build(kind, "shapes.c", "-O0"), "longjmp")[0]))
+    found = paths_of(trace_of(record_trace(build(kind, "shapes.c", "-O0"), "longjmp")[0]))
     assert found["main/shape_longjmp/add"] == 10, found
 
 
 def first_instructions(program, count):
-    done = subprocess.run(["objdump", "-d", "--no-show-raw-insn", program], capture_output=True, text=True,
-                          check=True).stdout
+    done = output_of("objdump", "-d", "--no-show-raw-insn", program)
     text = done[done.index("<main>:"):].splitlines()[1:]
     return [line.split("\t")[1].split()[0] for line in text[:count]]
 
@@ -106,27 +106,27 @@ def without_tracing_the_room_is_nops(kind):
     expected = {"sleds": ["jmp", "nopw"], "entries": ["nop"] * 5, "entries, clang": ["nopl"],
                 "entries, marked": ["endbr64"] + ["nop"] * 5}[kind]
     assert first_instructions(program, len(expected)) == expected
-    _, done = record(program, "fib", trace="--sample")
+    _, done = record_trace(program, "fib", trace="--sample")
     assert done.returncode == 0
     # A stripped program has its map still.
     stripped = fresh(".program")
     shutil.copy(program, stripped)
     subprocess.run(["strip", stripped], check=True)
-    whole, bare = (report(record(p, "fib")[0]) for p in (program, stripped))
+    whole, bare = (trace_of(record_trace(p, "fib")[0]) for p in (program, stripped))
     assert paths_of(whole).total() == bare["trace"]["calls"] > 100, (whole["trace"], bare["trace"])
 
 
 def patterns_choose_functions(kind):
     program = build(kind, "shapes.c", "-O0")
-    path, done = record(program, "abi", trace="--trace=make_*")
-    names = {n["function"] for n in report(path)["trace"]["nodes"]}
+    path, done = record_trace(program, "abi", trace="--trace=make_*")
+    names = {n["function"] for n in trace_of(path)["trace"]["nodes"]}
     assert names == {"make_big", "make_pair"}, (names, done.stderr)
     stripped = fresh(".program")
     shutil.copy(program, stripped)
     subprocess.run(["strip", stripped], check=True)
-    path, done = record(stripped, "abi", trace="--trace=make_*")
+    path, done = record_trace(stripped, "abi", trace="--trace=make_*")
     assert b"stripped" in done.stderr and done.returncode == 0, done
-    assert report(path)["trace"]["calls"] == 0
+    assert trace_of(path)["trace"]["calls"] == 0
 
 
 def code_in_memory(pid, program):
@@ -145,15 +145,12 @@ def patches_come_and_go_under_running_threads(kind):
     program = build(kind, "code_threads.c", "-O1")
     plain = subprocess.run([program, "1"], capture_output=True, text=True, timeout=150, check=True)
     assert plain.stdout.endswith("right\n")
-    path = fresh()
-    running = subprocess.Popen([SONDE, "record", "--malloc=off", "-o", path, "--", program, "2"],
-                               stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+    path, running = start_record([program, "2"], "--malloc=off", stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
     pid = running.stdout.readline().strip()
     switches = changed = same = 0
     while running.poll() is None and switches < 200:
         word = "trace=off" if switches % 2 else "trace=on"
-        done = subprocess.run([SONDE, "ctl", pid, word], capture_output=True, timeout=150, check=False)
-        switches += done.returncode == 0
+        switches += try_sonde("ctl", pid, word).returncode == 0
         time.sleep(0.1)
         try:
             now, file = code_in_memory(pid, program)
@@ -163,7 +160,7 @@ def patches_come_and_go_under_running_threads(kind):
         same += now == file and word == "trace=off"
     out, _ = running.communicate(timeout=150)
     assert running.returncode == 0 and out.endswith("right\n"), (running.returncode, out)
-    told = report(path)["trace"]
+    told = trace_of(path)["trace"]
     print(switches, "switches,", told["calls"], "calls,", told["left"], "left")
     assert told["calls"] > 1000 and told["lost"] == 0, told
     assert changed and (same or kind == "sleds"), (changed, same)
@@ -172,14 +169,14 @@ def patches_come_and_go_under_running_threads(kind):
 def images_loaded_later_are_patched_before_their_constructors(kind):
     compiler, room, _ = KINDS[kind]
     library, program = fresh(".so"), fresh(".program")
-    subprocess.run([compiler, "-O1", "-g", "-fPIC", *room, "-c", os.path.join(HERE, "late_library.c"), "-o",
+    subprocess.run([compiler, "-O1", "-g", "-fPIC", *room, "-c", trace_source("late_library.c"), "-o",
                     library + ".o"], check=True)
     subprocess.run(["gcc", "-shared", library + ".o", "-o", library], check=True)
-    subprocess.run(["gcc", "-O1", "-w", os.path.join(HERE, "late_main.c"), "-o", program, "-ldl"], check=True)
+    compile_c(trace_source("late_main.c"), "-O1", "-w", "-ldl", compiler="gcc", out=program)
     plain = subprocess.run([program, library], capture_output=True, check=True)
-    path, done = record(program, library)
+    path, done = record_trace(program, library)
     assert (done.returncode, done.stdout) == (0, plain.stdout), done
-    found = paths_of(report(path))
+    found = paths_of(trace_of(path))
     assert found == {"late_begins": 2, "late_begins/late_work": 2, "late_begins/late_work/late_inner": 4,
                      "late_work": 10, "late_work/late_inner": 20}, (found, done.stderr)
 
@@ -187,20 +184,17 @@ def images_loaded_later_are_patched_before_their_constructors(kind):
 def an_import_of_a_patched_function_is_told_once(kind):
     compiler, room, _ = KINDS[kind]
     library, program = fresh(".so"), fresh(".program")
-    main_c, tail_c, objects = fresh(".c"), fresh(".c"), []
-    with open(tail_c, "w") as f:
-        f.write("int late_work(int); int late_tail(int x) { return late_work(x + 1); }")
-    for source in os.path.join(HERE, "late_library.c"), tail_c:
+    tail_c, objects = write("int late_work(int); int late_tail(int x) { return late_work(x + 1); }", ".c"), []
+    for source in trace_source("late_library.c"), tail_c:
         objects.append(fresh(".o"))
         subprocess.run([compiler, "-O2", "-g", "-w", "-fPIC", *room, "-c", source, "-o", objects[-1]], check=True)
     subprocess.run(["gcc", "-shared", "-Wl,-Bsymbolic", *objects, "-o", library], check=True)
-    with open(main_c, "w") as f:
-        f.write("int late_work(int), late_tail(int);"
-                "int main(void) { return late_work(1) + late_work(2) + late_tail(3) > 100; }")
+    main_c = write("int late_work(int), late_tail(int);"
+                   "int main(void) { return late_work(1) + late_work(2) + late_tail(3) > 100; }", ".c")
     subprocess.run(["gcc", "-O0", main_c, library, "-o", program], check=True)
-    path, done = record(program, trace="--trace=late_*")
-    told = report(path)
-    nothing_missing(told)
+    path, done = record_trace(program, trace="--trace=late_*")
+    told = trace_of(path)
+    no_call_missing(told)
     # A tail call ends the function there; when that was told as an import, the other one is inside it.
     tail = "late_tail/" if kind == "sleds" else ""
     expected = collections.Counter(["late_tail", tail + "late_work"] + ["late_work"] * 2)
@@ -209,25 +203,22 @@ def an_import_of_a_patched_function_is_told_once(kind):
     assert paths_of(told) == expected, (paths_of(told), done.stderr)
 
 
-def too_little_room_is_said(kind):
-    if kind != "entries":
-        return
-    out = fresh(".program")
-    subprocess.run(["gcc", *FLAGS, "-fpatchable-function-entry=3", os.path.join(HERE, "shapes.c"), "-o", out],
-                   check=True)
-    path, done = record(out, "fib")
+def too_little_room_is_said():
+    program = compile_c(trace_source("shapes.c"), *FLAGS, "-fpatchable-function-entry=3", compiler="gcc")
+    path, done = record_trace(program, "fib")
     assert done.returncode == 0 and b"too little room at their entry" in done.stderr, done
-    assert report(path)["trace"]["calls"] == 0
+    assert trace_of(path)["trace"]["calls"] == 0
 
 
 def _of(test, kind):
     def case():
         test(kind)
+    case.__name__ = f"{test.__name__}/{kind.replace(', ', '-')}"
     return case
 
 
 for _test in [t for t in globals().values() if inspect.isfunction(t)]:
     if list(inspect.signature(_test).parameters) == ["kind"]:
         for _kind in KINDS:
-            globals()[f"{_test.__name__}: {_kind}"] = _of(_test, _kind)
-run(globals())
+            globals()[f"{_test.__name__}/{_kind}"] = _of(_test, _kind)
+run_cases(globals())

@@ -4,12 +4,11 @@
 nothing to it, trampolines (patched entries, imports) one frame named sonde_trampoline a call."""
 import os
 import re
-import shutil
 import subprocess
 import time
 
-from shared.calls import HERE, SONDE, paths_of, report
-from shared.cases import fresh, needs_agent, run, skip
+from helpers import SONDE, fresh, needs, needs_agent, output_of, run_cases, skip
+from shared.calls import paths_of, trace_of, trace_source
 
 needs_agent()
 WAYS = {  # compiler, its options, --trace, frames that tracing adds
@@ -23,7 +22,7 @@ WAYS = {  # compiler, its options, --trace, frames that tracing adds
 def _build(way):
     compiler, options, _, _ = WAYS[way]
     library, program = fresh(".so"), fresh(".program")
-    source = os.path.join(HERE, "depth.c")
+    source = trace_source("depth.c")
     for made, more in ((library + ".o", ["-fPIC"]), (program + ".o", ["-DOUTER"])):
         subprocess.run([compiler, "-O0", "-g", "-w", *options, *more, "-c", source, "-o", made], check=True)
     subprocess.run(["gcc", "-shared", library + ".o", "-lunwind", "-o", library], check=True)
@@ -31,12 +30,11 @@ def _build(way):
     return program
 
 
-if not shutil.which("clang") or not shutil.which("gdb"):
-    skip("no clang or gdb here")
+needs("clang", "gdb")
 try:
     _build("hooks")
 except subprocess.CalledProcessError:
-    skip("no libunwind to build with here")
+    skip("libunwind is not installed")
 
 
 def _command(way, program, traced):
@@ -46,8 +44,7 @@ def _command(way, program, traced):
 def unwinders_see_the_plain_stack():
     for way, (_, _, _, more) in WAYS.items():
         program = _build(way)
-        plain, traced = ([int(n) for n in subprocess.run(_command(way, program, t), capture_output=True, check=True,
-                                                         timeout=150).stdout.split()] for t in (False, True))
+        plain, traced = ([int(n) for n in output_of(*_command(way, program, t)).split()] for t in (False, True))
         if way in ("hooks", "sleds"):
             assert traced[1:] == plain[1:], (way, plain, traced)
         else:
@@ -97,7 +94,7 @@ def a_program_that_gdb_has_started_is_traced():
     assert "exited normally" in done.stdout, done
     names = re.findall(r"^#\d+ +(?:0x[0-9a-f]+ in )?(\S+)", done.stdout, re.M)
     assert names == ["depth_probe", "middle", "depth_inner", "sonde_trampoline", "main"], done.stdout
-    assert paths_of(report(path)) == {"depth_inner": 1}, report(path)["trace"]
+    assert paths_of(trace_of(path)) == {"depth_inner": 1}, trace_of(path)["trace"]
 
 
-run(globals())
+run_cases(globals())

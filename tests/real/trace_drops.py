@@ -2,12 +2,11 @@
 # SPDX-License-Identifier: MIT
 """What a trace does not hold it counts: the calls that are told and those that are said to be lost are
 together those that the program made; and the program does what it does without."""
-import os
 import shutil
 import subprocess
 
-from shared.calls import HERE, record, report
-from shared.cases import fresh, needs_agent, run
+from helpers import fresh, needs_agent, run_cases, skip_part
+from shared.calls import record_trace, trace_of, trace_source
 
 needs_agent()
 WAYS = {  # compiler, its options, --trace
@@ -21,7 +20,7 @@ KEPT = (1 << 18) - 1  # calls one inside the other (TRACE_CALLS_MAX)
 
 def _build(way):
     compiler, options, _ = WAYS[way]
-    library, program, source = fresh(".so"), fresh(".program"), os.path.join(HERE, "deeper.c")
+    library, program, source = fresh(".so"), fresh(".program"), trace_source("deeper.c")
     for made, more in ((library + ".o", ["-fPIC"]), (program + ".o", ["-DPROGRAM"])):
         subprocess.run([compiler, "-O1", "-fno-optimize-sibling-calls", "-w", "-pthread", *options, *more, "-c", source,
                         "-o", made], check=True)
@@ -31,13 +30,13 @@ def _build(way):
 
 
 def _traced(way, *arguments):
-    path, done = record(_build(way), *map(str, arguments), trace=WAYS[way][2], options=["--malloc=off"])
+    path, done = record_trace(_build(way), *map(str, arguments), trace=WAYS[way][2], options=["--malloc=off"])
     assert done.returncode == 0 and done.stdout == b"done\n", (way, arguments, done)
-    return report(path, "--depth", "3")
+    return trace_of(path, "--depth", "3")
 
 
 def _ways():
-    return [way for way in WAYS if shutil.which(WAYS[way][0]) or print("no", WAYS[way][0], "here")]
+    return [way for way in WAYS if shutil.which(WAYS[way][0]) or skip_part(way, f"{WAYS[way][0]} is not installed")]
 
 
 def calls_deeper_than_are_kept():
@@ -53,4 +52,4 @@ def calls_deeper_than_are_kept():
             assert shown == {"call_down": 1, "call_step": 3}, (way, deep, shown)
 
 
-run(globals())
+run_cases(globals())

@@ -4,13 +4,12 @@
 were loaded before tracing was switched on, and of those that are loaded while it is on, whose constructors
 are seen; nothing while it is off. The recorder was told of tracing at start, or not."""
 import collections
-import os
 import platform
 import shutil
 import subprocess
 
-from shared.calls import HERE, SONDE, paths_of, report
-from shared.cases import fresh, needs_agent, run
+from helpers import compile_c, fresh, needs_agent, run_cases, skip_part, sonde, start_record
+from shared.calls import paths_of, trace_of, trace_source
 
 needs_agent()
 X86 = platform.machine() == "x86_64"
@@ -22,13 +21,9 @@ class _Program:
     """One that does what it is told, and its recorder."""
 
     def __init__(self, *options):
-        program = fresh(".program")
-        subprocess.run(["cc", "-O1", "-fno-builtin", os.path.join(HERE, "late_steps.c"), "-o", program, "-ldl"],
-                       check=True)
-        self.path = fresh()
-        self.run = subprocess.Popen([SONDE, "record", "--malloc=off", *options, "-o", self.path, "--", program],
-                                    stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL,
-                                    text=True)
+        program = compile_c(trace_source("late_steps.c"), "-O1", "-fno-builtin", "-ldl")
+        self.path, self.run = start_record([program], "--malloc=off", *options, stdin=subprocess.PIPE,
+                                           stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True)
         self.pid = self.run.stdout.readline().strip()
 
     def tell(self, line):
@@ -39,12 +34,12 @@ class _Program:
         return answer
 
     def trace(self, word):
-        subprocess.run([SONDE, "ctl", self.pid, f"trace={word}"], check=True, capture_output=True, timeout=60)
+        sonde("ctl", self.pid, f"trace={word}")
 
     def paths(self):
         self.run.stdin.close()
         assert self.run.wait(timeout=60) == 0
-        told = report(self.path)["trace"]
+        told = trace_of(self.path)["trace"]
         assert told["lost"] == told["strays"] == told["left"] == 0, told
         return paths_of({"trace": told})
 
@@ -52,14 +47,14 @@ class _Program:
 def _library(kind):
     compiler, room = KINDS[kind]
     out = fresh(".so")
-    subprocess.run([compiler, "-O1", "-g", "-fPIC", *room, "-c", os.path.join(HERE, "late_library.c"), "-o", out + ".o"],
+    subprocess.run([compiler, "-O1", "-g", "-fPIC", *room, "-c", trace_source("late_library.c"), "-o", out + ".o"],
                    check=True)
     subprocess.run(["cc", "-shared", out + ".o", "-o", out], check=True)
     return out
 
 
 def _here(kind):
-    return shutil.which(KINDS[kind][0]) or print(f"no {KINDS[kind][0]} here")
+    return shutil.which(KINDS[kind][0]) or skip_part(kind, f"{KINDS[kind][0]} is not installed")
 
 
 def _steps(program, kind):
@@ -110,4 +105,4 @@ def in_a_forked_child():
             program.paths()
 
 
-run(globals())
+run_cases(globals())

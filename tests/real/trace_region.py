@@ -3,20 +3,17 @@
 """A program that traces a part of itself (sonde/trace.h), linked with libsonde.a and libsonde.so: what
 it prints and what it saves is exact, and says the same."""
 import collections
-import json
-import os
-import shutil
 import subprocess
-import sys
-import tempfile
 
-SONDE, SOURCE, BUILD = (os.environ[n] for n in ("SONDE", "SONDE_SOURCE", "SONDE_BUILD"))
-WORK = tempfile.TemporaryDirectory(prefix="sonde-region-")
+from helpers import (
+    INCLUDE, LINK_SHARED, LINK_STATIC, SANITIZED, compile_c, fresh, needs, nothing_missing, output_of, report,
+    run_cases, skip)
+from shared.calls import trace_source
 
 FIB5 = {"fib": 1, "fib/fib": 2, "fib/fib/fib": 4, "fib/fib/fib/fib": 6, "fib/fib/fib/fib/fib": 2}
 
 
-def expected():
+def expected_paths():
     paths = collections.Counter()
     for prefix, regions in ("region", 10), ("thread/region", 3):
         paths[prefix] = paths[prefix + "/outer"] = 1
@@ -40,72 +37,62 @@ def printed_paths(text):
 
 
 def saved_paths(path):
-    done = subprocess.run([SONDE, "report", "--json", path, "trace"], capture_output=True, check=True)
-    told = json.loads(done.stdout)
+    told = report(path, "trace")
     names, paths, times = {0: ()}, collections.Counter(), collections.Counter()
     for node in told["trace"]["nodes"]:
         names[node["node"]] = names[node["parent"]] + (node["function"].split("(")[0],)
         paths["/".join(names[node["node"]])] += node["calls"]
         times["/".join(names[node["node"]])] += node["total_ns"]
-    assert not any(told["missing"].values()), told["missing"]
+    nothing_missing(told)
     assert told["trace"]["lost"] == told["trace"]["strays"] == told["trace"]["left"] == 0, told["trace"]
     return paths, times
 
 
-def link_with(library):
-    lib = os.path.join(BUILD, "lib")
-    return [f"{lib}/libsonde.a"] if library == "a" else [f"-L{lib}", "-lsonde", f"-Wl,-rpath,{lib}"]
+LINK = {"a": LINK_STATIC, "so": LINK_SHARED}
 
 
 def try_it(compiler, library, how="-finstrument-functions"):
-    program, path = (os.path.join(WORK.name, (compiler + how).replace(" ", "") + f".{library}{end}")
-                     for end in ("", ".sonde"))
-    link = link_with(library)
-    subprocess.run([*compiler.split(), how, "-g", "-w", "-pthread",
-                    f"-I{SOURCE}/include", f"{SOURCE}/tests/real/trace/region.c", "-o", program,
-                    *(["-x", "none"] if "++" in compiler else []), *link], check=True)
+    path = fresh()
+    compiler, *options = compiler.split()
+    program = compile_c(trace_source("region.c"), *options, how, "-g", "-w", "-pthread", INCLUDE, *LINK[library],
+                        compiler=compiler)
     done = subprocess.run([program, path], capture_output=True, text=True, timeout=150, check=False)
     assert done.returncode == 0, (compiler, library, done)
-    want = expected()
+    want = expected_paths()
     saved, times = saved_paths(path)
     assert saved == want, (compiler, library, saved - want, want - saved)
-    text = subprocess.run(["c++filt"], input=done.stdout, capture_output=True, text=True, check=True)
-    printed = printed_paths(text.stdout)  # inside, names are as the symbol table has them
+    text = output_of("c++filt", input=done.stdout)
+    printed = printed_paths(text)  # inside, names are as the symbol table has them
     # What takes less than a ten-thousandth of the whole is not printed; the rest is the same.
     assert all(want[p] == n for p, n in printed.items()), (compiler, library, printed - want)
-    assert int(done.stderr) == len(text.stdout.splitlines()), done
+    assert int(done.stderr) == len(text.splitlines()), done
     # A path is printed under one that is, and the whole is what nothing called; a microsecond for rounding.
     whole = sum(time for path, time in times.items() if "/" not in path)
     missing = {p: t for p, t in times.items() if t > whole / 10000 + 1000 and p not in printed}
     assert not missing and printed["region"] == 1, (compiler, library, whole, missing, printed)
-    print("ok", compiler, library)
 
 
-def own_calls(library):
+def _case_of(compiler, *how):
+    def case():
+        needs(compiler.split()[0])
+        for library in LINK:
+            try_it(compiler, library, *how)
+    case.__name__ = "_".join([compiler, *how]).replace(" ", "_")
+    return case
+
+
+def imports_by_pattern():
     """A program that was not compiled for it traces its imports (sonde_trace_calls)."""
-    program, path = (os.path.join(WORK.name, f"own_calls.{library}{end}") for end in ("", ".sonde"))
-    link = link_with(library)
-    subprocess.run(["gcc", "-O2", "-pthread", f"-I{SOURCE}/include", f"{SOURCE}/tests/real/trace/own_calls.c", "-o", program,
-                    *link], check=True)
-    done = subprocess.run([program, path], capture_output=True, text=True, timeout=150, check=False)
-    assert done.returncode == 0, done
-    saved, _ = saved_paths(path)
-    assert saved == {"getppid": 7, "strtol": 7}, saved
-    print("ok imports by pattern", library)
+    for library in LINK:
+        path = fresh()
+        program = compile_c(trace_source("own_calls.c"), "-O2", "-pthread", INCLUDE, *LINK[library], compiler="gcc")
+        done = subprocess.run([program, path], capture_output=True, text=True, timeout=150, check=False)
+        assert done.returncode == 0, done
+        saved, _ = saved_paths(path)
+        assert saved == {"getppid": 7, "strtol": 7}, saved
 
 
-def main():
-    if os.environ.get("SONDE_SANITIZED"):
-        print("skipped: a program without a sanitizer cannot be linked with a library that has one")
-        sys.exit(77)
-    for compiler in "gcc -O0", "gcc -O2", "g++ -O2 -x c++", "clang -O1", "clang++ -O2 -x c++":
-        if not shutil.which(compiler.split()[0]):
-            continue
-        for library in "a", "so":
-            try_it(compiler, library)
-    for library in "a", "so":
-        try_it("gcc -O0", library, "-fpatchable-function-entry=5")
-        own_calls(library)
-
-
-main()
+if SANITIZED:
+    skip("a program without a sanitizer cannot be linked with a library that has one")
+run_cases([*map(_case_of, ("gcc -O0", "gcc -O2", "g++ -O2", "clang -O1", "clang++ -O2")),
+           _case_of("gcc -O0", "-fpatchable-function-entry=5"), imports_by_pattern])

@@ -8,12 +8,11 @@ import os
 import pathlib
 import platform
 import re
-import shutil
 import subprocess
 
+from helpers import BUILD, WORK, fresh, needs, needs_agent, output_of, run_cases, skip
 from macho.build import fetch
-from shared.calls import HERE, nothing_missing, record, report
-from shared.cases import WORK, fresh, needs_agent, run, skip
+from shared.calls import no_call_missing, record_trace, trace_of, trace_source
 
 PACKAGE = "better-sqlite3@12.11.1"  # brings SQLite's source
 OPTIONS = ["-w", "-DSQLITE_THREADSAFE=0", "-DSQLITE_OMIT_LOAD_EXTENSION"]
@@ -39,7 +38,7 @@ if platform.machine() != "x86_64":
 
 
 def _source():
-    keep = pathlib.Path(os.environ["SONDE_BUILD"], "trace-packages")
+    keep = pathlib.Path(BUILD, "trace-packages")
     home = keep / PACKAGE
     keep.mkdir(parents=True, exist_ok=True)
     why = None if home.exists() else fetch(PACKAGE, keep, home)
@@ -49,7 +48,7 @@ def _source():
 
 
 def _pairs_counted(program, path):
-    listed = subprocess.run(["nm", program], capture_output=True, text=True, check=True).stdout
+    listed = output_of("nm", program)
     names = {int(m[1], 16): m[2] for m in re.finditer(r"^([0-9a-f]+) [tTwW] (\S+)$", listed, re.M)}
     pairs = collections.Counter()
     for line in open(path):
@@ -68,23 +67,21 @@ def _pairs_told(told):
 
 
 def _try_build(compiler):
-    if not shutil.which(compiler):
-        print(f"skipped: no {compiler} here")
-        return
+    needs(compiler)
     program, sqlite = fresh(".program"), _source()
     shadow, said = os.path.join(WORK, "edges.o"), fresh(".txt")
-    subprocess.run(["gcc", "-O2", "-c", os.path.join(HERE, "edges.c"), "-o", shadow], check=True)
-    for source in (sqlite / "sqlite3.c", os.path.join(HERE, "sqlite_main.c")):
+    subprocess.run(["gcc", "-O2", "-c", trace_source("edges.c"), "-o", shadow], check=True)
+    for source in (sqlite / "sqlite3.c", trace_source("sqlite_main.c")):
         subprocess.run([compiler, *OPTIONS, *BUILDS[compiler], f"-I{sqlite}", "-c", source, "-o",
                         f"{program}.{os.path.basename(source)}.o"], check=True, timeout=150)
     subprocess.run(["gcc", f"{program}.sqlite3.c.o", f"{program}.sqlite_main.c.o", shadow, "-lm", "-o", program],
                    check=True)
     plain = subprocess.run([program, SQL], capture_output=True, timeout=150, check=False)
     assert plain.stdout.count(b"\n") > 4 and plain.stdout.endswith(b"no such table: missing\n"), plain
-    path, done = record(program, SQL, env=dict(os.environ, SHADOW=said), timeout=120)
+    path, done = record_trace(program, SQL, env=dict(os.environ, SHADOW=said), timeout=120)
     assert (done.returncode, done.stdout) == (plain.returncode, plain.stdout), done
-    told = report(path)
-    nothing_missing(told)
+    told = trace_of(path)
+    no_call_missing(told)
     assert told["trace"]["left"] == told["trace"]["open"] == 0, told["trace"]
     found, expected = _pairs_told(told), _pairs_counted(program, said)
     assert found == expected, (compiler, found - expected, expected - found)
@@ -100,4 +97,4 @@ def built_by_clang():
     _try_build("clang")
 
 
-run(globals())
+run_cases(globals())

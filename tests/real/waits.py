@@ -5,22 +5,17 @@ and strace -T of packaged programs in the same run."""
 import os
 import random
 import re
-import shutil
 import subprocess
-import sys
 
-sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "stall"))
-from stall_tools import SEED, SONDE, WORK, build, fresh, json  # noqa: E402
-from shared.cases import Delays, until, until_asleep  # noqa: E402
+from helpers import (
+    SEED, Delays, fresh, needs, record, report, run_cases, start_record, until, until_asleep, until_child)
+from shared.stalls import build
 
 draw = random.Random(SEED)
 
 
 def waits(path):
-    done = subprocess.run([SONDE, "report", "--json", "--top", "100000", path, "waits"], capture_output=True,
-                          text=True, timeout=150)
-    assert done.returncode == 0, done.stderr
-    return json.loads(done.stdout)["waits"]
+    return report(path, "--top", 100000, "waits")["waits"]
 
 
 def near(told, true, what, delays):
@@ -29,11 +24,9 @@ def near(told, true, what, delays):
 
 
 def known_waits():
-    path, seconds = fresh(), draw.uniform(2, 3)
-    program = build("waits")
+    seconds, program = draw.uniform(2, 3), build("waits")
     with Delays() as delays:
-        said = subprocess.run([SONDE, "record", "--wall", "-o", path, "--", program, f"{seconds:.2f}"],
-                              capture_output=True, text=True, timeout=150)
+        path, said = record([program, f"{seconds:.2f}"], "--wall", text=True)
     assert said.returncode == 0, said.stderr
     told = waits(path)
     lines = [line.split() for line in said.stdout.splitlines()]
@@ -82,15 +75,13 @@ SHELL = "read go; sleep 0.6; sleep 0.7 | cat; sleep 0.5"
 CALL = re.compile(r"^(\d+) +(?:(\w+)\(|<\.\.\. (\w+) resumed).*<(\d+\.\d+)>$")
 
 
-def as_strace_says(name, command, calls):
+def compare_with_strace(name, command, calls):
     """Of the program's first thread. It waits for a line until strace has it: the recorder is not to be traced."""
-    path, log = fresh(), fresh(".strace")
-    recorder = subprocess.Popen([SONDE, "record", "--wall", "-o", path, "--", *command], stdin=subprocess.PIPE,
-                                stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True)
-    program = 0
-    while not program:
-        with open(f"/proc/{recorder.pid}/task/{recorder.pid}/children") as f:
-            program = int((f.read().split() or [0])[0])
+    needs("strace")
+    log = fresh(".strace")
+    path, recorder = start_record(command, "--wall", stdin=subprocess.PIPE, stdout=subprocess.DEVNULL,
+                                  stderr=subprocess.PIPE, text=True)
+    program = until_child(recorder.pid)
     until(lambda: os.path.basename(os.readlink(f"/proc/{program}/exe")) != "sonde", "it starts")
     until_asleep(program)
     strace = subprocess.Popen(["strace", "-f", "-T", "-o", log, "-e", "trace=" + ",".join(calls), "-p", str(program)],
@@ -113,16 +104,13 @@ def as_strace_says(name, command, calls):
         near(told[call], true[call], f"{name}: {call}", delays)
 
 
-def main():
-    print(f"seed {SEED}")
-    known_waits()
-    if shutil.which("strace"):
-        as_strace_says("python3", ["/usr/bin/python3", "-c", PYTHON],
-                       ["clock_nanosleep", "wait4", "pselect6", "epoll_wait", "futex"])
-        as_strace_says("sh", ["sh", "-c", SHELL], ["wait4"])
-    else:
-        print("SKIP of a part: no strace")
-    shutil.rmtree(WORK, ignore_errors=True)
+def those_of_python_as_strace_says():
+    compare_with_strace("python3", ["/usr/bin/python3", "-c", PYTHON],
+                        ["clock_nanosleep", "wait4", "pselect6", "epoll_wait", "futex"])
 
 
-main()
+def those_of_a_shell_as_strace_says():
+    compare_with_strace("sh", ["sh", "-c", SHELL], ["wait4"])
+
+
+run_cases(globals())

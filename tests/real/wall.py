@@ -3,33 +3,26 @@
 """sonde record --wall: all of every thread's time, where it was spent, and no call of the program ends
 early for it. The oracle is what the threads themselves read of the clock and of the kernel."""
 import gzip
-import json
 import os
-import subprocess
-import sys
 
-HERE = os.path.dirname(os.path.abspath(__file__))
-sys.path.insert(0, os.path.join(os.path.dirname(HERE), "format"))
-from reader import Recording  # noqa: E402
-from shared.cases import WORK, Delays, fresh, needs_agent, run  # noqa: E402
+from format.reader import Recording
+from helpers import (
+    SONDE, WORK, compile_c, Delays, fresh, needs_agent, output_of, report, run_cases, source_file, try_sonde)
 
-SONDE = os.environ["SONDE"]
 PROGRAM = os.path.join(WORK, "waiter")
 FUNCTIONS = {"read": "waits_in_read", "poll": "waits_in_poll", "lock": "waits_for_lock", "naps": "naps",
              "turns": "turns", "burns": "burns", "more": "waits_in_read"}
 CALLS = {"read": "read", "poll": "poll", "lock": "futex", "naps": "clock_nanosleep", "turns": "epoll_wait"}
 
 
-def record(*command, options=("--wall",), within=()):
+def record_wall(*command, options=("--wall",), within=()):
     path = fresh()
     with Delays() as delays:
-        done = subprocess.run([*within, SONDE, "record", *options, "-o", path, "--", *command],
-                              capture_output=True, timeout=150, check=True)
-    told = json.loads(subprocess.run([SONDE, "report", "--json", "--top", "100000", path],
-                                     capture_output=True, check=True, timeout=100).stdout)
+        said = output_of(*within, SONDE, "record", *options, "-o", path, "--", *command)
+    told = report(path, "--top", 100000)
     the_second_reader_agrees(path, told["wall"])
     # What a look that came late gets wrong: it may be late at a change to a thread's place and back.
-    return told, done.stdout.decode().splitlines(), 3e9 * delays.worst
+    return told, said.splitlines(), 3e9 * delays.worst
 
 
 def the_second_reader_agrees(path, wall):
@@ -58,7 +51,7 @@ def functions_of(place):
 
 
 def the_time_of_each_thread_is_where_it_was():
-    told, said, late = record(PROGRAM, "2")
+    told, said, late = record_wall(PROGRAM, "2")
     wall = told["wall"]
     by_tid = {t["tid"]: t for t in wall["threads"]}
     assert said[-1].startswith("interrupted "), said
@@ -94,7 +87,7 @@ def the_time_of_each_thread_is_where_it_was():
 
 def no_call_ends_early():
     for options in ["--wall=500"], ["--wall", "--sample=1000"]:
-        _, said, _ = record(PROGRAM, "2", options=options)
+        _, said, _ = record_wall(PROGRAM, "2", options=options)
         count = int(said[-1].split()[1])
         print(f"{' '.join(options)}: {count} calls ended with EINTR")
         if _ticks_wait_for_the_way_out():
@@ -112,7 +105,7 @@ def more_threads_than_descriptors_are_all_seen():
 
 
 def _many_threads_are_all_seen(*within):
-    told, said, late = record(PROGRAM, "1.5", "200", options=("--wall", "--malloc=off"), within=within)
+    told, said, late = record_wall(PROGRAM, "1.5", "200", options=("--wall", "--malloc=off"), within=within)
     wall = told["wall"]
     tids = {int(line.split()[1]) for line in said[:-1]}
     seen = {t["tid"]: t for t in wall["threads"]}
@@ -125,17 +118,17 @@ def _many_threads_are_all_seen(*within):
 
 def other_programs_are_what_they_are():
     """sleep(1) sleeps; a shell waits for its child; bad options are refused in one line."""
-    told, _, late = record("sleep", "1")
+    told, _, late = record_wall("sleep", "1")
     place = told["wall"]["stacks"][0]
     assert place["syscall"] == "clock_nanosleep" and 0.9e9 - late < place["time_ns"] < 1.1e9 + late, place
-    told, _, late = record("sh", "-c", "sleep 1; true")
+    told, _, late = record_wall("sh", "-c", "sleep 1; true")
     place = told["wall"]["stacks"][0]
     assert place["syscall"] == "wait4" and place["time_ns"] > 0.9e9 - late, place
-    done = subprocess.run([SONDE, "record", "--wall=0", "--", "true"], capture_output=True)
-    assert done.returncode == 125 and b"--wall takes a number from 1 to 1000" in done.stderr, done
+    done = try_sonde("record", "--wall=0", "--", "true")
+    assert done.returncode == 125 and "--wall takes a number from 1 to 1000" in done.stderr, done
 
 
 needs_agent()
-subprocess.run(["cc", "-O1", "-pthread", "-fno-optimize-sibling-calls", "-fno-inline", "-o", PROGRAM,
-                os.path.join(HERE, "record", "waiter.c")], check=True)
-run(globals())
+compile_c(source_file("real", "record", "waiter.c"), "-O1", "-pthread", "-fno-optimize-sibling-calls", "-fno-inline",
+          out=PROGRAM)
+run_cases(globals())

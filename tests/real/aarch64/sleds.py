@@ -4,26 +4,20 @@
 linked with. The calls, read by the second reader of recordings, are those of a shadow stack. EMULATOR and
 TOOLS (compiler, nm, objdump) are in the environment, with spaces between."""
 import collections
-import json
 import os
 import re
-import shutil
 import subprocess
-import sys
 
-sys.path.insert(0, os.path.join(os.environ["SONDE_SOURCE"], "tests", "real"))
-from shared.cases import fresh, run, skip  # noqa: E402
+from helpers import BUILD, SOURCE, fresh, needs, output_of, run_cases, second_reader, source_file
 
-SOURCE, BUILD = os.environ["SONDE_SOURCE"], os.environ["SONDE_BUILD"]
-HERE = os.path.join(SOURCE, "tests", "real")
+HERE = source_file("real")
 EMULATOR = os.environ["EMULATOR"].split()
 CC, NM, OBJDUMP = os.environ["TOOLS"].split()
 SLEDS = ["-fxray-instrument", "-fxray-instruction-threshold=1"]
 SHAPES = ["fib", "mutual", "deep", "qsort", "pointers", "abi", "inline", "alloca", "huge", "tail",
           "atexit", "signal", "altstack", "threads", "short_threads", "many", "random", "nothing"]
 
-if not shutil.which("clang"):
-    skip("no clang here")
+needs("clang")
 
 
 def build(source, *options, link=()):
@@ -43,7 +37,7 @@ def emulate(program, *arguments, **env):
 
 
 def names_of(program):
-    listed = subprocess.run([NM, program], capture_output=True, text=True, check=True).stdout
+    listed = output_of(NM, program)
     return {int(m[1], 16): m[2] for m in re.finditer(r"^([0-9a-f]+) [tTwW] ([^$\s]\S*)$", listed, re.M)}
 
 
@@ -58,10 +52,7 @@ def shadow_paths(program, path):
 
 def traced_paths(program, path):
     """Calls as they ended; backwards every call comes after the one that it was made by."""
-    reader = os.path.join(SOURCE, "tests", "format", "reader.py")
-    done = subprocess.run([sys.executable, reader, "--calls", path], capture_output=True, text=True, check=True)
-    starts = sorted(names_of(program).items())
-    calls = [json.loads(line) for line in done.stdout.splitlines()]
+    starts, calls = sorted(names_of(program).items()), second_reader(path, "--calls")
     assert all(c[4] is not None for c in calls), "a call has no end"
     slide = slide_of(starts, {c[2] for c in calls})
     stacks, counts = {}, collections.Counter()
@@ -113,8 +104,7 @@ def threads_run_through_the_change():
 
 def a_sled_is_a_branch_over_nops():
     program = build("aarch64/ends.c", "-O2", "-mbranch-protection=standard")
-    text = subprocess.run([OBJDUMP, "-d", "--no-show-raw-insn", program], capture_output=True, text=True,
-                          check=True).stdout
+    text = output_of(OBJDUMP, "-d", "--no-show-raw-insn", program)
     body = text[text.index("<through_pointer>:"):].split("\n\n")[0]
     said = [line.split("\t")[1:] for line in body.splitlines()[1:]]
     words = [s[0] for s in said]
@@ -124,4 +114,4 @@ def a_sled_is_a_branch_over_nops():
     assert words[-9:-1] == ["b"] + ["nop"] * 7, words
 
 
-run(globals())
+run_cases(globals())

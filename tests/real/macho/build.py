@@ -7,6 +7,8 @@ import subprocess
 import tarfile
 import tempfile
 
+from helpers import skip, skip_part
+
 TBD = """--- !tapi-tbd
 tbd-version: 4
 targets: [ x86_64-macos, arm64-macos ]
@@ -88,18 +90,16 @@ DSYMUTIL = tool("dsymutil-19", "dsymutil", "dsymutil-14")
 SYMBOLIZER = tool("llvm-symbolizer-19", "llvm-symbolizer")
 
 
-def missing():
-    """What the fixtures lack here, or None."""
+def needs_linker():
+    """Skips where no Mach-O program can be built."""
     for name, found in (("ld64.lld-19", LINKER), ("clang", COMPILER), ("dsymutil", DSYMUTIL)):
         if not found:
-            return f"no {name}"
-    return None
+            skip(f"{name} is not installed")
 
 
 def run(*command):
     done = subprocess.run([str(part) for part in command], capture_output=True, text=True)
-    if done.returncode:
-        raise SystemExit(f"{command}: {done.stderr}")
+    assert done.returncode == 0, f"{command}: {done.stderr}"
 
 
 def link(folder, arch, objects, out, chained, *more):
@@ -135,7 +135,7 @@ PACKAGES = (
 
 
 def published(folder):
-    """(file, architecture) of real packages, as far as they can be had; kept between tests."""
+    """(file, architecture) of real packages, as far as they can be had, and why not all can; kept between tests."""
     keep = pathlib.Path(os.environ.get("SONDE_BUILD", folder), "macho-packages")
     keep.mkdir(parents=True, exist_ok=True)
     found, why = [], None
@@ -145,13 +145,15 @@ def published(folder):
             why = fetch(package, keep, home)
         for file in sorted(home.rglob(pattern)) if home.exists() else []:
             found += [(file, arch) for arch in archs]
+    if why:
+        skip_part("published Mach-O packages", why)
     return found, why
 
 
 def fetch(package, keep, home):
     npm = tool("npm")
     if not npm:
-        return "no npm"
+        return "npm is not installed"
     own = pathlib.Path(tempfile.mkdtemp(dir=keep))  # other tests fetch the same at the same time
     try:
         got = subprocess.run([npm, "pack", "--silent", package], cwd=own, capture_output=True,

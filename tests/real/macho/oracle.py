@@ -4,7 +4,7 @@ import json
 import re
 import subprocess
 
-import build
+from macho import build
 
 
 def llvm(binary, arch, addresses, *options):

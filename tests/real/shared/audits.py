@@ -1,51 +1,28 @@
 # SPDX-License-Identifier: MIT
 """What the tests of the audit share: recording, reading what was found, programs to run."""
-import json
-import os
 import shutil
 import subprocess
 
-from shared.cases import fresh
-
-SONDE = os.environ["SONDE"]
+from helpers import compile_c, nothing_missing, record, report
 
 
-def write(text, suffix):
-    path = fresh(suffix)
-    with open(path, "w") as f:
-        f.write(text)
-    return path
-
-
-def sonde(*arguments, status=0):
-    done = subprocess.run([SONDE, *arguments], capture_output=True, timeout=120)
-    assert done.returncode == status, (arguments, done.returncode, done.stdout, done.stderr)
-    return done.stdout.decode()
-
-
-def record(command, policy="linux", *options, **how):
-    path = fresh()
-    done = subprocess.run([SONDE, "record", "--audit=" + policy, *options, "-o", path, "--", *command],
-                          capture_output=True, timeout=120, **how)
-    return path, done
+def record_audit(command, policy="linux", *options, **how):
+    return record(command, "--audit=" + policy, *options, **how)
 
 
 def audit_of(path):
-    r = json.loads(sonde("report", "--json", path, "audit"))
-    assert not any(r["missing"].values()), r["missing"]
-    assert r["audit"]["damaged"] == 0
-    return r["audit"]
+    told = report(path, "audit")
+    nothing_missing(told)
+    assert told["audit"]["damaged"] == 0
+    return told["audit"]
 
 
-def compile_c(source, *options):
-    out = fresh("")
-    done = subprocess.run(["cc", "-O2", "-w", "-o", out, write(source, ".c"), *options], capture_output=True, text=True)
-    assert done.returncode == 0, done.stderr
-    return out
+def compile_audited(source, *options):
+    return compile_c(source, "-O2", "-w", *options)
 
 
 # A program that puts a seccomp filter over itself: uname fails from then on, and nothing else.
-OWN_FILTER = compile_c("""
+OWN_FILTER = compile_audited("""
 #include <errno.h>
 #include <linux/filter.h>
 #include <linux/seccomp.h>
@@ -96,7 +73,7 @@ def compare_commands(*options):
         if not shutil.which(command[0]):
             continue
         plain = subprocess.run(command, capture_output=True, stdin=subprocess.DEVNULL, timeout=150)
-        path, done = record(command, "linux", *options, stdin=subprocess.DEVNULL)
+        path, done = record_audit(command, "linux", *options, stdin=subprocess.DEVNULL)
         own = [line for line in done.stderr.splitlines() if not line.startswith(b"sonde record:")]
         assert done.returncode == plain.returncode, (command, done.returncode, plain.returncode, done.stderr)
         assert done.stdout == plain.stdout, command

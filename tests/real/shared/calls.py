@@ -1,28 +1,24 @@
 # SPDX-License-Identifier: MIT
-"""What scripts about traced calls share: recording them, and the call tree as counts of paths."""
+"""What the tests of traced calls share: recording them, and the call tree as counts of paths."""
 import collections
-import json
 import os
-import subprocess
 
-from shared.cases import fresh
-
-SONDE = os.environ["SONDE"]
-HERE = os.path.join(os.environ["SONDE_SOURCE"], "tests", "real", "trace")
+from helpers import nothing_missing, record, report, source_file
 
 
-def record(program, *arguments, trace="--trace", options=(), **how):
-    path = fresh()
-    done = subprocess.run([SONDE, "record", trace, "-o", path, *options, "--", program, *arguments],
-                          capture_output=True, check=False, **{"timeout": 150, **how})
+def trace_source(name):
+    """The path of a source of traced programs."""
+    return source_file("real", "trace", name)
+
+
+def record_trace(program, *arguments, trace="--trace", options=(), **how):
+    path, done = record([program, *arguments], trace, *options, **how)
     assert os.path.exists(path), done.stderr
     return path, done
 
 
-def report(path, *options):
-    done = subprocess.run([SONDE, "report", "--json", *options, path, "trace"], capture_output=True,
-                          check=True, timeout=150)
-    return json.loads(done.stdout)
+def trace_of(path, *options):
+    return report(path, *options, "trace")
 
 
 def paths_of(told):
@@ -35,7 +31,7 @@ def paths_of(told):
     return counts
 
 
-def nothing_missing(told):
-    assert not any(told["missing"].values()), told["missing"]
+def no_call_missing(told):
+    nothing_missing(told)
     t = told["trace"]
     assert t["lost"] == t["strays"] == t["unknown"] == 0, t

@@ -1,29 +1,34 @@
 # SPDX-License-Identifier: MIT
 """What the tests of Objective-C share: compiling a program, GNUstep's options, and what programs say they counted."""
-import os
 import re
-import subprocess
 
-from shared.calls import HERE
-from shared.cases import fresh
+from helpers import compile_c, needs, output_of, skip
+from shared.calls import trace_source
 
 
 def compile_m(source, options):
-    out = fresh(".program")
-    done = subprocess.run(["gcc", "-g", "-w", "-pthread", os.path.join(HERE, source), "-o", out, *options],
-                          capture_output=True, check=False, text=True)
-    return out if done.returncode == 0 else None
+    return compile_c(trace_source(source), "-g", "-w", "-pthread", *options, compiler="gcc")
 
 
-def gnustep_flags():
-    """What compiles and links against Foundation; None where there is none."""
+def needs_objc():
+    """Skips where gcc compiles no Objective-C, or has no runtime for it."""
+    needs("gcc")
+    try:
+        return compile_m("messages.m", ["-std=gnu11", "-O1", "-fobjc-exceptions", "-lobjc"])
+    except AssertionError as error:
+        return skip(f"gcc compiles no Objective-C: {str(error).splitlines()[-1]}")
+
+
+def needs_gnustep():
+    """What compiles and links against Foundation. gnustep-config is a makefile: without make it prints nothing and
+    exits 0."""
+    needs("gnustep-config", "make")
     flags = []
     for kind in ("--objc-flags", "--base-libs"):
-        try:
-            done = subprocess.run(["gnustep-config", kind], capture_output=True, text=True, check=True)
-        except (OSError, subprocess.CalledProcessError):
-            return None
-        flags += [f for f in done.stdout.split() if not f.startswith(("-M", "-W"))]
+        words = output_of("gnustep-config", kind).split()
+        if not words:
+            skip(f"gnustep-config {kind} prints nothing")
+        flags += [word for word in words if not word.startswith(("-M", "-W"))]
     return flags
 
 

@@ -1,39 +1,28 @@
 # SPDX-License-Identifier: MIT
 """What the tests of stalls share."""
-import json
 import os
 import struct
 import subprocess
 
-from shared.cases import WORK, fresh, needs_agent  # noqa: F401
+from helpers import WORK, compile_c, needs_agent, output_of, report, source_file, start_record
 
 needs_agent()
-
-SONDE = os.environ["SONDE"]
-HERE = os.path.dirname(os.path.abspath(__file__))
-SEED = int(os.environ.get("SONDE_SEED", str(os.getpid())))
 
 
 def build(name):
     """Twins and tail calls would change who the culprit is."""
-    out = os.path.join(WORK, name)
     options = ["-O2", "-g", "-pthread", "-fno-optimize-sibling-calls"]
-    if "clang" not in subprocess.check_output(["cc", "--version"], text=True):
+    if "clang" not in output_of("cc", "--version"):
         options.append("-fno-ipa-icf")
-    subprocess.run(["cc", *options, "-o", out, os.path.join(HERE, name + ".c")], check=True)
-    return out
+    return compile_c(source_file("real", "stall", name + ".c"), *options, out=os.path.join(WORK, name))
 
 
 def start(command, threshold_ms, path, **how):
-    return subprocess.Popen([SONDE, "record", f"--stall={threshold_ms}", "-o", path, "--", *command],
-                            stderr=subprocess.PIPE, text=True, **how)
+    return start_record(command, f"--stall={threshold_ms}", path=path, stderr=subprocess.PIPE, text=True, **how)[1]
 
 
 def stalls(path):
-    done = subprocess.run([SONDE, "report", "--json", path, "stalls"], capture_output=True, text=True,
-                          timeout=120)
-    assert done.returncode == 0, done.stderr
-    return json.loads(done.stdout)["stalls"]
+    return report(path, "stalls")["stalls"]
 
 
 def start_us(path):
