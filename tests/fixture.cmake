@@ -30,6 +30,7 @@ macro(sonde_fixture name)
   target_link_libraries(fixture-${name} PRIVATE ${FIXTURE_LIBRARIES})
   target_include_directories(fixture-${name} PRIVATE ${PROJECT_SOURCE_DIR}/include)
   set_target_properties(fixture-${name} PROPERTIES OUTPUT_NAME ${name}
-    RUNTIME_OUTPUT_DIRECTORY ${SONDE_FIXTURE_DIR} LIBRARY_OUTPUT_DIRECTORY ${SONDE_FIXTURE_DIR})
+    RUNTIME_OUTPUT_DIRECTORY ${SONDE_FIXTURE_DIR} LIBRARY_OUTPUT_DIRECTORY ${SONDE_FIXTURE_DIR}
+    C_COMPILER_LAUNCHER "" CXX_COMPILER_LAUNCHER "") # ccache may rewrite the paths that debug information holds
   list(APPEND SONDE_FIXTURES fixture-${name})
 endmacro()
