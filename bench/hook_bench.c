@@ -220,7 +220,7 @@ static void count_after(call_t *call, call_end_t end) {
   (void)call, (void)end;
   ended++;
 }
-static const trampoline_calls_t counting = {count_before, count_after};
+static const trampoline_handlers_t counting = {count_before, count_after};
 
 static __attribute__((noinline)) int target(int x) {
   __asm__ volatile("" : "+r"(x));
@@ -237,7 +237,7 @@ static double time_pointer(int (*volatile call)(int)) {
 /* By a pointer: plain, through a trampoline that has nothing to call, and one that counts. */
 static void through_trampoline(void) {
   const char *why = trampoline_ready();
-  trampoline_t *t = why ? NULL : trampoline_take((uint64_t)(uintptr_t)target);
+  trampoline_t *t = why ? NULL : trampoline_new((uint64_t)(uintptr_t)target);
   if (!t) {
     printf("no trampolines: %s\n", why ? why : "none is left");
     return;

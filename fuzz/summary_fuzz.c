@@ -21,7 +21,7 @@ static uint8_t *make_file(const uint8_t *data, size_t size, size_t *file_size) {
   chunk_header_t h = {.magic = CHUNK_MAGIC,
                       .type = CHUNK_SUMMARY,
                       .flags = CHUNK_CLOSED,
-                      .incarnation = 1,
+                      .exec_index = 1,
                       .used = (uint32_t)size};
   h.size = (uint32_t)((sizeof h + size + 7) & ~(size_t)7);
   *file_size = RECORD_HEADER_SIZE + h.size;

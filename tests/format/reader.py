@@ -315,7 +315,7 @@ class Recording:
 
     def find_chunks(self, data, at):
         while at + 64 <= len(data):
-            (magic, kind, flags, size, used, stream, sequence, _, _, _, incarnation, _, _, _,
+            (magic, kind, flags, size, used, stream, sequence, _, _, _, exec_index, _, _, _,
              said) = struct.unpack_from("<IHHIIIIQQQHBBIQ", data, at)
             if magic != 0x4B4E4843 or size % 8 or size < 64 or at + size > len(data):
                 at += 8
@@ -324,7 +324,7 @@ class Recording:
             if checksum(chunk[:56] + bytes(8) + chunk[64:]) == said:
                 inner = unpack(chunk[64:64 + used]) if flags & 4 else [chunk[:64 + used]]
                 for known in inner:
-                    key = (incarnation, kind, stream, sequence)
+                    key = (exec_index, kind, stream, sequence)
                     if len(known) > len(self.chunks.get(key, b"")):
                         self.chunks[key] = known
                     sequence += 1

@@ -39,10 +39,10 @@ static void after(call_t *call, call_end_t end) {
   __atomic_fetch_add(&ended[end], 1, __ATOMIC_RELAXED);
 }
 
-static const trampoline_calls_t counting = {.before = before, .after = after};
+static const trampoline_handlers_t counting = {.before = before, .after = after};
 
-static inline void *hooked(void *function, const trampoline_calls_t *calls, uint32_t flags) {
-  trampoline_t *t = trampoline_take((uint64_t)(uintptr_t)function);
+static inline void *hooked(void *function, const trampoline_handlers_t *calls, uint32_t flags) {
+  trampoline_t *t = trampoline_new((uint64_t)(uintptr_t)function);
   assert_non_null(t);
   t->flags = flags;
   trampoline_set(t, calls);

@@ -40,7 +40,7 @@ static void start_recording(void) {
   if (!environment_take(settings, preload, sizeof settings)) return;
   if (arch_on_valgrind()) return; /* see emulator.c */
   if (!frame_table_init() || !stack_table_init()) return;
-  definitions_to_recording();
+  definitions_start();
   static char own[256];
   if (!follow_settings(settings, own, sizeof own) || writer_start(own) != 0) return;
   writer_process();

@@ -23,6 +23,6 @@ int dlclose(void *handle) {
     if (!real_dlclose) return -1;
   }
   int status = real_dlclose(handle);
-  if (status == 0) definitions_look_for_unloaded();
+  if (status == 0) definitions_check_unloaded();
   return status;
 }

@@ -88,7 +88,7 @@ static bool join(void) {
   if (!ask(own, sizeof own)) return false;
   live_table_forget();
   if (writer_start(own) != 0) return false;
-  definitions_all();
+  definitions_write_all();
   writer_process();
   if (writer_control()->policy_size) audit_hooks_record_again();
   say_late();
@@ -99,7 +99,7 @@ static bool join(void) {
 
 bool follow_settings(const char *settings, char *own, uint64_t room) {
   const char *pid = behind_colons(settings, 3), *name = behind_colons(settings, 4);
-  if (name && copy(recorder_name, name, length(name), sizeof recorder_name)) write_join = join;
+  if (name && copy(recorder_name, name, length(name), sizeof recorder_name)) writer_on_fork = join;
   if (!pid || decimal_read(&pid) == (uint64_t)os_pid())
     return copy(own, settings, length(settings), room);
   return follow_is_on() && ask(own, room);

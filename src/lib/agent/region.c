@@ -53,7 +53,7 @@ static void *mapped(void *at, size_t size, int protection, int flags, int fd, of
   if (flags & MAP_FIXED) audit_memory_changes((uintptr_t)at, size);
   void *map = real.mmap(at, size, protection, flags, fd, offset);
   if (map == MAP_FAILED) return map;
-  const region_t r = {.call = REGION_MAPPED,
+  const region_t r = {.call = MAPPING_CREATED,
                       .address = (uintptr_t)map,
                       .size = size,
                       .protection = (uint32_t)protection,
@@ -81,7 +81,7 @@ EXPORT int munmap(void *at, size_t size) {
   audit_memory_changes((uintptr_t)at, size);
   uint64_t time = mapping_before();
   int status = real.munmap(at, size);
-  const region_t r = {.call = REGION_UNMAPPED, .address = (uintptr_t)at, .size = size, .fd = -1};
+  const region_t r = {.call = MAPPING_REMOVED, .address = (uintptr_t)at, .size = size, .fd = -1};
   if (status == 0 && time) mapping_record(&r, time, caller);
   return status;
 }
@@ -98,7 +98,7 @@ EXPORT void *mremap(void *old, size_t old_size, size_t size, int flags, ...) {
   audit_memory_changes((uintptr_t)wanted, wanted ? size : 0);
   uint64_t time = mapping_before();
   void *map = real.mremap(old, old_size, size, flags, wanted);
-  const region_t r = {.call = REGION_MOVED,
+  const region_t r = {.call = MAPPING_MOVED,
                       .address = (uintptr_t)map,
                       .size = size,
                       .old_address = (uintptr_t)old,
@@ -133,7 +133,7 @@ EXPORT int madvise(void *at, size_t size, int advice) {
 }
 
 static void moved_break(uint64_t from, uint64_t to, uint64_t time, caller_t caller) {
-  const region_t r = {.call = to > from ? REGION_MAPPED : REGION_UNMAPPED,
+  const region_t r = {.call = to > from ? MAPPING_CREATED : MAPPING_REMOVED,
                       .address = to > from ? from : to,
                       .size = to > from ? to - from : from - to,
                       .flags = MAP_PRIVATE | MAP_ANONYMOUS,

@@ -2,7 +2,7 @@
  *
  * Code that was left room for a tracer follows the recorder: patched while calls are traced, taken
  * back when they are not. The recorder's wish is noticed at start and at the next slow moment of a
- * sensor (writer_look), which a program that allocates has often.
+ * sensor (writer_poll), which a program that allocates has often.
  */
 #include "agent/agent.h"
 #include "hook/filter.h"
@@ -32,7 +32,7 @@ static void watch_images(void) {
   static bool watched;
   if (watched || imports_are_followed()) return;
   images.came = agent_images_came;
-  watched = hooks_watch(&images);
+  watched = hook_filter_watch(&images);
 }
 
 static void follow(shm_control_t *control) {
@@ -56,7 +56,7 @@ static void asked(shm_control_t *control) {
 }
 
 void agent_trace_start(void) {
-  others = write_asked;
-  write_asked = asked;
+  others = writer_on_request;
+  writer_on_request = asked;
   follow(writer_control());
 }

@@ -26,10 +26,10 @@
  * (x86_64) or x17 (aarch64) may go; where a target comes back to; where an exception that passes
  * goes. The assembly gives their distances from the table. */
 enum { TRAMPOLINE_THUNKS, TRAMPOLINE_BODY, TRAMPOLINE_RETURN, TRAMPOLINE_LANDING };
-extern const int64_t trampoline_places[4] __attribute__((visibility("hidden")));
+extern const int64_t trampoline_offsets[4] __attribute__((visibility("hidden")));
 
-static inline uint64_t trampoline_place(int number) {
-  return (uint64_t)(uintptr_t)trampoline_places + (uint64_t)trampoline_places[number];
+static inline uint64_t trampoline_address(int number) {
+  return (uint64_t)(uintptr_t)trampoline_offsets + (uint64_t)trampoline_offsets[number];
 }
 #endif
 

@@ -40,7 +40,7 @@ typedef struct agent_table {
   int (*hook_refresh)(void);
   int (*hook_reach)(const sonde_hook_t *hook, int (*visit)(const sonde_slot_t *slot, void *context),
                     void *context);
-  int (*hook_follow)(const struct hook_filter *filter);
+  int (*hook_filter_add)(const struct hook_filter *filter);
 
   /* sonde/malloc.h; the kind of a pool event is a pool_call_t */
   int (*malloc_mode)(sonde_malloc_mode_t mode);

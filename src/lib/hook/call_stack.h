@@ -67,7 +67,7 @@ void call_stack_drop_lost(call_stack_t *own, uint64_t sp, const call_t *self);
 void call_stack_end_of(call_t *call, call_end_t end);
 
 static ALWAYS_INLINE void call_stack_tell(call_t *call, call_end_t end) {
-  const trampoline_calls_t *calls = load_relaxed(&call->trampoline->calls);
+  const trampoline_handlers_t *calls = load_relaxed(&call->trampoline->calls);
   if (LIKELY(calls != NULL)) calls->after(call, end);
 }
 

@@ -61,10 +61,10 @@ __attribute__((used)) int trampoline_personality(int version, int actions, uint6
   (void)class;
   if (version != 1 || !(actions & CLEANUP_PHASE)) return CONTINUE_UNWIND;
   if (!find_unwinder((uint64_t)(uintptr_t)__builtin_return_address(0), &u)) return CONTINUE_UNWIND;
-  if (u.get_ip(context) != trampoline_place(TRAMPOLINE_RETURN)) return CONTINUE_UNWIND;
+  if (u.get_ip(context) != trampoline_address(TRAMPOLINE_RETURN)) return CONTINUE_UNWIND;
   u.set_register(context, 0, (uint64_t)(uintptr_t)exception);
   u.set_register(context, 1, u.resume);
-  u.set_ip(context, trampoline_place(TRAMPOLINE_LANDING));
+  u.set_ip(context, trampoline_address(TRAMPOLINE_LANDING));
   return INSTALL_CONTEXT;
 }
 

@@ -229,7 +229,7 @@ static uint32_t enter(const hook_filter_t *wanted) {
 
 /* No image is looked at here, which takes the loader's lock: the next one that comes is told of
  * under it. */
-bool hooks_watch(const hook_filter_t *wanted) {
+bool hook_filter_watch(const hook_filter_t *wanted) {
   if (!hooks_lock(PATIENCE_NS)) return false;
   uint32_t number = enter(wanted);
   if (number < HOOK_FAMILIES) dlopen_start(hooks_state());
@@ -257,7 +257,7 @@ static void follow_held(void *context) {
     f->result += symbol->whose >> (HOOK_OF_FAMILY + number) & 1;
 }
 
-int hook_follow_local(const hook_filter_t *wanted) {
+int hook_filter_add_local(const hook_filter_t *wanted) {
   following_t f = {wanted, 0};
   int status = hooks_held(follow_held, &f);
   return status == SONDE_OK ? f.result : status;

@@ -35,13 +35,13 @@ typedef struct hook_filter {
 /* From now on FAMILY, which is kept, is asked, after those that are there: a function may be wanted
  * by several. Returns how many functions are hooked for it, or a negative SONDE_E…: EBUSY (also
  * when it is there, or HOOK_FAMILIES are), EUNSUPPORTED, ENOMEM. */
-int hook_follow(const hook_filter_t *family);
+int hook_filter_add(const hook_filter_t *family);
 
 /* From now on FAMILY, which is kept and wants no function, is told when images come, by `came`. Of
  * those that are there it is told with the first that comes. It waits for no lock that the program
  * or the loader may hold, but for another thread's use of hooks, 20 ms at most: false after that,
  * or when HOOK_FAMILIES are there. Of this copy's engine, and not in a signal handler. */
-bool hooks_watch(const hook_filter_t *family);
+bool hook_filter_watch(const hook_filter_t *family);
 
 /* Hooks on functions of given names, as soon as an image defines them. */
 typedef struct hook_pending {
@@ -53,7 +53,7 @@ typedef struct hook_pending {
 
 /* From now on AWAITED, which is kept, is looked for; one at a time. 0 or a negative SONDE_E…, as
  * above. */
-int hooks_add_pending(const hook_pending_t *awaited);
-int hooks_drop_pending(void);
+int hook_pending_add(const hook_pending_t *awaited);
+int hook_pending_remove(void);
 
 #endif

@@ -15,6 +15,6 @@ int hook_late_local(void);
 int hook_refresh_local(void);
 int hook_reach_local(const sonde_hook_t *hook,
                      int (*visit)(const sonde_slot_t *slot, void *context), void *context);
-int hook_follow_local(const hook_filter_t *filter); /* filter.c */
+int hook_filter_add_local(const hook_filter_t *filter); /* filter.c */
 
 #endif

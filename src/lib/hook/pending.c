@@ -63,7 +63,7 @@ static void await_held(void *context) {
   hooks_refresh(h);
 }
 
-int hooks_add_pending(const hook_pending_t *wanted) {
+int hook_pending_add(const hook_pending_t *wanted) {
   if (awaited) return SONDE_EBUSY;
   return hooks_held(await_held, (void *)(uintptr_t)wanted);
 }
@@ -77,4 +77,4 @@ static void no_more_held(void *context) {
   hooks_stop(h);
 }
 
-int hooks_drop_pending(void) { return awaited ? hooks_held(no_more_held, NULL) : SONDE_ENOTFOUND; }
+int hook_pending_remove(void) { return awaited ? hooks_held(no_more_held, NULL) : SONDE_ENOTFOUND; }

@@ -34,9 +34,9 @@ int sonde_hook_reach(const sonde_hook_t *hook,
   return (agent ? agent->hook_reach : hook_reach_local)(hook, visit, context);
 }
 
-int hook_follow(const hook_filter_t *filter) {
+int hook_filter_add(const hook_filter_t *filter) {
   const agent_table_t *agent = agent_table();
-  return (agent ? agent->hook_follow : hook_follow_local)(filter);
+  return (agent ? agent->hook_filter_add : hook_filter_add_local)(filter);
 }
 
 const char *sonde_slot_state_text(sonde_slot_state_t state) {

@@ -33,7 +33,7 @@ static uint32_t bucket_of(uint64_t function) {
   return (uint32_t)(function * 0x9e3779b97f4a7c15u >> 40) % BUCKETS;
 }
 
-trampoline_t *trampoline_take(uint64_t function) {
+trampoline_t *trampoline_new(uint64_t function) {
   uint32_t fresh = 0;
   for (uint32_t at = bucket_of(function);; at = (at + 1) % BUCKETS) {
     uint16_t number = load_acquire(&buckets[at]);
@@ -63,11 +63,11 @@ trampoline_t *trampoline_find(uint64_t function) {
 
 uint64_t trampoline_thunk(const trampoline_t *trampoline) {
   uint64_t number = (uint64_t)(trampoline - trampolines);
-  return trampoline_place(TRAMPOLINE_THUNKS) + number * TRAMPOLINE_THUNK_BYTES;
+  return trampoline_address(TRAMPOLINE_THUNKS) + number * TRAMPOLINE_THUNK_BYTES;
 }
 
 trampoline_t *trampoline_of_thunk(uint64_t address) {
-  uint64_t offset = address - trampoline_place(TRAMPOLINE_THUNKS);
+  uint64_t offset = address - trampoline_address(TRAMPOLINE_THUNKS);
   if (offset % TRAMPOLINE_THUNK_BYTES || offset / TRAMPOLINE_THUNK_BYTES >= load_acquire(&used))
     return NULL;
   return &trampolines[offset / TRAMPOLINE_THUNK_BYTES];
@@ -87,7 +87,7 @@ call_t *trampoline_before(trampoline_t *t, uint64_t sp, uint64_t fp, uint64_t re
 void trampoline_after(call_t *call) HIDDEN;
 
 /* `before` alone. */
-static void announce(const trampoline_t *t, const trampoline_calls_t *calls, uint64_t sp,
+static void announce(const trampoline_t *t, const trampoline_handlers_t *calls, uint64_t sp,
                      uint64_t fp, uint64_t return_address, const uint64_t *arguments) {
   call_t call;
   call.caller_fp = fp;
@@ -107,7 +107,7 @@ static bool is_told(const call_t *call, const trampoline_t *t) {
 }
 
 /* The newest call goes on in another hooked function, which will return in its place. */
-static call_t *take_place(call_t *call, const trampoline_t *t, const trampoline_calls_t *calls,
+static call_t *take_place(call_t *call, const trampoline_t *t, const trampoline_handlers_t *calls,
                           const uint64_t *arguments) {
   if (is_told(call, t)) return NULL;
   call_stack_tell(call, CALL_TAIL);
@@ -119,7 +119,7 @@ static call_t *take_place(call_t *call, const trampoline_t *t, const trampoline_
 
 /* The newest of the thread's calls from now on. */
 static ALWAYS_INLINE call_t *push(call_stack_t *own, const trampoline_t *t,
-                                  const trampoline_calls_t *calls, uint64_t sp, uint64_t fp,
+                                  const trampoline_handlers_t *calls, uint64_t sp, uint64_t fp,
                                   uint64_t return_address, const uint64_t *arguments) {
   call_t *call = own->free;
   call_stack_fill(call, t, sp, fp, return_address);
@@ -129,12 +129,12 @@ static ALWAYS_INLINE call_t *push(call_stack_t *own, const trampoline_t *t,
   return NULL;
 }
 
-static call_t *begin(call_stack_t *own, const trampoline_t *t, const trampoline_calls_t *calls,
+static call_t *begin(call_stack_t *own, const trampoline_t *t, const trampoline_handlers_t *calls,
                      uint64_t sp, uint64_t fp, uint64_t return_address, const uint64_t *arguments) {
   if (own->live->sp <= sp) {
     call_t *newest = own->live;
     if (newest->sp == sp && fp == (uint64_t)(uintptr_t)newest &&
-        return_address == trampoline_place(TRAMPOLINE_RETURN))
+        return_address == trampoline_address(TRAMPOLINE_RETURN))
       return take_place(newest, t, calls, arguments);
     call_stack_drop_lost(own, sp, NULL);
   }
@@ -142,9 +142,9 @@ static call_t *begin(call_stack_t *own, const trampoline_t *t, const trampoline_
   return push(own, t, calls, sp, fp, return_address, arguments);
 }
 
-NOINLINE call_t *trampoline_enter_any(const trampoline_t *t, uint64_t sp, uint64_t fp,
-                                      uint64_t return_address, const uint64_t *arguments,
-                                      const trampoline_calls_t *calls) {
+NOINLINE call_t *trampoline_enter_slow(const trampoline_t *t, uint64_t sp, uint64_t fp,
+                                       uint64_t return_address, const uint64_t *arguments,
+                                       const trampoline_handlers_t *calls) {
   call_stack_t *own = call_stack_enter(sp);
   call_t *call = NULL;
   if (!own) return NULL;
@@ -162,15 +162,15 @@ NOINLINE call_t *trampoline_enter_any(const trampoline_t *t, uint64_t sp, uint64
 /* What is rare stands apart, so that the usual call keeps two registers and no more. */
 static NOINLINE call_t *enter_usual(const trampoline_t *t, uint64_t sp, uint64_t fp,
                                     uint64_t return_address, const uint64_t *arguments,
-                                    const trampoline_calls_t *calls) {
+                                    const trampoline_handlers_t *calls) {
   call_stack_t *own = call_stack_own;
   if (UNLIKELY(!own || own->busy || (t->flags & TRAMPOLINE_ENTRY_ONLY)))
-    return trampoline_enter_any(t, sp, fp, return_address, arguments, calls);
+    return trampoline_enter_slow(t, sp, fp, return_address, arguments, calls);
   own->busy = sp;
   signal_fence();
   if (UNLIKELY(own->live->sp <= sp || !own->free)) {
     own->busy = 0;
-    return trampoline_enter_any(t, sp, fp, return_address, arguments, calls);
+    return trampoline_enter_slow(t, sp, fp, return_address, arguments, calls);
   }
   call_t *call = push(own, t, calls, sp, fp, return_address, arguments);
   signal_fence();
@@ -181,13 +181,13 @@ static NOINLINE call_t *enter_usual(const trampoline_t *t, uint64_t sp, uint64_t
 __attribute__((used)) call_t *trampoline_before(trampoline_t *t, uint64_t sp, uint64_t fp,
                                                 uint64_t return_address,
                                                 const uint64_t *arguments) {
-  const trampoline_calls_t *calls = load_acquire(&t->calls);
+  const trampoline_handlers_t *calls = load_acquire(&t->calls);
   if (UNLIKELY(!calls)) return NULL;
   if (calls->enter) return calls->enter(t, sp, fp, return_address, arguments, calls);
   return enter_usual(t, sp, fp, return_address, arguments, calls);
 }
 
-NOINLINE void trampoline_leave_any(call_t *call) {
+NOINLINE void trampoline_leave_slow(call_t *call) {
   call_stack_t *own = call_stack_own;
   if (UNLIKELY(!own || own->live != call || own->busy)) {
     call_stack_end_of(call, CALL_RETURNED);
@@ -202,9 +202,9 @@ NOINLINE void trampoline_leave_any(call_t *call) {
 }
 
 __attribute__((used)) void trampoline_after(call_t *call) {
-  const trampoline_calls_t *calls = load_relaxed(&call->trampoline->calls);
+  const trampoline_handlers_t *calls = load_relaxed(&call->trampoline->calls);
   if (LIKELY(calls && calls->leave))
     calls->leave(call);
   else
-    trampoline_leave_any(call);
+    trampoline_leave_slow(call);
 }

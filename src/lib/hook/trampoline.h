@@ -4,7 +4,7 @@
  *
  * A trampoline_t says where to go on (`target`) and what to call. It is entered through its thunk,
  * an address that is called in place of the target (an import slot, a method's implementation), or
- * by a jump to trampoline_place(TRAMPOLINE_BODY) with the trampoline_t in r11 (x86_64) or x17
+ * by a jump to trampoline_address(TRAMPOLINE_BODY) with the trampoline_t in r11 (x86_64) or x17
  * (aarch64) and everything else as it is at a function's first instruction (a patched function; the
  * target is then what lies behind the patch). Thunks are code of our own text with ordinary CFI:
  * there is never a page that is both writable and executable, or one that is made executable.
@@ -68,7 +68,7 @@ typedef enum call_end {
 } call_end_t;
 
 /* What to call. Static: it must stay valid for ever. */
-typedef struct trampoline_calls {
+typedef struct trampoline_handlers {
   /* CALL is filled in but for `data`. ARGUMENTS are the integer argument registers in their order,
    * six on x86_64, eight on aarch64. False: go straight on, `after` is not called, no frame is
    * added. */
@@ -76,26 +76,26 @@ typedef struct trampoline_calls {
   void (*after)(call_t *call, call_end_t end);
   /* NULL, or all that is done before and after a call, in one function each, of hook/call_stack.h
    * and what BEFORE and AFTER do: for calls of which nothing is unusual, and whose trampolines are
-   * not TRAMPOLINE_ENTRY_ONLY. They end in trampoline_enter_any and trampoline_leave_any where
+   * not TRAMPOLINE_ENTRY_ONLY. They end in trampoline_enter_slow and trampoline_leave_slow where
    * something is, and nothing has been done yet. */
   call_t *(*enter)(const trampoline_t *trampoline, uint64_t sp, uint64_t fp,
                    uint64_t return_address, const uint64_t *arguments,
-                   const struct trampoline_calls *calls);
+                   const struct trampoline_handlers *calls);
   void (*leave)(call_t *call);
-} trampoline_calls_t;
+} trampoline_handlers_t;
 
 /* Whatever there may be to do before and after a call. */
-call_t *trampoline_enter_any(const trampoline_t *trampoline, uint64_t sp, uint64_t fp,
-                             uint64_t return_address, const uint64_t *arguments,
-                             const trampoline_calls_t *calls);
-void trampoline_leave_any(call_t *call);
+call_t *trampoline_enter_slow(const trampoline_t *trampoline, uint64_t sp, uint64_t fp,
+                              uint64_t return_address, const uint64_t *arguments,
+                              const trampoline_handlers_t *calls);
+void trampoline_leave_slow(call_t *call);
 
 struct trampoline {
-  uint64_t target;                 /* where to go on; it may change while calls come */
-  const trampoline_calls_t *calls; /* NULL: go straight on, at the cost of a jump */
-  uint64_t function;               /* which function this is: what it was taken for, unless set */
-  uint32_t flags;                  /* TRAMPOLINE_… */
-  uint32_t data;                   /* yours */
+  uint64_t target;                    /* where to go on; it may change while calls come */
+  const trampoline_handlers_t *calls; /* NULL: go straight on, at the cost of a jump */
+  uint64_t function; /* which function this is: what it was taken for, unless set */
+  uint32_t flags;    /* TRAMPOLINE_… */
+  uint32_t data;     /* yours */
 };
 
 /* `before` alone is called, whatever it returns, with a call_t of which nothing is kept: for
@@ -132,7 +132,7 @@ const char *trampoline_ready(void);
  * When it is new its target and its `function` are the function and its calls are NULL: set the
  * rest first, then trampoline_set. It is never given back, since a pointer to its thunk may live on
  * anywhere. NULL when all are in use. */
-trampoline_t *trampoline_take(uint64_t function);
+trampoline_t *trampoline_new(uint64_t function);
 
 /* The trampoline that was taken for FUNCTION, or NULL. */
 trampoline_t *trampoline_find(uint64_t function);
@@ -145,7 +145,7 @@ trampoline_t *trampoline_of_thunk(uint64_t address);
 
 /* From now on CALLS are called, or nothing (NULL): nobody is told then of the end of calls that
  * are under way. */
-static inline void trampoline_set(trampoline_t *trampoline, const trampoline_calls_t *calls) {
+static inline void trampoline_set(trampoline_t *trampoline, const trampoline_handlers_t *calls) {
   store_release(&trampoline->calls, calls);
 }
 

@@ -10,18 +10,18 @@
 #include "record/format.h"
 
 typedef enum record_what {
-  RECORD_ENTER, /* value: the frame's id */
-  RECORD_EXIT,
-  RECORD_LEFT, /* value: calls that ended without an exit */
-  RECORD_STRAY,
-  RECORD_TIME,  /* passed, no more */
-  RECORD_LOST,  /* value: events */
-  RECORD_DEPTH, /* value: calls that are open */
-  RECORD_BAD,
-} record_what_t;
+  CALL_RECORD_ENTER, /* value: the frame's id */
+  CALL_RECORD_EXIT,
+  CALL_RECORD_UNWOUND, /* value: calls that ended without an exit */
+  CALL_RECORD_UNMATCHED,
+  CALL_RECORD_TIME,  /* passed, no more */
+  CALL_RECORD_LOST,  /* value: events */
+  CALL_RECORD_DEPTH, /* value: calls that are open */
+  CALL_RECORD_BAD,
+} call_record_kind_t;
 
 typedef struct call_record {
-  record_what_t what;
+  call_record_kind_t what;
   uint32_t bytes;
   uint64_t passed, value;
 } call_record_t;
@@ -32,24 +32,24 @@ static inline call_record_t call_record_get(const uint8_t *p) {
   memcpy(&word, p, 8);
   uint64_t low = word & UINT32_MAX;
   switch (word & CALL_KIND_MASK) {
-  case CALL_EXIT_2: return (call_record_t){RECORD_EXIT, 2, (word & UINT16_MAX) >> 2, 0};
-  case CALL_ENTER_4: return (call_record_t){RECORD_ENTER, 4, low >> 18, low >> 2 & UINT16_MAX};
+  case CALL_EXIT_2: return (call_record_t){CALL_RECORD_EXIT, 2, (word & UINT16_MAX) >> 2, 0};
+  case CALL_ENTER_4: return (call_record_t){CALL_RECORD_ENTER, 4, low >> 18, low >> 2 & UINT16_MAX};
   case CALL_OTHER: break;
-  default: return (call_record_t){RECORD_BAD, 8, 0, 0};
+  default: return (call_record_t){CALL_RECORD_BAD, 8, 0, 0};
   }
-  if (word & CALL_8_BYTES) switch (CALL_WHAT(word)) {
+  if (word & CALL_8_BYTES) switch (CALL_SUBKIND(word)) {
     case CALL_8_ENTER:
-      return (call_record_t){RECORD_ENTER, 8, word >> 28, word >> 6 & CALL_FRAME_MAX};
-    case CALL_8_TIME: return (call_record_t){RECORD_TIME, 8, word >> 6, 0};
-    case CALL_8_LOST: return (call_record_t){RECORD_LOST, 8, 0, word >> 6};
-    case CALL_8_DEPTH: return (call_record_t){RECORD_DEPTH, 8, 0, word >> 6};
-    default: return (call_record_t){RECORD_BAD, 8, 0, 0};
+      return (call_record_t){CALL_RECORD_ENTER, 8, word >> 28, word >> 6 & CALL_FRAME_MAX};
+    case CALL_8_TIME: return (call_record_t){CALL_RECORD_TIME, 8, word >> 6, 0};
+    case CALL_8_LOST: return (call_record_t){CALL_RECORD_LOST, 8, 0, word >> 6};
+    case CALL_8_DEPTH: return (call_record_t){CALL_RECORD_DEPTH, 8, 0, word >> 6};
+    default: return (call_record_t){CALL_RECORD_BAD, 8, 0, 0};
     }
-  switch (CALL_WHAT(word)) {
-  case CALL_4_EXIT: return (call_record_t){RECORD_EXIT, 4, low >> 6, 0};
-  case CALL_4_LEFT: return (call_record_t){RECORD_LEFT, 4, 0, low >> 6};
-  case CALL_4_STRAY: return (call_record_t){RECORD_STRAY, 4, low >> 6, 0};
-  default: return (call_record_t){RECORD_BAD, 4, 0, 0};
+  switch (CALL_SUBKIND(word)) {
+  case CALL_4_EXIT: return (call_record_t){CALL_RECORD_EXIT, 4, low >> 6, 0};
+  case CALL_4_UNWOUND: return (call_record_t){CALL_RECORD_UNWOUND, 4, 0, low >> 6};
+  case CALL_4_UNMATCHED: return (call_record_t){CALL_RECORD_UNMATCHED, 4, low >> 6, 0};
+  default: return (call_record_t){CALL_RECORD_BAD, 4, 0, 0};
   }
 }
 

@@ -42,7 +42,7 @@ static void begin(stream_t *s, chunk_header_t *h, uint32_t slot_class) {
   h->sequence = s->sequence;
   h->base_time = s->last_time;
   h->base_address = s->last_address;
-  h->incarnation = (uint16_t)writer_global->incarnation;
+  h->exec_index = (uint16_t)writer_global->exec_index;
   h->address_shift = s->address_shift;
   s->open_time = os_monotonic_ns();
   s->last_stack = 0;
@@ -90,7 +90,7 @@ bool writer_close(stream_t *s) {
   chunk_header_t *slot = s->chunk;
   if (!slot) return true;
   if (!flush(s)) return false;
-  writer_slot_give(slot, s->slot_class);
+  writer_slot_free(slot, s->slot_class);
   return true;
 }
 
@@ -133,7 +133,7 @@ static void save_tables_of_orphan(writer_t *w) {
 }
 
 static bool open_of_class(stream_t *s, uint32_t slot_class, uint32_t spare) {
-  chunk_header_t *slot = writer_slot_take(slot_class, spare);
+  chunk_header_t *slot = writer_slot_alloc(slot_class, spare);
   if (slot) begin(s, slot, slot_class);
   return slot != NULL;
 }
@@ -149,7 +149,7 @@ static bool open_larger(stream_t *s, uint32_t wanted, uint32_t bytes) {
   return false;
 }
 
-void writer_announce(stream_t *s) {
+void writer_define_stream(stream_t *s) {
   if (s->id) return;
   s->id = __atomic_add_fetch(&writer_global->next_stream, 1, __ATOMIC_RELAXED);
   if (s->type == CHUNK_EVENTS) writer_thread_record(s, writer_of(s)->tid, level_of(s));
@@ -165,7 +165,7 @@ static uint32_t next_class(const stream_t *s) {
   return os_monotonic_ns() - s->open_time < GROW_BELOW_NS ? larger : s->slot_class;
 }
 
-bool writer_room(stream_t *s, uint32_t bytes) {
+bool writer_reserve(stream_t *s, uint32_t bytes) {
   writer_t *w = writer_of(s);
   if (s->chunk && s->next + bytes <= (uint8_t *)s->chunk + s->chunk->size) return true;
   uint32_t wanted = 0;
@@ -180,12 +180,12 @@ bool writer_room(stream_t *s, uint32_t bytes) {
       begin(s, slot, wanted);
       return true;
     }
-    writer_slot_give(slot, s->slot_class);
+    writer_slot_free(slot, s->slot_class);
   }
   while (!holds(wanted, bytes) && wanted + 1 < SHM_CLASSES)
     wanted++;
-  writer_look(w->control);
-  writer_announce(s);
+  writer_poll(w->control);
+  writer_define_stream(s);
   return open_larger(s, wanted, bytes);
 }
 
@@ -193,5 +193,5 @@ bool event_unshift(stream_t *s) {
   if (!writer_close(s)) return false;
   s->last_address <<= s->address_shift;
   s->address_shift = 0;
-  return writer_room(s, EVENT_MAX_BYTES);
+  return writer_reserve(s, EVENT_MAX_BYTES);
 }

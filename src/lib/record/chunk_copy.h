@@ -9,7 +9,7 @@
 
 /* The bytes of the chunk in a slot of SIZE bytes, as it is to stand in the file: its size, or 0
  * when it holds no record. CHUNK has room for the slot. */
-static inline uint32_t chunk_close_copy(uint8_t *chunk, uint32_t slot_size) {
+static inline uint32_t chunk_close(uint8_t *chunk, uint32_t slot_size) {
   chunk_header_t h;
   memcpy(&h, chunk, sizeof h);
   uint64_t said = h.checksum;

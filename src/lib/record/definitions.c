@@ -45,7 +45,7 @@ static void publish_image(uint16_t id) {
   }
 }
 
-void definitions_look_for_unloaded(void) {
+void definitions_check_unloaded(void) {
   static uint64_t looked;
   uint64_t epoch = os_loader_epoch();
   if (!writer_control() || (epoch && load_relaxed(&looked) == epoch)) return;
@@ -65,7 +65,7 @@ static void publish_frame(uint32_t id, uint64_t pc, bool exact, uint16_t image) 
   if (!writer_control()) return;
   if (image && !has(recorded_images, image)) {
     publish_image(image);
-    definitions_look_for_unloaded();
+    definitions_check_unloaded();
   }
   writer_frame(id, pc, image, exact ? FRAME_EXACT : 0);
 }
@@ -74,7 +74,7 @@ static void publish_node(uint32_t id, uint32_t parent, uint32_t frame) {
   if (writer_control()) writer_node(id, parent, frame);
 }
 
-void definitions_to_recording(void) {
+void definitions_start(void) {
   frame_table_on_new = publish_frame;
   stack_table_on_new = publish_node;
 }
@@ -99,7 +99,7 @@ static void publish_nodes(void) {
     }
 }
 
-void definitions_all(void) {
+void definitions_write_all(void) {
   memset(recorded_images, 0, sizeof recorded_images);
   memset(unloaded_images, 0, sizeof unloaded_images);
   publish_frames();

@@ -7,14 +7,14 @@
 
 /* From now on every new frame and node is recorded before an id that names it is given out. Called
  * before the first capture. */
-void definitions_to_recording(void);
+void definitions_start(void);
 
 /* Records which images are gone, and which of them are back; where an image may have come or gone.
  * The loader's epoch is asked first. */
-void definitions_look_for_unloaded(void);
+void definitions_check_unloaded(void);
 
 /* All frames, nodes and images there are, into a recording that begins now: while there is one
  * thread, or before ids are recorded. */
-void definitions_all(void);
+void definitions_write_all(void);
 
 #endif

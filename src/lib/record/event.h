@@ -22,8 +22,8 @@ static ALWAYS_INLINE unsigned event_varint(uint8_t *out, uint64_t value) {
 /* Closes the chunk when ADDRESS has bits that its shift would lose; the next one keeps them all. */
 NOINLINE bool event_unshift(stream_t *s);
 
-static ALWAYS_INLINE bool event_room(stream_t *s, uint64_t address) {
-  if (UNLIKELY(s->next >= s->limit) && !writer_room(s, EVENT_MAX_BYTES)) return false;
+static ALWAYS_INLINE bool event_reserve(stream_t *s, uint64_t address) {
+  if (UNLIKELY(s->next >= s->limit) && !writer_reserve(s, EVENT_MAX_BYTES)) return false;
   if (UNLIKELY(address & ((UINT64_C(1) << s->address_shift) - 1))) return event_unshift(s);
   return true;
 }
@@ -68,7 +68,7 @@ static ALWAYS_INLINE void event_commit(stream_t *s, uint8_t *end, unsigned head)
 
 /* An extended record without time: SUBTYPE and one number. */
 static inline bool event_put_extended(stream_t *s, uint8_t subtype, uint64_t value) {
-  if (UNLIKELY(!event_room(s, 0))) return false;
+  if (UNLIKELY(!event_reserve(s, 0))) return false;
   uint8_t *q = s->next + 1;
   *q++ = subtype;
   *q++ = (uint8_t)(varint_short_size(value) << 1 | 1); /* the length, as a varint */
@@ -81,7 +81,7 @@ static inline bool event_put_extended(stream_t *s, uint8_t subtype, uint64_t val
  * (shifted ticks, read after the call). False when it could not be written. */
 static ALWAYS_INLINE bool event_put_new(stream_t *s, event_kind_t kind, uint64_t time,
                                         uint64_t address, uint64_t size, uint32_t stack) {
-  if (UNLIKELY(!event_room(s, address))) return false;
+  if (UNLIKELY(!event_reserve(s, address))) return false;
   unsigned head = kind;
   uint8_t *q = event_time(s, s->next + 1, time, &head);
   q = event_address(s, q, address);
@@ -94,7 +94,7 @@ static ALWAYS_INLINE bool event_put_new(stream_t *s, event_kind_t kind, uint64_t
 /* A free of ADDRESS; TIME was read before the call. */
 static ALWAYS_INLINE bool event_put_free(stream_t *s, uint64_t time, uint64_t address,
                                          uint32_t stack) {
-  if (UNLIKELY(!event_room(s, address))) return false;
+  if (UNLIKELY(!event_reserve(s, address))) return false;
   unsigned head = EVENT_FREE;
   uint8_t *q = event_time(s, s->next + 1, time, &head);
   q = event_address(s, q, address);
@@ -105,7 +105,7 @@ static ALWAYS_INLINE bool event_put_free(stream_t *s, uint64_t time, uint64_t ad
 
 /* A sample of the thread's CPU time, which stands for MISSED ticks before it as well. */
 static inline bool event_put_sample(stream_t *s, uint64_t time, uint32_t missed, uint32_t stack) {
-  if (UNLIKELY(!event_room(s, 0))) return false;
+  if (UNLIKELY(!event_reserve(s, 0))) return false;
   unsigned head = EVENT_SAMPLE;
   uint8_t *q = event_time(s, s->next + 1, time, &head);
   q += event_varint(q, missed);
@@ -118,7 +118,7 @@ static inline bool event_put_sample(stream_t *s, uint64_t time, uint32_t missed,
  * at AFTER. */
 static inline bool event_put_realloc(stream_t *s, uint64_t before, uint64_t after, uint64_t old,
                                      uint64_t address, uint64_t size, uint32_t stack) {
-  if (UNLIKELY(!event_room(s, old | address))) return false;
+  if (UNLIKELY(!event_reserve(s, old | address))) return false;
   unsigned head = EVENT_REALLOC;
   uint8_t *q = event_time(s, s->next + 1, before, &head);
   uint64_t took = after > s->last_time ? after - s->last_time : 0;

@@ -18,7 +18,7 @@ void extended_string(extended_body_t *b, const char *text, uint64_t size) {
 }
 
 bool extended_put(stream_t *s, uint8_t subtype, uint64_t time, const extended_body_t *b) {
-  if (!writer_room(s, b->used + EVENT_MAX_BYTES)) return false;
+  if (!writer_reserve(s, b->used + EVENT_MAX_BYTES)) return false;
   unsigned head = EVENT_EXTENDED;
   uint8_t *q = event_time(s, s->next + 1, time, &head);
   *q++ = subtype;

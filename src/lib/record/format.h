@@ -41,7 +41,7 @@ typedef enum record_state {
   X(RECORD_STOP_IO, 3, "the file could not be written")                                            \
   X(RECORD_STOP_LOST_FILE, 4, "the program closed the file and it could not be opened again")      \
   X(RECORD_STOP_LIMIT, 5, "the size limit of the recording was reached")                           \
-  X(RECORD_STOP_ASKED, 6, "it was asked to stop")
+  X(RECORD_STOP_REQUESTED, 6, "it was asked to stop")
 
 typedef enum record_stop {
 #define RECORD_STOP_ENUM(name, value, text) name = value,
@@ -75,8 +75,8 @@ typedef struct record_header {
   uint64_t lost_stacks;      /* events recorded with stack 0, because the capture failed */
   uint64_t lost_definitions; /* records of tables that could not be written */
   uint32_t recorder_pid;     /* while open the scratch is … */
-  int32_t scratch_fd;        /* … /proc/recorder_pid/fd/scratch_fd */
-  uint32_t incarnations;     /* programs that ran in this process, by execve */
+  int32_t shm_fd;            /* … /proc/recorder_pid/fd/shm_fd */
+  uint32_t exec_count;       /* programs that ran in this process, by execve */
   uint32_t mode;             /* what was recorded at the start: RECORD_… bits */
   /* Chunks in this part of the file, which are not of tables, make room for newer ones: */
   uint64_t ring_start, ring_bytes; /* 0: there is none */
@@ -112,7 +112,7 @@ typedef struct chunk_header {
   uint64_t base_time;    /* shifted ticks; times are deltas from here */
   uint64_t base_address; /* shifted; addresses are deltas from here */
   uint64_t close_time;   /* shifted ticks when it was closed */
-  uint16_t incarnation;  /* which program of this process: 1, 2, … */
+  uint16_t exec_index;   /* which program of this process: 1, 2, … */
   uint8_t address_shift; /* addresses are stored shifted right by this */
   uint8_t reserved;
   uint32_t records;  /* how many a closed chunk holds; 0 when it was collected */
@@ -143,7 +143,7 @@ typedef enum event_kind {
 
 /* What is recorded; a set of bits. */
 #define RECORD_BLOCKS         1u     /* every block */
-#define RECORD_REGIONS        2u     /* regions of memory: mmap and its kin */
+#define RECORD_MAPPINGS       2u     /* regions of memory: mmap and its kin */
 #define RECORD_SAMPLES        4u     /* where threads use the CPU */
 #define RECORD_SAMPLED_BLOCKS 8u     /* blocks chosen by their bytes, see sensor/malloc/sampled.h */
 #define RECORD_LIVE           16u    /* live blocks without history, see sensor/malloc/live.h */
@@ -164,10 +164,10 @@ typedef enum event_kind {
 #define EXTENDED_BLOCKS                                                                            \
   4 /* varints, for each block: its address less the one before (zigzag; at first 0), size, stack, \
        stream of its thread, ticks before this record's time (zigzag) when it was given out */
-#define EXTENDED_MARK 5 /* a string, the name; a varint, the stack */
+#define EXTENDED_MARKER 5 /* a string, the name; a varint, the stack */
 
-#define EXTENDED_REGION                                                                            \
-  6 /* varints: call (region_call_t), address, size, stack, old address, old size, protection,     \
+#define EXTENDED_MAPPING                                                                           \
+  6 /* varints: call (mapping_call_t), address, size, stack, old address, old size, protection,    \
        flags, offset; a string, the path of the file */
 #define EXTENDED_MAPS                                                                              \
   7 /* a checkpoint: a varint, 1 in its first part, else 0; a string, lines of /proc/PID/maps */
@@ -184,14 +184,14 @@ typedef enum pool_call { POOL_ALLOCATED = 1, POOL_FREED = 2 } pool_call_t;
   65 /* another thread at that moment; varints: tid, state (a character of proc(5)), stack; a      \
         string, its name */
 
-typedef enum region_call {
-  REGION_MAPPED = 1,   /* mmap, or brk upwards */
-  REGION_UNMAPPED = 2, /* munmap, or brk downwards */
-  REGION_MOVED = 3,    /* mremap: the old region went, this one came */
-} region_call_t;
+typedef enum mapping_call {
+  MAPPING_CREATED = 1, /* mmap, or brk upwards */
+  MAPPING_REMOVED = 2, /* munmap, or brk downwards */
+  MAPPING_MOVED = 3,   /* mremap: the old region went, this one came */
+} mapping_call_t;
 
 typedef enum snapshot_reason {
-  SNAPSHOT_ASKED = 1,
+  SNAPSHOT_REQUESTED = 1,
   SNAPSHOT_MODE = 2, /* the mode `live` ended here */
   SNAPSHOT_END = 3,  /* the program ended */
 } snapshot_reason_t;
@@ -209,7 +209,7 @@ typedef enum snapshot_reason {
 #define EXTENDED_STALL_LOCK   34
 #define EXTENDED_STALL_END    35
 #define EXTENDED_LOOP         36
-#define EXTENDED_UNCOVERED    37
+#define EXTENDED_UNSAMPLED    37
 #define EXTENDED_CPU_EPISODE  40
 #define EXTENDED_CPU_THREAD   41
 #define EXTENDED_CPU_PROCESS  42
@@ -259,15 +259,15 @@ static inline uint32_t predictor_index(uint32_t previous) {
 #define CALL_OTHER     3u /* see below */
 #define CALL_8_BYTES   4u /* of CALL_OTHER: 8 bytes, else 4 */
 
-#define CALL_WHAT(word) ((unsigned)((word) >> 3 & 7))
-#define CALL_4_EXIT     0u /* time 26 bits << 6 */
-#define CALL_4_LEFT     1u /* the innermost so many calls have ended without exit; 26 bits << 6 */
-#define CALL_4_STRAY    2u /* an exit whose enter was not recorded; time as of an exit */
-#define CALL_8_ENTER    0u /* frame id 22 bits << 6, time 36 bits << 28 */
-#define CALL_8_TIME     1u /* time 58 bits << 6 */
-#define CALL_8_LOST     2u /* so many events are missing here; 58 bits << 6 */
-#define CALL_8_DEPTH    3u /* the calls that are open here, all others were forgotten; << 6 */
-#define CALL_FRAME_MAX  ((1u << 22) - 1)
+#define CALL_SUBKIND(word) ((unsigned)((word) >> 3 & 7))
+#define CALL_4_EXIT        0u /* time 26 bits << 6 */
+#define CALL_4_UNWOUND     1u /* the innermost so many calls have ended without exit; 26 bits << 6 */
+#define CALL_4_UNMATCHED   2u /* an exit whose enter was not recorded; time as of an exit */
+#define CALL_8_ENTER       0u /* frame id 22 bits << 6, time 36 bits << 28 */
+#define CALL_8_TIME        1u /* time 58 bits << 6 */
+#define CALL_8_LOST        2u /* so many events are missing here; 58 bits << 6 */
+#define CALL_8_DEPTH       3u /* the calls that are open here, all others were forgotten; << 6 */
+#define CALL_FRAME_MAX     ((1u << 22) - 1)
 
 /* ---- records of a chunk of tables --------------------------------------------------------- */
 
@@ -280,7 +280,7 @@ typedef enum table_type {
   TABLE_THREAD = 4,       /* stream of its events, tid, time, level, name string */
   TABLE_FRAME = 5,        /* id, pc, image id (0: none), flags */
   TABLE_NODE = 6,         /* id, parent id, frame id */
-  TABLE_NAMED = 16,       /* frame id, name string: what calls of it are called */
+  TABLE_FRAME_NAME = 16,  /* frame id, name string: what calls of it are called */
   TABLE_TRACER = 17,      /* what tracing a call costs: in all, and within it; clock * 256 */
   TABLE_POLICY = 48,      /* the next part of the flat audit policy: sensor/audit/policy.h */
   TABLE_POLICY_TEXT = 49, /* the next part of its YAML */
@@ -290,8 +290,8 @@ typedef enum table_type {
 #define FRAME_EXACT 1u /* the pc itself, not a return address behind a call */
 
 /* Frames without an image whose pc is one of these are no frames: */
-#define FRAME_PC_TORN 1 /* outermost: the walk ended before the thread's first frame */
-#define FRAME_PC_CUT  2 /* frames were left out here */
+#define FRAME_PC_BROKEN    1 /* outermost: the walk ended before the thread's first frame */
+#define FRAME_PC_TRUNCATED 2 /* frames were left out here */
 
 #define TABLE_BODY_MAX   4608u /* a path of 4096 bytes, a build-id and some numbers */
 #define TABLE_RECORD_MAX (TABLE_BODY_MAX + 16u)

@@ -74,7 +74,7 @@ void header_update(record_header_t *h, const shm_control_t *c) {
   h->lost_events = load_relaxed(&c->lost_events);
   h->lost_stacks = load_relaxed(&c->lost_stacks);
   h->lost_definitions = load_relaxed(&c->lost_definitions);
-  h->incarnations = load_relaxed(&c->incarnation);
+  h->exec_count = load_relaxed(&c->exec_index);
 }
 
 bool header_control(const record_header_t *h, int file_fd, uint64_t ring_bytes, shm_control_t *c) {
@@ -84,7 +84,7 @@ bool header_control(const record_header_t *h, int file_fd, uint64_t ring_bytes, 
   c->clock_shift = h->clock_shift;
   c->pid = h->pid;
   c->recorder_pid = (uint32_t)os_pid();
-  c->scratch_fd = h->scratch_fd;
+  c->shm_fd = h->shm_fd;
   c->live_fd = c->policy_fd = -1;
   c->file_fd = file_fd;
   c->file_device = id.device;

@@ -30,10 +30,10 @@
 #define LEAKS_REFERRERS 4096u /* an answer holds no more */
 
 enum {
-  LEAKS_ASKED = 1,
-  LEAKS_TAKEN,
-  LEAKS_HELD,
-  LEAKS_KEPT,
+  LEAKS_REQUESTED = 1,
+  LEAKS_ACCEPTED,
+  LEAKS_STOPPED,
+  LEAKS_RECORDED,
   LEAKS_COPIED,
   LEAKS_READY,
   LEAKS_DONE,
@@ -42,17 +42,17 @@ enum {
 
 /* How a thread's registers were come by. */
 typedef enum leaks_how {
-  LEAKS_THREAD_NONE,    /* a free place, or a thread that has ended meanwhile */
-  LEAKS_THREAD_ASKED,   /* on the way to the next */
-  LEAKS_THREAD_HELD,    /* by signal: all of them */
-  LEAKS_THREAD_LEFT,    /* the same, and it has gone on */
-  LEAKS_THREAD_SPILLED, /* it is blocked in a call whose hook keeps them on the stack */
-  LEAKS_THREAD_UNKNOWN, /* it is blocked, and no signal may disturb it: only sp is known */
-  LEAKS_THREAD_LOOSE,   /* it could not be held, and may have run while the copy was made */
-} leaks_how_t;
+  LEAKS_THREAD_NONE,     /* a free place, or a thread that has ended meanwhile */
+  LEAKS_THREAD_SIGNALED, /* on the way to the next */
+  LEAKS_THREAD_STOPPED,  /* by signal: all of them */
+  LEAKS_THREAD_RESUMED,  /* the same, and it has gone on */
+  LEAKS_THREAD_SPILLED,  /* it is blocked in a call whose hook keeps them on the stack */
+  LEAKS_THREAD_UNKNOWN,  /* it is blocked, and no signal may disturb it: only sp is known */
+  LEAKS_THREAD_RUNNING,  /* it could not be held, and may have run while the copy was made */
+} leaks_thread_state_t;
 
 typedef struct leaks_thread {
-  uint32_t tid, how;              /* leaks_how_t */
+  uint32_t tid, state;            /* leaks_thread_state_t */
   int64_t call;                   /* the system call it is blocked in; -1: none */
   uint64_t sp, pc;                /* sp 0: not known */
   uint64_t pointer;               /* of its thread-local storage; 0: not known */
@@ -77,7 +77,7 @@ typedef enum leaks_holder {
 
 typedef enum leaks_verdict {
   LEAKS_REACHED,
-  LEAKS_LOST,     /* nothing points to it */
+  LEAKS_LEAKED,   /* nothing points to it */
   LEAKS_CYCLE,    /* nothing but what it leads to itself points to it */
   LEAKS_INDIRECT, /* a lost block points to it, or one that is held so; `owner` is the lost one */
   LEAKS_GONE,     /* there is no memory at its address */
@@ -105,14 +105,14 @@ typedef struct leaks_exchange {
   uint64_t magic, size; /* of the whole, as mapped */
   uint32_t state;       /* LEAKS_…; a futex that processes share */
   int32_t error;
-  uint32_t recorder_pid, asker_pid, copy_pid;
+  uint32_t recorder_pid, requester_pid, copy_pid;
   uint32_t tries; /* rounds of holding until all threads were where they could be copied */
   uint64_t time;  /* shifted ticks: what is searched is the memory of this moment */
   uint64_t pause_ns,
       copying_ns; /* of the program in all; of that, in the system call that copies */
   uint32_t thread_count;
-  uint32_t
-      moving; /* threads that were inside a realloc all the time: that block is in neither place */
+  uint32_t reallocating; /* threads that were inside a realloc all the time: that block is in
+                            neither place */
   /* the recorder's: the thread that it has called, and the call that this was blocked in */
   uint32_t called;
   int64_t call; /* -1: none */

@@ -10,7 +10,7 @@
  * memory, so that a program that works on neighbouring blocks works on neighbouring places, and
  * three of its own, for when that is full. It stands in one of them and never moves.
  *
- * A place is taken by a compare-and-swap of its address from 0 to the address with LIVE_BEING_PUT;
+ * A place is taken by a compare-and-swap of its address from 0 to the address with LIVE_RESERVED;
  * the rest is written, then the address without that bit. It is given back by a store of 0. So a
  * reader accepts a place whose address is the same before and after it has read the rest; one that
  * is being put belongs to a call that has not returned. No locks: a signal handler may come at any
@@ -21,12 +21,12 @@
 
 #include <stdint.h>
 
-#define LIVE_BUCKET    8u
-#define LIVE_BITS      12u /* log2 of the buckets of level 0 */
-#define LIVE_LEVELS    14u
-#define LIVE_CHOICES   4u     /* buckets that a block may have in a level */
-#define LIVE_SKEW      40528u /* buckets: 2533 pages of them, 229 of the 256 that level 0 has */
-#define LIVE_BEING_PUT (UINT64_C(1) << 63)
+#define LIVE_BUCKET   8u
+#define LIVE_BITS     12u /* log2 of the buckets of level 0 */
+#define LIVE_LEVELS   14u
+#define LIVE_CHOICES  4u     /* buckets that a block may have in a level */
+#define LIVE_SKEW     40528u /* buckets: 2533 pages of them, 229 of the 256 that level 0 has */
+#define LIVE_RESERVED (UINT64_C(1) << 63)
 
 typedef struct live_detail {
   uint64_t size, time; /* bytes; shifted ticks */
@@ -53,7 +53,7 @@ static inline uint64_t live_level_offset(uint32_t level) {
  * bytes of the program's have one, in the same order, so that a heap fills a level from one end and
  * no two pages of it share buckets before it has gone round. Heaps of other threads begin at
  * multiples of 64 MB and would all begin at one place, so each 64 MB is put a little further on. */
-static inline uint64_t live_home(uint64_t address, uint32_t level, unsigned choice) {
+static inline uint64_t live_bucket_index(uint64_t address, uint32_t level, unsigned choice) {
   uint32_t bits = LIVE_BITS + level;
   if (choice)
     return (address >> 4) * (UINT64_C(0xd1342543de82ef95) * (2 * choice - 1)) >> (64 - bits);

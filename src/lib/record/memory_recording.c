@@ -24,7 +24,7 @@ static struct {
 
 bool memory_recording_is_on(void) {
   const shm_control_t *c = writer_control();
-  return c && c->recorder_pid == c->pid && c->scratch_fd < 0; /* not of write_local.h */
+  return c && c->recorder_pid == c->pid && c->shm_fd < 0; /* not of write_local.h */
 }
 
 int memory_recording_begin(uint64_t limit_bytes) {
@@ -34,7 +34,7 @@ int memory_recording_begin(uint64_t limit_bytes) {
   own.file_fd = os_memory_file("sonde");
   header_begin(&own.header, os_pid());
   own.header.mode = RECORD_CALLS;
-  own.header.scratch_fd = -1;
+  own.header.shm_fd = -1;
   bool good = g && c && own.file_fd >= 0 && os_wipe_on_fork(g, sizeof *g) &&
               os_hide_from_fork(c, SHM_BYTES) &&
               header_control(&own.header, own.file_fd, ALIGN_UP(limit_bytes, UINT64_C(4096)), c);
@@ -45,9 +45,9 @@ int memory_recording_begin(uint64_t limit_bytes) {
     return SONDE_ENOMEM;
   }
   c->mode = RECORD_CALLS;
-  c->incarnation = 1;
+  c->exec_index = 1;
   g->file_fd = own.file_fd;
-  g->incarnation = 1;
+  g->exec_index = 1;
   g->control = c;
   store_release(&writer_global, g);
   writer_process();
@@ -113,7 +113,7 @@ static bool visit_open(reading_t *r, const shm_control_t *c) {
     if (load_acquire(&((const chunk_header_t *)(const void *)slot)->magic) != CHUNK_MAGIC) continue;
     uint32_t size = shm_class_pages(slot_class - 1) * SHM_PAGE;
     memcpy(r->piece, slot, size);
-    if (!chunk_close_copy(r->piece, size)) continue;
+    if (!chunk_close(r->piece, size)) continue;
     if (!r->visit(r->context, (const chunk_header_t *)(const void *)r->piece)) return false;
   }
   return true;

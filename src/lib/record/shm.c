@@ -33,7 +33,7 @@ int writer_open_of_recorder(const shm_control_t *c, int fd) {
 
 shm_control_t *writer_control(void) { return writer_global ? writer_global->control : NULL; }
 
-static shm_control_t *map_scratch(int fd) {
+static shm_control_t *map_shm(int fd) {
   uint64_t control_bytes = (uint64_t)SHM_CONTROL_PAGES * SHM_PAGE;
   shm_control_t *control = os_map_shared(fd, 0, SHM_BYTES);
   if (!control) return NULL;
@@ -53,22 +53,22 @@ static void empty_live_table(shm_control_t *c) {
 }
 
 int writer_start(const char *settings) {
-  uint32_t recorder, scratch_fd, file_fd;
-  if (!read_number(&settings, &recorder) || !read_number(&settings, &scratch_fd) ||
+  uint32_t recorder, shm_fd, file_fd;
+  if (!read_number(&settings, &recorder) || !read_number(&settings, &shm_fd) ||
       !read_number(&settings, &file_fd))
     return SONDE_EINVAL;
-  return writer_attach(recorder, scratch_fd, file_fd);
+  return writer_attach(recorder, shm_fd, file_fd);
 }
 
-int writer_attach(uint32_t recorder, uint32_t scratch_fd, uint32_t file_fd) {
+int writer_attach(uint32_t recorder, uint32_t shm_fd, uint32_t file_fd) {
   writer_global_t *g = os_map(sizeof *g);
   if (!g) return SONDE_ENOMEM;
   if (!os_wipe_on_fork(g, sizeof *g)) {
     os_unmap(g, sizeof *g);
     return SONDE_EUNSUPPORTED;
   }
-  int fd = os_open_of_process(recorder, scratch_fd);
-  shm_control_t *control = fd < 0 ? NULL : map_scratch(fd);
+  int fd = os_open_of_process(recorder, shm_fd);
+  shm_control_t *control = fd < 0 ? NULL : map_shm(fd);
   if (fd >= 0) os_close(fd);
   g->file_fd = control ? os_open_of_process(recorder, file_fd) : -1;
   if (g->file_fd < 0) {
@@ -76,8 +76,8 @@ int writer_attach(uint32_t recorder, uint32_t scratch_fd, uint32_t file_fd) {
     os_unmap(g, sizeof *g);
     return SONDE_EIO;
   }
-  g->incarnation = __atomic_add_fetch(&control->incarnation, 1, __ATOMIC_ACQ_REL);
-  if (g->incarnation > 1) empty_live_table(control);
+  g->exec_index = __atomic_add_fetch(&control->exec_index, 1, __ATOMIC_ACQ_REL);
+  if (g->exec_index > 1) empty_live_table(control);
   store_relaxed(&control->executing, 0u);
   g->control = control;
   writer_global = g;
@@ -179,7 +179,7 @@ static bool wipe(int fd, uint64_t offset, uint64_t size) {
 
 static bool append_to_ring(writer_global_t *g, int fd, const void *data, uint32_t size) {
   uint64_t *mark = leave_mark(g), place, passed, ring = g->control->ring_bytes;
-  uint64_t offset = shm_take_ring(g->control, size, &place, &passed);
+  uint64_t offset = shm_reserve_ring(g->control, size, &place, &passed);
   if (mark) store_release(mark, place - passed + 1);
   wait_for_older(g, place + size);
   bool written = wipe(fd, g->control->ring_start + (place - passed) % ring, passed) &&
@@ -221,7 +221,7 @@ static uint32_t new_slot(writer_global_t *g, uint32_t slot_class, uint32_t spare
   return page;
 }
 
-void *writer_slot_take(uint32_t slot_class, uint32_t spare) {
+void *writer_slot_alloc(uint32_t slot_class, uint32_t spare) {
   writer_global_t *g = writer_global;
   uint32_t page = pop_slot(g, slot_class);
   if (page) return (uint8_t *)g->control + (uint64_t)page * SHM_PAGE;
@@ -232,7 +232,7 @@ void *writer_slot_take(uint32_t slot_class, uint32_t spare) {
   return os_populate(slot, (size_t)shm_class_pages(slot_class) * SHM_PAGE) ? slot : NULL;
 }
 
-void writer_slot_give(void *slot, uint32_t slot_class) {
+void writer_slot_free(void *slot, uint32_t slot_class) {
   writer_global_t *g = writer_global;
   uint32_t page = (uint32_t)((uint64_t)((uint8_t *)slot - (uint8_t *)g->control) / SHM_PAGE);
   uint64_t *head = &g->free_slots[slot_class], old = load_acquire(head), fresh;

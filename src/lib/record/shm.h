@@ -9,7 +9,7 @@
  *
  * The recorder writes the first part before the program starts. Later it changes `mode`,
  * `sample_bytes` and `sample_interval_ns`, and adds 1 to `request` when something in it needs work
- * inside the program, which sees that at its next slow moment (writer_look). The program writes the
+ * inside the program, which sees that at its next slow moment (writer_poll). The program writes the
  * rest, with atomics, from all its threads.
  */
 #ifndef SONDE_RECORD_SHM_H
@@ -31,7 +31,7 @@ typedef struct shm_control {
   uint32_t clock_shift;
   uint32_t mode; /* RECORD_… bits; any time */
   uint32_t recorder_pid;
-  int32_t scratch_fd, file_fd; /* as descriptors of the recorder */
+  int32_t shm_fd, file_fd; /* as descriptors of the recorder */
   uint64_t file_device, file_inode;
   uint64_t limit_bytes;            /* of the file; 0: none */
   uint64_t ring_start, ring_bytes; /* with a limit: the part of the file for all but tables */
@@ -46,10 +46,11 @@ typedef struct shm_control {
   char trace_pattern[512]; /* sensor/trace/imports.h; empty: no imports are traced */
   uint64_t calibrated_ticks[2], calibrated_ns[2]; /* as in the header: start and end */
   int32_t leaks_fd;     /* as a descriptor of the recorder: the exchange, record/leaks.h */
-  uint32_t leaks_state; /* LEAKS_ASKED: a thread of the program is to begin; LEAKS_TAKEN: one has */
+  uint32_t leaks_state; /* LEAKS_REQUESTED: a thread of the program is to begin; LEAKS_ACCEPTED: one
+                           has */
   char recorder_name[80]; /* of the recorder's socket (recorder/control.h); "": it has none */
   /* the program's */
-  uint32_t incarnation; /* how many programs have begun to record here */
+  uint32_t exec_index;  /* how many programs have begun to record here */
   uint32_t stop_reason; /* record_stop_t */
   uint64_t file_end;    /* where the next chunk goes */
   uint64_t ring_at;     /* bytes given out of the ring so far, see shm_reserve */
@@ -106,8 +107,8 @@ static inline bool shm_in_ring(const shm_control_t *c, uint32_t type, uint32_t s
  * oldest chunks are overwritten, in the order in which they were written, so that what is left has
  * no holes. A chunk does not go round the ring's end: *PASSED bytes before it are left over there,
  * which whoever writes makes zeros, or a chunk of the lap before would stay in them. */
-static inline uint64_t shm_take_ring(shm_control_t *c, uint32_t size, uint64_t *place,
-                                     uint64_t *passed) {
+static inline uint64_t shm_reserve_ring(shm_control_t *c, uint32_t size, uint64_t *place,
+                                        uint64_t *passed) {
   uint64_t ring = c->ring_bytes, at = load_relaxed(&c->ring_at);
   do
     *passed = at % ring + size > ring ? ring - at % ring : 0;
@@ -119,7 +120,7 @@ static inline uint64_t shm_take_ring(shm_control_t *c, uint32_t size, uint64_t *
 /* Room in the file for a chunk of TYPE and SIZE: its offset. */
 static inline uint64_t shm_reserve(shm_control_t *c, uint32_t type, uint32_t size) {
   uint64_t place, passed;
-  if (shm_in_ring(c, type, size)) return shm_take_ring(c, size, &place, &passed);
+  if (shm_in_ring(c, type, size)) return shm_reserve_ring(c, size, &place, &passed);
   return __atomic_fetch_add(&c->file_end, size, __ATOMIC_ACQ_REL);
 }
 

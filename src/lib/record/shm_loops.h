@@ -19,8 +19,8 @@
 
 #include <stdint.h>
 
-#define SHM_LOOPS     256u
-#define SHM_QUESTIONS 16u
+#define SHM_LOOPS          256u
+#define SHM_STACK_REQUESTS 16u
 
 /* One cache line; written by the thread, but for `watched`. Times are shifted ticks. */
 typedef struct shm_loop {
@@ -42,17 +42,17 @@ _Static_assert(sizeof(shm_loop_t) == 64, "one cache line");
 #define SHM_WATCH_END  1u /* when it ends */
 #define SHM_WATCH_CALL 2u /* that, and to be called then */
 
-#define SHM_FREE     0u
-#define SHM_ASKED    1u
-#define SHM_ANSWERED 2u
+#define SHM_FREE      0u
+#define SHM_REQUESTED 1u
+#define SHM_CAPTURED  2u
 
-typedef struct shm_question {
+typedef struct shm_stack_request {
   uint32_t state; /* SCRATCH_… */
   uint32_t tid;
   uint32_t stack; /* 0: the capture failed */
   uint32_t reserved;
   uint64_t time; /* shifted ticks */
-} shm_question_t;
+} shm_stack_request_t;
 
 typedef struct shm_loops {
   uint32_t asleep;  /* 1: the recorder sleeps until a turn begins */
@@ -61,7 +61,7 @@ typedef struct shm_loops {
   uint32_t sampler; /* 1: questions are answered */
   uint32_t bell;    /* what the recorder sleeps on: changed, and woken, to call it */
   uint32_t reserved;
-  shm_question_t questions[SHM_QUESTIONS];
+  shm_stack_request_t stack_requests[SHM_STACK_REQUESTS];
   shm_loop_t loops[SHM_LOOPS];
 } shm_loops_t;
 

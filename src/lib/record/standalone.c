@@ -11,14 +11,14 @@
 static struct local {
   record_header_t header;
   shm_control_t *control; /* NULL: none was made yet, or it was the parent's of a fork */
-  int file_fd, scratch_fd, live_fd;
+  int file_fd, shm_fd, live_fd;
 } local;
 
-static void fill_header(record_header_t *h, int scratch_fd) {
+static void fill_header(record_header_t *h, int shm_fd) {
   header_begin(h, os_pid());
   header_calibrate(h);
   h->recorder_pid = h->pid;
-  h->scratch_fd = scratch_fd;
+  h->shm_fd = shm_fd;
 }
 
 static bool fill_control(shm_control_t *c) {
@@ -36,7 +36,7 @@ static bool write_header(void) {
 
 /* Attaches as a program under a recorder does: the recorder is this process. */
 static int attach(void) {
-  int status = writer_attach(local.header.pid, (uint32_t)local.scratch_fd, (uint32_t)local.file_fd);
+  int status = writer_attach(local.header.pid, (uint32_t)local.shm_fd, (uint32_t)local.file_fd);
   if (status == 0) local.control = writer_control();
   return status;
 }
@@ -49,28 +49,27 @@ static int memory_file(const char *name, uint64_t size) {
 }
 
 static int begin_first(void) {
-  local.scratch_fd = memory_file("sonde-scratch", SHM_BYTES);
+  local.shm_fd = memory_file("sonde-shm", SHM_BYTES);
   local.live_fd = memory_file("sonde-live", live_level_offset(LIVE_LEVELS));
-  shm_control_t *c = local.scratch_fd < 0 || local.live_fd < 0
-                         ? NULL
-                         : os_map_shared(local.scratch_fd, 0, SHM_BYTES);
+  shm_control_t *c =
+      local.shm_fd < 0 || local.live_fd < 0 ? NULL : os_map_shared(local.shm_fd, 0, SHM_BYTES);
   int status = SONDE_ENOMEM;
   if (c) {
-    fill_header(&local.header, local.scratch_fd);
+    fill_header(&local.header, local.shm_fd);
     status = fill_control(c) && write_header() ? attach() : SONDE_EIO;
     os_unmap(c, SHM_BYTES);
   }
   if (status == 0) return 0;
-  if (local.scratch_fd >= 0) os_close(local.scratch_fd);
+  if (local.shm_fd >= 0) os_close(local.shm_fd);
   if (local.live_fd >= 0) os_close(local.live_fd);
   return status;
 }
 
 static int begin_again(void) {
-  fill_header(&local.header, local.scratch_fd);
+  fill_header(&local.header, local.shm_fd);
   if (!fill_control(local.control) || !write_header()) return SONDE_EIO;
   writer_global->file_fd = local.file_fd;
-  writer_renew();
+  writer_restart();
   return 0;
 }
 
@@ -98,7 +97,7 @@ int standalone_end(void) {
   h->state = RECORD_FINISHED;
   h->exit_status = RECORD_STATUS_UNKNOWN;
   h->recorder_pid = 0;
-  h->scratch_fd = -1;
+  h->shm_fd = -1;
   bool written = write_header() && !c->stop_reason;
   c->file_fd = -1; /* no log */
   if (writer_global->file_fd != local.file_fd && writer_global->file_fd >= 0)

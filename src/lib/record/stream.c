@@ -22,7 +22,7 @@ static void init_writer(writer_t *w, shm_control_t *control) {
   w->depth = 0;
   w->sample_bytes = 0;
   w->loop = NULL;
-  w->moving = 0;
+  w->realloc_old = 0;
   w->cycles = control->clock != RECORD_CLOCK_MONOTONIC;
   w->clock_shift = (uint8_t)control->clock_shift;
   for (int i = 0; i < WRITER_LEVELS; i++) {
@@ -82,7 +82,7 @@ writer_t *writer_enter_slow(void) {
   writer_global_t *g = writer_global;
   if (!g) return NULL;
   if (!g->control) {
-    if (!write_join || !write_join()) return NULL;
+    if (!writer_on_fork || !writer_on_fork()) return NULL;
     g = writer_global;
   }
   pid_t self = os_tid();
@@ -144,14 +144,14 @@ void writer_thread_renamed(pid_t tid, const char *name) {
   own->depth--;
 }
 
-HIDDEN void (*write_asked)(shm_control_t *control);
-HIDDEN bool (*write_join)(void);
+HIDDEN void (*writer_on_request)(shm_control_t *control);
+HIDDEN bool (*writer_on_fork)(void);
 
-void writer_look(shm_control_t *c) {
+void writer_poll(shm_control_t *c) {
   writer_global_t *g = writer_global;
   uint32_t wanted = load_acquire(&c->request), seen = load_relaxed(&g->requests_seen);
-  if (LIKELY(wanted == seen) || !write_asked) return;
-  if (cas_acq_rel(&g->requests_seen, &seen, wanted)) write_asked(c);
+  if (LIKELY(wanted == seen) || !writer_on_request) return;
+  if (cas_acq_rel(&g->requests_seen, &seen, wanted)) writer_on_request(c);
 }
 
 void writer_lost_event(shm_control_t *control) { add_relaxed(&control->lost_events, 1); }
@@ -180,7 +180,7 @@ static void renew_stream(stream_t *s) {
   s->address_shift = 4;
 }
 
-void writer_renew(void) {
+void writer_restart(void) {
   for (writer_t *w = load_acquire(&writer_global->writers); w; w = w->next)
     for (int i = 0; i < WRITER_LEVELS; i++) {
       renew_stream(&w->events[i]);

@@ -50,7 +50,7 @@ static bool write_body(table_type_t type, const body_t *b) {
   signal_fence();
   stream_t *s = &w->tables[depth ? depth - 1 : 0];
   uint32_t size = 1 + varint_short_size(b->used) + b->used;
-  bool there = writer_room(s, size + 8);
+  bool there = writer_reserve(s, size + 8);
   if (there) {
     put_record(s->next, type, b);
     s->next += size;

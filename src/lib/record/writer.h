@@ -54,7 +54,7 @@ typedef struct writer {
   bool cycles;            /* the clock is the cycle counter */
   uint8_t clock_shift;
   pid_t tid;
-  uint64_t moving;       /* the block that a realloc under way has been given; 0: none */
+  uint64_t realloc_old;  /* the block that a realloc under way has been given; 0: none */
   shm_loop_t *loop;      /* of an event loop: see sensor/stall/stall.h; else NULL */
   struct writer *next;   /* all of them */
   uint64_t sample_bytes; /* the rate that UNTIL was drawn for */
@@ -80,7 +80,7 @@ extern __thread writer_t *writer_tls SLOT_MODEL;
 int writer_start(const char *settings);
 
 /* The same, by numbers: the recorder's process and its descriptors. */
-int writer_attach(uint32_t recorder, uint32_t scratch_fd, uint32_t file_fd);
+int writer_attach(uint32_t recorder, uint32_t shm_fd, uint32_t file_fd);
 
 /* Closes every thread's chunks into the file. Only for the end of the program when no recorder is
  * left to collect them; other threads must not be recording any more. */
@@ -91,7 +91,7 @@ void writer_finish(void);
 bool writer_quiesce(uint64_t timeout_ns);
 
 /* After writer_finish, while nothing is recorded: streams begin anew, in another file. */
-void writer_renew(void);
+void writer_restart(void);
 
 /* The control page, or NULL when this process is not recording. */
 shm_control_t *writer_control(void);
@@ -102,23 +102,23 @@ NOINLINE void writer_lost_event(shm_control_t *control);
 
 /* Gives the stream its number and records whose it is, where that has not been done: for events
  * that go elsewhere but into a chunk. */
-NOINLINE void writer_announce(stream_t *stream);
+NOINLINE void writer_define_stream(stream_t *stream);
 
 /* Called when the recorder has asked for something that needs work inside the program (`request` of
  * the control page); by whatever thread notices, one at a time. NULL: nobody listens. */
-extern HIDDEN void (*write_asked)(shm_control_t *control);
+extern HIDDEN void (*writer_on_request)(shm_control_t *control);
 
 /* Called at the first event of a forked child; true when it has begun a recording of its own
  * (writer_start). NULL: children are not recorded. */
-extern HIDDEN bool (*write_join)(void);
+extern HIDDEN bool (*writer_on_fork)(void);
 
 /* Looks whether something was asked. Where a chunk is opened, and where an event is not recorded.
  */
-NOINLINE void writer_look(shm_control_t *control);
+NOINLINE void writer_poll(shm_control_t *control);
 
 /* Makes room for EVENT_MAX_BYTES in a stream of events, or for BYTES in one of tables. False when
  * there is none; the caller counts the loss. */
-NOINLINE bool writer_room(stream_t *stream, uint32_t bytes);
+NOINLINE bool writer_reserve(stream_t *stream, uint32_t bytes);
 
 static ALWAYS_INLINE uint64_t writer_now(const writer_t *w) {
   return (LIKELY(w->cycles) ? arch_cycles() : os_monotonic_ns()) >> w->clock_shift;
@@ -141,7 +141,7 @@ static ALWAYS_INLINE stream_t *writer_enter(uint32_t kind) {
   signal_fence();
   if (UNLIKELY(!(load_relaxed(&w->control->mode) & kind))) {
     w->depth = depth;
-    writer_look(w->control);
+    writer_poll(w->control);
     return NULL;
   }
   stream_t *s = &w->events[depth];
@@ -189,9 +189,9 @@ typedef struct writer_global {
   shm_control_t *control; /* NULL in a child of fork */
   int file_fd;
   uint32_t next_stream;
-  uint32_t incarnation;
+  uint32_t exec_index;
   uint32_t requests_seen;
-  bool join_tried;                  /* of write_join */
+  bool join_tried;                  /* of writer_on_fork */
   writer_t *writers;                /* all that were ever made */
   writer_t *look;                   /* where the search for a dead thread's state goes on */
   uint64_t free_slots[SHM_CLASSES]; /* tag << 32 | page; 0 none */
@@ -206,9 +206,9 @@ int writer_open_of_recorder(const shm_control_t *control, int fd);
 
 /* A slot of CLASS, zeroed and backed by memory; NULL when there is none. A new one is made only
  * while there is room for SPARE more of its size. */
-void *writer_slot_take(uint32_t slot_class, uint32_t spare);
+void *writer_slot_alloc(uint32_t slot_class, uint32_t spare);
 /* Gives back a slot, whose bytes are 0 again. */
-void writer_slot_give(void *slot, uint32_t slot_class);
+void writer_slot_free(void *slot, uint32_t slot_class);
 
 /* Appends SIZE bytes to the file; false when it could not, and then the reason is in the control.
  */

@@ -17,8 +17,8 @@
 
 #include <stdint.h>
 
-/* Starts sampling when the recording asks for it, now or later (write_asked). Once, before there
- * are threads. */
+/* Starts sampling when the recording asks for it, now or later (writer_on_request). Once, before
+ * there are threads. */
 void sample_start(void);
 
 /* In a forked child that is recorded now: it has none of its parent's timers. */

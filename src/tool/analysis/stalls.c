@@ -148,7 +148,7 @@ bool stalls_add(stalls_t *s, const record_event_t *e) {
   case EXTENDED_STALL_SAMPLE: good = add_sample(s, &b); break;
   case EXTENDED_STALL_LOCK: good = add_lock(s, &b); break;
   case EXTENDED_STALL_END: end_stall(s, &b); break;
-  case EXTENDED_UNCOVERED: good = add_uncovered(s, &b); break;
+  case EXTENDED_UNSAMPLED: good = add_uncovered(s, &b); break;
   case EXTENDED_LOOP: good = add_loop(s, &b); break;
   default: return true;
   }

@@ -87,12 +87,12 @@ static void print_region(const reader_t *reader, const record_event_t *e, bool s
   static const char *const calls[] = {"", "mapped", "unmapped", "moved"};
   const record_thread_t *t = reader_thread(reader, e->stream);
   uint64_t n[9] = {0};
-  if (!record_numbers(e, n, 9) || n[0] > REGION_MOVED) return;
+  if (!record_numbers(e, n, 9) || n[0] > MAPPING_MOVED) return;
   printf("{\"event\":\"region\",\"time_ns\":%" PRIu64, reader_ns(reader, e->time));
   if (t) printf(",\"tid\":%" PRIu32, t->tid);
   printf(",\"call\":\"%s\",\"address\":\"0x%" PRIx64 "\",\"size\":%" PRIu64 ",\"stack\":%" PRIu64,
          calls[n[0]], n[1], n[2], n[3]);
-  if (n[0] == REGION_MOVED) printf(",\"old\":\"0x%" PRIx64 "\",\"old_size\":%" PRIu64, n[4], n[5]);
+  if (n[0] == MAPPING_MOVED) printf(",\"old\":\"0x%" PRIx64 "\",\"old_size\":%" PRIu64, n[4], n[5]);
   if (stacks) print_stack(reader, (uint32_t)n[3]);
   printf("}\n");
 }
@@ -130,7 +130,7 @@ static void print_extended(reader_t *reader, const record_event_t *e, bool stack
   uint64_t n[2] = {0};
   uint64_t ns = reader_ns(reader, e->time);
   static const char *const names[] = {
-      [EXTENDED_MODE] = "mode", [EXTENDED_SNAPSHOT] = "snapshot", [EXTENDED_MARK] = "mark"};
+      [EXTENDED_MODE] = "mode", [EXTENDED_SNAPSHOT] = "snapshot", [EXTENDED_MARKER] = "mark"};
   if (e->subtype == EXTENDED_BLOCKS) {
     record_blocks(e, print_block, reader);
     return;
@@ -139,13 +139,13 @@ static void print_extended(reader_t *reader, const record_event_t *e, bool stack
     print_pool(reader, e, stacks);
     return;
   }
-  if (e->subtype == EXTENDED_REGION) {
+  if (e->subtype == EXTENDED_MAPPING) {
     print_region(reader, e, stacks);
     return;
   }
   if (e->subtype >= sizeof names / sizeof *names || !names[e->subtype]) return;
   printf("{\"event\":\"%s\",\"time_ns\":%" PRIu64, names[e->subtype], ns);
-  if (e->subtype == EXTENDED_MARK) {
+  if (e->subtype == EXTENDED_MARKER) {
     print_mark(reader, e);
     return;
   }

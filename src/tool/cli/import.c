@@ -204,7 +204,7 @@ static void describe(offline_t *to, const job_t *job, const apple_summary_t *fou
   char note[160];
   h->machine = elf_machine(job);
   h->pid = job->pid;
-  h->mode = (job->log.data ? RECORD_BLOCKS : 0) | RECORD_REGIONS;
+  h->mode = (job->log.data ? RECORD_BLOCKS : 0) | RECORD_MAPPINGS;
   h->start_ticks = h->start_monotonic_ns = 1;
   h->end_ticks = h->end_monotonic_ns = found->records + 2;
   time_t changed = job->log.data ? job->log.changed : job->regions.changed;

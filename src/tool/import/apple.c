@@ -29,14 +29,14 @@ typedef struct importer {
 
 /* ---- regions ------------------------------------------------------------------------------ */
 
-static void put_region(importer_t *m, stream_t *s, uint64_t time, region_call_t call,
+static void put_region(importer_t *m, stream_t *s, uint64_t time, mapping_call_t call,
                        uint64_t address, uint64_t bytes, uint32_t stack, uint32_t type) {
   uint32_t flags = type & APPLE_MAPPED ? MAP_KIND_SHARED : MAP_KIND_PRIVATE | MAP_KIND_ANONYMOUS;
   const char *tag = apple_tag_name(type >> APPLE_TAG_SHIFT);
   const uint64_t numbers[] = {call, address, bytes, stack, 0, 0, 0, flags, 0};
   char name[64] = "";
   if (tag) snprintf(name, sizeof name, "[%s]", tag);
-  offline_extended(m->to, s, time, EXTENDED_REGION, numbers, 9, name);
+  offline_extended(m->to, s, time, EXTENDED_MAPPING, numbers, 9, name);
   m->summary->regions++;
 }
 
@@ -45,7 +45,7 @@ static bool put_live_region(uint64_t address, uint64_t bytes, uint32_t id, void 
   uint32_t stack;
   stream_t *s = apple_stacks_find(&m->stacks, id, &stack);
   if (!s) return false;
-  put_region(m, s, m->summary->records, REGION_MAPPED, address, bytes, stack, APPLE_VM_ALLOCATE);
+  put_region(m, s, m->summary->records, MAPPING_CREATED, address, bytes, stack, APPLE_VM_ALLOCATE);
   return true;
 }
 
@@ -61,9 +61,9 @@ static NOINLINE bool put_rare(importer_t *m, uint64_t time, const apple_record_t
   if (!s) return false;
   offline_room(m->to, s);
   if (r->type & (APPLE_VM_ALLOCATE | APPLE_MAPPED))
-    put_region(m, s, time, REGION_MAPPED, r->address, r->argument, stack, r->type);
+    put_region(m, s, time, MAPPING_CREATED, r->address, r->argument, stack, r->type);
   else if (r->type & APPLE_VM_DEALLOCATE)
-    put_region(m, s, time, REGION_UNMAPPED, r->address, r->argument, stack, r->type);
+    put_region(m, s, time, MAPPING_REMOVED, r->address, r->argument, stack, r->type);
   else if (r->type & APPLE_DEALLOC)
     event_put_free(s, time, r->address, stack);
   else if (r->type & APPLE_ALLOC) /* with a tag, which only regions are known to have */

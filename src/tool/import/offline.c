@@ -49,7 +49,7 @@ static void begin(stream_t *s) {
                         .sequence = s->sequence,
                         .base_time = s->last_time,
                         .base_address = s->last_address,
-                        .incarnation = 1};
+                        .exec_index = 1};
   s->last_stack = 0;
   s->records = 0;
   memset(s->writer->predicted[0], 0, sizeof s->writer->predicted[0]);
@@ -165,8 +165,8 @@ offline_t *offline_create(const char *path) {
                                 .byte_order = RECORD_BYTE_ORDER,
                                 .clock = RECORD_CLOCK_MONOTONIC,
                                 .state = RECORD_FINISHED,
-                                .scratch_fd = -1,
-                                .incarnations = 1};
+                                .shm_fd = -1,
+                                .exec_count = 1};
   memcpy(r->header.magic, RECORD_MAGIC, sizeof r->header.magic);
   return r;
 }

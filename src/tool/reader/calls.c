@@ -122,16 +122,16 @@ static bool set_depth(calls_t *c, uint64_t depth) {
 /* What the record R says; false when it is no step by itself. */
 static bool take(calls_t *c, const call_record_t *r, call_step_t *out) {
   switch (r->what) {
-  case RECORD_ENTER: return step(c, out, CALL_ENTERED, r->passed, (uint32_t)r->value);
-  case RECORD_EXIT: return step(c, out, CALL_ENDED, r->passed, 0);
-  case RECORD_STRAY: return step(c, out, CALL_STRAY, r->passed, 0);
-  case RECORD_TIME: c->time += r->passed; return false;
-  case RECORD_DEPTH: return set_depth(c, r->value);
-  case RECORD_LOST:
+  case CALL_RECORD_ENTER: return step(c, out, CALL_ENTERED, r->passed, (uint32_t)r->value);
+  case CALL_RECORD_EXIT: return step(c, out, CALL_ENDED, r->passed, 0);
+  case CALL_RECORD_UNMATCHED: return step(c, out, CALL_STRAY, r->passed, 0);
+  case CALL_RECORD_TIME: c->time += r->passed; return false;
+  case CALL_RECORD_DEPTH: return set_depth(c, r->value);
+  case CALL_RECORD_LOST:
     c->lost += r->value;
     give(c, CALL_DROPPED, c->depth);
     return false;
-  case RECORD_LEFT:
+  case CALL_RECORD_UNWOUND:
     if (r->value > c->depth) return bad(c);
     give(c, CALL_LEFT, r->value);
     return false;

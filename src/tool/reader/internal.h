@@ -16,7 +16,7 @@ typedef struct chunk_place {
   uint64_t offset, base_time;
   uint32_t size, stream, sequence;
   uint32_t span; /* chunks it stands for */
-  uint16_t incarnation;
+  uint16_t exec_index;
   uint8_t type;
   uint8_t from_scratch;
 } chunk_place_t;
@@ -62,8 +62,8 @@ struct reader {
   double cost_pair, cost_inside; /* of TABLE_TRACER, in units of the clock */
   id_map_t image_ids, thread_ids, frame_ids, node_ids;
   text_block_t *texts;
-  uint16_t incarnation; /* the one that is told of; until the chunks are settled: asked for, or 0 */
-  uint16_t programs;    /* the last one that there are chunks of */
+  uint16_t exec_index; /* the one that is told of; until the chunks are settled: asked for, or 0 */
+  uint16_t programs;   /* the last one that there are chunks of */
 };
 
 /* Makes room for one more item; false without memory. */

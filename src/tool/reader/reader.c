@@ -138,10 +138,10 @@ static int add_place(reader_t *r, const chunk_header_t *h, uint64_t offset, uint
                            .stream = h->stream,
                            .sequence = h->sequence,
                            .span = h->flags & CHUNK_PACKED && h->records ? h->records : 1,
-                           .incarnation = h->incarnation,
+                           .exec_index = h->exec_index,
                            .type = (uint8_t)(h->type > 255 ? 255 : h->type),
                            .from_scratch = scratch};
-  if (h->incarnation > r->programs) r->programs = h->incarnation;
+  if (h->exec_index > r->programs) r->programs = h->exec_index;
   return 0;
 }
 
@@ -175,7 +175,8 @@ static bool is_hole(const reader_t *r, uint64_t from, uint64_t to) {
 
 /* Whether writes failed, each of which left zeros in its place. */
 static bool was_refused_room(const reader_t *r) {
-  return r->header.stop_reason != RECORD_STOP_NONE && r->header.stop_reason != RECORD_STOP_ASKED;
+  return r->header.stop_reason != RECORD_STOP_NONE &&
+         r->header.stop_reason != RECORD_STOP_REQUESTED;
 }
 
 /* Between FROM and TO no chunk begins. In a ring that is where the newest ends and the oldest is
@@ -229,7 +230,7 @@ static void copy_scratch(reader_t *r, int fd) {
 static void take_scratch(reader_t *r) {
   char path[64];
   if (r->header.state != RECORD_OPEN || !r->header.recorder_pid || r->data) return;
-  snprintf(path, sizeof path, "/proc/%u/fd/%d", r->header.recorder_pid, r->header.scratch_fd);
+  snprintf(path, sizeof path, "/proc/%u/fd/%d", r->header.recorder_pid, r->header.shm_fd);
   int fd = open(path, O_RDONLY | O_CLOEXEC);
   if (fd < 0) return;
   copy_scratch(r, fd);
@@ -251,7 +252,7 @@ static void index_scratch(reader_t *r) {
 static int by_stream_and_sequence(const void *left, const void *right) {
   const chunk_place_t *a = left, *b = right;
   if (a->type != b->type) return a->type < b->type ? -1 : 1;
-  if (a->incarnation != b->incarnation) return a->incarnation < b->incarnation ? -1 : 1;
+  if (a->exec_index != b->exec_index) return a->exec_index < b->exec_index ? -1 : 1;
   if (a->stream != b->stream) return a->stream < b->stream ? -1 : 1;
   if (a->sequence != b->sequence) return a->sequence < b->sequence ? -1 : 1;
   if (a->from_scratch != b->from_scratch) return a->from_scratch ? 1 : -1;
@@ -259,7 +260,7 @@ static int by_stream_and_sequence(const void *left, const void *right) {
 }
 
 static bool same_chunk(const chunk_place_t *a, const chunk_place_t *b) {
-  return a->type == b->type && a->incarnation == b->incarnation && a->stream == b->stream &&
+  return a->type == b->type && a->exec_index == b->exec_index && a->stream == b->stream &&
          a->sequence == b->sequence;
 }
 
@@ -278,7 +279,7 @@ static void settle(reader_t *r) {
   chunk_place_t *c = r->chunks.items;
   if (r->chunks.count) qsort(c, r->chunks.count, sizeof *c, by_stream_and_sequence);
   for (size_t i = 0; i < r->chunks.count; i++) {
-    if (c[i].incarnation != r->incarnation) continue;
+    if (c[i].exec_index != r->exec_index) continue;
     if (kept && same_chunk(&c[kept - 1], &c[i])) {
       bool better = c[i].size > c[kept - 1].size; /* a copy made while it was filled is shorter */
       if (!is_whole(r, &c[kept - 1]) || (better && is_whole(r, &c[i]))) c[kept - 1] = c[i];
@@ -322,10 +323,10 @@ static int check_header(const reader_t *r, size_t n, char *error, size_t size) {
 
 /* The program to tell of: false when none of that number has left anything. */
 static bool choose_program(reader_t *r) {
-  if (!r->incarnation) r->incarnation = r->programs;
+  if (!r->exec_index) r->exec_index = r->programs;
   for (size_t i = 0; i < r->chunks.count; i++)
-    if (r->chunks.items[i].incarnation == r->incarnation) return true;
-  return r->incarnation == r->programs;
+    if (r->chunks.items[i].exec_index == r->exec_index) return true;
+  return r->exec_index == r->programs;
 }
 
 static int open_reader(reader_t *r, char *error, size_t error_size) {
@@ -340,7 +341,7 @@ static int open_reader(reader_t *r, char *error, size_t error_size) {
     index_scratch(r);
     if (!choose_program(r)) {
       snprintf(error, error_size, "nothing was recorded of a program %u of the process",
-               r->incarnation);
+               r->exec_index);
       return SONDE_ENOTFOUND;
     }
     settle(r);
@@ -375,7 +376,7 @@ int reader_open_program(reader_t **out, const char *path, uint32_t program, char
   struct stat s;
   reader_t *r = new_reader();
   if (!r) return SONDE_ENOMEM;
-  r->incarnation = (uint16_t)(program < UINT16_MAX ? program : UINT16_MAX);
+  r->exec_index = (uint16_t)(program < UINT16_MAX ? program : UINT16_MAX);
   /* Non-blocking, so that a pipe is refused rather than waited for. */
   r->fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY);
   if (r->fd < 0 || fstat(r->fd, &s) < 0 || !S_ISREG(s.st_mode)) {
@@ -420,10 +421,10 @@ void reader_close(reader_t *r) {
   free(r);
 }
 
-uint32_t reader_program(const reader_t *r) { return r->incarnation; }
+uint32_t reader_program(const reader_t *r) { return r->exec_index; }
 
 uint32_t reader_programs(const reader_t *r) {
-  return r->header.incarnations > r->programs ? r->header.incarnations : r->programs;
+  return r->header.exec_count > r->programs ? r->header.exec_count : r->programs;
 }
 
 const record_header_t *reader_header(const reader_t *r) { return &r->header; }

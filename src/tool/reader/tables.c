@@ -205,7 +205,7 @@ static int read_record(reader_t *r, uint8_t type, body_t *b) {
   case TABLE_THREAD: return read_thread(r, b);
   case TABLE_FRAME: return read_frame(r, b);
   case TABLE_NODE: return read_node(r, b);
-  case TABLE_NAMED: return read_named(r, b);
+  case TABLE_FRAME_NAME: return read_named(r, b);
   case TABLE_TRACER: read_tracer(r, b); return 0;
   default: return read_other(r, type, b); /* a sensor's, or of a later version */
   }

@@ -232,11 +232,11 @@ int control_failed(pid_t pid, int status) {
 static const struct {
   const char *name;
   uint32_t mode;
-} modes[] = {{"all", RECORD_BLOCKS | RECORD_REGIONS},
+} modes[] = {{"all", RECORD_BLOCKS | RECORD_MAPPINGS},
              {"malloc", RECORD_BLOCKS},
-             {"vm", RECORD_REGIONS},
+             {"vm", RECORD_MAPPINGS},
              {"live", RECORD_LIVE},
-             {"livevm", RECORD_LIVE | RECORD_REGIONS},
+             {"livevm", RECORD_LIVE | RECORD_MAPPINGS},
              {"off", 0}};
 
 bool control_parse_malloc(const char *text, uint32_t *mode, uint64_t *sample_bytes) {
@@ -253,7 +253,7 @@ bool control_parse_malloc(const char *text, uint32_t *mode, uint64_t *sample_byt
 }
 
 const char *control_malloc_text(uint32_t mode, uint64_t sample_bytes, char *text) {
-  mode &= RECORD_ANY_BLOCKS | RECORD_REGIONS;
+  mode &= RECORD_ANY_BLOCKS | RECORD_MAPPINGS;
   for (size_t i = 0; i < sizeof modes / sizeof *modes; i++)
     if (mode == modes[i].mode) return modes[i].name;
   snprintf(text, 40, "sample:%llu", (unsigned long long)sample_bytes);

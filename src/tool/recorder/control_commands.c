@@ -53,7 +53,7 @@ bool control_status(control_t *c, const char *argument, FILE *answer) {
   put_sampler(s, answer);
   fprintf(answer, "trace %s\n", load_relaxed(&s->trace_generation) & 1 ? "on" : "off");
   fprintf(answer, "bytes %" PRIu64 "\nprograms %" PRIu32 "\n", load_relaxed(&s->file_end),
-          load_relaxed(&s->incarnation));
+          load_relaxed(&s->exec_index));
   fprintf(answer, "lost_events %" PRIu64 "\nlost_stacks %" PRIu64 "\nunknown_frees %" PRIu64 "\n",
           load_relaxed(&s->lost_events), load_relaxed(&s->lost_stacks),
           load_relaxed(&s->unknown_frees));
@@ -75,7 +75,8 @@ bool control_malloc(control_t *c, const char *argument, FILE *answer) {
     fprintf(answer, "malloc takes all, malloc, vm, live, livevm, sample:BYTES or off");
     return false;
   }
-  if (!switch_mode(c, RECORD_ANY_BLOCKS | RECORD_REGIONS, mode, sample_bytes, answer)) return false;
+  if (!switch_mode(c, RECORD_ANY_BLOCKS | RECORD_MAPPINGS, mode, sample_bytes, answer))
+    return false;
   fprintf(answer, "malloc %s\n", argument);
   return true;
 }
@@ -129,7 +130,7 @@ bool control_snapshot(control_t *c, const char *argument, FILE *answer) {
   uint64_t blocks;
   if (stopped(c, answer)) return false;
   bool mapped = recording_checkpoint(c->recording) == 0;
-  int status = recording_snapshot(c->recording, SNAPSHOT_ASKED, &blocks);
+  int status = recording_snapshot(c->recording, SNAPSHOT_REQUESTED, &blocks);
   if (status == SONDE_EINVAL && mapped) {
     fprintf(answer, "regions written\n");
     return true;

@@ -90,8 +90,8 @@ static bool begin_exchange(const control_t *c) {
   exchange.map->magic = LEAKS_MAGIC;
   exchange.map->size = EXCHANGE_BYTES;
   exchange.map->recorder_pid = c->recording->control->recorder_pid;
-  exchange.map->asker_pid = (uint32_t)c->asker;
-  store_release(&exchange.map->state, (uint32_t)LEAKS_ASKED);
+  exchange.map->requester_pid = (uint32_t)c->asker;
+  store_release(&exchange.map->state, (uint32_t)LEAKS_REQUESTED);
   return true;
 }
 
@@ -168,7 +168,7 @@ static bool call_program(const control_t *c) {
   uint64_t until = os_monotonic_ns() + CALLING_NS;
   pid_t called[CALLS];
   s->leaks_fd = exchange.fd;
-  store_release(&s->leaks_state, (uint32_t)LEAKS_ASKED);
+  store_release(&s->leaks_state, (uint32_t)LEAKS_REQUESTED);
   for (int calls = 0; calls < CALLS && os_monotonic_ns() < until;) {
     called[calls] = choose(c->pid, called, calls);
     if (!called[calls] || os_signal_process(c->pid, called[calls]) != 0) {
@@ -176,22 +176,22 @@ static bool call_program(const control_t *c) {
       continue;
     }
     calls++;
-    if (wait_for(LEAKS_TAKEN, CALL_NS) >= LEAKS_TAKEN) return true;
+    if (wait_for(LEAKS_ACCEPTED, CALL_NS) >= LEAKS_ACCEPTED) return true;
   }
-  uint32_t asked = LEAKS_ASKED;
+  uint32_t asked = LEAKS_REQUESTED;
   if (cas_acq_rel(&s->leaks_state, &asked, 0u)) return false;
-  return wait_for(LEAKS_TAKEN, PATIENCE_NS) >= LEAKS_TAKEN;
+  return wait_for(LEAKS_ACCEPTED, PATIENCE_NS) >= LEAKS_ACCEPTED;
 }
 
 /* Sets aside what is live while the program is held. A descriptor, -1 where there is no need, or a
  * negative status. */
 static int keep(const control_t *c) {
-  uint32_t held = LEAKS_HELD;
+  uint32_t held = LEAKS_STOPPED;
   int kept = -1;
-  if (wait_for(LEAKS_HELD, PATIENCE_NS) == LEAKS_HELD) {
+  if (wait_for(LEAKS_STOPPED, PATIENCE_NS) == LEAKS_STOPPED) {
     if (load_relaxed(&c->recording->control->mode) & RECORD_LIVE)
       kept = recording_keep_live(c->recording);
-    if (cas_acq_rel(&exchange.map->state, &held, (uint32_t)LEAKS_KEPT))
+    if (cas_acq_rel(&exchange.map->state, &held, (uint32_t)LEAKS_RECORDED))
       (void)os_futex_wake_shared(&exchange.map->state, INT32_MAX);
   }
   return kept;

@@ -45,9 +45,9 @@ static void put(own_chunk_t *c, uint64_t value) {
 
 /* Appends the chunk, which holds what was put, as a record of SUBTYPE at TIME. */
 static int append(recording_t *r, own_chunk_t *c, uint8_t subtype, uint64_t time) {
-  uint32_t incarnation = load_acquire(&r->control->incarnation);
-  if (r->incarnation != incarnation) r->sequence = 0;
-  r->incarnation = incarnation;
+  uint32_t exec_index = load_acquire(&r->control->exec_index);
+  if (r->exec_index != exec_index) r->sequence = 0;
+  r->exec_index = exec_index;
   uint8_t head[HEAD_BYTES] = {EVENT_EXTENDED, subtype};
   uint32_t head_size = 2 + varint_put(head + 2, c->used);
   uint8_t *chunk = body_of(c) - head_size - sizeof(chunk_header_t);
@@ -62,7 +62,7 @@ static int append(recording_t *r, own_chunk_t *c, uint8_t subtype, uint64_t time
                       .stream = RECORDER_STREAM,
                       .sequence = r->sequence,
                       .base_time = time,
-                      .incarnation = (uint16_t)incarnation,
+                      .exec_index = (uint16_t)exec_index,
                       .records = 1};
   uint8_t *aligned = c->bytes;
   memmove(aligned + sizeof h, chunk + sizeof h, size - sizeof h);
@@ -113,7 +113,7 @@ static bool read_piece(int fd, live_bucket_t *out, uint64_t offset) {
 
 static void put_bucket(snapshot_t *s, const live_bucket_t *a, const live_bucket_t *b) {
   for (unsigned i = 0; i < LIVE_BUCKET && s->status == 0; i++)
-    if (a->address[i] && !(a->address[i] & LIVE_BEING_PUT) && a->address[i] == b->address[i] &&
+    if (a->address[i] && !(a->address[i] & LIVE_RESERVED) && a->address[i] == b->address[i] &&
         !memcmp(&a->detail[i], &b->detail[i], sizeof a->detail[i]))
       put_block(s, a->address[i], &a->detail[i]);
 }
@@ -183,7 +183,7 @@ int recording_keep_live(const recording_t *r) {
 
 int recording_snapshot_kept(recording_t *r, int fd, uint64_t time) {
   uint64_t blocks;
-  return snapshot(r, fd, SNAPSHOT_ASKED, time, &blocks);
+  return snapshot(r, fd, SNAPSHOT_REQUESTED, time, &blocks);
 }
 
 /* Nothing is live any more as far as the table goes. */
@@ -224,7 +224,7 @@ static int put_maps(recording_t *r, own_chunk_t *c, FILE *maps) {
 
 int recording_checkpoint(recording_t *r) {
   char path[40];
-  if (!(load_relaxed(&r->control->mode) & RECORD_REGIONS)) return SONDE_EINVAL;
+  if (!(load_relaxed(&r->control->mode) & RECORD_MAPPINGS)) return SONDE_EINVAL;
   snprintf(path, sizeof path, "/proc/%u/maps", r->header.pid);
   FILE *maps = fopen(path, "re");
   if (!maps) return SONDE_EPERM;
@@ -242,7 +242,7 @@ int recording_switch(recording_t *r, uint32_t mode, uint64_t sample_bytes) {
   uint32_t before = load_relaxed(&c->mode);
   uint64_t time = recording_now(r), blocks;
   if (c->stop_reason) return SONDE_EIO;
-  if (before & ~mode & RECORD_REGIONS) (void)recording_checkpoint(r);
+  if (before & ~mode & RECORD_MAPPINGS) (void)recording_checkpoint(r);
   if (mode & RECORD_SAMPLED_BLOCKS) store_relaxed(&c->sample_bytes, sample_bytes);
   store_release(&c->mode, mode);
   int status = 0;
@@ -270,7 +270,7 @@ int recording_mark(recording_t *r, const char *name) {
   memcpy(body_of(&chunk) + chunk.used, name, size);
   chunk.used += (uint32_t)size;
   put(&chunk, 0);
-  int status = append(r, &chunk, EXTENDED_MARK, recording_now(r));
+  int status = append(r, &chunk, EXTENDED_MARKER, recording_now(r));
   free(chunk.bytes);
   return status;
 }

@@ -42,7 +42,7 @@ static followed_t *add(follow_t *f, pid_t pid, char *error, size_t size) {
   const shm_control_t *main = f->main->recording->control;
   /* Calls are of the program alone, and so is an audit of its own. */
   uint32_t mode =
-      load_relaxed(&main->mode) & (RECORD_ANY_BLOCKS | RECORD_REGIONS | RECORD_SAMPLES |
+      load_relaxed(&main->mode) & (RECORD_ANY_BLOCKS | RECORD_MAPPINGS | RECORD_SAMPLES |
                                    RECORD_STALLS | (main->policy_size ? RECORD_AUDIT : 0));
   followed_t *c = calloc(1, sizeof *c);
   if (!c || f->count == FOLLOWED_MAX) {
@@ -96,7 +96,7 @@ static void finish(followed_t *c) {
   int status = recording_finish(&c->recording, (int)RECORD_STATUS_UNKNOWN);
   if (status < 0) message_note("the end of '%s' could not be written", c->path);
   notes_print(c->recording.control);
-  if (!c->recording.header.incarnations) unlink(c->path); /* it never came to record */
+  if (!c->recording.header.exec_count) unlink(c->path); /* it never came to record */
   recording_release(&c->recording);
   c->ended = true;
 }

@@ -12,7 +12,7 @@ void notes_print(const shm_control_t *control) {
         "%.*s executes the program itself: what is recorded is %.*s's own part, nothing of "
         "the program it runs",
         size, control->emulator, size, control->emulator);
-  else if (control->incarnation && control->executing)
+  else if (control->exec_index && control->executing)
     message_note(
         "process %u replaced its program by one that never loaded the agent (it is static, "
         "or gained rights): nothing of that one is recorded",

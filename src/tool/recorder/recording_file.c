@@ -37,12 +37,12 @@ static int make_memory(const char *name, uint64_t size) {
   return -1;
 }
 
-static int make_scratch(recording_t *r) {
-  r->scratch_fd = make_memory("sonde-scratch", SHM_BYTES);
+static int make_shm(recording_t *r) {
+  r->shm_fd = make_memory("sonde-shm", SHM_BYTES);
   r->live_fd = make_memory("sonde-live", live_level_offset(LIVE_LEVELS));
-  if (r->scratch_fd < 0 || r->live_fd < 0) return SONDE_ENOMEM;
+  if (r->shm_fd < 0 || r->live_fd < 0) return SONDE_ENOMEM;
   void *map =
-      mmap(NULL, SHM_BYTES, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_NORESERVE, r->scratch_fd, 0);
+      mmap(NULL, SHM_BYTES, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_NORESERVE, r->shm_fd, 0);
   if (map == MAP_FAILED) return SONDE_ENOMEM;
   r->control = map;
   return 0;
@@ -76,7 +76,7 @@ static bool writer_start(recording_t *r, uint64_t ring_bytes) {
 int recording_create(recording_t *r, const char *path, uint32_t pid, uint32_t mode,
                      uint64_t sample_bytes, uint64_t limit_bytes, char *error, size_t error_size) {
   memset(r, 0, sizeof *r);
-  r->scratch_fd = r->live_fd = -1;
+  r->shm_fd = r->live_fd = -1;
   r->file_fd = open(path, O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC | O_NOCTTY, 0600);
   if (r->file_fd < 0) {
     snprintf(error, error_size, "'%s' cannot be made: %s%s", path, strerror(errno),
@@ -84,10 +84,10 @@ int recording_create(recording_t *r, const char *path, uint32_t pid, uint32_t mo
     return SONDE_EIO;
   }
   header_begin(&r->header, (pid_t)pid);
-  int status = make_scratch(r);
+  int status = make_shm(r);
   header_calibrate(&r->header); /* the time until here counts */
   r->header.recorder_pid = (uint32_t)getpid();
-  r->header.scratch_fd = r->scratch_fd;
+  r->header.shm_fd = r->shm_fd;
   r->header.mode = mode;
   uint64_t ring_bytes =
       limit_bytes <= RECORD_HEADER_SIZE
@@ -113,8 +113,7 @@ int recording_create(recording_t *r, const char *path, uint32_t pid, uint32_t mo
 }
 
 void recording_settings(const recording_t *r, char *out, size_t size) {
-  snprintf(out, size, "%u:%d:%d:%u", r->header.recorder_pid, r->scratch_fd, r->file_fd,
-           r->header.pid);
+  snprintf(out, size, "%u:%d:%d:%u", r->header.recorder_pid, r->shm_fd, r->file_fd, r->header.pid);
 }
 
 /* ---- while it runs and when it ends --------------------------------------------------------- */
@@ -165,7 +164,7 @@ static bool collect_slot(recording_t *r, uint32_t page, uint32_t slot_size, uint
   const uint8_t *slot = (const uint8_t *)r->control + (uint64_t)page * SHM_PAGE;
   if (((const chunk_header_t *)slot)->magic != CHUNK_MAGIC) return true;
   memcpy(buffer, slot, slot_size);
-  uint32_t size = chunk_close_copy(buffer, slot_size);
+  uint32_t size = chunk_close(buffer, slot_size);
   if (!size) return true;
   return recording_append(r, buffer, size);
 }
@@ -196,22 +195,22 @@ int recording_finish(recording_t *r, int wait_status) {
   r->header.state = RECORD_FINISHED;
   r->header.exit_status = (uint32_t)wait_status;
   r->header.recorder_pid = 0;
-  r->header.scratch_fd = -1;
+  r->header.shm_fd = -1;
   update_header(r);
   return write_header(r) && collected ? 0 : SONDE_EIO;
 }
 
 void recording_stop(recording_t *r) {
   uint32_t none = RECORD_STOP_NONE;
-  cas_acq_rel(&r->control->stop_reason, &none, (uint32_t)RECORD_STOP_ASKED);
+  cas_acq_rel(&r->control->stop_reason, &none, (uint32_t)RECORD_STOP_REQUESTED);
   recording_refresh(r);
 }
 
 void recording_release(recording_t *r) {
   if (r->control) munmap(r->control, SHM_BYTES);
-  if (r->scratch_fd >= 0) close(r->scratch_fd);
+  if (r->shm_fd >= 0) close(r->shm_fd);
   if (r->live_fd >= 0) close(r->live_fd);
   if (r->file_fd >= 0) close(r->file_fd);
   r->control = NULL;
-  r->scratch_fd = r->live_fd = r->file_fd = -1;
+  r->shm_fd = r->live_fd = r->file_fd = -1;
 }

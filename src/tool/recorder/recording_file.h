@@ -13,12 +13,12 @@
 #include "record/shm.h"
 
 typedef struct recording {
-  int file_fd, scratch_fd;
+  int file_fd, shm_fd;
   shm_control_t *control; /* the scratch, mapped */
   record_header_t header;
   /* the recorder's own stream */
   int live_fd; /* the table of live blocks */
-  uint32_t sequence, incarnation;
+  uint32_t sequence, exec_index;
   uint64_t next_checkpoint_ns, checkpoint_after_ns; /* since the start */
 } recording_t;
 

@@ -57,7 +57,7 @@ void frame_names_free(frame_names_t *n) {
 }
 
 bool frame_names_is_marker(const record_frame_t *f) {
-  return !f->image && (f->pc == FRAME_PC_TORN || f->pc == FRAME_PC_CUT);
+  return !f->image && (f->pc == FRAME_PC_BROKEN || f->pc == FRAME_PC_TRUNCATED);
 }
 
 static module_t *module_of(frame_names_t *n, const record_image_t *image) {
@@ -80,8 +80,8 @@ static char *text_without_name(const record_frame_t *f, const module_t *m, uint6
   char text[320];
   if (frame_names_is_marker(f))
     snprintf(text, sizeof text,
-             f->pc == FRAME_PC_TORN ? "[the outer frames could not be found]"
-                                    : "[frames left out]");
+             f->pc == FRAME_PC_BROKEN ? "[the outer frames could not be found]"
+                                      : "[frames left out]");
   else if (m)
     snprintf(text, sizeof text, "%.255s+0x%" PRIx64, m->library, address);
   else

@@ -139,7 +139,7 @@ static void make_others(void) {
 static void child(const char *settings) {
   pthread_t threads[THREADS];
   if (!frame_table_init() || !stack_table_init()) _exit(8);
-  definitions_to_recording();
+  definitions_start();
   if (writer_start(settings) != 0) _exit(9);
   audit_start(flat);
   audit_write_policy(yaml, sizeof yaml - 1, (const bool[]){true, true, true, false});

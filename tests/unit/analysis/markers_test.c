@@ -40,7 +40,7 @@ static void mark(const char *name) {
   extended_body_t body = {0};
   extended_string(&body, name, strlen(name));
   extended_number(&body, 0);
-  if (!s || !extended_put(s, EXTENDED_MARK, tick, &body)) _exit(7);
+  if (!s || !extended_put(s, EXTENDED_MARKER, tick, &body)) _exit(7);
   writer_leave(s);
 }
 

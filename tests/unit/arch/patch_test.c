@@ -79,7 +79,7 @@ static int set_up(void **state) {
   for (uint32_t i = 0; i < FUNCTIONS; i++) {
     own[i].function = (uint64_t)(uintptr_t)functions[i];
     own[i].target = patch_stub(&stubs, i, &patches[i], (uint64_t)(uintptr_t)&own[i],
-                               trampoline_place(TRAMPOLINE_BODY));
+                               trampoline_address(TRAMPOLINE_BODY));
     trampoline_set(&own[i], &counting);
   }
   return os_protect(stubs.start, stubs.start + stubs.bytes, 5);

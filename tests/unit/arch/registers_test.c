@@ -38,7 +38,7 @@ static bool refuse_rough(call_t *call, const uint64_t *arguments) {
   return false;
 }
 
-static void random_calls(const trampoline_calls_t *calls, uint32_t flags, long expected) {
+static void random_calls(const trampoline_handlers_t *calls, uint32_t flags, long expected) {
   void *thunk = hooked((void *)(uintptr_t)registers_target, calls, flags);
   uint64_t seed = seed_given();
   reset(NULL);
@@ -64,14 +64,14 @@ static void before_and_after(void **state) {
 }
 
 static void before_and_after_that_use_vectors(void **state) {
-  static const trampoline_calls_t rough = {.before = before_rough, .after = after_rough};
+  static const trampoline_handlers_t rough = {.before = before_rough, .after = after_rough};
   (void)state;
   random_calls(&rough, 0, CALLS);
   assert_int_equal(told(CALL_RETURNED), CALLS);
 }
 
 static void before_alone(void **state) {
-  static const trampoline_calls_t refusing = {.before = refuse_rough, .after = after};
+  static const trampoline_handlers_t refusing = {.before = refuse_rough, .after = after};
   (void)state;
   random_calls(&refusing, 0, CALLS);
   random_calls(&refusing, TRAMPOLINE_ENTRY_ONLY, CALLS);
@@ -84,7 +84,7 @@ static bool before_careless(call_t *call, const uint64_t *arguments) {
   return before(call, arguments);
 }
 static void a_lost_register_is_noticed(void **state) {
-  static const trampoline_calls_t careless = {.before = before_careless, .after = after};
+  static const trampoline_handlers_t careless = {.before = before_careless, .after = after};
   uint64_t seed = seed_given();
   int number;
   (void)state;

@@ -50,16 +50,16 @@ static void after_rough(call_t *call, call_end_t end) {
   arch_call_keeping(0, 0, 0, 0, clobber);
   after(call, end);
 }
-static const trampoline_calls_t rough = {.before = before_rough, .after = after_rough};
+static const trampoline_handlers_t rough = {.before = before_rough, .after = after_rough};
 
 static bool refuse(call_t *call, const uint64_t *arguments) {
   (void)call, (void)arguments;
   __atomic_fetch_add(&begun, 1, __ATOMIC_RELAXED);
   return false;
 }
-static const trampoline_calls_t refusing = {.before = refuse, .after = after};
+static const trampoline_handlers_t refusing = {.before = refuse, .after = after};
 
-static const trampoline_calls_t *const kinds[] = {NULL, &counting, &rough, &refusing};
+static const trampoline_handlers_t *const kinds[] = {NULL, &counting, &rough, &refusing};
 
 /* ---- arguments and results ------------------------------------------------------------------ */
 
@@ -110,7 +110,7 @@ APART static int variable(char *out, size_t size, const char *format, ...) {
   return n;
 }
 
-static void one_round(const trampoline_calls_t *calls) {
+static void one_round(const trampoline_handlers_t *calls) {
   big_t s = give_big(100);
   assert_int_equal(HOOKED(many, calls)(1, 2, 3, 4, 5, 6, 1.5, 7, 8, s, 2.25, 9),
                    many(1, 2, 3, 4, 5, 6, 1.5, 7, 8, s, 2.25, 9));

@@ -66,7 +66,7 @@ APART static int look(int depth) {
 static int marks(const uintptr_t *pcs, int count) {
   int n = 0;
   for (int i = 0; i < count; i++)
-    n += pcs[i] == trampoline_place(TRAMPOLINE_RETURN);
+    n += pcs[i] == trampoline_address(TRAMPOLINE_RETURN);
   return n;
 }
 

@@ -340,7 +340,7 @@ static void zeros_are_damage_unless_room_was_wanted(void **unused) {
   truth->events = EVENTS_MAX;
   start(&r, 0, child);
   assert_int_equal(finish(&r), 0);
-  assert_int_equal(skipped_when(r.path, RECORD_STOP_ASKED), 0);
+  assert_int_equal(skipped_when(r.path, RECORD_STOP_REQUESTED), 0);
   int fd = open(r.path, O_RDWR | O_CLOEXEC);
   const off_t at = 4096; /* of the first chunk */
   assert_int_equal(pread(fd, &h, sizeof h, at), sizeof h);
@@ -348,7 +348,7 @@ static void zeros_are_damage_unless_room_was_wanted(void **unused) {
   assert_int_equal(pwrite(fd, zeros, h.size, at), h.size);
   free(zeros);
   close(fd);
-  assert_int_equal(skipped_when(r.path, RECORD_STOP_ASKED), h.size);
+  assert_int_equal(skipped_when(r.path, RECORD_STOP_REQUESTED), h.size);
   assert_int_equal(skipped_when(r.path, RECORD_STOP_NONE), h.size);
   assert_int_equal(skipped_when(r.path, RECORD_STOP_DISK_FULL), 0);
   unlink(r.path);

@@ -98,17 +98,17 @@ static void check(const leaks_block_t *blocks, uint32_t n, const bool *reached) 
       uint32_t to = holder_of(blocks, n, *word_at(w));
       if (to != REACHABILITY_NONE && to != i) pointed[to] = true;
     }
-    bool head = blocks[i].verdict == LEAKS_LOST || blocks[i].verdict == LEAKS_CYCLE;
+    bool head = blocks[i].verdict == LEAKS_LEAKED || blocks[i].verdict == LEAKS_CYCLE;
     if (head) follow(blocks, n, i, led_to);
   }
   for (uint32_t i = 0; i < n; i++) {
     assert_int_equal(blocks[i].verdict == LEAKS_REACHED, reached[i]);
     if (reached[i]) continue;
-    assert_int_equal(blocks[i].verdict == LEAKS_LOST, !pointed[i]);
+    assert_int_equal(blocks[i].verdict == LEAKS_LEAKED, !pointed[i]);
     assert_true(led_to[i]); /* nothing that is lost goes without a head */
     if (blocks[i].verdict == LEAKS_INDIRECT) {
       const leaks_block_t *owner = &blocks[blocks[i].owner];
-      assert_true(owner->verdict == LEAKS_LOST || owner->verdict == LEAKS_CYCLE);
+      assert_true(owner->verdict == LEAKS_LEAKED || owner->verdict == LEAKS_CYCLE);
     }
   }
 }

@@ -344,7 +344,7 @@ static void demangling_is_bounded(void **state) {
   assert_false(demangle(raw, text, sizeof text));
 }
 
-static int make_scratch(void **state) {
+static int make_shm(void **state) {
   (void)state;
   return mkdtemp(scratch) ? 0 : -1;
 }
@@ -369,5 +369,5 @@ int main(void) {
       cmocka_unit_test(demangles),
       cmocka_unit_test(demangling_is_bounded),
   };
-  return cmocka_run_group_tests(tests, make_scratch, remove_scratch);
+  return cmocka_run_group_tests(tests, make_shm, remove_scratch);
 }

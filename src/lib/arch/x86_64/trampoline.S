@@ -122,4 +122,4 @@ LOCAL(landing):
         .cfi_endproc
         SIZE_OF(sonde_trampoline)
 
-#include "arch/trampoline_places.inc"
+#include "arch/trampoline_offsets.inc"

@@ -256,7 +256,7 @@ void audit_called(uint32_t number, const uint64_t *arguments, caller_t at) {
       .function = &audit_functions(policy)[number], .arguments = arguments, .level = level_of(s)};
   if (LIKELY(c.level)) c.memory = (audit_memory_t){at.sp, c.level->pages};
   if (UNLIKELY(c.level && s->writer->audit->place)) tell_entered(s->writer, number, &at);
-  if (UNLIKELY(!c.level || !writer_room(s, RECORD_MAX))) {
+  if (UNLIKELY(!c.level || !writer_reserve(s, RECORD_MAX))) {
     sensor_finish(s, false);
     return;
   }

@@ -34,7 +34,7 @@ static bool tell(call_t *call, const uint64_t *arguments) {
   return false;
 }
 
-static const trampoline_calls_t calls = {.before = tell};
+static const trampoline_handlers_t calls = {.before = tell};
 
 static const char *last_part(const char *path) {
   const char *last = path;
@@ -63,7 +63,7 @@ static bool in_library(const audit_policy_t *p, const audit_function_t *f, const
 /* The trampoline of function NUMBER. Two names of one function are told apart, and the functions
  * of two policies: pointers to a thunk live on when a policy is no longer in force. */
 static trampoline_t *trampoline_for(const audit_policy_t *p, uint32_t number) {
-  return trampoline_take((uintptr_t)&audit_functions(p)[number]);
+  return trampoline_new((uintptr_t)&audit_functions(p)[number]);
 }
 
 static trampoline_t *make_trampoline(const audit_policy_t *p, uint32_t number, uint64_t address) {
@@ -200,14 +200,14 @@ int audit_hooks_set(const audit_policy_t *policy, uint32_t size, bool written) {
   in_force = a;
   in_force.awaited.names = in_force.missing;
   in_force.awaited.replace = arrived;
-  if (status == 0 && a.awaited.count) status = hooks_add_pending(&in_force.awaited);
+  if (status == 0 && a.awaited.count) status = hook_pending_add(&in_force.awaited);
   return status;
 }
 
 void audit_hooks_remove(void) {
   const audited_t *a = &in_force;
   if (!a->policy) return;
-  (void)hooks_drop_pending();
+  (void)hook_pending_remove();
   audit_methods_stop();
   for (uint32_t i = 0; i < a->request_count; i++)
     if (a->hooks[i]) (void)sonde_hook_remove(a->hooks[i]);

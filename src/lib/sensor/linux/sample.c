@@ -149,7 +149,7 @@ static void follow_control(shm_control_t *control) {
 void sample_start(void) {
   shm_control_t *control = writer_control();
   if (!control) return;
-  write_asked = follow_control;
+  writer_on_request = follow_control;
   follow_control(control);
 }
 

@@ -22,9 +22,9 @@ bool malloc_api_mode_bits(sonde_malloc_mode_t mode, uint32_t *bits) {
       [SONDE_MALLOC_OFF] = 0,
       [SONDE_MALLOC_BLOCKS] = RECORD_BLOCKS,
       [SONDE_MALLOC_LIVE] = RECORD_LIVE,
-      [SONDE_MALLOC_ALL] = RECORD_BLOCKS | RECORD_REGIONS,
-      [SONDE_MALLOC_MAPPINGS] = RECORD_REGIONS,
-      [SONDE_MALLOC_LIVE_MAPPINGS] = RECORD_LIVE | RECORD_REGIONS,
+      [SONDE_MALLOC_ALL] = RECORD_BLOCKS | RECORD_MAPPINGS,
+      [SONDE_MALLOC_MAPPINGS] = RECORD_MAPPINGS,
+      [SONDE_MALLOC_LIVE_MAPPINGS] = RECORD_LIVE | RECORD_MAPPINGS,
   };
   if ((unsigned)mode >= ARRAY_COUNT(known)) return false;
   *bits = known[mode];
@@ -122,7 +122,7 @@ int malloc_api_marker(const char *name, const caller_t *at) {
   b.used = 0;
   extended_string(&b, name, size);
   extended_number(&b, sensor_stack_id(s, *at));
-  if (!extended_put(s, EXTENDED_MARK, writer_now(s->writer), &b))
+  if (!extended_put(s, EXTENDED_MARKER, writer_now(s->writer), &b))
     writer_lost_event(s->writer->control);
   writer_leave(s);
   return 0;
@@ -202,9 +202,9 @@ int malloc_api_mode(sonde_malloc_mode_t wanted) {
   if (!malloc_api_mode_bits(wanted, &bits)) return SONDE_EINVAL;
   if (!malloc_api_is_recording()) return SONDE_ENOTFOUND;
   if (!c->recorder_name[0]) {
-    if ((bits & RECORD_REGIONS) && !malloc_hooks_see_mappings()) return SONDE_EUNSUPPORTED;
+    if ((bits & RECORD_MAPPINGS) && !malloc_hooks_see_mappings()) return SONDE_EUNSUPPORTED;
     malloc_api_switch(bits | (load_relaxed(&c->mode) & RECORD_AUDIT));
-    if (bits & RECORD_REGIONS) malloc_hooks_add_mappings();
+    if (bits & RECORD_MAPPINGS) malloc_hooks_add_mappings();
     return 0;
   }
   ssize_t n = os_socket_request(c->recorder_name, requests[wanted], answer, sizeof answer);

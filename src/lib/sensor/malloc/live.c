@@ -60,7 +60,7 @@ static bool populate(live_bucket_t *map, uint32_t level, uint64_t index) {
 static ALWAYS_INLINE live_bucket_t *bucket_of(const shm_control_t *c, uint64_t address,
                                               uint32_t level, unsigned choice, bool make) {
   live_bucket_t *map = load_acquire(&levels[level]);
-  uint64_t index = live_home(address, level, choice);
+  uint64_t index = live_bucket_index(address, level, choice);
   uint8_t *piece = piece_of(level, index);
   if (LIKELY(load_acquire(piece))) return &map[index];
   if (!make || (!map && !(map = map_level(c, level))) || !populate(map, level, index)) return NULL;
@@ -72,7 +72,7 @@ static bool put_into(live_bucket_t *bucket, uint64_t address, const live_detail_
   for (unsigned i = 0; bucket && i < LIVE_BUCKET; i++) {
     uint64_t none = 0;
     if (load_relaxed(&bucket->address[i]) ||
-        !cas_acq_rel(&bucket->address[i], &none, address | LIVE_BEING_PUT))
+        !cas_acq_rel(&bucket->address[i], &none, address | LIVE_RESERVED))
       continue;
     bucket->detail[i] = *block;
     store_release(&bucket->address[i], address);
@@ -176,7 +176,7 @@ bool live_table_take(shm_control_t *c, uint64_t address, live_detail_t *out) {
 static bool read_place(const live_bucket_t *bucket, unsigned i, uint64_t *address,
                        live_detail_t *out) {
   *address = load_acquire(&bucket->address[i]);
-  if (!*address || *address & LIVE_BEING_PUT) return false;
+  if (!*address || *address & LIVE_RESERVED) return false;
   *out = bucket->detail[i];
   __atomic_thread_fence(__ATOMIC_ACQUIRE);
   return load_relaxed(&bucket->address[i]) == *address;

@@ -11,7 +11,7 @@
 /* The chunk must say how its events are chosen. Afterwards there is room in it for the event of
  * ADDRESS, so that the two are not parted. */
 static bool say_sampling(stream_t *s, uint64_t address, uint64_t rate) {
-  if (!event_room(s, address) || !writer_room(s, 4 * EVENT_MAX_BYTES)) return false;
+  if (!event_reserve(s, address) || !writer_reserve(s, 4 * EVENT_MAX_BYTES)) return false;
   if (s->sampling == rate) return true;
   s->sampling = rate;
   return event_put_extended(s, EXTENDED_SAMPLING, rate);
@@ -34,7 +34,7 @@ void malloc_live_alloc(stream_t *s, uint64_t address, uint64_t size, caller_t at
   live_table_prefetch(s->writer->control, address);
   live_detail_t block = {
       .size = size, .time = writer_now(s->writer), .stack = sensor_stack_id(s, at)};
-  writer_announce(s);
+  writer_define_stream(s);
   block.stream = s->id;
   if (!live_table_put(s->writer->control, address, &block)) writer_lost_event(s->writer->control);
 }
@@ -66,7 +66,7 @@ void malloc_before_realloc(malloc_realloc_t *before, const void *old) {
       before->sampled = sampled_forget((uintptr_t)old);
   }
   before->time = writer_now(s->writer);
-  store_relaxed(&s->writer->moving, (uint64_t)(uintptr_t)old);
+  store_relaxed(&s->writer->realloc_old, (uint64_t)(uintptr_t)old);
   writer_leave(s);
 }
 
@@ -118,5 +118,5 @@ static void moved(const malloc_realloc_t *before, const void *old, const void *a
 void malloc_on_realloc(const malloc_realloc_t *before, const void *old, const void *address,
                        uint64_t size, caller_t at) {
   moved(before, old, address, size, at);
-  if (writer_tls) store_relaxed(&writer_tls->moving, (uint64_t)0);
+  if (writer_tls) store_relaxed(&writer_tls->realloc_old, (uint64_t)0);
 }

@@ -5,7 +5,7 @@
 #include "record/extended.h"
 
 uint64_t mapping_before(void) {
-  stream_t *s = writer_enter(RECORD_REGIONS);
+  stream_t *s = writer_enter(RECORD_MAPPINGS);
   if (!s) return 0;
   uint64_t time = writer_now(s->writer);
   writer_leave(s);
@@ -23,7 +23,7 @@ static void put_path(extended_body_t *b, int fd) {
 }
 
 void mapping_record(const region_t *r, uint64_t time, caller_t at) {
-  stream_t *s = writer_enter(RECORD_REGIONS);
+  stream_t *s = writer_enter(RECORD_MAPPINGS);
   if (!s) return;
   extended_body_t b;
   b.used = 0;
@@ -38,7 +38,7 @@ void mapping_record(const region_t *r, uint64_t time, caller_t at) {
   extended_number(&b, r->flags);
   extended_number(&b, r->offset);
   put_path(&b, r->fd);
-  if (!extended_put(s, EXTENDED_REGION, time, &b)) writer_lost_event(s->writer->control);
+  if (!extended_put(s, EXTENDED_MAPPING, time, &b)) writer_lost_event(s->writer->control);
   writer_leave(s);
 }
 
@@ -55,7 +55,7 @@ static bool put_part(stream_t *s, bool first, uint64_t time, const char *text, u
 /* In parts that end with a line: a read of the kernel's text ends where a line does. */
 void mapping_checkpoint(void) {
   char text[EXTENDED_BODY_MAX - 2 * VARINT_MAX_SIZE];
-  stream_t *s = writer_enter(RECORD_REGIONS);
+  stream_t *s = writer_enter(RECORD_MAPPINGS);
   if (!s) return;
   int fd = os_open_read("/proc/self/maps");
   uint64_t time = writer_now(s->writer);

@@ -14,9 +14,9 @@
 #include "sensor/malloc/malloc.h"
 
 typedef struct region {
-  region_call_t call;
+  mapping_call_t call;
   uint64_t address, size;         /* that is there now, or that went */
-  uint64_t old_address, old_size; /* of REGION_MOVED */
+  uint64_t old_address, old_size; /* of MAPPING_MOVED */
   uint64_t protection, flags;     /* as mmap(2) takes them */
   uint64_t offset;
   int fd; /* its file; -1: none */

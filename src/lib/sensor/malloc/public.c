@@ -12,7 +12,7 @@ int sonde_malloc_log_start(const char *path, sonde_malloc_mode_t mode) {
   uint32_t bits;
   if (!malloc_api_mode_bits(mode, &bits)) return SONDE_EINVAL;
   if (agent_table()) return agent_table()->malloc_mode(mode);
-  if ((bits & RECORD_REGIONS) && !malloc_hooks_see_mappings()) return SONDE_EUNSUPPORTED;
+  if ((bits & RECORD_MAPPINGS) && !malloc_hooks_see_mappings()) return SONDE_EUNSUPPORTED;
   return path ? malloc_standalone_start(path, bits) : SONDE_EINVAL;
 }
 

@@ -18,8 +18,8 @@ int malloc_standalone_begin(const char *path) {
   if (first) live_table_forget();
   int status = standalone_begin(path);
   if (status < 0) return status;
-  definitions_to_recording();
-  definitions_all();
+  definitions_start();
+  definitions_write_all();
   writer_process();
   return 0;
 }
@@ -43,7 +43,7 @@ int malloc_standalone_start(const char *path, uint32_t bits) {
     return status;
   }
   malloc_api_switch(bits);
-  if (bits & RECORD_REGIONS) malloc_hooks_add_mappings();
+  if (bits & RECORD_MAPPINGS) malloc_hooks_add_mappings();
   started = true;
   return 0;
 }

@@ -33,12 +33,12 @@ static void ends(call_t *call, call_end_t end) {
 
 /* Something about the call that OWN is busy with, its first free one, is unusual. */
 static NOINLINE call_t *enter_again(call_stack_t *own, const uint64_t *arguments,
-                                    const trampoline_calls_t *calls) {
+                                    const trampoline_handlers_t *calls) {
   call_t call = *own->free;
   signal_fence();
   own->busy = 0;
-  return trampoline_enter_any(call.trampoline, call.sp, call.caller_fp, call.return_address,
-                              arguments, calls);
+  return trampoline_enter_slow(call.trampoline, call.sp, call.caller_fp, call.return_address,
+                               arguments, calls);
 }
 
 /* The usual call, all in one: what the trampoline and the tracer keep of it is looked at once. By
@@ -49,17 +49,17 @@ static NOINLINE call_t *enter_again(call_stack_t *own, const uint64_t *arguments
  * branches that are taken where something is unusual. 12 close the chunks, the rest is the
  * program's. */
 static call_t *enter_timed(const trampoline_t *t, uint64_t sp, uint64_t fp, uint64_t return_address,
-                           const uint64_t *arguments, const trampoline_calls_t *calls) {
+                           const uint64_t *arguments, const trampoline_handlers_t *calls) {
   call_stack_t *own = call_stack_own;
   if (UNLIKELY(!own || own->busy))
-    return trampoline_enter_any(t, sp, fp, return_address, arguments, calls);
+    return trampoline_enter_slow(t, sp, fp, return_address, arguments, calls);
   own->busy = sp;
   signal_fence();
   call_t *call = own->free;
   trace_thread_t *trace = trace_tls;
   if (UNLIKELY(!call)) {
     own->busy = 0;
-    return trampoline_enter_any(t, sp, fp, return_address, arguments, calls);
+    return trampoline_enter_slow(t, sp, fp, return_address, arguments, calls);
   }
   call_stack_fill(call, t, sp, fp, return_address);
   signal_fence();
@@ -88,7 +88,7 @@ static void leave_timed(call_t *call) {
     }
     own->busy = 0;
   }
-  trampoline_leave_any(call);
+  trampoline_leave_slow(call);
 }
 
 static bool is_called(call_t *call, const uint64_t *arguments) {
@@ -96,8 +96,8 @@ static bool is_called(call_t *call, const uint64_t *arguments) {
   return false;
 }
 
-const trampoline_calls_t imports_timed_calls = {begins, ends, enter_timed, leave_timed};
-static const trampoline_calls_t called_calls = {.before = is_called, .after = ends};
+const trampoline_handlers_t imports_timed_calls = {begins, ends, enter_timed, leave_timed};
+static const trampoline_handlers_t called_calls = {.before = is_called, .after = ends};
 
 /* ---- the pattern ---------------------------------------------------------------------------- */
 
@@ -177,7 +177,7 @@ static void *replace(const hook_candidate_t *c, void ***original, void *context)
     add_relaxed(&control->imports_left, 1u);
     return NULL;
   }
-  t = trampoline_take(c->function);
+  t = trampoline_new(c->function);
   if (!t) {
     add_relaxed(&control->imports_over, 1u);
     return NULL;
@@ -202,7 +202,7 @@ int imports_start(void (*came)(void *context)) {
   for (uint32_t i = 0; why && i < sizeof control->imports_refused - 1 && why[i]; i++)
     control->imports_refused[i] = why[i];
   family.came = came;
-  int status = hook_follow(&family);
+  int status = hook_filter_add(&family);
   is_followed = status >= 0;
   return why ? SONDE_EUNSUPPORTED : status < 0 ? status : SONDE_OK;
 }

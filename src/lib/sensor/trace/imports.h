@@ -38,7 +38,7 @@ bool imports_may_name_methods(const char *list);
 
 /* What a trampoline calls that tells the tracer of the start and the end of each call of its
  * `function`. */
-extern HIDDEN const trampoline_calls_t imports_timed_calls;
+extern HIDDEN const trampoline_handlers_t imports_timed_calls;
 
 /* Hooks what matches the recording's pattern, now and when images are loaded later; the recording
  * is told how much that is. CAME is called as hook_filter_t has it, while calls are to be traced at

@@ -152,13 +152,13 @@ static uint64_t replay_chunk(printing_t *p, const chunk_header_t *h) {
     at += r.bytes;
     time += r.passed;
     switch (r.what) {
-    case RECORD_ENTER: enter(p, (uint32_t)r.value, time << shift); break;
-    case RECORD_EXIT: leave(p, time << shift); break;
-    case RECORD_LEFT:
+    case CALL_RECORD_ENTER: enter(p, (uint32_t)r.value, time << shift); break;
+    case CALL_RECORD_EXIT: leave(p, time << shift); break;
+    case CALL_RECORD_UNWOUND:
       set_depth(p, p->depth > r.value ? p->depth - r.value : 0, time << shift);
       break;
-    case RECORD_LOST: set_depth(p, 0, time << shift); break;
-    case RECORD_DEPTH: set_depth(p, r.value, time << shift); break;
+    case CALL_RECORD_LOST: set_depth(p, 0, time << shift); break;
+    case CALL_RECORD_DEPTH: set_depth(p, r.value, time << shift); break;
     default: break;
     }
   }

@@ -26,7 +26,7 @@ static uint32_t lock;
 static int prepare(uint64_t limit_bytes) {
   if (writer_control()) return memory_recording_is_on() ? 0 : SONDE_EBUSY;
   if (!frame_table_init() || !stack_table_init()) return SONDE_ENOMEM;
-  definitions_to_recording();
+  definitions_start();
   int status = memory_recording_begin(limit_bytes < LEAST_LIMIT ? LEAST_LIMIT : limit_bytes);
   if (status == 0) status = trace_prepare();
   memset((void *)names, 0, sizeof names);

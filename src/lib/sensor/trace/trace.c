@@ -47,7 +47,7 @@ static bool make_room(trace_thread_t *t) {
   bool first = !s->id;
   if (!s->last_time) s->last_time = trace_clock(t);
   s->address_shift = s->writer->cycles ? TRACE_CLOCK_SHIFT : 0;
-  if (!writer_room(s, EVENT_MAX_BYTES)) return false;
+  if (!writer_reserve(s, EVENT_MAX_BYTES)) return false;
   uint32_t level = s == s->writer->more[0] ? 0 : 1;
   if (first) writer_thread_record(s, s->writer->tid, 2 + level);
   put_other_8(s, CALL_8_DEPTH, (uint64_t)(t->top - t->calls));
@@ -322,7 +322,7 @@ static bool has_ended(const trace_call_t *c, uint64_t sp) {
 static void cut(trace_thread_t *t, trace_call_t *new_top) {
   uint64_t count = (uint64_t)(t->top - new_top);
   if (!count) return;
-  put_other_4(&t->stream, CALL_4_LEFT, count);
+  put_other_4(&t->stream, CALL_4_UNWOUND, count);
   t->top = new_top;
 }
 
@@ -406,7 +406,7 @@ void trace_exit_slow(uint64_t function, uint64_t sp, uint64_t frame_gone, uint64
     } else if (t->too_deep) { /* on another stack */
       lose_deep_event(t, t->too_deep - 1);
     } else if (ready(t)) {
-      put_other_4(&t->stream, CALL_4_STRAY, pass_time(t, TIME_4_MAX));
+      put_other_4(&t->stream, CALL_4_UNMATCHED, pass_time(t, TIME_4_MAX));
     }
   }
   leave(t);
@@ -433,7 +433,7 @@ void trace_unwound(uint64_t sp) {
 void trace_name(uint64_t function, const char *name) {
   uint32_t id = frame_table_find(function, true, os_loader_epoch()).id;
   uint64_t value = id;
-  if (id != FRAME_TABLE_FULL) writer_table(TABLE_NAMED, &value, 1, name);
+  if (id != FRAME_TABLE_FULL) writer_table(TABLE_FRAME_NAME, &value, 1, name);
 }
 
 void trace_switch(bool on) {

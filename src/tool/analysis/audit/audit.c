@@ -209,7 +209,7 @@ bool audit_decode(const audit_t *a, const record_event_t *e, audit_entry_t *out)
 
 bool audit_add(audit_t *a, const record_event_t *e) {
   audit_entry_t call;
-  if (e->kind == EVENT_EXTENDED && e->subtype == EXTENDED_MARK) begin_phase(a, e);
+  if (e->kind == EVENT_EXTENDED && e->subtype == EXTENDED_MARKER) begin_phase(a, e);
   if (!is_call(e)) return coverage_add(&a->coverage, e, a->dedup);
   if (!audit_decode(a, e, &call)) {
     a->damaged++;

@@ -89,7 +89,7 @@ void depths_of(const replay_t *replay, depths_t *out) {
     }
     bool complete = depth <= ROOM;
     for (int k = 0; k < depth && k < ROOM; k++)
-      if (!frames[k]->image && frames[k]->pc <= FRAME_PC_CUT) complete = false;
+      if (!frames[k]->image && frames[k]->pc <= FRAME_PC_TRUNCATED) complete = false;
     if (complete) out->complete += count;
     if ((uint32_t)depth > out->deepest) out->deepest = (uint32_t)depth;
     out->allocations[depth < DEPTHS ? depth : DEPTHS - 1] += count;

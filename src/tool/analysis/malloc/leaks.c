@@ -91,7 +91,7 @@ int leaks_send(leaks_t *l) {
 /* ---- verdicts ----------------------------------------------------------------------------- */
 
 static bool is_lost(const leaks_block_t *b) {
-  return b->verdict == LEAKS_LOST || b->verdict == LEAKS_CYCLE;
+  return b->verdict == LEAKS_LEAKED || b->verdict == LEAKS_CYCLE;
 }
 
 static bool makes_sense(const leaks_t *l, uint64_t i, const leaks_block_t *told) {
@@ -170,8 +170,8 @@ static void fill_groups(leaks_t *l) {
 static void count_threads(leaks_t *l) {
   const leaks_exchange_t *x = l->exchange;
   for (uint32_t i = 0; i < x->thread_count && i < LEAKS_THREADS; i++) {
-    l->unknown_threads += x->threads[i].how == LEAKS_THREAD_UNKNOWN;
-    l->running_threads += x->threads[i].how == LEAKS_THREAD_LOOSE;
+    l->unknown_threads += x->threads[i].state == LEAKS_THREAD_UNKNOWN;
+    l->running_threads += x->threads[i].state == LEAKS_THREAD_RUNNING;
   }
   l->unknown_registers = (uint64_t)l->unknown_threads * KEPT_REGISTERS;
 }
@@ -179,7 +179,7 @@ static void count_threads(leaks_t *l) {
 static void doubt(leaks_t *l) {
   for (size_t i = 0; i < l->by_stack_count; i++) {
     leaks_stack_t *g = &l->by_stack[i];
-    bool all = l->running_threads || l->exchange->moving || g->lost.count < l->unknown_registers;
+    bool all = l->running_threads || l->exchange->reallocating || g->lost.count < l->unknown_registers;
     g->uncertain = all ? g->lost.count : l->unknown_registers;
   }
 }

@@ -105,9 +105,9 @@ static bool take_call(mappings_t *r, const record_event_t *e) {
   uint64_t n[NUMBERS];
   if (!record_numbers(e, n, NUMBERS)) return true;
   switch (n[CALL]) {
-  case REGION_MAPPED: r->mapped++; return add(r, e, n);
-  case REGION_UNMAPPED: r->unmapped++; return carve(r, n[ADDRESS], n[ADDRESS] + pages(n[SIZE]));
-  case REGION_MOVED:
+  case MAPPING_CREATED: r->mapped++; return add(r, e, n);
+  case MAPPING_REMOVED: r->unmapped++; return carve(r, n[ADDRESS], n[ADDRESS] + pages(n[SIZE]));
+  case MAPPING_MOVED:
     r->moved++;
     return carve(r, n[OLD_ADDRESS], n[OLD_ADDRESS] + pages(n[OLD_SIZE])) && add(r, e, n);
   default: return true;
@@ -136,7 +136,7 @@ static bool take_maps(mappings_t *r, const record_event_t *e) {
 
 bool mappings_event(mappings_t *r, const record_event_t *e) {
   if (e->kind != EVENT_EXTENDED) return true;
-  if (e->subtype == EXTENDED_REGION) return take_call(r, e);
+  if (e->subtype == EXTENDED_MAPPING) return take_call(r, e);
   return e->subtype != EXTENDED_MAPS || take_maps(r, e);
 }
 

@@ -83,7 +83,7 @@ static int write_group(pack_t *k, group_t *g) {
                         .stream = g->first.stream,
                         .sequence = g->first.sequence,
                         .base_time = g->first.base_time,
-                        .incarnation = g->first.incarnation,
+                        .exec_index = g->first.exec_index,
                         .records = g->count};
     status = pack_write_chunk(k->out, &h, packed.items, packed.count);
     k->totals->after += h.size;
@@ -121,7 +121,7 @@ static bool add_chunk(group_t *g, const chunk_header_t *original, const uint8_t 
 
 static bool joins(const group_t *g, const chunk_place_t *place, size_t limit) {
   return g->first.type == place->type && g->first.stream == place->stream &&
-         g->first.incarnation == place->incarnation &&
+         g->first.exec_index == place->exec_index &&
          g->first.sequence + g->count == place->sequence && g->chunks.count + place->size <= limit;
 }
 
@@ -148,7 +148,7 @@ int pack_begin(const reader_t *reader, FILE *out, pack_totals_t *totals) {
   h.header_size = sizeof page;
   h.features |= RECORD_FEATURE_PACKED;
   h.recorder_pid = 0;
-  h.scratch_fd = -1;
+  h.shm_fd = -1;
   memcpy(page, &h, sizeof h);
   memset(totals, 0, sizeof *totals);
   return fwrite(page, 1, sizeof page, out) == sizeof page ? 0 : SONDE_EIO;

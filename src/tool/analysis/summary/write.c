@@ -14,7 +14,7 @@
 #include "reader/internal.h"
 #include "sonde/status.h"
 
-enum { LEVEL = 19, THREADS_MAX = 2000, NAMED_RECORD = TABLE_NAMED };
+enum { LEVEL = 19, THREADS_MAX = 2000, NAMED_RECORD = TABLE_FRAME_NAME };
 
 typedef struct checkpoint {
   uint64_t time;
@@ -360,7 +360,7 @@ static bool pack_records(const writer_t *w, chunk_type_t type, const bytes_t *re
   chunk_header_t h = {.magic = CHUNK_MAGIC,
                       .type = (uint16_t)type,
                       .flags = CHUNK_CLOSED,
-                      .incarnation = (uint16_t)reader_program(w->reader),
+                      .exec_index = (uint16_t)reader_program(w->reader),
                       .records = 1};
   bytes_t chunk = {0};
   uint8_t mode = PACKED_PLAIN;
@@ -397,14 +397,14 @@ static int write_file(const writer_t *w, FILE *out, const bytes_t *tables, const
   head.header_size = sizeof page;
   head.features |= RECORD_FEATURE_PACKED | RECORD_FEATURE_SUMMARY;
   head.recorder_pid = 0;
-  head.scratch_fd = -1;
+  head.shm_fd = -1;
   memcpy(page, &head, sizeof head);
   if (fwrite(page, 1, sizeof page, out) != sizeof page) return SONDE_EIO;
   for (int i = 0; i < 2; i++) {
     const bytes_t *payload = i ? summary : tables;
     chunk_header_t h = {.type = i ? CHUNK_SUMMARY : CHUNK_TABLES,
                         .flags = CHUNK_PACKED,
-                        .incarnation = (uint16_t)reader_program(w->reader),
+                        .exec_index = (uint16_t)reader_program(w->reader),
                         .records = 1};
     int status = pack_write_chunk(out, &h, payload->items, payload->count);
     if (status < 0) return status;

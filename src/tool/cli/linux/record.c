@@ -284,7 +284,7 @@ static void wait_for_children(control_t *control, const char *settings) {
 
 /* Of a process that replaced its program by another, once or more. */
 static void tell_programs(const recording_t *r, const char *path) {
-  uint32_t programs = r->header.incarnations;
+  uint32_t programs = r->header.exec_count;
   if (programs > 1)
     message_note(
         "the process ran %u programs in turn; all are in '%s': the audit is of all, the rest "
@@ -295,7 +295,7 @@ static void tell_programs(const recording_t *r, const char *path) {
 static void tell(const recording_t *r, const char *path, int finished) {
   const record_header_t *h = &r->header;
   notes_print(r->control);
-  if (!h->incarnations)
+  if (!h->exec_count)
     message_note("the command never loaded the agent, so nothing was recorded; "
                  "'sonde doctor' tells why");
   else if (h->stop_reason)
@@ -501,7 +501,7 @@ static int record(char **command, const wanted_t *wanted, const char *agent) {
 static bool parse_malloc(const char *value, wanted_t *wanted) {
   uint32_t mode;
   if (!control_parse_malloc(value ? value : "all", &mode, &wanted->sample_bytes)) return false;
-  wanted->mode = (wanted->mode & ~(RECORD_ANY_BLOCKS | RECORD_REGIONS)) | mode;
+  wanted->mode = (wanted->mode & ~(RECORD_ANY_BLOCKS | RECORD_MAPPINGS)) | mode;
   wanted->chosen = true;
   return true;
 }

@@ -27,7 +27,7 @@ struct stall_monitor {
   shm_loops_t *loops;
   watching_t watching;
   watch_t watches[SHM_LOOPS];
-  uint32_t incarnation;
+  uint32_t exec_index;
   bool active; /* some turn began since the last scan, or lasts */
   unsigned uncovered;
   bool uncovered_looked;     /* at this program */
@@ -134,16 +134,16 @@ static void end_all(stall_monitor_t *m, stall_ending_t ending) {
 }
 
 static void follow_exec(stall_monitor_t *m) {
-  uint32_t now = load_relaxed(&m->watching.recording->control->incarnation);
-  if (now == m->incarnation) return;
-  if (m->incarnation) { /* else the agent has come to the first program */
+  uint32_t now = load_relaxed(&m->watching.recording->control->exec_index);
+  if (now == m->exec_index) return;
+  if (m->exec_index) { /* else the agent has come to the first program */
     m->uncovered = 0;
     m->uncovered_looked = false;
     m->uncovered_due_ns = os_monotonic_ns() + UNCOVERED_NS;
     end_all(m, STALL_EXEC);
   }
   stacks_forget(&m->watching.stacks);
-  m->incarnation = now;
+  m->exec_index = now;
 }
 
 /* Says, once, what of SEEN cannot be watched. */
@@ -154,7 +154,7 @@ static void tell_uncovered(stall_monitor_t *m, unsigned seen) {
   m->uncovered |= found;
   for (unsigned one = 1; one <= found; one <<= 1) {
     if (!(found & one)) continue;
-    monitor_writer_begin(w->journal, EXTENDED_UNCOVERED);
+    monitor_writer_begin(w->journal, EXTENDED_UNSAMPLED);
     monitor_writer_text(w->journal, stall_uncovered_text(one));
     monitor_writer_end(w->journal);
     (void)monitor_writer_flush(w->journal);

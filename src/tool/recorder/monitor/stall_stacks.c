@@ -86,12 +86,12 @@ int stacks_locks(stall_stacks_t *s, pid_t tid, lock_link_t links[STALL_LINKS_MAX
 
 /* ---- questions ---------------------------------------------------------------------------- */
 
-static shm_question_t *question(const stall_stacks_t *s, int i) {
-  return &s->recording->control->stall.questions[i];
+static shm_stack_request_t *question(const stall_stacks_t *s, int i) {
+  return &s->recording->control->stall.stack_requests[i];
 }
 
 static int place_of(const stall_stacks_t *s, pid_t tid) {
-  for (int i = 0; i < (int)SHM_QUESTIONS; i++)
+  for (int i = 0; i < (int)SHM_STACK_REQUESTS; i++)
     if (s->asked[i] == tid) return i;
   return -1;
 }
@@ -101,11 +101,11 @@ bool stacks_ask(stall_stacks_t *s, pid_t tid) {
   int i = place_of(s, tid);
   if (i < 0) i = place_of(s, 0);
   if (i < 0) return false;
-  shm_question_t *q = question(s, i);
-  if (s->asked[i] == tid && load_acquire(&q->state) == SHM_ASKED) return true; /* on its way */
+  shm_stack_request_t *q = question(s, i);
+  if (s->asked[i] == tid && load_acquire(&q->state) == SHM_REQUESTED) return true; /* on its way */
   s->asked[i] = tid;
   q->tid = (uint32_t)tid;
-  store_release(&q->state, SHM_ASKED);
+  store_release(&q->state, SHM_REQUESTED);
   if (os_signal_process(s->pid, tid) == 0) return true;
   stacks_drop(s, tid);
   return false;
@@ -114,8 +114,8 @@ bool stacks_ask(stall_stacks_t *s, pid_t tid) {
 bool stacks_answer(stall_stacks_t *s, pid_t tid, uint32_t *stack, uint64_t *time) {
   int i = place_of(s, tid);
   if (i < 0) return false;
-  shm_question_t *q = question(s, i);
-  if (load_acquire(&q->state) != SHM_ANSWERED) return false;
+  shm_stack_request_t *q = question(s, i);
+  if (load_acquire(&q->state) != SHM_CAPTURED) return false;
   *stack = q->stack;
   *time = q->time;
   stacks_drop(s, tid);

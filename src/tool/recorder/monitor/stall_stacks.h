@@ -19,8 +19,8 @@ typedef struct stall_stacks {
   pid_t pid;
   target_t *target; /* NULL until it is needed */
   uint64_t opened_ns;
-  uint32_t denied;            /* reads that were refused */
-  pid_t asked[SHM_QUESTIONS]; /* whose question each is; 0: nobody's */
+  uint32_t denied;                 /* reads that were refused */
+  pid_t asked[SHM_STACK_REQUESTS]; /* whose question each is; 0: nobody's */
 } stall_stacks_t;
 
 /* The program as it is now: its threads are to be read again, its images were listed at most two

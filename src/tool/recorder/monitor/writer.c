@@ -38,7 +38,7 @@ struct journal {
   uint32_t records, definitions;
   uint64_t base_time, last_time;
   uint32_t sequence[2]; /* of events, of tables */
-  uint32_t incarnation, stream;
+  uint32_t exec_index, stream;
   ids_t images, frames, nodes;
   uint8_t body[RECORD_MAX];
   uint32_t body_used;
@@ -158,10 +158,10 @@ uint64_t monitor_writer_now(const monitor_writer_t *j) {
 
 /* A chunk holds records of one program alone. */
 static void follow_program(monitor_writer_t *j) {
-  uint32_t now = load_relaxed(&j->recording->control->incarnation);
-  if (now == j->incarnation) return;
+  uint32_t now = load_relaxed(&j->recording->control->exec_index);
+  if (now == j->exec_index) return;
   (void)monitor_writer_flush(j);
-  j->incarnation = now;
+  j->exec_index = now;
   j->sequence[0] = j->sequence[1] = 0;
   forget(&j->images);
   forget(&j->frames);
@@ -239,13 +239,13 @@ uint32_t monitor_writer_stack(monitor_writer_t *j, target_t *target, const threa
   follow_program(j);
   uint32_t node = 0;
   bool whole = thread->ending == ENDING_COMPLETE;
-  if (!whole) node = define_node(j, 0, define_frame(j, FRAME_PC_TORN, 0, FRAME_EXACT));
+  if (!whole) node = define_node(j, 0, define_frame(j, FRAME_PC_BROKEN, 0, FRAME_EXACT));
   uint32_t count = thread->frame_count;
   for (uint32_t i = 0; i < count; i++) { /* outermost first */
     uint32_t left = count - i;
     const frame_t *f = &thread->frames[left - 1];
     if (count > DEPTH_MAX && left > DEPTH_MAX / 4 && i >= DEPTH_MAX - DEPTH_MAX / 4) {
-      node = define_node(j, node, define_frame(j, FRAME_PC_CUT, 0, FRAME_EXACT));
+      node = define_node(j, node, define_frame(j, FRAME_PC_TRUNCATED, 0, FRAME_EXACT));
       i = count - DEPTH_MAX / 4 - 1;
       continue;
     }
@@ -273,7 +273,7 @@ static bool write_chunk(monitor_writer_t *j, chunk_type_t type, bytes_t *payload
                       .sequence = j->sequence[type - CHUNK_EVENTS]++,
                       .base_time = type == CHUNK_EVENTS ? j->base_time : monitor_writer_now(j),
                       .close_time = monitor_writer_now(j),
-                      .incarnation = (uint16_t)j->incarnation,
+                      .exec_index = (uint16_t)j->exec_index,
                       .records = records};
   memcpy(chunk, &h, sizeof h);
   memcpy(chunk + sizeof h, payload->data, payload->used);

@@ -16,7 +16,7 @@ static json_object *threads_json(const leaks_t *l) {
     const leaks_thread_t *t = &x->threads[i];
     json_object *o = json_object_new_object();
     json_add_number(o, "tid", t->tid);
-    if (t->how <= LEAKS_THREAD_LOOSE) json_add_text(o, "registers", how[t->how]);
+    if (t->state <= LEAKS_THREAD_RUNNING) json_add_text(o, "registers", how[t->state]);
     json_object_array_add(list, o);
   }
   return list;
@@ -32,7 +32,7 @@ static json_object *head_json(const leaks_t *l, pid_t pid) {
   json_add_number(o, "root_bytes", (int64_t)x->root_bytes);
   json_add_number(o, "block_bytes", (int64_t)x->block_bytes);
   json_add_number(o, "tries", x->tries);
-  json_add_number(o, "reallocs_under_way", x->moving);
+  json_add_number(o, "reallocs_under_way", x->reallocating);
   json_object_object_add(o, "every_block_recorded", json_object_new_boolean(!x->late));
   json_object_object_add(o, "threads", threads_json(l));
   return o;

@@ -32,8 +32,9 @@ static void print_doubts(const leaks_t *l, FILE *out) {
             "  unsure     %" PRIu32 " threads could not be held: what they had at that moment is "
             "not known\n",
             l->running_threads);
-  if (x->moving)
-    fprintf(out, "  unsure     %" PRIu32 " reallocs were under way all the time\n", x->moving);
+  if (x->reallocating)
+    fprintf(out, "  unsure     %" PRIu32 " reallocs were under way all the time\n",
+            x->reallocating);
   if (x->late)
     fprintf(out, "  unseen     not every block was recorded: what the allocator has is searched "
                  "whole, and\n             old pointers there may hide a leak\n");

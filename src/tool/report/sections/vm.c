@@ -116,7 +116,7 @@ static json_object *make_json(const report_t *r, void *state) {
 
 const report_section_t section_vm = {.name = "vm",
                                      .option = "--malloc",
-                                     .mode = RECORD_REGIONS,
+                                     .mode = RECORD_MAPPINGS,
                                      .state_bytes = sizeof(mappings_t),
                                      .event = take_event,
                                      .holds = holds,

@@ -48,7 +48,7 @@ static bool tell(call_t *call, const uint64_t *arguments) {
   return false;
 }
 
-static const trampoline_calls_t calls = {.before = tell};
+static const trampoline_handlers_t calls = {.before = tell};
 
 static bool prepare(const audit_policy_t *p) {
   if (known && known->policy == p) return true;
@@ -63,7 +63,7 @@ static bool prepare(const audit_policy_t *p) {
 /* The tracer has trampolines of its own. */
 void *audit_lookup(uint32_t number, void ***original) {
   bool is_ready = objc_msgsend_find_runtime() && prepare(audit_methods_policy());
-  trampoline_t *t = is_ready ? trampoline_take((uintptr_t)audit_lookup_name(number)) : NULL;
+  trampoline_t *t = is_ready ? trampoline_new((uintptr_t)audit_lookup_name(number)) : NULL;
   if (!t) return NULL;
   t->data = number;
   t->flags = TRAMPOLINE_ENTRY_ONLY;

@@ -19,7 +19,7 @@ static bool tell(call_t *call, const uint64_t *arguments) {
   return false;
 }
 
-static const trampoline_calls_t calls = {.before = tell};
+static const trampoline_handlers_t calls = {.before = tell};
 
 /* Of one method for one policy; apart from that of a function, and from the tracer's. */
 static uint64_t key_of(uint64_t method, const audit_policy_t *p) {
@@ -31,7 +31,7 @@ static NOINLINE trampoline_t *meet(const audit_policy_t *p, uint64_t method, uin
                                    uint64_t selector) {
   char name[METHOD_NAME_MAX];
   bool left, has_name = objc_methods_name(method, class, selector, name, &left);
-  trampoline_t *t = left ? NULL : trampoline_take(key_of(method, p));
+  trampoline_t *t = left ? NULL : trampoline_new(key_of(method, p));
   uint32_t number = has_name ? audit_method_number(p, name, t != NULL, &left) : 0;
   if (left) audit_method_left();
   if (number) {

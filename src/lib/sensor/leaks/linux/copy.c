@@ -61,7 +61,7 @@ typedef struct scan {
 
 static bool wanted_still(const leaks_exchange_t *x) {
   return os_process_alive((pid_t)x->recorder_pid) &&
-         (!x->asker_pid || os_process_alive((pid_t)x->asker_pid));
+         (!x->requester_pid || os_process_alive((pid_t)x->requester_pid));
 }
 
 static bool wait_until_ready(leaks_exchange_t *x) {
@@ -247,7 +247,7 @@ static const leaks_thread_t *runs_in(const scan_t *s, const region_t *r) {
   const leaks_thread_t *found = NULL;
   for (uint32_t i = 0; i < x->thread_count; i++) {
     const leaks_thread_t *t = &x->threads[i];
-    if (t->how != LEAKS_THREAD_NONE && t->sp >= r->start && t->sp < r->end &&
+    if (t->state != LEAKS_THREAD_NONE && t->sp >= r->start && t->sp < r->end &&
         (!found || t->sp < found->sp) && reachability_find(&s->graph, t->sp) == REACHABILITY_NONE)
       found = t;
   }
@@ -275,7 +275,7 @@ static void search_registers(scan_t *s) {
   const leaks_exchange_t *x = s->exchange;
   for (uint32_t i = 0; i < x->thread_count; i++) {
     const leaks_thread_t *t = &x->threads[i];
-    if (t->how == LEAKS_THREAD_NONE) continue;
+    if (t->state == LEAKS_THREAD_NONE) continue;
     reachability_word(&s->graph, t->sp, (uint64_t)i << 8 | LEAKS_SP, LEAKS_BY_REGISTER);
     for (uint32_t k = 0; k < t->register_count && k < LEAKS_REGISTERS; k++)
       reachability_word(&s->graph, t->registers[k], (uint64_t)i << 8 | k, LEAKS_BY_REGISTER);

@@ -88,12 +88,12 @@ static bool take_question(hold_t *h, uint32_t tid, os_blocked_t *call) {
 static void stay(hold_t *h, leaks_thread_t *t, uint32_t round, void *ucontext) {
   uint64_t mask = os_signals_block(), until = os_monotonic_ns() + STAY_NS;
   save(t, ucontext);
-  store_release(&t->how, (uint32_t)LEAKS_THREAD_HELD);
+  store_release(&t->state, (uint32_t)LEAKS_THREAD_STOPPED);
   add_relaxed(&h->answers, 1);
   (void)os_futex_wake(&h->answers, 1);
   while (load_acquire(&h->round) == round && os_monotonic_ns() < until)
     (void)os_futex_wait(&h->round, round, STAY_NS);
-  store_release(&t->how, (uint32_t)LEAKS_THREAD_LEFT);
+  store_release(&t->state, (uint32_t)LEAKS_THREAD_RESUMED);
   os_signals_restore(mask);
 }
 
@@ -127,19 +127,19 @@ static bool put_question(hold_t *h, uint32_t tid, const os_blocked_t *at) {
   return false;
 }
 
-static leaks_how_t ask(hold_t *h, leaks_thread_t *t, const os_blocked_t *at) {
+static leaks_thread_state_t ask(hold_t *h, leaks_thread_t *t, const os_blocked_t *at) {
   os_blocked_t before;
   (void)take_question(h, t->tid, &before); /* a question that it has not come for yet */
-  if (!put_question(h, t->tid, at)) return LEAKS_THREAD_LOOSE;
-  store_release(&t->how, (uint32_t)LEAKS_THREAD_ASKED);
-  if (os_signal_process(os_pid(), (pid_t)t->tid) == 0) return LEAKS_THREAD_ASKED;
+  if (!put_question(h, t->tid, at)) return LEAKS_THREAD_RUNNING;
+  store_release(&t->state, (uint32_t)LEAKS_THREAD_SIGNALED);
+  if (os_signal_process(os_pid(), (pid_t)t->tid) == 0) return LEAKS_THREAD_SIGNALED;
   (void)take_question(h, t->tid, &before);
   return LEAKS_THREAD_NONE;
 }
 
 /* It does not run at this moment: AT says where it is. */
-static leaks_how_t approach_blocked(hold_t *h, leaks_thread_t *t, const os_thread_t *about,
-                                    const os_blocked_t *at) {
+static leaks_thread_state_t approach_blocked(hold_t *h, leaks_thread_t *t, const os_thread_t *about,
+                                             const os_blocked_t *at) {
   t->sp = at->sp;
   t->pc = at->pc;
   t->call = at->call;
@@ -154,12 +154,12 @@ static void approach(hold_t *h, leaks_thread_t *t) {
   os_thread_t about;
   os_blocked_t at;
   pid_t tid = (pid_t)t->tid;
-  leaks_how_t how;
+  leaks_thread_state_t how;
   t->sp = t->pc = t->pointer = t->vectors = 0;
   t->register_count = 0;
   t->call = -1;
   if (os_thread_read(-1, tid, &about) != 0 || about.state == 'Z' || about.state == 'X') {
-    t->how = LEAKS_THREAD_NONE;
+    t->state = LEAKS_THREAD_NONE;
     return;
   }
   t->progress = os_thread_progress(-1, tid);
@@ -167,14 +167,14 @@ static void approach(hold_t *h, leaks_thread_t *t) {
   if (r == 0)
     how = approach_blocked(h, t, &about, &at);
   else if (about.state == 'R' || r == -11 /* EAGAIN: it runs */)
-    how = os_blocks_signal(&about) ? LEAKS_THREAD_LOOSE : ask(h, t, &nowhere);
+    how = os_blocks_signal(&about) ? LEAKS_THREAD_RUNNING : ask(h, t, &nowhere);
   else
     how = LEAKS_THREAD_UNKNOWN;
-  if (how != LEAKS_THREAD_ASKED) t->how = how;
+  if (how != LEAKS_THREAD_SIGNALED) t->state = how;
 }
 
 static bool is_in_place(const leaks_thread_t *t) {
-  return t->how == LEAKS_THREAD_SPILLED || t->how == LEAKS_THREAD_UNKNOWN;
+  return t->state == LEAKS_THREAD_SPILLED || t->state == LEAKS_THREAD_UNKNOWN;
 }
 
 static bool has_moved(const leaks_thread_t *t) {
@@ -207,10 +207,10 @@ static bool add_thread(pid_t tid, uint64_t identity, void *context) {
   return true;
 }
 
-static uint32_t count_how(const hold_t *h, leaks_how_t how) {
+static uint32_t count_how(const hold_t *h, leaks_thread_state_t how) {
   uint32_t n = 0;
   for (uint32_t i = 0; i < h->count; i++)
-    n += load_acquire(&h->threads[i].how) == (uint32_t)how;
+    n += load_acquire(&h->threads[i].state) == (uint32_t)how;
   return n;
 }
 
@@ -219,14 +219,14 @@ static void collect(hold_t *h, uint64_t deadline_ns) {
   for (;;) {
     uint32_t answers = load_acquire(&h->answers);
     uint64_t now = os_monotonic_ns();
-    if (!count_how(h, LEAKS_THREAD_ASKED)) return;
+    if (!count_how(h, LEAKS_THREAD_SIGNALED)) return;
     if (now >= deadline_ns) break;
     (void)os_futex_wait(&h->answers, answers, deadline_ns - now);
   }
   for (uint32_t i = 0; i < h->count; i++) {
-    uint32_t asked = LEAKS_THREAD_ASKED, *how = &h->threads[i].how;
+    uint32_t asked = LEAKS_THREAD_SIGNALED, *how = &h->threads[i].state;
     bool alive = os_thread_alive((pid_t)h->threads[i].tid);
-    (void)cas_acq_rel(how, &asked, (uint32_t)(alive ? LEAKS_THREAD_LOOSE : LEAKS_THREAD_NONE));
+    (void)cas_acq_rel(how, &asked, (uint32_t)(alive ? LEAKS_THREAD_RUNNING : LEAKS_THREAD_NONE));
   }
 }
 
@@ -235,7 +235,7 @@ static uint32_t approach_again(hold_t *h) {
   uint32_t again = 0;
   for (uint32_t i = 0; i < h->count; i++) {
     leaks_thread_t *t = &h->threads[i];
-    if (t->how != LEAKS_THREAD_LOOSE && !has_moved(t)) continue;
+    if (t->state != LEAKS_THREAD_RUNNING && !has_moved(t)) continue;
     approach(h, t);
     again++;
   }
@@ -248,7 +248,7 @@ static int hold_all(hold_t *h, const void *ucontext) {
   store_relaxed(&h->count, 0u);
   memset(&h->threads[0], 0, sizeof h->threads[0]);
   h->threads[0].tid = (uint32_t)os_tid();
-  h->threads[0].how = LEAKS_THREAD_HELD;
+  h->threads[0].state = LEAKS_THREAD_STOPPED;
   h->threads[0].call = -1;
   save(&h->threads[0], ucontext);
   store_release(&h->count, 1u);
@@ -273,7 +273,7 @@ static void release(hold_t *h) {
 static uint32_t moving(void) {
   uint32_t count = 0;
   for (writer_t *w = load_acquire(&writer_global->writers); w; w = w->next)
-    if (load_relaxed(&w->moving) && os_thread_alive(load_relaxed(&w->tid))) count++;
+    if (load_relaxed(&w->realloc_old) && os_thread_alive(load_relaxed(&w->tid))) count++;
   return count;
 }
 
@@ -304,13 +304,13 @@ static hold_t *hold_open(void) {
 
 static void wait_until_kept(leaks_exchange_t *x) {
   uint64_t deadline = os_monotonic_ns() + KEEPING_NS;
-  while (load_acquire(&x->state) == LEAKS_HELD) {
+  while (load_acquire(&x->state) == LEAKS_STOPPED) {
     uint64_t now = os_monotonic_ns();
     if (now >= deadline) {
       x->error = SONDE_ETIMEDOUT;
       return;
     }
-    (void)os_futex_wait_shared(&x->state, LEAKS_HELD, deadline - now);
+    (void)os_futex_wait_shared(&x->state, LEAKS_STOPPED, deadline - now);
   }
 }
 
@@ -324,7 +324,7 @@ static int make_copy(hold_t *h, shm_control_t *c, leaks_exchange_t *x) {
   x->time = ticks(c);
   x->thread_count = h->count;
   memcpy(x->threads, h->threads, h->count * sizeof *h->threads);
-  enter_state(x, LEAKS_HELD);
+  enter_state(x, LEAKS_STOPPED);
   uint64_t start = os_monotonic_ns();
   pid_t copy = os_process_copy(os_parent() == (pid_t)c->recorder_pid);
   if (copy == 0) leaks_copy(x);
@@ -333,8 +333,8 @@ static int make_copy(hold_t *h, shm_control_t *c, leaks_exchange_t *x) {
   x->copy_pid = (uint32_t)copy;
   if (load_relaxed(&c->mode) & RECORD_LIVE) wait_until_kept(x);
   for (uint32_t i = 0; i < h->count; i++)
-    if (has_moved(&h->threads[i]) || h->threads[i].how == LEAKS_THREAD_LEFT)
-      x->threads[i].how = LEAKS_THREAD_LOOSE;
+    if (has_moved(&h->threads[i]) || h->threads[i].state == LEAKS_THREAD_RESUMED)
+      x->threads[i].state = LEAKS_THREAD_RUNNING;
   return x->error;
 }
 
@@ -344,8 +344,8 @@ static int hold_and_copy(hold_t *h, shm_control_t *c, leaks_exchange_t *x, const
     if (load_acquire(&x->state) == LEAKS_FAILED) return SONDE_ETIMEDOUT; /* nobody waits any more */
     uint64_t start = os_monotonic_ns();
     int status = hold_all(h, ucontext);
-    x->moving = status == 0 ? moving() : 0;
-    bool good = status == 0 && (!x->moving || x->tries == TRIES);
+    x->reallocating = status == 0 ? moving() : 0;
+    bool good = status == 0 && (!x->reallocating || x->tries == TRIES);
     if (good) status = make_copy(h, c, x);
     release(h);
     x->pause_ns = os_monotonic_ns() - start;
@@ -384,7 +384,7 @@ static void lead(shm_control_t *c, void *ucontext) {
   leaks_exchange_t *x = open_exchange(c);
   hold_t *h = hold_open();
   if (x && h) {
-    enter_state(x, LEAKS_TAKEN);
+    enter_state(x, LEAKS_ACCEPTED);
     int status = hold_and_copy(h, c, x, ucontext);
     if (status < 0) x->error = status;
     last = (pid_t)x->copy_pid;
@@ -399,9 +399,9 @@ static void lead(shm_control_t *c, void *ucontext) {
  * call another. A child of fork finds its parent's pid there, which leads no more. */
 static void lead_alone(shm_control_t *c, void *ucontext) {
   static uint32_t leader; /* pid of the process whose thread leads, or one that did */
-  uint32_t pid = (uint32_t)os_pid(), before = load_acquire(&leader), asked = LEAKS_ASKED;
+  uint32_t pid = (uint32_t)os_pid(), before = load_acquire(&leader), asked = LEAKS_REQUESTED;
   if (before == pid || !cas_acq_rel(&leader, &before, pid)) return;
-  if (cas_acq_rel(&c->leaks_state, &asked, LEAKS_TAKEN)) lead(c, ucontext);
+  if (cas_acq_rel(&c->leaks_state, &asked, LEAKS_ACCEPTED)) lead(c, ucontext);
   store_release(&leader, 0u);
 }
 
@@ -409,7 +409,7 @@ static void answer(hold_t *h, uint32_t round, void *ucontext) {
   shm_control_t *c = writer_control();
   if (round & 1) {
     leaks_thread_t *t = entry_of(h, (uint32_t)os_tid());
-    if (t && load_acquire(&t->how) == LEAKS_THREAD_ASKED) stay(h, t, round, ucontext);
+    if (t && load_acquire(&t->state) == LEAKS_THREAD_SIGNALED) stay(h, t, round, ucontext);
   } else if (c && c->pid == (uint32_t)os_pid())
     lead_alone(c, ucontext);
 }

@@ -263,7 +263,7 @@ void reachability_judge(reachability_t *g) {
       g->block_bytes += each_word(g, b->address, b->address + b->size, point, i);
   }
   for (uint32_t i = 0; i < g->count; i++)
-    if (g->blocks[i].verdict == UNSEEN) lose(g, i, LEAKS_LOST);
+    if (g->blocks[i].verdict == UNSEEN) lose(g, i, LEAKS_LEAKED);
   for (uint32_t i = 0; i < g->count; i++)
     if (g->blocks[i].verdict == POINTED) lose(g, i, LEAKS_CYCLE);
 }

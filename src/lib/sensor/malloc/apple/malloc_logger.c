@@ -83,7 +83,7 @@ static NOINLINE void on_syscall(uint32_t type, uintptr_t a, uintptr_t b, uintptr
   if (before_syscall) before_syscall(type, a, b, c, result, skip);
   if (!os_thread_enter()) return;
   bool gives = type & TYPE_VM_GIVEN;
-  const region_t r = {.call = gives ? REGION_MAPPED : REGION_UNMAPPED,
+  const region_t r = {.call = gives ? MAPPING_CREATED : MAPPING_REMOVED,
                       .address = gives ? result : b,
                       .size = gives ? b : c,
                       .protection = gives ? PROT_READ | PROT_WRITE : 0,

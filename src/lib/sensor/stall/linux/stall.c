@@ -196,7 +196,7 @@ typedef struct armed {
   int timer;
 } armed_t;
 
-static armed_t armed[SHM_QUESTIONS]; /* by question; written by its thread */
+static armed_t armed[SHM_STACK_REQUESTS]; /* by question; written by its thread */
 
 static bool arm(armed_t *a, uint32_t tid) {
   int timer = os_signal_thread_after((pid_t)tid, 1);
@@ -213,23 +213,23 @@ static bool was_armed(armed_t *a, uint32_t tid) {
   return true;
 }
 
-static void answer_one(writer_t *w, shm_question_t *q, const void *ucontext) {
+static void answer_one(writer_t *w, shm_stack_request_t *q, const void *ucontext) {
   uint32_t stack = 0;
   uint64_t time = writer_now(w);
   if (stack_id_of_context(&stack, ucontext) < 0) stack = 0;
   q->stack = stack;
   q->time = time;
-  store_release(&q->state, SHM_ANSWERED);
+  store_release(&q->state, SHM_CAPTURED);
 }
 
 void stall_on_request(const void *ucontext) {
   stream_t *s = writer_enter(RECORD_STALLS);
   if (!s) return;
   writer_t *w = s->writer;
-  for (uint32_t i = 0; i < SHM_QUESTIONS; i++) {
-    shm_question_t *q = &w->control->stall.questions[i];
+  for (uint32_t i = 0; i < SHM_STACK_REQUESTS; i++) {
+    shm_stack_request_t *q = &w->control->stall.stack_requests[i];
     bool second = was_armed(&armed[i], (uint32_t)w->tid);
-    if (load_acquire(&q->state) != SHM_ASKED || q->tid != (uint32_t)w->tid) continue;
+    if (load_acquire(&q->state) != SHM_REQUESTED || q->tid != (uint32_t)w->tid) continue;
     if (second || !arm(&armed[i], (uint32_t)w->tid)) answer_one(w, q, ucontext);
   }
   writer_leave(s);

@@ -52,7 +52,7 @@ static void ends(call_t *call, call_end_t end) {
   if (generation && end != CALL_LOST) trace_exit_keeping(generation, call->data, call->sp);
 }
 
-static const trampoline_calls_t message_calls = {.before = begins, .after = ends};
+static const trampoline_handlers_t message_calls = {.before = begins, .after = ends};
 
 bool objc_lookups_may_match(const char *pattern, const char *name) {
   return objc_msgsend_number(name) < OBJC_MSGSENDS && imports_may_name_methods(pattern);
@@ -60,7 +60,7 @@ bool objc_lookups_may_match(const char *pattern, const char *name) {
 
 void *objc_lookups_replace(const hook_candidate_t *c, void ***original) {
   trampoline_t *t = objc_msgsend_find_runtime() && objc_msgsend_table_make(&table)
-                        ? trampoline_take(c->function)
+                        ? trampoline_new(c->function)
                         : NULL;
   if (!t) return NULL;
   t->data = objc_msgsend_number(c->name);

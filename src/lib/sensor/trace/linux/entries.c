@@ -132,7 +132,7 @@ static bool make_stubs(entry_image_t *image) {
   patch_stubs_t *stubs = &image->stubs;
   if (stubs->start) return true;
   if (!map_stubs(stubs)) return false;
-  uint64_t body = trampoline_place(TRAMPOLINE_BODY);
+  uint64_t body = trampoline_address(TRAMPOLINE_BODY);
   for (uint32_t i = 0; i < image->count; i++) {
     entry_t *entry = &image->entries[i];
     trampoline_t *t = &entry->trampoline;

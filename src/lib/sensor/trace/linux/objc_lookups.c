@@ -22,7 +22,7 @@ static NOINLINE trampoline_t *meet(uint64_t method, uint64_t class, uint64_t sel
   char name[METHOD_NAME_MAX];
   if (!control) return NULL;
   bool made, has_name = objc_methods_name(method, class, selector, name, &made);
-  trampoline_t *t = made ? NULL : trampoline_take(method);
+  trampoline_t *t = made ? NULL : trampoline_new(method);
   if (!t) {
     add_relaxed(&control->messages_left, 1u);
     return NULL;

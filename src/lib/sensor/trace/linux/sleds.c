@@ -57,7 +57,7 @@ __attribute__((used)) HIDDEN void trace_sled_left(uint64_t sled, uint64_t sp, ui
 
 /* Is BACK, where a function returns to, a trampoline? */
 static ALWAYS_INLINE bool from_trampoline(uint64_t back) {
-  return back == trampoline_place(TRAMPOLINE_RETURN);
+  return back == trampoline_address(TRAMPOLINE_RETURN);
 }
 
 /* SLED is that of the very function that the trampoline was for, which has told of the call; a
