@@ -1,17 +1,17 @@
 /* SPDX-License-Identifier: MIT
  *
- * The whole contract with the CPU. Everything here is inline and touches neither memory it is not
- * given nor errno, so it may be used anywhere, in a signal handler and before relocation too.
+ * The contract with the CPU. Every function is inline, accesses only the memory that it is given
+ * and leaves errno unchanged. So it may be called anywhere: in a signal handler, and before
+ * relocation.
  *
- * Each folder beside this header fulfils it for one machine:
- *   long     arch_syscall(number, a, b, c, d, e, f)   the result as the kernel gives it: a negative
- *                                                     value down to -4095 is an errno
+ * Each folder beside this header implements the contract for one CPU:
+ *   long     arch_syscall(number, a, b, c, d, e, f)   the kernel's result: a negative value down to
+ *                                                     -4095 is an errno
  *   uint64_t arch_cycles(void)                        the cycle counter that user code may read
  *   uint64_t arch_strip(pc)                           PC without pointer authentication bits
- *   void     arch_code_written(address, bytes)        what was written there is to be fetched as
- *                                                     code
+ *   void     arch_code_written(address, bytes)        makes written bytes visible as code
  *   void     arch_relax(void)                         a hint inside a spinning loop
- *   bool     arch_on_valgrind(void)                   whether valgrind executes this
+ *   bool     arch_on_valgrind(void)                   true if valgrind executes this code
  *   arch_frame_t arch_context_frame(ucontext)         see below
  *   uint64_t arch_context_registers(ucontext, ...)    see below
  */
@@ -29,7 +29,7 @@ typedef struct arch_frame {
   uint64_t lr; /* x30; 0 on machines that keep the return address on the stack */
 } arch_frame_t;
 
-/* The one client request asked here: valgrind.h, VG_USERREQ__RUNNING_ON_VALGRIND. */
+/* The client request VG_USERREQ__RUNNING_ON_VALGRIND of valgrind.h. */
 #define ARCH_ASK_VALGRIND UINT64_C(0x1001)
 
 #if defined(__x86_64__)
@@ -39,14 +39,14 @@ typedef struct arch_frame {
 #include "arch/aarch64/cpu.h"
 #include "arch/aarch64/entry.h"
 #else
-#error "sonde knows x86_64 and aarch64"
+#error "sonde supports x86_64 and aarch64"
 #endif
 
-/* The frame that UCONTEXT, the third argument of an SA_SIGINFO handler, was made at. */
+/* The interrupted frame of UCONTEXT, the third argument of an SA_SIGINFO handler. */
 static inline arch_frame_t arch_context_frame(const void *ucontext);
 
-/* Every general register of UCONTEXT by its DWARF number into REGISTERS (ARCH_DWARF_REGISTERS
- * words), their set as bits into KNOWN. Returns the pc. */
+/* Copies every general register of UCONTEXT to REGISTERS (ARCH_DWARF_REGISTERS words), indexed by
+ * its DWARF number, and sets the bits of these numbers in KNOWN. Returns the pc. */
 static inline uint64_t arch_context_registers(const void *ucontext, uint64_t *registers,
                                               uint64_t *known);
 

@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: MIT
  *
- * A copy out of memory that may go away at any moment: it ends where the memory does, provided that
- * the handler of SIGSEGV and SIGBUS asks arch_guarded_fault. On Apple's systems, where no handler
- * is ours, it is a plain copy of what its caller knows to be there.
+ * Copies memory that another thread may unmap at any moment. The copy ends where the mapped memory
+ * ends, provided that the handler of SIGSEGV and SIGBUS calls arch_guarded_fault. On Apple's
+ * systems sonde installs no such handler, so there the copy is a plain one and the caller must know
+ * that the memory stays mapped.
  */
 #ifndef SONDE_ARCH_GUARDED_H
 #define SONDE_ARCH_GUARDED_H
@@ -18,20 +19,21 @@ static inline uint64_t arch_copy_guarded(void *out, const void *from, uint64_t s
 }
 #else
 
-/* Copies at most SIZE bytes from FROM to OUT and returns how many it could. With TEXT it ends
- * before a byte that is 0. */
+/* Copies at most SIZE bytes from FROM to OUT and returns the number of bytes copied. With TEXT the
+ * copy ends before the first 0. */
 extern __attribute__((visibility("hidden"))) uint64_t arch_copy_guarded(void *out, const void *from,
                                                                         uint64_t size, bool text);
 
-/* Where it reads, and where it goes on when that fails, from its begin. They are no symbols, since
- * a symbol within a function is a name of its own to whoever lists them. */
+/* Offsets from arch_copy_guarded: of the instruction that reads, and of the instruction to continue
+ * at after a fault. They are not symbols, because a symbol inside a function would look like a
+ * function to tools that list symbols. */
 extern __attribute__((visibility("hidden"))) const uint32_t arch_guarded_places[2];
 
-/* Whether a fault at UCONTEXT is one of arch_copy_guarded's; then it ends there. */
+/* Returns true if the fault at UCONTEXT happened in arch_copy_guarded, and makes the copy end. */
 static inline bool arch_guarded_fault(void *ucontext) {
   uint64_t begin = (uint64_t)(uintptr_t)arch_copy_guarded;
   if (arch_context_frame(ucontext).pc != begin + arch_guarded_places[0]) return false;
-  arch_context_go_on(ucontext, begin + arch_guarded_places[1]);
+  arch_context_set_pc(ucontext, begin + arch_guarded_places[1]);
   return true;
 }
 #endif

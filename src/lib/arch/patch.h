@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: MIT
  *
- * NOPs at a function's entry (-fpatchable-function-entry) that become a jump to a stub, and again
- * NOPs, while threads run through them. x86_64/patch.c and aarch64/patch.c say why nothing that a
- * thread can meet on its way is ever an instruction that does harm.
+ * Replaces the NOPs at a function's entry (-fpatchable-function-entry) by a jump to a stub, and
+ * back, while threads execute them. x86_64/linux/patch.c and aarch64/linux/patch.c explain why a
+ * thread never executes a half-written instruction.
  *
- * A change has three steps. Between two of them every thread must have begun to fetch its
- * instructions anew (os_sync_code). Code that is written must be writable.
+ * A change has three steps. Between two steps, os_sync_code must make every thread refetch its
+ * instructions. The code must be writable during the change.
  */
 #ifndef SONDE_ARCH_PATCH_H
 #define SONDE_ARCH_PATCH_H
@@ -13,46 +13,50 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-#define PATCH_STEPS     3
-#define PATCH_TRIES     64 /* places for stubs, at most */
-#define PATCH_CODE_READ 16 /* bytes of code that are looked at */
+#define PATCH_STEPS 3
+
+/* The largest number of places tried for stubs. */
+#define PATCH_TRIES 64
+
+/* Bytes of code that patch_look reads. */
+#define PATCH_CODE_READ 16
 
 typedef struct patch {
-  uint64_t place;    /* of the NOPs */
-  uint8_t before[8]; /* what stands there */
-  uint8_t bytes;     /* behind so many the function goes on; 0: no room */
+  uint64_t place;    /* address of the NOPs */
+  uint8_t before[8]; /* the bytes of the NOPs */
+  uint8_t bytes;     /* size of the NOPs; the function continues after them; 0: too few */
   bool is_one;       /* one NOP, not several */
-  bool wanted;       /* yours */
+  bool wanted;       /* for the caller's use */
 } patch_t;
 
-/* Where the stubs of an image are. */
+/* The stubs of an image. */
 typedef struct patch_stubs {
-  uint64_t low, high; /* what lies between the first and the last place */
+  uint64_t low, high; /* the range from the first to the last place */
   uint32_t count;
   uint64_t start, bytes;
-  int64_t distance; /* of a stub from its place, where that is the same for all */
+  int64_t distance; /* from a place to its stub, where it is the same for all */
 } patch_stubs_t;
 
-/* Bytes of the landing mark that CODE begins with (endbr64, bti c), else 0. */
+/* The size of the landing pad that CODE begins with (endbr64, bti c), or 0. */
 uint32_t patch_mark_bytes(const uint8_t *code);
 
-/* Bytes of the NOP that CODE begins with; 0: it begins with none. */
+/* The size of the NOP that CODE begins with, or 0. */
 uint32_t patch_nop_bytes(const uint8_t *code);
 
-/* Fills in PATCH for the NOPs at PLACE, of which PATCH_CODE_READ bytes are readable. False when
- * there are too few. */
+/* Fills in PATCH for the NOPs at PLACE, where PATCH_CODE_READ bytes are readable. Returns false
+ * when there are too few NOPs. */
 bool patch_look(uint64_t place, patch_t *patch);
 
-/* The place number TRY at which the stubs for `low`, `high` and `count` may be: fills in `start`
- * and `bytes`. False when there is none of this number. */
+/* Computes candidate number TRY for the address of the stubs of `low`, `high` and `count`, and
+ * fills in `start` and `bytes`. Returns false when there are fewer candidates. */
 bool patch_stubs_place(patch_stubs_t *stubs, uint32_t try);
 
-/* Writes stub number NUMBER, which loads DATA into the register that trampolines take it from (r11,
- * x17) and goes to BODY. Returns the address that leads on behind the NOPs. */
+/* Writes stub number NUMBER. The stub loads DATA into the register that trampolines read (r11, x17)
+ * and jumps to BODY. Returns the address through which the function continues after the NOPs. */
 uint64_t patch_stub(const patch_stubs_t *stubs, uint32_t number, const patch_t *patch,
                     uint64_t data, uint64_t body);
 
-/* Step number STEP on the way to a jump (ON), or back. */
+/* Executes step number STEP of the change to a jump (ON) or back to NOPs. */
 void patch_step(const patch_stubs_t *stubs, uint32_t number, const patch_t *patch, bool on,
                 uint32_t step);
 

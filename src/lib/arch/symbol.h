@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT
  *
- * What differs between ELF and Mach-O where C has functions of assembly: how one is begun, ended
- * and named. On Mach-O names begin with an underscore, and symbols have neither type nor size.
- * assembly.inc has the same for files of assembly.
+ * Directives that begin, end and name an assembly function inside C code, for ELF and for Mach-O.
+ * On Mach-O, names begin with an underscore, and symbols have neither type nor size. assembly.inc
+ * has the same directives for files of assembly.
  */
 #ifndef SONDE_ARCH_SYMBOL_H
 #define SONDE_ARCH_SYMBOL_H

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
  *
- * Small words that every room uses: branch hints, atomics with their order in the name, alignment.
+ * Macros that every module uses: branch hints, alignment, and atomics named by their memory order.
  */
 #ifndef SONDE_BASE_BITS_H
 #define SONDE_BASE_BITS_H
@@ -18,12 +18,14 @@
 #define ALIGN_UP(x, a)   (((x) + ((a)-1)) & ~((__typeof__(x))(a)-1))
 #define ALIGN_DOWN(x, a) ((x) & ~((__typeof__(x))(a)-1))
 
-/* The compiler keeps POINTER, where it would compute it anew from an index at each use. */
+/* Makes the compiler keep POINTER in a register instead of recomputing it from an index at each
+ * use. */
 #define KEEP_POINTER(pointer) __asm__("" : "+r"(pointer))
 
-/* For code that reads whole stacks, whatever a sanitizer has marked there as out of bounds. What is
- * always inlined into it is marked so too, or takes no address of a local of its own: gcc takes
- * ASan's marks of that local's ended scope along, and they stay on the stack. */
+/* Marks functions that read whole stacks, including the parts that AddressSanitizer has poisoned. A
+ * function that is always inlined into such a function must be marked too, or must not take the
+ * address of a local variable: gcc would poison that variable when its scope ends, and would never
+ * unpoison it. */
 #define READS_STACK __attribute__((no_sanitize("address")))
 
 #define load_relaxed(p)     __atomic_load_n((p), __ATOMIC_RELAXED)
@@ -34,10 +36,10 @@
 #define cas_acq_rel(p, e, v)                                                                       \
   __atomic_compare_exchange_n((p), (e), (v), false, __ATOMIC_ACQ_REL, __ATOMIC_ACQUIRE)
 
-/* What was stored before is seen by others before anything is loaded after. */
+/* Other threads see all earlier stores before this thread executes any later load. */
 #define full_fence() __atomic_thread_fence(__ATOMIC_SEQ_CST)
 
-/* Order between this thread's own code and a signal handler on the same thread. */
+/* Orders memory accesses between this thread and a signal handler on the same thread. */
 #define signal_fence() __atomic_signal_fence(__ATOMIC_SEQ_CST)
 
 #endif

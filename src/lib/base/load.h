@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
- * Little-endian words of a file or another process, wherever they lie. The machines that we run on
- * are little-endian themselves.
+ * Reads little-endian words at any alignment, from a file or from another process. The machines
+ * that sonde supports are little-endian themselves.
  */
 #ifndef SONDE_BASE_LOAD_H
 #define SONDE_BASE_LOAD_H

@@ -1,18 +1,18 @@
 /* SPDX-License-Identifier: MIT
  *
- * memcpy and its family for the one library that stands on no libc: libsonde-agent.so. Compilers
- * emit calls to these four whatever they are told, so they must exist; they are hidden, so a
- * program into which the agent is preloaded never meets them. libsonde and the tests use libc's.
+ * memcpy and its family for libsonde-agent.so, which links no libc. Compilers emit calls to these
+ * four functions even in freestanding code, so the agent must define them. They are hidden, so the
+ * program never calls them. libsonde and the tests use those of libc.
  *
- * Copies on the hot paths are short: eight bytes at a time, then the rest. What is long (a page and
- * more) goes to the string instructions where the CPU has them.
+ * Copies on the hot paths are short: they copy eight bytes at a time, then the rest. Copies of
+ * LONG_BYTES and more use the string instructions of x86_64.
  */
 #include <stddef.h>
 #include <stdint.h>
 
 #include "base/bits.h"
 
-/* A word at any address that may alias anything. */
+/* A word at any address; it may alias an object of any type. */
 typedef struct word {
   uint64_t value;
 } __attribute__((packed, may_alias)) word_t;
@@ -71,7 +71,7 @@ void *memcpy(void *restrict to, const void *restrict from, size_t size) {
 
 void *memmove(void *to, const void *from, size_t size) {
   if ((uintptr_t)to - (uintptr_t)from >= size)
-    copy_upwards(to, from, size); /* below it, or beside it */
+    copy_upwards(to, from, size); /* TO is below FROM, or they do not overlap */
   else
     copy_downwards(to, from, size);
   return to;
@@ -97,6 +97,6 @@ int memcmp(const void *a, const void *b, size_t size) {
   return 0;
 }
 
-/* What clang makes of a memcmp of which only equality is asked. */
+/* clang replaces memcmp by bcmp where the code tests for equality only. */
 int bcmp(const void *a, const void *b, size_t size);
 int bcmp(const void *a, const void *b, size_t size) { return memcmp(a, b, size); }

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
  *
- * Text of the inside: paths of /proc, and lines that a handler writes.
+ * Text without stdio: paths of /proc, and lines that a signal handler writes.
  */
 #ifndef SONDE_BASE_TEXT_H
 #define SONDE_BASE_TEXT_H
@@ -9,14 +9,14 @@
 
 #define DECIMAL_MAX 20 /* digits of a 64-bit number */
 
-/* Writes TEXT without its final 0 to OUT; returns where it ends. */
+/* Writes TEXT without its final 0 to OUT and returns the end. */
 static inline char *text_append(char *out, const char *text) {
   while (*text)
     *out++ = *text++;
   return out;
 }
 
-/* Writes VALUE to OUT, which has room for DECIMAL_MAX characters; returns where it ends. */
+/* Writes VALUE to OUT, which has space for DECIMAL_MAX characters, and returns the end. */
 static inline char *decimal_append(char *out, uint64_t value) {
   char digits[DECIMAL_MAX];
   int n = 0;
@@ -28,7 +28,7 @@ static inline char *decimal_append(char *out, uint64_t value) {
   return out;
 }
 
-/* The number at *TEXT, 0 where there is none; *TEXT is moved behind its digits. */
+/* Reads the number at *TEXT (0: there are no digits) and advances *TEXT past its digits. */
 static inline uint64_t decimal_read(const char **text) {
   uint64_t value = 0;
   for (; **text >= '0' && **text <= '9'; ++*text)

@@ -1,14 +1,14 @@
 /* SPDX-License-Identifier: MIT
  *
- * What is UTF-8: table 3-7 of the Unicode standard. No surrogates, no overlong forms, nothing above
- * U+10FFFF.
+ * Well-formed UTF-8 by table 3-7 of the Unicode standard: no surrogates, no overlong forms, no code
+ * point above U+10FFFF.
  */
 #ifndef SONDE_BASE_UTF8_H
 #define SONDE_BASE_UTF8_H
 
 #include <stddef.h>
 
-/* The length of the well-formed sequence at P, 0 when there is none. P ends with a 0. */
+/* The length of the well-formed sequence at P, or 0. The text at P ends with a 0. */
 static inline size_t utf8_length(const unsigned char *p) {
   unsigned char low = 0x80, high = 0xbf;
   size_t more;

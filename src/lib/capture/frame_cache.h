@@ -69,8 +69,9 @@ typedef struct cached {
   };
 } frame_cache_entry_t;
 
-#define ENTRY_FLAGS_SHIFT 56 /* where `bits` is in `tail`, on the little-endian machines we know   \
-                              */
+#define ENTRY_FLAGS_SHIFT                                                                          \
+  56 /* where `bits` is in `tail`, on the little-endian machines we know                           \
+      */
 
 static ALWAYS_INLINE uint64_t entry_pack(uint32_t id, int64_t restored_words, uint64_t sp_words,
                                          unsigned bits) {

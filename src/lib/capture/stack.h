@@ -16,8 +16,9 @@
 #define STACK_OUTER 448
 #define STACK_INNER 64
 
-#define STACK_PC_BROKEN FRAME_TABLE_NO_PC /* the walk ended here, before the thread's first frame  \
-                                           */
+#define STACK_PC_BROKEN                                                                            \
+  FRAME_TABLE_NO_PC /* the walk ended here, before the thread's first frame                        \
+                     */
 #define STACK_PC_TRUNCATED FRAME_TABLE_MARKERS /* frames were left out here */
 
 /* The id of the stack that PC, SP and FP, the registers of a function's caller, begin. Returns 0 or

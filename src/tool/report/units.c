@@ -48,9 +48,10 @@ const char *report_signal_name(uint64_t number) {
 #define NAME(name)                                                                                 \
   case name: return #name;
     NAME(SIGABRT)
-    NAME(SIGBUS) NAME(SIGFPE) NAME(SIGHUP) NAME(SIGILL) NAME(SIGINT) NAME(SIGKILL) NAME(SIGPIPE)
-        NAME(SIGQUIT) NAME(SIGSEGV) NAME(SIGSYS) NAME(SIGTERM) NAME(SIGTRAP) NAME(SIGXCPU)
-            NAME(SIGXFSZ) NAME(SIGALRM) NAME(SIGUSR1) NAME(SIGUSR2)
+    NAME(SIGBUS)
+    NAME(SIGFPE) NAME(SIGHUP) NAME(SIGILL) NAME(SIGINT) NAME(SIGKILL) NAME(SIGPIPE) NAME(SIGQUIT)
+        NAME(SIGSEGV) NAME(SIGSYS) NAME(SIGTERM) NAME(SIGTRAP) NAME(SIGXCPU) NAME(SIGXFSZ)
+            NAME(SIGALRM) NAME(SIGUSR1) NAME(SIGUSR2)
 #undef NAME
                 default : return "SIG?";
   }

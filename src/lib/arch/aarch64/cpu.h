@@ -149,7 +149,7 @@ static inline bool arch_context_interrupted(const void *ucontext, uint64_t pc, u
          *(const uint32_t *)(pc - 4) == 0xd4000001 /* svc #0 */;
 }
 
-static inline void arch_context_go_on(void *ucontext, uint64_t pc) {
+static inline void arch_context_set_pc(void *ucontext, uint64_t pc) {
   ((ucontext_t *)ucontext)->uc_mcontext.pc = pc;
 }
 

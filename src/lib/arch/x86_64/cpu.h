@@ -125,7 +125,7 @@ static inline bool arch_context_interrupted(const void *ucontext, uint64_t pc, u
 }
 
 /* The thread goes on at PC. */
-static inline void arch_context_go_on(void *ucontext, uint64_t pc) {
+static inline void arch_context_set_pc(void *ucontext, uint64_t pc) {
   ((ucontext_t *)ucontext)->uc_mcontext.gregs[ARCH_GREG_RIP] = (greg_t)pc;
 }
 

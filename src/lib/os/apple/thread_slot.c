@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: MIT
  *
- * See os/thread_slot.h. The keys have no destructors: what a thread leaves behind is taken over
- * later, as on Linux, since its last frees come after them.
+ * Thread slots as pthread keys: see os/thread_slot.h. The keys have no destructors, because a
+ * thread may still free memory after they have run. As on Linux, another thread reuses the memory
+ * later.
  */
 #include "os/thread_slot.h"
 

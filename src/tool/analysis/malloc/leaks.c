@@ -179,7 +179,8 @@ static void count_threads(leaks_t *l) {
 static void doubt(leaks_t *l) {
   for (size_t i = 0; i < l->by_stack_count; i++) {
     leaks_stack_t *g = &l->by_stack[i];
-    bool all = l->running_threads || l->exchange->reallocating || g->lost.count < l->unknown_registers;
+    bool all =
+        l->running_threads || l->exchange->reallocating || g->lost.count < l->unknown_registers;
     g->uncertain = all ? g->lost.count : l->unknown_registers;
   }
 }
