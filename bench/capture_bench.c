@@ -50,7 +50,7 @@ static __attribute__((noinline)) int walk_plainly(void) {
   position_after_return(&p, regs.pc, regs.r[machine_sp(MACHINE_HERE)],
                         regs.r[machine_fp(MACHINE_HERE)]);
   p.exact = true;
-  if (!window.move) window = thread_state_window();
+  if (!window.move) window = stack_window_of_process();
   if (!stack_window_holds(&window, p.sp)) window.move(&window, p.sp);
   walk_to_pcs(&window, &p, walk_epoch(), &c);
   return c.count;

@@ -14,7 +14,7 @@
  */
 #include "capture/walk.h"
 
-typedef struct context {
+typedef struct async_context {
   uint64_t parent, resume;
 } async_context_t;
 

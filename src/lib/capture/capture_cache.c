@@ -11,24 +11,24 @@
 #include "base/bits.h"
 #include "os/os.h"
 
-#define KEPT_THREADS 1024u
-#define KEPT_PCS     58 /* with the rest of an entry: 512 bytes */
+#define ENTRIES 1024u
+#define PCS_MAX 58 /* with the rest of an entry: 512 bytes */
 
-typedef struct kept {
+typedef struct cache_entry {
   capture_cache_key_t key;
-  uint32_t taken;
+  uint32_t locked;
   unsigned flags;
   int count;
-  uintptr_t pcs[KEPT_PCS];
-} kept_t;
+  uintptr_t pcs[PCS_MAX];
+} cache_entry_t;
 
-static kept_t *the_table;
+static cache_entry_t *the_table;
 
-static kept_t *table_open(void) {
-  kept_t *known = load_acquire(&the_table);
+static cache_entry_t *table_open(void) {
+  cache_entry_t *known = load_acquire(&the_table);
   if (LIKELY(known != NULL)) return known;
-  size_t size = KEPT_THREADS * sizeof *known;
-  kept_t *mine = os_map(size);
+  size_t size = ENTRIES * sizeof *known;
+  cache_entry_t *mine = os_map(size);
   if (mine == NULL) return NULL;
   /* Without that, a child would find its parent's threads; their identities are not its own. */
   (void)os_wipe_on_fork(mine, size);
@@ -37,25 +37,25 @@ static kept_t *table_open(void) {
   return known;
 }
 
-static kept_t *take(pid_t tid) {
-  kept_t *table = table_open();
+static cache_entry_t *lock_entry(pid_t tid) {
+  cache_entry_t *table = table_open();
   if (table == NULL) return NULL;
-  kept_t *entry = &table[(uint32_t)tid % KEPT_THREADS];
-  uint32_t nobody = 0;
-  return cas_acq_rel(&entry->taken, &nobody, 1) ? entry : NULL;
+  cache_entry_t *entry = &table[(uint32_t)tid % ENTRIES];
+  uint32_t unlocked = 0;
+  return cas_acq_rel(&entry->locked, &unlocked, 1) ? entry : NULL;
 }
 
-static void give_back(kept_t *entry) { store_release(&entry->taken, 0); }
+static void unlock_entry(cache_entry_t *entry) { store_release(&entry->locked, 0); }
 
-static bool same(const capture_cache_key_t *a, const capture_cache_key_t *b) {
+static bool keys_equal(const capture_cache_key_t *a, const capture_cache_key_t *b) {
   return a->tid == b->tid && a->identity == b->identity && a->progress == b->progress &&
          a->epoch == b->epoch;
 }
 
 bool capture_cache_find(const capture_cache_key_t *key, sonde_capture_t *capture) {
-  kept_t *entry = take(key->tid);
+  cache_entry_t *entry = lock_entry(key->tid);
   if (entry == NULL) return false;
-  bool found = same(&entry->key, key);
+  bool found = keys_equal(&entry->key, key);
   if (found) {
     int left = entry->count > capture->skip ? entry->count - capture->skip : 0;
     capture->count = left < capture->max ? left : capture->max;
@@ -65,18 +65,18 @@ bool capture_cache_find(const capture_cache_key_t *key, sonde_capture_t *capture
     memcpy(capture->pcs, entry->pcs + capture->skip * (left > 0),
            (size_t)capture->count * sizeof *capture->pcs);
   }
-  give_back(entry);
+  unlock_entry(entry);
   return found;
 }
 
 void capture_cache_store(const capture_cache_key_t *key, const sonde_capture_t *capture) {
-  if (capture->status != SONDE_STACK_COMPLETE || capture->skip != 0 || capture->count > KEPT_PCS)
+  if (capture->status != SONDE_STACK_COMPLETE || capture->skip != 0 || capture->count > PCS_MAX)
     return;
-  kept_t *entry = take(key->tid);
+  cache_entry_t *entry = lock_entry(key->tid);
   if (entry == NULL) return;
   entry->key = *key;
   entry->flags = capture->flags;
   entry->count = capture->count;
   memcpy(entry->pcs, capture->pcs, (size_t)capture->count * sizeof *capture->pcs);
-  give_back(entry);
+  unlock_entry(entry);
 }

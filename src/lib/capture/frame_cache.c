@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: MIT */
 #include "capture/frame_cache.h"
-#include "capture/thread_state.h"
 
 /* So many fresh frames are taken for those that change from capture to capture, and looked up by
  * their hash; what lies further out, if it has to be walked at all, is likely to be as it was when
@@ -21,7 +20,8 @@ static ALWAYS_INLINE uint64_t raw_of(const position_t *p) { return p->raw; }
 /* Words from the slot of POSITION up to its stack pointer. */
 static ALWAYS_INLINE uint64_t sp_words(const position_t *p) { return (p->sp - slot_of(p)) / 8; }
 
-static ALWAYS_INLINE READS_STACK bool stands_at(const frame_cache_entry_t *e, const position_t *p) {
+static ALWAYS_INLINE READS_STACK bool entry_matches(const frame_cache_entry_t *e,
+                                                    const position_t *p) {
   return !((e->slot ^ slot_of(p)) | (e->raw ^ raw_of(p))) && sp_words(p) == e->sp_words &&
          (!(e->bits & ENTRY_FP_LIVE) || (p->fp_at && *p->fp_at == e->fp));
 }
@@ -33,8 +33,8 @@ static ALWAYS_INLINE READS_STACK uint64_t chained_changed(const frame_cache_entr
   const uint64_t *at = stack_window_at(w, e->slot);
   return (at[0] ^ e->raw) | (at[-1] ^ (e[1].slot - 8));
 }
-static ALWAYS_INLINE READS_STACK bool chained_four_hold(const frame_cache_entry_t *e,
-                                                        const stack_window_t *w) {
+static ALWAYS_INLINE READS_STACK bool chained_four_unchanged(const frame_cache_entry_t *e,
+                                                             const stack_window_t *w) {
   if (LIKELY(entries_share_page(e)))
     return !(chained_changed(e, w) | chained_changed(e + 1, w) | chained_changed(e + 2, w) |
              chained_changed(e + 3, w));
@@ -47,8 +47,8 @@ static ALWAYS_INLINE READS_STACK const frame_cache_entry_t *
 skip_chained(const frame_cache_entry_t *e, const frame_cache_entry_t *end,
              const stack_window_t *w) {
   for (; e < end - 4; e += 4)
-    if (UNLIKELY(!chained_four_hold(e, w))) return e;
-  return LIKELY(chained_four_hold(end - 4, w)) ? end : e;
+    if (UNLIKELY(!chained_four_unchanged(e, w))) return e;
+  return LIKELY(chained_four_unchanged(end - 4, w)) ? end : e;
 }
 
 READS_STACK const frame_cache_entry_t *frame_cache_skip_verified(const frame_cache_t *cache,
@@ -57,7 +57,7 @@ READS_STACK const frame_cache_entry_t *frame_cache_skip_verified(const frame_cac
   const frame_cache_entry_t *last_four = frame_cache_end(cache) - 4;
   if (UNLIKELY(e > last_four)) return e;
   while (e < last_four) {
-    const frame_cache_entry_t *end = e + cache->chained[e - cache->entries];
+    const frame_cache_entry_t *end = e + cache->chain_length[e - cache->entries];
     if (LIKELY(end - e >= 4)) {
       e = skip_chained(e, end, w);
       if (UNLIKELY(e != end)) return e;
@@ -71,79 +71,82 @@ READS_STACK const frame_cache_entry_t *frame_cache_skip_verified(const frame_cac
 
 /* Looks whether POSITION is an entry from *AT on with an unchanged outside. *AT moves outward past
  * what the walk has left behind or found changed; the last entry is beyond every slot. */
-static ALWAYS_INLINE READS_STACK bool join(const frame_cache_t *cache, const stack_window_t *w,
-                                           const position_t *p, const frame_cache_entry_t **at) {
+static ALWAYS_INLINE READS_STACK bool try_join(const frame_cache_t *cache, const stack_window_t *w,
+                                               const position_t *p,
+                                               const frame_cache_entry_t **at) {
   const frame_cache_entry_t *e = *at;
   e += e->slot < slot_of(p); /* two steps without a branch to be mispredicted */
   e += e->slot < slot_of(p);
   while (UNLIKELY(e->slot < slot_of(p)))
     e++;
   *at = e;
-  if (!stands_at(e, p)) return false;
+  if (!entry_matches(e, p)) return false;
   const frame_cache_entry_t *changed = frame_cache_first_changed(cache, w, e + 1);
   if (LIKELY(changed == frame_cache_end(cache))) return true;
   *at = changed + 1;
   return false;
 }
 
-static NOINLINE stack_window_t *window_over_other(walk_stacks_t *stacks, uint64_t sp) {
+static NOINLINE stack_window_t *other_stack(walk_stacks_t *stacks, uint64_t sp) {
   stack_window_t *other = &stacks->other;
-  if (!stacks->others) *other = thread_state_window();
-  stacks->others = true;
+  if (!stacks->has_other) *other = stack_window_of_process();
+  stacks->has_other = true;
   return stack_window_holds(other, sp) || other->move(other, sp) ? other : NULL;
 }
 
 /* The window over the stack that SP points into; NULL when it cannot be read. */
-static ALWAYS_INLINE stack_window_t *window_over(walk_stacks_t *stacks, uint64_t sp) {
+static ALWAYS_INLINE stack_window_t *stack_at(walk_stacks_t *stacks, uint64_t sp) {
   if (LIKELY(stacks->cached && stack_window_holds(stacks->cached, sp))) return stacks->cached;
-  return window_over_other(stacks, sp);
+  return other_stack(stacks, sp);
 }
 
 /* What a walk carries from frame to frame, apart from its position. */
-typedef struct passage {
-  const frame_cache_t *known;
+typedef struct walk_state {
+  const frame_cache_t *cache;
   const frame_cache_entry_t *at,
       *end;            /* the entry that the walk may meet next; behind the last one */
   uint32_t count;      /* frames passed */
   uint32_t limit;      /* so many at most */
-  uint32_t salt;       /* see frame_table_may_write_hint */
+  uint32_t seed;       /* see frame_table_may_write_hint */
   uint32_t hint;       /* what INNER says of the frame outside it */
   rule_t rule;         /* of the frame passed last; 0: none led from there to here */
   frame_slot_t *inner; /* the frame passed last, if a hint led to it */
   bool joined;
-} passage_t;
+} walk_state_t;
 
 /* HINTED: by the hint of the frame inside it, if that is right. */
-static ALWAYS_INLINE frame_ref_t look_up(passage_t *on, const position_t *p, uint64_t epoch,
-                                         bool hinted) {
+static ALWAYS_INLINE frame_ref_t find_frame(walk_state_t *walk, const position_t *p, uint64_t epoch,
+                                            bool hinted) {
   if (hinted) {
-    on->inner = frame_table_find_hinted(on->inner, on->hint, p->pc, epoch, on->salt);
-    if (LIKELY(on->inner)) {
-      uint64_t both = frame_table_rule_and_hint(on->inner);
-      on->hint = (uint32_t)(both >> 32);
-      return (frame_ref_t){frame_table_id(on->inner), (rule_t)both};
+    walk->inner = frame_table_find_hinted(walk->inner, walk->hint, p->pc, epoch, walk->seed);
+    if (LIKELY(walk->inner)) {
+      uint64_t both = frame_table_rule_and_hint(walk->inner);
+      walk->hint = (uint32_t)(both >> 32);
+      return (frame_ref_t){frame_table_id(walk->inner), (rule_t)both};
     }
   }
   return frame_table_find(p->pc, p->exact, epoch);
 }
 
 /* Passes the frame that P is in, and notes it in TO. */
-static ALWAYS_INLINE READS_STACK walk_step_t pass(passage_t *on, new_frame_t *to, stack_window_t *w,
-                                                  position_t *p, uint64_t epoch, bool hinted) {
-  frame_ref_t frame = look_up(on, p, epoch, hinted);
-  on->count++;
+static ALWAYS_INLINE READS_STACK walk_step_t walk_frame(walk_state_t *walk, new_frame_t *to,
+                                                        stack_window_t *w, position_t *p,
+                                                        uint64_t epoch, bool hinted) {
+  frame_ref_t frame = find_frame(walk, p, epoch, hinted);
+  walk->count++;
   to->slot = p->slot;
   to->raw = p->raw;
   to->fp_at = p->fp_at;
-  to->rule_into_and_id = (uint64_t)on->rule << 32 | frame.id;
-  on->rule = frame.rule;
+  to->rule_into_and_id = (uint64_t)walk->rule << 32 | frame.id;
+  walk->rule = frame.rule;
   return walk_by_rule(w, frame.rule, p);
 }
 
 /* Passes frames until P is not in one that a rule led to, or STOP frames have been passed. It is in
  * one now: it has a slot, and its pc is a return address, which need not be asked again and again.
  * WALK_CALLER: it stopped at STOP. */
-static ALWAYS_INLINE READS_STACK walk_step_t pass_by_rules(passage_t *on, new_frames_t *fresh,
+static ALWAYS_INLINE READS_STACK walk_step_t walk_by_rules(walk_state_t *walk,
+                                                           new_frames_t *new_frames,
                                                            stack_window_t *w, position_t *p,
                                                            uint64_t epoch, uint32_t stop,
                                                            bool hinted) {
@@ -152,14 +155,15 @@ static ALWAYS_INLINE READS_STACK walk_step_t pass_by_rules(passage_t *on, new_fr
     p->exact = false;
     p->slot = slot_of(p);
     p->raw = raw_of(p);
-    if (on->at != on->end && join(on->known, w, p, &on->at)) {
-      on->joined = true;
+    if (walk->at != walk->end && try_join(walk->cache, w, p, &walk->at)) {
+      walk->joined = true;
       return WALK_END;
     }
-    if (UNLIKELY(on->count == stop)) return WALK_CALLER;
-    if (UNLIKELY(sp_words(p) > UINT8_MAX)) fresh->plain = on->count + 1;
-    new_frame_t *to = hinted ? new_frames_at(fresh, on->count) : &fresh->frames[on->count];
-    step = pass(on, to, w, p, epoch, hinted);
+    if (UNLIKELY(walk->count == stop)) return WALK_CALLER;
+    if (UNLIKELY(sp_words(p) > UINT8_MAX)) new_frames->first_cacheable = walk->count + 1;
+    new_frame_t *to =
+        hinted ? new_frames_at(new_frames, walk->count) : &new_frames->frames[walk->count];
+    step = walk_frame(walk, to, w, p, epoch, hinted);
   } while (LIKELY(step == WALK_CALLER));
   return step;
 }
@@ -167,87 +171,88 @@ static ALWAYS_INLINE READS_STACK walk_step_t pass_by_rules(passage_t *on, new_fr
 _Static_assert(UNHINTED_FRAMES <= FRAME_CACHE_NEW_FRAMES,
                "the first frames are at the ring's beginning");
 
-static ALWAYS_INLINE READS_STACK walk_step_t pass_all_by_rules(passage_t *on, new_frames_t *fresh,
-                                                               stack_window_t *w, position_t *p,
-                                                               uint64_t epoch) {
-  if (on->at != on->end && on->count < UNHINTED_FRAMES) {
-    uint32_t stop = on->limit < UNHINTED_FRAMES ? on->limit : UNHINTED_FRAMES;
-    walk_step_t step = pass_by_rules(on, fresh, w, p, epoch, stop, false);
-    if (LIKELY(step != WALK_CALLER) || stop == on->limit) return step;
+static ALWAYS_INLINE READS_STACK walk_step_t walk_rules(walk_state_t *walk,
+                                                        new_frames_t *new_frames, stack_window_t *w,
+                                                        position_t *p, uint64_t epoch) {
+  if (walk->at != walk->end && walk->count < UNHINTED_FRAMES) {
+    uint32_t stop = walk->limit < UNHINTED_FRAMES ? walk->limit : UNHINTED_FRAMES;
+    walk_step_t step = walk_by_rules(walk, new_frames, w, p, epoch, stop, false);
+    if (LIKELY(step != WALK_CALLER) || stop == walk->limit) return step;
   }
-  return pass_by_rules(on, fresh, w, p, epoch, on->limit, true);
+  return walk_by_rules(walk, new_frames, w, p, epoch, walk->limit, true);
 }
 
 READS_STACK void frame_cache_walk(const frame_cache_t *cache, walk_stacks_t *stacks, position_t *p,
-                                  uint64_t epoch, uint32_t limit, new_frames_t *fresh) {
-  passage_t on = {.limit = limit, .salt = FRAME_TABLE_NO_SEED};
-  if (cache) on.salt = cache->tips.wrong + cache->tips.rest;
+                                  uint64_t epoch, uint32_t limit, new_frames_t *new_frames) {
+  walk_state_t walk = {.limit = limit, .seed = FRAME_TABLE_NO_SEED};
+  if (cache) walk.seed = cache->predictor.wrong + cache->predictor.paused;
   if (cache && cache->epoch == epoch) {
-    on.known = cache;
-    on.at = &cache->entries[cache->top];
-    on.end = frame_cache_end(cache);
+    walk.cache = cache;
+    walk.at = &cache->entries[cache->top];
+    walk.end = frame_cache_end(cache);
   }
   position_t here; /* in registers; its pointer leads to the frame register of *P */
   position_move(&here, p);
-  fresh->plain = 0;
-  stack_window_t *w = window_over(stacks, here.sp);
+  new_frames->first_cacheable = 0;
+  stack_window_t *w = stack_at(stacks, here.sp);
   walk_step_t end = LIKELY(w) ? WALK_CALLER : WALK_FAULT;
   while (LIKELY(end == WALK_CALLER)) {
     if (LIKELY(here.slot && !here.exact))
-      end = pass_all_by_rules(&on, fresh, w, &here, epoch);
-    else if (on.count < limit) {
-      fresh->plain = on.count + 1;
-      end = pass(&on, new_frames_at(fresh, on.count), w, &here, epoch, false);
-      on.inner = NULL;
+      end = walk_rules(&walk, new_frames, w, &here, epoch);
+    else if (walk.count < limit) {
+      new_frames->first_cacheable = walk.count + 1;
+      end = walk_frame(&walk, new_frames_at(new_frames, walk.count), w, &here, epoch, false);
+      walk.inner = NULL;
     }
     if (end == WALK_SLOW) {
-      fresh->plain = on.count;
-      on.rule = 0;
+      new_frames->first_cacheable = walk.count;
+      walk.rule = 0;
       position_move(p, &here); /* where the frame register is */
       end = walk_slow_step(w, p);
       position_move(&here, p);
       if (end != WALK_CALLER) break;
-      w = window_over(stacks, here.sp);
+      w = stack_at(stacks, here.sp);
       if (UNLIKELY(!w)) end = WALK_FAULT;
-    } else if (on.count == limit)
+    } else if (walk.count == limit)
       break;
   }
-  fresh->count = on.count;
-  if (w != stacks->cached) fresh->plain = on.count;
-  fresh->joined = on.joined ? (uint32_t)(on.at - cache->entries) : FRAME_CACHE_ENTRIES;
-  fresh->last = on.rule;
-  fresh->end = end;
+  new_frames->count = walk.count;
+  if (w != stacks->cached) new_frames->first_cacheable = walk.count;
+  new_frames->joined = walk.joined ? (uint32_t)(walk.at - cache->entries) : FRAME_CACHE_ENTRIES;
+  new_frames->last_rule = walk.rule;
+  new_frames->end = end;
 }
 
-READS_STACK bool frame_cache_extend(frame_cache_t *cache, const new_frames_t *fresh, uint32_t first,
-                                    uint64_t epoch) {
+READS_STACK bool frame_cache_extend(frame_cache_t *cache, const new_frames_t *new_frames,
+                                    uint32_t first, uint64_t epoch) {
   uint32_t nothing = 0;
-  return frame_cache_extend_with(cache, fresh, first, epoch, NULL, &nothing) <= first;
+  return frame_cache_extend_with(cache, new_frames, first, epoch, NULL, &nothing) <= first;
 }
 
 /* Everything that makes ENTRY what it is: the slot, and where the frame register was restored from
  * if an outer rule uses it. The slot first, for a chained entry is followed by the next one's. */
-static bool add_entry(prediction_t *tip, uint64_t innermost_slot, const frame_cache_entry_t *e,
-                      bool chained) {
-  if (!prediction_add(tip, innermost_slot, e->slot, e->raw, chained)) return false;
-  if (chained || !(e->bits & ENTRY_FP_VERIFY)) return true;
+static bool add_entry(prediction_t *prediction, uint64_t innermost_slot,
+                      const frame_cache_entry_t *e, bool chain_length) {
+  if (!prediction_add(prediction, innermost_slot, e->slot, e->raw, chain_length)) return false;
+  if (chain_length || !(e->bits & ENTRY_FP_VERIFY)) return true;
   uint64_t restored_from = e->slot - (uint64_t)(int64_t)e->restored_words * 8;
-  return prediction_add(tip, innermost_slot, restored_from, e->fp, false);
+  return prediction_add(prediction, innermost_slot, restored_from, e->fp, false);
 }
 
-static bool fill_tip(const frame_cache_t *cache, prediction_t *tip, uint32_t innermost,
-                     uint32_t joined) {
+static bool fill_prediction(const frame_cache_t *cache, prediction_t *prediction,
+                            uint32_t innermost, uint32_t joined) {
   const frame_cache_entry_t *first = &cache->entries[innermost], *join = &cache->entries[joined];
-  tip->live = first->bits & ENTRY_FP_LIVE;
-  tip->fp = first->fp;
-  tip->join = (uint16_t)joined;
-  tip->join_id = join->id;
-  tip->join_fp = join->fp;
-  tip->join_words = (uint16_t)((join->slot - first->slot) / 8); /* fits, as that of its word does */
-  tip->count = 0;
-  if (!prediction_add(tip, first->slot, first->slot, first->raw, false)) return false;
+  prediction->fp_live = first->bits & ENTRY_FP_LIVE;
+  prediction->fp = first->fp;
+  prediction->join = (uint16_t)joined;
+  prediction->join_id = join->id;
+  prediction->join_fp = join->fp;
+  prediction->join_words =
+      (uint16_t)((join->slot - first->slot) / 8); /* fits, as that of its word does */
+  prediction->count = 0;
+  if (!prediction_add(prediction, first->slot, first->slot, first->raw, false)) return false;
   for (const frame_cache_entry_t *e = first + 1; e <= join; e++)
-    if (!add_entry(tip, first->slot, e, e < join && entry_is_chained(e))) return false;
+    if (!add_entry(prediction, first->slot, e, e < join && entry_is_chained(e))) return false;
   return true;
 }
 
@@ -257,11 +262,11 @@ void frame_cache_add_prediction(frame_cache_t *cache, uint32_t innermost, uint32
   if (joined >= FRAME_CACHE_ENTRIES || joined - innermost >= PREDICTION_WORDS) return;
   if (first->slot != sp - 8 || first->raw != pc || first->id != id) return;
   if (!(first->bits & ENTRY_STACK_ID) || !(join->bits & ENTRY_STACK_ID)) return;
-  prediction_t *tip = predictor_at(&cache->tips, pc, sp);
-  tip->sp = 0; /* a handler may jump out of here and leave it half done */
+  prediction_t *prediction = predictor_at(&cache->predictor, pc, sp);
+  prediction->sp = 0; /* a handler may jump out of here and leave it half done */
   signal_fence();
-  if (!fill_tip(cache, tip, innermost, joined)) return;
-  tip->id = id;
+  if (!fill_prediction(cache, prediction, innermost, joined)) return;
+  prediction->id = id;
   signal_fence();
-  tip->sp = sp;
+  prediction->sp = sp;
 }

@@ -54,7 +54,7 @@
 #define ENTRY_FP_VERIFY 2u /* the frame left by this return restored the register from memory */
 #define ENTRY_STACK_ID  4u /* `id` is a stack id; else it is a frame id */
 
-typedef struct cached {
+typedef struct frame_cache_entry {
   uint64_t slot; /* where the return address is; 0: it came from a register or a signal frame */
   uint64_t raw;  /* what is there: the pc, on aarch64 perhaps signed */
   uint64_t fp;   /* the frame register after the return, if ENTRY_FP_LIVE; else 0 */
@@ -86,7 +86,7 @@ static ALWAYS_INLINE void entry_set_stack_id(frame_cache_entry_t *entry, uint32_
 }
 
 /* A frame that a walk has passed. Four words, each stored and loaded as one. */
-typedef struct new_frames_frame {
+typedef struct new_frame {
   uint64_t slot, raw;        /* as in frame_cache_entry_t */
   const uint64_t *fp_at;     /* where the frame register is; NULL when it is not known */
   uint64_t rule_into_and_id; /* the frame's id below the rule that led to it, 0 when none did */
@@ -99,15 +99,15 @@ static ALWAYS_INLINE rule_t new_frame_rule_into(const new_frame_t *f) {
   return (rule_t)(f->rule_into_and_id >> 32);
 }
 
-typedef struct cache {
+typedef struct frame_cache {
   uint64_t epoch; /* of the loader when the entries were made; others are worthless */
   uint32_t top;   /* entries[top …] are the cached run, innermost first */
   bool verifies;  /* some entry may have ENTRY_FP_VERIFY */
-  new_frame_t fresh[FRAME_CACHE_NEW_FRAMES];
+  new_frame_t new_frames[FRAME_CACHE_NEW_FRAMES];
   frame_cache_entry_t entries[FRAME_CACHE_ENTRIES + 1]; /* the last one is beyond every slot */
-  uint8_t
-      chained[FRAME_CACHE_ENTRIES + 1]; /* so many entries, from this one outward, are chained */
-  predictor_t tips;
+  uint8_t chain_length[FRAME_CACHE_ENTRIES +
+                       1]; /* so many entries, from this one outward, are chained */
+  predictor_t predictor;
 } frame_cache_t;
 
 /* Behind the last entry: one that no slot is beyond. */
@@ -119,7 +119,7 @@ static inline void frame_cache_clear(frame_cache_t *cache) {
   cache->top = FRAME_CACHE_ENTRIES;
   cache->verifies = false;
   cache->entries[FRAME_CACHE_ENTRIES] = (frame_cache_entry_t){.slot = UINT64_MAX};
-  cache->chained[FRAME_CACHE_ENTRIES] = 0;
+  cache->chain_length[FRAME_CACHE_ENTRIES] = 0;
 }
 
 /* The frame register was restored from just below ENTRY's slot, and leads to just below the slot of
@@ -203,39 +203,39 @@ frame_cache_first_changed(const frame_cache_t *cache, const stack_window_t *w,
 }
 
 /* The frames that a walk has passed, innermost first, in a ring that keeps the last ones. */
-typedef struct fresh {
+typedef struct new_frames {
   new_frame_t *frames;
-  uint32_t room;   /* how many the ring holds; a power of two */
-  uint32_t count;  /* how many were passed, counted from the start of the walk */
-  uint32_t plain;  /* frames from this number on left by rules over the cached stack, and so may be
-                      cached */
-  uint32_t joined; /* the entry at which the walk met the cache; FRAME_CACHE_ENTRIES: it did not */
-  rule_t last;     /* of the last frame passed; 0: none led from there to where the walk stopped */
-  walk_step_t end; /* WALK_END: it met the cache or the end; WALK_CALLER: it came to its limit */
+  uint32_t capacity;        /* how many the ring holds; a power of two */
+  uint32_t count;           /* how many were passed, counted from the start of the walk */
+  uint32_t first_cacheable; /* frames from this number on left by rules over the cached stack, and
+                     so may be cached */
+  uint32_t joined;  /* the entry at which the walk met the cache; FRAME_CACHE_ENTRIES: it did not */
+  rule_t last_rule; /* of the last frame passed; 0: none led from there to where the walk stopped */
+  walk_step_t end;  /* WALK_END: it met the cache or the end; WALK_CALLER: it came to its limit */
 } new_frames_t;
 
 /* Number N (counted from the start of the walk) of FRESH; it must be among the last `room`. */
-static ALWAYS_INLINE new_frame_t *new_frames_at(const new_frames_t *fresh, uint32_t n) {
-  return &fresh->frames[n & (fresh->room - 1)];
+static ALWAYS_INLINE new_frame_t *new_frames_at(const new_frames_t *new_frames, uint32_t n) {
+  return &new_frames->frames[n & (new_frames->capacity - 1)];
 }
 
 /* The stacks that a walk may come to: the one that the cache is of, and any other. */
-typedef struct stacks {
+typedef struct walk_stacks {
   stack_window_t *cached; /* NULL when there is no cache */
-  bool others;            /* `other` is set up */
+  bool has_other;         /* `other` is set up */
   stack_window_t other;
 } walk_stacks_t;
 
 /* No more than needed is written: most walks come to one stack alone. */
 static ALWAYS_INLINE void walk_stacks_init(walk_stacks_t *stacks, stack_window_t *cached) {
   stacks->cached = cached;
-  stacks->others = false;
+  stacks->has_other = false;
 }
 
 /* Walks from POSITION until it meets CACHE (which may be NULL), the stack's end or frame number
  * LIMIT. */
 void frame_cache_walk(const frame_cache_t *cache, walk_stacks_t *stacks, position_t *p,
-                      uint64_t epoch, uint32_t limit, new_frames_t *fresh);
+                      uint64_t epoch, uint32_t limit, new_frames_t *new_frames);
 
 /* The stack whose tip was guessed from PC, SP and FP, if it is the one that is there now; else 0.
  * Reads the stack, so `busy` must be set (capture/thread_state.h). */
@@ -243,26 +243,29 @@ static ALWAYS_INLINE READS_STACK uint32_t frame_cache_find_predicted(frame_cache
                                                                      const stack_window_t *w,
                                                                      uint64_t pc, uint64_t sp,
                                                                      uint64_t fp) {
-  const prediction_t *tip = predictor_at(&cache->tips, pc, sp);
-  KEEP_POINTER(tip);
-  if (tip->sp != sp || tip->words[0] != pc || (tip->live && tip->fp != fp)) return 0;
+  const prediction_t *prediction = predictor_at(&cache->predictor, pc, sp);
+  KEEP_POINTER(prediction);
+  if (prediction->sp != sp || prediction->words[0] != pc ||
+      (prediction->fp_live && prediction->fp != fp))
+    return 0;
   const uint64_t *stack = stack_window_at(w, sp - 8);
-  for (uint32_t i = 1; i < tip->count; i++) {
-    uint64_t word = tip->words[i];
+  for (uint32_t i = 1; i < prediction->count; i++) {
+    uint64_t word = prediction->words[i];
     const uint64_t *at = stack + prediction_distance(word);
     if (UNLIKELY(*at != prediction_content(word))) return 0;
     if (word & PREDICTION_CHAINED &&
-        UNLIKELY(at[-1] != sp - 16 + prediction_distance(tip->words[i + 1]) * 8))
+        UNLIKELY(at[-1] != sp - 16 + prediction_distance(prediction->words[i + 1]) * 8))
       return 0;
   }
-  const frame_cache_entry_t *join = &cache->entries[tip->join];
+  const frame_cache_entry_t *join = &cache->entries[prediction->join];
   KEEP_POINTER(join);
-  if (UNLIKELY(tip->join < cache->top || join->slot != sp - 8 + tip->join_words * 8 ||
-               join->id != tip->join_id || !(join->bits & ENTRY_STACK_ID) ||
-               join->fp != tip->join_fp))
+  if (UNLIKELY(prediction->join < cache->top || join->slot != sp - 8 + prediction->join_words * 8 ||
+               join->id != prediction->join_id || !(join->bits & ENTRY_STACK_ID) ||
+               join->fp != prediction->join_fp))
     return 0;
-  return LIKELY(frame_cache_first_changed(cache, w, join + 1) == frame_cache_end(cache)) ? tip->id
-                                                                                         : 0;
+  return LIKELY(frame_cache_first_changed(cache, w, join + 1) == frame_cache_end(cache))
+             ? prediction->id
+             : 0;
 }
 
 /* Makes a tip of the stack ID, which PC and SP begin and which the cache holds from entry INNERMOST
@@ -277,7 +280,7 @@ typedef uint32_t frame_cache_id_of_t(uint32_t outer, uint32_t id);
 static ALWAYS_INLINE void frame_cache_set_epoch(frame_cache_t *cache, uint64_t epoch) {
   if (LIKELY(cache->epoch == epoch)) return;
   frame_cache_clear(cache);
-  predictor_clear(&cache->tips);
+  predictor_clear(&cache->predictor);
   signal_fence();
   cache->epoch = epoch;
 }
@@ -287,13 +290,13 @@ static ALWAYS_INLINE void frame_cache_set_epoch(frame_cache_t *cache, uint64_t e
 static ALWAYS_INLINE bool frame_cache_update_joined(frame_cache_t *cache, uint32_t k,
                                                     rule_t inner) {
   frame_cache_entry_t *entry = &cache->entries[k];
-  bool live = entry->bits & ENTRY_FP_LIVE;
-  int64_t restored = live ? rule_restored_words(inner) : 0;
-  if (LIKELY(restored == entry->restored_words)) return live;
+  bool fp_live = entry->bits & ENTRY_FP_LIVE;
+  int64_t restored = fp_live ? rule_restored_words(inner) : 0;
+  if (LIKELY(restored == entry->restored_words)) return fp_live;
   entry->restored_words = (int16_t)restored;
   entry->bits = (uint8_t)((entry->bits & ~ENTRY_FP_VERIFY) | (restored ? ENTRY_FP_VERIFY : 0));
-  cache->chained[k] = entry_is_chained(entry) ? (uint8_t)(cache->chained[k + 1] + 1) : 0;
-  return live;
+  cache->chain_length[k] = entry_is_chained(entry) ? (uint8_t)(cache->chain_length[k + 1] + 1) : 0;
+  return fp_live;
 }
 
 /* As rule_sp_words, for rules of this machine: on x86_64 they know one place. */
@@ -312,27 +315,27 @@ static ALWAYS_INLINE uint64_t frame_cache_sp_words(rule_t rule) {
 static ALWAYS_INLINE READS_STACK rule_t frame_cache_add(frame_cache_t *cache, uint32_t top,
                                                         const new_frame_t *from,
                                                         frame_cache_id_of_t *name, uint32_t *outer,
-                                                        bool live) {
+                                                        bool fp_live) {
   frame_cache_entry_t *to = &cache->entries[top];
   rule_t rule_into = new_frame_rule_into(from);
-  int64_t restored = live ? rule_restored_words(rule_into) : 0;
-  uint64_t fp = live && from->fp_at ? *from->fp_at : 0;
+  int64_t restored = fp_live ? rule_restored_words(rule_into) : 0;
+  uint64_t fp = fp_live && from->fp_at ? *from->fp_at : 0;
   unsigned bits = name ? ENTRY_STACK_ID : 0;
-  if (live) bits |= ENTRY_FP_LIVE | (restored ? ENTRY_FP_VERIFY : 0);
+  if (fp_live) bits |= ENTRY_FP_LIVE | (restored ? ENTRY_FP_VERIFY : 0);
   *outer = name ? name(*outer, new_frame_id(from)) : new_frame_id(from);
   to->slot = from->slot;
   to->raw = from->raw;
   to->fp = fp;
   to->tail = entry_pack(*outer, restored, frame_cache_sp_words(rule_into), bits);
-  bool chained = bits & ENTRY_FP_VERIFY && restored == 1 && fp == to[1].slot - 8;
-  cache->chained[top] = chained ? (uint8_t)(cache->chained[top + 1] + 1) : 0;
+  bool chain_length = bits & ENTRY_FP_VERIFY && restored == 1 && fp == to[1].slot - 8;
+  cache->chain_length[top] = chain_length ? (uint8_t)(cache->chain_length[top + 1] + 1) : 0;
   return rule_into;
 }
 
 /* Whether an outer rule uses the frame register as it is in a frame that RULE leaves; LIVE: as it
  * is in the frame outside that one. */
-static ALWAYS_INLINE bool frame_cache_fp_is_live(rule_t rule, bool live) {
-  return rule_kind(rule) == RULE_FP || (live && !rule_save_bytes(rule));
+static ALWAYS_INLINE bool frame_cache_fp_is_live(rule_t rule, bool fp_live) {
+  return rule_kind(rule) == RULE_FP || (fp_live && !rule_save_bytes(rule));
 }
 
 /* Puts the fresh frames from number FIRST on before the entry JOINED, as far as they are plain and
@@ -344,25 +347,27 @@ static ALWAYS_INLINE bool frame_cache_fp_is_live(rule_t rule, bool live) {
  * it does not, it is not verified, for what it leads to may be gone. As long as it does not, in
  * code without frame pointers all the way, an entry needs no more than its slot and its name. */
 static ALWAYS_INLINE READS_STACK uint32_t frame_cache_extend_with(frame_cache_t *cache,
-                                                                  const new_frames_t *fresh,
+                                                                  const new_frames_t *new_frames,
                                                                   uint32_t first, uint64_t epoch,
                                                                   frame_cache_id_of_t *name,
                                                                   uint32_t *outer) {
-  uint32_t n = fresh->count, plain = first < fresh->plain ? fresh->plain : first;
+  uint32_t n = new_frames->count,
+           cacheable = first < new_frames->first_cacheable ? new_frames->first_cacheable : first;
   if (UNLIKELY(epoch == EPOCH_UNKNOWN)) return n;
   frame_cache_set_epoch(cache, epoch);
-  uint32_t top = fresh->joined, id = *outer;
+  uint32_t top = new_frames->joined, id = *outer;
   cache->top = top;
   signal_fence();
-  rule_t rule = fresh->last;
-  bool lives = false;
-  if (top < FRAME_CACHE_ENTRIES && n > plain) lives = frame_cache_update_joined(cache, top, rule);
-  bool verifies = cache->verifies || lives;
-  while (n > plain && top > 0 && !(lives = frame_cache_fp_is_live(rule, lives)))
-    rule = frame_cache_add(cache, --top, new_frames_at(fresh, --n), name, &id, false);
-  for (; UNLIKELY(n > plain && top > 0); lives = frame_cache_fp_is_live(rule, lives)) {
-    rule = frame_cache_add(cache, --top, new_frames_at(fresh, --n), name, &id, lives);
-    verifies |= lives;
+  rule_t rule = new_frames->last_rule;
+  bool fp_live = false;
+  if (top < FRAME_CACHE_ENTRIES && n > cacheable)
+    fp_live = frame_cache_update_joined(cache, top, rule);
+  bool verifies = cache->verifies || fp_live;
+  while (n > cacheable && top > 0 && !(fp_live = frame_cache_fp_is_live(rule, fp_live)))
+    rule = frame_cache_add(cache, --top, new_frames_at(new_frames, --n), name, &id, false);
+  for (; UNLIKELY(n > cacheable && top > 0); fp_live = frame_cache_fp_is_live(rule, fp_live)) {
+    rule = frame_cache_add(cache, --top, new_frames_at(new_frames, --n), name, &id, fp_live);
+    verifies |= fp_live;
   }
   *outer = id;
   cache->verifies = verifies;
@@ -372,7 +377,7 @@ static ALWAYS_INLINE READS_STACK uint32_t frame_cache_extend_with(frame_cache_t 
 }
 
 /* The same, without names. True when it was all of them. */
-bool frame_cache_extend(frame_cache_t *cache, const new_frames_t *fresh, uint32_t first,
+bool frame_cache_extend(frame_cache_t *cache, const new_frames_t *new_frames, uint32_t first,
                         uint64_t epoch);
 
 #endif

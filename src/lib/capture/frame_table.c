@@ -21,12 +21,12 @@ bool frame_table_image_is_mapped(uint16_t image, uint64_t pc, uint64_t epoch) {
   return true;
 }
 
-static bool image_known_to_stand(uint16_t image, uint64_t pc, uint64_t epoch) {
+static bool image_is_mapped(uint16_t image, uint64_t pc, uint64_t epoch) {
   if (image && load_relaxed(&frame_table.epoch_of_image[image]) == epoch) return true;
   return frame_table_image_is_mapped(image, pc, epoch);
 }
 
-static rule_t learn(uint16_t image, uint64_t pc, bool exact) {
+static rule_t learn_rule(uint16_t image, uint64_t pc, bool exact) {
   const image_t *known = image ? image_by_id(image) : NULL;
   rule_t rule = known ? rule_learn(MACHINE_HERE, known, pc, exact) : rule_make(RULE_NONE, 0, 0, 0);
   if (known && rule_kind(rule) == RULE_NONE && (known = image_complete(image)))
@@ -36,22 +36,22 @@ static rule_t learn(uint16_t image, uint64_t pc, bool exact) {
 
 /* Searches the buckets of NAME from level 0 on. Stops at the frame whose image stands, and with a
  * NULL at the first bucket with a free slot, which then is in *FREE. */
-static frame_slot_t *search(uint64_t name, uint64_t pc, uint64_t epoch, uint32_t *id,
+static frame_slot_t *search(uint64_t pc_key, uint64_t pc, uint64_t epoch, uint32_t *id,
                             frame_slot_t **free_slot, uint32_t *free_id) {
-  uint64_t hash = leveled_hash(name);
+  uint64_t hash = leveled_hash(pc_key);
   *free_slot = NULL;
   for (unsigned level = 0; level < LEVELED_MAX; level++) {
     unsigned bits = leveled_bits(FRAME_TABLE_BITS, level);
     frame_slot_t *slots =
         leveled_map((void **)&frame_table.level[level], bits, sizeof(frame_slot_t), level == 0);
     if (!slots) return NULL;
-    uint32_t home = (uint32_t)(hash >> (64 - bits));
+    uint32_t bucket = (uint32_t)(hash >> (64 - bits));
     for (uint32_t i = 0; i < FRAME_TABLE_BUCKET; i++) {
-      uint32_t index = home ^ i; /* within the same cache line */
+      uint32_t index = bucket ^ i; /* within the same cache line */
       uint64_t key = load_relaxed(&slots[index].key);
       *id = leveled_first(FRAME_TABLE_BITS, level) + index;
-      if (key >> 15 == name &&
-          image_known_to_stand((uint16_t)(key & (FRAME_TABLE_IMAGES - 1)), pc, epoch))
+      if (key >> 15 == pc_key &&
+          image_is_mapped((uint16_t)(key & (FRAME_TABLE_IMAGES - 1)), pc, epoch))
         return &slots[index];
       if (key == 0) {
         *free_slot = &slots[index];
@@ -67,7 +67,7 @@ static rule_t rule_of_slot(frame_slot_t *slot, uint32_t id, uint64_t pc, bool ex
   rule_t rule = load_acquire(&slot->rule);
   if (!rule) {
     uint16_t image = (uint16_t)(load_relaxed(&slot->key) & (FRAME_TABLE_IMAGES - 1));
-    rule = learn(image, pc, exact);
+    rule = learn_rule(image, pc, exact);
     if (frame_table_on_new) frame_table_on_new(id, pc, exact, image);
     store_release(&slot->rule, rule);
   }
@@ -75,18 +75,18 @@ static rule_t rule_of_slot(frame_slot_t *slot, uint32_t id, uint64_t pc, bool ex
 }
 
 frame_ref_t frame_table_find_slow(uint64_t pc, bool exact, uint64_t epoch) {
-  uint64_t name = frame_table_pc_key(pc, exact);
+  uint64_t pc_key = frame_table_pc_key(pc, exact);
   if (pc >> 48) return frame_table_find_slow(FRAME_TABLE_NO_PC, true, epoch);
   for (;;) {
     uint32_t id, free_id;
     frame_slot_t *free_slot;
-    frame_slot_t *slot = search(name, pc, epoch, &id, &free_slot, &free_id);
+    frame_slot_t *slot = search(pc_key, pc, epoch, &id, &free_slot, &free_id);
     if (slot) return (frame_ref_t){id, rule_of_slot(slot, id, pc, exact)};
     uint16_t image = image_id_of_pc(exact ? pc : pc - 1);
-    if (!free_slot) return (frame_ref_t){FRAME_TABLE_FULL, learn(image, pc, exact)};
+    if (!free_slot) return (frame_ref_t){FRAME_TABLE_FULL, learn_rule(image, pc, exact)};
     uint64_t expected = 0;
     if (image) frame_table_image_is_mapped(image, pc, epoch);
-    if (cas_acq_rel(&free_slot->key, &expected, name << 15 | image))
+    if (cas_acq_rel(&free_slot->key, &expected, pc_key << 15 | image))
       return (frame_ref_t){free_id, rule_of_slot(free_slot, free_id, pc, exact)};
   }
 }

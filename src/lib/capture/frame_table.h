@@ -69,24 +69,24 @@ bool frame_table_init(void);
 frame_ref_t frame_table_find_slow(uint64_t pc, bool exact, uint64_t epoch);
 
 /* The image of SLOT if its frame is NAME; else FRAME_TABLE_IMAGES or more. */
-static ALWAYS_INLINE uint64_t frame_table_image_if(const frame_slot_t *slot, uint64_t name) {
-  return load_relaxed(&slot->key) - (name << 15);
+static ALWAYS_INLINE uint64_t frame_table_image_if(const frame_slot_t *slot, uint64_t pc_key) {
+  return load_relaxed(&slot->key) - (pc_key << 15);
 }
 
-static ALWAYS_INLINE uint32_t frame_table_index(uint64_t name) {
-  return (uint32_t)(leveled_hash(name) >> (64 - FRAME_TABLE_BITS));
+static ALWAYS_INLINE uint32_t frame_table_index(uint64_t pc_key) {
+  return (uint32_t)(leveled_hash(pc_key) >> (64 - FRAME_TABLE_BITS));
 }
 
 /* Finds or makes the frame of PC. frame_table_init must have succeeded. */
 static ALWAYS_INLINE frame_ref_t frame_table_find(uint64_t pc, bool exact, uint64_t epoch) {
-  uint64_t name = frame_table_pc_key(pc, exact);
-  uint32_t home = frame_table_index(name);
-  const frame_slot_t *slot = &frame_table.level[0][home];
-  uint64_t image = frame_table_image_if(slot, name);
+  uint64_t pc_key = frame_table_pc_key(pc, exact);
+  uint32_t index = frame_table_index(pc_key);
+  const frame_slot_t *slot = &frame_table.level[0][index];
+  uint64_t image = frame_table_image_if(slot, pc_key);
   rule_t rule = load_relaxed(&slot->rule);
   if (LIKELY(image < FRAME_TABLE_IMAGES) &&
       LIKELY(load_relaxed(&frame_table.epoch_of_image[image]) == epoch) && LIKELY(rule))
-    return (frame_ref_t){leveled_first(FRAME_TABLE_BITS, 0) + home, rule};
+    return (frame_ref_t){leveled_first(FRAME_TABLE_BITS, 0) + index, rule};
   return frame_table_find_slow(pc, exact, epoch);
 }
 
@@ -95,10 +95,10 @@ static ALWAYS_INLINE frame_ref_t frame_table_find(uint64_t pc, bool exact, uint6
  * differs from walk to walk; where there is none, the clock must do, which costs as much as three
  * frames. */
 #define FRAME_TABLE_NO_SEED UINT32_MAX
-static ALWAYS_INLINE bool frame_table_may_write_hint(const frame_slot_t *slot, uint32_t salt) {
+static ALWAYS_INLINE bool frame_table_may_write_hint(const frame_slot_t *slot, uint32_t seed) {
   if (load_relaxed(&slot->hint) == 0) return true;
-  if (salt == FRAME_TABLE_NO_SEED) salt = (uint32_t)(arch_cycles() >> 6);
-  return (salt & 15) == 0;
+  if (seed == FRAME_TABLE_NO_SEED) seed = (uint32_t)(arch_cycles() >> 6);
+  return (seed & 15) == 0;
 }
 
 /* The slot in level 0 of the return address PC, by the hint of INNER (the slot of the frame inside
@@ -106,15 +106,15 @@ static ALWAYS_INLINE bool frame_table_may_write_hint(const frame_slot_t *slot, u
  * slow way has to be gone. */
 static ALWAYS_INLINE frame_slot_t *frame_table_find_hinted(frame_slot_t *inner, uint32_t hint,
                                                            uint64_t pc, uint64_t epoch,
-                                                           uint32_t salt) {
+                                                           uint32_t seed) {
   frame_slot_t *slot = &frame_table.level[0][hint];
-  uint64_t name = frame_table_pc_key(pc, false), image = frame_table_image_if(slot, name);
+  uint64_t pc_key = frame_table_pc_key(pc, false), image = frame_table_image_if(slot, pc_key);
   if (UNLIKELY(image >= FRAME_TABLE_IMAGES)) {
-    uint32_t home = frame_table_index(name);
-    slot = &frame_table.level[0][home];
-    image = frame_table_image_if(slot, name);
+    uint32_t index = frame_table_index(pc_key);
+    slot = &frame_table.level[0][index];
+    image = frame_table_image_if(slot, pc_key);
     if (UNLIKELY(image >= FRAME_TABLE_IMAGES)) return NULL;
-    if (inner && frame_table_may_write_hint(inner, salt)) store_relaxed(&inner->hint, home);
+    if (inner && frame_table_may_write_hint(inner, seed)) store_relaxed(&inner->hint, index);
   }
   return LIKELY(load_relaxed(&frame_table.epoch_of_image[image]) == epoch) ? slot : NULL;
 }

@@ -19,7 +19,7 @@
 #include "sonde/stack.h"
 
 /* Where stacks are copied to. One serves any number of threads, one after the other. */
-typedef struct passive_copy {
+typedef struct passive_buffer {
   int folder; /* of os_threads_open, or -1; the caller's */
   uint8_t *bytes;
   uint64_t size, used; /* of the size, how much was ever written */
@@ -37,7 +37,7 @@ void passive_close(passive_buffer_t *copy);
 int passive_capture(passive_buffer_t *copy, pid_t tid, uint64_t identity, sonde_capture_t *capture);
 
 /* A thread of a group: what is asked, and passive_capture's answer. */
-typedef struct blocked {
+typedef struct passive {
   pid_t tid;
   uint64_t identity;
   sonde_capture_t *capture;

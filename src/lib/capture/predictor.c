@@ -3,30 +3,31 @@
 
 #include "os/os.h"
 
-static uint32_t lent;
+static uint32_t large_tables;
 
-static prediction_t *borrow(void) {
-  if (load_relaxed(&lent) >= PREDICTOR_LARGE_TABLES_MAX ||
-      add_relaxed(&lent, 1) >= PREDICTOR_LARGE_TABLES_MAX)
+static prediction_t *map_large_table(void) {
+  if (load_relaxed(&large_tables) >= PREDICTOR_LARGE_TABLES_MAX ||
+      add_relaxed(&large_tables, 1) >= PREDICTOR_LARGE_TABLES_MAX)
     return NULL;
-  return os_map(PREDICTOR_LARGE * sizeof(prediction_t));
+  return os_map(PREDICTOR_LARGE_SIZE * sizeof(prediction_t));
 }
 
 /* A handler may jump out of here after any of the stores: at each moment the table has as many tips
  * as are counted. */
-static bool grow(predictor_t *tips) {
-  prediction_t *larger = borrow();
+static bool grow(predictor_t *predictor) {
+  prediction_t *larger = map_large_table();
   if (!larger) return false;
-  tips->table = larger;
+  predictor->table = larger;
   signal_fence();
-  tips->count = PREDICTOR_LARGE;
+  predictor->count = PREDICTOR_LARGE_SIZE;
   return true;
 }
 
-void predictor_evaluate(predictor_t *tips) {
-  bool bad = tips->right < PREDICTOR_RIGHT_MIN,
-       good = tips->right / PREDICTOR_GOOD_RATIO >= tips->wrong;
-  tips->right = tips->wrong = 0;
-  if (PREDICTOR_ENABLED && tips->count == PREDICTOR_OWN && !good && grow(tips)) return;
-  if (bad) tips->rest = PREDICTOR_PAUSE;
+void predictor_evaluate(predictor_t *predictor) {
+  bool bad = predictor->right < PREDICTOR_RIGHT_MIN,
+       good = predictor->right / PREDICTOR_GOOD_RATIO >= predictor->wrong;
+  predictor->right = predictor->wrong = 0;
+  if (PREDICTOR_ENABLED && predictor->count == PREDICTOR_OWN_SIZE && !good && grow(predictor))
+    return;
+  if (bad) predictor->paused = PREDICTOR_PAUSE;
 }

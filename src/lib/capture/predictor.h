@@ -50,8 +50,8 @@
 #define PREDICTOR_ENABLED false
 #endif
 
-#define PREDICTOR_OWN              48   /* of a thread's own */
-#define PREDICTOR_LARGE            1024 /* of a table that is lent */
+#define PREDICTOR_OWN_SIZE         48   /* of a thread's own */
+#define PREDICTOR_LARGE_SIZE       1024 /* of a table that is lent */
 #define PREDICTOR_LARGE_TABLES_MAX 8    /* so many such tables has a process: 1 MB at most */
 #define PREDICTION_WORDS           11
 
@@ -69,7 +69,7 @@
 #define PREDICTOR_GOOD_RATIO                                                                       \
   20 /* for each wrong guess: with fewer right ones a larger table is asked for */
 
-typedef struct tip {
+typedef struct prediction {
   uint64_t sp;               /* of the innermost frame after its return; 0: no tip */
   uint64_t fp;               /* and its frame pointer, if `live` */
   uint64_t join_fp;          /* the joined entry's */
@@ -77,27 +77,28 @@ typedef struct tip {
   uint32_t join_id;          /* of the stack from the joined entry outward */
   uint16_t join, join_words; /* the entry's number; its slot as a distance */
   uint8_t count;
-  bool live;
+  bool fp_live;
   uint16_t unused;
   uint64_t words[PREDICTION_WORDS]; /* the first is the pc; no tip's distance to it is above 0 */
 } prediction_t;
 
 _Static_assert(sizeof(prediction_t) == 128, "a tip is two cache lines");
 
-typedef struct tips {
+typedef struct predictor {
   uint32_t last;         /* the stack id before this one */
   uint32_t right, wrong; /* guesses in this stretch */
-  uint32_t rest;         /* captures until they are tried again */
+  uint32_t paused;       /* captures until they are tried again */
   prediction_t *table;   /* OWN or a larger one, of at least COUNT tips */
   uint32_t count;        /* 0: nothing was captured yet */
-  prediction_t own[PREDICTOR_OWN] __attribute__((aligned(64)));
+  prediction_t own[PREDICTOR_OWN_SIZE] __attribute__((aligned(64)));
 } predictor_t;
 
 /* Where the tip is that would stand for the stack that PC and SP begin. */
-static ALWAYS_INLINE prediction_t *predictor_at(const predictor_t *tips, uint64_t pc, uint64_t sp) {
-  uint64_t hash = (pc ^ (uint64_t)tips->last << 24) * UINT64_C(0x9e3779b97f4a7c15) +
+static ALWAYS_INLINE prediction_t *predictor_at(const predictor_t *predictor, uint64_t pc,
+                                                uint64_t sp) {
+  uint64_t hash = (pc ^ (uint64_t)predictor->last << 24) * UINT64_C(0x9e3779b97f4a7c15) +
                   sp * UINT64_C(0xd6e8feb86659fd93);
-  return &tips->table[(hash >> 32) * tips->count >> 32];
+  return &predictor->table[(hash >> 32) * predictor->count >> 32];
 }
 
 static ALWAYS_INLINE uint64_t prediction_distance(uint64_t word) {
@@ -108,40 +109,40 @@ static ALWAYS_INLINE uint64_t prediction_content(uint64_t word) {
 }
 
 /* Adds the word at ADDRESS to TIP; false when it has no room or cannot express it. */
-static inline bool prediction_add(prediction_t *tip, uint64_t innermost_slot, uint64_t address,
-                                  uint64_t content, bool chained) {
+static inline bool prediction_add(prediction_t *prediction, uint64_t innermost_slot,
+                                  uint64_t address, uint64_t content, bool chained) {
   uint64_t distance = (address - innermost_slot) / 8;
-  if (tip->count == PREDICTION_WORDS || distance > PREDICTION_DISTANCE_MAX ||
+  if (prediction->count == PREDICTION_WORDS || distance > PREDICTION_DISTANCE_MAX ||
       content > PREDICTION_CONTENT)
     return false;
-  tip->words[tip->count++] =
+  prediction->words[prediction->count++] =
       (chained ? PREDICTION_CHAINED : 0) | distance << PREDICTION_CONTENT_BITS | content;
   return true;
 }
 
 /* After PREDICTOR_WRONG_MAX wrong guesses: whether they go on, rest, or get more room. */
-NOINLINE void predictor_evaluate(predictor_t *tips);
+NOINLINE void predictor_evaluate(predictor_t *predictor);
 
 /* Counts a wrong guess, or a capture of the rest. True when a tip should be made. */
-static ALWAYS_INLINE bool predictor_count_wrong(predictor_t *tips) {
-  if (tips->rest) {
-    tips->rest--;
+static ALWAYS_INLINE bool predictor_count_wrong(predictor_t *predictor) {
+  if (predictor->paused) {
+    predictor->paused--;
     return false;
   }
-  if (++tips->wrong >= PREDICTOR_WRONG_MAX) predictor_evaluate(tips);
-  return tips->rest == 0;
+  if (++predictor->wrong >= PREDICTOR_WRONG_MAX) predictor_evaluate(predictor);
+  return predictor->paused == 0;
 }
 
 /* Before the first capture, of a thread that may have taken over another one's state. */
-static inline void predictor_init(predictor_t *tips) {
-  if (tips->count) return;
-  tips->table = tips->own;
-  tips->count = PREDICTOR_OWN;
+static inline void predictor_init(predictor_t *predictor) {
+  if (predictor->count) return;
+  predictor->table = predictor->own;
+  predictor->count = PREDICTOR_OWN_SIZE;
 }
 
-static inline void predictor_clear(predictor_t *tips) {
-  for (uint32_t i = 0; i < tips->count; i++)
-    tips->table[i].sp = 0;
+static inline void predictor_clear(predictor_t *predictor) {
+  for (uint32_t i = 0; i < predictor->count; i++)
+    predictor->table[i].sp = 0;
 }
 
 #endif

@@ -11,7 +11,7 @@
 #include "capture/stack.h"
 #include "os/os.h"
 
-#define NESTED_ROOM 32 /* a power of two */
+#define NESTED_FRAMES 32 /* a power of two */
 
 /* Where a capture starts; a pass may begin there again. */
 typedef struct origin {
@@ -19,7 +19,7 @@ typedef struct origin {
   uint64_t pc, sp, fp;
 } origin_t;
 
-static ALWAYS_INLINE void start(position_t *p, const origin_t *origin) {
+static ALWAYS_INLINE void start_walk(position_t *p, const origin_t *origin) {
   if (UNLIKELY(origin->ucontext))
     position_of_context(p, origin->ucontext);
   else
@@ -43,10 +43,10 @@ static ALWAYS_INLINE uint32_t node_of_entries(frame_cache_t *cache, uint32_t joi
 }
 
 /* Adds the fresh frames from number FIRST to before number END to NODE, outermost first. */
-static ALWAYS_INLINE uint32_t add_frames(const new_frames_t *fresh, uint32_t first, uint32_t end,
-                                         uint32_t node) {
+static ALWAYS_INLINE uint32_t add_frames(const new_frames_t *new_frames, uint32_t first,
+                                         uint32_t end, uint32_t node) {
   for (uint32_t n = end; n > first; n--)
-    node = stack_table_child(node, new_frame_id(new_frames_at(fresh, n - 1)));
+    node = stack_table_child(node, new_frame_id(new_frames_at(new_frames, n - 1)));
   return node;
 }
 
@@ -55,33 +55,33 @@ typedef struct capture_id {
   walk_stacks_t stacks;
   const origin_t *origin;
   uint64_t epoch;
-  new_frames_t fresh;
+  new_frames_t new_frames;
 } capture_id_t;
 
 /* Adds the fresh frames from number FIRST on to *NODE and, with EXTEND, to the cache. True when the
  * cache has all of them. */
 static ALWAYS_INLINE bool add_and_extend(capture_id_t *c, uint32_t first, bool extend,
                                          uint32_t *node) {
-  const new_frames_t *fresh = &c->fresh;
-  uint32_t end = fresh->count;
+  const new_frames_t *new_frames = &c->new_frames;
+  uint32_t end = new_frames->count;
   if (LIKELY(extend))
-    end = frame_cache_extend_with(c->cache, fresh, first, c->epoch, stack_table_child, node);
+    end = frame_cache_extend_with(c->cache, new_frames, first, c->epoch, stack_table_child, node);
   if (LIKELY(end <= first)) return true;
-  *node = add_frames(fresh, first, end, *node);
+  *node = add_frames(new_frames, first, end, *node);
   return false;
 }
 
 /* Walks again with P, to which the fresh frames point, as far as frame number LIMIT, and adds what
  * the ring holds of it from FLOOR on, to the cache as well while *EXTEND. Returns the number of the
  * first frame added. */
-static uint32_t add_pass(capture_id_t *c, position_t *p, uint32_t limit, uint32_t floor,
+static uint32_t add_part(capture_id_t *c, position_t *p, uint32_t limit, uint32_t lowest,
                          bool *extend, uint32_t *node) {
-  new_frames_t *fresh = &c->fresh;
-  start(p, c->origin);
-  frame_cache_walk(NULL, &c->stacks, p, c->epoch, limit, fresh);
-  uint32_t first = limit > fresh->room ? limit - fresh->room : 0;
-  if (first < floor) first = floor;
-  if (*extend) fresh->joined = c->cache->top;
+  new_frames_t *new_frames = &c->new_frames;
+  start_walk(p, c->origin);
+  frame_cache_walk(NULL, &c->stacks, p, c->epoch, limit, new_frames);
+  uint32_t first = limit > new_frames->capacity ? limit - new_frames->capacity : 0;
+  if (first < lowest) first = lowest;
+  if (*extend) new_frames->joined = c->cache->top;
   *extend = add_and_extend(c, first, *extend, node);
   return first;
 }
@@ -93,13 +93,13 @@ static NOINLINE uint32_t add_deep(capture_id_t *c, uint32_t low, uint32_t total,
   uint32_t outer_low = total > STACK_OUTER + STACK_INNER ? total - STACK_OUTER : 0;
   position_t p;
   while (low > outer_low) {
-    low = add_pass(c, &p, low, outer_low, &extend, &node);
+    low = add_part(c, &p, low, outer_low, &extend, &node);
   }
   if (outer_low) {
     node = stack_table_child(node, marker(STACK_PC_TRUNCATED, c->epoch));
     extend = false;
     for (uint32_t inner = STACK_INNER; inner > 0;)
-      inner = add_pass(c, &p, inner, 0, &extend, &node);
+      inner = add_part(c, &p, inner, 0, &extend, &node);
   }
   return node;
 }
@@ -124,39 +124,40 @@ static NOINLINE uint32_t find_id_with_registers(const capture_id_t *c) {
 
 /* Remembers that ID came now. EXTENDED: the cache holds all of its stack. */
 static ALWAYS_INLINE void note_stack(const capture_id_t *c, bool extended, uint32_t id) {
-  const new_frames_t *fresh = &c->fresh;
-  if (predictor_count_wrong(&c->cache->tips) && (extended || !fresh->count) &&
+  const new_frames_t *new_frames = &c->new_frames;
+  if (predictor_count_wrong(&c->cache->predictor) && (extended || !new_frames->count) &&
       !c->origin->ucontext && id != STACK_TABLE_FULL)
-    frame_cache_add_prediction(c->cache, fresh->joined - fresh->count, fresh->joined, c->origin->pc,
-                               c->origin->sp, id);
-  c->cache->tips.last = id;
+    frame_cache_add_prediction(c->cache, new_frames->joined - new_frames->count, new_frames->joined,
+                               c->origin->pc, c->origin->sp, id);
+  c->cache->predictor.last = id;
 }
 
 static ALWAYS_INLINE uint32_t find_id(capture_id_t *c) {
-  new_frames_t *fresh = &c->fresh;
+  new_frames_t *new_frames = &c->new_frames;
   position_t p;
-  start(&p, c->origin);
-  frame_cache_walk(c->cache, &c->stacks, &p, c->epoch, UINT32_MAX, fresh);
-  bool complete = fresh->end == WALK_END;
-  if (UNLIKELY(fresh->end == WALK_NEEDS_REGISTER)) return find_id_with_registers(c);
-  uint32_t cached = FRAME_CACHE_ENTRIES - fresh->joined, node = 0;
+  start_walk(&p, c->origin);
+  frame_cache_walk(c->cache, &c->stacks, &p, c->epoch, UINT32_MAX, new_frames);
+  bool complete = new_frames->end == WALK_END;
+  if (UNLIKELY(new_frames->end == WALK_NEEDS_REGISTER)) return find_id_with_registers(c);
+  uint32_t cached = FRAME_CACHE_ENTRIES - new_frames->joined, node = 0;
   if (cached)
-    node = node_of_entries(c->cache, fresh->joined);
+    node = node_of_entries(c->cache, new_frames->joined);
   else if (UNLIKELY(!complete))
     node = stack_table_child(0, marker(STACK_PC_BROKEN, c->epoch));
-  uint32_t low = 0, total = fresh->count + cached;
-  if (UNLIKELY(fresh->count > fresh->room)) low = fresh->count - fresh->room;
+  uint32_t low = 0, total = new_frames->count + cached;
+  if (UNLIKELY(new_frames->count > new_frames->capacity))
+    low = new_frames->count - new_frames->capacity;
   if (UNLIKELY(total > STACK_OUTER + STACK_INNER) && low < total - STACK_OUTER)
     low = total - STACK_OUTER;
   bool extended = false;
-  if (fresh->count) extended = add_and_extend(c, low, c->cache && complete, &node);
+  if (new_frames->count) extended = add_and_extend(c, low, c->cache && complete, &node);
   if (c->cache && LIKELY(!low)) note_stack(c, extended, node);
   return UNLIKELY(low) ? add_deep(c, low, total, node, extended) : node;
 }
 
 static NOINLINE uint32_t find_id_nested(capture_id_t *c) {
-  new_frame_t frames_here[NESTED_ROOM];
-  c->fresh = (new_frames_t){.frames = frames_here, .room = NESTED_ROOM};
+  new_frame_t frames_here[NESTED_FRAMES];
+  c->new_frames = (new_frames_t){.frames = frames_here, .capacity = NESTED_FRAMES};
   return find_id(c);
 }
 
@@ -171,8 +172,8 @@ static NOINLINE int find(uint32_t *id, const origin_t *origin, uint64_t sp) {
   if (LIKELY(self)) {
     c.cache = &self->cache;
     walk_stacks_init(&c.stacks, &self->window);
-    c.fresh.frames = c.cache->fresh;
-    c.fresh.room = FRAME_CACHE_NEW_FRAMES;
+    c.new_frames.frames = c.cache->new_frames;
+    c.new_frames.capacity = FRAME_CACHE_NEW_FRAMES;
     *id = find_id(&c);
     thread_state_leave(self);
   } else {
@@ -186,18 +187,18 @@ static NOINLINE int find(uint32_t *id, const origin_t *origin, uint64_t sp) {
 }
 
 /* The stack that was guessed, if it is there: nothing is walked and nothing written. */
-static ALWAYS_INLINE READS_STACK uint32_t find_guessed(uint64_t pc, uint64_t sp, uint64_t fp) {
+static ALWAYS_INLINE READS_STACK uint32_t find_predicted(uint64_t pc, uint64_t sp, uint64_t fp) {
   capture_thread_t *self = thread_state_idle();
   if (UNLIKELY(!self)) return 0;
   frame_cache_t *cache = &self->cache;
-  if (cache->tips.rest) return 0;
+  if (cache->predictor.paused) return 0;
   self->busy = sp; /* before anything is read: a handler's capture may change all of it */
   signal_fence();
   uint32_t id = 0;
   if (LIKELY(cache->epoch == os_loader_epoch() && cache->epoch) &&
       (id = frame_cache_find_predicted(cache, &self->window, pc, sp, fp))) {
-    cache->tips.last = id;
-    cache->tips.right++;
+    cache->predictor.last = id;
+    cache->predictor.right++;
   }
   thread_state_leave(self);
   return id;
@@ -206,7 +207,7 @@ static ALWAYS_INLINE READS_STACK uint32_t find_guessed(uint64_t pc, uint64_t sp,
 __attribute__((used)) HIDDEN READS_STACK int stack_id_here(uint32_t *id, uint64_t pc, uint64_t sp,
                                                            uint64_t fp) {
   if (UNLIKELY(!id)) return SONDE_EINVAL;
-  if (LIKELY((*id = find_guessed(pc, sp, fp)) != 0)) return 0;
+  if (LIKELY((*id = find_predicted(pc, sp, fp)) != 0)) return 0;
   const origin_t origin = {NULL, pc, sp, fp};
   return find(id, &origin, sp);
 }

@@ -11,7 +11,7 @@
 #define SONDE_CAPTURE_STACK_H
 
 #include "capture/stack_table.h"
-#include "capture/registers.h"
+#include "capture/capture.h"
 
 #define STACK_OUTER 448
 #define STACK_INNER 64

@@ -7,7 +7,7 @@
 struct stack_table stack_table;
 HIDDEN void (*stack_table_on_new)(uint32_t id, uint32_t parent, uint32_t frame);
 
-static uint32_t publish(uint64_t *slot, uint32_t id, uint64_t word) {
+static uint32_t store_node(uint64_t *slot, uint32_t id, uint64_t word) {
   if (stack_table_on_new) stack_table_on_new(id, (uint32_t)(word >> 32), (uint32_t)word);
   store_release(slot, word);
   return id;
@@ -26,14 +26,14 @@ uint32_t stack_table_child_slow(uint32_t parent, uint32_t frame) {
     uint64_t *slots =
         leveled_map((void **)&stack_table.level[level], bits, sizeof(uint64_t), level == 0);
     if (!slots) return STACK_TABLE_FULL;
-    uint32_t home = (uint32_t)(hash >> (64 - bits));
+    uint32_t bucket = (uint32_t)(hash >> (64 - bits));
     for (uint32_t i = 0; i < STACK_TABLE_BUCKET; i++) {
-      uint32_t index = home ^ i; /* within the same cache line */
+      uint32_t index = bucket ^ i; /* within the same cache line */
       uint64_t found = load_relaxed(&slots[index]);
       uint32_t id = leveled_first(STACK_TABLE_BITS, level) + index;
       if (found == 0 && cas_acq_rel(&slots[index], &found, word | PENDING)) found = word | PENDING;
       if (found == word) return id;
-      if (found == (word | PENDING)) return publish(&slots[index], id, word);
+      if (found == (word | PENDING)) return store_node(&slots[index], id, word);
     }
   }
   return STACK_TABLE_FULL;

@@ -53,11 +53,12 @@ uint32_t stack_table_child_slow(uint32_t parent, uint32_t frame);
 /* Finds or makes the node of FRAME (not 0) under PARENT. stack_table_init must have succeeded. */
 static ALWAYS_INLINE uint32_t stack_table_child(uint32_t parent, uint32_t frame) {
   uint64_t word = (uint64_t)parent << 32 | frame;
-  uint32_t home = (uint32_t)(leveled_hash(word) >> (64 - STACK_TABLE_BITS));
+  uint32_t index = (uint32_t)(leveled_hash(word) >> (64 - STACK_TABLE_BITS));
   const uint64_t *slots = stack_table.level[0]; /* two of a bucket, which is a cache line */
-  if (LIKELY(load_relaxed(&slots[home]) == word)) return leveled_first(STACK_TABLE_BITS, 0) + home;
-  if (LIKELY(load_relaxed(&slots[home ^ 1]) == word))
-    return leveled_first(STACK_TABLE_BITS, 0) + (home ^ 1);
+  if (LIKELY(load_relaxed(&slots[index]) == word))
+    return leveled_first(STACK_TABLE_BITS, 0) + index;
+  if (LIKELY(load_relaxed(&slots[index ^ 1]) == word))
+    return leveled_first(STACK_TABLE_BITS, 0) + (index ^ 1);
   return stack_table_child_slow(parent, frame);
 }
 

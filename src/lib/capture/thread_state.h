@@ -64,8 +64,4 @@ static ALWAYS_INLINE capture_thread_t *thread_state_enter(uint64_t sp) {
   return self;
 }
 
-/* A window over memory of this process, for stacks of the calling thread; empty until it is moved.
- */
-stack_window_t thread_state_window(void);
-
 #endif

@@ -20,7 +20,7 @@
 #include "os/os.h"
 #include "capture/signal_capture.h"
 #include "capture/passive_capture.h"
-#include "capture/registers.h"
+#include "capture/capture.h"
 #include "capture/frame_table.h"
 
 #define TIMEOUT_NS     1000000000u
@@ -29,12 +29,12 @@
 
 /* ---- lists ---------------------------------------------------------------------------------- */
 
-typedef struct listing {
+typedef struct thread_list {
   sonde_thread_t *threads;
   pid_t *tids;
   const char *name; /* NULL: any */
   int max, count;
-} listing_t;
+} thread_list_t;
 
 static int status_of(int os_error) {
   return os_error == -3 /* ESRCH */ ? SONDE_ENOTHREAD : SONDE_EUNSUPPORTED;
@@ -52,15 +52,15 @@ static int read_thread(int folder, pid_t tid, sonde_thread_t *out) {
   return 0;
 }
 
-static bool same_name(const char *name, const char *wanted) {
+static bool same_name(const char *name, const char *requested) {
   for (int i = 0; i < OS_THREAD_NAME - 1; i++)
-    if (name[i] != wanted[i] || name[i] == '\0') return name[i] == wanted[i];
+    if (name[i] != requested[i] || name[i] == '\0') return name[i] == requested[i];
   return true; /* the kernel keeps no more */
 }
 
 static bool list_thread(pid_t tid, uint64_t identity, void *context) {
   (void)identity;
-  listing_t *l = context;
+  thread_list_t *l = context;
   sonde_thread_t thread;
   if (read_thread(-1, tid, &thread) != 0) return true;
   if (l->name != NULL && !same_name(thread.name, l->name)) return true;
@@ -71,13 +71,13 @@ static bool list_thread(pid_t tid, uint64_t identity, void *context) {
 }
 
 int sonde_threads(sonde_thread_t *threads, int max) {
-  listing_t l = {.threads = threads, .max = max};
+  thread_list_t l = {.threads = threads, .max = max};
   if (max < 0 || (threads == NULL && max > 0)) return SONDE_EINVAL;
   return os_threads(list_thread, &l) == 0 ? l.count : SONDE_EUNSUPPORTED;
 }
 
 int sonde_threads_named(const char *name, pid_t *tids, int max) {
-  listing_t l = {.tids = tids, .name = name, .max = max};
+  thread_list_t l = {.tids = tids, .name = name, .max = max};
   if (name == NULL || max < 0 || (tids == NULL && max > 0)) return SONDE_EINVAL;
   return os_threads(list_thread, &l) == 0 ? l.count : SONDE_EUNSUPPORTED;
 }
@@ -105,14 +105,15 @@ static int unavailable(sonde_capture_t *capture, int reason) {
   return reason;
 }
 
-typedef struct moment {
+typedef struct thread_time {
   uint64_t at_ns;
   int64_t cpu_ns; /* the thread's own time; negative: unknown */
-} moment_t;
+} thread_time_t;
 
 /* Whether a thread that has blocked the signal SINCE then would have left our handler by NOW. One
  * that only waits for a CPU has executed nothing, however long that takes. */
-static bool would_have_left(pid_t tid, char state, const moment_t *since, uint64_t now_ns) {
+static bool must_have_left_handler(pid_t tid, char state, const thread_time_t *since,
+                                   uint64_t now_ns) {
   if (now_ns - since->at_ns < LEAVING_NS) return false;
   return state != 'R' || since->cpu_ns < 0 ||
          os_thread_cpu_ns(tid) - since->cpu_ns >= LEAVING_CPU_NS;
@@ -121,16 +122,16 @@ static bool would_have_left(pid_t tid, char state, const moment_t *since, uint64
 /* A thread that blocks the signal on its own account is let be: SONDE_EBLOCKED. One that was asked
  * before may be in the first or last instructions of our handler, where it blocks the signal as
  * well, and may have lost its CPU there: it is given time. */
-static int check_block(int folder, pid_t tid, os_thread_t *thread, uint64_t deadline_ns) {
+static int check_signal_mask(int folder, pid_t tid, os_thread_t *thread, uint64_t deadline_ns) {
   static const uint32_t never_woken;
-  moment_t since = {0, 0};
+  thread_time_t since = {0, 0};
   while (os_blocks_signal(thread)) {
     uint64_t now = os_monotonic_ns();
-    if (signal_capture_inside(tid)) return 0;
-    if (!signal_capture_before(tid)) return SONDE_EBLOCKED;
+    if (signal_capture_in_handler(tid)) return 0;
+    if (!signal_capture_was_requested(tid)) return SONDE_EBLOCKED;
     if (now >= deadline_ns) return SONDE_ETIMEDOUT;
-    if (since.at_ns == 0) since = (moment_t){now, os_thread_cpu_ns(tid)};
-    if (would_have_left(tid, thread->state, &since, now)) return SONDE_EBLOCKED;
+    if (since.at_ns == 0) since = (thread_time_t){now, os_thread_cpu_ns(tid)};
+    if (must_have_left_handler(tid, thread->state, &since, now)) return SONDE_EBLOCKED;
     (void)os_futex_wait(&never_woken, 0, LEAVING_NS / 64);
     int r = os_thread_read(folder, tid, thread);
     if (r != 0) return status_of(r);
@@ -140,13 +141,13 @@ static int check_block(int folder, pid_t tid, os_thread_t *thread, uint64_t dead
 
 /* 0 when the thread may be sent the signal. What it blocks is looked at as late as can be; between
  * this look and the signal it may change its mind, and then the signal waits, and is ignored. */
-static int may_ask(int folder, pid_t tid, bool running, uint64_t deadline_ns) {
+static int may_signal(int folder, pid_t tid, bool running, uint64_t deadline_ns) {
   os_thread_t thread;
   os_blocked_t at;
   int r = os_thread_read(folder, tid, &thread);
   if (r != 0) return status_of(r);
   if (thread.state == 'Z' || thread.state == 'X') return SONDE_ENOTHREAD;
-  r = check_block(folder, tid, &thread, deadline_ns);
+  r = check_signal_mask(folder, tid, &thread, deadline_ns);
   if (r != 0) return r;
   if (thread.state == 'D' || thread.state == 'T' || thread.state == 't')
     return SONDE_EUNINTERRUPTIBLE;
@@ -157,7 +158,7 @@ static int may_ask(int folder, pid_t tid, bool running, uint64_t deadline_ns) {
 }
 
 /* Where the system does not tell where a thread is blocked, its state still tells whether it is. */
-static int why_not_read(int folder, pid_t tid) {
+static int unreadable_reason(int folder, pid_t tid) {
   os_thread_t thread;
   int r = os_thread_read(folder, tid, &thread);
   if (r != 0) return status_of(r);
@@ -173,35 +174,35 @@ static int why_not_read(int folder, pid_t tid) {
 }
 
 /* Whether TID is to be asked without being read first. *WHY says why not, if it was wanted. */
-static bool ask_at_once(int folder, pid_t tid, sonde_capture_t *capture, unsigned flags,
-                        uint64_t deadline_ns, int *why) {
-  bool wanted = flags & SONDE_SIGNAL_BLOCKED;
-  *why = wanted ? may_ask(folder, tid, false, deadline_ns) : 0;
+static bool signal_first(int folder, pid_t tid, sonde_capture_t *capture, unsigned flags,
+                         uint64_t deadline_ns, int *why) {
+  bool requested = flags & SONDE_SIGNAL_BLOCKED;
+  *why = requested ? may_signal(folder, tid, false, deadline_ns) : 0;
   (void)unavailable(capture, *why);
-  return wanted && *why == 0;
+  return requested && *why == 0;
 }
 
 /* Whether a thread that was read as far as its registers were known would tell the rest, and go on
  * with its call as if nobody had asked. */
-static bool tells_more(int folder, pid_t tid, const sonde_capture_t *read, unsigned flags,
-                       uint64_t deadline_ns) {
+static bool signal_completes(int folder, pid_t tid, const sonde_capture_t *read, unsigned flags,
+                             uint64_t deadline_ns) {
   os_blocked_t at;
   if (read->status != SONDE_STACK_BROKEN || read->reason != SONDE_ENOTFOUND) return false;
   if (flags & (SONDE_NO_SIGNAL | SONDE_SIGNAL_BLOCKED)) return false; /* asked at once, or never */
-  return may_ask(folder, tid, false, deadline_ns) == 0 &&
+  return may_signal(folder, tid, false, deadline_ns) == 0 &&
          os_thread_blocked(folder, tid, &at) == 0 && os_call_restarts(&at);
 }
 
 /* What follows from R, passive_capture's answer for TID: returns the count; or true in *ASK when
  * the thread has to be asked; or a status. WHY is ask_at_once's. */
-static int settle(int folder, pid_t tid, sonde_capture_t *capture, unsigned flags,
-                  uint64_t deadline_ns, int why, int r, bool *ask) {
-  *ask = r >= 0 && tells_more(folder, tid, capture, flags, deadline_ns);
+static int decide(int folder, pid_t tid, sonde_capture_t *capture, unsigned flags,
+                  uint64_t deadline_ns, int why, int r, bool *signal) {
+  *signal = r >= 0 && signal_completes(folder, tid, capture, flags, deadline_ns);
   if (r >= 0) return r;
-  if (r == SONDE_EUNSUPPORTED) r = why_not_read(folder, tid);
+  if (r == SONDE_EUNSUPPORTED) r = unreadable_reason(folder, tid);
   if (r == SONDE_ERUNNING && !(flags & SONDE_NO_SIGNAL)) {
-    if (!(flags & SONDE_SIGNAL_BLOCKED)) why = may_ask(folder, tid, true, deadline_ns);
-    *ask = why == 0;
+    if (!(flags & SONDE_SIGNAL_BLOCKED)) why = may_signal(folder, tid, true, deadline_ns);
+    *signal = why == 0;
     if (why != 0) r = why;
   }
   return unavailable(capture, r);
@@ -213,38 +214,38 @@ static uint64_t deadline_of(const sonde_thread_options_t *options) {
   return timeout < UINT64_MAX - now ? now + timeout : UINT64_MAX;
 }
 
-static int ask_one(pid_t tid, sonde_capture_t *capture, uint64_t deadline_ns) {
-  signal_capture_t question;
-  int r = signal_capture_send(tid, capture, &question);
+static int signal_one(pid_t tid, sonde_capture_t *capture, uint64_t deadline_ns) {
+  signal_request_t request;
+  int r = signal_capture_send(tid, capture, &request);
   if (r == 0)
-    signal_capture_collect(&question, 1, deadline_ns);
+    signal_capture_collect(&request, 1, deadline_ns);
   else
-    signal_capture_without_answer(capture, r);
+    signal_capture_set_unavailable(capture, r);
   return capture->status == SONDE_STACK_UNAVAILABLE ? capture->reason : capture->count;
 }
 
-static int capture_other(pid_t tid, sonde_capture_t *capture,
-                         const sonde_thread_options_t *options) {
+static int capture_other_thread(pid_t tid, sonde_capture_t *capture,
+                                const sonde_thread_options_t *options) {
   passive_buffer_t copy;
   int r = 0, why;
   if (!os_thread_alive(tid)) return unavailable(capture, SONDE_ENOTHREAD);
   if (!frame_table_init() || !passive_open(&copy)) return unavailable(capture, SONDE_ENOMEM);
   uint64_t deadline_ns = deadline_of(options);
-  bool ask = ask_at_once(copy.folder, tid, capture, options->flags, deadline_ns, &why);
-  if (!ask) {
+  bool signal = signal_first(copy.folder, tid, capture, options->flags, deadline_ns, &why);
+  if (!signal) {
     r = passive_capture(&copy, tid, 0, capture);
-    r = settle(copy.folder, tid, capture, options->flags, deadline_ns, why, r, &ask);
+    r = decide(copy.folder, tid, capture, options->flags, deadline_ns, why, r, &signal);
   }
   passive_close(&copy);
-  return ask ? ask_one(tid, capture, deadline_ns) : r;
+  return signal ? signal_one(tid, capture, deadline_ns) : r;
 }
 
-static bool flags_are_known(unsigned flags) {
+static bool flags_are_valid(unsigned flags) {
   bool both = (flags & SONDE_NO_SIGNAL) && (flags & SONDE_SIGNAL_BLOCKED);
   return !both && !(flags & ~(SONDE_NO_SIGNAL | SONDE_SIGNAL_BLOCKED | SONDE_NO_THREAD_NAMES));
 }
 
-static bool capture_is_plain(const sonde_capture_t *c) {
+static bool capture_is_valid(const sonde_capture_t *c) {
   return c != NULL && c->pcs != NULL && c->max > 0 && c->skip >= 0 && c->ucontext == NULL &&
          c->pc == 0 && c->sp == 0 && c->fp == 0;
 }
@@ -256,10 +257,10 @@ int capture_thread_here(pid_t tid, sonde_capture_t *capture, const sonde_thread_
                         uint64_t pc, uint64_t sp, uint64_t fp) {
   static const sonde_thread_options_t none;
   if (options == NULL) options = &none;
-  if (!capture_is_plain(capture) || tid <= 0 || !flags_are_known(options->flags))
+  if (!capture_is_valid(capture) || tid <= 0 || !flags_are_valid(options->flags))
     return SONDE_EINVAL;
   if (tid == os_tid()) return capture_here(capture, pc, sp, fp);
-  return capture_other(tid, capture, options);
+  return capture_other_thread(tid, capture, options);
 }
 ENTRY_3(sonde_capture_thread, capture_thread_here);
 
@@ -290,7 +291,7 @@ static bool collect_tid(pid_t tid, uint64_t identity, void *context) {
 }
 
 /* What a look at all threads needs besides the answer. */
-typedef struct round {
+typedef struct capture_all {
   passive_buffer_t copy;
   unsigned flags;
   uint64_t deadline_ns;
@@ -298,95 +299,94 @@ typedef struct round {
   passive_t group[PASSIVE_GROUP];
   sonde_thread_stack_t *rows[PASSIVE_GROUP];
   int why[PASSIVE_GROUP];
-  int questions; /* under way */
-  signal_capture_t asked[SIGNAL_CAPTURE_SLOTS];
-} round_t;
+  int requests; /* under way */
+  signal_request_t sent[SIGNAL_CAPTURE_SLOTS];
+} capture_all_t;
 
-static void collect(round_t *round) {
-  signal_capture_collect(round->asked, round->questions, round->deadline_ns);
-  round->questions = 0;
+static void collect(capture_all_t *run) {
+  signal_capture_collect(run->sent, run->requests, run->deadline_ns);
+  run->requests = 0;
 }
 
-static void ask_later_collect(round_t *round, sonde_thread_stack_t *row) {
-  signal_capture_t *question = &round->asked[round->questions];
-  int r = signal_capture_send(row->thread.tid, &row->stack, question);
-  if (r == SONDE_EFULL && round->questions > 0) { /* ours, or another asker's */
-    collect(round);
-    question = &round->asked[0];
-    r = signal_capture_send(row->thread.tid, &row->stack, question);
+static void send_request(capture_all_t *run, sonde_thread_stack_t *row) {
+  signal_request_t *request = &run->sent[run->requests];
+  int r = signal_capture_send(row->thread.tid, &row->stack, request);
+  if (r == SONDE_EFULL && run->requests > 0) { /* ours, or another asker's */
+    collect(run);
+    request = &run->sent[0];
+    r = signal_capture_send(row->thread.tid, &row->stack, request);
   }
   if (r == 0)
-    round->questions++;
+    run->requests++;
   else
-    signal_capture_without_answer(&row->stack, r);
-  if (round->questions == SIGNAL_CAPTURE_SLOTS) collect(round);
+    signal_capture_set_unavailable(&row->stack, r);
+  if (run->requests == SIGNAL_CAPTURE_SLOTS) collect(run);
 }
 
-static void read_group(round_t *round) {
-  bool ask;
-  passive_capture_group(&round->copy, round->group, round->grouped);
-  for (int i = 0; i < round->grouped; i++) {
-    sonde_thread_stack_t *row = round->rows[i];
-    (void)settle(round->copy.folder, row->thread.tid, &row->stack, round->flags, round->deadline_ns,
-                 round->why[i], round->group[i].result, &ask);
-    if (ask) ask_later_collect(round, row);
+static void read_group(capture_all_t *run) {
+  bool signal;
+  passive_capture_group(&run->copy, run->group, run->grouped);
+  for (int i = 0; i < run->grouped; i++) {
+    sonde_thread_stack_t *row = run->rows[i];
+    (void)decide(run->copy.folder, row->thread.tid, &row->stack, run->flags, run->deadline_ns,
+                 run->why[i], run->group[i].result, &signal);
+    if (signal) send_request(run, row);
   }
-  round->grouped = 0;
+  run->grouped = 0;
 }
 
-static void read_later(round_t *round, sonde_thread_stack_t *row, uint64_t identity, int why) {
-  int i = round->grouped++;
-  round->group[i] =
-      (passive_t){.tid = row->thread.tid, .identity = identity, .capture = &row->stack};
-  round->rows[i] = row;
-  round->why[i] = why;
-  if (round->grouped == PASSIVE_GROUP) read_group(round);
+static void add_to_group(capture_all_t *run, sonde_thread_stack_t *row, uint64_t identity,
+                         int why) {
+  int i = run->grouped++;
+  run->group[i] = (passive_t){.tid = row->thread.tid, .identity = identity, .capture = &row->stack};
+  run->rows[i] = row;
+  run->why[i] = why;
+  if (run->grouped == PASSIVE_GROUP) read_group(run);
 }
 
 /* Reads or asks each thread but our own. Answers come while others are read. */
-static void capture_others(sonde_all_t *all, round_t *round, pid_t own) {
+static void capture_others(sonde_all_t *all, capture_all_t *run, pid_t own) {
   for (int i = 0; i < all->count; i++) {
     sonde_thread_stack_t *row = &all->threads[i];
     pid_t tid = row->thread.tid;
     uint64_t identity = row->stack.pc;
     int why;
     row->stack.pc = 0;
-    if (!(round->flags & SONDE_NO_THREAD_NAMES))
-      (void)read_thread(round->copy.folder, tid, &row->thread);
+    if (!(run->flags & SONDE_NO_THREAD_NAMES))
+      (void)read_thread(run->copy.folder, tid, &row->thread);
     if (tid == own) continue;
-    if (os_monotonic_ns() >= round->deadline_ns)
+    if (os_monotonic_ns() >= run->deadline_ns)
       (void)unavailable(&row->stack, SONDE_ETIMEDOUT);
-    else if (ask_at_once(round->copy.folder, tid, &row->stack, round->flags, round->deadline_ns,
-                         &why))
-      ask_later_collect(round, row);
+    else if (signal_first(run->copy.folder, tid, &row->stack, run->flags, run->deadline_ns, &why))
+      send_request(run, row);
     else
-      read_later(round, row, identity, why);
+      add_to_group(run, row, identity, why);
   }
-  read_group(round);
+  read_group(run);
 }
 
 __attribute__((used)) HIDDEN int capture_all_here(sonde_all_t *all, uint64_t pc, uint64_t sp,
                                                   uint64_t fp);
 int capture_all_here(sonde_all_t *all, uint64_t pc, uint64_t sp, uint64_t fp) {
-  round_t round;
+  capture_all_t run;
   if (all == NULL || all->threads == NULL || all->pcs == NULL || all->max <= 0 || all->depth <= 0 ||
-      !flags_are_known(all->options.flags))
+      !flags_are_valid(all->options.flags))
     return SONDE_EINVAL;
-  all->count = all->total = round.questions = round.grouped = 0;
-  round.flags = all->options.flags;
-  round.deadline_ns = deadline_of(&all->options);
+  all->count = all->total = run.requests = run.grouped = 0;
+  run.flags = all->options.flags;
+  run.deadline_ns = deadline_of(&all->options);
   pid_t own = os_tid();
-  if (!frame_table_init() || !passive_open(&round.copy)) return SONDE_ENOMEM;
+  if (!frame_table_init() || !passive_open(&run.copy)) return SONDE_ENOMEM;
   int folder = os_threads_open();
-  round.copy.folder = folder;
+  run.copy.folder = folder;
   bool listed = folder >= 0 && os_threads_list(folder, collect_tid, all) == 0;
-  if (listed) capture_others(all, &round, own);
+  if (listed) capture_others(all, &run, own);
   if (folder >= 0) os_close(folder);
-  passive_close(&round.copy);
+  passive_close(&run.copy);
   if (!listed) return SONDE_EUNSUPPORTED;
   for (int i = 0; i < all->count; i++)
     if (all->threads[i].thread.tid == own) (void)capture_here(&all->threads[i].stack, pc, sp, fp);
-  collect(&round);
+  collect(&run);
   return all->count;
 }
 ENTRY_1(sonde_capture_all, capture_all_here);

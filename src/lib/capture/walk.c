@@ -3,7 +3,7 @@
 #include "image/list.h"
 #include "os/os.h"
 
-#define SLOW_TURNS_MAX 1024
+#define SLOW_STEPS_MAX 1024
 
 /* ---- what the full walker reads from -------------------------------------------------------- */
 
@@ -39,10 +39,10 @@ images_t *walk_images(void) {
 /* A signal frame leads to any stack pointer, and so round in circles. Every circle has a slow step
  * that is no further out than the one before it; a recursion through a thousand trampolines has
  * none. */
-static bool turns_too_often(position_t *p) {
+static bool is_endless(position_t *p) {
   bool further_out = p->sp > p->slow_sp;
   p->slow_sp = p->sp;
-  return !further_out && p->slow_steps++ == SLOW_TURNS_MAX;
+  return !further_out && p->slow_steps++ == SLOW_STEPS_MAX;
 }
 
 static READS_STACK regs_t regs_of(const position_t *p) {
@@ -53,7 +53,7 @@ static READS_STACK regs_t regs_of(const position_t *p) {
   return regs;
 }
 
-static void leave_to(position_t *p, const regs_t *regs, bool exact) {
+static void set_position(position_t *p, const regs_t *regs, bool exact) {
   int fp = machine_fp(MACHINE_HERE);
   p->pc = regs->pc;
   p->raw = regs->pc;
@@ -91,7 +91,7 @@ static unwind_step_t step_without_row(memory_t *memory, const position_t *p, reg
 
 walk_step_t walk_slow_step(stack_window_t *w, position_t *p) {
   window_memory_t memory = {{read_window}, w};
-  if (turns_too_often(p)) return WALK_BAD;
+  if (is_endless(p)) return WALK_BAD;
   regs_t regs = regs_of(p);
   unwind_step_t step = cfi_step(MACHINE_HERE, &memory.memory, walk_images(), &regs, p->exact);
   if (step == STEP_NO_RULE) {
@@ -99,7 +99,7 @@ walk_step_t walk_slow_step(stack_window_t *w, position_t *p) {
     p->flags |= SONDE_FLAG_HEURISTIC;
   }
   if (step == STEP_SIGNAL) p->flags |= SONDE_FLAG_SIGNAL_FRAME;
-  if (step == STEP_CALLER || step == STEP_SIGNAL) leave_to(p, &regs, step == STEP_SIGNAL);
+  if (step == STEP_CALLER || step == STEP_SIGNAL) set_position(p, &regs, step == STEP_SIGNAL);
   return walk_of_step(step);
 }
 

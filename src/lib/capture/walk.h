@@ -17,26 +17,8 @@
 #include "os/os.h"
 #include "sonde/stack.h"
 #include "capture/frame_table.h"
+#include "capture/stack_window.h"
 #include "unwind/cfi_step.h"
-
-typedef struct window stack_window_t;
-struct window {
-  uint64_t lo, hi; /* [lo, hi) may be read */
-  uint64_t delta;  /* add to an address to get at its bytes */
-  /* Makes [lo, ADDRESS + 8) readable, keeping DELTA, and returns true; or returns false. */
-  bool (*reach)(stack_window_t *self, uint64_t address);
-  /* Goes over to the stack that SP points into, as a signal frame may lead to another one; false
-   * when it cannot. May be NULL. */
-  bool (*move)(stack_window_t *self, uint64_t sp);
-};
-
-static ALWAYS_INLINE bool stack_window_holds(const stack_window_t *w, uint64_t sp) {
-  return sp - 8 >= w->lo && sp < w->hi;
-}
-
-static ALWAYS_INLINE const uint64_t *stack_window_at(const stack_window_t *w, uint64_t address) {
-  return (const uint64_t *)(uintptr_t)(address + w->delta);
-}
 
 /* Where a walk stands: in a frame, about to be left. */
 typedef struct position {

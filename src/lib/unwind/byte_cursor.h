@@ -12,7 +12,7 @@
 #include <stdint.h>
 #include <string.h>
 
-typedef struct cursor {
+typedef struct byte_cursor {
   const uint8_t *p, *end;
   bool failed;
 } byte_cursor_t;

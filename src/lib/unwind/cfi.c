@@ -77,31 +77,32 @@ static uint64_t read_pointer(byte_cursor_t *c, const section_t *section, uint8_t
 /* ---- entries --------------------------------------------------------------------------------- */
 
 /* The header of an entry: its length and its id or back reference. */
-typedef struct entry {
+typedef struct cfi_entry {
   const uint8_t *body, *end; /* after the id; one past the entry */
   const uint8_t *id_at;      /* where the id field is: .eh_frame counts back from there */
   uint64_t id;
   bool is_64bit;
-} entry_t;
+} cfi_entry_t;
 
-static bool read_entry(const section_t *section, const uint8_t *at, bool is_eh, entry_t *entry) {
+static bool read_entry(const section_t *section, const uint8_t *at, bool is_eh,
+                       cfi_entry_t *cfi_entry) {
   byte_cursor_t c = {at, section->data + section->size, false};
   if (at < section->data || at >= c.end) return false;
   uint64_t length = byte_cursor_u32(&c);
-  entry->is_64bit = length == 0xffffffff;
-  if (entry->is_64bit) length = byte_cursor_u64(&c);
+  cfi_entry->is_64bit = length == 0xffffffff;
+  if (cfi_entry->is_64bit) length = byte_cursor_u64(&c);
   if (c.failed || length == 0 || length > byte_cursor_left(&c)) return false;
-  entry->end = c.p + length;
-  entry->id_at = c.p;
-  c.end = entry->end;
-  entry->id = entry->is_64bit && !is_eh ? byte_cursor_u64(&c) : byte_cursor_u32(&c);
-  entry->body = c.p;
+  cfi_entry->end = c.p + length;
+  cfi_entry->id_at = c.p;
+  c.end = cfi_entry->end;
+  cfi_entry->id = cfi_entry->is_64bit && !is_eh ? byte_cursor_u64(&c) : byte_cursor_u32(&c);
+  cfi_entry->body = c.p;
   return !c.failed;
 }
 
-static bool entry_is_cie(const entry_t *entry, bool is_eh) {
-  if (is_eh) return entry->id == 0;
-  return entry->is_64bit ? entry->id == ~(uint64_t)0 : entry->id == 0xffffffff;
+static bool entry_is_cie(const cfi_entry_t *cfi_entry, bool is_eh) {
+  if (is_eh) return cfi_entry->id == 0;
+  return cfi_entry->is_64bit ? cfi_entry->id == ~(uint64_t)0 : cfi_entry->id == 0xffffffff;
 }
 
 static bool read_augmentation(byte_cursor_t *c, const char *text, const section_t *section,
@@ -129,10 +130,10 @@ static bool read_augmentation(byte_cursor_t *c, const char *text, const section_
 }
 
 static bool read_cie(const section_t *section, const uint8_t *at, bool is_eh, cie_t *cie) {
-  entry_t entry;
+  cfi_entry_t cfi_entry;
   *cie = (cie_t){0};
-  if (!read_entry(section, at, is_eh, &entry) || !entry_is_cie(&entry, is_eh)) return false;
-  byte_cursor_t c = {entry.body, entry.end, false};
+  if (!read_entry(section, at, is_eh, &cfi_entry) || !entry_is_cie(&cfi_entry, is_eh)) return false;
+  byte_cursor_t c = {cfi_entry.body, cfi_entry.end, false};
   uint8_t version = byte_cursor_u8(&c);
   if (version != 1 && version != 3 && version != 4) return false;
   const char *augmentation = (const char *)c.p;
@@ -148,25 +149,25 @@ static bool read_cie(const section_t *section, const uint8_t *at, bool is_eh, ci
   cie->return_register = version == 1 ? byte_cursor_u8(&c) : byte_cursor_uleb(&c);
   if (!read_augmentation(&c, augmentation, section, cie)) return false;
   cie->code = c.p;
-  cie->code_end = entry.end;
+  cie->code_end = cfi_entry.end;
   return !c.failed && cie->return_register < REGS_COUNT;
 }
 
 /* Reads the FDE at AT. False when there is none there, or it is a CIE. */
 static bool read_fde(const section_t *section, const uint8_t *at, bool is_eh, fde_t *fde) {
-  entry_t entry;
-  if (!read_entry(section, at, is_eh, &entry) || entry_is_cie(&entry, is_eh)) return false;
-  uint64_t back = (uint64_t)(entry.id_at - section->data);
-  uint64_t cie_at = is_eh ? back - entry.id : entry.id;
-  if ((is_eh && entry.id > back) || cie_at >= section->size) return false;
+  cfi_entry_t cfi_entry;
+  if (!read_entry(section, at, is_eh, &cfi_entry) || entry_is_cie(&cfi_entry, is_eh)) return false;
+  uint64_t back = (uint64_t)(cfi_entry.id_at - section->data);
+  uint64_t cie_at = is_eh ? back - cfi_entry.id : cfi_entry.id;
+  if ((is_eh && cfi_entry.id > back) || cie_at >= section->size) return false;
   if (!read_cie(section, section->data + cie_at, is_eh, &fde->cie)) return false;
-  byte_cursor_t c = {entry.body, entry.end, false};
+  byte_cursor_t c = {cfi_entry.body, cfi_entry.end, false};
   fde->start = read_pointer(&c, section, fde->cie.pointer_encoding, 0);
   uint64_t size = read_pointer(&c, section, fde->cie.pointer_encoding & 0x0f, 0);
   fde->end = fde->start + size;
   if (fde->cie.has_augmentation_data) byte_cursor_skip(&c, byte_cursor_uleb(&c));
   fde->code = c.p;
-  fde->code_end = entry.end;
+  fde->code_end = cfi_entry.end;
   return !c.failed && fde->end >= fde->start;
 }
 
@@ -212,10 +213,10 @@ static bool find_by_table(const image_t *image, uint64_t address, fde_t *fde, bo
 
 static bool find_by_scan(const section_t *section, bool is_eh, uint64_t address, fde_t *fde) {
   const uint8_t *at = section->data;
-  entry_t entry;
-  while (at && read_entry(section, at, is_eh, &entry)) {
+  cfi_entry_t cfi_entry;
+  while (at && read_entry(section, at, is_eh, &cfi_entry)) {
     if (read_fde(section, at, is_eh, fde) && fde_covers(fde, address)) return true;
-    at = entry.end;
+    at = cfi_entry.end;
   }
   return false;
 }
@@ -232,25 +233,25 @@ static bool find_fde(const image_t *image, uint64_t address, fde_t *fde, const s
 /* ---- running the instructions --------------------------------------------------------------- */
 
 /* The part of a row that DW_CFA_remember_state keeps. */
-typedef struct state {
+typedef struct cfi_state {
   cfi_rule_t rules[REGS_COUNT];
   bool cfa_is_expression, ra_signed;
   uint8_t cfa_register;
   uint16_t cfa_length;
   int64_t cfa_offset;
-} state_t;
+} cfi_state_t;
 
-typedef struct run {
+typedef struct cfi_run {
   const fde_t *fde;
   const section_t *section;
   uint64_t target;   /* the address asked for */
   uint64_t location; /* where the current row starts */
   uint64_t next;     /* where the row after it starts, once known */
-  state_t now, initial;
-  state_t saved[STATES_MAX];
+  cfi_state_t now, initial;
+  cfi_state_t saved[STATES_MAX];
   int saved_count;
   bool bad;
-} run_t;
+} cfi_run_t;
 
 enum {
   CFA_nop = 0x00,
@@ -281,18 +282,18 @@ enum {
   CFA_GNU_negative_offset_extended = 0x2f
 };
 
-static void set_rule(run_t *run, uint64_t reg, cfi_how_t how, int64_t offset) {
+static void set_rule(cfi_run_t *run, uint64_t reg, cfi_how_t how, int64_t offset) {
   run->bad |= offset != (int32_t)offset;
   if (reg < REGS_COUNT) /* vector registers and the like do not matter to a walk */
     run->now.rules[reg] = (cfi_rule_t){.how = (uint8_t)how, .offset = (int32_t)offset};
 }
 
-static void restore_rule(run_t *run, uint64_t reg) {
+static void restore_rule(cfi_run_t *run, uint64_t reg) {
   if (reg < REGS_COUNT) run->now.rules[reg] = run->initial.rules[reg];
 }
 
 /* Passes over an expression; returns where it starts in the section. */
-static int32_t read_block(run_t *run, byte_cursor_t *c, uint16_t *length) {
+static int32_t read_block(cfi_run_t *run, byte_cursor_t *c, uint16_t *length) {
   uint64_t size = byte_cursor_uleb(c);
   int64_t at = c->p - run->section->data;
   byte_cursor_skip(c, size);
@@ -301,7 +302,7 @@ static int32_t read_block(run_t *run, byte_cursor_t *c, uint16_t *length) {
   return (int32_t)at;
 }
 
-static void set_expression(run_t *run, byte_cursor_t *c, cfi_how_t how) {
+static void set_expression(cfi_run_t *run, byte_cursor_t *c, cfi_how_t how) {
   uint64_t reg = byte_cursor_uleb(c);
   uint16_t length;
   int32_t block = read_block(run, c, &length);
@@ -309,21 +310,21 @@ static void set_expression(run_t *run, byte_cursor_t *c, cfi_how_t how) {
     run->now.rules[reg] = (cfi_rule_t){.how = (uint8_t)how, .length = length, .offset = block};
 }
 
-static void set_cfa(run_t *run, uint64_t reg, int64_t offset) {
+static void set_cfa(cfi_run_t *run, uint64_t reg, int64_t offset) {
   run->bad |= reg >= REGS_COUNT;
   run->now.cfa_is_expression = false;
   run->now.cfa_register = (uint8_t)reg;
   run->now.cfa_offset = offset;
 }
 
-static void restore_state(run_t *run) {
+static void restore_state(cfi_run_t *run) {
   if (run->saved_count == 0)
     run->bad = true;
   else
     run->now = run->saved[--run->saved_count];
 }
 
-static void remember_state(run_t *run) {
+static void remember_state(cfi_run_t *run) {
   if (run->saved_count == STATES_MAX)
     run->bad = true;
   else
@@ -331,7 +332,7 @@ static void remember_state(run_t *run) {
 }
 
 /* A location instruction: true when the row of the target is finished. */
-static bool advance(run_t *run, uint64_t location) {
+static bool advance(cfi_run_t *run, uint64_t location) {
   if (location > run->target) {
     run->next = location;
     return true;
@@ -346,7 +347,7 @@ static int64_t scaled(uint64_t factor, const cie_t *cie) {
 }
 
 /* Instructions for the rule of one register; false when OP is none. */
-static bool run_rule(run_t *run, byte_cursor_t *c, uint8_t op) {
+static bool run_rule(cfi_run_t *run, byte_cursor_t *c, uint8_t op) {
   const cie_t *cie = &run->fde->cie;
   if (op == CFA_expression || op == CFA_val_expression) {
     set_expression(run, c, op == CFA_expression ? CFI_EXPRESSION : CFI_VAL_EXPRESSION);
@@ -375,7 +376,7 @@ static bool run_rule(run_t *run, byte_cursor_t *c, uint8_t op) {
 }
 
 /* Instructions for the CFA; false when OP is none. */
-static bool run_cfa(run_t *run, byte_cursor_t *c, uint8_t op) {
+static bool run_cfa(cfi_run_t *run, byte_cursor_t *c, uint8_t op) {
   const cie_t *cie = &run->fde->cie;
   uint64_t reg = op == CFA_def_cfa || op == CFA_def_cfa_sf || op == CFA_def_cfa_register
                      ? byte_cursor_uleb(c)
@@ -396,7 +397,7 @@ static bool run_cfa(run_t *run, byte_cursor_t *c, uint8_t op) {
 }
 
 /* Runs one instruction. Returns true when the row of the target is complete. */
-static bool run_one(run_t *run, byte_cursor_t *c) {
+static bool run_one(cfi_run_t *run, byte_cursor_t *c) {
   const cie_t *cie = &run->fde->cie;
   uint8_t op = byte_cursor_u8(c);
   uint8_t low = op & 0x3f;
@@ -420,7 +421,7 @@ static bool run_one(run_t *run, byte_cursor_t *c) {
   return false;
 }
 
-static bool run_code(run_t *run, const uint8_t *code, const uint8_t *end) {
+static bool run_code(cfi_run_t *run, const uint8_t *code, const uint8_t *end) {
   byte_cursor_t c = {code, end, false};
   while (c.p < c.end && !run->bad) {
     if (run_one(run, &c)) break;
@@ -431,9 +432,9 @@ static bool run_code(run_t *run, const uint8_t *code, const uint8_t *end) {
 
 int cfi_find_row(const image_t *image, machine_t machine, uint64_t address, cfi_row_t *row) {
   fde_t fde;
-  run_t run;
+  cfi_run_t run;
   (void)machine;
-  run = (run_t){.fde = &fde, .target = ~(uint64_t)0};
+  run = (cfi_run_t){.fde = &fde, .target = ~(uint64_t)0};
   if (!find_fde(image, address, &fde, &run.section)) return SONDE_ENOTFOUND;
   if (!run_code(&run, fde.cie.code, fde.cie.code_end)) return SONDE_EFORMAT;
   run.initial = run.now;

@@ -20,8 +20,8 @@
 #include "sonde/status.h"
 
 /* Registers that keep their value across a call: x86_64 psABI figure 3.4; AAPCS64 section 6.1.1. */
-#define X86_64_KEPT  (1u << 3 | 1u << 6 | 0xfu << 12)
-#define AARCH64_KEPT (0x7ffull << 19) /* x19 to x29 */
+#define X86_64_CALLEE_SAVED  (1u << 3 | 1u << 6 | 0xfu << 12)
+#define AARCH64_CALLEE_SAVED (0x7ffull << 19) /* x19 to x29 */
 
 static uint64_t strip_signature(machine_t machine, uint64_t pc) {
   /* User addresses end at bit 47 or, with 52-bit addresses, leave bits 55:52 clear; a signature
@@ -82,13 +82,13 @@ static unwind_step_t sigreturn_step(machine_t machine, memory_t *memory, regs_t 
 
 /* ---- a row applied -------------------------------------------------------------------------- */
 
-typedef struct frame {
+typedef struct step_frame {
   machine_t machine;
   memory_t *memory;
   const regs_t *regs;
   const cfi_row_t *row;
   uint64_t cfa;
-} frame_t;
+} step_frame_t;
 
 static unwind_step_t step_of_status(int status) {
   switch (status) {
@@ -98,7 +98,7 @@ static unwind_step_t step_of_status(int status) {
   }
 }
 
-static unwind_step_t find_cfa(frame_t *frame) {
+static unwind_step_t find_cfa(step_frame_t *frame) {
   const cfi_row_t *row = frame->row;
   if (row->cfa_is_expression) {
     int status = cfi_evaluate(row->expressions + row->cfa_offset, row->cfa_length, frame->machine,
@@ -113,7 +113,7 @@ static unwind_step_t find_cfa(frame_t *frame) {
 }
 
 /* Recovers the caller's value of register N. STEP_END stands for "undefined". */
-static unwind_step_t recover(const frame_t *frame, int n, uint64_t *value) {
+static unwind_step_t recover(const step_frame_t *frame, int n, uint64_t *value) {
   const cfi_rule_t *rule = &frame->row->rules[n];
   const uint8_t *expression = frame->row->expressions + rule->offset;
   uint64_t address;
@@ -145,7 +145,7 @@ static unwind_step_t recover(const frame_t *frame, int n, uint64_t *value) {
 }
 
 /* The return address. On aarch64 a frame that has called cannot have it in the link register. */
-static unwind_step_t recover_pc(const frame_t *frame, bool exact, uint64_t *pc) {
+static unwind_step_t recover_pc(const step_frame_t *frame, bool exact, uint64_t *pc) {
   int column = frame->row->return_register;
   if (frame->machine == MACHINE_AARCH64 && !exact && !frame->row->signal_frame &&
       frame->row->rules[column].how == CFI_SAME)
@@ -153,13 +153,14 @@ static unwind_step_t recover_pc(const frame_t *frame, bool exact, uint64_t *pc) 
   return recover(frame, column, pc);
 }
 
-static void recover_all(const frame_t *frame, regs_t *next) {
+static void recover_all(const step_frame_t *frame, regs_t *next) {
   bool call_frame = !frame->row->signal_frame;
-  uint64_t kept = frame->machine == MACHINE_X86_64 ? X86_64_KEPT : AARCH64_KEPT;
+  uint64_t callee_saved =
+      frame->machine == MACHINE_X86_64 ? X86_64_CALLEE_SAVED : AARCH64_CALLEE_SAVED;
   for (int n = 0; n < REGS_COUNT; n++) {
     uint64_t value;
     bool unsaved = frame->row->rules[n].how == CFI_SAME;
-    if (call_frame && unsaved && !(kept >> n & 1)) {
+    if (call_frame && unsaved && !(callee_saved >> n & 1)) {
       if (regs_may_have(frame->regs, n)) regs_leave(next, n, frame->regs->r[n]);
       continue;
     }
@@ -173,7 +174,7 @@ static void recover_all(const frame_t *frame, regs_t *next) {
 
 /* A caller lies further out, except where the callee has nothing on the stack, or where code is
  * just leaving one stack for another and has a rule for the stack pointer itself (longjmp). */
-static bool may_lead_to(const frame_t *frame, bool exact, uint64_t caller_sp) {
+static bool is_possible_caller(const step_frame_t *frame, bool exact, uint64_t caller_sp) {
   const cfi_rule_t *rules = frame->row->rules;
   int sp = machine_sp(frame->machine);
   if (frame->row->signal_frame || !regs_has(frame->regs, sp)) return true;
@@ -184,7 +185,7 @@ static bool may_lead_to(const frame_t *frame, bool exact, uint64_t caller_sp) {
   return caller_sp > frame->regs->r[sp] || (leaf && caller_sp == frame->regs->r[sp]);
 }
 
-static unwind_step_t row_step(frame_t *frame, regs_t *regs, bool exact) {
+static unwind_step_t row_step(step_frame_t *frame, regs_t *regs, bool exact) {
   unwind_step_t step = find_cfa(frame);
   if (step != STEP_CALLER) return step;
   uint64_t pc;
@@ -194,7 +195,7 @@ static unwind_step_t row_step(frame_t *frame, regs_t *regs, bool exact) {
   recover_all(frame, &next);
   if (frame->machine == MACHINE_X86_64) regs_forget(&next, X86_64_RA);
   next.pc = strip_signature(frame->machine, pc);
-  if (!may_lead_to(frame, exact, next.r[machine_sp(frame->machine)])) return STEP_BAD;
+  if (!is_possible_caller(frame, exact, next.r[machine_sp(frame->machine)])) return STEP_BAD;
   if (next.pc == 0) return STEP_END;
   *regs = next;
   return frame->row->signal_frame ? STEP_SIGNAL : STEP_CALLER;
@@ -202,7 +203,7 @@ static unwind_step_t row_step(frame_t *frame, regs_t *regs, bool exact) {
 
 /* The stack as the kernel hands it to a program (psABI, "Initial Stack and Register State"): argc,
  * so many pointers, and a null. At SP, or a word further out where SP has been aligned. */
-static bool at_first_stack(memory_t *memory, uint64_t sp) {
+static bool is_initial_stack(memory_t *memory, uint64_t sp) {
   enum { ARGUMENTS_MAX = 1 << 23 };
   for (uint64_t at = sp; at <= sp + 8; at += 8) {
     uint64_t count, end;
@@ -223,7 +224,7 @@ static bool is_first_frame(machine_t machine, memory_t *memory, const image_t *i
   uint64_t into = regs->pc - image->slide - image->entry;
   int sp = machine_sp(machine);
   return image->entry && !image->is_macho && into >= (exact ? 0 : 1) && into <= ENTRY_CODE_BYTES &&
-         regs_has(regs, sp) && at_first_stack(memory, regs->r[sp]);
+         regs_has(regs, sp) && is_initial_stack(memory, regs->r[sp]);
 }
 
 unwind_step_t cfi_step(machine_t machine, memory_t *memory, images_t *images, regs_t *regs,
@@ -241,7 +242,7 @@ unwind_step_t cfi_step(machine_t machine, memory_t *memory, images_t *images, re
   if (status && image && is_first_frame(machine, memory, image, regs, exact)) return STEP_END;
   if (status) return STEP_NO_RULE;
   regs_t before = *regs;
-  frame_t frame = {machine, memory, &before, &row, 0};
+  step_frame_t frame = {machine, memory, &before, &row, 0};
   return row_step(&frame, regs, exact);
 }
 

@@ -17,7 +17,7 @@ struct images {
   const image_t *(*find)(images_t *self, uint64_t pc);
 };
 
-typedef enum step {
+typedef enum unwind_step {
   STEP_CALLER = 0,  /* the registers are now those of the caller */
   STEP_SIGNAL = 1,  /* likewise, and the frame left was a signal frame: the new pc is exact */
   STEP_END = 2,     /* the frame was the thread's first: its return address is undefined */

@@ -50,12 +50,12 @@ static bool fits(const section_t *s, uint64_t start, uint32_t count, uint32_t st
   return start <= s->size && count <= (s->size - start) / stride;
 }
 
-typedef struct found {
+typedef struct compact_entry {
   uint32_t start, end; /* of the function, from the image's header */
   uint32_t encoding;
-} found_t;
+} compact_entry_t;
 
-static bool find_pair(const section_t *s, uint64_t page, uint32_t offset, found_t *out) {
+static bool find_pair(const section_t *s, uint64_t page, uint32_t offset, compact_entry_t *out) {
   uint64_t entries = page + half_at(s, page + 4);
   uint32_t count = half_at(s, page + 6);
   if (!fits(s, entries, count, 8)) return false;
@@ -68,7 +68,7 @@ static bool find_pair(const section_t *s, uint64_t page, uint32_t offset, found_
 }
 
 static bool find_compressed(const section_t *s, uint64_t page, uint32_t base, uint32_t offset,
-                            found_t *out) {
+                            compact_entry_t *out) {
   uint64_t entries = page + half_at(s, page + 4), own = page + half_at(s, page + 8);
   uint32_t count = half_at(s, page + 6), own_count = half_at(s, page + 10);
   uint32_t common = word_at(s, 4), common_count = word_at(s, 8);
@@ -90,7 +90,7 @@ static bool find_compressed(const section_t *s, uint64_t page, uint32_t base, ui
 }
 
 /* The last entry of the first level only ends the one before it. */
-static bool find(const section_t *s, uint32_t offset, found_t *out) {
+static bool find_entry(const section_t *s, uint32_t offset, compact_entry_t *out) {
   uint32_t index = word_at(s, 20), count = word_at(s, 24);
   if (s->size < 28 || word_at(s, 0) != 1 || count < 2 || !fits(s, index, count, 12)) return false;
   uint32_t i = last_at_most(s, index, count, 12, UINT32_MAX, offset);
@@ -107,11 +107,11 @@ static bool find(const section_t *s, uint32_t offset, found_t *out) {
 
 /* ---- rows ----------------------------------------------------------------------------------- */
 
-static void saved(cfi_row_t *row, int n, int64_t below_cfa) {
+static void set_saved(cfi_row_t *row, int n, int64_t below_cfa) {
   row->rules[n] = (cfi_rule_t){.how = CFI_OFFSET, .offset = (int32_t)-below_cfa};
 }
 
-static void cfa(cfi_row_t *row, int n, uint64_t offset) {
+static void set_cfa(cfi_row_t *row, int n, uint64_t offset) {
   row->cfa_register = (uint8_t)n;
   row->cfa_offset = (int64_t)offset;
 }
@@ -131,12 +131,12 @@ static int x86_64_register(uint32_t number) {
 }
 
 static void x86_64_framed(cfi_row_t *row, uint32_t encoding) {
-  cfa(row, X86_64_RBP, 16);
-  saved(row, X86_64_RBP, 16);
+  set_cfa(row, X86_64_RBP, 16);
+  set_saved(row, X86_64_RBP, 16);
   int64_t below = 16 + (int64_t)(encoding >> 16 & 0xff) * 8;
   for (unsigned i = 0; i < 5; i++, below -= 8) {
     int n = x86_64_register(encoding >> (3 * i));
-    if (n >= 0) saved(row, n, below);
+    if (n >= 0) set_saved(row, n, below);
   }
 }
 
@@ -154,7 +154,7 @@ static bool x86_64_pushed(cfi_row_t *row, uint32_t count, uint32_t permutation) 
       if (!used[number] && left-- == 0) break;
     if (number == 7) return false;
     used[number] = true;
-    saved(row, x86_64_register(number), 8 + (int64_t)(count - i) * 8);
+    set_saved(row, x86_64_register(number), 8 + (int64_t)(count - i) * 8);
   }
   return true;
 }
@@ -162,8 +162,8 @@ static bool x86_64_pushed(cfi_row_t *row, uint32_t count, uint32_t permutation) 
 static void arm64_saved_pairs(cfi_row_t *row, uint32_t encoding, int64_t below) {
   for (unsigned i = 0; i < 5; i++) { /* x19 and x20, …, x27 and x28: the first lies above */
     if (!(encoding >> i & 1)) continue;
-    saved(row, (int)(19 + 2 * i), below);
-    saved(row, (int)(20 + 2 * i), below + 8);
+    set_saved(row, (int)(19 + 2 * i), below);
+    set_saved(row, (int)(20 + 2 * i), below + 8);
     below += 16;
   }
 }
@@ -183,64 +183,64 @@ static bool frameless_bytes(const compact_code_t *code, uint32_t encoding, uint6
 }
 
 /* What holds before the frame is made, and after it is gone. */
-static void apply_place(cfi_row_t *row, machine_t machine, const compact_frame_t *place) {
+static void apply_frame(cfi_row_t *row, machine_t machine, const compact_frame_t *frame) {
   memset(row->rules, 0, sizeof row->rules);
-  cfa(row, machine_sp(machine), place->cfa_bytes);
-  if (machine == MACHINE_X86_64) saved(row, X86_64_RA, 8);
-  if (!place->has_saved) return;
-  saved(row, machine_fp(machine), (int64_t)place->saved);
-  if (machine == MACHINE_AARCH64) saved(row, AARCH64_LR, (int64_t)place->saved - 8);
+  set_cfa(row, machine_sp(machine), frame->cfa_bytes);
+  if (machine == MACHINE_X86_64) set_saved(row, X86_64_RA, 8);
+  if (!frame->has_saved_fp) return;
+  set_saved(row, machine_fp(machine), (int64_t)frame->saved);
+  if (machine == MACHINE_AARCH64) set_saved(row, AARCH64_LR, (int64_t)frame->saved - 8);
 }
 
 static int x86_64_row(cfi_row_t *row, uint32_t encoding, const compact_code_t *code, bool exact) {
-  compact_frame_t place = {.is_body = true};
+  compact_frame_t frame = {.is_body = true};
   uint64_t size;
-  saved(row, X86_64_RA, 8);
+  set_saved(row, X86_64_RA, 8);
   switch (encoding >> 24) {
   case X86_64_RBP_FRAME:
     x86_64_framed(row, encoding);
-    if (exact) place = compact_frame_with_fp(MACHINE_X86_64, code);
+    if (exact) frame = compact_frame_with_fp(MACHINE_X86_64, code);
     break;
   case X86_64_IMMEDIATE:
   case X86_64_INDIRECT:
     if (!frameless_bytes(code, encoding, &size) || size < 8 ||
         !x86_64_pushed(row, encoding >> 10 & 7, encoding & 0x3ff))
       return SONDE_EFORMAT;
-    cfa(row, X86_64_RSP, size);
-    if (exact) place = compact_frame_without_fp(MACHINE_X86_64, code, size);
+    set_cfa(row, X86_64_RSP, size);
+    if (exact) frame = compact_frame_without_fp(MACHINE_X86_64, code, size);
     break;
   case X86_64_DWARF: return SONDE_EUNSUPPORTED;
   default: return SONDE_ENOTFOUND;
   }
-  if (!place.is_body) apply_place(row, MACHINE_X86_64, &place);
+  if (!frame.is_body) apply_frame(row, MACHINE_X86_64, &frame);
   return 0;
 }
 
 static int arm64_row(cfi_row_t *row, uint32_t encoding, const compact_code_t *code, bool exact) {
-  compact_frame_t place = {.is_body = true};
+  compact_frame_t frame = {.is_body = true};
   uint64_t size = (encoding >> 12 & 0xfff) * 16;
   switch (encoding >> 24) {
   case ARM64_FRAME:
-    cfa(row, AARCH64_FP, 16);
-    saved(row, AARCH64_FP, 16);
-    saved(row, AARCH64_LR, 8);
+    set_cfa(row, AARCH64_FP, 16);
+    set_saved(row, AARCH64_FP, 16);
+    set_saved(row, AARCH64_LR, 8);
     for (int64_t i = 0, below = 16; i < 5; i++) { /* each further pair lies below the last */
       if (!(encoding >> i & 1)) continue;
       below += 16;
-      saved(row, (int)(19 + 2 * i), below - 8);
-      saved(row, (int)(20 + 2 * i), below);
+      set_saved(row, (int)(19 + 2 * i), below - 8);
+      set_saved(row, (int)(20 + 2 * i), below);
     }
-    if (exact) place = compact_frame_with_fp(MACHINE_AARCH64, code);
+    if (exact) frame = compact_frame_with_fp(MACHINE_AARCH64, code);
     break;
   case ARM64_FRAMELESS:
-    cfa(row, AARCH64_SP, size);
+    set_cfa(row, AARCH64_SP, size);
     arm64_saved_pairs(row, encoding, 8);
-    if (exact) place = compact_frame_without_fp(MACHINE_AARCH64, code, size);
+    if (exact) frame = compact_frame_without_fp(MACHINE_AARCH64, code, size);
     break;
   case ARM64_DWARF: return SONDE_EUNSUPPORTED;
   default: return SONDE_ENOTFOUND;
   }
-  if (!place.is_body) apply_place(row, MACHINE_AARCH64, &place);
+  if (!frame.is_body) apply_frame(row, MACHINE_AARCH64, &frame);
   return 0;
 }
 
@@ -248,7 +248,7 @@ static int arm64_row(cfi_row_t *row, uint32_t encoding, const compact_code_t *co
 
 /* The linker gives neighbours with one encoding one entry: which of them PC lies in is told by
  * another table. */
-static void narrow(const image_t *image, uint64_t pc, cfi_row_t *row) {
+static void narrow_to_function(const image_t *image, uint64_t pc, cfi_row_t *row) {
   uint64_t at = 0, address = macho_header_address(image);
   while (macho_next_function(&image->macho.function_starts, &at, &address)) {
     if (address > pc) {
@@ -283,20 +283,22 @@ int compact_find_row(const image_t *image, machine_t machine, uint64_t pc, bool 
                      cfi_row_t *row) {
   const section_t *table = &image->macho.unwind_info;
   uint64_t base = macho_header_address(image), inside = exact ? pc : pc - 1;
-  found_t found = {0, 0, 0};
+  compact_entry_t compact_entry = {0, 0, 0};
   if (!table->data || inside < base || inside - base > UINT32_MAX) return SONDE_ENOTFOUND;
-  if (!find(table, (uint32_t)(inside - base), &found) || found.end <= found.start ||
-      inside - base >= found.end)
+  if (!find_entry(table, (uint32_t)(inside - base), &compact_entry) ||
+      compact_entry.end <= compact_entry.start || inside - base >= compact_entry.end)
     return SONDE_ENOTFOUND;
   memset(row, 0, sizeof *row);
-  row->function_start = row->row_start = base + found.start;
-  row->function_end = row->row_end = base + found.end;
+  row->function_start = row->row_start = base + compact_entry.start;
+  row->function_end = row->row_end = base + compact_entry.end;
   row->return_register = (uint8_t)machine_ra(machine);
-  bool is_large = machine == MACHINE_X86_64 && (found.encoding >> 24 & 15) == X86_64_INDIRECT;
-  if (exact || is_large) narrow(image, inside, row);
+  bool is_large =
+      machine == MACHINE_X86_64 && (compact_entry.encoding >> 24 & 15) == X86_64_INDIRECT;
+  if (exact || is_large) narrow_to_function(image, inside, row);
   compact_code_t code = code_of(image, row->function_start, row->function_end, pc);
   if (!code.bytes) return SONDE_EFORMAT;
-  uint32_t encoding = found.encoding & 0x0fffffff; /* above: a personality, where it starts */
+  uint32_t encoding =
+      compact_entry.encoding & 0x0fffffff; /* above: a personality, where it starts */
   return machine == MACHINE_X86_64 ? x86_64_row(row, encoding, &code, exact)
                                    : arm64_row(row, encoding, &code, exact);
 }

@@ -54,7 +54,8 @@ static bool x86_64_returns(const compact_code_t *c, uint64_t at) {
 static compact_frame_t x86_64_framed(const compact_code_t *c) {
   uint64_t made = x86_64_frame_made(c);
   if (c->at <= made && made < c->size) return (compact_frame_t){.cfa_bytes = 8};
-  if (c->at == made + 1) return (compact_frame_t){.cfa_bytes = 16, .has_saved = true, .saved = 16};
+  if (c->at == made + 1)
+    return (compact_frame_t){.cfa_bytes = 16, .has_saved_fp = true, .saved = 16};
   if (x86_64_returns(c, c->at)) return (compact_frame_t){.cfa_bytes = 8};
   bool popped = c->at > 0 && c->bytes[c->at - 1] == 0x5d;
   if (popped && x86_64_jumps_out(c, c->at)) return (compact_frame_t){.cfa_bytes = 8};
@@ -82,13 +83,13 @@ static uint64_t x86_64_adjust(const compact_code_t *c, uint64_t at, uint8_t last
 }
 
 /* From the pc to the return nothing but what takes the frame away: says how much that is. */
-static bool x86_64_leaves(const compact_code_t *c, uint64_t *left) {
+static bool x86_64_leaves(const compact_code_t *c, uint64_t *remaining) {
   uint64_t at = c->at, length, bytes = 0;
-  for (*left = 8;; at += length) {
+  for (*remaining = 8;; at += length) {
     if ((length = x86_64_one(c, at, 0x58)) != 0)
-      *left += 8;
+      *remaining += 8;
     else if ((length = x86_64_adjust(c, at, 0xc4, &bytes)) != 0)
-      *left += bytes;
+      *remaining += bytes;
     else
       return x86_64_returns(c, at) || (at > c->at && x86_64_jumps_out(c, at));
   }
@@ -146,7 +147,7 @@ static bool arm64_makes_frame(uint32_t w) { return (w & 0xffc003ff) == 0x910003f
  * it. */
 static bool arm64_before(const compact_code_t *c, compact_frame_t *out) {
   int64_t pushed = 0, saved = 0;
-  bool has_saved = false;
+  bool has_saved_fp = false;
   for (uint64_t at = 0; at + 4 <= c->at; at += 4) {
     uint32_t w = instruction(c, at);
     stack_change_t change = stack_change_of(w);
@@ -154,49 +155,51 @@ static bool arm64_before(const compact_code_t *c, compact_frame_t *out) {
     if (arm64_makes_frame(w) || elsewhere || change.effect == STACK_EFFECT_UNKNOWN) return false;
     pushed += change.pushed;
     if (change.effect == STACK_EFFECT_SAVE && change.with_fp) {
-      has_saved = true;
+      has_saved_fp = true;
       saved = pushed - (change.x30_at - 8);
     }
   }
   *out = (compact_frame_t){
-      .cfa_bytes = (uint64_t)pushed, .has_saved = has_saved, .saved = (uint64_t)saved};
+      .cfa_bytes = (uint64_t)pushed, .has_saved_fp = has_saved_fp, .saved = (uint64_t)saved};
   return pushed >= 0;
 }
 
 /* The way out, from the pc on. False when it is not straight. TAKEN: x29 and x30 are restored on
  * it, so that the frame still stands here. */
-static bool arm64_after(const compact_code_t *c, uint64_t *left, bool *taken) {
-  *left = 0;
-  *taken = false;
+static bool arm64_after(const compact_code_t *c, uint64_t *remaining, bool *restores_fp) {
+  *remaining = 0;
+  *restores_fp = false;
   for (uint64_t at = c->at, end = at + 4 * AHEAD_MAX; at < end && at + 4 <= c->size; at += 4) {
     uint32_t w = instruction(c, at);
     if (arm64_leaves(c, at, w)) return true;
     stack_change_t change = stack_change_of(w);
     if (arm64_is_branch(w) || change.effect == STACK_EFFECT_UNKNOWN || change.pushed > 0)
       return false;
-    *taken |= change.effect == STACK_EFFECT_RESTORE;
-    *left += (uint64_t)-change.pushed;
+    *restores_fp |= change.effect == STACK_EFFECT_RESTORE;
+    *remaining += (uint64_t)-change.pushed;
   }
   return false;
 }
 
 static compact_frame_t arm64_framed(const compact_code_t *c) {
-  compact_frame_t place;
-  uint64_t left;
-  bool taken;
+  compact_frame_t frame;
+  uint64_t remaining;
+  bool restores_fp;
   if (c->at % 4) return body;
-  if (arm64_before(c, &place)) return place;
-  if (arm64_after(c, &left, &taken) && !taken) return (compact_frame_t){.cfa_bytes = left};
+  if (arm64_before(c, &frame)) return frame;
+  if (arm64_after(c, &remaining, &restores_fp) && !restores_fp)
+    return (compact_frame_t){.cfa_bytes = remaining};
   return body;
 }
 
 static compact_frame_t arm64_frameless(const compact_code_t *c, uint64_t full) {
-  compact_frame_t place;
-  uint64_t left;
-  bool taken;
+  compact_frame_t frame;
+  uint64_t remaining;
+  bool restores_fp;
   if (c->at % 4) return body;
-  if (arm64_before(c, &place) && place.cfa_bytes < full) return place;
-  if (arm64_after(c, &left, &taken) && left < full) return (compact_frame_t){.cfa_bytes = left};
+  if (arm64_before(c, &frame) && frame.cfa_bytes < full) return frame;
+  if (arm64_after(c, &remaining, &restores_fp) && remaining < full)
+    return (compact_frame_t){.cfa_bytes = remaining};
   return body;
 }
 

@@ -15,10 +15,10 @@ typedef struct compact_code {
 } compact_code_t;
 
 /* How the stack stands at the pc, when it is not as in the body. */
-typedef struct compact_place {
+typedef struct compact_frame {
   bool is_body;       /* as in the body: the rest is of no meaning */
   uint64_t cfa_bytes; /* CFA minus stack pointer */
-  bool has_saved;     /* the frame register is saved, with the return address above it */
+  bool has_saved_fp;  /* the frame register is saved, with the return address above it */
   uint64_t saved;     /* CFA minus the place of the saved frame register */
 } compact_frame_t;
 

@@ -14,7 +14,7 @@
 
 #include "oracle.h"
 #include "skip.h"
-#include "capture/registers.h"
+#include "capture/capture.h"
 
 static shadow_t the_shadow;
 static volatile int zero; /* keeps calls from becoming jumps */

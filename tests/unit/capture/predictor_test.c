@@ -26,12 +26,12 @@ static uint64_t random_state;
 static long captures, guessed, jumps, fibers, shuffles;
 static bool disturb; /* shuffle the tips */
 
-static predictor_t *tips(void) { return &thread_state_current->cache.tips; }
+static predictor_t *predictor(void) { return &thread_state_current->cache.predictor; }
 
 /* ---- captures -------------------------------------------------------------------------------- */
 
 static void shuffle(void) {
-  predictor_t *t = tips();
+  predictor_t *t = predictor();
   for (uint32_t i = 0; i < t->count; i++)
     t->table[chance(&random_state) % t->count] = t->table[chance(&random_state) % t->count];
   t->last = t->table[chance(&random_state) % t->count].id;
@@ -41,8 +41,8 @@ static void shuffle(void) {
 /* To every place comes a tip of this very stack pointer, if there is one: all that is wrong is the
  * pc, or what lies further out. */
 static void mislead(uint64_t sp) {
-  predictor_t *t = tips();
-  const prediction_t *found[PREDICTOR_LARGE];
+  predictor_t *t = predictor();
+  const prediction_t *found[PREDICTOR_LARGE_SIZE];
   uint32_t count = 0;
   for (uint32_t i = 0; i < t->count; i++)
     if (t->table[i].sp == sp) found[count++] = &t->table[i];
@@ -58,12 +58,12 @@ static uint64_t last_sp;
 static NOINLINE int leaf(void) {
   SHADOW_ENTER();
   static uintptr_t pcs[ORACLE_MAX];
-  uint32_t id = 0, before = thread_state_current ? tips()->right : 0;
+  uint32_t id = 0, before = thread_state_current ? predictor()->right : 0;
   EXPECT_EQUAL(sonde_stack_id(&id), 0);
   captures++;
-  guessed += tips()->right == before + 1;
+  guessed += predictor()->right == before + 1;
   shadow_check(pcs, sonde_stack_of_id(id, pcs, ORACLE_MAX), 1, "a stack that was guessed");
-  if (disturb) tips()->rest = 0;
+  if (disturb) predictor()->paused = 0;
   const frame_cache_t *cache = &thread_state_current->cache;
   last_sp = cache->entries[cache->top].slot + 8;
   if (disturb && chance(&random_state) % 8 == 0) mislead(last_sp);
@@ -237,17 +237,17 @@ static void wrong_guesses_are_noticed(void **state) {
 /* Of what a tip says, nothing may be wrong without being noticed. */
 static NOINLINE void damaged_tips(uint64_t route) {
   SHADOW_ENTER();
-  static prediction_t kept[PREDICTOR_LARGE];
+  static prediction_t kept[PREDICTOR_LARGE_SIZE];
   for (int i = 0; i < 4; i++)
     follow(route);
-  const predictor_t *t = tips();
+  const predictor_t *t = predictor();
   uint32_t count = t->count;
   memcpy(kept, t->table, count * sizeof *kept);
-  for (uint32_t tip = 0; tip < count; tip++) {
-    if (!kept[tip].sp) continue;
-    for (int word = 0; word < kept[tip].count; word++) {
+  for (uint32_t prediction = 0; prediction < count; prediction++) {
+    if (!kept[prediction].sp) continue;
+    for (int word = 0; word < kept[prediction].count; word++) {
       memcpy(t->table, kept, count * sizeof *kept);
-      prediction_t *damaged = &t->table[tip];
+      prediction_t *damaged = &t->table[prediction];
       damaged->words[word] ^= 8; /* another content */
       damaged->id = 1;           /* were it believed, it would show */
       damaged->join_id ^= word == 0;
@@ -279,7 +279,7 @@ static NOINLINE int sized_leaf(size_t size) {
   shadow_check(pcs, sonde_stack_of_id(id, pcs, ORACLE_MAX), 1, "a stack of sized frames");
   const frame_cache_t *cache = &thread_state_current->cache;
   mislead(cache->entries[cache->top].slot + 8);
-  tips()->rest = 0;
+  predictor()->paused = 0;
   int result = room[0] * zero;
   SHADOW_LEAVE();
   return result;
@@ -322,7 +322,7 @@ static void a_library_ends_them(void **state) {
   disturb = false;
   shadow_start(&own);
   for (int i = 0; i < 50; i++) {
-    tips()->rest = tips()->wrong = 0;
+    predictor()->paused = predictor()->wrong = 0;
     int guesses[4];
     for (int k = 0; k < 4 + zero; k++) /* one call, whatever the compiler would like */
       guesses[k] = guesses_of(route);
@@ -351,17 +351,17 @@ static void useless_tips_rest(void **state) {
   shadow_start(&own);
   random_routes();
   shadow = NULL;
-  tips()->right = 0;
-  tips()->wrong = PREDICTOR_WRONG_MAX - 1;
-  tips()->rest = 0;
-  assert_false(predictor_count_wrong(tips()));
-  assert_int_equal(tips()->rest, PREDICTOR_PAUSE);
+  predictor()->right = 0;
+  predictor()->wrong = PREDICTOR_WRONG_MAX - 1;
+  predictor()->paused = 0;
+  assert_false(predictor_count_wrong(predictor()));
+  assert_int_equal(predictor()->paused, PREDICTOR_PAUSE);
   for (int i = 0; i < PREDICTOR_PAUSE; i++)
-    assert_false(predictor_count_wrong(tips()));
-  assert_true(predictor_count_wrong(tips()));
-  tips()->right = PREDICTOR_RIGHT_MIN;
-  tips()->wrong = PREDICTOR_WRONG_MAX - 1;
-  assert_true(predictor_count_wrong(tips()));
+    assert_false(predictor_count_wrong(predictor()));
+  assert_true(predictor_count_wrong(predictor()));
+  predictor()->right = PREDICTOR_RIGHT_MIN;
+  predictor()->wrong = PREDICTOR_WRONG_MAX - 1;
+  assert_true(predictor_count_wrong(predictor()));
 }
 
 #define TURNS 40
@@ -390,7 +390,7 @@ static void many_stacks_get_more_room(void **state) {
     for (int k = 0; k < MANY; k++)
       routes[k] = random_route();
     for (int turn = 0; turn < TURNS; turn++) {
-      tips()->rest = 0;
+      predictor()->paused = 0;
       captures = guessed = 0;
       follow_all(routes);
     }
@@ -398,7 +398,7 @@ static void many_stacks_get_more_room(void **state) {
     right += guessed;
   }
   shadow = NULL;
-  assert_int_equal(tips()->count, PREDICTOR_LARGE);
+  assert_int_equal(predictor()->count, PREDICTOR_LARGE_SIZE);
   printf("  %ld of %ld guessed\n", right, of);
   assert_true(right > of * 2 / 5);
 }
@@ -407,10 +407,10 @@ static void *one_capture(void *barrier) {
   uint32_t id;
   pthread_barrier_wait(barrier); /* all of them live at once, so none takes over another's state */
   EXPECT_EQUAL(sonde_stack_id(&id), 0);
-  thread_state_current->cache.tips.right = 0;
-  predictor_evaluate(&thread_state_current->cache.tips);
+  thread_state_current->cache.predictor.right = 0;
+  predictor_evaluate(&thread_state_current->cache.predictor);
   pthread_barrier_wait(barrier);
-  return (void *)(uintptr_t)thread_state_current->cache.tips.count;
+  return (void *)(uintptr_t)thread_state_current->cache.predictor.count;
 }
 
 /* However many threads would like one, so many larger tables are lent and no more. */
@@ -427,12 +427,12 @@ static void tables_are_lent_to_a_few(void **state) {
   for (int i = 0; i < THREADS; i++) {
     void *count;
     pthread_join(threads[i], &count);
-    assert_true((uintptr_t)count == PREDICTOR_OWN || (uintptr_t)count == PREDICTOR_LARGE);
-    larger += (uintptr_t)count == PREDICTOR_LARGE;
+    assert_true((uintptr_t)count == PREDICTOR_OWN_SIZE || (uintptr_t)count == PREDICTOR_LARGE_SIZE);
+    larger += (uintptr_t)count == PREDICTOR_LARGE_SIZE;
   }
   pthread_barrier_destroy(&barrier);
   printf("  %d of %d threads have a larger table\n", larger, THREADS);
-  bool own_is_lent = thread_state_current && tips()->count == PREDICTOR_LARGE;
+  bool own_is_lent = thread_state_current && predictor()->count == PREDICTOR_LARGE_SIZE;
   assert_int_equal(larger, PREDICTOR_LARGE_TABLES_MAX - own_is_lent);
 }
 

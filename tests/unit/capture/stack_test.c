@@ -431,7 +431,7 @@ static void check_saved_frame_pointers(int chain) {
     int k = i < 4 || i >= TURNS - 20 ? i & 1 : (int)(chance(&random) & 1);
     found[k].wants_pcs = i >= TURNS - 20;
     if (thread_state_current)
-      thread_state_current->cache.tips.rest = thread_state_current->cache.tips.wrong =
+      thread_state_current->cache.predictor.paused = thread_state_current->cache.predictor.wrong =
           0; /* always guessed */
     ways[k](sizes[k], &found[k]);
     if (i == 1) sizes[1] += found[1].frame - found[0].frame; /* a smaller stack lies higher */

@@ -25,14 +25,14 @@ bool passive_open(passive_buffer_t *copy) {
 
 void passive_close(passive_buffer_t *copy) { os_unmap(copy->bytes, copy->size); }
 
-typedef struct stopped {
+typedef struct stack_copy {
   passive_buffer_t *copy;
   arch_frame_t frame;
   uint64_t low, count; /* what was copied */
-} stopped_t;
+} stack_copy_t;
 
 static void copy_stack(const arch_frame_t *frame, void *context) {
-  stopped_t *s = context;
+  stack_copy_t *s = context;
   s->frame = *frame;
   s->low = ALIGN_DOWN(frame->sp, (uint64_t)8);
   ssize_t count = os_read_memory(s->low, s->copy->bytes, s->copy->size);
@@ -43,15 +43,15 @@ static void copy_stack(const arch_frame_t *frame, void *context) {
  * frame pointer, which lie one behind the other. */
 typedef struct async_frame {
   uint64_t at, words[2];
-  bool is_there; /* still */
+  bool is_unchanged; /* still */
 } async_frame_t;
 
-static void look_again(const arch_frame_t *frame, void *context) {
+static void check_frame(const arch_frame_t *frame, void *context) {
   async_frame_t *async = context;
   uint64_t now[2];
-  async->is_there = frame->sp <= async->at &&
-                    os_read_memory(async->at, now, sizeof now) == sizeof now &&
-                    now[0] == async->words[0] && now[1] == async->words[1];
+  async->is_unchanged = frame->sp <= async->at &&
+                        os_read_memory(async->at, now, sizeof now) == sizeof now &&
+                        now[0] == async->words[0] && now[1] == async->words[1];
 }
 
 /* The contexts were read after the thread had gone on. They are those of the copy if the frame that
@@ -61,7 +61,7 @@ static void check_contexts(pid_t tid, const stack_window_t *w, const position_t 
   if (capture->async != SONDE_ASYNC_FOLLOW || !(capture->flags & SONDE_FLAG_ASYNC)) return;
   const uint64_t *words = p->fp_at - 1;
   async_frame_t async = {(uint64_t)(uintptr_t)words - w->delta, {words[0], words[1]}, false};
-  if (os_thread_stop(tid, look_again, &async) == 0 && async.is_there) return;
+  if (os_thread_stop(tid, check_frame, &async) == 0 && async.is_unchanged) return;
   capture->status = SONDE_STACK_BROKEN;
   capture->reason = SONDE_ERUNNING;
 }
@@ -73,7 +73,7 @@ static bool reach_nothing(stack_window_t *w, uint64_t address) {
 int passive_capture(passive_buffer_t *copy, pid_t tid, uint64_t identity,
                     sonde_capture_t *capture) {
   (void)identity;
-  stopped_t s = {.copy = copy};
+  stack_copy_t s = {.copy = copy};
   uint64_t epoch = walk_epoch();
   if (os_thread_stop(tid, copy_stack, &s) != 0) return SONDE_ENOTHREAD;
   stack_window_t window = {.lo = s.low,

@@ -15,26 +15,28 @@
 #define COPY_BYTES_MIN   (256u << 10)
 #define SPARE_BYTES      (128u << 10)
 #define PAGE_BYTES       4096u
-#define COPY_LEAST       (PAGE_BYTES / 2) /* what is copied first: most stacks are shorter */
+#define COPY_FIRST_MIN   (PAGE_BYTES / 2) /* what is copied first: most stacks are shorter */
 #define COPY_PIECE_BYTES (16u << 10)
 #define TRIES            4
 
-_Static_assert(PASSIVE_GROUP *(PAGE_BYTES + COPY_LEAST) < COPY_BYTES_MIN, "a group has room");
+_Static_assert(PASSIVE_GROUP *(PAGE_BYTES + COPY_FIRST_MIN) < COPY_BYTES_MIN, "a group has room");
 
 /* The memory of a copy is kept for the next one, unless a deep stack has filled more than
  * SPARE_BYTES of it: pages that are there already save a tenth of the time. */
-static uint8_t *spare;
+static uint8_t *spare_buffer;
 
-static uint8_t *take_spare(void) { return __atomic_exchange_n(&spare, NULL, __ATOMIC_ACQ_REL); }
+static uint8_t *take_spare_buffer(void) {
+  return __atomic_exchange_n(&spare_buffer, NULL, __ATOMIC_ACQ_REL);
+}
 
-static bool keep_spare(const passive_buffer_t *copy) {
+static bool keep_spare_buffer(const passive_buffer_t *copy) {
   uint8_t *none = NULL;
   return copy->used <= SPARE_BYTES && copy->size == COPY_BYTES_MAX &&
-         cas_acq_rel(&spare, &none, copy->bytes);
+         cas_acq_rel(&spare_buffer, &none, copy->bytes);
 }
 
 bool passive_open(passive_buffer_t *copy) {
-  *copy = (passive_buffer_t){.folder = -1, .bytes = take_spare(), .size = COPY_BYTES_MAX};
+  *copy = (passive_buffer_t){.folder = -1, .bytes = take_spare_buffer(), .size = COPY_BYTES_MAX};
   if (copy->bytes) return true;
   for (; copy->size >= COPY_BYTES_MIN; copy->size /= 8) {
     copy->bytes = os_map(copy->size);
@@ -44,7 +46,7 @@ bool passive_open(passive_buffer_t *copy) {
 }
 
 void passive_close(passive_buffer_t *copy) {
-  if (!keep_spare(copy)) os_unmap(copy->bytes, copy->size);
+  if (!keep_spare_buffer(copy)) os_unmap(copy->bytes, copy->size);
 }
 
 /* ---- the copy as a window ------------------------------------------------------------------- */
@@ -53,7 +55,7 @@ typedef struct copy_window {
   stack_window_t window;
   passive_buffer_t *copy;
   uint8_t *bytes;
-  uint64_t room;
+  uint64_t capacity;
 } copy_window_t;
 
 static void note_used(passive_buffer_t *copy, const uint8_t *end) {
@@ -65,7 +67,7 @@ static void note_used(passive_buffer_t *copy, const uint8_t *end) {
 static bool copy_more(copy_window_t *c) {
   stack_window_t *w = &c->window;
   uint64_t have = w->hi - w->lo, piece = COPY_PIECE_BYTES - w->hi % PAGE_BYTES;
-  if (piece > c->room - have) piece = c->room - have;
+  if (piece > c->capacity - have) piece = c->capacity - have;
   if (!piece) return false;
   ssize_t count = os_read_memory(w->hi, c->bytes + have, piece);
   if (count < 8) return false;
@@ -76,7 +78,7 @@ static bool copy_more(copy_window_t *c) {
 
 static bool reach_copy(stack_window_t *w, uint64_t address) {
   copy_window_t *c = (copy_window_t *)w;
-  if (address < w->lo || address % 8 || address - w->lo >= c->room) return false;
+  if (address < w->lo || address % 8 || address - w->lo >= c->capacity) return false;
   while (w->hi < address + 8)
     if (!copy_more(c)) return false;
   return true;
@@ -93,7 +95,7 @@ static copy_window_t copy_window(passive_buffer_t *copy, const os_piece_t *first
                  .reach = reach_copy},
       .copy = copy,
       .bytes = bytes,
-      .room = copy->size - (uint64_t)(bytes - copy->bytes),
+      .capacity = copy->size - (uint64_t)(bytes - copy->bytes),
   };
 }
 
@@ -116,7 +118,7 @@ static bool read_copy(memory_t *self, uint64_t address, void *out, size_t size) 
 
 /* The walk stopped at P for want of the frame register. No frame further in restored it, so what it
  * is there is what it is in the innermost frame: prove it once and walk again from the start. */
-static bool prove(copy_window_t *c, const position_t *p, uint64_t *fp) {
+static bool infer_fp(copy_window_t *c, const position_t *p, uint64_t *fp) {
   copy_memory_t memory = {{read_copy}, c};
   regs_t regs = {.pc = p->pc};
   regs_set(&regs, machine_sp(MACHINE_HERE), p->sp);
@@ -137,7 +139,7 @@ static void walk_copy(copy_window_t *c, const os_blocked_t *at, sonde_capture_t 
   capture->flags = 0;
   walk_capture(&c->window, &p, epoch, capture);
   if (capture->status != SONDE_STACK_BROKEN || capture->reason != SONDE_ENOTFOUND || p.fp_at ||
-      !prove(c, &p, &fp))
+      !infer_fp(c, &p, &fp))
     return;
   p = (position_t){.pc = at->pc, .raw = at->pc, .exact = true, .sp = at->sp, .fp_value = fp};
   p.fp_at = &p.fp_value;
@@ -146,28 +148,28 @@ static void walk_copy(copy_window_t *c, const os_blocked_t *at, sonde_capture_t 
 }
 
 /* Being found at the same place again would prove nothing: it may have been away, and be back. */
-static bool kept_still(int folder, pid_t tid, int64_t before) {
+static bool has_not_run(int folder, pid_t tid, int64_t before) {
   __atomic_thread_fence(__ATOMIC_ACQUIRE); /* its stack was read before this is */
   return os_thread_progress(folder, tid) == before;
 }
 
-typedef struct sample {
+typedef struct passive_sample {
   passive_t *thread;
   capture_cache_key_t key;
   os_blocked_t at;
-} sample_t;
+} passive_sample_t;
 
-static bool is_kept(const capture_cache_key_t *key) {
+static bool is_cacheable(const capture_cache_key_t *key) {
   return key->identity != 0 && key->progress >= 0 && key->epoch != 0;
 }
 
 /* False when the answer is there already. */
-static bool find_place(int folder, sample_t *s) {
+static bool locate_thread(int folder, passive_sample_t *s) {
   passive_t *t = s->thread;
   s->key = (capture_cache_key_t){t->tid, t->identity, os_thread_progress(folder, t->tid),
                                  os_loader_epoch()};
   if (t->capture->async) s->key.epoch = 0; /* other stacks than those that are kept */
-  if (is_kept(&s->key) && capture_cache_find(&s->key, t->capture)) {
+  if (is_cacheable(&s->key) && capture_cache_find(&s->key, t->capture)) {
     t->result = t->capture->count;
     return false;
   }
@@ -180,12 +182,12 @@ static bool find_place(int folder, sample_t *s) {
 
 /* The innermost part of each stack, one behind the other: up to the end of its page or, where that
  * is near, of the next one. */
-static void copy_first(passive_buffer_t *copy, const sample_t *samples, int count,
+static void copy_first(passive_buffer_t *copy, const passive_sample_t *samples, int count,
                        os_piece_t *pieces) {
   uint8_t *out = copy->bytes;
   for (int i = 0; i < count; i++) {
     uint64_t lo = ALIGN_DOWN(samples[i].at.sp, (uint64_t)8), size = PAGE_BYTES - lo % PAGE_BYTES;
-    if (size < COPY_LEAST) size += PAGE_BYTES;
+    if (size < COPY_FIRST_MIN) size += PAGE_BYTES;
     pieces[i] = (os_piece_t){.address = lo, .out = out, .size = size};
     out += size;
   }
@@ -195,38 +197,38 @@ static void copy_first(passive_buffer_t *copy, const sample_t *samples, int coun
 
 /* One look at each thread; the result of one that did not keep still is MOVED. The last is walked
  * first: a stack that is longer than its piece is copied on over those that are done with. */
-#define MOVED INT_MIN
-static void look(passive_buffer_t *copy, passive_t *group, int count) {
-  sample_t samples[PASSIVE_GROUP];
+#define HAS_RUN INT_MIN
+static void sample_group(passive_buffer_t *copy, passive_t *group, int count) {
+  passive_sample_t samples[PASSIVE_GROUP];
   os_piece_t pieces[PASSIVE_GROUP];
   int found = 0;
   for (int i = 0; i < count; i++) {
     samples[found].thread = &group[i];
-    found += find_place(copy->folder, &samples[found]);
+    found += locate_thread(copy->folder, &samples[found]);
   }
   copy_first(copy, samples, found, pieces);
   while (found-- > 0) {
-    const sample_t *s = &samples[found];
+    const passive_sample_t *s = &samples[found];
     passive_t *t = s->thread;
     copy_window_t c = copy_window(copy, &pieces[found]);
     walk_copy(&c, &s->at, t->capture);
-    bool still = kept_still(copy->folder, t->tid, s->key.progress);
-    t->result = still ? t->capture->count : MOVED;
-    if (still && is_kept(&s->key)) capture_cache_store(&s->key, t->capture);
+    bool still = has_not_run(copy->folder, t->tid, s->key.progress);
+    t->result = still ? t->capture->count : HAS_RUN;
+    if (still && is_cacheable(&s->key)) capture_cache_store(&s->key, t->capture);
   }
 }
 
 /* Who moved is looked at alone, which is the shortest look there is. */
-static void look_again(passive_buffer_t *copy, passive_t *thread) {
-  for (int i = 1; i < TRIES && thread->result == MOVED; i++)
-    look(copy, thread, 1);
-  if (thread->result == MOVED) thread->result = SONDE_ERUNNING;
+static void retry(passive_buffer_t *copy, passive_t *thread) {
+  for (int i = 1; i < TRIES && thread->result == HAS_RUN; i++)
+    sample_group(copy, thread, 1);
+  if (thread->result == HAS_RUN) thread->result = SONDE_ERUNNING;
 }
 
 void passive_capture_group(passive_buffer_t *copy, passive_t *group, int count) {
-  look(copy, group, count);
+  sample_group(copy, group, count);
   for (int i = 0; i < count; i++)
-    look_again(copy, &group[i]);
+    retry(copy, &group[i]);
 }
 
 int passive_capture(passive_buffer_t *copy, pid_t tid, uint64_t identity,

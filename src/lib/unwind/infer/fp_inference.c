@@ -25,22 +25,22 @@
 #define TOTAL_STEPS_MAX  20000
 #define CHUNK_WORDS      64
 
-typedef struct search {
+typedef struct fp_search {
   insn_code_t code;
   const regs_t *regs; /* of the frame, without its frame register */
   bool exact;
   insn_range_t function;
-  uint64_t to_return; /* from what the frame register points at to the return address */
-  int steps;          /* taken so far, in all chains */
-  int fits;           /* slots that fit */
-  bool doubt;         /* a slot fits whose chain could not be followed to the end */
-  bool certain;       /* the slot that fitted last was called by name */
+  uint64_t to_return;   /* from what the frame register points at to the return address */
+  int steps;            /* taken so far, in all chains */
+  int matches;          /* slots that fit */
+  bool inconclusive;    /* a slot fits whose chain could not be followed to the end */
+  bool called_directly; /* the slot that fitted last was called by name */
   uint64_t answer;
-} search_t;
+} fp_search_t;
 
-typedef enum chain { CHAIN_BROKEN, CHAIN_WHOLE, CHAIN_UNKNOWN } chain_t;
+typedef enum chain { CHAIN_BROKEN, CHAIN_COMPLETE, CHAIN_UNKNOWN } chain_t;
 
-static chain_t follow(search_t *search, uint64_t frame) {
+static chain_t check_chain(fp_search_t *search, uint64_t frame) {
   const insn_code_t *code = &search->code;
   regs_t regs = *search->regs;
   bool exact = search->exact;
@@ -50,7 +50,7 @@ static chain_t follow(search_t *search, uint64_t frame) {
     switch (step) {
     case STEP_CALLER: exact = false; break;
     case STEP_SIGNAL: exact = true; break;
-    case STEP_END: return CHAIN_WHOLE;
+    case STEP_END: return CHAIN_COMPLETE;
     case STEP_NO_RULE: return insn_is_executable(code, regs.pc - 1) ? CHAIN_UNKNOWN : CHAIN_BROKEN;
     case STEP_UNKNOWN_REGISTER: return CHAIN_UNKNOWN;
     default: return CHAIN_BROKEN;
@@ -60,34 +60,34 @@ static chain_t follow(search_t *search, uint64_t frame) {
 }
 
 /* Tries the slot that FRAME points at, where RETURN_ADDRESS would be the frame's. */
-static void try_slot(search_t *search, uint64_t frame, uint64_t return_address) {
+static void try_slot(fp_search_t *search, uint64_t frame, uint64_t return_address) {
   const insn_code_t *code = &search->code;
   if (return_address < 4096 || !insn_is_executable(code, return_address - 1)) return;
   insn_match_t link = insn_call_enters(code, return_address, search->function);
   if (link == INSN_MATCH_NO) return;
-  switch (follow(search, frame)) {
-  case CHAIN_WHOLE:
+  switch (check_chain(search, frame)) {
+  case CHAIN_COMPLETE:
     search->answer = frame;
-    search->certain = link == INSN_MATCH_CERTAIN;
-    search->fits++;
+    search->called_directly = link == INSN_MATCH_CERTAIN;
+    search->matches++;
     break;
   case CHAIN_UNKNOWN:
-    search->doubt = true;
-    search->fits++;
+    search->inconclusive = true;
+    search->matches++;
     break;
   case CHAIN_BROKEN: break;
   }
 }
 
 /* Tries the slots from FIRST to one before END, until two fit. */
-static bool search_slots(search_t *search, uint64_t first, uint64_t end) {
+static bool search_slots(fp_search_t *search, uint64_t first, uint64_t end) {
   uint64_t words[CHUNK_WORDS];
-  for (uint64_t at = first; at < end && search->fits < 2;) {
+  for (uint64_t at = first; at < end && search->matches < 2;) {
     uint64_t count = (end - at) / 8 < CHUNK_WORDS ? (end - at) / 8 : CHUNK_WORDS;
     if (count == 0) break;
     if (!search->code.memory->read(search->code.memory, at + search->to_return, words, count * 8))
       return false;
-    for (uint64_t i = 0; i < count && search->fits < 2; i++)
+    for (uint64_t i = 0; i < count && search->matches < 2; i++)
       try_slot(search, at + i * 8, words[i]);
     at += count * 8;
   }
@@ -95,7 +95,7 @@ static bool search_slots(search_t *search, uint64_t first, uint64_t end) {
 }
 
 /* Sets up the search for the frame's row; false when it is not of the form that this knows. */
-static bool prepare(search_t *search) {
+static bool prepare(fp_search_t *search) {
   const insn_code_t *code = &search->code;
   int fp = machine_fp(code->machine);
   uint64_t pc = search->exact ? search->regs->pc : search->regs->pc - 1;
@@ -113,11 +113,11 @@ static bool prepare(search_t *search) {
 }
 
 /* Tries the slots at SIZE bytes above the stack pointer, and a few above those. */
-static bool search_fixed(search_t *search, uint64_t low, uint64_t end, uint64_t size) {
+static bool search_fixed(fp_search_t *search, uint64_t low, uint64_t end, uint64_t size) {
   if (size % 8 || size >= end - low) return true;
   low += size;
   if (!search_slots(search, low, low + 8)) return false;
-  if (search->certain) return true;
+  if (search->called_directly) return true;
   uint64_t high = end - low > PUSHED_WORDS_MAX * 8 ? low + PUSHED_WORDS_MAX * 8 : end;
   return search_slots(search, low + 8, high);
 }
@@ -125,7 +125,7 @@ static bool search_fixed(search_t *search, uint64_t low, uint64_t end, uint64_t 
 fp_inference_t infer_frame_pointer(machine_t machine, memory_t *memory, images_t *images,
                                    regs_t *regs, bool exact, uint64_t stack_end) {
   int sp = machine_sp(machine);
-  search_t search = {.code = {machine, memory, images}, .regs = regs, .exact = exact};
+  fp_search_t search = {.code = {machine, memory, images}, .regs = regs, .exact = exact};
   if (!regs_has(regs, sp) || regs->r[sp] % 8 || !prepare(&search)) return FP_INFERENCE_NONE;
   uint64_t low = regs->r[sp], end = stack_end - search.to_return, size;
   if (stack_end < low || end > stack_end || end <= low) return FP_INFERENCE_NONE;
@@ -136,8 +136,8 @@ fp_inference_t infer_frame_pointer(machine_t machine, memory_t *memory, images_t
     return FP_INFERENCE_TOO_LARGE;
   else
     readable = search_slots(&search, low, end);
-  if (!readable || search.fits == 0) return FP_INFERENCE_NONE;
-  if (search.fits > 1 || search.doubt) return FP_INFERENCE_AMBIGUOUS;
+  if (!readable || search.matches == 0) return FP_INFERENCE_NONE;
+  if (search.matches > 1 || search.inconclusive) return FP_INFERENCE_AMBIGUOUS;
   regs_set(regs, machine_fp(machine), search.answer);
   return FP_INFERENCE_FOUND;
 }

@@ -14,7 +14,7 @@
 
 #include "unwind/cfi_step.h"
 
-typedef enum proof {
+typedef enum fp_inference {
   FP_INFERENCE_FOUND, /* exactly one value fits */
   FP_INFERENCE_NONE, /* none fits: the frame is not of a form this knows, or the stack is damaged */
   FP_INFERENCE_AMBIGUOUS, /* more than one fits */

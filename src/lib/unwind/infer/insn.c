@@ -66,7 +66,9 @@ bool insn_function(const insn_code_t *code, uint64_t pc, insn_range_t *function)
   return function->start < function->end;
 }
 
-static bool holds(insn_range_t range, uint64_t pc) { return pc >= range.start && pc < range.end; }
+static bool range_contains(insn_range_t range, uint64_t pc) {
+  return pc >= range.start && pc < range.end;
+}
 
 static int32_t load32(const uint8_t *p) {
   int32_t value;
@@ -77,7 +79,7 @@ static int32_t load32(const uint8_t *p) {
 /* ---- where a call or jump goes ----------------------------------------------------------------
  */
 
-static insn_target_t from_slot(const insn_code_t *code, uint64_t slot) {
+static insn_target_t load_target(const insn_code_t *code, uint64_t slot) {
   uint64_t address;
   if (!code->memory->read(code->memory, slot, &address, 8) || address == 0)
     return (insn_target_t){false, 0};
@@ -94,22 +96,23 @@ insn_target_t insn_skip_stub(const insn_code_t *code, uint64_t address) {
   if (b[at] == 0xe9)
     return (insn_target_t){true, address + at + 5 + (uint64_t)(int64_t)load32(b + at + 1)};
   if (b[at] != 0xff || b[at + 1] != 0x25) return (insn_target_t){true, address};
-  insn_target_t goal = from_slot(code, address + at + 6 + (uint64_t)(int64_t)load32(b + at + 2));
-  if (goal.is_known && goal.address - address < 64) goal.is_known = false;
-  return goal;
+  insn_target_t target =
+      load_target(code, address + at + 6 + (uint64_t)(int64_t)load32(b + at + 2));
+  if (target.is_known && target.address - address < 64) target.is_known = false;
+  return target;
 }
 
 static bool jumps_to(const insn_code_t *code, insn_range_t from, insn_range_t to, int depth);
 
 /* Could entering ADDRESS have led into FUNCTION? */
-static insn_match_t reaches(const insn_code_t *code, uint64_t address, insn_range_t function,
-                            int depth) {
-  if (holds(function, address)) return INSN_MATCH_CERTAIN;
-  insn_target_t goal = insn_skip_stub(code, address);
-  if (!goal.is_known) return INSN_MATCH_POSSIBLE;
-  if (holds(function, goal.address)) return INSN_MATCH_CERTAIN;
+static insn_match_t may_reach(const insn_code_t *code, uint64_t address, insn_range_t function,
+                              int depth) {
+  if (range_contains(function, address)) return INSN_MATCH_CERTAIN;
+  insn_target_t target = insn_skip_stub(code, address);
+  if (!target.is_known) return INSN_MATCH_POSSIBLE;
+  if (range_contains(function, target.address)) return INSN_MATCH_CERTAIN;
   insn_range_t entered;
-  if (!insn_function(code, goal.address, &entered)) return INSN_MATCH_POSSIBLE;
+  if (!insn_function(code, target.address, &entered)) return INSN_MATCH_POSSIBLE;
   return jumps_to(code, entered, function, depth) ? INSN_MATCH_POSSIBLE : INSN_MATCH_NO;
 }
 
@@ -123,14 +126,14 @@ bool insn_has_no_frame(const insn_code_t *code, uint64_t at) {
 
 /* A direct jump found while searching a function: only one that leaves it, for the start of another
  * function, or for FUNCTION, is followed. */
-static bool jump_leads(const insn_code_t *code, uint64_t at, uint64_t to, insn_range_t from,
-                       insn_range_t function, int depth) {
+static bool jump_may_reach(const insn_code_t *code, uint64_t at, uint64_t to, insn_range_t from,
+                           insn_range_t function, int depth) {
   insn_range_t other;
-  if (holds(function, to)) return true;
-  if (holds(from, to) || !insn_is_executable(code, to) || !insn_has_no_frame(code, at) ||
+  if (range_contains(function, to)) return true;
+  if (range_contains(from, to) || !insn_is_executable(code, to) || !insn_has_no_frame(code, at) ||
       !insn_function(code, to, &other) || other.start != to)
     return false;
-  return depth == 0 || reaches(code, to, function, depth - 1) != INSN_MATCH_NO;
+  return depth == 0 || may_reach(code, to, function, depth - 1) != INSN_MATCH_NO;
 }
 
 static insn_jump_t x86_64_jump(const insn_code_t *code, const uint8_t *p, uint64_t at, uint64_t *to,
@@ -146,9 +149,9 @@ static insn_jump_t x86_64_jump(const insn_code_t *code, const uint8_t *p, uint64
     return INSN_JUMP_DIRECT;
   }
   if (p[0] == 0xff && p[1] == 0x25) {
-    insn_target_t goal = from_slot(code, at + 6 + (uint64_t)(int64_t)load32(p + 2));
-    *to = goal.address;
-    return goal.is_known ? INSN_JUMP_DIRECT : INSN_JUMP_INDIRECT;
+    insn_target_t target = load_target(code, at + 6 + (uint64_t)(int64_t)load32(p + 2));
+    *to = target.address;
+    return target.is_known ? INSN_JUMP_DIRECT : INSN_JUMP_INDIRECT;
   }
   if (p[0] == 0xff && (p[1] & 0x38) == 0x20) return INSN_JUMP_INDIRECT;
   /* mov %reg,(%rsp), then ret: how a retpoline jumps */
@@ -177,12 +180,12 @@ insn_jump_t insn_jump(const insn_code_t *code, const uint8_t *p, uint64_t at, ui
                                          : aarch64_jump(p, at, to, length);
 }
 
-static bool jump_fits(const insn_code_t *code, const uint8_t *p, uint64_t at, insn_range_t from,
-                      insn_range_t function, int depth) {
+static bool insn_may_reach(const insn_code_t *code, const uint8_t *p, uint64_t at,
+                           insn_range_t from, insn_range_t function, int depth) {
   uint64_t to;
   unsigned length;
   switch (insn_jump(code, p, at, &to, &length)) {
-  case INSN_JUMP_DIRECT: return jump_leads(code, at, to, from, function, depth);
+  case INSN_JUMP_DIRECT: return jump_may_reach(code, at, to, from, function, depth);
   case INSN_JUMP_INDIRECT: return insn_has_no_frame(code, at);
   case INSN_JUMP_RETPOLINE: return true;
   default: return false;
@@ -198,7 +201,7 @@ static bool jumps_to(const insn_code_t *code, insn_range_t from, insn_range_t to
     memset(bytes, 0, sizeof bytes);
     if (!insn_read(code, at, bytes, size)) return true;
     for (size_t i = 0; i < CHUNK && i < size; i += x86_64 ? 1 : 4)
-      if (jump_fits(code, bytes + i, at + i, from, to, depth)) return true;
+      if (insn_may_reach(code, bytes + i, at + i, from, to, depth)) return true;
   }
   return false;
 }
@@ -206,7 +209,7 @@ static bool jumps_to(const insn_code_t *code, insn_range_t from, insn_range_t to
 /* ---- the call before a return address
  * ------------------------------------------------------------ */
 
-static insn_match_t better(insn_match_t a, insn_match_t b) { return a > b ? a : b; }
+static insn_match_t stronger(insn_match_t a, insn_match_t b) { return a > b ? a : b; }
 
 /* Does a call through register or memory (ff /2) end at the end of B, which holds the 8 bytes
  * before the return address? Lengths by the ModRM and SIB bytes. */
@@ -233,12 +236,12 @@ insn_target_t insn_call_target(const insn_code_t *code, uint64_t return_address)
     return (insn_target_t){calls,
                            return_address - 4 + (uint64_t)((int64_t)(int32_t)(word << 6) >> 4)};
   }
-  insn_target_t goal = {false, 0};
+  insn_target_t target = {false, 0};
   if (b[2] == 0xff && b[3] == 0x15)
-    goal = from_slot(code, return_address + (uint64_t)(int64_t)load32(b + 4));
+    target = load_target(code, return_address + (uint64_t)(int64_t)load32(b + 4));
   else if (b[3] == 0xe8)
-    goal = (insn_target_t){true, return_address + (uint64_t)(int64_t)load32(b + 4)};
-  return goal.is_known ? insn_skip_stub(code, goal.address) : goal;
+    target = (insn_target_t){true, return_address + (uint64_t)(int64_t)load32(b + 4)};
+  return target.is_known ? insn_skip_stub(code, target.address) : target;
 }
 
 static insn_match_t x86_64_link(const insn_code_t *code, uint64_t ra, insn_range_t function) {
@@ -246,13 +249,14 @@ static insn_match_t x86_64_link(const insn_code_t *code, uint64_t ra, insn_range
   insn_match_t link = INSN_MATCH_NO;
   if (!insn_read(code, ra - 8, b, 8)) return INSN_MATCH_POSSIBLE;
   if (b[3] == 0xe8)
-    link = reaches(code, ra + (uint64_t)(int64_t)load32(b + 4), function, TAIL_DEPTH);
+    link = may_reach(code, ra + (uint64_t)(int64_t)load32(b + 4), function, TAIL_DEPTH);
   if (b[2] == 0xff && b[3] == 0x15) { /* call *slot(%rip): the GOT, or a variable */
-    insn_target_t goal = from_slot(code, ra + (uint64_t)(int64_t)load32(b + 4));
-    return better(link, goal.is_known && holds(function, goal.address) ? INSN_MATCH_CERTAIN
-                                                                       : INSN_MATCH_POSSIBLE);
+    insn_target_t target = load_target(code, ra + (uint64_t)(int64_t)load32(b + 4));
+    return stronger(link, target.is_known && range_contains(function, target.address)
+                              ? INSN_MATCH_CERTAIN
+                              : INSN_MATCH_POSSIBLE);
   }
-  if (ends_in_indirect_call(b)) link = better(link, INSN_MATCH_POSSIBLE);
+  if (ends_in_indirect_call(b)) link = stronger(link, INSN_MATCH_POSSIBLE);
   return link;
 }
 
@@ -261,8 +265,8 @@ static insn_match_t aarch64_link(const insn_code_t *code, uint64_t ra, insn_rang
   if (!insn_read(code, ra - 4, b, 4)) return INSN_MATCH_POSSIBLE;
   uint32_t word = (uint32_t)load32(b);
   if ((word & 0xfc000000) == 0x94000000) /* bl */
-    return reaches(code, ra - 4 + (uint64_t)((int64_t)(int32_t)(word << 6) >> 4), function,
-                   TAIL_DEPTH);
+    return may_reach(code, ra - 4 + (uint64_t)((int64_t)(int32_t)(word << 6) >> 4), function,
+                     TAIL_DEPTH);
   return (word & 0xfefff000) == 0xd63f0000 ? INSN_MATCH_POSSIBLE
                                            : INSN_MATCH_NO; /* blr, blraa and its like */
 }

@@ -10,11 +10,11 @@
 
 #include "unwind/cfi_step.h"
 
-typedef struct code_range {
+typedef struct insn_range {
   uint64_t start, end; /* run-time addresses */
 } insn_range_t;
 
-typedef struct code {
+typedef struct insn_code {
   machine_t machine;
   memory_t *memory;
   images_t *images;
@@ -30,7 +30,7 @@ bool insn_read(const insn_code_t *code, uint64_t address, void *out, size_t size
 bool insn_is_executable(const insn_code_t *code, uint64_t pc);
 
 /* Where a call or jump goes, when that can be known. */
-typedef struct goal {
+typedef struct insn_target {
   bool is_known;
   uint64_t address;
 } insn_target_t;
@@ -43,7 +43,7 @@ insn_target_t insn_skip_stub(const insn_code_t *code, uint64_t address);
  * that leaves the function is a tail call, and no jump of a switch. */
 bool insn_has_no_frame(const insn_code_t *code, uint64_t pc);
 
-typedef enum jump {
+typedef enum insn_jump {
   INSN_JUMP_NONE,
   INSN_JUMP_DIRECT,    /* TO */
   INSN_JUMP_INDIRECT,  /* through a register or memory that is not known now */
@@ -57,7 +57,7 @@ insn_jump_t insn_jump(const insn_code_t *code, const uint8_t *p, uint64_t at, ui
 /* The function that the call before RETURN_ADDRESS enters, stubs passed through. */
 insn_target_t insn_call_target(const insn_code_t *code, uint64_t return_address);
 
-typedef enum link { INSN_MATCH_NO, INSN_MATCH_POSSIBLE, INSN_MATCH_CERTAIN } insn_match_t;
+typedef enum insn_match { INSN_MATCH_NO, INSN_MATCH_POSSIBLE, INSN_MATCH_CERTAIN } insn_match_t;
 
 /* Could the instruction before RETURN_ADDRESS have called FUNCTION, directly, through the PLT,
  * through a pointer, or through functions that end in a jump to it? */

@@ -27,7 +27,7 @@ static bool is_call(uint32_t w) {
 }
 
 /* b; br, ret and their signed kin; brk; udf, with which linkers fill. */
-static bool never_goes_on(uint32_t w) {
+static bool ends_flow(uint32_t w) {
   return (w & 0xfc000000) == 0x14000000 || (w & 0xfefff000) == 0xd61f0000 ||
          (w & 0xfefff000) == 0xd65f0000 || (w & 0xffe0001f) == 0xd4200000 || (w & 0xffff0000) == 0;
 }
@@ -38,17 +38,17 @@ static bool never_goes_on(uint32_t w) {
 
 /* ---- code ------------------------------------------------------------------------------------ */
 
-typedef struct listing {
+typedef struct code_window {
   uint32_t words[2 * READ_MAX];
   uint64_t start, end; /* run-time addresses of what is in `words` */
-} listing_t;
+} code_window_t;
 
-static uint32_t word_at(const listing_t *l, uint64_t address) {
+static uint32_t word_at(const code_window_t *l, uint64_t address) {
   return l->words[(address - l->start) / 4];
 }
 
 /* What is executable within READ_MAX instructions of PC. */
-static bool list_code(const image_t *image, memory_t *memory, uint64_t pc, listing_t *l) {
+static bool read_code(const image_t *image, memory_t *memory, uint64_t pc, code_window_t *l) {
   for (uint32_t i = 0; i < image->segment_count; i++) {
     const segment_t *s = &image->segments[i];
     uint64_t start = s->address + image->slide, end = start + s->size;
@@ -63,7 +63,7 @@ static bool list_code(const image_t *image, memory_t *memory, uint64_t pc, listi
 
 /* ---- readings ------------------------------------------------------------------------------- */
 
-typedef struct reading {
+typedef struct code_path {
   uint64_t bound; /* where it ended */
   int64_t pushed; /* between there and the pc */
   bool saved;     /* x30 is on the stack */
@@ -73,13 +73,13 @@ typedef struct reading {
   bool called;          /* something is called before x30 is saved */
   uint32_t last;        /* the instruction that ended it */
   int64_t x30_above_sp; /* at the pc */
-} reading_t;
+} code_path_t;
 
-static bool read_backward(const listing_t *l, uint64_t pc, reading_t *r) {
-  *r = (reading_t){.bound = pc};
+static bool scan_backward(const code_window_t *l, uint64_t pc, code_path_t *r) {
+  *r = (code_path_t){.bound = pc};
   for (; r->bound > l->start; r->bound -= 4) {
     uint32_t w = word_at(l, r->bound - 4);
-    if (never_goes_on(w)) return true;
+    if (ends_flow(w)) return true;
     stack_change_t c = stack_change_of(w);
     if (c.effect == STACK_EFFECT_UNKNOWN) return false;
     if (is_call(w) && !r->known) r->called = true;
@@ -104,13 +104,13 @@ static bool is_branch(uint32_t w, uint64_t address, uint64_t *to) {
 
 /* A function leaves by ret, or by br through a register that no call keeps: x16 or x17. Any other
  * br may be a switch, and lead to where there is a frame. */
-static bool leaves(uint32_t w) {
+static bool leaves_function(uint32_t w) {
   return (w & 0xfefff000) == 0xd65f0000 || w == BR_X17 || w == BR_X16;
 }
 
 /* Takes what W does. True when nothing after it matters: from a save on, code puts back what it
  * takes. */
-static bool read_on(reading_t *r, uint32_t w) {
+static bool apply_insn(code_path_t *r, uint32_t w) {
   stack_change_t c = stack_change_of(w);
   r->failed |= c.effect == STACK_EFFECT_UNKNOWN;
   if (is_call(w) && !r->known) r->called = true;
@@ -125,30 +125,30 @@ static bool read_on(reading_t *r, uint32_t w) {
   return false;
 }
 
-static bool read_forward(const image_t *image, memory_t *memory, const listing_t *first,
-                         uint64_t pc, reading_t *r) {
-  listing_t other;
-  const listing_t *l = first;
+static bool scan_forward(const image_t *image, memory_t *memory, const code_window_t *first,
+                         uint64_t pc, code_path_t *r) {
+  code_window_t other;
+  const code_window_t *l = first;
   uint64_t at = pc, to;
-  *r = (reading_t){.bound = 0};
+  *r = (code_path_t){.bound = 0};
   for (int hops = 0; at < l->end && !r->failed; at += 4) {
     r->last = word_at(l, at);
     bool branches = is_branch(r->last, at, &to);
-    if (!r->bound && never_goes_on(r->last)) r->bound = at + 4;
-    if (leaves(r->last) || (!branches && read_on(r, r->last))) {
+    if (!r->bound && ends_flow(r->last)) r->bound = at + 4;
+    if (leaves_function(r->last) || (!branches && apply_insn(r, r->last))) {
       if (!r->bound) r->bound = at + 4;
       return !r->failed;
     }
-    if (never_goes_on(r->last) && !branches) return false;
+    if (ends_flow(r->last) && !branches) return false;
     if (!branches) continue;
-    if (hops++ == HOPS_MAX || !list_code(image, memory, to, &other)) return false;
+    if (hops++ == HOPS_MAX || !read_code(image, memory, to, &other)) return false;
     l = &other;
     at = to - 4;
   }
   return false;
 }
 
-static bool agree(const reading_t *before, const reading_t *after) {
+static bool paths_agree(const code_path_t *before, const code_path_t *after) {
   if (before->last == PUSH_X16_X30 && after->last == BR_X17)
     return before->pushed == 16 && after->pushed == 0 && !after->known;
   if (before->saved != after->saved) return false;
@@ -165,7 +165,7 @@ static void save_at(cfi_row_t *row, int n, int64_t above_sp) {
 }
 
 /* With a frame, callee-saved registers may have been put anywhere in it. */
-static void fill(cfi_row_t *row, const reading_t *before) {
+static void fill_row(cfi_row_t *row, const code_path_t *before) {
   row->cfa_register = AARCH64_SP;
   row->cfa_offset = before->pushed;
   row->return_register = AARCH64_LR;
@@ -177,10 +177,10 @@ static void fill(cfi_row_t *row, const reading_t *before) {
 }
 
 int no_cfi_row(const image_t *image, memory_t *memory, uint64_t pc, bool exact, cfi_row_t *row) {
-  reading_t before, after;
-  listing_t code;
-  if (pc % 4 || !list_code(image, memory, pc, &code) || !read_backward(&code, pc, &before) ||
-      !read_forward(image, memory, &code, pc, &after) || !agree(&before, &after) ||
+  code_path_t before, after;
+  code_window_t code;
+  if (pc % 4 || !read_code(image, memory, pc, &code) || !scan_backward(&code, pc, &before) ||
+      !scan_forward(image, memory, &code, pc, &after) || !paths_agree(&before, &after) ||
       before.pushed < 0)
     return SONDE_ENOTFOUND;
   /* What is called leaves its return address in x30. */
@@ -188,6 +188,6 @@ int no_cfi_row(const image_t *image, memory_t *memory, uint64_t pc, bool exact, 
   memset(row, 0, sizeof *row);
   row->function_start = row->row_start = before.bound - image->slide;
   row->function_end = row->row_end = after.bound - image->slide;
-  fill(row, &before);
+  fill_row(row, &before);
   return 0;
 }

@@ -14,14 +14,14 @@ static inline int64_t a64_field(uint32_t w, unsigned low, unsigned bits) {
   return (int64_t)((int32_t)(w << (32 - low - bits)) >> (32 - bits));
 }
 
-typedef enum effect {
+typedef enum stack_effect {
   STACK_EFFECT_NONE,
   STACK_EFFECT_SAVE,    /* x29 and x30, or x30 alone, to memory */
   STACK_EFFECT_RESTORE, /* from memory */
   STACK_EFFECT_UNKNOWN, /* moves the stack pointer in a way that is not read here */
 } stack_effect_t;
 
-typedef struct change {
+typedef struct stack_change {
   stack_effect_t effect;
   int64_t pushed; /* bytes by which the stack pointer goes down; negative: up */
   int64_t x30_at; /* of a save or restore: x30's place, from the stack pointer at its lower end */

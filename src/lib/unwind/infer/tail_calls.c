@@ -15,45 +15,45 @@
 #define CHUNK              256
 #define VISITS_MAX         256 /* functions looked at for one answer */
 
-typedef struct search {
+typedef struct tail_call_search {
   const insn_code_t *code;
-  uint64_t goal;                         /* the start of the function that is there */
+  uint64_t target;                       /* the start of the function that is there */
   uint64_t starts[INFER_TAIL_CALLS_MAX]; /* the functions on the way so far, outermost first */
-  uint64_t way[INFER_TAIL_CALLS_MAX];    /* the addresses behind their jumps */
+  uint64_t path[INFER_TAIL_CALLS_MAX];   /* the addresses behind their jumps */
   uint64_t found[INFER_TAIL_CALLS_MAX];
   int found_count, visits;
   bool uncertain;
-} search_t;
+} tail_call_search_t;
 
-static void look_in(search_t *search, uint64_t start, int depth);
+static void search_function(tail_call_search_t *search, uint64_t start, int depth);
 
 /* The way has come to the goal through DEPTH functions. */
-static void arrive(search_t *search, int depth) {
+static void record_path(tail_call_search_t *search, int depth) {
   if (search->found_count > 0) search->uncertain = true;
-  memcpy(search->found, search->way, sizeof search->found);
+  memcpy(search->found, search->path, sizeof search->found);
   search->found_count = depth;
 }
 
-static void follow(search_t *search, uint64_t at, uint64_t to, unsigned length, insn_range_t from,
-                   int depth) {
+static void follow_jump(tail_call_search_t *search, uint64_t at, uint64_t to, unsigned length,
+                        insn_range_t from, int depth) {
   const insn_code_t *code = search->code;
   if (to >= from.start && to < from.end) return;
   if (!insn_is_executable(code, to) || !insn_has_no_frame(code, at)) return;
-  insn_target_t goal = insn_skip_stub(code, to);
+  insn_target_t target = insn_skip_stub(code, to);
   insn_range_t other;
-  if (!goal.is_known) {
+  if (!target.is_known) {
     search->uncertain = true;
     return;
   }
-  search->way[depth - 1] = at + length;
-  if (goal.address == search->goal)
-    arrive(search, depth);
-  else if (insn_function(code, goal.address, &other) && other.start == goal.address)
-    look_in(search, goal.address, depth + 1);
+  search->path[depth - 1] = at + length;
+  if (target.address == search->target)
+    record_path(search, depth);
+  else if (insn_function(code, target.address, &other) && other.start == target.address)
+    search_function(search, target.address, depth + 1);
 }
 
 /* Looks for the goal in the function at START, the DEPTH-th on the way. */
-static void look_in(search_t *search, uint64_t start, int depth) {
+static void search_function(tail_call_search_t *search, uint64_t start, int depth) {
   const insn_code_t *code = search->code;
   insn_range_t from;
   if (depth > INFER_TAIL_CALLS_MAX || ++search->visits > VISITS_MAX ||
@@ -78,7 +78,7 @@ static void look_in(search_t *search, uint64_t start, int depth) {
       unsigned length;
       insn_jump_t jump = insn_jump(code, bytes + i, at + i, &to, &length);
       if (jump == INSN_JUMP_DIRECT)
-        follow(search, at + i, to, length, from, depth);
+        follow_jump(search, at + i, to, length, from, depth);
       else if (jump == INSN_JUMP_INDIRECT && insn_has_no_frame(code, at + i))
         search->uncertain = true;
       else if (jump == INSN_JUMP_RETPOLINE && from.end - from.start <= 32)
@@ -89,13 +89,13 @@ static void look_in(search_t *search, uint64_t start, int depth) {
 
 int infer_tail_calls(const insn_code_t *code, uint64_t return_address, insn_range_t function,
                      uint64_t pcs[INFER_TAIL_CALLS_MAX]) {
-  search_t search = {.code = code, .goal = function.start};
+  tail_call_search_t search = {.code = code, .target = function.start};
   insn_target_t called = insn_call_target(code, return_address);
   insn_range_t entered;
   if (!called.is_known || called.address == function.start ||
       !insn_function(code, called.address, &entered) || entered.start != called.address)
     return 0;
-  look_in(&search, called.address, 1);
+  search_function(&search, called.address, 1);
   if (search.uncertain) return -1;
   for (int i = 0; i < search.found_count; i++)
     pcs[i] = search.found[search.found_count - 1 - i];

@@ -2,8 +2,8 @@
  *
  * Where a capture of the calling thread starts, and what it may fall back to.
  */
-#ifndef SONDE_CAPTURE_REGISTERS_H
-#define SONDE_CAPTURE_REGISTERS_H
+#ifndef SONDE_CAPTURE_CAPTURE_H
+#define SONDE_CAPTURE_CAPTURE_H
 
 #include "capture/thread_state.h"
 

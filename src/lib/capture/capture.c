@@ -6,19 +6,19 @@
  * plain walk over a window on the stack, when the state is busy; the full walker with every
  * register, when a row needs them.
  */
-#include "capture/registers.h"
+#include "capture/capture.h"
 #include "os/os.h"
 
 /* ---- with every register -------------------------------------------------------------------- */
 
-static bool read_own(memory_t *self, uint64_t address, void *out, size_t size) {
+static bool read_memory(memory_t *self, uint64_t address, void *out, size_t size) {
   (void)self;
   return os_read_memory(address, out, size) == (ssize_t)size;
 }
 
-static void full_walk(regs_t *regs, bool exact, uint64_t from_sp, sonde_capture_t *capture,
-                      uint64_t *exact_set) {
-  memory_t memory = {read_own};
+static void walk_with_registers(regs_t *regs, bool exact, uint64_t from_sp,
+                                sonde_capture_t *capture, uint64_t *exact_set) {
+  memory_t memory = {read_memory};
   int sp = machine_sp(MACHINE_HERE), skip = capture->skip, count = 0;
   for (int steps = 0;; steps++) {
     if (regs->r[sp] >= from_sp) {
@@ -56,22 +56,22 @@ NOINLINE void capture_with_registers(const void *ucontext, uint64_t sp, sonde_ca
     regs.pc = arch_context_registers(ucontext, regs.r, &regs.known);
   else
     regs.pc = arch_here(regs.r, &regs.known);
-  full_walk(&regs, true, ucontext ? 0 : sp, capture, exact_set);
+  walk_with_registers(&regs, true, ucontext ? 0 : sp, capture, exact_set);
 }
 
 /* ---- over the frame cache ------------------------------------------------------------------- */
 
 /* Writes what the walk found, innermost first: the fresh frames, then the cached ones. */
-static void write_pcs(const frame_cache_t *cache, const new_frames_t *fresh,
+static void write_pcs(const frame_cache_t *cache, const new_frames_t *new_frames,
                       sonde_capture_t *capture) {
-  uint32_t cached = FRAME_CACHE_ENTRIES - fresh->joined, total = fresh->count + cached;
+  uint32_t cached = FRAME_CACHE_ENTRIES - new_frames->joined, total = new_frames->count + cached;
   uint32_t skip = (uint32_t)capture->skip, max = (uint32_t)capture->max;
   uint32_t n = skip < total ? total - skip : 0, written = 0;
   if (n > max) n = max;
-  for (uint32_t i = skip; i < fresh->count && written < n; i++)
-    capture->pcs[written++] = arch_strip(fresh->frames[i].raw);
-  const frame_cache_entry_t *entry = &cache->entries[fresh->joined];
-  if (skip > fresh->count) entry += skip - fresh->count;
+  for (uint32_t i = skip; i < new_frames->count && written < n; i++)
+    capture->pcs[written++] = arch_strip(new_frames->frames[i].raw);
+  const frame_cache_entry_t *entry = &cache->entries[new_frames->joined];
+  if (skip > new_frames->count) entry += skip - new_frames->count;
   for (; written < n; entry++)
     capture->pcs[written++] = arch_strip(entry->raw);
   capture->count = (int)n;
@@ -83,27 +83,28 @@ static void write_pcs(const frame_cache_t *cache, const new_frames_t *fresh,
 static bool capture_cached(capture_thread_t *self, position_t *p, uint64_t epoch,
                            sonde_capture_t *capture) {
   frame_cache_t *cache = &self->cache;
-  new_frames_t fresh = {.frames = cache->fresh, .room = FRAME_CACHE_NEW_FRAMES};
+  new_frames_t new_frames = {.frames = cache->new_frames, .capacity = FRAME_CACHE_NEW_FRAMES};
   walk_stacks_t stacks;
   walk_stacks_init(&stacks, &self->window);
-  frame_cache_walk(cache, &stacks, p, epoch, UINT32_MAX, &fresh);
-  if (fresh.end != WALK_END) return false;
-  bool held = fresh.count <= FRAME_CACHE_NEW_FRAMES;
-  if (held) write_pcs(cache, &fresh, capture);
-  if (fresh.count || fresh.joined != cache->top)
-    frame_cache_extend(cache, &fresh, held ? 0 : fresh.count - FRAME_CACHE_NEW_FRAMES, epoch);
+  frame_cache_walk(cache, &stacks, p, epoch, UINT32_MAX, &new_frames);
+  if (new_frames.end != WALK_END) return false;
+  bool fits = new_frames.count <= FRAME_CACHE_NEW_FRAMES;
+  if (fits) write_pcs(cache, &new_frames, capture);
+  if (new_frames.count || new_frames.joined != cache->top)
+    frame_cache_extend(cache, &new_frames, fits ? 0 : new_frames.count - FRAME_CACHE_NEW_FRAMES,
+                       epoch);
   capture->flags |= p->flags;
-  return held;
+  return fits;
 }
 
 /* ---- the ways put together ------------------------------------------------------------------ */
 
-static bool finished(const sonde_capture_t *capture) {
+static bool is_final(const sonde_capture_t *capture) {
   return capture->status != SONDE_STACK_BROKEN || capture->reason != SONDE_ENOTFOUND;
 }
 
-static void capture_plainly(position_t *p, uint64_t epoch, sonde_capture_t *capture) {
-  stack_window_t window = thread_state_window();
+static void capture_uncached(position_t *p, uint64_t epoch, sonde_capture_t *capture) {
+  stack_window_t window = stack_window_of_process();
   if (window.move(&window, p->sp)) {
     walk_capture(&window, p, epoch, capture);
     return;
@@ -129,13 +130,13 @@ static int capture_from_here(sonde_capture_t *capture, uint64_t pc, uint64_t sp,
     return SONDE_ENOMEM;
   if (UNLIKELY(!done)) {
     position_after_return(&p, pc, sp, fp);
-    capture_plainly(&p, epoch, capture);
+    capture_uncached(&p, epoch, capture);
   }
-  if (UNLIKELY(!finished(capture))) capture_with_registers(NULL, sp, capture, NULL);
+  if (UNLIKELY(!is_final(capture))) capture_with_registers(NULL, sp, capture, NULL);
   return capture->count;
 }
 
-static int capture_from_elsewhere(sonde_capture_t *capture) {
+static int capture_from_context(sonde_capture_t *capture) {
   position_t p = {.pc = capture->pc,
                   .raw = capture->pc,
                   .exact = true,
@@ -144,8 +145,8 @@ static int capture_from_elsewhere(sonde_capture_t *capture) {
   p.fp_at = &p.fp_value;
   if (capture->ucontext) position_of_context(&p, capture->ucontext);
   if (!frame_table_init()) return SONDE_ENOMEM;
-  capture_plainly(&p, walk_epoch(), capture);
-  if (!finished(capture) && capture->ucontext)
+  capture_uncached(&p, walk_epoch(), capture);
+  if (!is_final(capture) && capture->ucontext)
     capture_with_registers(capture->ucontext, 0, capture, NULL);
   return capture->count;
 }
@@ -173,7 +174,7 @@ __attribute__((used)) int capture_here(sonde_capture_t *capture, uint64_t pc, ui
   capture->flags = 0;
   capture->reason = 0;
   capture->async_task = 0;
-  if (capture->ucontext || capture->pc) return capture_from_elsewhere(capture);
+  if (capture->ucontext || capture->pc) return capture_from_context(capture);
   return capture_from_here(capture, pc, sp, fp);
 }
 ENTRY_1(sonde_capture, capture_here);
