@@ -13,14 +13,7 @@
 #include "os/os.h"
 #include "record/definitions.h"
 #include "record/writer.h"
-#include "sensor/audit/memory.h"
-#include "sensor/crash.h"
-#include "sensor/requests.h"
-#include "sensor/malloc/mapping.h"
-#include "sensor/trace/imports.h"
-#include "sensor/sample.h"
-#include "sensor/stall/stall.h"
-#include "sensor/trace/trace.h"
+#include "sensor/sensor.h"
 #include "capture/stack.h"
 
 HIDDEN bool agent_ready, agent_calls_back;
@@ -44,11 +37,7 @@ static void start_recording(void) {
   static char own[256];
   if (!follow_settings(settings, own, sizeof own) || writer_start(own) != 0) return;
   writer_process();
-  sample_start();
-  crash_start();
-  audit_memory_start();
-  trace_prepare();
-  if (requests_start()) stall_start();
+  sensor_start();
   if (emulator_is_this()) emulator_tell("qemu");
   writer_control()->own_malloc = malloc_is_executables();
 }
@@ -85,15 +74,13 @@ NOINLINE void agent_start(void) {
 __attribute__((constructor)) static void at_start(void) {
   agent_enter();
   if (!agent_in_recorded_process()) return;
-  imports_start(agent_images_came);
-  agent_trace_start();
-  agent_audit_start();
+  sensor_hook();
 }
 
 /* A recorder that lives collects the open chunks, also what is freed after this. */
 __attribute__((destructor)) static void at_end(void) {
   const shm_control_t *control = writer_control();
   if (!agent_in_recorded_process()) return;
-  mapping_checkpoint();
+  sensor_stop();
   if (!os_process_alive((pid_t)control->recorder_pid)) writer_finish();
 }

@@ -62,10 +62,6 @@ bool follow_is_on(void);
  * room for ROOM bytes. False when there is none. */
 bool follow_settings(const char *settings, char *own, uint64_t room);
 
-/* Hooks what the recording's audit policy names; nothing when there is none. Once, before there are
- * threads, when the program's images have been loaded and relocated. */
-void agent_audit_start(void);
-
 /* ---- the real functions ------------------------------------------------------------------- */
 
 /* Finds what follows the agent under each of NAMES. */
@@ -82,9 +78,6 @@ void thread_find_real(void);
 void thread_name_find_real(void);
 void jump_find_real(void);
 
-/* agent/trace.c: sleds are patched while calls are traced. */
-void agent_trace_start(void);
-void agent_images_came(void *context); /* see hook/filter.h */
 void region_find_real(void);
 void signals_find_real(void);
 void dlclose_find_real(void);

@@ -18,10 +18,7 @@
 #include "record/definitions.h"
 #include "record/writer.h"
 #include "record/extended.h"
-#include "sensor/audit/hooks.h"
-#include "sensor/malloc/live.h"
-#include "sensor/sample.h"
-#include "sensor/stall/stall.h"
+#include "sensor/sensor.h"
 
 #define SETTINGS_MAX 256u
 
@@ -86,14 +83,12 @@ static bool join(void) {
   if (g->join_tried) return false;
   g->join_tried = true;
   if (!ask(own, sizeof own)) return false;
-  live_table_forget();
+  sensor_after_fork();
   if (writer_start(own) != 0) return false;
   definitions_write_all();
   writer_process();
-  if (writer_control()->policy_size) audit_hooks_record_again();
   say_late();
-  sample_restart();
-  stall_start();
+  sensor_restart();
   return true;
 }
 

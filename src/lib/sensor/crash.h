@@ -19,9 +19,6 @@
 
 #include <stdbool.h>
 
-/* The default action of these signals is ours from now on. For the start, with one thread. */
-void crash_start(void);
-
 /* Whether SIGNAL is one of these, and this process is recorded. */
 bool crash_wants(int signal);
 

@@ -17,13 +17,6 @@
 
 #include <stdint.h>
 
-/* Starts sampling when the recording asks for it, now or later (writer_on_request). Once, before
- * there are threads. */
-void sample_start(void);
-
-/* In a forked child that is recorded now: it has none of its parent's timers. */
-void sample_restart(void);
-
 /* The calling thread has made another, whose pthread_t is HANDLE: gives it its timer, and now and
  * then looks for those that have none. Where it cannot be told which thread that is, there is a
  * look at most once a millisecond, and later askers are served by the next one or by a tick. */

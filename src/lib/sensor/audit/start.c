@@ -4,8 +4,10 @@
 #include "hook/trampoline.h"
 #include "record/writer.h"
 #include "sensor/audit/hooks.h"
+#include "sensor/audit/memory.h"
 #include "sensor/malloc/api.h"
 #include "sensor/malloc/standalone.h"
+#include "sensor/sensor.h"
 #include "sonde/status.h"
 
 static enum { NO_AUDIT, OWN_AUDIT, RECORDERS_AUDIT } state;
@@ -20,8 +22,6 @@ static struct {
 } last;
 
 static uint64_t recordings; /* begun by audit_begin; so many */
-
-void audit_set_recorders(void) { state = RECORDERS_AUDIT; }
 
 /* A copy of the policy that stays. */
 static const audit_policy_t *keep(const void *policy, uint64_t size) {
@@ -110,3 +110,34 @@ int audit_end(void) {
 __attribute__((destructor)) static void at_exit(void) {
   if (state == OWN_AUDIT && own_file && malloc_api_is_recording()) (void)audit_end();
 }
+
+/* ---- a program that `sonde record --audit` runs ---------------------------------------------- */
+
+/* The recorder's policy, mapped for good. */
+static const void *map_policy(const shm_control_t *control) {
+  int fd = writer_open_of_recorder(control, control->policy_fd);
+  if (fd < 0) return NULL;
+  const void *data = os_map_shared(fd, 0, control->policy_size);
+  os_close(fd);
+  return data;
+}
+
+static void start(shm_control_t *control) {
+  (void)control;
+  audit_memory_start();
+}
+
+static void hook(shm_control_t *control) {
+  if (!control->policy_size || trampoline_ready()) return;
+  const audit_policy_t *policy = audit_policy_of(map_policy(control), control->policy_size);
+  if (!policy) return;
+  (void)audit_hooks_set(policy, control->policy_size, false);
+  state = RECORDERS_AUDIT;
+  store_release(&control->audit.ready, 1u);
+}
+
+static void restart(shm_control_t *control) {
+  if (control->policy_size) audit_hooks_record_again();
+}
+
+HIDDEN const sensor_t sensor_audit = {.start = start, .hook = hook, .restart = restart};

@@ -12,7 +12,4 @@
 int audit_begin(const void *policy, size_t size, const char *path);
 int audit_end(void);
 
-/* An audit that the recorder wants is in force, for good. */
-void audit_set_recorders(void);
-
 #endif

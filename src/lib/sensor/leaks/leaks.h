@@ -20,9 +20,6 @@
 
 #include "record/leaks.h"
 
-/* In the handler of the signal that the recorder, or the thread that leads, has sent. */
-void leaks_on_request(void *ucontext);
-
 /* In the copy, once EXCHANGE says what to do. */
 __attribute__((noreturn)) void leaks_copy(leaks_exchange_t *exchange);
 

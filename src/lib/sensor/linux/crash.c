@@ -5,6 +5,7 @@
 
 #include "arch/guarded.h"
 #include "record/extended.h"
+#include "sensor/sensor.h"
 #include "sonde/thread.h"
 #include "capture/stack.h"
 
@@ -122,7 +123,8 @@ void crash_handler(int number, void *information, void *context) {
   os_signal_again(number, information);
 }
 
-void crash_start(void) {
+static void start(shm_control_t *control) {
+  (void)control;
   pcs = os_map((size_t)THREADS_MAX * DEPTH_MAX * sizeof *pcs);
   threads = pcs ? os_map(THREADS_MAX * sizeof *threads) : NULL;
   for (int number = 1; number < 64; number++)
@@ -131,3 +133,5 @@ void crash_start(void) {
       crash_set_handled(number, true);
     }
 }
+
+HIDDEN const sensor_t sensor_crash = {.start = start};

@@ -8,6 +8,7 @@
 #include <string.h>
 
 #include "record/event.h"
+#include "sensor/sensor.h"
 #include "capture/stack.h"
 
 #define TIMERS_MAX      4096u
@@ -146,14 +147,9 @@ static void follow_control(shm_control_t *control) {
   if (interval_ns && os_tick_prepare(on_tick) == 0) look(os_monotonic_ns());
 }
 
-void sample_start(void) {
-  shm_control_t *control = writer_control();
-  if (!control) return;
-  writer_on_request = follow_control;
-  follow_control(control);
-}
+static void forget_timers(void) { memset(&sampler, 0, sizeof sampler); }
 
-void sample_restart(void) {
-  memset(&sampler, 0, sizeof sampler);
-  sample_start();
-}
+HIDDEN const sensor_t sensor_sample = {.start = follow_control,
+                                       .reconfigure = follow_control,
+                                       .after_fork = forget_timers,
+                                       .restart = follow_control};

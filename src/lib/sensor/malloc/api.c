@@ -5,6 +5,7 @@
 #include "sensor/audit/start.h"
 #include "sensor/malloc/live.h"
 #include "sensor/malloc/standalone.h"
+#include "sensor/sensor_table.h"
 #include "capture/stack.h"
 
 #define NAME_MAX_BYTES 1000u
@@ -17,17 +18,18 @@ bool malloc_api_is_recording(void) {
   return c && load_relaxed(&c->file_fd) >= 0;
 }
 
+static const struct {
+  uint32_t bits;
+  const char *request; /* to the recorder, see recorder/control.h */
+} modes[] = {
+#define MODE_ENTRY(mode, name, bits) [SONDE_MALLOC_##mode] = {bits, "malloc=" name "\n"},
+    SENSOR_MALLOC_MODES(MODE_ENTRY)
+#undef MODE_ENTRY
+};
+
 bool malloc_api_mode_bits(sonde_malloc_mode_t mode, uint32_t *bits) {
-  static const uint32_t known[] = {
-      [SONDE_MALLOC_OFF] = 0,
-      [SONDE_MALLOC_BLOCKS] = RECORD_BLOCKS,
-      [SONDE_MALLOC_LIVE] = RECORD_LIVE,
-      [SONDE_MALLOC_ALL] = RECORD_BLOCKS | RECORD_MAPPINGS,
-      [SONDE_MALLOC_MAPPINGS] = RECORD_MAPPINGS,
-      [SONDE_MALLOC_LIVE_MAPPINGS] = RECORD_LIVE | RECORD_MAPPINGS,
-  };
-  if ((unsigned)mode >= ARRAY_COUNT(known)) return false;
-  *bits = known[mode];
+  if ((unsigned)mode >= ARRAY_COUNT(modes)) return false;
+  *bits = modes[mode].bits;
   return true;
 }
 
@@ -194,8 +196,6 @@ void malloc_api_switch(uint32_t bits) {
 
 /* Under a recorder it is the recorder that switches. */
 int malloc_api_mode(sonde_malloc_mode_t wanted) {
-  static const char *const requests[] = {"malloc=off\n", "malloc=malloc\n", "malloc=live\n",
-                                         "malloc=all\n", "malloc=vm\n",     "malloc=livevm\n"};
   uint32_t bits;
   char answer[256];
   const shm_control_t *c = writer_control();
@@ -207,6 +207,6 @@ int malloc_api_mode(sonde_malloc_mode_t wanted) {
     if (bits & RECORD_MAPPINGS) malloc_hooks_add_mappings();
     return 0;
   }
-  ssize_t n = os_socket_request(c->recorder_name, requests[wanted], answer, sizeof answer);
+  ssize_t n = os_socket_request(c->recorder_name, modes[wanted].request, answer, sizeof answer);
   return n >= 2 && answer[0] == 'o' && answer[1] == 'k' ? 0 : SONDE_EIO;
 }

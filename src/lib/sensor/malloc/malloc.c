@@ -8,6 +8,9 @@
  */
 #include "sensor/malloc/malloc.h"
 
+#include "sensor/malloc/mapping.h"
+#include "sensor/sensor.h"
+
 /* The chunk must say how its events are chosen. Afterwards there is room in it for the event of
  * ADDRESS, so that the two are not parted. */
 static bool say_sampling(stream_t *s, uint64_t address, uint64_t rate) {
@@ -120,3 +123,10 @@ void malloc_on_realloc(const malloc_realloc_t *before, const void *old, const vo
   moved(before, old, address, size, at);
   if (writer_tls) store_relaxed(&writer_tls->realloc_old, (uint64_t)0);
 }
+
+static void stop(shm_control_t *control) {
+  (void)control;
+  mapping_checkpoint();
+}
+
+HIDDEN const sensor_t sensor_malloc = {.after_fork = live_table_forget, .stop = stop};

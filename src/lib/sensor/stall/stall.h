@@ -30,12 +30,6 @@ typedef struct wait_site {
 /* Whether the thread is at home: what stall_wait_begin says and stall_wait_end is told. */
 typedef shm_loop_t *stall_wait_t;
 
-/* Answers the recorder's questions from now on, when the recording asks for stalls. */
-void stall_start(void);
-
-/* In the handler of the signal by which the recorder asks this thread: its stack, where wanted. */
-void stall_on_request(const void *ucontext);
-
 NOINLINE stall_wait_t stall_wait_slow(wait_site_t place);
 NOINLINE void stall_end_watched(shm_loop_t *loop);
 NOINLINE void stall_wake_recorder(void);

@@ -13,6 +13,7 @@
 
 #include "os/os.h"
 #include "record/writer.h"
+#include "sensor/sensor.h"
 #include "sonde/status.h"
 #include "capture/passive_capture.h"
 
@@ -414,7 +415,7 @@ static void answer(hold_t *h, uint32_t round, void *ucontext) {
     lead_alone(c, ucontext);
 }
 
-void leaks_on_request(void *ucontext) {
+static void on_request(void *ucontext) {
   hold_t *h = load_acquire(&the_hold);
   bool ours = h && load_acquire(&h->pid) == (uint32_t)os_pid();
   os_blocked_t call = {.call = -1};
@@ -422,3 +423,5 @@ void leaks_on_request(void *ucontext) {
   answer(h, ours ? load_acquire(&h->round) : 0, ucontext);
   if (asked) os_call_resume(ucontext, &call);
 }
+
+HIDDEN const sensor_t sensor_leaks = {.on_request = on_request};

@@ -5,6 +5,7 @@
  */
 #include "sensor/stall/stall.h"
 
+#include "sensor/sensor.h"
 #include "sonde/status.h"
 #include "capture/stack.h"
 
@@ -222,7 +223,7 @@ static void answer_one(writer_t *w, shm_stack_request_t *q, const void *ucontext
   store_release(&q->state, SHM_CAPTURED);
 }
 
-void stall_on_request(const void *ucontext) {
+static void on_request(void *ucontext) {
   stream_t *s = writer_enter(RECORD_STALLS);
   if (!s) return;
   writer_t *w = s->writer;
@@ -235,9 +236,10 @@ void stall_on_request(const void *ucontext) {
   writer_leave(s);
 }
 
-void stall_start(void) {
-  shm_control_t *control = writer_control();
-  if (!control || !(control->mode & RECORD_STALLS)) return;
+static void start(shm_control_t *control) {
+  if (!(control->mode & RECORD_STALLS) || !sensor_takes_requests()) return;
   memset(control->stall.loops, 0, sizeof control->stall.loops); /* of a program before an execve */
   store_release(&control->stall.sampler, 1u);
 }
+
+HIDDEN const sensor_t sensor_stall = {.start = start, .on_request = on_request, .restart = start};

@@ -2,9 +2,12 @@
 #include "sensor/trace/code.h"
 
 #include "base/bits.h"
+#include "hook/filter.h"
 #include "image/name.h"
 #include "os/os.h"
+#include "sensor/sensor.h"
 #include "sensor/trace/imports.h"
+#include "sensor/trace/trace.h"
 #include "sonde/name.h"
 
 static struct {
@@ -103,3 +106,59 @@ code_result_t code_switch(bool on, const char *pattern) {
   }
   return told;
 }
+
+/* ---- under a recorder ----------------------------------------------------------------------- */
+
+static uint32_t followed; /* the trace generation that the code is patched for */
+
+static void switch_reporting(shm_control_t *control, bool on) {
+  code_result_t result = code_switch(on, control->trace_pattern);
+  if (!on) return;
+  store_relaxed(&control->code_patched, result.patched);
+  store_relaxed(&control->code_unnamed, result.unnamed);
+  store_relaxed(&control->code_refused, result.refused);
+  add_relaxed(&control->code_small, result.small); /* each image is scanned once */
+  for (uint32_t i = 0; result.why && i < sizeof control->code_why - 1 && result.why[i]; i++)
+    control->code_why[i] = result.why[i];
+}
+
+/* A forked child may have no recording. */
+static void on_images_loaded(void *context) {
+  shm_control_t *control = writer_control();
+  (void)context;
+  if (control && load_acquire(&followed) & 1) switch_reporting(control, true);
+}
+
+/* Patches images that are loaded while calls are traced. If imports are hooked, their filter
+ * reports new images; and this may run inside the loader's malloc, too late to add that filter. */
+static void watch_images(void) {
+  static hook_filter_t images;
+  static bool watched;
+  if (watched || imports_are_followed()) return;
+  images.came = on_images_loaded;
+  watched = hook_filter_watch(&images);
+}
+
+static bool hooked;
+
+static void reconfigure(shm_control_t *control) {
+  uint32_t generation = load_acquire(&control->trace_generation), before = load_relaxed(&followed);
+  if (!hooked || generation == before) return;
+  if (!cas_acq_rel(&followed, &before, generation)) return;
+  if ((generation & 1) == (before & 1)) return;
+  if (generation & 1) watch_images();
+  switch_reporting(control, generation & 1);
+}
+
+static void start(shm_control_t *control) {
+  (void)control;
+  (void)trace_prepare();
+}
+
+static void hook(shm_control_t *control) {
+  (void)imports_start(on_images_loaded);
+  hooked = true;
+  reconfigure(control);
+}
+
+HIDDEN const sensor_t sensor_trace = {.start = start, .hook = hook, .reconfigure = reconfigure};

@@ -1,0 +1,37 @@
+/* SPDX-License-Identifier: MIT */
+#include "sensor/sensor.h"
+
+#include "os/os.h"
+
+static const sensor_t *const sensors[] = {
+#define SENSOR_ENTRY(name, mode, argument, help) &sensor_##name,
+    SENSOR_TABLE(SENSOR_ENTRY)
+#undef SENSOR_ENTRY
+};
+
+#define EACH_SENSOR(function, ...)                                                                 \
+  for (uint32_t i = 0; i < ARRAY_COUNT(sensors); i++)                                              \
+    if (sensors[i]->function) sensors[i]->function(__VA_ARGS__)
+
+static bool takes_requests;
+
+/* The recorder's requests arrive by one signal; each sensor looks for its own in shared memory. */
+static void on_request(const void *ucontext) {
+  EACH_SENSOR(on_request, (void *)(uintptr_t)ucontext);
+}
+
+static void reconfigure(shm_control_t *control) { EACH_SENSOR(reconfigure, control); }
+
+bool sensor_takes_requests(void) { return takes_requests; }
+
+void sensor_start(void) {
+  shm_control_t *control = writer_control();
+  takes_requests = os_signal_prepare_for_others(on_request) == 0;
+  writer_on_request = reconfigure;
+  EACH_SENSOR(start, control);
+}
+
+void sensor_hook(void) { EACH_SENSOR(hook, writer_control()); }
+void sensor_after_fork(void) { EACH_SENSOR(after_fork); }
+void sensor_restart(void) { EACH_SENSOR(restart, writer_control()); }
+void sensor_stop(void) { EACH_SENSOR(stop, writer_control()); }

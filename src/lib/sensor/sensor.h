@@ -1,0 +1,48 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * What the agent does with sensors: the table of them, and a call for each step of the process's
+ * life. sensor_start calls `start` of each sensor, and so on. A NULL function does nothing.
+ *
+ * All but on_request run outside signal handlers. The recording is attached (record/writer.h) and
+ * CONTROL is its control block, unless stated otherwise.
+ */
+#ifndef SONDE_SENSOR_SENSOR_H
+#define SONDE_SENSOR_SENSOR_H
+
+#include "record/writer.h"
+#include "sensor/sensor_table.h"
+
+typedef struct sensor {
+  /* The recording has begun. The process has one thread; images may not be relocated yet. */
+  void (*start)(shm_control_t *control);
+  /* All images are relocated: the sensor sets its hooks. Once, before the program's constructors.
+   */
+  void (*hook)(shm_control_t *control);
+  /* The recorder has changed a setting. Any thread, inside any sensor (writer_poll). */
+  void (*reconfigure)(shm_control_t *control);
+  /* The recorder, or a sensor, has signalled this thread. In the handler; UCONTEXT may be changed,
+   * and the thread then continues there. */
+  void (*on_request)(void *ucontext);
+  /* In a forked child that will have a recording of its own, before that is attached: the state of
+   * the parent is dropped. The child has one thread. */
+  void (*after_fork)(void);
+  /* In that child, once its recording is attached. */
+  void (*restart)(shm_control_t *control);
+  /* The process exits. */
+  void (*stop)(shm_control_t *control);
+} sensor_t;
+
+#define SENSOR_DECLARE(name, mode, argument, help) extern HIDDEN const sensor_t sensor_##name;
+SENSOR_TABLE(SENSOR_DECLARE)
+#undef SENSOR_DECLARE
+
+void sensor_start(void);
+void sensor_hook(void);
+void sensor_after_fork(void);
+void sensor_restart(void);
+void sensor_stop(void);
+
+/* True if the recorder can signal this process: its handler is installed. */
+bool sensor_takes_requests(void);
+
+#endif
