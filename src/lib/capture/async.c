@@ -2,15 +2,15 @@
  *
  * Swift's async frames.
  *
- * An async function keeps its state in a context on the heap, for its thread's stack is given up
+ * An async function keeps its state in a context on the heap, since it releases the thread's stack
  * whenever it waits. While it runs, its frame holds, from the frame pointer down: the saved frame
  * pointer with bits 63:60 set to 1, and the context. A context begins with its parent's address and
  * the address at which the parent resumes (Swift's ABI, "Async context"; LLVM's SwiftTailCC). The
- * resume address is where a function starts, so 1 is added: a reader that looks up a return address
+ * resume address is the start of a function. So 1 is added: a reader that looks up a return address
  * one byte before it then finds that function.
  *
- * Any other value of bits 63:60 but 0 belongs to no user address: the frame pointer is garbage and
- * the walk says so.
+ * No user address has any other value than 0 in bits 63:60. Such a frame pointer is invalid, and
+ * the stack is reported as broken.
  */
 #include "capture/walk.h"
 
@@ -18,7 +18,8 @@ typedef struct async_context {
   uint64_t parent, resume;
 } async_context_t;
 
-/* The frame just left saved its caller's frame pointer at P->fp_at: was it an async one? */
+/* True if the frame just left, which saved its caller's frame pointer at P->fp_at, is an async one.
+ */
 static READS_STACK bool left_async_frame(rule_t rule, const position_t *p) {
   return rule_kind(rule) == RULE_FP && rule_save_bytes(rule) && *p->fp_at >> 60 == 1;
 }
@@ -30,7 +31,7 @@ static void add(sonde_capture_t *capture, int *skip, uint64_t pc) {
     capture->pcs[capture->count++] = pc;
 }
 
-/* Contexts are on the heap and a damaged chain may be circular: the room of CAPTURE bounds it. */
+/* Contexts are on the heap, and a damaged chain may be circular. CAPTURE->max bounds the loop. */
 static void follow(uint64_t context_at, sonde_capture_t *capture, int *skip) {
   async_context_t context;
   uint64_t pc;

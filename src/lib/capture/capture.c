@@ -2,14 +2,14 @@
  *
  * The calling thread's stack as program counters: sonde_stack and sonde_capture.
  *
- * Three ways, each the fallback of the one before: over the thread's own state and frame cache; a
- * plain walk over a window on the stack, when the state is busy; the full walker with every
- * register, when a row needs them.
+ * There are three methods; each is the fallback of the one before. The first uses the thread's
+ * state and frame cache. The second, if the state is busy, is an uncached walk over a window on the
+ * stack. The third is cfi_step with all registers, if a row needs them.
  */
 #include "capture/capture.h"
 #include "os/os.h"
 
-/* ---- with every register -------------------------------------------------------------------- */
+/* ---- with all registers --------------------------------------------------------------------- */
 
 static bool read_memory(memory_t *self, uint64_t address, void *out, size_t size) {
   (void)self;
@@ -59,9 +59,9 @@ NOINLINE void capture_with_registers(const void *ucontext, uint64_t sp, sonde_ca
   walk_with_registers(&regs, true, ucontext ? 0 : sp, capture, exact_set);
 }
 
-/* ---- over the frame cache ------------------------------------------------------------------- */
+/* ---- with the frame cache ------------------------------------------------------------------- */
 
-/* Writes what the walk found, innermost first: the fresh frames, then the cached ones. */
+/* Writes the stack, innermost first: the new frames, then the cached ones. */
 static void write_pcs(const frame_cache_t *cache, const new_frames_t *new_frames,
                       sonde_capture_t *capture) {
   uint32_t cached = FRAME_CACHE_ENTRIES - new_frames->joined, total = new_frames->count + cached;
@@ -78,8 +78,8 @@ static void write_pcs(const frame_cache_t *cache, const new_frames_t *new_frames
   capture->status = skip + n < total ? SONDE_STACK_TRUNCATED : SONDE_STACK_COMPLETE;
 }
 
-/* False when the stack is too deep to be held, or ends in another way than at its end: then the
- * plain walk has to tell how. */
+/* Returns false if the stack is too deep for the ring or does not reach its end. The uncached walk
+ * then reports the reason. */
 static bool capture_cached(capture_thread_t *self, position_t *p, uint64_t epoch,
                            sonde_capture_t *capture) {
   frame_cache_t *cache = &self->cache;
@@ -97,7 +97,7 @@ static bool capture_cached(capture_thread_t *self, position_t *p, uint64_t epoch
   return fits;
 }
 
-/* ---- the ways put together ------------------------------------------------------------------ */
+/* ---- the methods combined ------------------------------------------------------------------- */
 
 static bool is_final(const sonde_capture_t *capture) {
   return capture->status != SONDE_STACK_BROKEN || capture->reason != SONDE_ENOTFOUND;
@@ -151,7 +151,7 @@ static int capture_from_context(sonde_capture_t *capture) {
   return capture->count;
 }
 
-/* ---- the public calls ----------------------------------------------------------------------- */
+/* ---- the public functions ------------------------------------------------------------------- */
 
 __attribute__((used)) HIDDEN int capture_stack_here(uintptr_t *pcs, int max, uint64_t pc,
                                                     uint64_t sp, uint64_t fp);

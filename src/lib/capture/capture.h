@@ -1,15 +1,15 @@
 /* SPDX-License-Identifier: MIT
  *
- * Where a capture of the calling thread starts, and what it may fall back to.
+ * Where a capture of the calling thread starts, and the fallbacks of a failed walk.
  */
 #ifndef SONDE_CAPTURE_CAPTURE_H
 #define SONDE_CAPTURE_CAPTURE_H
 
 #include "capture/thread_state.h"
 
-/* The frame that has PC, SP and FP once the function just entered has returned. P must not be
- * copied afterwards: it points into itself. Set field by field: gcc clears a whole position by a
- * string instruction, which begins slowly. */
+/* Sets P to the frame that has PC, SP and FP after the return of the function just entered. P
+ * points into itself and must not be copied. Sets each field, since gcc clears a whole position_t
+ * with a string instruction, which starts slowly. */
 static ALWAYS_INLINE void position_after_return(position_t *p, uint64_t pc, uint64_t sp,
                                                 uint64_t fp) {
   p->pc = p->raw = pc;
@@ -19,7 +19,7 @@ static ALWAYS_INLINE void position_after_return(position_t *p, uint64_t pc, uint
   p->fp_value = fp;
   p->lr = 0;
 #if defined(__x86_64__)
-  p->slot = sp - 8; /* the call pushed it, so it is there */
+  p->slot = sp - 8; /* The call pushed it. */
 #else
   p->slot = 0;
 #endif
@@ -28,7 +28,7 @@ static ALWAYS_INLINE void position_after_return(position_t *p, uint64_t pc, uint
   p->slow_steps = 0;
 }
 
-/* The frame that a signal interrupted. */
+/* Sets P to the frame that a signal interrupted. */
 static inline void position_of_context(position_t *p, const void *ucontext) {
   arch_frame_t frame = arch_context_frame(ucontext);
   *p = (position_t){.pc = frame.pc,
@@ -40,13 +40,13 @@ static inline void position_of_context(position_t *p, const void *ucontext) {
   p->fp_at = &p->fp_value;
 }
 
-/* sonde_capture, for a caller that has PC, SP and FP once the public function has returned. */
+/* As sonde_capture, for a caller that has PC, SP and FP after the return of the public function. */
 HIDDEN int capture_here(sonde_capture_t *capture, uint64_t pc, uint64_t sp, uint64_t fp);
 
-/* Finishes CAPTURE by the full walker with every register known: those of UCONTEXT, or, when it is
- * NULL, the calling thread's own as they will be in the frame whose stack pointer is SP. For stacks
- * with a frame whose row needs more than the stack and frame pointer. EXACT_SET, unless NULL, is a
- * zeroed set of CAPTURE->max bits that gets a bit for each pc that is exact. */
+/* Captures with all registers by cfi_step, for stacks with a frame whose row needs more than the
+ * stack and frame pointer. The registers are those of UCONTEXT, or, if it is NULL, the calling
+ * thread's own as they will be in the frame with stack pointer SP. EXACT_SET, unless NULL, is a
+ * zeroed set of CAPTURE->max bits; the bit of each exact pc is set. */
 void capture_with_registers(const void *ucontext, uint64_t sp, sonde_capture_t *capture,
                             uint64_t *exact_set);
 

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT
  *
- * A table with one place for each thread id modulo its size; of two threads that share a place the
- * last one captured has it. An entry is taken by compare-and-swap for as long as it is read or
- * written. It is wiped in the child of a fork, whose threads are others.
+ * A table with one entry for each thread id modulo its size. If two threads share an entry, it
+ * holds the one captured last. A thread locks an entry by compare-and-swap while it reads or writes
+ * it. The kernel wipes the table in a forked child, whose threads are others.
  */
 #include "capture/capture_cache.h"
 
@@ -12,7 +12,8 @@
 #include "os/os.h"
 
 #define ENTRIES 1024u
-#define PCS_MAX 58 /* with the rest of an entry: 512 bytes */
+/* An entry then has 512 bytes. */
+#define PCS_MAX 58
 
 typedef struct cache_entry {
   capture_cache_key_t key;
@@ -30,7 +31,7 @@ static cache_entry_t *table_open(void) {
   size_t size = ENTRIES * sizeof *known;
   cache_entry_t *mine = os_map(size);
   if (mine == NULL) return NULL;
-  /* Without that, a child would find its parent's threads; their identities are not its own. */
+  /* If this fails, a child sees its parent's threads; their identities differ from its own. */
   (void)os_wipe_on_fork(mine, size);
   if (cas_acq_rel(&the_table, &known, mine)) return mine;
   os_unmap(mine, size);

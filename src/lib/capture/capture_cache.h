@@ -1,7 +1,9 @@
 /* SPDX-License-Identifier: MIT
  *
- * Stacks of blocked threads, kept for the next look at them (see blocked.h). Any thread, in a
- * signal handler too; nobody waits: an entry that somebody else is at is passed over.
+ * Stacks of blocked threads, saved for the next passive capture (see capture/passive_capture.h).
+ *
+ * Any thread may call these functions, in a signal handler too. They never wait: if another thread
+ * has locked an entry, they skip it.
  */
 #ifndef SONDE_CAPTURE_CAPTURE_CACHE_H
 #define SONDE_CAPTURE_CAPTURE_CACHE_H
@@ -10,18 +12,20 @@
 
 #include "sonde/stack.h"
 
-/* Who was where: a stack is given again only when all of it is the same. */
+/* A saved stack is reused only if all four fields are equal. */
 typedef struct capture_cache_key {
   pid_t tid;
-  uint64_t identity; /* of os_threads */
-  int64_t progress;  /* of os_thread_progress */
-  uint64_t epoch;    /* of the loader */
+  uint64_t identity; /* From os_threads. */
+  int64_t progress;  /* From os_thread_progress. */
+  uint64_t epoch;    /* The loader's. */
 } capture_cache_key_t;
 
-/* Fills CAPTURE's pcs, count, mark, reason and flags from what is kept under KEY. */
+/* Fills CAPTURE's pcs, count, status, reason and flags from the stack saved under KEY. Returns
+ * false if no stack is saved. */
 bool capture_cache_find(const capture_cache_key_t *key, sonde_capture_t *capture);
 
-/* Keeps CAPTURE, if it is a whole stack, complete and not too deep. */
+/* Saves CAPTURE under KEY if the stack is complete, starts at the innermost frame and is not too
+ * deep. */
 void capture_cache_store(const capture_cache_key_t *key, const sonde_capture_t *capture);
 
 #endif

@@ -1,14 +1,14 @@
 /* SPDX-License-Identifier: MIT */
 #include "capture/frame_cache.h"
 
-/* So many fresh frames are taken for those that change from capture to capture, and looked up by
- * their hash; what lies further out, if it has to be walked at all, is likely to be as it was when
- * the hints were made, and looked up by these. The first ones have a loop of their own, which
- * carries less from frame to frame. */
+/* The first new frames usually change between captures, so they are looked up by their hash. Frames
+ * further out, if they must be walked at all, are usually as they were when the hints were written,
+ * so their hints are tried first. The first frames have their own loop, which carries fewer values
+ * from frame to frame. */
 #define UNHINTED_FRAMES 6
 
-/* What a walk carries from one frame that a rule led to, to the next, is little on x86_64: the call
- * leaves no choice where the return address is and what it looks like. */
+/* On x86_64 a walk carries few values from one frame to the next: the call determines where the
+ * return address is and what it looks like. */
 #if defined(__x86_64__)
 static ALWAYS_INLINE uint64_t slot_of(const position_t *p) { return p->sp - 8; }
 static ALWAYS_INLINE uint64_t raw_of(const position_t *p) { return p->pc; }
@@ -17,7 +17,7 @@ static ALWAYS_INLINE uint64_t slot_of(const position_t *p) { return p->slot; }
 static ALWAYS_INLINE uint64_t raw_of(const position_t *p) { return p->raw; }
 #endif
 
-/* Words from the slot of POSITION up to its stack pointer. */
+/* Words from the slot of P up to its stack pointer. */
 static ALWAYS_INLINE uint64_t sp_words(const position_t *p) { return (p->sp - slot_of(p)) / 8; }
 
 static ALWAYS_INLINE READS_STACK bool entry_matches(const frame_cache_entry_t *e,
@@ -26,8 +26,8 @@ static ALWAYS_INLINE READS_STACK bool entry_matches(const frame_cache_entry_t *e
          (!(e->bits & ENTRY_FP_LIVE) || (p->fp_at && *p->fp_at == e->fp));
 }
 
-/* Nonzero when chained entry E changed. What its frame register must be follows from where the next
- * slot is, so two words of the entries are loaded for each two of the stack, not four. */
+/* Nonzero if chained entry E has changed. The next slot determines its frame register, so two words
+ * of the entries are loaded for each two of the stack, not four. */
 static ALWAYS_INLINE READS_STACK uint64_t chained_changed(const frame_cache_entry_t *e,
                                                           const stack_window_t *w) {
   const uint64_t *at = stack_window_at(w, e->slot);
@@ -42,7 +42,7 @@ static ALWAYS_INLINE READS_STACK bool chained_four_unchanged(const frame_cache_e
          !chained_changed(e + 3, w);
 }
 
-/* Passes the entries from E to before END, four of them or more, all chained. */
+/* Skips the unchanged entries from E to END, which are at least four and all chained. */
 static ALWAYS_INLINE READS_STACK const frame_cache_entry_t *
 skip_chained(const frame_cache_entry_t *e, const frame_cache_entry_t *end,
              const stack_window_t *w) {
@@ -69,13 +69,14 @@ READS_STACK const frame_cache_entry_t *frame_cache_skip_verified(const frame_cac
   return LIKELY(entries_unchanged(last_four, w, true)) ? last_four + 4 : e;
 }
 
-/* Looks whether POSITION is an entry from *AT on with an unchanged outside. *AT moves outward past
- * what the walk has left behind or found changed; the last entry is beyond every slot. */
+/* True if P is at an entry from *AT on and everything outside that entry is unchanged. *AT moves
+ * outward past the entries that the walk has passed or found changed; the last entry is beyond
+ * every slot. */
 static ALWAYS_INLINE READS_STACK bool try_join(const frame_cache_t *cache, const stack_window_t *w,
                                                const position_t *p,
                                                const frame_cache_entry_t **at) {
   const frame_cache_entry_t *e = *at;
-  e += e->slot < slot_of(p); /* two steps without a branch to be mispredicted */
+  e += e->slot < slot_of(p); /* Two steps without a branch that could be mispredicted. */
   e += e->slot < slot_of(p);
   while (UNLIKELY(e->slot < slot_of(p)))
     e++;
@@ -94,27 +95,34 @@ static NOINLINE stack_window_t *other_stack(walk_stacks_t *stacks, uint64_t sp) 
   return stack_window_holds(other, sp) || other->move(other, sp) ? other : NULL;
 }
 
-/* The window over the stack that SP points into; NULL when it cannot be read. */
+/* Returns the window over the stack that SP points into; NULL if it cannot be read. */
 static ALWAYS_INLINE stack_window_t *stack_at(walk_stacks_t *stacks, uint64_t sp) {
   if (LIKELY(stacks->cached && stack_window_holds(stacks->cached, sp))) return stacks->cached;
   return other_stack(stacks, sp);
 }
 
-/* What a walk carries from frame to frame, apart from its position. */
+/* The state of a walk, besides its position. */
 typedef struct walk_state {
   const frame_cache_t *cache;
   const frame_cache_entry_t *at,
-      *end;            /* the entry that the walk may meet next; behind the last one */
-  uint32_t count;      /* frames passed */
-  uint32_t limit;      /* so many at most */
-  uint32_t seed;       /* see frame_table_may_write_hint */
-  uint32_t hint;       /* what INNER says of the frame outside it */
-  rule_t rule;         /* of the frame passed last; 0: none led from there to here */
-  frame_slot_t *inner; /* the frame passed last, if a hint led to it */
+      /* The entry that the walk may meet next, and the end of the entries. */
+      *end;
+  /* Frames left. */
+  uint32_t count;
+  /* Limit of COUNT. */
+  uint32_t limit;
+  /* See frame_table_may_write_hint. */
+  uint32_t seed;
+  /* The hint of INNER: the frame outside it. */
+  uint32_t hint;
+  /* The rule of the frame left last; 0 if no rule led from there to here. */
+  rule_t rule;
+  /* The frame left last, if a hint led to it. */
+  frame_slot_t *inner;
   bool joined;
 } walk_state_t;
 
-/* HINTED: by the hint of the frame inside it, if that is right. */
+/* Finds the frame at P. HINTED: tries the hint of the frame inside it first. */
 static ALWAYS_INLINE frame_ref_t find_frame(walk_state_t *walk, const position_t *p, uint64_t epoch,
                                             bool hinted) {
   if (hinted) {
@@ -128,7 +136,7 @@ static ALWAYS_INLINE frame_ref_t find_frame(walk_state_t *walk, const position_t
   return frame_table_find(p->pc, p->exact, epoch);
 }
 
-/* Passes the frame that P is in, and notes it in TO. */
+/* Leaves the frame at P and stores it in TO. */
 static ALWAYS_INLINE READS_STACK walk_step_t walk_frame(walk_state_t *walk, new_frame_t *to,
                                                         stack_window_t *w, position_t *p,
                                                         uint64_t epoch, bool hinted) {
@@ -142,9 +150,9 @@ static ALWAYS_INLINE READS_STACK walk_step_t walk_frame(walk_state_t *walk, new_
   return walk_by_rule(w, frame.rule, p);
 }
 
-/* Passes frames until P is not in one that a rule led to, or STOP frames have been passed. It is in
- * one now: it has a slot, and its pc is a return address, which need not be asked again and again.
- * WALK_CALLER: it stopped at STOP. */
+/* Leaves frames until a step without a rule, or until STOP frames were left; then it returns
+ * WALK_CALLER. Each frame here was reached by a rule: it has a slot, and its pc is a return
+ * address, so neither is checked again. */
 static ALWAYS_INLINE READS_STACK walk_step_t walk_by_rules(walk_state_t *walk,
                                                            new_frames_t *new_frames,
                                                            stack_window_t *w, position_t *p,
@@ -191,7 +199,7 @@ READS_STACK void frame_cache_walk(const frame_cache_t *cache, walk_stacks_t *sta
     walk.at = &cache->entries[cache->top];
     walk.end = frame_cache_end(cache);
   }
-  position_t here; /* in registers; its pointer leads to the frame register of *P */
+  position_t here; /* In registers. Its pointer refers to the frame register in *P. */
   position_move(&here, p);
   new_frames->first_cacheable = 0;
   stack_window_t *w = stack_at(stacks, here.sp);
@@ -207,7 +215,7 @@ READS_STACK void frame_cache_walk(const frame_cache_t *cache, walk_stacks_t *sta
     if (end == WALK_SLOW) {
       new_frames->first_cacheable = walk.count;
       walk.rule = 0;
-      position_move(p, &here); /* where the frame register is */
+      position_move(p, &here); /* P holds the frame register's value. */
       end = walk_slow_step(w, p);
       position_move(&here, p);
       if (end != WALK_CALLER) break;
@@ -229,8 +237,9 @@ READS_STACK bool frame_cache_extend(frame_cache_t *cache, const new_frames_t *ne
   return frame_cache_extend_with(cache, new_frames, first, epoch, NULL, &nothing) <= first;
 }
 
-/* Everything that makes ENTRY what it is: the slot, and where the frame register was restored from
- * if an outer rule uses it. The slot first, for a chained entry is followed by the next one's. */
+/* Adds the words that prove entry E: its slot, and the place where the frame register was restored
+ * from if an outer rule uses it. The slot is first, since the next slot determines a chained
+ * entry's frame register. */
 static bool add_entry(prediction_t *prediction, uint64_t innermost_slot,
                       const frame_cache_entry_t *e, bool chain_length) {
   if (!prediction_add(prediction, innermost_slot, e->slot, e->raw, chain_length)) return false;
@@ -248,7 +257,8 @@ static bool fill_prediction(const frame_cache_t *cache, prediction_t *prediction
   prediction->join_id = join->id;
   prediction->join_fp = join->fp;
   prediction->join_words =
-      (uint16_t)((join->slot - first->slot) / 8); /* fits, as that of its word does */
+      /* Fits, since the distance of its word does. */
+      (uint16_t)((join->slot - first->slot) / 8);
   prediction->count = 0;
   if (!prediction_add(prediction, first->slot, first->slot, first->raw, false)) return false;
   for (const frame_cache_entry_t *e = first + 1; e <= join; e++)
@@ -263,7 +273,8 @@ void frame_cache_add_prediction(frame_cache_t *cache, uint32_t innermost, uint32
   if (first->slot != sp - 8 || first->raw != pc || first->id != id) return;
   if (!(first->bits & ENTRY_STACK_ID) || !(join->bits & ENTRY_STACK_ID)) return;
   prediction_t *prediction = predictor_at(&cache->predictor, pc, sp);
-  prediction->sp = 0; /* a handler may jump out of here and leave it half done */
+  /* A handler may jump out of here and leave the prediction incomplete. */
+  prediction->sp = 0;
   signal_fence();
   if (!fill_prediction(cache, prediction, innermost, joined)) return;
   prediction->id = id;

@@ -1,43 +1,47 @@
 /* SPDX-License-Identifier: MIT
  *
- * The frame cache: a thread's previous stack, so that only what changed since is walked.
+ * The frame cache: a thread's previous stack. A capture unwinds only the frames that changed since.
  *
- * An entry stands for one return address on the stack: where it is (its slot), what is there, and
- * the stack and frame pointer the caller has after the return. A walk meets slots in ascending
- * order. When it comes to a slot that an entry has, with the same content and the same registers,
- * then everything further out follows from memory alone, by induction: an entry's frame leaves by
- * its rule to the next entry's slot. So re-reading the outer slots, and the saved frame pointers
- * that an outer rule consumes, proves the rest of the stack unchanged; nothing is unwound again.
+ * An entry represents one return address on the stack. It holds the address of its slot, the slot's
+ * content, and the caller's stack pointer and frame pointer after the return. A walk reaches slots
+ * in ascending order. When it reaches a slot that an entry has, with the same content and the same
+ * registers, everything further out follows from memory alone, by induction: an entry's frame leads
+ * by its rule to the next entry's slot. So comparing the outer slots, and the saved frame pointers
+ * that an outer rule reads, proves that the rest of the stack is unchanged. Nothing is unwound
+ * again.
  *
- * Only complete stacks are kept, and of these the outermost run of frames that leave by rules over
- * the stack and frame pointer. A frame whose row must be interpreted, a signal frame or code
- * without a row ends the run: what lies further in is walked each time.
+ * The cache holds only complete stacks, and of these the outermost run of frames whose rules use
+ * only the stack pointer and frame pointer. The run ends at a frame whose row must be interpreted,
+ * at a signal frame and at code without a row. Each capture walks the frames inside the run.
  *
- * The frame register matters only where an outer frame's rule uses it before another frame restores
- * it; elsewhere it holds whatever the program computes, and is not compared (`ENTRY_FP_LIVE`).
+ * The frame register matters only if an outer frame's rule uses it before another frame restores
+ * it. Elsewhere it holds any value that the program computes, and it is not compared
+ * (ENTRY_FP_LIVE).
  *
- * In code with frame pointers every saved one leads to just below the next slot. Such entries are
- * chained, and how many there are in a row is known, so that they are compared without a look at
- * what each of them is: half the time of a walk along the frame pointers themselves.
+ * In code with frame pointers, each saved frame pointer points just below the next slot. Such
+ * entries are chained. `chain_length` counts the chained entries in a row, so they are compared
+ * without reading what each entry is. That takes half the time of a walk along the frame pointers.
  *
- * A stack that came before, and not long ago, is guessed and not walked at all: see
- * capture/predictor.h.
+ * capture/predictor.h predicts a stack that was captured before; a correct prediction needs no
+ * walk.
  *
- * The cost, of lines of 64 bytes and of branches that the processor cannot foresee. A guess that is
- * right: two or three lines of the tip, one for every two outer entries, those of the program's own
- * stack, two of the loader's counters; no store but the busy mark and the last id; a branch for the
- * number of words and one for the number of entries. A walk of n fresh frames: besides the outer
- * entries, n lines of the frame table and n of the stack table, which is what a compiler with its
- * 80,000 nodes pays for, n entries and n frames of the ring written (64 bytes each), and two or
- * three branches foreseen wrongly: is the tip right, how many frames are fresh, how many entries
- * are left. No atomic instruction and no system call in either. 30 frames deep with the innermost
- * three changing at random: 960 instructions.
+ * Cost, in cache lines of 64 bytes and in mispredicted branches. A correct prediction touches two
+ * or three lines of the prediction, one line for every two outer entries, the lines of the
+ * program's stack, and two of the loader's counters. It stores only the busy word and the last id.
+ * It has one unpredictable branch for the number of words and one for the number of entries. A walk
+ * of n new frames touches, besides the outer entries, n lines of the frame table and n of the stack
+ * table. A compiler with 80,000 nodes pays for those. It writes n entries and n frames of the ring
+ * (64 bytes each), and mispredicts two or three branches: whether the prediction is correct, how
+ * many frames are new, how many entries remain. Neither uses an atomic instruction or a system
+ * call. A capture 30 frames deep whose three innermost frames change at random takes 960
+ * instructions.
  *
- * An entry also holds what the stack table made of it (capture/stack_table.h): the id of the stack
- * from here outward, once somebody asked for it.
+ * An entry also holds the id that the stack table (capture/stack_table.h) gave to the stack from
+ * this entry outward, once a capture needed it.
  *
- * Signals: entries[top …] are complete at every instruction; `top` is moved out before entries are
- * overwritten and moved in after. A capture within a capture does not use the cache at all.
+ * Threads: only the owning thread uses a cache. Signals: entries[top …] are complete at every
+ * instruction; `top` moves out before entries are overwritten and moves in after. A capture that
+ * interrupts another capture does not use the cache.
  */
 #ifndef SONDE_CAPTURE_FRAME_CACHE_H
 #define SONDE_CAPTURE_FRAME_CACHE_H
@@ -46,32 +50,42 @@
 #include "capture/walk.h"
 
 #define FRAME_CACHE_ENTRIES    240
-#define FRAME_CACHE_NEW_FRAMES 64 /* a power of two */
+#define FRAME_CACHE_NEW_FRAMES 64 /* A power of two. */
 
-#define FRAME_CACHE_PAGE_BITS 12 /* no page is smaller */
+/* The smallest page size. */
+#define FRAME_CACHE_PAGE_BITS 12
 
-#define ENTRY_FP_LIVE   1u /* an outer rule uses the frame register as it is here */
-#define ENTRY_FP_VERIFY 2u /* the frame left by this return restored the register from memory */
-#define ENTRY_STACK_ID  4u /* `id` is a stack id; else it is a frame id */
+/* An outer rule uses the frame register's value at this frame. */
+#define ENTRY_FP_LIVE 1u
+/* The frame that this return leaves restored the register from memory. */
+#define ENTRY_FP_VERIFY 2u
+/* `id` is a stack id; otherwise it is a frame id. */
+#define ENTRY_STACK_ID 4u
 
 typedef struct frame_cache_entry {
-  uint64_t slot; /* where the return address is; 0: it came from a register or a signal frame */
-  uint64_t raw;  /* what is there: the pc, on aarch64 perhaps signed */
-  uint64_t fp;   /* the frame register after the return, if ENTRY_FP_LIVE; else 0 */
+  /* Address of the return address; 0 if it came from a register or a signal frame. */
+  uint64_t slot;
+  /* Content of the slot: the pc, which aarch64 may have signed. */
+  uint64_t raw;
+  /* The frame register after the return if ENTRY_FP_LIVE; otherwise 0. */
+  uint64_t fp;
   union {
     struct {
       uint32_t id;
-      int16_t restored_words; /* from the slot down to where the frame register was restored from */
-      uint8_t sp_words;       /* from the slot up to the stack pointer after the return */
-      uint8_t bits;           /* CACHED_… */
+      /* Words from the slot down to where the frame register was restored from. */
+      int16_t restored_words;
+      /* Words from the slot up to the stack pointer after the return. */
+      uint8_t sp_words;
+      /* ENTRY_…. */
+      uint8_t bits;
     };
-    uint64_t tail; /* the four as one word, so that no load is wider than the store before it */
+    /* All four as one word, so that no load is wider than the store before it. */
+    uint64_t tail;
   };
 } frame_cache_entry_t;
 
-#define ENTRY_FLAGS_SHIFT                                                                          \
-  56 /* where `bits` is in `tail`, on the little-endian machines we know                           \
-      */
+/* Position of `bits` in `tail` on little-endian machines, which are all that sonde supports. */
+#define ENTRY_FLAGS_SHIFT 56
 
 static ALWAYS_INLINE uint64_t entry_pack(uint32_t id, int64_t restored_words, uint64_t sp_words,
                                          unsigned bits) {
@@ -79,17 +93,21 @@ static ALWAYS_INLINE uint64_t entry_pack(uint32_t id, int64_t restored_words, ui
          (uint64_t)bits << ENTRY_FLAGS_SHIFT;
 }
 
-/* Makes NODE the id of ENTRY. */
+/* Sets the id of ENTRY to the stack id NODE. */
 static ALWAYS_INLINE void entry_set_stack_id(frame_cache_entry_t *entry, uint32_t node) {
   entry->tail =
       (entry->tail & ~(uint64_t)UINT32_MAX) | node | (uint64_t)ENTRY_STACK_ID << ENTRY_FLAGS_SHIFT;
 }
 
-/* A frame that a walk has passed. Four words, each stored and loaded as one. */
+/* A frame that a walk has left. It has four words; each is stored and loaded as one. */
 typedef struct new_frame {
-  uint64_t slot, raw;        /* as in frame_cache_entry_t */
-  const uint64_t *fp_at;     /* where the frame register is; NULL when it is not known */
-  uint64_t rule_into_and_id; /* the frame's id below the rule that led to it, 0 when none did */
+  /* As in frame_cache_entry_t. */
+  uint64_t slot, raw;
+  /* Address of the frame register's value; NULL if unknown. */
+  const uint64_t *fp_at;
+  /* The frame's id in the lower half, the rule that led to the frame in the upper half; the rule is
+   * 0 if none did. */
+  uint64_t rule_into_and_id;
 } new_frame_t;
 
 static ALWAYS_INLINE uint32_t new_frame_id(const new_frame_t *f) {
@@ -100,17 +118,21 @@ static ALWAYS_INLINE rule_t new_frame_rule_into(const new_frame_t *f) {
 }
 
 typedef struct frame_cache {
-  uint64_t epoch; /* of the loader when the entries were made; others are worthless */
-  uint32_t top;   /* entries[top …] are the cached run, innermost first */
-  bool verifies;  /* some entry may have ENTRY_FP_VERIFY */
+  /* The loader's epoch when the entries were made. The entries are valid only in that epoch. */
+  uint64_t epoch;
+  /* entries[top …] are the cached run, innermost first. */
+  uint32_t top;
+  /* Some entry may have ENTRY_FP_VERIFY. */
+  bool verifies;
   new_frame_t new_frames[FRAME_CACHE_NEW_FRAMES];
-  frame_cache_entry_t entries[FRAME_CACHE_ENTRIES + 1]; /* the last one is beyond every slot */
-  uint8_t chain_length[FRAME_CACHE_ENTRIES +
-                       1]; /* so many entries, from this one outward, are chained */
+  /* The last entry is a sentinel beyond every slot. */
+  frame_cache_entry_t entries[FRAME_CACHE_ENTRIES + 1];
+  /* For each entry, the number of chained entries from it outward. */
+  uint8_t chain_length[FRAME_CACHE_ENTRIES + 1];
   predictor_t predictor;
 } frame_cache_t;
 
-/* Behind the last entry: one that no slot is beyond. */
+/* The sentinel behind the last entry. */
 static ALWAYS_INLINE const frame_cache_entry_t *frame_cache_end(const frame_cache_t *cache) {
   return &cache->entries[FRAME_CACHE_ENTRIES];
 }
@@ -122,15 +144,15 @@ static inline void frame_cache_clear(frame_cache_t *cache) {
   cache->chain_length[FRAME_CACHE_ENTRIES] = 0;
 }
 
-/* The frame register was restored from just below ENTRY's slot, and leads to just below the slot of
- * the entry outside it, as in code with frame pointers. */
+/* True if the frame register was restored from just below the slot of E and points just below the
+ * slot of the next outer entry, as in code with frame pointers. */
 static ALWAYS_INLINE bool entry_is_chained(const frame_cache_entry_t *e) {
   return e->bits & ENTRY_FP_VERIFY && e->restored_words == 1 && e->fp == e[1].slot - 8;
 }
 
 _Static_assert(FRAME_CACHE_ENTRIES <= UINT8_MAX, "the length of a chain fits");
 
-/* Nonzero when the memory behind entry E no longer holds what it did. */
+/* Nonzero if the memory of entry E has changed. */
 static ALWAYS_INLINE READS_STACK uint64_t entry_slot_changed(const frame_cache_entry_t *e,
                                                              const stack_window_t *w) {
   return *stack_window_at(w, e->slot) ^ e->raw;
@@ -141,7 +163,7 @@ static ALWAYS_INLINE READS_STACK uint64_t entry_fp_changed(const frame_cache_ent
   return (*(stack_window_at(w, e->slot) - e->restored_words) ^ e->fp) & verified;
 }
 
-/* The slots of four entries lie in one page. */
+/* True if the slots of four entries lie in one page. */
 static ALWAYS_INLINE bool entries_share_page(const frame_cache_entry_t *e) {
   return !((e[0].slot ^ e[3].slot) >> FRAME_CACHE_PAGE_BITS);
 }
@@ -180,17 +202,17 @@ frame_cache_skip_unchanged(const frame_cache_t *cache, const stack_window_t *w,
   return LIKELY(entries_unchanged(last_four, w, false)) ? last_four + 4 : e;
 }
 
-/* The same where frame registers are verified. */
+/* As frame_cache_skip_unchanged, but compares saved frame registers too. */
 const frame_cache_entry_t *frame_cache_skip_verified(const frame_cache_t *cache,
                                                      const stack_window_t *w,
                                                      const frame_cache_entry_t *e);
 
-/* The first entry from E on whose memory no longer holds what it did; the end if there is none.
- * While all entries before it hold, an entry's slot is one of the stack as it is now, so it can be
- * read; further out there may be no memory any more (the stack of a fiber that has ended). So
- * entries are read ahead only within a page. Four a turn, since a branch that is never taken still
- * costs more than the comparison it guards; the last four are perhaps compared twice, which costs
- * less than to take what is left over one by one. */
+/* Returns the first entry from E outward whose memory has changed, or the sentinel. While all
+ * entries before it are unchanged, an entry's slot belongs to the current stack and is readable.
+ * Further out the memory may be unmapped (the stack of a fiber that has ended), so entries are read
+ * ahead only within a page. The loop compares four entries at a time, since a branch that is never
+ * taken still costs more than the comparison that it guards. The last four may be compared twice,
+ * which costs less than a loop for the remainder. */
 static ALWAYS_INLINE READS_STACK const frame_cache_entry_t *
 frame_cache_first_changed(const frame_cache_t *cache, const stack_window_t *w,
                           const frame_cache_entry_t *e) {
@@ -202,43 +224,48 @@ frame_cache_first_changed(const frame_cache_t *cache, const stack_window_t *w,
   return e;
 }
 
-/* The frames that a walk has passed, innermost first, in a ring that keeps the last ones. */
+/* The frames that a walk has left, innermost first, in a ring that keeps the last ones. */
 typedef struct new_frames {
   new_frame_t *frames;
-  uint32_t capacity;        /* how many the ring holds; a power of two */
-  uint32_t count;           /* how many were passed, counted from the start of the walk */
-  uint32_t first_cacheable; /* frames from this number on left by rules over the cached stack, and
-                     so may be cached */
-  uint32_t joined;  /* the entry at which the walk met the cache; FRAME_CACHE_ENTRIES: it did not */
-  rule_t last_rule; /* of the last frame passed; 0: none led from there to where the walk stopped */
-  walk_step_t end;  /* WALK_END: it met the cache or the end; WALK_CALLER: it came to its limit */
+  /* Size of the ring; a power of two. */
+  uint32_t capacity;
+  /* Frames left since the start of the walk. */
+  uint32_t count;
+  /* Frames from this number on have rules over the cached stack, so they may be cached. */
+  uint32_t first_cacheable;
+  /* The entry at which the walk met the cache; FRAME_CACHE_ENTRIES if it did not. */
+  uint32_t joined;
+  /* The rule of the last frame left; 0 if no rule led from there to where the walk ended. */
+  rule_t last_rule;
+  /* WALK_END: the walk met the cache or the end of the stack. WALK_CALLER: it reached its limit. */
+  walk_step_t end;
 } new_frames_t;
 
-/* Number N (counted from the start of the walk) of FRESH; it must be among the last `room`. */
+/* Frame number N, counted from the start of the walk. It must be among the last `capacity` frames.
+ */
 static ALWAYS_INLINE new_frame_t *new_frames_at(const new_frames_t *new_frames, uint32_t n) {
   return &new_frames->frames[n & (new_frames->capacity - 1)];
 }
 
-/* The stacks that a walk may come to: the one that the cache is of, and any other. */
+/* The stacks that a walk may reach: the cached one and any other. */
 typedef struct walk_stacks {
-  stack_window_t *cached; /* NULL when there is no cache */
-  bool has_other;         /* `other` is set up */
+  stack_window_t *cached; /* NULL without a cache. */
+  bool has_other;         /* `other` is initialized. */
   stack_window_t other;
 } walk_stacks_t;
 
-/* No more than needed is written: most walks come to one stack alone. */
+/* Writes no more than needed, since most walks stay on one stack. */
 static ALWAYS_INLINE void walk_stacks_init(walk_stacks_t *stacks, stack_window_t *cached) {
   stacks->cached = cached;
   stacks->has_other = false;
 }
 
-/* Walks from POSITION until it meets CACHE (which may be NULL), the stack's end or frame number
- * LIMIT. */
+/* Walks from P until it meets CACHE (may be NULL), the end of the stack or frame number LIMIT. */
 void frame_cache_walk(const frame_cache_t *cache, walk_stacks_t *stacks, position_t *p,
                       uint64_t epoch, uint32_t limit, new_frames_t *new_frames);
 
-/* The stack whose tip was guessed from PC, SP and FP, if it is the one that is there now; else 0.
- * Reads the stack, so `busy` must be set (capture/thread_state.h). */
+/* Returns the id of the stack predicted for PC, SP and FP if that stack is the current one;
+ * otherwise 0. Reads the stack, so `busy` must be set (capture/thread_state.h). */
 static ALWAYS_INLINE READS_STACK uint32_t frame_cache_find_predicted(frame_cache_t *cache,
                                                                      const stack_window_t *w,
                                                                      uint64_t pc, uint64_t sp,
@@ -268,15 +295,16 @@ static ALWAYS_INLINE READS_STACK uint32_t frame_cache_find_predicted(frame_cache
              : 0;
 }
 
-/* Makes a tip of the stack ID, which PC and SP begin and which the cache holds from entry INNERMOST
- * on; JOINED is the entry that the walk met, perhaps that one itself. */
+/* Adds a prediction of the stack ID, which starts at PC and SP and which the cache holds from entry
+ * INNERMOST on. JOINED is the entry that the walk met; it may be INNERMOST itself. */
 void frame_cache_add_prediction(frame_cache_t *cache, uint32_t innermost, uint32_t joined,
                                 uint64_t pc, uint64_t sp, uint32_t id);
 
-/* What a frame that was fresh is called as an entry of the cache: its own id, or a stack's. */
+/* Returns the id of a new entry: the frame's own ID, or the id of the stack made of the frame ID
+ * and the stack OUTER. */
 typedef uint32_t frame_cache_id_of_t(uint32_t outer, uint32_t id);
 
-/* The cache is about to be extended: forgets what is worth nothing in EPOCH. */
+/* Prepares the cache for an extension: clears it if it is of another epoch. */
 static ALWAYS_INLINE void frame_cache_set_epoch(frame_cache_t *cache, uint64_t epoch) {
   if (LIKELY(cache->epoch == epoch)) return;
   frame_cache_clear(cache);
@@ -285,8 +313,8 @@ static ALWAYS_INLINE void frame_cache_set_epoch(frame_cache_t *cache, uint64_t e
   cache->epoch = epoch;
 }
 
-/* Entry K, which the walk joined, has a new frame inside it, and that one may have saved the
- * register elsewhere. */
+/* Updates entry K, which the walk joined: the new frame inside it may have saved the frame register
+ * at another place. Returns true if an outer rule uses the frame register there. */
 static ALWAYS_INLINE bool frame_cache_update_joined(frame_cache_t *cache, uint32_t k,
                                                     rule_t inner) {
   frame_cache_entry_t *entry = &cache->entries[k];
@@ -299,7 +327,7 @@ static ALWAYS_INLINE bool frame_cache_update_joined(frame_cache_t *cache, uint32
   return fp_live;
 }
 
-/* As rule_sp_words, for rules of this machine: on x86_64 they know one place. */
+/* As rule_sp_words, for rules of this machine. On x86_64 the result is always 1. */
 static ALWAYS_INLINE uint64_t frame_cache_sp_words(rule_t rule) {
 #if defined(__x86_64__)
   (void)rule;
@@ -309,20 +337,20 @@ static ALWAYS_INLINE uint64_t frame_cache_sp_words(rule_t rule) {
 #endif
 }
 
-/* Makes FROM entry TOP, inside of the one after it, by the name that follows from *OUTER, which
- * becomes that. LIVE: an outer rule uses the frame register as it is there. Returns the rule that
- * led to it. */
+/* Makes FROM entry TOP, inside the next outer one. ID_OF returns its id from *OUTER, which is set
+ * to that id. FP_LIVE: an outer rule uses the frame register's value there. Returns the rule that
+ * led to the frame. */
 static ALWAYS_INLINE READS_STACK rule_t frame_cache_add(frame_cache_t *cache, uint32_t top,
                                                         const new_frame_t *from,
-                                                        frame_cache_id_of_t *name, uint32_t *outer,
+                                                        frame_cache_id_of_t *id_of, uint32_t *outer,
                                                         bool fp_live) {
   frame_cache_entry_t *to = &cache->entries[top];
   rule_t rule_into = new_frame_rule_into(from);
   int64_t restored = fp_live ? rule_restored_words(rule_into) : 0;
   uint64_t fp = fp_live && from->fp_at ? *from->fp_at : 0;
-  unsigned bits = name ? ENTRY_STACK_ID : 0;
+  unsigned bits = id_of ? ENTRY_STACK_ID : 0;
   if (fp_live) bits |= ENTRY_FP_LIVE | (restored ? ENTRY_FP_VERIFY : 0);
-  *outer = name ? name(*outer, new_frame_id(from)) : new_frame_id(from);
+  *outer = id_of ? id_of(*outer, new_frame_id(from)) : new_frame_id(from);
   to->slot = from->slot;
   to->raw = from->raw;
   to->fp = fp;
@@ -332,24 +360,24 @@ static ALWAYS_INLINE READS_STACK rule_t frame_cache_add(frame_cache_t *cache, ui
   return rule_into;
 }
 
-/* Whether an outer rule uses the frame register as it is in a frame that RULE leaves; LIVE: as it
- * is in the frame outside that one. */
+/* True if an outer rule uses the frame register's value in a frame with RULE. FP_LIVE is the same
+ * fact for the next outer frame. */
 static ALWAYS_INLINE bool frame_cache_fp_is_live(rule_t rule, bool fp_live) {
   return rule_kind(rule) == RULE_FP || (fp_live && !rule_save_bytes(rule));
 }
 
-/* Puts the fresh frames from number FIRST on before the entry JOINED, as far as they are plain and
- * there is room. Returns the number of the innermost one that was put there; FIRST: that was all of
- * them. NAME, which must be inlined, is given each frame and what it said of the one outside it,
- * beginning with *OUTER; without it, entries get their frames' ids.
+/* Adds the new frames from number FIRST on inside the entry JOINED, as far as they are cacheable
+ * and the cache has space. Returns the number of the innermost frame added; FIRST means that all
+ * were added. ID_OF, which must be inlined, gets each frame and the id of the next outer one,
+ * beginning with *OUTER. Without it, entries get their frames' ids.
  *
- * Whether the frame register matters in a frame is known from the outermost to the innermost. Where
- * it does not, it is not verified, for what it leads to may be gone. As long as it does not, in
- * code without frame pointers all the way, an entry needs no more than its slot and its name. */
+ * Whether the frame register matters in a frame follows from the outermost frame inward. Where it
+ * does not matter it is not verified, since the memory it points to may be gone. The first loop
+ * handles code without frame pointers, where an entry needs only its slot and its id. */
 static ALWAYS_INLINE READS_STACK uint32_t frame_cache_extend_with(frame_cache_t *cache,
                                                                   const new_frames_t *new_frames,
                                                                   uint32_t first, uint64_t epoch,
-                                                                  frame_cache_id_of_t *name,
+                                                                  frame_cache_id_of_t *id_of,
                                                                   uint32_t *outer) {
   uint32_t n = new_frames->count,
            cacheable = first < new_frames->first_cacheable ? new_frames->first_cacheable : first;
@@ -364,9 +392,9 @@ static ALWAYS_INLINE READS_STACK uint32_t frame_cache_extend_with(frame_cache_t 
     fp_live = frame_cache_update_joined(cache, top, rule);
   bool verifies = cache->verifies || fp_live;
   while (n > cacheable && top > 0 && !(fp_live = frame_cache_fp_is_live(rule, fp_live)))
-    rule = frame_cache_add(cache, --top, new_frames_at(new_frames, --n), name, &id, false);
+    rule = frame_cache_add(cache, --top, new_frames_at(new_frames, --n), id_of, &id, false);
   for (; UNLIKELY(n > cacheable && top > 0); fp_live = frame_cache_fp_is_live(rule, fp_live)) {
-    rule = frame_cache_add(cache, --top, new_frames_at(new_frames, --n), name, &id, fp_live);
+    rule = frame_cache_add(cache, --top, new_frames_at(new_frames, --n), id_of, &id, fp_live);
     verifies |= fp_live;
   }
   *outer = id;
@@ -376,7 +404,7 @@ static ALWAYS_INLINE READS_STACK uint32_t frame_cache_extend_with(frame_cache_t 
   return n;
 }
 
-/* The same, without names. True when it was all of them. */
+/* As frame_cache_extend_with, with frame ids. Returns true if all frames were added. */
 bool frame_cache_extend(frame_cache_t *cache, const new_frames_t *new_frames, uint32_t first,
                         uint64_t epoch);
 

@@ -34,8 +34,8 @@ static rule_t learn_rule(uint16_t image, uint64_t pc, bool exact) {
   return rule;
 }
 
-/* Searches the buckets of NAME from level 0 on. Stops at the frame whose image stands, and with a
- * NULL at the first bucket with a free slot, which then is in *FREE. */
+/* Searches the buckets of PC_KEY from level 0 on. Returns the slot of the frame whose image is
+ * mapped. Returns NULL at the first bucket with a free slot, which is then in *FREE_SLOT. */
 static frame_slot_t *search(uint64_t pc_key, uint64_t pc, uint64_t epoch, uint32_t *id,
                             frame_slot_t **free_slot, uint32_t *free_id) {
   uint64_t hash = leveled_hash(pc_key);
@@ -47,7 +47,7 @@ static frame_slot_t *search(uint64_t pc_key, uint64_t pc, uint64_t epoch, uint32
     if (!slots) return NULL;
     uint32_t bucket = (uint32_t)(hash >> (64 - bits));
     for (uint32_t i = 0; i < FRAME_TABLE_BUCKET; i++) {
-      uint32_t index = bucket ^ i; /* within the same cache line */
+      uint32_t index = bucket ^ i; /* Within the same cache line. */
       uint64_t key = load_relaxed(&slots[index].key);
       *id = leveled_first(FRAME_TABLE_BITS, level) + index;
       if (key >> 15 == pc_key &&

@@ -1,16 +1,18 @@
 /* SPDX-License-Identifier: MIT
  *
- * The stack of a thread that is blocked, read where it is: no signal, no stop, no EINTR.
+ * Passive capture: reads the stack of a blocked thread without a signal, a stop or an EINTR.
  *
- * The kernel tells the stack pointer and the pc of a thread that is off the CPU; its stack lies in
- * our own address space. It is copied in pieces, guarded, and walked in the copy. Nothing holds the
- * thread meanwhile. Whether it moved is told by its CPU clock, read before and after: a thread that
- * executed anything in between has used time, and the sample is thrown away and taken again. Where
- * that clock is too coarse, counts of the scheduler's stand in for it (os_thread_progress).
+ * The kernel reports the stack pointer and pc of a thread that is off the CPU. Its stack lies in
+ * this address space. It is copied in pieces by guarded reads, and the copy is walked. Nothing
+ * stops the thread meanwhile. Its CPU clock, read before and after, shows whether it ran: if the
+ * clock advanced, the sample is discarded and taken again. If that clock is too coarse, counters of
+ * the scheduler replace it (os_thread_progress).
  *
- * By the same token, a thread whose CPU clock stands where it stood when it was last captured still
- * has the stack it had then: that answer is kept and given again. What was kept is a bounded table,
- * one for the process, that forgets whom it has no room for.
+ * A thread whose CPU clock has not advanced since its last capture still has the same stack. So the
+ * stack is saved (capture/capture_cache.h) and returned again. The saved stacks are one bounded
+ * table for the process, which evicts old entries.
+ *
+ * On Apple systems the thread is suspended while its stack is copied; see apple/passive_capture.c.
  */
 #ifndef SONDE_CAPTURE_PASSIVE_CAPTURE_H
 #define SONDE_CAPTURE_PASSIVE_CAPTURE_H
@@ -18,25 +20,28 @@
 #include "os/os.h"
 #include "sonde/stack.h"
 
-/* Where stacks are copied to. One serves any number of threads, one after the other. */
+/* The memory that stacks are copied to. One buffer serves any number of threads, one after the
+ * other. */
 typedef struct passive_buffer {
-  int folder; /* of os_threads_open, or -1; the caller's */
+  /* From os_threads_open, or -1. The caller owns it. */
+  int folder;
   uint8_t *bytes;
-  uint64_t size, used; /* of the size, how much was ever written */
+  /* USED is the number of bytes ever written. */
+  uint64_t size, used;
 } passive_buffer_t;
 
-/* Sets FOLDER to -1. False when there is no memory. */
+/* Allocates the buffer and sets FOLDER to -1. Returns false if memory is exhausted. */
 bool passive_open(passive_buffer_t *copy);
 void passive_close(passive_buffer_t *copy);
 
-/* Captures thread TID, which is not the calling one. IDENTITY is what os_threads said of it; 0 when
- * it is not known, and then nothing is kept. Sets CAPTURE's count, mark, reason and flags.
- * Returns the count, or SONDE_ENOTHREAD, SONDE_ERUNNING (also when it would not keep still), or
- * SONDE_EUNSUPPORTED when this system does not tell where a thread is. frame_table_init must have
- * succeeded. */
+/* Captures thread TID, which is not the calling one. IDENTITY is from os_threads; 0 if unknown, and
+ * then nothing is saved. Sets CAPTURE's count, status, reason and flags. Returns the count, or
+ * SONDE_ENOTHREAD, SONDE_ERUNNING (also if the thread ran during each attempt), or
+ * SONDE_EUNSUPPORTED if the system does not report where a thread is blocked. frame_table_init must
+ * have succeeded. */
 int passive_capture(passive_buffer_t *copy, pid_t tid, uint64_t identity, sonde_capture_t *capture);
 
-/* A thread of a group: what is asked, and passive_capture's answer. */
+/* A thread of a group, and the result of passive_capture for it. */
 typedef struct passive {
   pid_t tid;
   uint64_t identity;
@@ -44,8 +49,8 @@ typedef struct passive {
   int result;
 } passive_t;
 
-/* The same for up to PASSIVE_GROUP threads, whose stacks are copied together. A group is small, so
- * that its threads have little time to go on before they have been read. */
+/* As passive_capture, for up to PASSIVE_GROUP threads, whose stacks are copied together. Groups are
+ * small, so that a thread has little time to run between the check and the copy. */
 #define PASSIVE_GROUP 16
 void passive_capture_group(passive_buffer_t *copy, passive_t *group, int count);
 

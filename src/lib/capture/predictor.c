@@ -12,8 +12,8 @@ static prediction_t *map_large_table(void) {
   return os_map(PREDICTOR_LARGE_SIZE * sizeof(prediction_t));
 }
 
-/* A handler may jump out of here after any of the stores: at each moment the table has as many tips
- * as are counted. */
+/* A handler may jump out of here after any store, so the table must have COUNT predictions at each
+ * instruction. */
 static bool grow(predictor_t *predictor) {
   prediction_t *larger = map_large_table();
   if (!larger) return false;

@@ -1,19 +1,20 @@
 /* SPDX-License-Identifier: MIT
  *
- * From a walk to an id: the nodes of the cached part are known, those of the fresh frames are
- * looked up from the outermost to the innermost.
+ * From a walk to an id: the cached part has its node already; the new frames' nodes are looked up
+ * from the outermost to the innermost.
  *
- * A walk goes the other way, and remembers only its last frames (a ring of 64, or 32 when the
- * thread's state is not to be had). A stack with more fresh frames than that is walked again, each
- * time up to where the pass before began to remember. That happens once for a deep stack, for each
- * pass extends the frame cache.
+ * A walk goes in the other direction and keeps only its last frames (a ring of 64, or of 32 without
+ * a thread state). A stack with more new frames is walked again, each time up to the frame at which
+ * the last walk's ring began. A deep stack needs that once, since each walk extends the frame
+ * cache.
  */
 #include "capture/stack.h"
 #include "os/os.h"
 
-#define NESTED_FRAMES 32 /* a power of two */
+/* A power of two. */
+#define NESTED_FRAMES 32
 
-/* Where a capture starts; a pass may begin there again. */
+/* Where a capture starts, and where a further walk starts again. */
 typedef struct origin {
   const void *ucontext;
   uint64_t pc, sp, fp;
@@ -28,7 +29,7 @@ static ALWAYS_INLINE void start_walk(position_t *p, const origin_t *origin) {
 
 static uint32_t marker(uint64_t pc, uint64_t epoch) { return frame_table_find(pc, true, epoch).id; }
 
-/* The node of the cached stack from entry JOINED outward; makes the nodes that are missing. */
+/* Returns the node of the cached stack from entry JOINED outward, and makes the missing nodes. */
 static ALWAYS_INLINE uint32_t node_of_entries(frame_cache_t *cache, uint32_t joined) {
   uint32_t k = joined, node = 0;
   while (k < FRAME_CACHE_ENTRIES && !(cache->entries[k].bits & ENTRY_STACK_ID))
@@ -42,7 +43,7 @@ static ALWAYS_INLINE uint32_t node_of_entries(frame_cache_t *cache, uint32_t joi
   return node;
 }
 
-/* Adds the fresh frames from number FIRST to before number END to NODE, outermost first. */
+/* Adds the new frames from number FIRST to END - 1 to NODE, outermost first. */
 static ALWAYS_INLINE uint32_t add_frames(const new_frames_t *new_frames, uint32_t first,
                                          uint32_t end, uint32_t node) {
   for (uint32_t n = end; n > first; n--)
@@ -51,15 +52,16 @@ static ALWAYS_INLINE uint32_t add_frames(const new_frames_t *new_frames, uint32_
 }
 
 typedef struct capture_id {
-  frame_cache_t *cache; /* NULL when the thread's state is not to be had */
+  /* NULL without a thread state. */
+  frame_cache_t *cache;
   walk_stacks_t stacks;
   const origin_t *origin;
   uint64_t epoch;
   new_frames_t new_frames;
 } capture_id_t;
 
-/* Adds the fresh frames from number FIRST on to *NODE and, with EXTEND, to the cache. True when the
- * cache has all of them. */
+/* Adds the new frames from number FIRST on to *NODE and, with EXTEND, to the cache. Returns true if
+ * the cache has all of them. */
 static ALWAYS_INLINE bool add_and_extend(capture_id_t *c, uint32_t first, bool extend,
                                          uint32_t *node) {
   const new_frames_t *new_frames = &c->new_frames;
@@ -71,9 +73,9 @@ static ALWAYS_INLINE bool add_and_extend(capture_id_t *c, uint32_t first, bool e
   return false;
 }
 
-/* Walks again with P, to which the fresh frames point, as far as frame number LIMIT, and adds what
- * the ring holds of it from FLOOR on, to the cache as well while *EXTEND. Returns the number of the
- * first frame added. */
+/* Walks again with P, which the new frames point to, up to frame number LIMIT. Adds the frames of
+ * the ring from number LOWEST on to *NODE and, while *EXTEND, to the cache. Returns the number of
+ * the first frame added. */
 static uint32_t add_part(capture_id_t *c, position_t *p, uint32_t limit, uint32_t lowest,
                          bool *extend, uint32_t *node) {
   new_frames_t *new_frames = &c->new_frames;
@@ -86,8 +88,8 @@ static uint32_t add_part(capture_id_t *c, position_t *p, uint32_t limit, uint32_
   return first;
 }
 
-/* Adds the frames further in than number LOW, which the first pass could not remember. TOTAL is the
- * depth of the stack. */
+/* Adds the frames further in than number LOW, which the first walk's ring did not keep. TOTAL is
+ * the depth of the stack. */
 static NOINLINE uint32_t add_deep(capture_id_t *c, uint32_t low, uint32_t total, uint32_t node,
                                   bool extend) {
   uint32_t outer_low = total > STACK_OUTER + STACK_INNER ? total - STACK_OUTER : 0;
@@ -106,7 +108,7 @@ static NOINLINE uint32_t add_deep(capture_id_t *c, uint32_t low, uint32_t total,
 
 #define REGISTERS_MAX 256
 
-/* The id of a stack with a frame that the stack and frame pointer do not suffice to leave. */
+/* Returns the id of a stack with a frame whose row needs more than the stack and frame pointer. */
 static NOINLINE uint32_t find_id_with_registers(const capture_id_t *c) {
   uintptr_t pcs[REGISTERS_MAX];
   uint64_t exact[REGISTERS_MAX / 64] = {0};
@@ -122,7 +124,8 @@ static NOINLINE uint32_t find_id_with_registers(const capture_id_t *c) {
   return node;
 }
 
-/* Remembers that ID came now. EXTENDED: the cache holds all of its stack. */
+/* Stores ID as the last stack and may add a prediction of it. EXTENDED: the cache holds the whole
+ * stack. */
 static ALWAYS_INLINE void note_stack(const capture_id_t *c, bool extended, uint32_t id) {
   const new_frames_t *new_frames = &c->new_frames;
   if (predictor_count_wrong(&c->cache->predictor) && (extended || !new_frames->count) &&
@@ -162,7 +165,8 @@ static NOINLINE uint32_t find_id_nested(capture_id_t *c) {
 }
 
 static NOINLINE int find(uint32_t *id, const origin_t *origin, uint64_t sp) {
-  capture_id_t c; /* set field by field: to clear it first costs as much as to walk three frames */
+  /* Set field by field: clearing it first costs as much as walking three frames. */
+  capture_id_t c;
   c.origin = origin;
   c.epoch = walk_epoch();
   if (UNLIKELY(!load_acquire(&stack_table.level[0])) &&
@@ -186,13 +190,14 @@ static NOINLINE int find(uint32_t *id, const origin_t *origin, uint64_t sp) {
   return SONDE_EFULL;
 }
 
-/* The stack that was guessed, if it is there: nothing is walked and nothing written. */
+/* Returns the predicted stack if it is the current one; otherwise 0. Walks nothing and writes only
+ * the predictor's counters. */
 static ALWAYS_INLINE READS_STACK uint32_t find_predicted(uint64_t pc, uint64_t sp, uint64_t fp) {
   capture_thread_t *self = thread_state_idle();
   if (UNLIKELY(!self)) return 0;
   frame_cache_t *cache = &self->cache;
   if (cache->predictor.paused) return 0;
-  self->busy = sp; /* before anything is read: a handler's capture may change all of it */
+  self->busy = sp; /* Before anything is read, since a handler's capture may change all of it. */
   signal_fence();
   uint32_t id = 0;
   if (LIKELY(cache->epoch == os_loader_epoch() && cache->epoch) &&

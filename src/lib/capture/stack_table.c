@@ -2,7 +2,8 @@
 #include "capture/stack_table.h"
 #include "capture/frame_table.h"
 
-#define PENDING (UINT64_C(1) << 31) /* frame ids have 24 bits */
+/* Frame ids have 24 bits. */
+#define PENDING (UINT64_C(1) << 31)
 
 struct stack_table stack_table;
 HIDDEN void (*stack_table_on_new)(uint32_t id, uint32_t parent, uint32_t frame);
@@ -28,7 +29,7 @@ uint32_t stack_table_child_slow(uint32_t parent, uint32_t frame) {
     if (!slots) return STACK_TABLE_FULL;
     uint32_t bucket = (uint32_t)(hash >> (64 - bits));
     for (uint32_t i = 0; i < STACK_TABLE_BUCKET; i++) {
-      uint32_t index = bucket ^ i; /* within the same cache line */
+      uint32_t index = bucket ^ i; /* Within the same cache line. */
       uint64_t found = load_relaxed(&slots[index]);
       uint32_t id = leveled_first(STACK_TABLE_BITS, level) + index;
       if (found == 0 && cas_acq_rel(&slots[index], &found, word | PENDING)) found = word | PENDING;

@@ -1,11 +1,12 @@
 /* SPDX-License-Identifier: MIT
  *
- * The texts live in sets of four places; an id has one set. A place is guarded by its version, as
- * in a seqlock: odd while it is written. The key is the id and the flags, compared in full.
+ * The texts are in sets of four slots; an id has one set. A version guards each slot as in a
+ * seqlock: it is odd while the slot is written. The key is the id and the flags, compared
+ * completely.
  *
- * Whether the images of a text still stand is asked when the loader's epoch has moved since the
- * text was last found good. A text that is never asked for again would outlive its images; so the
- * first writer after a change of epoch goes through all places once.
+ * If the loader's epoch has changed since a text was last checked, find_text checks that its images
+ * are still mapped. A text that is never requested again would outlive its images, so the first
+ * writer after a change of epoch checks all slots once.
  */
 #include "capture/stack_text.h"
 
@@ -20,10 +21,13 @@
 #define SETS        256u
 
 typedef struct text_slot {
-  uint32_t version; /* odd: being written */
+  /* Odd while the slot is written. */
+  uint32_t version;
   uint32_t length;
-  uint64_t key;   /* id << 8 | flags; 0: empty */
-  uint64_t epoch; /* of the loader, when all its images were last seen to stand */
+  /* id << 8 | flags; 0: empty. */
+  uint64_t key;
+  /* The loader's epoch in which all images were last seen mapped. */
+  uint64_t epoch;
   uint32_t image_count;
   image_id_t images[TEXT_IMAGES];
 } text_slot_t;
@@ -46,9 +50,9 @@ static text_cache_t *text_cache(void) {
   return known;
 }
 
-/* ---- naming afresh -------------------------------------------------------------------------- */
+/* ---- making a text -------------------------------------------------------------------------- */
 
-/* Text that is cut at the end of its memory and counted on. */
+/* A writer to fixed memory. It drops what does not fit and counts it. */
 typedef struct fixed_writer {
   name_writer_t writer;
   char *out;
@@ -64,7 +68,8 @@ static void append(name_writer_t *self, const char *text, size_t size) {
 
 /* The images of a stack, each once. */
 typedef struct image_set {
-  uint32_t count; /* PLACE_IMAGES + 1: more than are kept */
+  /* TEXT_IMAGES + 1: more than the set can hold. */
+  uint32_t count;
   image_id_t images[TEXT_IMAGES];
 } image_set_t;
 
@@ -115,7 +120,7 @@ int stack_text_make(uint32_t id, unsigned flags, char *out, size_t size) {
   return id ? make_text(id, flags, out, size, &images) : SONDE_ENOTFOUND;
 }
 
-/* ---- the places ----------------------------------------------------------------------------- */
+/* ---- the cache ------------------------------------------------------------------------------ */
 
 static bool lock(text_slot_t *p) {
   uint32_t version = load_relaxed(&p->version);
@@ -130,8 +135,8 @@ static void drop(text_slot_t *p) {
   unlock(p);
 }
 
-/* Do all images of the text stand? Only what was read under an unchanged version may be acted on:
- * a wrong answer here costs a text, not a truth. */
+/* True if all images of the text are still mapped. The slot may change meanwhile; then a wrong
+ * result only drops a text, since readers check the version. */
 static bool is_current(text_slot_t *p, uint64_t epoch) {
   if (epoch && load_relaxed(&p->epoch) == epoch) return true;
   uint32_t count = load_relaxed(&p->image_count);
@@ -152,7 +157,7 @@ static void sweep(text_cache_t *t, uint64_t epoch) {
 
 static uint32_t set_of(uint64_t key) { return (uint32_t)(leveled_hash(key) >> 56) * SET_SLOTS; }
 
-/* Texts are read while they may be written, so they are moved by atomic words. */
+/* Texts may be written while they are read, so they are copied by atomic words. */
 static void copy_out(char *out, const uint64_t *words, size_t size) {
   for (; size >= 32; size -= 32, out += 32, words += 4) {
     uint64_t a = load_relaxed(words), b = load_relaxed(words + 1);
@@ -182,7 +187,7 @@ static void copy_in(uint64_t *words, const char *text, size_t size) {
   }
 }
 
-/* Copies the text of KEY to OUT. Its length, or -1 when it is not kept. */
+/* Copies the text of KEY to OUT. Returns its length, or -1 if it is not cached. */
 static int find_text(text_cache_t *t, uint64_t key, uint64_t epoch, char *out, size_t size) {
   uint32_t first = set_of(key);
   for (uint32_t i = first; i < first + SET_SLOTS; i++) {
@@ -214,7 +219,8 @@ static void store_text(text_cache_t *t, uint64_t key, uint64_t epoch, const char
   }
   text_slot_t *p = &t->slots[chosen];
   if (!lock(p)) return;
-  __atomic_thread_fence(__ATOMIC_RELEASE); /* the odd version is seen before what follows */
+  /* The odd version becomes visible before the following stores. */
+  __atomic_thread_fence(__ATOMIC_RELEASE);
   store_relaxed(&p->key, key);
   store_relaxed(&p->length, length);
   store_relaxed(&p->epoch, epoch);
@@ -227,7 +233,8 @@ static void store_text(text_cache_t *t, uint64_t key, uint64_t epoch, const char
 
 int sonde_stack_text(uint32_t id, unsigned flags, char *out, size_t size) {
   if ((!out && size) || (flags & ~SONDE_NAME_APP_ONLY)) return SONDE_EINVAL;
-  if (id == 0) return SONDE_ENOTFOUND; /* and the key of an empty place */
+  /* 0 is also the key of an empty slot. */
+  if (id == 0) return SONDE_ENOTFOUND;
   uint64_t key = (uint64_t)id << 8 | flags, epoch = os_loader_epoch();
   text_cache_t *t = text_cache();
   int length = t ? find_text(t, key, epoch, out, size) : -1;

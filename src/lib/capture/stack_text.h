@@ -1,13 +1,14 @@
 /* SPDX-License-Identifier: MIT
  *
- * The named stack: the text of a stack id, made once and then looked up.
+ * The text of a stack id, symbolized once and then looked up.
  *
- * An id stands for one list of frames, each in one content of one image, so a text never becomes
- * wrong; what is kept is bounded all the same: 1,024 texts of at most 16 KB, in one mapping of
- * which the pages that are used cost memory. A text is dropped when one of its images is unloaded.
+ * An id stands for one list of frames, each in one version of one image, so a text never becomes
+ * wrong. The cache is bounded: 1,024 texts of at most 16 KB, in one mapping whose used pages cost
+ * memory. A text is dropped when one of its images is unloaded.
  *
- * Readers copy a text out and look at its version before and after; they never wait. A writer that
- * meets another one in the same place does not keep its text. All of it is async-signal-safe.
+ * Readers copy a text and compare its version before and after; they never wait. A writer that
+ * meets another writer in the same slot does not store its text. All functions are
+ * async-signal-safe.
  */
 #ifndef SONDE_CAPTURE_STACK_TEXT_H
 #define SONDE_CAPTURE_STACK_TEXT_H
@@ -15,10 +16,10 @@
 #include <stddef.h>
 #include <stdint.h>
 
-/* As sonde_stack_text, without looking for a text that is kept and without keeping it. */
+/* As sonde_stack_text, but neither looks for a cached text nor stores one. */
 int stack_text_make(uint32_t id, unsigned flags, char *out, size_t size);
 
-/* How many texts are kept at this moment. */
+/* The number of cached texts. */
 unsigned stack_text_count(void);
 
 #endif

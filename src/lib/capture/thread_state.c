@@ -2,17 +2,20 @@
 #include "capture/thread_state.h"
 #include "os/os.h"
 
-#define ADJACENT_MAX (64u << 10) /* the stack grew by less than this between two captures */
+/* Limit of the stack's growth between two captures for which the window is extended. */
+#define ADJACENT_MAX (64u << 10)
 
 SLOT_HERE(capture_thread_t, thread_state_current);
-static capture_thread_t *all_states;     /* every state ever made; only ever pushed to */
-static capture_thread_t *next_candidate; /* where the last search for a reusable one stopped */
+/* Every state ever made. States are only ever added. */
+static capture_thread_t *all_states;
+/* Where the last search for a reusable state stopped. */
+static capture_thread_t *next_candidate;
 
 /* ---- the window ----------------------------------------------------------------------------- */
 
-/* Makes the state's window hold SP, or starts a new one and forgets what was cached of the old. A
- * handler on the alternate signal stack leaves the window where it is: on the stack that the signal
- * interrupted, where the walk will soon arrive. */
+/* Makes the state's window hold SP, or starts a new window and clears the cache. For a handler on
+ * the alternate signal stack the window stays on the interrupted stack, which the walk will soon
+ * reach. */
 static NOINLINE void move_window(capture_thread_t *self, uint64_t sp) {
   stack_window_t *w = &self->window;
   uint64_t page = ALIGN_DOWN(sp - 8, STACK_WINDOW_PAGE);
@@ -37,9 +40,9 @@ static void set_up(capture_thread_t *self, int32_t tid) {
   store_release(self->owner, tid);
 }
 
-/* A state whose thread has ended, now ours; NULL when none was found among the next few. The search
- * goes round like the hand of a clock, so that a thread's first capture costs the same among ten
- * thousand threads as among ten. */
+/* Claims a state whose thread has ended. Returns NULL if there is none among the next few. The
+ * search continues where the last one stopped, so a thread's first capture costs the same with ten
+ * thousand threads as with ten. */
 static capture_thread_t *reuse_state(int32_t tid) {
   capture_thread_t *self = load_acquire(&next_candidate);
   for (int i = 0; i < 8; i++) {
@@ -53,12 +56,13 @@ static capture_thread_t *reuse_state(int32_t tid) {
   return NULL;
 }
 
-#define OWNERS_BITS 10 /* a page of them */
+/* One page of words. */
+#define OWNERS_BITS 10
 
 static int32_t *owners[1024];
 static uint32_t owner_count;
 
-/* A word that is 0 in every child of fork; NULL when there is no memory. */
+/* Returns a word that is 0 in every forked child; NULL if memory is exhausted. */
 static int32_t *make_owner(void) {
   uint32_t n = add_relaxed(&owner_count, 1), block = n >> OWNERS_BITS;
   if (block >= ARRAY_COUNT(owners)) return NULL;
@@ -89,13 +93,13 @@ static capture_thread_t *make_state(int32_t tid) {
   return self;
 }
 
-/* In a child of fork, the states of the threads that it did not inherit may be reused. That has to
- * wait for this: until then nobody else knows which state is ours. */
+/* In a forked child, the states of the threads that it did not inherit become reusable. That must
+ * not happen earlier: until now no other thread knows which state belongs to this one. */
 static void claim_in_child(capture_thread_t *own, int32_t tid) {
   store_release(own->owner, tid);
   for (capture_thread_t *self = load_acquire(&all_states); self; self = self->next) {
     int32_t none = 0;
-    (void)cas_acq_rel(self->owner, &none, INT32_MAX); /* the tid of no thread */
+    (void)cas_acq_rel(self->owner, &none, INT32_MAX); /* No thread has this tid. */
   }
 }
 
@@ -115,10 +119,10 @@ static NOINLINE capture_thread_t *claim_state(void) {
   return self;
 }
 
-/* Is the capture that left the state busy still under way beneath this one? A handler on the
- * alternate signal stack may stand anywhere, within the bounds of the stack it interrupted too.
- * When both are on one stack, it is as long as we are further in. On different stacks it is, unless
- * it was on the alternate signal stack and we are not. */
+/* True if the capture that left the state busy still runs beneath this one. A handler on the
+ * alternate signal stack may have any SP, also within the bounds of the interrupted stack. If both
+ * captures are on one stack, the earlier one still runs while SP is further in. On different stacks
+ * it still runs, unless it was on the alternate signal stack and this one is not. */
 static NOINLINE bool is_nested(const capture_thread_t *self, uint64_t sp) {
   const stack_window_t *w = &self->window;
   os_stack_side_t side = os_stack_side(self->busy, sp);

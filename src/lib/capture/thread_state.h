@@ -4,16 +4,18 @@
  * cache (capture/frame_cache.h). At most 16 KB a thread, mapped at its first capture.
  *
  * Only the thread itself touches its state, through one initial-exec pointer of 8 bytes. A capture
- * that interrupts another one of the same thread (a signal between any two instructions) finds the
- * state busy and does without it. A state left busy by a handler that jumped out of a capture is
- * recognised, because the stack has been unwound past it, and taken over.
+ * that interrupts another capture of the same thread (a signal between any two instructions) finds
+ * the state busy and works without it. If a handler jumped out of a capture, the state stays busy;
+ * the next capture recognizes that by the stack, which has been unwound past the old one, and takes
+ * the state over.
  *
- * fork: a child inherits the state, and all of it still holds there, under a capture that a handler
- * forked in too; but the thread has another tid. So the words that say whose a state is are kept
- * apart, in memory that is zero in a child, and the first capture there claims the state again. A
- * vfork child runs on its parent's state while the parent waits. Thread exit: nothing is done,
- * since frees still follow the last destructor; the state of a thread that has ended is found and
- * reused when another thread needs one.
+ * fork: a child inherits the state, which remains valid there, even under a capture whose handler
+ * forked. But the thread has another tid. So the owner words are separate from the states, in
+ * memory that is zero in a child. The first capture in the child claims the state again. A vfork
+ * child runs on its parent's state while the parent waits.
+ *
+ * Thread exit: nothing is done, since frees still follow the last destructor. A thread that needs a
+ * state reuses the state of a thread that has ended.
  */
 #ifndef SONDE_CAPTURE_THREAD_STATE_H
 #define SONDE_CAPTURE_THREAD_STATE_H
@@ -26,10 +28,14 @@
 
 typedef struct capture_thread capture_thread_t;
 struct capture_thread {
-  int32_t *owner; /* a tid; 0: the thread that forked us, if anybody; negative: being set up */
-  uint64_t busy;  /* the stack pointer of the capture under way; 0: none */
-  stack_window_t window;  /* the verified part of the stack it last captured on */
-  capture_thread_t *next; /* in the list of all states */
+  /* A tid; 0: inherited over fork; negative: being initialized. */
+  int32_t *owner;
+  /* The stack pointer of the running capture; 0: none. */
+  uint64_t busy;
+  /* The verified part of the stack of the last capture. */
+  stack_window_t window;
+  /* In the list of all states. */
+  capture_thread_t *next;
   frame_cache_t cache;
 };
 
@@ -47,14 +53,14 @@ static ALWAYS_INLINE void thread_state_leave(capture_thread_t *self) {
   self->busy = 0;
 }
 
-/* The calling thread's state when it is there and not busy, else NULL. */
+/* Returns the calling thread's state if it exists and is not busy; otherwise NULL. */
 static ALWAYS_INLINE capture_thread_t *thread_state_idle(void) {
   capture_thread_t *self = thread_state_current;
   return LIKELY(self && *self->owner > 0 && !self->busy) ? self : NULL;
 }
 
-/* Claims the calling thread's state for a capture that starts at SP. NULL when there is none to be
- * had: it is busy (a signal handler within a capture) or there is no memory. */
+/* Claims the calling thread's state for a capture that starts at SP. Returns NULL if it is busy (a
+ * signal handler within a capture) or memory is exhausted. */
 NOINLINE capture_thread_t *thread_state_enter_slow(uint64_t sp);
 static ALWAYS_INLINE capture_thread_t *thread_state_enter(uint64_t sp) {
   capture_thread_t *self = thread_state_idle();

@@ -1,15 +1,15 @@
 /* SPDX-License-Identifier: MIT
  *
- * The threads of this process and their stacks: who is read in place, who is asked by signal, and
- * what is said of those that can be neither.
+ * The threads of this process and their stacks. This file decides which thread is captured
+ * passively, which one is signaled, and what is reported for the others.
  *
- * A thread is first read where it is blocked (blocked.h). One that is running is asked (asked.h),
- * unless the caller forbids it, the thread blocks the signal, or it is in a state that no signal
- * ends. So is a blocked one whose stack in place ends for want of a register, as in a leaf whose
- * caller is in the link register alone, when its system call goes on by itself after the question;
- * what was read stays its stack when no answer comes. When all threads are wanted, questions are
- * sent as the need for them is found, and their answers collected at the end, so that they come
- * while other threads are read.
+ * First, passive capture reads a thread that is blocked (capture/passive_capture.h). A running
+ * thread is signaled (capture/signal_capture.h), unless the caller forbids it, the thread blocks
+ * the signal, or no signal ends its state. A blocked thread is signaled too if its passive stack
+ * ends at a register that the kernel does not report (a leaf whose caller is in the link register)
+ * and its system call restarts transparently after the signal. If no stack arrives, the passive one
+ * remains. When all threads are captured, signals are sent as soon as they are needed and the
+ * stacks are collected at the end, so they arrive while other threads are read.
  */
 #include "sonde/thread.h"
 
@@ -32,7 +32,8 @@
 typedef struct thread_list {
   sonde_thread_t *threads;
   pid_t *tids;
-  const char *name; /* NULL: any */
+  /* NULL: any. */
+  const char *name;
   int max, count;
 } thread_list_t;
 
@@ -55,7 +56,8 @@ static int read_thread(int folder, pid_t tid, sonde_thread_t *out) {
 static bool same_name(const char *name, const char *requested) {
   for (int i = 0; i < OS_THREAD_NAME - 1; i++)
     if (name[i] != requested[i] || name[i] == '\0') return name[i] == requested[i];
-  return true; /* the kernel keeps no more */
+  /* The kernel keeps no more bytes. */
+  return true;
 }
 
 static bool list_thread(pid_t tid, uint64_t identity, void *context) {
@@ -107,11 +109,12 @@ static int unavailable(sonde_capture_t *capture, int reason) {
 
 typedef struct thread_time {
   uint64_t at_ns;
-  int64_t cpu_ns; /* the thread's own time; negative: unknown */
+  /* The thread's CPU time; negative: unknown. */
+  int64_t cpu_ns;
 } thread_time_t;
 
-/* Whether a thread that has blocked the signal SINCE then would have left our handler by NOW. One
- * that only waits for a CPU has executed nothing, however long that takes. */
+/* True if a thread that has blocked the signal since SINCE must have left sonde's handler by now. A
+ * thread that only waits for a CPU has executed nothing, however long that takes. */
 static bool must_have_left_handler(pid_t tid, char state, const thread_time_t *since,
                                    uint64_t now_ns) {
   if (now_ns - since->at_ns < LEAVING_NS) return false;
@@ -119,9 +122,10 @@ static bool must_have_left_handler(pid_t tid, char state, const thread_time_t *s
          os_thread_cpu_ns(tid) - since->cpu_ns >= LEAVING_CPU_NS;
 }
 
-/* A thread that blocks the signal on its own account is let be: SONDE_EBLOCKED. One that was asked
- * before may be in the first or last instructions of our handler, where it blocks the signal as
- * well, and may have lost its CPU there: it is given time. */
+/* Returns SONDE_EBLOCKED for a thread that blocks the signal itself; such a thread is never
+ * signaled. A thread that was signaled before may be in the first or last instructions of sonde's
+ * handler, where it blocks the signal too, and may have lost its CPU there. It gets time to leave.
+ */
 static int check_signal_mask(int folder, pid_t tid, os_thread_t *thread, uint64_t deadline_ns) {
   static const uint32_t never_woken;
   thread_time_t since = {0, 0};
@@ -139,8 +143,9 @@ static int check_signal_mask(int folder, pid_t tid, os_thread_t *thread, uint64_
   return 0;
 }
 
-/* 0 when the thread may be sent the signal. What it blocks is looked at as late as can be; between
- * this look and the signal it may change its mind, and then the signal waits, and is ignored. */
+/* Returns 0 if the thread may be signaled. The signal mask is read as late as possible. If the
+ * thread blocks the signal after that, the signal stays pending, and the handler later ignores it.
+ */
 static int may_signal(int folder, pid_t tid, bool running, uint64_t deadline_ns) {
   os_thread_t thread;
   os_blocked_t at;
@@ -157,7 +162,7 @@ static int may_signal(int folder, pid_t tid, bool running, uint64_t deadline_ns)
   return 0;
 }
 
-/* Where the system does not tell where a thread is blocked, its state still tells whether it is. */
+/* If the system does not report where a thread is blocked, its state still shows whether it is. */
 static int unreadable_reason(int folder, pid_t tid) {
   os_thread_t thread;
   int r = os_thread_read(folder, tid, &thread);
@@ -173,7 +178,8 @@ static int unreadable_reason(int folder, pid_t tid) {
   }
 }
 
-/* Whether TID is to be asked without being read first. *WHY says why not, if it was wanted. */
+/* True if TID is to be signaled without a passive capture first. If the caller requested that, *WHY
+ * is the reason why it is not possible. */
 static bool signal_first(int folder, pid_t tid, sonde_capture_t *capture, unsigned flags,
                          uint64_t deadline_ns, int *why) {
   bool requested = flags & SONDE_SIGNAL_BLOCKED;
@@ -182,19 +188,20 @@ static bool signal_first(int folder, pid_t tid, sonde_capture_t *capture, unsign
   return requested && *why == 0;
 }
 
-/* Whether a thread that was read as far as its registers were known would tell the rest, and go on
- * with its call as if nobody had asked. */
+/* True if a signal would complete a passive stack that ends at an unknown register, and the
+ * thread's system call would restart transparently. */
 static bool signal_completes(int folder, pid_t tid, const sonde_capture_t *read, unsigned flags,
                              uint64_t deadline_ns) {
   os_blocked_t at;
   if (read->status != SONDE_STACK_BROKEN || read->reason != SONDE_ENOTFOUND) return false;
-  if (flags & (SONDE_NO_SIGNAL | SONDE_SIGNAL_BLOCKED)) return false; /* asked at once, or never */
+  /* Signaled first, or never. */
+  if (flags & (SONDE_NO_SIGNAL | SONDE_SIGNAL_BLOCKED)) return false;
   return may_signal(folder, tid, false, deadline_ns) == 0 &&
          os_thread_blocked(folder, tid, &at) == 0 && os_call_restarts(&at);
 }
 
-/* What follows from R, passive_capture's answer for TID: returns the count; or true in *ASK when
- * the thread has to be asked; or a status. WHY is ask_at_once's. */
+/* Decides by R, the result of passive_capture for TID. Returns the count, or sets *SIGNAL if the
+ * thread must be signaled, or returns a status. WHY is from signal_first. */
 static int decide(int folder, pid_t tid, sonde_capture_t *capture, unsigned flags,
                   uint64_t deadline_ns, int why, int r, bool *signal) {
   *signal = r >= 0 && signal_completes(folder, tid, capture, flags, deadline_ns);
@@ -275,7 +282,8 @@ ENTRY_3(sonde_stack_of_thread, stack_of_thread_here);
 
 /* ---- all threads ---------------------------------------------------------------------------- */
 
-/* The identity waits in a field that is the callers', and empty here, until the thread is read. */
+/* The identity is stored in a field of the caller's that is empty here, until the thread is read.
+ */
 static bool collect_tid(pid_t tid, uint64_t identity, void *context) {
   sonde_all_t *all = context;
   if (all->total < all->max) {
@@ -290,16 +298,18 @@ static bool collect_tid(pid_t tid, uint64_t identity, void *context) {
   return true;
 }
 
-/* What a look at all threads needs besides the answer. */
+/* The state of one sonde_capture_all. */
 typedef struct capture_all {
   passive_buffer_t copy;
   unsigned flags;
   uint64_t deadline_ns;
-  int grouped; /* about to be read in place */
+  /* Threads in GROUP, which will be read together. */
+  int grouped;
   passive_t group[PASSIVE_GROUP];
   sonde_thread_stack_t *rows[PASSIVE_GROUP];
   int why[PASSIVE_GROUP];
-  int requests; /* under way */
+  /* Pending requests. */
+  int requests;
   signal_request_t sent[SIGNAL_CAPTURE_SLOTS];
 } capture_all_t;
 
@@ -311,7 +321,8 @@ static void collect(capture_all_t *run) {
 static void send_request(capture_all_t *run, sonde_thread_stack_t *row) {
   signal_request_t *request = &run->sent[run->requests];
   int r = signal_capture_send(row->thread.tid, &row->stack, request);
-  if (r == SONDE_EFULL && run->requests > 0) { /* ours, or another asker's */
+  /* This call's requests, or another requester's. */
+  if (r == SONDE_EFULL && run->requests > 0) {
     collect(run);
     request = &run->sent[0];
     r = signal_capture_send(row->thread.tid, &row->stack, request);
@@ -344,7 +355,8 @@ static void add_to_group(capture_all_t *run, sonde_thread_stack_t *row, uint64_t
   if (run->grouped == PASSIVE_GROUP) read_group(run);
 }
 
-/* Reads or asks each thread but our own. Answers come while others are read. */
+/* Captures each thread but the calling one. Requested stacks arrive while other threads are read.
+ */
 static void capture_others(sonde_all_t *all, capture_all_t *run, pid_t own) {
   for (int i = 0; i < all->count; i++) {
     sonde_thread_stack_t *row = &all->threads[i];

@@ -5,7 +5,7 @@
 
 #define SLOW_STEPS_MAX 1024
 
-/* ---- what the full walker reads from -------------------------------------------------------- */
+/* ---- memory and images for cfi_step --------------------------------------------------------- */
 
 typedef struct window_memory {
   memory_t memory;
@@ -36,8 +36,8 @@ images_t *walk_images(void) {
 
 /* ---- slow steps ----------------------------------------------------------------------------- */
 
-/* A signal frame leads to any stack pointer, and so round in circles. Every circle has a slow step
- * that is no further out than the one before it; a recursion through a thousand trampolines has
+/* A signal frame can lead to any stack pointer, and so into a circle. Every circle has a slow step
+ * that is no further out than the one before it. A recursion through a thousand trampolines has
  * none. */
 static bool is_endless(position_t *p) {
   bool further_out = p->sp > p->slow_sp;
@@ -78,14 +78,15 @@ static walk_step_t walk_of_step(unwind_step_t step) {
   }
 }
 
-/* No row covers the pc. A pc that is in no image and was not called from one may be run-time code
- * (its frame pointer leads on) or no code at all (a call through a null pointer). */
+/* Steps from a pc that no row covers. A pc that is in no image and was not called from one may be
+ * code made at run time, whose frame pointer leads on, or no code at all, after a call through a
+ * null pointer. */
 static unwind_step_t step_without_row(memory_t *memory, const position_t *p, regs_t *regs) {
   unwind_step_t step = STEP_BAD;
   if (p->exact && !os_readable(p->pc))
     step = just_called_step(MACHINE_HERE, memory, walk_images(), regs);
   if (step != STEP_CALLER) step = frame_pointer_step(MACHINE_HERE, memory, walk_images(), regs);
-  /* Two words of 0 that a guess has come to do not prove that the thread began here. */
+  /* Two zero words that a heuristic step reached do not prove that the thread began here. */
   return step == STEP_UNKNOWN_REGISTER || step == STEP_END ? STEP_BAD : step;
 }
 
@@ -103,7 +104,7 @@ walk_step_t walk_slow_step(stack_window_t *w, position_t *p) {
   return walk_of_step(step);
 }
 
-/* ---- the plain walk ------------------------------------------------------------------------- */
+/* ---- the uncached walk ---------------------------------------------------------------------- */
 
 sonde_stack_status_t walk_status(walk_step_t step, int *reason) {
   *reason = 0;
@@ -118,11 +119,12 @@ sonde_stack_status_t walk_status(walk_step_t step, int *reason) {
   return SONDE_STACK_BROKEN;
 }
 
-/* Walks on by rules alone, from hint to hint, while frames are plain, until COUNT reaches MAX.
- * Returns the new count; POSITION is then in a frame that is not written yet. */
+/* Walks by rules alone, from hint to hint, until COUNT reaches MAX or a frame needs more. Returns
+ * the new count. P is then at a frame that is not written yet. */
 static READS_STACK int follow_rules(stack_window_t *w, position_t *p, uint64_t epoch,
                                     uintptr_t *pcs, int count, int max, walk_step_t *step) {
-  position_t here; /* in registers */
+  /* In registers. */
+  position_t here;
   position_copy(&here, p);
   frame_slot_t *inner = NULL;
   uint32_t hint = 0;

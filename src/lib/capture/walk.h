@@ -1,14 +1,14 @@
 /* SPDX-License-Identifier: MIT
  *
- * The fast walk: from frame to frame by rules, over stack memory that is known to be readable.
+ * The fast walk: unwinds frame by frame with rules, over a window of readable stack memory
+ * (capture/stack_window.h).
  *
- * A window is the stretch of stack that may be read without asking: the thread's own stack, whose
- * pages were verified once, or a copy of another thread's. Addresses are those of the stack; DELTA
- * leads to where the bytes are. The walk asks the window to reach further when a frame lies beyond.
+ * A step costs one lookup in the frame table (a cache line), one load of the return address and,
+ * for a rule over the frame pointer, one load of that. The walk does not load a saved frame pointer
+ * that a frame restores. It only remembers the address, since most saved frame pointers are never
+ * needed.
  *
- * The cost of a step: one look-up in the frame table (a cache line), one load of the return address
- * and, where a rule is relative to it, one of the frame pointer. The saved frame pointer is not
- * loaded when a frame restores it: the walk remembers where it is, for most are never needed.
+ * Threads: a walk uses only its arguments and the shared frame table. It is async-signal-safe.
  */
 #ifndef SONDE_CAPTURE_WALK_H
 #define SONDE_CAPTURE_WALK_H
@@ -20,23 +20,33 @@
 #include "capture/stack_window.h"
 #include "unwind/cfi_step.h"
 
-/* Where a walk stands: in a frame, about to be left. */
+/* The position of a walk: a frame that it is about to leave. */
 typedef struct position {
   uint64_t pc;
-  bool exact;            /* pc is the pc itself, not a return address */
-  uint64_t sp;           /* the stack pointer in this frame */
-  const uint64_t *fp_at; /* where the value of the frame register is; NULL when it is not known */
-  uint64_t lr;           /* aarch64: the link register, while the frame is exact; else 0 */
-  uint64_t slot;         /* where the pc was read from; 0 when from a register */
-  uint64_t raw;          /* what was read there: the pc, on aarch64 perhaps signed */
-  uint64_t fp_value;     /* room for a frame register that is not in the window */
-  unsigned flags;        /* SONDE_FLAG_… met so far */
-  uint64_t slow_sp;      /* of the last slow step */
-  unsigned slow_steps;   /* slow steps no further out: bounds a walk that is led in circles */
+  /* The pc is exact, not a return address. */
+  bool exact;
+  /* The stack pointer in this frame. */
+  uint64_t sp;
+  /* Address of the frame register's value; NULL if unknown. */
+  const uint64_t *fp_at;
+  /* aarch64: the link register while the frame is exact; otherwise 0. */
+  uint64_t lr;
+  /* Address that the pc was read from; 0 if from a register. */
+  uint64_t slot;
+  /* Content of that address: the pc, which aarch64 may have signed. */
+  uint64_t raw;
+  /* Storage for a frame register's value that is not in the window. */
+  uint64_t fp_value;
+  /* SONDE_FLAG_… met so far. */
+  unsigned flags;
+  /* Stack pointer at the last slow step. */
+  uint64_t slow_sp;
+  /* Slow steps that did not lead outward; bounds a walk that goes in circles. */
+  unsigned slow_steps;
 } position_t;
 
-/* Copies what a step by rule changes, word by word, so that no load is wider than the store before
- * it. The pointer leads to where it led. */
+/* Copies the fields that a step by rule changes, word by word, so that no load is wider than the
+ * store before it. `fp_at` keeps its target. */
 static ALWAYS_INLINE void position_move(position_t *to, const position_t *from) {
   to->pc = from->pc;
   to->exact = from->exact;
@@ -47,7 +57,7 @@ static ALWAYS_INLINE void position_move(position_t *to, const position_t *from) 
   to->raw = from->raw;
 }
 
-/* The same for a walk that begins. */
+/* As position_move, for a walk that begins. */
 static ALWAYS_INLINE void position_copy(position_t *to, const position_t *from) {
   position_move(to, from);
   to->fp_value = from->fp_value;
@@ -57,23 +67,30 @@ static ALWAYS_INLINE void position_copy(position_t *to, const position_t *from) 
 }
 
 typedef enum walk_step {
-  WALK_CALLER = 0,     /* now in the caller */
-  WALK_END,            /* the frame was the first of its thread */
-  WALK_SLOW,           /* the rule is not one for the fast walk: walk_slow_step */
-  WALK_FAULT,          /* memory that the frame needs cannot be read */
-  WALK_BAD,            /* the frame is impossible */
-  WALK_NEEDS_FP,       /* the rule needs the frame register, which is not known */
-  WALK_NEEDS_REGISTER, /* the row needs yet another register */
+  /* The position is now in the caller. */
+  WALK_CALLER = 0,
+  /* The frame was the thread's first. */
+  WALK_END,
+  /* The fast walk cannot apply the rule: call walk_slow_step. */
+  WALK_SLOW,
+  /* Memory that the frame needs cannot be read. */
+  WALK_FAULT,
+  /* The frame is impossible. */
+  WALK_BAD,
+  /* The rule needs the frame register, which is unknown. */
+  WALK_NEEDS_FP,
+  /* The row needs another register, which is unknown. */
+  WALK_NEEDS_REGISTER,
 } walk_step_t;
 
-/* A frame pointer without the mark that says it was saved by an async frame of Swift: bits 63:60
- * are 1 there, and 0 otherwise. */
+/* Returns a frame pointer without the tag of Swift's async frames: bits 63:60 are 1 there, and 0
+ * otherwise. */
 static ALWAYS_INLINE uint64_t walk_untag_fp(uint64_t fp) {
   return UNLIKELY(fp >> 60 == 1) ? fp & ~(UINT64_C(15) << 60) : fp;
 }
 
-/* The CFA of the frame POSITION is in. A rule relative to the stack pointer leads outward by itself
- * (see rule_of_row); the content of the frame register has to be checked. */
+/* Finds the CFA of the frame at P. A rule over the stack pointer always leads outward (see
+ * rule_of_row); the content of the frame register must be checked. */
 static ALWAYS_INLINE READS_STACK walk_step_t walk_find_cfa(const stack_window_t *w, rule_t rule,
                                                            const position_t *p, uint64_t *cfa) {
   rule_kind_t kind = rule_kind(rule);
@@ -88,7 +105,7 @@ static ALWAYS_INLINE READS_STACK walk_step_t walk_find_cfa(const stack_window_t 
   return LIKELY(outward) ? WALK_CALLER : WALK_BAD;
 }
 
-/* Leaves the frame POSITION is in by its RULE. */
+/* Leaves the frame at P by its RULE. */
 static ALWAYS_INLINE READS_STACK walk_step_t walk_by_rule(stack_window_t *w, rule_t rule,
                                                           position_t *p) {
   uint64_t cfa = 0, save = rule_save_bytes(rule);
@@ -99,7 +116,7 @@ static ALWAYS_INLINE READS_STACK walk_step_t walk_by_rule(stack_window_t *w, rul
   if (rule_ra(rule) == RA_ABOVE_SAVED) slot = cfa - save + 8;
   if (rule_ra(rule) == RA_IN_LR) {
     if (!p->exact) return WALK_BAD;
-    if (!p->lr) return WALK_NEEDS_REGISTER; /* of a thread that is read in place */
+    if (!p->lr) return WALK_NEEDS_REGISTER; /* A thread that is captured passively. */
     p->raw = p->lr;
     p->slot = 0;
   } else
@@ -120,27 +137,27 @@ static ALWAYS_INLINE READS_STACK walk_step_t walk_by_rule(stack_window_t *w, rul
 }
 
 /* Leaves a frame that has no fast rule: interprets its row, restores a signal frame's registers, or
- * follows the frame pointer where there is no row. Never returns WALK_SLOW. */
+ * follows the frame pointer if there is no row. Never returns WALK_SLOW. */
 walk_step_t walk_slow_step(stack_window_t *w, position_t *p);
 
-/* Likewise, and goes over to another stack when the step leads there. */
+/* As walk_slow_step, and moves the window if the step leads to another stack. */
 walk_step_t walk_slow_step_any_stack(stack_window_t *w, position_t *p);
 
-/* Walks outward from POSITION, writing program counters to CAPTURE->pcs after leaving out
- * CAPTURE->skip, and sets count, mark, reason and flags. EPOCH is walk_epoch(). */
+/* Walks outward from P and writes program counters to CAPTURE->pcs, without the first
+ * CAPTURE->skip. Sets count, status, reason and flags. EPOCH is walk_epoch(). */
 void walk_to_pcs(stack_window_t *w, position_t *p, uint64_t epoch, sonde_capture_t *capture);
 
-/* As walk_to_pcs, looking at every frame whether it is an async one, and going over to the async
- * calls when CAPTURE asks for it. */
+/* As walk_to_pcs, but checks each frame for Swift's async tag, and follows the async calls if
+ * CAPTURE requests it. */
 void walk_async(stack_window_t *w, position_t *p, uint64_t epoch, sonde_capture_t *capture);
 
-/* The one of the two that CAPTURE asks for. */
+/* Calls the one of the two that CAPTURE requests. */
 static inline void walk_capture(stack_window_t *w, position_t *p, uint64_t epoch,
                                 sonde_capture_t *capture) {
   (capture->async ? walk_async : walk_to_pcs)(w, p, epoch, capture);
 }
 
-/* The mark and the reason that a walk which stopped with STEP deserves. */
+/* Returns the status, and in *REASON the reason, of a walk that ended with STEP. */
 sonde_stack_status_t walk_status(walk_step_t step, int *reason);
 
 /* The loader's epoch for a capture that starts now. */

@@ -31,7 +31,7 @@ typedef struct fde {
   const uint8_t *code, *code_end;
 } fde_t;
 
-/* ---- encoded pointers ---------------------------------------------------------------------- */
+/* ---- encoded pointers ----------------------------------------------------------------------- */
 
 enum {
   PE_absptr = 0x00,
@@ -74,7 +74,7 @@ static uint64_t read_pointer(byte_cursor_t *c, const section_t *section, uint8_t
   return value;
 }
 
-/* ---- entries --------------------------------------------------------------------------------- */
+/* ---- entries -------------------------------------------------------------------------------- */
 
 /* The header of an entry: its length and its id or back reference. */
 typedef struct cfi_entry {
@@ -230,7 +230,7 @@ static bool find_fde(const image_t *image, uint64_t address, fde_t *fde, const s
   return find_by_scan(&image->debug_frame, false, address, fde);
 }
 
-/* ---- running the instructions --------------------------------------------------------------- */
+/* ---- executing the instructions ------------------------------------------------------------- */
 
 /* The part of a row that DW_CFA_remember_state keeps. */
 typedef struct cfi_state {

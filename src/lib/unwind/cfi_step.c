@@ -32,7 +32,7 @@ static uint64_t strip_signature(machine_t machine, uint64_t pc) {
 /* Swift's async frames mark the frame pointer that they save: bits 63:60 are 1. */
 static uint64_t plain_fp(uint64_t fp) { return fp >> 60 == 1 ? fp & ~(UINT64_C(15) << 60) : fp; }
 
-/* ---- the kernel's signal frame, where no CFI describes it ----------------------------------- */
+/* ---- signal frames without CFI -------------------------------------------------------------- */
 
 /* The two instructions that make the rt_sigreturn system call, by which the frame is known:
  * mov $15,%eax or %rax; syscall. On aarch64: mov x8,#139; svc #0. */
@@ -80,7 +80,7 @@ static unwind_step_t sigreturn_step(machine_t machine, memory_t *memory, regs_t 
   return STEP_SIGNAL;
 }
 
-/* ---- a row applied -------------------------------------------------------------------------- */
+/* ---- applying a row ------------------------------------------------------------------------- */
 
 typedef struct step_frame {
   machine_t machine;

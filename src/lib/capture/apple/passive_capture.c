@@ -1,10 +1,9 @@
 /* SPDX-License-Identifier: MIT
  *
- * Another thread's stack on Apple's systems: the thread is suspended, its registers and the stack
- * above its stack pointer are copied, and it is resumed; the copy is walked afterwards. While it
- * stands still nothing is allocated and no lock taken, since it may hold any of them, malloc's and
- * dyld's included. Takes the place of blocked.c, whose contract it fulfils: a thread that runs is
- * read as one that waits is, so nobody is ever asked by signal.
+ * Another thread's stack on Apple's systems. The thread is suspended, its registers and the stack
+ * above its stack pointer are copied, and it is resumed. Then the copy is walked. While the thread
+ * is suspended, nothing is allocated and no lock is taken, since it may hold any lock, including
+ * malloc's and dyld's. A running thread is read like a blocked one, so no thread is ever signaled.
  */
 #include <string.h>
 
@@ -13,13 +12,15 @@
 #include "capture/passive_capture.h"
 #include "capture/walk.h"
 
-#define COPY_BYTES (1u << 20) /* a deeper stack is cut there */
+/* A deeper stack is truncated. */
+#define COPY_BYTES (1u << 20)
 
 bool passive_open(passive_buffer_t *copy) {
   copy->folder = -1;
   copy->size = COPY_BYTES;
   copy->bytes = os_map(copy->size);
-  if (copy->bytes) memset(copy->bytes, 0, copy->size); /* a page fault less while it stands still */
+  /* Avoids page faults while the thread is suspended. */
+  if (copy->bytes) memset(copy->bytes, 0, copy->size);
   return copy->bytes != NULL;
 }
 
@@ -28,7 +29,8 @@ void passive_close(passive_buffer_t *copy) { os_unmap(copy->bytes, copy->size); 
 typedef struct stack_copy {
   passive_buffer_t *copy;
   arch_frame_t frame;
-  uint64_t low, count; /* what was copied */
+  /* The copied range. */
+  uint64_t low, count;
 } stack_copy_t;
 
 static void copy_stack(const arch_frame_t *frame, void *context) {
@@ -39,11 +41,11 @@ static void copy_stack(const arch_frame_t *frame, void *context) {
   s->count = count > 0 ? (uint64_t)count & ~(uint64_t)7 : 0;
 }
 
-/* The frame of an async function as it was when its thread was copied: the context and the saved
- * frame pointer, which lie one behind the other. */
+/* The frame of an async function at the time of the copy: the context and the saved frame pointer,
+ * which are adjacent. */
 typedef struct async_frame {
   uint64_t at, words[2];
-  bool is_unchanged; /* still */
+  bool is_unchanged;
 } async_frame_t;
 
 static void check_frame(const arch_frame_t *frame, void *context) {
@@ -54,8 +56,8 @@ static void check_frame(const arch_frame_t *frame, void *context) {
                         now[0] == async->words[0] && now[1] == async->words[1];
 }
 
-/* The contexts were read after the thread had gone on. They are those of the copy if the frame that
- * led to them is still there: a context outlives the functions that its own has called. */
+/* The contexts were read after the thread resumed. They belong to the copy if the frame that led to
+ * them is unchanged, since a context outlives the functions that its function has called. */
 static void check_contexts(pid_t tid, const stack_window_t *w, const position_t *p,
                            sonde_capture_t *capture) {
   if (capture->async != SONDE_ASYNC_FOLLOW || !(capture->flags & SONDE_FLAG_ASYNC)) return;

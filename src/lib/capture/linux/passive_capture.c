@@ -11,18 +11,20 @@
 #include "unwind/infer/fp_inference.h"
 #include "capture/walk.h"
 
-#define COPY_BYTES_MAX   (16u << 20) /* reserved, not touched: twice the usual limit of a stack */
-#define COPY_BYTES_MIN   (256u << 10)
-#define SPARE_BYTES      (128u << 10)
-#define PAGE_BYTES       4096u
-#define COPY_FIRST_MIN   (PAGE_BYTES / 2) /* what is copied first: most stacks are shorter */
+/* Reserved, not touched: twice the usual limit of a stack. */
+#define COPY_BYTES_MAX (16u << 20)
+#define COPY_BYTES_MIN (256u << 10)
+#define SPARE_BYTES    (128u << 10)
+#define PAGE_BYTES     4096u
+/* Size of the first copy; most stacks are shorter. */
+#define COPY_FIRST_MIN   (PAGE_BYTES / 2)
 #define COPY_PIECE_BYTES (16u << 10)
 #define TRIES            4
 
 _Static_assert(PASSIVE_GROUP *(PAGE_BYTES + COPY_FIRST_MIN) < COPY_BYTES_MIN, "a group has room");
 
-/* The memory of a copy is kept for the next one, unless a deep stack has filled more than
- * SPARE_BYTES of it: pages that are there already save a tenth of the time. */
+/* A buffer is kept for the next capture, unless a deep stack filled more than SPARE_BYTES of it.
+ * Pages that are already mapped save a tenth of the time. */
 static uint8_t *spare_buffer;
 
 static uint8_t *take_spare_buffer(void) {
@@ -63,7 +65,7 @@ static void note_used(passive_buffer_t *copy, const uint8_t *end) {
   if (used > copy->used) copy->used = used;
 }
 
-/* Copies the next piece, up to a whole number of pages of the stack. */
+/* Copies the next piece, which ends at a page boundary of the stack. */
 static bool copy_more(copy_window_t *c) {
   stack_window_t *w = &c->window;
   uint64_t have = w->hi - w->lo, piece = COPY_PIECE_BYTES - w->hi % PAGE_BYTES;
@@ -84,7 +86,7 @@ static bool reach_copy(stack_window_t *w, uint64_t address) {
   return true;
 }
 
-/* The window of what was copied first. Behind it is room for the rest. */
+/* Returns the window over the first copy. The rest of the buffer follows it. */
 static copy_window_t copy_window(passive_buffer_t *copy, const os_piece_t *first) {
   uint64_t lo = first->address, have = first->got > 0 ? (uint64_t)first->got & ~(uint64_t)7 : 0;
   uint8_t *bytes = first->out;
@@ -99,7 +101,7 @@ static copy_window_t copy_window(passive_buffer_t *copy, const os_piece_t *first
   };
 }
 
-/* ---- the frame register ---------------------------------------------------------------------- */
+/* ---- the frame register --------------------------------------------------------------------- */
 
 typedef struct copy_memory {
   memory_t memory;
@@ -116,8 +118,9 @@ static bool read_copy(memory_t *self, uint64_t address, void *out, size_t size) 
   return os_read_memory(address, out, size) == (ssize_t)size;
 }
 
-/* The walk stopped at P for want of the frame register. No frame further in restored it, so what it
- * is there is what it is in the innermost frame: prove it once and walk again from the start. */
+/* The walk stopped at P because the frame register is unknown. No frame further in restored it, so
+ * its value there is its value in the innermost frame. It is inferred once, and the stack is walked
+ * again from the start. */
 static bool infer_fp(copy_window_t *c, const position_t *p, uint64_t *fp) {
   copy_memory_t memory = {{read_copy}, c};
   regs_t regs = {.pc = p->pc};
@@ -131,7 +134,7 @@ static bool infer_fp(copy_window_t *c, const position_t *p, uint64_t *fp) {
   return true;
 }
 
-/* ---- one sample ------------------------------------------------------------------------------ */
+/* ---- one sample ----------------------------------------------------------------------------- */
 
 static void walk_copy(copy_window_t *c, const os_blocked_t *at, sonde_capture_t *capture) {
   uint64_t epoch = walk_epoch(), fp;
@@ -147,9 +150,11 @@ static void walk_copy(copy_window_t *c, const os_blocked_t *at, sonde_capture_t 
   walk_capture(&c->window, &p, epoch, capture);
 }
 
-/* Being found at the same place again would prove nothing: it may have been away, and be back. */
+/* The progress counter decides. The same place is no proof, since the thread may have left it and
+ * returned. */
 static bool has_not_run(int folder, pid_t tid, int64_t before) {
-  __atomic_thread_fence(__ATOMIC_ACQUIRE); /* its stack was read before this is */
+  /* The stack was read before the counter. */
+  __atomic_thread_fence(__ATOMIC_ACQUIRE);
   return os_thread_progress(folder, tid) == before;
 }
 
@@ -163,12 +168,13 @@ static bool is_cacheable(const capture_cache_key_t *key) {
   return key->identity != 0 && key->progress >= 0 && key->epoch != 0;
 }
 
-/* False when the answer is there already. */
+/* Finds where a thread is blocked. Returns false if its result is already known. */
 static bool locate_thread(int folder, passive_sample_t *s) {
   passive_t *t = s->thread;
   s->key = (capture_cache_key_t){t->tid, t->identity, os_thread_progress(folder, t->tid),
                                  os_loader_epoch()};
-  if (t->capture->async) s->key.epoch = 0; /* other stacks than those that are kept */
+  /* Async stacks differ from the saved ones. */
+  if (t->capture->async) s->key.epoch = 0;
   if (is_cacheable(&s->key) && capture_cache_find(&s->key, t->capture)) {
     t->result = t->capture->count;
     return false;
@@ -180,8 +186,8 @@ static bool locate_thread(int folder, passive_sample_t *s) {
   return false;
 }
 
-/* The innermost part of each stack, one behind the other: up to the end of its page or, where that
- * is near, of the next one. */
+/* Copies the innermost part of each stack, one behind the other: up to the end of its page or, if
+ * that is near, of the next one. */
 static void copy_first(passive_buffer_t *copy, const passive_sample_t *samples, int count,
                        os_piece_t *pieces) {
   uint8_t *out = copy->bytes;
@@ -195,8 +201,9 @@ static void copy_first(passive_buffer_t *copy, const passive_sample_t *samples, 
   note_used(copy, out);
 }
 
-/* One look at each thread; the result of one that did not keep still is MOVED. The last is walked
- * first: a stack that is longer than its piece is copied on over those that are done with. */
+/* Samples each thread once; the result of a thread that ran meanwhile is HAS_RUN. The last thread
+ * is walked first: further pieces of a long stack overwrite the copies of threads that are
+ * finished. */
 #define HAS_RUN INT_MIN
 static void sample_group(passive_buffer_t *copy, passive_t *group, int count) {
   passive_sample_t samples[PASSIVE_GROUP];
@@ -218,7 +225,7 @@ static void sample_group(passive_buffer_t *copy, passive_t *group, int count) {
   }
 }
 
-/* Who moved is looked at alone, which is the shortest look there is. */
+/* A thread that ran is sampled again alone, since that takes the shortest time. */
 static void retry(passive_buffer_t *copy, passive_t *thread) {
   for (int i = 1; i < TRIES && thread->result == HAS_RUN; i++)
     sample_group(copy, thread, 1);

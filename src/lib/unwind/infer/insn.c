@@ -18,7 +18,7 @@
 #define CHUNK              256
 #define TAIL_DEPTH         2 /* functions that may jump on before the callee is reached */
 
-/* ---- bytes of code -------------------------------------------------------------------------- */
+/* ---- reading code --------------------------------------------------------------------------- */
 
 /* From the file where there is one: no system call, and a debugger's breakpoints are not in it. */
 bool insn_read(const insn_code_t *code, uint64_t address, void *out, size_t size) {
@@ -76,8 +76,7 @@ static int32_t load32(const uint8_t *p) {
   return value;
 }
 
-/* ---- where a call or jump goes ----------------------------------------------------------------
- */
+/* ---- targets of calls and jumps ------------------------------------------------------------- */
 
 static insn_target_t load_target(const insn_code_t *code, uint64_t slot) {
   uint64_t address;
@@ -206,8 +205,7 @@ static bool jumps_to(const insn_code_t *code, insn_range_t from, insn_range_t to
   return false;
 }
 
-/* ---- the call before a return address
- * ------------------------------------------------------------ */
+/* ---- the call before a return address ------------------------------------------------------- */
 
 static insn_match_t stronger(insn_match_t a, insn_match_t b) { return a > b ? a : b; }
 

@@ -36,7 +36,7 @@ static bool ends_flow(uint32_t w) {
 #define BR_X16       0xd61f0200u
 #define BR_X17       0xd61f0220u
 
-/* ---- code ------------------------------------------------------------------------------------ */
+/* ---- code ----------------------------------------------------------------------------------- */
 
 typedef struct code_window {
   uint32_t words[2 * READ_MAX];
@@ -61,7 +61,7 @@ static bool read_code(const image_t *image, memory_t *memory, uint64_t pc, code_
   return false;
 }
 
-/* ---- readings ------------------------------------------------------------------------------- */
+/* ---- the effect of a code path -------------------------------------------------------------- */
 
 typedef struct code_path {
   uint64_t bound; /* where it ended */
