@@ -11,5 +11,7 @@
   X(EIO)                                                                                           \
   X(EBADF)                                                                                         \
   X(ENOMEM)                                                                                        \
-  X(EACCES) X(EFAULT) X(EBUSY) X(EEXIST) X(EINVAL) X(EMFILE) X(ENOTTY) X(ENOSPC) X(EPIPE)          \
-      X(EAGAIN) X(EDEADLK) X(ENOSYS) X(ETIMEDOUT) X(ENOTSUP) X(ENAMETOOLONG)
+  X(EACCES)                                                                                        \
+  X(EFAULT)                                                                                        \
+  X(EBUSY) X(EEXIST) X(EINVAL) X(EMFILE) X(ENOTTY) X(ENOSPC) X(EPIPE) X(EAGAIN) X(EDEADLK)         \
+      X(ENOSYS) X(ETIMEDOUT) X(ENOTSUP) X(ENAMETOOLONG)

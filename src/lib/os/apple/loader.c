@@ -1,10 +1,12 @@
 /* SPDX-License-Identifier: MIT
  *
- * The images as dyld tells them. Its list may change while it is read, and asking it takes its
- * lock, so a table of our own is kept by its callbacks (_dyld_register_func_for_add_image), which
- * dyld calls for every image, those that are loaded already included, before the image's
- * constructors. A place in the table is published by its header, written last; one whose image went
- * is free again.
+ * The loaded images, from dyld's callbacks.
+ *
+ * dyld's own list may change while it is read, and its query functions take dyld's lock. So this
+ * file keeps a table of its own, filled by callbacks (_dyld_register_func_for_add_image). dyld
+ * calls them for every image, including those already loaded, before the constructors of the image.
+ * An entry is published by its header field, which is written last. An entry of an unloaded image
+ * is reused.
  */
 #include <mach-o/dyld.h>
 #include <mach-o/loader.h>
@@ -22,7 +24,7 @@ typedef struct known {
 } known_t;
 
 static known_t images[IMAGES_MAX];
-static uint32_t image_count; /* places ever used */
+static uint32_t image_count; /* entries ever used */
 static uint64_t adds;
 static uint32_t loaded;
 static const uint64_t one = 1;
@@ -31,7 +33,7 @@ os_epoch_words_t os_epoch_words = {&adds, &loaded, &one};
 
 uint64_t os_loader_epoch_slow(void) { return 0; }
 
-/* The range that the segments take, but for __PAGEZERO and __LINKEDIT, which images may share. */
+/* Computes the range of the segments, except __PAGEZERO and __LINKEDIT, which images may share. */
 static void measure(known_t *image, const struct mach_header_64 *header) {
   const uint8_t *at = (const uint8_t *)(header + 1);
   image->start = UINT64_MAX;
@@ -79,9 +81,9 @@ static void added(const struct mach_header *header, intptr_t slide) {
   if (called) called();
 }
 
-static uint32_t holders; /* who looks into images; nobody waits for them but dlclose */
+static uint32_t holders; /* threads that read images now; only dlclose waits for them */
 
-/* dyld calls before it unmaps the image. A holder asks dyld for nothing, so it gets on. */
+/* Runs before dyld unmaps an image. Holders never call dyld, so they always make progress. */
 static void wait_for_holders(void) {
   static const uint32_t never = 0;
   while (load_acquire(&holders))
@@ -113,7 +115,7 @@ void os_loader_init(void) {
 
 __attribute__((constructor)) static void prepare(void) { os_loader_init(); }
 
-/* A copy of place I, whole or not at all. */
+/* Copies entry I. Returns false if it is not a complete entry. */
 static bool take(uint32_t i, os_image_t *out) {
   const known_t *image = &images[i];
   uint64_t header = load_acquire(&image->header);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
- * Memory by Mach calls, which touch no errno and take no lock of the program: vm_allocate, vm_map,
- * vm_read_overwrite, vm_protect (mach/vm_map.h).
+ * Memory through Mach calls, which leave errno unchanged and take no lock of the program:
+ * vm_allocate, vm_map, vm_read_overwrite, vm_protect (mach/vm_map.h).
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -26,7 +26,7 @@ void os_unmap(void *address, size_t size) {
   (void)vm_deallocate(mach_task_self(), (vm_address_t)address, size);
 }
 
-/* All of it, or as many whole pages as are there. */
+/* Reads all bytes, or as many whole pages as are mapped. */
 ssize_t os_read_memory(uint64_t address, void *out, size_t size) {
   size_t done = 0;
   vm_size_t got = 0;
@@ -49,7 +49,7 @@ bool os_readable(uint64_t address) {
   return os_read_memory(address, &word, sizeof word) == sizeof word;
 }
 
-/* There is no list to open, but callers close what they get. */
+/* There is no list to open, but callers close the descriptor. */
 int os_mappings_open(void) { return os_open_read("/dev/null"); }
 
 int os_own_memory_open(void) { return -ENOSYS; }
@@ -71,8 +71,8 @@ int os_mapping(int maps, uint64_t address, uint64_t *start, uint64_t *end) {
   return info.protection;
 }
 
-/* VM_PROT_COPY: pages that are shared with the file or the shared cache become the task's own when
- * they are made writable. */
+/* VM_PROT_COPY gives the task private copies of pages that it shares with a file or with the shared
+ * cache, when they become writable. */
 int os_protect(uint64_t start, uint64_t end, int protection) {
   vm_prot_t wanted = protection;
   if (protection & PROT_WRITE) wanted |= VM_PROT_COPY;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
- * Time, waiting and files. libSystem's wrappers are the only system call interface that Apple keeps
- * stable, so they are used, with errno put back.
+ * Time, waiting and files. libSystem's functions are the only system call interface that Apple
+ * keeps stable, so this file calls them and restores errno.
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -17,8 +17,8 @@ uint64_t os_monotonic_ns(void) { return clock_gettime_nsec_np(CLOCK_UPTIME_RAW);
 
 #define PAUSE_MAX_MS UINT64_C(16)
 
-/* There is no futex that the system promises before macOS 14.4: the thread gives up the processor
- * for a millisecond, and longer as the wait gets longer, an eighth of it, and looks again. */
+/* There is no public futex before macOS 14.4. So the thread sleeps for a millisecond, or for an
+ * eighth of the time waited so far, and then reads the word again. */
 int os_futex_wait(const uint32_t *word, uint32_t value, uint64_t timeout_ns) {
   uint64_t start = os_monotonic_ns();
   if (load_acquire(word) != value) return -EAGAIN;

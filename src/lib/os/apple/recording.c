@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
- * What a recording needs (os.h), by public calls of libSystem. A program on Apple's systems records
- * itself: there is no recorder beside it.
+ * Files and memory of a recording, by public functions of libSystem. A program on Apple's systems
+ * records itself, without a recorder process.
  */
 #include <crt_externs.h>
 #include <errno.h>
@@ -29,7 +29,7 @@
 
 static int as_high(int fd) {
   int high = fd < 0 ? -1 : fcntl(fd, F_DUPFD_CLOEXEC, HIGH_DESCRIPTOR);
-  if (high < 0) return fd; /* the limit may forbid such numbers */
+  if (high < 0) return fd; /* the limit on descriptors may be lower */
   close(fd);
   return high;
 }
@@ -57,7 +57,7 @@ int os_open_of_process(uint32_t pid, uint32_t fd) {
   return result_of(fcntl((int)fd, F_DUPFD_CLOEXEC, HIGH_DESCRIPTOR), saved);
 }
 
-/* Shared memory, whose name is taken away at once; at most 31 characters (PSHMNAMLEN). */
+/* Shared memory whose name is removed at once. A name has at most 31 characters (PSHMNAMLEN). */
 int os_memory_file(const char *name) {
   static uint32_t count;
   char path[64], *p = text_append(path, "/");
@@ -91,7 +91,7 @@ bool os_file_id(int fd, os_file_id_t *out) {
   return good;
 }
 
-/* By hand: the files that are meant are shared memory. */
+/* Writes zeros, because these files are shared memory, which cannot be punched. */
 int os_file_punch(int fd, uint64_t offset, uint64_t size) {
   void *map = os_map_shared(fd, offset, size);
   if (!map) return -ENOMEM;
@@ -107,7 +107,7 @@ ssize_t os_read_link(const char *path, char *out, size_t size) {
 
 ssize_t os_socket_request(const char *name, const char *text, char *answer, size_t size) {
   (void)name, (void)text, (void)answer, (void)size;
-  return -ENOSYS; /* nobody listens: see above */
+  return -ENOSYS; /* there is no recorder to answer */
 }
 
 uint64_t os_file_size_limit(void) {

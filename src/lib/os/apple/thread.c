@@ -1,11 +1,12 @@
 /* SPDX-License-Identifier: MIT
  *
- * Threads by Mach calls. A thread is known by the lower 32 bits of its system-wide id
- * (THREAD_IDENTIFIER_INFO, pthread_threadid_np), which the kernel counts up and never reuses; its
- * port, which calls need, is looked up among task_threads, whose port rights are all given back.
+ * Threads through Mach calls. A thread's id is the lower 32 bits of its system-wide id
+ * (THREAD_IDENTIFIER_INFO, pthread_threadid_np), which the kernel increments and never reuses. Mach
+ * calls need the thread's port, which is searched in task_threads; all port rights are then
+ * released.
  *
- * Another thread is read while it is suspended (os_thread_stop): between suspend and resume nothing
- * is allocated and no lock is taken, since the thread may hold any.
+ * Another thread is read while it is suspended (os_thread_stop). Between suspend and resume this
+ * code allocates nothing and takes no lock, since the suspended thread may hold any lock.
  */
 #include <errno.h>
 #include <mach/mach.h>
@@ -36,8 +37,9 @@ pid_t os_tid(void) {
   return (pid_t)(id & INT32_MAX);
 }
 
-/* Constructors of a program's own images run in its main thread; of those that dlopen brings, in
- * whichever thread called it: then the main one is the first that the kernel lists. */
+/* Constructors of images that the program links run in its main thread. Constructors of an image
+ * that dlopen loads run in the calling thread; then the main thread is the first one in the
+ * kernel's list. */
 static pid_t main_thread;
 
 static bool take_first(pid_t tid, uint64_t identity, void *context) {
@@ -55,7 +57,8 @@ __attribute__((constructor)) static void note_main_thread(void) {
 
 pid_t os_main_thread(void) { return main_thread; }
 
-/* Calls VISIT with each thread's port, which is given back afterwards, until it returns false. */
+/* Calls VISIT with each thread's port until it returns false. The port right is released
+ * afterwards. */
 static int each_thread(bool (*visit)(thread_act_t thread, void *context), void *context) {
   thread_act_array_t threads;
   mach_msg_type_number_t count = 0;
@@ -71,7 +74,7 @@ static int each_thread(bool (*visit)(thread_act_t thread, void *context), void *
 
 typedef struct search {
   pid_t tid;
-  uint64_t handle; /* looked for when tid is 0 */
+  uint64_t handle; /* searched when tid is 0 */
   thread_act_t found;
   pid_t found_tid;
 } search_t;
@@ -84,23 +87,23 @@ static bool match(thread_act_t thread, void *context) {
   if (search->tid ? tid != search->tid : handle != search->handle) return true;
   search->found_tid = tid;
   search->found = thread;
-  /* each_thread gives its right back; this one is the caller's */
+  /* each_thread releases its right; this one belongs to the caller */
   (void)mach_port_mod_refs(mach_task_self(), thread, MACH_PORT_RIGHT_SEND, 1);
   return false;
 }
 
-/* A send right to the thread TID, to be given back; MACH_PORT_NULL when there is none. */
+/* Returns a send right to the thread TID, which the caller releases, or MACH_PORT_NULL. */
 static thread_act_t port_of(pid_t tid) {
   search_t search = {.tid = tid};
   return each_thread(match, &search) == 0 ? search.found : MACH_PORT_NULL;
 }
 
-static void give_back(thread_act_t thread) { (void)mach_port_deallocate(mach_task_self(), thread); }
+static void release(thread_act_t thread) { (void)mach_port_deallocate(mach_task_self(), thread); }
 
 bool os_thread_alive(pid_t tid) {
   thread_act_t thread = port_of(tid);
   if (thread == MACH_PORT_NULL) return false;
-  give_back(thread);
+  release(thread);
   return true;
 }
 
@@ -114,7 +117,7 @@ bool os_signal_stack(uint64_t *start, uint64_t *size) {
   return there;
 }
 
-/* ---- all of them ---------------------------------------------------------------------------- */
+/* ---- all threads ---------------------------------------------------------------------------- */
 
 typedef struct listing {
   os_thread_visit_t *visit;
@@ -133,7 +136,7 @@ int os_threads(os_thread_visit_t *visit, void *context) {
   return each_thread(list_one, &listing);
 }
 
-/* There is no folder, but callers close what they get. */
+/* There is no folder, but callers close the descriptor. */
 int os_threads_open(void) { return os_open_read("/dev/null"); }
 
 int os_threads_list(int folder, os_thread_visit_t *visit, void *context) {
@@ -158,7 +161,7 @@ int os_thread_read(int folder, pid_t tid, os_thread_t *out) {
   thread_extended_info_data_t info;
   mach_msg_type_number_t count = THREAD_EXTENDED_INFO_COUNT;
   kern_return_t result = thread_info(thread, THREAD_EXTENDED_INFO, (thread_info_t)&info, &count);
-  give_back(thread);
+  release(thread);
   if (result != KERN_SUCCESS) return -ESRCH;
   *out = (os_thread_t){.tid = tid, .state = state_of(info.pth_run_state)};
   for (unsigned i = 0; i + 1 < OS_THREAD_NAME && info.pth_name[i]; i++)
@@ -167,7 +170,8 @@ int os_thread_read(int folder, pid_t tid, os_thread_t *out) {
 }
 
 pid_t os_thread_of_handle(uint64_t handle) {
-  thread_act_t port = pthread_mach_thread_np((pthread_t)handle); /* no right is handed out */
+  thread_act_t port =
+      pthread_mach_thread_np((pthread_t)handle); /* this function returns no right */
   uint64_t id;
   return port != MACH_PORT_NULL && identify(port, &id, NULL) ? (pid_t)(id & INT32_MAX) : -ESRCH;
 }
@@ -178,7 +182,7 @@ int64_t os_thread_cpu_ns(pid_t tid) {
   thread_extended_info_data_t info;
   mach_msg_type_number_t count = THREAD_EXTENDED_INFO_COUNT;
   kern_return_t result = thread_info(thread, THREAD_EXTENDED_INFO, (thread_info_t)&info, &count);
-  give_back(thread);
+  release(thread);
   return result == KERN_SUCCESS ? (int64_t)(info.pth_user_time + info.pth_system_time) : -ESRCH;
 }
 
@@ -196,7 +200,7 @@ bool os_thread_stack(uint64_t *low, uint64_t *high) {
   return true;
 }
 
-/* Apple's processors and systems have none. */
+/* Apple's processors have no shadow stacks. */
 bool os_shadow_stack(void) { return false; }
 
 /* ---- a stopped thread ----------------------------------------------------------------------- */
@@ -234,7 +238,7 @@ int os_thread_stop(pid_t tid, void (*look)(const arch_frame_t *frame, void *cont
     }
     (void)thread_resume(thread);
   }
-  give_back(thread);
+  release(thread);
   return result;
 }
 
@@ -251,7 +255,8 @@ void os_threads_interrupt(void) {
   (void)each_thread(interrupt, &own);
 }
 
-/* ---- a mark --------------------------------------------------------------------------------- */
+/* ---- the capture mark of a thread
+ * --------------------------------------------------------------------------------- */
 
 static pthread_key_t mark;
 static bool has_mark;
@@ -267,7 +272,8 @@ bool os_thread_enter(void) {
 
 void os_thread_leave(void) { (void)pthread_setspecific(mark, NULL); }
 
-/* ---- what Linux alone has ------------------------------------------------------------------- */
+/* ---- functions for Linux only -------------------------------------------------------------------
+ */
 
 bool os_initial_stack(os_initial_stack_t *out) {
   *out = (os_initial_stack_t){0};

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
- * System calls of our own, for the files of this folder. A result is the kernel's: a negative value
- * is a negative errno; errno itself is never touched.
+ * System calls for the files of this folder. A negative result is a negative errno, as the kernel
+ * returns it; errno itself stays unchanged.
  */
 #ifndef SONDE_OS_LINUX_CALL_H
 #define SONDE_OS_LINUX_CALL_H

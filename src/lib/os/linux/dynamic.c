@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: MIT
  *
- * Symbols of a mapped image by DT_GNU_HASH, or DT_HASH where there is no other (ELF gABI chapter 5;
- * the GNU table has four header words: buckets, first hashed symbol, bloom words, bloom shift).
+ * Symbols of a loaded image by DT_GNU_HASH, or by DT_HASH if it has no other (ELF gABI chapter 5).
+ * The GNU table has four header words: buckets, first hashed symbol, bloom words, bloom shift.
  */
 #include "os/linux/dynamic.h"
 
 #include <stddef.h>
 
-/* More entries than any linker writes; a bound on what we read when DT_NULL is missing. */
+/* The largest number of entries read if DT_NULL is missing. No linker writes so many. */
 #define DYNAMIC_ENTRIES_MAX 512
 
 bool text_equal(const char *a, const char *b) {
@@ -22,7 +22,7 @@ void dynamic_read(dynamic_t *out, const Elf64_Dyn *entries, uint64_t slide, uint
   uint64_t soname = UINT64_MAX;
   for (int i = 0; i < DYNAMIC_ENTRIES_MAX && entries[i].d_tag != DT_NULL; i++) {
     uint64_t value = entries[i].d_un.d_val;
-    /* glibc has moved these addresses in place, musl and the kernel's vDSO have not */
+    /* glibc has relocated these addresses in place; musl and the kernel's vDSO have not */
     uintptr_t address = (uintptr_t)(value >= start && value < end ? value : value + slide);
     switch (entries[i].d_tag) {
     case DT_SYMTAB: out->symbols = (const Elf64_Sym *)address; break;

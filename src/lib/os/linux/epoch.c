@@ -1,21 +1,22 @@
 /* SPDX-License-Identifier: MIT
  *
- * A sign that images have come or gone, for the price of a few loads.
+ * The loader epoch: a number that changes when images are loaded or unloaded, at the cost of a few
+ * loads.
  *
- * glibc keeps two counters in _rtld_global, which ld.so exports to its own family: how many images
- * were ever added (dl_iterate_phdr reports it as dlpi_adds), and how many each namespace holds now.
- * Together they change with each dlopen, before code of the new image can run, and with each
- * dlclose. The structure's layout differs between versions, so the counter is found, not assumed:
- * while dl_iterate_phdr calls us back, the load-write lock that lies before the counter is ours,
- * the counter equals what we are told, and the namespaces' sizes add up to what is loaded. Only
- * when one place in the structure satisfies all of that is it used; otherwise the sign is 0,
- * unknown.
+ * glibc keeps two counters in _rtld_global, which ld.so exports for its own libraries: the number
+ * of images ever added (dl_iterate_phdr reports it as dlpi_adds), and the number of images in each
+ * namespace. Together they change with each dlopen, before code of the new image can run, and with
+ * each dlclose. The layout of the structure differs between versions, so the offset of the counter
+ * is searched. A candidate must satisfy three conditions inside a callback of dl_iterate_phdr: this
+ * thread holds the load-write lock before the counter, the counter equals dlpi_adds, and the sizes
+ * of the namespaces add up to the number of loaded images. If exactly one candidate satisfies all
+ * of them, it is used. Otherwise the epoch is 0, unknown.
  *
- * musl never removes an image once its code has run: the sign is the length of the loader's list.
- * The entries that are there when we start stay for good and are read directly; what follows them
- * may belong to a dlopen that fails later, and is read guarded.
+ * musl never removes an image once its code has run, so its epoch is the length of the loader's
+ * list. Entries that exist at start-up stay valid and are read directly. Later entries may belong
+ * to a dlopen that fails, and are read with os_read_memory.
  *
- * A static program has the images it started with: the sign is 1.
+ * A static program keeps the images that it started with: its epoch is 1.
  */
 #include "base/bits.h"
 #include "os/linux/call.h"
@@ -26,7 +27,7 @@
 
 #define NAMESPACES 16u /* DL_NNS */
 
-/* pthread_mutex_t as glibc lays it out: the same beginning on both machines, another size. */
+/* pthread_mutex_t of glibc: the same first fields on both CPUs, but another size. */
 #if defined(__x86_64__)
 #define MUTEX_SIZE 40u
 #else
@@ -47,7 +48,7 @@ typedef struct namespace_head {
   uint32_t count;
 } namespace_head_t;
 
-/* struct dl_phdr_info (link.h), which is declared under _GNU_SOURCE alone. */
+/* struct dl_phdr_info (link.h), which is declared only with _GNU_SOURCE. */
 typedef struct phdr_info {
   uint64_t slide;
   const char *path;
@@ -82,8 +83,9 @@ static uint64_t loaded_images(const epoch_t *e) {
   return sum;
 }
 
-/* The lists cannot change while dl_iterate_phdr calls us back. */
-static bool lists_are_as_long_as_said(const epoch_t *e) {
+/* Returns true if the lists are as long as their counters. They cannot change during a callback of
+ * dl_iterate_phdr. */
+static bool list_lengths_match(const epoch_t *e) {
   for (uint64_t n = 0; n < *e->namespace_count; n++) {
     const namespace_head_t *head =
         (const namespace_head_t *)(const void *)(e->namespaces + n * e->namespace_size);
@@ -100,14 +102,15 @@ static bool is_recursive_mutex(const uint8_t *at) {
   return ((const glibc_mutex_t *)(const void *)at)->kind == MUTEX_RECURSIVE;
 }
 
-/* Before glibc 2.34, a program without libpthread only counts its locks and names no owner. */
-static bool is_held_by_us(const uint8_t *at) {
+/* Before glibc 2.34, a mutex of a program without libpthread has a count but no owner. */
+static bool is_held_by_this_thread(const uint8_t *at) {
   const glibc_mutex_t *m = (const glibc_mutex_t *)(const void *)at;
   return m->count >= 1 && (m->owner == os_tid() || m->owner == 0);
 }
 
-/* Is the counter at OFFSET? Before it lie LOCKS recursive mutexes (load, load-write and, from 2.35
- * on, TLS), before them the number of namespaces, and before that the namespaces themselves. */
+/* Tests whether the counter is at OFFSET. In the structure, the namespaces come first, then their
+ * number, then LOCKS recursive mutexes (load, load-write and, since 2.35, TLS), then the counter.
+ */
 static void try_offset(epoch_search_t *s, uint64_t offset, unsigned locks) {
   uint64_t count_offset = offset - (uint64_t)locks * MUTEX_SIZE - 8;
   if (offset < (uint64_t)locks * MUTEX_SIZE + 8 || count_offset < NAMESPACES * 16) return;
@@ -115,7 +118,7 @@ static void try_offset(epoch_search_t *s, uint64_t offset, unsigned locks) {
   const uint8_t *first_lock = s->global + count_offset + 8;
   for (unsigned i = 0; i < locks; i++)
     if (!is_recursive_mutex(first_lock + i * MUTEX_SIZE)) return;
-  if (!is_held_by_us(first_lock + MUTEX_SIZE)) return;
+  if (!is_held_by_this_thread(first_lock + MUTEX_SIZE)) return;
   epoch_t e = {
       .adds = (const uint64_t *)(const void *)(s->global + offset),
       .namespace_count = (const uint64_t *)(const void *)(s->global + count_offset),
@@ -124,7 +127,7 @@ static void try_offset(epoch_search_t *s, uint64_t offset, unsigned locks) {
   };
   if (*e.adds != s->adds || *e.namespace_count == 0 || *e.namespace_count > NAMESPACES) return;
   if (((const namespace_head_t *)(const void *)s->global)->first != s->first_entry) return;
-  if (!lists_are_as_long_as_said(&e)) return;
+  if (!list_lengths_match(&e)) return;
   s->found++;
   s->epoch = e;
 }
@@ -162,8 +165,8 @@ static bool find_glibc_epoch(const loader_t *loader, epoch_t *out) {
 /* ---- musl ----------------------------------------------------------------------------------- */
 
 typedef struct musl_list {
-  uint64_t last;   /* the last entry when we started */
-  uint64_t length; /* up to and with it */
+  uint64_t last;   /* the last entry at start-up */
+  uint64_t length; /* the number of entries up to the last one */
 } musl_list_t;
 
 static uint64_t count_list_from(uint64_t entry_address, uint64_t *last) {
@@ -191,7 +194,7 @@ static uint64_t musl_epoch(const musl_list_t *list) {
   return list->length + (next == 0 ? 0 : count_list_from(next, &ignored));
 }
 
-/* ---- the sign ------------------------------------------------------------------------------- */
+/* ---- the epoch ------------------------------------------------------------------------------- */
 
 /* Written once by the constructor, then only read. */
 static epoch_t the_glibc;

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
  *
- * Files, opened for the moment they are needed and closed again: the program's descriptors are the
+ * Files. Each descriptor is closed soon after its use, so that the program's descriptors stay the
  * program's.
  */
 #include <errno.h>
@@ -28,7 +28,7 @@ ssize_t os_write(int fd, const void *data, size_t size) {
 
 void os_close(int fd) { (void)call1(SYS_close, fd); }
 
-/* A file of /proc may come in pieces, and a signal may come between them. */
+/* A read of a /proc file may return a part of it, and a signal may interrupt it. */
 ssize_t os_read_file(const char *path, char *out, size_t size) {
   if (size == 0) return -EINVAL;
   int fd = os_open_read(path);
@@ -47,8 +47,8 @@ ssize_t os_read_file(const char *path, char *out, size_t size) {
   return (ssize_t)count;
 }
 
-/* The kernel's struct stat is libc's on both of our machines. O_NONBLOCK keeps the open of a FIFO
- * from waiting for a writer; on a regular file it means nothing. */
+/* struct stat of the kernel equals that of libc on both CPUs. With O_NONBLOCK the open of a FIFO
+ * does not wait for a writer; it has no effect on a regular file. */
 int os_map_file(const char *path, const void **data, uint64_t *size) {
   struct stat st;
   long fd = call4(SYS_openat, AT_FDCWD, path, O_RDONLY | O_CLOEXEC | O_NOCTTY | O_NONBLOCK, 0);

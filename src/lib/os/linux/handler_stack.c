@@ -2,14 +2,14 @@
  *
  * Stacks for the work of signal handlers.
  *
- * The stack that a handler finds itself on is as small as the program made it: an alternate one of
- * SIGSTKSZ (8 KB; Rust gives one to each thread), of which the kernel's frame takes 3.4 KB on a
- * processor with AVX-512, or a fiber's. So work that takes more than a few hundred bytes is done on
- * a stack of ours. There are as many as handlers were ever at work at once, at most STACKS; beyond
- * that, or without memory, the work is done where the handler is.
+ * A handler runs on a stack whose size the program chose: an alternate stack of SIGSTKSZ (8 KB;
+ * Rust allocates one for each thread), of which the kernel's frame takes 3.4 KB on a processor with
+ * AVX-512, or the stack of a fiber. So work that needs more than a few hundred bytes runs on a
+ * stack of this file. There are as many as handlers have worked at the same time, at most STACKS.
+ * If all are in use, or memory is exhausted, the work runs on the handler's own stack.
  *
- * Meanwhile every other signal but a fault's must be blocked: the kernel does not see that the
- * thread is still on its alternate stack, and would lay the next frame over what stands there.
+ * Every signal except faults must be blocked meanwhile: the kernel does not know that the thread
+ * still uses its alternate stack, and would place the next frame over live data.
  */
 #include "arch/call_on.h"
 #include "base/bits.h"
@@ -18,8 +18,8 @@
 #define STACKS      256u
 #define STACK_BYTES (64u << 10)
 
-static void *stacks[STACKS];  /* made when they are first needed, and kept */
-static uint32_t *stacks_used; /* 1: somebody is on it; in a child of fork, nobody */
+static void *stacks[STACKS];  /* mapped at first use, never unmapped */
+static uint32_t *stacks_used; /* 1: in use; a child of fork reads zeros */
 
 static uint32_t *used_open(void) {
   uint32_t *known = load_acquire(&stacks_used);
@@ -33,7 +33,7 @@ static uint32_t *used_open(void) {
   return known;
 }
 
-/* The number of a stack that is now ours; STACKS when there is none. */
+/* Takes a free stack and returns its number, or STACKS when none is free. */
 static uint32_t take_stack(uint32_t *used) {
   for (uint32_t i = 0; used != NULL && i < STACKS; i++) {
     uint32_t none = 0;

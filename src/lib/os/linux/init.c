@@ -1,17 +1,18 @@
 /* SPDX-License-Identifier: MIT
  *
- * What has to be found before the first capture, while the loader may still be asked.
+ * Preparation before the first capture, while the loader may still be called.
  */
 #include <stddef.h>
 #include <string.h>
 
 #include "os/os.h"
 
-/* The first call of an imported function may be the one that binds it, and a capture in a signal
- * handler must not be that call: libsonde.a takes part in the program's lazy binding. */
+/* The first call of an imported function may run the loader, which binds the function lazily. A
+ * capture in a signal handler must not run the loader, so these functions are called here first.
+ * This concerns libsonde.a, which is linked into a program with lazy binding. */
 static void bind_memory_functions(void) {
   char from[16] = "", to[16] = "";
-  volatile size_t size = sizeof from; /* not known to the compiler, which would do without a call */
+  volatile size_t size = sizeof from; /* volatile, so that the compiler keeps the calls */
   memset(from, 1, size);
   memcpy(to, from, size);
   memmove(to, to + 1, size - 1);

@@ -1,19 +1,19 @@
 /* SPDX-License-Identifier: MIT
  *
- * Which images are loaded, without the loader's lock.
+ * The loaded images, found without the loader's lock.
  *
- * glibc from 2.35 on answers by _dl_find_object, which is lock-free and safe in a signal handler.
- * Before that, and under musl, the public list of struct r_debug is walked. It may change while we
- * read: every read is guarded, an entry counts only when its successor points back to it and when
- * the bytes it leads to are those of an ELF image whose PT_DYNAMIC is the entry's. A program
- * without a loader has the image that the kernel's auxiliary vector tells, and the vDSO.
+ * glibc 2.35 and later provide _dl_find_object, which is lock-free and async-signal-safe. For older
+ * glibc and for musl, this file walks the public list of struct r_debug. The list may change during
+ * the walk, so every read is guarded. An entry counts only if its successor points back to it, and
+ * if it leads to an ELF image whose PT_DYNAMIC is the entry's. A program without a loader has two
+ * images: the one that the kernel's auxiliary vector describes, and the vDSO.
  *
- * Nothing here is an undefined symbol of the C library: its functions are found by name in its own
- * table, so that one build serves every libc.
+ * This file has no undefined symbol of the C library. It finds the library's functions by name in
+ * the library's own table, so one build serves every libc.
  *
- * What is found is written to a mapped page and published by one compare-and-swap: two first
- * callers do the work twice and one of them gives its page back. There is no state in which a
- * signal handler or the child of a fork could wait for ever.
+ * The result is written to a mapped page and published by one compare-and-swap. If two threads call
+ * first at the same time, both do the work and one unmaps its page. So a signal handler or the
+ * child of a fork never waits.
  */
 #include "os/linux/loader.h"
 
@@ -27,7 +27,7 @@
 
 #define PR_GET_AUXV   0x41555856 /* Linux 6.4 */
 #define AUXV_ENTRIES  64
-#define PAGE_STEP     4096u /* images begin at a multiple of it on every machine */
+#define PAGE_STEP     4096u /* images begin at a multiple of it on every CPU */
 #define HEADER_SEARCH 4096u /* pages below a dynamic section in which its image may begin */
 #define LIST_MAX      100000u
 #define PHDR_MAX      1024u
@@ -36,14 +36,14 @@ bool linux_by_list;
 
 /* ---- images ------------------------------------------------------------------------------- */
 
-/* The program headers lie right behind the ELF header in every image that a linker has made, so one
- * guarded read of this size brings both for all but the strangest. */
+/* Linkers place the program headers right after the ELF header, so one guarded read of this size
+ * usually gets both. */
 #define HEADER_BYTES 1024u
 #define PHDR_BATCH   ((HEADER_BYTES - sizeof(Elf64_Ehdr)) / sizeof(Elf64_Phdr))
 
-/* What the program headers say, summed up over any number of batches. Addresses are as linked. */
+/* A summary of the program headers, read in any number of batches. Addresses are as linked. */
 typedef struct layout {
-  uint64_t low, high; /* of the segments, in whole pages as the kernel maps them */
+  uint64_t low, high; /* of the segments, rounded to pages as the kernel does */
   uint64_t first;     /* address of file offset 0; UINT64_MAX when no segment has it */
   uint64_t phdr;      /* PT_PHDR; UINT64_MAX when there is none */
   uint64_t dynamic;   /* PT_DYNAMIC; UINT64_MAX when there is none */
@@ -94,8 +94,8 @@ static uint64_t dynamic_of(const layout_t *l, uint64_t slide) {
   return l->dynamic == UINT64_MAX ? 0 : l->dynamic + slide;
 }
 
-/* The image whose ELF header is at HEADER; its slide follows from that. DYNAMIC, unless NULL, gets
- * the address of its dynamic section, 0 when it has none. */
+/* Reads the image whose ELF header is at HEADER, which determines its slide. Sets *DYNAMIC, unless
+ * NULL, to the address of its dynamic section (0: none). */
 static bool image_from_header(os_image_t *out, uint64_t header, uint64_t *dynamic) {
   union {
     uint8_t bytes[HEADER_BYTES];
@@ -129,10 +129,10 @@ bool linux_link_entry(uint64_t address, link_entry_t *out) {
          os_read_memory(address, out, sizeof *out) == (ssize_t)sizeof *out;
 }
 
-/* The image of a list entry: by the loader's own answer, else where the entry's slide says, else
- * (a prelinked image) at the first header below the dynamic section that owns it. The loader's
- * answer is one segment where the kernel mapped the image with gaps between its segments: the
- * program and ld.so on aarch64, whose segments are 64 KB apart. */
+/* Finds the image of a list entry: with the loader's function, else at the entry's slide, else (for
+ * a prelinked image) at the first header below the dynamic section that owns it. The loader's
+ * function returns only one segment if the kernel left gaps between the segments. That is so for
+ * the program and ld.so on aarch64, whose segments are 64 KB apart. */
 static bool image_of_entry(const loader_t *loader, const link_entry_t *entry, os_image_t *out) {
   uint64_t dynamic = 0;
   found_object_t found;
@@ -158,7 +158,7 @@ static bool image_of_entry(const loader_t *loader, const link_entry_t *entry, os
   return true;
 }
 
-/* ld.so is mapped once but listed in every namespace: it counts in the program's own. */
+/* ld.so is mapped once but listed in every namespace. It is reported in the program's own only. */
 static bool walk_list(const loader_t *loader, uint64_t first, uint32_t link_space,
                       bool (*visit)(const os_image_t *image, void *context), void *context) {
   uint64_t at = first, previous = 0;
@@ -177,7 +177,7 @@ static bool walk_list(const loader_t *loader, uint64_t first, uint32_t link_spac
   return true;
 }
 
-/* Notes whether the vDSO was among the images, since not every loader lists it. */
+/* Records whether the list had the vDSO, since not every loader lists it. */
 typedef struct visit_state {
   bool (*visit)(const os_image_t *image, void *context);
   void *context;
@@ -265,7 +265,7 @@ static uint64_t auxv_value(const Elf64_auxv_t *auxv, uint64_t type) {
 static void auxv_read(Elf64_auxv_t auxv[AUXV_ENTRIES + 1]) {
   size_t size = AUXV_ENTRIES * sizeof *auxv;
   memset(auxv, 0, size + sizeof *auxv);
-  /* To valgrind's program the kernel would tell of valgrind; the file is the program's own. */
+  /* Under valgrind the kernel's answer describes valgrind, but the file describes the program. */
   if (!arch_on_valgrind() && call5(SYS_prctl, PR_GET_AUXV, auxv, size, 0, 0) > 0) return;
   int fd = os_open_read("/proc/self/auxv");
   if (fd < 0) return;
@@ -279,7 +279,7 @@ static void read_dynamic_of(dynamic_t *out, uint64_t dynamic, const os_image_t *
                  image->end);
 }
 
-/* The program, by the kernel's word on its program headers. */
+/* Finds the program by the program headers in the auxiliary vector. */
 static void find_program(loader_t *loader, const Elf64_auxv_t *auxv, bool *has_interpreter) {
   uint64_t phdr = auxv_value(auxv, AT_PHDR), count = auxv_value(auxv, AT_PHNUM);
   layout_t l = LAYOUT_NONE;
@@ -318,15 +318,15 @@ static bool visit_system(const os_image_t *image, void *context) {
     loader->libc_symbols = symbols;
   } else if (loader->kind == LOADER_OTHER &&
              dynamic_symbol(&symbols, "_dl_debug_addr", NULL) != 0) {
-    loader->kind = LOADER_MUSL; /* the one loader with that name, and the C library as well */
+    loader->kind = LOADER_MUSL; /* the only loader with that name; it is the C library as well */
     loader->libc_symbols = symbols;
   }
   return true;
 }
 
-/* struct r_debug: the program's DT_DEBUG, which the loader has filled in. When ld.so was started as
- * a command, the kernel's vector tells of ld.so itself, which exports it. A static program has no
- * loader, whatever the C library has written to its DT_DEBUG. */
+/* Finds struct r_debug: the loader stores its address in the program's DT_DEBUG. If ld.so was
+ * started as a command, the auxiliary vector describes ld.so itself, which exports the structure. A
+ * static program has no loader, even if the C library has written to its DT_DEBUG. */
 static uint64_t find_debug(const loader_t *loader, bool has_interpreter) {
   dynamic_t symbols = {0};
   read_dynamic_of(&symbols, loader->program_dynamic, &loader->program);
@@ -354,7 +354,7 @@ static void find_loader(loader_t *loader) {
   (void)walk_list(loader, head.first, 0, visit_system, loader);
   loader->own_handle =
       (uint64_t(*)(void))(uintptr_t)dynamic_symbol(&loader->libc_symbols, "pthread_self", NULL);
-  /* Only now: until it is known, images are found by the list alone. */
+  /* This comes last: the search for the images above uses the list only. */
   uint64_t find = dynamic_symbol(&loader->libc_symbols, "_dl_find_object", NULL);
   if (loader->kind == LOADER_GLIBC && find != 0)
     loader->find_object = (int (*)(void *, found_object_t *))(uintptr_t)find;
@@ -378,7 +378,7 @@ void os_loader_init(void) {
   if (loader != NULL) linux_epoch_init(loader);
 }
 
-/* ---- while nothing is unloaded -------------------------------------------------------------- */
+/* ---- while no image is unloaded -------------------------------------------------------------- */
 
 typedef struct held {
   void (*run)(void *context);
@@ -393,7 +393,8 @@ static int run_held(void *info, size_t size, void *context) {
   return 1; /* once */
 }
 
-/* dl_iterate_phdr holds the lock that dlclose takes before it unmaps; musl never unmaps. */
+/* dl_iterate_phdr holds the lock that dlclose takes before it unmaps an image. musl never unmaps.
+ */
 int os_loader_hold(void (*run)(void *context), void *context) {
   const loader_t *loader = linux_loader();
   uint64_t address =

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
  *
- * What is known of the program's dynamic loader, found once and never changed.
+ * The program's dynamic loader: found once at the first call, then constant.
  */
 #ifndef SONDE_OS_LINUX_LOADER_H
 #define SONDE_OS_LINUX_LOADER_H
@@ -18,7 +18,7 @@ typedef enum loader_kind {
   LOADER_OTHER,
 } loader_kind_t;
 
-/* The public beginning of a link_map (link.h), the same in every loader of System V descent. */
+/* The public part of struct link_map (link.h), the same in every loader that follows System V. */
 typedef struct link_entry {
   uint64_t slide;
   uint64_t path;
@@ -27,7 +27,8 @@ typedef struct link_entry {
   uint64_t previous;
 } link_entry_t;
 
-/* struct r_debug (link.h); NEXT is there from version 2 on (glibc 2.35: one per namespace). */
+/* struct r_debug (link.h). NEXT exists since version 2 (glibc 2.35: one structure per namespace).
+ */
 typedef struct debug_head {
   int32_t version;
   uint64_t first;
@@ -37,7 +38,7 @@ typedef struct debug_head {
   uint64_t next;
 } debug_head_t;
 
-/* glibc's struct dl_find_object (dlfcn.h of 2.35 and later). */
+/* struct dl_find_object of glibc 2.35 and later (dlfcn.h). */
 typedef struct found_object {
   uint64_t flags;
   uint64_t start;
@@ -50,24 +51,24 @@ typedef struct found_object {
 typedef struct loader {
   loader_kind_t kind;
   os_image_t program;
-  uint64_t program_dynamic; /* address of its dynamic section; 0 when it has none */
-  os_image_t vdso;          /* start is 0 when there is none */
-  uint64_t debug;           /* address of struct r_debug; 0 when there is none */
-  int (*find_object)(void *pc, found_object_t *out); /* NULL when the loader has none */
+  uint64_t program_dynamic;                          /* address of its dynamic section; 0: none */
+  os_image_t vdso;                                   /* start is 0: none */
+  uint64_t debug;                                    /* address of struct r_debug; 0: none */
+  int (*find_object)(void *pc, found_object_t *out); /* NULL: the loader has none */
   dynamic_t loader_symbols;                          /* of ld.so */
   uint64_t loader_dynamic;
   dynamic_t libc_symbols;
-  uint64_t (*own_handle)(void); /* the C library's pthread_self; NULL when it was not found */
+  uint64_t (*own_handle)(void); /* pthread_self of the C library; NULL: not found */
 } loader_t;
 
-/* The loader, found at the first call. NULL when no page could be mapped for it. */
+/* Returns the loader, or NULL when no page could be mapped for the structure. */
 const loader_t *linux_loader(void);
 
-/* Reads one entry of the loader's list, guarded. */
+/* Reads one entry of the loader's list with os_read_memory. */
 bool linux_link_entry(uint64_t address, link_entry_t *out);
 
-/* Finds the sign that images come and go; called from the constructor, since glibc has to be asked
- * through a function that takes its lock. */
+/* Finds the counters that change when images are loaded or unloaded. The constructor calls it,
+ * since glibc provides them through a function that takes the loader's lock. */
 void linux_epoch_init(const loader_t *loader);
 
 #endif

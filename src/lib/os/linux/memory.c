@@ -1,12 +1,13 @@
 /* SPDX-License-Identifier: MIT
  *
- * Mapped memory, and reading memory of an unknown state.
+ * Mapped memory, and reads of memory whose state is unknown.
  *
- * The guarded read is process_vm_readv on ourselves: the kernel copies and answers EFAULT where we
- * would have been killed. Some sandboxes refuse it (EPERM from a seccomp filter) and qemu's user
- * mode has never heard of it (ENOSYS); then each page is probed by a system call that only reads
- * its argument, and copied by us. Between that probe and the copy another thread may unmap the
- * page: this second way is safe against bad addresses, not against an munmap racing with it.
+ * A guarded read is process_vm_readv on this process: the kernel copies the bytes and returns
+ * EFAULT where a direct read would raise a signal. Some sandboxes refuse this call (EPERM from a
+ * seccomp filter), and qemu's user mode does not implement it (ENOSYS). Then each page is probed by
+ * a system call that only reads its argument, and copied directly. Another thread may unmap the
+ * page between the probe and the copy. So this fallback is safe against bad addresses, but not
+ * against a concurrent munmap.
  */
 #include <errno.h>
 #include <sys/mman.h>
@@ -21,7 +22,7 @@
 #define MADV_WIPEONFORK 18
 #endif
 
-/* The least page size of both machines: memory does not begin or end inside one. */
+/* The smallest page size of both CPUs: no mapping begins or ends inside such a page. */
 #define PROBE_STEP 4096u
 
 bool linux_read_by_probe;
@@ -36,7 +37,8 @@ bool linux_read_by_probe;
 
 #define MAP_FLAGS (MAP_PRIVATE | MAP_ANONYMOUS)
 #ifdef UNDER_TSAN
-/* It has to see mappings go and come, or it takes the next owner of an address for a racing one. */
+/* ThreadSanitizer must see these calls. Otherwise it reports a race between the old and the new
+ * owner of an address. */
 static void *map(size_t size, int flags) {
   int saved = errno;
   void *memory = mmap(NULL, size, PROT_READ | PROT_WRITE, MAP_FLAGS | flags, -1, 0);
@@ -58,15 +60,16 @@ static void *map(size_t size, int flags) {
 static void unmap(void *address, size_t size) { (void)call2(SYS_munmap, address, size); }
 #endif
 
-/* ---- what is ours ------------------------------------------------------------------------- */
+/* ---- the list of own mappings
+ * ------------------------------------------------------------------------- */
 
 #define OWN_MAPPINGS 1024u
 
-/* A place is taken by its start, which comes last to the reader: an end of 0 is not there yet. */
+/* A writer takes a free entry by setting its start. The entry is valid once its end is not 0. */
 static struct { uint64_t start, end; } own[OWN_MAPPINGS];
 static uint32_t own_used;
 
-static void keep_in_mind(uint64_t start, size_t size) {
+static void add_to_list(uint64_t start, size_t size) {
   for (uint32_t i = 0; start && i < OWN_MAPPINGS; i++) {
     uint64_t none = 0;
     if (load_relaxed(&own[i].start) || !cas_acq_rel(&own[i].start, &none, start)) continue;
@@ -78,7 +81,7 @@ static void keep_in_mind(uint64_t start, size_t size) {
   }
 }
 
-static void forget(uint64_t start) {
+static void remove_from_list(uint64_t start) {
   uint32_t used = load_acquire(&own_used);
   for (uint32_t i = 0; i < used; i++)
     if (load_relaxed(&own[i].start) == start && load_relaxed(&own[i].end)) {
@@ -98,7 +101,7 @@ void os_own_mappings(void (*visit)(uint64_t start, uint64_t end, void *context),
 
 static void *map_own(size_t size, int flags) {
   void *memory = map(size, flags);
-  keep_in_mind((uint64_t)(uintptr_t)memory, size);
+  add_to_list((uint64_t)(uintptr_t)memory, size);
   return memory;
 }
 
@@ -106,7 +109,7 @@ void *os_map(size_t size) { return map_own(size, 0); }
 void *os_map_populated(size_t size) { return map_own(size, MAP_POPULATE); }
 
 void os_unmap(void *address, size_t size) {
-  forget((uint64_t)(uintptr_t)address);
+  remove_from_list((uint64_t)(uintptr_t)address);
   unmap(address, size);
 }
 
@@ -114,8 +117,8 @@ bool os_wipe_on_fork(void *address, size_t size) {
   return call3(SYS_madvise, address, size, MADV_WIPEONFORK) == 0;
 }
 
-/* rt_sigprocmask copies the new set in before it looks at HOW: EFAULT tells that the 8 bytes cannot
- * be read, EINVAL that they can and that HOW is none. Nothing is changed either way. */
+/* rt_sigprocmask copies the new set before it checks HOW, which is invalid here. EFAULT means that
+ * the 8 bytes cannot be read, EINVAL that they can. The mask stays unchanged in both cases. */
 bool os_readable(uint64_t address) {
   return address != 0 && call4(SYS_rt_sigprocmask, -1, address, 0, 8) == -EINVAL;
 }
@@ -126,7 +129,7 @@ static ssize_t read_by_probe(uint64_t address, uint8_t *out, size_t size) {
     uint64_t at = address + done;
     size_t in_page = PROBE_STEP - (size_t)(at % PROBE_STEP);
     size_t piece = size - done < in_page ? size - done : in_page;
-    /* The probe reads 8 bytes; aligned down they stay in the page. */
+    /* The probe reads 8 aligned bytes, which are all in this page. */
     if (at < address || !os_readable(ALIGN_DOWN(at, (uint64_t)8))) break;
     memcpy(out + done, (const void *)(uintptr_t)at, piece);
     done += piece;
@@ -147,8 +150,8 @@ ssize_t os_read_memory(uint64_t address, void *out, size_t size) {
 
 #define PIECES_AT_ONCE 32
 
-/* One call, which ends at the first piece that cannot be read to its end. Returns how many pieces
- * are settled by it. */
+/* Reads pieces with one system call, which ends at the first piece that is not wholly readable.
+ * Returns the number of pieces whose result is known. */
 static int read_pieces(pid_t self, os_piece_t *pieces, int count) {
   struct iovec local[PIECES_AT_ONCE], remote[PIECES_AT_ONCE];
   for (int i = 0; i < count; i++) {

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
- * Process and thread ids, the clock, futexes. Ids are asked anew each time: a cached one would be
- * wrong after a fork that nobody told us of, and a call costs a tenth of a microsecond.
+ * Process and thread ids, clocks and futexes. Ids are read with a system call each time, which
+ * costs a tenth of a microsecond. A cached id would be wrong after a fork that sonde did not see.
  */
 #include <errno.h>
 #include <signal.h>
@@ -13,7 +13,7 @@
 #include "os/linux/internal.h"
 #include "os/os.h"
 
-/* linux/futex.h, which musl's compiler wrapper does not find */
+/* From linux/futex.h, which musl's compiler wrapper does not find. */
 #define FUTEX_WAIT_SHARED  0
 #define FUTEX_WAKE_SHARED  1
 #define FUTEX_WAIT_PRIVATE 128
@@ -23,7 +23,7 @@ pid_t os_pid(void) { return (pid_t)call0(SYS_getpid); }
 
 pid_t os_tid(void) { return (pid_t)call0(SYS_gettid); }
 
-/* The kernel gives the first thread the number of the process. */
+/* The first thread has the id of the process. */
 pid_t os_main_thread(void) { return os_pid(); }
 
 bool os_thread_alive(pid_t tid) {
@@ -38,7 +38,7 @@ bool os_signal_stack(uint64_t *start, uint64_t *size) {
   return true;
 }
 
-/* The kernel's function in the vDSO (vdso(7)), which lies there for the life of the process. */
+/* clock_gettime of the vDSO (vdso(7)), which stays mapped until the process ends. */
 static int (*vdso_clock)(int clock, struct kernel_timespec *out);
 
 void linux_clock_init(const dynamic_t *vdso_symbols) {
@@ -65,11 +65,12 @@ uint64_t os_realtime_ns(void) {
   return (uint64_t)now.seconds * 1000000000u + (uint64_t)now.nanoseconds;
 }
 
-/* membarrier(2): expedited, which has to be announced once; where it is not known, the slow one. */
+/* membarrier(2): the expedited command needs a registration; older kernels have only the slow one.
+ */
 void os_barrier(void) {
-  enum { GLOBAL = 1, EXPEDITED = 8, ANNOUNCE = 16 };
+  enum { GLOBAL = 1, EXPEDITED = 8, REGISTER = 16 };
   if (call3(SYS_membarrier, EXPEDITED, 0, 0) == 0) return;
-  if (call3(SYS_membarrier, ANNOUNCE, 0, 0) == 0 && call3(SYS_membarrier, EXPEDITED, 0, 0) == 0)
+  if (call3(SYS_membarrier, REGISTER, 0, 0) == 0 && call3(SYS_membarrier, EXPEDITED, 0, 0) == 0)
     return;
   (void)call3(SYS_membarrier, GLOBAL, 0, 0);
 }
@@ -96,7 +97,8 @@ int os_futex_wake(const uint32_t *word, int count) {
   return (int)call3(SYS_futex, word, FUTEX_WAKE_PRIVATE, count);
 }
 
-/* ---- what the program is called ------------------------------------------------------------- */
+/* ---- names of the program and the thread
+ * ------------------------------------------------------------- */
 
 ssize_t os_program_path(char *out, size_t size) {
   return os_read_link("/proc/self/exe", out, size);

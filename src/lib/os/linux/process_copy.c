@@ -1,15 +1,16 @@
 /* SPDX-License-Identifier: MIT
  *
- * A copy of this process that nobody waits for, and what has to be known of memory and of threads
- * to make one.
+ * A copy of this process that has no effect on the program, and what the thread of a blocked system
+ * call does after a signal.
  *
- * clone(2) without CLONE_VM copies the memory as fork does. Without an exit signal the end of the
- * copy raises no SIGCHLD, and wait(-1) passes it over, unless it asks for such children (__WALL,
- * __WCLONE). With CLONE_PARENT it is no child of this process at all, and its end is told to the
- * parent of both as that of any child. It is made without a table of descriptors of its own
- * (CLONE_FILES), then takes an empty one (close_range(2), Linux 5.9): a pipe or a lock of the
- * program's is not kept open by it when the program closes it or ends, and what it opens, should it
- * be killed meanwhile, does not stay open in the program. Before Linux 5.9 it goes on sharing.
+ * clone(2) without CLONE_VM copies the memory as fork does. The copy has no exit signal, so its end
+ * raises no SIGCHLD, and wait(-1) ignores it unless the caller passes __WALL or __WCLONE. With
+ * CLONE_PARENT the copy is not a child of this process; the parent of both is notified of its end.
+ *
+ * The copy starts with the shared table of descriptors (CLONE_FILES) and then takes an empty table
+ * of its own (close_range(2), Linux 5.9). So it never keeps a pipe or a lock of the program open,
+ * and a descriptor that it opened before it was killed does not stay open in the program. Before
+ * Linux 5.9 the copy continues to share the table.
  */
 #include <errno.h>
 #include <signal.h>
@@ -38,7 +39,7 @@ void os_exit(int status) {
     (void)call1(SYS_exit_group, status);
 }
 
-/* prctl(2): PR_SET_NAME; setrlimit(2): RLIMIT_CORE. The file is written as a whole (proc(5)). */
+/* prctl(2): PR_SET_NAME; setrlimit(2): RLIMIT_CORE; oom_score_adj: proc(5). */
 void os_process_copy_settle(const char *name) {
   const uint64_t none[2] = {0, 0};
   (void)call3(SYS_close_range, 0, ~0u, 2 /* CLOSE_RANGE_UNSHARE */);
@@ -65,9 +66,10 @@ void os_signals_restore(uint64_t mask) {
   (void)call4(SYS_rt_sigprocmask, SIG_SETMASK, &mask, NULL, 8);
 }
 
-/* ---- calls that a signal does not end ------------------------------------------------------- */
+/* ---- system calls and signals ------------------------------------------------------- */
 
-/* A receive or send with a time limit of its own (socket(7): SO_RCVTIMEO, SO_SNDTIMEO) ends. */
+/* A receive or send call with a time limit (socket(7): SO_RCVTIMEO, SO_SNDTIMEO) is not restarted.
+ */
 static bool has_time_limit(uint64_t fd) {
   for (int option = 20; option <= 21; option++) {
     int64_t limit[2] = {0, 0};
@@ -78,8 +80,8 @@ static bool has_time_limit(uint64_t fd) {
   return false;
 }
 
-/* signal(7), "Interruption of system calls": restarted with SA_RESTART. A futex with a time limit
- * is not, though the C library's own waits go on by themselves. */
+/* The calls that SA_RESTART restarts: signal(7), "Interruption of system calls". A futex call with
+ * a time limit is not restarted, although the C library's own waits repeat it. */
 bool os_call_restarts_anywhere(const os_blocked_t *at) {
   uint64_t operation = at->arguments[1] & 127;
   if (at->call == SYS_futex) return (operation == 0 || operation == 9) && at->arguments[3] == 0;
@@ -103,9 +105,9 @@ bool os_call_restarts(const os_blocked_t *at) {
   }
 }
 
-/* Calls that end with EINTR whatever the handler's flags, and that may be made again with the same
- * arguments: they wait without limit, or until a moment, or the kernel has put the time that is
- * left where it took it from (select(2), "The timeout"; ppoll(2)). */
+/* Calls that end with EINTR whatever the handler's flags, and that may be repeated with the same
+ * arguments: they wait without limit, or until an absolute time, or the kernel has written the
+ * remaining time to their argument (select(2), "The timeout"; ppoll(2)). */
 bool os_call_resumes(const os_blocked_t *at) {
   const uint64_t *a = at->arguments;
   switch (at->call) {
@@ -128,13 +130,13 @@ bool os_call_resumes(const os_blocked_t *at) {
   case SYS_semtimedop: return a[3] == 0;
   case SYS_clock_nanosleep: return a[1] & 1 /* TIMER_ABSTIME */ || a[3];
   case SYS_nanosleep: return a[1] != 0;
-  case SYS_futex: return (a[1] & 127) == 9; /* FUTEX_WAIT_BITSET: until a moment */
+  case SYS_futex: return (a[1] & 127) == 9; /* FUTEX_WAIT_BITSET: an absolute time */
   default: return false;
   }
 }
 
-/* A sleep goes on with what is left of it, which the kernel has told. */
-static void take_the_rest(const os_blocked_t *at, uint64_t *arguments) {
+/* A repeated sleep uses the remaining time, which the kernel has written to its argument. */
+static void remaining_arguments(const os_blocked_t *at, uint64_t *arguments) {
   memcpy(arguments, at->arguments, sizeof at->arguments);
   if (at->call == SYS_nanosleep) arguments[0] = arguments[1];
   if (at->call == SYS_clock_nanosleep && !(arguments[1] & 1)) arguments[2] = arguments[3];
@@ -144,7 +146,7 @@ void os_call_resume(void *ucontext, const os_blocked_t *at) {
   uint64_t arguments[6];
   if (at->call < 0 || !os_call_resumes(at) || !arch_context_interrupted(ucontext, at->pc, at->sp))
     return;
-  take_the_rest(at, arguments);
+  remaining_arguments(at, arguments);
   arch_context_repeat(ucontext, at->call, arguments);
 }
 
@@ -162,8 +164,8 @@ static const char *hex(const char *at, uint64_t *value) {
   }
 }
 
-/* The number behind the character SEPARATOR at AT, and what follows it; NULL where it is another
- * one. */
+/* Reads the number after the character SEPARATOR at AT and returns the text after it. Returns NULL
+ * if AT is another character. */
 static const char *next_hex(const char *at, char separator, uint64_t *value) {
   return at && *at == separator ? hex(at + 1, value) : NULL;
 }

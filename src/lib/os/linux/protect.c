@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: MIT
  *
- * What a mapping may be used for, and changing it.
+ * The protection of mappings, and mappings at chosen addresses.
  *
- * Linux 6.11 answers for one address (PROCMAP_QUERY of /proc/self/maps); before that the file is
- * read as text, from its beginning, once for each question.
+ * Linux 6.11 reports the mapping of one address (PROCMAP_QUERY of /proc/self/maps). On older
+ * kernels each query reads that file as text from its beginning.
  */
 #include <errno.h>
 
@@ -12,7 +12,8 @@
 #include "os/linux/call.h"
 #include "os/os.h"
 
-/* struct procmap_query and its ioctl (linux/fs.h), spelled out: older headers lack them. */
+/* struct procmap_query and its ioctl, copied here because older versions of linux/fs.h lack them.
+ */
 typedef struct map_query {
   uint64_t size, flags, address;
   uint64_t start, end, vma_flags, page_size, offset, inode;
@@ -22,7 +23,7 @@ typedef struct map_query {
 #define MAP_QUERY 0xc0686611u /* _IOWR(0x66, 17, struct procmap_query), 104 bytes */
 _Static_assert(sizeof(map_query_t) == 104, "as the kernel declares it");
 
-/* One character after the other. */
+/* A file read character by character. */
 typedef struct text {
   int fd;
   uint64_t offset;
@@ -91,7 +92,7 @@ void *os_map_at(uint64_t address, size_t size) {
   if (address < NEAR_STEP || (address + size) >> ARCH_ADDRESS_BITS) return NULL;
   long r = call6(SYS_mmap, address, size, 3, flags, -1, 0);
   if (r > 0 && (uint64_t)r == address) return (void *)(uintptr_t)r;
-  if (r > 0) (void)call2(SYS_munmap, r, size); /* an old kernel took it for a hint */
+  if (r > 0) (void)call2(SYS_munmap, r, size); /* an old kernel took the address as a hint */
   return NULL;
 }
 

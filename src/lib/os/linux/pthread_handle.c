@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT
  *
- * From a pthread_t to a thread id. Each C library keeps the id inside the structure that the handle
- * points at, at a place that has not moved for many versions but is promised nowhere. So no place
- * is believed: the calling thread's own handle must show its own id there.
+ * The thread id of a pthread_t. Each C library stores the id inside the structure that the handle
+ * points to. Its offset has not changed for many versions but is not guaranteed. So each known
+ * offset is tested first: the calling thread's own handle must show its own id there.
  */
 #include <errno.h>
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
- * What a recording needs: a descriptor out of the program's way, memory shared with the recorder,
- * and the questions that keep a write from ever raising a signal.
+ * Files and memory of a recording: descriptors that do not collide with the program's, memory
+ * shared with the recorder, and limits that must be known so that a write never raises a signal.
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -24,7 +24,7 @@
 static int as_high(int fd) {
   if (fd < 0 || fd >= HIGH_DESCRIPTOR) return fd;
   int high = (int)call3(SYS_fcntl, fd, F_DUPFD_CLOEXEC, HIGH_DESCRIPTOR);
-  if (high < 0) return fd; /* the limit is below: then as it is */
+  if (high < 0) return fd; /* the limit on descriptors is lower */
   os_close(fd);
   return high;
 }
@@ -54,7 +54,7 @@ int os_memory_file(const char *name) {
 int os_file_resize(int fd, uint64_t size) { return (int)call2(SYS_ftruncate, fd, size); }
 void os_remove(const char *path) { (void)call3(SYS_unlinkat, AT_FDCWD, path, 0); }
 
-/* Asked by statx, whose layout is one and the same on every machine. */
+/* statx has the same layout on every CPU. */
 bool os_file_id(int fd, os_file_id_t *out) {
   struct {
     uint32_t mask, block;
@@ -129,8 +129,8 @@ void *os_map_shared(int fd, uint64_t offset, size_t size) {
   return r < 0 && r > -4096 ? NULL : (void *)r;
 }
 
-/* Kernels before 5.14 do not know MADV_POPULATE_WRITE; there the pages come when they are touched,
- * as memory of a memfd does unless the machine has none left. */
+/* Kernels before 5.14 lack MADV_POPULATE_WRITE and return EINVAL. Their pages are allocated at
+ * first use, which succeeds unless the machine has no memory left. */
 bool os_populate(void *address, size_t size) {
   long r = call3(SYS_madvise, address, size, MADV_POPULATE_WRITE);
   return r == 0 || r == -EINVAL;

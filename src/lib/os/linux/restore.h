@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: MIT
  *
- * What a signal handler returns to. The kernel asks x86_64 programs to bring it themselves; on
- * aarch64 it lies in the vDSO. Unwinders know the place by its bytes, or by its call frame
- * information, which tells that the registers are in the ucontext that the stack pointer points at
- * (arch/x86/kernel/signal_64.c; offsets of struct sigcontext). The leading nop is there because
- * they look up the byte before a return address.
+ * The code that a signal handler returns to. On x86_64 a program must provide it; on aarch64 it is
+ * in the vDSO. Unwinders recognize it by its bytes, or by its call frame information, which says
+ * that the registers are in the ucontext at the stack pointer (arch/x86/kernel/signal_64.c; offsets
+ * of struct sigcontext). The leading nop exists because unwinders look up the byte before a return
+ * address.
  */
 #ifndef SONDE_OS_LINUX_RESTORE_H
 #define SONDE_OS_LINUX_RESTORE_H

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: MIT
  *
- * Whether the hardware keeps return addresses on a second stack: arch/x86/include/uapi/asm/prctl.h
- * (ARCH_SHSTK_STATUS, Linux 6.6), include/uapi/linux/prctl.h (PR_GET_SHADOW_STACK_STATUS, 6.13).
+ * Reports whether the hardware keeps return addresses on a shadow stack:
+ * arch/x86/include/uapi/asm/prctl.h (ARCH_SHSTK_STATUS, Linux 6.6), include/uapi/linux/prctl.h
+ * (PR_GET_SHADOW_STACK_STATUS, 6.13).
  */
 #include "os/linux/call.h"
 #include "os/os.h"

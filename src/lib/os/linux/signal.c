@@ -1,22 +1,22 @@
 /* SPDX-License-Identifier: MIT
  *
- * Asking a running thread by signal.
+ * Requests to a running thread by signal, and ticks of CPU time.
  *
- * The signal is SIGURG: its default action is to ignore it, so one that arrives late, or after an
- * execve, harms nobody, and programs rarely use it. Ours carries a cookie (rt_tgsigqueueinfo(2))
- * and goes to one thread; every other SIGURG is handed on to the handler the program had, under the
- * mask the program asked for.
+ * The signal is SIGURG. Its default action is to ignore it, so a signal that arrives late, or after
+ * an execve, does no harm; and programs rarely use it. A signal of sonde carries a cookie
+ * (rt_tgsigqueueinfo(2)) and is sent to one thread. Every other SIGURG is passed to the handler
+ * that the program had installed, under the signal mask that the program requested.
  *
- * The handler is installed at the first question and stays: taking it away could hit a signal under
- * way. A program may install its own later; that is noticed at the next question, and ours is put
- * in front again. Since the program's may hand on to the one it found, which was ours, each
- * installation uses a handler function of its own with its own predecessor: handing on always leads
- * back in time. There are eight; a program that replaces the handler more often is left alone
- * (-EBUSY).
+ * The handler is installed at the first request and stays installed: removing it could lose a
+ * pending signal. If the program installs its own handler later, the next request notices that and
+ * installs sonde's handler in front of it again. The program's handler may call the handler that it
+ * replaced, which was sonde's. Therefore each installation uses a handler function of its own with
+ * its own predecessor, and passing a signal on always leads to an older handler. There are eight
+ * such functions. If the program replaces the handler more often, requests fail with -EBUSY.
  *
- * While ours is at work, no other handler may come and jump out of it: it would leave half done
- * what it interrupted (a record, an answer, a lock that is tried). So all signals wait but those of
- * faults, and the work is done on a stack of our own (room.c).
+ * While sonde's handler runs, no other handler may run and jump out of it: the jump would leave an
+ * interrupted record, answer or lock half done. So all signals except faults are blocked, and the
+ * work runs on a handler stack (handler_stack.c).
  */
 #include <errno.h>
 #include <signal.h>
@@ -29,10 +29,10 @@
 #include "os/linux/restore.h"
 #include "os/os.h"
 
-#define ASK_SIGNAL  SIGURG
-#define COOKIE      0x736f6e64652d6173u /* nobody else's value */
-#define FOREIGN     (COOKIE + 1)        /* of a question that another process asks */
-#define GENERATIONS 8u
+#define REQUEST_SIGNAL SIGURG
+#define COOKIE         0x736f6e64652d6173u /* marks a signal of this process */
+#define FOREIGN        (COOKIE + 1)        /* marks a request of another process */
+#define GENERATIONS    8u
 
 #define BIT(signal) ((uint64_t)1 << ((signal)-1))
 #define FAULTS                                                                                     \
@@ -47,7 +47,7 @@ typedef struct action {
   uint64_t mask;
 } action_t;
 
-/* siginfo_t as rt_tgsigqueueinfo takes it. */
+/* siginfo_t as the kernel defines it for rt_tgsigqueueinfo. */
 typedef struct signal_info {
   int32_t number, error, code, padding;
   int32_t pid;
@@ -57,25 +57,25 @@ typedef struct signal_info {
 } signal_info_t;
 _Static_assert(sizeof(signal_info_t) == 128, "siginfo_t has 128 bytes");
 
-static os_signaled_t *the_asked, *asked_by_others;
-static os_ticked_t *the_ticked;
+static os_signaled_t *on_request, *on_foreign_request;
+static os_ticked_t *on_tick;
 
-/* What each generation found in its place: two records, of which the second is for the case that
- * the program replaced the handler between our look and our change. */
+/* The action that each generation replaced. The second record is used if the program replaced the
+ * handler between the read of the action and its change. */
 static action_t found[GENERATIONS][2];
 static const action_t *previous[GENERATIONS];
 static uint32_t generations_used;
 
-static void hand_on(unsigned generation, int number, signal_info_t *info, void *context) {
+static void pass_on(unsigned generation, int number, signal_info_t *info, void *context) {
   const action_t *action = load_acquire(&previous[generation]);
   if (action == NULL || action->handler <= 1) return;
   uint64_t handler = action->handler;
   if (action->flags & SA_RESETHAND) store_release(&previous[generation], NULL);
-  /* As the kernel would have set it; undone when the handler returns. */
+  /* Sets the mask that the kernel would have set. The return from this handler restores it. */
   uint64_t mask;
   memcpy(&mask, &((const ucontext_t *)context)->uc_sigmask, sizeof mask);
   mask |= action->mask;
-  if (!(action->flags & SA_NODEFER)) mask |= BIT(ASK_SIGNAL);
+  if (!(action->flags & SA_NODEFER)) mask |= BIT(REQUEST_SIGNAL);
   (void)call4(SYS_rt_sigprocmask, SIG_SETMASK, &mask, NULL, 8);
   if (action->flags & SA_SIGINFO)
     ((void (*)(int, signal_info_t *, void *))(uintptr_t)handler)(number, info, context);
@@ -83,10 +83,10 @@ static void hand_on(unsigned generation, int number, signal_info_t *info, void *
     ((void (*)(int))(uintptr_t)handler)(number);
 }
 
-/* What a signal of ours wants. */
+/* The work that a signal of sonde requests. */
 typedef struct task {
-  os_signaled_t *asked;
-  os_ticked_t *ticked; /* NULL: it is a question */
+  os_signaled_t *signaled; /* NULL: it is a tick */
+  os_ticked_t *ticked;     /* NULL: it is a request */
   const void *context;
   uint32_t missed;
 } task_t;
@@ -96,22 +96,22 @@ static void do_task(void *argument) {
   if (task->ticked)
     task->ticked(task->context, task->missed);
   else
-    task->asked(task->context);
+    task->signaled(task->context);
 }
 
 static void handle(unsigned generation, int number, signal_info_t *info, void *context) {
   task_t task = {.context = context, .missed = info->uid}; /* si_overrun of a timer's signal */
   bool queued = info->code == SI_QUEUE, timer = info->code == SI_TIMER;
   if (queued && info->value == COOKIE)
-    task.asked = load_acquire(&the_asked);
+    task.signaled = load_acquire(&on_request);
   else if ((queued || timer) && info->value == FOREIGN)
-    task.asked = load_acquire(&asked_by_others);
+    task.signaled = load_acquire(&on_foreign_request);
   else if (timer && info->value == COOKIE)
-    task.ticked = load_acquire(&the_ticked);
-  if (task.asked || task.ticked)
+    task.ticked = load_acquire(&on_tick);
+  if (task.signaled || task.ticked)
     os_run_on_handler_stack(do_task, &task);
   else
-    hand_on(generation, number, info, context);
+    pass_on(generation, number, info, context);
 }
 
 #define HANDLER(n)                                                                                 \
@@ -130,25 +130,25 @@ HANDLER(7)
 static void (*const handlers[GENERATIONS])(int, signal_info_t *, void *) = {
     handler_0, handler_1, handler_2, handler_3, handler_4, handler_5, handler_6, handler_7};
 
-static bool is_ours(uint64_t handler) {
+static bool is_handler_of_sonde(uint64_t handler) {
   for (unsigned i = 0; i < GENERATIONS; i++)
     if (handler == (uint64_t)(uintptr_t)handlers[i]) return true;
   return false;
 }
 
 static int change_action(const action_t *to, action_t *from) {
-  return (int)call4(SYS_rt_sigaction, ASK_SIGNAL, to, from, 8);
+  return (int)call4(SYS_rt_sigaction, REQUEST_SIGNAL, to, from, 8);
 }
 
-/* A program's handler keeps the stack and the restarting it was installed with; its mask is set
- * when it is called. Ours is the widest (see above). */
+/* Sonde's handler uses the same stack and the same restart flag as the program's handler THEIRS.
+ * The program's mask is set when its handler is called; sonde's mask blocks all but faults. */
 static action_t in_front_of(const action_t *theirs, unsigned generation) {
   bool real = theirs->handler > 1;
-  uint64_t kept = SA_RESTART | SA_ONSTACK;
+  uint64_t inherited = SA_RESTART | SA_ONSTACK;
   return (action_t){
       .handler = (uint64_t)(uintptr_t)handlers[generation],
       .flags = SA_SIGINFO | SA_RESTORER_FLAG |
-               (real ? theirs->flags & kept : (uint64_t)(SA_RESTART | SA_ONSTACK)),
+               (real ? theirs->flags & inherited : (uint64_t)(SA_RESTART | SA_ONSTACK)),
       .restorer = RESTORER,
       .mask = ~FAULTS,
   };
@@ -157,16 +157,16 @@ static action_t in_front_of(const action_t *theirs, unsigned generation) {
 static int install(void) {
   action_t now, replaced;
   int r = change_action(NULL, &now);
-  if (r != 0 || is_ours(now.handler)) return r;
+  if (r != 0 || is_handler_of_sonde(now.handler)) return r;
   uint32_t generation = load_relaxed(&generations_used);
   do {
     if (generation >= GENERATIONS) return -EBUSY;
   } while (!cas_acq_rel(&generations_used, &generation, generation + 1));
   found[generation][0] = now;
   store_release(&previous[generation], &found[generation][0]);
-  action_t ours = in_front_of(&now, generation);
-  r = change_action(&ours, &replaced);
-  if (r == 0 && replaced.handler != now.handler && !is_ours(replaced.handler)) {
+  action_t action = in_front_of(&now, generation);
+  r = change_action(&action, &replaced);
+  if (r == 0 && replaced.handler != now.handler && !is_handler_of_sonde(replaced.handler)) {
     found[generation][1] = replaced;
     store_release(&previous[generation], &found[generation][1]);
   }
@@ -178,28 +178,30 @@ bool linux_signal_restarts(void) {
   return change_action(NULL, &now) == 0 && (now.handler <= 1 || now.flags & SA_RESTART);
 }
 
-int os_signal_prepare(os_signaled_t *asked) {
-  store_release(&the_asked, asked);
+int os_signal_prepare(os_signaled_t *signaled) {
+  store_release(&on_request, signaled);
   return install();
 }
 
-int os_signal_prepare_for_others(os_signaled_t *asked) {
-  store_release(&asked_by_others, asked);
+int os_signal_prepare_for_others(os_signaled_t *signaled) {
+  store_release(&on_foreign_request, signaled);
   return install();
 }
 
 int os_tick_prepare(os_ticked_t *ticked) {
-  store_release(&the_ticked, ticked);
+  store_release(&on_tick, ticked);
   return install();
 }
 
-/* A thread's CPU clock by its tid (linux/posix-timers_types.h: ~tid << 3 | PERTHREAD | SCHED). */
+/* Starts a timer on the CPU clock of the thread TID (linux/posix-timers_types.h: ~tid << 3 |
+ * PERTHREAD | SCHED). */
 static int start_timer(pid_t tid, uint64_t first_ns, uint64_t interval_ns, uint64_t cookie) {
   struct {
     uint64_t value;
     int32_t signal, notify, tid;
     int32_t rest[11];
-  } event = {.value = cookie, .signal = ASK_SIGNAL, .notify = 4 /* SIGEV_THREAD_ID */, .tid = tid};
+  } event = {
+      .value = cookie, .signal = REQUEST_SIGNAL, .notify = 4 /* SIGEV_THREAD_ID */, .tid = tid};
   const int64_t second = 1000000000;
   int64_t times[4] = {(int64_t)interval_ns / second, (int64_t)interval_ns % second,
                       (int64_t)first_ns / second, (int64_t)first_ns % second};
@@ -224,20 +226,20 @@ void os_tick_stop(int timer) { (void)call1(SYS_timer_delete, timer); }
 
 int os_signal_thread(pid_t tid) {
   pid_t pid = os_pid();
-  signal_info_t info = {.number = ASK_SIGNAL, .code = SI_QUEUE, .pid = pid, .value = COOKIE};
-  return (int)call4(SYS_rt_tgsigqueueinfo, pid, tid, ASK_SIGNAL, &info);
+  signal_info_t info = {.number = REQUEST_SIGNAL, .code = SI_QUEUE, .pid = pid, .value = COOKIE};
+  return (int)call4(SYS_rt_tgsigqueueinfo, pid, tid, REQUEST_SIGNAL, &info);
 }
 
 int os_signal_process(pid_t pid, pid_t tid) {
-  signal_info_t info = {.number = ASK_SIGNAL, .code = SI_QUEUE, .pid = pid, .value = FOREIGN};
-  return (int)call4(SYS_rt_tgsigqueueinfo, pid, tid, ASK_SIGNAL, &info);
+  signal_info_t info = {.number = REQUEST_SIGNAL, .code = SI_QUEUE, .pid = pid, .value = FOREIGN};
+  return (int)call4(SYS_rt_tgsigqueueinfo, pid, tid, REQUEST_SIGNAL, &info);
 }
 
 bool os_blocks_signal(const os_thread_t *thread) {
-  return thread->blocked_signals & BIT(ASK_SIGNAL);
+  return thread->blocked_signals & BIT(REQUEST_SIGNAL);
 }
 
-/* Calls that end with any signal, or whose business signals are. */
+/* Calls that any signal ends, and calls that wait for signals. */
 bool os_waits_for_signals(int64_t call) {
 #if defined(SYS_pause)
   if (call == SYS_pause) return true;

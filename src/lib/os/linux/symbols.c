@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
- * Definitions by name in the loaded images, in the loader's own order: what dlsym(RTLD_NEXT) would
- * answer, without its lock and without calling it.
+ * Definitions by name in the loaded images, in the loader's order. The result equals that of
+ * dlsym(RTLD_NEXT), without calling the loader or taking its lock.
  */
 #include "base/bits.h"
 #include "os/linux/dynamic.h"

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
  *
- * The threads of this process, as /proc tells. A file is opened, read and closed.
+ * The threads of this process, read from /proc. Each file is opened, read and closed at once.
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -16,8 +16,7 @@
 #define TASK_FOLDER    "/proc/self/task"
 #define TASK_PATH_SIZE 48
 
-/* The path of FILE of thread TID, from the folder of all threads (os_threads_open) when
- * FROM_FOLDER. */
+/* The path of FILE of thread TID; with FROM_FOLDER relative to the folder of os_threads_open. */
 static void task_path(char out[TASK_PATH_SIZE], bool from_folder, pid_t tid, const char *file) {
   char *at = from_folder ? out : text_append(out, TASK_FOLDER "/");
   *text_append(decimal_append(at, (uint32_t)tid), file) = '\0';
@@ -42,8 +41,8 @@ int os_threads_open(void) {
   return (int)call4(SYS_openat, AT_FDCWD, TASK_FOLDER, O_RDONLY | O_DIRECTORY | O_CLOEXEC, 0);
 }
 
-/* The identity is the inode's number: /proc gives each thread a new one from a counter, and may
- * give it another one later, when it has forgotten the thread's folder meanwhile. */
+/* The identity is the inode number. /proc numbers the folder of each thread from a counter. It may
+ * number it again later, if the kernel has dropped the folder from its cache. */
 int os_threads_list(int folder, os_thread_visit_t *visit, void *context) {
   _Alignas(8) char entries[2048];
   long size;
@@ -70,7 +69,7 @@ int os_threads(os_thread_visit_t *visit, void *context) {
 
 /* ---- one thread ----------------------------------------------------------------------------- */
 
-/* Reads FILE of a thread once, which is all that its short files take. Returns the size. */
+/* Reads FILE of a thread with one read, which suffices for these short files. Returns the size. */
 static ssize_t read_task_file(int folder, pid_t tid, const char *file, char *out, size_t size) {
   char path[TASK_PATH_SIZE];
   bool from_folder = folder >= 0;
@@ -97,8 +96,8 @@ static void copy_name(const char *from, const char *end, char out[OS_THREAD_NAME
   out[n] = '\0';
 }
 
-/* proc(5): "pid (name) state ppid …"; the name may hold anything, also a parenthesis. Field 32 is
- * the set of blocked signals, of which it has the first 31. */
+/* proc(5): "pid (name) state ppid …". The name may contain any character, even a parenthesis. Field
+ * 32 is the set of the blocked signals among the first 31. */
 int os_parse_thread(const char *text, os_thread_t *out) {
   const char *open = text, *close = NULL;
   while (*open != '\0' && *open != '(')
@@ -113,8 +112,8 @@ int os_parse_thread(const char *text, os_thread_t *out) {
   return 0;
 }
 
-/* Some kernels escape a newline and a backslash in /proc/…/stat, others do not (fs/proc/array.c); a
- * name with a backslash is read again from /proc/…/comm, where it is plain. */
+/* Some kernels escape a newline and a backslash in /proc/…/stat (fs/proc/array.c). So a name with a
+ * backslash is read again from /proc/…/comm, which has no escapes. */
 static void read_plain_name(int folder, pid_t tid, char name[OS_THREAD_NAME]) {
   char plain[OS_THREAD_NAME + 2];
   bool escaped = false;
@@ -178,9 +177,9 @@ static int read_blocked(int folder, pid_t tid, os_blocked_t *out) {
   return size < 0 ? (int)size : os_parse_blocked(text, out);
 }
 
-/* An emulator of user programs passes the file through and so shows its own registers. Asked about
- * ourselves, the kernel must name the very call that asks, its buffer and our stack. */
-static bool tells_the_truth(void) {
+/* An emulator of user programs passes the file through, which then shows the emulator's registers.
+ * So this thread reads its own file: it must show this very call, its buffer and this stack. */
+static bool syscall_file_is_valid(void) {
   char text[256];
   os_blocked_t own;
   int fd = os_open_read("/proc/thread-self/syscall");
@@ -198,7 +197,7 @@ int os_thread_blocked(int folder, pid_t tid, os_blocked_t *out) {
   static uint32_t verdict; /* 0: not asked yet, 1: it does, 2: it does not */
   uint32_t known = load_relaxed(&verdict);
   if (known == 0) {
-    known = tells_the_truth() ? 1 : 2;
+    known = syscall_file_is_valid() ? 1 : 2;
     store_relaxed(&verdict, known);
   }
   return known == 1 ? read_blocked(folder, tid, out) : -ENOSYS;
@@ -236,7 +235,7 @@ int64_t os_thread_cpu_ns(pid_t tid) {
   return known == 1 ? cpu_ns(tid) : -ENOSYS;
 }
 
-/* ---- whether it has gone on ------------------------------------------------------------------ */
+/* ---- progress of a thread ------------------------------------------------------------------ */
 
 /* /proc/…/schedstat: Documentation/scheduler/sched-stats.rst. */
 typedef struct schedstat {
