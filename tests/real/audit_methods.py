@@ -126,7 +126,7 @@ def what_is_no_method_is_refused():
     for name in ("[Base x]", "-[Base]", "-[Base x", "-Base x]", "-[ x]", "-[Base ]", "-[Base x] ", "-[Base x y]", "-[[Base x]"):
         policy = write(f'version: 1\nextends: none\ncategories:\n  - id: a\n    methods:\n      - "{name}"\n', ".yaml")
         done = try_sonde("audit", "check", policy)
-        assert done.returncode == 2 and f"{policy}:6: '{name}' is no method" in done.stderr, (name, done)
+        assert done.returncode == 2 and f"{policy}:6: '{name}' is not a method" in done.stderr, (name, done)
 
 
 run_cases(globals())

@@ -12,7 +12,7 @@ typedef struct cpu_name {
   char text[];
 } cpu_name_t;
 
-/* NULL without memory. */
+/* NULL when memory runs out. */
 static const char *get_name(cpu_use_t *u, body_t *b) {
   uint64_t n;
   const uint8_t *from = body_string(b, &n);
@@ -32,23 +32,24 @@ static bool add_sum(cpu_use_t *u, body_t *b) {
   sum.wakeups = body_number(b);
   sum.seen_ns = body_number(b);
   sum.name = get_name(u, b);
-  if (!sum.name || !ARRAY_GROW(u->sums, u->sum_count, u->sum_room)) return false;
+  if (!sum.name || !ARRAY_GROW(u->sums, u->sum_count, u->sum_capacity)) return false;
   if (!b->short_of) u->sums[u->sum_count++] = sum;
   return true;
 }
 
-static bool add_burst(cpu_use_t *u, body_t *b, uint64_t time) {
-  cpu_episode_t burst = {.tid = (uint32_t)body_number(b), .to = time};
-  burst.time_ns = body_number(b);
-  burst.cpu_ns = body_number(b);
-  burst.name = get_name(u, b);
-  if (!burst.name || !ARRAY_GROW(u->episodes, u->episode_count, u->episode_room)) return false;
-  if (!b->short_of && burst.time_ns) u->episodes[u->episode_count++] = burst;
+static bool add_episode(cpu_use_t *u, body_t *b, uint64_t time) {
+  cpu_episode_t episode = {.tid = (uint32_t)body_number(b), .to = time};
+  episode.time_ns = body_number(b);
+  episode.cpu_ns = body_number(b);
+  episode.name = get_name(u, b);
+  if (!episode.name || !ARRAY_GROW(u->episodes, u->episode_count, u->episode_capacity))
+    return false;
+  if (!b->short_of && episode.time_ns) u->episodes[u->episode_count++] = episode;
   return true;
 }
 
 static bool add_tick(cpu_use_t *u, const record_event_t *e) {
-  if (!ARRAY_GROW(u->ticks, u->tick_count, u->tick_room)) return false;
+  if (!ARRAY_GROW(u->ticks, u->tick_count, u->tick_capacity)) return false;
   u->ticks[u->tick_count++] = (cpu_tick_t){e->time, sample_ticks(e), e->stream, e->stack};
   return true;
 }
@@ -59,7 +60,7 @@ bool cpu_use_add(cpu_use_t *u, const record_event_t *e) {
   body_t b = {e->body, e->body + e->body_size, false};
   bool good = true;
   switch (e->subtype) {
-  case EXTENDED_CPU_EPISODE: good = add_burst(u, &b, e->time); break;
+  case EXTENDED_CPU_EPISODE: good = add_episode(u, &b, e->time); break;
   case EXTENDED_CPU_THREAD: good = add_sum(u, &b); break;
   case EXTENDED_CPU_PROCESS: u->process_ns = body_number(&b); break;
   default: return true;
@@ -68,11 +69,11 @@ bool cpu_use_add(cpu_use_t *u, const record_event_t *e) {
   return good;
 }
 
-bool cpu_tick_in(const reader_t *reader, const cpu_tick_t *tick, const cpu_episode_t *burst) {
-  uint64_t at = reader_ns(reader, tick->time), to = reader_ns(reader, burst->to);
+bool cpu_tick_in(const reader_t *reader, const cpu_tick_t *tick, const cpu_episode_t *episode) {
+  uint64_t at = reader_ns(reader, tick->time), to = reader_ns(reader, episode->to);
   const record_thread_t *thread = reader_thread(reader, tick->stream);
-  if (at > to || at + burst->time_ns < to) return false;
-  return !burst->tid || (thread && thread->tid == burst->tid);
+  if (at > to || at + episode->time_ns < to) return false;
+  return !episode->tid || (thread && thread->tid == episode->tid);
 }
 
 void cpu_use_free(cpu_use_t *u) {

@@ -1,22 +1,25 @@
 /* SPDX-License-Identifier: MIT
  *
- * The CPU monitor's records, and which samples belong to which of its episodes.
+ * The CPU monitor's records, and which CPU samples belong to which of its episodes.
  */
 #ifndef SONDE_ANALYSIS_CPU_H
 #define SONDE_ANALYSIS_CPU_H
 
 #include "reader/reader.h"
 
+/* A thread's CPU use in the whole recording. */
 typedef struct cpu_sum {
   uint32_t tid;
-  uint64_t run_ns, runq_ns, wakeups, seen_ns; /* SEEN: between its first and its last reading */
+  uint64_t run_ns, runq_ns, wakeups;
+  uint64_t seen_ns; /* between the thread's first and last reading */
   const char *name;
 } cpu_sum_t;
 
+/* A time in which a thread, or the process, exceeded the limit. */
 typedef struct cpu_episode {
   uint32_t tid;     /* 0: all threads together */
   uint64_t to;      /* ticks */
-  uint64_t time_ns; /* that it lasted, up to TO */
+  uint64_t time_ns; /* its length; it ends at TO */
   uint64_t cpu_ns;
   const char *name;
 } cpu_episode_t;
@@ -24,27 +27,28 @@ typedef struct cpu_episode {
 /* A sample of CPU time. */
 typedef struct cpu_tick {
   uint64_t time;  /* ticks of the recording's clock */
-  uint64_t ticks; /* of CPU time, that it stands for */
+  uint64_t ticks; /* of CPU time, that the sample represents */
   uint32_t stream, stack;
 } cpu_tick_t;
 
 typedef struct cpu_use {
   cpu_sum_t *sums;
-  size_t sum_count, sum_room;
+  size_t sum_count, sum_capacity;
   cpu_episode_t *episodes;
-  size_t episode_count, episode_room;
+  size_t episode_count, episode_capacity;
   cpu_tick_t *ticks;
-  size_t tick_count, tick_room;
+  size_t tick_count, tick_capacity;
   uint64_t process_ns;
-  uint64_t bad; /* records that break the rules */
+  uint64_t bad; /* records that violate the format */
   struct cpu_name *names;
 } cpu_use_t;
 
-/* Takes an event into USE, which begins as zeros; others are passed over. False without memory. */
+/* Adds an event to USE, which begins as zeros. Ignores events of other sensors. False when memory
+ * runs out. */
 bool cpu_use_add(cpu_use_t *use, const record_event_t *event);
 void cpu_use_free(cpu_use_t *use);
 
-/* Whether TICK was a tick of BURST. */
-bool cpu_tick_in(const reader_t *reader, const cpu_tick_t *tick, const cpu_episode_t *burst);
+/* Returns whether TICK lies in EPISODE. */
+bool cpu_tick_in(const reader_t *reader, const cpu_tick_t *tick, const cpu_episode_t *episode);
 
 #endif

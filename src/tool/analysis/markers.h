@@ -1,17 +1,17 @@
 /* SPDX-License-Identifier: MIT
  *
- * Moments that a program, or someone from outside, gave a name.
+ * Markers: times that the program or the user named (sonde_mark, 'sonde ctl PID mark').
  */
 #ifndef SONDE_ANALYSIS_MARKERS_H
 #define SONDE_ANALYSIS_MARKERS_H
 
 #include "reader/reader.h"
 
-/* Whether EVENT is a mark called NAME. */
+/* Returns whether EVENT is a marker with the name NAME. */
 bool marker_is(const record_event_t *event, const char *name);
 
-/* When the first mark called NAME was made, in ns since the start. A pass over the events up to it.
- * 0, SONDE_ENOTFOUND when there is none, or SONDE_ENOMEM. */
+/* Sets *NS to the time of the first marker NAME, in nanoseconds since the start. Reads all events
+ * before it. 0, SONDE_ENOTFOUND when there is no such marker, or SONDE_ENOMEM. */
 int marker_find(reader_t *reader, const char *name, uint64_t *ns);
 
 #endif

@@ -3,39 +3,29 @@
 
 #include <stdlib.h>
 
-static size_t hash_of(uint32_t id) { return (size_t)(id * UINT64_C(0x9e3779b97f4a7c15) >> 32); }
+#include "base/array.h"
 
-static bool grow(samples_t *s) {
-  size_t room = s->room ? 2 * s->room : 256, mask = 4 * room - 1;
-  sample_stack_t *stacks = realloc(s->stacks, room * sizeof *stacks);
-  if (!stacks) return false;
-  s->stacks = stacks;
-  uint32_t *slots = calloc(mask + 1, sizeof *slots);
-  if (!slots) return false;
-  for (size_t n = 0; n < s->stack_count; n++) {
-    size_t i = hash_of(stacks[n].stack) & mask;
-    while (slots[i])
-      i = (i + 1) & mask;
-    slots[i] = (uint32_t)(n + 1);
+static uint64_t hash_of_stack(const void *samples, size_t i) {
+  return hash_number(((const samples_t *)samples)->stacks[i].stack);
+}
+
+/* NULL when memory runs out. */
+static sample_stack_t *find_stack(samples_t *s, uint32_t id) {
+  uint32_t *slot;
+  if (!hash_reserve(&s->index, s->stack_count, hash_of_stack, s)) return NULL;
+  HASH_FIND(&s->index, hash_number(id), slot) {
+    if (s->stacks[*slot - 1].stack == id) return &s->stacks[*slot - 1];
   }
-  free(s->slots);
-  s->slots = slots;
-  s->mask = mask;
-  s->room = room;
-  return true;
+  if (!ARRAY_GROW(s->stacks, s->stack_count, s->stack_capacity)) return NULL;
+  s->stacks[s->stack_count++] = (sample_stack_t){.stack = id};
+  *slot = (uint32_t)s->stack_count;
+  return &s->stacks[s->stack_count - 1];
 }
 
 bool samples_add(void *samples, const record_event_t *e) {
   samples_t *s = samples;
-  if (s->stack_count == s->room && !grow(s)) return false;
-  size_t i = hash_of(e->stack) & s->mask;
-  while (s->slots[i] && s->stacks[s->slots[i] - 1].stack != e->stack)
-    i = (i + 1) & s->mask;
-  if (!s->slots[i]) {
-    s->stacks[s->stack_count] = (sample_stack_t){.stack = e->stack};
-    s->slots[i] = (uint32_t)++s->stack_count;
-  }
-  sample_stack_t *stack = &s->stacks[s->slots[i] - 1];
+  sample_stack_t *stack = find_stack(s, e->stack);
+  if (!stack) return false;
   stack->ticks += sample_ticks(e);
   stack->missed += e->size;
   s->ticks += sample_ticks(e);
@@ -55,6 +45,6 @@ void samples_rank(samples_t *s) {
 
 void samples_free(samples_t *s) {
   free(s->stacks);
-  free(s->slots);
+  hash_free(&s->index);
   memset(s, 0, sizeof *s);
 }

@@ -7,12 +7,12 @@
 #include "base/hash.h"
 #include "record/format.h"
 
-/* A stack that was asked for. */
-typedef struct asked {
+/* A stack of an earlier call, with its result. */
+typedef struct known_stack {
   uint32_t stack, first;
-} asked_t;
+} known_stack_t;
 
-/* A stack that is the same as none before it. */
+/* A stack that equals no stack before it. */
 typedef struct distinct {
   uint32_t stack;
   uint64_t hash; /* of its frames */
@@ -22,13 +22,13 @@ struct stack_dedup {
   const reader_t *reader;
   const record_image_t *images;
   size_t image_count;
-  uint32_t *builds; /* of each image, the number of the first one that is the same build */
-  bool moved;       /* some build is there at two addresses */
-  asked_t *asked;
+  uint32_t *builds; /* for each image, the number of the first image of the same build */
+  bool moved;       /* some build was loaded at two addresses */
+  known_stack_t *known;
   distinct_t *distinct;
-  size_t asked_count, asked_room, distinct_count, distinct_room;
-  hash_index_t asked_slots, distinct_slots;
-  const record_frame_t **frames, **others; /* room for READ_DEPTH_MAX of each */
+  size_t known_count, known_capacity, distinct_count, distinct_capacity;
+  hash_index_t known_index, distinct_index;
+  const record_frame_t **frames, **others; /* READ_DEPTH_MAX of each */
 };
 
 /* ---- images --------------------------------------------------------------------------------- */
@@ -46,11 +46,11 @@ static bool same_build(const record_image_t *a, const record_image_t *b) {
          !memcmp(a->build_id, b->build_id, a->build_id_size) && !strcmp(a->path, b->path);
 }
 
-/* Image I is told again, with its id, when it comes back to its address. */
-static bool find_build(stack_dedup_t *s, hash_index_t *slots, uint32_t i) {
+/* An image that is loaded again at its address is defined again with the same id. */
+static bool find_build(stack_dedup_t *s, hash_index_t *index, uint32_t i) {
   uint32_t *slot;
-  if (!hash_reserve(slots, i, hash_of_build, s->images)) return false;
-  HASH_FIND(slots, hash_of_build(s->images, i), slot) {
+  if (!hash_reserve(index, i, hash_of_build, s->images)) return false;
+  HASH_FIND(index, hash_of_build(s->images, i), slot) {
     const record_image_t *first = &s->images[*slot - 1];
     if (!same_build(first, &s->images[i])) continue;
     s->builds[i] = s->builds[*slot - 1];
@@ -63,11 +63,11 @@ static bool find_build(stack_dedup_t *s, hash_index_t *slots, uint32_t i) {
 }
 
 static bool find_builds(stack_dedup_t *s) {
-  hash_index_t slots = {0};
+  hash_index_t index = {0};
   bool good = true;
   for (uint32_t i = 0; i < s->image_count && good; i++)
-    good = find_build(s, &slots, i);
-  hash_free(&slots);
+    good = find_build(s, &index, i);
+  hash_free(&index);
   return good;
 }
 
@@ -81,7 +81,7 @@ static uint32_t build_of(const stack_dedup_t *s, const record_image_t *image) {
   return s->builds[image - s->images];
 }
 
-/* A text is that of a frame whose pc says nothing. */
+/* Frames whose pc has no meaning have a text instead. */
 static bool same_text(const record_frame_t *a, const record_frame_t *b) {
   return a->text == b->text || (a->text && b->text && !strcmp(a->text, b->text));
 }
@@ -106,7 +106,7 @@ static uint64_t hash_of_frames(const stack_dedup_t *s, int depth) {
 
 /* ---- stacks --------------------------------------------------------------------------------- */
 
-/* Whether STACK has the DEPTH frames that were read. */
+/* Returns whether STACK equals the DEPTH frames in s->frames. */
 static bool same_stack(stack_dedup_t *s, uint32_t stack, int depth) {
   if (reader_stack(s->reader, stack, s->others, READ_DEPTH_MAX) != depth) return false;
   for (int i = 0; i < depth; i++)
@@ -124,10 +124,10 @@ static bool find_first(stack_dedup_t *s, uint32_t stack, uint32_t *out) {
   if (depth < 0 || depth > READ_DEPTH_MAX) return true;
   uint64_t hash = hash_of_frames(s, depth);
   uint32_t *slot;
-  if (!ARRAY_GROW(s->distinct, s->distinct_count, s->distinct_room) ||
-      !hash_reserve(&s->distinct_slots, s->distinct_count, hash_of_distinct, s))
+  if (!ARRAY_GROW(s->distinct, s->distinct_count, s->distinct_capacity) ||
+      !hash_reserve(&s->distinct_index, s->distinct_count, hash_of_distinct, s))
     return false;
-  HASH_FIND(&s->distinct_slots, hash, slot) {
+  HASH_FIND(&s->distinct_index, hash, slot) {
     const distinct_t *there = &s->distinct[*slot - 1];
     if (there->hash != hash || !same_stack(s, there->stack, depth)) continue;
     *out = there->stack;
@@ -140,29 +140,29 @@ static bool find_first(stack_dedup_t *s, uint32_t stack, uint32_t *out) {
 
 static uint64_t hash_of_stack(uint32_t stack) { return checksum_mix(stack, 1); }
 
-static uint64_t hash_of_asked(const void *same, size_t i) {
-  return hash_of_stack(((const stack_dedup_t *)same)->asked[i].stack);
+static uint64_t hash_of_known(const void *same, size_t i) {
+  return hash_of_stack(((const stack_dedup_t *)same)->known[i].stack);
 }
 
 bool stack_dedup_first(stack_dedup_t *s, uint32_t stack, uint32_t *out) {
   uint32_t *slot;
   *out = stack;
   if (!s->moved) return true;
-  if (!ARRAY_GROW(s->asked, s->asked_count, s->asked_room) ||
-      !hash_reserve(&s->asked_slots, s->asked_count, hash_of_asked, s))
+  if (!ARRAY_GROW(s->known, s->known_count, s->known_capacity) ||
+      !hash_reserve(&s->known_index, s->known_count, hash_of_known, s))
     return false;
-  HASH_FIND(&s->asked_slots, hash_of_stack(stack), slot) {
-    if (s->asked[*slot - 1].stack != stack) continue;
-    *out = s->asked[*slot - 1].first;
+  HASH_FIND(&s->known_index, hash_of_stack(stack), slot) {
+    if (s->known[*slot - 1].stack != stack) continue;
+    *out = s->known[*slot - 1].first;
     return true;
   }
   if (!find_first(s, stack, out)) return false;
-  s->asked[s->asked_count++] = (asked_t){.stack = stack, .first = *out};
-  *slot = (uint32_t)s->asked_count;
+  s->known[s->known_count++] = (known_stack_t){.stack = stack, .first = *out};
+  *slot = (uint32_t)s->known_count;
   return true;
 }
 
-/* ---- life ----------------------------------------------------------------------------------- */
+/* ---- creation ------------------------------------------------------------------------------- */
 
 static bool prepare(stack_dedup_t *s) {
   s->builds = calloc(s->image_count + 1, sizeof *s->builds);
@@ -186,10 +186,10 @@ stack_dedup_t *stack_dedup_new(const reader_t *reader) {
 void stack_dedup_free(stack_dedup_t *s) {
   if (!s) return;
   free(s->builds);
-  free(s->asked);
+  free(s->known);
   free(s->distinct);
-  hash_free(&s->asked_slots);
-  hash_free(&s->distinct_slots);
+  hash_free(&s->known_index);
+  hash_free(&s->distinct_index);
   free(s->frames);
   free(s->others);
   free(s);

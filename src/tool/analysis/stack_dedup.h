@@ -1,14 +1,13 @@
 /* SPDX-License-Identifier: MIT
  *
- * Stacks of one recording that differ in nothing but where their images lay: a library that was
- * unloaded and came back at another address has new pcs, new frames and new stacks for the calls it
- * made before.
+ * Deduplication of stacks across reloads. A library that is unloaded and loaded at another address
+ * has new pcs, so the same calls have new frames and new stack ids.
  *
- * Two stacks are the same when they are as deep, and each frame of one is the same as that frame of
- * the other: the same one, or at the same offset of the same build (path and build-id) of an image.
- * A hash finds a stack; only the comparison of all frames accepts it. What cannot be proved is not
- * assumed: images without a build-id, code in no image, and stacks that are damaged or too deep to
- * be read whole are the same as themselves alone.
+ * Two stacks are equal when they have the same depth and each pair of frames is equal: the same
+ * frame, or the same offset in the same build (path and build-id) of an image. A hash finds a
+ * stack; only the comparison of all frames accepts it. Three kinds equal only themselves: frames in
+ * images without a build-id, frames in no image, and stacks that are damaged or deeper than
+ * READ_DEPTH_MAX.
  */
 #ifndef SONDE_ANALYSIS_STACK_DEDUP_H
 #define SONDE_ANALYSIS_STACK_DEDUP_H
@@ -17,13 +16,13 @@
 
 typedef struct stack_dedup stack_dedup_t;
 
-/* READER must outlive it. NULL without memory; release with stack_dedup_free. */
+/* READER must outlive the result. NULL when memory runs out. Release it with stack_dedup_free. */
 stack_dedup_t *stack_dedup_new(const reader_t *reader);
-void stack_dedup_free(stack_dedup_t *same);
+void stack_dedup_free(stack_dedup_t *dedup);
 
-/* In *OUT the first stack asked for that is the same as STACK, which may be STACK. Asking again
- * costs a look-up; a recording whose images all stayed where they were costs none. False without
- * memory. */
-bool stack_dedup_first(stack_dedup_t *same, uint32_t stack, uint32_t *out);
+/* Sets *OUT to the first stack of any call that equals STACK; that is STACK itself when there was
+ * none. A repeated call is one look-up; it costs nothing when no image of the recording moved.
+ * False when memory runs out. */
+bool stack_dedup_first(stack_dedup_t *dedup, uint32_t stack, uint32_t *out);
 
 #endif

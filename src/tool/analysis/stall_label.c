@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: MIT
  *
- * The rules stand in order: the first that holds names the cause. The limits are measured: a storm
- * of faults on cached pages makes 130 to 600 faults a millisecond of CPU time, a plain loop none;
- * a thread that reads pages from a disk is found uninterruptible in no system call.
+ * The rules are ordered; the first that applies names the cause. The limits are measured: faults on
+ * cached pages reach 130 to 600 per millisecond of CPU time, and a plain loop has none. A thread
+ * that reads pages from a disk is uninterruptible and in no system call.
  */
 #include "analysis/stall_label.h"
 
-#define FAULTS_A_MS 20
+#define FAULTS_PER_MS 20
 
 const char *stall_label_key(stall_label_t label) {
   static const char *const keys[] = {
@@ -46,7 +46,8 @@ void stall_totals_add(stall_totals_t *t, const stall_observation_t *s, uint64_t 
   } else {
     t->other_ns += rest;
   }
-  t->minor_faults = s->minor_faults; /* counted from the turn's first look: the last is the sum */
+  /* These count from the stall's first sample, so the last values are the totals. */
+  t->minor_faults = s->minor_faults;
   t->major_faults = s->major_faults;
   t->user_ticks = s->user_ticks;
   t->system_ticks = s->system_ticks;
@@ -55,21 +56,21 @@ void stall_totals_add(stall_totals_t *t, const stall_observation_t *s, uint64_t 
 static stall_label_t of_cpu(const stall_totals_t *t) {
   uint64_t ticks = t->user_ticks + t->system_ticks;
   bool in_kernel = ticks >= 5 && t->system_ticks * 10 >= ticks * 7;
-  if (t->minor_faults >= t->run_ns / 1000000 * FAULTS_A_MS && t->minor_faults > 1000 &&
+  if (t->minor_faults >= t->run_ns / 1000000 * FAULTS_PER_MS && t->minor_faults > 1000 &&
       t->system_ticks * 2 >= ticks)
     return STALL_MINOR_FAULTS;
   return in_kernel ? STALL_ON_CPU_KERNEL : STALL_ON_CPU;
 }
 
 stall_label_t stall_label_of(const stall_totals_t *t) {
-  /* Waiting for a CPU is not the program's doing: the rest is what made it a stall. */
+  /* The program does not cause the waiting for a CPU; the cause is in the rest of the time. */
   uint64_t all = t->run_ns + t->blocked_ns + t->disk_ns + t->fault_ns + t->other_ns;
   if (!all && !t->runq_ns) return STALL_UNKNOWN;
   if (t->runq_ns / 10 >= all) return STALL_STARVED;
   uint64_t half = all / 2;
   if (t->deadlock) return STALL_DEADLOCK;
   if (t->run_ns >= half) return of_cpu(t);
-  /* A storm of disk reads: some of it runs, some waits. */
+  /* Many disk reads: part of the time runs, part waits. */
   if (t->run_ns + t->fault_ns >= half && (t->fault_ns * 4 >= all || t->major_faults > 100))
     return STALL_MAJOR_FAULTS;
   if (t->lock_ns >= half) return STALL_LOCK;

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: MIT
  *
- * A sample stands for the time from the border to the one before to the border to the next; the
- * first one from the turn's beginning, the last one to its end.
+ * Attribution of a stall's time to its samples. Borders divide the stall between neighboring
+ * samples: a sample represents the time from the border before it to the border after it. The first
+ * sample begins at the start of the stall, the last one ends at its end.
  */
 #include "analysis/stalls.h"
 
@@ -10,7 +11,8 @@
 #include "base/array.h"
 #include "reader/body.h"
 
-#define BOOKING_NS 4000000u /* the kernel books time on a CPU with its tick */
+/* The kernel accounts time on a CPU at its tick, so a running thread has used up to this more. */
+#define TICK_NS 4000000u
 
 typedef struct stall_text {
   struct stall_text *next;
@@ -19,13 +21,14 @@ typedef struct stall_text {
 
 /* ---- records ------------------------------------------------------------------------------ */
 
-/* A string, kept once however often it comes in a row. NULL without memory. */
+/* Copies a string. A string that equals one of the last two is not copied again: consecutive
+ * samples have the same call and file. NULL when memory runs out. */
 static const char *get_text(stalls_t *s, body_t *b) {
   uint64_t n;
   const uint8_t *from = body_string(b, &n);
   for (stall_text_t *t = s->texts; t; t = t->next) {
     if (strlen(t->text) == n && !memcmp(t->text, from, n)) return t->text;
-    if (t != s->texts) break; /* the last two are enough: a call and its file */
+    if (t != s->texts) break;
   }
   stall_text_t *text = malloc(sizeof *text + n + 1);
   if (!text) return NULL;
@@ -36,7 +39,7 @@ static const char *get_text(stalls_t *s, body_t *b) {
   return text->text;
 }
 
-/* The latest stall with the number: those under way are the last ones. */
+/* The latest stall with the number: open stalls are at the end. */
 static stall_t *find(stalls_t *s, uint64_t number) {
   for (size_t i = s->count; i-- > 0;)
     if (s->items[i].number == number) return &s->items[i];
@@ -50,7 +53,7 @@ static bool add_stall(stalls_t *s, body_t *b, uint64_t time) {
   stall.start = body_number(b);
   stall.threshold_ns = body_number(b);
   stall.thread = get_text(s, b);
-  if (!stall.thread || !ARRAY_GROW(s->items, s->count, s->room)) return false;
+  if (!stall.thread || !ARRAY_GROW(s->items, s->count, s->capacity)) return false;
   stall.end = time;
   if (!b->short_of && stall.start <= time) s->items[s->count++] = stall;
   return true;
@@ -64,7 +67,7 @@ static bool add_sample(stalls_t *s, body_t *b) {
   uint64_t state = body_number(b);
   seen->state = (char)(state & 0x7f);
   seen->frozen = state >> 8 & 1;
-  (void)body_number(b); /* the call's number: its name follows */
+  (void)body_number(b); /* the call's number; its name follows */
   seen->fd_or_first = (long)body_number(b);
   (void)body_number(b);
   (void)body_number(b);
@@ -82,7 +85,7 @@ static bool add_sample(stalls_t *s, body_t *b) {
   sample.what = get_text(s, b);
   if (!seen->call || !sample.what) return false;
   if (b->short_of || !stall) return true;
-  if (!ARRAY_GROW(stall->samples, stall->sample_count, stall->sample_room)) return false;
+  if (!ARRAY_GROW(stall->samples, stall->sample_count, stall->sample_capacity)) return false;
   stall->samples[stall->sample_count++] = sample;
   if (sample.time > stall->end) stall->end = sample.time;
   return true;
@@ -98,8 +101,9 @@ static bool add_lock(stalls_t *s, body_t *b) {
   lock.in_cycle = body_number(b) != 0;
   lock.owner_stack = (uint32_t)body_number(b);
   if (b->short_of || !stall) return true;
-  if (!ARRAY_GROW(stall->locks, stall->lock_count, stall->lock_room)) return false;
-  for (size_t i = 0; i < stall->lock_count; i++) /* the answer of an owner that runs comes later */
+  if (!ARRAY_GROW(stall->locks, stall->lock_count, stall->lock_capacity)) return false;
+  /* A running owner's stack is recorded later, in a second record. */
+  for (size_t i = 0; i < stall->lock_count; i++)
     if (stall->locks[i].waiter == lock.waiter && stall->locks[i].owner == lock.owner) {
       if (lock.owner_stack) stall->locks[i].owner_stack = lock.owner_stack;
       return true;
@@ -111,14 +115,14 @@ static bool add_lock(stalls_t *s, body_t *b) {
 static void end_stall(stalls_t *s, body_t *b) {
   stall_t *stall = find(s, body_number(b));
   uint64_t end = body_number(b), ending = body_number(b), stopped = body_number(b),
-           late = body_number(b), starved = body_number(b);
+           late = body_number(b), runq = body_number(b);
   if (b->short_of || !stall || ending > STALL_EXEC || end < stall->start) return;
   stall->open = false;
   stall->end = end;
   stall->ending = (stall_ending_t)ending;
   stall->stopped_ns = stopped;
   stall->late_ns = late;
-  stall->runq_ns = starved;
+  stall->runq_ns = runq;
 }
 
 static bool add_loop(stalls_t *s, body_t *b) {
@@ -126,12 +130,12 @@ static bool add_loop(stalls_t *s, body_t *b) {
   loop.tid = (uint32_t)body_number(b);
   loop.iterations = body_number(b);
   if (b->short_of) return true;
-  if (!ARRAY_GROW(s->loops, s->loop_count, s->loop_room)) return false;
+  if (!ARRAY_GROW(s->loops, s->loop_count, s->loop_capacity)) return false;
   s->loops[s->loop_count++] = loop;
   return true;
 }
 
-static bool add_uncovered(stalls_t *s, body_t *b) {
+static bool add_unsampled(stalls_t *s, body_t *b) {
   const char *text = get_text(s, b);
   if (!text || b->short_of) return text != NULL;
   if (s->unsampled_count < sizeof s->unsampled / sizeof *s->unsampled)
@@ -148,7 +152,7 @@ bool stalls_add(stalls_t *s, const record_event_t *e) {
   case EXTENDED_STALL_SAMPLE: good = add_sample(s, &b); break;
   case EXTENDED_STALL_LOCK: good = add_lock(s, &b); break;
   case EXTENDED_STALL_END: end_stall(s, &b); break;
-  case EXTENDED_UNSAMPLED: good = add_uncovered(s, &b); break;
+  case EXTENDED_UNSAMPLED: good = add_unsampled(s, &b); break;
   case EXTENDED_LOOP: good = add_loop(s, &b); break;
   default: return true;
   }
@@ -156,7 +160,7 @@ bool stalls_add(stalls_t *s, const record_event_t *e) {
   return good;
 }
 
-/* ---- the sum ------------------------------------------------------------------------------ */
+/* ---- weights ------------------------------------------------------------------------------ */
 
 static uint64_t minus(uint64_t a, uint64_t b) { return a > b ? a - b : 0; }
 static uint64_t at_most(uint64_t a, uint64_t b) { return a < b ? a : b; }
@@ -166,71 +170,71 @@ static int by_time(const void *left, const void *right) {
   return a->time < b->time ? -1 : a->time > b->time;
 }
 
-static bool was_ready(const stall_sample_t *s) { return s->seen.state == 'R'; }
+static bool was_runnable(const stall_sample_t *s) { return s->seen.state == 'R'; }
 
-/* Of the time between two samples: how long the thread was neither on a CPU nor waiting for one. */
+/* The time between two samples in which the thread was neither on a CPU nor waiting for one. */
 static uint64_t blocked_between(const stall_sample_t *a, const stall_sample_t *b) {
   return minus(minus(b->seen.window_ns, a->seen.window_ns),
                minus(b->seen.run_ns, a->seen.run_ns) + minus(b->seen.runq_ns, a->seen.runq_ns));
 }
 
-/* Where the time that A stands for ends, and B's begins: where the kernel's accounts say that the
- * thread went to sleep or woke up, else in the middle. */
+/* The border between A and B: the time at which, by the kernel's accounting, the thread went to
+ * sleep or woke up; else the middle. */
 static uint64_t border(const reader_t *reader, const stall_sample_t *a, const stall_sample_t *b) {
   uint64_t from = reader_ns(reader, a->time), to = reader_ns(reader, b->time);
-  bool told = b->seen.run_ns > a->seen.run_ns || b->seen.runq_ns > a->seen.runq_ns;
-  if (was_ready(a) == was_ready(b) || !told) return (from + to) / 2;
+  bool known = b->seen.run_ns > a->seen.run_ns || b->seen.runq_ns > a->seen.runq_ns;
+  if (was_runnable(a) == was_runnable(b) || !known) return (from + to) / 2;
   uint64_t blocked = at_most(blocked_between(a, b), minus(to, from));
-  return was_ready(a) ? to - blocked : from + blocked;
+  return was_runnable(a) ? to - blocked : from + blocked;
 }
 
-/* How long the thread was on a CPU in the time that a sample stands for, as its counts and those of
- * the sample before tell. The first sample's begin at the first look: before it the thread did as
- * it does now, as far as anybody knows. */
+/* How long the thread was on a CPU in the time that sample I represents, by its counts and those of
+ * the sample before. The counts of the first sample begin when it was taken, so the thread is
+ * assumed to have done the same before. */
 static uint64_t ran_in(const stall_t *stall, size_t i) {
   const stall_sample_t *s = &stall->samples[i], *before = i ? s - 1 : NULL;
   uint64_t ran = minus(s->seen.run_ns, before ? before->seen.run_ns : 0);
   uint64_t window = minus(s->seen.window_ns, before ? before->seen.window_ns : 0);
-  if (was_ready(s)) {
-    ran += BOOKING_NS;
-    if (before && !was_ready(before)) window = minus(window, blocked_between(before, s));
+  if (was_runnable(s)) {
+    ran += TICK_NS;
+    if (before && !was_runnable(before)) window = minus(window, blocked_between(before, s));
   }
-  if (!window) return was_ready(s) ? s->weight_ns : 0;
+  if (!window) return was_runnable(s) ? s->weight_ns : 0;
   return (uint64_t)((double)ran / (double)window * (double)s->weight_ns);
 }
 
-/* Waiting for a CPU weighs nothing. What the samples of a thread that was ready stand for is
- * therefore brought down to the time that it did run, which the kernel knows exactly for the whole
- * turn and roughly for each piece of it. */
-static void take_out_starvation(stall_t *stall, uint64_t ready_ns, uint64_t ran_ns) {
-  uint64_t left = minus(ready_ns, stall->runq_ns);
+/* Waiting for a CPU has no weight. So the weights of samples of a runnable thread are scaled down
+ * to the time that it ran. The kernel counts this time exactly for the whole stall, and roughly for
+ * each sample. */
+static void exclude_runq_time(stall_t *stall, uint64_t runnable_ns, uint64_t ran_ns) {
+  uint64_t left = minus(runnable_ns, stall->runq_ns);
   double scale = ran_ns ? (double)left / (double)ran_ns : 1;
   for (size_t i = 0; i < stall->sample_count; i++) {
     stall_sample_t *s = &stall->samples[i];
-    uint64_t own = s->weight_ns;
-    if (was_ready(s) && stall->runq_ns)
-      own = (uint64_t)(scale * (double)at_most(ran_in(stall, i), own));
-    uint64_t ran = was_ready(s) ? own : ran_in(stall, i);
+    uint64_t active = s->weight_ns;
+    if (was_runnable(s) && stall->runq_ns)
+      active = (uint64_t)(scale * (double)at_most(ran_in(stall, i), active));
+    uint64_t ran = was_runnable(s) ? active : ran_in(stall, i);
     stall_totals_add(&stall->totals, &s->seen, s->weight_ns, ran);
-    s->weight_ns = own ? own : 1;
+    s->weight_ns = active ? active : 1;
   }
 }
 
 static void weigh(stall_t *stall, const reader_t *reader) {
   size_t n = stall->sample_count;
   uint64_t from = reader_ns(reader, stall->start), end = reader_ns(reader, stall->end);
-  uint64_t ready = 0, ran = 0;
+  uint64_t runnable = 0, ran = 0;
   if (n) qsort(stall->samples, n, sizeof *stall->samples, by_time);
   for (size_t i = 0; i < n; i++) {
     stall_sample_t *s = &stall->samples[i];
     uint64_t to = i + 1 < n ? border(reader, s, s + 1) : end;
     s->weight_ns = minus(to, from);
     from = to > from ? to : from;
-    if (!was_ready(s)) continue;
-    ready += s->weight_ns;
+    if (!was_runnable(s)) continue;
+    runnable += s->weight_ns;
     ran += at_most(ran_in(stall, i), s->weight_ns);
   }
-  take_out_starvation(stall, ready, ran);
+  exclude_runq_time(stall, runnable, ran);
 }
 
 static void finish_stall(stall_t *stall, const reader_t *reader) {
@@ -251,9 +255,9 @@ static bool is_loop_wait(const char *call) {
   return false;
 }
 
-/* The thread waited in a new place, which has shown to be its loop's: what was taken for one long
- * turn were idle waits. */
-static bool was_none(const stall_t *stall) {
+/* Returns whether the stall was idle time: the thread's loop moved to another wait site, and the
+ * waits there were taken for one long iteration. */
+static bool was_idle(const stall_t *stall) {
   uint64_t idle = 0, all = 0;
   for (size_t i = 0; i < stall->sample_count; i++) {
     all += stall->samples[i].weight_ns;
@@ -271,7 +275,7 @@ void stalls_finish(stalls_t *s, const reader_t *reader) {
   size_t kept = 0;
   for (size_t i = 0; i < s->count; i++) {
     finish_stall(&s->items[i], reader);
-    if (was_none(&s->items[i])) {
+    if (was_idle(&s->items[i])) {
       free_stall(&s->items[i]);
       s->retracted++;
     } else {

@@ -4,20 +4,20 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/array.h"
 #include "sonde/status.h"
 
-#define DEPTH_MAX                                                                                  \
-  65536u /* deeper calls are passed over: their paths would cost too much memory                   \
-          */
+/* Deeper calls are rejected: their paths would take too much memory. */
+#define DEPTH_MAX 65536u
 
-/* A call that is open in the stream being read. */
+/* A call that has not ended in the stream that is read. */
 typedef struct open_call {
-  uint32_t node; /* of its nearest caller that is shown, or its own */
+  uint32_t node; /* its own if it is accepted, else that of its nearest accepted caller */
   uint32_t frame;
-  bool shown;
+  bool shown; /* accepted */
   uint64_t start;
-  uint64_t inside;    /* calls made inside it, at any depth */
-  double children_ns; /* of those that are shown, the outermost ones alone */
+  uint64_t inside;    /* calls inside it, at any depth */
+  double children_ns; /* of the outermost accepted calls inside it */
 } open_call_t;
 
 typedef struct pass {
@@ -25,58 +25,38 @@ typedef struct pass {
   reader_t *reader;
   const trace_filter_t *filter;
   open_call_t *calls;
-  size_t count, room;
+  size_t count, capacity;
   uint32_t stream;
   double rate;
-  uint8_t *wanted; /* by frame of the recording: 0 not asked, 1 no, 2 yes */
+  uint8_t *accepted; /* by frame of the recording: 0 not yet known, 1 no, 2 yes */
   const record_frame_t *frames;
-  bool enough;
+  bool stopped; /* by on_call */
 } pass_t;
 
 /* ---- the tree ------------------------------------------------------------------------------ */
 
-static size_t hash_of(uint32_t parent, uint32_t frame) {
-  return (size_t)(((uint64_t)parent << 32 | frame) * UINT64_C(0x9e3779b97f4a7c15) >> 24);
+static uint64_t hash_of_node(const void *trace, size_t i) {
+  const trace_node_t *n = &((const trace_t *)trace)->nodes[i];
+  return hash_pair(n->parent, n->frame);
 }
 
-static bool grow(trace_t *t) {
-  size_t room = t->node_room ? 2 * t->node_room : 256, mask = 4 * room - 1;
-  trace_node_t *nodes = realloc(t->nodes, room * sizeof *nodes);
-  if (!nodes) return false;
-  t->nodes = nodes;
-  t->node_room = room;
-  uint32_t *slots = calloc(mask + 1, sizeof *slots);
-  if (!slots) return false;
-  for (size_t n = 1; n < t->node_count; n++) {
-    size_t i = hash_of(nodes[n].parent, nodes[n].frame) & mask;
-    while (slots[i])
-      i = (i + 1) & mask;
-    slots[i] = (uint32_t)n;
-  }
-  free(t->slots);
-  t->slots = slots;
-  t->mask = mask;
-  return true;
-}
-
-/* The node of FRAME called from PARENT; 0 without memory. */
+/* The node of FRAME called from PARENT; 0 when memory runs out. */
 static uint32_t child(trace_t *t, uint32_t parent, uint32_t frame) {
-  if (t->node_count == t->node_room && !grow(t)) return 0;
-  size_t i = hash_of(parent, frame) & t->mask;
-  while (t->slots[i]) {
-    const trace_node_t *n = &t->nodes[t->slots[i]];
-    if (n->parent == parent && n->frame == frame) return t->slots[i];
-    i = (i + 1) & t->mask;
+  uint32_t *slot;
+  if (!ARRAY_GROW(t->nodes, t->node_count, t->node_capacity) ||
+      !hash_reserve(&t->node_index, t->node_count, hash_of_node, t))
+    return 0;
+  HASH_FIND(&t->node_index, hash_pair(parent, frame), slot) {
+    const trace_node_t *n = &t->nodes[*slot - 1];
+    if (n->parent == parent && n->frame == frame && *slot > 1) return *slot - 1;
   }
-  trace_node_t *n = &t->nodes[t->node_count];
-  memset(n, 0, sizeof *n);
-  n->parent = parent;
-  n->frame = frame;
-  n->depth = t->nodes[parent].depth + 1;
-  return t->slots[i] = (uint32_t)t->node_count++;
+  uint32_t depth = t->nodes[parent].depth + 1;
+  t->nodes[t->node_count] = (trace_node_t){.parent = parent, .frame = frame, .depth = depth};
+  *slot = (uint32_t)t->node_count + 1;
+  return (uint32_t)t->node_count++;
 }
 
-static unsigned class_of(double ns) {
+static unsigned bucket_of(double ns) {
   if (ns < 2) return 0;
   uint64_t whole = ns < 9e18 ? (uint64_t)ns : UINT64_MAX;
   unsigned c = 63 - (unsigned)__builtin_clzll(whole);
@@ -89,7 +69,7 @@ static void add_call(trace_times_t *t, double took, double self) {
   t->calls++;
   t->total_ns += took;
   t->self_ns += self;
-  t->buckets[class_of(took)]++;
+  t->buckets[bucket_of(took)]++;
 }
 
 void trace_add_times(trace_times_t *into, const trace_times_t *more) {
@@ -103,7 +83,7 @@ void trace_add_times(trace_times_t *into, const trace_times_t *more) {
     into->buckets[i] += more->buckets[i];
 }
 
-/* ---- the slowest calls: a heap with the fastest of them on top ------------------------------- */
+/* ---- the slowest calls: a heap, the fastest of them first ------------------------------------ */
 
 static void sift_down(trace_call_t *heap, size_t count, size_t i) {
   trace_call_t one = heap[i];
@@ -136,29 +116,23 @@ static int by_time(const void *left, const void *right) {
 
 /* ---- steps --------------------------------------------------------------------------------- */
 
-static bool is_wanted(pass_t *p, uint32_t frame) {
+static bool is_accepted(pass_t *p, uint32_t frame) {
   if (!p->filter->accept) return true;
   const record_frame_t *f = reader_frame(p->reader, frame);
   if (!f) return false;
-  uint8_t *known = &p->wanted[f - p->frames];
+  uint8_t *known = &p->accepted[f - p->frames];
   if (!*known) *known = p->filter->accept(p->filter->context, f) ? 2 : 1;
   return *known == 2;
 }
 
 static bool enter(pass_t *p, uint32_t frame, uint64_t time) {
-  if (p->count == p->room) {
-    size_t room = p->room ? 2 * p->room : 256;
-    open_call_t *calls = realloc(p->calls, room * sizeof *calls);
-    if (!calls) return false;
-    p->calls = calls;
-    p->room = room;
-  }
+  if (!ARRAY_GROW(p->calls, p->count, p->capacity)) return false;
   trace_t *t = p->trace;
   uint32_t parent = p->count ? p->calls[p->count - 1].node : 0;
   uint32_t depth = t->nodes[parent].depth, deepest = p->filter->max_depth;
   open_call_t *c = &p->calls[p->count];
   *c = (open_call_t){.node = parent, .frame = frame, .start = time};
-  c->shown = depth < DEPTH_MAX && (!deepest || depth < deepest) && is_wanted(p, frame);
+  c->shown = depth < DEPTH_MAX && (!deepest || depth < deepest) && is_accepted(p, frame);
   if (c->shown && !(c->node = child(t, parent, frame))) return false;
   p->count++;
   return true;
@@ -187,11 +161,12 @@ static bool leave(pass_t *p, uint64_t time, bool open) {
                       .took_ns = took,
                       .open = open};
   keep_slow(t, p->filter->slowest, &one);
-  if (p->filter->on_call && !p->filter->on_call(p->filter->on_call_context, &one)) p->enough = true;
+  if (p->filter->on_call && !p->filter->on_call(p->filter->on_call_context, &one))
+    p->stopped = true;
   return true;
 }
 
-static bool take_step(pass_t *p, const call_step_t *s) {
+static bool apply_step(pass_t *p, const call_step_t *s) {
   trace_t *t = p->trace;
   switch (s->what) {
   case CALL_ENTERED: t->calls++; return enter(p, s->frame, s->time);
@@ -211,8 +186,8 @@ static bool read_stream(pass_t *p, calls_t *calls) {
   p->stream = calls_stream(calls);
   const record_thread_t *thread = reader_thread(p->reader, p->stream);
   if (p->filter->tid && (!thread || thread->tid != p->filter->tid)) return true;
-  while (good && !p->enough && calls_next(calls, &s))
-    good = take_step(p, &s);
+  while (good && !p->stopped && calls_next(calls, &s))
+    good = apply_step(p, &s);
   while (p->count) {
     p->trace->open++;
     leave(p, calls_last_time(calls), true);
@@ -226,10 +201,11 @@ static bool prepare(pass_t *p) {
   size_t frames;
   trace_t *t = p->trace;
   p->frames = reader_frames(p->reader, &frames);
-  p->wanted = calloc(frames + 1, 1);
+  p->accepted = calloc(frames + 1, 1);
   if (p->filter->slowest) t->slowest = calloc(p->filter->slowest, sizeof *t->slowest);
-  if (!p->wanted || (p->filter->slowest && !t->slowest) || !grow(t)) return false;
-  memset(&t->nodes[0], 0, sizeof t->nodes[0]);
+  if (!p->accepted || (p->filter->slowest && !t->slowest)) return false;
+  if (!ARRAY_GROW(t->nodes, 0, t->node_capacity)) return false;
+  t->nodes[0] = (trace_node_t){0};
   t->node_count = 1;
   p->rate = reader_clock_rate(p->reader);
   call_cost_t cost = reader_call_cost(p->reader);
@@ -242,12 +218,12 @@ int trace_run(trace_t *out, reader_t *reader, const trace_filter_t *filter) {
   pass_t p = {.trace = out, .reader = reader, .filter = filter};
   bool good = prepare(&p);
   calls_t *calls;
-  for (size_t place = 0; good && !p.enough && (calls = calls_open(reader, &place));) {
+  for (size_t place = 0; good && !p.stopped && (calls = calls_open(reader, &place));) {
     good = read_stream(&p, calls);
     calls_close(calls);
   }
   free(p.calls);
-  free(p.wanted);
+  free(p.accepted);
   if (good && out->slowest_count)
     qsort(out->slowest, out->slowest_count, sizeof *out->slowest, by_time);
   if (!good) trace_free(out);
@@ -256,7 +232,7 @@ int trace_run(trace_t *out, reader_t *reader, const trace_filter_t *filter) {
 
 void trace_free(trace_t *t) {
   free(t->nodes);
-  free(t->slots);
+  hash_free(&t->node_index);
   free(t->slowest);
   memset(t, 0, sizeof *t);
 }

@@ -1,69 +1,74 @@
 /* SPDX-License-Identifier: MIT
  *
- * The traced calls of a recording: a tree of what called what with its times, the slowest single
- * calls, or each call as it ended. One pass; memory follows the number of distinct paths.
+ * The traced calls of a recording: a call tree with times, the slowest single calls, or each call
+ * when it ends. One pass over the events; memory is proportional to the distinct call paths.
  *
- * What is filtered out is passed over: its calls and their times count as their caller's own. So a
- * parent's time is never below the sum of its children's, whatever is left out.
+ * The time of a call that the filter rejects counts as its caller's own time. So a parent's time is
+ * never below the sum of its children's times, whatever the filter.
  *
- * The tracer's own time can be taken off (NET): from each call what tracing adds within it, and
- * what tracing each call inside it adds; never more than leaves the sum of its children.
+ * With NET, the tracer's own cost is subtracted: from each call the cost of tracing within it, and
+ * that of tracing each call inside it, but never below the sum of its children's times.
  */
 #ifndef SONDE_ANALYSIS_TRACE_H
 #define SONDE_ANALYSIS_TRACE_H
 
+#include "base/hash.h"
 #include "reader/calls.h"
 
-#define TRACE_BUCKETS 40 /* calls of 2^n … 2^(n+1) - 1 ns, the first from 0, the last one open */
+/* Bucket n counts calls of 2^n … 2^(n+1) - 1 ns; the first begins at 0, the last has no end. */
+#define TRACE_BUCKETS 40
 
 typedef struct trace_times {
   uint64_t calls;
-  double total_ns, self_ns, min_ns, max_ns; /* self: less the calls inside */
+  double total_ns, min_ns, max_ns;
+  double self_ns; /* total_ns less the calls inside */
   uint32_t buckets[TRACE_BUCKETS];
 } trace_times_t;
 
-/* A function at the end of a path of callers. Node 0 is the root: what no traced call called. */
+/* A function at the end of a path of callers. Node 0 is the root: the caller of all calls that no
+ * traced call made. */
 typedef struct trace_node {
-  uint32_t parent, frame; /* frame 0: a call that began before anything is known of it */
-  uint32_t depth;         /* of the root 0 */
+  uint32_t parent;
+  uint32_t frame; /* 0: a call whose entry is not in the recording */
+  uint32_t depth; /* of the root 0 */
   trace_times_t times;
 } trace_node_t;
 
 /* One call, when it has ended. */
 typedef struct trace_call {
   uint32_t node, frame, stream, depth;
-  double start_ns, took_ns; /* since the start of the recording */
-  bool open;                /* it had not ended when its thread's stream did */
+  double start_ns; /* since the start of the recording */
+  double took_ns;
+  bool open; /* its thread's stream ended before it */
 } trace_call_t;
 
 typedef struct trace_filter {
-  double min_ns;      /* shorter calls are passed over */
-  uint32_t max_depth; /* 1: calls that no traced call called; 0: without limit */
-  bool net;           /* take off the tracer's own time */
-  uint64_t tid;       /* of this thread alone; 0: all */
-  /* Is FRAME wanted? NULL: every one is. */
+  double min_ns;      /* rejects shorter calls */
+  uint32_t max_depth; /* 1: only calls that no traced call made; 0: no limit */
+  bool net;           /* subtract the tracer's own cost */
+  uint64_t tid;       /* only this thread; 0: all */
+  /* Returns whether calls of FRAME are accepted. NULL: all are. */
   bool (*accept)(void *context, const record_frame_t *frame);
-  /* Told of each call that was not passed over; false: no memory, or enough. NULL: nobody. */
+  /* Called with each accepted call. Returns false to end the pass. May be NULL. */
   bool (*on_call)(void *context, const trace_call_t *call);
-  void *context, *on_call_context; /* of WANTS, of EACH */
-  uint32_t slowest;                /* how many single calls to keep */
+  void *context; /* of accept */
+  void *on_call_context;
+  uint32_t slowest; /* how many single calls to keep */
 } trace_filter_t;
 
 typedef struct trace {
   trace_node_t *nodes;
-  size_t node_count, node_room;
-  uint64_t calls; /* recorded, whatever the filter says */
-  uint64_t shown; /* left by the filter */
-  uint64_t left;  /* ended by longjmp or an exception */
-  uint64_t open;  /* had not ended */
-  uint64_t unmatched, lost, unknown;
-  uint32_t threads;      /* that made calls */
-  trace_call_t *slowest; /* the slowest one first, once trace_run is done */
+  size_t node_count, node_capacity;
+  hash_index_t node_index;           /* by parent and frame */
+  uint64_t calls;                    /* recorded, before the filter */
+  uint64_t shown;                    /* accepted by the filter */
+  uint64_t left;                     /* ended by longjmp or an exception */
+  uint64_t open;                     /* had not ended */
+  uint64_t unmatched, lost, unknown; /* ends without a start, lost events, calls without a start */
+  uint32_t threads;                  /* that made calls */
+  trace_call_t *slowest;             /* the slowest first, after trace_run */
   size_t slowest_count;
   call_cost_t cost; /* in nanoseconds */
-  /* of the pass */
-  uint32_t *slots; /* (parent, frame) to node */
-  size_t mask;
 } trace_t;
 
 /* Reads the calls of READER into *OUT. 0 or SONDE_ENOMEM. */

@@ -5,7 +5,7 @@
 
 #include "base/array.h"
 
-/* ---- gathered: by thread, target and stack ------------------------------------------------ */
+/* ---- items by thread, target and stack ---------------------------------------------------- */
 
 static uint64_t hash_of(const wait_sum_t *w) {
   const uint64_t words[] = {w->tid, w->stack, w->owner, w->address, w->is_mutex};
@@ -16,7 +16,7 @@ static uint64_t hash_of(const wait_sum_t *w) {
 
 static int compare(uint64_t a, uint64_t b) { return a < b ? -1 : a > b; }
 
-/* By what was waited for, and by whom. */
+/* By the waiting thread and its target. */
 static int by_target(const wait_sum_t *a, const wait_sum_t *b) {
   int order = compare(a->tid, b->tid);
   if (!order) order = compare(a->address, b->address);
@@ -30,18 +30,18 @@ static uint64_t hash_of_item(const void *waits, size_t i) {
   return hash_of(&((const waits_t *)waits)->items[i]);
 }
 
-/* The slot of the item, or where it is to be. */
+/* The slot of the item, or the free slot where it belongs. */
 static uint32_t *slot_of(const waits_t *w, const wait_sum_t *item) {
   uint32_t *slot;
-  HASH_FIND(&w->slots, hash_of(item), slot) {
+  HASH_FIND(&w->index, hash_of(item), slot) {
     const wait_sum_t *there = &w->items[*slot - 1];
     if (there->stack == item->stack && by_target(there, item) == 0) break;
   }
   return slot;
 }
 
-/* Both texts in one piece of memory, which the first one owns. */
-static bool keep_texts(wait_sum_t *item) {
+/* Copies both texts into one block, which `call` points to. */
+static bool copy_texts(wait_sum_t *item) {
   size_t call = strlen(item->call) + 1, what = strlen(item->what) + 1;
   char *texts = malloc(call + what);
   if (!texts) return false;
@@ -53,14 +53,14 @@ static bool keep_texts(wait_sum_t *item) {
 }
 
 static bool add_sum(waits_t *w, wait_sum_t *item) {
-  if (!hash_reserve(&w->slots, w->count, hash_of_item, w)) return false;
+  if (!hash_reserve(&w->index, w->count, hash_of_item, w)) return false;
   uint32_t *slot = slot_of(w, item);
   if (*slot) {
     w->items[*slot - 1].ns += item->ns;
     w->items[*slot - 1].samples += item->samples;
     return true;
   }
-  if (!ARRAY_GROW(w->items, w->count, w->room) || !keep_texts(item)) return false;
+  if (!ARRAY_GROW(w->items, w->count, w->capacity) || !copy_texts(item)) return false;
   w->items[w->count++] = *item;
   *slot = (uint32_t)w->count;
   return true;
@@ -77,7 +77,7 @@ bool waits_add(waits_t *w, const record_event_t *e) {
   if (e->kind != EVENT_EXTENDED || e->subtype != EXTENDED_WALL) return true;
   body_t b = {e->body, e->body + e->body_size, false};
   wall_period_t p = wall_period(&b);
-  if (b.short_of) return true; /* counted as bad above */
+  if (b.short_of) return true; /* wall_add counted it as bad */
   char call[64], what[256];
   copy_text(call, sizeof call, p.call, p.call_size);
   copy_text(what, sizeof what, p.what, p.what_size);
@@ -93,7 +93,7 @@ bool waits_add(waits_t *w, const record_event_t *e) {
   return add_sum(w, &item);
 }
 
-/* ---- in order ----------------------------------------------------------------------------- */
+/* ---- attribution -------------------------------------------------------------------------- */
 
 static int by_target_then_time(const void *left, const void *right) {
   const wait_sum_t *a = left, *b = right;
@@ -108,7 +108,7 @@ static int by_time(const void *left, const void *right) {
   return order ? order : by_target(a, b);
 }
 
-/* The items of one target, which follow each other, are made one, with the first one's stack. */
+/* Joins consecutive items of one target. The first one's stack is kept. */
 static void merge_stacks(waits_t *w) {
   size_t kept = 0;
   for (size_t i = 0; i < w->count; i++) {
@@ -130,7 +130,7 @@ static const wall_thread_t *thread_of(const waits_t *w, uint32_t tid) {
   return NULL;
 }
 
-/* Items are in order of their threads: each thread is looked for once. */
+/* Items are sorted by thread, so each thread is searched once. */
 static void share_blocked_time(waits_t *w) {
   const wall_thread_t *t = NULL;
   for (size_t i = 0; i < w->count; i++) {
@@ -163,10 +163,10 @@ static int by_lock_time(const void *left, const void *right) {
   return order ? order : compare(a->address, b->address);
 }
 
-/* ITEMS are COUNT waits for one lock, in order of owners; they are put in another order. */
+/* ITEMS are COUNT waits for one lock, sorted by owner. Changes their order. */
 static wait_lock_t lock_of(const wait_sum_t **items, size_t count) {
   wait_lock_t lock = {.address = items[0]->address};
-  uint64_t ns = 0; /* of the present owner */
+  uint64_t ns = 0; /* of the current owner */
   for (size_t i = 0; i < count; i++) {
     bool first = !i || items[i]->owner != items[i - 1]->owner;
     if (first && items[i]->owner) lock.owners++;
@@ -194,7 +194,7 @@ static bool find_locks(waits_t *w) {
   for (size_t i = 0, next; i < count && good; i = next) {
     for (next = i + 1; next < count && mutexes[next]->address == mutexes[i]->address;)
       next++;
-    good = ARRAY_GROW(w->locks, w->lock_count, w->lock_room);
+    good = ARRAY_GROW(w->locks, w->lock_count, w->lock_capacity);
     if (good) w->locks[w->lock_count++] = lock_of(mutexes + i, next - i);
   }
   free(mutexes);
@@ -220,7 +220,7 @@ void waits_free(waits_t *w) {
   for (size_t i = 0; i < w->count; i++)
     free((char *)(uintptr_t)w->items[i].call);
   free(w->items);
-  hash_free(&w->slots);
+  hash_free(&w->index);
   free(w->locks);
   wall_free(&w->wall);
   memset(w, 0, sizeof *w);

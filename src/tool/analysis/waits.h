@@ -1,51 +1,52 @@
 /* SPDX-License-Identifier: MIT
  *
- * Who waited how long, for which lock, call or descriptor, and on whom: what the wall-clock sampler
- * saw of blocked threads, added up over the whole recording by what they waited for.
+ * How long threads waited, for which lock, call or descriptor, and for which other thread: the
+ * wall-clock sampler's records, added up over the whole recording by target.
  *
- * The looks share the time that their thread was blocked, which the kernel knows (analysis/wall.h).
+ * The samples of a thread share the time that it was blocked, which the kernel counts
+ * (analysis/wall.h).
  */
 #ifndef SONDE_ANALYSIS_WAITS_H
 #define SONDE_ANALYSIS_WAITS_H
 
-#include "base/hash.h"
 #include "analysis/wall.h"
+#include "base/hash.h"
 
-/* A thread's waits for one thing; once waits_rank is done, those of all its stacks together. */
+/* A thread's waits for one target. After waits_rank: at all of its stacks. */
 typedef struct wait_sum {
   uint32_t tid;
-  const char *call, *what; /* the system call, what its descriptor is; "" */
+  const char *call, *what; /* the system call, what its descriptor refers to; "" */
   bool is_mutex;
-  uint32_t owner;   /* who held the mutex; 0: not known, or it is none */
-  uint64_t address; /* of the futex; 0: it waited for none */
-  uint32_t stack;   /* where it waited longest; 0: it could not be read */
+  uint32_t owner;   /* the thread that held the mutex; 0: unknown, or no mutex */
+  uint64_t address; /* of the futex; 0: none */
+  uint32_t stack;   /* where the thread waited longest; 0: the stack could not be read */
   uint64_t ns, samples;
 } wait_sum_t;
 
-/* A mutex, and all that threads waited for it. */
+/* A mutex and all waits for it. */
 typedef struct wait_lock {
   uint64_t address;
   uint64_t ns;
   size_t waiters, owners; /* different threads */
-  uint32_t owner;         /* who held it for most of that time; 0: not known */
-  uint64_t owner_ns;      /* of NS, while that one did */
+  uint32_t owner;         /* the thread that held it for most of that time; 0: unknown */
+  uint64_t owner_ns;      /* waits while that thread held it */
 } wait_lock_t;
 
 typedef struct waits {
   wait_sum_t *items; /* most time first */
-  size_t count, room;
-  hash_index_t slots; /* of the items, while they are gathered */
+  size_t count, capacity;
+  hash_index_t index; /* of the items, until waits_rank */
   wait_lock_t *locks; /* most time first */
-  size_t lock_count, lock_room;
+  size_t lock_count, lock_capacity;
   uint64_t ns, lock_ns;
   wall_t wall; /* the threads */
 } waits_t;
 
-/* Takes an event into WAITS, which begins as zeros but for wall.reader; others are passed over.
- * False without memory. */
+/* Adds an event to WAITS, which begin as zeros except wall.reader. Ignores events of other sensors.
+ * False when memory runs out. */
 bool waits_add(waits_t *waits, const record_event_t *event);
 
-/* Once, when all events are there. False without memory. */
+/* Attributes and sorts the time. Call it once, after the last event. False when memory runs out. */
 bool waits_rank(waits_t *waits);
 
 /* "" when the thread has no name. */

@@ -16,8 +16,8 @@ static bool is_text(const char *text, const uint8_t *bytes, uint64_t n) {
   return strlen(text) == n && memcmp(text, bytes, n) == 0;
 }
 
-/* NULL without memory. */
-static const char *keep_text(wall_t *w, const uint8_t *bytes, uint64_t n) {
+/* NULL when memory runs out. */
+static const char *copy_text(wall_t *w, const uint8_t *bytes, uint64_t n) {
   wall_name_t *name = malloc(sizeof *name + n + 1);
   if (!name) return NULL;
   memcpy(name->text, bytes, n);
@@ -27,12 +27,12 @@ static const char *keep_text(wall_t *w, const uint8_t *bytes, uint64_t n) {
   return name->text;
 }
 
-/* The one text of a system call's name, of which there are few; NULL without memory. */
+/* The copy of a system call's name: equal names have one pointer. NULL when memory runs out. */
 static const char *call_of(wall_t *w, const uint8_t *bytes, uint64_t n) {
   for (unsigned i = 0; i < w->call_count; i++)
     if (is_text(w->calls[i], bytes, n)) return w->calls[i];
   if (w->call_count == WALL_CALLS_MAX) return "";
-  const char *call = keep_text(w, bytes, n);
+  const char *call = copy_text(w, bytes, n);
   if (call) w->calls[w->call_count++] = call;
   return call;
 }
@@ -41,7 +41,7 @@ static bool name_thread(wall_t *w, wall_thread_t *t, body_t *b) {
   uint64_t n;
   const uint8_t *bytes = body_string(b, &n);
   if (is_text(t->name, bytes, n)) return true;
-  const char *name = keep_text(w, bytes, n);
+  const char *name = copy_text(w, bytes, n);
   if (name) t->name = name;
   return name != NULL;
 }
@@ -54,15 +54,15 @@ static uint64_t hash_of_thread(const void *wall, size_t i) {
   return hash_of_tid(((const wall_t *)wall)->threads[i].tid);
 }
 
-/* NULL without memory. */
+/* NULL when memory runs out. */
 static wall_thread_t *thread_of(wall_t *w, uint32_t tid) {
-  if (!hash_reserve(&w->thread_slots, w->thread_count, hash_of_thread, w)) return NULL;
+  if (!hash_reserve(&w->thread_index, w->thread_count, hash_of_thread, w)) return NULL;
   uint32_t *slot;
-  HASH_FIND(&w->thread_slots, hash_of_tid(tid), slot) {
+  HASH_FIND(&w->thread_index, hash_of_tid(tid), slot) {
     if (w->threads[*slot - 1].tid == tid) break;
   }
   if (*slot) return &w->threads[*slot - 1];
-  if (!ARRAY_GROW(w->threads, w->thread_count, w->thread_room)) return NULL;
+  if (!ARRAY_GROW(w->threads, w->thread_count, w->thread_capacity)) return NULL;
   w->threads[w->thread_count] = (wall_thread_t){.tid = tid, .name = ""};
   *slot = (uint32_t)++w->thread_count;
   return &w->threads[*slot - 1];
@@ -85,13 +85,13 @@ static uint64_t hash_of_item(const void *places, size_t i) {
 }
 
 static bool add_place(wall_places_t *w, const wall_place_t *place) {
-  if (!hash_reserve(&w->slots, w->count, hash_of_item, w)) return false;
+  if (!hash_reserve(&w->index, w->count, hash_of_item, w)) return false;
   uint32_t *slot;
-  HASH_FIND(&w->slots, hash_of_place(place->tid, place->stack, place->call), slot) {
+  HASH_FIND(&w->index, hash_of_place(place->tid, place->stack, place->call), slot) {
     if (is_at(&w->items[*slot - 1], place->tid, place->stack, place->call)) break;
   }
   if (!*slot) {
-    if (!ARRAY_GROW(w->items, w->count, w->room)) return false;
+    if (!ARRAY_GROW(w->items, w->count, w->capacity)) return false;
     w->items[w->count++] = *place;
     *slot = (uint32_t)w->count;
     return true;
@@ -109,7 +109,7 @@ wall_period_t wall_period(body_t *b) {
   p.samples = body_number(b);
   p.stack = (uint32_t)body_number(b);
   (void)body_number(b); /* the state */
-  (void)body_number(b); /* the call's number, which the name tells */
+  (void)body_number(b); /* the call's number; its name follows */
   p.call = body_string(b, &p.call_size);
   p.fd = (int)(uint32_t)(body_number(b) - 1);
   p.address = body_number(b);
@@ -119,7 +119,7 @@ wall_period_t wall_period(body_t *b) {
   return p;
 }
 
-static bool find_same(wall_t *w, uint32_t *stack) {
+static bool deduplicate(wall_t *w, uint32_t *stack) {
   if (!w->dedup && !(w->dedup = stack_dedup_new(w->reader))) return false;
   return stack_dedup_first(w->dedup, *stack, stack);
 }
@@ -128,7 +128,7 @@ static bool add_period(wall_t *w, body_t *b) {
   w->recorded = true;
   wall_period_t p = wall_period(b);
   if (b->short_of) return true;
-  if (!find_same(w, &p.stack)) return false;
+  if (!deduplicate(w, &p.stack)) return false;
   wall_place_t at = {.tid = p.tid, .ns = p.ns, .samples = p.samples, .stack = p.stack};
   at.call = call_of(w, p.call, p.call_size);
   wall_thread_t *t = at.call ? thread_of(w, at.tid) : NULL;
@@ -173,7 +173,7 @@ bool wall_add(wall_t *w, const record_event_t *e) {
   return good;
 }
 
-/* ---- in order ----------------------------------------------------------------------------- */
+/* ---- attribution -------------------------------------------------------------------------- */
 
 static int by_seen(const void *left, const void *right) {
   const wall_thread_t *a = left, *b = right;
@@ -187,14 +187,14 @@ static int by_time(const void *left, const void *right) {
   return a->stack < b->stack ? -1 : a->stack > b->stack;
 }
 
-static void know_blocked(wall_thread_t *t) {
+static void set_blocked_time(wall_thread_t *t) {
   uint64_t active = t->run_ns + t->runq_ns;
-  if (t->seen_ns < active) t->seen_ns = active; /* it ran before it was seen first */
+  if (t->seen_ns < active) t->seen_ns = active; /* it ran before its first reading */
   t->blocked_ns = !active ? t->sampled_ns : t->seen_ns > active ? t->seen_ns - active : 0;
 }
 
-/* What PART stands for of the time of its thread. */
-static uint64_t share_of(const wall_thread_t *t, const wall_place_t *part) {
+/* The time that PART represents, of the time of its thread. */
+static uint64_t time_of(const wall_thread_t *t, const wall_place_t *part) {
   if (!part->call) return (uint64_t)((double)part->samples / (double)t->ticks * (double)t->run_ns);
   return t->sampled_ns
              ? (uint64_t)((double)part->ns / (double)t->sampled_ns * (double)t->blocked_ns)
@@ -203,12 +203,12 @@ static uint64_t share_of(const wall_thread_t *t, const wall_place_t *part) {
 
 bool wall_rank(wall_t *w) {
   for (size_t i = 0; i < w->thread_count; i++)
-    know_blocked(&w->threads[i]);
+    set_blocked_time(&w->threads[i]);
   for (size_t i = 0; i < w->parts.count; i++) {
     wall_place_t part = w->parts.items[i];
     const wall_thread_t *t = thread_of(w, part.tid);
     if (!t) return false;
-    part.ns = share_of(t, &part);
+    part.ns = time_of(t, &part);
     part.tid = 0;
     if (part.call && !part.stack) {
       w->unread_ns += part.ns;
@@ -223,7 +223,7 @@ bool wall_rank(wall_t *w) {
 
 static void free_places(wall_places_t *p) {
   free(p->items);
-  hash_free(&p->slots);
+  hash_free(&p->index);
 }
 
 void wall_free(wall_t *w) {
@@ -234,7 +234,7 @@ void wall_free(wall_t *w) {
   }
   stack_dedup_free(w->dedup);
   free(w->threads);
-  hash_free(&w->thread_slots);
+  hash_free(&w->thread_index);
   free_places(&w->places);
   free_places(&w->parts);
   memset(w, 0, sizeof *w);

@@ -37,39 +37,39 @@ static void those_inside_are_understood(void **state) {
   assert_null(policy_builtin("windows"));
 }
 
-/* What is wrong, and what is said of it. */
+/* A wrong policy and the start of its error message. */
 static const struct {
-  const char *text, *said;
+  const char *text, *message;
 } mistakes[] = {
-    {"", "my.yaml:1: there is nothing in this policy"},
-    {"version: 2\n", "my.yaml:1: 'version: 1' is what this sonde understands"},
-    {"version: 1\ncategoris: []\n", "my.yaml:2: 'categoris' is not a key that is known here"},
+    {"", "my.yaml:1: the policy is empty"},
+    {"version: 2\n", "my.yaml:1: this sonde reads only 'version: 1'"},
+    {"version: 1\ncategoris: []\n", "my.yaml:2: unknown key 'categoris'; the keys here are: "},
     {"version: 1\nextends: windows\n", "my.yaml:2: 'extends' is linux, apple or none"},
     {"version: 1\ncategories:\n  - id: a\n    functions: [getenvv(text)]\n",
-     "my.yaml:4: the C library has no function 'getenvv': mend the name, or say which library has "
-     "it, as in 'libfoo.so*:getenvv()'"},
+     "my.yaml:4: the C library has no function 'getenvv': correct the name, or name its library, "
+     "as in 'libfoo.so*:getenvv()'"},
     {"version: 1\ncategories:\n  - id: a\n    functions:\n      - getenv(string)\n",
      "my.yaml:5: 'getenv': an argument is one of -, text, path, number, flags, address, strings"},
     {"version: 1\ncategories:\n  - id: a\n    functions: [getenv(text]\n",
-     "my.yaml:4: 'getenv': ',' or ')' is missing behind an argument"},
-    {"version: 1\ncategories: [\n", "my.yaml:3: this is no YAML: "},
+     "my.yaml:4: 'getenv': ',' or ')' is missing after an argument"},
+    {"version: 1\ncategories: [\n", "my.yaml:3: this is not YAML: "},
     {"version: 1\ncategories:\n  - id: a\n    functions: ['getenv(path)']\n",
-     "my.yaml:4: 'getenv' was described with other arguments at linux:"},
+     "my.yaml:4: 'getenv' has other arguments at linux:"},
     {"version: 1\ncategories:\n  - id: ''\n    functions: [getpid()]\n",
      "my.yaml:3: 'id' is empty"},
     {"version: 1\ncategories:\n  - id: a\n    functions: [getpid()]\n  - id: a\n    functions: "
      "[getppid()]\n",
-     "my.yaml:5: the category 'a' stands here twice"},
+     "my.yaml:5: the category 'a' is given twice"},
     {"version: 1\n---\nversion: 1\n", "my.yaml:3: a second document begins here"},
-    {"version: 1\n---\nversion: [\n", "my.yaml:4: this is no YAML: "},
+    {"version: 1\n---\nversion: [\n", "my.yaml:4: this is not YAML: "},
     {"version: 1\nphases:\n  - before: x\n    deny: []\n", "my.yaml:4: 'deny' is empty"},
     {"version: 1\nowners:\n  - library: ''\n    name: x\n", "my.yaml:3: 'library' is empty"},
     {"version: 1\nallow:\n  - category: net.*\n    reason: ''\n", "my.yaml:4: 'reason' is empty"},
     {"version: 1\ncategories:\n  - id: a\n", "my.yaml:3: the category 'a' has no functions"},
     {"version: 1\ncategories:\n  - id: a\n    functions: [getpid()]\n    match: [x]\n",
-     "my.yaml:5: no function of 'a' has a text or path argument to compare with 'match'"},
+     "my.yaml:5: no function of 'a' records a text or path that 'match' could match"},
     {"version: 1\ncategories:\n  - id: a\n    methods: ['-[A b]']\n    except: [x]\n",
-     "my.yaml:5: no function of 'a' has a text or path argument to compare with 'except'"},
+     "my.yaml:5: no function of 'a' records a text or path that 'except' could match"},
     {"version: 1\ncategories:\n  - id: a\n    level: high\n    functions: [getpid()]\n",
      "my.yaml:4: 'level' is note, warning or error"},
     {"version: 1\nallow:\n  - category: env.secrets\n    reason: x\n",
@@ -82,27 +82,27 @@ static const struct {
     {"version: 1\nallow:\n  - category: env.secret\n    reason: x\n    expires: 2026-02-30\n",
      "my.yaml:5: 'expires' is a day, 2027-01-31"},
     {"version: 1\nallow:\n  - category: env.secret\n    reason: x\n    expires: 2001-09-08\n",
-     "my.yaml:5: this allowance expired on 2001-09-08: look at the calls again, then set a later "
-     "day or remove it"},
+     "my.yaml:5: this allowance expired on 2001-09-08: review the calls, then set a later day or "
+     "remove it"},
     {"version: 1\nlimits:\n  - category: env.secret\n    calls: 5\n    window: 10\n",
      "my.yaml:5: 'window' is a time: 200ms, 10s, 5m"},
     {"version: 1\nlimits:\n  - category: env.secret\n    calls: many\n    window: 10s\n",
      "my.yaml:4: 'calls' takes a number from 1 to 1000000"},
     {"version: 1\nphases:\n  - before: consent\n", "my.yaml:3: 'deny' is missing here"},
-    {"version: 1\nversion: 1\n", "my.yaml:2: 'version' stands here twice"},
-    {"[1, 2]", "my.yaml:1: a policy is a set of 'key: value'"},
+    {"version: 1\nversion: 1\n", "my.yaml:2: 'version' is given twice"},
+    {"[1, 2]", "my.yaml:1: a policy consists of 'key: value'"},
 };
 
 static void mistakes_are_named_with_their_line(void **state) {
   (void)state;
   for (size_t i = 0; i < sizeof mistakes / sizeof *mistakes; i++) {
-    if (read_text(mistakes[i].text, 1000000000)) fail_msg("understood: %s", mistakes[i].text);
-    if (strncmp(error, mistakes[i].said, strlen(mistakes[i].said)))
-      fail_msg("said   %s\nwanted %s", error, mistakes[i].said);
+    if (read_text(mistakes[i].text, 1000000000)) fail_msg("accepted: %s", mistakes[i].text);
+    if (strncmp(error, mistakes[i].message, strlen(mistakes[i].message)))
+      fail_msg("message  %s\nexpected %s", error, mistakes[i].message);
   }
 }
 
-static void apples_functions_need_not_be_here(void **state) {
+static void apples_functions_need_not_exist(void **state) {
   (void)state;
   policy_t *p = read_text("version: 1\nextends: apple\ncategories:\n  - id: a\n"
                           "    functions: [mach_absolute_time(), stat$INODE64(path)]\n",
@@ -240,7 +240,7 @@ int main(void) {
   const struct CMUnitTest tests[] = {
       cmocka_unit_test(those_inside_are_understood),
       cmocka_unit_test(mistakes_are_named_with_their_line),
-      cmocka_unit_test(apples_functions_need_not_be_here),
+      cmocka_unit_test(apples_functions_need_not_exist),
       cmocka_unit_test(a_list_that_grows_by_aliases_is_refused),
       cmocka_unit_test(the_flat_form_says_the_same),
       cmocka_unit_test(a_category_of_the_users_replaces_ours),

@@ -4,11 +4,12 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/array.h"
 #include "base/varint.h"
 
 /* ---- the policy ----------------------------------------------------------------------------- */
 
-/* All parts of TYPE one after the other; NULL when there are none. */
+/* The records of TYPE joined; NULL when there are none. */
 static char *join(const reader_t *reader, uint8_t type, size_t *size) {
   size_t count;
   const record_other_t *others = reader_others(reader, &count);
@@ -26,7 +27,8 @@ static char *join(const reader_t *reader, uint8_t type, size_t *size) {
   return all;
 }
 
-/* The user's YAML, a 0, and that of what it builds on, which may be nothing. */
+/* The record holds the user's YAML, a 0, and the YAML of the policy that it extends, which may be
+ * empty. */
 static policy_t *read_text(const reader_t *reader) {
   char error[256];
   size_t size;
@@ -43,8 +45,8 @@ static policy_t *read_text(const reader_t *reader) {
   return policy;
 }
 
-/* Whether the two forms are of the same functions and categories: else the YAML was compiled by
- * another version's rules. */
+/* Returns whether both forms have the same functions and categories. They differ when another
+ * version compiled the YAML. */
 static bool agree(const policy_t *p, const audit_policy_t *flat) {
   if (p->function_count != flat->function_count) return false;
   for (uint32_t i = 0; i < flat->function_count; i++)
@@ -87,74 +89,55 @@ static bool read_policy(audit_t *a) {
 
 /* ---- calls ---------------------------------------------------------------------------------- */
 
-static size_t hash_of(uint32_t function, uint32_t stack, const uint8_t *p, uint32_t size) {
-  uint64_t hash = (uint64_t)function << 32 | stack;
-  for (; size; p++, size--)
-    hash = (hash ^ *p) * UINT64_C(0x100000001b3);
-  return (size_t)checksum_mix(hash, 1);
+static uint64_t hash_of(const audit_entry_t *e) {
+  uint64_t hash = hash_pair(e->function, e->stack);
+  return checksum_mix(hash_bytes(hash, e->arguments, e->arguments_size), 1);
 }
 
-static bool same(const audit_entry_t *s, uint32_t function, uint32_t stack,
-                 const uint8_t *arguments, uint32_t size) {
-  return s->function == function && s->stack == stack && s->arguments_size == size &&
-         !memcmp(s->arguments, arguments, size);
+static uint64_t hash_of_entry(const void *audit, size_t i) {
+  return hash_of(&((const audit_t *)audit)->entries[i]);
 }
 
-static size_t slot_of(const audit_t *a, uint32_t function, uint32_t stack, const uint8_t *arguments,
-                      uint32_t size) {
-  size_t i = hash_of(function, stack, arguments, size) & a->mask;
-  while (a->slots[i] && !same(&a->entries[a->slots[i] - 1], function, stack, arguments, size))
-    i = (i + 1) & a->mask;
-  return i;
+static bool is_same_call(const audit_entry_t *a, const audit_entry_t *b) {
+  return a->function == b->function && a->stack == b->stack &&
+         a->arguments_size == b->arguments_size &&
+         !memcmp(a->arguments, b->arguments, a->arguments_size);
 }
 
-static bool grow(audit_t *a) {
-  size_t room = a->room ? 2 * a->room : 256, mask = 4 * room - 1;
-  audit_entry_t *larger = realloc(a->entries, room * sizeof *larger);
-  if (!larger) return false;
-  a->entries = larger;
-  uint32_t *slots = calloc(mask + 1, sizeof *slots);
-  if (!slots) return false;
-  free(a->slots);
-  a->slots = slots;
-  a->mask = mask;
-  a->room = room;
-  for (size_t n = 0; n < a->count; n++) {
-    const audit_entry_t *s = &a->entries[n];
-    slots[slot_of(a, s->function, s->stack, s->arguments, s->arguments_size)] = (uint32_t)(n + 1);
-  }
-  return true;
-}
-
-/* The sighting that CALL is one more of; a new one has no calls yet. */
+/* The entry of CALL; a new one, with a copy of the arguments, has no calls yet. NULL when memory
+ * runs out. */
 static audit_entry_t *find(audit_t *a, const audit_entry_t *call) {
-  if (a->count == a->room && !grow(a)) return NULL;
-  size_t i = slot_of(a, call->function, call->stack, call->arguments, call->arguments_size);
-  if (a->slots[i]) return &a->entries[a->slots[i] - 1];
-  uint8_t *kept = malloc(call->arguments_size + 1u);
-  if (!kept) return NULL;
-  memcpy(kept, call->arguments, call->arguments_size);
-  audit_entry_t *s = &a->entries[a->count];
-  *s = *call;
-  s->arguments = kept;
-  s->count = 0;
-  a->slots[i] = (uint32_t)++a->count;
-  return s;
+  uint32_t *slot;
+  if (!ARRAY_GROW(a->entries, a->count, a->capacity) ||
+      !hash_reserve(&a->index, a->count, hash_of_entry, a))
+    return NULL;
+  HASH_FIND(&a->index, hash_of(call), slot) {
+    if (is_same_call(&a->entries[*slot - 1], call)) return &a->entries[*slot - 1];
+  }
+  uint8_t *arguments = malloc(call->arguments_size + 1u);
+  if (!arguments) return NULL;
+  memcpy(arguments, call->arguments, call->arguments_size);
+  audit_entry_t *e = &a->entries[a->count++];
+  *e = *call;
+  e->arguments = arguments;
+  e->count = 0;
+  *slot = (uint32_t)a->count;
+  return e;
 }
 
 /* ---- limits --------------------------------------------------------------------------------- */
 
-/* One more call at TIME: it and the CALLS before it lie within the window, so it is one too many.
- */
-static bool limit_passed(const audit_t *a, const policy_limit_t *limit, limit_state_t *state,
+/* Adds a call at TIME. It exceeds the limit when it and the limit's number of calls before it lie
+ * within the window. False when memory runs out. */
+static bool add_to_limit(const audit_t *a, const policy_limit_t *limit, limit_state_t *state,
                          uint64_t time) {
-  size_t room = (size_t)limit->calls + 1;
-  if (!state->times && !(state->times = calloc(room, sizeof *state->times))) return false;
+  size_t capacity = (size_t)limit->calls + 1;
+  if (!state->times && !(state->times = calloc(capacity, sizeof *state->times))) return false;
   state->times[state->next] = time;
-  state->next = (state->next + 1) % room;
-  if (state->count < room) state->count++;
-  uint64_t oldest = state->times[state->count < room ? 0 : state->next];
-  if (state->count == room &&
+  state->next = (state->next + 1) % capacity;
+  if (state->count < capacity) state->count++;
+  uint64_t oldest = state->times[state->count < capacity ? 0 : state->next];
+  if (state->count == capacity &&
       reader_ns(a->reader, time) - reader_ns(a->reader, oldest) <= limit->window_ns) {
     if (!state->exceeded++) state->first = time;
   }
@@ -170,12 +153,12 @@ static bool add_to_limits(audit_t *a, const audit_entry_t *s, uint64_t time) {
   for (size_t i = 0; i < a->policy->limit_count; i++)
     for (size_t k = 0; k < n; k++)
       if (audit_glob(a->policy->limits[i].category, a->policy->categories[categories[k]].id) &&
-          !limit_passed(a, &a->policy->limits[i], &a->limits[i], time))
+          !add_to_limit(a, &a->policy->limits[i], &a->limits[i], time))
         return false;
   return true;
 }
 
-/* A mark begins the phase of its name. */
+/* A marker begins the phase with its name. */
 static void begin_phase(audit_t *a, const record_event_t *e) {
   const char *name;
   size_t size = record_name(e, &name);
@@ -185,14 +168,14 @@ static void begin_phase(audit_t *a, const record_event_t *e) {
   }
 }
 
-static bool is_call(const record_event_t *e) {
+static bool is_audited_call(const record_event_t *e) {
   return e->kind == EVENT_EXTENDED && e->subtype == EXTENDED_AUDIT;
 }
 
 bool audit_decode(const audit_t *a, const record_event_t *e, audit_entry_t *out) {
   const uint8_t *p = e->body, *end = p + e->body_size;
   uint64_t function, stack;
-  if (!is_call(e) || !varint_get(&p, end, &function) || !varint_get(&p, end, &stack) ||
+  if (!is_audited_call(e) || !varint_get(&p, end, &function) || !varint_get(&p, end, &stack) ||
       stack > UINT32_MAX || function > UINT32_MAX ||
       (a->flat && function >= a->flat->function_count))
     return false;
@@ -210,7 +193,7 @@ bool audit_decode(const audit_t *a, const record_event_t *e, audit_entry_t *out)
 bool audit_add(audit_t *a, const record_event_t *e) {
   audit_entry_t call;
   if (e->kind == EVENT_EXTENDED && e->subtype == EXTENDED_MARKER) begin_phase(a, e);
-  if (!is_call(e)) return coverage_add(&a->coverage, e, a->dedup);
+  if (!is_audited_call(e)) return coverage_add(&a->coverage, e, a->dedup);
   if (!audit_decode(a, e, &call)) {
     a->damaged++;
     return true;
@@ -246,7 +229,7 @@ void audit_free(audit_t *a) {
   coverage_free(&a->coverage);
   stack_dedup_free(a->dedup);
   free(a->entries);
-  free(a->slots);
+  hash_free(&a->index);
   free(a->limits);
   free(a->reached);
   free(a->flat);

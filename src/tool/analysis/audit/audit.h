@@ -1,13 +1,11 @@
 /* SPDX-License-Identifier: MIT
  *
- * The audited calls of a recording: equal ones counted, judged by the policy they were recorded
- * under.
+ * The audited calls of a recording, counted, and checked against the policy of the recording.
  *
- * A *sighting* is a function, a stack and arguments; every call is one more of some sighting. Two
- * stacks that differ only in the order of their frames, or in how often a frame recurs, are two
- * ids and never share a count. Two that differ only in where their libraries lay are one: the calls
- * of a library that came back at another address are counted with those it made before. Memory
- * follows the entries, not the calls.
+ * An *entry* counts the calls of one function with one stack and equal arguments. Stacks that
+ * differ in the order or the repetition of their frames have different ids and different entries.
+ * Stacks that differ only in the addresses of their libraries are one (analysis/stack_dedup.h).
+ * Memory is proportional to the entries, not to the calls.
  */
 #ifndef SONDE_ANALYSIS_AUDIT_AUDIT_H
 #define SONDE_ANALYSIS_AUDIT_AUDIT_H
@@ -15,59 +13,59 @@
 #include "analysis/audit/coverage.h"
 #include "analysis/audit/policy.h"
 #include "analysis/stack_dedup.h"
+#include "base/hash.h"
 #include "reader/reader.h"
 
 typedef struct audit_entry {
   uint32_t function; /* its number in the policy */
-  uint32_t stack;    /* of the first one */
-  uint32_t stream;   /* the thread of the first one */
+  uint32_t stack;    /* of the first call */
+  uint32_t stream;   /* the thread of the first call */
   uint32_t arguments_size;
   const uint8_t *arguments; /* as recorded: docs/format.md */
   uint64_t count;
   uint64_t first, last; /* ticks */
-  uint64_t early;       /* bits of the policy's phases that had not begun at one of the calls */
+  uint64_t early;       /* a bit for each phase of the policy that had not begun at some call */
 } audit_entry_t;
 
-/* How often a limit of the policy was exceeded. */
+/* How often the calls exceeded a limit of the policy. */
 typedef struct limit_state {
-  uint64_t *times; /* of the newest calls, a ring of `calls` + 1 */
+  uint64_t *times; /* of the last `calls` + 1 calls, a ring */
   size_t next, count;
-  uint64_t exceeded; /* calls that were one too many in their window */
+  uint64_t exceeded; /* calls beyond the limit of their window */
   uint64_t first;    /* ticks of the first of them */
 } limit_state_t;
 
 typedef struct audit {
   reader_t *reader;
   policy_t *policy;     /* NULL: no policy was recorded, or it is damaged */
-  audit_policy_t *flat; /* what the calls were chosen by; with `policy` or NULL */
+  audit_policy_t *flat; /* the compiled policy; NULL when `policy` is */
   bool *reached;        /* by function: it was hooked */
   audit_entry_t *entries;
-  size_t count, room;
-  uint32_t *slots;
-  size_t mask;
+  size_t count, capacity;
+  hash_index_t index; /* of the entries */
   stack_dedup_t *dedup;
-  limit_state_t *limits; /* one for each of the policy's */
-  uint64_t begun;        /* bits of its phases, of which at most 64 count */
+  limit_state_t *limits; /* one for each limit of the policy */
+  uint64_t begun;        /* a bit for each phase that has begun; at most 64 phases count */
   uint64_t calls;
-  uint64_t damaged; /* calls whose record could not be understood */
+  uint64_t damaged; /* calls whose record could not be decoded */
   coverage_t coverage;
 } audit_t;
 
-/* Begins with the policy of READER. NULL without memory. Release with audit_free. */
+/* Reads the policy of READER. NULL when memory runs out. Release with audit_free. */
 audit_t *audit_new(reader_t *reader);
 void audit_free(audit_t *audit);
 
-/* The call that EVENT tells of as a sighting of its own, whose arguments are the event's. False
- * when it is no audited call, or a damaged one. */
+/* Decodes EVENT as an entry of one call, which points to the event's arguments. False when it is
+ * not an audited call, or damaged. */
 bool audit_decode(const audit_t *audit, const record_event_t *event, audit_entry_t *out);
 
-/* Adds an event, of whatever kind. False without memory. */
+/* Adds an event of any kind. False when memory runs out. */
 bool audit_add(audit_t *audit, const record_event_t *event);
 
-/* Whether there is anything to tell: a policy, or a call. */
+/* Returns whether the recording has a policy or an audited call. */
 bool audit_has_data(const audit_t *audit);
 
-/* One argument of a sighting. TEXT, for text, paths and addresses, is not ended by a 0 and may hold
+/* One argument of a call. TEXT, of texts, paths and addresses, is not terminated and may contain
  * any byte. */
 typedef struct audit_value {
   uint8_t kind; /* audit_argument_t */
@@ -76,30 +74,30 @@ typedef struct audit_value {
   uint32_t size;
 } audit_value_t;
 
-/* The arguments of SIGHTING that were kept, at most AUDIT_ARGUMENTS. Returns how many, -1 when they
- * are damaged. */
-int audit_values(const audit_t *audit, const audit_entry_t *sighting, audit_value_t *out);
+/* Writes the recorded arguments of ENTRY, at most AUDIT_ARGUMENTS. Returns their number, -1 when
+ * they are damaged. */
+int audit_values(const audit_t *audit, const audit_entry_t *entry, audit_value_t *out);
 
-/* The same of SIZE bytes of arguments of these KINDS, whatever they belong to. */
+/* The same of SIZE bytes of ARGUMENTS of these KINDS. */
 int audit_values_of(const uint8_t kinds[AUDIT_ARGUMENTS], const uint8_t *arguments, uint32_t size,
                     audit_value_t *out);
 
-/* The first text argument, ended by a 0, in OUT of AUDIT_TEXT_MAX + 1 bytes; "" when there is none.
- */
-void audit_text(const audit_t *audit, const audit_entry_t *sighting, char *out);
+/* Copies the first text argument, terminated, to OUT of AUDIT_TEXT_MAX + 1 bytes; "" when there is
+ * none. */
+void audit_text(const audit_t *audit, const audit_entry_t *entry, char *out);
 
 void audit_text_of(const uint8_t kinds[AUDIT_ARGUMENTS], const uint8_t *arguments, uint32_t size,
                    char *out);
 
-/* The values in words, "/etc/passwd, 0x80000"; returns OUT, cut to SIZE. */
-char *audit_words(const audit_t *audit, const audit_entry_t *sighting, char *out, size_t size);
+/* Formats the values as '"/etc/passwd", 0x80000', truncated to SIZE. Returns OUT. */
+char *audit_words(const audit_t *audit, const audit_entry_t *entry, char *out, size_t size);
 
 char *audit_words_of(const uint8_t kinds[AUDIT_ARGUMENTS], const uint8_t *arguments,
                      uint32_t arguments_size, char *out, size_t size);
 
-/* What of the values stays the same from run to run: no number, no digits in a text, of an internet
- * address its port and whether it is this machine's, a private one or any other. */
-char *audit_class(const audit_t *audit, const audit_entry_t *sighting, char *out, size_t size);
+/* Formats what stays the same from run to run: without numbers and digits in texts; of an internet
+ * address the port, and whether it is this machine, a private network or the internet. */
+char *audit_class(const audit_t *audit, const audit_entry_t *entry, char *out, size_t size);
 
 const char *audit_function_name(const audit_t *audit, uint32_t function);
 

@@ -9,7 +9,7 @@
 #include "analysis/audit/audit.h"
 #include "reader/body.h"
 
-static bool same_calls(const coverage_call_t *a, const coverage_call_t *b) {
+static bool is_same_call(const coverage_call_t *a, const coverage_call_t *b) {
   return a->class == b->class && a->call == b->call && a->function == b->function &&
          a->stack == b->stack && a->arguments_size == b->arguments_size &&
          !memcmp(a->arguments, b->arguments, a->arguments_size);
@@ -32,14 +32,14 @@ static void add_to(coverage_call_t *known, const coverage_call_t *more) {
   if (more->last > known->last) known->last = more->last;
 }
 
-/* The arguments are copied. */
+/* Copies the arguments. */
 static bool add_call(coverage_t *c, const coverage_call_t *call) {
   uint32_t *slot;
-  if (!ARRAY_GROW(c->calls, c->count, c->room) ||
-      !hash_reserve(&c->slots, c->count, hash_of_item, c))
+  if (!ARRAY_GROW(c->calls, c->count, c->capacity) ||
+      !hash_reserve(&c->index, c->count, hash_of_item, c))
     return false;
-  HASH_FIND(&c->slots, hash_of_call(call), slot) {
-    if (!same_calls(&c->calls[*slot - 1], call)) continue;
+  HASH_FIND(&c->index, hash_of_call(call), slot) {
+    if (!is_same_call(&c->calls[*slot - 1], call)) continue;
     add_to(&c->calls[*slot - 1], call);
     return true;
   }
@@ -52,7 +52,7 @@ static bool add_call(coverage_t *c, const coverage_call_t *call) {
   return true;
 }
 
-static bool take_calls(coverage_t *c, const record_event_t *e, stack_dedup_t *same) {
+static bool add_row(coverage_t *c, const record_event_t *e, stack_dedup_t *dedup) {
   body_t b = {.p = e->body, .end = e->body + e->body_size};
   uint64_t class = body_number(&b), number = body_number(&b), size;
   coverage_call_t call = {.class = (coverage_class_t) class, .call = sensitive_call(number)};
@@ -68,15 +68,15 @@ static bool take_calls(coverage_t *c, const record_event_t *e, stack_dedup_t *sa
     return true;
   }
   c->totals[class] += call.count;
-  return stack_dedup_first(same, call.stack, &call.stack) && add_call(c, &call);
+  return stack_dedup_first(dedup, call.stack, &call.stack) && add_call(c, &call);
 }
 
-bool coverage_add(coverage_t *c, const record_event_t *e, stack_dedup_t *same) {
+bool coverage_add(coverage_t *c, const record_event_t *e, stack_dedup_t *dedup) {
   if (e->kind != EVENT_EXTENDED ||
       (e->subtype != EXTENDED_SYSCALL && e->subtype != EXTENDED_COVERAGE))
     return true;
   c->recorded = true;
-  if (e->subtype == EXTENDED_SYSCALL) return take_calls(c, e, same);
+  if (e->subtype == EXTENDED_SYSCALL) return add_row(c, e, dedup);
   body_t b = {.p = e->body, .end = e->body + e->body_size};
   c->io_uring_ops += body_number(&b);
   c->other_abi_calls += body_number(&b);
@@ -90,7 +90,7 @@ void coverage_free(coverage_t *c) {
   for (size_t i = 0; i < c->count; i++)
     free((uint8_t *)(uintptr_t)c->calls[i].arguments);
   free(c->calls);
-  hash_free(&c->slots);
+  hash_free(&c->index);
   *c = (coverage_t){0};
 }
 
@@ -103,7 +103,7 @@ double coverage_ratio(const coverage_t *c) {
   return possible ? (double)c->totals[COVERAGE_HOOKED] / (double)possible : 1;
 }
 
-static bool holds(const uint32_t *numbers, size_t count, uint32_t number) {
+static bool contains(const uint32_t *numbers, size_t count, uint32_t number) {
   for (size_t i = 0; i < count; i++)
     if (numbers[i] == number) return true;
   return false;
@@ -119,7 +119,7 @@ size_t coverage_categories(const audit_policy_t *flat, const coverage_call_t *ca
     const char *name = audit_string(flat, audit_functions(flat)[f].name);
     size_t n = sensitive_means(call->call, name) ? policy_categories(flat, f, text, found, 32) : 0;
     for (size_t i = 0; i < n && count < max; i++)
-      if (!holds(out, count, found[i])) out[count++] = found[i];
+      if (!contains(out, count, found[i])) out[count++] = found[i];
   }
   return count;
 }

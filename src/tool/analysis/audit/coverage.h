@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: MIT
  *
- * The coverage of an audit: which of the program's sensitive system calls its hooks have seen.
+ * The coverage of an audit: which of the program's sensitive system calls its hooks observed.
  *
- * Recorded by a tracer (recorder/monitor/coverage.h) as rows of equal calls. The ratio leaves out
- * what was made before the agent was ready, which no hook can see and which is counted by itself,
- * and the agent's own calls.
+ * A tracer (recorder/monitor/coverage.h) records rows of equal calls. The ratio excludes the
+ * agent's own calls, and calls made before the agent was ready, which no hook can observe; the
+ * latter are counted separately.
  */
 #ifndef SONDE_ANALYSIS_AUDIT_COVERAGE_H
 #define SONDE_ANALYSIS_AUDIT_COVERAGE_H
@@ -22,8 +22,8 @@
 typedef struct coverage_call {
   coverage_class_t class;
   const sensitive_call_t *call;
-  uint32_t function; /* in the policy, + 1: whose hook has seen it; 0: none has */
-  uint32_t stack;    /* 0: it was not read */
+  uint32_t function; /* number + 1 in the policy, of the hook that observed it; 0: none did */
+  uint32_t stack;    /* 0: not read */
   uint64_t count;
   uint64_t first, last; /* ticks */
   uint32_t arguments_size;
@@ -32,33 +32,34 @@ typedef struct coverage_call {
 
 typedef struct coverage {
   coverage_call_t *calls;
-  size_t count, room;
-  hash_index_t slots; /* of the calls */
+  size_t count, capacity;
+  hash_index_t index; /* of the calls */
   uint64_t totals[COVERAGE_CLASSES];
-  bool recorded, ended;        /* there is something; and the tracer has come to the end */
-  uint64_t io_uring_ops;       /* operations of io_uring, which nobody sees */
-  uint64_t other_abi_calls;    /* system calls of another architecture's convention */
-  uint64_t unobserved_threads; /* threads whose hooks could not be heard */
+  bool recorded;               /* the recording has coverage */
+  bool ended;                  /* the tracer recorded its end */
+  uint64_t io_uring_ops;       /* operations of io_uring, which neither hooks nor the tracer see */
+  uint64_t other_abi_calls;    /* system calls by another architecture's convention */
+  uint64_t unobserved_threads; /* threads whose hooks could not report */
   uint64_t damaged;
-  bool detached; /* the program went on unwatched, with more rights */
+  bool detached; /* an exec with more privileges ended the tracing */
 } coverage_t;
 
-/* Adds an event, of whatever kind; calls of stacks that are the SAME together. False without
- * memory. */
-bool coverage_add(coverage_t *coverage, const record_event_t *event, stack_dedup_t *same);
+/* Adds an event of any kind. DEDUP decides which stacks are equal. False when memory runs out. */
+bool coverage_add(coverage_t *coverage, const record_event_t *event, stack_dedup_t *dedup);
 void coverage_free(coverage_t *coverage);
 
-/* Sensitive calls that a hook could have seen, and the part of them that was, from 0 to 1 (1 when
- * there were none). */
+/* Sensitive calls that a hook could have observed. */
 uint64_t coverage_possible(const coverage_t *coverage);
+
+/* The part of them that a hook did observe, from 0 to 1; 1 when there were none. */
 double coverage_ratio(const coverage_t *coverage);
 
-/* The numbers of the categories that ask for CALL by its text, whatever the function, each once, at
- * most MAX. */
+/* Writes the numbers of the categories that match the text of CALL, whatever the function, each
+ * once, at most MAX. Returns their number. */
 size_t coverage_categories(const audit_policy_t *flat, const coverage_call_t *call, uint32_t *out,
                            size_t max);
 
-/* "openat("/etc/passwd", 0x80000)"; returns OUT, cut to SIZE. */
+/* Formats CALL as 'openat("/etc/passwd", 0x80000)', truncated to SIZE. Returns OUT. */
 char *coverage_words(const coverage_call_t *call, char *out, size_t size);
 
 #endif

@@ -1,13 +1,16 @@
 /* SPDX-License-Identifier: MIT
  *
- * What a policy says of a call, and its flat form.
+ * Compiles a policy into its flat form, and applies policies to calls.
  */
 #include "analysis/audit/policy.h"
 
+#include <ctype.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "analysis/policies.h"
+#include "base/array.h"
 
 bool policy_is_method(const char *name) {
   size_t size = strlen(name);
@@ -43,12 +46,44 @@ const policy_category_t *policy_category(const policy_t *p, const char *id) {
   return NULL;
 }
 
+/* ---- days and times ------------------------------------------------------------------------- */
+
+bool policy_day(const char *text, time_t *out) {
+  struct tm day = {0}, back;
+  int used = 0;
+  if (!text || sscanf(text, "%4d-%2d-%2d%n", &day.tm_year, &day.tm_mon, &day.tm_mday, &used) != 3 ||
+      used != 10 || text[10] || day.tm_mon < 1 || day.tm_mon > 12 || day.tm_mday < 1)
+    return false;
+  day.tm_year -= 1900;
+  day.tm_mon -= 1;
+  int wanted = day.tm_mday; /* timegm turns 30 February into 2 March */
+  time_t start = timegm(&day);
+  if (start <= 0 || !gmtime_r(&start, &back) || back.tm_mday != wanted) return false;
+  *out = start + 24 * 60 * 60;
+  return true;
+}
+
+bool policy_window(const char *text, uint64_t *ns) {
+  char *end;
+  unsigned long long n = text && isdigit((unsigned char)*text) ? strtoull(text, &end, 10) : 0;
+  if (!n || n > 1000000) return false;
+  if (!strcmp(end, "ms"))
+    *ns = n * 1000000;
+  else if (!strcmp(end, "s"))
+    *ns = n * 1000000000;
+  else if (!strcmp(end, "m"))
+    *ns = n * 60000000000;
+  else
+    return false;
+  return true;
+}
+
 /* ---- the flat form -------------------------------------------------------------------------- */
 
-/* One of the arrays of a flat policy in the making. */
+/* An array of the flat policy that is being compiled. */
 typedef struct part {
   char *data;
-  size_t size, room;
+  size_t size, capacity;
 } part_t;
 
 typedef struct flattening {
@@ -59,17 +94,10 @@ typedef struct flattening {
 
 static void append(flattening_t *f, part_t *part, const void *data, size_t size) {
   if (!size) return;
-  if (part->size + size > part->room) {
-    size_t room = 2 * (part->size + size);
-    char *grown = size > AUDIT_POLICY_MAX || room > 4 * (size_t)AUDIT_POLICY_MAX
-                      ? NULL
-                      : realloc(part->data, room);
-    if (!grown) {
-      f->failed = true;
-      return;
-    }
-    part->data = grown;
-    part->room = room;
+  if (size > AUDIT_POLICY_MAX || part->size + size > 2 * (size_t)AUDIT_POLICY_MAX ||
+      !ARRAY_RESERVE(part->data, part->size + size, part->capacity)) {
+    f->failed = true;
+    return;
   }
   memcpy(part->data + part->size, data, size);
   part->size += size;
@@ -82,7 +110,7 @@ static uint32_t add_string(flattening_t *f, const char *before, const char *text
   return at;
 }
 
-/* Globs that begin with ~/ are of files in the user's own folder. */
+/* A glob that begins with ~/ is for files in the user's home folder. */
 static uint32_t add_globs(flattening_t *f, const policy_texts_t *globs, uint32_t *count) {
   uint32_t first = (uint32_t)(f->globs.size / sizeof(uint32_t));
   for (size_t i = 0; i < globs->count; i++) {
@@ -95,7 +123,7 @@ static uint32_t add_globs(flattening_t *f, const policy_texts_t *globs, uint32_t
   return first;
 }
 
-static bool lists(const policy_category_t *c, uint32_t function) {
+static bool has_number(const policy_category_t *c, uint32_t function) {
   for (size_t i = 0; i < c->function_count; i++)
     if (c->functions[i] == function) return true;
   return false;
@@ -112,7 +140,7 @@ static void add_function(flattening_t *f, const policy_t *p, uint32_t number) {
   function.first_rule = (uint32_t)(f->rules.size / sizeof(audit_rule_t));
   for (uint32_t c = 0; c < p->category_count; c++) {
     const policy_category_t *category = &p->categories[c];
-    if (!category->enabled || !lists(category, number)) continue;
+    if (!category->enabled || !has_number(category, number)) continue;
     audit_rule_t rule = {.category = c};
     rule.first_glob = add_globs(f, &category->match, &rule.globs);
     rule.first_exception = add_globs(f, &category->except, &rule.exceptions);
@@ -123,7 +151,7 @@ static void add_function(flattening_t *f, const policy_t *p, uint32_t number) {
   append(f, &f->functions, &function, sizeof function);
 }
 
-static uint32_t lay(char *out, uint32_t at, const part_t *part) {
+static uint32_t copy_part(char *out, uint32_t at, const part_t *part) {
   if (part->size) memcpy(out + at, part->data, part->size);
   return at + (((uint32_t)part->size + 3) & ~UINT32_C(3));
 }
@@ -138,13 +166,13 @@ static audit_policy_t *join(const flattening_t *f) {
   flat->size = (uint32_t)size;
   flat->functions = sizeof *flat;
   flat->function_count = (uint32_t)(f->functions.size / sizeof(audit_function_t));
-  flat->rules = lay((char *)flat, flat->functions, &f->functions);
+  flat->rules = copy_part((char *)flat, flat->functions, &f->functions);
   flat->rule_count = (uint32_t)(f->rules.size / sizeof(audit_rule_t));
-  flat->globs = lay((char *)flat, flat->rules, &f->rules);
+  flat->globs = copy_part((char *)flat, flat->rules, &f->rules);
   flat->glob_count = (uint32_t)(f->globs.size / sizeof(uint32_t));
-  flat->strings = lay((char *)flat, flat->globs, &f->globs);
+  flat->strings = copy_part((char *)flat, flat->globs, &f->globs);
   flat->strings_size = (uint32_t)f->strings.size;
-  lay((char *)flat, flat->strings, &f->strings);
+  copy_part((char *)flat, flat->strings, &f->strings);
   return flat;
 }
 
@@ -161,7 +189,8 @@ audit_policy_t *policy_flatten(const policy_t *p, const char *home) {
   return flat;
 }
 
-/* ---- what it says of a call ------------------------------------------------------------------ */
+/* ---- calls ------------------------------------------------------------------------------------
+ */
 
 size_t policy_categories(const audit_policy_t *flat, uint32_t function, const char *text,
                          uint32_t *out, size_t max) {

@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: MIT
  *
- * An audit policy: categories of sensitive functions, what is allowed and until when, how often,
- * and from which phase on. Read from YAML (docs/policy.md), with the line of everything that is
- * not understood; compiled into the flat form that a program under audit follows.
+ * Audit policies: categories of sensitive functions, allowed calls with an expiry date, limits, and
+ * phases. A policy is read from YAML (docs/policy.md) and compiled into the flat form that the
+ * audited program uses. A reading error names the line.
  *
- * A policy of the user's builds on one that ships inside; a category of the same id replaces the
- * one there. Nothing is recorded under a policy that was not understood in full.
+ * A user's policy extends a built-in one; a category with the same id replaces the built-in
+ * category. A policy with any error is rejected as a whole.
  */
 #ifndef SONDE_ANALYSIS_AUDIT_POLICY_H
 #define SONDE_ANALYSIS_AUDIT_POLICY_H
@@ -33,18 +33,20 @@ const char *policy_level_word(policy_level_t level);
 
 typedef struct policy_function {
   const char *name;    /* of methods a glob, "-[Class *]" */
-  const char *library; /* a glob of its file's name; "" for any */
+  const char *library; /* a glob for its file's name; "": any */
   uint8_t arguments[AUDIT_ARGUMENTS];
-  const char *source; /* where it stands, for messages while the policy is read */
+  /* The source and line of its description, for messages while the policy is read. */
+  const char *source;
   int line;
 } policy_function_t;
 
 typedef struct policy_category {
   const char *id, *title;
   policy_level_t level;
-  bool enabled, of_base;
+  bool enabled;
+  bool of_base;           /* from the built-in policy */
   const char *apple;      /* NSPrivacyAccessedAPICategory…; NULL: not one of Apple's */
-  policy_texts_t reasons; /* codes that may be given for it, of Apple's */
+  policy_texts_t reasons; /* Apple's codes of permitted reasons */
   policy_texts_t match, except;
   uint32_t *functions; /* numbers in the policy */
   size_t function_count;
@@ -52,27 +54,27 @@ typedef struct policy_category {
 
 /* Calls that are known and accepted. */
 typedef struct policy_allowance {
-  const char *category, *function, *owner; /* globs; "*" for any */
-  policy_texts_t match;                    /* of the call's first text argument; none: any */
+  const char *category, *function, *owner; /* globs; "*": any */
+  policy_texts_t match;                    /* for the call's first text argument; empty: any */
   const char *reason;
-  time_t expires; /* the first second it no longer holds; 0: never */
+  time_t expires; /* the first second after its last day; 0: never */
 } policy_allowance_t;
 
-/* More than CALLS of a category within WINDOW_NS are too many. */
+/* Permits CALLS calls of a category within WINDOW_NS. */
 typedef struct policy_limit {
   const char *category;
   uint64_t calls, window_ns;
 } policy_limit_t;
 
-/* Categories that must not be called before the program has said sonde_audit_phase(PHASE). */
+/* Forbids categories until the program calls sonde_audit_phase(PHASE). */
 typedef struct policy_phase {
   const char *phase;
   policy_texts_t categories; /* globs */
 } policy_phase_t;
 
-/* Who stands behind a library. */
+/* The owner of a library. */
 typedef struct policy_owner {
-  const char *library; /* a glob of its file's name */
+  const char *library; /* a glob for its file's name */
   const char *name;
 } policy_owner_t;
 
@@ -89,41 +91,51 @@ typedef struct policy {
   size_t phase_count;
   policy_owner_t *owners;
   size_t owner_count;
-  const policy_source_t *base; /* of those inside; NULL: none */
-  void *memory;                /* what all strings and arrays above lie in */
+  const policy_source_t *base; /* the built-in policy that it extends; NULL: none */
+  void *memory;                /* of all strings and arrays above */
 } policy_t;
 
-/* The policies that ship inside; NULL for a name that is none of them ("linux", "apple"). */
+/* The built-in policy NAME ("linux", "apple"); NULL for any other name. */
 const policy_source_t *policy_builtin(const char *name);
 
-/* Reads SOURCE, and first what it builds on: BASE where that is not NULL, as of a recording that
- * holds both, else what it names of those inside. TODAY decides what has expired: a policy that
- * leans on an expired allowance is refused. 0 is for a policy that was in force once, on whatever
- * machine: nothing has expired, and functions need not be in this C library. On failure returns
- * NULL and writes one line, "file:line: what is wrong and what to do", to ERROR. Release with
- * policy_free. */
+/* Reads SOURCE and, first, the policy that it extends: BASE if not NULL, as from a recording that
+ * contains both, else the built-in policy that it names. TODAY decides what has expired: a policy
+ * with an expired allowance is rejected. TODAY 0 reads a policy of a recording from any machine:
+ * nothing has expired, and functions need not exist in this C library. On failure returns NULL and
+ * writes one line, "file:line: what is wrong and what to do", to ERROR. Release with policy_free.
+ */
 policy_t *policy_read(const policy_source_t *source, const policy_source_t *base, time_t today,
                       char *error, size_t error_size);
 void policy_free(policy_t *policy);
 
+/* Read a day or a time of a policy. False when TEXT is NULL or is not one. */
+
+/* YYYY-MM-DD. Sets *OUT to the first second, in UTC, after that day. */
+bool policy_day(const char *text, time_t *out);
+
+/* 200ms, 10s, 5m. */
+bool policy_window(const char *text, uint64_t *ns);
+
+/* The category ID, or NULL. */
 const policy_category_t *policy_category(const policy_t *policy, const char *id);
 
-/* Whether a category that the glob CATEGORY names has a function that FUNCTION, a glob too, names;
- * or all of them are switched off. */
+/* Returns whether an enabled category that the glob CATEGORY matches has a function that the glob
+ * FUNCTION matches; also true when all matching categories are disabled. */
 bool policy_has_function(const policy_t *policy, const char *category, const char *function);
 
-/* "-[Class selector:]", of which both may be globs. */
+/* Returns whether NAME has the form "-[Class selector:]"; both words may be globs. */
 bool policy_is_method(const char *name);
 
-/* Whether a function of CATEGORY keeps a text, which globs can be compared with. */
+/* Returns whether a function of CATEGORY records a text, which globs can match. */
 bool policy_sees_text(const policy_t *policy, const policy_category_t *category);
 
-/* The flat form, of HOME's user; released with free. NULL when it would be larger than
- * AUDIT_POLICY_MAX, or without memory. Categories keep their numbers, functions too. */
+/* Compiles the policy for the user with the home folder HOME. Categories and functions keep their
+ * numbers. The caller frees the result. NULL when it would exceed AUDIT_POLICY_MAX or memory runs
+ * out. */
 audit_policy_t *policy_flatten(const policy_t *policy, const char *home);
 
-/* The numbers of the categories that a call of function FUNCTION with the first text TEXT belongs
- * to, at most MAX. */
+/* Writes the numbers of the categories of a call of FUNCTION with the first text TEXT, at most MAX.
+ * Returns their number. */
 size_t policy_categories(const audit_policy_t *flat, uint32_t function, const char *text,
                          uint32_t *out, size_t max);
 

@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
- * A policy's YAML, as libyaml parses it, turned into policy_t. The first thing that is not
- * understood ends the reading, with the line where it stands: a policy is either meant as it is
- * written or not used at all.
+ * Reads a policy's YAML through libyaml. The first error ends the reading and names its line: a
+ * policy is used as it is written or not at all.
  */
 #define _GNU_SOURCE
 #include <ctype.h>
@@ -14,54 +13,54 @@
 #include <yaml.h>
 
 #include "analysis/audit/policy.h"
-#include "analysis/audit/policy_times.h"
 
 enum { NESTING_MAX = 8, ITEMS_MAX = 20000 };
 
-/* What all memory of a policy lies in: released as one. */
-typedef struct piece {
-  struct piece *next;
-} piece_t;
+/* A block of a policy's memory; all are freed together. */
+typedef struct memory_block {
+  struct memory_block *next;
+} memory_block_t;
 
-typedef struct reading {
+typedef struct policy_parser {
   policy_t *policy;
   yaml_document_t *document;
   const char *name;            /* of the source */
-  bool builtin;                /* functions may be missing from this machine's C library */
-  const policy_source_t *base; /* instead of one of those inside; NULL: none */
+  bool builtin;                /* its functions need not exist in this machine's C library */
+  const policy_source_t *base; /* replaces the built-in base; NULL: none does */
   time_t today;
-  size_t items; /* a bound against documents that grow by aliases */
+  size_t items; /* bounds documents whose aliases expand without limit */
   char *error;
   size_t error_size;
-} reading_t;
+} policy_parser_t;
 
-/* ---- memory and words ----------------------------------------------------------------------- */
+/* ---- memory and texts ----------------------------------------------------------------------- */
 
-static void *take(policy_t *p, size_t size) {
-  piece_t *piece = calloc(1, sizeof *piece + size);
-  if (!piece) return NULL;
-  piece->next = p->memory;
-  p->memory = piece;
-  return piece + 1;
+static void *allocate(policy_t *p, size_t size) {
+  memory_block_t *block = calloc(1, sizeof *block + size);
+  if (!block) return NULL;
+  block->next = p->memory;
+  p->memory = block;
+  return block + 1;
 }
 
-static char *keep(policy_t *p, const char *text, size_t size) {
-  char *copy = take(p, size + 1);
+static char *copy_text(policy_t *p, const char *text, size_t size) {
+  char *copy = allocate(p, size + 1);
   if (copy) memcpy(copy, text, size);
   return copy;
 }
 
-/* Room for one more of COUNT items of EACH bytes at *ITEMS; it doubles at powers of two. */
-static void *one_more(policy_t *p, void *items, size_t count, size_t each) {
+/* Makes space for one more than the COUNT items of EACH bytes; the space doubles at powers of two.
+ * The items move to the result; NULL when memory runs out. */
+static void *grow(policy_t *p, void *items, size_t count, size_t each) {
   if (count & (count - 1)) return items;
-  void *larger = take(p, (count ? 2 * count : 1) * each);
+  void *larger = allocate(p, (count ? 2 * count : 1) * each);
   if (larger && count) memcpy(larger, items, count * each);
   return larger;
 }
 
-static bool wrong(reading_t *r, size_t line, const char *format, ...)
+static bool wrong(policy_parser_t *r, size_t line, const char *format, ...)
     __attribute__((format(printf, 3, 4)));
-static bool wrong(reading_t *r, size_t line, const char *format, ...) {
+static bool wrong(policy_parser_t *r, size_t line, const char *format, ...) {
   va_list arguments;
   va_start(arguments, format);
   int n = snprintf(r->error, r->error_size, "%s:%zu: ", r->name, line);
@@ -71,33 +70,33 @@ static bool wrong(reading_t *r, size_t line, const char *format, ...) {
   return false;
 }
 
-static bool no_memory(reading_t *r) { return wrong(r, 1, "there is no memory to read it"); }
+static bool no_memory(policy_parser_t *r) { return wrong(r, 1, "out of memory"); }
 
 static size_t line_of(const yaml_node_t *node) { return node->start_mark.line + 1; }
 
-static yaml_node_t *node_of(reading_t *r, int index) {
+static yaml_node_t *node_of(policy_parser_t *r, int index) {
   return yaml_document_get_node(r->document, index);
 }
 
-static const char *word(const yaml_node_t *node) {
+static const char *scalar(const yaml_node_t *node) {
   return node && node->type == YAML_SCALAR_NODE ? (const char *)node->data.scalar.value : NULL;
 }
 
-static bool text(reading_t *r, const yaml_node_t *node, const char *what, const char **out) {
-  const char *value = word(node);
+static bool text(policy_parser_t *r, const yaml_node_t *node, const char *what, const char **out) {
+  const char *value = scalar(node);
   if (!value || strlen(value) != node->data.scalar.length)
     return wrong(r, line_of(node), "'%s' takes a text", what);
-  *out = keep(r->policy, value, strlen(value));
+  *out = copy_text(r->policy, value, strlen(value));
   return *out || no_memory(r);
 }
 
 /* ---- lists ---------------------------------------------------------------------------------- */
 
-typedef bool item_t(reading_t *r, const yaml_node_t *node, void *context);
+typedef bool item_t(policy_parser_t *r, const yaml_node_t *node, void *context);
 
-/* Calls ITEM with each scalar of NODE, of the lists inside it as well: an alias to a list of
- * functions stands among functions. */
-static bool each_scalar(reading_t *r, const yaml_node_t *node, const char *what, int depth,
+/* Calls ITEM with each scalar of NODE and of the lists inside it: a list of functions may contain
+ * an alias of another list. */
+static bool each_scalar(policy_parser_t *r, const yaml_node_t *node, const char *what, int depth,
                         item_t *item, void *context) {
   if (++r->items > ITEMS_MAX) return wrong(r, line_of(node), "too many items in this policy");
   if (node->type == YAML_SCALAR_NODE) return item(r, node, context);
@@ -109,87 +108,93 @@ static bool each_scalar(reading_t *r, const yaml_node_t *node, const char *what,
   return true;
 }
 
-static bool add_text(reading_t *r, const yaml_node_t *node, void *context) {
+static bool add_text(policy_parser_t *r, const yaml_node_t *node, void *context) {
   policy_texts_t *texts = context;
-  texts->items = one_more(r->policy, texts->items, texts->count, sizeof *texts->items);
+  texts->items = grow(r->policy, texts->items, texts->count, sizeof *texts->items);
   if (!texts->items) return no_memory(r);
   return text(r, node, "item", &texts->items[texts->count]) && ++texts->count;
 }
 
-static bool list(reading_t *r, const yaml_node_t *node, const char *what, policy_texts_t *out) {
+static bool list(policy_parser_t *r, const yaml_node_t *node, const char *what,
+                 policy_texts_t *out) {
   return each_scalar(r, node, what, 0, add_text, out);
 }
 
 /* Calls ITEM with each mapping of the sequence NODE. */
-static bool each_mapping(reading_t *r, const yaml_node_t *node, const char *what, item_t *item) {
+static bool each_mapping(policy_parser_t *r, const yaml_node_t *node, const char *what,
+                         item_t *item) {
   if (node->type != YAML_SEQUENCE_NODE) return wrong(r, line_of(node), "'%s' takes a list", what);
   for (yaml_node_item_t *i = node->data.sequence.items.start; i < node->data.sequence.items.top;
        i++) {
     const yaml_node_t *entry = node_of(r, *i);
     if (++r->items > ITEMS_MAX) return wrong(r, line_of(node), "too many items in this policy");
     if (entry->type != YAML_MAPPING_NODE)
-      return wrong(r, line_of(entry), "an item of '%s' is a set of 'key: value'", what);
+      return wrong(r, line_of(entry), "an item of '%s' consists of 'key: value'", what);
     if (!item(r, entry, NULL)) return false;
   }
   return true;
 }
 
 /* The value of KEY, or NULL. */
-static const yaml_node_t *value_of(reading_t *r, const yaml_node_t *mapping, const char *key) {
+static const yaml_node_t *value_of(policy_parser_t *r, const yaml_node_t *mapping,
+                                   const char *key) {
   for (yaml_node_pair_t *p = mapping->data.mapping.pairs.start; p < mapping->data.mapping.pairs.top;
        p++) {
-    const char *name = word(node_of(r, p->key));
+    const char *name = scalar(node_of(r, p->key));
     if (name && !strcmp(name, key)) return node_of(r, p->value);
   }
   return NULL;
 }
 
-static bool unknown_key(reading_t *r, const yaml_node_t *key, const char *const *keys) {
+static bool unknown_key(policy_parser_t *r, const yaml_node_t *key, const char *const *keys) {
   char known[256] = "";
-  const char *name = word(key);
+  const char *name = scalar(key);
   for (int i = 0; keys[i]; i++) {
     size_t n = strlen(known);
     snprintf(known + n, sizeof known - n, "%s%s", i ? ", " : "", keys[i]);
   }
-  return wrong(r, line_of(key), "'%s' is not a key that is known here: %s", name ? name : "?",
+  return wrong(r, line_of(key), "unknown key '%s'; the keys here are: %s", name ? name : "?",
                known);
 }
 
-/* False, with a message, when MAPPING has a key that is not among KEYS, or one twice. */
-static bool only_keys(reading_t *r, const yaml_node_t *mapping, const char *const *keys) {
+/* False, with a message, when MAPPING has a key that is not in KEYS, or a key twice. */
+static bool only_keys(policy_parser_t *r, const yaml_node_t *mapping, const char *const *keys) {
   yaml_node_pair_t *start = mapping->data.mapping.pairs.start;
   for (yaml_node_pair_t *p = start; p < mapping->data.mapping.pairs.top; p++) {
     const yaml_node_t *key = node_of(r, p->key);
-    const char *name = word(key);
+    const char *name = scalar(key);
     int i = 0;
     while (name && keys[i] && strcmp(keys[i], name))
       i++;
     if (!name || !keys[i]) return unknown_key(r, key, keys);
     for (yaml_node_pair_t *q = start; q < p; q++)
-      if (!strcmp(word(node_of(r, q->key)), name))
-        return wrong(r, line_of(key), "'%s' stands here twice", name);
+      if (!strcmp(scalar(node_of(r, q->key)), name))
+        return wrong(r, line_of(key), "'%s' is given twice", name);
   }
   return true;
 }
 
-/* The text of KEY in *OUT, which stays as it is when there is none and it is not NEEDED. */
-static bool text_at(reading_t *r, const yaml_node_t *mapping, const char *key, bool needed,
+/* Sets *OUT to the text of KEY. A missing key is an error if it is NEEDED; otherwise *OUT keeps its
+ * value. */
+static bool text_at(policy_parser_t *r, const yaml_node_t *mapping, const char *key, bool needed,
                     const char **out) {
   const yaml_node_t *value = value_of(r, mapping, key);
-  if (value && word(value) && !*word(value)) return wrong(r, line_of(value), "'%s' is empty", key);
+  if (value && scalar(value) && !*scalar(value))
+    return wrong(r, line_of(value), "'%s' is empty", key);
   if (value) return text(r, value, key, out);
   return !needed || wrong(r, line_of(mapping), "'%s' is missing here", key);
 }
 
-static bool list_at(reading_t *r, const yaml_node_t *mapping, const char *key,
+static bool list_at(policy_parser_t *r, const yaml_node_t *mapping, const char *key,
                     policy_texts_t *out) {
   const yaml_node_t *value = value_of(r, mapping, key);
   return !value || list(r, value, key, out);
 }
 
-static bool number_at(reading_t *r, const yaml_node_t *mapping, const char *key, uint64_t *out) {
+static bool number_at(policy_parser_t *r, const yaml_node_t *mapping, const char *key,
+                      uint64_t *out) {
   const yaml_node_t *value = value_of(r, mapping, key);
-  const char *digits = value ? word(value) : NULL;
+  const char *digits = value ? scalar(value) : NULL;
   char *end = NULL;
   unsigned long long n = digits && isdigit((unsigned char)*digits) ? strtoull(digits, &end, 10) : 0;
   if (!end || *end || !n || n > 1000000)
@@ -217,11 +222,11 @@ static bool argument_kind(const char *name, size_t size, uint8_t *out) {
 }
 
 /* "path, flags)" */
-static bool parse_arguments(reading_t *r, size_t line, const char *p, policy_function_t *f) {
+static bool parse_arguments(policy_parser_t *r, size_t line, const char *p, policy_function_t *f) {
   for (int i = 0; *(p = skip_space(p)) != ')'; i++) {
     size_t size = strcspn(p, " ,)");
     if (i == AUDIT_ARGUMENTS)
-      return wrong(r, line, "'%s': only the first %d arguments can be kept", f->name,
+      return wrong(r, line, "'%s': only the first %d arguments can be recorded", f->name,
                    AUDIT_ARGUMENTS);
     if (!argument_kind(p, size, &f->arguments[i]))
       return wrong(r, line,
@@ -231,34 +236,35 @@ static bool parse_arguments(reading_t *r, size_t line, const char *p, policy_fun
     if (*p == ',')
       p++;
     else if (*p != ')')
-      return wrong(r, line, "'%s': ',' or ')' is missing behind an argument", f->name);
+      return wrong(r, line, "'%s': ',' or ')' is missing after an argument", f->name);
   }
-  return !p[1] || wrong(r, line, "'%s': something stands behind the ')'", f->name);
+  return !p[1] || wrong(r, line, "'%s': unexpected text after ')'", f->name);
 }
 
-/* "LIBRARY:NAME(ARGUMENTS)", the first and the last optional. */
-static bool parse_function(reading_t *r, size_t line, const char *source, policy_function_t *f) {
+/* "LIBRARY:NAME(ARGUMENTS)"; the library and the arguments are optional. */
+static bool parse_function(policy_parser_t *r, size_t line, const char *source,
+                           policy_function_t *f) {
   const char *name = skip_space(source), *colon = strchr(source, ':');
   const char *open = strchr(source, '(');
   if (colon && open && colon > open) colon = NULL;
   f->line = (int)line;
   f->source = r->name;
-  f->library = colon ? keep(r->policy, name, (size_t)(colon - name)) : "";
+  f->library = colon ? copy_text(r->policy, name, (size_t)(colon - name)) : "";
   if (colon) name = skip_space(colon + 1);
   size_t size = strspn(name, "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_$@.");
-  const char *behind = skip_space(name + size);
-  if (!size || (*behind && *behind != '('))
-    return wrong(r, line, "'%s' is no function: write it as name(path, flags), or library:name()",
+  const char *after = skip_space(name + size);
+  if (!size || (*after && *after != '('))
+    return wrong(r, line, "'%s' is not a function: write name(path, flags) or library:name()",
                  source);
-  f->name = keep(r->policy, name, size);
+  f->name = copy_text(r->policy, name, size);
   if (!f->name || !f->library) return no_memory(r);
-  if (*behind && !parse_arguments(r, line, behind + 1, f)) return false;
-  const policy_source_t *base = r->policy->base; /* Apple's functions need not be here */
+  if (*after && !parse_arguments(r, line, after + 1, f)) return false;
+  const policy_source_t *base = r->policy->base; /* Apple's functions need not exist here */
   if (r->builtin || !r->today || colon || (base && !strcmp(base->name, "apple"))) return true;
   if (dlsym(RTLD_DEFAULT, f->name)) return true;
   return wrong(r, line,
-               "the C library has no function '%s': mend the name, or say which library has it, "
-               "as in 'libfoo.so*:%s()'",
+               "the C library has no function '%s': correct the name, or name its library, as in "
+               "'libfoo.so*:%s()'",
                f->name, f->name);
 }
 
@@ -266,51 +272,52 @@ static bool same_function(const policy_function_t *a, const policy_function_t *b
   return !strcmp(a->name, b->name) && !strcmp(a->library, b->library);
 }
 
-/* F, described at LINE, belongs to C. */
-static bool add_to_category(reading_t *r, size_t line, policy_category_t *c,
+/* Adds F, described at LINE, to C. */
+static bool add_to_category(policy_parser_t *r, size_t line, policy_category_t *c,
                             const policy_function_t *f) {
   policy_t *p = r->policy;
   size_t n = 0;
   while (n < p->function_count && !same_function(&p->functions[n], f))
     n++;
   if (n == p->function_count) {
-    p->functions = one_more(p, p->functions, n, sizeof *p->functions);
+    p->functions = grow(p, p->functions, n, sizeof *p->functions);
     if (!p->functions) return no_memory(r);
     p->functions[p->function_count++] = *f;
   } else if (memcmp(p->functions[n].arguments, f->arguments, sizeof f->arguments)) {
-    return wrong(r, line, "'%s' was described with other arguments at %s:%d: write the same here",
-                 f->name, p->functions[n].source, p->functions[n].line);
+    return wrong(r, line, "'%s' has other arguments at %s:%d: write the same here", f->name,
+                 p->functions[n].source, p->functions[n].line);
   }
-  c->functions = one_more(p, c->functions, c->function_count, sizeof *c->functions);
+  c->functions = grow(p, c->functions, c->function_count, sizeof *c->functions);
   if (!c->functions) return no_memory(r);
   c->functions[c->function_count++] = (uint32_t)n;
   return true;
 }
 
-static bool add_function(reading_t *r, const yaml_node_t *node, void *context) {
+static bool add_function(policy_parser_t *r, const yaml_node_t *node, void *context) {
   policy_function_t f = {0};
   const char *source;
   return text(r, node, "functions", &source) && parse_function(r, line_of(node), source, &f) &&
          add_to_category(r, line_of(node), context, &f);
 }
 
-static bool add_method(reading_t *r, const yaml_node_t *node, void *context) {
+static bool add_method(policy_parser_t *r, const yaml_node_t *node, void *context) {
   policy_function_t f = {.library = "", .source = r->name, .line = (int)line_of(node)};
   if (!text(r, node, "methods", &f.name)) return false;
   if (!policy_is_method(f.name))
-    return wrong(r, line_of(node),
-                 "'%s' is no method: write it as \"-[Class selector:]\", or \"+[Class *]\" for all "
-                 "class methods of a class",
-                 f.name);
+    return wrong(
+        r, line_of(node),
+        "'%s' is not a method: write \"-[Class selector:]\", or \"+[Class *]\" for all class "
+        "methods of a class",
+        f.name);
   if (strpbrk(f.name, "*?#")) f.arguments[0] = AUDIT_TEXT;
   return add_to_category(r, line_of(node), context, &f);
 }
 
 /* ---- the parts ------------------------------------------------------------------------------ */
 
-static bool read_level(reading_t *r, const yaml_node_t *entry, policy_level_t *out) {
+static bool read_level(policy_parser_t *r, const yaml_node_t *entry, policy_level_t *out) {
   const yaml_node_t *node = value_of(r, entry, "level");
-  const char *level = node ? word(node) : "warning";
+  const char *level = node ? scalar(node) : "warning";
   for (policy_level_t l = POLICY_NOTE; l <= POLICY_ERROR; l++)
     if (level && !strcmp(level, policy_level_word(l))) {
       *out = l;
@@ -319,24 +326,24 @@ static bool read_level(reading_t *r, const yaml_node_t *entry, policy_level_t *o
   return wrong(r, line_of(node), "'level' is note, warning or error");
 }
 
-static bool read_enabled(reading_t *r, const yaml_node_t *entry, bool *out) {
+static bool read_enabled(policy_parser_t *r, const yaml_node_t *entry, bool *out) {
   const yaml_node_t *node = value_of(r, entry, "enabled");
-  const char *value = node ? word(node) : "true";
+  const char *value = node ? scalar(node) : "true";
   *out = value && !strcmp(value, "true");
   return *out || (value && !strcmp(value, "false")) ||
          wrong(r, line_of(node), "'enabled' is true or false");
 }
 
-/* KEY, match or except, has something to be compared with. */
-static bool has_text(reading_t *r, const yaml_node_t *entry, const policy_category_t *c,
+/* Checks that the globs of KEY, match or except, have a text to match. */
+static bool has_text(policy_parser_t *r, const yaml_node_t *entry, const policy_category_t *c,
                      const char *key) {
   const yaml_node_t *node = value_of(r, entry, key);
   return !node || !r->today || !c->function_count || policy_sees_text(r->policy, c) ||
-         wrong(r, line_of(node),
-               "no function of '%s' has a text or path argument to compare with '%s'", c->id, key);
+         wrong(r, line_of(node), "no function of '%s' records a text or path that '%s' could match",
+               c->id, key);
 }
 
-static bool add_category(reading_t *r, const yaml_node_t *entry, void *context) {
+static bool add_category(policy_parser_t *r, const yaml_node_t *entry, void *context) {
   static const char *const keys[] = {"id",        "title",   "level", "enabled", "apple", "reasons",
                                      "functions", "methods", "match", "except",  NULL};
   (void)context;
@@ -361,46 +368,48 @@ static bool add_category(reading_t *r, const yaml_node_t *entry, void *context) 
   for (size_t i = 0; i < p->category_count; i++)
     if (!strcmp(p->categories[i].id, c.id)) {
       if (p->categories[i].of_base == c.of_base)
-        return wrong(r, line_of(entry), "the category '%s' stands here twice", c.id);
+        return wrong(r, line_of(entry), "the category '%s' is given twice", c.id);
       p->categories[i] = c;
       return true;
     }
-  p->categories = one_more(p, p->categories, p->category_count, sizeof *p->categories);
+  p->categories = grow(p, p->categories, p->category_count, sizeof *p->categories);
   if (!p->categories) return no_memory(r);
   p->categories[p->category_count++] = c;
   return true;
 }
 
-/* A category's id that exists, or a glob that matches one. */
-static bool check_category(reading_t *r, const yaml_node_t *node, const char *glob) {
+/* Checks that GLOB matches the id of a category. */
+static bool check_category(policy_parser_t *r, const yaml_node_t *node, const char *glob) {
   for (size_t i = 0; i < r->policy->category_count; i++)
     if (audit_glob(glob, r->policy->categories[i].id)) return true;
   return wrong(r, line_of(node), "there is no category '%s'; 'sonde audit check' lists them all",
                glob);
 }
 
-static bool read_expiry(reading_t *r, const yaml_node_t *entry, time_t *out) {
+static bool read_expiry(policy_parser_t *r, const yaml_node_t *entry, time_t *out) {
   const yaml_node_t *node = value_of(r, entry, "expires");
   if (!node) return true;
-  if (!policy_day(word(node), out))
+  if (!policy_day(scalar(node), out))
     return wrong(r, line_of(node), "'expires' is a day, 2027-01-31");
   if (r->today && *out <= r->today)
-    return wrong(r, line_of(node),
-                 "this allowance expired on %s: look at the calls again, then set a later day or "
-                 "remove it",
-                 word(node));
+    return wrong(
+        r, line_of(node),
+        "this allowance expired on %s: review the calls, then set a later day or remove it",
+        scalar(node));
   return true;
 }
 
-/* The function that an allowance is for: else it would never hold, and nobody would know. */
-static bool check_function(reading_t *r, const yaml_node_t *entry, const policy_allowance_t *a) {
+/* Checks that the function of an allowance exists. Otherwise the allowance would silently never
+ * apply. */
+static bool check_function(policy_parser_t *r, const yaml_node_t *entry,
+                           const policy_allowance_t *a) {
   const yaml_node_t *node = value_of(r, entry, "function");
   return !node || !r->today || policy_has_function(r->policy, a->category, a->function) ||
          wrong(r, line_of(node), "'%s' has no function '%s'; 'sonde audit check' lists them all",
                a->category, a->function);
 }
 
-static bool add_allowance(reading_t *r, const yaml_node_t *entry, void *context) {
+static bool add_allowance(policy_parser_t *r, const yaml_node_t *entry, void *context) {
   static const char *const keys[] = {"category", "function", "owner", "match",
                                      "reason",   "expires",  NULL};
   (void)context;
@@ -412,13 +421,13 @@ static bool add_allowance(reading_t *r, const yaml_node_t *entry, void *context)
       !text_at(r, entry, "owner", false, &a.owner) || !list_at(r, entry, "match", &a.match) ||
       !text_at(r, entry, "reason", true, &a.reason) || !read_expiry(r, entry, &a.expires))
     return false;
-  p->allowances = one_more(p, p->allowances, p->allowance_count, sizeof *p->allowances);
+  p->allowances = grow(p, p->allowances, p->allowance_count, sizeof *p->allowances);
   if (!p->allowances) return no_memory(r);
   p->allowances[p->allowance_count++] = a;
   return true;
 }
 
-static bool add_limit(reading_t *r, const yaml_node_t *entry, void *context) {
+static bool add_limit(policy_parser_t *r, const yaml_node_t *entry, void *context) {
   static const char *const keys[] = {"category", "calls", "window", NULL};
   (void)context;
   policy_t *p = r->policy;
@@ -428,15 +437,15 @@ static bool add_limit(reading_t *r, const yaml_node_t *entry, void *context) {
       !number_at(r, entry, "calls", &l.calls))
     return false;
   const yaml_node_t *window = value_of(r, entry, "window");
-  if (!window || !policy_window(word(window), &l.window_ns))
+  if (!window || !policy_window(scalar(window), &l.window_ns))
     return wrong(r, line_of(window ? window : entry), "'window' is a time: 200ms, 10s, 5m");
-  p->limits = one_more(p, p->limits, p->limit_count, sizeof *p->limits);
+  p->limits = grow(p, p->limits, p->limit_count, sizeof *p->limits);
   if (!p->limits) return no_memory(r);
   p->limits[p->limit_count++] = l;
   return true;
 }
 
-static bool add_phase(reading_t *r, const yaml_node_t *entry, void *context) {
+static bool add_phase(policy_parser_t *r, const yaml_node_t *entry, void *context) {
   static const char *const keys[] = {"before", "deny", NULL};
   (void)context;
   policy_t *p = r->policy;
@@ -448,13 +457,13 @@ static bool add_phase(reading_t *r, const yaml_node_t *entry, void *context) {
   if (!phase.categories.count) return wrong(r, line_of(deny), "'deny' is empty");
   for (size_t i = 0; i < phase.categories.count; i++)
     if (!check_category(r, deny, phase.categories.items[i])) return false;
-  p->phases = one_more(p, p->phases, p->phase_count, sizeof *p->phases);
+  p->phases = grow(p, p->phases, p->phase_count, sizeof *p->phases);
   if (!p->phases) return no_memory(r);
   p->phases[p->phase_count++] = phase;
   return true;
 }
 
-static bool add_owner(reading_t *r, const yaml_node_t *entry, void *context) {
+static bool add_owner(policy_parser_t *r, const yaml_node_t *entry, void *context) {
   static const char *const keys[] = {"library", "name", NULL};
   (void)context;
   policy_t *p = r->policy;
@@ -462,22 +471,22 @@ static bool add_owner(reading_t *r, const yaml_node_t *entry, void *context) {
   if (!only_keys(r, entry, keys) || !text_at(r, entry, "library", true, &owner.library) ||
       !text_at(r, entry, "name", true, &owner.name))
     return false;
-  p->owners = one_more(p, p->owners, p->owner_count, sizeof *p->owners);
+  p->owners = grow(p, p->owners, p->owner_count, sizeof *p->owners);
   if (!p->owners) return no_memory(r);
   p->owners[p->owner_count++] = owner;
   return true;
 }
 
-/* ---- the whole ------------------------------------------------------------------------------ */
+/* ---- the document --------------------------------------------------------------------------- */
 
-static bool read_source(reading_t *r, const policy_source_t *source, bool builtin);
+static bool read_source(policy_parser_t *r, const policy_source_t *source, bool builtin);
 
-/* What the policy builds on: "extends: linux", apple or none; linux when it does not say. */
-static bool read_base(reading_t *r, const yaml_node_t *root) {
+/* Reads the policy that this one extends: "extends: linux", apple or none. The default is linux. */
+static bool read_base(policy_parser_t *r, const yaml_node_t *root) {
   const char *base = "linux", *name = r->name;
   yaml_document_t *document = r->document;
   const yaml_node_t *node = value_of(r, root, "extends");
-  if (node) base = word(node);
+  if (node) base = scalar(node);
   if (base && !strcmp(base, "none")) return true;
   const policy_source_t *source = base ? policy_builtin(base) : NULL;
   if (!source) return wrong(r, line_of(node), "'extends' is linux, apple or none");
@@ -490,7 +499,7 @@ static bool read_base(reading_t *r, const yaml_node_t *root) {
   return ok;
 }
 
-static bool read_parts(reading_t *r, const yaml_node_t *root) {
+static bool read_parts(policy_parser_t *r, const yaml_node_t *root) {
   static const struct {
     const char *key;
     item_t *item;
@@ -506,32 +515,33 @@ static bool read_parts(reading_t *r, const yaml_node_t *root) {
   return true;
 }
 
-static bool read_root(reading_t *r, const yaml_node_t *root) {
+static bool read_root(policy_parser_t *r, const yaml_node_t *root) {
   static const char *const keys[] = {"version", "extends", "functions", "categories", "allow",
                                      "limits",  "phases",  "owners",    NULL};
-  if (!root) return wrong(r, 1, "there is nothing in this policy");
+  if (!root) return wrong(r, 1, "the policy is empty");
   if (root->type != YAML_MAPPING_NODE)
-    return wrong(r, line_of(root), "a policy is a set of 'key: value'");
+    return wrong(r, line_of(root), "a policy consists of 'key: value'");
   const yaml_node_t *version = value_of(r, root, "version");
-  const char *number = version ? word(version) : NULL;
+  const char *number = version ? scalar(version) : NULL;
   if (!number || strcmp(number, "1"))
-    return wrong(r, version ? line_of(version) : 1, "'version: 1' is what this sonde understands");
+    return wrong(r, version ? line_of(version) : 1, "this sonde reads only 'version: 1'");
   return only_keys(r, root, keys) && (r->builtin || read_base(r, root)) && read_parts(r, root);
 }
 
-/* What stands behind '---' would be left out. */
-static bool only_document(reading_t *r, yaml_parser_t *parser) {
+/* A second document, after '---', would be ignored. */
+static bool only_document(policy_parser_t *r, yaml_parser_t *parser) {
   yaml_document_t more;
   if (!yaml_parser_load(parser, &more))
-    return wrong(r, parser->problem_mark.line + 1, "this is no YAML: %s",
+    return wrong(r, parser->problem_mark.line + 1, "this is not YAML: %s",
                  parser->problem ? parser->problem : "it cannot be read");
   const yaml_node_t *root = yaml_document_get_root_node(&more);
-  bool only = !root || wrong(r, line_of(root), "a second document begins here: a policy is one");
+  bool only =
+      !root || wrong(r, line_of(root), "a second document begins here: a policy has only one");
   yaml_document_delete(&more);
   return only;
 }
 
-static bool read_source(reading_t *r, const policy_source_t *source, bool builtin) {
+static bool read_source(policy_parser_t *r, const policy_source_t *source, bool builtin) {
   yaml_parser_t parser;
   yaml_document_t document;
   r->name = source->name;
@@ -540,7 +550,7 @@ static bool read_source(reading_t *r, const policy_source_t *source, bool builti
   yaml_parser_set_input_string(&parser, (const unsigned char *)source->text, source->size);
   bool ok = yaml_parser_load(&parser, &document);
   if (!ok) {
-    wrong(r, parser.problem_mark.line + 1, "this is no YAML: %s",
+    wrong(r, parser.problem_mark.line + 1, "this is not YAML: %s",
           parser.problem ? parser.problem : "it cannot be read");
   } else {
     r->document = &document;
@@ -557,10 +567,10 @@ policy_t *policy_read(const policy_source_t *source, const policy_source_t *base
                       char *error, size_t error_size) {
   policy_t *p = calloc(1, sizeof *p);
   if (!p) {
-    snprintf(error, error_size, "%s:1: there is no memory to read it", source->name);
+    snprintf(error, error_size, "%s:1: out of memory", source->name);
     return NULL;
   }
-  reading_t r = {
+  policy_parser_t r = {
       .policy = p, .base = base, .today = today, .error = error, .error_size = error_size};
   bool builtin = policy_builtin(source->name) == source;
   if (read_source(&r, source, builtin)) return p;
@@ -570,9 +580,9 @@ policy_t *policy_read(const policy_source_t *source, const policy_source_t *base
 
 void policy_free(policy_t *p) {
   if (!p) return;
-  for (piece_t *piece = p->memory, *next; piece; piece = next) {
-    next = piece->next;
-    free(piece);
+  for (memory_block_t *block = p->memory, *next; block; block = next) {
+    next = block->next;
+    free(block);
   }
   free(p);
 }

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
  *
- * The arguments of audited calls, from their recorded form to words.
+ * Decodes and formats the recorded arguments of audited calls.
  */
 #define _GNU_SOURCE
 #include <arpa/inet.h>
@@ -46,7 +46,7 @@ int audit_values_of(const uint8_t kinds[AUDIT_ARGUMENTS], const uint8_t *p, uint
   return count;
 }
 
-/* Of a function that no policy is known to name: none. */
+/* The argument kinds of a function; NULL when the policy does not have it. */
 static const uint8_t *kinds_of(const audit_t *a, const audit_entry_t *s) {
   if (!a->flat || s->function >= a->flat->function_count) return NULL;
   return audit_functions(a->flat)[s->function].arguments;
@@ -77,16 +77,16 @@ void audit_text(const audit_t *a, const audit_entry_t *s, char *out) {
   if (kinds) audit_text_of(kinds, s->arguments, s->arguments_size, out);
 }
 
-/* ---- words ---------------------------------------------------------------------------------- */
+/* ---- text ----------------------------------------------------------------------------------- */
 
-typedef struct writing {
+typedef struct text_writer {
   char *out;
   size_t size, used;
-  bool class; /* only what stays the same */
-} writing_t;
+  bool class; /* only parts that stay the same from run to run */
+} text_writer_t;
 
-static void put(writing_t *w, const char *format, ...) __attribute__((format(printf, 2, 3)));
-static void put(writing_t *w, const char *format, ...) {
+static void put(text_writer_t *w, const char *format, ...) __attribute__((format(printf, 2, 3)));
+static void put(text_writer_t *w, const char *format, ...) {
   va_list arguments;
   if (w->used + 1 >= w->size) return;
   va_start(arguments, format);
@@ -96,8 +96,8 @@ static void put(writing_t *w, const char *format, ...) {
   if (w->used >= w->size) w->used = w->size - 1;
 }
 
-/* Text of the program's may hold anything; what would move the cursor is shown as a number. */
-static void put_quoted(writing_t *w, const uint8_t *text, uint32_t size) {
+/* The program's texts may contain any byte; control characters are shown as numbers. */
+static void put_quoted(text_writer_t *w, const uint8_t *text, uint32_t size) {
   put(w, "\"");
   for (uint32_t i = 0; i < size; i++)
     if (w->class && isdigit(text[i])) {
@@ -109,7 +109,7 @@ static void put_quoted(writing_t *w, const uint8_t *text, uint32_t size) {
   put(w, "\"");
 }
 
-static void put_strings(writing_t *w, const uint8_t *text, uint32_t size) {
+static void put_strings(text_writer_t *w, const uint8_t *text, uint32_t size) {
   put(w, "[");
   for (uint32_t at = 0; at < size;) {
     uint32_t n = (uint32_t)strnlen((const char *)text + at, size - at);
@@ -120,7 +120,7 @@ static void put_strings(writing_t *w, const uint8_t *text, uint32_t size) {
   put(w, "]");
 }
 
-static void put_unix(writing_t *w, const uint8_t *bytes, uint32_t size) {
+static void put_unix(text_writer_t *w, const uint8_t *bytes, uint32_t size) {
   uint32_t at = (uint32_t)offsetof(struct sockaddr_un, sun_path);
   bool abstract = size > at && !bytes[at];
   put(w, "unix:%s", abstract ? "@" : "");
@@ -133,19 +133,19 @@ static bool is_private(uint32_t address) {
          address >> 16 == 0xa9fe;
 }
 
-/* Where an address of IPv4 leads, in host byte order. */
-static const char *whereabouts(uint32_t address) {
+/* The kind of an IPv4 address in host byte order. */
+static const char *network_of(uint32_t address) {
   if (address >> 24 == 127) return "this machine";
   return is_private(address) ? "a private network" : "the internet";
 }
 
-static const char *whereabouts6(const struct in6_addr *a) {
+static const char *network_of6(const struct in6_addr *a) {
   if (IN6_IS_ADDR_LOOPBACK(a)) return "this machine";
   if (IN6_IS_ADDR_LINKLOCAL(a) || (a->s6_addr[0] & 0xfe) == 0xfc) return "a private network";
   return "the internet";
 }
 
-static void put_address(writing_t *w, const uint8_t *bytes, uint32_t size) {
+static void put_address(text_writer_t *w, const uint8_t *bytes, uint32_t size) {
   union {
     struct sockaddr any;
     struct sockaddr_in in;
@@ -156,9 +156,9 @@ static void put_address(writing_t *w, const uint8_t *bytes, uint32_t size) {
   if (size < sizeof a.any.sa_family)
     put(w, "no address");
   else if (w->class && a.any.sa_family == AF_INET)
-    put(w, "%s:%u", whereabouts(ntohl(a.in.sin_addr.s_addr)), ntohs(a.in.sin_port));
+    put(w, "%s:%u", network_of(ntohl(a.in.sin_addr.s_addr)), ntohs(a.in.sin_port));
   else if (w->class && a.any.sa_family == AF_INET6)
-    put(w, "%s:%u", whereabouts6(&a.in6.sin6_addr), ntohs(a.in6.sin6_port));
+    put(w, "%s:%u", network_of6(&a.in6.sin6_addr), ntohs(a.in6.sin6_port));
   else if (a.any.sa_family == AF_INET && inet_ntop(AF_INET, &a.in.sin_addr, text, sizeof text))
     put(w, "%s:%u", text, ntohs(a.in.sin_port));
   else if (a.any.sa_family == AF_INET6 && inet_ntop(AF_INET6, &a.in6.sin6_addr, text, sizeof text))
@@ -169,7 +169,7 @@ static void put_address(writing_t *w, const uint8_t *bytes, uint32_t size) {
     put(w, "address family %u", a.any.sa_family);
 }
 
-static void put_value(writing_t *w, const audit_value_t *v) {
+static void put_value(text_writer_t *w, const audit_value_t *v) {
   switch (v->kind) {
   case AUDIT_NUMBER:
     if (!w->class) put(w, "%" PRId64, v->number);
@@ -182,7 +182,7 @@ static void put_value(writing_t *w, const audit_value_t *v) {
 }
 
 static char *write_values(const uint8_t *kinds, const uint8_t *arguments, uint32_t size,
-                          writing_t w) {
+                          text_writer_t w) {
   audit_value_t values[AUDIT_ARGUMENTS];
   int count = kinds ? audit_values_of(kinds, arguments, size, values) : -1;
   *w.out = 0;
@@ -196,17 +196,17 @@ static char *write_values(const uint8_t *kinds, const uint8_t *arguments, uint32
 
 char *audit_words_of(const uint8_t kinds[AUDIT_ARGUMENTS], const uint8_t *arguments,
                      uint32_t arguments_size, char *out, size_t size) {
-  return write_values(kinds, arguments, arguments_size, (writing_t){.out = out, .size = size});
+  return write_values(kinds, arguments, arguments_size, (text_writer_t){.out = out, .size = size});
 }
 
 char *audit_words(const audit_t *a, const audit_entry_t *s, char *out, size_t size) {
   return write_values(kinds_of(a, s), s->arguments, s->arguments_size,
-                      (writing_t){.out = out, .size = size});
+                      (text_writer_t){.out = out, .size = size});
 }
 
 char *audit_class(const audit_t *a, const audit_entry_t *s, char *out, size_t size) {
   return write_values(kinds_of(a, s), s->arguments, s->arguments_size,
-                      (writing_t){.out = out, .size = size, .class = true});
+                      (text_writer_t){.out = out, .size = size, .class = true});
 }
 
 const char *audit_function_name(const audit_t *a, uint32_t function) {

@@ -33,7 +33,7 @@ typedef struct order {
   measure_t measure;
 } order_t;
 
-/* Larger first; equal ones by id, so that a report is the same every time. */
+/* Largest first; equal ones by id, so that reports are reproducible. */
 static int by_measure(const void *left, const void *right, void *context) {
   const order_t *o = context;
   const stack_totals_t *a = &o->replay->stacks[*(const uint32_t *)left];
@@ -76,19 +76,20 @@ ptrdiff_t rank_threads(const replay_t *replay, uint32_t **out) {
 }
 
 void depths_of(const replay_t *replay, depths_t *out) {
-  enum { ROOM = 4096 };
-  const record_frame_t *frames[ROOM];
+  enum { FRAMES_MAX = 4096 };
+  const record_frame_t *frames[FRAMES_MAX];
   memset(out, 0, sizeof *out);
   for (size_t i = 0; i < replay->stack_count; i++) {
     const stack_totals_t *s = &replay->stacks[i];
-    uint64_t count = s->allocated.count ? s->allocated.count : s->at_peak.count; /* no history */
-    int depth = reader_stack(replay->reader, s->stack, frames, ROOM);
+    /* A recording of live blocks has no allocated counts. */
+    uint64_t count = s->allocated.count ? s->allocated.count : s->at_peak.count;
+    int depth = reader_stack(replay->reader, s->stack, frames, FRAMES_MAX);
     if (depth <= 0) {
       out->undefined += count;
       continue;
     }
-    bool complete = depth <= ROOM;
-    for (int k = 0; k < depth && k < ROOM; k++)
+    bool complete = depth <= FRAMES_MAX;
+    for (int k = 0; k < depth && k < FRAMES_MAX; k++)
       if (!frames[k]->image && frames[k]->pc <= FRAME_PC_TRUNCATED) complete = false;
     if (complete) out->complete += count;
     if ((uint32_t)depth > out->deepest) out->deepest = (uint32_t)depth;
@@ -97,12 +98,12 @@ void depths_of(const replay_t *replay, depths_t *out) {
 }
 
 uint32_t depths_quantile(const depths_t *depths, double share) {
-  uint64_t whole = 0, sum = 0;
+  uint64_t total = 0, sum = 0;
   for (int i = 0; i < DEPTHS; i++)
-    whole += depths->allocations[i];
+    total += depths->allocations[i];
   for (uint32_t i = 0; i < DEPTHS; i++) {
     sum += depths->allocations[i];
-    if ((double)sum >= share * (double)whole) return i;
+    if ((double)sum >= share * (double)total) return i;
   }
   return DEPTHS - 1;
 }
@@ -117,24 +118,24 @@ static void add_counts(counts_t *to, counts_t more) {
 }
 
 bool aggregate_add(aggregate_t *g, const char *key, const stack_totals_t *s) {
-  if (!hash_reserve(&g->slots, g->count, hash_of_item, g)) return false;
+  if (!hash_reserve(&g->index, g->count, hash_of_item, g)) return false;
   uint32_t *slot;
-  HASH_FIND(&g->slots, hash_text(HASH_START, key), slot) {
+  HASH_FIND(&g->index, hash_text(HASH_START, key), slot) {
     if (!strcmp(g->items[*slot - 1].key, key)) break;
   }
   if (!*slot) {
-    if (!ARRAY_GROW(g->items, g->count, g->room)) return false;
+    if (!ARRAY_GROW(g->items, g->count, g->capacity)) return false;
     g->items[g->count] = (aggregate_row_t){.key = key};
     *slot = (uint32_t)++g->count;
   }
-  aggregate_row_t *group = &g->items[*slot - 1];
-  add_counts(&group->totals.allocated, s->allocated);
-  add_counts(&group->totals.live, s->live);
-  add_counts(&group->totals.at_peak, s->at_peak);
-  add_counts(&group->totals.at_start, s->at_start);
-  group->totals.temporary += s->temporary;
-  group->totals.frees += s->frees;
-  group->stacks++;
+  aggregate_row_t *row = &g->items[*slot - 1];
+  add_counts(&row->totals.allocated, s->allocated);
+  add_counts(&row->totals.live, s->live);
+  add_counts(&row->totals.at_peak, s->at_peak);
+  add_counts(&row->totals.at_start, s->at_start);
+  row->totals.temporary += s->temporary;
+  row->totals.frees += s->frees;
+  row->stacks++;
   return true;
 }
 
@@ -148,11 +149,10 @@ static int by_totals(const void *left, const void *right, void *context) {
 
 void aggregate_rank(aggregate_t *g, measure_t measure) {
   if (g->count) qsort_r(g->items, g->count, sizeof *g->items, by_totals, &measure);
-  hash_free(&g->slots); /* the places are no longer true */
-  g->slots = (hash_index_t){0};
+  hash_free(&g->index); /* sorting changed the items' numbers */
 }
 
 void aggregate_free(aggregate_t *g) {
   free(g->items);
-  hash_free(&g->slots);
+  hash_free(&g->index);
 }

@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: MIT
  *
- * How many lost blocks are unsure: a register that is not known may hold one of them, and with it
- * all that it leads to. So of the lost blocks of one stack as many are unsure as there are such
- * registers, and not more. Where a thread was loose nothing of its stack is known, and all are.
+ * How many lost blocks are uncertain: a register with unknown content may reference one lost block,
+ * and through it others. So at most as many lost blocks of one stack are uncertain as there are
+ * such registers. If a thread may have run during the copy, its stack is unknown, and all blocks
+ * are uncertain.
  */
 #include "analysis/malloc/leaks.h"
 
@@ -14,9 +15,9 @@
 #include "sonde/status.h"
 
 #if defined(__aarch64__)
-#define KEPT_REGISTERS 11 /* x19 … x29: AAPCS64 */
+#define CALLEE_SAVED_REGISTERS 11 /* x19 … x29: AAPCS64 */
 #else
-#define KEPT_REGISTERS 6 /* rbx, rbp, r12 … r15: psABI 3.2.1 */
+#define CALLEE_SAVED_REGISTERS 6 /* rbx, rbp, r12 … r15: psABI 3.2.1 */
 #endif
 
 /* ---- blocks ------------------------------------------------------------------------------- */
@@ -31,14 +32,15 @@ static int by_address(const void *a, const void *b) {
   return x < y ? -1 : x > y;
 }
 
-/* One that is not seen to be freed may reach into the next; it is the older one that is wrong. */
-static void part(leaks_t *l, const entry_t *entries) {
+/* Separates overlapping blocks. A block whose free is missing may reach into a later one, so the
+ * block with the lower address is shortened. */
+static void separate(leaks_t *l, const entry_t *entries) {
   for (uint64_t i = 0; i < l->count; i++) {
     l->blocks[i] = entries[i].block;
     l->stacks[i] = entries[i].stack;
-    uint64_t room = i + 1 < l->count ? entries[i + 1].block.address - l->blocks[i].address
-                                     : UINT64_MAX - l->blocks[i].address;
-    if (l->blocks[i].size > room) l->blocks[i].size = room;
+    uint64_t capacity = i + 1 < l->count ? entries[i + 1].block.address - l->blocks[i].address
+                                         : UINT64_MAX - l->blocks[i].address;
+    if (l->blocks[i].size > capacity) l->blocks[i].size = capacity;
     l->live.bytes += l->blocks[i].size;
   }
   l->live.count = l->count;
@@ -60,15 +62,15 @@ int leaks_collect(leaks_t *l, const replay_t *replay) {
         (entry_t){{.address = b->address, .size = b->size}, replay->stacks[b->stack].stack};
   }
   qsort(entries, l->count, sizeof *entries, by_address);
-  part(l, entries);
+  separate(l, entries);
   free(entries);
   return 0;
 }
 
 bool leaks_log_is_complete(const replay_t *replay) {
   const read_damage_t *d = reader_damage(replay->reader);
-  bool whole = !d->dropped_chunks && !d->missing_chunks && !d->damaged_chunks && !d->bad_records;
-  return replay->mode & RECORD_LIVE || (whole && !reader_header(replay->reader)->lost_events);
+  bool complete = !d->dropped_chunks && !d->missing_chunks && !d->damaged_chunks && !d->bad_records;
+  return replay->mode & RECORD_LIVE || (complete && !reader_header(replay->reader)->lost_events);
 }
 
 bool leaks_has_unrecorded(const replay_t *replay) {
@@ -94,12 +96,12 @@ static bool is_lost(const leaks_block_t *b) {
   return b->verdict == LEAKS_LEAKED || b->verdict == LEAKS_CYCLE;
 }
 
-static bool makes_sense(const leaks_t *l, uint64_t i, const leaks_block_t *told) {
+static bool is_valid(const leaks_t *l, uint64_t i, const leaks_block_t *answer) {
   const leaks_block_t *b = &l->blocks[i];
-  if (told->address != b->address || told->size != b->size || told->verdict >= LEAKS_VERDICTS ||
-      told->holder >= LEAKS_HOLDERS)
+  if (answer->address != b->address || answer->size != b->size ||
+      answer->verdict >= LEAKS_VERDICTS || answer->holder >= LEAKS_HOLDERS)
     return false;
-  return told->verdict != LEAKS_INDIRECT || told->owner < l->count;
+  return answer->verdict != LEAKS_INDIRECT || answer->owner < l->count;
 }
 
 static int by_stack(const void *a, const void *b) {
@@ -113,17 +115,17 @@ static int by_bytes(const void *a, const void *b) {
   return p != q ? (p > q ? -1 : 1) : by_stack(a, b);
 }
 
-static void add_lost(leaks_stack_t *g, const leaks_block_t *b) {
-  g->lost.count++;
-  g->lost.bytes += b->size;
-  g->in_cycles += b->verdict == LEAKS_CYCLE;
-  if (g->example && b->size <= g->example_size) return;
-  g->example = b->address;
-  g->example_size = b->size;
+static void add_lost(leaks_stack_t *s, const leaks_block_t *b) {
+  s->lost.count++;
+  s->lost.bytes += b->size;
+  s->in_cycles += b->verdict == LEAKS_CYCLE;
+  if (s->example && b->size <= s->example_size) return;
+  s->example = b->address;
+  s->example_size = b->size;
 }
 
-/* A group for each stack that has lost something. */
-static bool make_groups(leaks_t *l) {
+/* Makes an item of by_stack for each stack with a lost block. */
+static bool list_stacks(leaks_t *l) {
   size_t count = 0;
   for (uint64_t i = 0; i < l->count; i++)
     count += is_lost(&l->blocks[i]);
@@ -140,25 +142,25 @@ static bool make_groups(leaks_t *l) {
   return true;
 }
 
-static leaks_stack_t *group_of(const leaks_t *l, uint32_t stack) {
+static leaks_stack_t *item_of(const leaks_t *l, uint32_t stack) {
   const leaks_stack_t wanted = {.stack = stack};
   return bsearch(&wanted, l->by_stack, l->by_stack_count, sizeof wanted, by_stack);
 }
 
-static void fill_groups(leaks_t *l) {
+static void add_blocks(leaks_t *l) {
   for (uint64_t i = 0; i < l->count; i++) {
     const leaks_block_t *b = &l->blocks[i];
     if (is_lost(b)) {
-      add_lost(group_of(l, l->stacks[i]), b);
+      add_lost(item_of(l, l->stacks[i]), b);
       l->lost.count++;
       l->lost.bytes += b->size;
     } else if (b->verdict == LEAKS_INDIRECT) {
-      leaks_stack_t *g = group_of(l, l->stacks[b->owner]);
+      leaks_stack_t *s = item_of(l, l->stacks[b->owner]);
       l->indirect.count++;
       l->indirect.bytes += b->size;
-      if (!g) continue;
-      g->indirect.count++;
-      g->indirect.bytes += b->size;
+      if (!s) continue;
+      s->indirect.count++;
+      s->indirect.bytes += b->size;
     } else if (b->verdict == LEAKS_GONE) {
       l->unmapped++;
     } else {
@@ -173,29 +175,29 @@ static void count_threads(leaks_t *l) {
     l->unknown_threads += x->threads[i].state == LEAKS_THREAD_UNKNOWN;
     l->running_threads += x->threads[i].state == LEAKS_THREAD_RUNNING;
   }
-  l->unknown_registers = (uint64_t)l->unknown_threads * KEPT_REGISTERS;
+  l->unknown_registers = (uint64_t)l->unknown_threads * CALLEE_SAVED_REGISTERS;
 }
 
-static void doubt(leaks_t *l) {
+static void count_uncertain(leaks_t *l) {
   for (size_t i = 0; i < l->by_stack_count; i++) {
-    leaks_stack_t *g = &l->by_stack[i];
+    leaks_stack_t *s = &l->by_stack[i];
     bool all =
-        l->running_threads || l->exchange->reallocating || g->lost.count < l->unknown_registers;
-    g->uncertain = all ? g->lost.count : l->unknown_registers;
+        l->running_threads || l->exchange->reallocating || s->lost.count < l->unknown_registers;
+    s->uncertain = all ? s->lost.count : l->unknown_registers;
   }
 }
 
 int leaks_receive(leaks_t *l) {
-  const leaks_block_t *told = (const void *)((const uint8_t *)l->exchange + l->blocks_at);
+  const leaks_block_t *answers = (const void *)((const uint8_t *)l->exchange + l->blocks_at);
   for (uint64_t i = 0; i < l->count; i++) {
-    leaks_block_t block = told[i];
-    if (!makes_sense(l, i, &block)) return SONDE_EFORMAT;
+    leaks_block_t block = answers[i];
+    if (!is_valid(l, i, &block)) return SONDE_EFORMAT;
     l->blocks[i] = block;
   }
   count_threads(l);
-  if (!make_groups(l)) return SONDE_ENOMEM;
-  fill_groups(l);
-  doubt(l);
+  if (!list_stacks(l)) return SONDE_ENOMEM;
+  add_blocks(l);
+  count_uncertain(l);
   qsort(l->by_stack, l->by_stack_count, sizeof *l->by_stack, by_bytes);
   return 0;
 }

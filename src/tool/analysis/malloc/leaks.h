@@ -1,10 +1,11 @@
 /* SPDX-License-Identifier: MIT
  *
- * The memory graph as the outside sees it: the blocks of a replay handed to the copy that searches
- * (record/leaks.h), and its verdicts put together by the stack that allocated.
+ * The leak search, seen from the command: it sends a replay's live blocks to a copy of the program,
+ * which searches them for references (record/leaks.h), and aggregates the verdicts by the stack
+ * that allocated.
  *
- * The exchange is written by another process and is not trusted: what is read of it is copied once
- * and checked.
+ * Another process writes the exchange, so it is not trusted: every value is copied once and
+ * checked.
  */
 #ifndef SONDE_ANALYSIS_MALLOC_LEAKS_H
 #define SONDE_ANALYSIS_MALLOC_LEAKS_H
@@ -12,51 +13,52 @@
 #include "analysis/malloc/replay.h"
 #include "record/leaks.h"
 
-/* What one stack has lost. */
+/* The lost blocks of one stack. */
 typedef struct leaks_stack {
   uint32_t stack;     /* its id */
-  counts_t lost;      /* blocks that nothing points to, or that only hold each other */
-  counts_t indirect;  /* blocks that these lead to, of whatever stack */
-  uint64_t in_cycles; /* of `lost` */
-  uint64_t uncertain; /* of `lost`: so many a register that is not known may hold */
-  uint64_t example;   /* address of the largest */
+  counts_t lost;      /* blocks that nothing references, or that only reference each other */
+  counts_t indirect;  /* blocks of any stack that are reachable only from these */
+  uint64_t in_cycles; /* part of `lost` */
+  uint64_t uncertain; /* part of `lost`: as many as unknown registers may reference */
+  uint64_t example;   /* address of the largest block */
   uint64_t example_size;
 } leaks_stack_t;
 
 typedef struct leaks {
   leaks_exchange_t *exchange; /* mapped, of SIZE bytes */
   uint64_t size;
-  uint64_t blocks_at,
-      answers_at;        /* in the exchange; what stands there of them is the program's to change */
-  leaks_block_t *blocks; /* our own, by ascending address */
-  uint32_t *stacks;      /* id of the stack that gave each block */
+  /* Offsets in the exchange. The program can change the exchange's own copies of them. */
+  uint64_t blocks_at, answers_at;
+  leaks_block_t *blocks; /* our copy, by ascending address */
+  uint32_t *stacks;      /* id of the stack that allocated each block */
   uint64_t count;
   counts_t live, lost, indirect;
-  uint64_t unmapped;               /* blocks at whose address there is no memory */
-  uint64_t holders[LEAKS_HOLDERS]; /* live blocks by what they were first reached from */
-  leaks_stack_t *by_stack;         /* by falling lost and held bytes */
+  uint64_t unmapped;               /* blocks whose address is no longer mapped */
+  uint64_t holders[LEAKS_HOLDERS]; /* live blocks by what first referenced them */
+  leaks_stack_t *by_stack;         /* most lost and indirect bytes first */
   size_t by_stack_count;
-  uint32_t unknown_threads; /* whose registers are not known */
+  uint32_t unknown_threads; /* whose registers are unknown */
   uint32_t running_threads; /* that may have run while the copy was made */
   uint64_t unknown_registers;
 } leaks_t;
 
-/* The live blocks of REPLAY, and which stack gave them. 0 or SONDE_ENOMEM. */
+/* Copies the live blocks of REPLAY with the stacks that allocated them. 0 or SONDE_ENOMEM. */
 int leaks_collect(leaks_t *leaks, const replay_t *replay);
 
-/* False where frees are missing from the log, so that what is live at its end is not known. */
+/* False when frees are missing from the recording: then the blocks live at its end are unknown. */
 bool leaks_log_is_complete(const replay_t *replay);
 
-/* Blocks were given out that REPLAY does not know of. */
+/* Returns whether the program may have blocks that REPLAY has not seen. */
 bool leaks_has_unrecorded(const replay_t *replay);
 
-/* Puts the blocks into the exchange. SONDE_EFULL when it has no room for them. */
+/* Writes the blocks into the exchange. SONDE_EFULL when they do not fit. */
 int leaks_send(leaks_t *leaks);
 
-/* Once the copy has answered: verdicts and groups. SONDE_EFORMAT when the answer makes no sense. */
+/* Reads and aggregates the verdicts, after the copy has answered. SONDE_EFORMAT when they are
+ * inconsistent, SONDE_ENOMEM. */
 int leaks_receive(leaks_t *leaks);
 
-/* The block that holds ADDRESS, or NULL. */
+/* The block that contains ADDRESS, or NULL. */
 const leaks_block_t *leaks_find(const leaks_t *leaks, uint64_t address);
 void leaks_free(leaks_t *leaks);
 

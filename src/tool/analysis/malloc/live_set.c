@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: MIT
  *
- * Doubling in place. The new mask has one more bit, so a block's new home is its old one or that
- * plus the old size. Taken out and put back one after the other, beginning behind an empty place,
- * no block meets one that is still to be moved before its own old place, which is empty by then:
- * every search path stays without holes.
+ * The set doubles in place. The new mask has one more bit, so a block's new home is its old home or
+ * that plus the old size. The blocks are removed and inserted again one after another, beginning
+ * after an empty place. So an insertion never passes a block that has yet to move, and no search
+ * path gets a hole.
  */
 #define _GNU_SOURCE
 #include "analysis/malloc/live_set.h"
@@ -14,8 +14,8 @@
 #define MOST_PLACES   (UINT64_C(1) << 36)
 #define RESERVE_FLAGS (MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE)
 
-/* Address space for as many places as the system lets us have; large pages, for they are reached at
- * random. */
+/* Reserves address space for as many places as the system allows. Large pages, because places are
+ * accessed at random. */
 bool live_set_init(live_set_t *live) {
   *live = (live_set_t){.mask = FIRST_PLACES - 1};
   for (uint64_t most = MOST_PLACES; most >= FIRST_PLACES; most /= 2) {
@@ -37,7 +37,7 @@ void live_set_free(live_set_t *live) {
   live->places = NULL;
 }
 
-static void put(const live_set_t *live, const live_block_t *block) {
+static void insert(const live_set_t *live, const live_block_t *block) {
   size_t i = live_set_home(live, block->address);
   while (live->places[i].address)
     i = (i + 1) & live->mask;
@@ -55,14 +55,14 @@ static bool grow(live_set_t *live) {
     if (!place->address) continue;
     live_block_t block = *place;
     place->address = 0;
-    put(live, &block);
+    insert(live, &block);
   }
   return true;
 }
 
 bool live_set_add(live_set_t *live, const live_block_t *block) {
   if (8 * (live->count + 1) > 5 * (live->mask + 1) && !grow(live)) return false;
-  put(live, block);
+  insert(live, block);
   live->count++;
   return true;
 }
@@ -71,7 +71,7 @@ void live_set_remove(live_set_t *live, live_block_t *block) {
   size_t hole = (size_t)(block - live->places);
   for (size_t i = (hole + 1) & live->mask; live->places[i].address; i = (i + 1) & live->mask) {
     size_t home = live_set_home(live, live->places[i].address);
-    /* What may move back to the hole: its home does not lie behind the hole on the way to it. */
+    /* A block may move back to the hole unless its home lies after the hole. */
     if (((i - home) & live->mask) < ((i - hole) & live->mask)) continue;
     live->places[hole] = live->places[i];
     hole = i;

@@ -1,11 +1,15 @@
 /* SPDX-License-Identifier: MIT
  *
- * The blocks that are live at one moment of a replay: a hash table by address, linear probing,
- * deletion by moving back what follows. 24 bytes a place, at most 5/8 full: 38 to 77 bytes a block.
+ * The blocks that are live at one point of a replay: a hash table by address with linear probing.
+ * A removal moves later blocks back, so there are no tombstones. A place takes 24 bytes and at most
+ * 5/8 are used: 38 to 77 bytes a block.
  *
- * It grows in place, in address space that was reserved at the start, so there is never a second
- * table beside it. Places are reached at random, so that a large table costs a cache miss an event;
- * live_set_prefetch starts it early.
+ * The table grows in place, in address space reserved at the start, so no second table ever exists
+ * beside it. Places are accessed at random, so each event of a large table costs a cache miss;
+ * live_set_prefetch starts it early. base/hash.h would cost a second miss, for the item, and cannot
+ * remove.
+ *
+ * One thread uses a set.
  */
 #ifndef SONDE_ANALYSIS_MALLOC_LIVE_SET_H
 #define SONDE_ANALYSIS_MALLOC_LIVE_SET_H
@@ -18,43 +22,47 @@
 
 #define WEIGHT_ONE 256u
 
-/* No address space of today's processors has room for a block that does not fit. */
+/* Larger than any block in the address space of today's processors. */
 #define LIVE_SIZE_MAX   ((UINT64_C(1) << 47) - 1)
 #define LIVE_STREAM_MAX ((1u << 17) - 1)
 
 typedef struct live_block {
   uint64_t address; /* 0: an empty place */
   uint64_t size : 47;
-  uint64_t stream : 17; /* that allocated it; LIVE_STREAM_MAX: that or a later one */
-  uint32_t stack;       /* index of its stack's totals */
-  uint32_t weight;      /* blocks it stands for, in 1/WEIGHT_ONE */
+  /* The stream that allocated the block. LIVE_STREAM_MAX: this one or a later one. */
+  uint64_t stream : 17;
+  uint32_t stack;  /* index of its stack's totals */
+  uint32_t weight; /* blocks that it represents, in 1/WEIGHT_ONE */
 } live_block_t;
 
 typedef struct live_set {
   live_block_t *places;
   size_t mask, count;
-  size_t most; /* places that the reserved address space has room for */
+  size_t most; /* places that fit in the reserved address space */
 } live_set_t;
 
+/* False when no address space can be reserved. Release with live_set_free. */
 bool live_set_init(live_set_t *live);
 void live_set_free(live_set_t *live);
 
-#define LIVE_GRANULE_BITS 4 /* what allocators align to */
-#define LIVE_REGION_BITS                                                                           \
-  6 /* blocks of one region have neighbouring places: a program works on neighbouring blocks at a  \
-       time, and so do the caches of the replay */
+/* The alignment of allocators. */
+#define LIVE_GRANULE_BITS 4
+
+/* Blocks within 64 bytes have neighboring places. A program uses neighboring blocks at the same
+ * time, so the replay finds their places in its caches. */
+#define LIVE_NEIGHBOR_BITS 6
 
 /* Where the search for ADDRESS begins. */
 static inline size_t live_set_home(const live_set_t *live, uint64_t address) {
-  uint64_t region = (address >> LIVE_REGION_BITS) * UINT64_C(0x9e3779b97f4a7c15);
+  uint64_t group = (address >> LIVE_NEIGHBOR_BITS) * UINT64_C(0x9e3779b97f4a7c15);
   uint64_t within =
-      address >> LIVE_GRANULE_BITS & ((1u << (LIVE_REGION_BITS - LIVE_GRANULE_BITS)) - 1);
-  return (size_t)((region >> 24) + within) & live->mask;
+      address >> LIVE_GRANULE_BITS & ((1u << (LIVE_NEIGHBOR_BITS - LIVE_GRANULE_BITS)) - 1);
+  return (size_t)((group >> 24) + within) & live->mask;
 }
 
-/* Soon ADDRESS will be asked for, and its neighbours: a search or a removal ends at the next empty
- * place, most often in the second cache line. (gcc 12 takes a function that only prefetches for one
- * without effect, and drops calls of it that were not inlined early.) */
+/* Loads the places that a search for ADDRESS will read. A search or a removal ends at the next
+ * empty place, most often in the second cache line. Always inline: gcc 12 treats a function that
+ * only prefetches as one without effect, and drops calls that it did not inline early. */
 static ALWAYS_INLINE void live_set_prefetch(const live_set_t *live, uint64_t address) {
   const char *place = (const char *)&live->places[live_set_home(live, address)];
   __builtin_prefetch(place, 1);
@@ -69,10 +77,10 @@ static inline live_block_t *live_set_find(const live_set_t *live, uint64_t addre
   }
 }
 
-/* Enters BLOCK, whose address is not live. False without memory. */
+/* Adds BLOCK, whose address is not in the set. False when memory runs out. */
 bool live_set_add(live_set_t *live, const live_block_t *block);
 
-/* Removes BLOCK, which live_set_find gave; other blocks may move. */
+/* Removes BLOCK, a result of live_set_find. Other blocks may move. */
 void live_set_remove(live_set_t *live, live_block_t *block);
 
 #endif

@@ -5,18 +5,20 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/array.h"
 #include "base/varint.h"
 
-#define MAPS_MAX (64u << 20) /* of the text of a checkpoint */
+/* Bytes of the text of a checkpoint. */
+#define MAPS_MAX (64u << 20)
 
 /* ---- the array ---------------------------------------------------------------------------- */
 
-/* The first region that ends behind ADDRESS. */
-static size_t first_behind(const mappings_t *r, uint64_t address) {
-  size_t low = 0, high = r->count;
+/* The index of the first mapping that ends after ADDRESS. */
+static size_t first_after(const mappings_t *m, uint64_t address) {
+  size_t low = 0, high = m->count;
   while (low < high) {
     size_t middle = (low + high) / 2;
-    if (r->items[middle].end > address)
+    if (m->items[middle].end > address)
       high = middle;
     else
       low = middle + 1;
@@ -24,58 +26,47 @@ static size_t first_behind(const mappings_t *r, uint64_t address) {
   return low;
 }
 
-static bool insert(mappings_t *r, size_t at, const mapped_range_t *region) {
-  if (r->count == r->room) {
-    size_t room = r->room ? 2 * r->room : 64;
-    mapped_range_t *grown = realloc(r->items, room * sizeof *grown);
-    if (!grown) return false;
-    r->items = grown;
-    r->room = room;
-  }
-  memmove(r->items + at + 1, r->items + at, (r->count - at) * sizeof *r->items);
-  r->items[at] = *region;
-  r->count++;
+static bool insert(mappings_t *m, size_t at, const mapped_range_t *range) {
+  if (!ARRAY_GROW(m->items, m->count, m->capacity)) return false;
+  memmove(m->items + at + 1, m->items + at, (m->count - at) * sizeof *m->items);
+  m->items[at] = *range;
+  m->count++;
   return true;
 }
 
-/* Takes [START, END) away from whatever lies there. */
-static bool carve(mappings_t *r, uint64_t start, uint64_t end) {
-  for (size_t i = first_behind(r, start); i < r->count && r->items[i].start < end;) {
-    mapped_range_t *m = &r->items[i];
-    uint64_t from = m->start > start ? m->start : start, to = m->end < end ? m->end : end;
-    r->bytes -= to - from;
-    if (m->start < start && m->end > end) {
-      mapped_range_t rest = *m;
+/* Unmaps [START, END). False when memory runs out. */
+static bool unmap(mappings_t *m, uint64_t start, uint64_t end) {
+  for (size_t i = first_after(m, start); i < m->count && m->items[i].start < end;) {
+    mapped_range_t *range = &m->items[i];
+    uint64_t from = range->start > start ? range->start : start,
+             to = range->end < end ? range->end : end;
+    m->bytes -= to - from;
+    if (range->start < start && range->end > end) {
+      mapped_range_t rest = *range;
       rest.start = end;
-      m->end = start;
-      return insert(r, i + 1, &rest);
+      range->end = start;
+      return insert(m, i + 1, &rest);
     }
-    if (m->start < start) {
-      m->end = start;
+    if (range->start < start) {
+      range->end = start;
       i++;
-    } else if (m->end > end) {
-      m->start = end;
+    } else if (range->end > end) {
+      range->start = end;
       return true;
     } else {
-      memmove(m, m + 1, (r->count - i - 1) * sizeof *m);
-      r->count--;
+      memmove(range, range + 1, (m->count - i - 1) * sizeof *range);
+      m->count--;
     }
   }
   return true;
 }
 
-static stack_mappings_t *stack_of(mappings_t *r, uint32_t stack) {
-  for (size_t i = r->stack_count; i-- > 0;)
-    if (r->stacks[i].stack == stack) return &r->stacks[i];
-  if (r->stack_count == r->stack_room) {
-    size_t room = r->stack_room ? 2 * r->stack_room : 64;
-    stack_mappings_t *grown = realloc(r->stacks, room * sizeof *grown);
-    if (!grown) return NULL;
-    r->stacks = grown;
-    r->stack_room = room;
-  }
-  r->stacks[r->stack_count] = (stack_mappings_t){.stack = stack};
-  return &r->stacks[r->stack_count++];
+static stack_mappings_t *stack_of(mappings_t *m, uint32_t stack) {
+  for (size_t i = m->stack_count; i-- > 0;)
+    if (m->stacks[i].stack == stack) return &m->stacks[i];
+  if (!ARRAY_GROW(m->stacks, m->stack_count, m->stack_capacity)) return NULL;
+  m->stacks[m->stack_count] = (stack_mappings_t){.stack = stack};
+  return &m->stacks[m->stack_count++];
 }
 
 /* ---- events ------------------------------------------------------------------------------- */
@@ -84,89 +75,90 @@ enum { CALL, ADDRESS, SIZE, STACK, OLD_ADDRESS, OLD_SIZE, NUMBERS };
 
 static uint64_t pages(uint64_t size) { return ALIGN_UP(size, UINT64_C(4096)); }
 
-static bool add(mappings_t *r, const record_event_t *e, const uint64_t *n) {
-  stack_mappings_t *s = stack_of(r, (uint32_t)n[STACK]);
+static bool add_mapping(mappings_t *m, const record_event_t *e, const uint64_t *n) {
+  stack_mappings_t *s = stack_of(m, (uint32_t)n[STACK]);
   uint64_t size = pages(n[SIZE]), start = n[ADDRESS], end = start + size;
   if (!s) return false;
   if (end <= start) return true;
   s->calls++;
   s->bytes += size;
-  const mapped_range_t m = {start, end, e->time, s->stack, e->stream};
-  if (!carve(r, start, end) || !insert(r, first_behind(r, start), &m)) return false;
-  r->bytes += size;
-  if (r->bytes > r->peak_bytes) {
-    r->peak_bytes = r->bytes;
-    r->peak_time = e->time;
+  const mapped_range_t range = {start, end, e->time, s->stack, e->stream};
+  if (!unmap(m, start, end) || !insert(m, first_after(m, start), &range)) return false;
+  m->bytes += size;
+  if (m->bytes > m->peak_bytes) {
+    m->peak_bytes = m->bytes;
+    m->peak_time = e->time;
   }
   return true;
 }
 
-static bool take_call(mappings_t *r, const record_event_t *e) {
+static bool add_call(mappings_t *m, const record_event_t *e) {
   uint64_t n[NUMBERS];
   if (!record_numbers(e, n, NUMBERS)) return true;
   switch (n[CALL]) {
-  case MAPPING_CREATED: r->mapped++; return add(r, e, n);
-  case MAPPING_REMOVED: r->unmapped++; return carve(r, n[ADDRESS], n[ADDRESS] + pages(n[SIZE]));
+  case MAPPING_CREATED: m->mapped++; return add_mapping(m, e, n);
+  case MAPPING_REMOVED: m->unmapped++; return unmap(m, n[ADDRESS], n[ADDRESS] + pages(n[SIZE]));
   case MAPPING_MOVED:
-    r->moved++;
-    return carve(r, n[OLD_ADDRESS], n[OLD_ADDRESS] + pages(n[OLD_SIZE])) && add(r, e, n);
+    m->moved++;
+    return unmap(m, n[OLD_ADDRESS], n[OLD_ADDRESS] + pages(n[OLD_SIZE])) && add_mapping(m, e, n);
   default: return true;
   }
 }
 
-static bool take_maps(mappings_t *r, const record_event_t *e) {
+static bool add_maps(mappings_t *m, const record_event_t *e) {
   const uint8_t *p = e->body, *end = p + e->body_size;
   uint64_t first = 0, size = 0;
   if (!varint_get(&p, end, &first) || !varint_get(&p, end, &size)) return true;
   if (size > (uint64_t)(end - p)) size = (uint64_t)(end - p);
   if (first) {
-    r->maps_size = 0;
-    r->checkpoints++;
-    r->checkpoint_time = e->time;
+    m->maps_size = 0;
+    m->checkpoints++;
+    m->checkpoint_time = e->time;
   }
-  if (r->maps_size + size > MAPS_MAX) return true;
-  char *grown = realloc(r->maps, r->maps_size + size + 1);
+  if (m->maps_size + size > MAPS_MAX) return true;
+  char *grown = realloc(m->maps, m->maps_size + size + 1);
   if (!grown) return false;
-  r->maps = grown;
-  memcpy(r->maps + r->maps_size, p, size);
-  r->maps_size += size;
-  r->maps[r->maps_size] = 0;
+  m->maps = grown;
+  memcpy(m->maps + m->maps_size, p, size);
+  m->maps_size += size;
+  m->maps[m->maps_size] = 0;
   return true;
 }
 
-bool mappings_event(mappings_t *r, const record_event_t *e) {
+bool mappings_event(mappings_t *m, const record_event_t *e) {
   if (e->kind != EVENT_EXTENDED) return true;
-  if (e->subtype == EXTENDED_MAPPING) return take_call(r, e);
-  return e->subtype != EXTENDED_MAPS || take_maps(r, e);
+  if (e->subtype == EXTENDED_MAPPING) return add_call(m, e);
+  return e->subtype != EXTENDED_MAPS || add_maps(m, e);
 }
 
-void mappings_free(mappings_t *r) {
-  free(r->items);
-  free(r->stacks);
-  free(r->maps);
-  memset(r, 0, sizeof *r);
+void mappings_free(mappings_t *m) {
+  free(m->items);
+  free(m->stacks);
+  free(m->maps);
+  memset(m, 0, sizeof *m);
 }
 
-/* ---- asking ------------------------------------------------------------------------------- */
+/* ---- results ------------------------------------------------------------------------------ */
 
-static bool begins(const char *text, const char *with) {
+static bool starts_with(const char *text, const char *with) {
   return !strncmp(text, with, strlen(with));
 }
 
-/* ACCESS is "rwxp"; CODE tells that some part of the file is mapped to be executed. */
+/* ACCESS is as in "r-xp". CODE: a part of the file is mapped executable. */
 static mapping_kind_t kind_of(const char *path, const char *access, bool code) {
   if (!strcmp(path, "[heap]")) return MAPPING_KIND_HEAP;
-  if (begins(path, "[stack")) return MAPPING_KIND_STACK;
-  if (begins(path, "[anon")) return MAPPING_KIND_NAMED;
+  if (starts_with(path, "[stack")) return MAPPING_KIND_STACK;
+  if (starts_with(path, "[anon")) return MAPPING_KIND_NAMED;
   if (path[0] == '[') return MAPPING_KIND_KERNEL;
-  if (begins(path, "/memfd:sonde-")) return MAPPING_KIND_SONDE;
-  if (begins(path, "/dev/shm/") || begins(path, "/memfd:") || begins(path, "/SYSV") ||
-      begins(path, "/dev/zero"))
+  if (starts_with(path, "/memfd:sonde-")) return MAPPING_KIND_SONDE;
+  if (starts_with(path, "/dev/shm/") || starts_with(path, "/memfd:") ||
+      starts_with(path, "/SYSV") || starts_with(path, "/dev/zero"))
     return MAPPING_KIND_SHARED;
   if (path[0]) return code ? MAPPING_KIND_CODE : MAPPING_KIND_FILE;
   return access[3] == 's' ? MAPPING_KIND_SHARED : MAPPING_KIND_ANONYMOUS;
 }
 
+/* A line of /proc/PID/maps. */
 typedef struct line {
   uint64_t start, end;
   char access[5];
@@ -192,18 +184,18 @@ static const char *parse_line(const char *p, line_t *out) {
   return *end ? end + 1 : end;
 }
 
-/* How much of [START, END) recorded calls have mapped. */
-static uint64_t known_of(const mappings_t *r, uint64_t start, uint64_t end) {
+/* The bytes of [START, END) that recorded calls mapped. */
+static uint64_t known_of(const mappings_t *m, uint64_t start, uint64_t end) {
   uint64_t known = 0;
-  for (size_t i = first_behind(r, start); i < r->count && r->items[i].start < end; i++) {
-    uint64_t from = r->items[i].start > start ? r->items[i].start : start;
-    known += (r->items[i].end < end ? r->items[i].end : end) - from;
+  for (size_t i = first_after(m, start); i < m->count && m->items[i].start < end; i++) {
+    uint64_t from = m->items[i].start > start ? m->items[i].start : start;
+    known += (m->items[i].end < end ? m->items[i].end : end) - from;
   }
   return known;
 }
 
-/* The segments of an image follow one another in the text; one of them is executed. */
-static bool runs(const char *text, const line_t *line) {
+/* Returns whether one of the consecutive lines of LINE's file is executable. */
+static bool has_code(const char *text, const line_t *line) {
   for (int i = 0; i < 8 && *text; i++) {
     line_t other;
     text = parse_line(text, &other);
@@ -214,24 +206,23 @@ static bool runs(const char *text, const line_t *line) {
   return false;
 }
 
-bool mappings_kinds(const mappings_t *r, mapping_totals_t out[MAPPING_KINDS]) {
+void mappings_kinds(const mappings_t *m, mapping_totals_t out[MAPPING_KINDS]) {
   memset(out, 0, MAPPING_KINDS * sizeof *out);
   bool last_code = false;
   char path[1024], last[1024] = "";
-  for (const char *p = r->maps ? r->maps : ""; *p;) {
+  for (const char *p = m->maps ? m->maps : ""; *p;) {
     line_t line;
     const char *here = p;
     p = parse_line(p, &line);
     if (!line.end) continue;
     snprintf(path, sizeof path, "%.*s", (int)line.path_size, line.path);
-    if (strcmp(path, last)) last_code = path[0] == '/' && runs(here, &line);
+    if (strcmp(path, last)) last_code = path[0] == '/' && has_code(here, &line);
     memcpy(last, path, sizeof last);
     mapping_totals_t *t = &out[kind_of(path, line.access, last_code)];
     t->count++;
     t->bytes += line.end - line.start;
-    t->with_stack += known_of(r, line.start, line.end);
+    t->with_stack += known_of(m, line.start, line.end);
   }
-  return true;
 }
 
 static int by_live(const void *left, const void *right) {
@@ -241,10 +232,10 @@ static int by_live(const void *left, const void *right) {
   return a->stack < b->stack ? -1 : a->stack > b->stack;
 }
 
-void mappings_rank(mappings_t *r) {
-  for (size_t i = 0; i < r->stack_count; i++)
-    r->stacks[i].live = 0;
-  for (size_t i = 0; i < r->count; i++)
-    stack_of(r, r->items[i].stack)->live += r->items[i].end - r->items[i].start;
-  if (r->stack_count) qsort(r->stacks, r->stack_count, sizeof *r->stacks, by_live);
+void mappings_rank(mappings_t *m) {
+  for (size_t i = 0; i < m->stack_count; i++)
+    m->stacks[i].live = 0;
+  for (size_t i = 0; i < m->count; i++)
+    stack_of(m, m->items[i].stack)->live += m->items[i].end - m->items[i].start;
+  if (m->stack_count) qsort(m->stacks, m->stack_count, sizeof *m->stacks, by_live);
 }

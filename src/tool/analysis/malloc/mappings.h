@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: MIT
  *
- * Regions of memory: what calls of mmap and its kin have left, and what of that the last checkpoint
- * (the kernel's own list) knows. An array sorted by address; a call on part of a region splits it.
+ * The memory mappings of a program: what recorded calls of mmap, munmap, mremap and brk left
+ * mapped, and which of the mappings in the last checkpoint (the kernel's own list) they explain. An
+ * array sorted by address; a call on part of a mapping splits it.
  */
 #ifndef SONDE_ANALYSIS_MALLOC_MAPPINGS_H
 #define SONDE_ANALYSIS_MALLOC_MAPPINGS_H
@@ -18,7 +19,7 @@ typedef struct mapped_range {
   uint32_t stack, stream;
 } mapped_range_t;
 
-/* Kinds of regions. X(name, text) */
+/* Kinds of mappings. X(name, text) */
 #define MAPPING_KIND_TABLE(X)                                                                      \
   X(CODE, "programs and libraries")                                                                \
   X(FILE, "files")                                                                                 \
@@ -27,8 +28,8 @@ typedef struct mapped_range {
   X(SHARED, "shared memory")                                                                       \
   X(NAMED, "anonymous, named")                                                                     \
   X(ANONYMOUS, "anonymous")                                                                        \
-  X(KERNEL, "the kernel's (vdso and such)")                                                        \
-  X(SONDE, "sonde's own, to record")
+  X(KERNEL, "kernel (vdso, vvar)")                                                                 \
+  X(SONDE, "sonde's own buffers")
 
 typedef enum mapping_kind {
 #define MAPPING_KIND_ENUM(name, text) MAPPING_KIND_##name,
@@ -39,21 +40,21 @@ typedef enum mapping_kind {
 
 typedef struct mapping_totals {
   uint64_t count, bytes;
-  uint64_t with_stack; /* bytes of it that a recorded call mapped */
+  uint64_t with_stack; /* bytes that a recorded call mapped */
 } mapping_totals_t;
 
-/* What one stack has mapped. */
+/* The mappings of one stack. */
 typedef struct stack_mappings {
   uint32_t stack;
-  uint64_t calls, bytes; /* in all */
+  uint64_t calls, bytes; /* in the whole recording */
   uint64_t live;         /* bytes at the end */
 } stack_mappings_t;
 
 typedef struct mappings {
   mapped_range_t *items; /* by address; they do not overlap */
-  size_t count, room;
+  size_t count, capacity;
   stack_mappings_t *stacks;
-  size_t stack_count, stack_room;
+  size_t stack_count, stack_capacity;
   uint64_t mapped, unmapped, moved; /* calls */
   uint64_t bytes, peak_bytes, peak_time;
   uint64_t checkpoints, checkpoint_time;
@@ -61,14 +62,14 @@ typedef struct mappings {
   size_t maps_size;
 } mappings_t;
 
-/* Takes part in the pass: an event of any kind. False without memory. */
-bool mappings_event(mappings_t *r, const record_event_t *event);
-void mappings_free(mappings_t *r);
+/* Adds an event of any kind. False when memory runs out. */
+bool mappings_event(mappings_t *m, const record_event_t *event);
+void mappings_free(mappings_t *m);
 
-/* After the pass: totals by kind of the last checkpoint's regions. False without memory. */
-bool mappings_kinds(const mappings_t *r, mapping_totals_t out[MAPPING_KINDS]);
+/* After the last event: totals by kind of the last checkpoint's mappings. */
+void mappings_kinds(const mappings_t *m, mapping_totals_t out[MAPPING_KINDS]);
 
-/* After the pass: `live` of every stack, most first. */
-void mappings_rank(mappings_t *r);
+/* After the last event: sets `live` of every stack and sorts by it. */
+void mappings_rank(mappings_t *m);
 
 #endif

@@ -1,15 +1,17 @@
 /* SPDX-License-Identifier: MIT
  *
- * The replay: a few table look-ups an event.
+ * The replay: a few table look-ups per event. One thread runs it.
  *
- * The peak by stack comes out of the same pass. A new peak copies nothing: it notes the number of
- * its moment. When a stack's live bytes change later, and it had not changed since then, what it
- * holds at this moment is what it held at the peak, and is kept. A stack that has not changed
- * since holds it still.
+ * The peak by stack needs no second pass. A new peak copies nothing; it only stores the current
+ * sequence number. Before a stack's live bytes change for the first time after the peak, they are
+ * saved as its bytes at the peak. A stack that never changes again still has them.
  *
- * Two threads' events may come in the wrong order by a tick; they are held back (merge_hold) when
- * they contradict what is live. What still contradicts it then is counted, and the replay goes on
- * with the later word.
+ * The events of two threads may be in the wrong order by a tick. An event that contradicts the live
+ * blocks is held back (merge_hold). If it still contradicts them then, it is counted, and the later
+ * event wins.
+ *
+ * Tables here are specialized for speed: the live blocks (live_set.h), and an array from stack ids
+ * to totals. Both fetch the memory of coming events early.
  */
 #include "analysis/malloc/replay.h"
 
@@ -19,21 +21,23 @@
 
 #include "base/array.h"
 #include "analysis/markers.h"
-#include "analysis/malloc/replay_internal.h"
 #include "analysis/summary/summary.h"
 #include "base/bits.h"
 #include "sonde/status.h"
 
-#define FREED_SLOTS  65536u
-#define FETCH_PLACES 24 /* events ahead; a miss takes as long as some ten events */
+#define FREED_SLOTS 65536u
+
+/* How many events ahead memory is fetched. A cache miss takes as long as some ten events. */
+#define FETCH_PLACES 24
 #define FETCH_TOTALS 8
-#define STREAMS_MAX  (1u << 20)
+
+#define STREAMS_MAX (1u << 20)
 
 /* ---- stacks ------------------------------------------------------------------------------- */
 
 static uint64_t hash_of(uint32_t id) { return id * UINT64_C(0x9e3779b97f4a7c15) >> 32; }
 
-/* Ids are handed out in order, so an array finds them; a damaged file may name any others. */
+/* Allocates the array for ids; a damaged file may contain ids too large for it. */
 static bool make_direct(replay_t *r) {
   size_t count;
   const record_node_t *nodes = reader_nodes(r->reader, &count);
@@ -50,34 +54,34 @@ static uint64_t hash_of_known(const void *table, size_t i) {
   return hash_of(((const replay_t *)table)->known[i].stack);
 }
 
-/* Says that ID's totals are those of number INDEX. */
-static bool enter_stack(replay_t *r, uint32_t id, uint32_t index) {
+/* Maps ID to the totals with the number INDEX. */
+static bool map_stack(replay_t *r, uint32_t id, uint32_t index) {
   if (id < r->direct_count) {
     r->stack_direct[id] = index + 1;
     return true;
   }
-  if (!ARRAY_GROW(r->known, r->known_count, r->known_room) ||
-      !hash_reserve(&r->stack_slots, r->known_count, hash_of_known, r))
+  if (!ARRAY_GROW(r->known, r->known_count, r->known_capacity) ||
+      !hash_reserve(&r->stack_index, r->known_count, hash_of_known, r))
     return false;
   r->known[r->known_count++] = (stack_entry_t){id, index};
-  *hash_free_slot(&r->stack_slots, hash_of(id)) = (uint32_t)r->known_count;
+  *hash_free_slot(&r->stack_index, hash_of(id)) = (uint32_t)r->known_count;
   return true;
 }
 
 static stack_totals_t *stack_of(replay_t *r, uint32_t id);
 
-/* One whose libraries lay elsewhere has the totals of the one that was met before. */
+/* A stack that equals an earlier one shares its totals. */
 static __attribute__((noinline)) stack_totals_t *new_stack(replay_t *r, uint32_t id) {
   uint32_t first;
   if (!stack_dedup_first(r->dedup, id, &first)) return NULL;
   stack_totals_t *s = NULL;
   if (first != id) {
     s = stack_of(r, first);
-  } else if (ARRAY_GROW(r->stacks, r->stack_count, r->stack_room)) {
+  } else if (ARRAY_GROW(r->stacks, r->stack_count, r->stack_capacity)) {
     s = &r->stacks[r->stack_count++];
     *s = (stack_totals_t){.stack = id};
   }
-  return s && enter_stack(r, id, (uint32_t)(s - r->stacks)) ? s : NULL;
+  return s && map_stack(r, id, (uint32_t)(s - r->stacks)) ? s : NULL;
 }
 
 static inline stack_totals_t *stack_of(replay_t *r, uint32_t id) {
@@ -85,9 +89,9 @@ static inline stack_totals_t *stack_of(replay_t *r, uint32_t id) {
     uint32_t index = r->stack_direct[id];
     return index ? &r->stacks[index - 1] : new_stack(r, id);
   }
-  if (r->stack_slots.slots) {
+  if (r->stack_index.slots) {
     const uint32_t *slot;
-    HASH_FIND(&r->stack_slots, hash_of(id), slot) {
+    HASH_FIND(&r->stack_index, hash_of(id), slot) {
       const stack_entry_t *known = &r->known[*slot - 1];
       if (known->stack == id) return &r->stacks[known->index];
     }
@@ -97,8 +101,8 @@ static inline stack_totals_t *stack_of(replay_t *r, uint32_t id) {
 
 stack_totals_t *replay_stack(replay_t *r, uint32_t id) { return stack_of(r, id); }
 
-/* Before the stack's live bytes change in moment number R->seq. */
-static inline void keep_peak(const replay_t *r, stack_totals_t *s) {
+/* Call this before the stack's live bytes change in step R->seq. */
+static inline void save_peak(const replay_t *r, stack_totals_t *s) {
   if (s->changed <= r->peak_seq) s->at_peak = s->live;
   s->changed = r->seq;
 }
@@ -106,7 +110,7 @@ static inline void keep_peak(const replay_t *r, stack_totals_t *s) {
 /* ---- threads ------------------------------------------------------------------------------ */
 
 static __attribute__((noinline)) thread_totals_t *new_thread(replay_t *r, uint32_t stream) {
-  static thread_totals_t beyond; /* more streams than threads can ever be: a damaged file */
+  static thread_totals_t beyond; /* more streams than threads can exist: a damaged file */
   if (stream >= STREAMS_MAX) return &beyond;
   size_t count = stream < 32 ? 64 : 2 * (size_t)stream;
   thread_totals_t *grown = realloc(r->threads, count * sizeof *grown);
@@ -146,8 +150,8 @@ static void subtract(counts_t *t, uint32_t weight, uint64_t bytes) {
   t->bytes -= bytes;
 }
 
-/* The blocks that one of SIZE bytes stands for when it was chosen with probability
- * 1 - e^(-SIZE/RATE). */
+/* The number of blocks that a sampled block of SIZE bytes represents; it was sampled with
+ * probability 1 - e^(-SIZE/RATE). */
 static uint32_t weight_of(uint64_t size, uint64_t rate) {
   if (!rate) return WEIGHT_ONE;
   double blocks = -1 / expm1(-(double)(size ? size : 1) / (double)rate);
@@ -161,7 +165,7 @@ static uint64_t weigh(uint64_t bytes, uint32_t weight) {
 
 static inline void forget_block(replay_t *r, live_block_t *block) {
   stack_totals_t *s = &r->stacks[block->stack];
-  keep_peak(r, s);
+  save_peak(r, s);
   uint64_t bytes = weigh(block->size, block->weight);
   subtract(&s->live, block->weight, bytes);
   subtract(&r->live, block->weight, bytes);
@@ -177,8 +181,15 @@ static live_block_t block_of(uint64_t address, uint64_t size, uint32_t stack, ui
                         .weight = WEIGHT_ONE};
 }
 
-static inline bool give(replay_t *r, const record_event_t *e, thread_totals_t *t,
-                        live_block_t *old) {
+static inline void note_peak(replay_t *r, uint64_t time) {
+  if (r->live.bytes <= r->at_peak.bytes) return;
+  r->at_peak = r->live;
+  r->peak_time = time;
+  r->peak_seq = r->seq;
+}
+
+static inline bool on_alloc(replay_t *r, const record_event_t *e, thread_totals_t *t,
+                            live_block_t *old) {
   stack_totals_t *s = stack_of(r, e->stack);
   if (!s) return false;
   if (old) {
@@ -191,27 +202,22 @@ static inline bool give(replay_t *r, const record_event_t *e, thread_totals_t *t
   uint64_t size = block.size, bytes = weigh(size, block.weight);
   r->sampled |= e->sample_bytes != 0;
   if (!live_set_add(&r->blocks, &block)) return false;
-  keep_peak(r, s);
+  save_peak(r, s);
   add(&s->allocated, block.weight, bytes);
   add(&s->live, block.weight, bytes);
   add(&t->allocated, block.weight, bytes);
   add(&r->allocated, block.weight, bytes);
   add(&r->live, block.weight, bytes);
-  t->last_allocated =
-      e->sample_bytes ? 0 : e->address; /* what comes next is not known of a sample */
+  t->last_allocated = e->sample_bytes ? 0 : e->address; /* a sample's next event is unknown */
   t->last_stack = index;
   add(&r->sizes[class_of(size)].allocated, block.weight, bytes);
-  if (r->live.bytes > r->at_peak.bytes) {
-    r->at_peak = r->live;
-    r->peak_time = e->time;
-    r->peak_seq = r->seq;
-  }
+  note_peak(r, e->time);
   return true;
 }
 
-/* A free that is recorded because a block of that address was chosen once, and freed while nothing
- * was recorded, is no second one. Nor is a realloc that began before every block was recorded. */
-static void note_odd(replay_t *r, const record_event_t *e, uint64_t address) {
+/* Two frees only look invalid: one of an address whose sampled block was freed while nothing was
+ * recorded, and one by a realloc that began before every block was recorded. */
+static void note_invalid_free(replay_t *r, const record_event_t *e, uint64_t address) {
   bool every = r->mode & RECORD_BLOCKS && !e->sample_bytes;
   bool twice = every && *freed_slot(r, address) == address;
   if (twice)
@@ -226,14 +232,14 @@ static void note_odd(replay_t *r, const record_event_t *e, uint64_t address) {
         (invalid_free_t){e->time, address, e->stack, e->stream, twice};
 }
 
-/* Takes ADDRESS away, which BLOCK stands for when it is live. */
-static inline bool take(replay_t *r, const record_event_t *e, thread_totals_t *t, uint64_t address,
-                        live_block_t *block) {
+/* Frees BLOCK at ADDRESS; NULL when no block is live there. */
+static inline bool on_free(replay_t *r, const record_event_t *e, thread_totals_t *t,
+                           uint64_t address, live_block_t *block) {
   stack_totals_t *s = stack_of(r, e->stack);
   if (!s) return false;
   s->frees += e->kind == EVENT_FREE;
   if (!block) {
-    note_odd(r, e, address);
+    note_invalid_free(r, e, address);
     return true;
   }
   if (e->kind == EVENT_FREE && t->last_allocated == address) {
@@ -245,23 +251,23 @@ static inline bool take(replay_t *r, const record_event_t *e, thread_totals_t *t
   return true;
 }
 
-/* The block that the event gives or takes. */
+/* The address that the event allocates or frees. */
 static inline uint64_t address_of(const record_event_t *e) {
   return e->kind == EVENT_REALLOC && e->moment == 0 ? e->old : e->address;
 }
 
-static inline bool gives(const record_event_t *e) {
+static inline bool is_alloc(const record_event_t *e) {
   return e->kind != EVENT_FREE && !(e->kind == EVENT_REALLOC && e->moment == 0);
 }
 
-/* One moment; BLOCK is live at its address, or NULL. */
+/* One step. BLOCK is the live block at its address, or NULL. */
 static inline bool apply(replay_t *r, const record_event_t *e, live_block_t *block) {
   thread_totals_t *t = thread_of(r, e->stream);
   if (!t) return false;
   r->events += e->moment == 0;
   r->seq++;
-  if (gives(e)) return give(r, e, t, block);
-  bool good = take(r, e, t, address_of(e), block);
+  if (is_alloc(e)) return on_alloc(r, e, t, block);
+  bool good = on_free(r, e, t, address_of(e), block);
   if (e->kind == EVENT_FREE) {
     r->frees++;
     t->frees++;
@@ -274,7 +280,7 @@ static inline bool apply(replay_t *r, const record_event_t *e, live_block_t *blo
 
 /* ---- modes and snapshots ------------------------------------------------------------------ */
 
-/* Nothing is known to be live any more. Returns how many blocks there were. */
+/* Forgets all live blocks. Returns their number. */
 static uint64_t forget_all(replay_t *r) {
   uint64_t count = r->blocks.count;
   r->seq++;
@@ -293,14 +299,14 @@ static bool add_snapshot_block(void *context, const record_block_t *b) {
   if (old) forget_block(r, old);
   live_block_t block = block_of(b->address, b->size, (uint32_t)(s - r->stacks), b->stream);
   if (!live_set_add(&r->blocks, &block)) return false;
-  keep_peak(r, s);
+  save_peak(r, s);
   add(&s->live, WEIGHT_ONE, block.size);
   add(&r->live, WEIGHT_ONE, block.size);
   return true;
 }
 
-/* What is recorded changes: blocks that were live before cannot be followed, except from a snapshot
- * on, and addresses that were freed may have been given out again. */
+/* The mode of the recording changes. Blocks that were live before are untracked until a snapshot,
+ * and freed addresses may have been allocated again. */
 static void switch_mode(replay_t *r, uint32_t mode, uint64_t time) {
   uint32_t before = r->mode;
   r->mode = mode;
@@ -312,7 +318,7 @@ static void switch_mode(replay_t *r, uint32_t mode, uint64_t time) {
   if (mode & ~before & RECORD_ANY_BLOCKS && !(before & RECORD_LIVE)) r->untracked += forget_all(r);
 }
 
-static bool extended(replay_t *r, const record_event_t *e) {
+static bool extended_event(replay_t *r, const record_event_t *e) {
   uint64_t numbers[2];
   bool good = true;
   switch (e->subtype) {
@@ -328,19 +334,15 @@ static bool extended(replay_t *r, const record_event_t *e) {
   case EXTENDED_BLOCKS:
     r->seq++;
     good = record_blocks(e, add_snapshot_block, r);
-    if (r->live.bytes > r->at_peak.bytes) {
-      r->at_peak = r->live;
-      r->peak_time = e->time;
-      r->peak_seq = r->seq;
-    }
+    note_peak(r, e->time);
     break;
   }
   return good;
 }
 
-/* What the events to come will touch is fetched while earlier ones are worked on: first the place
- * of the block and the number of the stack, then, once these are there, the totals of both stacks.
- * KNOWN events stand from E on. (Always inline: see live_set_prefetch.) */
+/* Fetches the memory that coming events will access: first the place of the block and the index of
+ * the stack, and some events later, with these in the cache, the totals of both stacks. KNOWN
+ * events follow from E on. Always inline: see live_set_prefetch. */
 static ALWAYS_INLINE void fetch_early(const replay_t *r, const record_event_t *e, uint32_t known) {
   if (known > FETCH_PLACES) {
     const record_event_t *far = e + FETCH_PLACES;
@@ -379,10 +381,10 @@ typedef struct pass {
   replay_t *replay;
   merge_t *merge;
   const replay_options_t *options;
-  uint64_t from, to; /* ticks */
-  uint64_t stop;     /* the next tick at which there is something to do */
-  uint64_t moments;  /* that are past */
-  bool no_moments;   /* no more are wanted */
+  uint64_t from, to;  /* ticks */
+  uint64_t stop;      /* the next tick at which the pass must stop */
+  uint64_t intervals; /* that have ended */
+  bool no_intervals;  /* on_interval returned false */
   bool before_window;
 } pass_t;
 
@@ -399,27 +401,27 @@ uint64_t replay_tick(const reader_t *reader, uint64_t ns) {
   return low;
 }
 
-/* The tick to stop at next: behind the window's end, or at a moment. */
+/* The next tick to stop at: after the window's end, or at the end of an interval. */
 static uint64_t next_stop(const pass_t *p) {
   const replay_options_t *o = p->options;
-  uint64_t end = p->to == UINT64_MAX ? p->to : p->to + 1, moment = UINT64_MAX;
-  if (o->on_interval && !p->no_moments)
-    moment = replay_tick(p->replay->reader, (p->moments + 1) * o->interval_ns);
-  return moment < end ? moment : end;
+  uint64_t end = p->to == UINT64_MAX ? p->to : p->to + 1, interval = UINT64_MAX;
+  if (o->on_interval && !p->no_intervals)
+    interval = replay_tick(p->replay->reader, (p->intervals + 1) * o->interval_ns);
+  return interval < end ? interval : end;
 }
 
-static void note_moments(pass_t *p, uint64_t time) {
+static void call_on_interval(pass_t *p, uint64_t time) {
   const replay_options_t *o = p->options;
-  while (o->on_interval && !p->no_moments && p->stop <= time) {
-    p->no_moments = !o->on_interval(o->on_interval_context, p->replay, p->stop);
-    p->moments++;
+  while (o->on_interval && !p->no_intervals && p->stop <= time) {
+    p->no_intervals = !o->on_interval(o->on_interval_context, p->replay, p->stop);
+    p->intervals++;
     p->stop = next_stop(p);
   }
 }
 
 typedef enum step { STEP_NEXT, STEP_HELD, STEP_END, STEP_NO_MEMORY } step_t;
 
-static bool hand_out(const pass_t *p, const record_event_t *e) {
+static bool call_other(const pass_t *p, const record_event_t *e) {
   const replay_options_t *o = p->options;
   if (e->kind != EVENT_SAMPLE) return o->other(o->other_context, e);
   record_event_t sample = *e;
@@ -428,8 +430,8 @@ static bool hand_out(const pass_t *p, const record_event_t *e) {
 }
 
 static inline step_t other_event(const pass_t *p, const record_event_t *e) {
-  if (e->kind == EVENT_EXTENDED && !extended(p->replay, e)) return STEP_NO_MEMORY;
-  bool good = p->before_window || !p->options->other || hand_out(p, e);
+  if (e->kind == EVENT_EXTENDED && !extended_event(p->replay, e)) return STEP_NO_MEMORY;
+  bool good = p->before_window || !p->options->other || call_other(p, e);
   return good ? STEP_NEXT : STEP_NO_MEMORY;
 }
 
@@ -442,9 +444,9 @@ static inline step_t one_event(pass_t *p, const merge_run_t *run, uint32_t n) {
     start_window(r);
   }
   if (__builtin_expect(e->time >= p->stop, 0)) {
-    /* Right behind the end an event of the window may come that was held back. */
+    /* An event of the window that was held back may follow right after the end. */
     if (e->time > p->to) return e->time - p->to > MERGE_HOLD_TICKS ? STEP_END : STEP_NEXT;
-    note_moments(p, e->time);
+    call_on_interval(p, e->time);
   }
   if (__builtin_expect(e->kind == EVENT_SAMPLE || e->kind == EVENT_EXTENDED, 0))
     return other_event(p, e);
@@ -452,13 +454,14 @@ static inline step_t one_event(pass_t *p, const merge_run_t *run, uint32_t n) {
   r->last_time = e->time;
   fetch_early(r, e, run->known - n);
   uint64_t address = address_of(e);
-  if (!address) return STEP_NEXT; /* a damaged file; no allocator gives it */
+  if (!address) return STEP_NEXT; /* a damaged file: no allocator returns 0 */
   live_block_t *block = live_set_find(&r->blocks, address);
-  if (__builtin_expect(gives(e) == (block != NULL), 0) && merge_hold(p->merge, n)) return STEP_HELD;
+  if (__builtin_expect(is_alloc(e) == (block != NULL), 0) && merge_hold(p->merge, n))
+    return STEP_HELD;
   return apply(r, e, block) ? STEP_NEXT : STEP_NO_MEMORY;
 }
 
-static void tell_progress(const pass_t *p) {
+static void report_progress(const pass_t *p) {
   uint64_t done, total;
   if (!p->options->progress) return;
   merge_progress(p->merge, &done, &total);
@@ -481,23 +484,24 @@ static int run(replay_t *r, merge_t *merge, const replay_options_t *o) {
     if (step == STEP_NO_MEMORY) status = SONDE_ENOMEM;
     if (status < 0) break;
     if (step == STEP_NEXT) merge_take(merge, run.count);
-    if ((n & 0xfffff) + run.count > 0xfffff) tell_progress(&p);
+    if ((n & 0xfffff) + run.count > 0xfffff) report_progress(&p);
   }
   if (p.before_window) start_window(r);
   r->prerecording_frees += r->unknown_before_snapshot;
   return status;
 }
 
-/* A window with a mark at one end or both. Marks come with the events that are no allocations, so
- * they are looked for there, and the pass over the others does not know of them. */
-typedef struct marked {
+/* A window with a marker at one end or both. Markers are extended events, so the callback for other
+ * events finds them; the pass over allocations is not slowed down. */
+typedef struct marker_window {
   replay_t *replay;
   const replay_options_t *options;
-  bool before, ended; /* the mark that it begins at is to come; the one that it ends at was there */
-} marked_t;
+  bool before; /* the first marker has not come yet */
+  bool ended;  /* the last marker was found */
+} marker_window_t;
 
-static bool other_of_marked(void *context, const record_event_t *e) {
-  marked_t *m = context;
+static bool other_in_window(void *context, const record_event_t *e) {
+  marker_window_t *m = context;
   const replay_options_t *o = m->options;
   if (m->before && marker_is(e, o->from_marker)) {
     m->before = false;
@@ -508,21 +512,21 @@ static bool other_of_marked(void *context, const record_event_t *e) {
   return !m->ended;
 }
 
-static int run_marked(replay_t *r, merge_t *merge, const replay_options_t *o) {
-  marked_t marked = {.replay = r, .options = o, .before = o->from_marker != NULL};
+static int run_between_markers(replay_t *r, merge_t *merge, const replay_options_t *o) {
+  marker_window_t window = {.replay = r, .options = o, .before = o->from_marker != NULL};
   replay_options_t times = *o;
-  times.other = other_of_marked;
-  times.other_context = &marked;
+  times.other = other_in_window;
+  times.other_context = &window;
   if (o->from_marker) times.from_ns = 0;
-  /* A mark that comes before the time to begin at is not handed out; its time does as well then,
-   * as the window is empty. */
+  /* A marker before from_ns never reaches the callback. Then its time ends the window, which is
+   * empty. */
   if (o->to_marker && (o->from_marker || o->from_ns <= o->to_ns)) times.to_ns = 0;
   int status = run(r, merge, &times);
-  if (marked.before) start_window(r);
-  return marked.ended ? 0 : status;
+  if (window.before) start_window(r);
+  return window.ended ? 0 : status;
 }
 
-/* What is live at the end, by thread and by size. */
+/* Counts the live blocks at the end by thread and by size. */
 static void count_live(replay_t *r) {
   for (size_t i = 0; r->blocks.places && i <= r->blocks.mask; i++) {
     const live_block_t *b = &r->blocks.places[i];
@@ -534,31 +538,24 @@ static void count_live(replay_t *r) {
   }
 }
 
-/* From 1/WEIGHT_ONE to whole blocks. */
-static uint64_t whole(uint64_t count) { return (count + WEIGHT_ONE / 2) / WEIGHT_ONE; }
+/* Rounds counts from 1/WEIGHT_ONE to blocks. */
+static void round_counts(counts_t *const *counts, int n) {
+  for (int i = 0; i < n; i++)
+    counts[i]->count = (counts[i]->count + WEIGHT_ONE / 2) / WEIGHT_ONE;
+}
 
 static void finish(replay_t *r) {
   count_live(r);
-  counts_t *totals[] = {&r->allocated, &r->live, &r->at_peak, &r->at_start};
-  for (size_t i = 0; i < sizeof totals / sizeof *totals; i++)
-    totals[i]->count = whole(totals[i]->count);
+  round_counts((counts_t *[]){&r->allocated, &r->live, &r->at_peak, &r->at_start}, 4);
   for (size_t i = 0; i < r->stack_count; i++) {
     stack_totals_t *s = &r->stacks[i];
     if (s->changed <= r->peak_seq) s->at_peak = s->live;
-    s->allocated.count = whole(s->allocated.count);
-    s->live.count = whole(s->live.count);
-    s->at_peak.count = whole(s->at_peak.count);
-    s->at_start.count = whole(s->at_start.count);
+    round_counts((counts_t *[]){&s->allocated, &s->live, &s->at_peak, &s->at_start}, 4);
   }
   for (size_t i = 0; i < r->thread_count; i++)
-    for (int k = 0; k < 2; k++) {
-      counts_t *t = k ? &r->threads[i].live : &r->threads[i].allocated;
-      t->count = whole(t->count);
-    }
-  for (int i = 0; i < SIZE_CLASSES; i++) {
-    r->sizes[i].allocated.count = whole(r->sizes[i].allocated.count);
-    r->sizes[i].live.count = whole(r->sizes[i].live.count);
-  }
+    round_counts((counts_t *[]){&r->threads[i].allocated, &r->threads[i].live}, 2);
+  for (int i = 0; i < SIZE_CLASSES; i++)
+    round_counts((counts_t *[]){&r->sizes[i].allocated, &r->sizes[i].live}, 2);
 }
 
 int replay_run(replay_t *r, reader_t *reader, const replay_options_t *options) {
@@ -580,7 +577,7 @@ int replay_run(replay_t *r, reader_t *reader, const replay_options_t *options) {
   int status = SONDE_ENOMEM;
   const replay_options_t *o = options ? options : &all;
   if (r->freed && merge && make_direct(r) && live_set_init(&r->blocks))
-    status = o->from_marker || o->to_marker ? run_marked(r, merge, o) : run(r, merge, o);
+    status = o->from_marker || o->to_marker ? run_between_markers(r, merge, o) : run(r, merge, o);
   merge_close(merge);
   finish(r);
   if (status < 0) replay_free(r);
@@ -593,7 +590,7 @@ void replay_free(replay_t *r) {
   free(r->freed);
   free(r->stacks);
   free(r->known);
-  hash_free(&r->stack_slots);
+  hash_free(&r->stack_index);
   free(r->stack_direct);
   free(r->threads);
   memset(r, 0, sizeof *r);

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT
  *
- * Chunks of one stream that follow one another are packed together, up to GROUP_BYTES, for the
- * model has to learn the program anew in each packed chunk. Each is unpacked again at once and
- * compared; what does not come back byte by byte is compressed as it is.
+ * Consecutive chunks of one stream are packed together, up to GROUP_BYTES, because the model learns
+ * the program again in each packed chunk. Each packed chunk is unpacked at once and compared. If
+ * the bytes differ, the chunks are compressed without columns.
  */
 #include "analysis/summary/pack.h"
 
@@ -15,14 +15,15 @@
 #include "sonde/status.h"
 
 #define GROUP_BYTES (16u << 20)
-#define STREAM_BYTES                                                                               \
-  (1u << 20) /* of a group where there are very many streams: the reader holds one                 \
-                of each that was alive at a time */
+
+/* The limit of a group in recordings with more than MANY_STREAMS streams: a reader keeps one group
+ * unpacked for each stream that was alive at the same time. */
+#define STREAM_BYTES (1u << 20)
 #define MANY_STREAMS 64
 enum { LEVEL = 12, LEVEL_TABLES = 19 };
 
 typedef struct group {
-  bytes_t chunks; /* their headers and payloads, made whole */
+  bytes_t chunks; /* their headers and payloads, closed */
   chunk_header_t first;
   uint32_t count;
 } group_t;
@@ -34,28 +35,28 @@ typedef struct pack {
 } pack_t;
 
 int pack_write_chunk(FILE *out, chunk_header_t *h, const void *payload, size_t size) {
-  size_t whole = (sizeof *h + size + 7) & ~(size_t)7;
-  uint8_t *chunk = calloc(1, whole);
+  size_t padded = (sizeof *h + size + 7) & ~(size_t)7;
+  uint8_t *chunk = calloc(1, padded);
   if (!chunk) return SONDE_ENOMEM;
   h->magic = CHUNK_MAGIC;
-  h->size = (uint32_t)whole;
+  h->size = (uint32_t)padded;
   h->used = (uint32_t)size;
   h->flags |= CHUNK_CLOSED;
   h->checksum = 0;
   memcpy(chunk, h, sizeof *h);
   memcpy(chunk + sizeof *h, payload, size);
-  h->checksum = chunk_checksum(chunk, whole);
+  h->checksum = chunk_checksum(chunk, padded);
   memcpy(chunk, h, sizeof *h);
-  bool good = fwrite(chunk, 1, whole, out) == whole;
+  bool good = fwrite(chunk, 1, padded, out) == padded;
   free(chunk);
   return good ? 0 : SONDE_EIO;
 }
 
 /* ---- one group ---------------------------------------------------------------------------- */
 
-static bool comes_back(const bytes_t *packed, const bytes_t *chunks) {
+static bool unpacks_to(const bytes_t *packed, const bytes_t *chunks) {
   uint8_t *unpacked = NULL;
-  size_t room = 0, size = packed_unpack(packed->items, packed->count, &unpacked, &room, 0);
+  size_t capacity = 0, size = packed_unpack(packed->items, packed->count, &unpacked, &capacity, 0);
   bool same = size == chunks->count && !memcmp(unpacked, chunks->items, size);
   free(unpacked);
   return same;
@@ -74,7 +75,7 @@ static int write_group(pack_t *k, group_t *g) {
   bytes_t packed = {0};
   if (!g->count) return 0;
   bool columns = g->first.type == CHUNK_EVENTS && pack_as(g, PACKED_COLUMNS, &packed) &&
-                 comes_back(&packed, &g->chunks);
+                 unpacks_to(&packed, &g->chunks);
   int status = columns || pack_as(g, PACKED_PLAIN, &packed) ? 0 : SONDE_ENOMEM;
   k->totals->plain += g->first.type == CHUNK_EVENTS && !columns;
   if (status == 0) {
@@ -94,9 +95,10 @@ static int write_group(pack_t *k, group_t *g) {
   return status;
 }
 
-/* ---- all of them -------------------------------------------------------------------------- */
+/* ---- all groups --------------------------------------------------------------------------- */
 
-/* The records of a chunk end at its first 0, which a chunk that was left open has. */
+/* The bytes of a chunk's records. In a chunk that was not closed, they end before the zeros at its
+ * end. */
 static size_t used_of(const chunk_header_t *h, const uint8_t *payload, const uint8_t *end) {
   if (h->flags & CHUNK_CLOSED) return (size_t)(end - payload);
   while (end > payload && !end[-1])
@@ -104,7 +106,7 @@ static size_t used_of(const chunk_header_t *h, const uint8_t *payload, const uin
   return (size_t)(end - payload);
 }
 
-/* Adds a chunk to the group; what is not known any more or not needed is cleared. */
+/* Adds a chunk to the group, closed, with its header's unused fields cleared. */
 static bool add_chunk(group_t *g, const chunk_header_t *original, const uint8_t *payload,
                       const uint8_t *end) {
   static const uint8_t zeros[8];

@@ -1,9 +1,8 @@
 /* SPDX-License-Identifier: MIT
  *
- * One control byte an event says which guesses of the model were right; what none was right about
- * goes to the columns of literals. The packer checks afterwards that unpacking gives the same
- * bytes, so a record that a writer could have written shorter only costs its chunk the better
- * packing.
+ * One control byte per event says which predictions of the model were right. Values that were not
+ * predicted go to the columns of literals. The packer then checks that unpacking yields the same
+ * bytes. So an event that is not in its shortest form only loses its chunk the better packing.
  */
 #include "analysis/summary/pack_events.h"
 
@@ -11,17 +10,13 @@
 #include <string.h>
 #include <zstd.h>
 
+#include "base/array.h"
 #include "base/varint.h"
 
 bool bytes_add(bytes_t *b, const void *data, size_t size) {
-  if (b->count + size > b->room) {
-    size_t room = 2 * b->room + size + 256;
-    uint8_t *grown = realloc(b->items, room);
-    if (!grown) return false;
-    b->items = grown;
-    b->room = room;
-  }
-  if (size) memcpy(b->items + b->count, data, size);
+  if (!size) return true;
+  if (!ARRAY_RESERVE(b->items, b->count + size, b->capacity)) return false;
+  memcpy(b->items + b->count, data, size);
   b->count += size;
   return true;
 }
@@ -33,12 +28,7 @@ bool bytes_number(bytes_t *b, uint64_t number) {
 
 bool bytes_squeeze(bytes_t *b, const void *data, size_t size, int level) {
   size_t most = ZSTD_compressBound(size);
-  if (b->count + most > b->room) {
-    uint8_t *grown = realloc(b->items, b->count + most);
-    if (!grown) return false;
-    b->items = grown;
-    b->room = b->count + most;
-  }
+  if (!ARRAY_RESERVE(b->items, b->count + most, b->capacity)) return false;
   size_t got = ZSTD_compress(b->items + b->count, most, data, size, level);
   if (ZSTD_isError(got)) return false;
   b->count += got;
@@ -52,7 +42,7 @@ typedef struct packer {
   model_t *model;
   bool bad;
   uint64_t last_literal;
-  /* of the chunk at hand, as the writer keeps them */
+  /* The writer's state in the current chunk. */
   uint64_t address;
   uint32_t stack, guesses[PREDICTOR_ENTRIES];
   unsigned shift;
@@ -72,20 +62,20 @@ static void put_planes(packer_t *k, packed_column_t first, int count, uint64_t v
     put_byte(k, first + (packed_column_t)i, (unsigned)(value >> 8 * i & 255));
 }
 
-/* The place of VALUE among COUNT guesses, or COUNT. */
-static unsigned place_among(uint64_t value, const uint64_t *guesses, unsigned count) {
+/* The index of VALUE among COUNT guesses; COUNT when it is not there. */
+static unsigned index_of(uint64_t value, const uint64_t *guesses, unsigned count) {
   unsigned i = 0;
   while (i < count && guesses[i] != value)
     i++;
   return i;
 }
 
-/* ---- facts: each returns its code for the control byte ------------------------------------- */
+/* ---- fields: each function returns the field's code for the control byte -------------------- */
 
 static unsigned pack_symbol(packer_t *k, uint64_t symbol) {
   uint64_t guesses[MODEL_SYMBOLS];
   model_symbols(k->model, guesses);
-  unsigned code = place_among(symbol, guesses, MODEL_SYMBOLS);
+  unsigned code = index_of(symbol, guesses, MODEL_SYMBOLS);
   if (code == MODEL_SYMBOLS) {
     int32_t step = (int32_t)(uint32_t)((symbol >> 3) - k->last_literal);
     put_byte(k, COLUMN_KINDS, symbol & EVENT_KIND_MASK);
@@ -99,7 +89,7 @@ static unsigned pack_symbol(packer_t *k, uint64_t symbol) {
 static unsigned pack_size(packer_t *k, uint64_t symbol, uint64_t size) {
   uint64_t guesses[MODEL_SIZES];
   model_sizes(k->model, symbol, guesses);
-  unsigned code = place_among(size, guesses, MODEL_SIZES);
+  unsigned code = index_of(size, guesses, MODEL_SIZES);
   if (code == MODEL_SIZES) put_number(k, COLUMN_SIZES, size);
   model_size_was(k->model, symbol, size);
   return code;
@@ -118,7 +108,7 @@ static void pack_literal(packer_t *k, uint64_t address, uint64_t base) {
 static unsigned pack_new(packer_t *k, uint64_t symbol, uint64_t size, uint64_t address) {
   uint64_t guesses[MODEL_ADDRESSES];
   model_new_addresses(k->model, size, guesses);
-  unsigned code = place_among(address, guesses, MODEL_ADDRESSES);
+  unsigned code = index_of(address, guesses, MODEL_ADDRESSES);
   if (code == MODEL_ADDRESSES) {
     int rank = model_rank(k->model, size, address);
     if (rank >= 0) {
@@ -136,7 +126,7 @@ static unsigned pack_new(packer_t *k, uint64_t symbol, uint64_t size, uint64_t a
 static unsigned pack_freed(packer_t *k, uint64_t symbol, uint64_t address) {
   uint64_t guesses[MODEL_FREES];
   model_freed_addresses(k->model, symbol, guesses);
-  unsigned code = place_among(address, guesses, MODEL_FREES);
+  unsigned code = index_of(address, guesses, MODEL_FREES);
   if (code == MODEL_FREES) pack_literal(k, address, model_freed_base(k->model));
   if (!model_freed_was(k->model, symbol, address)) k->bad = true;
   return code;
@@ -172,7 +162,8 @@ static const uint8_t *pack_extended(packer_t *k, const uint8_t *p, const uint8_t
   return body + size;
 }
 
-/* One record, of which there are 9 bytes for each field behind END. Returns what follows it. */
+/* Packs one record. Each of its fields may be read up to 9 bytes beyond END. Returns the address
+ * after the record. */
 static const uint8_t *pack_record(packer_t *k, const uint8_t *p, const uint8_t *end) {
   unsigned head = *p++, kind = head & EVENT_KIND_MASK, address_code = 0, size_code = 0;
   uint64_t delta = head >> EVENT_TIME_SHIFT, took = 0, first = 0, second = 0, size = 0;

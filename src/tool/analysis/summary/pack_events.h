@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: MIT
  *
- * Chunks of events taken apart into columns that compress well; reader/packed.h is the way
- * back.
+ * Packs chunks of events as columns, which compress well; reader/packed.h unpacks them.
  */
 #ifndef SONDE_ANALYSIS_SUMMARY_PACK_EVENTS_H
 #define SONDE_ANALYSIS_SUMMARY_PACK_EVENTS_H
@@ -12,19 +11,20 @@
 
 #include "reader/packed.h"
 
+/* A growing block of bytes. */
 typedef struct bytes {
   uint8_t *items;
-  size_t count, room;
+  size_t count, capacity;
 } bytes_t;
 
-/* False without memory. */
+/* These append to BYTES. False when memory runs out. */
 bool bytes_add(bytes_t *bytes, const void *data, size_t size);
 bool bytes_number(bytes_t *bytes, uint64_t number); /* as a varint */
-/* A zstd frame of DATA. */
+/* DATA as a zstd frame. */
 bool bytes_squeeze(bytes_t *bytes, const void *data, size_t size, int level);
 
-/* Adds the columns of the events in CHUNKS (SIZE bytes of chunks, one after the other) to OUT.
- * False when they hold what columns have no place for, or without memory. */
+/* Appends the columns of the events in CHUNKS (SIZE bytes of consecutive chunks) to OUT. False when
+ * the columns cannot express them, or memory runs out. */
 bool pack_events(const uint8_t *chunks, size_t size, int level, bytes_t *out);
 
 #endif

@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: MIT
  *
- * A summary is untrusted like any recording: memory follows its size, and what is not understood is
- * passed over.
+ * Reads a summary, which is as untrusted as any recording: memory is proportional to its size, and
+ * unknown records are ignored.
  */
 #include <stdlib.h>
 #include <string.h>
 
-#include "analysis/malloc/replay_internal.h"
+#include "analysis/malloc/replay.h"
 #include "analysis/summary/summary.h"
 #include "base/varint.h"
 #include "reader/internal.h"
@@ -24,7 +24,7 @@ bool is_summary(const reader_t *reader) {
   return reader_header(reader)->features & RECORD_FEATURE_SUMMARY;
 }
 
-/* As many numbers as there are, the rest 0. */
+/* Reads the numbers of a record; missing ones are 0. */
 static void get_numbers(const uint8_t *p, const uint8_t *end, uint64_t *out) {
   memset(out, 0, NUMBERS_MAX * sizeof *out);
   for (int i = 0; i < NUMBERS_MAX && varint_get(&p, end, &out[i]); i++) {
@@ -36,7 +36,7 @@ static void add(counts_t *to, uint64_t count, uint64_t bytes) {
   to->bytes += bytes;
 }
 
-/* Of several that are the same, each adds its part. */
+/* Equal stacks have a record each; they are added up. */
 static int read_stack(replay_t *r, const uint64_t *n) {
   stack_totals_t *s = replay_stack(r, (uint32_t)n[0]);
   if (!s) return SONDE_ENOMEM;
@@ -62,7 +62,7 @@ static void read_size(replay_t *r, const uint64_t *n) {
   r->sizes[n[0]] = (size_totals_t){{n[1], n[2]}, {n[3], n[4]}};
 }
 
-static void read_odd(replay_t *r, const uint64_t *n) {
+static void read_invalid_free(replay_t *r, const uint64_t *n) {
   if (r->invalid_free_count < INVALID_FREES_KEPT)
     r->invalid_frees[r->invalid_free_count++] =
         (invalid_free_t){n[0], n[1], (uint32_t)n[2], (uint32_t)n[3], n[4] != 0};
@@ -78,8 +78,8 @@ static void read_totals(replay_t *r, const uint64_t *n) {
   r->blocks_until = n[i];
 }
 
-/* SAMPLES of a stack and what was merged into them, as a single event. */
-static int tell_samples(const loader_t *l, uint32_t stack, uint64_t samples, uint64_t missed) {
+/* Passes SAMPLES of a stack, and the ticks merged into them, on as one event. */
+static int pass_samples(const loader_t *l, uint32_t stack, uint64_t samples, uint64_t missed) {
   const replay_options_t *o = l->options;
   record_event_t e = {.kind = EVENT_SAMPLE, .old = samples - 1, .size = missed};
   if (!o->other || samples + missed == 0) return 0;
@@ -87,16 +87,16 @@ static int tell_samples(const loader_t *l, uint32_t stack, uint64_t samples, uin
   return o->other(o->other_context, &e) ? 0 : SONDE_ENOMEM;
 }
 
-/* Older summaries tell what was merged into all samples with the first stack; whose it was is not
- * known. */
+/* Older summaries record all merged ticks with the first stack; the stacks they belong to are
+ * unknown. */
 static int read_samples(const loader_t *l, const uint64_t *n) {
   uint32_t stack = (uint32_t)n[0];
-  if (n[3] == SAMPLE_OWN_MISSED) return tell_samples(l, stack, n[1], n[2]);
-  int status = tell_samples(l, stack, n[1], 0);
-  return status ? status : tell_samples(l, 0, 0, n[2]);
+  if (n[3] == SAMPLE_OWN_MISSED) return pass_samples(l, stack, n[1], n[2]);
+  int status = pass_samples(l, stack, n[1], 0);
+  return status ? status : pass_samples(l, 0, 0, n[2]);
 }
 
-/* What was live at a moment: a time, then for each stack its id, blocks and bytes. */
+/* A checkpoint: its time, then the id, live blocks and live bytes of each stack. */
 static int read_checkpoint(const loader_t *l, const uint8_t *p, const uint8_t *end) {
   replay_t *r = l->replay;
   uint64_t time = 0, id, count, bytes;
@@ -113,9 +113,9 @@ static int read_checkpoint(const loader_t *l, const uint8_t *p, const uint8_t *e
     if ((starts || ends) && !s) return SONDE_ENOMEM;
     for (int k = 0; k < 2; k++) {
       if (!(k ? ends : starts)) continue;
-      counts_t *whole = k ? &r->live : &r->at_start;
+      counts_t *total = k ? &r->live : &r->at_start;
       add(k ? &s->live : &s->at_start, count, bytes);
-      add(whole, count, bytes);
+      add(total, count, bytes);
     }
   }
   return 0;
@@ -130,7 +130,7 @@ static int read_record(const loader_t *l, unsigned type, const uint8_t *p, const
   case SUMMARY_STACK: return read_stack(l->replay, n);
   case SUMMARY_THREAD: return read_thread(l->replay, n);
   case SUMMARY_SIZE: read_size(l->replay, n); return 0;
-  case SUMMARY_INVALID_FREE: read_odd(l->replay, n); return 0;
+  case SUMMARY_INVALID_FREE: read_invalid_free(l->replay, n); return 0;
   case SUMMARY_SAMPLE: return read_samples(l, n);
   default: return 0;
   }

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: MIT
  *
- * The summary of a recording: what `sonde report` and `sonde diff` need of it, without its events.
- * docs/format.md, "Summaries", describes it.
+ * The summary of a recording: the facts that `sonde report` and `sonde diff` use, without the
+ * events. docs/format.md, "Summaries", describes its format.
  *
- * It is at most SUMMARY_MAX bytes, whatever the recording's size: the stacks with most are kept, by
- * any measure, and what the others add up to stands as stack 0, so all totals are exact.
+ * A summary has at most SUMMARY_MAX bytes, whatever the size of the recording. It keeps the stacks
+ * that are largest by any measure. The sum of the others is stack 0, so all totals are exact.
  */
 #ifndef SONDE_ANALYSIS_SUMMARY_SUMMARY_H
 #define SONDE_ANALYSIS_SUMMARY_SUMMARY_H
@@ -14,19 +14,22 @@
 #include "analysis/summary/pack.h"
 #include "analysis/malloc/replay.h"
 
-#define SUMMARY_MAX         1000000u
-#define SUMMARY_CHECKPOINTS 16 /* evenly spaced, at which the live bytes of each stack are kept */
+#define SUMMARY_MAX 1000000u
 
-/* Writes the summary of READER's recording to OUT. 0 or a negative SONDE_E…; SONDE_EIO with errno.
- */
+/* Evenly spaced times for which a summary keeps the live bytes of each stack. */
+#define SUMMARY_CHECKPOINTS 16
+
+/* Writes the summary of READER's recording to OUT. 0 or a negative SONDE_E…; with SONDE_EIO errno
+ * has the cause. */
 int summary_write(reader_t *reader, FILE *out, pack_totals_t *totals, pack_progress_fn progress,
                   void *context);
 
-/* Fills REPLAY, of which the reader is set, from the summary that its recording is. The window of
- * OPTIONS begins and ends at the moments before; REPLAY says which. 0 or SONDE_ENOMEM. */
+/* Fills REPLAY, whose reader is set, from its recording, which is a summary. The window of OPTIONS
+ * is moved to the last checkpoints before its ends: window_from and window_to of REPLAY. 0 or
+ * SONDE_ENOMEM. */
 int summary_read(replay_t *replay, const replay_options_t *options);
 
-/* Whether the recording is a summary, without events. */
+/* Returns whether the recording is a summary, without events. */
 bool is_summary(const reader_t *reader);
 
 /* ---- records, in a chunk of type CHUNK_SUMMARY --------------------------------------------- */
@@ -42,7 +45,7 @@ typedef enum summary_record {
   SUMMARY_CHECKPOINT = 8,
 } summary_record_t;
 
-/* The last number of a SUMMARY_SAMPLE whose merged ticks are those of its own stack. */
+/* The last number of a SUMMARY_SAMPLE whose merged ticks belong to its own stack. */
 #define SAMPLE_OWN_MISSED 1u
 
 /* The numbers of SUMMARY_TOTALS, in order. X(lvalue of a replay_t). */

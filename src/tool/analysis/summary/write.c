@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
- * A replay, whose totals are written down; then fewer and fewer stacks until the whole is small
- * enough.
+ * Writes a summary: replays the recording and writes the totals, with fewer and fewer stacks until
+ * the summary is small enough.
  */
 #define _GNU_SOURCE
 #include <stdlib.h>
@@ -19,13 +19,13 @@ enum { LEVEL = 19, THREADS_MAX = 2000, NAMED_RECORD = TABLE_FRAME_NAME };
 typedef struct checkpoint {
   uint64_t time;
   size_t count;
-  counts_t *live; /* of the stacks by their places in the replay */
+  counts_t *live; /* by the stacks' indexes in the replay */
 } checkpoint_t;
 
 typedef struct item {
   uint32_t stack;
-  uint32_t place, sample; /* + 1; in the replay, in the samples; 0: it is not there */
-  double weight;          /* its largest share of any measure */
+  uint32_t place, sample; /* index + 1 in the replay, in the samples; 0: none */
+  double weight;          /* the largest of its shares of each measure */
 } item_t;
 
 typedef struct writer {
@@ -34,7 +34,7 @@ typedef struct writer {
   samples_t samples;
   checkpoint_t checkpoints[SUMMARY_CHECKPOINTS];
   int checkpoint_count;
-  item_t *items; /* heaviest first */
+  item_t *items; /* largest weight first */
   size_t item_count;
   bool no_memory;
 } writer_t;
@@ -87,7 +87,7 @@ static int by_weight(const void *left, const void *right) {
   return by_stack(left, right);
 }
 
-/* The stacks of allocations and those of samples, each once. */
+/* Lists the stacks of allocations and of samples, each once. */
 static bool list_items(writer_t *w) {
   size_t n = 0, kept = 0;
   w->items = calloc(w->replay.stack_count + w->samples.stack_count + 1, sizeof *w->items);
@@ -163,7 +163,7 @@ static void add_counts(counts_t *to, const counts_t *more) {
   to->bytes += more->bytes;
 }
 
-/* The first KEPT stacks, and what the others add up to. */
+/* Writes the first KEPT stacks and the sum of the others. */
 static bool put_stacks(const writer_t *w, size_t kept, bytes_t *out) {
   stack_totals_t rest = {0};
   sample_stack_t rest_samples = {0};
@@ -241,7 +241,7 @@ static bool put_threads(const writer_t *w, bytes_t *out) {
   return good && (!(rest.allocated.count | rest.frees) || put_thread(0, &rest, out));
 }
 
-static bool put_sizes_and_odd(const writer_t *w, bytes_t *out) {
+static bool put_sizes_and_invalid_frees(const writer_t *w, bytes_t *out) {
   bool good = true;
   for (uint64_t i = 0; good && i < SIZE_CLASSES; i++) {
     const size_totals_t *s = &w->replay.sizes[i];
@@ -259,7 +259,7 @@ static bool put_sizes_and_odd(const writer_t *w, bytes_t *out) {
 
 /* ---- tables ------------------------------------------------------------------------------- */
 
-/* Marks what STACK needs, innermost node first, until something is marked already. */
+/* Marks the nodes and frames of STACK, innermost first, up to a node that is already marked. */
 static void mark_stack(const reader_t *r, uint32_t stack, uint8_t *nodes, uint8_t *frames) {
   for (uint32_t id = stack; id;) {
     const record_node_t *n = reader_node(r, id);
@@ -309,7 +309,7 @@ static bool put_process_and_images(const reader_t *r, bytes_t *out) {
   return good;
 }
 
-/* Names that a sensor gave to frames, of those that are kept. */
+/* Writes the names that sensors gave to the kept frames. */
 static bool put_names(const reader_t *r, const uint8_t *frames, bytes_t *out) {
   size_t count;
   const record_other_t *others = reader_others(r, &count);
@@ -351,9 +351,9 @@ static bool put_tables(const writer_t *w, size_t kept, bytes_t *out) {
   return good;
 }
 
-/* ---- the whole ---------------------------------------------------------------------------- */
+/* ---- the file ----------------------------------------------------------------------------- */
 
-/* A packed chunk of TYPE with RECORDS, cut into chunks inside, as payload into PACKED. */
+/* Sets PACKED to the payload of a packed chunk, which contains one chunk of TYPE with RECORDS. */
 static bool pack_records(const writer_t *w, chunk_type_t type, const bytes_t *records,
                          bytes_t *packed) {
   static const uint8_t zeros[8];
@@ -376,11 +376,11 @@ static bool pack_records(const writer_t *w, chunk_type_t type, const bytes_t *re
   return good;
 }
 
-/* False when it cannot be made: for want of memory, or because it would be far too large. */
+/* False when memory runs out or the summary would be much too large. */
 static bool build(const writer_t *w, size_t kept, bytes_t *tables, bytes_t *summary) {
   bytes_t t = {0}, s = {0};
   bool good = put_tables(w, kept, &t) && put_totals(w, &s) && put_stacks(w, kept, &s) &&
-              put_threads(w, &s) && put_sizes_and_odd(w, &s);
+              put_threads(w, &s) && put_sizes_and_invalid_frees(w, &s);
   for (int i = 0; good && i < w->checkpoint_count; i++)
     good = put_checkpoint(w, &w->checkpoints[i], kept, &s);
   tables->count = summary->count = 0;
@@ -412,7 +412,7 @@ static int write_file(const writer_t *w, FILE *out, const bytes_t *tables, const
   return 0;
 }
 
-static int write_small_enough(const writer_t *w, FILE *out, pack_totals_t *totals) {
+static int write_within_limit(const writer_t *w, FILE *out, pack_totals_t *totals) {
   bytes_t tables = {0}, summary = {0};
   size_t kept = w->item_count, limit = SUMMARY_MAX - RECORD_HEADER_SIZE - 1024;
   bool good = build(w, kept, &tables, &summary);
@@ -445,7 +445,7 @@ int summary_write(reader_t *reader, FILE *out, pack_totals_t *totals, pack_progr
   for (size_t i = 0; i < reader->chunks.count; i++)
     totals->before += reader->chunks.items[i].size;
   if (status == 0 && (w.no_memory || !list_items(&w))) status = SONDE_ENOMEM;
-  if (status == 0) status = write_small_enough(&w, out, totals);
+  if (status == 0) status = write_within_limit(&w, out, totals);
   for (int i = 0; i < w.checkpoint_count; i++)
     free(w.checkpoints[i].live);
   free(w.items);
