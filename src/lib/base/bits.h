@@ -18,6 +18,14 @@
 #define ALIGN_UP(x, a)   (((x) + ((a)-1)) & ~((__typeof__(x))(a)-1))
 #define ALIGN_DOWN(x, a) ((x) & ~((__typeof__(x))(a)-1))
 
+/* Checks an invariant in debug builds (CMake option SONDE_DEBUG); a failed check executes a trap
+ * instruction. It is async-signal-safe. CONDITION must not have side effects. */
+#if defined(SONDE_DEBUG)
+#define SONDE_ASSERT(condition) (LIKELY(condition) ? (void)0 : __builtin_trap())
+#else
+#define SONDE_ASSERT(condition) ((void)0)
+#endif
+
 /* Makes the compiler keep POINTER in a register instead of recomputing it from an index at each
  * use. */
 #define KEEP_POINTER(pointer) __asm__("" : "+r"(pointer))

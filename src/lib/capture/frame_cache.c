@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 #include "capture/frame_cache.h"
+#include "capture/stack_table.h"
 
 /* The first new frames usually change between captures, so they are looked up by their hash. Frames
  * further out, if they must be walked at all, are usually as they were when the hints were written,
@@ -278,6 +279,41 @@ void frame_cache_add_prediction(frame_cache_t *cache, uint32_t innermost, uint32
   signal_fence();
   if (!fill_prediction(cache, prediction, innermost, joined)) return;
   prediction->id = id;
+  SONDE_ASSERT(prediction_is_valid(prediction));
   signal_fence();
   prediction->sp = sp;
 }
+
+/* ---- invariants ----------------------------------------------------------------------------- */
+
+#if defined(SONDE_DEBUG)
+
+/* True if the id of E belongs to its return address and its node's parent is the next entry's. */
+static bool entry_id_is_valid(const frame_cache_entry_t *e, const frame_cache_entry_t *end) {
+  uint32_t frame = e->id, parent = 0;
+  frame_info_t info;
+  if (e->id == STACK_TABLE_FULL || e->id == FRAME_TABLE_FULL) return true;
+  if (e->bits & ENTRY_STACK_ID) {
+    if (!stack_table_get(e->id, &parent, &frame)) return false;
+    uint32_t outer = e + 1 == end ? 0 : e[1].id;
+    if (parent != outer || (outer && !(e[1].bits & ENTRY_STACK_ID))) return false;
+  }
+  if (!frame_table_get(frame, &info)) return false;
+  return info.pc == arch_strip(e->raw) || info.pc <= FRAME_TABLE_MARKERS;
+}
+
+bool frame_cache_is_valid(const frame_cache_t *cache) {
+  const frame_cache_entry_t *end = frame_cache_end(cache);
+  if (cache->top > FRAME_CACHE_ENTRIES || end->slot != UINT64_MAX) return false;
+  if (cache->chain_length[FRAME_CACHE_ENTRIES] != 0) return false;
+  for (uint32_t k = cache->top; k < FRAME_CACHE_ENTRIES; k++) {
+    const frame_cache_entry_t *e = &cache->entries[k];
+    unsigned chained = entry_is_chained(e) ? cache->chain_length[k + 1] + 1u : 0;
+    if (e->slot == 0 || e->slot >= e[1].slot || cache->chain_length[k] != chained) return false;
+    if (e->bits & ENTRY_FP_VERIFY && !(e->bits & ENTRY_FP_LIVE && cache->verifies)) return false;
+    if (!entry_id_is_valid(e, end)) return false;
+  }
+  return predictor_is_valid(&cache->predictor);
+}
+
+#endif

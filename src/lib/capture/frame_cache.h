@@ -408,4 +408,10 @@ static ALWAYS_INLINE READS_STACK uint32_t frame_cache_extend_with(frame_cache_t 
 bool frame_cache_extend(frame_cache_t *cache, const new_frames_t *new_frames, uint32_t first,
                         uint64_t epoch);
 
+#if defined(SONDE_DEBUG)
+/* True if CACHE is consistent: its slots ascend, its chains and flags agree, and its ids belong to
+ * its return addresses. */
+bool frame_cache_is_valid(const frame_cache_t *cache);
+#endif
+
 #endif

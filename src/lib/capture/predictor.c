@@ -31,3 +31,24 @@ void predictor_evaluate(predictor_t *predictor) {
     return;
   if (bad) predictor->paused = PREDICTOR_PAUSE;
 }
+
+#if defined(SONDE_DEBUG)
+
+bool prediction_is_valid(const prediction_t *prediction) {
+  return prediction->count >= 1 && prediction->count <= PREDICTION_WORDS && prediction->id != 0 &&
+         prediction_distance(prediction->words[0]) == 0 &&
+         !(prediction->words[prediction->count - 1] & PREDICTION_CHAINED);
+}
+
+/* `table` is stored before `count`, so a large table may have the count of a small one. */
+bool predictor_is_valid(const predictor_t *predictor) {
+  if (predictor->count == 0) return true;
+  bool has_table =
+      predictor->table &&
+      (predictor->count == PREDICTOR_OWN_SIZE ||
+       (predictor->count == PREDICTOR_LARGE_SIZE && predictor->table != predictor->own));
+  return has_table && predictor->paused <= PREDICTOR_PAUSE &&
+         predictor->wrong < PREDICTOR_WRONG_MAX;
+}
+
+#endif

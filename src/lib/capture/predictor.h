@@ -166,4 +166,11 @@ static inline void predictor_clear(predictor_t *predictor) {
     predictor->table[i].sp = 0;
 }
 
+#if defined(SONDE_DEBUG)
+/* True if PREDICTION, apart from its stack pointer, is complete. */
+bool prediction_is_valid(const prediction_t *prediction);
+/* True if PREDICTOR's table fits its size and its counters are in range. */
+bool predictor_is_valid(const predictor_t *predictor);
+#endif
+
 #endif

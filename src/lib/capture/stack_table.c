@@ -19,9 +19,20 @@ bool stack_table_init(void) {
          NULL;
 }
 
+#if defined(SONDE_DEBUG)
+/* True if PARENT is a node or 0, and FRAME is a frame. */
+static bool node_is_valid(uint32_t parent, uint32_t frame) {
+  uint32_t outer, outer_frame;
+  frame_info_t info;
+  return (parent == 0 || stack_table_get(parent, &outer, &outer_frame)) &&
+         frame_table_get(frame, &info);
+}
+#endif
+
 uint32_t stack_table_child_slow(uint32_t parent, uint32_t frame) {
   uint64_t word = (uint64_t)parent << 32 | frame, hash = leveled_hash(word);
   if (parent == STACK_TABLE_FULL || frame == FRAME_TABLE_FULL) return STACK_TABLE_FULL;
+  SONDE_ASSERT(node_is_valid(parent, frame));
   for (unsigned level = 0; level < LEVELED_MAX; level++) {
     unsigned bits = leveled_bits(STACK_TABLE_BITS, level);
     uint64_t *slots =

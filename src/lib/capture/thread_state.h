@@ -49,6 +49,7 @@ extern __thread capture_thread_t *thread_state_current SLOT_MODEL;
 #endif
 
 static ALWAYS_INLINE void thread_state_leave(capture_thread_t *self) {
+  SONDE_ASSERT(self->window.lo <= self->window.hi && frame_cache_is_valid(&self->cache));
   signal_fence();
   self->busy = 0;
 }
