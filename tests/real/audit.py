@@ -470,7 +470,7 @@ def what_the_audit_cannot_see_is_said():
     note = """__asm__(".section .note.go.buildid, \\"a\\", %note\\n.balign 4\\n.long 4, 4, 4\\n.asciz \\"Go\\"\\n.byte 0\\n.long 1\\n.text");"""
     for go in False, True:
         _, done = record_audit([compile_audited((note if go else "") + source)])
-        assert done.returncode == 0 and (b"is written in Go" in done.stderr) == go, done
+        assert done.returncode == 0 and (b"is a Go program" in done.stderr) == go, done
 
 
 def of_two_policies_the_last_is_meant():

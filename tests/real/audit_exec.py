@@ -83,7 +83,7 @@ def the_calls_of_every_program_are_told():
         path, done = record_audit(command, POLICY)
         assert done.returncode == status == 9, (command, status, done)
         assert _told(audit_of(path)) == expected, (command, _told(audit_of(path)), expected)
-        words = f"ran {len(expected)} programs in turn"
+        words = f"executed {len(expected)} programs"
         assert (words in done.stderr.decode()) == (len(expected) > 1), done.stderr
         text = sonde("report", "--top", "100", path, "audit")
         for n in range(1, len(expected)):
@@ -164,7 +164,7 @@ def the_coverage_of_every_program_is_told():
 def a_program_without_the_agent_is_told():
     for command, unseen in ([STATIC], True), (["true"], False), (["/nonexistent"], False):
         path, done = record_audit(["sh", "-c", 'exec "$0"', *command], POLICY)
-        assert (b"never loaded the agent" in done.stderr) == unseen, (command, done)
+        assert (b"did not load the agent" in done.stderr) == unseen, (command, done)
 
 
 def of_very_many_programs_the_last_are_told():

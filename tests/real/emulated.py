@@ -131,7 +131,7 @@ def a_debugger_and_tracers():
             continue
         path, said = _same(command, "--malloc")
         least = 0 if command[0] == "strace" else 100  # how often strace allocates depends on the names it looks up
-        assert "recorded into" in said and _events(path) > least, (command, said)
+        assert "recorded to" in said and _events(path) > least, (command, said)
 
 
 def a_guest_of_another_machine():

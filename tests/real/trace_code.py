@@ -206,7 +206,7 @@ def an_import_of_a_patched_function_is_told_once(kind):
 def too_little_room_is_said():
     program = compile_c(trace_source("shapes.c"), *FLAGS, "-fpatchable-function-entry=3", compiler="gcc")
     path, done = record_trace(program, "fib")
-    assert done.returncode == 0 and b"too little room at their entry" in done.stderr, done
+    assert done.returncode == 0 and b"too little space at their entry" in done.stderr, done
     assert trace_of(path)["trace"]["calls"] == 0
 
 

@@ -12,13 +12,12 @@
 
 #include "base/message.h"
 #include "recorder/notes.h"
-#include "recorder/audit_policy.h"
 
 struct followed {
   followed_t *next;
   recording_t recording;
   control_t control;
-  watching_t watching;
+  monitors_t monitors;
   pid_t pid;
   int pidfd;
   bool ended;
@@ -46,7 +45,7 @@ static followed_t *add(follow_t *f, pid_t pid, char *error, size_t size) {
                                    RECORD_STALLS | (main->policy_size ? RECORD_AUDIT : 0));
   followed_t *c = calloc(1, sizeof *c);
   if (!c || f->count == FOLLOWED_MAX) {
-    snprintf(error, size, c ? "too many children at a time" : "there is no memory");
+    snprintf(error, size, c ? "too many children at a time" : "out of memory");
     free(c);
     return NULL;
   }
@@ -61,9 +60,10 @@ static followed_t *add(follow_t *f, pid_t pid, char *error, size_t size) {
     return NULL;
   }
   c->recording.control->sample_interval_ns = main->sample_interval_ns;
-  record_audit_offer(&c->recording);
+  c->recording.control->policy_fd = main->policy_fd;
+  c->recording.control->policy_size = main->policy_size;
   control_open(&c->control, &c->recording, c->path, pid);
-  monitors_start(f->watches, &c->recording, mode & RECORD_STALLS, &c->watching);
+  monitors_start(&c->monitors, &c->recording, mode & RECORD_STALLS, f->monitor_options);
   c->next = f->first;
   f->first = c;
   f->count++;
@@ -90,12 +90,12 @@ void follow_poll(const follow_t *f, struct pollfd *fds) {
 }
 
 static void finish(followed_t *c) {
-  monitors_stop(&c->watching, 0); /* how it ended, its parent knows */
+  monitors_stop(&c->monitors, 0); /* how it ended, its parent knows */
   control_close(&c->control);
   close(c->pidfd);
   int status = recording_finish(&c->recording, (int)RECORD_STATUS_UNKNOWN);
   if (status < 0) message_note("the end of '%s' could not be written", c->path);
-  notes_print(c->recording.control);
+  notes_of_programs(c->recording.control);
   if (!c->recording.header.exec_count) unlink(c->path); /* it never came to record */
   recording_release(&c->recording);
   c->ended = true;

@@ -19,7 +19,7 @@ typedef struct follow {
   const char *path; /* of the program's own recording: a child's has its pid before the ending */
   const control_t *main;
   uint64_t limit_bytes;
-  const monitors_t *watches; /* how the children are looked at */
+  const monitor_options_t *monitor_options;
   followed_t *first;
   size_t count;
 } follow_t;

@@ -1,12 +1,14 @@
 /* SPDX-License-Identifier: MIT */
 #include "recorder/monitors.h"
 
-void monitors_start(const monitors_t *how, recording_t *recording, bool stalls, watching_t *out) {
-  out->stall = stalls ? stall_monitor_start(recording, &how->stalls) : NULL;
-  out->wall = how->wall_ns ? wall_monitor_start(recording, how->wall_ns) : NULL;
+void monitors_start(monitors_t *monitors, recording_t *recording, bool stalls,
+                    const monitor_options_t *options) {
+  monitors->stall = stalls ? stall_monitor_start(recording, &options->stalls) : NULL;
+  monitors->wall =
+      options->wall_interval_ns ? wall_monitor_start(recording, options->wall_interval_ns) : NULL;
 }
 
-void monitors_stop(const watching_t *watching, int status) {
-  wall_monitor_stop(watching->wall);
-  stall_monitor_stop(watching->stall, status);
+void monitors_stop(const monitors_t *monitors, int status) {
+  wall_monitor_stop(monitors->wall);
+  stall_monitor_stop(monitors->stall, status);
 }

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
- * What looks from outside at a program that is recorded, and at each of its children with --follow.
+ * The monitors of one process: threads of the recorder that watch the program, or a child of it
+ * with --follow.
  */
 #ifndef SONDE_RECORDER_MONITORS_H
 #define SONDE_RECORDER_MONITORS_H
@@ -8,21 +9,22 @@
 #include "recorder/monitor/stall.h"
 #include "recorder/monitor/wall.h"
 
-/* How. */
-typedef struct watches {
+typedef struct monitor_options {
   stall_options_t stalls;
-  uint64_t wall_ns; /* between two looks; 0: none */
+  /* between two samples of all threads; 0: none */
+  uint64_t wall_interval_ns;
+} monitor_options_t;
+
+/* NULL: not running. */
+typedef struct monitors {
+  stall_monitor_t *stall;
+  wall_monitor_t *wall;
 } monitors_t;
 
-/* Those of one process. */
-typedef struct watching {
-  stall_monitor_t *stall; /* NULL: event loops are not watched */
-  wall_monitor_t *wall;
-} watching_t;
+void monitors_start(monitors_t *monitors, recording_t *recording, bool stalls,
+                    const monitor_options_t *options);
 
-void monitors_start(const monitors_t *how, recording_t *recording, bool stalls, watching_t *out);
-
-/* Before recording_finish; STATUS is how the process ended, as far as that is known. */
-void monitors_stop(const watching_t *watching, int status);
+/* Call it before recording_finish. STATUS is the wait status of the process, 0 if unknown. */
+void monitors_stop(const monitors_t *monitors, int status);
 
 #endif

@@ -5,21 +5,72 @@
 #include "base/message.h"
 #include "record/format.h"
 
-void notes_print(const shm_control_t *control) {
+void notes_of_programs(const shm_control_t *control) {
   const int size = sizeof control->emulator; /* the program can write there */
   if (control->emulator[0])
-    message_note(
-        "%.*s executes the program itself: what is recorded is %.*s's own part, nothing of "
-        "the program it runs",
-        size, control->emulator, size, control->emulator);
+    message_note("%.*s executes the program itself: the recording shows %.*s, not the program that "
+                 "it runs",
+                 size, control->emulator, size, control->emulator);
   else if (control->exec_index && control->executing)
-    message_note(
-        "process %u replaced its program by one that never loaded the agent (it is static, "
-        "or gained rights): nothing of that one is recorded",
-        control->pid);
+    message_note("process %u executed a program that did not load the agent (it is static or "
+                 "gained privileges): that program is not recorded",
+                 control->pid);
   if (control->own_malloc && load_relaxed(&control->mode) & RECORD_ANY_BLOCKS)
-    message_note(
-        "process %u has a malloc in its executable, as with AddressSanitizer or an allocator "
-        "linked into it, which no preloaded library comes before: its blocks are not recorded",
-        control->pid);
+    message_note("process %u has a malloc in its executable, which a preloaded library cannot "
+                 "replace (AddressSanitizer, a linked allocator): its blocks are not recorded",
+                 control->pid);
+}
+
+/* Functions with space for a patch at their entry. */
+static void note_patches(const shm_control_t *c) {
+  if (c->code_why[0])
+    message_note("no patchable function of the program is traced: %s", c->code_why);
+  if (c->code_refused)
+    message_note("%u images refused changes to their code: their functions are not traced",
+                 c->code_refused);
+  if (c->code_small)
+    message_note("%u functions are not traced: too little space at their entry; compile with "
+                 "-fpatchable-function-entry=5",
+                 c->code_small);
+}
+
+void notes_of_trace(const shm_control_t *c) {
+  note_patches(c);
+  if (!c->trace_pattern[0]) return;
+  if (c->imports_refused[0])
+    message_note("no imported function is traced: %s", c->imports_refused);
+  else if (!c->imports_timed && !c->imports_called && !c->code_patched && !c->methods_timed)
+    message_note("no traceable function or method matches '%s'; see 'sonde help record'",
+                 c->trace_pattern);
+  if (c->imports_left)
+    message_note("%u functions with unusual calling conventions are not traced", c->imports_left);
+  if (c->code_unnamed)
+    message_note("%u patchable functions have no symbol to match (stripped binary)",
+                 c->code_unnamed);
+  if (c->messages_left)
+    message_note("%u messages to methods created at run time are not recorded", c->messages_left);
+  if (c->imports_over)
+    message_note("%u matching functions exceed the limit and are not traced", c->imports_over);
+}
+
+void notes_of_recording(const recording_t *r, const char *path, int finished) {
+  const record_header_t *h = &r->header;
+  notes_of_programs(r->control);
+  if (!h->exec_count)
+    message_note("the command did not load the agent, so nothing was recorded; 'sonde doctor' "
+                 "shows why");
+  else if (h->stop_reason)
+    message_note("recording stopped early: %s; '%s' has the events until then",
+                 record_stop_text(h->stop_reason), path);
+  else if (finished < 0)
+    message_note("cannot write the end of '%s'", path);
+  else
+    message_note("recorded to '%s'; read it with 'sonde report %s'", path, path);
+  if (h->exec_count > 1)
+    message_note("the process executed %u programs, all in '%s'; reports show the last one or "
+                 "'--program N', the audit covers all",
+                 h->exec_count, path);
+  if (h->lost_events)
+    message_note("%llu events were lost: out of memory, or the file was full",
+                 (unsigned long long)h->lost_events);
 }

@@ -1,14 +1,21 @@
 /* SPDX-License-Identifier: MIT
  *
- * Words on programs that are left out of a recording: what an emulator runs, what replaced the
- * program without the agent, and blocks of an allocator that the executable brings.
+ * What the recorder prints about a recording: data that it lacks, and where it is. One message a
+ * line on stderr.
  */
 #ifndef SONDE_RECORDER_NOTES_H
 #define SONDE_RECORDER_NOTES_H
 
-#include "record/shm.h"
+#include "recorder/recording_file.h"
 
-/* Prints a note when there is such a one. */
-void notes_print(const shm_control_t *control);
+/* Programs that are missing: what an emulator runs, what replaced the program and did not load the
+ * agent; and blocks of an allocator in the executable. */
+void notes_of_programs(const shm_control_t *control);
+
+/* Functions that --trace could not trace. */
+void notes_of_trace(const shm_control_t *control);
+
+/* After recording_finish, which returned FINISHED: why it ended early, its PATH, lost events. */
+void notes_of_recording(const recording_t *recording, const char *path, int finished);
 
 #endif

@@ -79,7 +79,7 @@ int recording_create(recording_t *r, const char *path, uint32_t pid, uint32_t mo
   r->shm_fd = r->live_fd = -1;
   r->file_fd = open(path, O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC | O_NOCTTY, 0600);
   if (r->file_fd < 0) {
-    snprintf(error, error_size, "'%s' cannot be made: %s%s", path, strerror(errno),
+    snprintf(error, error_size, "cannot create '%s': %s%s", path, strerror(errno),
              errno == EEXIST ? "; remove it, or name another with -o" : "");
     return SONDE_EIO;
   }
@@ -94,10 +94,10 @@ int recording_create(recording_t *r, const char *path, uint32_t pid, uint32_t mo
           ? 0
           : ALIGN_DOWN((limit_bytes - RECORD_HEADER_SIZE) / 4 * 3, UINT64_C(4096));
   if (status < 0) {
-    snprintf(error, error_size, "'%s' needs scratch memory, and there is none: %s%s", path,
+    snprintf(error, error_size, "cannot allocate shared memory for '%s': %s%s", path,
              strerror(errno), errno == EFBIG ? " (ulimit -f)" : "");
   } else if (!writer_start(r, ring_bytes)) {
-    snprintf(error, error_size, "'%s' cannot be written: %s", path, strerror(errno));
+    snprintf(error, error_size, "cannot write '%s': %s", path, strerror(errno));
     status = SONDE_EIO;
   }
   if (status < 0) {

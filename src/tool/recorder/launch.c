@@ -1,0 +1,107 @@
+/* SPDX-License-Identifier: MIT */
+#define _GNU_SOURCE
+#include "recorder/launch.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <limits.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/prctl.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "recorder/recorder.h"
+
+/* The agent is in ../lib from bin, both in the build and when installed. */
+bool launch_find_agent(char *out, size_t size) {
+  char self[PATH_MAX], resolved[PATH_MAX];
+  ssize_t n = readlink("/proc/self/exe", self, sizeof self - 1);
+  if (n <= 0) return false;
+  self[n] = 0;
+  char *slash = strrchr(self, '/');
+  if (!slash) return false;
+  *slash = 0;
+  static const char *const places[] = {"../lib", "../lib64", "."};
+  for (size_t i = 0; i < sizeof places / sizeof *places; i++) {
+    char path[2 * PATH_MAX];
+    snprintf(path, sizeof path, "%s/%s/libsonde-agent.so", self, places[i]);
+    if (realpath(path, resolved) && snprintf(out, size, "%s", resolved) < (int)size) return true;
+  }
+  return false;
+}
+
+/* ---- in the child ------------------------------------------------------------------------- */
+
+static void set_environment(const char *agent, const char *settings) {
+  const char *others = getenv("LD_PRELOAD");
+  char *preload;
+  if (asprintf(&preload, "%s%s%s", agent, others && *others ? ":" : "", others ? others : "") < 0)
+    _exit(RECORDER_FAILED);
+  setenv("LD_PRELOAD", preload, 1);
+  setenv("SONDE_RECORD", settings, 1);
+}
+
+static size_t read_settings(int fd, char *out, size_t size) {
+  size_t n = 0;
+  while (n < size - 1) {
+    ssize_t r = read(fd, out + n, size - 1 - n);
+    if (r < 0 && errno == EINTR) continue;
+    if (r <= 0) break;
+    n += (size_t)r;
+  }
+  out[n] = 0;
+  return n;
+}
+
+static _Noreturn void run_command(char **command, int start_fd, int error_fd, const char *agent,
+                                  bool traced) {
+  char settings[SETTINGS_MAX];
+  if (traced) prctl(PR_SET_PTRACER, PR_SET_PTRACER_ANY);
+  size_t n = read_settings(start_fd, settings, sizeof settings);
+  if (traced) prctl(PR_SET_PTRACER, 0);
+  if (!n) _exit(RECORDER_FAILED);
+  set_environment(agent, settings);
+  execvp(command[0], command);
+  int error = errno;
+  while (write(error_fd, &error, sizeof error) < 0 && errno == EINTR) {
+  }
+  _exit(error == ENOENT ? RECORDER_NOT_FOUND : RECORDER_NOT_RUNNABLE);
+}
+
+/* ---- in the recorder ---------------------------------------------------------------------- */
+
+bool launch_fork(launch_t *launch, char **command, const char *agent, bool traced) {
+  int start[2], error[2];
+  if (pipe2(start, O_CLOEXEC) < 0) return false;
+  if (pipe2(error, O_CLOEXEC) < 0) {
+    close(start[0]);
+    close(start[1]);
+    return false;
+  }
+  launch->pid = fork();
+  if (launch->pid == 0) {
+    close(start[1]);
+    close(error[0]);
+    run_command(command, start[0], error[1], agent, traced);
+  }
+  close(start[0]);
+  close(error[1]);
+  launch->start_fd = start[1];
+  launch->error_fd = error[0];
+  return launch->pid > 0;
+}
+
+int launch_start(launch_t *launch, const char *settings) {
+  int error = 0;
+  if (write(launch->start_fd, settings, strlen(settings)) < 0) kill(launch->pid, SIGKILL);
+  close(launch->start_fd);
+  return read(launch->error_fd, &error, sizeof error) == sizeof error ? error : 0;
+}
+
+void launch_cancel(launch_t *launch) {
+  close(launch->start_fd);
+  waitpid(launch->pid, NULL, 0);
+}

@@ -1,0 +1,37 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * Starts the command with the agent preloaded. The child is forked before its recording exists,
+ * because the recording carries its pid; it executes the command when it receives the settings.
+ */
+#ifndef SONDE_RECORDER_LAUNCH_H
+#define SONDE_RECORDER_LAUNCH_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <sys/types.h>
+
+#define SETTINGS_MAX 256
+
+typedef struct launch {
+  pid_t pid;
+  /* to the child: its settings; an end of file without them ends it */
+  int start_fd;
+  /* from the child: errno of a failed exec */
+  int error_fd;
+} launch_t;
+
+/* The path of libsonde-agent.so, found from the command's own path. False if it does not exist. */
+bool launch_find_agent(char *out, size_t size);
+
+/* Forks the child. With TRACED, another process may trace the child until it has its settings
+ * (Yama). False with errno. */
+bool launch_fork(launch_t *launch, char **command, const char *agent, bool traced);
+
+/* Sends SETTINGS (recording_settings), which makes the child execute the command. Returns 0, or
+ * errno of the failed exec. */
+int launch_start(launch_t *launch, const char *settings);
+
+/* Ends the child instead of starting it. */
+void launch_cancel(launch_t *launch);
+
+#endif

@@ -1,0 +1,236 @@
+/* SPDX-License-Identifier: MIT */
+#define _GNU_SOURCE
+#include "recorder/recorder.h"
+
+#include <errno.h>
+#include <limits.h>
+#include <poll.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "base/message.h"
+#include "recorder/control.h"
+#include "recorder/follow.h"
+#include "recorder/launch.h"
+#include "recorder/monitor/coverage.h"
+#include "recorder/monitor/cpu.h"
+#include "recorder/monitors.h"
+#include "recorder/notes.h"
+#include "recorder/preload_check.h"
+#include "recorder/recording_file.h"
+#include "recorder/signals.h"
+#include "target/access.h"
+
+typedef struct recorder {
+  const recorder_options_t *options;
+  char path[PATH_MAX], settings[SETTINGS_MAX];
+  launch_t child;
+  /* the process of --coverage; 0: none */
+  pid_t tracer;
+  recording_t recording;
+  control_t control;
+  /* how the program and its children are monitored */
+  monitor_options_t monitor_options;
+  follow_t follow;
+  sigset_t waiting;
+} recorder_t;
+
+static void print_note(const char *line) { message_note("%s", line); }
+
+/* ---- before the command starts ------------------------------------------------------------ */
+
+/* A memfd with the compiled policy, which the agent opens through /proc; -1 on failure. */
+static int share_policy(const recorder_options_t *o) {
+  int fd = memfd_create("sonde-policy", MFD_CLOEXEC);
+  for (size_t done = 0; fd >= 0 && done < o->policy_bytes;) {
+    ssize_t n = write(fd, (const char *)o->policy + done, o->policy_bytes - done);
+    if (n <= 0) {
+      close(fd);
+      return -1;
+    }
+    done += (size_t)n;
+  }
+  return fd;
+}
+
+static void default_path(char *out, size_t size, const char *command, pid_t pid) {
+  const char *slash = strrchr(command, '/');
+  snprintf(out, size, "%s.%d.sonde", slash ? slash + 1 : command, (int)pid);
+}
+
+static bool create_recording(recorder_t *s, const char *command, int policy_fd) {
+  const recorder_options_t *o = s->options;
+  char error[PATH_MAX + 64];
+  if (o->output)
+    snprintf(s->path, sizeof s->path, "%s", o->output);
+  else
+    default_path(s->path, sizeof s->path, command, s->child.pid);
+  if (recording_create(&s->recording, s->path, (uint32_t)s->child.pid, o->mode, o->sample_bytes,
+                       o->limit_bytes, error, sizeof error) < 0) {
+    (void)message_fail("%s", error);
+    return false;
+  }
+  shm_control_t *control = s->recording.control;
+  control->sample_interval_ns = (uint64_t)(1000000000 / o->sample_hz);
+  recording_trace(&s->recording, o->mode & RECORD_CALLS);
+  if (o->trace_pattern) strcpy(control->trace_pattern, o->trace_pattern);
+  control->policy_fd = policy_fd;
+  control->policy_size = (uint32_t)o->policy_bytes;
+  return true;
+}
+
+/* The tracer closes the descriptors by which the child starts. */
+static bool start_coverage(recorder_t *s) {
+  if (!s->options->coverage) return true;
+  const int closed[] = {s->child.start_fd, s->child.error_fd};
+  s->tracer = coverage_start(&s->recording, s->child.pid, s->options->policy, closed, 2);
+  if (s->tracer > 0) return true;
+  if (errno == EPERM && access_yama_scope() > 1)
+    (void)message_fail("cannot trace system calls: kernel.yama.ptrace_scope is %d; run 'sysctl "
+                       "kernel.yama.ptrace_scope=1', or leave out --coverage",
+                       access_yama_scope());
+  else
+    (void)message_fail("cannot trace system calls: %s%s", strerror(errno),
+                       errno == EPERM ? "; without the right to ptrace, leave out --coverage" : "");
+  return false;
+}
+
+static void make_settings(recorder_t *s) {
+  recording_settings(&s->recording, s->settings, sizeof s->settings);
+  if (!s->options->follow || s->control.fd < 0) return;
+  char name[CONTROL_NAME_MAX];
+  control_name(&s->control, name);
+  s->follow = (follow_t){.path = s->path,
+                         .main = &s->control,
+                         .limit_bytes = s->options->limit_bytes,
+                         .monitor_options = &s->monitor_options};
+  s->control.follow = &s->follow;
+  size_t n = strlen(s->settings);
+  snprintf(s->settings + n, sizeof s->settings - n, ":%s", name);
+}
+
+/* ---- while it runs ------------------------------------------------------------------------ */
+
+/* Waits until a request comes or a process ends, at most a second. */
+static void serve(recorder_t *s) {
+  const struct timespec second = {.tv_sec = 1};
+  follow_t *follow = s->control.follow;
+  nfds_t count = 1 + (follow ? 2 * follow->count : 0);
+  struct pollfd fds[1 + 2 * FOLLOWED_MAX];
+  fds[0] = (struct pollfd){.fd = s->control.fd, .events = POLLIN};
+  if (follow) follow_poll(follow, fds + 1);
+  int ready = ppoll(fds, count, &second, &s->waiting);
+  if (ready > 0 && follow) follow_serve(follow, fds + 1);
+  if (ready > 0 && fds[0].revents) control_serve(&s->control);
+  if (ready) return;
+  if (s->recording.header.state == RECORD_OPEN) recording_refresh(&s->recording);
+  if (follow) follow_refresh(follow);
+}
+
+/* Reaps PID if it has ended. Any thread may reap a stop of a traced child, and those belong to the
+ * thread that stopped it (target/stop.h): so waitid looks before waitpid reaps. */
+static bool reap(pid_t pid, int *status) {
+  siginfo_t info = {.si_pid = 0};
+  if (waitid(P_PID, (id_t)pid, &info, WEXITED | WNOHANG | WNOWAIT) != 0) return errno != EINTR;
+  bool ended =
+      info.si_code == CLD_EXITED || info.si_code == CLD_KILLED || info.si_code == CLD_DUMPED;
+  return info.si_pid == pid && ended && waitpid(pid, status, WNOHANG) == pid;
+}
+
+static int wait_for_command(recorder_t *s) {
+  int status = 0;
+  while (!reap(s->child.pid, &status))
+    serve(s);
+  return status;
+}
+
+static void wait_for_children(recorder_t *s) {
+  if (!s->control.follow) return;
+  for (bool noted = false; s->follow.count || follow_remains(s->settings); noted = true) {
+    if (!noted) message_note("the command has ended; its children are still being recorded");
+    serve(s);
+  }
+}
+
+/* Monitors the program until it ends; returns its wait status. */
+static int monitor(recorder_t *s) {
+  const recorder_options_t *o = s->options;
+  const cpu_options_t cpu = {o->cpu_rules, print_note};
+  monitors_t monitors;
+  monitors_start(&monitors, &s->recording, o->mode & RECORD_STALLS, &s->monitor_options);
+  cpu_monitor_t *cpu_monitor = o->cpu ? cpu_monitor_start(&s->recording, &cpu) : NULL;
+  int status = wait_for_command(s);
+  monitors_stop(&monitors, status);
+  cpu_monitor_stop(cpu_monitor);
+  if (s->tracer && !coverage_finish(s->tracer))
+    message_note("the tracer of system calls was killed: the coverage is unknown");
+  return status;
+}
+
+/* ---- the whole ---------------------------------------------------------------------------- */
+
+static int report_not_run(recorder_t *s, const char *command, int error) {
+  (void)wait_for_command(s);
+  if (s->tracer) (void)coverage_finish(s->tracer);
+  unlink(s->path);
+  (void)message_fail("cannot run '%s': %s", command, strerror(error));
+  return error == ENOENT ? RECORDER_NOT_FOUND : RECORDER_NOT_RUNNABLE;
+}
+
+static int run(recorder_t *s, const char *command) {
+  signals_forward(s->child.pid, &s->waiting);
+  control_open(&s->control, &s->recording, s->path, s->child.pid);
+  make_settings(s);
+  int error = launch_start(&s->child, s->settings), status = 0, result = 0;
+  if (error) {
+    result = report_not_run(s, command, error);
+  } else {
+    status = monitor(s);
+    notes_of_trace(s->recording.control);
+    int finished = recording_finish(&s->recording, status);
+    notes_of_recording(&s->recording, s->path, finished);
+    wait_for_children(s);
+  }
+  control_close(&s->control);
+  recording_release(&s->recording);
+  return error ? result : signals_end_as(status);
+}
+
+static int cancel(recorder_t *s) {
+  launch_cancel(&s->child);
+  return RECORDER_FAILED;
+}
+
+static int fail(const char *subject, const char *problem) {
+  (void)message_fail("%s %s", subject, problem);
+  return RECORDER_FAILED;
+}
+
+int recorder_run(char **command, const recorder_options_t *o) {
+  char agent[PATH_MAX], refusal[256];
+  int policy_fd = -1;
+  if (!launch_find_agent(agent, sizeof agent))
+    return fail("libsonde-agent.so", "is missing beside the command; build or install it");
+  if (!preload_check(command[0], refusal, sizeof refusal)) return fail(command[0], refusal);
+  if (o->mode & RECORD_AUDIT && !o->coverage && preload_check_is_go(command[0]))
+    message_note("%s is a Go program, which makes system calls itself: the audit sees only calls "
+                 "of C code; --coverage counts the others",
+                 command[0]);
+  if (o->policy && (policy_fd = share_policy(o)) < 0)
+    return fail("cannot share the policy:", strerror(errno));
+  recorder_t s = {.options = o};
+  s.monitor_options =
+      (monitor_options_t){.stalls = {(uint64_t)o->stall_ms * 1000000, print_note},
+                          .wall_interval_ns = o->wall_hz ? (uint64_t)(1000000000 / o->wall_hz) : 0};
+  if (!launch_fork(&s.child, command, agent, o->coverage))
+    return fail("cannot fork:", strerror(errno));
+  signal(SIGXFSZ, SIG_IGN); /* ulimit -f then causes EFBIG, which is reported */
+  if (!create_recording(&s, command[0], policy_fd)) return cancel(&s);
+  if (start_coverage(&s)) return run(&s, command[0]);
+  unlink(s.path);
+  recording_release(&s.recording);
+  return cancel(&s);
+}

@@ -1,0 +1,60 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * The recorder: the process of `sonde record`, beside the program.
+ *
+ *   1. It forks the command; the child waits (launch.c).
+ *   2. It creates the recording and the buffers shared with the program (recording_file.c). Their
+ *      names contain the child's pid.
+ *   3. It opens the control socket (control.c) and starts the monitors (monitors.c).
+ *   4. The child sets LD_PRELOAD and SONDE_RECORD and executes the command (launch.c).
+ *   5. Until the command ends, the recorder serves `sonde ctl` and the children of the program
+ *      (follow.c), and updates the recording's header every second.
+ *   6. It appends the chunks that are still open (recording_file.c), prints notes (notes.c), and
+ *      ends as the command did.
+ *
+ * The program inherits no descriptor and no changed signal disposition.
+ */
+#ifndef SONDE_RECORDER_RECORDER_H
+#define SONDE_RECORDER_RECORDER_H
+
+#include "recorder/monitor/cpu_rules.h"
+#include "sensor/audit/policy.h"
+
+/* Exit statuses, as those of env(1). Otherwise the recorder returns the command's. */
+enum { RECORDER_FAILED = 125, RECORDER_NOT_RUNNABLE = 126, RECORDER_NOT_FOUND = 127 };
+
+typedef struct recorder_options {
+  /* NULL: COMMAND.PID.sonde */
+  const char *output;
+  /* RECORD_… bits: the sensors */
+  uint32_t mode;
+  /* the file keeps the newest events within this size; 0: no limit */
+  uint64_t limit_bytes;
+  /* of RECORD_SAMPLED_BLOCKS */
+  uint64_t sample_bytes;
+  /* of RECORD_SAMPLES */
+  long sample_hz;
+  /* samples of blocked threads; 0: none */
+  long wall_hz;
+  /* of RECORD_STALLS */
+  long stall_ms;
+  /* whether CPU use is recorded, and when it is reported */
+  bool cpu;
+  cpu_rules_t cpu_rules;
+  /* functions that RECORD_CALLS traces besides instrumented ones; NULL: none */
+  const char *trace_pattern;
+  /* of RECORD_AUDIT: the compiled policy; must stay valid while the recorder runs */
+  const audit_policy_t *policy;
+  size_t policy_bytes;
+  /* whether a tracer counts the system calls that the audit's hooks do not see */
+  bool coverage;
+  /* whether children are recorded too, each into its own file */
+  bool follow;
+} recorder_options_t;
+
+/* Runs COMMAND, a NULL-terminated argument vector, and records it. Prints errors and notes. Returns
+ * the exit status; if a signal ended the command, raises the same signal instead of returning. Call
+ * it once, before any other thread exists. */
+int recorder_run(char **command, const recorder_options_t *options);
+
+#endif
