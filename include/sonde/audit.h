@@ -1,14 +1,14 @@
 /* SPDX-License-Identifier: MIT
  *
- * The audit, from inside the program: which sensitive functions are called, and by whom.
+ * Records calls of sensitive functions, with the calling stack and arguments.
  *
- * Under `sonde record` it goes into that recording, whether libsonde was linked as a shared or a
- * static library; else into one of the program's own, as sonde/malloc.h has it. It is read with
- * `sonde report FILE audit`.
+ * Under `sonde record` the calls go into that recording, whether libsonde is linked as a shared or
+ * a static library. Otherwise they go into a recording of this program (sonde/malloc.h). `sonde
+ * report FILE audit` reads either.
  *
- * These functions take locks and may not be called in a signal handler or inside malloc, nor two of
- * them at a time; sonde_audit_phase may be called anywhere. A forked child is not audited, but with
- * `sonde record --audit --follow`. Nothing here changes errno.
+ * sonde_audit_start and sonde_audit_stop take locks: call them from one thread at a time, never in
+ * a signal handler or inside malloc. A forked child is audited only under `sonde record --audit
+ * --follow`. No function changes errno.
  */
 #ifndef SONDE_AUDIT_H
 #define SONDE_AUDIT_H
@@ -21,25 +21,26 @@
 extern "C" {
 #endif
 
-/* From now on calls of the functions that POLICY names are recorded, in every image, those loaded
- * later too. POLICY: the SIZE bytes that `sonde audit compile` writes, at an address that is a
- * multiple of 4; they are copied. PATH: the recording, which must not exist; not used, and may be
- * NULL, when there is one already (under `sonde record`, or after sonde_malloc_log_start).
- * Returns 0; SONDE_EINVAL when it is no policy, or one of another version; SONDE_EBUSY when an
- * audit is in force (under `sonde record --audit` it is, from the start), or the recording holds
- * another policy; SONDE_EIO when the file exists or cannot be made, or the recorder does not
- * answer; SONDE_ENOMEM; SONDE_EUNSUPPORTED where functions cannot be hooked (a static program, a
- * hardware shadow stack). */
+/* Starts recording calls of the functions that POLICY names, in every image, including images
+ * loaded later. POLICY is the output of `sonde audit compile`: SIZE bytes at an address divisible
+ * by 4, which are copied. PATH names a new file; if a recording exists (under `sonde record`, or
+ * after sonde_malloc_log_start) it is ignored and may be NULL. Returns 0; SONDE_EINVAL if POLICY is
+ * not a policy or has another version; SONDE_EBUSY if an audit is active (`sonde record --audit`
+ * starts one before main) or the recording has another policy; SONDE_EIO if the file exists or
+ * cannot be created, or the recorder does not reply; SONDE_ENOMEM; SONDE_EUNSUPPORTED if functions
+ * cannot be hooked (a static program, a hardware shadow stack). */
 SONDE_API int sonde_audit_start(const void *policy, size_t size, const char *path);
 
-/* Ends it: the hooks are taken away, and a recording that sonde_audit_start has begun is closed.
- * Returns 0; SONDE_ENOTFOUND without an audit; SONDE_EBUSY under `sonde record --audit`, which ends
- * with the program; SONDE_EIO; SONDE_ETIMEDOUT when a thread does not get on for five seconds. */
+/* Stops the audit and removes its hooks. If sonde_audit_start created the recording, closes it.
+ * Returns 0; SONDE_ENOTFOUND without an audit; SONDE_EBUSY under `sonde record --audit`, whose
+ * audit ends with the program; SONDE_EIO; SONDE_ETIMEDOUT if a thread does not finish its event
+ * within five seconds. */
 SONDE_API int sonde_audit_stop(void);
 
-/* The phase NAME of the policy begins (at most 1000 bytes count): calls before it that the policy
- * denies until then were too early. Any thread, signal handlers too. Returns 0; SONDE_EINVAL;
- * SONDE_ENOTFOUND when nothing is recorded. */
+/* Records that the phase NAME of the policy begins (at most 1000 bytes are kept). The report lists
+ * earlier calls that the policy denies until this phase. Any thread, also in a signal handler and
+ * inside malloc.
+ * Returns 0; SONDE_ENOTFOUND without a recording; SONDE_EINVAL for NULL. */
 SONDE_API int sonde_audit_phase(const char *name);
 
 #ifdef __cplusplus

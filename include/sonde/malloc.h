@@ -1,24 +1,24 @@
 /* SPDX-License-Identifier: MIT
  *
- * The malloc log, from inside the program: switched on and off, asked about blocks, told of pools.
+ * Records this program's allocations, and queries its live blocks.
  *
- * There are two ways to have a log. Under `sonde record` the program is recorded anyway, and these
- * functions act on that recording, whether libsonde was linked as a shared or a static library.
- * Else sonde_malloc_log_start begins one of the program's own: calls of malloc and its family are
- * hooked by their names in every image, those loaded later too (sonde/hook.h says what cannot be
- * reached). Such a recording has no recorder beside it: a program that is killed, or ends by _exit,
- * leaves what was in the file by then, at most 256 KB a thread less; exit and sonde_malloc_log_stop
- * leave all of it. It is read as any other (`sonde report FILE`).
+ * Under `sonde record` these functions act on that recording, whether libsonde is linked as a
+ * shared or a static library. Otherwise sonde_malloc_log_start creates a recording, and hooks
+ * malloc and its family by name in every image, including images loaded later (sonde/hook.h lists
+ * calls that hooks cannot see). Either file is read by `sonde report FILE`.
  *
- * On Apple's systems there is no `sonde record`. A log's source there is malloc_logger, which sees
- * every block whoever asks for it; modes with regions, which are __syscall_logger's, work as well.
- * Both are private symbols, which a build may leave out (docs/platforms.md): then functions are
- * hooked as elsewhere.
+ * A recording without `sonde record` has no second process that completes it. exit and
+ * sonde_malloc_log_stop write everything. A program that is killed or calls _exit loses the last
+ * events, at most 256 KB per thread.
  *
- * Functions that begin, end and switch a log take locks and may not be called in a signal handler
- * or inside malloc, nor by two threads at a time. The others may be called by any thread, in a
- * signal handler and inside malloc; a forked child has no log until it begins one (or is followed
- * by `sonde record --follow`). Nothing here changes errno.
+ * Apple's systems have no `sonde record`. There, malloc_logger reports blocks from every caller,
+ * and __syscall_logger reports mappings. Both are private symbols of the system; a build without
+ * them (docs/platforms.md) hooks functions as on other systems.
+ *
+ * Unless a declaration says otherwise, a function here may be called by any thread, in a signal
+ * handler and inside malloc. The functions sonde_malloc_log_… take locks: call them from one thread
+ * at a time, never in a signal handler or inside malloc. A forked child has no recording until it
+ * starts one or `sonde record --follow` records it. No function changes errno.
  */
 #ifndef SONDE_MALLOC_H
 #define SONDE_MALLOC_H
@@ -33,69 +33,82 @@
 extern "C" {
 #endif
 
-/* What is logged. */
+/* What is recorded. */
 typedef enum sonde_malloc_mode {
   SONDE_MALLOC_OFF = 0,
-  SONDE_MALLOC_BLOCKS = 1,   /* every allocation and every free, with its stack */
-  SONDE_MALLOC_LIVE = 2,     /* what is live, without history; memory is bounded by the live set */
-  SONDE_MALLOC_ALL = 3,      /* blocks, and calls of mmap and its kin */
-  SONDE_MALLOC_MAPPINGS = 4, /* those calls alone */
+  /* every allocation and free, with its stack */
+  SONDE_MALLOC_BLOCKS = 1,
+  /* the live blocks, without history: memory use is bounded by the live set */
+  SONDE_MALLOC_LIVE = 2,
+  /* BLOCKS and MAPPINGS */
+  SONDE_MALLOC_ALL = 3,
+  /* calls of mmap, munmap, mremap and brk */
+  SONDE_MALLOC_MAPPINGS = 4,
+  /* LIVE and MAPPINGS */
   SONDE_MALLOC_LIVE_MAPPINGS = 5,
 } sonde_malloc_mode_t;
 
-/* Begins a log in the new file PATH. Under `sonde record` PATH is not used and may be NULL: the
- * mode is switched. Returns 0; SONDE_EINVAL; SONDE_EBUSY when there is a log; SONDE_EIO when the
- * file exists or cannot be made; SONDE_ENOMEM; SONDE_EUNSUPPORTED for modes with regions outside
- * `sonde record`, and where functions cannot be hooked (a static program). */
+/* Starts recording in MODE into the new file PATH. Under `sonde record` it switches the mode and
+ * ignores PATH, which may be NULL. PATH is not used after the call.
+ * Returns 0; SONDE_EINVAL for an unknown mode or a NULL path; SONDE_EBUSY if a recording exists;
+ * SONDE_EIO if the file exists or cannot be created; SONDE_ENOMEM; SONDE_EUNSUPPORTED for a mode
+ * with mappings outside `sonde record`, and if functions cannot be hooked (a static program). */
 SONDE_API int sonde_malloc_log_start(const char *path, sonde_malloc_mode_t mode);
 
-/* Ends the log: what is live in mode LIVE is written, every thread's part is closed, and the hooks
- * are taken away. Under `sonde record` the mode is set to OFF. Waits for
- * calls of other threads that are under way. Returns 0, SONDE_ENOTFOUND without a log, SONDE_EIO,
- * SONDE_ETIMEDOUT when a thread does not get on for five seconds. */
+/* Stops recording: writes the live blocks in a LIVE mode, closes each thread's stream and removes
+ * the hooks. Under `sonde record` it sets the mode to OFF. It waits for events that other threads
+ * are writing.
+ * Returns 0; SONDE_ENOTFOUND without a recording; SONDE_EIO; SONDE_ETIMEDOUT if a thread does not
+ * finish its event within five seconds. */
 SONDE_API int sonde_malloc_log_stop(void);
 
-/* Switches what is logged. A free of a block that was given out before is told apart in the report.
- * Returns 0, SONDE_EINVAL, SONDE_ENOTFOUND without a log, SONDE_EUNSUPPORTED as above, SONDE_EIO
- * when the recorder does not answer. */
+/* Switches the mode. The report counts frees of blocks that were allocated before the switch apart.
+ * Returns 0; SONDE_EINVAL; SONDE_ENOTFOUND without a recording; SONDE_EUNSUPPORTED as above;
+ * SONDE_EIO if the recorder does not reply. */
 SONDE_API int sonde_malloc_log_mode(sonde_malloc_mode_t mode);
 
 /* A live block. */
 typedef struct sonde_block {
   uintptr_t address;
-  size_t size;      /* as it was asked for */
-  uint32_t stack;   /* sonde_malloc_stack tells its program counters; 0: it could not be taken */
-  pid_t tid;        /* the thread that asked for it; 0: that has ended, or is not known */
-  uint64_t time_ns; /* of CLOCK_MONOTONIC */
+  /* bytes, as requested */
+  size_t size;
+  /* for sonde_malloc_stack; 0: the capture failed */
+  uint32_t stack;
+  /* the thread that allocated it; 0: that thread has ended, or is unknown */
+  pid_t tid;
+  /* when it was allocated, on CLOCK_MONOTONIC */
+  uint64_t time_ns;
 } sonde_block_t;
 
-/* The live block that holds ADDRESS, which may point into it. Answers in the modes LIVE and
- * LIVE_REGIONS, for blocks given out since it was switched on. A block's own address is found in a
- * few memory accesses; any other costs a look at all blocks. Returns 0; SONDE_ENOTFOUND;
- * SONDE_EUNSUPPORTED in other modes; SONDE_EINVAL. */
+/* Finds the live block that contains ADDRESS and copies it to *BLOCK. It finds blocks that were
+ * allocated since a LIVE mode was switched on. The start address of a block is found in a few
+ * memory accesses; any other address costs a scan of all blocks.
+ * Returns 0; SONDE_ENOTFOUND; SONDE_EUNSUPPORTED in other modes; SONDE_EINVAL for NULL. */
 SONDE_API int sonde_malloc_of(const void *address, sonde_block_t *block);
 
-/* Calls VISIT for each live block, until it returns a value that is not 0. Blocks that come or go
- * meanwhile may be told of or not. VISIT may allocate. Returns how many were visited, or
- * SONDE_EUNSUPPORTED in other modes than LIVE, SONDE_EINVAL. */
+/* Calls VISIT with each live block and CONTEXT, until VISIT returns a value other than 0. Blocks
+ * that are allocated or freed during the call may or may not be visited. *BLOCK is valid until
+ * VISIT returns. VISIT may allocate. Returns the number of blocks visited; SONDE_EUNSUPPORTED
+ * except in LIVE modes; SONDE_EINVAL. */
 SONDE_API int64_t sonde_malloc_each(int (*visit)(const sonde_block_t *block, void *context),
                                     void *context);
 
-/* Writes the program counters of the stack of a block to PCS, as sonde_stack_of_id does for stacks
- * of its own: under `sonde record` the two have different ids. Returns the count or
- * SONDE_ENOTFOUND, SONDE_EINVAL. */
+/* Writes the program counters of the stack of a block, at most MAX, innermost first, to PCS. Use
+ * this and not sonde_stack_of_id: under `sonde record` the two have different ids.
+ * Returns the count; SONDE_ENOTFOUND; SONDE_EINVAL. */
 SONDE_API int sonde_malloc_stack(uint32_t stack, uintptr_t *pcs, int max);
 
-/* Blocks of a pool, an arena or any allocator of the program's own, which the log cannot see: SIZE
- * bytes at ADDRESS have been given out; the block at ADDRESS is about to be taken back. They are
- * reported apart, since their memory is part of blocks or regions. Recorded in the modes BLOCKS and
- * ALL; else they do nothing and cost a few loads. Return 0, SONDE_ENOTFOUND without a log,
- * SONDE_EINVAL for NULL. */
+/* For pools and arenas of the program: sonde_alloc_event records that SIZE bytes at ADDRESS have
+ * been allocated, sonde_free_event that the block at ADDRESS is about to be freed. Reports list
+ * pool blocks apart, since their memory is part of other blocks or mappings. In modes other than
+ * BLOCKS and ALL these functions do nothing and cost a few loads. Return 0; SONDE_ENOTFOUND without
+ * a recording; SONDE_EINVAL for NULL. */
 SONDE_API int sonde_alloc_event(const void *address, size_t size);
 SONDE_API int sonde_free_event(const void *address);
 
-/* Gives this moment a name of at most 1000 bytes, in whatever is recorded; `sonde events` shows it.
- * Returns 0, SONDE_ENOTFOUND without a log, SONDE_EINVAL for NULL. */
+/* Records a marker: NAME (at most 1000 bytes are kept), the time and the calling stack, in every
+ * mode. `sonde events` shows it, and reports accept it as a time.
+ * Returns 0; SONDE_ENOTFOUND without a recording; SONDE_EINVAL for NULL. */
 SONDE_API int sonde_mark(const char *name);
 
 #ifdef __cplusplus

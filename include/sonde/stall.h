@@ -1,17 +1,18 @@
 /* SPDX-License-Identifier: MIT
  *
- * Stalls, told by the program itself: for threads that are no event loop, or wait in a way that
- * cannot be seen from outside.
+ * Declares the iterations of a thread's loop, so that stalls in it are reported.
  *
- * Event loops that wait by epoll_wait, poll or select need nothing of this under `sonde record
- * --stall`. These functions speak to a program's recorder; without one, to the program's own
- * monitor (sonde_stall_monitor, below); without either they return SONDE_EUNSUPPORTED and cost two
- * loads and two branches. A thread that has called one of them is watched by them alone: its waits
- * do not count any more.
+ * `sonde record --stall` finds event loops that wait in epoll_wait, poll or select without these
+ * functions. They serve threads that have no event loop, or that wait in another way. A thread that
+ * has declared an iteration is watched by its declarations only; its waits are then ignored.
  *
- * All but the monitor may be called by any thread, inside malloc and in a signal handler, and after
- * fork, where they are without effect: a child is not watched. They return 0 or one of the statuses
- * named.
+ * Under `sonde record` the recorder watches the iterations. Otherwise the program's monitor does
+ * (sonde_stall_monitor). Without either, the functions return SONDE_EUNSUPPORTED and cost two loads
+ * and two branches.
+ *
+ * Unless a declaration says otherwise, a function may be called by any thread, inside malloc, in a
+ * signal handler and after fork. A forked child is not watched; calls there have no effect. No
+ * function changes errno.
  */
 #ifndef SONDE_STALL_H
 #define SONDE_STALL_H
@@ -25,68 +26,83 @@
 extern "C" {
 #endif
 
-/* The calling thread is alive: its turn ends and the next one begins. A thread that does not come
- * back within the threshold has stalled, until its next heartbeat or sonde_stall_end.
- * SONDE_EUNSUPPORTED: nobody listens; SONDE_EFULL: too many threads are watched. */
+/* Ends the calling thread's iteration and begins the next one. The thread stalls if it does not
+ * call this again within the threshold. sonde_stall_end ends the last iteration.
+ * Returns 0; SONDE_EUNSUPPORTED without a recorder or monitor; SONDE_EFULL if too many threads are
+ * watched (256). */
 SONDE_API int sonde_heartbeat(void);
 
-/* What follows must not take longer than LIMIT_MS milliseconds, 0 for the threshold of the
- * recording. A limit below the threshold is the threshold. Scopes do not nest: a second one ends
- * the first. Statuses as above. */
+/* Begins an iteration that stalls after LIMIT_MS milliseconds; 0 or a limit below the threshold
+ * means the threshold. Iterations do not nest: a second begin ends the first iteration.
+ * Returns as sonde_heartbeat. */
 SONDE_API int sonde_stall_begin(uint32_t limit_ms);
 
-/* The present turn may take LIMIT_MS milliseconds from its beginning: the program knows that it is
- * long, or waits for its user. To be called before the threshold is reached. For a turn of an event
- * loop as well, whose waits go on to count. SONDE_EINVAL: there is no turn. */
+/* Allows the current iteration LIMIT_MS milliseconds, counted from its beginning: the program knows
+ * that it is long, or that it waits for its user. Call it before the threshold is reached. It also
+ * applies to an iteration of an event loop, which stays watched by its waits.
+ * Returns 0; SONDE_EINVAL if no iteration is open; SONDE_EUNSUPPORTED as above. */
 SONDE_API int sonde_stall_expect(uint32_t limit_ms);
 
-/* The scope, or the thread's heartbeats, are over: it is not watched until it begins again. */
+/* Ends the calling thread's iteration. The thread is not watched until the next begin or heartbeat.
+ * Returns as sonde_heartbeat. */
 SONDE_API int sonde_stall_end(void);
 
 /* ---- a program that watches itself -------------------------------------------------------- */
 
 typedef enum sonde_stall_phase {
-  SONDE_STALL_BEGAN,   /* a turn has reached its limit */
-  SONDE_STALL_GOES_ON, /* it has got twice as long since the last call */
+  /* an iteration has reached its limit */
+  SONDE_STALL_BEGAN,
+  /* it is twice as long as at the last call */
+  SONDE_STALL_CONTINUES,
   SONDE_STALL_ENDED,
 } sonde_stall_phase_t;
 
+/* A stall. The arrays are valid until the callback returns. */
 typedef struct sonde_stall {
   sonde_stall_phase_t phase;
-  uint32_t number; /* of the stall, from 1 up: that of its calls is the same */
-  pid_t tid;       /* whose turn it is */
+  /* counts stalls from 1; the same in all calls about one stall */
+  uint32_t number;
+  /* the stalled thread */
+  pid_t tid;
   uint64_t limit_ns;
-  uint64_t length_ns; /* so far, or in all; without time in which the thread was stopped, ready and
-                         given no CPU, or not watched as the whole program stood still */
-  const uintptr_t *pcs; /* where the thread is now, as sonde_stack_of_thread has it; until the call
-                           returns. None once the stall has ended */
-  int count;            /* how many, or why there are none: one of the statuses */
+  /* active time of the iteration, so far or in all: excludes time in which the thread was stopped,
+   * waited for a CPU, or was not watched because the whole program stood still */
+  uint64_t length_ns;
+  /* the thread's stack now, as from sonde_stack_of_thread; none in SONDE_STALL_ENDED */
+  const uintptr_t *pcs;
+  /* entries of PCS, or a negative SONDE_E… */
+  int count;
 
-  /* Who held the turn up so far, by stacks taken all through it, not by the last one: the innermost
-   * function outside system images that owned at least half of its time, then its callers, at most
-   * to the 256th frame; until the call returns. sonde_name takes the first one as a return address
-   * unless PCS[0] is the same. */
-  const uintptr_t *culprit;
-  int culprit_count;   /* how many; 0: no stack could be taken; SONDE_EFULL: eight threads are
-                          stalled already, whose culprits are being looked for */
-  int culprit_percent; /* of the turn's time that is the culprit's */
+  /* The hot path: the code that used the time, found in stacks sampled during the whole iteration.
+   * It is the innermost function outside system images that had at least half of the samples' time,
+   * then its callers, at most to the 256th frame. sonde_name takes the first entry as a return
+   * address, unless PCS[0] is equal. */
+  const uintptr_t *hot_path;
+  /* entries; 0: no stack was captured; SONDE_EFULL: eight stalls are being sampled already */
+  int hot_path_count;
+  /* share of the iteration's time, in percent */
+  int hot_path_percent;
 } sonde_stall_t;
 
-/* Runs in the thread that called sonde_stall_monitor; may do what that thread may. */
+/* Called in the thread that called sonde_stall_monitor; may do whatever that thread may do. */
 typedef void sonde_stall_call_t(const sonde_stall_t *stall, void *context);
 
-/* Watches the turns that this program's threads declare, THRESHOLD_MS (at least 10) or their own
- * limit long, and calls CALL while a stall lasts and when it has ended. Occupies the calling
- * thread, which the program has made for it, until sonde_stall_monitor_stop; it sleeps without
- * limit while no turn is open, and looks ten times a threshold while one is, from then on with a
- * stack each time. A running thread is asked for its stack by SIGURG, a blocked one is read where
- * it is (sonde/thread.h says which alone is asked too); on Apple's systems it is suspended for a
- * moment, and the main thread's run loop is watched by itself, if CoreFoundation is loaded by then.
- * Returns 0 when it was stopped; SONDE_EINVAL, SONDE_EBUSY: there is a monitor already, or the
- * program is recorded; not after fork in the child of a program that has one. */
+/* Watches the declared iterations of this program's threads. An iteration of THRESHOLD_MS (at least
+ * 10), or of its larger declared limit, is a stall: CALL is called while it lasts and when it ends.
+ *
+ * It occupies the calling thread, which the program has created for it, until
+ * sonde_stall_monitor_stop. The thread sleeps while no iteration is open, and polls ten times per
+ * threshold while one is; each poll also captures a stack. A running thread is sent SIGURG; the
+ * stack of a blocked thread is read in place (sonde/thread.h has the exception). On Apple's systems
+ * the thread is suspended for a moment, and the main thread's run loop is watched without
+ * declarations if CoreFoundation is loaded.
+ *
+ * Returns 0 after sonde_stall_monitor_stop; SONDE_EINVAL; SONDE_EBUSY if a monitor runs or `sonde
+ * record` records the program. Do not call it in a signal handler, nor in a forked child of a
+ * program that has a monitor. */
 SONDE_API int sonde_stall_monitor(uint32_t threshold_ms, sonde_stall_call_t *call, void *context);
 
-/* Ends sonde_stall_monitor, at once or when it is called next. Any thread, also CALL. */
+/* Makes sonde_stall_monitor return, now or when it is next called. Returns 0. CALL may call it. */
 SONDE_API int sonde_stall_monitor_stop(void);
 
 #ifdef __cplusplus
@@ -94,7 +110,7 @@ SONDE_API int sonde_stall_monitor_stop(void);
 
 namespace sonde {
 
-/* sonde_stall_begin and sonde_stall_end of a block: { sonde::stall_scope scope(200); … } */
+/* Begins an iteration, and ends it at the end of the block: { sonde::stall_scope scope(200); … } */
 class stall_scope {
 public:
   explicit stall_scope(uint32_t limit_ms = 0) : status_(sonde_stall_begin(limit_ms)) {}
@@ -103,7 +119,8 @@ public:
   }
   stall_scope(const stall_scope &) = delete;
   stall_scope &operator=(const stall_scope &) = delete;
-  int status() const { return status_; } /* of sonde_stall_begin */
+  /* what sonde_stall_begin returned */
+  int status() const { return status_; }
 
 private:
   int status_;

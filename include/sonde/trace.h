@@ -1,27 +1,26 @@
 /* SPDX-License-Identifier: MIT
  *
- * Traces every call in a part of this program, with its times, nested as it ran.
- *
- * What is traced: functions compiled with -finstrument-functions (gcc or clang) in a program that
- * is linked with libsonde, and scopes that the source names with sonde_trace_scope. While tracing
- * is off such a function costs about 2 ns more than it did, from a shared library 4; while it is
- * on, about what it takes to read the clock twice. Functions with room for a tracer
- * (-fpatchable-function-entry=5 of both, -fxray-instrument of clang) are made to lead here while
- * tracing is on, in the images that are loaded when it is switched on, and cost nothing before.
+ * Traces the calls of this program, with their times, nested as they ran.
  *
  *   sonde_trace_start(0);
- *   … the part …
+ *   … the part to trace …
  *   sonde_trace_stop();
- *   sonde_trace_print(2);                 the call tree, as text, on stderr
+ *   sonde_trace_print(2);                 the call tree, as text, to stderr
  *   sonde_trace_save("part.sonde");       for `sonde report part.sonde trace`
  *
- * start, stop, save and print may be called by any thread, several times; they are not for signal
- * handlers, and not for the child of a fork that was made while tracing was on. Nothing here
- * allocates with malloc or changes errno. A child of fork is not traced until it starts anew.
+ * Traced are
+ *   - functions compiled with -finstrument-functions (gcc or clang), in a program linked with
+ *     libsonde. While tracing is off such a call costs about 2 ns more, in a shared library 4 ns;
+ *     while it is on, about two readings of the clock;
+ *   - functions compiled with -fpatchable-function-entry=5 (gcc or clang) or -fxray-instrument
+ *     (clang), in images loaded before sonde_trace_start. They cost nothing while tracing is off;
+ *   - scopes that the source names with sonde_trace_scope;
+ *   - imported functions and Objective-C messages that sonde_trace_calls selects.
  *
- * sonde_trace_calls adds what nobody compiled for it: imported functions, Objective-C messages.
- *
- * A program that `sonde record` runs is traced by that command, not by these functions.
+ * All threads are traced. The functions may be called by any thread, but only the scope functions
+ * in a signal handler. None of them allocates with malloc or changes errno. A forked child is not
+ * traced until it calls sonde_trace_start; it must not stop, save or print if tracing was on at the
+ * fork. In a program that `sonde record` runs, `sonde record --trace` traces instead.
  */
 #ifndef SONDE_TRACE_H
 #define SONDE_TRACE_H
@@ -34,40 +33,42 @@
 extern "C" {
 #endif
 
-/* From now on the calls of all threads are traced, into memory of which the newest LIMIT_BYTES (0:
- * 64 MB; at least 1 MB; the first call settles it) are kept. Calls of earlier parts stay. Returns
- * 0, also when it is on already; SONDE_ENOMEM. */
+/* Starts tracing, into memory that keeps the newest LIMIT_BYTES (0: 64 MB; at least 1 MB). The
+ * first call sets the limit. Calls traced earlier are kept.
+ * Returns 0, also if tracing is on; SONDE_EBUSY if the program is recorded; SONDE_ENOMEM. */
 SONDE_API int sonde_trace_start(size_t limit_bytes);
 
-/* Traces also what images call of one another, and Objective-C messages, as far as PATTERN names
- * them: globs with commas between, "FUNCTION", "LIBRARY:FUNCTION" by the library's file name,
- * "-[Class selector:]", "+[Class selector]"; as `sonde record --trace` has it (docs/hooks.md). Each
- * such call goes through a trampoline from now on, which costs a nanosecond while tracing is off
- * and some 20 while it is on. Not undone; once in a program, and when sonde_trace_start did not
- * come before, the limit is 64 MB. Returns 0; SONDE_EINVAL: too long, or empty; SONDE_EBUSY: there
- * is a pattern, or the program is recorded; SONDE_EUNSUPPORTED; SONDE_ENOMEM. */
+/* Adds imported functions and Objective-C messages that match PATTERN: globs separated by commas,
+ * each "FUNCTION", "LIBRARY:FUNCTION" (the library's file name), "-[Class selector:]" or
+ * "+[Class selector]", as in `sonde record --trace` (docs/hooks.md). Such a call then goes through
+ * a trampoline, which costs 1 ns while tracing is off and about 20 ns while it is on. This cannot
+ * be undone, and is possible once in a program. Before sonde_trace_start it sets the limit to 64
+ * MB. Returns 0; SONDE_EINVAL if PATTERN is NULL, empty or longer than 511 bytes; SONDE_EBUSY if a
+ * pattern is set or the program is recorded; SONDE_EUNSUPPORTED; SONDE_ENOMEM. */
 SONDE_API int sonde_trace_calls(const char *pattern);
 
-/* No longer. Calls that are open now count as not ended. Returns 0, or SONDE_EINVAL when tracing
- * was never started. */
+/* Stops tracing. Calls that are open are reported as not ended.
+ * Returns 0; SONDE_EINVAL if tracing was never started. */
 SONDE_API int sonde_trace_stop(void);
 
-/* Writes what was traced so far to the file PATH, which must not exist. Returns 0; SONDE_EINVAL
- * when tracing was never started; SONDE_EIO; SONDE_ENOMEM. */
+/* Writes the trace to the new file PATH.
+ * Returns 0; SONDE_EINVAL if tracing was never started; SONDE_EIO, also if the file exists;
+ * SONDE_ENOMEM. */
 SONDE_API int sonde_trace_save(const char *path);
 
-/* Writes the call tree to the descriptor FD: a line a function under its caller, with calls, total
- * time, time less the calls inside, least, mean and worst, the slowest first; what takes less than
- * a ten-thousandth of the whole is left out. Returns the count of lines; SONDE_EINVAL when tracing
- * was never started; SONDE_EIO; SONDE_ENOMEM. */
+/* Writes the call tree to the file descriptor FD: a line per function below its caller, with total
+ * time, time outside traced callees, calls, and mean, least and worst time; the slowest first.
+ * Functions below a ten-thousandth of the total time are omitted.
+ * Returns the number of lines; SONDE_EINVAL if tracing was never started; SONDE_EIO;
+ * SONDE_ENOMEM. */
 SONDE_API int sonde_trace_print(int fd);
 
-/* A scope as if it were a function called NAME, which must be a string that stays where it is, such
- * as a literal. Any thread, a signal handler too. Each begin has its end in the same function. */
+/* Trace a scope like a call of a function NAME. NAME must stay valid and unchanged, such as a
+ * string literal: its address identifies the scope. Begin and end must be in the same function. */
 SONDE_API void sonde_trace_begin(const char *name);
 SONDE_API void sonde_trace_end(const char *name);
 
-/* The rest of the block it stands in, in C and C++: sonde_trace_scope("parse header"); */
+/* Traces the rest of the enclosing block, in C and C++: sonde_trace_scope("parse header"); */
 static inline __attribute__((always_inline, no_instrument_function)) void
 sonde_trace_scope_end_(const char **name) {
   sonde_trace_end(*name);

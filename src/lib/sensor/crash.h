@@ -1,37 +1,37 @@
 /* SPDX-License-Identifier: MIT
  *
- * The last stacks: a program that is ended by a signal of its own making leaves the stack of every
- * thread in the recording.
+ * The crash sensor: if a signal terminates the program, the recording gets the stack of every
+ * thread.
  *
- * It is done where the kernel would otherwise have ended the program: a handler stands in the place
- * of the default action of SIGSEGV, SIGBUS, SIGILL, SIGFPE, SIGABRT, SIGTRAP and SIGSYS. A handler
- * of the program's own runs as without us, and when it, or abort, goes back to the default, it is
- * ours again. When it has written, ours puts the real default back and sends the very same signal
- * once more: status and core are what they would have been. The program never sees it: who asks for
- * the action is told the default (agent/signals.c). Where there is no room for a handler (a stack
- * that overflowed, in a thread without an alternate one) the kernel ends the program as without us,
- * and nothing is recorded.
+ * A handler replaces the default action of SIGSEGV, SIGBUS, SIGILL, SIGFPE, SIGABRT, SIGTRAP and
+ * SIGSYS. A handler that the program installs runs as usual; when it, or abort, restores the
+ * default action, the crash handler is installed again. After recording, the crash handler restores
+ * the real default action and sends the same signal again: exit status and core file are as without
+ * sonde. sigaction reports the default action to the program (agent/signals.c). If there is no
+ * space for a handler (stack overflow in a thread without an alternate stack), the kernel
+ * terminates the program and nothing is recorded.
  *
- * A fault of a guarded copy (arch/guarded.h) is none of the program's: the copy ends there.
+ * A fault inside a guarded copy (arch/guarded.h) only ends that copy.
  */
 #ifndef SONDE_SENSOR_CRASH_H
 #define SONDE_SENSOR_CRASH_H
 
 #include <stdbool.h>
 
-/* Whether SIGNAL is one of these, and this process is recorded. */
+/* True if SIGNAL is one of these and this process is recorded. */
 bool crash_wants(int signal);
 
-/* Whether faults come to crash_handler: it was not replaced by a call of sigaction or its kin,
- * which tell that here. One by another way, and that a thread blocks the signals, is not seen. */
-#if defined(__APPLE__) /* no handler of ours stands there */
+/* True if SIGSEGV and SIGBUS reach crash_handler. The agent's hooks of sigaction and similar calls
+ * keep this up to date (crash_set_handled). A handler installed by a raw system call, and a thread
+ * that blocks the signals, are not noticed. */
+#if defined(__APPLE__) /* there is no crash handler */
 static inline bool crash_catches_faults(void) { return false; }
 #else
 bool crash_catches_faults(void);
 #endif
-void crash_set_handled(int signal, bool is);
+void crash_set_handled(int signal, bool handled);
 
-/* The handler, and the flags that it is to be installed with, for sigaction(2). */
+/* The handler, and its flags for sigaction(2). */
 void crash_handler(int signal, void *info, void *context);
 extern const int crash_flags;
 

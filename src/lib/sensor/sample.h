@@ -1,25 +1,25 @@
 /* SPDX-License-Identifier: MIT
  *
- * The sampler: where threads spend their CPU time.
+ * The sampler: stacks of threads, in proportion to their CPU time.
  *
- * Each thread has a timer on its own CPU clock, so a thread that sleeps is never woken and one that
- * works is asked in proportion. The signal comes to the thread itself, whose handler captures the
- * stack that was interrupted. What a thread that blocks the signal could not take is counted when
- * it can again. Whether a tick can end a system call early depends on the kernel: docs/sampling.md.
+ * Each thread has a timer on its own CPU clock, so a sleeping thread is never woken. The timer's
+ * signal is delivered to the thread, whose handler captures the interrupted stack. A thread that
+ * blocks the signal misses ticks; the next sample carries their number. docs/sampling.md says when
+ * a tick can interrupt a system call. Threads that use no CPU are sampled by the recorder
+ * (tool/recorder/monitor/wall.h).
  *
- * Where threads are that do not use the CPU is seen from outside (recorder/monitor/wall.h).
- *
- * Threads are found without a thread of ours: the main thread at the start; others when they have
- * been made, and by a look at the list of threads that a handler takes ten times a second.
+ * No thread is added to the program to find its threads. The main thread gets its timer at the
+ * start, others when they are created. A tick handler also lists all threads at most ten times a
+ * second.
  */
 #ifndef SONDE_SENSOR_SAMPLE_H
 #define SONDE_SENSOR_SAMPLE_H
 
 #include <stdint.h>
 
-/* The calling thread has made another, whose pthread_t is HANDLE: gives it its timer, and now and
- * then looks for those that have none. Where it cannot be told which thread that is, there is a
- * look at most once a millisecond, and later askers are served by the next one or by a tick. */
+/* The calling thread has created the thread with pthread_t HANDLE: gives it a timer. If its tid
+ * cannot be derived from HANDLE, lists all threads instead, at most once a millisecond; a thread
+ * created in between gets its timer from the next listing. Any thread, not in a signal handler. */
 void sample_thread_created(uint64_t handle);
 
 #endif

@@ -91,7 +91,7 @@ static void send(int what) {
 static const told_t *told_of(uint32_t number, bool (*is_it)(const told_t *)) {
   for (int i = 0; i < told_count; i++) {
     const told_t *t = &told[i];
-    if (t->stall.number == number && t->stall.phase == SONDE_STALL_GOES_ON && is_it(t)) return t;
+    if (t->stall.number == number && t->stall.phase == SONDE_STALL_CONTINUES && is_it(t)) return t;
   }
   return NULL;
 }

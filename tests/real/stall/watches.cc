@@ -51,9 +51,9 @@ static void told(const sonde_stall_t *s, void *context) {
   ++*static_cast<int *>(context);
   printf("%d %u %d %llu %llu %d %d", s->phase, s->number, (int)s->tid,
          (unsigned long long)s->length_ns / 1000, (unsigned long long)s->limit_ns / 1000,
-         s->culprit_percent, s->culprit_count);
-  for (int i = 0; i < s->culprit_count; i++)
-    printf(" %lx", (unsigned long)s->culprit[i]);
+         s->hot_path_percent, s->hot_path_count);
+  for (int i = 0; i < s->hot_path_count; i++)
+    printf(" %lx", (unsigned long)s->hot_path[i]);
   printf(" %d", s->count);
   for (int i = 0; i < s->count; i++)
     printf(" %lx", (unsigned long)s->pcs[i]);

@@ -62,7 +62,7 @@ static run_t simulate(const char *script, uint64_t threshold_ms) {
       pass_ms(&s, *script);
       if (s.now_ns < due || !s.watched) continue;
       stall_poll_t look = {.now_ns = s.now_ns,
-                           .late_ns = turn.looked ? s.now_ns - due : 0,
+                           .late_ns = turn.polled ? s.now_ns - due : 0,
                            .state = s.state,
                            .frozen = s.frozen,
                            .run_ns = s.run_ns,
@@ -170,7 +170,7 @@ static void assert_culprit(const hot_path_stack_t *paths, size_t count, uint32_t
   bool set[3];
   hot_path_t c = hot_path_find(paths, count, set);
   assert_true(c.depth >= 0);
-  assert_int_equal(paths[c.path].functions[c.depth], wanted);
+  assert_int_equal(paths[c.stack].functions[c.depth], wanted);
   assert_true((double)c.weight / (double)c.total > share - 0.005);
   assert_true((double)c.weight / (double)c.total < share + 0.005);
 }

@@ -17,31 +17,31 @@
 #define OTHER  ((wait_site_t){0x3000, 0x7100}) /* further out: the program's next loop */
 
 typedef struct thread {
-  wait_candidate_t guess;
-  wait_site_t home;
-  uint32_t turns;
+  wait_candidate_t candidate;
+  wait_site_t site;
+  uint32_t iterations;
 } thread_t;
 
 static wait_kind_t wait_at(thread_t *t, wait_site_t place) {
-  if (t->home.site == place.site && t->home.frame == place.frame) {
-    t->turns++;
+  if (t->site.site == place.site && t->site.frame == place.frame) {
+    t->iterations++;
     return WAIT_SITE;
   }
-  wait_kind_t kind = wait_classify(&t->guess, t->home, t->turns, place);
-  if (kind == WAIT_SITE) t->home = place;
-  if (kind != WAIT_INSIDE) t->guess.turns = ++t->turns;
+  wait_kind_t kind = wait_classify(&t->candidate, t->site, t->iterations, place);
+  if (kind == WAIT_SITE) t->site = place;
+  if (kind != WAIT_INSIDE) t->candidate.iterations = ++t->iterations;
   return kind;
 }
 
-static thread_t at_home(void) {
+static thread_t with_wait_site(void) {
   thread_t t = {0};
   for (int i = 0; i < SITE_WAITS; i++)
     (void)wait_at(&t, LOOP);
-  assert_int_equal(t.home.site, LOOP.site);
+  assert_int_equal(t.site.site, LOOP.site);
   return t;
 }
 
-static void a_place_that_is_visited_often_is_home(void **unused) {
+static void a_place_visited_often_is_the_wait_site(void **unused) {
   (void)unused;
   thread_t t = {0};
   assert_int_equal(wait_at(&t, LOOP), WAIT_INSIDE);
@@ -53,7 +53,7 @@ static void a_place_that_is_visited_often_is_home(void **unused) {
 
 static void a_client_that_waits_in_a_handler_is_inside_the_turn(void **unused) {
   (void)unused;
-  thread_t t = at_home();
+  thread_t t = with_wait_site();
   for (int turn = 0; turn < 100; turn++) {
     assert_int_equal(wait_at(&t, LOOP), WAIT_SITE);
     for (int i = 0; i < NESTED_WAITS - 1; i++)
@@ -63,7 +63,7 @@ static void a_client_that_waits_in_a_handler_is_inside_the_turn(void **unused) {
 
 static void a_dialog_that_goes_round_and_round_is_a_loop(void **unused) {
   (void)unused;
-  thread_t t = at_home();
+  thread_t t = with_wait_site();
   (void)wait_at(&t, LOOP);
   for (int i = 0; i < NESTED_WAITS - 1; i++)
     assert_int_equal(wait_at(&t, DIALOG), WAIT_INSIDE);
@@ -73,21 +73,21 @@ static void a_dialog_that_goes_round_and_round_is_a_loop(void **unused) {
   assert_int_equal(wait_at(&t, DIALOG), WAIT_INSIDE); /* a new turn, a new count */
 }
 
-static void the_next_loop_of_a_program_becomes_home(void **unused) {
+static void the_next_loop_of_a_program_becomes_the_wait_site(void **unused) {
   (void)unused;
-  thread_t t = at_home();
+  thread_t t = with_wait_site();
   for (int i = 0; i < SITE_WAITS - 1; i++)
     assert_int_equal(wait_at(&t, OTHER), WAIT_IDLE);
   assert_int_equal(wait_at(&t, OTHER), WAIT_SITE);
-  assert_int_equal(t.home.frame, OTHER.frame);
-  assert_int_equal(wait_at(&t, LOOP), WAIT_INSIDE); /* now deeper than home */
+  assert_int_equal(t.site.frame, OTHER.frame);
+  assert_int_equal(wait_at(&t, LOOP), WAIT_INSIDE); /* now deeper than the wait site */
 }
 
 int main(void) {
   const struct CMUnitTest tests[] = {
-      cmocka_unit_test(a_place_that_is_visited_often_is_home),
+      cmocka_unit_test(a_place_visited_often_is_the_wait_site),
       cmocka_unit_test(a_client_that_waits_in_a_handler_is_inside_the_turn),
       cmocka_unit_test(a_dialog_that_goes_round_and_round_is_a_loop),
-      cmocka_unit_test(the_next_loop_of_a_program_becomes_home)};
+      cmocka_unit_test(the_next_loop_of_a_program_becomes_the_wait_site)};
   return cmocka_run_group_tests(tests, NULL, NULL);
 }

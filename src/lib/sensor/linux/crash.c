@@ -11,7 +11,7 @@
 
 #define THREADS_MAX 512
 #define DEPTH_MAX   256
-#define PATIENCE_NS 300000000u
+#define TIMEOUT_NS  300000000u
 
 #define SIGNALS                                                                                    \
   (1ull << SIGSEGV | 1ull << SIGBUS | 1ull << SIGILL | 1ull << SIGFPE | 1ull << SIGABRT |          \
@@ -19,24 +19,24 @@
 
 const int crash_flags = SA_SIGINFO | SA_ONSTACK;
 
-/* siginfo_t, of which the program's header may know less than is asked for here. */
+/* siginfo_t; the C library's header may declare fewer fields. */
 typedef struct info {
   int32_t number, error, code, padding;
   uint64_t address;
 } info_t;
 
-/* What is needed of memory, made at the start: none may be had later. */
+/* Memory for a crash is mapped at the start: mapping may fail during a crash. */
 static sonde_thread_stack_t *threads;
 static uintptr_t *pcs;
 static uint32_t crashing; /* the tid of the thread that writes */
 
 #define FAULTS (1ull << SIGSEGV | 1ull << SIGBUS)
-static uint64_t handled; /* signals whose handler is ours */
+static uint64_t handled; /* signals that crash_handler handles, as bits */
 
 bool crash_catches_faults(void) { return (load_relaxed(&handled) & FAULTS) == FAULTS; }
 
-void crash_set_handled(int number, bool is) {
-  if (is)
+void crash_set_handled(int number, bool is_handled) {
+  if (is_handled)
     (void)__atomic_or_fetch(&handled, 1ull << number, __ATOMIC_RELAXED);
   else
     (void)__atomic_and_fetch(&handled, ~(1ull << number), __ATOMIC_RELAXED);
@@ -77,7 +77,7 @@ static void put_others(stream_t *s, uint64_t time, pid_t own) {
                      .max = THREADS_MAX,
                      .pcs = pcs,
                      .depth = DEPTH_MAX,
-                     .options = {.timeout_ns = PATIENCE_NS}};
+                     .options = {.timeout_ns = TIMEOUT_NS}};
   int count = sonde_capture_all(&all);
   for (int i = 0; i < count; i++) {
     const sonde_thread_stack_t *t = &threads[i];
@@ -116,8 +116,8 @@ void crash_handler(int number, void *information, void *context) {
     if (cas_acq_rel(&crashing, &none, self)) {
       (void)os_signals_block(); /* until the handler returns */
       os_run_on_handler_stack(record, &crash);
-    } else if (none != self) /* the other one's stack is being taken; it ends the program soon */
-      (void)os_futex_wait(&crashing, none, 4 * (uint64_t)PATIENCE_NS);
+    } else if (none != self) /* another thread records the crash and then terminates the program */
+      (void)os_futex_wait(&crashing, none, 4 * (uint64_t)TIMEOUT_NS);
   }
   os_signal_default(number);
   os_signal_again(number, information);

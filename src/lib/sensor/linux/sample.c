@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
- * Timers are kept in a table by tid. Whoever looks at the threads holds the table by a try-lock;
- * who does not get it leaves, so a signal handler never waits.
+ * Timers are kept in a table by tid. A try-lock protects the table: a thread that does not get it
+ * skips its work, so a signal handler never waits.
  */
 #include "sensor/sample.h"
 
@@ -11,22 +11,23 @@
 #include "sensor/sensor.h"
 #include "capture/stack.h"
 
-#define TIMERS_MAX      4096u
-#define LOOK_NS         100000000u
-#define LOOK_AT_MOST_NS 1000000u
-#define HOLD_TRIES      1000000
+#define TIMERS_MAX 4096u
+/* Between two listings of the threads, by ticks; and at least, by thread creation. */
+#define LIST_NS       100000000u
+#define LIST_LEAST_NS 1000000u
+#define LOCK_TRIES    1000000
 
 typedef struct timer {
-  pid_t tid; /* 0: a free place */
+  pid_t tid; /* 0: free */
   int number;
 } timer_entry_t;
 
 static struct {
   timer_entry_t timers[TIMERS_MAX];
-  uint32_t used; /* places below this may be in use */
-  uint32_t held;
-  uint64_t interval_ns, looked_ns;
-  bool wanted; /* somebody wanted a look and was too early */
+  uint32_t used; /* entries below this may be in use */
+  uint32_t locked;
+  uint64_t interval_ns, listed_ns;
+  bool wanted; /* a thread was created too early for a listing */
 } sampler;
 
 static void record_tick(const void *ucontext, uint32_t missed) {
@@ -48,15 +49,14 @@ static bool has_timer(pid_t tid) {
   return false;
 }
 
-/* Anywhere within the first interval: so threads that end before they have used one are sampled as
- * often as they should be, on the whole. */
+/* Random within the first interval, so that short threads get their share of samples on average. */
 static uint64_t first_tick_ns(pid_t tid) {
   uint64_t x = (os_monotonic_ns() ^ (uint64_t)tid << 32) * UINT64_C(0x9e3779b97f4a7c15);
   x = (x ^ x >> 32) * UINT64_C(0xd6e8feb86659fd93);
   return 1 + (x ^ x >> 32) % sampler.interval_ns;
 }
 
-static bool give_timer(pid_t tid, uint64_t identity, void *unused) {
+static bool add_timer(pid_t tid, uint64_t identity, void *unused) {
   (void)identity;
   (void)unused;
   if (has_timer(tid)) return true;
@@ -64,7 +64,7 @@ static bool give_timer(pid_t tid, uint64_t identity, void *unused) {
     timer_entry_t *t = &sampler.timers[i];
     if (t->tid) continue;
     int number = os_tick_start(tid, first_tick_ns(tid), sampler.interval_ns);
-    if (number < 0) return true; /* it has just ended, or there are no timers left */
+    if (number < 0) return true; /* the thread has ended, or the timers are exhausted */
     *t = (timer_entry_t){tid, number};
     if (sampler.used <= i) sampler.used = i + 1;
     return true;
@@ -72,7 +72,7 @@ static bool give_timer(pid_t tid, uint64_t identity, void *unused) {
   return false;
 }
 
-static void drop_timers_of_the_dead(void) {
+static void drop_timers_of_ended_threads(void) {
   for (uint32_t i = 0; i < sampler.used; i++) {
     timer_entry_t *t = &sampler.timers[i];
     if (!t->tid || os_thread_alive(t->tid)) continue;
@@ -81,75 +81,75 @@ static void drop_timers_of_the_dead(void) {
   }
 }
 
-static void look(uint64_t now) {
+static void list_threads(uint64_t now) {
   uint32_t free_now = 0;
-  if (!cas_acq_rel(&sampler.held, &free_now, 1u)) return;
-  store_relaxed(&sampler.looked_ns, now);
+  if (!cas_acq_rel(&sampler.locked, &free_now, 1u)) return;
+  store_relaxed(&sampler.listed_ns, now);
   store_relaxed(&sampler.wanted, false);
-  drop_timers_of_the_dead();
-  os_threads(give_timer, NULL);
-  store_release(&sampler.held, 0u);
+  drop_timers_of_ended_threads();
+  os_threads(add_timer, NULL);
+  store_release(&sampler.locked, 0u);
 }
 
 static void on_tick(const void *ucontext, uint32_t missed) {
   record_tick(ucontext, missed);
   if (!writer_control()) return;
   uint64_t now = os_monotonic_ns();
-  if (now - load_relaxed(&sampler.looked_ns) >= LOOK_NS || load_relaxed(&sampler.wanted)) look(now);
+  if (now - load_relaxed(&sampler.listed_ns) >= LIST_NS || load_relaxed(&sampler.wanted))
+    list_threads(now);
 }
 
-/* Who has the table is done with it in a moment, unless it is this very thread, in whose signal
- * handler this runs. */
-static bool hold_table(void) {
+/* The holder of the lock releases it soon, unless this is a signal handler that interrupted it. */
+static bool lock_table(void) {
   uint32_t free_now = 0;
-  for (int i = 0; !cas_acq_rel(&sampler.held, &free_now, 1u); i++, free_now = 0)
-    if (i == HOLD_TRIES) return false;
+  for (int i = 0; !cas_acq_rel(&sampler.locked, &free_now, 1u); i++, free_now = 0)
+    if (i == LOCK_TRIES) return false;
   return true;
 }
 
-/* The timer of the one thread, whose maker knows it. False: where this C library keeps the number
- * of a thread is not known, the thread has ended, or there is no room. */
-static bool give_made(uint64_t handle) {
+/* Adds the timer of the thread HANDLE. False if this C library's layout of pthread_t is unknown,
+ * the thread has ended, or the table is full. */
+static bool add_timer_of(uint64_t handle) {
   pid_t tid = os_thread_of_handle(handle);
-  if (tid <= 0 || !hold_table()) return false;
-  bool given = give_timer(tid, 0, NULL);
-  store_release(&sampler.held, 0u);
-  return given;
+  if (tid <= 0 || !lock_table()) return false;
+  bool added = add_timer(tid, 0, NULL);
+  store_release(&sampler.locked, 0u);
+  return added;
 }
 
 void sample_thread_created(uint64_t handle) {
   shm_control_t *control = writer_control();
   if (!sampler.interval_ns || !control || !(load_relaxed(&control->mode) & RECORD_SAMPLES)) return;
-  uint64_t now = os_monotonic_ns(), since = now - load_relaxed(&sampler.looked_ns);
-  if (since < LOOK_NS && give_made(handle)) return;
-  if (since < LOOK_AT_MOST_NS)
+  uint64_t now = os_monotonic_ns(), since = now - load_relaxed(&sampler.listed_ns);
+  if (since < LIST_NS && add_timer_of(handle)) return;
+  if (since < LIST_LEAST_NS)
     store_relaxed(&sampler.wanted, true);
   else
-    look(now);
+    list_threads(now);
 }
 
-/* All timers go; those that are to be are made anew, with the interval that is asked for now. */
+/* Deletes all timers; the caller creates those for the new interval. */
 static bool drop_timers(void) {
-  if (!hold_table()) return false;
+  if (!lock_table()) return false;
   for (uint32_t i = 0; i < sampler.used; i++) {
     if (sampler.timers[i].tid) os_tick_stop(sampler.timers[i].number);
     sampler.timers[i].tid = 0;
   }
-  store_release(&sampler.held, 0u);
+  store_release(&sampler.locked, 0u);
   return true;
 }
 
-static void follow_control(shm_control_t *control) {
+static void reconfigure(shm_control_t *control) {
   bool wanted = load_relaxed(&control->mode) & RECORD_SAMPLES;
   uint64_t interval_ns = wanted ? load_relaxed(&control->sample_interval_ns) : 0;
   if (interval_ns == sampler.interval_ns || !drop_timers()) return;
   sampler.interval_ns = interval_ns;
-  if (interval_ns && os_tick_prepare(on_tick) == 0) look(os_monotonic_ns());
+  if (interval_ns && os_tick_prepare(on_tick) == 0) list_threads(os_monotonic_ns());
 }
 
 static void forget_timers(void) { memset(&sampler, 0, sizeof sampler); }
 
-HIDDEN const sensor_t sensor_sample = {.start = follow_control,
-                                       .reconfigure = follow_control,
+HIDDEN const sensor_t sensor_sample = {.start = reconfigure,
+                                       .reconfigure = reconfigure,
                                        .after_fork = forget_timers,
-                                       .restart = follow_control};
+                                       .restart = reconfigure};

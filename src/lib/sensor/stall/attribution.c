@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: MIT
  *
- * A sample stands for the time from the middle to the one before to the middle to the next, the
- * first one from the turn's beginning, the last one to its end. Functions are told apart by where
- * their symbols begin; code without a symbol is one function an image.
+ * A sample represents the time from the middle between it and the previous sample to the middle
+ * between it and the next one; the first begins, and the last ends, with the iteration. A function
+ * is identified by the address of its symbol; code without symbols counts as one function per
+ * image.
  */
 #include "sensor/stall/attribution.h"
 
@@ -11,11 +12,11 @@
 #include "sensor/stall/hot_path.h"
 #include "sonde/name.h"
 
-static attribution_t blames[ATTRIBUTIONS];
+static attribution_t attributions[ATTRIBUTIONS];
 
-/* The samples as paths of functions, outermost first, and where each stands in its sample. */
+/* The samples as stacks of functions, outermost first, and the frame of each function. */
 static struct {
-  hot_path_stack_t paths[ATTRIBUTION_SAMPLES];
+  hot_path_stack_t stacks[ATTRIBUTION_SAMPLES];
   uint64_t functions[ATTRIBUTION_SAMPLES][ATTRIBUTION_DEPTH];
   uint16_t frames[ATTRIBUTION_SAMPLES][ATTRIBUTION_DEPTH];
   bool set[ATTRIBUTION_SAMPLES];
@@ -23,104 +24,102 @@ static struct {
 
 attribution_t *attribution_acquire(void) {
   for (int i = 0; i < ATTRIBUTIONS; i++) {
-    if (blames[i].taken) continue;
-    blames[i].taken = true;
-    blames[i].count = 0;
-    return &blames[i];
+    if (attributions[i].used) continue;
+    attributions[i].used = true;
+    attributions[i].count = 0;
+    return &attributions[i];
   }
   return NULL;
 }
 
-void attribution_release(attribution_t *blame) {
-  if (blame) blame->taken = false;
+void attribution_release(attribution_t *a) {
+  if (a) a->used = false;
 }
 
-/* Every second one goes; the rest stand for their time. */
-static void thin_out(attribution_t *blame) {
+/* Drops every second sample; the others then represent its time. */
+static void thin_out(attribution_t *a) {
   int kept = 0;
-  for (int i = 1; i < blame->count; i += 2)
-    memcpy(&blame->samples[kept++], &blame->samples[i], sizeof *blame->samples);
-  blame->count = kept;
+  for (int i = 1; i < a->count; i += 2)
+    memcpy(&a->samples[kept++], &a->samples[i], sizeof *a->samples);
+  a->count = kept;
 }
 
-void attribution_add(attribution_t *blame, uint64_t time_ns, const uintptr_t *pcs, int count) {
+void attribution_add(attribution_t *a, uint64_t time_ns, const uintptr_t *pcs, int count) {
   if (count <= 0) return;
   if (count > ATTRIBUTION_DEPTH) count = ATTRIBUTION_DEPTH;
-  if (blame->count == ATTRIBUTION_SAMPLES) thin_out(blame);
-  blame->samples[blame->count].time_ns = time_ns;
-  blame->samples[blame->count].depth = count;
-  memcpy(blame->samples[blame->count].pcs, pcs, (size_t)count * sizeof *pcs);
-  blame->count++;
+  if (a->count == ATTRIBUTION_SAMPLES) thin_out(a);
+  a->samples[a->count].time_ns = time_ns;
+  a->samples[a->count].depth = count;
+  memcpy(a->samples[a->count].pcs, pcs, (size_t)count * sizeof *pcs);
+  a->count++;
 }
 
 /* ---- the tree ----------------------------------------------------------------------------- */
 
-static int name_of(const attribution_t *blame, int sample, int frame, sonde_name_t *name) {
-  return sonde_name(blame->samples[sample].pcs[frame], frame ? 0 : SONDE_NAME_EXACT, name);
+static int name_of(const attribution_t *a, int sample, int frame, sonde_name_t *name) {
+  return sonde_name(a->samples[sample].pcs[frame], frame ? 0 : SONDE_NAME_EXACT, name);
 }
 
-static uint64_t function_of(const attribution_t *blame, int sample, int frame) {
+static uint64_t function_of(const attribution_t *a, int sample, int frame) {
   sonde_name_t name;
-  int status = name_of(blame, sample, frame, &name);
-  uintptr_t pc = blame->samples[sample].pcs[frame];
+  int status = name_of(a, sample, frame, &name);
+  uintptr_t pc = a->samples[sample].pcs[frame];
   if (status == 0) return pc - name.symbol_offset;
   return status == SONDE_ESTRIPPED ? name.image_id : pc;
 }
 
-static uint64_t weight_of(const attribution_t *blame, int i, uint64_t began, uint64_t now) {
-  uint64_t time = blame->samples[i].time_ns;
-  uint64_t from = i ? (blame->samples[i - 1].time_ns + time) / 2 : began;
-  uint64_t to = i + 1 < blame->count ? (time + blame->samples[i + 1].time_ns) / 2 : now;
+static uint64_t weight_of(const attribution_t *a, int i, uint64_t began, uint64_t now) {
+  uint64_t time = a->samples[i].time_ns;
+  uint64_t from = i ? (a->samples[i - 1].time_ns + time) / 2 : began;
+  uint64_t to = i + 1 < a->count ? (time + a->samples[i + 1].time_ns) / 2 : now;
   return to > from ? to - from : 0;
 }
 
-/* A recursion is one function, however deep it was at that moment; it stands where it is innermost.
- */
-static void make_path(const attribution_t *blame, int i) {
+/* Consecutive frames of one recursive function count once, at the innermost. */
+static void make_stack(const attribution_t *a, int i) {
   int depth = 0;
   uint64_t *functions = tree.functions[i];
-  for (int frame = blame->samples[i].depth; frame-- > 0;) {
-    uint64_t function = function_of(blame, i, frame);
+  for (int frame = a->samples[i].depth; frame-- > 0;) {
+    uint64_t function = function_of(a, i, frame);
     if (!depth || functions[depth - 1] != function) functions[depth++] = function;
     tree.frames[i][depth - 1] = (uint16_t)frame;
   }
-  tree.paths[i].functions = functions;
-  tree.paths[i].depth = depth;
+  tree.stacks[i].functions = functions;
+  tree.stacks[i].depth = depth;
 }
 
-/* The innermost function of PATH from DEPTH outward that is not the system's; DEPTH when there is
- * none. */
-static int innermost_own(const attribution_t *blame, int path, int depth) {
+/* The innermost function outside system images, from DEPTH outward; DEPTH if there is none. */
+static int innermost_app(const attribution_t *a, int path, int depth) {
   sonde_name_t name;
   for (int at = depth; at >= 0; at--)
-    if (name_of(blame, path, tree.frames[path][at], &name) == 0 &&
+    if (name_of(a, path, tree.frames[path][at], &name) == 0 &&
         !(name.image_flags & SONDE_IMAGE_SYSTEM))
       return at;
   return depth;
 }
 
-static int heaviest_through(const attribution_t *blame, int model, int depth) {
+static int heaviest_through(const attribution_t *a, int model, int depth) {
   int best = model;
-  for (int i = 0; i < blame->count; i++)
-    if (hot_path_matches(&tree.paths[i], &tree.paths[model], depth) &&
-        tree.paths[i].weight > tree.paths[best].weight)
+  for (int i = 0; i < a->count; i++)
+    if (hot_path_matches(&tree.stacks[i], &tree.stacks[model], depth) &&
+        tree.stacks[i].weight > tree.stacks[best].weight)
       best = i;
   return best;
 }
 
-int attribution_find(const attribution_t *blame, uint64_t began_ns, uint64_t now_ns,
+int attribution_find(const attribution_t *a, uint64_t began_ns, uint64_t now_ns,
                      const uintptr_t **pcs, int *percent) {
-  size_t count = (size_t)blame->count;
-  for (int i = 0; i < blame->count; i++) {
-    make_path(blame, i);
-    tree.paths[i].weight = weight_of(blame, i, began_ns, now_ns);
+  size_t count = (size_t)a->count;
+  for (int i = 0; i < a->count; i++) {
+    make_stack(a, i);
+    tree.stacks[i].weight = weight_of(a, i, began_ns, now_ns);
   }
-  hot_path_t c = hot_path_find(tree.paths, count, tree.set);
+  hot_path_t c = hot_path_find(tree.stacks, count, tree.set);
   if (c.depth < 0) return 0;
-  int depth = innermost_own(blame, (int)c.path, c.depth);
-  uint64_t weight = hot_path_weight(tree.paths, count, &tree.paths[c.path], depth);
+  int depth = innermost_app(a, (int)c.stack, c.depth);
+  uint64_t weight = hot_path_weight(tree.stacks, count, &tree.stacks[c.stack], depth);
   *percent = (int)(100 * weight / c.total);
-  int shown = heaviest_through(blame, (int)c.path, depth), frame = tree.frames[shown][depth];
-  *pcs = &blame->samples[shown].pcs[frame];
-  return blame->samples[shown].depth - frame;
+  int shown = heaviest_through(a, (int)c.stack, depth), frame = tree.frames[shown][depth];
+  *pcs = &a->samples[shown].pcs[frame];
+  return a->samples[shown].depth - frame;
 }

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: MIT
  *
- * Who held a turn up, found in the program itself: stacks that were taken while it lasted, and the
- * culprit among them (stall_culprit.h).
+ * Attributes the time of one iteration to code, in the program itself: collects stacks sampled
+ * during the iteration and finds its hot path (hot_path.h).
  *
- * Used by one thread, the program's own monitor. No memory is asked for: there is room for the
- * turns of ATTRIBUTIONS threads at a time.
+ * Used by one thread, the program's own monitor. It allocates no memory: the samples of
+ * ATTRIBUTIONS iterations fit at a time.
  */
 #ifndef SONDE_SENSOR_STALL_ATTRIBUTION_H
 #define SONDE_SENSOR_STALL_ATTRIBUTION_H
@@ -17,7 +17,7 @@
 #define ATTRIBUTION_DEPTH   256
 
 typedef struct attribution {
-  bool taken;
+  bool used;
   int count;
   struct {
     uint64_t time_ns;
@@ -26,17 +26,18 @@ typedef struct attribution {
   } samples[ATTRIBUTION_SAMPLES];
 } attribution_t;
 
-/* Room for the samples of one turn; NULL when there is none. */
+/* Memory for the samples of one iteration; NULL if all is in use. */
 attribution_t *attribution_acquire(void);
-void attribution_release(attribution_t *blame); /* which may be NULL */
+/* A may be NULL. */
+void attribution_release(attribution_t *a);
 
-/* The thread stood at PCS, COUNT of them, at TIME_NS. */
-void attribution_add(attribution_t *blame, uint64_t time_ns, const uintptr_t *pcs, int count);
+/* Adds the stack PCS, COUNT entries, captured at TIME_NS. */
+void attribution_add(attribution_t *a, uint64_t time_ns, const uintptr_t *pcs, int count);
 
-/* Of the turn from BEGAN_NS to NOW_NS: *PCS is the stack, from the culprit outward, of the sample
- * that stands for the most of it; *PERCENT what the culprit owned. Returns how many there are, 0:
- * no sample. They are in BLAME. */
-int attribution_find(const attribution_t *blame, uint64_t began_ns, uint64_t now_ns,
+/* Finds the hot path of the iteration from BEGAN_NS to NOW_NS. *PCS points into A: the hot function
+ * and its callers, in the sample that represents most time. *PERCENT is the share of the hot
+ * function. Returns the number of entries; 0: there are no samples. */
+int attribution_find(const attribution_t *a, uint64_t began_ns, uint64_t now_ns,
                      const uintptr_t **pcs, int *percent);
 
 #endif

@@ -7,7 +7,8 @@
 #define TICK_MAX_NS       (100 * MS)
 #define SAMPLE_MAX_NS     (1000 * MS)
 #define LATE_MIN_NS       (20 * MS)
-#define BOOKING_NS        (10 * MS) /* the kernel's own delay in booking time on a CPU */
+/* The kernel's delay in booking CPU time. */
+#define BOOKING_NS (10 * MS)
 
 stall_rules_t stall_rules_for(uint64_t threshold_ns) {
   uint64_t tick = threshold_ns / TICKS_A_THRESHOLD;
@@ -17,33 +18,33 @@ stall_rules_t stall_rules_for(uint64_t threshold_ns) {
 
 static uint64_t minus(uint64_t a, uint64_t b) { return a > b ? a - b : 0; }
 
-static bool is_stopped(const stall_poll_t *look) {
-  return look->state == 'T' || look->state == 't' || look->frozen;
+static bool is_stopped(const stall_poll_t *poll) {
+  return poll->state == 'T' || poll->state == 't' || poll->frozen;
 }
 
 static bool is_late(const stall_rules_t *rules, uint64_t late_ns) {
   return late_ns > rules->threshold_ns / 4 && late_ns > LATE_MIN_NS;
 }
 
-/* The time since the look before, told apart. */
-static void account(stall_iteration_t *t, const stall_rules_t *rules, const stall_poll_t *look) {
-  uint64_t passed = minus(look->now_ns, t->last.now_ns);
-  uint64_t ran = minus(look->run_ns, t->last.run_ns);
+/* Attributes the time since the previous poll. */
+static void account(stall_iteration_t *t, const stall_rules_t *rules, const stall_poll_t *poll) {
+  uint64_t passed = minus(poll->now_ns, t->last.now_ns);
+  uint64_t ran = minus(poll->run_ns, t->last.run_ns);
   uint64_t idle = minus(passed, ran);
-  if (is_stopped(look) || is_stopped(&t->last))
+  if (is_stopped(poll) || is_stopped(&t->last))
     t->stopped_ns += idle;
-  else if (is_late(rules, look->late_ns))
-    t->late_ns += idle < look->late_ns ? idle : look->late_ns;
-  else if (look->state == 'R' && t->last.state == 'R')
+  else if (is_late(rules, poll->late_ns))
+    t->late_ns += idle < poll->late_ns ? idle : poll->late_ns;
+  else if (poll->state == 'R' && t->last.state == 'R')
     t->ready_ns += (int64_t)passed - (int64_t)ran;
 }
 
-/* What the thread did before the first look nobody knows but for the usual tick of it. */
+/* The state before the first poll is unknown; up to one tick of it is normal. */
 static void account_first(stall_iteration_t *t, const stall_rules_t *rules,
-                          const stall_poll_t *look) {
-  uint64_t unseen = minus(minus(look->now_ns, t->began_ns), rules->tick_ns);
+                          const stall_poll_t *poll) {
+  uint64_t unseen = minus(minus(poll->now_ns, t->began_ns), rules->tick_ns);
   if (is_late(rules, unseen)) t->late_ns = unseen;
-  t->first = *look;
+  t->first = *poll;
 }
 
 uint64_t stall_iteration_runq_wait_ns(const stall_iteration_t *t) {
@@ -59,7 +60,7 @@ uint64_t stall_iteration_active_ns(const stall_iteration_t *t, uint64_t now_ns) 
                t->stopped_ns + t->late_ns + stall_iteration_runq_wait_ns(t));
 }
 
-/* Often while the threshold is near, then ever more seldom. */
+/* Often near the threshold, less and less often later. */
 static uint64_t sample_interval(const stall_iteration_t *t, const stall_rules_t *rules) {
   uint64_t age = stall_iteration_active_ns(t, t->last.now_ns);
   if (age < 2 * t->threshold_ns) return rules->tick_ns * 3 / 4;
@@ -70,21 +71,21 @@ static uint64_t sample_interval(const stall_iteration_t *t, const stall_rules_t 
 }
 
 unsigned stall_iteration_poll(stall_iteration_t *t, const stall_rules_t *rules,
-                              const stall_poll_t *look) {
+                              const stall_poll_t *poll) {
   unsigned todo = 0;
-  if (t->looked)
-    account(t, rules, look);
+  if (t->polled)
+    account(t, rules, poll);
   else
-    account_first(t, rules, look);
-  t->looked = true;
-  t->last = *look;
-  if (is_stopped(look)) return 0;
-  if (look->now_ns >= t->next_sample_ns) {
-    t->next_sample_ns = look->now_ns + sample_interval(t, rules);
+    account_first(t, rules, poll);
+  t->polled = true;
+  t->last = *poll;
+  if (is_stopped(poll)) return 0;
+  if (poll->now_ns >= t->next_sample_ns) {
+    t->next_sample_ns = poll->now_ns + sample_interval(t, rules);
     t->samples++;
     todo |= STALL_DO_SAMPLE;
   }
-  if (!t->reported && stall_iteration_active_ns(t, look->now_ns) >= t->threshold_ns) {
+  if (!t->reported && stall_iteration_active_ns(t, poll->now_ns) >= t->threshold_ns) {
     t->reported = true;
     todo |= STALL_DO_REPORT;
   }
@@ -95,7 +96,7 @@ uint64_t stall_iteration_next_poll_ns(const stall_iteration_t *t, const stall_ru
                                       uint64_t now_ns) {
   uint64_t next = now_ns + rules->tick_ns;
   if (t->reported) return next;
-  uint64_t own = stall_iteration_active_ns(t, now_ns);
-  uint64_t due = now_ns + minus(t->threshold_ns, own) + MS / 4;
+  uint64_t active = stall_iteration_active_ns(t, now_ns);
+  uint64_t due = now_ns + minus(t->threshold_ns, active) + MS / 4;
   return due < next ? due : next;
 }

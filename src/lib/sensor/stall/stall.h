@@ -1,40 +1,60 @@
 /* SPDX-License-Identifier: MIT
  *
- * The watched side of the stall monitor: the turns of event loops.
+ * The stall sensor: reports the iterations of event loops to the recorder.
  *
- * A thread is a loop when it comes back to one wait (epoll_wait, poll, select, …) from one place at
- * one depth of its stack: its *home*, after SITE_WAITS visits. From then on its turns are told to
- * the recorder (record/shm_loops.h), which watches them from outside.
+ * An *event loop* is a thread that returns again and again to one wait (epoll_wait, poll, select,
+ * …), called from one place at one stack depth: its *wait site*. An *iteration* is the time between
+ * the return of that wait and the next entry into it. A *stall* is an iteration whose active time
+ * reaches the threshold; active time excludes time stopped or waiting for a CPU (stall/rules.h).
  *
- * A wait at another place is judged by its depth. Deeper than home it stands inside a turn: a
- * blocking call, such as a client library's poll, and the turn goes on; unless it comes again and
- * again within one turn, which is what a nested loop does (a modal dialog): then it ends turns as
- * the home does. At home's depth or further out the loop itself, or one that replaced it, waits
- * elsewhere: that ends the turn, and soon becomes the home.
+ * Life of a stall
+ * 1. The program calls a wait. A hook (agent/wait.c) calls stall_wait_begin and stall_wait_end.
+ *    After SITE_WAITS visits of one place stall_wait_slow (linux/stall.c) makes it the wait site.
+ * 2. stall_wait_end stores the iteration's start time into the thread's entry in the shared buffers
+ *    (record/shm_loops.h), and wakes the recorder if it sleeps. stall_wait_begin stores 0.
+ * 3. A thread of the recorder (tool/recorder/monitor/stall.c) polls all entries. It reads the state
+ *    and CPU times of a thread that is still in the same iteration (monitor/stall_watch.c).
+ * 4. Pure functions (stall/rules.c) decide from each poll: capture a stack, report a stall, or
+ * wait.
+ * 5. A blocked thread's stack is read from outside; a running thread gets a stack request by
+ * signal, and on_request (linux/stall.c) captures its own stack (monitor/stall_stacks.c).
+ * 6. The recorder writes begin, stacks and end of the stall as records of its own stream
+ *    (monitor/writer.c; docs/format.md describes them). A note on stderr names the stall at once.
+ * 7. When the wait site is reached, stall_end_watched stores the end time.
+ * 8. A reader replays the records (tool/analysis/stalls.c) and attributes the iteration's time to
+ *    its hot path (stall/hot_path.c). `sonde report FILE stalls` prints both
+ *    (tool/report/sections/stalls.c).
+ * Without a recorder, a thread of the program does steps 3 to 8 (stall/self_monitor.c).
  *
- * The usual path is a comparison, a load and a store before the wait, and a clock reading, two
- * stores and a load after it. No lock, no read-modify-write; a system call only when the recorder
- * sleeps.
+ * Waits at other places are judged by depth. A deeper wait is part of the iteration, such as the
+ * poll of a client library. If a deeper wait repeats within one iteration it is a nested loop (a
+ * modal dialog) and ends iterations too. A wait at the same depth or further out ends the iteration
+ * and soon becomes the wait site: the loop has moved, or another has replaced it.
+ *
+ * Threads: each thread writes its own entry. Memory order: the start time is stored with release,
+ * after the fields that belong to it. Cost: a comparison, a load and a store before the wait; a
+ * clock reading, two stores and a load after it. No lock, no read-modify-write; a system call only
+ * if the recorder sleeps. errno is not changed. A forked child is not watched.
  */
 #ifndef SONDE_SENSOR_STALL_STALL_H
 #define SONDE_SENSOR_STALL_STALL_H
 
 #include "record/writer.h"
 
-/* How a wait looks from where it is called: its return address and its stack pointer, or any
- * address that stands at a fixed distance from that. */
+/* Identifies the call of a wait: its return address, and its stack pointer or any address at a
+ * fixed distance from that. */
 typedef struct wait_site {
   uint64_t site, frame;
 } wait_site_t;
 
-/* Whether the thread is at home: what stall_wait_begin says and stall_wait_end is told. */
+/* Passed from stall_wait_begin to stall_wait_end; NULL: the wait does not end an iteration. */
 typedef shm_loop_t *stall_wait_t;
 
 NOINLINE stall_wait_t stall_wait_slow(wait_site_t place);
 NOINLINE void stall_end_watched(shm_loop_t *loop);
 NOINLINE void stall_wake_recorder(void);
 
-/* The calling thread is about to wait at PLACE. */
+/* The calling thread is about to wait at PLACE: ends its iteration if this is its wait site. */
 static ALWAYS_INLINE stall_wait_t stall_wait_begin(wait_site_t place) {
   writer_t *w = writer_tls;
   shm_loop_t *loop = LIKELY(w != NULL) ? w->loop : NULL;
@@ -45,16 +65,17 @@ static ALWAYS_INLINE stall_wait_t stall_wait_begin(wait_site_t place) {
   return loop;
 }
 
-/* The wait is over. HOME is what stall_wait_begin returned. */
-static ALWAYS_INLINE void stall_wait_end(stall_wait_t home) {
+/* The wait is over: begins an iteration. WAIT is what stall_wait_begin returned. */
+static ALWAYS_INLINE void stall_wait_end(stall_wait_t wait) {
   writer_t *w = writer_tls;
-  if (!home || UNLIKELY(w->loop != home)) return; /* this may be a child of a fork in a handler */
-  store_relaxed(&home->turns, home->turns + 1);
-  store_release(&home->turn, writer_now(w));
+  if (!wait || UNLIKELY(w->loop != wait)) return; /* this may be a child of a fork in a handler */
+  store_relaxed(&wait->turns, wait->turns + 1);
+  store_release(&wait->turn, writer_now(w));
   if (UNLIKELY(load_relaxed(&w->control->stall.asleep))) stall_wake_recorder();
 }
 
-/* ---- what the program itself declares (sonde/stall.h) ------------------------------------- */
+/* ---- iterations that the program declares (sonde/stall.h) -------------------------------------
+ */
 
 int stall_heartbeat(void);
 int stall_begin(uint32_t limit_ms);
@@ -63,25 +84,27 @@ int stall_end(void);
 
 /* ---- the rule, without a clock or a thread, for tests ------------------------------------- */
 
-#define SITE_WAITS   3 /* visits that make a home */
-#define NESTED_WAITS 8 /* visits within one turn that make a nested loop */
+/* Visits that make a place the wait site. */
+#define SITE_WAITS 3
+/* Visits of a deeper place within one iteration that make it a nested loop. */
+#define NESTED_WAITS 8
 
-/* A thread's guess of where its loop may be. */
+/* The place that may become a thread's wait site. */
 typedef struct wait_candidate {
   wait_site_t place;
   uint32_t visits;
-  uint32_t turns; /* of the home when it was last visited */
+  uint32_t iterations; /* begun when it was last visited */
 } wait_candidate_t;
 
 typedef enum wait_kind {
-  WAIT_INSIDE, /* a turn, or nothing known: the turn goes on */
-  WAIT_IDLE,   /* it ends the turn */
-  WAIT_SITE,   /* it ends the turn, and is the home from now on */
+  WAIT_INSIDE, /* part of the iteration, or the thread has no wait site */
+  WAIT_IDLE,   /* ends the iteration */
+  WAIT_SITE,   /* ends the iteration, and is the wait site from now on */
 } wait_kind_t;
 
-/* What the wait at PLACE is to a thread whose home is HOME (site 0: none), where TURNS turns have
- * begun. */
-wait_kind_t wait_classify(wait_candidate_t *guess, wait_site_t home, uint32_t turns,
+/* Classifies a wait at PLACE of a thread whose wait site is SITE (site 0: none) and which has begun
+ * ITERATIONS iterations; updates CANDIDATE. */
+wait_kind_t wait_classify(wait_candidate_t *candidate, wait_site_t site, uint32_t iterations,
                           wait_site_t place);
 
 #endif

@@ -268,7 +268,7 @@ bool watch_is_exiting(const watch_t *watch) {
  * a CPU late while a thread runs, which was taken for waiting and is put right. */
 static void last_look(watching_t *w, watch_t *watch, uint64_t end_ns) {
   stall_iteration_t *t = &watch->state;
-  if (!t->looked || end_ns < t->last.now_ns) return;
+  if (!t->polled || end_ns < t->last.now_ns) return;
   if (t->reported ? t->last.state != 'R' : stall_iteration_active_ns(t, end_ns) < t->threshold_ns)
     return;
   thread_facts_t facts;

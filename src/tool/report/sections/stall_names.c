@@ -132,7 +132,7 @@ static int innermost(const paths_t *p, const hot_path_stack_t *path, int depth, 
 static void find_culprit(named_stall_t *n, const paths_t *p) {
   hot_path_t c = hot_path_find(p->items, p->count, p->set);
   if (c.depth < 0) return;
-  const hot_path_stack_t *path = &p->items[c.path];
+  const hot_path_stack_t *path = &p->items[c.stack];
   int own = innermost(p, path, c.depth, true);
   if (own < 0) own = innermost(p, path, c.depth, false);
   if (own < 0) own = c.depth;

@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: MIT
  *
- * A run loop says of itself when it waits (CFRunLoop.h, CFRunLoopObserver): a turn begins when it
- * has waited, or is entered, and ends when it is about to wait, or is left. CoreFoundation is found
- * among the loaded images, so that libsonde does not need it.
+ * A run loop reports its activities to observers (CFRunLoop.h, CFRunLoopObserver). An iteration
+ * begins after the loop has waited or is entered, and ends before it waits or is left.
+ * CoreFoundation is looked up among the loaded images, so libsonde does not depend on it.
  *
- * Two observers, since order counts: a turn begins before whatever else hangs on its beginning, and
- * ends behind all that is done before the wait (drawing, the draining of autorelease pools). A loop
- * inside a turn ends that turn when it waits; when it is left, the turn that goes on is the outer
- * one's. The callbacks run in the main thread alone.
+ * There are two observers because their order matters. One runs before all others at the start of
+ * an iteration. The other runs after all work before the wait (drawing, draining of autorelease
+ * pools). A nested loop ends the iteration when it waits; when it exits, the outer iteration is the
+ * current one. The callbacks run in the main thread only.
  */
 #include "sensor/stall/apple/run_loop.h"
 
@@ -35,9 +35,9 @@ static const char *const names[FUNCTIONS] = {"CFRunLoopGetMain",
 
 static void *loop, *observers[2];
 static const void *modes;
-static void (*take_off)(void *loop, void *observer, const void *mode);
+static void (*remove_observer)(void *loop, void *observer, const void *mode);
 static void (*release)(const void *object);
-static uint32_t depth; /* loops in each other, as far as their entry was seen */
+static uint32_t depth; /* nested loops whose entry was observed */
 
 static void begins(void *observer, unsigned long activity, void *info) {
   (void)observer, (void)info;
@@ -60,7 +60,7 @@ void run_loop_watch(void) {
           uintptr_t)at[CREATE];
   void (*add)(void *, void *, const void *) =
       (void (*)(void *, void *, const void *))(uintptr_t)at[ADD];
-  take_off = (void (*)(void *, void *, const void *))(uintptr_t)at[REMOVE];
+  remove_observer = (void (*)(void *, void *, const void *))(uintptr_t)at[REMOVE];
   release = (void (*)(const void *))(uintptr_t)at[RELEASE];
   modes = *(const void *const *)(uintptr_t)at[MODES];
   loop = ((void *(*)(void))(uintptr_t)at[GET_MAIN])();
@@ -73,7 +73,7 @@ void run_loop_watch(void) {
 void run_loop_leave(void) {
   for (int i = 0; i < 2; i++) {
     if (!observers[i]) continue;
-    take_off(loop, observers[i], modes);
+    remove_observer(loop, observers[i], modes);
     release(observers[i]);
     observers[i] = NULL;
   }

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
- * The rarer half of the stall monitor's watched side: finding homes, ending watched turns, waking
- * the recorder, answering its questions.
+ * The slow paths of the stall sensor: finding wait sites, ending watched iterations, waking the
+ * recorder, and capturing the stacks that it requests.
  */
 #include "sensor/stall/stall.h"
 
@@ -16,37 +16,38 @@ static bool same_place(wait_site_t a, wait_site_t b) {
 }
 
 /* Stacks grow down: a smaller frame is deeper. */
-wait_kind_t wait_classify(wait_candidate_t *guess, wait_site_t home, uint32_t turns,
+wait_kind_t wait_classify(wait_candidate_t *candidate, wait_site_t site, uint32_t iterations,
                           wait_site_t place) {
-  bool inside = home.site && place.frame < home.frame;
-  bool again = same_place(guess->place, place) && (!inside || guess->turns == turns);
-  guess->visits = again ? guess->visits + 1 : 1;
-  guess->place = place;
-  guess->turns = turns;
-  if (inside) return guess->visits < NESTED_WAITS ? WAIT_INSIDE : WAIT_IDLE;
-  if (guess->visits >= SITE_WAITS) return WAIT_SITE;
-  return home.site ? WAIT_IDLE : WAIT_INSIDE;
+  bool inside = site.site && place.frame < site.frame;
+  bool again =
+      same_place(candidate->place, place) && (!inside || candidate->iterations == iterations);
+  candidate->visits = again ? candidate->visits + 1 : 1;
+  candidate->place = place;
+  candidate->iterations = iterations;
+  if (inside) return candidate->visits < NESTED_WAITS ? WAIT_INSIDE : WAIT_IDLE;
+  if (candidate->visits >= SITE_WAITS) return WAIT_SITE;
+  return site.site ? WAIT_IDLE : WAIT_INSIDE;
 }
 
-/* The home of a thread that declares its turns: no wait's. */
+/* The wait site of a thread that declares its iterations; no code has this address. */
 #define DECLARED 1
 
-/* ---- a thread's place --------------------------------------------------------------------- */
+/* ---- a thread's entry --------------------------------------------------------------------- */
 
-/* Guesses stand beside the table of the scratch: nobody else needs them. */
-static wait_candidate_t guesses[SHM_LOOPS];
+/* One per entry of the shared table; the recorder does not need them. */
+static wait_candidate_t candidates[SHM_LOOPS];
 
-static bool take_place(shm_loop_t *loop, uint32_t self) {
+static bool claim(shm_loop_t *loop, uint32_t self) {
   uint32_t tid = load_acquire(&loop->tid);
   if (tid && tid != self && os_thread_alive((pid_t)tid)) return false;
   return cas_acq_rel(&loop->tid, &tid, self);
 }
 
-static shm_loop_t *find_place(shm_loops_t *loops, uint32_t self) {
+static shm_loop_t *find_entry(shm_loops_t *loops, uint32_t self) {
   uint32_t used = load_acquire(&loops->used);
   for (uint32_t i = 0; i < SHM_LOOPS; i++) {
     shm_loop_t *loop = &loops->loops[i];
-    if (!take_place(loop, self)) continue;
+    if (!claim(loop, self)) continue;
     while (used <= i && !cas_acq_rel(&loops->used, &used, i + 1)) {
     }
     return loop;
@@ -55,30 +56,30 @@ static shm_loop_t *find_place(shm_loops_t *loops, uint32_t self) {
   return NULL;
 }
 
-/* A thread that found no place looks for one again, but not at each of its waits: that is a system
- * call for each place. */
-#define WAITS_UNPLACED 4096u
-static uint32_t unplaced_waits; /* of all such threads, until the next look; need not be exact */
+/* If the table is full, threads try again only after this many waits in all: a try costs a system
+ * call per entry. */
+#define WAITS_UNTIL_RETRY 4096u
+static uint32_t waits_until_retry; /* need not be exact */
 
 static bool is_full(void) {
-  uint32_t left = load_relaxed(&unplaced_waits);
-  if (left) store_relaxed(&unplaced_waits, left - 1);
+  uint32_t left = load_relaxed(&waits_until_retry);
+  if (left) store_relaxed(&waits_until_retry, left - 1);
   return left;
 }
 
-/* The calling thread's place, cleared; NULL when it has none. */
-static shm_loop_t *enter_table(writer_t *w) {
+/* The calling thread's entry, cleared; NULL if the table is full. */
+static shm_loop_t *claim_entry(writer_t *w) {
   shm_loops_t *loops = &w->control->stall;
   if (!(load_relaxed(&w->control->mode) & RECORD_STALLS) || w->depth == WRITER_MUTED) return NULL;
   if (is_full()) return NULL;
-  shm_loop_t *loop = find_place(loops, (uint32_t)w->tid);
-  if (!loop) store_relaxed(&unplaced_waits, WAITS_UNPLACED);
+  shm_loop_t *loop = find_entry(loops, (uint32_t)w->tid);
+  if (!loop) store_relaxed(&waits_until_retry, WAITS_UNTIL_RETRY);
   if (!loop) return NULL;
   store_relaxed(&loop->turn, (uint64_t)0);
   store_relaxed(&loop->watched, 0u);
   loop->site = loop->frame = 0;
   loop->turns = 0;
-  guesses[loop - loops->loops] = (wait_candidate_t){0};
+  candidates[loop - loops->loops] = (wait_candidate_t){0};
   w->loop = loop;
   return loop;
 }
@@ -104,8 +105,8 @@ void stall_wake_recorder(void) {
   if (cas_acq_rel(&loops->asleep, &asleep, 0u)) ring(loops);
 }
 
-/* The calling thread's state, when the recording asks for stalls. A wait may be the first that a
- * forked child does. */
+/* The calling thread's state, if stalls are recorded. A wait may be the first event of a forked
+ * child. */
 static writer_t *enter(void) {
   const shm_control_t *control = writer_control();
   if (control && !(load_relaxed(&control->mode) & RECORD_STALLS)) return NULL;
@@ -114,24 +115,24 @@ static writer_t *enter(void) {
   return w && load_relaxed(&w->control->mode) & RECORD_STALLS ? w : NULL;
 }
 
-/* The ordinary case is stall_wait_begin'. */
+/* stall_wait_begin handles the wait site. */
 stall_wait_t stall_wait_slow(wait_site_t place) {
   writer_t *w = enter();
   if (!w) return NULL;
-  shm_loop_t *loop = w->loop ? w->loop : enter_table(w);
+  shm_loop_t *loop = w->loop ? w->loop : claim_entry(w);
   if (!loop || loop->site == DECLARED) return NULL;
-  wait_candidate_t *guess = &guesses[loop - w->control->stall.loops];
-  wait_site_t home = {loop->site, loop->frame};
-  wait_kind_t kind = wait_classify(guess, home, loop->turns, place);
+  wait_candidate_t *candidate = &candidates[loop - w->control->stall.loops];
+  wait_site_t site = {loop->site, loop->frame};
+  wait_kind_t kind = wait_classify(candidate, site, loop->turns, place);
   if (kind == WAIT_INSIDE) return NULL;
-  /* Visits of a nested loop within one turn of the home are counted on: its own turns, which are
-   * about to be counted, are not the home's. */
-  guess->turns = loop->turns + 1;
+  /* Visits of a nested loop within one iteration of the outer loop keep counting: the iterations of
+   * the nested loop, which are counted from now on, are not the outer loop's. */
+  candidate->iterations = loop->turns + 1;
   if (kind == WAIT_SITE) {
     loop->site = place.site;
     loop->frame = place.frame;
   }
-  /* What was taken for one long turn was none: the recorder takes it back. */
+  /* This was not one long iteration: the recorder withdraws a stall that it reported. */
   if (load_relaxed(&loop->watched)) {
     store_relaxed(&loop->moved, loop->moved + 1);
     stall_end_watched(loop);
@@ -140,13 +141,14 @@ stall_wait_t stall_wait_slow(wait_site_t place) {
   return loop;
 }
 
-/* ---- declared turns ----------------------------------------------------------------------- */
+/* ---- declared iterations -----------------------------------------------------------------------
+ */
 
-/* Ends the present turn of the calling thread, which declares its turns from now on. */
+/* Ends the current iteration of the calling thread, whose waits are ignored from now on. */
 static int declare(shm_loop_t **out) {
   writer_t *w = enter();
   if (!w) return SONDE_EUNSUPPORTED;
-  shm_loop_t *loop = w->loop ? w->loop : enter_table(w);
+  shm_loop_t *loop = w->loop ? w->loop : claim_entry(w);
   if (!loop) return SONDE_EFULL;
   loop->site = DECLARED;
   if (load_relaxed(&loop->watched)) stall_end_watched(loop);
@@ -186,18 +188,20 @@ int stall_end(void) {
   return declare(&loop);
 }
 
-/* ---- questions ---------------------------------------------------------------------------- */
+/* ---- stack requests ----------------------------------------------------------------------------
+ */
 
-/* Where a thread is when a signal finds it is no fair sample of where it uses the CPU: one that
- * gets too little of it was put off in the calls that make the scheduler look, and is found there
- * again and again. So a question only arms a timer of the thread's CPU time, whose signal comes
- * with a tick of the kernel's clock, wherever the thread runs then; that one is answered. */
+/* The place where a signal reaches a thread is a biased sample of where it uses the CPU: a thread
+ * that gets too little CPU is preempted in system calls, and found there again and again. So the
+ * recorder's signal only arms a timer on the thread's CPU clock. The timer's signal comes with a
+ * tick of the kernel's clock, and its handler captures the stack. */
 typedef struct armed {
-  uint32_t tid; /* 0: nobody */
+  uint32_t tid; /* 0: not armed */
   int timer;
 } armed_t;
 
-static armed_t armed[SHM_STACK_REQUESTS]; /* by question; written by its thread */
+/* By stack request; an entry is written by the thread that the request names. */
+static armed_t armed[SHM_STACK_REQUESTS];
 
 static bool arm(armed_t *a, uint32_t tid) {
   int timer = os_signal_thread_after((pid_t)tid, 1);
@@ -214,7 +218,7 @@ static bool was_armed(armed_t *a, uint32_t tid) {
   return true;
 }
 
-static void answer_one(writer_t *w, shm_stack_request_t *q, const void *ucontext) {
+static void capture(writer_t *w, shm_stack_request_t *q, const void *ucontext) {
   uint32_t stack = 0;
   uint64_t time = writer_now(w);
   if (stack_id_of_context(&stack, ucontext) < 0) stack = 0;
@@ -231,14 +235,15 @@ static void on_request(void *ucontext) {
     shm_stack_request_t *q = &w->control->stall.stack_requests[i];
     bool second = was_armed(&armed[i], (uint32_t)w->tid);
     if (load_acquire(&q->state) != SHM_REQUESTED || q->tid != (uint32_t)w->tid) continue;
-    if (second || !arm(&armed[i], (uint32_t)w->tid)) answer_one(w, q, ucontext);
+    if (second || !arm(&armed[i], (uint32_t)w->tid)) capture(w, q, ucontext);
   }
   writer_leave(s);
 }
 
 static void start(shm_control_t *control) {
   if (!(control->mode & RECORD_STALLS) || !sensor_takes_requests()) return;
-  memset(control->stall.loops, 0, sizeof control->stall.loops); /* of a program before an execve */
+  /* a program before an execve may have left entries */
+  memset(control->stall.loops, 0, sizeof control->stall.loops);
   store_release(&control->stall.sampler, 1u);
 }
 
