@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: MIT
  *
- * What a live image lacks and its file has.
+ * Adds unwind sections of an image's file to a live image.
  *
- * Most images bring .eh_frame_hdr and need no file. Statically linked programs and those of
- * musl-gcc have .eh_frame in memory but nothing that points to it: the file's section headers tell
- * where. Code built without asynchronous unwind tables has .debug_frame at most, which no loader
- * maps: it is copied. Either is looked for when a walk has met a pc that no row covers, and found
- * for the image once: an image with these sections is a second one, beside the first, which is
- * published by one compare-and-swap, so that no reader ever sees a section half described.
+ * Most images have .eh_frame_hdr and need no file. Statically linked programs and those of musl-gcc
+ * have .eh_frame in memory but nothing that points to it; the section headers of the file do. Code
+ * built without asynchronous unwind tables has at most .debug_frame, which no loader maps, so it is
+ * copied. The file is read once for each image, when a walk first meets a pc that no row covers.
+ * The image with added sections is a second image_t, published by one compare-and-swap, so no
+ * reader sees a half-described section.
  */
 #include "image/file.h"
 
@@ -38,7 +38,7 @@ bool image_file_open(const image_entry_t *entry, image_t *file) {
 
 /* ---- unwind sections ------------------------------------------------------------------------- */
 
-/* The live bytes of a section that stands at ADDRESS, as linked. */
+/* Returns the live bytes of a section at ADDRESS, as linked. */
 static section_t live_section(const image_t *image, uint64_t address, uint64_t size) {
   for (uint32_t i = 0; i < image->segment_count; i++) {
     const segment_t *s = &image->segments[i];
@@ -60,7 +60,7 @@ static section_t copy_of(const section_t *section) {
   return (section_t){0};
 }
 
-/* Adds to MORE, a copy of the live image, what FILE has. */
+/* Adds the sections of FILE to MORE, a copy of the live image. */
 static bool add_sections(image_t *more, const image_t *file) {
   bool had_eh_frame = more->eh_frame.data != NULL;
   if (!had_eh_frame && file->eh_frame.data)
@@ -70,7 +70,7 @@ static bool add_sections(image_t *more, const image_t *file) {
 }
 
 static image_t *make_completed(const image_entry_t *entry) {
-  image_t *memory = os_map(2 * sizeof *memory); /* a signal stack is small */
+  image_t *memory = os_map(2 * sizeof *memory); /* too large for a signal stack */
   if (!memory) return NULL;
   image_t *more = memory, *file = memory + 1;
   bool added = false;

@@ -1,19 +1,18 @@
 /* SPDX-License-Identifier: MIT
  *
- * The growing list behind list.h.
+ * The growing list of images.
  *
- * Entries live in blocks that are mapped as they are needed and never released; the number of an
- * entry is its id. Entries are found by the address of their ELF header, in hash chains that only
- * grow at their head: a writer prepares its entry out of sight, links it with one compare-and-swap,
- * and before that has read every entry of the chain; whoever loses the swap looks at what was put
- * there meanwhile and, when it is the same image, uses that one and lets its own number lapse. So
- * two threads, or a thread and its own signal handler, never give one image two ids, and no one
- * ever waits.
+ * Entries are in blocks, which are mapped at need and never unmapped. The number of an entry is its
+ * id. Entries are found by the address of their header, in hash chains that grow only at their
+ * head. A writer first searches the chain, prepares its entry, and links it with one
+ * compare-and-swap. If another writer was faster, it examines the new entries; if one is the same
+ * image, it uses that one and leaves its own number unused. So two threads, or a thread and its
+ * signal handler, never give one image two ids, and no thread waits.
  *
- * Which image holds a pc is asked of the loader only when it must be: `pages` remembers the id per
- * page of code, and an entry remembers the loader's epoch at which it was last seen to stand. The
- * epoch is read before the image is looked at, so that a load or unload in between only makes the
- * next answer slow, never wrong.
+ * The loader is queried only if needed: `pages` caches the id for each page of code, and an entry
+ * records the loader epoch at which its image was last known to be mapped. The epoch is read before
+ * the image is examined. So a load or unload in between makes the next query slower, but never
+ * wrong.
  */
 #include "image/list.h"
 
@@ -27,19 +26,19 @@
 #define BUCKETS       1024u
 #define PAGES         4096u
 #define SPARES        16u
-#define ASK_AGAIN     4 /* times, while images come and go under our eyes */
+#define RETRIES       4 /* while images are loaded and unloaded during the search */
 
 static image_entry_t *blocks[(IMAGE_ID_MAX + 1) / BLOCK_ENTRIES];
 static uint32_t next_id = 1;
 static image_id_t buckets[BUCKETS]; /* the newest entry of each chain */
-static image_id_t pages[PAGES];     /* by page of a pc: a guess, checked by who uses it */
-static image_id_t spares[SPARES];   /* taken, but not needed in the end */
+static image_id_t pages[PAGES];     /* by page of a pc: a guess that each use checks */
+static image_id_t spares[SPARES];   /* reserved but unused numbers */
 
 /* ---- identity ------------------------------------------------------------------------------- */
 
 #define FINGERPRINT_CODE 16384u
 
-/* Mixes SIZE bytes at AT into HASH, the last odd ones left out. */
+/* Mixes SIZE bytes at AT into HASH, without the last incomplete word. */
 static bool mix_guarded(uint64_t *hash, const uint8_t *at, uint64_t size) {
   uint64_t piece[32];
   while (size >= 8) {
@@ -57,8 +56,9 @@ static bool mix_guarded(uint64_t *hash, const uint8_t *at, uint64_t size) {
 
 static uint64_t at_most(uint64_t size, uint64_t most) { return size < most ? size : most; }
 
-/* What the loader leaves as it is: the header, the unwind table, the dynamic symbols and the first
- * of the code. Two builds without build-id that differ behind that alone cannot be told apart. */
+/* A hash of bytes that the loader does not change: the header, the unwind table, the dynamic
+ * symbols and the start of the code. Two builds without a build-id that differ only elsewhere get
+ * the same fingerprint. */
 uint64_t image_fingerprint(const image_t *image, const uint8_t *header) {
   uint64_t hash = 0xcbf29ce484222325u;
   const section_t *hdr = &image->eh_frame_hdr, *dynsym = &image->dynsym;
@@ -81,7 +81,7 @@ uint64_t image_fingerprint(const image_t *image, const uint8_t *header) {
   return hash | 1;
 }
 
-/* Is what stands in memory now what ENTRY describes? */
+/* Returns true if the memory now holds the image that ENTRY describes. */
 static bool same_content(const image_entry_t *entry) {
   const image_t *image = &entry->image;
   if (image->build_id_size == 0)
@@ -112,16 +112,17 @@ static image_id_t take_number(void) {
   return (image_id_t)id;
 }
 
-/* An image that cannot be described is met again and again: it must not use up the numbers. */
-static void give_back(image_id_t id) {
+/* Releases a number. An image that cannot be parsed is met many times and must not use up the
+ * numbers. */
+static void release_number(image_id_t id) {
   for (uint32_t i = 0; i < SPARES; i++) {
     image_id_t none = 0;
     if (cas_acq_rel(&spares[i], &none, id)) return;
   }
 }
 
-/* A number nobody has, and its memory. NULL when there is none left. */
-static image_entry_t *take_slot(image_id_t *number) {
+/* Reserves a number and returns its entry, or NULL if none is left. */
+static image_entry_t *reserve_entry(image_id_t *number) {
   image_id_t id = take_number();
   image_entry_t **block = &blocks[id >> BLOCK_BITS], *none = NULL;
   if (id == 0) return NULL;
@@ -129,7 +130,7 @@ static image_entry_t *take_slot(image_id_t *number) {
     size_t size = BLOCK_ENTRIES * sizeof **block;
     image_entry_t *fresh = os_map(size);
     if (!fresh) {
-      give_back(id);
+      release_number(id);
       return NULL;
     }
     if (!cas_acq_rel(block, &none, fresh)) os_unmap(fresh, size);
@@ -142,7 +143,7 @@ static image_id_t *bucket_of(uint64_t header) {
   return &buckets[(header * 0x9e3779b97f4a7c15u) >> 54];
 }
 
-/* Searches the chain from FIRST to (not including) LAST for the image that stands at OI. */
+/* Searches the chain from FIRST to LAST (exclusive) for the image OI. */
 static image_entry_t *search(const os_image_t *oi, image_id_t first, image_id_t last,
                              uint64_t epoch, uint16_t *generation) {
   for (image_id_t id = first; id != last && id != 0;) {
@@ -157,14 +158,15 @@ static image_entry_t *search(const os_image_t *oi, image_id_t first, image_id_t 
   return NULL;
 }
 
-/* The loader names a library as it was asked for, which may be relative to a folder that has been
- * left or a descriptor that has been closed, and the program not at all: then the kernel knows. */
-static void take_path(image_entry_t *entry, const os_image_t *oi) {
+/* Sets the paths. The loader has the path that dlopen received, which may be relative to an old
+ * working directory or to a closed descriptor. It has none for the program. Then the kernel's path
+ * is used. */
+static void set_path(image_entry_t *entry, const os_image_t *oi) {
   const char *told = path_keep((uint64_t)(uintptr_t)oi->path);
   entry->is_vdso = told && path_after(told, "linux-vdso.so");
   entry->is_program = !entry->is_vdso && (!told || entry->image.is_executable);
   entry->path = told;
-  bool is_told = told && entry->image.is_macho; /* dyld knows the program's path too */
+  bool is_told = told && entry->image.is_macho; /* dyld has the program's path too */
   entry->file = entry->is_program && !is_told ? "/proc/self/exe" : told;
   if (!entry->is_vdso && (entry->is_program || told[0] != '/' || path_after(told, "/proc/"))) {
     const char *mapped = path_of_mapping(oi->header);
@@ -175,23 +177,23 @@ static void take_path(image_entry_t *entry, const os_image_t *oi) {
 
 static bool describe(image_entry_t *entry, const os_image_t *oi) {
   if (image_parse_live(&entry->image, oi->header, oi->slide) != SONDE_OK) return false;
-  take_path(entry, oi);
+  set_path(entry, oi);
   if (entry->image.build_id_size == 0)
     entry->fingerprint = image_fingerprint(&entry->image, (const uint8_t *)(uintptr_t)oi->header);
   return entry->image.build_id_size || entry->fingerprint;
 }
 
-/* Did nothing come or go since EPOCH was read, before OI was found? Where the loader gives no
- * epoch, the same answer and the same content must do. */
-static bool nothing_moved(const image_entry_t *entry, const os_image_t *oi, uint64_t epoch) {
+/* Returns true if no image was loaded or unloaded since EPOCH was read, which was before OI was
+ * found. If the loader has no epoch, an equal answer and equal content must suffice. */
+static bool is_unchanged(const image_entry_t *entry, const os_image_t *oi, uint64_t epoch) {
   os_image_t again;
   if (epoch) return os_loader_epoch() == epoch;
   return os_image_of_pc(oi->header, &again) && again.header == oi->header &&
          again.slide == oi->slide && again.path == oi->path && same_content(entry);
 }
 
-/* Puts MINE, described, at the head of the chain of BUCKET, which was searched from HEAD on;
- * returns it, or the entry of the same image that another thread put there first. */
+/* Links MINE at the head of the chain of BUCKET, which was searched from HEAD on. Returns MINE, or
+ * the entry of the same image if another thread linked it first. */
 static image_entry_t *publish(image_entry_t *mine, image_id_t id, const os_image_t *oi,
                               uint64_t epoch, image_id_t *bucket, image_id_t head,
                               uint16_t generation) {
@@ -210,9 +212,9 @@ static image_entry_t *publish(image_entry_t *mine, image_id_t id, const os_image
   }
 }
 
-/* Finds or adds the entry of the image OI, which was found after EPOCH was read. NULL when there is
- * none to be had; *MOVED then tells that it is worth asking the loader again: an image that is
- * exchanged while it is described would be described as half of each. */
+/* Finds or adds the entry of the image OI, which was found after EPOCH was read. Returns NULL on
+ * failure. *MOVED then tells whether to query the loader again: an image that was replaced while it
+ * was parsed would be a mixture of both. */
 static image_entry_t *find_or_add(const os_image_t *oi, uint64_t epoch, bool *moved) {
   *moved = false;
   if (oi->header == 0) return NULL;
@@ -221,12 +223,12 @@ static image_entry_t *find_or_add(const os_image_t *oi, uint64_t epoch, bool *mo
   image_entry_t *found = search(oi, head, 0, epoch, &generation);
   if (!found) {
     image_id_t id = 0;
-    image_entry_t *mine = take_slot(&id);
+    image_entry_t *mine = reserve_entry(&id);
     if (!mine) return NULL;
     bool described = describe(mine, oi);
-    *moved = described && !nothing_moved(mine, oi, epoch);
+    *moved = described && !is_unchanged(mine, oi, epoch);
     if (described && !*moved) found = publish(mine, id, oi, epoch, bucket, head, generation);
-    if (found != mine) give_back(id);
+    if (found != mine) release_number(id);
     if (!found) return NULL;
   }
   store_relaxed(&found->standing_epoch, epoch);
@@ -235,7 +237,7 @@ static image_entry_t *find_or_add(const os_image_t *oi, uint64_t epoch, bool *mo
 
 static image_entry_t *ask_loader(uint64_t pc) {
   bool moved = true;
-  for (int i = 0; i < ASK_AGAIN && moved; i++) {
+  for (int i = 0; i < RETRIES && moved; i++) {
     os_image_t oi;
     uint64_t epoch = os_loader_epoch();
     if (!os_image_of_pc(pc, &oi)) return NULL;
@@ -245,7 +247,7 @@ static image_entry_t *ask_loader(uint64_t pc) {
   return NULL;
 }
 
-/* ---- the answers ---------------------------------------------------------------------------- */
+/* ---- queries ---------------------------------------------------------------------------- */
 
 image_entry_t *image_entry(image_id_t id) {
   if (id == 0 || id > IMAGE_ID_MAX || id >= load_relaxed(&next_id)) return NULL;
@@ -290,8 +292,7 @@ typedef struct each {
   void *context;
 } each_t;
 
-/* The loader's list is one thing and the image there now another: the entry is that of the latter.
- */
+/* The loader's list may be out of date; the entry describes the image that is mapped now. */
 static bool visit_one(const os_image_t *oi, void *context) {
   each_t *each = context;
   image_entry_t *entry = oi->header ? image_entry(image_id_of_pc(oi->header)) : NULL;

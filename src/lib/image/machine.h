@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
  *
- * The processors that images are for.
+ * The CPUs that images are built for.
  */
 #ifndef SONDE_IMAGE_MACHINE_H
 #define SONDE_IMAGE_MACHINE_H

@@ -1,15 +1,15 @@
 /* SPDX-License-Identifier: MIT
  *
- * Names from inside: which index serves an image, and the look-up.
+ * Names of program counters: the symbol index of each image, and its look-up.
  *
- * An image's index is built by whoever asks first and published by one compare-and-swap in the
- * image's entry; a thread that built the same one meanwhile frees its own. It stays for the life of
- * the process, so that a name once given stays, and an image that is reloaded has it at once; the
- * sum of all is bounded by INDEX_TOTAL_MAX, beyond which images have no names.
+ * The first caller builds the index of an image and publishes it in the image's entry by one
+ * compare-and-swap. A thread that built the same index meanwhile frees its own. An index is never
+ * freed: so names stay valid, and a reloaded image has names at once. INDEX_TOTAL_MAX bounds the
+ * memory of all indexes; further images have no names.
  *
- * The index is made from the file because a loaded image has .dynsym alone. The file is proved to
- * be the image's by its build-id (by a fingerprint where there is none) before a byte of its
- * symbols is used, and it is read through the guarded reader, since it may be truncated under us.
+ * The index is made from the file, because a loaded image has .dynsym only. The build-id (or
+ * fingerprint) must match that of the image before any symbol is used. The file is read with
+ * guarded reads, since it may be truncated meanwhile.
  */
 #include "image/name.h"
 
@@ -19,11 +19,11 @@
 #include "image/symbols.h"
 #include "os/os.h"
 
-#define INDEX_WORK_MAX  (768u << 20) /* to build one, scratch included */
-#define INDEX_TOTAL_MAX (256u << 20) /* all that are kept */
+#define INDEX_WORK_MAX  (768u << 20) /* memory to build one index */
+#define INDEX_TOTAL_MAX (256u << 20) /* memory of all indexes */
 
-/* `entry->names`: 0 until the index was looked for, then its address, which is a page's, or 0, and
- * sonde_known_t in the low bits with NAMES_DONE. */
+/* `entry->names` is 0 before the first look-up. Then it is the page-aligned address of the index,
+ * or 0, combined with sonde_known_t and NAMES_DONE in the low bits. */
 #define NAMES_DONE  8u
 #define NAMES_FLAGS 15u
 
@@ -31,9 +31,11 @@ static uint64_t index_bytes;
 
 uint64_t name_index_bytes(void) { return load_relaxed(&index_bytes); }
 
-/* ---- making the index ----------------------------------------------------------------------- */
+/* ---- building the index -----------------------------------------------------------------------
+ */
 
-/* Reserves room for an index among all that are kept; gives the index back when there is none. */
+/* Accounts for the memory of an index. Frees the index and returns NULL if the total is too large.
+ */
 static symbols_t *admit(symbols_t *symbols) {
   uint64_t size = symbols ? symbols_bytes(symbols) : 0;
   if (size == 0 || add_relaxed(&index_bytes, size) + size <= INDEX_TOTAL_MAX) return symbols;
@@ -51,7 +53,7 @@ static symbols_t *index_of(const image_t *image, int *status) {
   return symbols;
 }
 
-/* From the file, or what of it fits. */
+/* Builds the index from the file, or from the tables of it that fit. */
 static symbols_t *index_of_file(image_t *file, sonde_known_t *known, int *status) {
   *known = file->symtab.data ? SONDE_KNOWN_ALL : SONDE_KNOWN_STRIPPED;
   symbols_t *symbols = index_of(file, status);
@@ -63,7 +65,7 @@ static symbols_t *index_of_file(image_t *file, sonde_known_t *known, int *status
   return symbols;
 }
 
-/* From memory; thrown away unless the image stood there all the while. */
+/* Builds the index from memory. Discards it unless the image stayed mapped meanwhile. */
 static symbols_t *index_of_live(const image_entry_t *entry, int *status) {
   symbols_t *symbols = image_check(entry->id) ? index_of(&entry->image, status) : NULL;
   if (symbols && !image_check(entry->id)) {
@@ -78,13 +80,13 @@ static uint64_t make_names(const image_entry_t *entry) {
   sonde_known_t known = SONDE_KNOWN_NO_FILE;
   symbols_t *symbols = NULL;
   int status = SONDE_EFAULT;
-  image_t *file = os_map(sizeof *file); /* a signal stack is small */
+  image_t *file = os_map(sizeof *file); /* too large for a signal stack */
   if (!entry->is_vdso && file && image_file_open(entry, file)) {
     symbols = index_of_file(file, &known, &status);
     image_close(file);
   } else {
     symbols = index_of_live(entry, &status);
-    if (entry->is_vdso) known = SONDE_KNOWN_STRIPPED; /* .dynsym is all it has */
+    if (entry->is_vdso) known = SONDE_KNOWN_STRIPPED; /* it has only .dynsym */
   }
   if (file) os_unmap(file, sizeof *file);
   if (!symbols && status != SONDE_ESTRIPPED) known = SONDE_KNOWN_NONE;
@@ -136,9 +138,9 @@ int sonde_name(uintptr_t pc, unsigned flags, sonde_name_t *name) {
   return name_in_image(image_id_of_pc(exact ? pc : pc - 1), pc, exact, name);
 }
 
-/* The code that a handler returns to: mov $__NR_rt_sigreturn, %rax (in eight bytes or six);
- * syscall. On aarch64: mov x8, #__NR_rt_sigreturn; svc #0. gdb and libgcc know it by these bytes as
- * well. */
+/* The code that a handler returns to: mov $__NR_rt_sigreturn, %rax (eight bytes or seven); syscall.
+ * On aarch64: mov x8, #__NR_rt_sigreturn; svc #0. gdb and libgcc recognize it by these bytes, too.
+ */
 bool name_is_signal_frame(uint64_t pc) {
   uint8_t code[9];
   if (os_read_memory(pc, code, sizeof code) != (ssize_t)sizeof code) return false;
@@ -150,7 +152,8 @@ bool name_is_signal_frame(uint64_t pc) {
 #endif
 }
 
-/* ---- images, publicly ----------------------------------------------------------------------- */
+/* ---- public functions on images
+ * ----------------------------------------------------------------------- */
 
 static void describe(const image_entry_t *entry, sonde_image_t *out) {
   const image_t *image = &entry->image;

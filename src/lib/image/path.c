@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT
  *
- * Paths are kept in blocks that are mapped when the last one is full and never released: there are
- * as many as images that were ever seen. Two threads may both find a block full; the loser of the
- * swap gives its fresh one back.
+ * Paths of images. They are kept in blocks, which are mapped when the last block is full and never
+ * unmapped. Their number is bounded by that of the images ever met. If two threads find a block
+ * full, one publishes its new block and the other unmaps its own.
  */
 #include "image/path.h"
 
@@ -25,7 +25,7 @@ static char *take(uint32_t size) {
     if (now) {
       uint32_t at = add_relaxed(&now->used, size);
       if (at <= sizeof now->bytes && size <= sizeof now->bytes - at) return now->bytes + at;
-      add_relaxed(&now->used, 0u - size); /* so that many failures never wrap it */
+      add_relaxed(&now->used, 0u - size); /* so that repeated failures cannot overflow it */
     }
     block_t *fresh = os_map(sizeof *fresh);
     if (!fresh) return NULL;
@@ -35,7 +35,7 @@ static char *take(uint32_t size) {
 
 /* ---- from the loader ------------------------------------------------------------------------ */
 
-/* The length of the string at AT; PATH_BYTES_MAX when it is longer or cannot be read. */
+/* Returns the length of the string at AT, or PATH_BYTES_MAX if it is longer or unreadable. */
 static uint32_t length_at(uint64_t at) {
   char piece[64];
   for (uint32_t length = 0; length < PATH_BYTES_MAX; length += (uint32_t)sizeof piece) {
@@ -52,12 +52,12 @@ const char *path_keep(uint64_t at) {
   if (length == 0 || length >= PATH_BYTES_MAX) return NULL;
   char *kept = take(length + 1);
   if (!kept || os_read_memory(at, kept, length) != (ssize_t)length) return NULL;
-  return kept; /* fresh memory is zero: it ends with one */
+  return kept; /* the memory is zeroed, so the copy ends with a 0 */
 }
 
 /* ---- from the kernel ------------------------------------------------------------------------ */
 
-/* One character after the other of a file, read in pieces that fit a small signal stack. */
+/* Reads a file character by character, in pieces that fit a small signal stack. */
 typedef struct stream {
   int fd;
   ssize_t at, count;
@@ -85,8 +85,7 @@ static int next_hex(stream_t *s, uint64_t *value) {
   return c;
 }
 
-/* The fifth blank-separated field and all after it are skipped to, then the path is what is left.
- */
+/* Skips the fields before the path and returns the rest of the line. */
 static const char *rest_of_line(stream_t *s) {
   int c = ' ';
   for (int field = 0; field < 4; field++) { /* permissions, offset, device, inode */
@@ -126,7 +125,7 @@ const char *path_of_mapping(uint64_t address) {
   return path;
 }
 
-/* ---- system or not -------------------------------------------------------------------------- */
+/* ---- system images -------------------------------------------------------------------------- */
 
 /* File names: the part before ".so", with an optional "-VERSION" as old glibc had it. */
 static const char *const system_names[] = {
@@ -138,7 +137,7 @@ static const char *const system_names[] = {
     "libstdc++", "libc++", "libc++abi", "libsupc++", "libgcc_s", "libunwind", "libatomic",
     "libgomp", "libomp", "libiomp5", "libquadmath", "libitm", "libssp", "libgfortran", "libobjc",
     "libasan", "libtsan", "libubsan", "liblsan", "libhwasan",
-    /* the tool that looks is no part of what it looks at */
+    /* sonde itself */
     "libsonde", "libsonde-agent"};
 
 static const char *const system_prefixes[] = {"ld-linux", "ld-musl-", "ld-2.",        "ld.so",
@@ -150,7 +149,7 @@ const char *path_after(const char *text, const char *prefix) {
   return text;
 }
 
-/* Does what follows a name end it: ".so…", or "-2.31.so"? */
+/* Returns true if REST, the text after a name, ends it: ".so…" or "-2.31.so". */
 static bool ends_name(const char *rest) {
   if (rest[0] == '-' && rest[1] >= '0' && rest[1] <= '9')
     for (rest++; (*rest >= '0' && *rest <= '9') || *rest == '.'; rest++)
@@ -158,7 +157,7 @@ static bool ends_name(const char *rest) {
   return path_after(rest, ".so") && (rest[3] == 0 || rest[3] == '.');
 }
 
-/* Apple's: what the system installs, and libsonde. */
+/* Libraries that Apple's systems install, and libsonde. */
 static bool is_system_of_apple(const char *path, const char *name) {
   const char *end = path;
   while (*end)

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
- * A stack as lines of text, for a handler that may find anything broken: text is put together in a
- * small buffer on the stack and written as it fills, a long C++ name in several writes.
+ * Prints a stack as lines of text, also in a crash handler. The text is composed in a small buffer
+ * on the stack and written whenever the buffer is full, so a long C++ name takes several writes.
  */
 #include <errno.h>
 

@@ -1,18 +1,18 @@
 /* SPDX-License-Identifier: MIT
  *
- * The symbol index: a map from stretches of code to names.
+ * The symbol index: a map from address ranges to names.
  *
- * Symbols overlap, nest, repeat and leave holes; a search that had to sort that out would walk. So
- * it is sorted out once, in a sweep over the symbols by address: the answer changes only where a
- * symbol starts or ends, and each such place becomes a border with the symbol that holds from there
- * on, or none. A look-up is then one binary search over an array of 32-bit borders.
+ * Symbols overlap, nest, repeat and leave gaps. The index resolves that once, in a sweep over the
+ * symbols by address: the answer changes only where a symbol starts or ends. Each such address
+ * becomes a border, with the symbol that applies from there on, or none. A look-up is then one
+ * binary search over an array of 32-bit borders.
  *
- * During the sweep a stack holds the symbols that cover the present place, the one that started
- * last on top; one that ends no later than a newer one can never show again and is dropped, so
+ * During the sweep a stack holds the symbols that cover the current address, with the latest start
+ * on top. A symbol that ends no later than a newer one can never apply again and is dropped. So
  * every symbol is pushed and popped once.
  *
- * Addresses are kept relative to the lowest one of the image, in 32 bits. Everything is sorted by
- * radix, which has no bad input.
+ * Addresses are kept in 32 bits relative to the lowest address of the image. Sorting is by radix,
+ * which has no slow inputs.
  */
 #include "image/symbols.h"
 
@@ -22,42 +22,43 @@
 #include "os/os.h"
 #include "sonde/status.h"
 
-#define NONE           UINT32_MAX
-#define VERSION_SEARCH 1024u /* characters; a hostile table repeats one endless name */
+#define NONE UINT32_MAX
+#define VERSION_SEARCH                                                                             \
+  1024u /* characters; bounds the cost of a hostile table with one very long name */
 
 typedef struct symbol {
-  uint32_t address, size; /* relative to base; size 0: the table does not say */
-  uint32_t name;          /* where its name starts among the names */
+  uint32_t address, size; /* relative to base; size 0: unknown */
+  uint32_t name;          /* offset among the names */
 } symbol_t;
 
 struct symbols {
-  uint64_t base;  /* what addresses are relative to */
-  uint64_t bytes; /* of the whole mapping */
+  uint64_t base;  /* the lowest address of the image */
+  uint64_t bytes; /* size of the whole mapping */
   uint32_t border_count, symbol_count;
   const uint32_t *borders; /* ascending */
-  const uint32_t *holders; /* the symbol from this border on, or NONE */
+  const uint32_t *holders; /* the symbol that applies from each border on, or NONE */
   const symbol_t *symbols;
   const char *names;
 };
 
-/* A symbol while the index is made. `name` counts through both tables' names. */
+/* A symbol while the index is built. `name` is an offset into the names of both tables. */
 typedef struct draft {
   uint32_t address, size, name;
-  uint8_t rank; /* the higher the better among those that start at one address */
+  uint8_t rank; /* among symbols with the same start, the highest rank applies */
 } draft_t;
 
 typedef struct builder {
   const image_t *image;
   uint64_t limit_bytes, used_bytes;
   uint64_t base, span;
-  char *names; /* both tables' names, as they stand in the image */
+  char *names; /* the names of both tables, copied from the image */
   uint64_t names_size;
   draft_t *drafts, *spare;
   uint32_t count, capacity;
-  uint32_t *stack, *number; /* of the sweep; a draft's number in the index, or NONE */
+  uint32_t *stack, *number; /* of the sweep; the number of each draft in the index, or NONE */
   uint32_t *borders, *holders;
   uint32_t border_count;
-  uint32_t *kept; /* drafts that are seen, in the order of their numbers */
+  uint32_t *kept; /* drafts that apply somewhere, in the order of their numbers */
   uint32_t kept_count;
 } builder_t;
 
@@ -77,7 +78,8 @@ static void unmap(void *memory, uint64_t count, uint64_t size) {
 
 /* ---- reading the tables --------------------------------------------------------------------- */
 
-/* Is ADDRESS in an executable segment? Then ROOM is what is left of it. */
+/* Returns true if ADDRESS is in an executable segment. Sets *ROOM to the bytes up to the segment's
+ * end. */
 static bool in_code(const image_t *image, uint64_t address, uint64_t *room) {
   for (uint32_t i = 0; i < image->segment_count; i++) {
     const segment_t *s = &image->segments[i];
@@ -104,7 +106,7 @@ static uint8_t rank_of(const elf_sym_t *s, const char *name) {
   return (uint8_t)(rank + (versioned ? 0 : 4) + (3 - underscores));
 }
 
-/* Takes the symbol when it names code. */
+/* Adds the symbol if it names code. */
 static void consider(builder_t *b, const elf_sym_t *s, uint64_t names_at, uint64_t names_size) {
   uint64_t value = s->value, room;
   if (s->shndx == ELF_SHN_UNDEF || (s->shndx >= ELF_SHN_LORESERVE && s->shndx != ELF_SHN_XINDEX) ||
@@ -139,7 +141,7 @@ static bool read_table(builder_t *b, const section_t *table, uint64_t names_at,
   return true;
 }
 
-/* Copies a table's names. The mapping is zeroed and longer: the last name ends in any case. */
+/* Copies the names of a table. The mapping is zeroed and longer, so the last name always ends. */
 static bool read_names(const section_t *names, char *to) {
   return names->size == 0 ||
          os_read_memory((uint64_t)(uintptr_t)names->data, to, names->size) == (ssize_t)names->size;
@@ -147,8 +149,8 @@ static bool read_names(const section_t *names, char *to) {
 
 /* ---- Mach-O --------------------------------------------------------------------------------- */
 
-/* A place where whatever is named before it ends: a function that has no name, the end of a
- * section. */
+/* The rank of an address where the symbol before it ends: a function without a name, or the end of
+ * a section. */
 #define NAMELESS_RANK 0
 
 static void add_end(builder_t *b, uint64_t address) {
@@ -177,7 +179,7 @@ static bool add_ends(builder_t *b) {
   return true;
 }
 
-/* Takes the entry when it names code. The linker's leading underscore is no part of the name. */
+/* Adds the entry if it names code, without the linker's leading underscore. */
 static void consider_nlist(builder_t *b, const macho_nlist_t *n, const bool *is_code) {
   uint64_t room, names_size = b->names_size - 2;
   if (!macho_nlist_is_defined(n) || !is_code[n->section] || n->name >= names_size ||
@@ -237,9 +239,10 @@ static int read_macho(builder_t *b) {
   return add_ends(b) ? SONDE_OK : SONDE_ENOMEM;
 }
 
-/* ---- both ----------------------------------------------------------------------------------- */
+/* ---- both formats
+ * ----------------------------------------------------------------------------------- */
 
-/* .dynsym first: drafts of equal standing are settled in favour of the later one. */
+/* .dynsym first: among equal drafts the later one applies. */
 static int read_tables(builder_t *b) {
   const image_t *image = b->image;
   if (image->is_macho) return read_macho(b);
@@ -265,7 +268,7 @@ static int read_tables(builder_t *b) {
 
 /* ---- sorting -------------------------------------------------------------------------------- */
 
-/* The byte of the sort key (address, then rank) with the given place, 0 being the least. */
+/* Byte number PLACE of the sort key (address, then rank); byte 0 is the least significant. */
 static unsigned key_byte(const draft_t *d, unsigned place) {
   return place == 0 ? d->rank : d->address >> (8 * (place - 1)) & 255;
 }
@@ -305,7 +308,7 @@ static uint64_t end_of(const builder_t *b, uint32_t draft, uint64_t reach) {
   return d->size ? (uint64_t)d->address + d->size : reach;
 }
 
-/* From ADDRESS on, DRAFT holds (or NONE). */
+/* Adds a border: DRAFT (or NONE) applies from ADDRESS on. */
 static void border(builder_t *b, uint64_t address, uint32_t draft) {
   if (address > UINT32_MAX) return;
   uint32_t n = b->border_count, holder = NONE;
@@ -324,7 +327,8 @@ static void border(builder_t *b, uint64_t address, uint32_t draft) {
   b->border_count = n + 1;
 }
 
-/* Where the sweep is, with the ends of the symbols on the stack; sizeless ones end at `reach`. */
+/* The state of the sweep, with the ends of the symbols on the stack. Symbols without a size end at
+ * `reach`. */
 typedef struct sweep {
   uint32_t depth;
   uint64_t reach;
@@ -334,7 +338,7 @@ static uint64_t top_end(const builder_t *b, const sweep_t *s) {
   return end_of(b, b->stack[s->depth - 1], s->reach);
 }
 
-/* Everything that ends at or before ADDRESS ends. */
+/* Ends all symbols that end at or before ADDRESS. */
 static void advance(builder_t *b, sweep_t *s, uint64_t address) {
   while (s->depth > 0 && top_end(b, s) <= address) {
     uint64_t end = top_end(b, s);
@@ -343,7 +347,8 @@ static void advance(builder_t *b, sweep_t *s, uint64_t address) {
   }
 }
 
-/* Drafts FIRST to LAST, the best one, start at one address; the next ones start at NEXT. */
+/* Enters the drafts FIRST to LAST, which start at one address; LAST has the highest rank. The next
+ * drafts start at NEXT. */
 static void enter(builder_t *b, sweep_t *s, uint32_t first, uint32_t last, uint64_t next) {
   uint64_t room = 0;
   bool sized = b->drafts[last].size != 0;

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT
  *
- * Reading bytes that may vanish meanwhile: another thread may unload a live image, whoever owns a
- * mapped file may truncate it. Guarded reads are system calls, and most of them ask for what
- * follows the last one, so a window of bytes is read at once.
+ * Reads of memory that may disappear meanwhile: another thread may unload a live image, and the
+ * owner of a mapped file may truncate it. A guarded read is a system call, and most reads continue
+ * where the last one ended. So this reader fetches a window of bytes at once.
  */
 #ifndef SONDE_IMAGE_WINDOW_H
 #define SONDE_IMAGE_WINDOW_H
@@ -17,7 +17,7 @@ typedef struct window {
   uint8_t bytes[256];
 } window_t;
 
-/* Copies SIZE bytes from ADDRESS; without a window they are known to stay. */
+/* Copies SIZE bytes from ADDRESS. Pass a window unless the memory is known to stay mapped. */
 static inline bool window_copy(window_t *w, uint64_t address, void *out, size_t size) {
   if (!w) {
     __builtin_memcpy(out, (const void *)(uintptr_t)address, size);

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: MIT
  *
- * aarch64. System calls: number in x8, arguments in x0–x5, result in x0; nothing else is lost
- * (Linux, Documentation/arch/arm64). DWARF register numbers: aadwarf64 table 4.1.
+ * The contract of arch.h for aarch64. System calls: number in x8, arguments in x0–x5, result in x0;
+ * other registers are preserved (Linux, Documentation/arch/arm64). DWARF register numbers:
+ * aadwarf64 table 4.1.
  */
 #ifndef SONDE_ARCH_AARCH64_CPU_H
 #define SONDE_ARCH_AARCH64_CPU_H
@@ -14,7 +15,7 @@
 
 #define ARCH_DWARF_REGISTERS 33 /* x0–x30, sp, pc */
 #define ARCH_NAME            "aarch64"
-#define ARCH_ADDRESS_BITS    48 /* of a program: the kernel gives more to those alone that ask */
+#define ARCH_ADDRESS_BITS    48 /* of user space; programs get higher addresses only on request */
 
 static inline long arch_syscall(long number, long a, long b, long c, long d, long e, long f) {
   register long x8 __asm__("x8") = number;
@@ -37,15 +38,15 @@ static inline uint64_t arch_cycles(void) {
   return value;
 }
 
-/* XPACLRI, which works on x30 alone, lies in the hint space: a CPU without pointer authentication
- * takes it for a no-operation (Arm ARM, C6.2 XPAC). */
+/* XPACLRI, which changes x30 only, is in the hint space: a CPU without pointer authentication
+ * executes it as a NOP (Arm ARM, C6.2 XPAC). */
 static inline uint64_t arch_strip(uint64_t pc) {
   register uint64_t x30 __asm__("x30") = pc;
   __asm__("hint #7" : "+r"(x30));
   return x30;
 }
 
-/* Arm ARM B2.7.4; the least line that CTR_EL0 may name has 16 bytes. */
+/* Arm ARM B2.7.4. The smallest cache line of CTR_EL0 has 16 bytes. */
 static inline void arch_code_written(uint64_t address, uint64_t bytes) {
   for (uint64_t at = address & ~UINT64_C(15); at < address + bytes; at += 16)
     __asm__ volatile("dc cvau, %0" : : "r"(at) : "memory");
@@ -57,8 +58,8 @@ static inline void arch_code_written(uint64_t address, uint64_t bytes) {
 
 static inline void arch_relax(void) { __asm__ volatile("yield" ::: "memory"); }
 
-/* valgrind.h: four rotations by 128 bits in all and x10 or x10, which do nothing on a CPU, make
- * valgrind answer the request at x4 in x3. */
+/* valgrind.h: four rotations by 128 bits in total and x10 or x10 have no effect on a CPU. valgrind
+ * recognizes them, and returns the result of the request at x4 in x3. */
 static inline bool arch_on_valgrind(void) {
   const uint64_t request[6] = {ARCH_ASK_VALGRIND};
   register uint64_t answer __asm__("x3") = 0;
@@ -71,8 +72,8 @@ static inline bool arch_on_valgrind(void) {
   return answer != 0;
 }
 
-#if defined(__APPLE__) /* signed pointers in an arm64e process are read through the headers'       \
-                          macros */
+/* On Apple's systems the macros of the headers read signed pointers of an arm64e process. */
+#if defined(__APPLE__)
 static inline arch_frame_t arch_context_frame(const void *ucontext) {
   const _STRUCT_ARM_THREAD_STATE64 *m = &((const ucontext_t *)ucontext)->uc_mcontext->__ss;
   return (arch_frame_t){.pc = (uint64_t)__darwin_arm_thread_state64_get_pc(*m),
@@ -129,14 +130,14 @@ static inline __attribute__((always_inline)) uint64_t arch_here(uint64_t *regist
 }
 
 #if !defined(__APPLE__)
-/* Where the kernel saved the vector registers of UCONTEXT (asm/sigcontext.h: fpsimd_context comes
- * first). */
+/* The area where the kernel saved the vector registers of UCONTEXT (asm/sigcontext.h:
+ * fpsimd_context comes first). */
 static inline uint64_t arch_context_vectors(const void *ucontext, uint64_t *size) {
   *size = 16 + 32 * 16;
   return (uint64_t)(uintptr_t)((const ucontext_t *)ucontext)->uc_mcontext.__reserved;
 }
 
-/* Of the calling thread's thread-local storage. */
+/* The address of the calling thread's thread-local storage. */
 static inline uint64_t arch_thread_pointer(void) {
   uint64_t pointer;
   __asm__("mrs %0, tpidr_el0" : "=r"(pointer));

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
- * ENTRY_n(name, target): see arch/x86_64/entry.h. The return address is in x30, which the call that
- * led here has just written, so it is not signed yet.
+ * ENTRY_n(name, target): see arch/x86_64/entry.h. The call has just written the return address to
+ * x30, so it is not signed yet.
  */
 #ifndef SONDE_ARCH_AARCH64_ENTRY_H
 #define SONDE_ARCH_AARCH64_ENTRY_H
@@ -16,9 +16,9 @@
 #define ENTRY_2(name, target) ENTRY_(name, target, "x2", "x3", "x4")
 #define ENTRY_3(name, target) ENTRY_(name, target, "x3", "x4", "x5")
 
-/* ENTRY_BEFORE(name, answer, next): a hidden function of up to three arguments that asks ANSWER, a
- * function of these three and the caller's pc, and returns what it says; when that is 0, it goes on
- * in the function at *NEXT as if that had been called in its place. */
+/* ENTRY_BEFORE(name, answer, next) defines a hidden function of up to three arguments. It calls
+ * ANSWER with these three and the caller's pc, and returns the result. If the result is 0, it jumps
+ * to the function at *NEXT, as if the caller had called that function. */
 #define ENTRY_BEFORE(name, answer, next)                                                           \
   __asm__(HIDE_SYMBOL(name) FUNCTION_BEGIN(                                                        \
       name) ".cfi_startproc\n"                                                                     \

@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: MIT
  *
- * void arch_call_keeping(a, b, c, d, run): calls RUN(a, b, c, d) and brings back q0-q31 as they
- * were, of which AAPCS64 lets a function keep only the lower halves of 8-15. What lies beyond 128
- * bits in a processor with SVE is lost where RUN's memcpy uses it.
+ * void arch_call_keeping(a, b, c, d, run): calls RUN(a, b, c, d) and restores q0-q31. AAPCS64
+ * requires a function to preserve only the lower halves of q8-q15. On a processor with SVE the bits
+ * beyond 128 are lost if RUN's memcpy uses them.
  */
 #include "arch/assembly.inc"
 
-/* WHAT is stp or ldp. */
+/* \what is stp or ldp. */
         .macro ARGUMENT_VECTORS what
         \what q0, q1, [sp, #0]
         \what q2, q3, [sp, #32]
@@ -29,7 +29,7 @@
         \what q30, q31, [sp, #480]
         .endm
 
-/* A frame with room for BYTES below it, and its end. */
+/* ENTER makes a frame with \bytes of space below it; the next macro removes the frame. */
         .macro ENTER bytes
         .cfi_startproc
         stp x29, x30, [sp, #-16]!

@@ -1,14 +1,15 @@
 /* SPDX-License-Identifier: MIT
  *
- * The trampoline for aarch64: hook/trampoline.h tells what it does.
+ * The trampoline for aarch64; hook/trampoline.h describes it.
  *
- * Kept for the target are x0 to x8 (x8: where a large result goes), x18 (a nested function's chain)
- * and x30; after it x0 to x8 again. Vector registers are not touched, here or in the C that is
- * called. x16 and x17 are free between a call and the function it reaches (AAPCS64, 6.1.1).
+ * Before the target it preserves x0 to x8 (x8: the address of a large result), x18 (the static
+ * chain of a nested function) and x30; after the target x0 to x8. Vector registers are used neither
+ * here nor in the C code that is called. x16 and x17 are free between a call and the function that
+ * it reaches (AAPCS64, 6.1.1).
  *
- * While the target runs, nothing of the trampoline is on the stack: the CFA is the stack pointer,
- * x29 points to the call_t, and the caller's x29 and return address are its first two words. The
- * return address is the one that the call left in x30, which nobody has signed yet.
+ * While the target runs, the stack holds nothing of the trampoline: the CFA is the stack pointer,
+ * x29 points to the call_t, whose first two words are the caller's x29 and return address. The
+ * return address is the one that the call left in x30; it is not signed yet.
  */
 #include "arch/assembly.inc"
 #include "arch/trampoline.h"
@@ -111,9 +112,9 @@ LOCAL(straight):
         ldr x16, [x17, #TRAMPOLINE_TARGET]
         br x16
 
-/* The personality had the unwinder come here instead of passing: the registers are those of the
- * frame at LOCAL(return), but x0, the exception, and x1, the unwinder's _Unwind_Resume. The frame is
- * made an ordinary one, and unwinding goes on as if the caller had asked for it at its call. */
+/* The personality makes the unwinder continue here. The registers are those of the frame at LOCAL(return),
+ * except x0, the exception, and x1, the unwinder's _Unwind_Resume. This code removes the call and
+ * calls _Unwind_Resume as if the caller had called it in place of the hooked function. */
 LOCAL(landing):
         BTI_J
         FP_AT_FP

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
- * x86_64. System calls: psABI A.2.1 (number in rax, arguments in rdi rsi rdx r10 r8 r9; rcx and r11
- * are lost). DWARF register numbers: psABI figure 3.36.
+ * The contract of arch.h for x86_64. System calls: psABI A.2.1 (number in rax, arguments in rdi rsi
+ * rdx r10 r8 r9; rcx and r11 are overwritten). DWARF register numbers: psABI figure 3.36.
  */
 #ifndef SONDE_ARCH_X86_64_CPU_H
 #define SONDE_ARCH_X86_64_CPU_H
@@ -14,10 +14,10 @@
 
 #define ARCH_DWARF_REGISTERS 17
 #define ARCH_NAME            "x86_64"
-#define ARCH_ADDRESS_BITS    47 /* of a program: the kernel gives more to those alone that ask */
+#define ARCH_ADDRESS_BITS    47 /* of user space; programs get higher addresses only on request */
 
-/* Places in mcontext_t.gregs, which is the kernel's struct sigcontext (asm/sigcontext.h). The C
- * library's names for them are there only under _GNU_SOURCE. */
+/* Indexes of mcontext_t.gregs, which is the kernel's struct sigcontext (asm/sigcontext.h). The C
+ * library defines names for them only with _GNU_SOURCE. */
 enum {
   ARCH_GREG_RBP = 10,
   ARCH_GREG_RAX = 13,
@@ -51,8 +51,8 @@ static inline void arch_code_written(uint64_t address, uint64_t bytes) {
 
 static inline void arch_relax(void) { __asm__ volatile("pause" ::: "memory"); }
 
-/* valgrind.h: four rotations by 128 bits in all and an exchange of rbx with itself, which do
- * nothing on a CPU, make valgrind answer the request at rax in rdx. */
+/* valgrind.h: four rotations by 128 bits in total and an exchange of rbx with itself have no effect
+ * on a CPU. valgrind recognizes them, and returns the result of the request at rax in rdx. */
 static inline bool arch_on_valgrind(void) {
   const uint64_t request[6] = {ARCH_ASK_VALGRIND};
   uint64_t answer = 0;
@@ -103,33 +103,33 @@ static inline uint64_t arch_context_registers(const void *ucontext, uint64_t *re
 #endif
 
 #if !defined(__APPLE__)
-/* Where the kernel saved the vector registers of UCONTEXT: the legacy area, the header, and the
- * upper halves (Intel SDM 1, 13.4: XSAVE). */
+/* The area where the kernel saved the vector registers of UCONTEXT: the legacy area, the header,
+ * and the upper halves (Intel SDM 1, 13.4: XSAVE). */
 static inline uint64_t arch_context_vectors(const void *ucontext, uint64_t *size) {
   *size = 512 + 64 + 256;
   return (uint64_t)(uintptr_t)((const ucontext_t *)ucontext)->uc_mcontext.fpregs;
 }
 
-/* Of the calling thread's thread-local storage; its first word is its own address. */
+/* The address of the calling thread's thread-local storage, whose first word holds that address. */
 static inline uint64_t arch_thread_pointer(void) {
   uint64_t pointer;
   __asm__("movq %%fs:0, %0" : "=r"(pointer));
   return pointer;
 }
-/* Whether UCONTEXT stands behind the system call at PC that a signal has ended with EINTR, and no
- * other frame lies between. */
+/* Returns true if UCONTEXT is the state right after the system call before PC, which a signal ended
+ * with EINTR, with no frame in between. */
 static inline bool arch_context_interrupted(const void *ucontext, uint64_t pc, uint64_t sp) {
   const greg_t *g = ((const ucontext_t *)ucontext)->uc_mcontext.gregs;
   return (uint64_t)g[ARCH_GREG_RIP] == pc && (uint64_t)g[ARCH_GREG_RSP] == sp &&
          g[ARCH_GREG_RAX] == -4 && *(const uint16_t *)(pc - 2) == 0x050f /* syscall */;
 }
 
-/* The thread goes on at PC. */
+/* Makes the thread continue at PC. */
 static inline void arch_context_set_pc(void *ucontext, uint64_t pc) {
   ((ucontext_t *)ucontext)->uc_mcontext.gregs[ARCH_GREG_RIP] = (greg_t)pc;
 }
 
-/* The call NUMBER is made again, with ARGUMENTS. */
+/* Makes the thread repeat the system call NUMBER with ARGUMENTS. */
 static inline void arch_context_repeat(void *ucontext, int64_t number, const uint64_t *arguments) {
   static const uint8_t order[6] = {8, 9, 12, 2, 0, 1}; /* rdi rsi rdx r10 r8 r9 */
   greg_t *g = ((ucontext_t *)ucontext)->uc_mcontext.gregs;
@@ -140,8 +140,8 @@ static inline void arch_context_repeat(void *ucontext, int64_t number, const uin
 }
 #endif
 
-/* The registers that the calling function must preserve, its stack pointer and its pc, by DWARF
- * number: enough to unwind from this very instruction. Returns the pc. */
+/* Stores the callee-saved registers, the stack pointer and the pc of the calling function by DWARF
+ * number, which suffices to unwind from this instruction. Returns the pc. */
 static inline __attribute__((always_inline)) uint64_t arch_here(uint64_t *registers,
                                                                 uint64_t *known) {
   uint64_t pc;

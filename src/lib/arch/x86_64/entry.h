@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: MIT
  *
- * ENTRY_n(name, target): a public function of n arguments that hands TARGET, besides them, the pc,
- * stack pointer and frame pointer its caller will have once it has returned:
+ * ENTRY_n(name, target) defines a public function of n arguments. It passes them to TARGET, with
+ * the pc, stack pointer and frame pointer that its caller will have after the return:
  *   target(argument…, uint64_t pc, uint64_t sp, uint64_t fp)
- * Being assembly that makes no frame, it tells the caller's registers exactly at every level of
- * optimisation, and cannot be inlined.
+ * The function is assembly without a frame. So the caller's registers are exact at every
+ * optimization level, and the function cannot be inlined.
  */
 #ifndef SONDE_ARCH_X86_64_ENTRY_H
 #define SONDE_ARCH_X86_64_ENTRY_H
@@ -21,9 +21,9 @@
 #define ENTRY_2(name, target) ENTRY_(name, target, "rdx", "rcx", "r8")
 #define ENTRY_3(name, target) ENTRY_(name, target, "rcx", "r8", "r9")
 
-/* ENTRY_BEFORE(name, answer, next): a hidden function of up to three arguments that asks ANSWER, a
- * function of these three and the caller's pc, and returns what it says; when that is 0, it goes on
- * in the function at *NEXT as if that had been called in its place. */
+/* ENTRY_BEFORE(name, answer, next) defines a hidden function of up to three arguments. It calls
+ * ANSWER with these three and the caller's pc, and returns the result. If the result is 0, it jumps
+ * to the function at *NEXT, as if the caller had called that function. */
 #define ENTRY_BEFORE(name, answer, next)                                                           \
   __asm__(HIDE_SYMBOL(name)                                                                        \
               FUNCTION_BEGIN(name) ".cfi_startproc\n"                                              \

@@ -1,15 +1,15 @@
 /* SPDX-License-Identifier: MIT
  *
- * void arch_call_keeping(a, b, c, d, run): calls RUN(a, b, c, d) and brings back the vector and x87
- * registers as they were, whatever RUN and the C library's memcpy did with them. x87, SSE, AVX and
- * AVX-512 state is kept by xsave (Intel SDM volume 1, chapter 13), so far as the system uses it; a
- * processor without it has nothing but SSE, which fxsave keeps. For rare paths: some 100 ns, and
- * 3 KB of stack.
+ * void arch_call_keeping(a, b, c, d, run): calls RUN(a, b, c, d) and restores the vector and x87
+ * registers, whatever RUN and the C library's memcpy did to them. xsave saves the x87, SSE, AVX and
+ * AVX-512 state that the system uses (Intel SDM volume 1, chapter 13). On a processor without
+ * xsave, fxsave saves the SSE state, which is all there is. For rare paths: about 100 ns and 3 KB
+ * of stack.
  */
 #include "arch/assembly.inc"
 
 #define STATES 0xe7 /* x87, SSE, AVX, opmask, ZMM_Hi256, Hi16_ZMM */
-#define AREA   2752 /* 2696 at most for these, in the standard format, as a multiple of 64 */
+#define AREA   2752 /* at most 2696 bytes in the standard format, rounded up to a multiple of 64 */
 
         .macro ENTER
         .cfi_startproc
@@ -99,5 +99,5 @@ SYMBOL(arch_ask_keeping):
         .cfi_endproc
         SIZE_OF(arch_ask_keeping)
 
-        ZEROS(LOCAL(xsave_known), 4) /* 0: not asked yet, 1: there is none, 2: there is */
+        ZEROS(LOCAL(xsave_known), 4) /* 0: not tested yet, 1: no xsave, 2: xsave */
         END_OF_FILE

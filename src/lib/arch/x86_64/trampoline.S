@@ -1,15 +1,15 @@
 /* SPDX-License-Identifier: MIT
  *
- * The trampoline for x86_64: hook/trampoline.h tells what it does.
+ * The trampoline for x86_64; hook/trampoline.h describes it.
  *
- * Kept for the target are the registers that can hold an argument: rdi rsi rdx rcx r8 r9, rax (how
- * many vector registers a call with variable arguments uses), r10 (a nested function's chain);
- * after it, those that can hold a result: rax rdx, and rcx r8 of Swift. Vector, x87 and mask
- * registers are not touched, here or in the C that is called. r11 is free at every function's entry
- * (psABI figure 3.4).
+ * Before the target it preserves the registers that can hold an argument: rdi rsi rdx rcx r8 r9,
+ * rax (the number of vector registers of a variadic call), r10 (the static chain of a nested
+ * function). After the target it preserves those that can hold a result: rax rdx, and rcx r8 of
+ * Swift. Vector, x87 and mask registers are used neither here nor in the C code that is called. r11
+ * is free at every function's entry (psABI figure 3.4).
  *
- * While the target runs, nothing of the trampoline is on the stack: the CFA is the stack pointer,
- * rbp points to the call_t, and the caller's return address and rbp are in it.
+ * While the target runs, the stack holds nothing of the trampoline: the CFA is the stack pointer,
+ * rbp points to the call_t, and the call_t holds the caller's return address and rbp.
  */
 #include "arch/assembly.inc"
 #include "arch/trampoline.h"
@@ -60,7 +60,7 @@ LOCAL(body):
         je LOCAL(straight)
         PUSH %r10, %rax, %r9, %r8, %rcx, %rdx, %rsi, %rdi, %r11
         movq %r11, %rdi
-        leaq 80(%rsp), %rsi     /* the caller's stack pointer when it goes on */
+        leaq 80(%rsp), %rsi     /* the caller's stack pointer after the return */
         movq %rbp, %rdx
         movq 72(%rsp), %rcx     /* the return address */
         leaq 8(%rsp), %r8       /* the arguments */
@@ -97,9 +97,9 @@ LOCAL(restore):
 LOCAL(straight):
         jmp *TRAMPOLINE_TARGET(%r11)
 
-/* The personality had the unwinder come here instead of passing: the registers are those of the
- * frame at LOCAL(return), but rax, the exception, and rdx, the unwinder's _Unwind_Resume. The frame is
- * made an ordinary one, and unwinding goes on as if the caller had asked for it at its call. */
+/* The personality makes the unwinder continue here. The registers are those of the frame at LOCAL(return),
+ * except rax, the exception, and rdx, the unwinder's _Unwind_Resume. This code removes the call and
+ * calls _Unwind_Resume as if the caller had called it in place of the hooked function. */
 LOCAL(landing):
         endbr64
         .cfi_def_cfa_offset 0

@@ -1,17 +1,17 @@
 /* SPDX-License-Identifier: MIT
  *
- * image/import_slots.h for a loaded Mach-O image. Its slots are those of macho_slots.h; where they
- * are chained (LC_DYLD_CHAINED_FIXUPS), dyld has overwritten the chains, so they are read from the
- * image's file, if that is still the one that was loaded, which its UUID tells; slots of calls are
- * listed without the file too. There are no versions.
+ * image/import_slots.h for a loaded Mach-O image. Its slots are those of macho/slots.h. If they are
+ * chained (LC_DYLD_CHAINED_FIXUPS), dyld has overwritten the chains, so the chains are read from
+ * the image's file. The UUID shows whether that is the file that was loaded. Slots of calls are
+ * listed without the file, too. Mach-O has no symbol versions.
  */
 #include "base/bits.h"
 #include "image/macho/slots.h"
 #include "image/import_slots.h"
 #include "sonde/status.h"
 
-/* What is asked about an image each time the loader's list changes is not read anew: only what
- * tells it from another one at the same place. */
+/* The hooks call this for every image at each change of the loader's list. So it reads only the
+ * facts that distinguish the image from another one at the same address. */
 bool import_slots_read(import_slots_t *out, const os_image_t *os) {
   image_t image;
   *out = (import_slots_t){.slide = os->slide, .start = os->start, .end = os->end};
@@ -51,7 +51,7 @@ static bool same_build(const image_t *a, const image_t *b) {
          __builtin_memcmp(a->build_id, b->build_id, a->build_id_size) == 0;
 }
 
-/* The slice of the file PATH that LIVE was loaded from. */
+/* Opens the slice of the file PATH that LIVE was loaded from. */
 static bool open_file(image_t *file, const image_t *live, const char *path) {
   macho_slice_t slices[MACHO_SLICES_MAX];
   if (!path || image_open(file, path) != 0) return false;
@@ -68,9 +68,9 @@ static bool open_file(image_t *file, const image_t *live, const char *path) {
   return false;
 }
 
-/* What libsonde itself calls of libSystem is not the program's doing, and a hook would come back to
- * itself by it: libsonde.dylib has no slots. A program that holds libsonde statically has them. */
-static bool is_ours(const image_t *image) {
+/* libsonde.dylib reports no slots: its own calls to libSystem are not calls of the program, and a
+ * hook on them would call itself. A program that links libsonde statically has slots. */
+static bool is_libsonde(const image_t *image) {
   uint64_t here = (uint64_t)(uintptr_t)&import_slots_read;
   return here >= image->start && here < image->end && !image->is_executable;
 }
@@ -80,7 +80,7 @@ void import_slots_each(const import_slots_t *slots, const slot_names_t *names,
   each_t e = {slots, names, visit, context};
   image_t live, file;
   macho_slot_list_t list, more;
-  if (image_parse_live(&live, (uintptr_t)slots->dynamic, slots->slide) != 0 || is_ours(&live))
+  if (image_parse_live(&live, (uintptr_t)slots->dynamic, slots->slide) != 0 || is_libsonde(&live))
     return;
   if (!macho_slots_read(&live, &list)) return;
   bool with_file = list.needs_file && open_file(&file, &live, slots->names);

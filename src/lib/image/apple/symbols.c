@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: MIT
  *
- * os_symbols of os.h. On Apple's systems it stands here, with what reads an image's exports: dyld
- * is not asked, whose lock may be held by who waits for ours.
+ * os_symbols of os.h. On Apple's systems it is in this module, beside the reader of exports. It
+ * does not call dyld, because another thread may hold dyld's lock while it waits for a lock of
+ * sonde.
  */
 #include "base/bits.h"
 #include "image/import_slots.h"

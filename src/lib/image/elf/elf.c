@@ -1,26 +1,25 @@
 /* SPDX-License-Identifier: MIT
  *
- * The ELF parser: one reading of the format for a live image and for a file.
+ * The ELF parser for live images and for files.
  *
- * What differs between the two is how bytes are reached, and nothing else: `copy_offset` and
- * `copy_address` below. In a live image a file offset means "behind the header", an address means
- * "plus the slide", and every read is guarded, since another thread may unload the image while it
- * is read. In a file an address is first translated through the program headers. A file that is
- * mapped is read guarded as well: whoever truncates it meanwhile would otherwise kill the program
- * with SIGBUS.
+ * The two differ only in how bytes are reached: `copy_offset` and `copy_address` below. In a live
+ * image a file offset is relative to the header, and an address gets the slide added. Every read is
+ * guarded, since another thread may unload the image meanwhile. In a file an address is translated
+ * through the program headers. Reads of a mapped file are guarded, too: if the file is truncated
+ * meanwhile, a direct read would raise SIGBUS.
  *
- * Program headers lead, because they are all that is left in memory and in a file that was stripped
- * of its section headers. Section headers, in files only, add what nothing else tells: .symtab,
- * .debug_frame, and the exact size of .eh_frame. They also unmask a separate debug file, whose
- * program headers describe contents it does not have (its sections are SHT_NOBITS).
+ * Program headers come first, because section headers are absent in memory and in some stripped
+ * files. Section headers, in files only, add .symtab, .debug_frame and the exact size of .eh_frame.
+ * They also identify a separate debug file, whose program headers describe contents that it does
+ * not have (its sections are SHT_NOBITS).
  *
- * Nothing that is read is believed. Every offset, size and count is compared with the bytes that
- * are there, sums are checked for overflow, and each loop has a bound that does not come from the
- * file or shrinks with the bytes left. A part that does not check out is left out; only a file that
- * is no ELF at all, or whose program headers cannot be read, is refused.
+ * Nothing that is read is trusted. Every offset, size and count is compared with the bytes that
+ * exist, sums are checked for overflow, and each loop has a bound that is constant or shrinks with
+ * the bytes left. An invalid part is skipped. A file is refused only if it is not ELF or if its
+ * program headers are unreadable.
  *
- * Facts: System V gABI chapters 4 and 5; LSB Core "Exception Frames" for .eh_frame_hdr; the GNU
- * hash section as described by the binutils sources' documentation of DT_GNU_HASH.
+ * Sources: System V gABI chapters 4 and 5; LSB Core "Exception Frames" for .eh_frame_hdr; the
+ * documentation of DT_GNU_HASH in the binutils sources.
  */
 #include <errno.h>
 
@@ -42,7 +41,7 @@ typedef struct elf {
   elf_shape_t shape;
   elf_ehdr_t header;
   uint64_t live_header; /* run-time address of the ELF header; 0: this is a file */
-  window_t *window;     /* set when the bytes may vanish while they are read */
+  window_t *window;     /* set if the bytes may be unmapped meanwhile */
   bool has_interpreter, has_soname, is_pie;
   uint64_t shdr_count, shstrndx;
 } elf_t;
@@ -60,7 +59,7 @@ static bool copy_offset(const elf_t *elf, uint64_t offset, void *out, size_t siz
   return copy_memory(elf, (uint64_t)(uintptr_t)elf->image->file + offset, out, size);
 }
 
-/* The bytes that stand at ADDRESS (as linked), to the end of what its segment holds. */
+/* Returns the bytes from ADDRESS (as linked) to the end of its segment. */
 static bool bytes_at(const elf_t *elf, uint64_t address, section_t *out) {
   const image_t *image = elf->image;
   for (uint32_t i = 0; i < image->segment_count; i++) {
@@ -74,7 +73,7 @@ static bool bytes_at(const elf_t *elf, uint64_t address, section_t *out) {
       out->data = (const uint8_t *)(uintptr_t)(address + image->slide);
       return true;
     }
-    uint64_t offset = s->file_offset + into; /* checked for overflow when the segment was taken */
+    uint64_t offset = s->file_offset + into; /* checked for overflow when the segment was read */
     if (offset >= image->file_size) return false;
     out->data = image->file + offset;
     if (left > image->file_size - offset) out->size = image->file_size - offset;
@@ -89,7 +88,8 @@ static bool copy_address(const elf_t *elf, uint64_t address, void *out, size_t s
          copy_memory(elf, (uint64_t)(uintptr_t)at.data, out, size);
 }
 
-/* Cuts [ADDRESS, ADDRESS+SIZE) out of the segments. Empty when not all of it is there. */
+/* Returns the bytes [ADDRESS, ADDRESS+SIZE), or an empty section if they are not all in one
+ * segment. */
 static section_t section_at(const elf_t *elf, uint64_t address, uint64_t size) {
   section_t at;
   if (size == 0 || !bytes_at(elf, address, &at) || at.size < size) return (section_t){0};
@@ -125,7 +125,7 @@ static int read_header(elf_t *elf) {
   return SONDE_OK;
 }
 
-/* Section header I, or false. */
+/* Reads section header I. */
 static bool read_shdr(const elf_t *elf, uint64_t i, elf_shdr_t *out) {
   uint8_t raw[ELF_SHDR_MAX];
   uint64_t offset;
@@ -136,7 +136,7 @@ static bool read_shdr(const elf_t *elf, uint64_t i, elf_shdr_t *out) {
   return true;
 }
 
-/* How many section headers there are; the counts that do not fit the header stand in section 0. */
+/* Counts the section headers. If the number does not fit the ELF header, it is in section 0. */
 static void count_sections(elf_t *elf) {
   elf_ehdr_t *h = &elf->header;
   elf_shdr_t zero;
@@ -147,7 +147,7 @@ static void count_sections(elf_t *elf) {
   elf->shstrndx = h->shstrndx == ELF_SHN_XINDEX ? zero.link : h->shstrndx;
   if (elf->shdr_count > SHDR_MAX) elf->shdr_count = SHDR_MAX;
   uint64_t fit =
-      (elf->image->file_size - h->shoff) / h->shentsize; /* shoff was read: it is inside */
+      (elf->image->file_size - h->shoff) / h->shentsize; /* shoff is inside the file: it was read */
   if (elf->shdr_count > fit) elf->shdr_count = fit;
 }
 
@@ -175,7 +175,7 @@ static void take_segment(image_t *image, const elf_phdr_t *p) {
   };
 }
 
-/* Calls VISIT for each program header; false when they cannot be read. */
+/* Calls VISIT for each program header. Returns false if they are unreadable. */
 static bool each_phdr(elf_t *elf, void (*visit)(elf_t *elf, const elf_phdr_t *p)) {
   const elf_ehdr_t *h = &elf->header;
   uint64_t count = program_header_count(elf);
@@ -244,7 +244,7 @@ static bool eh_frame_pointer(const elf_t *elf, const section_t *hdr, const uint8
   }
   switch (raw[1] & 0xf0) {
   case 0x00: break;
-  case 0x10: value += hdr->address + 4; break; /* relative to where it stands */
+  case 0x10: value += hdr->address + 4; break; /* relative to the field itself */
   case 0x30: value += hdr->address; break;     /* relative to the header */
   default: return false;
   }
@@ -262,7 +262,7 @@ static void take_eh_frame_hdr(elf_t *elf, const elf_phdr_t *p) {
     return;
   image->eh_frame_hdr = hdr;
   if (eh_frame_pointer(elf, &hdr, raw, &address))
-    bytes_at(elf, address, &image->eh_frame); /* to the segment's end: its size stands nowhere */
+    bytes_at(elf, address, &image->eh_frame); /* to the segment's end: its size is not stored */
 }
 
 /* ---- PT_DYNAMIC ---------------------------------------------------------------------------- */
@@ -304,10 +304,10 @@ static bool tables_start_at(const elf_t *elf, uint64_t symtab, uint64_t strtab) 
   return empty == 0;
 }
 
-/* glibc adds the slide to these values in the mapped table itself, musl and the vDSO leave them as
- * they were linked, and a prelinked image may sit so near its linked place that either reading lies
- * inside: the contents decide. */
-static bool settle_dynamic(const elf_t *elf, dynamic_t *d) {
+/* Finds the run-time addresses of the tables. glibc adds the slide to these values in the mapped
+ * table; musl and the vDSO do not. For a prelinked image near its link-time address, both readings
+ * may be inside the image. So the contents of the tables decide. */
+static bool resolve_tables(const elf_t *elf, dynamic_t *d) {
   uint64_t slide = elf->live_header ? elf->image->slide : 0;
   if (slide && tables_start_at(elf, d->symtab - slide, d->strtab - slide)) {
     d->symtab -= slide;
@@ -319,7 +319,7 @@ static bool settle_dynamic(const elf_t *elf, dynamic_t *d) {
   return tables_start_at(elf, d->symtab, d->strtab);
 }
 
-/* DT_HASH tells the number of symbols: one chain link for each. */
+/* The number of symbols by DT_HASH: it has one chain link for each. */
 static uint64_t count_by_hash(const elf_t *elf, uint64_t hash) {
   uint8_t raw[16];
   bool wide = elf->shape.is_64bit && elf->header.machine == ELF_EM_S390;
@@ -327,8 +327,8 @@ static uint64_t count_by_hash(const elf_t *elf, uint64_t hash) {
   return wide ? elf_u64(elf->shape, raw + 8) : elf_u32(elf->shape, raw + 4);
 }
 
-/* DT_GNU_HASH does not: the last symbol is the end of the chain that starts highest. MOST bounds
- * the walk, being what fits into the segment. */
+/* The number of symbols by DT_GNU_HASH, which does not store it: the last symbol ends the chain
+ * with the highest start. MOST, the number that fits into the segment, bounds the walk. */
 static uint64_t count_by_gnu_hash(const elf_t *elf, uint64_t hash, uint64_t most) {
   uint8_t raw[192];
   if (!hash || !copy_address(elf, hash, raw, 16)) return 0;
@@ -346,7 +346,7 @@ static uint64_t count_by_gnu_hash(const elf_t *elf, uint64_t hash, uint64_t most
     }
     i += batch;
   }
-  if (last < first) return first; /* nothing is defined; what is undefined stands before */
+  if (last < first) return first; /* no symbol is defined; undefined symbols come before FIRST */
   uint64_t chains = at + (uint64_t)buckets * 4;
   for (uint64_t i = last; i < most; i++) {
     if (!copy_address(elf, chains + (i - first) * 4, raw, 4)) return 0;
@@ -359,13 +359,13 @@ static void take_dynamic_symbols(elf_t *elf, dynamic_t *d) {
   image_t *image = elf->image;
   unsigned entry = elf_sym_size(elf->shape);
   section_t symbols, names;
-  if (!d->symtab || !d->strtab || (d->syment && d->syment != entry) || !settle_dynamic(elf, d) ||
+  if (!d->symtab || !d->strtab || (d->syment && d->syment != entry) || !resolve_tables(elf, d) ||
       !bytes_at(elf, d->symtab, &symbols) || !bytes_at(elf, d->strtab, &names))
     return;
   uint64_t most = symbols.size / entry;
   uint64_t count = count_by_hash(elf, d->hash);
   if (count == 0) count = count_by_gnu_hash(elf, d->gnu_hash, most);
-  if (count == 0 && d->strtab > d->symtab) /* every linker puts the names right behind */
+  if (count == 0 && d->strtab > d->symtab) /* linkers place the names right after the symbols */
     count = (d->strtab - d->symtab) / entry;
   symbols.size = (count < most ? count : most) * entry;
   if (d->strsz && d->strsz < names.size) names.size = d->strsz;
@@ -392,7 +392,7 @@ static void visit_rest(elf_t *elf, const elf_phdr_t *p) {
 
 /* ---- section headers: files only ----------------------------------------------------------- */
 
-/* The contents of a section; empty when the file does not hold them as they are. */
+/* Returns the contents of a section; empty if the file does not hold them uncompressed. */
 static section_t section_contents(const elf_t *elf, const elf_shdr_t *s) {
   const image_t *image = elf->image;
   if (s->type == ELF_SHT_NOBITS || s->flags & ELF_SHF_COMPRESSED || s->size == 0 ||
@@ -403,7 +403,7 @@ static section_t section_contents(const elf_t *elf, const elf_shdr_t *s) {
 
 static bool section_is_named(const elf_t *elf, const section_t *names, const elf_shdr_t *s,
                              const char *name) {
-  size_t length = 0; /* with the 0 that ends it; strlen is not ours to call */
+  size_t length = 0; /* including the final 0; src/lib must not call strlen */
   while (name[length++])
     continue;
   char raw[64];
@@ -419,7 +419,7 @@ static section_t section_names(const elf_t *elf) {
   return section_contents(elf, &s);
 }
 
-/* The symbols of section S and, by its link, their names. */
+/* Sets SYMBOLS to section S and NAMES to the section that it links to. */
 static bool take_symbols(const elf_t *elf, const elf_shdr_t *s, section_t *symbols,
                          section_t *names) {
   elf_shdr_t linked;
@@ -444,7 +444,7 @@ static void take_section(elf_t *elf, const section_t *names, const elf_shdr_t *s
     image->eh_frame = section_contents(elf, s);
   else if (section_is_named(elf, names, s, ".eh_frame_hdr"))
     image->eh_frame_hdr = section_contents(elf, s);
-  else if (section_is_named(elf, names, s, ".dynsym")) /* of another type: a debug file's */
+  else if (section_is_named(elf, names, s, ".dynsym")) /* of another type: in a debug file */
     image->dynsym = image->dynsym_names = (section_t){0};
   else if (section_is_named(elf, names, s, ".debug_frame"))
     image->debug_frame = section_contents(elf, s);
@@ -475,7 +475,8 @@ bool image_section(const image_t *image, const char *name, section_t *out) {
   return false;
 }
 
-/* ---- the doors ----------------------------------------------------------------------------- */
+/* ---- entry points -----------------------------------------------------------------------------
+ */
 
 static int parse(elf_t *elf) {
   image_t *image = elf->image;
@@ -503,7 +504,7 @@ int image_parse_live(image_t *image, uint64_t header, uint64_t slide) {
   return status == SONDE_EFORMAT ? macho_parse(image, header, &window) : status;
 }
 
-/* FILE is set in IMAGE. A fat file becomes the image of its first slice. */
+/* Parses IMAGE->file. For a fat file, parses its first slice. */
 static int parse_file(image_t *image, window_t *window) {
   elf_t elf = {.image = image, .window = window};
   int status = parse(&elf);

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT
  *
  * The parts of the ELF format that sonde reads (System V gABI chapters 4 and 5, and the GNU
- * extensions of the Linux Standard Base), as offsets into bytes rather than as structures: one
- * reader then serves both classes and both byte orders, and no field is ever read misaligned.
+ * extensions of the Linux Standard Base). They are offsets into bytes rather than structures. So
+ * one reader serves both classes and both byte orders, and no field is read misaligned.
  */
 #ifndef SONDE_IMAGE_ELF_FORMAT_H
 #define SONDE_IMAGE_ELF_FORMAT_H
@@ -130,7 +130,7 @@ typedef struct elf_ehdr {
 } elf_ehdr_t;
 
 static inline elf_ehdr_t elf_ehdr(elf_shape_t s, const uint8_t *p) {
-  const uint8_t *tail = p + (s.is_64bit ? 54 : 42); /* from e_phentsize on both classes agree */
+  const uint8_t *tail = p + (s.is_64bit ? 54 : 42); /* after e_phentsize both classes are equal */
   return (elf_ehdr_t){
       .type = elf_u16(s, p + 16),
       .machine = elf_u16(s, p + 18),

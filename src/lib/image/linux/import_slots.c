@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: MIT
  *
- * Relocations of a live image as import slots, its symbol versions, and its definitions by name
- * (ELF gABI chapter 5; LSB "Symbol Versioning"; the GNU hash table as os/linux/dynamic.c has it).
+ * Import slots of a live image from its relocations, its symbol versions, and its definitions by
+ * name (ELF gABI chapter 5; LSB "Symbol Versioning"; the GNU hash table as in os/linux/dynamic.c).
  *
- * Hooking fifty names in a large process walks a hundred thousand relocations. Almost all of their
- * names are not wanted, so the first eight characters of a name are read as one word and looked up
- * in a small set of bits before anything is compared.
+ * Hooking fifty names in a large process walks a hundred thousand relocations, and almost none of
+ * their names is wanted. So the first eight characters of a name are read as one word and looked up
+ * in a small bit set before any comparison.
  */
 #include "image/import_slots.h"
 
@@ -16,7 +16,7 @@
 #define DYNAMIC_MAX     1024u
 #define RELA_SIZE       24u
 #define VERSION_ENTRIES 65536u
-#define RELRO_PAGE      4096u /* linkers align it to at least this, and the loader rounds down */
+#define RELRO_PAGE      4096u /* linkers align it to at least this; the loader rounds down */
 
 /* ---- the dynamic section -------------------------------------------------------------------- */
 
@@ -26,7 +26,7 @@ static const segment_t *segment_of(const import_slots_t *s, uint64_t address) {
   return NULL;
 }
 
-/* The bytes from ADDRESS (run-time) to the end of its segment; 0 when it is in none. */
+/* The bytes from ADDRESS (run-time) to the end of its segment, or 0 if it is in none. */
 static uint64_t room_at(const import_slots_t *s, uint64_t address) {
   const segment_t *segment = segment_of(s, address);
   return segment ? segment->address + segment->size - address : 0;
@@ -49,8 +49,8 @@ static bool read_segments(import_slots_t *s, const os_image_t *image, uint64_t *
   return *dynamic != 0;
 }
 
-/* The run-time address of a pointer in the dynamic section: glibc has moved these in place, musl
- * and the kernel's vDSO have not. */
+/* The run-time address of a pointer in the dynamic section. glibc has relocated these pointers in
+ * place; musl and the kernel's vDSO have not. */
 static uint64_t moved(const import_slots_t *s, uint64_t value) {
   return value >= s->start && value < s->end ? value : value + s->slide;
 }
@@ -172,8 +172,8 @@ void import_slots_each(const import_slots_t *slots, const slot_names_t *names,
 
 /* ---- versions ------------------------------------------------------------------------------- */
 
-/* Both tables are chains of entries, and chains of names within each; offsets are relative, and 0
- * at the end. */
+/* Both tables are chains of entries, each with a chain of names. Offsets are relative; 0 ends a
+ * chain. */
 static const char *needed_version(const import_slots_t *s, uint16_t index) {
   const uint8_t *at = s->needed;
   for (uint64_t i = 0; at && i < s->needed_count && i < VERSION_ENTRIES; i++) {
@@ -213,7 +213,7 @@ const char *import_slots_version(const import_slots_t *s, uint32_t symbol, bool 
   uint16_t version = elf_u16(SHAPE, s->versions.data + (uint64_t)symbol * 2);
   if (hidden) *hidden = (version & 0x8000) != 0;
   version &= 0x7fff;
-  if (version < 2) return NULL; /* local, or of the image as a whole */
+  if (version < 2) return NULL; /* local, or the version of the whole image */
   const char *text = defined_version(s, version);
   return text ? text : needed_version(s, version);
 }
@@ -237,7 +237,7 @@ static bool is_definition(const import_slots_t *s, uint32_t symbol, const char *
   return version ? have && import_slots_text_equal(have, version) : !hidden;
 }
 
-/* The table's filter: two bits of one 64-bit word for every name that is there. */
+/* The table's Bloom filter: each name sets two bits of one 64-bit word. */
 static bool bloom_may_hold(slot_table_t t, uint32_t hash) {
   uint32_t words = word(t, 2), shift = word(t, 3) & 31;
   if (words == 0) return true;

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: MIT
  *
- * Bind opcodes (mach-o/loader.h, BIND_OPCODE_…): a little machine that moves an address through a
- * segment and binds a symbol there. The high half of a byte is the operation, the low half its
- * operand. Lazy binds are many short programs, each of which dyld runs at a first call: they are
- * read one after the other. See macho_slots.h.
+ * Bind opcodes (mach-o/loader.h, BIND_OPCODE_…): programs for a small machine that moves an address
+ * through a segment and binds a symbol there. The high half of a byte is the operation, the low
+ * half its operand. Lazy binds are many short programs, each of which dyld runs at a first call;
+ * they are read in order. See macho/slots.h.
  */
 #include "base/bits.h"
 #include "image/macho/slots.h"
@@ -29,12 +29,12 @@ enum {
 
 typedef struct machine {
   macho_slot_list_t *list;
-  section_t code, names; /* the code, and as much of it as holds whole strings */
+  section_t code, names; /* the code; NAMES ends at its last string */
   uint64_t at;
-  macho_slot_t slot;  /* as it would be bound now */
-  uint64_t low, high; /* of the present segment */
+  macho_slot_t slot;  /* the current state of the binding */
+  uint64_t low, high; /* of the current segment */
   unsigned type, width;
-  bool failed; /* the code ends, or leads out of the segments */
+  bool failed; /* the code ended early, or left the segments */
   bool no_memory;
 } machine_t;
 
@@ -82,7 +82,7 @@ static void enter_segment(machine_t *m, unsigned number) {
   m->slot.address = m->low + offset;
 }
 
-/* Binds here and moves on by ADVANCE behind the word. */
+/* Binds the word at the current address and advances past it and by ADVANCE. */
 static void bind(machine_t *m, uint64_t advance) {
   if (m->slot.address < m->low || m->slot.address >= m->high) m->failed = true;
   if (m->failed) return;
@@ -92,7 +92,8 @@ static void bind(machine_t *m, uint64_t advance) {
 
 static void bind_times(machine_t *m) {
   uint64_t count = read_uleb(m), skip = read_uleb(m);
-  if (skip > m->high - m->low) m->failed |= count > 1; /* so that it ends at the segment's end */
+  if (skip > m->high - m->low)
+    m->failed |= count > 1; /* the next iteration ends at the segment's end */
   while (count-- > 0 && !m->failed && !m->no_memory)
     bind(m, skip);
 }

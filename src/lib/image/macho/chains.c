@@ -1,29 +1,29 @@
 /* SPDX-License-Identifier: MIT
  *
- * Chained fixups (mach-o/fixup-chains.h). A page of a segment has a chain through the words that
- * are to be fixed: each word says what it is and how far on the next one is. A word that is bound
- * holds the number of an import; the imports stand in a table. Formats differ in where the bits
- * are, so each is a row of numbers here. See macho_slots.h.
+ * Chained fixups (mach-o/fixup-chains.h). Each page of a segment has a chain through the words that
+ * dyld changes: each word holds its kind and the distance to the next one. A bound word holds the
+ * number of an entry in the table of imports. Formats differ only in the positions of these bits,
+ * so each format is a row of numbers here. See macho/slots.h.
  */
 #include "base/bits.h"
 #include "image/macho/format.h"
 #include "image/macho/slots.h"
 
 #define START_NONE     0xffffu
-#define START_MULTIPLE 0x8000u /* of a page: more than one chain; the rest is an index */
-#define START_LAST     0x8000u /* of such a list: its end */
+#define START_MULTIPLE 0x8000u /* the page has several chains; the other bits are an index */
+#define START_LAST     0x8000u /* the last entry of such a list */
 
-/* Where the bits of a pointer format are. */
+/* The positions of the bits of a pointer format. */
 typedef struct format {
   uint8_t width, stride; /* bytes */
-  uint8_t bind_bit;      /* 0: nothing is bound in this format */
+  uint8_t bind_bit;      /* 0: this format has no binds */
   uint8_t next_shift, next_bits;
   uint8_t ordinal_bits;
   uint8_t addend_shift, addend_bits;
-  bool is_signed; /* bit 63 tells an authenticated pointer */
+  bool is_signed; /* bit 63 marks an authenticated pointer */
 } format_t;
 
-/* By the numbers of DYLD_CHAINED_PTR_…; those of the kernel's caches bind nothing. */
+/* Indexed by DYLD_CHAINED_PTR_…. The formats of the kernel's caches have no binds. */
 static const format_t formats[] = {
     [1] = {8, 8, 62, 51, 11, 16, 32, 19, true},  /* ARM64E */
     [2] = {8, 4, 63, 51, 12, 24, 24, 8, false},  /* 64 */
@@ -39,12 +39,12 @@ typedef struct chains {
   macho_slot_list_t *list;
   elf_shape_t shape;
   section_t table;   /* LC_DYLD_CHAINED_FIXUPS */
-  section_t symbols; /* names of the imports */
+  section_t symbols; /* the names of the imports */
   uint64_t imports_at;
   uint32_t import_count, import_format;
 } chains_t;
 
-/* The numbers of the table, or 0 behind its end. */
+/* Reads numbers of the table; 0 after its end. */
 static uint32_t u32_at(const chains_t *c, uint64_t at) {
   return at <= c->table.size && c->table.size - at >= 4 ? elf_u32(c->shape, c->table.data + at) : 0;
 }
@@ -95,7 +95,7 @@ static bool read_import(const chains_t *c, uint64_t ordinal, macho_slot_t *slot)
 
 /* ---- chains --------------------------------------------------------------------------------- */
 
-/* Takes the word when it is bound. False when there is no memory. */
+/* Adds the slot of a bound word. Returns false if memory is exhausted. */
 static bool take_word(const chains_t *c, const format_t *f, uint64_t address, uint64_t word) {
   macho_slot_t slot = {.address = address, .found = MACHO_SLOT_CHAINED};
   if (!f->bind_bit || !(word >> f->bind_bit & 1)) return true;
@@ -114,7 +114,7 @@ static bool take_word(const chains_t *c, const format_t *f, uint64_t address, ui
   return true;
 }
 
-/* Follows the chain that starts START bytes into the page at ADDRESS, whose bytes are PAGE. */
+/* Follows the chain that starts at offset START of the page at ADDRESS, whose bytes are PAGE. */
 static bool follow(const chains_t *c, const format_t *f, const section_t *page, uint64_t start) {
   for (uint64_t at = start; at + f->width <= page->size;) {
     uint64_t word =
@@ -128,13 +128,14 @@ static bool follow(const chains_t *c, const format_t *f, const section_t *page, 
   return true;
 }
 
-/* The chains of page I, whose starts begin at STARTS in the table; ROOM numbers stand there. */
+/* Reads the chains of page I. The table has ROOM numbers of starts at STARTS. */
 static bool read_page(const chains_t *c, const format_t *f, const section_t *page, uint64_t starts,
                       uint64_t room, uint32_t i) {
   uint16_t start = u16_at(c, starts + (uint64_t)i * 2);
   if (start == START_NONE) return true;
   if (f->width == 8 || !(start & START_MULTIPLE)) return follow(c, f, page, start);
-  for (uint64_t k = start & ~START_MULTIPLE; k < room; k++) { /* 32-bit formats reach less far */
+  for (uint64_t k = start & ~START_MULTIPLE; k < room;
+       k++) { /* the short distances of 32-bit formats need several chains */
     uint16_t more = u16_at(c, starts + k * 2);
     if (!follow(c, f, page, more & ~START_LAST)) return false;
     if (more & START_LAST) return true;
@@ -143,7 +144,7 @@ static bool read_page(const chains_t *c, const format_t *f, const section_t *pag
   return true;
 }
 
-/* The bytes of the file for [ADDRESS, ADDRESS + SIZE), as far as they are there. */
+/* Returns the file's bytes for [ADDRESS, ADDRESS + SIZE), or the part of them that exists. */
 static section_t page_bytes(const image_t *image, uint64_t address, uint64_t size) {
   for (uint32_t i = 0; i < image->segment_count; i++) {
     const segment_t *s = &image->segments[i];
@@ -162,7 +163,8 @@ static bool read_segment(chains_t *c, uint64_t at) {
   uint32_t size = u32_at(c, at), page_size = u16_at(c, at + 4), pages = u16_at(c, at + 20);
   uint16_t number = u16_at(c, at + 6);
   uint64_t address = macho_header_address(c->list->image) + u64_at(c, at + 8);
-  if (number >= ARRAY_COUNT(formats) || !formats[number].width) return true; /* binds nothing */
+  if (number >= ARRAY_COUNT(formats) || !formats[number].width)
+    return true; /* a format without binds */
   for (uint32_t i = 0; i < pages && page_size; i++) {
     section_t page = page_bytes(c->list->image, address + (uint64_t)i * page_size, page_size);
     if (page.data &&

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT
  *
- * The parts of the Mach-O format that sonde reads (OS X ABI Mach-O File Format Reference; the
- * system's headers mach-o/loader.h, nlist.h, stab.h, fat.h, fixup-chains.h name the constants), as
- * offsets into bytes, as in elf_format.h, whose readers of numbers serve here as well.
+ * The parts of the Mach-O format that sonde reads, as offsets into bytes. Sources: the OS X ABI
+ * Mach-O File Format Reference, and the headers mach-o/loader.h, nlist.h, stab.h, fat.h and
+ * fixup-chains.h, which define these constants. elf/format.h has the functions that read numbers.
  */
 #ifndef SONDE_IMAGE_MACHO_FORMAT_H
 #define SONDE_IMAGE_MACHO_FORMAT_H
@@ -58,7 +58,7 @@ enum {
   MACHO_S_ATTR_PURE_CODE = 0x80000000,
   MACHO_S_ATTR_SOME_CODE = 0x400,
 
-  MACHO_INDIRECT_LOCAL = 0x80000000, /* entries of the indirect table that name no symbol */
+  MACHO_INDIRECT_LOCAL = 0x80000000, /* entries of the indirect table without a symbol */
   MACHO_INDIRECT_ABS = 0x40000000,
 
   MACHO_N_STAB = 0xe0,
@@ -75,7 +75,7 @@ enum {
 };
 
 #define MACHO_HEADER_MAX  32
-#define MACHO_COMMAND_MAX 80 /* of the fields that are read, sections apart */
+#define MACHO_COMMAND_MAX 80 /* the bytes that are read, without sections */
 #define MACHO_SECTION_MAX 80
 #define MACHO_NLIST_MAX   16
 
@@ -99,7 +99,8 @@ static inline macho_nlist_t macho_nlist(elf_shape_t s, const uint8_t *p) {
                          .value = elf_word(s, p + 8)};
 }
 
-/* Does the entry define a symbol in a section, as opposed to describing one for a debugger? */
+/* Returns true if the entry defines a symbol in a section. Other entries are for debuggers, or
+ * import. */
 static inline bool macho_nlist_is_defined(const macho_nlist_t *n) {
   return !(n->type & MACHO_N_STAB) && (n->type & MACHO_N_TYPE) == MACHO_N_SECT;
 }

@@ -1,17 +1,16 @@
 /* SPDX-License-Identifier: MIT
  *
- * The Mach-O parser: one reading of the format for a live image and for a file, fat or thin, of
- * either width and byte order.
+ * The Mach-O parser for live images and for files, fat or thin, of either width and byte order.
  *
- * The load commands lead to everything. In a file their offsets are offsets from the slice's start.
- * In a live image the same offsets are found through the segments: dyld maps each segment of the
- * file, __LINKEDIT with the symbol tables among them, to its linked address plus the slide. In the
- * shared cache of Apple's systems __LINKEDIT is one for all images and its offsets are the cache's,
- * which the same rule serves.
+ * The load commands lead to all other parts. In a file their offsets are relative to the start of
+ * the slice. In a live image the same offsets are translated through the segments: dyld maps each
+ * segment of the file, including __LINKEDIT with the symbol tables, at its linked address plus the
+ * slide. In the shared cache of Apple's systems all images share one __LINKEDIT, and offsets are
+ * those of the cache; the same translation applies.
  *
- * As in elf.c nothing is believed: each offset and size is compared with the bytes that are there,
- * a command that does not check out is left out, and only a file whose header or list of commands
- * cannot be read is refused.
+ * As in elf/elf.c, nothing is trusted: each offset and size is compared with the bytes that exist,
+ * and an invalid command is skipped. A file is refused only if its header or list of commands is
+ * unreadable.
  */
 #include "image/macho/macho.h"
 
@@ -19,7 +18,7 @@
 #include "image/macho/format.h"
 #include "sonde/status.h"
 
-#define COMMANDS_MAX 16384u /* more than any linker writes; their bytes are bounded as well */
+#define COMMANDS_MAX 16384u /* more than any linker writes; their size is bounded, too */
 
 typedef struct macho {
   image_t *image;
@@ -66,7 +65,8 @@ static int fat_slices(const uint8_t *file, uint64_t size, bool wide, macho_slice
   if (!window_copy(window, (uintptr_t)file, raw, 8)) return 0;
   uint32_t count = elf_u32(big, raw + 4);
   int found = 0;
-  if (count > MACHO_SLICES_MAX) return 0; /* a Java class has the same magic, and 45 or more here */
+  if (count > MACHO_SLICES_MAX)
+    return 0; /* a Java class file has the same magic and at least 45 here */
   for (uint32_t i = 0; i < count && 8 + (uint64_t)(i + 1) * entry <= size; i++) {
     if (!window_copy(window, (uintptr_t)file + 8 + (uint64_t)i * entry, raw, entry)) break;
     uint32_t cpu = elf_u32(big, raw), subtype = elf_u32(big, raw + 4) & MACHO_SUBTYPE_MASK;
@@ -123,7 +123,7 @@ section_t macho_bytes(const image_t *image, uint64_t offset, uint64_t size) {
   return (section_t){0};
 }
 
-/* A copy of the bytes of a load command, or false. */
+/* Copies the bytes of a load command. */
 static bool copy_command(const image_t *image, window_t *window, uint64_t at, void *out,
                          size_t size) {
   const section_t *commands = &image->macho.commands;
@@ -131,7 +131,7 @@ static bool copy_command(const image_t *image, window_t *window, uint64_t at, vo
          window_copy(window, (uintptr_t)commands->data + at, out, size);
 }
 
-/* Whether reads of this image must be guarded. */
+/* The window for guarded reads of this image, or NULL. */
 static window_t *guard_of(const image_t *image, window_t *window) {
   window->address = window->size = 0;
   return image->file && !image->mapped ? NULL : window;
@@ -173,7 +173,7 @@ static bool is_segment(uint32_t command) {
   return command == MACHO_LC_SEGMENT || command == MACHO_LC_SEGMENT_64;
 }
 
-/* The head of the command at AT: true when it and its size check out. */
+/* Reads the head of the command at AT. Returns false if it or its size is invalid. */
 static bool read_head(const image_t *image, window_t *window, uint64_t at, uint32_t *command,
                       uint32_t *size) {
   uint8_t raw[8];
@@ -184,7 +184,7 @@ static bool read_head(const image_t *image, window_t *window, uint64_t at, uint3
   return *size >= 8 && *size <= image->macho.commands.size - at;
 }
 
-/* Enters the next command that has sections. */
+/* Advances to the next command that has sections. */
 static bool enter_segment(const image_t *image, window_t *window, macho_sections_t *walk) {
   elf_shape_t s = {image->is_64bit, image->is_big_endian};
   unsigned head = macho_segment_size(s);
@@ -200,7 +200,7 @@ static bool enter_segment(const image_t *image, window_t *window, macho_sections
       continue;
     uint32_t count = elf_u32(s, raw), fit = (size - head) / macho_section_size(s);
     walk->left = count < fit ? count : fit;
-    walk->next = size - head; /* bytes before walk->at where the next section stands */
+    walk->next = size - head; /* offset of the first section after walk->at */
     if (walk->left) return true;
   }
   return false;
@@ -261,7 +261,7 @@ section_t macho_contents(const image_t *image, const macho_section_t *section) {
   return out;
 }
 
-/* Is TEXT the 16 characters or fewer of NAME, which ends at END? */
+/* Returns true if TEXT, at most 16 characters, equals NAME, which ends at END. */
 static bool name_equals(const char *text, const char *name, const char *end) {
   while (name < end && *text && *text == *name)
     text++, name++;
@@ -338,7 +338,7 @@ static bool each_command(macho_t *m) {
 
 /* ---- tables --------------------------------------------------------------------------------- */
 
-/* As much of a table as is there, in whole entries. */
+/* Returns the part of a table that exists, in whole entries. */
 static section_t table(const image_t *image, uint64_t offset, uint64_t count, unsigned entry) {
   if (image->file) {
     if (offset >= image->file_size) return (section_t){0};
@@ -376,7 +376,8 @@ uint64_t macho_header_address(const image_t *image) {
   return image->start - image->slide;
 }
 
-/* ---- the doors ------------------------------------------------------------------------------ */
+/* ---- entry points ------------------------------------------------------------------------------
+ */
 
 int macho_parse(image_t *image, uint64_t header, window_t *window) {
   uint8_t raw[MACHO_HEADER_MAX] = {0};

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
  *
- * The list of slots, and the first of its three sources: the indirect symbols. See macho_slots.h.
+ * The list of slots, and the first of its three sources: the indirect symbols. See macho/slots.h.
  */
 #include "image/macho/slots.h"
 
@@ -50,7 +50,7 @@ void macho_slots_free(macho_slot_list_t *list) {
   *list = (macho_slot_list_t){0};
 }
 
-/* A heap sort: in place, and with no bad input. */
+/* Heapsort: in place, and without slow inputs. */
 static void sift(macho_slot_t *items, uint32_t from, uint32_t count) {
   macho_slot_t moving = items[from];
   for (uint32_t child; (child = 2 * from + 1) < count; from = child) {
@@ -72,7 +72,7 @@ static void sort(macho_slot_t *items, uint32_t count) {
   }
 }
 
-/* Opcodes and chains say more of a slot than its indirect symbol does. */
+/* Returns true if A has more facts than B: opcodes and chains have more than an indirect symbol. */
 static bool says_more(const macho_slot_t *a, const macho_slot_t *b) {
   unsigned more = MACHO_SLOT_BIND | MACHO_SLOT_LAZY_BIND | MACHO_SLOT_CHAINED;
   return (a->found & more) && !(b->found & more);
@@ -130,7 +130,7 @@ static bool read_section(macho_slot_list_t *list, const macho_section_t *section
     uint64_t at = ((uint64_t)section->reserved1 + i) * 4;
     if (at + 4 > indirect->size) break;
     uint32_t index = elf_u32(shape, indirect->data + at);
-    if (index & (MACHO_INDIRECT_LOCAL | MACHO_INDIRECT_ABS)) continue; /* names nothing */
+    if (index & (MACHO_INDIRECT_LOCAL | MACHO_INDIRECT_ABS)) continue; /* no symbol */
     if (index >= image->symtab.size / entry) {
       list->broken++;
       continue;
@@ -161,7 +161,8 @@ static bool read_indirect(macho_slot_list_t *list) {
   return true;
 }
 
-/* ---- all three ------------------------------------------------------------------------------ */
+/* ---- all encodings ------------------------------------------------------------------------------
+ */
 
 bool macho_slots_read(const image_t *image, macho_slot_list_t *list) {
   *list = (macho_slot_list_t){.image = image};

@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: MIT
  *
- * Two packed tables of Mach-O: where functions start, and what is exported.
+ * Two compressed tables of Mach-O: the starts of functions, and the trie of exported symbols.
  */
 #include "base/bits.h"
 #include "image/macho/macho.h"
 
-/* LEB128 numbers, DWARF 5 section 7.6. False at the end, and for one that is longer than 64 bits.
+/* Reads a LEB128 number, DWARF 5 section 7.6. Returns false at the end, and for more than 64 bits.
  */
 static bool read_uleb(const section_t *from, uint64_t *at, uint64_t *out) {
   uint64_t value = 0;
@@ -29,16 +29,16 @@ bool macho_next_function(const section_t *starts, uint64_t *at, uint64_t *addres
 
 /* ---- exports -------------------------------------------------------------------------------- */
 
-/* The trie's nodes: size of what ends here (0: nothing), that, the number of edges, then for each
- * edge the characters it adds and the offset of its node. It is walked with a stack of the edges
- * that are left of each node on the way; every edge followed costs its
- * bytes of a budget that no honest trie exceeds, since each of its nodes is reached once. */
+/* A node of the trie holds the size of its data (0: no symbol ends here), the data, and the number
+ * of its edges. Each edge has the characters that it adds and the offset of its node. The walk
+ * keeps a stack of the remaining edges of each node on its path. Each edge consumes its bytes from
+ * a budget. A valid trie never exceeds the budget, since it reaches each node once. */
 #define EXPORT_DEPTH 512
 
 typedef struct level {
-  uint64_t at;      /* of the next edge */
-  uint32_t edges;   /* left */
-  uint32_t name_at; /* length of the name so far */
+  uint64_t at;      /* offset of the next edge */
+  uint32_t edges;   /* remaining */
+  uint32_t name_at; /* length of the name up to this node */
 } level_t;
 
 typedef struct walk {
@@ -55,7 +55,7 @@ typedef struct walk {
 #define FLAG_KIND      3u
 #define FLAG_RE_EXPORT 8u
 
-/* Enters the node at AT, whose name is LENGTH long. False when VISIT wants no more. */
+/* Enters the node at AT, whose name has LENGTH characters. Returns false if VISIT ends the walk. */
 static bool enter(walk_t *walk, uint64_t at, uint32_t length) {
   uint64_t size, flags, value;
   if (!read_uleb(walk->trie, &at, &size) || size > walk->trie->size - at) return true;
@@ -119,8 +119,9 @@ void macho_exports(const image_t *image,
   os_unmap(walk, sizeof *walk);
 }
 
-/* Does the edge at *AT go along *NAME? Moves *AT behind its characters, and *NAME if it does. */
-static bool goes_along(const section_t *trie, uint64_t *at, const char **name, bool *underscore) {
+/* Compares the edge at *AT with *NAME. Advances *AT past its characters, and *NAME if they match.
+ */
+static bool edge_matches(const section_t *trie, uint64_t *at, const char **name, bool *underscore) {
   const char *rest = *name;
   bool pending = *underscore, same = true;
   for (; *at < trie->size && trie->data[*at]; ++*at) {
@@ -142,7 +143,7 @@ static bool goes_along(const section_t *trie, uint64_t *at, const char **name, b
 bool macho_export(const image_t *image, const char *name, uint64_t *address) {
   const section_t *trie = &image->macho.export_trie;
   uint64_t at = 0, size, flags, target;
-  bool underscore = true; /* still to come */
+  bool underscore = true; /* not consumed yet */
   for (unsigned depth = 0; depth < EXPORT_DEPTH; depth++) {
     if (!read_uleb(trie, &at, &size) || size > trie->size - at) return false;
     if (!underscore && !*name)
@@ -152,7 +153,7 @@ bool macho_export(const image_t *image, const char *name, uint64_t *address) {
     if (at >= trie->size) return false;
     bool found = false;
     for (unsigned edges = trie->data[at++]; edges && !found; edges--) {
-      found = goes_along(trie, &at, &name, &underscore);
+      found = edge_matches(trie, &at, &name, &underscore);
       if (at >= trie->size || !read_uleb(trie, &at, &target)) return false;
     }
     if (!found) return false;

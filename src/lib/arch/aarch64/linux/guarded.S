@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
- * uint64_t arch_copy_guarded(out, from, size, text): see arch/guarded.h. The count is in x0 at
- * every moment, so that a fault needs no more than another pc.
+ * uint64_t arch_copy_guarded(out, from, size, text): see arch/guarded.h. The count is always in x0,
+ * so after a fault only the pc must change.
  */
         .text
         .p2align 4
@@ -13,7 +13,7 @@ arch_copy_guarded:
         mov x4, x0
         mov x0, #0
         and w3, w3, #1
-        eor w3, w3, #1          /* what makes a byte that is 0 another one where it is no end */
+        eor w3, w3, #1          /* 1 if a 0 does not end the copy: then no byte compares as 0 */
         cbz x2, .Lend
 .Lread:
         ldrb w5, [x1, x0]

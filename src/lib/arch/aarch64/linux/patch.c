@@ -1,12 +1,14 @@
 /* SPDX-License-Identifier: MIT
  *
- * The first NOP becomes a branch to a stub. NOP and B are among the instructions that may take each
- * other's place while others execute them (Arm ARM B2.2.5), so that one store does it.
+ * Patching of function entries on aarch64.
  *
- * A stub loads two words that lie behind it; between them is a branch to where the function goes
- * on, which is called in place of that: in a page that is guarded (BTI) the code behind the NOPs
- * could not be called, since no landing mark stands there, but a branch with a fixed target may go
- * to it.
+ * The first NOP becomes a branch to a stub. NOP and B are among the instructions that may replace
+ * each other while other processors execute them (Arm ARM B2.2.5), so one store suffices.
+ *
+ * A stub loads two words that follow it. Between them is a branch to the rest of the function,
+ * which is called in place of the function. In a page with branch target identification (BTI) the
+ * code after the NOPs cannot be called, since it has no landing pad; but a direct branch may reach
+ * it.
  */
 #include "arch/patch.h"
 
@@ -40,7 +42,8 @@ bool patch_look(uint64_t place, patch_t *patch) {
   return patch->bytes != 0;
 }
 
-/* Below the code, then above it, further and further away, each end in reach of the other. */
+/* Candidates below the code and above it, at growing distances, all within the range of a branch.
+ */
 bool patch_stubs_place(patch_stubs_t *s, uint32_t try) {
   uint64_t away = (try / 2 + 1) * STEP, span = s->high - s->low;
   s->bytes = ALIGN_UP(s->count * UINT64_C(32), UINT64_C(65536));

@@ -1,14 +1,14 @@
 /* SPDX-License-Identifier: MIT
  *
- * Where patched XRay sleds go (sensor/trace/linux/sleds.c). A sled puts x30 on the stack and calls a stub
- * near its image, the stub puts x16 and x17 there and branches here; x30 tells which sled it was.
+ * The code that patched XRay sleds reach (sensor/trace/linux/sleds.c). A sled pushes x30 and calls
+ * a stub near its image. The stub pushes x16 and x17 and branches here; x30 identifies the sled.
  *
- * x0 to x18 are kept, whatever sled it is: arguments, results, and the address that a tail call
- * branches to. Vector registers are not touched: what is called is compiled for general registers.
+ * x0 to x18 are preserved for every sled: arguments, results, and the target of a tail call. Vector
+ * registers are not used: the C code that is called is compiled for general registers.
  *
- * An exit stands behind the function's epilogue, of which clang's unwind information does not tell
- * for aarch64. So unwinders are shown not the sled but the caller of its function, which x30 and
- * x29 lead to at an entry and at an exit alike.
+ * An exit follows the function's epilogue, which clang's unwind information does not describe on
+ * aarch64. So unwinders see the caller of the function rather than the sled. x30 and x29 lead to
+ * the caller both at an entry and at an exit.
  */
 #include "arch/assembly.inc"
 

@@ -1,15 +1,15 @@
 /* SPDX-License-Identifier: MIT
  *
- * A sled, as clang 14 makes it for aarch64: `b #32` and seven NOPs, of every kind; what an exit
- * leads to, `ret` or the branch of a tail call, stands behind it. Patched:
+ * A sled of clang 14 for aarch64, of any kind: `b #32` and seven NOPs. The end of an exit, `ret` or
+ * the branch of a tail call, follows it. A patched sled:
  *
- *   nop                      the head: NOP and B may take each other's place while others execute
- *   str x30, [sp, #-16]!     them (Arm ARM B2.2.5), unlike the store that compiler-rt puts there
+ *   nop                      the head; NOP and B may replace each other while other processors
+ *   str x30, [sp, #-16]!     execute them (Arm ARM B2.2.5), unlike compiler-rt's store
  *   bl stub
  *   ldr x30, [sp], #16
  *   b #16                    and three NOPs
  *
- * The stub puts x16 and x17 aside: the branch of a tail call may go through one of them.
+ * The stub saves x16 and x17, because the branch of a tail call may use one of them.
  */
 #include "arch/sled.h"
 

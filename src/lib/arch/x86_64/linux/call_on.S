@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
- * void arch_call_on(top, run, argument): see arch/call_on.h. A shadow stack knows nothing of it: each
- * call here returns.
+ * void arch_call_on(top, run, argument): see arch/call_on.h. A shadow stack stays
+ * consistent, since each call here returns.
  */
 #include "arch/assembly.inc"
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
- * uint64_t arch_copy_guarded(out, from, size, text): see arch/guarded.h. The count is in rax at
- * every moment, so that a fault needs no more than another pc.
+ * uint64_t arch_copy_guarded(out, from, size, text): see arch/guarded.h. The count is always in
+ * rax, so after a fault only the pc must change.
  */
         .text
         .p2align 4
@@ -12,7 +12,7 @@ arch_copy_guarded:
         .cfi_startproc
         endbr64
         movzbl %cl, %ecx
-        xorl $1, %ecx           /* what makes a byte that is 0 another one where it is no end */
+        xorl $1, %ecx           /* 1 if a 0 does not end the copy: then no byte compares as 0 */
         xorl %eax, %eax
         testq %rdx, %rdx
         je .Lend

@@ -1,23 +1,25 @@
 /* SPDX-License-Identifier: MIT
  *
- * gcc leaves five NOPs of one byte. A thread may stand between any two of them when they become a
- * jump of five bytes, `e9` and a distance; and it stays there for as long as the system lets it
- * wait. So the distance is made of bytes that are harmless instructions of one byte themselves:
- * clc, stc, cmc, cld, nop, of which the flags alone notice, which mean nothing at a function's
- * entry (psABI 3.2.3: DF is clear there). These four are written first; a thread that is among them
- * goes on into the function. Then `e9` is put in front of them, by a store of one byte.
+ * Patching of function entries on x86_64.
  *
- * That leaves a few hundred distances. One of them is taken for a whole image: the stubs are a
- * mirror of its code at this distance, in which each place has a jump of its own to a thunk. Only
- * the pages of the mirror that hold such a jump take memory. For a program at a fixed low address
- * the mirror must lie above: the last byte is then a segment prefix without effect (Intel SDM
- * volume 1, 3.3.4: in 64-bit mode the bases of CS, DS, ES and SS are 0), in front of the function's
- * first instruction.
+ * gcc emits five NOPs of one byte. A thread may be between any two of them, for an unlimited time,
+ * when they become a jump of five bytes: `e9` and a distance. So the four bytes of the distance are
+ * themselves harmless one-byte instructions: clc, stc, cmc, cld, nop. They change only flags, which
+ * have no meaning at a function's entry (psABI 3.2.3: DF is clear there). These four bytes are
+ * written first; a thread among them continues into the function. Then one store of one byte writes
+ * `e9` in front of them.
  *
- * clang leaves one NOP of five bytes or more. Nobody stands inside it, so it becomes a jump over
- * itself first, as a sled is: two bytes by one store. Code that is not aligned (-Oz) may have them
- * in two words, of which another processor could fetch one before and one after: that is left
- * alone.
+ * Only a few hundred distances have this form. One of them serves a whole image: the stubs are a
+ * mirror of the image's code at this distance, in which each place has its own jump to a thunk.
+ * Only pages of the mirror that hold such a jump use memory. For a program at a fixed low address
+ * the mirror must be above the program. Then the last byte is a segment prefix, which has no effect
+ * on the function's first instruction (Intel SDM volume 1, 3.3.4: in 64-bit mode the bases of CS,
+ * DS, ES and SS are 0).
+ *
+ * clang emits one NOP of five bytes or more. No thread can be inside it. It first becomes a jump
+ * over itself, like a sled: two bytes by one store. Unaligned code (-Oz) may have these bytes in
+ * two words, and another processor could fetch one word before and one after the store. Such
+ * functions are not patched.
  */
 #include "arch/patch.h"
 
@@ -30,14 +32,14 @@
 #define THUNK_BYTES 16u
 #define NOP         0x90u
 #define LONG_MAX    9u
-#define WORD        8u /* aligned, read and written as one: Intel SDM 3A 9.1.1, AMD64 APM 2 7.3.2 */
+#define WORD        8u /* aligned words are atomic: Intel SDM 3A 9.1.1, AMD64 APM 2 7.3.2 */
 
 uint32_t patch_mark_bytes(const uint8_t *code) {
   static const uint8_t endbr64[4] = {0xf3, 0x0f, 0x1e, 0xfa};
   return memcmp(code, endbr64, sizeof endbr64) ? 0 : sizeof endbr64;
 }
 
-/* As assemblers and compilers make them (Intel SDM volume 2, NOP, table 4-12). */
+/* The NOPs of assemblers and compilers (Intel SDM volume 2, NOP, table 4-12). */
 uint32_t patch_nop_bytes(const uint8_t *code) {
   uint32_t i = 0;
   while (i < 4 && (code[i] == 0x66 || code[i] == 0x2e))
@@ -60,7 +62,7 @@ bool patch_look(uint64_t place, patch_t *patch) {
   return patch->bytes != 0;
 }
 
-/* The distances: the last byte decides how far, the one before shifts by megabytes. */
+/* Distance number TRY. The last byte selects the range, the byte before it shifts by megabytes. */
 static int32_t distance_of(uint32_t try) {
   static const uint8_t last[] = {0xf8, 0xf9, 0xfc, 0xf5, NOP, 0x3e, 0x36, 0x2e, 0x26};
   static const uint8_t third[] = {0xf8, 0xf5, 0xfc, NOP};
@@ -69,7 +71,7 @@ static int32_t distance_of(uint32_t try) {
   return (int32_t)(end << 24 | shift << 16 | 0xf8f8);
 }
 
-/* The mirror, then the address of the body, then the thunks. */
+/* The layout is: the mirror, the address of the body, the thunks. */
 static uint64_t mirror_bytes(const patch_stubs_t *s) {
   return ALIGN_DOWN(s->high - s->low, PAGE) + 3 * PAGE;
 }

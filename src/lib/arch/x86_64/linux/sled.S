@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: MIT
  *
- * Where patched XRay sleds go (sensor/trace/linux/sleds.c). A sled calls a stub near its image, the stub
- * jumps here; the return address tells which sled it was. The stack is as at the function's first
- * or last instruction, with that return address on top.
+ * The code that patched XRay sleds reach (sensor/trace/linux/sleds.c). A sled calls a stub near its
+ * image, and the stub jumps here; the return address identifies the sled. The stack is that of the
+ * function's first or last instruction, with this return address on top.
  *
- * An entry, and the exit before a tail call, keep what may hold arguments (rdi rsi rdx rcx r8 r9,
- * rax and r10); an exit keeps the results (rax, rdx). Vector registers are not touched: what is
- * called is compiled for general registers.
+ * An entry, and the exit before a tail call, preserve the registers that can hold arguments (rdi
+ * rsi rdx rcx r8 r9, rax and r10). An exit preserves the results (rax, rdx). Vector registers are
+ * not used: the C code that is called is compiled for general registers.
  */
         .macro SLED name, run
         .p2align 4
@@ -22,7 +22,7 @@
         movq 72(%rsp), %rdi
         subq $5, %rdi
         leaq 80(%rsp), %rsi
-        movq (%rsi), %rdx       /* where the function returns to */
+        movq (%rsi), %rdx       /* the function's return address */
         pushq %rbp
         .cfi_adjust_cfa_offset 8
         .cfi_rel_offset %rbp, 0

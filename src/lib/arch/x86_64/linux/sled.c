@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: MIT
  *
- * A sled, as clang 14 makes it for x86_64 (compiler-rt/lib/xray/xray_x86_64.cpp describes the
- * same): 11 bytes at an even address. An entry or a tail exit is `jmp +9` and a NOP of 9 bytes, an
- * exit is `ret` and a NOP of 10. Patched they are `call stub` and what the 6 bytes behind it are
- * then: a NOP, or for an exit `ret` first. The head is two bytes, which no instruction straddles.
+ * A sled of clang 14 for x86_64 (compiler-rt/lib/xray/xray_x86_64.cpp describes the same): 11 bytes
+ * at an even address. An entry or a tail exit is `jmp +9` and a NOP of 9 bytes; an exit is `ret`
+ * and a NOP of 10 bytes. A patched sled is `call stub` and 6 bytes: a NOP, or for an exit `ret` and
+ * a NOP. The head is two bytes, which are one whole instruction before and the start of one after.
  */
 #include "arch/sled.h"
 
