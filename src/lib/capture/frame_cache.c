@@ -1,4 +1,7 @@
-/* SPDX-License-Identifier: MIT */
+/* SPDX-License-Identifier: MIT
+ *
+ * The walk that extends the frame cache, and the predictions that it adds (capture/frame_cache.h).
+ */
 #include "capture/frame_cache.h"
 #include "capture/stack_table.h"
 

@@ -1,4 +1,7 @@
-/* SPDX-License-Identifier: MIT */
+/* SPDX-License-Identifier: MIT
+ *
+ * The slow path of the frame table: finds a frame in further levels, or makes it and its rule.
+ */
 #include "capture/frame_table.h"
 #include "arch/arch.h"
 #include "image/list.h"

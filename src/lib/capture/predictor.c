@@ -1,4 +1,7 @@
-/* SPDX-License-Identifier: MIT */
+/* SPDX-License-Identifier: MIT
+ *
+ * The evaluation of a predictor, and the large tables.
+ */
 #include "capture/predictor.h"
 
 #include "os/os.h"

@@ -1,4 +1,7 @@
-/* SPDX-License-Identifier: MIT */
+/* SPDX-License-Identifier: MIT
+ *
+ * The slow path of the stack table: finds a node in further levels, or makes and records it.
+ */
 #include "capture/stack_table.h"
 #include "capture/frame_table.h"
 

@@ -1,4 +1,7 @@
-/* SPDX-License-Identifier: MIT */
+/* SPDX-License-Identifier: MIT
+ *
+ * A window over the memory of this process. os_readable verifies each page before the first read.
+ */
 #include "capture/stack_window.h"
 
 #include "os/os.h"

@@ -1,4 +1,7 @@
-/* SPDX-License-Identifier: MIT */
+/* SPDX-License-Identifier: MIT
+ *
+ * Making, reusing and claiming thread states, and moving their windows.
+ */
 #include "capture/thread_state.h"
 #include "os/os.h"
 

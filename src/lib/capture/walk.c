@@ -1,4 +1,7 @@
-/* SPDX-License-Identifier: MIT */
+/* SPDX-License-Identifier: MIT
+ *
+ * The slow steps of the fast walk, and the uncached walk.
+ */
 #include "capture/walk.h"
 #include "image/list.h"
 #include "os/os.h"

@@ -2,8 +2,8 @@
  *
  * A bounded reader of little-endian bytes, for call frame information and DWARF expressions.
  *
- * Reading past the end gives zeros and sets `failed`, which sticks: a parser may read a whole
- * structure and ask once.
+ * A read beyond the end returns zeros and sets `failed`, which is never cleared. So a parser may
+ * read a whole structure and check once.
  */
 #ifndef SONDE_UNWIND_BYTE_CURSOR_H
 #define SONDE_UNWIND_BYTE_CURSOR_H
@@ -50,8 +50,8 @@ static inline void byte_cursor_skip(byte_cursor_t *c, uint64_t size) {
   c->p += size;
 }
 
-/* The bits of a LEB128 number; in *ABOVE those that its last byte leaves open, all 1 where that is
- * negative by its sign, else 0. */
+/* Returns the bits of a LEB128 number. *ABOVE holds the bits above its last byte: all 1 if its sign
+ * is negative, otherwise 0. */
 static inline uint64_t byte_cursor_leb(byte_cursor_t *c, uint64_t *above) {
   uint64_t value = 0;
   unsigned shift = 0;

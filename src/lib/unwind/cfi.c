@@ -1,27 +1,30 @@
 /* SPDX-License-Identifier: MIT
  *
- * From an address to its row: find the FDE, read its CIE, run their instructions up to the address.
+ * Finds the row of an address: finds the FDE, reads its CIE, and executes their instructions up to
+ * the address.
  *
- * A live image has a sorted table (.eh_frame_hdr), so a search costs a dozen probes. Without the
- * table (a stripped header, or .debug_frame) the section is read from its start: that is linear,
- * and only code outside a program ever meets it.
+ * A live image has a sorted table (.eh_frame_hdr), so a search takes a dozen probes. Without the
+ * table (a stripped header, or .debug_frame) the section is read from its start. That takes linear
+ * time; only the command meets such images.
  *
- * Entries are little-endian and their offsets 32 bits wide unless the extended length says
- * otherwise. Hostile sections cost at most one pass over their bytes.
+ * Entries are little-endian. Their offsets have 32 bits unless the extended length says otherwise.
+ * A malicious section costs at most one pass over its bytes.
  */
 #include "unwind/cfi.h"
 #include "unwind/compact.h"
 #include "unwind/byte_cursor.h"
 #include "sonde/status.h"
 
-#define STATES_MAX 4 /* DW_CFA_remember_state nests this deep; compilers use one level */
+/* Nesting limit of DW_CFA_remember_state; compilers use one level. */
+#define STATES_MAX 4
 
 typedef struct cie {
   const uint8_t *code, *code_end;
   uint64_t code_align;
   int64_t data_align;
   uint64_t return_register;
-  uint8_t pointer_encoding; /* of the FDEs' addresses */
+  /* Encoding of the FDEs' addresses. */
+  uint8_t pointer_encoding;
   bool has_augmentation_data, signal_frame;
 } cie_t;
 
@@ -48,7 +51,7 @@ enum {
   PE_omit = 0xff
 };
 
-/* Reads a pointer of ENCODING at C, which reads SECTION. DATA is the base of datarel. */
+/* Reads a pointer of ENCODING from C, which reads SECTION. DATA is the base of datarel. */
 static uint64_t read_pointer(byte_cursor_t *c, const section_t *section, uint8_t encoding,
                              uint64_t data) {
   uint64_t here = section->address + (uint64_t)(c->p - section->data);
@@ -78,8 +81,10 @@ static uint64_t read_pointer(byte_cursor_t *c, const section_t *section, uint8_t
 
 /* The header of an entry: its length and its id or back reference. */
 typedef struct cfi_entry {
-  const uint8_t *body, *end; /* after the id; one past the entry */
-  const uint8_t *id_at;      /* where the id field is: .eh_frame counts back from there */
+  /* After the id, and one past the entry. */
+  const uint8_t *body, *end;
+  /* Address of the id field, from which .eh_frame counts back. */
+  const uint8_t *id_at;
   uint64_t id;
   bool is_64bit;
 } cfi_entry_t;
@@ -123,7 +128,7 @@ static bool read_augmentation(byte_cursor_t *c, const char *text, const section_
     } else if (*t == 'S')
       cie->signal_frame = true;
     else if (*t != 'B')
-      break; /* unknown letters: the size lets us pass over the rest */
+      break; /* An unknown letter. The size allows skipping the rest. */
   }
   c->p = after;
   return true;
@@ -153,7 +158,7 @@ static bool read_cie(const section_t *section, const uint8_t *at, bool is_eh, ci
   return !c.failed && cie->return_register < REGS_COUNT;
 }
 
-/* Reads the FDE at AT. False when there is none there, or it is a CIE. */
+/* Reads the FDE at AT. Returns false if there is none or it is a CIE. */
 static bool read_fde(const section_t *section, const uint8_t *at, bool is_eh, fde_t *fde) {
   cfi_entry_t cfi_entry;
   if (!read_entry(section, at, is_eh, &cfi_entry) || entry_is_cie(&cfi_entry, is_eh)) return false;
@@ -177,8 +182,8 @@ static bool fde_covers(const fde_t *fde, uint64_t address) {
   return address >= fde->start && address < fde->end;
 }
 
-/* The table of .eh_frame_hdr, when it is of the form every linker writes: sorted pairs of 32-bit
- * offsets from the header. */
+/* Searches the table of .eh_frame_hdr if it has the form that every linker writes: sorted pairs of
+ * 32-bit offsets from the header. */
 static bool find_by_table(const image_t *image, uint64_t address, fde_t *fde, bool *has_table) {
   const section_t *hdr = &image->eh_frame_hdr;
   *has_table = false;
@@ -192,7 +197,8 @@ static bool find_by_table(const image_t *image, uint64_t address, fde_t *fde, bo
   if (c.failed || count == 0 || count > byte_cursor_left(&c) / 8) return false;
   *has_table = true;
   const uint8_t *table = c.p;
-  uint64_t low = 0, high = count; /* the last entry whose start is at or below ADDRESS */
+  /* Finds the last entry whose start is at or below ADDRESS. */
+  uint64_t low = 0, high = count;
   while (low < high) {
     uint64_t middle = low + (high - low) / 2;
     int32_t start;
@@ -232,7 +238,7 @@ static bool find_fde(const image_t *image, uint64_t address, fde_t *fde, const s
 
 /* ---- executing the instructions ------------------------------------------------------------- */
 
-/* The part of a row that DW_CFA_remember_state keeps. */
+/* The part of a row that DW_CFA_remember_state saves. */
 typedef struct cfi_state {
   cfi_rule_t rules[REGS_COUNT];
   bool cfa_is_expression, ra_signed;
@@ -244,9 +250,12 @@ typedef struct cfi_state {
 typedef struct cfi_run {
   const fde_t *fde;
   const section_t *section;
-  uint64_t target;   /* the address asked for */
-  uint64_t location; /* where the current row starts */
-  uint64_t next;     /* where the row after it starts, once known */
+  /* The address whose row is searched. */
+  uint64_t target;
+  /* Start of the current row. */
+  uint64_t location;
+  /* Start of the next row, once known. */
+  uint64_t next;
   cfi_state_t now, initial;
   cfi_state_t saved[STATES_MAX];
   int saved_count;
@@ -284,7 +293,8 @@ enum {
 
 static void set_rule(cfi_run_t *run, uint64_t reg, cfi_how_t how, int64_t offset) {
   run->bad |= offset != (int32_t)offset;
-  if (reg < REGS_COUNT) /* vector registers and the like do not matter to a walk */
+  /* Vector registers and others do not matter to unwinding. */
+  if (reg < REGS_COUNT)
     run->now.rules[reg] = (cfi_rule_t){.how = (uint8_t)how, .offset = (int32_t)offset};
 }
 
@@ -292,7 +302,7 @@ static void restore_rule(cfi_run_t *run, uint64_t reg) {
   if (reg < REGS_COUNT) run->now.rules[reg] = run->initial.rules[reg];
 }
 
-/* Passes over an expression; returns where it starts in the section. */
+/* Skips an expression. Returns its offset in the section. */
 static int32_t read_block(cfi_run_t *run, byte_cursor_t *c, uint16_t *length) {
   uint64_t size = byte_cursor_uleb(c);
   int64_t at = c->p - run->section->data;
@@ -331,7 +341,7 @@ static void remember_state(cfi_run_t *run) {
     run->saved[run->saved_count++] = run->now;
 }
 
-/* A location instruction: true when the row of the target is finished. */
+/* Executes a location instruction. Returns true if the row of the target is complete. */
 static bool advance(cfi_run_t *run, uint64_t location) {
   if (location > run->target) {
     run->next = location;
@@ -341,12 +351,13 @@ static bool advance(cfi_run_t *run, uint64_t location) {
   return false;
 }
 
-/* A factored offset, modulo 2^64 as the rest of the arithmetic. */
+/* A factored offset, modulo 2^64 like the rest of the arithmetic. */
 static int64_t scaled(uint64_t factor, const cie_t *cie) {
   return (int64_t)(factor * (uint64_t)cie->data_align);
 }
 
-/* Instructions for the rule of one register; false when OP is none. */
+/* Executes an instruction for the rule of one register. Returns false if OP is another instruction.
+ */
 static bool run_rule(cfi_run_t *run, byte_cursor_t *c, uint8_t op) {
   const cie_t *cie = &run->fde->cie;
   if (op == CFA_expression || op == CFA_val_expression) {
@@ -375,7 +386,7 @@ static bool run_rule(cfi_run_t *run, byte_cursor_t *c, uint8_t op) {
   return true;
 }
 
-/* Instructions for the CFA; false when OP is none. */
+/* Executes an instruction for the CFA. Returns false if OP is another instruction. */
 static bool run_cfa(cfi_run_t *run, byte_cursor_t *c, uint8_t op) {
   const cie_t *cie = &run->fde->cie;
   uint64_t reg = op == CFA_def_cfa || op == CFA_def_cfa_sf || op == CFA_def_cfa_register
@@ -396,7 +407,7 @@ static bool run_cfa(cfi_run_t *run, byte_cursor_t *c, uint8_t op) {
   return true;
 }
 
-/* Runs one instruction. Returns true when the row of the target is complete. */
+/* Executes one instruction. Returns true if the row of the target is complete. */
 static bool run_one(cfi_run_t *run, byte_cursor_t *c) {
   const cie_t *cie = &run->fde->cie;
   uint8_t op = byte_cursor_u8(c);

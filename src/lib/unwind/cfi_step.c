@@ -1,16 +1,16 @@
 /* SPDX-License-Identifier: MIT
  *
- * One step outward with every register, by interpreting the row that covers the pc.
+ * One step outward with all registers, by interpreting the row that covers the pc.
  *
- * A register is carried only while its value is known: the innermost frame may come with nothing
- * but a stack pointer and a pc (a thread read while it is blocked), and a rule that needs what is
- * not known says so instead of inventing it. Registers that a call may clobber are not known after
- * a call frame. One use of what was left in them is sound: when a row at a return address counts
- * its CFA from such a register, the function itself will find its frame by it, so what it called
- * keeps it. Hand-written assembly does so around calls within a library.
+ * A register is carried only while its value is known. The innermost frame may have only a stack
+ * pointer and a pc (a thread that is captured passively). A rule that needs an unknown register
+ * fails with STEP_UNKNOWN_REGISTER. Registers that a call may clobber are unknown after a call
+ * frame. There is one exception: a row at a return address may count its CFA from such a register.
+ * Then the function itself will find its frame by that register, so its callees preserve it.
+ * Hand-written assembly does so around calls within a library.
  *
- * A frame is impossible when its CFA does not lie further out than the frame before it; that test,
- * besides the bounds of memory, is what ends every walk. Signal frames may switch stacks.
+ * A frame is impossible if its CFA is not further out than the frame before it. That test and the
+ * bounds of memory end every walk. Signal frames may switch stacks.
  */
 #include <string.h>
 
@@ -19,23 +19,24 @@
 #include "unwind/infer/no_cfi.h"
 #include "sonde/status.h"
 
-/* Registers that keep their value across a call: x86_64 psABI figure 3.4; AAPCS64 section 6.1.1. */
-#define X86_64_CALLEE_SAVED  (1u << 3 | 1u << 6 | 0xfu << 12)
-#define AARCH64_CALLEE_SAVED (0x7ffull << 19) /* x19 to x29 */
+/* Registers that a call preserves: x86_64 psABI figure 3.4; AAPCS64 section 6.1.1. */
+#define X86_64_CALLEE_SAVED (1u << 3 | 1u << 6 | 0xfu << 12)
+/* x19 to x29. */
+#define AARCH64_CALLEE_SAVED (0x7ffull << 19)
 
 static uint64_t strip_signature(machine_t machine, uint64_t pc) {
-  /* User addresses end at bit 47 or, with 52-bit addresses, leave bits 55:52 clear; a signature
-   * lies above them (Arm ARM, "Pointer authentication"). */
+  /* User addresses end at bit 47 or, with 52-bit addresses, have zeros in bits 55:52. A signature
+   * is above them (Arm ARM, "Pointer authentication"). */
   return machine == MACHINE_AARCH64 ? pc & 0x000fffffffffffffull : pc;
 }
 
-/* Swift's async frames mark the frame pointer that they save: bits 63:60 are 1. */
+/* Removes the tag of Swift's async frames from a saved frame pointer: bits 63:60 are 1. */
 static uint64_t plain_fp(uint64_t fp) { return fp >> 60 == 1 ? fp & ~(UINT64_C(15) << 60) : fp; }
 
 /* ---- signal frames without CFI -------------------------------------------------------------- */
 
-/* The two instructions that make the rt_sigreturn system call, by which the frame is known:
- * mov $15,%eax or %rax; syscall. On aarch64: mov x8,#139; svc #0. */
+/* True if the instructions at PC make the rt_sigreturn system call, which identifies the frame: mov
+ * $15,%eax or %rax; syscall. On aarch64: mov x8,#139; svc #0. */
 static bool at_sigreturn(machine_t machine, memory_t *memory, uint64_t pc) {
   uint8_t code[9];
   if (machine == MACHINE_AARCH64) {
@@ -48,8 +49,8 @@ static bool at_sigreturn(machine_t machine, memory_t *memory, uint64_t pc) {
   return memcmp(code, with_rax, 9) == 0 || memcmp(code, with_eax, 7) == 0;
 }
 
-/* x86_64: the ucontext is at the stack pointer (arch/x86/kernel/signal_64.c lays out rt_sigframe);
- * its registers, in the order of struct sigcontext, start 40 bytes in. */
+/* x86_64: the ucontext is at the stack pointer (arch/x86/kernel/signal_64.c lays out rt_sigframe).
+ * Its registers, in the order of struct sigcontext, start at offset 40. */
 static bool restore_x86_64(memory_t *memory, regs_t *regs) {
   static const uint8_t order[16] = {8, 9, 10, 11, 12, 13, 14, 15, 5, 4, 6, 3, 1, 0, 2, 7};
   uint64_t saved[17];
@@ -60,7 +61,7 @@ static bool restore_x86_64(memory_t *memory, regs_t *regs) {
   return true;
 }
 
-/* aarch64: siginfo (128 bytes), then the ucontext, whose registers start 176 bytes in
+/* aarch64: siginfo (128 bytes), then the ucontext, whose registers start at offset 176
  * (arch/arm64/kernel/signal.c; struct sigcontext after fault_address): x0-x30, sp, pc. */
 static bool restore_aarch64(memory_t *memory, regs_t *regs) {
   uint64_t saved[33];
@@ -112,7 +113,7 @@ static unwind_step_t find_cfa(step_frame_t *frame) {
   return STEP_CALLER;
 }
 
-/* Recovers the caller's value of register N. STEP_END stands for "undefined". */
+/* Recovers the caller's value of register N. STEP_END means that it is undefined. */
 static unwind_step_t recover(const step_frame_t *frame, int n, uint64_t *value) {
   const cfi_rule_t *rule = &frame->row->rules[n];
   const uint8_t *expression = frame->row->expressions + rule->offset;
@@ -144,7 +145,8 @@ static unwind_step_t recover(const step_frame_t *frame, int n, uint64_t *value) 
   return frame->memory->read(frame->memory, address, value, 8) ? STEP_CALLER : STEP_FAULT;
 }
 
-/* The return address. On aarch64 a frame that has called cannot have it in the link register. */
+/* Recovers the return address. On aarch64 a frame that has made a call cannot have it in the link
+ * register. */
 static unwind_step_t recover_pc(const step_frame_t *frame, bool exact, uint64_t *pc) {
   int column = frame->row->return_register;
   if (frame->machine == MACHINE_AARCH64 && !exact && !frame->row->signal_frame &&
@@ -172,8 +174,9 @@ static void recover_all(const step_frame_t *frame, regs_t *next) {
   if (frame->row->rules[sp].how == CFI_SAME) regs_set(next, sp, frame->cfa);
 }
 
-/* A caller lies further out, except where the callee has nothing on the stack, or where code is
- * just leaving one stack for another and has a rule for the stack pointer itself (longjmp). */
+/* True if the caller's stack pointer is possible. A caller is further out, except if the callee has
+ * nothing on the stack, or if code leaves one stack for another and has a rule for the stack
+ * pointer itself (longjmp). */
 static bool is_possible_caller(const step_frame_t *frame, bool exact, uint64_t caller_sp) {
   const cfi_rule_t *rules = frame->row->rules;
   int sp = machine_sp(frame->machine);
@@ -201,8 +204,9 @@ static unwind_step_t row_step(step_frame_t *frame, regs_t *regs, bool exact) {
   return frame->row->signal_frame ? STEP_SIGNAL : STEP_CALLER;
 }
 
-/* The stack as the kernel hands it to a program (psABI, "Initial Stack and Register State"): argc,
- * so many pointers, and a null. At SP, or a word further out where SP has been aligned. */
+/* True if the stack is as the kernel passes it to a program (psABI, "Initial Stack and Register
+ * State"): argc, that many pointers, and a null. It is at SP, or a word further out if SP was
+ * aligned. */
 static bool is_initial_stack(memory_t *memory, uint64_t sp) {
   enum { ARGUMENTS_MAX = 1 << 23 };
   for (uint64_t at = sp; at <= sp + 8; at += 8) {
@@ -214,10 +218,10 @@ static bool is_initial_stack(memory_t *memory, uint64_t sp) {
   return false;
 }
 
-/* Code at the entry point is called by nobody, and who wrote it in assembly often left it without
- * unwind rules: ld.so's _start and _dl_start_user, from which the constructors of libraries are
- * called, musl's _start. It is the thread's first frame, and has on its stack what the kernel put
- * there. Not in a Mach-O file: LC_MAIN names main, which dyld calls. */
+/* True for the thread's first frame. No function calls the code at the entry point, and its
+ * assembly often has no unwind rules: musl's _start, and ld.so's _start and _dl_start_user, from
+ * which the constructors of libraries are called. Its stack holds what the kernel put there. A
+ * Mach-O file is different: LC_MAIN names main, which dyld calls. */
 static bool is_first_frame(machine_t machine, memory_t *memory, const image_t *image,
                            const regs_t *regs, bool exact) {
   enum { ENTRY_CODE_BYTES = 96 };
@@ -248,8 +252,8 @@ unwind_step_t cfi_step(machine_t machine, memory_t *memory, images_t *images, re
 
 /* ---- steps without a rule ------------------------------------------------------------------- */
 
-/* Code of an image must be executable there; code outside every image may be made at run time and
- * must at least be readable. */
+/* In an image, a return address must be in executable code. Outside every image, code may be made
+ * at run time and must at least be readable. */
 static bool can_return_to(memory_t *memory, images_t *images, uint64_t pc) {
   uint8_t byte;
   if (pc < 4096) return false;

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: MIT
  *
- * The table has two levels. The first is sorted by function and leads to pages; a page is sorted
- * too, and is either pairs (function, encoding) or words of 24 bits of function and 8 of a number
- * of an encoding, common to all pages or the page's own. All is searched in halves and checked
- * against the section. A function without an entry of its own has the one before it, and encoding
- * 0 means that nothing is known.
+ * The table has two levels. The first is sorted by function and leads to pages. A page is sorted
+ * too. It consists either of pairs (function, encoding), or of words with 24 bits of function and 8
+ * bits of an index of an encoding; an encoding is common to all pages or the page's own. Every
+ * search is a binary search, checked against the section's bounds. A function without an entry uses
+ * the entry before it. Encoding 0 means that nothing is known.
  */
 #include "unwind/compact.h"
 
@@ -31,8 +31,8 @@ static uint16_t half_at(const section_t *s, uint64_t offset) {
   return value;
 }
 
-/* The last of COUNT entries, STRIDE bytes apart from START on, whose lower BITS are at most WANTED;
- * COUNT when there is none. */
+/* Returns the last of COUNT entries, STRIDE bytes apart from START on, whose bits in MASK are at
+ * most WANTED; COUNT if there is none. */
 static uint32_t last_at_most(const section_t *s, uint64_t start, uint32_t count, uint32_t stride,
                              uint32_t mask, uint32_t wanted) {
   uint32_t low = 0, high = count;
@@ -51,7 +51,8 @@ static bool fits(const section_t *s, uint64_t start, uint32_t count, uint32_t st
 }
 
 typedef struct compact_entry {
-  uint32_t start, end; /* of the function, from the image's header */
+  /* Of the function, from the image's header. */
+  uint32_t start, end;
   uint32_t encoding;
 } compact_entry_t;
 
@@ -140,8 +141,8 @@ static void x86_64_framed(cfi_row_t *row, uint32_t encoding) {
   }
 }
 
-/* The registers that a frameless function pushed, in a number: a permutation of those that are left
- * after each choice. */
+/* The registers that a frameless function pushed are encoded as one number: a permutation of those
+ * that remain after each choice. */
 static bool x86_64_pushed(cfi_row_t *row, uint32_t count, uint32_t permutation) {
   static const uint32_t weight[7][6] = {
       {0}, {1}, {5, 1}, {20, 4, 1}, {60, 12, 3, 1}, {120, 24, 6, 2, 1}, {120, 24, 6, 2, 1, 0}};
@@ -160,7 +161,8 @@ static bool x86_64_pushed(cfi_row_t *row, uint32_t count, uint32_t permutation) 
 }
 
 static void arm64_saved_pairs(cfi_row_t *row, uint32_t encoding, int64_t below) {
-  for (unsigned i = 0; i < 5; i++) { /* x19 and x20, …, x27 and x28: the first lies above */
+  /* x19 and x20 to x27 and x28: the first pair is highest. */
+  for (unsigned i = 0; i < 5; i++) {
     if (!(encoding >> i & 1)) continue;
     set_saved(row, (int)(19 + 2 * i), below);
     set_saved(row, (int)(20 + 2 * i), below + 8);
@@ -182,7 +184,7 @@ static bool frameless_bytes(const compact_code_t *code, uint32_t encoding, uint6
   return size < 1u << 30;
 }
 
-/* What holds before the frame is made, and after it is gone. */
+/* Sets the row before the frame is made and after it is released. */
 static void apply_frame(cfi_row_t *row, machine_t machine, const compact_frame_t *frame) {
   memset(row->rules, 0, sizeof row->rules);
   set_cfa(row, machine_sp(machine), frame->cfa_bytes);
@@ -224,7 +226,8 @@ static int arm64_row(cfi_row_t *row, uint32_t encoding, const compact_code_t *co
     set_cfa(row, AARCH64_FP, 16);
     set_saved(row, AARCH64_FP, 16);
     set_saved(row, AARCH64_LR, 8);
-    for (int64_t i = 0, below = 16; i < 5; i++) { /* each further pair lies below the last */
+    /* Each further pair is below the last. */
+    for (int64_t i = 0, below = 16; i < 5; i++) {
       if (!(encoding >> i & 1)) continue;
       below += 16;
       set_saved(row, (int)(19 + 2 * i), below - 8);
@@ -246,8 +249,8 @@ static int arm64_row(cfi_row_t *row, uint32_t encoding, const compact_code_t *co
 
 /* ---- the function's code -------------------------------------------------------------------- */
 
-/* The linker gives neighbours with one encoding one entry: which of them PC lies in is told by
- * another table. */
+/* The linker merges the entries of neighbors with the same encoding. Another table says which of
+ * them contains PC. */
 static void narrow_to_function(const image_t *image, uint64_t pc, cfi_row_t *row) {
   uint64_t at = 0, address = macho_header_address(image);
   while (macho_next_function(&image->macho.function_starts, &at, &address)) {
@@ -259,7 +262,7 @@ static void narrow_to_function(const image_t *image, uint64_t pc, cfi_row_t *row
   }
 }
 
-/* Of a live image where it is mapped, of a file in the file. */
+/* The code of a live image is where it is mapped, that of a file in the file. */
 static compact_code_t code_of(const image_t *image, uint64_t start, uint64_t end, uint64_t pc) {
   compact_code_t code = {NULL, 0, 0};
   for (uint32_t i = 0; i < image->segment_count; i++) {
@@ -283,22 +286,21 @@ int compact_find_row(const image_t *image, machine_t machine, uint64_t pc, bool 
                      cfi_row_t *row) {
   const section_t *table = &image->macho.unwind_info;
   uint64_t base = macho_header_address(image), inside = exact ? pc : pc - 1;
-  compact_entry_t compact_entry = {0, 0, 0};
+  compact_entry_t entry = {0, 0, 0};
   if (!table->data || inside < base || inside - base > UINT32_MAX) return SONDE_ENOTFOUND;
-  if (!find_entry(table, (uint32_t)(inside - base), &compact_entry) ||
-      compact_entry.end <= compact_entry.start || inside - base >= compact_entry.end)
+  if (!find_entry(table, (uint32_t)(inside - base), &entry) || entry.end <= entry.start ||
+      inside - base >= entry.end)
     return SONDE_ENOTFOUND;
   memset(row, 0, sizeof *row);
-  row->function_start = row->row_start = base + compact_entry.start;
-  row->function_end = row->row_end = base + compact_entry.end;
+  row->function_start = row->row_start = base + entry.start;
+  row->function_end = row->row_end = base + entry.end;
   row->return_register = (uint8_t)machine_ra(machine);
-  bool is_large =
-      machine == MACHINE_X86_64 && (compact_entry.encoding >> 24 & 15) == X86_64_INDIRECT;
+  bool is_large = machine == MACHINE_X86_64 && (entry.encoding >> 24 & 15) == X86_64_INDIRECT;
   if (exact || is_large) narrow_to_function(image, inside, row);
   compact_code_t code = code_of(image, row->function_start, row->function_end, pc);
   if (!code.bytes) return SONDE_EFORMAT;
-  uint32_t encoding =
-      compact_entry.encoding & 0x0fffffff; /* above: a personality, where it starts */
+  /* The bits above name a personality and mark a function's start. */
+  uint32_t encoding = entry.encoding & 0x0fffffff;
   return machine == MACHINE_X86_64 ? x86_64_row(row, encoding, &code, exact)
                                    : arm64_row(row, encoding, &code, exact);
 }

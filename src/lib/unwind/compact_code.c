@@ -1,10 +1,12 @@
 /* SPDX-License-Identifier: MIT
  *
- * Only forms that compilers for macOS write are read; what is not understood counts as the body,
- * where the table holds. On x86_64: `push %rbp; mov %rsp,%rbp` at the start or, of a function whose
- * early exits have no frame, before the pc; pushes and `sub $n,%rsp`; what pops them again, up to a
- * return or a jump out of the function. On arm64 the same two ways are gone, from the start to the
- * pc and from the pc to where the function is left.
+ * Decodes only the forms that compilers for macOS write. Any other code counts as the function's
+ * body, where the table is valid.
+ *
+ * On x86_64 these are: `push %rbp; mov %rsp,%rbp` at the start or, in a function whose early exits
+ * have no frame, before the pc; pushes and `sub $n,%rsp`; their reversal, up to a return or a jump
+ * out of the function. On arm64 two paths are decoded: from the start to the pc, and from the pc to
+ * where the function is left.
  */
 #include "unwind/compact_code.h"
 
@@ -24,7 +26,7 @@ static uint64_t x86_64_start(const compact_code_t *c) {
   return has(c, 0, "\xf3\x0f\x1e\xfa", 4) ? 4 : 0; /* endbr64 */
 }
 
-/* Where `push %rbp; mov %rsp,%rbp` stands; the function's size when it does not. */
+/* Returns the offset of `push %rbp; mov %rsp,%rbp`; the function's size if there is none. */
 static uint64_t x86_64_frame_made(const compact_code_t *c) {
   uint64_t at = x86_64_start(c);
   while (at < c->size && !has(c, at, "\x55\x48\x89\xe5", 4))
@@ -32,7 +34,7 @@ static uint64_t x86_64_frame_made(const compact_code_t *c) {
   return at;
 }
 
-/* A jump whose target lies outside the function. */
+/* True if a jump at AT leaves the function. */
 static bool x86_64_jumps_out(const compact_code_t *c, uint64_t at) {
   int64_t to;
   if (at + 2 <= c->size && c->bytes[at] == 0xeb) {
@@ -62,13 +64,13 @@ static compact_frame_t x86_64_framed(const compact_code_t *c) {
   return body;
 }
 
-/* Length of a push or pop of a general register (BASE: 0x50 or 0x58) at AT; 0: it is none. */
+/* Length of a push or pop of a general register (BASE: 0x50 or 0x58) at AT; 0 if there is none. */
 static uint64_t x86_64_one(const compact_code_t *c, uint64_t at, uint8_t base) {
   if (at < c->size && (c->bytes[at] & 0xf8) == base) return 1;
   return at + 1 < c->size && c->bytes[at] == 0x41 && (c->bytes[at + 1] & 0xf8) == base ? 2 : 0;
 }
 
-/* Length of `sub $n,%rsp` or `add $n,%rsp` (LAST is its third byte) at AT; 0: it is none. */
+/* Length of `sub $n,%rsp` or `add $n,%rsp` (LAST is its third byte) at AT; 0 if there is none. */
 static uint64_t x86_64_adjust(const compact_code_t *c, uint64_t at, uint8_t last, uint64_t *bytes) {
   int32_t wide;
   if (at + 4 > c->size || c->bytes[at] != 0x48 || c->bytes[at + 2] != last) return 0;
@@ -82,7 +84,8 @@ static uint64_t x86_64_adjust(const compact_code_t *c, uint64_t at, uint8_t last
   return 7;
 }
 
-/* From the pc to the return nothing but what takes the frame away: says how much that is. */
+/* True if the code from the pc to the return only releases the frame. *REMAINING is the size of the
+ * frame at the pc. */
 static bool x86_64_leaves(const compact_code_t *c, uint64_t *remaining) {
   uint64_t at = c->at, length, bytes = 0;
   for (*remaining = 8;; at += length) {
@@ -113,7 +116,8 @@ static compact_frame_t x86_64_frameless(const compact_code_t *c, uint64_t full) 
 
 /* ---- arm64 ---------------------------------------------------------------------------------- */
 
-#define AHEAD_MAX 16 /* instructions of an epilogue */
+/* Instructions of an epilogue. */
+#define AHEAD_MAX 16
 
 static uint32_t instruction(const compact_code_t *c, uint64_t at) {
   uint32_t word;
@@ -123,11 +127,11 @@ static uint32_t instruction(const compact_code_t *c, uint64_t at) {
 
 static bool arm64_is_branch(uint32_t w) {
   return (w & 0x7c000000) == 0x14000000 /* b, bl */ || (w & 0xfe000000) == 0x54000000 /* b.c */ ||
-         (w & 0x7c000000) == 0x34000000 /* cbz, tbz and kin */ ||
-         (w & 0xfe000000) == 0xd6000000 /* br, blr, ret and kin */;
+         (w & 0x7c000000) == 0x34000000 /* cbz, cbnz, tbz, tbnz */ ||
+         (w & 0xfe000000) == 0xd6000000 /* br, blr, ret and signed forms */;
 }
 
-/* Goes on to the next instruction, or may. */
+/* True if execution may continue at the next instruction. */
 static bool arm64_is_conditional(uint32_t w) {
   return (w & 0xfe000000) == 0x54000000 || (w & 0x7c000000) == 0x34000000;
 }
@@ -140,11 +144,11 @@ static bool arm64_leaves(const compact_code_t *c, uint64_t at, uint32_t w) {
   return to < 0 || (uint64_t)to >= c->size;
 }
 
-/* x29 is made the frame register: add x29, sp, #n. */
+/* True for add x29, sp, #n, which sets the frame register. */
 static bool arm64_makes_frame(uint32_t w) { return (w & 0xffc003ff) == 0x910003fd; }
 
-/* The prologue, from the start to the pc; early exits may branch off. False when the pc lies behind
- * it. */
+/* Decodes the prologue, from the start to the pc; early exits may branch off. Returns false if the
+ * pc is after the prologue. */
 static bool arm64_before(const compact_code_t *c, compact_frame_t *out) {
   int64_t pushed = 0, saved = 0;
   bool has_saved_fp = false;
@@ -164,8 +168,8 @@ static bool arm64_before(const compact_code_t *c, compact_frame_t *out) {
   return pushed >= 0;
 }
 
-/* The way out, from the pc on. False when it is not straight. TAKEN: x29 and x30 are restored on
- * it, so that the frame still stands here. */
+/* Decodes the path from the pc to the function's end. Returns false if it is not straight.
+ * *RESTORES_FP: x29 and x30 are restored on it, so the frame still exists here. */
 static bool arm64_after(const compact_code_t *c, uint64_t *remaining, bool *restores_fp) {
   *remaining = 0;
   *restores_fp = false;

@@ -2,8 +2,8 @@
  *
  * The DWARF expression machine (DWARF 5 section 2.5), as far as call frame information uses it.
  *
- * The stack has 32 places and a run 512 steps: compilers use four of one and about ten of the
- * other. Everything is 64-bit arithmetic modulo 2^64, as the generic type of the standard.
+ * The stack has 32 entries and an evaluation at most 512 steps; compilers use four entries and
+ * about ten steps. All arithmetic is 64-bit modulo 2^64, as for the generic type of the standard.
  */
 #include "unwind/cfi.h"
 #include "unwind/byte_cursor.h"
@@ -132,7 +132,7 @@ static void jump(evaluation_t *e, int16_t distance) {
     e->code.p = e->start + target;
 }
 
-/* The operators that take two values; B was on top. */
+/* Operators with two operands; B was on top. */
 static void binary(evaluation_t *e, uint8_t op) {
   uint64_t b = pop(e), a = pop(e);
   int64_t sa = (int64_t)a, sb = (int64_t)b;

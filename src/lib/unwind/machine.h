@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
- * The registers that unwinding knows, in DWARF numbering, for the machine of the *target*, which
- * for a core file need not be the machine this runs on.
+ * The registers that unwinding knows, in DWARF numbering, for the architecture of the *target*. For
+ * a core file that may differ from this machine's.
  *
  * Numbers: x86_64 psABI figure 3.36 (rax 0 … rsp 7, r8–r15, return address 16); aarch64 DWARF ABI
  * table 4.1 (x0–x30, sp 31, pc 32, RA_SIGN_STATE 34).
@@ -34,9 +34,11 @@ typedef enum machine { MACHINE_X86_64, MACHINE_AARCH64 } machine_t;
 typedef struct regs {
   uint64_t pc;
   uint64_t r[REGS_COUNT];
-  uint64_t known; /* bit n: r[n] holds the value the register had in this frame */
-  uint64_t left; /* bit n: r[n] is what the frames further in left in a register that calls need not
-                    keep; not among the known */
+  /* Bit n: r[n] holds the register's value in this frame. */
+  uint64_t known;
+  /* Bit n: inner frames left r[n] in a register that calls need not preserve. Such a register is
+   * not in `known`. */
+  uint64_t left;
 } regs_t;
 
 static inline int machine_sp(machine_t m) { return m == MACHINE_X86_64 ? X86_64_RSP : AARCH64_SP; }
@@ -50,7 +52,7 @@ static inline void regs_set(regs_t *regs, int n, uint64_t value) {
   regs->r[n] = value;
   regs->known |= (uint64_t)1 << n;
 }
-/* Known, or left by the frames further in. */
+/* True if the register is known or left by an inner frame. */
 static inline bool regs_may_have(const regs_t *regs, int n) {
   return n >= 0 && n < REGS_COUNT && ((regs->known | regs->left) >> n & 1);
 }

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
  *
- * Where a walk reads from: this process, another process, a core file. Reads never fault.
+ * The memory that a walk reads: this process, another process or a core file. Reads never fault.
  */
 #ifndef SONDE_UNWIND_MEMORY_H
 #define SONDE_UNWIND_MEMORY_H
@@ -11,7 +11,7 @@
 
 typedef struct memory memory_t;
 struct memory {
-  /* Copies exactly SIZE bytes at ADDRESS to OUT, or returns false and leaves OUT undefined. */
+  /* Copies exactly SIZE bytes at ADDRESS to OUT; or returns false and leaves OUT undefined. */
   bool (*read)(memory_t *self, uint64_t address, void *out, size_t size);
 };
 

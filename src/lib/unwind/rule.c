@@ -1,8 +1,12 @@
-/* SPDX-License-Identifier: MIT */
+/* SPDX-License-Identifier: MIT
+ *
+ * Converts a row of call frame information into a rule.
+ */
 #include "unwind/rule.h"
 
-/* A CFA expression that adds a constant to the stack pointer at this pc (as those of PLT stubs do,
- * which compute with the low bits of the pc) is found by evaluating it over two stack pointers. */
+/* Evaluates a CFA expression over two stack pointers, to find one that adds a constant to the stack
+ * pointer at this pc. PLT stubs have such expressions, which compute with the low bits of the pc.
+ */
 static bool constant_over_sp(machine_t machine, const cfi_row_t *row, uint64_t pc,
                              int64_t *offset) {
   const uint64_t probes[2] = {0x7000, 0x123456780};
@@ -20,8 +24,8 @@ static bool constant_over_sp(machine_t machine, const cfi_row_t *row, uint64_t p
   return results[1] - probes[1] == results[0] - probes[0];
 }
 
-/* Words from the CFA down to where register N is saved; 0 when it is not; false when no rule can
- * say where the caller's value is. */
+/* Gets the words from the CFA down to where register N is saved; 0 if it is not saved. Returns
+ * false if no rule can express where the caller's value is. */
 static bool saved_words(const cfi_row_t *row, int n, uint32_t *words) {
   const cfi_rule_t *rule = &row->rules[n];
   *words = 0;
@@ -62,7 +66,7 @@ rule_t rule_of_row(machine_t machine, const cfi_row_t *row, uint64_t pc) {
   if (!saved_words(row, machine_fp(machine), &saved) || !return_address(machine, row, saved, &ra))
     return interpret;
   rule_kind_t kind = base == machine_sp(machine) ? RULE_SP : RULE_FP;
-  /* What is saved lies at or above the stack pointer; so a walk need not check it. */
+  /* Saved values are at or above the stack pointer, so a walk need not check that. */
   uint32_t deepest = saved ? saved : ra == RA_IN_LR ? 0 : 1;
   if (kind == RULE_SP && (uint64_t)offset / 8 < deepest) return interpret;
   return rule_make(kind, (uint32_t)(offset / 8), saved, ra);

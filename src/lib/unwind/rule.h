@@ -3,9 +3,9 @@
  * A rule: what a walk does at one pc, in 32 bits.
  *
  * 98 to 99.99 % of the rows that compilers write say no more than this: the CFA is the stack or
- * frame pointer plus a constant, the return address and the saved frame pointer lie at constant
- * places below it. Such a row becomes a rule, found once for each pc and kept for ever. All others
- * say which slower way to go.
+ * frame pointer plus a constant, and the return address and the saved frame pointer are at constant
+ * offsets below it. Such a row becomes a rule, which is found once for each pc and kept. For all
+ * other rows the rule names the slower method.
  *
  *   bits  0..2   kind
  *   bits  3..17  CFA minus the register, in words of 8 bytes: masked, they are the bytes
@@ -20,13 +20,20 @@
 #include "unwind/machine.h"
 
 typedef enum rule_kind {
-  RULE_UNKNOWN = 0, /* not learned yet */
-  RULE_SP,          /* CFA = stack pointer + words */
-  RULE_FP,          /* CFA = frame pointer + words */
-  RULE_INTERPRET,   /* two registers do not express it: interpret the row */
-  RULE_SIGNAL,      /* the kernel's frame: registers are in the ucontext above */
-  RULE_END,         /* the return address is undefined: the thread's first frame */
-  RULE_NONE,        /* no row covers the pc: the frame pointer is all there is */
+  /* Not learned yet. */
+  RULE_UNKNOWN = 0,
+  /* CFA = stack pointer + words. */
+  RULE_SP,
+  /* CFA = frame pointer + words. */
+  RULE_FP,
+  /* Two registers cannot express the row: interpret it. */
+  RULE_INTERPRET,
+  /* The kernel's frame: the registers are in the ucontext above. */
+  RULE_SIGNAL,
+  /* The return address is undefined: the thread's first frame. */
+  RULE_END,
+  /* No row covers the pc: only the frame pointer remains. */
+  RULE_NONE,
 } rule_kind_t;
 
 typedef uint32_t rule_t;
@@ -34,10 +41,10 @@ typedef uint32_t rule_t;
 #define RULE_CFA_WORDS_MAX  ((1u << 15) - 1)
 #define RULE_SAVE_WORDS_MAX ((1u << 10) - 1)
 
-/* Where the return address is. On x86_64 always just below the CFA. */
-#define RA_BELOW_CFA   0u /* at CFA - 8 */
-#define RA_IN_LR       1u /* aarch64: not saved yet, or not any more */
-#define RA_ABOVE_SAVED 2u /* aarch64: in the word above the saved frame pointer */
+/* Where the return address is. On x86_64 it is always just below the CFA. */
+#define RA_BELOW_CFA   0u /* At CFA - 8. */
+#define RA_IN_LR       1u /* aarch64: not saved yet, or already restored. */
+#define RA_ABOVE_SAVED 2u /* aarch64: in the word above the saved frame pointer. */
 
 static inline rule_t rule_make(rule_kind_t kind, uint32_t cfa_words, uint32_t save_words,
                                uint32_t ra) {
@@ -53,16 +60,16 @@ static inline uint32_t rule_ra(rule_t rule) { return rule >> 28; }
 static inline uint64_t rule_sp_words(rule_t rule) {
   return rule_ra(rule) == RA_ABOVE_SAVED ? rule_save_bytes(rule) / 8 - 1 : 1;
 }
-/* Words from that slot down to where RULE restores the frame register from; 0 when it does not. */
+/* Words from that slot down to where RULE restores the frame register from; 0 if it does not. */
 static inline int64_t rule_restored_words(rule_t rule) {
   int64_t save = (int64_t)(rule_save_bytes(rule) / 8);
   return save ? save - (int64_t)rule_sp_words(rule) : 0;
 }
 
-/* The rule that ROW amounts to at PC (run-time address). A pure function. */
+/* Returns the rule that ROW amounts to at PC (run-time address). A pure function. */
 rule_t rule_of_row(machine_t machine, const cfi_row_t *row, uint64_t pc);
 
-/* The rule for the frame whose pc is PC, a run-time address within IMAGE; unless it is EXACT, a
+/* Returns the rule for the frame whose pc is PC, a run-time address in IMAGE; unless EXACT, PC is a
  * return address. */
 rule_t rule_learn(machine_t machine, const image_t *image, uint64_t pc, bool exact);
 

@@ -1,4 +1,8 @@
-/* SPDX-License-Identifier: MIT */
+/* SPDX-License-Identifier: MIT
+ *
+ * Passive capture on Linux: /proc/self/task/TID/syscall reports the stack pointer and pc of a
+ * blocked thread; process_vm_readv copies its stack.
+ */
 #include "capture/passive_capture.h"
 
 #include <errno.h>

@@ -1,19 +1,19 @@
 /* SPDX-License-Identifier: MIT
  *
- * The search. A frame of FUNCTION whose CFA is frame register + n has its return address at a fixed
- * distance from what the frame register points at. So the stack is read slot by slot; a slot fits
- * when
- *   - the word where the return address would be lies in executable code,
- *   - the call before it could have entered FUNCTION (callsite.h), and
- *   - from there every frame's rule holds, up to the thread's start.
- * What earlier calls left behind on the stack can fit as well, and so can the frames of our own
- * callers, as if those between had been jumped over. Therefore:
- *   - where the distance between stack pointer and frame register can be read from the function's
- *     code, only the slots at that distance are tried (and a few above it, for arguments it
- * pushed); a slot exactly there whose call names FUNCTION is the answer;
- *   - otherwise the whole stack is searched, and exactly one slot may fit.
- * A chain that ends for want of rules or registers might be the true one: it counts as fitting, and
- * is never the answer.
+ * The search. The CFA of FUNCTION's frame is frame register + n, so its return address is at a
+ * fixed distance from where the frame register points. The stack is read slot by slot. A slot
+ * matches if
+ * - the word at the place of the return address is in executable code,
+ * - the call before it could have entered FUNCTION (infer/insn.h), and
+ * - from there every frame's rule holds, up to the thread's start.
+ * Leftovers of earlier calls on the stack can match too, and so can the frames of outer callers, as
+ * if the frames between had been skipped. Therefore:
+ * - if the function's code shows the distance between stack pointer and frame register, only the
+ *   slot at that distance is tried, and a few above it for pushed arguments; a slot exactly there
+ *   whose call names FUNCTION is the answer;
+ * - otherwise the whole stack is searched, and exactly one slot may match.
+ * A chain that ends because rules or registers are unknown might be the true one. It counts as a
+ * match, but is never the answer.
  */
 #include "unwind/infer/fp_inference.h"
 
@@ -27,14 +27,20 @@
 
 typedef struct fp_search {
   insn_code_t code;
-  const regs_t *regs; /* of the frame, without its frame register */
+  /* Of the frame, without its frame register. */
+  const regs_t *regs;
   bool exact;
   insn_range_t function;
-  uint64_t to_return;   /* from what the frame register points at to the return address */
-  int steps;            /* taken so far, in all chains */
-  int matches;          /* slots that fit */
-  bool inconclusive;    /* a slot fits whose chain could not be followed to the end */
-  bool called_directly; /* the slot that fitted last was called by name */
+  /* Distance from where the frame register points to the return address. */
+  uint64_t to_return;
+  /* Steps taken so far, in all chains. */
+  int steps;
+  /* Slots that match. */
+  int matches;
+  /* A slot matches whose chain could not be followed to the end. */
+  bool inconclusive;
+  /* The call of the last matching slot names the function. */
+  bool called_directly;
   uint64_t answer;
 } fp_search_t;
 
@@ -59,7 +65,7 @@ static chain_t check_chain(fp_search_t *search, uint64_t frame) {
   return CHAIN_UNKNOWN;
 }
 
-/* Tries the slot that FRAME points at, where RETURN_ADDRESS would be the frame's. */
+/* Tries the slot that FRAME points at; RETURN_ADDRESS would be the frame's return address. */
 static void try_slot(fp_search_t *search, uint64_t frame, uint64_t return_address) {
   const insn_code_t *code = &search->code;
   if (return_address < 4096 || !insn_is_executable(code, return_address - 1)) return;
@@ -79,7 +85,7 @@ static void try_slot(fp_search_t *search, uint64_t frame, uint64_t return_addres
   }
 }
 
-/* Tries the slots from FIRST to one before END, until two fit. */
+/* Tries the slots from FIRST to END - 8, until two match. */
 static bool search_slots(fp_search_t *search, uint64_t first, uint64_t end) {
   uint64_t words[CHUNK_WORDS];
   for (uint64_t at = first; at < end && search->matches < 2;) {
@@ -94,7 +100,7 @@ static bool search_slots(fp_search_t *search, uint64_t first, uint64_t end) {
   return true;
 }
 
-/* Sets up the search for the frame's row; false when it is not of the form that this knows. */
+/* Sets up the search for the frame's row. Returns false if the row has another form. */
 static bool prepare(fp_search_t *search) {
   const insn_code_t *code = &search->code;
   int fp = machine_fp(code->machine);
@@ -112,7 +118,7 @@ static bool prepare(fp_search_t *search) {
   return search->to_return < 4096;
 }
 
-/* Tries the slots at SIZE bytes above the stack pointer, and a few above those. */
+/* Tries the slot at SIZE bytes above the stack pointer, and a few above it. */
 static bool search_fixed(fp_search_t *search, uint64_t low, uint64_t end, uint64_t size) {
   if (size % 8 || size >= end - low) return true;
   low += size;

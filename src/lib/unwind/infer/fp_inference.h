@@ -1,13 +1,14 @@
 /* SPDX-License-Identifier: MIT
  *
- * The frame register of a thread that was not stopped, recovered by proof.
+ * Infers the frame register of a thread that was not stopped.
  *
- * /proc/PID/task/TID/syscall gives a blocked thread's stack pointer and pc, and no other register.
- * That suffices for every frame whose rule counts from the stack pointer. A frame whose CFA counts
- * from the frame register, in a chain where nothing further in saved that register, needs more:
- * somewhere on the stack lies the slot that it points at, and this finds it or says that it cannot.
+ * /proc/PID/task/TID/syscall reports a blocked thread's stack pointer and pc, and no other
+ * register. That suffices for each frame whose rule uses the stack pointer. A frame whose CFA
+ * counts from the frame register, where no inner frame saved that register, needs more. The
+ * register points to some slot of the stack; this function finds that slot or fails.
  *
- * No libc, no memory of its own, bounded time: usable inside a program as well as from outside.
+ * It uses no libc and no memory of its own, and its time is bounded. It works in the in-process
+ * library and in the command.
  */
 #ifndef SONDE_UNWIND_INFER_FP_INFERENCE_H
 #define SONDE_UNWIND_INFER_FP_INFERENCE_H
@@ -15,17 +16,21 @@
 #include "unwind/cfi_step.h"
 
 typedef enum fp_inference {
-  FP_INFERENCE_FOUND, /* exactly one value fits */
-  FP_INFERENCE_NONE, /* none fits: the frame is not of a form this knows, or the stack is damaged */
-  FP_INFERENCE_AMBIGUOUS, /* more than one fits */
-  FP_INFERENCE_TOO_LARGE, /* the stack is too large to search */
+  /* Exactly one value matches. */
+  FP_INFERENCE_FOUND,
+  /* No value matches: the frame has an unknown form, or the stack is damaged. */
+  FP_INFERENCE_NONE,
+  /* More than one value matches. */
+  FP_INFERENCE_AMBIGUOUS,
+  /* The stack is too large to search. */
+  FP_INFERENCE_TOO_LARGE,
 } fp_inference_t;
 
 #define FP_INFERENCE_STACK_BYTES_MAX (1u << 20)
 
-/* REGS are those of a frame for which cfi_step said STEP_UNKNOWN_REGISTER; the stack pointer is
- * known, the frame register is not. The stack ends at STACK_END (one past its last byte); all of it
- * must be readable. EXACT is as for cfi_step. On FP_INFERENCE_FOUND the frame register is set in
+/* REGS are the registers of a frame for which cfi_step returned STEP_UNKNOWN_REGISTER: the stack
+ * pointer is known, the frame register is not. The stack ends at STACK_END (one past its last byte)
+ * and must be readable. EXACT is as for cfi_step. On FP_INFERENCE_FOUND, sets the frame register in
  * REGS. */
 fp_inference_t infer_frame_pointer(machine_t machine, memory_t *memory, images_t *images,
                                    regs_t *regs, bool exact, uint64_t stack_end);

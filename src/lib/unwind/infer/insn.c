@@ -1,12 +1,11 @@
 /* SPDX-License-Identifier: MIT
  *
- * Reads a little machine code: call instructions, jumps, PLT entries. Instruction encodings: Intel
- * SDM volume 2, Arm ARM section C4.1.
+ * Decodes a few machine instructions: calls, jumps, PLT entries. Instruction encodings: Intel SDM
+ * volume 2, Arm ARM section C4.1.
  *
- * x86_64 code cannot be read backwards with certainty, so every call encoding that could end at a
- * return address counts; and a function is searched for jumps at every byte. What such a search
- * finds too much makes an answer INSN_MATCH_POSSIBLE that could be INSN_MATCH_NO, never the other
- * way round.
+ * x86_64 code cannot be decoded backwards with certainty. So every call encoding that could end at
+ * a return address counts, and a function is searched for jumps at every byte. A false find can
+ * turn INSN_MATCH_NO into INSN_MATCH_POSSIBLE, never the reverse.
  */
 #include "unwind/infer/insn.h"
 
@@ -14,13 +13,16 @@
 
 #include "unwind/cfi.h"
 
-#define FUNCTION_BYTES_MAX (64u << 10) /* larger functions are not searched for jumps */
+/* Larger functions are not searched for jumps. */
+#define FUNCTION_BYTES_MAX (64u << 10)
 #define CHUNK              256
-#define TAIL_DEPTH         2 /* functions that may jump on before the callee is reached */
+/* Number of functions that may jump on before the callee is reached. */
+#define TAIL_DEPTH 2
 
 /* ---- reading code --------------------------------------------------------------------------- */
 
-/* From the file where there is one: no system call, and a debugger's breakpoints are not in it. */
+/* Reads from the file if there is one: that needs no system call, and a file has no breakpoints of
+ * a debugger. */
 bool insn_read(const insn_code_t *code, uint64_t address, void *out, size_t size) {
   const image_t *image = code->images->find(code->images, address);
   if (image && image->file) {
@@ -103,7 +105,7 @@ insn_target_t insn_skip_stub(const insn_code_t *code, uint64_t address) {
 
 static bool jumps_to(const insn_code_t *code, insn_range_t from, insn_range_t to, int depth);
 
-/* Could entering ADDRESS have led into FUNCTION? */
+/* Decides whether a call of ADDRESS could have led into FUNCTION. */
 static insn_match_t may_reach(const insn_code_t *code, uint64_t address, insn_range_t function,
                               int depth) {
   if (range_contains(function, address)) return INSN_MATCH_CERTAIN;
@@ -123,8 +125,8 @@ bool insn_has_no_frame(const insn_code_t *code, uint64_t at) {
          row.cfa_offset == (code->machine == MACHINE_X86_64 ? 8 : 0);
 }
 
-/* A direct jump found while searching a function: only one that leaves it, for the start of another
- * function, or for FUNCTION, is followed. */
+/* Decides whether a direct jump at AT could have led into FUNCTION. Only a jump out of the function
+ * FROM, to the start of another function or to FUNCTION, is followed. */
 static bool jump_may_reach(const insn_code_t *code, uint64_t at, uint64_t to, insn_range_t from,
                            insn_range_t function, int depth) {
   insn_range_t other;
@@ -138,7 +140,7 @@ static bool jump_may_reach(const insn_code_t *code, uint64_t at, uint64_t to, in
 static insn_jump_t x86_64_jump(const insn_code_t *code, const uint8_t *p, uint64_t at, uint64_t *to,
                                unsigned *length) {
   *length = 6;
-  if (p[0] == 0xe9 || p[0] == 0xeb || (p[0] & 0xf0) == 0x70) { /* jmp; jmp and jcc to near by */
+  if (p[0] == 0xe9 || p[0] == 0xeb || (p[0] & 0xf0) == 0x70) { /* jmp; short jmp and jcc */
     *length = p[0] == 0xe9 ? 5 : 2;
     *to = at + *length + (uint64_t)(int64_t)(p[0] == 0xe9 ? load32(p + 1) : (int8_t)p[1]);
     return INSN_JUMP_DIRECT;
@@ -153,7 +155,7 @@ static insn_jump_t x86_64_jump(const insn_code_t *code, const uint8_t *p, uint64
     return target.is_known ? INSN_JUMP_DIRECT : INSN_JUMP_INDIRECT;
   }
   if (p[0] == 0xff && (p[1] & 0x38) == 0x20) return INSN_JUMP_INDIRECT;
-  /* mov %reg,(%rsp), then ret: how a retpoline jumps */
+  /* mov %reg,(%rsp), then ret: how a retpoline jumps. */
   bool thunk =
       (p[0] == 0x48 || p[0] == 0x4c) && p[1] == 0x89 && (p[2] & 0xc7) == 0x04 && p[3] == 0x24;
   return thunk ? INSN_JUMP_RETPOLINE : INSN_JUMP_NONE;
@@ -209,8 +211,8 @@ static bool jumps_to(const insn_code_t *code, insn_range_t from, insn_range_t to
 
 static insn_match_t stronger(insn_match_t a, insn_match_t b) { return a > b ? a : b; }
 
-/* Does a call through register or memory (ff /2) end at the end of B, which holds the 8 bytes
- * before the return address? Lengths by the ModRM and SIB bytes. */
+/* True if a call through register or memory (ff /2) ends at the end of B, which holds the 8 bytes
+ * before the return address. ModRM and SIB bytes give the length. */
 static bool ends_in_indirect_call(const uint8_t b[8]) {
   for (int length = 2; length <= 7; length++) {
     const uint8_t *p = b + 8 - length;
@@ -266,11 +268,11 @@ static insn_match_t aarch64_link(const insn_code_t *code, uint64_t ra, insn_rang
     return may_reach(code, ra - 4 + (uint64_t)((int64_t)(int32_t)(word << 6) >> 4), function,
                      TAIL_DEPTH);
   return (word & 0xfefff000) == 0xd63f0000 ? INSN_MATCH_POSSIBLE
-                                           : INSN_MATCH_NO; /* blr, blraa and its like */
+                                           : INSN_MATCH_NO; /* blr, blraa, … */
 }
 
-/* A signal trampoline and the first function of a fiber are returned to, and were never called
- * from: the address is a function's start, or the frame is the kernel's. */
+/* A signal trampoline and the first function of a fiber are entered by a return and never by a
+ * call. The address is then a function's start, or the frame is the kernel's. */
 static bool is_entered_by_return(const insn_code_t *code, uint64_t ra) {
   cfi_row_t row;
   uint64_t slide;

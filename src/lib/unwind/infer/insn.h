@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: MIT
  *
- * What machine code says about a return address: could the call before it have entered a given
- * function, and how far above the stack pointer does that function keep its frame register?
+ * Facts that machine code gives about a return address: whether the call before it could have
+ * entered a given function, and how far above the stack pointer that function keeps its frame
+ * register.
  *
- * Answers err to one side: INSN_MATCH_NO is said only when it is certain.
+ * INSN_MATCH_NO is returned only if it is certain.
  */
 #ifndef SONDE_UNWIND_INFER_INSN_H
 #define SONDE_UNWIND_INFER_INSN_H
@@ -11,7 +12,8 @@
 #include "unwind/cfi_step.h"
 
 typedef struct insn_range {
-  uint64_t start, end; /* run-time addresses */
+  /* Run-time addresses. */
+  uint64_t start, end;
 } insn_range_t;
 
 typedef struct insn_code {
@@ -20,53 +22,56 @@ typedef struct insn_code {
   images_t *images;
 } insn_code_t;
 
-/* The function whose unwind information covers PC. False when there is none. */
+/* Finds the function whose unwind information covers PC. Returns false if there is none. */
 bool insn_function(const insn_code_t *code, uint64_t pc, insn_range_t *function);
 
-/* Copies SIZE bytes of code at ADDRESS. */
+/* Copies SIZE bytes of code at ADDRESS. Returns false if they are unreadable. */
 bool insn_read(const insn_code_t *code, uint64_t address, void *out, size_t size);
 
-/* PC lies in an executable segment of an image. */
+/* True if PC is in an executable segment of an image. */
 bool insn_is_executable(const insn_code_t *code, uint64_t pc);
 
-/* Where a call or jump goes, when that can be known. */
+/* The target of a call or jump, if it is known. */
 typedef struct insn_target {
   bool is_known;
   uint64_t address;
 } insn_target_t;
 
-/* A PLT entry or a thunk that does nothing but jump: where to. ADDRESS itself when it is no such
- * thing. Unknown when the slot is not resolved yet and leads back into the PLT. */
+/* Returns where a PLT entry or a thunk that only jumps leads; ADDRESS itself if it is neither.
+ * Unknown if the slot is not resolved yet and leads back into the PLT. */
 insn_target_t insn_skip_stub(const insn_code_t *code, uint64_t address);
 
-/* At PC the function has no frame: the CFA is where it was at its first instruction. A jump there
- * that leaves the function is a tail call, and no jump of a switch. */
+/* True if the function has no frame at PC: the CFA is where it was at its first instruction. A jump
+ * there that leaves the function is a tail call and not a jump of a switch. */
 bool insn_has_no_frame(const insn_code_t *code, uint64_t pc);
 
 typedef enum insn_jump {
   INSN_JUMP_NONE,
-  INSN_JUMP_DIRECT,    /* TO */
-  INSN_JUMP_INDIRECT,  /* through a register or memory that is not known now */
-  INSN_JUMP_RETPOLINE, /* as a retpoline does it */
+  /* To *TO. */
+  INSN_JUMP_DIRECT,
+  /* Through a register or memory whose content is unknown now. */
+  INSN_JUMP_INDIRECT,
+  /* As a retpoline does it. */
+  INSN_JUMP_RETPOLINE,
 } insn_jump_t;
 
-/* Reads the 8 bytes of code P, which lie at AT, as a jump of LENGTH bytes. */
+/* Decodes the 8 bytes of code P, which are at AT, as a jump of *LENGTH bytes. */
 insn_jump_t insn_jump(const insn_code_t *code, const uint8_t *p, uint64_t at, uint64_t *to,
                       unsigned *length);
 
-/* The function that the call before RETURN_ADDRESS enters, stubs passed through. */
+/* Returns the function that the call before RETURN_ADDRESS enters, after stubs. */
 insn_target_t insn_call_target(const insn_code_t *code, uint64_t return_address);
 
 typedef enum insn_match { INSN_MATCH_NO, INSN_MATCH_POSSIBLE, INSN_MATCH_CERTAIN } insn_match_t;
 
-/* Could the instruction before RETURN_ADDRESS have called FUNCTION, directly, through the PLT,
- * through a pointer, or through functions that end in a jump to it? */
+/* Decides whether the instruction before RETURN_ADDRESS could have called FUNCTION: directly,
+ * through the PLT, through a pointer, or through functions that end in a jump to it. */
 insn_match_t insn_call_enters(const insn_code_t *code, uint64_t return_address,
                               insn_range_t function);
 
-/* When FUNCTION, at PC, keeps its frame register at one fixed distance above the stack pointer
- * (nothing but its prologue moves the stack pointer, arguments that it pushes for a call aside):
- * that distance. */
+/* Gets the distance of the frame register above the stack pointer in FUNCTION at PC, if it is
+ * fixed: only its prologue moves the stack pointer, except for arguments that it pushes for a call.
+ */
 bool insn_fp_distance(const insn_code_t *code, insn_range_t function, uint64_t pc, uint64_t *bytes);
 
 #endif

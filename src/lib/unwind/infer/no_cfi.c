@@ -1,14 +1,14 @@
 /* SPDX-License-Identifier: MIT
  *
- * Linkers for aarch64 give their stubs no unwind rows, C libraries give _init and _fini none, and
- * compilers none to the start-up code. All of it is straight code of a few instructions, and what
- * it does to the stack can be read from it.
+ * Linkers for aarch64 write no unwind rows for their stubs, C libraries none for _init and _fini,
+ * and compilers none for the start-up code. All of it is straight code of a few instructions, which
+ * shows what it does to the stack.
  *
- * Two readings are made, and a row is only said when they agree. From the pc backward to where a
- * function before it ends: what has been pushed. From the pc forward to where this one ends: what
- * will be taken away. A function with branches around a part with a frame, which one reading could
- * take for another thing, does not agree with itself. The first stub of a lazy table is known by
- * its own push of x16 and x30, since it leaves for the loader's resolver with them.
+ * Two paths are decoded, and a row is returned only if they agree: backward from the pc to the end
+ * of the function before it, which shows what was pushed, and forward from the pc to the end of
+ * this function, which shows what will be popped. If branches surround a part with a frame, one
+ * path could be misread, but then the two do not agree. The first stub of a lazy table is
+ * recognized by its own push of x16 and x30, since it enters the loader's resolver with them.
  */
 #include "unwind/infer/no_cfi.h"
 
@@ -17,8 +17,10 @@
 #include "sonde/status.h"
 #include "unwind/infer/stack_change_aarch64.h"
 
-#define READ_MAX 64 /* instructions each way, and after each branch */
-#define HOPS_MAX 4  /* branches that are followed */
+/* Instructions in each direction, and after each branch. */
+#define READ_MAX 64
+/* Branches to follow. */
+#define HOPS_MAX 4
 
 /* ---- instructions (Arm ARM, C6.2) ----------------------------------------------------------- */
 
@@ -26,13 +28,14 @@ static bool is_call(uint32_t w) {
   return (w & 0xfc000000) == 0x94000000 /* bl */ || (w & 0xfefff000) == 0xd63f0000 /* blr, blraa */;
 }
 
-/* b; br, ret and their signed kin; brk; udf, with which linkers fill. */
+/* b; br, ret and their signed forms; brk; udf, which linkers use as padding. */
 static bool ends_flow(uint32_t w) {
   return (w & 0xfc000000) == 0x14000000 || (w & 0xfefff000) == 0xd61f0000 ||
          (w & 0xfefff000) == 0xd65f0000 || (w & 0xffe0001f) == 0xd4200000 || (w & 0xffff0000) == 0;
 }
 
-#define PUSH_X16_X30 0xa9bf7bf0u /* stp x16, x30, [sp, #-16]! */
+/* stp x16, x30, [sp, #-16]! */
+#define PUSH_X16_X30 0xa9bf7bf0u
 #define BR_X16       0xd61f0200u
 #define BR_X17       0xd61f0220u
 
@@ -40,14 +43,15 @@ static bool ends_flow(uint32_t w) {
 
 typedef struct code_window {
   uint32_t words[2 * READ_MAX];
-  uint64_t start, end; /* run-time addresses of what is in `words` */
+  /* Run-time addresses of the words. */
+  uint64_t start, end;
 } code_window_t;
 
 static uint32_t word_at(const code_window_t *l, uint64_t address) {
   return l->words[(address - l->start) / 4];
 }
 
-/* What is executable within READ_MAX instructions of PC. */
+/* Reads the executable code within READ_MAX instructions of PC. */
 static bool read_code(const image_t *image, memory_t *memory, uint64_t pc, code_window_t *l) {
   for (uint32_t i = 0; i < image->segment_count; i++) {
     const segment_t *s = &image->segments[i];
@@ -64,15 +68,23 @@ static bool read_code(const image_t *image, memory_t *memory, uint64_t pc, code_
 /* ---- the effect of a code path -------------------------------------------------------------- */
 
 typedef struct code_path {
-  uint64_t bound; /* where it ended */
-  int64_t pushed; /* between there and the pc */
-  bool saved;     /* x30 is on the stack */
-  bool known;     /* something was seen that tells whether it is */
+  /* Where the path ended. */
+  uint64_t bound;
+  /* Bytes pushed between there and the pc. */
+  int64_t pushed;
+  /* x30 is on the stack. */
+  bool saved;
+  /* An instruction showed whether it is. */
+  bool known;
   bool with_fp;
-  bool failed;          /* the stack pointer is moved by what is not known */
-  bool called;          /* something is called before x30 is saved */
-  uint32_t last;        /* the instruction that ended it */
-  int64_t x30_above_sp; /* at the pc */
+  /* The stack pointer is moved in an unknown way. */
+  bool failed;
+  /* A function is called before x30 is saved. */
+  bool called;
+  /* The instruction that ended the path. */
+  uint32_t last;
+  /* At the pc. */
+  int64_t x30_above_sp;
 } code_path_t;
 
 static bool scan_backward(const code_window_t *l, uint64_t pc, code_path_t *r) {
@@ -93,23 +105,24 @@ static bool scan_backward(const code_window_t *l, uint64_t pc, code_path_t *r) {
     }
     r->pushed += c.pushed;
   }
-  return pc - l->start < READ_MAX * 4; /* at the start of the segment, not of the listing */
+  /* At the start of the segment, not of the window. */
+  return pc - l->start < READ_MAX * 4;
 }
 
-/* Where the branch W at ADDRESS goes, when it is a `b`. */
+/* True if the instruction W at ADDRESS is a `b`; *TO is its target. */
 static bool is_branch(uint32_t w, uint64_t address, uint64_t *to) {
   *to = address + (uint64_t)(a64_field(w, 0, 26) * 4);
   return (w & 0xfc000000) == 0x14000000;
 }
 
-/* A function leaves by ret, or by br through a register that no call keeps: x16 or x17. Any other
- * br may be a switch, and lead to where there is a frame. */
+/* A function is left by ret, or by br through a register that no call preserves: x16 or x17. Any
+ * other br may be a switch and lead to code with a frame. */
 static bool leaves_function(uint32_t w) {
   return (w & 0xfefff000) == 0xd65f0000 || w == BR_X17 || w == BR_X16;
 }
 
-/* Takes what W does. True when nothing after it matters: from a save on, code puts back what it
- * takes. */
+/* Applies the effect of W. Returns true if no later instruction matters: after a save, code
+ * restores what it takes. */
 static bool apply_insn(code_path_t *r, uint32_t w) {
   stack_change_t c = stack_change_of(w);
   r->failed |= c.effect == STACK_EFFECT_UNKNOWN;
@@ -152,7 +165,7 @@ static bool paths_agree(const code_path_t *before, const code_path_t *after) {
   if (before->last == PUSH_X16_X30 && after->last == BR_X17)
     return before->pushed == 16 && after->pushed == 0 && !after->known;
   if (before->saved != after->saved) return false;
-  if (after->known && !after->saved) return true; /* a prologue: nothing is taken away yet */
+  if (after->known && !after->saved) return true; /* In a prologue, nothing is popped yet. */
   if (before->pushed != -after->pushed) return false;
   return !before->saved ||
          (before->with_fp == after->with_fp && before->x30_above_sp == after->x30_above_sp);
@@ -164,7 +177,7 @@ static void save_at(cfi_row_t *row, int n, int64_t above_sp) {
   row->rules[n] = (cfi_rule_t){.how = CFI_OFFSET, .offset = (int32_t)(above_sp - row->cfa_offset)};
 }
 
-/* With a frame, callee-saved registers may have been put anywhere in it. */
+/* In a function with a frame, callee-saved registers may be anywhere in it. */
 static void fill_row(cfi_row_t *row, const code_path_t *before) {
   row->cfa_register = AARCH64_SP;
   row->cfa_offset = before->pushed;
@@ -183,7 +196,7 @@ int no_cfi_row(const image_t *image, memory_t *memory, uint64_t pc, bool exact, 
       !scan_forward(image, memory, &code, pc, &after) || !paths_agree(&before, &after) ||
       before.pushed < 0)
     return SONDE_ENOTFOUND;
-  /* What is called leaves its return address in x30. */
+  /* A callee leaves its return address in x30. */
   if (!before.saved && (before.called || after.called || !exact)) return SONDE_ENOTFOUND;
   memset(row, 0, sizeof *row);
   row->function_start = row->row_start = before.bound - image->slide;

@@ -1,14 +1,15 @@
 /* SPDX-License-Identifier: MIT
  *
- * How far the frame register stands above the stack pointer in the body of an x86_64 function.
+ * Analyzes x86_64 prologues: how far the frame register is above the stack pointer in a function's
+ * body.
  *
- * The unwind information tells where the frame register takes over: there the instruction before is
- * mov %rsp,%rbp. From there on the prologue is decoded: pushes, one or more sub $n,%rsp, among them
- * instructions that do not touch the stack pointer; it ends at the first call or jump. The distance
- * is fixed only if as many registers are saved at the pc as the prologue pushed, and nothing in the
- * rest of the function moves the stack pointer by other means than push and pop; the rest is
- * searched at every byte, so that what looks like such an instruction and is none makes us give up,
- * never be wrong.
+ * The unwind information shows where the CFA starts to count from the frame register. The
+ * instruction before that place is mov %rsp,%rbp. From there the prologue is decoded: pushes, one
+ * or more sub $n,%rsp, and instructions that do not touch the stack pointer. It ends at the first
+ * call or jump. The distance is fixed only under two conditions: as many registers are saved at the
+ * pc as the prologue pushed, and nothing in the rest of the function moves the stack pointer except
+ * push and pop. The rest is searched at every byte. So bytes that only look like such an
+ * instruction cause a failure, never a wrong result.
  */
 #include <string.h>
 
@@ -20,15 +21,18 @@
 #define ROWS_MAX           64
 
 typedef struct insn {
-  uint8_t opcode; /* of a two-byte opcode: the second byte */
+  /* Of a two-byte opcode: the second byte. */
+  uint8_t opcode;
   bool two_byte;
   bool has_modrm;
-  uint8_t mod, reg, rm; /* with the bits of REX */
+  /* With the bits of REX. */
+  uint8_t mod, reg, rm;
   unsigned length;
   int64_t immediate;
 } insn_t;
 
-/* Sizes of immediates of the one-byte opcodes that prologues contain; -1: not one of them. */
+/* Returns the size of the immediate of a one-byte opcode that prologues contain; -1 for other
+ * opcodes. */
 static int immediate_size(uint8_t opcode, bool wide) {
   switch (opcode) {
   case 0x6b:
@@ -88,8 +92,8 @@ static int64_t immediate_of(const uint8_t *p, int size) {
   return wide;
 }
 
-/* Decodes the instruction at P, of which at least 20 bytes can be read. False when it is none that
- * this knows. */
+/* Decodes the instruction at P, which has at least 20 readable bytes. Returns false if it is
+ * unknown. */
 static bool decode(const uint8_t *p, insn_t *insn) {
   unsigned at = 0;
   uint8_t rex = 0;
@@ -104,7 +108,8 @@ static bool decode(const uint8_t *p, insn_t *insn) {
     bool shuffles = (insn->opcode >= 0x70 && insn->opcode <= 0x73) || insn->opcode == 0xc6;
     if (!is_plain_two_byte(insn->opcode) && !shuffles) return false;
     decode_modrm(insn, p, &at, rex);
-    at += shuffles; /* their immediate */
+    /* Their immediate. */
+    at += shuffles;
     insn->length = at;
     return true;
   }
@@ -135,7 +140,7 @@ static bool lowers_stack(const insn_t *i, uint64_t *bytes) {
   return true;
 }
 
-/* Could it write to the stack pointer or the frame register? */
+/* True if the instruction could write to the stack pointer or the frame register. */
 static bool touches(const insn_t *i) {
   if (i->two_byte || !i->has_modrm) return false;
   bool reg_is = i->reg == RSP || i->reg == RBP, rm_is = i->rm == RSP || i->rm == RBP;
@@ -150,8 +155,8 @@ static bool touches(const insn_t *i) {
   return (i->mod == 3 && rm_is) || (loads && reg_is);
 }
 
-/* Decodes the prologue in P, from behind the mov: what it takes, how many registers it pushes, and
- * where it ends. */
+/* Decodes the prologue in P, from after the mov: the bytes it allocates, the number of registers it
+ * pushes, and where it ends. */
 static bool read_prologue(const uint8_t *p, uint64_t size, uint64_t *bytes, int *pushes,
                           uint64_t *end) {
   uint64_t at = 0;
@@ -172,10 +177,11 @@ static bool read_prologue(const uint8_t *p, uint64_t size, uint64_t *bytes, int 
   return true;
 }
 
-/* Does any byte of the rest begin an instruction that moves the stack pointer otherwise than by
- * push, pop, call and leave? lea n(%rbp),%rsp restores it in epilogues and is no such thing. */
+/* True if P could be the start of an instruction that moves the stack pointer, except by push, pop,
+ * call and leave. lea n(%rbp),%rsp restores it in epilogues and does not count. */
 static bool may_move_stack(const uint8_t *p) {
-  if ((p[0] & 0xf8) != 0x48) return false; /* all of them have REX.W */
+  /* All of them have REX.W. */
+  if ((p[0] & 0xf8) != 0x48) return false;
   uint8_t mod = p[2] >> 6, reg = p[2] >> 3 & 7, rm = p[2] & 7;
   bool to_rm = mod == 3 && rm == RSP && !(p[0] & 1), to_reg = reg == RSP && !(p[0] & 4);
   switch (p[1]) {
@@ -199,7 +205,7 @@ static bool is_frame_mov(const uint8_t *p) {
   return p[0] == 0x48 && ((p[1] == 0x89 && p[2] == 0xe5) || (p[1] == 0x8b && p[2] == 0xec));
 }
 
-/* Where the first row begins whose CFA counts from the frame register. */
+/* Finds the start of the first row whose CFA counts from the frame register. */
 static bool find_takeover(const insn_code_t *code, insn_range_t function, uint64_t *address) {
   uint64_t pc = function.start;
   for (int i = 0; i < ROWS_MAX && pc < function.end; i++) {
@@ -217,7 +223,8 @@ static bool find_takeover(const insn_code_t *code, insn_range_t function, uint64
   return false;
 }
 
-/* How many registers the row at PC has saved, the frame register and the return address aside. */
+/* Counts the registers that the row at PC has saved, without the frame register and the return
+ * address. */
 static int saved_registers(const insn_code_t *code, uint64_t pc) {
   const image_t *image = code->images->find(code->images, pc);
   cfi_row_t row;

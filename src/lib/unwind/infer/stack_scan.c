@@ -1,24 +1,27 @@
 /* SPDX-License-Identifier: MIT
  *
- * What a call left on the stack can be told from other words by the call itself: it stands before
- * the return address and names a function, and the pc lies shortly behind that function's start, or
- * behind where the function does nothing but jump to. Words that earlier calls left behind can look
- * the same, which is why nobody calls this exact.
+ * The call before a return address distinguishes it from other words of the stack: it names a
+ * function, and the pc is shortly after that function's start, or after the target of the jump that
+ * is all the function does. Leftovers of earlier calls can look the same, so the result is never
+ * reported as exact.
  */
 #include "unwind/infer/stack_scan.h"
 
 #include "unwind/infer/insn.h"
 
-#define SCAN_WORDS     256  /* of stack; such functions have small frames */
-#define FUNCTION_BYTES 4096 /* how far behind a function's start the pc may lie */
+/* Words of stack to search; such functions have small frames. */
+#define SCAN_WORDS 256
+/* Maximum distance of the pc from its function's start. */
+#define FUNCTION_BYTES 4096
 
-#define WRAPPER_BYTES 16 /* of one that puts an argument in its register and jumps on */
+/* Size of a wrapper that loads an argument into its register and jumps on. */
+#define WRAPPER_BYTES 16
 
 static bool lies_behind(uint64_t pc, uint64_t start) {
   return start <= pc && pc - start <= FUNCTION_BYTES;
 }
 
-/* PC lies behind START, or behind where the wrapper at START jumps to. */
+/* True if PC is shortly after START, or after the target of the wrapper at START. */
 static bool leads_near(const insn_code_t *code, uint64_t start, uint64_t pc) {
   uint8_t bytes[WRAPPER_BYTES + 8] = {0};
   unsigned step = code->machine == MACHINE_X86_64 ? 1 : 4;

@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: MIT
  *
- * The way from the function that was called to the one that is there, through jumps.
+ * Reconstructs the path of jumps from the function that was called to the one on the stack.
  *
- * Jumps are searched at every byte of a function (callsite.h): a tail call is one that stands where
- * the function's frame is gone and goes exactly to another function's start, which bytes that are
- * no jump hardly do. A function with a jump through a register at such a place could have gone
- * anywhere: then no way is certain.
+ * A function is searched for jumps at every byte (infer/insn.h). A tail call is a jump at a place
+ * where the function's frame is released, exactly to another function's start; bytes that are not a
+ * jump hardly ever look so. A function with a jump through a register at such a place could have
+ * gone anywhere, so then no path is certain.
  */
 #include "unwind/infer/tail_calls.h"
 
@@ -13,13 +13,17 @@
 
 #define FUNCTION_BYTES_MAX (64u << 10)
 #define CHUNK              256
-#define VISITS_MAX         256 /* functions looked at for one answer */
+/* Limit of functions searched for one result. */
+#define VISITS_MAX 256
 
 typedef struct tail_call_search {
   const insn_code_t *code;
-  uint64_t target;                       /* the start of the function that is there */
-  uint64_t starts[INFER_TAIL_CALLS_MAX]; /* the functions on the way so far, outermost first */
-  uint64_t path[INFER_TAIL_CALLS_MAX];   /* the addresses behind their jumps */
+  /* Start of the function on the stack. */
+  uint64_t target;
+  /* Functions of the path so far, outermost first. */
+  uint64_t starts[INFER_TAIL_CALLS_MAX];
+  /* Addresses after their jumps. */
+  uint64_t path[INFER_TAIL_CALLS_MAX];
   uint64_t found[INFER_TAIL_CALLS_MAX];
   int found_count, visits;
   bool uncertain;
@@ -27,7 +31,7 @@ typedef struct tail_call_search {
 
 static void search_function(tail_call_search_t *search, uint64_t start, int depth);
 
-/* The way has come to the goal through DEPTH functions. */
+/* Records that the path reached the target through DEPTH functions. */
 static void record_path(tail_call_search_t *search, int depth) {
   if (search->found_count > 0) search->uncertain = true;
   memcpy(search->found, search->path, sizeof search->found);
@@ -52,7 +56,7 @@ static void follow_jump(tail_call_search_t *search, uint64_t at, uint64_t to, un
     search_function(search, target.address, depth + 1);
 }
 
-/* Looks for the goal in the function at START, the DEPTH-th on the way. */
+/* Searches the function at START, number DEPTH of the path, for jumps to the target. */
 static void search_function(tail_call_search_t *search, uint64_t start, int depth) {
   const insn_code_t *code = search->code;
   insn_range_t from;
@@ -62,7 +66,8 @@ static void search_function(tail_call_search_t *search, uint64_t start, int dept
     return;
   }
   for (int i = 0; i < depth - 1; i++)
-    if (search->starts[i] == start) return; /* round in circles */
+    /* A circle. */
+    if (search->starts[i] == start) return;
   search->starts[depth - 1] = start;
   uint8_t bytes[CHUNK + 8];
   size_t step = code->machine == MACHINE_X86_64 ? 1 : 4;

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: MIT
  *
- * Calls that left no frame: a function that ends by calling another one jumps to it instead, and
- * its own frame is gone before. Found in the machine code, without debug information.
+ * Tail-call reconstruction. A function that ends with a call may jump instead, after it released
+ * its frame. Such a function has no frame on the stack. It is found in the machine code, without
+ * debug information.
  */
 #ifndef SONDE_UNWIND_INFER_TAIL_CALLS_H
 #define SONDE_UNWIND_INFER_TAIL_CALLS_H
@@ -10,10 +11,10 @@
 
 #define INFER_TAIL_CALLS_MAX 4
 
-/* The stack says that FUNCTION returns to RETURN_ADDRESS, but the call before that address may name
- * another function. Writes the addresses behind the jumps that led from the one to the other to
- * PCS, innermost first, and returns how many; 0 when FUNCTION was called itself, or through a
- * pointer; -1 when more than one way leads to it, or the way cannot be seen in the code. */
+/* FUNCTION returns to RETURN_ADDRESS, but the call before that address may name another function.
+ * Writes the addresses after the jumps that led from that function to FUNCTION to PCS, innermost
+ * first. Returns their number; 0 if FUNCTION was called directly or through a pointer; -1 if more
+ * than one path leads to it or the path is not visible in the code. */
 int infer_tail_calls(const insn_code_t *code, uint64_t return_address, insn_range_t function,
                      uint64_t pcs[INFER_TAIL_CALLS_MAX]);
 
