@@ -21,7 +21,7 @@ static void read_back(const char *path, const apple_summary_t *found) {
   reader_t *reader;
   char error[256];
   check(reader_open(&reader, path, error, sizeof error) == 0);
-  const read_damage_t *damage = reader_damage(reader);
+  const reader_damage_t *damage = reader_damage(reader);
   check(!damage->damaged_chunks && !damage->missing_chunks && !damage->skipped_bytes);
   merge_t *merge = merge_open(reader);
   const record_event_t *event;

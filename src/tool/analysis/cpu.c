@@ -33,7 +33,7 @@ static bool add_sum(cpu_use_t *u, body_t *b) {
   sum.seen_ns = body_number(b);
   sum.name = get_name(u, b);
   if (!sum.name || !ARRAY_GROW(u->sums, u->sum_count, u->sum_capacity)) return false;
-  if (!b->short_of) u->sums[u->sum_count++] = sum;
+  if (!b->truncated) u->sums[u->sum_count++] = sum;
   return true;
 }
 
@@ -44,7 +44,7 @@ static bool add_episode(cpu_use_t *u, body_t *b, uint64_t time) {
   episode.name = get_name(u, b);
   if (!episode.name || !ARRAY_GROW(u->episodes, u->episode_count, u->episode_capacity))
     return false;
-  if (!b->short_of && episode.time_ns) u->episodes[u->episode_count++] = episode;
+  if (!b->truncated && episode.time_ns) u->episodes[u->episode_count++] = episode;
   return true;
 }
 
@@ -65,7 +65,7 @@ bool cpu_use_add(cpu_use_t *u, const record_event_t *e) {
   case EXTENDED_CPU_PROCESS: u->process_ns = body_number(&b); break;
   default: return true;
   }
-  if (b.short_of) u->bad++;
+  if (b.truncated) u->bad++;
   return good;
 }
 

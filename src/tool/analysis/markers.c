@@ -8,7 +8,7 @@
 bool marker_is(const record_event_t *e, const char *name) {
   const char *found;
   if (e->kind != EVENT_EXTENDED || e->subtype != EXTENDED_MARKER) return false;
-  size_t size = record_name(e, &found);
+  size_t size = body_text(e, &found);
   return size == strlen(name) && !memcmp(found, name, size);
 }
 

@@ -28,7 +28,7 @@ struct stack_dedup {
   distinct_t *distinct;
   size_t known_count, known_capacity, distinct_count, distinct_capacity;
   hash_index_t known_index, distinct_index;
-  const record_frame_t **frames, **others; /* READ_DEPTH_MAX of each */
+  const record_frame_t **frames, **others; /* READER_DEPTH_MAX of each */
 };
 
 /* ---- images --------------------------------------------------------------------------------- */
@@ -108,7 +108,7 @@ static uint64_t hash_of_frames(const stack_dedup_t *s, int depth) {
 
 /* Returns whether STACK equals the DEPTH frames in s->frames. */
 static bool same_stack(stack_dedup_t *s, uint32_t stack, int depth) {
-  if (reader_stack(s->reader, stack, s->others, READ_DEPTH_MAX) != depth) return false;
+  if (reader_stack(s->reader, stack, s->others, READER_DEPTH_MAX) != depth) return false;
   for (int i = 0; i < depth; i++)
     if (!same_frame(s, s->frames[i], s->others[i])) return false;
   return true;
@@ -119,9 +119,9 @@ static uint64_t hash_of_distinct(const void *same, size_t i) {
 }
 
 static bool find_first(stack_dedup_t *s, uint32_t stack, uint32_t *out) {
-  int depth = reader_stack(s->reader, stack, s->frames, READ_DEPTH_MAX);
+  int depth = reader_stack(s->reader, stack, s->frames, READER_DEPTH_MAX);
   *out = stack;
-  if (depth < 0 || depth > READ_DEPTH_MAX) return true;
+  if (depth < 0 || depth > READER_DEPTH_MAX) return true;
   uint64_t hash = hash_of_frames(s, depth);
   uint32_t *slot;
   if (!ARRAY_GROW(s->distinct, s->distinct_count, s->distinct_capacity) ||
@@ -168,8 +168,8 @@ static bool prepare(stack_dedup_t *s) {
   s->builds = calloc(s->image_count + 1, sizeof *s->builds);
   if (!s->builds || !find_builds(s)) return false;
   if (!s->moved) return true;
-  s->frames = calloc(READ_DEPTH_MAX, sizeof(const record_frame_t *));
-  s->others = calloc(READ_DEPTH_MAX, sizeof(const record_frame_t *));
+  s->frames = calloc(READER_DEPTH_MAX, sizeof(const record_frame_t *));
+  s->others = calloc(READER_DEPTH_MAX, sizeof(const record_frame_t *));
   return s->frames && s->others;
 }
 

@@ -7,7 +7,7 @@
  * frame, or the same offset in the same build (path and build-id) of an image. A hash finds a
  * stack; only the comparison of all frames accepts it. Three kinds equal only themselves: frames in
  * images without a build-id, frames in no image, and stacks that are damaged or deeper than
- * READ_DEPTH_MAX.
+ * READER_DEPTH_MAX.
  */
 #ifndef SONDE_ANALYSIS_STACK_DEDUP_H
 #define SONDE_ANALYSIS_STACK_DEDUP_H

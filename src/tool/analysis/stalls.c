@@ -55,7 +55,7 @@ static bool add_stall(stalls_t *s, body_t *b, uint64_t time) {
   stall.thread = get_text(s, b);
   if (!stall.thread || !ARRAY_GROW(s->items, s->count, s->capacity)) return false;
   stall.end = time;
-  if (!b->short_of && stall.start <= time) s->items[s->count++] = stall;
+  if (!b->truncated && stall.start <= time) s->items[s->count++] = stall;
   return true;
 }
 
@@ -84,7 +84,7 @@ static bool add_sample(stalls_t *s, body_t *b) {
   seen->call = get_text(s, b);
   sample.what = get_text(s, b);
   if (!seen->call || !sample.what) return false;
-  if (b->short_of || !stall) return true;
+  if (b->truncated || !stall) return true;
   if (!ARRAY_GROW(stall->samples, stall->sample_count, stall->sample_capacity)) return false;
   stall->samples[stall->sample_count++] = sample;
   if (sample.time > stall->end) stall->end = sample.time;
@@ -100,7 +100,7 @@ static bool add_lock(stalls_t *s, body_t *b) {
   lock.owner_state = (char)(body_number(b) & 0x7f);
   lock.in_cycle = body_number(b) != 0;
   lock.owner_stack = (uint32_t)body_number(b);
-  if (b->short_of || !stall) return true;
+  if (b->truncated || !stall) return true;
   if (!ARRAY_GROW(stall->locks, stall->lock_count, stall->lock_capacity)) return false;
   /* A running owner's stack is recorded later, in a second record. */
   for (size_t i = 0; i < stall->lock_count; i++)
@@ -116,7 +116,7 @@ static void end_stall(stalls_t *s, body_t *b) {
   stall_t *stall = find(s, body_number(b));
   uint64_t end = body_number(b), ending = body_number(b), stopped = body_number(b),
            late = body_number(b), runq = body_number(b);
-  if (b->short_of || !stall || ending > STALL_EXEC || end < stall->start) return;
+  if (b->truncated || !stall || ending > STALL_EXEC || end < stall->start) return;
   stall->open = false;
   stall->end = end;
   stall->ending = (stall_ending_t)ending;
@@ -129,7 +129,7 @@ static bool add_loop(stalls_t *s, body_t *b) {
   stall_loop_t loop = {0};
   loop.tid = (uint32_t)body_number(b);
   loop.iterations = body_number(b);
-  if (b->short_of) return true;
+  if (b->truncated) return true;
   if (!ARRAY_GROW(s->loops, s->loop_count, s->loop_capacity)) return false;
   s->loops[s->loop_count++] = loop;
   return true;
@@ -137,7 +137,7 @@ static bool add_loop(stalls_t *s, body_t *b) {
 
 static bool add_unsampled(stalls_t *s, body_t *b) {
   const char *text = get_text(s, b);
-  if (!text || b->short_of) return text != NULL;
+  if (!text || b->truncated) return text != NULL;
   if (s->unsampled_count < sizeof s->unsampled / sizeof *s->unsampled)
     s->unsampled[s->unsampled_count++] = text;
   return true;
@@ -156,7 +156,7 @@ bool stalls_add(stalls_t *s, const record_event_t *e) {
   case EXTENDED_LOOP: good = add_loop(s, &b); break;
   default: return true;
   }
-  if (b.short_of) s->bad++;
+  if (b.truncated) s->bad++;
   return good;
 }
 

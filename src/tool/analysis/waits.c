@@ -77,7 +77,7 @@ bool waits_add(waits_t *w, const record_event_t *e) {
   if (e->kind != EVENT_EXTENDED || e->subtype != EXTENDED_WALL) return true;
   body_t b = {e->body, e->body + e->body_size, false};
   wall_period_t p = wall_period(&b);
-  if (b.short_of) return true; /* wall_add counted it as bad */
+  if (b.truncated) return true; /* wall_add counted it as bad */
   char call[64], what[256];
   copy_text(call, sizeof call, p.call, p.call_size);
   copy_text(what, sizeof what, p.what, p.what_size);

@@ -127,7 +127,7 @@ static bool deduplicate(wall_t *w, uint32_t *stack) {
 static bool add_period(wall_t *w, body_t *b) {
   w->recorded = true;
   wall_period_t p = wall_period(b);
-  if (b->short_of) return true;
+  if (b->truncated) return true;
   if (!deduplicate(w, &p.stack)) return false;
   wall_place_t at = {.tid = p.tid, .ns = p.ns, .samples = p.samples, .stack = p.stack};
   at.call = call_of(w, p.call, p.call_size);
@@ -142,8 +142,8 @@ static bool add_sums(wall_t *w, body_t *b) {
   w->recorded = true;
   uint32_t tid = (uint32_t)body_number(b);
   uint64_t seen_ns = body_number(b), run_ns = body_number(b), runq_ns = body_number(b);
-  wall_thread_t *t = b->short_of ? NULL : thread_of(w, tid);
-  if (!t) return b->short_of;
+  wall_thread_t *t = b->truncated ? NULL : thread_of(w, tid);
+  if (!t) return b->truncated;
   t->seen_ns += seen_ns;
   t->run_ns += run_ns;
   t->runq_ns += runq_ns;
@@ -169,7 +169,7 @@ bool wall_add(wall_t *w, const record_event_t *e) {
     good = add_period(w, &b);
   else if (e->subtype == EXTENDED_WALL_THREAD)
     good = add_sums(w, &b);
-  if (b.short_of) w->bad++;
+  if (b.truncated) w->bad++;
   return good;
 }
 

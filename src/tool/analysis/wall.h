@@ -73,7 +73,7 @@ typedef struct wall_period {
   uint64_t address; /* of the futex; 0: none */
 } wall_period_t;
 
-/* Decodes B, the body of an EXTENDED_WALL. Sets b->short_of when the body is damaged. */
+/* Decodes B, the body of an EXTENDED_WALL. Sets b->truncated when the body is damaged. */
 wall_period_t wall_period(body_t *b);
 
 /* Adds an event to WALL, which begins as zeros except `reader`. Ignores events of other sensors.

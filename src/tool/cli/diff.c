@@ -85,7 +85,7 @@ static int open_side(side_t *s, const char *path) {
 
 static bool has_audit(const side_t *s) {
   size_t count;
-  const record_other_t *others = reader_others(s->report.reader, &count);
+  const sensor_record_t *others = reader_sensor_records(s->report.reader, &count);
   for (size_t i = 0; i < count; i++)
     if (others[i].type == TABLE_POLICY) return true;
   return false;

@@ -75,7 +75,7 @@ static bool print_block(void *context, const record_block_t *b) {
 
 static void print_mark(const reader_t *reader, const record_event_t *e) {
   const char *name;
-  size_t size = record_name(e, &name);
+  size_t size = body_text(e, &name);
   const record_thread_t *t = e->stream != RECORDER_STREAM ? reader_thread(reader, e->stream) : NULL;
   if (t) printf(",\"tid\":%" PRIu32, t->tid);
   json_object *text = json_object_new_string_len(name, (int)size);
@@ -87,7 +87,7 @@ static void print_region(const reader_t *reader, const record_event_t *e, bool s
   static const char *const calls[] = {"", "mapped", "unmapped", "moved"};
   const record_thread_t *t = reader_thread(reader, e->stream);
   uint64_t n[9] = {0};
-  if (!record_numbers(e, n, 9) || n[0] > MAPPING_MOVED) return;
+  if (!body_numbers(e, n, 9) || n[0] > MAPPING_MOVED) return;
   printf("{\"event\":\"region\",\"time_ns\":%" PRIu64, reader_ns(reader, e->time));
   if (t) printf(",\"tid\":%" PRIu32, t->tid);
   printf(",\"call\":\"%s\",\"address\":\"0x%" PRIx64 "\",\"size\":%" PRIu64 ",\"stack\":%" PRIu64,
@@ -100,7 +100,7 @@ static void print_region(const reader_t *reader, const record_event_t *e, bool s
 static void print_pool(const reader_t *reader, const record_event_t *e, bool stacks) {
   const record_thread_t *t = reader_thread(reader, e->stream);
   uint64_t n[4] = {0};
-  if (!record_numbers(e, n, 4)) return;
+  if (!body_numbers(e, n, 4)) return;
   printf("{\"event\":\"%s\",\"time_ns\":%" PRIu64, n[0] == POOL_ALLOCATED ? "pool" : "pool_free",
          reader_ns(reader, e->time));
   if (t) printf(",\"tid\":%" PRIu32, t->tid);
@@ -132,7 +132,7 @@ static void print_extended(reader_t *reader, const record_event_t *e, bool stack
   static const char *const names[] = {
       [EXTENDED_MODE] = "mode", [EXTENDED_SNAPSHOT] = "snapshot", [EXTENDED_MARKER] = "mark"};
   if (e->subtype == EXTENDED_BLOCKS) {
-    record_blocks(e, print_block, reader);
+    body_blocks(e, print_block, reader);
     return;
   }
   if (e->subtype == EXTENDED_POOL) {
@@ -149,7 +149,7 @@ static void print_extended(reader_t *reader, const record_event_t *e, bool stack
     print_mark(reader, e);
     return;
   }
-  record_numbers(e, n, 2);
+  body_numbers(e, n, 2);
   printf(e->subtype == EXTENDED_MODE ? ",\"mode\":%" PRIu64 ",\"sample_bytes\":%" PRIu64 "}\n"
                                      : ",\"reason\":%" PRIu64 ",\"unknown_frees\":%" PRIu64 "}\n",
          n[0], n[1]);

@@ -13,20 +13,20 @@
 
 typedef struct body {
   const uint8_t *p, *end;
-  bool short_of; /* something was read that was not there */
+  bool truncated; /* something was read that was not there */
 } body_t;
 
 static inline uint64_t body_number(body_t *b) {
   uint64_t value = 0;
-  if (!varint_get(&b->p, b->end, &value)) b->short_of = true;
+  if (!varint_get(&b->p, b->end, &value)) b->truncated = true;
   return value;
 }
 
 /* A string: where its *SIZE bytes are, with no 0 behind them. */
 static inline const uint8_t *body_string(body_t *b, uint64_t *size) {
   uint64_t n = body_number(b);
-  if (b->short_of || n > (uint64_t)(b->end - b->p)) {
-    b->short_of = true;
+  if (b->truncated || n > (uint64_t)(b->end - b->p)) {
+    b->truncated = true;
     n = 0;
   }
   *size = n;

@@ -50,13 +50,13 @@ struct reader {
   const uint8_t *data; /* of reader_open_bytes */
   uint64_t size;
   record_header_t header;
-  read_damage_t damage;
+  reader_damage_t damage;
   DECLARE_TABLE(chunk_place_t, chunks);
   DECLARE_TABLE(record_image_t, images);
   DECLARE_TABLE(record_thread_t, threads);
   DECLARE_TABLE(record_frame_t, frames);
   DECLARE_TABLE(record_node_t, nodes);
-  DECLARE_TABLE(record_other_t, others);
+  DECLARE_TABLE(sensor_record_t, others);
   DECLARE_TABLE(const char *, arguments);
   DECLARE_TABLE(record_text_t, texts_of_frames);
   double cost_pair, cost_inside; /* of TABLE_TRACER, in units of the clock */

@@ -265,7 +265,7 @@ bool merge_run(merge_t *m, merge_run_t *run) {
   return true;
 }
 
-void merge_take(merge_t *m, uint32_t n) {
+void merge_consume(merge_t *m, uint32_t n) {
   if (!n) return;
   m->heap[0]->decoder->first += n;
   next_of_top(m);
@@ -273,16 +273,16 @@ void merge_take(merge_t *m, uint32_t n) {
 
 const record_event_t *merge_next(merge_t *m) {
   merge_run_t run;
-  merge_take(m, m->given);
+  merge_consume(m, m->given);
   m->given = merge_run(m, &run);
   return m->given ? run.events : NULL;
 }
 
-bool merge_hold(merge_t *m, uint32_t n) {
+bool merge_defer(merge_t *m, uint32_t n) {
   cursor_t *c = m->heap[0];
   uint32_t held = n ? 0 : c->hold, further = held ? 2 * held : 1;
   uint64_t time = c->decoder->events[c->decoder->first + n].time;
-  if (limit_of_top(m) > time + MERGE_HOLD_TICKS || further > MERGE_HOLD_TICKS) return false;
+  if (limit_of_top(m) > time + MERGE_DEFER_TICKS || further > MERGE_DEFER_TICKS) return false;
   c->decoder->first += n;
   c->hold = further;
   c->key = time + further;

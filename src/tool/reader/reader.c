@@ -428,7 +428,7 @@ uint32_t reader_programs(const reader_t *r) {
 }
 
 const record_header_t *reader_header(const reader_t *r) { return &r->header; }
-const read_damage_t *reader_damage(const reader_t *r) { return &r->damage; }
+const reader_damage_t *reader_damage(const reader_t *r) { return &r->damage; }
 
 uint64_t reader_ns(const reader_t *r, uint64_t ticks) {
   const record_header_t *h = &r->header;

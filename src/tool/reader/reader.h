@@ -31,7 +31,7 @@ typedef struct read_damage {
   uint64_t first_skipped_at; /* offset of the first of these */
   uint64_t bad_records; /* a record that breaks the rules: the rest of its chunk is passed over */
   uint64_t missing_definitions; /* ids that events or nodes name and no table defines */
-} read_damage_t;
+} reader_damage_t;
 
 typedef struct record_image {
   uint32_t id;
@@ -76,7 +76,7 @@ uint32_t reader_program(const reader_t *reader);
 uint32_t reader_programs(const reader_t *reader);
 
 const record_header_t *reader_header(const reader_t *reader);
-const read_damage_t *reader_damage(const reader_t *reader);
+const reader_damage_t *reader_damage(const reader_t *reader);
 
 /* The executable and arguments of the recorded program; argument 0 is the executable's path. NULL
  * beyond the last. */
@@ -93,8 +93,8 @@ typedef struct record_other {
   uint8_t type; /* table_type_t */
   const uint8_t *body;
   uint32_t size;
-} record_other_t;
-const record_other_t *reader_others(const reader_t *reader, size_t *count);
+} sensor_record_t;
+const sensor_record_t *reader_sensor_records(const reader_t *reader, size_t *count);
 
 const record_thread_t *reader_thread(const reader_t *reader, uint32_t stream);
 const record_image_t *reader_image(const reader_t *reader, uint32_t id);
@@ -103,8 +103,9 @@ const record_node_t *reader_node(const reader_t *reader, uint32_t id);
 
 /* The frames of stack ID, innermost first. Returns how many there are (it may be more than MAX), or
  * -1 when the stack or a part of it is not defined, or goes round in a circle in a hostile file.
- * One that is deeper than READ_DEPTH_MAX is cut there; READ_DEPTH_MAX + 1 is returned for it. */
-#define READ_DEPTH_MAX 65536
+ * One that is deeper than READER_DEPTH_MAX is cut there; READER_DEPTH_MAX + 1 is returned for it.
+ */
+#define READER_DEPTH_MAX 65536
 int reader_stack(const reader_t *reader, uint32_t id, const record_frame_t **frames, int max);
 
 /* Nanoseconds since the start of the recording of TICKS, shifted ticks as events carry them. */
@@ -131,7 +132,7 @@ typedef struct record_event {
 /* ---- bodies of extended records ----------------------------------------------------------- */
 
 /* The first COUNT varints of the body; false when there are not so many. */
-bool record_numbers(const record_event_t *event, uint64_t *out, int count);
+bool body_numbers(const record_event_t *event, uint64_t *out, int count);
 
 /* A block of EXTENDED_BLOCKS. */
 typedef struct record_block {
@@ -141,13 +142,13 @@ typedef struct record_block {
 
 /* Calls VISIT for each block of the body, as far as it is whole, until it returns false; returns
  * what the last call did, or true. */
-typedef bool record_block_visit_t(void *context, const record_block_t *block);
-bool record_blocks(const record_event_t *event, record_block_visit_t *visit, void *context);
+typedef bool body_block_visit_t(void *context, const record_block_t *block);
+bool body_blocks(const record_event_t *event, body_block_visit_t *visit, void *context);
 
 /* The string that the body begins with: its length, and where it is (not ended with a 0). */
-size_t record_name(const record_event_t *event, const char **name);
+size_t body_text(const record_event_t *event, const char **name);
 /* The same of a string behind COUNT varints. */
-size_t record_name_behind(const record_event_t *event, int count, const char **name);
+size_t body_text_after(const record_event_t *event, int count, const char **name);
 
 /* ---- in order ----------------------------------------------------------------------------- */
 
@@ -162,23 +163,23 @@ const record_event_t *merge_next(merge_t *merge);
 
 /* For those who read very many: the next events that come from one stream, COUNT of them, and
  * behind these as many as are known of what that stream will give later, KNOWN in all, so that what
- * they need can be fetched early. merge_take consumes the first N of them; only then may the next
- * run be asked for. False at the end. Not to be mixed with merge_next. */
+ * they need can be fetched early. merge_consume consumes the first N of them; only then may the
+ * next run be asked for. False at the end. Not to be mixed with merge_next. */
 typedef struct merge_run {
   const record_event_t *events;
   uint32_t count, known;
 } merge_run_t;
 
 bool merge_run(merge_t *merge, merge_run_t *run);
-void merge_take(merge_t *merge, uint32_t n);
+void merge_consume(merge_t *merge, uint32_t n);
 
 /* Not yet: event N of the run contradicts what is known (a block given out that is not free), so
  * another thread's event that is at hand must have come first; clocks of two processors and a
  * coarse tick allow that much. When true, those before it are consumed, the run is over, and the
- * event comes again after others of at most MERGE_HOLD_TICKS later. False when it has waited long
+ * event comes again after others of at most MERGE_DEFER_TICKS later. False when it has waited long
  * enough or nothing else is near: it must be taken as it is. */
-#define MERGE_HOLD_TICKS 64
-bool merge_hold(merge_t *merge, uint32_t n);
+#define MERGE_DEFER_TICKS 64
+bool merge_defer(merge_t *merge, uint32_t n);
 
 /* Bytes of events consumed so far, and all there are, for a progress bar. */
 void merge_progress(const merge_t *merge, uint64_t *done, uint64_t *total);

@@ -56,7 +56,7 @@ static int enter_id(const reader_t *r, id_map_t *m, key_of_t key, size_t index) 
 
 static uint32_t get_id(body_t *b) {
   uint64_t value = body_number(b);
-  if (value > UINT32_MAX) b->short_of = true;
+  if (value > UINT32_MAX) b->truncated = true;
   return (uint32_t)value;
 }
 
@@ -75,9 +75,9 @@ static const char *keep(reader_t *r, const uint8_t *data, uint64_t n) {
 static const char *get_text(reader_t *r, body_t *b, uint32_t *size) {
   uint64_t n;
   const uint8_t *from = body_string(b, &n);
-  const char *text = b->short_of ? NULL : keep(r, from, n);
+  const char *text = b->truncated ? NULL : keep(r, from, n);
   if (!text) {
-    b->short_of = true;
+    b->truncated = true;
     return "";
   }
   if (size) *size = (uint32_t)n;
@@ -87,7 +87,7 @@ static const char *get_text(reader_t *r, body_t *b, uint32_t *size) {
 static int read_process(reader_t *r, body_t *b) {
   (void)body_number(b); /* the pid stands in the header too */
   if (r->arguments.count) return 0;
-  while (b->p < b->end && !b->short_of) {
+  while (b->p < b->end && !b->truncated) {
     const char **argument = TABLE_ADD(r->arguments);
     if (!argument) return SONDE_ENOMEM;
     *argument = get_text(r, b, NULL);
@@ -104,7 +104,7 @@ static int read_image(reader_t *r, body_t *b) {
   i.slide = body_number(b);
   i.build_id = (const uint8_t *)get_text(r, b, &i.build_id_size);
   i.path = get_text(r, b, NULL);
-  if (b->short_of) return 0;
+  if (b->truncated) return 0;
   record_image_t *item = TABLE_ADD(r->images);
   if (!item) return SONDE_ENOMEM;
   *item = i;
@@ -115,7 +115,7 @@ static void read_unloaded(reader_t *r, body_t *b) {
   uint32_t id = get_id(b);
   uint64_t time = body_number(b);
   size_t i = find_id(r, &r->image_ids, image_key, id);
-  if (!b->short_of && i != SIZE_MAX) r->images.items[i].unloaded_time = time;
+  if (!b->truncated && i != SIZE_MAX) r->images.items[i].unloaded_time = time;
 }
 
 static int read_thread(reader_t *r, body_t *b) {
@@ -125,7 +125,7 @@ static int read_thread(reader_t *r, body_t *b) {
   t.time = body_number(b);
   t.level = get_id(b);
   t.name = get_text(r, b, NULL);
-  if (b->short_of) return 0;
+  if (b->truncated) return 0;
   size_t known = find_id(r, &r->thread_ids, thread_key, t.stream);
   if (known != SIZE_MAX) {
     record_thread_t *before = &r->threads.items[known];
@@ -144,7 +144,7 @@ static int read_frame(reader_t *r, body_t *b) {
   f.pc = body_number(b);
   f.image = get_id(b);
   f.flags = get_id(b);
-  if (b->short_of) return 0;
+  if (b->truncated) return 0;
   record_frame_t *item = TABLE_ADD(r->frames);
   if (!item) return SONDE_ENOMEM;
   *item = f;
@@ -156,7 +156,7 @@ static int read_node(reader_t *r, body_t *b) {
   n.id = get_id(b);
   n.parent = get_id(b);
   n.frame = get_id(b);
-  if (b->short_of) return 0;
+  if (b->truncated) return 0;
   record_node_t *item = TABLE_ADD(r->nodes);
   if (!item) return SONDE_ENOMEM;
   *item = n;
@@ -166,16 +166,16 @@ static int read_node(reader_t *r, body_t *b) {
 static int read_other(reader_t *r, uint8_t type, const body_t *b) {
   uint32_t size = (uint32_t)(b->end - b->p);
   const char *body = keep(r, b->p, size);
-  record_other_t *item = body ? TABLE_ADD(r->others) : NULL;
+  sensor_record_t *item = body ? TABLE_ADD(r->others) : NULL;
   if (!item) return SONDE_ENOMEM;
-  *item = (record_other_t){.type = type, .body = (const uint8_t *)body, .size = size};
+  *item = (sensor_record_t){.type = type, .body = (const uint8_t *)body, .size = size};
   return 0;
 }
 
 static int read_named(reader_t *r, body_t *b) {
   record_text_t t = {.frame = get_id(b)};
   t.text = get_text(r, b, NULL);
-  if (b->short_of) return 0;
+  if (b->truncated) return 0;
   record_text_t *item = TABLE_ADD(r->texts_of_frames);
   if (!item) return SONDE_ENOMEM;
   *item = t;
@@ -184,7 +184,7 @@ static int read_named(reader_t *r, body_t *b) {
 
 static void read_tracer(reader_t *r, body_t *b) {
   double pair = (double)body_number(b) / 256, inside = (double)body_number(b) / 256;
-  if (b->short_of || inside > pair) return;
+  if (b->truncated || inside > pair) return;
   r->cost_pair = pair;
   r->cost_inside = inside;
 }
@@ -222,7 +222,7 @@ static int read_chunk(reader_t *r, const uint8_t *p, const uint8_t *end) {
     body_t b = {.p = p, .end = p + size};
     int status = read_record(r, type, &b);
     if (status < 0) return status;
-    if (b.short_of) r->damage.bad_records++;
+    if (b.truncated) r->damage.bad_records++;
     p += size;
   }
   return 0;
@@ -256,7 +256,7 @@ int reader_tables(reader_t *r) {
 
 /* ---- asking ------------------------------------------------------------------------------- */
 
-const record_other_t *reader_others(const reader_t *r, size_t *count) {
+const sensor_record_t *reader_sensor_records(const reader_t *r, size_t *count) {
   *count = r->others.count;
   return r->others.items;
 }
@@ -306,12 +306,13 @@ const record_node_t *reader_node(const reader_t *r, uint32_t id) {
 }
 
 /* A circle is noticed by a mark that is moved to where the way has come, each time that its length
- * has doubled (Brent): one of up to half of READ_DEPTH_MAX nodes is. The others end at that depth.
+ * has doubled (Brent): one of up to half of READER_DEPTH_MAX nodes is. The others end at that
+ * depth.
  */
 int reader_stack(const reader_t *r, uint32_t id, const record_frame_t **frames, int max) {
   uint32_t mark = 0;
   int count = 0;
-  for (; id && count < READ_DEPTH_MAX; count++) {
+  for (; id && count < READER_DEPTH_MAX; count++) {
     const record_node_t *n = reader_node(r, id);
     const record_frame_t *f = n ? reader_frame(r, n->frame) : NULL;
     if (!f || id == mark) return -1;

@@ -134,7 +134,7 @@ void control_serve(control_t *c) {
   char line[CONTROL_LINE_MAX + 1];
   size_t n = 0;
   bool mine = peer(fd, &who) && (who.uid == geteuid() || who.uid == 0);
-  c->asker = who.pid;
+  c->client_pid = who.pid;
   while (mine && n < CONTROL_LINE_MAX && !memchr(line, '\n', n)) {
     ssize_t r = recv(fd, line + n, CONTROL_LINE_MAX - n, 0);
     if (r <= 0) break;
@@ -196,7 +196,7 @@ static uid_t owner_of(pid_t pid) {
   return geteuid() == 0 && stat(path, &s) == 0 ? s.st_uid : geteuid();
 }
 
-int control_ask(pid_t pid, const char *line, char **answer, bool *failed) {
+int control_request(pid_t pid, const char *line, char **answer, bool *failed) {
   int fd = connect_to(owner_of(pid), pid);
   if (fd == -ESRCH && geteuid() == 0) fd = connect_to(0, pid);
   if (fd < 0) return fd;
@@ -215,7 +215,7 @@ int control_ask(pid_t pid, const char *line, char **answer, bool *failed) {
   return 0;
 }
 
-int control_failed(pid_t pid, int status) {
+int control_print_error(pid_t pid, int status) {
   if (status != -ESRCH) return message_fail("process %d: %s", (int)pid, strerror(-status));
   if (kill(pid, 0) == 0)
     return message_fail(

@@ -36,7 +36,7 @@ typedef struct control {
   recording_t *recording;
   const char *path;      /* of the recording */
   pid_t pid;             /* of the program */
-  pid_t asker;           /* of the request that is served */
+  pid_t client_pid;      /* of the request that is served */
   struct follow *follow; /* NULL: children are not recorded */
 } control_t;
 
@@ -69,22 +69,24 @@ CONTROL_TABLE(CONTROL_DECLARE)
  * recording goes on without. */
 void control_open(control_t *control, recording_t *recording, const char *path, pid_t pid);
 
-/* Serves one request, when there is one; waits for a slow asker one second. */
+/* Serves one request, when there is one; waits for a slow client_pid one second. */
 void control_serve(control_t *control);
 void control_close(control_t *control);
 
 /* The socket's abstract name, to OUT, which has room for CONTROL_NAME_MAX bytes; "" without one. */
 void control_name(const control_t *control, char *out);
 
-/* ---- the asker's end ---------------------------------------------------------------------- */
+/* ---- the client_pid's end ----------------------------------------------------------------------
+ */
 
 /* Sends LINE to the recorder of PID and reads the answer whole into *ANSWER, to be freed: what
  * follows the line "ok", or what follows "error " with *FAILED. Returns 0 or a negative errno:
  * -ESRCH when no recorder answers for PID, -EACCES when it is another user's. */
-int control_ask(pid_t pid, const char *line, char **answer, bool *failed);
+int control_request(pid_t pid, const char *line, char **answer, bool *failed);
 
-/* Says why control_ask has returned STATUS, a negative errno; returns the command's exit status. */
-int control_failed(pid_t pid, int status);
+/* Says why control_request has returned STATUS, a negative errno; returns the command's exit
+ * status. */
+int control_print_error(pid_t pid, int status);
 
 /* ---- modes as text ------------------------------------------------------------------------ */
 

@@ -65,7 +65,7 @@ static bool switch_mode(control_t *c, uint32_t kinds, uint32_t wanted, uint64_t 
                         FILE *answer) {
   if (stopped(c, answer)) return false;
   uint32_t mode = load_relaxed(&c->recording->control->mode);
-  return !refused(answer, recording_switch(c->recording, (mode & ~kinds) | wanted, sample_bytes));
+  return !refused(answer, recording_set_mode(c->recording, (mode & ~kinds) | wanted, sample_bytes));
 }
 
 bool control_malloc(control_t *c, const char *argument, FILE *answer) {
@@ -106,7 +106,7 @@ bool control_trace(control_t *c, const char *argument, FILE *answer) {
   if (!switch_mode(c, RECORD_CALLS, on ? RECORD_CALLS : 0, c->recording->control->sample_bytes,
                    answer))
     return false;
-  recording_trace(c->recording, on);
+  recording_set_tracing(c->recording, on);
   fprintf(answer, "trace %s\n", argument);
   return true;
 }
@@ -149,7 +149,8 @@ bool control_snapshot(control_t *c, const char *argument, FILE *answer) {
 
 bool control_mark(control_t *c, const char *argument, FILE *answer) {
   double seconds = (double)recording_now_ns(c->recording) / 1e9;
-  if (stopped(c, answer) || refused(answer, recording_mark(c->recording, argument))) return false;
+  if (stopped(c, answer) || refused(answer, recording_add_marker(c->recording, argument)))
+    return false;
   fprintf(answer, "seconds %.6f\n", seconds);
   return true;
 }
@@ -158,7 +159,7 @@ bool control_stop(control_t *c, const char *argument, FILE *answer) {
   (void)argument;
   if (stopped(c, answer)) return false;
   if (!switch_mode(c, UINT32_MAX, 0, 0, answer)) return false;
-  recording_trace(c->recording, false);
+  recording_set_tracing(c->recording, false);
   recording_stop(c->recording);
   fprintf(answer, "bytes %" PRIu64 "\n", load_relaxed(&c->recording->control->file_end));
   return true;
@@ -172,7 +173,7 @@ bool control_follow(control_t *c, const char *argument, FILE *answer) {
     fprintf(answer, "children are not recorded: 'sonde record --follow'");
     return false;
   }
-  if (!follow_child(c->follow, c->asker, settings, sizeof settings, error, sizeof error)) {
+  if (!follow_child(c->follow, c->client_pid, settings, sizeof settings, error, sizeof error)) {
     fprintf(answer, "%s", error);
     return false;
   }

@@ -90,7 +90,7 @@ static bool begin_exchange(const control_t *c) {
   exchange.map->magic = LEAKS_MAGIC;
   exchange.map->size = EXCHANGE_BYTES;
   exchange.map->recorder_pid = c->recording->control->recorder_pid;
-  exchange.map->requester_pid = (uint32_t)c->asker;
+  exchange.map->requester_pid = (uint32_t)c->client_pid;
   store_release(&exchange.map->state, (uint32_t)LEAKS_REQUESTED);
   return true;
 }
@@ -190,7 +190,7 @@ static int keep(const control_t *c) {
   int kept = -1;
   if (wait_for(LEAKS_STOPPED, PATIENCE_NS) == LEAKS_STOPPED) {
     if (load_relaxed(&c->recording->control->mode) & RECORD_LIVE)
-      kept = recording_keep_live(c->recording);
+      kept = recording_copy_live(c->recording);
     if (cas_acq_rel(&exchange.map->state, &held, (uint32_t)LEAKS_RECORDED))
       (void)os_futex_wake_shared(&exchange.map->state, INT32_MAX);
   }
@@ -218,7 +218,7 @@ static bool copy(const control_t *c, FILE *answer) {
   int kept = keep(c);
   bool copied = wait_for(LEAKS_COPIED, PATIENCE_NS) == LEAKS_COPIED;
   if (exchange.map->copy_pid) remember((pid_t)exchange.map->copy_pid);
-  if (copied && kept >= 0) copied = recording_snapshot_kept(r, kept, exchange.map->time) == 0;
+  if (copied && kept >= 0) copied = recording_snapshot_of_copy(r, kept, exchange.map->time) == 0;
   if (kept >= 0) close(kept);
   if (!copied) {
     int error = exchange.map->error;

@@ -152,7 +152,7 @@ static int snapshot(recording_t *r, int fd, snapshot_reason_t reason, uint64_t t
   return s.status;
 }
 
-void recording_trace(recording_t *r, bool on) {
+void recording_set_tracing(recording_t *r, bool on) {
   uint32_t *generation = &r->control->trace_generation, now = load_acquire(generation);
   if ((now & 1) == on) return;
   store_release(generation, now + 1);
@@ -165,7 +165,7 @@ int recording_snapshot(recording_t *r, snapshot_reason_t reason, uint64_t *block
   return snapshot(r, r->live_fd, reason, recording_now(r), blocks);
 }
 
-int recording_keep_live(const recording_t *r) {
+int recording_copy_live(const recording_t *r) {
   int fd = memfd_create("sonde-kept", MFD_CLOEXEC);
   off_t end = (off_t)live_level_offset(load_acquire(&r->control->live_levels)), at = 0, stop;
   bool good = fd >= 0 && ftruncate(fd, end) == 0;
@@ -181,7 +181,7 @@ int recording_keep_live(const recording_t *r) {
   return SONDE_ENOMEM;
 }
 
-int recording_snapshot_kept(recording_t *r, int fd, uint64_t time) {
+int recording_snapshot_of_copy(recording_t *r, int fd, uint64_t time) {
   uint64_t blocks;
   return snapshot(r, fd, SNAPSHOT_REQUESTED, time, &blocks);
 }
@@ -237,7 +237,7 @@ int recording_checkpoint(recording_t *r) {
 
 /* ---- modes and marks ---------------------------------------------------------------------- */
 
-int recording_switch(recording_t *r, uint32_t mode, uint64_t sample_bytes) {
+int recording_set_mode(recording_t *r, uint32_t mode, uint64_t sample_bytes) {
   shm_control_t *c = r->control;
   uint32_t before = load_relaxed(&c->mode);
   uint64_t time = recording_now(r), blocks;
@@ -262,7 +262,7 @@ int recording_switch(recording_t *r, uint32_t mode, uint64_t sample_bytes) {
   return status < 0 ? status : written;
 }
 
-int recording_mark(recording_t *r, const char *name) {
+int recording_add_marker(recording_t *r, const char *name) {
   own_chunk_t chunk;
   size_t size = strnlen(name, 1024);
   if (!begin(&chunk)) return SONDE_ENOMEM;

@@ -75,7 +75,7 @@ static bool create_recording(recorder_t *s, const char *command, int policy_fd) 
   }
   shm_control_t *control = s->recording.control;
   control->sample_interval_ns = (uint64_t)(1000000000 / o->sample_hz);
-  recording_trace(&s->recording, o->mode & RECORD_CALLS);
+  recording_set_tracing(&s->recording, o->mode & RECORD_CALLS);
   if (o->trace_pattern) strcpy(control->trace_pattern, o->trace_pattern);
   control->policy_fd = policy_fd;
   control->policy_size = (uint32_t)o->policy_bytes;

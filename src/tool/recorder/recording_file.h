@@ -40,11 +40,11 @@ void recording_refresh(recording_t *r);
 
 /* From now on MODE (RECORD_…) is recorded. Where the mode `live` ends, what is live is written
  * first. SAMPLE_BYTES as for recording_create. */
-int recording_switch(recording_t *r, uint32_t mode, uint64_t sample_bytes);
+int recording_set_mode(recording_t *r, uint32_t mode, uint64_t sample_bytes);
 
 /* From now on calls are traced, or no longer: what instrumented code calls looks at it each time.
  */
-void recording_trace(recording_t *r, bool on);
+void recording_set_tracing(recording_t *r, bool on);
 
 /* Writes what is live now, when the mode is `live`; its count to *BLOCKS. SONDE_EINVAL in other
  * modes, whose recording has it all. */
@@ -53,17 +53,17 @@ int recording_snapshot(recording_t *r, snapshot_reason_t reason, uint64_t *block
 /* A descriptor of what the table of live blocks holds now, or SONDE_ENOMEM; and a snapshot written
  * from it, of the moment TIME at which it was kept. The first is quick: the program waits for it.
  */
-int recording_keep_live(const recording_t *r);
-int recording_snapshot_kept(recording_t *r, int fd, uint64_t time);
+int recording_copy_live(const recording_t *r);
+int recording_snapshot_of_copy(recording_t *r, int fd, uint64_t time);
 
 /* Writes what is mapped now, when regions are recorded. */
 int recording_checkpoint(recording_t *r);
 
-/* Nothing more is recorded; what was is collected at the end. After recording_switch to 0. */
+/* Nothing more is recorded; what was is collected at the end. After recording_set_mode to 0. */
 void recording_stop(recording_t *r);
 
 /* Gives this moment a NAME. */
-int recording_mark(recording_t *r, const char *name);
+int recording_add_marker(recording_t *r, const char *name);
 
 /* The current time in shifted ticks, and nanoseconds since the start of the recording. */
 uint64_t recording_now(const recording_t *r);

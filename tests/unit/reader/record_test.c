@@ -201,7 +201,7 @@ static void check_run(const run_t *r, bool all) {
     assert_true(seen[n] <= committed + 1);
     if (all) assert_int_equal(seen[n], truth->events);
   }
-  const read_damage_t *d = reader_damage(reader);
+  const reader_damage_t *d = reader_damage(reader);
   assert_int_equal(d->missing_chunks, 0);
   assert_int_equal(d->bad_records, 0);
   assert_int_equal(reader_header(reader)->lost_events, 0);
@@ -253,7 +253,7 @@ static void a_kill_loses_nothing(void **unused) {
 
 /* ---- stacks without an end ------------------------------------------------------------------- */
 
-enum { DEEP = READ_DEPTH_MAX + 1000, ROUND = 20000 };
+enum { DEEP = READER_DEPTH_MAX + 1000, ROUND = 20000 };
 
 /* A chain of DEEP nodes, of which node 1 stands outermost; behind it a circle of ROUND, and one
  * node that leads into it. */
@@ -276,12 +276,12 @@ static void a_deep_stack_is_cut_and_a_circle_is_none(void **unused) {
   assert_int_equal(finish(&r), 0);
   reader_t *reader = open_recording(r.path);
   static const record_frame_t *frames[DEEP];
-  assert_int_equal(reader_stack(reader, DEEP, frames, DEEP), READ_DEPTH_MAX + 1);
+  assert_int_equal(reader_stack(reader, DEEP, frames, DEEP), READER_DEPTH_MAX + 1);
   assert_int_equal(frames[0]->pc, 0x405678);
-  assert_int_equal(frames[READ_DEPTH_MAX - 1]->pc, 0x401234);
-  assert_null(frames[READ_DEPTH_MAX]);
-  assert_int_equal(reader_stack(reader, READ_DEPTH_MAX + 1, frames, 1), READ_DEPTH_MAX + 1);
-  assert_int_equal(reader_stack(reader, READ_DEPTH_MAX, frames, 1), READ_DEPTH_MAX);
+  assert_int_equal(frames[READER_DEPTH_MAX - 1]->pc, 0x401234);
+  assert_null(frames[READER_DEPTH_MAX]);
+  assert_int_equal(reader_stack(reader, READER_DEPTH_MAX + 1, frames, 1), READER_DEPTH_MAX + 1);
+  assert_int_equal(reader_stack(reader, READER_DEPTH_MAX, frames, 1), READER_DEPTH_MAX);
   assert_int_equal(reader_stack(reader, 1, frames, 1), 1);
   assert_int_equal(reader_stack(reader, DEEP + 1, frames, 1), -1);
   assert_int_equal(reader_stack(reader, DEEP + ROUND + 1, frames, DEEP), -1);
@@ -363,7 +363,7 @@ static void a_limit_keeps_the_newest(void **unused) {
   start(&r, LIMIT, child);
   assert_int_equal(finish(&r), 0);
   reader_t *reader = open_recording(r.path);
-  const read_damage_t *damage = reader_damage(reader);
+  const reader_damage_t *damage = reader_damage(reader);
   assert_int_equal(reader_header(reader)->stop_reason, 0);
   assert_int_equal(damage->missing_chunks + damage->damaged_chunks + damage->bad_records, 0);
   assert_true(damage->dropped_chunks > 0);

@@ -21,7 +21,7 @@
 #include "sensor/stall/hot_path.h"
 #include "analysis/stall_label.h"
 #include "sensor/stall/rules.h"
-#include "recorder/monitor/thread_facts.h"
+#include "recorder/monitor/thread_stats.h"
 
 #define MS UINT64_C(1000000)
 
@@ -195,9 +195,9 @@ static void the_culprit_owns_most_of_the_time(void **unused) {
 
 static void what_proc_says_is_read(void **unused) {
   (void)unused;
-  thread_facts_t f = {0};
+  thread_stats_t f = {0};
   assert_true(
-      thread_facts_parse_stat("7 (a) b (c) S 1 2 3 4 5 6 70 8 90 10 11 12 13 14 15 16 17 18 19 20 "
+      thread_stats_parse_stat("7 (a) b (c) S 1 2 3 4 5 6 70 8 90 10 11 12 13 14 15 16 17 18 19 20 "
                               "21 22 23 24 25 26 27 4194304 29 30",
                               &f));
   assert_int_equal(f.state, 'S');
@@ -205,15 +205,15 @@ static void what_proc_says_is_read(void **unused) {
   assert_int_equal(f.major_faults, 90);
   assert_int_equal(f.user_ticks, 11);
   assert_int_equal(f.system_ticks, 12);
-  assert_true(thread_facts_parse_schedstat("123 456 7\n", &f));
+  assert_true(thread_stats_parse_schedstat("123 456 7\n", &f));
   assert_int_equal(f.run_ns, 123);
   assert_int_equal(f.runq_ns, 456);
   assert_int_equal(f.slices, 7);
   static const char *const broken[] = {"",       "7",       "7 (x",       "7 (x)",
                                        "7 (x) ", "7 (x) S", "7 (x) S 1 2"};
   for (size_t i = 0; i < sizeof broken / sizeof *broken; i++)
-    assert_false(thread_facts_parse_stat(broken[i], &f));
-  assert_false(thread_facts_parse_schedstat("1 2", &f));
+    assert_false(thread_stats_parse_stat(broken[i], &f));
+  assert_false(thread_stats_parse_schedstat("1 2", &f));
 }
 
 static uint64_t cpu_ns(void) {
@@ -229,17 +229,17 @@ static void a_kernel_that_does_not_count_has_ticks(void **unused) {
   while (cpu_ns() < 100 * MS) {
   }
   for (size_t i = 0; i < sizeof said / sizeof *said; i++) {
-    thread_facts_t f;
+    thread_stats_t f;
     FILE *file = tmpfile();
     assert_non_null(file);
     fputs(said[i], file);
     fflush(file);
     uint64_t before = cpu_ns();
-    assert_true(thread_facts_read_use(fileno(file), getpid(), getpid(), &f));
+    assert_true(thread_stats_read_use(fileno(file), getpid(), getpid(), &f));
     uint64_t after = cpu_ns();
     assert_in_range(f.run_ns, before - 30 * MS, after + 30 * MS);
     assert_int_equal(f.runq_ns | f.slices, 0);
-    assert_false(thread_facts_read_use(fileno(file), getpid(), 0x7ffffff0, &f));
+    assert_false(thread_stats_read_use(fileno(file), getpid(), 0x7ffffff0, &f));
     fclose(file);
   }
 }

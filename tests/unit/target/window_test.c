@@ -51,7 +51,7 @@ static void give_back(uint64_t time, uint64_t address) {
 static void act(uintptr_t what) {
   if (what == FREES) give_back(tick, PLACE);
   if (what == GIVES) give(tick, PLACE, SECOND);
-  for (unsigned i = 1; what == GOES_ON && i <= 2 * MERGE_HOLD_TICKS; i++)
+  for (unsigned i = 1; what == GOES_ON && i <= 2 * MERGE_DEFER_TICKS; i++)
     give(tick + i, ANOTHER + 64 * i, OTHER);
 }
 

@@ -17,7 +17,7 @@
  * 4. Pure functions (stall/rules.c) decide from each poll: capture a stack, report a stall, or
  * wait.
  * 5. A blocked thread's stack is read from outside; a running thread gets a stack request by
- * signal, and on_request (linux/stall.c) captures its own stack (monitor/stall_stacks.c).
+ * signal, and on_request (linux/stall.c) captures its own stack (monitor/thread_stacks.c).
  * 6. The recorder writes begin, stacks and end of the stall as records of its own stream
  *    (monitor/writer.c; docs/format.md describes them). A note on stderr names the stall at once.
  * 7. When the wait site is reached, stall_end_watched stores the end time.

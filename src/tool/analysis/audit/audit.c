@@ -12,7 +12,7 @@
 /* The records of TYPE joined; NULL when there are none. */
 static char *join(const reader_t *reader, uint8_t type, size_t *size) {
   size_t count;
-  const record_other_t *others = reader_others(reader, &count);
+  const sensor_record_t *others = reader_sensor_records(reader, &count);
   char *all = NULL;
   *size = 0;
   for (size_t i = 0; i < count; i++) {
@@ -59,7 +59,7 @@ static bool agree(const policy_t *p, const audit_policy_t *flat) {
 
 static void read_reached(audit_t *a) {
   size_t count;
-  const record_other_t *others = reader_others(a->reader, &count);
+  const sensor_record_t *others = reader_sensor_records(a->reader, &count);
   for (size_t i = 0; i < count; i++) {
     const uint8_t *p = others[i].body, *end = p + others[i].size;
     uint64_t number, reached;
@@ -161,7 +161,7 @@ static bool add_to_limits(audit_t *a, const audit_entry_t *s, uint64_t time) {
 /* A marker begins the phase with its name. */
 static void begin_phase(audit_t *a, const record_event_t *e) {
   const char *name;
-  size_t size = record_name(e, &name);
+  size_t size = body_text(e, &name);
   for (size_t i = 0; a->policy && i < a->policy->phase_count && i < 64; i++) {
     const char *phase = a->policy->phases[i].phase;
     if (strlen(phase) == size && !memcmp(phase, name, size)) a->begun |= UINT64_C(1) << i;

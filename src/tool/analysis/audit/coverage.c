@@ -63,7 +63,7 @@ static bool add_row(coverage_t *c, const record_event_t *e, stack_dedup_t *dedup
   call.last = body_number(&b);
   call.arguments = body_string(&b, &size);
   call.arguments_size = (uint32_t)size;
-  if (b.short_of || !call.call || !class || class >= COVERAGE_CLASSES) {
+  if (b.truncated || !call.call || !class || class >= COVERAGE_CLASSES) {
     c->damaged++;
     return true;
   }

@@ -68,7 +68,7 @@ int leaks_collect(leaks_t *l, const replay_t *replay) {
 }
 
 bool leaks_log_is_complete(const replay_t *replay) {
-  const read_damage_t *d = reader_damage(replay->reader);
+  const reader_damage_t *d = reader_damage(replay->reader);
   bool complete = !d->dropped_chunks && !d->missing_chunks && !d->damaged_chunks && !d->bad_records;
   return replay->mode & RECORD_LIVE || (complete && !reader_header(replay->reader)->lost_events);
 }

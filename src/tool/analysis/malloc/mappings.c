@@ -94,7 +94,7 @@ static bool add_mapping(mappings_t *m, const record_event_t *e, const uint64_t *
 
 static bool add_call(mappings_t *m, const record_event_t *e) {
   uint64_t n[NUMBERS];
-  if (!record_numbers(e, n, NUMBERS)) return true;
+  if (!body_numbers(e, n, NUMBERS)) return true;
   switch (n[CALL]) {
   case MAPPING_CREATED: m->mapped++; return add_mapping(m, e, n);
   case MAPPING_REMOVED: m->unmapped++; return unmap(m, n[ADDRESS], n[ADDRESS] + pages(n[SIZE]));

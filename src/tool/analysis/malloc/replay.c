@@ -7,8 +7,8 @@
  * saved as its bytes at the peak. A stack that never changes again still has them.
  *
  * The events of two threads may be in the wrong order by a tick. An event that contradicts the live
- * blocks is held back (merge_hold). If it still contradicts them then, it is counted, and the later
- * event wins.
+ * blocks is held back (merge_defer). If it still contradicts them then, it is counted, and the
+ * later event wins.
  *
  * Tables here are specialized for speed: the live blocks (live_set.h), and an array from stack ids
  * to totals. Both fetch the memory of coming events early.
@@ -323,17 +323,17 @@ static bool extended_event(replay_t *r, const record_event_t *e) {
   bool good = true;
   switch (e->subtype) {
   case EXTENDED_MODE:
-    if (record_numbers(e, numbers, 1)) switch_mode(r, (uint32_t)numbers[0], e->time);
+    if (body_numbers(e, numbers, 1)) switch_mode(r, (uint32_t)numbers[0], e->time);
     break;
   case EXTENDED_SNAPSHOT:
-    if (!record_numbers(e, numbers, 2)) break;
+    if (!body_numbers(e, numbers, 2)) break;
     forget_all(r);
     r->snapshots++;
     r->unknown_before_snapshot = numbers[1];
     break;
   case EXTENDED_BLOCKS:
     r->seq++;
-    good = record_blocks(e, add_snapshot_block, r);
+    good = body_blocks(e, add_snapshot_block, r);
     note_peak(r, e->time);
     break;
   }
@@ -445,7 +445,7 @@ static inline step_t one_event(pass_t *p, const merge_run_t *run, uint32_t n) {
   }
   if (__builtin_expect(e->time >= p->stop, 0)) {
     /* An event of the window that was held back may follow right after the end. */
-    if (e->time > p->to) return e->time - p->to > MERGE_HOLD_TICKS ? STEP_END : STEP_NEXT;
+    if (e->time > p->to) return e->time - p->to > MERGE_DEFER_TICKS ? STEP_END : STEP_NEXT;
     call_on_interval(p, e->time);
   }
   if (__builtin_expect(e->kind == EVENT_SAMPLE || e->kind == EVENT_EXTENDED, 0))
@@ -456,7 +456,7 @@ static inline step_t one_event(pass_t *p, const merge_run_t *run, uint32_t n) {
   uint64_t address = address_of(e);
   if (!address) return STEP_NEXT; /* a damaged file: no allocator returns 0 */
   live_block_t *block = live_set_find(&r->blocks, address);
-  if (__builtin_expect(is_alloc(e) == (block != NULL), 0) && merge_hold(p->merge, n))
+  if (__builtin_expect(is_alloc(e) == (block != NULL), 0) && merge_defer(p->merge, n))
     return STEP_HELD;
   return apply(r, e, block) ? STEP_NEXT : STEP_NO_MEMORY;
 }
@@ -483,7 +483,7 @@ static int run(replay_t *r, merge_t *merge, const replay_options_t *o) {
     if (step == STEP_END) break;
     if (step == STEP_NO_MEMORY) status = SONDE_ENOMEM;
     if (status < 0) break;
-    if (step == STEP_NEXT) merge_take(merge, run.count);
+    if (step == STEP_NEXT) merge_consume(merge, run.count);
     if ((n & 0xfffff) + run.count > 0xfffff) report_progress(&p);
   }
   if (p.before_window) start_window(r);

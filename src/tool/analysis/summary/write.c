@@ -312,7 +312,7 @@ static bool put_process_and_images(const reader_t *r, bytes_t *out) {
 /* Writes the names that sensors gave to the kept frames. */
 static bool put_names(const reader_t *r, const uint8_t *frames, bytes_t *out) {
   size_t count;
-  const record_other_t *others = reader_others(r, &count);
+  const sensor_record_t *others = reader_sensor_records(r, &count);
   bool good = true;
   for (size_t i = 0; good && i < count; i++) {
     const uint8_t *p = others[i].body;

@@ -51,8 +51,8 @@ int verb_ctl(int argc, char **argv) {
     return cli_wrong_use(&usage, "the command is too long, or of several lines");
   char *answer = NULL;
   bool failed = false;
-  int status = control_ask((pid_t)pid, line, &answer, &failed);
-  if (status < 0) return control_failed((pid_t)pid, status);
+  int status = control_request((pid_t)pid, line, &answer, &failed);
+  if (status < 0) return control_print_error((pid_t)pid, status);
   if (failed)
     (void)message_fail("%s", answer);
   else

@@ -62,8 +62,8 @@ typedef struct look {
 static int ask(look_t *l) {
   char *answer = NULL;
   bool failed = false;
-  int status = control_ask(l->pid, "leaks=copy", &answer, &failed);
-  if (status < 0) return control_failed(l->pid, status);
+  int status = control_request(l->pid, "leaks=copy", &answer, &failed);
+  if (status < 0) return control_print_error(l->pid, status);
   int read = 0;
   if (failed)
     (void)message_fail("%s", answer);
@@ -77,7 +77,7 @@ static int ask(look_t *l) {
 static void tell_done(const look_t *l) {
   char *answer = NULL;
   bool failed;
-  if (control_ask(l->pid, "leaks=end", &answer, &failed) == 0) free(answer);
+  if (control_request(l->pid, "leaks=end", &answer, &failed) == 0) free(answer);
 }
 
 static leaks_exchange_t *map_exchange(const look_t *l, uint64_t *size) {

@@ -188,13 +188,13 @@ static void write_end(tracer_t *t) {
   coverage_calls_flush(&t->calls);
   const shm_audit_t *audit = &t->calls.recording->control->audit;
   uint32_t used = load_relaxed(&audit->used);
-  monitor_writer_begin(t->calls.journal, EXTENDED_COVERAGE);
-  monitor_writer_value(t->calls.journal, t->rings);
-  monitor_writer_value(t->calls.journal, t->foreign);
-  monitor_writer_value(t->calls.journal, used > SHM_AUDITED ? used - SHM_AUDITED : 0);
-  monitor_writer_value(t->calls.journal, t->let_go);
-  monitor_writer_end(t->calls.journal);
-  (void)monitor_writer_flush(t->calls.journal);
+  monitor_writer_begin(t->calls.writer, EXTENDED_COVERAGE);
+  monitor_writer_value(t->calls.writer, t->rings);
+  monitor_writer_value(t->calls.writer, t->foreign);
+  monitor_writer_value(t->calls.writer, used > SHM_AUDITED ? used - SHM_AUDITED : 0);
+  monitor_writer_value(t->calls.writer, t->let_go);
+  monitor_writer_end(t->calls.writer);
+  (void)monitor_writer_flush(t->calls.writer);
 }
 
 static _Noreturn void be_tracer(recording_t *recording, pid_t pid, const audit_policy_t *policy,

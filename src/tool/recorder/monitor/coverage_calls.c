@@ -70,7 +70,7 @@ static void count(coverage_calls_t *c, coverage_row_t row) {
   if (c->count >= ROWS_MAX) row.size = row.stack = 0;
   if (c->count == c->room && !grow(c)) return;
   size_t slot = slot_of(c, &row);
-  row.first = row.last = monitor_writer_now(c->journal);
+  row.first = row.last = monitor_writer_now(c->writer);
   if (!c->slots[slot]) {
     uint8_t *copy = malloc(row.size + 1);
     if (!copy) return;
@@ -143,12 +143,12 @@ static uint32_t name_stack(coverage_calls_t *c, bool *whole) {
   thread_t thread = {
       .frames = c->walk.frames, .frame_count = c->walk.count, .ending = c->walk.ending};
   *whole = c->walk.ending == ENDING_COMPLETE || c->walk.ending == ENDING_CUT;
-  return c->count < ROWS_MAX ? monitor_writer_stack(c->journal, c->target, &thread) : 0;
+  return c->count < ROWS_MAX ? monitor_writer_stack(c->writer, c->target, &thread) : 0;
 }
 
 /* ---- whose it is ---------------------------------------------------------------------------- */
 
-static const shm_audited_t *place_of(const shm_audit_t *audit, pid_t tid) {
+static const shm_audited_t *find_slot(const shm_audit_t *audit, pid_t tid) {
   uint32_t used = load_acquire(&audit->used);
   for (uint32_t i = 0; i < used && i < SHM_AUDITED; i++)
     if (audit->threads[i].tid == (uint32_t)tid) return &audit->threads[i];
@@ -172,7 +172,7 @@ static bool is_under_way(coverage_calls_t *c, const shm_entered_t *entered, uint
 /* The audited function whose hook has seen the CALL of a thread, + 1; 0: none has. The innermost
  * one counts that can have made it. */
 static uint32_t seen_by(coverage_calls_t *c, const stopped_call_t *call) {
-  const shm_audited_t *place = place_of(&c->recording->control->audit, call->tid);
+  const shm_audited_t *place = find_slot(&c->recording->control->audit, call->tid);
   const sensitive_call_t *kind = sensitive_call(call->number);
   for (uint32_t n = place && place->count <= SHM_ENTERED ? place->count : 0; n-- > 0;) {
     const shm_entered_t *entered = &place->entered[n];
@@ -220,19 +220,19 @@ void coverage_calls_moved(coverage_calls_t *c) {
 void coverage_calls_flush(coverage_calls_t *c) {
   for (size_t i = 0; i < c->count; i++) {
     const coverage_row_t *row = &c->rows[i];
-    monitor_writer_begin(c->journal, EXTENDED_SYSCALL);
-    monitor_writer_value(c->journal, row->class);
-    monitor_writer_value(c->journal, row->number);
-    monitor_writer_value(c->journal, row->function);
-    monitor_writer_value(c->journal, row->stack);
-    monitor_writer_value(c->journal, row->count);
-    monitor_writer_value(c->journal, row->first);
-    monitor_writer_value(c->journal, row->last);
-    monitor_writer_bytes(c->journal, row->arguments, row->size);
-    monitor_writer_end(c->journal);
+    monitor_writer_begin(c->writer, EXTENDED_SYSCALL);
+    monitor_writer_value(c->writer, row->class);
+    monitor_writer_value(c->writer, row->number);
+    monitor_writer_value(c->writer, row->function);
+    monitor_writer_value(c->writer, row->stack);
+    monitor_writer_value(c->writer, row->count);
+    monitor_writer_value(c->writer, row->first);
+    monitor_writer_value(c->writer, row->last);
+    monitor_writer_bytes(c->writer, row->arguments, row->size);
+    monitor_writer_end(c->writer);
     free(row->arguments);
   }
-  (void)monitor_writer_flush(c->journal);
+  (void)monitor_writer_flush(c->writer);
   c->count = 0;
   if (c->slots) memset(c->slots, 0, (c->mask + 1) * sizeof *c->slots);
   c->agent_start = c->agent_end = 0;
@@ -242,12 +242,12 @@ void coverage_calls_flush(coverage_calls_t *c) {
 bool coverage_calls_open(coverage_calls_t *c, recording_t *recording, pid_t pid,
                          const audit_policy_t *policy) {
   *c = (coverage_calls_t){.recording = recording,
-                          .journal = monitor_writer_new(recording, MONITOR_STREAM + 3),
+                          .writer = monitor_writer_new(recording, MONITOR_STREAM + 3),
                           .policy = policy,
                           .pid = pid,
                           .memory = {.memory = {.read = read_remote}, .pid = pid}};
   sensitive_of_policy(policy, c->wanted);
-  return c->journal != NULL;
+  return c->writer != NULL;
 }
 
 void coverage_calls_close(coverage_calls_t *c) {
@@ -257,5 +257,5 @@ void coverage_calls_close(coverage_calls_t *c) {
     free(c->rows[i].arguments);
   free(c->rows);
   free(c->slots);
-  monitor_writer_free(c->journal);
+  monitor_writer_free(c->writer);
 }

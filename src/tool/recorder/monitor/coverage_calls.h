@@ -27,7 +27,7 @@ typedef struct coverage_row coverage_row_t;
 
 typedef struct coverage_calls {
   recording_t *recording;
-  monitor_writer_t *journal;
+  monitor_writer_t *writer;
   const audit_policy_t *policy;
   pid_t pid;
   bool wanted[SENSITIVE_NUMBERS];

@@ -15,7 +15,7 @@
 #include <time.h>
 
 #include "recorder/monitor/writer.h"
-#include "recorder/monitor/thread_facts.h"
+#include "recorder/monitor/thread_stats.h"
 #include "recorder/monitor/thread_file.h"
 #include "os/os.h"
 
@@ -33,7 +33,7 @@ typedef struct cpu_thread {
 struct cpu_monitor {
   pthread_t thread;
   recording_t *recording;
-  monitor_writer_t *journal;
+  monitor_writer_t *writer;
   cpu_options_t options;
   cpu_track_t process;
   uint64_t process_ns;
@@ -81,7 +81,8 @@ static cpu_thread_t *thread_of(cpu_monitor_t *m, pid_t tid) {
   return &m->threads[low];
 }
 
-static void tell(const cpu_monitor_t *m, const cpu_thread_t *thread, const cpu_episode_t *e) {
+static void note_progress(const cpu_monitor_t *m, const cpu_thread_t *thread,
+                          const cpu_episode_t *e) {
   char line[160], who[64];
   double seconds = (double)(e->to_ns - e->from_ns) / 1e9;
   if (thread)
@@ -94,14 +95,14 @@ static void tell(const cpu_monitor_t *m, const cpu_thread_t *thread, const cpu_e
 }
 
 static void report(cpu_monitor_t *m, const cpu_thread_t *thread, const cpu_episode_t *e) {
-  monitor_writer_begin(m->journal, EXTENDED_CPU_EPISODE);
-  monitor_writer_value(m->journal, thread ? (uint64_t)thread->tid : 0);
-  monitor_writer_value(m->journal, e->to_ns - e->from_ns);
-  monitor_writer_value(m->journal, e->cpu_ns);
-  monitor_writer_text(m->journal, thread ? thread->name : "");
-  monitor_writer_end(m->journal);
-  (void)monitor_writer_flush(m->journal);
-  if (m->options.note) tell(m, thread, e);
+  monitor_writer_begin(m->writer, EXTENDED_CPU_EPISODE);
+  monitor_writer_value(m->writer, thread ? (uint64_t)thread->tid : 0);
+  monitor_writer_value(m->writer, e->to_ns - e->from_ns);
+  monitor_writer_value(m->writer, e->cpu_ns);
+  monitor_writer_text(m->writer, thread ? thread->name : "");
+  monitor_writer_end(m->writer);
+  (void)monitor_writer_flush(m->writer);
+  if (m->options.note) note_progress(m, thread, e);
 }
 
 static uint64_t wakeups_of(const char *status) {
@@ -111,16 +112,16 @@ static uint64_t wakeups_of(const char *status) {
 
 static void read_thread(cpu_monitor_t *m, pid_t tid) {
   char text[4096];
-  thread_facts_t facts = {0};
-  if (!thread_facts_read_use(-1, (pid_t)m->recording->header.pid, tid, &facts)) return;
+  thread_stats_t stats = {0};
+  if (!thread_stats_read_use(-1, (pid_t)m->recording->header.pid, tid, &stats)) return;
   cpu_thread_t *t = thread_of(m, tid);
   if (!t) return;
   uint64_t now = os_monotonic_ns();
-  if (facts.run_ns < t->run_ns) *t = (cpu_thread_t){.tid = tid}; /* another thread by now */
+  if (stats.run_ns < t->run_ns) *t = (cpu_thread_t){.tid = tid}; /* another thread by now */
   if (!t->first_ns) t->first_ns = now;
   t->last_ns = now;
-  t->run_ns = facts.run_ns;
-  t->runq_ns = facts.runq_ns;
+  t->run_ns = stats.run_ns;
+  t->runq_ns = stats.runq_ns;
   if (read_file(m, tid, "status", text, sizeof text)) t->wakeups = wakeups_of(text);
   thread_file_name((pid_t)m->recording->header.pid, tid, t->name);
   cpu_episode_t episode;
@@ -163,7 +164,7 @@ static void *watch_cpu(void *context) {
 }
 
 static void free_monitor(cpu_monitor_t *m) {
-  monitor_writer_free(m->journal);
+  monitor_writer_free(m->writer);
   free(m->threads);
   free(m);
 }
@@ -173,11 +174,11 @@ cpu_monitor_t *cpu_monitor_start(recording_t *recording, const cpu_options_t *op
   if (!m) return NULL;
   m->recording = recording;
   m->options = *options;
-  m->journal = monitor_writer_new(recording, MONITOR_STREAM + 1);
+  m->writer = monitor_writer_new(recording, MONITOR_STREAM + 1);
   sigset_t all, before;
   sigfillset(&all);
   pthread_sigmask(SIG_SETMASK, &all, &before);
-  bool started = m->journal && pthread_create(&m->thread, NULL, watch_cpu, m) == 0;
+  bool started = m->writer && pthread_create(&m->thread, NULL, watch_cpu, m) == 0;
   pthread_sigmask(SIG_SETMASK, &before, NULL);
   if (started) return m;
   free_monitor(m);
@@ -187,19 +188,19 @@ cpu_monitor_t *cpu_monitor_start(recording_t *recording, const cpu_options_t *op
 static void write_sums(cpu_monitor_t *m) {
   for (size_t i = 0; i < m->count; i++) {
     const cpu_thread_t *t = &m->threads[i];
-    monitor_writer_begin(m->journal, EXTENDED_CPU_THREAD);
-    monitor_writer_value(m->journal, (uint64_t)t->tid);
-    monitor_writer_value(m->journal, t->run_ns);
-    monitor_writer_value(m->journal, t->runq_ns);
-    monitor_writer_value(m->journal, t->wakeups);
-    monitor_writer_value(m->journal, t->last_ns - t->first_ns);
-    monitor_writer_text(m->journal, t->name);
-    monitor_writer_end(m->journal);
+    monitor_writer_begin(m->writer, EXTENDED_CPU_THREAD);
+    monitor_writer_value(m->writer, (uint64_t)t->tid);
+    monitor_writer_value(m->writer, t->run_ns);
+    monitor_writer_value(m->writer, t->runq_ns);
+    monitor_writer_value(m->writer, t->wakeups);
+    monitor_writer_value(m->writer, t->last_ns - t->first_ns);
+    monitor_writer_text(m->writer, t->name);
+    monitor_writer_end(m->writer);
   }
-  monitor_writer_begin(m->journal, EXTENDED_CPU_PROCESS);
-  monitor_writer_value(m->journal, m->process_ns);
-  monitor_writer_end(m->journal);
-  (void)monitor_writer_flush(m->journal);
+  monitor_writer_begin(m->writer, EXTENDED_CPU_PROCESS);
+  monitor_writer_value(m->writer, m->process_ns);
+  monitor_writer_end(m->writer);
+  (void)monitor_writer_flush(m->writer);
 }
 
 void cpu_monitor_stop(cpu_monitor_t *m) {

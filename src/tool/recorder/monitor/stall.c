@@ -12,34 +12,34 @@
 #include <sys/resource.h>
 #include <sys/wait.h>
 
-#include "recorder/monitor/stall_uncovered.h"
-#include "recorder/monitor/stall_watch.h"
+#include "recorder/monitor/unsampled.h"
+#include "recorder/monitor/stall_loop.h"
 #include "os/os.h"
 
-#define UNCOVERED_NS                                                                               \
+#define UNSAMPLED_NS                                                                               \
   UINT64_C(1000000000) /* after a program's start, and again while it is busy … */
-#define UNCOVERED_AGAIN_NS UINT64_C(10000000000) /* … so often */
+#define UNSAMPLED_AGAIN_NS UINT64_C(10000000000) /* … so often */
 
 #define LOST_NS UINT64_C(500000000) /* from a thread's end to what is known of its process */
 
 struct stall_monitor {
   pthread_t thread;
   shm_loops_t *loops;
-  watching_t watching;
-  watch_t watches[SHM_LOOPS];
+  stall_context_t context;
+  stall_loop_t monitored[SHM_LOOPS];
   uint32_t exec_index;
   bool active; /* some turn began since the last scan, or lasts */
-  unsigned uncovered;
-  bool uncovered_looked;     /* at this program */
-  uint64_t uncovered_due_ns; /* when it is looked for next */
+  unsigned unsampled;
+  bool unsampled_checked;    /* at this program */
+  uint64_t unsampled_due_ns; /* when it is looked for next */
   uint32_t stop;
   int wait_status;
 };
 
 /* The rate of the two clocks gets better the longer they run. */
-static void calibrate(watching_t *w) {
+static void calibrate(stall_context_t *w) {
   const record_header_t *h = &w->recording->header;
-  uint64_t ns = os_monotonic_ns(), ticks = monitor_writer_now(w->journal);
+  uint64_t ns = os_monotonic_ns(), ticks = monitor_writer_now(w->writer);
   if (h->clock == RECORD_CLOCK_MONOTONIC)
     w->ns_per_tick = (double)(UINT64_C(1) << h->clock_shift);
   else
@@ -52,121 +52,123 @@ static void calibrate(watching_t *w) {
 /* ---- one loop ----------------------------------------------------------------------------- */
 
 /* Its loop has said when the turn that WATCH knows ended. */
-static bool has_told_end(const watch_t *watch, const shm_loop_t *loop) {
-  return watch->turn && !load_acquire(&loop->watched) &&
-         load_relaxed(&loop->ended_of) == watch->turn;
+static bool has_reported_end(const stall_loop_t *monitored, const shm_loop_t *loop) {
+  return monitored->iteration && !load_acquire(&loop->watched) &&
+         load_relaxed(&loop->ended_of) == monitored->iteration;
 }
 
-/* The turn that WATCH knows has ended; its loop says when, or it was not asked in time. */
-static void end_turn(stall_monitor_t *m, watch_t *watch, const shm_loop_t *loop) {
-  uint64_t end = has_told_end(watch, loop) ? load_relaxed(&loop->ended)
-                                           : monitor_writer_now(m->watching.journal);
-  bool moved = load_relaxed(&loop->moved) != watch->moved;
-  watch_end(&m->watching, watch, end, moved ? STALL_MOVED : STALL_ENDED);
+/* The turn that WATCH knows has ended; its loop says when, or it was not requested in time. */
+static void end_iteration(stall_monitor_t *m, stall_loop_t *monitored, const shm_loop_t *loop) {
+  uint64_t end = has_reported_end(monitored, loop) ? load_relaxed(&loop->ended)
+                                                   : monitor_writer_now(m->context.writer);
+  bool moved = load_relaxed(&loop->moved) != monitored->moved;
+  stall_loop_end(&m->context, monitored, end, moved ? STALL_MOVED : STALL_ENDED);
 }
 
-static uint64_t end_of(const stall_monitor_t *m, const watch_t *watch) {
-  return watch->lost ? watch->lost : monitor_writer_now(m->watching.journal);
+static uint64_t end_of(const stall_monitor_t *m, const stall_loop_t *monitored) {
+  return monitored->lost ? monitored->lost : monitor_writer_now(m->context.writer);
 }
 
 /* The thread is gone, by ENDING. Its turn may have ended before, since it was looked at last. */
-static void drop(stall_monitor_t *m, watch_t *watch, stall_ending_t ending) {
-  const shm_loop_t *loop = &m->loops->loops[watch - m->watches];
-  if (has_told_end(watch, loop))
-    end_turn(m, watch, loop);
+static void drop(stall_monitor_t *m, stall_loop_t *monitored, stall_ending_t ending) {
+  const shm_loop_t *loop = &m->loops->loops[monitored - m->monitored];
+  if (has_reported_end(monitored, loop))
+    end_iteration(m, monitored, loop);
   else
-    watch_end(&m->watching, watch, end_of(m, watch), ending);
-  watch_close(&m->watching, watch);
+    stall_loop_end(&m->context, monitored, end_of(m, monitored), ending);
+  stall_loop_close(&m->context, monitored);
 }
 
 /* The thread has ended; or its whole process was killed, which will be known in a moment. Returns
  * when to look again. */
-static uint64_t lose(stall_monitor_t *m, watch_t *watch, shm_loop_t *loop, uint64_t now) {
-  uint32_t tid = (uint32_t)watch->tid;
-  if (!watch->lost) {
-    watch->lost = monitor_writer_now(m->watching.journal);
-    watch->lost_ns = now;
+static uint64_t lose(stall_monitor_t *m, stall_loop_t *monitored, shm_loop_t *loop, uint64_t now) {
+  uint32_t tid = (uint32_t)monitored->tid;
+  if (!monitored->lost) {
+    monitored->lost = monitor_writer_now(m->context.writer);
+    monitored->lost_ns = now;
   }
-  if (now - watch->lost_ns < LOST_NS) return watch->lost_ns + LOST_NS;
-  if (watch_is_exiting(watch)) return now + LOST_NS; /* it gives back much memory */
-  drop(m, watch, STALL_EXITED);
+  if (now - monitored->lost_ns < LOST_NS) return monitored->lost_ns + LOST_NS;
+  if (stall_loop_is_exiting(monitored)) return now + LOST_NS; /* it gives back much memory */
+  drop(m, monitored, STALL_EXITED);
   (void)cas_acq_rel(&loop->tid, &tid, 0u);
   return UINT64_MAX;
 }
 
-static void count_turns(watch_t *watch, shm_loop_t *loop, bool *active) {
+static void count_iterations(stall_loop_t *monitored, shm_loop_t *loop, bool *active) {
   uint32_t turns = load_relaxed(&loop->turns);
-  if (turns == watch->turns_seen) return;
-  watch->turns += turns > watch->turns_seen ? turns - watch->turns_seen : turns;
-  watch->turns_seen = turns;
+  if (turns == monitored->iterations_seen) return;
+  monitored->iterations +=
+      turns > monitored->iterations_seen ? turns - monitored->iterations_seen : turns;
+  monitored->iterations_seen = turns;
   *active = true;
 }
 
 /* Returns when to look again; UINT64_MAX: not before something happens. */
 static uint64_t scan_loop(stall_monitor_t *m, uint32_t i, uint64_t now, uint64_t late) {
-  watching_t *w = &m->watching;
-  watch_t *watch = &m->watches[i];
+  stall_context_t *w = &m->context;
+  stall_loop_t *monitored = &m->monitored[i];
   shm_loop_t *loop = &m->loops->loops[i];
   pid_t tid = (pid_t)load_acquire(&loop->tid);
-  if (watch->tid && watch->tid != tid) drop(m, watch, STALL_EXITED);
+  if (monitored->tid && monitored->tid != tid) drop(m, monitored, STALL_EXITED);
   if (!tid) return UINT64_MAX;
-  watch->tid = tid;
-  count_turns(watch, loop, &m->active);
+  monitored->tid = tid;
+  count_iterations(monitored, loop, &m->active);
   uint64_t turn = load_acquire(&loop->turn);
-  if (watch->turn && turn != watch->turn) end_turn(m, watch, loop);
+  if (monitored->iteration && turn != monitored->iteration) end_iteration(m, monitored, loop);
   if (!turn) return UINT64_MAX;
   m->active = true;
-  if (!watch->turn) {
-    watch_begin(w, watch, loop, turn);
+  if (!monitored->iteration) {
+    stall_loop_begin(w, monitored, loop, turn);
     store_release(&loop->watched, SHM_WATCH_END);
     late = 0;
   }
-  if (watch->lost || !watch_look(w, watch, loop, now, late)) return lose(m, watch, loop, now);
-  return stall_iteration_next_poll_ns(&watch->state, &w->rules, now);
+  if (monitored->lost || !stall_loop_poll(w, monitored, loop, now, late))
+    return lose(m, monitored, loop, now);
+  return stall_iteration_next_poll_ns(&monitored->state, &w->rules, now);
 }
 
 /* ---- all of them -------------------------------------------------------------------------- */
 
 static void end_all(stall_monitor_t *m, stall_ending_t ending) {
   for (uint32_t i = 0; i < SHM_LOOPS; i++)
-    if (m->watches[i].tid) drop(m, &m->watches[i], ending);
-  (void)monitor_writer_flush(m->watching.journal);
+    if (m->monitored[i].tid) drop(m, &m->monitored[i], ending);
+  (void)monitor_writer_flush(m->context.writer);
 }
 
 static void follow_exec(stall_monitor_t *m) {
-  uint32_t now = load_relaxed(&m->watching.recording->control->exec_index);
+  uint32_t now = load_relaxed(&m->context.recording->control->exec_index);
   if (now == m->exec_index) return;
   if (m->exec_index) { /* else the agent has come to the first program */
-    m->uncovered = 0;
-    m->uncovered_looked = false;
-    m->uncovered_due_ns = os_monotonic_ns() + UNCOVERED_NS;
+    m->unsampled = 0;
+    m->unsampled_checked = false;
+    m->unsampled_due_ns = os_monotonic_ns() + UNSAMPLED_NS;
     end_all(m, STALL_EXEC);
   }
-  stacks_forget(&m->watching.stacks);
+  thread_stacks_close(&m->context.stacks);
   m->exec_index = now;
 }
 
 /* Says, once, what of SEEN cannot be watched. */
-static void tell_uncovered(stall_monitor_t *m, unsigned seen) {
-  watching_t *w = &m->watching;
-  if (load_relaxed(&m->loops->missed)) seen |= UNCOVERED_LOOPS;
-  unsigned found = seen & ~m->uncovered;
-  m->uncovered |= found;
+static void report_unsampled(stall_monitor_t *m, unsigned seen) {
+  stall_context_t *w = &m->context;
+  if (load_relaxed(&m->loops->missed)) seen |= UNSAMPLED_LOOPS;
+  unsigned found = seen & ~m->unsampled;
+  m->unsampled |= found;
   for (unsigned one = 1; one <= found; one <<= 1) {
     if (!(found & one)) continue;
-    monitor_writer_begin(w->journal, EXTENDED_UNSAMPLED);
-    monitor_writer_text(w->journal, stall_uncovered_text(one));
-    monitor_writer_end(w->journal);
-    (void)monitor_writer_flush(w->journal);
-    if (w->note) w->note(stall_uncovered_text(one));
+    monitor_writer_begin(w->writer, EXTENDED_UNSAMPLED);
+    monitor_writer_text(w->writer, unsampled_text(one));
+    monitor_writer_end(w->writer);
+    (void)monitor_writer_flush(w->writer);
+    if (w->note) w->note(unsampled_text(one));
   }
 }
 
-static void look_for_uncovered(stall_monitor_t *m, uint64_t now) {
-  if (now < m->uncovered_due_ns) return;
-  m->uncovered_due_ns = now + UNCOVERED_AGAIN_NS;
-  m->uncovered_looked = true;
-  tell_uncovered(m, stall_uncovered(m->watching.stacks.pid));
+static void check_unsampled(stall_monitor_t *m, uint64_t now) {
+  if (now < m->unsampled_due_ns) return;
+  m->unsampled_due_ns = now + UNSAMPLED_AGAIN_NS;
+  m->unsampled_checked = true;
+  report_unsampled(m, unsampled_detect(m->context.stacks.pid));
 }
 
 static uint64_t scan(stall_monitor_t *m, uint64_t late) {
@@ -174,8 +176,8 @@ static uint64_t scan(stall_monitor_t *m, uint64_t late) {
   uint32_t used = load_acquire(&m->loops->used);
   m->active = false;
   follow_exec(m);
-  look_for_uncovered(m, now);
-  calibrate(&m->watching);
+  check_unsampled(m, now);
+  calibrate(&m->context);
   for (uint32_t i = 0; i < used && i < SHM_LOOPS; i++) {
     uint64_t wanted = scan_loop(m, i, now, late);
     if (wanted < next) next = wanted;
@@ -194,16 +196,16 @@ static uint64_t sleep_until(stall_monitor_t *m, uint32_t bell, uint64_t next) {
 
 /* Without limit, but for the one look at what is not covered. */
 static void sleep_long(stall_monitor_t *m, uint32_t bell) {
-  uint64_t now = os_monotonic_ns(), due = m->uncovered_due_ns;
+  uint64_t now = os_monotonic_ns(), due = m->unsampled_due_ns;
   uint64_t limit = due > now ? due - now : 1;
-  (void)os_futex_wait_shared(&m->loops->bell, bell, m->uncovered_looked ? 0 : limit);
+  (void)os_futex_wait_shared(&m->loops->bell, bell, m->unsampled_checked ? 0 : limit);
 }
 
 /* No loop is in a turn and none was for a tick. Announced, looked at once more, then without limit.
  */
 static void sleep_idle(stall_monitor_t *m, uint32_t bell) {
   store_release(&m->loops->asleep, 1u);
-  (void)sleep_until(m, bell, os_monotonic_ns() + m->watching.rules.tick_ns);
+  (void)sleep_until(m, bell, os_monotonic_ns() + m->context.rules.tick_ns);
   if (load_acquire(&m->loops->bell) == bell) {
     (void)scan(m, 0);
     if (!m->active && !load_acquire(&m->stop)) sleep_long(m, bell);
@@ -225,7 +227,7 @@ static void *watch_loops(void *context) {
       sleep_idle(m, bell);
       continue;
     }
-    uint64_t tick = now + m->watching.rules.tick_ns;
+    uint64_t tick = now + m->context.rules.tick_ns;
     late = sleep_until(m, bell, next < tick ? next : tick);
   }
   return NULL;
@@ -234,8 +236,8 @@ static void *watch_loops(void *context) {
 /* ---- start and stop ----------------------------------------------------------------------- */
 
 static void free_monitor(stall_monitor_t *m) {
-  stacks_forget(&m->watching.stacks);
-  monitor_writer_free(m->watching.journal);
+  thread_stacks_close(&m->context.stacks);
+  monitor_writer_free(m->context.writer);
   free(m);
 }
 
@@ -243,18 +245,18 @@ stall_monitor_t *stall_monitor_start(recording_t *recording, const stall_options
   stall_monitor_t *m = calloc(1, sizeof *m);
   if (!m) return NULL;
   m->loops = &recording->control->stall;
-  watching_t *w = &m->watching;
+  stall_context_t *w = &m->context;
   w->recording = recording;
-  w->journal = monitor_writer_new(recording, MONITOR_STREAM);
-  w->stacks = (stall_stacks_t){
-      .recording = recording, .journal = w->journal, .pid = (pid_t)recording->header.pid};
+  w->writer = monitor_writer_new(recording, MONITOR_STREAM);
+  w->stacks = (thread_stacks_t){
+      .recording = recording, .writer = w->writer, .pid = (pid_t)recording->header.pid};
   w->rules = stall_rules_for(options->threshold_ns);
   w->note = options->note;
-  m->uncovered_due_ns = os_monotonic_ns() + UNCOVERED_NS;
+  m->unsampled_due_ns = os_monotonic_ns() + UNSAMPLED_NS;
   sigset_t all, before;
   sigfillset(&all);
   pthread_sigmask(SIG_SETMASK, &all, &before);
-  bool started = w->journal && pthread_create(&m->thread, NULL, watch_loops, m) == 0;
+  bool started = w->writer && pthread_create(&m->thread, NULL, watch_loops, m) == 0;
   pthread_sigmask(SIG_SETMASK, &before, NULL);
   if (started) return m;
   free_monitor(m);
@@ -268,7 +270,7 @@ void stall_monitor_stop(stall_monitor_t *m, int wait_status) {
   add_relaxed(&m->loops->bell, 1);
   (void)os_futex_wake_shared(&m->loops->bell, 1);
   pthread_join(m->thread, NULL);
-  tell_uncovered(m, 0);
+  report_unsampled(m, 0);
   end_all(m, WIFSIGNALED(wait_status) ? STALL_KILLED : STALL_EXITED);
   free_monitor(m);
 }

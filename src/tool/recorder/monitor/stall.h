@@ -5,10 +5,10 @@
  * It lives in the recorder, not in the program: a thread more would change the program, and a
  * process that merely shared its memory would, unlike its parent, not be allowed to look into it
  * under Yama's rule 1. What it cannot see from there, the stack of a running thread, the thread
- * itself answers (stall_stacks.h).
+ * itself answers (thread_stacks.h).
  *
- * It sleeps without limit while every loop waits. While turns pass it looks ten times a threshold,
- * and at a turn that it finds unchanged it looks closer (stall_rules.h). What it found is in the
+ * It sleeps without limit while every loop waits. While turns pass it polls ten times a threshold,
+ * and at a turn that it finds unchanged it polls closer (stall_rules.h). What it found is in the
  * recording when a stall has reached the threshold, and from then on as it happens.
  */
 #ifndef SONDE_RECORDER_MONITOR_STALL_H
@@ -24,7 +24,7 @@ typedef struct stall_options {
   void (*note)(const char *line);
 } stall_options_t;
 
-/* Starts watching the program of RECORDING, whose mode has RECORD_STALLS. NULL when there is no
+/* Starts context the program of RECORDING, whose mode has RECORD_STALLS. NULL when there is no
  * memory or no thread. */
 stall_monitor_t *stall_monitor_start(recording_t *recording, const stall_options_t *options);
 

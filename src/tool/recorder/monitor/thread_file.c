@@ -22,7 +22,7 @@ static size_t may_be_kept(void) {
   return getrlimit(RLIMIT_NOFILE, &files) == 0 ? files.rlim_cur / 4 : 0;
 }
 
-int thread_file_keep(pid_t pid, pid_t tid, const char *name) {
+int thread_file_open(pid_t pid, pid_t tid, const char *name) {
   int fd = add_relaxed(&kept_open, 1) < may_be_kept() ? open_file(pid, tid, name) : -1;
   if (fd < 0) add_relaxed(&kept_open, (size_t)-1);
   return fd;

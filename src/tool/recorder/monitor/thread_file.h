@@ -15,7 +15,7 @@
 
 /* An open descriptor, to be given back by thread_file_close; -1 where it cannot be opened, or
  * enough are open. */
-int thread_file_keep(pid_t pid, pid_t tid, const char *name);
+int thread_file_open(pid_t pid, pid_t tid, const char *name);
 void thread_file_close(int kept);
 
 /* The text of the file, ended with a 0, from KEPT or, where that is -1, opened for this reading

@@ -24,28 +24,28 @@
 #include <unistd.h>
 
 #include "recorder/monitor/writer.h"
-#include "recorder/monitor/stall_stacks.h"
-#include "recorder/monitor/thread_facts.h"
+#include "recorder/monitor/thread_stacks.h"
+#include "recorder/monitor/thread_stats.h"
 #include "recorder/monitor/thread_file.h"
 #include "os/os.h"
 #include "target/state.h"
 
-#define DEPTH_MAX   512u
-#define PERIOD_NS   UINT64_C(1000000000) /* a record covers no more */
-#define SHARE_OF_US 9u                   /* after n ns of CPU time, a pause of 9 n */
-#define OWNER_LOOKS 10u /* who waits for a mutex is read again: it may be another's by now */
+#define DEPTH_MAX    512u
+#define PERIOD_NS    UINT64_C(1000000000) /* a record covers no more */
+#define PAUSE_FACTOR 9u                   /* after n ns of CPU time, a pause of 9 n */
+#define OWNER_POLLS  10u /* who waits for a mutex is read again: it may be another's by now */
 
-/* Where a thread was at looks that followed each other, and what it waited for. */
-typedef struct whereabouts {
+/* Where a thread was at polls that followed each other, and what it waited for. */
+typedef struct thread_location {
   uint32_t stack; /* 0: it could not be read */
   char state;
-  long call;                 /* -1: none */
-  int fd;                    /* that it waited on; -1: none */
-  bool is_mutex;             /* it waited for a mutex … */
-  pid_t owner;               /* … that this thread held; 0: not known */
-  uint64_t address;          /* of the futex */
-  char what[STALL_WHAT_MAX]; /* what the descriptor is */
-} whereabouts_t;
+  long call;                /* -1: none */
+  int fd;                   /* that it waited on; -1: none */
+  bool is_mutex;            /* it waited for a mutex … */
+  pid_t owner;              /* … that this thread held; 0: not known */
+  uint64_t address;         /* of the futex */
+  char what[WAIT_PATH_MAX]; /* what the descriptor is */
+} thread_location_t;
 
 typedef struct watched {
   pid_t tid;
@@ -55,76 +55,77 @@ typedef struct watched {
   bool settled;  /* it is at `at` as long as it has been given a CPU `slices` times */
   bool runnable; /* it was found so */
   uint64_t slices;
-  unsigned looks_settled;            /* since then */
+  unsigned polls_settled;            /* since then */
   uint64_t run_ns, runq_ns, seen_ns; /* since it was met, … */
   uint64_t queued_ns;                /* waits for a CPU, which runq_ns tells when it has got one */
-  uint64_t told_run_ns, told_runq_ns, told_seen_ns; /* … and how much of it is recorded */
+  uint64_t written_run_ns, written_runq_ns, written_seen_ns; /* … and how much of it is recorded */
   char name[THREAD_NAME_MAX];
-  whereabouts_t at;
-  uint64_t time_ns, looks; /* at `at`, not recorded yet */
-} watched_t;
+  thread_location_t at;
+  uint64_t time_ns, polls; /* at `at`, not recorded yet */
+} monitored_thread_t;
 
 struct wall_monitor {
   pthread_t thread;
-  monitor_writer_t *journal;
-  stall_stacks_t stacks;
-  uint64_t interval_ns, started_ns, looked_ns, flushed_ns;
-  watched_t *threads; /* by tid, rising */
+  monitor_writer_t *writer;
+  thread_stacks_t stacks;
+  uint64_t interval_ns, started_ns, polled_ns, flushed_ns;
+  monitored_thread_t *threads; /* by tid, rising */
   size_t count, room;
   uint32_t bell, stop;
 };
 
 /* ---- records ------------------------------------------------------------------------------ */
 
-static void write_period(wall_monitor_t *m, watched_t *t) {
-  if (!t->looks) return;
+static void write_period(wall_monitor_t *m, monitored_thread_t *t) {
+  if (!t->polls) return;
   const char *name = t->at.call < 0 ? NULL : syscall_name(MACHINE_HERE, t->at.call);
-  monitor_writer_begin(m->journal, EXTENDED_WALL);
-  monitor_writer_value(m->journal, (uint64_t)t->tid);
-  monitor_writer_value(m->journal, t->time_ns);
-  monitor_writer_value(m->journal, t->looks);
-  monitor_writer_value(m->journal, t->at.stack);
-  monitor_writer_value(m->journal, (uint8_t)t->at.state);
-  monitor_writer_value(m->journal, t->at.call < 0 ? 0 : (uint64_t)t->at.call + 1);
-  monitor_writer_text(m->journal, name);
-  monitor_writer_value(m->journal, (uint64_t)t->at.fd + 1);
-  monitor_writer_value(m->journal, t->at.address);
-  monitor_writer_value(m->journal, t->at.is_mutex);
-  monitor_writer_value(m->journal, (uint64_t)t->at.owner);
-  monitor_writer_text(m->journal, t->at.what);
-  monitor_writer_end(m->journal);
-  t->time_ns = t->looks = 0;
+  monitor_writer_begin(m->writer, EXTENDED_WALL);
+  monitor_writer_value(m->writer, (uint64_t)t->tid);
+  monitor_writer_value(m->writer, t->time_ns);
+  monitor_writer_value(m->writer, t->polls);
+  monitor_writer_value(m->writer, t->at.stack);
+  monitor_writer_value(m->writer, (uint8_t)t->at.state);
+  monitor_writer_value(m->writer, t->at.call < 0 ? 0 : (uint64_t)t->at.call + 1);
+  monitor_writer_text(m->writer, name);
+  monitor_writer_value(m->writer, (uint64_t)t->at.fd + 1);
+  monitor_writer_value(m->writer, t->at.address);
+  monitor_writer_value(m->writer, t->at.is_mutex);
+  monitor_writer_value(m->writer, (uint64_t)t->at.owner);
+  monitor_writer_text(m->writer, t->at.what);
+  monitor_writer_end(m->writer);
+  t->time_ns = t->polls = 0;
 }
 
-static bool is_same(const whereabouts_t *a, const whereabouts_t *b) {
+static bool is_same(const thread_location_t *a, const thread_location_t *b) {
   return a->stack == b->stack && a->state == b->state && a->call == b->call && a->fd == b->fd &&
          a->is_mutex == b->is_mutex && a->owner == b->owner && a->address == b->address &&
          strcmp(a->what, b->what) == 0;
 }
 
-static void add_look(wall_monitor_t *m, watched_t *t, const whereabouts_t *at, uint64_t passed_ns) {
+static void add_poll(wall_monitor_t *m, monitored_thread_t *t, const thread_location_t *at,
+                     uint64_t passed_ns) {
   if (!is_same(at, &t->at) || t->time_ns >= PERIOD_NS) write_period(m, t);
   t->at = *at;
   t->time_ns += passed_ns;
-  t->looks++;
+  t->polls++;
 }
 
-static uint64_t not_told(uint64_t all, uint64_t *told) {
+static uint64_t not_written(uint64_t all, uint64_t *told) {
   uint64_t fresh = all > *told ? all - *told : 0;
   *told = all;
   return fresh;
 }
 
 /* What the thread has done since this was written last. */
-static void write_thread(wall_monitor_t *m, watched_t *t) {
+static void write_thread(wall_monitor_t *m, monitored_thread_t *t) {
   write_period(m, t);
-  monitor_writer_begin(m->journal, EXTENDED_WALL_THREAD);
-  monitor_writer_value(m->journal, (uint64_t)t->tid);
-  monitor_writer_value(m->journal, not_told(t->seen_ns, &t->told_seen_ns));
-  monitor_writer_value(m->journal, not_told(t->run_ns, &t->told_run_ns));
-  monitor_writer_value(m->journal, not_told(t->runq_ns + t->queued_ns, &t->told_runq_ns));
-  monitor_writer_text(m->journal, t->name);
-  monitor_writer_end(m->journal);
+  monitor_writer_begin(m->writer, EXTENDED_WALL_THREAD);
+  monitor_writer_value(m->writer, (uint64_t)t->tid);
+  monitor_writer_value(m->writer, not_written(t->seen_ns, &t->written_seen_ns));
+  monitor_writer_value(m->writer, not_written(t->run_ns, &t->written_run_ns));
+  monitor_writer_value(m->writer, not_written(t->runq_ns + t->queued_ns, &t->written_runq_ns));
+  monitor_writer_text(m->writer, t->name);
+  monitor_writer_end(m->writer);
 }
 
 /* A thread may have been named after it was met. */
@@ -133,17 +134,17 @@ static void write_threads(wall_monitor_t *m) {
     thread_file_name(m->stacks.pid, m->threads[i].tid, m->threads[i].name);
     write_thread(m, &m->threads[i]);
   }
-  (void)monitor_writer_flush(m->journal);
+  (void)monitor_writer_flush(m->writer);
 }
 
 /* ---- threads ------------------------------------------------------------------------------ */
 
 /* False when the thread is gone. */
-static bool read_facts(const wall_monitor_t *m, watched_t *t, thread_facts_t *out) {
-  return thread_facts_read_use(t->schedstat, m->stacks.pid, t->tid, out);
+static bool read_stats(const wall_monitor_t *m, monitored_thread_t *t, thread_stats_t *out) {
+  return thread_stats_read_use(t->schedstat, m->stacks.pid, t->tid, out);
 }
 
-static size_t place_of(const wall_monitor_t *m, pid_t tid) {
+static size_t find_slot(const wall_monitor_t *m, pid_t tid) {
   size_t low = 0, high = m->count;
   while (low < high) {
     size_t middle = (low + high) / 2;
@@ -155,67 +156,67 @@ static size_t place_of(const wall_monitor_t *m, pid_t tid) {
   return low;
 }
 
-static watched_t *find_thread(const wall_monitor_t *m, pid_t tid) {
-  size_t i = place_of(m, tid);
+static monitored_thread_t *find_thread(const wall_monitor_t *m, pid_t tid) {
+  size_t i = find_slot(m, tid);
   return i < m->count && m->threads[i].tid == tid ? &m->threads[i] : NULL;
 }
 
 /* NULL without memory. */
-static watched_t *add_thread(wall_monitor_t *m, pid_t tid) {
+static monitored_thread_t *add_thread(wall_monitor_t *m, pid_t tid) {
   if (m->count == m->room) {
     size_t room = m->room ? 2 * m->room : 64;
-    watched_t *grown = realloc(m->threads, room * sizeof *grown);
+    monitored_thread_t *grown = realloc(m->threads, room * sizeof *grown);
     if (!grown) return NULL;
     m->threads = grown;
     m->room = room;
   }
-  size_t i = place_of(m, tid);
-  watched_t *t = &m->threads[i];
+  size_t i = find_slot(m, tid);
+  monitored_thread_t *t = &m->threads[i];
   memmove(t + 1, t, (m->count - i) * sizeof *t);
   m->count++;
-  *t = (watched_t){.tid = tid,
-                   .schedstat = thread_file_keep(m->stacks.pid, tid, "schedstat"),
-                   .at = {.call = -1, .fd = -1}};
+  *t = (monitored_thread_t){.tid = tid,
+                            .schedstat = thread_file_open(m->stacks.pid, tid, "schedstat"),
+                            .at = {.call = -1, .fd = -1}};
   thread_file_name(m->stacks.pid, tid, t->name);
   return t;
 }
 
 /* Since it was read. */
-static bool has_run(const watched_t *t, const thread_facts_t *now) {
+static bool has_run(const monitored_thread_t *t, const thread_stats_t *now) {
   return !now->slices || now->slices != t->slices;
 }
 
 /* A mutex that is handed over has no owner for a moment, and is not known for one then. */
-static bool owner_may_differ(watched_t *t) {
-  t->looks_settled++;
+static bool owner_may_differ(monitored_thread_t *t) {
+  t->polls_settled++;
   return t->at.address &&
-         (t->looks_settled == 1 || (t->at.is_mutex && t->looks_settled % OWNER_LOOKS == 0));
+         (t->polls_settled == 1 || (t->at.is_mutex && t->polls_settled % OWNER_POLLS == 0));
 }
 
 /* Takes note of the thread; those that are where they were are done with. */
-static void meet_thread(wall_monitor_t *m, pid_t tid, uint64_t passed_ns) {
-  thread_facts_t facts = {0};
-  watched_t *t = find_thread(m, tid);
-  if (t && !read_facts(m, t, &facts)) return; /* it has ended; the number may be another's */
-  if (!t && (t = add_thread(m, tid))) (void)read_facts(m, t, &facts);
+static void update_thread(wall_monitor_t *m, pid_t tid, uint64_t passed_ns) {
+  thread_stats_t stats = {0};
+  monitored_thread_t *t = find_thread(m, tid);
+  if (t && !read_stats(m, t, &stats)) return; /* it has ended; the number may be another's */
+  if (!t && (t = add_thread(m, tid))) (void)read_stats(m, t, &stats);
   if (!t) return;
   t->here = true;
   t->seen_ns += passed_ns;
-  bool ran = !t->settled || has_run(t, &facts);
-  if (ran) t->looks_settled = 0;
+  bool ran = !t->settled || has_run(t, &stats);
+  if (ran) t->polls_settled = 0;
   t->wanted = ran || owner_may_differ(t);
-  bool waits = t->runnable && facts.run_ns == t->run_ns && facts.runq_ns == t->runq_ns;
+  bool waits = t->runnable && stats.run_ns == t->run_ns && stats.runq_ns == t->runq_ns;
   t->queued_ns = waits ? t->queued_ns + passed_ns : 0;
   t->settled = t->runnable = false;
-  t->slices = facts.slices;
-  t->run_ns = facts.run_ns;
-  t->runq_ns = facts.runq_ns;
+  t->slices = stats.slices;
+  t->run_ns = stats.run_ns;
+  t->runq_ns = stats.runq_ns;
   if (t->wanted) return;
   t->settled = true;
-  add_look(m, t, &t->at, passed_ns);
+  add_poll(m, t, &t->at, passed_ns);
 }
 
-static void meet_threads(wall_monitor_t *m, uint64_t passed_ns) {
+static void update_threads(wall_monitor_t *m, uint64_t passed_ns) {
   char path[48];
   snprintf(path, sizeof path, "/proc/%d/task", (int)m->stacks.pid);
   DIR *folder = opendir(path);
@@ -224,17 +225,17 @@ static void meet_threads(wall_monitor_t *m, uint64_t passed_ns) {
     m->threads[i].here = m->threads[i].wanted = false;
   while (folder && (entry = readdir(folder))) {
     pid_t tid = (pid_t)strtol(entry->d_name, NULL, 10);
-    if (tid > 0) meet_thread(m, tid, passed_ns);
+    if (tid > 0) update_thread(m, tid, passed_ns);
   }
   if (folder) closedir(folder);
 }
 
-static void end_thread(wall_monitor_t *m, watched_t *t) {
+static void end_thread(wall_monitor_t *m, monitored_thread_t *t) {
   write_thread(m, t);
   thread_file_close(t->schedstat);
 }
 
-static void forget_the_gone(wall_monitor_t *m) {
+static void remove_ended(wall_monitor_t *m) {
   size_t kept = 0;
   for (size_t i = 0; i < m->count; i++)
     if (m->threads[i].here)
@@ -247,11 +248,11 @@ static void forget_the_gone(wall_monitor_t *m) {
 /* ---- stacks ------------------------------------------------------------------------------- */
 
 static bool is_wanted(void *context, pid_t tid) {
-  const watched_t *t = find_thread(context, tid);
+  const monitored_thread_t *t = find_thread(context, tid);
   return t && t->wanted;
 }
 
-static void note_wait(whereabouts_t *at, const wait_t *wait) {
+static void note_wait(thread_location_t *at, const wait_t *wait) {
   at->call = wait->number;
   at->fd = wait->fd;
   at->is_mutex = wait->is_mutex;
@@ -262,27 +263,27 @@ static void note_wait(whereabouts_t *at, const wait_t *wait) {
 
 /* What was read of T. One that was found running is where its ticks say; one that was found blocked
  * and went on before it was read is a look that could not be taken. */
-static void take(wall_monitor_t *m, target_t *target, watched_t *t, const thread_t *read,
+static void take(wall_monitor_t *m, target_t *target, monitored_thread_t *t, const thread_t *read,
                  uint64_t passed_ns) {
-  thread_facts_t facts = {0};
+  thread_stats_t stats = {0};
   t->wanted = false;
-  if (!read_facts(m, t, &facts)) return;
-  bool ran = has_run(t, &facts);
+  if (!read_stats(m, t, &stats)) return;
+  bool ran = has_run(t, &stats);
   if (read->state == 'Z') t->seen_ns -= passed_ns; /* it has ended, and others have not */
   t->runnable = read->state == 'R';
   if (!read->frame_count && (read->state == 'R' || read->state == 'Z')) return;
-  whereabouts_t at = {.stack = monitor_writer_stack(m->journal, target, read),
-                      .state = read->state,
-                      .call = -1,
-                      .fd = -1};
+  thread_location_t at = {.stack = monitor_writer_stack(m->writer, target, read),
+                          .state = read->state,
+                          .call = -1,
+                          .fd = -1};
   if (read->frame_count) note_wait(&at, &read->wait);
-  add_look(m, t, &at, passed_ns);
+  add_poll(m, t, &at, passed_ns);
   t->settled = at.stack && !ran && read->ending != ENDING_TORN;
 }
 
 static target_t *read_wanted(wall_monitor_t *m) {
   problem_t problem;
-  target_t *target = stacks_target(&m->stacks);
+  target_t *target = thread_stacks_target(&m->stacks);
   const stacks_options_t options = {
       .depth = DEPTH_MAX, .touch = TOUCH_NONE, .wanted = is_wanted, .context = m};
   return target && stacks_capture(target, &options, &problem) ? target : NULL;
@@ -293,7 +294,7 @@ static target_t *read_wanted(wall_monitor_t *m) {
  * a program's life. */
 static bool is_outdated(const wall_monitor_t *m, const target_t *target) {
   uint64_t before = m->stacks.opened_ns - m->started_ns;
-  if (m->looked_ns < m->stacks.opened_ns || 8 * (m->looked_ns - m->stacks.opened_ns) < before)
+  if (m->polled_ns < m->stacks.opened_ns || 8 * (m->polled_ns - m->stacks.opened_ns) < before)
     return false;
   for (size_t i = 0; i < target->thread_count; i++)
     if (target->threads[i].ending == ENDING_TORN) return true;
@@ -306,33 +307,33 @@ static void read_stacks(wall_monitor_t *m, uint64_t passed_ns) {
     any = m->threads[i].wanted;
   target_t *target = any ? read_wanted(m) : NULL;
   if (target && is_outdated(m, target)) {
-    stacks_forget(&m->stacks);
+    thread_stacks_close(&m->stacks);
     target = read_wanted(m);
   }
   for (size_t i = 0; target && i < target->thread_count; i++) {
-    watched_t *t = find_thread(m, target->threads[i].tid);
+    monitored_thread_t *t = find_thread(m, target->threads[i].tid);
     if (t) take(m, target, t, &target->threads[i], passed_ns);
   }
 }
 
 /* What may not be looked into at all (another user's by now, or the system forbids it) is counted:
  * its time is known, its place is not. */
-static void count_the_unread(wall_monitor_t *m, uint64_t passed_ns) {
-  static const whereabouts_t nowhere = {.call = -1, .fd = -1};
+static void count_unread(wall_monitor_t *m, uint64_t passed_ns) {
+  static const thread_location_t nowhere = {.call = -1, .fd = -1};
   if (m->stacks.target) return; /* each was read, or has ended since */
   for (size_t i = 0; i < m->count; i++)
-    if (m->threads[i].wanted) add_look(m, &m->threads[i], &nowhere, passed_ns);
+    if (m->threads[i].wanted) add_poll(m, &m->threads[i], &nowhere, passed_ns);
 }
 
-/* ---- looks -------------------------------------------------------------------------------- */
+/* ---- polls -------------------------------------------------------------------------------- */
 
 static void look(wall_monitor_t *m, uint64_t now) {
-  uint64_t passed_ns = now - m->looked_ns;
-  m->looked_ns = now;
-  meet_threads(m, passed_ns);
-  forget_the_gone(m);
+  uint64_t passed_ns = now - m->polled_ns;
+  m->polled_ns = now;
+  update_threads(m, passed_ns);
+  remove_ended(m);
   read_stacks(m, passed_ns);
-  count_the_unread(m, passed_ns);
+  count_unread(m, passed_ns);
   if (now - m->flushed_ns < PERIOD_NS) return;
   m->flushed_ns = now;
   write_threads(m);
@@ -348,9 +349,9 @@ static uint64_t cpu_ns(void) {
 static void *watch(void *context) {
   wall_monitor_t *m = context;
   prctl(PR_SET_NAME, "sonde-wall");
-  /* To be on time on a busy machine. Refused to most users, whose looks then stand for more. */
+  /* To be on time on a busy machine. Refused to most users, whose polls then stand for more. */
   (void)setpriority(PRIO_PROCESS, (id_t)os_tid(), -10);
-  for (uint64_t next = m->looked_ns; !load_acquire(&m->stop);) {
+  for (uint64_t next = m->polled_ns; !load_acquire(&m->stop);) {
     uint64_t now = os_monotonic_ns();
     if (now < next) {
       (void)os_futex_wait(&m->bell, 0, next - now);
@@ -358,7 +359,7 @@ static void *watch(void *context) {
     }
     uint64_t used_ns = cpu_ns();
     look(m, now);
-    uint64_t rested = os_monotonic_ns() + SHARE_OF_US * (cpu_ns() - used_ns);
+    uint64_t rested = os_monotonic_ns() + PAUSE_FACTOR * (cpu_ns() - used_ns);
     next += m->interval_ns;
     if (next < rested) next = rested;
   }
@@ -366,8 +367,8 @@ static void *watch(void *context) {
 }
 
 static void free_monitor(wall_monitor_t *m) {
-  stacks_forget(&m->stacks);
-  monitor_writer_free(m->journal);
+  thread_stacks_close(&m->stacks);
+  monitor_writer_free(m->writer);
   free(m->threads);
   free(m);
 }
@@ -376,14 +377,14 @@ wall_monitor_t *wall_monitor_start(recording_t *recording, uint64_t interval_ns)
   wall_monitor_t *m = calloc(1, sizeof *m);
   if (!m) return NULL;
   m->interval_ns = interval_ns;
-  m->started_ns = m->looked_ns = m->flushed_ns = os_monotonic_ns();
-  m->journal = monitor_writer_new(recording, MONITOR_STREAM + 2);
-  m->stacks = (stall_stacks_t){
-      .recording = recording, .journal = m->journal, .pid = (pid_t)recording->header.pid};
+  m->started_ns = m->polled_ns = m->flushed_ns = os_monotonic_ns();
+  m->writer = monitor_writer_new(recording, MONITOR_STREAM + 2);
+  m->stacks = (thread_stacks_t){
+      .recording = recording, .writer = m->writer, .pid = (pid_t)recording->header.pid};
   sigset_t all, before;
   sigfillset(&all);
   pthread_sigmask(SIG_SETMASK, &all, &before);
-  bool started = m->journal && pthread_create(&m->thread, NULL, watch, m) == 0;
+  bool started = m->writer && pthread_create(&m->thread, NULL, watch, m) == 0;
   pthread_sigmask(SIG_SETMASK, &before, NULL);
   if (started) return m;
   free_monitor(m);
@@ -398,6 +399,6 @@ void wall_monitor_stop(wall_monitor_t *m) {
   pthread_join(m->thread, NULL);
   for (size_t i = 0; i < m->count; i++)
     end_thread(m, &m->threads[i]);
-  (void)monitor_writer_flush(m->journal);
+  (void)monitor_writer_flush(m->writer);
   free_monitor(m);
 }

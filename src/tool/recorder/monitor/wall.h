@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
  *
- * The wall-clock sampler: a thread of the recorder that looks at every thread of the program so
+ * The wall-clock sampler: a thread of the recorder that polls at every thread of the program so
  * many times a second, and records where those are that do not run.
  *
  * It signals and stops nobody: a blocked thread's stack is read in place, from outside
@@ -9,7 +9,7 @@
  * of it: their stacks are the ticks of their CPU time (sensor/sample.h). The two together are all
  * of a thread's time.
  *
- * A look stands for the time since the one before it, however long that was; so looks may be put
+ * A look stands for the time since the one before it, however long that was; so polls may be put
  * off, which they are when they would take more than a tenth of a CPU.
  */
 #ifndef SONDE_RECORDER_MONITOR_WALL_H

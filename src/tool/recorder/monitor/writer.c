@@ -9,7 +9,7 @@
 #include "target/modules.h"
 
 #define OWN_IDS    0x80000000u
-#define SHARE_BITS 28 /* of the ids: each journal has a share of its own */
+#define SHARE_BITS 28 /* of the ids: each writer has a share of its own */
 #define FLUSH_AT   (48u << 10)
 #define BODY_MAX   4096u
 #define RECORD_MAX (BODY_MAX + 32u)
@@ -32,7 +32,7 @@ typedef struct ids {
   uint32_t next;
 } ids_t;
 
-struct journal {
+struct writer {
   recording_t *recording;
   bytes_t tables, events;
   uint32_t records, definitions;
@@ -71,20 +71,20 @@ static size_t hash_of(const uint64_t key[2]) {
   return (size_t)(h ^ h >> 32);
 }
 
-static known_t *place_of(const ids_t *ids, const uint64_t key[2]) {
+static known_t *find_slot(const ids_t *ids, const uint64_t key[2]) {
   size_t i = hash_of(key) & ids->mask;
   while (ids->places[i].id && memcmp(ids->places[i].key, key, sizeof ids->places[i].key) != 0)
     i = (i + 1) & ids->mask;
   return &ids->places[i];
 }
 
-static bool grow_ids(ids_t *ids) {
+static bool reserve_ids(ids_t *ids) {
   ids_t bigger = {.mask = ids->places ? 2 * ids->mask + 1 : 1023, .next = ids->next};
   bigger.places = calloc(bigger.mask + 1, sizeof *bigger.places);
   if (!bigger.places) return false;
   bigger.count = ids->count;
   for (size_t i = 0; ids->places && i <= ids->mask; i++)
-    if (ids->places[i].id) *place_of(&bigger, ids->places[i].key) = ids->places[i];
+    if (ids->places[i].id) *find_slot(&bigger, ids->places[i].key) = ids->places[i];
   free(ids->places);
   *ids = bigger;
   return true;
@@ -92,10 +92,10 @@ static bool grow_ids(ids_t *ids) {
 
 /* The id of the key (A, B); *FRESH when it is a new one. 0 without memory or ids. */
 static uint32_t id_of(ids_t *ids, uint64_t a, uint64_t b, bool *fresh) {
-  if (2 * (ids->count + 1) > ids->mask && !grow_ids(ids)) return 0;
+  if (2 * (ids->count + 1) > ids->mask && !reserve_ids(ids)) return 0;
   if ((ids->next + 1) % (1u << SHARE_BITS) == 0) return 0; /* the share is used up */
   const uint64_t key[2] = {a, b};
-  known_t *place = place_of(ids, key);
+  known_t *place = find_slot(ids, key);
   *fresh = !place->id;
   if (*fresh) {
     *place = (known_t){.key = {a, b}, .id = OWN_IDS + ++ids->next};

@@ -29,13 +29,13 @@ static void end(void *state) { free(((crash_t *)state)->others); }
 
 static bool add_thread(crash_t *c, const record_event_t *e) {
   uint64_t n[3];
-  if (c->count == THREADS_MAX || !record_numbers(e, n, 3)) return true;
+  if (c->count == THREADS_MAX || !body_numbers(e, n, 3)) return true;
   last_thread_t *grown = realloc(c->others, (c->count + 1) * sizeof *grown);
   if (!grown) return false;
   c->others = grown;
   last_thread_t *t = &grown[c->count++];
   const char *name;
-  size_t size = record_name_behind(e, 3, &name);
+  size_t size = body_text_after(e, 3, &name);
   *t = (last_thread_t){.tid = n[0], .stack = (uint32_t)n[2], .state = (char)n[1]};
   snprintf(t->name, sizeof t->name, "%.*s", (int)size, name);
   return true;
@@ -46,7 +46,7 @@ static bool take_event(void *state, const record_event_t *e) {
   uint64_t n[5];
   if (e->kind != EVENT_EXTENDED) return true;
   if (e->subtype == EXTENDED_THREAD) return add_thread(c, e);
-  if (e->subtype != EXTENDED_CRASH || !record_numbers(e, n, 5)) return true;
+  if (e->subtype != EXTENDED_CRASH || !body_numbers(e, n, 5)) return true;
   c->time = e->time;
   c->number = n[0];
   c->code = n[1];

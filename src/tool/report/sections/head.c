@@ -23,7 +23,7 @@ static void print_end(const record_header_t *h, FILE *out) {
 
 static void print_missing(const reader_t *reader, FILE *out) {
   const record_header_t *h = reader_header(reader);
-  const read_damage_t *d = reader_damage(reader);
+  const reader_damage_t *d = reader_damage(reader);
   if (h->stop_reason)
     fprintf(out, "  missing    recording stopped before the end: %s\n",
             record_stop_text(h->stop_reason));
@@ -110,7 +110,7 @@ void report_head_text(const report_t *r, FILE *out) {
 
 static json_object *of_missing(const reader_t *reader) {
   const record_header_t *h = reader_header(reader);
-  const read_damage_t *d = reader_damage(reader);
+  const reader_damage_t *d = reader_damage(reader);
   json_object *o = json_object_new_object();
   if (h->stop_reason) json_add_text(o, "stopped", record_stop_text(h->stop_reason));
   json_add_number(o, "events", (int64_t)h->lost_events);

@@ -98,8 +98,8 @@ static bool take_event(void *state, const record_event_t *e) {
   pools_t *p = state;
   uint64_t n[4];
   if (e->kind != EVENT_EXTENDED) return true;
-  if (e->subtype == EXTENDED_MODE && record_numbers(e, n, 1)) switch_mode(p, (uint32_t)n[0]);
-  if (e->subtype != EXTENDED_POOL || !record_numbers(e, n, 4) || !n[1]) return true;
+  if (e->subtype == EXTENDED_MODE && body_numbers(e, n, 1)) switch_mode(p, (uint32_t)n[0]);
+  if (e->subtype != EXTENDED_POOL || !body_numbers(e, n, 4) || !n[1]) return true;
   if (n[0] == POOL_ALLOCATED) return give(p, n[1], n[2], (uint32_t)n[3]);
   if (n[0] != POOL_FREED) return true;
   live_block_t *block = live_set_find(&p->blocks, n[1]);

@@ -27,7 +27,7 @@ void report_stack_text(const report_t *r, uint32_t stack, FILE *out) {
     print_name(r, names[i], out);
   if (count > DEPTH_SHOWN)
     fprintf(out, "      … %d more%s\n", count - DEPTH_SHOWN,
-            count > READ_DEPTH_MAX ? ", at least" : "");
+            count > READER_DEPTH_MAX ? ", at least" : "");
 }
 
 void report_left_text(const report_t *r, uint64_t left, uint64_t all, uint64_t count,

@@ -3,7 +3,7 @@
  * A Go program is known by the note its linker writes: owner "Go", type 4, the build's id
  * (cmd/link, ELF_NOTE_GOBUILDID_TAG). A ring is known by its descriptor.
  */
-#include "recorder/monitor/stall_uncovered.h"
+#include "recorder/monitor/unsampled.h"
 
 #include <dirent.h>
 #include <fcntl.h>
@@ -66,16 +66,16 @@ static bool has_ring(pid_t pid) {
   return found;
 }
 
-unsigned stall_uncovered(pid_t pid) {
-  return (runs_go(pid) ? UNCOVERED_GO : 0) | (has_ring(pid) ? UNCOVERED_IO_URING : 0);
+unsigned unsampled_detect(pid_t pid) {
+  return (runs_go(pid) ? UNSAMPLED_GO : 0) | (has_ring(pid) ? UNSAMPLED_IO_URING : 0);
 }
 
-const char *stall_uncovered_text(unsigned one) {
+const char *unsampled_text(unsigned one) {
   switch (one) {
-  case UNCOVERED_GO:
+  case UNSAMPLED_GO:
     return "a Go program: its goroutines wait by system calls of the Go runtime's own, so their "
            "stalls are not seen";
-  case UNCOVERED_IO_URING:
+  case UNSAMPLED_IO_URING:
     return "the program uses io_uring: a loop that waits in the ring itself, and not in epoll or "
            "poll, is not seen";
   default:

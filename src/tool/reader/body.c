@@ -5,14 +5,14 @@
 #include "base/varint.h"
 #include "reader/reader.h"
 
-bool record_numbers(const record_event_t *e, uint64_t *out, int count) {
+bool body_numbers(const record_event_t *e, uint64_t *out, int count) {
   const uint8_t *p = e->body, *end = p + e->body_size;
   for (int i = 0; i < count; i++)
     if (!varint_get(&p, end, &out[i])) return false;
   return true;
 }
 
-bool record_blocks(const record_event_t *e, record_block_visit_t *visit, void *context) {
+bool body_blocks(const record_event_t *e, body_block_visit_t *visit, void *context) {
   const uint8_t *p = e->body, *end = p + e->body_size;
   record_block_t block = {0};
   uint64_t fields[5];
@@ -29,11 +29,9 @@ bool record_blocks(const record_event_t *e, record_block_visit_t *visit, void *c
   return true;
 }
 
-size_t record_name(const record_event_t *e, const char **name) {
-  return record_name_behind(e, 0, name);
-}
+size_t body_text(const record_event_t *e, const char **name) { return body_text_after(e, 0, name); }
 
-size_t record_name_behind(const record_event_t *e, int count, const char **name) {
+size_t body_text_after(const record_event_t *e, int count, const char **name) {
   const uint8_t *p = e->body, *end = p + e->body_size;
   uint64_t size = 0;
   for (; count; count--)

@@ -9,14 +9,14 @@
 #include <stdbool.h>
 #include <sys/types.h>
 
-#define UNCOVERED_GO       1u /* the Go runtime */
-#define UNCOVERED_IO_URING 2u /* it has a ring */
-#define UNCOVERED_LOOPS    4u /* more threads wait than there are places for (SHM_LOOPS) */
+#define UNSAMPLED_GO       1u /* the Go runtime */
+#define UNSAMPLED_IO_URING 2u /* it has a ring */
+#define UNSAMPLED_LOOPS    4u /* more threads wait than there are places for (SHM_LOOPS) */
 
 /* A set of the first two, of the process PID, as it is now. */
-unsigned stall_uncovered(pid_t pid);
+unsigned unsampled_detect(pid_t pid);
 
 /* One of them, in words. */
-const char *stall_uncovered_text(unsigned one);
+const char *unsampled_text(unsigned one);
 
 #endif

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-#include "recorder/monitor/thread_facts.h"
+#include "recorder/monitor/thread_stats.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -7,23 +7,23 @@
 
 #include "recorder/monitor/thread_file.h"
 
-static const char *const names[THREAD_FACTS_FILES] = {"stat", "schedstat", "syscall", "wchan"};
+static const char *const names[THREAD_STATS_FILES] = {"stat", "schedstat", "syscall", "wchan"};
 enum { STAT, SCHEDSTAT, SYSCALL, WCHAN };
 
-void thread_facts_open(thread_facts_files_t *files, pid_t pid, pid_t tid) {
+void thread_stats_open(thread_stats_files_t *files, pid_t pid, pid_t tid) {
   files->pid = pid;
   files->tid = tid;
-  for (int i = 0; i < THREAD_FACTS_FILES; i++)
-    files->fds[i] = thread_file_keep(pid, tid, names[i]);
+  for (int i = 0; i < THREAD_STATS_FILES; i++)
+    files->fds[i] = thread_file_open(pid, tid, names[i]);
 }
 
-void thread_facts_close(thread_facts_files_t *files) {
-  for (int i = 0; files->tid && i < THREAD_FACTS_FILES; i++)
+void thread_stats_close(thread_stats_files_t *files) {
+  for (int i = 0; files->tid && i < THREAD_STATS_FILES; i++)
     thread_file_close(files->fds[i]);
   files->tid = 0;
 }
 
-static bool read_text(const thread_facts_files_t *files, int which, char *out, size_t size) {
+static bool read_text(const thread_stats_files_t *files, int which, char *out, size_t size) {
   return thread_file_read(files->fds[which], files->pid, files->tid, names[which], out, size);
 }
 
@@ -31,7 +31,7 @@ static bool read_text(const thread_facts_files_t *files, int which, char *out, s
 
 /* Field 3 is the state, behind a name that may hold anything; then flags is 9, minflt 10, majflt
  * 12, utime 14, stime 15, blocked 32. */
-bool thread_facts_parse_stat(const char *text, thread_facts_t *out) {
+bool thread_stats_parse_stat(const char *text, thread_stats_t *out) {
   const char *p = strrchr(text, ')');
   if (!p || p[1] != ' ' || !p[2]) return false;
   out->state = p[2];
@@ -54,7 +54,7 @@ bool thread_facts_parse_stat(const char *text, thread_facts_t *out) {
   return true;
 }
 
-bool thread_facts_parse_schedstat(const char *text, thread_facts_t *out) {
+bool thread_stats_parse_schedstat(const char *text, thread_stats_t *out) {
   char *at;
   uint64_t values[3];
   for (int i = 0; i < 3; i++, text = at) {
@@ -69,18 +69,18 @@ bool thread_facts_parse_schedstat(const char *text, thread_facts_t *out) {
 
 #define TICK_NS UINT64_C(10000000) /* USER_HZ */
 
-static void count_by_ticks(thread_facts_t *out) {
+static void count_by_ticks(thread_stats_t *out) {
   if (!out->slices && !out->run_ns) out->run_ns = (out->user_ticks + out->system_ticks) * TICK_NS;
 }
 
-bool thread_facts_read_use(int kept, pid_t pid, pid_t tid, thread_facts_t *out) {
+bool thread_stats_read_use(int kept, pid_t pid, pid_t tid, thread_stats_t *out) {
   char text[1024];
   memset(out, 0, sizeof *out);
   if (thread_file_read(kept, pid, tid, "schedstat", text, sizeof text) &&
-      thread_facts_parse_schedstat(text, out) && out->slices)
+      thread_stats_parse_schedstat(text, out) && out->slices)
     return true;
   if (!thread_file_read(-1, pid, tid, "stat", text, sizeof text) ||
-      !thread_facts_parse_stat(text, out))
+      !thread_stats_parse_stat(text, out))
     return false;
   count_by_ticks(out);
   return true;
@@ -114,7 +114,7 @@ static bool is_freezable(long call) {
   return false;
 }
 
-static void parse_call(const char *text, thread_facts_t *out) {
+static void parse_call(const char *text, thread_stats_t *out) {
   char *at;
   out->call = strtol(text, &at, 10);
   if (at == text) out->call = -1; /* "running" */
@@ -122,13 +122,13 @@ static void parse_call(const char *text, thread_facts_t *out) {
     out->args[i] = strtoull(at, &at, 16);
 }
 
-bool thread_facts_read(const thread_facts_files_t *files, thread_facts_t *out) {
+bool thread_stats_read(const thread_stats_files_t *files, thread_stats_t *out) {
   char text[1024];
   memset(out, 0, sizeof *out);
   out->call = -1;
-  if (!read_text(files, STAT, text, sizeof text) || !thread_facts_parse_stat(text, out))
+  if (!read_text(files, STAT, text, sizeof text) || !thread_stats_parse_stat(text, out))
     return false;
-  if (read_text(files, SCHEDSTAT, text, sizeof text)) (void)thread_facts_parse_schedstat(text, out);
+  if (read_text(files, SCHEDSTAT, text, sizeof text)) (void)thread_stats_parse_schedstat(text, out);
   count_by_ticks(out);
   if (out->state == 'R' || out->state == 'Z' || out->state == 'X') return true;
   if (read_text(files, SYSCALL, text, sizeof text)) parse_call(text, out);

@@ -21,29 +21,29 @@ typedef struct thread_facts {
   uint64_t blocked_signals;
   long call;        /* the system call it is in, -1: none or not known */
   uint64_t args[3]; /* of the call */
-} thread_facts_t;
+} thread_stats_t;
 
-#define THREAD_FACTS_FILES 4
+#define THREAD_STATS_FILES 4
 
-typedef struct thread_facts_files {
+typedef struct thread_stats_files {
   pid_t pid, tid;              /* 0: of nobody */
-  int fds[THREAD_FACTS_FILES]; /* -1: opened at each look */
-} thread_facts_files_t;
+  int fds[THREAD_STATS_FILES]; /* -1: opened at each look */
+} thread_stats_files_t;
 
-void thread_facts_open(thread_facts_files_t *files, pid_t pid, pid_t tid);
-void thread_facts_close(thread_facts_files_t *files);
+void thread_stats_open(thread_stats_files_t *files, pid_t pid, pid_t tid);
+void thread_stats_close(thread_stats_files_t *files);
 
 /* False when the thread is gone. What may not be read stays 0, or -1. */
-bool thread_facts_read(const thread_facts_files_t *files, thread_facts_t *out);
+bool thread_stats_read(const thread_stats_files_t *files, thread_stats_t *out);
 
 /* Only what it used of the CPUs: run_ns, runq_ns and slices. KEPT is its `schedstat` as
- * thread_file_keep gave it. Where the kernel does not count (without CONFIG_SCHED_INFO the file is
+ * thread_file_open gave it. Where the kernel does not count (without CONFIG_SCHED_INFO the file is
  * not there, or all 0), run_ns is what `stat` says in steps of 10 ms, and the others are 0. False
  * when the thread is gone. */
-bool thread_facts_read_use(int kept, pid_t pid, pid_t tid, thread_facts_t *out);
+bool thread_stats_read_use(int kept, pid_t pid, pid_t tid, thread_stats_t *out);
 
 /* What /proc/PID/task/TID/stat and schedstat say; false when it is not that. For tests. */
-bool thread_facts_parse_stat(const char *text, thread_facts_t *out);
-bool thread_facts_parse_schedstat(const char *text, thread_facts_t *out);
+bool thread_stats_parse_stat(const char *text, thread_stats_t *out);
+bool thread_stats_parse_schedstat(const char *text, thread_stats_t *out);
 
 #endif

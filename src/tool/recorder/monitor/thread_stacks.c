@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-#include "recorder/monitor/stall_stacks.h"
+#include "recorder/monitor/thread_stacks.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -11,15 +11,15 @@
 #define STALE_NS  UINT64_C(2000000000) /* images may have come and gone … */
 #define DOUBT_NS  UINT64_C(200000000)  /* … and have, perhaps, where a walk ends early */
 
-void stacks_forget(stall_stacks_t *s) {
+void thread_stacks_close(thread_stacks_t *s) {
   target_close(s->target);
   s->target = NULL;
 }
 
-target_t *stacks_target(stall_stacks_t *s) {
+target_t *thread_stacks_target(thread_stacks_t *s) {
   uint64_t now = os_monotonic_ns();
   problem_t problem;
-  if (s->target && now - s->opened_ns > STALE_NS) stacks_forget(s);
+  if (s->target && now - s->opened_ns > STALE_NS) thread_stacks_close(s);
   if (s->target) {
     target_forget_threads(s->target);
     return s->target;
@@ -36,22 +36,22 @@ static thread_t *find(target_t *t, pid_t tid) {
   return NULL;
 }
 
-static const thread_t *capture(stall_stacks_t *s, pid_t tid) {
+static const thread_t *capture(thread_stacks_t *s, pid_t tid) {
   problem_t problem;
-  target_t *t = stacks_target(s);
+  target_t *t = thread_stacks_target(s);
   const stacks_options_t options = {.depth = DEPTH_MAX, .touch = TOUCH_UNSEEN, .tid = tid};
   return t && stacks_capture(t, &options, &problem) ? find(t, tid) : NULL;
 }
 
-bool stacks_blocked(stall_stacks_t *s, pid_t tid, blocked_at_t *out) {
+bool thread_stacks_blocked(thread_stacks_t *s, pid_t tid, blocked_thread_t *out) {
   memset(out, 0, sizeof *out);
   const thread_t *thread = capture(s, tid);
   if (thread && thread->ending == ENDING_TORN && os_monotonic_ns() - s->opened_ns > DOUBT_NS) {
-    stacks_forget(s);
+    thread_stacks_close(s);
     thread = capture(s, tid);
   }
   if (!thread) return false;
-  out->stack = monitor_writer_stack(s->journal, s->target, thread);
+  out->stack = monitor_writer_stack(s->writer, s->target, thread);
   out->owner = thread->wait.owner;
   out->is_mutex = thread->wait.is_mutex;
   out->address = thread->wait.address;
@@ -59,9 +59,9 @@ bool stacks_blocked(stall_stacks_t *s, pid_t tid, blocked_at_t *out) {
   return out->stack != 0;
 }
 
-int stacks_locks(stall_stacks_t *s, pid_t tid, lock_link_t links[STALL_LINKS_MAX]) {
+int thread_stacks_locks(thread_stacks_t *s, pid_t tid, lock_link_t links[STALL_LINKS_MAX]) {
   problem_t problem;
-  target_t *t = stacks_target(s);
+  target_t *t = thread_stacks_target(s);
   const stacks_options_t options = {.depth = DEPTH_MAX, .touch = TOUCH_UNSEEN};
   if (!t || !stacks_capture(t, &options, &problem)) return 0;
   int count = 0;
@@ -72,7 +72,7 @@ int stacks_locks(stall_stacks_t *s, pid_t tid, lock_link_t links[STALL_LINKS_MAX
         .waiter = waiter->tid,
         .owner = waiter->wait.owner,
         .address = waiter->wait.address,
-        .owner_stack = owner ? monitor_writer_stack(s->journal, t, owner) : 0,
+        .owner_stack = owner ? monitor_writer_stack(s->writer, t, owner) : 0,
         .owner_state = owner ? owner->state : 0,
         .in_cycle = waiter->deadlock != 0,
     };
@@ -86,45 +86,46 @@ int stacks_locks(stall_stacks_t *s, pid_t tid, lock_link_t links[STALL_LINKS_MAX
 
 /* ---- questions ---------------------------------------------------------------------------- */
 
-static shm_stack_request_t *question(const stall_stacks_t *s, int i) {
+static shm_stack_request_t *question(const thread_stacks_t *s, int i) {
   return &s->recording->control->stall.stack_requests[i];
 }
 
-static int place_of(const stall_stacks_t *s, pid_t tid) {
+static int find_slot(const thread_stacks_t *s, pid_t tid) {
   for (int i = 0; i < (int)SHM_STACK_REQUESTS; i++)
-    if (s->asked[i] == tid) return i;
+    if (s->requested[i] == tid) return i;
   return -1;
 }
 
-bool stacks_ask(stall_stacks_t *s, pid_t tid) {
+bool thread_stacks_request(thread_stacks_t *s, pid_t tid) {
   if (!load_acquire(&s->recording->control->stall.sampler)) return false;
-  int i = place_of(s, tid);
-  if (i < 0) i = place_of(s, 0);
+  int i = find_slot(s, tid);
+  if (i < 0) i = find_slot(s, 0);
   if (i < 0) return false;
   shm_stack_request_t *q = question(s, i);
-  if (s->asked[i] == tid && load_acquire(&q->state) == SHM_REQUESTED) return true; /* on its way */
-  s->asked[i] = tid;
+  if (s->requested[i] == tid && load_acquire(&q->state) == SHM_REQUESTED)
+    return true; /* on its way */
+  s->requested[i] = tid;
   q->tid = (uint32_t)tid;
   store_release(&q->state, SHM_REQUESTED);
   if (os_signal_process(s->pid, tid) == 0) return true;
-  stacks_drop(s, tid);
+  thread_stacks_cancel(s, tid);
   return false;
 }
 
-bool stacks_answer(stall_stacks_t *s, pid_t tid, uint32_t *stack, uint64_t *time) {
-  int i = place_of(s, tid);
+bool thread_stacks_response(thread_stacks_t *s, pid_t tid, uint32_t *stack, uint64_t *time) {
+  int i = find_slot(s, tid);
   if (i < 0) return false;
   shm_stack_request_t *q = question(s, i);
   if (load_acquire(&q->state) != SHM_CAPTURED) return false;
   *stack = q->stack;
   *time = q->time;
-  stacks_drop(s, tid);
+  thread_stacks_cancel(s, tid);
   return *stack != 0;
 }
 
-void stacks_drop(stall_stacks_t *s, pid_t tid) {
-  int i = place_of(s, tid);
+void thread_stacks_cancel(thread_stacks_t *s, pid_t tid) {
+  int i = find_slot(s, tid);
   if (i < 0) return;
-  s->asked[i] = 0;
+  s->requested[i] = 0;
   store_release(&question(s, i)->state, SHM_FREE);
 }
