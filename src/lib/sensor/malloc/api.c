@@ -9,10 +9,10 @@
 #include "capture/stack.h"
 
 #define NAME_MAX_BYTES 1000u
-#define PATIENCE_NS    UINT64_C(1000000000)
+#define TIMEOUT_NS     UINT64_C(1000000000)
 #define BLOCK_BYTES    (5u * VARINT_MAX_SIZE)
 
-/* A log of the program's own that has ended leaves its control page. */
+/* A standalone recording that has ended leaves its control page mapped. */
 bool malloc_api_is_recording(void) {
   const shm_control_t *c = writer_control();
   return c && load_relaxed(&c->file_fd) >= 0;
@@ -33,14 +33,14 @@ bool malloc_api_mode_bits(sonde_malloc_mode_t mode, uint32_t *bits) {
   return true;
 }
 
-/* ---- asking ------------------------------------------------------------------------------- */
+/* ---- queries ------------------------------------------------------------------------------ */
 
 static shm_control_t *live_control(void) {
   shm_control_t *c = writer_control();
   return c && load_relaxed(&c->mode) & RECORD_LIVE ? c : NULL;
 }
 
-/* The thread whose events go, or went, to STREAM. */
+/* The thread that writes STREAM; 0 if it has ended. */
 static pid_t tid_of(uint32_t stream) {
   for (writer_t *w = load_acquire(&writer_global->writers); w; w = w->next)
     for (int i = 0; i < WRITER_LEVELS; i++)
@@ -51,7 +51,7 @@ static pid_t tid_of(uint32_t stream) {
   return 0;
 }
 
-static sonde_block_t told(const shm_control_t *c, uint64_t address, const live_detail_t *b) {
+static sonde_block_t block_of(const shm_control_t *c, uint64_t address, const live_detail_t *b) {
   return (sonde_block_t){.address = address,
                          .size = b->size,
                          .stack = b->stack,
@@ -66,7 +66,7 @@ int malloc_api_of(const void *address, sonde_block_t *out) {
   if (!address || !out) return SONDE_EINVAL;
   if (!c) return SONDE_EUNSUPPORTED;
   if (!live_table_find(c, (uintptr_t)address, &start, &block)) return SONDE_ENOTFOUND;
-  *out = told(c, start, &block);
+  *out = block_of(c, start, &block);
   return 0;
 }
 
@@ -77,9 +77,9 @@ typedef struct visited {
   int64_t count;
 } visited_t;
 
-static bool tell(void *context, uint64_t address, const live_detail_t *block) {
+static bool visit_block(void *context, uint64_t address, const live_detail_t *block) {
   visited_t *v = context;
-  sonde_block_t b = told(v->control, address, block);
+  sonde_block_t b = block_of(v->control, address, block);
   v->count++;
   return v->visit(&b, v->context) == 0;
 }
@@ -89,11 +89,11 @@ int64_t malloc_api_each(int (*visit)(const sonde_block_t *block, void *context),
   visited_t v = {c, visit, context, 0};
   if (!visit) return SONDE_EINVAL;
   if (!c) return SONDE_EUNSUPPORTED;
-  live_table_each(c, tell, &v);
+  live_table_each(c, visit_block, &v);
   return v.count;
 }
 
-/* ---- telling ------------------------------------------------------------------------------ */
+/* ---- events ------------------------------------------------------------------------------- */
 
 int malloc_api_pool(int call, const void *address, size_t size, const caller_t *at) {
   if (!address) return SONDE_EINVAL;
@@ -177,7 +177,7 @@ void malloc_api_switch(uint32_t bits) {
   uint32_t before = load_relaxed(&c->mode);
   /* The calling thread writes below, whatever the mode is. */
   store_release(&c->mode, bits | RECORD_SWITCHING);
-  (void)writer_quiesce(PATIENCE_NS);
+  (void)writer_quiesce(TIMEOUT_NS);
   if (before & ~bits & RECORD_LIVE) {
     malloc_api_snapshot(SNAPSHOT_MODE);
     live_table_empty(c);
@@ -194,7 +194,7 @@ void malloc_api_switch(uint32_t bits) {
   store_release(&c->mode, bits);
 }
 
-/* Under a recorder it is the recorder that switches. */
+/* Under a recorder, the recorder switches. */
 int malloc_api_mode(sonde_malloc_mode_t wanted) {
   uint32_t bits;
   char answer[256];

@@ -1,7 +1,11 @@
 /* SPDX-License-Identifier: MIT
  *
- * The functions of sonde/malloc.h in this copy of the library. The public functions call these, or
- * the agent's: see hook/agent_table.h.
+ * The functions behind sonde/malloc.h and sonde_audit_phase, as one copy of this code implements
+ * them.
+ *
+ * A program under `sonde record` that links libsonde has two copies, libsonde's and the agent's.
+ * The agent's copy owns the recording, so the public functions call the agent if it is there
+ * (hook/agent_table.h).
  */
 #ifndef SONDE_SENSOR_MALLOC_API_H
 #define SONDE_SENSOR_MALLOC_API_H

@@ -1,18 +1,18 @@
 /* SPDX-License-Identifier: MIT
  *
- * A block is put into the newest level, the one before it, or, when its buckets there are full,
- * into a new one; it is looked for from the newest level back. So what comes and goes stays in the
- * two newest levels, and what was there when the table was small stays where it was.
+ * A block is added to the newest level or the one before it; if its buckets there are full, to a
+ * new level. A look-up goes from the newest level to older ones. So short-lived blocks stay in the
+ * two newest levels, and blocks added while the table was small stay in their level.
  *
- * Which level that is, is guessed: a byte for every 256 bytes of the program's memory says where a
- * block there was last put. Blocks that are neighbours are of one age as a rule, and the bytes of a
- * heap of 16 KB lie in one cache line; so a free touches that line and the bucket, where without it
- * the buckets of each newer level are looked at, which do not stay in any cache. A guess that is
- * wrong, or another address's, costs a look at as many buckets as the level has had to use for a
- * block so far, which is one while it has room.
+ * The level is predicted first: a byte for every 256 bytes of the program's memory records the
+ * level of the last block added there. Neighboring blocks usually have one age, and the predictions
+ * of 16 KB of heap share a cache line. So a free touches that line and the bucket, instead of a
+ * cold bucket per newer level. A wrong prediction, or one shared with another address, costs
+ * reading as many buckets per level as the level has ever used for a block, which is one until it
+ * fills up.
  *
- * A level's memory is made to be there 2 MB at a time, when a place in it is first taken, so that
- * lack of it is an answer and never a SIGBUS, and a stall is short.
+ * The memory of a level is populated 2 MB at a time, when an entry in it is first used. So lack of
+ * memory is an error code and never a SIGBUS, and a stall is short.
  */
 #include "sensor/malloc/live.h"
 
@@ -20,12 +20,14 @@
 #define PIECE_BUCKETS (PIECE_BYTES / sizeof(live_bucket_t))
 #define PIECES        (8192u + LIVE_LEVELS) /* of all levels */
 
-#define GUESSES (UINT64_C(1) << 20) /* for a heap of 256 MB; a larger one shares them */
+/* For a heap of 256 MB; addresses of a larger heap share predictions. */
+#define PREDICTIONS (UINT64_C(1) << 20)
 
 static live_bucket_t *levels[LIVE_LEVELS];
-static uint8_t *guesses;             /* level + 1; 0: none */
-static uint8_t pieces[PIECES];       /* 1: its memory is there */
-static uint8_t choices[LIVE_LEVELS]; /* so many of a block's buckets were ever used */
+static uint8_t *predictions;   /* level + 1; 0: none */
+static uint8_t pieces[PIECES]; /* 1: its memory is populated */
+/* How many of the possible buckets of a block were ever used. */
+static uint8_t choices[LIVE_LEVELS];
 
 void live_table_forget(void) {
   memset(levels, 0, sizeof levels);
@@ -45,8 +47,8 @@ static live_bucket_t *map_level(const shm_control_t *c, uint32_t level) {
   return there;
 }
 
-/* The flag of the 2 MB that hold bucket INDEX of LEVEL: small levels have one, the others as many
- * as fit; those of the levels before come first. */
+/* The flag of the 2 MB that contain bucket INDEX of LEVEL. Small levels have one flag; flags are
+ * ordered by level. */
 static uint8_t *piece_of(uint32_t level, uint64_t index) {
   return &pieces[level + (live_level_offset(level) / PIECE_BYTES) + index / PIECE_BUCKETS];
 }
@@ -56,7 +58,7 @@ static bool populate(live_bucket_t *map, uint32_t level, uint64_t index) {
   return os_populate(map + at, bytes < PIECE_BYTES ? bytes : PIECE_BYTES);
 }
 
-/* NULL when its memory is not there, and with MAKE when it cannot be. */
+/* NULL if its memory is not populated and, with MAKE, cannot be. */
 static ALWAYS_INLINE live_bucket_t *bucket_of(const shm_control_t *c, uint64_t address,
                                               uint32_t level, unsigned choice, bool make) {
   live_bucket_t *map = load_acquire(&levels[level]);
@@ -68,7 +70,7 @@ static ALWAYS_INLINE live_bucket_t *bucket_of(const shm_control_t *c, uint64_t a
   return &map[index];
 }
 
-static bool put_into(live_bucket_t *bucket, uint64_t address, const live_detail_t *block) {
+static bool bucket_add(live_bucket_t *bucket, uint64_t address, const live_detail_t *block) {
   for (unsigned i = 0; bucket && i < LIVE_BUCKET; i++) {
     uint64_t none = 0;
     if (load_relaxed(&bucket->address[i]) ||
@@ -81,7 +83,7 @@ static bool put_into(live_bucket_t *bucket, uint64_t address, const live_detail_
   return false;
 }
 
-/* A block of LEVEL is put in its bucket of number CHOICE: it will have to be looked for there. */
+/* A block of LEVEL is added to its bucket number CHOICE: look-ups must read that far. */
 static void reach_choice(uint32_t level, unsigned choice) {
   uint8_t reached = load_relaxed(&choices[level]);
   while (UNLIKELY(reached <= choice))
@@ -91,29 +93,42 @@ static void reach_choice(uint32_t level, unsigned choice) {
 static bool put_at_level(const shm_control_t *c, uint32_t level, uint64_t address,
                          const live_detail_t *block) {
   for (unsigned choice = 0; choice < LIVE_CHOICES; choice++) {
-    reach_choice(level, choice); /* before anybody can know of the block */
-    if (put_into(bucket_of(c, address, level, choice, true), address, block)) return true;
+    reach_choice(level, choice); /* before the block can be looked up */
+    if (bucket_add(bucket_of(c, address, level, choice, true), address, block)) return true;
   }
   return false;
 }
 
-/* NULL without memory; then nothing is guessed. */
-static uint8_t *guess_of(uint64_t address) {
-  uint8_t *all = load_acquire(&guesses), *none = NULL;
+/* NULL without memory; then nothing is predicted. */
+static uint8_t *prediction_of(uint64_t address) {
+  uint8_t *all = load_acquire(&predictions), *none = NULL;
   if (UNLIKELY(!all)) {
-    if (!(all = os_map(GUESSES))) return NULL;
-    if (!cas_acq_rel(&guesses, &none, all)) {
-      os_unmap(all, GUESSES);
+    if (!(all = os_map(PREDICTIONS))) return NULL;
+    if (!cas_acq_rel(&predictions, &none, all)) {
+      os_unmap(all, PREDICTIONS);
       all = none;
     }
   }
-  return &all[(address >> 8) % GUESSES];
+  return &all[(address >> 8) % PREDICTIONS];
 }
 
-static void remember_level(uint64_t address, uint32_t level) {
-  uint8_t *guess = guess_of(address);
-  if (guess && load_relaxed(guess) != level + 1) store_relaxed(guess, (uint8_t)(level + 1));
+static void set_prediction(uint64_t address, uint32_t level) {
+  uint8_t *prediction = prediction_of(address);
+  if (prediction && load_relaxed(prediction) != level + 1)
+    store_relaxed(prediction, (uint8_t)(level + 1));
 }
+
+#if defined(SONDE_DEBUG)
+/* Each level is mapped before `live_levels` counts it, an entry's bucket is one that look-ups read,
+ * and a prediction names a level. */
+static bool live_table_is_valid(const shm_control_t *c, uint64_t address, uint32_t level) {
+  uint32_t count = load_acquire(&c->live_levels);
+  const uint8_t *prediction = prediction_of(address);
+  return level < count && count <= LIVE_LEVELS && load_acquire(&levels[level]) &&
+         load_relaxed(&choices[level]) && load_relaxed(&choices[level]) <= LIVE_CHOICES &&
+         (!prediction || load_relaxed(prediction) <= LIVE_LEVELS);
+}
+#endif
 
 void live_table_prefetch(const shm_control_t *c, uint64_t address) {
   uint32_t count = load_relaxed(&c->live_levels);
@@ -126,54 +141,55 @@ bool live_table_put(shm_control_t *c, uint64_t address, const live_detail_t *blo
     uint32_t count = load_acquire(&c->live_levels);
     for (uint32_t level = count; level-- > 0 && level + 2 >= count;)
       if (put_at_level(c, level, address, block)) {
-        remember_level(address, level);
+        set_prediction(address, level);
+        SONDE_ASSERT(live_table_is_valid(c, address, level));
         return true;
       }
     if (count == LIVE_LEVELS) return false;
-    /* Its memory first: without it a further level would help nobody. */
+    /* Its memory first: a level without memory is useless. */
     if (!bucket_of(c, address, count, 0, true)) return false;
     cas_acq_rel(&c->live_levels, &count, count + 1);
   }
 }
 
-static uint64_t *place_in(live_bucket_t *bucket, uint64_t address) {
+static uint64_t *entry_in(live_bucket_t *bucket, uint64_t address) {
   for (unsigned i = 0; bucket && i < LIVE_BUCKET; i++)
     if (load_relaxed(&bucket->address[i]) == address) return &bucket->address[i];
   return NULL;
 }
 
 static live_bucket_t *find_at_level(const shm_control_t *c, uint64_t address, uint32_t level,
-                                    uint64_t **place) {
+                                    uint64_t **entry) {
   for (unsigned choice = 0; choice < load_relaxed(&choices[level]); choice++) {
     live_bucket_t *bucket = bucket_of(c, address, level, choice, false);
-    if ((*place = place_in(bucket, address))) return bucket;
+    if ((*entry = entry_in(bucket, address))) return bucket;
   }
   return NULL;
 }
 
-static live_bucket_t *find_bucket(const shm_control_t *c, uint64_t address, uint64_t **place) {
+static live_bucket_t *find_bucket(const shm_control_t *c, uint64_t address, uint64_t **entry) {
   uint32_t count = load_acquire(&c->live_levels);
-  const uint8_t *guess = guess_of(address);
-  uint32_t guessed = guess ? load_relaxed(guess) : 0; /* its level + 1 */
+  const uint8_t *prediction = prediction_of(address);
+  uint32_t predicted = prediction ? load_relaxed(prediction) : 0; /* its level + 1 */
   live_bucket_t *bucket;
-  if (guessed && guessed <= count && (bucket = find_at_level(c, address, guessed - 1, place)))
+  if (predicted && predicted <= count && (bucket = find_at_level(c, address, predicted - 1, entry)))
     return bucket;
   for (uint32_t level = count; level-- > 0;)
-    if (level + 1 != guessed && (bucket = find_at_level(c, address, level, place))) return bucket;
+    if (level + 1 != predicted && (bucket = find_at_level(c, address, level, entry))) return bucket;
   return NULL;
 }
 
 bool live_table_take(shm_control_t *c, uint64_t address, live_detail_t *out) {
-  uint64_t *place;
-  live_bucket_t *bucket = find_bucket(c, address, &place);
+  uint64_t *entry;
+  live_bucket_t *bucket = find_bucket(c, address, &entry);
   if (!bucket) return false;
-  if (out) *out = bucket->detail[place - bucket->address];
-  store_release(place, (uint64_t)0);
+  if (out) *out = bucket->detail[entry - bucket->address];
+  store_release(entry, (uint64_t)0);
   return true;
 }
 
-/* What stands at a place, if it stands there all the time. */
-static bool read_place(const live_bucket_t *bucket, unsigned i, uint64_t *address,
+/* Copies an entry; false if it changes during the copy. */
+static bool read_entry(const live_bucket_t *bucket, unsigned i, uint64_t *address,
                        live_detail_t *out) {
   *address = load_acquire(&bucket->address[i]);
   if (!*address || *address & LIVE_RESERVED) return false;
@@ -193,7 +209,7 @@ void live_table_each(shm_control_t *c, live_visit_t *visit, void *context) {
         continue;
       }
       for (unsigned i = 0; i < LIVE_BUCKET; i++)
-        if (read_place(&map[b], i, &address, &block) && !visit(context, address, &block)) return;
+        if (read_entry(&map[b], i, &address, &block) && !visit(context, address, &block)) return;
     }
   }
 }
@@ -201,10 +217,10 @@ void live_table_each(shm_control_t *c, live_visit_t *visit, void *context) {
 typedef struct search {
   uint64_t address, start;
   live_detail_t block;
-} search_t;
+} address_search_t;
 
 static bool visit_search(void *context, uint64_t start, const live_detail_t *block) {
-  search_t *s = context;
+  address_search_t *s = context;
   if (s->address - start >= block->size) return true;
   s->start = start;
   s->block = *block;
@@ -212,10 +228,10 @@ static bool visit_search(void *context, uint64_t start, const live_detail_t *blo
 }
 
 bool live_table_find(shm_control_t *c, uint64_t address, uint64_t *start, live_detail_t *out) {
-  uint64_t *place, found;
-  live_bucket_t *bucket = find_bucket(c, address, &place);
-  search_t s = {.address = address};
-  if (bucket && read_place(bucket, (unsigned)(place - bucket->address), &found, &s.block))
+  uint64_t *entry, found;
+  live_bucket_t *bucket = find_bucket(c, address, &entry);
+  address_search_t s = {.address = address};
+  if (bucket && read_entry(bucket, (unsigned)(entry - bucket->address), &found, &s.block))
     s.start = found == address ? address : 0;
   if (!s.start) live_table_each(c, visit_search, &s);
   *start = s.start;

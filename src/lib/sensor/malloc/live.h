@@ -1,11 +1,12 @@
 /* SPDX-License-Identifier: MIT
  *
- * Blocks without history: mode `live`. What is recorded is what is live, in a table of the
- * recorder's (record/live_table.h), so memory is bounded by the live set and nothing grows with
- * time. Each block has its size, the stack and the thread that asked for it, and the time.
+ * Mode `live`: the live blocks, without history.
  *
- * A free costs a look-up and a store, and no capture: nothing would keep its stack. One that finds
- * no block is of one that was given out before the mode was switched on, and is counted.
+ * A table of the recorder (record/live_table.h) holds each live block: its size, its stack, the
+ * thread that allocated it, and the time. So memory is bounded by the live set.
+ *
+ * A free costs a look-up and a store, and captures no stack. A free that finds no block is counted:
+ * its block was allocated before the mode was switched on.
  */
 #ifndef SONDE_SENSOR_MALLOC_LIVE_H
 #define SONDE_SENSOR_MALLOC_LIVE_H
@@ -13,28 +14,28 @@
 #include "record/live_table.h"
 #include "record/writer.h"
 
-/* The block at ADDRESS will be entered soon: its place is fetched into the cache meanwhile. */
+/* Prefetches the entry of ADDRESS, which live_table_put will write soon. */
 void live_table_prefetch(const shm_control_t *control, uint64_t address);
 
-/* Enters the block at ADDRESS. False without memory. */
+/* Adds the block at ADDRESS. False if memory cannot be populated. */
 bool live_table_put(shm_control_t *control, uint64_t address, const live_detail_t *block);
 
-/* Takes the block at ADDRESS out, before it is freed; what was known of it in *OUT, which may be
- * NULL. False when it is not there. */
+/* Removes the block at ADDRESS, before it is freed, and copies it to *OUT, which may be NULL. False
+ * if it is not in the table. */
 bool live_table_take(shm_control_t *control, uint64_t address, live_detail_t *out);
 
-/* The block that holds ADDRESS, its start in *START. Where it is no block's start, every block is
- * looked at. False when there is none. */
+/* Finds the block that contains ADDRESS; its start address in *START. If ADDRESS is not the start
+ * of a block, scans the whole table. False if there is none. */
 bool live_table_find(shm_control_t *control, uint64_t address, uint64_t *start, live_detail_t *out);
 
-/* Calls VISIT for each block there is, until it returns false. */
+/* Calls VISIT for each block, until it returns false. */
 typedef bool live_visit_t(void *context, uint64_t address, const live_detail_t *block);
 void live_table_each(shm_control_t *control, live_visit_t *visit, void *context);
 
-/* Takes all blocks out. While none is put in. */
+/* Removes all blocks. No thread may add one meanwhile. */
 void live_table_empty(shm_control_t *control);
 
-/* The recording this process now writes has another table. While there is one thread. */
+/* Forgets the table of an earlier recording. The process must have one thread. */
 void live_table_forget(void);
 
 #endif

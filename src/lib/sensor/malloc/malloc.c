@@ -1,19 +1,19 @@
 /* SPDX-License-Identifier: MIT
  *
- * The malloc sensor's rarer half: reallocs and sampled blocks.
+ * The malloc sensor's less frequent half: reallocs, sampled blocks, live blocks.
  *
- * A realloc takes one block and gives another. The old one may be in another thread's hands before
- * the call returns, so both moments are recorded. While blocks are sampled it is recorded as a free
- * and an allocation, since the one may be sampled and the other not.
+ * A realloc frees one block and allocates another. Another thread may own the old block before the
+ * call returns, so both times are recorded. While blocks are sampled, a realloc is recorded as a
+ * free and an allocation, since only one of the two may be sampled.
  */
 #include "sensor/malloc/malloc.h"
 
 #include "sensor/malloc/mapping.h"
 #include "sensor/sensor.h"
 
-/* The chunk must say how its events are chosen. Afterwards there is room in it for the event of
- * ADDRESS, so that the two are not parted. */
-static bool say_sampling(stream_t *s, uint64_t address, uint64_t rate) {
+/* Records in the chunk how its events are sampled, if that has changed. Ensures space for the event
+ * of ADDRESS, so that both are in one chunk. */
+static bool put_rate(stream_t *s, uint64_t address, uint64_t rate) {
   if (!event_reserve(s, address) || !writer_reserve(s, 4 * EVENT_MAX_BYTES)) return false;
   if (s->sampling == rate) return true;
   s->sampling = rate;
@@ -24,11 +24,11 @@ static uint64_t rate_of(const stream_t *s) {
   return load_relaxed(&s->writer->control->sample_bytes);
 }
 
-bool malloc_end_sampling(stream_t *s, uint64_t address) { return say_sampling(s, address, 0); }
+bool malloc_end_sampling(stream_t *s, uint64_t address) { return put_rate(s, address, 0); }
 
-bool malloc_choose_sampled(stream_t *s, uint64_t address, uint64_t size, bool given) {
-  if (LIKELY(given ? !sampled_choose(s, address, size) : !sampled_forget(address))) return false;
-  if (say_sampling(s, address, rate_of(s))) return true;
+bool malloc_choose_sampled(stream_t *s, uint64_t address, uint64_t size, bool is_alloc) {
+  if (LIKELY(is_alloc ? !sampled_choose(s, address, size) : !sampled_forget(address))) return false;
+  if (put_rate(s, address, rate_of(s))) return true;
   writer_lost_event(s->writer->control);
   return false;
 }
@@ -42,16 +42,16 @@ void malloc_live_alloc(stream_t *s, uint64_t address, uint64_t size, caller_t at
   if (!live_table_put(s->writer->control, address, &block)) writer_lost_event(s->writer->control);
 }
 
-static bool take_live(stream_t *s, uint64_t address, live_detail_t *out) {
-  bool there = live_table_take(s->writer->control, address, out);
-  if (!there) add_relaxed(&s->writer->control->unknown_frees, 1);
-  return there;
+static bool remove_live(stream_t *s, uint64_t address, live_detail_t *out) {
+  bool found = live_table_take(s->writer->control, address, out);
+  if (!found) add_relaxed(&s->writer->control->unknown_frees, 1);
+  return found;
 }
 
-void malloc_live_free(stream_t *s, uint64_t address) { (void)take_live(s, address, NULL); }
+void malloc_live_free(stream_t *s, uint64_t address) { (void)remove_live(s, address, NULL); }
 
-/* The call that was to move the block has failed, and it is where it was. */
-static void put_back(const void *old, const malloc_realloc_t *before) {
+/* The realloc has failed: the block OLD remains. */
+static void restore(const void *old, const malloc_realloc_t *before) {
   if (before->sampled) sampled_restore((uintptr_t)old);
   if (before->live && !live_table_put(writer_control(), (uintptr_t)old, &before->block))
     writer_lost_event(writer_control());
@@ -64,7 +64,7 @@ void malloc_before_realloc(malloc_realloc_t *before, const void *old) {
   if (!s) return;
   if (UNLIKELY(!malloc_records_all(s))) {
     if (malloc_records_live(s))
-      before->live = take_live(s, (uintptr_t)old, &before->block);
+      before->live = remove_live(s, (uintptr_t)old, &before->block);
     else
       before->sampled = sampled_forget((uintptr_t)old);
   }
@@ -73,28 +73,26 @@ void malloc_before_realloc(malloc_realloc_t *before, const void *old) {
   writer_leave(s);
 }
 
-static void moved_sampled(stream_t *s, const malloc_realloc_t *before, const void *old,
-                          const void *address, uint64_t size, caller_t at) {
+static void record_sampled_realloc(stream_t *s, const malloc_realloc_t *before, const void *old,
+                                   const void *address, uint64_t size, caller_t at) {
   bool chosen = address && sampled_choose(s, (uintptr_t)address, size), written = true;
   if (chosen || before->sampled) {
     uint64_t after = writer_now(s->writer);
     uint32_t stack = sensor_stack_id(s, at);
     if (before->sampled)
-      written = say_sampling(s, (uintptr_t)old, rate_of(s)) &&
+      written = put_rate(s, (uintptr_t)old, rate_of(s)) &&
                 event_put_free(s, before->time, (uintptr_t)old, stack);
     if (written && chosen)
-      written = say_sampling(s, (uintptr_t)address, rate_of(s)) &&
+      written = put_rate(s, (uintptr_t)address, rate_of(s)) &&
                 event_put_new(s, EVENT_MALLOC, after, (uintptr_t)address, size, stack);
   }
   sensor_finish(s, written);
 }
 
-/* ADDRESS 0: the call failed and OLD is as it was, unless SIZE is 0: then the allocator took that
- * for a free. */
-static void moved(const malloc_realloc_t *before, const void *old, const void *address,
-                  uint64_t size, caller_t at) {
+static void record_realloc(const malloc_realloc_t *before, const void *old, const void *address,
+                           uint64_t size, caller_t at) {
   if (!address && size) {
-    put_back(old, before);
+    restore(old, before);
     return;
   }
   if (!before->time) return;
@@ -102,7 +100,7 @@ static void moved(const malloc_realloc_t *before, const void *old, const void *a
   if (!s) return;
   if (!malloc_records_all(s)) {
     if (!malloc_records_live(s)) {
-      moved_sampled(s, before, old, address, size, at);
+      record_sampled_realloc(s, before, old, address, size, at);
       return;
     }
     if (address) malloc_live_alloc(s, (uintptr_t)address, size, at);
@@ -120,7 +118,7 @@ static void moved(const malloc_realloc_t *before, const void *old, const void *a
 
 void malloc_on_realloc(const malloc_realloc_t *before, const void *old, const void *address,
                        uint64_t size, caller_t at) {
-  moved(before, old, address, size, at);
+  record_realloc(before, old, address, size, at);
   if (writer_tls) store_relaxed(&writer_tls->realloc_old, (uint64_t)0);
 }
 

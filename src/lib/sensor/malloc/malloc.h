@@ -1,18 +1,20 @@
 /* SPDX-License-Identifier: MIT
  *
- * The malloc sensor: one event a call that gave, took or moved a block, with its stack.
+ * The malloc sensor: one event per call that allocates, frees or reallocates a block, with its
+ * stack.
  *
- * It is told by whoever stands between the program and its allocator (agent/malloc.c): after a call
- * that gave a block, before a call that takes one, and so the clock is read: whoever is given a
- * block that another thread freed has a later time. The stack is captured before a free and after
- * an allocation; neither may be seen by the program.
+ * The agent's replacements of the allocator's functions call it (agent/malloc.c), as do hooks in a
+ * program that records itself. It is called after an allocation and before a free, and reads the
+ * clock then, so a thread that receives a block freed by another thread has a later time. The stack
+ * is captured before a free and after an allocation.
  *
- * An event costs, on the hot path: the enter (write.h), one read of the cycle counter, one capture
+ * Cost of an event: writer_enter (record/writer.h), one reading of the cycle counter, one capture
  * through the frame cache (capture/frame_cache.h), and a record of 4 to 8 bytes. No atomic
  * instruction, no system call.
  *
- * Nothing here can recurse: neither the capture nor the writer allocates with malloc. A signal
- * handler that allocates while its thread is in here writes to the thread's second stream.
+ * Nothing here recurses: neither the capture nor the writer allocates with malloc. A signal handler
+ * that allocates while it interrupts an event writes to the thread's second stream. errno is not
+ * changed.
  */
 #ifndef SONDE_SENSOR_MALLOC_MALLOC_H
 #define SONDE_SENSOR_MALLOC_MALLOC_H
@@ -22,7 +24,7 @@
 #include "sensor/malloc/sampled.h"
 #include "capture/stack.h"
 
-/* The frame of the function that called the allocator. */
+/* The frame of the function that called the hooked function. */
 typedef struct caller {
   uint64_t pc, sp, fp;
 } caller_t;
@@ -43,7 +45,7 @@ static ALWAYS_INLINE void sensor_finish(stream_t *s, bool written) {
 
 #define MALLOC_MODES RECORD_ANY_BLOCKS
 
-/* Whether every event is recorded now, and not those of sampled blocks alone. */
+/* True if every event is recorded, not only those of sampled blocks. */
 static ALWAYS_INLINE bool malloc_records_all(const stream_t *s) {
   return LIKELY(load_relaxed(&s->writer->control->mode) & RECORD_BLOCKS);
 }
@@ -61,33 +63,33 @@ static ALWAYS_INLINE bool malloc_records_live(const stream_t *s) {
 NOINLINE void malloc_live_alloc(stream_t *s, uint64_t address, uint64_t size, caller_t at);
 NOINLINE void malloc_live_free(stream_t *s, uint64_t address);
 
-static ALWAYS_INLINE bool malloc_wants(stream_t *s, uint64_t address, uint64_t size, bool given,
+static ALWAYS_INLINE bool malloc_wants(stream_t *s, uint64_t address, uint64_t size, bool is_alloc,
                                        caller_t at) {
   if (UNLIKELY(!malloc_records_all(s))) {
     if (malloc_records_live(s)) {
-      if (given)
+      if (is_alloc)
         malloc_live_alloc(s, address, size, at);
       else
         malloc_live_free(s, address);
       return false;
     }
-    if (LIKELY(given ? sampled_passes(s->writer, size) : !sampled_may_be(address))) return false;
-    return malloc_choose_sampled(s, address, size, given);
+    if (LIKELY(is_alloc ? sampled_passes(s->writer, size) : !sampled_may_be(address))) return false;
+    return malloc_choose_sampled(s, address, size, is_alloc);
   }
   return LIKELY(!s->sampling) || malloc_end_sampling(s, address);
 }
 
-/* Whether blocks are sampled, and recorded in no other way: the thread's state, else NULL. */
+/* The thread's state if blocks are sampled and not recorded in another way, else NULL. */
 static ALWAYS_INLINE writer_t *malloc_samples_only(void) {
   writer_t *w = writer_tls;
   if (UNLIKELY(!w || !w->control)) return NULL;
   return (load_relaxed(&w->control->mode) & MALLOC_MODES) == RECORD_SAMPLED_BLOCKS ? w : NULL;
 }
 
-/* Whether a call that is about to give SIZE bytes, or to take the block at ADDRESS, is none to
- * record: a sampled log's usual case, known before the call, which then needs no frame of ours. The
- * bytes of a call that fails count as well, which biases nothing: where the next chosen byte is
- * does not depend on what came before. */
+/* True if an allocation of SIZE bytes, or a free of ADDRESS, need not be recorded. That is usual
+ * for sampled blocks, and known before the call, so the hook can jump to the allocator. The bytes
+ * of an allocation that fails count too, without bias: the position of the next sampled byte does
+ * not depend on earlier ones. */
 static ALWAYS_INLINE bool malloc_skips_alloc(uint64_t size) {
   writer_t *w = malloc_samples_only();
   return w && LIKELY(w->depth < WRITER_LEVELS) && LIKELY(sampled_passes(w, size));
@@ -96,7 +98,7 @@ static ALWAYS_INLINE bool malloc_skips_free(const void *address) {
   return malloc_samples_only() && LIKELY(!sampled_may_be((uintptr_t)address));
 }
 
-/* A call of KIND has given SIZE bytes at ADDRESS, which is not 0. */
+/* A call of KIND has allocated SIZE bytes at ADDRESS, which is not 0. AT is its caller. */
 static ALWAYS_INLINE void malloc_on_alloc(event_kind_t kind, const void *address, uint64_t size,
                                           caller_t at) {
   stream_t *s = writer_enter(MALLOC_MODES);
@@ -123,14 +125,18 @@ static ALWAYS_INLINE void malloc_on_free(const void *address, caller_t at) {
   sensor_finish(s, event_put_free(s, time, (uintptr_t)address, stack));
 }
 
-/* Before and after a realloc of the block OLD, which is not 0. */
+/* State between the two calls around a realloc of the block OLD, which is not 0. */
 typedef struct malloc_realloc {
-  uint64_t time; /* 0: nothing was recorded at that moment */
+  uint64_t time; /* 0: nothing is recorded */
   bool sampled;  /* OLD is a sampled block */
-  bool live;     /* OLD was in the table of live blocks, as this: */
+  bool live;     /* OLD was in the table of live blocks, as BLOCK */
   live_detail_t block;
 } malloc_realloc_t;
+
+/* OLD is about to be reallocated. */
 void malloc_before_realloc(malloc_realloc_t *before, const void *old);
+/* The call has returned ADDRESS, a block of SIZE bytes. 0: it failed and OLD is unchanged, unless
+ * SIZE is 0: then OLD was freed. */
 void malloc_on_realloc(const malloc_realloc_t *before, const void *old, const void *address,
                        uint64_t size, caller_t at);
 

@@ -1,11 +1,10 @@
 /* SPDX-License-Identifier: MIT
  *
- * The region sensor: mmap, munmap, mremap and brk, as the program calls them by name, with the
- * stack and what stands behind the region.
+ * The mapping sensor: the program's calls of mmap, munmap, mremap and brk, with stack and file.
  *
- * What the C library and the loader map for themselves does not pass here: the arenas of malloc,
- * thread stacks, libraries. Such regions are found by checkpoints, the text of /proc/PID/maps in
- * the recording: the recorder takes one now and then, and this takes one when the program ends.
+ * Calls that the C library and the loader make internally are not seen: arenas of malloc, thread
+ * stacks, libraries. Checkpoints, the text of /proc/PID/maps in the recording, complete the
+ * picture. The recorder writes one from time to time, this sensor one when the program exits.
  */
 #ifndef SONDE_SENSOR_MALLOC_MAPPING_H
 #define SONDE_SENSOR_MALLOC_MAPPING_H
@@ -15,20 +14,24 @@
 
 typedef struct region {
   mapping_call_t call;
-  uint64_t address, size;         /* that is there now, or that went */
-  uint64_t old_address, old_size; /* of MAPPING_MOVED */
-  uint64_t protection, flags;     /* as mmap(2) takes them */
+  /* the mapping that now exists, or that was unmapped */
+  uint64_t address, size;
+  /* of a call that moved a mapping: where it was */
+  uint64_t old_address, old_size;
+  /* as arguments of mmap(2) */
+  uint64_t protection, flags;
   uint64_t offset;
-  int fd; /* its file; -1: none */
+  /* -1: no file */
+  int fd;
 } region_t;
 
-/* The time by which to order a call that takes memory away, read before it; 0: not recording. */
+/* The time of a call that unmaps memory, read before the call; 0: mappings are not recorded. */
 uint64_t mapping_before(void);
 
-/* The call has succeeded. TIME is mapping_before's; 0: now. */
+/* Records a call that has succeeded. TIME is from mapping_before; 0: now. */
 void mapping_record(const region_t *region, uint64_t time, caller_t at);
 
-/* Writes a checkpoint. Not in a signal handler. */
+/* Writes a checkpoint. Not for signal handlers. */
 void mapping_checkpoint(void);
 
 #endif

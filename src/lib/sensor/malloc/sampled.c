@@ -11,13 +11,12 @@ static uint64_t table[1u << BUCKET_BITS][BUCKET] __attribute__((aligned(64)));
 
 HIDDEN uint8_t sampled_filter[1u << SAMPLED_FILTER_BITS];
 
-/* The levels (base/leveled_table.h), and a filter for each: how many addresses of a bucket stand in
- * this level or beyond it, so that a level is looked at for those alone that did not fit before it.
- */
+/* The levels (base/leveled_table.h), and a filter of each: how many addresses of a bucket are in
+ * this level or a larger one. So a level is read only for addresses that did not fit before. */
 static void *levels[LEVELED_MAX] = {table};
 static void *filters[LEVELED_MAX] = {sampled_filter};
 
-_Static_assert((int)SAMPLED_FILTER_BITS == (int)BUCKET_BITS, "level 0 has a filter as others have");
+_Static_assert((int)SAMPLED_FILTER_BITS == (int)BUCKET_BITS, "one counter per bucket");
 
 static unsigned bits_of(unsigned level) { return leveled_bits(BUCKET_BITS, level); }
 
@@ -29,7 +28,7 @@ static uint64_t *bucket_at(unsigned level, uint64_t address) {
   return (uint64_t *)load_acquire(&levels[level]) + index_at(level, address) * BUCKET;
 }
 
-/* False without memory. */
+/* False if mapping fails. */
 static bool make(unsigned level) {
   if (level == 0) return true;
   return leveled_map(&levels[level], bits_of(level), sizeof table[0], false) &&
@@ -49,13 +48,13 @@ static void count(unsigned level, uint64_t address, int by) {
   while (!cas_acq_rel(place, &old, (uint8_t)(old + by)));
 }
 
-/* ADDRESS is not counted below level END any more. */
+/* ADDRESS no longer counts in the levels below END. */
 static void discount(unsigned end, uint64_t address) {
   while (end-- > 0)
     count(end, address, -1);
 }
 
-static bool put(uint64_t *bucket, uint64_t address) {
+static bool bucket_add(uint64_t *bucket, uint64_t address) {
   for (int i = 0; i < BUCKET; i++) {
     uint64_t none = 0;
     if (load_relaxed(&bucket[i]) == 0 && cas_acq_rel(&bucket[i], &none, address)) return true;
@@ -63,7 +62,7 @@ static bool put(uint64_t *bucket, uint64_t address) {
   return false;
 }
 
-static ALWAYS_INLINE bool take(uint64_t *bucket, uint64_t address) {
+static ALWAYS_INLINE bool bucket_remove(uint64_t *bucket, uint64_t address) {
   for (int i = 0; i < BUCKET; i++) {
     uint64_t there = address;
     if (load_relaxed(&bucket[i]) == address && cas_acq_rel(&bucket[i], &there, (uint64_t)0))
@@ -72,19 +71,19 @@ static ALWAYS_INLINE bool take(uint64_t *bucket, uint64_t address) {
   return false;
 }
 
-static bool enter(uint64_t address) {
+static bool add(uint64_t address) {
   unsigned level = 0;
   for (; level < LEVELED_MAX && make(level); level++) {
-    count(level, address, 1); /* before it can be found */
-    if (put(bucket_at(level, address), address)) return true;
+    count(level, address, 1); /* before a free can find it */
+    if (bucket_add(bucket_at(level, address), address)) return true;
   }
   discount(level, address);
   return false;
 }
 
-static NOINLINE bool forget_beyond(uint64_t address) {
+static NOINLINE bool forget_in_larger_levels(uint64_t address) {
   for (unsigned level = 1; level < LEVELED_MAX && may_be_at(level, address); level++)
-    if (take(bucket_at(level, address), address)) {
+    if (bucket_remove(bucket_at(level, address), address)) {
       discount(level + 1, address);
       return true;
     }
@@ -93,14 +92,14 @@ static NOINLINE bool forget_beyond(uint64_t address) {
 
 bool sampled_forget(uint64_t address) {
   if (!sampled_may_be(address)) return false;
-  if (take(table[index_at(0, address)], address)) {
+  if (bucket_remove(table[index_at(0, address)], address)) {
     discount(1, address);
     return true;
   }
-  return UNLIKELY(load_relaxed(&filters[1]) != NULL) && forget_beyond(address);
+  return UNLIKELY(load_relaxed(&filters[1]) != NULL) && forget_in_larger_levels(address);
 }
 
-void sampled_restore(uint64_t address) { (void)enter(address); }
+void sampled_restore(uint64_t address) { (void)add(address); }
 
 /* x = m * 2^e with m in [0.7, 1.4]; ln m by the series of the inverse hyperbolic tangent. */
 double sampled_log(double x) {
@@ -126,7 +125,7 @@ static uint64_t next_random(uint64_t *state) {
   return x ^ x >> 31;
 }
 
-/* Bytes to the next chosen one. */
+/* Bytes to the next sampled one. */
 static int64_t draw(writer_t *w) {
   double uniform = ((double)(next_random(&w->random) >> 11) + 1) / 9007199254740993.0;
   double distance = -sampled_log(uniform) * (double)w->sample_bytes;
@@ -145,7 +144,7 @@ bool sampled_choose(stream_t *s, uint64_t address, uint64_t size) {
   if (UNLIKELY(w->sample_bytes != rate)) begin(w, rate);
   if (sampled_passes(w, size)) return false;
   w->until_sample = draw(w);
-  if (!enter(address)) {
+  if (!add(address)) {
     writer_lost_event(w->control);
     return false;
   }

@@ -8,7 +8,7 @@
 #include "sensor/malloc/api.h"
 #include "capture/frame_table.h"
 
-#define PATIENCE_NS UINT64_C(5000000000)
+#define TIMEOUT_NS UINT64_C(5000000000)
 
 static bool started;
 
@@ -25,7 +25,7 @@ int malloc_standalone_begin(const char *path) {
 }
 
 static int close_all(void) {
-  return writer_quiesce(PATIENCE_NS) ? standalone_end() : SONDE_ETIMEDOUT;
+  return writer_quiesce(TIMEOUT_NS) ? standalone_end() : SONDE_ETIMEDOUT;
 }
 
 int malloc_standalone_end(void) {
@@ -48,7 +48,7 @@ int malloc_standalone_start(const char *path, uint32_t bits) {
   return 0;
 }
 
-/* An audit that has joined ends with it. */
+/* An audit in the same recording ends with it. */
 int malloc_standalone_stop(void) {
   if (!started || !malloc_api_is_recording()) return SONDE_ENOTFOUND;
   if (load_relaxed(&writer_control()->mode) & RECORD_AUDIT) (void)audit_end();
@@ -58,7 +58,7 @@ int malloc_standalone_stop(void) {
   return close_all();
 }
 
-/* Not in a child of fork, where there is no control. */
+/* A forked child has no control page and does nothing. */
 __attribute__((destructor)) static void at_exit(void) {
   if (started) (void)malloc_standalone_stop();
 }

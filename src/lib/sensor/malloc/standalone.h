@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
- * A log of the program's own, without `sonde record`: a recording whose file, scratch and hooks the
- * program itself has made. Called by one thread at a time.
+ * A recording of blocks that the program makes itself, without `sonde record`: its file, its shared
+ * buffers and its hooks. Called by one thread at a time.
  */
 #ifndef SONDE_SENSOR_MALLOC_STANDALONE_H
 #define SONDE_SENSOR_MALLOC_STANDALONE_H
@@ -9,21 +9,20 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-/* As sonde_malloc_log_start and sonde_malloc_log_stop. BITS are RECORD_…. */
+/* As sonde_malloc_log_start and sonde_malloc_log_stop; BITS are RECORD_… bits. */
 int malloc_standalone_start(const char *path, uint32_t bits);
 int malloc_standalone_stop(void);
 
-/* Begins a recording, of nothing for the time being; ends it, whatever is recorded. */
+/* Begins a recording with mode 0; ends it. */
 int malloc_standalone_begin(const char *path);
 int malloc_standalone_end(void);
 
-/* sensor/malloc/hooks.c: from now on calls of the allocator are told to the sensor, or no longer.
- */
+/* Add and remove the hooks that report the calls of the allocator to the sensor. 0 or a negative
+ * SONDE_E…. */
 int malloc_hooks_add(void);
 void malloc_hooks_remove(void);
 
-/* Regions are told of as well, from malloc_hooks_add_mappings on; where only a recorder can do
- * that, there are none. */
+/* True if mappings can be reported too; and reports them from now on. */
 bool malloc_hooks_see_mappings(void);
 void malloc_hooks_add_mappings(void);
 

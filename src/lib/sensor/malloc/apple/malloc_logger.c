@@ -1,14 +1,15 @@
 /* SPDX-License-Identifier: MIT
  *
- * The malloc log's source on Apple's systems: malloc_logger, which libmalloc calls for every block
- * that it gives, takes or moves, whoever asked; and __syscall_logger, the same for regions, which
- * is set only when regions are asked for. Neither is in a header of Apple's: they are private
- * symbols, and a build without them (SONDE_APPLE_PRIVATE=OFF) has sensor/malloc/hooks.c instead.
- * Types and arguments are those of stack_logging.h of Apple's open libmalloc and libsyscall.
+ * The malloc sensor's source on Apple's systems: libmalloc calls malloc_logger for each block that
+ * it allocates, frees or reallocates, whoever the caller is; __syscall_logger reports mappings and
+ * is set only if mappings are recorded. Both are private symbols without a header; a build without
+ * them (SONDE_APPLE_PRIVATE=OFF) uses sensor/malloc/hooks.c. Types and arguments are those of
+ * stack_logging.h in Apple's open libmalloc and libsyscall.
  *
- * libmalloc calls while it may hold a lock of its own. The first use of a thread's variables
- * allocates (dyld's thread-local storage), which would come back here: so a thread that is inside
- * is marked by a pthread key, which allocates nothing. What it allocates there is not logged.
+ * libmalloc may hold a lock of its own during the call. The first use of a thread's variables
+ * allocates (dyld's thread-local storage), which would call the logger again. So a thread inside
+ * the logger is flagged by a pthread key, which allocates nothing; its allocations meanwhile are
+ * not recorded.
  */
 #if defined(SONDE_APPLE_PRIVATE)
 #include <stdint.h>
@@ -22,11 +23,11 @@
 #include "sensor/malloc/mapping.h"
 #include "sonde/status.h"
 
-#define TYPE_GIVEN     2u
-#define TYPE_TAKEN     4u
+#define TYPE_ALLOC     2u
+#define TYPE_FREE      4u
 #define TYPE_HAS_ZONE  8u
-#define TYPE_VM_GIVEN  16u
-#define TYPE_VM_TAKEN  32u
+#define TYPE_VM_ALLOC  16u
+#define TYPE_VM_FREE   32u
 #define TYPE_CLEARED   64u
 #define TYPE_MAPPED    128u /* a file, or shared memory */
 #define TYPE_TAG(type) ((type) >> 24)
@@ -36,33 +37,33 @@ typedef void logger_t(uint32_t type, uintptr_t a, uintptr_t b, uintptr_t c, uint
 extern logger_t *malloc_logger __attribute__((weak_import));
 extern logger_t *__syscall_logger __attribute__((weak_import));
 
-static logger_t *before_malloc, *before_syscall; /* who else listens */
+static logger_t *before_malloc, *before_syscall; /* loggers that were installed before */
 
-/* Our caller's frame: of libmalloc's function. */
+/* The frame of the caller, a function of libmalloc. */
 #define CALLER_HERE                                                                                \
   ({                                                                                               \
     const uint64_t *frame_ = __builtin_frame_address(0);                                           \
     (caller_t){arch_strip(frame_[1]), (uint64_t)(uintptr_t)(frame_ + 2), frame_[0]};               \
   })
 
-/* libmalloc reports when it is done. So a block that is moved has had its old address taken back
- * already, and perhaps given to another thread. */
+/* libmalloc reports after the operation. So the old address of a reallocated block is free already,
+ * and may belong to another thread. */
 static void log_block(uint32_t type, uintptr_t a, uintptr_t b, uintptr_t c, uintptr_t result,
                       caller_t at) {
   if (!(type & TYPE_HAS_ZONE)) c = b, b = a;
-  bool gives = type & TYPE_GIVEN, takes = type & TYPE_TAKEN;
-  if (gives && takes) {
-    malloc_realloc_t moving;
+  bool allocates = type & TYPE_ALLOC, frees = type & TYPE_FREE;
+  if (allocates && frees) {
+    malloc_realloc_t before;
     const void *old = (const void *)b, *block = (const void *)result;
     if (b) {
-      malloc_before_realloc(&moving, old);
-      malloc_on_realloc(&moving, old, block, c, at);
+      malloc_before_realloc(&before, old);
+      malloc_on_realloc(&before, old, block, c, at);
     } else if (result) {
       malloc_on_alloc(EVENT_MALLOC, block, c, at);
     }
-  } else if (gives && result) {
+  } else if (allocates && result) {
     malloc_on_alloc(type & TYPE_CLEARED ? EVENT_CALLOC : EVENT_MALLOC, (const void *)result, b, at);
-  } else if (takes && b) {
+  } else if (frees && b) {
     malloc_on_free((const void *)b, at);
   }
 }
@@ -82,13 +83,13 @@ static NOINLINE void on_syscall(uint32_t type, uintptr_t a, uintptr_t b, uintptr
   caller_t at = CALLER_HERE;
   if (before_syscall) before_syscall(type, a, b, c, result, skip);
   if (!os_thread_enter()) return;
-  bool gives = type & TYPE_VM_GIVEN;
-  const region_t r = {.call = gives ? MAPPING_CREATED : MAPPING_REMOVED,
-                      .address = gives ? result : b,
-                      .size = gives ? b : c,
-                      .protection = gives ? PROT_READ | PROT_WRITE : 0,
+  bool allocates = type & TYPE_VM_ALLOC;
+  const region_t r = {.call = allocates ? MAPPING_CREATED : MAPPING_REMOVED,
+                      .address = allocates ? result : b,
+                      .size = allocates ? b : c,
+                      .protection = allocates ? PROT_READ | PROT_WRITE : 0,
                       .fd = -1};
-  if ((gives || (type & TYPE_VM_TAKEN)) && r.address) mapping_record(&r, 0, at);
+  if ((allocates || (type & TYPE_VM_FREE)) && r.address) mapping_record(&r, 0, at);
   os_thread_leave();
 }
 
@@ -108,7 +109,7 @@ void malloc_hooks_add_mappings(void) {
   store_release(&__syscall_logger, on_syscall);
 }
 
-/* Somebody who came after us stays, and goes on to us, who then record nothing. */
+/* A logger that was installed later stays, and calls ours, which then records nothing. */
 void malloc_hooks_remove(void) {
   if (load_relaxed(&malloc_logger) == on_malloc) store_release(&malloc_logger, before_malloc);
   if (&__syscall_logger && load_relaxed(&__syscall_logger) == on_syscall)
