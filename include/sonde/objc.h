@@ -1,10 +1,11 @@
 /* SPDX-License-Identifier: MIT
  *
- * Single methods of Objective-C, exchanged for functions of yours and put back.
+ * Replaces single Objective-C methods and restores them.
  *
- * What is changed is the class itself, so every message that reaches the method reaches yours, from
- * wherever it is sent. Several may exchange the same method, one after the other, and put it back
- * in any order. The runtime of the program is used, GNU's (gobjc's libobjc); it must be loaded.
+ * The class itself is changed, so every message that reaches the method reaches the replacement,
+ * whoever sends it. Several replacements of one method may be installed one after the other and
+ * restored in any order. The program's Objective-C runtime is used and must be loaded: GNU's
+ * libobjc, or Apple's.
  */
 #ifndef SONDE_OBJC_H
 #define SONDE_OBJC_H
@@ -17,24 +18,23 @@ extern "C" {
 
 typedef struct sonde_objc_exchange sonde_objc_exchange_t;
 
-/* Exchanges METHOD, written as "-[Class selector:]", or "+[Class selector:]" for a class method,
- * for REPLACEMENT, a function of the same arguments: the object, the selector (SEL), and the
- * method's own. *ORIGINAL gets, before the first message reaches REPLACEMENT, the function to go on
- * with; read it anew at each call, it changes when an exchange behind this one is put back.
- * *EXCHANGE gets a handle.
+/* Replaces METHOD by REPLACEMENT. METHOD is written "-[Class selector:]", or "+[Class selector:]"
+ * for a class method. REPLACEMENT takes the object, the selector (SEL), and the method's arguments.
+ * Before the first message reaches it, *ORIGINAL receives the function to call next. Read *ORIGINAL
+ * at each call; it changes when an older replacement is restored. *EXCHANGE receives a handle.
  *
- * SONDE_EINVAL when METHOD is not so written or an argument is NULL; SONDE_ENOTFOUND when there is
- * no such class, or it does not have the method itself but inherits it (name the class that has
- * it); SONDE_EUNSUPPORTED without an Objective-C runtime; SONDE_EFULL when 1024 methods are
- * exchanged; SONDE_EBUSY inside a function of sonde/hook.h. Any thread; not in a signal handler,
- * nor in +load. */
+ * Returns SONDE_OK; SONDE_EINVAL if METHOD is malformed or an argument is NULL; SONDE_ENOTFOUND if
+ * the class does not exist or only inherits the method (name the class that implements it);
+ * SONDE_EUNSUPPORTED without an Objective-C runtime; SONDE_EFULL if 1024 methods are replaced;
+ * SONDE_EBUSY inside a function of sonde/hook.h. May be called by any thread, but not in a signal
+ * handler or in +load. */
 SONDE_API int sonde_objc_exchange(const char *method, void *replacement, void **original,
                                   sonde_objc_exchange_t **exchange);
 
-/* Puts the method back as it was found, or takes this exchange out of those that were made after
- * it. Calls that are under way go on in the replacement. SONDE_ENOTFOUND when it is no exchange,
- * any more; SONDE_EBUSY when somebody else has changed the method since: then nothing is done, and
- * the exchange stays. */
+/* Restores the method, or removes this replacement from the chain of newer ones. Calls in progress
+ * continue in the replacement. Returns SONDE_OK; SONDE_ENOTFOUND if EXCHANGE is not installed;
+ * SONDE_EBUSY if other code has changed the method since: then nothing is changed and the
+ * replacement stays. */
 SONDE_API int sonde_objc_restore(sonde_objc_exchange_t *exchange);
 
 #ifdef __cplusplus

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
  *
- * sonde: diagnostics that live inside a running program. This header includes them all.
+ * sonde: diagnostics inside a running program. This header includes all others.
  */
 #ifndef SONDE_SONDE_H
 #define SONDE_SONDE_H

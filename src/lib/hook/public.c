@@ -41,14 +41,15 @@ int hook_filter_add(const hook_filter_t *filter) {
 
 const char *sonde_slot_state_text(sonde_slot_state_t state) {
   static const char *const texts[] = {
-      [SONDE_SLOT_HOOKED] = "calls the hook",
-      [SONDE_SLOT_UNWANTED] = "not wanted by the filter",
-      [SONDE_SLOT_SHADOWED] = "taken by a newer hook with another filter",
+      [SONDE_SLOT_HOOKED] = "hooked",
+      [SONDE_SLOT_UNWANTED] = "excluded by the filter",
+      [SONDE_SLOT_SHADOWED] = "used by a newer hook with another filter",
       [SONDE_SLOT_ELSEWHERE] = "bound to another definition of the name",
-      [SONDE_SLOT_FOREIGN] = "changed by somebody else since",
-      [SONDE_SLOT_PROTECTED] = "its page could not be made writable",
-      [SONDE_SLOT_WITHIN] = "calls within the image that defines it pass no slot",
-      [SONDE_SLOT_UNREADABLE] = "the image has no usable dynamic section",
+      [SONDE_SLOT_FOREIGN] = "changed by other code since",
+      [SONDE_SLOT_PROTECTED] = "not writable: the page's protection could not be changed",
+      [SONDE_SLOT_WITHIN] =
+          "not interceptable: calls inside the defining library do not use the GOT",
+      [SONDE_SLOT_UNREADABLE] = "not interceptable: the image has no usable dynamic section",
   };
   return (unsigned)state < ARRAY_COUNT(texts) ? texts[state] : "unknown state";
 }
