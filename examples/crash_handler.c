@@ -1,17 +1,17 @@
 /* SPDX-License-Identifier: MIT
  *
- * A crash handler that prints every thread: what happened, the stack of the thread that crashed,
- * then those of all others. It may be copied into any program:
+ * A crash handler that prints the signal, the stack of the crashed thread, and the stacks of all
+ * other threads. It may be copied into any program:
  *
  *   crash_handler_install();         once, from main
- *   crash_handler_thread();          from every thread whose stack overflows shall be reported too
+ *   crash_handler_thread();          from every thread whose stack overflow is to be reported
  *
- * A handler may find anything broken: the heap, stdio's locks, the crashed thread's stack. So it
- * uses nothing but write() and sonde, which needs neither, and memory that was there before. When
- * it is done the program dies of the same signal as it would have without it, with its core dump.
+ * The heap, stdio's locks and the crashed thread's stack may be damaged. So the handler uses only
+ * write(), sonde, and memory that was allocated before. Afterwards the program dies of the same
+ * signal as without the handler, with a core dump.
  *
  *   cc crash_handler.c -lsonde -pthread
- *   ./a.out worker|malloc|overflow    crashes in that way, to show it
+ *   ./a.out worker|malloc|overflow    crashes in that way
  */
 #include <pthread.h>
 #include <signal.h>
@@ -39,7 +39,7 @@ static pid_t gettid(void) {
 
 /* ---- text ------------------------------------------------------------------------------------ */
 
-static void say(const char *text) {
+static void print_text(const char *text) {
   size_t size = strlen(text);
   while (size > 0) {
     ssize_t wrote = write(STDERR_FILENO, text, size);
@@ -49,13 +49,13 @@ static void say(const char *text) {
   }
 }
 
-static void say_number(long value) {
+static void print_number(long value) {
   char text[24], *at = text + sizeof text - 1;
   *at = 0;
   do
     *--at = (char)('0' + value % 10);
   while (value /= 10);
-  say(at);
+  print_text(at);
 }
 
 /* ---- the report ------------------------------------------------------------------------------ */
@@ -64,33 +64,33 @@ static uintptr_t own_pcs[FRAMES_MAX];
 static uintptr_t pcs[THREADS_MAX * FRAMES_MAX];
 static sonde_thread_stack_t threads[THREADS_MAX];
 
-static void say_thread(const sonde_thread_t *thread) {
-  say("\nthread ");
-  say_number(thread->tid);
-  say(" ");
-  say(thread->name);
+static void print_thread(const sonde_thread_t *thread) {
+  print_text("\nthread ");
+  print_number(thread->tid);
+  print_text(" ");
+  print_text(thread->name);
 }
 
-static void say_stack(const sonde_capture_t *stack, unsigned flags) {
+static void print_stack(const sonde_capture_t *stack, unsigned flags) {
   sonde_stack_print(STDERR_FILENO, stack->pcs, stack->count, flags);
   if (stack->status == SONDE_STACK_COMPLETE) return;
-  say(stack->status == SONDE_STACK_TRUNCATED ? "     and more frames" : "     no further: ");
-  say(stack->status == SONDE_STACK_TRUNCATED ? "" : sonde_strerror(stack->reason));
-  say("\n");
+  print_text(stack->status == SONDE_STACK_TRUNCATED ? "     more frames follow" : "     the walk ended: ");
+  print_text(stack->status == SONDE_STACK_TRUNCATED ? "" : sonde_strerror(stack->reason));
+  print_text("\n");
 }
 
-static pid_t say_crashed_thread(const void *context) {
+static pid_t print_crashed_thread(const void *context) {
   sonde_capture_t stack = {.pcs = own_pcs, .max = FRAMES_MAX, .ucontext = context};
   sonde_thread_t self;
   sonde_capture(&stack);
   if (sonde_thread(gettid(), &self) != 0) self = (sonde_thread_t){.tid = gettid()};
-  say_thread(&self);
-  say(" crashed\n");
-  say_stack(&stack, SONDE_NAME_EXACT);
+  print_thread(&self);
+  print_text(" crashed\n");
+  print_stack(&stack, SONDE_NAME_EXACT);
   return self.tid;
 }
 
-static void say_other_threads(pid_t crashed) {
+static void print_other_threads(pid_t crashed) {
   sonde_all_t all = {.threads = threads,
                      .max = THREADS_MAX,
                      .pcs = pcs,
@@ -99,11 +99,11 @@ static void say_other_threads(pid_t crashed) {
   sonde_capture_all(&all);
   for (int i = 0; i < all.count; i++) {
     if (threads[i].thread.tid == crashed) continue;
-    say_thread(&threads[i].thread);
-    say("\n");
-    say_stack(&threads[i].stack, SONDE_NAME_EXACT); /* where it will go on */
+    print_thread(&threads[i].thread);
+    print_text("\n");
+    print_stack(&threads[i].stack, SONDE_NAME_EXACT); /* the pc is exact, not a return address */
   }
-  if (all.total > all.count) say("\nand more threads\n");
+  if (all.total > all.count) print_text("\nmore threads exist\n");
 }
 
 static void report(int signal, siginfo_t *info, void *context) {
@@ -112,10 +112,10 @@ static void report(int signal, siginfo_t *info, void *context) {
     for (;;)
       pause(); /* another thread crashed first: its report shows this one */
   int fault = signal == SIGSEGV || signal == SIGBUS || signal == SIGILL || signal == SIGFPE;
-  say("\nfatal signal ");
-  say_number(signal);
-  say("\n");
-  say_other_threads(say_crashed_thread(context));
+  print_text("\nfatal signal ");
+  print_number(signal);
+  print_text("\n");
+  print_other_threads(print_crashed_thread(context));
   /* The action is the default one again (SA_RESETHAND). A fault happens again on return. */
   if (!fault || info->si_code <= 0) raise(signal);
 }
@@ -124,11 +124,11 @@ static void report(int signal, siginfo_t *info, void *context) {
 
 /* Gives the calling thread a stack for its handlers, above a page that faults. */
 void crash_handler_thread(void) {
-  char *room = mmap(NULL, 4096 + SIGNAL_STACK, PROT_READ | PROT_WRITE,
+  char *memory = mmap(NULL, 4096 + SIGNAL_STACK, PROT_READ | PROT_WRITE,
                     MAP_PRIVATE | MAP_ANONYMOUS | MAP_STACK, -1, 0);
-  if (room == MAP_FAILED) return;
-  mprotect(room, 4096, PROT_NONE);
-  stack_t stack = {.ss_sp = room + 4096, .ss_size = SIGNAL_STACK};
+  if (memory == MAP_FAILED) return;
+  mprotect(memory, 4096, PROT_NONE);
+  stack_t stack = {.ss_sp = memory + 4096, .ss_size = SIGNAL_STACK};
   sigaltstack(&stack, NULL);
 }
 
@@ -137,7 +137,7 @@ void crash_handler_install(void) {
   struct sigaction action = {.sa_sigaction = report,
                              .sa_flags = SA_SIGINFO | SA_ONSTACK | SA_RESETHAND};
   sigfillset(&action.sa_mask);
-  sigdelset(&action.sa_mask, SIGURG); /* by which sonde asks running threads */
+  sigdelset(&action.sa_mask, SIGURG); /* sonde requests stacks of running threads with it */
   crash_handler_thread();
   for (size_t i = 0; i < sizeof signals / sizeof *signals; i++)
     sigaction(signals[i], &action, NULL);
@@ -182,9 +182,9 @@ __attribute__((noinline)) static void *crash_malloc(void *unused) {
 }
 
 __attribute__((noinline)) static int recurse(volatile char *outer, int depth) {
-  char room[500];
-  room[depth % 500] = outer[0];
-  return endless ? recurse(room, depth + 1) + room[1] : 0;
+  char frame[500];
+  frame[depth % 500] = outer[0];
+  return endless ? recurse(frame, depth + 1) + frame[1] : 0;
 }
 
 __attribute__((noinline)) static void *crash_overflow(void *unused) {
@@ -208,7 +208,7 @@ int main(int argc, char **argv) {
                          : strcmp(way, "worker") == 0   ? crash_worker
                                                         : NULL;
   if (!run) {
-    say("usage: crash_handler [worker|malloc|overflow]\n");
+    print_text("usage: crash_handler [worker|malloc|overflow]\n");
     return 2;
   }
   crash_handler_install();
