@@ -74,7 +74,8 @@ static void print_thread(const sonde_thread_t *thread) {
 static void print_stack(const sonde_capture_t *stack, unsigned flags) {
   sonde_stack_print(STDERR_FILENO, stack->pcs, stack->count, flags);
   if (stack->status == SONDE_STACK_COMPLETE) return;
-  print_text(stack->status == SONDE_STACK_TRUNCATED ? "     more frames follow" : "     the walk ended: ");
+  print_text(stack->status == SONDE_STACK_TRUNCATED ? "     more frames follow"
+                                                    : "     the walk ended: ");
   print_text(stack->status == SONDE_STACK_TRUNCATED ? "" : sonde_strerror(stack->reason));
   print_text("\n");
 }
@@ -125,7 +126,7 @@ static void report(int signal, siginfo_t *info, void *context) {
 /* Gives the calling thread a stack for its handlers, above a page that faults. */
 void crash_handler_thread(void) {
   char *memory = mmap(NULL, 4096 + SIGNAL_STACK, PROT_READ | PROT_WRITE,
-                    MAP_PRIVATE | MAP_ANONYMOUS | MAP_STACK, -1, 0);
+                      MAP_PRIVATE | MAP_ANONYMOUS | MAP_STACK, -1, 0);
   if (memory == MAP_FAILED) return;
   mprotect(memory, 4096, PROT_NONE);
   stack_t stack = {.ss_sp = memory + 4096, .ss_size = SIGNAL_STACK};

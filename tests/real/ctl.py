@@ -342,9 +342,9 @@ def it_is_the_users_own():
         other = try_sonde("ctl", r.pid, "status", user=65534, group=65534, extra_groups=[])
         assert other.returncode == 2 and "is another user's" in other.stderr, other
     r.ctl("stop")
-    assert "it was asked to stop" in r.refused("malloc=all")
+    assert "a request stopped it" in r.refused("malloc=all")
     assert r.say("more 5")[0] == 15
-    assert "asked to stop" in r.end()
+    assert "a request stopped it" in r.end()
 
 
 def the_program_has_no_more_threads_or_descriptors():

@@ -68,10 +68,9 @@ static bool flush(stream_t *s) {
     h->used = used;
     h->close_time = writer_now(writer_of(s));
     h->records = s->records;
-    h->checksum = 0;
     h->size = size;
     h->flags = CHUNK_CLOSED;
-    h->checksum = chunk_checksum(h, size);
+    chunk_seal(h, size);
     if (!writer_append(h, size)) {
       h->flags = 0;
       h->size = capacity_of(s->slot_class);
@@ -110,10 +109,8 @@ static void save_copy(const stream_t *s) {
   h.used = used;
   h.size = ALIGN_UP((uint32_t)sizeof h + used, 8u);
   h.flags = CHUNK_CLOSED;
-  h.checksum = 0;
   memcpy(copy, &h, sizeof h);
-  h.checksum = chunk_checksum(copy, h.size);
-  memcpy(copy, &h, sizeof h);
+  chunk_seal(copy, h.size);
   (void)writer_append(copy, h.size);
 }
 

@@ -1,24 +1,27 @@
 /* SPDX-License-Identifier: MIT
  *
- * The .sonde format as C declarations, for both ends. docs/format.md is the description; where the
- * two differ, one of them is a bug. All numbers are little endian.
+ * The .sonde format as C declarations, for writers and readers. docs/format.md describes it; a
+ * difference between the two is a bug. All numbers are little endian.
  */
 #ifndef SONDE_RECORD_FORMAT_H
 #define SONDE_RECORD_FORMAT_H
 
+#include <stdbool.h>
+#include <stddef.h>
 #include <stdint.h>
 #include <string.h>
 
 #include "base/bits.h"
 
-#define RECORD_MAGIC       "SONDE\r\n\x1a" /* 8 bytes; like PNG's, shows a copy in text mode */
+/* 8 bytes; as in PNG, the line ends reveal a copy in text mode. */
+#define RECORD_MAGIC       "SONDE\r\n\x1a"
 #define RECORD_VERSION     0
 #define RECORD_HEADER_SIZE 4096
 #define RECORD_BYTE_ORDER  0x01020304u
 
 /* Bits of record_header_t.features. */
 #define RECORD_FEATURE_PACKED  UINT64_C(1) /* chunks are packed */
-#define RECORD_FEATURE_SUMMARY UINT64_C(2) /* there are no events, but what they add up to */
+#define RECORD_FEATURE_SUMMARY UINT64_C(2) /* totals instead of events */
 #define RECORD_FEATURES        (RECORD_FEATURE_PACKED | RECORD_FEATURE_SUMMARY)
 
 typedef enum record_clock {
@@ -29,11 +32,11 @@ typedef enum record_clock {
 } record_clock_t;
 
 typedef enum record_state {
-  RECORD_OPEN = 0,     /* being written, or its recorder was killed */
-  RECORD_FINISHED = 1, /* the program ended and the open chunks were collected */
+  RECORD_OPEN = 0,     /* being written, or the recorder was killed */
+  RECORD_FINISHED = 1, /* the program ended and its open chunks were collected */
 } record_state_t;
 
-/* Why nothing more was recorded although the program went on. X(name, value, text). */
+/* Why recording stopped before the program ended. X(name, value, text). */
 #define RECORD_STOP_TABLE(X)                                                                       \
   X(RECORD_STOP_NONE, 0, "it was not stopped")                                                     \
   X(RECORD_STOP_DISK_FULL, 1, "the disk is full")                                                  \
@@ -41,7 +44,7 @@ typedef enum record_state {
   X(RECORD_STOP_IO, 3, "the file could not be written")                                            \
   X(RECORD_STOP_LOST_FILE, 4, "the program closed the file and it could not be opened again")      \
   X(RECORD_STOP_LIMIT, 5, "the size limit of the recording was reached")                           \
-  X(RECORD_STOP_REQUESTED, 6, "it was asked to stop")
+  X(RECORD_STOP_REQUESTED, 6, "a request stopped it")
 
 typedef enum record_stop {
 #define RECORD_STOP_ENUM(name, value, text) name = value,
@@ -49,38 +52,44 @@ typedef enum record_stop {
 #undef RECORD_STOP_ENUM
 } record_stop_t;
 
-#define RECORD_STATUS_UNKNOWN UINT32_MAX /* it was no child of the recorder's */
+/* The exit status is unknown: the program was not a child of the recorder. */
+#define RECORD_STATUS_UNKNOWN UINT32_MAX
 
-/* At offset 0, followed by zeros up to header_size. */
+/* The header at offset 0, followed by zeros up to header_size. */
 typedef struct record_header {
   char magic[8];
   uint16_t version;
   uint16_t reserved;
-  uint32_t header_size; /* chunks start here */
-  uint64_t features;    /* RECORD_FEATURE_…; a reader that does not know a bit refuses the file */
+  uint32_t header_size; /* offset of the first chunk */
+  /* RECORD_FEATURE_…; a reader refuses a file with an unknown bit. */
+  uint64_t features;
   uint32_t byte_order;  /* RECORD_BYTE_ORDER */
   uint32_t machine;     /* ELF e_machine: 62 x86_64, 183 aarch64 */
   uint32_t clock;       /* record_clock_t */
   uint32_t clock_shift; /* times in chunks are the counter shifted right by this */
-  uint64_t start_ticks; /* the counter, unshifted, … */
-  uint64_t start_monotonic_ns; /* … at the same moment */
+  /* The unshifted counter and two clocks, read at the same time at the start; then again every
+   * second and at the end. The end values are 0 before the first update. */
+  uint64_t start_ticks;
+  uint64_t start_monotonic_ns;
   uint64_t start_realtime_ns;
-  uint64_t end_ticks; /* the same at the end; 0 while it is open */
+  uint64_t end_ticks;
   uint64_t end_monotonic_ns;
   uint32_t pid;
   uint32_t state;            /* record_state_t */
-  uint32_t exit_status;      /* as wait(2) gives it, once finished; RECORD_STATUS_UNKNOWN */
+  uint32_t exit_status;      /* as from wait(2), once finished; or RECORD_STATUS_UNKNOWN */
   uint32_t stop_reason;      /* record_stop_t */
-  uint64_t lost_events;      /* dropped for want of room, or in chunks that could not be written */
-  uint64_t lost_stacks;      /* events recorded with stack 0, because the capture failed */
+  uint64_t lost_events;      /* dropped without a buffer, or in chunks that could not be written */
+  uint64_t lost_stacks;      /* events recorded with stack 0 because the capture failed */
   uint64_t lost_definitions; /* records of tables that could not be written */
-  uint32_t recorder_pid;     /* while open the scratch is … */
-  int32_t shm_fd;            /* … /proc/recorder_pid/fd/shm_fd */
-  uint32_t exec_count;       /* programs that ran in this process, by execve */
-  uint32_t mode;             /* what was recorded at the start: RECORD_… bits */
-  /* Chunks in this part of the file, which are not of tables, make room for newer ones: */
-  uint64_t ring_start, ring_bytes; /* 0: there is none */
-  uint64_t ring_written;           /* bytes, in all */
+  /* While the file is open, the shared buffers are /proc/RECORDER_PID/fd/SHM_FD. */
+  uint32_t recorder_pid;
+  int32_t shm_fd;
+  uint32_t exec_count; /* programs that ran in this process, by execve */
+  uint32_t mode;       /* what was recorded at the start: RECORD_… bits */
+  /* The part of the file in which newer chunks overwrite the oldest ones; tables are never there.
+   * ring_bytes 0: there is none. */
+  uint64_t ring_start, ring_bytes;
+  uint64_t ring_written; /* bytes in total */
 } record_header_t;
 
 _Static_assert(sizeof(record_header_t) == 160, "docs/format.md says 160");
@@ -93,40 +102,40 @@ _Static_assert(sizeof(record_header_t) == 160, "docs/format.md says 160");
 typedef enum chunk_type {
   CHUNK_EVENTS = 1,
   CHUNK_TABLES = 2,
+  CHUNK_CALLS = 3,   /* of the call tracer: sensor/trace/trace.h */
   CHUNK_SUMMARY = 6, /* analysis/summary/summary.h */
-  CHUNK_CALLS = 3,   /* of the call tracer: src/lib/sensor/trace/trace.h */
 } chunk_type_t;
 
-#define CHUNK_CLOSED    1u /* used, events and checksum are valid */
+#define CHUNK_CLOSED    1u /* used, records and checksum are valid */
 #define CHUNK_COLLECTED 2u /* closed by the recorder, not by the program */
-#define CHUNK_PACKED    4u /* stands for `records` chunks of its stream: reader/packed.h */
+#define CHUNK_PACKED    4u /* contains `records` chunks of its stream: reader/packed.h */
 
 typedef struct chunk_header {
   uint32_t magic;
   uint16_t type;
   uint16_t flags;
-  uint32_t size; /* of the whole chunk, this header included; a multiple of 8 */
-  uint32_t used; /* payload bytes that hold records */
+  uint32_t size; /* of the whole chunk including this header; a multiple of 8 */
+  uint32_t used; /* bytes of the payload that contain records */
   uint32_t stream;
   uint32_t sequence;     /* 0, 1, 2, … within the stream */
   uint64_t base_time;    /* shifted ticks; times are deltas from here */
   uint64_t base_address; /* shifted; addresses are deltas from here */
   uint64_t close_time;   /* shifted ticks when it was closed */
-  uint16_t exec_index;   /* which program of this process: 1, 2, … */
+  uint16_t exec_index;   /* program N of this process: 1, 2, … */
   uint8_t address_shift; /* addresses are stored shifted right by this */
   uint8_t reserved;
-  uint32_t records;  /* how many a closed chunk holds; 0 when it was collected */
-  uint64_t checksum; /* chunk_checksum over header (with 0 here) and payload, once closed */
+  uint32_t records;  /* in a closed chunk; 0 in a collected one */
+  uint64_t checksum; /* of a closed chunk: chunk_checksum of all bytes, with 0 in this field */
 } chunk_header_t;
 
 _Static_assert(sizeof(chunk_header_t) == 64, "docs/format.md says 64");
 
 /* ---- records of a chunk of events --------------------------------------------------------- */
 
-/* First byte: bits 0-2 kind, bit 3 the stack is the predicted one, bits 4-7 the time delta, where
- * EVENT_TIME_MORE says that a varint of the rest follows. */
+/* First byte: bits 0-2 kind; bit 3 the stack equals the predicted one; bits 4-7 the time delta,
+ * where EVENT_TIME_MORE means that a varint with the rest follows. */
 typedef enum event_kind {
-  EVENT_NONE = 0, /* the end of what was committed */
+  EVENT_NONE = 0, /* the end of the committed records */
   EVENT_MALLOC = 1,
   EVENT_FREE = 2,
   EVENT_REALLOC = 3,
@@ -136,58 +145,74 @@ typedef enum event_kind {
   EVENT_SAMPLE = 7,   /* a tick of the thread's CPU time */
 } event_kind_t;
 
-/* Subtypes of EVENT_EXTENDED. */
-#define EXTENDED_SAMPLING                                                                          \
-  1 /* varint: from here on in this chunk blocks are sampled, one in so many                       \
-       bytes; 0, as at the start of a chunk: every event */
+#define EVENT_KIND_MASK  7u
+#define EVENT_PREDICTED  8u
+#define EVENT_TIME_SHIFT 4
+#define EVENT_TIME_MORE  15u
+/* The longest record that is not extended, including bytes that the writer touches behind it. */
+#define EVENT_MAX_BYTES 64u
 
-/* What is recorded; a set of bits. */
-#define RECORD_BLOCKS         1u     /* every block */
-#define RECORD_MAPPINGS       2u     /* regions of memory: mmap and its kin */
-#define RECORD_SAMPLES        4u     /* where threads use the CPU */
-#define RECORD_SAMPLED_BLOCKS 8u     /* blocks chosen by their bytes, see sensor/malloc/sampled.h */
-#define RECORD_LIVE           16u    /* live blocks without history, see sensor/malloc/live.h */
-#define RECORD_STALLS         0x100u /* see sensor/stall/stall.h */
-#define RECORD_CALLS          0x1000u     /* see sensor/trace/trace.h; trace_generation says when */
-#define RECORD_AUDIT          0x10000u    /* calls that a policy names, see sensor/audit/audit.h */
-#define RECORD_SWITCHING      0x80000000u /* nothing; the mode is being changed inside */
+/* The index of a stream's prediction for the stack that follows the stack PREVIOUS. */
+#define PREDICTOR_ENTRIES 256u
+static inline uint32_t predictor_index(uint32_t previous) {
+  return (previous * UINT32_C(2654435761)) >> 24;
+}
+
+/* ---- what is recorded --------------------------------------------------------------------- */
+
+/* A set of bits. */
+#define RECORD_BLOCKS         1u          /* every block */
+#define RECORD_MAPPINGS       2u          /* memory mappings: mmap, munmap, mremap, brk */
+#define RECORD_SAMPLES        4u          /* samples of CPU time */
+#define RECORD_SAMPLED_BLOCKS 8u          /* blocks sampled by bytes: sensor/malloc/sampled.h */
+#define RECORD_LIVE           16u         /* live blocks without history: sensor/malloc/live.h */
+#define RECORD_STALLS         0x100u      /* sensor/stall/stall.h */
+#define RECORD_CALLS          0x1000u     /* sensor/trace/trace.h; trace_generation switches it */
+#define RECORD_AUDIT          0x10000u    /* calls of audited functions: sensor/audit/audit.h */
+#define RECORD_SWITCHING      0x80000000u /* nothing: the program is changing the mode */
 #define RECORD_ANY_BLOCKS     (RECORD_BLOCKS | RECORD_SAMPLED_BLOCKS | RECORD_LIVE)
 
-/* Written by the recorder, into its own stream: */
+/* ---- extended records --------------------------------------------------------------------- */
+
+/* Streams that no thread of the program writes: the recorder's, and one for each monitor. */
 #define RECORDER_STREAM 0
-#define MONITOR_STREAM  0x80000000u /* what its monitors see from outside; one stream each */
-#define EXTENDED_MODE                                                                              \
-  2 /* varints: what is recorded from now on (RECORD_…), the rate of RECORD_SAMPLED_BLOCKS */
-#define EXTENDED_SNAPSHOT                                                                          \
-  3 /* varints: why (snapshot_reason_t); frees, so far, of blocks given out before the mode `live` \
-       was on. The blocks that were live at this time follow, and there were no others */
-#define EXTENDED_BLOCKS                                                                            \
-  4 /* varints, for each block: its address less the one before (zigzag; at first 0), size, stack, \
-       stream of its thread, ticks before this record's time (zigzag) when it was given out */
-#define EXTENDED_MARKER 5 /* a string, the name; a varint, the stack */
+#define MONITOR_STREAM  0x80000000u
 
-#define EXTENDED_MAPPING                                                                           \
-  6 /* varints: call (mapping_call_t), address, size, stack, old address, old size, protection,    \
-       flags, offset; a string, the path of the file */
-#define EXTENDED_MAPS                                                                              \
-  7 /* a checkpoint: a varint, 1 in its first part, else 0; a string, lines of /proc/PID/maps */
-
-#define EXTENDED_POOL                                                                              \
-  8 /* varints: call (pool_call_t), address, size, stack: of an allocator of the program's own */
+/* Subtypes of EVENT_EXTENDED; docs/format.md describes the bodies. */
+typedef enum extended_subtype {
+  EXTENDED_SAMPLING = 1, /* the sampling rate of blocks, for the rest of the chunk */
+  EXTENDED_MODE = 2,     /* the mode (RECORD_… bits) and the sampling rate from now on */
+  EXTENDED_SNAPSHOT = 3, /* the live blocks follow in EXTENDED_BLOCKS */
+  EXTENDED_BLOCKS = 4,   /* live blocks of a snapshot */
+  EXTENDED_MARKER = 5,   /* a named time */
+  EXTENDED_MAPPING = 6,  /* a change of a memory mapping */
+  EXTENDED_MAPS = 7,     /* a checkpoint: lines of /proc/PID/maps */
+  EXTENDED_POOL = 8,     /* a block of the program's own allocator */
+  EXTENDED_STALL = 32,   /* 32 to 47 are written by the recorder's monitors */
+  EXTENDED_STALL_SAMPLE = 33,
+  EXTENDED_STALL_LOCK = 34,
+  EXTENDED_STALL_END = 35,
+  EXTENDED_LOOP = 36,
+  EXTENDED_UNSAMPLED = 37,
+  EXTENDED_CPU_EPISODE = 40,
+  EXTENDED_CPU_THREAD = 41,
+  EXTENDED_CPU_PROCESS = 42,
+  EXTENDED_WALL = 46,
+  EXTENDED_WALL_THREAD = 47,
+  EXTENDED_AUDIT = 48,        /* a call of an audited function */
+  EXTENDED_AUDIT_REPEAT = 49, /* the same call again */
+  EXTENDED_SYSCALL = 50,      /* equal sensitive system calls */
+  EXTENDED_COVERAGE = 51,     /* the end of the system call monitor */
+  EXTENDED_CRASH = 64,        /* a fatal signal that the program caused */
+  EXTENDED_THREAD = 65,       /* another thread at the time of the crash */
+} extended_subtype_t;
 
 typedef enum pool_call { POOL_ALLOCATED = 1, POOL_FREED = 2 } pool_call_t;
-
-/* The program was ended by a signal of its own making: */
-#define EXTENDED_CRASH                                                                             \
-  64 /* varints: signal, code, address (of a fault), tid, stack; si_… of sigaction(2) */
-#define EXTENDED_THREAD                                                                            \
-  65 /* another thread at that moment; varints: tid, state (a character of proc(5)), stack; a      \
-        string, its name */
 
 typedef enum mapping_call {
   MAPPING_CREATED = 1, /* mmap, or brk upwards */
   MAPPING_REMOVED = 2, /* munmap, or brk downwards */
-  MAPPING_MOVED = 3,   /* mremap: the old region went, this one came */
+  MAPPING_MOVED = 3,   /* mremap: the old mapping was replaced by this one */
 } mapping_call_t;
 
 typedef enum snapshot_reason {
@@ -195,33 +220,13 @@ typedef enum snapshot_reason {
   SNAPSHOT_MODE = 2, /* the mode `live` ended here */
   SNAPSHOT_END = 3,  /* the program ended */
 } snapshot_reason_t;
-#define EXTENDED_AUDIT        48 /* a call of an audited function: docs/format.md */
-#define EXTENDED_AUDIT_REPEAT 49 /* the same call again: varint, how far back its record begins */
-#define EXTENDED_SYSCALL                                                                           \
-  50 /* sensitive system calls: varints: class, number, audited function + 1, stack, count, times  \
-        of the first and the last; a string, arguments */
-#define EXTENDED_COVERAGE                                                                          \
-  51 /* the end of watching them; varints: io_uring operations, calls of another architecture,     \
-        threads that found no place, 1 when the program was let go before it gained rights */
-/* Of stalls, 32 to 47; written by the recorder. Bodies: docs/format.md. */
-#define EXTENDED_STALL        32
-#define EXTENDED_STALL_SAMPLE 33
-#define EXTENDED_STALL_LOCK   34
-#define EXTENDED_STALL_END    35
-#define EXTENDED_LOOP         36
-#define EXTENDED_UNSAMPLED    37
-#define EXTENDED_CPU_EPISODE  40
-#define EXTENDED_CPU_THREAD   41
-#define EXTENDED_CPU_PROCESS  42
-#define EXTENDED_WALL         46
-#define EXTENDED_WALL_THREAD  47
 
-/* Which of the audit's hooks had seen a sensitive system call. */
+/* Which of the audit's hooks observed a sensitive system call. */
 typedef enum coverage_class {
   COVERAGE_EARLY = 1,       /* none could: the agent was not ready */
-  COVERAGE_HOOKED = 2,      /* that of the function it was made for */
-  COVERAGE_BELOW = 3,       /* none: its stack tells where it comes from */
-  COVERAGE_UNEXPLAINED = 4, /* none, and its stack is not known in whole */
+  COVERAGE_HOOKED = 2,      /* the hook of the function that made it */
+  COVERAGE_BELOW = 3,       /* none: the stack shows the caller */
+  COVERAGE_UNEXPLAINED = 4, /* none, and the stack is not complete */
   COVERAGE_OWN = 5,         /* the agent made it */
   COVERAGE_CLASSES
 } coverage_class_t;
@@ -229,67 +234,53 @@ typedef enum coverage_class {
 /* How a stall ended. */
 typedef enum stall_ending {
   STALL_ENDED = 0,  /* the loop waited again */
-  STALL_MOVED = 1,  /* the thread turned out to wait in another place */
-  STALL_EXITED = 2, /* the thread or the process ended of itself */
-  STALL_KILLED = 3, /* the process was ended by a signal */
+  STALL_MOVED = 1,  /* the thread's wait site turned out to be elsewhere */
+  STALL_EXITED = 2, /* the thread or the process exited */
+  STALL_KILLED = 3, /* a signal ended the process */
   STALL_EXEC = 4,   /* the process replaced its program */
 } stall_ending_t;
 
-#define EVENT_KIND_MASK  7u
-#define EVENT_PREDICTED  8u
-#define EVENT_TIME_SHIFT 4
-#define EVENT_TIME_MORE  15u
-#define EVENT_MAX_BYTES                                                                            \
-  64u /* no record but an extended one is longer, what the writer touches                          \
-        beyond its end included */
-
-/* Where a stream keeps its guess of the stack that follows the stack PREVIOUS. */
-#define PREDICTOR_ENTRIES 256u
-static inline uint32_t predictor_index(uint32_t previous) {
-  return (previous * UINT32_C(2654435761)) >> 24;
-}
-
 /* ---- records of a chunk of calls ------------------------------------------------------------ */
 
-/* Numbers of 2, 4 or 8 bytes; the first byte is never 0. Times are units of the clock shifted right
- * by the chunk's address_shift, since the record before. */
+/* Numbers of 2, 4 or 8 bytes; the first byte is never 0. Times count from the previous record, in
+ * units of the clock shifted right by the chunk's address_shift. */
 #define CALL_KIND_MASK 3u
 #define CALL_EXIT_2    1u /* time 14 bits << 2 */
 #define CALL_ENTER_4   2u /* frame id 16 bits << 2, time 14 bits << 18 */
 #define CALL_OTHER     3u /* see below */
-#define CALL_8_BYTES   4u /* of CALL_OTHER: 8 bytes, else 4 */
+#define CALL_8_BYTES   4u /* of CALL_OTHER: the record has 8 bytes, otherwise 4 */
 
 #define CALL_SUBKIND(word) ((unsigned)((word) >> 3 & 7))
 #define CALL_4_EXIT        0u /* time 26 bits << 6 */
-#define CALL_4_UNWOUND     1u /* the innermost so many calls have ended without exit; 26 bits << 6 */
-#define CALL_4_UNMATCHED   2u /* an exit whose enter was not recorded; time as of an exit */
+#define CALL_4_UNWOUND     1u /* this many innermost calls ended without an exit; 26 bits << 6 */
+#define CALL_4_UNMATCHED   2u /* an exit whose enter was not recorded; time as in CALL_4_EXIT */
 #define CALL_8_ENTER       0u /* frame id 22 bits << 6, time 36 bits << 28 */
 #define CALL_8_TIME        1u /* time 58 bits << 6 */
-#define CALL_8_LOST        2u /* so many events are missing here; 58 bits << 6 */
-#define CALL_8_DEPTH       3u /* the calls that are open here, all others were forgotten; << 6 */
+#define CALL_8_LOST        2u /* number of events missing here; 58 bits << 6 */
+#define CALL_8_DEPTH       3u /* number of calls open here; all others were dropped; << 6 */
 #define CALL_FRAME_MAX     ((1u << 22) - 1)
 
 /* ---- records of a chunk of tables --------------------------------------------------------- */
 
 /* One byte of type, varint length of the body, body. Unknown types are skipped. */
 typedef enum table_type {
-  TABLE_NONE = 0,         /* the end of what was committed */
+  TABLE_NONE = 0,         /* the end of the committed records */
   TABLE_PROCESS = 1,      /* pid, then strings to the end: executable, arguments */
   TABLE_IMAGE = 2,        /* id, time, start, end, slide, build-id string, path string */
   TABLE_UNLOADED = 3,     /* image id, time */
   TABLE_THREAD = 4,       /* stream of its events, tid, time, level, name string */
   TABLE_FRAME = 5,        /* id, pc, image id (0: none), flags */
   TABLE_NODE = 6,         /* id, parent id, frame id */
-  TABLE_FRAME_NAME = 16,  /* frame id, name string: what calls of it are called */
-  TABLE_TRACER = 17,      /* what tracing a call costs: in all, and within it; clock * 256 */
+  TABLE_FRAME_NAME = 16,  /* frame id, name string: the name of its calls */
+  TABLE_TRACER = 17,      /* cost of tracing a call: in total, and inside it; clock units * 256 */
   TABLE_POLICY = 48,      /* the next part of the flat audit policy: sensor/audit/policy.h */
   TABLE_POLICY_TEXT = 49, /* the next part of its YAML */
-  TABLE_AUDITED = 50,     /* number of a function, 1 when it is hooked */
+  TABLE_AUDITED = 50,     /* number of a function; 1 if it is hooked */
 } table_type_t;
 
-#define FRAME_EXACT 1u /* the pc itself, not a return address behind a call */
+#define FRAME_EXACT 1u /* the pc itself, not a return address */
 
-/* Frames without an image whose pc is one of these are no frames: */
+/* A frame without an image and with one of these pcs marks an incomplete stack. */
 #define FRAME_PC_BROKEN    1 /* outermost: the walk ended before the thread's first frame */
 #define FRAME_PC_TRUNCATED 2 /* frames were left out here */
 
@@ -298,8 +289,8 @@ typedef enum table_type {
 
 /* ---- checksum ----------------------------------------------------------------------------- */
 
-/* Over SIZE bytes, a multiple of 8. Four lanes, so that it keeps up with a memory copy: word i
- * goes to lane i mod 4 as lane = (lane ^ word) * K, lane ^= lane >> 32. */
+/* The checksum of SIZE bytes, a multiple of 8. Word i is mixed into lane i mod 4 as
+ * lane = (lane ^ word) * K, lane ^= lane >> 32. Four lanes make it as fast as a memory copy. */
 static inline uint64_t checksum_mix(uint64_t lane, uint64_t word) {
   lane = (lane ^ word) * UINT64_C(0x9e3779b97f4a7c15);
   return lane ^ lane >> 32;
@@ -307,7 +298,7 @@ static inline uint64_t checksum_mix(uint64_t lane, uint64_t word) {
 
 static inline uint64_t chunk_checksum(const void *data, uint64_t size) {
   const uint8_t *p = data;
-  uint64_t a = 1, b = 2, c = 3, d = 4, words[4]; /* by name: gcc keeps an array in memory */
+  uint64_t a = 1, b = 2, c = 3, d = 4, words[4]; /* not an array: gcc keeps that in memory */
   uint64_t i = 0;
   for (; i + 32 <= size; i += 32) {
     memcpy(words, p + i, 32);
@@ -327,6 +318,29 @@ static inline uint64_t chunk_checksum(const void *data, uint64_t size) {
   return sum;
 }
 
+/* Replaces the checksum field; CHUNK need not be aligned. Returns the old value. */
+static inline uint64_t chunk_swap_checksum(void *chunk, uint64_t value) {
+  uint8_t *field = (uint8_t *)chunk + offsetof(chunk_header_t, checksum);
+  uint64_t old;
+  memcpy(&old, field, sizeof old);
+  memcpy(field, &value, sizeof value);
+  return old;
+}
+
+/* Sets the checksum of a closed chunk of SIZE bytes. */
+static inline void chunk_seal(void *chunk, uint64_t size) {
+  (void)chunk_swap_checksum(chunk, 0);
+  (void)chunk_swap_checksum(chunk, chunk_checksum(chunk, size));
+}
+
+/* True if the checksum of a closed chunk is right. Changes the chunk temporarily. */
+static inline bool chunk_is_intact(void *chunk, uint64_t size) {
+  uint64_t stored = chunk_swap_checksum(chunk, 0);
+  bool intact = chunk_checksum(chunk, size) == stored;
+  (void)chunk_swap_checksum(chunk, stored);
+  return intact;
+}
+
 /* The text of a stop reason. */
 static inline const char *record_stop_text(uint32_t reason) {
   switch (reason) {
@@ -334,7 +348,7 @@ static inline const char *record_stop_text(uint32_t reason) {
   case name: return text;
     RECORD_STOP_TABLE(STOP_TEXT)
 #undef STOP_TEXT
-  default: return "for a reason that a later version knows";
+  default: return "for a reason that this version does not know";
   }
 }
 

@@ -1,20 +1,24 @@
 /* SPDX-License-Identifier: MIT */
 #include "record/header.h"
 
+#include <errno.h>
+
 #include "arch/arch.h"
 
-#define TICK_SHIFT     7 /* 32 to 128 ns of a counter of 1 to 4 GHz */
+/* Before calibration: 32 to 128 ns for a counter of 1 to 4 GHz. */
+#define TICK_SHIFT     7
 #define TICK_SHIFT_MAX 12
 #define TICK_NS        128u
-#define CALIBRATE_NS   500000u /* 50 ns of error in both readings are 1 in 5000 of it */
-#define READINGS       5
+/* An error of 50 ns in both readings is 1 in 5000 of this time. */
+#define CALIBRATE_NS 500000u
+#define READINGS     5
 
-/* Whether the kernel itself keeps time by the counter that user code reads. */
+/* True if the kernel itself keeps time by the counter that user code reads. */
 static bool counter_is_trusted(void) {
 #if defined(__APPLE__)
   return true; /* mach_absolute_time counts it */
 #elif defined(__aarch64__)
-  return true; /* the architecture promises it: constant rate, the same on all processors */
+  return true; /* the architecture guarantees a constant rate, equal on all processors */
 #else
   char name[32];
   ssize_t n = os_read_file("/sys/devices/system/clocksource/clocksource0/current_clocksource", name,
@@ -23,7 +27,7 @@ static bool counter_is_trusted(void) {
 #endif
 }
 
-/* Of several readings that which took the counter the least time. */
+/* Uses the reading of several that took the fewest ticks. */
 void header_clocks(const record_header_t *h, uint64_t *ticks, uint64_t *ns) {
   uint64_t least = UINT64_MAX;
   *ticks = *ns = os_monotonic_ns();
@@ -36,12 +40,17 @@ void header_clocks(const record_header_t *h, uint64_t *ticks, uint64_t *ns) {
   }
 }
 
-void header_begin(record_header_t *h, pid_t pid) {
+void header_init(record_header_t *h) {
   memset(h, 0, sizeof *h);
-  memcpy(h->magic, RECORD_MAGIC, 8);
+  memcpy(h->magic, RECORD_MAGIC, sizeof h->magic);
   h->version = RECORD_VERSION;
   h->header_size = RECORD_HEADER_SIZE;
   h->byte_order = RECORD_BYTE_ORDER;
+  h->shm_fd = -1;
+}
+
+void header_begin(record_header_t *h, pid_t pid) {
+  header_init(h);
 #if defined(__aarch64__)
   h->machine = 183;
   h->clock = RECORD_CLOCK_CNTVCT;
@@ -75,6 +84,40 @@ void header_update(record_header_t *h, const shm_control_t *c) {
   h->lost_stacks = load_relaxed(&c->lost_stacks);
   h->lost_definitions = load_relaxed(&c->lost_definitions);
   h->exec_count = load_relaxed(&c->exec_index);
+  if (h->ring_bytes) h->ring_written = load_relaxed(&c->ring_at);
+}
+
+void header_finish(record_header_t *h, const shm_control_t *c, uint32_t exit_status) {
+  header_update(h, c);
+  h->state = RECORD_FINISHED;
+  h->exit_status = exit_status;
+  h->recorder_pid = 0;
+  h->shm_fd = -1;
+}
+
+int header_write_at(int fd, const void *data, uint64_t size, uint64_t offset) {
+  for (uint64_t done = 0; done < size;) {
+    ssize_t n = os_pwrite(fd, (const uint8_t *)data + done, size - done, offset + done);
+    if (n == -EINTR) continue;
+    if (n <= 0) return n < 0 ? (int)n : -EIO;
+    done += (uint64_t)n;
+  }
+  return 0;
+}
+
+int header_write(const record_header_t *h, int fd) {
+  uint8_t page[RECORD_HEADER_SIZE] = {0};
+  memcpy(page, h, sizeof *h);
+  return header_write_at(fd, page, sizeof page, 0);
+}
+
+record_stop_t header_stop_reason(int error) {
+  switch (error) {
+  case ENOSPC:
+  case EDQUOT: return RECORD_STOP_DISK_FULL;
+  case EFBIG: return RECORD_STOP_FILE_LIMIT;
+  default: return RECORD_STOP_IO;
+  }
 }
 
 bool header_control(const record_header_t *h, int file_fd, uint64_t ring_bytes, shm_control_t *c) {

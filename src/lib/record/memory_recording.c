@@ -9,8 +9,6 @@
  */
 #include "record/memory_recording.h"
 
-#include <errno.h>
-
 #include "record/chunk_copy.h"
 #include "record/header.h"
 #include "sonde/status.h"
@@ -34,7 +32,6 @@ int memory_recording_begin(uint64_t limit_bytes) {
   own.file_fd = os_memory_file("sonde");
   header_begin(&own.header, os_pid());
   own.header.mode = RECORD_CALLS;
-  own.header.shm_fd = -1;
   bool good = g && c && own.file_fd >= 0 && os_wipe_on_fork(g, sizeof *g) &&
               os_hide_from_fork(c, SHM_BYTES) &&
               header_control(&own.header, own.file_fd, ALIGN_UP(limit_bytes, UINT64_C(4096)), c);
@@ -73,13 +70,7 @@ static bool is_whole(uint8_t *chunk, uint64_t room) {
   if (h.magic != CHUNK_MAGIC || h.size < sizeof h || h.size > room || h.size % 8 ||
       h.used > h.size - sizeof h)
     return false;
-  uint64_t said = h.checksum;
-  h.checksum = 0;
-  memcpy(chunk, &h, sizeof h);
-  bool whole = chunk_checksum(chunk, h.size) == said;
-  h.checksum = said;
-  memcpy(chunk, &h, sizeof h);
-  return whole;
+  return chunk_is_intact(chunk, h.size);
 }
 
 /* Visits the chunks of the file; one of them is at most a quarter of a piece. */
@@ -132,27 +123,14 @@ bool memory_recording_each(bool (*visit)(void *context, const chunk_header_t *ch
 typedef struct saving {
   int fd;
   uint64_t at;
-  ssize_t failed;
+  int status; /* 0 or a negative errno */
 } saving_t;
-
-static bool put(saving_t *s, const void *data, uint64_t size, uint64_t offset) {
-  for (uint64_t done = 0; done < size;) {
-    ssize_t n = os_pwrite(s->fd, (const uint8_t *)data + done, size - done, offset + done);
-    if (n == -EINTR) continue;
-    if (n <= 0) {
-      s->failed = n;
-      return false;
-    }
-    done += (uint64_t)n;
-  }
-  return true;
-}
 
 static bool save_chunk(void *context, const chunk_header_t *chunk) {
   saving_t *s = context;
-  if (!put(s, chunk, chunk->size, s->at)) return false;
+  s->status = header_write_at(s->fd, chunk, chunk->size, s->at);
   s->at += chunk->size;
-  return true;
+  return s->status == 0;
 }
 
 int memory_recording_save(const char *path) {
@@ -162,11 +140,8 @@ int memory_recording_save(const char *path) {
   if (s.fd < 0) return SONDE_EIO;
   bool good = memory_recording_each(save_chunk, &s);
   record_header_t h = own.header;
-  h.state = RECORD_FINISHED;
-  header_update(&h, c);
-  uint8_t page[RECORD_HEADER_SIZE] = {0};
-  memcpy(page, &h, sizeof h);
-  good = good && put(&s, page, sizeof page, 0);
+  header_finish(&h, c, 0);
+  if (good) s.status = header_write(&h, s.fd);
   os_close(s.fd);
-  return good ? 0 : s.failed ? SONDE_EIO : SONDE_ENOMEM;
+  return s.status ? SONDE_EIO : good ? 0 : SONDE_ENOMEM;
 }

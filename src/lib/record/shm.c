@@ -10,9 +10,8 @@
  * lock-free (a signal handler may need a slot while its thread takes one); their heads carry a tag
  * that changes with every push, so a head that was popped and pushed in between is noticed.
  */
-#include <errno.h>
-
 #include "base/text.h"
+#include "record/header.h"
 #include "record/live_table.h"
 #include "record/writer.h"
 #include "sonde/status.h"
@@ -105,25 +104,12 @@ static bool stop(shm_control_t *c, record_stop_t reason) {
   return false;
 }
 
-static record_stop_t stop_of_error(ssize_t error) {
-  switch (-error) {
-  case ENOSPC:
-  case EDQUOT: return RECORD_STOP_DISK_FULL;
-  case EFBIG: return RECORD_STOP_FILE_LIMIT;
-  default: return RECORD_STOP_IO;
-  }
-}
-
 static bool write_at(int fd, const void *data, uint32_t size, uint64_t offset) {
   shm_control_t *c = writer_global->control;
   if (c->limit_bytes && offset + size > c->limit_bytes) return stop(c, RECORD_STOP_LIMIT);
   if (offset + size > os_file_size_limit()) return stop(c, RECORD_STOP_FILE_LIMIT);
-  for (uint32_t done = 0; done < size;) {
-    ssize_t n = os_pwrite(fd, (const uint8_t *)data + done, size - done, offset + done);
-    if (n <= 0) return stop(c, stop_of_error(n));
-    done += (uint32_t)n;
-  }
-  return true;
+  int status = header_write_at(fd, data, size, offset);
+  return status == 0 || stop(c, header_stop_reason(-status));
 }
 
 /* ---- the ring ------------------------------------------------------------------------------- */

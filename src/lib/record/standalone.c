@@ -29,11 +29,6 @@ static bool fill_control(shm_control_t *c) {
   return true;
 }
 
-static bool write_header(void) {
-  record_header_t *h = &local.header;
-  return os_pwrite(local.file_fd, h, sizeof *h, 0) == (ssize_t)sizeof *h;
-}
-
 /* Attaches as a program under a recorder does: the recorder is this process. */
 static int attach(void) {
   int status = writer_attach(local.header.pid, (uint32_t)local.shm_fd, (uint32_t)local.file_fd);
@@ -56,7 +51,8 @@ static int begin_first(void) {
   int status = SONDE_ENOMEM;
   if (c) {
     fill_header(&local.header, local.shm_fd);
-    status = fill_control(c) && write_header() ? attach() : SONDE_EIO;
+    status =
+        fill_control(c) && header_write(&local.header, local.file_fd) == 0 ? attach() : SONDE_EIO;
     os_unmap(c, SHM_BYTES);
   }
   if (status == 0) return 0;
@@ -67,7 +63,8 @@ static int begin_first(void) {
 
 static int begin_again(void) {
   fill_header(&local.header, local.shm_fd);
-  if (!fill_control(local.control) || !write_header()) return SONDE_EIO;
+  if (!fill_control(local.control) || header_write(&local.header, local.file_fd) < 0)
+    return SONDE_EIO;
   writer_global->file_fd = local.file_fd;
   writer_restart();
   return 0;
@@ -91,14 +88,9 @@ int standalone_begin(const char *path) {
 
 int standalone_end(void) {
   shm_control_t *c = local.control;
-  record_header_t *h = &local.header;
   writer_finish();
-  header_update(h, c);
-  h->state = RECORD_FINISHED;
-  h->exit_status = RECORD_STATUS_UNKNOWN;
-  h->recorder_pid = 0;
-  h->shm_fd = -1;
-  bool written = write_header() && !c->stop_reason;
+  header_finish(&local.header, c, RECORD_STATUS_UNKNOWN);
+  bool written = header_write(&local.header, local.file_fd) == 0 && !c->stop_reason;
   c->file_fd = -1; /* no log */
   if (writer_global->file_fd != local.file_fd && writer_global->file_fd >= 0)
     os_close(writer_global->file_fd);

@@ -129,8 +129,6 @@ static void print_audited(const audit_t *audit, const record_event_t *e, bool st
 static void print_extended(reader_t *reader, const record_event_t *e, bool stacks) {
   uint64_t n[2] = {0};
   uint64_t ns = reader_ns(reader, e->time);
-  static const char *const names[] = {
-      [EXTENDED_MODE] = "mode", [EXTENDED_SNAPSHOT] = "snapshot", [EXTENDED_MARKER] = "mark"};
   if (e->subtype == EXTENDED_BLOCKS) {
     body_blocks(e, print_block, reader);
     return;
@@ -143,8 +141,12 @@ static void print_extended(reader_t *reader, const record_event_t *e, bool stack
     print_region(reader, e, stacks);
     return;
   }
-  if (e->subtype >= sizeof names / sizeof *names || !names[e->subtype]) return;
-  printf("{\"event\":\"%s\",\"time_ns\":%" PRIu64, names[e->subtype], ns);
+  const char *name = e->subtype == EXTENDED_MODE       ? "mode"
+                     : e->subtype == EXTENDED_SNAPSHOT ? "snapshot"
+                     : e->subtype == EXTENDED_MARKER   ? "mark"
+                                                       : NULL;
+  if (!name) return;
+  printf("{\"event\":\"%s\",\"time_ns\":%" PRIu64, name, ns);
   if (e->subtype == EXTENDED_MARKER) {
     print_mark(reader, e);
     return;

@@ -11,6 +11,7 @@
 #include <unistd.h>
 
 #include "base/varint.h"
+#include "record/header.h"
 
 #define CHUNK_BYTES (64u << 10)
 #define TABLES      0u /* stream of the tables; those of events come after it */
@@ -30,13 +31,8 @@ struct offline {
 };
 
 static void append(offline_t *r, const void *data, size_t size) {
-  const uint8_t *at = data;
-  while (size && !r->error) {
-    ssize_t n = pwrite(r->fd, at, size, (off_t)r->size);
-    if (n < 0 && errno == EINTR) continue;
-    if (n <= 0) r->error = n < 0 ? errno : EIO;
-    if (n > 0) at += n, size -= (size_t)n, r->size += (uint64_t)n;
-  }
+  if (!r->error) r->error = -header_write_at(r->fd, data, size, r->size);
+  r->size += size;
 }
 
 /* ---- chunks ------------------------------------------------------------------------------- */
@@ -66,8 +62,7 @@ static void flush(offline_t *r, stream_t *s) {
   h->close_time = s->last_time;
   h->records = s->records;
   h->flags = CHUNK_CLOSED;
-  h->checksum = 0;
-  h->checksum = chunk_checksum(h, h->size);
+  chunk_seal(h, h->size);
   append(r, h, h->size);
   s->sequence++;
 }
@@ -149,7 +144,6 @@ stream_t *offline_stream(offline_t *r, uint32_t tid, const char *name) {
 
 offline_t *offline_create(const char *path) {
   offline_t *r = calloc(1, sizeof *r);
-  static const uint8_t zeros[RECORD_HEADER_SIZE];
   if (!r) return NULL;
   r->fd = open(path, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC | O_NOCTTY, 0600);
   if (r->fd < 0 || !new_stream(r, CHUNK_TABLES)) {
@@ -159,15 +153,11 @@ offline_t *offline_create(const char *path) {
     errno = error;
     return NULL;
   }
-  append(r, zeros, sizeof zeros);
-  r->header = (record_header_t){.version = RECORD_VERSION,
-                                .header_size = RECORD_HEADER_SIZE,
-                                .byte_order = RECORD_BYTE_ORDER,
-                                .clock = RECORD_CLOCK_MONOTONIC,
-                                .state = RECORD_FINISHED,
-                                .shm_fd = -1,
-                                .exec_count = 1};
-  memcpy(r->header.magic, RECORD_MAGIC, sizeof r->header.magic);
+  r->size = RECORD_HEADER_SIZE;
+  header_init(&r->header);
+  r->header.clock = RECORD_CLOCK_MONOTONIC;
+  r->header.state = RECORD_FINISHED;
+  r->header.exec_count = 1;
   return r;
 }
 
@@ -178,8 +168,7 @@ int offline_finish(offline_t *r) {
     flush(r, &r->streams[i]->writer.events[0]);
     free(r->streams[i]);
   }
-  r->size = 0;
-  append(r, &r->header, sizeof r->header);
+  if (!r->error) r->error = -header_write(&r->header, r->fd);
   if (close(r->fd) != 0 && !r->error) r->error = errno;
   int error = r->error;
   free(r);

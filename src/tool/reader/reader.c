@@ -63,16 +63,6 @@ static bool sane(const chunk_header_t *h) {
          h->size % 8 == 0 && h->used <= h->size - sizeof *h && h->address_shift < 64;
 }
 
-/* CHUNK's bytes are changed for a moment. */
-static bool checksum_holds(uint8_t *chunk, uint32_t size) {
-  uint64_t said, none = 0;
-  memcpy(&said, chunk + offsetof(chunk_header_t, checksum), sizeof said);
-  memcpy(chunk + offsetof(chunk_header_t, checksum), &none, sizeof none);
-  bool holds = chunk_checksum(chunk, size) == said;
-  memcpy(chunk + offsetof(chunk_header_t, checksum), &said, sizeof said);
-  return holds;
-}
-
 static bool unpack(reader_t *r, chunk_buffer_t *b, uint32_t used) {
   chunk_buffer_t unpacked = {0};
   unpacked.size = packed_unpack(b->bytes + sizeof(chunk_header_t), used, &unpacked.bytes,
@@ -101,7 +91,7 @@ bool reader_place(reader_t *r, const chunk_place_t *place, chunk_buffer_t *b) {
     return false;
   }
   bool whole = n == place->size && h.size == place->size;
-  if (whole && h.flags & CHUNK_CLOSED && !checksum_holds(b->bytes, place->size)) {
+  if (whole && h.flags & CHUNK_CLOSED && !chunk_is_intact(b->bytes, place->size)) {
     r->damage.damaged_chunks++;
     return false;
   }

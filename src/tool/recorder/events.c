@@ -67,8 +67,7 @@ static int append(recording_t *r, own_chunk_t *c, uint8_t subtype, uint64_t time
   uint8_t *aligned = c->bytes;
   memmove(aligned + sizeof h, chunk + sizeof h, size - sizeof h);
   memcpy(aligned, &h, sizeof h);
-  h.checksum = chunk_checksum(aligned, size);
-  memcpy(aligned, &h, sizeof h);
+  chunk_seal(aligned, size);
   c->used = 0;
   if (r->control->stop_reason || !recording_append(r, aligned, size)) return SONDE_EIO;
   r->sequence++;

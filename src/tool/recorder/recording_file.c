@@ -48,29 +48,18 @@ static int make_shm(recording_t *r) {
   return 0;
 }
 
-/* pwrite until all is done; false with errno. */
-static bool write_all(int fd, const void *data, size_t size, uint64_t offset) {
-  for (size_t done = 0; done < size;) {
-    ssize_t n = pwrite(fd, (const char *)data + done, size - done, (off_t)(offset + done));
-    if (n < 0 && errno == EINTR) continue;
-    if (n <= 0) return false;
-    done += (size_t)n;
-  }
-  return true;
-}
-
-static bool write_header(recording_t *r) {
-  uint8_t page[RECORD_HEADER_SIZE] = {0};
-  memcpy(page, &r->header, sizeof r->header);
-  return write_all(r->file_fd, page, sizeof page, 0);
+/* Returns false with errno. */
+static bool is_done(int status) {
+  if (status < 0) errno = -status;
+  return status == 0;
 }
 
 /* All that a reader needs if we are killed at once. False with errno. */
-static bool writer_start(recording_t *r, uint64_t ring_bytes) {
+static bool write_first_header(recording_t *r, uint64_t ring_bytes) {
   if (!header_control(&r->header, r->file_fd, ring_bytes, r->control)) return false;
   r->header.ring_start = r->control->ring_start;
   r->header.ring_bytes = r->control->ring_bytes;
-  return write_header(r);
+  return is_done(header_write(&r->header, r->file_fd));
 }
 
 int recording_create(recording_t *r, const char *path, uint32_t pid, uint32_t mode,
@@ -96,7 +85,7 @@ int recording_create(recording_t *r, const char *path, uint32_t pid, uint32_t mo
   if (status < 0) {
     snprintf(error, error_size, "cannot allocate shared memory for '%s': %s%s", path,
              strerror(errno), errno == EFBIG ? " (ulimit -f)" : "");
-  } else if (!writer_start(r, ring_bytes)) {
+  } else if (!write_first_header(r, ring_bytes)) {
     snprintf(error, error_size, "cannot write '%s': %s", path, strerror(errno));
     status = SONDE_EIO;
   }
@@ -117,13 +106,6 @@ void recording_settings(const recording_t *r, char *out, size_t size) {
 }
 
 /* ---- while it runs and when it ends --------------------------------------------------------- */
-
-static void update_header(recording_t *r) {
-  record_header_t *h = &r->header;
-  const shm_control_t *c = r->control;
-  header_update(h, c);
-  h->ring_written = load_relaxed(&c->ring_at);
-}
 
 uint64_t recording_now(const recording_t *r) {
   uint64_t ticks, ns;
@@ -146,9 +128,9 @@ static void checkpoint_when_due(recording_t *r) {
 
 void recording_refresh(recording_t *r) {
   checkpoint_when_due(r);
-  update_header(r);
+  header_update(&r->header, r->control);
   shm_calibrate(r->control, &r->header);
-  write_header(r);
+  (void)header_write(&r->header, r->file_fd);
 }
 
 bool recording_append(recording_t *r, const void *data, uint32_t size) {
@@ -157,7 +139,7 @@ bool recording_append(recording_t *r, const void *data, uint32_t size) {
   bool own = h->stream == RECORDER_STREAM || h->stream >= MONITOR_STREAM;
   uint32_t type = own ? CHUNK_TABLES : h->type;
   uint64_t offset = shm_reserve(r->control, type, size);
-  return write_all(r->file_fd, data, size, offset);
+  return is_done(header_write_at(r->file_fd, data, size, offset));
 }
 
 static bool collect_slot(recording_t *r, uint32_t page, uint32_t slot_size, uint8_t *buffer) {
@@ -188,16 +170,9 @@ int recording_finish(recording_t *r, int wait_status) {
   int live = recording_snapshot(r, SNAPSHOT_END, &blocks);
   bool collected = collect(r) && (live == 0 || live == SONDE_EINVAL);
   int error = errno;
-  if (!collected && !r->control->stop_reason)
-    r->control->stop_reason = error == ENOSPC || error == EDQUOT ? RECORD_STOP_DISK_FULL
-                              : error == EFBIG                   ? RECORD_STOP_FILE_LIMIT
-                                                                 : RECORD_STOP_IO;
-  r->header.state = RECORD_FINISHED;
-  r->header.exit_status = (uint32_t)wait_status;
-  r->header.recorder_pid = 0;
-  r->header.shm_fd = -1;
-  update_header(r);
-  return write_header(r) && collected ? 0 : SONDE_EIO;
+  if (!collected && !r->control->stop_reason) r->control->stop_reason = header_stop_reason(error);
+  header_finish(&r->header, r->control, (uint32_t)wait_status);
+  return is_done(header_write(&r->header, r->file_fd)) && collected ? 0 : SONDE_EIO;
 }
 
 void recording_stop(recording_t *r) {

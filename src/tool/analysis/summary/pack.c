@@ -42,11 +42,9 @@ int pack_write_chunk(FILE *out, chunk_header_t *h, const void *payload, size_t s
   h->size = (uint32_t)padded;
   h->used = (uint32_t)size;
   h->flags |= CHUNK_CLOSED;
-  h->checksum = 0;
   memcpy(chunk, h, sizeof *h);
   memcpy(chunk + sizeof *h, payload, size);
-  h->checksum = chunk_checksum(chunk, padded);
-  memcpy(chunk, h, sizeof *h);
+  chunk_seal(chunk, padded);
   bool good = fwrite(chunk, 1, padded, out) == padded;
   free(chunk);
   return good ? 0 : SONDE_EIO;

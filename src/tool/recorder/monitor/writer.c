@@ -277,8 +277,7 @@ static bool write_chunk(monitor_writer_t *j, chunk_type_t type, bytes_t *payload
                       .records = records};
   memcpy(chunk, &h, sizeof h);
   memcpy(chunk + sizeof h, payload->data, payload->used);
-  h.checksum = chunk_checksum(chunk, size);
-  memcpy(chunk, &h, sizeof h);
+  chunk_seal(chunk, size);
   bool written = !load_relaxed(&j->recording->control->stop_reason) &&
                  recording_append(j->recording, chunk, (uint32_t)size);
   free(chunk);
