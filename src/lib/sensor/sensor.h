@@ -32,8 +32,8 @@ typedef struct sensor {
   void (*stop)(shm_control_t *control);
 } sensor_t;
 
-#define SENSOR_DECLARE(name, mode, argument, help) extern HIDDEN const sensor_t sensor_##name;
-SENSOR_TABLE(SENSOR_DECLARE)
+#define SENSOR_DECLARE(name, ...) extern HIDDEN const sensor_t sensor_##name;
+SENSOR_TABLE(SENSOR_DECLARE, SENSOR_DECLARE)
 #undef SENSOR_DECLARE
 
 void sensor_start(void);

@@ -11,37 +11,41 @@
 
 #include "record/format.h"
 
-/* X(name, RECORD_… bits that switch it on, argument and help of `sonde record --name`)
+/* OPTION(name, RECORD_… bits that switch it on, argument and help of `sonde record --name`);
+ * ALWAYS(name): a sensor that is always on and has no option.
  *
- * A sensor without bits is always on and has no option. Sensors are started in this order, handle
- * a request of the recorder in this order, and `sonde help record` lists them in this order. */
-#define SENSOR_TABLE(X)                                                                            \
-  X(malloc, RECORD_ANY_BLOCKS | RECORD_MAPPINGS, "[MODE]",                                         \
-    "all: every malloc, free and mmap, with stacks; malloc: blocks only;\n"                        \
-    "vm: mappings only; live: blocks that are not freed, without history;\n"                       \
-    "livevm: live, with mappings; sample:BYTES: one allocation per BYTES on\n"                     \
-    "average; off: nothing until 'sonde ctl' switches it on")                                      \
-  X(sample, RECORD_SAMPLES, "[HZ]",                                                                \
-    "sample the stacks of running threads, HZ times per second of CPU time (99)")                  \
-  X(crash, 0, NULL, NULL)                                                                          \
-  X(trace, RECORD_CALLS, "[PATTERN]",                                                              \
-    "record every call, with its time, of functions compiled with\n"                               \
-    "-finstrument-functions, -fpatchable-function-entry=5 or clang's\n"                            \
-    "-fxray-instrument; PATTERN: of the last two, and of imported functions\n"                     \
-    "and Objective-C methods, those that match: 'libssl*:SSL_*,malloc',\n"                         \
-    "'-[Account *]'")                                                                              \
-  X(stall, RECORD_STALLS, "[MS]",                                                                  \
-    "report iterations of event loops that take longer than MS milliseconds\n"                     \
-    "(250), and the code that used the time")                                                      \
-  X(audit, RECORD_AUDIT, "[POLICY]",                                                               \
-    "record calls of sensitive functions that POLICY selects: a file, linux\n"                     \
-    "(the default) or apple; see 'sonde help audit'")                                              \
-  X(leaks, 0, NULL, NULL)
+ * In this order sensors are started, handle a request of the recorder, and are listed by
+ * `sonde help record`. */
+#define SENSOR_TABLE(OPTION, ALWAYS)                                                               \
+  OPTION(malloc, RECORD_ANY_BLOCKS | RECORD_MAPPINGS, "[MODE]",                                    \
+         "record allocations:\n"                                                                   \
+         "  all      malloc, free and mmap with stacks (default)\n"                                \
+         "  malloc   only blocks; vm: only memory mappings\n"                                      \
+         "  live     live blocks; livevm: also live mappings\n"                                    \
+         "  sample:BYTES  on average one block in BYTES\n"                                         \
+         "  off      nothing until 'sonde ctl' changes it")                                        \
+  OPTION(sample, RECORD_SAMPLES, "[HZ]", "sample threads HZ times per second of CPU time (99)")    \
+  ALWAYS(crash)                                                                                    \
+  OPTION(trace, RECORD_CALLS, "[PATTERN]",                                                         \
+         "record every call of functions compiled with\n"                                          \
+         "-finstrument-functions, -fpatchable-function-entry=5\n"                                  \
+         "or clang's -fxray-instrument. PATTERN selects among\n"                                   \
+         "the last two, imported functions and Objective-C\n"                                      \
+         "methods: 'libssl*:SSL_*,malloc', '-[Account *]'")                                        \
+  OPTION(stall, RECORD_STALLS, "[MS]",                                                             \
+         "report iterations of event loops that take longer than\n"                                \
+         "MS milliseconds (250), and what caused them")                                            \
+  OPTION(audit, RECORD_AUDIT, "[POLICY]",                                                          \
+         "record calls of sensitive functions; POLICY is a file,\n"                                \
+         "linux (default) or apple; see 'sonde help audit'")                                       \
+  ALWAYS(leaks)
 
-/* SENSOR_MODE_malloc: the bits of a sensor. */
+#define SENSOR_IGNORE(name)
+
+/* SENSOR_MODE_malloc: the bits of the sensor malloc. */
 enum {
 #define SENSOR_MODE_BITS(name, mode, argument, help) SENSOR_MODE_##name = (mode),
-  SENSOR_TABLE(SENSOR_MODE_BITS)
+  SENSOR_TABLE(SENSOR_MODE_BITS, SENSOR_IGNORE)
 #undef SENSOR_MODE_BITS
 };
 

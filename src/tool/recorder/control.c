@@ -18,6 +18,7 @@
 
 #include "base/message.h"
 #include "base/parse.h"
+#include "sensor/sensor_table.h"
 
 #define ANSWER_MAX (1u << 20)
 
@@ -232,12 +233,11 @@ int control_print_error(pid_t pid, int status) {
 static const struct {
   const char *name;
   uint32_t mode;
-} modes[] = {{"all", RECORD_BLOCKS | RECORD_MAPPINGS},
-             {"malloc", RECORD_BLOCKS},
-             {"vm", RECORD_MAPPINGS},
-             {"live", RECORD_LIVE},
-             {"livevm", RECORD_LIVE | RECORD_MAPPINGS},
-             {"off", 0}};
+} modes[] = {
+#define MODE_ENTRY(mode, name, bits) {name, bits},
+    SENSOR_MALLOC_MODES(MODE_ENTRY)
+#undef MODE_ENTRY
+};
 
 bool control_parse_malloc(const char *text, uint32_t *mode, uint64_t *sample_bytes) {
   if (!strncmp(text, "sample:", 7)) {
@@ -253,7 +253,7 @@ bool control_parse_malloc(const char *text, uint32_t *mode, uint64_t *sample_byt
 }
 
 const char *control_malloc_text(uint32_t mode, uint64_t sample_bytes, char *text) {
-  mode &= RECORD_ANY_BLOCKS | RECORD_MAPPINGS;
+  mode &= SENSOR_MODE_malloc;
   for (size_t i = 0; i < sizeof modes / sizeof *modes; i++)
     if (mode == modes[i].mode) return modes[i].name;
   snprintf(text, 40, "sample:%llu", (unsigned long long)sample_bytes);

@@ -13,6 +13,7 @@
 #include "base/parse.h"
 #include "recorder/control.h"
 #include "recorder/follow.h"
+#include "sensor/sensor_table.h"
 #include "sonde/status.h"
 
 #define HZ_MAX 1000
@@ -75,8 +76,7 @@ bool control_malloc(control_t *c, const char *argument, FILE *answer) {
     fprintf(answer, "malloc takes all, malloc, vm, live, livevm, sample:BYTES or off");
     return false;
   }
-  if (!switch_mode(c, RECORD_ANY_BLOCKS | RECORD_MAPPINGS, mode, sample_bytes, answer))
-    return false;
+  if (!switch_mode(c, SENSOR_MODE_malloc, mode, sample_bytes, answer)) return false;
   fprintf(answer, "malloc %s\n", argument);
   return true;
 }
@@ -90,7 +90,7 @@ bool control_sample(control_t *c, const char *argument, FILE *answer) {
     return false;
   }
   if (!off) store_relaxed(&s->sample_interval_ns, (uint64_t)(1000000000 / hz));
-  if (!switch_mode(c, RECORD_SAMPLES, off ? 0 : RECORD_SAMPLES, s->sample_bytes, answer))
+  if (!switch_mode(c, SENSOR_MODE_sample, off ? 0 : SENSOR_MODE_sample, s->sample_bytes, answer))
     return false;
   __atomic_fetch_add(&s->request, 1, __ATOMIC_ACQ_REL);
   put_sampler(s, answer);
@@ -103,8 +103,8 @@ bool control_trace(control_t *c, const char *argument, FILE *answer) {
     fprintf(answer, "trace takes on or off");
     return false;
   }
-  if (!switch_mode(c, RECORD_CALLS, on ? RECORD_CALLS : 0, c->recording->control->sample_bytes,
-                   answer))
+  if (!switch_mode(c, SENSOR_MODE_trace, on ? SENSOR_MODE_trace : 0,
+                   c->recording->control->sample_bytes, answer))
     return false;
   recording_set_tracing(c->recording, on);
   fprintf(answer, "trace %s\n", argument);
@@ -118,8 +118,8 @@ bool control_audit(control_t *c, const char *argument, FILE *answer) {
     fprintf(answer, "audit takes on or off");
     return false;
   }
-  if (!switch_mode(c, RECORD_AUDIT, on ? RECORD_AUDIT : 0, c->recording->control->sample_bytes,
-                   answer))
+  if (!switch_mode(c, SENSOR_MODE_audit, on ? SENSOR_MODE_audit : 0,
+                   c->recording->control->sample_bytes, answer))
     return false;
   fprintf(answer, "audit %s\n", argument);
   return true;

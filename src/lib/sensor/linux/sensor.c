@@ -4,8 +4,8 @@
 #include "os/os.h"
 
 static const sensor_t *const sensors[] = {
-#define SENSOR_ENTRY(name, mode, argument, help) &sensor_##name,
-    SENSOR_TABLE(SENSOR_ENTRY)
+#define SENSOR_ENTRY(name, ...) &sensor_##name,
+    SENSOR_TABLE(SENSOR_ENTRY, SENSOR_ENTRY)
 #undef SENSOR_ENTRY
 };
 

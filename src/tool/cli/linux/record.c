@@ -13,45 +13,28 @@
 #include "recorder/control.h"
 #include "recorder/defaults.h"
 #include "recorder/recorder.h"
+#include "sensor/sensor_table.h"
 
+/* KEY_malloc and so on are the sensors' options. */
 enum {
-  KEY_MALLOC = CLI_LONG_ONLY,
-  KEY_LIMIT,
-  KEY_SAMPLE,
+  KEY_LIMIT = CLI_LONG_ONLY,
   KEY_WALL,
-  KEY_AUDIT,
   KEY_COVERAGE,
-  KEY_TRACE,
-  KEY_STALL,
   KEY_CPU,
-  KEY_FOLLOW
+  KEY_FOLLOW,
+#define SENSOR_KEY(name, mode, argument, help) KEY_##name,
+  SENSOR_TABLE(SENSOR_KEY, SENSOR_IGNORE)
+#undef SENSOR_KEY
 };
 
 static const cli_option_t options[] = {
     {'o', "output", "FILE", "the recording; default COMMAND.PID.sonde"},
-    {KEY_MALLOC, "malloc", "[MODE]",
-     "record allocations:\n"
-     "  all      malloc, free and mmap with stacks (default)\n"
-     "  malloc   only blocks; vm: only memory mappings\n"
-     "  live     live blocks; livevm: also live mappings\n"
-     "  sample:BYTES  on average one block in BYTES\n"
-     "  off      nothing until 'sonde ctl' changes it"},
-    {KEY_SAMPLE, "sample", "[HZ]", "sample threads HZ times per second of CPU time (99)"},
-    {KEY_WALL, "wall", "[HZ]",
-     "sample all threads, including blocked ones, HZ times a\n"
-     "second (99); only running threads are signalled"},
-    {KEY_TRACE, "trace", "[PATTERN]",
-     "record every call of functions compiled with\n"
-     "-finstrument-functions, -fpatchable-function-entry=5\n"
-     "or clang's -fxray-instrument. PATTERN selects among\n"
-     "the last two, imported functions and Objective-C\n"
-     "methods: 'libssl*:SSL_*,malloc', '-[Account *]'"},
-    {KEY_STALL, "stall", "[MS]",
-     "report iterations of event loops that take longer than\n"
-     "MS milliseconds (250), and what caused them"},
-    {KEY_AUDIT, "audit", "[POLICY]",
-     "record calls of sensitive functions; POLICY is a file,\n"
-     "linux (default) or apple; see 'sonde help audit'"},
+#define SENSOR_OPTION(name, mode, argument, help) {KEY_##name, #name, argument, help},
+    SENSOR_TABLE(SENSOR_OPTION, SENSOR_IGNORE)
+#undef SENSOR_OPTION
+        {KEY_WALL, "wall", "[HZ]",
+         "sample all threads, including blocked ones, HZ times a\n"
+         "second (99); only running threads are signalled"},
     {KEY_COVERAGE, "coverage", NULL,
      "with --audit: count system calls that its hooks do not\n"
      "see; every system call stops the program twice, as\n"
@@ -89,7 +72,7 @@ typedef struct parsed {
 static bool parse_malloc(const char *value, parsed_t *p) {
   uint32_t mode;
   if (!control_parse_malloc(value ? value : "all", &mode, &p->options.sample_bytes)) return false;
-  p->options.mode = (p->options.mode & ~(RECORD_ANY_BLOCKS | RECORD_MAPPINGS)) | mode;
+  p->options.mode = (p->options.mode & ~(uint32_t)SENSOR_MODE_malloc) | mode;
   p->malloc_given = true;
   return true;
 }
@@ -117,34 +100,34 @@ static const char *parse_option(parsed_t *p, int key, const char *value) {
   recorder_options_t *o = &p->options;
   switch (key) {
   case 'o': o->output = value; break;
-  case KEY_MALLOC:
+  case KEY_malloc:
     if (parse_malloc(value, p)) break;
     return "--malloc takes all, malloc, vm, live, livevm, off or sample:512K (a size)";
-  case KEY_SAMPLE:
-    o->mode |= RECORD_SAMPLES;
+  case KEY_sample:
+    o->mode |= SENSOR_MODE_sample;
     if (!value || parse_number(value, 1, SAMPLE_HZ_MAX, &o->sample_hz)) break;
     return "--sample takes a number from 1 to 1000";
   case KEY_WALL:
-    o->mode |= RECORD_SAMPLES;
+    o->mode |= SENSOR_MODE_sample;
     o->wall_hz = DEFAULT_SAMPLE_HZ;
     if (!value || parse_number(value, 1, SAMPLE_HZ_MAX, &o->wall_hz)) break;
     return "--wall takes a number from 1 to 1000";
-  case KEY_TRACE:
-    o->mode |= RECORD_CALLS;
+  case KEY_trace:
+    o->mode |= SENSOR_MODE_trace;
     o->trace_pattern = value;
     if (!value || strlen(value) < sizeof((shm_control_t *)0)->trace_pattern) break;
     return "--trace takes a pattern of at most 511 bytes";
   case KEY_CPU:
-    o->mode |= RECORD_SAMPLES;
+    o->mode |= SENSOR_MODE_sample;
     o->cpu = true;
     if (!value || parse_cpu(value, &o->cpu_rules)) break;
     return "--cpu takes a percentage of one CPU and seconds: 80,60";
-  case KEY_STALL:
-    o->mode |= RECORD_STALLS;
+  case KEY_stall:
+    o->mode |= SENSOR_MODE_stall;
     if (!value || parse_number(value, STALL_MS_MIN, STALL_MS_MAX, &o->stall_ms)) break;
     return "--stall takes a number of milliseconds, at least 50";
-  case KEY_AUDIT:
-    o->mode |= RECORD_AUDIT;
+  case KEY_audit:
+    o->mode |= SENSOR_MODE_audit;
     if (read_policy(value ? value : "linux", o)) break;
     return "";
   case KEY_COVERAGE: o->coverage = true; break;
