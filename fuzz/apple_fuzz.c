@@ -11,6 +11,7 @@
 #include <unistd.h>
 
 #include "import/apple.h"
+#include "reader/merge.h"
 #include "reader/reader.h"
 
 static void check(int ok) {

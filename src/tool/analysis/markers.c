@@ -4,6 +4,8 @@
 #include <string.h>
 
 #include "sonde/status.h"
+#include "reader/body.h"
+#include "reader/merge.h"
 
 bool marker_is(const record_event_t *e, const char *name) {
   const char *found;

@@ -171,7 +171,7 @@ static bool apply_step(pass_t *p, const call_step_t *s) {
   switch (s->what) {
   case CALL_ENTERED: t->calls++; return enter(p, s->frame, s->time);
   case CALL_UNKNOWN: t->unknown++; return enter(p, 0, s->time);
-  case CALL_LEFT: t->left++; return leave(p, s->time, false);
+  case CALL_UNWOUND: t->left++; return leave(p, s->time, false);
   case CALL_DROPPED: t->open++; return leave(p, s->time, true);
   case CALL_ENDED: return leave(p, s->time, false);
   case CALL_STRAY: t->unmatched++; return true;

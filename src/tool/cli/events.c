@@ -9,6 +9,8 @@
 #include "cli/cli.h"
 #include "cli/common/recording.h"
 #include "cli/verbs.h"
+#include "reader/body.h"
+#include "reader/merge.h"
 #include "reader/reader.h"
 #include "report/json.h"
 #include "sonde/stack.h"

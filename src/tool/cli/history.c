@@ -11,6 +11,7 @@
 #include "cli/cli.h"
 #include "cli/common/recording.h"
 #include "cli/verbs.h"
+#include "reader/merge.h"
 #include "reader/reader.h"
 #include "report/frame_names.h"
 

@@ -1,9 +1,5 @@
-/* SPDX-License-Identifier: MIT
- *
- * The bodies of extended records: docs/format.md, "Extended records".
- */
-#include "base/varint.h"
-#include "reader/reader.h"
+/* SPDX-License-Identifier: MIT */
+#include "reader/body.h"
 
 bool body_numbers(const record_event_t *e, uint64_t *out, int count) {
   const uint8_t *p = e->body, *end = p + e->body_size;

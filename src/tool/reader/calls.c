@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
- * Decodes chunks of calls (docs/format.md, "Records of calls"). A hostile chunk can at most invent
- * calls: depth is counted here and a step that has no call to end is left out as a bad record.
+ * Decodes chunks of calls (docs/format.md, "Records of calls"). A hostile chunk can only invent
+ * calls: this file tracks the depth and rejects a step that ends a call when none is open.
  */
 #include "reader/calls.h"
 
@@ -10,20 +10,24 @@
 #include "record/call_record.h"
 #include "reader/internal.h"
 
-#define DEPTH_MAX                                                                                  \
-  (UINT64_C(1) << 24) /* of calls nothing is known of: a hostile depth ends here                   \
-                       */
+/* A record adds at most so many unknown calls, which bounds a hostile depth. */
+#define DEPTH_MAX (UINT64_C(1) << 24)
 
 struct calls {
   reader_t *reader;
-  size_t place, place_end; /* in reader->chunks */
+  /* in reader->chunks */
+  size_t place, place_end;
   chunk_buffer_t buffer;
   const uint8_t *p, *end;
-  uint64_t time; /* in units of the chunk */
+  /* in units of the chunk */
+  uint64_t time;
   unsigned shift;
-  uint32_t stream, sequence; /* of the next chunk */
-  uint64_t depth;            /* calls open */
-  uint64_t pending;          /* steps of PENDING_WHAT still to give */
+  /* of the next chunk */
+  uint32_t stream, sequence;
+  /* open calls */
+  uint64_t depth;
+  /* steps of pending_what that are still to be returned */
+  uint64_t pending;
   call_what_t pending_what;
   uint64_t lost;
 };
@@ -65,7 +69,7 @@ uint64_t calls_bytes(const reader_t *r) {
   return bytes;
 }
 
-static void give(calls_t *c, call_what_t what, uint64_t count) {
+static void queue_steps(calls_t *c, call_what_t what, uint64_t count) {
   c->pending_what = what;
   c->pending = count;
 }
@@ -79,7 +83,7 @@ static bool next_chunk(calls_t *c) {
   }
   c->time = h.base_time;
   c->shift = h.address_shift < 32 ? h.address_shift : 0;
-  if (h.sequence != c->sequence) give(c, CALL_DROPPED, c->depth);
+  if (h.sequence != c->sequence) queue_steps(c, CALL_DROPPED, c->depth);
   c->sequence = h.sequence + 1;
   return true;
 }
@@ -90,8 +94,8 @@ static bool bad(calls_t *c) {
   return false;
 }
 
-/* One of the steps that a record stands for. */
-static bool give_pending(calls_t *c, call_step_t *out) {
+/* A record may stand for several equal steps; returns one of them. */
+static bool next_pending(calls_t *c, call_step_t *out) {
   c->pending--;
   out->what = c->pending_what;
   out->time = c->time << c->shift;
@@ -113,14 +117,14 @@ static bool step(calls_t *c, call_step_t *out, call_what_t what, uint64_t passed
 static bool set_depth(calls_t *c, uint64_t depth) {
   if (depth > c->depth + DEPTH_MAX) return bad(c);
   if (depth < c->depth)
-    give(c, CALL_DROPPED, c->depth - depth);
+    queue_steps(c, CALL_DROPPED, c->depth - depth);
   else
-    give(c, CALL_UNKNOWN, depth - c->depth);
+    queue_steps(c, CALL_UNKNOWN, depth - c->depth);
   return false;
 }
 
-/* What the record R says; false when it is no step by itself. */
-static bool take(calls_t *c, const call_record_t *r, call_step_t *out) {
+/* Applies record R; false if it is not a step by itself. */
+static bool apply(calls_t *c, const call_record_t *r, call_step_t *out) {
   switch (r->what) {
   case CALL_RECORD_ENTER: return step(c, out, CALL_ENTERED, r->passed, (uint32_t)r->value);
   case CALL_RECORD_EXIT: return step(c, out, CALL_ENDED, r->passed, 0);
@@ -129,11 +133,11 @@ static bool take(calls_t *c, const call_record_t *r, call_step_t *out) {
   case CALL_RECORD_DEPTH: return set_depth(c, r->value);
   case CALL_RECORD_LOST:
     c->lost += r->value;
-    give(c, CALL_DROPPED, c->depth);
+    queue_steps(c, CALL_DROPPED, c->depth);
     return false;
   case CALL_RECORD_UNWOUND:
     if (r->value > c->depth) return bad(c);
-    give(c, CALL_LEFT, r->value);
+    queue_steps(c, CALL_UNWOUND, r->value);
     return false;
   default: return bad(c);
   }
@@ -141,14 +145,14 @@ static bool take(calls_t *c, const call_record_t *r, call_step_t *out) {
 
 bool calls_next(calls_t *c, call_step_t *out) {
   for (;;) {
-    if (c->pending) return give_pending(c, out);
+    if (c->pending) return next_pending(c, out);
     if (c->p >= c->end || !*c->p) {
       if (!next_chunk(c)) return false;
       continue;
     }
-    call_record_t record = call_record_get(c->p); /* READ_PADDING zeros lie behind the chunk */
+    call_record_t record = call_record_get(c->p); /* READ_PADDING zeros follow the chunk */
     c->p += record.bytes;
-    if (take(c, &record, out)) return true;
+    if (apply(c, &record, out)) return true;
   }
 }
 

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
- * The calls of a recording: its chunks of calls, decoded, stream by stream.
+ * The recorded calls of a recording (--trace), stream by stream. One thread uses a calls_t, and
+ * closes it before its reader.
  */
 #ifndef SONDE_READER_CALLS_H
 #define SONDE_READER_CALLS_H
@@ -8,46 +9,55 @@
 #include "reader/reader.h"
 
 typedef enum call_what {
-  CALL_ENTERED, /* `frame` is called */
-  CALL_ENDED,   /* the innermost call has ended */
-  CALL_LEFT,    /* so has the innermost one, but without an exit: longjmp, an exception */
-  CALL_DROPPED, /* the innermost one was forgotten: when it ended is not known */
-  CALL_UNKNOWN, /* a call is open of which nothing is known */
-  CALL_STRAY,   /* an exit of a call whose enter was not recorded */
+  /* `frame` is called */
+  CALL_ENTERED,
+  /* the innermost call returned */
+  CALL_ENDED,
+  /* the innermost call ended without an exit: longjmp or an exception */
+  CALL_UNWOUND,
+  /* the innermost call ended at an unknown time: events were lost */
+  CALL_DROPPED,
+  /* a call of an unknown function is open */
+  CALL_UNKNOWN,
+  /* an exit without a recorded entry */
+  CALL_STRAY,
 } call_what_t;
 
-/* A step of a stream. Steps are well nested: there is always an innermost call to end. */
+/* A step of a stream. Steps are well nested: a step that ends a call follows one that began it. */
 typedef struct call_step {
   call_what_t what;
-  uint64_t time; /* the clock, not shifted */
+  /* ticks, not shifted */
+  uint64_t time;
   uint32_t frame;
 } call_step_t;
 
 typedef struct calls calls_t;
 
-/* The next stream that has calls; *PLACE, at first 0, is where to go on after it. NULL beyond the
- * last, or without memory. */
+/* Opens the next stream that has calls. *PLACE is 0 for the first one and is advanced. NULL after
+ * the last, or if memory runs out. */
 calls_t *calls_open(reader_t *reader, size_t *place);
 uint32_t calls_stream(const calls_t *calls);
-uint64_t calls_lost(const calls_t *calls); /* events that are said to be missing, so far */
 
-/* The next step; false at the end of the stream, when the calls still open had not ended. */
+/* Events that were lost so far, by the records that say so. */
+uint64_t calls_lost(const calls_t *calls);
+
+/* The next step; false at the end of the stream. Calls that are then open had not ended. */
 bool calls_next(calls_t *calls, call_step_t *out);
 
-/* The last time of the stream, once it has ended. */
+/* After the end of the stream: its last time. */
 uint64_t calls_last_time(const calls_t *calls);
 void calls_close(calls_t *calls);
 
-/* Bytes of chunks of calls in the recording. */
+/* The size of all chunks of calls. */
 uint64_t calls_bytes(const reader_t *reader);
 
-/* Nanoseconds since the start of the recording of CLOCK, as of call_step_t, and nanoseconds a unit
- * of it. */
+/* Converts CLOCK, a time of call_step_t, to nanoseconds since the start of the recording; and the
+ * nanoseconds of one unit. */
 double reader_clock_ns(const reader_t *reader, uint64_t clock);
 double reader_clock_rate(const reader_t *reader);
 
-/* What tracing one call adds, in units of the clock: in all, and as seen within the call. Zeros
- * where the recording does not tell. */
+/* The overhead of tracing one call, in units of the clock: in all, and the part within the measured
+ * call. Zeros if unknown. */
 typedef struct call_cost {
   double pair, inside;
 } call_cost_t;

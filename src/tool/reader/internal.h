@@ -1,96 +1,89 @@
 /* SPDX-License-Identifier: MIT
  *
- * What the files of the reader share.
+ * Shared by the files of the reader.
  */
 #ifndef SONDE_READER_INTERNAL_H
 #define SONDE_READER_INTERNAL_H
 
+#include "base/array.h"
+#include "base/hash.h"
 #include "reader/reader.h"
 
-#define READ_PADDING                                                                               \
-  64 /* zero bytes behind a chunk in memory: a varint may be read past its end                     \
-      */
+/* Zero bytes behind a chunk in memory, because a varint may be read past the chunk's end. */
+#define READ_PADDING 64
 
 /* Where a chunk is. */
 typedef struct chunk_place {
   uint64_t offset, base_time;
   uint32_t size, stream, sequence;
-  uint32_t span; /* chunks it stands for */
+  /* how many chunks it replaces: packed chunks replace several */
+  uint32_t span;
   uint16_t exec_index;
   uint8_t type;
-  uint8_t from_scratch;
+  uint8_t from_shm;
 } chunk_place_t;
 
-/* Ids to places in an array; ids may be sparse, memory follows their count. */
-typedef struct id_map {
-  uint32_t *slots; /* index + 1 */
-  size_t mask, count;
-} id_map_t;
-
-typedef struct record_text {
+typedef struct frame_text {
   uint32_t frame;
   const char *text;
-} record_text_t;
+} frame_text_t;
 
+/* A copied string; the blocks form a list. */
 typedef struct text_block {
   struct text_block *next;
   char text[];
 } text_block_t;
 
-#define DECLARE_TABLE(type, name)                                                                  \
-  struct {                                                                                         \
-    type *items;                                                                                   \
-    size_t count, room;                                                                            \
-  } name
-
 struct reader {
-  int fd;           /* -1: none */
-  uint8_t *scratch; /* our own copy of it; NULL: there is none */
-  uint64_t scratch_size;
-  const uint8_t *data; /* of reader_open_bytes */
+  /* -1: none */
+  int fd;
+  /* a copy of the recorder's shared buffers; NULL: none */
+  uint8_t *shm;
+  uint64_t shm_size;
+  /* of reader_open_bytes */
+  const uint8_t *data;
   uint64_t size;
   record_header_t header;
   reader_damage_t damage;
-  DECLARE_TABLE(chunk_place_t, chunks);
-  DECLARE_TABLE(record_image_t, images);
-  DECLARE_TABLE(record_thread_t, threads);
-  DECLARE_TABLE(record_frame_t, frames);
-  DECLARE_TABLE(record_node_t, nodes);
-  DECLARE_TABLE(sensor_record_t, others);
-  DECLARE_TABLE(const char *, arguments);
-  DECLARE_TABLE(record_text_t, texts_of_frames);
-  double cost_pair, cost_inside; /* of TABLE_TRACER, in units of the clock */
-  id_map_t image_ids, thread_ids, frame_ids, node_ids;
+  ARRAY(chunk_place_t) chunks;
+  ARRAY(record_image_t) images;
+  ARRAY(record_thread_t) threads;
+  ARRAY(record_frame_t) frames;
+  ARRAY(record_node_t) nodes;
+  ARRAY(sensor_record_t) sensor_records;
+  ARRAY(const char *) arguments;
+  ARRAY(frame_text_t) frame_texts;
+  /* of TABLE_TRACER, in units of the clock */
+  double cost_pair, cost_inside;
+  /* of images, threads, frames and nodes */
+  hash_index_t image_ids, thread_ids, frame_ids, node_ids;
   text_block_t *texts;
-  uint16_t exec_index; /* the one that is told of; until the chunks are settled: asked for, or 0 */
-  uint16_t programs;   /* the last one that there are chunks of */
+  /* the program that is read; before its chunks are selected: the requested one, or 0 */
+  uint16_t exec_index;
+  /* the last program that has chunks */
+  uint16_t programs;
 };
 
-/* Makes room for one more item; false without memory. */
-bool table_grow(void **items, size_t item_size, size_t count, size_t *room);
-#define TABLE_ADD(t)                                                                               \
-  (table_grow((void **)&(t).items, sizeof *(t).items, (t).count, &(t).room)                        \
-       ? &(t).items[(t).count++]                                                                   \
-       : NULL)
+/* Reads SIZE bytes at OFFSET of the file, or of its shared buffers. Returns the count, which is
+ * smaller at the end. */
+size_t reader_read(const reader_t *reader, bool shm, uint64_t offset, void *out, size_t size);
 
-/* Reads SIZE bytes at OFFSET of the file (or its scratch). Returns the count, short at the end. */
-size_t reader_read(const reader_t *reader, bool scratch, uint64_t offset, void *out, size_t size);
-
-/* A place of the file in memory: one chunk, or several where they were packed together. */
+/* One place of the file in memory: a chunk, or several that were packed together. */
 typedef struct chunk_buffer {
-  uint8_t *bytes; /* READ_PADDING zeros behind */
-  size_t room, size, at;
+  /* READ_PADDING zeros behind */
+  uint8_t *bytes;
+  size_t capacity, size, at;
 } chunk_buffer_t;
 
-/* Reads what is at PLACE into BUFFER, which begins as zeros. False when it is to be passed over,
- * which has been counted. */
+/* Reads PLACE into BUFFER, which is zeros at first. False if the place is damaged: the caller skips
+ * it, and it has been counted. */
 bool reader_place(reader_t *reader, const chunk_place_t *place, chunk_buffer_t *buffer);
 
-/* The next chunk of BUFFER: its header, and where its payload is. False when there is none left. */
+/* The next chunk of BUFFER: its header and payload. False after the last. */
 bool reader_chunk(chunk_buffer_t *buffer, chunk_header_t *header, const uint8_t **payload,
                   const uint8_t **end);
 
-/* Fills the tables from all chunks of tables. 0 or SONDE_ENOMEM. */
+/* Reads all table chunks. 0 or SONDE_ENOMEM. */
 int reader_tables(reader_t *reader);
 
 #endif

@@ -1,47 +1,56 @@
 /* SPDX-License-Identifier: MIT
  *
- * The events of all streams, decoded and merged by time.
+ * Decodes the events of all streams and merges them by time.
  *
- * A stream is a cursor: its chunks in sequence, one of them in memory, some events of it decoded
- * ahead. Cursors stand in a binary heap by the time of their next event. A stream's chunks are read
- * only when its turn comes, so memory follows the number of threads that were alive at one time.
+ * Each stream has a cursor: its chunks in sequence, one of them in memory, with some of its events
+ * decoded ahead. A binary heap orders the cursors by the time of their next event. A cursor reads
+ * its first chunk only when it reaches the top, so memory follows the number of threads that were
+ * alive at one time.
  *
- * Most programs have runs of events of one thread: all that stand at the top of the heap before the
- * next stream's first event are handed out at once.
+ * Most programs have runs of events of one thread. The merge returns at once all events of the top
+ * cursor that precede the first event of every other stream.
  */
 #include <stddef.h>
 #include <stdlib.h>
 
 #include "base/varint.h"
+#include "reader/merge.h"
 #include "reader/internal.h"
 
-#define AHEAD   256 /* events decoded ahead */
-#define AT_HAND 32  /* that are kept known while the chunk has more */
+/* Events decoded ahead, and how many of them remain known while the chunk has more. */
+#define AHEAD     256
+#define LOOKAHEAD 32
 
-/* What a stream needs while its chunks are read. */
+/* The decoding state of a stream. */
 typedef struct decoder {
   const uint8_t *start, *p, *end; /* of the payload */
   uint64_t time, address, sample_bytes;
   uint32_t stack, stream;
   uint8_t address_shift;
   chunk_buffer_t buffer;
-  uint32_t first, behind; /* of events: the next one, and one more than the last */
+  /* of events: the next one, and the end */
+  uint32_t first, behind;
   record_event_t events[AHEAD];
   uint32_t guesses[PREDICTOR_ENTRIES];
 } decoder_t;
 
 typedef struct cursor {
-  uint64_t key;            /* time by which it stands in the heap */
-  uint32_t hold;           /* ticks it was held back by */
-  decoder_t *decoder;      /* NULL before its first chunk is opened */
-  size_t place, place_end; /* in reader->chunks */
+  /* the time that orders the heap */
+  uint64_t key;
+  /* ticks by which its next event was deferred */
+  uint32_t deferred;
+  /* NULL before its first chunk is opened */
+  decoder_t *decoder;
+  /* in reader->chunks */
+  size_t place, place_end;
 } cursor_t;
 
 struct merge {
   reader_t *reader;
   cursor_t **heap;
   size_t count;
-  bool given; /* merge_next gave the first event, which is consumed at its next call */
+  /* merge_next returned the first event; its next call consumes it */
+  bool returned;
   uint64_t done_bytes, total_bytes;
 };
 
@@ -86,7 +95,7 @@ static bool bad(merge_t *m, decoder_t *d) {
   return false;
 }
 
-/* The body of the extended record at P, behind its time; its subtype in *SUBTYPE. */
+/* The body of the extended record at P, which is after its time. Sets *SUBTYPE. */
 static const uint8_t *body_of(const decoder_t *d, const uint8_t *p, uint8_t *subtype,
                               uint64_t *size) {
   *subtype = *p++;
@@ -94,7 +103,7 @@ static const uint8_t *body_of(const decoder_t *d, const uint8_t *p, uint8_t *sub
   return p <= d->end && *size <= (uint64_t)(d->end - p) ? p : NULL;
 }
 
-/* A call that was recorded BACK bytes before RECORD is made again: its body is the event's. */
+/* Repeats the call that was recorded BACK bytes before RECORD: the event has the same body. */
 static bool decode_repeat(const decoder_t *d, const uint8_t *record, uint64_t back,
                           record_event_t *e) {
   uint64_t size;
@@ -172,7 +181,7 @@ static inline bool decode(merge_t *m, decoder_t *d) {
   return true;
 }
 
-/* Decodes as much of the chunk at hand as there is room for. */
+/* Decodes events of the current chunk until the buffer is full. */
 static void __attribute__((noinline)) decode_ahead(merge_t *m, decoder_t *d) {
   uint32_t left = d->behind - d->first;
   memmove(d->events, d->events + d->first, left * sizeof *d->events);
@@ -184,7 +193,7 @@ static void __attribute__((noinline)) decode_ahead(merge_t *m, decoder_t *d) {
 
 static bool start_stream(cursor_t *c) {
   c->decoder = malloc(sizeof *c->decoder);
-  if (!c->decoder) return false; /* for want of memory its events are missing, and counted */
+  if (!c->decoder) return false; /* out of memory: its events are counted as missing */
   memset(c->decoder, 0, offsetof(decoder_t, events));
   return true;
 }
@@ -195,20 +204,20 @@ static void end_stream(cursor_t *c) {
   free(c);
 }
 
-/* Makes sure that the cursor has a next event; false at the end of the stream. An event's body lies
- * in its chunk, so the next one is opened only when all of this one's events are consumed. */
+/* Ensures that the cursor has a next event; false at the end of the stream. Events point into their
+ * chunk, so the next chunk is opened only after all events of this one are consumed. */
 static inline bool refill(merge_t *m, cursor_t *c) {
   if (__builtin_expect(!c->decoder, 0) && !start_stream(c)) {
     m->reader->damage.missing_chunks += c->place_end - c->place;
     return false;
   }
   decoder_t *d = c->decoder;
-  if (d->behind - d->first <= AT_HAND) decode_ahead(m, d);
+  if (d->behind - d->first <= LOOKAHEAD) decode_ahead(m, d);
   while (__builtin_expect(d->first == d->behind, 0)) {
     if (!open_next_chunk(m, c)) return false;
     decode_ahead(m, d);
   }
-  c->hold = 0;
+  c->deferred = 0;
   c->key = d->events[d->first].time;
   return true;
 }
@@ -234,7 +243,7 @@ static void drop_top(merge_t *m) {
   if (m->count) sift_down(m, 0);
 }
 
-/* Brings the top of the heap to its next event, or drops it. */
+/* Advances the top of the heap to its next event, or removes it at its end. */
 static void next_of_top(merge_t *m) {
   if (refill(m, m->heap[0]))
     sift_down(m, 0);
@@ -242,7 +251,7 @@ static void next_of_top(merge_t *m) {
     drop_top(m);
 }
 
-/* The time up to which the top of the heap comes before all others. */
+/* The time until which the top of the heap precedes all others. */
 static uint64_t limit_of_top(const merge_t *m) {
   uint64_t limit = UINT64_MAX;
   for (size_t i = 1; i <= 2 && i < m->count; i++)
@@ -259,7 +268,8 @@ bool merge_run(merge_t *m, merge_run_t *run) {
   run->events = d->events + d->first;
   run->known = d->behind - d->first;
   run->count = 1;
-  uint32_t most = run->known > AT_HAND ? run->known - AT_HAND : run->known; /* the rest is a view */
+  uint32_t most =
+      run->known > LOOKAHEAD ? run->known - LOOKAHEAD : run->known; /* the rest is lookahead */
   while (run->count < most && run->events[run->count].time <= limit)
     run->count++;
   return true;
@@ -273,18 +283,18 @@ void merge_consume(merge_t *m, uint32_t n) {
 
 const record_event_t *merge_next(merge_t *m) {
   merge_run_t run;
-  merge_consume(m, m->given);
-  m->given = merge_run(m, &run);
-  return m->given ? run.events : NULL;
+  merge_consume(m, m->returned);
+  m->returned = merge_run(m, &run);
+  return m->returned ? run.events : NULL;
 }
 
 bool merge_defer(merge_t *m, uint32_t n) {
   cursor_t *c = m->heap[0];
-  uint32_t held = n ? 0 : c->hold, further = held ? 2 * held : 1;
+  uint32_t held = n ? 0 : c->deferred, further = held ? 2 * held : 1;
   uint64_t time = c->decoder->events[c->decoder->first + n].time;
   if (limit_of_top(m) > time + MERGE_DEFER_TICKS || further > MERGE_DEFER_TICKS) return false;
   c->decoder->first += n;
-  c->hold = further;
+  c->deferred = further;
   c->key = time + further;
   sift_down(m, 0);
   return true;

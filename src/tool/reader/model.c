@@ -5,9 +5,12 @@
 #include <string.h>
 
 enum {
-  CONTEXTS = 1 << 16, /* places of each table of contexts; what collides is guessed worse */
-  FOLLOWERS = 4,      /* symbols that followed one symbol, the last one first */
-  CLASSES = 4096,     /* of sizes, 16 bytes apart; larger ones share the last */
+  /* entries of each context table; a collision only makes a guess worse */
+  CONTEXTS = 1 << 16,
+  /* symbols that followed one symbol, the last one first */
+  FOLLOWERS = 4,
+  /* size classes of 16 bytes; larger sizes share the last */
+  CLASSES = 4096,
 };
 
 typedef struct symbol_state {
@@ -43,7 +46,7 @@ struct model {
   uint64_t last[3]; /* symbols, the latest first */
   uint64_t by_three[CONTEXTS], by_two[CONTEXTS], by_one[CONTEXTS][FOLLOWERS];
   symbol_state_t symbols[CONTEXTS];
-  GROWING(block_t, blocks); /* number 0 stands for none */
+  GROWING(block_t, blocks); /* number 0: none */
   GROWING(hole_t, holes);   /* likewise */
   uint32_t *slots;          /* address to number of its live block */
   uint32_t mask;
@@ -162,7 +165,7 @@ static void put_slot(model_t *m, uint32_t number) {
   m->slots[i] = number;
 }
 
-/* Slots are never given back: one address keeps its block, live or not. */
+/* Slots are never removed: an address keeps its block, live or freed. */
 static bool room_for_slot(model_t *m) {
   if (2 * (uint64_t)m->blocks.count < m->mask) return true;
   if (m->mask >= UINT32_MAX / 2) return false;
@@ -215,7 +218,7 @@ static void unlink_block(model_t *m, uint32_t number) {
 
 /* ---- new blocks --------------------------------------------------------------------------- */
 
-/* What a block of SIZE takes in most allocators: eight bytes more, rounded up to 16. */
+/* The space of a block of SIZE in most allocators: eight bytes more, rounded up to 16. */
 static uint64_t whole_size(uint64_t size) {
   uint64_t whole = (size + 8 + 15) & ~UINT64_C(15);
   return whole < 32 ? 32 : whole;
@@ -251,7 +254,7 @@ int model_rank(const model_t *m, uint64_t size, uint64_t address) {
 
 uint64_t model_new_base(const model_t *m) { return m->end_of_fresh; }
 
-/* Takes ADDRESS out of the free places of its class, if it is near the front. */
+/* Removes ADDRESS from the free places of its class, if it is near the front. */
 static bool fill_hole(model_t *m, uint32_t size_class, uint64_t address) {
   uint32_t *link = &m->hole_of_class[size_class];
   for (int i = 0; *link && i < MODEL_RANKS; i++, link = &m->holes.items[*link].next)

@@ -1,19 +1,19 @@
 /* SPDX-License-Identifier: MIT
  *
- * What a packed chunk of events is coded against: guesses of the next event's kind and stack, of
- * its size and of its address, made from the events before it. The packer writes which guess was
- * right, the reader makes the same guesses and takes that one; docs/format.md, "Packed chunks",
- * describes the guesses, for they are the format.
+ * The prediction model of packed chunks. From the events so far, it guesses the next event's kind
+ * and stack, its size and its address. The packer writes which guess is right; the reader makes the
+ * same guesses and uses that one. The guesses are part of the format: docs/format.md, "Packed
+ * chunks".
  *
- * - Kind and stack follow the three, two or one symbols (kind and stack) before.
- * - A size is the last one, or the one before, of the same symbol.
- * - A new block lies where the last freed one of its size class was (allocators hand out last in,
- *   first out), or behind the last block.
- * - A freed block is the newest one, the one allocated after or before the last freed one, the
- * newest or oldest of the stack whose blocks this stack frees, or stands to the last freed one as
- * before.
+ * - Kind and stack (a symbol) follow the previous three, two or one symbols.
+ * - A size is one of the last two sizes of the same symbol.
+ * - A new block is where the last freed block of its size class was (allocators reuse the most
+ *   recently freed block first), or after the last block.
+ * - A freed block is the newest one; the one allocated after or before the last freed one; the
+ *   newest or oldest of the stack whose blocks this stack frees; or has the same distance to the
+ *   last freed one as before.
  *
- * A model knows the blocks of its chunk alone; its memory follows the chunk's events.
+ * A model knows only the blocks of its chunk; its memory follows the count of their events.
  */
 #ifndef SONDE_READER_MODEL_H
 #define SONDE_READER_MODEL_H
@@ -22,41 +22,43 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#define MODEL_SYMBOLS   6 /* guesses of a symbol; this number itself: none was right */
-#define MODEL_SIZES     3
-#define MODEL_ADDRESSES 6 /* guesses with codes of their own, then … */
-#define MODEL_RANKED    6 /* … this one: a free place further down, its rank in a byte */
+/* Guesses of a symbol. This number as a code: no guess is right. */
+#define MODEL_SYMBOLS 6
+#define MODEL_SIZES   3
+/* Guesses of an address; the next code is followed by the rank of a free place, one byte. */
+#define MODEL_ADDRESSES 6
+#define MODEL_RANKED    6
 #define MODEL_LITERAL   7
 #define MODEL_FREES     7
 #define MODEL_RANKS     64
 
 typedef struct model model_t;
 
-model_t *model_new(void); /* NULL without memory */
+model_t *model_new(void); /* NULL: out of memory */
 void model_free(model_t *model);
 
-/* The guesses of the next symbol, MODEL_SYMBOLS of them. A symbol is stack << 3 | kind. */
+/* Writes MODEL_SYMBOLS guesses of the next symbol. A symbol is stack << 3 | kind. */
 void model_symbols(const model_t *model, uint64_t *out);
-/* It was SYMBOL; CODE is the place of the right guess or MODEL_SYMBOLS. */
+/* Records the actual symbol. */
 void model_symbol_was(model_t *model, uint64_t symbol);
 
-/* As above: of the size that SYMBOL asks for. */
+/* Guesses of the size that SYMBOL allocates, and the actual size. */
 void model_sizes(model_t *model, uint64_t symbol, uint64_t *out);
 void model_size_was(model_t *model, uint64_t symbol, uint64_t size);
 
-/* The address of a new block of SIZE, MODEL_ADDRESSES guesses. */
+/* Writes MODEL_ADDRESSES guesses of the address of a new block of SIZE. */
 void model_new_addresses(model_t *model, uint64_t size, uint64_t *out);
-/* The free place number RANK of the size class, 0 when there is none. */
+/* The free place number RANK of the size class; 0 if there is none. */
 uint64_t model_place(const model_t *model, uint64_t size, unsigned rank);
-/* The rank of ADDRESS among the free places, less than MODEL_RANKS; -1: it is none of these. */
+/* The rank of ADDRESS among the free places, less than MODEL_RANKS; -1 if it is not one of them. */
 int model_rank(const model_t *model, uint64_t size, uint64_t address);
-/* What a literal is told as the difference from. */
+/* The address from which a literal is a difference. */
 uint64_t model_new_base(const model_t *model);
-/* False without memory. */
+/* Records the actual address; false when memory runs out. */
 bool model_new_was(model_t *model, uint64_t symbol, uint64_t size, unsigned shift,
                    uint64_t address);
 
-/* The address of a block that SYMBOL frees, MODEL_FREES guesses. */
+/* Writes MODEL_FREES guesses of the address of the block that SYMBOL frees. */
 void model_freed_addresses(model_t *model, uint64_t symbol, uint64_t *out);
 uint64_t model_freed_base(const model_t *model);
 bool model_freed_was(model_t *model, uint64_t symbol, uint64_t address);

@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: MIT
  *
- * Packed chunks: docs/format.md, "Packed chunks". What the packer and the reader share.
+ * Packed chunks: docs/format.md, "Packed chunks". Shared by the packer and the reader.
  *
- * A packed chunk stands for some chunks of one stream that follow one another. Their headers and
- * payloads come out again byte by byte, so a packed recording reads exactly as the one it was made
- * of. Either they are simply compressed, or the events are taken apart into columns, one for each
- * kind of fact, coded against a model (read_model.h).
+ * A packed chunk replaces consecutive chunks of one stream. Unpacking restores their headers and
+ * payloads byte by byte, so a packed recording reads exactly like the original. The chunks are
+ * either compressed as they are, or their events are split into columns, one for each kind of
+ * field, and coded with a prediction model (model.h).
  */
 #ifndef SONDE_READER_PACKED_H
 #define SONDE_READER_PACKED_H
@@ -13,14 +13,17 @@
 #include "record/format.h"
 #include "reader/model.h"
 
-#define PACKED_UNPACKED_MAX (17u << 20) /* bytes of the chunks in one packed chunk */
+/* The total size of the chunks in one packed chunk. */
+#define PACKED_UNPACKED_MAX (17u << 20)
 
 typedef enum packed_mode {
-  PACKED_PLAIN = 0,   /* the chunks, one after the other, as one zstd frame */
-  PACKED_COLUMNS = 1, /* columns, each a zstd frame */
+  /* the chunks as one zstd frame */
+  PACKED_PLAIN = 0,
+  /* columns, each a zstd frame */
+  PACKED_COLUMNS = 1,
 } packed_mode_t;
 
-/* X(NAME, number): what each column holds is said in docs/format.md. */
+/* X(NAME, number). docs/format.md describes the content of each column. */
 #define PACKED_COLUMN_TABLE(X)                                                                     \
   X(HEADERS, 0)                                                                                    \
   X(CONTROL, 1)                                                                                    \
@@ -56,11 +59,10 @@ typedef enum packed_column {
 #define TIME_LONG             255u
 #define ADDRESS_LONG          255u /* in the last plane: the number is in LONG_ADDRESSES */
 
-/* Unpacks PAYLOAD (SIZE bytes behind the packed chunk's header) into *OUT, which is grown to *ROOM
- * as needed: chunks one after the other, each with its header, whose size and used are made right.
- * Returns how many bytes, 0 when the payload is damaged or there is no memory. PADDING zero bytes
- * stand behind. */
-size_t packed_unpack(const uint8_t *payload, size_t size, uint8_t **out, size_t *room,
+/* Unpacks PAYLOAD, the SIZE bytes after the packed chunk's header, into *OUT, whose *CAPACITY grows
+ * as needed: chunks one after the other, with corrected headers, then PADDING zero bytes. Returns
+ * the size without the padding; 0 if the payload is damaged or memory runs out. */
+size_t packed_unpack(const uint8_t *payload, size_t size, uint8_t **out, size_t *capacity,
                      size_t padding);
 
 #endif

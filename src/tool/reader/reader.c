@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: MIT
  *
- * Opening a recording: the header, and an index of its chunks.
+ * Opens a recording: reads the header and builds an index of the chunks.
  *
- * The file is walked chunk by chunk. Where no chunk begins (a write that a kill cut off left a
- * hole, or the bytes are damaged) the next magic is looked for, eight bytes at a time, and the gap
- * is counted. A chunk that is there twice, in the file and collected from the scratch, is kept
- * once: the copy whose checksum is right.
+ * The index walks the file chunk by chunk. Where no chunk begins (a killed process left a hole, or
+ * the bytes are damaged), it searches for the next magic at each multiple of eight bytes and counts
+ * the gap. If a chunk is present twice, in the file and in the shared buffers, the index keeps the
+ * copy with the correct checksum.
  */
 #include "reader/reader.h"
 
@@ -21,16 +21,6 @@
 #include "record/shm.h"
 #include "sonde/status.h"
 
-bool table_grow(void **items, size_t item_size, size_t count, size_t *room) {
-  if (count < *room) return true;
-  size_t bigger = *room ? *room * 2 : 64;
-  void *grown = realloc(*items, bigger * item_size);
-  if (!grown) return false;
-  *items = grown;
-  *room = bigger;
-  return true;
-}
-
 static size_t read_fd(int fd, uint64_t offset, void *out, size_t size) {
   size_t done = 0;
   while (done < size) {
@@ -42,10 +32,10 @@ static size_t read_fd(int fd, uint64_t offset, void *out, size_t size) {
   return done;
 }
 
-size_t reader_read(const reader_t *r, bool scratch, uint64_t offset, void *out, size_t size) {
-  const uint8_t *data = scratch ? r->scratch : r->data;
-  uint64_t whole = scratch ? r->scratch_size : r->size;
-  if (!data) return scratch ? 0 : read_fd(r->fd, offset, out, size);
+size_t reader_read(const reader_t *r, bool shm, uint64_t offset, void *out, size_t size) {
+  const uint8_t *data = shm ? r->shm : r->data;
+  uint64_t whole = shm ? r->shm_size : r->size;
+  if (!data) return shm ? 0 : read_fd(r->fd, offset, out, size);
   if (offset >= whole) return 0;
   if (size > whole - offset) size = (size_t)(whole - offset);
   memcpy(out, data + offset, size);
@@ -58,7 +48,7 @@ static uint32_t size_limit(const chunk_header_t *h) {
   return h->flags & CHUNK_PACKED ? PACKED_UNPACKED_MAX : CHUNK_MAX_BYTES;
 }
 
-static bool sane(const chunk_header_t *h) {
+static bool is_valid(const chunk_header_t *h) {
   return h->magic == CHUNK_MAGIC && h->size >= sizeof *h && h->size <= size_limit(h) &&
          h->size % 8 == 0 && h->used <= h->size - sizeof *h && h->address_shift < 64;
 }
@@ -66,7 +56,7 @@ static bool sane(const chunk_header_t *h) {
 static bool unpack(reader_t *r, chunk_buffer_t *b, uint32_t used) {
   chunk_buffer_t unpacked = {0};
   unpacked.size = packed_unpack(b->bytes + sizeof(chunk_header_t), used, &unpacked.bytes,
-                                &unpacked.room, READ_PADDING);
+                                &unpacked.capacity, READ_PADDING);
   free(b->bytes);
   *b = unpacked;
   if (!b->size) r->damage.damaged_chunks++;
@@ -77,16 +67,16 @@ bool reader_place(reader_t *r, const chunk_place_t *place, chunk_buffer_t *b) {
   chunk_header_t h;
   size_t need = (size_t)place->size + READ_PADDING;
   b->size = b->at = 0;
-  if (b->room < need) {
+  if (b->capacity < need) {
     free(b->bytes);
     b->bytes = malloc(need);
-    b->room = b->bytes ? need : 0;
+    b->capacity = b->bytes ? need : 0;
     if (!b->bytes) return false;
   }
-  size_t n = reader_read(r, place->from_scratch, place->offset, b->bytes, place->size);
+  size_t n = reader_read(r, place->from_shm, place->offset, b->bytes, place->size);
   memset(b->bytes + n, 0, need - n);
   memcpy(&h, b->bytes, sizeof h);
-  if (n < sizeof h || !sane(&h)) {
+  if (n < sizeof h || !is_valid(&h)) {
     r->damage.damaged_chunks++;
     return false;
   }
@@ -95,10 +85,10 @@ bool reader_place(reader_t *r, const chunk_place_t *place, chunk_buffer_t *b) {
     r->damage.damaged_chunks++;
     return false;
   }
-  if (!whole) r->damage.damaged_chunks++; /* read in part: up to the tear */
+  if (!whole) r->damage.damaged_chunks++; /* truncated: read as far as it goes */
   b->size = n;
   if (!(h.flags & CHUNK_PACKED)) return true;
-  if (!whole || place->from_scratch) return false;
+  if (!whole || place->from_shm) return false;
   return unpack(r, b, h.used);
 }
 
@@ -107,7 +97,7 @@ bool reader_chunk(chunk_buffer_t *b, chunk_header_t *h, const uint8_t **payload,
   size_t left = b->size - b->at;
   if (left < sizeof *h) return false;
   memcpy(h, b->bytes + b->at, sizeof *h);
-  if (!sane(h) || h->flags & CHUNK_PACKED) return false;
+  if (!is_valid(h) || h->flags & CHUNK_PACKED) return false;
   *payload = b->bytes + b->at + sizeof *h;
   size_t used = left - sizeof *h;
   if (h->flags & CHUNK_CLOSED && h->used < used) used = h->used;
@@ -119,8 +109,8 @@ bool reader_chunk(chunk_buffer_t *b, chunk_header_t *h, const uint8_t **payload,
 /* ---- the index ---------------------------------------------------------------------------- */
 
 static int add_place(reader_t *r, const chunk_header_t *h, uint64_t offset, uint32_t size,
-                     bool scratch) {
-  chunk_place_t *place = TABLE_ADD(r->chunks);
+                     bool shm) {
+  chunk_place_t *place = ARRAY_ADD(r->chunks);
   if (!place) return SONDE_ENOMEM;
   *place = (chunk_place_t){.offset = offset,
                            .base_time = h->base_time,
@@ -130,7 +120,7 @@ static int add_place(reader_t *r, const chunk_header_t *h, uint64_t offset, uint
                            .span = h->flags & CHUNK_PACKED && h->records ? h->records : 1,
                            .exec_index = h->exec_index,
                            .type = (uint8_t)(h->type > 255 ? 255 : h->type),
-                           .from_scratch = scratch};
+                           .from_shm = shm};
   if (h->exec_index > r->programs) r->programs = h->exec_index;
   return 0;
 }
@@ -149,8 +139,8 @@ static uint64_t next_chunk(const reader_t *r, uint64_t from) {
   return r->size;
 }
 
-/* Only zeros from FROM to TO: where recording stopped for want of room, the place of a chunk that
- * was never written there. What it held comes behind, from the scratch, or is counted as lost. */
+/* Only zeros from FROM to TO: the reserved place of a chunk whose write failed on a full disk. Its
+ * events follow later, from the shared buffers, or are counted as lost. */
 static bool is_hole(const reader_t *r, uint64_t from, uint64_t to) {
   uint8_t block[1 << 12];
   while (from < to) {
@@ -163,18 +153,18 @@ static bool is_hole(const reader_t *r, uint64_t from, uint64_t to) {
   return true;
 }
 
-/* Whether writes failed, each of which left zeros in its place. */
-static bool was_refused_room(const reader_t *r) {
+/* Whether writes failed. Each one left zeros in its place. */
+static bool had_write_errors(const reader_t *r) {
   return r->header.stop_reason != RECORD_STOP_NONE &&
          r->header.stop_reason != RECORD_STOP_REQUESTED;
 }
 
-/* Between FROM and TO no chunk begins. In a ring that is where the newest ends and the oldest is
- * cut, and what was never reached. */
+/* No chunk begins between FROM and TO. In a ring, such a gap is normal between the newest chunk and
+ * the oldest, which may be partly overwritten, and in the part that was never used. */
 static void note_skipped(reader_t *r, uint64_t from, uint64_t to) {
   uint64_t start = r->header.ring_start, end = start + r->header.ring_bytes;
   if (from >= start && from < end) from = to < end ? to : end;
-  if (from == to || (was_refused_room(r) && is_hole(r, from, to))) return;
+  if (from == to || (had_write_errors(r) && is_hole(r, from, to))) return;
   if (!r->damage.skipped_bytes) r->damage.first_skipped_at = from;
   r->damage.skipped_bytes += to - from;
 }
@@ -184,7 +174,7 @@ static int index_file(reader_t *r) {
   while (at < r->size) {
     chunk_header_t h;
     size_t n = reader_read(r, false, at, &h, sizeof h);
-    if (n < sizeof h || !sane(&h)) {
+    if (n < sizeof h || !is_valid(&h)) {
       uint64_t next = n < sizeof h ? r->size : next_chunk(r, at + 8);
       note_skipped(r, at, next);
       at = next;
@@ -197,10 +187,9 @@ static int index_file(reader_t *r) {
   return 0;
 }
 
-/* Copies the slots that are in use. A chunk that is open now is in the copy, or was closed
- * meanwhile and is in the file, whose size is asked for later; what both have is whole in the file.
- */
-static void copy_scratch(reader_t *r, int fd) {
+/* Copies the slots in use. A chunk that is open now is in the copy, or was closed meanwhile and is
+ * in the file, whose size is read later. A chunk in both is complete in the file. */
+static void copy_shm(reader_t *r, int fd) {
   shm_control_t *control = malloc(sizeof *control);
   struct stat file;
   bool ours = control && fstat(r->fd, &file) == 0 &&
@@ -208,28 +197,28 @@ static void copy_scratch(reader_t *r, int fd) {
               control->magic == SHM_MAGIC && control->file_inode == file.st_ino;
   uint64_t pages = ours ? control->pages_used : 0;
   if (pages > SHM_PAGES) pages = SHM_PAGES;
-  if (pages) r->scratch = calloc(pages, SHM_PAGE);
-  if (r->scratch) {
-    r->scratch_size = pages * SHM_PAGE;
-    (void)read_fd(fd, 0, r->scratch, r->scratch_size);
+  if (pages) r->shm = calloc(pages, SHM_PAGE);
+  if (r->shm) {
+    r->shm_size = pages * SHM_PAGE;
+    (void)read_fd(fd, 0, r->shm, r->shm_size);
   }
   free(control);
 }
 
-/* The open chunks of a recording that is being written, out of its recorder's memory. */
-static void take_scratch(reader_t *r) {
+/* Reads the open chunks of a running recording from the buffers that its recorder shares. */
+static void read_shm(reader_t *r) {
   char path[64];
   if (r->header.state != RECORD_OPEN || !r->header.recorder_pid || r->data) return;
   snprintf(path, sizeof path, "/proc/%u/fd/%d", r->header.recorder_pid, r->header.shm_fd);
   int fd = open(path, O_RDONLY | O_CLOEXEC);
   if (fd < 0) return;
-  copy_scratch(r, fd);
+  copy_shm(r, fd);
   close(fd);
 }
 
-static void index_scratch(reader_t *r) {
-  const shm_control_t *control = (const void *)r->scratch;
-  for (uint32_t page = SHM_CONTROL_PAGES; control && page < r->scratch_size / SHM_PAGE; page++) {
+static void index_shm(reader_t *r) {
+  const shm_control_t *control = (const void *)r->shm;
+  for (uint32_t page = SHM_CONTROL_PAGES; control && page < r->shm_size / SHM_PAGE; page++) {
     uint32_t c = control->slot_class[page];
     chunk_header_t h;
     if (!c || c > SHM_CLASSES) continue;
@@ -245,7 +234,7 @@ static int by_stream_and_sequence(const void *left, const void *right) {
   if (a->exec_index != b->exec_index) return a->exec_index < b->exec_index ? -1 : 1;
   if (a->stream != b->stream) return a->stream < b->stream ? -1 : 1;
   if (a->sequence != b->sequence) return a->sequence < b->sequence ? -1 : 1;
-  if (a->from_scratch != b->from_scratch) return a->from_scratch ? 1 : -1;
+  if (a->from_shm != b->from_shm) return a->from_shm ? 1 : -1;
   return a->offset < b->offset ? -1 : a->offset > b->offset;
 }
 
@@ -263,15 +252,15 @@ static bool is_whole(reader_t *r, const chunk_place_t *place) {
   return whole;
 }
 
-/* Keeps one of each chunk and those of the program that is told of, and counts the gaps. */
-static void settle(reader_t *r) {
+/* Selects the chunks of the program that is read, one copy of each, and counts gaps. */
+static void select_chunks(reader_t *r) {
   size_t kept = 0;
   chunk_place_t *c = r->chunks.items;
   if (r->chunks.count) qsort(c, r->chunks.count, sizeof *c, by_stream_and_sequence);
   for (size_t i = 0; i < r->chunks.count; i++) {
     if (c[i].exec_index != r->exec_index) continue;
     if (kept && same_chunk(&c[kept - 1], &c[i])) {
-      bool better = c[i].size > c[kept - 1].size; /* a copy made while it was filled is shorter */
+      bool better = c[i].size > c[kept - 1].size; /* a copy of an open chunk is shorter */
       if (!is_whole(r, &c[kept - 1]) || (better && is_whole(r, &c[i]))) c[kept - 1] = c[i];
       continue;
     }
@@ -291,11 +280,11 @@ static void settle(reader_t *r) {
 static int check_header(const reader_t *r, size_t n, char *error, size_t size) {
   const record_header_t *h = &r->header;
   if (n < 8 || memcmp(h->magic, RECORD_MAGIC, 8)) {
-    snprintf(error, size, n ? "it is not a sonde recording" : "it is empty");
+    snprintf(error, size, n ? "not a sonde recording" : "the file is empty");
     return SONDE_EFORMAT;
   }
   if (n < sizeof *h) {
-    snprintf(error, size, "the recording ends inside its header");
+    snprintf(error, size, "the recording is truncated within its header");
     return SONDE_EFORMAT;
   }
   if (h->version > RECORD_VERSION || h->features & ~RECORD_FEATURES) {
@@ -311,7 +300,7 @@ static int check_header(const reader_t *r, size_t n, char *error, size_t size) {
   return 0;
 }
 
-/* The program to tell of: false when none of that number has left anything. */
+/* Selects the program to read; false if it has no chunks. */
 static bool choose_program(reader_t *r) {
   if (!r->exec_index) r->exec_index = r->programs;
   for (size_t i = 0; i < r->chunks.count; i++)
@@ -324,17 +313,16 @@ static int open_reader(reader_t *r, char *error, size_t error_size) {
   int status = check_header(r, n, error, error_size);
   if (status < 0) return status;
   struct stat s;
-  take_scratch(r);
+  read_shm(r);
   if (!r->data && fstat(r->fd, &s) == 0) r->size = (uint64_t)s.st_size;
   status = index_file(r);
   if (status == 0) {
-    index_scratch(r);
+    index_shm(r);
     if (!choose_program(r)) {
-      snprintf(error, error_size, "nothing was recorded of a program %u of the process",
-               r->exec_index);
+      snprintf(error, error_size, "the recording has no program %u", r->exec_index);
       return SONDE_ENOTFOUND;
     }
-    settle(r);
+    select_chunks(r);
     status = reader_tables(r);
   }
   if (status < 0) snprintf(error, error_size, "%s", sonde_strerror(status));
@@ -367,10 +355,10 @@ int reader_open_program(reader_t **out, const char *path, uint32_t program, char
   reader_t *r = new_reader();
   if (!r) return SONDE_ENOMEM;
   r->exec_index = (uint16_t)(program < UINT16_MAX ? program : UINT16_MAX);
-  /* Non-blocking, so that a pipe is refused rather than waited for. */
+  /* Non-blocking: opening a pipe must not wait for a writer. */
   r->fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY);
   if (r->fd < 0 || fstat(r->fd, &s) < 0 || !S_ISREG(s.st_mode)) {
-    snprintf(error, error_size, "%s", r->fd < 0 ? strerror(errno) : "it is not a regular file");
+    snprintf(error, error_size, "%s", r->fd < 0 ? strerror(errno) : "not a regular file");
     reader_close(r);
     return SONDE_EIO;
   }
@@ -390,7 +378,7 @@ int reader_open_bytes(reader_t **out, const void *data, uint64_t size, char *err
 void reader_close(reader_t *r) {
   if (!r) return;
   if (r->fd >= 0) close(r->fd);
-  free(r->scratch);
+  free(r->shm);
   while (r->texts) {
     text_block_t *next = r->texts->next;
     free(r->texts);
@@ -402,12 +390,12 @@ void reader_close(reader_t *r) {
   free(r->frames.items);
   free(r->nodes.items);
   free(r->arguments.items);
-  free(r->others.items);
-  free(r->texts_of_frames.items);
-  free(r->image_ids.slots);
-  free(r->thread_ids.slots);
-  free(r->frame_ids.slots);
-  free(r->node_ids.slots);
+  free(r->sensor_records.items);
+  free(r->frame_texts.items);
+  hash_free(&r->image_ids);
+  hash_free(&r->thread_ids);
+  hash_free(&r->frame_ids);
+  hash_free(&r->node_ids);
   free(r);
 }
 

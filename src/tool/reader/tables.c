@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
- * The tables of a recording: process, images, threads, frames, stack nodes.
+ * Reads the tables of a recording: process, images, threads, frames, stack nodes. A malformed
+ * record is counted and its chunk skipped; a record of an unknown type is kept uninterpreted.
  */
 #include <stdlib.h>
 
@@ -10,45 +11,37 @@
 
 /* ---- ids ---------------------------------------------------------------------------------- */
 
-static size_t hash_of(uint32_t id) { return (size_t)(id * UINT64_C(0x9e3779b97f4a7c15) >> 32); }
-
 typedef uint32_t (*key_of_t)(const reader_t *r, size_t index);
 
-static uint32_t image_key(const reader_t *r, size_t i) { return r->images.items[i].id; }
-static uint32_t thread_key(const reader_t *r, size_t i) { return r->threads.items[i].stream; }
-static uint32_t frame_key(const reader_t *r, size_t i) { return r->frames.items[i].id; }
-static uint32_t node_key(const reader_t *r, size_t i) { return r->nodes.items[i].id; }
-
-static inline size_t slot_of(const reader_t *r, const id_map_t *m, key_of_t key, uint32_t id) {
-  size_t i = hash_of(id) & m->mask;
-  while (m->slots[i] && key(r, m->slots[i] - 1) != id)
-    i = (i + 1) & m->mask;
-  return i;
-}
+/* X_key: the id of item I; X_hash: its hash, for hash_reserve. */
+#define ID_FUNCTIONS(name, table, id)                                                              \
+  static uint32_t name##_key(const reader_t *r, size_t i) { return r->table.items[i].id; }         \
+  static uint64_t name##_hash(const void *r, size_t i) { return hash_number(name##_key(r, i)); }
+ID_FUNCTIONS(image, images, id)
+ID_FUNCTIONS(thread, threads, stream)
+ID_FUNCTIONS(frame, frames, id)
+ID_FUNCTIONS(node, nodes, id)
 
 /* The index of ID, or SIZE_MAX. */
-static inline size_t find_id(const reader_t *r, const id_map_t *m, key_of_t key, uint32_t id) {
-  if (!m->slots) return SIZE_MAX;
-  uint32_t found = m->slots[slot_of(r, m, key, id)];
-  return found ? found - 1 : SIZE_MAX;
+static inline size_t find_id(const reader_t *r, const hash_index_t *index, key_of_t key,
+                             uint32_t id) {
+  const uint32_t *slot;
+  if (!index->slots) return SIZE_MAX;
+  HASH_FIND(index, hash_number(id), slot) {
+    if (key(r, *slot - 1) == id) return *slot - 1;
+  }
+  return SIZE_MAX;
 }
 
-/* Enters the item at INDEX; one that has the same id is replaced. */
-static int enter_id(const reader_t *r, id_map_t *m, key_of_t key, size_t index) {
-  if (2 * (m->count + 1) > m->mask) {
-    id_map_t bigger = {.mask = m->slots ? 2 * m->mask + 1 : 255};
-    bigger.slots = calloc(bigger.mask + 1, sizeof *bigger.slots);
-    if (!bigger.slots) return SONDE_ENOMEM;
-    for (size_t i = 0; m->slots && i <= m->mask; i++)
-      if (m->slots[i])
-        bigger.slots[slot_of(r, &bigger, key, key(r, m->slots[i] - 1))] = m->slots[i];
-    bigger.count = m->count;
-    free(m->slots);
-    *m = bigger;
+/* Adds item I, the last of its table. It replaces an item with the same id. */
+static int add_id(const reader_t *r, hash_index_t *index, key_of_t key, hash_item_t *hash,
+                  size_t i) {
+  uint32_t *slot, id = key(r, i);
+  if (!hash_reserve(index, i, hash, r)) return SONDE_ENOMEM;
+  HASH_FIND(index, hash_number(id), slot) {
+    if (key(r, *slot - 1) == id) break;
   }
-  size_t i = slot_of(r, m, key, key(r, index));
-  m->count += !m->slots[i];
-  m->slots[i] = (uint32_t)(index + 1);
+  *slot = (uint32_t)(i + 1);
   return 0;
 }
 
@@ -60,8 +53,8 @@ static uint32_t get_id(body_t *b) {
   return (uint32_t)value;
 }
 
-/* A copy of N bytes, ended with a 0, that lives as long as the reader; NULL without memory. */
-static const char *keep(reader_t *r, const uint8_t *data, uint64_t n) {
+/* Copies N bytes and adds a 0. The reader owns the copy. NULL: out of memory. */
+static const char *copy_text(reader_t *r, const uint8_t *data, uint64_t n) {
   text_block_t *block = malloc(sizeof *block + n + 1);
   if (!block) return NULL;
   memcpy(block->text, data, n);
@@ -71,11 +64,11 @@ static const char *keep(reader_t *r, const uint8_t *data, uint64_t n) {
   return block->text;
 }
 
-/* A string of the record, copied and ended with a 0. */
+/* Reads and copies a string of the record; "" if it is truncated. */
 static const char *get_text(reader_t *r, body_t *b, uint32_t *size) {
   uint64_t n;
   const uint8_t *from = body_string(b, &n);
-  const char *text = b->truncated ? NULL : keep(r, from, n);
+  const char *text = b->truncated ? NULL : copy_text(r, from, n);
   if (!text) {
     b->truncated = true;
     return "";
@@ -85,10 +78,10 @@ static const char *get_text(reader_t *r, body_t *b, uint32_t *size) {
 }
 
 static int read_process(reader_t *r, body_t *b) {
-  (void)body_number(b); /* the pid stands in the header too */
+  (void)body_number(b); /* the pid, which the header has too */
   if (r->arguments.count) return 0;
   while (b->p < b->end && !b->truncated) {
-    const char **argument = TABLE_ADD(r->arguments);
+    const char **argument = ARRAY_ADD(r->arguments);
     if (!argument) return SONDE_ENOMEM;
     *argument = get_text(r, b, NULL);
   }
@@ -105,10 +98,10 @@ static int read_image(reader_t *r, body_t *b) {
   i.build_id = (const uint8_t *)get_text(r, b, &i.build_id_size);
   i.path = get_text(r, b, NULL);
   if (b->truncated) return 0;
-  record_image_t *item = TABLE_ADD(r->images);
+  record_image_t *item = ARRAY_ADD(r->images);
   if (!item) return SONDE_ENOMEM;
   *item = i;
-  return enter_id(r, &r->image_ids, image_key, r->images.count - 1);
+  return add_id(r, &r->image_ids, image_key, image_hash, r->images.count - 1);
 }
 
 static void read_unloaded(reader_t *r, body_t *b) {
@@ -132,10 +125,10 @@ static int read_thread(reader_t *r, body_t *b) {
     if (t.time >= before->time) *before = t;
     return 0;
   }
-  record_thread_t *item = TABLE_ADD(r->threads);
+  record_thread_t *item = ARRAY_ADD(r->threads);
   if (!item) return SONDE_ENOMEM;
   *item = t;
-  return enter_id(r, &r->thread_ids, thread_key, r->threads.count - 1);
+  return add_id(r, &r->thread_ids, thread_key, thread_hash, r->threads.count - 1);
 }
 
 static int read_frame(reader_t *r, body_t *b) {
@@ -145,10 +138,10 @@ static int read_frame(reader_t *r, body_t *b) {
   f.image = get_id(b);
   f.flags = get_id(b);
   if (b->truncated) return 0;
-  record_frame_t *item = TABLE_ADD(r->frames);
+  record_frame_t *item = ARRAY_ADD(r->frames);
   if (!item) return SONDE_ENOMEM;
   *item = f;
-  return enter_id(r, &r->frame_ids, frame_key, r->frames.count - 1);
+  return add_id(r, &r->frame_ids, frame_key, frame_hash, r->frames.count - 1);
 }
 
 static int read_node(reader_t *r, body_t *b) {
@@ -157,26 +150,26 @@ static int read_node(reader_t *r, body_t *b) {
   n.parent = get_id(b);
   n.frame = get_id(b);
   if (b->truncated) return 0;
-  record_node_t *item = TABLE_ADD(r->nodes);
+  record_node_t *item = ARRAY_ADD(r->nodes);
   if (!item) return SONDE_ENOMEM;
   *item = n;
-  return enter_id(r, &r->node_ids, node_key, r->nodes.count - 1);
+  return add_id(r, &r->node_ids, node_key, node_hash, r->nodes.count - 1);
 }
 
-static int read_other(reader_t *r, uint8_t type, const body_t *b) {
+static int read_sensor_record(reader_t *r, uint8_t type, const body_t *b) {
   uint32_t size = (uint32_t)(b->end - b->p);
-  const char *body = keep(r, b->p, size);
-  sensor_record_t *item = body ? TABLE_ADD(r->others) : NULL;
+  const char *body = copy_text(r, b->p, size);
+  sensor_record_t *item = body ? ARRAY_ADD(r->sensor_records) : NULL;
   if (!item) return SONDE_ENOMEM;
   *item = (sensor_record_t){.type = type, .body = (const uint8_t *)body, .size = size};
   return 0;
 }
 
 static int read_named(reader_t *r, body_t *b) {
-  record_text_t t = {.frame = get_id(b)};
+  frame_text_t t = {.frame = get_id(b)};
   t.text = get_text(r, b, NULL);
   if (b->truncated) return 0;
-  record_text_t *item = TABLE_ADD(r->texts_of_frames);
+  frame_text_t *item = ARRAY_ADD(r->frame_texts);
   if (!item) return SONDE_ENOMEM;
   *item = t;
   return 0;
@@ -189,11 +182,11 @@ static void read_tracer(reader_t *r, body_t *b) {
   r->cost_inside = inside;
 }
 
-/* Frames and their texts may come in any order. */
-static void give_texts(reader_t *r) {
-  for (size_t i = 0; i < r->texts_of_frames.count; i++) {
-    size_t frame = find_id(r, &r->frame_ids, frame_key, r->texts_of_frames.items[i].frame);
-    if (frame != SIZE_MAX) r->frames.items[frame].text = r->texts_of_frames.items[i].text;
+/* A frame may follow its text in the file. */
+static void assign_texts(reader_t *r) {
+  for (size_t i = 0; i < r->frame_texts.count; i++) {
+    size_t frame = find_id(r, &r->frame_ids, frame_key, r->frame_texts.items[i].frame);
+    if (frame != SIZE_MAX) r->frames.items[frame].text = r->frame_texts.items[i].text;
   }
 }
 
@@ -207,7 +200,7 @@ static int read_record(reader_t *r, uint8_t type, body_t *b) {
   case TABLE_NODE: return read_node(r, b);
   case TABLE_FRAME_NAME: return read_named(r, b);
   case TABLE_TRACER: read_tracer(r, b); return 0;
-  default: return read_other(r, type, b); /* a sensor's, or of a later version */
+  default: return read_sensor_record(r, type, b); /* of a sensor, or of a later version */
   }
 }
 
@@ -245,7 +238,7 @@ int reader_tables(reader_t *r) {
     if (r->chunks.items[i].type == CHUNK_TABLES)
       status = read_place(r, &r->chunks.items[i], &buffer);
   free(buffer.bytes);
-  give_texts(r);
+  assign_texts(r);
   for (size_t i = 0; i < r->nodes.count; i++) {
     const record_node_t *n = &r->nodes.items[i];
     if ((n->parent && !reader_node(r, n->parent)) || !reader_frame(r, n->frame))
@@ -254,11 +247,11 @@ int reader_tables(reader_t *r) {
   return status;
 }
 
-/* ---- asking ------------------------------------------------------------------------------- */
+/* ---- queries ------------------------------------------------------------------------------ */
 
 const sensor_record_t *reader_sensor_records(const reader_t *r, size_t *count) {
-  *count = r->others.count;
-  return r->others.items;
+  *count = r->sensor_records.count;
+  return r->sensor_records.items;
 }
 
 const char *reader_argument(const reader_t *r, uint32_t index) {
@@ -305,18 +298,16 @@ const record_node_t *reader_node(const reader_t *r, uint32_t id) {
   return i == SIZE_MAX ? NULL : &r->nodes.items[i];
 }
 
-/* A circle is noticed by a mark that is moved to where the way has come, each time that its length
- * has doubled (Brent): one of up to half of READER_DEPTH_MAX nodes is. The others end at that
- * depth.
- */
+/* Brent's algorithm detects a cycle of at most READER_DEPTH_MAX / 2 nodes: each time that the depth
+ * has doubled, a checkpoint moves to the current node. Longer cycles end at READER_DEPTH_MAX. */
 int reader_stack(const reader_t *r, uint32_t id, const record_frame_t **frames, int max) {
-  uint32_t mark = 0;
+  uint32_t checkpoint = 0;
   int count = 0;
   for (; id && count < READER_DEPTH_MAX; count++) {
     const record_node_t *n = reader_node(r, id);
     const record_frame_t *f = n ? reader_frame(r, n->frame) : NULL;
-    if (!f || id == mark) return -1;
-    if (!(count & (count - 1))) mark = id;
+    if (!f || id == checkpoint) return -1;
+    if (!(count & (count - 1))) checkpoint = id;
     if (count < max) frames[count] = f;
     id = n->parent;
   }

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
- * Packed chunks are untrusted: sizes are checked before memory is taken, a column that ends early
- * gives zeros and fails the chunk, and nothing is written beyond what was announced.
+ * Unpacks packed chunks. They are untrusted: sizes are checked before memory is allocated, a column
+ * that ends early yields zeros and rejects the chunk, and output is limited to the announced size.
  */
 #include <stdlib.h>
 #include <string.h>
@@ -11,17 +11,19 @@
 #include "reader/packed.h"
 
 typedef struct column {
-  uint8_t *bytes; /* PADDING zeros behind */
+  /* PADDING zeros behind */
+  uint8_t *bytes;
   const uint8_t *p, *end;
 } column_t;
 
 typedef struct unpacker {
   column_t columns[COLUMNS];
   model_t *model;
-  uint8_t *out, *limit; /* OUT moves on */
+  /* the next byte to write, and the end */
+  uint8_t *out, *limit;
   bool bad;
   uint64_t last_literal;
-  /* of the chunk at hand, as the writer keeps them */
+  /* the writer's state for the current chunk */
   uint64_t address;
   uint32_t stack, guesses[PREDICTOR_ENTRIES];
 } unpacker_t;
@@ -148,7 +150,7 @@ static void put_time(unpacker_t *u, uint8_t *head) {
   put_number(u, delta - EVENT_TIME_MORE);
 }
 
-/* The subtype, the length and the body are as they were. */
+/* Copies subtype, length and body unchanged. */
 static void put_extended(unpacker_t *u) {
   column_t *c = &u->columns[COLUMN_BODIES];
   const uint8_t *begin = c->p;
@@ -197,7 +199,7 @@ static void put_record(unpacker_t *u, unsigned shift) {
 
 /* ---- chunks ------------------------------------------------------------------------------- */
 
-/* A chunk's header, and a varint of how many records it has. */
+/* Restores a chunk: its header, then a varint with the count of its records. */
 static void put_chunk(unpacker_t *u) {
   chunk_header_t h;
   column_t *c = &u->columns[COLUMN_HEADERS];
@@ -215,7 +217,7 @@ static void put_chunk(unpacker_t *u) {
   memset(u->guesses, 0, sizeof u->guesses);
   u->out += sizeof h;
   for (; records && !u->bad; records--) {
-    put_record(u, h.address_shift); /* there is room for one beyond the limit */
+    put_record(u, h.address_shift); /* the buffer has space for one record beyond the limit */
     if (u->out > u->limit) u->bad = true;
   }
   h.used = (uint32_t)((size_t)(u->out - start) - sizeof h);
@@ -264,7 +266,7 @@ static bool unpack_columns(const uint8_t *p, const uint8_t *end, uint8_t *out, s
   return good;
 }
 
-size_t packed_unpack(const uint8_t *payload, size_t size, uint8_t **out, size_t *room,
+size_t packed_unpack(const uint8_t *payload, size_t size, uint8_t **out, size_t *capacity,
                      size_t padding) {
   const uint8_t *p = payload, *end = payload + size;
   uint64_t unpacked;
@@ -272,16 +274,16 @@ size_t packed_unpack(const uint8_t *payload, size_t size, uint8_t **out, size_t 
   uint8_t mode = *p++;
   if (!varint_get(&p, end, &unpacked) || !unpacked || unpacked > PACKED_UNPACKED_MAX) return 0;
   size_t need = (size_t)unpacked + EVENT_MAX_BYTES + padding;
-  if (*room < need) {
+  if (*capacity < need) {
     free(*out);
     *out = malloc(need);
-    *room = *out ? need : 0;
+    *capacity = *out ? need : 0;
     if (!*out) return 0;
   }
   bool good = mode == PACKED_PLAIN     ? expand(p, (size_t)(end - p), *out, (size_t)unpacked)
               : mode == PACKED_COLUMNS ? unpack_columns(p, end, *out, (size_t)unpacked)
                                        : false;
   if (!good) return 0;
-  memset(*out + unpacked, 0, *room - (size_t)unpacked);
+  memset(*out + unpacked, 0, *capacity - (size_t)unpacked);
   return (size_t)unpacked;
 }

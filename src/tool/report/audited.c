@@ -4,6 +4,7 @@
 #include <stdlib.h>
 
 #include "sonde/status.h"
+#include "reader/merge.h"
 
 static bool in_window(const report_t *r, const record_event_t *e) {
   if (!r->window) return true;

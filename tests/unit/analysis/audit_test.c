@@ -29,6 +29,7 @@
 #include "record/writer.h"
 #include "sensor/audit/audit.h"
 #include "capture/stack.h"
+#include "reader/merge.h"
 
 #define THREADS     4
 #define CALLS       20000

@@ -21,6 +21,7 @@
 #include <unistd.h>
 #include <cmocka.h>
 
+#include "reader/merge.h"
 #include "reader/reader.h"
 #include "recorder/recording_file.h"
 #include "record/writer.h"

@@ -16,6 +16,7 @@
 #include "recorder/monitor/stall.h"
 #include "os/os.h"
 #include "sensor/stall/stall.h"
+#include "reader/merge.h"
 
 #define HOME     ((wait_site_t){0x1000, 0x7000})
 #define CLOCK_NS 1000000 /* the recording's clock is calibrated against the system's */

@@ -19,6 +19,7 @@
 #include "record/writer.h"
 #include "record/event.h"
 #include "recorded.h"
+#include "reader/merge.h"
 
 #define PLACE   UINT64_C(0x7f0000000000)
 #define ANOTHER UINT64_C(0x7f0000001000)

@@ -6,6 +6,7 @@
 
 #include "base/array.h"
 #include "base/varint.h"
+#include "reader/body.h"
 
 /* ---- the policy ----------------------------------------------------------------------------- */
 

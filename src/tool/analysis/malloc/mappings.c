@@ -7,6 +7,7 @@
 
 #include "base/array.h"
 #include "base/varint.h"
+#include "reader/body.h"
 
 /* Bytes of the text of a checkpoint. */
 #define MAPS_MAX (64u << 20)

@@ -24,6 +24,8 @@
 #include "analysis/summary/summary.h"
 #include "base/bits.h"
 #include "sonde/status.h"
+#include "reader/body.h"
+#include "reader/merge.h"
 
 #define FREED_SLOTS 65536u
 

@@ -7,6 +7,7 @@
 #include "cli/cli.h"
 #include "cli/common/recording.h"
 #include "report/json.h"
+#include "reader/merge.h"
 
 static bool read_calls(audit_recording_t *r) {
   merge_t *merge = merge_open(r->report.reader);

@@ -9,6 +9,7 @@
 #include "report/json.h"
 #include "report/report.h"
 #include "sonde/status.h"
+#include "reader/body.h"
 
 enum { BRIEF_STACKS = 3 };
 

@@ -1,0 +1,47 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * The events of all streams of a recording, merged by time. Each stream keeps its own order.
+ *
+ * One thread uses a merge. It must be closed before its reader. Memory follows the number of
+ * threads that were alive at one time.
+ */
+#ifndef SONDE_READER_MERGE_H
+#define SONDE_READER_MERGE_H
+
+#include "reader/reader.h"
+
+typedef struct merge merge_t;
+
+/* NULL: out of memory. */
+merge_t *merge_open(reader_t *reader);
+void merge_close(merge_t *merge);
+
+/* The next event, valid until the next call; NULL at the end. */
+const record_event_t *merge_next(merge_t *merge);
+
+/* The fast alternative to merge_next; do not mix the two. A run is the next COUNT events in order,
+ * all of one stream. Events COUNT to KNOWN - 1 are later events of that stream, so that a caller can
+ * prefetch what they need. */
+typedef struct merge_run {
+  const record_event_t *events;
+  uint32_t count, known;
+} merge_run_t;
+
+/* Gets the next run; false at the end. Call merge_consume or merge_defer before the next one. */
+bool merge_run(merge_t *merge, merge_run_t *run);
+
+/* Consumes the first N events of the run. */
+void merge_consume(merge_t *merge, uint32_t n);
+
+/* Event N of the run contradicts the events so far, for example it allocates a block that is not
+ * free. Clocks of two processors and coarse ticks differ a little, so another thread's event may
+ * belong before it. If such an event is near, consumes the events before N, ends the run, moves
+ * event N behind events at most MERGE_DEFER_TICKS later, and returns true. Returns false if the
+ * event was already deferred that far or no other event is near: then it is to be used as it is. */
+#define MERGE_DEFER_TICKS 64
+bool merge_defer(merge_t *merge, uint32_t n);
+
+/* Bytes of events consumed so far, and the total, for a progress bar. */
+void merge_progress(const merge_t *merge, uint64_t *done, uint64_t *total);
+
+#endif
