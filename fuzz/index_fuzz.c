@@ -7,7 +7,7 @@
 #include <string.h>
 
 #include "symbol/index/format.h"
-#include "symbol/index/packed.h"
+#include "symbol/index/coding.h"
 
 /* Makes the checksums right, as far as there is a header. */
 static void repair(uint8_t *bytes, size_t size) {
@@ -26,10 +26,10 @@ static void repair(uint8_t *bytes, size_t size) {
   memcpy(bytes, &header, sizeof header);
   for (size_t i = 0; i < pages; i++) {
     size_t from = i * INDEX_PAGE, left = from < at ? at - from : 0;
-    uint64_t sum = packed_checksum(bytes + from, left < INDEX_PAGE ? left : INDEX_PAGE);
+    uint64_t sum = coding_checksum(bytes + from, left < INDEX_PAGE ? left : INDEX_PAGE);
     memcpy(bytes + at + i * 8, &sum, 8);
   }
-  header.checksum = packed_checksum(bytes + at, pages * 8);
+  header.checksum = coding_checksum(bytes + at, pages * 8);
   memcpy(bytes, &header, sizeof header);
 }
 

@@ -9,8 +9,8 @@
 
 #include "analysis/summary/pack_events.h"
 
-static void put_frame(bytes_t *out, const uint8_t *data, size_t size) {
-  bytes_t frame = {0};
+static void put_frame(byte_buffer_t *out, const uint8_t *data, size_t size) {
+  byte_buffer_t frame = {0};
   if (size && !bytes_squeeze(&frame, data, size, 1)) abort();
   bytes_number(out, size);
   bytes_number(out, frame.count);
@@ -19,7 +19,7 @@ static void put_frame(bytes_t *out, const uint8_t *data, size_t size) {
 }
 
 /* The input's first two bytes are the announced size, in units of 8. */
-static void make_payload(const uint8_t *data, size_t size, bytes_t *out) {
+static void make_payload(const uint8_t *data, size_t size, byte_buffer_t *out) {
   static const uint8_t mode = PACKED_COLUMNS;
   bytes_add(out, &mode, 1);
   bytes_number(out, 8u * ((unsigned)data[0] | (unsigned)data[1] << 8));
@@ -37,7 +37,7 @@ static void make_payload(const uint8_t *data, size_t size, bytes_t *out) {
 }
 
 static void round_trip(const uint8_t *chunks, size_t size) {
-  bytes_t columns = {0}, payload = {0};
+  byte_buffer_t columns = {0}, payload = {0};
   static const uint8_t mode = PACKED_COLUMNS;
   uint8_t *again = NULL;
   size_t room = 0;
@@ -59,7 +59,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
   uint8_t *chunks = NULL;
   size_t room = 0;
-  bytes_t payload = {0};
+  byte_buffer_t payload = {0};
   if (size < 2) return 0;
   make_payload(data, size, &payload);
   size_t got = packed_unpack(payload.items, payload.count, &chunks, &room, 64);

@@ -69,7 +69,7 @@ def _separate(folder):
 
 def debug_files(folder):
     stripped, debug, mark = _separate(folder)
-    compare("stripped", ask(stripped, mark), [("?? (the image is stripped and no debug file for it was found)", None)])
+    compare("stripped", ask(stripped, mark), [("?? (the image is stripped and no debug file was found)", None)])
     identity = build_id(stripped)
     by_id = folder / "debug/.build-id" / identity[:2] / (identity[2:] + ".debug")
     by_id.parent.mkdir(parents=True)

@@ -109,7 +109,7 @@ def refusals(folder):
     said(binary({"address": 4096, "path": "relative", "uuid": "1"}), 2, "without a list of images", lines=1)
     said(binary(graph(binaryImagesDescription=description)), 2, "3 images", "none of these is a malloc stack log", given=())
     said(b"MEMGRAPH" + struct.pack("<QQQQQ", 1, 48, 10, 0, 0) + bytes(64), 2, "unknown version", lines=1)
-    said(b"bplist00" + bytes(64), 2, "damaged or cut off", lines=1)
+    said(b"bplist00" + bytes(64), 2, "damaged or truncated", lines=1)
     file.write_bytes(binary(graph()))
     done = bounded_sonde("symbolize", "--images", file, "0x1000")
     check(done.returncode == 2 and done.stderr.count("\n") == 1 and "without a list of images" in done.stderr, done.stderr)

@@ -38,7 +38,7 @@ static bool add_sum(cpu_use_t *u, body_t *b) {
 }
 
 static bool add_episode(cpu_use_t *u, body_t *b, uint64_t time) {
-  cpu_episode_t episode = {.tid = (uint32_t)body_number(b), .to = time};
+  cpu_use_episode_t episode = {.tid = (uint32_t)body_number(b), .to = time};
   episode.time_ns = body_number(b);
   episode.cpu_ns = body_number(b);
   episode.name = get_name(u, b);
@@ -69,7 +69,7 @@ bool cpu_use_add(cpu_use_t *u, const record_event_t *e) {
   return good;
 }
 
-bool cpu_tick_in(const reader_t *reader, const cpu_tick_t *tick, const cpu_episode_t *episode) {
+bool cpu_tick_in(const reader_t *reader, const cpu_tick_t *tick, const cpu_use_episode_t *episode) {
   uint64_t at = reader_ns(reader, tick->time), to = reader_ns(reader, episode->to);
   const record_thread_t *thread = reader_thread(reader, tick->stream);
   if (at > to || at + episode->time_ns < to) return false;

@@ -22,7 +22,7 @@ typedef struct cpu_episode {
   uint64_t time_ns; /* its length; it ends at TO */
   uint64_t cpu_ns;
   const char *name;
-} cpu_episode_t;
+} cpu_use_episode_t;
 
 /* A sample of CPU time. */
 typedef struct cpu_tick {
@@ -34,7 +34,7 @@ typedef struct cpu_tick {
 typedef struct cpu_use {
   cpu_sum_t *sums;
   size_t sum_count, sum_capacity;
-  cpu_episode_t *episodes;
+  cpu_use_episode_t *episodes;
   size_t episode_count, episode_capacity;
   cpu_tick_t *ticks;
   size_t tick_count, tick_capacity;
@@ -49,6 +49,6 @@ bool cpu_use_add(cpu_use_t *use, const record_event_t *event);
 void cpu_use_free(cpu_use_t *use);
 
 /* Returns whether TICK lies in EPISODE. */
-bool cpu_tick_in(const reader_t *reader, const cpu_tick_t *tick, const cpu_episode_t *episode);
+bool cpu_tick_in(const reader_t *reader, const cpu_tick_t *tick, const cpu_use_episode_t *episode);
 
 #endif

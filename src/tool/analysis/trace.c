@@ -18,20 +18,20 @@ typedef struct open_call {
   uint64_t start;
   uint64_t inside;    /* calls inside it, at any depth */
   double children_ns; /* of the outermost accepted calls inside it */
-} open_call_t;
+} running_call_t;
 
 typedef struct pass {
   trace_t *trace;
   reader_t *reader;
   const trace_filter_t *filter;
-  open_call_t *calls;
+  running_call_t *calls;
   size_t count, capacity;
   uint32_t stream;
   double rate;
   uint8_t *accepted; /* by frame of the recording: 0 not yet known, 1 no, 2 yes */
   const record_frame_t *frames;
   bool stopped; /* by on_call */
-} pass_t;
+} trace_pass_t;
 
 /* ---- the tree ------------------------------------------------------------------------------ */
 
@@ -85,8 +85,8 @@ void trace_add_times(trace_times_t *into, const trace_times_t *more) {
 
 /* ---- the slowest calls: a heap, the fastest of them first ------------------------------------ */
 
-static void sift_down(trace_call_t *heap, size_t count, size_t i) {
-  trace_call_t one = heap[i];
+static void sift_down(trace_span_t *heap, size_t count, size_t i) {
+  trace_span_t one = heap[i];
   for (size_t c; (c = 2 * i + 1) < count; i = c) {
     if (c + 1 < count && heap[c + 1].took_ns < heap[c].took_ns) c++;
     if (heap[c].took_ns >= one.took_ns) break;
@@ -95,7 +95,7 @@ static void sift_down(trace_call_t *heap, size_t count, size_t i) {
   heap[i] = one;
 }
 
-static void keep_slow(trace_t *t, size_t most, const trace_call_t *one) {
+static void keep_slow(trace_t *t, size_t most, const trace_span_t *one) {
   if (!t->slowest) return;
   if (t->slowest_count < most) {
     size_t i = t->slowest_count++;
@@ -109,14 +109,14 @@ static void keep_slow(trace_t *t, size_t most, const trace_call_t *one) {
 }
 
 static int by_time(const void *left, const void *right) {
-  const trace_call_t *a = left, *b = right;
+  const trace_span_t *a = left, *b = right;
   if (a->took_ns != b->took_ns) return a->took_ns > b->took_ns ? -1 : 1;
   return a->start_ns < b->start_ns ? -1 : a->start_ns > b->start_ns;
 }
 
 /* ---- steps --------------------------------------------------------------------------------- */
 
-static bool is_accepted(pass_t *p, uint32_t frame) {
+static bool is_accepted(trace_pass_t *p, uint32_t frame) {
   if (!p->filter->accept) return true;
   const record_frame_t *f = reader_frame(p->reader, frame);
   if (!f) return false;
@@ -125,23 +125,23 @@ static bool is_accepted(pass_t *p, uint32_t frame) {
   return *known == 2;
 }
 
-static bool enter(pass_t *p, uint32_t frame, uint64_t time) {
+static bool enter(trace_pass_t *p, uint32_t frame, uint64_t time) {
   if (!ARRAY_GROW(p->calls, p->count, p->capacity)) return false;
   trace_t *t = p->trace;
   uint32_t parent = p->count ? p->calls[p->count - 1].node : 0;
   uint32_t depth = t->nodes[parent].depth, deepest = p->filter->max_depth;
-  open_call_t *c = &p->calls[p->count];
-  *c = (open_call_t){.node = parent, .frame = frame, .start = time};
+  running_call_t *c = &p->calls[p->count];
+  *c = (running_call_t){.node = parent, .frame = frame, .start = time};
   c->shown = depth < DEPTH_MAX && (!deepest || depth < deepest) && is_accepted(p, frame);
   if (c->shown && !(c->node = child(t, parent, frame))) return false;
   p->count++;
   return true;
 }
 
-static bool leave(pass_t *p, uint64_t time, bool open) {
+static bool leave(trace_pass_t *p, uint64_t time, bool open) {
   trace_t *t = p->trace;
-  const open_call_t c = p->calls[--p->count];
-  open_call_t *outer = p->count ? &p->calls[p->count - 1] : NULL;
+  const running_call_t c = p->calls[--p->count];
+  running_call_t *outer = p->count ? &p->calls[p->count - 1] : NULL;
   if (outer) outer->inside += c.inside + 1;
   double took = time > c.start ? (double)(time - c.start) * p->rate : 0;
   if (p->filter->net) took -= t->cost.inside + (double)c.inside * t->cost.pair;
@@ -153,7 +153,7 @@ static bool leave(pass_t *p, uint64_t time, bool open) {
   if (outer) outer->children_ns += took;
   add_call(&t->nodes[c.node].times, took, took - c.children_ns);
   t->shown++;
-  trace_call_t one = {.node = c.node,
+  trace_span_t one = {.node = c.node,
                       .frame = c.frame,
                       .stream = p->stream,
                       .depth = t->nodes[c.node].depth,
@@ -166,7 +166,7 @@ static bool leave(pass_t *p, uint64_t time, bool open) {
   return true;
 }
 
-static bool apply_step(pass_t *p, const call_step_t *s) {
+static bool apply_step(trace_pass_t *p, const call_step_t *s) {
   trace_t *t = p->trace;
   switch (s->what) {
   case CALL_ENTERED: t->calls++; return enter(p, s->frame, s->time);
@@ -179,7 +179,7 @@ static bool apply_step(pass_t *p, const call_step_t *s) {
   return true;
 }
 
-static bool read_stream(pass_t *p, calls_t *calls) {
+static bool read_stream(trace_pass_t *p, calls_t *calls) {
   call_step_t s;
   uint64_t before = p->trace->calls;
   bool good = true;
@@ -197,7 +197,7 @@ static bool read_stream(pass_t *p, calls_t *calls) {
   return good;
 }
 
-static bool prepare(pass_t *p) {
+static bool prepare(trace_pass_t *p) {
   size_t frames;
   trace_t *t = p->trace;
   p->frames = reader_frames(p->reader, &frames);
@@ -215,7 +215,7 @@ static bool prepare(pass_t *p) {
 
 int trace_run(trace_t *out, reader_t *reader, const trace_filter_t *filter) {
   memset(out, 0, sizeof *out);
-  pass_t p = {.trace = out, .reader = reader, .filter = filter};
+  trace_pass_t p = {.trace = out, .reader = reader, .filter = filter};
   bool good = prepare(&p);
   calls_t *calls;
   for (size_t place = 0; good && !p.stopped && (calls = calls_open(reader, &place));) {

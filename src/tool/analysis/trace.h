@@ -40,7 +40,7 @@ typedef struct trace_call {
   double start_ns; /* since the start of the recording */
   double took_ns;
   bool open; /* its thread's stream ended before it */
-} trace_call_t;
+} trace_span_t;
 
 typedef struct trace_filter {
   double min_ns;      /* rejects shorter calls */
@@ -50,7 +50,7 @@ typedef struct trace_filter {
   /* Returns whether calls of FRAME are accepted. NULL: all are. */
   bool (*accept)(void *context, const record_frame_t *frame);
   /* Called with each accepted call. Returns false to end the pass. May be NULL. */
-  bool (*on_call)(void *context, const trace_call_t *call);
+  bool (*on_call)(void *context, const trace_span_t *call);
   void *context; /* of accept */
   void *on_call_context;
   uint32_t slowest; /* how many single calls to keep */
@@ -66,7 +66,7 @@ typedef struct trace {
   uint64_t open;                     /* had not ended */
   uint64_t unmatched, lost, unknown; /* ends without a start, lost events, calls without a start */
   uint32_t threads;                  /* that made calls */
-  trace_call_t *slowest;             /* the slowest first, after trace_run */
+  trace_span_t *slowest;             /* the slowest first, after trace_run */
   size_t slowest_count;
   call_cost_t cost; /* in nanoseconds */
 } trace_t;

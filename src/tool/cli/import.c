@@ -120,9 +120,9 @@ static void say_graph(const job_t *job) {
   char process[320] = "", log[64] = "no log", unread[160] = "";
   if (g->name[0]) snprintf(process, sizeof process, " of %s (%" PRIu64 ")", g->name, g->pid);
   if (g->log) snprintf(log, sizeof log, "a log of %" PRIu64 " bytes", g->log_size);
-  if (g->foreign || g->damaged)
+  if (g->lzfse || g->damaged)
     snprintf(unread, sizeof unread,
-             "; not read: %" PRIu64 " parts compressed as LZFSE, %" PRIu64 " damaged", g->foreign,
+             "; not read: %" PRIu64 " parts compressed as LZFSE, %" PRIu64 " damaged", g->lzfse,
              g->damaged);
   message_note("'%s', a memory graph%s: %zu images, %s%s, %s%s", job->graph_path, process,
                g->images.count, g->table.nodes ? "a stack table" : "no stack table",
@@ -144,7 +144,7 @@ static void take_graph_log(job_t *job) {
 static int use_graph(job_t *job) {
   memgraph_t *g = &job->graph;
   if (!job->graph_path) return CLI_DONE;
-  if (!g->images.count && !g->table.nodes && !g->log && !g->table_wrong && !g->foreign)
+  if (!g->images.count && !g->table.nodes && !g->log && !g->table_wrong && !g->lzfse)
     return message_fail(
         "'%s' is a property list without a list of images, a stack table or a log%s",
         job->graph_path, g->damaged ? "; parts of it are damaged" : "");
@@ -231,7 +231,8 @@ static void say(const job_t *job, const char *output, const apple_summary_t *f, 
   if (job->table.missing)
     message_note("the stack table is cut off: %" PRIu64 " nodes are missing", job->table.missing);
   if (f->damaged) message_note("%" PRIu64 " records are damaged and left out", f->damaged);
-  if (f->cut_bytes) message_note("%" PRIu64 " bytes at the end are no whole record", f->cut_bytes);
+  if (f->partial_bytes)
+    message_note("%" PRIu64 " bytes at the end are no whole record", f->partial_bytes);
   if (f->unknown_stacks)
     message_note("%" PRIu64 " events name a stack that is not in the table", f->unknown_stacks);
   if (f->broken_chains)

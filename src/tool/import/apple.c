@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
- * From records to events. The loop is made once for each layout, since it runs for each record.
+ * Converts records to events. The loop over the records is compiled once for each layout, for
+ * speed.
  */
 #include "import/apple.h"
 
@@ -10,10 +11,11 @@
 
 #include "import/apple_stacks.h"
 
-#define PASS_EVERY   (1u << 20)
-#define RELEASE_PAGE 65536u
+/* Records between two calls of release_log. */
+#define RELEASE_EVERY (1u << 20)
+#define RELEASE_PAGE  65536u
 
-/* As mmap(2) of Linux has them: what a region of the recording is said in. */
+/* Flags of mmap(2) on Linux, which a recording uses for regions. */
 #define MAP_KIND_PRIVATE   2u
 #define MAP_KIND_ANONYMOUS 0x20u
 #define MAP_KIND_SHARED    1u
@@ -24,7 +26,7 @@ typedef struct importer {
   apple_stacks_t stacks;
   void (*progress)(void *context, uint64_t done, uint64_t total);
   void *context;
-  bool is_mapped; /* the log is a mapping of its file */
+  bool is_mapped; /* the log is a mapped file */
 } importer_t;
 
 /* ---- regions ------------------------------------------------------------------------------ */
@@ -59,22 +61,22 @@ static NOINLINE bool put_rare(importer_t *m, uint64_t time, const apple_record_t
   }
   stream_t *s = apple_stacks_find(&m->stacks, r->stack, &stack);
   if (!s) return false;
-  offline_room(m->to, s);
+  offline_reserve(m->to, s);
   if (r->type & (APPLE_VM_ALLOCATE | APPLE_MAPPED))
     put_region(m, s, time, MAPPING_CREATED, r->address, r->argument, stack, r->type);
   else if (r->type & APPLE_VM_DEALLOCATE)
     put_region(m, s, time, MAPPING_REMOVED, r->address, r->argument, stack, r->type);
   else if (r->type & APPLE_DEALLOC)
     event_put_free(s, time, r->address, stack);
-  else if (r->type & APPLE_ALLOC) /* with a tag, which only regions are known to have */
+  else if (r->type & APPLE_ALLOC) /* with a tag, which is known only from regions */
     event_put_new(s, EVENT_MALLOC, time, r->address, r->argument, stack);
   else
-    return true; /* generic: says nothing */
+    return true; /* generic: without information */
   m->summary->events++;
   return true;
 }
 
-/* One record; false: no memory. Most are plain allocations and frees. */
+/* Converts one record; most are plain allocations and frees. False when memory runs out. */
 static ALWAYS_INLINE bool put(importer_t *m, uint64_t time, const uint8_t *at,
                               apple_layout_t layout) {
   const apple_record_t r = apple_decode(at, layout);
@@ -83,7 +85,7 @@ static ALWAYS_INLINE bool put(importer_t *m, uint64_t time, const uint8_t *at,
     return put_rare(m, time, &r);
   stream_t *s = apple_stacks_find(&m->stacks, r.stack, &stack);
   if (UNLIKELY(!s)) return false;
-  offline_room(m->to, s);
+  offline_reserve(m->to, s);
   if (r.type == APPLE_ALLOC)
     event_put_new(s, EVENT_MALLOC, time, r.address, r.argument, stack);
   else
@@ -92,9 +94,10 @@ static ALWAYS_INLINE bool put(importer_t *m, uint64_t time, const uint8_t *at,
   return true;
 }
 
-/* The log may be many times larger than memory: what was read of its mapping is given back. */
-static NOINLINE void pass(importer_t *m, const uint8_t *log, uint64_t done, uint64_t total,
-                          apple_layout_t layout) {
+/* Releases the pages of the mapping that were read: the log may be many times larger than memory.
+ */
+static NOINLINE void release_log(importer_t *m, const uint8_t *log, uint64_t done, uint64_t total,
+                                 apple_layout_t layout) {
   uintptr_t from = ALIGN_UP((uintptr_t)log, RELEASE_PAGE);
   uintptr_t to = ALIGN_DOWN((uintptr_t)log + done * layout, RELEASE_PAGE);
   if (m->is_mapped && to > from) (void)madvise((void *)from, to - from, MADV_DONTNEED);
@@ -105,7 +108,7 @@ static ALWAYS_INLINE bool put_all(importer_t *m, const uint8_t *log, uint64_t co
                                   apple_layout_t layout) {
   for (uint64_t i = 0; i < count; i++) {
     if (!put(m, i + 1, log + i * layout, layout)) return false;
-    if (UNLIKELY(i % PASS_EVERY == 0)) pass(m, log, i, count, layout);
+    if (UNLIKELY(i % RELEASE_EVERY == 0)) release_log(m, log, i, count, layout);
   }
   return true;
 }
@@ -113,7 +116,7 @@ static ALWAYS_INLINE bool put_all(importer_t *m, const uint8_t *log, uint64_t co
 static bool put_log(importer_t *m, const apple_input_t *in) {
   uint64_t count = in->log_size / in->layout;
   m->summary->records = count;
-  m->summary->cut_bytes = in->log_size % in->layout;
+  m->summary->partial_bytes = in->log_size % in->layout;
   switch (in->layout) {
   case APPLE_16: return put_all(m, in->log, count, APPLE_16);
   case APPLE_24: return put_all(m, in->log, count, APPLE_24);

@@ -1,23 +1,24 @@
 /* SPDX-License-Identifier: MIT
  *
- * Which layout a log has, and small facts about it. See apple_log.h.
+ * Detects the layout of a log and reads its file name. See apple_log.h.
  */
 #include "import/apple_log.h"
 
 #include <stdlib.h>
 
-#define LOOKED_AT 4096u /* records at either end */
+/* Records checked at either end of a log. */
+#define CHECKED_RECORDS 4096u
 
 static bool fits(const uint8_t *data, uint64_t size, apple_layout_t layout) {
   uint64_t count = size / layout;
   if (count == 0) return false;
   for (uint64_t i = 0; i < count; i++) {
-    if (i == LOOKED_AT && count > 2 * LOOKED_AT) i = count - LOOKED_AT;
+    if (i == CHECKED_RECORDS && count > 2 * CHECKED_RECORDS) i = count - CHECKED_RECORDS;
     apple_record_t record = apple_decode(data + i * layout, layout);
     if (!apple_is_possible(&record)) return false;
     if (layout == APPLE_16 && (record.type & APPLE_ALLOC) && record.argument == 0 &&
-        record.address == APPLE_DISGUISE)
-      return false; /* nothing at all: the upper half of some wider record */
+        record.address == APPLE_ADDRESS_XOR)
+      return false; /* all zeros: the upper half of a wider record */
   }
   return true;
 }
@@ -73,7 +74,7 @@ const char *apple_tag_name(uint32_t tag) {
   return tag < sizeof names / sizeof *names ? names[tag] : NULL;
 }
 
-bool apple_file_name(const char *path, uint32_t *pid, char *name, size_t room) {
+bool apple_file_name(const char *path, uint32_t *pid, char *name, size_t capacity) {
   static const char prefix[] = "stack-logs.", suffix[] = ".index";
   const char *slash = strrchr(path, '/'), *text = slash ? slash + 1 : path;
   size_t length = strlen(text), tail = sizeof suffix - 1 + 7; /* ".XXXXXX.index" */
@@ -86,7 +87,7 @@ bool apple_file_name(const char *path, uint32_t *pid, char *name, size_t room) {
   const char *from = end + 1, *to = text + length - tail;
   (void)strtoull(from, &end, 16);
   if (*end == '.' && end > from && end < to) from = end + 1; /* the address of a shared region */
-  if (from >= to || (size_t)(to - from) >= room) return false;
+  if (from >= to || (size_t)(to - from) >= capacity) return false;
   memcpy(name, from, (size_t)(to - from));
   name[to - from] = 0;
   *pid = (uint32_t)number;

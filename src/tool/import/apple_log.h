@@ -6,10 +6,10 @@
  *   32 bytes, macOS 10.15 and iOS 13 on: argument, address, stack id, type (64 bits each)
  *   24 bytes, before: argument, address, a word of stack id (48 bits), VM tag (8), type (8)
  *   16 bytes, 32-bit processes before: argument and address (32 bits each), the same word
- * The address is disguised by exclusive-or with 0x5555. The argument is the size, of a free 0. A
- * realloc is two records. There is no time and no thread in a record.
+ * The address is XORed with 0x5555. The argument is the size; 0 for a free. A
+ * realloc is two records. A record has no time and no thread.
  *
- * Which of the three it is shows in the records themselves: the type knows few values.
+ * The layout is detected from the records: the type has few possible values.
  */
 #ifndef SONDE_IMPORT_APPLE_LOG_H
 #define SONDE_IMPORT_APPLE_LOG_H
@@ -21,7 +21,7 @@
 #include "base/bits.h"
 #include "base/load.h"
 
-#define APPLE_DISGUISE 0x5555u
+#define APPLE_ADDRESS_XOR 0x5555u
 
 /* Types of records; a set of bits. */
 #define APPLE_GENERIC       1u
@@ -53,11 +53,11 @@ static ALWAYS_INLINE apple_record_t apple_decode(const uint8_t *p, apple_layout_
   if (layout == APPLE_16) {
     uint32_t argument = load32(p), address = load32(p + 4);
     r.argument = argument;
-    r.address = address ^ APPLE_DISGUISE;
+    r.address = address ^ APPLE_ADDRESS_XOR;
     word = load64(p + 8);
   } else {
     r.argument = load64(p);
-    r.address = load64(p + 8) ^ APPLE_DISGUISE;
+    r.address = load64(p + 8) ^ APPLE_ADDRESS_XOR;
     word = load64(p + 16);
   }
   if (layout == APPLE_32) {
@@ -72,23 +72,22 @@ static ALWAYS_INLINE apple_record_t apple_decode(const uint8_t *p, apple_layout_
   return r;
 }
 
-/* Could such a record have been written? */
+/* Returns whether a logger could have written the record. */
 static inline bool apple_is_possible(const apple_record_t *r) {
   uint32_t type = r->type & 0xffffff;
   return type && !(type & ~APPLE_TYPES) && r->address >> 56 == 0 &&
          (r->stack >> 48 == 0 || r->stack == APPLE_NO_STACK);
 }
 
-/* The one layout in which all of the first and last records are possible; APPLE_UNKNOWN when there
- * is none, or more than one (*AMBIGUOUS, in files of few records). */
+/* The only layout in which all of the first and last records are possible. APPLE_UNKNOWN when there
+ * is none, or several: then *AMBIGUOUS is set, which files with few records can cause. */
 apple_layout_t apple_detect(const uint8_t *data, uint64_t size, bool *ambiguous);
 
-/* What VM_MEMORY_… a tag is called (vm_statistics.h); NULL when it has no name. */
+/* The name of a VM_MEMORY_… tag (vm_statistics.h); NULL when it has none. */
 const char *apple_tag_name(uint32_t tag);
 
-/* The process id and the program's name in the name of a log file,
- * "stack-logs.PID.ADDRESS.NAME.XXXXXX.index" (older: without ADDRESS). False when it is called
- * otherwise. */
-bool apple_file_name(const char *path, uint32_t *pid, char *name, size_t room);
+/* Reads the process id and the program's name from the name of a log file,
+ * "stack-logs.PID.ADDRESS.NAME.XXXXXX.index" (older: without ADDRESS). False for other names. */
+bool apple_file_name(const char *path, uint32_t *pid, char *name, size_t capacity);
 
 #endif

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: MIT
  *
- * Each node is walked to its root once: the way to a node that was met before is known. A chain
- * that comes back to itself, or leads out of the table, is cut there. See apple_stacks.h.
+ * Each path from a node to its root is walked once; a walk ends at the first node with a known
+ * stream. A chain with a cycle, or with a parent outside the table, is truncated. See
+ * apple_stacks.h.
  */
 #include "import/apple_stacks.h"
 
@@ -9,54 +10,61 @@
 #include <stdlib.h>
 #include <sys/mman.h>
 
-#include "symbol/index/strings.h"
+#include "base/array.h"
+#include "base/hash.h"
 
-#define HANDLE_SLOTS (4 * OFFLINE_STREAMS_MAX)
-#define PC_NO_END    1u /* docs/format.md: of a stack whose end was not found */
+/* docs/format.md: the pc of a stack whose end is unknown. */
+#define PC_NO_END 1u
 
 /* ---- threads ------------------------------------------------------------------------------ */
 
-/* The stream of the thread with this pthread, made when it is new; the first one, of nobody, when
- * there are too many. False: no memory. */
+static uint64_t hash_of_handle(const void *stacks, size_t i) {
+  return hash_number(((const apple_stacks_t *)stacks)->handles[i]);
+}
+
+/* Sets *OUT to the number + 1 of the stream of the thread with this pthread; creates the stream
+ * when it is new. If there are too many threads, uses the first stream, which is no thread's. False
+ * when memory runs out. */
 static bool stream_of(apple_stacks_t *s, uint64_t handle, uint16_t *out) {
-  uint32_t i = (uint32_t)(handle * UINT64_C(0x9e3779b97f4a7c15) >> 40) % HANDLE_SLOTS;
-  while (s->slots[i] && s->handles[s->slots[i] - 1] != handle)
-    i = (i + 1) % HANDLE_SLOTS;
-  if (!s->slots[i]) {
+  uint32_t *slot;
+  if (!hash_reserve(&s->handle_index, s->stream_count, hash_of_handle, s)) return false;
+  HASH_FIND(&s->handle_index, hash_number(handle), slot) {
+    if (s->handles[*slot - 1] == handle) break;
+  }
+  if (!*slot) {
     char name[32];
     if (s->stream_count == OFFLINE_STREAMS_MAX) {
       *out = 1;
       return true;
     }
-    snprintf(name, sizeof name, handle ? "pthread 0x%llx" : "not known",
-             (unsigned long long)handle);
+    snprintf(name, sizeof name, handle ? "pthread 0x%llx" : "unknown", (unsigned long long)handle);
     stream_t *stream = offline_stream(s->to, s->stream_count, name);
     if (!stream) return false;
     s->handles[s->stream_count] = handle;
     s->streams[s->stream_count++] = stream;
-    s->slots[i] = s->stream_count;
+    *slot = s->stream_count;
   }
-  *out = (uint16_t)s->slots[i];
+  *out = (uint16_t)*slot;
   return true;
 }
 
-/* ---- meeting nodes ------------------------------------------------------------------------ */
+/* ---- nodes -------------------------------------------------------------------------------- */
 
-/* Goes up from NODE, noting the way, to a node whose stream is known or to a root; then *STREAM is
- * its stream. *END is how far the way goes. */
-static bool go_up(apple_stacks_t *s, uint64_t node, size_t *end, uint16_t *stream) {
+/* Walks from NODE up to a node with a known stream or to a root, and sets *STREAM to its stream.
+ * Stores the nodes in s->path, *END of them. False when memory runs out. */
+static bool walk_up(apple_stacks_t *s, uint64_t node, size_t *end, uint16_t *stream) {
   for (*end = 0;;) {
     uint64_t pc, parent;
-    if (!array_reserve((void **)&s->path, &s->path_room, *end, sizeof *s->path)) return false;
+    if (!ARRAY_GROW(s->path, *end, s->path_capacity)) return false;
     s->path[(*end)++] = node;
     bool there = apple_table_node(s->table, node, &pc, &parent);
     s->states[node] = STATE_OPEN;
-    if (there && parent == APPLE_NO_PARENT) /* where the thread is known: a pthread, plus 1 */
+    if (there && parent == APPLE_NO_PARENT) /* with threads, its pc is a pthread plus 1 */
       return stream_of(s, s->table->is_lite ? 0 : pc - 1, stream);
     uint16_t above = there && parent < s->table->count ? s->states[parent] : STATE_OPEN;
-    if (above & STATE_OPEN) { /* nowhere, or round in a circle */
+    if (above & STATE_OPEN) { /* outside the table, or a cycle */
       s->summary->broken_chains++;
-      s->states[node] |= STATE_CUT;
+      s->states[node] |= STATE_TRUNCATED;
       return stream_of(s, 0, stream);
     }
     if (above) {
@@ -67,64 +75,43 @@ static bool go_up(apple_stacks_t *s, uint64_t node, size_t *end, uint16_t *strea
   }
 }
 
-bool apple_stacks_meet(apple_stacks_t *s, uint64_t node) {
+bool apple_stacks_visit(apple_stacks_t *s, uint64_t node) {
   size_t end;
   uint16_t stream = 0;
-  if (!go_up(s, node, &end, &stream)) return false;
+  if (!walk_up(s, node, &end, &stream)) return false;
   for (size_t i = 0; i < end; i++)
-    s->states[s->path[i]] = (uint16_t)((s->states[s->path[i]] & STATE_CUT) | stream);
+    s->states[s->path[i]] = (uint16_t)((s->states[s->path[i]] & STATE_TRUNCATED) | stream);
   return true;
 }
 
 /* ---- frames ------------------------------------------------------------------------------- */
 
-typedef struct pcs {
-  uint64_t *items; /* by slot; 0: free */
-  uint32_t *ids;
-  size_t mask, count;
-} pcs_t;
+typedef struct frame_pcs {
+  uint64_t *items; /* the pc of each frame; a frame's id is its index + 1 */
+  size_t count, capacity;
+  hash_index_t index;
+} frame_pcs_t;
 
-static size_t slot_of(const pcs_t *pcs, uint64_t pc) {
-  size_t i = (size_t)(pc * UINT64_C(0x9e3779b97f4a7c15) >> 20) & pcs->mask;
-  while (pcs->items[i] && pcs->items[i] != pc)
-    i = (i + 1) & pcs->mask;
-  return i;
+static uint64_t hash_of_frame(const void *pcs, size_t i) {
+  return hash_number(((const frame_pcs_t *)pcs)->items[i]);
 }
 
-static bool grow(pcs_t *pcs) {
-  pcs_t more = {.mask = pcs->items ? pcs->mask * 2 + 1 : 1023, .count = pcs->count};
-  more.items = calloc(more.mask + 1, sizeof *more.items);
-  more.ids = calloc(more.mask + 1, sizeof *more.ids);
-  if (!more.items || !more.ids) {
-    free(more.items);
-    free(more.ids);
-    return false;
-  }
-  for (size_t i = 0; pcs->items && i <= pcs->mask; i++) {
-    if (!pcs->items[i]) continue;
-    size_t slot = slot_of(&more, pcs->items[i]);
-    more.items[slot] = pcs->items[i];
-    more.ids[slot] = pcs->ids[i];
-  }
-  free(pcs->items);
-  free(pcs->ids);
-  *pcs = more;
-  return true;
-}
-
-/* The frame id of PC, whose record is written when it is new; 0: no memory. */
-static uint32_t frame_of(apple_stacks_t *s, pcs_t *pcs, uint64_t pc, const image_list_t *images) {
-  if (2 * (pcs->count + 1) > pcs->mask && !grow(pcs)) return 0;
+/* The frame id of PC. Writes its record when it is new. 0 when memory runs out. */
+static uint32_t frame_of(apple_stacks_t *s, frame_pcs_t *pcs, uint64_t pc,
+                         const image_list_t *images) {
+  uint32_t *slot;
   if (pc == 0) pc = PC_NO_END;
-  size_t slot = slot_of(pcs, pc);
-  if (!pcs->items[slot]) {
-    long image = images_find(images, pc);
-    pcs->items[slot] = pc;
-    pcs->ids[slot] = (uint32_t)++pcs->count;
-    offline_table(s->to, TABLE_FRAME,
-                  (const uint64_t[]){pcs->ids[slot], pc, (uint64_t)(image + 1), 0}, 4, NULL);
+  if (!ARRAY_GROW(pcs->items, pcs->count, pcs->capacity) ||
+      !hash_reserve(&pcs->index, pcs->count, hash_of_frame, pcs))
+    return 0;
+  HASH_FIND(&pcs->index, hash_number(pc), slot) {
+    if (pcs->items[*slot - 1] == pc) return *slot;
   }
-  return pcs->ids[slot];
+  pcs->items[pcs->count++] = pc;
+  *slot = (uint32_t)pcs->count;
+  offline_table(s->to, TABLE_FRAME,
+                (const uint64_t[]){*slot, pc, (uint64_t)(images_find(images, pc) + 1), 0}, 4, NULL);
+  return *slot;
 }
 
 /* ---- the tables --------------------------------------------------------------------------- */
@@ -144,20 +131,21 @@ static void put_node(apple_stacks_t *s, uint64_t id, uint64_t parent, uint32_t f
   s->summary->stacks++;
 }
 
-/* A thread's pseudo-frame is none of the stack: what it is the parent of stands outermost. */
+/* A thread's pseudo-frame is not part of the stack; its children are outermost. */
 static bool is_thread(const apple_stacks_t *s, uint64_t node) {
   uint64_t pc, parent;
   return !s->table->is_lite && apple_table_node(s->table, node, &pc, &parent) &&
          parent == APPLE_NO_PARENT;
 }
 
-static bool write_nodes(apple_stacks_t *s, pcs_t *pcs, const image_list_t *images) {
+static bool write_nodes(apple_stacks_t *s, frame_pcs_t *pcs, const image_list_t *images) {
   for (uint64_t i = 0; i < s->table->count && i < UINT32_MAX - 1; i++) {
     uint64_t pc = PC_NO_END, parent = APPLE_NO_PARENT;
     if (!s->states[i]) continue;
     bool there = apple_table_node(s->table, i, &pc, &parent);
-    if (!there || is_thread(s, i)) pc = PC_NO_END; /* an event may name it, but no frame is known */
-    bool is_inner = parent != APPLE_NO_PARENT && !(s->states[i] & STATE_CUT);
+    if (!there || is_thread(s, i))
+      pc = PC_NO_END; /* an event may refer to it, but its frame is unknown */
+    bool is_inner = parent != APPLE_NO_PARENT && !(s->states[i] & STATE_TRUNCATED);
     uint64_t above = is_inner && !is_thread(s, parent) ? parent + 1 : 0;
     uint32_t frame = frame_of(s, pcs, pc, images);
     if (!frame) return false;
@@ -166,7 +154,7 @@ static bool write_nodes(apple_stacks_t *s, pcs_t *pcs, const image_list_t *image
   return true;
 }
 
-static bool write_ids(apple_stacks_t *s, pcs_t *pcs, const image_list_t *images) {
+static bool write_ids(apple_stacks_t *s, frame_pcs_t *pcs, const image_list_t *images) {
   uint32_t frame = frame_of(s, pcs, PC_NO_END, images);
   for (uint64_t i = 0; frame && i <= s->highest; i += 8)
     for (unsigned bit = 0; s->used[i / 8] && bit < 8; bit++)
@@ -175,17 +163,17 @@ static bool write_ids(apple_stacks_t *s, pcs_t *pcs, const image_list_t *images)
 }
 
 bool apple_stacks_write(apple_stacks_t *s, const image_list_t *images, const uint64_t *bases) {
-  pcs_t pcs = {0};
+  frame_pcs_t pcs = {0};
   write_images(s, images, bases);
   bool good = s->table ? write_nodes(s, &pcs, images) : write_ids(s, &pcs, images);
   s->summary->frames = pcs.count;
   s->summary->threads = s->stream_count - 1;
   free(pcs.items);
-  free(pcs.ids);
+  hash_free(&pcs.index);
   return good;
 }
 
-/* ---- open, close -------------------------------------------------------------------------- */
+/* ---- opening and closing ------------------------------------------------------------------ */
 
 bool apple_stacks_open(apple_stacks_t *s) {
   uint16_t first;
@@ -197,13 +185,12 @@ bool apple_stacks_open(apple_stacks_t *s) {
     s->states = memory;
   else
     s->used = memory;
-  s->slots = calloc(HANDLE_SLOTS, sizeof *s->slots);
-  return s->slots && stream_of(s, 0, &first);
+  return stream_of(s, 0, &first);
 }
 
 void apple_stacks_close(apple_stacks_t *s) {
   if (s->states) munmap(s->states, s->state_bytes);
   if (s->used) munmap(s->used, s->state_bytes);
-  free(s->slots);
+  hash_free(&s->handle_index);
   free(s->path);
 }

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
- * The stack table and the tree of regions. Both are bytes of a process' memory as they stood there;
- * every number is checked. See apple_table.h.
+ * Reads the stack table and the tree of regions. Both are copies of a process's memory; every
+ * number is checked. See apple_table.h.
  */
 #include "import/apple_table.h"
 
@@ -13,10 +13,10 @@
 #define TABLE_MAGIC        "MslUniquingTable"
 #define TABLE_NODES        16384u /* offset */
 #define NODE_BYTES         16u
-#define CONTROL            16u /* offset of the control structure; its fields: */
+#define CONTROL            16u /* offset of the control structure; below, of its fields */
 #define CONTROL_NODE_COUNT 8u
 #define CONTROL_FLAGS      60u
-#define FLAG_COUNTED       2u /* nodes are counted: the lite form */
+#define FLAG_COUNTED       2u /* nodes have counts: the lite form */
 
 bool apple_table_is(const uint8_t *data, uint64_t size) {
   return size >= 16 && memcmp(data, TABLE_MAGIC, 16) == 0;
@@ -25,7 +25,7 @@ bool apple_table_is(const uint8_t *data, uint64_t size) {
 const char *apple_table_read(apple_table_t *table, const uint8_t *data, uint64_t size) {
   *table = (apple_table_t){0};
   if (!apple_table_is(data, size)) return "it does not begin with MslUniquingTable";
-  if (size < TABLE_NODES + NODE_BYTES) return "it is cut off before its first node";
+  if (size < TABLE_NODES + NODE_BYTES) return "it is truncated before its first node";
   uint64_t count = load64(data + CONTROL + CONTROL_NODE_COUNT);
   for (unsigned i = CONTROL + 68; i < TABLE_NODES; i++)
     if (data[i]) return "its header is of an unknown version";
@@ -38,7 +38,7 @@ const char *apple_table_read(apple_table_t *table, const uint8_t *data, uint64_t
   return NULL;
 }
 
-/* A lite node packs 48 bits of pc, 32 of parent, 48 of a count. */
+/* A lite node contains 48 bits of pc, 32 of parent, 48 of a count. */
 bool apple_table_node(const apple_table_t *table, uint64_t i, uint64_t *pc, uint64_t *parent) {
   uint64_t first = load64(table->nodes + i * NODE_BYTES);
   uint64_t second = load64(table->nodes + i * NODE_BYTES + 8);
@@ -64,28 +64,28 @@ bool apple_table_node(const apple_table_t *table, uint64_t i, uint64_t *pc, uint
 #define TREE_HEADER 20u
 #define KEY_BITS    52u
 
-typedef struct tree {
+typedef struct region_tree {
   const uint8_t *nodes;
   uint32_t count, shift;
   uint8_t *seen; /* a bit a node */
   long damaged;
   bool (*visit)(uint64_t address, uint64_t bytes, uint32_t stack, void *context);
   void *context;
-} tree_t;
+} region_tree_t;
 
 bool apple_regions_are(const uint8_t *data, uint64_t size) {
   return size >= TREE_HEADER && memcmp(data, TREE_MAGIC, 8) == 0;
 }
 
-static bool enter(tree_t *tree, uint32_t node) {
+static bool enter(region_tree_t *tree, uint32_t node) {
   if (node >= tree->count || (tree->seen[node / 8] & 1u << node % 8)) return false;
   tree->seen[node / 8] |= (uint8_t)(1u << node % 8);
   return true;
 }
 
-static bool walk_node(tree_t *tree, uint32_t node, uint64_t key, unsigned bits);
+static bool walk_node(region_tree_t *tree, uint32_t node, uint64_t key, unsigned bits);
 
-static bool walk_edge(tree_t *tree, uint32_t edge, uint64_t key, unsigned bits) {
+static bool walk_edge(region_tree_t *tree, uint32_t edge, uint64_t key, unsigned bits) {
   unsigned length = edge >> 27 & 15;
   uint32_t node = edge >> 11 & 0xffff, label = edge & 0x7ff;
   if (length == 0) return true;
@@ -102,8 +102,8 @@ static bool walk_edge(tree_t *tree, uint32_t edge, uint64_t key, unsigned bits) 
                      tree->context);
 }
 
-/* At most KEY_BITS deep, as every edge has a bit. Edges are in the order of their labels. */
-static bool walk_node(tree_t *tree, uint32_t node, uint64_t key, unsigned bits) {
+/* At most KEY_BITS deep, because every edge has at least one bit. Edges ascend by label. */
+static bool walk_node(region_tree_t *tree, uint32_t node, uint64_t key, unsigned bits) {
   return walk_edge(tree, load32(tree->nodes + node * 8), key, bits) &&
          walk_edge(tree, load32(tree->nodes + node * 8 + 4), key, bits);
 }
@@ -112,11 +112,11 @@ long apple_regions_each(const uint8_t *data, uint64_t size,
                         bool (*visit)(uint64_t address, uint64_t bytes, uint32_t stack,
                                       void *context),
                         void *context) {
-  tree_t tree = {.nodes = data + TREE_HEADER,
-                 .shift = load32(data + 8) & 31,
-                 .count = load32(data + 12),
-                 .visit = visit,
-                 .context = context};
+  region_tree_t tree = {.nodes = data + TREE_HEADER,
+                        .shift = load32(data + 8) & 31,
+                        .count = load32(data + 12),
+                        .visit = visit,
+                        .context = context};
   uint64_t there = (size - TREE_HEADER) / 8;
   if (tree.count > there) tree.count = (uint32_t)there;
   if (tree.count > 65536) tree.count = 65536;

@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: MIT
  *
- * Reading lists of images. Lines that are none are passed over: a whole crash report may be given.
- * See images.h.
+ * Reads lists of images. Skips other lines, so a whole crash report may be given. See images.h.
  */
 #include "import/images.h"
 
@@ -10,10 +9,12 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "symbol/index/strings.h"
+#include "base/array.h"
 
 #define IMAGES_MAX 65536u
-#define LAST_BYTES ((uint64_t)1 << 32) /* of an image whose end nothing tells */
+
+/* The size of the last image when its end is unknown. */
+#define LAST_BYTES ((uint64_t)1 << 32)
 
 /* ---- the list ----------------------------------------------------------------------------- */
 
@@ -21,7 +22,7 @@ static bool add(image_list_t *list, const listed_image_t *image, const char *pat
   if (list->count == IMAGES_MAX) return true;
   listed_image_t copy = *image;
   copy.path = strndup(path, length);
-  if (!copy.path || !array_reserve((void **)&list->items, &list->room, list->count, sizeof copy)) {
+  if (!copy.path || !ARRAY_GROW(list->items, list->count, list->capacity)) {
     free(copy.path);
     return false;
   }
@@ -29,7 +30,7 @@ static bool add(image_list_t *list, const listed_image_t *image, const char *pat
   return true;
 }
 
-/* Of images at one address the first is the one that tells most. */
+/* Of images at one address, the one with most facts sorts first. */
 static int compare_starts(const void *left, const void *right) {
   const listed_image_t *a = left, *b = right;
   if (a->start != b->start) return a->start < b->start ? -1 : 1;
@@ -48,7 +49,7 @@ static void drop_repeated(image_list_t *list) {
   list->count = kept;
 }
 
-void images_settle(image_list_t *list) {
+void images_finish(image_list_t *list) {
   if (list->count) qsort(list->items, list->count, sizeof *list->items, compare_starts);
   drop_repeated(list);
   for (size_t i = 0; i < list->count; i++) {
@@ -118,11 +119,11 @@ bool images_add(image_list_t *list, const image_words_t *words) {
 
 /* ---- text --------------------------------------------------------------------------------- */
 
-typedef struct line {
+typedef struct text_line {
   const char *at, *end;
-} line_t;
+} text_line_t;
 
-static size_t next_word(line_t *line, const char **word) {
+static size_t next_word(text_line_t *line, const char **word) {
   while (line->at < line->end && isspace((unsigned char)*line->at))
     line->at++;
   *word = line->at;
@@ -147,8 +148,8 @@ static bool read_hex(const char *word, size_t length, bool prefixed, uint64_t *o
   return true;
 }
 
-/* The rest of a line from its first word that begins with a slash; else from WORD on. */
-static bool add_line(image_list_t *list, const listed_image_t *image, const line_t *line,
+/* Adds an image whose path begins at the first slash of LINE; without a slash its path is NAME. */
+static bool add_line(image_list_t *list, const listed_image_t *image, const text_line_t *line,
                      const char *name, size_t name_length) {
   const char *slash = memchr(line->at, '/', (size_t)(line->end - line->at)), *end = line->end;
   while (end > line->at && isspace((unsigned char)end[-1]))
@@ -158,7 +159,7 @@ static bool add_line(image_list_t *list, const listed_image_t *image, const line
 }
 
 /* Words up to the path: NAME, ARCH, (VERSION), <UUID>. */
-static void read_details(listed_image_t *image, line_t *line, const char **name,
+static void read_details(listed_image_t *image, text_line_t *line, const char **name,
                          size_t *name_length) {
   *name_length = 0;
   for (;;) {
@@ -180,7 +181,7 @@ static void read_details(listed_image_t *image, line_t *line, const char **name,
   }
 }
 
-static bool read_line(image_list_t *list, line_t line) {
+static bool read_line(image_list_t *list, text_line_t line) {
   listed_image_t image = {0};
   const char *word, *name = "";
   size_t length = next_word(&line, &word), name_length;
@@ -195,11 +196,11 @@ static bool read_line(image_list_t *list, line_t line) {
     length = next_word(&line, &word);
   }
   if (!read_hex(word, length, true, &image.start)) return true;
-  line_t rest = line;
+  text_line_t rest = line;
   if (next_word(&rest, &word) == 1 && word[0] == '-') {
     length = next_word(&rest, &word);
     if (!read_hex(word, length, true, &image.end)) return true;
-    image.end += image.end != UINT64_MAX; /* the last byte is named */
+    image.end += image.end != UINT64_MAX; /* the list has the address of the last byte */
     line = rest;
   }
   read_details(&image, &line, &name, &name_length);
@@ -211,7 +212,7 @@ bool images_add_text(image_list_t *list, const char *text, size_t size) {
   while (text < end) {
     const char *newline = memchr(text, '\n', (size_t)(end - text));
     const char *stop = newline ? newline : end;
-    if (!read_line(list, (line_t){text, stop})) return false;
+    if (!read_line(list, (text_line_t){text, stop})) return false;
     text = stop + 1;
   }
   return true;
@@ -248,7 +249,7 @@ static bool read_object(image_list_t *list, json_object *object) {
                                            .arch = text_of(object, "arch")});
 }
 
-/* An .ips report has a line of its own before the report itself. */
+/* An .ips report has one line of JSON before the report. */
 static json_object *parse(const char *text, size_t size) {
   json_tokener *tokener = json_tokener_new();
   json_object *document = NULL;
@@ -291,12 +292,12 @@ bool images_read(image_list_t *list, const char *text, size_t size) {
                                   (text[first] == '[' && memchr(text + first, '{', size - first)));
   bool good =
       is_json ? read_json(list, text + first, size - first) : images_add_text(list, text, size);
-  if (good) images_settle(list);
+  if (good) images_finish(list);
   if (!good) images_free(list);
   return good;
 }
 
-/* ---- names -------------------------------------------------------------------------------- */
+/* ---- modules ------------------------------------------------------------------------------ */
 
 symbol_module_t *images_module(symbolizer_t *symbolizer, const listed_image_t *image) {
   const symbol_source_t source = {.path = image->path,

@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: MIT
  *
- * The search through a memory graph's property lists. An archive (NSKeyedArchiver) is a flat array,
- * `$objects`, whose members name each other by number; every member is visited there, and a number
- * is followed only to read a value, once: circles in an archive lead nowhere. See memgraph.h.
+ * Searches the property lists of a memory graph. An archive (NSKeyedArchiver) is a flat array,
+ * `$objects`, whose members refer to each other by number. Every member is visited in the array,
+ * and a reference is followed only once, to read a value; so cycles in an archive do no harm. See
+ * memgraph.h.
  */
 #include "import/memgraph.h"
 
@@ -19,25 +20,25 @@
 #define UNPACKED_MAX ((uint64_t)1 << 30) /* in all */
 #define NODES_MAX    ((uint64_t)8 << 20) /* in all */
 #define PACKED_MAX   65536u              /* compressed entries */
-#define PEEK         64u                 /* bytes that tell what an entry is */
+#define PEEK         64u                 /* bytes that identify an entry */
 #define TABLE_MAGIC  "MslUniquingTable"
 #define IMAGES_TITLE "Binary Images:"
 
-typedef struct search {
+typedef struct graph_search {
   memgraph_t *graph;
   image_list_t listed, described; /* by text; by dictionaries */
-  plist_t objects;                /* of the archive that is searched; NULL: it is none */
+  plist_t objects;                /* of the archive that is searched; NULL: not an archive */
   uint64_t unpacked, nodes_left;
   uint32_t packed;
-  unsigned lists; /* that this one is in */
+  unsigned lists; /* around the current one */
   bool no_memory;
-} search_t;
+} graph_search_t;
 
-static void search_list(search_t *search, bytes_t list);
+static void search_list(graph_search_t *search, memgraph_bytes_t list);
 
 /* ---- values of a dictionary ----------------------------------------------------------------- */
 
-static plist_t follow(const search_t *search, plist_t node) {
+static plist_t follow(const graph_search_t *search, plist_t node) {
   uint64_t number;
   if (plist_get_node_type(node) != PLIST_UID || !search->objects) return node;
   plist_get_uid_val(node, &number);
@@ -50,8 +51,8 @@ static const char *string_of(plist_t node, uint64_t *size) {
                                                            : NULL;
 }
 
-/* An archived dictionary keeps its keys and its values in two arrays. */
-static plist_t archived_member(const search_t *search, plist_t dictionary, const char *key) {
+/* The value of KEY in an archived dictionary, which has its keys and values in two arrays. */
+static plist_t archived_member(const graph_search_t *search, plist_t dictionary, const char *key) {
   plist_t keys = plist_dict_get_item(dictionary, "NS.keys");
   plist_t values = plist_dict_get_item(dictionary, "NS.objects");
   if (!keys || !values || plist_get_node_type(keys) != PLIST_ARRAY ||
@@ -66,8 +67,8 @@ static plist_t archived_member(const search_t *search, plist_t dictionary, const
   return NULL;
 }
 
-/* The first of KEYS, words with a space after each, that DICTIONARY has. */
-static plist_t member(const search_t *search, plist_t dictionary, const char *keys) {
+/* The value of the first of KEYS (words, each followed by a space) that DICTIONARY has. */
+static plist_t member(const graph_search_t *search, plist_t dictionary, const char *keys) {
   for (const char *space; (space = strchr(keys, ' ')) != NULL; keys = space + 1) {
     char key[32];
     snprintf(key, sizeof key, "%.*s", (int)(space - keys), keys);
@@ -78,12 +79,12 @@ static plist_t member(const search_t *search, plist_t dictionary, const char *ke
   return NULL;
 }
 
-static const char *text_member(const search_t *search, plist_t dictionary, const char *keys) {
+static const char *text_member(const graph_search_t *search, plist_t dictionary, const char *keys) {
   uint64_t size;
   return string_of(member(search, dictionary, keys), &size);
 }
 
-static uint64_t number_member(const search_t *search, plist_t dictionary, const char *keys) {
+static uint64_t number_member(const graph_search_t *search, plist_t dictionary, const char *keys) {
   plist_t found = member(search, dictionary, keys);
   uint64_t value = 0, size;
   if (found && plist_get_node_type(found) == PLIST_UINT) plist_get_uint_val(found, &value);
@@ -94,7 +95,7 @@ static uint64_t number_member(const search_t *search, plist_t dictionary, const 
 }
 
 /* A UUID as text, as 16 bytes, or as an archived NSUUID. */
-static const char *uuid_member(const search_t *search, plist_t dictionary, char out[33]) {
+static const char *uuid_member(const graph_search_t *search, plist_t dictionary, char out[33]) {
   plist_t found = member(search, dictionary, "uuid UUID imageUUID ");
   uint64_t size = 0;
   if (found && plist_get_node_type(found) == PLIST_DICT)
@@ -108,9 +109,9 @@ static const char *uuid_member(const search_t *search, plist_t dictionary, char 
   return out;
 }
 
-/* ---- what is looked for ------------------------------------------------------------------- */
+/* ---- the wanted parts --------------------------------------------------------------------- */
 
-/* Puts '?' for control characters and for what is no UTF-8: a terminal is shown the text. */
+/* Replaces control characters and invalid UTF-8 by '?': the text is printed to a terminal. */
 static void make_printable(char *text) {
   for (size_t n; *text; text += n ? n : 1) {
     n = utf8_length((const unsigned char *)text);
@@ -118,7 +119,7 @@ static void make_printable(char *text) {
   }
 }
 
-static void search_dictionary(search_t *search, plist_t dictionary) {
+static void search_dictionary(graph_search_t *search, plist_t dictionary) {
   char uuid[33];
   memgraph_t *graph = search->graph;
   const char *process = text_member(search, dictionary, "processName ");
@@ -138,14 +139,14 @@ static void search_dictionary(search_t *search, plist_t dictionary) {
     search->no_memory = true;
 }
 
-/* Lines with an end and a UUID are a list's also where nothing says so. */
+/* Returns whether the images added from index FROM on are a list: one has an end and a UUID. */
 static bool is_list(const image_list_t *list, size_t from) {
   for (size_t i = from; i < list->count; i++)
     if (list->items[i].has_uuid && list->items[i].end) return true;
   return false;
 }
 
-static void search_text(search_t *search, const char *text, uint64_t size) {
+static void search_text(graph_search_t *search, const char *text, uint64_t size) {
   image_list_t *list = &search->listed;
   size_t title = strlen(IMAGES_TITLE), before = list->count;
   const char *at = memmem(text, (size_t)size, IMAGES_TITLE, title);
@@ -157,8 +158,8 @@ static void search_text(search_t *search, const char *text, uint64_t size) {
     free(list->items[--list->count].path);
 }
 
-/* True when the table is taken; BYTES are then the graph's. */
-static bool take_table(memgraph_t *graph, uint8_t *bytes, uint64_t size) {
+/* Returns whether BYTES are the graph's table; then the graph owns them. */
+static bool adopt_table(memgraph_t *graph, uint8_t *bytes, uint64_t size) {
   apple_table_t table;
   const char *wrong = apple_table_read(&table, bytes, size);
   if (graph->table.nodes) return false;
@@ -171,28 +172,29 @@ static bool take_table(memgraph_t *graph, uint8_t *bytes, uint64_t size) {
 
 /* ---- entries ------------------------------------------------------------------------------ */
 
-static bool begins(bytes_t bytes, const char *with) {
+static bool starts_with(memgraph_bytes_t bytes, const char *with) {
   return bytes.size >= strlen(with) && !memcmp(bytes.data, with, strlen(with));
 }
 
-/* Text has no zeros. */
-static bool is_wanted(bytes_t beginning) {
-  return plist_is(beginning.data, beginning.size) || begins(beginning, TABLE_MAGIC) ||
+/* Accepts lists, tables and texts; texts contain no zeros. */
+static bool is_wanted(memgraph_bytes_t beginning) {
+  return plist_is(beginning.data, beginning.size) || starts_with(beginning, TABLE_MAGIC) ||
          !memchr(beginning.data, 0, (size_t)beginning.size);
 }
 
-/* True: the bytes are kept, as the graph's table. */
-static bool search_bytes(search_t *search, uint8_t *bytes, uint64_t size) {
-  bytes_t whole = {bytes, size};
-  if (begins(whole, TABLE_MAGIC)) return take_table(search->graph, bytes, size);
+/* Returns whether the graph keeps BYTES as its table. */
+static bool search_bytes(graph_search_t *search, uint8_t *bytes, uint64_t size) {
+  memgraph_bytes_t all = {bytes, size};
+  if (starts_with(all, TABLE_MAGIC)) return adopt_table(search->graph, bytes, size);
   if (plist_is(bytes, size))
-    search_list(search, whole);
+    search_list(search, all);
   else
     search_text(search, (const char *)bytes, size);
   return false;
 }
 
-static void search_copy(search_t *search, bytes_t entry, uint64_t size, bool is_packed) {
+static void search_copy(graph_search_t *search, memgraph_bytes_t entry, uint64_t size,
+                        bool is_packed) {
   uint8_t *copy = NULL;
   search->unpacked += size;
   if (search->unpacked <= UNPACKED_MAX) copy = malloc((size_t)size);
@@ -209,17 +211,17 @@ static void search_copy(search_t *search, bytes_t entry, uint64_t size, bool is_
   if (!good || !search_bytes(search, copy, size)) free(copy);
 }
 
-static void search_data(search_t *search, bytes_t entry) {
+static void search_data(graph_search_t *search, memgraph_bytes_t entry) {
   uint8_t beginning[PEEK];
   uint64_t size, peek;
   packing_t packing = memgraph_packing(entry);
   switch (packing) {
   case PACKED_NOT:
     peek = entry.size < PEEK ? entry.size : PEEK;
-    if (peek >= 8 && is_wanted((bytes_t){entry.data, peek}))
+    if (peek >= 8 && is_wanted((memgraph_bytes_t){entry.data, peek}))
       search_copy(search, entry, entry.size, false);
     return;
-  case PACKED_LZFSE: search->graph->foreign++; return;
+  case PACKED_LZFSE: search->graph->lzfse++; return;
   case PACKED_DAMAGED: search->graph->damaged++; return;
   case PACKED_STORED:
   case PACKED_GZIP: break;
@@ -232,15 +234,15 @@ static void search_data(search_t *search, bytes_t entry) {
   peek = size < PEEK ? size : PEEK;
   if (!memgraph_unpack(entry, beginning, peek))
     search->graph->damaged++;
-  else if (is_wanted((bytes_t){beginning, peek}))
+  else if (is_wanted((memgraph_bytes_t){beginning, peek}))
     search_copy(search, entry, size, true);
 }
 
 /* ---- a list ------------------------------------------------------------------------------- */
 
-static void search_node(search_t *search, plist_t node);
+static void search_node(graph_search_t *search, plist_t node);
 
-static void search_members(search_t *search, plist_t node, bool is_array) {
+static void search_members(graph_search_t *search, plist_t node, bool is_array) {
   void *iterator = NULL;
   plist_t child = NULL;
   if (is_array)
@@ -258,8 +260,8 @@ static void search_members(search_t *search, plist_t node, bool is_array) {
   free(iterator);
 }
 
-/* As deep as plist_check lets lists be. */
-static void search_node(search_t *search, plist_t node) {
+/* plist_check bounds the depth. */
+static void search_node(graph_search_t *search, plist_t node) {
   uint64_t size = 0;
   const char *bytes;
   switch (plist_get_node_type(node)) {
@@ -274,25 +276,25 @@ static void search_node(search_t *search, plist_t node) {
     return;
   case PLIST_DATA:
     bytes = plist_get_data_ptr(node, &size);
-    if (bytes && size) search_data(search, (bytes_t){(const uint8_t *)bytes, size});
+    if (bytes && size) search_data(search, (memgraph_bytes_t){(const uint8_t *)bytes, size});
     return;
   default: return;
   }
 }
 
-static plist_t parse(search_t *search, bytes_t list, const char **wrong) {
+static plist_t parse(graph_search_t *search, memgraph_bytes_t list, const char **wrong) {
   plist_t root = NULL;
   *wrong = plist_check(list.data, list.size, &search->nodes_left);
   if (*wrong) return NULL;
-  if (begins(list, "bplist00"))
+  if (starts_with(list, "bplist00"))
     plist_from_bin((const char *)list.data, (uint32_t)list.size, &root);
   else
     plist_from_xml((const char *)list.data, (uint32_t)list.size, &root);
-  if (!root) *wrong = "the property list is damaged or cut off";
+  if (!root) *wrong = "the property list is damaged or truncated";
   return root;
 }
 
-static void search_root(search_t *search, plist_t root) {
+static void search_root(graph_search_t *search, plist_t root) {
   plist_t around = search->objects, objects = NULL;
   if (plist_get_node_type(root) == PLIST_DICT) objects = plist_dict_get_item(root, "$objects");
   search->objects = objects && plist_get_node_type(objects) == PLIST_ARRAY ? objects : NULL;
@@ -302,8 +304,8 @@ static void search_root(search_t *search, plist_t root) {
   search->objects = around;
 }
 
-/* A list in an entry of another. */
-static void search_list(search_t *search, bytes_t list) {
+/* Searches a list in an entry of another list. */
+static void search_list(graph_search_t *search, memgraph_bytes_t list) {
   const char *wrong = NULL;
   plist_t root = search->lists < LISTS_DEEP ? parse(search, list, &wrong) : NULL;
   if (!root) search->graph->damaged++;
@@ -314,13 +316,13 @@ static void search_list(search_t *search, bytes_t list) {
 /* ---- the graph ---------------------------------------------------------------------------- */
 
 bool memgraph_is(const uint8_t *data, uint64_t size) {
-  bytes_t list, log;
+  memgraph_bytes_t list, log;
   return memgraph_unwrap(data, size, &list, &log) || (size >= 8 && !memcmp(data, "MEMGRAPH", 8));
 }
 
 const char *memgraph_read(memgraph_t *graph, const uint8_t *data, uint64_t size) {
-  search_t search = {.graph = graph, .nodes_left = NODES_MAX};
-  bytes_t list, log;
+  graph_search_t search = {.graph = graph, .nodes_left = NODES_MAX};
+  memgraph_bytes_t list, log;
   const char *wrong;
   *graph = (memgraph_t){0};
   if (!memgraph_unwrap(data, size, &list, &log))
@@ -331,14 +333,14 @@ const char *memgraph_read(memgraph_t *graph, const uint8_t *data, uint64_t size)
   if (!root) return wrong;
   search_root(&search, root);
   plist_free(root);
-  /* A list that is one is better than what dictionaries happen to have. */
+  /* A list of images is better than dictionaries that happen to have an address and a path. */
   image_list_t *better = search.listed.count ? &search.listed : &search.described;
   graph->images = *better;
   *better = (image_list_t){0};
-  images_settle(&graph->images);
+  images_finish(&graph->images);
   images_free(&search.listed);
   images_free(&search.described);
-  return search.no_memory ? "there is no memory for it" : NULL;
+  return search.no_memory ? "out of memory" : NULL;
 }
 
 void memgraph_free(memgraph_t *graph) {

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
  *
- * The containers of memory graphs. Every number is checked. See memgraph_pack.h.
+ * Reads the containers of memory graphs. Every number is checked. See memgraph_pack.h.
  */
 #include "import/memgraph_pack.h"
 
@@ -14,38 +14,39 @@
 #define SUPPLEMENT 32u
 #define PACKED     16u
 #define RATIO_MAX  1032u  /* of deflate: 258 bytes from two bits (RFC 1951, 3.2.5) */
-#define HEAD_MAX   65536u /* of the line before a graph */
+#define HEAD_MAX   65536u /* bytes of the line before a graph */
 
 /* ---- the file ----------------------------------------------------------------------------- */
 
-static bool slice(bytes_t whole, uint64_t offset, uint64_t size, bytes_t *out) {
+static bool slice(memgraph_bytes_t whole, uint64_t offset, uint64_t size, memgraph_bytes_t *out) {
   if (offset > whole.size || size > whole.size - offset) return false;
-  *out = (bytes_t){whole.data + offset, size};
+  *out = (memgraph_bytes_t){whole.data + offset, size};
   return true;
 }
 
-static bytes_t find_log(bytes_t file) {
+static memgraph_bytes_t find_log(memgraph_bytes_t file) {
   uint64_t table = load64(file.data + 32);
   uint32_t count = load32(file.data + 40), size = load32(file.data + 44) & 0xffff;
-  bytes_t one, log = {0};
+  memgraph_bytes_t one, log = {0};
   for (uint32_t i = 0; size >= SUPPLEMENT && i < count && i < 64; i++)
     if (slice(file, table + (uint64_t)i * size, SUPPLEMENT, &one) &&
         !memcmp(one.data, "DISKLOGS", 8) &&
         slice(file, load64(one.data + 16), load64(one.data + 24), &log) && log.size)
       return log;
-  return (bytes_t){0};
+  return (memgraph_bytes_t){0};
 }
 
-static bool is_container(bytes_t file) {
+static bool is_container(memgraph_bytes_t file) {
   return file.size > HEADER && !memcmp(file.data, "MEMGRAPH", 8) && load64(file.data + 8) == 0;
 }
 
-bool memgraph_unwrap(const uint8_t *data, uint64_t size, bytes_t *list, bytes_t *log) {
-  bytes_t file = {data, size};
-  *log = (bytes_t){0};
+bool memgraph_unwrap(const uint8_t *data, uint64_t size, memgraph_bytes_t *list,
+                     memgraph_bytes_t *log) {
+  memgraph_bytes_t file = {data, size};
+  *log = (memgraph_bytes_t){0};
   const uint8_t *line =
       size && *data == '{' ? memchr(data, '\n', size < HEAD_MAX ? (size_t)size : HEAD_MAX) : NULL;
-  if (line) file = (bytes_t){line + 1, size - (uint64_t)(line + 1 - data)};
+  if (line) file = (memgraph_bytes_t){line + 1, size - (uint64_t)(line + 1 - data)};
   if (line && file.size && file.data[file.size - 1] == '\n') file.size--;
   *list = file;
   if (plist_is(file.data, file.size)) return true;
@@ -57,9 +58,9 @@ bool memgraph_unwrap(const uint8_t *data, uint64_t size, bytes_t *list, bytes_t 
 
 /* ---- an entry ----------------------------------------------------------------------------- */
 
-uint64_t memgraph_unpacked_size(bytes_t entry) { return load32(entry.data + 8); }
+uint64_t memgraph_unpacked_size(memgraph_bytes_t entry) { return load32(entry.data + 8); }
 
-packing_t memgraph_packing(bytes_t entry) {
+packing_t memgraph_packing(memgraph_bytes_t entry) {
   if (entry.size <= PACKED || load32(entry.data) != PACKED) return PACKED_NOT;
   uint64_t packed = load32(entry.data + 4), whole = load32(entry.data + 8);
   unsigned how = load32(entry.data + 12) >> 16;
@@ -69,7 +70,7 @@ packing_t memgraph_packing(bytes_t entry) {
   return whole <= packed * RATIO_MAX ? PACKED_GZIP : PACKED_DAMAGED;
 }
 
-bool memgraph_unpack(bytes_t entry, uint8_t *out, uint64_t length) {
+bool memgraph_unpack(memgraph_bytes_t entry, uint8_t *out, uint64_t length) {
   if (memgraph_packing(entry) == PACKED_STORED) {
     memcpy(out, entry.data + PACKED, (size_t)length);
     return true;

@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
- * How bytes are packed in a memory graph: the container of the file, and that of a data entry.
- * Facts taken from what Apple's Symbolication framework does with such files; none of it is
- * documented.
+ * The containers in a memory graph: that of the file, and that of a data entry. Neither is
+ * documented; the facts are from the behavior of Apple's Symbolication framework.
  */
 #ifndef SONDE_IMPORT_MEMGRAPH_PACK_H
 #define SONDE_IMPORT_MEMGRAPH_PACK_H
@@ -10,16 +9,17 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-typedef struct bytes {
+typedef struct memgraph_bytes {
   const uint8_t *data;
   uint64_t size;
-} bytes_t;
+} memgraph_bytes_t;
 
-/* The property list of a file, and its log (empty: none). A file may be an .ips report's: a line of
- * JSON, then the graph. In "MEMGRAPH" at its beginning are, 64 bits each: version 0, offset and
- * size of the list, offset of a table of supplements; 32 bits: their number, 16: bytes of one. In
- * one: 8 characters of tag, 0, offset, size. False: it is none of these. */
-bool memgraph_unwrap(const uint8_t *data, uint64_t size, bytes_t *list, bytes_t *log);
+/* Finds the property list of a file, and its log (empty: none). A file from an .ips report has a
+ * line of JSON before the graph. A container begins with "MEMGRAPH", then 64 bits each: version 0,
+ * offset and size of the list, offset of a table of supplements; then 32 bits: their number, 16:
+ * the size of one. A supplement has 8 characters of tag, 0, offset, size. False for other files. */
+bool memgraph_unwrap(const uint8_t *data, uint64_t size, memgraph_bytes_t *list,
+                     memgraph_bytes_t *log);
 
 typedef enum packing {
   PACKED_NOT,
@@ -29,14 +29,14 @@ typedef enum packing {
   PACKED_DAMAGED
 } packing_t;
 
-/* How a data entry is packed: before it, 32 bits each, stand the size of this header (16), its size
- * as packed, its size unpacked, and in the upper half of the last how: 0 stored, 1 gzip, 2 LZFSE.
+/* The packing of a data entry. Its header has 32 bits each: the header's size (16), the packed
+ * size, the unpacked size, and in the upper half of the last the method: 0 stored, 1 gzip, 2 LZFSE.
  */
-packing_t memgraph_packing(bytes_t entry);
+packing_t memgraph_packing(memgraph_bytes_t entry);
 
-/* The first LENGTH bytes (the whole is memgraph_unpacked_size's) of a stored or gzip entry. False:
- * it is damaged. */
-bool memgraph_unpack(bytes_t entry, uint8_t *out, uint64_t length);
-uint64_t memgraph_unpacked_size(bytes_t entry);
+/* Unpacks the first LENGTH bytes, at most memgraph_unpacked_size, of a stored or gzip entry. False
+ * when it is damaged. */
+bool memgraph_unpack(memgraph_bytes_t entry, uint8_t *out, uint64_t length);
+uint64_t memgraph_unpacked_size(memgraph_bytes_t entry);
 
 #endif

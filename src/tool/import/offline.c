@@ -1,7 +1,4 @@
-/* SPDX-License-Identifier: MIT
- *
- * See offline.h.
- */
+/* SPDX-License-Identifier: MIT */
 #include "import/offline.h"
 
 #include <errno.h>
@@ -14,9 +11,11 @@
 #include "record/header.h"
 
 #define CHUNK_BYTES (64u << 10)
-#define TABLES      0u /* stream of the tables; those of events come after it */
 
-/* A stream and its chunk. Only `events[0]` of the writer is in use. */
+/* The stream of the tables; event streams follow. */
+#define TABLES 0u
+
+/* A stream and its chunk. Uses only `events[0]` of the writer. */
 typedef struct file_stream {
   writer_t writer;
   _Alignas(8) uint8_t chunk[CHUNK_BYTES];
@@ -100,7 +99,7 @@ void offline_extended(offline_t *r, stream_t *s, uint64_t time, uint8_t subtype,
     memcpy(body + size, text, length);
     size += (uint32_t)length;
   }
-  offline_room(r, s);
+  offline_reserve(r, s);
   unsigned head = EVENT_EXTENDED;
   uint8_t *q = event_time(s, s->next + 1, time, &head);
   *q++ = subtype;
@@ -115,7 +114,7 @@ void offline_table(offline_t *r, table_type_t type, const uint64_t *numbers, uns
   uint64_t size = count * (uint64_t)VARINT_MAX_SIZE;
   for (const offline_text_t *t = texts; t && t->bytes; t++)
     size += VARINT_MAX_SIZE + t->size;
-  if (size > CHUNK_BYTES / 2) return; /* no path is that long */
+  if (size > CHUNK_BYTES / 2) return; /* no real path is that long */
   if (s->next + 16 + size > (uint8_t *)s->chunk + CHUNK_BYTES) offline_next_chunk(r, s);
   uint8_t body[CHUNK_BYTES / 2 + VARINT_MAX_SIZE], *q = body;
   for (unsigned i = 0; i < count; i++)

@@ -1,23 +1,29 @@
 /* SPDX-License-Identifier: MIT
  *
- * Binary property lists, as CFBinaryPList.c of Apple's published CoreFoundation writes them:
+ * Binary property lists, as written by CFBinaryPList.c of Apple's published CoreFoundation:
  * "bplist00", objects, a table of the objects' offsets, a trailer of 32 bytes. An object begins
- * with a byte of kind and size; an array, a set or a dictionary holds numbers of other objects. XML
- * is only counted: it nests as it is written. See plist_check.h.
+ * with a byte of kind and size; an array, a set or a dictionary contains numbers of other objects.
+ * In XML, which has no references, the tags are counted. See plist_check.h.
  */
 #include "import/plist_check.h"
 
 #include <stdlib.h>
 #include <string.h>
 
-#define NODES_MAX    (1u << 20)           /* of the tree: libplist takes about 110 bytes for one */
-#define DEPTH_MAX    64u                  /* libplist compares every node with all that it is in */
-#define SPARE_BYTES  ((uint64_t)64 << 20) /* that strings named more than once may take */
+/* Nodes of the tree; libplist uses about 110 bytes for each. */
+#define NODES_MAX (1u << 20)
+
+/* libplist compares every node with all nodes around it. */
+#define DEPTH_MAX 64u
+
+/* Bytes that strings with several references may add. */
+#define SPARE_BYTES ((uint64_t)64 << 20)
+
 #define TRAILER_SIZE 32u
 
-static const char *const damaged = "the property list is damaged or cut off";
+static const char *const damaged = "the property list is damaged or truncated";
 static const char *const too_large =
-    "the property list nests too deeply, in a circle, or names its objects too often";
+    "the property list is nested too deeply, has a cycle, or refers to its objects too often";
 
 bool plist_is(const uint8_t *data, uint64_t size) {
   static const char *const beginnings[] = {"bplist00", "<?xml", "<!DOCTYPE plist", "<plist"};
@@ -29,20 +35,20 @@ bool plist_is(const uint8_t *data, uint64_t size) {
 
 /* ---- binary ------------------------------------------------------------------------------- */
 
-typedef struct object {
-  uint32_t nodes; /* of the tree below it, itself included; 0: not known yet */
+typedef struct plist_object {
+  uint32_t nodes; /* of the tree below it, with itself; 0: not yet known */
   uint16_t depth;
-  bool is_open;   /* being counted: who leads to it again leads round in a circle */
+  bool is_open;   /* being counted: another reference to it is a cycle */
   uint64_t bytes; /* of the strings and data below it */
-} object_t;
+} plist_object_t;
 
-typedef struct list {
+typedef struct plist_objects {
   const uint8_t *data;
   uint64_t end; /* of the objects: where the table of offsets begins */
   unsigned offset_size, reference_size;
   uint64_t count;
-  object_t *objects;
-} list_t;
+  plist_object_t *objects;
+} plist_objects_t;
 
 /* One object: its references to others, or the bytes it takes. */
 typedef struct content {
@@ -61,14 +67,14 @@ static uint64_t big_endian(const uint8_t *at, unsigned size) {
   return value;
 }
 
-static bool read_trailer(list_t *list, const uint8_t *data, uint64_t size, uint64_t *top) {
+static bool read_trailer(plist_objects_t *list, const uint8_t *data, uint64_t size, uint64_t *top) {
   if (size < 8 + TRAILER_SIZE + 2) return false;
   const uint8_t *trailer = data + size - TRAILER_SIZE;
-  *list = (list_t){.data = data,
-                   .end = big_endian(trailer + 24, 8),
-                   .offset_size = trailer[6],
-                   .reference_size = trailer[7],
-                   .count = big_endian(trailer + 8, 8)};
+  *list = (plist_objects_t){.data = data,
+                            .end = big_endian(trailer + 24, 8),
+                            .offset_size = trailer[6],
+                            .reference_size = trailer[7],
+                            .count = big_endian(trailer + 8, 8)};
   *top = big_endian(trailer + 16, 8);
   uint64_t table_end = size - TRAILER_SIZE;
   if (list->offset_size < 1 || list->offset_size > 8 || list->reference_size < 1 ||
@@ -77,8 +83,8 @@ static bool read_trailer(list_t *list, const uint8_t *data, uint64_t size, uint6
   return list->count > *top && list->count <= (table_end - list->end) / list->offset_size;
 }
 
-/* The size that stands after the first byte, where the four bits for it do not suffice. */
-static bool read_size(const list_t *list, uint64_t *at, uint64_t *size) {
+/* Reads the size after the first byte if it does not fit in that byte's four bits. */
+static bool read_size(const plist_objects_t *list, uint64_t *at, uint64_t *size) {
   if (*size != 15) return true;
   if (*at >= list->end || list->data[*at] >> 4 != 1 || (list->data[*at] & 15) > 3) return false;
   unsigned bytes = 1u << (list->data[*at] & 15);
@@ -88,7 +94,7 @@ static bool read_size(const list_t *list, uint64_t *at, uint64_t *size) {
   return true;
 }
 
-static bool read_object(const list_t *list, uint64_t number, content_t *out) {
+static bool read_object(const plist_objects_t *list, uint64_t number, content_t *out) {
   uint64_t at = big_endian(list->data + list->end + number * list->offset_size, list->offset_size);
   if (at < 8 || at >= list->end) return false;
   unsigned kind = list->data[at] >> 4;
@@ -119,12 +125,12 @@ static bool read_object(const list_t *list, uint64_t number, content_t *out) {
   return size <= (list->end - at) / width;
 }
 
-/* Counts what is below the objects of the steps, depth first; a sum that is too large ends it. */
-static const char *count_tree(const list_t *list, step_t *steps, uint64_t most_bytes) {
+/* Counts the tree below the objects of the steps, depth first, until a sum is too large. */
+static const char *count_tree(const plist_objects_t *list, step_t *steps, uint64_t most_bytes) {
   unsigned depth = 1;
   while (depth) {
     step_t *step = &steps[depth - 1];
-    object_t *object = &list->objects[step->object];
+    plist_object_t *object = &list->objects[step->object];
     if (step->next == step->content.reference_count) {
       object->is_open = false;
       depth--;
@@ -134,9 +140,9 @@ static const char *count_tree(const list_t *list, step_t *steps, uint64_t most_b
         big_endian(list->data + step->content.references + step->next * list->reference_size,
                    list->reference_size);
     if (child >= list->count) return damaged;
-    object_t *below = &list->objects[child];
+    plist_object_t *below = &list->objects[child];
     if (below->is_open) return too_large;
-    if (below->nodes) { /* counted: now it counts here */
+    if (below->nodes) { /* already counted */
       step->next++;
       object->nodes += below->nodes;
       object->bytes += below->bytes;
@@ -148,21 +154,21 @@ static const char *count_tree(const list_t *list, step_t *steps, uint64_t most_b
     }
     steps[depth] = (step_t){.object = child};
     if (!read_object(list, child, &steps[depth].content)) return damaged;
-    *below = (object_t){.nodes = 1, .is_open = true, .bytes = steps[depth].content.bytes};
+    *below = (plist_object_t){.nodes = 1, .is_open = true, .bytes = steps[depth].content.bytes};
     if (++depth == DEPTH_MAX) return too_large;
   }
   return NULL;
 }
 
 static const char *check_binary(const uint8_t *data, uint64_t size, uint64_t *nodes) {
-  list_t list;
+  plist_objects_t list;
   step_t steps[DEPTH_MAX + 1] = {{0}};
   if (!read_trailer(&list, data, size, &steps[0].object)) return damaged;
   if (!read_object(&list, steps[0].object, &steps[0].content)) return damaged;
   list.objects = calloc(list.count, sizeof *list.objects);
-  if (!list.objects) return "there is no memory for it";
+  if (!list.objects) return "out of memory";
   list.objects[steps[0].object] =
-      (object_t){.nodes = 1, .is_open = true, .bytes = steps[0].content.bytes};
+      (plist_object_t){.nodes = 1, .is_open = true, .bytes = steps[0].content.bytes};
   const char *wrong = count_tree(&list, steps, 2 * size + SPARE_BYTES);
   *nodes = list.objects[steps[0].object].nodes;
   free(list.objects);
@@ -171,8 +177,8 @@ static const char *check_binary(const uint8_t *data, uint64_t size, uint64_t *no
 
 /* ---- XML ---------------------------------------------------------------------------------- */
 
-static bool names_container(const uint8_t *tag, uint64_t room) {
-  return (room > 4 && !memcmp(tag, "dict", 4)) || (room > 5 && !memcmp(tag, "array", 5));
+static bool names_container(const uint8_t *tag, uint64_t capacity) {
+  return (capacity > 4 && !memcmp(tag, "dict", 4)) || (capacity > 5 && !memcmp(tag, "array", 5));
 }
 
 static const char *check_xml(const uint8_t *data, uint64_t size, uint64_t *nodes) {

@@ -3,12 +3,12 @@
  * Demangling, by libraries: C++ and Rust (legacy and v0) through libiberty, which is what gdb, perf
  * and addr2line print; Swift through its own library where a Swift toolchain is installed.
  *
- * Why libiberty and not __cxa_demangle, which is the same code inside libstdc++: only libiberty's
- * callback form can be stopped. A mangled name is a small program (substitutions refer back to
- * earlier text), so 200 hostile bytes can expand without end; __cxa_demangle allocates until it
- * fails, while here the output is cut off by leaving through longjmp. libiberty is under the LGPL
- * and is linked into the command alone, never into libsonde. Where libiberty is missing (a Mac)
- * __cxa_demangle serves, for shorter names only, and Rust v0 names stay raw.
+ * libiberty rather than __cxa_demangle, which is the same code in libstdc++, because only
+ * libiberty's callback form can be stopped. Substitutions of a mangled name refer to earlier text,
+ * so 200 hostile bytes can expand without end. __cxa_demangle allocates until it fails; here a
+ * longjmp ends the expansion at the limit. libiberty is under the LGPL and linked only into the
+ * command, never into libsonde. Without libiberty (macOS), __cxa_demangle demangles shorter names,
+ * and Rust v0 names stay raw.
  */
 #include "symbol/demangle.h"
 
@@ -19,16 +19,15 @@
 
 #ifdef SONDE_HAVE_LIBIBERTY
 
-/* libiberty's demangle.h; declared here because it is installed in different places and drags in
- * old macros. */
+/* From libiberty's demangle.h, whose path differs between systems and which defines old macros. */
 extern int cplus_demangle_v3_callback(const char *mangled, int options,
                                       void (*callback)(const char *, size_t, void *), void *opaque);
 extern int rust_demangle_callback(const char *mangled, int options,
                                   void (*callback)(const char *, size_t, void *), void *opaque);
 #define DMGL_PARAMS (1 << 0)
 #define DMGL_ANSI   (1 << 1)
-#define DMGL_VERBOSE                                                                               \
-  (1 << 3) /* C++: std::basic_string<…> for std::string, as gdb has it; Rust: hashes */
+/* C++: std::basic_string<…> for std::string, as in gdb. Rust: hashes. */
+#define DMGL_VERBOSE (1 << 3)
 
 typedef struct output {
   char *text;
@@ -39,7 +38,8 @@ typedef struct output {
 static void append(const char *text, size_t length, void *opaque) {
   output_t *output = opaque;
   if (length >= output->size - output->used) longjmp(output->full, 1);
-  if (length) memcpy(output->text + output->used, text, length); /* Rust's writes nothing at NULL */
+  if (length)
+    memcpy(output->text + output->used, text, length); /* Rust's demangler may pass NULL, 0 */
   output->used += length;
 }
 
@@ -53,10 +53,10 @@ static bool run(demangler_fn *demangler, int options, const char *raw, char *out
   return true;
 }
 
-/* A Rust v0 name may say, in base 62 after FG or DG, how many lifetimes a function type binds;
- * libiberty counts up to it in silence, so that ten characters keep it busy for years. No program
- * binds as many as three digits can say. */
-static bool binds_without_end(const char *raw) {
+/* A Rust v0 name contains, in base 62 after FG or DG, how many lifetimes a function type binds.
+ * libiberty counts up to this number without output, so ten characters would take years. Real
+ * programs stay below three digits. */
+static bool binds_too_many(const char *raw) {
   enum { DIGITS_MAX = 3 };
   for (const char *at = raw; (at = strchr(at, 'G')) != NULL; at++) {
     if (at == raw || (at[-1] != 'F' && at[-1] != 'D')) continue;
@@ -67,10 +67,10 @@ static bool binds_without_end(const char *raw) {
   return false;
 }
 
-/* A legacy Rust name is a valid C++ name too, so Rust is asked first. */
+/* Rust first: a legacy Rust name is also a valid C++ name. */
 static bool demangle_itanium(const char *raw, char *out, size_t size) {
   const int options = DMGL_PARAMS | DMGL_ANSI;
-  return (!binds_without_end(raw) && run(rust_demangle_callback, options, raw, out, size)) ||
+  return (!binds_too_many(raw) && run(rust_demangle_callback, options, raw, out, size)) ||
          (raw[0] == '_' && raw[1] == 'Z' &&
           run(cplus_demangle_v3_callback, options | DMGL_VERBOSE, raw, out, size));
 }
@@ -92,8 +92,8 @@ static bool demangle_itanium(const char *raw, char *out, size_t size) {
 
 #endif
 
-/* swift_demangle_getDemangledName of libswiftDemangle (SwiftDemangle.h): returns the length. The
- * library is loaded when the first Swift name is met, and kept. */
+/* swift_demangle_getDemangledName of libswiftDemangle (SwiftDemangle.h) returns the length. The
+ * library is loaded at the first Swift name and stays loaded. */
 typedef size_t swift_demangle_fn(const char *raw, char *out, size_t size);
 
 static swift_demangle_fn *swift_demangler(void) {

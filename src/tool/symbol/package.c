@@ -1,11 +1,10 @@
 /* SPDX-License-Identifier: MIT
  *
- * Owners of files. dpkg keeps a list of paths a package (/var/lib/dpkg/info/NAME.list, with
- * :ARCHITECTURE where packages of several are installed); apk one file with P:, F: and R: lines (a
- * package, a folder, a file in it). Both are read once into a table from a path's hash to its
- * package. A hash finds and the path decides: each entry keeps the path.
+ * The packages that own files. dpkg has one list of paths per package
+ * (/var/lib/dpkg/info/NAME.list, or NAME:ARCHITECTURE.list); apk has one file with P:, F: and R:
+ * lines: a package, a folder, a file in it. Both are read once into a table from paths to packages.
  *
- * Where /lib is a link to /usr/lib, a package may list either path of a file, so both are asked.
+ * If /lib is a link to /usr/lib, a package may list a file under either path, so both are tried.
  */
 #include "symbol/package.h"
 
@@ -18,18 +17,23 @@
 #include <string.h>
 
 #include "symbol/rpm.h"
+#include "base/array.h"
+#include "base/hash.h"
 #include "symbol/index/strings.h"
+
+/* A path and its package, as offsets in the strings. */
+typedef struct owned_path {
+  uint32_t path, owner;
+} owned_path_t;
 
 struct packages {
   char *root;
   bool read;
-  strings_t strings; /* paths and packages */
-  uint32_t *owners;  /* by a path's ordinal in `paths`: its package */
-  uint32_t *paths;
-  size_t count, owner_room, path_room;
-  uint32_t *slots; /* ordinal + 1, by the path's offset in the strings */
-  size_t slot_count;
-  rpm_t *rpm; /* while there is an rpm database and librpm */
+  string_table_t strings; /* paths and packages */
+  owned_path_t *paths;
+  size_t count, capacity;
+  hash_index_t index; /* of the paths */
+  rpm_t *rpm;         /* NULL: no rpm database, or no librpm */
 };
 
 packages_t *packages_new(const char *root) {
@@ -46,15 +50,14 @@ void packages_free(packages_t *packages) {
   rpm_close(packages->rpm);
   strings_free(&packages->strings);
   free(packages->root);
-  free(packages->owners);
   free(packages->paths);
-  free(packages->slots);
+  hash_free(&packages->index);
   free(packages);
 }
 
 /* ---- reading ------------------------------------------------------------------------------ */
 
-/* Only what can be an image is worth a place: the rest of a distribution is documentation. */
+/* Only paths that can be an image are kept: most of a distribution is documentation. */
 static bool may_be_image(const char *path) {
   return strstr(path, ".so") || strstr(path, "bin/") || strstr(path, "/lib") ||
          strstr(path, "/opt/");
@@ -64,13 +67,9 @@ static bool add(packages_t *packages, const char *path, uint32_t owner) {
   uint32_t text;
   if (!may_be_image(path)) return true;
   if (!strings_add(&packages->strings, path, &text) ||
-      !array_reserve((void **)&packages->owners, &packages->owner_room, packages->count,
-                     sizeof *packages->owners) ||
-      !array_reserve((void **)&packages->paths, &packages->path_room, packages->count,
-                     sizeof *packages->paths))
+      !ARRAY_GROW(packages->paths, packages->count, packages->capacity))
     return false;
-  packages->owners[packages->count] = owner;
-  packages->paths[packages->count++] = text;
+  packages->paths[packages->count++] = (owned_path_t){text, owner};
   return true;
 }
 
@@ -82,7 +81,7 @@ static FILE *open_below(const packages_t *packages, const char *format, const ch
   return fopen(path, "re");
 }
 
-/* "libc6:amd64.list" is of libc6. */
+/* The package of a list: libc6 for "libc6:amd64.list". */
 static bool package_name(const char *file, char *out, size_t size) {
   size_t length = strlen(file);
   if (length <= 5 || strcmp(file + length - 5, ".list") || length >= size) return false;
@@ -95,13 +94,13 @@ static bool package_name(const char *file, char *out, size_t size) {
 
 static void read_dpkg_list(packages_t *packages, const char *file) {
   char name[256], *line = NULL;
-  size_t room = 0;
+  size_t capacity = 0;
   uint32_t owner;
   ssize_t length;
   if (!package_name(file, name, sizeof name) || !strings_add(&packages->strings, name, &owner))
     return;
   FILE *list = open_below(packages, "/var/lib/dpkg/info/%s", file);
-  while (list && (length = getline(&line, &room, list)) > 0) {
+  while (list && (length = getline(&line, &capacity, list)) > 0) {
     if (line[length - 1] == '\n') line[length - 1] = 0;
     if (!add(packages, line, owner)) break;
   }
@@ -124,11 +123,11 @@ static bool read_dpkg(packages_t *packages) {
 
 static bool read_apk(packages_t *packages) {
   char *line = NULL, folder[PATH_MAX] = "", path[PATH_MAX];
-  size_t room = 0;
+  size_t capacity = 0;
   uint32_t owner = 0;
   ssize_t length;
   FILE *database = open_below(packages, "%s", "/lib/apk/db/installed");
-  while (database && (length = getline(&line, &room, database)) > 0) {
+  while (database && (length = getline(&line, &capacity, database)) > 0) {
     if (line[length - 1] == '\n') line[length - 1] = 0;
     if (!strncmp(line, "P:", 2) && !strings_add(&packages->strings, line + 2, &owner)) break;
     if (!strncmp(line, "F:", 2)) snprintf(folder, sizeof folder, "/%s", line + 2);
@@ -142,33 +141,25 @@ static bool read_apk(packages_t *packages) {
   return packages->count > 0;
 }
 
-/* Strings are interned, so a path's offset stands for it. */
-static void build_slots(packages_t *packages) {
-  size_t count = 64;
-  while (count < packages->count * 2)
-    count *= 2;
-  packages->slots = calloc(count, sizeof *packages->slots);
-  packages->slot_count = packages->slots ? count : 0;
-  for (size_t i = 0; packages->slots && i < packages->count; i++) {
-    size_t at = packages->paths[i] * (size_t)2654435761u & (count - 1);
-    while (packages->slots[at])
-      at = (at + 1) & (count - 1);
-    packages->slots[at] = (uint32_t)i + 1;
-  }
+/* ---- look-up ------------------------------------------------------------------------------ */
+
+/* Strings are interned, so a path's offset identifies it. */
+static uint64_t hash_of_path(const void *packages, size_t i) {
+  return hash_number(((const packages_t *)packages)->paths[i].path);
 }
 
-/* ---- asking ------------------------------------------------------------------------------- */
-
+/* Of several packages with PATH, the first one read wins. HASH_FIND yields it last. */
 static const char *find(packages_t *packages, const char *path) {
-  uint32_t text;
-  if (!packages->slot_count || !strings_find(&packages->strings, path, &text)) return NULL;
-  size_t mask = packages->slot_count - 1;
-  for (size_t at = text * (size_t)2654435761u & mask; packages->slots[at]; at = (at + 1) & mask) {
-    uint32_t ordinal = packages->slots[at] - 1;
-    if (packages->paths[ordinal] == text)
-      return strings_at(&packages->strings, packages->owners[ordinal]);
+  const char *owner = NULL;
+  uint32_t text, *slot;
+  if (!strings_find(&packages->strings, path, &text) ||
+      !hash_reserve(&packages->index, packages->count, hash_of_path, packages))
+    return NULL;
+  HASH_FIND(&packages->index, hash_number(text), slot) {
+    const owned_path_t *owned = &packages->paths[*slot - 1];
+    if (owned->path == text) owner = strings_at(&packages->strings, owned->owner);
   }
-  return NULL;
+  return owner;
 }
 
 static const char *find_rpm(packages_t *packages, const char *path) {
@@ -182,10 +173,7 @@ const char *package_of(packages_t *packages, const char *path) {
   char other[PATH_MAX];
   if (!packages->read) {
     packages->read = true;
-    if (read_dpkg(packages) || read_apk(packages))
-      build_slots(packages);
-    else
-      packages->rpm = rpm_open(packages->root);
+    if (!read_dpkg(packages) && !read_apk(packages)) packages->rpm = rpm_open(packages->root);
   }
   if (packages->rpm) return find_rpm(packages, path);
   const char *name = find(packages, path);

@@ -1,20 +1,21 @@
 /* SPDX-License-Identifier: MIT
  *
- * Which package of the distribution a file belongs to: from dpkg's lists or apk's database, which
- * are plain text, or through librpm, which is loaded when there is an rpm database.
+ * The distribution's package that owns a file: from the lists of dpkg or the database of apk, which
+ * are plain text, or through librpm, which is loaded when there is an rpm database. One thread uses
+ * these functions.
  */
 #ifndef SONDE_SYMBOL_PACKAGE_H
 #define SONDE_SYMBOL_PACKAGE_H
 
 typedef struct packages packages_t;
 
-/* The packages of the system whose root is ROOT ("" for this one; a container's is
- * /proc/PID/root). Nothing is read before the first question. NULL when there is no memory. */
+/* The packages of the system with the root folder ROOT: "" for this one, /proc/PID/root for a
+ * container. Reads nothing yet. NULL when memory runs out. */
 packages_t *packages_new(const char *root);
 void packages_free(packages_t *packages);
 
-/* The name of the package that installed PATH, valid until the next question; NULL when none did.
- * The first question of a dpkg system reads all lists once (some 10 MB). */
+/* The name of the package that installed PATH, valid until the next call; NULL when none did. The
+ * first call on a dpkg system reads all lists (some 10 MB). */
 const char *package_of(packages_t *packages, const char *path);
 
 #endif

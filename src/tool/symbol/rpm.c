@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
- * librpm's query interface (rpmts.h, rpmdb.h, header.h), found at run time: its database has had
- * four formats, which only it knows. See rpm.h.
+ * Uses librpm's query interface (rpmts.h, rpmdb.h, header.h), loaded at run time: the database has
+ * had four formats, and only librpm reads all of them. See rpm.h.
  */
 #include "symbol/rpm.h"
 
@@ -60,8 +60,8 @@ static bool load(rpm_t *rpm) {
          rpm->next && rpm->end_iteration && rpm->get_string && rpm->release;
 }
 
-/* Where a distribution other than ROOT's installed this librpm, its own notion of the folder would
- * be wrong. */
+/* Sets the folder explicitly: this librpm may come from another distribution than ROOT, with
+ * another default. */
 static bool open_database(rpm_t *rpm, const char *root, const char *folder) {
   char macro[64];
   snprintf(macro, sizeof macro, "_dbpath %s", folder);
@@ -79,7 +79,7 @@ rpm_t *rpm_open(const char *root) {
   return NULL;
 }
 
-/* librpm leaves threads and exit handlers behind, so it stays loaded. */
+/* librpm has threads and exit handlers, so it stays loaded. */
 void rpm_close(rpm_t *rpm) {
   if (!rpm) return;
   if (rpm->transaction) rpm->release(rpm->transaction);

@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: MIT
  *
- * Modules and the choice of how to answer for each.
+ * Modules, and the choice between direct and indexed look-up.
  *
- * A module with a sound index in the cache is answered from it. Without one, an address is answered
- * directly: one pass over the symbol table, the entries of one compilation unit. That is what a
- * single address wants, and the answers are remembered. Many addresses want an index, which costs
- * time in proportion to the debug information: it is built once the addresses asked (or announced)
- * have cost as much. So the time is at most twice what the better way would have taken.
+ * A module with a valid index in the cache uses it. Without an index, an address is looked up
+ * directly: one pass over the symbol table and over the entries of one compilation unit. Results
+ * are cached. This is the fastest way for one address. An index is faster for many; building it
+ * takes time proportional to the debug information. It is built when the direct look-ups so far, or
+ * those announced, cost as much. So the total time is at most twice that of the better choice.
  */
 #include "symbol/symbol.h"
 
@@ -17,41 +17,42 @@
 
 #include "symbol/index/cache.h"
 #include "symbol/index/gather.h"
-#include "symbol/index/packed.h"
+#include "symbol/index/coding.h"
 
-/* What a direct look-up costs, in bytes of debug information that could be indexed in that time:
- * a share of the unit's entries, the pass over the symbol table, and the rest. */
+/* The cost of a direct look-up, in bytes of debug information that could be indexed in the same
+ * time: for the unit's entries, for the pass over the symbol table, and a constant. */
 #define DIRECT_UNIT_SHARE   4
 #define DIRECT_SYMBOL_SHARE 64
 #define DIRECT_REST         8192
 
-/* An answer that was given directly; frames and their strings follow in the same block. */
-typedef struct answer {
+/* The result of a direct look-up. Frames and their strings follow in the same block. */
+typedef struct cached_answer {
   uint64_t address;
-  struct answer *next;
+  struct cached_answer *next;
   int count;
   symbol_reason_t reason;
   symbol_frame_t frames[];
-} answer_t;
+} cached_answer_t;
 
 #define ANSWER_SLOTS 256
 
 struct symbol_module {
   symbolizer_t *owner;
   symbol_module_t *next;
-  symbol_source_t source; /* its strings are our copies */
+  symbol_source_t source; /* with our copies of its strings */
   uint8_t build_id[INDEX_KEY_MAX];
   char *path, *open_path;
   char key[2 * INDEX_KEY_MAX + 1];
   bool opened;
-  symbol_reason_t state; /* SYMBOL_NAMED, or why nothing can be asked */
+  symbol_reason_t state; /* SYMBOL_NAMED, or why the module cannot be used */
   sources_t sources;
   index_t *index;
-  index_t *damaged; /* one that was found damaged; frames that were given out point into it */
+  index_t *damaged; /* frames that the caller still has may point into it */
   debug_info_t *info;
   bool info_opened;
-  uint64_t direct_cost, index_cost; /* see DIRECT_UNIT_SHARE; once the first exceeds the second */
-  answer_t *answers[ANSWER_SLOTS];
+  /* See DIRECT_UNIT_SHARE. An index is built when direct_cost exceeds index_cost. */
+  uint64_t direct_cost, index_cost;
+  cached_answer_t *answers[ANSWER_SLOTS];
 };
 
 struct symbolizer {
@@ -77,9 +78,9 @@ static unsigned wanted_of(const symbol_options_t *options) {
          (options->raw ? INDEX_RAW : 0);
 }
 
-/* A module keeps its files open, and there may be thousands of modules; systems allow 1024 files
- * until they are asked for more. */
-static void allow_many_files(void) {
+/* Raises the limit of open files: modules keep their files open, there may be thousands, and the
+ * default limit is 1024. */
+static void raise_file_limit(void) {
 #if !defined(__APPLE__)
   struct rlimit limit;
   if (getrlimit(RLIMIT_NOFILE, &limit) != 0 || limit.rlim_cur >= limit.rlim_max) return;
@@ -92,14 +93,14 @@ symbolizer_t *symbolizer_new(const symbol_options_t *options) {
   symbolizer_t *symbolizer = calloc(1, sizeof *symbolizer);
   if (symbolizer && options) symbolizer->options = *options;
   if (symbolizer) symbolizer->want = wanted_of(&symbolizer->options);
-  allow_many_files();
+  raise_file_limit();
   return symbolizer;
 }
 
 static void drop_answers(symbol_module_t *module) {
   for (int i = 0; i < ANSWER_SLOTS; i++)
     while (module->answers[i]) {
-      answer_t *answer = module->answers[i];
+      cached_answer_t *answer = module->answers[i];
       module->answers[i] = answer->next;
       free(answer);
     }
@@ -159,7 +160,7 @@ symbol_module_t *symbolizer_module(symbolizer_t *symbolizer, const symbol_source
   return module;
 }
 
-/* The build-id, or for an image without one a hash of the very file. */
+/* The build-id; of an image without one, a fingerprint of the file. */
 static void choose_key(symbol_module_t *module) {
   uint8_t own[INDEX_KEY_MAX];
   size_t size = module->source.build_id_size;
@@ -197,7 +198,7 @@ static void build_index(symbol_module_t *module) {
   size_t size;
   uint8_t *bytes = gather_module(&module->sources, !options->no_lines, options->progress,
                                  module->path ? module->path : module->key, &size);
-  module->index_cost = UINT64_MAX; /* whatever comes of it, this is not tried again */
+  module->index_cost = UINT64_MAX; /* tried only once */
   if (!bytes) return;
   if (!options->no_index && !options->no_lines && !module->source.bytes)
     index_cache_store(module->key, bytes, size);
@@ -207,7 +208,7 @@ static void build_index(symbol_module_t *module) {
 
 static void drop_bad_index(symbol_module_t *module) {
   index_cache_remove(module->key);
-  module->damaged = module->index; /* only a file is ever bad, and only one is opened */
+  module->damaged = module->index; /* only a file can be damaged, and only one is opened */
   module->index = NULL;
 }
 
@@ -227,13 +228,13 @@ static uint64_t direct_cost(symbol_module_t *module) {
 
 bool symbol_expect(symbol_module_t *module, size_t count) {
   if (count < 2 || !open_module(module) || module->index) return module->index != NULL;
-  uint64_t room = module->index_cost - module->direct_cost; /* of which the first is the larger */
-  if (module->direct_cost > module->index_cost || count > room / direct_cost(module))
+  uint64_t left = module->index_cost - module->direct_cost; /* wraps if direct_cost is larger */
+  if (module->direct_cost > module->index_cost || count > left / direct_cost(module))
     build_index(module);
   return module->index != NULL;
 }
 
-/* ---- direct answers ----------------------------------------------------------------------- */
+/* ---- direct look-ups ---------------------------------------------------------------------- */
 
 static size_t text_size(const char *text) { return text ? strlen(text) + 1 : 0; }
 
@@ -244,14 +245,14 @@ static const char *keep_text(const char *text, char **at) {
   return kept;
 }
 
-/* A block with copies of FRAMES, so that they outlive the index they were read from. */
-static answer_t *keep_answer(uint64_t address, const symbol_frame_t *frames, int count) {
-  size_t size = sizeof(answer_t) + (size_t)count * sizeof *frames;
+/* A block with copies of FRAMES, which outlive the index that they were read from. */
+static cached_answer_t *keep_answer(uint64_t address, const symbol_frame_t *frames, int count) {
+  size_t size = sizeof(cached_answer_t) + (size_t)count * sizeof *frames;
   for (int i = 0; i < count; i++)
     size += text_size(frames[i].function) + text_size(frames[i].raw) + text_size(frames[i].file);
-  answer_t *answer = malloc(size);
+  cached_answer_t *answer = malloc(size);
   if (!answer) return NULL;
-  *answer = (answer_t){.address = address, .count = count};
+  *answer = (cached_answer_t){.address = address, .count = count};
   char *text = (char *)&answer->frames[count];
   for (int i = 0; i < count; i++) {
     symbol_frame_t *frame = &answer->frames[i];
@@ -270,22 +271,22 @@ static symbol_reason_t explain(const index_t *index, uint64_t address) {
   return origin->has_symbols ? SYMBOL_NOT_COVERED : SYMBOL_STRIPPED;
 }
 
-static int ask_index(symbol_module_t *module, index_t *index, uint64_t address,
-                     symbol_frame_t *frames, int max, symbol_reason_t *reason) {
+static int look_up_index(symbol_module_t *module, index_t *index, uint64_t address,
+                         symbol_frame_t *frames, int max, symbol_reason_t *reason) {
   int count = index_lookup(index, address, module->owner->want, frames, max);
   bool named = count && frames[count - 1].function;
   *reason = named ? SYMBOL_NAMED : explain(index, address);
   return count;
 }
 
-static answer_t *find_answer(symbol_module_t *module, uint64_t address) {
-  answer_t *answer = module->answers[address % ANSWER_SLOTS];
+static cached_answer_t *find_answer(symbol_module_t *module, uint64_t address) {
+  cached_answer_t *answer = module->answers[address % ANSWER_SLOTS];
   while (answer && answer->address != address)
     answer = answer->next;
   return answer;
 }
 
-static answer_t *answer_directly(symbol_module_t *module, uint64_t address) {
+static cached_answer_t *look_up_directly(symbol_module_t *module, uint64_t address) {
   symbol_frame_t frames[SYMBOL_FRAMES_MAX];
   size_t size;
   uint8_t *bytes = gather_address(&module->sources, module_info(module),
@@ -296,8 +297,8 @@ static answer_t *answer_directly(symbol_module_t *module, uint64_t address) {
     return NULL;
   }
   symbol_reason_t reason;
-  int count = ask_index(module, index, address, frames, SYMBOL_FRAMES_MAX, &reason);
-  answer_t *answer = keep_answer(address, frames, count);
+  int count = look_up_index(module, index, address, frames, SYMBOL_FRAMES_MAX, &reason);
+  cached_answer_t *answer = keep_answer(address, frames, count);
   if (answer) {
     answer->reason = reason;
     answer->next = module->answers[address % ANSWER_SLOTS];
@@ -319,14 +320,14 @@ int symbol_lookup(symbol_module_t *module, uint64_t address, symbol_frame_t *fra
   }
   if (!module->index && module->direct_cost > module->index_cost) build_index(module);
   if (module->index) {
-    int count = ask_index(module, module->index, address, frames, max, reason);
+    int count = look_up_index(module, module->index, address, frames, max, reason);
     if (!index_is_bad(module->index)) return count;
     drop_bad_index(module);
   }
-  answer_t *answer = find_answer(module, address);
+  cached_answer_t *answer = find_answer(module, address);
   if (!answer) {
     module->direct_cost += direct_cost(module);
-    answer = answer_directly(module, address);
+    answer = look_up_directly(module, address);
   }
   if (!answer) return 0;
   *reason = answer->reason;

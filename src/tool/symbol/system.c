@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
  *
- * The user's patterns, the main executable, the default rules, in this order. See system.h.
+ * Applies the user's globs, then the main executable, then the default rules. See system.h.
  */
 #include "symbol/system.h"
 
@@ -8,18 +8,18 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/array.h"
 #include "image/path.h"
-#include "symbol/index/strings.h"
 
 typedef struct rule {
   char *glob;
   bool is_system;
-} rule_t;
+} system_rule_t;
 
 struct system_rules {
   char *exe;
-  rule_t *rules;
-  size_t count, room;
+  system_rule_t *rules;
+  size_t count, capacity;
 };
 
 system_rules_t *system_rules_new(void) { return calloc(1, sizeof(system_rules_t)); }
@@ -40,9 +40,8 @@ void system_rules_free(system_rules_t *rules) {
 }
 
 bool system_rules_add(system_rules_t *rules, const char *glob, bool is_system) {
-  if (!array_reserve((void **)&rules->rules, &rules->room, rules->count, sizeof *rules->rules))
-    return false;
-  rule_t rule = {strdup(glob), is_system};
+  if (!ARRAY_GROW(rules->rules, rules->count, rules->capacity)) return false;
+  system_rule_t rule = {strdup(glob), is_system};
   if (!rule.glob) return false;
   rules->rules[rules->count++] = rule;
   return true;

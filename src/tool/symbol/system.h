@@ -1,11 +1,10 @@
 /* SPDX-License-Identifier: MIT
  *
- * Which images are the system's and which are the program's own, and whose a library is.
+ * Classifies images as system or app.
  *
- * App images are the main executable and every image that is not system. System by default: the
- * dynamic loader, libc and its family, the vDSO, C++ and compiler runtimes (image/path.h). Patterns
- * of the user come before that. A library that is neither has an owner: the distribution's package
- * that installed it.
+ * App images are the main executable and every image that is not system. By default these are
+ * system: the dynamic loader, libc and its family, the vDSO, the C++ and compiler runtimes
+ * (image/path.h). The user's globs take precedence. One thread uses these functions.
  */
 #ifndef SONDE_SYMBOL_SYSTEM_H
 #define SONDE_SYMBOL_SYSTEM_H
@@ -14,18 +13,19 @@
 
 typedef struct system_rules system_rules_t;
 
-/* NULL when there is no memory. */
+/* NULL when memory runs out. Release with system_rules_free. */
 system_rules_t *system_rules_new(void);
 
-/* PATH is the main executable, which is the app's own whatever it is called. */
+/* Sets the main executable, which is always an app image. False when memory runs out. */
 bool system_rules_exe(system_rules_t *rules, const char *path);
 void system_rules_free(system_rules_t *rules);
 
-/* Images that match GLOB (fnmatch; against the whole path, or, without a slash in GLOB, the file's
- * name) are system, or app. Of several globs that match, the one added last counts. */
+/* Makes images that match GLOB (fnmatch) system or app. A glob with a slash is matched against the
+ * whole path, another against the file's name. Of several matching globs the last added wins. False
+ * when memory runs out. */
 bool system_rules_add(system_rules_t *rules, const char *glob, bool is_system);
 
-/* The verdict on the image at PATH. */
+/* Returns whether the image at PATH is a system image. */
 bool system_is(const system_rules_t *rules, const char *path);
 
 #endif

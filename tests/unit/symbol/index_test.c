@@ -48,7 +48,7 @@ typedef struct made {
   scope_t *scopes; /* copies: encoding sorts the facts */
   scope_range_t *ranges;
   line_row_t *rows;
-  symbol_t *symbols;
+  function_symbol_t *symbols;
   size_t scope_count, range_count, row_count, symbol_count;
   uint64_t end;
 } made_t;
@@ -107,7 +107,7 @@ static void make_some(made_t *made, size_t functions) {
     }
     if (pick(8)) make_rows(facts, low, high, 0);
     if (pick(8)) {
-      symbol_t symbol = {.address = low, .size = high - low, .yields = pick(2) != 0};
+      function_symbol_t symbol = {.address = low, .size = high - low, .yields = pick(2) != 0};
       symbol.name = text(facts, "symbol%llu", i);
       assert_true(facts_symbol(facts, &symbol));
     }
@@ -174,7 +174,7 @@ static const line_row_t *row_of(const made_t *made, uint64_t address) {
   return NULL;
 }
 
-static const symbol_t *symbol_of(const made_t *made, uint64_t address) {
+static const function_symbol_t *symbol_of(const made_t *made, uint64_t address) {
   for (size_t i = 0; i < made->symbol_count; i++)
     if (address - made->symbols[i].address < made->symbols[i].size) return &made->symbols[i];
   return NULL;
@@ -192,7 +192,7 @@ static void check_address(const made_t *made, index_t *index, uint64_t address) 
   int count = index_lookup(index, address, WANT, frames, SYMBOL_FRAMES_MAX);
   long scope = deepest(made, address);
   const line_row_t *row = row_of(made, address);
-  const symbol_t *symbol = symbol_of(made, address);
+  const function_symbol_t *symbol = symbol_of(made, address);
   if (!row && scope < 0 && !symbol) {
     assert_int_equal(count, 0);
     return;
@@ -277,7 +277,7 @@ static void symbols_of_unknown_size(void **unused) {
   (void)unused;
   facts_t facts;
   assert_true(facts_init(&facts));
-  const symbol_t symbols[] = {
+  const function_symbol_t symbols[] = {
       {.address = 0x1000, .size = 0x100, .name = text(&facts, "sized", 0)},
       {.address = 0x1080, .limit = 0x3000, .yields = 1, .name = text(&facts, "label", 0)},
       {.address = 0x1200, .limit = 0x3000, .yields = 1, .name = text(&facts, "open", 0)},

@@ -92,12 +92,12 @@ static bool text(policy_parser_t *r, const yaml_node_t *node, const char *what, 
 
 /* ---- lists ---------------------------------------------------------------------------------- */
 
-typedef bool item_t(policy_parser_t *r, const yaml_node_t *node, void *context);
+typedef bool node_visitor_t(policy_parser_t *r, const yaml_node_t *node, void *context);
 
 /* Calls ITEM with each scalar of NODE and of the lists inside it: a list of functions may contain
  * an alias of another list. */
 static bool each_scalar(policy_parser_t *r, const yaml_node_t *node, const char *what, int depth,
-                        item_t *item, void *context) {
+                        node_visitor_t *item, void *context) {
   if (++r->items > ITEMS_MAX) return wrong(r, line_of(node), "too many items in this policy");
   if (node->type == YAML_SCALAR_NODE) return item(r, node, context);
   if (node->type != YAML_SEQUENCE_NODE || depth == NESTING_MAX)
@@ -122,7 +122,7 @@ static bool list(policy_parser_t *r, const yaml_node_t *node, const char *what,
 
 /* Calls ITEM with each mapping of the sequence NODE. */
 static bool each_mapping(policy_parser_t *r, const yaml_node_t *node, const char *what,
-                         item_t *item) {
+                         node_visitor_t *item) {
   if (node->type != YAML_SEQUENCE_NODE) return wrong(r, line_of(node), "'%s' takes a list", what);
   for (yaml_node_item_t *i = node->data.sequence.items.start; i < node->data.sequence.items.top;
        i++) {
@@ -502,7 +502,7 @@ static bool read_base(policy_parser_t *r, const yaml_node_t *root) {
 static bool read_parts(policy_parser_t *r, const yaml_node_t *root) {
   static const struct {
     const char *key;
-    item_t *item;
+    node_visitor_t *item;
   } parts[] = {{"categories", add_category},
                {"allow", add_allowance},
                {"limits", add_limit},

@@ -25,16 +25,17 @@
 typedef struct entry {
   leaks_block_t block;
   uint32_t stack;
-} entry_t;
+} block_stack_t;
 
 static int by_address(const void *a, const void *b) {
-  uint64_t x = ((const entry_t *)a)->block.address, y = ((const entry_t *)b)->block.address;
+  uint64_t x = ((const block_stack_t *)a)->block.address,
+           y = ((const block_stack_t *)b)->block.address;
   return x < y ? -1 : x > y;
 }
 
 /* Separates overlapping blocks. A block whose free is missing may reach into a later one, so the
  * block with the lower address is shortened. */
-static void separate(leaks_t *l, const entry_t *entries) {
+static void separate(leaks_t *l, const block_stack_t *entries) {
   for (uint64_t i = 0; i < l->count; i++) {
     l->blocks[i] = entries[i].block;
     l->stacks[i] = entries[i].stack;
@@ -48,7 +49,7 @@ static void separate(leaks_t *l, const entry_t *entries) {
 
 int leaks_collect(leaks_t *l, const replay_t *replay) {
   uint64_t count = replay->blocks.count;
-  entry_t *entries = malloc((count + 1) * sizeof *entries);
+  block_stack_t *entries = malloc((count + 1) * sizeof *entries);
   l->blocks = malloc((count + 1) * sizeof *l->blocks);
   l->stacks = malloc((count + 1) * sizeof *l->stacks);
   if (!entries || !l->blocks || !l->stacks) {
@@ -59,7 +60,7 @@ int leaks_collect(leaks_t *l, const replay_t *replay) {
     const live_block_t *b = &replay->blocks.places[i];
     if (!b->address || l->count == count) continue;
     entries[l->count++] =
-        (entry_t){{.address = b->address, .size = b->size}, replay->stacks[b->stack].stack};
+        (block_stack_t){{.address = b->address, .size = b->size}, replay->stacks[b->stack].stack};
   }
   qsort(entries, l->count, sizeof *entries, by_address);
   separate(l, entries);

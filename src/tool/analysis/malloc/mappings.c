@@ -165,13 +165,13 @@ typedef struct line {
   char access[5];
   const char *path;
   size_t path_size;
-} line_t;
+} maps_line_t;
 
-static const char *parse_line(const char *p, line_t *out) {
+static const char *parse_line(const char *p, maps_line_t *out) {
   const char *end = strchr(p, '\n');
   int path_at = 0;
   unsigned long long from, to;
-  *out = (line_t){.path = ""};
+  *out = (maps_line_t){.path = ""};
   if (!end) end = p + strlen(p);
   if (sscanf(p, "%llx-%llx %4s %*x %*x:%*x %*u %n", &from, &to, out->access, &path_at) >= 3 &&
       path_at && strlen(out->access) == 4 && to > from) {
@@ -196,9 +196,9 @@ static uint64_t known_of(const mappings_t *m, uint64_t start, uint64_t end) {
 }
 
 /* Returns whether one of the consecutive lines of LINE's file is executable. */
-static bool has_code(const char *text, const line_t *line) {
+static bool has_code(const char *text, const maps_line_t *line) {
   for (int i = 0; i < 8 && *text; i++) {
-    line_t other;
+    maps_line_t other;
     text = parse_line(text, &other);
     if (other.path_size != line->path_size || memcmp(other.path, line->path, line->path_size))
       return false;
@@ -212,7 +212,7 @@ void mappings_kinds(const mappings_t *m, mapping_totals_t out[MAPPING_KINDS]) {
   bool last_code = false;
   char path[1024], last[1024] = "";
   for (const char *p = m->maps ? m->maps : ""; *p;) {
-    line_t line;
+    maps_line_t line;
     const char *here = p;
     p = parse_line(p, &line);
     if (!line.end) continue;

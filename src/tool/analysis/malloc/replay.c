@@ -388,7 +388,7 @@ typedef struct pass {
   uint64_t intervals; /* that have ended */
   bool no_intervals;  /* on_interval returned false */
   bool before_window;
-} pass_t;
+} replay_pass_t;
 
 /* The first tick that is not before NS; ticks and nanoseconds both grow. */
 uint64_t replay_tick(const reader_t *reader, uint64_t ns) {
@@ -404,7 +404,7 @@ uint64_t replay_tick(const reader_t *reader, uint64_t ns) {
 }
 
 /* The next tick to stop at: after the window's end, or at the end of an interval. */
-static uint64_t next_stop(const pass_t *p) {
+static uint64_t next_stop(const replay_pass_t *p) {
   const replay_options_t *o = p->options;
   uint64_t end = p->to == UINT64_MAX ? p->to : p->to + 1, interval = UINT64_MAX;
   if (o->on_interval && !p->no_intervals)
@@ -412,7 +412,7 @@ static uint64_t next_stop(const pass_t *p) {
   return interval < end ? interval : end;
 }
 
-static void call_on_interval(pass_t *p, uint64_t time) {
+static void call_on_interval(replay_pass_t *p, uint64_t time) {
   const replay_options_t *o = p->options;
   while (o->on_interval && !p->no_intervals && p->stop <= time) {
     p->no_intervals = !o->on_interval(o->on_interval_context, p->replay, p->stop);
@@ -423,7 +423,7 @@ static void call_on_interval(pass_t *p, uint64_t time) {
 
 typedef enum step { STEP_NEXT, STEP_HELD, STEP_END, STEP_NO_MEMORY } step_t;
 
-static bool call_other(const pass_t *p, const record_event_t *e) {
+static bool call_other(const replay_pass_t *p, const record_event_t *e) {
   const replay_options_t *o = p->options;
   if (e->kind != EVENT_SAMPLE) return o->other(o->other_context, e);
   record_event_t sample = *e;
@@ -431,14 +431,14 @@ static bool call_other(const pass_t *p, const record_event_t *e) {
          o->other(o->other_context, &sample);
 }
 
-static inline step_t other_event(const pass_t *p, const record_event_t *e) {
+static inline step_t other_event(const replay_pass_t *p, const record_event_t *e) {
   if (e->kind == EVENT_EXTENDED && !extended_event(p->replay, e)) return STEP_NO_MEMORY;
   bool good = p->before_window || !p->options->other || call_other(p, e);
   return good ? STEP_NEXT : STEP_NO_MEMORY;
 }
 
 /* Event N of the run. */
-static inline step_t one_event(pass_t *p, const merge_run_t *run, uint32_t n) {
+static inline step_t one_event(replay_pass_t *p, const merge_run_t *run, uint32_t n) {
   replay_t *r = p->replay;
   const record_event_t *e = &run->events[n];
   if (__builtin_expect(p->before_window, 0) && e->time >= p->from) {
@@ -463,7 +463,7 @@ static inline step_t one_event(pass_t *p, const merge_run_t *run, uint32_t n) {
   return apply(r, e, block) ? STEP_NEXT : STEP_NO_MEMORY;
 }
 
-static void report_progress(const pass_t *p) {
+static void report_progress(const replay_pass_t *p) {
   uint64_t done, total;
   if (!p->options->progress) return;
   merge_progress(p->merge, &done, &total);
@@ -473,7 +473,7 @@ static void report_progress(const pass_t *p) {
 /* Replays the window that the options' times bound. */
 static int run(replay_t *r, merge_t *merge, const replay_options_t *o) {
   int status = 0;
-  pass_t p = {.replay = r, .merge = merge, .options = o, .before_window = o->from_ns != 0};
+  replay_pass_t p = {.replay = r, .merge = merge, .options = o, .before_window = o->from_ns != 0};
   p.from = replay_tick(r->reader, o->from_ns);
   p.to = o->to_ns ? replay_tick(r->reader, o->to_ns + 1) - 1 : UINT64_MAX;
   p.stop = next_stop(&p);

@@ -23,7 +23,7 @@
 enum { LEVEL = 12, LEVEL_TABLES = 19 };
 
 typedef struct group {
-  bytes_t chunks; /* their headers and payloads, closed */
+  byte_buffer_t chunks; /* their headers and payloads, closed */
   chunk_header_t first;
   uint32_t count;
 } group_t;
@@ -52,7 +52,7 @@ int pack_write_chunk(FILE *out, chunk_header_t *h, const void *payload, size_t s
 
 /* ---- one group ---------------------------------------------------------------------------- */
 
-static bool unpacks_to(const bytes_t *packed, const bytes_t *chunks) {
+static bool unpacks_to(const byte_buffer_t *packed, const byte_buffer_t *chunks) {
   uint8_t *unpacked = NULL;
   size_t capacity = 0, size = packed_unpack(packed->items, packed->count, &unpacked, &capacity, 0);
   bool same = size == chunks->count && !memcmp(unpacked, chunks->items, size);
@@ -60,7 +60,7 @@ static bool unpacks_to(const bytes_t *packed, const bytes_t *chunks) {
   return same;
 }
 
-static bool pack_as(const group_t *g, packed_mode_t mode, bytes_t *out) {
+static bool pack_as(const group_t *g, packed_mode_t mode, byte_buffer_t *out) {
   uint8_t byte = (uint8_t)mode;
   int level = g->first.type == CHUNK_EVENTS ? LEVEL : LEVEL_TABLES;
   out->count = 0;
@@ -70,7 +70,7 @@ static bool pack_as(const group_t *g, packed_mode_t mode, bytes_t *out) {
 }
 
 static int write_group(pack_t *k, group_t *g) {
-  bytes_t packed = {0};
+  byte_buffer_t packed = {0};
   if (!g->count) return 0;
   bool columns = g->first.type == CHUNK_EVENTS && pack_as(g, PACKED_COLUMNS, &packed) &&
                  unpacks_to(&packed, &g->chunks);

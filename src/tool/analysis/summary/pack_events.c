@@ -13,7 +13,7 @@
 #include "base/array.h"
 #include "base/varint.h"
 
-bool bytes_add(bytes_t *b, const void *data, size_t size) {
+bool bytes_add(byte_buffer_t *b, const void *data, size_t size) {
   if (!size) return true;
   if (!ARRAY_RESERVE(b->items, b->count + size, b->capacity)) return false;
   memcpy(b->items + b->count, data, size);
@@ -21,12 +21,12 @@ bool bytes_add(bytes_t *b, const void *data, size_t size) {
   return true;
 }
 
-bool bytes_number(bytes_t *b, uint64_t number) {
+bool bytes_number(byte_buffer_t *b, uint64_t number) {
   uint8_t text[16];
   return bytes_add(b, text, varint_put(text, number));
 }
 
-bool bytes_squeeze(bytes_t *b, const void *data, size_t size, int level) {
+bool bytes_squeeze(byte_buffer_t *b, const void *data, size_t size, int level) {
   size_t most = ZSTD_compressBound(size);
   if (!ARRAY_RESERVE(b->items, b->count + most, b->capacity)) return false;
   size_t got = ZSTD_compress(b->items + b->count, most, data, size, level);
@@ -38,7 +38,7 @@ bool bytes_squeeze(bytes_t *b, const void *data, size_t size, int level) {
 /* ---- columns ------------------------------------------------------------------------------ */
 
 typedef struct packer {
-  bytes_t columns[COLUMNS];
+  byte_buffer_t columns[COLUMNS];
   model_t *model;
   bool bad;
   uint64_t last_literal;
@@ -209,14 +209,14 @@ static const uint8_t *pack_chunk(packer_t *k, const uint8_t *p, const uint8_t *l
   return next;
 }
 
-bool pack_events(const uint8_t *chunks, size_t size, int level, bytes_t *out) {
+bool pack_events(const uint8_t *chunks, size_t size, int level, byte_buffer_t *out) {
   packer_t *k = calloc(1, sizeof *k);
   bool good = k && (k->model = model_new());
   for (const uint8_t *p = chunks, *limit = chunks + size; good && p < limit && !k->bad;)
     p = pack_chunk(k, p, limit);
   good = good && !k->bad;
   for (int i = 0; good && i < COLUMNS; i++) {
-    bytes_t *c = &k->columns[i], squeezed = {0};
+    byte_buffer_t *c = &k->columns[i], squeezed = {0};
     good = (!c->count || bytes_squeeze(&squeezed, c->items, c->count, level)) &&
            bytes_number(out, c->count) && bytes_number(out, squeezed.count) &&
            bytes_add(out, squeezed.items, squeezed.count);

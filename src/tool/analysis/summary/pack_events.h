@@ -15,16 +15,16 @@
 typedef struct bytes {
   uint8_t *items;
   size_t count, capacity;
-} bytes_t;
+} byte_buffer_t;
 
 /* These append to BYTES. False when memory runs out. */
-bool bytes_add(bytes_t *bytes, const void *data, size_t size);
-bool bytes_number(bytes_t *bytes, uint64_t number); /* as a varint */
+bool bytes_add(byte_buffer_t *bytes, const void *data, size_t size);
+bool bytes_number(byte_buffer_t *bytes, uint64_t number); /* as a varint */
 /* DATA as a zstd frame. */
-bool bytes_squeeze(bytes_t *bytes, const void *data, size_t size, int level);
+bool bytes_squeeze(byte_buffer_t *bytes, const void *data, size_t size, int level);
 
 /* Appends the columns of the events in CHUNKS (SIZE bytes of consecutive chunks) to OUT. False when
  * the columns cannot express them, or memory runs out. */
-bool pack_events(const uint8_t *chunks, size_t size, int level, bytes_t *out);
+bool pack_events(const uint8_t *chunks, size_t size, int level, byte_buffer_t *out);
 
 #endif

@@ -18,7 +18,7 @@ typedef struct loader {
   replay_t *replay;
   const replay_options_t *options;
   uint64_t from, to; /* ticks of the window; 0 and UINT64_MAX: all of it */
-} loader_t;
+} summary_reader_t;
 
 bool is_summary(const reader_t *reader) {
   return reader_header(reader)->features & RECORD_FEATURE_SUMMARY;
@@ -79,7 +79,8 @@ static void read_totals(replay_t *r, const uint64_t *n) {
 }
 
 /* Passes SAMPLES of a stack, and the ticks merged into them, on as one event. */
-static int pass_samples(const loader_t *l, uint32_t stack, uint64_t samples, uint64_t missed) {
+static int pass_samples(const summary_reader_t *l, uint32_t stack, uint64_t samples,
+                        uint64_t missed) {
   const replay_options_t *o = l->options;
   record_event_t e = {.kind = EVENT_SAMPLE, .old = samples - 1, .size = missed};
   if (!o->other || samples + missed == 0) return 0;
@@ -89,7 +90,7 @@ static int pass_samples(const loader_t *l, uint32_t stack, uint64_t samples, uin
 
 /* Older summaries record all merged ticks with the first stack; the stacks they belong to are
  * unknown. */
-static int read_samples(const loader_t *l, const uint64_t *n) {
+static int read_samples(const summary_reader_t *l, const uint64_t *n) {
   uint32_t stack = (uint32_t)n[0];
   if (n[3] == SAMPLE_OWN_MISSED) return pass_samples(l, stack, n[1], n[2]);
   int status = pass_samples(l, stack, n[1], 0);
@@ -97,7 +98,7 @@ static int read_samples(const loader_t *l, const uint64_t *n) {
 }
 
 /* A checkpoint: its time, then the id, live blocks and live bytes of each stack. */
-static int read_checkpoint(const loader_t *l, const uint8_t *p, const uint8_t *end) {
+static int read_checkpoint(const summary_reader_t *l, const uint8_t *p, const uint8_t *end) {
   replay_t *r = l->replay;
   uint64_t time = 0, id, count, bytes;
   (void)varint_get(&p, end, &time);
@@ -121,7 +122,8 @@ static int read_checkpoint(const loader_t *l, const uint8_t *p, const uint8_t *e
   return 0;
 }
 
-static int read_record(const loader_t *l, unsigned type, const uint8_t *p, const uint8_t *end) {
+static int read_record(const summary_reader_t *l, unsigned type, const uint8_t *p,
+                       const uint8_t *end) {
   uint64_t n[NUMBERS_MAX];
   if (type == SUMMARY_CHECKPOINT) return read_checkpoint(l, p, end);
   get_numbers(p, end, n);
@@ -136,7 +138,7 @@ static int read_record(const loader_t *l, unsigned type, const uint8_t *p, const
   }
 }
 
-static int read_chunk(const loader_t *l, const uint8_t *p, const uint8_t *end) {
+static int read_chunk(const summary_reader_t *l, const uint8_t *p, const uint8_t *end) {
   int status = 0;
   while (status == 0 && p < end && *p) {
     unsigned type = *p++;
@@ -156,7 +158,7 @@ int summary_read(replay_t *r, const replay_options_t *options) {
   chunk_buffer_t buffer = {0};
   chunk_header_t h;
   const uint8_t *p, *end;
-  loader_t l = {.replay = r, .options = options, .to = UINT64_MAX};
+  summary_reader_t l = {.replay = r, .options = options, .to = UINT64_MAX};
   if (options->from_ns) l.from = replay_tick(reader, options->from_ns);
   if (options->to_ns) l.to = replay_tick(reader, options->to_ns);
   int status = 0;

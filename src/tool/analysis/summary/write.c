@@ -26,7 +26,7 @@ typedef struct item {
   uint32_t stack;
   uint32_t place, sample; /* index + 1 in the replay, in the samples; 0: none */
   double weight;          /* the largest of its shares of each measure */
-} item_t;
+} summary_stack_t;
 
 typedef struct writer {
   reader_t *reader;
@@ -34,20 +34,20 @@ typedef struct writer {
   samples_t samples;
   checkpoint_t checkpoints[SUMMARY_CHECKPOINTS];
   int checkpoint_count;
-  item_t *items; /* largest weight first */
+  summary_stack_t *items; /* largest weight first */
   size_t item_count;
   bool no_memory;
-} writer_t;
+} summary_writer_t;
 
 /* ---- collecting --------------------------------------------------------------------------- */
 
 static bool add_sample(void *context, const record_event_t *e) {
-  writer_t *w = context;
+  summary_writer_t *w = context;
   return e->kind != EVENT_SAMPLE || samples_add(&w->samples, e);
 }
 
 static bool take_checkpoint(void *context, const replay_t *r, uint64_t time) {
-  writer_t *w = context;
+  summary_writer_t *w = context;
   checkpoint_t *m = &w->checkpoints[w->checkpoint_count];
   m->live = malloc((r->stack_count + 1) * sizeof *m->live);
   if (!m->live) {
@@ -68,7 +68,7 @@ static double share(uint64_t part, uint64_t whole) {
 
 static double larger(double a, double b) { return a > b ? a : b; }
 
-static double weight_of(const writer_t *w, const stack_totals_t *s) {
+static double weight_of(const summary_writer_t *w, const stack_totals_t *s) {
   const replay_t *r = &w->replay;
   double weight =
       larger(share(s->at_peak.bytes, r->at_peak.bytes), share(s->live.bytes, r->live.bytes));
@@ -77,30 +77,30 @@ static double weight_of(const writer_t *w, const stack_totals_t *s) {
 }
 
 static int by_stack(const void *left, const void *right) {
-  const item_t *a = left, *b = right;
+  const summary_stack_t *a = left, *b = right;
   return a->stack < b->stack ? -1 : a->stack > b->stack;
 }
 
 static int by_weight(const void *left, const void *right) {
-  const item_t *a = left, *b = right;
+  const summary_stack_t *a = left, *b = right;
   if (a->weight != b->weight) return a->weight > b->weight ? -1 : 1;
   return by_stack(left, right);
 }
 
 /* Lists the stacks of allocations and of samples, each once. */
-static bool list_items(writer_t *w) {
+static bool list_items(summary_writer_t *w) {
   size_t n = 0, kept = 0;
   w->items = calloc(w->replay.stack_count + w->samples.stack_count + 1, sizeof *w->items);
   if (!w->items) return false;
   for (size_t i = 0; i < w->replay.stack_count; i++)
-    w->items[n++] =
-        (item_t){w->replay.stacks[i].stack, (uint32_t)i + 1, 0, weight_of(w, &w->replay.stacks[i])};
+    w->items[n++] = (summary_stack_t){w->replay.stacks[i].stack, (uint32_t)i + 1, 0,
+                                      weight_of(w, &w->replay.stacks[i])};
   for (size_t i = 0; i < w->samples.stack_count; i++)
-    w->items[n++] = (item_t){w->samples.stacks[i].stack, 0, (uint32_t)i + 1,
-                             share(w->samples.stacks[i].ticks, w->samples.ticks)};
+    w->items[n++] = (summary_stack_t){w->samples.stacks[i].stack, 0, (uint32_t)i + 1,
+                                      share(w->samples.stacks[i].ticks, w->samples.ticks)};
   if (n) qsort(w->items, n, sizeof *w->items, by_stack);
   for (size_t i = 0; i < n; i++) {
-    item_t *last = kept ? &w->items[kept - 1] : NULL;
+    summary_stack_t *last = kept ? &w->items[kept - 1] : NULL;
     if (!last || last->stack != w->items[i].stack) {
       w->items[kept++] = w->items[i];
       continue;
@@ -116,8 +116,8 @@ static bool list_items(writer_t *w) {
 
 /* ---- records ------------------------------------------------------------------------------ */
 
-static bool put_record(bytes_t *out, unsigned type, const uint64_t *numbers, size_t count) {
-  bytes_t body = {0};
+static bool put_record(byte_buffer_t *out, unsigned type, const uint64_t *numbers, size_t count) {
+  byte_buffer_t body = {0};
   uint8_t byte = (uint8_t)type;
   bool good = true;
   for (size_t i = 0; good && i < count; i++)
@@ -128,7 +128,7 @@ static bool put_record(bytes_t *out, unsigned type, const uint64_t *numbers, siz
   return good;
 }
 
-static bool put_totals(const writer_t *w, bytes_t *out) {
+static bool put_totals(const summary_writer_t *w, byte_buffer_t *out) {
   const replay_t *r = &w->replay;
   const uint64_t numbers[] = {
 #define SUMMARY_PUT(what) r->what,
@@ -140,7 +140,7 @@ static bool put_totals(const writer_t *w, bytes_t *out) {
   return put_record(out, SUMMARY_TOTALS, numbers, sizeof numbers / sizeof *numbers);
 }
 
-static bool put_stack(uint32_t id, const stack_totals_t *s, bytes_t *out) {
+static bool put_stack(uint32_t id, const stack_totals_t *s, byte_buffer_t *out) {
   const uint64_t numbers[] = {id,
                               s->allocated.count,
                               s->allocated.bytes,
@@ -153,7 +153,7 @@ static bool put_stack(uint32_t id, const stack_totals_t *s, bytes_t *out) {
   return put_record(out, SUMMARY_STACK, numbers, sizeof numbers / sizeof *numbers);
 }
 
-static bool put_samples(const sample_stack_t *s, bytes_t *out) {
+static bool put_samples(const sample_stack_t *s, byte_buffer_t *out) {
   const uint64_t numbers[] = {s->stack, s->ticks - s->missed, s->missed, SAMPLE_OWN_MISSED};
   return put_record(out, SUMMARY_SAMPLE, numbers, sizeof numbers / sizeof *numbers);
 }
@@ -164,12 +164,12 @@ static void add_counts(counts_t *to, const counts_t *more) {
 }
 
 /* Writes the first KEPT stacks and the sum of the others. */
-static bool put_stacks(const writer_t *w, size_t kept, bytes_t *out) {
+static bool put_stacks(const summary_writer_t *w, size_t kept, byte_buffer_t *out) {
   stack_totals_t rest = {0};
   sample_stack_t rest_samples = {0};
   bool good = true;
   for (size_t i = 0; good && i < w->item_count; i++) {
-    const item_t *item = &w->items[i];
+    const summary_stack_t *item = &w->items[i];
     const stack_totals_t *s = item->place ? &w->replay.stacks[item->place - 1] : NULL;
     const sample_stack_t *sample = item->sample ? &w->samples.stacks[item->sample - 1] : NULL;
     if (i < kept && item->stack) {
@@ -192,7 +192,8 @@ static bool put_stacks(const writer_t *w, size_t kept, bytes_t *out) {
          (!rest_samples.ticks || put_samples(&rest_samples, out));
 }
 
-static bool put_checkpoint(const writer_t *w, const checkpoint_t *m, size_t kept, bytes_t *out) {
+static bool put_checkpoint(const summary_writer_t *w, const checkpoint_t *m, size_t kept,
+                           byte_buffer_t *out) {
   uint64_t *numbers = malloc((3 * kept + 4) * sizeof *numbers);
   counts_t rest = {0};
   size_t n = 0;
@@ -217,13 +218,13 @@ static bool put_checkpoint(const writer_t *w, const checkpoint_t *m, size_t kept
   return good;
 }
 
-static bool put_thread(uint32_t stream, const thread_totals_t *t, bytes_t *out) {
+static bool put_thread(uint32_t stream, const thread_totals_t *t, byte_buffer_t *out) {
   const uint64_t numbers[] = {stream,        t->allocated.count, t->allocated.bytes,
                               t->live.count, t->live.bytes,      t->frees};
   return put_record(out, SUMMARY_THREAD, numbers, sizeof numbers / sizeof *numbers);
 }
 
-static bool put_threads(const writer_t *w, bytes_t *out) {
+static bool put_threads(const summary_writer_t *w, byte_buffer_t *out) {
   thread_totals_t rest = {0};
   uint32_t put = 0;
   bool good = true;
@@ -241,7 +242,7 @@ static bool put_threads(const writer_t *w, bytes_t *out) {
   return good && (!(rest.allocated.count | rest.frees) || put_thread(0, &rest, out));
 }
 
-static bool put_sizes_and_invalid_frees(const writer_t *w, bytes_t *out) {
+static bool put_sizes_and_invalid_frees(const summary_writer_t *w, byte_buffer_t *out) {
   bool good = true;
   for (uint64_t i = 0; good && i < SIZE_CLASSES; i++) {
     const size_totals_t *s = &w->replay.sizes[i];
@@ -271,11 +272,11 @@ static void mark_stack(const reader_t *r, uint32_t stack, uint8_t *nodes, uint8_
   }
 }
 
-static bool put_text(bytes_t *body, const void *text, size_t size) {
+static bool put_text(byte_buffer_t *body, const void *text, size_t size) {
   return bytes_number(body, size) && bytes_add(body, text, size);
 }
 
-static bool put_body(bytes_t *out, unsigned type, bytes_t *body, bool good) {
+static bool put_body(byte_buffer_t *out, unsigned type, byte_buffer_t *body, bool good) {
   uint8_t byte = (uint8_t)type;
   good = good && bytes_add(out, &byte, 1) && bytes_number(out, body->count) &&
          bytes_add(out, body->items, body->count);
@@ -283,8 +284,8 @@ static bool put_body(bytes_t *out, unsigned type, bytes_t *body, bool good) {
   return good;
 }
 
-static bool put_process_and_images(const reader_t *r, bytes_t *out) {
-  bytes_t body = {0};
+static bool put_process_and_images(const reader_t *r, byte_buffer_t *out) {
+  byte_buffer_t body = {0};
   const char *argument;
   bool good = bytes_number(&body, r->header.pid);
   for (uint32_t i = 0; good && i < 64 && (argument = reader_argument(r, i)); i++)
@@ -310,7 +311,7 @@ static bool put_process_and_images(const reader_t *r, bytes_t *out) {
 }
 
 /* Writes the names that sensors gave to the kept frames. */
-static bool put_names(const reader_t *r, const uint8_t *frames, bytes_t *out) {
+static bool put_names(const reader_t *r, const uint8_t *frames, byte_buffer_t *out) {
   size_t count;
   const sensor_record_t *others = reader_sensor_records(r, &count);
   bool good = true;
@@ -327,7 +328,7 @@ static bool put_names(const reader_t *r, const uint8_t *frames, bytes_t *out) {
   return good;
 }
 
-static bool put_tables(const writer_t *w, size_t kept, bytes_t *out) {
+static bool put_tables(const summary_writer_t *w, size_t kept, byte_buffer_t *out) {
   const reader_t *r = w->reader;
   uint8_t *nodes = calloc(r->nodes.count + 1, 1), *frames = calloc(r->frames.count + 1, 1);
   bool good = nodes && frames && put_process_and_images(r, out);
@@ -354,15 +355,15 @@ static bool put_tables(const writer_t *w, size_t kept, bytes_t *out) {
 /* ---- the file ----------------------------------------------------------------------------- */
 
 /* Sets PACKED to the payload of a packed chunk, which contains one chunk of TYPE with RECORDS. */
-static bool pack_records(const writer_t *w, chunk_type_t type, const bytes_t *records,
-                         bytes_t *packed) {
+static bool pack_records(const summary_writer_t *w, chunk_type_t type, const byte_buffer_t *records,
+                         byte_buffer_t *packed) {
   static const uint8_t zeros[8];
   chunk_header_t h = {.magic = CHUNK_MAGIC,
                       .type = (uint16_t)type,
                       .flags = CHUNK_CLOSED,
                       .exec_index = (uint16_t)reader_program(w->reader),
                       .records = 1};
-  bytes_t chunk = {0};
+  byte_buffer_t chunk = {0};
   uint8_t mode = PACKED_PLAIN;
   size_t padding = (size_t)-records->count % 8;
   h.used = (uint32_t)records->count;
@@ -377,8 +378,9 @@ static bool pack_records(const writer_t *w, chunk_type_t type, const bytes_t *re
 }
 
 /* False when memory runs out or the summary would be much too large. */
-static bool build(const writer_t *w, size_t kept, bytes_t *tables, bytes_t *summary) {
-  bytes_t t = {0}, s = {0};
+static bool build(const summary_writer_t *w, size_t kept, byte_buffer_t *tables,
+                  byte_buffer_t *summary) {
+  byte_buffer_t t = {0}, s = {0};
   bool good = put_tables(w, kept, &t) && put_totals(w, &s) && put_stacks(w, kept, &s) &&
               put_threads(w, &s) && put_sizes_and_invalid_frees(w, &s);
   for (int i = 0; good && i < w->checkpoint_count; i++)
@@ -391,7 +393,8 @@ static bool build(const writer_t *w, size_t kept, bytes_t *tables, bytes_t *summ
   return good;
 }
 
-static int write_file(const writer_t *w, FILE *out, const bytes_t *tables, const bytes_t *summary) {
+static int write_file(const summary_writer_t *w, FILE *out, const byte_buffer_t *tables,
+                      const byte_buffer_t *summary) {
   uint8_t page[RECORD_HEADER_SIZE] = {0};
   record_header_t head = *reader_header(w->reader);
   head.header_size = sizeof page;
@@ -401,7 +404,7 @@ static int write_file(const writer_t *w, FILE *out, const bytes_t *tables, const
   memcpy(page, &head, sizeof head);
   if (fwrite(page, 1, sizeof page, out) != sizeof page) return SONDE_EIO;
   for (int i = 0; i < 2; i++) {
-    const bytes_t *payload = i ? summary : tables;
+    const byte_buffer_t *payload = i ? summary : tables;
     chunk_header_t h = {.type = i ? CHUNK_SUMMARY : CHUNK_TABLES,
                         .flags = CHUNK_PACKED,
                         .exec_index = (uint16_t)reader_program(w->reader),
@@ -412,8 +415,8 @@ static int write_file(const writer_t *w, FILE *out, const bytes_t *tables, const
   return 0;
 }
 
-static int write_within_limit(const writer_t *w, FILE *out, pack_totals_t *totals) {
-  bytes_t tables = {0}, summary = {0};
+static int write_within_limit(const summary_writer_t *w, FILE *out, pack_totals_t *totals) {
+  byte_buffer_t tables = {0}, summary = {0};
   size_t kept = w->item_count, limit = SUMMARY_MAX - RECORD_HEADER_SIZE - 1024;
   bool good = build(w, kept, &tables, &summary);
   while ((!good || tables.count + summary.count > limit) && kept > 16) {
@@ -430,7 +433,7 @@ static int write_within_limit(const writer_t *w, FILE *out, pack_totals_t *total
 
 int summary_write(reader_t *reader, FILE *out, pack_totals_t *totals, pack_progress_fn progress,
                   void *context) {
-  writer_t w = {.reader = reader};
+  summary_writer_t w = {.reader = reader};
   const record_header_t *h = reader_header(reader);
   const replay_options_t options = {.other = add_sample,
                                     .other_context = &w,

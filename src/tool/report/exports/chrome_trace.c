@@ -39,7 +39,7 @@ static const char *name_of(writing_t *w, uint32_t frame) {
   return *text;
 }
 
-static bool put_call(void *context, const trace_call_t *call) {
+static bool put_call(void *context, const trace_span_t *call) {
   writing_t *w = context;
   const char *name = name_of(w, call->frame);
   const record_thread_t *t = reader_thread(w->reader, call->stream);

@@ -41,7 +41,7 @@ static report_t with_tree(const report_t *r) {
   return view;
 }
 
-static tree_t *tree_of(const report_t *r, const cpu_use_t *u, const cpu_episode_t *burst) {
+static tree_t *tree_of(const report_t *r, const cpu_use_t *u, const cpu_use_episode_t *burst) {
   tree_t *tree = tree_new(r);
   bool good = tree != NULL;
   for (size_t i = 0; good && i < u->tick_count; i++) {
@@ -54,7 +54,8 @@ static tree_t *tree_of(const report_t *r, const cpu_use_t *u, const cpu_episode_
   return NULL;
 }
 
-static int print_burst(const report_t *r, const cpu_use_t *u, const cpu_episode_t *b, FILE *out) {
+static int print_burst(const report_t *r, const cpu_use_t *u, const cpu_use_episode_t *b,
+                       FILE *out) {
   double to = seconds(reader_ns(r->reader, b->to)), time = seconds(b->time_ns);
   fprintf(out, "\n  %s", r->bold);
   if (b->tid)
@@ -102,7 +103,7 @@ static json_object *sum_json(const cpu_sum_t *s) {
   return o;
 }
 
-static json_object *burst_json(const report_t *r, const cpu_use_t *u, const cpu_episode_t *b) {
+static json_object *burst_json(const report_t *r, const cpu_use_t *u, const cpu_use_episode_t *b) {
   json_object *o = json_object_new_object();
   if (b->tid) {
     json_add_number(o, "tid", b->tid);

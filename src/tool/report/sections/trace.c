@@ -110,7 +110,7 @@ static void put_slowest(const trace_view_t *v, FILE *out) {
   const report_t *r = v->report;
   fprintf(out, "\n%sslowest calls%s\n", r->bold, r->plain);
   for (size_t i = 0; i < v->trace.slowest_count; i++) {
-    const trace_call_t *one = &v->trace.slowest[i];
+    const trace_span_t *one = &v->trace.slowest[i];
     const record_thread_t *t = reader_thread(r->reader, one->stream);
     put_duration(one->took_ns, out);
     fprintf(out, "%s  at %.6f s", one->open ? ", not ended," : "", one->start_ns / 1e9);

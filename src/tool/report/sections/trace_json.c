@@ -67,7 +67,7 @@ static json_object *nodes_json(const trace_view_t *v) {
 static json_object *slowest_json(const trace_view_t *v) {
   json_object *list = json_object_new_array();
   for (size_t i = 0; i < v->trace.slowest_count; i++) {
-    const trace_call_t *one = &v->trace.slowest[i];
+    const trace_span_t *one = &v->trace.slowest[i];
     const record_thread_t *t = reader_thread(v->report->reader, one->stream);
     json_object *row = json_object_new_object();
     add_name(row, trace_frame_name(v, one->frame));

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT
  *
- * Reading DWARF through libdw: DWARF 2 to 5, compressed sections, split units (.dwo), supplementary
- * files (dwz). Scopes are DW_TAG_subprogram and DW_TAG_inlined_subroutine entries that have code;
- * an inlined scope's parent is the scope around it (DWARF 5 section 3.3.8).
+ * Reads DWARF through libdw: DWARF 2 to 5, compressed sections, split units (.dwo), supplementary
+ * files (dwz). A scope is a DW_TAG_subprogram or DW_TAG_inlined_subroutine entry with code; the
+ * parent of an inlined scope is the scope around it (DWARF 5 section 3.3.8).
  */
 #include "symbol/dwarf/dwarf.h"
 
@@ -14,13 +14,15 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "base/array.h"
 #include "symbol/dwarf/names.h"
 
-#define DEPTH_MAX 512 /* of nested entries; deeper is hostile */
+/* Of nested entries; deeper nesting is hostile. */
+#define DEPTH_MAX 512
 
 typedef struct unit {
-  Dwarf_Die die;   /* of the unit that has the ranges and the lines */
-  Dwarf_Die split; /* of the unit that has the functions, when it is another */
+  Dwarf_Die die;   /* of the unit with the ranges and the lines */
+  Dwarf_Die split; /* of the unit with the functions, if that is another one */
   bool split_searched;
 } unit_t;
 
@@ -31,25 +33,25 @@ typedef struct unit_range {
 
 struct debug_info {
   Dwarf *dwarf;
-  Elf *elf; /* when it is ours to close */
+  Elf *elf; /* NULL: libdw closes it */
   code_range_t code;
   unit_t *units;
-  size_t unit_count, unit_room;
-  unit_range_t *ranges; /* of all units, sorted by low; built when first needed */
-  size_t range_count, range_room;
+  size_t unit_count, unit_capacity;
+  unit_range_t *ranges; /* of all units, sorted by low; built at first use */
+  size_t range_count, range_capacity;
   bool ranges_built;
 };
 
-/* What is read of one entry, in one pass over its attributes. */
-typedef struct entry {
+/* The attributes of one entry, read in one pass. */
+typedef struct die_attributes {
   Dwarf_Attribute low, high, ranges, origin, linkage_name, call_file, call_line, call_column;
   bool has_low, has_high, has_ranges, has_origin, has_linkage_name, has_file, has_line, has_column;
-} entry_t;
+} die_attributes_t;
 
-typedef struct reading {
+typedef struct unit_reader {
   debug_info_t *info;
   facts_t *facts;
-  const char *folder; /* where the unit was compiled: what relative paths begin at */
+  const char *folder; /* where the unit was compiled; relative paths begin there */
   Dwarf_Files *files;
   size_t file_count;
   const uint64_t *only;
@@ -58,7 +60,7 @@ typedef struct reading {
   size_t range_count;
   dwarf_names_t names;
   bool failed;
-} reading_t;
+} unit_reader_t;
 
 /* ---- units -------------------------------------------------------------------------------- */
 
@@ -68,15 +70,13 @@ static bool list_units(debug_info_t *info) {
   uint8_t type;
   while (dwarf_get_units(info->dwarf, cu, &cu, NULL, &type, &die, NULL) == 0) {
     if (type == DW_UT_type || type == DW_UT_split_type || type == DW_UT_partial) continue;
-    if (!array_reserve((void **)&info->units, &info->unit_room, info->unit_count,
-                       sizeof *info->units))
-      return false;
+    if (!ARRAY_GROW(info->units, info->unit_count, info->unit_capacity)) return false;
     info->units[info->unit_count++] = (unit_t){.die = die};
   }
   return true;
 }
 
-/* Takes DWARF, and ELF where it is not NULL, also when it fails. */
+/* Takes ownership of DWARF, and of ELF if it is not NULL, also on failure. */
 static debug_info_t *open_dwarf(Dwarf *dwarf, Elf *elf, code_range_t code) {
   debug_info_t *info = dwarf ? calloc(1, sizeof *info) : NULL;
   if (!info) {
@@ -117,16 +117,16 @@ static int compare_ranges(const void *left, const void *right) {
   return a->unit < b->unit ? -1 : a->unit > b->unit;
 }
 
-/* Adds the ranges of a unit that are code of the image. */
+/* Adds those ranges of a unit that are code of the image. */
 static bool add_unit_ranges(debug_info_t *info, size_t unit, unit_range_t **ranges, size_t *count,
-                            size_t *room) {
+                            size_t *capacity) {
   Dwarf_Addr base, low, high;
   ptrdiff_t next = 0;
   while ((next = dwarf_ranges(&info->units[unit].die, next, &base, &low, &high)) > 0) {
     low += info->code.bias;
     high += info->code.bias;
     if (low >= high || low < info->code.low || high > info->code.high) continue;
-    if (!array_reserve((void **)ranges, room, *count, sizeof **ranges)) return false;
+    if (!ARRAY_GROW(*ranges, *count, *capacity)) return false;
     (*ranges)[(*count)++] = (unit_range_t){low, high, (uint32_t)unit};
   }
   return true;
@@ -135,12 +135,12 @@ static bool add_unit_ranges(debug_info_t *info, size_t unit, unit_range_t **rang
 static void build_ranges(debug_info_t *info) {
   info->ranges_built = true;
   for (size_t i = 0; i < info->unit_count; i++)
-    if (!add_unit_ranges(info, i, &info->ranges, &info->range_count, &info->range_room)) return;
+    if (!add_unit_ranges(info, i, &info->ranges, &info->range_count, &info->range_capacity)) return;
   if (info->range_count)
     qsort(info->ranges, info->range_count, sizeof *info->ranges, compare_ranges);
 }
 
-/* Of the ranges that start at or below ADDRESS the nearest ones are tried; units hardly overlap. */
+/* Tries the nearest ranges that start at or below ADDRESS; units hardly overlap. */
 static bool search_ranges(debug_info_t *info, uint64_t address, size_t *unit) {
   if (!info->ranges_built) build_ranges(info);
   size_t low = 0, high = info->range_count;
@@ -165,7 +165,7 @@ static bool search_aranges(debug_info_t *info, uint64_t address, size_t *unit) {
   if (dwarf_getaranges(info->dwarf, &aranges, NULL) != 0) return false;
   Dwarf_Arange *arange = dwarf_getarange_addr(aranges, address - info->code.bias);
   if (!arange || dwarf_getarangeinfo(arange, NULL, NULL, &offset) != 0) return false;
-  size_t low = 0, high = info->unit_count; /* units are in the order of their offsets */
+  size_t low = 0, high = info->unit_count; /* units are sorted by offset */
   while (low < high) {
     size_t middle = (low + high) / 2;
     if (dwarf_dieoffset(&info->units[middle].die) < offset)
@@ -185,7 +185,7 @@ bool debug_info_unit_of(debug_info_t *info, uint64_t address, size_t *unit) {
 /* ---- scopes ------------------------------------------------------------------------------- */
 
 static int take_attribute(Dwarf_Attribute *attribute, void *context) {
-  entry_t *entry = context;
+  die_attributes_t *entry = context;
 #define TAKE(code, field, flag)                                                                    \
   case code:                                                                                       \
     entry->field = *attribute;                                                                     \
@@ -211,11 +211,11 @@ static uint32_t number(Dwarf_Attribute *attribute, bool present) {
   return (uint32_t)value;
 }
 
-typedef bool range_fn(reading_t *reading, uint64_t low, uint64_t high, void *context);
+typedef bool range_fn(unit_reader_t *reading, uint64_t low, uint64_t high, void *context);
 
 /* Calls VISIT for every range of the entry that is code of the image, until it returns false. */
-static void visit_ranges(reading_t *reading, Dwarf_Die *die, entry_t *entry, range_fn *visit,
-                         void *context) {
+static void visit_ranges(unit_reader_t *reading, Dwarf_Die *die, die_attributes_t *entry,
+                         range_fn *visit, void *context) {
   const code_range_t *code = &reading->info->code;
   Dwarf_Addr base, low, high;
   if (entry->has_ranges) {
@@ -240,29 +240,29 @@ static void visit_ranges(reading_t *reading, Dwarf_Die *die, entry_t *entry, ran
 }
 
 typedef struct found {
-  bool any, holds;
+  bool any, contains;
   uint64_t lowest, first;
-  uint32_t scope; /* where ranges go */
+  uint32_t scope; /* that the ranges belong to */
 } found_t;
 
-static bool see_range(reading_t *reading, uint64_t low, uint64_t high, void *context) {
+static bool see_range(unit_reader_t *reading, uint64_t low, uint64_t high, void *context) {
   found_t *found = context;
   if (!found->any) found->first = found->lowest = low;
   if (low < found->lowest) found->lowest = low;
   found->any = true;
-  if (reading->only && low <= *reading->only && *reading->only < high) found->holds = true;
+  if (reading->only && low <= *reading->only && *reading->only < high) found->contains = true;
   return true;
 }
 
-static bool keep_range(reading_t *reading, uint64_t low, uint64_t high, void *context) {
+static bool keep_range(unit_reader_t *reading, uint64_t low, uint64_t high, void *context) {
   const found_t *found = context;
   if (!facts_range(reading->facts, low, high, found->scope)) reading->failed = true;
   return !reading->failed;
 }
 
-/* libdw joins a file with its directory, but not with a compilation folder that is itself relative,
- * as reproducible builds have it. */
-static uint32_t add_path(reading_t *reading, const char *path) {
+/* libdw joins a file with its directory, but not with a relative compilation folder, which
+ * reproducible builds have. */
+static uint32_t add_path(unit_reader_t *reading, const char *path) {
   char joined[PATH_MAX];
   uint32_t offset = 0;
   if (path[0] != '/' && reading->folder && *reading->folder &&
@@ -272,18 +272,18 @@ static uint32_t add_path(reading_t *reading, const char *path) {
   return offset;
 }
 
-static uint32_t call_file(reading_t *reading, entry_t *entry) {
+static uint32_t call_file(unit_reader_t *reading, die_attributes_t *entry) {
   uint32_t index = number(&entry->call_file, entry->has_file);
   if (!entry->has_file || index >= reading->file_count) return 0;
   const char *path = dwarf_filesrc(reading->files, index, NULL, NULL);
   return path ? add_path(reading, path) : 0;
 }
 
-/* Adds the scope of DIE. */
-typedef enum added { ADDED, NO_CODE, NOT_ASKED } added_t;
-static added_t add_scope(reading_t *reading, Dwarf_Die *die, bool inlined, uint32_t parent,
+/* Adds the scope of DIE. NOT_WANTED: it has no code of the image, or not the address looked up. */
+typedef enum added { ADDED, NO_CODE, NOT_WANTED } added_t;
+static added_t add_scope(unit_reader_t *reading, Dwarf_Die *die, bool inlined, uint32_t parent,
                          uint32_t *index) {
-  entry_t entry;
+  die_attributes_t entry;
   entry.has_low = entry.has_high = entry.has_ranges = entry.has_origin = entry.has_linkage_name =
       false;
   entry.has_file = entry.has_line = entry.has_column = false;
@@ -291,14 +291,14 @@ static added_t add_scope(reading_t *reading, Dwarf_Die *die, bool inlined, uint3
   if (!entry.has_ranges && !entry.has_low) return NO_CODE;
   found_t found = {0};
   visit_ranges(reading, die, &entry, see_range, &found);
-  if (!found.any || (reading->only && !found.holds)) return NOT_ASKED;
+  if (!found.any || (reading->only && !found.contains)) return NOT_WANTED;
 
   Dwarf_Die origin;
-  bool named_elsewhere =
+  bool named_by_origin =
       entry.has_origin && !entry.has_linkage_name && dwarf_formref_die(&entry.origin, &origin);
   scope_t scope = {.unit = reading->unit, .entry = found.first};
-  scope.name = dwarf_name_of(&reading->names, named_elsewhere ? &origin : die);
-  if (named_elsewhere && !scope.name) scope.name = dwarf_name_of(&reading->names, die);
+  scope.name = dwarf_name_of(&reading->names, named_by_origin ? &origin : die);
+  if (named_by_origin && !scope.name) scope.name = dwarf_name_of(&reading->names, die);
   if (inlined) {
     scope.parent = parent;
     scope.call_file = call_file(reading, &entry);
@@ -308,7 +308,7 @@ static added_t add_scope(reading_t *reading, Dwarf_Die *die, bool inlined, uint3
   if (reading->names.failed) reading->failed = true;
   if (reading->failed || !facts_scope(reading->facts, &scope, index)) {
     reading->failed = true;
-    return NOT_ASKED;
+    return NOT_WANTED;
   }
   found.scope = *index;
   visit_ranges(reading, die, &entry, keep_range, &found);
@@ -316,7 +316,7 @@ static added_t add_scope(reading_t *reading, Dwarf_Die *die, bool inlined, uint3
 }
 
 /* Reads DIE and its siblings. PARENT is the index + 1 of the scope around them. */
-static void read_entries(reading_t *reading, Dwarf_Die *die, uint32_t parent, int depth) {
+static void read_entries(unit_reader_t *reading, Dwarf_Die *die, uint32_t parent, int depth) {
   if (depth > DEPTH_MAX) return;
   do {
     Dwarf_Die child;
@@ -331,7 +331,7 @@ static void read_entries(reading_t *reading, Dwarf_Die *die, uint32_t parent, in
       switch (add_scope(reading, die, tag == DW_TAG_inlined_subroutine && parent, parent, &index)) {
       case ADDED: inner = index + 1; break;
       case NO_CODE: inner = 0; break; /* an abstract instance may hold a lambda that has code */
-      case NOT_ASKED: continue;
+      case NOT_WANTED: continue;
       }
       reading->names.path_size = 0;
       break;
@@ -354,13 +354,13 @@ static void read_entries(reading_t *reading, Dwarf_Die *die, uint32_t parent, in
 
 /* ---- lines -------------------------------------------------------------------------------- */
 
-static void add_row(reading_t *reading, const line_row_t *row) {
+static void add_row(unit_reader_t *reading, const line_row_t *row) {
   if (!facts_row(reading->facts, row)) reading->failed = true;
 }
 
-/* Adds ROW; when one address is asked for, only the row that holds it, made a sequence of its own
- * when the next row is seen. HELD is the candidate. */
-static void take_row(reading_t *reading, const line_row_t *row, line_row_t *held) {
+/* Adds ROW. If one address is looked up, adds only the row that covers it, as a sequence, when the
+ * next row is read. HELD is the candidate. */
+static void add_or_hold_row(unit_reader_t *reading, const line_row_t *row, line_row_t *held) {
   if (!reading->only) {
     add_row(reading, row);
     return;
@@ -375,29 +375,29 @@ static void take_row(reading_t *reading, const line_row_t *row, line_row_t *held
   *held = *row;
 }
 
-/* libdw sorts the rows of all sequences of a unit into one, after which an empty sequence (its end
- * now before its row) would seem to run on, and so would one of a discarded function. What a unit's
- * rows can hold for is therefore cut to the unit's own ranges. */
+/* libdw merges the sequences of a unit and sorts the rows. Then an empty sequence, whose end sorts
+ * before its row, would seem to continue, and so would the sequence of a discarded function. So
+ * rows are limited to the unit's own ranges. */
 typedef struct line_state {
   uint64_t limit;  /* where the range of the last row ends */
-  line_row_t last; /* the row that holds, when `open` */
+  line_row_t last; /* the current row, if `open` */
   bool open;
-  line_row_t held; /* see take_row */
+  line_row_t held; /* see add_or_hold_row */
   const char *last_path;
   uint32_t last_file;
 } line_state_t;
 
-static void close_sequence(reading_t *reading, line_state_t *state, uint64_t address) {
+static void close_sequence(unit_reader_t *reading, line_state_t *state, uint64_t address) {
   if (!state->open) return;
   line_row_t row = state->last;
   row.address = address < state->limit ? address : state->limit;
   row.end = 1;
-  take_row(reading, &row, &state->held);
+  add_or_hold_row(reading, &row, &state->held);
   state->open = false;
 }
 
-/* The end of the unit's range that holds ADDRESS; 0: none does. */
-static uint64_t range_end(const reading_t *reading, uint64_t address) {
+/* The end of the unit's range that contains ADDRESS; 0: none does. */
+static uint64_t range_end(const unit_reader_t *reading, uint64_t address) {
   const unit_range_t *ranges = reading->ranges;
   size_t low = 0, high = reading->range_count;
   while (low < high) {
@@ -410,7 +410,7 @@ static uint64_t range_end(const reading_t *reading, uint64_t address) {
   return low && address < ranges[low - 1].high ? ranges[low - 1].high : 0;
 }
 
-static void read_line(reading_t *reading, Dwarf_Line *line, line_state_t *state) {
+static void read_line(unit_reader_t *reading, Dwarf_Line *line, line_state_t *state) {
   Dwarf_Addr address;
   bool end = false;
   int number = 0, column = 0;
@@ -432,12 +432,12 @@ static void read_line(reading_t *reading, Dwarf_Line *line, line_state_t *state)
                              .line = (uint32_t)number,
                              .column = (uint32_t)column,
                              .unit = reading->unit & 0x7fffffff};
-  take_row(reading, &state->last, &state->held);
+  add_or_hold_row(reading, &state->last, &state->held);
   state->limit = limit;
   state->open = true;
 }
 
-static void read_lines(reading_t *reading, Dwarf_Die *die) {
+static void read_lines(unit_reader_t *reading, Dwarf_Die *die) {
   line_state_t state = {.held = {.end = 1}};
   Dwarf_Lines *lines;
   size_t count;
@@ -449,9 +449,9 @@ static void read_lines(reading_t *reading, Dwarf_Die *die) {
 
 /* ---- one unit ----------------------------------------------------------------------------- */
 
-/* The functions of a skeleton unit stand in its .dwo file (DWARF 5 section 7.3.2, and the GNU
- * extension of DWARF 4 before it), which libdw finds by name and, from 0.192 on, in a package
- * (.dwp). Without it the unit still has its lines. */
+/* The functions of a skeleton unit are in its .dwo file (DWARF 5 section 7.3.2; a GNU extension of
+ * DWARF 4). libdw finds the file by name and, since 0.192, in a package (.dwp). Without it the unit
+ * still has its lines. */
 static void find_split(unit_t *unit) {
   Dwarf_Die other = {0};
   uint8_t type;
@@ -464,20 +464,19 @@ static void find_split(unit_t *unit) {
 
 bool debug_info_read(debug_info_t *info, size_t unit_index, const uint64_t *only, facts_t *facts) {
   unit_t *unit = &info->units[unit_index];
-  reading_t reading = {.info = info,
-                       .facts = facts,
-                       .only = only,
-                       .unit = (uint32_t)unit_index,
-                       .names = {.strings = &facts->strings}};
+  unit_reader_t reading = {.info = info,
+                           .facts = facts,
+                           .only = only,
+                           .unit = (uint32_t)unit_index,
+                           .names = {.strings = &facts->strings}};
   find_split(unit);
   Dwarf_Attribute folder;
   reading.folder = dwarf_formstring(dwarf_attr(&unit->die, DW_AT_comp_dir, &folder));
-  size_t room = 0;
-  if (!add_unit_ranges(info, unit_index, &reading.ranges, &reading.range_count, &room))
+  size_t capacity = 0;
+  if (!add_unit_ranges(info, unit_index, &reading.ranges, &reading.range_count, &capacity))
     return false;
   if (reading.range_count)
-    if (reading.range_count)
-      qsort(reading.ranges, reading.range_count, sizeof *reading.ranges, compare_ranges);
+    qsort(reading.ranges, reading.range_count, sizeof *reading.ranges, compare_ranges);
   read_lines(&reading, &unit->die);
   free(reading.ranges);
   if (dwarf_getsrcfiles(&unit->die, &reading.files, &reading.file_count) != 0)

@@ -1,7 +1,4 @@
-/* SPDX-License-Identifier: MIT
- *
- * Names of DWARF entries. See dwarf_names.h.
- */
+/* SPDX-License-Identifier: MIT */
 #include "symbol/dwarf/names.h"
 
 #include <dwarf.h>
@@ -9,9 +6,9 @@
 #include <stdlib.h>
 #include <string.h>
 
-static size_t hash(const void *entry) {
-  return (size_t)((uintptr_t)entry * 0x9e3779b97f4a7c15u >> 20);
-}
+#include "base/hash.h"
+
+static size_t hash(const void *entry) { return (size_t)hash_number((uintptr_t)entry); }
 
 static bool grow(dwarf_names_t *names) {
   size_t count = names->count ? names->count * 2 : 256;
@@ -47,7 +44,7 @@ static const char *own_name(Dwarf_Die *die) {
   return dwarf_formstring(dwarf_attr(die, DW_AT_name, &attribute));
 }
 
-/* The slot of DIE in the names, or where it will be; SIZE_MAX when there is no memory. */
+/* The slot of DIE, or the free slot where it belongs; SIZE_MAX when memory runs out. */
 static size_t name_slot(dwarf_names_t *names, const Dwarf_Die *die) {
   if (names->used * 2 >= names->count && !grow(names)) {
     names->failed = true;
@@ -74,19 +71,19 @@ static uint32_t keep_name(dwarf_names_t *names, size_t slot, const Dwarf_Die *di
   return keep_offset(names, slot, die, offset);
 }
 
-static void join(char *path, size_t *size, size_t room, const char *name) {
+static void join(char *path, size_t *size, size_t capacity, const char *name) {
   size_t length = strlen(name);
-  if (*size + length + 2 >= room) return;
+  if (*size + length + 2 >= capacity) return;
   memcpy(path + *size, name, length);
   memcpy(path + *size + length, "::", 2);
   *size += length + 2;
 }
 
-/* Adds the name of the namespace or class DIE to PATH. */
-static void join_scope(char *path, size_t *size, size_t room, Dwarf_Die *die, int tag) {
+/* Appends the name of the namespace or class DIE to PATH. */
+static void join_scope(char *path, size_t *size, size_t capacity, Dwarf_Die *die, int tag) {
   const char *name = own_name(die);
   if (!name && tag == DW_TAG_namespace) name = "(anonymous namespace)";
-  if (name) join(path, size, room, name); /* a class without a name is a lambda's */
+  if (name) join(path, size, capacity, name); /* a class without a name is a lambda */
 }
 
 static bool is_named_scope(int tag) {
@@ -94,8 +91,8 @@ static bool is_named_scope(int tag) {
          tag == DW_TAG_structure_type || tag == DW_TAG_union_type || tag == DW_TAG_interface_type;
 }
 
-/* The full name of DIE, whose name is NAME, in a partial unit, which is not read as a whole (dwz
- * moves there what several units share). */
+/* The qualified name of DIE, called NAME, in a partial unit. Partial units contain entries that
+ * several units share (dwz) and are not read as a whole. */
 static uint32_t shared_name(dwarf_names_t *names, size_t slot, Dwarf_Die *die, const char *name) {
   char text[2048];
   size_t size = 0;
@@ -110,7 +107,8 @@ static uint32_t shared_name(dwarf_names_t *names, size_t slot, Dwarf_Die *die, c
   return keep_name(names, slot, die, text);
 }
 
-/* The name of DIE, or of the entry it specifies or instantiates, through at most HOPS of them. */
+/* The name of DIE, or of the entry that it specifies or instantiates, over at most HOPS references.
+ */
 static uint32_t name_within(dwarf_names_t *names, Dwarf_Die *die, int hops) {
   Dwarf_Attribute attribute;
   Dwarf_Die other;

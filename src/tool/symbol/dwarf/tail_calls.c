@@ -8,8 +8,11 @@
 
 #include "symbol/dwarf/tail_calls.h"
 
-#define DEPTH_MAX  64  /* of nested scopes in a function */
-#define VISITS_MAX 512 /* call sites looked at for one question */
+/* Of nested scopes in a function. */
+#define DEPTH_MAX 64
+
+/* Call sites visited by one search. */
+#define VISITS_MAX 512
 
 struct tail_calls {
   int fd;
@@ -36,7 +39,7 @@ void tail_calls_close(tail_calls_t *t) {
 /* ---- call sites --------------------------------------------------------------------------- */
 
 typedef struct call_site {
-  uint64_t after; /* the address behind the call or jump */
+  uint64_t after; /* the address after the call or jump */
   Dwarf_Die target;
   bool has_target, is_tail;
 } call_site_t;
@@ -61,7 +64,7 @@ static bool read_call_site(Dwarf_Die *die, call_site_t *site) {
   return true;
 }
 
-/* Calls VISIT for each call site in SCOPE and the scopes within, until it returns false. */
+/* Calls VISIT for each call site in SCOPE and its inner scopes, until it returns false. */
 static bool each_call_site(Dwarf_Die *scope, int depth,
                            bool (*visit)(const call_site_t *site, void *context), void *context) {
   Dwarf_Die child;
@@ -78,8 +81,8 @@ static bool each_call_site(Dwarf_Die *scope, int depth,
 
 /* ---- functions ------------------------------------------------------------------------------ */
 
-/* The concrete function whose code holds ADDRESS. The scopes of an address lead from an inlined
- * function to where it was written; those of a DIE lead to where it stands. */
+/* The concrete function that contains ADDRESS. The scopes of an address lead from an inlined
+ * function to its definition; the scopes of a DIE lead to the function around it. */
 static bool function_at(tail_calls_t *t, uint64_t address, Dwarf_Die *function) {
   Dwarf_Die unit, *innermost = NULL, *scopes = NULL;
   if (!dwarf_addrdie(t->dwarf, address, &unit)) return false;
@@ -104,14 +107,14 @@ static const char *linkage_name(Dwarf_Die *die) {
   return dwarf_diename(die);
 }
 
-typedef struct wanted {
+typedef struct wanted_function {
   const char *name;
   Dwarf_Addr entry;
   int found;
-} wanted_t;
+} wanted_function_t;
 
 static int match_function(Dwarf_Die *function, void *context) {
-  wanted_t *wanted = context;
+  wanted_function_t *wanted = context;
   Dwarf_Addr entry;
   const char *name = linkage_name(function);
   if (name && strcmp(name, wanted->name) == 0 && dwarf_entrypc(function, &entry) == 0 &&
@@ -122,15 +125,15 @@ static int match_function(Dwarf_Die *function, void *context) {
   return wanted->found > 1 ? DWARF_CB_ABORT : DWARF_CB_OK;
 }
 
-/* Where the function that DIE stands for starts: DIE may be its code, what other DIEs of its unit
- * refer to, or a declaration of what another unit defines. */
+/* Sets *ENTRY to the start of the function of DIE. DIE may be the concrete function, an abstract
+ * instance in its unit, or a declaration of a function in another unit. */
 static bool entry_of(tail_calls_t *t, Dwarf_Die *die, uint64_t *entry) {
   Dwarf_Addr address;
   if (dwarf_entrypc(die, &address) == 0) {
     *entry = address;
     return true;
   }
-  wanted_t wanted = {.name = linkage_name(die)};
+  wanted_function_t wanted = {.name = linkage_name(die)};
   Dwarf_Die own, unit;
   if (!wanted.name || !dwarf_diecu(die, &own, NULL, NULL)) return false;
   dwarf_getfuncs(&own, match_function, &wanted, 0);
@@ -143,20 +146,20 @@ static bool entry_of(tail_calls_t *t, Dwarf_Die *die, uint64_t *entry) {
 
 /* ---- the search ----------------------------------------------------------------------------- */
 
-typedef struct search {
+typedef struct chain_search {
   tail_calls_t *t;
   uint64_t goal;
   uint64_t path[TAIL_CALLS_MAX], found[TAIL_CALLS_MAX];
   int length, found_length, chains, visits;
-} search_t;
+} chain_search_t;
 
-static void search_from(search_t *search, uint64_t entry);
+static void search_from(chain_search_t *search, uint64_t entry);
 
 static bool try_tail_call(const call_site_t *site, void *context) {
-  search_t *search = context;
+  chain_search_t *search = context;
   uint64_t entry;
   if (++search->visits > VISITS_MAX) {
-    search->chains = 2; /* more than can be looked at: not known to be the only one */
+    search->chains = 2; /* too many to visit: a chain may not be the only one */
     return false;
   }
   Dwarf_Die target = site->target;
@@ -172,20 +175,20 @@ static bool try_tail_call(const call_site_t *site, void *context) {
   return search->chains < 2;
 }
 
-static void search_from(search_t *search, uint64_t entry) {
+static void search_from(chain_search_t *search, uint64_t entry) {
   Dwarf_Die function;
   if (search->length < TAIL_CALLS_MAX && function_at(search->t, entry, &function))
     each_call_site(&function, 0, try_tail_call, search);
 }
 
-typedef struct call {
+typedef struct call_match {
   uint64_t after;
   call_site_t site;
   bool found;
-} call_t;
+} call_match_t;
 
 static bool match_call(const call_site_t *site, void *context) {
-  call_t *call = context;
+  call_match_t *call = context;
   if (site->after != call->after) return true;
   call->site = *site;
   call->found = true;
@@ -195,14 +198,14 @@ static bool match_call(const call_site_t *site, void *context) {
 int tail_calls_between(tail_calls_t *t, uint64_t return_address, uint64_t entry,
                        uint64_t pcs[TAIL_CALLS_MAX]) {
   Dwarf_Die caller;
-  call_t call = {.after = return_address};
+  call_match_t call = {.after = return_address};
   uint64_t called;
   if (!function_at(t, return_address - 1, &caller)) return 0;
   each_call_site(&caller, 0, match_call, &call);
   if (!call.found || !call.site.has_target || !entry_of(t, &call.site.target, &called) ||
       called == entry)
     return 0;
-  search_t search = {.t = t, .goal = entry};
+  chain_search_t search = {.t = t, .goal = entry};
   search_from(&search, called);
   if (search.chains != 1) return 0;
   for (int i = 0; i < search.found_length; i++)

@@ -1,15 +1,15 @@
 /* SPDX-License-Identifier: MIT
  *
- * Names for the stubs of the procedure linkage table: a stub jumps through a slot that a relocation
- * fills, and the relocation names the symbol. An IRELATIVE one names none, but has the address of
- * the function that chooses what the slot leads to (gABI supplement, STT_GNU_IFUNC), and that
- * function's symbol is the name of what is called; libc calls its own memcpy in this way. Without
- * such a symbol the stub is named by the address, as binutils does.
+ * Names for the stubs of the procedure linkage table. A stub jumps through a GOT slot; a relocation
+ * fills the slot and names the symbol. An IRELATIVE relocation names no symbol but has the address
+ * of a resolver, which chooses the function (gABI supplement, STT_GNU_IFUNC). The resolver's symbol
+ * is the name of the function; libc calls its own memcpy this way. Without such a symbol, the stub
+ * is named by the address, as in binutils.
  *
- * Which slot a stub uses is read from its instructions, because linkers lay stubs out differently
- * (.plt with a header entry, .plt.sec with CET, .plt.got without lazy binding): x86_64 `jmp
- * *disp(%rip)` is ff 25 disp32, with an optional bnd prefix f2 and endbr64 before it; aarch64 stubs
- * are `adrp x16, page; ldr x17, [x16, #offset]; …`, with an optional bti c before them.
+ * The slot of a stub is decoded from its instructions, because linkers lay stubs out differently
+ * (.plt with a header entry, .plt.sec with CET, .plt.got without lazy binding). x86_64: `jmp
+ * *disp(%rip)` is ff 25 disp32, after an optional endbr64 and bnd prefix f2. aarch64: `adrp x16,
+ * page; ldr x17, [x16, #offset]; …` after an optional bti c.
  */
 #include <gelf.h>
 #include <inttypes.h>
@@ -17,27 +17,28 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/array.h"
 #include "symbol/elf/symtab.h"
 
-typedef struct slot {
-  uint64_t address;  /* of the slot */
-  uint64_t resolver; /* of an IRELATIVE one; else 0 */
-  size_t table;      /* section index of the symbol table; 0: no symbol is known */
+typedef struct got_slot {
+  uint64_t address;
+  uint64_t resolver; /* of an IRELATIVE relocation; else 0 */
+  size_t table;      /* section index of the symbol table; 0: no symbol */
   uint32_t symbol;   /* index in that table */
-} slot_t;
+} got_slot_t;
 
-typedef struct slots {
-  slot_t *items;
-  size_t count, room;
-  bool resolved; /* some are IRELATIVE */
-} hash_index_t;
+typedef struct got_slots {
+  got_slot_t *items;
+  size_t count, capacity;
+  bool resolved; /* some relocations are IRELATIVE */
+} got_slots_t;
 
 static int compare_slots(const void *left, const void *right) {
-  const slot_t *a = left, *b = right;
+  const got_slot_t *a = left, *b = right;
   return a->address < b->address ? -1 : a->address > b->address;
 }
 
-/* Slots are filled by JUMP_SLOT and GLOB_DAT relocations, and by IRELATIVE ones. */
+/* JUMP_SLOT, GLOB_DAT and IRELATIVE relocations fill slots. */
 static bool fills_slot(GElf_Half machine, const GElf_Rela *rela) {
   GElf_Xword type = GELF_R_TYPE(rela->r_info);
   if (!GELF_R_SYM(rela->r_info)) return false;
@@ -49,7 +50,7 @@ static bool is_resolved(GElf_Half machine, const GElf_Rela *rela) {
          (machine == EM_X86_64 ? R_X86_64_IRELATIVE : R_AARCH64_IRELATIVE);
 }
 
-static bool read_slots(Elf *elf, GElf_Half machine, hash_index_t *slots) {
+static bool read_slots(Elf *elf, GElf_Half machine, got_slots_t *slots) {
   Elf_Scn *section = NULL;
   GElf_Shdr header;
   while ((section = elf_nextscn(elf, section))) {
@@ -63,20 +64,20 @@ static bool read_slots(Elf *elf, GElf_Half machine, hash_index_t *slots) {
       if (!gelf_getrela(data, (int)i, &rela)) break;
       bool resolved = is_resolved(machine, &rela);
       if (!resolved && !fills_slot(machine, &rela)) continue;
-      if (!array_reserve((void **)&slots->items, &slots->room, slots->count, sizeof(slot_t)))
-        return false;
+      if (!ARRAY_GROW(slots->items, slots->count, slots->capacity)) return false;
       slots->resolved |= resolved;
       slots->items[slots->count++] =
-          resolved ? (slot_t){rela.r_offset, (uint64_t)rela.r_addend, 0, 0}
-                   : (slot_t){rela.r_offset, 0, header.sh_link, (uint32_t)GELF_R_SYM(rela.r_info)};
+          resolved
+              ? (got_slot_t){rela.r_offset, (uint64_t)rela.r_addend, 0, 0}
+              : (got_slot_t){rela.r_offset, 0, header.sh_link, (uint32_t)GELF_R_SYM(rela.r_info)};
     }
   }
-  if (slots->count) qsort(slots->items, slots->count, sizeof(slot_t), compare_slots);
+  if (slots->count) qsort(slots->items, slots->count, sizeof(got_slot_t), compare_slots);
   return true;
 }
 
 /* Finds the symbols of the resolvers. */
-static void name_resolved(Elf *elf, hash_index_t *slots) {
+static void name_resolved(Elf *elf, got_slots_t *slots) {
   Elf_Scn *section = NULL;
   GElf_Shdr header;
   while ((section = elf_nextscn(elf, section))) {
@@ -89,7 +90,7 @@ static void name_resolved(Elf *elf, hash_index_t *slots) {
     for (size_t i = 0; data && i < count && i < INT32_MAX; i++) {
       if (!gelf_getsym(data, (int)i, &sym)) break;
       if (GELF_ST_TYPE(sym.st_info) != STT_GNU_IFUNC || !sym.st_value) continue;
-      for (slot_t *slot = slots->items; slot < slots->items + slots->count; slot++)
+      for (got_slot_t *slot = slots->items; slot < slots->items + slots->count; slot++)
         if (slot->resolver == sym.st_value) {
           slot->table = elf_ndxscn(section);
           slot->symbol = (uint32_t)i;
@@ -98,7 +99,7 @@ static void name_resolved(Elf *elf, hash_index_t *slots) {
   }
 }
 
-/* The slot that the stub in CODE (SIZE bytes, linked at ADDRESS) jumps through; 0: none is seen. */
+/* The slot that the stub in CODE (SIZE bytes, linked at ADDRESS) jumps through; 0: none found. */
 static uint64_t slot_of_x86_64(const uint8_t *code, size_t size, uint64_t address) {
   for (size_t i = 0; i + 6 <= size; i++) {
     if (code[i] != 0xff || code[i + 1] != 0x25) continue;
@@ -122,7 +123,7 @@ static uint64_t slot_of_aarch64(const uint8_t *code, size_t size, uint64_t addre
   return 0;
 }
 
-static const char *symbol_of(Elf *elf, const slot_t *slot) {
+static const char *symbol_of(Elf *elf, const got_slot_t *slot) {
   GElf_Shdr header;
   GElf_Sym sym;
   Elf_Scn *section = slot->table ? elf_getscn(elf, slot->table) : NULL;
@@ -134,10 +135,11 @@ static const char *symbol_of(Elf *elf, const slot_t *slot) {
   return name && *name ? name : NULL;
 }
 
-static bool add_stub(Elf *elf, const hash_index_t *slots, uint64_t slot, uint64_t address,
+static bool add_stub(Elf *elf, const got_slots_t *slots, uint64_t slot, uint64_t address,
                      uint64_t size, facts_t *facts) {
-  slot_t wanted = {.address = slot};
-  const slot_t *found = bsearch(&wanted, slots->items, slots->count, sizeof wanted, compare_slots);
+  got_slot_t wanted = {.address = slot};
+  const got_slot_t *found =
+      bsearch(&wanted, slots->items, slots->count, sizeof wanted, compare_slots);
   if (!found) return true;
   char text[1024];
   const char *name = symbol_of(elf, found);
@@ -145,12 +147,12 @@ static bool add_stub(Elf *elf, const hash_index_t *slots, uint64_t slot, uint64_
   int length = name ? snprintf(text, sizeof text, "%s@plt", name)
                     : snprintf(text, sizeof text, "*ABS*+0x%" PRIx64 "@plt", found->resolver);
   if (length < 0 || (size_t)length >= sizeof text) return true;
-  symbol_t symbol = {.address = address, .size = size};
+  function_symbol_t symbol = {.address = address, .size = size};
   return strings_add(&facts->strings, text, &symbol.name) && facts_symbol(facts, &symbol);
 }
 
 static bool read_stubs(Elf *elf, GElf_Half machine, Elf_Scn *section, const GElf_Shdr *header,
-                       const hash_index_t *slots, facts_t *facts) {
+                       const got_slots_t *slots, facts_t *facts) {
   Elf_Data *data = elf_getdata(section, NULL);
   size_t step = header->sh_entsize == 8 && machine == EM_X86_64 ? 8 : 16; /* .plt.got: 8 */
   if (!data || !data->d_buf) return true;
@@ -166,7 +168,7 @@ static bool read_stubs(Elf *elf, GElf_Half machine, Elf_Scn *section, const GElf
 
 bool symtab_read_plt(Elf *elf, facts_t *facts) {
   GElf_Ehdr file;
-  hash_index_t slots = {0};
+  got_slots_t slots = {0};
   size_t names;
   if (!gelf_getehdr(elf, &file) || elf_getshdrstrndx(elf, &names) != 0 ||
       (file.e_machine != EM_X86_64 && file.e_machine != EM_AARCH64))

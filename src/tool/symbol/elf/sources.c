@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: MIT
  *
- * Finding the files of a module. The order is gdb's: the image, a file named by the build-id, a
- * file named by .gnu_debuglink whose content matches, debuginfod; before the last, a file of the
- * image's name in a folder that was given. A build-id that differs refuses a file. See sources.h.
+ * Finds the files of a module, in gdb's order: the image, a file named by the build-id, a file
+ * named by .gnu_debuglink with matching content, debuginfod. Before debuginfod, a file with the
+ * image's name in a folder of the user is tried. A file with another build-id is rejected. See
+ * sources.h.
  */
 #include "symbol/elf/sources.h"
 
@@ -11,6 +12,7 @@
 #include <fcntl.h>
 #include <gelf.h>
 #include <limits.h>
+#include <lzma.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -19,9 +21,7 @@
 #include <zlib.h>
 
 #include "symbol/macho/map.h"
-#include "symbol/index/packed.h"
-#include "symbol/elf/unxz.h"
-#include "symbol/elf/whole.h"
+#include "symbol/index/coding.h"
 
 static const char *const default_dirs[] = {"/usr/lib/debug", NULL};
 
@@ -43,7 +43,7 @@ static bool open_fd(elf_file_t *file, int fd, const char *path) {
   return false;
 }
 
-/* A FIFO or a device must not hang or read for ever, so only regular files are opened. */
+/* Opens only regular files: a FIFO or a device could block, or never end. */
 static int open_regular(const char *path) {
   struct stat status;
   int fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY);
@@ -66,11 +66,70 @@ static bool open_memory(elf_file_t *file, const uint8_t *bytes, size_t size, con
   return false;
 }
 
-static symbol_reason_t check_whole(const elf_file_t *file) {
+/* ---- truncated files ---------------------------------------------------------------------- */
+
+/* A truncated copy, or one with an overwritten header, would otherwise look like a stripped binary.
+ * libelf silently drops a table that does not fit, so the numbers of the file header are compared
+ * with the file's size.
+ *
+ * Linkers write the section headers at the end, so they reveal nearly every truncation. Segments
+ * are checked only when there are no section headers: eu-strip's debug files keep the program
+ * headers of their image, without its bytes. */
+static bool is_inside(uint64_t offset, uint64_t length, uint64_t size) {
+  return offset <= size && length <= size - offset;
+}
+
+/* With 65280 sections or more, the count is in the first section header, which libelf then reads.
+ */
+static bool section_table_is_inside(Elf *elf, const GElf_Ehdr *header, uint64_t size) {
+  size_t count = header->e_shnum;
+  if (!count && is_inside(header->e_shoff, header->e_shentsize, size) &&
+      elf_getshdrnum(elf, &count) != 0)
+    return false;
+  if (!count) count = 1;
+  return is_inside(header->e_shoff, (uint64_t)count * header->e_shentsize, size);
+}
+
+static bool sections_are_inside(Elf *elf, uint64_t size) {
+  Elf_Scn *section = NULL;
+  GElf_Shdr header;
+  while ((section = elf_nextscn(elf, section)))
+    if (gelf_getshdr(section, &header) && header.sh_type != SHT_NOBITS &&
+        header.sh_type != SHT_NULL && !is_inside(header.sh_offset, header.sh_size, size))
+      return false;
+  return true;
+}
+
+static bool segments_are_inside(Elf *elf, uint64_t size) {
+  GElf_Phdr header;
+  size_t count;
+  if (elf_getphdrnum(elf, &count) != 0) return false;
+  for (size_t i = 0; i < count && i < INT32_MAX; i++)
+    if (gelf_getphdr(elf, (int)i, &header) && header.p_type == PT_LOAD &&
+        !is_inside(header.p_offset, header.p_filesz, size))
+      return false;
+  return true;
+}
+
+static symbol_reason_t check_truncation(Elf *elf, uint64_t size) {
+  GElf_Ehdr header;
+  if (!gelf_getehdr(elf, &header)) return SYMBOL_BAD_FILE;
+  if (!header.e_phnum && !header.e_shoff) return SYMBOL_BAD_FILE;
+  if (!is_inside(header.e_phoff, (uint64_t)header.e_phnum * header.e_phentsize, size))
+    return SYMBOL_TRUNCATED;
+  bool inside = header.e_shoff
+                    ? section_table_is_inside(elf, &header, size) && sections_are_inside(elf, size)
+                    : segments_are_inside(elf, size);
+  return inside ? SYMBOL_NAMED : SYMBOL_TRUNCATED;
+}
+
+static symbol_reason_t check_file(const elf_file_t *file) {
   struct stat status;
   if (fstat(file->fd, &status) != 0) return SYMBOL_NO_FILE;
-  return whole_check(file->elf, (uint64_t)status.st_size);
+  return check_truncation(file->elf, (uint64_t)status.st_size);
 }
+
+/* ---- build-ids and sizes ------------------------------------------------------------------ */
 
 static bool has_build_id(const elf_file_t *file, const uint8_t *id, size_t size, bool if_any) {
   const void *own;
@@ -79,7 +138,7 @@ static bool has_build_id(const elf_file_t *file, const uint8_t *id, size_t size,
   return (size_t)own_size == size && !memcmp(own, id, size);
 }
 
-/* The section NAME with bytes in the file, or NULL. */
+/* The section NAME if it has bytes in the file, or NULL. */
 static Elf_Scn *section_named(Elf *elf, const char *name, GElf_Shdr *header) {
   size_t names;
   Elf_Scn *section = NULL;
@@ -110,7 +169,7 @@ static uint64_t symbols_size(Elf *elf) {
   return size;
 }
 
-static void note_segments(sources_t *sources, Elf *elf) {
+static void read_segments(sources_t *sources, Elf *elf) {
   size_t count = 0;
   bool first = true;
   sources->code_low = UINT64_MAX;
@@ -136,7 +195,7 @@ static bool try_debug(sources_t *sources, const char *path, const uint8_t *id, s
   struct stat status, own;
   elf_file_t file;
   if (!open_file(&file, path)) return false;
-  bool good = fstat(file.fd, &status) == 0 && check_whole(&file) == SYMBOL_NAMED;
+  bool good = fstat(file.fd, &status) == 0 && check_file(&file) == SYMBOL_NAMED;
   if (good && sources->image.fd >= 0 && fstat(sources->image.fd, &own) == 0)
     good = status.st_ino != own.st_ino || status.st_dev != own.st_dev;
   if (good && id_size) good = has_build_id(&file, id, id_size, true);
@@ -162,7 +221,7 @@ static bool find_by_build_id(sources_t *sources, const char *const *dirs, const 
       used += snprintf(path + used, sizeof path - (size_t)used, "%02x", id[i]);
     strcpy(path + used, ".debug");
     if (try_debug(sources, path, id, size, NULL)) return true;
-    path[used] = 0; /* a link to the image itself, as some distributions keep */
+    path[used] = 0; /* a link to the image itself, as in some distributions */
     if (!sources->image.elf && try_debug(sources, path, id, size, NULL)) return true;
   }
   return false;
@@ -190,8 +249,8 @@ static bool find_by_link(sources_t *sources, const char *const *dirs, const uint
   return false;
 }
 
-/* A folder of what was stripped, or of the builds before they were: the image's name, or
- * NAME.debug. The build-id tells whether it is the one. */
+/* Tries NAME and NAME.debug in folders of debug files or unstripped builds. The build-id must
+ * match. */
 static bool find_by_name(sources_t *sources, const char *const *dirs, const char *image_path,
                          const uint8_t *id, size_t size) {
   char path[PATH_MAX];
@@ -207,8 +266,8 @@ static bool find_by_name(sources_t *sources, const char *const *dirs, const char
   return false;
 }
 
-/* debuginfod.h of elfutils: a client, and a descriptor for a build-id. The library is loaded only
- * when servers are configured; it keeps its own cache and asks nothing twice. */
+/* debuginfod.h of elfutils: a client finds a file by its build-id. The library is loaded only when
+ * servers are configured. It caches files and failures. */
 static bool find_by_debuginfod(sources_t *sources, const uint8_t *id, size_t size) {
   const char *urls = getenv("DEBUGINFOD_URLS");
   if (!urls || !*urls) return false;
@@ -241,12 +300,12 @@ static void find_debug(sources_t *sources, const char *const *dirs, const char *
   if (id_size) find_by_debuginfod(sources, id, id_size);
 }
 
-static void note_debug(sources_t *sources) {
+static void read_debug(sources_t *sources) {
   sources_t other = {0};
   if (!sources->debug.elf) return;
   sources->debug_size = debug_info_size(sources->debug.elf);
   sources->symbols_size += symbols_size(sources->debug.elf);
-  note_segments(&other, sources->debug.elf);
+  read_segments(&other, sources->debug.elf);
   if (!sources->image.elf) {
     sources->link_base = other.link_base;
     sources->code_low = other.code_low;
@@ -255,7 +314,33 @@ static void note_debug(sources_t *sources) {
   sources->bias = sources->link_base - other.link_base;
 }
 
-/* ---- the rest ----------------------------------------------------------------------------- */
+/* ---- .gnu_debugdata ----------------------------------------------------------------------- */
+
+#define XZ_UNPACKED_MAX ((size_t)256 << 20)
+#define XZ_MEMORY_MAX   ((uint64_t)128 << 20)
+
+/* Unpacks the xz stream PACKED (.gnu_debugdata contains one, of a small ELF file). The caller frees
+ * the result. NULL when PACKED is not an xz stream or unpacks to more than XZ_UNPACKED_MAX bytes.
+ */
+static uint8_t *unpack_xz(const void *packed, size_t packed_size, size_t *size) {
+  uint8_t *out = NULL;
+  for (size_t capacity = packed_size * 4 + 4096; capacity <= XZ_UNPACKED_MAX; capacity *= 2) {
+    uint64_t memory = XZ_MEMORY_MAX;
+    size_t read = 0, written = 0;
+    uint8_t *grown = realloc(out, capacity);
+    if (!grown) break;
+    out = grown;
+    lzma_ret result = lzma_stream_buffer_decode(&memory, 0, NULL, packed, &read, packed_size, out,
+                                                &written, capacity);
+    if (result == LZMA_OK) {
+      *size = written;
+      return out;
+    }
+    if (result != LZMA_BUF_ERROR) break;
+  }
+  free(out);
+  return NULL;
+}
 
 static void open_mini(sources_t *sources) {
   GElf_Shdr header;
@@ -263,14 +348,14 @@ static void open_mini(sources_t *sources) {
   Elf_Data *data = section ? elf_rawdata(section, NULL) : NULL;
   size_t size;
   if (!data || !data->d_buf) return;
-  sources->mini_bytes = unxz(data->d_buf, data->d_size, &size);
+  sources->mini_bytes = unpack_xz(data->d_buf, data->d_size, &size);
   if (sources->mini_bytes) open_memory(&sources->mini, sources->mini_bytes, size, NULL);
 }
 
 static uint64_t mix_status(uint64_t sum, const struct stat *status) {
   uint64_t facts[] = {sum, (uint64_t)status->st_size, (uint64_t)status->st_mtim.tv_sec,
                       (uint64_t)status->st_mtim.tv_nsec, (uint64_t)status->st_ino};
-  return packed_checksum((const uint8_t *)facts, sizeof facts);
+  return coding_checksum((const uint8_t *)facts, sizeof facts);
 }
 
 static uint64_t mix_file(uint64_t sum, const elf_file_t *file) {
@@ -281,9 +366,10 @@ static uint64_t mix_file(uint64_t sum, const elf_file_t *file) {
 
 /* ---- Mach-O ------------------------------------------------------------------------------- */
 
-#define OBJECT_COST 65536 /* a guess at an object file's debug information */
+/* The estimated size of an object file's debug information. */
+#define OBJECT_COST 65536
 
-static void note_macho(sources_t *sources) {
+static void read_macho(sources_t *sources) {
   const macho_sources_t *macho = sources->macho;
   const macho_file_t *debug = macho_sources_debug(macho);
   const image_t *image = macho_sources_image(macho);
@@ -318,7 +404,7 @@ static symbol_reason_t open_image(sources_t *sources, const symbol_source_t *sou
   int fd = path ? open_regular(path) : -1;
   if (fd < 0) return SYMBOL_NO_FILE;
   if (!open_fd(&sources->image, fd, path)) return SYMBOL_BAD_FILE;
-  symbol_reason_t reason = check_whole(&sources->image);
+  symbol_reason_t reason = check_file(&sources->image);
   if (reason == SYMBOL_NAMED && source->build_id_size &&
       !has_build_id(&sources->image, source->build_id, source->build_id_size, true))
     reason = SYMBOL_REPLACED;
@@ -332,10 +418,10 @@ symbol_reason_t sources_open(sources_t *sources, const symbol_source_t *source,
   symbol_reason_t reason;
   sources->macho = macho_sources_open(source, dirs, &reason);
   if (sources->macho) {
-    note_macho(sources);
+    read_macho(sources);
     return SYMBOL_NAMED;
   }
-  if (reason == SYMBOL_REPLACED || reason == SYMBOL_TRUNCATED) return reason; /* it is Mach-O */
+  if (reason == SYMBOL_REPLACED || reason == SYMBOL_TRUNCATED) return reason; /* a Mach-O file */
   reason = open_image(sources, source);
   const uint8_t *id = source->build_id;
   size_t id_size = source->build_id_size;
@@ -346,7 +432,7 @@ symbol_reason_t sources_open(sources_t *sources, const symbol_source_t *source,
       id = own;
       id_size = (size_t)own_size;
     }
-    note_segments(sources, sources->image.elf);
+    read_segments(sources, sources->image.elf);
     sources->debug_size = debug_info_size(sources->image.elf);
     sources->image_has_debug = sources->debug_size > 0;
     sources->symbols_size = symbols_size(sources->image.elf);
@@ -354,7 +440,7 @@ symbol_reason_t sources_open(sources_t *sources, const symbol_source_t *source,
   }
   if (!sources->image_has_debug && !source->bytes)
     find_debug(sources, dirs, source->path, id, id_size);
-  note_debug(sources);
+  read_debug(sources);
   sources->fingerprint = mix_file(mix_file(1, &sources->image), &sources->debug);
   if (sources->image.elf || sources->debug.elf) return SYMBOL_NAMED;
   return reason;
@@ -370,17 +456,17 @@ void sources_close(sources_t *sources) {
   sources->mini_bytes = NULL;
 }
 
-size_t sources_build_id(const sources_t *sources, uint8_t *out, size_t room) {
+size_t sources_build_id(const sources_t *sources, uint8_t *out, size_t capacity) {
   if (sources->macho) {
     const image_t *image = macho_sources_image(sources->macho);
-    if (image->build_id_size > room) return 0;
+    if (image->build_id_size > capacity) return 0;
     memcpy(out, image->build_id, image->build_id_size);
     return image->build_id_size;
   }
   const void *id;
   Elf *elf = sources->image.elf ? sources->image.elf : sources->debug.elf;
   ssize_t size = dwelf_elf_gnu_build_id(elf, &id);
-  if (size <= 0 || (size_t)size > room) return 0;
+  if (size <= 0 || (size_t)size > capacity) return 0;
   memcpy(out, id, (size_t)size);
   return (size_t)size;
 }

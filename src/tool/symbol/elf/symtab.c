@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
  *
- * Symbol tables through libelf. See symtab.h.
+ * Reads symbol tables through libelf. See symtab.h.
  */
 #include "symbol/elf/symtab.h"
 
@@ -8,13 +8,13 @@
 
 #include "image/symbols.h"
 
-typedef struct table {
+typedef struct elf_symtab {
   Elf *elf;
   Elf_Data *data;
   size_t count, strings, section_count;
   const uint64_t *code_end; /* by section index; 0: no code */
-  bool thumb;               /* bit 0 of a function's address is no part of it (ARM ELF, 5.5.3) */
-} table_t;
+  bool thumb;               /* bit 0 of a function's address is a flag (ARM ELF, 5.5.3) */
+} elf_symtab_t;
 
 static Elf_Scn *find_section(Elf *elf, GElf_Word type, GElf_Shdr *header) {
   Elf_Scn *section = NULL;
@@ -23,8 +23,9 @@ static Elf_Scn *find_section(Elf *elf, GElf_Word type, GElf_Shdr *header) {
   return NULL;
 }
 
-/* Where sections of code end, 0 for others. */
 #define SECTIONS_MAX 4096
+
+/* Sets CODE_END, by section index, to the end of each section with code. */
 static void note_code(Elf *elf, uint64_t *code_end) {
   Elf_Scn *section = NULL;
   GElf_Shdr header;
@@ -35,8 +36,9 @@ static void note_code(Elf *elf, uint64_t *code_end) {
   }
 }
 
-/* True when SYM names code; *UNSURE when only its section says so. */
-static bool is_function(const table_t *table, const GElf_Sym *sym, bool *unsure) {
+/* Returns whether SYM names code. Sets *UNSURE when only its section shows this, or its size is 0.
+ */
+static bool is_function(const elf_symtab_t *table, const GElf_Sym *sym, bool *unsure) {
   int type = GELF_ST_TYPE(sym->st_info);
   if (sym->st_shndx == SHN_UNDEF || !sym->st_name) return false;
   *unsure = !sym->st_size;
@@ -50,8 +52,9 @@ static bool name_is_marker(const char *name) {
          (!name[2] || name[2] == '.');
 }
 
-/* Whether SYMBOL may cover ONLY. NEAREST is the highest start of any symbol at or below it. */
-static bool wanted(const symbol_t *symbol, const uint64_t *only, uint64_t *nearest) {
+/* Returns whether SYMBOL may cover ONLY. Updates *NEAREST, the highest start of a symbol at or
+ * below ONLY. */
+static bool wanted(const function_symbol_t *symbol, const uint64_t *only, uint64_t *nearest) {
   if (!only) return true;
   if (symbol->address > *only) return false;
   if (symbol->address > *nearest) *nearest = symbol->address;
@@ -59,15 +62,15 @@ static bool wanted(const symbol_t *symbol, const uint64_t *only, uint64_t *neare
   return *only - symbol->address < symbol->size;
 }
 
-/* Of the symbols from FIRST on, drops those of unknown size when a sized one covers ONLY or another
- * symbol ends them, and sizes the rest so that they cover it. */
-static void settle(facts_t *facts, size_t first, uint64_t only, uint64_t nearest) {
+/* Decides which symbols from FIRST on cover ONLY. Drops a symbol of unknown size if a sized one
+ * covers ONLY, or if another symbol starts in between. Sizes the rest so that they cover ONLY. */
+static void resolve_unsized(facts_t *facts, size_t first, uint64_t only, uint64_t nearest) {
   size_t kept = first;
   bool sized = false;
   for (size_t i = first; i < facts->symbol_count; i++)
     sized |= facts->symbols[i].size != 0;
   for (size_t i = first; i < facts->symbol_count; i++) {
-    symbol_t symbol = facts->symbols[i];
+    function_symbol_t symbol = facts->symbols[i];
     if (!symbol.size && (sized || symbol.address < nearest)) continue;
     if (!symbol.size) symbol.size = only - symbol.address + 1;
     facts->symbols[kept++] = symbol;
@@ -75,15 +78,15 @@ static void settle(facts_t *facts, size_t first, uint64_t only, uint64_t nearest
   facts->symbol_count = kept;
 }
 
-static bool read_symbols(const table_t *table, uint64_t bias, bool yields, const uint64_t *only,
-                         facts_t *facts) {
+static bool read_symbols(const elf_symtab_t *table, uint64_t bias, bool yields,
+                         const uint64_t *only, facts_t *facts) {
   size_t first = facts->symbol_count;
   uint64_t nearest = 0;
   for (size_t i = 1; i < table->count; i++) {
     GElf_Sym sym;
     bool unsure;
     if (!gelf_getsym(table->data, (int)i, &sym) || !is_function(table, &sym, &unsure)) continue;
-    symbol_t symbol = {
+    function_symbol_t symbol = {
         .address = sym.st_value + bias, .size = sym.st_size, .yields = yields || unsure};
     if (sym.st_shndx < SECTIONS_MAX && table->code_end[sym.st_shndx])
       symbol.limit = table->code_end[sym.st_shndx] + bias;
@@ -94,7 +97,7 @@ static bool read_symbols(const table_t *table, uint64_t bias, bool yields, const
     if (!strings_add(&facts->strings, name, &symbol.name) || !facts_symbol(facts, &symbol))
       return false;
   }
-  if (only) settle(facts, first, *only, nearest);
+  if (only) resolve_unsized(facts, first, *only, nearest);
   return true;
 }
 
@@ -107,12 +110,12 @@ bool symtab_read(Elf *elf, uint64_t bias, bool yields, const uint64_t *only, fac
   bool full = section != NULL;
   if (!full) section = find_section(elf, SHT_DYNSYM, &header);
   if (!section || !header.sh_entsize || !gelf_getehdr(elf, &file)) return true;
-  table_t table = {.elf = elf,
-                   .data = elf_getdata(section, NULL),
-                   .count = header.sh_size / header.sh_entsize,
-                   .strings = header.sh_link,
-                   .code_end = code_end,
-                   .thumb = file.e_machine == EM_ARM};
+  elf_symtab_t table = {.elf = elf,
+                        .data = elf_getdata(section, NULL),
+                        .count = header.sh_size / header.sh_entsize,
+                        .strings = header.sh_link,
+                        .code_end = code_end,
+                        .thumb = file.e_machine == EM_ARM};
   if (!table.data) return true;
   if (table.count > INT32_MAX) table.count = INT32_MAX;
   note_code(elf, code_end);
@@ -120,8 +123,9 @@ bool symtab_read(Elf *elf, uint64_t bias, bool yields, const uint64_t *only, fac
   return read_symbols(&table, bias, yields, only, facts);
 }
 
-/* image/ knows how to find the table without section headers, so it is asked. */
 #define DYNAMIC_BYTES_MAX ((uint64_t)256 << 20)
+
+/* image/ finds the table without section headers. */
 bool symtab_read_dynamic(Elf *elf, uint64_t code_high, facts_t *facts) {
   size_t sections, size;
   image_t image;
@@ -134,10 +138,10 @@ bool symtab_read_dynamic(Elf *elf, uint64_t code_high, facts_t *facts) {
     return true;
   for (uint32_t i = 0; done && i < symbols_count(symbols); i++) {
     image_symbol_t found = symbols_at(symbols, i);
-    symbol_t symbol = {.address = found.address,
-                       .size = found.size,
-                       .limit = code_high,
-                       .yields = found.size == 0};
+    function_symbol_t symbol = {.address = found.address,
+                                .size = found.size,
+                                .limit = code_high,
+                                .yields = found.size == 0};
     done = strings_add(&facts->strings, found.name, &symbol.name) && facts_symbol(facts, &symbol);
   }
   symbols_free(symbols);

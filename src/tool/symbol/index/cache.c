@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
  *
- * The cache folder. See cache.h for how processes share it.
+ * See cache.h for how processes share the folder.
  */
 #include "symbol/index/cache.h"
 
@@ -13,10 +13,16 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#define SUFFIX          ".index"
-#define SUFFIX_TEMP     ".new"
-#define USED_EVERY_S    600  /* a use is noted at most this often */
-#define ABANDONED_S     3600 /* a half-written file this old has no writer */
+#include "base/array.h"
+
+#define SUFFIX      ".index"
+#define SUFFIX_TEMP ".new"
+/* The time of use is updated at most this often. */
+#define USED_EVERY_S 600
+
+/* A temporary file this old has no writer. */
+#define ABANDONED_S 3600
+
 #define TEMPORARY_NAME  192
 #define TEMPORARIES_MAX 100
 #define LIMIT_FILE      "limit"
@@ -31,7 +37,7 @@ bool index_cache_folder(char *out) {
   return used > 0 && used < INDEX_CACHE_PATH_MAX;
 }
 
-/* Opens the folder, making it and its parents when MAKE. -1 with errno. */
+/* Opens the folder; MAKE creates it and its parents. -1 with errno. */
 static int open_folder(bool make) {
   char path[INDEX_CACHE_PATH_MAX];
   errno = ENOENT;
@@ -57,7 +63,7 @@ bool index_cache_path(const char *key, char *out) { return path_of(key, SUFFIX, 
 
 /* ---- one index ---------------------------------------------------------------------------- */
 
-static void note_use(const char *path) {
+static void update_use(const char *path) {
   struct stat status;
   if (stat(path, &status) == 0 && time(NULL) - status.st_mtime > USED_EVERY_S)
     utimensat(AT_FDCWD, path, NULL, 0);
@@ -68,7 +74,7 @@ index_t *index_cache_open(const char *key, uint64_t fingerprint) {
   if (!index_cache_path(key, path) || access(path, R_OK) != 0) return NULL;
   index_t *index = index_from_file(path);
   if (index && index_origin(index)->fingerprint == fingerprint) {
-    note_use(path);
+    update_use(path);
     return index;
   }
   index_close(index);
@@ -87,8 +93,8 @@ static bool write_all(int fd, const uint8_t *bytes, size_t size) {
   return true;
 }
 
-/* A file of our own to write, beside STEM's; its name goes to NAME. Another process of the same
- * number, in another pid namespace or on another machine, may write to the same folder. */
+/* Creates a temporary file for STEM and writes its name to NAME. A process with the same pid, in
+ * another pid namespace or on another machine, may write to the same folder. */
 static int open_temporary(int folder, const char *stem, char name[TEMPORARY_NAME]) {
   for (unsigned n = 0; n < TEMPORARIES_MAX; n++) {
     snprintf(name, TEMPORARY_NAME, "%s.%ld-%u" SUFFIX_TEMP, stem, (long)getpid(), n);
@@ -120,7 +126,7 @@ void index_cache_remove(const char *key) {
   if (index_cache_path(key, path)) unlink(path);
 }
 
-/* ---- all of them -------------------------------------------------------------------------- */
+/* ---- all entries -------------------------------------------------------------------------- */
 
 static int compare_use(const void *left, const void *right) {
   const index_cache_entry_t *a = left, *b = right;
@@ -130,12 +136,12 @@ static int compare_use(const void *left, const void *right) {
 }
 
 static bool ends_with(const char *name, const char *suffix, size_t *length) {
-  size_t whole = strlen(name), tail = strlen(suffix);
-  *length = whole > tail ? whole - tail : 0;
+  size_t size = strlen(name), tail = strlen(suffix);
+  *length = size > tail ? size - tail : 0;
   return *length && !strcmp(name + *length, suffix);
 }
 
-static bool take_entry(int folder, const char *name, index_cache_entry_t *entry) {
+static bool read_entry(int folder, const char *name, index_cache_entry_t *entry) {
   struct stat status;
   size_t length;
   if (fstatat(folder, name, &status, AT_SYMLINK_NOFOLLOW) != 0 || !S_ISREG(status.st_mode))
@@ -159,12 +165,12 @@ long index_cache_list(index_cache_entry_t **entries) {
     close(fd);
     return -1;
   }
-  size_t count = 0, room = 0;
+  size_t count = 0, capacity = 0;
   struct dirent *file;
   while ((file = readdir(folder))) {
     index_cache_entry_t entry;
-    if (!take_entry(dirfd(folder), file->d_name, &entry)) continue;
-    if (!array_reserve((void **)entries, &room, count, sizeof entry)) break;
+    if (!read_entry(dirfd(folder), file->d_name, &entry)) continue;
+    if (!ARRAY_GROW(*entries, count, capacity)) break;
     (*entries)[count++] = entry;
   }
   closedir(folder);

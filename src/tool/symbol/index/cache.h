@@ -1,11 +1,12 @@
 /* SPDX-License-Identifier: MIT
  *
- * The folder that keeps the symbol indexes: $XDG_CACHE_HOME/sonde/symbols, else
- * ~/.cache/sonde/symbols, one file a module, named by its key.
+ * The cache of symbol indexes: the folder $XDG_CACHE_HOME/sonde/symbols, else
+ * ~/.cache/sonde/symbols, with one file per module, named by its key.
  *
- * Any number of processes may use it at once: a file appears whole, by rename, and is never written
- * again; one that is removed stays readable for those who mapped it. A file's modification time is
- * when it was last used. When a new file takes the total above the limit, those unused longest go.
+ * Any number of processes may use it at the same time. A file is created by rename and never
+ * written again; a removed file stays readable for processes that mapped it. The modification time
+ * of a file is the time of its last use. When a new file exceeds the limit of the cache, the least
+ * recently used files are removed.
  */
 #ifndef SONDE_SYMBOL_INDEX_CACHE_H
 #define SONDE_SYMBOL_INDEX_CACHE_H
@@ -20,32 +21,33 @@
 #define INDEX_CACHE_LIMIT_DEFAULT ((uint64_t)1 << 30)
 #define INDEX_CACHE_PATH_MAX      4096
 
-/* Writes the folder's path to OUT (INDEX_CACHE_PATH_MAX bytes). False when there is no home. */
+/* Writes the folder's path to OUT (INDEX_CACHE_PATH_MAX bytes). False when neither variable is set.
+ */
 bool index_cache_folder(char *out);
 
 /* Writes the path of KEY's file to OUT (INDEX_CACHE_PATH_MAX bytes). */
 bool index_cache_path(const char *key, char *out);
 
-/* The index of KEY, if it is there, sound, and made from files with this FINGERPRINT. A damaged or
- * outdated one is removed. */
+/* The index of KEY; NULL when there is none that is valid and made from files with this
+ * FINGERPRINT. Removes a damaged or outdated index. */
 index_t *index_cache_open(const char *key, uint64_t fingerprint);
 
-/* Keeps BYTES under KEY. A failure is silent: the cache is a convenience. */
+/* Stores BYTES under KEY. Failures are ignored: the cache only saves time. */
 void index_cache_store(const char *key, const uint8_t *bytes, size_t size);
 void index_cache_remove(const char *key);
 
 typedef struct index_cache_entry {
   char key[2 * INDEX_KEY_MAX + 1];
   uint64_t size_bytes;
-  struct timespec used; /* last */
+  struct timespec used; /* the last time */
 } index_cache_entry_t;
 
-/* All entries, least recently used first, for the caller to free; the count, or -1 when the folder
- * cannot be read for another reason than not being there. */
+/* Lists all entries, least recently used first; the caller frees *ENTRIES. Returns their number: 0
+ * when the folder does not exist, -1 when it cannot be read. */
 long index_cache_list(index_cache_entry_t **entries);
 
-/* Removes entries, least recently used first, until the total is at most LIMIT bytes. Returns how
- * many it removed. */
+/* Removes entries, least recently used first, until the total is at most LIMIT bytes. Returns the
+ * number of removed entries. */
 long index_cache_shrink(uint64_t limit_bytes);
 
 uint64_t index_cache_limit(void);

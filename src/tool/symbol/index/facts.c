@@ -1,10 +1,9 @@
-/* SPDX-License-Identifier: MIT
- *
- * Gathering of facts: four growing arrays and their strings. See facts.h.
- */
+/* SPDX-License-Identifier: MIT */
 #include "symbol/index/facts.h"
 
 #include <stdlib.h>
+
+#include "base/array.h"
 
 bool facts_init(facts_t *facts) {
   *facts = (facts_t){0};
@@ -21,16 +20,14 @@ void facts_free(facts_t *facts) {
 }
 
 bool facts_row(facts_t *facts, const line_row_t *row) {
-  if (!array_reserve((void **)&facts->rows, &facts->row_room, facts->row_count, sizeof *row))
-    return false;
+  if (!ARRAY_GROW(facts->rows, facts->row_count, facts->row_capacity)) return false;
   facts->rows[facts->row_count++] = *row;
   return true;
 }
 
 bool facts_scope(facts_t *facts, const scope_t *scope, uint32_t *index) {
   if (facts->scope_count >= UINT32_MAX - 1 ||
-      !array_reserve((void **)&facts->scopes, &facts->scope_room, facts->scope_count,
-                     sizeof *scope))
+      !ARRAY_GROW(facts->scopes, facts->scope_count, facts->scope_capacity))
     return false;
   *index = (uint32_t)facts->scope_count;
   facts->scopes[facts->scope_count++] = *scope;
@@ -39,25 +36,21 @@ bool facts_scope(facts_t *facts, const scope_t *scope, uint32_t *index) {
 
 bool facts_range(facts_t *facts, uint64_t low, uint64_t high, uint32_t scope) {
   if (low >= high) return true;
-  if (!array_reserve((void **)&facts->ranges, &facts->range_room, facts->range_count,
-                     sizeof *facts->ranges))
-    return false;
+  if (!ARRAY_GROW(facts->ranges, facts->range_count, facts->range_capacity)) return false;
   facts->ranges[facts->range_count++] = (scope_range_t){low, high, scope};
   return true;
 }
 
-bool facts_symbol(facts_t *facts, const symbol_t *symbol) {
-  if (!array_reserve((void **)&facts->symbols, &facts->symbol_room, facts->symbol_count,
-                     sizeof *symbol))
-    return false;
+bool facts_symbol(facts_t *facts, const function_symbol_t *symbol) {
+  if (!ARRAY_GROW(facts->symbols, facts->symbol_count, facts->symbol_capacity)) return false;
   facts->symbols[facts->symbol_count++] = *symbol;
   return true;
 }
 
 bool facts_merge(facts_t *to, const facts_t *from) {
   uint32_t first_scope = (uint32_t)to->scope_count;
-  const strings_t *texts = &from->strings;
-  uint32_t last_from = 0, last_to = 0; /* neighbouring rows mostly share their file */
+  const string_table_t *texts = &from->strings;
+  uint32_t last_from = 0, last_to = 0; /* neighboring rows mostly have the same file */
   for (size_t i = 0; i < from->row_count; i++) {
     line_row_t row = from->rows[i];
     if (row.file != last_from) {
@@ -81,7 +74,7 @@ bool facts_merge(facts_t *to, const facts_t *from) {
     if (!facts_range(to, range->low, range->high, first_scope + range->scope)) return false;
   }
   for (size_t i = 0; i < from->symbol_count; i++) {
-    symbol_t symbol = from->symbols[i];
+    function_symbol_t symbol = from->symbols[i];
     if (!strings_add(&to->strings, strings_at(texts, symbol.name), &symbol.name) ||
         !facts_symbol(to, &symbol))
       return false;

@@ -1,29 +1,31 @@
 /* SPDX-License-Identifier: MIT
  *
- * The addresses are cut into stretches of one power of two, about as many as there are symbols. A
- * table says where the symbols of each begin, so that a search has few left to choose from.
+ * The code is divided into stretches whose size is a power of two, about as many as there are
+ * symbols. A table maps each stretch to its first symbol, so a search compares only a few symbols.
  */
 #include "symbol/index/flat.h"
 
 #include <stdlib.h>
 
-#include "symbol/index/packed.h"
+#include "symbol/index/coding.h"
 
-#define SYMBOLS_MAX (UINT64_C(1) << 18) /* 4 MB */
+/* 4 MB of symbols. */
+#define SYMBOLS_MAX (UINT64_C(1) << 18)
 
 struct flat_symbols {
   flat_symbol_t *symbols;
   size_t count;
   uint64_t low;
   unsigned shift;
-  uint32_t *stretches; /* the first symbol at or after the start of each; one more at the end */
+  /* The first symbol at or after the start of each stretch, with one more at the end. */
+  uint32_t *stretches;
 };
 
-/* As index_read.c reads one entry. False where there is none, or it is damaged. */
-static bool unpack(cursor_t *cursor, uint64_t low, uint64_t *at, flat_symbol_t *out) {
+/* Reads one entry, like find_symbol of read.c. False at the end or when it is damaged. */
+static bool unpack(coding_cursor_t *cursor, uint64_t low, uint64_t *at, flat_symbol_t *out) {
   if (cursor->at >= cursor->end) return false;
-  *at += packed_read(cursor);
-  uint64_t offset = *at - low, name = packed_read(cursor), tail = name ? packed_read(cursor) : 0;
+  *at += coding_read(cursor);
+  uint64_t offset = *at - low, name = coding_read(cursor), tail = name ? coding_read(cursor) : 0;
   *out = (flat_symbol_t){(uint32_t)offset, (uint32_t)name, (uint32_t)(tail >> 1), tail & 1};
   return !cursor->bad && offset <= UINT32_MAX && name <= UINT32_MAX && tail >> 1 <= UINT32_MAX;
 }
@@ -34,7 +36,7 @@ static bool unpack_all(flat_symbols_t *flat, const index_key_t *keys, size_t key
   for (size_t i = 0; i < key_count; i++) {
     uint64_t end = i + 1 < key_count ? keys[i + 1].offset : size, at = keys[i].address;
     if (end > size || keys[i].offset > end) return false;
-    cursor_t cursor = {data + keys[i].offset, data + end, false};
+    coding_cursor_t cursor = {data + keys[i].offset, data + end, false};
     for (size_t n = 0; n < INDEX_SYMBOL_BLOCK; n++) {
       flat_symbol_t *symbol = &flat->symbols[flat->count];
       if (!unpack(&cursor, flat->low, &at, symbol)) break;
@@ -47,7 +49,7 @@ static bool unpack_all(flat_symbols_t *flat, const index_key_t *keys, size_t key
   return flat->count > 0;
 }
 
-static bool cut(flat_symbols_t *flat, uint64_t code_bytes) {
+static bool divide(flat_symbols_t *flat, uint64_t code_bytes) {
   while (code_bytes >> flat->shift > flat->count)
     flat->shift++;
   size_t stretches = (code_bytes >> flat->shift) + 1, next = 0;
@@ -63,13 +65,13 @@ static bool cut(flat_symbols_t *flat, uint64_t code_bytes) {
 
 flat_symbols_t *flat_symbols_new(const index_key_t *keys, size_t key_count, const uint8_t *data,
                                  size_t size, const index_origin_t *origin) {
-  size_t room = key_count * INDEX_SYMBOL_BLOCK;
-  flat_symbols_t *flat = room <= SYMBOLS_MAX ? calloc(1, sizeof *flat) : NULL;
+  size_t capacity = key_count * INDEX_SYMBOL_BLOCK;
+  flat_symbols_t *flat = capacity <= SYMBOLS_MAX ? calloc(1, sizeof *flat) : NULL;
   if (!flat) return NULL;
   flat->low = origin->code_low;
-  flat->symbols = malloc((room + 1) * sizeof *flat->symbols);
+  flat->symbols = malloc((capacity + 1) * sizeof *flat->symbols);
   if (flat->symbols && unpack_all(flat, keys, key_count, data, size) &&
-      cut(flat, origin->code_high - origin->code_low))
+      divide(flat, origin->code_high - origin->code_low))
     return flat;
   flat_symbols_free(flat);
   return NULL;
@@ -86,8 +88,8 @@ const flat_symbol_t *flat_symbols_find(const flat_symbols_t *flat, uint64_t addr
   uint64_t offset = address - flat->low;
   size_t stretch = offset >> flat->shift;
   size_t low = flat->stretches[stretch], size = flat->stretches[stretch + 1] - low;
-  const flat_symbol_t *first =
-      flat->symbols + low; /* of those after it, the wanted one is before */
+  /* The search for the first symbol after OFFSET has no branch to mispredict. */
+  const flat_symbol_t *first = flat->symbols + low;
   while (size) {
     size_t half = size - size / 2;
     first += first[half - 1].offset <= offset ? half : 0;

@@ -1,13 +1,15 @@
 /* SPDX-License-Identifier: MIT
  *
- * Sweeps over sorted ranges with a stack of those that are open: the one on top is the innermost.
- * Where ranges cross instead of nesting, which correct files do not have, a range is cut where the
- * one around it ends. See flatten.h.
+ * A sweep over sorted ranges with a stack of open ranges; the top of the stack is the innermost. In
+ * damaged files ranges may cross instead of nest; then the inner range ends with the outer one. See
+ * flatten.h.
  */
 #include "symbol/index/flatten.h"
 
 #include <stdlib.h>
 #include <string.h>
+
+#include "base/array.h"
 
 typedef struct claim {
   uint64_t low, high;
@@ -26,26 +28,25 @@ static int compare_claims(const void *left, const void *right) {
 static bool emit(segments_t *out, uint64_t address, uint32_t item) {
   if (out->count && out->items[out->count - 1].address == address) out->count--;
   if (out->count && out->items[out->count - 1].item == item) return true;
-  if (!array_reserve((void **)&out->items, &out->room, out->count, sizeof *out->items))
-    return false;
+  if (!ARRAY_GROW(out->items, out->count, out->capacity)) return false;
   out->items[out->count++] = (segment_of_t){address, item};
   return true;
 }
 
-/* CLAIMS are sorted. Their own array serves as the stack: an open claim moves to its front, and
- * there are never more open ones than were read. */
+/* CLAIMS are sorted. Their array also serves as the stack: open claims move to its front, and there
+ * are never more of them than were read. */
 static bool sweep(claim_t *claims, size_t count, segments_t *out) {
   size_t depth = 0;
   for (size_t i = 0; i <= count; i++) {
     claim_t next = i < count ? claims[i] : (claim_t){.low = UINT64_MAX};
-    while (depth && claims[depth - 1].high <= next.low) { /* close what ends before the next */
+    while (depth && claims[depth - 1].high <= next.low) { /* ends before the next */
       uint64_t end = claims[depth - 1].high;
       while (depth && claims[depth - 1].high <= end)
         depth--;
       if (!emit(out, end, depth ? claims[depth - 1].item + 1 : 0)) return false;
     }
     if (i == count) break;
-    if (depth && claims[0].unit != next.unit) continue; /* another unit was here first */
+    if (depth && claims[0].unit != next.unit) continue; /* another unit covers it */
     if (depth && next.high > claims[depth - 1].high) next.high = claims[depth - 1].high;
     claims[depth++] = next;
     if (!emit(out, next.low, next.item + 1)) return false;
@@ -68,10 +69,10 @@ bool flatten_scopes(const facts_t *facts, segments_t *out) {
 
 /* ---- symbols ------------------------------------------------------------------------------ */
 
-/* Ascending addresses; of one address the preferred symbol comes first. Their order in the table is
- * kept in `item`. */
+/* Symbols sort by address, and at one address the preferred symbol first. `item` is the position in
+ * the table. */
 typedef struct ordered_symbol {
-  symbol_t symbol;
+  function_symbol_t symbol;
   uint32_t item;
 } ordered_symbol_t;
 
@@ -94,7 +95,7 @@ bool flatten_symbols(facts_t *facts, segments_t *out) {
     ordered[i] = (ordered_symbol_t){facts->symbols[i], (uint32_t)i};
   qsort(ordered, count, sizeof *ordered, compare_symbols);
   for (size_t i = 0; i < count; i++) {
-    const symbol_t *symbol = &ordered[i].symbol;
+    const function_symbol_t *symbol = &ordered[i].symbol;
     if (kept && claims[kept - 1].low == symbol->address) continue;
     if (!symbol->size && symbol->address < covered) continue; /* a label within a function */
     uint64_t high = symbol->address + symbol->size;
@@ -143,8 +144,8 @@ static size_t list_sequences(const facts_t *facts, sequence_t *sequences) {
   return count;
 }
 
-/* Copies what of a sequence lies at or above FROM. The last of several rows with one address holds.
- */
+/* Copies the part of a sequence at or above FROM. Of several rows with one address the last is
+ * kept. */
 static size_t copy_sequence(const facts_t *facts, const sequence_t *sequence, uint64_t from,
                             line_row_t *out) {
   size_t count = 0;
@@ -181,7 +182,7 @@ bool flatten_rows(facts_t *facts) {
   free(sequences);
   free(facts->rows);
   facts->rows = rows;
-  facts->row_room = facts->row_count + 1;
+  facts->row_capacity = facts->row_count + 1;
   facts->row_count = count;
   return true;
 }

@@ -1,14 +1,14 @@
 /* SPDX-License-Identifier: MIT
  *
- * From overlapping claims to disjoint ones: after this, an address has one line row, one innermost
- * scope and one symbol, each found by one binary search.
+ * Resolves overlaps: afterwards each address has at most one line row, one innermost scope and one
+ * symbol, each found by one binary search. All functions return false when memory runs out.
  */
 #ifndef SONDE_SYMBOL_INDEX_FLATTEN_H
 #define SONDE_SYMBOL_INDEX_FLATTEN_H
 
 #include "symbol/index/facts.h"
 
-/* From ADDRESS to the next segment's address, ITEM - 1 is the index of what is there; 0: nothing.
+/* From ADDRESS up to the next segment: the scope or symbol with the index ITEM - 1. ITEM 0: none.
  */
 typedef struct segment_of {
   uint64_t address;
@@ -17,17 +17,17 @@ typedef struct segment_of {
 
 typedef struct segments {
   segment_of_t *items; /* ascending */
-  size_t count, room;
+  size_t count, capacity;
 } segments_t;
 
-/* The innermost scope of every address. Of two units that claim the same code (identical code
- * folding), the one that starts first, then the earlier one, has it. */
+/* The innermost scope of each address. If two units cover the same code (identical code folding),
+ * the scope that starts first wins, then the earlier unit. */
 bool flatten_scopes(const facts_t *facts, segments_t *out);
 
-/* The symbol of every address. Of symbols with one address, one that does not yield goes before one
- * that does, then the larger, then the later in its table; a smaller symbol within a larger one has
- * its own range. A symbol of unknown size ends where the next one starts,
- * and is a mere label when it lies within a sized one. */
+/* The symbol of each address. Of symbols with the same address, these win in turn: one that does
+ * not yield, the larger, the later in its table. A smaller symbol within a larger one has its own
+ * range. A symbol of unknown size ends where the next one starts; within a sized symbol it is only
+ * a label and is dropped. */
 bool flatten_symbols(facts_t *facts, segments_t *out);
 
 /* Sorts the rows so that sequences ascend and do not overlap. */

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT
  *
- * Gathering facts for an index. Each thread opens the debug information for itself and takes the
- * next unit that nobody has; what they found is merged at the end. A unit's ordinal goes with its
- * facts, so the result does not depend on who read what. See gather.h.
+ * Gathers facts for an index. Each thread opens the debug information separately and repeatedly
+ * takes the next unread unit. Their facts are merged at the end. Facts carry the ordinal of their
+ * unit, so the result does not depend on the distribution of units. See gather.h.
  */
 #include "symbol/index/gather.h"
 
@@ -33,8 +33,8 @@ debug_info_t *gather_open_debug(const sources_t *sources) {
   return debug_info_open(file->fd, code);
 }
 
-/* The image's own table comes first; those of other files give way to the debug information, which
- * knows their functions as well. */
+/* Reads the image's own table first. Symbols of other files yield to the debug information, which
+ * has the same functions. */
 static bool gather_symbols(const sources_t *sources, const uint64_t *only, facts_t *facts,
                            bool *found) {
   if (sources->macho)
@@ -62,7 +62,8 @@ static uint8_t *encode(const sources_t *sources, facts_t *facts, bool has_lines,
   return index_encode(facts, &origin, size);
 }
 
-/* Of a module that has its debug information in a debug map; *FOUND: there was some. */
+/* Reads the debug map of a Mach-O module without other debug information. Sets *FOUND if it has
+ * any. */
 static bool gather_map(const sources_t *sources, const uint64_t *only, facts_t *facts,
                        bool *found) {
   if (!sources->macho || macho_sources_debug(sources->macho)) return true;
@@ -84,7 +85,7 @@ uint8_t *gather_address(const sources_t *sources, debug_info_t *info, bool lines
   return bytes;
 }
 
-/* ---- all of it, in parallel --------------------------------------------------------------- */
+/* ---- the whole module, in parallel -------------------------------------------------------- */
 
 typedef struct work {
   const sources_t *sources;
@@ -105,7 +106,7 @@ static void *run_worker(void *context) {
   worker_t *worker = context;
   work_t *work = worker->work;
   if (!worker->info) worker->info = gather_open_debug(work->sources);
-  if (!worker->info) return NULL; /* the others do its share */
+  if (!worker->info) return NULL; /* the other threads read its units */
   for (;;) {
     size_t unit = add_relaxed(&work->next, 1);
     if (unit >= work->units) break;
@@ -125,7 +126,7 @@ static size_t choose_threads(size_t units) {
   return count < units ? count : units ? units : 1;
 }
 
-/* Adds all units to FACTS, which are the first worker's. */
+/* Adds the facts of all units to FACTS, those of the first worker. */
 static bool gather_lines(const sources_t *sources, debug_info_t *info, symbol_progress_fn *progress,
                          const char *name, facts_t *facts) {
   work_t work = {

@@ -1,22 +1,21 @@
 /* SPDX-License-Identifier: MIT
  *
- * The symbol index: one module's symbols, lines and inlined functions in one block of bytes that is
- * mapped and searched as it stands. The same bytes, not written to a file, answer for a module (or
- * a single unit of it) that was read just now.
+ * The symbol index: one module's symbols, lines and inlined functions in one block of bytes, which
+ * is mapped and searched without unpacking. Facts that were just read, of a module or a single
+ * unit, are searched in the same form without a file.
  *
- * Layout, native byte order, all offsets from the start:
- *   header; then the sections, in the order of index_section_t; then a checksum for each page.
- * Strings (of files) and names are shared and end with a 0; raw
- * names stand apart, so that they take no memory where nobody asks for them. The three
- * tables (rows, scope segments, symbol segments) are ascending by address and cut into blocks of
- * INDEX_BLOCK entries; a table's keys hold each block's first address and where it is, its data the
- * entries as deltas (packed.h). A look-up is a binary search of the keys, which are few, and a scan
- * of one block, so that it touches few pages. A scope refers to the scope it was inlined into by
- * its distance, and carries where.
+ * Layout, in native byte order, with offsets from the start: a header, the sections in the order of
+ * index_section_t, a checksum for each page. File names and names are shared and end with a 0. Raw
+ * names have their own section, so they take no memory until they are used. The three tables (rows,
+ * scope segments, symbol segments) ascend by address and are divided into blocks of INDEX_BLOCK
+ * entries. A table's keys contain the first address and the offset of each block; its data contain
+ * the entries as deltas (coding.h). A look-up is a binary search of the keys and a scan of one
+ * block, so it touches few pages. A scope refers to the scope that it was inlined into by the
+ * distance, with the position of the call.
  *
- * A page is checked against its checksum when it is first touched; a page that does not match makes
- * the index bad, which the owner answers by building it again. A file is only ever replaced by
- * rename, so that a mapping stays what it was.
+ * A page is checked against its checksum at its first use. A mismatch makes the index bad; the
+ * owner then builds it again. A file is only replaced by rename, so a mapping never changes. One
+ * thread uses an index_t.
  */
 #ifndef SONDE_SYMBOL_INDEX_INDEX_H
 #define SONDE_SYMBOL_INDEX_INDEX_H
@@ -46,7 +45,7 @@ typedef enum index_section {
   INDEX_SECTIONS
 } index_section_t;
 
-/* What the index was made from. Equal ones mean that it still holds. */
+/* The sources of the index. The index is valid as long as the fingerprint is equal. */
 typedef struct index_origin {
   uint64_t fingerprint;         /* of the files that were read: sizes, times, inodes */
   uint64_t link_base;           /* symbol_link_base */
@@ -55,28 +54,29 @@ typedef struct index_origin {
   uint32_t has_symbols;         /* 0: the image is stripped */
 } index_origin_t;
 
-/* The bytes of an index of FACTS, which are sorted in place. NULL when there is no memory. The
- * caller frees them. */
+/* Encodes an index of FACTS, which are sorted in place. The caller frees the bytes. NULL when
+ * memory runs out. */
 uint8_t *index_encode(facts_t *facts, const index_origin_t *origin, size_t *size);
 
 typedef struct index index_t;
 
-/* BYTES are kept by the caller, or, when OWNED, freed with the index. NULL when they are no index
- * of this version or there is no memory. */
+/* Opens an index in memory. BYTES are freed with the index if OWNED; else the caller keeps them.
+ * NULL when they are not an index of this version or memory runs out; then the caller keeps BYTES.
+ */
 index_t *index_from_bytes(uint8_t *bytes, size_t size, bool owned);
 
-/* Maps the file PATH. NULL when there is none, or it is damaged. */
+/* Maps the index file PATH. NULL when it does not exist or is damaged. */
 index_t *index_from_file(const char *path);
 void index_close(index_t *index);
 
 const index_origin_t *index_origin(const index_t *index);
 const char *index_debug_path(index_t *index);
 
-/* True when damage was met; the answers since then are not to be used. */
+/* Returns whether damage was found; results since then are invalid. */
 bool index_is_bad(const index_t *index);
 
-/* As symbol_lookup, within one index, WANTed a set of bits. The strings live as long as the index.
- */
+/* Like symbol_lookup, in one index. WANT is a set of the bits below. The strings are valid as long
+ * as the index. */
 #define INDEX_LINES   1u
 #define INDEX_INLINES 2u
 #define INDEX_RAW     4u

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: MIT
  *
- * Answering from an index. Every offset is checked against its section, every page against its
+ * Look-ups in an index. Every offset is checked against its section, and every page against its
  * checksum before its first use. See index.h.
  *
- * Memory stays bounded: when a mapping has had many pages touched, all of them are given back to
- * the kernel, which keeps them cached as long as it likes.
+ * Memory is bounded: when many pages of a mapping were touched, all are released to the kernel,
+ * which may keep them in its page cache.
  */
 #include <fcntl.h>
 #include <stdlib.h>
@@ -13,28 +13,30 @@
 #include <unistd.h>
 
 #include "symbol/index/flat.h"
-#include "symbol/index/packed.h"
+#include "symbol/index/coding.h"
 
-/* The kernel maps pages around the one that is touched, in windows of this size. */
-#define WINDOW               (64u << 10)
-#define RESIDENT_WINDOWS_MAX 640 /* 40 MB */
+/* The kernel maps the pages around a touched page in windows of this size. */
+#define WINDOW (64u << 10)
+
+/* 40 MB. */
+#define RESIDENT_WINDOWS_MAX 640
 
 struct index {
   uint8_t *bytes;
   size_t size;
   const index_header_t *header;
   uint8_t *checked; /* one bit a page */
-  uint8_t *touched; /* one bit a window, since the mapping was last given back */
+  uint8_t *touched; /* one bit a window, since the mapping was last released */
   size_t touched_count;
   bool keys_checked[INDEX_SECTIONS];
-  flat_symbols_t *flat; /* NULL: not unpacked */
-  size_t symbols_asked; /* how often, until then */
+  flat_symbols_t *flat;  /* NULL: not unpacked */
+  size_t symbol_lookups; /* until then */
   bool mapped, owned, bad;
 };
 
 /* ---- opening ------------------------------------------------------------------------------ */
 
-static bool header_is_sound(const index_t *index) {
+static bool header_is_valid(const index_t *index) {
   const index_header_t *header = index->header;
   if (memcmp(header->magic, INDEX_MAGIC, sizeof header->magic) ||
       header->version != INDEX_VERSION || header->file_size != index->size)
@@ -47,16 +49,16 @@ static bool header_is_sound(const index_t *index) {
   const index_span_t *sums = &header->sections[INDEX_CHECKSUMS];
   uint64_t pages = (sums->offset + INDEX_PAGE - 1) / INDEX_PAGE;
   return sums->size == pages * sizeof(uint64_t) &&
-         packed_checksum(index->bytes + sums->offset, sums->size) == header->checksum;
+         coding_checksum(index->bytes + sums->offset, sums->size) == header->checksum;
 }
 
-/* Raw names and paths end with a 0, so that none of them runs out of its section. */
-static bool texts_end(const index_t *index, index_section_t section) {
+/* Checks that a section of texts ends with a 0, so that no text exceeds the section. */
+static bool texts_terminate(const index_t *index, index_section_t section) {
   const index_span_t *span = &index->header->sections[section];
   return !span->size || !index->bytes[span->offset + span->size - 1];
 }
 
-static bool first_page_is_sound(const index_t *index) {
+static bool first_page_is_valid(const index_t *index) {
   uint8_t page[INDEX_PAGE];
   const index_span_t *sums = &index->header->sections[INDEX_CHECKSUMS];
   size_t size = sums->offset < INDEX_PAGE ? sums->offset : INDEX_PAGE;
@@ -64,7 +66,7 @@ static bool first_page_is_sound(const index_t *index) {
   memcpy(page, index->bytes, size);
   memset(page + offsetof(index_header_t, checksum), 0, sizeof(uint64_t));
   memcpy(&expected, index->bytes + sums->offset, sizeof expected);
-  return packed_checksum(page, size) == expected;
+  return coding_checksum(page, size) == expected;
 }
 
 static index_t *open_bytes(uint8_t *bytes, size_t size, bool mapped, bool owned) {
@@ -75,9 +77,9 @@ static index_t *open_bytes(uint8_t *bytes, size_t size, bool mapped, bool owned)
   size_t bits = size / INDEX_PAGE / 8 + 1;
   index->checked = calloc(1, bits);
   index->touched = calloc(1, size / WINDOW / 8 + 1);
-  if (!index->checked || !index->touched || !header_is_sound(index) ||
-      !first_page_is_sound(index) || !texts_end(index, INDEX_RAW_NAMES) ||
-      !texts_end(index, INDEX_STRINGS))
+  if (!index->checked || !index->touched || !header_is_valid(index) ||
+      !first_page_is_valid(index) || !texts_terminate(index, INDEX_RAW_NAMES) ||
+      !texts_terminate(index, INDEX_STRINGS))
     goto bad;
   index->checked[0] = 1;
   index->owned = owned;
@@ -126,14 +128,14 @@ const index_origin_t *index_origin(const index_t *index) { return &index->header
 
 bool index_is_bad(const index_t *index) { return index->bad; }
 
-/* ---- reaching bytes ----------------------------------------------------------------------- */
+/* ---- checked access ----------------------------------------------------------------------- */
 
 static bool check_page(index_t *index, size_t page) {
   const index_span_t *sums = &index->header->sections[INDEX_CHECKSUMS];
   size_t from = page * INDEX_PAGE, left = sums->offset - from;
   uint64_t expected;
   memcpy(&expected, index->bytes + sums->offset + page * sizeof expected, sizeof expected);
-  if (packed_checksum(index->bytes + from, left < INDEX_PAGE ? left : INDEX_PAGE) != expected)
+  if (coding_checksum(index->bytes + from, left < INDEX_PAGE ? left : INDEX_PAGE) != expected)
     return false;
   index->checked[page / 8] |= (uint8_t)(1 << page % 8);
   return true;
@@ -146,7 +148,7 @@ static inline void note_touch(index_t *index, size_t window) {
   index->touched_count++;
 }
 
-/* The SIZE bytes at AT of the file, checked; NULL when they are damaged. */
+/* The SIZE bytes at AT of the file, after checking their pages; NULL when they are damaged. */
 static const uint8_t *checked_bytes(index_t *index, uint64_t at, uint64_t size) {
   size_t first = at / INDEX_PAGE, last = (at + (size ? size - 1 : 0)) / INDEX_PAGE;
   for (size_t page = first; page <= last; page++) {
@@ -161,7 +163,7 @@ static const uint8_t *checked_bytes(index_t *index, uint64_t at, uint64_t size) 
   return index->bytes + at;
 }
 
-/* The SIZE bytes at OFFSET of SECTION, or NULL. Mostly they lie in one page that was checked. */
+/* The SIZE bytes at OFFSET of SECTION, or NULL. Mostly they are in one page that was checked. */
 static inline const uint8_t *section_bytes(index_t *index, index_section_t section, uint64_t offset,
                                            uint64_t size) {
   const index_span_t *span = &index->header->sections[section];
@@ -200,7 +202,7 @@ static const char *file_at(index_t *index, uint64_t id) {
   return text_at(index, text);
 }
 
-/* Where a raw name ends need not be looked at: see texts_end. */
+/* The end of a raw name needs no check: see texts_terminate. */
 static void set_name(index_t *index, uint64_t ref, unsigned want, symbol_frame_t *frame) {
   index_name_t name;
   if (!ref) return;
@@ -222,12 +224,13 @@ static void set_name(index_t *index, uint64_t ref, unsigned want, symbol_frame_t
 
 /* ---- the tables --------------------------------------------------------------------------- */
 
-static inline bool holds(const index_t *index, index_section_t section) {
+static inline bool has_section(const index_t *index, index_section_t section) {
   return index->header->sections[section].size != 0;
 }
 
-/* The keys of a table, which are checked as a whole when they are first asked: a search of them
- * touches them all over. */
+/* The keys of a table. All are checked at their first use, because a binary search may touch any of
+ * them.
+ */
 static const index_key_t *table_keys(index_t *index, index_section_t keys, size_t *count) {
   *count = index->header->sections[keys].size / sizeof(index_key_t);
   bool *checked = &index->keys_checked[keys];
@@ -237,14 +240,14 @@ static const index_key_t *table_keys(index_t *index, index_section_t keys, size_
   return (const index_key_t *)(const void *)(index->bytes + index->header->sections[keys].offset);
 }
 
-/* The block that holds ADDRESS, as a cursor over it, and the address it starts at. */
+/* Sets *CURSOR to the block that covers ADDRESS and *START to the block's first address. */
 static bool find_block(index_t *index, index_section_t section, index_section_t data,
-                       uint64_t address, cursor_t *cursor, uint64_t *start) {
+                       uint64_t address, coding_cursor_t *cursor, uint64_t *start) {
   size_t count, low = 0;
   const index_key_t *keys = table_keys(index, section, &count);
   if (!keys || keys[0].address > address) return false;
-  for (size_t size = count;
-       size > 1;) { /* keys[low] is at or below; without a branch to mispredict */
+  /* keys[low] stays at or below ADDRESS. The loop has no branch to mispredict. */
+  for (size_t size = count; size > 1;) {
     size_t half = size / 2;
     low += keys[low + half].address <= address ? half : 0;
     size -= half;
@@ -256,27 +259,27 @@ static bool find_block(index_t *index, index_section_t section, index_section_t 
     index->bad = true;
     return false;
   }
-  *cursor = (cursor_t){bytes, bytes + (end - from), false};
+  *cursor = (coding_cursor_t){bytes, bytes + (end - from), false};
   *start = keys[low].address;
   return true;
 }
 
 static void find_line(index_t *index, uint64_t address, symbol_frame_t *frame) {
-  cursor_t cursor;
+  coding_cursor_t cursor;
   uint64_t at;
   if (!find_block(index, INDEX_ROW_KEYS, INDEX_ROWS, address, &cursor, &at)) return;
   uint64_t file = 0, line = 0, column = 0, found_file = 0, found_line = 0, found_column = 0;
   while (cursor.at < cursor.end && !cursor.bad) {
-    uint64_t head = packed_read(&cursor);
+    uint64_t head = coding_read(&cursor);
     at += head >> 2;
     if (at > address) break;
     if (head & 1) {
       file = found_file = found_line = found_column = 0;
       continue;
     }
-    if (head & 2) file += packed_delta(&cursor);
-    line += packed_delta(&cursor);
-    column = packed_read(&cursor);
+    if (head & 2) file += coding_delta(&cursor);
+    line += coding_delta(&cursor);
+    column = coding_read(&cursor);
     found_file = file;
     found_line = line;
     found_column = column;
@@ -290,38 +293,38 @@ static void find_line(index_t *index, uint64_t address, symbol_frame_t *frame) {
 
 /* The scope of ADDRESS as its offset + 1; 0: none. */
 static uint64_t find_scope(index_t *index, uint64_t address) {
-  cursor_t cursor;
+  coding_cursor_t cursor;
   uint64_t at;
   if (!find_block(index, INDEX_SEGMENT_KEYS, INDEX_SEGMENTS, address, &cursor, &at)) return 0;
   uint64_t scope = 0, found = 0;
   while (cursor.at < cursor.end && !cursor.bad) {
-    at += packed_read(&cursor);
+    at += coding_read(&cursor);
     if (at > address) break;
-    scope += packed_delta(&cursor);
+    scope += coding_delta(&cursor);
     found = scope;
   }
   if (cursor.bad) index->bad = true;
   return found;
 }
 
-/* Unpacks the symbols when they were asked for as often as there are blocks of them. */
+/* Unpacks the symbols after as many look-ups as there are blocks. */
 static void unpack_symbols(index_t *index) {
   size_t count;
   const index_span_t *data = &index->header->sections[INDEX_SYMBOLS];
   const index_key_t *keys = table_keys(index, INDEX_SYMBOL_KEYS, &count);
-  if (index->symbols_asked++ != count || !keys) return;
+  if (index->symbol_lookups++ != count || !keys) return;
   const uint8_t *bytes = section_bytes(index, INDEX_SYMBOLS, 0, data->size);
   if (bytes) index->flat = flat_symbols_new(keys, count, bytes, data->size, index_origin(index));
 }
 
 typedef struct symbol_found {
-  uint64_t name, into; /* how far the symbol's start is from the address */
+  uint64_t name, into; /* INTO: the address minus the symbol's start */
   bool yields;
 } symbol_found_t;
 
 static symbol_found_t find_symbol(index_t *index, uint64_t address) {
   symbol_found_t found = {0};
-  cursor_t cursor;
+  coding_cursor_t cursor;
   if (index->flat) {
     const flat_symbol_t *symbol = flat_symbols_find(index->flat, address);
     if (!symbol) return found;
@@ -332,11 +335,11 @@ static symbol_found_t find_symbol(index_t *index, uint64_t address) {
   uint64_t at;
   if (!find_block(index, INDEX_SYMBOL_KEYS, INDEX_SYMBOLS, address, &cursor, &at)) return found;
   while (cursor.at < cursor.end && !cursor.bad) {
-    at += packed_read(&cursor);
+    at += coding_read(&cursor);
     if (at > address) break;
-    found = (symbol_found_t){.name = packed_read(&cursor)};
+    found = (symbol_found_t){.name = coding_read(&cursor)};
     if (!found.name) continue;
-    uint64_t tail = packed_read(&cursor);
+    uint64_t tail = coding_read(&cursor);
     found.into = address - at + (tail >> 1);
     found.yields = tail & 1;
   }
@@ -347,7 +350,7 @@ static symbol_found_t find_symbol(index_t *index, uint64_t address) {
 /* ---- the look-up -------------------------------------------------------------------------- */
 
 typedef struct scope_read {
-  uint64_t outer; /* the scope around it, as find_scope gives it; 0: none */
+  uint64_t outer; /* the scope around it, like the result of find_scope; 0: none */
   uint64_t name, call_file, entry;
   uint32_t call_line, call_column;
 } scope_read_t;
@@ -357,16 +360,16 @@ static bool read_scope(index_t *index, uint64_t scope, scope_read_t *out) {
   uint64_t size = scope <= total ? total - (scope - 1) : 0;
   const uint8_t *bytes = section_bytes(index, INDEX_SCOPES, scope - 1, size < 50 ? size : 50);
   if (!bytes) return false;
-  cursor_t cursor = {bytes, bytes + (size < 50 ? size : 50), false};
-  uint64_t distance = packed_read(&cursor);
-  *out = (scope_read_t){.name = packed_read(&cursor)};
+  coding_cursor_t cursor = {bytes, bytes + (size < 50 ? size : 50), false};
+  uint64_t distance = coding_read(&cursor);
+  *out = (scope_read_t){.name = coding_read(&cursor)};
   if (distance) {
     out->outer = distance < scope ? scope - distance : 0;
-    out->call_file = packed_read(&cursor);
-    out->call_line = (uint32_t)packed_read(&cursor);
-    out->call_column = (uint32_t)packed_read(&cursor);
+    out->call_file = coding_read(&cursor);
+    out->call_line = (uint32_t)coding_read(&cursor);
+    out->call_column = (uint32_t)coding_read(&cursor);
   } else {
-    out->entry = packed_read(&cursor);
+    out->entry = coding_read(&cursor);
   }
   if (cursor.bad || (distance && !out->outer)) index->bad = true;
   return !index->bad;
@@ -377,7 +380,7 @@ static int find_functions(index_t *index, uint64_t address, unsigned want, symbo
                           int max) {
   bool lines = want & INDEX_LINES;
   int count = 1; /* frames[0] has the line already */
-  uint64_t scope = holds(index, INDEX_SEGMENT_KEYS) ? find_scope(index, address) : 0;
+  uint64_t scope = has_section(index, INDEX_SEGMENT_KEYS) ? find_scope(index, address) : 0;
   scope_read_t read;
   while (scope && read_scope(index, scope, &read)) {
     symbol_frame_t *frame = &frames[count - 1];
@@ -410,7 +413,8 @@ int index_lookup(index_t *index, uint64_t address, unsigned want, symbol_frame_t
   if (address < origin->code_low || address >= origin->code_high) return 0;
   bound_memory(index);
   frames[0] = (symbol_frame_t){0};
-  if (want & INDEX_LINES && holds(index, INDEX_ROW_KEYS)) find_line(index, address, &frames[0]);
+  if (want & INDEX_LINES && has_section(index, INDEX_ROW_KEYS))
+    find_line(index, address, &frames[0]);
   int count = find_functions(index, address, want, frames, max);
   symbol_frame_t *outermost = &frames[count - 1];
   symbol_found_t symbol = find_symbol(index, address);

@@ -1,25 +1,13 @@
-/* SPDX-License-Identifier: MIT
- *
- * Interned strings: an arena and a table of offsets, both doubling. See strings.h.
- */
+/* SPDX-License-Identifier: MIT */
 #include "symbol/index/strings.h"
 
 #include <stdlib.h>
 #include <string.h>
 
-bool array_reserve(void **items, size_t *room, size_t count, size_t size) {
-  if (count < *room) return true;
-  size_t wanted = *room ? *room * 2 : 64;
-  if (wanted <= count) wanted = count + 1;
-  if (wanted > SIZE_MAX / size) return false;
-  void *grown = realloc(*items, wanted * size);
-  if (!grown) return false;
-  *items = grown;
-  *room = wanted;
-  return true;
-}
+#include "base/array.h"
 
-static uint64_t hash_text(const char *text, size_t length) {
+/* Eight bytes at a time: building an index hashes every name of the debug information. */
+static uint64_t hash_string(const char *text, size_t length) {
   uint64_t hash = 0x9e3779b97f4a7c15u ^ length;
   while (length >= 8) {
     uint64_t word;
@@ -35,22 +23,22 @@ static uint64_t hash_text(const char *text, size_t length) {
   return hash ^ hash >> 29;
 }
 
-bool strings_init(strings_t *strings) {
-  *strings = (strings_t){.size = 1, .room = 4096, .slot_count = 256};
-  strings->bytes = calloc(1, strings->room);
+bool strings_init(string_table_t *strings) {
+  *strings = (string_table_t){.size = 1, .capacity = 4096, .slot_count = 256};
+  strings->bytes = calloc(1, strings->capacity);
   strings->slots = calloc(strings->slot_count, sizeof *strings->slots);
   if (strings->bytes && strings->slots) return true;
   strings_free(strings);
   return false;
 }
 
-void strings_free(strings_t *strings) {
+void strings_free(string_table_t *strings) {
   free(strings->bytes);
   free(strings->slots);
-  *strings = (strings_t){0};
+  *strings = (string_table_t){0};
 }
 
-static bool grow_slots(strings_t *strings) {
+static bool grow_slots(string_table_t *strings) {
   size_t count = strings->slot_count * 2;
   uint32_t *slots = calloc(count, sizeof *slots);
   if (!slots) return false;
@@ -58,7 +46,7 @@ static bool grow_slots(strings_t *strings) {
     uint32_t offset = strings->slots[i];
     if (!offset) continue;
     const char *text = strings->bytes + offset;
-    size_t at = hash_text(text, strlen(text)) & (count - 1);
+    size_t at = hash_string(text, strlen(text)) & (count - 1);
     while (slots[at])
       at = (at + 1) & (count - 1);
     slots[at] = offset;
@@ -70,19 +58,19 @@ static bool grow_slots(strings_t *strings) {
 }
 
 /* The slot of TEXT, or the free one where it belongs. */
-static size_t find_slot(const strings_t *strings, const char *text, size_t length) {
-  size_t at = hash_text(text, length) & (strings->slot_count - 1);
+static size_t find_slot(const string_table_t *strings, const char *text, size_t length) {
+  size_t at = hash_string(text, length) & (strings->slot_count - 1);
   while (strings->slots[at] && strncmp(strings->bytes + strings->slots[at], text, length + 1))
     at = (at + 1) & (strings->slot_count - 1);
   return at;
 }
 
-bool strings_find(const strings_t *strings, const char *text, uint32_t *offset) {
+bool strings_find(const string_table_t *strings, const char *text, uint32_t *offset) {
   *offset = strings->slots[find_slot(strings, text, strlen(text))];
   return *offset != 0;
 }
 
-bool strings_add(strings_t *strings, const char *text, uint32_t *offset) {
+bool strings_add(string_table_t *strings, const char *text, uint32_t *offset) {
   size_t length = strlen(text);
   *offset = 0;
   if (!length) return true;
@@ -91,7 +79,7 @@ bool strings_add(strings_t *strings, const char *text, uint32_t *offset) {
   *offset = strings->slots[at];
   if (*offset) return true;
   if (length >= UINT32_MAX - strings->size ||
-      !array_reserve((void **)&strings->bytes, &strings->room, strings->size + length, 1))
+      !ARRAY_RESERVE(strings->bytes, strings->size + length + 1, strings->capacity))
     return false;
   *offset = (uint32_t)strings->size;
   memcpy(strings->bytes + *offset, text, length + 1);

@@ -1,26 +1,28 @@
 /* SPDX-License-Identifier: MIT
  *
- * Encoding an index. See index.h for the layout.
+ * Encodes an index. index.h describes the layout.
  */
 #include <stdlib.h>
 
+#include "base/array.h"
 #include "symbol/demangle.h"
 #include "symbol/index/flatten.h"
 #include "symbol/index/format.h"
-#include "symbol/index/packed.h"
+#include "symbol/index/coding.h"
 
 typedef struct buffer {
   uint8_t *bytes;
-  size_t size, room;
+  size_t size, capacity;
 } buffer_t;
 
 typedef struct encoder {
   facts_t *facts;
   buffer_t parts[INDEX_SECTIONS];
-  uint32_t *name_refs; /* by offset in the strings: where the name is in INDEX_NAMES, + 1 */
-  uint32_t *file_ids;  /* likewise: its number */
+  uint32_t *name_refs; /* by offset in the strings: the name's offset in INDEX_NAMES + 1; 0: not
+                          written */
+  uint32_t *file_ids;  /* by offset in the strings: the file's id; 0: none yet */
   uint32_t file_count;
-  uint64_t *scope_at; /* scope -> its offset in INDEX_SCOPES + 1 */
+  uint64_t *scope_at; /* by scope: its offset in INDEX_SCOPES + 1; 0: not written */
   bool failed;
 } encoder_t;
 
@@ -28,7 +30,7 @@ typedef struct encoder {
 
 static void put(encoder_t *encoder, index_section_t section, const void *bytes, size_t size) {
   buffer_t *part = &encoder->parts[section];
-  if (encoder->failed || !array_reserve((void **)&part->bytes, &part->room, part->size + size, 1)) {
+  if (encoder->failed || !ARRAY_RESERVE(part->bytes, part->size + size + 1, part->capacity)) {
     encoder->failed = true;
     return;
   }
@@ -38,11 +40,12 @@ static void put(encoder_t *encoder, index_section_t section, const void *bytes, 
 
 static void put_number(encoder_t *encoder, index_section_t section, uint64_t value) {
   uint8_t bytes[10];
-  put(encoder, section, bytes, packed_write(bytes, value));
+  put(encoder, section, bytes, coding_write(bytes, value));
 }
 
-/* Opens a block at every INDEX_BLOCK-th entry: its key, and true so that deltas start afresh. Of
- * symbols, which are few and asked for by every look-up, blocks are smaller. */
+/* Begins a block at every INDEX_BLOCK-th entry: writes its key and returns true, so that the caller
+ * restarts its deltas. Blocks of symbols are smaller: symbols are few, and every look-up reads
+ * them. */
 static bool open_block(encoder_t *encoder, index_section_t keys, index_section_t data, size_t entry,
                        uint64_t address) {
   size_t block = keys == INDEX_SYMBOL_KEYS ? INDEX_SYMBOL_BLOCK : INDEX_BLOCK;
@@ -69,7 +72,8 @@ static void put_name(encoder_t *encoder, const char *raw) {
   put(encoder, INDEX_NAMES, shown, name.shown_size + (size_t)1);
 }
 
-/* Where the name TEXT is, + 1; 0: it is empty. Written when it is first used. */
+/* The offset + 1 of the name TEXT in INDEX_NAMES; 0 when it is empty. Writes a name at its first
+ * use. */
 static uint64_t name_ref(encoder_t *encoder, uint32_t text) {
   if (!text) return 0;
   if (!encoder->name_refs[text]) {
@@ -87,8 +91,8 @@ static uint32_t put_string(encoder_t *encoder, const char *text) {
   return (uint32_t)at;
 }
 
-/* Where the path TEXT is in INDEX_STRINGS is kept in INDEX_FILES; ids count from 1 in the order of
- * first use, so that they are small numbers. */
+/* The id of the path TEXT. INDEX_FILES maps ids to offsets in INDEX_STRINGS. Ids count from 1 in
+ * the order of first use, so they are small numbers. */
 static uint32_t file_id(encoder_t *encoder, uint32_t text) {
   if (!text) return 0;
   if (!encoder->file_ids[text]) {
@@ -127,7 +131,7 @@ static void encode_rows(encoder_t *encoder) {
   }
 }
 
-/* A scope is written when it is first needed, after the scope around it. */
+/* Writes a scope at its first use, after the scope around it. */
 static uint64_t encode_scope(encoder_t *encoder, uint32_t index, int depth) {
   const scope_t *scope = &encoder->facts->scopes[index];
   if (encoder->scope_at[index]) return encoder->scope_at[index];
@@ -171,7 +175,8 @@ static void encode_symbols(encoder_t *encoder, const segments_t *segments) {
     const segment_of_t *segment = &segments->items[i];
     if (open_block(encoder, INDEX_SYMBOL_KEYS, INDEX_SYMBOLS, i, segment->address))
       address = segment->address;
-    const symbol_t *symbol = segment->item ? &encoder->facts->symbols[segment->item - 1] : NULL;
+    const function_symbol_t *symbol =
+        segment->item ? &encoder->facts->symbols[segment->item - 1] : NULL;
     put_number(encoder, INDEX_SYMBOLS, segment->address - address);
     put_number(encoder, INDEX_SYMBOLS, symbol ? name_ref(encoder, symbol->name) : 0);
     address = segment->address;
@@ -181,7 +186,7 @@ static void encode_symbols(encoder_t *encoder, const segments_t *segments) {
   }
 }
 
-/* ---- all of it ---------------------------------------------------------------------------- */
+/* ---- the index ---------------------------------------------------------------------------- */
 
 static void encode_tables(encoder_t *encoder) {
   segments_t scopes = {0}, symbols = {0};
@@ -211,17 +216,18 @@ static uint8_t *assemble(encoder_t *encoder, const index_origin_t *origin, size_
   header.file_size = *size;
   uint8_t *bytes = calloc(1, *size);
   if (!bytes) return NULL;
-  memcpy(bytes, &header, sizeof header); /* for the first page's checksum, without its own */
+  /* The first page's checksum covers the header with a checksum field of 0. */
+  memcpy(bytes, &header, sizeof header);
   for (int i = 0; i < INDEX_CHECKSUMS; i++)
     if (encoder->parts[i].size)
       memcpy(bytes + header.sections[i].offset, encoder->parts[i].bytes, encoder->parts[i].size);
   uint64_t *sums = (uint64_t *)(void *)(bytes + at);
   for (size_t i = 1; i < pages; i++) {
     size_t from = i * INDEX_PAGE, left = at - from;
-    sums[i] = packed_checksum(bytes + from, left < INDEX_PAGE ? left : INDEX_PAGE);
+    sums[i] = coding_checksum(bytes + from, left < INDEX_PAGE ? left : INDEX_PAGE);
   }
-  sums[0] = packed_checksum(bytes, at < INDEX_PAGE ? at : INDEX_PAGE);
-  header.checksum = packed_checksum(bytes + at, pages * sizeof(uint64_t));
+  sums[0] = coding_checksum(bytes, at < INDEX_PAGE ? at : INDEX_PAGE);
+  header.checksum = coding_checksum(bytes + at, pages * sizeof(uint64_t));
   memcpy(bytes, &header, sizeof header);
   return bytes;
 }
@@ -234,7 +240,7 @@ uint8_t *index_encode(facts_t *facts, const index_origin_t *origin, size_t *size
   encoder.scope_at = calloc(facts->scope_count + 1, sizeof *encoder.scope_at);
   encoder.failed = !encoder.name_refs || !encoder.file_ids || !encoder.scope_at;
   index_origin_t placed = *origin;
-  put_string(&encoder, ""); /* 0 is no string */
+  put_string(&encoder, ""); /* offset 0 means no string */
   if (origin->debug_path)
     placed.debug_path = put_string(&encoder, strings_at(&facts->strings, origin->debug_path));
   if (!encoder.failed) encode_tables(&encoder);

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
  *
- * Opening Mach-O files and archives of them. See macho_file.h.
+ * Opens Mach-O files and members of archives. See file.h.
  */
 #include "symbol/macho/file.h"
 
@@ -15,22 +15,23 @@
 #include "image/macho/macho.h"
 #include "image/macho/format.h"
 
-#define ROOM 65536 /* for the ELF header: a multiple of every page size */
+/* Space for the ELF headers: a multiple of every page size. */
+#define HEADER_SPACE 65536
 
 /* ---- mapping ------------------------------------------------------------------------------ */
 
 static bool map_file(macho_file_t *file, const char *path) {
   int fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY);
   if (fd < 0) return false;
-  void *room = MAP_FAILED;
+  void *space = MAP_FAILED;
   if (fstat(fd, &file->status) == 0 && S_ISREG(file->status.st_mode) && file->status.st_size > 0) {
-    file->map_size = ROOM + (size_t)file->status.st_size;
-    room = mmap(NULL, file->map_size, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    file->map_size = HEADER_SPACE + (size_t)file->status.st_size;
+    space = mmap(NULL, file->map_size, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
   }
-  if (room != MAP_FAILED) {
-    file->map = room;
-    if (mmap(file->map + ROOM, (size_t)file->status.st_size, PROT_READ, MAP_PRIVATE | MAP_FIXED, fd,
-             0) == MAP_FAILED)
+  if (space != MAP_FAILED) {
+    file->map = space;
+    if (mmap(file->map + HEADER_SPACE, (size_t)file->status.st_size, PROT_READ,
+             MAP_PRIVATE | MAP_FIXED, fd, 0) == MAP_FAILED)
       macho_file_close(file);
   }
   close(fd);
@@ -45,7 +46,7 @@ void macho_file_close(macho_file_t *file) {
 
 /* ---- the ELF header ----------------------------------------------------------------------- */
 
-/* Names are cut at 16 characters in Mach-O. */
+/* Mach-O truncates names at 16 characters. */
 static const char *const section_names[][2] = {
     {"__debug_info", ".debug_info"},         {"__debug_abbrev", ".debug_abbrev"},
     {"__debug_line", ".debug_line"},         {"__debug_line_str", ".debug_line_str"},
@@ -63,7 +64,7 @@ typedef struct elf_writer {
   macho_file_t *file;
   char *names;
   uint32_t names_used;
-  uint32_t count; /* of sections; number 0 is reserved */
+  uint32_t count; /* of sections; section 0 is reserved */
 } elf_writer_t;
 
 static void put_section(elf_writer_t *w, const char *name, uint32_t type, uint64_t offset,
@@ -127,8 +128,8 @@ static void put_header(elf_writer_t *w) {
   }
 }
 
-/* Names are at the end of the room, which the section headers never reach. */
-#define NAMES_AT (ROOM - 4096)
+/* Names are at the end of the header space, which the section headers never reach. */
+#define NAMES_AT (HEADER_SPACE - 4096)
 
 static void write_elf(macho_file_t *file) {
   elf_writer_t w = {.file = file, .names = (char *)file->map + NAMES_AT};
@@ -175,61 +176,61 @@ static bool is_arm64e(const image_t *image) {
   return image->machine == IMAGE_AARCH64 && image->macho.cpu_subtype == MACHO_SUBTYPE_ARM64E;
 }
 
-static bool takes_first(const macho_choice_t *choice) {
+static bool accepts_any(const macho_choice_t *choice) {
   return !choice->uuid_size && choice->machine == IMAGE_MACHINE_UNKNOWN;
 }
 
-/* 0: IMAGE is not wanted; 1: it is when there is no better one; 2: it is. */
+/* 0: IMAGE is not wanted; 1: wanted if there is no better one; 2: wanted. */
 static int fitness(const image_t *image, const macho_choice_t *choice) {
   if (choice->uuid_size)
     return image->build_id_size == choice->uuid_size &&
                    memcmp(image->build_id, choice->uuid, choice->uuid_size) == 0
                ? 2
                : 0;
-  if (takes_first(choice)) return 2;
+  if (accepts_any(choice)) return 2;
   if (image->machine != choice->machine) return 0;
   if (is_arm64e(image) == choice->is_arm64e) return 2;
   return choice->is_arm64e ? 0 : 1;
 }
 
-/* Does the file hold what its segments and its symbol table speak of? */
-static bool is_whole(const image_t *image) {
+/* Returns whether the file contains all of its segments and its symbol table. */
+static bool is_complete(const image_t *image) {
   for (uint32_t i = 0; i < image->segment_count; i++)
     if (image->segments[i].file_offset + image->segments[i].file_size > image->file_size)
       return false;
   return !image->macho.is_cut;
 }
 
-/* May the image that a slice cut off lacks be the one that CHOICE wants? */
+/* Returns whether the image of a truncated slice may be the wanted one. */
 static bool may_be_chosen(const macho_slice_t *slice, const macho_choice_t *choice) {
-  if (choice->uuid_size || takes_first(choice)) return true;
+  if (choice->uuid_size || accepts_any(choice)) return true;
   return slice->machine == choice->machine && slice->is_arm64e >= choice->is_arm64e;
 }
 
-/* Takes the slice of BYTES that CHOICE wants, the first of equals. */
+/* Chooses the slice of BYTES that CHOICE wants; of several, the first. */
 static symbol_reason_t choose_slice(macho_file_t *file, const uint8_t *bytes, uint64_t size,
                                     const macho_choice_t *choice) {
   macho_slice_t slices[MACHO_SLICES_MAX];
   int count = macho_slices(bytes, size, slices), best = 0;
-  bool is_other = false, is_lacking = false;
+  bool is_other = false, is_truncated = false;
   symbol_reason_t reason = SYMBOL_NAMED;
   for (int i = 0; i < count && best < 2; i++) {
     image_t image = {.file = bytes, .file_size = size};
     if (macho_parse_file(&image, &slices[i], NULL) != 0) {
-      is_lacking |= slices[i].is_cut && may_be_chosen(&slices[i], choice);
-      if (is_lacking && takes_first(choice)) break;
+      is_truncated |= slices[i].is_cut && may_be_chosen(&slices[i], choice);
+      if (is_truncated && accepts_any(choice)) break;
       continue;
     }
     int fits = fitness(&image, choice);
     is_other = true;
-    is_lacking |= slices[i].is_cut && choice->uuid_size && !image.build_id_size;
+    is_truncated |= slices[i].is_cut && choice->uuid_size && !image.build_id_size;
     if (fits <= best) continue;
     best = fits;
     file->image = image;
-    reason = is_whole(&image) && !slices[i].is_cut ? SYMBOL_NAMED : SYMBOL_TRUNCATED;
+    reason = is_complete(&image) && !slices[i].is_cut ? SYMBOL_NAMED : SYMBOL_TRUNCATED;
   }
   if (best == 2) return reason;
-  if (is_lacking) return SYMBOL_TRUNCATED;
+  if (is_truncated) return SYMBOL_TRUNCATED;
   if (best) return reason;
   return is_other ? SYMBOL_REPLACED : SYMBOL_BAD_FILE;
 }
@@ -244,8 +245,9 @@ symbol_reason_t macho_file_open(macho_file_t *file, const char *path,
 
 /* ---- archives ----------------------------------------------------------------------------- */
 
-/* ar(5): "!<arch>\n", then members, each behind a header of 60 characters: name 16, date 12, user
- * 6, group 6, mode 8, size 10, "`\n". BSD keeps a long name ("#1/LENGTH") before the contents. */
+/* ar(5): "!<arch>\n", then members. A member begins with a header of 60 characters: name 16, date
+ * 12, user 6, group 6, mode 8, size 10, "`\n". BSD stores a long name ("#1/LENGTH") before the
+ * contents. */
 static bool find_member(const uint8_t *bytes, uint64_t size, const char *member, uint64_t *from,
                         uint64_t *length) {
   size_t wanted = strlen(member);
@@ -254,22 +256,22 @@ static bool find_member(const uint8_t *bytes, uint64_t size, const char *member,
     char head[61] = {0}, digits[11] = {0};
     memcpy(head, bytes + at, 60);
     memcpy(digits, head + 48, 10);
-    uint64_t body = at + 60, room = strtoull(digits, NULL, 10), name_size = 0;
-    if (room > size - body) return false;
+    uint64_t body = at + 60, body_size = strtoull(digits, NULL, 10), name_size = 0;
+    if (body_size > size - body) return false;
     const char *name = head;
     size_t shown = strcspn(head, " /");
     if (strncmp(head, "#1/", 3) == 0) {
       name_size = strtoull(head + 3, NULL, 10);
-      if (name_size > room) return false;
+      if (name_size > body_size) return false;
       name = (const char *)bytes + body;
       shown = strnlen(name, name_size);
     }
     if (shown == wanted && memcmp(name, member, wanted) == 0) {
       *from = body + name_size;
-      *length = room - name_size;
+      *length = body_size - name_size;
       return true;
     }
-    at = body + room + (room & 1);
+    at = body + body_size + (body_size & 1);
     if (at > size) return false;
   }
   return false;
@@ -279,7 +281,7 @@ static symbol_reason_t open_part(macho_file_t *file, const char *path, const cha
                                  const macho_choice_t *choice) {
   *file = (macho_file_t){0};
   if (!map_file(file, path)) return SYMBOL_NO_FILE;
-  const uint8_t *bytes = file->map + ROOM;
+  const uint8_t *bytes = file->map + HEADER_SPACE;
   uint64_t size = (uint64_t)file->status.st_size, from = 0;
   symbol_reason_t reason = SYMBOL_NO_FILE;
   if (!member || find_member(bytes, size, member, &from, &size))

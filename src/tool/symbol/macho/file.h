@@ -1,10 +1,11 @@
 /* SPDX-License-Identifier: MIT
  *
- * A Mach-O file for naming: mapped, its slice chosen, its DWARF made readable for libdw.
+ * A Mach-O file for symbolization: maps it, chooses its slice, and makes its DWARF readable for
+ * libdw.
  *
- * libdw reads ELF alone, but DWARF is the same in both formats: all it needs of ELF is a header and
- * a table that says where each section of that name stands. That table is written into a page that
- * is mapped right before the file's own bytes, so nothing is copied and one library serves both.
+ * libdw reads only ELF, but DWARF is the same in both formats. libdw needs an ELF header and
+ * section headers with the name and place of each section. They are written into memory mapped
+ * right before the file's bytes, so nothing is copied.
  */
 #ifndef SONDE_SYMBOL_MACHO_FILE_H
 #define SONDE_SYMBOL_MACHO_FILE_H
@@ -15,7 +16,7 @@
 #include "symbol/symbol.h"
 
 typedef struct macho_file {
-  uint8_t *map; /* a page for the ELF header, then the file; NULL: not open */
+  uint8_t *map; /* space for the ELF headers, then the file; NULL: not open */
   size_t map_size;
   image_t image; /* of the chosen slice */
   struct stat status;
@@ -23,8 +24,8 @@ typedef struct macho_file {
   uint64_t debug_size; /* bytes of __debug_info; 0: none */
 } macho_file_t;
 
-/* Which slice of a fat file: the one of this UUID, else of this machine, else the first. A UUID or
- * a machine that no slice has is refused. arm64 is taken before arm64e, unless that is asked for.
+/* Chooses the slice of a fat file: the one with this UUID, else for this machine, else the first.
+ * Fails when no slice has this UUID or machine. Prefers arm64 to arm64e, unless is_arm64e is set.
  */
 typedef struct macho_choice {
   const uint8_t *uuid;
@@ -33,19 +34,19 @@ typedef struct macho_choice {
   bool is_arm64e;
 } macho_choice_t;
 
-/* SYMBOL_NAMED, or SYMBOL_NO_FILE, SYMBOL_BAD_FILE (no Mach-O, or damaged), SYMBOL_REPLACED,
- * SYMBOL_TRUNCATED (the chosen slice is not there as a whole). */
+/* Returns SYMBOL_NAMED, or SYMBOL_NO_FILE, SYMBOL_BAD_FILE (not Mach-O, or damaged),
+ * SYMBOL_REPLACED (no such slice), SYMBOL_TRUNCATED (the chosen slice is incomplete). */
 symbol_reason_t macho_file_open(macho_file_t *file, const char *path, const macho_choice_t *choice);
 
-/* The same of a member of an archive, which FILE was opened as: as MEMBER, "lib.a(member.o)" of a
- * debug map. Plain files pass as well. */
+/* Opens an object file named in a debug map: a plain file, or a member of an archive as
+ * "lib.a(member.o)". */
 symbol_reason_t macho_object_open(macho_file_t *file, const char *path, image_machine_t machine);
 void macho_file_close(macho_file_t *file);
 
-/* The bytes that libelf is to be given, or false when the file has no DWARF that it could read. */
+/* Sets *BYTES to the ELF file for libelf. False when the file has no DWARF that libdw can read. */
 bool macho_file_elf(const macho_file_t *file, const uint8_t **bytes, size_t *size);
 
-/* Where code is, as linked. */
+/* The range of the executable segments, as linked. */
 void macho_file_code(const image_t *image, uint64_t *low, uint64_t *high);
 
 #endif

@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: MIT
  *
- * Reading the debug map. See macho_map.h.
+ * Reads the debug map. See map.h.
  *
- * Stabs come in this order: N_SO folder, N_SO file, N_OSO (path of the object; its value is the
+ * Stabs have this order: N_SO folder, N_SO file, N_OSO (path of the object; the value is the
  * object's modification time), then for each function N_FUN with name and address and N_FUN without
  * a name and with the size as value, then N_SO without a name.
  *
- * An assembler leaves the object's own addresses in its DWARF, so it can be read as it stands. The
- * same function is found in the object by its name.
+ * The DWARF of an object has the object's own addresses, so it can be read without relocation. A
+ * function is found in the object by its name.
  */
 #include "symbol/macho/map.h"
 
@@ -15,25 +15,27 @@
 #include <string.h>
 #include <sys/stat.h>
 
+#include "base/array.h"
 #include "image/macho/format.h"
 #include "symbol/dwarf/dwarf.h"
 #include "symbol/macho/file.h"
-#include "symbol/index/packed.h"
+#include "symbol/index/coding.h"
 
 /* One function: SIZE bytes at FROM in the object, at TO in the image. */
-typedef struct piece {
+typedef struct map_function {
   const char *name; /* as the linker writes it */
   uint64_t from, to, size;
-} piece_t;
+} map_function_t;
 
-typedef struct object {
+typedef struct debug_object {
   const char *path;
   uint64_t time;
-  piece_t *pieces;
-  size_t count, room;
-} object_t;
+  map_function_t *functions;
+  size_t count, capacity;
+} debug_object_t;
 
-#define NAME_MAX_BYTES 16384 /* longer ones are hostile */
+/* Longer names are hostile. */
+#define NAME_MAX_BYTES 16384
 
 static const char *name_at(const section_t *names, uint64_t offset) {
   if (offset >= names->size) return NULL;
@@ -45,11 +47,11 @@ static const char *name_at(const section_t *names, uint64_t offset) {
 /* ---- the stabs ---------------------------------------------------------------------------- */
 
 /* Calls VISIT for each object with its functions, until it returns false. */
-static bool each_object(const image_t *image, bool (*visit)(object_t *object, void *context),
+static bool each_object(const image_t *image, bool (*visit)(debug_object_t *object, void *context),
                         void *context) {
   elf_shape_t shape = macho_shape(image->is_64bit, image->is_big_endian);
   unsigned entry = macho_nlist_size(shape);
-  object_t object = {0};
+  debug_object_t object = {0};
   bool more = true;
   for (size_t i = 0; more && i < image->symtab.size / entry; i++) {
     macho_nlist_t n = macho_nlist(shape, image->symtab.data + i * entry);
@@ -66,20 +68,18 @@ static bool each_object(const image_t *image, bool (*visit)(object_t *object, vo
       object.path = name;
       object.time = n.value;
     } else if (n.type == MACHO_N_FUN && *name && object.path) {
-      if (!array_reserve((void **)&object.pieces, &object.room, object.count,
-                         sizeof *object.pieces))
-        break;
-      object.pieces[object.count++] = (piece_t){.name = name, .to = n.value};
+      if (!ARRAY_GROW(object.functions, object.count, object.capacity)) break;
+      object.functions[object.count++] = (map_function_t){.name = name, .to = n.value};
     } else if (n.type == MACHO_N_FUN && !*name && object.count) {
-      object.pieces[object.count - 1].size = n.value;
+      object.functions[object.count - 1].size = n.value;
     }
   }
   if (more && object.path) more = visit(&object, context);
-  free(object.pieces);
+  free(object.functions);
   return more;
 }
 
-static bool count_object(object_t *object, void *context) {
+static bool count_object(debug_object_t *object, void *context) {
   (void)object;
   ++*(size_t *)context;
   return true;
@@ -91,8 +91,8 @@ size_t macho_map_objects(const image_t *image) {
   return count;
 }
 
-/* What is known of an object's file: of an archive when it is a member. */
-static bool object_status(const object_t *object, struct stat *status) {
+/* The status of an object's file; for a member, of its archive. */
+static bool object_status(const debug_object_t *object, struct stat *status) {
   char path[4096];
   if (stat(object->path, status) == 0) return true;
   const char *paren = strrchr(object->path, '(');
@@ -103,12 +103,12 @@ static bool object_status(const object_t *object, struct stat *status) {
   return stat(path, status) == 0;
 }
 
-static bool mix_object(object_t *object, void *context) {
+static bool mix_object(debug_object_t *object, void *context) {
   struct stat status = {0};
   uint64_t *sum = context;
   bool there = object_status(object, &status);
   uint64_t facts[] = {*sum, there, (uint64_t)status.st_mtim.tv_sec, (uint64_t)status.st_size};
-  *sum = packed_checksum((const uint8_t *)facts, sizeof facts);
+  *sum = coding_checksum((const uint8_t *)facts, sizeof facts);
   return true;
 }
 
@@ -121,70 +121,71 @@ uint64_t macho_map_fingerprint(const image_t *image) {
 /* ---- one object --------------------------------------------------------------------------- */
 
 static int compare_names(const void *left, const void *right) {
-  const piece_t *a = left, *b = right;
+  const map_function_t *a = left, *b = right;
   return strcmp(a->name, b->name);
 }
 
 static int compare_from(const void *left, const void *right) {
-  const piece_t *a = left, *b = right;
+  const map_function_t *a = left, *b = right;
   return a->from < b->from ? -1 : a->from > b->from;
 }
 
-/* Finds each piece in the object; those that are not there are dropped. */
-static void place_pieces(object_t *object, const image_t *image) {
+/* Finds each function in the object. Drops missing functions. */
+static void find_functions(debug_object_t *object, const image_t *image) {
   elf_shape_t shape = macho_shape(image->is_64bit, image->is_big_endian);
   unsigned entry = macho_nlist_size(shape);
   const section_t *names = &image->symtab_names;
   size_t kept = 0;
   for (size_t i = 0; i < object->count; i++)
-    object->pieces[i].from = UINT64_MAX;
-  if (object->count) qsort(object->pieces, object->count, sizeof(piece_t), compare_names);
+    object->functions[i].from = UINT64_MAX;
+  if (object->count) qsort(object->functions, object->count, sizeof(map_function_t), compare_names);
   for (size_t i = 0; i < image->symtab.size / entry; i++) {
     macho_nlist_t n = macho_nlist(shape, image->symtab.data + i * entry);
-    piece_t wanted = {.name = name_at(names, n.name)};
+    map_function_t wanted = {.name = name_at(names, n.name)};
     if (!macho_nlist_is_defined(&n) || !wanted.name) continue;
-    piece_t *piece = bsearch(&wanted, object->pieces, object->count, sizeof wanted, compare_names);
-    if (piece) piece->from = n.value;
+    map_function_t *f =
+        bsearch(&wanted, object->functions, object->count, sizeof wanted, compare_names);
+    if (f) f->from = n.value;
   }
   for (size_t i = 0; i < object->count; i++)
-    if (object->pieces[i].from != UINT64_MAX && object->pieces[i].size)
-      object->pieces[kept++] = object->pieces[i];
+    if (object->functions[i].from != UINT64_MAX && object->functions[i].size)
+      object->functions[kept++] = object->functions[i];
   object->count = kept;
-  if (kept) qsort(object->pieces, kept, sizeof(piece_t), compare_from);
+  if (kept) qsort(object->functions, kept, sizeof(map_function_t), compare_from);
 }
 
-/* The piece that holds ADDRESS of the object. */
-static const piece_t *piece_of(const object_t *object, uint64_t address) {
+/* The function that contains ADDRESS of the object. */
+static const map_function_t *function_at(const debug_object_t *object, uint64_t address) {
   size_t low = 0, high = object->count;
   while (low < high) {
     size_t middle = (low + high) / 2;
-    if (object->pieces[middle].from <= address)
+    if (object->functions[middle].from <= address)
       low = middle + 1;
     else
       high = middle;
   }
-  const piece_t *piece = low ? &object->pieces[low - 1] : NULL;
-  return piece && address - piece->from < piece->size ? piece : NULL;
+  const map_function_t *f = low ? &object->functions[low - 1] : NULL;
+  return f && address - f->from < f->size ? f : NULL;
 }
 
-/* Rows of one sequence pass through several functions, which the linker may have placed anywhere:
- * each becomes a sequence of its own. */
-static bool translate_rows(const object_t *object, facts_t *facts) {
+/* The rows of one sequence cover several functions, which the linker may place anywhere. So the
+ * rows of each function become a separate sequence. */
+static bool translate_rows(const debug_object_t *object, facts_t *facts) {
   line_row_t *rows = facts->rows;
   size_t count = facts->row_count;
   facts->rows = NULL;
-  facts->row_count = facts->row_room = 0;
+  facts->row_count = facts->row_capacity = 0;
   bool good = true;
   for (size_t i = 0; good && i + 1 < count; i++) {
     uint64_t at = rows[i].address, end = rows[i + 1].address;
     while (!rows[i].end && at < end && good) {
-      const piece_t *piece = piece_of(object, at);
-      if (!piece) break;
-      uint64_t stop = piece->from + piece->size;
+      const map_function_t *f = function_at(object, at);
+      if (!f) break;
+      uint64_t stop = f->from + f->size;
       if (stop > end) stop = end;
       line_row_t row = rows[i], last = rows[i];
-      row.address = piece->to + (at - piece->from);
-      last.address = piece->to + (stop - piece->from);
+      row.address = f->to + (at - f->from);
+      last.address = f->to + (stop - f->from);
       last.end = 1;
       good = facts_row(facts, &row) && facts_row(facts, &last);
       at = stop;
@@ -194,20 +195,20 @@ static bool translate_rows(const object_t *object, facts_t *facts) {
   return good;
 }
 
-static void translate_scopes(const object_t *object, facts_t *facts) {
+static void translate_scopes(const debug_object_t *object, facts_t *facts) {
   size_t kept = 0;
   for (size_t i = 0; i < facts->range_count; i++) {
     scope_range_t range = facts->ranges[i];
-    const piece_t *piece = piece_of(object, range.low);
-    if (!piece || range.high - piece->from > piece->size) continue;
-    range.low += piece->to - piece->from;
-    range.high += piece->to - piece->from;
+    const map_function_t *f = function_at(object, range.low);
+    if (!f || range.high - f->from > f->size) continue;
+    range.low += f->to - f->from;
+    range.high += f->to - f->from;
     facts->ranges[kept++] = range;
   }
   facts->range_count = kept;
   for (size_t i = 0; i < facts->scope_count; i++) {
-    const piece_t *piece = piece_of(object, facts->scopes[i].entry);
-    if (piece) facts->scopes[i].entry += piece->to - piece->from;
+    const map_function_t *f = function_at(object, facts->scopes[i].entry);
+    if (f) facts->scopes[i].entry += f->to - f->from;
   }
 }
 
@@ -227,12 +228,12 @@ static void number_units(facts_t *facts, uint32_t first) {
     facts->scopes[i].unit += first;
 }
 
-static void read_object(map_job_t *job, object_t *object, const macho_file_t *file) {
+static void read_object(map_job_t *job, debug_object_t *object, const macho_file_t *file) {
   const uint8_t *bytes;
   size_t size;
   facts_t facts;
   code_range_t code = {.high = UINT64_MAX};
-  place_pieces(object, &file->image);
+  find_functions(object, &file->image);
   if (!object->count || !macho_file_elf(file, &bytes, &size)) return;
   debug_info_t *info = debug_info_open_bytes(bytes, size, code);
   if (!info) return;
@@ -250,18 +251,19 @@ static void read_object(map_job_t *job, object_t *object, const macho_file_t *fi
   debug_info_close(info);
 }
 
-static bool holds(const object_t *object, uint64_t address) {
+static bool contains(const debug_object_t *object, uint64_t address) {
   for (size_t i = 0; i < object->count; i++)
-    if (address >= object->pieces[i].to && address - object->pieces[i].to < object->pieces[i].size)
+    if (address >= object->functions[i].to &&
+        address - object->functions[i].to < object->functions[i].size)
       return true;
   return false;
 }
 
-static bool visit_object(object_t *object, void *context) {
+static bool visit_object(debug_object_t *object, void *context) {
   map_job_t *job = context;
   macho_file_t file;
   struct stat status;
-  if (job->only && !holds(object, *job->only)) return true;
+  if (job->only && !contains(object, *job->only)) return true;
   bool is_member = object->path[0] && object->path[strlen(object->path) - 1] == ')';
   if (!object_status(object, &status) ||
       (object->time && !is_member && (uint64_t)status.st_mtim.tv_sec != object->time) ||

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
- * Finding a Mach-O module's files. A dSYM belongs to an image when their UUIDs are equal and not
- * otherwise, whatever it is called. See macho_sources.h.
+ * Finds the files of a Mach-O module. A dSYM belongs to an image only if their UUIDs are equal,
+ * whatever its name. See sources.h.
  */
 #include "symbol/macho/sources.h"
 
@@ -12,17 +12,17 @@
 #include <string.h>
 
 #define IN_BUNDLE  "Contents/Resources/DWARF"
-#define FILES_MAX  4096 /* looked at in one folder */
+#define FILES_MAX  4096 /* tried in one folder */
 #define SUFFIX     ".dSYM"
 #define LENGTH(s)  (sizeof(s) - 1)
 #define UUID_BYTES 16
 
-typedef struct search {
+typedef struct dsym_search {
   macho_sources_t *sources;
   macho_choice_t choice;
-} search_t;
+} dsym_search_t;
 
-static bool try_file(search_t *search, const char *path) {
+static bool try_file(dsym_search_t *search, const char *path) {
   macho_file_t *debug = &search->sources->debug;
   if (macho_file_open(debug, path, &search->choice) != SYMBOL_NAMED) return false;
   if (debug->debug_size) return true;
@@ -31,7 +31,7 @@ static bool try_file(search_t *search, const char *path) {
 }
 
 /* Tries the files of FOLDER; with BUNDLES the files in its NAME.dSYM bundles as well. */
-static bool try_folder(search_t *search, const char *path, bool bundles) {
+static bool try_folder(dsym_search_t *search, const char *path, bool bundles) {
   DIR *folder = opendir(path);
   struct dirent *entry;
   bool found = false;
@@ -56,16 +56,16 @@ static bool try_folder(search_t *search, const char *path, bool bundles) {
 static void find_dsym(macho_sources_t *sources, const char *path, const uint8_t *uuid,
                       const char *const *dirs) {
   char bundle[PATH_MAX];
-  search_t search = {.sources = sources,
-                     .choice = {.uuid = uuid, .uuid_size = uuid ? UUID_BYTES : 0}};
-  if (!uuid) return; /* nothing would tell whose it is */
+  dsym_search_t search = {.sources = sources,
+                          .choice = {.uuid = uuid, .uuid_size = uuid ? UUID_BYTES : 0}};
+  if (!uuid) return; /* no dSYM can be matched */
   if (path &&
       (size_t)snprintf(bundle, sizeof bundle, "%s" SUFFIX "/" IN_BUNDLE, path) < sizeof bundle &&
       try_folder(&search, bundle, false))
     return;
   for (; dirs && *dirs; dirs++) {
     if ((size_t)snprintf(bundle, sizeof bundle, "%s/" IN_BUNDLE, *dirs) < sizeof bundle &&
-        try_folder(&search, bundle, false)) /* the bundle itself was named */
+        try_folder(&search, bundle, false)) /* DIRS names the bundle itself */
       return;
     if (try_folder(&search, *dirs, true)) return;
   }

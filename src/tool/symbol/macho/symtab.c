@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: MIT
  *
- * Symbols of Mach-O. There are no sizes, so what would end one is gathered as well. See
- * macho_symtab.h.
+ * Mach-O symbols have no sizes, so all possible ends of a symbol are gathered first. See symtab.h.
  */
 #include "symbol/macho/symtab.h"
 
@@ -9,10 +8,12 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/array.h"
 #include "image/macho/macho.h"
 #include "image/macho/format.h"
 
-#define SECTIONS_MAX 256 /* a symbol's section number is one byte */
+/* A symbol's section number is one byte. */
+#define SECTIONS_MAX 256
 
 typedef struct symtab {
   const image_t *image;
@@ -20,12 +21,13 @@ typedef struct symtab {
   macho_section_t sections[SECTIONS_MAX]; /* by number, from 1 */
   bool is_code[SECTIONS_MAX];
   unsigned section_count;
-  uint64_t *borders; /* sorted: where a symbol begins or ends */
-  size_t border_count, border_room;
+  uint64_t *borders; /* sorted: addresses where a symbol begins or ends */
+  size_t border_count, border_capacity;
   size_t count;
 } symtab_t;
 
-#define NAME_MAX 16384 /* longer ones are hostile: thousands of symbols may share one's tail */
+/* Longer names are hostile: thousands of symbols may share the end of one name. */
+#define NAME_MAX 16384
 
 static const char *name_at(const image_t *image, uint64_t offset) {
   const section_t *names = &image->symtab_names;
@@ -37,7 +39,7 @@ static const char *name_at(const image_t *image, uint64_t offset) {
 
 static const char *without_underscore(const char *name) { return name + (name[0] == '_'); }
 
-/* The I-th entry; true when it names code. */
+/* Sets *OUT to entry I. Returns whether it names code. */
 static bool symbol_at(const symtab_t *table, size_t i, macho_nlist_t *out) {
   *out = macho_nlist(table->shape, table->image->symtab.data + i * macho_nlist_size(table->shape));
   if (!macho_nlist_is_defined(out) || !out->section || !table->is_code[out->section]) return false;
@@ -46,9 +48,7 @@ static bool symbol_at(const symtab_t *table, size_t i, macho_nlist_t *out) {
 }
 
 static bool add_border(symtab_t *table, uint64_t address) {
-  if (!array_reserve((void **)&table->borders, &table->border_room, table->border_count,
-                     sizeof *table->borders))
-    return false;
+  if (!ARRAY_GROW(table->borders, table->border_count, table->border_capacity)) return false;
   table->borders[table->border_count++] = address;
   return true;
 }
@@ -91,7 +91,7 @@ static uint64_t border_above(const symtab_t *table, uint64_t address) {
 }
 
 static bool add_symbol(facts_t *facts, const char *name, uint64_t address, uint64_t size) {
-  symbol_t symbol = {.address = address, .size = size};
+  function_symbol_t symbol = {.address = address, .size = size};
   return strings_add(&facts->strings, name, &symbol.name) && facts_symbol(facts, &symbol);
 }
 
@@ -112,8 +112,8 @@ static bool add_symbols(symtab_t *table, const uint64_t *only, facts_t *facts, b
 
 /* ---- stubs -------------------------------------------------------------------------------- */
 
-/* Stub number I of SECTION jumps to what entry reserved1 + I of the indirect table names; its size
- * is reserved2. */
+/* Stub I of SECTION jumps to the symbol in entry reserved1 + I of the indirect table. Stubs have
+ * reserved2 bytes. */
 static bool add_stubs(const symtab_t *table, const macho_section_t *section, const uint64_t *only,
                       facts_t *facts) {
   const section_t *indirect = &table->image->macho.indirect_symbols;
@@ -125,7 +125,7 @@ static bool add_stubs(const symtab_t *table, const macho_section_t *section, con
     if (at + 4 > indirect->size) break;
     if (only && (*only < address || *only - address >= step)) continue;
     uint32_t index = elf_u32(table->shape, indirect->data + at);
-    if (index >= table->count) continue; /* also the marks of local and absolute ones */
+    if (index >= table->count) continue; /* also the flags of local and absolute symbols */
     macho_nlist_t entry = macho_nlist(table->shape, table->image->symtab.data +
                                                         index * macho_nlist_size(table->shape));
     const char *name = name_at(table->image, entry.name);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
- * Function symbols of a Mach-O image: its symbol table, bounded by what tells where functions
- * begin, and names for its stubs.
+ * The function symbols of a Mach-O image: its symbol table, whose entries have no sizes, and names
+ * for its stubs.
  */
 #ifndef SONDE_SYMBOL_MACHO_SYMTAB_H
 #define SONDE_SYMBOL_MACHO_SYMTAB_H
@@ -10,10 +10,9 @@
 #include "symbol/index/facts.h"
 
 /* Adds the symbols of IMAGE, without the linker's leading underscore, and `name@stub` for each stub
- * that calls another image. A symbol reaches to the next one, the next function or the end of its
- * section. With ONLY not NULL, only those that cover that address. Returns false when there is no
- * memory; *FOUND becomes true when the image names its own local functions, that is, when it is not
- * stripped. */
+ * that calls another image. A symbol ends at the next symbol, the next function start or the end of
+ * its section. ONLY, if not NULL: adds only symbols that cover that address. Sets *FOUND if the
+ * image has local functions, that is, is not stripped. False when memory runs out. */
 bool macho_symtab_read(const image_t *image, const uint64_t *only, facts_t *facts, bool *found);
 
 #endif

@@ -1,22 +1,24 @@
 /* SPDX-License-Identifier: MIT
  *
- * The index's number coding: LEB128 varints (DWARF 5 section 7.6), zigzag for signed ones, and the
- * checksum of its pages.
+ * The coding of numbers in an index, LEB128 (DWARF 5 section 7.6), and the checksum of its pages.
  */
-#ifndef SONDE_SYMBOL_INDEX_PACKED_H
-#define SONDE_SYMBOL_INDEX_PACKED_H
+#ifndef SONDE_SYMBOL_INDEX_CODING_H
+#define SONDE_SYMBOL_INDEX_CODING_H
 
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 #include <string.h>
 
+#include "base/varint.h"
+
+/* A position in coded numbers. Reading beyond the end sets `bad` and yields 0. */
 typedef struct cursor {
   const uint8_t *at, *end;
-  bool bad; /* read past the end, or a number longer than 64 bits */
-} cursor_t;
+  bool bad; /* a number was incomplete, or longer than 64 bits */
+} coding_cursor_t;
 
-static inline uint64_t packed_read(cursor_t *cursor) {
+static inline uint64_t coding_read(coding_cursor_t *cursor) {
   uint64_t value = 0;
   for (unsigned shift = 0; shift < 64; shift += 7) {
     if (cursor->at >= cursor->end) break;
@@ -28,7 +30,7 @@ static inline uint64_t packed_read(cursor_t *cursor) {
   return 0;
 }
 
-static inline size_t packed_write(uint8_t *out, uint64_t value) {
+static inline size_t coding_write(uint8_t *out, uint64_t value) {
   size_t size = 0;
   while (value >= 0x80) {
     out[size++] = (uint8_t)(value | 0x80);
@@ -38,21 +40,13 @@ static inline size_t packed_write(uint8_t *out, uint64_t value) {
   return size;
 }
 
-static inline uint64_t zigzag(int64_t value) {
-  return (uint64_t)value << 1 ^ (uint64_t)(value >> 63);
+/* A signed difference, to be added modulo 2^64: damaged differences wrap. */
+static inline uint64_t coding_delta(coding_cursor_t *cursor) {
+  return (uint64_t)unzigzag(coding_read(cursor));
 }
 
-static inline int64_t unzigzag(uint64_t value) {
-  return (int64_t)(value >> 1) ^ -(int64_t)(value & 1);
-}
-
-/* A signed difference, to be added modulo 2^64: damaged ones wrap. */
-static inline uint64_t packed_delta(cursor_t *cursor) {
-  return (uint64_t)unzigzag(packed_read(cursor));
-}
-
-/* Against damage, not against malice: everything that is read is checked for bounds as well. */
-static inline uint64_t packed_checksum(const uint8_t *bytes, size_t size) {
+/* Detects damage, not manipulation: readers check all bounds as well. */
+static inline uint64_t coding_checksum(const uint8_t *bytes, size_t size) {
   uint64_t lanes[4] = {0x9e3779b97f4a7c15u, 0xc2b2ae3d27d4eb4fu, 0x165667b19e3779f9u, size};
   while (size >= 32) {
     for (int i = 0; i < 4; i++) {
