@@ -1,14 +1,14 @@
 /* SPDX-License-Identifier: MIT
  *
- * A capture of the calling thread's whole stack: sonde beside libunwind and glibc, in one run.
+ * A capture of the calling thread's whole stack: sonde, libunwind and glibc in one run.
  *
- * The stack is DEPTH frames of sixteen functions with different frame sizes, called through a table
- * so that pcs and sizes vary. Built twice: without frame pointers, and with them (capture_fp_bench)
- * for the comparison with a walk by frame pointer. "Unchanged" captures the same stack over and
- * over; "3 change" picks the innermost three frames at random each time. "Nothing reused" forgets
- * the frame cache before each capture. Every figure is the median over rounds in which the methods
- * take turns, less an empty call at the same place. libunwind replaces backtrace() when it is
- * linked, so glibc's is taken from libc by dlsym.
+ * The stack has DEPTH frames of sixteen functions with different frame sizes, called through a
+ * table so that pcs and sizes vary. The program is built twice: without frame pointers, and with
+ * them (capture_fp_bench) for the comparison with a walk by frame pointer. "Unchanged" captures the
+ * same stack repeatedly. "3 change" chooses the innermost three frames at random each time.
+ * "Nothing reused" clears the frame cache before each capture. Every figure is the median over
+ * rounds in which the methods alternate, minus an empty call at the same place. libunwind replaces
+ * backtrace() when it is linked, so dlsym finds glibc's in libc.
  */
 #define _GNU_SOURCE
 #include <dlfcn.h>
@@ -40,7 +40,7 @@ static const char *const names[METHODS] = {
 
 static uintptr_t pcs[DEPTH_MAX];
 
-/* Rules only: no frame cache, no state of the thread. */
+/* Rules only: no frame cache, no thread state. */
 static __attribute__((noinline)) int walk_plainly(void) {
   static stack_window_t window;
   sonde_capture_t c = {.pcs = pcs, .max = DEPTH_MAX};
@@ -56,7 +56,7 @@ static __attribute__((noinline)) int walk_plainly(void) {
   return c.count;
 }
 
-/* Puts what a plain walk found into the stack table. */
+/* Adds the result of an uncached walk to the stack table. */
 static uint32_t store_nodes(int count) {
   uint64_t epoch = walk_epoch();
   uint32_t node = 0;
@@ -65,8 +65,7 @@ static uint32_t store_nodes(int count) {
   return node;
 }
 
-/* The raw walk by frame pointer, with the checks of bounds and alignment that it cannot do without.
- */
+/* The plain walk by frame pointer, with the checks of bounds and alignment that it needs. */
 static __attribute__((noinline)) int walk_frame_pointers(void) {
   const uintptr_t *fp = __builtin_frame_address(0);
   static uintptr_t top;
@@ -89,7 +88,8 @@ static __attribute__((noinline)) int walk_frame_pointers(void) {
   return count;
 }
 
-/* Stores a stack as tools that walk frame pointers do: whole, found by its hash and compared. */
+/* Stores a stack as tools do that walk frame pointers: as a whole, found by its hash and compared.
+ */
 static int store_whole(int count) {
   static struct {
     int count;
@@ -134,14 +134,14 @@ static inline __attribute__((always_inline)) void capture(enum method method) {
 
 static enum method method_now;
 static int captures_left;
-static int fresh; /* how many of the innermost frames change at random */
+static int new_frames; /* The number of innermost frames that change at random. */
 static uint32_t random_state = 12345;
 
 static inline __attribute__((always_inline)) int run_captures(const uint8_t *path) {
   (void)path;
   do
     capture(method_now);
-  while (!fresh && --captures_left > 0);
+  while (!new_frames && --captures_left > 0);
   return 1;
 }
 
@@ -179,14 +179,14 @@ static uint32_t next_random(void) {
   return random_state;
 }
 
-/* The frame below which the innermost ones are called again and again. */
+/* The frame below which the innermost frames are called repeatedly. */
 static __attribute__((noinline)) int hub(uint8_t *path, int count) {
   int result = 0;
   for (int i = 0; i < count; i++) {
     uint32_t r = next_random();
-    for (int k = 0; k < fresh; k++)
+    for (int k = 0; k < new_frames; k++)
       path[k] = r >> (4 * k) & 7;
-    result += functions[path[fresh - 1]](fresh - 1, path);
+    result += functions[path[new_frames - 1]](new_frames - 1, path);
   }
   return result;
 }
@@ -202,11 +202,11 @@ static __attribute__((noinline)) int at_hub(int depth, const uint8_t *path) {
 
 static int descend(int depth, uint8_t *path, int count) {
   captures_left = count;
-  if (!fresh) return functions[path[depth]](depth, path);
+  if (!new_frames) return functions[path[depth]](depth, path);
   hub_path = path;
   hub_count = count;
-  functions[15] = at_hub; /* path[fresh] leads to the hub */
-  path[fresh] = 15;
+  functions[15] = at_hub; /* path[new_frames] leads to the hub. */
+  path[new_frames] = 15;
   int result = functions[path[depth]](depth, path);
   functions[15] = frame_15;
   return result;
@@ -235,7 +235,7 @@ static bool applies(int method) {
 static void report(int depth, int changing) {
   static double taken[METHODS][ROUNDS];
   double net[METHODS];
-  fresh = changing;
+  new_frames = changing;
   for (int round = -1; round < ROUNDS; round++)
     for (int m = 0; m < METHODS; m++) {
       if (!applies(m)) continue;

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT
  *
- * Names from inside: sonde_name beside glibc's backtrace_symbols on the same addresses, the cost of
- * a look-up as the symbol table grows (a search grows with its logarithm, a scan with itself), and
- * the named stack looked up beside naming it afresh.
+ * Names in the process: sonde_name and glibc's backtrace_symbols on the same addresses; the cost of
+ * a lookup as the symbol table grows (logarithmic for a search, linear for a scan); and the text of
+ * a stack from the cache and without it.
  */
 #include <dlfcn.h>
 #include <execinfo.h>
@@ -49,7 +49,7 @@ static double time_glibc(void *const *pcs) {
   return taken;
 }
 
-/* Random addresses of the executable segment that holds INSIDE. */
+/* Random addresses of the executable segment that contains INSIDE. */
 static void pick(uintptr_t inside, void **pcs, int count) {
   sonde_image_t image;
   if (sonde_image_of_pc(inside, &image) != 0) fail("no image");

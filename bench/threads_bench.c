@@ -1,16 +1,16 @@
 /* SPDX-License-Identifier: MIT
  *
- * The stacks of all threads from inside, by sonde_capture_all.
+ * The stacks of all threads of the process, by sonde_capture_all.
  *
- *   blocked    100 threads, 20 each in epoll_wait, poll, nanosleep, sem_wait and read, at the end
- *              of some 25 frames: in place, where none has moved since the last look and where all
- *              have, with and without names and states; and by signal. Calls that returned EINTR
- *              are counted, but for those the benchmark itself interrupts to make threads move.
- *              Beside them what the system asks for it: the calls on each thread's place alone, and
- *              a bare loop that signals each and counts
+ *   blocked    100 threads, 20 each in epoll_wait, poll, nanosleep, sem_wait and read, under about
+ *              25 frames. Passively: where no thread ran since the last capture and where all ran,
+ *              with and without names and states. And by signal. Calls that returned EINTR are
+ *              counted, except those that the benchmark itself interrupts to make threads run.
+ *              For comparison: the system calls alone that report each thread's place, and a loop
+ *              that only signals each thread and counts
  *   running    as many threads as there are processors, all spinning
- *   spinning   100 threads, all spinning, beside a bare loop that signals each and counts
- *   pause      how long one spinning thread stands still for an answer, measured by itself
+ *   spinning   100 threads, all spinning; for comparison a loop that only signals and counts
+ *   pause      how long one spinning thread is interrupted by a capture, measured by itself
  *
  * Medians over rounds, after a first round that learns the rules.
  */
@@ -38,7 +38,8 @@
 
 typedef struct worker {
   pthread_t thread;
-  int kind; /* 0 … 4 block, 5 spins */
+  /* 0 … 4 block, 5 spins. */
+  int kind;
   volatile int ready;
   volatile pid_t tid;
   sem_t sem;
@@ -131,7 +132,8 @@ static void stop_workers(int count) {
 
 typedef struct tally {
   double first_us, median_us;
-  int complete, signaled, missing, frames, eintr; /* of the last round; eintr of all */
+  /* Of the last round; eintr of all rounds. */
+  int complete, signaled, missing, frames, eintr;
 } tally_t;
 
 static double capture_once(unsigned flags, tally_t *t) {
@@ -170,8 +172,8 @@ static void move_all(void) {
   usleep(20000);
 }
 
-/* No less can be done without a signal: each thread's place is opened, read and closed, its CPU
- * clock read before and after. */
+/* The minimum without a signal: open, read and close each thread's place, and read its CPU clock
+ * before and after. */
 static double bare_places(void) {
   char name[32], text[256];
   struct timespec clock;
@@ -190,11 +192,11 @@ static double bare_places(void) {
   return (double)(bench_now_ns() - start) / 1000;
 }
 
-/* Every thread is made to run between two captures, so that no stack can be given again. */
+/* Every thread runs between two captures, so that no saved stack is valid. */
 static tally_t capture_moved(int rounds, double *bare_us) {
   tally_t t = {0};
   double us[ROUNDS], bare[ROUNDS];
-  for (int i = 0; i < rounds; i++) { /* they take turns */
+  for (int i = 0; i < rounds; i++) { /* They alternate. */
     move_all();
     us[i] = capture_once(SONDE_NO_THREAD_NAMES, &t);
     move_all();
@@ -242,7 +244,7 @@ static void spinning(int threads, int rounds) {
   tally_t t = {0};
   start_workers(threads, true);
   (void)capture_once(SONDE_NO_THREAD_NAMES, &t);
-  for (int i = 0; i < rounds; i++) { /* they take turns */
+  for (int i = 0; i < rounds; i++) { /* They alternate. */
     bare[i] = bare_loop(threads);
     ours[i] = capture_once(SONDE_NO_THREAD_NAMES, &t);
   }
@@ -285,8 +287,8 @@ static void *watch_itself(void *argument) {
   return NULL;
 }
 
-/* With a processor for each of the two. What else runs there adds to the worst, not to the median.
- * A signal whose handler does nothing is the measure. */
+/* Each of the two has a processor. Other load affects the maximum, not the median. A signal whose
+ * handler does nothing is the baseline. */
 enum { SAMPLES = 1000 };
 static double stand_still_for(worker_t *w, bool bare, double *at_90) {
   static double gaps[SAMPLES];

@@ -1,14 +1,14 @@
 /* SPDX-License-Identifier: MIT
  *
- * A function that makes a system call and has its return address in a register alone, as leaves do
- * on aarch64 (glibc's syscall(), flock()); on x86_64 it is put into r9, which no program does, so
- * that what becomes of such a stack is seen on both. The kernel tells of a blocked thread neither
- * x30 nor r9.
+ * A function that makes a system call while its return address is only in a register, like leaves
+ * on aarch64 (glibc's syscall(), flock()). On x86_64 the register is r9, which no real program uses
+ * so; then the behavior is tested on both architectures. The kernel reports neither x30 nor r9 of a
+ * blocked thread.
  */
 #ifndef SONDE_TESTS_LEAF_H
 #define SONDE_TESTS_LEAF_H
 
-/* The system call NUMBER with four arguments. Returns the kernel's result. */
+/* Makes the system call NUMBER with four arguments. Returns the kernel's result. */
 long leaf_call(long number, long a, long b, long c, long d);
 extern const char leaf_call_end[];
 

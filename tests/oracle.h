@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: MIT
  *
- * Two oracles for captured stacks that share nothing with the frame cache.
+ * Two oracles for captured stacks that share no code with the frame cache.
  *
- * The shadow stack: every function of a test notes its own return address on entry and takes it
- * back before it leaves, so that what is noted is at every instant a suffix of the true stack. Its
- * outermost part, below the first function that notes anything, is taken once from glibc's
- * backtrace(). A function that is left by longjmp or an exception is taken back before the jump.
+ * The shadow stack: every function of a test records its own return address on entry and removes it
+ * before it returns. So at every instruction the recorded addresses are a suffix of the true stack.
+ * glibc's backtrace() gives the outermost part, below the first function that records anything,
+ * once. A function that is left by longjmp or an exception is removed before the jump.
  *
- * The full walk: every register of a ucontext, frame by frame, by unwind/cfi_step.c.
+ * The full walk: all registers of a ucontext, frame by frame, by unwind/cfi_step.c.
  */
 #ifndef SONDE_TESTS_ORACLE_H
 #define SONDE_TESTS_ORACLE_H
@@ -57,7 +57,7 @@ __attribute__((format(printf, 1, 2), noreturn)) static inline void oracle_fail(c
   abort();
 }
 
-/* cmocka's assertions may be used on the thread that runs the tests alone. */
+/* Only the thread that runs the tests may use cmocka's assertions. */
 #define EXPECT_EQUAL(a, b)                                                                         \
   do {                                                                                             \
     long long expect_a = (long long)(a), expect_b = (long long)(b);                                \
@@ -71,12 +71,16 @@ typedef struct shadow shadow_t;
 struct shadow {
   volatile int depth;
   int tail_count;
-  shadow_t *interrupted;    /* of a signal handler: what lies beneath it */
-  uintptr_t ra[ORACLE_MAX]; /* outermost first */
-  uintptr_t tail[64];       /* innermost first: what lies outside ra[0] */
+  /* Of a signal handler: the interrupted shadow stack. */
+  shadow_t *interrupted;
+  /* Outermost first. */
+  uintptr_t ra[ORACLE_MAX];
+  /* Innermost first: the frames outside ra[0]. */
+  uintptr_t tail[64];
 };
 
-static __thread shadow_t *volatile shadow; /* NULL: nothing may be checked at this instant */
+/* NULL: nothing may be checked now. */
+static __thread shadow_t *volatile shadow;
 
 static ALWAYS_INLINE int shadow_push(void *ra) {
   shadow_t *s = shadow;
@@ -96,7 +100,7 @@ static ALWAYS_INLINE int shadow_push(void *ra) {
     signal_fence();                                                                                \
   } while (0)
 
-/* glibc's own, which neither a sanitizer nor libunwind has put itself in the place of. */
+/* glibc's own function, which neither a sanitizer nor libunwind has replaced. */
 static inline int (*backtrace_of_libc(void))(void **, int) {
   static int (*found)(void **, int);
   void *libc = dlopen("libc.so.6", RTLD_LAZY | RTLD_NOLOAD);
@@ -104,20 +108,22 @@ static inline int (*backtrace_of_libc(void))(void **, int) {
   return found;
 }
 
-/* Starts S in a function that notes nothing itself: what is noted from now on was called by it. */
+/* Starts S in a function that records nothing itself; it calls everything that is recorded from now
+ * on. */
 static NOINLINE __attribute__((unused)) void shadow_start(shadow_t *s) {
   void *found[64];
   s->depth = 0;
   s->tail_count = 0;
   s->interrupted = NULL;
   int n = backtrace_of_libc()(found, 64);
-  /* found[0] is here, found[1] in our caller, whose own return address is the tail's first. */
+  /* found[0] is here, found[1] in the caller, whose own return address is the tail's first. */
   for (int i = 2; i < n; i++)
     s->tail[s->tail_count++] = (uintptr_t)found[i];
   shadow = s;
 }
 
-/* How many of PCS lie further in than what S knows, with which they end; -1 when they do not. */
+/* Returns how many of PCS are further in than the frames of S, with which PCS must end; -1 if they
+ * do not. */
 static int shadow_extra(const shadow_t *s, const uintptr_t *pcs, int count) {
   int depth = s->depth, extra = count - depth - s->tail_count;
   if (extra < 0) return -1;
@@ -128,7 +134,7 @@ static int shadow_extra(const shadow_t *s, const uintptr_t *pcs, int count) {
   return extra;
 }
 
-/* PCS begin with one frame and then what S, of a handler, knows. Returns how many that are. */
+/* PCS begin with one frame and then the frames of S, a handler's. Returns their number. */
 static int shadow_begins(const shadow_t *s, const uintptr_t *pcs, int count) {
   int depth = s->depth;
   if (count < depth + 1) return -1;
@@ -146,10 +152,10 @@ static inline void shadow_print(const shadow_t *s) {
   if (s->interrupted) shadow_print(s->interrupted);
 }
 
-/* Compares PCS with the shadow stack of this instant, with which it must end; at most EXTRA_MAX
- * frames may lie further in than what is noted. In a handler, PCS must begin with what the handler
- * noted, and EXTRA_MAX frames may lie between that and what it interrupted. Returns how many such
- * frames there were, or fails. */
+/* Compares PCS with the current shadow stack, with which it must end; at most EXTRA_MAX frames may
+ * be further in. In a handler, PCS must begin with the handler's recorded frames, and EXTRA_MAX
+ * frames may be between those and the interrupted ones. Returns the number of such frames, or
+ * fails. */
 static NOINLINE __attribute__((unused)) int shadow_check(const uintptr_t *pcs, int count,
                                                          int extra_max, const char *what) {
   const shadow_t *s = shadow;
@@ -168,7 +174,7 @@ static bool oracle_read(memory_t *self, uint64_t address, void *out, size_t size
   return os_read_memory(address, out, size) == (ssize_t)size;
 }
 
-/* Walks from UCONTEXT; PCS[0] is its pc. Sets STEP to how it ended. */
+/* Walks from UCONTEXT; PCS[0] is its pc. Sets STEP to how the walk ended. */
 static NOINLINE __attribute__((unused)) int full_stack(const ucontext_t *ucontext, uintptr_t *pcs,
                                                        int max, unwind_step_t *end) {
   memory_t memory = {oracle_read};
@@ -188,7 +194,7 @@ static NOINLINE __attribute__((unused)) int full_stack(const ucontext_t *ucontex
   return count;
 }
 
-/* Compares two stacks of which A was taken at another place of the same innermost function. */
+/* Compares two stacks; A was captured at another place of the same innermost function. */
 static inline __attribute__((unused)) void same_outside(const uintptr_t *a, int a_count,
                                                         const uintptr_t *b, int b_count, int from,
                                                         const char *what) {

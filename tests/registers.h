@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: MIT
  *
  * A call with chosen values in every register that can hold an argument or a result, and eight
- * words of arguments on the stack: registers_call loads them and calls, registers_target notes what
- * it was given and answers with others. Whatever stands between the two must change nothing.
+ * words of arguments on the stack. registers_call loads them and calls; registers_target records
+ * what it received and returns other values. Code between the two must not change anything.
  *
- * Included by one file of a program or library; REGISTERS_ROOM is what the target begins with.
+ * One file of a program or library includes it; REGISTERS_ROOM is what the target begins with.
  */
 #ifndef SONDE_TESTS_REGISTERS_H
 #define SONDE_TESTS_REGISTERS_H
@@ -16,15 +16,16 @@
 #define VECTOR_BYTES 64
 
 typedef struct registers {
-  uint64_t general[16];                   /* rdi rsi rdx rcx r8 r9 rax r10; x0 to x8, x18 */
-  uint64_t preserved[16];                 /* rbx rbp r12 to r15; x19 to x29 */
-  uint64_t stack[8];                      /* arguments */
-  uint64_t masks[8];                      /* k0 to k7 */
-  uint8_t vectors[VECTORS][VECTOR_BYTES]; /* zmm0 to 31, or what there is of them; q0 to q31 */
+  uint64_t general[16];   /* rdi rsi rdx rcx r8 r9 rax r10; x0 to x8, x18 */
+  uint64_t preserved[16]; /* rbx rbp r12 to r15; x19 to x29 */
+  /* Arguments. */
+  uint64_t stack[8];
+  uint64_t masks[8]; /* k0 to k7 */
+  /* zmm0 to 31, or as many as exist; q0 to q31. */
+  uint8_t vectors[VECTORS][VECTOR_BYTES];
 } registers_t;
 
-/* Which vector registers there are: 0 sixteen of 16 bytes, 1 of 32, 2 thirty-two of 64, and masks.
- */
+/* The vector registers: 0 sixteen of 16 bytes, 1 sixteen of 32, 2 thirty-two of 64, and masks. */
 extern int registers_level;
 extern registers_t registers_seen, registers_given;
 
@@ -300,8 +301,8 @@ static inline void registers_random(registers_t *r, uint64_t *seed) {
   }
 }
 
-/* The name of the first register in which FOUND is not EXPECTED, with its number after it; NULL
- * where all are the same. Which general registers count is said by THOSE. */
+/* Returns the name of the first register in which FOUND differs from EXPECTED, followed by its
+ * number; NULL if all are equal. THOSE selects the general registers. */
 static inline const char *registers_differ(const registers_t *found, const registers_t *expected,
                                            const int *those, size_t count, int *number) {
   for (size_t i = 0; i < count; i++)
@@ -316,8 +317,8 @@ static inline const char *registers_differ(const registers_t *found, const regis
   return NULL;
 }
 
-/* One call of FUNCTION, which leads to the target whose notes are at SEEN and answers at GIVEN.
- * What differs, or NULL. */
+/* Calls FUNCTION, which leads to the target; the target records at SEEN and returns GIVEN. Returns
+ * the first difference, or NULL. */
 static inline const char *registers_check(void *function, registers_t *seen, registers_t *given,
                                           uint64_t *seed, int *number) {
   static registers_t in, out;
@@ -327,7 +328,8 @@ static inline const char *registers_check(void *function, registers_t *seen, reg
   const char *bad =
       registers_differ(seen, &in, arguments_of, sizeof arguments_of / sizeof *arguments_of, number);
   if (bad) return bad;
-  memcpy(given->stack, in.stack, sizeof in.stack); /* the caller's own, which nobody may change */
+  /* The caller's own register, which no code may change. */
+  memcpy(given->stack, in.stack, sizeof in.stack);
   bad = registers_differ(&out, given, results_of, sizeof results_of / sizeof *results_of, number);
   if (bad) return bad;
   for (*number = 0; *number < PRESERVED; ++*number)

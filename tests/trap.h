@@ -10,7 +10,7 @@
 
 #define TRAP_FLAG 0x100
 
-/* The stack pointer moves in what follows, so the function must have a frame pointer. */
+/* The following code moves the stack pointer, so the function must have a frame pointer. */
 #define HAS_FRAME_POINTER() *(volatile char *)__builtin_alloca(16 + (size_t)zero) = 0
 
 static ALWAYS_INLINE void trace_on(uint64_t flag) {

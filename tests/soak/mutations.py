@@ -1,10 +1,11 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: MIT
-"""Are the tests of the frame cache worth their time? Each condition that makes the cache sound is taken out of a copy of
-the sources, and a test must fail: that of random programs, or another one of those that compare stacks. docs/unwinding.md
-tells the conditions.
+"""Do the tests of the frame cache find defects? Each condition that makes the cache sound is removed from a copy of the
+sources, and a test must fail: the one with random programs, or another one that compares stacks. docs/unwinding.md lists
+the conditions.
 
-usage: mutations.py [WORDS…]      the mutations whose name holds one of the WORDS"""
+usage: mutations.py [--texts] [WORDS…]   the mutations whose name contains one of the WORDS
+--texts only checks that the sources contain every text to replace"""
 import os
 import pathlib
 import shutil
@@ -13,58 +14,58 @@ import sys
 import tempfile
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
-TESTS = ("stress_test", "stack_test", "tips_test", "capture_test")
+TESTS = ("stress_test", "stack_test", "predictor_test", "capture_test")
 TRIES, SECONDS = 3, 60
 
-# name, file, and pairs: what stands there once, what stands there instead
+# name, file, and pairs: a text that the file contains once, and its replacement
 MUTATIONS = (
-    ("outer return addresses are not read again", "src/lib/capture/frame_cache.h",
+    ("outer return addresses are not compared", "src/lib/capture/frame_cache.h",
      ("return *stack_window_at(w, e->slot) ^ e->raw;",
       "(void)w; (void)e; return 0;")),
-    ("saved frame pointers are not read again", "src/lib/capture/frame_cache.h",
+    ("saved frame pointers are not compared", "src/lib/capture/frame_cache.h",
      ("return (*(stack_window_at(w, e->slot) - e->restored_words) ^ e->fp) & verified;",
       "(void)w; (void)verified; return 0;")),
-    ("chained frame pointers are not read again", "src/lib/capture/frame_cache.c",
+    ("chained frame pointers are not compared", "src/lib/capture/frame_cache.c",
      ("return (at[0] ^ e->raw) | (at[-1] ^ (e[1].slot - 8));",
       "return at[0] ^ e->raw;")),
-    ("return addresses of chained frames are not read again", "src/lib/capture/frame_cache.c",
+    ("return addresses of chained frames are not compared", "src/lib/capture/frame_cache.c",
      ("return (at[0] ^ e->raw) | (at[-1] ^ (e[1].slot - 8));",
       "return at[-1] ^ (e[1].slot - 8);")),
     ("the frame pointer is not compared where a walk meets the cache", "src/lib/capture/frame_cache.c",
      ("(!(e->bits & ENTRY_FP_LIVE) || (p->fp_at && *p->fp_at == e->fp))",
       "true")),
     ("the return address is not compared where a walk meets the cache", "src/lib/capture/frame_cache.c",
-     ("!((e->slot ^ p->slot) | (e->raw ^ p->raw))",
-      "!(e->slot ^ p->slot)")),
-    ("frames inside an interpreted one are kept", "src/lib/capture/frame_cache.c",
-     ("      fresh->plain = on.count;\n      on.rule = 0;",
-      "      on.rule = 0;"),
-     ("      fresh->plain = on.count + 1;\n      end = pass(",
-      "      end = pass(")),
-    ("the cache outlives a change of the loaded images", "src/lib/capture/frame_cache.c",
-     ("if (cache && cache->epoch == epoch && cache->top < FRAME_CACHE_ENTRIES) {",
-      "if (cache && cache->top < FRAME_CACHE_ENTRIES) {")),
-    ("frames outlive their image", "src/lib/capture/frame_table.c",
+     ("!((e->slot ^ slot_of(p)) | (e->raw ^ raw_of(p)))",
+      "!(e->slot ^ slot_of(p))")),
+    ("frames inside an interpreted one are cached", "src/lib/capture/frame_cache.c",
+     ("      new_frames->first_cacheable = walk.count;\n      walk.rule = 0;",
+      "      walk.rule = 0;"),
+     ("      new_frames->first_cacheable = walk.count + 1;\n      end =",
+      "      end =")),
+    ("the cache survives a change of the loaded images", "src/lib/capture/frame_cache.c",
+     ("if (cache && cache->epoch == epoch) {",
+      "if (cache) {")),
+    ("frames survive their image", "src/lib/capture/frame_table.c",
      ("  if (!image_check(image)) return false;",
       "")),
     ("a capture inside a capture uses the cache", "src/lib/capture/thread_state.c",
-     ("if (UNLIKELY(self->busy && still_busy(self, sp))) return NULL;",
-      "")),
-    ("the words of a tip are not compared", "src/lib/capture/frame_cache.h",
+     ("if (UNLIKELY(self->busy && is_nested(self, sp))) return NULL;",
+      "(void)is_nested;")),
+    ("the words of a prediction are not compared", "src/lib/capture/frame_cache.h",
      ("if (UNLIKELY(*at != prediction_content(word))) return 0;",
       "(void)at;")),
-    ("the frame pointer of a tip is not compared", "src/lib/capture/frame_cache.h",
-     (" || (tip->live && tip->fp != fp)) return 0;",
-      ") return 0;\n  (void)fp;")),
-    ("the chained frame pointers of a tip are not compared", "src/lib/capture/frame_cache.h",
-     ("if (word & PREDICTION_CHAINED && UNLIKELY(at[-1] != sp - 16 + prediction_distance(tip->words[i + 1]) * 8))\n      return 0;",
-      "")),
-    ("the entry that a tip joins is not compared", "src/lib/capture/frame_cache.h",
-     ("if (UNLIKELY(tip->join < cache->top || join->slot != sp - 8 + tip->join_words * 8 ||\n               join->id != tip->join_id || !(join->bits & ENTRY_STACK_ID) || join->fp != tip->join_fp))\n    return 0;",
-      "")),
-    ("what lies outside a tip is not compared", "src/lib/capture/frame_cache.h",
-     ("return LIKELY(frame_cache_first_changed(cache, w, tip->join + 1) == FRAME_CACHE_ENTRIES) ? tip->id : 0;",
-      "return tip->id;")),
+    ("the frame pointer of a prediction is not compared", "src/lib/capture/frame_cache.h",
+     ("(prediction->fp_live && prediction->fp != fp)",
+      "(fp & 0)")),
+    ("the chained frame pointers of a prediction are not compared", "src/lib/capture/frame_cache.h",
+     ("if (word & PREDICTION_CHAINED &&",
+      "if (0 && word & PREDICTION_CHAINED &&")),
+    ("the entry that a prediction joins is not compared", "src/lib/capture/frame_cache.h",
+     ("if (UNLIKELY(prediction->join < cache->top ||",
+      "if (0 && UNLIKELY(prediction->join < cache->top ||")),
+    ("the frames outside a prediction are not compared", "src/lib/capture/frame_cache.h",
+     ("return LIKELY(frame_cache_first_changed(cache, w, join + 1) == frame_cache_end(cache))",
+      "return true")),
 )
 
 
@@ -88,7 +89,7 @@ def build(folder):
 def changed(what, text, changes):
     for before, after in changes:
         if text.count(before) != 1:
-            sys.exit(f"{what}: the source has changed, {before!r} stands there {text.count(before)} times")
+            sys.exit(f"{what}: the source has changed: it contains {before!r} {text.count(before)} times")
         text = text.replace(before, after)
     return text
 
@@ -108,14 +109,20 @@ def caught_by(folder):
 
 
 def main():
-    wanted = [m for m in MUTATIONS if len(sys.argv) < 2 or any(word in m[0] for word in sys.argv[1:])]
+    words = [word for word in sys.argv[1:] if word != "--texts"]
+    wanted = [m for m in MUTATIONS if not words or any(word in m[0] for word in words)]
+    if "--texts" in sys.argv:
+        for what, file, *changes in wanted:
+            changed(what, (ROOT / file).read_text(), changes)
+        print(f"{len(wanted)} mutations: all texts found")
+        return 0
     survived = 0
     with tempfile.TemporaryDirectory(prefix="sonde-mutations-") as name:
         folder = pathlib.Path(name)
         copy(folder)
         build(folder)
         if caught_by(folder):
-            sys.exit("the sources as they are do not pass")
+            sys.exit("the unchanged sources fail")
         for what, file, *changes in wanted:
             path = folder / file
             text = path.read_text()

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT
  *
- * Captures in a signal handler at random instants, a million of them, while the same thread mallocs
- * and walks a planted chain of calls, and other threads malloc, dlopen and dlclose. Each stack must
- * lie in mapped executable images, hold the planted chain in order, and nearly all must reach the
+ * A million captures in a signal handler at random times, while the same thread calls malloc and a
+ * known chain of functions, and other threads call malloc, dlopen and dlclose. Each stack must be
+ * in mapped executable images and contain the known chain in order. Nearly all must reach the
  * thread's entry.
  *
  * usage: signal_soak [CAPTURES]
@@ -25,8 +25,10 @@
 static atomic_long taken, complete, outside, out_of_order, failed;
 static atomic_int stop;
 static long wanted = 1000000;
-static uintptr_t chain[CHAIN];             /* where the planted functions start, outermost first */
-static _Thread_local volatile int planted; /* at least so many of them are on the stack */
+/* Starts of the functions of the chain, outermost first. */
+static uintptr_t chain[CHAIN];
+/* Minimum number of them on the stack now. */
+static _Thread_local volatile int planted;
 #define FUNCTION_BYTES 256
 
 static void check(const sonde_capture_t *c) {
@@ -67,7 +69,8 @@ static __attribute__((noinline, noclone)) void innermost(unsigned *random) {
   __asm__ volatile("");
 }
 static __attribute__((noinline, noclone)) void middle(unsigned *random) {
-  volatile char room[1 + (*random >> 16) % 64]; /* a frame that only the frame pointer finds */
+  /* A frame that only the frame pointer can unwind. */
+  volatile char room[1 + (*random >> 16) % 64];
   room[0] = 1;
   planted = 2;
   innermost(random);

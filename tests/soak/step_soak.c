@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
  *
- * unit/step_test.c with more rounds and a deeper stack.
+ * unit/capture/step_test.c with more rounds and a deeper stack.
  */
 #define STEP_STRIDE 1
 #define STEP_DEEP   600

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
  *
- * unit/stress_test.c for ten million captures, each compared with both oracles.
+ * unit/capture/stress_test.c for ten million captures, each compared with both oracles.
  */
 #define STRESS_CAPTURES  1000000L
 #define STRESS_PROCESSES 10

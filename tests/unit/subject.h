@@ -255,11 +255,11 @@ static inline void check_stack(const subject_t *s, const sonde_capture_t *c) {
 #else
 #define LEAF_HIDES_CALLER false
 #endif
-static inline bool may_be_torn(const subject_t *s) {
+static inline bool may_be_broken(const subject_t *s) {
   return s->kind == ALLOCA || IS_SANITIZED || (LEAF_HIDES_CALLER && s->kind == FRAME);
 }
-static inline bool is_honestly_torn(const subject_t *s, const sonde_capture_t *c) {
-  return may_be_torn(s) && c->status == SONDE_STACK_BROKEN && c->reason == SONDE_ENOTFOUND &&
+static inline bool is_reported_broken(const subject_t *s, const sonde_capture_t *c) {
+  return may_be_broken(s) && c->status == SONDE_STACK_BROKEN && c->reason == SONDE_ENOTFOUND &&
          c->count > 0 && c->count < s->expected_count;
 }
 

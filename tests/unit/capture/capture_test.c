@@ -17,7 +17,8 @@
 #include "capture/capture.h"
 
 static shadow_t the_shadow;
-static volatile int zero; /* keeps calls from becoming jumps */
+/* Prevents calls from becoming jumps. */
+static volatile int zero;
 
 /* ---- where it starts ------------------------------------------------------------------------- */
 
@@ -33,7 +34,8 @@ static void first_pc_is_the_callers(void **state) {
   (void)state;
   uintptr_t pcs[64], own[1];
   shadow_start(&the_shadow);
-  for (int i = 0; i < 3; i++) { /* cold, then over the cache */
+  /* First without, then with the cache. */
+  for (int i = 0; i < 3; i++) {
     int count = takes(pcs, 64, own);
     assert_true(count > 2);
     assert_true(pcs[0] > (uintptr_t)takes && pcs[0] < (uintptr_t)takes + 400);
@@ -96,7 +98,7 @@ static void wrong_arguments(void **state) {
   assert_int_equal(sonde_stack_of_id(id, pcs, 0), SONDE_EINVAL);
 }
 
-/* A frame given by three registers: that of the caller, as the compiler shows it. */
+/* A frame given by three registers: the caller's, as the compiler reports it. */
 static NOINLINE int from_frame(sonde_capture_t *capture) {
   ucontext_t here;
   getcontext(&here);
@@ -137,7 +139,7 @@ static void starts_at_frame_or_context(void **state) {
   }
 }
 
-static void starts_at_garbage(void **state) {
+static void starts_at_invalid_frames(void **state) {
   (void)state;
   uintptr_t pcs[64];
   uint64_t random = seed_given();
@@ -264,7 +266,7 @@ static void check_handler(void) {
   assert_int_equal(of_context.status, SONDE_STACK_COMPLETE);
   assert_false(of_context.flags & SONDE_FLAG_SIGNAL_FRAME);
   assert_true(handler_pcs[0] > (uintptr_t)on_signal && handler_pcs[0] < (uintptr_t)on_signal + 500);
-  /* handler, trampoline, then what the context alone gives */
+  /* The handler, the trampoline, then the frames of the context. */
   assert_int_equal(in_handler.count, of_context.count + 2);
   assert_memory_equal(handler_pcs + 2, context_pcs, (size_t)of_context.count * sizeof *context_pcs);
   assert_true(shadow_check(handler_pcs, handler_count, 10, "handler") >= 3);
@@ -281,7 +283,8 @@ static void handler_on_the_alternate_stack(void **state) {
   install(SA_ONSTACK);
   const size_t size = 65536;
   char *mapped = mmap(NULL, size, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
-  char within[16384]; /* on the stack it stands in for */
+  /* On the emulated stack. */
+  char within[16384];
   char *const places[] = {mapped, within, malloc(size)};
   const size_t sizes[] = {size, sizeof within, size};
   for (int i = 0; i < 6; i++) {
@@ -337,7 +340,8 @@ int main(void) {
     printf("skipped: a sanitizer's own frames stand in the stacks that are compared\n");
     return 77;
   }
-  uintptr_t warm[8]; /* glibc's backtrace loads libgcc at its first call */
+  /* glibc's backtrace loads libgcc at its first call. */
+  uintptr_t warm[8];
   void *found[4];
   backtrace_of_libc()(found, 4);
   sonde_stack(warm, 8);
@@ -346,7 +350,7 @@ int main(void) {
       cmocka_unit_test(skip_and_max),
       cmocka_unit_test(wrong_arguments),
       cmocka_unit_test(starts_at_frame_or_context),
-      cmocka_unit_test(starts_at_garbage),
+      cmocka_unit_test(starts_at_invalid_frames),
       cmocka_unit_test(deep_stacks),
       cmocka_unit_test(large_frames),
       cmocka_unit_test(handler_on_the_same_stack),

@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
- * The frame table: an id for each pc, the same for everybody and for ever, and the rule that the
- * image's unwind information says; under many threads that meet the same addresses for the first
- * time at once.
+ * The frame table: each pc has one id, the same in all threads and permanently, and the rule of the
+ * image's unwind information. Many threads meet the same addresses for the first time at once.
  */
 #define _GNU_SOURCE
 #include <dlfcn.h>
@@ -32,7 +31,7 @@ static uint64_t next_random(void) {
   return random_state ^= random_state << 17;
 }
 
-/* Addresses within libc's code and our own. */
+/* Addresses in libc's code and the test's own. */
 static uint64_t pcs[PCS];
 static bool exact[PCS];
 
@@ -66,14 +65,16 @@ static void a_pc_has_one_id(void **state) {
     assert_int_equal(info.exact, exact[i]);
     if (first.id > most) most = first.id;
   }
-  assert_true(most >= 1u << FRAME_TABLE_BITS); /* the table has grown */
-  for (int i = 0; i < PCS; i += 7)             /* and what was found before stands */
+  /* The table has grown. */
+  assert_true(most >= 1u << FRAME_TABLE_BITS);
+  /* The frames found before are unchanged. */
+  for (int i = 0; i < PCS; i += 7)
     assert_true(frame_table_get(find(i).id, &info) && info.pc == pcs[i]);
   frame_ref_t as_call = frame_table_find(pcs[0], !exact[0], os_loader_epoch());
   assert_int_not_equal(as_call.id, find(0).id);
 }
 
-/* The rule in the table is the one that the image's rows say. */
+/* The rule in the table is the rule of the image's row. */
 static void rules_are_the_images(void **state) {
   (void)state;
   int with_rule = 0;
@@ -81,9 +82,10 @@ static void rules_are_the_images(void **state) {
     uint16_t image = image_id_of_pc(exact[i] ? pcs[i] : pcs[i] - 1);
     assert_true(image);
     rule_t said = rule_learn(MACHINE_HERE, image_by_id(image), pcs[i], exact[i]),
-           kept = find(i).rule;
-    if (rule_kind(said) != RULE_NONE) { /* else the image's file may have a .debug_frame */
-      assert_int_equal(kept, said);
+           saved = find(i).rule;
+    /* Otherwise the image's file may have a .debug_frame. */
+    if (rule_kind(said) != RULE_NONE) {
+      assert_int_equal(saved, said);
       with_rule++;
     }
   }
@@ -97,7 +99,7 @@ static void an_address_of_no_image(void **state) {
   frame_info_t info;
   assert_true(frame_table_get(nowhere.id, &info));
   assert_int_equal(info.image, 0);
-  /* what cannot be an address has a frame of its own */
+  /* A pc that cannot be an address has its own frame. */
   frame_ref_t beyond = frame_table_find(UINT64_C(0xffff800000001000), true, os_loader_epoch());
   assert_true(frame_table_get(beyond.id, &info));
   assert_int_equal(info.pc, FRAME_TABLE_NO_PC);
@@ -110,7 +112,8 @@ static pthread_barrier_t barrier;
 static void *find_all(void *number) {
   long mine = (long)(intptr_t)number;
   pthread_barrier_wait(&barrier);
-  for (int i = 0; i < PCS; i++) { /* the threads meet: each starts elsewhere */
+  /* Each thread starts at another address. */
+  for (int i = 0; i < PCS; i++) {
     int at = (int)(((unsigned)i + (unsigned)mine * 3) % PCS);
     ids[mine][at] = find(at).id;
   }
@@ -120,7 +123,8 @@ static void *find_all(void *number) {
 static void threads_agree(void **state) {
   (void)state;
   pthread_t threads[THREADS];
-  choose(); /* others than before */
+  /* Other addresses than before. */
+  choose();
   pthread_barrier_init(&barrier, NULL, THREADS);
   for (long i = 0; i < THREADS; i++)
     assert_int_equal(pthread_create(&threads[i], NULL, find_all, (void *)(intptr_t)i), 0);

@@ -1,13 +1,14 @@
 /* SPDX-License-Identifier: MIT
  *
- * Tips (capture/predictor.h): whatever is guessed, and however wrongly, the stack is the true one.
+ * The predictor (capture/predictor.h): however wrong a prediction is, the captured stack is the
+ * true one.
  *
- * A random program of a few routes is run over and over, so that guesses are mostly right, with
- * frames of equal size that differ in nothing but their return addresses, and frames of varying
- * size that differ in nothing but their frame pointers. Now and then it takes another route, jumps
- * out by longjmp, goes on in a fiber, or a library is loaded; and the table of tips is shuffled, so
- * that a guess finds what stands for another stack, as it would on a collision of hashes. Every id
- * is compared with the shadow stack.
+ * A random program with a few routes runs repeatedly, so predictions are mostly correct. It has
+ * frames of equal size that differ only in their return addresses, and frames of different size
+ * that differ only in their frame pointers. Occasionally it takes another route, jumps out by
+ * longjmp, continues in a fiber, or a library is loaded. The table of predictions is shuffled too,
+ * so that a lookup finds another stack's prediction, as after a hash collision. Every id is
+ * compared with the shadow stack.
  */
 #include <pthread.h>
 #include <setjmp.h>
@@ -23,8 +24,9 @@
 
 static volatile int zero;
 static uint64_t random_state;
-static long captures, guessed, jumps, fibers, shuffles;
-static bool disturb; /* shuffle the tips */
+static long captures, predicted, jumps, fibers, shuffles;
+/* Shuffle the predictions. */
+static bool disturb;
 
 static predictor_t *predictor(void) { return &thread_state_current->cache.predictor; }
 
@@ -38,8 +40,8 @@ static void shuffle(void) {
   shuffles++;
 }
 
-/* To every place comes a tip of this very stack pointer, if there is one: all that is wrong is the
- * pc, or what lies further out. */
+/* Moves to every place a prediction with the same stack pointer, if there is one: only the pc or
+ * the outer frames are wrong then. */
 static void mislead(uint64_t sp) {
   predictor_t *t = predictor();
   const prediction_t *found[PREDICTOR_LARGE_SIZE];
@@ -61,8 +63,8 @@ static NOINLINE int leaf(void) {
   uint32_t id = 0, before = thread_state_current ? predictor()->right : 0;
   EXPECT_EQUAL(sonde_stack_id(&id), 0);
   captures++;
-  guessed += predictor()->right == before + 1;
-  shadow_check(pcs, sonde_stack_of_id(id, pcs, ORACLE_MAX), 1, "a stack that was guessed");
+  predicted += predictor()->right == before + 1;
+  shadow_check(pcs, sonde_stack_of_id(id, pcs, ORACLE_MAX), 1, "a predicted stack");
   if (disturb) predictor()->paused = 0;
   const frame_cache_t *cache = &thread_state_current->cache;
   last_sp = cache->entries[cache->top].slot + 8;
@@ -88,7 +90,7 @@ EQUAL(equal_b)
 EQUAL(equal_c)
 EQUAL(equal_d)
 
-/* 64 and 192 in turn lead to the stack pointer to which 192 and 64 lead. */
+/* 64 and 192 alternate and lead to the same stack pointer as 192 and 64. */
 static NOINLINE int of_size(uint64_t route, size_t size) {
   SHADOW_ENTER();
   volatile char *room = __builtin_alloca(size);
@@ -132,7 +134,7 @@ static uint64_t random_route(void) {
   return route;
 }
 
-/* Two frames of a route change places: often all else stays where it was. */
+/* Two frames of a route are exchanged; often everything else stays at its place. */
 static uint64_t twist(uint64_t route) {
   unsigned at = 4 * (chance(&random_state) % 8);
   uint64_t pair = route >> at & 0xff;
@@ -168,7 +170,8 @@ static void run_fiber(void) {
 }
 
 static void in_fiber(uint64_t route) {
-  static char room[1 << 16]; /* always the same, so stack pointers come again */
+  /* Always the same, so stack pointers repeat. */
+  static char room[1 << 16];
   fiber_route = route;
   getcontext(&inside);
   inside.uc_stack.ss_sp = room;
@@ -204,7 +207,7 @@ static shadow_t own;
 static NOINLINE void run_programs(long until) {
   uint64_t routes[ROUTES];
   shadow_start(&own);
-  for (captures = guessed = 0; captures < until;) {
+  for (captures = predicted = 0; captures < until;) {
     for (int k = 0; k < ROUTES; k++)
       routes[k] = random_route();
     run_routes(routes, 100);
@@ -212,44 +215,46 @@ static NOINLINE void run_programs(long until) {
   shadow = NULL;
 }
 
-static void guesses_are_proved(void **state) {
+static void predictions_are_verified(void **state) {
   (void)state;
   random_state = seed_given();
   disturb = false;
   run_programs(400000);
-  printf("  %ld captures, %ld guessed; %ld longjmps, %ld fibers\n", captures, guessed, jumps,
+  printf("  %ld captures, %ld predicted; %ld longjmps, %ld fibers\n", captures, predicted, jumps,
          fibers);
   assert_true(jumps > 10 && fibers > 10);
-  if (PREDICTOR_ENABLED) assert_true(guessed > captures / 3);
+  if (PREDICTOR_ENABLED) assert_true(predicted > captures / 3);
 }
 
-static void wrong_guesses_are_noticed(void **state) {
+static void wrong_predictions_are_detected(void **state) {
   (void)state;
   random_state = seed_given();
   disturb = true;
   shuffles = 0;
   run_programs(400000);
   disturb = false;
-  printf("  %ld captures, %ld guessed after %ld shuffles\n", captures, guessed, shuffles);
-  if (PREDICTOR_ENABLED) assert_true(shuffles > 1000 && guessed > 1000 && guessed < captures);
+  printf("  %ld captures, %ld predicted after %ld shuffles\n", captures, predicted, shuffles);
+  if (PREDICTOR_ENABLED) assert_true(shuffles > 1000 && predicted > 1000 && predicted < captures);
 }
 
-/* Of what a tip says, nothing may be wrong without being noticed. */
-static NOINLINE void damaged_tips(uint64_t route) {
+/* Every wrong word of a prediction is detected. */
+static NOINLINE void damaged_predictions(uint64_t route) {
   SHADOW_ENTER();
-  static prediction_t kept[PREDICTOR_LARGE_SIZE];
+  static prediction_t saved[PREDICTOR_LARGE_SIZE];
   for (int i = 0; i < 4; i++)
     follow(route);
   const predictor_t *t = predictor();
   uint32_t count = t->count;
-  memcpy(kept, t->table, count * sizeof *kept);
+  memcpy(saved, t->table, count * sizeof *saved);
   for (uint32_t prediction = 0; prediction < count; prediction++) {
-    if (!kept[prediction].sp) continue;
-    for (int word = 0; word < kept[prediction].count; word++) {
-      memcpy(t->table, kept, count * sizeof *kept);
+    if (!saved[prediction].sp) continue;
+    for (int word = 0; word < saved[prediction].count; word++) {
+      memcpy(t->table, saved, count * sizeof *saved);
       prediction_t *damaged = &t->table[prediction];
-      damaged->words[word] ^= 8; /* another content */
-      damaged->id = 1;           /* were it believed, it would show */
+      /* Another content. */
+      damaged->words[word] ^= 8;
+      /* If the prediction were used, the id would be wrong. */
+      damaged->id = 1;
       damaged->join_id ^= word == 0;
       follow(route);
     }
@@ -262,13 +267,13 @@ static void damage_is_noticed(void **state) {
   random_state = seed_given();
   shadow_start(&own);
   for (int i = 0; i < 20; i++)
-    damaged_tips(random_route());
+    damaged_predictions(random_route());
   shadow = NULL;
 }
 
-/* Two stacks that have the innermost stack pointer and pc in common, and further out differ in the
- * frame pointer alone: where the one has a return address, the other has never written, and finds
- * what the one left there. */
+/* Two stacks with the same innermost stack pointer and pc, whose outer frames differ only in the
+ * frame pointer. Where one has a return address, the other has never written, and finds what the
+ * first left there. */
 static NOINLINE int sized_leaf(size_t size) {
   SHADOW_ENTER();
   static uintptr_t pcs[ORACLE_MAX];
@@ -304,13 +309,13 @@ static void frame_pointers_matter(void **state) {
   shadow = NULL;
 }
 
-/* The tips of code that may have been unloaded are gone. */
-static NOINLINE int guesses_of(uint64_t route) {
+/* The predictions of code that may have been unloaded are cleared. */
+static NOINLINE int predictions_of(uint64_t route) {
   SHADOW_ENTER();
-  long before = guessed;
+  long before = predicted;
   follow(route);
   SHADOW_LEAVE();
-  return (int)(guessed - before);
+  return (int)(predicted - before);
 }
 
 static void a_library_ends_them(void **state) {
@@ -323,15 +328,16 @@ static void a_library_ends_them(void **state) {
   shadow_start(&own);
   for (int i = 0; i < 50; i++) {
     predictor()->paused = predictor()->wrong = 0;
-    int guesses[4];
-    for (int k = 0; k < 4 + zero; k++) /* one call, whatever the compiler would like */
-      guesses[k] = guesses_of(route);
-    if (PREDICTOR_ENABLED) EXPECT_EQUAL(guesses[3], 1);
+    int predictions[4];
+    /* One call site, even if the compiler unrolls the loop. */
+    for (int k = 0; k < 4 + zero; k++)
+      predictions[k] = predictions_of(route);
+    if (PREDICTOR_ENABLED) EXPECT_EQUAL(predictions[3], 1);
     void *library = dlopen(SONDE_FIXTURES "/libstress_throw.so", RTLD_NOW);
     if (!library) oracle_fail("%s", dlerror());
-    EXPECT_EQUAL(guesses_of(route), 0);
+    EXPECT_EQUAL(predictions_of(route), 0);
     dlclose(library);
-    EXPECT_EQUAL(guesses_of(route), 0);
+    EXPECT_EQUAL(predictions_of(route), 0);
   }
   shadow = NULL;
 }
@@ -343,8 +349,8 @@ static NOINLINE void random_routes(void) {
   SHADOW_LEAVE();
 }
 
-/* Where no guess is right, none is made for most of the time. */
-static void useless_tips_rest(void **state) {
+/* If no prediction is correct, the predictor pauses most of the time. */
+static void useless_predictor_pauses(void **state) {
   (void)state;
   random_state = seed_given();
   if (!PREDICTOR_ENABLED) return;
@@ -375,9 +381,9 @@ static NOINLINE void follow_all(const uint64_t *routes) {
   SHADOW_LEAVE();
 }
 
-/* Of more stacks in turn than a thread's own table holds, many are guessed all the same; of its own
- * table it could be 48 of 270. Which stacks are too deep for a tip, and which share a place in the
- * table, is left to chance, so several sets are counted together. */
+/* A program alternates between more stacks than a thread's own table holds; many are predicted all
+ * the same. Its own table could predict 48 of 270. Chance decides which stacks are too deep for a
+ * prediction and which share a place in the table, so several sets are counted together. */
 static void many_stacks_get_more_room(void **state) {
   (void)state;
   random_state = seed_given();
@@ -391,21 +397,22 @@ static void many_stacks_get_more_room(void **state) {
       routes[k] = random_route();
     for (int turn = 0; turn < TURNS; turn++) {
       predictor()->paused = 0;
-      captures = guessed = 0;
+      captures = predicted = 0;
       follow_all(routes);
     }
     of += captures;
-    right += guessed;
+    right += predicted;
   }
   shadow = NULL;
   assert_int_equal(predictor()->count, PREDICTOR_LARGE_SIZE);
-  printf("  %ld of %ld guessed\n", right, of);
+  printf("  %ld of %ld predicted\n", right, of);
   assert_true(right > of * 2 / 5);
 }
 
 static void *one_capture(void *barrier) {
   uint32_t id;
-  pthread_barrier_wait(barrier); /* all of them live at once, so none takes over another's state */
+  /* All of them exist at once, so none takes over another's state. */
+  pthread_barrier_wait(barrier);
   EXPECT_EQUAL(sonde_stack_id(&id), 0);
   thread_state_current->cache.predictor.right = 0;
   predictor_evaluate(&thread_state_current->cache.predictor);
@@ -413,8 +420,8 @@ static void *one_capture(void *barrier) {
   return (void *)(uintptr_t)thread_state_current->cache.predictor.count;
 }
 
-/* However many threads would like one, so many larger tables are lent and no more. */
-static void tables_are_lent_to_a_few(void **state) {
+/* The number of large tables is limited, however many threads need one. */
+static void large_tables_are_limited(void **state) {
   (void)state;
   enum { THREADS = 4 * PREDICTOR_LARGE_TABLES_MAX };
   if (!PREDICTOR_ENABLED) return;
@@ -440,10 +447,10 @@ int main(void) {
   void *found[4];
   backtrace_of_libc()(found, 4);
   const struct CMUnitTest tests[] = {
-      cmocka_unit_test(guesses_are_proved),        cmocka_unit_test(wrong_guesses_are_noticed),
+      cmocka_unit_test(predictions_are_verified),  cmocka_unit_test(wrong_predictions_are_detected),
       cmocka_unit_test(damage_is_noticed),         cmocka_unit_test(frame_pointers_matter),
-      cmocka_unit_test(a_library_ends_them),       cmocka_unit_test(useless_tips_rest),
-      cmocka_unit_test(many_stacks_get_more_room), cmocka_unit_test(tables_are_lent_to_a_few),
+      cmocka_unit_test(a_library_ends_them),       cmocka_unit_test(useless_predictor_pauses),
+      cmocka_unit_test(many_stacks_get_more_room), cmocka_unit_test(large_tables_are_limited),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
- * Stack ids: one stack, one id, whatever way it was found; and back from the id to the stack.
+ * Stack ids: one stack has one id, by whatever method it was found, and the id leads back to the
+ * stack.
  */
 #include <dlfcn.h>
 #include <pthread.h>
@@ -28,7 +29,7 @@ typedef struct taken {
   uintptr_t pcs[ORACLE_MAX];
 } taken_t;
 
-/* One call site for both, so that two turns of the loop see one stack. */
+/* One call site for both, so that both iterations see one stack. */
 static ALWAYS_INLINE void take(taken_t *taken) {
   for (int i = 0; i < 2; i++) {
     int (*const pcs)(uintptr_t *, int) = sonde_stack;
@@ -97,7 +98,7 @@ static void ids_lead_back(void **state) {
 
 /* ---- depth ----------------------------------------------------------------------------------- */
 
-/* A loop of one call has one call site, whatever the compiler makes of loops. */
+/* A loop with one call site, even if the compiler unrolls loops. */
 #ifdef __clang__
 #define LOOPS_STAY __attribute__((optnone))
 #else
@@ -116,7 +117,7 @@ static volatile bool nested;
 static uint32_t cold_id;
 static int base_depth;
 
-/* A capture that finds the thread's state busy does without the cache. */
+/* A capture that finds the thread's state busy works without the cache. */
 static ALWAYS_INLINE void set_busy(bool busy) {
   thread_state_current->busy = busy ? UINT64_MAX : 0;
 }
@@ -133,7 +134,7 @@ LOOPS_STAY static void *run_cold(void *argument) {
     sonde_stack_id(&ids[0]);
     set_busy(true);
   }
-  /* In between, the cache holds other parts of the stack. */
+  /* Between the captures, the cache holds other parts of the stack. */
   const int depths[] = {the_depth, the_depth / 2, the_depth, the_depth + 3, the_depth, the_depth};
   for (int i = 0; i < 6; i++) {
     if (i == 5 && nested) set_busy(false);
@@ -173,16 +174,16 @@ static void depth_does_not_change_ids(void **state) {
     nested = true;
     on_new_thread();
     assert_int_equal(cold_id, without);
-    int depth = base_depth + depths[i] + 1, kept = STACK_OUTER + STACK_INNER;
+    int depth = base_depth + depths[i] + 1, saved = STACK_OUTER + STACK_INNER;
     int count = sonde_stack_of_id(cold_id, pcs, 2048);
-    assert_int_equal(count, depth > kept ? kept : depth);
+    assert_int_equal(count, depth > saved ? saved : depth);
   }
 }
 
 /* ---- the table is full ----------------------------------------------------------------------- */
 
-/* Fills every place that a node of PARENT and FRAME may have. */
-static void crowd_out(uint32_t parent, uint32_t frame, bool fill, uint64_t kept[LEVELED_MAX][8]) {
+/* Fills every slot that a node of PARENT and FRAME may have. */
+static void fill_slots(uint32_t parent, uint32_t frame, bool fill, uint64_t saved[LEVELED_MAX][8]) {
   uint64_t hash = leveled_hash((uint64_t)parent << 32 | frame);
   for (unsigned level = 0; level < LEVELED_MAX; level++) {
     unsigned bits = leveled_bits(STACK_TABLE_BITS, level);
@@ -192,15 +193,15 @@ static void crowd_out(uint32_t parent, uint32_t frame, bool fill, uint64_t kept[
     for (uint32_t i = 0; i < STACK_TABLE_BUCKET; i++) {
       uint64_t *slot = &slots[(uint32_t)(hash >> (64 - bits)) ^ i];
       if (fill) {
-        kept[level][i] = *slot;
+        saved[level][i] = *slot;
         *slot = (uint64_t)0x70000001 << 32 | (level * 8 + i + 1);
       } else
-        *slot = kept[level][i];
+        *slot = saved[level][i];
     }
   }
 }
 
-/* All turns make the same call, so that they have the same stack. */
+/* All iterations make the same call, so that they have the same stack. */
 static NOINLINE void take_by(int (*volatile call)(int, unsigned, taken_t *), int turns,
                              bool (*prepare)(int turn), taken_t *taken) {
   for (volatile int turn = 0; turn < turns; turn++)
@@ -211,10 +212,10 @@ static uint32_t parents[64], nodes_down[64];
 static int chain_depth;
 static taken_t full_taken;
 
-/* True in the first turn and in the child of each further one, for which the node of frame number
- * TURN finds no place. */
+/* True in the first iteration and in the child of each further one, for which the node of frame
+ * number TURN finds no slot. */
 static bool prepare_full(int turn) {
-  uint64_t kept[LEVELED_MAX][8];
+  uint64_t saved[LEVELED_MAX][8];
   uint32_t parent, frame, node = 0;
   int status;
   if (turn == 0) return true;
@@ -225,11 +226,12 @@ static bool prepare_full(int turn) {
       nodes_down[chain_depth++] = frame;
     }
   if (turn >= chain_depth) return false;
-  crowd_out(parents[turn], nodes_down[turn], true, kept);
+  fill_slots(parents[turn], nodes_down[turn], true, saved);
   for (int k = chain_depth; k-- > turn + 1;)
     node = stack_table_child(node, nodes_down[k]);
-  if (node != parents[turn]) { /* by chance one of these had its place there: they are made anew */
-    crowd_out(parents[turn], nodes_down[turn], false, kept);
+  /* By chance one of these had its slot there: make them again. */
+  if (node != parents[turn]) {
+    fill_slots(parents[turn], nodes_down[turn], false, saved);
     return false;
   }
   for (int k = turn + 1; k-- > 0;)
@@ -241,16 +243,18 @@ static bool prepare_full(int turn) {
     alarm(300);
     close(2);
     frame_cache_clear(
-        &thread_state_current->cache); /* what the parent knows is not asked for anew */
-    return true; /* EXPECT_EQUAL will find SONDE_EFULL instead of 0; else the next turn fails */
+        /* Do not look up again what the parent knows. */
+        &thread_state_current->cache);
+    /* EXPECT_EQUAL will find SONDE_EFULL instead of 0; otherwise the next iteration fails. */
+    return true;
   }
   waitpid(pid, &status, 0);
-  crowd_out(parents[turn], nodes_down[turn], false, kept);
+  fill_slots(parents[turn], nodes_down[turn], false, saved);
   assert_true(WIFSIGNALED(status) && WTERMSIG(status) == SIGABRT);
   return false;
 }
 
-static void a_full_table_is_told(void **state) {
+static void a_full_table_is_reported(void **state) {
   (void)state;
   if (is_emulated())
     SKIP_BECAUSE("qemu-user ignores MADV_WIPEONFORK, which empties a child's cache");
@@ -284,7 +288,8 @@ static void states_are_reused(void **state) {
     uint32_t id;
     pthread_create(&thread, NULL, remember_state, &id);
     pthread_join(thread, NULL);
-    while (os_thread_alive(tid_of_thread)) /* joined just before its end */
+    /* The thread was joined just before its end. */
+    while (os_thread_alive(tid_of_thread))
       usleep(100);
     if (i == 0) first = id;
     assert_int_equal(id, first);
@@ -307,7 +312,8 @@ static void forked_children_agree(void **state) {
   assert_int_equal(pipe(pipes), 0);
   pid_t pid = -1;
   for (int i = 0; i < 2; i++) {
-    id_here(&id); /* the same call in the parent and in its child */
+    /* The same call in the parent and in its child. */
+    id_here(&id);
     if (i == 0) pid = fork();
   }
   if (pid == 0) {
@@ -348,9 +354,8 @@ static void run_fiber(char *low, size_t size, int depth) {
   swapcontext(&fiber_main, &fiber);
 }
 
-/* A stack is unmapped and a shorter one mapped into the lower part of where it was, so that the
- * same function recurses at the same addresses: what the cache remembers further out must not be
- * read. */
+/* A stack is unmapped and a shorter one is mapped into its lower part, so that the same function
+ * recurses at the same addresses. The outer slots of the cache must not be read. */
 static void stack_replaced_by_a_shorter_one(void **state) {
   (void)state;
   if (is_sanitized()) SKIP_BECAUSE("AddressSanitizer does not follow swapcontext");
@@ -360,7 +365,7 @@ static void stack_replaced_by_a_shorter_one(void **state) {
     uint32_t expected = 0;
     for (size_t offset = 0; offset < 256; offset += 16)
       for (int turn = 0; turn < 2; turn++) {
-        /* first deep and whole, then what is left of it, moved by OFFSET to meet the old frames */
+        /* First deep and whole, then the remainder, moved by OFFSET to meet the old frames. */
         size_t mapped = turn == 0 ? size : 5 * page;
         assert_ptr_equal(mmap(low, mapped, PROT_READ | PROT_WRITE,
                               MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED, -1, 0),
@@ -381,16 +386,18 @@ static void stack_replaced_by_a_shorter_one(void **state) {
 
 /* ---- what looks the same -------------------------------------------------------------------- */
 
-/* Two ways lead here through frames that differ in size, so that the last slots are at the same
- * places and hold the same; those further out are elsewhere, and where they were before, in room
- * that nobody has written to, they still stand. The saved frame pointer alone tells the two apart.
- */
+/* Two paths lead here through frames of different size, so that the last slots have the same
+ * addresses and contents. The outer slots are elsewhere, and their old contents remain in memory
+ * that nothing has overwritten. Only the saved frame pointer distinguishes the two. */
 typedef struct sized {
   taken_t taken;
-  uintptr_t frame; /* of sized_middle */
+  /* Of sized_middle. */
+  uintptr_t frame;
   bool
-      wants_pcs; /* rather than the id: either call changes what the other one finds in the cache */
-  int chain;     /* frames further in that have frame pointers, one leading to the other */
+      /* Instead of the id: either call changes the cache for the other one. */
+      wants_pcs;
+  /* Inner frames with frame pointers, each leading to the next. */
+  int chain;
 } sized_t;
 
 static NOINLINE int sized_middle(int chain, sized_t *out) {
@@ -425,16 +432,18 @@ static void check_saved_frame_pointers(int chain) {
   size_t sizes[2] = {4096, 4096};
   uint64_t random = seed_given();
   found[0].chain = found[1].chain = chain;
-  /* Volatile, or the compiler would make several calls, and stacks; and nothing else is called, for
-   * that would write to the stack. */
+  /* Volatile, since the compiler would otherwise make several calls and stacks. No other function
+   * is called, since that would overwrite the stack. */
   for (volatile int i = 0; i < TURNS; i++) {
     int k = i < 4 || i >= TURNS - 20 ? i & 1 : (int)(chance(&random) & 1);
     found[k].wants_pcs = i >= TURNS - 20;
     if (thread_state_current)
       thread_state_current->cache.predictor.paused = thread_state_current->cache.predictor.wrong =
-          0; /* always guessed */
+          /* Always predicted. */
+          0;
     ways[k](sizes[k], &found[k]);
-    if (i == 1) sizes[1] += found[1].frame - found[0].frame; /* a smaller stack lies higher */
+    /* A smaller stack is higher. */
+    if (i == 1) sizes[1] += found[1].frame - found[0].frame;
     way[i] = (uint8_t)k;
     ids[i] = found[k].taken.id;
   }
@@ -455,7 +464,7 @@ static void saved_frame_pointers_count(void **state) {
   check_saved_frame_pointers(0);
 }
 
-/* The same where the cache holds a chain of them, whose entries it compares together. */
+/* The same with a chain of entries in the cache, which are compared together. */
 static void chained_frame_pointers_count(void **state) {
   (void)state;
   if (is_sanitized()) SKIP_BECAUSE("a sanitizer lays frames out as it likes");
@@ -463,8 +472,8 @@ static void chained_frame_pointers_count(void **state) {
     check_saved_frame_pointers(chain);
 }
 
-/* Frames with frame pointers at the same places, called from either of two places: the return
- * addresses alone tell the stacks apart. */
+/* Frames with frame pointers at the same addresses, called from two places: only the return
+ * addresses distinguish the stacks. */
 enum { SITES = 9 };
 static NOINLINE uint32_t from_either_site(int depth, unsigned sites) {
   volatile char *room = __builtin_alloca(16 + (size_t)zero);
@@ -474,7 +483,8 @@ static NOINLINE uint32_t from_either_site(int depth, unsigned sites) {
     EXPECT_EQUAL(sonde_stack_id(&id), 0);
   else if (sites >> (depth - 1) & 1) {
     id = from_either_site(depth - 1, sites);
-    __asm__ volatile("" : : "i"(1)); /* so that the two calls stay two */
+    /* Keeps the two calls apart. */
+    __asm__ volatile("" : : "i"(1));
   } else {
     id = from_either_site(depth - 1, sites);
     __asm__ volatile("" : : "i"(2));
@@ -482,9 +492,10 @@ static NOINLINE uint32_t from_either_site(int depth, unsigned sites) {
   return id + (uint32_t)(zero * room[0]);
 }
 
-/* On its own, so that what follows a choice is one call and not a call for each. */
+/* A function of its own, so that one call follows each choice. */
 static NOINLINE unsigned choose_sites(int i, uint64_t *random) {
-  if (i % 4) return (unsigned)i % 4 + (unsigned)(i / 64 % 8 << 6); /* often the outer ones alone */
+  /* Often only the outer ones. */
+  if (i % 4) return (unsigned)i % 4 + (unsigned)(i / 64 % 8 << 6);
   return (unsigned)chance(random) & ((1 << SITES) - 1);
 }
 
@@ -504,7 +515,7 @@ static void return_addresses_of_chains_count(void **state) {
   }
 }
 
-/* A library of the same code, but another build, in the place of one that has gone. */
+/* A library with the same code, but of another build, at the address of an unloaded one. */
 typedef int reload_t(int (*call)(void *), void *argument, int (*note)(void *), void (*forget)(int));
 
 static int call_leaf(void *taken) { return leaf(taken) + zero; }
@@ -522,7 +533,8 @@ static void other_builds_have_other_ids(void **state) {
     void *library = dlopen(paths[i & 1], RTLD_NOW);
     assert_non_null(library);
     reload_t *reload = (reload_t *)dlsym(library, "stress_reload");
-    for (int k = 0; k < 3 + zero; k++) /* one call, whatever the compiler would like */
+    /* One call site, even if the compiler unrolls the loop. */
+    for (int k = 0; k < 3 + zero; k++)
       reload(call_leaf, &taken[i & 1], note_nothing, forget_nothing);
     if (i && last == (uintptr_t)reload) {
       same_place++;
@@ -533,7 +545,8 @@ static void other_builds_have_other_ids(void **state) {
     last = (uintptr_t)reload;
     dlclose(library);
   }
-  if (!is_emulated()) assert_true(same_place > 5); /* it maps nothing where something was */
+  /* The emulator never maps at an address that was mapped before. */
+  if (!is_emulated()) assert_true(same_place > 5);
 }
 
 int main(void) {
@@ -548,7 +561,7 @@ int main(void) {
       cmocka_unit_test(chained_frame_pointers_count),
       cmocka_unit_test(return_addresses_of_chains_count),
       cmocka_unit_test(other_builds_have_other_ids),
-      cmocka_unit_test(a_full_table_is_told),
+      cmocka_unit_test(a_full_table_is_reported),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
- * The named stack: what is looked up is what naming afresh gives, with other threads at it, in
- * bounded memory, and it goes when an image goes.
+ * The text of a stack: a cached text equals a new one, also with other threads, in bounded memory,
+ * and it is dropped when an image is unloaded.
  */
 #include <dlfcn.h>
 #include <pthread.h>
@@ -33,7 +33,8 @@ __attribute__((noinline)) static uint32_t left(unsigned path, int turns) {
 
 __attribute__((noinline)) static uint32_t right(unsigned path, int turns) {
   uint32_t id = descend(path >> 1, turns - 1);
-  __asm__ volatile("nop"); /* or they would be one function */
+  /* Otherwise they would be one function. */
+  __asm__ volatile("nop");
   return id;
 }
 
@@ -72,8 +73,10 @@ static void test_is_what_naming_gives(void **state) {
   assert_non_null(strstr(expected[5], "  left+0x"));
   assert_non_null(strstr(expected[5], "  main+0x"));
   for (unsigned i = 0; i < STACKS; i++) {
-    assert_int_equal(wrong(i), 0); /* named */
-    assert_int_equal(wrong(i), 0); /* looked up */
+    /* Made. */
+    assert_int_equal(wrong(i), 0);
+    /* Cached. */
+    assert_int_equal(wrong(i), 0);
   }
   assert_in_range(stack_text_count(), 900, 1024);
 }
@@ -160,22 +163,25 @@ static void test_dropped_with_its_image(void **state) {
   assert_int_equal(stack_text_count(), before);
   dlclose(handle);
 
-  handle = call_library("two", "function_two"); /* very likely at the same address */
+  /* Very likely at the same address. */
+  handle = call_library("two", "function_two");
   uint32_t other = id_from_library;
   assert_int_not_equal(other, id);
   assert_true(sonde_stack_text(other, 0, again, sizeof again) > 0);
   assert_non_null(strstr(again, "  function_two+0x"));
   before = stack_text_count();
   assert_true(sonde_stack_text(id, 0, again, sizeof again) > 0);
-  assert_string_equal(again, first);            /* still the right names … */
-  assert_int_equal(stack_text_count(), before); /* … but no longer kept */
+  /* The names are still correct … */
+  assert_string_equal(again, first);
+  /* … but no longer cached. */
+  assert_int_equal(stack_text_count(), before);
   dlclose(handle);
 }
 
 /* ---- many threads ---------------------------------------------------------------------------- */
 
 static int stop, failures;
-static long asked;
+static long requested;
 
 static void *ask(void *seed) {
   unsigned random = (unsigned)(uintptr_t)seed;
@@ -185,7 +191,7 @@ static void *ask(void *seed) {
     if (wrong((random >> 8) % STACKS)) __atomic_fetch_add(&failures, 1, __ATOMIC_RELAXED);
     count++;
   }
-  __atomic_fetch_add(&asked, count, __ATOMIC_RELAXED);
+  __atomic_fetch_add(&requested, count, __ATOMIC_RELAXED);
   return NULL;
 }
 
@@ -205,7 +211,7 @@ static void test_concurrent(void **state) {
   __atomic_store_n(&stop, 1, __ATOMIC_RELAXED);
   for (int i = 0; i < 4; i++)
     pthread_join(threads[i], NULL);
-  print_message("%ld stacks named by 4 threads, %d wrong\n", asked, failures);
+  print_message("%ld stack texts read by 4 threads, %d wrong\n", requested, failures);
   assert_int_equal(failures, 0);
   assert_true(stack_text_count() <= 1024);
 }

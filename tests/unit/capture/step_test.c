@@ -3,13 +3,13 @@
  * A signal at every instruction of a capture.
  *
  * The processor's trap flag raises SIGTRAP after each instruction between trace_on() and
- * trace_off(). The handler does what a handler may do (it captures, recurses, captures on another
- * stack, switches fibers, forks, jumps out), at every instruction of a capture or, since that is
- * another history for the state that is interrupted, at one instruction a round. What the handler
- * sees, what the interrupted capture answers, and what the thread's later captures answer must be
- * the true stack. Captures start from every state the frame cache can be in.
+ * trace_off(). The handler does what a handler may do: it captures, recurses, captures on another
+ * stack, switches fibers, forks, jumps out. It does so at every instruction of a capture or, since
+ * that is a different history for the interrupted state, at one instruction per round. The stack
+ * that the handler captures, the result of the interrupted capture and the thread's later captures
+ * must all be true. Captures start from every state that the frame cache can have.
  *
- * STEP_STRIDE is how many instructions further the next round acts, in 1/32 of those passed.
+ * STEP_STRIDE is the distance to the next round's instruction, in 1/32 of the instructions passed.
  */
 #include <pthread.h>
 #include <setjmp.h>
@@ -28,7 +28,8 @@
 
 #ifndef STEP_STRIDE
 #define STEP_STRIDE 64
-#define STEP_DEEP   130 /* more than a walk remembers */
+/* More than a walk's ring. */
+#define STEP_DEEP 130
 #endif
 
 #if defined(__x86_64__)
@@ -45,7 +46,7 @@ static volatile uint64_t trap_flag;
 static sigjmp_buf out;
 static volatile bool jumped;
 
-/* One call each, traced or not, so that all of its turns have one stack. */
+/* One call each, traced or not, so that all iterations have one stack. */
 static NOINLINE uint32_t take_id(void) {
   SHADOW_ENTER();
   HAS_FRAME_POINTER();
@@ -98,11 +99,11 @@ static NOINLINE uint32_t dig(int depth, unsigned path, bool pcs) {
   SHADOW_ENTER();
   uint32_t id;
   unsigned rest = path >> 1 | path << 31;
-  static uintptr_t kept[ORACLE_MAX];
+  static uintptr_t saved[ORACLE_MAX];
   if (depth)
     id = path & 1 ? dig_with_frame_pointer(depth - 1, rest, pcs) : dig(depth - 1, rest, pcs);
   else
-    id = pcs ? (uint32_t)take_pcs(kept) : take_id();
+    id = pcs ? (uint32_t)take_pcs(saved) : take_id();
   SHADOW_LEAVE();
   return id + (uint32_t)zero;
 }
@@ -111,7 +112,7 @@ static NOINLINE uint32_t capture_from(start_state_t state, uint64_t flag) {
   SHADOW_ENTER();
   uint32_t id = 0;
   const int depth = state == DEEP ? STEP_DEEP : 12;
-  /* volatile: all turns make the same call */
+  /* Volatile: all iterations make the same call. */
   for (volatile int turn = 0; turn < 2; turn++) {
     trap_flag = turn == 1 ? flag : 0;
     if (turn == 1) {
@@ -134,12 +135,14 @@ static const char *const action_names[] = {"capture", "capture deeper", "switch 
                                            "jump out"};
 
 static volatile action_t action;
-static volatile long act_at, steps; /* act_at < 0: at every instruction */
+/* act_at < 0: at every instruction. */
+static volatile long act_at, steps;
 
 static NOINLINE void capture_and_check(int extra) {
   SHADOW_ENTER();
   uint32_t ids[2];
-  for (volatile int i = 0; i < 2; i++) /* volatile: one call */
+  /* Volatile: one call. */
+  for (volatile int i = 0; i < 2; i++)
     EXPECT_EQUAL(sonde_stack_id(&ids[i]), 0);
   EXPECT_EQUAL(ids[0], ids[1]);
   check_id(ids[0], extra, "id in a handler");
@@ -191,7 +194,8 @@ static void act(void) {
     pid_t pid = fork();
     if (pid == 0) {
       capture_and_check(24);
-      break; /* and on, in the child, with what was interrupted */
+      /* The child continues with the interrupted capture. */
+      break;
     }
     waitpid(pid, &status, 0);
     if (!WIFEXITED(status) || WEXITSTATUS(status) != 42)
@@ -227,7 +231,7 @@ static void check_after(start_state_t state, uint32_t id) {
   if (state == PCS) return;
   if (!jumped) EXPECT_EQUAL(id, expected_of[state]);
   jumped = false;
-  /* and what the thread captures from now on is right, from whatever state that left */
+  /* The thread's later captures are correct, whatever state that left. */
   for (int i = 0; i < 2; i++) {
     static uintptr_t pcs[ORACLE_MAX];
     shadow_check(pcs, sonde_stack(pcs, ORACLE_MAX), 24, "stack afterwards");
@@ -241,7 +245,8 @@ static NOINLINE long interrupt(start_state_t state, action_t what, long at) {
   steps = 0;
   jumped = false;
   uint32_t id = 0;
-  for (volatile int turn = 0; turn < 3; turn++) { /* the last turn repeats it undisturbed */
+  /* The last iteration repeats it undisturbed. */
+  for (volatile int turn = 0; turn < 3; turn++) {
     if (turn == 0 && expected_of[state]) continue;
     uint64_t flag = turn == 1 ? TRAP_FLAG : 0;
     id = capture_from(state, flag);
@@ -263,8 +268,9 @@ static NOINLINE void at_every_instruction(action_t what, int stride) {
   for (start_state_t state = 0; state < STATES; state++) {
     expected_of[state] = 0;
     long all = 0, rounds = 0, next = what == JUMP_OUT || what == FORK ? 0 : -1;
-    /* first at every instruction, which forks and jumps cannot, then at one a round */
-    const bool brief = state == DEEP && STEP_STRIDE > 1; /* it takes a million instructions */
+    /* First at every instruction, which forks and jumps cannot do, then at one per round. */
+    /* It takes a million instructions. */
+    const bool brief = state == DEEP && STEP_STRIDE > 1;
     for (volatile bool more = what == CAPTURE || !brief; more; rounds++) {
       long at = next, seen = interrupt(state, what, at);
       if (at < 0) all = seen;
@@ -290,7 +296,8 @@ static void on_the_same_stack(void **state) {
   at_every_instruction(CAPTURE, STEP_STRIDE);
   at_every_instruction(CAPTURE_DEEPER, STEP_STRIDE);
   at_every_instruction(SWITCH_FIBER, STEP_STRIDE);
-  zero = 0; /* nor any of these calls is to become a jump */
+  /* Prevents these calls from becoming jumps. */
+  zero = 0;
 }
 
 static void on_an_alternate_stack(void **state) {

@@ -2,10 +2,10 @@
  *
  * Captures from random programs, compared with the shadow stack and with the full walk.
  *
- * Threads that come and go run random calls through frames of every kind, with longjmp, C++
- * exceptions, fibers on stacks that are freed and used again, and libraries of one layout but other
- * frames that are loaded in each other's place. Another thread sends them signals all the while,
- * whose handlers, on the thread's stack or on the alternate one, capture as well.
+ * Threads start and end and run random calls through frames of every kind, with longjmp, C++
+ * exceptions, fibers on stacks that are freed and reused, and libraries with one layout but
+ * different frames that are loaded at each other's address. Another thread sends them signals all
+ * the time. The handlers, on the thread's stack or on the alternate one, capture as well.
  */
 #include <errno.h>
 #include <pthread.h>
@@ -24,29 +24,34 @@
 #include "capture/stack.h"
 
 #ifndef STRESS_CAPTURES
-#define STRESS_CAPTURES  60000 /* in all */
-#define STRESS_FULL_EACH 8     /* one in so many is compared with the full walk too */
-#define STRESS_PROCESSES 0     /* none but this one */
+/* In total. */
+#define STRESS_CAPTURES 60000
+/* One in this many is compared with the full walk too. */
+#define STRESS_FULL_EACH 8
+/* No process besides this one. */
+#define STRESS_PROCESSES 0
 #endif
-#define SIGNALS_MIN 2000 /* captures in handlers, so that a share of 99 in 100 can be judged */
-#define TORN_SHOWN  16
+/* Captures in handlers, so that a share of 99 in 100 is significant. */
+#define SIGNALS_MIN  2000
+#define BROKEN_SHOWN 16
 
 #if defined(__SANITIZE_ADDRESS__)
-#define FIBERS_MAX                                                                                 \
-  0 /* the sanitizer does not know their stacks, nor what a jump leaves on them                    \
-     */
+#define FIBERS_MAX /* The sanitizer does not know their stacks, nor what a jump leaves on them. */
+0
 #else
 #define FIBERS_MAX 3
 #endif
 #define WORKERS   3
 #define DEPTH_MAX 60
-#define EXTRA_MAX 120 /* frames of libraries between a handler and what it interrupted */
+/* Frames of libraries between a handler and the interrupted code. */
+#define EXTRA_MAX 120
 
-typedef struct guard guard_t;
+    typedef struct guard guard_t;
 struct guard {
   guard_t *outer;
   bool throws;
-  int depth; /* of the shadow stack, where it is caught */
+  /* Of the shadow stack where it is caught. */
+  int depth;
   sigjmp_buf out;
 };
 
@@ -54,7 +59,8 @@ typedef struct worker {
   uint64_t random;
   guard_t *guard;
   shadow_t *own_shadow;
-  long left; /* calls until the thread ends */
+  /* Calls until the thread ends. */
+  long left;
   int fibers;
   pthread_t thread;
   bool alive;
@@ -63,8 +69,9 @@ typedef struct worker {
 static volatile int zero;
 static long captures, full_walks, signals, signals_complete, signals_skipped, signals_without_row,
     fibers_run, jumps, throws, reloads, reloads_same_place, threads_started;
-static uintptr_t torn_at[TORN_SHOWN]; /* where the first captures ended that are not complete */
-static long torn;
+/* Where the first incomplete captures ended. */
+static uintptr_t broken_at[BROKEN_SHOWN];
+static long broken;
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 static int (*stress_try)(int (*)(void *), void *, int (*)(void *), void (*)(int));
 static void (*stress_throw)(void);
@@ -96,12 +103,12 @@ static NOINLINE int check(worker_t *w) {
   return zero;
 }
 
-static void note_torn(const sonde_capture_t *c) {
-  long at = add_relaxed(&torn, 1);
-  if (at < TORN_SHOWN && c->count > 0) torn_at[at] = c->pcs[c->count - 1];
+static void note_broken(const sonde_capture_t *c) {
+  long at = add_relaxed(&broken, 1);
+  if (at < BROKEN_SHOWN && c->count > 0) broken_at[at] = c->pcs[c->count - 1];
 }
 
-/* Code that says nothing of how to leave it: the _init and _fini of libraries. */
+/* Code without unwind information: the _init and _fini of libraries. */
 static bool without_row(uintptr_t pc) {
   cfi_row_t row;
   const image_t *image = walk_images()->find(walk_images(), pc);
@@ -123,7 +130,7 @@ static void on_signal(int number, siginfo_t *info, void *ucontext) {
   if (c.status == SONDE_STACK_COMPLETE)
     (void)add_relaxed(&signals_complete, 1);
   else
-    note_torn(&c);
+    note_broken(&c);
   if (interrupted) {
     if (c.flags & SONDE_FLAG_HEURISTIC ||
         (c.status != SONDE_STACK_COMPLETE && without_row(pcs[c.count - 1]))) {
@@ -195,8 +202,8 @@ static NOINLINE int guarded_call(void *argument) {
   return result + zero;
 }
 
-/* While an exception is under way: libgcc writes the catcher's registers over those that its own
- * frames saved, so that at the end no unwinder can tell what is further out. */
+/* During an exception. libgcc writes the catcher's registers over those that its own frames saved,
+ * so at the end no unwinder can find the outer frames. */
 static __thread shadow_t *thrown_over;
 
 static int note(void *ra) { return shadow_push(ra); }
@@ -256,7 +263,8 @@ static void fiber_runs(unsigned high, unsigned low) {
   fiber_t *f = (fiber_t *)((uintptr_t)high << 32 | low);
   f->shadow.depth = 0;
   f->shadow.interrupted = NULL;
-  f->shadow.tail_count = 1; /* where makecontext lets it end */
+  /* Where makecontext lets it end. */
+  f->shadow.tail_count = 1;
   f->shadow.tail[0] = (uintptr_t)__builtin_return_address(0);
   shadow = &f->shadow;
   call_t call = {f->worker, 30};
@@ -264,7 +272,7 @@ static void fiber_runs(unsigned high, unsigned low) {
   shadow = NULL;
 }
 
-/* Runs a fiber from its start to its end, on a stack from malloc or, of three sizes, from mmap. */
+/* Runs a fiber from its start to its end, on a stack from malloc or, in three sizes, from mmap. */
 static NOINLINE int with_fiber(worker_t *w) {
   SHADOW_ENTER();
   shadow_t *own = shadow;
@@ -330,7 +338,8 @@ static NOINLINE int with_library(worker_t *w, int depth) {
   remember_place((uintptr_t)reload, variant);
   call_t call = {w, depth};
   guard_t *guard = w->guard;
-  w->guard = NULL; /* the library is closed by who opened it */
+  /* The thread that opened the library closes it. */
+  w->guard = NULL;
   reload(guarded_call, &call, note, forget);
   w->guard = guard;
   dlclose(library);
@@ -427,18 +436,19 @@ static void random_programs(void **state) {
          captures, full_walks, signals, signals_skipped, signals_complete, signals_without_row,
          fibers_run, jumps, throws, threads_started, reloads, reloads_same_place);
   assert_true((fibers_run > 10 || !FIBERS_MAX) && jumps > 10 && throws > 10 && threads_started > 2);
-  if (!is_emulated()) assert_true(reloads_same_place > 5); /* it maps nothing where something was */
+  /* The emulator never maps at an address that was mapped before. */
+  if (!is_emulated()) assert_true(reloads_same_place > 5);
   if (signals_complete * 100 < signals * 99) {
     fflush(stdout);
     fprintf(stderr, "where the first that are not complete ended:\n");
-    sonde_stack_print(STDERR_FILENO, torn_at, (int)(torn < TORN_SHOWN ? torn : TORN_SHOWN),
-                      SONDE_NAME_EXACT);
+    sonde_stack_print(STDERR_FILENO, broken_at,
+                      (int)(broken < BROKEN_SHOWN ? broken : BROKEN_SHOWN), SONDE_NAME_EXACT);
   }
   assert_true(signals_complete * 100 >= signals * 99);
 }
 
-/* Random stacks are new ones for ever, and the stack table has room for 76 million nodes: a long
- * run is made of processes. Each of them prints its seed. */
+/* Random stacks never repeat, and the stack table holds 76 million nodes, so a long run consists of
+ * processes. Each of them prints its seed. */
 static int run_processes(void) {
   for (int i = 0; i < STRESS_PROCESSES; i++) {
     int status;

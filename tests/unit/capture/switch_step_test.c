@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: MIT
  *
- * A signal at every instruction of a longjmp, from further in and from a stack that lies higher.
- * Its unwind rules lead to the frame that it goes to before it is there, and still do when the
- * stack pointer is there already.
+ * A signal at every instruction of a longjmp, from an inner frame and from a stack at a higher
+ * address. longjmp's unwind rules lead to its target frame before it is there, and still do after
+ * the stack pointer is there.
  *
  * At each instruction the stack must be complete, exact, and end in the frames of one of the two
- * sides. (glibc's swapcontext has rules that are untrue once it is on the other stack.)
+ * sides. (glibc's swapcontext has wrong rules once it is on the other stack.)
  */
 #include <pthread.h>
 #include <setjmp.h>
@@ -28,7 +28,8 @@
 /* ---- the two sides --------------------------------------------------------------------------- */
 
 typedef struct side {
-  uintptr_t pcs[FRAMES]; /* the callers of the function that steps */
+  /* The callers of the function that steps. */
+  uintptr_t pcs[FRAMES];
   int count;
 } side_t;
 
@@ -40,7 +41,8 @@ static uintptr_t first_wrong_pc;
 
 static NOINLINE void callers(side_t *side) {
   uintptr_t pcs[FRAMES + 2];
-  int count = sonde_stack(pcs, FRAMES + 2) - 2; /* this function and the one that steps */
+  /* This function and the one that steps. */
+  int count = sonde_stack(pcs, FRAMES + 2) - 2;
   assert_true(count > 0);
   memcpy(side->pcs, pcs + 2, (size_t)count * sizeof *pcs);
   side->count = count;
@@ -126,7 +128,7 @@ static void *goes_to_a_higher_stack(void *stack) {
   return NULL;
 }
 
-/* A thread's stack lies below the first thread's, on which the fiber gets its own. */
+/* A thread's stack is below the first thread's, on which the fiber gets its own. */
 static void from_a_higher_stack(void **state) {
   (void)state;
   char stack[65536] __attribute__((aligned(64)));

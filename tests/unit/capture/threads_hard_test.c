@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
- * Other threads' stacks where it is hard: the program's own handlers, late answers, threads that
- * end, come and go or cannot be interrupted, no descriptors, forks and signal handlers.
+ * Other threads' stacks in difficult situations: the program's own handlers, late results, threads
+ * that end, start or cannot be interrupted, no descriptors, forks and signal handlers.
  */
 #define _GNU_SOURCE
 #include "unit/subject.h"
@@ -27,7 +27,8 @@ static int frames_of(pid_t tid) {
 
 static void capture_running(pid_t tid) { assert_true(frames_of(tid) > 5); }
 
-/* Unwinders come through our frames, the handler's and what it returns to, to the program's. */
+/* Unwinders pass through sonde's frames (the handler's and the one it returns to) to the program's.
+ */
 static void *through_handler[DEPTH], *from_outside[DEPTH];
 static volatile int through_count;
 static void unwinding_handler(int signal) {
@@ -42,7 +43,8 @@ static void check_unwinding(pid_t running) {
   int count = backtrace(from_outside, DEPTH);
   raise(SIGURG);
   assert_true(through_count > count);
-  for (int i = 1; i < count - 1; i++) /* all but this function's own */
+  /* All but this function's own. */
+  for (int i = 1; i < count - 1; i++)
     assert_ptr_equal(through_handler[through_count - i], from_outside[count - i]);
 }
 
@@ -60,21 +62,23 @@ static void queue_sigurg(uintptr_t value) {
   assert_int_equal(sigqueue(getpid(), SIGURG, v), 0);
 }
 
-/* The program's handlers get every SIGURG of the program and none of ours, whichever was there
- * first, and also when the program's hands on to ours. */
+/* The program's handlers get every SIGURG of the program and none of sonde's, in either order of
+ * installation, and also if the program's handler calls sonde's. */
 static void handlers_are_chained(void **state) {
   (void)state;
   static subject_t s;
   s.blocks_sigurg = false;
   subject_start(&s, SPIN);
-  capture_running(s.tid); /* installs, if no case before did */
+  /* Installs the handler, if no case before did. */
+  capture_running(s.tid);
 
   struct sigaction first = {.sa_sigaction = first_handler, .sa_flags = SA_SIGINFO | SA_RESTART};
   struct sigaction old;
   assert_int_equal(sigaction(SIGURG, &first, &old), 0);
   queue_sigurg(0x1234);
   assert_int_equal(first_calls, 1);
-  capture_running(s.tid); /* puts ours in front of first_handler */
+  /* Installs sonde's handler in front of first_handler. */
+  capture_running(s.tid);
   assert_int_equal(first_calls, 1);
   queue_sigurg(0x5678);
   assert_int_equal(first_calls, 2);
@@ -82,14 +86,15 @@ static void handlers_are_chained(void **state) {
   raise(SIGURG);
   assert_int_equal(first_calls, 3);
 
-  /* The program's second one hands on to what it found, which is ours. */
+  /* The program's second handler calls the one that it found, which is sonde's. */
   struct sigaction second = {.sa_sigaction = second_handler, .sa_flags = SA_SIGINFO};
   assert_int_equal(sigaction(SIGURG, &second, &old), 0);
   handed_on = old.sa_sigaction;
   capture_running(s.tid);
   raise(SIGURG);
   assert_int_equal(second_calls, 1);
-  assert_int_equal(first_calls, 4); /* ours, second, ours of before, first */
+  /* sonde's, second, sonde's earlier one, first. */
+  assert_int_equal(first_calls, 4);
   capture_running(s.tid);
   assert_int_equal(second_calls, 1);
 
@@ -111,7 +116,7 @@ static void handlers_are_chained(void **state) {
 
 /* ---- the deadline --------------------------------------------------------------------------- */
 
-static void late_answers_touch_nothing(void **state) {
+static void late_results_touch_nothing(void **state) {
   (void)state;
   static subject_t s;
   subject_start(&s, SPIN);
@@ -130,17 +135,19 @@ static void late_answers_touch_nothing(void **state) {
     assert_int_equal(n, SONDE_ETIMEDOUT);
     assert_int_equal(c.reason, SONDE_ETIMEDOUT);
     assert_int_equal(c.status, SONDE_STACK_UNAVAILABLE);
-    if (i % 20 == 0) usleep(1000); /* let the answer come */
+    /* Lets the result arrive. */
+    if (i % 20 == 0) usleep(1000);
     for (int k = 0; k < DEPTH; k++)
       assert_true(pcs[k] == (uintptr_t)0xababababababababu);
   }
   print_message("%d of 2000 answers were late\n", late);
-  capture_running(s.tid); /* no slot was lost */
+  /* No slot was lost. */
+  capture_running(s.tid);
   subject_stop(&s);
 }
 
-/* A thread that was asked before blocks the signal, as our handler does at its ends, and loses its
- * CPU there. It leaves that state with the next instruction it gets to execute. */
+/* A thread that was signaled before blocks the signal, as sonde's handler does at its start and
+ * end, and loses its CPU there. It leaves that state with the next instruction that it executes. */
 typedef struct starved {
   subject_t s;
   volatile int blocks, go_on;
@@ -194,7 +201,8 @@ static void a_starved_thread_does_not_block_the_signal(void **state) {
   if (is_emulated()) SKIP_BECAUSE("the emulator's own work for a thread counts as the thread's");
   starved.go_on = 1;
   assert_int_equal(pthread_create(&starved.s.thread, NULL, starve, &starved), 0);
-  while (starved.s.spins == 0) /* it does not block the signal now */
+  /* It does not block the signal now. */
+  while (starved.s.spins == 0)
     usleep(1000);
   assert_in_range(frames_of(starved.s.tid), 3, DEPTH);
   stop_hogging = 0;
@@ -203,7 +211,8 @@ static void a_starved_thread_does_not_block_the_signal(void **state) {
     starved.blocks = starved.go_on = 0;
     while (!starved.blocks)
       usleep(1000);
-    usleep(10000); /* the other one takes the CPU */
+    /* The other one takes the CPU. */
+    usleep(10000);
     starved.go_on = 1;
     assert_in_range(frames_of(starved.s.tid), 3, DEPTH);
   }
@@ -213,7 +222,7 @@ static void a_starved_thread_does_not_block_the_signal(void **state) {
   wait_until_gone(starved.s.tid);
 }
 
-static void ended_threads_are_said_to_have_ended(void **state) {
+static void ended_threads_are_reported(void **state) {
   (void)state;
   static subject_t s;
   uintptr_t pcs[DEPTH];
@@ -225,9 +234,9 @@ static void ended_threads_are_said_to_have_ended(void **state) {
   assert_int_equal(c.status, SONDE_STACK_UNAVAILABLE);
 }
 
-/* A thread that waits as after vfork is in state D, where no signal reaches it, until its child is
- * told to end. (vfork() itself keeps its return address in a register, which nobody tells; so the
- * child has memory of its own here.) */
+/* A thread that waits as after vfork is in state D, which no signal interrupts, until its child
+ * ends. (vfork() itself keeps its return address in a register, which the kernel does not report;
+ * so the child has its own memory here.) */
 static void *wait_for_child(void *argument) {
   subject_t *s = argument;
   s->tid = (pid_t)syscall(SYS_gettid);
@@ -260,7 +269,8 @@ static void uninterruptible_threads(void **state) {
     sonde_thread_options_t options = {.flags = i ? SONDE_SIGNAL_BLOCKED : 0};
     sonde_capture_t c = {.pcs = pcs, .max = DEPTH};
     int n = sonde_capture_thread(s.tid, &c, &options);
-    if (LEAF_HIDES_CALLER) { /* syscall() again */
+    /* syscall() again. */
+    if (LEAF_HIDES_CALLER) {
       assert_int_equal(c.status, SONDE_STACK_BROKEN);
       assert_int_equal(c.reason, SONDE_ENOTFOUND);
       continue;
@@ -323,7 +333,7 @@ static void *capture_all_often(void *argument) {
   return NULL;
 }
 
-/* Three threads capture all threads, each other among them, while others come and go. */
+/* Three threads capture all threads, including each other, while others start and end. */
 static void threads_come_and_go(void **state) {
   (void)state;
   pthread_t makers[2], capturers[3];
@@ -361,7 +371,8 @@ static void without_descriptors(void **state) {
   int running = sonde_stack_of_thread(spinning.tid, pcs, DEPTH);
   int own = sonde_stack_of_thread(os_tid(), pcs, DEPTH);
   assert_int_equal(setrlimit(RLIMIT_NOFILE, &limit), 0);
-  if (!is_emulated()) { /* whose own descriptors count otherwise */
+  /* The emulator's own descriptors count otherwise. */
+  if (!is_emulated()) {
     assert_int_equal(listed, SONDE_EUNSUPPORTED);
     assert_int_equal(blocked, SONDE_EUNSUPPORTED);
     assert_int_equal(running, SONDE_EUNSUPPORTED);
@@ -384,9 +395,11 @@ static void children_capture_their_own(void **state) {
     sonde_thread_t t[4];
     if (sonde_threads(t, 4) != (is_emulated() ? 2 : 1) || t[0].tid != getpid()) _exit(1);
     if (sonde_stack_of_thread(s.tid, pcs, DEPTH) != SONDE_ENOTHREAD) _exit(2);
-    if (is_emulated()) _exit(0); /* qemu 7.2 itself dies of a thread that a forked child starts */
+    /* qemu 7.2 crashes when a forked child starts a thread. */
+    if (is_emulated()) _exit(0);
     subject_start(&mine, SPIN);
-    for (int i = 0; i < 300; i++) /* more than there are slots */
+    /* More than there are slots. */
+    for (int i = 0; i < 300; i++)
       if (frames_of(mine.tid) < 5) _exit(3);
     _exit(0);
   }
@@ -396,7 +409,8 @@ static void children_capture_their_own(void **state) {
   if (!is_emulated()) {
     child = vfork();
     if (child == 0) {
-      uintptr_t pcs[DEPTH]; /* the parent's threads are not the child's */
+      /* The parent's threads are not the child's. */
+      uintptr_t pcs[DEPTH];
       _exit(sonde_stack_of_thread(s.tid, pcs, DEPTH) == SONDE_ENOTHREAD ? 0 : 1);
     }
     assert_int_equal(waitpid(child, &status, 0), child);
@@ -440,12 +454,13 @@ static void from_a_signal_handler(void **state) {
 int main(void) {
   if (skips_under_tsan()) return 77;
   void *warm[4];
-  (void)backtrace(warm, 4); /* loads libgcc_s now, not in a thread */
+  /* Loads libgcc_s now, not in a thread. */
+  (void)backtrace(warm, 4);
   const struct CMUnitTest tests[] = {
       cmocka_unit_test(handlers_are_chained),
-      cmocka_unit_test(late_answers_touch_nothing),
+      cmocka_unit_test(late_results_touch_nothing),
       cmocka_unit_test(a_starved_thread_does_not_block_the_signal),
-      cmocka_unit_test(ended_threads_are_said_to_have_ended),
+      cmocka_unit_test(ended_threads_are_reported),
       cmocka_unit_test(uninterruptible_threads),
       cmocka_unit_test(threads_come_and_go),
       cmocka_unit_test(without_descriptors),

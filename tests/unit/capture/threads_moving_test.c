@@ -1,16 +1,16 @@
 /* SPDX-License-Identifier: MIT
  *
- * Other threads' stacks that moved while they were read, and those that are kept because their
- * threads did not move: a stack is one that its thread had, or it is not given.
+ * Stacks of other threads that ran while they were read, and saved stacks of threads that did not
+ * run: a returned stack is one that its thread had.
  */
 #define _GNU_SOURCE
 #include "unit/subject.h"
 #include "os/linux/internal.h"
 #include "capture/capture_cache.h"
 
-/* A thread that blocks for moments, now at the end of one chain of calls, now of another. Both end
- * at the same place with the same stack pointer, and their outer frames lie so far out that they
- * are copied later than the inner ones. */
+/* A thread that blocks for short times, alternately under one chain of calls and under another.
+ * Both end at the same place with the same stack pointer, and their outer frames are so far out
+ * that they are copied later than the inner ones. */
 typedef struct flipper {
   volatile int stop;
   pid_t tid;
@@ -107,7 +107,7 @@ static void look_at_one(const flipper_t *f, tally_t *tally) {
 
 static void look_at_flippers(const char *how, const flipper_t *flippers, int looks) {
   tally_t tally = {.mixed = 0};
-  /* Until each chain was met: where it gets no CPU it is seen waiting for one and nowhere else. */
+  /* Until each chain was met. Without a CPU the thread is only seen waiting for one. */
   for (int i = 0; i < looks || tally.seen[0] == 0 || tally.seen[1] == 0; i++) {
     look_at_one(&flippers[i % FLIPPERS], &tally);
     if (i % 8 == 0) look_at_all(flippers, &tally);
@@ -117,7 +117,7 @@ static void look_at_flippers(const char *how, const flipper_t *flippers, int loo
   assert_int_equal(tally.mixed, 0);
 }
 
-static void torn_samples_are_thrown_away(void **state) {
+static void samples_of_running_threads_are_discarded(void **state) {
   (void)state;
   static flipper_t flippers[FLIPPERS];
   pthread_t threads[FLIPPERS];
@@ -141,8 +141,8 @@ static void torn_samples_are_thrown_away(void **state) {
   }
 }
 
-/* All threads at once keeps the stacks of those that did not move: what it says of one that did
- * must be new. */
+/* sonde_capture_all saves the stacks of threads that did not run; the stack of one that ran must be
+ * new. */
 static volatile int walker_stage;
 static sem_t walker_steps;
 NOINLINE static void stage_a(void) {
@@ -182,7 +182,8 @@ static void keep_no_old_stacks(void) {
   for (int i = 0; i < 400; i++) {
     while (walker_stage != i + 1)
       sched_yield();
-    for (int look = 0; look < 5;) { /* until it has come to rest, and then again */
+    /* Until it has come to rest, and then again. */
+    for (int look = 0; look < 5;) {
       sonde_all_t all = {.threads = stacks, .max = 8, .pcs = pcs, .depth = DEPTH};
       all.options.flags = SONDE_NO_SIGNAL | SONDE_NO_THREAD_NAMES;
       assert_true(sonde_capture_all(&all) >= 2);
@@ -200,7 +201,7 @@ static void keep_no_old_stacks(void) {
   pthread_join(thread, NULL);
 }
 
-static void kept_stacks_are_not_old(void **state) {
+static void saved_stacks_are_current(void **state) {
   (void)state;
   if (!can_read_in_place()) SKIP_BECAUSE("this system does not tell where a thread is blocked");
   uint32_t clock = linux_cpu_clock;
@@ -213,7 +214,7 @@ static void kept_stacks_are_not_old(void **state) {
   linux_cpu_clock = clock;
 }
 
-static void kept_by_the_whole_key(void **state) {
+static void saved_under_the_whole_key(void **state) {
   (void)state;
   uintptr_t pcs[6] = {1, 2, 3, 4, 5, 6}, out[6];
   capture_cache_key_t key = {4711, 5, 6, 7};
@@ -221,7 +222,8 @@ static void kept_by_the_whole_key(void **state) {
   capture_cache_store(&key, &c);
   for (int field = 0; field < 5; field++) {
     capture_cache_key_t other = key;
-    other.tid += field == 0 ? 1024 : 0; /* the same place in the table */
+    /* The same entry of the table. */
+    other.tid += field == 0 ? 1024 : 0;
     other.identity += field == 1;
     other.progress += field == 2;
     other.epoch += field == 3;
@@ -251,11 +253,12 @@ static void kept_by_the_whole_key(void **state) {
 int main(void) {
   if (skips_under_tsan()) return 77;
   void *warm[4];
-  (void)backtrace(warm, 4); /* loads libgcc_s now, not in a thread */
+  /* Loads libgcc_s now, not in a thread. */
+  (void)backtrace(warm, 4);
   const struct CMUnitTest tests[] = {
-      cmocka_unit_test(torn_samples_are_thrown_away),
-      cmocka_unit_test(kept_stacks_are_not_old),
-      cmocka_unit_test(kept_by_the_whole_key),
+      cmocka_unit_test(samples_of_running_threads_are_discarded),
+      cmocka_unit_test(saved_stacks_are_current),
+      cmocka_unit_test(saved_under_the_whole_key),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
  *
- * Threads and their stacks: lists, blocked ones read in place, running ones asked, all at once.
+ * Threads and their stacks: lists, passive capture, signal capture, all at once.
  */
 #define _GNU_SOURCE
 #include "unit/subject.h"
@@ -19,7 +19,8 @@ static void threads_have_ids_names_and_states(void **state) {
   static const char *const names[] = {"plain",           "a) b (c", "with\nnewline", "back\\slash",
                                       "exactly15bytes.", "",        "S R D"};
   enum { N = sizeof names / sizeof *names };
-  int before = sonde_threads(NULL, 0); /* main's, and one of the emulator's if there is one */
+  /* main's, and one of the emulator's if there is one. */
+  int before = sonde_threads(NULL, 0);
   assert_int_equal(before, is_emulated() ? 2 : 1);
   static subject_t subjects[N];
   for (int i = 0; i < N; i++) {
@@ -47,7 +48,7 @@ static void threads_have_ids_names_and_states(void **state) {
   assert_int_equal(sonde_main_thread(), getpid());
   assert_non_null(find_thread(threads, count, sonde_main_thread()));
   assert_int_equal(sonde_threads_named("no such name", NULL, 0), 0);
-  /* The kernel keeps 15 bytes; a longer name is found by them. */
+  /* The kernel keeps 15 bytes; they find a longer name. */
   assert_int_equal(sonde_threads_named("exactly15bytes.and more", NULL, 0), 1);
   assert_int_equal(sonde_thread_of_pthread(pthread_self()), os_tid());
   for (int i = 0; i < N; i++)
@@ -66,7 +67,8 @@ static void bad_arguments(void **state) {
   assert_int_equal(sonde_threads(&thread, -1), SONDE_EINVAL);
   assert_int_equal(sonde_threads_named(NULL, NULL, 0), SONDE_EINVAL);
   assert_int_equal(sonde_thread(0, &thread), SONDE_EINVAL);
-  assert_int_equal(sonde_thread(1, &thread), SONDE_ENOTHREAD); /* of another process */
+  /* Of another process. */
+  assert_int_equal(sonde_thread(1, &thread), SONDE_ENOTHREAD);
   assert_int_equal(sonde_stack_of_thread(os_tid(), NULL, 8), SONDE_EINVAL);
   assert_int_equal(sonde_stack_of_thread(os_tid(), pcs, 0), SONDE_EINVAL);
   assert_int_equal(sonde_stack_of_thread(0, pcs, 8), SONDE_EINVAL);
@@ -147,17 +149,19 @@ static void blocked_threads_are_read_in_place(void **state) {
       uintptr_t pcs[DEPTH];
       sonde_thread_options_t options = {.flags = round % 2 ? SONDE_NO_SIGNAL : 0};
       sonde_capture_t c = {.pcs = pcs, .max = DEPTH};
-      wait_until_blocked(&subjects[k]); /* one that was asked runs until it is back in its call */
+      /* A signaled thread runs until it is back in its call. */
+      wait_until_blocked(&subjects[k]);
       errno = 77;
       int n = sonde_capture_thread(subjects[k].tid, &c, &options);
       assert_int_equal(errno, 77);
       assert_int_equal(n, c.count);
       assert_false(c.flags & SONDE_FLAG_HEURISTIC);
-      if (!may_be_torn(&subjects[k]) || options.flags) assert_false(c.flags & SONDE_FLAG_SIGNALED);
-      if (is_honestly_torn(&subjects[k], &c)) continue;
+      if (!may_be_broken(&subjects[k]) || options.flags)
+        assert_false(c.flags & SONDE_FLAG_SIGNALED);
+      if (is_reported_broken(&subjects[k], &c)) continue;
       check_stack(&subjects[k], &c);
       proven += (c.flags & SONDE_FLAG_INFERRED) != 0;
-      /* fewer frames than there are */
+      /* Fewer frames than the stack has. */
       uintptr_t few[4], all[DEPTH];
       memcpy(all, pcs, sizeof all);
       assert_int_equal(sonde_stack_of_thread(subjects[k].tid, few, 4), 4);
@@ -179,7 +183,7 @@ static void blocked_threads_are_read_in_place(void **state) {
 
 /* ---- running -------------------------------------------------------------------------------- */
 
-static void running_threads_are_asked(void **state) {
+static void running_threads_are_signaled(void **state) {
   (void)state;
   static subject_t s;
   uintptr_t pcs[DEPTH];
@@ -198,12 +202,13 @@ static void running_threads_are_asked(void **state) {
   assert_int_equal(c.status, SONDE_STACK_UNAVAILABLE);
   assert_int_equal(c.reason, SONDE_ERUNNING);
   assert_int_equal(c.count, 0);
-  for (uint64_t before = s.spins; s.spins == before;) /* it goes on, when it gets a CPU */
+  /* It continues when it gets a CPU. */
+  for (uint64_t before = s.spins; s.spins == before;)
     usleep(1000);
   subject_stop(&s);
 }
 
-static void blocked_threads_are_asked_when_the_caller_wants(void **state) {
+static void blocked_threads_are_signaled_on_request(void **state) {
   (void)state;
   static subject_t s;
   uintptr_t pcs[DEPTH];
@@ -222,7 +227,7 @@ static void blocked_threads_are_asked_when_the_caller_wants(void **state) {
   }
 }
 
-/* At once: who waited for an answer would wait for an hour here. */
+/* Immediate: a wait for the signal would take an hour here. */
 static void a_thread_that_blocks_the_signal_is_left_alone(void **state) {
   (void)state;
   static subject_t s;
@@ -309,9 +314,9 @@ static void all_threads_at_once(void **state) {
         assert_int_equal(row->stack.reason, SONDE_EUNSUPPORTED);
         continue;
       }
-      if (is_honestly_torn(&subjects[i], &row->stack)) continue;
+      if (is_reported_broken(&subjects[i], &row->stack)) continue;
       check_stack(&subjects[i], &row->stack);
-      if (!may_be_torn(&subjects[i]))
+      if (!may_be_broken(&subjects[i]))
         assert_int_equal(!!(row->stack.flags & SONDE_FLAG_SIGNALED), subjects[i].kind == SPIN);
       if (round % 2 == 0) assert_int_equal(row->thread.state, subjects[i].kind == SPIN ? 'R' : 'S');
     }
@@ -374,7 +379,7 @@ static void start_digger(digger_t *d, int depth) {
   sem_wait(&d->down);
 }
 
-/* The longest run of one pc: the frames that called themselves. */
+/* The longest run of one pc: the recursive frames. */
 static int recursion(const sonde_capture_t *c) {
   int longest = 0;
   for (int i = 1, run = 1; i < c->count; i++) {
@@ -384,7 +389,7 @@ static int recursion(const sonde_capture_t *c) {
   return longest;
 }
 
-/* Stacks of one frame and of two thousand, in random order, all of which are copied together. */
+/* Stacks of one frame and of two thousand, in random order, which are copied together. */
 static void deep_stacks_among_others(void **state) {
   (void)state;
   static digger_t diggers[DIGGERS];
@@ -418,15 +423,16 @@ static void deep_stacks_among_others(void **state) {
 int main(void) {
   if (skips_under_tsan()) return 77;
   void *warm[4];
-  (void)backtrace(warm, 4); /* loads libgcc_s now, not in a thread */
+  /* Loads libgcc_s now, not in a thread. */
+  (void)backtrace(warm, 4);
   const struct CMUnitTest tests[] = {
       cmocka_unit_test(threads_have_ids_names_and_states),
       cmocka_unit_test(bad_arguments),
       cmocka_unit_test(own_stack),
       cmocka_unit_test(blocked_threads_are_read_in_place),
       cmocka_unit_test(without_a_clock_switches_are_counted),
-      cmocka_unit_test(running_threads_are_asked),
-      cmocka_unit_test(blocked_threads_are_asked_when_the_caller_wants),
+      cmocka_unit_test(running_threads_are_signaled),
+      cmocka_unit_test(blocked_threads_are_signaled_on_request),
       cmocka_unit_test(a_thread_that_blocks_the_signal_is_left_alone),
       cmocka_unit_test(a_thread_that_waits_for_the_signal_is_left_alone),
       cmocka_unit_test(all_threads_at_once),

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
  *
- * Swift's async frames, made by clang: both ways of walking, and the marks that are none.
+ * Swift's async frames, compiled by clang: both walks, and frame pointers with other tags.
  */
 #define _GNU_SOURCE
 #include <dlfcn.h>
@@ -46,7 +46,8 @@ static __attribute__((noinline)) void call_back(void *argument) {
                                     .skip = seen->skip,
                                     .async = seen->async};
   sonde_capture(&seen->capture);
-  __asm__ volatile(""); /* no tail call: the frame is to be seen */
+  /* No tail call: the frame must be visible. */
+  __asm__ volatile("");
 }
 
 static __attribute__((noinline)) void run(seen_t *seen) {
@@ -58,7 +59,7 @@ static __attribute__((noinline)) void run(seen_t *seen) {
   __asm__ volatile("");
 }
 
-/* The place in SEEN of the first pc in [START, START + SIZE); -1 when there is none. */
+/* The index in SEEN of the first pc in [START, START + SIZE); -1 if there is none. */
 static int place_in(const seen_t *seen, uintptr_t start, uintptr_t size) {
   for (int i = 0; i < seen->capture.count; i++)
     if (seen->pcs[i] - 1 - start < size) return i;
@@ -79,7 +80,8 @@ static void test_the_thread_stack(void **state) {
   int inner = place_in(&ignoring, async_inner, 64), outer = place_in(&ignoring, async_outer, 64);
   int caller = place_in(&ignoring, (uintptr_t)run, is_sanitized() ? 2048 : 256);
   assert_int_equal(inner, 1);
-  assert_int_equal(outer, 3); /* an ordinary function stands between */
+  /* An ordinary function is between them. */
+  assert_int_equal(outer, 3);
   assert_int_equal(caller, 5);
 }
 
@@ -107,7 +109,7 @@ static void test_limits(void **state) {
   assert_int_equal(skipping.pcs[0], (uintptr_t)resumes_second + 1);
 }
 
-/* A stack made by hand, of one async frame whose saved frame pointer has TAG in bits 63:60. */
+/* A stack made by hand, with one async frame whose saved frame pointer has TAG in bits 63:60. */
 static void test_tags(void **state) {
   static uint64_t stack[64];
   static async_context_t last = {NULL, resumes_second, NULL, NULL};
@@ -121,7 +123,8 @@ static void test_tags(void **state) {
     uint64_t frame = (uint64_t)(uintptr_t)&stack[16], outer = (uint64_t)(uintptr_t)&stack[32];
     stack[15] = (uint64_t)(uintptr_t)&last;
     stack[16] = outer | tag << 60;
-    stack[17] = real.pcs[between]; /* whose rule needs the frame pointer again */
+    /* Its rule needs the frame pointer again. */
+    stack[17] = real.pcs[between];
     stack[33] = 0;
     sonde_capture_t capture = {.pcs = pcs,
                                .max = 8,
@@ -149,7 +152,8 @@ typedef struct other {
   pthread_t thread;
   pid_t tid;
   int ends[2];
-  int is_inside, is_over; /* atomic */
+  /* Atomic. */
+  int is_inside, is_over;
   int blocks;
 } other_t;
 
@@ -178,8 +182,8 @@ static void capture_other(other_t *other, seen_t *seen) {
   seen->capture.pcs = seen->pcs;
   seen->capture.max = 64;
   seen->capture.async = seen->async;
-  /* Asked even while it waits: read in place its frame register is not known, and an async frame's
-   * prologue tells nothing of it. */
+  /* Signaled even while it waits. Passively its frame register is unknown, and an async frame's
+   * prologue does not reveal it. */
   sonde_thread_options_t options = {.flags = SONDE_SIGNAL_BLOCKED, .timeout_ns = 60000000000};
   assert_true(sonde_capture_thread(other->tid, &seen->capture, &options) > 0);
   assert_int_equal(seen->capture.status, SONDE_STACK_COMPLETE);

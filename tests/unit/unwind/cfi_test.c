@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
- * Call frame programs written by hand, and the rows that DWARF 5 section 6.4 says they mean: the
- * standard's own example (appendix D.6), and each instruction alone.
+ * Call frame programs written by hand, and their rows by DWARF 5 section 6.4: the standard's own
+ * example (appendix D.6), and each instruction alone.
  */
 #define _GNU_SOURCE
 #include <setjmp.h>
@@ -43,8 +43,8 @@ static void expect_rule(const cfi_row_t *row, int n, cfi_how_t how, int offset) 
   assert_int_equal(row->rules[n].offset, offset);
 }
 
-/* A function that takes 64 bytes, saves R8 (its return address), R6 and R4, counts from R6 in its
- * body, and gives all of it back. Instructions of 4 bytes, factors 4 and -4. */
+/* A function that allocates 64 bytes, saves R8 (its return address), R6 and R4, counts from R6 in
+ * its body, and releases all of it. Instructions of 4 bytes, factors 4 and -4. */
 static void example_of_the_standard(void **state) {
   (void)state;
   static const uint8_t cie[] = {DEF_CFA, 7,          0, SAME_VALUE, 0, UNDEFINED,  1, UNDEFINED,
@@ -77,7 +77,7 @@ static void example_of_the_standard(void **state) {
                                 DEF_CFA_OFFSET,
                                 0};
   MAKE_FRAMES(&bytes, 4, -4, 8, START, 84, cie, fde);
-  /* at each instruction: the CFA's register and offset, and where R8, R6 and R4 are (0: not saved)
+  /* At each instruction: the CFA's register and offset, and where R8, R6 and R4 are (0: not saved).
    */
   for (uint64_t at = 0; at < 84; at++) {
     uint64_t n = at / 4;
@@ -136,7 +136,8 @@ static void every_register_rule(void **state) {
   assert_int_equal(row.expressions[row.rules[3].offset], 0x77);
   assert_int_equal(row.rules[6].how, CFI_VAL_EXPRESSION);
   assert_int_equal(row.expressions[row.rules[6].offset], 0x30);
-  row = ROW_OF(OFFSET_EXTENDED, 0x80, 0x01, 2); /* register 128: no concern of a walk */
+  /* Register 128: not relevant for a walk. */
+  row = ROW_OF(OFFSET_EXTENDED, 0x80, 0x01, 2);
   expect_rule(&row, 3, CFI_SAME, 0);
 }
 
@@ -236,7 +237,8 @@ static void malformed_programs(void **state) {
 
 /* ---- rows applied --------------------------------------------------------------------------- */
 
-static uint64_t stack[64]; /* the memory of the walk; its addresses are its own */
+/* The memory of the walk; addresses are those of the array. */
+static uint64_t stack[64];
 
 static bool read_stack(memory_t *self, uint64_t address, void *out, size_t size) {
   (void)self;
@@ -252,9 +254,9 @@ static const image_t *find(images_t *self, uint64_t pc) {
   return pc - the_image.slide < 0x100000 ? &the_image : NULL;
 }
 
-/* The caller's stack pointer is kept in r11 around a call within the library: the value that is
- * left in r11 is used, though calls need not keep it; and never as a register's own value. */
-static void cfa_by_a_register_that_calls_need_not_keep(void **state) {
+/* r11 holds the caller's stack pointer around a call within the library. The value left in r11 is
+ * used for the CFA, though calls need not preserve it, and never as a register's own value. */
+static void cfa_by_a_register_that_calls_may_clobber(void **state) {
   (void)state;
   static const uint8_t inner[] = {0}, outer[] = {DEF_CFA, 11, 8};
   memory_t memory = {read_stack};
@@ -264,8 +266,10 @@ static void cfa_by_a_register_that_calls_need_not_keep(void **state) {
   put_fde(&bytes, START, 16, inner, sizeof inner);
   put_fde(&bytes, START + 0x100, 16, outer, sizeof outer);
   the_image = image_of_frames(&bytes, 0);
-  stack[4] = START + 0x108; /* the return address of the inner one */
-  stack[20] = 0x90000;      /* and of the outer one, 8 above what r11 points at */
+  /* The return address of the inner frame. */
+  stack[4] = START + 0x108;
+  /* The outer frame's return address, 8 above where r11 points. */
+  stack[20] = 0x90000;
   regs_set(&regs, X86_64_RSP, (uint64_t)(uintptr_t)&stack[4]);
   regs_set(&regs, 11, (uint64_t)(uintptr_t)&stack[20]);
   assert_int_equal(cfi_step(MACHINE_X86_64, &memory, &images, &regs, true), STEP_CALLER);
@@ -277,8 +281,7 @@ static void cfa_by_a_register_that_calls_need_not_keep(void **state) {
 }
 
 /* A return address in an image's entry code, which no row covers, with the stack pointer at word
- * AT.
- */
+ * AT. */
 static unwind_step_t step_in_entry(uint64_t into, size_t at, bool exact) {
   memory_t memory = {read_stack};
   images_t images = {find};
@@ -287,8 +290,8 @@ static unwind_step_t step_in_entry(uint64_t into, size_t at, bool exact) {
   return cfi_step(MACHINE_X86_64, &memory, &images, &regs, exact);
 }
 
-/* ld.so calls constructors from its entry code: the thread's first frame, when on its stack is what
- * the kernel put there. */
+/* ld.so calls constructors from its entry code. That is the thread's first frame if the stack holds
+ * what the kernel put there. */
 static void entry_code_is_the_first_frame(void **state) {
   (void)state;
   static const uint8_t far[] = {0};
@@ -297,15 +300,19 @@ static void entry_code_is_the_first_frame(void **state) {
   the_image = image_of_frames(&bytes, 0);
   the_image.entry = START;
   memset(stack, 0x55, sizeof stack);
-  stack[20] = 3; /* argc, argv, the null after it */
+  /* argc, argv, the null after it. */
+  stack[20] = 3;
   stack[24] = 0;
   assert_int_equal(step_in_entry(48, 20, false), STEP_END);
-  assert_int_equal(step_in_entry(48, 19, false), STEP_END); /* aligned down */
+  /* Aligned down. */
+  assert_int_equal(step_in_entry(48, 19, false), STEP_END);
   assert_int_equal(step_in_entry(0, 20, true), STEP_END);
-  assert_int_equal(step_in_entry(0, 20, false), STEP_NO_RULE); /* what ends before it */
+  /* Before it. */
+  assert_int_equal(step_in_entry(0, 20, false), STEP_NO_RULE);
   assert_int_equal(step_in_entry(48, 18, false), STEP_NO_RULE);
   assert_int_equal(step_in_entry(48, 21, false), STEP_NO_RULE);
-  assert_int_equal(step_in_entry(200, 20, false), STEP_NO_RULE); /* what comes after it */
+  /* After it. */
+  assert_int_equal(step_in_entry(200, 20, false), STEP_NO_RULE);
   stack[24] = 0x55;
   assert_int_equal(step_in_entry(48, 20, false), STEP_NO_RULE);
   stack[20] = UINT64_MAX;
@@ -321,7 +328,7 @@ int main(void) {
       cmocka_unit_test(every_way_to_advance),
       cmocka_unit_test(set_loc_and_signed_return_addresses),
       cmocka_unit_test(malformed_programs),
-      cmocka_unit_test(cfa_by_a_register_that_calls_need_not_keep),
+      cmocka_unit_test(cfa_by_a_register_that_calls_may_clobber),
       cmocka_unit_test(entry_code_is_the_first_frame),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);

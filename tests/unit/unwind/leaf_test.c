@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
- * Threads that are blocked in a leaf whose caller is in a register alone: read in place their stack
- * ends there; asked, where that does the program nothing, it is whole and has the leaf once.
+ * Threads blocked in a leaf whose caller is only in a register. Passively their stack ends there.
+ * Signaled, where the program does not notice, it is complete and contains the leaf once.
  */
 #define _GNU_SOURCE
 #include <linux/futex.h>
@@ -13,10 +13,12 @@ typedef struct waiter {
   pthread_t thread;
   pid_t tid;
   atomic_int ready;
-  uint32_t word; /* it waits while this is 0 */
+  /* The thread waits while this is 0. */
+  uint32_t word;
   bool has_limit, blocks_sigurg;
   long result;
-  void *expected[DEPTH]; /* return addresses, from that of waits_in_leaf on */
+  /* Return addresses, from that of waits_in_leaf on. */
+  void *expected[DEPTH];
   int first, count;
 } waiter_t;
 
@@ -44,7 +46,7 @@ static void *waiter_main(void *argument) {
   return NULL;
 }
 
-/* A thread that was asked runs until it is back in its call. */
+/* A signaled thread runs until it is back in its call. */
 static void wait_until_it_waits(const waiter_t *w) {
   while (!w->ready || !is_blocked(w->tid))
     usleep(200);
@@ -55,14 +57,14 @@ static void waiter_start(waiter_t *w) {
   wait_until_it_waits(w);
 }
 
-/* Its call has waited all the time, and ends as a call does that nobody has disturbed. */
+/* Its call has waited all the time, and ends like an undisturbed call. */
 static void waiter_stop(waiter_t *w) {
   assert_true(os_thread_alive(w->tid));
   __atomic_store_n(&w->word, 1, __ATOMIC_SEQ_CST);
   syscall(SYS_futex, &w->word, FUTEX_WAKE | FUTEX_PRIVATE_FLAG, 1);
   pthread_join(w->thread, NULL);
   wait_until_gone(w->tid);
-  /* Made again in the very moment of the wake-up, the call finds another word. */
+  /* If the call is restarted just after the wake-up, it finds another word. */
   if (w->result != -EAGAIN) assert_int_equal(w->result, 0);
 }
 
@@ -102,7 +104,7 @@ static sonde_capture_t capture_with(const waiter_t *w, unsigned flags, uintptr_t
 
 /* ---- one thread ----------------------------------------------------------------------------- */
 
-static void its_caller_is_asked_for(void **state) {
+static void a_leaf_is_signaled_for_its_caller(void **state) {
   (void)state;
   waiter_t w = {0};
   uintptr_t pcs[DEPTH];
@@ -115,7 +117,7 @@ static void its_caller_is_asked_for(void **state) {
   waiter_stop(&w);
 }
 
-static void nobody_is_asked_when_the_caller_forbids_it(void **state) {
+static void no_signal_is_sent_if_the_caller_forbids_it(void **state) {
   (void)state;
   waiter_t w = {0};
   uintptr_t pcs[DEPTH];
@@ -128,8 +130,8 @@ static void nobody_is_asked_when_the_caller_forbids_it(void **state) {
   waiter_stop(&w);
 }
 
-/* The kernel would end it with EINTR. */
-static void a_call_that_would_end_is_let_be(void **state) {
+/* The kernel would end the call with EINTR. */
+static void a_call_that_would_end_is_not_interrupted(void **state) {
   (void)state;
   waiter_t w = {.has_limit = true};
   uintptr_t pcs[DEPTH];
@@ -142,7 +144,7 @@ static void a_call_that_would_end_is_let_be(void **state) {
   waiter_stop(&w);
 }
 
-static void a_thread_that_blocks_the_signal_is_let_be(void **state) {
+static void a_thread_that_blocks_the_signal_is_not_signaled(void **state) {
   (void)state;
   waiter_t w = {.blocks_sigurg = true};
   uintptr_t pcs[DEPTH];
@@ -155,8 +157,8 @@ static void a_thread_that_blocks_the_signal_is_let_be(void **state) {
   waiter_stop(&w);
 }
 
-/* There is no time for it: what was read in place is not lost. */
-static void without_an_answer_the_rest_stays(void **state) {
+/* The timeout is too short for the signal: the passive stack remains. */
+static void without_a_result_the_passive_stack_remains(void **state) {
   (void)state;
   static const sonde_thread_options_t hasty = {.timeout_ns = 1};
   waiter_t w = {0};
@@ -176,7 +178,7 @@ static void without_an_answer_the_rest_stays(void **state) {
   waiter_stop(&w);
 }
 
-static void asked_at_once_it_is_whole(void **state) {
+static void signaled_first_the_stack_is_complete(void **state) {
   (void)state;
   waiter_t w = {0};
   uintptr_t pcs[DEPTH];
@@ -198,11 +200,12 @@ static void on_usr1(int number, siginfo_t *info, void *ucontext) {
   (void)number, (void)info;
   interrupted = (sonde_capture_t){.pcs = interrupted_pcs, .max = DEPTH, .ucontext = ucontext};
   (void)sonde_capture(&interrupted);
-  interrupted.flags |= SONDE_FLAG_SIGNALED; /* as check_whole wants it */
+  /* As check_whole expects. */
+  interrupted.flags |= SONDE_FLAG_SIGNALED;
   sem_post(&handled);
 }
 
-static void a_handler_sees_it_whole(void **state) {
+static void a_handler_sees_the_complete_stack(void **state) {
   (void)state;
   waiter_t w = {0};
   const struct sigaction action = {.sa_sigaction = on_usr1, .sa_flags = SA_SIGINFO | SA_RESTART};
@@ -261,8 +264,9 @@ static void all_of_them(void **state) {
 
 static void on_urgent(int number) { sink += number; }
 
-/* It asked for calls to end when SIGURG comes, and ours, in front of it, does as it did. */
-static void a_program_whose_handler_ends_calls_is_let_be(void **state) {
+/* The program requested that calls end at SIGURG, and sonde's handler, in front of its own, behaves
+ * the same. */
+static void a_program_whose_handler_ends_calls_is_not_disturbed(void **state) {
   (void)state;
   waiter_t w = {0};
   static subject_t spinning;
@@ -275,7 +279,8 @@ static void a_program_whose_handler_ends_calls_is_let_be(void **state) {
   for (int i = 0; i < 100; i++) {
     sonde_capture_t c = capture_with(&w, 0, pcs);
     check_torn(&c);
-    if (i != 50) continue; /* from now on ours is in front */
+    /* From now on sonde's handler is in front. */
+    if (i != 50) continue;
     c = (sonde_capture_t){.pcs = pcs, .max = DEPTH};
     assert_true(sonde_capture_thread(spinning.tid, &c, &patiently) > 0);
     assert_true(c.flags & SONDE_FLAG_SIGNALED);
@@ -287,17 +292,18 @@ static void a_program_whose_handler_ends_calls_is_let_be(void **state) {
 int main(void) {
   if (skips_under_tsan()) return 77;
   void *warm[4];
-  (void)backtrace(warm, 4); /* loads libgcc_s now, not in a thread */
+  /* Loads libgcc_s now, not in a thread. */
+  (void)backtrace(warm, 4);
   const struct CMUnitTest tests[] = {
-      cmocka_unit_test(its_caller_is_asked_for),
-      cmocka_unit_test(nobody_is_asked_when_the_caller_forbids_it),
-      cmocka_unit_test(a_call_that_would_end_is_let_be),
-      cmocka_unit_test(a_thread_that_blocks_the_signal_is_let_be),
-      cmocka_unit_test(without_an_answer_the_rest_stays),
-      cmocka_unit_test(asked_at_once_it_is_whole),
-      cmocka_unit_test(a_handler_sees_it_whole),
+      cmocka_unit_test(a_leaf_is_signaled_for_its_caller),
+      cmocka_unit_test(no_signal_is_sent_if_the_caller_forbids_it),
+      cmocka_unit_test(a_call_that_would_end_is_not_interrupted),
+      cmocka_unit_test(a_thread_that_blocks_the_signal_is_not_signaled),
+      cmocka_unit_test(without_a_result_the_passive_stack_remains),
+      cmocka_unit_test(signaled_first_the_stack_is_complete),
+      cmocka_unit_test(a_handler_sees_the_complete_stack),
       cmocka_unit_test(all_of_them),
-      cmocka_unit_test(a_program_whose_handler_ends_calls_is_let_be),
+      cmocka_unit_test(a_program_whose_handler_ends_calls_is_not_disturbed),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);
 }

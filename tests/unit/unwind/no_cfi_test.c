@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT
  *
- * Rows read from aarch64 code that has none. The code is what GNU ld, lld and crti.o make
- * (disassembled beside each word), and functions that must not be mistaken for it. What is expected
- * at each instruction follows from what the instructions before it did to sp and x30.
+ * Rows inferred from aarch64 code without CFI. The code is what GNU ld, lld and crti.o make
+ * (disassembled beside each word), and functions that must not be mistaken for it. The expected
+ * rows follow from what the instructions did to sp and x30 before.
  */
 #define _GNU_SOURCE
 #include <setjmp.h>
@@ -58,11 +58,13 @@ static int row_of(const uint32_t *words, size_t count, size_t index, bool exact,
   return no_cfi_row(&image, &code.memory, BASE + SLIDE + index * 4, exact, row);
 }
 
-/* What is expected at an instruction: nothing, or bytes pushed and where x30 is above sp. */
+/* The expected row at an instruction: none, or the bytes pushed and where x30 is above sp. */
 typedef struct expected {
   uint32_t word;
-  int cfa;    /* -1: no row */
-  int x30_at; /* -1: in the register */
+  /* -1: no row. */
+  int cfa;
+  /* -1: in the register. */
+  int x30_at;
 } expected_t;
 
 static void check(const char *what, const expected_t *code, size_t count) {
@@ -90,11 +92,11 @@ static void check(const char *what, const expected_t *code, size_t count) {
     check(__func__, code, sizeof code / sizeof *code);                                             \
   } while (0)
 
-/* GNU ld's lazy table: the first stub pushes what the resolver wants, and the others nothing. */
+/* GNU ld's lazy table: the first stub pushes what the resolver expects, the others push nothing. */
 static void linkage_table(void **state) {
   (void)state;
   CHECK({RET, 0, -1}, {0xa9bf7bf0, 0, -1}, {ADRP, 16, 8}, {LDR, 16, 8}, {ADD, 16, 8}, {BR, 16, 8},
-        {NOP, 0, -1}, {NOP, 0, -1}, {NOP, 0, -1}, /* never run */
+        {NOP, 0, -1}, {NOP, 0, -1}, {NOP, 0, -1}, /* Never executed. */
         {ADRP, 0, -1}, {LDR, 0, -1}, {ADD, 0, -1}, {BR, 0, -1}, {ADRP, 0, -1}, {LDR, 0, -1},
         {ADD, 0, -1}, {BR, 0, -1});
 }
@@ -106,7 +108,7 @@ static void linkage_table_with_bti(void **state) {
         {ADD, 0, -1}, {0xd503219f /* autia1716 */, 0, -1}, {BR, 0, -1}, {NOP, -1, -1});
 }
 
-/* crti.o and crtn.o; data that happens to lie before it ends with a word of 0. */
+/* crti.o and crtn.o. Data that happens to be before them ends with a word of 0. */
 static void init_function(void **state) {
   (void)state;
   CHECK({0, -1, -1}, {NOP, 0, -1}, {STP, 0, -1}, {FP, 16, 8}, {BL, 16, 8}, {LDP, 16, 8},
@@ -136,32 +138,32 @@ static void other_frames(void **state) {
         {0x910043ff, 16, -1}, {RET, 0, -1});
 }
 
-/* A tail call is followed to where it leads. */
+/* A tail call is followed to its target. */
 static void tail_calls(void **state) {
   (void)state;
   CHECK({RET, 0, -1}, {MOV, 0, -1}, {0x14000002 /* b +8 */, 0, -1}, {RET, 0, -1}, {STP, 0, -1},
         {FP, 16, 8}, {BL, 16, 8}, {LDP, 16, 8}, {RET, 0, -1});
 }
 
-/* Parts of a function with a frame that look like a leaf from one side. */
+/* Parts of a function with a frame that look like a leaf in one direction. */
 static void not_certain(void **state) {
   (void)state;
-  /* an early return in the middle; then a part that goes back to the epilogue */
+  /* An early return in the middle; then a part that jumps back to the epilogue. */
   CHECK({RET, 0, -1}, {STP, 0, -1}, {FP, 16, 8}, {LDP, 16, 8}, {RET, 0, -1}, {MOV, -1, -1},
         {0x17fffffd /* b -12, to the ldp */, -1, -1});
-  /* a part that ends with a call that does not return; the next function follows */
+  /* A part that ends with a call that does not return; the next function follows. */
   CHECK({RET, 0, -1}, {STP, 0, -1}, {FP, 16, 8}, {LDP, 16, 8}, {RET, 0, -1}, {MOV, -1, -1},
         {BL, -1, -1}, {STP, -1, -1}, {LDP, 16, 8}, {RET, 0, -1});
   CHECK({RET, 0, -1}, {STP, 0, -1}, {FP, 16, 8}, {LDP, 16, 8}, {RET, 0, -1}, {MOV, -1, -1},
         {0xd4207d00 /* brk #1000 */, -1, -1}, {STP, 0, -1}, {LDP, 16, 8}, {RET, 0, -1});
-  /* a switch */
+  /* A switch. */
   CHECK({RET, 0, -1}, {MOV, -1, -1}, {0xd61f0020 /* br x1 */, -1, -1}, {MOV, -1, -1},
         {0xd61f0020, -1, -1});
-  /* sp from a register */
+  /* sp from a register. */
   CHECK({RET, 0, -1}, {MOV, -1, -1}, {0x910003bf /* mov sp, x29 */, -1, -1}, {RET, -1, -1});
 }
 
-/* A return address in code that has not saved x30 is none. */
+/* A return address in code that has not saved x30 has no row. */
 static void return_addresses(void **state) {
   (void)state;
   cfi_row_t row;
@@ -172,7 +174,7 @@ static void return_addresses(void **state) {
   assert_int_equal(row_of(leaf, 4, 2, true, &row), 0);
 }
 
-/* Any words at all: an answer, and never one outside of what a row can say. */
+/* Any words: there is a result, and it is always a possible row. */
 static void random_code(void **state) {
   (void)state;
   const char *given = getenv("SONDE_SEED");

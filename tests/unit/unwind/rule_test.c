@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
  *
- * Rows packed into rules: what fits, what it says, and what has to be interpreted instead.
+ * Rows converted to rules: which rows fit, what the rule says, and which rows must be interpreted.
  */
 #define _GNU_SOURCE
 #include <setjmp.h>
@@ -69,7 +69,8 @@ static void plain_rows_of_aarch64(void **state) {
   expect(rule_of_row(MACHINE_AARCH64, &row, 0), RULE_SP, 48, 48, RA_ABOVE_SAVED);
   row = aarch64_row(AARCH64_FP, 16, 16, 8);
   expect(rule_of_row(MACHINE_AARCH64, &row, 0), RULE_FP, 16, 16, RA_BELOW_CFA);
-  row = aarch64_row(AARCH64_SP, 48, 48, 16); /* x30 is neither of the two places */
+  /* x30 is in neither of the two places. */
+  row = aarch64_row(AARCH64_SP, 48, 48, 16);
   assert_int_equal(rule_kind(rule_of_row(MACHINE_AARCH64, &row, 0)), RULE_INTERPRET);
 }
 
@@ -138,7 +139,7 @@ static void learned_from_an_image(void **state) {
   expect(rule_learn(MACHINE_X86_64, &image, at + 4, false), RULE_SP, 8, 0, RA_BELOW_CFA);
   expect(rule_learn(MACHINE_X86_64, &image, at + 16, false), RULE_SP, 32, 0, RA_BELOW_CFA);
   assert_int_equal(rule_kind(rule_learn(MACHINE_X86_64, &image, at + 16, true)), RULE_NONE);
-  /* a fiber ends at a function's first instruction, which nobody called from */
+  /* A fiber ends at a function's first instruction, which no call entered. */
   assert_int_equal(rule_kind(rule_learn(MACHINE_X86_64, &image, at, false)), RULE_END);
 }
 
