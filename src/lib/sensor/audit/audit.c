@@ -1,53 +1,56 @@
 /* SPDX-License-Identifier: MIT
  *
- * A call's record is built where it will stand, behind a first byte that is still 0: a reader sees
- * nothing there until it is committed, and what turns out to be a repetition is wiped again.
+ * A call's record is built at its final place in the chunk, after a first byte that is still 0. A
+ * reader sees no record until that byte is written, and a repetition is erased again.
  */
 #include "sensor/audit/audit.h"
 
 #include "base/varint.h"
 #include "sensor/audit/memory.h"
 
-#define PLACES       64u /* records of the open chunk that may be repeated; a power of two */
+/* Records of the open chunk that may be repeated; a power of two. */
+#define PLACES       64u
 #define VERDICTS     32u
 #define VERDICT_TEXT 40u
-#define ADDRESS_MAX  110u /* of struct sockaddr_un, the largest that is kept */
-#define STRINGS_MAX  AUDIT_TEXT_MAX
-/* Where the first text argument waits: behind what may stand before it in the record. */
+/* The size of struct sockaddr_un, the largest that is recorded. */
+#define ADDRESS_MAX 110u
+#define STRINGS_MAX AUDIT_TEXT_MAX
+/* Offset of the first text argument while the record is built: after everything that may precede
+ * it. */
 #define TEXT_ASIDE (1 + VARINT_MAX_SIZE + 3 + (2 + AUDIT_ARGUMENTS) * VARINT_MAX_SIZE)
 #define BODY_MAX   (2 * VARINT_MAX_SIZE + AUDIT_ARGUMENTS * (AUDIT_TEXT_MAX + 2u) + 1)
 #define RECORD_MAX (TEXT_ASIDE + BODY_MAX + EVENT_MAX_BYTES)
 
-/* What was decided of a text; a table by hash, but only the text itself decides. */
+/* A cached decision about a text. Indexed by hash; the text itself is compared. */
 typedef struct verdict {
-  uint32_t function; /* its number + 1, and which policy's; 0: empty */
+  uint32_t function; /* its number + 1, and the policy's; 0: empty */
   uint16_t size;
   bool wanted;
   char text[VERDICT_TEXT];
 } verdict_t;
 
-/* A record of the open chunk: where its body is, from the chunk's start. */
-typedef struct place {
+/* A record of the open chunk; offsets from the start of the chunk. */
+typedef struct repeatable {
   uint32_t sequence;     /* of the chunk, + 1; 0: empty */
   uint32_t record, body; /* a chunk may be larger than 64 KB */
   uint16_t size, policy;
-} place_t;
+} repeatable_t;
 
 typedef struct level {
   verdict_t verdicts[VERDICTS];
-  place_t places[PLACES];
+  repeatable_t places[PLACES];
   audit_page_t pages[AUDIT_PAGES];
 } level_t;
 
 struct audit_thread {
   level_t levels[WRITER_LEVELS];
-  shm_audited_t *place; /* NULL: there was none left, or nobody watches system calls */
+  shm_audited_t *shared; /* NULL: none is free, or system calls are not watched */
 };
 
 static const audit_policy_t *policy;
-static uint16_t policy_number; /* what was remembered under another one is of no use */
+static uint16_t policy_number; /* cached decisions of other policies are ignored */
 
-/* What the pieces of one call's record need to know. */
+/* A call while its record is built. */
 typedef struct audited_call {
   const audit_function_t *function;
   const uint64_t *arguments;
@@ -59,7 +62,7 @@ typedef struct audited_call {
 
 /* ---- arguments ------------------------------------------------------------------------------ */
 
-/* The string that argument I is. One that the function itself reads needs no proof. */
+/* Copies the string argument I. If the function itself reads it, it is readable. */
 static uint32_t copy_text(const audited_call_t *c, uint8_t *out, int i) {
   bool known = c->function->arguments[i] == AUDIT_TEXT;
   return audit_copy_text(&c->memory, out, c->arguments[i], AUDIT_TEXT_MAX, known);
@@ -116,7 +119,7 @@ static uint8_t *put_argument(const audited_call_t *c, uint8_t *q, int i) {
   }
 }
 
-/* ---- is it wanted? -------------------------------------------------------------------------- */
+/* ---- matching ------------------------------------------------------------------------------- */
 
 static uint32_t hash_of(const void *data, uint32_t size, uint32_t seed) {
   const uint8_t *p = data;
@@ -130,7 +133,7 @@ static uint32_t hash_of(const void *data, uint32_t size, uint32_t seed) {
   return (uint32_t)checksum_mix(hash, word);
 }
 
-static bool judge(const audit_function_t *f, const char *text, uint32_t size) {
+static bool evaluate(const audit_function_t *f, const char *text, uint32_t size) {
   char ended[AUDIT_TEXT_MAX + 1];
   memcpy(ended, text, size);
   ended[size] = 0;
@@ -139,18 +142,18 @@ static bool judge(const audit_function_t *f, const char *text, uint32_t size) {
 
 static bool wanted(level_t *level, uint32_t number, const audit_function_t *f, const uint8_t *text,
                    uint32_t size) {
-  if (size > VERDICT_TEXT) return judge(f, (const char *)text, size);
+  if (size > VERDICT_TEXT) return evaluate(f, (const char *)text, size);
   verdict_t *v = &level->verdicts[hash_of(text, size, number) % VERDICTS];
   uint32_t function = (uint32_t)policy_number << 16 | (number + 1);
   if (v->function == function && v->size == size && !memcmp(v->text, text, size)) return v->wanted;
   v->function = function;
   v->size = (uint16_t)size;
   memcpy(v->text, text, size);
-  v->wanted = judge(f, (const char *)text, size);
+  v->wanted = evaluate(f, (const char *)text, size);
   return v->wanted;
 }
 
-/* Whether the call is one to record, by its first text argument, which is copied to Q. */
+/* True if the call is recorded, by its first text argument, which is copied to Q. */
 static bool wants(audited_call_t *c, uint32_t number, uint8_t *q) {
   const audit_function_t *f = c->function;
   if (f->always) return true;
@@ -163,24 +166,24 @@ static bool wants(audited_call_t *c, uint32_t number, uint8_t *q) {
   return is;
 }
 
-/* ---- what is under way ---------------------------------------------------------------------- */
+/* ---- calls in progress ---------------------------------------------------------------------- */
 
-static shm_audited_t *take_place(shm_audit_t *audit) {
+static shm_audited_t *claim_shared(shm_audit_t *audit) {
   if (!audit->watched) return NULL;
   uint32_t number = __atomic_fetch_add(&audit->used, 1u, __ATOMIC_ACQ_REL);
   return number < SHM_AUDITED ? &audit->threads[number] : NULL;
 }
 
-/* For who watches system calls: function NUMBER is entered (scratch_audit.h). */
-static void tell_entered(const writer_t *w, uint32_t number, const caller_t *at) {
-  shm_audited_t *place = w->audit->place;
-  uint32_t n = place->tid == (uint32_t)w->tid ? place->count : 0;
-  while (n && (n > SHM_ENTERED || place->entered[n - 1].sp <= at->sp))
+/* Reports to the watcher of system calls that function NUMBER is entered (record/shm_audit.h). */
+static void report_entered(const writer_t *w, uint32_t number, const caller_t *at) {
+  shm_audited_t *shared = w->audit->shared;
+  uint32_t n = shared->tid == (uint32_t)w->tid ? shared->count : 0;
+  while (n && (n > SHM_ENTERED || shared->entered[n - 1].sp <= at->sp))
     n--;
   if (n == SHM_ENTERED) n--;
-  place->entered[n] = (shm_entered_t){at->sp, at->pc, number, 0};
-  place->tid = (uint32_t)w->tid;
-  place->count = n + 1;
+  shared->entered[n] = (shm_entered_t){at->sp, at->pc, number, 0};
+  shared->tid = (uint32_t)w->tid;
+  shared->count = n + 1;
 }
 
 /* ---- the record ----------------------------------------------------------------------------- */
@@ -188,7 +191,7 @@ static void tell_entered(const writer_t *w, uint32_t number, const caller_t *at)
 static NOINLINE bool make_thread(writer_t *w) {
   struct audit_thread *made = os_map(sizeof *made);
   if (!made || !os_wipe_on_fork(made, sizeof *made)) return false;
-  made->place = take_place(&w->control->audit);
+  made->shared = claim_shared(&w->control->audit);
   w->audit = made;
   return true;
 }
@@ -199,23 +202,24 @@ static level_t *level_of(stream_t *s) {
   return &w->audit->levels[s - w->events];
 }
 
-/* Where in the open chunk the body of SIZE bytes at BODY stands already, or NULL; then the body is
- * entered as the one to be repeated. */
-static const place_t *repeated(stream_t *s, level_t *level, const uint8_t *body, uint32_t size) {
+/* The record of the open chunk with the same body of SIZE bytes, or NULL; then this body is
+ * remembered for repetitions. */
+static const repeatable_t *repeated(stream_t *s, level_t *level, const uint8_t *body,
+                                    uint32_t size) {
   const uint8_t *chunk = (const uint8_t *)s->chunk;
-  place_t *p = &level->places[hash_of(body, size, size) % PLACES];
+  repeatable_t *p = &level->places[hash_of(body, size, size) % PLACES];
   if (p->sequence == s->sequence + 1 && p->size == size && p->policy == policy_number &&
       !memcmp(chunk + p->body, body, size))
     return p;
-  *p = (place_t){.sequence = s->sequence + 1,
-                 .record = (uint32_t)(s->next - chunk),
-                 .body = (uint32_t)(body - chunk),
-                 .size = (uint16_t)size,
-                 .policy = policy_number};
+  *p = (repeatable_t){.sequence = s->sequence + 1,
+                      .record = (uint32_t)(s->next - chunk),
+                      .body = (uint32_t)(body - chunk),
+                      .size = (uint16_t)size,
+                      .policy = policy_number};
   return NULL;
 }
 
-static void commit_repeat(stream_t *s, uint8_t *q, const place_t *place, unsigned head) {
+static void commit_repeat(stream_t *s, uint8_t *q, const repeatable_t *place, unsigned head) {
   uint64_t back = (uint64_t)(s->next - (uint8_t *)s->chunk) - place->record;
   *q++ = EXTENDED_AUDIT_REPEAT;
   *q++ = (uint8_t)(varint_short_size(back) << 1 | 1);
@@ -230,11 +234,11 @@ static void put_call(stream_t *s, const audited_call_t *c, uint32_t number, uint
   end += varint_put(end, stack);
   for (int i = 0; i < AUDIT_ARGUMENTS; i++)
     end = put_argument(c, end, i);
-  *end++ = 1; /* who collects an open chunk takes zeros at its end for nothing */
+  *end++ = 1; /* zeros at the end of an open chunk would be cut off */
   if (c->text && c->text + c->text_size > end)
     memset(end, 0, (size_t)(c->text + c->text_size - end));
   uint32_t size = (uint32_t)(end - body);
-  const place_t *place = repeated(s, c->level, body, size);
+  const repeatable_t *place = repeated(s, c->level, body, size);
   if (place) {
     memset(body, 0, size);
     commit_repeat(s, q, place, head);
@@ -248,14 +252,14 @@ static void put_call(stream_t *s, const audited_call_t *c, uint32_t number, uint
 void audit_called(uint32_t number, const uint64_t *arguments, caller_t at) {
   stream_t *s = writer_enter(RECORD_AUDIT);
   if (!s) return;
-  if (UNLIKELY(number >= policy->function_count)) { /* of a policy that is no longer in force */
+  if (UNLIKELY(number >= policy->function_count)) { /* of an earlier policy */
     writer_leave(s);
     return;
   }
   audited_call_t c = {
       .function = &audit_functions(policy)[number], .arguments = arguments, .level = level_of(s)};
   if (LIKELY(c.level)) c.memory = (audit_memory_t){at.sp, c.level->pages};
-  if (UNLIKELY(c.level && s->writer->audit->place)) tell_entered(s->writer, number, &at);
+  if (UNLIKELY(c.level && s->writer->audit->shared)) report_entered(s->writer, number, &at);
   if (UNLIKELY(!c.level || !writer_reserve(s, RECORD_MAX))) {
     sensor_finish(s, false);
     return;
@@ -283,7 +287,7 @@ void audit_start(const audit_policy_t *p) {
   policy_number++;
 }
 
-/* DATA in records of TYPE, one after the other. */
+/* Writes DATA as consecutive records of TYPE. */
 static void write_parts(table_type_t type, const void *data, uint32_t size) {
   for (uint32_t at = 0; at < size; at += TABLE_BODY_MAX) {
     uint32_t left = size - at;

@@ -10,8 +10,8 @@
 #include "sensor/audit/objc_methods.h"
 #include "sonde/hook.h"
 
-/* What is made of a policy to set its hooks. Those that are set, and functions that no image has
- * so far, are kept. Behind the policy's functions stand the look-ups of methods. */
+/* The hooks of a policy. `names`, `addresses` and `requests` are needed only to set them. After the
+ * functions of the policy come the look-up functions for methods. */
 typedef struct audited {
   const audit_policy_t *policy;
   uint32_t size; /* of the policy and its YAML */
@@ -23,18 +23,18 @@ typedef struct audited {
   const char **missing;
   uint32_t *missing_numbers;
   bool *reached; /* the functions that are hooked */
-  hook_pending_t awaited;
+  hook_pending_t pending;
 } audited_t;
 
-static audited_t in_force;
+static audited_t active;
 
-static bool tell(call_t *call, const uint64_t *arguments) {
+static bool before_call(call_t *call, const uint64_t *arguments) {
   audit_called_keeping(call->trampoline->data, arguments,
                        (caller_t){call->return_address, call->sp, call->caller_fp});
   return false;
 }
 
-static const trampoline_handlers_t calls = {.before = tell};
+static const trampoline_handlers_t calls = {.before = before_call};
 
 static const char *last_part(const char *path) {
   const char *last = path;
@@ -48,8 +48,8 @@ static bool is_of(const char *glob, uint64_t address) {
   return image && audit_glob(glob, last_part(image->path));
 }
 
-/* Whether the function NAME, found at ADDRESS, is in the library that the policy means. One that
- * the agent has in front of a library's is in that library. */
+/* True if the function NAME at ADDRESS is in the library that the policy names. A function with
+ * which the agent replaces a library's counts as that library's. */
 static bool in_library(const audit_policy_t *p, const audit_function_t *f, const char *name,
                        uint64_t address) {
   const char *glob = audit_string(p, f->library), *const names[] = {name};
@@ -60,8 +60,8 @@ static bool in_library(const audit_policy_t *p, const audit_function_t *f, const
   return is_of(glob, behind);
 }
 
-/* The trampoline of function NUMBER. Two names of one function are told apart, and the functions
- * of two policies: pointers to a thunk live on when a policy is no longer in force. */
+/* The trampoline of function NUMBER. Two names of one function, and functions of two policies, have
+ * different trampolines: a program may keep a pointer to a thunk longer than a policy is active. */
 static trampoline_t *trampoline_for(const audit_policy_t *p, uint32_t number) {
   return trampoline_new((uintptr_t)&audit_functions(p)[number]);
 }
@@ -76,23 +76,23 @@ static trampoline_t *make_trampoline(const audit_policy_t *p, uint32_t number, u
   return t;
 }
 
-static void await(audited_t *a, uint32_t number) {
-  a->missing_numbers[a->awaited.count] = number;
-  a->missing[a->awaited.count++] = a->names[number];
+static void add_pending(audited_t *a, uint32_t number) {
+  a->missing_numbers[a->pending.count] = number;
+  a->missing[a->pending.count++] = a->names[number];
 }
 
 static bool is_method(const audit_policy_t *p, uint32_t number) {
   return audit_is_method(audit_string(p, audit_functions(p)[number].name));
 }
 
-/* Prepares a hook of function NUMBER; it may be left out, which the recording tells. */
+/* Prepares the hook of function NUMBER. The recording lists functions that could not be hooked. */
 static void prepare(audited_t *a, uint32_t number) {
   const audit_function_t *f = &audit_functions(a->policy)[number];
   uint64_t address = a->addresses[number];
   if (is_method(a->policy, number)) return;
   bool is_there = address && in_library(a->policy, f, a->names[number], address);
   trampoline_t *t = is_there ? make_trampoline(a->policy, number, address) : NULL;
-  if (!is_there) await(a, number);
+  if (!is_there) add_pending(a, number);
   if (!t) return;
   a->reached[number] = true;
   a->requests[a->request_count++] =
@@ -101,12 +101,12 @@ static void prepare(audited_t *a, uint32_t number) {
                              .original = (void **)&t->target};
 }
 
-/* The same for look-up NUMBER; all methods can be told when it is hooked. */
+/* The same for look-up function NUMBER. When it is hooked all methods are audited. */
 static void prepare_lookup(audited_t *a, uint32_t number) {
   uint32_t count = a->policy->function_count, at = count + number;
   void **original, *replacement = a->addresses[at] ? audit_lookup(number, &original) : NULL;
   if (!replacement) {
-    await(a, at);
+    add_pending(a, at);
     return;
   }
   for (uint32_t i = 0; i < count; i++)
@@ -129,32 +129,33 @@ static int hook_all(audited_t *a) {
     prepare_lookup(a, i);
   int status = sonde_hook_add(a->requests, a->request_count, a->hooks);
   for (uint32_t i = 0; i < count && status < 0; i++)
-    a->reached[i] = false; /* none is */
+    a->reached[i] = false; /* none is hooked */
   return status;
 }
 
-static void now_reached(uint32_t number) {
-  in_force.reached[number] = true;
+static void set_reached(uint32_t number) {
+  active.reached[number] = true;
   writer_table(TABLE_AUDITED, (const uint64_t[]){number, 1}, 2, NULL);
 }
 
-static void *lookup_arrived(const audit_policy_t *p, uint32_t number, void ***original) {
+static void *hook_loaded_lookup(const audit_policy_t *p, uint32_t number, void ***original) {
   void *replacement = audit_lookup(number, original);
   for (uint32_t i = 0; replacement && i < p->function_count; i++)
-    if (is_method(p, i)) now_reached(i);
+    if (is_method(p, i)) set_reached(i);
   return replacement;
 }
 
-/* One that was missing has come with an image. */
-static void *arrived(const hook_candidate_t *c, uint32_t place, void ***original) {
-  const audit_policy_t *p = in_force.policy;
-  uint32_t number = in_force.missing_numbers[place];
-  if (number >= p->function_count) return lookup_arrived(p, number - p->function_count, original);
+/* An image that defines a missing function has been loaded. */
+static void *hook_loaded(const hook_candidate_t *c, uint32_t place, void ***original) {
+  const audit_policy_t *p = active.policy;
+  uint32_t number = active.missing_numbers[place];
+  if (number >= p->function_count)
+    return hook_loaded_lookup(p, number - p->function_count, original);
   const char *library = audit_string(p, audit_functions(p)[number].library);
   if (*library && !audit_glob(library, last_part(c->path))) return NULL;
   trampoline_t *t = make_trampoline(p, number, c->function);
   if (!t) return NULL;
-  now_reached(number);
+  set_reached(number);
   *original = (void **)(uintptr_t)&t->target;
   return (void *)(uintptr_t)trampoline_thunk(t);
 }
@@ -176,7 +177,7 @@ static void write_policy(const audited_t *a) {
 }
 
 void audit_hooks_record_again(void) {
-  if (in_force.policy) write_policy(&in_force);
+  if (active.policy) write_policy(&active);
 }
 
 int audit_hooks_set(const audit_policy_t *policy, uint32_t size, bool written) {
@@ -184,7 +185,8 @@ int audit_hooks_set(const audit_policy_t *policy, uint32_t size, bool written) {
   audited_t a = {.policy = policy, .size = size};
   uint64_t bytes = count * (sizeof *a.names + sizeof *a.addresses + sizeof *a.requests);
   char *memory = os_map(bytes), *kept = os_map(kept_bytes(&a));
-  if (!memory || !kept) return SONDE_ENOMEM; /* the one may stay mapped: the program is short */
+  if (!memory || !kept)
+    return SONDE_ENOMEM; /* one of them stays mapped: memory is exhausted anyway */
   a.requests = (void *)memory;
   a.names = (void *)(a.requests + count);
   a.addresses = (void *)(a.names + count);
@@ -197,15 +199,15 @@ int audit_hooks_set(const audit_policy_t *policy, uint32_t size, bool written) {
   if (!written) write_policy(&a);
   os_unmap(memory, bytes);
   a.names = NULL;
-  in_force = a;
-  in_force.awaited.names = in_force.missing;
-  in_force.awaited.replace = arrived;
-  if (status == 0 && a.awaited.count) status = hook_pending_add(&in_force.awaited);
+  active = a;
+  active.pending.names = active.missing;
+  active.pending.replace = hook_loaded;
+  if (status == 0 && a.pending.count) status = hook_pending_add(&active.pending);
   return status;
 }
 
 void audit_hooks_remove(void) {
-  const audited_t *a = &in_force;
+  const audited_t *a = &active;
   if (!a->policy) return;
   (void)hook_pending_remove();
   audit_methods_stop();
@@ -215,6 +217,6 @@ void audit_hooks_remove(void) {
     trampoline_t *t = trampoline_for(a->policy, i);
     if (t) trampoline_set(t, NULL);
   }
-  os_unmap(in_force.hooks, kept_bytes(a));
-  in_force = (audited_t){0};
+  os_unmap(active.hooks, kept_bytes(a));
+  active = (audited_t){0};
 }

@@ -1,11 +1,12 @@
 /* SPDX-License-Identifier: MIT
  *
- * The audit in force: every function of a policy that some image defines is hooked where it is
- * imported (hook/), through a trampoline that tells the sensor and goes straight on. Calls that
- * pass no import slot are not seen; the loader's own come before. Methods of Objective-C are told
- * by sensor/audit/objc_methods.h, whose look-ups are hooked here.
+ * Hooks of the audit: each function of a policy that some image defines is hooked where it is
+ * imported (hook/), through a trampoline that calls the sensor and jumps to the function. Calls
+ * that use no import slot are not seen, and neither are calls by the loader before the hooks are
+ * set. Objective-C methods are audited by sensor/audit/objc_methods.h, whose look-up functions are
+ * hooked here.
  *
- * One policy at a time. Called by one thread at a time, not in a signal handler.
+ * One policy at a time. Called by one thread at a time, not in signal handlers.
  */
 #ifndef SONDE_SENSOR_AUDIT_HOOKS_H
 #define SONDE_SENSOR_AUDIT_HOOKS_H
@@ -15,19 +16,18 @@
 
 #include "sensor/audit/policy.h"
 
-/* The flat policy at the start of SIZE bytes at DATA, which its YAML follows; NULL when it is none.
- */
+/* The flat policy at the start of SIZE bytes at DATA, which its YAML follows; NULL if invalid. */
 const audit_policy_t *audit_policy_of(const void *data, uint64_t size);
 
-/* Hooks what POLICY names and writes policy and YAML, SIZE bytes in all, into the recording, unless
- * WRITTEN says that it has them. POLICY stays for ever. 0 or a negative SONDE_E…. */
+/* Hooks the functions of POLICY, and writes policy and YAML, SIZE bytes in all, to the recording
+ * unless it has them (WRITTEN). POLICY stays mapped forever. Returns 0 or a negative SONDE_E…. */
 int audit_hooks_set(const audit_policy_t *policy, uint32_t size, bool written);
 
-/* In a forked child, whose hooks are its parent's: writes the policy, its YAML and what is hooked
- * into the recording that the child has begun. */
+/* In a forked child, which inherits the hooks: writes policy, YAML and hooked functions to the
+ * child's recording. */
 void audit_hooks_record_again(void);
 
-/* Calls pass as if nothing had been there. */
+/* Removes the hooks. */
 void audit_hooks_remove(void);
 
 #endif

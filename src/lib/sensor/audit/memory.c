@@ -8,13 +8,14 @@
 #include "sensor/crash.h"
 #include "capture/thread_state.h"
 
-#define PAGE        4096u /* the smallest there is: what can be read is settled in steps of this */
+/* The smallest page size; readability is decided in these steps. */
+#define PAGE        4096u
 #define STACK_PAGES 16u
 
 static uint64_t page_end(uint64_t address) { return ALIGN_DOWN(address, (uint64_t)PAGE) + PAGE; }
 
-/* From where this thread's stack is now to the end of the page of its caller's frame it can be
- * read, and as far as captures of that stack have come. */
+/* The thread's stack is readable from here to the end of the page of the caller's frame, and as far
+ * as captures have read it. */
 static bool on_own_stack(const audit_memory_t *m, uint64_t address) {
   uint64_t here = (uint64_t)(uintptr_t)__builtin_frame_address(0);
   if (address < here) return false;
@@ -24,12 +25,14 @@ static bool on_own_stack(const audit_memory_t *m, uint64_t address) {
   return self && stack_window_holds(&self->window, here) && address < self->window.hi;
 }
 
-/* ---- what the program began with, and its heap ----------------------------------------------- */
+/* ---- initial strings and the heap ------------------------------------------------------------ */
 
 static struct {
   uint64_t strings, strings_end;
-  uint64_t heap;       /* where it starts; 0: not known, or not all of it is there */
-  const uint64_t *end; /* where it ends */
+  /* start of the heap; 0: unknown, or parts of it are unmapped */
+  uint64_t heap;
+  /* the C library's variable with its end */
+  const uint64_t *end;
 } first;
 
 void audit_memory_start(void) {
@@ -50,7 +53,7 @@ void audit_memory_changes(uint64_t start, uint64_t size) {
     store_relaxed(&first.heap, (uint64_t)0);
 }
 
-/* What is left of the page that __curbrk lies in is there as well. */
+/* The page that contains __curbrk is mapped to its end. */
 static bool in_heap(uint64_t address) {
   uint64_t heap = load_relaxed(&first.heap);
   return heap && address >= heap && address < load_relaxed(first.end);
@@ -61,7 +64,7 @@ static bool needs_no_proof(uint64_t address) {
   return in_heap(address) && crash_catches_faults();
 }
 
-/* Whether ADDRESS lies in an image; a page of one that cannot be read is none. */
+/* True if ADDRESS is in a readable page of an image. */
 static bool in_image(const audit_memory_t *m, uint64_t address) {
   audit_page_t *page = &m->pages[address / PAGE % AUDIT_PAGES];
   uint64_t epoch = os_loader_epoch();
@@ -73,14 +76,14 @@ static bool in_image(const audit_memory_t *m, uint64_t address) {
   return is;
 }
 
-/* The kernel copies where nobody would catch a fault. */
+/* For memory whose faults nobody would catch. */
 static NOINLINE uint32_t copy_by_kernel(uint8_t *out, uint64_t address, uint32_t size, bool text) {
   uint8_t copied[AUDIT_TEXT_MAX];
   ssize_t got = os_read_memory(address, copied, size);
   return got > 0 ? (uint32_t)arch_copy_guarded(out, copied, (uint64_t)got, text) : 0;
 }
 
-/* SIZE bytes, all of one page. */
+/* Copies SIZE bytes within one page. */
 static uint32_t copy_piece(const audit_memory_t *m, uint8_t *out, uint64_t address, uint32_t size,
                            bool text, bool known) {
   if (!known && !on_own_stack(m, address) && !needs_no_proof(address) && !in_image(m, address)) {

@@ -1,40 +1,38 @@
 /* SPDX-License-Identifier: MIT
  *
- * Reading what an argument points to. A wrong pointer may be EFAULT to the program and must not be
- * a fault in here; nor must memory that another thread unmaps while it is read.
+ * Reads the memory that arguments point to. A wrong pointer may be EFAULT for the program and must
+ * not fault here; nor must memory that another thread unmaps during the read.
  *
- * What needs no proof: a string that the function itself reads; the thread's own stack as far as it
- * is in use; the strings that the program began with, its arguments and environment, which lie at
- * the top of its first stack; pages of images, for as long as the loader has changed nothing. A
- * call whose argument lies in an image that is being unloaded, or on a stack that is, fails anyway.
+ * Read without proof:
+ * - a string that the called function reads itself;
+ * - the thread's own stack, the part in use;
+ * - the initial arguments and environment, at the top of the first stack;
+ * - pages of images, while the loader has changed nothing. A call with an argument in an image or
+ * stack that is being unloaded fails anyway;
+ * - the brk(2) heap, with the small blocks of the first thread. It ends at the C library's variable
+ *   __curbrk (glibc; sbrk, malloc and free keep it current). Parts of it disappear only by munmap,
+ *   mremap, mprotect, mmap or madvise, which are hooked; after the first such call the heap needs
+ *   proof. Cost: two loads, of a line that each heap growth shares, and two comparisons.
  *
- * Nor does the heap that brk(2) has grown, where small blocks of the first thread's are. It ends
- * where the C library's own variable says at that moment (__curbrk of glibc: sbrk, malloc and free
- * all keep it), and inside it goes nothing but by a call of munmap, mremap, mprotect, mmap or
- * madvise for a part of it, which are seen; after the first of them the heap is proved as any
- * memory is. Price: two loads, of a line that every malloc that grows the heap shares, and two
- * comparisons.
+ * All other memory, mappings above all, may have been unmapped since the last read, unnoticed: the
+ * C library unmaps without an import slot. So each call proves it by one system call per page,
+ * about 110 ns. The proof holds for that instant. If the memory is unmapped between proof and copy,
+ * the copy faults, and the crash handler ends it (arch/guarded.h). The handler does not replace the
+ * proof: if a thread blocks SIGSEGV the kernel terminates the program at a fault. So neither
+ * readable pages nor signal masks are cached: libc changes masks, and sets those of handlers,
+ * without an import slot.
  *
- * Anything else, mapped memory above all, may have gone since it was read last, and nothing tells:
- * the C library unmaps without passing an import slot. So it is proved at every call, by one system
- * call for each page, which is what makes such an argument some 110 ns dearer. The proof holds for
- * that moment. What is unmapped between it and the copy makes the copy fault, and the handler that
- * stands in the place of SIGSEGV's and SIGBUS's default action ends the copy there
- * (arch/guarded.h). The handler alone would not do instead of the proof: a thread may block these
- * signals, and then the kernel ends the program at a fault. So no page is remembered as readable,
- * and no mask is: libc blocks signals, and makes handlers' masks, without passing an import slot.
+ * Mappings that the program makes with mmap, such as python's arenas, are not cached either,
+ * although its munmap calls are hooked. A raw system call can unmap them, which is far more likely
+ * for a mapping than for the brk heap. With SIGSEGV blocked, that would terminate a program for
+ * which a wrong path is EFAULT (tests/real/audit_known_memory.py tests it).
  *
- * Nor are mappings remembered that the program made itself by mmap, as python's arenas, although
- * its calls of munmap are seen and nobody else unmaps them by a name: a raw system call can, which
- * a mapping is far more likely to meet than the brk heap, and under a blocked SIGSEGV that would
- * end a program to which a wrong path is EFAULT (tests/real/audit_known_memory.py tries it).
- *
- * What is left, all of it under a thread that blocks SIGSEGV or a handler set by a raw system call:
- * a path that is unmapped during those nanoseconds, and a wrong pointer into a part of the brk heap
+ * Remaining risk, only in a thread that blocks SIGSEGV or with a handler set by a raw system call:
+ * a path that is unmapped between proof and copy, and a wrong pointer into a part of the brk heap
  * that a raw system call has unmapped or protected.
  *
- * Where the handler is not there (a program that audits itself without the agent, or has installed
- * its own), the kernel copies (os_read_memory): no fault whatever happens, at some 300 ns.
+ * Without the crash handler (a program that audits itself without the agent, or has its own
+ * handler) the kernel copies (os_read_memory): never a fault, about 300 ns.
  */
 #ifndef SONDE_SENSOR_AUDIT_MEMORY_H
 #define SONDE_SENSOR_AUDIT_MEMORY_H
@@ -44,13 +42,13 @@
 
 #define AUDIT_PAGES 16u
 
-/* Finds out what needs no proof. For the start, with one thread. */
+/* Determines the memory that needs no proof. At the start, with one thread. */
 void audit_memory_start(void);
 
-/* SIZE bytes from START are about to be unmapped, protected or mapped anew. Any thread. */
+/* SIZE bytes from START are about to be unmapped, protected or mapped over. Any thread. */
 void audit_memory_changes(uint64_t start, uint64_t size);
 
-/* A page that was seen to belong to an image, or to none, at an epoch of the loader. */
+/* A cached fact: whether a page belonged to an image, at an epoch of the loader. */
 typedef struct audit_page {
   uint64_t number, epoch;
   bool is_image;
@@ -58,15 +56,15 @@ typedef struct audit_page {
 
 typedef struct audit_memory {
   uint64_t caller_sp;
-  audit_page_t *pages; /* AUDIT_PAGES, of this thread */
+  audit_page_t *pages; /* AUDIT_PAGES of them, the thread's */
 } audit_memory_t;
 
-/* Copies SIZE bytes from ADDRESS to OUT, or as many as can be read; returns how many. OUT is left
- * as it was behind them. */
+/* Copies SIZE bytes from ADDRESS to OUT, or as many as are readable; returns how many. The rest of
+ * OUT is unchanged. */
 uint32_t audit_copy(const audit_memory_t *memory, void *out, uint64_t address, uint32_t size);
 
-/* The same with the string at ADDRESS, of which at most MAX bytes are wanted, without its end.
- * KNOWN: it can be read. */
+/* Copies the string at ADDRESS, at most MAX bytes, without its terminator. KNOWN: it is readable.
+ */
 uint32_t audit_copy_text(const audit_memory_t *memory, void *out, uint64_t address, uint32_t max,
                          bool known);
 

@@ -6,7 +6,8 @@
 #include "sensor/audit/audit.h"
 
 #define METHODS_MAX 8192u
-#define TEXTS_BYTES (1u << 20) /* of the names that stand for a glob */
+/* For the names of methods that match a glob. */
+#define TEXTS_BYTES (1u << 20)
 
 /* A method that the policy names. */
 typedef struct method {
@@ -16,26 +17,26 @@ typedef struct method {
   uint32_t next; /* the same method, as another function of the policy; 0: none */
 } method_t;
 
-static const audit_policy_t *in_force;
-static method_t *methods; /* METHODS_MAX, from the second on */
+static const audit_policy_t *active;
+static method_t *methods; /* METHODS_MAX; [0] is not used */
 static char *texts;
 static uint32_t method_count, texts_used;
 
-const audit_policy_t *audit_methods_policy(void) { return load_acquire(&in_force); }
+const audit_policy_t *audit_methods_policy(void) { return load_acquire(&active); }
 
 void audit_method_called(uint32_t number, caller_t at) {
   for (uint32_t i = number; i; i = methods[i].next)
-    if (methods[i].policy == load_acquire(&in_force))
+    if (methods[i].policy == load_acquire(&active))
       audit_called(methods[i].function, (const uint64_t[AUDIT_ARGUMENTS]){methods[i].name}, at);
 }
 
-/* Whether function NUMBER of the policy is the method NAME. */
+/* True if function NUMBER of the policy matches the method NAME. */
 static bool names(const audit_policy_t *p, uint32_t number, const char *name) {
   const char *glob = audit_string(p, audit_functions(p)[number].name);
   return audit_is_method(glob) && audit_glob(glob, name);
 }
 
-/* A copy of NAME that stays; 0: there is no room. */
+/* A permanent copy of NAME; 0: no space is left. */
 static uint64_t keep(const char *name) {
   uint32_t size = 1;
   while (name[size - 1])
@@ -46,7 +47,8 @@ static uint64_t keep(const char *name) {
   return (uint64_t)(uintptr_t)(texts + at);
 }
 
-/* The number of a method that is to be told as FUNCTION, and as NEXT, or 0. */
+/* The number of a new method that is audited as FUNCTION, and also as method NEXT; 0: the table is
+ * full. */
 static uint32_t number_of(const audit_policy_t *p, uint32_t function, const char *name,
                           uint32_t next) {
   uint32_t number = add_relaxed(&method_count, 1u) + 1;
@@ -66,11 +68,12 @@ void audit_method_left(void) {
   if (control) add_relaxed(&control->messages_left, 1u);
 }
 
-uint32_t audit_method_number(const audit_policy_t *p, const char *name, bool can_tell, bool *left) {
+uint32_t audit_method_number(const audit_policy_t *p, const char *name, bool can_audit,
+                             bool *left) {
   uint32_t number = 0;
   for (uint32_t i = p->function_count; i-- > 0;) {
     if (!names(p, i, name)) continue;
-    uint32_t more = can_tell ? number_of(p, i, name, number) : 0;
+    uint32_t more = can_audit ? number_of(p, i, name, number) : 0;
     *left |= !more;
     if (more) number = more;
   }
@@ -85,8 +88,8 @@ bool audit_methods_start(const audit_policy_t *p) {
   if (!methods) methods = os_map(METHODS_MAX * sizeof *methods);
   if (!texts) texts = os_map(TEXTS_BYTES);
   if (!methods || !texts) return false;
-  store_release(&in_force, p);
+  store_release(&active, p);
   return true;
 }
 
-void audit_methods_stop(void) { store_release(&in_force, NULL); }
+void audit_methods_stop(void) { store_release(&active, NULL); }

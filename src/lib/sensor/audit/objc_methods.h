@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: MIT
  *
- * The methods of Objective-C that a policy names. What is hooked for them is the runtime's: GNU's
- * functions that look methods up (audit_lookups.c), Apple's that send messages
- * (apple/audit_lookups.c).
+ * Objective-C methods that a policy names. The runtime's functions are hooked for them: GNU's
+ * look-up functions (linux/objc_lookups.c), Apple's functions that send messages
+ * (apple/objc_lookups.c).
  *
- * A name may be a glob; the method's own name is then the call's one argument, a text.
+ * A name may be a glob; the method's own name is then the call's only argument, a text.
  *
- * A program keeps what a look-up gave it for as long as it likes: trampolines are never given back,
- * and go straight on under another policy or none.
+ * A program may keep the result of a look-up forever. So trampolines are never freed; under another
+ * policy or none they jump to the method.
  */
 #ifndef SONDE_SENSOR_AUDIT_OBJC_METHODS_H
 #define SONDE_SENSOR_AUDIT_OBJC_METHODS_H
@@ -16,7 +16,7 @@
 #include "sensor/audit/policy.h"
 #include "sensor/malloc/malloc.h"
 
-/* The functions that are to be replaced while a policy names a method. */
+/* The number of functions that are hooked if a policy names a method. */
 #if defined(__APPLE__)
 #define AUDIT_LOOKUPS 8
 #else
@@ -24,28 +24,28 @@
 #endif
 const char *audit_lookup_name(uint32_t number);
 
-/* The replacement of lookup NUMBER, or NULL without a runtime; *ORIGINAL as hook/filter.h has it.
- */
+/* The replacement of look-up function NUMBER, or NULL without a runtime; *ORIGINAL is as in
+ * hook/filter.h. */
 void *audit_lookup(uint32_t number, void ***original);
 
-/* Whether POLICY names one; from now on it is the policy whose methods are told. */
+/* If POLICY names a method, makes it the active policy for methods and returns true. */
 bool audit_methods_start(const audit_policy_t *policy);
 
-/* Methods pass as if nothing had been there. */
+/* No policy is active for methods. */
 void audit_methods_stop(void);
 
-/* The policy whose methods are told now, or NULL. */
+/* The active policy for methods, or NULL. */
 const audit_policy_t *audit_methods_policy(void);
 
-/* For audit_method_called: what POLICY has the method NAME told as; 0: it does not name it, or
- * cannot be told, since there is no room here, or CAN_TELL says so: *LEFT is set then. */
-uint32_t audit_method_number(const audit_policy_t *policy, const char *name, bool can_tell,
+/* The number, for audit_method_called, of the method NAME in POLICY. 0: POLICY does not name it, or
+ * it cannot be audited, because a table is full or CAN_AUDIT is false; *LEFT is set then. */
+uint32_t audit_method_number(const audit_policy_t *policy, const char *name, bool can_audit,
                              bool *left);
 
-/* A method that cannot be told was met: counted. */
+/* Counts a method that cannot be audited. */
 void audit_method_left(void);
 
-/* The method NUMBER, not 0, is about to be entered. */
+/* The method NUMBER, not 0, is about to be called. */
 void audit_method_called(uint32_t number, caller_t at);
 
 #endif

@@ -44,7 +44,7 @@ bool audit_policy_valid(const void *policy, uint64_t size) {
 
 static bool is_digit(char c) { return c >= '0' && c <= '9'; }
 
-/* On a mismatch the last * takes one byte more; an earlier one need not be tried again. */
+/* On a mismatch the last * matches one more byte; earlier ones need no second try. */
 bool audit_glob(const char *glob, const char *text) {
   const char *star = NULL, *again = NULL;
   while (*text) {

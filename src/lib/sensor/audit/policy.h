@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: MIT
  *
- * A policy in its flat form: which functions are audited, which of their arguments are kept, and
- * which calls matter. The command compiles it from YAML (analysis/audit/policy.h), so that no
- * parser lives in the program; the program checks its bounds once and then follows its offsets.
+ * A policy in flat form: which functions are audited, which of their arguments are recorded, and
+ * which calls match. The command compiles it from YAML (analysis/audit/policy.h), so the program
+ * contains no parser. The program checks all bounds once and then follows the offsets.
  *
- * One block of memory, little endian: the header, the functions, the rules, the globs (offsets of
- * strings), the strings. A rule is one category's interest in one function: it holds for a call
- * when the function's first text argument matches one of its globs and none of its exceptions. A
- * call is recorded when a rule of its function holds.
+ * One block of memory, little endian: header, functions, rules, globs (offsets of strings),
+ * strings. A rule is the interest of one category in one function. It matches a call if the
+ * function's first text argument matches one of its globs and none of its exceptions. A call is
+ * recorded if a rule of its function matches.
  */
 #ifndef SONDE_SENSOR_AUDIT_POLICY_H
 #define SONDE_SENSOR_AUDIT_POLICY_H
@@ -19,10 +19,12 @@
 
 #define AUDIT_POLICY_MAGIC 0x31647561u /* "aud1" */
 #define AUDIT_POLICY_MAX   (1u << 20)  /* bytes of the whole block */
-#define AUDIT_ARGUMENTS    6           /* those that the calling convention passes in registers */
-#define AUDIT_TEXT_MAX     255u        /* bytes of a text argument that are kept */
+/* The calling convention passes these in registers. */
+#define AUDIT_ARGUMENTS 6
+/* Bytes of a text argument that are recorded. */
+#define AUDIT_TEXT_MAX 255u
 
-/* What an argument is. X(name, value, word in a policy). */
+/* The kinds of arguments. X(name, value, word in a policy) */
 #define AUDIT_ARGUMENT_TABLE(X)                                                                    \
   X(AUDIT_SKIP, 0, "-")                                                                            \
   X(AUDIT_TEXT, 1, "text")       /* a string that the function itself reads */                     \
@@ -41,8 +43,8 @@ typedef enum audit_argument {
 
 static inline bool audit_is_text(uint8_t kind) { return kind == AUDIT_TEXT || kind == AUDIT_PATH; }
 
-/* A function's name may be that of a method of Objective-C, "-[Class selector:]" or a glob of such
- * names; its argument, if any, is the name of the method that was called. */
+/* A function's name may be an Objective-C method, "-[Class selector:]", or a glob of such names;
+ * the argument, if any, is then the name of the called method. */
 static inline bool audit_is_method(const char *name) { return *name == '-' || *name == '+'; }
 
 typedef struct audit_function {
@@ -67,7 +69,7 @@ typedef struct audit_policy {
   uint32_t strings, strings_size; /* the last byte is 0 */
 } audit_policy_t;
 
-/* False when SIZE bytes at POLICY, 4-byte aligned, are no policy whose every offset is within. */
+/* True if SIZE bytes at POLICY, 4-byte aligned, are a policy with every offset in bounds. */
 bool audit_policy_valid(const void *policy, uint64_t size);
 
 static inline const audit_function_t *audit_functions(const audit_policy_t *p) {
@@ -82,14 +84,13 @@ static inline const char *audit_string(const audit_policy_t *p, uint32_t offset)
   return (const char *)p + p->strings + offset;
 }
 
-/* Whether TEXT matches GLOB, where * stands for any bytes, / included, ? for one, and # for a
- * decimal number. */
+/* True if TEXT matches GLOB: * matches any bytes including /, ? one byte, # a decimal number. */
 bool audit_glob(const char *glob, const char *text);
 
-/* Whether RULE holds for a call whose first text argument is TEXT ("" when it has none). */
+/* True if RULE matches a call whose first text argument is TEXT ("": none). */
 bool audit_rule_holds(const audit_policy_t *policy, const audit_rule_t *rule, const char *text);
 
-/* Whether any rule of FUNCTION holds. */
+/* True if a rule of FUNCTION matches. */
 bool audit_wants(const audit_policy_t *policy, const audit_function_t *function, const char *text);
 
 #endif

@@ -11,19 +11,19 @@
 #include "sonde/status.h"
 
 static enum { NO_AUDIT, OWN_AUDIT, RECORDERS_AUDIT } state;
-static bool own_file; /* the recording is of this audit, and ends with it */
+static bool own_file; /* audit_begin created the recording, and audit_end ends it */
 
-/* The last policy, which pointers to its trampolines may outlive: used again where it is the same.
- */
+/* The last policy. It stays mapped, since pointers to its trampolines may outlive the audit, and is
+ * used again if the next policy is equal. */
 static struct {
   char *data;
   uint64_t size;
-  uint64_t recording; /* that holds it */
+  uint64_t recording; /* that contains it */
 } last;
 
-static uint64_t recordings; /* begun by audit_begin; so many */
+static uint64_t recordings; /* count of those created by audit_begin */
 
-/* A copy of the policy that stays. */
+/* A permanent copy of the policy. */
 static const audit_policy_t *keep(const void *policy, uint64_t size) {
   if (last.data && last.size == size && !memcmp(last.data, policy, size))
     return (const void *)last.data;
@@ -36,7 +36,7 @@ static const audit_policy_t *keep(const void *policy, uint64_t size) {
   return (const void *)copy;
 }
 
-/* Under a recorder it is the recorder that switches. */
+/* Under a recorder, the recorder switches. */
 static int switch_on(bool on) {
   char answer[256];
   const shm_control_t *c = writer_control();
@@ -59,7 +59,7 @@ static int begin_file(const char *path) {
   return status;
 }
 
-/* A recording holds one policy. */
+/* A recording has at most one policy. */
 static bool holds_another(const audit_policy_t *policy, uint64_t recording) {
   static const audit_policy_t *held;
   static uint64_t held_by = UINT64_MAX;
@@ -106,7 +106,7 @@ int audit_end(void) {
   return malloc_standalone_end();
 }
 
-/* Not in a child of fork, where there is no control. */
+/* A forked child has no control page and does nothing. */
 __attribute__((destructor)) static void at_exit(void) {
   if (state == OWN_AUDIT && own_file && malloc_api_is_recording()) (void)audit_end();
 }

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
- * An audit that the program begins and ends itself, into a recording of its own or the one it is
- * under. Called by one thread at a time.
+ * An audit that the program starts and stops itself, in a recording of its own or in the one that
+ * exists. Called by one thread at a time.
  */
 #ifndef SONDE_SENSOR_AUDIT_START_H
 #define SONDE_SENSOR_AUDIT_START_H

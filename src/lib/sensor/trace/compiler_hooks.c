@@ -1,20 +1,20 @@
 /* SPDX-License-Identifier: MIT
  *
- * Compiler hooks: what code compiled with -finstrument-functions calls, by gcc or clang, at the
- * start and end of each function, those inlined into others included.
+ * The compiler hooks: code compiled with -finstrument-functions, by gcc or clang, calls them at the
+ * start and end of each function, including functions inlined into others.
  *
- * The stack pointer of the call of the hook tells which frame it is: the same at the start and the
- * end of a function, unless it used alloca. Where the hook stands tells apart what shares a frame.
- * An exit hook that is the last thing a function does is jumped to, and returns to the call site.
- * gcc calls the exit hook also when an exception leaves a function; clang does not.
+ * The stack pointer at the hook's call identifies the frame: it is equal at start and end of a
+ * function, unless the function uses alloca. The address of the hook's call distinguishes functions
+ * that share a frame. An exit hook may be called by a tail call; it then returns to the call site.
+ * gcc also calls the exit hook when an exception leaves a function; clang does not.
  *
- * Weak, so that a program that has hooks of its own keeps them.
+ * The hooks are weak, so a program that defines its own keeps them.
  */
 #include "arch/symbol.h"
 #include "sensor/trace/trace.h"
 
-/* What is done while tracing is on, apart, so that there is next to nothing to do while it is off.
- * Both are jumped to: the return address and the stack pointer are those of the hook's call. */
+/* The part that runs while tracing is on is separate, so that tracing that is off costs little.
+ * Both functions are tail-called: return address and stack pointer are those of the hook's call. */
 static NOINLINE void entered(void *function, void *call_site, uint32_t generation) {
   trace_enter(generation, (uintptr_t)function, (uintptr_t)__builtin_dwarf_cfa(),
               (uintptr_t)call_site, (uintptr_t)__builtin_return_address(0));
@@ -35,7 +35,7 @@ __attribute__((used)) HIDDEN void trace_hook_exit(void *function, void *call_sit
   if (UNLIKELY(generation)) left(function, call_site, generation);
 }
 
-#if defined(__APPLE__) /* which has no aliases: a jump each */
+#if defined(__APPLE__) /* it has no aliases: a jump each */
 #if defined(__aarch64__)
 #define JUMP "b "
 #else

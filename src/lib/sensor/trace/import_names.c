@@ -1,13 +1,14 @@
 /* SPDX-License-Identifier: MIT
  *
- * Functions that a trampoline cannot stand around, by name.
+ * Functions that a trampoline cannot wrap, by name.
  */
 #include "base/bits.h"
 #include "sensor/trace/imports.h"
 
 #include "sensor/audit/policy.h"
 
-/* No calling convention of the psABI's, or called by the compiler's own rules, or ours. */
+/* They do not follow the psABI's calling convention, are called by the compiler's rules, or belong
+ * to sonde. */
 static const char *const never[] = {
     "__tls_get_addr",
     "___tls_get_addr",
@@ -28,8 +29,7 @@ static const char *const never[] = {
     "__gmon_start__",
     "__aarch64_*",
     "__xray_*",
-    /* of Apple's systems: they keep more registers than the convention asks, and callers rely on it
-     */
+    /* Apple: they preserve more registers than the convention requires; callers rely on it */
     "_tlv_bootstrap",
     "dyld_stub_binder",
     "__chkstk_darwin",
@@ -40,9 +40,9 @@ static const char *const never[] = {
     "swift_bridgeObject*",
 };
 
-/* Each returns twice, or never, or asks who called it. */
+/* Each returns twice, or never, or inspects its caller. */
 static const char *const called[] = {
-    /* twice */
+    /* return twice */
     "setjmp",
     "_setjmp",
     "sigsetjmp",
@@ -55,7 +55,7 @@ static const char *const called[] = {
     "clone",
     "__clone",
     "clone3",
-    /* never */
+    /* never return */
     "longjmp",
     "_longjmp",
     "siglongjmp",
@@ -81,7 +81,7 @@ static const char *const called[] = {
     "__cxa_throw_bad_array*",
     "__pthread_unwind*",
     "objc_exception_throw",
-    /* the caller */
+    /* inspect the caller */
     "dlopen",
     "dlmopen",
     "dlsym",

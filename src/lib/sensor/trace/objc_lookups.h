@@ -1,19 +1,19 @@
 /* SPDX-License-Identifier: MIT
  *
- * Objective-C messages. On the GNU runtime the compiler has the runtime look up the method that a
- * message reaches, objc_msg_lookup or objc_msg_lookup_super, and calls what it is given. That is a
- * trampoline for the method (hook/trampoline.h) while calls are traced, so that the end of a
- * message is seen as well, whatever its arguments and results are. On Apple's (apple/messages.c)
- * objc_msgSend and its kin go on in the method themselves; the trampoline stands before them.
+ * Tracing of Objective-C messages. With GNU's runtime the compiler calls objc_msg_lookup or
+ * objc_msg_lookup_super to look up the method of a message, and then calls the result. While calls
+ * are traced the result is a trampoline for the method (hook/trampoline.h), so the end of the call
+ * is seen too, whatever its arguments and results are. With Apple's runtime (apple/objc_lookups.c)
+ * objc_msgSend and similar functions jump to the method; the trampoline wraps them.
  *
- * A method is told by the class that has it and its selector, as "-[Class selector:]", or "+[…" of
- * a class method; a pattern (sensor/trace/imports.h) names it so. A method that stands under
- * several selectors has the name under which it was met first. Not told are messages to nil,
- * methods made at run time (their code lies in no image, and may be another's tomorrow), and calls
- * of a method's address that was got in other ways.
+ * A method is recorded by its class and selector, as "-[Class selector:]", or "+[…" for a class
+ * method; patterns (sensor/trace/imports.h) use the same form. A method with several selectors
+ * keeps the name under which it was first called. Not recorded are messages to nil, methods created
+ * at run time (their code is in no image, and may be reused), and calls of method addresses
+ * obtained in other ways.
  *
- * A program keeps such an address for as long as it likes: trampolines are never given back, and go
- * straight on while calls are not traced.
+ * A program may keep such an address forever. So trampolines are never freed; while calls are not
+ * traced they jump to the method.
  */
 #ifndef SONDE_SENSOR_TRACE_OBJC_LOOKUPS_H
 #define SONDE_SENSOR_TRACE_OBJC_LOOKUPS_H
@@ -21,10 +21,10 @@
 #include "hook/filter.h"
 #include "record/shm.h"
 
-/* Is NAME a function that looks methods up, and may PATTERN name a method? */
+/* True if NAME is a function that looks up methods, and PATTERN may match a method. */
 bool objc_lookups_may_match(const char *pattern, const char *name);
 
-/* The replacement for such a function; as hook_filter_t has it. */
+/* The replacement of such a function, as in hook_filter_t. */
 void *objc_lookups_replace(const hook_candidate_t *candidate, void ***original);
 
 #endif

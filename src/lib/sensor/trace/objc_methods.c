@@ -4,7 +4,7 @@
 #include "image/import_slots.h"
 #include "os/os.h"
 
-/* Of the runtime; called where the program has called it. */
+/* Functions of the runtime; called where the program has called the runtime. */
 static struct {
   const char *(*class_name)(uint64_t class);
   const char *(*selector_name)(uint64_t selector);
@@ -42,8 +42,8 @@ static char *append(char *out, const char *end, const char *text) {
   return out;
 }
 
-/* The class that has the method which CLASS answers SELECTOR with: itself, or one above it. 0: it
- * has none, the message is forwarded. */
+/* The class that implements method SELECTOR of CLASS: itself or a superclass. 0: none, the message
+ * is forwarded. */
 static uint64_t owner_of(uint64_t class, uint64_t selector) {
   uint64_t method = runtime.method(class, selector);
   while (method) {

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT
  *
- * What `sonde report FILE trace` tells, told by the program itself: its chunks of calls are copied,
- * put in order, replayed into a tree in mapped memory, and printed with the names of its own symbol
- * tables. No malloc, no stdio, no libc.
+ * Prints what `sonde report FILE trace` prints, in the program itself: copies the chunks of calls,
+ * sorts them, replays them into a tree in mapped memory, and prints it with names from mapped
+ * symbol tables. No malloc, no stdio, no libc.
  */
 #include "sensor/trace/print.h"
 
@@ -17,21 +17,24 @@
 #include "capture/frame_table.h"
 
 #define CHUNKS_MAX (1u << 16)
-#define NODES_MAX  (1u << 16) /* calls on further paths count for their callers */
-#define SLOTS      (4u * NODES_MAX)
-#define SHARE      10000 /* of the whole: less is not shown */
-#define RATE_BITS  24
-#define DEPTH_MAX  64 /* of what is shown */
+/* Calls on more paths count for their callers. */
+#define NODES_MAX (1u << 16)
+#define SLOTS     (4u * NODES_MAX)
+/* Functions with less than 1 / SHARE of the total time are not printed. */
+#define SHARE     10000
+#define RATE_BITS 24
+#define DEPTH_MAX 64 /* printed */
 
-typedef struct node {
-  uint64_t calls, total, inside, least, worst; /* units of the clock, not shifted */
+typedef struct print_node {
+  /* times in units of the clock, not shifted; `callees`: time in traced callees */
+  uint64_t calls, total, callees, least, worst;
   uint32_t parent, frame, first_child, next;
-} node_t;
+} print_node_t;
 
-typedef struct place {
+typedef struct chunk_place {
   uint32_t stream, sequence;
   uint64_t offset; /* in bytes */
-} place_t;
+} chunk_place_t;
 
 typedef struct open_call {
   uint64_t start;
@@ -42,9 +45,9 @@ typedef struct open_call {
 typedef struct printing {
   uint8_t *bytes; /* the chunks of calls */
   uint64_t used, room;
-  place_t *places;
+  chunk_place_t *places;
   uint32_t count;
-  node_t *nodes; /* 0 is the root */
+  print_node_t *nodes; /* 0 is the root */
   uint32_t node_count;
   uint32_t *slots;
   open_call_t *calls;
@@ -63,19 +66,20 @@ static bool add_size(void *context, const chunk_header_t *chunk) {
 static bool add_chunk(void *context, const chunk_header_t *chunk) {
   printing_t *p = context;
   if (chunk->type != CHUNK_CALLS) return true;
-  if (p->count == CHUNKS_MAX || chunk->size > p->room - p->used) return true; /* newer than asked */
+  if (p->count == CHUNKS_MAX || chunk->size > p->room - p->used)
+    return true; /* newer than the size query */
   memcpy(p->bytes + p->used, chunk, chunk->size);
-  p->places[p->count++] = (place_t){chunk->stream, chunk->sequence, p->used};
+  p->places[p->count++] = (chunk_place_t){chunk->stream, chunk->sequence, p->used};
   p->used += chunk->size;
   return true;
 }
 
-static bool is_before(const place_t *a, const place_t *b) {
+static bool is_before(const chunk_place_t *a, const chunk_place_t *b) {
   return a->stream != b->stream ? a->stream < b->stream : a->sequence < b->sequence;
 }
 
-static void sift_down(place_t *heap, uint32_t count, uint32_t i) {
-  place_t one = heap[i];
+static void sift_down(chunk_place_t *heap, uint32_t count, uint32_t i) {
+  chunk_place_t one = heap[i];
   for (uint32_t c; (c = 2 * i + 1) < count; i = c) {
     if (c + 1 < count && is_before(&heap[c], &heap[c + 1])) c++;
     if (!is_before(&one, &heap[c])) break;
@@ -88,7 +92,7 @@ static void sort_places(printing_t *p) {
   for (uint32_t i = p->count / 2; i-- > 0;)
     sift_down(p->places, p->count, i);
   for (uint32_t end = p->count; end > 1; end--) {
-    place_t last = p->places[end - 1];
+    chunk_place_t last = p->places[end - 1];
     p->places[end - 1] = p->places[0];
     p->places[0] = last;
     sift_down(p->places, end - 1, 0);
@@ -97,17 +101,17 @@ static void sort_places(printing_t *p) {
 
 /* ---- the tree ------------------------------------------------------------------------------ */
 
-/* The node of FRAME called from PARENT; 0 when there is no room. */
+/* The node of FRAME called from PARENT; 0: too many nodes. */
 static uint32_t child(printing_t *p, uint32_t parent, uint32_t frame) {
   uint64_t hash = ((uint64_t)parent << 32 | frame) * UINT64_C(0x9e3779b97f4a7c15);
   uint32_t i = (uint32_t)(hash >> 40) % SLOTS;
   for (; p->slots[i]; i = (i + 1) % SLOTS) {
-    const node_t *n = &p->nodes[p->slots[i]];
+    const print_node_t *n = &p->nodes[p->slots[i]];
     if (n->parent == parent && n->frame == frame) return p->slots[i];
   }
   if (p->node_count == NODES_MAX) return 0;
   uint32_t number = p->node_count++;
-  p->nodes[number] = (node_t){.parent = parent, .frame = frame};
+  p->nodes[number] = (print_node_t){.parent = parent, .frame = frame};
   p->nodes[number].next = p->nodes[parent].first_child;
   p->nodes[parent].first_child = number;
   return p->slots[i] = number;
@@ -124,13 +128,13 @@ static void leave(printing_t *p, uint64_t time) {
   if (!p->depth) return;
   const open_call_t *c = &p->calls[--p->depth];
   if (!c->shown) return;
-  node_t *n = &p->nodes[c->node];
+  print_node_t *n = &p->nodes[c->node];
   uint64_t took = time > c->start ? time - c->start : 0;
   if (!n->calls || took < n->least) n->least = took;
   if (took > n->worst) n->worst = took;
   n->calls++;
   n->total += took;
-  p->nodes[n->parent].inside += took;
+  p->nodes[n->parent].callees += took;
 }
 
 static void set_depth(printing_t *p, uint64_t depth, uint64_t time) {
@@ -167,9 +171,9 @@ static uint64_t replay_chunk(printing_t *p, const chunk_header_t *h) {
 
 static void replay(printing_t *p) {
   uint64_t time = 0;
-  const place_t *before = NULL;
+  const chunk_place_t *before = NULL;
   for (uint32_t i = 0; i < p->count; i++) {
-    const place_t *place = &p->places[i];
+    const chunk_place_t *place = &p->places[i];
     if (before && before->stream == place->stream && before->sequence == place->sequence) continue;
     bool follows =
         before && before->stream == place->stream && before->sequence + 1 == place->sequence;
@@ -182,7 +186,7 @@ static void replay(printing_t *p) {
 
 /* ---- text ---------------------------------------------------------------------------------- */
 
-/* A line in the making; what does not fit is cut. */
+/* An output line; longer text is truncated. */
 typedef struct text {
   char bytes[1024];
   uint32_t used;
@@ -227,7 +231,7 @@ static void put_ns(text_t *t, const printing_t *p, uint64_t units) {
   text_right(t, whole * p->rate + (rest * p->rate >> RATE_BITS), 12);
 }
 
-/* Nanoseconds a unit, times 2^RATE_BITS, by the clock since the recording began. */
+/* Nanoseconds per unit, times 2^RATE_BITS, measured since the recording began. */
 static uint64_t rate_of_clock(void) {
   uint64_t ticks, ns;
   if (writer_control()->clock == RECORD_CLOCK_MONOTONIC) return UINT64_C(1) << RATE_BITS;
@@ -255,11 +259,11 @@ static void put_name(text_t *t, uint32_t frame) {
     text_hex(t, info.pc);
 }
 
-static bool put_node(printing_t *p, const node_t *n, unsigned depth) {
+static bool put_node(printing_t *p, const print_node_t *n, unsigned depth) {
   text_t t;
   t.used = 0;
   put_ns(&t, p, n->total);
-  put_ns(&t, p, n->total > n->inside ? n->total - n->inside : 0);
+  put_ns(&t, p, n->total > n->callees ? n->total - n->callees : 0);
   text_right(&t, n->calls, 12);
   put_ns(&t, p, n->total / n->calls);
   put_ns(&t, p, n->least);
@@ -272,11 +276,12 @@ static bool put_node(printing_t *p, const node_t *n, unsigned depth) {
   return text_write(&t, p->fd);
 }
 
-/* The child of PARENT with most time after one with TIME and number AFTER; 0: no more. */
+/* The child of PARENT that follows the child AFTER, which has TIME, in order of time; 0: no more.
+ */
 static uint32_t next_child(const printing_t *p, uint32_t parent, uint64_t time, uint32_t after) {
   uint32_t best = 0;
   for (uint32_t i = p->nodes[parent].first_child; i; i = p->nodes[i].next) {
-    const node_t *n = &p->nodes[i];
+    const print_node_t *n = &p->nodes[i];
     bool later = n->total < time || (n->total == time && i > after);
     if (n->calls && later &&
         (!best || n->total > p->nodes[best].total ||
@@ -302,10 +307,10 @@ static bool print_tree(printing_t *p) {
   t.used = 0;
   text_put(&t, "    total_ns     self_ns       calls     mean_ns    least_ns    worst_ns");
   p->lines++;
-  return text_write(&t, p->fd) && put_children(p, 0, 0, p->nodes[0].inside / SHARE);
+  return text_write(&t, p->fd) && put_children(p, 0, 0, p->nodes[0].callees / SHARE);
 }
 
-/* ---- all of it ------------------------------------------------------------------------------ */
+/* ---- entry point ---------------------------------------------------------------------------- */
 
 static void *memory(uint64_t bytes) { return os_map(ALIGN_UP(bytes, UINT64_C(4096))); }
 

@@ -10,7 +10,7 @@
 /* Lines written to FD, or a negative SONDE_E…. */
 int trace_print(int fd);
 
-/* The name of the scope that ADDRESS stands for, NULL when it is none (trace_api.c). */
+/* The name of the scope with this ADDRESS (public.c); NULL: it is not a scope. */
 const char *trace_scope_name(uint64_t address);
 
 #endif

@@ -2,9 +2,9 @@
  *
  * sonde/trace.h: a program that traces itself.
  *
- * A scope is a call of the address of its name. The names met are kept in a small table, so that a
- * scope costs what a function does; the names that meet in one place of it are recorded again and
- * again, which a reader does not mind.
+ * A scope is a call of the address of its name. A small table holds the names that were recorded,
+ * so a scope costs as much as a function. Names with the same hash are recorded repeatedly; readers
+ * ignore duplicates.
  */
 #include "sonde/trace.h"
 
@@ -51,7 +51,7 @@ int sonde_trace_start(size_t limit_bytes) {
   return 0;
 }
 
-static int follow(const char *pattern) {
+static int hook_imports(const char *pattern) {
   shm_control_t *control = writer_control();
   uint32_t length = 0;
   if (control->trace_pattern[0]) return SONDE_EBUSY;
@@ -68,7 +68,7 @@ int sonde_trace_calls(const char *pattern) {
   if (!pattern) return SONDE_EINVAL;
   take_lock();
   int status = prepare(DEFAULT_LIMIT);
-  if (status == 0) status = follow(pattern);
+  if (status == 0) status = hook_imports(pattern);
   store_release(&lock, 0u);
   return status;
 }
@@ -87,25 +87,25 @@ int sonde_trace_save(const char *path) {
 
 int sonde_trace_print(int fd) { return memory_recording_is_on() ? trace_print(fd) : SONDE_EINVAL; }
 
-static const char **place_of(const char *name) {
+static const char **entry_of(const char *name) {
   uint64_t hash = (uint64_t)(uintptr_t)name * UINT64_C(0x9e3779b97f4a7c15);
   return &names[hash >> (64 - NAMES_BITS)];
 }
 
 const char *trace_scope_name(uint64_t address) {
-  const char *name = load_relaxed(place_of((const char *)(uintptr_t)address));
+  const char *name = load_relaxed(entry_of((const char *)(uintptr_t)address));
   return (uintptr_t)name == address ? name : NULL;
 }
 
-static NOINLINE void meet(const char *name) {
+static NOINLINE void record_name(const char *name) {
   trace_name((uintptr_t)name, name);
-  store_relaxed(place_of(name), name);
+  store_relaxed(entry_of(name), name);
 }
 
 void sonde_trace_begin(const char *name) {
   uint32_t generation = trace_on();
   if (!generation || !name) return;
-  if (UNLIKELY(load_relaxed(place_of(name)) != name)) meet(name);
+  if (UNLIKELY(load_relaxed(entry_of(name)) != name)) record_name(name);
   trace_enter(generation, (uintptr_t)name, (uintptr_t)__builtin_dwarf_cfa(), 0, 0);
 }
 

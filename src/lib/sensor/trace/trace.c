@@ -2,16 +2,17 @@
  *
  * The slow parts of the call tracer, and its start: see trace.h.
  *
- * Everything here runs with the thread's state marked busy, so a signal handler that comes in
- * between works on the second one. The order within an event is: find out, put records that must
- * stand before it, put it, change the call stack. A record is one store of at most 8 bytes.
+ * All of this runs with the thread's state marked busy, so a signal handler in between uses the
+ * second state. The order within an event: look up, write records that must precede it, write it,
+ * change the call stack. A record is one store of at most 8 bytes.
  */
 #include "sensor/trace/trace.h"
 
 #include "sonde/status.h"
 #include "capture/frame_table.h"
 
-#define SAME_STACK_BYTES (UINT64_C(64) << 20) /* further apart lie different stacks, we take it */
+/* Addresses further apart are assumed to be in different stacks. */
+#define SAME_STACK_BYTES (UINT64_C(64) << 20)
 #define TIME_8_MAX       ((UINT64_C(1) << 36) - 1)
 #define TIME_4_MAX       ((UINT64_C(1) << 26) - 1)
 
@@ -40,8 +41,8 @@ static uint64_t trace_clock(const trace_thread_t *t) {
   return LIKELY(t->stream.writer->cycles) ? trace_cycle_clock() : os_monotonic_ns();
 }
 
-/* Room for an event and what may stand before it. The first chunk tells whose it is. */
-static bool make_room(trace_thread_t *t) {
+/* Ensures space for an event and the records before it. The first chunk identifies its thread. */
+static bool ensure_space(trace_thread_t *t) {
   stream_t *s = &t->stream;
   if (LIKELY(s->next < s->limit)) return true;
   bool first = !s->id;
@@ -54,8 +55,9 @@ static bool make_room(trace_thread_t *t) {
   return true;
 }
 
-/* The time since the event before, and the clock moved on; what BITS cannot hold is put aside. */
-static uint64_t pass_time(trace_thread_t *t, uint64_t max) {
+/* Advances the stream's clock; returns the time since the previous event. A time above MAX gets a
+ * record of its own, and 0 is returned. */
+static uint64_t advance_clock(trace_thread_t *t, uint64_t max) {
   stream_t *s = &t->stream;
   uint64_t now = trace_clock(t);
   uint64_t passed = now > s->last_time ? now - s->last_time : 0;
@@ -66,7 +68,7 @@ static uint64_t pass_time(trace_thread_t *t, uint64_t max) {
 }
 
 static void put_enter(trace_thread_t *t, const trace_cached_t *known) {
-  uint64_t passed = pass_time(t, TIME_8_MAX);
+  uint64_t passed = advance_clock(t, TIME_8_MAX);
   if (known->word && passed < TRACE_SHORT_TIME)
     put(&t->stream, known->word | passed << 18, 4);
   else
@@ -74,7 +76,7 @@ static void put_enter(trace_thread_t *t, const trace_cached_t *known) {
 }
 
 static void put_exit(trace_thread_t *t) {
-  uint64_t passed = pass_time(t, TIME_4_MAX);
+  uint64_t passed = advance_clock(t, TIME_4_MAX);
   if (passed < TRACE_SHORT_TIME)
     put(&t->stream, CALL_EXIT_2 | passed << 2, 2);
   else
@@ -89,14 +91,14 @@ static void forget_calls(trace_thread_t *t) {
   t->too_deep = 0;
 }
 
-/* The streams go on where the thread that had the state before has ended. */
+/* Prepares the state of an ended thread for W; its streams continue. */
 static void adopt(trace_thread_t *t, writer_t *w) {
   memset(&t->stream, 0, sizeof t->stream);
   t->stream.type = CHUNK_CALLS;
   t->stream.writer = w;
   t->busy = 0;
   t->lost = 0;
-  t->generation = t->quick = 0;
+  t->generation = t->fast_generation = 0;
   forget_calls(t);
 }
 
@@ -109,7 +111,7 @@ static trace_thread_t *make(writer_t *w) {
     if (t) os_unmap(t, sizeof *t);
     return NULL;
   }
-  t->calls = calls + 1; /* what lies before it is looked at, and is 0 */
+  t->calls = calls + 1; /* calls[-1] is read, and is 0 */
   adopt(t, w);
   return t;
 }
@@ -118,7 +120,7 @@ static trace_thread_t *of_stream(stream_t *s) {
   return (trace_thread_t *)(void *)((uint8_t *)s - offsetof(trace_thread_t, stream));
 }
 
-/* The state for LEVEL of the calling thread, made or taken over from one that has ended. */
+/* The calling thread's state for LEVEL: new, or reused from an ended thread. */
 static trace_thread_t *state_of_level(unsigned level) {
   writer_t *w = writer_tls;
   if (!w || !w->control) w = writer_enter_slow();
@@ -137,7 +139,7 @@ static ALWAYS_INLINE uint64_t own_sp(void) {
   return (uint64_t)(uintptr_t)__builtin_frame_address(0);
 }
 
-/* Did the handler that interrupted BUSY jump out of it? Then SP lies further out. */
+/* True if a signal handler jumped out of the event at BUSY: SP is then further out. */
 static bool was_abandoned(uint64_t busy, uint64_t sp) {
   switch (os_stack_side(busy, own_sp())) {
   case OS_STACK_SAME: return sp > busy && sp - busy < SAME_STACK_BYTES;
@@ -146,12 +148,12 @@ static bool was_abandoned(uint64_t busy, uint64_t sp) {
   }
 }
 
-/* ---- what it costs -------------------------------------------------------------------------- */
+/* ---- the cost -------------------------------------------------------------------------- */
 
 #define COST_PAIRS  64
 #define COST_ROUNDS 16
 
-/* The units between enter and exit of the pairs in [P, END), summed up. */
+/* The sum of the times between enter and exit of the pairs in [P, END). */
 static uint64_t units_within(const uint8_t *p, const uint8_t *end) {
   uint64_t sum = 0;
   while (p < end) {
@@ -164,12 +166,12 @@ static uint64_t units_within(const uint8_t *p, const uint8_t *end) {
   return sum;
 }
 
-/* Runs the hooks themselves around nothing, into memory of our own, and records what a pair of them
- * takes, the best of several rounds: what disturbs them only adds. */
+/* Runs the hooks around nothing, into a local buffer, and records the time of a pair: the least of
+ * several rounds, since interruptions only add time. */
 static void measure_cost(trace_thread_t *t) {
   void (*volatile enter)(void *, void *) = trace_hook_enter;
   void (*volatile leave)(void *, void *) = trace_hook_exit;
-  /* Room for the longest records: a round that is interrupted, or a large id, must not fill it. */
+  /* Fits the longest records: an interrupted round or a large id must not fill it. */
   uint8_t buffer[COST_PAIRS * 32 + 2 * EVENT_MAX_BYTES + 8];
   stream_t *s = &t->stream, before = *s;
   uint64_t pair = UINT64_MAX, inside = UINT64_MAX;
@@ -195,19 +197,19 @@ static void measure_cost(trace_thread_t *t) {
   writer_table(TABLE_TRACER, values, 2, NULL);
 }
 
-/* Once in a recording, by its first traced thread. */
+/* Once per recording, by its first traced thread. */
 static void measure_once(trace_thread_t *t) {
   static uint32_t measured;
   uint32_t none = 0;
   if (cas_acq_rel(&measured, &none, 1u)) measure_cost(t);
 }
 
-/* ---- taking it ------------------------------------------------------------------------------ */
+/* ---- an event ------------------------------------------------------------------------------ */
 
-/* Takes the calling thread's state for an event at SP; NULL when there is none to be had. */
-static trace_thread_t *take(uint64_t sp, uint32_t generation) {
+/* Acquires the calling thread's state for an event at SP; NULL if there is none. */
+static trace_thread_t *acquire(uint64_t sp, uint32_t generation) {
   trace_thread_t *t = trace_tls;
-  /* of a parent, or of the thread that had this memory before: of nobody */
+  /* none yet; or zeroed in a forked child */
   if (!t || !t->calls) {
     t = state_of_level(0);
     SLOT_SET(trace_tls, SLOT_TRACE, t);
@@ -229,17 +231,17 @@ static trace_thread_t *take(uint64_t sp, uint32_t generation) {
   if (t->generation != generation) {
     forget_calls(t);
     memset(t->known, 0, sizeof t->known);
-    t->now = os_epoch_words.adds ? os_epoch_words.adds : &no_adds;
-    t->adds = load_relaxed(t->now);
+    t->adds_now = os_epoch_words.adds ? os_epoch_words.adds : &no_adds;
+    t->adds = load_relaxed(t->adds_now);
     t->generation = generation;
-    if (t->stream.chunk && make_room(t)) put_other_8(&t->stream, CALL_8_DEPTH, 0);
+    if (t->stream.chunk && ensure_space(t)) put_other_8(&t->stream, CALL_8_DEPTH, 0);
   }
   return t;
 }
 
-/* The hot path does not look how deep it is: it may be gone while all the calls that the chunk has
- * room for would fit. */
-static uint32_t quick_generation(const trace_thread_t *t) {
+/* The fast path does not check the depth: it is allowed while all calls that fit in the chunk also
+ * fit in the call stack. */
+static uint32_t fast_generation(const trace_thread_t *t) {
   const stream_t *s = &t->stream;
   uint64_t more = s->next < s->limit ? (uint64_t)(s->limit - s->next) / 4 + 1 : 0;
   uint64_t deepest = (uint64_t)(t->top - t->calls) + more;
@@ -247,20 +249,20 @@ static uint32_t quick_generation(const trace_thread_t *t) {
 }
 
 static void leave(trace_thread_t *t) {
-  t->quick = quick_generation(t);
+  t->fast_generation = fast_generation(t);
   signal_fence();
   t->busy = 0;
 }
 
-/* An event of a call that is deeper than calls are kept. Nothing else is known less for it. */
+/* Loses an event of a call deeper than TRACE_CALLS_MAX. */
 static void lose_deep_event(trace_thread_t *t, uint32_t too_deep) {
   t->too_deep = too_deep;
   writer_lost_event(t->stream.writer->control);
 }
 
-/* Room in the stream, with what was lost told first. False: this event is lost. */
-static bool ready(trace_thread_t *t) {
-  if (!make_room(t)) {
+/* Ensures space, and records earlier lost events first. False: this event is lost. */
+static bool begin_event(trace_thread_t *t) {
+  if (!ensure_space(t)) {
     t->lost++;
     writer_lost_event(t->stream.writer->control);
     return false;
@@ -274,14 +276,14 @@ static bool ready(trace_thread_t *t) {
 
 /* ---- functions ----------------------------------------------------------------------------- */
 
-/* What is known of FUNCTION, found out where it has to be. */
-static const trace_cached_t *know(trace_thread_t *t, uint64_t function) {
-  if (load_relaxed(t->now) != t->adds) {
-    t->adds = load_relaxed(t->now);
+/* The cache entry of FUNCTION, filled if necessary. */
+static const trace_cached_t *look_up(trace_thread_t *t, uint64_t function) {
+  if (load_relaxed(t->adds_now) != t->adds) {
+    t->adds = load_relaxed(t->adds_now);
     memset(t->known, 0, sizeof t->known);
   }
   trace_cached_t *known = &t->known[trace_hash(function)];
-  if ((known->function & ~TRACE_APART) == function && function) return known;
+  if ((known->function & ~TRACE_LONG_ENTER) == function && function) return known;
   uint32_t id = frame_table_find(function, true, os_loader_epoch()).id;
   if (id > CALL_FRAME_MAX) { /* the table is full */
     id = 0;
@@ -289,20 +291,20 @@ static const trace_cached_t *know(trace_thread_t *t, uint64_t function) {
   }
   known->word = id && id < 1u << 16 ? id << 2 | CALL_ENTER_4 : 0;
   known->id = id;
-  known->function = known->word ? function : function | TRACE_APART;
+  known->function = known->word ? function : function | TRACE_LONG_ENTER;
   return known;
 }
 
 /* ---- events -------------------------------------------------------------------------------- */
 
-/* Whether two stack pointers may be compared. What a handler on the alternate stack runs is inside
- * what it interrupted, wherever that lies. */
+/* True if two stack pointers may be compared. Calls of a handler on the alternate stack are inside
+ * the interrupted call, wherever that stack lies. */
 static bool same_stack(uint64_t a, uint64_t b) {
   uint64_t apart = a > b ? a - b : b - a;
   return apart < SAME_STACK_BYTES && os_stack_side(a, own_sp()) == OS_STACK_SAME;
 }
 
-static bool is_gone(uint64_t call_sp, uint64_t sp) {
+static bool is_popped(uint64_t call_sp, uint64_t sp) {
   if (call_sp >= sp && call_sp - sp < SAME_STACK_BYTES) return false;
   switch (os_stack_side(call_sp, own_sp())) {
   case OS_STACK_LEFT: return true;
@@ -311,22 +313,22 @@ static bool is_gone(uint64_t call_sp, uint64_t sp) {
   }
 }
 
-/* The call C has ended when the thread is, or goes on, at SP. */
+/* True if the call C has ended when the thread's stack pointer is SP. */
 static bool has_ended(const trace_call_t *c, uint64_t sp) {
   bool at_its_end =
       c->function == TRACE_SLED || (c->call_site == TRACE_CALLER && c->hook_site == 0);
-  return is_gone(c->sp, sp) || (at_its_end && c->sp == sp);
+  return is_popped(c->sp, sp) || (at_its_end && c->sp == sp);
 }
 
-/* Ends the calls above NEW_TOP, which have had no exit. */
-static void cut(trace_thread_t *t, trace_call_t *new_top) {
+/* Ends the calls above NEW_TOP, which had no exit. */
+static void drop_calls(trace_thread_t *t, trace_call_t *new_top) {
   uint64_t count = (uint64_t)(t->top - new_top);
   if (!count) return;
   put_other_4(&t->stream, CALL_4_UNWOUND, count);
   t->top = new_top;
 }
 
-/* The innermost call that a new one at SP, of this CALL_SITE and HOOK_SITE, is inside of. */
+/* The innermost call that contains a new call with this SP, CALL_SITE and HOOK_SITE. */
 static trace_call_t *outer_of(trace_thread_t *t, uint64_t sp, uint64_t call_site,
                               uint64_t hook_site) {
   trace_call_t *c = t->top;
@@ -341,11 +343,11 @@ static trace_call_t *outer_of(trace_thread_t *t, uint64_t sp, uint64_t call_site
 
 void trace_enter_slow(uint64_t function, uint64_t sp, uint64_t call_site, uint64_t hook_site) {
   uint32_t generation = trace_on();
-  trace_thread_t *t = generation ? take(sp, generation) : NULL;
+  trace_thread_t *t = generation ? acquire(sp, generation) : NULL;
   if (!t) return;
-  const trace_cached_t *known = know(t, function);
-  if (known->id && ready(t)) {
-    cut(t, outer_of(t, sp, call_site, hook_site));
+  const trace_cached_t *known = look_up(t, function);
+  if (known->id && begin_event(t)) {
+    drop_calls(t, outer_of(t, sp, call_site, hook_site));
     if (t->top == t->calls + TRACE_CALLS_MAX - 1) {
       lose_deep_event(t, t->too_deep + 1);
     } else {
@@ -360,17 +362,17 @@ void trace_enter_slow(uint64_t function, uint64_t sp, uint64_t call_site, uint64
   leave(t);
 }
 
-/* The call of a frame that has gone, whose caller's stack pointer is SP: the outermost of those
- * below it. What was inlined into it, and what was left by a jump, is further in. */
-static trace_call_t *call_of_gone_frame(trace_thread_t *t, uint64_t function, uint64_t sp) {
+/* The call of a popped frame whose caller's stack pointer is SP: the outermost below it. Calls
+ * inlined into it, and calls left by a jump, are further in. */
+static trace_call_t *call_of_popped_frame(trace_thread_t *t, uint64_t function, uint64_t sp) {
   trace_call_t *found = NULL;
   for (trace_call_t *c = t->top; c > t->calls && c->sp < sp; c--)
     if (c->function == function && sp - c->sp < SAME_STACK_BYTES) found = c;
   return found;
 }
 
-/* The call that an exit of FUNCTION at SP ends, NULL for none. A function that moves its stack
- * pointer (alloca) leaves at a lower one; it is then the innermost of that name. */
+/* The call that an exit of FUNCTION at SP ends; NULL: none. A function that moves its stack pointer
+ * (alloca) exits at a lower one; then its innermost call ends. */
 static trace_call_t *call_of_exit(trace_thread_t *t, uint64_t function, uint64_t sp) {
   for (trace_call_t *c = t->top; c > t->calls; c--) {
     if (c->function == function && c->sp == sp) return c;
@@ -385,28 +387,28 @@ static trace_call_t *call_of_exit(trace_thread_t *t, uint64_t function, uint64_t
 
 static void end_call(trace_thread_t *t, trace_call_t *call) {
   t->too_deep = 0;
-  if (!ready(t) || t->top < call) return; /* where events were lost all calls were forgotten */
-  cut(t, call);
+  if (!begin_event(t) || t->top < call) return; /* lost events made it forget all calls */
+  drop_calls(t, call);
   put_exit(t);
   t->top--;
 }
 
-void trace_exit_slow(uint64_t function, uint64_t sp, uint64_t frame_gone, uint64_t unused) {
+void trace_exit_slow(uint64_t function, uint64_t sp, uint64_t frame_popped, uint64_t unused) {
   (void)unused;
   uint32_t generation = trace_on();
-  trace_thread_t *t = generation ? take(sp, generation) : NULL;
+  trace_thread_t *t = generation ? acquire(sp, generation) : NULL;
   if (!t) return;
   if (t->too_deep && sp < t->top->sp && same_stack(sp, t->top->sp)) {
     lose_deep_event(t, t->too_deep - 1);
-  } else if (function == TRACE_SLED || know(t, function)->id) {
+  } else if (function == TRACE_SLED || look_up(t, function)->id) {
     trace_call_t *call =
-        frame_gone ? call_of_gone_frame(t, function, sp) : call_of_exit(t, function, sp);
+        frame_popped ? call_of_popped_frame(t, function, sp) : call_of_exit(t, function, sp);
     if (call) {
       end_call(t, call);
     } else if (t->too_deep) { /* on another stack */
       lose_deep_event(t, t->too_deep - 1);
-    } else if (ready(t)) {
-      put_other_4(&t->stream, CALL_4_UNMATCHED, pass_time(t, TIME_4_MAX));
+    } else if (begin_event(t)) {
+      put_other_4(&t->stream, CALL_4_UNMATCHED, advance_clock(t, TIME_4_MAX));
     }
   }
   leave(t);
@@ -421,9 +423,9 @@ void trace_unwound(uint64_t sp) {
   trace_call_t *c = t->top;
   while (c > t->calls && has_ended(c, sp))
     c--;
-  if (c != t->top && ready(t) && c < t->top) {
-    (void)pass_time(t, 0); /* as a record of its own */
-    cut(t, c);
+  if (c != t->top && begin_event(t) && c < t->top) {
+    (void)advance_clock(t, 0); /* as a record of its own */
+    drop_calls(t, c);
   }
   leave(t);
 }

@@ -1,47 +1,48 @@
 /* SPDX-License-Identifier: MIT
  *
- * The call tracer: one stream of events a thread, "entered" and "left", from whatever notices calls
- * (compiler hooks, patched sleds, trampolines around imported functions or messages).
+ * The call tracer: per thread one stream of events, "entered" and "exited", from providers:
+ * compiler hooks, patched sleds and entries, trampolines around imported functions or messages.
  *
- * A provider, inside a function of its own that the program's code calls or jumps to:
+ * A provider does this, in a function of its own that the program's code calls or jumps to:
  *
- *   uint32_t generation = trace_on();       a load or three
+ *   uint32_t generation = trace_on();       one to three loads
  *   if (!generation) return;                tracing is off
  *   trace_enter(generation, function, sp, call_site, hook_site);     at the start of a call
  *   trace_exit(generation, function, sp, false);        at its end, and before a tail call
  *
- * FUNCTION is an address that stands for what is called: that of its code, or of anything else in
- * an image that was given a name by trace_name. SP tells which call it is, by the stack: the stack
- * pointer of the call's caller (the CFA) or any value that lies as those do, lower for inner calls;
- * an exit is given the same SP as its enter. Of calls that share one SP, as inlined functions do
- * and as a function does with the one it ends in, the later one is inside the earlier one.
+ * FUNCTION identifies the called function: the address of its code, or any other address in an
+ * image that trace_name has named. SP identifies the call by its stack frame: the stack pointer of
+ * the caller at the call (the CFA), or any value ordered like it, lower for inner calls. An exit
+ * passes the SP of its enter. Several calls may share one SP: functions inlined into another, and
+ * tail calls. The later of them is then inside the earlier one.
  *
- * A hook that the compiler made the function jump to at its very end finds the frame gone, and SP
- * where its caller had it: then FRAME_GONE.
+ * If the compiler's exit hook is a tail call, the frame is already popped and SP is the caller's:
+ * the provider then passes FRAME_POPPED.
  *
- * What is paired how: each thread keeps the calls it is in (trace_call_t). An exit ends the
- * innermost call that is its own, by FUNCTION and SP. Calls that were left without an exit
- * (longjmp, an exception through code without hooks) are noticed at the next event whose SP lies
- * further out; the stream then says how many ended so. So the stream itself is a sequence of
- * well-nested calls, and a reader needs no more than a stack. Calls still open when the thread ends
- * have no exit. Two calls of one SP that are not inside each other (a loop around setjmp that calls
- * again after longjmp) are told apart by CALL_SITE, the return address of the physical frame, and
- * HOOK_SITE, where in the function the hook stands; providers that see each exit pass 0, 0.
+ * Pairing. Each thread keeps a stack of open calls (trace_call_t). An exit ends the innermost call
+ * with its FUNCTION and SP. Calls left without an exit (longjmp, an exception through code without
+ * hooks) are detected at the next event with an SP further out; the stream then records how many
+ * ended so. So the stream is a sequence of well-nested calls, and a reader needs only a stack.
+ * Calls that are open when the thread ends have no exit. Two calls with one SP that are not nested
+ * (a loop around setjmp that calls again after longjmp) differ in CALL_SITE, the return address of
+ * the physical frame, or in HOOK_SITE, the place of the hook in the function. Providers that see
+ * every exit pass 0, 0.
  *
- * Threads and signals: a stream is written by its thread alone. A handler that interrupts the hot
- * path has a second state with a stream of its own; a third level is dropped and counted. If the
- * handler jumps out, the stack pointer tells, and the state is taken over. A child of fork finds
- * all of this zeroed and is not traced; a vfork child's calls are its parent's.
+ * Threads and signals. A stream is written by its thread only. A handler that interrupts the fast
+ * path uses a second state with its own stream; at a third level events are dropped and counted. If
+ * the handler jumps out, the stack pointer shows it, and the interrupted state is taken over. A
+ * forked child finds all of this zeroed and is not traced; calls of a vfork child count for its
+ * parent.
  *
- * Cost: what cannot be less is one read of the clock and one store. The event is coded as it will
- * stand in the file (docs/format.md, "Chunks of calls"): 4 bytes for an enter, 2 for an exit as a
- * rule, so nothing is left to do when a chunk is full but to write it. The rest of the hot path (a
- * look into a small table from function to id, the call stack) depends on nothing that the clock
- * says and runs beside it. No atomic instruction; a system call or three per 4 to 256 KB.
+ * Cost. The minimum is one clock reading and one store. Events are encoded as in the file
+ * (docs/format.md, "Chunks of calls"), usually 4 bytes for an enter and 2 for an exit, so a full
+ * chunk only needs to be written. The rest of the fast path (a look-up in a small cache from
+ * function to id, the call stack) does not depend on the clock value and executes in parallel. No
+ * atomic instruction; one to three system calls per 4 to 256 KB.
  *
- * trace_enter and trace_exit need general registers only; compiled so (-mgeneral-regs-only) they
- * touch no vector register: their slow parts, reached where KEEP is true, save them all. They call
- * nothing of the program's and change no errno.
+ * trace_enter and trace_exit compile with -mgeneral-regs-only and use no vector register. Their
+ * slow parts, if KEEP is true, save all vector registers. They call no code of the program and do
+ * not change errno.
  */
 #ifndef SONDE_SENSOR_TRACE_TRACE_H
 #define SONDE_SENSOR_TRACE_TRACE_H
@@ -65,60 +66,78 @@ typedef struct trace_call {
   uint64_t function, sp, call_site, hook_site;
 } trace_call_t;
 
-#define TRACE_CALLS_MAX  (1u << 18) /* what is as deep is not recorded, and its events counted */
+/* Deeper calls are not recorded; their events are counted as lost. */
+#define TRACE_CALLS_MAX  (1u << 18)
 #define TRACE_CACHE_BITS 8
-#define TRACE_APART      (UINT64_C(1) << 63) /* no address of the program's has it */
-#define TRACE_NEAR       (UINT64_C(1) << 20) /* a frame is rarely larger */
+/* Set in no address of the program. */
+#define TRACE_LONG_ENTER (UINT64_C(1) << 63)
+/* A frame is rarely larger. */
+#define TRACE_NEAR (UINT64_C(1) << 20)
+
+/* An entry of a thread's cache of functions. */
 
 typedef struct trace_cached {
-  uint64_t function; /* TRACE_APART is set: its enter is not to be coded in 4 bytes */
-  uint32_t word;     /* of its enter, without the time; 0: see above */
-  uint32_t id;       /* 0: its calls are not recorded */
+  /* with TRACE_LONG_ENTER: its id does not fit in a 4-byte enter */
+  uint64_t function;
+  /* the 4-byte enter without the time; 0: see above */
+  uint32_t word;
+  /* 0: its calls are not recorded */
+  uint32_t id;
 } trace_cached_t;
 
-/* A thread's state, or that of a signal handler which interrupted the thread in here. */
+/* The state of a thread, or of a signal handler that interrupted the tracer in that thread. */
 typedef struct trace_thread {
-  uint64_t busy;       /* the stack pointer of who is in here; 0: nobody */
-  trace_call_t *top;   /* the innermost call; the first one of the array stands for none */
-  uint64_t adds;       /* of the loader, for which KNOWN holds */
-  const uint64_t *now; /* where it is now */
-  uint32_t quick;      /* the generation in which the hot path may be gone; 0: none */
-  uint32_t generation; /* the one that the calls are of */
-  uint32_t too_deep;   /* calls beyond TRACE_CALLS_MAX that the thread is in */
+  /* stack pointer of the event in progress; 0: none */
+  uint64_t busy;
+  /* the innermost call; calls[0] means none */
+  trace_call_t *top;
+  /* count of images added by the loader at which `known` was filled; and its current value */
+  uint64_t adds;
+  const uint64_t *adds_now;
+  /* the generation in which the fast path is allowed; 0: none */
+  uint32_t fast_generation;
+  /* the generation that the open calls belong to */
+  uint32_t generation;
+  /* open calls beyond TRACE_CALLS_MAX */
+  uint32_t too_deep;
   stream_t stream;
   trace_call_t *calls;
-  uint64_t lost;              /* events since the last that could be written */
-  struct trace_thread *inner; /* of signal handlers */
+  /* events lost since the last one that was written */
+  uint64_t lost;
+  /* for signal handlers */
+  struct trace_thread *inner;
   trace_cached_t known[1u << TRACE_CACHE_BITS];
 } trace_thread_t;
 
 /* In a page that a child of fork finds zeroed. */
 typedef struct trace_gate {
-  const uint32_t *generation; /* odd: tracing is on; grows with each switch. NULL: it cannot be */
+  /* odd: tracing is on; incremented by each switch. NULL in a forked child */
+  const uint32_t *generation;
 } trace_gate_t;
 
-extern HIDDEN trace_gate_t *trace_gate; /* NULL: never prepared */
+/* NULL: trace_prepare was not called. */
+extern HIDDEN trace_gate_t *trace_gate;
 #if defined(__APPLE__)
 #define trace_tls ((trace_thread_t *)os_thread_slot(SLOT_TRACE))
 #else
 extern __thread trace_thread_t *trace_tls SLOT_MODEL;
 #endif
 
-/* Prepares the tracer, once a recording was attached to (record/writer.h) and before there are
- * threads. 0 or a negative SONDE_E…. */
+/* Prepares the tracer: once, after a recording is attached (record/writer.h), while the process has
+ * one thread. Returns 0 or a negative SONDE_E…. */
 int trace_prepare(void);
 
-/* Switches tracing on or off, as the recorder does from outside; calls that are open then are
- * forgotten. Any thread. */
+/* Switches tracing on or off, as the recorder also does. Open calls are forgotten. Any thread. */
 void trace_switch(bool on);
 
-/* The calling thread's stack pointer is about to become SP: calls deeper than that have ended. */
+/* The calling thread is about to set its stack pointer to SP (longjmp, a caught exception): ends
+ * the calls that are deeper. */
 void trace_unwound(uint64_t sp);
 
-/* Gives the address FUNCTION a NAME in the recording, in place of its symbol's. */
+/* Names the address FUNCTION in the recording, instead of its symbol. */
 void trace_name(uint64_t function, const char *name);
 
-/* The generation of the tracing that is on; 0: it is off. */
+/* The current generation; 0: tracing is off. */
 static ALWAYS_INLINE uint32_t trace_on(void) {
   const trace_gate_t *gate = trace_gate;
   if (LIKELY(!gate) || UNLIKELY(!gate->generation)) return 0;
@@ -126,16 +145,17 @@ static ALWAYS_INLINE uint32_t trace_on(void) {
   return generation & 1 ? generation : 0;
 }
 
-/* Everything the inline parts do not do. */
+/* The slow parts. */
 NOINLINE void trace_enter_slow(uint64_t function, uint64_t sp, uint64_t call_site,
                                uint64_t hook_site);
-NOINLINE void trace_exit_slow(uint64_t function, uint64_t sp, uint64_t frame_gone, uint64_t unused);
+NOINLINE void trace_exit_slow(uint64_t function, uint64_t sp, uint64_t frame_popped,
+                              uint64_t unused);
 
-/* The compiler hooks (trace_hooks.c). */
+/* The compiler hooks (compiler_hooks.c). */
 void trace_hook_enter(void *function, void *call_site);
 void trace_hook_exit(void *function, void *call_site);
 
-/* ---- the hot path -------------------------------------------------------------------------- */
+/* ---- the fast path ------------------------------------------------------------------------- */
 
 #define TRACE_EXIT_2     1u /* low bits of a record's first byte */
 #define TRACE_ENTER_4    2u
@@ -147,19 +167,19 @@ static ALWAYS_INLINE unsigned trace_hash(uint64_t function) {
   return (unsigned)(function * UINT64_C(0x9e3779b97f4a7c15) >> (64 - TRACE_CACHE_BITS));
 }
 
-/* May T's hot path be gone, while GENERATION is on? */
+/* True if T may take the fast path in GENERATION. */
 static ALWAYS_INLINE bool trace_can_go_fast(const trace_thread_t *t, uint32_t generation) {
-  return LIKELY(t != NULL) && LIKELY(!t->busy) && LIKELY(t->quick == generation);
+  return LIKELY(t != NULL) && LIKELY(!t->busy) && LIKELY(t->fast_generation == generation);
 }
 
-/* The same for whatever is on now, with fewer loads than trace_on: who has a generation in `quick`
- * is not a child of fork, where both it and the gate are zeroed. */
+/* The same for the current generation, with fewer loads than trace_on: `fast_generation` is not 0,
+ * so this is not a forked child, where it and the gate are zeroed. */
 static ALWAYS_INLINE bool trace_can_go_fast_now(const trace_thread_t *t) {
-  return LIKELY(t != NULL) && LIKELY(!t->busy) && LIKELY(t->quick) &&
-         LIKELY(t->quick == load_relaxed(trace_gate->generation));
+  return LIKELY(t != NULL) && LIKELY(!t->busy) && LIKELY(t->fast_generation) &&
+         LIKELY(t->fast_generation == load_relaxed(trace_gate->generation));
 }
 
-/* The event, when it is one of the usual kind. False: nothing has changed. */
+/* Records the event if it is of the usual kind. False: nothing has changed. */
 static ALWAYS_INLINE bool trace_try_enter(trace_thread_t *t, uint64_t function, uint64_t key,
                                           uint64_t sp, uint64_t call_site, uint64_t hook_site) {
   t->busy = sp;
@@ -169,9 +189,9 @@ static ALWAYS_INLINE bool trace_try_enter(trace_thread_t *t, uint64_t function, 
   stream_t *s = &t->stream;
   uint32_t word = known->word;
   uint8_t *next = s->next;
-  /* Strictly inside the innermost call, a function that is known, room for the event. */
+  /* The call is strictly inside the innermost one, its function is cached, the event fits. */
   if (LIKELY(call->sp - sp - 1 < TRACE_NEAR) && LIKELY(known->function == function) &&
-      LIKELY(load_relaxed(t->now) == t->adds) && LIKELY(next < s->limit)) {
+      LIKELY(load_relaxed(t->adds_now) == t->adds) && LIKELY(next < s->limit)) {
     call[1].function = key;
     call[1].sp = sp;
     call[1].call_site = call_site;
@@ -194,7 +214,7 @@ static ALWAYS_INLINE bool trace_try_enter(trace_thread_t *t, uint64_t function, 
 }
 
 static ALWAYS_INLINE bool trace_try_exit(trace_thread_t *t, uint64_t function, uint64_t sp,
-                                         bool frame_gone) {
+                                         bool frame_popped) {
   t->busy = sp;
   signal_fence();
   uint64_t now = trace_cycle_clock();
@@ -202,7 +222,7 @@ static ALWAYS_INLINE bool trace_try_exit(trace_thread_t *t, uint64_t function, u
   uint64_t passed = now - s->last_time;
   trace_call_t *call = t->top;
   uint8_t *next = s->next;
-  bool is_it = frame_gone ? call->sp < sp && call[-1].sp >= sp : call->sp == sp;
+  bool is_it = frame_popped ? call->sp < sp && call[-1].sp >= sp : call->sp == sp;
   if (LIKELY(is_it) && LIKELY(call->function == function) && LIKELY(passed < TRACE_SHORT_TIME) &&
       LIKELY(next < s->limit)) {
     uint16_t word = (uint16_t)(passed << 2 | TRACE_EXIT_2);
@@ -233,29 +253,29 @@ static ALWAYS_INLINE void trace_enter_(uint32_t generation, uint64_t function, u
 }
 
 static ALWAYS_INLINE void trace_exit_(uint32_t generation, uint64_t function, uint64_t sp,
-                                      bool frame_gone, bool keep) {
+                                      bool frame_popped, bool keep) {
   trace_thread_t *t = trace_tls;
-  if (trace_can_go_fast(t, generation) && trace_try_exit(t, function, sp, frame_gone)) return;
+  if (trace_can_go_fast(t, generation) && trace_try_exit(t, function, sp, frame_popped)) return;
   if (keep)
-    arch_call_keeping(function, sp, frame_gone, 0, trace_exit_slow);
+    arch_call_keeping(function, sp, frame_popped, 0, trace_exit_slow);
   else
-    trace_exit_slow(function, sp, frame_gone, 0);
+    trace_exit_slow(function, sp, frame_popped, 0);
 }
 
-/* For providers that are called as functions are. GENERATION is what trace_on said, not 0. */
+/* For providers that are called like functions. GENERATION is from trace_on, not 0. */
 static ALWAYS_INLINE void trace_enter(uint32_t generation, uint64_t function, uint64_t sp,
                                       uint64_t call_site, uint64_t hook_site) {
   trace_enter_(generation, function, function, sp, call_site, hook_site, false);
 }
 static ALWAYS_INLINE void trace_exit(uint32_t generation, uint64_t function, uint64_t sp,
-                                     bool frame_gone) {
-  trace_exit_(generation, function, sp, frame_gone, false);
+                                     bool frame_popped) {
+  trace_exit_(generation, function, sp, frame_popped, false);
 }
 
-/* For providers that must keep vector registers as they are: trampolines and sleds. A trampoline's
- * SP is that of the caller when it goes on: once that has another call, or another event there,
- * this one has ended. */
-#define TRACE_CALLER 2u /* stands for the call site of such a call */
+/* For providers that must preserve vector registers: trampolines and sleds. A trampoline's SP is
+ * the caller's stack pointer after the call. Another call or event with that SP means that this
+ * call has ended. TRACE_CALLER is the call site of such calls. */
+#define TRACE_CALLER 2u
 static ALWAYS_INLINE void trace_enter_keeping(uint32_t generation, uint64_t function, uint64_t sp) {
   trace_enter_(generation, function, function, sp, TRACE_CALLER, 0, true);
 }
@@ -263,9 +283,10 @@ static ALWAYS_INLINE void trace_exit_keeping(uint32_t generation, uint64_t funct
   trace_exit_(generation, function, sp, false, true);
 }
 
-/* For sleds, whose exit knows nothing but the address of the return address, which is SP: of two
- * calls that have the same one the earlier has ended. ADDRESS lies in the function. */
-#define TRACE_SLED 1u /* stands for the function of such a call */
+/* For sleds, whose exit only knows the address of the return address, which is SP: if two calls
+ * have the same SP, the earlier one has ended. ADDRESS is in the function. TRACE_SLED is the
+ * function of such calls. */
+#define TRACE_SLED 1u
 static ALWAYS_INLINE void trace_enter_sled(uint32_t generation, uint64_t address, uint64_t sp) {
   trace_enter_(generation, address, TRACE_SLED, sp, TRACE_SLED, 0, true);
 }

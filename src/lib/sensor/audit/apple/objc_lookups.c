@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT
  *
- * Methods on Apple's runtime: a trampoline stands before objc_msgSend and its kin (sends.h) while a
- * policy names methods, and tells of the messages that reach one of them. What was found out under
- * a policy stays, 400 KB of address space, as the policy does.
+ * Methods on Apple's runtime: while a policy names methods, a trampoline wraps objc_msgSend and its
+ * variants (trace/apple/objc_msgsend.h) and audits messages that reach one of them. The table of a
+ * policy, 400 KB of address space, stays mapped as the policy does.
  */
 #include "arch/keep.h"
 #include "os/os.h"
@@ -36,7 +36,7 @@ static void called(uint64_t number, uint64_t at, uint64_t c, uint64_t d) {
   audit_method_called((uint32_t)number, *(const caller_t *)(uintptr_t)at);
 }
 
-static bool tell(call_t *call, const uint64_t *arguments) {
+static bool before_call(call_t *call, const uint64_t *arguments) {
   known_t *k = load_acquire(&known);
   uint32_t send = call->trampoline->data;
   if (audit_methods_policy() != k->policy) return false;
@@ -48,19 +48,19 @@ static bool tell(call_t *call, const uint64_t *arguments) {
   return false;
 }
 
-static const trampoline_handlers_t calls = {.before = tell};
+static const trampoline_handlers_t calls = {.before = before_call};
 
 static bool prepare(const audit_policy_t *p) {
   if (known && known->policy == p) return true;
-  known_t *fresh = os_map(sizeof *fresh);
-  if (!fresh) return false;
-  *fresh = (known_t){.table = {.meet = number_of, .left = audit_method_left}, .policy = p};
-  if (!objc_msgsend_table_make(&fresh->table)) return false;
-  store_release(&known, fresh);
+  known_t *new = os_map(sizeof *new);
+  if (!new) return false;
+  *new = (known_t){.table = {.meet = number_of, .left = audit_method_left}, .policy = p};
+  if (!objc_msgsend_table_make(&new->table)) return false;
+  store_release(&known, new);
   return true;
 }
 
-/* The tracer has trampolines of its own. */
+/* The tracer uses other trampolines. */
 void *audit_lookup(uint32_t number, void ***original) {
   bool is_ready = objc_msgsend_find_runtime() && prepare(audit_methods_policy());
   trampoline_t *t = is_ready ? trampoline_new((uintptr_t)audit_lookup_name(number)) : NULL;

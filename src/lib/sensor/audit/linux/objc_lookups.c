@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
- * Methods on GNU's runtime: the program is given a trampoline by the function that looks the method
- * up, and calls it as it would have called the method.
+ * Methods on GNU's runtime: the look-up function returns a trampoline, which the program calls as
+ * it would call the method.
  */
 #include "sensor/audit/objc_methods.h"
 #include "sensor/trace/objc_methods.h"
@@ -12,23 +12,24 @@ const char *audit_lookup_name(uint32_t number) {
   return number ? "objc_msg_lookup_super" : "objc_msg_lookup";
 }
 
-static bool tell(call_t *call, const uint64_t *arguments) {
+static bool before_call(call_t *call, const uint64_t *arguments) {
   (void)arguments;
   audit_method_called(call->trampoline->data,
                       (caller_t){call->return_address, call->sp, call->caller_fp});
   return false;
 }
 
-static const trampoline_handlers_t calls = {.before = tell};
+static const trampoline_handlers_t calls = {.before = before_call};
 
-/* Of one method for one policy; apart from that of a function, and from the tracer's. */
+/* The key of the trampoline of METHOD for policy P; differs from those of functions and of the
+ * tracer. */
 static uint64_t key_of(uint64_t method, const audit_policy_t *p) {
   return method ^ (uint64_t)(uintptr_t)p << 20 ^ UINT64_C(1) << 63;
 }
 
-/* A method that has no trampoline yet gets one, be it that it is not to be told. */
-static NOINLINE trampoline_t *meet(const audit_policy_t *p, uint64_t method, uint64_t class,
-                                   uint64_t selector) {
+/* Creates the trampoline of a method, also if the method is not audited. */
+static NOINLINE trampoline_t *add_method(const audit_policy_t *p, uint64_t method, uint64_t class,
+                                         uint64_t selector) {
   char name[METHOD_NAME_MAX];
   bool left, has_name = objc_methods_name(method, class, selector, name, &left);
   trampoline_t *t = left ? NULL : trampoline_new(key_of(method, p));
@@ -43,22 +44,22 @@ static NOINLINE trampoline_t *meet(const audit_policy_t *p, uint64_t method, uin
   return t;
 }
 
-static uint64_t stand_in(uint64_t method, uint64_t class, uint64_t selector) {
+static uint64_t replace(uint64_t method, uint64_t class, uint64_t selector) {
   const audit_policy_t *p = audit_methods_policy();
   if (!p) return method;
   trampoline_t *t = trampoline_find(key_of(method, p));
-  if (UNLIKELY(!t)) t = meet(p, method, class, selector);
+  if (UNLIKELY(!t)) t = add_method(p, method, class, selector);
   return t && load_acquire(&t->calls) ? trampoline_thunk(t) : method;
 }
 
 static uint64_t lookup(const uint64_t *receiver, uint64_t selector) {
   return objc_methods_lookup((const void *)load_acquire(&next_lookups[0]), receiver, selector,
-                             false, stand_in);
+                             false, replace);
 }
 
 static uint64_t lookup_super(const uint64_t *super, uint64_t selector) {
   return objc_methods_lookup((const void *)load_acquire(&next_lookups[1]), super, selector, true,
-                             stand_in);
+                             replace);
 }
 
 void *audit_lookup(uint32_t number, void ***original) {

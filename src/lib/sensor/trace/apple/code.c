@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
  *
- * Code that was left room for a tracer is not patched on Apple's systems: pages of code are signed.
+ * Code is not patched on Apple's systems: code pages are signed.
  */
 #include "sensor/trace/code.h"
 

@@ -1,11 +1,10 @@
 /* SPDX-License-Identifier: MIT
  *
- * Objective-C messages on Apple's runtime. A message is a call of objc_msgSend, which goes on in
- * the method by a jump, with all registers as they are. A trampoline (hook/trampoline.h) stands
- * before it while calls are traced, so the runtime still does all that it does for a message: it
- * resolves, initialises, forwards. Which method that will be is asked of the runtime by public
- * functions, once for a class and a selector; that answer is kept in a table that only grows, so a
- * method exchanged later goes by the name that it had.
+ * Objective-C messages on Apple's runtime. A message is a call of objc_msgSend, which jumps to the
+ * method with all registers unchanged. A trampoline (hook/trampoline.h) wraps it while calls are
+ * traced, so the runtime still resolves, initializes and forwards. Public functions of the runtime
+ * say which method a message reaches, once per class and selector. The result is kept in a table
+ * that only grows, so a method exchanged later keeps its old name.
  */
 #include "sensor/trace/objc_lookups.h"
 
@@ -19,10 +18,10 @@ static void count_left(void) {
   if (writer_control()) add_relaxed(&writer_control()->messages_left, 1u);
 }
 
-/* Its code stands for the method in the recording, which has its name then; 0. */
+/* Names METHOD in the recording and returns it; 0: it does not match. */
 static uint64_t name_method(const objc_msgsend_table_t *t, uint64_t method, uint64_t class,
                             uint64_t selector) {
-  shm_control_t *control = writer_control(); /* a forked child's own, when it has one */
+  shm_control_t *control = writer_control(); /* in a forked child its own, or NULL */
   char name[METHOD_NAME_MAX];
   bool made;
   (void)t;

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: MIT
  *
- * x86_64 has variants for results in memory and on the x87 stack, both machines those for super.
- * A receiver's class is asked of the runtime each time (object_getClass: the word that an object
- * begins with is no plain pointer there, and some objects are no memory at all), with the vector
- * registers of the arguments put aside. What is rare goes through arch_call_keeping.
+ * x86_64 has variants for results in memory and on the x87 stack; both CPUs have variants for
+ * super. A receiver's class is read with the runtime's object_getClass each time (the first word of
+ * an object is not a plain pointer, and tagged objects are not in memory), with the vector
+ * registers of the arguments saved. Rare work goes through arch_call_keeping.
  */
 #include "sensor/trace/apple/objc_msgsend.h"
 
@@ -21,10 +21,11 @@ const char *const objc_msgsend_names[OBJC_MSGSENDS] = {
     "objc_msgSend_fp2ret", "objc_msgSendSuper",       "objc_msgSendSuper_stret",
     "objc_msgSendSuper2",  "objc_msgSendSuper2_stret"};
 
-/* How a function is given its receiver. */
+/* How a function receives its receiver. */
 typedef struct variant {
-  uint8_t first;         /* of the receiver among the arguments */
-  bool is_super, is_own; /* struct objc_super, whose class is where to begin, or the method's own */
+  uint8_t first; /* the argument with the receiver */
+  /* the argument is a struct objc_super; its class is the one to begin in, or the method's own */
+  bool is_super, is_own;
 } variant_t;
 
 static const variant_t variants[OBJC_MSGSENDS] = {
@@ -77,7 +78,7 @@ static uint32_t place_of(uint64_t class, uint64_t selector) {
   return (uint32_t)((class ^ selector << 7) * UINT64_C(0x9e3779b97f4a7c15) >> 40) % PAIRS_MAX;
 }
 
-/* The pair, or where it would go; NULL: there is no room for it. */
+/* The pair, or its free entry; NULL: the table is full there. */
 static objc_msgsend_pair_t *find(const objc_msgsend_table_t *table, uint64_t class,
                                  uint64_t selector) {
   uint32_t place = place_of(class, selector);
@@ -95,13 +96,13 @@ static uint64_t value_of(const objc_msgsend_table_t *table, uint64_t class, uint
   return method ? table->meet(table, method, class, selector) : 0;
 }
 
-/* The runtime is asked without the lock: it may call the program. */
+/* Calls the runtime without the lock: it may call the program. */
 static void meet(uint64_t at, uint64_t class, uint64_t selector, uint64_t none) {
   objc_msgsend_table_t *table = (objc_msgsend_table_t *)(uintptr_t)at;
   uint32_t free = 0;
   (void)none;
   uint64_t value = value_of(table, class, selector);
-  if (!cas_acq_rel(&table->lock, &free, 1u)) return; /* met again at the next message */
+  if (!cas_acq_rel(&table->lock, &free, 1u)) return; /* added at the next message */
   objc_msgsend_pair_t *pair = find(table, class, selector);
   if (pair && !pair->class) {
     pair->selector = selector;

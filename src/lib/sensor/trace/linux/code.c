@@ -12,10 +12,13 @@
 
 static struct {
   uint32_t lock;
-  uint32_t asked; /* 1: whoever has the lock, or comes next, does what `on` says */
-  bool on;        /* what was asked for last */
-  uint8_t seen[IMAGE_ID_MAX / 8 + 1]; /* images that were looked at, a bit each */
-  bool any;                           /* one of them has room */
+  /* 1: the holder of the lock, or the next one, switches to `on` */
+  uint32_t requested;
+  bool on;
+  /* images that were scanned, a bit each */
+  uint8_t seen[IMAGE_ID_MAX / 8 + 1];
+  /* one of them can be patched */
+  bool any;
 } all;
 
 bool code_section(const image_entry_t *e, const image_t *file, const char *name, uint64_t bytes_max,
@@ -37,22 +40,22 @@ bool code_contains(const image_t *i, uint64_t address, uint64_t bytes) {
 }
 
 bool code_matches(image_id_t id, uint64_t function, const char *pattern, bool is_entry,
-                  code_result_t *told) {
+                  code_result_t *result) {
   sonde_name_t name;
   if (!*pattern) return true;
   if (name_in_image(id, function, true, &name) < 0 || !name.symbol) {
-    told->unnamed += is_entry;
+    result->unnamed += is_entry;
     return false;
   }
   return imports_match(pattern, name.symbol, name.image);
 }
 
-static bool look_at(image_entry_t *e, void *told) {
+static bool scan_image(image_entry_t *e, void *result) {
   image_t file;
   uint8_t *seen = &all.seen[e->id / 8], bit = (uint8_t)(1u << e->id % 8);
   if (*seen & bit || !e->file || e->is_system || e->is_vdso) return true;
   if (image_open(&file, e->file) < 0) return true;
-  if (entries_scan(e, &file, told)) {
+  if (entries_scan(e, &file, result)) {
     sleds_scan(e, &file);
     *seen |= bit;
   }
@@ -71,14 +74,14 @@ static bool may_patch(void) {
   return os_threads(count_thread, &threads) >= 0 && threads == 1;
 }
 
-static void change(bool on, const char *pattern, code_result_t *told) {
-  if (on) image_list_each(look_at, told);
+static void patch_all(bool on, const char *pattern, code_result_t *result) {
+  if (on) image_list_each(scan_image, result);
   if (!all.any) return;
   if (on && !may_patch()) {
-    told->why = "this kernel gives no way to change code that threads may be running";
+    result->why = "this kernel gives no way to change code that threads may be running";
   } else if (on) {
-    sleds_patch(pattern, told);
-    entries_patch(pattern, told);
+    sleds_patch(pattern, result);
+    entries_patch(pattern, result);
   } else {
     sleds_unpatch();
     entries_unpatch();
@@ -89,22 +92,22 @@ static void change(bool on, const char *pattern, code_result_t *told) {
 static bool take_request(void) {
   uint32_t none = 0;
   full_fence();
-  return load_acquire(&all.asked) && cas_acq_rel(&all.lock, &none, 1u);
+  return load_acquire(&all.requested) && cas_acq_rel(&all.lock, &none, 1u);
 }
 
 code_result_t code_switch(bool on, const char *pattern) {
-  code_result_t told = {0};
+  code_result_t result = {0};
   store_relaxed(&all.on, on);
-  store_release(&all.asked, 1u);
+  store_release(&all.requested, 1u);
   while (take_request()) {
-    uint32_t asked = 1;
-    if (cas_acq_rel(&all.asked, &asked, 0u)) {
-      told.patched = told.unnamed = told.refused = 0;
-      change(load_relaxed(&all.on), pattern, &told);
+    uint32_t requested = 1;
+    if (cas_acq_rel(&all.requested, &requested, 0u)) {
+      result.patched = result.unnamed = result.refused = 0;
+      patch_all(load_relaxed(&all.on), pattern, &result);
     }
     store_release(&all.lock, 0u);
   }
-  return told;
+  return result;
 }
 
 /* ---- under a recorder ----------------------------------------------------------------------- */

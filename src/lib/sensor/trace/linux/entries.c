@@ -1,17 +1,17 @@
 /* SPDX-License-Identifier: MIT
  *
  * Patchable entries: NOPs that -fpatchable-function-entry=N (gcc and clang; N at least 5 on x86_64,
- * 1 on aarch64) leaves at each function's start, with the addresses of all of them in the section
- * __patchable_function_entries, which the loader has relocated. Patched, they lead to a trampoline
- * (hook/trampoline.h), so that the end of a call is seen however it is left, and every unwinder
- * passes. What the compiler assumes of calls is what the psABI says: gcc does not let a caller
- * know which registers a callee spares (-fipa-ra) when it leaves such room.
+ * 1 on aarch64) leaves at the start of each function. The section __patchable_function_entries,
+ * which the loader has relocated, has the addresses of all of them. A patched entry leads to a
+ * trampoline (hook/trampoline.h), so the end of a call is seen however the call ends, and unwinders
+ * work. The compiler may assume of such calls what the psABI states: with this option gcc does not
+ * let a caller know which registers a callee preserves (-fipa-ra).
  *
- * Where the NOPs are is not quite what the section says: of N,M the M stand before the function,
- * where nobody runs. The function's start is taken from the unwind information; a function that
- * has none is left alone.
+ * The section does not give the exact position: of N,M, M NOPs are before the function, where
+ * nothing executes. The start of the function is taken from unwind information; a function without
+ * it is not patched.
  *
- * A call that came through an import's trampoline is not told twice.
+ * A call that came through an import's trampoline is not recorded twice.
  */
 #include "arch/patch.h"
 #include "hook/trampoline.h"
@@ -21,19 +21,21 @@
 #include "sensor/trace/code.h"
 #include "unwind/cfi.h"
 
-#define SECTION     "__patchable_function_entries"
-#define IMAGES_MAX  1024
-#define ENTRIES_MAX (1u << 22) /* of an image: a larger map is not believed */
-#define NOPS_MAX    64u        /* before a function */
+#define SECTION    "__patchable_function_entries"
+#define IMAGES_MAX 1024
+/* Of one image; a larger section is not trusted. */
+#define ENTRIES_MAX (1u << 22)
+/* Bytes before a function. */
+#define NOPS_MAX 64u
 
-typedef struct entry {
+typedef struct patchable {
   trampoline_t trampoline;
   patch_t patch;
-} entry_t;
+} patchable_t;
 
 typedef struct entry_image {
   image_id_t id;
-  entry_t *entries; /* those whose room suffices */
+  patchable_t *entries; /* those that can be patched */
   uint32_t count;
   patch_stubs_t stubs; /* start 0: none yet */
 } entry_image_t;
@@ -43,15 +45,15 @@ static uint32_t image_count;
 
 /* ---- where they are ------------------------------------------------------------------------- */
 
-/* The start of the function that covers PC; 0: nothing is known there. */
+/* The start of the function that contains PC; 0: unknown. */
 static uint64_t function_start(const image_t *image, uint64_t pc) {
   cfi_row_t row;
   if (cfi_find_row(image, MACHINE_HERE, pc - image->slide, &row) != 0) return 0;
   return row.function_start + image->slide;
 }
 
-/* From RECORD, which may lie before the function: its start, and the first address in it that is
- * behind a landing mark. False when there is none. */
+/* From RECORD, which may be before the function: the function's start, and the first address after
+ * a landing pad instruction (endbr64, bti). False if there is none. */
 static bool find_function(const image_t *image, uint64_t record, uint64_t *function,
                           uint64_t *place) {
   for (uint64_t at = record; at - record < NOPS_MAX && code_contains(image, at, PATCH_CODE_READ);) {
@@ -67,10 +69,10 @@ static bool find_function(const image_t *image, uint64_t record, uint64_t *funct
   return false;
 }
 
-/* gcc for aarch64 lets the unwind information begin behind the NOPs, with nothing to tell where in
- * them the function begins: the last one is in it, unless all of them stand before it, and then it
- * is never executed. */
-static bool look_before(uint64_t function, uint64_t record, entry_t *out) {
+/* With gcc for aarch64 unwind information begins after the NOPs, so the function's start among them
+ * is unknown. The last NOP is in the function, unless all NOPs are before it and are never
+ * executed. */
+static bool find_nop_before(uint64_t function, uint64_t record, patchable_t *out) {
 #if defined(__aarch64__)
   uint64_t place = function - 4;
   if (function - record - 4 > NOPS_MAX || !patch_look(place, &out->patch)) return false;
@@ -82,16 +84,16 @@ static bool look_before(uint64_t function, uint64_t record, entry_t *out) {
 #endif
 }
 
-static bool look_at(const image_t *image, uint64_t record, entry_t *out) {
+static bool find_nops(const image_t *image, uint64_t record, patchable_t *out) {
   uint64_t function, place;
   if (!find_function(image, record, &function, &place)) return false;
   if (!code_contains(image, place, PATCH_CODE_READ) || !patch_look(place, &out->patch))
-    return look_before(function, record, out);
+    return find_nop_before(function, record, out);
   out->trampoline.function = function;
   return true;
 }
 
-bool entries_scan(const image_entry_t *e, const image_t *file, code_result_t *told) {
+bool entries_scan(const image_entry_t *e, const image_t *file, code_result_t *result) {
   section_t map;
   if (image_count == IMAGES_MAX || !code_section(e, file, SECTION, ENTRIES_MAX * 8, &map))
     return true;
@@ -100,13 +102,13 @@ bool entries_scan(const image_entry_t *e, const image_t *file, code_result_t *to
   if (count && (records[0] < e->image.start || records[0] >= e->image.end)) return false;
   const image_t *completed = image_complete(e->id);
   entry_image_t *image = &images[image_count];
-  *image = (entry_image_t){.id = e->id, .entries = os_map(count * sizeof(entry_t))};
+  *image = (entry_image_t){.id = e->id, .entries = os_map(count * sizeof(patchable_t))};
   if (!image->entries) return true;
   image->stubs.low = UINT64_MAX;
   for (uint32_t i = 0; i < count; i++) {
-    entry_t *entry = &image->entries[image->count];
-    if (!look_at(completed ? completed : &e->image, records[i], entry)) {
-      told->small++;
+    patchable_t *entry = &image->entries[image->count];
+    if (!find_nops(completed ? completed : &e->image, records[i], entry)) {
+      result->small++;
       continue;
     }
     uint64_t place = entry->patch.place;
@@ -134,7 +136,7 @@ static bool make_stubs(entry_image_t *image) {
   if (!map_stubs(stubs)) return false;
   uint64_t body = trampoline_address(TRAMPOLINE_BODY);
   for (uint32_t i = 0; i < image->count; i++) {
-    entry_t *entry = &image->entries[i];
+    patchable_t *entry = &image->entries[i];
     trampoline_t *t = &entry->trampoline;
     t->target = patch_stub(stubs, i, &entry->patch, (uint64_t)(uintptr_t)t, body);
     t->flags = TRAMPOLINE_INSIDE;
@@ -149,22 +151,21 @@ static bool make_stubs(entry_image_t *image) {
 
 /* ---- patching ------------------------------------------------------------------------------- */
 
-static bool choose(entry_image_t *image, const char *pattern, code_result_t *told) {
+static bool choose(entry_image_t *image, const char *pattern, code_result_t *result) {
   patcher_t patcher = {.maps = -1};
   bool open = make_stubs(image) && patch_open(&patcher, image->stubs.low);
   patch_end(&patcher);
-  told->refused += !open;
+  result->refused += !open;
   for (uint32_t i = 0; i < image->count; i++) {
-    entry_t *entry = &image->entries[i];
+    patchable_t *entry = &image->entries[i];
     entry->patch.wanted =
-        open && code_matches(image->id, entry->trampoline.function, pattern, true, told);
-    told->patched += entry->patch.wanted;
+        open && code_matches(image->id, entry->trampoline.function, pattern, true, result);
+    result->patched += entry->patch.wanted;
   }
   return open;
 }
 
-/* An image that was unloaded and came again has its NOPs: what stands there tells, not what was
- * written. */
+/* An image that was unloaded and loaded again has NOPs: the code is read, not remembered. */
 static void step_all(bool on, uint32_t step) {
   patcher_t patcher = {.maps = -1};
   for (uint32_t k = 0; k < image_count; k++) {
@@ -186,12 +187,12 @@ static void run_steps(bool on) {
   }
 }
 
-void entries_patch(const char *pattern, code_result_t *told) {
+void entries_patch(const char *pattern, code_result_t *result) {
   bool any = false;
   for (uint32_t k = 0; k < image_count; k++)
     if (image_check(images[k].id)) {
-      told->why = trampoline_ready();
-      any |= !told->why && choose(&images[k], pattern, told);
+      result->why = trampoline_ready();
+      any |= !result->why && choose(&images[k], pattern, result);
     }
   if (any) run_steps(true);
 }

@@ -8,17 +8,16 @@
 #include "sensor/trace/objc_methods.h"
 #include "sensor/trace/trace.h"
 
-/* What trampoline_t.data says of a method. */
-enum { METHOD_NEW, METHOD_TOLD, METHOD_LEFT };
+/* trampoline_t.data of a method: not decided, traced, not traced. */
+enum { METHOD_NEW, METHOD_TRACED, METHOD_IGNORED };
 
 static void *next_lookup, *next_lookup_super;
 
 /* ---- a method ------------------------------------------------------------------------------- */
 
-/* A method that has no trampoline yet gets one, be it that it is not to be told. NULL: it cannot.
- */
-static NOINLINE trampoline_t *meet(uint64_t method, uint64_t class, uint64_t selector) {
-  shm_control_t *control = writer_control(); /* a forked child's own, when it has one */
+/* Creates the trampoline of a method, also if the method is not traced. NULL: it cannot. */
+static NOINLINE trampoline_t *add_method(uint64_t method, uint64_t class, uint64_t selector) {
+  shm_control_t *control = writer_control(); /* in a forked child its own, or NULL */
   char name[METHOD_NAME_MAX];
   if (!control) return NULL;
   bool made, has_name = objc_methods_name(method, class, selector, name, &made);
@@ -28,32 +27,32 @@ static NOINLINE trampoline_t *meet(uint64_t method, uint64_t class, uint64_t sel
     return NULL;
   }
   if (!has_name || !imports_match(control->trace_pattern, name, NULL)) {
-    store_release(&t->data, METHOD_LEFT);
+    store_release(&t->data, METHOD_IGNORED);
     return t;
   }
   trace_name(method, name);
   trampoline_set(t, &imports_timed_calls);
   add_relaxed(&control->methods_timed, 1u);
-  store_release(&t->data, METHOD_TOLD);
+  store_release(&t->data, METHOD_TRACED);
   return t;
 }
 
-static uint64_t stand_in(uint64_t method, uint64_t class, uint64_t selector) {
+static uint64_t replace(uint64_t method, uint64_t class, uint64_t selector) {
   trampoline_t *t = trampoline_find(method);
-  if (UNLIKELY(!t || load_acquire(&t->data) == METHOD_NEW)) t = meet(method, class, selector);
-  return t && load_relaxed(&t->data) == METHOD_TOLD ? trampoline_thunk(t) : method;
+  if (UNLIKELY(!t || load_acquire(&t->data) == METHOD_NEW)) t = add_method(method, class, selector);
+  return t && load_relaxed(&t->data) == METHOD_TRACED ? trampoline_thunk(t) : method;
 }
 
-/* ---- the functions in place of the runtime's ------------------------------------------------ */
+/* ---- replacements of the runtime's functions ------------------------------------------------- */
 
 static uint64_t lookup(const uint64_t *receiver, uint64_t selector) {
   return objc_methods_lookup((const void *)load_acquire(&next_lookup), receiver, selector, false,
-                             trace_on() ? stand_in : NULL);
+                             trace_on() ? replace : NULL);
 }
 
 static uint64_t lookup_super(const uint64_t *super, uint64_t selector) {
   return objc_methods_lookup((const void *)load_acquire(&next_lookup_super), super, selector, true,
-                             trace_on() ? stand_in : NULL);
+                             trace_on() ? replace : NULL);
 }
 
 /* ---- hooking -------------------------------------------------------------------------------- */

@@ -1,20 +1,20 @@
 /* SPDX-License-Identifier: MIT
  *
- * XRay sleds: room that clang -fxray-instrument leaves at the start and the ends of functions, and
- * a map of it (section xray_instr_map). sonde patches them itself; the program need not be linked
+ * XRay sleds: NOPs that clang -fxray-instrument leaves at the start and the ends of functions, and
+ * their map (section xray_instr_map). sonde patches them itself; the program need not be linked
  * with compiler-rt.
  *
- * Threads run through the code while it changes. The tail of a sled is not executed as long as its
- * head is as it was (arch/sled.h); tails are written for all sleds first. Then every processor is
- * made to fetch anew (membarrier), then the heads are written. A patched sled calls a stub, one of
- * two for each image within reach of a call. Taking back is one store of the head; the tail stays
- * as it is, since a thread may be on its way back into it. Where the kernel has no such barrier
- * nothing is patched unless the process has one thread.
+ * Threads execute the code while it changes. The tail of a sled is not executed while its head is
+ * unchanged (arch/sled.h). So the tails of all sleds are written first; then every CPU refetches
+ * instructions (membarrier(2)); then the heads are written. A patched sled calls a stub, one of two
+ * per image within reach of a call. Removing a patch is one store of the head. The tail stays,
+ * since a thread may be about to return into it. If the kernel has no such barrier, code is patched
+ * only while the process has one thread.
  *
- * A call that came through an import's trampoline is not told twice.
+ * A call that came through an import's trampoline is not recorded twice.
  *
- * An exception and longjmp leave a function without its exit; the tracer tells by stack pointers,
- * and before the catch (agent/jump.c).
+ * An exception and longjmp leave a function without its exit sled. The tracer detects that by stack
+ * pointer, and before the catch (agent/jump.c).
  */
 #include "arch/arch.h"
 #include "arch/sled.h"
@@ -24,9 +24,11 @@
 #include "sensor/trace/trace.h"
 #include "sensor/trace/code.h"
 
-#define MARK_BYTES  4 /* endbr64 or bti c may stand before an entry's */
-#define IMAGES_MAX  1024
-#define SLEDS_MAX   (1u << 22) /* of an image: a larger map is not believed */
+/* endbr64 or bti c may precede an entry sled. */
+#define MARK_BYTES 4
+#define IMAGES_MAX 1024
+/* Of one image; a larger map is not trusted. */
+#define SLEDS_MAX   (1u << 22)
 #define STUBS_BYTES 4096u
 #define MAP_SECTION "xray_instr_map"
 
@@ -49,25 +51,25 @@ static struct {
   uint32_t count;
 } all;
 
-/* Called by arch/…/sled.S. SP is that of the caller's call, less 8: the address of the return
- * address on x86_64, and below the stack pointer on aarch64, where a trampoline's call that the
- * function runs inside of has that one itself. */
+/* Called by arch/…/sled.S. SP is the caller's stack pointer at the call, less 8: on x86_64 the
+ * address of the return address. On aarch64 it is below the stack pointer, because the call of an
+ * enclosing trampoline has the stack pointer itself. */
 __attribute__((used)) HIDDEN void trace_sled_entered(uint64_t sled, uint64_t sp, uint64_t back);
 __attribute__((used)) HIDDEN void trace_sled_left(uint64_t sled, uint64_t sp, uint64_t back);
 
-/* Is BACK, where a function returns to, a trampoline? */
+/* True if BACK, a return address, is the trampoline's. */
 static ALWAYS_INLINE bool from_trampoline(uint64_t back) {
   return back == trampoline_address(TRAMPOLINE_RETURN);
 }
 
-/* SLED is that of the very function that the trampoline was for, which has told of the call; a
- * function that it ended in returns there too. */
-static NOINLINE bool is_told(uint64_t sled, uint64_t sp) {
+/* True if SLED is in the function of the innermost trampoline call, which has recorded the call. A
+ * function that it tail-called returns to the trampoline too. */
+static NOINLINE bool is_recorded(uint64_t sled, uint64_t sp) {
   const call_t *call = trampoline_innermost();
   return call && call->sp == sp + 8 && sled - call->trampoline->function <= MARK_BYTES;
 }
 
-/* The end of a call that a sled began. */
+/* True if a sled began the call that ends at SP. */
 static NOINLINE bool is_begun(uint64_t sp) {
   const trace_thread_t *t = trace_tls;
   if (!t || !t->calls) return true;
@@ -79,7 +81,7 @@ static NOINLINE bool is_begun(uint64_t sp) {
 
 void trace_sled_entered(uint64_t sled, uint64_t sp, uint64_t back) {
   uint32_t generation = trace_on();
-  if (!generation || (UNLIKELY(from_trampoline(back)) && is_told(sled, sp))) return;
+  if (!generation || (UNLIKELY(from_trampoline(back)) && is_recorded(sled, sp))) return;
   trace_enter_sled(generation, sled, sp);
 }
 
@@ -100,14 +102,16 @@ static uint64_t function_of(const sled_record_t *r) {
   return (uint64_t)(uintptr_t)&r->function + (uint64_t)r->function;
 }
 
-static bool is_ours(const sled_record_t *r) { return r->kind <= SLED_TAIL_EXIT && r->version == 2; }
+static bool is_supported(const sled_record_t *r) {
+  return r->kind <= SLED_TAIL_EXIT && r->version == 2;
+}
 
-/* Every record must say what the code confirms: else the section is not what we take it for. */
+/* Every record must match the code; otherwise the section is not trusted. */
 static bool check(const image_t *i, sled_image_t *image) {
   image->low = UINT64_MAX;
   for (uint32_t k = 0; k < image->count; k++) {
     const sled_record_t *r = &image->records[k];
-    if (!is_ours(r)) continue;
+    if (!is_supported(r)) continue;
     uint64_t sled = sled_of(r);
     if (!code_contains(i, sled, SLED_BYTES) || !sled_looks_right(sled, r->kind)) return false;
     if (sled < image->low) image->low = sled;
@@ -160,16 +164,15 @@ static void put_head(uint64_t sled, sled_head_t head) {
   arch_code_written(sled, sizeof head);
 }
 
-/* Which sleds are to lead to the tracer is settled once, by what is behind the head: a tail that
- * was never written is not called. */
-static uint32_t put_tails(const sled_image_t *image, const char *pattern, code_result_t *told) {
+/* Writing the tails decides which sleds are patched: put_heads skips a sled without its tail. */
+static uint32_t put_tails(const sled_image_t *image, const char *pattern, code_result_t *result) {
   patcher_t patcher = {.maps = -1};
   uint32_t count = 0;
   for (uint32_t k = 0; k < image->count; k++) {
     const sled_record_t *r = &image->records[k];
     uint8_t code[SLED_BYTES];
-    if (!is_ours(r) ||
-        !code_matches(image->id, function_of(r), pattern, r->kind == SLED_ENTRY, told) ||
+    if (!is_supported(r) ||
+        !code_matches(image->id, function_of(r), pattern, r->kind == SLED_ENTRY, result) ||
         !patch_open(&patcher, sled_of(r)))
       continue;
     code_of(image, r, code);
@@ -194,7 +197,7 @@ static void put_heads(const sled_image_t *image, bool on) {
     const sled_record_t *r = &image->records[k];
     uint8_t code[SLED_BYTES];
     sled_head_t head;
-    if (!is_ours(r)) continue;
+    if (!is_supported(r)) continue;
     code_of(image, r, code);
     if (!has_tail(r, code) || !patch_open(&patcher, sled_of(r))) continue;
     memcpy(&head, code, sizeof head);
@@ -203,26 +206,26 @@ static void put_heads(const sled_image_t *image, bool on) {
   patch_end(&patcher);
 }
 
-/* Can the image's code be written? */
-static bool opens(const sled_image_t *image) {
+/* True if the image's code can be written. */
+static bool is_writable(const sled_image_t *image) {
   patcher_t patcher = {.maps = -1};
   bool done = patch_open(&patcher, image->low);
   patch_end(&patcher);
   return done;
 }
 
-static bool stands(const sled_image_t *image) { return image_check(image->id); }
+static bool is_loaded(const sled_image_t *image) { return image_check(image->id); }
 
-void sleds_patch(const char *pattern, code_result_t *told) {
+void sleds_patch(const char *pattern, code_result_t *result) {
   bool open[IMAGES_MAX] = {0};
   for (uint32_t k = 0; k < all.count; k++) {
     sled_image_t *image = &all.images[k];
-    if (!stands(image)) continue;
-    open[k] = make_stubs(image) && opens(image);
+    if (!is_loaded(image)) continue;
+    open[k] = make_stubs(image) && is_writable(image);
     if (open[k])
-      told->patched += put_tails(image, pattern, told);
+      result->patched += put_tails(image, pattern, result);
     else
-      told->refused++;
+      result->refused++;
   }
   (void)os_sync_code();
   for (uint32_t k = 0; k < all.count; k++)
@@ -231,5 +234,5 @@ void sleds_patch(const char *pattern, code_result_t *told) {
 
 void sleds_unpatch(void) {
   for (uint32_t k = 0; k < all.count; k++)
-    if (all.images[k].stubs && stands(&all.images[k])) put_heads(&all.images[k], false);
+    if (all.images[k].stubs && is_loaded(&all.images[k])) put_heads(&all.images[k], false);
 }
