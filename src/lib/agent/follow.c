@@ -80,8 +80,8 @@ static void say_late(void) {
 static bool join(void) {
   char own[SETTINGS_MAX];
   writer_global_t *g = writer_global;
-  if (g->join_tried) return false;
-  g->join_tried = true;
+  if (g->fork_tried) return false;
+  g->fork_tried = true;
   if (!ask(own, sizeof own)) return false;
   sensor_after_fork();
   if (writer_start(own) != 0) return false;

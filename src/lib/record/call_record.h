@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
- * One record of a chunk of calls, for both ends that read them: docs/format.md, "Records of calls".
+ * Decodes one record of a chunk of calls: docs/format.md, "Records of calls". Used by the reader
+ * and by the program's own printer.
  */
 #ifndef SONDE_RECORD_CALL_RECORD_H
 #define SONDE_RECORD_CALL_RECORD_H
@@ -10,23 +11,23 @@
 #include "record/format.h"
 
 typedef enum record_what {
-  CALL_RECORD_ENTER, /* value: the frame's id */
+  CALL_RECORD_ENTER, /* value: frame id */
   CALL_RECORD_EXIT,
-  CALL_RECORD_UNWOUND, /* value: calls that ended without an exit */
+  CALL_RECORD_UNWOUND, /* value: number of calls that ended without an exit */
   CALL_RECORD_UNMATCHED,
-  CALL_RECORD_TIME,  /* passed, no more */
-  CALL_RECORD_LOST,  /* value: events */
-  CALL_RECORD_DEPTH, /* value: calls that are open */
+  CALL_RECORD_TIME,  /* time passed, no event */
+  CALL_RECORD_LOST,  /* value: number of lost events */
+  CALL_RECORD_DEPTH, /* value: number of open calls */
   CALL_RECORD_BAD,
 } call_record_kind_t;
 
 typedef struct call_record {
-  call_record_kind_t what;
+  call_record_kind_t kind;
   uint32_t bytes;
   uint64_t passed, value;
 } call_record_t;
 
-/* Decodes the record at P, where 8 bytes can be read. */
+/* Decodes the record at P; 8 bytes must be readable there. */
 static inline call_record_t call_record_get(const uint8_t *p) {
   uint64_t word;
   memcpy(&word, p, 8);

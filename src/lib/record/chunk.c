@@ -1,15 +1,17 @@
 /* SPDX-License-Identifier: MIT
  *
- * Chunks: opened in a slot of the scratch, filled by one thread, closed into the file.
+ * Chunks: opened in a slot of the shared buffers, filled by one thread, closed into the file.
  *
- * A kill at any instruction leaves a chunk that can be read. Opening: the header is complete before
- * its magic is stored. Closing: the chunk stays in the scratch until it is in the file, then loses
- * its magic before its bytes are zeroed. A kill in between leaves it in both places, with one
- * stream and sequence number, and the reader counts it once.
+ * A kill at any instruction leaves a readable chunk. Opening: the header is complete before its
+ * magic is stored. Closing: the chunk stays in its slot until it is in the file, then loses its
+ * magic, then its bytes are zeroed. A kill in between leaves it in both places with the same stream
+ * and sequence number; readers count it once.
  *
  * A chunk that was full within GROW_BELOW_NS of its opening is followed by a larger one: 4, 16, 64,
- * 256 KB, so that a busy thread writes seldom and an idle one holds little; in a ring up to an
- * eighth of it, since a chunk is overwritten as a whole.
+ * 256 KB. So a busy thread writes seldom and an idle one holds little memory. In a ring, a chunk
+ * has at most an eighth of it, since a chunk is overwritten as a whole.
+ *
+ * In debug builds (SONDE_DEBUG) an invariant of the stream is checked where chunks open and close.
  */
 #include "base/varint.h"
 #include "record/writer.h"
@@ -17,9 +19,21 @@
 
 #define GROW_BELOW_NS  20000000u
 #define CHUNKS_IN_RING 8u
-#define SPARE_SLOTS    192u /* three quarters of the scratch, of the largest class */
+/* Slots of the largest class: three quarters of the shared buffers. */
+#define SPARE_SLOTS 192u
 
 static writer_t *writer_of(const stream_t *s) { return s->writer; }
+
+#if defined(SONDE_DEBUG)
+/* The pointers of an open chunk lie in its slot, and a closed one has none. */
+static bool chunk_is_valid(const stream_t *s) {
+  const chunk_header_t *h = s->chunk;
+  if (!h) return !s->next && !s->limit;
+  const uint8_t *end = (const uint8_t *)h + (shm_class_pages(s->slot_class) * SHM_PAGE);
+  return h->magic == CHUNK_MAGIC && h->type == s->type && h->stream == s->id &&
+         s->next >= (const uint8_t *)(h + 1) && s->next <= end && s->limit <= end;
+}
+#endif
 
 static uint32_t level_of(const stream_t *s) {
   writer_t *w = writer_of(s);
@@ -28,11 +42,11 @@ static uint32_t level_of(const stream_t *s) {
 
 static uint32_t capacity_of(uint32_t slot_class) { return shm_class_pages(slot_class) * SHM_PAGE; }
 
-static bool holds(uint32_t slot_class, uint32_t bytes) {
+static bool class_fits(uint32_t slot_class, uint32_t bytes) {
   return capacity_of(slot_class) >= sizeof(chunk_header_t) + bytes;
 }
 
-/* Starts the stream's next chunk in SLOT. */
+/* Opens the stream's next chunk in the slot H. */
 static void begin(stream_t *s, chunk_header_t *h, uint32_t slot_class) {
   writer_t *w = writer_of(s);
   if (!s->last_time) s->last_time = writer_now(w);
@@ -54,14 +68,16 @@ static void begin(stream_t *s, chunk_header_t *h, uint32_t slot_class) {
   if (s->type == CHUNK_EVENTS) memset(w->predicted[level_of(s)], 0, sizeof w->predicted[0]);
   store_release(&h->magic, CHUNK_MAGIC);
   s->next = (uint8_t *)(h + 1);
+  SONDE_ASSERT(chunk_is_valid(s));
 }
 
-/* Writes the stream's chunk to the file and leaves its slot zeroed. A kill between the stores of
- * the header leaves one that is closed in part: its checksum tells, and who collects it then knows
- * the slot's size from the directory and finds the end of the records by the zeros behind them.
- * Where the file cannot be written the chunk is open again and stays, for the recorder to try. */
+/* Writes the stream's chunk to the file and zeroes its slot. A kill between the stores of the
+ * header leaves a partly closed one: its checksum is wrong, and the recorder finds the slot's size
+ * in the directory and the end of the records by the zeros behind them. If the file cannot be
+ * written, the chunk is open again and the recorder tries later. */
 static bool flush(stream_t *s) {
   chunk_header_t *h = s->chunk;
+  SONDE_ASSERT(chunk_is_valid(s));
   uint32_t used = (uint32_t)(s->next - (uint8_t *)(h + 1));
   uint32_t size = ALIGN_UP((uint32_t)sizeof *h + used, 8u);
   if (s->records) {
@@ -93,8 +109,8 @@ bool writer_close(stream_t *s) {
   return true;
 }
 
-/* Writes what a chunk of tables holds so far, and leaves it open: it may be another thread's, who
- * goes on. A record that is being written ends the copy, or is in it whole. */
+/* Writes a copy of an open chunk of tables, which may be another thread's. A record that is being
+ * written ends the copy, or is complete in it. */
 static void save_copy(const stream_t *s) {
   uint8_t copy[SHM_PAGE];
   const chunk_header_t *from = load_acquire(&s->chunk);
@@ -114,9 +130,9 @@ static void save_copy(const stream_t *s) {
   (void)writer_append(copy, h.size);
 }
 
-/* With no recorder left to collect them, definitions must not stay in the scratch for long: those
- * of other threads are copied once, the thread's own are written with each of its chunks of events.
- */
+/* Without a recorder that collects them, definitions must not stay in the shared buffers for long.
+ * Those of other threads are copied once; the thread's own are written with each of its chunks of
+ * events. */
 static void save_tables_of_orphan(writer_t *w) {
   shm_control_t *c = w->control;
   if (c->recorder_pid != c->pid && os_process_alive((pid_t)c->recorder_pid)) return;
@@ -135,14 +151,14 @@ static bool open_of_class(stream_t *s, uint32_t slot_class, uint32_t spare) {
   return slot != NULL;
 }
 
-/* Of the class WANTED, or where there are few, of a smaller one that has room for BYTES: a few busy
- * threads must not leave a thousand others without any. The last ones go as the smallest that do.
- */
+/* Opens a chunk of class WANTED, or, if few slots are left, of a smaller one that fits BYTES: a few
+ * busy threads must not exhaust the slots of a thousand others. The last slots are allocated in the
+ * smallest class that fits. */
 static bool open_larger(stream_t *s, uint32_t wanted, uint32_t bytes) {
-  for (uint32_t c = wanted + 1; c-- > 0 && holds(c, bytes);)
+  for (uint32_t c = wanted + 1; c-- > 0 && class_fits(c, bytes);)
     if (open_of_class(s, c, SPARE_SLOTS)) return true;
   for (uint32_t c = 0; c <= wanted; c++)
-    if (holds(c, bytes) && open_of_class(s, c, 0)) return true;
+    if (class_fits(c, bytes) && open_of_class(s, c, 0)) return true;
   return false;
 }
 
@@ -152,7 +168,7 @@ void writer_define_stream(stream_t *s) {
   if (s->type == CHUNK_EVENTS) writer_thread_record(s, writer_of(s)->tid, level_of(s));
 }
 
-/* The class of the chunk that follows the stream's own, which is full. */
+/* The class of the chunk that follows the stream's full one. */
 static uint32_t next_class(const stream_t *s) {
   uint32_t larger = s->slot_class + 1u;
   uint64_t ring = writer_of(s)->control->ring_bytes;
@@ -169,7 +185,7 @@ bool writer_reserve(stream_t *s, uint32_t bytes) {
   if (s->chunk) {
     chunk_header_t *slot = s->chunk;
     wanted = next_class(s);
-    while (!holds(wanted, bytes) && wanted + 1 < SHM_CLASSES)
+    while (!class_fits(wanted, bytes) && wanted + 1 < SHM_CLASSES)
       wanted++;
     if (!flush(s)) return false;
     if (s->type != CHUNK_TABLES) save_tables_of_orphan(w);
@@ -179,7 +195,7 @@ bool writer_reserve(stream_t *s, uint32_t bytes) {
     }
     writer_slot_free(slot, s->slot_class);
   }
-  while (!holds(wanted, bytes) && wanted + 1 < SHM_CLASSES)
+  while (!class_fits(wanted, bytes) && wanted + 1 < SHM_CLASSES)
     wanted++;
   writer_poll(w->control);
   writer_define_stream(s);

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT
  *
- * Frames and nodes on their way into the tables (capture/frame_table.h, capture/stack_table.h). An
- * image is recorded with the first frame that lies in it; two threads may record it twice, which a
- * reader does not mind. Whether it was is noted only after it was.
+ * Records frames and nodes of the stack tables (capture/frame_table.h, capture/stack_table.h). An
+ * image is recorded with its first frame. Two threads may both record an image; readers ignore
+ * duplicates. The "recorded" bit is set only after the record is written.
  */
 #include "record/definitions.h"
 
@@ -12,15 +12,15 @@
 #include "capture/stack_table.h"
 #include "capture/frame_table.h"
 
-/* A bit an image: whether the recording knows it as loaded, or as unloaded. */
+/* One bit for each image: recorded as loaded, or as unloaded. */
 static uint8_t recorded_images[(IMAGE_ID_MAX + 1) / 8], unloaded_images[(IMAGE_ID_MAX + 1) / 8];
-static uint32_t highest_image; /* id that was recorded */
+static uint32_t highest_image; /* the highest recorded id */
 
-static bool has(const uint8_t *set, uint32_t id) {
+static bool has_bit(const uint8_t *set, uint32_t id) {
   return load_relaxed(&set[id / 8]) >> id % 8 & 1;
 }
 
-static void put(uint8_t *set, uint32_t id, bool in) {
+static void set_bit(uint8_t *set, uint32_t id, bool in) {
   uint8_t bit = (uint8_t)(1u << id % 8);
   if (in)
     __atomic_fetch_or(&set[id / 8], bit, __ATOMIC_RELAXED);
@@ -29,17 +29,17 @@ static void put(uint8_t *set, uint32_t id, bool in) {
 }
 
 static void publish_image(uint16_t id) {
-  if (has(recorded_images, id)) return;
+  if (has_bit(recorded_images, id)) return;
   const image_entry_t *entry = image_entry(id);
   if (!entry) return;
   const image_t *i = &entry->image;
   char program[4096];
   const char *path = entry->file ? entry->file : entry->path;
-  /* The list opens it by a name that means nothing in another process. */
+  /* The list's path of the program is valid in this process only. */
   if (entry->is_program && os_program_path(program, sizeof program) > 0) path = program;
   if (!writer_image(id, i->start, i->end, i->slide, i->build_id, i->build_id_size, path)) return;
-  put(unloaded_images, id, false);
-  put(recorded_images, id, true);
+  set_bit(unloaded_images, id, false);
+  set_bit(recorded_images, id, true);
   uint32_t highest = load_relaxed(&highest_image);
   while (highest < id && !cas_acq_rel(&highest_image, &highest, (uint32_t)id)) {
   }
@@ -51,11 +51,11 @@ void definitions_check_unloaded(void) {
   if (!writer_control() || (epoch && load_relaxed(&looked) == epoch)) return;
   store_relaxed(&looked, epoch);
   for (uint32_t id = 1; id <= load_relaxed(&highest_image); id++) {
-    if (has(recorded_images, id)) {
+    if (has_bit(recorded_images, id)) {
       if (image_check((image_id_t)id) || !writer_unloaded(id)) continue;
-      put(recorded_images, id, false);
-      put(unloaded_images, id, true);
-    } else if (has(unloaded_images, id) && image_check((image_id_t)id)) {
+      set_bit(recorded_images, id, false);
+      set_bit(unloaded_images, id, true);
+    } else if (has_bit(unloaded_images, id) && image_check((image_id_t)id)) {
       publish_image((uint16_t)id);
     }
   }
@@ -63,7 +63,7 @@ void definitions_check_unloaded(void) {
 
 static void publish_frame(uint32_t id, uint64_t pc, bool exact, uint16_t image) {
   if (!writer_control()) return;
-  if (image && !has(recorded_images, image)) {
+  if (image && !has_bit(recorded_images, image)) {
     publish_image(image);
     definitions_check_unloaded();
   }

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: MIT
  *
- * One allocation event into a stream of events: docs/format.md, "Records of events".
+ * Writes one allocation event to a stream: docs/format.md, "Records of events".
  *
- * The fields are stored behind the first byte, and the first byte last: as the chunk was zero, a
- * kill at any instruction leaves either the whole record or the end of the stream. Stores of 8
- * bytes may reach beyond a field's end; what they write there is 0.
+ * The fields are stored first and the first byte last. The chunk was zeroed, so a kill at any
+ * instruction leaves either the whole record or the end of the stream. Stores of 8 bytes may reach
+ * behind a field's end; they write zeros there.
  */
 #ifndef SONDE_RECORD_EVENT_H
 #define SONDE_RECORD_EVENT_H
@@ -12,14 +12,16 @@
 #include "base/varint.h"
 #include "record/writer.h"
 
-/* The 8-byte varint of VALUE; what does not fit (no address or size does that) becomes the largest.
- */
+/* Writes VALUE as a varint of at most 8 bytes. A larger value, which no address or size has,
+ * becomes the maximum. */
 static ALWAYS_INLINE unsigned event_varint(uint8_t *out, uint64_t value) {
   if (UNLIKELY(value > VARINT_SHORT_MAX)) value = VARINT_SHORT_MAX;
   return varint_put_short(out, value);
 }
 
-/* Closes the chunk when ADDRESS has bits that its shift would lose; the next one keeps them all. */
+/* Closes the chunk because an address has bits that the shift would drop; the next chunk has no
+ * shift.
+ */
 NOINLINE bool event_unshift(stream_t *s);
 
 static ALWAYS_INLINE bool event_reserve(stream_t *s, uint64_t address) {
@@ -28,7 +30,7 @@ static ALWAYS_INLINE bool event_reserve(stream_t *s, uint64_t address) {
   return true;
 }
 
-/* The time byte's part and, where needed, the varint of the rest. */
+/* Puts the time into the first byte and, if needed, a varint of the rest. */
 static ALWAYS_INLINE uint8_t *event_time(stream_t *s, uint8_t *q, uint64_t time, unsigned *head) {
   uint64_t delta = LIKELY(time > s->last_time) ? time - s->last_time : 0;
   s->last_time += delta;
@@ -49,7 +51,7 @@ static ALWAYS_INLINE uint8_t *event_address(stream_t *s, uint8_t *q, uint64_t ad
 
 static ALWAYS_INLINE uint8_t *event_stack(stream_t *s, uint8_t *q, uint32_t stack, unsigned *head) {
   writer_t *w = s->writer;
-  _Static_assert(WRITER_LEVELS == 2, "the first, or the other");
+  _Static_assert(WRITER_LEVELS == 2, "the index of a prediction table");
   uint32_t *guess = &w->predicted[s != w->events][predictor_index(s->last_stack)];
   s->last_stack = stack;
   if (*guess == stack) {
@@ -66,7 +68,7 @@ static ALWAYS_INLINE void event_commit(stream_t *s, uint8_t *end, unsigned head)
   s->next = end;
 }
 
-/* An extended record without time: SUBTYPE and one number. */
+/* An extended record without a time: SUBTYPE and one number. */
 static inline bool event_put_extended(stream_t *s, uint8_t subtype, uint64_t value) {
   if (UNLIKELY(!event_reserve(s, 0))) return false;
   uint8_t *q = s->next + 1;
@@ -78,7 +80,7 @@ static inline bool event_put_extended(stream_t *s, uint8_t subtype, uint64_t val
 }
 
 /* An allocation (EVENT_MALLOC, EVENT_CALLOC, EVENT_ALIGNED) of SIZE bytes at ADDRESS at TIME
- * (shifted ticks, read after the call). False when it could not be written. */
+ * (shifted ticks, read after the call). Returns false if it could not be written. */
 static ALWAYS_INLINE bool event_put_new(stream_t *s, event_kind_t kind, uint64_t time,
                                         uint64_t address, uint64_t size, uint32_t stack) {
   if (UNLIKELY(!event_reserve(s, address))) return false;
@@ -103,7 +105,7 @@ static ALWAYS_INLINE bool event_put_free(stream_t *s, uint64_t time, uint64_t ad
   return true;
 }
 
-/* A sample of the thread's CPU time, which stands for MISSED ticks before it as well. */
+/* A sample of the thread's CPU time, which also counts for the MISSED ticks before it. */
 static inline bool event_put_sample(stream_t *s, uint64_t time, uint32_t missed, uint32_t stack) {
   if (UNLIKELY(!event_reserve(s, 0))) return false;
   unsigned head = EVENT_SAMPLE;
@@ -114,8 +116,8 @@ static inline bool event_put_sample(stream_t *s, uint64_t time, uint32_t missed,
   return true;
 }
 
-/* A realloc that succeeded: OLD (not 0) was given up after BEFORE, ADDRESS of SIZE bytes was there
- * at AFTER. */
+/* A successful realloc: OLD (not 0) was freed after BEFORE; SIZE bytes at ADDRESS were allocated at
+ * AFTER. */
 static inline bool event_put_realloc(stream_t *s, uint64_t before, uint64_t after, uint64_t old,
                                      uint64_t address, uint64_t size, uint32_t stack) {
   if (UNLIKELY(!event_reserve(s, old | address))) return false;

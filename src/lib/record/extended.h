@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
  *
- * Extended records of events from inside: rare things, with a time and a body.
+ * Extended records of events: rare events with a time and a body.
  */
 #ifndef SONDE_RECORD_EXTENDED_H
 #define SONDE_RECORD_EXTENDED_H
@@ -9,7 +9,7 @@
 
 #define EXTENDED_BODY_MAX 4096u
 
-/* A body in the making. What does not fit is cut from a string, and left out of numbers. */
+/* A body that is being built. A string that does not fit is truncated; a number is left out. */
 typedef struct extended_body {
   uint32_t used;
   uint8_t bytes[EXTENDED_BODY_MAX + 8];
@@ -18,8 +18,8 @@ typedef struct extended_body {
 void extended_number(extended_body_t *body, uint64_t value);
 void extended_string(extended_body_t *body, const char *text, uint64_t size);
 
-/* Puts the record of SUBTYPE at TIME (shifted ticks) into the stream. False when there is no room;
- * the caller counts the loss. */
+/* Writes the record of SUBTYPE at TIME (shifted ticks) to the stream. On failure returns false; the
+ * caller counts the lost event. */
 bool extended_put(stream_t *stream, uint8_t subtype, uint64_t time, const extended_body_t *body);
 
 #endif

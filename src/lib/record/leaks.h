@@ -1,21 +1,20 @@
 /* SPDX-License-Identifier: MIT
  *
- * What three parties pass to each other for one look at the memory graph: the program, which makes
- * a copy of itself; the copy, which searches its own memory; and whoever asked, who knows which
- * blocks there are. It is a memfd of the recorder's, mapped by all three.
+ * The exchange of a leak search between three parties: the program, which forks a copy of itself;
+ * the copy, which searches its own memory; and the requester, which knows the blocks. It is a memfd
+ * of the recorder, mapped by all three.
  *
- * Layout: leaks_exchange_t, then what the asker puts there (blocks, ordered by address), then what
- * the copy answers. Offsets are from the start. `state` goes forward only; each step is one
- * party's:
+ * Layout: leaks_exchange_t, then the requester's blocks, ordered by address, then the results of
+ * the copy. Offsets are from the start. `state` only increases; one party sets each value:
  *
- *   ASKED     the recorder sends the program its question
- *   TAKEN     a thread of the program has begun to hold the others
- *   HELD      they are held; `time` is this moment. The recorder sets aside what is live
- *   KEPT      ... and has done so
- *   COPIED    the copy has been made and the program goes on
- *   READY     the asker has put the blocks there
- *   DONE      the copy has answered, and ends
- *   FAILED    with `error`: a SONDE_E…, or LEAKS_ERRNO less an errno
+ *   REQUESTED  the recorder sends the request to the program
+ *   ACCEPTED   a thread of the program has started to stop the others
+ *   STOPPED    they are stopped; `time` is now. The recorder saves the live blocks
+ *   RECORDED   the recorder has saved them
+ *   COPIED     the copy exists and the program continues
+ *   READY      the requester has stored the blocks
+ *   DONE       the copy has stored the results and exits
+ *   FAILED     with `error`: a SONDE_E…, or LEAKS_ERRNO minus an errno
  */
 #ifndef SONDE_RECORD_LEAKS_H
 #define SONDE_RECORD_LEAKS_H
@@ -26,8 +25,8 @@
 #define LEAKS_ERRNO     (-1000)
 #define LEAKS_THREADS   4096u
 #define LEAKS_REGISTERS 33u
-#define LEAKS_SP        255u  /* as the number of a register: the stack pointer */
-#define LEAKS_REFERRERS 4096u /* an answer holds no more */
+#define LEAKS_SP        255u  /* the register number of the stack pointer */
+#define LEAKS_REFERRERS 4096u /* maximum in one result */
 
 enum {
   LEAKS_REQUESTED = 1,
@@ -40,33 +39,33 @@ enum {
   LEAKS_FAILED
 };
 
-/* How a thread's registers were come by. */
-typedef enum leaks_how {
-  LEAKS_THREAD_NONE,     /* a free place, or a thread that has ended meanwhile */
-  LEAKS_THREAD_SIGNALED, /* on the way to the next */
-  LEAKS_THREAD_STOPPED,  /* by signal: all of them */
-  LEAKS_THREAD_RESUMED,  /* the same, and it has gone on */
+/* How the registers of a thread are known. */
+typedef enum leaks_thread_state {
+  LEAKS_THREAD_NONE,     /* a free entry, or the thread has ended */
+  LEAKS_THREAD_SIGNALED, /* not yet */
+  LEAKS_THREAD_STOPPED,  /* from its signal handler: all of them */
+  LEAKS_THREAD_RESUMED,  /* the same, and it continues */
   LEAKS_THREAD_SPILLED,  /* it is blocked in a call whose hook keeps them on the stack */
-  LEAKS_THREAD_UNKNOWN,  /* it is blocked, and no signal may disturb it: only sp is known */
-  LEAKS_THREAD_RUNNING,  /* it could not be held, and may have run while the copy was made */
+  LEAKS_THREAD_UNKNOWN,  /* it is blocked and must not be signaled: only sp is known */
+  LEAKS_THREAD_RUNNING,  /* it could not be stopped, and may have run during the copy */
 } leaks_thread_state_t;
 
 typedef struct leaks_thread {
   uint32_t tid, state;            /* leaks_thread_state_t */
-  int64_t call;                   /* the system call it is blocked in; -1: none */
-  uint64_t sp, pc;                /* sp 0: not known */
-  uint64_t pointer;               /* of its thread-local storage; 0: not known */
-  uint64_t vectors, vectors_size; /* where its vector registers were saved; 0: not known */
+  int64_t call;                   /* the system call that blocks it; -1: none */
+  uint64_t sp, pc;                /* sp 0: unknown */
+  uint64_t pointer;               /* of its thread-local storage; 0: unknown */
+  uint64_t vectors, vectors_size; /* its saved vector registers; 0: unknown */
   uint64_t registers[LEAKS_REGISTERS];
   uint32_t register_count;
   uint32_t reserved;
-  int64_t progress; /* as it was looked at: os_thread_progress */
+  int64_t progress; /* os_thread_progress at that time */
 } leaks_thread_t;
 
-/* What holds a block. */
+/* What references a block. */
 typedef enum leaks_holder {
   LEAKS_BY_NOTHING,
-  LEAKS_BY_REGISTER, /* `where` is the number of the thread << 8 | that of the register */
+  LEAKS_BY_REGISTER, /* `where` is the index of the thread << 8 | the register number */
   LEAKS_BY_STACK,    /* the others: `where` is the address of the word */
   LEAKS_BY_TLS,
   LEAKS_BY_DATA,    /* of an image */
@@ -78,52 +77,53 @@ typedef enum leaks_holder {
 typedef enum leaks_verdict {
   LEAKS_REACHED,
   LEAKS_LEAKED,   /* nothing points to it */
-  LEAKS_CYCLE,    /* nothing but what it leads to itself points to it */
-  LEAKS_INDIRECT, /* a lost block points to it, or one that is held so; `owner` is the lost one */
-  LEAKS_GONE,     /* there is no memory at its address */
+  LEAKS_CYCLE,    /* only blocks reachable from itself point to it */
+  LEAKS_INDIRECT, /* reachable only from the leaked block `owner` */
+  LEAKS_GONE,     /* no memory is mapped at its address */
   LEAKS_VERDICTS
 } leaks_verdict_t;
 
 typedef struct leaks_block {
   uint64_t address, size;
-  uint64_t where; /* of the word by which it was first reached */
-  uint32_t owner; /* of LEAKS_INDIRECT: index of a block */
+  uint64_t where; /* address of the word through which it was first reached */
+  uint32_t owner; /* of LEAKS_INDIRECT: the index of a block */
   uint8_t verdict, holder;
   uint16_t reserved;
 } leaks_block_t;
 
 _Static_assert(sizeof(leaks_block_t) == 32, "two a cache line");
 
-/* A word that points into the block that was asked for. */
+/* A word that points into the requested block. */
 typedef struct leaks_referrer {
   uint64_t where, value;
   uint32_t holder; /* leaks_holder_t */
-  uint32_t index;  /* of LEAKS_BY_BLOCK: of the block; of a stack or a register: of the thread */
+  uint32_t index;  /* LEAKS_BY_BLOCK: of the block; stack or register: of the thread */
 } leaks_referrer_t;
 
 typedef struct leaks_exchange {
-  uint64_t magic, size; /* of the whole, as mapped */
+  uint64_t magic, size; /* of the whole mapping */
   uint32_t state;       /* LEAKS_…; a futex that processes share */
   int32_t error;
   uint32_t recorder_pid, requester_pid, copy_pid;
-  uint32_t tries; /* rounds of holding until all threads were where they could be copied */
-  uint64_t time;  /* shifted ticks: what is searched is the memory of this moment */
-  uint64_t pause_ns,
-      copying_ns; /* of the program in all; of that, in the system call that copies */
+  uint32_t tries; /* attempts to stop all threads at points where they can be copied */
+  uint64_t time;  /* shifted ticks of the copy */
+  /* How long the program was stopped; how much of that in the fork system call. */
+  uint64_t pause_ns, copying_ns;
   uint32_t thread_count;
-  uint32_t reallocating; /* threads that were inside a realloc all the time: that block is in
-                            neither place */
-  /* the recorder's: the thread that it has called, and the call that this was blocked in */
+  /* Threads that were inside a realloc all the time: that block is known at neither address. */
+  uint32_t reallocating;
+  /* The recorder's: the thread that it signaled, and the system call that blocked this thread; -1:
+   * none. */
   uint32_t called;
-  int64_t call; /* -1: none */
+  int64_t call;
   uint64_t call_arguments[6], call_sp, call_pc;
-  /* the asker's */
-  uint64_t wanted; /* the address whose referrers are wanted; 0: none */
+  /* The requester's. */
+  uint64_t wanted; /* the address whose referrers are requested; 0: none */
   uint64_t blocks_at, block_count;
-  uint64_t answers_at; /* room behind the blocks for leaks_referrer_t, LEAKS_REFERRERS of them */
-  uint32_t late;       /* 1: blocks were given out that are not among these */
-  /* the copy's */
-  uint32_t roots_skipped; /* mappings that could not be read, or more than there is room for */
+  uint64_t answers_at; /* space behind the blocks for LEAKS_REFERRERS of leaks_referrer_t */
+  uint32_t late;       /* 1: blocks were allocated that are not among these */
+  /* The copy's. */
+  uint32_t roots_skipped; /* mappings that could not be read or exceeded the table */
   uint64_t referrer_count, referrers_over;
   uint64_t root_bytes, block_bytes; /* searched */
   uint64_t scan_ns, tls_bytes;      /* tls_bytes: of the images' thread-local storage */

@@ -1,31 +1,32 @@
 /* SPDX-License-Identifier: MIT
  *
- * The table of live blocks: memory that the recorder made (a sealed memfd) and the program fills
- * while it is recorded in mode `live`. It outlives the program, so what was live when it was killed
- * is known; the recorder reads it whenever it likes, with no help of the program's.
+ * The table of live blocks: a sealed memfd that the recorder created and the program fills in mode
+ * `live`. It outlives the program, so the blocks that were live when it was killed are known. The
+ * recorder reads it at any time without the program's help.
  *
- * Layout: levels, one after the other in the memfd, each twice as large as the one before; how many
- * are in use stands in the control block (`live_levels`). A level is an array of buckets of eight
- * places. A block has several buckets in every level: one that it shares with its neighbours in
- * memory, so that a program that works on neighbouring blocks works on neighbouring places, and
- * three of its own, for when that is full. It stands in one of them and never moves.
+ * Layout: levels, one after the other in the memfd, each twice as large as the previous one;
+ * `live_levels` of the control page is their number. A level is an array of buckets of eight
+ * entries. A block has several possible buckets in every level: one that it shares with its
+ * neighbors in memory, so that work on neighboring blocks touches neighboring entries, and three
+ * others for when that one is full. A block stays in its entry.
  *
- * A place is taken by a compare-and-swap of its address from 0 to the address with LIVE_RESERVED;
- * the rest is written, then the address without that bit. It is given back by a store of 0. So a
- * reader accepts a place whose address is the same before and after it has read the rest; one that
- * is being put belongs to a call that has not returned. No locks: a signal handler may come at any
- * instruction, and a kill as well.
+ * A compare-and-swap from 0 to the address with LIVE_RESERVED allocates an entry; then the rest is
+ * written, then the address without that bit. A store of 0 frees it. So a reader accepts an entry
+ * whose address is the same before and after it has read the rest; a reserved entry belongs to a
+ * call that has not returned. There are no locks: a signal handler or a kill may come at any
+ * instruction.
  */
 #ifndef SONDE_RECORD_LIVE_TABLE_H
 #define SONDE_RECORD_LIVE_TABLE_H
 
 #include <stdint.h>
 
-#define LIVE_BUCKET   8u
-#define LIVE_BITS     12u /* log2 of the buckets of level 0 */
-#define LIVE_LEVELS   14u
-#define LIVE_CHOICES  4u     /* buckets that a block may have in a level */
-#define LIVE_SKEW     40528u /* buckets: 2533 pages of them, 229 of the 256 that level 0 has */
+#define LIVE_BUCKET  8u
+#define LIVE_BITS    12u /* log2 of the buckets of level 0 */
+#define LIVE_LEVELS  14u
+#define LIVE_CHOICES 4u /* possible buckets of a block in a level */
+/* In buckets: 2533 pages of them, which is 229 modulo the 256 pages of level 0. */
+#define LIVE_SKEW     40528u
 #define LIVE_RESERVED (UINT64_C(1) << 63)
 
 typedef struct live_detail {
@@ -34,7 +35,7 @@ typedef struct live_detail {
 } live_detail_t;
 
 typedef struct live_bucket {
-  uint64_t address[LIVE_BUCKET]; /* 0: a free place */
+  uint64_t address[LIVE_BUCKET]; /* 0: a free entry */
   live_detail_t detail[LIVE_BUCKET];
 } live_bucket_t;
 
@@ -44,15 +45,16 @@ static inline uint64_t live_level_bytes(uint32_t level) {
   return sizeof(live_bucket_t) << (LIVE_BITS + level);
 }
 
-/* Where LEVEL begins in the memfd; with LIVE_LEVELS its size. */
+/* The offset of LEVEL in the memfd; for LIVE_LEVELS, the size of the memfd. */
 static inline uint64_t live_level_offset(uint32_t level) {
   return ((UINT64_C(1) << level) - 1) * (sizeof(live_bucket_t) << LIVE_BITS);
 }
 
-/* The number of the block's bucket in LEVEL; CHOICE is below LIVE_CHOICES. The first: every 256
- * bytes of the program's have one, in the same order, so that a heap fills a level from one end and
- * no two pages of it share buckets before it has gone round. Heaps of other threads begin at
- * multiples of 64 MB and would all begin at one place, so each 64 MB is put a little further on. */
+/* The index of the block's bucket in LEVEL; CHOICE is below LIVE_CHOICES. The first choice maps
+ * every 256 bytes of the program's memory to one bucket, in order. So a heap fills a level from one
+ * end, and two of its pages share buckets only after it has wrapped around. Heaps of other threads
+ * start at multiples of 64 MB and would all start at one bucket; so each 64 MB is shifted a little.
+ */
 static inline uint64_t live_bucket_index(uint64_t address, uint32_t level, unsigned choice) {
   uint32_t bits = LIVE_BITS + level;
   if (choice)

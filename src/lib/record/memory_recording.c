@@ -1,11 +1,12 @@
 /* SPDX-License-Identifier: MIT
  *
- * What the recorder does for other recordings is done here by the program itself: the scratch is
- * private memory, the file a memfd of which the larger part is a ring. Nothing is written to a disk
- * before memory_recording_save.
+ * The program does here what the recorder does for other recordings. The shared buffers are private
+ * memory, and the file is a memfd, most of which is a ring. Nothing is written to disk before
+ * memory_recording_save.
  *
- * Reading while others write: closed chunks are checked by their checksum, so one that is being
- * overwritten is passed over; open chunks are copied, and their records end where the zeros begin.
+ * Reading while other threads write: closed chunks are checked by their checksum, so a chunk that
+ * is being overwritten is skipped. Open chunks are copied, and their records end where the zeros
+ * begin.
  */
 #include "record/memory_recording.h"
 
@@ -22,7 +23,7 @@ static struct {
 
 bool memory_recording_is_on(void) {
   const shm_control_t *c = writer_control();
-  return c && c->recorder_pid == c->pid && c->shm_fd < 0; /* not of write_local.h */
+  return c && c->recorder_pid == c->pid && c->shm_fd < 0; /* not a standalone recording */
 }
 
 int memory_recording_begin(uint64_t limit_bytes) {
@@ -59,12 +60,12 @@ void memory_recording_start(uint64_t *ticks, uint64_t *ns) {
 /* ---- reading it ----------------------------------------------------------------------------- */
 
 typedef struct reading {
-  uint8_t *piece; /* PIECE bytes, and as many readable ones behind */
+  uint8_t *piece; /* PIECE bytes, and 4096 readable ones behind */
   bool (*visit)(void *context, const chunk_header_t *chunk);
   void *context;
 } reading_t;
 
-static bool is_whole(uint8_t *chunk, uint64_t room) {
+static bool is_valid_chunk(uint8_t *chunk, uint64_t room) {
   chunk_header_t h;
   memcpy(&h, chunk, sizeof h);
   if (h.magic != CHUNK_MAGIC || h.size < sizeof h || h.size > room || h.size % 8 ||
@@ -73,7 +74,7 @@ static bool is_whole(uint8_t *chunk, uint64_t room) {
   return chunk_is_intact(chunk, h.size);
 }
 
-/* Visits the chunks of the file; one of them is at most a quarter of a piece. */
+/* Visits the chunks of the file; a chunk has at most a quarter of a piece. */
 static bool visit_file(reading_t *r, uint64_t end) {
   uint64_t at = RECORD_HEADER_SIZE;
   while (at < end) {
@@ -81,7 +82,7 @@ static bool visit_file(reading_t *r, uint64_t end) {
     if (n < (ssize_t)sizeof(chunk_header_t)) return true;
     uint64_t i = 0, last = (uint64_t)n < PIECE ? (uint64_t)n : PIECE - PIECE / 4;
     while (i + sizeof(chunk_header_t) <= last) {
-      if (is_whole(r->piece + i, (uint64_t)n - i)) {
+      if (is_valid_chunk(r->piece + i, (uint64_t)n - i)) {
         const chunk_header_t *chunk = (const chunk_header_t *)(const void *)(r->piece + i);
         if (!r->visit(r->context, chunk)) return false;
         i += chunk->size;

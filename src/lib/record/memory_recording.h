@@ -1,30 +1,30 @@
 /* SPDX-License-Identifier: MIT
  *
- * A recording that the program makes of itself, with no recorder: into memory, and from there into
- * a file when it is asked for.
+ * A recording that the program keeps in its own memory, without a recorder, and writes to a file on
+ * request.
  */
 #ifndef SONDE_RECORD_MEMORY_RECORDING_H
 #define SONDE_RECORD_MEMORY_RECORDING_H
 
 #include "record/writer.h"
 
-/* Begins one, of which the newest LIMIT_BYTES of events are kept. 0 or a negative SONDE_E…;
- * SONDE_EBUSY when this process is being recorded already. */
+/* Starts a recording that keeps the newest LIMIT_BYTES of events. Returns 0 or a negative SONDE_E…;
+ * SONDE_EBUSY if this process is being recorded already. */
 int memory_recording_begin(uint64_t limit_bytes);
 
-/* True when the recording of this process is its own. */
+/* True if this process records into its own memory. */
 bool memory_recording_is_on(void);
 
-/* The clock, not shifted, and os_monotonic_ns when it began. */
+/* The unshifted clock and os_monotonic_ns at the start of the recording. */
 void memory_recording_start(uint64_t *ticks, uint64_t *ns);
 
-/* Writes what was recorded so far to PATH, which must not exist. Others may go on recording. 0 or
- * a negative SONDE_E…. */
+/* Writes the recording so far to PATH, which must not exist. Other threads may continue to record.
+ * Returns 0 or a negative SONDE_E…. */
 int memory_recording_save(const char *path);
 
-/* Calls VISIT with a copy of each chunk there is, closed, at a multiple of 8, with 8 readable bytes
- * behind it, until it returns false; in no order. False when there is no memory or VISIT said so.
- */
+/* Calls VISIT with a closed copy of each chunk, in no order, until it returns false. The copy is
+ * aligned to 8 bytes and followed by 8 readable bytes. Returns false if VISIT did or on out of
+ * memory. */
 bool memory_recording_each(bool (*visit)(void *context, const chunk_header_t *chunk),
                            void *context);
 

@@ -1,14 +1,14 @@
 /* SPDX-License-Identifier: MIT
  *
- * Attaching to a recording, and the slots of its scratch.
+ * Attaches to a recording, writes chunks to its file, and allocates slots of the shared buffers.
  *
- * The recorder's descriptors are reached through /proc/RECORDER/fd, so the program inherits none,
- * and may close what it likes: a lost descriptor is opened again the same way. The scratch is
- * mapped once and its descriptor closed at once.
+ * The recorder's descriptors are opened through /proc/RECORDER/fd, so the program inherits none and
+ * may close any descriptor: a lost one is opened again the same way. The shared buffers are mapped
+ * once and their descriptor is closed.
  *
- * Slots are taken from a stack of returned ones a class, else from the end. The stacks are
- * lock-free (a signal handler may need a slot while its thread takes one); their heads carry a tag
- * that changes with every push, so a head that was popped and pushed in between is noticed.
+ * Slots come from a stack of free slots for each class, or from the end. The stacks are lock-free,
+ * since a signal handler may need a slot while its thread allocates one. Each head has a tag that
+ * changes with every push, so that a pop notices a pop and push in between (ABA).
  */
 #include "base/text.h"
 #include "record/header.h"
@@ -42,7 +42,7 @@ static shm_control_t *map_shm(int fd) {
   return NULL;
 }
 
-/* What was live belonged to the program that this one has replaced. */
+/* The live blocks were the replaced program's. */
 static void empty_live_table(shm_control_t *c) {
   int fd = writer_open_of_recorder(c, c->live_fd);
   if (fd < 0) return;
@@ -83,7 +83,7 @@ int writer_attach(uint32_t recorder, uint32_t shm_fd, uint32_t file_fd) {
   return 0;
 }
 
-/* The descriptor of the file, which the program may have closed or reused. */
+/* The descriptor of the file; reopened if the program has closed or reused it. */
 static int file_of(writer_global_t *g) {
   shm_control_t *c = g->control;
   os_file_id_t id;
@@ -114,11 +114,11 @@ static bool write_at(int fd, const void *data, uint32_t size, uint64_t offset) {
 
 /* ---- the ring ------------------------------------------------------------------------------- */
 
-/* Who writes into the ring leaves a mark from before it takes its place until it has written: the
- * number of that place, or of an earlier one, + 1. One who has gone round the ring once more waits
- * for it, or the older chunk would at last be written over the newer one. Of two who have their
- * places the one with the later place waits, so they never wait for each other; but a signal
- * handler may wait for its own thread, so nobody waits for long. */
+/* A writer registers its position in the ring from before the allocation until the write is done:
+ * the position, or an earlier one, + 1. A writer one lap ahead waits for it; otherwise the older
+ * chunk could overwrite the newer one. Of two writers, the one with the later position waits, so
+ * they never wait for each other. A signal handler may wait for its own thread, so waits are
+ * bounded. */
 
 #define PATIENCE_ROUNDS 10000
 #define PATIENCE_NS     100000u
@@ -128,31 +128,31 @@ static void pause_for(uint64_t ns) {
   os_futex_wait(&word, 0, ns);
 }
 
-static uint64_t *leave_mark(writer_global_t *g) {
+static uint64_t *register_writer(writer_global_t *g) {
   for (int round = 0; round < PATIENCE_ROUNDS; round++) {
     for (uint32_t i = 0; i < RING_WRITERS; i++) {
       uint64_t none = 0;
-      if (cas_acq_rel(&g->ring_marks[i], &none, load_relaxed(&g->control->ring_at) + 1))
-        return &g->ring_marks[i];
+      if (cas_acq_rel(&g->ring_positions[i], &none, load_relaxed(&g->control->ring_at) + 1))
+        return &g->ring_positions[i];
     }
     pause_for(PATIENCE_NS);
   }
   return NULL;
 }
 
-/* Waits until nobody is still writing a ring before END. */
+/* Waits for the writers that are a whole ring behind END. */
 static void wait_for_older(writer_global_t *g, uint64_t end) {
   uint64_t ring = g->control->ring_bytes;
   int rounds = 0;
   for (uint32_t i = 0; i < RING_WRITERS; i++) {
     uint64_t mark;
-    while ((mark = load_acquire(&g->ring_marks[i])) && end > mark - 1 + ring &&
+    while ((mark = load_acquire(&g->ring_positions[i])) && end > mark - 1 + ring &&
            rounds++ < PATIENCE_ROUNDS)
       pause_for(PATIENCE_NS);
   }
 }
 
-/* Makes SIZE bytes at OFFSET zeros. */
+/* Writes SIZE zeros at OFFSET. */
 static bool wipe(int fd, uint64_t offset, uint64_t size) {
   static const uint8_t zeros[4096];
   bool good = true;
@@ -164,7 +164,7 @@ static bool wipe(int fd, uint64_t offset, uint64_t size) {
 }
 
 static bool append_to_ring(writer_global_t *g, int fd, const void *data, uint32_t size) {
-  uint64_t *mark = leave_mark(g), place, passed, ring = g->control->ring_bytes;
+  uint64_t *mark = register_writer(g), place, passed, ring = g->control->ring_bytes;
   uint64_t offset = shm_reserve_ring(g->control, size, &place, &passed);
   if (mark) store_release(mark, place - passed + 1);
   wait_for_older(g, place + size);

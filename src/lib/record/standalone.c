@@ -6,11 +6,11 @@
 #include "record/writer.h"
 #include "sonde/status.h"
 
-/* The scratch is made once and stays: a thread may look at its control page at any time, also when
- * the log has ended. The next log uses it again. */
+/* The shared buffers are created once and stay mapped: a thread may read the control page at any
+ * time, also after the recording has ended. The next recording uses them again. */
 static struct local {
   record_header_t header;
-  shm_control_t *control; /* NULL: none was made yet, or it was the parent's of a fork */
+  shm_control_t *control; /* NULL: not created yet, or this is a child of fork */
   int file_fd, shm_fd, live_fd;
 } local;
 
@@ -29,7 +29,7 @@ static bool fill_control(shm_control_t *c) {
   return true;
 }
 
-/* Attaches as a program under a recorder does: the recorder is this process. */
+/* Attaches as under a recorder; the recorder is this process. */
 static int attach(void) {
   int status = writer_attach(local.header.pid, (uint32_t)local.shm_fd, (uint32_t)local.file_fd);
   if (status == 0) local.control = writer_control();
@@ -91,7 +91,7 @@ int standalone_end(void) {
   writer_finish();
   header_finish(&local.header, c, RECORD_STATUS_UNKNOWN);
   bool written = header_write(&local.header, local.file_fd) == 0 && !c->stop_reason;
-  c->file_fd = -1; /* no log */
+  c->file_fd = -1; /* not recording */
   if (writer_global->file_fd != local.file_fd && writer_global->file_fd >= 0)
     os_close(writer_global->file_fd);
   writer_global->file_fd = -1;

@@ -1,15 +1,17 @@
 /* SPDX-License-Identifier: MIT
  *
- * A thread's state: made at its first event, reclaimed some time after it ended.
+ * The state of a thread: created at its first event, reclaimed some time after the thread has
+ * ended.
  *
- * There is no destructor: a thread frees memory after every destructor has run, and those events
- * count too. Instead, whoever makes a state first looks at a few old ones; one whose thread is gone
- * is claimed by swapping its tid, its chunks are closed and the memory serves again.
+ * There is no thread destructor: a thread frees memory after all destructors have run, and those
+ * events count too. Instead, a thread that needs a state first examines a few old ones. It claims
+ * the state of an ended thread by swapping its tid, closes its chunks, and uses the memory again.
  */
 #include "record/writer.h"
 
 #define CLAIMED ((pid_t)-1)
-#define LOOKS   2 /* states examined for each one made: the number of dead ones stays bounded */
+/* States examined for each one created; so the number of dead ones stays bounded. */
+#define RECLAIM_TRIES 2
 
 static void init_stream(stream_t *s, writer_t *w, chunk_type_t type) {
   memset(s, 0, sizeof *s);
@@ -46,14 +48,14 @@ static bool claim_if_dead(writer_t *w, pid_t self) {
   return cas_acq_rel(&w->tid, &tid, CLAIMED);
 }
 
-/* A state of an ended thread, closed and free to use; NULL when none of those looked at is. */
+/* The state of an ended thread, closed; NULL if none of those examined is free. */
 static writer_t *reclaim(writer_global_t *g, pid_t self) {
-  writer_t *at = load_acquire(&g->look);
-  for (int i = 0; i < LOOKS; i++) {
+  writer_t *at = load_acquire(&g->reclaim_next);
+  for (int i = 0; i < RECLAIM_TRIES; i++) {
     if (!at) at = load_acquire(&g->writers);
     if (!at) return NULL;
     writer_t *next = at->next;
-    store_release(&g->look, next);
+    store_release(&g->reclaim_next, next);
     if (claim_if_dead(at, self)) {
       close_all(at);
       return at;
@@ -134,10 +136,10 @@ void writer_thread_renamed(pid_t tid, const char *name) {
   if (!writer_global || !writer_global->control) return;
   const writer_t *w = writer_of_thread(tid);
   writer_t *own = writer_tls;
-  if (!w) return; /* it has recorded nothing yet, and will look for its name itself */
+  if (!w) return; /* it has recorded nothing yet, and will read its name itself */
   if (!own || !own->control) own = writer_enter_slow();
   if (!own || own->depth >= WRITER_LEVELS) return;
-  own->depth++; /* a level of our own: this may be a signal handler that interrupted a record */
+  own->depth++; /* a separate level: a signal handler may have interrupted a record */
   signal_fence();
   rename_streams(w, tid, name);
   signal_fence();
@@ -165,7 +167,7 @@ static bool is_busy(const writer_t *w, const writer_t *own) {
 bool writer_quiesce(uint64_t timeout_ns) {
   const uint32_t never = 0;
   uint64_t deadline = os_monotonic_ns() + timeout_ns;
-  os_barrier(); /* who has not seen the new mode has been seen to enter */
+  os_barrier(); /* a thread that has not seen the new mode is now seen inside an event */
   for (const writer_t *w = load_acquire(&writer_global->writers); w; w = w->next)
     while (is_busy(w, writer_tls)) {
       if (os_monotonic_ns() > deadline) return false;

@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: MIT
  *
- * Records of the tables: process, images, threads, frames, stack nodes. Each is written by the
- * thread that found the thing out, into that thread's own stream of tables, before the thing is
- * published; so whatever an event names is defined in the recording, whoever recorded the event.
+ * Records of the tables: process, images, threads, frames, stack nodes. The thread that discovers
+ * an item writes its record to its own stream of tables before the item's id can be used. So
+ * everything that an event names is defined in the recording, whichever thread recorded the event.
  */
 #include "base/varint.h"
 #include "record/writer.h"
 
-/* A record in the making: the body is built aside and copied, its type byte last. */
+/* A record that is being built: the body is copied to the stream, its type byte last. */
 typedef struct body {
   uint8_t bytes[TABLE_RECORD_MAX];
   uint32_t used;
@@ -17,7 +17,7 @@ static void put_value(body_t *b, uint64_t value) {
   if (b->used + VARINT_MAX_SIZE <= TABLE_BODY_MAX) b->used += varint_put(b->bytes + b->used, value);
 }
 
-/* A string: its length, then its bytes, cut where the record ends. */
+/* A string: its length, then its bytes, truncated at the end of the record. */
 static void put_bytes(body_t *b, const void *data, uint32_t size) {
   uint32_t room = TABLE_BODY_MAX - b->used;
   if (room < VARINT_MAX_SIZE) return;
@@ -45,7 +45,8 @@ static bool write_body(table_type_t type, const body_t *b) {
   if (!w || !w->control) w = writer_enter_slow();
   if (!w) return false;
   uint32_t depth = w->depth;
-  /* Outside an event the level must be taken, or a signal handler would write at the same place. */
+  /* Outside an event the level must be entered, or a signal handler would write to the same place.
+   */
   if (!depth) w->depth = 1;
   signal_fence();
   stream_t *s = &w->tables[depth ? depth - 1 : 0];
@@ -118,7 +119,7 @@ bool writer_record(table_type_t type, const void *body, uint32_t size) {
   return write_body(type, &b);
 }
 
-/* Of the time before its name was looked at: a name that is newer is recorded with a later one. */
+/* The time is read before the name, so a newer name is recorded with a later time. */
 static void begin_thread(body_t *b, const stream_t *events, pid_t tid, uint32_t level) {
   b->used = 0;
   put_value(b, events->id);

@@ -1,20 +1,22 @@
 /* SPDX-License-Identifier: MIT
  *
- * The inside end of the .sonde format: what a sensor needs to record one event.
+ * The in-process writer of the .sonde format: what a sensor needs to record an event.
  *
- *   stream_t *s = writer_enter(RECORD_BLOCKS);   the calling thread's stream, or NULL: not
- * recording event_put(s, …);                            write_event.h writer_leave(s);
+ *   stream_t *s = writer_enter(RECORD_BLOCKS);    the calling thread's stream; NULL: not recording
+ *   event_put_new(s, …);                          record/event.h
+ *   writer_leave(s);
  *
- * The hot path, per event: one thread-local load, two loads of the thread's state (one line), one
- * of the control page's mode, then the stores of the record itself. No atomic read-modify-write, no
- * system call, no lock. A full chunk costs one fstat, one getrlimit and one pwrite per 4 to 256 KB.
+ * Cost of an event: one thread-local load, two loads of the thread's state (one cache line), one
+ * load of the mode in the control page, and the stores of the record. No atomic read-modify-write,
+ * no system call, no lock. A full chunk costs one fstat, one getrlimit and one pwrite for 4 to 256
+ * KB.
  *
- * Threads: a stream is written by its thread only. A signal handler that interrupts its thread
- * between enter and leave gets the thread's second stream; a third level is dropped and counted.
+ * Threads: only its thread writes a stream. A signal handler that interrupts its thread between
+ * enter and leave gets the thread's second stream; events of a third level are dropped and counted.
  *
- * fork: all state lies in memory that a child finds zeroed (MADV_WIPEONFORK) and the scratch is not
- * mapped there at all (MADV_DONTFORK), so a child, whoever made it, sees at its next event that it
- * is not recording. A vfork child shares its parent's memory and its events are its parent's.
+ * fork: a child finds all state zeroed (MADV_WIPEONFORK) and the shared buffers unmapped
+ * (MADV_DONTFORK). So at its next event it sees that it is not recording. A vfork child shares its
+ * parent's memory, and its events are recorded as its parent's.
  */
 #ifndef SONDE_RECORD_WRITER_H
 #define SONDE_RECORD_WRITER_H
@@ -25,10 +27,10 @@
 #include "record/format.h"
 #include "record/shm.h"
 
-/* An open chunk and what the next record is coded against. */
+/* An open chunk and the state of its delta coding. */
 typedef struct stream {
-  uint8_t *next;         /* where the next record goes */
-  uint8_t *limit;        /* below this there is room for one; both NULL: no chunk is open */
+  uint8_t *next;         /* the next record */
+  uint8_t *limit;        /* a record fits if next is below; both NULL: no chunk is open */
   uint64_t last_time;    /* shifted ticks */
   uint64_t last_address; /* shifted */
   uint32_t last_stack;
@@ -39,13 +41,13 @@ typedef struct stream {
   uint32_t id, sequence;
   chunk_header_t *chunk;
   uint64_t open_time;
-  uint64_t sampling; /* as the chunk says it */
+  uint64_t sampling; /* the sampling rate recorded in the chunk */
   struct writer *writer;
 } stream_t;
 
 #define WRITER_LEVELS 2
-#define WRITER_MUTED                                                                               \
-  255u /* as `depth`: what the thread does now is part of a call that is recorded */
+/* The value of `depth` while the thread records nothing: writer_mute. */
+#define WRITER_MUTED 255u
 
 /* A thread's state. */
 typedef struct writer {
@@ -54,16 +56,16 @@ typedef struct writer {
   bool cycles;            /* the clock is the cycle counter */
   uint8_t clock_shift;
   pid_t tid;
-  uint64_t realloc_old;  /* the block that a realloc under way has been given; 0: none */
-  shm_loop_t *loop;      /* of an event loop: see sensor/stall/stall.h; else NULL */
-  struct writer *next;   /* all of them */
-  uint64_t sample_bytes; /* the rate that UNTIL was drawn for */
+  uint64_t realloc_old;  /* the block that a running realloc was called with; 0: none */
+  shm_loop_t *loop;      /* NULL, or the thread is an event loop: sensor/stall/stall.h */
+  struct writer *next;   /* all threads */
+  uint64_t sample_bytes; /* the rate of until_sample */
   int64_t until_sample;  /* bytes to the next sampled block */
   uint64_t random;
   stream_t events[WRITER_LEVELS];
   stream_t tables[WRITER_LEVELS];
-  stream_t *more[WRITER_LEVELS]; /* streams of a sensor's own, closed when the thread has ended */
-  struct audit_thread *audit;    /* sensor/audit/audit.c's; NULL until it needs it */
+  stream_t *more[WRITER_LEVELS]; /* a sensor's own streams, closed when the thread has ended */
+  struct audit_thread *audit;    /* of sensor/audit/audit.c; NULL until used */
   uint32_t predicted[WRITER_LEVELS][PREDICTOR_ENTRIES];
 } writer_t;
 
@@ -73,58 +75,57 @@ typedef struct writer {
 extern __thread writer_t *writer_tls SLOT_MODEL;
 #endif
 
-/* Attaches to the recording that SETTINGS names, as the recorder wrote them:
- * "recorder-pid:scratch-fd:file-fd", and more that is not for here. Called once, before there are
- * threads, and once more in a child that joins. Returns 0 or a negative
- * SONDE_E…; then nothing is recorded and every writer_enter says so. */
+/* Attaches to the recording of SETTINGS, a text of the recorder that starts with
+ * "recorder-pid:shm-fd:file-fd". Called once, before there are threads, and again in a child of
+ * fork that is recorded. Returns 0 or a negative SONDE_E…; then nothing is recorded and
+ * writer_enter returns NULL. */
 int writer_start(const char *settings);
 
-/* The same, by numbers: the recorder's process and its descriptors. */
+/* As writer_start; the recorder's process and its descriptors. */
 int writer_attach(uint32_t recorder, uint32_t shm_fd, uint32_t file_fd);
 
-/* Closes every thread's chunks into the file. Only for the end of the program when no recorder is
- * left to collect them; other threads must not be recording any more. */
+/* Writes every thread's open chunks to the file. Only at the end of the program, if no recorder
+ * collects them; other threads must not be recording. */
 void writer_finish(void);
 
-/* After the mode was changed: waits until every thread has left the events that it may have begun
- * under the old one, at most TIMEOUT_NS. False when one has not. */
+/* After a change of the mode: waits until all events that started under the old mode are recorded,
+ * for at most TIMEOUT_NS. Returns false on timeout. */
 bool writer_quiesce(uint64_t timeout_ns);
 
-/* After writer_finish, while nothing is recorded: streams begin anew, in another file. */
+/* After writer_finish, while nothing is recorded: resets all streams for another file. */
 void writer_restart(void);
 
-/* The control page, or NULL when this process is not recording. */
+/* The control page; NULL if this process is not recording. */
 shm_control_t *writer_control(void);
 
 /* The first event of a thread, and every event of a child of fork. */
 NOINLINE writer_t *writer_enter_slow(void);
 NOINLINE void writer_lost_event(shm_control_t *control);
 
-/* Gives the stream its number and records whose it is, where that has not been done: for events
- * that go elsewhere but into a chunk. */
+/* Allocates the stream's number and records its thread, unless that is done: for events that are
+ * not written to a chunk of the stream. */
 NOINLINE void writer_define_stream(stream_t *stream);
 
-/* Called when the recorder has asked for something that needs work inside the program (`request` of
- * the control page); by whatever thread notices, one at a time. NULL: nobody listens. */
+/* Called when the recorder has incremented `request` of the control page, by one thread at a time.
+ * NULL: requests are ignored. */
 extern HIDDEN void (*writer_on_request)(shm_control_t *control);
 
-/* Called at the first event of a forked child; true when it has begun a recording of its own
- * (writer_start). NULL: children are not recorded. */
+/* Called at the first event of a forked child. Returns true if it has started a recording of the
+ * child (writer_start). NULL: children are not recorded. */
 extern HIDDEN bool (*writer_on_fork)(void);
 
-/* Looks whether something was asked. Where a chunk is opened, and where an event is not recorded.
- */
+/* Polls the recorder's requests: when a chunk is opened, and when an event is not recorded. */
 NOINLINE void writer_poll(shm_control_t *control);
 
-/* Makes room for EVENT_MAX_BYTES in a stream of events, or for BYTES in one of tables. False when
- * there is none; the caller counts the loss. */
+/* Makes space for EVENT_MAX_BYTES in a stream of events, or for BYTES in a stream of tables. On
+ * failure returns false; the caller counts the lost event. */
 NOINLINE bool writer_reserve(stream_t *stream, uint32_t bytes);
 
 static ALWAYS_INLINE uint64_t writer_now(const writer_t *w) {
   return (LIKELY(w->cycles) ? arch_cycles() : os_monotonic_ns()) >> w->clock_shift;
 }
 
-/* The calling thread's stream of events for a sensor of KIND (RECORD_…), or NULL. */
+/* The calling thread's stream of events; NULL if KIND (RECORD_…) is not recorded. */
 static ALWAYS_INLINE stream_t *writer_enter(uint32_t kind) {
   writer_t *w = writer_tls;
   if (UNLIKELY(!w || !w->control)) {
@@ -137,7 +138,7 @@ static ALWAYS_INLINE stream_t *writer_enter(uint32_t kind) {
       writer_lost_event(w->control);
     return NULL;
   }
-  w->depth = depth + 1; /* before the mode is looked at: see writer_quiesce */
+  w->depth = depth + 1; /* before the mode is read: see writer_quiesce */
   signal_fence();
   if (UNLIKELY(!(load_relaxed(&w->control->mode) & kind))) {
     w->depth = depth;
@@ -154,31 +155,30 @@ static ALWAYS_INLINE void writer_leave(stream_t *stream) {
   stream->writer->depth--;
 }
 
-/* The thread of TID, any of the process, has got NAME. Each of its streams says so, if it has any.
- */
+/* Records the new NAME of thread TID, any thread of the process, for each of its streams. */
 void writer_thread_renamed(pid_t tid, const char *name);
 
-/* Until writer_unmute the calling thread records nothing. Returns what to hand to writer_unmute. */
+/* The calling thread records nothing until writer_unmute, which takes the returned value. */
 uint32_t writer_mute(void);
 void writer_unmute(uint32_t muted);
 
-/* ---- records of the tables: each is in the stream when its function returns true ----------- */
+/* ---- records of tables; true: the record is in the stream --------------------------------- */
 
-/* Text of the process: the executable and its arguments, as /proc tells them. */
+/* Records the executable and its arguments, as in /proc. */
 void writer_process(void);
 bool writer_image(uint32_t id, uint64_t start, uint64_t end, uint64_t slide,
                   const uint8_t *build_id, uint32_t build_id_size, const char *path);
 bool writer_unloaded(uint32_t id);
 bool writer_frame(uint32_t id, uint64_t pc, uint32_t image, uint32_t flags);
 bool writer_node(uint32_t id, uint32_t parent, uint32_t frame);
-/* A record of a sensor's own, of SIZE bytes, at most TABLE_BODY_MAX. */
+/* A record of a sensor; SIZE is at most TABLE_BODY_MAX. */
 bool writer_record(table_type_t type, const void *body, uint32_t size);
-/* The thread of TID, the calling one, whose stream of LEVEL is EVENTS, by the name it has now. */
+/* Records the calling thread, TID, whose stream of LEVEL is EVENTS, with its current name. */
 bool writer_thread_record(const stream_t *events, pid_t tid, uint32_t level);
-/* Any thread, by NAME; the kernel keeps no more than THREAD_NAME_MAX bytes of one. */
+/* Records any thread, with NAME; the kernel keeps THREAD_NAME_MAX bytes of a name. */
 #define THREAD_NAME_MAX 15u
 bool writer_thread_name(const stream_t *events, pid_t tid, uint32_t level, const char *name);
-/* A record of COUNT (at most 16) numbers, then TEXT where that is not NULL. */
+/* A record of COUNT (at most 16) numbers, then TEXT if it is not NULL. */
 bool writer_table(table_type_t type, const uint64_t *values, uint32_t count, const char *text);
 
 /* ---- between the files of the writer ------------------------------------------------------ */
@@ -191,31 +191,30 @@ typedef struct writer_global {
   uint32_t next_stream;
   uint32_t exec_index;
   uint32_t requests_seen;
-  bool join_tried;                  /* of writer_on_fork */
-  writer_t *writers;                /* all that were ever made */
-  writer_t *look;                   /* where the search for a dead thread's state goes on */
+  bool fork_tried;                  /* writer_on_fork was called */
+  writer_t *writers;                /* all that exist, also of ended threads */
+  writer_t *reclaim_next;           /* where the search for an ended thread's state continues */
   uint64_t free_slots[SHM_CLASSES]; /* tag << 32 | page; 0 none */
   uint32_t slot_next[SHM_PAGES];
-  uint64_t ring_marks[RING_WRITERS]; /* write_scratch.c; 0: free */
+  uint64_t ring_positions[RING_WRITERS]; /* shm.c; 0: free */
 } writer_global_t;
 
 extern HIDDEN writer_global_t *writer_global;
 
-/* Opens descriptor FD of the recorder as one of ours; negative where that fails. */
+/* Opens the recorder's descriptor FD in this process. Returns a negative value on failure. */
 int writer_open_of_recorder(const shm_control_t *control, int fd);
 
-/* A slot of CLASS, zeroed and backed by memory; NULL when there is none. A new one is made only
- * while there is room for SPARE more of its size. */
+/* Allocates a zeroed slot of SLOT_CLASS; NULL if there is none. A new slot is taken from the end
+ * only if SPARE more slots of its size remain. */
 void *writer_slot_alloc(uint32_t slot_class, uint32_t spare);
-/* Gives back a slot, whose bytes are 0 again. */
+/* Frees a slot; its bytes must be 0. */
 void writer_slot_free(void *slot, uint32_t slot_class);
 
-/* Appends SIZE bytes to the file; false when it could not, and then the reason is in the control.
- */
+/* Appends SIZE bytes to the file. On failure returns false and sets the stop reason. */
 bool writer_append(const void *data, uint32_t size);
 
-/* Closes the stream's chunk, if it has one, into the file, and gives its slot back. False when the
- * file could not be written; then the chunk stays open. */
+/* Writes the stream's open chunk, if any, to the file and frees its slot. On failure returns false
+ * and the chunk stays open. */
 bool writer_close(stream_t *stream);
 
 #endif

@@ -125,7 +125,7 @@ static bool set_depth(calls_t *c, uint64_t depth) {
 
 /* Applies record R; false if it is not a step by itself. */
 static bool apply(calls_t *c, const call_record_t *r, call_step_t *out) {
-  switch (r->what) {
+  switch (r->kind) {
   case CALL_RECORD_ENTER: return step(c, out, CALL_ENTERED, r->passed, (uint32_t)r->value);
   case CALL_RECORD_EXIT: return step(c, out, CALL_ENDED, r->passed, 0);
   case CALL_RECORD_UNMATCHED: return step(c, out, CALL_STRAY, r->passed, 0);

@@ -155,7 +155,7 @@ static uint64_t replay_chunk(printing_t *p, const chunk_header_t *h) {
     call_record_t r = call_record_get(padded);
     at += r.bytes;
     time += r.passed;
-    switch (r.what) {
+    switch (r.kind) {
     case CALL_RECORD_ENTER: enter(p, (uint32_t)r.value, time << shift); break;
     case CALL_RECORD_EXIT: leave(p, time << shift); break;
     case CALL_RECORD_UNWOUND:
