@@ -31,9 +31,6 @@ bool call_stack_init(void) {
   return true;
 }
 
-uint64_t call_stack_start(void) { return load_acquire(&arena); }
-uint64_t call_stack_end(void) { return load_acquire(&arena) + ARENA_BYTES; }
-
 static void *take_block(void) {
   uint64_t at = add_relaxed(&arena_used, BLOCK_BYTES);
   if (!arena || at + BLOCK_BYTES > ARENA_BYTES) return NULL;

@@ -47,10 +47,6 @@ extern HIDDEN uint64_t calls_missed;
 /* Reserves the memory of all calls. False when there is none. */
 bool call_stack_init(void);
 
-/* The bounds of that memory. */
-uint64_t call_stack_start(void);
-uint64_t call_stack_end(void);
-
 /* The calling thread's state for a call that leaves SP behind, made when it has none, freed when a
  * handler has jumped out of it. NULL when it is busy, or when there is no memory; the call is
  * counted as missed then. */

@@ -14,7 +14,7 @@
 #include <string.h>
 #include <sys/mman.h>
 
-#include "hook/macho_rebind.h"
+#include "rebind.h"
 #include "image/macho/format.h"
 
 static int print_slots(const image_t *image, const macho_slice_t *slice) {

@@ -74,15 +74,6 @@ bool macho_next_function(const section_t *starts, uint64_t *at, uint64_t *addres
 /* The link-time address of the mach header: that of the segment that maps the start of the file. */
 uint64_t macho_header_address(const image_t *image);
 
-/* Calls VISIT for each exported symbol until it returns false. NAME is as in the trie. ADDRESS is
- * as linked, or the value of an absolute or thread-local symbol, or 0 for a re-export. Names longer
- * than MACHO_EXPORT_NAME_MAX are skipped. A hostile trie ends after a bounded time. For files only:
- * a live image may be unmapped meanwhile. */
-#define MACHO_EXPORT_NAME_MAX 4096
-void macho_exports(const image_t *image,
-                   bool (*visit)(const char *name, uint64_t address, uint64_t flags, void *context),
-                   void *context);
-
 /* Finds the exported function or variable NAME, without the linker's underscore, in the trie.
  * Returns false if IMAGE does not define it, re-exports it, or defines it as absolute or
  * thread-local. */

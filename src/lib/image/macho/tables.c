@@ -30,94 +30,10 @@ bool macho_next_function(const section_t *starts, uint64_t *at, uint64_t *addres
 /* ---- exports -------------------------------------------------------------------------------- */
 
 /* A node of the trie holds the size of its data (0: no symbol ends here), the data, and the number
- * of its edges. Each edge has the characters that it adds and the offset of its node. The walk
- * keeps a stack of the remaining edges of each node on its path. Each edge consumes its bytes from
- * a budget. A valid trie never exceeds the budget, since it reaches each node once. */
-#define EXPORT_DEPTH 512
-
-typedef struct level {
-  uint64_t at;      /* offset of the next edge */
-  uint32_t edges;   /* remaining */
-  uint32_t name_at; /* length of the name up to this node */
-} level_t;
-
-typedef struct walk {
-  const section_t *trie;
-  uint64_t header;
-  uint64_t budget; /* bytes of edges that may still be read */
-  level_t levels[EXPORT_DEPTH];
-  unsigned depth;
-  char name[MACHO_EXPORT_NAME_MAX];
-  bool (*visit)(const char *name, uint64_t address, uint64_t flags, void *context);
-  void *context;
-} walk_t;
-
+ * of its edges. Each edge has the characters that it adds and the offset of its node. */
+#define EXPORT_DEPTH   512
 #define FLAG_KIND      3u
 #define FLAG_RE_EXPORT 8u
-
-/* Enters the node at AT, whose name has LENGTH characters. Returns false if VISIT ends the walk. */
-static bool enter(walk_t *walk, uint64_t at, uint32_t length) {
-  uint64_t size, flags, value;
-  if (!read_uleb(walk->trie, &at, &size) || size > walk->trie->size - at) return true;
-  uint64_t children = at + size;
-  if (size && read_uleb(walk->trie, &at, &flags) && read_uleb(walk->trie, &at, &value)) {
-    walk->name[length] = 0;
-    if (flags & FLAG_RE_EXPORT)
-      value = 0;
-    else if ((flags & FLAG_KIND) == 0)
-      value += walk->header;
-    if (length && !walk->visit(walk->name, value, flags, walk->context)) return false;
-  }
-  if (children >= walk->trie->size || walk->depth == EXPORT_DEPTH) return true;
-  walk->levels[walk->depth++] =
-      (level_t){.at = children + 1, .edges = walk->trie->data[children], .name_at = length};
-  return true;
-}
-
-/* Follows the next edge of the innermost node. */
-static bool follow(walk_t *walk) {
-  level_t *level = &walk->levels[walk->depth - 1];
-  const section_t *trie = walk->trie;
-  uint32_t length = level->name_at;
-  uint64_t target;
-  if (level->edges == 0) {
-    walk->depth--;
-    return true;
-  }
-  level->edges--;
-  bool fits = true;
-  for (; level->at < trie->size && trie->data[level->at] && walk->budget; level->at++) {
-    walk->budget--;
-    if (length + 1 < MACHO_EXPORT_NAME_MAX)
-      walk->name[length++] = (char)trie->data[level->at];
-    else
-      fits = false;
-  }
-  level->at++;
-  if (level->at >= trie->size || !read_uleb(trie, &level->at, &target) || target >= trie->size) {
-    level->edges = 0;
-    return true;
-  }
-  return !fits || enter(walk, target, length);
-}
-
-void macho_exports(const image_t *image,
-                   bool (*visit)(const char *name, uint64_t address, uint64_t flags, void *context),
-                   void *context) {
-  walk_t *walk = os_map(sizeof *walk);
-  if (!walk) return;
-  walk->trie = &image->macho.export_trie;
-  walk->header = macho_header_address(image);
-  walk->visit = visit;
-  walk->context = context;
-  walk->budget = 2 * walk->trie->size + 2;
-  bool more = walk->trie->size == 0 || enter(walk, 0, 0);
-  while (more && walk->depth > 0 && walk->budget > 0) {
-    walk->budget--;
-    more = follow(walk);
-  }
-  os_unmap(walk, sizeof *walk);
-}
 
 /* Compares the edge at *AT with *NAME. Advances *AT past its characters, and *NAME if they match.
  */

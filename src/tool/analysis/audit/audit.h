@@ -74,11 +74,8 @@ typedef struct audit_value {
   uint32_t size;
 } audit_value_t;
 
-/* Writes the recorded arguments of ENTRY, at most AUDIT_ARGUMENTS. Returns their number, -1 when
- * they are damaged. */
-int audit_values(const audit_t *audit, const audit_entry_t *entry, audit_value_t *out);
-
-/* The same of SIZE bytes of ARGUMENTS of these KINDS. */
+/* Decodes SIZE bytes of recorded ARGUMENTS of these KINDS, at most AUDIT_ARGUMENTS. Returns their
+ * number, or -1 if they are damaged. */
 int audit_values_of(const uint8_t kinds[AUDIT_ARGUMENTS], const uint8_t *arguments, uint32_t size,
                     audit_value_t *out);
 

@@ -40,12 +40,6 @@ const policy_source_t *policy_builtin(const char *name) {
   return NULL;
 }
 
-const policy_category_t *policy_category(const policy_t *p, const char *id) {
-  for (size_t i = 0; i < p->category_count; i++)
-    if (!strcmp(p->categories[i].id, id)) return &p->categories[i];
-  return NULL;
-}
-
 /* ---- days and times ------------------------------------------------------------------------- */
 
 bool policy_day(const char *text, time_t *out) {

@@ -116,9 +116,6 @@ bool policy_day(const char *text, time_t *out);
 /* 200ms, 10s, 5m. */
 bool policy_window(const char *text, uint64_t *ns);
 
-/* The category ID, or NULL. */
-const policy_category_t *policy_category(const policy_t *policy, const char *id);
-
 /* Returns whether an enabled category that the glob CATEGORY matches has a function that the glob
  * FUNCTION matches; also true when all matching categories are disabled. */
 bool policy_has_function(const policy_t *policy, const char *category, const char *function);

@@ -52,11 +52,6 @@ static const uint8_t *kinds_of(const audit_t *a, const audit_entry_t *s) {
   return audit_functions(a->flat)[s->function].arguments;
 }
 
-int audit_values(const audit_t *a, const audit_entry_t *s, audit_value_t *out) {
-  const uint8_t *kinds = kinds_of(a, s);
-  return kinds ? audit_values_of(kinds, s->arguments, s->arguments_size, out) : -1;
-}
-
 void audit_text_of(const uint8_t kinds[AUDIT_ARGUMENTS], const uint8_t *arguments, uint32_t size,
                    char *out) {
   audit_value_t values[AUDIT_ARGUMENTS];

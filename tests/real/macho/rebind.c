@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT
  *
- * See macho_rebind.h. Pages are opened and closed by patch.h, as for ELF.
+ * See rebind.h. hook/patch.h makes the pages writable and restores them, as for ELF.
  */
-#include "hook/macho_rebind.h"
+#include "rebind.h"
 
 #include "base/bits.h"
 #include "hook/patch.h"

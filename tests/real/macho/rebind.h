@@ -1,14 +1,14 @@
 /* SPDX-License-Identifier: MIT
  *
- * Rebinding an imported symbol in one Mach-O image in memory.
+ * Rebinds an imported symbol in one Mach-O image in memory, for the tests of its slots.
  *
  * Slots that dyld closed after it bound them (__DATA_CONST) are opened for the store and closed
  * again. An authenticated slot (arm64e) is left alone and counted: what is stored there must be
  * signed for its place, which plain code cannot do. Under the hooks' lock, or before other threads
  * are there.
  */
-#ifndef SONDE_HOOK_MACHO_REBIND_H
-#define SONDE_HOOK_MACHO_REBIND_H
+#ifndef SONDE_TESTS_MACHO_REBIND_H
+#define SONDE_TESTS_MACHO_REBIND_H
 
 #include "image/macho/slots.h"
 
