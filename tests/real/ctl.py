@@ -334,13 +334,13 @@ def it_is_the_users_own():
     r = Recorded(["--malloc=live"], HOLDER, "10")
     r.line()
     for words, why in ((["malloc=nonsense"], "malloc takes"), (["sample=0"], "sample takes"),
-                       (["dance"], "knows no"), (["mark"], "takes a value"),
+                       (["dance"], "unknown command"), (["mark"], "takes a value"),
                        (["status", "x"], "takes no value"), (["mark", "a\nb"], "several lines")):
         assert why in r.refused(*words), (words, r.refused(*words))
-    assert "does not run under" in try_sonde("ctl", os.getpid(), "status").stderr
+    assert "is not being recorded" in try_sonde("ctl", os.getpid(), "status").stderr
     if os.geteuid() == 0:
         other = try_sonde("ctl", r.pid, "status", user=65534, group=65534, extra_groups=[])
-        assert other.returncode == 2 and "is another user's" in other.stderr, other
+        assert other.returncode == 2 and "belongs to another user" in other.stderr, other
     r.ctl("stop")
     assert "a request stopped it" in r.refused("malloc=all")
     assert r.say("more 5")[0] == 15

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
  *
- * Both ends of the socket: see control.h.
+ * Both ends of the control socket.
  */
 #define _GNU_SOURCE
 #include "recorder/control.h"
@@ -20,12 +20,12 @@
 #include "base/parse.h"
 #include "sensor/sensor_table.h"
 
-#define ANSWER_MAX (1u << 20)
+#define REPLY_MAX (1u << 20)
 
-/* ---- the name ----------------------------------------------------------------------------- */
+/* ---- address ------------------------------------------------------------------------------ */
 
-/* UID is of the user who records. Returns the length of the address. */
-static socklen_t name_of(struct sockaddr_un *address, uid_t uid, pid_t pid) {
+/* UID is the user who records. Returns the length of the address. */
+static socklen_t make_address(struct sockaddr_un *address, uid_t uid, pid_t pid) {
   struct stat space = {0};
   (void)stat("/proc/self/ns/pid", &space);
   memset(address, 0, sizeof *address);
@@ -35,12 +35,12 @@ static socklen_t name_of(struct sockaddr_un *address, uid_t uid, pid_t pid) {
   return (socklen_t)(offsetof(struct sockaddr_un, sun_path) + 1 + (size_t)n);
 }
 
-static bool peer(int fd, struct ucred *out) {
+static bool get_peer(int fd, struct ucred *out) {
   socklen_t size = sizeof *out;
   return getsockopt(fd, SOL_SOCKET, SO_PEERCRED, out, &size) == 0;
 }
 
-static void patience(int fd, time_t seconds) {
+static void set_timeout(int fd, time_t seconds) {
   const struct timeval limit = {.tv_sec = seconds};
   setsockopt(fd, SOL_SOCKET, SO_RCVTIMEO, &limit, sizeof limit);
   setsockopt(fd, SOL_SOCKET, SO_SNDTIMEO, &limit, sizeof limit);
@@ -62,19 +62,19 @@ static bool send_all(int fd, const char *data, size_t size) {
 void control_open(control_t *c, recording_t *recording, const char *path, pid_t pid) {
   *c = (control_t){.recording = recording, .path = path, .pid = pid};
   struct sockaddr_un address;
-  socklen_t size = name_of(&address, geteuid(), pid);
+  socklen_t size = make_address(&address, geteuid(), pid);
   c->fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
   if (c->fd >= 0 && bind(c->fd, (struct sockaddr *)&address, size) == 0 && listen(c->fd, 8) == 0) {
     control_name(c, recording->control->recorder_name);
     return;
   }
-  message_note("'sonde ctl' cannot reach this recording: %s", strerror(errno));
+  message_note("'sonde ctl' cannot control this recording: %s", strerror(errno));
   control_close(c);
 }
 
 void control_name(const control_t *c, char *out) {
   struct sockaddr_un address;
-  (void)name_of(&address, geteuid(), c->pid);
+  (void)make_address(&address, geteuid(), c->pid);
   snprintf(out, CONTROL_NAME_MAX, "%.79s", c->fd < 0 ? "" : address.sun_path + 1);
 }
 
@@ -95,8 +95,8 @@ static const command_t commands[] = {
 #undef CONTROL_ENTRY
 };
 
-/* Runs LINE; what it answers goes to ANSWER. */
-static bool run(control_t *c, char *line, FILE *answer) {
+/* Executes LINE and writes its reply. */
+static bool run(control_t *c, char *line, FILE *reply) {
   size_t length = strcspn(line, "= ");
   char separator = line[length];
   line[length] = 0;
@@ -106,16 +106,16 @@ static bool run(control_t *c, char *line, FILE *answer) {
     if (strcmp(line, command->name)) continue;
     static const char wanted[] = {0, '=', ' '};
     if (separator == wanted[command->argument] && (!separator || *argument))
-      return command->run(c, argument, answer);
-    fprintf(answer, command->argument ? "'%s' takes a value: '%s%c…'" : "'%s' takes no value", line,
+      return command->run(c, argument, reply);
+    fprintf(reply, command->argument ? "'%s' takes a value: '%s%c…'" : "'%s' takes no value", line,
             line, wanted[command->argument]);
     return false;
   }
-  fprintf(answer, "this recorder knows no '%s'; see 'sonde help ctl'", line);
+  fprintf(reply, "unknown command '%s'; see 'sonde help ctl'", line);
   return false;
 }
 
-static void answer(control_t *c, int fd, char *line) {
+static void send_reply(control_t *c, int fd, char *line) {
   char *text = NULL;
   size_t size = 0;
   FILE *out = open_memstream(&text, &size);
@@ -131,36 +131,36 @@ void control_serve(control_t *c) {
   struct ucred who = {0};
   int fd = accept4(c->fd, NULL, NULL, SOCK_CLOEXEC);
   if (fd < 0) return;
-  patience(fd, 1);
+  set_timeout(fd, 1);
   char line[CONTROL_LINE_MAX + 1];
   size_t n = 0;
-  bool mine = peer(fd, &who) && (who.uid == geteuid() || who.uid == 0);
+  bool trusted = get_peer(fd, &who) && (who.uid == geteuid() || who.uid == 0);
   c->client_pid = who.pid;
-  while (mine && n < CONTROL_LINE_MAX && !memchr(line, '\n', n)) {
+  while (trusted && n < CONTROL_LINE_MAX && !memchr(line, '\n', n)) {
     ssize_t r = recv(fd, line + n, CONTROL_LINE_MAX - n, 0);
     if (r <= 0) break;
     n += (size_t)r;
   }
-  char *end = mine ? memchr(line, '\n', n) : NULL;
+  char *end = trusted ? memchr(line, '\n', n) : NULL;
   if (end) {
     *end = 0;
-    if (!memchr(line, 0, (size_t)(end - line))) answer(c, fd, line);
+    if (!memchr(line, 0, (size_t)(end - line))) send_reply(c, fd, line);
   }
   close(fd);
 }
 
-/* ---- asking ------------------------------------------------------------------------------- */
+/* ---- client ------------------------------------------------------------------------------- */
 
-static int read_answer(int fd, char **out) {
-  size_t size = 0, room = 4096;
-  char *text = malloc(room);
+static int read_reply(int fd, char **out) {
+  size_t size = 0, capacity = 4096;
+  char *text = malloc(capacity);
   for (ssize_t n; text; size += (size_t)n) {
-    if (size + 1 >= room && room < ANSWER_MAX) {
-      char *grown = realloc(text, room *= 4);
+    if (size + 1 >= capacity && capacity < REPLY_MAX) {
+      char *grown = realloc(text, capacity *= 4);
       if (!grown) break;
       text = grown;
     }
-    n = recv(fd, text + size, room - 1 - size, 0);
+    n = recv(fd, text + size, capacity - 1 - size, 0);
     if (n < 0 && errno == EINTR)
       n = 0;
     else if (n <= 0)
@@ -172,24 +172,24 @@ static int read_answer(int fd, char **out) {
   return size ? 0 : -EPIPE;
 }
 
-/* The recorder of PID as the user UID runs it. */
+/* Connects to the recorder of PID that the user UID runs. */
 static int connect_to(uid_t uid, pid_t pid) {
   struct sockaddr_un address;
   struct ucred who;
-  socklen_t size = name_of(&address, uid, pid);
+  socklen_t size = make_address(&address, uid, pid);
   int fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
   if (fd < 0) return -errno;
   int status = 0;
   if (connect(fd, (struct sockaddr *)&address, size) < 0)
     status = errno == ECONNREFUSED || errno == ENOENT ? -ESRCH : -errno;
-  else if (!peer(fd, &who) || (who.uid != uid && who.uid != 0))
+  else if (!get_peer(fd, &who) || (who.uid != uid && who.uid != 0))
     status = -EACCES;
   if (status == 0) return fd;
   close(fd);
   return status;
 }
 
-/* Root asks the recorder of the program's own user. */
+/* For root, the user of the program, who usually records it. */
 static uid_t owner_of(pid_t pid) {
   char path[32];
   struct stat s;
@@ -197,13 +197,13 @@ static uid_t owner_of(pid_t pid) {
   return geteuid() == 0 && stat(path, &s) == 0 ? s.st_uid : geteuid();
 }
 
-int control_request(pid_t pid, const char *line, char **answer, bool *failed) {
+int control_request(pid_t pid, const char *line, char **reply, bool *failed) {
   int fd = connect_to(owner_of(pid), pid);
   if (fd == -ESRCH && geteuid() == 0) fd = connect_to(0, pid);
   if (fd < 0) return fd;
   char *text = NULL;
   int status = -EPIPE;
-  if (send_all(fd, line, strlen(line)) && send_all(fd, "\n", 1)) status = read_answer(fd, &text);
+  if (send_all(fd, line, strlen(line)) && send_all(fd, "\n", 1)) status = read_reply(fd, &text);
   close(fd);
   if (status < 0) {
     free(text);
@@ -212,20 +212,19 @@ int control_request(pid_t pid, const char *line, char **answer, bool *failed) {
   *failed = strncmp(text, "ok\n", 3) != 0;
   size_t skip = !*failed ? 3 : strncmp(text, "error ", 6) ? 0 : 6;
   memmove(text, text + skip, strlen(text + skip) + 1);
-  *answer = text;
+  *reply = text;
   return 0;
 }
 
 int control_print_error(pid_t pid, int status) {
   if (status != -ESRCH) return message_fail("process %d: %s", (int)pid, strerror(-status));
   if (kill(pid, 0) == 0)
-    return message_fail(
-        "process %d does not run under 'sonde record' (PID is the program's, not the "
-        "recorder's)",
-        (int)pid);
+    return message_fail("process %d is not being recorded (give the program's PID, not sonde's)",
+                        (int)pid);
   if (errno == EPERM)
-    return message_fail("process %d is another user's: ask as that user, or as root", (int)pid);
-  return message_fail("there is no process %d", (int)pid);
+    return message_fail("process %d belongs to another user; run sonde as that user or as root",
+                        (int)pid);
+  return message_fail("no process %d", (int)pid);
 }
 
 /* ---- modes as text ------------------------------------------------------------------------ */

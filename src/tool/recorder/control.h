@@ -1,22 +1,21 @@
 /* SPDX-License-Identifier: MIT
  *
- * How `sonde ctl` talks to a program that runs under `sonde record`: to its recorder, over a socket
- * of the user's own. Nothing is added to the program.
+ * The control socket: how `sonde ctl`, `sonde leaks` and the agent's children send requests to the
+ * recorder of a program. Nothing is added to the program.
  *
- * The socket is of AF_UNIX, with an abstract name (unix(7)) made of the user, the pid namespace and
- * the program's pid, so that it leaves nothing behind, whoever is killed. An abstract name has no
- * permissions: both ends ask the kernel who the other one is (SO_PEERCRED) and talk to their own
- * user and to root alone.
+ * It is an AF_UNIX socket with an abstract name (unix(7)) made of the user, the pid namespace and
+ * the program's pid, so a killed recorder leaves nothing behind. An abstract name has no
+ * permissions: both ends check the other's user with SO_PEERCRED and accept only their own user and
+ * root.
  *
- * One request a connection: one line of text of at most CONTROL_LINE_MAX bytes. The answer is
- * text: a first line "ok", or "error " and what is wrong; then lines of what was asked for, "name
- * value" each; then the connection ends.
+ * Each connection carries one request, a line of at most CONTROL_LINE_MAX bytes, and its reply: a
+ * line "ok" and lines "name value", or "error " and the reason. Then it is closed.
  *
- * The recorder serves between waiting for the program and for its other duties, one request at a
- * time, in its only thread. What it does to the program it does through the scratch's control block
- * (record/shm.h), or reads from memory that it shares with it (record/live_table.h).
+ * The recorder serves one request at a time in its main thread. Commands change the program through
+ * the control block of the shared buffers (record/shm.h) and read tables in shared memory
+ * (record/live_table.h).
  *
- * A new command is a function control_NAME in a file of its own and a line in CONTROL_TABLE.
+ * A new command is a function control_NAME and a line in CONTROL_TABLE.
  */
 #ifndef SONDE_RECORDER_CONTROL_H
 #define SONDE_RECORDER_CONTROL_H
@@ -30,21 +29,26 @@
 
 #define CONTROL_LINE_MAX 1024
 
-/* What a command may use. */
-typedef struct control {
-  int fd; /* listens; negative: it cannot be controlled */
-  recording_t *recording;
-  const char *path;      /* of the recording */
-  pid_t pid;             /* of the program */
-  pid_t client_pid;      /* of the request that is served */
-  struct follow *follow; /* NULL: children are not recorded */
-} control_t;
-
 #define CONTROL_NAME_MAX 80
 
-/* Does what is asked, with ARGUMENT ("" for none), and writes lines to ANSWER, or on failure
- * returns false and has written what is wrong, without a newline. */
-typedef bool control_command_t(control_t *control, const char *argument, FILE *answer);
+/* The state that commands use. */
+typedef struct control {
+  /* the listening socket; negative: the recording cannot be controlled */
+  int fd;
+  recording_t *recording;
+  /* of the recording */
+  const char *path;
+  /* of the program */
+  pid_t pid;
+  /* who sent the current request */
+  pid_t client_pid;
+  /* NULL: children are not recorded */
+  struct follow *follow;
+} control_t;
+
+/* Executes a command. ARGUMENT is "" if it has none. Returns true after writing lines to REPLY, or
+ * false after writing the reason without a newline. */
+typedef bool control_command_t(control_t *control, const char *argument, FILE *reply);
 
 /* X(name, takes an argument: 0 no, 1 after '=', 2 after ' ') */
 #define CONTROL_TABLE(X)                                                                           \
@@ -63,37 +67,34 @@ typedef bool control_command_t(control_t *control, const char *argument, FILE *a
 CONTROL_TABLE(CONTROL_DECLARE)
 #undef CONTROL_DECLARE
 
-/* ---- the recorder's end ------------------------------------------------------------------- */
+/* ---- the server: the recorder ------------------------------------------------------------- */
 
-/* Listens for requests about the program PID. On failure says why in a line of its own and the
- * recording goes on without. */
+/* Listens for requests about the program PID. On failure prints why; recording continues. */
 void control_open(control_t *control, recording_t *recording, const char *path, pid_t pid);
 
-/* Serves one request, when there is one; waits for a slow client_pid one second. */
+/* Accepts and serves one request, if there is one. Waits at most a second for a slow client. */
 void control_serve(control_t *control);
 void control_close(control_t *control);
 
-/* The socket's abstract name, to OUT, which has room for CONTROL_NAME_MAX bytes; "" without one. */
+/* Writes the socket's abstract name to OUT, at most CONTROL_NAME_MAX bytes; "" without a socket. */
 void control_name(const control_t *control, char *out);
 
-/* ---- the client_pid's end ----------------------------------------------------------------------
- */
+/* ---- the client --------------------------------------------------------------------------- */
 
-/* Sends LINE to the recorder of PID and reads the answer whole into *ANSWER, to be freed: what
- * follows the line "ok", or what follows "error " with *FAILED. Returns 0 or a negative errno:
- * -ESRCH when no recorder answers for PID, -EACCES when it is another user's. */
-int control_request(pid_t pid, const char *line, char **answer, bool *failed);
+/* Sends LINE to the recorder of process PID. *REPLY, which the caller frees, is what follows "ok"
+ * or "error ", and *FAILED tells which. Returns 0 or a negative errno: -ESRCH if no recorder serves
+ * PID, -EACCES if it belongs to another user. */
+int control_request(pid_t pid, const char *line, char **reply, bool *failed);
 
-/* Says why control_request has returned STATUS, a negative errno; returns the command's exit
- * status. */
+/* Prints why control_request returned STATUS, a negative errno. Returns MESSAGE_FAILED. */
 int control_print_error(pid_t pid, int status);
 
 /* ---- modes as text ------------------------------------------------------------------------ */
 
-/* all, malloc, vm, live, livevm, off or sample:BYTES as RECORD_… bits and a rate. */
+/* Parses a value of --malloc: all, malloc, vm, live, livevm, off or sample:BYTES. */
 bool control_parse_malloc(const char *text, uint32_t *mode, uint64_t *sample_bytes);
 
-/* The other way; TEXT has room for 40 characters. */
+/* The value for MODE; TEXT has space for 40 characters. */
 const char *control_malloc_text(uint32_t mode, uint64_t sample_bytes, char *text);
 
 #endif

@@ -1,11 +1,12 @@
 /* SPDX-License-Identifier: MIT
  *
- * The recorder's part in a look at the memory graph (record/leaks.h): it makes the exchange, calls
- * the program, and, where only what is live is recorded, sets that aside while the program is held.
- * The exchange is left to whoever asked, until he says that he is done, or another one asks.
+ * The control command `leaks`: the recorder's part of a leak search (record/leaks.h). It creates
+ * the exchange, signals the program to copy itself, and in mode `live` copies the table of live
+ * blocks while the program is paused. The client then uses the exchange until it sends `leaks=end`
+ * or another client starts a search.
  *
- * The thread that is called is chosen so that the call is not felt: one that runs, or else one that
- * is blocked in a call that goes on after a signal. Where there is none, one call ends with EINTR.
+ * The recorder signals the thread that the signal disturbs least: one that runs, or one blocked in
+ * a call that the kernel restarts. Without such a thread, one call of the program returns EINTR.
  */
 #define _GNU_SOURCE
 #include <dirent.h>
@@ -26,18 +27,21 @@
 #include "record/leaks.h"
 #include "sonde/status.h"
 
-#define EXCHANGE_BYTES (UINT64_C(4) << 30) /* of addresses; memory where it is used */
-#define CALL_NS        UINT64_C(300000000) /* for a thread to come, before another one is called */
-#define CALLS          4
-#define CALLING_NS     UINT64_C(1500000000)
+/* Address space of the exchange; memory is used as it is written. */
+#define EXCHANGE_BYTES (UINT64_C(4) << 30)
+/* How long to wait for a signalled thread before another one is signalled; how many are signalled;
+ * and how long all of this may take. */
+#define SIGNAL_WAIT_NS UINT64_C(300000000)
+#define SIGNALS_MAX    4
+#define SIGNALS_NS     UINT64_C(1500000000)
 #define REAP_MS        20
-#define COPIES         16
-#define PATIENCE_NS    UINT64_C(10000000000)
+#define COPIES_MAX     16
+#define TIMEOUT_NS     UINT64_C(10000000000)
 
 static struct {
-  int fd; /* 0: there is none */
+  int fd; /* 0: none */
   leaks_exchange_t *map;
-  pid_t copies[COPIES]; /* not yet reaped; 0: a free place */
+  pid_t copies[COPIES_MAX]; /* not yet reaped; 0: unused */
 } exchange;
 
 static void end_exchange(void) {
@@ -53,19 +57,19 @@ static void end_exchange(void) {
   exchange.map = NULL;
 }
 
-static void remember(pid_t copy) {
-  for (int i = 0; i < COPIES; i++)
+static void add_copy(pid_t copy) {
+  for (int i = 0; i < COPIES_MAX; i++)
     if (!exchange.copies[i]) {
       exchange.copies[i] = copy;
       return;
     }
 }
 
-/* Copies of our own child are our children (clone(2), CLONE_PARENT); of a child of its, its. One
- * that has answered ends at once; another ends when it sees that nobody wants it. */
-static void reap(void) {
+/* A copy of the command is a child of the recorder (clone(2), CLONE_PARENT). It ends when it has
+ * finished its search, or when it sees that the search was cancelled. */
+static void reap_copies(void) {
   const struct timespec moment = {.tv_nsec = 1000000};
-  for (int i = 0; i < COPIES; i++) {
+  for (int i = 0; i < COPIES_MAX; i++) {
     pid_t copy = exchange.copies[i], gone = 0;
     for (int ms = 0; copy && ms < REAP_MS; ms++) {
       if ((gone = waitpid(copy, NULL, (int)__WALL | WNOHANG)) != 0) break;
@@ -95,11 +99,11 @@ static bool begin_exchange(const control_t *c) {
   return true;
 }
 
-/* ---- whom to call ------------------------------------------------------------------------- */
+/* ---- choosing --------------------------------------------------------------------------- */
 
-/* How much a signal would be felt: 0 not at all; negative: it must not be sent. *AT is where the
- * thread is blocked. */
-static int burden_of(pid_t pid, pid_t tid, os_blocked_t *at) {
+/* How much a signal disturbs the thread, from 0, not at all; negative: it must not be signalled.
+ * *AT is the call that blocks the thread. */
+static int disturbance_of(pid_t pid, pid_t tid, os_blocked_t *at) {
   char text[1024];
   os_thread_t about;
   at->call = -1;
@@ -114,14 +118,15 @@ static int burden_of(pid_t pid, pid_t tid, os_blocked_t *at) {
     at->call = -1;
     return 0;
   }
-  /* What stands behind a descriptor is not ours to look at from here. */
+  /* The type of a descriptor, on which a restart may depend, is not examined. */
   if (at->call < 0 || os_call_restarts(at)) return 1;
   if (os_call_resumes(at)) return 2;
   return os_waits_for_signals(at->call) ? -1 : 3;
 }
 
-/* The thread to call after those that did not come; what it is blocked in goes to the exchange. */
-static pid_t choose(pid_t pid, const pid_t *called, int calls) {
+/* Selects the thread to signal, except the CALLS threads that did not respond. Writes the call that
+ * blocks it to the exchange. */
+static pid_t choose_thread(pid_t pid, const pid_t *called, int calls) {
   char path[40];
   pid_t best = 0;
   int least = 5;
@@ -130,11 +135,11 @@ static pid_t choose(pid_t pid, const pid_t *called, int calls) {
   for (struct dirent *e; folder && (e = readdir(folder));) {
     pid_t tid = (pid_t)atoi(e->d_name);
     os_blocked_t at = {.call = -1};
-    int burden = tid > 0 ? burden_of(pid, tid, &at) : -1;
+    int disturbance = tid > 0 ? disturbance_of(pid, tid, &at) : -1;
     for (int i = 0; i < calls; i++)
-      if (called[i] == tid) burden = -1;
-    if (burden < 0 || burden >= least) continue;
-    least = burden;
+      if (called[i] == tid) disturbance = -1;
+    if (disturbance < 0 || disturbance >= least) continue;
+    least = disturbance;
     best = tid;
     leaks_exchange_t *x = exchange.map;
     x->called = (uint32_t)tid;
@@ -149,9 +154,9 @@ static pid_t choose(pid_t pid, const pid_t *called, int calls) {
 
 /* ---- waiting ------------------------------------------------------------------------------ */
 
-/* Until the state is at least WANTED, or the time is over; returns the state. */
-static uint32_t wait_for(uint32_t wanted, uint64_t patience_ns) {
-  uint64_t until = os_monotonic_ns() + patience_ns;
+/* Waits until the state is at least WANTED, or for TIMEOUT_NS; returns the state. */
+static uint32_t wait_for(uint32_t wanted, uint64_t timeout_ns) {
+  uint64_t until = os_monotonic_ns() + timeout_ns;
   for (;;) {
     uint32_t state = load_acquire(&exchange.map->state);
     uint64_t now = os_monotonic_ns();
@@ -160,35 +165,35 @@ static uint32_t wait_for(uint32_t wanted, uint64_t patience_ns) {
   }
 }
 
-/* Nobody may be there to be called at one moment, and at the next: posix_spawn(3) blocks all
- * signals until the child runs. False when nobody came. */
-static bool call_program(const control_t *c) {
+/* Signals threads until one responds; false if none does. It retries because all threads may block
+ * signals for a short time: posix_spawn(3) does so until the child runs. */
+static bool signal_program(const control_t *c) {
   const struct timespec moment = {.tv_nsec = 2000000};
   shm_control_t *s = c->recording->control;
-  uint64_t until = os_monotonic_ns() + CALLING_NS;
-  pid_t called[CALLS];
+  uint64_t until = os_monotonic_ns() + SIGNALS_NS;
+  pid_t called[SIGNALS_MAX];
   s->leaks_fd = exchange.fd;
   store_release(&s->leaks_state, (uint32_t)LEAKS_REQUESTED);
-  for (int calls = 0; calls < CALLS && os_monotonic_ns() < until;) {
-    called[calls] = choose(c->pid, called, calls);
+  for (int calls = 0; calls < SIGNALS_MAX && os_monotonic_ns() < until;) {
+    called[calls] = choose_thread(c->pid, called, calls);
     if (!called[calls] || os_signal_process(c->pid, called[calls]) != 0) {
       nanosleep(&moment, NULL);
       continue;
     }
     calls++;
-    if (wait_for(LEAKS_ACCEPTED, CALL_NS) >= LEAKS_ACCEPTED) return true;
+    if (wait_for(LEAKS_ACCEPTED, SIGNAL_WAIT_NS) >= LEAKS_ACCEPTED) return true;
   }
   uint32_t asked = LEAKS_REQUESTED;
   if (cas_acq_rel(&s->leaks_state, &asked, 0u)) return false;
-  return wait_for(LEAKS_ACCEPTED, PATIENCE_NS) >= LEAKS_ACCEPTED;
+  return wait_for(LEAKS_ACCEPTED, TIMEOUT_NS) >= LEAKS_ACCEPTED;
 }
 
-/* Sets aside what is live while the program is held. A descriptor, -1 where there is no need, or a
- * negative status. */
-static int keep(const control_t *c) {
+/* Copies the table of live blocks while the program is paused. Returns a descriptor, -1 if no copy
+ * is needed, or a negative status. */
+static int copy_live(const control_t *c) {
   uint32_t held = LEAKS_STOPPED;
   int kept = -1;
-  if (wait_for(LEAKS_STOPPED, PATIENCE_NS) == LEAKS_STOPPED) {
+  if (wait_for(LEAKS_STOPPED, TIMEOUT_NS) == LEAKS_STOPPED) {
     if (load_relaxed(&c->recording->control->mode) & RECORD_LIVE)
       kept = recording_copy_live(c->recording);
     if (cas_acq_rel(&exchange.map->state, &held, (uint32_t)LEAKS_RECORDED))
@@ -197,47 +202,47 @@ static int keep(const control_t *c) {
   return kept;
 }
 
-static bool refuse(FILE *answer, const char *text) {
-  fputs(text, answer);
+static bool refuse(FILE *reply, const char *text) {
+  fputs(text, reply);
   end_exchange();
   return false;
 }
 
-static bool copy(const control_t *c, FILE *answer) {
+static bool copy(const control_t *c, FILE *reply) {
   recording_t *r = c->recording;
   uint32_t mode = load_relaxed(&r->control->mode);
   if (load_acquire(&r->control->stop_reason) || r->header.state != RECORD_OPEN)
-    return refuse(answer, "the recording of this program was stopped");
+    return refuse(reply, "the recording of this program was stopped");
   if (!(mode & (RECORD_BLOCKS | RECORD_LIVE)))
-    return refuse(answer, "blocks are not recorded, or only some: 'sonde record --malloc=live' or "
-                          "--malloc=all, from the program's start");
-  if (!begin_exchange(c)) return refuse(answer, "there is no memory");
-  if (!call_program(c))
-    return refuse(answer, "no thread of the program came: all are stopped, block SIGURG, or the "
-                          "program handles that signal itself");
-  int kept = keep(c);
-  bool copied = wait_for(LEAKS_COPIED, PATIENCE_NS) == LEAKS_COPIED;
-  if (exchange.map->copy_pid) remember((pid_t)exchange.map->copy_pid);
+    return refuse(reply, "not all blocks are recorded; start the program with 'sonde record "
+                         "--malloc=live' or --malloc=all");
+  if (!begin_exchange(c)) return refuse(reply, "out of memory");
+  if (!signal_program(c))
+    return refuse(reply, "no thread of the program responded: all are stopped or block SIGURG, "
+                         "or the program handles SIGURG");
+  int kept = copy_live(c);
+  bool copied = wait_for(LEAKS_COPIED, TIMEOUT_NS) == LEAKS_COPIED;
+  if (exchange.map->copy_pid) add_copy((pid_t)exchange.map->copy_pid);
   if (copied && kept >= 0) copied = recording_snapshot_of_copy(r, kept, exchange.map->time) == 0;
   if (kept >= 0) close(kept);
   if (!copied) {
     int error = exchange.map->error;
-    fprintf(answer, "the process could not be copied: %s",
+    fprintf(reply, "cannot copy the process: %s",
             error < LEAKS_ERRNO ? strerror(LEAKS_ERRNO - error) : sonde_strerror(error));
     end_exchange();
     return false;
   }
   recording_refresh(r);
-  fprintf(answer, "recorder %d\nexchange %d\nrecording %d\n", (int)getpid(), exchange.fd,
+  fprintf(reply, "recorder %d\nexchange %d\nrecording %d\n", (int)getpid(), exchange.fd,
           r->file_fd);
   return true;
 }
 
-bool control_leaks(control_t *c, const char *argument, FILE *answer) {
+bool control_leaks(control_t *c, const char *argument, FILE *reply) {
   end_exchange();
-  reap();
+  reap_copies();
   if (!strcmp(argument, "end")) return true;
-  if (!strcmp(argument, "copy")) return copy(c, answer);
-  fprintf(answer, "leaks takes copy or end");
+  if (!strcmp(argument, "copy")) return copy(c, reply);
+  fprintf(reply, "leaks takes copy or end");
   return false;
 }

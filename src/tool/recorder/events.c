@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: MIT
  *
- * The recorder's own stream: changes of mode, named moments, and what is live in mode `live`.
+ * The recorder's own stream of events: changes of mode, markers, mappings, and in mode `live`
+ * snapshots of the live blocks.
  *
- * The table of live blocks (live_table.h) is read while the program goes on. Each piece is read
- * twice, and a block counts when it was the same both times: then it stood there in between. All
- * blocks of a snapshot were live at some moment while it was taken, and blocks that lived all that
- * time are in it.
+ * A snapshot reads the table of live blocks (live_table.h) while the program runs. It reads each
+ * piece twice and accepts a block that is equal both times. So all blocks of a snapshot were live
+ * at some time while it was taken, and it contains all blocks that were live all that time.
  */
 #define _GNU_SOURCE
 #include <errno.h>
@@ -21,30 +21,34 @@
 #include "recorder/recording_file.h"
 #include "sonde/status.h"
 
-#define CHUNK_BYTES  (256u << 10)
-#define BLOCK_BYTES  (5u * VARINT_MAX_SIZE) /* a block takes at most */
-#define HEAD_BYTES   16u                    /* what stands before an extended record's body */
-#define PIECE        1024u                  /* buckets that are read at once */
+#define CHUNK_BYTES (256u << 10)
+/* The largest encoded block. */
+#define BLOCK_BYTES (5u * VARINT_MAX_SIZE)
+/* Space for the head of an extended record. */
+#define HEAD_BYTES 16u
+/* Buckets that are read at once. */
+#define PIECE        1024u
 #define STRAGGLER_NS 2000000
 #define MAPS_BYTES   (192u << 10)
 #define MAPS_LINE    8192u
 
-/* A chunk in the making, with one extended record. */
-typedef struct own_chunk {
+/* A chunk with one extended record that is being written. */
+typedef struct event_chunk {
   uint8_t *bytes;
-  uint32_t used; /* of the body */
-} own_chunk_t;
+  /* bytes of the body */
+  uint32_t used;
+} event_chunk_t;
 
-static uint8_t *body_of(const own_chunk_t *c) {
+static uint8_t *body_of(const event_chunk_t *c) {
   return c->bytes + sizeof(chunk_header_t) + HEAD_BYTES;
 }
 
-static void put(own_chunk_t *c, uint64_t value) {
+static void put(event_chunk_t *c, uint64_t value) {
   c->used += varint_put(body_of(c) + c->used, value);
 }
 
-/* Appends the chunk, which holds what was put, as a record of SUBTYPE at TIME. */
-static int append(recording_t *r, own_chunk_t *c, uint8_t subtype, uint64_t time) {
+/* Appends the chunk: a record of SUBTYPE at TIME with the body so far. */
+static int append(recording_t *r, event_chunk_t *c, uint8_t subtype, uint64_t time) {
   uint32_t exec_index = load_acquire(&r->control->exec_index);
   if (r->exec_index != exec_index) r->sequence = 0;
   r->exec_index = exec_index;
@@ -74,8 +78,8 @@ static int append(recording_t *r, own_chunk_t *c, uint8_t subtype, uint64_t time
   return 0;
 }
 
-static bool begin(own_chunk_t *c) {
-  *c = (own_chunk_t){.bytes = malloc(CHUNK_BYTES)};
+static bool begin(event_chunk_t *c) {
+  *c = (event_chunk_t){.bytes = malloc(CHUNK_BYTES)};
   return c->bytes != NULL;
 }
 
@@ -83,14 +87,15 @@ static bool begin(own_chunk_t *c) {
 
 typedef struct snapshot {
   recording_t *recording;
-  int fd; /* the table, or one that was kept of it */
-  own_chunk_t chunk;
+  /* the table or a copy of it */
+  int fd;
+  event_chunk_t chunk;
   uint64_t time, count, last;
   int status;
 } snapshot_t;
 
 static void put_block(snapshot_t *s, uint64_t address, const live_detail_t *d) {
-  own_chunk_t *c = &s->chunk;
+  event_chunk_t *c = &s->chunk;
   put(c, zigzag((int64_t)(address - s->last)));
   put(c, d->size);
   put(c, d->stack);
@@ -165,7 +170,7 @@ int recording_snapshot(recording_t *r, snapshot_reason_t reason, uint64_t *block
 }
 
 int recording_copy_live(const recording_t *r) {
-  int fd = memfd_create("sonde-kept", MFD_CLOEXEC);
+  int fd = memfd_create("sonde-live-copy", MFD_CLOEXEC);
   off_t end = (off_t)live_level_offset(load_acquire(&r->control->live_levels)), at = 0, stop;
   bool good = fd >= 0 && ftruncate(fd, end) == 0;
   while (good && (at = lseek(r->live_fd, at, SEEK_DATA)) >= 0 && at < end) {
@@ -185,7 +190,7 @@ int recording_snapshot_of_copy(recording_t *r, int fd, uint64_t time) {
   return snapshot(r, fd, SNAPSHOT_REQUESTED, time, &blocks);
 }
 
-/* Nothing is live any more as far as the table goes. */
+/* Removes all blocks from the table. */
 static void empty_table(const recording_t *r) {
   for (uint32_t level = 0; level < load_acquire(&r->control->live_levels); level++) {
     uint64_t bytes = live_level_bytes(level);
@@ -199,14 +204,14 @@ static void empty_table(const recording_t *r) {
   }
 }
 
-/* ---- what is mapped ------------------------------------------------------------------------ */
+/* ---- mappings ----------------------------------------------------------------------------- */
 
-static int put_maps(recording_t *r, own_chunk_t *c, FILE *maps) {
+static int put_maps(recording_t *r, event_chunk_t *c, FILE *maps) {
   uint64_t time = recording_now(r);
   char *text = malloc(MAPS_BYTES), *line = text;
   int status = text ? 0 : SONDE_ENOMEM;
   for (bool first = true, more = true; status == 0 && more; first = false) {
-    /* Whole lines, as many as fit. */
+    /* As many complete lines as fit. */
     size_t used = 0;
     while (used + MAPS_LINE < MAPS_BYTES && (more = fgets(line = text + used, MAPS_LINE, maps)))
       used += strlen(line);
@@ -227,14 +232,14 @@ int recording_checkpoint(recording_t *r) {
   snprintf(path, sizeof path, "/proc/%u/maps", r->header.pid);
   FILE *maps = fopen(path, "re");
   if (!maps) return SONDE_EPERM;
-  own_chunk_t chunk;
+  event_chunk_t chunk;
   int status = begin(&chunk) ? put_maps(r, &chunk, maps) : SONDE_ENOMEM;
   free(chunk.bytes);
   fclose(maps);
   return status;
 }
 
-/* ---- modes and marks ---------------------------------------------------------------------- */
+/* ---- modes and markers -------------------------------------------------------------------- */
 
 int recording_set_mode(recording_t *r, uint32_t mode, uint64_t sample_bytes) {
   shm_control_t *c = r->control;
@@ -246,13 +251,13 @@ int recording_set_mode(recording_t *r, uint32_t mode, uint64_t sample_bytes) {
   store_release(&c->mode, mode);
   int status = 0;
   if (before & ~mode & RECORD_LIVE) {
-    /* Calls that saw the mode before are nearly always done by then. */
+    /* By then, nearly all calls that read the previous mode have ended. */
     const struct timespec moment = {.tv_nsec = STRAGGLER_NS};
     nanosleep(&moment, NULL);
     status = snapshot(r, r->live_fd, SNAPSHOT_MODE, time, &blocks);
     empty_table(r);
   }
-  own_chunk_t chunk;
+  event_chunk_t chunk;
   if (!begin(&chunk)) return SONDE_ENOMEM;
   put(&chunk, mode);
   put(&chunk, mode & RECORD_SAMPLED_BLOCKS ? sample_bytes : 0);
@@ -262,7 +267,7 @@ int recording_set_mode(recording_t *r, uint32_t mode, uint64_t sample_bytes) {
 }
 
 int recording_add_marker(recording_t *r, const char *name) {
-  own_chunk_t chunk;
+  event_chunk_t chunk;
   size_t size = strnlen(name, 1024);
   if (!begin(&chunk)) return SONDE_ENOMEM;
   put(&chunk, size);

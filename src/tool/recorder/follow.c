@@ -39,13 +39,13 @@ static followed_t *find(const follow_t *f, pid_t pid) {
 
 static followed_t *add(follow_t *f, pid_t pid, char *error, size_t size) {
   const shm_control_t *main = f->main->recording->control;
-  /* Calls are of the program alone, and so is an audit of its own. */
+  /* Calls are traced only in the program itself; so is an audit that it starts by itself. */
   uint32_t mode =
       load_relaxed(&main->mode) & (RECORD_ANY_BLOCKS | RECORD_MAPPINGS | RECORD_SAMPLES |
                                    RECORD_STALLS | (main->policy_size ? RECORD_AUDIT : 0));
   followed_t *c = calloc(1, sizeof *c);
   if (!c || f->count == FOLLOWED_MAX) {
-    snprintf(error, size, c ? "too many children at a time" : "out of memory");
+    snprintf(error, size, c ? "too many children at the same time" : "out of memory");
     free(c);
     return NULL;
   }
@@ -90,13 +90,13 @@ void follow_poll(const follow_t *f, struct pollfd *fds) {
 }
 
 static void finish(followed_t *c) {
-  monitors_stop(&c->monitors, 0); /* how it ended, its parent knows */
+  monitors_stop(&c->monitors, 0); /* only its parent gets the status */
   control_close(&c->control);
   close(c->pidfd);
   int status = recording_finish(&c->recording, (int)RECORD_STATUS_UNKNOWN);
-  if (status < 0) message_note("the end of '%s' could not be written", c->path);
+  if (status < 0) message_note("cannot write the end of '%s'", c->path);
   notes_of_programs(c->recording.control);
-  if (!c->recording.header.exec_count) unlink(c->path); /* it never came to record */
+  if (!c->recording.header.exec_count) unlink(c->path); /* its agent recorded nothing */
   recording_release(&c->recording);
   c->ended = true;
 }
@@ -118,8 +118,8 @@ void follow_serve(follow_t *f, const struct pollfd *fds) {
   }
 }
 
-/* Of the process PID, as it was started. */
-static bool carries(const char *pid, const char *settings) {
+/* Whether the initial environment of process PID contains SETTINGS. */
+static bool has_settings(const char *pid, const char *settings) {
   char path[300], text[1 << 16];
   snprintf(path, sizeof path, "/proc/%s/environ", pid);
   FILE *f = fopen(path, "re");
@@ -133,7 +133,7 @@ bool follow_remains(const char *settings) {
   DIR *processes = opendir("/proc");
   bool found = false;
   for (struct dirent *e; processes && !found && (e = readdir(processes));)
-    found = e->d_name[0] >= '0' && e->d_name[0] <= '9' && carries(e->d_name, settings);
+    found = e->d_name[0] >= '0' && e->d_name[0] <= '9' && has_settings(e->d_name, settings);
   if (processes) closedir(processes);
   return found;
 }

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: MIT
  *
- * Children of the recorded program, recorded to files of their own: see agent/follow.c for their
- * end. The recorder is not their parent: it learns of their end by a pidfd, and not how they ended.
+ * --follow: records children of the program, each to its own file. The agent in a child requests
+ * its recording (agent/follow.c). The recorder is not the parent of these processes: a pidfd tells
+ * it when one ends, but not with which status.
  */
 #ifndef SONDE_RECORDER_FOLLOW_H
 #define SONDE_RECORDER_FOLLOW_H
@@ -11,12 +12,14 @@
 #include "recorder/control.h"
 #include "recorder/monitors.h"
 
-#define FOLLOWED_MAX 512 /* at a time */
+/* Children recorded at the same time. */
+#define FOLLOWED_MAX 512
 
 typedef struct followed followed_t;
 
 typedef struct follow {
-  const char *path; /* of the program's own recording: a child's has its pid before the ending */
+  /* the program's own recording; a child's has its pid before the extension */
+  const char *path;
   const control_t *main;
   uint64_t limit_bytes;
   const monitor_options_t *monitor_options;
@@ -24,22 +27,22 @@ typedef struct follow {
   size_t count;
 } follow_t;
 
-/* The recording of the child PID, made when there is none yet: its settings for the agent. False
- * with a line in ERROR. */
+/* Creates the recording of the child PID, if there is none, and writes its settings for the agent.
+ * False with a line in ERROR. */
 bool follow_child(follow_t *follow, pid_t pid, char *settings, size_t size, char *error,
                   size_t error_size);
 
-/* What is to be waited for: two places a child. FDS has room for 2 * COUNT. */
+/* Fills FDS with two descriptors a child, 2 * COUNT in all, for poll. */
 void follow_poll(const follow_t *follow, struct pollfd *fds);
 
-/* After the wait: serves what was asked, finishes what has ended. */
+/* After poll: serves requests and finishes the recordings of children that have ended. */
 void follow_serve(follow_t *follow, const struct pollfd *fds);
 
-/* Whether some process that was started with SETTINGS in its environment still runs: it may yet ask
- * for a recording. */
+/* Whether a process with SETTINGS in its initial environment still runs: it may yet request a
+ * recording. */
 bool follow_remains(const char *settings);
 
-/* As recording_refresh, of all. */
+/* Calls recording_refresh for all children. */
 void follow_refresh(follow_t *follow);
 
 #endif

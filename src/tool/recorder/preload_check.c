@@ -11,9 +11,10 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-enum { SCRIPT_DEPTH = 4 }; /* the kernel follows as many interpreters of scripts */
+/* The kernel follows this many interpreters of scripts (fs/exec.c). */
+enum { SCRIPT_DEPTH = 4 };
 
-/* COMMAND along PATH; false when it is not found. */
+/* Searches COMMAND in PATH; false if it is not found. */
 static bool find_command(const char *command, char *out, size_t size) {
   if (strchr(command, '/')) return snprintf(out, size, "%s", command) < (int)size;
   const char *path = getenv("PATH");
@@ -30,7 +31,7 @@ static bool find_command(const char *command, char *out, size_t size) {
   return false;
 }
 
-static bool elf_takes_preload(int fd, const Elf64_Ehdr *h, char *refusal, size_t size) {
+static bool elf_allows_preload(int fd, const Elf64_Ehdr *h, char *refusal, size_t size) {
   if (h->e_ident[EI_CLASS] != ELFCLASS64) {
     snprintf(refusal, size, "is a 32-bit program; sonde's agent is built for 64 bits");
     return false;
@@ -42,8 +43,8 @@ static bool elf_takes_preload(int fd, const Elf64_Ehdr *h, char *refusal, size_t
     if (p.p_type == PT_INTERP) return true;
   }
   snprintf(refusal, size,
-           "is statically linked: no library can be preloaded into it; "
-           "link it with libsonde.a, or dynamically");
+           "is statically linked, so no library can be preloaded; link it "
+           "dynamically, or with libsonde.a");
   return false;
 }
 
@@ -72,24 +73,25 @@ bool preload_check(const char *command, char *refusal, size_t size) {
     } head = {0};
     if (runs_as_another(path)) {
       snprintf(refusal, size,
-               "is setuid or setgid: the loader preloads nothing into it; "
+               "is setuid or setgid, so the loader does not preload libraries; "
                "record it as the user it runs as");
       return false;
     }
     int fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY);
     if (fd < 0) return true;
     ssize_t n = read(fd, &head, sizeof head - 1);
-    bool takes = true, script = n > 2 && !memcmp(head.text, "#!", 2);
+    bool allowed = true, script = n > 2 && !memcmp(head.text, "#!", 2);
     if (n >= (ssize_t)sizeof head.elf && !memcmp(head.text, ELFMAG, SELFMAG))
-      takes = elf_takes_preload(fd, &head.elf, refusal, size);
+      allowed = elf_allows_preload(fd, &head.elf, refusal, size);
     close(fd);
-    if (!script) return takes;
+    if (!script) return allowed;
     if (!interpreter(head.text, path, sizeof path)) return true;
   }
   return true;
 }
 
-/* Among the notes, SIZE bytes, one that Go's linker leaves (its build id; owner "Go", type 4). */
+/* Whether NOTES has the build id of Go's linker: owner "Go", type 4 (cmd/link,
+ * ELF_NOTE_GOBUILDID_TAG). */
 static bool notes_are_go(const char *notes, size_t size) {
   for (size_t at = 0; at + sizeof(Elf64_Nhdr) <= size;) {
     Elf64_Nhdr note;
@@ -113,11 +115,9 @@ static bool segment_is_go(int fd, const Elf64_Phdr *p) {
   return n > 0 && notes_are_go(notes, (size_t)n);
 }
 
-bool preload_check_is_go(const char *command) {
-  char path[PATH_MAX];
+static bool file_is_go(const char *path) {
   Elf64_Ehdr h;
   bool is = false;
-  if (!find_command(command, path, sizeof path)) return false;
   int fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY);
   if (fd < 0) return false;
   if (read(fd, &h, sizeof h) != sizeof h || memcmp(h.e_ident, ELFMAG, SELFMAG)) h.e_phnum = 0;
@@ -129,4 +129,15 @@ bool preload_check_is_go(const char *command) {
   }
   close(fd);
   return is;
+}
+
+bool preload_check_is_go(const char *command) {
+  char path[PATH_MAX];
+  return find_command(command, path, sizeof path) && file_is_go(path);
+}
+
+bool preload_check_process_is_go(pid_t pid) {
+  char path[48];
+  snprintf(path, sizeof path, "/proc/%d/exe", (int)pid);
+  return file_is_go(path);
 }

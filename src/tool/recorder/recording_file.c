@@ -1,11 +1,9 @@
 /* SPDX-License-Identifier: MIT
  *
- * The recorder's end of a recording: see recorder.h.
- *
- * The scratch is a memfd sealed against shrinking, so that no one can turn the program's stores
- * into SIGBUS. Its directory of slots is true at any instant; a slot that has the magic holds a
- * chunk. One that was being closed when the program died is taken as closed when its checksum says
- * so, else as open: its records end where the zeros begin.
+ * The shared buffers are a memfd that is sealed against shrinking, so that the program's stores
+ * never cause SIGBUS. Its directory of slots is valid at any instant. A slot with the magic number
+ * contains a chunk. If the program died while it closed a chunk, the chunk counts as closed if its
+ * checksum matches; otherwise it is open, and its records end where the zeros begin.
  */
 #define _GNU_SOURCE
 #include "recorder/recording_file.h"
@@ -24,9 +22,9 @@
 
 #define CHECKPOINT_NS UINT64_C(1000000000)
 
-/* ---- making it ---------------------------------------------------------------------------- */
+/* ---- creation ----------------------------------------------------------------------------- */
 
-/* Memory that the program fills and nobody can take away from under it; only what is used costs. */
+/* Creates memory of a fixed size that only takes up what is written. */
 static int make_memory(const char *name, uint64_t size) {
   int fd = memfd_create(name, MFD_CLOEXEC | MFD_ALLOW_SEALING);
   if (fd < 0) return -1;
@@ -54,7 +52,7 @@ static bool is_done(int status) {
   return status == 0;
 }
 
-/* All that a reader needs if we are killed at once. False with errno. */
+/* Writes all that a reader needs, in case the recorder is killed at once. False with errno. */
 static bool write_first_header(recording_t *r, uint64_t ring_bytes) {
   if (!header_control(&r->header, r->file_fd, ring_bytes, r->control)) return false;
   r->header.ring_start = r->control->ring_start;
@@ -74,7 +72,7 @@ int recording_create(recording_t *r, const char *path, uint32_t pid, uint32_t mo
   }
   header_begin(&r->header, (pid_t)pid);
   int status = make_shm(r);
-  header_calibrate(&r->header); /* the time until here counts */
+  header_calibrate(&r->header); /* the setup time counts */
   r->header.recorder_pid = (uint32_t)getpid();
   r->header.shm_fd = r->shm_fd;
   r->header.mode = mode;
@@ -105,7 +103,7 @@ void recording_settings(const recording_t *r, char *out, size_t size) {
   snprintf(out, size, "%u:%d:%d:%u", r->header.recorder_pid, r->shm_fd, r->file_fd, r->header.pid);
 }
 
-/* ---- while it runs and when it ends --------------------------------------------------------- */
+/* ---- updates and the end -------------------------------------------------------------------- */
 
 uint64_t recording_now(const recording_t *r) {
   uint64_t ticks, ns;
@@ -117,7 +115,8 @@ uint64_t recording_now_ns(const recording_t *r) {
   return os_monotonic_ns() - r->header.start_monotonic_ns;
 }
 
-/* What is mapped now and then, ever more seldom: what lies below the hooks is seen by this alone.
+/* Records the mappings at doubling intervals. Only this shows mappings that are made below the
+ * hooks.
  */
 static void checkpoint_when_due(recording_t *r) {
   uint64_t now_ns = recording_now_ns(r);
@@ -134,7 +133,7 @@ void recording_refresh(recording_t *r) {
 }
 
 bool recording_append(recording_t *r, const void *data, uint32_t size) {
-  /* The recorder's own say what the others mean, and stay. */
+  /* The recorder's chunks define what the others use, so they are never overwritten. */
   const chunk_header_t *h = data;
   bool own = h->stream == RECORDER_STREAM || h->stream >= MONITOR_STREAM;
   uint32_t type = own ? CHUNK_TABLES : h->type;

@@ -1,7 +1,11 @@
 /* SPDX-License-Identifier: MIT
  *
- * A recording from outside: making the file and the scratch before the program starts, collecting
- * what is left open when it has ended, however it ended.
+ * The recorder's side of a recording: creates the file and the buffers that it shares with the
+ * program, writes the recorder's own events, and appends the open chunks when the program has
+ * ended, also when it was killed.
+ *
+ * The main thread of the recorder uses these functions. Monitors use recording_append and
+ * recording_now from their own threads.
  */
 #ifndef SONDE_RECORDER_RECORDING_FILE_H
 #define SONDE_RECORDER_RECORDING_FILE_H
@@ -14,69 +18,72 @@
 
 typedef struct recording {
   int file_fd, shm_fd;
-  shm_control_t *control; /* the scratch, mapped */
+  /* the shared buffers, mapped */
+  shm_control_t *control;
   record_header_t header;
-  /* the recorder's own stream */
-  int live_fd; /* the table of live blocks */
+  /* the table of live blocks */
+  int live_fd;
+  /* of the recorder's own stream */
   uint32_t sequence, exec_index;
-  uint64_t next_checkpoint_ns, checkpoint_after_ns; /* since the start */
+  /* since the start; the interval doubles */
+  uint64_t next_checkpoint_ns, checkpoint_after_ns;
 } recording_t;
 
-/* Makes the recording PATH, which must not exist, of a program PID, and its scratch. MODE is what
- * is recorded (RECORD_… bits), SAMPLE_BYTES the rate of RECORD_SAMPLED_BLOCKS, LIMIT_BYTES bounds
- * the file, which then keeps the newest events (0: no limit). On failure returns a negative
- * SONDE_E…, leaves no file and writes one line to ERROR. */
+/* Creates the recording PATH, which must not exist, of process PID, and its shared buffers. MODE
+ * has RECORD_… bits. SAMPLE_BYTES is the rate of RECORD_SAMPLED_BLOCKS. With LIMIT_BYTES, the file
+ * keeps the newest events within that size; 0: no limit. On failure returns a negative SONDE_E…,
+ * removes the file and writes one line to ERROR. */
 int recording_create(recording_t *r, const char *path, uint32_t pid, uint32_t mode,
                      uint64_t sample_bytes, uint64_t limit_bytes, char *error, size_t error_size);
 
-/* The settings that the agent is handed in its environment. */
+/* Writes the settings that the agent gets in SONDE_RECORD. */
 void recording_settings(const recording_t *r, char *out, size_t size);
 
-/* Brings the header's clock calibration and counters up to date; every second or so, so that a
- * recording whose recorder is killed can still be read with true times. */
+/* Updates the clock calibration and the counters in the header, about every second, so that a
+ * recording has correct times even if its recorder is killed. */
 void recording_refresh(recording_t *r);
 
-/* ---- the recorder's own records (read_own.c); 0 or a negative SONDE_E… -------------------- */
+/* ---- the recorder's own records (events.c); 0 or a negative SONDE_E… ---------------------- */
 
-/* From now on MODE (RECORD_…) is recorded. Where the mode `live` ends, what is live is written
- * first. SAMPLE_BYTES as for recording_create. */
+/* Changes the mode to MODE (RECORD_…). If this ends the mode `live`, a snapshot of the live blocks
+ * is written first. SAMPLE_BYTES as for recording_create. */
 int recording_set_mode(recording_t *r, uint32_t mode, uint64_t sample_bytes);
 
-/* From now on calls are traced, or no longer: what instrumented code calls looks at it each time.
- */
+/* Switches the tracing of calls on or off. Instrumented code reads this setting at each call. */
 void recording_set_tracing(recording_t *r, bool on);
 
-/* Writes what is live now, when the mode is `live`; its count to *BLOCKS. SONDE_EINVAL in other
- * modes, whose recording has it all. */
+/* In mode `live`: writes the blocks that are live now; *BLOCKS is their count. SONDE_EINVAL in
+ * other modes, which record every event. */
 int recording_snapshot(recording_t *r, snapshot_reason_t reason, uint64_t *blocks);
 
-/* A descriptor of what the table of live blocks holds now, or SONDE_ENOMEM; and a snapshot written
- * from it, of the moment TIME at which it was kept. The first is quick: the program waits for it.
- */
+/* recording_copy_live copies the table of live blocks and returns its descriptor, or SONDE_ENOMEM.
+ * It is fast, because the program is paused meanwhile. recording_snapshot_of_copy writes a snapshot
+ * from the copy; TIME is when it was made. */
 int recording_copy_live(const recording_t *r);
 int recording_snapshot_of_copy(recording_t *r, int fd, uint64_t time);
 
-/* Writes what is mapped now, when regions are recorded. */
+/* If mappings are recorded: writes the current ones. */
 int recording_checkpoint(recording_t *r);
 
-/* Nothing more is recorded; what was is collected at the end. After recording_set_mode to 0. */
+/* Ends the recording, after recording_set_mode to 0. Open chunks are appended by recording_finish.
+ */
 void recording_stop(recording_t *r);
 
-/* Gives this moment a NAME. */
+/* Records a marker NAME with the current time. */
 int recording_add_marker(recording_t *r, const char *name);
 
 /* The current time in shifted ticks, and nanoseconds since the start of the recording. */
 uint64_t recording_now(const recording_t *r);
 uint64_t recording_now_ns(const recording_t *r);
 
-/* Appends SIZE bytes, whole chunks, to the file. False when that failed; errno tells. */
+/* Appends complete chunks of SIZE bytes in all to the file. Any thread. False with errno. */
 bool recording_append(recording_t *r, const void *data, uint32_t size);
 
-/* The program has ended with WAIT_STATUS: appends the open chunks and finishes the header. Returns
- * 0, or a negative SONDE_E… when not all of it could be written; the header then tells. */
+/* After the program ended with WAIT_STATUS: appends the open chunks and finishes the header.
+ * Returns 0, or a negative SONDE_E… if not all data could be written; the header has the reason. */
 int recording_finish(recording_t *r, int wait_status);
 
-/* Closes what recording_create opened. */
+/* Releases the descriptors and mappings of recording_create. */
 void recording_release(recording_t *r);
 
 #endif

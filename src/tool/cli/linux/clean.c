@@ -1,16 +1,15 @@
 /* SPDX-License-Identifier: MIT
  *
- * sonde clean: recordings whose program and recorder died without finishing them.
+ * sonde clean: lists or removes recordings whose program and recorder ended without finishing them.
  *
- * A recording is an orphan when its header says that it is being written, and neither its program
- * nor its recorder lives, and no process that we can see has the file open, and nobody has written
- * to it for a minute. The last rule covers what this process cannot see, such as a program in
- * another container: a living recorder brings the header up to date every second. A process counts
- * as the recording's when it started before the recording did, or when that cannot be read; a later
- * one has only inherited the number. Finished recordings are never touched, whoever wrote them. The
- * scratch is memory of the two processes and dies with them.
+ * A recording is orphaned if its header is unfinished, its program and its recorder have ended, no
+ * visible process has the file open, and it was not modified for a minute. The last rule covers
+ * programs that this process cannot see, for example in another container: a running recorder
+ * updates the header every second. A process with a recorded pid counts only if it started before
+ * the recording, or if its start time cannot be read; otherwise the pid was reused. Finished
+ * recordings are never removed.
  *
- * What an interrupted pack left (FILE.PID.part) is an orphan when that process is gone.
+ * FILE.PID.part, left by an interrupted pack, is orphaned if that process has ended.
  */
 #include <ctype.h>
 #include <dirent.h>
@@ -30,18 +29,18 @@
 
 enum { KEY_REMOVE = CLI_LONG_ONLY, QUIET_SECONDS = 60 };
 
-static const cli_option_t options[] = {
-    {KEY_REMOVE, "remove", NULL, "remove what is listed; without it nothing is"}, {0}};
+static const cli_option_t options[] = {{KEY_REMOVE, "remove", NULL, "remove the listed files"},
+                                       {0}};
 
 static const cli_usage_t usage = {
     .verb = "clean",
     .arguments = "[FOLDER…]",
-    .about = "Lists recordings in FOLDER (default: here) that were never finished and whose\n"
-             "processes are gone. They can still be read; 'sonde report' tells what they hold.\n"
-             "Recordings of living processes, and finished ones, are left alone.",
+    .about = "Lists unfinished recordings in FOLDER (default: the current one) whose processes\n"
+             "have ended. 'sonde report' can still read them. Finished recordings and those of\n"
+             "running processes are never listed.",
     .options = options,
-    .examples = {{"sonde clean", "what there is here"},
-                 {"sonde clean --remove /var/tmp", "and away with it"}}};
+    .examples = {{"sonde clean", "list orphaned recordings in this folder"},
+                 {"sonde clean --remove /var/tmp", "delete them in /var/tmp"}}};
 
 typedef struct tally {
   uint64_t files, bytes, living, failed;
@@ -49,7 +48,7 @@ typedef struct tally {
 
 /* ---- processes ---------------------------------------------------------------------------- */
 
-/* When PID started, in ns of CLOCK_BOOTTIME; 0: there is none; UINT64_MAX: it cannot be told. */
+/* The start time of PID in ns of CLOCK_BOOTTIME; 0: no such process; UINT64_MAX: unknown. */
 static uint64_t start_of(uint32_t pid) {
   char path[64], text[1024];
   snprintf(path, sizeof path, "/proc/%" PRIu32 "/stat", pid);
@@ -59,7 +58,7 @@ static uint64_t start_of(uint32_t pid) {
   close(fd);
   if (n <= 0) return n < 0 && errno != ESRCH ? UINT64_MAX : 0;
   text[n] = 0;
-  const char *p = strrchr(text, ')'); /* the name may hold anything */
+  const char *p = strrchr(text, ')'); /* the name may contain any character */
   for (int field = 2; p && field < 22; field++)
     p = strchr(p + 1, ' ');
   uint64_t ticks = p ? strtoull(p, NULL, 10) : 0;
@@ -72,12 +71,12 @@ static uint64_t now_ns(clockid_t clock) {
   return (uint64_t)t.tv_sec * 1000000000u + (uint64_t)t.tv_nsec;
 }
 
-/* Whether PID lives and had started when the recording began. */
+/* Whether PID runs and had started when the recording began. */
 static bool lives(uint32_t pid, const record_header_t *h) {
   uint64_t start = pid ? start_of(pid) : 0;
   if (!start || start == UINT64_MAX) return start != 0;
   uint64_t real_start = now_ns(CLOCK_REALTIME) - (now_ns(CLOCK_BOOTTIME) - start);
-  return real_start <= h->start_realtime_ns + 2000000000u; /* clocks are set now and then */
+  return real_start <= h->start_realtime_ns + 2000000000u; /* the clock may have been set */
 }
 
 static bool has_open(const char *pid, const struct stat *file) {
@@ -95,7 +94,7 @@ static bool has_open(const char *pid, const struct stat *file) {
   return found;
 }
 
-/* Whether any process that we may look at has FILE open, but for ourselves. */
+/* Whether a process that we may examine has FILE open, other than this one. */
 static bool is_open_somewhere(const struct stat *file) {
   char self[16];
   bool found = false;
@@ -122,7 +121,7 @@ static verdict_t judge_recording(int fd, const struct stat *file) {
   return ORPHAN;
 }
 
-/* NAME.PID.part, as sonde pack calls what it is writing. */
+/* NAME.PID.part: a file that sonde pack is writing. */
 static verdict_t judge_part(const char *name, int fd, const struct stat *file) {
   char magic[8];
   size_t n = strlen(name) - strlen(".part"), digits = 0;
@@ -164,14 +163,14 @@ static void handle(int folder, const char *path, const char *name, bool remove, 
   printf("%s/%s  %" PRIu64 " bytes\n", path, name, (uint64_t)file.st_size);
   if (!remove || unlinkat(folder, name, 0) == 0) return;
   t->failed++;
-  message_note("'%s/%s' cannot be removed: %s", path, name, strerror(errno));
+  message_note("cannot remove '%s/%s': %s", path, name, strerror(errno));
 }
 
 static bool clean_folder(const char *path, bool remove, tally_t *t) {
   struct dirent **names;
   int folder = open(path, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
   int count = folder < 0 ? -1 : scandir(path, &names, NULL, alphasort);
-  if (count < 0) (void)message_fail("'%s' cannot be read: %s", path, strerror(errno));
+  if (count < 0) (void)message_fail("cannot read '%s': %s", path, strerror(errno));
   for (int i = 0; i < count; i++) {
     handle(folder, path, names[i]->d_name, remove, t);
     free(names[i]);
@@ -194,7 +193,7 @@ int verb_clean(int argc, char **argv) {
     good &= clean_folder(parser.rest[i], remove, &t);
   if (!good || t.failed) return CLI_FAILED;
   printf("%" PRIu64 " orphaned recording%s, %" PRIu64 " bytes%s; %" PRIu64
-         " left alone that may still be written\n",
+         " skipped that may still be written\n",
          t.files, t.files == 1 ? "" : "s", t.bytes,
          !t.files ? ""
          : remove ? ", removed"

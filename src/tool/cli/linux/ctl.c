@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
  *
- * sonde ctl: talks to a program that runs under sonde record.
+ * sonde ctl: sends a command to the recorder of a program (recorder/control.h).
  */
 #include <stdlib.h>
 #include <string.h>
@@ -12,19 +12,19 @@
 static const cli_usage_t usage = {
     .verb = "ctl",
     .arguments = "PID COMMAND",
-    .about =
-        "Talks to a program that runs under 'sonde record'; PID is the program's. Commands:\n"
-        "  status         what is recorded, how much, what was lost\n"
-        "  malloc=MODE    from now on: all, malloc, vm, live, livevm, sample:BYTES or off\n"
-        "  sample=HZ      where threads use the CPU; off ends it. Takes effect when the\n"
-        "                 program next allocates or starts a thread\n"
-        "  trace=on|off   calls of functions that were compiled for it, see 'sonde help record'\n"
-        "  snapshot       writes what is live now, in the modes live and livevm\n"
-        "  mark NAME      gives this moment a name\n"
-        "  stop           ends the recording; the program goes on",
-    .examples = {{"sonde ctl 1234 status", "what is on"},
-                 {"sonde ctl 1234 malloc=live", "from now on what is live, without history"},
-                 {"sonde ctl 1234 mark 'after warm-up'", "names this moment"}}};
+    .about = "Controls the recording of a program that runs under 'sonde record'. PID is the\n"
+             "program's. Commands:\n"
+             "  status         show what is recorded, how much, and what was lost\n"
+             "  malloc=MODE    record all, malloc, vm, live, livevm, sample:BYTES or off\n"
+             "  sample=HZ      sample running threads; off: stop. In effect when the\n"
+             "                 program next allocates or starts a thread\n"
+             "  trace=on|off   record calls, see --trace in 'sonde help record'\n"
+             "  snapshot       write the live blocks, in the modes live and livevm\n"
+             "  mark NAME      add a marker with the current time\n"
+             "  stop           end the recording; the program continues",
+    .examples = {{"sonde ctl 1234 status", "show what is recorded"},
+                 {"sonde ctl 1234 malloc=live", "record live blocks, without history"},
+                 {"sonde ctl 1234 mark 'after warm-up'", "add a marker"}}};
 
 static bool join(char *out, size_t size, char **words) {
   size_t n = 0;
@@ -48,15 +48,15 @@ int verb_ctl(int argc, char **argv) {
   if (!parse_number(parser.rest[0], 1, INT32_MAX, &pid))
     return cli_wrong_use(&usage, "'%s' is not a process id", parser.rest[0]);
   if (!join(line, sizeof line, parser.rest + 1))
-    return cli_wrong_use(&usage, "the command is too long, or of several lines");
-  char *answer = NULL;
+    return cli_wrong_use(&usage, "the command is too long, or has several lines");
+  char *reply = NULL;
   bool failed = false;
-  int status = control_request((pid_t)pid, line, &answer, &failed);
+  int status = control_request((pid_t)pid, line, &reply, &failed);
   if (status < 0) return control_print_error((pid_t)pid, status);
   if (failed)
-    (void)message_fail("%s", answer);
+    (void)message_fail("%s", reply);
   else
-    fputs(answer, stdout);
-  free(answer);
+    fputs(reply, stdout);
+  free(reply);
   return failed ? CLI_FAILED : CLI_DONE;
 }

@@ -27,15 +27,15 @@ static const cli_option_t options[] = {{KEY_JSON, "json", NULL, "as JSON (docs/j
 static const cli_usage_t usage = {
     .verb = "doctor",
     .arguments = "[PID]",
-    .about = "Tells what works on this machine and, with PID, on that process; and for what does\n"
-             "not, the one command that mends it. Exit 1 when something is missing.",
+    .about = "Checks what works on this machine and, with PID, on that process, and prints the\n"
+             "command that fixes what does not. Exit status 1 if something is missing.",
     .options = options,
-    .examples = {{"sonde doctor", "may I look at other processes, are there debug files?"},
-                 {"sonde doctor 1234", "also: this process, and each image it has loaded"}}};
+    .examples = {{"sonde doctor", "check access to processes, and debug files"},
+                 {"sonde doctor 1234", "also check process 1234 and its loaded images"}}};
 
 /* ---- findings ----------------------------------------------------------------------------- */
 
-bool doctor_add(doctor_t *doctor, verdict_t verdict, const char *mend, const char *format, ...) {
+bool doctor_add(doctor_t *doctor, verdict_t verdict, const char *fix, const char *format, ...) {
   if (doctor->count == DOCTOR_FINDINGS_MAX) return false;
   finding_t *finding = &doctor->findings[doctor->count++];
   finding->verdict = verdict;
@@ -43,7 +43,7 @@ bool doctor_add(doctor_t *doctor, verdict_t verdict, const char *mend, const cha
   va_start(list, format);
   vsnprintf(finding->text, sizeof finding->text, format, list);
   va_end(list);
-  snprintf(finding->mend, sizeof finding->mend, "%s", mend ? mend : "");
+  snprintf(finding->fix, sizeof finding->fix, "%s", fix ? fix : "");
   return true;
 }
 
@@ -81,9 +81,9 @@ static void check_child(doctor_t *doctor) {
   bool read = target && stacks_capture(target, &quiet, &problem);
   const thread_t *thread = read ? &target->threads[0] : NULL;
   if (read && thread->ending == ENDING_COMPLETE)
-    doctor_add(doctor, VERDICT_GOOD, NULL, "waiting threads are read without being stopped");
+    doctor_add(doctor, VERDICT_GOOD, NULL, "waiting threads can be read without a stop");
   else
-    doctor_add(doctor, VERDICT_MISSING, NULL, "a waiting child could not be read: %s",
+    doctor_add(doctor, VERDICT_MISSING, NULL, "cannot read a waiting child process: %s",
                read && thread->reason ? thread->reason : problem.text);
   target_close(target);
   kill(child, SIGKILL);
@@ -102,12 +102,11 @@ static void check_stop(doctor_t *doctor) {
   bool read = target && stacks_capture(target, &plain, &problem);
   const thread_t *thread = read ? &target->threads[0] : NULL;
   if (read && thread->frame_count > 0)
-    doctor_add(doctor, VERDICT_GOOD, NULL,
-               "running threads are held for a moment and read (%.3f ms here)",
+    doctor_add(doctor, VERDICT_GOOD, NULL, "running threads can be stopped and read (%.3f ms here)",
                (double)thread->stopped_ns / 1e6);
   else
     doctor_add(doctor, VERDICT_MISSING, "docker run --cap-add SYS_PTRACE …",
-               "a running child could not be stopped: %s",
+               "cannot stop a running child process: %s",
                read && thread->reason ? thread->reason : problem.text);
   target_close(target);
   kill(child, SIGKILL);
@@ -142,11 +141,12 @@ static void check_debug_files(doctor_t *doctor) {
 #if !defined(SONDE_HAVE_DEBUGINFOD)
   asked = false;
 #endif
-  if (installed) doctor_add(doctor, VERDICT_GOOD, NULL, "debug files are in /usr/lib/debug");
-  if (asked) doctor_add(doctor, VERDICT_GOOD, NULL, "debuginfod is asked at %s", urls);
+  if (installed)
+    doctor_add(doctor, VERDICT_GOOD, NULL, "debug files are installed in /usr/lib/debug");
+  if (asked) doctor_add(doctor, VERDICT_GOOD, NULL, "debuginfod is enabled: %s", urls);
   if (!installed && !asked)
     doctor_add(doctor, VERDICT_LIMITED, "export DEBUGINFOD_URLS=https://debuginfod.elfutils.org/",
-               "no debug files: stripped libraries show few names and no lines");
+               "no debug files: stripped libraries have few names and no lines");
 }
 
 /* ---- the verb ----------------------------------------------------------------------------- */
@@ -161,8 +161,8 @@ static void print_findings(FILE *out, const doctor_t *doctor) {
     const finding_t *finding = &doctor->findings[i];
     fprintf(out, "%s%-8s%s %s\n", terminal_style(out, verdicts[finding->verdict].style),
             verdicts[finding->verdict].word, terminal_style(out, TERMINAL_PLAIN), finding->text);
-    if (finding->mend[0])
-      fprintf(out, "         mend: %s%s%s\n", terminal_style(out, TERMINAL_BOLD), finding->mend,
+    if (finding->fix[0])
+      fprintf(out, "         fix:  %s%s%s\n", terminal_style(out, TERMINAL_BOLD), finding->fix,
               terminal_style(out, TERMINAL_PLAIN));
   }
 }
@@ -181,7 +181,7 @@ int verb_doctor(int argc, char **argv) {
   while ((key = cli_next(&parser)) > 0)
     json |= key == KEY_JSON;
   if (key < 0) return parser.status;
-  if (parser.rest_count > 1) return cli_wrong_use(&usage, "takes one PID at most");
+  if (parser.rest_count > 1) return cli_wrong_use(&usage, "takes at most one PID");
   if (parser.rest_count == 1 && !parse_number(parser.rest[0], 1, INT32_MAX, &pid))
     return cli_wrong_use(&usage, "'%s' is not a process id", parser.rest[0]);
   static doctor_t doctor;

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
  *
- * What sonde doctor finds.
+ * The findings of sonde doctor: what works on this machine and, with a PID, on that process.
  */
 #ifndef SONDE_CLI_LINUX_DOCTOR_H
 #define SONDE_CLI_LINUX_DOCTOR_H
@@ -16,15 +16,19 @@ typedef enum verdict { VERDICT_GOOD, VERDICT_LIMITED, VERDICT_MISSING } verdict_
 typedef struct finding {
   verdict_t verdict;
   char text[512];
-  char mend[256]; /* the command that mends it; "" when there is none, or nothing to mend */
+  /* the command that fixes it; "" if there is none */
+  char fix[256];
 } finding_t;
 
-/* What is known of one loaded image. */
+/* A loaded image. */
 typedef struct image_fact {
-  const char *path;  /* of the target */
-  const char *role;  /* "app", "library" or "system" */
-  const char *names; /* where its names come from, in words */
-  const char *debug; /* file of its debug information, NULL when there is none */
+  const char *path;
+  /* "app", "library" or "system" */
+  const char *role;
+  /* the source of its function names, as text */
+  const char *names;
+  /* the file with its debug information; NULL if there is none */
+  const char *debug;
   bool has_lines, can_unwind;
 } image_fact_t;
 
@@ -38,10 +42,10 @@ typedef struct doctor {
   size_t image_count;
 } doctor_t;
 
-bool doctor_add(doctor_t *doctor, verdict_t verdict, const char *mend, const char *format, ...)
+bool doctor_add(doctor_t *doctor, verdict_t verdict, const char *fix, const char *format, ...)
     __attribute__((format(printf, 4, 5)));
 
-/* Looks at process PID and its images. False with PROBLEM when it cannot be read. */
+/* Examines process PID and its images. False with PROBLEM if it cannot be read. */
 bool doctor_process(doctor_t *doctor, pid_t pid, problem_t *problem);
 void doctor_images_text(FILE *out, const doctor_t *doctor);
 void doctor_json(FILE *out, const doctor_t *doctor);

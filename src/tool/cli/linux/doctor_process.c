@@ -39,7 +39,7 @@ static void names_of(module_t *module, const char *debug, image_fact_t *fact) {
   else if (module->image.symtab.size > 0)
     fact->names = "names, no lines";
   else if (module->image.dynsym.size > 0)
-    fact->names = "stripped: exported names only";
+    fact->names = "stripped: only exported names";
   else
     fact->names = "stripped: no names";
 }
@@ -52,7 +52,7 @@ static bool add_image(doctor_t *doctor, module_t *module, symbolizer_t *symboliz
   image_fact_t *fact = &images[doctor->image_count++];
   *fact = (image_fact_t){.path = module->path, .role = stacks_role(doctor->target, module)};
   if (!modules_ready(doctor->target, module)) {
-    fact->names = module->problem ? module->problem : "its file cannot be read";
+    fact->names = module->problem ? module->problem : "cannot read its file";
     return true;
   }
   symbol_source_t source = {.path = module->path,
@@ -82,8 +82,8 @@ static void check_threads(doctor_t *doctor) {
     running += target->threads[i].ending == ENDING_NONE;
   }
   doctor_add(doctor, VERDICT_GOOD, NULL,
-             "process %d: %zu threads, %zu read whole without a stop, %zu running", target->pid,
-             target->thread_count, complete, running);
+             "process %d: %zu threads, %zu read completely without a stop, %zu running",
+             target->pid, target->thread_count, complete, running);
 }
 
 static bool makes_code(const target_t *target) {
@@ -100,16 +100,17 @@ static void check_jit(doctor_t *doctor) {
   jit_t *jit = jit_open(doctor->target);
   const char *exe = doctor->target->exe ? doctor->target->exe : "";
   if (jit)
-    doctor_add(doctor, VERDICT_GOOD, NULL, "code made at run time is named by %s", jit_source(jit));
+    doctor_add(doctor, VERDICT_GOOD, NULL, "code generated at run time is named by %s",
+               jit_source(jit));
   else if (strstr(exe, "node"))
     doctor_add(doctor, VERDICT_LIMITED, "node --perf-basic-prof …",
-               "code made at run time has no names: the program writes no perf map");
+               "code generated at run time has no names: the program writes no perf map");
   else if (strstr(exe, "java"))
     doctor_add(doctor, VERDICT_LIMITED, "jcmd PID Compiler.perfmap",
-               "code made at run time has no names: the program writes no perf map");
+               "code generated at run time has no names: the program writes no perf map");
   else
     doctor_add(doctor, VERDICT_LIMITED, NULL,
-               "code made at run time has no names: the program writes no perf map "
+               "code generated at run time has no names: the program writes no perf map "
                "(/tmp/perf-%d.map) and no jitdump file",
                doctor->target->pid);
   jit_close(jit);
@@ -173,7 +174,7 @@ static json_object *new_finding(const finding_t *finding) {
   json_object *object = json_object_new_object();
   json_add_text(object, "verdict", words[finding->verdict]);
   json_add_text(object, "text", finding->text);
-  if (finding->mend[0]) json_add_text(object, "mend", finding->mend);
+  if (finding->fix[0]) json_add_text(object, "fix", finding->fix);
   return object;
 }
 

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
  *
- * sonde stacks: every thread's stack of a running process or of a core file, now.
+ * sonde stacks: prints the stacks of all threads of a running process or a core file.
  */
 #include <signal.h>
 #include <stdlib.h>
@@ -28,28 +28,28 @@ enum {
 
 static const cli_option_t options[] = {
     {KEY_CORE, "core", "FILE", "read a core file instead of a running process"},
-    {KEY_EXE, "exe", "FILE", "with --core: the program that dumped it"},
-    {KEY_TID, "tid", "TID", "this thread alone"},
-    {KEY_DEPTH, "depth", "N", "at most N frames a thread, the innermost ones"},
-    {KEY_NO_LINES, "no-lines", NULL, "functions only: no files, lines and inlined functions"},
-    {KEY_APP_ONLY, "app-only", NULL, "leave out the frames of system images (libc and its family)"},
-    {KEY_SYSTEM, "system", "GLOB", "images that match are system; may be repeated"},
-    {KEY_APP, "app", "GLOB", "images that match are the app's own; may be repeated"},
-    {KEY_ZERO_TOUCH, "zero-touch", NULL, "stop no thread: running ones are listed without frames"},
+    {KEY_EXE, "exe", "FILE", "with --core: the program that dumped core"},
+    {KEY_TID, "tid", "TID", "only this thread"},
+    {KEY_DEPTH, "depth", "N", "at most N innermost frames per thread"},
+    {KEY_NO_LINES, "no-lines", NULL, "only functions: no files, lines or inlined functions"},
+    {KEY_APP_ONLY, "app-only", NULL, "omit frames of system images (libc and others)"},
+    {KEY_SYSTEM, "system", "GLOB", "matching images are system; may be repeated"},
+    {KEY_APP, "app", "GLOB", "matching images are the app's; may be repeated"},
+    {KEY_ZERO_TOUCH, "zero-touch", NULL, "stop no thread: running threads have no frames"},
     {KEY_JSON, "json", NULL, "as JSON (docs/json.md)"},
     {0}};
 
 static const cli_usage_t usage = {
     .verb = "stacks",
     .arguments = "PID",
-    .about = "Shows what every thread of a process does now, and who called it. Threads that\n"
-             "wait in a system call are read without being stopped; running ones are held\n"
-             "for some microseconds.",
+    .about = "Prints the current stack of every thread of a process. Threads that wait in a\n"
+             "system call are read without a stop; running threads are stopped for some\n"
+             "microseconds.",
     .options = options,
-    .examples = {{"sonde stacks 1234", "every thread of process 1234"},
+    .examples = {{"sonde stacks 1234", "all threads of process 1234"},
                  {"sonde stacks --zero-touch 1234", "without stopping any thread"},
-                 {"sonde stacks --json 1234 | jq '.threads[].wait'", "for programs"},
-                 {"sonde stacks --core core.1234", "every thread of a core file"}}};
+                 {"sonde stacks --json 1234 | jq '.threads[].wait'", "as JSON, for other programs"},
+                 {"sonde stacks --core core.1234", "all threads of a core file"}}};
 
 typedef struct request {
   stacks_options_t capture;
@@ -83,7 +83,7 @@ static bool take_option(request_t *request, int key, const char *value) {
   return true;
 }
 
-/* Reads the command line. Returns a status to leave with, or -1 to go on. */
+/* Parses the command line. Returns an exit status, or -1 to continue. */
 static int read_request(int argc, char **argv, request_t *request) {
   cli_parser_t parser = cli_parser(&usage, argc, argv);
   int key;
@@ -96,7 +96,7 @@ static int read_request(int argc, char **argv, request_t *request) {
     if (parser.rest_count > 0) return cli_wrong_use(&usage, "give a PID or --core, not both");
     return -1;
   }
-  if (request->exe) return cli_wrong_use(&usage, "--exe goes with --core");
+  if (request->exe) return cli_wrong_use(&usage, "--exe needs --core");
   if (parser.rest_count != 1) return cli_wrong_use(&usage, "takes one PID (or --core FILE)");
   if (!parse_number(parser.rest[0], 1, INT32_MAX, &request->pid))
     return cli_wrong_use(&usage, "'%s' is not a process id (`pgrep -a NAME` finds one by name)",
@@ -121,7 +121,7 @@ static int show(target_t *target, const request_t *request) {
 static int run(request_t *request) {
   problem_t problem = {{0}};
   int status;
-  if (request->pid == getpid()) return message_fail("cannot look at itself");
+  if (request->pid == getpid()) return message_fail("sonde cannot read its own stacks");
   target_t *target = request->core ? target_open_core(request->core, request->exe, &problem)
                                    : target_open_process((pid_t)request->pid, &problem);
   if (!target) return message_fail("%s", problem.text);

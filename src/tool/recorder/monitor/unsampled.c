@@ -1,57 +1,15 @@
-/* SPDX-License-Identifier: MIT
- *
- * A Go program is known by the note its linker writes: owner "Go", type 4, the build's id
- * (cmd/link, ELF_NOTE_GOBUILDID_TAG). A ring is known by its descriptor.
- */
+/* SPDX-License-Identifier: MIT */
 #include "recorder/monitor/unsampled.h"
 
 #include <dirent.h>
-#include <fcntl.h>
-#include <gelf.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
-#define GO_BUILD_ID 4
+#include "recorder/preload_check.h"
 
-static bool has_go_note(Elf_Data *data) {
-  GElf_Nhdr note;
-  size_t name, description, at = 0, next;
-  while (data && (next = gelf_getnote(data, at, &note, &name, &description)) > 0) {
-    const char *owner = (const char *)data->d_buf + name;
-    if (note.n_type == GO_BUILD_ID && note.n_namesz == 4 && !memcmp(owner, "Go\0", 4)) return true;
-    at = next;
-  }
-  return false;
-}
-
-static bool is_go(Elf *elf) {
-  size_t count = 0;
-  if (!elf || elf_getphdrnum(elf, &count) != 0) return false;
-  for (size_t i = 0; i < count; i++) {
-    GElf_Phdr header;
-    if (!gelf_getphdr(elf, (int)i, &header) || header.p_type != PT_NOTE) continue;
-    if (has_go_note(elf_getdata_rawchunk(elf, (int64_t)header.p_offset, header.p_filesz,
-                                         header.p_align == 8 ? ELF_T_NHDR8 : ELF_T_NHDR)))
-      return true;
-  }
-  return false;
-}
-
-static bool runs_go(pid_t pid) {
-  char path[48];
-  snprintf(path, sizeof path, "/proc/%d/exe", (int)pid);
-  int fd = open(path, O_RDONLY | O_CLOEXEC);
-  if (fd < 0) return false;
-  elf_version(EV_CURRENT);
-  Elf *elf = elf_begin(fd, ELF_C_READ, NULL);
-  bool go = is_go(elf);
-  elf_end(elf);
-  close(fd);
-  return go;
-}
-
-static bool has_ring(pid_t pid) {
+static bool has_io_uring(pid_t pid) {
   char path[64], link[64];
   snprintf(path, sizeof path, "/proc/%d/fd", (int)pid);
   DIR *folder = opendir(path);
@@ -67,19 +25,20 @@ static bool has_ring(pid_t pid) {
 }
 
 unsigned unsampled_detect(pid_t pid) {
-  return (runs_go(pid) ? UNSAMPLED_GO : 0) | (has_ring(pid) ? UNSAMPLED_IO_URING : 0);
+  return (preload_check_process_is_go(pid) ? UNSAMPLED_GO : 0) |
+         (has_io_uring(pid) ? UNSAMPLED_IO_URING : 0);
 }
 
 const char *unsampled_text(unsigned one) {
   switch (one) {
   case UNSAMPLED_GO:
-    return "a Go program: its goroutines wait by system calls of the Go runtime's own, so their "
-           "stalls are not seen";
+    return "a Go program: goroutines wait in the Go runtime's own system calls, so their stalls "
+           "are "
+           "not detected";
   case UNSAMPLED_IO_URING:
-    return "the program uses io_uring: a loop that waits in the ring itself, and not in epoll or "
-           "poll, is not seen";
+    return "the program uses io_uring: stalls of a loop that waits in the ring, not in epoll or "
+           "poll, are not detected";
   default:
-    return "more than 256 threads wait as event loops do: the stalls of those that came later are "
-           "not seen";
+    return "more than 256 threads run event loops: stalls of the later ones are not detected";
   }
 }

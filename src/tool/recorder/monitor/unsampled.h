@@ -1,22 +1,25 @@
 /* SPDX-License-Identifier: MIT
  *
- * What a program does that the stall monitor cannot see: loops that wait by system calls of their
- * own, not the C library's; and more loops than it watches.
+ * Event loops that the stall monitor cannot see: those that wait in system calls of their own, not
+ * in libc's; and those beyond the number that it monitors.
  */
-#ifndef SONDE_RECORDER_MONITOR_STALL_UNCOVERED_H
-#define SONDE_RECORDER_MONITOR_STALL_UNCOVERED_H
+#ifndef SONDE_RECORDER_MONITOR_UNSAMPLED_H
+#define SONDE_RECORDER_MONITOR_UNSAMPLED_H
 
 #include <stdbool.h>
 #include <sys/types.h>
 
-#define UNSAMPLED_GO       1u /* the Go runtime */
-#define UNSAMPLED_IO_URING 2u /* it has a ring */
-#define UNSAMPLED_LOOPS    4u /* more threads wait than there are places for (SHM_LOOPS) */
+/* The Go runtime. */
+#define UNSAMPLED_GO 1u
+/* The process has an io_uring. */
+#define UNSAMPLED_IO_URING 2u
+/* More event loops than SHM_LOOPS. */
+#define UNSAMPLED_LOOPS 4u
 
-/* A set of the first two, of the process PID, as it is now. */
+/* The set of UNSAMPLED_GO and UNSAMPLED_IO_URING that applies to process PID now. */
 unsigned unsampled_detect(pid_t pid);
 
-/* One of them, in words. */
+/* One of them as a sentence. */
 const char *unsampled_text(unsigned one);
 
 #endif
