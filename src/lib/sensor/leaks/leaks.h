@@ -1,17 +1,17 @@
 /* SPDX-License-Identifier: MIT
  *
- * A look at the memory graph from inside: all threads are held for a moment, the process is copied,
- * and the program goes on. The copy searches its own memory (leaks_copy.c), so nobody has to be
- * allowed to read another process's: it works without ptrace, and where that is forbidden.
+ * The leak search, the part in the program: all threads are stopped for a moment, the process is
+ * copied (fork), and the program continues. The copy searches its own memory (linux/copy.c), so no
+ * process needs permission to read another: it works without ptrace(2) and where that is forbidden.
  *
- * It begins with a signal that the recorder sends one thread, which leads. A thread that runs, or
- * is blocked in a call that goes on after a signal, or can be made to, is asked by signal: its
- * handler notes its registers and stays until the copy is made. One that waits in one of the
- * agent's hooks (agent/wait.c) is left where it is: what it keeps for its callers is on its stack,
- * which is searched from the stack pointer up. So is one whose call a signal would end for good (a
- * wait for some time); its registers are not known, and that is told.
+ * It begins with a signal from the recorder to one thread, the leader. The leader signals other
+ * threads that run, or that are blocked in a call that the kernel restarts or sonde can resume.
+ * Their handlers save the registers and wait until the copy is made. A thread that waits in a hook
+ * of the agent (agent/wait.c) is not signalled: the registers of its callers are on its stack,
+ * which is searched from the stack pointer up. Neither is a thread whose call a signal would end (a
+ * wait with a time limit); its registers are unknown, and the result says so.
  *
- * Whether a thread that was left where it is has moved meanwhile is told by its CPU clock.
+ * The CPU clock of a thread that was not signalled shows whether it has run meanwhile.
  */
 #ifndef SONDE_SENSOR_LEAKS_LEAKS_H
 #define SONDE_SENSOR_LEAKS_LEAKS_H
@@ -20,14 +20,14 @@
 
 #include "record/leaks.h"
 
-/* In the copy, once EXCHANGE says what to do. */
+/* Runs in the copy: waits for the blocks in EXCHANGE, searches, writes the result, exits. */
 __attribute__((noreturn)) void leaks_copy(leaks_exchange_t *exchange);
 
-/* Whether the data from START to END holds glibc's lists of free memory, and where. */
+/* Finds glibc's lists of free memory in the data from START to END. False if they are not there. */
 bool leaks_find_bins(uint64_t start, uint64_t end, uint64_t *from, uint64_t *to);
 
-/* Functions in this section keep all registers that belong to their callers on the stack while they
- * wait: each begins with SPILLS. */
+/* Functions in this section save all callee-saved registers on the stack before they wait: each
+ * begins with SPILLS. */
 #define SPILLING __attribute__((section("sonde_spilling"), noinline))
 #define SPILLS() __builtin_unwind_init()
 

@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: MIT
  *
- * Where glibc's allocator keeps its lists of free memory (malloc/malloc.c: struct malloc_state of
- * the main arena, in libc's data). Their ends, and `top`, point to the beginning of free chunks,
- * which lies in the last bytes of the block before: as roots they would hold blocks that are lost.
+ * Finds the lists of free memory of glibc's allocator (malloc/malloc.c: struct malloc_state of the
+ * main arena, in libc's data). Their ends, and `top`, point to the start of free chunks, which is
+ * in the last bytes of the previous block: as roots they would keep leaked blocks reachable.
  *
- * The lists are told by their shape: 127 pairs of words, of which an empty one points twice to what
- * lies 16 bytes before itself. Before the pairs stand `last_remainder`, `top` and ten lists more.
+ * The lists are recognized by their shape: 127 pairs of words; in an empty list both words point 16
+ * bytes before the pair. Before the pairs are `last_remainder`, `top` and ten more lists.
  */
 #include "os/os.h"
 #include "sensor/leaks/reachability.h"
@@ -17,7 +17,7 @@
 #define PIECE_WORDS 512u
 
 typedef struct finder {
-  uint64_t first, last; /* pairs of the same lists that have been seen */
+  uint64_t first, last; /* empty lists found so far */
   uint32_t empty;
 } finder_t;
 
@@ -27,7 +27,7 @@ static void see_pair(finder_t *f, uint64_t at) {
   f->empty++;
 }
 
-/* The largest blocks' list is the last one, and as good as always empty. */
+/* The last list, of the largest blocks, is almost always empty. */
 bool leaks_find_bins(uint64_t start, uint64_t end, uint64_t *from, uint64_t *to) {
   uint64_t words[PIECE_WORDS + 1];
   finder_t f = {0};

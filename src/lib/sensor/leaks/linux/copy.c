@@ -1,22 +1,22 @@
 /* SPDX-License-Identifier: MIT
  *
- * In the copy: which memory holds pointers, and the search.
+ * Runs in the copy: decides which memory is a root, and searches.
  *
  * Roots are
- *   data      writable segments of images, with what the loader makes read-only after relocation
- *   stacks    from each thread's stack pointer, less the red zone, to the end of the mapping
- *   registers of every thread, vector registers included, where they are known
- *   mappings  all other private memory that is neither an image's nor the allocator's
- * What the allocator has is searched through its blocks alone, since what lies between them is
- * freed memory, full of old pointers. Where blocks were given out that nobody knows of, that memory
- * is a root as well: a block that an unknown one holds is not lost.
+ *   data      writable segments of images, and parts that the loader makes read-only after
+ * relocation stacks    from each thread's stack pointer, less the red zone, to the end of the
+ * mapping registers of each thread, including vector registers, if known mappings  all other
+ * private memory that belongs neither to an image nor to the allocator The allocator's memory is
+ * searched through its blocks only: between them is freed memory, full of stale pointers. If some
+ * allocated blocks are unknown, that memory is a root too: a block referenced by an unknown block
+ * is not leaked.
  *
- * The allocator's memory is told by its small blocks: [heap], and each window of 64 MB that is
- * mapped from its start and has one in it (glibc's arenas are laid out so). Large blocks lie alone
- * in mappings, which the kernel joins with others beside them: around them everything is searched.
- * In doubt memory is searched: a block too many is reached, and none is lost by mistake.
+ * The allocator's memory is recognized by its small blocks: [heap], and each window of 64 MB that
+ * is mapped from its start and contains a small block (the layout of glibc's arenas). Large blocks
+ * have their own mappings, which the kernel merges with neighbors; memory around them is searched.
+ * In case of doubt memory is searched: that can hide a leak, but never reports a false one.
  *
- * Shared memory is not searched: reading what nobody has touched would make it be there.
+ * Shared memory is not searched: reading untouched pages would allocate them.
  */
 #include "sensor/leaks/leaks.h"
 
@@ -29,16 +29,16 @@
 #define REGIONS_MAX 262144u
 #define OWN_MAX     2048u
 #define WINDOW      (UINT64_C(64) << 20)
-#define SMALL_BYTES                                                                                \
-  (UINT64_C(64) << 10) /* an allocator that maps blocks alone does not for less                    \
-                        */
-#define RED_ZONE 128u  /* below the stack pointer: psABI 3.2.2 */
-#define LOOK_NS  UINT64_C(1000000000)
+/* Allocators do not give a smaller block its own mapping. */
+#define SMALL_BYTES (UINT64_C(64) << 10)
+/* Below the stack pointer: psABI 3.2.2. */
+#define RED_ZONE 128u
+#define POLL_NS  UINT64_C(1000000000)
 
 typedef struct region {
   uint64_t start, end;
-  leaks_holder_t holder; /* BY_NOTHING: no root */
-  bool plain;            /* anonymous: it can be read in place */
+  leaks_holder_t holder; /* BY_NOTHING: not a root */
+  bool plain;            /* anonymous: readable in place */
 } region_t;
 
 typedef struct range {
@@ -47,19 +47,19 @@ typedef struct range {
 
 typedef struct scan {
   leaks_exchange_t *exchange;
-  range_t own[OWN_MAX]; /* of the agent and of the allocator, none of the program's: ascending */
+  range_t own[OWN_MAX]; /* memory of the agent and of the allocator, ascending: not searched */
   uint32_t own_count;
   reachability_t graph;
   region_t *regions;
   uint32_t count;
-  region_t before; /* the mapping before: what it is may depend on the next one */
+  region_t before; /* the previous mapping; the next one may show what it is */
   uint64_t before_inode, before_offset;
-  uint32_t last; /* region that was read last */
+  uint32_t last; /* mapping that was read last */
 } scan_t;
 
-/* ---- waiting for the asker ------------------------------------------------------------------ */
+/* ---- waiting for the blocks ----------------------------------------------------------------- */
 
-static bool wanted_still(const leaks_exchange_t *x) {
+static bool is_requested(const leaks_exchange_t *x) {
   return os_process_alive((pid_t)x->recorder_pid) &&
          (!x->requester_pid || os_process_alive((pid_t)x->requester_pid));
 }
@@ -68,12 +68,12 @@ static bool wait_until_ready(leaks_exchange_t *x) {
   for (;;) {
     uint32_t state = load_acquire(&x->state);
     if (state == LEAKS_READY) return true;
-    if (state == LEAKS_FAILED || !wanted_still(x)) return false;
-    (void)os_futex_wait_shared(&x->state, state, LOOK_NS);
+    if (state == LEAKS_FAILED || !is_requested(x)) return false;
+    (void)os_futex_wait_shared(&x->state, state, POLL_NS);
   }
 }
 
-static void answer(leaks_exchange_t *x, int error) {
+static void report(leaks_exchange_t *x, int error) {
   x->error = error;
   store_release(&x->state, (uint32_t)(error ? LEAKS_FAILED : LEAKS_DONE));
   (void)os_futex_wake_shared(&x->state, INT32_MAX);
@@ -131,8 +131,8 @@ static bool starts_with(const char *text, const char *start) {
   return true;
 }
 
-/* Read-only memory of an image that lies before its data, in the file as in memory: made read-only
- * after relocation. It is a root once the data is seen. */
+/* True if the previous mapping is read-only memory directly before the image's data, in the file
+ * and in memory: made read-only after relocation. It is a root too. */
 static bool is_relocated(const scan_t *s, const os_region_t *r) {
   return s->before_inode == r->inode && s->before.end == r->start &&
          s->before.holder == LEAKS_BY_NOTHING;
@@ -155,7 +155,7 @@ static bool add_mapping(const os_region_t *r, void *context) {
     now.holder = LEAKS_BY_DATA;
   } else if (!r->inode && s->before.holder == LEAKS_BY_DATA && s->before.end == r->start &&
              !r->name[0])
-    now.holder = LEAKS_BY_DATA; /* what the file does not hold of it: .bss */
+    now.holder = LEAKS_BY_DATA; /* .bss, which is not in the file */
   else if (!r->inode && starts_with(r->name, "[stack"))
     now.holder = LEAKS_BY_STACK;
   else if (!r->inode)
@@ -182,7 +182,7 @@ static const region_t *region_of(scan_t *s, uint64_t address) {
   return &s->regions[low];
 }
 
-/* Anonymous memory is read where it is; behind a file's may be nothing but a signal. */
+/* Anonymous memory is read in place; reading a mapped file beyond its end would raise SIGBUS. */
 static const void *read_memory(void *context, uint64_t address, uint64_t size, void *buffer,
                                uint64_t *got) {
   scan_t *s = context;
@@ -196,10 +196,10 @@ static const void *read_memory(void *context, uint64_t address, uint64_t size, v
   return buffer;
 }
 
-/* ---- what is searched ----------------------------------------------------------------------- */
+/* ---- searching ------------------------------------------------------------------------------ */
 
-/* The first block that ends behind ADDRESS. */
-static uint32_t first_behind(const reachability_t *g, uint64_t address) {
+/* The first block that ends after ADDRESS. */
+static uint32_t first_after(const reachability_t *g, uint64_t address) {
   uint32_t low = 0, high = g->count;
   while (low < high) {
     uint32_t middle = low + (high - low) / 2;
@@ -212,17 +212,17 @@ static uint32_t first_behind(const reachability_t *g, uint64_t address) {
 }
 
 static bool has_small(const reachability_t *g, uint64_t start, uint64_t end) {
-  for (uint32_t i = first_behind(g, start); i < g->count && g->blocks[i].address < end; i++)
+  for (uint32_t i = first_after(g, start); i < g->count && g->blocks[i].address < end; i++)
     if (g->blocks[i].size < SMALL_BYTES) return true;
   return false;
 }
 
-/* Everything from START to END that is in no block. */
+/* Searches everything from START to END that is in no block. */
 static void search_around(scan_t *s, uint64_t start, uint64_t end, leaks_holder_t holder,
                           uint32_t index) {
   reachability_t *g = &s->graph;
   uint64_t at = start;
-  for (uint32_t i = first_behind(g, start); i < g->count && g->blocks[i].address < end; i++) {
+  for (uint32_t i = first_after(g, start); i < g->count && g->blocks[i].address < end; i++) {
     if (g->blocks[i].address > at)
       s->exchange->root_bytes += reachability_root(g, at, g->blocks[i].address, holder, index);
     at = g->blocks[i].address + g->blocks[i].size;
@@ -240,8 +240,8 @@ static void search_mapping(scan_t *s, const region_t *r, uint64_t start) {
   }
 }
 
-/* The innermost of the threads whose stack lies in R, or NULL. One that the program has allocated
- * is a block like others, and held by the stack pointer. */
+/* The innermost thread whose stack is in R, or NULL. A stack that the program has allocated is a
+ * block like others, reached through the stack pointer. */
 static const leaks_thread_t *runs_in(const scan_t *s, const region_t *r) {
   const leaks_exchange_t *x = s->exchange;
   const leaks_thread_t *found = NULL;
@@ -255,8 +255,8 @@ static const leaks_thread_t *runs_in(const scan_t *s, const region_t *r) {
 }
 
 static bool is_heap(const reachability_t *g, const region_t *r, uint64_t heap_start) {
-  return r->start == heap_start && first_behind(g, r->start) < g->count &&
-         g->blocks[first_behind(g, r->start)].address < r->end;
+  return r->start == heap_start && first_after(g, r->start) < g->count &&
+         g->blocks[first_after(g, r->start)].address < r->end;
 }
 
 static void search_stacks(scan_t *s) {
@@ -303,16 +303,16 @@ static void search(scan_t *s, uint64_t heap_start) {
   search_others(s, heap_start);
 }
 
-/* Blocks where nothing is mapped: freed unseen, or of a program before an execve. */
-static void set_aside_gone(scan_t *s) {
+/* Blocks at unmapped addresses: freed unnoticed, or of a program before an execve. */
+static void set_gone(scan_t *s) {
   for (uint32_t i = 0; i < s->graph.count; i++)
     if (!region_of(s, s->graph.blocks[i].address)) s->graph.blocks[i].verdict = LEAKS_GONE;
 }
 
 /* ---- referrers ------------------------------------------------------------------------------ */
 
-static void note(void *context, uint64_t where, uint64_t value, leaks_holder_t holder,
-                 uint32_t index) {
+static void add_referrer(void *context, uint64_t where, uint64_t value, leaks_holder_t holder,
+                         uint32_t index) {
   const scan_t *s = context;
   leaks_exchange_t *x = s->exchange;
   leaks_referrer_t *out = (leaks_referrer_t *)(void *)((uint8_t *)x + x->answers_at);
@@ -322,7 +322,7 @@ static void note(void *context, uint64_t where, uint64_t value, leaks_holder_t h
     out[x->referrer_count++] = (leaks_referrer_t){where, value, holder, index};
 }
 
-/* ---- all of it ------------------------------------------------------------------------------ */
+/* ---- entry point ---------------------------------------------------------------------------- */
 
 static bool find_heap(const os_region_t *r, void *context) {
   if (!starts_with(r->name, "[heap]")) return true;
@@ -362,13 +362,13 @@ static int run(leaks_exchange_t *x) {
   os_images(add_tls, &x->tls_bytes);
   leaks_block_t *blocks = (leaks_block_t *)(void *)((uint8_t *)x + x->blocks_at);
   if (!reachability_open(&s->graph, blocks, x->block_count, read_memory, s)) return SONDE_ENOMEM;
-  set_aside_gone(s);
+  set_gone(s);
   search(s, heap_start);
   reachability_judge(&s->graph);
   x->block_bytes = s->graph.block_bytes;
   uint32_t wanted = x->wanted ? reachability_find(&s->graph, x->wanted) : REACHABILITY_NONE;
   if (wanted != REACHABILITY_NONE) {
-    reachability_list_referrers(&s->graph, wanted, note);
+    reachability_list_referrers(&s->graph, wanted, add_referrer);
     search(s, heap_start);
     reachability_search_blocks(&s->graph);
   }
@@ -378,6 +378,6 @@ static int run(leaks_exchange_t *x) {
 
 void leaks_copy(leaks_exchange_t *x) {
   os_process_copy_settle("sonde-leaks");
-  if (wait_until_ready(x)) answer(x, run(x));
+  if (wait_until_ready(x)) report(x, run(x));
   os_exit(0);
 }

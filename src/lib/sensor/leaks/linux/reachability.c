@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: MIT
  *
- * Blocks that lie near each other are an extent. A word outside every extent, as most are, costs a
- * search among a handful; inside, a table by page says at which block to look first.
+ * Blocks near each other form an extent. A word outside every extent, the usual case, costs a
+ * search among a few extents; inside one, a table by page gives the first block to compare.
  *
- * `verdict` serves the marking as well: UNSEEN until a block is reached.
+ * `verdict` is also used for marking: UNSEEN until a block is reached.
  */
 #include "sensor/leaks/reachability.h"
 
@@ -11,15 +11,17 @@
 
 #include "os/os.h"
 
-#define PAGE_BITS   12u
-#define EXTENT_GAP  (UINT64_C(1) << 20) /* an extent ends where so many bytes hold no block */
+#define PAGE_BITS 12u
+/* An extent ends if no block follows within this many bytes. */
+#define EXTENT_GAP  (UINT64_C(1) << 20)
 #define EXTENTS_MAX 65536u
 #define UNSEEN      255u
-#define POINTED     254u /* unreached, and an unreached block points to it */
+/* Not reached, and referenced by a block that is not reached. */
+#define POINTED 254u
 
 static uint64_t end_of(const leaks_block_t *b) { return b->address + (b->size ? b->size : 1); }
 
-/* ---- the search by address ------------------------------------------------------------------ */
+/* ---- look-up by address    ------------------------------------------------------------------ */
 
 static bool in_order(const leaks_block_t *blocks, uint64_t count) {
   for (uint64_t i = 0; i < count; i++) {
@@ -29,8 +31,8 @@ static bool in_order(const leaks_block_t *blocks, uint64_t count) {
   return true;
 }
 
-/* Extents without a table first; their pages in all. Where there are too many, the last one goes to
- * the end. */
+/* Fills OUT with the extents; returns the number of their pages. If there are too many extents, the
+ * last one extends to the last block. */
 static uint64_t find_extents(const leaks_block_t *blocks, uint64_t count,
                              reachability_extent_t *out, uint32_t *extents) {
   uint64_t pages = 0;
@@ -146,7 +148,7 @@ static uint64_t each_word(reachability_t *g, uint64_t start, uint64_t end, each_
     uint64_t got = 0, want = end - at < REACHABILITY_PIECE ? end - at : REACHABILITY_PIECE;
     const uint64_t *words = g->read(g->context, at, want, g->buffer, &got);
     if (!words || got < 8) {
-      /* A page that is not there; those behind it may be. */
+      /* This page is unreadable; the next may be readable. */
       at = ALIGN_DOWN(at, UINT64_C(4096)) + 4096;
       continue;
     }
@@ -185,7 +187,8 @@ static void mark_waiting(reachability_t *g) {
   }
 }
 
-static void tell(reachability_t *g, uint32_t block, uint64_t value, uint64_t where, uint64_t with) {
+static void report_reference(reachability_t *g, uint32_t block, uint64_t value, uint64_t where,
+                             uint64_t with) {
   if (block == g->wanted)
     g->refers(g->context, where, value, (leaks_holder_t)(with & 255), (uint32_t)(with >> 8));
 }
@@ -194,7 +197,7 @@ void reachability_word(reachability_t *g, uint64_t value, uint64_t where, leaks_
   uint32_t block = reachability_find(g, value);
   if (block == REACHABILITY_NONE) return;
   if (g->refers) {
-    tell(g, block, value, where, (uint64_t)holder | where >> 8 << 8);
+    report_reference(g, block, value, where, (uint64_t)holder | where >> 8 << 8);
     return;
   }
   reachability_mark(g, block, where, holder);
@@ -203,7 +206,8 @@ void reachability_word(reachability_t *g, uint64_t value, uint64_t where, leaks_
 
 uint64_t reachability_root(reachability_t *g, uint64_t start, uint64_t end, leaks_holder_t holder,
                            uint32_t index) {
-  if (g->refers) return each_word(g, start, end, tell, (uint64_t)holder | (uint64_t)index << 8);
+  if (g->refers)
+    return each_word(g, start, end, report_reference, (uint64_t)holder | (uint64_t)index << 8);
   uint64_t bytes = each_word(g, start, end, mark, holder);
   mark_waiting(g);
   return bytes;
@@ -219,12 +223,12 @@ void reachability_list_referrers(reachability_t *g, uint32_t wanted,
 void reachability_search_blocks(reachability_t *g) {
   for (uint32_t i = 0; i < g->count; i++) {
     const leaks_block_t *b = &g->blocks[i];
-    (void)each_word(g, b->address, b->address + b->size, tell,
+    (void)each_word(g, b->address, b->address + b->size, report_reference,
                     (uint64_t)LEAKS_BY_BLOCK | (uint64_t)i << 8);
   }
 }
 
-/* ---- judging -------------------------------------------------------------------------------- */
+/* ---- verdicts ------------------------------------------------------------------------------- */
 
 static void point(reachability_t *g, uint32_t block, uint64_t value, uint64_t where,
                   uint64_t from) {
@@ -246,8 +250,8 @@ static void own(reachability_t *g, uint32_t block, uint64_t value, uint64_t wher
   g->waiting[g->waiting_count++] = block;
 }
 
-/* BLOCK is lost; what it leads to is lost with it. */
-static void lose(reachability_t *g, uint32_t block, leaks_verdict_t verdict) {
+/* BLOCK is leaked, and with it the blocks that it leads to. */
+static void set_leaked(reachability_t *g, uint32_t block, leaks_verdict_t verdict) {
   g->blocks[block].verdict = (uint8_t)verdict;
   g->waiting[g->waiting_count++] = block;
   while (g->waiting_count) {
@@ -263,7 +267,7 @@ void reachability_judge(reachability_t *g) {
       g->block_bytes += each_word(g, b->address, b->address + b->size, point, i);
   }
   for (uint32_t i = 0; i < g->count; i++)
-    if (g->blocks[i].verdict == UNSEEN) lose(g, i, LEAKS_LEAKED);
+    if (g->blocks[i].verdict == UNSEEN) set_leaked(g, i, LEAKS_LEAKED);
   for (uint32_t i = 0; i < g->count; i++)
-    if (g->blocks[i].verdict == POINTED) lose(g, i, LEAKS_CYCLE);
+    if (g->blocks[i].verdict == POINTED) set_leaked(g, i, LEAKS_CYCLE);
 }
