@@ -1,14 +1,15 @@
 /* SPDX-License-Identifier: MIT
  *
- * How fast `sonde report` replays a malloc log, on one core, from a warm file: recordings are made
- * by the real writer, out of random calls, and replayed.
+ * The speed of the replay of `sonde report`: on one core, from a file in the page cache. The real
+ * writer makes the recordings from random calls.
  *
- * The program that is imitated keeps LIVE blocks and then frees and allocates at random among them,
- * which is the worst that can be for a table of live blocks; every third allocation is freed at
- * once, as in most programs. Stacks are 24 frames deep, 8192 of them, drawn unevenly.
+ * The simulated program keeps LIVE blocks and frees and allocates among them at random, the worst
+ * case for a table of live blocks. Every third allocation is freed at once, as in most programs.
+ * There are 8192 stacks of 24 frames, used unevenly.
  *
- * usage: replay_bench                    three sizes
- *        replay_bench make FILE MB LIVE  only makes a recording of so many MB
+ * usage: replay_bench                    makes and measures four recordings
+ *        replay_bench FILE…              measures these recordings
+ *        replay_bench make FILE MB LIVE  only makes a recording of MB megabytes
  */
 #define _GNU_SOURCE
 #include <stdio.h>
@@ -36,38 +37,39 @@ static uint64_t next_random(void) {
   return random_state ^= random_state << 17;
 }
 
-/* ---- making one --------------------------------------------------------------------------- */
+/* ---- making a recording ------------------------------------------------------------------- */
 
-/* Nodes 1 … : a spine, then FANOUT branches of it, and of these the leaves, which are the stacks.
- */
+/* Nodes from 1 on: a path of DEPTH - 2 nodes, FANOUT children of its end, and their children, which
+ * are the stacks. Returns the first stack. */
 static uint32_t define_stacks(void) {
   uint32_t id = 0, parent = 0;
   for (uint32_t f = 1; f <= STACKS; f++)
     writer_frame(f, 0x400000 + 16 * (uint64_t)f, 0, 0);
   for (uint32_t i = 0; i < DEPTH - 2; i++, parent = id)
     writer_node(++id, parent, i + 1);
-  uint32_t spine = id;
+  uint32_t path_end = id;
   for (uint32_t i = 0; i < FANOUT; i++)
-    writer_node(++id, spine, 100 + i);
+    writer_node(++id, path_end, 100 + i);
   uint32_t first = id + 1;
   for (uint32_t i = 0; i < STACKS; i++)
-    writer_node(++id, spine + 1 + i % FANOUT, i + 1);
+    writer_node(++id, path_end + 1 + i % FANOUT, i + 1);
   return first;
 }
 
-/* Some stacks do most of the work. */
+/* A few stacks are used most of the time. */
 static uint32_t pick_stack(uint32_t first) {
   uint64_t x = next_random();
   return first + (uint32_t)((x >> 40) & (x >> 20) & (STACKS - 1));
 }
 
-static _Noreturn void fill(const char *settings, const char *path, uint64_t bytes, uint32_t live) {
+static _Noreturn void write_events(const char *settings, const char *path, uint64_t bytes,
+                                   uint32_t live) {
   if (writer_start(settings) != 0) _exit(9);
   uint32_t first = define_stacks();
-  uint8_t *held = calloc(live, 1);
+  uint8_t *is_live = calloc(live, 1);
   uint64_t time = 0;
   struct stat file = {0};
-  for (uint64_t n = 0; held; n++) {
+  for (uint64_t n = 0; is_live; n++) {
     if (!(n & 0xffff) && stat(path, &file) == 0 && (uint64_t)file.st_size >= bytes) break;
     stream_t *s = writer_enter(RECORD_BLOCKS);
     if (!s) _exit(8);
@@ -75,22 +77,22 @@ static _Noreturn void fill(const char *settings, const char *path, uint64_t byte
     uint32_t slot = n < live ? (uint32_t)n : (uint32_t)(next_random() % live);
     uint64_t address = BASE + 16 * (4 * (uint64_t)slot + (slot * 2654435761u >> 30));
     time += next_random() % 12;
-    if (held[slot])
+    if (is_live[slot])
       event_put_free(s, time, address, pick_stack(first));
     else
       event_put_new(s, EVENT_MALLOC, time, address, 16 + next_random() % 48, pick_stack(first));
-    held[slot] ^= 1;
-    if (held[slot] && n % 3 == 0) {
+    is_live[slot] ^= 1;
+    if (is_live[slot] && n % 3 == 0) {
       event_put_free(s, time, address, pick_stack(first));
-      held[slot] = 0;
+      is_live[slot] = 0;
       if (n < live) {
         event_put_new(s, EVENT_MALLOC, time, address, 40, pick_stack(first));
-        held[slot] = 1;
+        is_live[slot] = 1;
       }
     }
     writer_leave(s);
   }
-  _exit(held ? 0 : 7);
+  _exit(is_live ? 0 : 7);
 }
 
 static void make(const char *path, uint64_t bytes, uint32_t live) {
@@ -104,16 +106,16 @@ static void make(const char *path, uint64_t bytes, uint32_t live) {
   recording_settings(&recording, settings, sizeof settings);
   int status;
   pid_t pid = fork();
-  if (pid == 0) fill(settings, path, bytes, live);
+  if (pid == 0) write_events(settings, path, bytes, live);
   waitpid(pid, &status, 0);
   if (status || recording_finish(&recording, status) < 0) {
-    fprintf(stderr, "replay_bench: '%s' could not be written\n", path);
+    fprintf(stderr, "replay_bench: cannot write '%s'\n", path);
     exit(2);
   }
   recording_release(&recording);
 }
 
-/* ---- replaying it ------------------------------------------------------------------------- */
+/* ---- replay ------------------------------------------------------------------------------- */
 
 static double now(void) {
   struct timespec t;
@@ -145,8 +147,8 @@ static void measure(const char *path) {
   if (stat(path, &file) == 0) size = (uint64_t)file.st_size;
   struct rusage used;
   getrusage(RUSAGE_SELF, &used);
-  printf("  %6.1f M events, %5.2f bytes each, %9llu live at most: %6.1f M events/s, "
-         "at most %ld MB resident so far\n",
+  printf("  %6.1f M events, %5.2f bytes each, at most %9llu live: %6.1f M events/s, "
+         "peak RSS so far %ld MB\n",
          (double)events / 1e6, (double)size / (double)events, (unsigned long long)live,
          (double)events / best / 1e6, used.ru_maxrss / 1024);
 }

@@ -1,12 +1,12 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: MIT
-"""sonde symbolize beside llvm-symbolizer, addr2line and eu-addr2line on a large C++ binary, generated
-here: regex, maps, sorting, 30 types a unit, -O2 -g.
+"""Compares sonde symbolize with llvm-symbolizer, addr2line and eu-addr2line on a large generated C++ binary:
+regex, maps, sorting, 30 types per unit, -O2 -g.
 
-- 100,000 random addresses with lines and inlined functions: warm index, and with building it
+- 100,000 random addresses with lines and inlined functions: with an index in the cache, and with building the index
 - one address, without an index
 
-usage: bench/symbolize.py      from the build folder's parent, after a build"""
+usage: bench/symbolize.py, after a build"""
 import os
 import pathlib
 import random

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: MIT
  *
- * Apple's malloc stack logs, stack tables, trees of regions and lists of images from any bytes, and
- * the recording that comes of them. The first byte says what the input is: bits 0-1 the size of
- * records, bit 2 with a table, bit 3 with regions; two more bytes where the log ends and where the
- * table does. What the importer wrote must be a sound recording, whatever it was given.
+ * Imports arbitrary bytes as Apple's malloc stack logs, stack tables, trees of regions and lists of
+ * images. Byte 0: bits 0-1 the size of records, bit 2 with a table, bit 3 with regions; the next
+ * two bytes: the ends of the log and of the table. The written recording must be valid for any
+ * input.
  */
 #include <stdio.h>
 #include <stdlib.h>
@@ -37,7 +37,7 @@ static void read_back(const char *path, const apple_summary_t *found) {
   reader_close(reader);
 }
 
-/* A table whose header is sound around the bytes given. */
+/* A table with a valid header and arbitrary nodes. */
 static uint8_t *make_table(const uint8_t *data, size_t size, apple_table_t *table) {
   size_t nodes = size / 16;
   uint8_t *bytes = calloc(1, 16384 + nodes * 16 + 16);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
- * Call frame information: the sections of an image are made of the input, with headers that are
- * right often enough to get anywhere; then rows are asked for and steps taken by them.
+ * Call frame information. The input becomes the sections of an image, with headers that are valid
+ * often enough to reach the parser; then the target looks up rows and unwinds with them.
  *
  *   byte 0       bit 0: aarch64; 1: .debug_frame, not .eh_frame; 2: with .eh_frame_hdr
  *   bytes 1, 2   how many of the rest are the header's
@@ -43,13 +43,13 @@ static void step_from(machine_t machine, uint64_t pc, bool exact) {
     regs.r[i] = 0x7ff000000000u + (uint64_t)i * 64;
   for (int i = 0; i < 8; i++) {
     regs_t before = regs;
-    step_t step = cfi_step(machine, &memory, &images, &regs, exact);
+    unwind_step_t step = cfi_step(machine, &memory, &images, &regs, exact);
     if (step > STEP_SIGNAL) {
-      if (memcmp(&before, &regs, sizeof regs)) __builtin_trap(); /* they are to stay unchanged */
+      if (memcmp(&before, &regs, sizeof regs)) __builtin_trap(); /* must stay unchanged */
       return;
     }
     int sp = machine_sp(machine);
-    /* Further out, unless code may be on its way to another stack. */
+    /* The caller's frame is further out, unless code may be switching stacks. */
     if (step == STEP_CALLER && !exact && regs.r[sp] < before.r[sp]) __builtin_trap();
     exact = step == STEP_SIGNAL;
   }

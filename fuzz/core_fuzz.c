@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
- * A core file from anywhere: parsed, its modules made, its stacks walked. Mapped files are not
- * opened: what a path names on this machine is no part of the input.
+ * Arbitrary core files: parses them, lists their modules and walks their stacks. Mapped files are
+ * not opened, because files of this machine are not part of the input.
  */
 #include <stdlib.h>
 #include <string.h>

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
  *
- * Demangling of any name: it ends, it stays within its buffer.
+ * Demangles arbitrary names: it must terminate and stay within its buffer.
  */
 #include <stdint.h>
 #include <stdlib.h>

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
- * The ELF parser and the symbol index over it, on any bytes. What is checked beyond the sanitizers:
- * sections lie inside the file, and what the index finds covers the address it was found for.
+ * The ELF parser and the symbol table built from it, on arbitrary bytes. Checked beyond the
+ * sanitizers: sections lie within the file, and a symbol covers the address that was looked up.
  */
 #include <stdlib.h>
 

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
  *
- * DWARF expressions: any bytes, any registers, memory that answers or does not.
+ * DWARF expressions from arbitrary bytes, with arbitrary registers and partly readable memory.
  */
 #include <stddef.h>
 #include <string.h>
@@ -9,7 +9,7 @@
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 
-/* Every third address cannot be read; the others hold what is computed from them. */
+/* Every third address cannot be read; the value at another is computed from the address. */
 static bool read_some(memory_t *self, uint64_t address, void *out, size_t size) {
   (void)self;
   if (address % 3 == 0 || size > 8) return false;

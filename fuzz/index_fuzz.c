@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: MIT
  *
- * The reader of symbol indexes, on any bytes, with checksums made to fit so that what lies behind
- * them is reached. What is checked beyond the sanitizers: answers are whole, and strings end.
+ * The reader of symbol indexes on arbitrary bytes. The target corrects the checksums, so that the
+ * code after the checksum test is reached. Checked beyond the sanitizers: results are complete, and
+ * strings terminate.
  */
 #include <stdlib.h>
 #include <string.h>
@@ -9,7 +10,7 @@
 #include "symbol/index/format.h"
 #include "symbol/index/coding.h"
 
-/* Makes the checksums right, as far as there is a header. */
+/* Corrects the checksums if there is a header. */
 static void repair(uint8_t *bytes, size_t size) {
   index_header_t header;
   if (size < sizeof header) return;

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
  *
- * Perf maps and jitdump files: written by another process, while we read.
+ * Perf maps and jitdump files, which another process writes while sonde reads.
  */
 #include <stddef.h>
 

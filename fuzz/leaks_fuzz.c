@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
- * What a copy of a process answers, in memory that the process itself can write to: verdicts,
- * threads, and the words that point to a block. The input stands over the exchange once the blocks
- * are in it.
+ * The answers of a leak search, in memory that the searched process can write: verdicts, threads,
+ * and references to a block. The input overwrites the exchange after the blocks are sent.
  */
 #include <stdlib.h>
 #include <string.h>
@@ -16,8 +15,8 @@ enum { BLOCKS = 8, THREADS = 4 };
   (ALIGN_UP(sizeof(leaks_exchange_t), 4096) + (64u << 10) +                                        \
    LEAKS_REFERRERS * sizeof(leaks_referrer_t))
 
-/* Overwrites SIZE bytes at AT with what the input holds, if anything. */
-static void take(void *at, size_t size, const uint8_t **data, size_t *left) {
+/* Overwrites SIZE bytes at AT with the next bytes of the input. */
+static void overwrite(void *at, size_t size, const uint8_t **data, size_t *left) {
   size_t n = size < *left ? size : *left;
   memcpy(at, *data, n);
   *data += n;
@@ -26,17 +25,18 @@ static void take(void *at, size_t size, const uint8_t **data, size_t *left) {
 
 static void answer(leaks_t *l, const uint8_t *data, size_t size) {
   leaks_exchange_t *x = l->exchange;
-  leaks_block_t *told = (void *)((uint8_t *)x + l->blocks_at);
-  for (int i = 0; i < BLOCKS; i++) /* what stands before it is known, but for one byte */
-    take(&told[i].where, sizeof *told - offsetof(leaks_block_t, where), &data, &size);
-  take((uint8_t *)told + (size ? data[0] : 0), size > 1, &data, &size);
-  take(x->threads, THREADS * sizeof *x->threads, &data, &size);
-  take(&x->state, offsetof(leaks_exchange_t, threads) - offsetof(leaks_exchange_t, state), &data,
-       &size);
-  take((uint8_t *)x + l->answers_at, LEAKS_REFERRERS * sizeof(leaks_referrer_t), &data, &size);
+  leaks_block_t *answers = (void *)((uint8_t *)x + l->blocks_at);
+  /* The fields before `where` were sent and are checked; the input changes one byte of them. */
+  for (int i = 0; i < BLOCKS; i++)
+    overwrite(&answers[i].where, sizeof *answers - offsetof(leaks_block_t, where), &data, &size);
+  overwrite((uint8_t *)answers + (size ? data[0] : 0), size > 1, &data, &size);
+  overwrite(x->threads, THREADS * sizeof *x->threads, &data, &size);
+  overwrite(&x->state, offsetof(leaks_exchange_t, threads) - offsetof(leaks_exchange_t, state),
+            &data, &size);
+  overwrite((uint8_t *)x + l->answers_at, LEAKS_REFERRERS * sizeof(leaks_referrer_t), &data, &size);
 }
 
-static void tell(report_t *r, const leaks_t *l, FILE *out) {
+static void print_all(report_t *r, const leaks_t *l, FILE *out) {
   json_object_put(leaks_json(r, l, 0));
   leaks_text(r, l, out);
   for (int i = 0; i < BLOCKS; i += BLOCKS - 1) {
@@ -75,7 +75,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
   l.exchange->size = ROOM;
   if (leaks_send(&l) != 0) abort();
   answer(&l, data, size);
-  if (leaks_receive(&l) == 0) tell(&r, &l, out);
+  if (leaks_receive(&l) == 0) print_all(&r, &l, out);
   void *exchange = l.exchange;
   leaks_free(&l);
   free(exchange);

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT
  *
- * The Mach-O parser, its tables and the symbol index over it, on any bytes. What is checked beyond
- * the sanitizers: what is said to be in the file is in it, and what the index finds covers the
- * address it was found for.
+ * The Mach-O parser, its tables and the symbol table built from it, on arbitrary bytes. Checked
+ * beyond the sanitizers: tables lie within the file, and a symbol covers the address that was
+ * looked up.
  */
 #include <stdlib.h>
 #include <string.h>
@@ -54,7 +54,7 @@ static void check_slots(const image_t *image) {
   macho_slots_free(&list);
 }
 
-/* The compact unwind table, at addresses all over the image, for both machines. */
+/* Looks up addresses of the whole image in the compact unwind table, for both machines. */
 static void check_rows(const image_t *image) {
   uint64_t base = macho_header_address(image);
   for (uint64_t i = 0; i < 512; i++) {

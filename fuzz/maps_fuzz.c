@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
- * The memory map of a process, whose paths were chosen by whoever named the files, as the command
- * reads it and, a line at a time, as the code inside does.
+ * The memory map of a process, whose paths may contain any bytes: as the command reads it and, line
+ * by line, as the in-process library reads it.
  */
 #include <stdlib.h>
 #include <string.h>

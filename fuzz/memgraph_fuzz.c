@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: MIT
  *
- * Memory graphs from any bytes. The first byte says what they are: bit 0 as they come; else the
- * data of a list, packed as bits 1-2 say, so that a fuzzer need not find the containers. Whatever
- * it is given, the images that come of it are in order, and a property list that is let through has
- * a bounded tree.
+ * Memory graphs from arbitrary bytes. Byte 0: bit 0 set: the rest is the file. Else the rest is
+ * data in a property list, packed by the method in bits 1-2, so that the fuzzer need not find the
+ * containers. For any input the images are sorted, and a property list that passes the check has a
+ * bounded tree.
  */
 #include <plist/plist.h>
 #include <stdlib.h>
@@ -23,7 +23,7 @@ static void read_graph(const uint8_t *data, size_t size) {
           graph.images.items[i].end <= graph.images.items[i + 1].start);
   check(!wrong || !graph.images.count);
   if (graph.log) check(graph.log >= data && graph.log_size <= (size_t)(data + size - graph.log));
-  if (graph.table.nodes) /* as a file of its own would be read */
+  if (graph.table.nodes) /* like a table in a separate file */
     check(apple_table_is(graph.table_bytes, 16) && graph.table.count > 0);
   memgraph_free(&graph);
 }

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT
  *
- * Packed events from anywhere. A fuzzer does not find zstd frames, so they are made here: the input
- * is the columns as they are behind two bytes of length each. What unpacks is packed again, and
- * must come back.
+ * Packed events from arbitrary bytes. A fuzzer does not find zstd frames, so the target compresses:
+ * the input is the plain columns, each after two bytes of length. Chunks that can be unpacked are
+ * packed and unpacked again, and must have the same size.
  */
 #include <stdlib.h>
 #include <string.h>
@@ -45,7 +45,7 @@ static void round_trip(const uint8_t *chunks, size_t size) {
     bytes_add(&payload, &mode, 1);
     bytes_number(&payload, size);
     bytes_add(&payload, columns.items, columns.count);
-    /* It may be another size: what was not written as a writer writes it. */
+    /* 0 is allowed: the records may differ from a writer's shortest form. */
     size_t got = packed_unpack(payload.items, payload.count, &again, &room, 0);
     if (got && got != size) abort();
   }

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
- * Any bytes as an audit policy, in YAML and in its flat form: it is refused, or what is made of it
- * is valid and can be asked.
+ * Arbitrary bytes as an audit policy, in YAML and in its flat form: the policy is rejected, or the
+ * result is valid and usable.
  */
 #include <stdint.h>
 #include <stdlib.h>
@@ -9,7 +9,7 @@
 
 #include "analysis/audit/policy.h"
 
-static void ask(const audit_policy_t *flat) {
+static void use(const audit_policy_t *flat) {
   static const char *const texts[] = {"", "/etc/shadow", "GITHUB_TOKEN"};
   for (uint32_t i = 0; i < flat->function_count && i < 64; i++)
     for (size_t k = 0; k < sizeof texts / sizeof *texts; k++)
@@ -24,13 +24,13 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
   if (policy) {
     audit_policy_t *flat = policy_flatten(policy, "/home/fuzz");
     if (flat && !audit_policy_valid(flat, flat->size)) abort();
-    if (flat) ask(flat);
+    if (flat) use(flat);
     free(flat);
     policy_free(policy);
   }
   uint32_t *copy = malloc(size + 4);
   memcpy(copy, data, size);
-  if (audit_policy_valid(copy, size)) ask((const audit_policy_t *)(void *)copy);
+  if (audit_policy_valid(copy, size)) use((const audit_policy_t *)(void *)copy);
   free(copy);
   return 0;
 }

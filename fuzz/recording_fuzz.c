@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT
  *
- * A recording from anywhere: opening it, its tables, its events, a replay, its stalls, its watched
- * system calls. Chunks'
- * checksums would keep a fuzzer out, so they are made right first.
+ * Arbitrary recordings: their tables and events, a replay, stalls, waits and the coverage of the
+ * audit. The target corrects the checksums of chunks first, so that the code after the checksum
+ * test is reached.
  */
 #include <stdlib.h>
 #include <string.h>

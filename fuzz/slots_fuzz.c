@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: MIT
  *
- * Import slots of a live image: the input is the image's memory, one segment of it, with a dynamic
- * section at the place that its first two bytes tell. Whatever is found must lie in that memory.
+ * Import slots of a loaded image. The input is one segment of the image's memory, with a dynamic
+ * section at the offset in its first two bytes. All slots found must lie in that memory.
  *
  *   bytes 0, 1   where the dynamic section is
- *   byte 2       bit 0: the pointers in it are those of the file; else of memory, as glibc has them
+ *   byte 2       bit 0: its pointers are as in the file; else as in memory, relocated by glibc
  */
 #include <stdlib.h>
 #include <string.h>

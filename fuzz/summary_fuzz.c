@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
  *
- * A summary from anywhere: the input is its records, put into a recording as a whole chunk.
+ * Arbitrary summaries: the input is the records, as one chunk of a recording.
  */
 #include <stdlib.h>
 #include <string.h>

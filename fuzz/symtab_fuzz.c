@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
- * Symbol tables, stubs and packed symbols of any ELF bytes: what sonde itself reads of them, over
- * libelf and liblzma. Debug information is libdw's alone and takes a file, so it is not in here.
+ * Symbol tables, stubs and .gnu_debugdata of arbitrary ELF files, read through libelf and liblzma.
+ * Debug information is not included: libdw reads it, and from a file.
  */
 #include <stdlib.h>
 #include <string.h>
@@ -19,7 +19,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
   for (uint64_t i = 0; symbol_link_base(module, &base) && i < 24; i++) {
     symbol_frame_t frame;
     symbol_reason_t reason;
-    if (i == 12) symbol_expect(module, SIZE_MAX); /* the rest from an index of everything */
+    if (i == 12) symbol_expect(module, SIZE_MAX); /* the other look-ups use an index */
     int count = symbol_lookup(module, base + 0x1000 + i % 12 * 16, &frame, 1, &reason);
     if (count)
       total += strlen(frame.function);

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
  *
- * The files of /proc that tell of a thread: its name can be anything the program sets.
+ * The files of /proc about a thread, whose name the program can set to any bytes.
  */
 #include <stdint.h>
 #include <stdlib.h>

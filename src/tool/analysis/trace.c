@@ -95,7 +95,7 @@ static void sift_down(trace_span_t *heap, size_t count, size_t i) {
   heap[i] = one;
 }
 
-static void keep_slow(trace_t *t, size_t most, const trace_span_t *one) {
+static void add_slowest(trace_t *t, size_t most, const trace_span_t *one) {
   if (!t->slowest) return;
   if (t->slowest_count < most) {
     size_t i = t->slowest_count++;
@@ -125,7 +125,7 @@ static bool is_accepted(trace_pass_t *p, uint32_t frame) {
   return *known == 2;
 }
 
-static bool enter(trace_pass_t *p, uint32_t frame, uint64_t time) {
+static bool begin_call(trace_pass_t *p, uint32_t frame, uint64_t time) {
   if (!ARRAY_GROW(p->calls, p->count, p->capacity)) return false;
   trace_t *t = p->trace;
   uint32_t parent = p->count ? p->calls[p->count - 1].node : 0;
@@ -138,7 +138,7 @@ static bool enter(trace_pass_t *p, uint32_t frame, uint64_t time) {
   return true;
 }
 
-static bool leave(trace_pass_t *p, uint64_t time, bool open) {
+static bool end_call(trace_pass_t *p, uint64_t time, bool open) {
   trace_t *t = p->trace;
   const running_call_t c = p->calls[--p->count];
   running_call_t *outer = p->count ? &p->calls[p->count - 1] : NULL;
@@ -160,7 +160,7 @@ static bool leave(trace_pass_t *p, uint64_t time, bool open) {
                       .start_ns = reader_clock_ns(p->reader, c.start),
                       .took_ns = took,
                       .open = open};
-  keep_slow(t, p->filter->slowest, &one);
+  add_slowest(t, p->filter->slowest, &one);
   if (p->filter->on_call && !p->filter->on_call(p->filter->on_call_context, &one))
     p->stopped = true;
   return true;
@@ -169,11 +169,11 @@ static bool leave(trace_pass_t *p, uint64_t time, bool open) {
 static bool apply_step(trace_pass_t *p, const call_step_t *s) {
   trace_t *t = p->trace;
   switch (s->what) {
-  case CALL_ENTERED: t->calls++; return enter(p, s->frame, s->time);
-  case CALL_UNKNOWN: t->unknown++; return enter(p, 0, s->time);
-  case CALL_UNWOUND: t->left++; return leave(p, s->time, false);
-  case CALL_DROPPED: t->open++; return leave(p, s->time, true);
-  case CALL_ENDED: return leave(p, s->time, false);
+  case CALL_ENTERED: t->calls++; return begin_call(p, s->frame, s->time);
+  case CALL_UNKNOWN: t->unknown++; return begin_call(p, 0, s->time);
+  case CALL_UNWOUND: t->left++; return end_call(p, s->time, false);
+  case CALL_DROPPED: t->open++; return end_call(p, s->time, true);
+  case CALL_ENDED: return end_call(p, s->time, false);
   case CALL_STRAY: t->unmatched++; return true;
   }
   return true;
@@ -190,7 +190,7 @@ static bool read_stream(trace_pass_t *p, calls_t *calls) {
     good = apply_step(p, &s);
   while (p->count) {
     p->trace->open++;
-    leave(p, calls_last_time(calls), true);
+    end_call(p, calls_last_time(calls), true);
   }
   p->trace->lost += calls_lost(calls);
   if (p->trace->calls != before && (!thread || thread->level == 2)) p->trace->threads++;

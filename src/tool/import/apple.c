@@ -53,7 +53,7 @@ static bool put_live_region(uint64_t address, uint64_t bytes, uint32_t id, void 
 
 /* ---- records ------------------------------------------------------------------------------ */
 
-static NOINLINE bool put_rare(importer_t *m, uint64_t time, const apple_record_t *r) {
+static NOINLINE bool convert_rare(importer_t *m, uint64_t time, const apple_record_t *r) {
   uint32_t stack = 0;
   if (!apple_is_possible(r)) {
     m->summary->damaged++;
@@ -77,12 +77,12 @@ static NOINLINE bool put_rare(importer_t *m, uint64_t time, const apple_record_t
 }
 
 /* Converts one record; most are plain allocations and frees. False when memory runs out. */
-static ALWAYS_INLINE bool put(importer_t *m, uint64_t time, const uint8_t *at,
-                              apple_layout_t layout) {
+static ALWAYS_INLINE bool convert_record(importer_t *m, uint64_t time, const uint8_t *at,
+                                         apple_layout_t layout) {
   const apple_record_t r = apple_decode(at, layout);
   uint32_t stack;
   if (UNLIKELY((r.type != APPLE_ALLOC && r.type != APPLE_DEALLOC) || r.address >> 56))
-    return put_rare(m, time, &r);
+    return convert_rare(m, time, &r);
   stream_t *s = apple_stacks_find(&m->stacks, r.stack, &stack);
   if (UNLIKELY(!s)) return false;
   offline_reserve(m->to, s);
@@ -104,23 +104,23 @@ static NOINLINE void release_log(importer_t *m, const uint8_t *log, uint64_t don
   if (m->progress) m->progress(m->context, done, total);
 }
 
-static ALWAYS_INLINE bool put_all(importer_t *m, const uint8_t *log, uint64_t count,
-                                  apple_layout_t layout) {
+static ALWAYS_INLINE bool convert_all(importer_t *m, const uint8_t *log, uint64_t count,
+                                      apple_layout_t layout) {
   for (uint64_t i = 0; i < count; i++) {
-    if (!put(m, i + 1, log + i * layout, layout)) return false;
+    if (!convert_record(m, i + 1, log + i * layout, layout)) return false;
     if (UNLIKELY(i % RELEASE_EVERY == 0)) release_log(m, log, i, count, layout);
   }
   return true;
 }
 
-static bool put_log(importer_t *m, const apple_input_t *in) {
+static bool convert_log(importer_t *m, const apple_input_t *in) {
   uint64_t count = in->log_size / in->layout;
   m->summary->records = count;
   m->summary->partial_bytes = in->log_size % in->layout;
   switch (in->layout) {
-  case APPLE_16: return put_all(m, in->log, count, APPLE_16);
-  case APPLE_24: return put_all(m, in->log, count, APPLE_24);
-  default: return put_all(m, in->log, count, APPLE_32);
+  case APPLE_16: return convert_all(m, in->log, count, APPLE_16);
+  case APPLE_24: return convert_all(m, in->log, count, APPLE_24);
+  default: return convert_all(m, in->log, count, APPLE_32);
   }
 }
 
@@ -137,7 +137,7 @@ bool apple_import(offline_t *to, const apple_input_t *in, apple_summary_t *summa
   m->stacks.table = in->table;
   m->stacks.to = to;
   m->stacks.summary = summary;
-  bool good = apple_stacks_open(&m->stacks) && (!in->log || put_log(m, in));
+  bool good = apple_stacks_open(&m->stacks) && (!in->log || convert_log(m, in));
   if (good && in->regions) {
     long damaged = apple_regions_each(in->regions, in->regions_size, put_live_region, m);
     summary->damaged_regions = damaged > 0 ? (uint64_t)damaged : 0;

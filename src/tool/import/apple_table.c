@@ -77,7 +77,7 @@ bool apple_regions_are(const uint8_t *data, uint64_t size) {
   return size >= TREE_HEADER && memcmp(data, TREE_MAGIC, 8) == 0;
 }
 
-static bool enter(region_tree_t *tree, uint32_t node) {
+static bool mark_seen(region_tree_t *tree, uint32_t node) {
   if (node >= tree->count || (tree->seen[node / 8] & 1u << node % 8)) return false;
   tree->seen[node / 8] |= (uint8_t)(1u << node % 8);
   return true;
@@ -92,7 +92,7 @@ static bool walk_edge(region_tree_t *tree, uint32_t edge, uint64_t key, unsigned
   bool is_leaf = edge >> 31;
   bits += length;
   key = key << length | (label & ((1u << length) - 1));
-  if (length > 11 || bits > KEY_BITS || (is_leaf && bits != KEY_BITS) || !enter(tree, node)) {
+  if (length > 11 || bits > KEY_BITS || (is_leaf && bits != KEY_BITS) || !mark_seen(tree, node)) {
     tree->damaged++;
     return true;
   }
@@ -122,7 +122,7 @@ long apple_regions_each(const uint8_t *data, uint64_t size,
   if (tree.count > 65536) tree.count = 65536;
   tree.seen = calloc(tree.count / 8 + 1, 1);
   if (!tree.seen) return -1;
-  bool good = !enter(&tree, 0) || walk_node(&tree, 0, 0, 0);
+  bool good = !mark_seen(&tree, 0) || walk_node(&tree, 0, 0, 0);
   free(tree.seen);
   return good ? tree.damaged : -1;
 }

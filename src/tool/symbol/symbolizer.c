@@ -26,15 +26,15 @@
 #define DIRECT_REST         8192
 
 /* The result of a direct look-up. Frames and their strings follow in the same block. */
-typedef struct cached_answer {
+typedef struct cached_result {
   uint64_t address;
-  struct cached_answer *next;
+  struct cached_result *next;
   int count;
   symbol_reason_t reason;
   symbol_frame_t frames[];
-} cached_answer_t;
+} cached_result_t;
 
-#define ANSWER_SLOTS 256
+#define RESULT_SLOTS 256
 
 struct symbol_module {
   symbolizer_t *owner;
@@ -52,7 +52,7 @@ struct symbol_module {
   bool info_opened;
   /* See DIRECT_UNIT_SHARE. An index is built when direct_cost exceeds index_cost. */
   uint64_t direct_cost, index_cost;
-  cached_answer_t *answers[ANSWER_SLOTS];
+  cached_result_t *results[RESULT_SLOTS];
 };
 
 struct symbolizer {
@@ -97,12 +97,12 @@ symbolizer_t *symbolizer_new(const symbol_options_t *options) {
   return symbolizer;
 }
 
-static void drop_answers(symbol_module_t *module) {
-  for (int i = 0; i < ANSWER_SLOTS; i++)
-    while (module->answers[i]) {
-      cached_answer_t *answer = module->answers[i];
-      module->answers[i] = answer->next;
-      free(answer);
+static void free_results(symbol_module_t *module) {
+  for (int i = 0; i < RESULT_SLOTS; i++)
+    while (module->results[i]) {
+      cached_result_t *result = module->results[i];
+      module->results[i] = result->next;
+      free(result);
     }
 }
 
@@ -111,7 +111,7 @@ void symbolizer_free(symbolizer_t *symbolizer) {
   while (symbolizer->modules) {
     symbol_module_t *module = symbolizer->modules;
     symbolizer->modules = module->next;
-    drop_answers(module);
+    free_results(module);
     debug_info_close(module->info);
     index_close(module->index);
     index_close(module->damaged);
@@ -238,7 +238,7 @@ bool symbol_expect(symbol_module_t *module, size_t count) {
 
 static size_t text_size(const char *text) { return text ? strlen(text) + 1 : 0; }
 
-static const char *keep_text(const char *text, char **at) {
+static const char *copy_text(const char *text, char **at) {
   if (!text) return NULL;
   char *kept = *at;
   *at = stpcpy(kept, text) + 1;
@@ -246,23 +246,23 @@ static const char *keep_text(const char *text, char **at) {
 }
 
 /* A block with copies of FRAMES, which outlive the index that they were read from. */
-static cached_answer_t *keep_answer(uint64_t address, const symbol_frame_t *frames, int count) {
-  size_t size = sizeof(cached_answer_t) + (size_t)count * sizeof *frames;
+static cached_result_t *make_result(uint64_t address, const symbol_frame_t *frames, int count) {
+  size_t size = sizeof(cached_result_t) + (size_t)count * sizeof *frames;
   for (int i = 0; i < count; i++)
     size += text_size(frames[i].function) + text_size(frames[i].raw) + text_size(frames[i].file);
-  cached_answer_t *answer = malloc(size);
-  if (!answer) return NULL;
-  *answer = (cached_answer_t){.address = address, .count = count};
-  char *text = (char *)&answer->frames[count];
+  cached_result_t *result = malloc(size);
+  if (!result) return NULL;
+  *result = (cached_result_t){.address = address, .count = count};
+  char *text = (char *)&result->frames[count];
   for (int i = 0; i < count; i++) {
-    symbol_frame_t *frame = &answer->frames[i];
+    symbol_frame_t *frame = &result->frames[i];
     *frame = frames[i];
-    frame->raw = keep_text(frames[i].raw, &text);
+    frame->raw = copy_text(frames[i].raw, &text);
     frame->function =
-        frames[i].function == frames[i].raw ? frame->raw : keep_text(frames[i].function, &text);
-    frame->file = keep_text(frames[i].file, &text);
+        frames[i].function == frames[i].raw ? frame->raw : copy_text(frames[i].function, &text);
+    frame->file = copy_text(frames[i].file, &text);
   }
-  return answer;
+  return result;
 }
 
 static symbol_reason_t explain(const index_t *index, uint64_t address) {
@@ -279,14 +279,14 @@ static int look_up_index(symbol_module_t *module, index_t *index, uint64_t addre
   return count;
 }
 
-static cached_answer_t *find_answer(symbol_module_t *module, uint64_t address) {
-  cached_answer_t *answer = module->answers[address % ANSWER_SLOTS];
-  while (answer && answer->address != address)
-    answer = answer->next;
-  return answer;
+static cached_result_t *find_result(symbol_module_t *module, uint64_t address) {
+  cached_result_t *result = module->results[address % RESULT_SLOTS];
+  while (result && result->address != address)
+    result = result->next;
+  return result;
 }
 
-static cached_answer_t *look_up_directly(symbol_module_t *module, uint64_t address) {
+static cached_result_t *look_up_directly(symbol_module_t *module, uint64_t address) {
   symbol_frame_t frames[SYMBOL_FRAMES_MAX];
   size_t size;
   uint8_t *bytes = gather_address(&module->sources, module_info(module),
@@ -298,14 +298,14 @@ static cached_answer_t *look_up_directly(symbol_module_t *module, uint64_t addre
   }
   symbol_reason_t reason;
   int count = look_up_index(module, index, address, frames, SYMBOL_FRAMES_MAX, &reason);
-  cached_answer_t *answer = keep_answer(address, frames, count);
-  if (answer) {
-    answer->reason = reason;
-    answer->next = module->answers[address % ANSWER_SLOTS];
-    module->answers[address % ANSWER_SLOTS] = answer;
+  cached_result_t *result = make_result(address, frames, count);
+  if (result) {
+    result->reason = reason;
+    result->next = module->results[address % RESULT_SLOTS];
+    module->results[address % RESULT_SLOTS] = result;
   }
   index_close(index);
-  return answer;
+  return result;
 }
 
 /* ---- the look-up -------------------------------------------------------------------------- */
@@ -324,17 +324,17 @@ int symbol_lookup(symbol_module_t *module, uint64_t address, symbol_frame_t *fra
     if (!index_is_bad(module->index)) return count;
     drop_bad_index(module);
   }
-  cached_answer_t *answer = find_answer(module, address);
-  if (!answer) {
+  cached_result_t *result = find_result(module, address);
+  if (!result) {
     module->direct_cost += direct_cost(module);
-    answer = look_up_directly(module, address);
+    result = look_up_directly(module, address);
   }
-  if (!answer) return 0;
-  *reason = answer->reason;
-  int count = answer->count < max ? answer->count : max;
+  if (!result) return 0;
+  *reason = result->reason;
+  int count = result->count < max ? result->count : max;
   for (int i = 0; i < count; i++)
-    frames[i] = answer->frames[i];
-  if (count) frames[count - 1] = answer->frames[answer->count - 1];
+    frames[i] = result->frames[i];
+  if (count) frames[count - 1] = result->frames[result->count - 1];
   return count;
 }
 

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT
  *
- * The audit sensor against the analysis: calls that a child makes over random paths of functions,
- * on several threads, come back with exact counts; each path has one stack id and shares it with
- * none, however alike: permuted ones and those of recursion above all.
+ * The audit sensor and the analysis together. A child calls functions over random paths on several
+ * threads; the counts of the audit are exact. Each path has its own stack id, also permuted paths
+ * and paths with recursion.
  */
 #define _GNU_SOURCE
 #include <fcntl.h>
@@ -65,7 +65,7 @@ static struct {
 static audit_policy_t *flat;
 
 typedef struct walk {
-  uint64_t left; /* the functions still to be called, a bit each, under a leading 1 */
+  uint64_t left; /* the functions still to call, one bit each, below a leading 1 */
   char path[DEPTH + 2];
 } walk_t;
 
@@ -152,7 +152,7 @@ static void child(const char *settings) {
   _exit(0);
 }
 
-/* ---- what comes back ------------------------------------------------------------------------ */
+/* ---- the audit ------------------------------------------------------------------------------ */
 
 static audit_t *audit_of(reader_t *reader) {
   audit_t *audit = audit_new(reader);

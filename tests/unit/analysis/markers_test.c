@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
- * Windows that begin and end at marks: two threads' blocks and one's marks are all written with the
- * time of one tick, so that only the order of the events tells what lies between the marks.
+ * Windows that begin and end at markers. The blocks of two threads and the markers of one all have
+ * the time of one tick, so only the order of the events decides what is between the markers.
  */
 #define _GNU_SOURCE
 #include <setjmp.h>
@@ -21,7 +21,7 @@
 #include "record/extended.h"
 #include "recorded.h"
 
-enum { MARKER = 1, OTHER = 2, OTHERS = 20 }; /* stacks; blocks of the thread that makes no mark */
+enum { MARKER = 1, OTHER = 2, OTHERS = 20 }; /* stacks; blocks of the thread without markers */
 
 static uint64_t tick;
 
@@ -93,7 +93,7 @@ static void check(reader_t *reader, const replay_options_t *window, uint64_t bef
   assert_int_equal(told.after, after);
 }
 
-static void a_window_begins_and_ends_at_the_mark_itself(void **unused) {
+static void window_begins_and_ends_at_markers(void **unused) {
   (void)unused;
   for (int others_first = 0; others_first < 2; others_first++) {
     reader_t *reader = recorded(record_in_child, others_first ? &tick : NULL);
@@ -105,7 +105,7 @@ static void a_window_begins_and_ends_at_the_mark_itself(void **unused) {
     check(reader, &to, 0, 3);
     check(reader, &between, 3, 8);
     check(reader, &from, 8, 15);
-    /* Where one window ends the next one begins, for the other thread's blocks as well. */
+    /* The next window begins where one ends, for the other thread's blocks as well. */
     told_t last = tell(reader, &to, OTHER), middle = tell(reader, &between, OTHER),
            first = tell(reader, &from, OTHER);
     assert_int_equal(last.after, middle.before);
@@ -115,7 +115,7 @@ static void a_window_begins_and_ends_at_the_mark_itself(void **unused) {
   }
 }
 
-static void a_window_from_a_mark_to_an_earlier_one_is_empty(void **unused) {
+static void window_to_an_earlier_marker_is_empty(void **unused) {
   (void)unused;
   reader_t *reader = recorded(record_in_child, NULL);
   check(reader, &(replay_options_t){.from_marker = "served", .to_marker = "loaded"}, 3, 3);
@@ -123,8 +123,8 @@ static void a_window_from_a_mark_to_an_earlier_one_is_empty(void **unused) {
   reader_close(reader);
 }
 
-/* A time is a time: all of its tick lies within, whichever end it is. */
-static void a_time_takes_its_whole_tick(void **unused) {
+/* A window that begins or ends at a time contains all events of its tick. */
+static void window_by_time_contains_the_tick(void **unused) {
   uint64_t ns;
   (void)unused;
   reader_t *reader = recorded(record_in_child, NULL);
@@ -139,9 +139,8 @@ static void a_time_takes_its_whole_tick(void **unused) {
 }
 
 int main(void) {
-  const struct CMUnitTest tests[] = {
-      cmocka_unit_test(a_window_begins_and_ends_at_the_mark_itself),
-      cmocka_unit_test(a_window_from_a_mark_to_an_earlier_one_is_empty),
-      cmocka_unit_test(a_time_takes_its_whole_tick)};
+  const struct CMUnitTest tests[] = {cmocka_unit_test(window_begins_and_ends_at_markers),
+                                     cmocka_unit_test(window_to_an_earlier_marker_is_empty),
+                                     cmocka_unit_test(window_by_time_contains_the_tick)};
   return cmocka_run_group_tests(tests, NULL, NULL);
 }

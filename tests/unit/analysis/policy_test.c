@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
- * Audit policies: what ships inside is understood; what is wrong is named with its line; the flat
- * form says of a call what the policy says.
+ * Audit policies: the built-in policies are valid; errors name their line; the flat form gives the
+ * same categories as the policy.
  */
 #include <setjmp.h>
 #include <stdarg.h>
@@ -21,7 +21,7 @@ static policy_t *read_text(const char *text, time_t today) {
   return policy_read(&source, NULL, today, error, sizeof error);
 }
 
-static void those_inside_are_understood(void **state) {
+static void builtin_policies_are_valid(void **state) {
   (void)state;
   static const char *const names[] = {"linux", "apple"};
   for (size_t i = 0; i < 2; i++) {
@@ -93,7 +93,7 @@ static const struct {
     {"[1, 2]", "my.yaml:1: a policy consists of 'key: value'"},
 };
 
-static void mistakes_are_named_with_their_line(void **state) {
+static void errors_name_their_line(void **state) {
   (void)state;
   for (size_t i = 0; i < sizeof mistakes / sizeof *mistakes; i++) {
     if (read_text(mistakes[i].text, 1000000000)) fail_msg("accepted: %s", mistakes[i].text);
@@ -102,7 +102,7 @@ static void mistakes_are_named_with_their_line(void **state) {
   }
 }
 
-static void apples_functions_need_not_exist(void **state) {
+static void apple_functions_need_not_exist(void **state) {
   (void)state;
   policy_t *p = read_text("version: 1\nextends: apple\ncategories:\n  - id: a\n"
                           "    functions: [mach_absolute_time(), stat$INODE64(path)]\n",
@@ -111,7 +111,7 @@ static void apples_functions_need_not_exist(void **state) {
   policy_free(p);
 }
 
-static void a_list_that_grows_by_aliases_is_refused(void **state) {
+static void list_of_expanding_aliases_is_rejected(void **state) {
   (void)state;
   char text[2048] = "version: 1\nfunctions:\n  a0: &a0 [getpid()]\n";
   for (int i = 1; i < 12; i++) {
@@ -141,7 +141,7 @@ static bool says(const policy_t *p, const audit_policy_t *flat, const char *func
   return false;
 }
 
-static void the_flat_form_says_the_same(void **state) {
+static void flat_form_equals_the_policy(void **state) {
   (void)state;
   policy_t *p = policy_read(policy_builtin("linux"), NULL, 0, error, sizeof error);
   assert_non_null(p);
@@ -158,7 +158,7 @@ static void the_flat_form_says_the_same(void **state) {
   policy_free(p);
 }
 
-static void a_category_of_the_users_replaces_ours(void **state) {
+static void user_category_replaces_builtin(void **state) {
   (void)state;
   policy_t *p = read_text("version: 1\n"
                           "categories:\n"
@@ -215,7 +215,7 @@ static void globs(void **state) {
       fail_msg("glob '%s', text '%s'", cases[i].glob, cases[i].text);
 }
 
-static void damage_is_seen(void **state) {
+static void damage_is_detected(void **state) {
   (void)state;
   policy_t *p = policy_read(policy_builtin("linux"), NULL, 0, error, sizeof error);
   audit_policy_t *flat = policy_flatten(p, "/root");
@@ -228,7 +228,7 @@ static void damage_is_seen(void **state) {
     words[at] ^= 0x40000000;
     const audit_policy_t *bad = (const audit_policy_t *)words;
     if (!audit_policy_valid(bad, size)) continue;
-    for (uint32_t i = 0; i < bad->function_count; i++) /* what passes is within */
+    for (uint32_t i = 0; i < bad->function_count; i++) /* accepted values are in bounds */
       audit_wants(bad, &audit_functions(bad)[i], "/etc/shadow");
   }
   free(words);
@@ -238,14 +238,14 @@ static void damage_is_seen(void **state) {
 
 int main(void) {
   const struct CMUnitTest tests[] = {
-      cmocka_unit_test(those_inside_are_understood),
-      cmocka_unit_test(mistakes_are_named_with_their_line),
-      cmocka_unit_test(apples_functions_need_not_exist),
-      cmocka_unit_test(a_list_that_grows_by_aliases_is_refused),
-      cmocka_unit_test(the_flat_form_says_the_same),
-      cmocka_unit_test(a_category_of_the_users_replaces_ours),
+      cmocka_unit_test(builtin_policies_are_valid),
+      cmocka_unit_test(errors_name_their_line),
+      cmocka_unit_test(apple_functions_need_not_exist),
+      cmocka_unit_test(list_of_expanding_aliases_is_rejected),
+      cmocka_unit_test(flat_form_equals_the_policy),
+      cmocka_unit_test(user_category_replaces_builtin),
       cmocka_unit_test(globs),
-      cmocka_unit_test(damage_is_seen),
+      cmocka_unit_test(damage_is_detected),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
- * The replay against a plain model: random allocations of one thread are recorded by the writer,
- * read back and replayed; the model keeps everything in arrays and recomputes what it is asked.
+ * The replay compared with a simple model. The writer records random allocations of one thread,
+ * which are read and replayed. The model keeps everything in arrays and recomputes each result.
  */
 #define _GNU_SOURCE
 #include <setjmp.h>
@@ -24,12 +24,12 @@
 enum { BLOCKS = 200, STACKS = 24, STEPS = 30000 };
 
 typedef struct model {
-  uint64_t size[BLOCKS]; /* of the block that lives at ADDRESS(i); 0: none */
+  uint64_t size[BLOCKS]; /* of the live block at ADDRESS(i); 0: none */
   uint32_t stack[BLOCKS];
   counts_t live[STACKS], allocated[STACKS], peak[STACKS];
   uint64_t temporary[STACKS];
   uint64_t live_bytes, peak_bytes, frees, reallocs, unknown, twice, address_reuses, events;
-  int last_allocated; /* block of the last event if it gave one, else -1 */
+  int last_allocated; /* block of the last event if it was an allocation, else -1 */
 } model_t;
 
 static model_t *model;
@@ -139,7 +139,7 @@ static void compare(const replay_t *r) {
   }
 }
 
-static void the_replay_is_the_model(void **unused) {
+static void replay_equals_the_model(void **unused) {
   (void)unused;
   const char *given = getenv("SONDE_SEED");
   uint64_t seed = given ? strtoull(given, NULL, 0) : (uint64_t)getpid() * 2654435761u;
@@ -172,6 +172,6 @@ static void the_replay_is_the_model(void **unused) {
 
 int main(void) {
   model = mmap(NULL, sizeof *model, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
-  const struct CMUnitTest tests[] = {cmocka_unit_test(the_replay_is_the_model)};
+  const struct CMUnitTest tests[] = {cmocka_unit_test(replay_equals_the_model)};
   return cmocka_run_group_tests(tests, NULL, NULL);
 }

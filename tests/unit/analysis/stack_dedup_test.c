@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT
  *
- * Random stacks over images that lie at several addresses, some of them the same build: two are
- * taken for one exactly when their frames, told by build and offset, are equal one by one. Permuted
- * stacks and those of recursion are among them.
+ * Random stacks over images at several addresses, some of the same build. Two stacks are equal
+ * exactly if each pair of frames has the same build and offset. Permuted and recursive stacks are
+ * included.
  */
 #include <setjmp.h>
 #include <stdarg.h>
@@ -24,7 +24,7 @@
 enum { IMAGES = 8, OFFSETS = 2, BARE = 2, NODES = 3000, PARENTS = 150, DEPTH_MAX = PARENTS + 1 };
 enum { FRAMES = IMAGES * OFFSETS * 2 + BARE, CIRCLE = NODES + 1, UNDEFINED = NODES + 9 };
 
-/* The kinds are told apart by build and path; where that proves nothing, by the image. */
+/* Kinds differ by build and path; without a build-id, by the image. */
 static const struct {
   const char *path, *build_id;
   char kind;
@@ -40,7 +40,7 @@ static uint64_t next_random(uint64_t *state) {
   return *state >> 33;
 }
 
-/* A stack grows from one of the first few, so that many are alike. */
+/* A stack extends one of the first few stacks, so many are similar. */
 static void make_nodes(uint64_t seed) {
   for (uint32_t i = 1; i <= NODES; i++) {
     nodes[i].parent = (uint32_t)(next_random(&seed) % (i < PARENTS ? i : PARENTS));
@@ -108,7 +108,7 @@ static uint32_t wanted(uint32_t stack) {
   return stack;
 }
 
-static void only_equal_frames_make_stacks_the_same(void **state) {
+static void stacks_with_equal_frames_are_equal(void **state) {
   (void)state;
   const char *given = getenv("SONDE_SEED");
   uint64_t seed = given ? strtoull(given, NULL, 0) : (uint64_t)getpid();
@@ -140,6 +140,6 @@ static void only_equal_frames_make_stacks_the_same(void **state) {
 }
 
 int main(void) {
-  const struct CMUnitTest tests[] = {cmocka_unit_test(only_equal_frames_make_stacks_the_same)};
+  const struct CMUnitTest tests[] = {cmocka_unit_test(stacks_with_equal_frames_are_equal)};
   return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
- * The symbol index against a slow and obvious oracle, on random facts; damage; the cache folder
- * with several processes at work. SONDE_SEED repeats a run.
+ * The symbol index compared with a slow and obvious oracle on random facts; damaged indexes; the
+ * cache folder with several processes. SONDE_SEED repeats a run.
  */
 #include <fcntl.h>
 #include <setjmp.h>
@@ -154,7 +154,7 @@ static int depth_of(const made_t *made, uint32_t scope) {
   return depth;
 }
 
-/* The deepest scope with a range that holds ADDRESS; of equally deep ones (none overlap) any. */
+/* The deepest scope with a range that contains ADDRESS. Scopes of equal depth do not overlap. */
 static long deepest(const made_t *made, uint64_t address) {
   long found = -1;
   for (size_t i = 0; i < made->range_count; i++) {
@@ -226,7 +226,7 @@ static void equals_the_oracle(void **unused) {
     size_t size;
     make(&made);
     index_t *index = encode(&made, 1, &bytes, &size);
-    for (int i = 0; i < 400; i++) { /* symbols are unpacked soon; one just opened has them packed */
+    for (int i = 0; i < 400; i++) { /* a new index has packed symbols, which are soon unpacked */
       uint64_t address = pick(8) ? CODE_LOW + pick(made.end - CODE_LOW) : pick(made.end + 99);
       index_t *opened = index_from_bytes(bytes, size, false);
       check_address(&made, index, address);
@@ -240,8 +240,8 @@ static void equals_the_oracle(void **unused) {
   }
 }
 
-/* A bit that changed is noticed, or lies where no answer comes from (padding). */
-static void damage_is_noticed(void **unused) {
+/* A changed bit is detected, or lies in padding, which no look-up reads. */
+static void damage_is_detected(void **unused) {
   (void)unused;
   made_t made;
   uint8_t *bytes;
@@ -351,7 +351,7 @@ static void keeps_and_evicts(void **unused) {
   index_cache_store("cc", bytes, size);
   set_used("bb", 1000);
   set_used("aa", 2000);
-  index_close(index_cache_open("bb", 7)); /* used again: aa is the oldest now */
+  index_close(index_cache_open("bb", 7)); /* used again: now aa is the oldest */
   assert_int_equal(index_cache_list(&entries), 3);
   assert_string_equal(entries[0].key, "aa");
   assert_int_equal(entries[0].size_bytes, size);
@@ -365,7 +365,7 @@ static void keeps_and_evicts(void **unused) {
   assert_null(index_cache_open("bb", 8)); /* made from other files: removed */
   assert_null(index_cache_open("bb", 7));
   assert_true(index_cache_set_limit(size - 1));
-  index_cache_store("dd", bytes, size); /* larger than everything may be */
+  index_cache_store("dd", bytes, size); /* exceeds the limit of the cache */
   assert_null(index_cache_open("dd", 7));
   index_cache_shrink(0);
   assert_int_equal(index_cache_list(&entries), 0);
@@ -392,7 +392,7 @@ static void damaged_files_are_removed(void **unused) {
   unmake(&made);
 }
 
-/* Writers, readers and an evicter at once: a reader sees a whole index or none. */
+/* Concurrent writers, readers and an evicter: a reader sees a complete index or none. */
 static void processes_share_the_folder(void **unused) {
   (void)unused;
   made_t made;
@@ -430,8 +430,8 @@ static void processes_share_the_folder(void **unused) {
   unmake(&made);
 }
 
-/* The first process of every pid namespace has the number 1, and they may share a home. */
-static void leaves_a_namesake_alone(void **unused) {
+/* Processes of different pid namespaces may have the same pid and share a home folder. */
+static void keeps_temporary_files_of_others(void **unused) {
   (void)unused;
   static const char *const forms[] = {"%s/sonde/symbols/ff.%d.new", "%s/sonde/symbols/ff.%d-0.new"};
   static const char theirs[] = "half an index";
@@ -441,7 +441,7 @@ static void leaves_a_namesake_alone(void **unused) {
   size_t size;
   make(&made);
   index_close(encode(&made, 9, &bytes, &size));
-  index_cache_store("ff", bytes, size); /* makes the folder */
+  index_cache_store("ff", bytes, size); /* creates the folder */
   for (int i = 0; i < 2; i++) {
     snprintf(path, sizeof path, forms[i], home, (int)getpid());
     int fd = open(path, O_WRONLY | O_CREAT | O_EXCL, 0600);
@@ -467,10 +467,13 @@ static void leaves_a_namesake_alone(void **unused) {
 
 int main(void) {
   const struct CMUnitTest tests[] = {
-      cmocka_unit_test(equals_the_oracle),         cmocka_unit_test(damage_is_noticed),
-      cmocka_unit_test(symbols_of_unknown_size),   cmocka_unit_test(keeps_and_evicts),
-      cmocka_unit_test(damaged_files_are_removed), cmocka_unit_test(processes_share_the_folder),
-      cmocka_unit_test(leaves_a_namesake_alone),
+      cmocka_unit_test(equals_the_oracle),
+      cmocka_unit_test(damage_is_detected),
+      cmocka_unit_test(symbols_of_unknown_size),
+      cmocka_unit_test(keeps_and_evicts),
+      cmocka_unit_test(damaged_files_are_removed),
+      cmocka_unit_test(processes_share_the_folder),
+      cmocka_unit_test(keeps_temporary_files_of_others),
   };
   return cmocka_run_group_tests(tests, make_home, remove_home);
 }

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
  *
- * Naming of a small program whose names and lines are known, in the forms debug information takes.
+ * Symbolizes a small program with known names and lines, in all forms of debug information.
  */
 #include <dlfcn.h>
 #include <elf.h>
@@ -118,8 +118,8 @@ static void names_only(void **state) {
   symbolizer_free(answer.symbolizer);
 }
 
-/* A stripped image says so; with its debug file in a debug folder, or beside it by debuglink, it is
- * named in full. */
+/* A stripped image is reported as such. With its debug file in a debug folder, or beside it by
+ * debuglink, it is symbolized in full. */
 static void finds_separate_debug_files(void **state) {
   (void)state;
   const char *path = SONDE_FIXTURES "/names";
@@ -159,7 +159,7 @@ static void finds_separate_debug_files(void **state) {
   symbolizer_free(answer.symbolizer);
 }
 
-static void refuses_another_build(void **state) {
+static void rejects_another_build(void **state) {
   (void)state;
   static const uint8_t other[20] = {1, 2, 3};
   symbol_options_t options = {.no_index = true};
@@ -192,9 +192,8 @@ static void names_stubs(void **state) {
   symbolizer_free(answer.symbolizer);
 }
 
-/* libc calls those of its functions that have several forms through slots without a symbol. Its
- * stub for one of them and where its resolver is come from objdump, the names there from readelf.
- */
+/* libc calls its functions with several variants through slots without a symbol. objdump gives such
+ * a stub and the address of its resolver; readelf gives the names at that address. */
 static void names_stubs_of_resolved_functions(void **state) {
   (void)state;
   Dl_info libc;
@@ -226,7 +225,7 @@ static void names_stubs_of_resolved_functions(void **state) {
   assert_int_equal(named, count);
 }
 
-/* The kernel's own image, which has no file. */
+/* The vDSO, which has no file. */
 static void names_bytes_in_memory(void **state) {
   (void)state;
   const uint8_t *vdso = (const uint8_t *)getauxval(AT_SYSINFO_EHDR);
@@ -239,7 +238,7 @@ static void names_bytes_in_memory(void **state) {
   symbol_module_t *module = symbolizer_module(symbolizer, &source);
   uint64_t base;
   assert_true(symbol_link_base(module, &base));
-  uint64_t wanted = 0; /* as linked, of the exported clock_gettime, by the table itself */
+  uint64_t wanted = 0; /* address of the exported clock_gettime as linked, from the symbol table */
   const Elf64_Shdr *sections = (const Elf64_Shdr *)(vdso + header->e_shoff);
   for (int i = 0; i < header->e_shnum; i++) {
     if (sections[i].sh_type != SHT_DYNSYM) continue;
@@ -258,7 +257,7 @@ static void names_bytes_in_memory(void **state) {
   symbolizer_free(symbolizer);
 }
 
-/* Section headers are no part of what runs; some packers drop them. */
+/* A program runs without section headers; some packers remove them. */
 static void names_without_section_headers(void **state) {
   (void)state;
   char path[128];
@@ -329,7 +328,7 @@ static void demangles(void **state) {
   }
 }
 
-/* A name whose every argument is two of the one before: 2^60 parts when written out. */
+/* A name whose every argument contains the one before twice: 2^60 parts in the demangled form. */
 static void demangling_is_bounded(void **state) {
   (void)state;
   char raw[1024] = "_Z1fI1aE", text[DEMANGLE_MAX];
@@ -337,7 +336,7 @@ static void demangling_is_bounded(void **state) {
   at += sprintf(at, "1pI1aS0_E");
   for (int i = 0; i < 60; i++)
     at += sprintf(at, "1pIS%d_S%d_E", i + 1, i + 1);
-  demangle(raw, text, sizeof text); /* returns, whatever it says */
+  demangle(raw, text, sizeof text); /* only has to return */
   memset(raw, 'P', sizeof raw - 1);
   memcpy(raw, "_Z1f", 4);
   raw[sizeof raw - 1] = 0;
@@ -360,7 +359,7 @@ int main(void) {
       cmocka_unit_test(names_every_form),
       cmocka_unit_test(names_only),
       cmocka_unit_test(finds_separate_debug_files),
-      cmocka_unit_test(refuses_another_build),
+      cmocka_unit_test(rejects_another_build),
       cmocka_unit_test(names_bytes_in_memory),
       cmocka_unit_test(names_without_section_headers),
       cmocka_unit_test(names_stubs),

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
- * What is system, and whose a library is: against dpkg-query, and with databases made here.
+ * The classification of images, and the packages of files: compared with dpkg-query, and with
+ * databases that the test writes.
  */
 #include <setjmp.h>
 #include <stdarg.h>
@@ -16,7 +17,7 @@
 #include "symbol/package.h"
 #include "symbol/system.h"
 
-static void the_default_verdict(void **state) {
+static void default_rules(void **state) {
   (void)state;
   static const struct {
     const char *path;
@@ -29,13 +30,14 @@ static void the_default_verdict(void **state) {
                {"/usr/lib/x86_64-linux-gnu/libssl.so.3", false},
                {"/lib/ld-musl-x86_64.so.1", false}};
   system_rules_t *rules = system_rules_new();
-  assert_true(system_rules_exe(rules, "/lib/ld-musl-x86_64.so.1")); /* run by name: the program */
+  assert_true(
+      system_rules_exe(rules, "/lib/ld-musl-x86_64.so.1")); /* run directly: it is the program */
   for (size_t i = 0; i < sizeof cases / sizeof *cases; i++)
     assert_int_equal(system_is(rules, cases[i].path), cases[i].is_system);
   system_rules_free(rules);
 }
 
-static void patterns_come_first(void **state) {
+static void globs_take_precedence(void **state) {
   (void)state;
   system_rules_t *rules = system_rules_new();
   assert_true(system_rules_add(rules, "libssl.so*", true));
@@ -94,7 +96,7 @@ static void owners_of_apk(void **state) {
   packages_t *packages = packages_new(root);
   assert_string_equal(package_of(packages, "/lib/ld-musl-x86_64.so.1"), "musl");
   assert_string_equal(package_of(packages, "/usr/lib/libz.so.1"), "zlib");
-  assert_string_equal(package_of(packages, "/lib/libz.so.1"), "zlib"); /* by the other path */
+  assert_string_equal(package_of(packages, "/lib/libz.so.1"), "zlib"); /* under its other path */
   assert_null(package_of(packages, "/usr/lib/libzstd.so.1"));
   packages_free(packages);
   run("rm -rf %s", root);
@@ -128,7 +130,7 @@ static void owners_of_rpm(void **state) {
 
 int main(void) {
   const struct CMUnitTest tests[] = {
-      cmocka_unit_test(the_default_verdict),     cmocka_unit_test(patterns_come_first),
+      cmocka_unit_test(default_rules),           cmocka_unit_test(globs_take_precedence),
       cmocka_unit_test(owners_equal_dpkg_query), cmocka_unit_test(owners_of_apk),
       cmocka_unit_test(owners_of_rpm),
   };

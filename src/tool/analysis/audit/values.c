@@ -80,8 +80,8 @@ typedef struct text_writer {
   bool class; /* only parts that stay the same from run to run */
 } text_writer_t;
 
-static void put(text_writer_t *w, const char *format, ...) __attribute__((format(printf, 2, 3)));
-static void put(text_writer_t *w, const char *format, ...) {
+static void append(text_writer_t *w, const char *format, ...) __attribute__((format(printf, 2, 3)));
+static void append(text_writer_t *w, const char *format, ...) {
   va_list arguments;
   if (w->used + 1 >= w->size) return;
   va_start(arguments, format);
@@ -93,32 +93,32 @@ static void put(text_writer_t *w, const char *format, ...) {
 
 /* The program's texts may contain any byte; control characters are shown as numbers. */
 static void put_quoted(text_writer_t *w, const uint8_t *text, uint32_t size) {
-  put(w, "\"");
+  append(w, "\"");
   for (uint32_t i = 0; i < size; i++)
     if (w->class && isdigit(text[i])) {
-      if (!i || !isdigit(text[i - 1])) put(w, "#");
+      if (!i || !isdigit(text[i - 1])) append(w, "#");
     } else if (text[i] < ' ' || text[i] == 0x7f || text[i] == '"' || text[i] == '\\')
-      put(w, "\\x%02x", text[i]);
+      append(w, "\\x%02x", text[i]);
     else
-      put(w, "%c", text[i]);
-  put(w, "\"");
+      append(w, "%c", text[i]);
+  append(w, "\"");
 }
 
 static void put_strings(text_writer_t *w, const uint8_t *text, uint32_t size) {
-  put(w, "[");
+  append(w, "[");
   for (uint32_t at = 0; at < size;) {
     uint32_t n = (uint32_t)strnlen((const char *)text + at, size - at);
-    if (at) put(w, ", ");
+    if (at) append(w, ", ");
     put_quoted(w, text + at, n);
     at += n + 1;
   }
-  put(w, "]");
+  append(w, "]");
 }
 
 static void put_unix(text_writer_t *w, const uint8_t *bytes, uint32_t size) {
   uint32_t at = (uint32_t)offsetof(struct sockaddr_un, sun_path);
   bool abstract = size > at && !bytes[at];
-  put(w, "unix:%s", abstract ? "@" : "");
+  append(w, "unix:%s", abstract ? "@" : "");
   at += abstract;
   if (at < size) put_quoted(w, bytes + at, (uint32_t)strnlen((const char *)bytes + at, size - at));
 }
@@ -149,27 +149,27 @@ static void put_address(text_writer_t *w, const uint8_t *bytes, uint32_t size) {
   char text[INET6_ADDRSTRLEN] = "";
   memcpy(&a, bytes, size < sizeof a ? size : sizeof a);
   if (size < sizeof a.any.sa_family)
-    put(w, "no address");
+    append(w, "no address");
   else if (w->class && a.any.sa_family == AF_INET)
-    put(w, "%s:%u", network_of(ntohl(a.in.sin_addr.s_addr)), ntohs(a.in.sin_port));
+    append(w, "%s:%u", network_of(ntohl(a.in.sin_addr.s_addr)), ntohs(a.in.sin_port));
   else if (w->class && a.any.sa_family == AF_INET6)
-    put(w, "%s:%u", network_of6(&a.in6.sin6_addr), ntohs(a.in6.sin6_port));
+    append(w, "%s:%u", network_of6(&a.in6.sin6_addr), ntohs(a.in6.sin6_port));
   else if (a.any.sa_family == AF_INET && inet_ntop(AF_INET, &a.in.sin_addr, text, sizeof text))
-    put(w, "%s:%u", text, ntohs(a.in.sin_port));
+    append(w, "%s:%u", text, ntohs(a.in.sin_port));
   else if (a.any.sa_family == AF_INET6 && inet_ntop(AF_INET6, &a.in6.sin6_addr, text, sizeof text))
-    put(w, "[%s]:%u", text, ntohs(a.in6.sin6_port));
+    append(w, "[%s]:%u", text, ntohs(a.in6.sin6_port));
   else if (a.any.sa_family == AF_UNIX)
     put_unix(w, bytes, size);
   else
-    put(w, "address family %u", a.any.sa_family);
+    append(w, "address family %u", a.any.sa_family);
 }
 
 static void put_value(text_writer_t *w, const audit_value_t *v) {
   switch (v->kind) {
   case AUDIT_NUMBER:
-    if (!w->class) put(w, "%" PRId64, v->number);
+    if (!w->class) append(w, "%" PRId64, v->number);
     break;
-  case AUDIT_FLAGS: put(w, "0x%" PRIx64, (uint64_t)v->number); break;
+  case AUDIT_FLAGS: append(w, "0x%" PRIx64, (uint64_t)v->number); break;
   case AUDIT_ADDRESS: put_address(w, v->text, v->size); break;
   case AUDIT_STRINGS: put_strings(w, v->text, v->size); break;
   default: put_quoted(w, v->text, v->size); break;
@@ -181,9 +181,9 @@ static char *write_values(const uint8_t *kinds, const uint8_t *arguments, uint32
   audit_value_t values[AUDIT_ARGUMENTS];
   int count = kinds ? audit_values_of(kinds, arguments, size, values) : -1;
   *w.out = 0;
-  if (count < 0) put(&w, "?");
+  if (count < 0) append(&w, "?");
   for (int i = 0; i < count; i++) {
-    if (i) put(&w, ", ");
+    if (i) append(&w, ", ");
     put_value(&w, &values[i]);
   }
   return w.out;

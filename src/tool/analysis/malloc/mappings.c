@@ -186,7 +186,7 @@ static const char *parse_line(const char *p, maps_line_t *out) {
 }
 
 /* The bytes of [START, END) that recorded calls mapped. */
-static uint64_t known_of(const mappings_t *m, uint64_t start, uint64_t end) {
+static uint64_t recorded_bytes(const mappings_t *m, uint64_t start, uint64_t end) {
   uint64_t known = 0;
   for (size_t i = first_after(m, start); i < m->count && m->items[i].start < end; i++) {
     uint64_t from = m->items[i].start > start ? m->items[i].start : start;
@@ -222,7 +222,7 @@ void mappings_kinds(const mappings_t *m, mapping_totals_t out[MAPPING_KINDS]) {
     mapping_totals_t *t = &out[kind_of(path, line.access, last_code)];
     t->count++;
     t->bytes += line.end - line.start;
-    t->with_stack += known_of(m, line.start, line.end);
+    t->with_stack += recorded_bytes(m, line.start, line.end);
   }
 }
 

@@ -46,7 +46,7 @@ static bool add_sample(void *context, const record_event_t *e) {
   return e->kind != EVENT_SAMPLE || samples_add(&w->samples, e);
 }
 
-static bool take_checkpoint(void *context, const replay_t *r, uint64_t time) {
+static bool add_checkpoint(void *context, const replay_t *r, uint64_t time) {
   summary_writer_t *w = context;
   checkpoint_t *m = &w->checkpoints[w->checkpoint_count];
   m->live = malloc((r->stack_count + 1) * sizeof *m->live);
@@ -439,7 +439,7 @@ int summary_write(reader_t *reader, FILE *out, pack_totals_t *totals, pack_progr
                                     .other_context = &w,
                                     .progress = progress,
                                     .progress_context = context,
-                                    .on_interval = take_checkpoint,
+                                    .on_interval = add_checkpoint,
                                     .on_interval_context = &w,
                                     .interval_ns = (h->end_monotonic_ns - h->start_monotonic_ns) /
                                                    (SUMMARY_CHECKPOINTS + 1)};

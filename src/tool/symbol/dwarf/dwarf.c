@@ -184,24 +184,24 @@ bool debug_info_unit_of(debug_info_t *info, uint64_t address, size_t *unit) {
 
 /* ---- scopes ------------------------------------------------------------------------------- */
 
-static int take_attribute(Dwarf_Attribute *attribute, void *context) {
+static int read_attribute(Dwarf_Attribute *attribute, void *context) {
   die_attributes_t *entry = context;
-#define TAKE(code, field, flag)                                                                    \
+#define READ(code, field, flag)                                                                    \
   case code:                                                                                       \
     entry->field = *attribute;                                                                     \
     entry->flag = true;                                                                            \
     break;
   switch (dwarf_whatattr(attribute)) {
-    TAKE(DW_AT_low_pc, low, has_low)
-    TAKE(DW_AT_high_pc, high, has_high)
-    TAKE(DW_AT_ranges, ranges, has_ranges)
-    TAKE(DW_AT_abstract_origin, origin, has_origin)
-    TAKE(DW_AT_linkage_name, linkage_name, has_linkage_name)
-    TAKE(DW_AT_call_file, call_file, has_file)
-    TAKE(DW_AT_call_line, call_line, has_line)
-    TAKE(DW_AT_call_column, call_column, has_column)
+    READ(DW_AT_low_pc, low, has_low)
+    READ(DW_AT_high_pc, high, has_high)
+    READ(DW_AT_ranges, ranges, has_ranges)
+    READ(DW_AT_abstract_origin, origin, has_origin)
+    READ(DW_AT_linkage_name, linkage_name, has_linkage_name)
+    READ(DW_AT_call_file, call_file, has_file)
+    READ(DW_AT_call_line, call_line, has_line)
+    READ(DW_AT_call_column, call_column, has_column)
   }
-#undef TAKE
+#undef READ
   return DWARF_CB_OK;
 }
 
@@ -245,7 +245,7 @@ typedef struct found {
   uint32_t scope; /* that the ranges belong to */
 } found_t;
 
-static bool see_range(unit_reader_t *reading, uint64_t low, uint64_t high, void *context) {
+static bool check_range(unit_reader_t *reading, uint64_t low, uint64_t high, void *context) {
   found_t *found = context;
   if (!found->any) found->first = found->lowest = low;
   if (low < found->lowest) found->lowest = low;
@@ -254,7 +254,7 @@ static bool see_range(unit_reader_t *reading, uint64_t low, uint64_t high, void 
   return true;
 }
 
-static bool keep_range(unit_reader_t *reading, uint64_t low, uint64_t high, void *context) {
+static bool add_range(unit_reader_t *reading, uint64_t low, uint64_t high, void *context) {
   const found_t *found = context;
   if (!facts_range(reading->facts, low, high, found->scope)) reading->failed = true;
   return !reading->failed;
@@ -287,10 +287,10 @@ static added_t add_scope(unit_reader_t *reading, Dwarf_Die *die, bool inlined, u
   entry.has_low = entry.has_high = entry.has_ranges = entry.has_origin = entry.has_linkage_name =
       false;
   entry.has_file = entry.has_line = entry.has_column = false;
-  dwarf_getattrs(die, take_attribute, &entry, 0);
+  dwarf_getattrs(die, read_attribute, &entry, 0);
   if (!entry.has_ranges && !entry.has_low) return NO_CODE;
   found_t found = {0};
-  visit_ranges(reading, die, &entry, see_range, &found);
+  visit_ranges(reading, die, &entry, check_range, &found);
   if (!found.any || (reading->only && !found.contains)) return NOT_WANTED;
 
   Dwarf_Die origin;
@@ -311,7 +311,7 @@ static added_t add_scope(unit_reader_t *reading, Dwarf_Die *die, bool inlined, u
     return NOT_WANTED;
   }
   found.scope = *index;
-  visit_ranges(reading, die, &entry, keep_range, &found);
+  visit_ranges(reading, die, &entry, add_range, &found);
   return ADDED;
 }
 
@@ -330,7 +330,7 @@ static void read_entries(unit_reader_t *reading, Dwarf_Die *die, uint32_t parent
     case DW_TAG_inlined_subroutine:
       switch (add_scope(reading, die, tag == DW_TAG_inlined_subroutine && parent, parent, &index)) {
       case ADDED: inner = index + 1; break;
-      case NO_CODE: inner = 0; break; /* an abstract instance may hold a lambda that has code */
+      case NO_CODE: inner = 0; break; /* an abstract instance may contain a lambda with code */
       case NOT_WANTED: continue;
       }
       reading->names.path_size = 0;

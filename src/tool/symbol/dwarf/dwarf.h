@@ -30,7 +30,7 @@ void debug_info_close(debug_info_t *info);
 /* The number of units. A unit's ordinal, from 0, identifies it. */
 size_t debug_info_units(debug_info_t *info);
 
-/* Finds the unit that holds ADDRESS. */
+/* Sets *UNIT to the unit that contains ADDRESS. */
 bool debug_info_unit_of(debug_info_t *info, uint64_t address, size_t *unit);
 
 /* Adds the facts of a unit. ONLY, if not NULL: may omit scopes without that address, which is much

@@ -56,19 +56,19 @@ static size_t name_slot(dwarf_names_t *names, const Dwarf_Die *die) {
   return at;
 }
 
-static uint32_t keep_offset(dwarf_names_t *names, size_t slot, const Dwarf_Die *die,
-                            uint32_t offset) {
+static uint32_t store_offset(dwarf_names_t *names, size_t slot, const Dwarf_Die *die,
+                             uint32_t offset) {
   names->slots[slot].entry = die->addr;
   names->slots[slot].name = offset;
   names->used++;
   return offset;
 }
 
-static uint32_t keep_name(dwarf_names_t *names, size_t slot, const Dwarf_Die *die,
-                          const char *text) {
+static uint32_t store_name(dwarf_names_t *names, size_t slot, const Dwarf_Die *die,
+                           const char *text) {
   uint32_t offset = 0;
   if (text && !strings_add(names->strings, text, &offset)) names->failed = true;
-  return keep_offset(names, slot, die, offset);
+  return store_offset(names, slot, die, offset);
 }
 
 static void join(char *path, size_t *size, size_t capacity, const char *name) {
@@ -104,7 +104,7 @@ static uint32_t shared_name(dwarf_names_t *names, size_t slot, Dwarf_Die *die, c
   }
   free(scopes);
   snprintf(text + size, sizeof text - size, "%s", name);
-  return keep_name(names, slot, die, text);
+  return store_name(names, slot, die, text);
 }
 
 /* The name of DIE, or of the entry that it specifies or instantiates, over at most HOPS references.
@@ -124,9 +124,9 @@ static uint32_t name_within(dwarf_names_t *names, Dwarf_Die *die, int hops) {
       dwarf_formref_die(&attribute, &other)) {
     uint32_t offset = name_within(names, &other, hops - 1);
     slot = name_slot(names, die); /* the table may have grown */
-    return slot == SIZE_MAX ? 0 : keep_offset(names, slot, die, offset);
+    return slot == SIZE_MAX ? 0 : store_offset(names, slot, die, offset);
   }
-  return keep_name(names, slot, die, text);
+  return store_name(names, slot, die, text);
 }
 
 uint32_t dwarf_name_of(dwarf_names_t *names, Dwarf_Die *die) { return name_within(names, die, 8); }
@@ -140,7 +140,7 @@ void dwarf_names_note(dwarf_names_t *names, Dwarf_Die *die) {
   size_t slot = name ? name_slot(names, die) : SIZE_MAX;
   if (slot == SIZE_MAX || names->slots[slot].entry) return;
   snprintf(text, sizeof text, "%.*s%s", (int)names->path_size, names->path, name);
-  keep_name(names, slot, die, text);
+  store_name(names, slot, die, text);
 }
 
 void dwarf_names_enter(dwarf_names_t *names, Dwarf_Die *die, int tag) {

@@ -26,7 +26,7 @@ static Elf_Scn *find_section(Elf *elf, GElf_Word type, GElf_Shdr *header) {
 #define SECTIONS_MAX 4096
 
 /* Sets CODE_END, by section index, to the end of each section with code. */
-static void note_code(Elf *elf, uint64_t *code_end) {
+static void find_code_ends(Elf *elf, uint64_t *code_end) {
   Elf_Scn *section = NULL;
   GElf_Shdr header;
   while ((section = elf_nextscn(elf, section))) {
@@ -118,7 +118,7 @@ bool symtab_read(Elf *elf, uint64_t bias, bool yields, const uint64_t *only, fac
                         .thumb = file.e_machine == EM_ARM};
   if (!table.data) return true;
   if (table.count > INT32_MAX) table.count = INT32_MAX;
-  note_code(elf, code_end);
+  find_code_ends(elf, code_end);
   if (full) *found = true;
   return read_symbols(&table, bias, yields, only, facts);
 }

@@ -27,7 +27,7 @@
 #define INDEX_BLOCK        32
 #define INDEX_SYMBOL_BLOCK 8
 #define INDEX_PAGE         4096
-#define INDEX_KEY_MAX      64 /* bytes of a build-id, or of the hash that stands for it */
+#define INDEX_KEY_MAX      64 /* bytes of a build-id, or of the hash used instead */
 
 typedef enum index_section {
   INDEX_STRINGS,

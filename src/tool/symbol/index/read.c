@@ -141,7 +141,7 @@ static bool check_page(index_t *index, size_t page) {
   return true;
 }
 
-static inline void note_touch(index_t *index, size_t window) {
+static inline void mark_touched(index_t *index, size_t window) {
   uint8_t bit = (uint8_t)(1 << window % 8);
   if (index->touched[window / 8] & bit) return;
   index->touched[window / 8] |= bit;
@@ -153,7 +153,7 @@ static const uint8_t *checked_bytes(index_t *index, uint64_t at, uint64_t size) 
   size_t first = at / INDEX_PAGE, last = (at + (size ? size - 1 : 0)) / INDEX_PAGE;
   for (size_t page = first; page <= last; page++) {
     uint8_t bit = (uint8_t)(1 << page % 8);
-    note_touch(index, page * INDEX_PAGE / WINDOW);
+    mark_touched(index, page * INDEX_PAGE / WINDOW);
     if (index->checked[page / 8] & bit) continue;
     if (!check_page(index, page)) {
       index->bad = true;
@@ -175,7 +175,7 @@ static inline const uint8_t *section_bytes(index_t *index, index_section_t secti
   size_t page = at / INDEX_PAGE;
   if (at % INDEX_PAGE + size > INDEX_PAGE || !(index->checked[page / 8] >> page % 8 & 1))
     return checked_bytes(index, at, size);
-  note_touch(index, at / WINDOW);
+  mark_touched(index, at / WINDOW);
   return index->bytes + at;
 }
 

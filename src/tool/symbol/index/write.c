@@ -28,7 +28,7 @@ typedef struct encoder {
 
 /* ---- bytes -------------------------------------------------------------------------------- */
 
-static void put(encoder_t *encoder, index_section_t section, const void *bytes, size_t size) {
+static void put_bytes(encoder_t *encoder, index_section_t section, const void *bytes, size_t size) {
   buffer_t *part = &encoder->parts[section];
   if (encoder->failed || !ARRAY_RESERVE(part->bytes, part->size + size + 1, part->capacity)) {
     encoder->failed = true;
@@ -40,7 +40,7 @@ static void put(encoder_t *encoder, index_section_t section, const void *bytes, 
 
 static void put_number(encoder_t *encoder, index_section_t section, uint64_t value) {
   uint8_t bytes[10];
-  put(encoder, section, bytes, coding_write(bytes, value));
+  put_bytes(encoder, section, bytes, coding_write(bytes, value));
 }
 
 /* Begins a block at every INDEX_BLOCK-th entry: writes its key and returns true, so that the caller
@@ -51,7 +51,7 @@ static bool open_block(encoder_t *encoder, index_section_t keys, index_section_t
   size_t block = keys == INDEX_SYMBOL_KEYS ? INDEX_SYMBOL_BLOCK : INDEX_BLOCK;
   if (entry % block) return false;
   index_key_t key = {address, encoder->parts[data].size};
-  put(encoder, keys, &key, sizeof key);
+  put_bytes(encoder, keys, &key, sizeof key);
   return true;
 }
 
@@ -64,12 +64,12 @@ static void put_name(encoder_t *encoder, const char *raw) {
   if (demangle(raw, text, sizeof text)) {
     shown = text;
     name.raw = (uint32_t)encoder->parts[INDEX_RAW_NAMES].size;
-    put(encoder, INDEX_RAW_NAMES, raw, strlen(raw) + 1);
+    put_bytes(encoder, INDEX_RAW_NAMES, raw, strlen(raw) + 1);
     if (encoder->parts[INDEX_RAW_NAMES].size >= INDEX_RAW_SHOWN) encoder->failed = true;
   }
   name.shown_size = (uint32_t)strlen(shown);
-  put(encoder, INDEX_NAMES, &name, sizeof name);
-  put(encoder, INDEX_NAMES, shown, name.shown_size + (size_t)1);
+  put_bytes(encoder, INDEX_NAMES, &name, sizeof name);
+  put_bytes(encoder, INDEX_NAMES, shown, name.shown_size + (size_t)1);
 }
 
 /* The offset + 1 of the name TEXT in INDEX_NAMES; 0 when it is empty. Writes a name at its first
@@ -86,7 +86,7 @@ static uint64_t name_ref(encoder_t *encoder, uint32_t text) {
 
 static uint32_t put_string(encoder_t *encoder, const char *text) {
   size_t at = encoder->parts[INDEX_STRINGS].size;
-  put(encoder, INDEX_STRINGS, text, strlen(text) + 1);
+  put_bytes(encoder, INDEX_STRINGS, text, strlen(text) + 1);
   if (at >= UINT32_MAX) encoder->failed = true;
   return (uint32_t)at;
 }
@@ -98,7 +98,7 @@ static uint32_t file_id(encoder_t *encoder, uint32_t text) {
   if (!encoder->file_ids[text]) {
     uint32_t at = put_string(encoder, strings_at(&encoder->facts->strings, text));
     encoder->file_ids[text] = ++encoder->file_count;
-    put(encoder, INDEX_FILES, &at, sizeof at);
+    put_bytes(encoder, INDEX_FILES, &at, sizeof at);
   }
   return encoder->file_ids[text];
 }
