@@ -75,7 +75,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
   const uint64_t places[] = {0, 1, 0x1000, 0x1004, 0x1fff, 0x2000, 0x3001, 0x4000, 0xfffff};
   for (size_t i = 0; i < sizeof places / sizeof *places; i++) {
     cfi_row_t row;
-    int status = cfi_find_row(&image, machine, places[i], &row);
+    int status = cfi_find_row(&image, places[i], &row);
     if (status > 0) __builtin_trap();
     if (!status && (places[i] < row.function_start || places[i] >= row.function_end))
       __builtin_trap();

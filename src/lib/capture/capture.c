@@ -137,13 +137,10 @@ static int capture_from_here(sonde_capture_t *capture, uint64_t pc, uint64_t sp,
 }
 
 static int capture_from_context(sonde_capture_t *capture) {
-  position_t p = {.pc = capture->pc,
-                  .raw = capture->pc,
-                  .exact = true,
-                  .sp = capture->sp,
-                  .fp_value = capture->fp};
-  p.fp_at = &p.fp_value;
-  if (capture->ucontext) position_of_context(&p, capture->ucontext);
+  position_t p;
+  arch_frame_t frame = {.pc = capture->pc, .sp = capture->sp, .fp = capture->fp};
+  if (capture->ucontext) frame = arch_context_frame(capture->ucontext);
+  position_of_frame(&p, frame);
   if (!frame_table_init()) return SONDE_ENOMEM;
   capture_uncached(&p, walk_epoch(), capture);
   if (!is_final(capture) && capture->ucontext)

@@ -28,9 +28,8 @@ static ALWAYS_INLINE void position_after_return(position_t *p, uint64_t pc, uint
   p->slow_steps = 0;
 }
 
-/* Sets P to the frame that a signal interrupted. */
-static inline void position_of_context(position_t *p, const void *ucontext) {
-  arch_frame_t frame = arch_context_frame(ucontext);
+/* Sets P to FRAME, whose pc is exact. */
+static inline void position_of_frame(position_t *p, arch_frame_t frame) {
   *p = (position_t){.pc = frame.pc,
                     .raw = frame.pc,
                     .exact = true,
@@ -38,6 +37,11 @@ static inline void position_of_context(position_t *p, const void *ucontext) {
                     .fp_value = frame.fp,
                     .lr = frame.lr};
   p->fp_at = &p->fp_value;
+}
+
+/* Sets P to the frame that a signal interrupted. */
+static inline void position_of_context(position_t *p, const void *ucontext) {
+  position_of_frame(p, arch_context_frame(ucontext));
 }
 
 /* As sonde_capture, for a caller that has PC, SP and FP after the return of the public function. */

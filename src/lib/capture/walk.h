@@ -83,12 +83,6 @@ typedef enum walk_step {
   WALK_NEEDS_REGISTER,
 } walk_step_t;
 
-/* Returns a frame pointer without the tag of Swift's async frames: bits 63:60 are 1 there, and 0
- * otherwise. */
-static ALWAYS_INLINE uint64_t walk_untag_fp(uint64_t fp) {
-  return UNLIKELY(fp >> 60 == 1) ? fp & ~(UINT64_C(15) << 60) : fp;
-}
-
 /* Finds the CFA of the frame at P. A rule over the stack pointer always leads outward (see
  * rule_of_row); the content of the frame register must be checked. */
 static ALWAYS_INLINE READS_STACK walk_step_t walk_find_cfa(const stack_window_t *w, rule_t rule,
@@ -100,7 +94,7 @@ static ALWAYS_INLINE READS_STACK walk_step_t walk_find_cfa(const stack_window_t 
   }
   if (UNLIKELY(kind != RULE_FP)) return kind == RULE_END ? WALK_END : WALK_SLOW;
   if (UNLIKELY(!p->fp_at)) return WALK_NEEDS_FP;
-  *cfa = walk_untag_fp(*p->fp_at) + rule_cfa_bytes(rule);
+  *cfa = machine_untag_fp(*p->fp_at) + rule_cfa_bytes(rule);
   bool outward = *cfa > p->sp && *cfa - rule_save_bytes(rule) >= w->lo && !(*cfa & 7);
   return LIKELY(outward) ? WALK_CALLER : WALK_BAD;
 }

@@ -441,10 +441,9 @@ static bool run_code(cfi_run_t *run, const uint8_t *code, const uint8_t *end) {
   return !run->bad;
 }
 
-int cfi_find_row(const image_t *image, machine_t machine, uint64_t address, cfi_row_t *row) {
+int cfi_find_row(const image_t *image, uint64_t address, cfi_row_t *row) {
   fde_t fde;
   cfi_run_t run;
-  (void)machine;
   run = (cfi_run_t){.fde = &fde, .target = ~(uint64_t)0};
   if (!find_fde(image, address, &fde, &run.section)) return SONDE_ENOTFOUND;
   if (!run_code(&run, fde.cie.code, fde.cie.code_end)) return SONDE_EFORMAT;
@@ -475,10 +474,10 @@ int cfi_find_frame_row(const image_t *image, machine_t machine, uint64_t pc, boo
     int compact = compact_find_row(image, machine, pc, exact, row);
     if (compact == 0) return 0;
   }
-  int status = cfi_find_row(image, machine, exact ? pc : pc - 1, row);
+  int status = cfi_find_row(image, exact ? pc : pc - 1, row);
   if (exact || status == SONDE_EFORMAT || (status == 0 && row->function_end > pc)) return status;
   cfi_row_t here;
-  if (cfi_find_row(image, machine, pc, &here)) return status;
+  if (cfi_find_row(image, pc, &here)) return status;
   if (status && here.function_start == pc) here.rules[here.return_register].how = CFI_UNDEFINED;
   if (here.signal_frame || here.rules[here.return_register].how == CFI_UNDEFINED) {
     *row = here;

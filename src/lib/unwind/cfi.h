@@ -68,7 +68,7 @@ typedef struct cfi_row {
 
 /* Finds the row for ADDRESS (as linked) of IMAGE. Returns 0; SONDE_ENOTFOUND if no FDE covers it;
  * SONDE_EFORMAT if the information is malformed. */
-int cfi_find_row(const image_t *image, machine_t machine, uint64_t address, cfi_row_t *row);
+int cfi_find_row(const image_t *image, uint64_t address, cfi_row_t *row);
 
 /* Finds the row of a frame whose pc, as linked, is PC. Unless EXACT, PC is a return address, and
  * the row is that of the call before it. Two return addresses have no call before them, since code

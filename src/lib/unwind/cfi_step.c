@@ -16,7 +16,7 @@
 
 #include "unwind/cfi_step.h"
 #include "unwind/cfi.h"
-#include "unwind/infer/no_cfi.h"
+#include "unwind/infer/infer.h"
 #include "sonde/status.h"
 
 /* Registers that a call preserves: x86_64 psABI figure 3.4; AAPCS64 section 6.1.1. */
@@ -29,9 +29,6 @@ static uint64_t strip_signature(machine_t machine, uint64_t pc) {
    * is above them (Arm ARM, "Pointer authentication"). */
   return machine == MACHINE_AARCH64 ? pc & 0x000fffffffffffffull : pc;
 }
-
-/* Removes the tag of Swift's async frames from a saved frame pointer: bits 63:60 are 1. */
-static uint64_t plain_fp(uint64_t fp) { return fp >> 60 == 1 ? fp & ~(UINT64_C(15) << 60) : fp; }
 
 /* ---- signal frames without CFI -------------------------------------------------------------- */
 
@@ -108,7 +105,7 @@ static unwind_step_t find_cfa(step_frame_t *frame) {
   }
   if (!regs_may_have(frame->regs, row->cfa_register)) return STEP_UNKNOWN_REGISTER;
   uint64_t base = frame->regs->r[row->cfa_register];
-  if (row->cfa_register == machine_fp(frame->machine)) base = plain_fp(base);
+  if (row->cfa_register == machine_fp(frame->machine)) base = machine_untag_fp(base);
   frame->cfa = base + (uint64_t)row->cfa_offset;
   return STEP_CALLER;
 }
@@ -242,7 +239,7 @@ unwind_step_t cfi_step(machine_t machine, memory_t *memory, images_t *images, re
   if ((status || past_end) && at_sigreturn(machine, memory, regs->pc))
     return sigreturn_step(machine, memory, regs);
   if (status && image && machine == MACHINE_AARCH64)
-    status = no_cfi_row(image, memory, regs->pc, exact, &row);
+    status = infer_row(image, memory, regs->pc, exact, &row);
   if (status && image && is_first_frame(machine, memory, image, regs, exact)) return STEP_END;
   if (status) return STEP_NO_RULE;
   regs_t before = *regs;
@@ -257,22 +254,15 @@ unwind_step_t cfi_step(machine_t machine, memory_t *memory, images_t *images, re
 static bool can_return_to(memory_t *memory, images_t *images, uint64_t pc) {
   uint8_t byte;
   if (pc < 4096) return false;
-  const image_t *image = images->find(images, pc - 1);
-  if (!image) return memory->read(memory, pc - 1, &byte, 1);
-  uint64_t linked = pc - 1 - image->slide;
-  for (uint32_t i = 0; i < image->segment_count; i++) {
-    const segment_t *segment = &image->segments[i];
-    if (linked >= segment->address && linked - segment->address < segment->size)
-      return segment->flags & 1; /* PF_X */
-  }
-  return false;
+  if (!images->find(images, pc - 1)) return memory->read(memory, pc - 1, &byte, 1);
+  return insn_is_executable(images, pc - 1);
 }
 
 unwind_step_t frame_pointer_step(machine_t machine, memory_t *memory, images_t *images,
                                  regs_t *regs) {
   int sp = machine_sp(machine), fp = machine_fp(machine);
   if (!regs_has(regs, fp)) return STEP_UNKNOWN_REGISTER;
-  uint64_t at = plain_fp(regs->r[fp]), pair[2];
+  uint64_t at = machine_untag_fp(regs->r[fp]), pair[2];
   if (at % 8 || (regs_has(regs, sp) && at < regs->r[sp]) || at + 16 < at) return STEP_BAD;
   if (!memory->read(memory, at, pair, sizeof pair)) return STEP_FAULT;
   uint64_t pc = strip_signature(machine, pair[1]);

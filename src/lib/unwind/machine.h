@@ -62,4 +62,10 @@ static inline void regs_leave(regs_t *regs, int n, uint64_t value) {
 }
 static inline void regs_forget(regs_t *regs, int n) { regs->known &= ~((uint64_t)1 << n); }
 
+/* Returns a frame pointer without the tag of Swift's async frames: bits 63:60 are 1 in a frame
+ * pointer that such a frame saved, and 0 otherwise. */
+static inline __attribute__((always_inline)) uint64_t machine_untag_fp(uint64_t fp) {
+  return __builtin_expect(fp >> 60 == 1, 0) ? fp & ~(UINT64_C(15) << 60) : fp;
+}
+
 #endif

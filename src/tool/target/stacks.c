@@ -5,7 +5,7 @@
  * A blocked thread is not stopped: a ptrace stop would make its epoll_wait fail with EINTR. Its
  * stack pointer and pc come from /proc, its stack is copied, walked, and the sample is taken again:
  * when the thread ran meanwhile, what was read may be torn and is thrown away. The frame register
- * is not in /proc; it is recovered by proof where a rule needs it (unwind/infer/fp_inference.h).
+ * is not in /proc; it is recovered by proof where a rule needs it (unwind/infer/infer.h).
  *
  * A running thread, one that stays doubtful, or whose stack ends for want of a register (as in a
  * leaf whose caller is in the link register alone), is stopped for as long as it takes to read its

@@ -11,8 +11,7 @@
 #include <string.h>
 
 #include "target/unpack.h"
-#include "unwind/infer/fp_inference.h"
-#include "unwind/infer/stack_scan.h"
+#include "unwind/infer/infer.h"
 
 static bool push(walk_t *walk, uint64_t pc, bool exact, bool guessed) {
   if (walk->count == walk->room) {
@@ -73,7 +72,7 @@ static unwind_step_t step_without_rule(target_t *target, regs_t *regs, bool exac
     if (step == STEP_CALLER || step == STEP_END) return step;
     if (step == STEP_UNKNOWN_REGISTER && !lost) return step;
   }
-  unwind_step_t step = stack_scan_step(target->machine, target->memory, &target->images, regs);
+  unwind_step_t step = infer_by_scan(target->machine, target->memory, &target->images, regs);
   return step == STEP_CALLER ? step : STEP_NO_RULE;
 }
 

@@ -112,7 +112,7 @@ static void note_broken(const sonde_capture_t *c) {
 static bool without_row(uintptr_t pc) {
   cfi_row_t row;
   const image_t *image = walk_images()->find(walk_images(), pc);
-  return image && cfi_find_row(image, MACHINE_HERE, pc - image->slide, &row) != 0;
+  return image && cfi_find_row(image, pc - image->slide, &row) != 0;
 }
 
 static void on_signal(int number, siginfo_t *info, void *ucontext) {

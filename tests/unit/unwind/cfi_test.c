@@ -22,14 +22,14 @@ static frame_bytes_t bytes;
 static cfi_row_t row_at(uint64_t address) {
   image_t image = image_of_frames(&bytes, 0);
   cfi_row_t row;
-  assert_int_equal(cfi_find_row(&image, MACHINE_X86_64, address, &row), 0);
+  assert_int_equal(cfi_find_row(&image, address, &row), 0);
   return row;
 }
 
 static int status_at(uint64_t address) {
   image_t image = image_of_frames(&bytes, 0);
   cfi_row_t row;
-  return cfi_find_row(&image, MACHINE_X86_64, address, &row);
+  return cfi_find_row(&image, address, &row);
 }
 
 static void expect_cfa(const cfi_row_t *row, int reg, int64_t offset) {

@@ -16,7 +16,7 @@
 #include <cmocka.h>
 
 #include "sonde/status.h"
-#include "unwind/infer/no_cfi.h"
+#include "unwind/infer/infer.h"
 
 #define BASE  0x400000u
 #define SLIDE 0x10000000u
@@ -55,7 +55,7 @@ static int row_of(const uint32_t *words, size_t count, size_t index, bool exact,
                    .end = BASE + SLIDE + count * 4,
                    .segment_count = 1,
                    .segments = {{.address = BASE, .size = count * 4, .flags = 5}}};
-  return no_cfi_row(&image, &code.memory, BASE + SLIDE + index * 4, exact, row);
+  return infer_row(&image, &code.memory, BASE + SLIDE + index * 4, exact, row);
 }
 
 /* The expected row at an instruction: none, or the bytes pushed and where x30 is above sp. */

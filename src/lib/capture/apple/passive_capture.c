@@ -10,7 +10,7 @@
 #include "os/apple/thread.h"
 #include "sonde/status.h"
 #include "capture/passive_capture.h"
-#include "capture/walk.h"
+#include "capture/capture.h"
 
 /* A deeper stack is truncated. */
 #define COPY_BYTES (1u << 20)
@@ -82,13 +82,8 @@ int passive_capture(passive_buffer_t *copy, pid_t tid, uint64_t identity,
                            .hi = s.low + s.count,
                            .delta = (uint64_t)(uintptr_t)copy->bytes - s.low,
                            .reach = reach_nothing};
-  position_t p = {.pc = s.frame.pc,
-                  .raw = s.frame.pc,
-                  .exact = true,
-                  .sp = s.frame.sp,
-                  .fp_value = s.frame.fp,
-                  .lr = s.frame.lr};
-  p.fp_at = &p.fp_value;
+  position_t p;
+  position_of_frame(&p, s.frame);
   capture->flags = 0;
   walk_capture(&window, &p, epoch, capture);
   check_contexts(tid, &window, &p, capture);

@@ -12,7 +12,7 @@
 #include "base/bits.h"
 #include "sonde/status.h"
 #include "capture/capture_cache.h"
-#include "unwind/infer/fp_inference.h"
+#include "unwind/infer/infer.h"
 #include "capture/walk.h"
 
 /* Reserved, not touched: twice the usual limit of a stack. */

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT
  *
- * The search. The CFA of FUNCTION's frame is frame register + n, so its return address is at a
- * fixed distance from where the frame register points. The stack is read slot by slot. A slot
- * matches if
+ * infer_frame_pointer, a search. The CFA of FUNCTION's frame is frame register + n, so its return
+ * address is at a fixed distance from where the frame register points. The stack is read slot by
+ * slot. A slot matches if
  * - the word at the place of the return address is in executable code,
  * - the call before it could have entered FUNCTION (infer/insn.h), and
  * - from there every frame's rule holds, up to the thread's start.
@@ -15,9 +15,7 @@
  * A chain that ends because rules or registers are unknown might be the true one. It counts as a
  * match, but is never the answer.
  */
-#include "unwind/infer/fp_inference.h"
-
-#include "unwind/infer/insn.h"
+#include "unwind/infer/infer.h"
 #include "unwind/cfi.h"
 
 #define PUSHED_WORDS_MAX 16
@@ -57,7 +55,8 @@ static chain_t check_chain(fp_search_t *search, uint64_t frame) {
     case STEP_CALLER: exact = false; break;
     case STEP_SIGNAL: exact = true; break;
     case STEP_END: return CHAIN_COMPLETE;
-    case STEP_NO_RULE: return insn_is_executable(code, regs.pc - 1) ? CHAIN_UNKNOWN : CHAIN_BROKEN;
+    case STEP_NO_RULE:
+      return insn_is_executable(code->images, regs.pc - 1) ? CHAIN_UNKNOWN : CHAIN_BROKEN;
     case STEP_UNKNOWN_REGISTER: return CHAIN_UNKNOWN;
     default: return CHAIN_BROKEN;
     }
@@ -68,7 +67,7 @@ static chain_t check_chain(fp_search_t *search, uint64_t frame) {
 /* Tries the slot that FRAME points at; RETURN_ADDRESS would be the frame's return address. */
 static void try_slot(fp_search_t *search, uint64_t frame, uint64_t return_address) {
   const insn_code_t *code = &search->code;
-  if (return_address < 4096 || !insn_is_executable(code, return_address - 1)) return;
+  if (return_address < 4096 || !insn_is_executable(code->images, return_address - 1)) return;
   insn_match_t link = insn_call_enters(code, return_address, search->function);
   if (link == INSN_MATCH_NO) return;
   switch (check_chain(search, frame)) {
@@ -105,15 +104,15 @@ static bool prepare(fp_search_t *search) {
   const insn_code_t *code = &search->code;
   int fp = machine_fp(code->machine);
   uint64_t pc = search->exact ? search->regs->pc : search->regs->pc - 1;
-  const image_t *image = code->images->find(code->images, pc);
   cfi_row_t row;
-  if (!image || cfi_find_row(image, code->machine, pc - image->slide, &row) != 0) return false;
+  uint64_t slide;
+  if (!insn_find_row(code, pc, &slide, &row)) return false;
   const cfi_rule_t *rule = &row.rules[row.return_register];
   if (row.cfa_is_expression || row.cfa_register != fp || rule->how != CFI_OFFSET ||
       regs_has(search->regs, fp))
     return false;
-  search->function.start = row.function_start + image->slide;
-  search->function.end = row.function_end + image->slide;
+  search->function.start = row.function_start + slide;
+  search->function.end = row.function_end + slide;
   search->to_return = (uint64_t)row.cfa_offset + (uint64_t)(int64_t)rule->offset;
   return search->to_return < 4096;
 }

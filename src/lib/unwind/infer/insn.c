@@ -41,8 +41,8 @@ bool insn_read(const insn_code_t *code, uint64_t address, void *out, size_t size
   return code->memory->read(code->memory, address, out, size);
 }
 
-bool insn_is_executable(const insn_code_t *code, uint64_t pc) {
-  const image_t *image = code->images->find(code->images, pc);
+bool insn_is_executable(images_t *images, uint64_t pc) {
+  const image_t *image = images->find(images, pc);
   if (!image) return false;
   uint64_t linked = pc - image->slide;
   for (uint32_t i = 0; i < image->segment_count; i++) {
@@ -52,9 +52,9 @@ bool insn_is_executable(const insn_code_t *code, uint64_t pc) {
   return false;
 }
 
-static bool find_row(const insn_code_t *code, uint64_t pc, uint64_t *slide, cfi_row_t *row) {
+bool insn_find_row(const insn_code_t *code, uint64_t pc, uint64_t *slide, cfi_row_t *row) {
   const image_t *image = code->images->find(code->images, pc);
-  if (!image || cfi_find_row(image, code->machine, pc - image->slide, row) != 0) return false;
+  if (!image || cfi_find_row(image, pc - image->slide, row) != 0) return false;
   *slide = image->slide;
   return true;
 }
@@ -62,7 +62,7 @@ static bool find_row(const insn_code_t *code, uint64_t pc, uint64_t *slide, cfi_
 bool insn_function(const insn_code_t *code, uint64_t pc, insn_range_t *function) {
   cfi_row_t row;
   uint64_t slide;
-  if (!find_row(code, pc, &slide, &row)) return false;
+  if (!insn_find_row(code, pc, &slide, &row)) return false;
   function->start = row.function_start + slide;
   function->end = row.function_end + slide;
   return function->start < function->end;
@@ -120,7 +120,7 @@ static insn_match_t may_reach(const insn_code_t *code, uint64_t address, insn_ra
 bool insn_has_no_frame(const insn_code_t *code, uint64_t at) {
   cfi_row_t row;
   uint64_t slide;
-  if (!find_row(code, at, &slide, &row)) return true;
+  if (!insn_find_row(code, at, &slide, &row)) return true;
   return !row.cfa_is_expression && row.cfa_register == machine_sp(code->machine) &&
          row.cfa_offset == (code->machine == MACHINE_X86_64 ? 8 : 0);
 }
@@ -131,8 +131,8 @@ static bool jump_may_reach(const insn_code_t *code, uint64_t at, uint64_t to, in
                            insn_range_t function, int depth) {
   insn_range_t other;
   if (range_contains(function, to)) return true;
-  if (range_contains(from, to) || !insn_is_executable(code, to) || !insn_has_no_frame(code, at) ||
-      !insn_function(code, to, &other) || other.start != to)
+  if (range_contains(from, to) || !insn_is_executable(code->images, to) ||
+      !insn_has_no_frame(code, at) || !insn_function(code, to, &other) || other.start != to)
     return false;
   return depth == 0 || may_reach(code, to, function, depth - 1) != INSN_MATCH_NO;
 }
@@ -276,7 +276,7 @@ static insn_match_t aarch64_link(const insn_code_t *code, uint64_t ra, insn_rang
 static bool is_entered_by_return(const insn_code_t *code, uint64_t ra) {
   cfi_row_t row;
   uint64_t slide;
-  if (!find_row(code, ra, &slide, &row)) return false;
+  if (!insn_find_row(code, ra, &slide, &row)) return false;
   return row.signal_frame || ra - slide - row.function_start <= 1;
 }
 

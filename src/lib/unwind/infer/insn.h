@@ -9,6 +9,7 @@
 #ifndef SONDE_UNWIND_INFER_INSN_H
 #define SONDE_UNWIND_INFER_INSN_H
 
+#include "unwind/cfi.h"
 #include "unwind/cfi_step.h"
 
 typedef struct insn_range {
@@ -29,7 +30,11 @@ bool insn_function(const insn_code_t *code, uint64_t pc, insn_range_t *function)
 bool insn_read(const insn_code_t *code, uint64_t address, void *out, size_t size);
 
 /* True if PC is in an executable segment of an image. */
-bool insn_is_executable(const insn_code_t *code, uint64_t pc);
+bool insn_is_executable(images_t *images, uint64_t pc);
+
+/* Finds the row of PC, a run-time address, and the slide of its image. Returns false if there is no
+ * row. */
+bool insn_find_row(const insn_code_t *code, uint64_t pc, uint64_t *slide, cfi_row_t *row);
 
 /* The target of a call or jump, if it is known. */
 typedef struct insn_target {

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT
  *
- * Linkers for aarch64 write no unwind rows for their stubs, C libraries none for _init and _fini,
- * and compilers none for the start-up code. All of it is straight code of a few instructions, which
- * shows what it does to the stack.
+ * infer_row. Linkers for aarch64 write no unwind rows for their stubs, C libraries none for _init
+ * and _fini, and compilers none for the start-up code. All of it is straight code of a few
+ * instructions, which shows what it does to the stack.
  *
  * Two paths are decoded, and a row is returned only if they agree: backward from the pc to the end
  * of the function before it, which shows what was pushed, and forward from the pc to the end of
@@ -10,7 +10,7 @@
  * path could be misread, but then the two do not agree. The first stub of a lazy table is
  * recognized by its own push of x16 and x30, since it enters the loader's resolver with them.
  */
-#include "unwind/infer/no_cfi.h"
+#include "unwind/infer/infer.h"
 
 #include <string.h>
 
@@ -189,7 +189,7 @@ static void fill_row(cfi_row_t *row, const code_path_t *before) {
   if (before->with_fp) save_at(row, AARCH64_FP, before->x30_above_sp - 8);
 }
 
-int no_cfi_row(const image_t *image, memory_t *memory, uint64_t pc, bool exact, cfi_row_t *row) {
+int infer_row(const image_t *image, memory_t *memory, uint64_t pc, bool exact, cfi_row_t *row) {
   code_path_t before, after;
   code_window_t code;
   if (pc % 4 || !read_code(image, memory, pc, &code) || !scan_backward(&code, pc, &before) ||

@@ -209,16 +209,16 @@ static bool is_frame_mov(const uint8_t *p) {
 static bool find_takeover(const insn_code_t *code, insn_range_t function, uint64_t *address) {
   uint64_t pc = function.start;
   for (int i = 0; i < ROWS_MAX && pc < function.end; i++) {
-    const image_t *image = code->images->find(code->images, pc);
     cfi_row_t row;
-    if (!image || cfi_find_row(image, code->machine, pc - image->slide, &row) != 0) return false;
+    uint64_t slide;
+    if (!insn_find_row(code, pc, &slide, &row)) return false;
     if (!row.cfa_is_expression && row.cfa_register == X86_64_RBP) {
       uint8_t before[3];
       *address = pc;
       return pc - function.start >= 3 && insn_read(code, pc - 3, before, 3) && is_frame_mov(before);
     }
-    if (row.row_end + image->slide <= pc) return false;
-    pc = row.row_end + image->slide;
+    if (row.row_end + slide <= pc) return false;
+    pc = row.row_end + slide;
   }
   return false;
 }
@@ -226,10 +226,10 @@ static bool find_takeover(const insn_code_t *code, insn_range_t function, uint64
 /* Counts the registers that the row at PC has saved, without the frame register and the return
  * address. */
 static int saved_registers(const insn_code_t *code, uint64_t pc) {
-  const image_t *image = code->images->find(code->images, pc);
   cfi_row_t row;
+  uint64_t slide;
   int count = 0;
-  if (!image || cfi_find_row(image, code->machine, pc - image->slide, &row) != 0) return -1;
+  if (!insn_find_row(code, pc, &slide, &row)) return -1;
   for (int n = 0; n < X86_64_RA; n++)
     count += n != X86_64_RBP && row.rules[n].how == CFI_OFFSET;
   return count;

@@ -1,13 +1,11 @@
 /* SPDX-License-Identifier: MIT
  *
- * The call before a return address distinguishes it from other words of the stack: it names a
- * function, and the pc is shortly after that function's start, or after the target of the jump that
- * is all the function does. Leftovers of earlier calls can look the same, so the result is never
- * reported as exact.
+ * infer_by_scan. The call before a return address distinguishes it from other words of the stack:
+ * it names a function, and the pc is shortly after that function's start, or after the target of
+ * the jump that is all the function does. Leftovers of earlier calls can look the same, so the
+ * result is never reported as exact.
  */
-#include "unwind/infer/stack_scan.h"
-
-#include "unwind/infer/insn.h"
+#include "unwind/infer/infer.h"
 
 /* Words of stack to search; such functions have small frames. */
 #define SCAN_WORDS 256
@@ -26,7 +24,7 @@ static bool leads_near(const insn_code_t *code, uint64_t start, uint64_t pc) {
   uint8_t bytes[WRAPPER_BYTES + 8] = {0};
   unsigned step = code->machine == MACHINE_X86_64 ? 1 : 4;
   if (lies_behind(pc, start)) return true;
-  if (!insn_is_executable(code, start) || !insn_read(code, start, bytes, WRAPPER_BYTES))
+  if (!insn_is_executable(code->images, start) || !insn_read(code, start, bytes, WRAPPER_BYTES))
     return false;
   for (unsigned i = 0; i < WRAPPER_BYTES; i += step) {
     uint64_t to;
@@ -37,7 +35,7 @@ static bool leads_near(const insn_code_t *code, uint64_t start, uint64_t pc) {
   return false;
 }
 
-unwind_step_t stack_scan_step(machine_t machine, memory_t *memory, images_t *images, regs_t *regs) {
+unwind_step_t infer_by_scan(machine_t machine, memory_t *memory, images_t *images, regs_t *regs) {
   insn_code_t code = {machine, memory, images};
   int sp = machine_sp(machine);
   if (!regs_has(regs, sp) || regs->r[sp] % 8 || !images->find(images, regs->pc))
@@ -45,7 +43,7 @@ unwind_step_t stack_scan_step(machine_t machine, memory_t *memory, images_t *ima
   for (uint64_t at = regs->r[sp]; at < regs->r[sp] + SCAN_WORDS * 8; at += 8) {
     uint64_t word;
     if (!memory->read(memory, at, &word, 8)) return STEP_FAULT;
-    if (word < 4096 || !insn_is_executable(&code, word - 1)) continue;
+    if (word < 4096 || !insn_is_executable(images, word - 1)) continue;
     insn_target_t called = insn_call_target(&code, word);
     if (!called.is_known || !leads_near(&code, called.address, regs->pc)) continue;
     regs_t next = {.pc = word};

@@ -7,7 +7,7 @@
  * jump hardly ever look so. A function with a jump through a register at such a place could have
  * gone anywhere, so then no path is certain.
  */
-#include "unwind/infer/tail_calls.h"
+#include "unwind/infer/infer.h"
 
 #include <string.h>
 
@@ -42,7 +42,7 @@ static void follow_jump(tail_call_search_t *search, uint64_t at, uint64_t to, un
                         insn_range_t from, int depth) {
   const insn_code_t *code = search->code;
   if (to >= from.start && to < from.end) return;
-  if (!insn_is_executable(code, to) || !insn_has_no_frame(code, at)) return;
+  if (!insn_is_executable(code->images, to) || !insn_has_no_frame(code, at)) return;
   insn_target_t target = insn_skip_stub(code, to);
   insn_range_t other;
   if (!target.is_known) {

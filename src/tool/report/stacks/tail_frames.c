@@ -2,7 +2,7 @@
  *
  * Puts the frames that tail calls left out back into a stack (symbol/dwarf/tail_calls.h).
  *
- * The machine code is asked first (unwind/infer/tail_calls.h): it needs no debug information and
+ * The machine code is asked first (unwind/infer/infer.h): it needs no debug information and
  * sees jumps from one module to another. Where it cannot tell, debug information is asked, if the
  * code speaks for it: the call before the return address is a direct one and goes elsewhere than to
  * the function found running, in the same module. An answer is kept, since ten thousand threads
@@ -14,7 +14,7 @@
 #include "report/stacks/stacks.h"
 #include "report/stacks/tail_frames.h"
 #include "symbol/dwarf/tail_calls.h"
-#include "unwind/infer/tail_calls.h"
+#include "unwind/infer/infer.h"
 
 #define ANSWERS 1024 /* direct mapped: what is forgotten is asked again */
 

@@ -48,7 +48,7 @@ static uint32_t image_count;
 /* The start of the function that contains PC; 0: unknown. */
 static uint64_t function_start(const image_t *image, uint64_t pc) {
   cfi_row_t row;
-  if (cfi_find_row(image, MACHINE_HERE, pc - image->slide, &row) != 0) return 0;
+  if (cfi_find_row(image, pc - image->slide, &row) != 0) return 0;
   return row.function_start + image->slide;
 }
 
