@@ -79,7 +79,7 @@ def accuracy(loop, folder, threshold_ms):
     if len(true) != len(told):
         print(f"{threshold_ms} ms: {len(told)} of {len(true)} stalls were found")
         return
-    calm = [(t, s) for t, s in zip(true, told) if not s["starved_ns"] and not s["unwatched_ns"]]
+    calm = [(t, s) for t, s in zip(true, told) if not s["waiting_for_cpu_ns"] and not s["unmonitored_ns"]]
     delays = sorted((s["noticed_ns"] - s["began_ns"]) / 1e6 - threshold_ms for _, s in calm) or [0]
     errors = sorted(abs(s["total_ns"] - t) / 1e6 for t, s in calm) or [0]
     print(f"{threshold_ms} ms: {len(calm)} of {len(true)} stalls that had a CPU: in the recording "

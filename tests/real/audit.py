@@ -498,7 +498,7 @@ def what_is_not_understood_records_nothing():
     assert "no such" in try_sonde("audit", "check", "/nonexistent.yaml").stderr.lower()
     sonde("audit", "check", policy, status=2)
     for verb in ["check", "linux"], ["baseline", path]:
-        assert "of compile alone" in try_sonde("audit", *verb, "-o", path).stderr
+        assert "applies to compile" in try_sonde("audit", *verb, "-o", path).stderr
         sonde("audit", *verb, "-o", path, status=2)
     assert "Is a directory" in try_sonde("audit", "check", WORK).stderr
     sonde("diff", "--by", "audit", policy, policy, status=2)

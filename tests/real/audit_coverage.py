@@ -36,7 +36,7 @@ def _surroundings():
 def covered(command, *options, **how):
     path, done = record_audit(command, "linux", "--coverage", *options, **how)
     coverage = audit_of(path)["coverage"]
-    assert coverage["complete"] and not coverage["let_go"], coverage
+    assert coverage["complete"] and not coverage["detached"], coverage
     return coverage, done, path
 
 
@@ -197,7 +197,7 @@ def who_gains_rights_is_let_go():
                               capture_output=True, cwd=out)
         assert done.stdout == b"0\n", done
         coverage = report(path, "audit")["audit"]["coverage"]
-        assert coverage["let_go"] and coverage["early"] > 0, coverage
+        assert coverage["detached"] and coverage["early"] > 0, coverage
         # Root is not what counts: the right to trace is.
         command = [SONDE, "record", "--audit", "--coverage", "-o", os.path.join(out, "y.sonde"), "--", *nobody, "sh", "-c",
                    f"exec {program} -u"]

@@ -63,11 +63,11 @@ def children_have_files_of_their_own():
     assert len(forked) == 2, [t["arguments"][:2] for t in told]
     for t in forked:
         m = t["malloc"]
-        assert m["unknown_frees"] == m["double_frees"] == m["overlaid"] == 0, m
+        assert m["unknown_frees"] == m["double_frees"] == m["address_reuses"] == 0, m
         assert m["depth"]["undefined"] == 0 and m["depth"]["complete"] > 0.99 * m["allocated"]["blocks"]
     child, grandchild = sorted(forked, key=lambda t: t["malloc"]["allocated"]["bytes"])
     assert child["malloc"]["allocated"]["bytes"] >= 200 * 6000
-    assert child["malloc"]["earlier_frees"] >= 50, child["malloc"]["earlier_frees"]
+    assert child["malloc"]["prerecording_frees"] >= 50, child["malloc"]["prerecording_frees"]
     assert grandchild["malloc"]["allocated"]["bytes"] >= 300 * 7000
     assert whole_report(path)["malloc"]["allocated"]["bytes"] >= 100 * 5000
 

@@ -45,7 +45,7 @@ def compare_events(recording, history, frames, what):
     tids = {}
     for number, (e, (kind, argument, address, stack, _)) in enumerate(zip(got, history)):
         pcs, thread = frames[stack] if frames else ([1], None)
-        want = (kinds.get(kind, "region"), hex(address), [hex(pc) for pc in pcs])
+        want = (kinds.get(kind, "mapping"), hex(address), [hex(pc) for pc in pcs])
         have = (e["event"], e["address"], e["frames"])
         good = have == want and e["time_ns"] == number
         if kind != generate.DEALLOC:
@@ -141,7 +141,7 @@ def names(folder):
             shown = sonde("symbolize", "--images", folder / "images", "--no-inlines", "0x10",
                           *(hex(functions[name] + slide + 4) for name in order)).stdout.splitlines()
             found = [re.match(rf"0x\w+ {program.name}: (\w+)\+0x4 at .*(?:first|second)\.c:", line) for line in shown[1:]]
-            check([m and m[1] for m in found] == order and shown[0] == "0x10 ?? (no listed image holds it)",
+            check([m and m[1] for m in found] == order and shown[0] == "0x10 ?? (in no listed image)",
                   f"{arch}, {how}: sonde symbolize --images says {shown}")
     print("names and lines from a Mach-O file, by a crash report, an .ips report, plain lines and a memory graph")
 
@@ -158,7 +158,7 @@ def regions(folder):
     (folder / "table").write_bytes(table.bytes())
     out = folder / "out.sonde"
     sonde("import", folder / "regions", folder / "table", "-o", out)
-    got = sorted((int(e["address"], 16), e["size"]) for e in events(out) if e["event"] == "region")
+    got = sorted((int(e["address"], 16), e["size"]) for e in events(out) if e["event"] == "mapping")
     check(got == sorted((a, s) for a, s, _ in entries), f"{len(got)} regions, {len(entries)} in the tree")
     print(f"tree of regions: {len(got)} regions equal")
 
@@ -171,7 +171,7 @@ def damage(folder):
     log.write_bytes(whole[:-7])
     tables.write_bytes(table.bytes()[:20000])
     said = sonde("import", log, tables, "-o", out).stderr
-    check("no whole record" in said and "nodes are missing" in said and "not in the table" in said, said)
+    check("an incomplete record" in said and "nodes are missing" in said and "not in the table" in said, said)
     check(len(events(out)) == len(history) - 1, "a log that is cut off loses more than its last record")
     spoilt = bytearray(table.bytes())
     for place, (pc, parent) in list(table.nodes.items()):
@@ -181,7 +181,7 @@ def damage(folder):
     tables.write_bytes(spoilt)
     log.write_bytes(whole)
     said = sonde("import", log, tables, "-o", out).stderr
-    check("round in a circle" in said and len(events(out)) == len(history), said)
+    check("circular parents" in said and len(events(out)) == len(history), said)
     log.write_bytes(bytes(rng.randrange(256) for _ in range(4800)))
     check("is not a malloc stack log" in sonde("import", log, "-o", out, status=2).stderr, "noise is taken for a log")
     other = bytearray(table.bytes())

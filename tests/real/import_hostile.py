@@ -64,7 +64,7 @@ def ids(folder):
               not any("0x100004000" in e["frames"] for e, id in zip(got, chosen) if id != good),
               f"{size}: a stack is given to the wrong event")
         unknown = sum(id != good and id != most for id in chosen)
-        check(counted(said, "events name a stack that is not in the table") in (unknown, unknown + chosen.count(most)),
+        check(counted(said, "events refer to stacks that are not in the table") in (unknown, unknown + chosen.count(most)),
               f"{size}: {unknown} ids out of range, {said}")
         said, got = files.read(f"{size}: ids without a table", size, table=False)
         check(len(got) == len(chosen), f"{size}: {len(got)} events without a table")
@@ -84,7 +84,7 @@ def chains(folder):
         files.log.write_bytes(b"".join(generate.record(24, 16, 0x10000 + 32 * i, node, generate.ALLOC)
                                        for i, node in enumerate(asked)))
         said, got = files.read(f"{count} nodes in circles")
-        check("round in a circle" in said and len(got) == len(asked), f"{count} nodes in circles: {len(got)}, {said}")
+        check("circular parents" in said and len(got) == len(asked), f"{count} nodes in circles: {len(got)}, {said}")
         for event, node in zip(got, asked):
             way, met = [], set()
             while node not in met:
@@ -102,7 +102,7 @@ def chains(folder):
     files.table.write_bytes(table)
     files.log.write_bytes(b"".join(generate.record(24, 16, 0x10000 + 32 * i, i * 970, generate.ALLOC) for i in range(200)))
     said, got = files.read("a deep chain")
-    check("lead out of the table" in said and len(got) == 200, f"a deep chain: {said}")
+    check("have invalid or circular parents" in said and len(got) == 200, f"a deep chain: {said}")
     for i, event in enumerate(got):
         above = range(970 * i, deep)
         want = [hex(0x1000 + node) for node in above[:1000]]

@@ -101,13 +101,13 @@ def refusals(folder):
               (lines is None or done.stderr.count("\n") == lines), f"{words}, {status}: exit {done.returncode}, {done.stderr}")
 
     said(binary(graph(binaryImagesDescription=description, stackLogReader=packed(bytes(other)))), 0, "3 images",
-         "no stack table that sonde knows")
+         "no stack table of a known version")
     said(binary(graph(binaryImagesDescription=packed(archive("x"), LZFSE), more=described(IMAGES))), 0, "3 images",
          "1 parts compressed as LZFSE")
     said(binary(graph(binaryImagesDescription=description, edges=packed(b"Binary Images")[:-1])), 0, "3 images")
     said(binary(graph()), 2, "without a list of images, a stack table or a log", lines=1)
     said(binary({"address": 4096, "path": "relative", "uuid": "1"}), 2, "without a list of images", lines=1)
-    said(binary(graph(binaryImagesDescription=description)), 2, "3 images", "none of these is a malloc stack log", given=())
+    said(binary(graph(binaryImagesDescription=description)), 2, "3 images", "no file is a malloc stack log", given=())
     said(b"MEMGRAPH" + struct.pack("<QQQQQ", 1, 48, 10, 0, 0) + bytes(64), 2, "unknown version", lines=1)
     said(b"bplist00" + bytes(64), 2, "damaged or truncated", lines=1)
     file.write_bytes(binary(graph()))

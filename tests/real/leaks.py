@@ -55,7 +55,7 @@ class _Recorded:
         """On a busy machine a thread may not come in time, and then all that is lost is unsure."""
         for _ in range(100):
             told = self.look(*words)
-            if all(t["registers"] != "loose" for t in told["threads"]):
+            if all(t["registers"] != "running" for t in told["threads"]):
                 break
         return told
 
@@ -76,7 +76,7 @@ def _judge(recorded, told, tally):
             wrong.append((kind, address, verdict))
         if expected in ("kept", "unsure"):
             continue
-        right = {"lost": ("lost",), "held": ("held",), "cycle": ("cycle", "held")}[expected]
+        right = {"lost": ("leaked",), "held": ("indirect",), "cycle": ("cycle", "indirect")}[expected]
         tally["planted"] += 1
         if verdict in right:
             tally["found"] += 1
@@ -91,7 +91,7 @@ def _judge(recorded, told, tally):
 def _explain(recorded, kind, address):
     """A miss is explained when a word that points into the block is shown."""
     told = recorded.look(address)
-    if told["verdict"] != "reached":
+    if told["verdict"] != "reachable":
         return f"{kind} {address}: a moment later {told['verdict']}"
     words = [(r["kind"], r["where"]) for r in told["referrers"]]
     assert words, (kind, address, told)
@@ -144,10 +144,10 @@ def what_no_register_tells_is_unsure():
     address = next(a for kind, _, a, _ in r.lines if kind == "register-sleep")
     block = next(b for b in told["blocks"] if int(b["address"], 16) == int(address, 16))
     group = next(g for g in told["stacks"] if g["stack"] == block["stack"])
-    assert group["unsure"] == group["lost"]["blocks"] == 1, group
-    many = [g for g in told["stacks"] if g["lost"]["blocks"] > KEPT_REGISTERS]
-    assert many and all(g["unsure"] == KEPT_REGISTERS for g in many), many
-    assert "are not known" in r.leaks()
+    assert group["uncertain"] == group["leaked"]["blocks"] == 1, group
+    many = [g for g in told["stacks"] if g["leaked"]["blocks"] > KEPT_REGISTERS]
+    assert many and all(g["uncertain"] == KEPT_REGISTERS for g in many), many
+    assert "registers are unknown" in r.leaks()
     r.end()
 
 
@@ -157,10 +157,10 @@ def nothing_is_lost_while_threads_work():
         tries, pauses = [], []
         for _ in range(4):
             told = r.look()
-            sure = [g for g in told["stacks"] if g["unsure"] < g["lost"]["blocks"]]
+            sure = [g for g in told["stacks"] if g["uncertain"] < g["leaked"]["blocks"]]
             assert not sure, (SEED, told["threads"], sure)
-            assert not told["lost"]["blocks"] or told["reallocs_under_way"] or any(
-                t["registers"] == "loose" for t in told["threads"]), told["lost"]
+            assert not told["leaked"]["blocks"] or told["reallocs_under_way"] or any(
+                t["registers"] == "running" for t in told["threads"]), told["leaked"]
             tries.append(told["tries"])
             pauses.append(told["pause_ns"] / 1e6)
         print(f"{mode}: nothing of {told['live']} lost; held {tries} times, for {max(pauses):.1f} "
@@ -204,7 +204,7 @@ def who_is_asked_and_comes_too_late_notices_nothing():
                           text=True) as delay:
         assert delay.stdout.readline() == "ready\n"
         r.look()
-        late = [t["registers"] for t in r.look()["threads"] if t["registers"] != "held"]
+        late = [t["registers"] for t in r.look()["threads"] if t["registers"] != "stopped"]
         _has_waited(_said_of_calls(r), float("inf"))  # a delay is no part of the wait
     assert len(late) > 1, late
 
@@ -260,7 +260,7 @@ def programs_nobody_here_wrote_beside_memcheck():
         definitely, indirectly, possibly = _memcheck(command, environment, stdin)
         r = _Recorded("live", *command, say=stdin, env={**os.environ, **environment})
         told = r.look()
-        lost = told["lost"]["blocks"] + told["held"]["blocks"]
+        lost = told["leaked"]["blocks"] + told["indirect"]["blocks"]
         print(f"{name}: {lost} lost of {told['live']['blocks']}; memcheck: {definitely} definitely, "
               f"{indirectly} indirectly, {possibly} possibly; paused {told['pause_ns'] / 1e6:.2f} ms")
         found = {int(b["address"], 16) for b in told["blocks"]}

@@ -24,11 +24,11 @@ def check_output(text):
 
 def check_report(told):
     nothing_missing(told)
-    assert told["pools"]["given"] == {"blocks": 10, "bytes": 1000}, told["pools"]
-    assert told["pools"]["live"] == {"blocks": 3, "bytes": 300} and not told["pools"]["unknown"]
+    assert told["pools"]["allocated"] == {"blocks": 10, "bytes": 1000}, told["pools"]
+    assert told["pools"]["live"] == {"blocks": 3, "bytes": 300} and not told["pools"]["unknown_frees"]
     m = told["malloc"]
     assert m["snapshots"] >= 1 and m["allocated"]["blocks"] >= 1
-    assert m["unknown_frees"] == m["double_frees"] == m["overlaid"] == 0, m
+    assert m["unknown_frees"] == m["double_frees"] == m["address_reuses"] == 0, m
 
 
 def a_program_logs_itself():
@@ -47,7 +47,7 @@ def under_the_recorder_the_same_calls_act_on_it():
         check_output(done.stdout)
         told = report(path)
         check_report(told)
-        marks = [e for e in events(path) if e["event"] == "mark"]
+        marks = [e for e in events(path) if e["event"] == "marker"]
         assert [m["name"] for m in marks] == ["with history"] and marks[0]["tid"] == told["pid"]
 
 
@@ -59,8 +59,8 @@ def pools_are_not_followed_while_it_is_off():
     path = os.path.join(WORK, "pools.sonde")
     subprocess.run([build("pools"), path], check=True, timeout=60)
     told = report(path)["pools"]
-    assert told["given"] == {"blocks": 13, "bytes": 1300} and told["taken"] == 5, told
-    assert told["live"] == {"blocks": 2, "bytes": 200} and not told["unknown"], told
+    assert told["allocated"] == {"blocks": 13, "bytes": 1300} and told["freed"] == 5, told
+    assert told["live"] == {"blocks": 2, "bytes": 200} and not told["unknown_frees"], told
 
 
 def marks_bound_what_is_told_and_an_address_inside_names_its_block():
@@ -94,7 +94,7 @@ def it_begins_and_ends_while_threads_allocate(folder):
         m = told["malloc"]
         count += m["events"]
         assert told["finished"] and not any(told["missing"].values()), told["missing"]
-        assert m["depth"]["undefined"] == 0 and m["earlier_frees"] > 0 and m["snapshots"] == 1
+        assert m["depth"]["undefined"] == 0 and m["prerecording_frees"] > 0 and m["snapshots"] == 1
         assert 54321 <= m["live"]["bytes"] < 54321 + 6 * 64 * 520, m["live"]
     print(f"{count} events in {rounds} logs")
     assert count > 1000

@@ -13,7 +13,7 @@ from helpers import SEED, check, run_cases, try_sonde
 from macho import build, fat
 from macho.oracle import llvm, symbols
 
-CUT, LACKS, NOT = "is truncated or damaged", "holds no image of that UUID or architecture", "is not an ELF or Mach-O file"
+CUT, LACKS, NOT = "is truncated or damaged", "has no image with that UUID or architecture", "is not an ELF or Mach-O file"
 
 
 def names_or_refusal(path, addresses, *options):

@@ -37,7 +37,7 @@ def check_recording(path, least=20):
     assert told["finished"] and m["depth"]["undefined"] == 0, (path, told["missing"])
     nothing_missing(told)
     assert m["events"] + m["peak"]["blocks"] > least, (m["events"], m["peak"])
-    odd = m["double_frees"], m["overlaid"], m["unknown_frees"]
+    odd = m["double_frees"], m["address_reuses"], m["unknown_frees"]
     assert odd == (0, 0, 0), odd
 
 

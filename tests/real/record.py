@@ -57,7 +57,7 @@ def totals_equal_an_independent_count():
         assert r["allocated"]["bytes"] == size, (r["allocated"], size)
         assert r["reallocs"] == moved
         assert 0 <= r["frees"] - freed <= 8, (r["frees"], freed)
-        assert r["unknown_frees"] == r["double_frees"] == r["overlaid"] == 0, r
+        assert r["unknown_frees"] == r["double_frees"] == r["address_reuses"] == 0, r
         left = int(done.stdout)
         assert left <= r["live"]["blocks"] <= left + 8, (left, r["live"])
 
@@ -85,7 +85,7 @@ def other_allocators_and_libcs_are_exact():
         assert done.returncode == 0
         nothing_missing(r)
         assert 5071 < r["allocated"]["blocks"] < 5200, (libraries, r["allocated"])
-        assert r["unknown_frees"] == r["double_frees"] == r["overlaid"] == 0, (libraries, r)
+        assert r["unknown_frees"] == r["double_frees"] == r["address_reuses"] == 0, (libraries, r)
         assert r["live"]["blocks"] < 20, (libraries, r["live"])
 
 
@@ -170,7 +170,7 @@ def _live(seconds, threads, *pause):
     print(f"{seconds} s: {r['events']} events of {len(r['threads'])} threads, "
           f"{os.path.getsize(path) >> 20} MB, {r['live']['blocks']} blocks live", flush=True)
     assert r["finished"] and r["duration_ns"] > (seconds - 1) * 1e9, r["duration_ns"]
-    assert r["unknown_frees"] == r["double_frees"] == r["overlaid"] == 0, r
+    assert r["unknown_frees"] == r["double_frees"] == r["address_reuses"] == 0, r
     assert r["depth"]["undefined"] == 0 and r["depth"]["complete"] > 0.99 * r["allocated"]["blocks"]
     return path, r
 
@@ -236,7 +236,7 @@ def samples_are_without_bias():
         ratio = r["allocated"][what] / whole["allocated"][what]
         print(f"sampled {what}: {ratio:.4f} of the true number, from {r['events']} events")
         assert 0.96 < ratio < 1.04, (what, ratio)
-    assert r["unknown_frees"] == r["double_frees"] == r["overlaid"] == 0, r
+    assert r["unknown_frees"] == r["double_frees"] == r["address_reuses"] == 0, r
 
 
 def exported_stacks_add_up():
@@ -498,7 +498,7 @@ def real_programs_do_what_they_did():
         assert (done.returncode, done.stdout) == (plain.returncode, plain.stdout), (name, done)
         r = blocks_of(path, "--top", "1")
         nothing_missing(r)
-        assert r["overlaid"] == r["double_frees"] == 0, (name, r["overlaid"])
+        assert r["address_reuses"] == r["double_frees"] == 0, (name, r["address_reuses"])
         share = r["depth"]["complete"] / r["allocated"]["blocks"]
         print(f"{name}: {r['events']} events, {100 * share:.2f} % of allocations with a complete "
               f"stack, {os.path.getsize(path) / r['events']:.1f} bytes an event")

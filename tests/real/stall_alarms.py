@@ -43,7 +43,7 @@ def watch(what, kind, seconds, provoke=None, within=()):
     _, complaints = recorder.communicate(timeout=150)
     assert recorder.returncode == 0, complaints
     told = stalls(path)
-    turns = sum(loop["turns"] for loop in told["loops"])
+    turns = sum(loop["iterations"] for loop in told["loops"])
     results.append((what, len(told["stalls"])))
     print(f"{what:32} {turns:6} turns, {len(told['stalls'])} stalls {'! ' if told['stalls'] else ''}")
     for s in told["stalls"]:

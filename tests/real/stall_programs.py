@@ -21,7 +21,7 @@ def timed(action):
 
 
 def names_of(stall):
-    found = {stall.get(k, {}).get(f, "") for k in ("culprit", "via") for f in ("function", "module")}
+    found = {stall.get(k, {}).get(f, "") for k in ("hot_path", "callee") for f in ("function", "module")}
     for frame in stall.get("frames", []):
         found |= {frame.get("function", ""), frame.get("module", "")}
     return found
@@ -34,8 +34,8 @@ def verdict(what, told, causes, words, seconds=None):
     stall = max(told["stalls"], key=lambda s: s["length_ns"])
     told_words = names_of(stall) | {stall.get("call", ""), stall.get("what", "")}
     length = stall["total_ns"] / 1e9
-    culprit = stall.get("culprit", {})
-    print(f"{what:26} {stall['cause']:10} {culprit.get('function', '-')} ({culprit.get('module', '-')}) "
+    hot = stall.get("hot_path", {})
+    print(f"{what:26} {stall['cause']:10} {hot.get('function', '-')} ({hot.get('module', '-')}) "
           f"{stall.get('call', '')} {length:.3f} s")
     assert stall["cause"] in causes, (what, stall["cause"])
     assert any(w in t for w in words for t in told_words), (what, sorted(told_words))

@@ -22,7 +22,7 @@ def watch(count, **how):
     assert recorder.returncode == 0, complaints
     told = stalls(path)
     names = sorted({s["thread"] for s in told["stalls"]})
-    print(f"{count} loops: {len(told['stalls'])} stalls of {len(names)} threads, {told['not_seen']}")
+    print(f"{count} loops: {len(told['stalls'])} stalls of {len(names)} threads, {told['unsampled']}")
     assert all(n.startswith("loop-") for n in names), names
     assert all(name(s) == "holds_up" and s["ending"] == "ended" for s in told["stalls"]), told
     return told, len(names), complaints
@@ -30,13 +30,13 @@ def watch(count, **how):
 
 def a_recorder_of_few_files_sees_all():
     told, threads, _ = watch(120, preexec_fn=_few_files)
-    assert threads == 120 and not told["not_seen"]
+    assert threads == 120 and not told["unsampled"]
 
 
 def loops_beyond_the_limit_are_said_to_be_not_seen():
     told, threads, complaints = watch(PLACES + 60)
-    assert threads == PLACES and len(told["not_seen"]) == 1
-    assert "more than 256 threads" in told["not_seen"][0] and "more than 256 threads" in complaints
+    assert threads == PLACES and len(told["unsampled"]) == 1
+    assert "more than 256 threads" in told["unsampled"][0] and "more than 256 threads" in complaints
 
 
 program = build("loops")

@@ -19,7 +19,7 @@ def watch(command, word):
     assert recorder.returncode == 0, complaints
     print(complaints.splitlines())
     assert bool(word) == ("not detected" in complaints) and (word or "") in complaints, complaints
-    told = stalls(path)["not_seen"]
+    told = stalls(path)["unsampled"]
     assert [word in t for t in told] == ([True] if word else []), told
 
 

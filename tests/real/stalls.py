@@ -39,8 +39,8 @@ def judge(truth):
     stall, culprits = truth["stall"], truth["culprits"].split("|")
     if not stall:
         return False, False, False
-    return (name(stall) in culprits, name(stall, "late_stack") in culprits,
-            stall["cause"] in truth["causes"].split("|") + ["starved"] * was_starved(truth))
+    return (name(stall) in culprits, name(stall, "at_threshold") in culprits,
+            stall["cause"] in truth["causes"].split("|") + ["waiting-for-cpu"] * was_starved(truth))
 
 
 def was_starved(truth):
@@ -51,7 +51,7 @@ def was_starved(truth):
 def off_ms(truth):
     """Of its length, where the thread was not kept from a CPU."""
     stall = truth["stall"]
-    if not stall or stall["ending"] != "ended" or stall["starved_ns"] or stall["unwatched_ns"]:
+    if not stall or stall["ending"] != "ended" or stall["waiting_for_cpu_ns"] or stall["unmonitored_ns"]:
         return None
     return abs(stall["length_ns"] / 1e6 - truth["took_us"] / 1e3)
 

@@ -230,7 +230,7 @@ def it_is_switched_while_the_program_runs():
     running.communicate(timeout=150)
     told = trace_of(path)
     assert told["trace"]["calls"] > 1000, told["trace"]
-    no_call_missing({**told, "trace": {**told["trace"], "strays": 0}})
+    no_call_missing({**told, "trace": {**told["trace"], "unmatched": 0}})
     times_hold(told)
 
 

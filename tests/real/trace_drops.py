@@ -47,7 +47,7 @@ def calls_deeper_than_are_kept():
             trace = told["trace"]
             assert trace["calls"] == min(deep, KEPT) + 3, (way, deep, trace)
             assert told["missing"]["events"] == 2 * (deep - min(deep, KEPT)), (way, deep, told["missing"])
-            assert not (trace["lost"] or trace["strays"] or trace["left"] or trace["open"]), (way, deep, trace)
+            assert not (trace["lost"] or trace["unmatched"] or trace["left"] or trace["open"]), (way, deep, trace)
             shown = {node["function"]: node["calls"] for node in trace["nodes"]}
             assert shown == {"call_down": 1, "call_step": 3}, (way, deep, shown)
 

@@ -40,7 +40,7 @@ class _Program:
         self.run.stdin.close()
         assert self.run.wait(timeout=60) == 0
         told = trace_of(self.path)["trace"]
-        assert told["lost"] == told["strays"] == told["left"] == 0, told
+        assert told["lost"] == told["unmatched"] == told["left"] == 0, told
         return paths_of({"trace": told})
 
 

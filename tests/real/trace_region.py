@@ -44,7 +44,7 @@ def saved_paths(path):
         paths["/".join(names[node["node"]])] += node["calls"]
         times["/".join(names[node["node"]])] += node["total_ns"]
     nothing_missing(told)
-    assert told["trace"]["lost"] == told["trace"]["strays"] == told["trace"]["left"] == 0, told["trace"]
+    assert told["trace"]["lost"] == told["trace"]["unmatched"] == told["trace"]["left"] == 0, told["trace"]
     return paths, times
 
 

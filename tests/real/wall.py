@@ -34,7 +34,7 @@ def the_second_reader_agrees(path, wall):
         sums[0] = max(sums[0], sums[1] + sums[2])  # it ran or waited for a CPU before it was seen first
     differ = {tid: (ours[tid], sums) for tid, sums in theirs.items() if ours[tid] != sums}
     assert not differ, differ
-    assert sum(looks for _, _, looks, *_ in recording.walls) == wall["looks"]
+    assert sum(looks for _, _, looks, *_ in recording.walls) == wall["samples"]
 
 
 def _ticks_wait_for_the_way_out():

@@ -19,7 +19,7 @@
   X(STALL_DEADLOCK, "deadlock", "in a deadlock")                                                   \
   X(STALL_DISK, "uninterruptible", "blocked in an uninterruptible call")                           \
   X(STALL_BLOCKED, "blocked", "blocked in a call")                                                 \
-  X(STALL_STARVED, "starved", "waiting for a CPU")                                                 \
+  X(STALL_STARVED, "waiting-for-cpu", "waiting for a CPU")                                         \
   X(STALL_MIXED, "mixed", "several causes")                                                        \
   X(STALL_UNKNOWN, "unknown", "unknown cause")
 

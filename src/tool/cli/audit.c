@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: MIT
  *
- * sonde audit: policies, apart from the recordings made under them.
+ * sonde audit: audit policies and baselines.
  *
- *   check POLICY      is it understood, and what does it ask for?
- *   compile POLICY    its flat form, for a program that audits itself
- *   baseline FILE     the findings of a recording, to be kept and compared with
+ *   check POLICY      prints what a policy audits, or the line with an error
+ *   compile POLICY    writes its flat form, for a program that audits itself
+ *   baseline FILE     prints the findings of a recording, to compare with later
  */
 #include <errno.h>
 #include <stdlib.h>
@@ -17,24 +17,22 @@
 #include "cli/verbs.h"
 #include "report/json.h"
 
-static const cli_option_t options[] = {{'o', "output", "FILE", "where compile writes to"}, {0}};
+static const cli_option_t options[] = {{'o', "output", "FILE", "compile: the file to write"}, {0}};
 
 static const cli_usage_t usage = {
     .verb = "audit",
     .arguments = "check [POLICY] | compile POLICY -o FILE | baseline FILE",
     .options = options,
-    .about =
-        "check: says what an audit policy asks for, or in which line it is wrong and what to do\n"
-        "(exit 2). POLICY is a YAML file as docs/policy.md describes it, or one of those that\n"
-        "ship inside: linux, apple.\n"
-        "compile: writes POLICY to FILE as sonde_audit_start takes it (sonde/audit.h).\n"
-        "baseline: writes what the recording FILE found, to be kept beside the program and\n"
-        "compared with by 'sonde diff'.",
-    .examples = {{"sonde audit check", "what is audited when no policy is named"},
-                 {"sonde audit check privacy.yaml", "is it understood?"},
+    .about = "check: prints what an audit policy audits, or the line with an error and how to fix "
+             "it (exit 2). POLICY is a YAML file (docs/policy.md), or linux or apple, which are "
+             "built in.\n"
+             "compile: writes POLICY to FILE for sonde_audit_start (sonde/audit.h).\n"
+             "baseline: prints the findings of the recording FILE, for 'sonde diff' to compare.",
+    .examples = {{"sonde audit check", "show the default policy"},
+                 {"sonde audit check privacy.yaml", "check a policy"},
                  {"sonde audit compile privacy.yaml -o privacy.aud", "for a program's own audit"},
-                 {"sonde audit baseline run.sonde > known.json", "what is known from now on"},
-                 {"sonde diff known.json new.sonde", "does a build call something new?"}}};
+                 {"sonde audit baseline run.sonde > known.json", "accept the present findings"},
+                 {"sonde diff known.json new.sonde", "fail if a build makes new calls"}}};
 
 static const char *argument_word(uint8_t kind) {
   static const char *const words[] = {
@@ -69,7 +67,7 @@ static void print_texts(const char *what, const policy_texts_t *texts) {
 static void print_category(const policy_t *p, const policy_category_t *c) {
   printf("%s%s%s  %s, %s%s\n", terminal_style(stdout, TERMINAL_BOLD), c->id,
          terminal_style(stdout, TERMINAL_PLAIN), policy_level_word(c->level), c->title,
-         c->enabled ? "" : " (switched off)");
+         c->enabled ? "" : " (disabled)");
   for (size_t i = 0; i < c->function_count; i++)
     print_function(&p->functions[c->functions[i]]);
   print_texts("only", &c->match);
@@ -82,7 +80,7 @@ static int check(const char *name) {
   for (size_t i = 0; i < policy->category_count; i++) {
     print_category(policy, &policy->categories[i]);
   }
-  printf("\n%zu categories, %zu functions, %zu allowances, %zu limits, %zu phases: understood\n",
+  printf("\n%zu categories, %zu functions, %zu allowances, %zu limits, %zu phases: valid\n",
          policy->category_count, policy->function_count, policy->allowance_count,
          policy->limit_count, policy->phase_count);
   policy_free(policy);
@@ -105,7 +103,7 @@ static int baseline(const char *path) {
   int status = CLI_FAILED;
   if (audit_recording_open(&r, path, 0)) {
     json_object *o = baseline_json(&r.findings);
-    status = o ? CLI_DONE : message_fail("there is no memory");
+    status = o ? CLI_DONE : message_fail("out of memory");
     if (o) printf("%s\n", json_object_to_json_string_ext(o, JSON_STYLE | JSON_C_TO_STRING_PRETTY));
     json_object_put(o);
   }
@@ -123,11 +121,10 @@ int verb_audit(int argc, char **argv) {
   char **rest = parser.rest;
   const char *what = parser.rest_count ? rest[0] : "";
   if (output && strcmp(what, "compile"))
-    return cli_wrong_use(&usage, "'--output' is of compile alone: what check and baseline say "
-                                 "goes to the standard output");
+    return cli_wrong_use(&usage, "'--output' applies to compile; check and baseline write to "
+                                 "standard output");
   if (!strcmp(what, "check") && parser.rest_count <= 2) return check(rest[1] ? rest[1] : "linux");
   if (!strcmp(what, "compile") && parser.rest_count == 2 && output) return compile(rest[1], output);
   if (!strcmp(what, "baseline") && parser.rest_count == 2) return baseline(rest[1]);
-  return cli_wrong_use(&usage, "say what to do: check [POLICY], compile POLICY -o FILE or "
-                               "baseline FILE");
+  return cli_wrong_use(&usage, "takes check [POLICY], compile POLICY -o FILE or baseline FILE");
 }

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
  *
- * sonde cache: the folder that keeps the symbol index of each module.
+ * sonde cache: lists, limits and clears the symbol index.
  */
 #include <errno.h>
 #include <stdlib.h>
@@ -14,17 +14,18 @@
 
 enum { KEY_JSON = CLI_LONG_ONLY };
 
-static const cli_option_t options[] = {{KEY_JSON, "json", NULL, "as JSON (docs/json.md)"}, {0}};
+static const cli_option_t options[] = {{KEY_JSON, "json", NULL, "print JSON (docs/json.md)"}, {0}};
 
 static const cli_usage_t usage = {
     .verb = "cache",
     .arguments = "[list | size | clear | limit [SIZE]]",
     .about =
-        "The symbol index remembers what debug files say, one file a binary, so that names and\n"
-        "lines come at once the next time. What was unused longest goes when it is full.",
+        "The symbol index stores the contents of debug files, one file for each binary, so that "
+        "later runs find names and lines at once. If it exceeds its limit, the least recently "
+        "used files are removed.",
     .options = options,
-    .examples = {{"sonde cache", "what it holds, where, and its limit"},
-                 {"sonde cache limit 4G", "let it grow to 4 GB"},
+    .examples = {{"sonde cache", "list it, with its folder and limit"},
+                 {"sonde cache limit 4G", "set the limit to 4 GB"},
                  {"sonde cache clear", "remove every index"}}};
 
 /* "64M", "2G", "1048576". */
@@ -54,7 +55,7 @@ static void put_size(uint64_t bytes) {
     printf("%llu B", (unsigned long long)bytes);
 }
 
-/* The path of the binary or debug file that an index was made from, for people to recognise. */
+/* Passes the path of the debug file that an index was made from, or NULL. */
 static void with_source(const index_cache_entry_t *entry, void (*use)(const char *, void *),
                         void *context) {
   char path[INDEX_CACHE_PATH_MAX];
@@ -133,7 +134,7 @@ static int set_limit(const char *text) {
   if (!read_size(text, &bytes))
     return cli_wrong_use(&usage, "'%s' is not a size such as 512M or 2G", text);
   if (!index_cache_set_limit(bytes))
-    return message_fail("the limit cannot be stored: %s", strerror(errno));
+    return message_fail("cannot store the limit: %s", strerror(errno));
   index_cache_shrink(bytes);
   return CLI_DONE;
 }
@@ -149,7 +150,7 @@ int verb_cache(int argc, char **argv) {
   const char *action = parser.rest_count ? parser.rest[0] : "list";
   bool is_limit = !strcmp(action, "limit");
   if (parser.rest_count > 1 + is_limit)
-    return cli_wrong_use(&usage, "'%s' is one argument too many", parser.rest[1 + is_limit]);
+    return cli_wrong_use(&usage, "unexpected argument '%s'", parser.rest[1 + is_limit]);
   if (is_limit && parser.rest_count == 2) return set_limit(parser.rest[1]);
   if (!strcmp(action, "list")) return show(true, json);
   if (!strcmp(action, "size") || is_limit) return show(false, json);

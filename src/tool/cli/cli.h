@@ -1,11 +1,10 @@
 /* SPDX-License-Identifier: MIT
  *
- * What a verb of the command is, and what all verbs share: options with their help, one-line
- * failures, colour and progress.
+ * What all verbs of the command share: options with their help, and one-line error messages.
  *
- * A verb is one file, cli/NAME.c, with one function `int verb_NAME(int argc, char **argv)`, and one
- * line in cli/verbs.h. argv[0] is the verb's name. It returns the exit status: CLI_DONE,
- * CLI_FINDING or CLI_FAILED. A minimal one:
+ * A verb is a file cli/NAME.c with the function `int verb_NAME(int argc, char **argv)`, and a line
+ * in cli/verbs.h. argv[0] is the verb's name. The function returns the exit status: CLI_DONE,
+ * CLI_FINDING or CLI_FAILED. A minimal verb:
  *
  *   static const cli_option_t options[] = {
  *     {'c', "core", "FILE", "read a core dump instead of a live process"},
@@ -28,12 +27,12 @@
  *         break;
  *       }
  *     if (key < 0)
- *       return parser.status;             // --help was asked for and shown, or one line was said
- *     char **rest = parser.rest;          // NULL-terminated; parser.rest_count of them
+ *       return parser.status;             // --help was printed, or an error
+ *     char **rest = parser.rest;          // parser.rest_count arguments, then NULL
  *     …
  *   }
  *
- * Data goes to stdout, everything else to stderr. Only one thread uses these functions.
+ * Data goes to stdout, everything else to stderr. One thread uses these functions.
  */
 #ifndef SONDE_CLI_CLI_H
 #define SONDE_CLI_CLI_H
@@ -51,14 +50,14 @@
 enum {
   CLI_DONE = 0,
   CLI_FINDING = 1, /* a gate failed, a difference was found */
-  CLI_FAILED = 2,  /* wrong use, or it could not be done; one line on stderr said why */
+  CLI_FAILED = 2,  /* wrong use or failure; stderr has one line that says why */
 };
 
 /* ---- options ------------------------------------------------------------------------------- */
 
-/* One option. A KEY that is a printable character is also the short option; long-only options take
- * keys from CLI_LONG_ONLY up. VALUE is NULL for a switch, "FILE" for an option that must have a
- * value, "[HZ]" for one that may (--sample or --sample=50). A table ends with {0}. */
+/* An option. A printable KEY is also the short option; keys of long options begin at CLI_LONG_ONLY.
+ * VALUE is NULL for a switch, "FILE" for a required value, and "[HZ]" for an optional value
+ * (--sample or --sample=50). A table ends with {0}. */
 typedef struct cli_option {
   int key;
   const char *name;
@@ -73,20 +72,20 @@ typedef struct cli_example {
   const char *does;
 } cli_example_t;
 
-/* Everything that `sonde help VERB` shows; --help is added to every verb's options. */
+/* What `sonde help VERB` prints. Every verb also has --help. */
 typedef struct cli_usage {
   const char *verb;
   const char *arguments;       /* "PID", "[--] COMMAND…", "FILE [SECTION]"; NULL for none */
-  const char *about;           /* full sentences, lines broken at 80 columns */
+  const char *about;           /* full sentences, lines of at most 80 columns */
   const cli_option_t *options; /* NULL for none */
   cli_example_t examples[CLI_MAX_EXAMPLES];
 } cli_usage_t;
 
 typedef struct cli_parser {
-  const char *value; /* out: value of the option just read, NULL when it has none */
-  char **rest;       /* out, after the last option: the arguments that are no options */
+  const char *value; /* out: the value of the current option, or NULL */
+  char **rest;       /* out, after the last option: the other arguments */
   int rest_count;
-  int status; /* out, after cli_next said -1: what the verb returns */
+  int status; /* out, after cli_next returned -1: the exit status of the verb */
   const cli_usage_t *usage;
   int argc;
   char **argv;
@@ -95,22 +94,22 @@ typedef struct cli_parser {
 
 cli_parser_t cli_parser(const cli_usage_t *usage, int argc, char **argv);
 
-/* As above, for verbs that run a command: reading options ends at the first argument that is none,
- * so that the command's own options are left to it. */
+/* For verbs that run a command: options end at the first other argument, so the command keeps its
+ * own options. */
 cli_parser_t cli_parser_for_command(const cli_usage_t *usage, int argc, char **argv);
 
-/* The next option's key; 0 when there are no more, and REST is set; -1 when the verb is to return
- * STATUS at once, everything having been said. */
+/* Returns the key of the next option; 0 after the last, when REST is set; -1 if the verb must
+ * return STATUS, after help or an error was printed. */
 int cli_next(cli_parser_t *parser);
 
-/* ---- one line, exit 2 ---------------------------------------------------------------------- */
+/* ---- wrong use ----------------------------------------------------------------------------- */
 
-/* Prints a message_fail line that points to the verb's help; returns CLI_FAILED. */
+/* Prints an error that refers to the verb's help; returns CLI_FAILED. */
 int cli_wrong_use(const cli_usage_t *usage, const char *format, ...)
     __attribute__((format(printf, 2, 3)));
 
-/* Of COUNT words the one nearest to WORD (missing, added, changed or swapped letters; or the one
- * that it begins), NULL when none is near. */
+/* The most similar of COUNT words: one that begins with WORD, or with few letters missing, added,
+ * changed or swapped. NULL: none is similar. */
 const char *suggest_nearest(const char *word, const char *const *words, int count);
 
 #endif

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
- * sonde diff: what changed between two recordings, and a gate for continuous integration.
+ * sonde diff: compares two recordings; with --max-growth or audits, a gate for continuous
+ * integration.
  */
 #include <inttypes.h>
 #include <stdlib.h>
@@ -18,26 +19,26 @@ enum { KEY_BY = CLI_LONG_ONLY, KEY_TOP, KEY_JSON, KEY_MAX_GROWTH };
 
 static const cli_option_t options[] = {
     {KEY_BY, "by", "WHAT",
-     "compare by peak, leaked, allocated, temporary, sample (CPU time)\nor audit (sensitive calls "
-     "that are new: exit 1). Default: audit where\nOLD is a baseline, or both hold an audit and "
-     "nothing else; else peak"},
+     "compare peak, leaked, allocated, temporary, sample (CPU time) or audit (exit 1 if there are "
+     "new sensitive calls).\nDefault: audit if OLD is a baseline or both recordings have only an "
+     "audit; else peak"},
     {KEY_MAX_GROWTH, "max-growth", "LIMIT",
-     "exit 1 when the whole grew by more: 5%, or bytes: 10M (of\ntemporary and sample: a number)"},
-    {KEY_TOP, "top", "N", "show N functions and stacks (10)"},
-    {KEY_JSON, "json", NULL, "as JSON, see docs/json.md"},
+     "exit 1 if the total grew by more: 5%, or bytes: 10M (temporary and sample: a number)"},
+    {KEY_TOP, "top", "N", "show N functions and stacks (default 10)"},
+    {KEY_JSON, "json", NULL, "print JSON (docs/json.md)"},
     {0}};
 
 static const cli_usage_t usage = {
     .verb = "diff",
     .arguments = "OLD NEW",
-    .about = "Tells what changed between two recordings of a program, by function and by stack.\n"
-             "Stacks are compared by the names of their functions, so other addresses and another\n"
-             "build do not matter. OLD may be a file of 'sonde audit baseline'.",
+    .about = "Shows what changed between two recordings of a program, by function and by stack. "
+             "Stacks are compared by function names, so addresses and builds may differ. OLD "
+             "may be a baseline written by 'sonde audit baseline'.",
     .options = options,
-    .examples = {{"sonde diff before.sonde after.sonde", "what the peak is made of now"},
-                 {"sonde diff --by leaked --max-growth 0 before.sonde after.sonde",
-                  "fails when more is never freed"},
-                 {"sonde diff known.json new.sonde", "fails when a build calls something new"}}};
+    .examples = {
+        {"sonde diff before.sonde after.sonde", "what changed at the peak"},
+        {"sonde diff --by leaked --max-growth 0 before.sonde after.sonde", "fail if leaks grew"},
+        {"sonde diff known.json new.sonde", "fail if a build makes new sensitive calls"}}};
 
 /* One of the two recordings. */
 typedef struct side {
@@ -46,17 +47,17 @@ typedef struct side {
   samples_t samples;
 } side_t;
 
-typedef struct asked {
+typedef struct request {
   measure_t measure;                       /* MEASURE_COUNT: samples */
-  bool json, gate, percent, audit, chosen; /* chosen: by what was said */
+  bool json, gate, percent, audit, chosen; /* chosen: with --by */
   double limit;
   uint32_t top;
-} asked_t;
+} request_t;
 
-static bool by_samples(const asked_t *a) { return a->measure == MEASURE_COUNT; }
-static bool in_bytes(const asked_t *a) { return a->measure < MEASURE_TEMPORARY; }
+static bool by_samples(const request_t *a) { return a->measure == MEASURE_COUNT; }
+static bool in_bytes(const request_t *a) { return a->measure < MEASURE_TEMPORARY; }
 
-static const char *name_of(const asked_t *a) {
+static const char *name_of(const request_t *a) {
   return by_samples(a) ? "sample" : measure_name(a->measure);
 }
 
@@ -79,7 +80,7 @@ static int open_side(side_t *s, const char *path) {
   if (!recording_open_report(&s->report)) return CLI_FAILED;
   if (replay_run(&s->replay, s->report.reader, &all) < 0 ||
       !(s->report.names = frame_names_new(s->report.reader)))
-    return message_fail("there is no memory");
+    return message_fail("out of memory");
   return CLI_DONE;
 }
 
@@ -91,18 +92,18 @@ static bool has_audit(const side_t *s) {
   return false;
 }
 
-/* Whether it is the audits that are compared where nobody said by what: a gate that finds nothing,
- * since it looked at something else, is worse than none. */
-static bool is_of_audits(const asked_t *a, const side_t *sides) {
+/* Without --by, compares audits if the recordings have nothing else: otherwise a gate would pass
+ * because it compared other data. */
+static bool compares_audits(const request_t *a, const side_t *sides) {
   if (a->chosen || a->gate || !has_audit(&sides[0]) || !has_audit(&sides[1])) return false;
   bool others = false;
   for (int i = 0; i < 2; i++)
     others |= sides[i].replay.stack_count || sides[i].samples.stack_count;
-  if (others) message_note("both hold an audit, too: '--by audit' compares that");
+  if (others) message_note("both also have an audit; '--by audit' compares it");
   return !others;
 }
 
-static bool add_side(diff_t *d, const side_t *s, const asked_t *a, bool old) {
+static bool add_side(diff_t *d, const side_t *s, const request_t *a, bool old) {
   for (size_t i = 0; by_samples(a) && i < s->samples.stack_count; i++) {
     int64_t ticks = (int64_t)s->samples.stacks[i].ticks;
     if (!diff_add(d, &s->report, old, s->samples.stacks[i].stack, ticks, ticks)) return false;
@@ -119,26 +120,25 @@ static bool add_side(diff_t *d, const side_t *s, const asked_t *a, bool old) {
 
 /* ---- text --------------------------------------------------------------------------------- */
 
-static const char *amount(const asked_t *a, int64_t value, char *text) {
+static const char *amount(const request_t *a, int64_t value, char *text) {
   if (in_bytes(a)) return report_bytes(value, text);
   snprintf(text, 24, "%" PRId64, value);
   return text;
 }
 
-/* With its sign. */
-static const char *change_of(const asked_t *a, int64_t change, char *text) {
+static const char *change_of(const request_t *a, int64_t change, char *text) {
   char plain[24];
   snprintf(text, 32, "%s%s", change > 0 ? "+" : "", amount(a, change, plain));
   return text;
 }
 
-static void print_row(const asked_t *a, const diff_row_t *r) {
+static void print_row(const request_t *a, const diff_row_t *r) {
   char change[32], before[24], after[24];
   printf("  %11s  %10s → %-10s  ", change_of(a, r->after - r->before, change),
          amount(a, r->before, before), amount(a, r->after, after));
 }
 
-static void print_whole(const asked_t *a, const diff_t *d) {
+static void print_whole(const request_t *a, const diff_t *d) {
   char change[32], before[24], after[24];
   printf("%s: %s → %s, %s", name_of(a), amount(a, d->before, before), amount(a, d->after, after),
          change_of(a, d->after - d->before, change));
@@ -146,7 +146,7 @@ static void print_whole(const asked_t *a, const diff_t *d) {
   putchar('\n');
 }
 
-static void print_text(const asked_t *a, const diff_t *d, const diff_t *functions,
+static void print_text(const request_t *a, const diff_t *d, const diff_t *functions,
                        const side_t *sides) {
   const report_t *r = &sides[0].report;
   print_whole(a, d);
@@ -178,7 +178,7 @@ static json_object *row_json(const diff_row_t *r) {
   return o;
 }
 
-static void print_json(const asked_t *a, const diff_t *d, const diff_t *functions,
+static void print_json(const request_t *a, const diff_t *d, const diff_t *functions,
                        const side_t *sides) {
   json_object *o = json_object_new_object(), *by_function = json_object_new_array(),
               *stacks = json_object_new_array();
@@ -204,7 +204,7 @@ static void print_json(const asked_t *a, const diff_t *d, const diff_t *function
 /* ---- the verb ----------------------------------------------------------------------------- */
 
 /* 5%, 10M, 0 */
-static bool parse_limit(const char *text, asked_t *out) {
+static bool parse_limit(const char *text, request_t *out) {
   char *end;
   out->limit = strtod(text, &end);
   out->gate = true;
@@ -218,17 +218,17 @@ static bool parse_limit(const char *text, asked_t *out) {
   return !*end;
 }
 
-static int check_gate(const asked_t *a, const diff_t *d) {
+static int check_gate(const request_t *a, const diff_t *d) {
   char change[32];
   int64_t grown = d->after - d->before;
   double allowed = a->percent ? a->limit / 100 * (double)d->before : a->limit;
   if (!a->gate || (double)grown <= allowed) return CLI_DONE;
-  message_note("%s grew by %s, more than --max-growth allows", name_of(a),
+  message_note("%s grew by %s, which exceeds --max-growth", name_of(a),
                change_of(a, grown, change) + 1);
   return CLI_FINDING;
 }
 
-static int compare(const asked_t *a, const side_t *sides) {
+static int compare(const request_t *a, const side_t *sides) {
   diff_t d = {0}, functions = {0};
   int status = CLI_FAILED;
   if (add_side(&d, &sides[0], a, true) && add_side(&d, &sides[1], a, false)) {
@@ -241,7 +241,7 @@ static int compare(const asked_t *a, const side_t *sides) {
       status = check_gate(a, &d);
     }
   }
-  if (status == CLI_FAILED) (void)message_fail("there is no memory");
+  if (status == CLI_FAILED) (void)message_fail("out of memory");
   diff_free(&functions);
   diff_free(&d);
   return status;
@@ -261,39 +261,39 @@ static bool is_baseline(const char *path) {
 
 int verb_diff(int argc, char **argv) {
   cli_parser_t parser = cli_parser(&usage, argc, argv);
-  asked_t asked = {.measure = MEASURE_PEAK};
+  request_t request = {.measure = MEASURE_PEAK};
   long top = 10;
   int key;
   while ((key = cli_next(&parser)) > 0)
     switch (key) {
-    case KEY_JSON: asked.json = true; break;
+    case KEY_JSON: request.json = true; break;
     case KEY_TOP:
       if (!parse_number(parser.value, 1, 100000000, &top))
         return cli_wrong_use(&usage, "--top takes a number from 1 up");
       break;
     case KEY_BY:
-      asked.chosen = true;
-      asked.audit = !strcmp(parser.value, "audit");
-      if (!asked.audit && !parse_by(parser.value, &asked.measure))
+      request.chosen = true;
+      request.audit = !strcmp(parser.value, "audit");
+      if (!request.audit && !parse_by(parser.value, &request.measure))
         return cli_wrong_use(&usage,
                              "--by takes peak, leaked, allocated, temporary, sample or audit");
       break;
     case KEY_MAX_GROWTH:
-      if (!parse_limit(parser.value, &asked))
+      if (!parse_limit(parser.value, &request))
         return cli_wrong_use(&usage, "--max-growth takes 5%%, 10M or a number");
       break;
     }
   if (key < 0) return parser.status;
   if (parser.rest_count != 2) return cli_wrong_use(&usage, "takes two recordings");
-  if (asked.audit || is_baseline(parser.rest[0]))
-    return audit_compare(parser.rest[0], parser.rest[1]);
-  asked.top = (uint32_t)top;
+  if (request.audit || is_baseline(parser.rest[0]))
+    return audit_recording_compare(parser.rest[0], parser.rest[1]);
+  request.top = (uint32_t)top;
   side_t sides[2] = {0};
   int status = open_side(&sides[0], parser.rest[0]);
   if (status == CLI_DONE) status = open_side(&sides[1], parser.rest[1]);
-  bool audits = status == CLI_DONE && is_of_audits(&asked, sides);
-  if (status == CLI_DONE && !audits) status = compare(&asked, sides);
+  bool audits = status == CLI_DONE && compares_audits(&request, sides);
+  if (status == CLI_DONE && !audits) status = compare(&request, sides);
   close_side(&sides[0]);
   close_side(&sides[1]);
-  return audits ? audit_compare(parser.rest[0], parser.rest[1]) : status;
+  return audits ? audit_recording_compare(parser.rest[0], parser.rest[1]) : status;
 }

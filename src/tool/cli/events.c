@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
  *
- * sonde events: every event of a recording, in order, one JSON object a line.
+ * sonde events: prints every event of a recording, in order, one JSON object a line.
  */
 #include <inttypes.h>
 #include <stdlib.h>
@@ -18,18 +18,18 @@
 enum { KEY_STACKS = CLI_LONG_ONLY, KEY_PROGRAM, FRAMES_MAX = 1024 };
 
 static const cli_option_t options[] = {
-    {KEY_STACKS, "stacks", NULL, "with each event's stack, as program counters"},
-    RECORDING_PROGRAM_OPTION(KEY_PROGRAM, "print those of "),
+    {KEY_STACKS, "stacks", NULL, "add the stack of each event, as program counters"},
+    RECORDING_PROGRAM_OPTION(KEY_PROGRAM, "print"),
     {0}};
 
 static const cli_usage_t usage = {
     .verb = "events",
     .arguments = "FILE",
-    .about = "Prints every event of the recording FILE, in the order in which they happened, one\n"
-             "JSON object a line. Times are nanoseconds since the recording began.",
+    .about = "Prints every event of the recording FILE in order of time, one JSON object a line. "
+             "Times are in nanoseconds since the start of the recording.",
     .options = options,
-    .examples = {{"sonde events run.sonde | head", "the first events"},
-                 {"sonde events --stacks run.sonde", "with the frames of each stack"}}};
+    .examples = {{"sonde events run.sonde | head", "print the first events"},
+                 {"sonde events --stacks run.sonde", "print events with frames"}}};
 
 static const char *name_of_kind(uint8_t kind) {
   static const char *const names[] = {"none",   "malloc",  "free",     "realloc",
@@ -68,14 +68,14 @@ static void print_event(const reader_t *reader, const record_event_t *e, bool st
 static bool print_block(void *context, const record_block_t *b) {
   const reader_t *reader = context;
   const record_thread_t *t = reader_thread(reader, b->stream);
-  printf("{\"event\":\"block\",\"given_ns\":%" PRIu64, reader_ns(reader, b->time));
+  printf("{\"event\":\"block\",\"allocated_ns\":%" PRIu64, reader_ns(reader, b->time));
   if (t) printf(",\"tid\":%" PRIu32, t->tid);
   printf(",\"address\":\"0x%" PRIx64 "\",\"size\":%" PRIu64 ",\"stack\":%" PRIu32 "}\n", b->address,
          b->size, b->stack);
   return true;
 }
 
-static void print_mark(const reader_t *reader, const record_event_t *e) {
+static void print_marker(const reader_t *reader, const record_event_t *e) {
   const char *name;
   size_t size = body_text(e, &name);
   const record_thread_t *t = e->stream != RECORDER_STREAM ? reader_thread(reader, e->stream) : NULL;
@@ -85,12 +85,12 @@ static void print_mark(const reader_t *reader, const record_event_t *e) {
   json_object_put(text);
 }
 
-static void print_region(const reader_t *reader, const record_event_t *e, bool stacks) {
+static void print_mapping(const reader_t *reader, const record_event_t *e, bool stacks) {
   static const char *const calls[] = {"", "mapped", "unmapped", "moved"};
   const record_thread_t *t = reader_thread(reader, e->stream);
   uint64_t n[9] = {0};
   if (!body_numbers(e, n, 9) || n[0] > MAPPING_MOVED) return;
-  printf("{\"event\":\"region\",\"time_ns\":%" PRIu64, reader_ns(reader, e->time));
+  printf("{\"event\":\"mapping\",\"time_ns\":%" PRIu64, reader_ns(reader, e->time));
   if (t) printf(",\"tid\":%" PRIu32, t->tid);
   printf(",\"call\":\"%s\",\"address\":\"0x%" PRIx64 "\",\"size\":%" PRIu64 ",\"stack\":%" PRIu64,
          calls[n[0]], n[1], n[2], n[3]);
@@ -140,17 +140,17 @@ static void print_extended(reader_t *reader, const record_event_t *e, bool stack
     return;
   }
   if (e->subtype == EXTENDED_MAPPING) {
-    print_region(reader, e, stacks);
+    print_mapping(reader, e, stacks);
     return;
   }
   const char *name = e->subtype == EXTENDED_MODE       ? "mode"
                      : e->subtype == EXTENDED_SNAPSHOT ? "snapshot"
-                     : e->subtype == EXTENDED_MARKER   ? "mark"
+                     : e->subtype == EXTENDED_MARKER   ? "marker"
                                                        : NULL;
   if (!name) return;
   printf("{\"event\":\"%s\",\"time_ns\":%" PRIu64, name, ns);
   if (e->subtype == EXTENDED_MARKER) {
-    print_mark(reader, e);
+    print_marker(reader, e);
     return;
   }
   body_numbers(e, n, 2);
@@ -187,5 +187,5 @@ int verb_events(int argc, char **argv) {
   merge_close(merge);
   audit_free(audit);
   reader_close(reader);
-  return read ? CLI_DONE : message_fail("there is no memory");
+  return read ? CLI_DONE : message_fail("out of memory");
 }

@@ -1,9 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
- * sonde history: what happened at one address, and from where.
- *
- * An address inside a block counts as the block's: for each event the block it gave or took is
- * compared by its extent. One pass over the recording; nothing is kept.
+ * sonde history: prints what happened at an address, and from where. An address inside a block
+ * belongs to the block. One pass over the recording.
  */
 #include <inttypes.h>
 #include <string.h>
@@ -17,22 +15,22 @@
 
 enum { KEY_PROGRAM = CLI_LONG_ONLY, DEPTH_MAX = 4096 };
 
-static const cli_option_t options[] = {RECORDING_PROGRAM_OPTION(KEY_PROGRAM, "look into "), {0}};
+static const cli_option_t options[] = {RECORDING_PROGRAM_OPTION(KEY_PROGRAM, "search"), {0}};
 
 static const cli_usage_t usage = {
     .verb = "history",
     .arguments = "FILE ADDRESS",
-    .about =
-        "Tells every block that held ADDRESS in the recording FILE: when and from where it was\n"
-        "given out, and when and from where it was freed.",
+    .about = "Prints every block of the recording FILE that contained ADDRESS: when and from where "
+             "it was allocated, and when and from where it was freed.",
     .options = options,
-    .examples = {{"sonde history run.sonde 0x7f12a0001230", "who owned this address, and when"}}};
+    .examples = {
+        {"sonde history run.sonde 0x7f12a0001230", "which code owned this address, and when"}}};
 
 typedef struct search {
   const reader_t *reader;
   frame_names_t *names;
   uint64_t wanted;
-  uint64_t block, size; /* the live block that holds it; size 0: none */
+  uint64_t block, size; /* the live block that contains it; size 0: none */
   uint64_t found;
 } search_t;
 
@@ -41,7 +39,7 @@ static const char *word_of(const record_event_t *e) {
   case EVENT_MALLOC: return "malloc";
   case EVENT_CALLOC: return "calloc";
   case EVENT_ALIGNED: return "aligned";
-  case EVENT_REALLOC: return e->moment ? "realloc gave" : "realloc took";
+  case EVENT_REALLOC: return e->moment ? "realloc to" : "realloc from";
   default: return "free";
   }
 }
@@ -71,10 +69,10 @@ static void print_event(search_t *s, const record_event_t *e, uint64_t address, 
   print_stack(s, e->stack);
 }
 
-static void look_at(search_t *s, const record_event_t *e) {
-  bool takes = e->kind == EVENT_FREE || (e->kind == EVENT_REALLOC && e->moment == 0);
+static void check_event(search_t *s, const record_event_t *e) {
+  bool frees = e->kind == EVENT_FREE || (e->kind == EVENT_REALLOC && e->moment == 0);
   uint64_t address = e->kind == EVENT_REALLOC && !e->moment ? e->old : e->address;
-  if (takes) {
+  if (frees) {
     if (address != s->wanted && !(s->size && address == s->block)) return;
     print_event(s, e, address, address == s->block ? s->size : 0);
     s->size = 0;
@@ -104,12 +102,12 @@ int verb_history(int argc, char **argv) {
   merge_t *merge = merge_open(reader);
   const record_event_t *e;
   while (s.names && merge && (e = merge_next(merge)))
-    if (e->kind != EVENT_EXTENDED && e->kind != EVENT_SAMPLE) look_at(&s, e);
+    if (e->kind != EVENT_EXTENDED && e->kind != EVENT_SAMPLE) check_event(&s, e);
   bool good = s.names && merge;
   merge_close(merge);
   frame_names_free(s.names);
   reader_close(reader);
-  if (!good) return message_fail("there is no memory");
-  if (!s.found) printf("no block held 0x%" PRIx64 "\n", s.wanted);
+  if (!good) return message_fail("out of memory");
+  if (!s.found) printf("no block contained 0x%" PRIx64 "\n", s.wanted);
   return CLI_DONE;
 }

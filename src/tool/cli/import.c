@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: MIT
  *
- * sonde import: Apple's malloc stack logs become a recording, which every other verb reads.
+ * sonde import: converts Apple's malloc stack logs to a recording, which every other verb reads.
  *
- * What a file is shows in the file: a stack table, a tree of regions and a memory graph have a
- * magic, a list of images is text. What is left is the log. A memory graph may hold several of
- * these; what is given beside it goes before.
+ * The contents decide what a file is: a stack table, a mapping tree and a memory graph have a magic
+ * number, a list of images is text, any other file is a log. A memory graph may contain an image
+ * list, a table and a log; separate files take precedence.
  */
 #include <errno.h>
 #include <inttypes.h>
@@ -23,28 +23,26 @@ enum { KEY_RECORDS = CLI_LONG_ONLY, KEY_DEBUG_DIR };
 
 static const cli_option_t options[] = {
     {'o', "output", "FILE",
-     "the recording to write; default: NAME.PID.sonde, as the log is called"},
-    {KEY_RECORDS, "records", "BYTES", "size of a record: 16, 24 or 32; default: as the log shows"},
-    {KEY_DEBUG_DIR, "debug-dir", "DIR", "look for the images' dSYM files here; may be repeated"},
+     "the recording to write (default: NAME.PID.sonde, from the log's name)"},
+    {KEY_RECORDS, "records", "BYTES", "size of a record: 16, 24 or 32 (default: detected)"},
+    {KEY_DEBUG_DIR, "debug-dir", "DIR", "search dSYM files here; may be repeated"},
     {0}};
 
 static const cli_usage_t usage = {
     .verb = "import",
     .arguments = "FILE…",
     .about =
-        "Reads a malloc stack log of macOS or iOS (stack-logs.….index), and with it, where they\n"
-        "are given, the serialised stack table (MslUniquingTable), the tree of regions (radixv2)\n"
-        "and a list of images (a crash report, .ips JSON, or lines START PATH), in any order; or\n"
-        "a memory graph (.memgraph), whose images, table and log are taken, as far as it has "
-        "them.\n"
-        "Writes a recording for report, history, events and export.",
+        "Converts a malloc stack log of macOS or iOS (stack-logs.….index) to a recording for "
+        "report, history, events and export. Further files, in any order: the stack table "
+        "(MslUniquingTable), the mapping tree (radixv2), a list of images (a crash report, .ips "
+        "JSON, or lines START PATH). A memory graph (.memgraph) supplies its images, table and "
+        "log, if it has them.",
     .options = options,
-    .examples = {
-        {"sonde import stack-logs.812.1059c0000.App.x1Yz2q.index app.table app.crash",
-         "a log with its stacks and images, into App.812.sonde"},
-        {"sonde import stack-logs.812.1059c0000.App.x1Yz2q.index App.memgraph",
-         "the same, with the images and, where it is readable, the table of a memory graph"},
-        {"sonde import --records 32 log.index", "a log of few records, without stacks"}}};
+    .examples = {{"sonde import stack-logs.812.1059c0000.App.x1Yz2q.index app.table app.crash",
+                  "a log with stacks and images; writes App.812.sonde"},
+                 {"sonde import stack-logs.812.1059c0000.App.x1Yz2q.index App.memgraph",
+                  "a log with the images and the stack table of a memory graph"},
+                 {"sonde import --records 32 log.index", "a short log, without stacks"}}};
 
 #define DIRS_MAX 32
 
@@ -54,7 +52,7 @@ typedef struct job {
   const char *dirs[DIRS_MAX + 1];
   int dir_count;
   const char *log_path, *graph_path;
-  input_t log, regions;
+  file_input_t log, regions;
   memgraph_t graph;
   apple_table_t table;
   bool has_table, has_images;
@@ -65,26 +63,26 @@ typedef struct job {
 
 /* ---- files -------------------------------------------------------------------------------- */
 
-static bool is_text(const input_t *file) {
+static bool is_text(const file_input_t *file) {
   uint64_t looked = file->size < 4096 ? file->size : 4096;
   return memchr(file->data, 0, looked) == NULL;
 }
 
-static int take_table(job_t *job, const char *path, const input_t *file) {
+static int take_table(job_t *job, const char *path, const file_input_t *file) {
   const char *wrong = apple_table_read(&job->table, file->data, file->size);
-  if (wrong) return message_fail("'%s' is no stack table that sonde knows: %s", path, wrong);
+  if (wrong) return message_fail("'%s' is not a known stack table: %s", path, wrong);
   if (job->has_table) return message_fail("'%s' is a second stack table", path);
   job->has_table = true;
   return CLI_DONE;
 }
 
-static int take_images(job_t *job, const char *path, const input_t *file) {
+static int take_images(job_t *job, const char *path, const file_input_t *file) {
   if (job->has_images) return message_fail("'%s' is a second list of images", path);
   job->has_images = true;
-  return read_images(path, file, &job->images);
+  return file_input_images(path, file, &job->images);
 }
 
-static int take_graph(job_t *job, const char *path, const input_t *file) {
+static int take_graph(job_t *job, const char *path, const file_input_t *file) {
   if (job->graph_path) return message_fail("'%s' is a second memory graph", path);
   job->graph_path = path;
   const char *wrong = memgraph_read(&job->graph, file->data, file->size);
@@ -92,7 +90,7 @@ static int take_graph(job_t *job, const char *path, const input_t *file) {
 }
 
 static int take_file(job_t *job, const char *path) {
-  input_t file;
+  file_input_t file;
   int status = file_input_map(path, &file);
   if (status != CLI_DONE) return status;
   if (apple_table_is(file.data, file.size)) return take_table(job, path, &file);
@@ -114,8 +112,8 @@ static int take_file(job_t *job, const char *path) {
 
 /* ---- a memory graph ------------------------------------------------------------------------ */
 
-/* One line: what it holds, and what of it is not read. */
-static void say_graph(const job_t *job) {
+/* Prints one line: what the memory graph contains, and what cannot be read. */
+static void print_graph(const job_t *job) {
   const memgraph_t *g = &job->graph;
   char process[320] = "", log[64] = "no log", unread[160] = "";
   if (g->name[0]) snprintf(process, sizeof process, " of %s (%" PRIu64 ")", g->name, g->pid);
@@ -126,21 +124,21 @@ static void say_graph(const job_t *job) {
              g->damaged);
   message_note("'%s', a memory graph%s: %zu images, %s%s, %s%s", job->graph_path, process,
                g->images.count, g->table.nodes ? "a stack table" : "no stack table",
-               g->table_wrong ? " that sonde knows" : "", log, unread);
+               g->table_wrong ? " of a known version" : "", log, unread);
 }
 
 static void take_graph_log(job_t *job) {
   const memgraph_t *g = &job->graph;
   if (job->log.data || !g->log) return;
-  job->log = (input_t){g->log, g->log_size, 0};
+  job->log = (file_input_t){g->log, g->log_size, 0};
   job->log_path = job->graph_path;
   job->pid = g->pid <= UINT32_MAX ? (uint32_t)g->pid : 0;
   snprintf(job->name, sizeof job->name, "%s", g->name[0] ? g->name : "memgraph");
   for (char *at = job->name; (at = strchr(at, '/')) != NULL;)
-    *at = '_'; /* the recording is called so */
+    *at = '_'; /* the name becomes a file name */
 }
 
-/* What no other file brought comes from the graph. */
+/* Takes from the memory graph what no other file supplied. */
 static int use_graph(job_t *job) {
   memgraph_t *g = &job->graph;
   if (!job->graph_path) return CLI_DONE;
@@ -148,7 +146,7 @@ static int use_graph(job_t *job) {
     return message_fail(
         "'%s' is a property list without a list of images, a stack table or a log%s",
         job->graph_path, g->damaged ? "; parts of it are damaged" : "");
-  say_graph(job);
+  print_graph(job);
   if (g->images.count && job->has_images)
     return message_fail("'%s' holds a second list of images", job->graph_path);
   if (g->images.count) {
@@ -173,9 +171,9 @@ static int choose_layout(job_t *job, apple_layout_t *layout) {
   *layout = apple_detect(job->log.data, job->log.size, &ambiguous);
   if (*layout != APPLE_UNKNOWN) return CLI_DONE;
   if (ambiguous)
-    return message_fail("'%s' has too few records to tell their size: say --records 16, 24 or 32",
+    return message_fail("'%s' has too few records to detect their size; use --records 16, 24 or 32",
                         job->log_path);
-  return message_fail("'%s' is not a malloc stack log; if it is, say --records 16, 24 or 32",
+  return message_fail("'%s' is not a malloc stack log; if it is, use --records 16, 24 or 32",
                       job->log_path);
 }
 
@@ -210,36 +208,36 @@ static void describe(offline_t *to, const job_t *job, const apple_summary_t *fou
   time_t changed = job->log.data ? job->log.changed : job->regions.changed;
   h->start_realtime_ns = (uint64_t)(changed > 0 ? changed : 0) * 1000000000u;
   h->lost_stacks = found->unknown_stacks;
-  snprintf(note, sizeof note,
-           "(imported from a malloc stack log: times are numbers of records%s%s)",
-           job->has_table ? "" : "; no stack table was given, so no frames",
-           job->has_images ? "" : "; no list of images was given, so no names");
+  snprintf(note, sizeof note, "(imported from a malloc stack log: times are record numbers%s%s)",
+           job->has_table ? "" : "; no stack table, so no frames",
+           job->has_images ? "" : "; no list of images, so no names");
   const offline_text_t texts[] = {
       {job->name, strlen(job->name)}, {job->name, strlen(job->name)}, {note, strlen(note)}, {0}};
   offline_table(to, TABLE_PROCESS, (const uint64_t[]){job->pid}, 1, texts);
 }
 
-static void say(const job_t *job, const char *output, const apple_summary_t *f, int layout) {
+static void print_result(const job_t *job, const char *output, const apple_summary_t *f,
+                         int layout) {
   fprintf(stderr,
-          "%s: %" PRIu64 " events and %" PRIu64 " regions of %" PRIu64 " threads, %" PRIu64
+          "%s: %" PRIu64 " events and %" PRIu64 " mappings of %" PRIu64 " threads, %" PRIu64
           " stack nodes, %" PRIu64 " frames, %zu images",
           output, f->events, f->regions, f->threads, f->stacks, f->frames, job->images.count);
   if (layout) fprintf(stderr, "; records of %d bytes", layout);
   fputc('\n', stderr);
-  if (!job->has_table) message_note("no stack table: events have stacks by number, without frames");
+  if (!job->has_table) message_note("no stack table: stacks have no frames");
   if (!job->has_images) message_note("no list of images: frames have no names");
   if (job->table.missing)
-    message_note("the stack table is cut off: %" PRIu64 " nodes are missing", job->table.missing);
-  if (f->damaged) message_note("%" PRIu64 " records are damaged and left out", f->damaged);
+    message_note("the stack table is truncated: %" PRIu64 " nodes are missing", job->table.missing);
+  if (f->damaged) message_note("%" PRIu64 " damaged records were skipped", f->damaged);
   if (f->partial_bytes)
-    message_note("%" PRIu64 " bytes at the end are no whole record", f->partial_bytes);
+    message_note("%" PRIu64 " bytes at the end are an incomplete record", f->partial_bytes);
   if (f->unknown_stacks)
-    message_note("%" PRIu64 " events name a stack that is not in the table", f->unknown_stacks);
+    message_note("%" PRIu64 " events refer to stacks that are not in the table", f->unknown_stacks);
   if (f->broken_chains)
-    message_note("%" PRIu64 " stacks lead out of the table or round in a circle: cut there",
+    message_note("%" PRIu64 " stacks have invalid or circular parents and were truncated",
                  f->broken_chains);
   if (f->damaged_regions)
-    message_note("%" PRIu64 " nodes of the tree of regions are damaged", f->damaged_regions);
+    message_note("%" PRIu64 " nodes of the mapping tree are damaged", f->damaged_regions);
 }
 
 static int import_files(job_t *job) {
@@ -276,7 +274,7 @@ static int import_files(job_t *job) {
   if (!good || error) unlink(output);
   if (!good) return message_fail("out of memory");
   if (error) return message_fail("'%s': %s", output, strerror(-error));
-  say(job, output, &found, job->log.data ? (int)layout : 0);
+  print_result(job, output, &found, job->log.data ? (int)layout : 0);
   return CLI_DONE;
 }
 
@@ -302,7 +300,7 @@ int verb_import(int argc, char **argv) {
   status = use_graph(&job);
   if (status != CLI_DONE) return status;
   if (!job.log.data && !job.regions.data)
-    return message_fail("none of these is a malloc stack log or a tree of regions");
+    return message_fail("no file is a malloc stack log or a mapping tree");
   if (!job.log.data) snprintf(job.name, sizeof job.name, "regions");
   status = import_files(&job);
   images_free(&job.images);

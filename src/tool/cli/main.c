@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
  *
- * The command's front door: finds the verb, runs it, and makes sure that what it wrote arrived.
+ * Finds the verb, runs it, and checks that its output was written.
  */
 #include <errno.h>
 #include <stdio.h>
@@ -38,18 +38,18 @@ static int unknown_verb(const char *name) {
 }
 
 static void list_verbs(FILE *out) {
-  fprintf(out, "sonde shows who is calling, and from where, inside running programs.\n\n"
+  fprintf(out, "sonde records who calls what in running programs, and reports it.\n\n"
                "usage: sonde VERB [options] [--] [arguments]\n\nverbs:\n");
   for (int i = 0; i < VERB_COUNT; i++)
     fprintf(out, "  %s%-10s%s %s\n", terminal_style(out, TERMINAL_BOLD), verbs[i].name,
             terminal_style(out, TERMINAL_PLAIN), verbs[i].summary);
-  fprintf(out, "\n'sonde help VERB' tells a verb's options with examples; "
-               "'sonde --version' the version.\n"
-               "exit status: 0 done, 1 a finding, 2 wrong use or failure\n");
+  fprintf(out,
+          "\nRun 'sonde help VERB' for options and examples, 'sonde --version' for the version.\n"
+          "Exit status: 0 success, 1 a finding, 2 wrong use or failure.\n");
 }
 
 int verb_help(int argc, char **argv) {
-  if (argc > 2) return message_fail("takes one verb; 'sonde --help' lists them");
+  if (argc > 2) return message_fail("takes one verb; 'sonde --help' lists the verbs");
   if (argc < 2 || argv[1][0] == '-') {
     list_verbs(stdout);
     return CLI_DONE;
@@ -81,7 +81,7 @@ static int run(int argc, char **argv) {
     return CLI_DONE;
   }
   if (first[0] == '-')
-    return message_fail("no option '%s' before the verb; 'sonde --help' tells the usage", first);
+    return message_fail("no option '%s' before the verb; 'sonde --help' shows the usage", first);
   const verb_t *verb = find_verb(first);
   if (!verb) return unknown_verb(first);
   message_set_verb(verb->name);
@@ -90,11 +90,11 @@ static int run(int argc, char **argv) {
 
 int main(int argc, char **argv) {
   int status = run(argc, argv);
-  /* A full disk or a closed stdout shows at the latest here; a reader must not take half an answer
-   * for a whole one. */
+  /* A full disk or a closed stdout is detected here at the latest: truncated output must not look
+   * complete. */
   errno = 0;
-  bool lost = ferror(stdout) != 0;
-  if (fclose(stdout) != 0 || lost)
-    return message_fail("the output could not be written: %s", strerror(errno ? errno : EIO));
+  bool failed = ferror(stdout) != 0;
+  if (fclose(stdout) != 0 || failed)
+    return message_fail("cannot write the output: %s", strerror(errno ? errno : EIO));
   return status;
 }

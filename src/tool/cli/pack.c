@@ -1,9 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
- * sonde pack: a recording made small, to keep and to send.
- *
- * The result is written beside its place and put there when it is whole, so a pack that is
- * interrupted leaves nothing half done.
+ * sonde pack: compresses or summarizes a recording. The output is written to a temporary file
+ * beside its path and then renamed, so an interrupted pack leaves no partial file.
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -23,21 +21,21 @@ enum { KEY_SUMMARY = CLI_LONG_ONLY };
 
 static const cli_option_t options[] = {
     {KEY_SUMMARY, "summary", NULL,
-     "at most 1 MB, without the events: what report and diff need of the\nallocations and samples"},
-    {'o', "output", "FILE", "where to; default FILE.packed.sonde, or FILE.summary.sonde"},
+     "write at most 1 MB, without events: what report and diff need for allocations and samples"},
+    {'o', "output", "FILE", "default: FILE.packed.sonde or FILE.summary.sonde"},
     {0}};
 
 static const cli_usage_t usage = {
     .verb = "pack",
     .arguments = "FILE",
-    .about = "Compresses the recording FILE. Every verb reads the result as it reads FILE, and\n"
-             "finds the same in it; FILE stays as it is. A summary holds what was live at the\n"
-             "peak and at the end, growth, threads, sizes, samples and stacks, however large FILE\n"
-             "is; 'sonde history' and 'sonde events' have nothing to read there.",
+    .about = "Compresses the recording FILE, which stays unchanged. Every verb reads the result as "
+             "it reads FILE. A summary has what was live at the peak and at the end, growth, "
+             "threads, sizes, samples and stacks, whatever the size of FILE; it has no events "
+             "for 'sonde history' and 'sonde events'.",
     .options = options,
     .examples = {
-        {"sonde pack run.sonde", "into run.packed.sonde"},
-        {"sonde pack --summary run.sonde", "into run.summary.sonde, to attach to a report"}}};
+        {"sonde pack run.sonde", "write run.packed.sonde"},
+        {"sonde pack --summary run.sonde", "write run.summary.sonde, to attach to a bug report"}}};
 
 /* run.sonde becomes run.WORD.sonde. */
 static char *default_output(const char *path, const char *word) {
@@ -49,7 +47,7 @@ static char *default_output(const char *path, const char *word) {
   return asprintf(&out, "%.*s.%s%s", (int)n, path, word, ending) < 0 ? NULL : out;
 }
 
-/* All programs of the process: those before the last one by readers of their own. */
+/* Packs all programs of the process; each program has its own reader. */
 static int pack_whole(reader_t *last, const char *path, FILE *out, pack_totals_t *totals,
                       terminal_progress_t *progress) {
   char error[256];
@@ -61,7 +59,7 @@ static int pack_whole(reader_t *last, const char *path, FILE *out, pack_totals_t
       status = pack_program(reader, out, totals, terminal_progress_update, progress);
       reader_close(reader);
     } else if (status == SONDE_ENOTFOUND) {
-      status = 0; /* it has left nothing */
+      status = 0; /* it recorded nothing */
     }
   }
   return status == 0 ? pack_program(last, out, totals, terminal_progress_update, progress) : status;
@@ -78,14 +76,13 @@ static int pack_to(reader_t *reader, const char *path, FILE *out, const char *ou
   if (fflush(out) || ferror(out)) status = SONDE_EIO;
   if (status == SONDE_EIO)
     return message_fail("'%s' cannot be written: %s", output, strerror(errno ? errno : EIO));
-  return status < 0 ? message_fail("there is no memory") : CLI_DONE;
+  return status < 0 ? message_fail("out of memory") : CLI_DONE;
 }
 
-static void tell(const char *path, const char *output, const pack_totals_t *t) {
+static void print_totals(const char *path, const char *output, const pack_totals_t *t) {
   printf("%s: %" PRIu64 " bytes, %.1f %% of %s\n", output, t->after,
          t->before ? 100.0 * (double)t->after / (double)t->before : 100.0, path);
-  if (t->left_out)
-    printf("%" PRIu64 " stacks with little of everything are summed up in one\n", t->left_out);
+  if (t->left_out) printf("%" PRIu64 " small stacks are combined into one\n", t->left_out);
 }
 
 static int pack_file(const char *path, const char *output, bool summary) {
@@ -94,7 +91,7 @@ static int pack_file(const char *path, const char *output, bool summary) {
   if (!reader) return CLI_FAILED;
   if (summary && is_summary(reader)) {
     reader_close(reader);
-    return message_fail("'%s' is a summary already", path);
+    return message_fail("'%s' is already a summary", path);
   }
   if (asprintf(&part, "%s.%d.part", output, (int)getpid()) < 0) part = NULL;
   int fd = part ? open(part, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0600) : -1;
@@ -102,15 +99,15 @@ static int pack_file(const char *path, const char *output, bool summary) {
   int status = CLI_FAILED;
   pack_totals_t totals;
   if (!out) {
-    message_fail("'%s' cannot be made: %s", output, strerror(errno));
+    message_fail("'%s' cannot be created: %s", output, strerror(errno));
   } else {
     status = pack_to(reader, path, out, output, summary, &totals);
     if (fclose(out) && status == CLI_DONE)
       status = message_fail("'%s' cannot be written: %s", output, strerror(errno));
     if (status == CLI_DONE && rename(part, output) < 0)
-      status = message_fail("'%s' cannot be made: %s", output, strerror(errno));
+      status = message_fail("'%s' cannot be created: %s", output, strerror(errno));
     if (status == CLI_DONE)
-      tell(path, output, &totals);
+      print_totals(path, output, &totals);
     else
       unlink(part);
   }
@@ -133,8 +130,7 @@ int verb_pack(int argc, char **argv) {
   if (parser.rest_count != 1) return cli_wrong_use(&usage, "takes one recording");
   char *chosen =
       output ? strdup(output) : default_output(parser.rest[0], summary ? "summary" : "packed");
-  int status =
-      chosen ? pack_file(parser.rest[0], chosen, summary) : message_fail("there is no memory");
+  int status = chosen ? pack_file(parser.rest[0], chosen, summary) : message_fail("out of memory");
   free(chosen);
   return status;
 }

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
  *
- * sonde report: reads a recording.
+ * sonde report: prints a summary or sections of a recording.
  */
 #include <stdlib.h>
 #include <string.h>
@@ -26,50 +26,43 @@ enum {
 };
 
 static const cli_option_t options[] = {
-    {KEY_BY, "by", "WHAT", "rank by peak (the default), leaked, allocated, temporary or growth"},
-    {KEY_TOP, "top", "N", "show N functions, libraries and stacks (10)"},
+    {KEY_BY, "by", "WHAT", "rank by peak (default), leaked, allocated, temporary, growth"},
+    {KEY_TOP, "top", "N", "show N functions, libraries and stacks (default 10)"},
     {KEY_TREE, "tree", "[DIRECTION]",
-     "a call tree in place of lists: top-down (from a thread's first\nfunction to what it calls) "
-     "or "
-     "bottom-up (to the callers)"},
-    {KEY_FROM, "from", "MOMENT",
-     "tell of the time from here on: seconds since the start, or the\nname of a mark"},
-    {KEY_TO, "to", "MOMENT", "tell of the time up to here"},
+     "print a call tree: top-down (callees, the default) or bottom-up (callers)"},
+    {KEY_FROM, "from", "TIME", "report from here: seconds since the start, or a marker"},
+    {KEY_TO, "to", "TIME", "report up to here"},
     {KEY_PROGRAM, "program", "N",
-     "of a process that ran several programs in turn (exec): tell of this\none, 1 is the first, "
-     "in place of the last; the audit is else of all"},
-    {KEY_MAX, "max", "TIME", "exit 1 when a stall was longer: 500ms, 2s"},
-    {KEY_LEAST, "least", "DURATION",
-     "traced calls: pass over those shorter than this: 10us, 1.5ms"},
-    {KEY_DEPTH, "depth", "N", "traced calls: pass over those inside more than N - 1 others"},
-    {KEY_FUNCTION, "function", "PATTERN",
-     "traced calls: only of functions with such a name: 'parse_*'"},
-    {KEY_SIZE, "size", "BYTES",
-     "traced calls: pass over functions known to have less code than this"},
-    {KEY_THREAD, "thread", "TID", "traced calls: only of this thread"},
-    {KEY_NET, "net", NULL, "traced calls: take off the time that tracing took itself"},
-    {KEY_JSON, "json", NULL, "as JSON, see docs/json.md"},
+     "after exec, report program N (1 is the first) instead of the last; the audit otherwise "
+     "covers "
+     "all"},
+    {KEY_MAX, "max", "DURATION", "exit 1 if a stall was longer: 500ms, 2s"},
+    {KEY_LEAST, "least", "DURATION", "trace: skip shorter calls: 10us, 1.5ms"},
+    {KEY_DEPTH, "depth", "N", "trace: skip calls deeper than N"},
+    {KEY_FUNCTION, "function", "PATTERN", "trace: only functions that match: 'parse_*'"},
+    {KEY_SIZE, "size", "BYTES", "trace: skip functions with less code"},
+    {KEY_THREAD, "thread", "TID", "trace: only this thread"},
+    {KEY_NET, "net", NULL, "trace: subtract the overhead of tracing"},
+    {KEY_JSON, "json", NULL, "print JSON (docs/json.md)"},
     {0}};
 
 static const cli_usage_t usage = {
     .verb = "report",
     .arguments = "FILE [SECTION…]",
-    .about =
-        "Tells what the recording FILE holds: where the CPU was, what was allocated, what was\n"
-        "live at the peak, what was never freed, how long calls took. A section named shows all of "
-        "it: by function,\n"
-        "library, thread, size and stack.",
+    .about = "Prints what the recording FILE contains: CPU time, allocations, live blocks at the "
+             "peak, leaks, durations of calls. Without a SECTION it prints a summary. A section "
+             "prints everything: by function, library, thread, size and stack.",
     .options = options,
     .examples = {
-        {"sonde report run.sonde", "the summary"},
-        {"sonde report run.sonde malloc", "all about allocations"},
-        {"sonde report --by leaked run.sonde malloc", "what was never freed"},
-        {"sonde report run.sonde stalls --max 500ms", "a gate: exit 1 when a stall was longer"},
-        {"sonde report run.sonde waits", "with --wall: who waited for which lock, and on whom"},
-        {"sonde report --least 1ms run.sonde trace", "calls that took a millisecond"},
-        {"sonde report --tree=bottom-up run.sonde sample", "who calls what uses the CPU"},
+        {"sonde report run.sonde", "print the summary"},
+        {"sonde report run.sonde malloc", "print everything about allocations"},
+        {"sonde report --by leaked run.sonde malloc", "show what was never freed"},
+        {"sonde report run.sonde stalls --max 500ms", "a gate: exit 1 if a stall was longer"},
+        {"sonde report run.sonde waits", "show who waited for which lock (record with --wall)"},
+        {"sonde report --least 1ms run.sonde trace", "show calls of at least a millisecond"},
+        {"sonde report --tree=bottom-up run.sonde sample", "show the callers of hot functions"},
         {"sonde report --by growth --from 10 --to 60 run.sonde",
-         "what grew between these seconds"}}};
+         "show what grew between second 10 and 60"}}};
 
 static bool parse_measure(const char *text, measure_t *out) {
   for (measure_t m = 0; m < MEASURE_COUNT; m++)
@@ -88,7 +81,7 @@ static bool parse_seconds(const char *text, uint64_t *out_ns) {
   return true;
 }
 
-/* An option about traced calls; what is wrong with its value, or NULL. */
+/* Reads an option for traced calls. Returns the error, or NULL. */
 static const char *take_trace_option(report_t *r, int key, const char *value) {
   long number;
   switch (key) {
@@ -122,7 +115,7 @@ static bool parse_tree(const char *text, tree_direction_t *out) {
 typedef struct shown {
   const report_section_t *section;
   void *state;
-  bool asked; /* by name */
+  bool named; /* on the command line */
 } shown_t;
 
 static const report_section_t *const sections[] = {
@@ -135,53 +128,54 @@ enum { SECTIONS = sizeof sections / sizeof *sections };
 #define SECTION_WORD(name) " " #name
 #define SECTION_WORDS      REPORT_SECTIONS(SECTION_WORD) /* " stalls sample malloc" */
 
-typedef struct asked {
-  bool json, any; /* sections were named */
-  bool exceeded;  /* a gate was */
+typedef struct request {
+  bool json, any_named;
+  bool exceeded; /* a gate failed */
   shown_t shown[SECTIONS];
   report_t report;
   const char *from, *to;
   replay_options_t window;
-} asked_t;
+} request_t;
 
-static bool choose_sections(asked_t *asked, char **words) {
+static bool choose_sections(request_t *request, char **words) {
   for (int i = 0; i < SECTIONS; i++)
-    asked->shown[i].section = sections[i];
+    request->shown[i].section = sections[i];
   for (; *words; words++) {
     int i = 0;
     while (i < SECTIONS && strcmp(*words, sections[i]->name))
       i++;
     if (i == SECTIONS) return false;
-    asked->shown[i].asked = asked->any = true;
+    request->shown[i].named = request->any_named = true;
   }
   return true;
 }
 
-/* An event of the pass that is no allocation, for every section that takes part. */
-static bool hand_out(void *context, const record_event_t *event) {
-  asked_t *asked = context;
+/* Passes an event that is not an allocation to the sections that are printed. */
+static bool on_event(void *context, const record_event_t *event) {
+  request_t *request = context;
   for (int i = 0; i < SECTIONS; i++) {
-    shown_t *s = &asked->shown[i];
-    if (s->section->event && (s->asked || !asked->any) && !s->section->event(s->state, event))
+    shown_t *s = &request->shown[i];
+    if (s->section->event && (s->named || !request->any_named) &&
+        !s->section->event(s->state, event))
       return false;
   }
   return true;
 }
 
-static int start_sections(asked_t *asked) {
+static int start_sections(request_t *request) {
   for (int i = 0; i < SECTIONS; i++) {
-    shown_t *s = &asked->shown[i];
+    shown_t *s = &request->shown[i];
     const report_section_t *section = s->section;
     if (section->state_bytes) s->state = calloc(1, section->state_bytes);
-    if (section->start) s->state = section->start(&asked->report);
+    if (section->start) s->state = section->start(&request->report);
     if ((section->state_bytes || section->start) && !s->state) return SONDE_ENOMEM;
   }
   return 0;
 }
 
-static void end_sections(asked_t *asked) {
+static void end_sections(request_t *request) {
   for (int i = 0; i < SECTIONS; i++) {
-    const shown_t *s = &asked->shown[i];
+    const shown_t *s = &request->shown[i];
     if (s->state) s->section->end(s->state);
     if (s->section->state_bytes) free(s->state);
   }
@@ -189,53 +183,53 @@ static void end_sections(asked_t *asked) {
 
 /* ---- printing ----------------------------------------------------------------------------- */
 
-/* Zeros would say that it was looked for, and not found. */
-static bool was_looked_for(const asked_t *asked, const shown_t *s) {
+/* False if the section was not recorded: zeros would look like a result. */
+static bool was_recorded(const request_t *request, const shown_t *s) {
   const report_section_t *section = s->section;
-  const reader_t *reader = asked->report.reader;
-  if (section->holds(&asked->report, s->state)) return true;
+  const reader_t *reader = request->report.reader;
+  if (section->has_data(&request->report, s->state)) return true;
   if (is_summary(reader)) return false;
   return !section->option || reader_header(reader)->mode & section->mode;
 }
 
-static int print_section(const asked_t *asked, const shown_t *s) {
-  const report_t *r = &asked->report;
-  if (was_looked_for(asked, s)) return s->section->text(r, s->state, stdout);
+static int print_section(const request_t *request, const shown_t *s) {
+  const report_t *r = &request->report;
+  if (was_recorded(request, s)) return s->section->text(r, s->state, stdout);
   printf("\n%s%s%s\n", r->bold, s->section->name, r->plain);
   if (is_summary(r->reader))
-    printf("  the summary holds nothing of it; ask the recording that it was made of\n");
+    printf("  not in a summary; use the original recording\n");
   else
-    printf("  nothing was recorded of it; 'sonde record %s' does\n", s->section->option);
+    printf("  not recorded; record with 'sonde record %s'\n", s->section->option);
   return 0;
 }
 
-static int print_text(asked_t *asked) {
-  const report_t *r = &asked->report;
-  bool said = false;
+static int print_text(request_t *request) {
+  const report_t *r = &request->report;
+  bool printed = false;
   int status = 0;
   report_head_text(r, stdout);
   for (int i = 0; i < SECTIONS && status == 0; i++) {
-    shown_t *s = &asked->shown[i];
-    if (!(s->asked || (!asked->any && s->section->holds(r, s->state)))) continue;
-    status = print_section(asked, s);
-    said = true;
+    shown_t *s = &request->shown[i];
+    if (!(s->named || (!request->any_named && s->section->has_data(r, s->state)))) continue;
+    status = print_section(request, s);
+    printed = true;
   }
-  if (!said) printf("\nno event was recorded\n");
-  if (said && r->brief)
-    printf("\n%smore: name a section:" SECTION_WORDS "; add --tree, or --by leaked%s\n", r->dim,
-           r->plain);
+  if (!printed) printf("\nno events were recorded\n");
+  if (printed && r->brief)
+    printf("\n%ssections:" SECTION_WORDS "; options: --tree, --by leaked%s\n", r->dim, r->plain);
   return status;
 }
 
-static int print_json(asked_t *asked) {
+static int print_json(request_t *request) {
   json_object *o = json_object_new_object();
   int status = 0;
-  report_head_json(&asked->report, o);
+  report_head_json(&request->report, o);
   for (int i = 0; i < SECTIONS && status == 0; i++) {
-    shown_t *s = &asked->shown[i];
-    bool kept = !is_summary(asked->report.reader) && s->asked; /* sonde ctl may have switched it */
-    if ((asked->any && !s->asked) || !(kept || was_looked_for(asked, s))) continue;
-    json_object *part = s->section->json(&asked->report, s->state);
+    shown_t *s = &request->shown[i];
+    bool kept =
+        !is_summary(request->report.reader) && s->named; /* sonde ctl may have switched it */
+    if ((request->any_named && !s->named) || !(kept || was_recorded(request, s))) continue;
+    json_object *part = s->section->json(&request->report, s->state);
     json_object_object_add(o, s->section->name, part);
     if (!part) status = SONDE_ENOMEM;
   }
@@ -244,123 +238,119 @@ static int print_json(asked_t *asked) {
   return status;
 }
 
-static int make_report(asked_t *asked) {
-  report_t *r = &asked->report;
+static int make_report(request_t *request) {
+  report_t *r = &request->report;
   terminal_progress_t progress;
   replay_t replay;
-  int status = start_sections(asked);
+  int status = start_sections(request);
   terminal_progress_start(&progress, "reading events", 0);
-  asked->window.progress = terminal_progress_update;
-  asked->window.progress_context = &progress;
-  asked->window.other = hand_out;
-  asked->window.other_context = asked;
-  if (status == 0) status = replay_run(&replay, r->reader, &asked->window);
+  request->window.progress = terminal_progress_update;
+  request->window.progress_context = &progress;
+  request->window.other = on_event;
+  request->window.other_context = request;
+  if (status == 0) status = replay_run(&replay, r->reader, &request->window);
   terminal_progress_end(&progress);
   if (status == 0) {
     r->replay = &replay;
     r->names = frame_names_new(r->reader);
-    status = !r->names ? SONDE_ENOMEM : asked->json ? print_json(asked) : print_text(asked);
+    status = !r->names ? SONDE_ENOMEM : request->json ? print_json(request) : print_text(request);
     frame_names_free(r->names);
     replay_free(&replay);
   }
-  end_sections(asked);
+  end_sections(request);
   return status;
 }
 
-/* TEXT is seconds or the name of a mark, which *MARK then is; NULL: nothing was said. False, having
- * said why, when it is neither. */
-static bool find_moment(const report_t *r, const char *text, uint64_t *ns, const char **mark) {
+/* Reads seconds or the name of a marker, which sets *MARKER; TEXT may be NULL. On failure prints an
+ * error and returns false. */
+static bool find_time(const report_t *r, const char *text, uint64_t *ns, const char **marker) {
   if (!text || parse_seconds(text, ns)) return true;
-  *mark = text;
+  *marker = text;
   int status = marker_find(r->reader, text, ns);
   if (status == SONDE_ENOMEM)
-    (void)message_fail("there is no memory");
+    (void)message_fail("out of memory");
   else if (status < 0)
-    (void)message_fail("'%s' is neither a number of seconds nor a mark of '%s'", text, r->path);
+    (void)message_fail("'%s' is neither a number of seconds nor a marker of '%s'", text, r->path);
   return status == 0;
 }
 
-/* A gate must not be passed because nobody looked. Says why on failure. */
-static bool keeps_stalls(const report_t *r) {
+/* Prints an error and returns false if stalls were not recorded: the gate must not pass then. */
+static bool has_stalls(const report_t *r) {
   if (is_summary(r->reader))
     (void)message_fail(
-        "'%s' is a summary, which keeps no stalls: ask --max of the recording that it "
-        "was made of",
-        r->path);
+        "'%s' is a summary, which has no stalls; use --max with the original recording", r->path);
   else if (!(reader_header(r->reader)->mode & RECORD_STALLS))
     (void)message_fail(
-        "'%s' holds no stalls, so --max tells nothing; 'sonde record --stall' records "
-        "them",
-        r->path);
+        "'%s' has no stalls to compare with --max; record with 'sonde record --stall'", r->path);
   else
     return true;
   return false;
 }
 
-static int report(asked_t *asked) {
-  report_t *r = &asked->report;
+static int report(request_t *request) {
+  report_t *r = &request->report;
   if (!recording_open_report(r)) return CLI_FAILED;
-  replay_options_t *w = &asked->window;
-  if (!find_moment(r, asked->from, &w->from_ns, &w->from_marker) ||
-      !find_moment(r, asked->to, &w->to_ns, &w->to_marker)) {
+  replay_options_t *w = &request->window;
+  if (!find_time(r, request->from, &w->from_ns, &w->from_marker) ||
+      !find_time(r, request->to, &w->to_ns, &w->to_marker)) {
     reader_close(r->reader);
     return CLI_FAILED;
   }
-  if (r->stall_limit_ns && !keeps_stalls(r)) {
+  if (r->stall_limit_ns && !has_stalls(r)) {
     reader_close(r->reader);
     return CLI_FAILED;
   }
-  r->window = &asked->window;
-  r->brief = !asked->any && !r->tree;
-  int status = make_report(asked);
+  r->window = &request->window;
+  r->brief = !request->any_named && !r->tree;
+  int status = make_report(request);
   reader_close(r->reader);
-  if (status != 0) return message_fail("there is no memory");
-  return asked->exceeded ? CLI_FINDING : CLI_DONE;
+  if (status != 0) return message_fail("out of memory");
+  return request->exceeded ? CLI_FINDING : CLI_DONE;
 }
 
 int verb_report(int argc, char **argv) {
   cli_parser_t parser = cli_parser(&usage, argc, argv);
-  asked_t asked = {.report = {.measure = MEASURE_PEAK}};
+  request_t request = {.report = {.measure = MEASURE_PEAK}};
   long top = 10;
   double limit_ns;
   int key;
   while ((key = cli_next(&parser)) > 0)
     switch (key) {
-    case KEY_JSON: asked.json = true; break;
+    case KEY_JSON: request.json = true; break;
     case KEY_TOP:
       if (!parse_number(parser.value, 1, 100000000, &top))
         return cli_wrong_use(&usage, "--top takes a number from 1 up");
       break;
     case KEY_BY:
-      if (!parse_measure(parser.value, &asked.report.measure))
+      if (!parse_measure(parser.value, &request.report.measure))
         return cli_wrong_use(&usage, "--by takes peak, leaked, allocated, temporary or growth");
       break;
     case KEY_TREE:
-      if (!parse_tree(parser.value, &asked.report.tree))
+      if (!parse_tree(parser.value, &request.report.tree))
         return cli_wrong_use(&usage, "--tree takes top-down or bottom-up");
       break;
     case KEY_MAX:
       if (!parse_duration(parser.value, &limit_ns) || limit_ns < 1)
-        return cli_wrong_use(&usage, "--max takes a time such as 500ms or 2s");
-      asked.report.stall_limit_ns = (uint64_t)limit_ns;
+        return cli_wrong_use(&usage, "--max takes a duration such as 500ms or 2s");
+      request.report.stall_limit_ns = (uint64_t)limit_ns;
       break;
     case KEY_PROGRAM:
-      if (!recording_program(parser.value, &asked.report.program))
+      if (!recording_program(parser.value, &request.report.program))
         return cli_wrong_use(&usage, RECORDING_PROGRAM_WRONG);
       break;
-    case KEY_FROM: asked.from = parser.value; break;
-    case KEY_TO: asked.to = parser.value; break;
+    case KEY_FROM: request.from = parser.value; break;
+    case KEY_TO: request.to = parser.value; break;
     default: {
-      const char *wrong = take_trace_option(&asked.report, key, parser.value);
+      const char *wrong = take_trace_option(&request.report, key, parser.value);
       if (wrong) return cli_wrong_use(&usage, "%s", wrong);
     }
     }
   if (key < 0) return parser.status;
   if (parser.rest_count < 1) return cli_wrong_use(&usage, "takes a recording");
-  asked.report.path = parser.rest[0];
-  asked.report.exceeded = &asked.exceeded;
-  asked.report.top = (uint32_t)top;
-  if (!choose_sections(&asked, parser.rest + 1))
+  request.report.path = parser.rest[0];
+  request.report.exceeded = &request.exceeded;
+  request.report.top = (uint32_t)top;
+  if (!choose_sections(&request, parser.rest + 1))
     return cli_wrong_use(&usage, "the sections are" SECTION_WORDS);
-  return report(&asked);
+  return report(&request);
 }

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: MIT
  *
- * sonde symbolize: addresses become names, from files alone.
+ * sonde symbolize: names addresses from files, without a process.
  *
- * Addresses come from the command line, or line by line from stdin, so that any number of them runs
- * through in the same memory; what was answered is written before more is waited for, so that
- * another program may converse with it. A file of `sonde stacks --json` is named as a whole.
+ * Addresses are arguments, or lines of stdin. Answers are written before the next read of stdin, so
+ * another program can use the verb as a coprocess. Memory does not grow with the input. A file of
+ * `sonde stacks --json` is symbolized as a whole.
  */
 #include <ctype.h>
 #include <errno.h>
@@ -36,36 +36,35 @@ enum {
 };
 
 static const cli_option_t options[] = {
-    {'i', "image", "FILE", "the binary that the addresses are in"},
+    {'i', "image", "FILE", "the binary that contains the addresses"},
     {KEY_IMAGES, "images", "FILE",
-     "addresses are a process's, whose images this lists: a crash\nreport, .ips JSON, a memory "
-     "graph, or lines START PATH"},
-    {KEY_LOAD, "load", "ADDRESS", "where the image was mapped; default: addresses are as linked"},
-    {KEY_SLIDE, "slide", "N", "run-time address minus address as linked"},
-    {KEY_UUID, "uuid", "UUID", "of the build that is meant; alone, its debug file is looked for"},
-    {KEY_ARCH, "arch", "NAME", "which image of a fat Mach-O file: arm64, x86_64, i386, armv7, …"},
+     "a list of a process's images: a crash report, .ips JSON, a memory graph, or lines START "
+     "PATH"},
+    {KEY_LOAD, "load", "ADDRESS", "where the image was mapped (default: link addresses)"},
+    {KEY_SLIDE, "slide", "N", "run-time address minus link address"},
+    {KEY_UUID, "uuid", "UUID", "UUID of the build; alone, selects a debug file"},
+    {KEY_ARCH, "arch", "NAME", "slice of a fat Mach-O file: arm64, x86_64, i386, armv7, …"},
     {KEY_RETURNS, "return-addresses", NULL, "name the calls before the addresses"},
-    {KEY_DEBUG_DIR, "debug-dir", "DIR", "look for debug files here first; may be repeated"},
-    {KEY_NO_LINES, "no-lines", NULL, "functions only"},
-    {KEY_NO_INLINES, "no-inlines", NULL, "leave out the functions that were inlined"},
-    {KEY_NO_DEMANGLE, "no-demangle", NULL, "the linker's names"},
+    {KEY_DEBUG_DIR, "debug-dir", "DIR", "search debug files here first; may be repeated"},
+    {KEY_NO_LINES, "no-lines", NULL, "print functions only"},
+    {KEY_NO_INLINES, "no-inlines", NULL, "omit inlined functions"},
+    {KEY_NO_DEMANGLE, "no-demangle", NULL, "print linker names"},
     {KEY_NO_INDEX, "no-index", NULL, "neither read nor write the symbol index"},
-    {KEY_JSON, "json", NULL, "as JSON (docs/json.md)"},
+    {KEY_JSON, "json", NULL, "print JSON (docs/json.md)"},
     {0}};
 
 static const cli_usage_t usage = {
     .verb = "symbolize",
     .arguments = "--image FILE | --images FILE [ADDRESS…] | FILE.json",
     .about =
-        "Names addresses in hexadecimal, given or read line by line from stdin; or all frames\n"
-        "of a file written by `sonde stacks --json`.",
+        "Names hexadecimal addresses, from arguments or lines of stdin; or all frames of a file "
+        "written by `sonde stacks --json`.",
     .options = options,
     .examples = {
-        {"sonde symbolize --image ./server 0x4f21c0 0x4f2200", "two addresses as linked"},
+        {"sonde symbolize --image ./server 0x4f21c0 0x4f2200", "two link addresses"},
         {"sonde symbolize --image libc.so.6 --load 7f3a10000000 < pcs", "run-time addresses"},
-        {"sonde symbolize --image App --arch arm64 --slide 0x4000 0x100004a10", "of a fat file"},
-        {"sonde symbolize --images App.crash --debug-dir ./dSYMs 0x104a30010",
-         "of a crashed process"},
+        {"sonde symbolize --image App --arch arm64 --slide 0x4000 0x100004a10", "a fat file"},
+        {"sonde symbolize --images App.crash --debug-dir ./dSYMs 0x104a30010", "a crash report"},
         {"sonde symbolize --debug-dir ./debug stacks.json", "stacks of a stripped build"}}};
 
 #define DIRS_MAX 32
@@ -83,9 +82,9 @@ typedef struct job {
   bool is_arm64e;
   symbolizer_t *symbolizer;
   symbol_module_t *module;
-  const char *list; /* file with `images`, or NULL */
+  const char *list; /* the file of --images, or NULL */
   image_list_t images;
-  const listed_image_t *listed; /* the one that `module` and `slide` are of */
+  const listed_image_t *listed; /* the image of `module` and `slide` */
   size_t written, named;
 } job_t;
 
@@ -103,7 +102,7 @@ static bool read_slide(const char *text, uint64_t *out) {
   return !errno && !*end;
 }
 
-/* The bytes of a UUID or build-id, with or without hyphens; 0: it is none. */
+/* Reads a UUID or build-id, with or without hyphens. Returns its size in bytes; 0: not one. */
 static size_t read_hex(const char *text, uint8_t *out, size_t room) {
   size_t digits = 0;
   for (; *text; text++) {
@@ -130,7 +129,7 @@ static image_machine_t machine_named(const char *name) {
   return IMAGE_MACHINE_UNKNOWN;
 }
 
-/* Takes one option; what is wrong with it, or NULL. */
+/* Reads an option. Returns the error, or NULL. */
 static const char *take_option(job_t *job, int key, const char *value) {
   switch (key) {
   case 'i': job->image = value; break;
@@ -167,10 +166,9 @@ static const char *take_option(job_t *job, int key, const char *value) {
   return NULL;
 }
 
-/* ---- one answer --------------------------------------------------------------------------- */
+/* ---- one address -------------------------------------------------------------------------- */
 
-/* The listed image that holds ADDRESS becomes the job's module; its path, or NULL: there is none.
- */
+/* Selects the listed image that contains ADDRESS. Returns its path; NULL: none. */
 static const char *choose_image(job_t *job, uint64_t address) {
   long at = images_find(&job->images, address);
   const listed_image_t *image = at < 0 ? NULL : &job->images.items[at];
@@ -182,7 +180,7 @@ static const char *choose_image(job_t *job, uint64_t address) {
   return image->path;
 }
 
-static void answer(job_t *job, uint64_t address) {
+static void symbolize_address(job_t *job, uint64_t address) {
   symbol_frame_t frames[SYMBOL_FRAMES_MAX];
   symbol_reason_t reason = SYMBOL_NAMED;
   int count = 0;
@@ -193,22 +191,22 @@ static void answer(job_t *job, uint64_t address) {
   if (count && frames[count - 1].has_offset && job->returns) frames[count - 1].function_offset++;
   for (int i = 0; i < count && job->no_demangle; i++)
     frames[i].function = frames[i].raw;
-  const char *why = !job->module             ? "no listed image holds it"
+  const char *why = !job->module             ? "in no listed image"
                     : reason == SYMBOL_NAMED ? NULL
                                              : symbol_reason_text(reason);
-  const out_buffer_t found = {address, path, frames, count, why};
+  const symbolized_address_t found = {address, path, frames, count, why};
   if (job->json)
-    out_buffer_put_json(&found, job->written == 0);
+    out_buffer_address_json(&found, job->written == 0);
   else
-    out_buffer_put(&found);
+    out_buffer_address(&found);
   job->written++;
   job->named += !why;
 }
 
 /* ---- addresses ---------------------------------------------------------------------------- */
 
-/* Answers what stands in LINE up to END, an address or nothing. */
-static bool answer_line(job_t *job, const char *line, const char *end) {
+/* Symbolizes the line from LINE to END, an address or nothing; false: it is neither. */
+static bool symbolize_line(job_t *job, const char *line, const char *end) {
   uint64_t address;
   while (line < end && isspace((unsigned char)*line))
     line++;
@@ -216,11 +214,11 @@ static bool answer_line(job_t *job, const char *line, const char *end) {
   if (!parse_address_prefix(&line, &address)) return false;
   while (line < end && isspace((unsigned char)*line))
     line++;
-  if (line == end) answer(job, address);
+  if (line == end) symbolize_address(job, address);
   return line == end;
 }
 
-static int no_address(size_t number, const char *line, const char *end) {
+static int not_an_address(size_t number, const char *line, const char *end) {
   return message_fail("line %zu: '%.*s' is not an address", number,
                       (int)(end - line < 40 ? end - line : 40), line);
 }
@@ -232,24 +230,23 @@ static size_t lines_of(const char *text, size_t size) {
   return lines;
 }
 
-/* Reads lines from stdin by itself: the answers so far go out whenever the next read may wait. */
-static int answer_stdin(job_t *job) {
+/* Reads stdin without stdio: output is flushed before each read, which may block. */
+static int symbolize_stdin(job_t *job) {
   char buffer[65536];
   size_t held = 0, line_number = 1;
   bool indexed = false;
   for (;;) {
     out_buffer_flush();
-    if (fflush(stdout) != 0)
-      return message_fail("the output could not be written: %s", strerror(errno));
+    if (fflush(stdout) != 0) return message_fail("cannot write the output: %s", strerror(errno));
     ssize_t count = read(STDIN_FILENO, buffer + held, sizeof buffer - 1 - held);
     if (count < 0 && errno == EINTR) continue;
-    if (count < 0) return message_fail("stdin cannot be read: %s", strerror(errno));
+    if (count < 0) return message_fail("cannot read stdin: %s", strerror(errno));
     held += (size_t)count;
     if (count == 0 && held) buffer[held++] = '\n'; /* the last line may lack it */
     const char *line = buffer, *stop = buffer + held, *newline;
     if (!indexed && !job->list) indexed = symbol_expect(job->module, lines_of(buffer, held));
     for (; (newline = memchr(line, '\n', (size_t)(stop - line))); line = newline + 1) {
-      if (!answer_line(job, line, newline)) return no_address(line_number, line, newline);
+      if (!symbolize_line(job, line, newline)) return not_an_address(line_number, line, newline);
       line_number++;
     }
     held = (size_t)(stop - line);
@@ -260,15 +257,15 @@ static int answer_stdin(job_t *job) {
   }
 }
 
-static int answer_all(job_t *job, char **texts, int count) {
+static int symbolize_all(job_t *job, char **texts, int count) {
   if (count && !job->list) symbol_expect(job->module, (size_t)count);
   for (int i = 0; i < count; i++)
-    if (!answer_line(job, texts[i], texts[i] + strlen(texts[i])))
+    if (!symbolize_line(job, texts[i], texts[i] + strlen(texts[i])))
       return message_fail("'%s' is not an address", texts[i]);
-  return count ? CLI_DONE : answer_stdin(job);
+  return count ? CLI_DONE : symbolize_stdin(job);
 }
 
-/* Nothing at all can be said of the image: one line instead of one for every address. */
+/* Fails if the image cannot name any address: one error instead of one for each address. */
 static int check_image(job_t *job) {
   symbol_frame_t frame;
   symbol_reason_t reason;
@@ -276,21 +273,21 @@ static int check_image(job_t *job) {
     return message_fail("'%s': %s", job->image, strerror(errno));
   if (symbol_lookup(job->module, 0, &frame, 1, &reason)) return CLI_DONE;
   if (reason == SYMBOL_TRUNCATED)
-    return message_fail("'%s' is truncated or damaged: its headers speak of bytes that it does not "
-                        "have; copy it again",
+    return message_fail("'%s' is truncated or damaged: its headers refer to bytes beyond its end; "
+                        "copy it again",
                         job->image);
   if (reason == SYMBOL_NO_FILE || reason == SYMBOL_BAD_FILE)
     return job->image ? message_fail("'%s' is not an ELF or Mach-O file, or is damaged", job->image)
-                      : message_fail("no debug file of this UUID in --debug-dir");
+                      : message_fail("no debug file with this UUID in --debug-dir");
   if (reason == SYMBOL_REPLACED && (job->uuid_size || job->machine))
-    return message_fail("'%s' holds no image of that UUID or architecture", job->image);
+    return message_fail("'%s' has no image with that UUID or architecture", job->image);
   return CLI_DONE;
 }
 
 static int open_images(job_t *job) {
-  input_t file;
+  file_input_t file;
   int status = file_input_map(job->list, &file);
-  return status == CLI_DONE ? read_images(job->list, &file, &job->images) : status;
+  return status == CLI_DONE ? file_input_images(job->list, &file, &job->images) : status;
 }
 
 static int open_image(job_t *job) {
@@ -312,18 +309,18 @@ static int symbolize_addresses(job_t *job, char **texts, int count) {
   int status = job->list ? open_images(job) : open_image(job);
   if (status != CLI_DONE) return status;
   if (job->json) fputs("{\"addresses\":[", stdout);
-  status = answer_all(job, texts, count);
+  status = symbolize_all(job, texts, count);
   out_buffer_flush();
   if (job->json) fputs("\n]}\n", stdout);
   if (status == CLI_DONE && job->written && !job->named)
-    return message_fail("none of these addresses has a name: is it their image, as it was mapped "
-                        "(--load, --slide), and is its debug file there?");
+    return message_fail("no address has a name; check the image, --load or --slide, and that its "
+                        "debug file is available");
   return status;
 }
 
 /* ---- stacks ------------------------------------------------------------------------------- */
 
-static const char *mark_of(json_object *frame) {
+static const char *note_of(json_object *frame) {
   if (json_flag_of(frame, "tail_call")) return " (tail call)";
   return json_flag_of(frame, "guessed") ? " (guessed)" : NULL;
 }
@@ -337,11 +334,11 @@ static void put_frame(json_object *frame, size_t number) {
     out_buffer_text(pc);
     out_buffer_text(" ");
   }
-  out_buffer_frame(&function, mark_of(frame));
+  out_buffer_frame(&function, note_of(frame));
   out_buffer_flush();
 }
 
-/* BEFORE, TEXT and AFTER, when there is a TEXT. */
+/* Writes BEFORE, TEXT and AFTER if TEXT is not empty. */
 static void put_part(const char *before, const char *text, const char *after) {
   if (!text || !*text) return;
   out_buffer_text(before);
@@ -364,7 +361,7 @@ static void put_thread(json_object *thread) {
   for (size_t i = 0; i < count; i++)
     put_frame(json_object_array_get_idx(frames, i), i);
   const char *reason = json_text_of(thread, "reason");
-  put_part(count ? "  cut: " : "  no frames: ", reason, "");
+  put_part(count ? "  incomplete: " : "  no frames: ", reason, "");
   if (reason) putchar('\n');
 }
 
@@ -382,7 +379,7 @@ static int symbolize_stacks(job_t *job, const char *path) {
   json_object *document = json_read_file(path);
   if (!document || resymbolize_stacks(document, job->symbolizer) < 0) {
     json_object_put(document);
-    return message_fail("'%s' is not the JSON of `sonde stacks`; for a binary say --image", path);
+    return message_fail("'%s' is not JSON of `sonde stacks`; for a binary, use --image", path);
   }
   if (job->json)
     puts(json_object_to_json_string_ext(document, JSON_STYLE));
@@ -404,14 +401,13 @@ int verb_symbolize(int argc, char **argv) {
   }
   if (key < 0) return parser.status;
   if (job.has_load && job.has_slide)
-    return cli_wrong_use(&usage, "--load and --slide say the same thing; give one");
+    return cli_wrong_use(&usage, "--load and --slide exclude each other");
   if (job.list && (job.image || job.uuid_size || job.has_load || job.has_slide || job.machine))
-    return cli_wrong_use(&usage,
-                         "--images says which images there are and where; nothing else does");
+    return cli_wrong_use(&usage, "--images excludes --image, --uuid, --load, --slide and --arch");
   bool is_addresses = job.image || job.uuid_size || job.list;
   if (!is_addresses && parser.rest_count != 1)
     return cli_wrong_use(&usage,
-                         "takes --image FILE, --images FILE, or one JSON file of `sonde stacks`");
+                         "takes --image FILE, --images FILE, or a JSON file of `sonde stacks`");
   job.symbols.debug_dirs = job.dirs;
   job.symbolizer = symbolizer_new(&job.symbols);
   if (!job.symbolizer) return message_fail("out of memory");

@@ -57,6 +57,10 @@ void json_add_count(json_object *object, const char *key, uint64_t value) {
   json_object_object_add(object, key, json_object_new_uint64(value));
 }
 
+void json_add_flag(json_object *object, const char *key, bool value) {
+  json_object_object_add(object, key, json_object_new_boolean(value));
+}
+
 void json_add_address(json_object *object, const char *key, uint64_t address) {
   char text[24];
   snprintf(text, sizeof text, "0x%llx", (unsigned long long)address);
@@ -78,7 +82,7 @@ void json_add_function(json_object *object, const symbol_frame_t *function) {
   if (function->file) json_add_text(object, "file", function->file);
   if (function->line) json_add_number(object, "line", function->line);
   if (function->column) json_add_number(object, "column", function->column);
-  if (function->inlined) json_object_object_add(object, "inlined", json_object_new_boolean(1));
+  if (function->inlined) json_add_flag(object, "inlined", true);
 }
 
 const char *json_text_of(json_object *object, const char *key) {

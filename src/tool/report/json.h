@@ -25,6 +25,7 @@ json_object *json_new_text(const char *text);
 void json_add_text(json_object *object, const char *key, const char *text);
 void json_add_number(json_object *object, const char *key, int64_t value);
 void json_add_count(json_object *object, const char *key, uint64_t value);
+void json_add_flag(json_object *object, const char *key, bool value);
 void json_add_address(json_object *object, const char *key, uint64_t address);
 void json_add_hex(json_object *object, const char *key, const uint8_t *bytes, size_t size);
 

@@ -51,7 +51,7 @@ typedef struct report_section {
   void *(*start)(const report_t *report); /* before the pass; NULL: no memory */
   /* Each event of the window but allocations and frees; false: no memory. */
   bool (*event)(void *state, const record_event_t *event);
-  bool (*holds)(const report_t *report, void *state);          /* is there something to tell? */
+  bool (*has_data)(const report_t *report, void *state);
   int (*text)(const report_t *report, void *state, FILE *out); /* 0 or SONDE_ENOMEM */
   json_object *(*json)(const report_t *report, void *state);   /* NULL: no memory */
   void (*end)(void *state);
@@ -88,16 +88,14 @@ void report_program_json(const report_t *report, json_object *out);
 /* A stack, a line a function, indented; at most as many lines as a list shows. */
 void report_stack_text(const report_t *report, uint32_t stack, FILE *out);
 
-/* A line: what is LEFT of ALL the bytes of a stack's COUNT blocks or calls (UNIT); then the stack,
- * unless the report is brief. */
-void report_left_text(const report_t *report, uint64_t left, uint64_t all, uint64_t count,
-                      const char *unit, uint32_t stack, FILE *out);
+/* Adds the function's name, module, file and line, as far as they are known. */
+void report_function_json(const frame_name_t *name, json_object *object);
 
 /* The frames of a stack as an array; whether it is whole in *COMPLETE, which may be NULL. */
 json_object *report_frames_json(const report_t *report, uint32_t stack, bool *complete);
 
 /* {"blocks", "bytes"} */
-json_object *report_tally_json(counts_t tally);
+json_object *report_counts_json(counts_t counts);
 
 /* Writes a size as "12.3 MB" to TEXT, which has room for 24 characters; returns TEXT. */
 char *report_bytes(int64_t bytes, char *text);

@@ -1,11 +1,10 @@
 /* SPDX-License-Identifier: MIT
  *
- * The tree is an array of nodes; a hash table finds the child of a node by the child's function.
- * Functions are numbered once, by name and library, so that the same function at two addresses, in
- * two places of the source or after inlining is one.
+ * The tree is an array of nodes. A hash table finds a node by its parent and function. Functions
+ * are numbered by name and library, so copies of a function at several addresses are one function.
  *
- * A function with one child that matters is followed by it without indenting further, for a stack
- * of thirty functions would otherwise leave the screen; where there are several, each has a dash.
+ * Text indents only where a node has several children, each of which then begins with a dash:
+ * otherwise a stack of thirty functions would not fit on the screen.
  */
 #define _GNU_SOURCE
 #include "report/tree.h"
@@ -17,6 +16,7 @@
 #include "base/array.h"
 #include "base/hash.h"
 #include "report/json.h"
+#include "sonde/status.h"
 
 enum { DEPTH_MAX = 4096, INDENT_MAX = 40 };
 #define LEAST_SHARE 0.01
@@ -28,86 +28,62 @@ typedef struct node {
   int64_t weight, self, count;
 } node_t;
 
-typedef struct table {
-  uint32_t *slots; /* number + 1 */
-  size_t mask, used;
-} table_t;
-
 struct tree {
   const report_t *report;
-  node_t *nodes; /* the first is the root: everything */
-  size_t node_count, node_room;
+  node_t *nodes; /* the first is the root */
+  size_t node_count, node_capacity;
   const frame_name_t **functions;
-  size_t function_count, function_room;
-  table_t node_table, function_table;
+  size_t function_count, function_capacity;
+  hash_index_t node_index, function_index;
 };
 
 /* ---- building ----------------------------------------------------------------------------- */
 
-static size_t hash_function(const frame_name_t *name) {
-  return (size_t)hash_text(hash_text(HASH_START, name->function), name->library);
+static uint64_t hash_name(const frame_name_t *name) {
+  return hash_text(hash_text(HASH_START, name->function), name->library);
 }
 
-static size_t hash_node(uint32_t parent, uint32_t function) {
-  return (size_t)(((uint64_t)parent << 32 | function) * UINT64_C(0x9e3779b97f4a7c15) >> 24);
+static uint64_t hash_of_function(const void *tree, size_t i) {
+  return hash_name(((const tree_t *)tree)->functions[i]);
 }
 
-static size_t hash_of_item(const tree_t *t, const table_t *table, uint32_t i) {
-  return table == &t->node_table ? hash_node(t->nodes[i].parent, t->nodes[i].function)
-                                 : hash_function(t->functions[i]);
-}
-
-/* Room for one more, at most half full. */
-static bool table_room(const tree_t *t, table_t *table) {
-  if (table->slots && 2 * (table->used + 1) <= table->mask) return true;
-  size_t mask = table->slots ? 2 * table->mask + 1 : 1023;
-  uint32_t *slots = calloc(mask + 1, sizeof *slots);
-  if (!slots) return false;
-  for (size_t k = 0; table->slots && k <= table->mask; k++) {
-    if (!table->slots[k]) continue;
-    size_t i = hash_of_item(t, table, table->slots[k] - 1) & mask;
-    while (slots[i])
-      i = (i + 1) & mask;
-    slots[i] = table->slots[k];
-  }
-  free(table->slots);
-  table->slots = slots;
-  table->mask = mask;
-  return true;
+static uint64_t hash_of_node(const void *tree, size_t i) {
+  const node_t *n = &((const tree_t *)tree)->nodes[i];
+  return hash_pair(n->parent, n->function);
 }
 
 static bool same_function(const frame_name_t *a, const frame_name_t *b) {
   return a == b || (!strcmp(a->function, b->function) && !strcmp(a->library, b->library));
 }
 
-/* The number of NAME's function; UINT32_MAX without memory. */
+/* The number of NAME's function; UINT32_MAX: out of memory. */
 static uint32_t number_of(tree_t *t, const frame_name_t *name) {
-  if (!table_room(t, &t->function_table)) return UINT32_MAX;
-  size_t i = hash_function(name) & t->function_table.mask;
-  for (uint32_t found; (found = t->function_table.slots[i]); i = (i + 1) & t->function_table.mask)
-    if (same_function(t->functions[found - 1], name)) return found - 1;
-  if (!ARRAY_GROW(t->functions, t->function_count, t->function_room)) return UINT32_MAX;
+  uint32_t *slot;
+  if (!hash_reserve(&t->function_index, t->function_count, hash_of_function, t)) return UINT32_MAX;
+  HASH_FIND(&t->function_index, hash_name(name), slot) {
+    if (same_function(t->functions[*slot - 1], name)) return *slot - 1;
+  }
+  if (!ARRAY_GROW(t->functions, t->function_count, t->function_capacity)) return UINT32_MAX;
   t->functions[t->function_count++] = name;
-  t->function_table.slots[i] = (uint32_t)t->function_count;
-  t->function_table.used++;
-  return (uint32_t)t->function_count - 1;
+  *slot = (uint32_t)t->function_count;
+  return *slot - 1;
 }
 
-/* The child of PARENT that stands for NAME; 0 without memory. */
+/* The child of PARENT for the function NAME; 0: out of memory. */
 static uint32_t child_of(tree_t *t, uint32_t parent, const frame_name_t *name) {
-  uint32_t function = number_of(t, name);
-  if (function == UINT32_MAX || !table_room(t, &t->node_table)) return 0;
-  size_t i = hash_node(parent, function) & t->node_table.mask;
-  for (uint32_t found; (found = t->node_table.slots[i]); i = (i + 1) & t->node_table.mask)
-    if (t->nodes[found - 1].parent == parent && t->nodes[found - 1].function == function)
-      return found - 1;
-  if (!ARRAY_GROW(t->nodes, t->node_count, t->node_room)) return 0;
+  uint32_t function = number_of(t, name), *slot;
+  if (function == UINT32_MAX || !hash_reserve(&t->node_index, t->node_count, hash_of_node, t))
+    return 0;
+  HASH_FIND(&t->node_index, hash_pair(parent, function), slot) {
+    if (t->nodes[*slot - 1].parent == parent && t->nodes[*slot - 1].function == function)
+      return *slot - 1;
+  }
+  if (!ARRAY_GROW(t->nodes, t->node_count, t->node_capacity)) return 0;
   uint32_t made = (uint32_t)t->node_count++;
   t->nodes[made] = (node_t){
       .name = name, .function = function, .parent = parent, .next = t->nodes[parent].child};
   t->nodes[parent].child = made;
-  t->node_table.slots[i] = made + 1;
-  t->node_table.used++;
+  *slot = made + 1;
   return made;
 }
 
@@ -135,29 +111,30 @@ bool tree_add(tree_t *t, uint32_t stack, int64_t weight, int64_t count) {
   return true;
 }
 
-tree_t *tree_new(const report_t *report) {
-  tree_t *t = calloc(1, sizeof *t);
-  if (!t) return NULL;
-  t->report = report;
-  if (!ARRAY_GROW(t->nodes, 0, t->node_room)) {
-    free(t);
-    return NULL;
-  }
-  t->nodes[0] = (node_t){.function = UINT32_MAX};
-  t->node_count = 1;
-  return t;
-}
-
-void tree_free(tree_t *t) {
+static void tree_free(tree_t *t) {
   if (!t) return;
   free(t->nodes);
   free(t->functions);
-  free(t->node_table.slots);
-  free(t->function_table.slots);
+  hash_free(&t->node_index);
+  hash_free(&t->function_index);
   free(t);
 }
 
-/* ---- the rows ----------------------------------------------------------------------------- */
+/* NULL: out of memory. */
+static tree_t *tree_make(const report_t *report, tree_fill_fn *fill, const void *context) {
+  tree_t *t = calloc(1, sizeof *t);
+  if (!t) return NULL;
+  t->report = report;
+  if (ARRAY_GROW(t->nodes, 0, t->node_capacity)) {
+    t->nodes[0] = (node_t){.function = UINT32_MAX};
+    t->node_count = 1;
+    if (fill(t, context)) return t;
+  }
+  tree_free(t);
+  return NULL;
+}
+
+/* ---- text -------------------------------------------------------------------------------- */
 
 static int64_t size_of(int64_t weight) { return weight < 0 ? -weight : weight; }
 
@@ -170,7 +147,7 @@ static int heavier(const void *left, const void *right, void *context) {
   return order ? order : strcmp(a->name->library, b->name->library);
 }
 
-/* The children of PARENT, heaviest first; NULL without memory or without children. */
+/* The children of PARENT, largest weight first; NULL: out of memory, or none. */
 static uint32_t *ranked_children(tree_t *t, uint32_t parent, size_t *count) {
   *count = 0;
   for (uint32_t c = t->nodes[parent].child; c; c = t->nodes[c].next)
@@ -184,7 +161,7 @@ static uint32_t *ranked_children(tree_t *t, uint32_t parent, size_t *count) {
   return list;
 }
 
-/* How many of the COUNT children in LIST are shown. */
+/* How many of the COUNT children in LIST the report shows. */
 static size_t shown_of(const tree_t *t, const uint32_t *list, size_t count) {
   int64_t whole = size_of(t->nodes[0].weight);
   size_t shown = 0;
@@ -196,27 +173,27 @@ static size_t shown_of(const tree_t *t, const uint32_t *list, size_t count) {
 
 typedef struct printer {
   tree_t *tree;
-  bool bytes;
+  const char *unit; /* NULL: bytes */
   FILE *out;
 } printer_t;
+
+static char *amount_of(int64_t weight, const char *unit, char *out) {
+  return unit ? report_count((uint64_t)weight, out) : report_bytes(weight, out);
+}
 
 static void print_row(const printer_t *p, const node_t *n, int indent, bool branch) {
   const report_t *r = p->tree->report;
   char amount[24];
   int64_t whole = size_of(p->tree->nodes[0].weight);
   double share = whole ? 100.0 * (double)n->weight / (double)whole : 0;
-  if (p->bytes)
-    report_bytes(n->weight, amount);
-  else
-    report_count((uint64_t)n->weight, amount);
-  fprintf(p->out, "  %5.1f %%  %10s  %*s%s%s", share, amount, indent, "", branch ? "- " : "  ",
-          n->name->function);
+  fprintf(p->out, "  %5.1f %%  %10s  %*s%s%s", share, amount_of(n->weight, p->unit, amount), indent,
+          "", branch ? "- " : "  ", n->name->function);
   if (n->name->known && *n->name->library)
     fprintf(p->out, "  %s%s%s", r->dim, n->name->library, r->plain);
   fputc('\n', p->out);
 }
 
-/* What is left out below PARENT, when it matters as a whole. */
+/* One row for the children that are not shown, if together they are large enough. */
 static void print_rest(const printer_t *p, const uint32_t *list, size_t shown, size_t count,
                        int indent) {
   int64_t rest = 0, whole = size_of(p->tree->nodes[0].weight);
@@ -243,21 +220,23 @@ static void print_children(const printer_t *p, uint32_t parent, int indent) {
   free(list);
 }
 
-void tree_text(tree_t *t, const char *title, bool bytes, const char *unit, FILE *out) {
-  const report_t *r = t->report;
+int tree_print(const report_t *r, tree_fill_fn *fill, const void *context, const char *title,
+               const char *unit, FILE *out) {
   char amount[24];
-  if (bytes)
-    report_bytes(t->nodes[0].weight, amount);
-  else
-    report_count((uint64_t)t->nodes[0].weight, amount);
-  fprintf(out, "\n%s%s, %s%s: %s%s%s; below a function stands who %s\n", r->bold, title,
-          r->tree == TREE_TOP_DOWN ? "top-down" : "bottom-up", r->plain, amount, *unit ? " " : "",
-          unit, r->tree == TREE_TOP_DOWN ? "it called" : "called it");
-  const printer_t p = {t, bytes, out};
-  print_children(&p, 0, 0);
+  tree_t *t = tree_make(r, fill, context);
+  if (!t) return SONDE_ENOMEM;
+  fprintf(out, "\n%s%s, %s%s: %s%s%s; below each function: its %s\n", r->bold, title,
+          r->tree == TREE_TOP_DOWN ? "top-down" : "bottom-up", r->plain,
+          amount_of(t->nodes[0].weight, unit, amount), unit && *unit ? " " : "", unit ? unit : "",
+          r->tree == TREE_TOP_DOWN ? "callees" : "callers");
+  print_children(&(printer_t){t, unit, out}, 0, 0);
+  tree_free(t);
+  return 0;
 }
 
-static json_object *of_node(tree_t *t, uint32_t index) {
+/* ---- JSON --------------------------------------------------------------------------------- */
+
+static json_object *node_json(tree_t *t, uint32_t index) {
   const node_t *n = &t->nodes[index];
   json_object *o = json_object_new_object();
   if (n->name) {
@@ -273,15 +252,18 @@ static json_object *of_node(tree_t *t, uint32_t index) {
   if (shown) {
     json_object *children = json_object_new_array();
     for (size_t i = 0; i < shown; i++)
-      json_object_array_add(children, of_node(t, list[i]));
+      json_object_array_add(children, node_json(t, list[i]));
     json_object_object_add(o, "children", children);
   }
   free(list);
   return o;
 }
 
-json_object *tree_json(tree_t *t) {
-  json_object *o = of_node(t, 0);
-  json_add_text(o, "direction", t->report->tree == TREE_TOP_DOWN ? "top-down" : "bottom-up");
-  return o;
+void tree_add_json(const report_t *r, tree_fill_fn *fill, const void *context, json_object *o) {
+  tree_t *t = tree_make(r, fill, context);
+  if (!t) return;
+  json_object *tree = node_json(t, 0);
+  json_add_text(tree, "direction", r->tree == TREE_TOP_DOWN ? "top-down" : "bottom-up");
+  json_object_object_add(o, "tree", tree);
+  tree_free(t);
 }

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
- * A call tree by function: stacks with weights, merged where their functions are the same, read
- * from a thread's first function down or from the innermost one up.
+ * A call tree by function: stacks with weights, merged where their functions are the same. The
+ * report's direction decides whether it starts at threads' first functions or at innermost ones.
  */
 #ifndef SONDE_REPORT_TREE_H
 #define SONDE_REPORT_TREE_H
@@ -10,16 +10,19 @@
 
 typedef struct tree tree_t;
 
-/* NULL without memory. The report must outlive it. */
-tree_t *tree_new(const report_t *report);
-void tree_free(tree_t *tree);
+/* Adds the stacks of CONTEXT with tree_add; false: out of memory. */
+typedef bool tree_fill_fn(tree_t *tree, const void *context);
 
-/* Adds a stack that weighs WEIGHT (negative where something shrank) in COUNT pieces. */
+/* Adds a stack of WEIGHT (negative if it shrank) and COUNT items; false: out of memory. */
 bool tree_add(tree_t *tree, uint32_t stack, int64_t weight, int64_t count);
 
-/* The rows that matter: at least one part in a hundred of the whole, and the heaviest REPORT->top
- * of each function. BYTES: the weight is in bytes, else it is a number of UNIT. */
-void tree_text(tree_t *tree, const char *title, bool bytes, const char *unit, FILE *out);
-json_object *tree_json(tree_t *tree);
+/* Prints the tree that FILL makes: nodes of at least 1 % of the whole, and of each node at most
+ * REPORT->top children. UNIT names what weights count; NULL: bytes. Returns 0 or SONDE_ENOMEM. */
+int tree_print(const report_t *report, tree_fill_fn *fill, const void *context, const char *title,
+               const char *unit, FILE *out);
+
+/* Adds "tree" to OBJECT; nothing if memory is short. */
+void tree_add_json(const report_t *report, tree_fill_fn *fill, const void *context,
+                   json_object *object);
 
 #endif

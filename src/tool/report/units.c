@@ -44,17 +44,12 @@ char *report_count(uint64_t count, char *text) {
 }
 
 const char *report_signal_name(uint64_t number) {
-  switch (number) {
-#define NAME(name)                                                                                 \
-  case name: return #name;
-    NAME(SIGABRT)
-    NAME(SIGBUS)
-    NAME(SIGFPE)
-    NAME(SIGHUP)
-    NAME(SIGILL)
-    NAME(SIGINT) NAME(SIGKILL) NAME(SIGPIPE) NAME(SIGQUIT) NAME(SIGSEGV) NAME(SIGSYS) NAME(SIGTERM)
-        NAME(SIGTRAP) NAME(SIGXCPU) NAME(SIGXFSZ) NAME(SIGALRM) NAME(SIGUSR1) NAME(SIGUSR2)
-#undef NAME
-            default : return "SIG?";
-  }
+  static const char *const names[] = {
+      [SIGHUP] = "SIGHUP",   [SIGINT] = "SIGINT",   [SIGQUIT] = "SIGQUIT", [SIGILL] = "SIGILL",
+      [SIGTRAP] = "SIGTRAP", [SIGABRT] = "SIGABRT", [SIGBUS] = "SIGBUS",   [SIGFPE] = "SIGFPE",
+      [SIGKILL] = "SIGKILL", [SIGUSR1] = "SIGUSR1", [SIGSEGV] = "SIGSEGV", [SIGUSR2] = "SIGUSR2",
+      [SIGPIPE] = "SIGPIPE", [SIGALRM] = "SIGALRM", [SIGTERM] = "SIGTERM", [SIGXCPU] = "SIGXCPU",
+      [SIGXFSZ] = "SIGXFSZ", [SIGSYS] = "SIGSYS"};
+  const char *name = number < sizeof names / sizeof *names ? names[number] : NULL;
+  return name ? name : "SIG?";
 }

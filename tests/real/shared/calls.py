@@ -34,4 +34,4 @@ def paths_of(told):
 def no_call_missing(told):
     nothing_missing(told)
     t = told["trace"]
-    assert t["lost"] == t["strays"] == t["unknown"] == 0, t
+    assert t["lost"] == t["unmatched"] == t["unknown"] == 0, t

@@ -31,7 +31,7 @@ def start_us(path):
         return struct.unpack_from("<Q", f.read(64), 48)[0] / 1000
 
 
-def name(stall, key="culprit"):
+def name(stall, key="hot_path"):
     return stall.get(key, {}).get("function", "-")
 
 

@@ -31,18 +31,18 @@ bool audit_recording_open(audit_recording_t *r, const char *path, uint32_t progr
   *r = (audit_recording_t){.report = {.path = path, .program = program}};
   if (!recording_open_report(&r->report)) return false;
   if (!read_all(r)) {
-    (void)message_fail("there is no memory");
+    (void)message_fail("out of memory");
     return false;
   }
   if (r->audited.left_out) {
     (void)message_fail(
-        "'%s': the process ran %u programs in turn, too many to compare at once: 'sonde "
-        "report --program N' tells of one",
+        "'%s': the process ran %u programs (exec), too many to compare; 'sonde report --program "
+        "N' reports one",
         path, reader_programs(r->report.reader));
     return false;
   }
   if (audited_policy(&r->audited)) return true;
-  (void)message_fail("'%s' holds no audit; 'sonde record --audit' makes one", path);
+  (void)message_fail("'%s' has no audit; record with 'sonde record --audit'", path);
   return false;
 }
 
@@ -54,13 +54,13 @@ void audit_recording_close(audit_recording_t *r) {
   reader_close(r->report.reader);
 }
 
-bool export_audit_knows(const char *format) {
+bool audit_recording_has_format(const char *format) {
   return !strcmp(format, "sarif") || !strcmp(format, "csv") || !strcmp(format, "xcprivacy");
 }
 
 static int write_sarif(const audit_recording_t *r, const baseline_t *baseline, FILE *out) {
   json_object *sarif = sarif_json(&r->findings, baseline);
-  if (!sarif) return message_fail("there is no memory");
+  if (!sarif) return message_fail("out of memory");
   fprintf(out, "%s\n", json_object_to_json_string_ext(sarif, JSON_STYLE));
   json_object_put(sarif);
   return CLI_DONE;
@@ -76,8 +76,8 @@ static int write_as(const audit_recording_t *r, const char *format, const baseli
   return CLI_DONE;
 }
 
-int export_audit(const char *path, uint32_t program, const char *format, const char *baseline,
-                 FILE *out) {
+int audit_recording_export(const char *path, uint32_t program, const char *format,
+                           const char *baseline, FILE *out) {
   audit_recording_t r;
   baseline_t known = {0};
   char error[256];
@@ -91,7 +91,7 @@ int export_audit(const char *path, uint32_t program, const char *format, const c
   return status;
 }
 
-/* A baseline from a file of one, or from a recording. */
+/* Reads a baseline from a baseline file or from a recording. */
 static bool read_known(const char *path, baseline_t *out) {
   char error[256], magic[1] = "";
   FILE *file = fopen(path, "rbe");
@@ -112,7 +112,7 @@ static bool read_known(const char *path, baseline_t *out) {
   return good;
 }
 
-/* One line for each that is new; its other stacks say no more. */
+/* Prints one line a new finding, whatever the number of its stacks. */
 static size_t print_new(const audit_recording_t *r, const baseline_t *known) {
   size_t count = 0;
   for (size_t i = 0; i < r->findings.count; i++) {
@@ -131,7 +131,7 @@ static size_t print_new(const audit_recording_t *r, const baseline_t *known) {
   return count;
 }
 
-int audit_compare(const char *old, const char *new) {
+int audit_recording_compare(const char *old, const char *new) {
   audit_recording_t r;
   baseline_t known = {0};
   int status = CLI_FAILED;

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
  *
- * The audit of one recording, judged: what the verbs that compare or export it begin with.
+ * The findings of a recording, for the verbs that compare and export them.
  */
 #ifndef SONDE_CLI_COMMON_AUDIT_RECORDING_H
 #define SONDE_CLI_COMMON_AUDIT_RECORDING_H
@@ -14,19 +14,19 @@ typedef struct audit_recording {
   findings_t findings;
 } audit_recording_t;
 
-/* Reads the recording PATH, of all its programs (0) or of one. False when that cannot be done or it
- * holds no audit, which has been said. Close it in either case. */
+/* Reads all programs (PROGRAM 0) or one program of the recording PATH. On failure, or without an
+ * audit, prints an error and returns false. The caller closes it in any case. */
 bool audit_recording_open(audit_recording_t *out, const char *path, uint32_t program);
 void audit_recording_close(audit_recording_t *recording);
 
-/* Writes the audit of the recording PATH, likewise, to OUT in FORMAT; what the file BASELINE (NULL:
- * none) does not have is new. Returns an exit status. */
-int export_audit(const char *path, uint32_t program, const char *format, const char *baseline,
-                 FILE *out);
-bool export_audit_knows(const char *format);
+/* Writes the findings of the recording PATH to OUT in FORMAT. Findings that are not in the file
+ * BASELINE (NULL: none) are new. Returns an exit status. */
+int audit_recording_export(const char *path, uint32_t program, const char *format,
+                           const char *baseline, FILE *out);
+bool audit_recording_has_format(const char *format);
 
-/* Prints what the recording NEW found and OLD, a baseline or a recording, has not. Returns an exit
- * status: CLI_FINDING when that is anything but allowed. */
-int audit_compare(const char *old, const char *new);
+/* Prints the findings of the recording NEW that OLD, a baseline or a recording, does not have.
+ * Returns an exit status: CLI_FINDING if any of them is not allowed. */
+int audit_recording_compare(const char *old, const char *new);
 
 #endif

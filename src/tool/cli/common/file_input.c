@@ -11,7 +11,7 @@
 #include "cli/cli.h"
 #include "import/memgraph.h"
 
-int file_input_map(const char *path, input_t *out) {
+int file_input_map(const char *path, file_input_t *out) {
   struct stat status;
   int fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY);
   if (fd < 0) return message_fail("'%s': %s", path, strerror(errno));
@@ -24,11 +24,11 @@ int file_input_map(const char *path, input_t *out) {
   if (status.st_size == 0) return message_fail("'%s' is empty", path);
   if (data == MAP_FAILED) return message_fail("'%s': %s", path, strerror(errno));
   (void)madvise(data, (size_t)status.st_size, MADV_SEQUENTIAL);
-  *out = (input_t){data, (uint64_t)status.st_size, status.st_mtime};
+  *out = (file_input_t){data, (uint64_t)status.st_size, status.st_mtime};
   return CLI_DONE;
 }
 
-static int images_of_graph(const char *path, const input_t *file, image_list_t *out) {
+static int images_of_graph(const char *path, const file_input_t *file, image_list_t *out) {
   memgraph_t graph;
   const char *wrong = memgraph_read(&graph, file->data, file->size);
   *out = graph.images;
@@ -37,7 +37,7 @@ static int images_of_graph(const char *path, const input_t *file, image_list_t *
   return wrong ? message_fail("'%s': %s", path, wrong) : CLI_DONE;
 }
 
-int read_images(const char *path, const input_t *file, image_list_t *out) {
+int file_input_images(const char *path, const file_input_t *file, image_list_t *out) {
   if (memgraph_is(file->data, file->size)) {
     int status = images_of_graph(path, file, out);
     if (status != CLI_DONE || out->count) return status;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
- * Files that a verb takes in whole. What goes wrong has been said when these return other than
- * CLI_DONE.
+ * Files that a verb reads as a whole. The functions return CLI_DONE, or print an error and return
+ * CLI_FAILED.
  */
 #ifndef SONDE_CLI_COMMON_FILE_INPUT_H
 #define SONDE_CLI_COMMON_FILE_INPUT_H
@@ -10,16 +10,16 @@
 
 #include "import/images.h"
 
-typedef struct input {
+typedef struct file_input {
   const uint8_t *data;
   uint64_t size;
   time_t changed;
-} input_t;
+} file_input_t;
 
-/* Maps the file PATH, for the life of the process. */
-int file_input_map(const char *path, input_t *out);
+/* Maps the file PATH until the process ends. */
+int file_input_map(const char *path, file_input_t *out);
 
-/* The list of images in FILE, which was mapped from PATH. */
-int read_images(const char *path, const input_t *file, image_list_t *out);
+/* Reads the list of images in FILE, which was mapped from PATH. */
+int file_input_images(const char *path, const file_input_t *file, image_list_t *out);
 
 #endif

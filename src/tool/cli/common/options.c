@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: MIT
  *
- * Options of a verb, read with getopt_long; --help is made from the same table. Wrong use is one
- * line and exit 2.
+ * Parses options with getopt_long and prints --help from the same table; suggests similar names.
  */
 #include <ctype.h>
 #include <errno.h>
@@ -12,7 +11,7 @@
 
 #include "cli/cli.h"
 
-enum { KEY_HELP = 'h' };
+enum { KEY_HELP = 'h', LINE_COLUMNS = 80 };
 
 int cli_wrong_use(const cli_usage_t *usage, const char *format, ...) {
   char tail[64];
@@ -22,6 +21,46 @@ int cli_wrong_use(const cli_usage_t *usage, const char *format, ...) {
   message_print(format, arguments, tail);
   va_end(arguments);
   return CLI_FAILED;
+}
+
+/* ---- similar words ------------------------------------------------------------------------- */
+
+enum { WORD_MAX = 32 };
+
+static int min_of(int a, int b) { return a < b ? a : b; }
+
+/* Letters to add, remove, change or swap (optimal string alignment). */
+static int distance(const char *a, const char *b) {
+  int a_length = (int)strlen(a), b_length = (int)strlen(b);
+  int cost[WORD_MAX + 1][WORD_MAX + 1];
+  if (a_length > WORD_MAX || b_length > WORD_MAX) return WORD_MAX;
+  for (int i = 0; i <= a_length; i++)
+    for (int j = 0; j <= b_length; j++) {
+      if (i == 0 || j == 0) {
+        cost[i][j] = i + j;
+        continue;
+      }
+      int changed = cost[i - 1][j - 1] + (a[i - 1] != b[j - 1]);
+      cost[i][j] = min_of(changed, 1 + min_of(cost[i - 1][j], cost[i][j - 1]));
+      if (i > 1 && j > 1 && a[i - 1] == b[j - 2] && a[i - 2] == b[j - 1])
+        cost[i][j] = min_of(cost[i][j], 1 + cost[i - 2][j - 2]);
+    }
+  return cost[a_length][b_length];
+}
+
+const char *suggest_nearest(const char *word, const char *const *words, int count) {
+  size_t length = strlen(word);
+  const char *best = NULL;
+  /* At most a third of the letters may differ. */
+  int best_distance = (int)(length < 4 ? 1 : length / 3) + 1;
+  for (int i = 0; i < count; i++) {
+    int d = length >= 2 && strncmp(word, words[i], length) == 0 ? 0 : distance(word, words[i]);
+    if (d < best_distance) {
+      best_distance = d;
+      best = words[i];
+    }
+  }
+  return best;
 }
 
 /* ---- help ---------------------------------------------------------------------------------- */
@@ -51,22 +90,48 @@ static void option_head(const cli_option_t *option, char *out, size_t size) {
     snprintf(out, size, "%s--%s %s", letter, option->name, option->value);
 }
 
-static void print_option(const cli_option_t *option, int width) {
-  char head[96];
-  option_head(option, head, sizeof head);
-  printf("  %-*s  ", width, head);
-  /* A line break in the text continues under the text. */
-  for (const char *c = option->help; *c; c++) {
-    putchar(*c);
-    if (*c == '\n') printf("%*s", width + 4, "");
+/* Columns on the terminal: bytes that do not continue a UTF-8 sequence. */
+static int width_of(const char *text, size_t size) {
+  int width = 0;
+  for (size_t i = 0; i < size; i++)
+    width += (text[i] & 0xc0) != 0x80;
+  return width;
+}
+
+/* Prints TEXT with line breaks between words at LINE_COLUMNS. The first line begins in column
+ * INDENT, where the others are indented to. */
+static void print_wrapped(const char *text, int indent) {
+  int column = indent;
+  while (*text) {
+    size_t size = strcspn(text, " \n");
+    int width = width_of(text, size);
+    bool breaks = column > indent && column + 1 + width > LINE_COLUMNS;
+    if (breaks) printf("\n%*s", indent, "");
+    if (breaks) column = indent;
+    if (column > indent) column += printf(" ");
+    printf("%.*s", (int)size, text);
+    column += width;
+    text += size;
+    if (*text == '\n') printf("\n%*s", indent, "");
+    if (*text == '\n') column = indent;
+    if (*text) text++;
   }
   putchar('\n');
 }
 
+static void print_option(const cli_option_t *option, int width) {
+  char head[96];
+  option_head(option, head, sizeof head);
+  printf("  %-*s  ", width, head);
+  print_wrapped(option->help, width + 4);
+}
+
 static void print_help(const cli_usage_t *usage) {
-  static const cli_option_t help = {KEY_HELP, "help", NULL, "this text"};
-  printf("usage: sonde %s [options]%s%s\n\n%s\n\noptions:\n", usage->verb,
-         usage->arguments ? " " : "", usage->arguments ? usage->arguments : "", usage->about);
+  static const cli_option_t help = {KEY_HELP, "help", NULL, "print this help"};
+  printf("usage: sonde %s [options]%s%s\n\n", usage->verb, usage->arguments ? " " : "",
+         usage->arguments ? usage->arguments : "");
+  print_wrapped(usage->about, 0);
+  printf("\noptions:\n");
   int count = option_count(usage), width = (int)strlen("-h, --help");
   for (int i = 0; i < count; i++) {
     char head[96];
@@ -84,7 +149,7 @@ static void print_help(const cli_usage_t *usage) {
 /* ---- reading ------------------------------------------------------------------------------- */
 
 static cli_parser_t start_parser(const cli_usage_t *usage, int argc, char **argv, bool stop) {
-  optind = 0; /* glibc and musl: forget the verb before */
+  optind = 0; /* glibc and musl: reset */
   opterr = 0;
   return (cli_parser_t){.usage = usage, .argc = argc, .argv = argv, .stop_at_command = stop};
 }
@@ -97,10 +162,10 @@ cli_parser_t cli_parser_for_command(const cli_usage_t *usage, int argc, char **a
   return start_parser(usage, argc, argv, true);
 }
 
-/* The two tables that getopt_long wants. LETTERS has room for three characters an option. */
+/* The two tables for getopt_long. LETTERS has space for three characters an option. */
 static void fill_tables(const cli_parser_t *parser, struct option *longs, char *letters) {
   if (parser->stop_at_command) *letters++ = '+';
-  *letters++ = ':'; /* a missing value is told apart from an unknown option */
+  *letters++ = ':'; /* report a missing value as ':' */
   int count = option_count(parser->usage);
   for (int i = 0; i < count; i++) {
     const cli_option_t *option = &parser->usage->options[i];
@@ -119,11 +184,11 @@ static void fill_tables(const cli_parser_t *parser, struct option *longs, char *
   *letters = 0;
 }
 
-/* The word on the command line that getopt_long did not accept, for the message. */
-static int refuse(cli_parser_t *parser, int verdict) {
+/* Prints an error for the argument that getopt_long rejected; returns -1. */
+static int reject(cli_parser_t *parser, int key) {
   const cli_usage_t *usage = parser->usage;
   const char *word = optind > 0 && optind <= parser->argc ? parser->argv[optind - 1] : "";
-  if (verdict == ':') {
+  if (key == ':') {
     parser->status = cli_wrong_use(usage, "option '%s' needs a value", word);
     return -1;
   }
@@ -159,7 +224,7 @@ int cli_next(cli_parser_t *parser) {
     parser->status = CLI_DONE;
     return -1;
   }
-  if (key == '?' || key == ':') return refuse(parser, key);
+  if (key == '?' || key == ':') return reject(parser, key);
   if (key == -1) {
     parser->rest = parser->argv + optind;
     parser->rest_count = parser->argc - optind;

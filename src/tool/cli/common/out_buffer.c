@@ -9,8 +9,8 @@
 
 #define ONES     UINT64_C(0x0101010101010101)
 #define TOPS     (ONES << 7)
-#define STRIDE   32  /* most names fit into it, so that the processor foresees the loop */
-#define LINE_MAX 128 /* more than all of a frame but its texts takes */
+#define STRIDE   32  /* most names fit, so the loop is well predicted */
+#define LINE_MAX 128 /* at least the length of a frame without its texts */
 
 static char bytes[1 << 16];
 static size_t used;
@@ -20,17 +20,17 @@ void out_buffer_flush(void) {
   used = 0;
 }
 
-/* Room for SIZE, at most half of the buffer. */
-static inline char *room_for(size_t size) {
+/* Space for SIZE bytes, at most half of the buffer. */
+static inline char *space_for(size_t size) {
   if (size > sizeof bytes - used) out_buffer_flush();
   return bytes + used;
 }
 
 static inline void filled_to(const char *end) { used = (size_t)(end - bytes); }
 
-/* The eight digits of VALUE; the first of them is the lowest byte. */
+/* The eight hexadecimal digits of VALUE; the lowest byte is the first digit. */
 static inline uint64_t hex_digits(uint32_t value) {
-  uint64_t n = __builtin_bswap32(value); /* a nibble a byte, and then in order */
+  uint64_t n = __builtin_bswap32(value); /* then spread one nibble a byte, in order */
   n = (n << 16 | n) & UINT64_C(0x0000ffff0000ffff);
   n = (n << 8 | n) & UINT64_C(0x00ff00ff00ff00ff);
   n = ((n << 8) & UINT64_C(0x0f000f000f000f00)) | ((n >> 4) & UINT64_C(0x000f000f000f000f));
@@ -38,7 +38,7 @@ static inline uint64_t hex_digits(uint32_t value) {
   return n + ONES * '0' + letters * ('a' - '0' - 10);
 }
 
-/* Writes up to 8 bytes more than it says. */
+/* Writes up to 8 bytes past the returned end. */
 static inline char *put_hex(char *out, uint64_t value) {
   *out++ = '0';
   *out++ = 'x';
@@ -54,18 +54,18 @@ static inline char *put_hex(char *out, uint64_t value) {
   return out + digits;
 }
 
-/* A byte is below 0x20 when subtracting 0x20 borrows into its top bit, and 0x7f when it is 0 after
- * exclusive-or. */
+/* The top bit of each byte that is below 0x20 (subtracting 0x20 borrows into it) or equal to 0x7f
+ * (0 after exclusive or). */
 static inline uint64_t controls_of(uint64_t word) {
   uint64_t deleted = word ^ ONES * 0x7f;
   return (((word - ONES * ' ') & ~word) | ((deleted - ONES) & ~deleted)) & TOPS;
 }
 
 static void put_piece(const char *text, size_t size) {
-  char *out = room_for(size + STRIDE);
+  char *out = space_for(size + STRIDE);
   uint64_t found = 0, words[STRIDE / 8];
   memcpy(out, text, size);
-  memset(out + size, ' ', STRIDE); /* what is behind it is looked at, too */
+  memset(out + size, ' ', STRIDE); /* the loop reads whole strides */
   for (size_t i = 0; i < size; i += STRIDE) {
     memcpy(words, out + i, STRIDE);
     for (size_t k = 0; k < STRIDE / 8; k++)
@@ -90,9 +90,9 @@ static inline char *put_more(char *out, char before, uint32_t number) {
   return decimal_append(out, number);
 }
 
-void out_buffer_frame(const symbol_frame_t *frame, const char *mark) {
+void out_buffer_frame(const symbol_frame_t *frame, const char *note) {
   out_buffer_text(frame->function ? frame->function : "??");
-  char *out = room_for(LINE_MAX);
+  char *out = space_for(LINE_MAX);
   if (frame->has_offset) {
     *out++ = '+';
     out = put_hex(out, frame->function_offset);
@@ -100,11 +100,11 @@ void out_buffer_frame(const symbol_frame_t *frame, const char *mark) {
   if (frame->file) {
     filled_to(text_append(out, " at "));
     out_buffer_text(frame->file);
-    out = room_for(LINE_MAX);
+    out = space_for(LINE_MAX);
   }
   out = put_more(put_more(out, ':', frame->line), ':', frame->column);
   if (frame->inlined) out = text_append(out, " (inlined)");
-  if (mark) out = text_append(out, mark);
+  if (note) out = text_append(out, note);
   *out++ = '\n';
   filled_to(out);
 }
@@ -114,37 +114,37 @@ static const char *file_of(const char *path) {
   return slash ? slash + 1 : path;
 }
 
-void out_buffer_put(const out_buffer_t *a) {
-  char *out = put_hex(room_for(LINE_MAX), a->address);
+void out_buffer_address(const symbolized_address_t *a) {
+  char *out = put_hex(space_for(LINE_MAX), a->address);
   *out++ = ' ';
   filled_to(out);
   if (a->module) {
     out_buffer_text(file_of(a->module));
-    filled_to(text_append(room_for(LINE_MAX), ": "));
+    filled_to(text_append(space_for(LINE_MAX), ": "));
   }
   if (!a->count) {
-    filled_to(text_append(room_for(LINE_MAX), "?? ("));
+    filled_to(text_append(space_for(LINE_MAX), "?? ("));
     out_buffer_text(a->why);
-    filled_to(text_append(room_for(LINE_MAX), ")\n"));
+    filled_to(text_append(space_for(LINE_MAX), ")\n"));
   }
   for (int i = 0; i < a->count; i++) {
-    if (i) filled_to(text_append(room_for(LINE_MAX), "  in "));
+    if (i) filled_to(text_append(space_for(LINE_MAX), "  in "));
     out_buffer_frame(&a->frames[i], NULL);
   }
 }
 
-void out_buffer_put_json(const out_buffer_t *a, bool first) {
-  json_object *answer = json_object_new_object(), *list = json_object_new_array();
-  json_add_address(answer, "address", a->address);
-  if (a->module) json_add_text(answer, "module", a->module);
+void out_buffer_address_json(const symbolized_address_t *a, bool first) {
+  json_object *object = json_object_new_object(), *list = json_object_new_array();
+  json_add_address(object, "address", a->address);
+  if (a->module) json_add_text(object, "module", a->module);
   for (int i = 0; i < a->count; i++) {
     json_object *frame = json_object_new_object();
     json_add_function(frame, &a->frames[i]);
     json_object_array_add(list, frame);
   }
-  json_object_object_add(answer, "frames", list);
-  if (a->why) json_add_text(answer, "why", a->why);
+  json_object_object_add(object, "frames", list);
+  if (a->why) json_add_text(object, "why", a->why);
   fputs_unlocked(first ? "\n" : ",\n", stdout);
-  fputs_unlocked(json_object_to_json_string_ext(answer, JSON_STYLE), stdout);
-  json_object_put(answer);
+  fputs_unlocked(json_object_to_json_string_ext(object, JSON_STYLE), stdout);
+  json_object_put(object);
 }

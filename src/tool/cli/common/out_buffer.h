@@ -1,31 +1,32 @@
 /* SPDX-License-Identifier: MIT
  *
- * The names of addresses, written to stdout: as text, put together in one large buffer, since a
- * call into stdio for each part would cost as much as the names do; or as JSON. Whoever writes to
- * stdout by other means calls out_buffer_flush before.
+ * Writes symbolized addresses to stdout, as text or JSON. Text is assembled in one buffer, and
+ * hexadecimal digits and control characters are processed eight bytes at a time: with stdio calls a
+ * frame, output would cost as much as symbolization (bench/symbolize.py). Other writers to
+ * stdout call out_buffer_flush first. One thread.
  */
 #ifndef SONDE_CLI_COMMON_OUT_BUFFER_H
 #define SONDE_CLI_COMMON_OUT_BUFFER_H
 
 #include "symbol/symbol.h"
 
-/* Text of a file; control characters, which would drive the terminal, become '?'. */
+/* Writes TEXT, with control characters replaced by '?'. */
 void out_buffer_text(const char *text);
 
-/* A frame, a short MARK or NULL, and the end of its line. */
-void out_buffer_frame(const symbol_frame_t *frame, const char *mark);
+/* Writes a frame, NOTE (short, or NULL) and a newline. */
+void out_buffer_frame(const symbol_frame_t *frame, const char *note);
 
-/* What is known of an address. */
-typedef struct answer {
+/* An address and its functions. */
+typedef struct symbolized_address {
   uint64_t address;
-  const char *module; /* path of the image it is in, where that is not said anyway; or NULL */
+  const char *module; /* path of its image; NULL: not printed */
   const symbol_frame_t *frames;
   int count;
-  const char *why; /* it has no name, or NULL */
-} out_buffer_t;
+  const char *why; /* why it has no name; NULL: it has one */
+} symbolized_address_t;
 
-void out_buffer_put(const out_buffer_t *answer);
-void out_buffer_put_json(const out_buffer_t *answer, bool first);
+void out_buffer_address(const symbolized_address_t *address);
+void out_buffer_address_json(const symbolized_address_t *address, bool first);
 
 void out_buffer_flush(void);
 

@@ -15,7 +15,7 @@ static char *read_whole(const char *path, size_t *size) {
   FILE *file = fopen(path, "rbe");
   char *text = malloc(FILE_MAX_BYTES + 1);
   if (!file || !text) {
-    (void)message_fail("cannot read the policy '%s': %s; its own policies are linux and apple",
+    (void)message_fail("cannot read the policy '%s': %s; built-in policies are linux and apple",
                        path, strerror(errno));
     if (file) fclose(file);
     free(text);
@@ -23,7 +23,7 @@ static char *read_whole(const char *path, size_t *size) {
   }
   *size = fread(text, 1, FILE_MAX_BYTES + 1, file);
   const char *why = ferror(file) ? strerror(errno) : NULL;
-  if (!why && *size > FILE_MAX_BYTES) why = "it is larger than 1 MB";
+  if (!why && *size > FILE_MAX_BYTES) why = "larger than 1 MB";
   fclose(file);
   if (!why) return text;
   (void)message_fail("cannot read the policy '%s': %s", path, why);
@@ -53,14 +53,14 @@ static audit_policy_t *compile(const policy_t *policy, const policy_source_t *so
   const char *home = getenv("HOME");
   audit_policy_t *flat = policy_flatten(policy, home ? home : "");
   if (!flat) {
-    (void)message_fail("the policy is too large: its functions and patterns take more than 1 MB");
+    (void)message_fail("the policy is too large: its functions and patterns exceed 1 MB");
     return NULL;
   }
   size_t own = strnlen(source->text, source->size), base = policy->base ? policy->base->size : 0;
   char *all = realloc(flat, flat->size + own + 1 + base);
   if (!all) {
     free(flat);
-    (void)message_fail("there is no memory for the policy");
+    (void)message_fail("out of memory");
     return NULL;
   }
   char *p = all + ((const audit_policy_t *)(const void *)all)->size;

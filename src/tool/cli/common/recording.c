@@ -25,7 +25,7 @@ reader_t *recording_open_events(const char *path, uint32_t program) {
   reader_t *reader = recording_open_program(path, program);
   if (!reader || !is_summary(reader)) return reader;
   reader_close(reader);
-  (void)message_fail("'%s' is a summary, which holds no events", path);
+  (void)message_fail("'%s' is a summary, which has no events", path);
   return NULL;
 }
 

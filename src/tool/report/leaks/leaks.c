@@ -1,85 +1,16 @@
 /* SPDX-License-Identifier: MIT
  *
- * Lost blocks as text: what the look cost and what it could not see first, then what was lost.
+ * The result of a leak search: its cost and its uncertainties first, then leaked blocks by stack,
+ * or the references to one block. JSON: docs/json.md, "sonde leaks".
  */
 #include "report/leaks/leaks.h"
 
 #include <inttypes.h>
 
+#include "report/json.h"
+#include "report/table.h"
+
 enum { REFERRERS_SHOWN = 20 };
-
-static void print_cost(const leaks_t *l, FILE *out) {
-  const leaks_exchange_t *x = l->exchange;
-  char a[24], b[24], c[24];
-  fprintf(out, "  paused     for %s, %s of that to copy the process; %" PRIu32 " thread%s\n",
-          report_duration((double)x->pause_ns, a), report_duration((double)x->copying_ns, b),
-          x->thread_count, x->thread_count == 1 ? "" : "s");
-  fprintf(out, "  searched   %s of roots and %s of blocks, in %s, in the copy\n",
-          report_bytes((int64_t)x->root_bytes, a), report_bytes((int64_t)x->block_bytes, b),
-          report_duration((double)x->scan_ns, c));
-}
-
-static void print_doubts(const leaks_t *l, FILE *out) {
-  const leaks_exchange_t *x = l->exchange;
-  char a[24];
-  if (l->unknown_threads)
-    fprintf(out,
-            "  unsure     %" PRIu32 " of them waits in a call that a signal would end: the %" PRIu64
-            " registers\n             kept there are not known, and may hold as many blocks\n",
-            l->unknown_threads, l->unknown_registers);
-  if (l->running_threads)
-    fprintf(out,
-            "  unsure     %" PRIu32 " threads could not be held: what they had at that moment is "
-            "not known\n",
-            l->running_threads);
-  if (x->reallocating)
-    fprintf(out, "  unsure     %" PRIu32 " reallocs were under way all the time\n",
-            x->reallocating);
-  if (x->late)
-    fprintf(out, "  unseen     not every block was recorded: what the allocator has is searched "
-                 "whole, and\n             old pointers there may hide a leak\n");
-  if (x->roots_skipped)
-    fprintf(out, "  unseen     %" PRIu32 " mappings too many to be searched\n", x->roots_skipped);
-  if (l->unmapped)
-    fprintf(out, "  gone       %s blocks lie where there is no memory any more\n",
-            report_count(l->unmapped, a));
-}
-
-static void print_group(const report_t *r, const leaks_stack_t *g, FILE *out) {
-  char a[24], b[24], c[24], d[24];
-  fprintf(out, "  %10s in %s block%s", report_bytes((int64_t)g->lost.bytes, a),
-          report_count(g->lost.count, b), g->lost.count == 1 ? "" : "s");
-  if (g->indirect.count)
-    fprintf(out, ", leading to %s in %s more", report_bytes((int64_t)g->indirect.bytes, c),
-            report_count(g->indirect.count, d));
-  if (g->in_cycles) fprintf(out, "; %s in cycles", report_count(g->in_cycles, c));
-  if (g->uncertain == g->lost.count)
-    fprintf(out, "; unsure");
-  else if (g->uncertain)
-    fprintf(out, "; %s unsure", report_count(g->uncertain, d));
-  fprintf(out, "  e.g. 0x%" PRIx64 "  stack %" PRIu32 "\n", g->example, g->stack);
-  report_stack_text(r, g->stack, out);
-}
-
-void leaks_text(const report_t *r, const leaks_t *l, FILE *out) {
-  char a[24], b[24];
-  fprintf(out, "  live       %s in %s blocks\n", report_bytes((int64_t)l->live.bytes, a),
-          report_count(l->live.count, b));
-  print_cost(l, out);
-  print_doubts(l, out);
-  fprintf(out, "\n%slost%s  %s in %s blocks that nothing points to", r->bold, r->plain,
-          report_bytes((int64_t)l->lost.bytes, a), report_count(l->lost.count, b));
-  if (l->indirect.count)
-    fprintf(out, ", and %s in %s that these lead to", report_bytes((int64_t)l->indirect.bytes, a),
-            report_count(l->indirect.count, b));
-  fputc('\n', out);
-  for (size_t i = 0; i < l->by_stack_count && i < r->top; i++)
-    print_group(r, &l->by_stack[i], out);
-  if (l->by_stack_count > r->top)
-    fprintf(out, "  … and %zu more stacks\n", l->by_stack_count - (size_t)r->top);
-}
-
-/* ---- one block ------------------------------------------------------------------------------ */
 
 static const leaks_referrer_t *referrers_of(const leaks_t *l, uint64_t *count) {
   const leaks_exchange_t *x = l->exchange;
@@ -88,29 +19,109 @@ static const leaks_referrer_t *referrers_of(const leaks_t *l, uint64_t *count) {
   return (const void *)((const uint8_t *)x + l->answers_at);
 }
 
-static const char *verdict_of(const leaks_block_t *b) {
-  static const char *const words[] = {
-      "reached", "lost: nothing points to it", "lost: only what it leads to points to it",
-      "lost: only lost blocks point to it", "gone: there is no memory at its address"};
-  return words[b->verdict];
+static const leaks_block_t *holder_of(const leaks_t *l, const leaks_place_t *p,
+                                      const leaks_referrer_t *referrer) {
+  return p->holder == LEAKS_BY_BLOCK ? leaks_find(l, referrer->where) : NULL;
+}
+
+/* ---- text --------------------------------------------------------------------------------- */
+
+static void print_cost(const leaks_t *l, FILE *out) {
+  const leaks_exchange_t *x = l->exchange;
+  char a[24], b[24], c[24];
+  fprintf(out, "  paused     for %s, of which %s to copy the process; %" PRIu32 " thread%s\n",
+          report_duration((double)x->pause_ns, a), report_duration((double)x->copying_ns, b),
+          x->thread_count, x->thread_count == 1 ? "" : "s");
+  fprintf(out, "  searched   %s of roots and %s of blocks, in %s, in the copy\n",
+          report_bytes((int64_t)x->root_bytes, a), report_bytes((int64_t)x->block_bytes, b),
+          report_duration((double)x->scan_ns, c));
+}
+
+static void print_limits(const leaks_t *l, FILE *out) {
+  const leaks_exchange_t *x = l->exchange;
+  char a[24];
+  if (l->unknown_threads)
+    fprintf(out,
+            "  uncertain  %" PRIu32 " threads are blocked in calls that a signal would interrupt; "
+            "%" PRIu64 " of their\n             registers are unknown and may reference as many "
+            "blocks\n",
+            l->unknown_threads, l->unknown_registers);
+  if (l->running_threads)
+    fprintf(out,
+            "  uncertain  %" PRIu32 " threads could not be stopped; their registers are unknown\n",
+            l->running_threads);
+  if (x->reallocating)
+    fprintf(out, "  uncertain  %" PRIu32 " threads were inside a realloc at every attempt\n",
+            x->reallocating);
+  if (x->late)
+    fprintf(out, "  unrecorded not every block was recorded: all memory of the allocator counts "
+                 "as\n             reachable, and old pointers in it may hide leaks\n");
+  if (x->roots_skipped)
+    fprintf(out, "  skipped    %" PRIu32 " mappings exceeded the limit and were not searched\n",
+            x->roots_skipped);
+  if (l->unmapped)
+    fprintf(out, "  unmapped   %s blocks are at addresses without memory\n",
+            report_count(l->unmapped, a));
+}
+
+static void print_stack(const report_t *r, const leaks_stack_t *s, FILE *out) {
+  char a[24], b[24], c[24], d[24];
+  fprintf(out, "  %10s in %s block%s", report_bytes((int64_t)s->lost.bytes, a),
+          report_count(s->lost.count, b), s->lost.count == 1 ? "" : "s");
+  if (s->indirect.count)
+    fprintf(out, ", and %s in %s reachable only from them",
+            report_bytes((int64_t)s->indirect.bytes, c), report_count(s->indirect.count, d));
+  if (s->in_cycles) fprintf(out, "; %s in cycles", report_count(s->in_cycles, c));
+  if (s->uncertain == s->lost.count)
+    fprintf(out, "; uncertain");
+  else if (s->uncertain)
+    fprintf(out, "; %s uncertain", report_count(s->uncertain, d));
+  fprintf(out, "  e.g. 0x%" PRIx64 "  stack %" PRIu32 "\n", s->example, s->stack);
+  report_stack_text(r, s->stack, out);
+}
+
+void leaks_text(const report_t *r, const leaks_t *l, FILE *out) {
+  char a[24], b[24];
+  fprintf(out, "  live       %s in %s blocks\n", report_bytes((int64_t)l->live.bytes, a),
+          report_count(l->live.count, b));
+  print_cost(l, out);
+  print_limits(l, out);
+  fprintf(out, "\n%sleaked%s  %s in %s blocks", r->bold, r->plain,
+          report_bytes((int64_t)l->lost.bytes, a), report_count(l->lost.count, b));
+  if (l->indirect.count)
+    fprintf(out, ", and %s in %s blocks reachable only from them",
+            report_bytes((int64_t)l->indirect.bytes, a), report_count(l->indirect.count, b));
+  fputc('\n', out);
+  for (size_t i = 0; i < l->by_stack_count && i < r->top; i++)
+    print_stack(r, &l->by_stack[i], out);
+  if (l->by_stack_count > r->top)
+    fprintf(out, "  … and %zu more stacks\n", l->by_stack_count - (size_t)r->top);
+}
+
+static const char *verdict_text(const leaks_block_t *b) {
+  static const char *const texts[] = {"reachable", "leaked: nothing references it",
+                                      "leaked: only blocks that it leads to reference it",
+                                      "leaked: only leaked blocks reference it",
+                                      "unmapped: its address has no memory"};
+  return texts[b->verdict];
 }
 
 static void print_referrer(const report_t *r, const leaks_t *l, pid_t pid,
                            const leaks_referrer_t *referrer, uint64_t start, FILE *out) {
   leaks_place_t p;
   leaks_place(r, l, pid, referrer, &p);
-  fprintf(out, "  %s", leaks_holder_word(p.holder));
+  fprintf(out, "  %s", leaks_holder_name(p.holder));
   if (p.tid) fprintf(out, " of thread %" PRIu32 " %s:", p.tid, p.thread);
   fprintf(out, " %s", p.where);
   if (referrer->value != start) fprintf(out, ", to byte %" PRIu64, referrer->value - start);
-  const leaks_block_t *holder = p.holder == LEAKS_BY_BLOCK ? leaks_find(l, referrer->where) : NULL;
+  const leaks_block_t *holder = holder_of(l, &p, referrer);
   if (!holder) {
     fputc('\n', out);
     return;
   }
   uint32_t stack = l->stacks[holder - l->blocks];
   fprintf(out, " of %" PRIu64 " bytes, itself %s, stack %" PRIu32 "\n", holder->size,
-          verdict_of(holder), stack);
+          verdict_text(holder), stack);
   report_stack_text(r, stack, out);
 }
 
@@ -118,15 +129,133 @@ void leaks_block_text(const report_t *r, const leaks_t *l, pid_t pid, const leak
                       FILE *out) {
   uint64_t count;
   const leaks_referrer_t *all = referrers_of(l, &count);
-  fprintf(out, "0x%" PRIx64 "  %" PRIu64 " bytes, %s\n", b->address, b->size, verdict_of(b));
+  fprintf(out, "0x%" PRIx64 "  %" PRIu64 " bytes, %s\n", b->address, b->size, verdict_text(b));
   report_stack_text(r, l->stacks[b - l->blocks], out);
   print_cost(l, out);
-  print_doubts(l, out);
-  fprintf(out, "\n%swhat points to it%s\n", r->bold, r->plain);
-  if (!count) fprintf(out, "  nothing\n");
+  print_limits(l, out);
+  fprintf(out, "\n%sreferences%s\n", r->bold, r->plain);
+  if (!count) fprintf(out, "  none\n");
   for (uint64_t i = 0; i < count && i < REFERRERS_SHOWN; i++)
     print_referrer(r, l, pid, &all[i], b->address, out);
   uint64_t more = count > REFERRERS_SHOWN ? count - REFERRERS_SHOWN : 0;
   more += l->exchange->referrers_over;
   if (more) fprintf(out, "  … and %" PRIu64 " more\n", more);
+}
+
+/* ---- JSON --------------------------------------------------------------------------------- */
+
+static const char *const verdicts[] = {"reachable", "leaked", "cycle", "indirect", "unmapped"};
+
+static const column_t search_columns[] = {
+    {"pause_ns", NULL, UNIT_COUNT, FIELD(leaks_exchange_t, pause_ns)},
+    {"copying_ns", NULL, UNIT_COUNT, FIELD(leaks_exchange_t, copying_ns)},
+    {"search_ns", NULL, UNIT_COUNT, FIELD(leaks_exchange_t, scan_ns)},
+    {"root_bytes", NULL, UNIT_COUNT, FIELD(leaks_exchange_t, root_bytes)},
+    {"block_bytes", NULL, UNIT_COUNT, FIELD(leaks_exchange_t, block_bytes)},
+    {"tries", NULL, UNIT_COUNT, FIELD(leaks_exchange_t, tries)},
+    {"reallocs_under_way", NULL, UNIT_COUNT, FIELD(leaks_exchange_t, reallocating)},
+    {0}};
+
+static const column_t result_columns[] = {{"live", NULL, UNIT_BLOCKS, FIELD(leaks_t, live)},
+                                          {"leaked", NULL, UNIT_BLOCKS, FIELD(leaks_t, lost)},
+                                          {"indirect", NULL, UNIT_BLOCKS, FIELD(leaks_t, indirect)},
+                                          {"unmapped", NULL, UNIT_COUNT, FIELD(leaks_t, unmapped)},
+                                          {0}};
+
+static const column_t stack_columns[] = {
+    {"leaked", NULL, UNIT_BLOCKS, FIELD(leaks_stack_t, lost)},
+    {"indirect", NULL, UNIT_BLOCKS, FIELD(leaks_stack_t, indirect)},
+    {"in_cycles", NULL, UNIT_COUNT, FIELD(leaks_stack_t, in_cycles)},
+    {"uncertain", NULL, UNIT_COUNT, FIELD(leaks_stack_t, uncertain)},
+    {"example", NULL, UNIT_ADDRESS, FIELD(leaks_stack_t, example)},
+    {"stack", NULL, UNIT_STACK, FIELD(leaks_stack_t, stack)},
+    {0}};
+
+static json_object *threads_json(const leaks_t *l) {
+  static const char *const states[] = {"ended",   "ended",   "stopped", "stopped",
+                                       "spilled", "unknown", "running"};
+  json_object *list = json_object_new_array();
+  const leaks_exchange_t *x = l->exchange;
+  for (uint32_t i = 0; i < x->thread_count && i < LEAKS_THREADS; i++) {
+    json_object *o = json_object_new_object();
+    json_add_count(o, "tid", x->threads[i].tid);
+    if (x->threads[i].state <= LEAKS_THREAD_RUNNING)
+      json_add_text(o, "registers", states[x->threads[i].state]);
+    json_object_array_add(list, o);
+  }
+  return list;
+}
+
+static json_object *search_json(const report_t *r, const leaks_t *l, pid_t pid) {
+  json_object *o = json_object_new_object();
+  json_add_number(o, "pid", pid);
+  table_row_json(r, search_columns, l->exchange, o);
+  json_add_flag(o, "every_block_recorded", !l->exchange->late);
+  json_object_object_add(o, "threads", threads_json(l));
+  return o;
+}
+
+static void add_block(const leaks_block_t *b, json_object *o) {
+  json_add_count(o, "size", b->size);
+  json_add_text(o, "verdict", verdicts[b->verdict]);
+}
+
+static json_object *blocks_json(const leaks_t *l) {
+  json_object *list = json_object_new_array();
+  for (uint64_t i = 0; i < l->count; i++) {
+    const leaks_block_t *b = &l->blocks[i];
+    if (b->verdict == LEAKS_REACHED || b->verdict == LEAKS_GONE) continue;
+    json_object *o = json_object_new_object();
+    json_add_address(o, "address", b->address);
+    add_block(b, o);
+    json_add_count(o, "stack", l->stacks[i]);
+    json_object_array_add(list, o);
+  }
+  return list;
+}
+
+json_object *leaks_json(const report_t *r, const leaks_t *l, pid_t pid) {
+  json_object *o = search_json(r, l, pid), *reached = json_object_new_object();
+  const table_t stacks = {TABLE(stack_columns, l->by_stack, l->by_stack_count)};
+  table_row_json(r, result_columns, l, o);
+  for (int i = LEAKS_BY_REGISTER; i < LEAKS_HOLDERS; i++)
+    if (i != LEAKS_BY_TLS)
+      json_add_count(reached, leaks_holder_name((leaks_holder_t)i), l->holders[i]);
+  json_object_object_add(o, "reached_from", reached);
+  json_object_object_add(o, "stacks", table_json(r, &stacks, r->top));
+  json_object_object_add(o, "blocks", blocks_json(l));
+  return o;
+}
+
+static json_object *referrer_json(const report_t *r, const leaks_t *l, pid_t pid,
+                                  const leaks_referrer_t *referrer) {
+  json_object *o = json_object_new_object();
+  leaks_place_t p;
+  leaks_place(r, l, pid, referrer, &p);
+  json_add_text(o, "kind", leaks_holder_name(p.holder));
+  json_add_text(o, "where", p.where);
+  json_add_address(o, "value", referrer->value);
+  if (p.holder != LEAKS_BY_REGISTER) json_add_address(o, "address", referrer->where);
+  if (p.tid) json_add_count(o, "tid", p.tid);
+  const leaks_block_t *holder = holder_of(l, &p, referrer);
+  if (!holder) return o;
+  json_add_address(o, "block", holder->address);
+  add_block(holder, o);
+  json_object_object_add(o, "frames", report_frames_json(r, l->stacks[holder - l->blocks], NULL));
+  return o;
+}
+
+json_object *leaks_block_json(const report_t *r, const leaks_t *l, pid_t pid,
+                              const leaks_block_t *b) {
+  uint64_t count;
+  const leaks_referrer_t *all = referrers_of(l, &count);
+  json_object *o = search_json(r, l, pid), *list = json_object_new_array();
+  json_add_address(o, "address", b->address);
+  add_block(b, o);
+  json_object_object_add(o, "frames", report_frames_json(r, l->stacks[b - l->blocks], NULL));
+  for (uint64_t i = 0; i < count; i++)
+    json_object_array_add(list, referrer_json(r, l, pid, &all[i]));
+  json_object_object_add(o, "referrers", list);
+  json_add_count(o, "more_referrers", l->exchange->referrers_over);
+  return o;
 }

@@ -1,15 +1,15 @@
 /* SPDX-License-Identifier: MIT
  *
- * Where a pointer stands, in words.
+ * Describes the place of a pointer: a register, a stack, thread-local storage, data or a mapping.
  */
 #include <inttypes.h>
 #include <string.h>
 
 #include "report/leaks/leaks.h"
 
-#define PTHREAD_BYTES 4096u /* of the C library's own about a thread, beside its storage */
+#define PTHREAD_BYTES 4096u /* the thread descriptor of the C library, beside the storage */
 
-const char *leaks_holder_word(leaks_holder_t holder) {
+const char *leaks_holder_name(leaks_holder_t holder) {
   static const char *const words[] = {
       [LEAKS_BY_NOTHING] = "nothing", [LEAKS_BY_REGISTER] = "register",
       [LEAKS_BY_STACK] = "stack",     [LEAKS_BY_TLS] = "thread-local",

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
  *
- * The audited calls of a recording: by category, the gravest first, each with who did it.
+ * Section `audit`: audited calls by category, most severe first, each with the code that made it.
  */
 #include <inttypes.h>
 #include <stdlib.h>
@@ -14,16 +14,16 @@
 
 enum { BRIEF_ROWS = 3 };
 
-/* Calls of the last program come with the pass of all sections; those of the programs before it
- * are read when they are asked for first, behind that. */
+/* Calls of the last program arrive as events of the common pass. Calls of earlier programs (exec)
+ * are read afterwards, on first use. */
 typedef struct section_state {
   audit_t *audit;
   audited_t all;
-  int status; /* of that */
+  int status; /* of reading them */
   bool opened;
 } section_state_t;
 
-static void *audit_section_start(const report_t *r) {
+static void *start(const report_t *r) {
   section_state_t *s = calloc(1, sizeof *s);
   if (s) s->audit = audit_new(r->reader);
   if (s && s->audit) return s;
@@ -31,7 +31,7 @@ static void *audit_section_start(const report_t *r) {
   return NULL;
 }
 
-static bool audit_section_event(void *state, const record_event_t *event) {
+static bool add_event(void *state, const record_event_t *event) {
   return audit_add(((section_state_t *)state)->audit, event);
 }
 
@@ -41,11 +41,11 @@ static const audited_t *all_of(const report_t *r, section_state_t *s) {
   return &s->all;
 }
 
-static bool audit_section_holds(const report_t *r, void *state) {
+static bool has_data(const report_t *r, void *state) {
   return audited_holds(all_of(r, state));
 }
 
-static void audit_section_end(void *state) {
+static void end(void *state) {
   section_state_t *s = state;
   audited_close(&s->all);
   audit_free(s->audit);
@@ -54,35 +54,34 @@ static void audit_section_end(void *state) {
 
 /* ---- text ----------------------------------------------------------------------------------- */
 
-/* Functions that no image has ever had: they could not be hooked. */
-static uint32_t not_reached(const audit_t *a) {
+/* The number of functions that no image has, so they were not hooked. */
+static uint32_t absent_functions(const audit_t *a) {
   uint32_t count = 0;
   for (uint32_t i = 0; i < a->flat->function_count; i++)
     count += !a->reached[i];
   return count;
 }
 
-/* What was recorded of one program. */
 static void print_program(const audited_program_t *p, FILE *out) {
   char text[24];
   const audit_t *a = p->audit;
   if (!a->policy) {
-    fprintf(out, "  the policy is missing from this recording, or damaged: %s calls\n",
+    fprintf(out, "  the recording has no valid policy; %s calls\n",
             report_count(a->calls, text));
     return;
   }
-  fprintf(out, "  calls      %s, %zu of different stack or arguments\n",
+  fprintf(out, "  calls      %s, with %zu distinct stacks or arguments\n",
           report_count(a->calls, text), a->count);
   fprintf(out,
-          "  functions  %" PRIu32 " audited; %" PRIu32 " more are in no library of this program\n",
-          a->flat->function_count - not_reached(a), not_reached(a));
-  if (a->damaged) fprintf(out, "  damaged    %" PRIu64 " calls are not understood\n", a->damaged);
+          "  functions  %" PRIu32 " audited; no library of the program has %" PRIu32 " others\n",
+          a->flat->function_count - absent_functions(a), absent_functions(a));
+  if (a->damaged) fprintf(out, "  damaged    %" PRIu64 " calls cannot be decoded\n", a->damaged);
 }
 
 static void print_head(const report_t *r, const audited_t *all, FILE *out) {
   fprintf(out, "\n%saudit%s\n", r->bold, r->plain);
   if (all->left_out)
-    fprintf(out, "  left out   the first %" PRIu32 " programs: '--program N' tells of one\n",
+    fprintf(out, "  omitted    the first %" PRIu32 " programs; '--program N' reports one\n",
             all->left_out);
   for (size_t i = 0; i < all->count; i++) {
     const audited_program_t *p = &all->programs[i];
@@ -96,7 +95,6 @@ static void print_category(const report_t *r, const finding_row_t *row, FILE *ou
           policy_level_word(row->category->level), row->category->title);
 }
 
-/* Whose stack it is, where that is not plain. */
 static void print_row(const report_t *of, const finding_row_t *row, FILE *out) {
   char count[24];
   const report_t *r = &row->by->report;
@@ -110,7 +108,7 @@ static void print_row(const report_t *of, const finding_row_t *row, FILE *out) {
   if (!r->brief) report_stack_text(r, row->sighting->stack, out);
 }
 
-/* The rows from FIRST on that are of one category; returns the row behind them. */
+/* Prints the rows of one category, from FIRST; returns the index after them. */
 static size_t print_rows(const report_t *r, const findings_t *f, size_t first, FILE *out) {
   size_t shown = 0, most = r->brief ? BRIEF_ROWS : r->top, i = first;
   print_category(r, &f->rows[first], out);
@@ -121,7 +119,6 @@ static size_t print_rows(const report_t *r, const findings_t *f, size_t first, F
   return i;
 }
 
-/* Of one program's allowances. */
 static void print_allowed(const audited_program_t *by, const findings_t *f, size_t first,
                           FILE *out) {
   const report_t *r = &by->report;
@@ -144,14 +141,14 @@ static void print_limits(const report_t *r, const audit_t *a, FILE *out) {
     const limit_state_t *state = &a->limits[i];
     if (state->exceeded)
       fprintf(out,
-              "\n%stoo often%s  %s: %" PRIu64 " calls were more than %" PRIu64
-              " within %.3g s, the first after %.3f s\n",
+              "\n%sover the limit%s  %s: %" PRIu64 " calls exceeded %" PRIu64
+              " in %.3g s, the first after %.3f s\n",
               r->bold, r->plain, limit->category, state->exceeded, limit->calls,
               (double)limit->window_ns / 1e9, (double)reader_ns(a->reader, state->first) / 1e9);
   }
 }
 
-/* What is of each program by itself. */
+/* Limits and coverage of one program. */
 static int print_rest(const audited_t *all, const audited_program_t *p, FILE *out) {
   bool watched = p->audit->coverage.recorded;
   if (p->audit->policy) print_limits(&p->report, p->audit, out);
@@ -160,7 +157,7 @@ static int print_rest(const audited_t *all, const audited_program_t *p, FILE *ou
   return coverage_text(&p->report, p->audit, out);
 }
 
-static int audit_section_text(const report_t *r, void *state, FILE *out) {
+static int print_text(const report_t *r, void *state, FILE *out) {
   const audited_t *all = all_of(r, state);
   findings_t f = {0};
   int status = ((section_state_t *)state)->status;
@@ -180,7 +177,7 @@ static int audit_section_text(const report_t *r, void *state, FILE *out) {
 
 /* ---- JSON ----------------------------------------------------------------------------------- */
 
-static json_object *of_row(const audited_t *all, const finding_row_t *row) {
+static json_object *row_json(const audited_t *all, const finding_row_t *row) {
   char fingerprint[17];
   const report_t *r = &row->by->report;
   const record_thread_t *thread = reader_thread(r->reader, row->sighting->stream);
@@ -204,7 +201,7 @@ static json_object *of_row(const audited_t *all, const finding_row_t *row) {
   return o;
 }
 
-static json_object *of_limits(const audit_t *a) {
+static json_object *limits_json(const audit_t *a) {
   json_object *list = json_object_new_array();
   for (size_t i = 0; i < a->policy->limit_count; i++) {
     json_object *o = json_object_new_object();
@@ -217,23 +214,23 @@ static json_object *of_limits(const audit_t *a) {
   return list;
 }
 
-static json_object *of_missing(const audit_t *a) {
+static json_object *absent_json(const audit_t *a) {
   json_object *list = json_object_new_array();
   for (uint32_t i = 0; i < a->flat->function_count; i++)
     if (!a->reached[i]) json_object_array_add(list, json_new_text(audit_function_name(a, i)));
   return list;
 }
 
-/* What is of one program by itself. */
+/* Limits, absent functions and coverage of one program. */
 static void add_rest(const audited_program_t *p, json_object *o) {
   const audit_t *a = p->audit;
   if (a->coverage.recorded) json_object_object_add(o, "coverage", coverage_json(&p->report, a));
   if (!a->policy) return;
-  json_object_object_add(o, "limits", of_limits(a));
-  json_object_object_add(o, "not_present", of_missing(a));
+  json_object_object_add(o, "limits", limits_json(a));
+  json_object_object_add(o, "not_present", absent_json(a));
 }
 
-static json_object *of_programs(const audited_t *all) {
+static json_object *programs_json(const audited_t *all) {
   json_object *list = json_object_new_array();
   for (size_t i = 0; i < all->count; i++) {
     const audited_program_t *p = &all->programs[i];
@@ -248,7 +245,7 @@ static json_object *of_programs(const audited_t *all) {
   return list;
 }
 
-static json_object *audit_section_json(const report_t *r, void *state) {
+static json_object *make_json(const report_t *r, void *state) {
   const audited_t *all = all_of(r, state);
   findings_t f = {0};
   json_object *o = NULL;
@@ -261,10 +258,10 @@ static json_object *audit_section_json(const report_t *r, void *state) {
     json_add_number(o, "calls", (int64_t)audited_calls(all));
     json_add_number(o, "damaged", (int64_t)damaged);
     for (size_t i = 0; i < f.count; i++)
-      json_object_array_add(rows, of_row(all, &f.rows[i]));
+      json_object_array_add(rows, row_json(all, &f.rows[i]));
     json_object_object_add(o, "findings", rows);
     add_rest(&all->programs[all->count - 1], o);
-    if (all->count > 1) json_object_object_add(o, "programs", of_programs(all));
+    if (all->count > 1) json_object_object_add(o, "programs", programs_json(all));
     if (all->left_out) json_add_number(o, "programs_left_out", all->left_out);
   }
   findings_free(&f);
@@ -274,9 +271,9 @@ static json_object *audit_section_json(const report_t *r, void *state) {
 const report_section_t section_audit = {.name = "audit",
                                         .option = "--audit",
                                         .mode = RECORD_AUDIT,
-                                        .start = audit_section_start,
-                                        .event = audit_section_event,
-                                        .holds = audit_section_holds,
-                                        .text = audit_section_text,
-                                        .json = audit_section_json,
-                                        .end = audit_section_end};
+                                        .start = start,
+                                        .event = add_event,
+                                        .has_data = has_data,
+                                        .text = print_text,
+                                        .json = make_json,
+                                        .end = end};

@@ -16,33 +16,33 @@ static bool is_unseen(const coverage_call_t *call) {
   return call->class == COVERAGE_BELOW || call->class == COVERAGE_UNEXPLAINED;
 }
 
-/* The gravest level of a category that asks for such a call, + 1; 0 when none does. */
-static int gravity(const audit_t *a, const coverage_call_t *call, const policy_category_t **out) {
+/* The most severe level of a category whose rules match CALL, + 1; 0: none matches. */
+static int severity(const audit_t *a, const coverage_call_t *call, const policy_category_t **out) {
   uint32_t categories[CATEGORIES_MAX];
-  int gravest = 0;
+  int severest = 0;
   *out = NULL;
   if (!a->policy) return 0;
   size_t n = coverage_categories(a->flat, call, categories, CATEGORIES_MAX);
   for (size_t i = 0; i < n; i++) {
     const policy_category_t *category = &a->policy->categories[categories[i]];
-    if ((int)category->level + 1 <= gravest) continue;
-    gravest = (int)category->level + 1;
+    if ((int)category->level + 1 <= severest) continue;
+    severest = (int)category->level + 1;
     *out = category;
   }
-  return gravest;
+  return severest;
 }
 
 /* ---- text ----------------------------------------------------------------------------------- */
 
 typedef struct unseen {
   const coverage_call_t *call;
-  const policy_category_t *category; /* the gravest that asks for it; NULL: none */
-  int gravity;
+  const policy_category_t *category; /* the most severe that matches; NULL: none */
+  int severity;
 } unseen_t;
 
-static int by_gravity(const void *left, const void *right) {
+static int by_severity(const void *left, const void *right) {
   const unseen_t *a = left, *b = right;
-  if (a->gravity != b->gravity) return a->gravity > b->gravity ? -1 : 1;
+  if (a->severity != b->severity) return a->severity > b->severity ? -1 : 1;
   if (a->call->count != b->call->count) return a->call->count > b->call->count ? -1 : 1;
   return a->call < b->call ? -1 : a->call > b->call;
 }
@@ -51,36 +51,36 @@ static void print_totals(const report_t *r, const coverage_t *c, FILE *out) {
   char made[24], early[24], hooked[24], below[24], unexplained[24];
   fprintf(out, "\n%scoverage%s\n", r->bold, r->plain);
   fprintf(out,
-          "  system calls  %s sensitive ones: %s before the agent was ready, %s seen by hooks, %s "
-          "only below them, %s unexplained\n",
+          "  system calls  %s sensitive: %s before the agent started, %s observed by hooks, %s made "
+          "below them, %s unexplained\n",
           report_count(coverage_possible(c) + c->totals[COVERAGE_EARLY], made),
           report_count(c->totals[COVERAGE_EARLY], early),
           report_count(c->totals[COVERAGE_HOOKED], hooked),
           report_count(c->totals[COVERAGE_BELOW], below),
           report_count(c->totals[COVERAGE_UNEXPLAINED], unexplained));
-  fprintf(out, "  ratio         %.1f %% of those made since then were seen by hooks\n",
+  fprintf(out, "  ratio         hooks observed %.1f %% of the calls since the agent started\n",
           100 * coverage_ratio(c));
 }
 
 static void print_limits(const coverage_t *c, FILE *out) {
   if (c->io_uring_ops)
     fprintf(out,
-            "  io_uring      %" PRIu64 " rings and operations: what such operations open, connect "
-            "or send is seen by nobody\n",
+            "  io_uring      %" PRIu64 " rings and operations, whose opens, connections and sends "
+            "cannot be observed\n",
             c->io_uring_ops);
   if (c->other_abi_calls)
-    fprintf(out, "  other         %" PRIu64 " calls by another architecture's convention\n",
+    fprintf(out, "  other         %" PRIu64 " calls with another architecture's convention\n",
             c->other_abi_calls);
   if (c->unobserved_threads)
-    fprintf(out, "  threads       of %" PRIu64 " what their hooks have seen is not known\n",
+    fprintf(out, "  threads       the hooks of %" PRIu64 " threads could not be checked\n",
             c->unobserved_threads);
   if (c->detached)
-    fprintf(out, "  let go        it executed a file that gives it more rights; from there on "
-                 "nothing was watched\n");
+    fprintf(out, "  detached      the program executed a file with more privileges, which cannot be "
+                 "observed\n");
   if (c->damaged)
-    fprintf(out, "  damaged       %" PRIu64 " records are not understood\n", c->damaged);
+    fprintf(out, "  damaged       %" PRIu64 " records cannot be decoded\n", c->damaged);
   if (!c->ended)
-    fprintf(out, "  cut           the tracer has not come to its end: calls are missing\n");
+    fprintf(out, "  incomplete    the tracer did not finish; calls are missing\n");
 }
 
 static void print_unseen(const report_t *r, const unseen_t *u, FILE *out) {
@@ -109,9 +109,9 @@ int coverage_text(const report_t *r, const audit_t *a, FILE *out) {
     if (is_unseen(&c->calls[i])) {
       unseen_t *u = &unseen[count++];
       u->call = &c->calls[i];
-      u->gravity = gravity(a, u->call, &u->category);
+      u->severity = severity(a, u->call, &u->category);
     }
-  if (count) qsort(unseen, count, sizeof *unseen, by_gravity);
+  if (count) qsort(unseen, count, sizeof *unseen, by_severity);
   print_totals(r, c, out);
   print_limits(c, out);
   for (size_t i = 0; i < count && i < most; i++)
@@ -123,7 +123,7 @@ int coverage_text(const report_t *r, const audit_t *a, FILE *out) {
 
 /* ---- JSON ----------------------------------------------------------------------------------- */
 
-static json_object *of_call(const report_t *r, const audit_t *a, const coverage_call_t *call) {
+static json_object *call_json(const report_t *r, const audit_t *a, const coverage_call_t *call) {
   char words[WORDS_MAX];
   const policy_category_t *category;
   json_object *o = json_object_new_object();
@@ -135,7 +135,7 @@ static json_object *of_call(const report_t *r, const audit_t *a, const coverage_
   json_add_number(o, "first_ns", (int64_t)reader_ns(r->reader, call->first));
   json_add_number(o, "last_ns", (int64_t)reader_ns(r->reader, call->last));
   if (call->function) json_add_text(o, "function", audit_function_name(a, call->function - 1));
-  if (gravity(a, call, &category)) json_add_text(o, "category", category->id);
+  if (severity(a, call, &category)) json_add_text(o, "category", category->id);
   if (call->stack) {
     const frame_name_t *site = frame_names_owner(r->names, call->stack);
     if (site && !site->system) json_add_text(o, "module", site->library);
@@ -153,11 +153,11 @@ json_object *coverage_json(const report_t *r, const audit_t *a) {
   json_object_object_add(o, "ratio", json_object_new_double(coverage_ratio(c)));
   json_add_number(o, "io_uring", (int64_t)c->io_uring_ops);
   json_add_number(o, "other_architecture", (int64_t)c->other_abi_calls);
-  json_add_number(o, "threads_unheard", (int64_t)c->unobserved_threads);
-  json_object_object_add(o, "let_go", json_object_new_boolean(c->detached));
-  json_object_object_add(o, "complete", json_object_new_boolean(c->ended && !c->damaged));
+  json_add_number(o, "unobserved_threads", (int64_t)c->unobserved_threads);
+  json_add_flag(o, "detached", c->detached);
+  json_add_flag(o, "complete", c->ended && !c->damaged);
   for (size_t i = 0; i < c->count; i++)
-    json_object_array_add(calls, of_call(r, a, &c->calls[i]));
+    json_object_array_add(calls, call_json(r, a, &c->calls[i]));
   json_object_object_add(o, "system_calls", calls);
   return o;
 }

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
  *
- * The head of a report: the program, how it ended, and what is missing from the recording.
+ * The head of a report: the program, how it ended, and which data the recording lacks.
  */
 #include <inttypes.h>
 #include <sys/wait.h>
@@ -12,7 +12,7 @@
 static void print_end(const record_header_t *h, FILE *out) {
   int status = (int)h->exit_status;
   if (h->state != RECORD_FINISHED)
-    fprintf(out, "not finished: it runs, or its recorder was killed");
+    fprintf(out, "unfinished: still running, or the recorder was killed");
   else if (h->exit_status == RECORD_STATUS_UNKNOWN)
     fprintf(out, "ended");
   else if (WIFEXITED(status))
@@ -25,7 +25,7 @@ static void print_missing(const reader_t *reader, FILE *out) {
   const record_header_t *h = reader_header(reader);
   const reader_damage_t *d = reader_damage(reader);
   if (h->stop_reason)
-    fprintf(out, "  missing    recording stopped before the end: %s\n",
+    fprintf(out, "  missing    recording stopped early: %s\n",
             record_stop_text(h->stop_reason));
   if (h->lost_events)
     fprintf(out, "  missing    %" PRIu64 " events could not be written\n", h->lost_events);
@@ -37,32 +37,31 @@ static void print_missing(const reader_t *reader, FILE *out) {
   if (d->dropped_chunks)
     fprintf(out,
             "  missing    %" PRIu64
-            " chunks of the oldest events, overwritten by newer ones (--limit)\n",
+            " chunks of the oldest events, overwritten (--limit)\n",
             d->dropped_chunks);
   if (d->damaged_chunks || d->bad_records || d->missing_chunks)
     fprintf(out,
             "  damaged    %" PRIu64 " chunks are damaged, %" PRIu64 " are missing, %" PRIu64
-            " records are not understood\n",
+            " records cannot be decoded\n",
             d->damaged_chunks, d->missing_chunks, d->bad_records);
   if (d->skipped_bytes)
-    fprintf(out, "  damaged    %" PRIu64 " bytes are no chunk, the first at offset %" PRIu64 "\n",
+    fprintf(out, "  damaged    %" PRIu64 " bytes are not chunks, the first at offset %" PRIu64 "\n",
             d->skipped_bytes, d->first_skipped_at);
 }
 
-/* Which of the programs that the process ran in turn this is. */
+/* After exec: which of the process's programs this is. */
 static void print_program(const reader_t *reader, FILE *out) {
   uint32_t program = reader_program(reader), programs = reader_programs(reader);
   if (programs < 2) return;
-  fprintf(out, "  note       the process ran %" PRIu32 " programs in turn; this is ", programs);
+  fprintf(out, "  note       the process ran %" PRIu32 " programs (exec); this is ", programs);
   if (program == programs)
     fprintf(out, "the last one%s\n",
-            is_summary(reader) ? "" : ": '--program 1' tells of the first");
+            is_summary(reader) ? "" : "; '--program 1' reports the first");
   else
     fprintf(out, "number %" PRIu32 "\n", program);
 }
 
-/* At most so many bytes of an argument; control characters, which would drive the terminal, escaped
- * as in C. */
+/* Prints at most MOST bytes of an argument, with control characters escaped as in C. */
 static void print_argument(const char *text, size_t most, FILE *out) {
   static const char named[] = "abtnvfr"; /* 7 to 13 */
   for (; *text && most; text++, most--) {
@@ -98,7 +97,7 @@ void report_head_text(const report_t *r, FILE *out) {
   print_command(r->reader, out);
   double seconds = (double)(h->end_monotonic_ns - h->start_monotonic_ns) / 1e9;
   fprintf(out, "  process    %" PRIu32 ", %.3f s%s, ", h->pid, seconds,
-          h->state == RECORD_FINISHED ? "" : " when that was last told");
+          h->state == RECORD_FINISHED ? "" : " so far");
   print_end(h, out);
   size_t threads;
   reader_threads(r->reader, &threads);
@@ -108,7 +107,7 @@ void report_head_text(const report_t *r, FILE *out) {
   print_program(r->reader, out);
 }
 
-static json_object *of_missing(const reader_t *reader) {
+static json_object *missing_json(const reader_t *reader) {
   const record_header_t *h = reader_header(reader);
   const reader_damage_t *d = reader_damage(reader);
   json_object *o = json_object_new_object();
@@ -135,14 +134,14 @@ static void add_command(const reader_t *reader, json_object *o) {
 
 void report_program_json(const report_t *r, json_object *o) {
   add_command(r->reader, o);
-  json_object_object_add(o, "missing", of_missing(r->reader));
+  json_object_object_add(o, "missing", missing_json(r->reader));
 }
 
 void report_head_json(const report_t *r, json_object *o) {
   const record_header_t *h = reader_header(r->reader);
   json_add_number(o, "pid", h->pid);
   add_command(r->reader, o);
-  json_object_object_add(o, "finished", json_object_new_boolean(h->state == RECORD_FINISHED));
+  json_add_flag(o, "finished", h->state == RECORD_FINISHED);
   if (h->state == RECORD_FINISHED && h->exit_status != RECORD_STATUS_UNKNOWN)
     json_add_number(o, "wait_status", h->exit_status);
   json_add_number(o, "duration_ns", (int64_t)(h->end_monotonic_ns - h->start_monotonic_ns));
@@ -150,5 +149,5 @@ void report_head_json(const report_t *r, json_object *o) {
     json_add_number(o, "program", reader_program(r->reader));
     json_add_number(o, "programs", reader_programs(r->reader));
   }
-  json_object_object_add(o, "missing", of_missing(r->reader));
+  json_object_object_add(o, "missing", missing_json(r->reader));
 }

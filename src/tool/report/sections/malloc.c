@@ -1,71 +1,80 @@
 /* SPDX-License-Identifier: MIT
  *
- * The malloc report as text: what happened in a few lines, where the bytes were at the peak (or
- * what else it is ranked by), by function, library, thread and size, and the stacks themselves.
+ * Section `malloc`: totals, then what the report ranks by (live at the peak by default) by
+ * function, library, thread, block size and stack. JSON: docs/json.md, "malloc".
  */
-#include "report/sections/malloc.h"
-
 #include <inttypes.h>
 #include <stdlib.h>
 
 #include "analysis/summary/summary.h"
+#include "report/json.h"
+#include "report/table.h"
+#include "report/tree.h"
 #include "sonde/status.h"
 
 enum { BRIEF_ROWS = 5 };
 
-/* Then what was live between them is not known, and so no peak. */
-static bool snapshots_alone(const replay_t *p) { return p->snapshots && !p->events; }
+/* True if the recording has snapshots of live blocks and no events: its peak is unknown. */
+static bool has_snapshots_only(const replay_t *p) { return p->snapshots && !p->events; }
 
-static void print_totals(const report_t *r, FILE *out) {
+/* ---- totals ------------------------------------------------------------------------------- */
+
+static double seconds_at(const report_t *r, uint64_t ticks) {
+  return (double)reader_ns(r->reader, ticks) / 1e9;
+}
+
+static void print_count(const char *label, uint64_t count, const char *what, FILE *out) {
+  char text[24];
+  if (count) fprintf(out, "  %-10s %s %s\n", label, report_count(count, text), what);
+}
+
+static void print_window(const report_t *r, FILE *out) {
   const replay_t *p = r->replay;
-  char a[24], b[24], c[24], d[24];
   if (is_summary(r->reader) && (r->window->from_ns || r->window->to_ns))
     fprintf(
         out,
-        "  summary    growth is from %.3f s to %.3f s, moments that the summary has; the rest is "
-        "of the whole run\n",
-        (double)reader_ns(r->reader, p->window_from) / 1e9,
-        (double)reader_ns(r->reader, p->window_to ? p->window_to : p->last_time) / 1e9);
+        "  summary    growth covers %.3f s to %.3f s, the times in the summary; the rest covers "
+        "the whole run\n",
+        seconds_at(r, p->window_from), seconds_at(r, p->window_to ? p->window_to : p->last_time));
+}
+
+static void print_amounts(const report_t *r, FILE *out) {
+  const replay_t *p = r->replay;
+  char a[24], b[24], c[24], d[24];
   if (p->sampled)
-    fprintf(out, "  sampled    from %s recorded calls: numbers are estimates\n",
+    fprintf(out, "  sampled    %s recorded calls; numbers are estimates\n",
             report_count(p->events, a));
   if (p->events)
     fprintf(out, "  allocated  %s in %s calls; %s frees, %s reallocs\n",
             report_bytes((int64_t)p->allocated.bytes, a),
             report_count(p->allocated.count - p->reallocs, b), report_count(p->frees, c),
             report_count(p->reallocs, d));
-  if (p->snapshots)
-    fprintf(out, "  snapshots  %s of what was live; in the mode live there is no history\n",
-            report_count(p->snapshots, a));
-  fprintf(out, "  %s %s in %s blocks, %.3f s after the start\n",
-          snapshots_alone(p) ? "largest   " : "peak      ",
-          report_bytes((int64_t)p->at_peak.bytes, a), report_count(p->at_peak.count, b),
-          (double)reader_ns(r->reader, p->peak_time) / 1e9);
+  print_count("snapshots", p->snapshots, "of the live blocks; the mode 'live' records no history",
+              out);
+  fprintf(out, "  %-10s %s in %s blocks, %.3f s after the start\n",
+          has_snapshots_only(p) ? "largest" : "peak", report_bytes((int64_t)p->at_peak.bytes, a),
+          report_count(p->at_peak.count, b), seconds_at(r, p->peak_time));
   fprintf(out, "  never freed  %s in %s blocks\n", report_bytes((int64_t)p->live.bytes, a),
           report_count(p->live.count, b));
   double share = p->allocated.count ? 100.0 * (double)p->temporary / (double)p->allocated.count : 0;
   if (p->events)
     fprintf(out, "  temporary  %s allocations (%.0f %%) were freed by the thread's next call\n",
             report_count(p->temporary, a), share);
-  if (p->incomplete && p->prerecording_frees)
-    fprintf(out, "  earlier    %s frees of blocks given out before they were recorded\n",
-            report_count(p->prerecording_frees, a));
+}
+
+static void print_gaps(const report_t *r, FILE *out) {
+  const replay_t *p = r->replay;
+  if (p->incomplete)
+    print_count("earlier", p->prerecording_frees, "frees of blocks allocated before the recording",
+                out);
   if (p->blocks_until)
-    fprintf(out, "  recorded   until %.3f s: what was freed later counts as never freed\n",
-            (double)reader_ns(r->reader, p->blocks_until) / 1e9);
-  if (p->untracked)
-    fprintf(out, "  switched   %s blocks were live when the recording of blocks changed\n",
-            report_count(p->untracked, a));
-  if (p->unknown_frees)
-    fprintf(out, "  odd        %s frees of blocks that were not seen to be given out\n",
-            report_count(p->unknown_frees, a));
-  if (p->double_frees)
-    fprintf(out, "  odd        %s frees of blocks that had been freed before\n",
-            report_count(p->double_frees, a));
-  if (p->address_reuses)
-    fprintf(out,
-            "  odd        %s blocks were given out again without having been seen to be freed\n",
-            report_count(p->address_reuses, a));
+    fprintf(out, "  recorded   until %.3f s; blocks freed later count as never freed\n",
+            seconds_at(r, p->blocks_until));
+  print_count("untracked", p->untracked, "blocks were live when the recording mode changed", out);
+  print_count("invalid", p->unknown_frees, "frees of addresses that were not allocated", out);
+  print_count("invalid", p->double_frees, "frees of blocks that were already freed", out);
+  print_count("reused", p->address_reuses, "addresses were allocated again without a recorded free",
+              out);
 }
 
 static void print_depths(const report_t *r, FILE *out) {
@@ -77,20 +86,60 @@ static void print_depths(const report_t *r, FILE *out) {
     all += depths.allocations[i];
   double share = all ? 100.0 * (double)depths.complete / (double)all : 100.0;
   fprintf(out,
-          "  stacks     %s distinct; half of the allocations at most %" PRIu32
-          " deep, the deepest %" PRIu32 "; %.2f %% complete\n",
+          "  stacks     %s distinct; median depth %" PRIu32 ", maximum %" PRIu32
+          "; %.2f %% complete\n",
           report_count(r->replay->stack_count, a), depths_quantile(&depths, 0.5), depths.deepest,
           share);
 }
 
-/* ---- what is ranked ----------------------------------------------------------------------- */
+/* ---- functions, libraries, stacks --------------------------------------------------------- */
 
-static const char *title_of(const replay_t *p, measure_t measure) {
-  static const char *const titles[MEASURE_COUNT] = {"live at the peak", "never freed",
-                                                    "allocated in all", "temporary allocations",
-                                                    "growth over the window"};
-  return measure == MEASURE_PEAK && snapshots_alone(p) ? "live in the largest snapshot"
-                                                       : titles[measure];
+/* A row: totals of a stack, or of all stacks that a function or library owns. */
+typedef struct malloc_row {
+  counts_t amount; /* by the report's measure */
+  const char *key;
+  uint64_t stacks;
+  stack_totals_t totals;
+} malloc_row_t;
+
+typedef enum row_kind { ROW_FUNCTION, ROW_LIBRARY, ROW_STACK } row_kind_t;
+
+typedef struct malloc_rows {
+  malloc_row_t *items; /* at most as many as the report shows */
+  size_t shown, count;
+} malloc_rows_t;
+
+static const column_t row_columns[] = {
+    {NULL, "bytes", UNIT_BYTES, FIELD(malloc_row_t, amount.bytes)},
+    {NULL, "share", UNIT_SHARE, FIELD(malloc_row_t, amount.bytes)},
+    {NULL, "blocks", UNIT_COUNT, FIELD(malloc_row_t, amount.count)},
+    {"function", "function", UNIT_TEXT, FIELD(malloc_row_t, key)},
+    {"allocated", NULL, UNIT_BLOCKS, FIELD(malloc_row_t, totals.allocated)},
+    {"peak", NULL, UNIT_BLOCKS, FIELD(malloc_row_t, totals.at_peak)},
+    {"live", NULL, UNIT_BLOCKS, FIELD(malloc_row_t, totals.live)},
+    {"live_at_start", NULL, UNIT_BLOCKS, FIELD(malloc_row_t, totals.at_start)},
+    {"temporary", NULL, UNIT_COUNT, FIELD(malloc_row_t, totals.temporary)},
+    {"stacks", NULL, UNIT_COUNT, FIELD(malloc_row_t, stacks)},
+    {0}};
+enum { COLUMNS = sizeof row_columns / sizeof *row_columns };
+enum { COLUMN_AMOUNT, COLUMN_SHARE, COLUMN_BLOCKS, COLUMN_KEY, COLUMN_LAST = COLUMNS - 2 };
+
+static void make_columns(row_kind_t kind, measure_t measure, column_t *out) {
+  memcpy(out, row_columns, sizeof row_columns);
+  if (measure == MEASURE_GROWTH) out[COLUMN_BLOCKS].unit = UNIT_CHANGE;
+  if (measure == MEASURE_TEMPORARY) {
+    out[COLUMN_AMOUNT].heading = "allocations";
+    out[COLUMN_AMOUNT].unit = UNIT_COUNT;
+    out[COLUMN_BLOCKS].heading = NULL;
+  }
+  if (kind == ROW_LIBRARY) {
+    out[COLUMN_KEY].key = "module";
+    out[COLUMN_KEY].heading = "library";
+  }
+  if (kind == ROW_STACK) {
+    out[COLUMN_KEY] = (column_t){"stack", "stack", UNIT_STACK, FIELD(malloc_row_t, totals.stack)};
+    out[COLUMN_LAST] = (column_t){"frees", NULL, UNIT_COUNT, FIELD(malloc_row_t, totals.frees)};
+  }
 }
 
 static uint64_t whole_of(const replay_t *p, measure_t measure) {
@@ -106,197 +155,307 @@ static uint64_t whole_of(const replay_t *p, measure_t measure) {
   }
 }
 
-/* "  12.3 MB  45.6 %  1,234 ×" */
-static void print_amount(const report_t *r, const stack_totals_t *s, FILE *out) {
-  char a[24], b[24];
-  counts_t t = counts_of(s, r->measure);
-  uint64_t whole = whole_of(r->replay, r->measure);
-  double share = whole ? 100.0 * (double)(int64_t)t.bytes / (double)whole : 0;
-  if (r->measure == MEASURE_TEMPORARY)
-    fprintf(out, "  %12s  %5.1f %%  ", report_count(t.count, a), share);
-  else if (r->measure == MEASURE_GROWTH)
-    fprintf(out, "  %10s  %5.1f %%  %+12" PRId64 " ×  ", report_bytes((int64_t)t.bytes, a), share,
-            (int64_t)t.count);
-  else
-    fprintf(out, "  %10s  %5.1f %%  %12s ×  ", report_bytes((int64_t)t.bytes, a), share,
-            report_count(t.count, b));
+/* Allocates the rows that are shown of COUNT. */
+static bool start_rows(malloc_rows_t *rows, const report_t *r, size_t count) {
+  *rows = (malloc_rows_t){.count = count, .shown = count < r->top ? count : r->top};
+  rows->items = calloc(rows->shown + 1, sizeof *rows->items);
+  return rows->items != NULL;
 }
 
-static const char *key_of(const report_t *r, const stack_totals_t *s, bool by_library) {
+static malloc_row_t row_of(const report_t *r, const stack_totals_t *totals, const char *key,
+                           uint64_t stacks) {
+  return (malloc_row_t){counts_of(totals, r->measure), key, stacks, *totals};
+}
+
+static const char *owner_of(const report_t *r, const stack_totals_t *s, row_kind_t kind) {
   const frame_name_t *owner = frame_names_owner(r->names, s->stack);
   if (!owner) return "[a stack that is not in the recording]";
-  return by_library ? owner->library : owner->function;
+  if (kind == ROW_FUNCTION) return owner->function;
+  return *owner->library ? owner->library : "[no library]";
 }
 
-int malloc_groups(const report_t *r, bool by_library, aggregate_t *groups) {
-  *groups = (aggregate_t){0};
-  for (size_t i = 0; i < r->replay->stack_count; i++) {
+static bool make_groups(const report_t *r, row_kind_t kind, malloc_rows_t *out) {
+  aggregate_t groups = {0};
+  bool good = true;
+  for (size_t i = 0; good && i < r->replay->stack_count; i++) {
     const stack_totals_t *s = &r->replay->stacks[i];
-    if (measure_of(s, r->measure) && !aggregate_add(groups, key_of(r, s, by_library), s)) {
-      aggregate_free(groups);
-      return SONDE_ENOMEM;
-    }
+    good = !measure_of(s, r->measure) || aggregate_add(&groups, owner_of(r, s, kind), s);
   }
-  aggregate_rank(groups, r->measure);
-  return 0;
-}
-
-static int print_groups(const report_t *r, FILE *out, bool by_library) {
-  aggregate_t groups;
-  int status = malloc_groups(r, by_library, &groups);
-  if (status < 0) return status;
-  size_t top = r->brief ? BRIEF_ROWS : r->top;
-  fprintf(out, "\n%s%s, by %s%s\n", r->bold, title_of(r->replay, r->measure),
-          by_library ? "library" : "function", r->plain);
-  for (size_t i = 0; i < groups.count && i < top; i++) {
-    print_amount(r, &groups.items[i].totals, out);
-    fprintf(out, "%s\n", *groups.items[i].key ? groups.items[i].key : "[no library]");
+  if (good) aggregate_rank(&groups, r->measure);
+  good = good && start_rows(out, r, groups.count);
+  for (size_t i = 0; good && i < out->shown; i++) {
+    const aggregate_row_t *g = &groups.items[i];
+    out->items[i] = row_of(r, &g->totals, g->key, g->stacks);
   }
-  if (groups.count > top) fprintf(out, "  … and %zu more\n", groups.count - top);
   aggregate_free(&groups);
-  return 0;
+  return good;
 }
 
-/* ---- by thread and by size ---------------------------------------------------------------- */
+static bool make_stacks(const report_t *r, malloc_rows_t *out) {
+  uint32_t *ranked;
+  ptrdiff_t count = rank_stacks(r->replay, r->measure, &ranked);
+  if (count < 0) return false;
+  bool good = start_rows(out, r, (size_t)count);
+  for (size_t i = 0; good && i < out->shown; i++)
+    out->items[i] = row_of(r, &r->replay->stacks[ranked[i]], NULL, 1);
+  free(ranked);
+  return good;
+}
 
-static void print_thread(const report_t *r, const thread_totals_t *t, FILE *out) {
-  char a[24], b[24], c[24], d[24];
-  const record_thread_t *known = reader_thread(r->reader, t->stream);
-  fprintf(out, "  %10s  %12s  %12s  %10s  ", report_bytes((int64_t)t->allocated.bytes, a),
-          report_count(t->allocated.count, b), report_count(t->frees, c),
-          report_bytes((int64_t)t->live.bytes, d));
-  if (known)
-    fprintf(out, "%" PRIu32 " %s%s\n", known->tid, known->name,
-            known->level ? " (in its signal handlers)" : "");
-  else
-    fprintf(out, "[a thread that is not in the recording]\n");
+/* False: out of memory. The caller frees ROWS->items in any case. */
+static bool make_rows(const report_t *r, row_kind_t kind, malloc_rows_t *rows) {
+  *rows = (malloc_rows_t){0};
+  return kind == ROW_STACK ? make_stacks(r, rows) : make_groups(r, kind, rows);
+}
+
+static table_t table_of(const report_t *r, const malloc_rows_t *rows, const column_t *columns) {
+  return (table_t){TABLE(columns, rows->items, rows->count),
+                   .whole = whole_of(r->replay, r->measure)};
+}
+
+static const char *title_of(const replay_t *p, measure_t measure) {
+  static const char *const titles[MEASURE_COUNT] = {"live at the peak", "never freed",
+                                                    "allocated in all", "temporary allocations",
+                                                    "growth over the window"};
+  return measure == MEASURE_PEAK && has_snapshots_only(p) ? "live in the largest snapshot"
+                                                          : titles[measure];
+}
+
+static int print_rows(const report_t *r, row_kind_t kind, FILE *out) {
+  static const char *const names[] = {"function", "library", "stack"};
+  static const char *const plurals[] = {"functions", "libraries", "stacks"};
+  malloc_rows_t rows;
+  column_t columns[COLUMNS];
+  bool good = make_rows(r, kind, &rows);
+  make_columns(kind, r->measure, columns);
+  const table_t table = table_of(r, &rows, columns);
+  if (good) {
+    fprintf(out, "\n%s%s, by %s%s\n", r->bold, title_of(r->replay, r->measure), names[kind],
+            r->plain);
+    table_text(r, &table, r->brief && rows.shown > BRIEF_ROWS ? BRIEF_ROWS : rows.shown,
+               plurals[kind], out);
+  }
+  free(rows.items);
+  return good ? 0 : SONDE_ENOMEM;
+}
+
+static bool add_rows_json(const report_t *r, row_kind_t kind, const char *key, json_object *o) {
+  malloc_rows_t rows;
+  column_t columns[COLUMNS];
+  bool good = make_rows(r, kind, &rows);
+  make_columns(kind, r->measure, columns);
+  const table_t table = table_of(r, &rows, columns);
+  if (good && kind == ROW_STACK) json_add_count(o, "stack_count", rows.count);
+  if (good) json_object_object_add(o, key, table_json(r, &table, rows.shown));
+  free(rows.items);
+  return good;
+}
+
+/* ---- threads and sizes -------------------------------------------------------------------- */
+
+static const column_t thread_columns[] = {
+    {"allocated", "allocated", UNIT_BLOCKS, FIELD(thread_totals_t, allocated)},
+    {NULL, "calls", UNIT_COUNT, FIELD(thread_totals_t, allocated.count)},
+    {"frees", "frees", UNIT_COUNT, FIELD(thread_totals_t, frees)},
+    {"live", "never freed", UNIT_BLOCKS, FIELD(thread_totals_t, live)},
+    {"tid", "thread", UNIT_STREAM, FIELD(thread_totals_t, stream)},
+    {0}};
+
+/* A class of block sizes: LOW to HIGH bytes. */
+typedef struct size_row {
+  uint64_t low;
+  const char *range;
+  size_totals_t totals;
+} size_row_t;
+
+static const column_t size_columns[] = {
+    {"allocations", "allocations", UNIT_COUNT, FIELD(size_row_t, totals.allocated.count)},
+    {"bytes", "bytes", UNIT_BYTES, FIELD(size_row_t, totals.allocated.bytes)},
+    {"live", "never freed", UNIT_BLOCKS, FIELD(size_row_t, totals.live)},
+    {NULL, "size in bytes", UNIT_TEXT, FIELD(size_row_t, range)},
+    {"at_least", NULL, UNIT_COUNT, FIELD(size_row_t, low)},
+    {0}};
+
+static size_t make_sizes(const replay_t *p, size_row_t *rows, char (*ranges)[56]) {
+  size_t count = 0;
+  for (unsigned i = 0; i < SIZE_CLASSES; i++) {
+    char low[24], high[24];
+    if (!p->sizes[i].allocated.count && !p->sizes[i].live.count) continue;
+    uint64_t from = i ? UINT64_C(1) << i : 0;
+    if (i + 1 == SIZE_CLASSES)
+      snprintf(ranges[count], sizeof *ranges, "%s and more", report_count(from, low));
+    else
+      snprintf(ranges[count], sizeof *ranges, "%s to %s", report_count(from, low),
+               report_count((UINT64_C(2) << i) - 1, high));
+    rows[count] = (size_row_t){from, ranges[count], p->sizes[i]};
+    count++;
+  }
+  return count;
 }
 
 static int print_threads(const report_t *r, FILE *out) {
   uint32_t *ranked;
   ptrdiff_t count = rank_threads(r->replay, &ranked);
   if (count < 0) return SONDE_ENOMEM;
-  fprintf(out, "\n%sby thread%s\n   allocated         calls         frees  never freed\n", r->bold,
-          r->plain);
-  for (ptrdiff_t i = 0; i < count && i < (ptrdiff_t)r->top; i++)
-    print_thread(r, &r->replay->threads[ranked[i]], out);
-  if (count > (ptrdiff_t)r->top)
-    fprintf(out, "  … and %td more threads\n", count - (ptrdiff_t)r->top);
+  const table_t table = {TABLE(thread_columns, r->replay->threads, (size_t)count), .order = ranked};
+  fprintf(out, "\n%sby thread%s\n", r->bold, r->plain);
+  table_text(r, &table, r->top, "threads", out);
   free(ranked);
   return 0;
 }
 
 static void print_sizes(const report_t *r, FILE *out) {
-  fprintf(out,
-          "\n%sby size of the block%s\n  allocations         bytes   never freed  size in bytes\n",
-          r->bold, r->plain);
-  for (unsigned i = 0; i < SIZE_CLASSES; i++) {
-    const size_totals_t *s = &r->replay->sizes[i];
-    char a[24], b[24], c[24], low[24], high[24];
-    if (!s->allocated.count && !s->live.count) continue;
-    fprintf(out, "  %11s  %12s  %12s  ", report_count(s->allocated.count, a),
-            report_bytes((int64_t)s->allocated.bytes, b), report_bytes((int64_t)s->live.bytes, c));
-    report_count(i ? UINT64_C(1) << i : 0, low);
-    if (i + 1 == SIZE_CLASSES)
-      fprintf(out, "%s and more\n", low);
-    else
-      fprintf(out, "%s to %s\n", low, report_count((UINT64_C(2) << i) - 1, high));
-  }
+  size_row_t rows[SIZE_CLASSES];
+  char ranges[SIZE_CLASSES][56];
+  const table_t table = {TABLE(size_columns, rows, make_sizes(r->replay, rows, ranges))};
+  fprintf(out, "\n%sby block size%s\n", r->bold, r->plain);
+  table_text(r, &table, SIZE_CLASSES, "", out);
 }
 
-/* ---- by stack ----------------------------------------------------------------------------- */
+/* ---- invalid frees ------------------------------------------------------------------------ */
 
-static int print_stacks(const report_t *r, FILE *out) {
-  uint32_t *ranked;
-  ptrdiff_t count = rank_stacks(r->replay, r->measure, &ranked);
-  if (count < 0) return SONDE_ENOMEM;
-  fprintf(out, "\n%s%s, by stack%s\n", r->bold, title_of(r->replay, r->measure), r->plain);
-  for (ptrdiff_t i = 0; i < count && i < (ptrdiff_t)r->top; i++) {
-    const stack_totals_t *s = &r->replay->stacks[ranked[i]];
-    print_amount(r, s, out);
-    fprintf(out, "stack %" PRIu32 "\n", s->stack);
-    report_stack_text(r, s->stack, out);
-  }
-  if (count > (ptrdiff_t)r->top)
-    fprintf(out, "  … and %td more stacks\n", count - (ptrdiff_t)r->top);
-  free(ranked);
-  return 0;
-}
+static const column_t invalid_columns[] = {
+    {"address", NULL, UNIT_ADDRESS, FIELD(invalid_free_t, address)},
+    {"twice", NULL, UNIT_FLAG, FIELD(invalid_free_t, twice)},
+    {"time_ns", NULL, UNIT_TICKS, FIELD(invalid_free_t, time)},
+    {"stack", NULL, UNIT_STACK, FIELD(invalid_free_t, stack)},
+    {0}};
 
-/* ---- frees that nothing explains ---------------------------------------------------------- */
-
-static void print_odd(const report_t *r, FILE *out) {
+static void print_invalid_frees(const report_t *r, FILE *out) {
   const replay_t *p = r->replay;
   if (!p->invalid_free_count) return;
-  fprintf(out, "\n%sfrees that nothing explains%s\n", r->bold, r->plain);
+  fprintf(out, "\n%sinvalid frees%s\n", r->bold, r->plain);
   for (uint32_t i = 0; i < p->invalid_free_count; i++) {
-    fprintf(out, "  0x%" PRIx64 " %s, %.6f s after the start, from stack %" PRIu32 "\n",
-            p->invalid_frees[i].address,
-            p->invalid_frees[i].twice ? "freed twice" : "never seen to be given out",
-            (double)reader_ns(r->reader, p->invalid_frees[i].time) / 1e9,
-            p->invalid_frees[i].stack);
-    report_stack_text(r, p->invalid_frees[i].stack, out);
+    const invalid_free_t *f = &p->invalid_frees[i];
+    fprintf(out, "  0x%" PRIx64 " %s, %.6f s after the start, stack %" PRIu32 "\n", f->address,
+            f->twice ? "freed twice" : "never allocated", seconds_at(r, f->time), f->stack);
+    report_stack_text(r, f->stack, out);
   }
   uint64_t all = p->unknown_frees + p->double_frees;
   if (all > p->invalid_free_count)
     fprintf(out, "  … and %" PRIu64 " more\n", all - p->invalid_free_count);
 }
 
-/* ---- the section -------------------------------------------------------------------------- */
+/* ---- text --------------------------------------------------------------------------------- */
 
-tree_t *malloc_tree(const report_t *r) {
-  tree_t *tree = tree_new(r);
-  bool good = tree != NULL;
+static bool fill_tree(tree_t *tree, const void *context) {
+  const report_t *r = context;
+  bool good = true;
   for (size_t i = 0; good && i < r->replay->stack_count; i++) {
     const stack_totals_t *s = &r->replay->stacks[i];
-    counts_t t = counts_of(s, r->measure);
-    if (t.bytes) good = tree_add(tree, s->stack, (int64_t)t.bytes, (int64_t)t.count);
+    counts_t c = counts_of(s, r->measure);
+    if (c.bytes) good = tree_add(tree, s->stack, (int64_t)c.bytes, (int64_t)c.count);
   }
-  if (good) return tree;
-  tree_free(tree);
-  return NULL;
-}
-
-static int print_tree(const report_t *r, FILE *out) {
-  tree_t *tree = malloc_tree(r);
-  if (!tree) return SONDE_ENOMEM;
-  tree_text(tree, title_of(r->replay, r->measure), r->measure != MEASURE_TEMPORARY, "", out);
-  tree_free(tree);
-  return 0;
+  return good;
 }
 
 static int print_lists(const report_t *r, FILE *out) {
-  print_odd(r, out);
-  int status = print_groups(r, out, false);
-  if (status == 0) status = print_groups(r, out, true);
+  print_invalid_frees(r, out);
+  int status = print_rows(r, ROW_FUNCTION, out);
+  if (status == 0) status = print_rows(r, ROW_LIBRARY, out);
   if (status == 0) status = print_threads(r, out);
   if (status < 0) return status;
   print_sizes(r, out);
-  return print_stacks(r, out);
+  return print_rows(r, ROW_STACK, out);
 }
 
 static int print_text(const report_t *r, void *state, FILE *out) {
   (void)state;
   fprintf(out, "\n%sallocations%s\n", r->bold, r->plain);
-  print_totals(r, out);
+  print_window(r, out);
+  print_amounts(r, out);
+  print_gaps(r, out);
   if (r->replay->stack_count) print_depths(r, out);
-  if (r->tree) return print_tree(r, out);
-  return r->brief ? print_groups(r, out, false) : print_lists(r, out);
+  if (r->tree)
+    return tree_print(r, fill_tree, r, title_of(r->replay, r->measure),
+                      r->measure == MEASURE_TEMPORARY ? "" : NULL, out);
+  return r->brief ? print_rows(r, ROW_FUNCTION, out) : print_lists(r, out);
 }
 
-static bool holds(const report_t *r, void *state) {
-  (void)state;
-  return r->replay->events || r->replay->snapshots;
+/* ---- JSON --------------------------------------------------------------------------------- */
+
+static json_object *depths_json(const replay_t *p) {
+  depths_t depths;
+  depths_of(p, &depths);
+  json_object *o = json_object_new_object(), *list = json_object_new_array();
+  json_add_count(o, "complete", depths.complete);
+  json_add_count(o, "undefined", depths.undefined);
+  json_add_count(o, "deepest", depths.deepest);
+  for (unsigned i = 0; i < DEPTHS; i++) {
+    if (!depths.allocations[i]) continue;
+    json_object *row = json_object_new_object();
+    json_add_count(row, "frames", i);
+    json_add_count(row, "allocations", depths.allocations[i]);
+    json_object_array_add(list, row);
+  }
+  json_object_object_add(o, "histogram", list);
+  return o;
+}
+
+static void add_totals(const report_t *r, json_object *o) {
+  static const column_t columns[] = {
+      {"events", NULL, UNIT_COUNT, FIELD(replay_t, events)},
+      {"sampled", NULL, UNIT_FLAG, FIELD(replay_t, sampled)},
+      {"allocated", NULL, UNIT_BLOCKS, FIELD(replay_t, allocated)},
+      {"frees", NULL, UNIT_COUNT, FIELD(replay_t, frees)},
+      {"reallocs", NULL, UNIT_COUNT, FIELD(replay_t, reallocs)},
+      {"temporary", NULL, UNIT_COUNT, FIELD(replay_t, temporary)},
+      {"peak", NULL, UNIT_BLOCKS, FIELD(replay_t, at_peak)},
+      {"peak_ns", NULL, UNIT_TICKS, FIELD(replay_t, peak_time)},
+      {"live", NULL, UNIT_BLOCKS, FIELD(replay_t, live)},
+      {"live_at_start", NULL, UNIT_BLOCKS, FIELD(replay_t, at_start)},
+      {"unknown_frees", NULL, UNIT_COUNT, FIELD(replay_t, unknown_frees)},
+      {"double_frees", NULL, UNIT_COUNT, FIELD(replay_t, double_frees)},
+      {"address_reuses", NULL, UNIT_COUNT, FIELD(replay_t, address_reuses)},
+      {"prerecording_frees", NULL, UNIT_COUNT, FIELD(replay_t, prerecording_frees)},
+      {"untracked", NULL, UNIT_COUNT, FIELD(replay_t, untracked)},
+      {"recorded_until_ns", NULL, UNIT_TICKS, FIELD(replay_t, blocks_until), .optional = true},
+      {"switches", NULL, UNIT_COUNT, FIELD(replay_t, switches)},
+      {"snapshots", NULL, UNIT_COUNT, FIELD(replay_t, snapshots)},
+      {0}};
+  table_row_json(r, columns, r->replay, o);
+}
+
+static bool add_lists(const report_t *r, json_object *o) {
+  const replay_t *p = r->replay;
+  size_row_t sizes[SIZE_CLASSES];
+  char ranges[SIZE_CLASSES][56];
+  uint32_t *ranked;
+  ptrdiff_t threads = rank_threads(p, &ranked);
+  if (threads < 0) return false;
+  const table_t by_thread = {TABLE(thread_columns, p->threads, (size_t)threads), .order = ranked};
+  const table_t by_size = {TABLE(size_columns, sizes, make_sizes(p, sizes, ranges))};
+  const table_t invalid = {TABLE(invalid_columns, p->invalid_frees, p->invalid_free_count)};
+  json_object_object_add(o, "invalid_frees", table_json(r, &invalid, SIZE_MAX));
+  json_object_object_add(o, "sizes", table_json(r, &by_size, SIZE_MAX));
+  json_object_object_add(o, "depth", depths_json(p));
+  json_object_object_add(o, "threads", table_json(r, &by_thread, SIZE_MAX));
+  free(ranked);
+  return add_rows_json(r, ROW_FUNCTION, "functions", o) &&
+         add_rows_json(r, ROW_LIBRARY, "libraries", o) && add_rows_json(r, ROW_STACK, "stacks", o);
 }
 
 static json_object *make_json(const report_t *r, void *state) {
   (void)state;
-  return malloc_json(r);
+  json_object *o = json_object_new_object();
+  add_totals(r, o);
+  json_add_text(o, "ranked_by", measure_name(r->measure));
+  if (r->tree) tree_add_json(r, fill_tree, r, o);
+  if (add_lists(r, o)) return o;
+  json_object_put(o);
+  return NULL;
+}
+
+/* ---- the section -------------------------------------------------------------------------- */
+
+static bool has_data(const report_t *r, void *state) {
+  (void)state;
+  return r->replay->events || r->replay->snapshots;
 }
 
 const report_section_t section_malloc = {.name = "malloc",
                                          .option = "--malloc",
                                          .mode = RECORD_ANY_BLOCKS,
-                                         .holds = holds,
+                                         .has_data = has_data,
                                          .text = print_text,
                                          .json = make_json};

@@ -1,16 +1,17 @@
 /* SPDX-License-Identifier: MIT
  *
- * The sampled CPU time of a recording.
- *
- * By function: self is where the CPU was, total is that and what was called from there. A function
- * that stands several times in a stack counts once for its total.
+ * Section `sample`: CPU time by function and stack. A function's self counts the samples in it, its
+ * total those in it and in functions that it called. A recursive function counts once a stack.
  */
 #include "analysis/samples.h"
 
 #include <inttypes.h>
 #include <stdlib.h>
 
+#include "base/array.h"
+#include "base/hash.h"
 #include "report/json.h"
+#include "report/table.h"
 #include "report/tree.h"
 #include "sonde/status.h"
 
@@ -19,42 +20,50 @@ enum { DEPTH_MAX = 4096, BRIEF_ROWS = 5 };
 typedef struct function {
   const frame_name_t *name;
   uint64_t self, total;
-  uint32_t last_stack; /* number + 1 of the stack it was last counted in */
+  uint32_t last_stack; /* number + 1 of the stack that it last counted in */
 } function_t;
 
 typedef struct functions {
   function_t *items;
-  size_t count, room;
+  size_t count, capacity;
+  hash_index_t index; /* by function and library */
 } functions_t;
+
+static const column_t function_columns[] = {
+    {"self", "self", UNIT_SHARE, FIELD(function_t, self)},
+    {"total", "total", UNIT_SHARE, FIELD(function_t, total)},
+    {"function", "function", UNIT_FUNCTION, FIELD(function_t, name)},
+    {0}};
+
+static const column_t stack_columns[] = {
+    {NULL, "share", UNIT_SHARE, FIELD(sample_stack_t, ticks)},
+    {"samples", "samples", UNIT_COUNT, FIELD(sample_stack_t, ticks)},
+    {"stack", "stack", UNIT_STACK, FIELD(sample_stack_t, stack)},
+    {0}};
+
+/* ---- by function -------------------------------------------------------------------------- */
+
+static uint64_t hash_of_function(const void *functions, size_t i) {
+  const frame_name_t *name = ((const functions_t *)functions)->items[i].name;
+  return hash_text(hash_text(HASH_START, name->function), name->library);
+}
 
 static int by_name(const frame_name_t *a, const frame_name_t *b) {
   int order = strcmp(a->function, b->function);
   return order ? order : strcmp(a->library, b->library);
 }
 
-/* The table is small enough to be kept in order of names. */
-static function_t *find(functions_t *f, const frame_name_t *name) {
-  size_t low = 0, high = f->count;
-  while (low < high) {
-    size_t middle = (low + high) / 2;
-    int order = by_name(name, f->items[middle].name);
-    if (!order) return &f->items[middle];
-    if (order < 0)
-      high = middle;
-    else
-      low = middle + 1;
+/* NULL: out of memory. */
+static function_t *function_of(functions_t *f, const frame_name_t *name) {
+  uint32_t *slot;
+  if (!hash_reserve(&f->index, f->count, hash_of_function, f)) return NULL;
+  HASH_FIND(&f->index, hash_text(hash_text(HASH_START, name->function), name->library), slot) {
+    if (!by_name(f->items[*slot - 1].name, name)) return &f->items[*slot - 1];
   }
-  if (f->count == f->room) {
-    size_t room = f->room ? 2 * f->room : 256;
-    function_t *grown = realloc(f->items, room * sizeof *grown);
-    if (!grown) return NULL;
-    f->items = grown;
-    f->room = room;
-  }
-  memmove(f->items + low + 1, f->items + low, (f->count - low) * sizeof *f->items);
-  f->count++;
-  f->items[low] = (function_t){.name = name};
-  return &f->items[low];
+  if (!ARRAY_GROW(f->items, f->count, f->capacity)) return NULL;
+  f->items[f->count++] = (function_t){.name = name};
+  *slot = (uint32_t)f->count;
+  return &f->items[f->count - 1];
 }
 
 static bool count_stack(const report_t *r, const samples_t *samples, functions_t *f, size_t n) {
@@ -67,7 +76,7 @@ static bool count_stack(const report_t *r, const samples_t *samples, functions_t
     int count =
         frame_names_is_marker(frames[i]) ? 0 : frame_names_of_frame(r->names, frames[i], &names);
     for (int k = 0; k < count; k++) {
-      function_t *function = find(f, &names[k]);
+      function_t *function = function_of(f, &names[k]);
       if (!function) return false;
       if (innermost) function->self += s->ticks;
       innermost = false;
@@ -85,6 +94,7 @@ static int by_self(const void *left, const void *right) {
   return by_name(a->name, b->name);
 }
 
+/* The caller frees F in any case. False: out of memory. */
 static bool count_functions(const report_t *r, const samples_t *samples, functions_t *f) {
   for (size_t n = 0; n < samples->stack_count; n++)
     if (!count_stack(r, samples, f, n)) return false;
@@ -92,51 +102,41 @@ static bool count_functions(const report_t *r, const samples_t *samples, functio
   return true;
 }
 
-static double percent(const samples_t *s, uint64_t ticks) {
-  return s->ticks ? 100.0 * (double)ticks / (double)s->ticks : 0;
+static void free_functions(functions_t *f) {
+  free(f->items);
+  hash_free(&f->index);
 }
 
-/* ---- text --------------------------------------------------------------------------------- */
+/* ---- text and JSON ------------------------------------------------------------------------ */
 
-static int print_functions(const report_t *r, const samples_t *s, FILE *out) {
-  functions_t f = {0};
-  size_t top = r->brief ? BRIEF_ROWS : r->top;
-  if (!count_functions(r, s, &f)) {
-    free(f.items);
-    return SONDE_ENOMEM;
-  }
-  fprintf(out, "\n%swhere the CPU was, by function%s\n     self    total\n", r->bold, r->plain);
-  for (size_t i = 0; i < f.count && i < top && f.items[i].self; i++) {
-    fprintf(out, "  %5.1f %%  %5.1f %%  %s", percent(s, f.items[i].self),
-            percent(s, f.items[i].total), f.items[i].name->function);
-    if (f.items[i].name->known)
-      fprintf(out, "  %s%s%s", r->dim, f.items[i].name->library, r->plain);
-    fputc('\n', out);
-  }
-  free(f.items);
-  return 0;
-}
-
-static void print_stacks(const report_t *r, const samples_t *s, FILE *out) {
-  fprintf(out, "\n%swhere the CPU was, by stack%s\n", r->bold, r->plain);
-  for (size_t i = 0; i < s->stack_count && i < r->top; i++) {
-    fprintf(out, "  %5.1f %%  %8" PRIu64 " ×  stack %" PRIu32 "\n", percent(s, s->stacks[i].ticks),
-            s->stacks[i].ticks, s->stacks[i].stack);
-    report_stack_text(r, s->stacks[i].stack, out);
-  }
-  if (s->stack_count > r->top) fprintf(out, "  … and %zu more stacks\n", s->stack_count - r->top);
-}
-
-static tree_t *make_tree(const report_t *r, const samples_t *s) {
-  tree_t *tree = tree_new(r);
-  bool good = tree != NULL;
+static bool fill_tree(tree_t *tree, const void *context) {
+  const samples_t *s = context;
+  bool good = true;
   for (size_t i = 0; good && i < s->stack_count; i++) {
     int64_t ticks = (int64_t)s->stacks[i].ticks;
     good = tree_add(tree, s->stacks[i].stack, ticks, ticks);
   }
-  if (good) return tree;
-  tree_free(tree);
-  return NULL;
+  return good;
+}
+
+static table_t stacks_of(const samples_t *s) {
+  return (table_t){TABLE(stack_columns, s->stacks, s->stack_count), .whole = s->ticks};
+}
+
+static int print_functions(const report_t *r, const samples_t *s, FILE *out) {
+  functions_t f = {0};
+  bool good = count_functions(r, s, &f);
+  table_t table = {TABLE(function_columns, f.items, 0), .whole = s->ticks};
+  while (table.count < f.count && f.items[table.count].self)
+    table.count++;
+  size_t most = r->brief ? BRIEF_ROWS : r->top;
+  if (table.count > most) table.count = most;
+  if (good) {
+    fprintf(out, "\n%sCPU time, by function%s\n", r->bold, r->plain);
+    table_text(r, &table, most, "", out);
+  }
+  free_functions(&f);
+  return good ? 0 : SONDE_ENOMEM;
 }
 
 static int print_text(const report_t *r, void *state, FILE *out) {
@@ -144,66 +144,42 @@ static int print_text(const report_t *r, void *state, FILE *out) {
   char a[24], b[24];
   samples_rank(s);
   fprintf(out,
-          "\n%sCPU time%s\n  samples    %s; %s of them came late, merged into the next one of "
-          "their thread\n",
+          "\n%sCPU time%s\n  samples    %s; %s of them were delayed and merged into the thread's "
+          "next sample\n",
           r->bold, r->plain, report_count(s->ticks, a), report_count(s->missed, b));
-  if (r->tree) {
-    tree_t *tree = make_tree(r, s);
-    if (tree) tree_text(tree, "where the CPU was", false, "samples", out);
-    tree_free(tree);
-    return tree ? 0 : SONDE_ENOMEM;
-  }
+  if (r->tree) return tree_print(r, fill_tree, s, "CPU time", "samples", out);
   int status = print_functions(r, s, out);
-  if (status == 0 && !r->brief) print_stacks(r, s, out);
-  return status;
+  if (status < 0 || r->brief) return status;
+  const table_t stacks = stacks_of(s);
+  fprintf(out, "\n%sCPU time, by stack%s\n", r->bold, r->plain);
+  table_text(r, &stacks, r->top, "stacks", out);
+  return 0;
 }
 
-/* ---- JSON --------------------------------------------------------------------------------- */
-
-static json_object *functions_json(const report_t *r, const samples_t *s) {
-  functions_t f = {0};
-  json_object *list = json_object_new_array();
-  bool good = count_functions(r, s, &f);
-  for (size_t i = 0; good && i < f.count && i < r->top; i++) {
-    json_object *row = json_object_new_object();
-    json_add_text(row, "function", f.items[i].name->function);
-    json_add_text(row, "module", f.items[i].name->library);
-    json_add_number(row, "self", (int64_t)f.items[i].self);
-    json_add_number(row, "total", (int64_t)f.items[i].total);
-    json_object_array_add(list, row);
-  }
-  free(f.items);
-  return list;
-}
-
+/* JSON holds samples where text shows shares. */
 static json_object *make_json(const report_t *r, void *state) {
   samples_t *s = state;
+  functions_t f = {0};
   samples_rank(s);
-  json_object *o = json_object_new_object(), *stacks = json_object_new_array();
-  json_add_number(o, "samples", (int64_t)s->ticks);
-  json_add_number(o, "missed", (int64_t)s->missed);
-  for (size_t i = 0; i < s->stack_count && i < r->top; i++) {
-    json_object *row = json_object_new_object();
-    json_add_number(row, "stack", s->stacks[i].stack);
-    json_add_number(row, "samples", (int64_t)s->stacks[i].ticks);
-    json_object_object_add(row, "frames", report_frames_json(r, s->stacks[i].stack, NULL));
-    json_object_array_add(stacks, row);
-  }
-  tree_t *tree = r->tree ? make_tree(r, s) : NULL;
-  if (tree) json_object_object_add(o, "tree", tree_json(tree));
-  tree_free(tree);
-  json_object_object_add(o, "functions", functions_json(r, s));
-  json_object_object_add(o, "stacks", stacks);
+  json_object *o = json_object_new_object();
+  json_add_count(o, "samples", s->ticks);
+  json_add_count(o, "missed", s->missed);
+  if (r->tree) tree_add_json(r, fill_tree, s, o);
+  bool good = count_functions(r, s, &f);
+  const table_t functions = {TABLE(function_columns, f.items, f.count)}, stacks = stacks_of(s);
+  json_object_object_add(o, "functions", table_json(r, &functions, good ? r->top : 0));
+  json_object_object_add(o, "stacks", table_json(r, &stacks, r->top));
+  free_functions(&f);
   return o;
 }
 
 /* ---- the section -------------------------------------------------------------------------- */
 
-static bool take_event(void *state, const record_event_t *e) {
+static bool add_event(void *state, const record_event_t *e) {
   return e->kind != EVENT_SAMPLE || samples_add(state, e);
 }
 
-static bool holds(const report_t *r, void *state) {
+static bool has_data(const report_t *r, void *state) {
   (void)r;
   return ((const samples_t *)state)->ticks != 0;
 }
@@ -214,8 +190,8 @@ const report_section_t section_sample = {.name = "sample",
                                          .option = "--sample",
                                          .mode = RECORD_SAMPLES,
                                          .state_bytes = sizeof(samples_t),
-                                         .event = take_event,
-                                         .holds = holds,
+                                         .event = add_event,
+                                         .has_data = has_data,
                                          .text = print_text,
                                          .json = make_json,
                                          .end = end};

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: MIT
  *
- * The traced calls as text: by function, as a tree, and the slowest single ones.
+ * Section `trace`: traced calls by function, as a tree, and the slowest single calls.
  *
- * Beside the times stands how they are spread: a column for each factor of four from 1 ns on, µs,
- * ms and s being marked in the heading, as high as calls are many.
+ * Text shows the distribution of the durations as bars: one bar for each factor of four from 1 ns.
+ * The heading marks µs, ms and s.
  */
 #include <inttypes.h>
 #include <stdlib.h>
@@ -11,6 +11,7 @@
 
 #include "report/json.h"
 #include "report/sections/trace_view.h"
+#include "report/table.h"
 
 enum { COLUMNS = 17, TREE_DEPTH = 48, STACK_SHOWN = 6, BRIEF_ROWS = 5 };
 
@@ -19,20 +20,20 @@ static const char heading[] = "      total       self        calls       mean   
 
 /* ---- rows ----------------------------------------------------------------------------------- */
 
-/* A number of at most WIDTH columns to the right; a µ is two bytes and one column. */
-static void put_right(const char *text, int width, FILE *out) {
+/* Prints TEXT right-aligned in WIDTH columns; µ has two bytes and one column. */
+static void print_right(const char *text, int width, FILE *out) {
   int columns = 0;
   for (const char *p = text; *p; p++)
     columns += (*p & 0xc0) != 0x80;
   fprintf(out, "%*s%s", width > columns ? width - columns : 0, "", text);
 }
 
-static void put_duration(double ns, FILE *out) {
+static void print_duration(double ns, FILE *out) {
   char text[24];
-  put_right(report_duration(ns, text), 11, out);
+  print_right(report_duration(ns, text), 11, out);
 }
 
-static void put_spread(const trace_times_t *t, FILE *out) {
+static void print_distribution(const trace_times_t *t, FILE *out) {
   static const char *const heights[] = {"·", "▁", "▂", "▃", "▄", "▅", "▆", "▇", "█"};
   uint64_t columns[COLUMNS] = {0}, most = 1;
   for (int i = 0; i < TRACE_BUCKETS; i++)
@@ -43,26 +44,26 @@ static void put_spread(const trace_times_t *t, FILE *out) {
     fputs(heights[columns[i] ? 1 + 7 * columns[i] / most : 0], out);
 }
 
-static void put_times(const report_t *r, const trace_times_t *t, double total, FILE *out) {
+static void print_times(const report_t *r, const trace_times_t *t, double total, FILE *out) {
   char count[24];
-  put_duration(total, out);
-  put_duration(t->self_ns, out);
-  put_right(report_count(t->calls, count), 13, out);
-  put_duration(t->calls ? t->total_ns / (double)t->calls : 0, out);
-  put_duration(t->min_ns, out);
-  put_duration(t->max_ns, out);
+  print_duration(total, out);
+  print_duration(t->self_ns, out);
+  print_right(report_count(t->calls, count), 13, out);
+  print_duration(t->calls ? t->total_ns / (double)t->calls : 0, out);
+  print_duration(t->min_ns, out);
+  print_duration(t->max_ns, out);
   fprintf(out, "  %s", r->dim);
-  put_spread(t, out);
+  print_distribution(t, out);
   fprintf(out, "%s  ", r->plain);
 }
 
-static void put_functions(const trace_view_t *v, FILE *out) {
+static void print_functions(const trace_view_t *v, FILE *out) {
   const report_t *r = v->report;
   size_t rows = r->brief && r->top > BRIEF_ROWS ? BRIEF_ROWS : r->top;
   fprintf(out, "\n%scalls by function%s\n%s\n", r->bold, r->plain, heading);
   for (size_t i = 0; i < v->function_count && i < rows; i++) {
     const trace_function_t *f = &v->functions[i];
-    put_times(r, &f->times, f->total_ns, out);
+    print_times(r, &f->times, f->total_ns, out);
     fprintf(out, "%s", f->name->function);
     if (f->name->known && *f->name->library)
       fprintf(out, "  %s%s%s", r->dim, f->name->library, r->plain);
@@ -74,9 +75,9 @@ static void put_functions(const trace_view_t *v, FILE *out) {
 
 /* ---- the tree ------------------------------------------------------------------------------- */
 
-/* Children that took a hundredth of WHOLE, at most as many as a list shows. */
-static void put_children(const trace_view_t *v, uint32_t node, unsigned depth, double whole,
-                         FILE *out) {
+/* Prints the children that took at least 1 % of WHOLE, at most as many as the report shows. */
+static void print_children(const trace_view_t *v, uint32_t node, unsigned depth, double whole,
+                           FILE *out) {
   uint32_t first = v->first[node], end = v->first[node + 1], shown = 0, left = 0;
   for (uint32_t i = first; i < end; i++) {
     const trace_times_t *t = &v->trace.nodes[v->order[i]].times;
@@ -86,34 +87,34 @@ static void put_children(const trace_view_t *v, uint32_t node, unsigned depth, d
       continue;
     }
     shown++;
-    put_times(v->report, t, t->total_ns, out);
+    print_times(v->report, t, t->total_ns, out);
     fprintf(out, "%*s%s\n", (int)(2 * depth), "", trace_node_name(v, v->order[i])->function);
-    put_children(v, v->order[i], depth + 1, whole, out);
+    print_children(v, v->order[i], depth + 1, whole, out);
   }
   if (left)
-    fprintf(out, "%*s… %" PRIu32 " more that took less\n", (int)(2 * depth + sizeof heading - 4),
-            "", left);
+    fprintf(out, "%*s… %" PRIu32 " more, shorter\n", (int)(2 * depth + sizeof heading - 4), "",
+            left);
 }
 
-static void put_tree(const trace_view_t *v, FILE *out) {
+static void print_tree(const trace_view_t *v, FILE *out) {
   const report_t *r = v->report;
   double whole = 0;
   for (uint32_t i = v->first[0]; i < v->first[1]; i++)
     whole += v->trace.nodes[v->order[i]].times.total_ns;
   fprintf(out, "\n%scall tree%s\n%s\n", r->bold, r->plain, heading);
-  put_children(v, 0, 0, whole, out);
+  print_children(v, 0, 0, whole, out);
 }
 
 /* ---- single calls --------------------------------------------------------------------------- */
 
-static void put_slowest(const trace_view_t *v, FILE *out) {
+static void print_slowest(const trace_view_t *v, FILE *out) {
   const report_t *r = v->report;
   fprintf(out, "\n%sslowest calls%s\n", r->bold, r->plain);
   for (size_t i = 0; i < v->trace.slowest_count; i++) {
     const trace_span_t *one = &v->trace.slowest[i];
     const record_thread_t *t = reader_thread(r->reader, one->stream);
-    put_duration(one->took_ns, out);
-    fprintf(out, "%s  at %.6f s", one->open ? ", not ended," : "", one->start_ns / 1e9);
+    print_duration(one->took_ns, out);
+    fprintf(out, "%s  at %.6f s", one->open ? ", not returned," : "", one->start_ns / 1e9);
     if (t) fprintf(out, "  thread %" PRIu32 " %s", t->tid, t->name);
     fputc('\n', out);
     uint32_t node = one->node;
@@ -123,7 +124,7 @@ static void put_slowest(const trace_view_t *v, FILE *out) {
   }
 }
 
-static void put_head(const trace_view_t *v, FILE *out) {
+static void print_head(const trace_view_t *v, FILE *out) {
   const report_t *r = v->report;
   const trace_t *t = &v->trace;
   char a[24], b[24], c[24];
@@ -134,25 +135,126 @@ static void put_head(const trace_view_t *v, FILE *out) {
   if (!t->calls && !t->unknown && r->calls.tid)
     fprintf(out, "  note       no call of thread %" PRIu64 " was traced\n", r->calls.tid);
   else if (!t->calls && !t->unknown)
-    fprintf(out, "  note       no function was called that was compiled to be traced, or that the "
-                 "pattern names; see 'sonde help record'\n");
+    fprintf(
+        out,
+        "  note       no traced function was called: none was instrumented, or none matched the "
+        "pattern; see 'sonde help record'\n");
   if (t->shown != t->calls + t->unknown)
     fprintf(out, "  shown      %s\n", report_count(t->shown, a));
   if (t->cost.pair > 0)
-    fprintf(out, "  tracer     adds %.1f ns to a call, %.1f ns of it within the call: %s\n",
+    fprintf(out, "  overhead   tracing adds %.1f ns to a call, %.1f ns of it inside the call: %s\n",
             t->cost.pair, t->cost.inside,
-            r->calls.net ? "taken off" : "not taken off (--net does)");
+            r->calls.net ? "subtracted" : "not subtracted (--net does)");
   if (t->left || t->open)
-    fprintf(out, "  ended      %s by longjmp or an exception; %s had not ended\n",
+    fprintf(out, "  ended      %s calls by longjmp or an exception; %s had not returned\n",
             report_count(t->left, a), report_count(t->open, b));
   if (t->lost || t->unmatched || t->unknown)
-    fprintf(out, "  missing    %s events lost; %s ends of calls that began before, %s such calls\n",
-            report_count(t->lost, a), report_count(t->unmatched, b), report_count(t->unknown, c));
+    fprintf(
+        out,
+        "  missing    %s lost events; %s returns without a recorded call; %s unknown open calls\n",
+        report_count(t->lost, a), report_count(t->unmatched, b), report_count(t->unknown, c));
+}
+
+/* ---- JSON --------------------------------------------------------------------------------- */
+
+static const column_t times_columns[] = {{"calls", NULL, UNIT_COUNT, FIELD(trace_times_t, calls)},
+                                         {"self_ns", NULL, UNIT_NS, FIELD(trace_times_t, self_ns)},
+                                         {"least_ns", NULL, UNIT_NS, FIELD(trace_times_t, min_ns)},
+                                         {"worst_ns", NULL, UNIT_NS, FIELD(trace_times_t, max_ns)},
+                                         {0}};
+
+static const column_t call_columns[] = {
+    {"node", NULL, UNIT_COUNT, FIELD(trace_span_t, node)},
+    {"start_ns", NULL, UNIT_NS, FIELD(trace_span_t, start_ns)},
+    {"took_ns", NULL, UNIT_NS, FIELD(trace_span_t, took_ns)},
+    {"tid", NULL, UNIT_STREAM, FIELD(trace_span_t, stream)},
+    {"open", NULL, UNIT_FLAG, FIELD(trace_span_t, open), .optional = true},
+    {0}};
+
+static const column_t total_columns[] = {{"calls", NULL, UNIT_COUNT, FIELD(trace_t, calls)},
+                                         {"shown", NULL, UNIT_COUNT, FIELD(trace_t, shown)},
+                                         {"threads", NULL, UNIT_COUNT, FIELD(trace_t, threads)},
+                                         {"left", NULL, UNIT_COUNT, FIELD(trace_t, left)},
+                                         {"open", NULL, UNIT_COUNT, FIELD(trace_t, open)},
+                                         {"lost", NULL, UNIT_COUNT, FIELD(trace_t, lost)},
+                                         {"unmatched", NULL, UNIT_COUNT, FIELD(trace_t, unmatched)},
+                                         {"unknown", NULL, UNIT_COUNT, FIELD(trace_t, unknown)},
+                                         {0}};
+
+static void add_ns(json_object *o, const char *key, double ns) {
+  json_add_count(o, key, ns > 0 && ns < 9e18 ? (uint64_t)(ns + 0.5) : 0);
+}
+
+static void add_times(const report_t *r, json_object *o, const trace_times_t *t, double total) {
+  table_row_json(r, times_columns, t, o);
+  add_ns(o, "total_ns", total);
+  add_ns(o, "mean_ns", t->calls ? t->total_ns / (double)t->calls : 0);
+  json_object *list = json_object_new_array();
+  for (int i = 0; i < TRACE_BUCKETS; i++) {
+    if (!t->buckets[i]) continue;
+    json_object *row = json_object_new_object();
+    json_add_count(row, "at_least_ns", i ? UINT64_C(1) << i : 0);
+    json_add_count(row, "calls", t->buckets[i]);
+    json_object_array_add(list, row);
+  }
+  json_object_object_add(o, "histogram", list);
+}
+
+static json_object *functions_json(const trace_view_t *v) {
+  json_object *list = json_object_new_array();
+  for (size_t i = 0; i < v->function_count; i++) {
+    json_object *row = json_object_new_object();
+    report_function_json(v->functions[i].name, row);
+    add_times(v->report, row, &v->functions[i].times, v->functions[i].total_ns);
+    json_object_array_add(list, row);
+  }
+  return list;
+}
+
+/* A flat list, because a tree may be deeper than a JSON parser allows. */
+static json_object *nodes_json(const trace_view_t *v) {
+  json_object *list = json_object_new_array();
+  for (uint32_t n = 1; n < v->trace.node_count; n++) {
+    const trace_node_t *node = &v->trace.nodes[n];
+    json_object *row = json_object_new_object();
+    json_add_count(row, "node", n);
+    json_add_count(row, "parent", node->parent);
+    report_function_json(trace_node_name(v, n), row);
+    add_times(v->report, row, &node->times, node->times.total_ns);
+    json_object_array_add(list, row);
+  }
+  return list;
+}
+
+static json_object *slowest_json(const trace_view_t *v) {
+  json_object *list = json_object_new_array();
+  for (size_t i = 0; i < v->trace.slowest_count; i++) {
+    json_object *row = json_object_new_object();
+    report_function_json(trace_frame_name(v, v->trace.slowest[i].frame), row);
+    table_row_json(v->report, call_columns, &v->trace.slowest[i], row);
+    json_object_array_add(list, row);
+  }
+  return list;
+}
+
+static json_object *view_json(const trace_view_t *v) {
+  const report_t *r = v->report;
+  json_object *o = json_object_new_object(), *tracer = json_object_new_object();
+  table_row_json(r, total_columns, &v->trace, o);
+  json_add_count(o, "bytes", calls_bytes(r->reader));
+  json_object_object_add(tracer, "pair_ns", json_object_new_double(v->trace.cost.pair));
+  json_object_object_add(tracer, "inside_ns", json_object_new_double(v->trace.cost.inside));
+  json_add_flag(tracer, "subtracted", r->calls.net);
+  json_object_object_add(o, "tracer", tracer);
+  json_object_object_add(o, "functions", functions_json(v));
+  json_object_object_add(o, "nodes", nodes_json(v));
+  json_object_object_add(o, "slowest", slowest_json(v));
+  return o;
 }
 
 /* ---- the section ---------------------------------------------------------------------------- */
 
-static bool holds(const report_t *r, void *state) {
+static bool has_data(const report_t *r, void *state) {
   (void)state;
   return calls_bytes(r->reader) != 0;
 }
@@ -162,10 +264,10 @@ static int print_text(const report_t *r, void *state, FILE *out) {
   trace_view_t v;
   int status = trace_view_make(&v, r);
   if (status < 0) return status;
-  put_head(&v, out);
-  if (v.trace.shown && !r->tree) put_functions(&v, out);
-  if (v.trace.shown && !r->brief) put_tree(&v, out);
-  if (v.trace.shown && !r->brief && !r->tree) put_slowest(&v, out);
+  print_head(&v, out);
+  if (v.trace.shown && !r->tree) print_functions(&v, out);
+  if (v.trace.shown && !r->brief) print_tree(&v, out);
+  if (v.trace.shown && !r->brief && !r->tree) print_slowest(&v, out);
   trace_view_free(&v);
   return 0;
 }
@@ -174,7 +276,7 @@ static json_object *make_json(const report_t *r, void *state) {
   (void)state;
   trace_view_t v;
   if (trace_view_make(&v, r) < 0) return NULL;
-  json_object *o = trace_view_json(&v);
+  json_object *o = view_json(&v);
   trace_view_free(&v);
   return o;
 }
@@ -182,6 +284,6 @@ static json_object *make_json(const report_t *r, void *state) {
 const report_section_t section_trace = {.name = "trace",
                                         .option = "--trace",
                                         .mode = RECORD_CALLS,
-                                        .holds = holds,
+                                        .has_data = has_data,
                                         .text = print_text,
                                         .json = make_json};

@@ -1,7 +1,4 @@
-/* SPDX-License-Identifier: MIT
- *
- * The traced calls by function, and the tree in the order in which it is shown.
- */
+/* SPDX-License-Identifier: MIT */
 #include <fnmatch.h>
 #include <stdlib.h>
 #include <string.h>
@@ -11,20 +8,19 @@
 #include "sonde/status.h"
 
 const frame_name_t *trace_frame_name(const trace_view_t *v, uint32_t frame) {
-  static const frame_name_t unknown = {.function = "[a call that began before what is recorded]",
-                                       .library = ""};
+  static const frame_name_t unknown = {.function = "[called before the recording]", .library = ""};
   const record_frame_t *f = frame ? reader_frame(v->report->reader, frame) : NULL;
   if (!f) return &unknown;
   const frame_name_t *names;
   int count = frame_names_of_frame(v->report->names, f, &names);
-  return &names[count - 1]; /* the function itself, not what was inlined at its start */
+  return &names[count - 1]; /* the function itself, without inlined ones */
 }
 
 const frame_name_t *trace_node_name(const trace_view_t *v, uint32_t node) {
   return trace_frame_name(v, v->trace.nodes[node].frame);
 }
 
-/* ---- the tree's order ----------------------------------------------------------------------- */
+/* ---- order of the tree ----------------------------------------------------------------------- */
 
 static int by_parent(const void *left, const void *right, void *context) {
   const trace_node_t *nodes = context;
@@ -35,7 +31,7 @@ static int by_parent(const void *left, const void *right, void *context) {
   return i < k ? -1 : i > k;
 }
 
-static bool put_in_order(trace_view_t *v) {
+static bool sort_nodes(trace_view_t *v) {
   size_t count = v->trace.node_count;
   v->order = calloc(count, sizeof *v->order);
   v->first = calloc(count + 1, sizeof *v->first);
@@ -68,16 +64,16 @@ static int by_self(const void *left, const void *right) {
   return by_name(left, right);
 }
 
-/* Whether FRAME is called further out as well. Frames of one name are of different images or
- * copies, which hardly call each other. */
-static bool is_inside_itself(const trace_t *t, uint32_t node) {
+/* True if a caller of NODE has the same frame. Frames with one name but different addresses are
+ * copies of a function, which rarely call each other. */
+static bool is_recursive(const trace_t *t, uint32_t node) {
   uint32_t frame = t->nodes[node].frame;
   for (uint32_t n = t->nodes[node].parent; n; n = t->nodes[n].parent)
     if (t->nodes[n].frame == frame) return true;
   return false;
 }
 
-/* One row a frame, then one a name. */
+/* First sums by frame, then merges frames with equal names. */
 static bool sum_functions(trace_view_t *v) {
   const trace_t *t = &v->trace;
   size_t frames, count = 0;
@@ -100,7 +96,7 @@ static bool sum_functions(trace_view_t *v) {
     }
     trace_function_t *function = &v->functions[*known - 1];
     trace_add_times(&function->times, &node->times);
-    if (!is_inside_itself(t, n)) function->total_ns += node->times.total_ns;
+    if (!is_recursive(t, n)) function->total_ns += node->times.total_ns;
   }
   free(row);
   if (!count) return true;
@@ -121,16 +117,16 @@ static bool sum_functions(trace_view_t *v) {
   return true;
 }
 
-/* ---- which functions are shown -------------------------------------------------------------- */
+/* ---- the filter ---------------------------------------------------------------------------- */
 
-typedef struct wanted {
+typedef struct function_filter {
   const report_t *report;
-  function_sizes_t *sizes; /* NULL: they do not matter */
-} wanted_t;
+  function_sizes_t *sizes; /* NULL: no limit */
+} function_filter_t;
 
-/* A function whose size nobody knows is not passed over. */
-static bool is_wanted(void *context, const record_frame_t *f) {
-  const wanted_t *w = context;
+/* A function of unknown size is accepted. */
+static bool accepts(void *context, const record_frame_t *f) {
+  const function_filter_t *w = context;
   if (w->report->functions) {
     const frame_name_t *names;
     int count = frame_names_of_frame(w->report->names, f, &names);
@@ -142,12 +138,12 @@ static bool is_wanted(void *context, const record_frame_t *f) {
 
 static int run(trace_view_t *v) {
   const report_t *r = v->report;
-  wanted_t wanted = {r, r->least_bytes ? function_sizes_new(r->reader) : NULL};
+  function_filter_t wanted = {r, r->least_bytes ? function_sizes_new(r->reader) : NULL};
   if (r->least_bytes && !wanted.sizes) return SONDE_ENOMEM;
   trace_filter_t filter = r->calls;
   filter.slowest = r->top;
   if (r->functions || r->least_bytes) {
-    filter.accept = is_wanted;
+    filter.accept = accepts;
     filter.context = &wanted;
   }
   int status = trace_run(&v->trace, r->reader, &filter);
@@ -155,14 +151,14 @@ static int run(trace_view_t *v) {
   return status;
 }
 
-/* ---- making it ------------------------------------------------------------------------------ */
+/* ---- the view -------------------------------------------------------------------------------- */
 
 int trace_view_make(trace_view_t *v, const report_t *r) {
   memset(v, 0, sizeof *v);
   v->report = r;
   int status = run(v);
   if (status < 0) return status;
-  if (put_in_order(v) && sum_functions(v)) return 0;
+  if (sort_nodes(v) && sum_functions(v)) return 0;
   trace_view_free(v);
   return SONDE_ENOMEM;
 }

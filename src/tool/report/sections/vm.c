@@ -1,126 +1,123 @@
 /* SPDX-License-Identifier: MIT
  *
- * The report of regions: by kind as the kernel listed them at the last checkpoint, and the stacks
- * that mapped what is still there.
+ * Section `vm`: memory mappings, by kind as the kernel listed them at the last checkpoint, and the
+ * stacks that mapped what is still mapped.
  */
 #include <stdlib.h>
 
 #include "analysis/malloc/mappings.h"
 #include "report/json.h"
-#include "report/report.h"
+#include "report/table.h"
 #include "sonde/status.h"
 
 enum { BRIEF_STACKS = 3 };
 
-static const char *kind_text(int kind) {
-  static const char *const texts[] = {
-#define KIND_TEXT(name, text) text,
-      MAPPING_KIND_TABLE(KIND_TEXT)
-#undef KIND_TEXT
-  };
-  return texts[kind];
-}
+static const char *const kind_names[] = {
+#define KIND_NAME(name, text) text,
+    MAPPING_KIND_TABLE(KIND_NAME)
+#undef KIND_NAME
+};
 
-static bool take_event(void *state, const record_event_t *e) { return mappings_event(state, e); }
+typedef struct kind_row {
+  const char *kind;
+  mapping_totals_t totals;
+} kind_row_t;
 
-static bool holds(const report_t *r, void *state) {
-  const mappings_t *regions = state;
-  (void)r;
-  return regions->mapped || regions->checkpoints;
-}
+static const column_t kind_columns[] = {
+    {"bytes", "bytes", UNIT_BYTES, FIELD(kind_row_t, totals.bytes)},
+    {"mappings", "mappings", UNIT_COUNT, FIELD(kind_row_t, totals.count)},
+    {"with_stack", "by recorded calls", UNIT_BYTES, FIELD(kind_row_t, totals.with_stack)},
+    {"kind", "kind", UNIT_TEXT, FIELD(kind_row_t, kind)},
+    {0}};
 
-static void end(void *state) { mappings_free(state); }
+static const column_t stack_columns[] = {
+    {"live_bytes", "mapped", UNIT_BYTES, FIELD(stack_mappings_t, live)},
+    {"bytes", "total", UNIT_BYTES, FIELD(stack_mappings_t, bytes)},
+    {"calls", "calls", UNIT_COUNT, FIELD(stack_mappings_t, calls)},
+    {"stack", "stack", UNIT_STACK, FIELD(stack_mappings_t, stack)},
+    {0}};
 
-static void print_kinds(const report_t *r, const mappings_t *regions, FILE *out) {
+/* ROWS has MAPPING_KINDS items. */
+static table_t kinds_of(const mappings_t *m, kind_row_t *rows) {
   mapping_totals_t kinds[MAPPING_KINDS];
-  uint64_t below = 0, below_count = 0;
-  char a[24], b[24], c[24];
-  if (!regions->checkpoints) return;
-  mappings_kinds(regions, kinds);
+  size_t count = 0;
+  bool good = m->checkpoints > 0;
+  if (good) mappings_kinds(m, kinds);
+  for (int i = 0; good && i < MAPPING_KINDS; i++)
+    if (kinds[i].count) rows[count++] = (kind_row_t){kind_names[i], kinds[i]};
+  return (table_t){TABLE(kind_columns, rows, count)};
+}
+
+static void print_kinds(const report_t *r, const mappings_t *m, FILE *out) {
+  kind_row_t rows[MAPPING_KINDS];
+  const table_t table = kinds_of(m, rows);
+  char text[24];
+  uint64_t unrecorded = 0;
+  if (!table.count) return;
+  for (size_t i = 0; i < table.count; i++)
+    unrecorded += rows[i].totals.bytes - rows[i].totals.with_stack;
   fprintf(out, "\n%sby kind, as the kernel listed them %.3f s after the start%s\n", r->bold,
-          (double)reader_ns(r->reader, regions->checkpoint_time) / 1e9, r->plain);
-  for (int i = 0; i < MAPPING_KINDS; i++) {
-    if (!kinds[i].count) continue;
-    fprintf(out, "  %10s  %6s ×  %-30s %s by recorded calls\n",
-            report_bytes((int64_t)kinds[i].bytes, a), report_count(kinds[i].count, b), kind_text(i),
-            report_bytes((int64_t)kinds[i].with_stack, c));
-    below += kinds[i].bytes - kinds[i].with_stack;
-    below_count += kinds[i].with_stack == 0 ? kinds[i].count : 0;
-  }
-  fprintf(out,
-          "  %10s  mapped below what can be seen, by the kernel, the loader and the C library; "
-          "%s regions wholly so\n",
-          report_bytes((int64_t)below, a), report_count(below_count, b));
+          (double)reader_ns(r->reader, m->checkpoint_time) / 1e9, r->plain);
+  table_text(r, &table, MAPPING_KINDS, "", out);
+  fprintf(out, "  the kernel, the loader and the C library mapped %s without a recorded call\n",
+          report_bytes((int64_t)unrecorded, text));
 }
 
 static int print_text(const report_t *r, void *state, FILE *out) {
-  mappings_t *regions = state;
+  mappings_t *m = state;
   char a[24], b[24], c[24];
-  mappings_rank(regions);
-  fprintf(out, "\n%sregions%s\n", r->bold, r->plain);
-  fprintf(out, "  calls      %s that mapped, %s that unmapped, %s that moved\n",
-          report_count(regions->mapped, a), report_count(regions->unmapped, b),
-          report_count(regions->moved, c));
-  fprintf(out, "  mapped     %s by these calls at the end; most was %s, %.3f s after the start\n",
-          report_bytes((int64_t)regions->bytes, a), report_bytes((int64_t)regions->peak_bytes, b),
-          (double)reader_ns(r->reader, regions->peak_time) / 1e9);
-  print_kinds(r, regions, out);
-  uint32_t rows = r->brief ? BRIEF_STACKS : r->top;
-  if (regions->stack_count) fprintf(out, "\n%smapped, by stack%s\n", r->bold, r->plain);
-  for (size_t i = 0; i < regions->stack_count && i < rows; i++) {
-    const stack_mappings_t *s = &regions->stacks[i];
-    report_left_text(r, s->live, s->bytes, s->calls, "calls", s->stack, out);
-  }
+  mappings_rank(m);
+  fprintf(out, "\n%smappings%s\n", r->bold, r->plain);
+  fprintf(out, "  calls      %s mapped, %s unmapped, %s moved memory\n", report_count(m->mapped, a),
+          report_count(m->unmapped, b), report_count(m->moved, c));
+  fprintf(out, "  mapped     %s by these calls at the end; at most %s, %.3f s after the start\n",
+          report_bytes((int64_t)m->bytes, a), report_bytes((int64_t)m->peak_bytes, b),
+          (double)reader_ns(r->reader, m->peak_time) / 1e9);
+  print_kinds(r, m, out);
+  if (!m->stack_count) return 0;
+  const table_t stacks = {TABLE(stack_columns, m->stacks, m->stack_count)};
+  fprintf(out, "\n%smapped, by stack%s\n", r->bold, r->plain);
+  table_text(r, &stacks, r->brief ? BRIEF_STACKS : r->top, "stacks", out);
   return 0;
 }
 
-static json_object *of_kinds(const mappings_t *regions) {
-  mapping_totals_t kinds[MAPPING_KINDS];
-  json_object *list = json_object_new_array();
-  mappings_kinds(regions, kinds);
-  for (int i = 0; i < MAPPING_KINDS; i++) {
-    if (!kinds[i].count) continue;
-    json_object *o = json_object_new_object();
-    json_object_object_add(o, "kind", json_object_new_string(kind_text(i)));
-    json_add_count(o, "regions", kinds[i].count);
-    json_add_count(o, "bytes", kinds[i].bytes);
-    json_add_count(o, "with_stack", kinds[i].with_stack);
-    json_object_array_add(list, o);
-  }
-  return list;
-}
-
 static json_object *make_json(const report_t *r, void *state) {
-  mappings_t *regions = state;
-  json_object *o = json_object_new_object(), *stacks = json_object_new_array();
-  mappings_rank(regions);
-  json_add_count(o, "mapped", regions->mapped);
-  json_add_count(o, "unmapped", regions->unmapped);
-  json_add_count(o, "moved", regions->moved);
-  json_add_count(o, "live_bytes", regions->bytes);
-  json_add_count(o, "peak_bytes", regions->peak_bytes);
-  json_add_count(o, "peak_ns", reader_ns(r->reader, regions->peak_time));
-  json_add_count(o, "checkpoints", regions->checkpoints);
-  json_object_object_add(o, "kinds", of_kinds(regions));
-  for (size_t i = 0; i < regions->stack_count && i < r->top; i++) {
-    json_object *s = json_object_new_object();
-    json_add_count(s, "stack", regions->stacks[i].stack);
-    json_add_count(s, "calls", regions->stacks[i].calls);
-    json_add_count(s, "bytes", regions->stacks[i].bytes);
-    json_add_count(s, "live_bytes", regions->stacks[i].live);
-    json_object_object_add(s, "frames", report_frames_json(r, regions->stacks[i].stack, NULL));
-    json_object_array_add(stacks, s);
-  }
-  json_object_object_add(o, "stacks", stacks);
+  mappings_t *m = state;
+  kind_row_t rows[MAPPING_KINDS];
+  json_object *o = json_object_new_object();
+  mappings_rank(m);
+  const table_t kinds = kinds_of(m, rows),
+                stacks = {TABLE(stack_columns, m->stacks, m->stack_count)};
+  json_add_count(o, "mapped", m->mapped);
+  json_add_count(o, "unmapped", m->unmapped);
+  json_add_count(o, "moved", m->moved);
+  json_add_count(o, "live_bytes", m->bytes);
+  json_add_count(o, "peak_bytes", m->peak_bytes);
+  json_add_count(o, "peak_ns", reader_ns(r->reader, m->peak_time));
+  json_add_count(o, "checkpoints", m->checkpoints);
+  json_object_object_add(o, "kinds", table_json(r, &kinds, MAPPING_KINDS));
+  json_object_object_add(o, "stacks", table_json(r, &stacks, r->top));
   return o;
 }
+
+/* ---- the section -------------------------------------------------------------------------- */
+
+static bool add_event(void *state, const record_event_t *e) { return mappings_event(state, e); }
+
+static bool has_data(const report_t *r, void *state) {
+  const mappings_t *m = state;
+  (void)r;
+  return m->mapped || m->checkpoints;
+}
+
+static void end(void *state) { mappings_free(state); }
 
 const report_section_t section_vm = {.name = "vm",
                                      .option = "--malloc",
                                      .mode = RECORD_MAPPINGS,
                                      .state_bytes = sizeof(mappings_t),
-                                     .event = take_event,
-                                     .holds = holds,
+                                     .event = add_event,
+                                     .has_data = has_data,
                                      .text = print_text,
                                      .json = make_json,
                                      .end = end};

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
- * The section on waits: who waited how long, for which lock, call or descriptor, and on whom.
+ * Section `waits`: which thread waited how long for which lock, system call or descriptor, and
+ * which thread held the lock.
  */
 #include "analysis/waits.h"
 
@@ -8,7 +9,7 @@
 #include <stdlib.h>
 
 #include "report/json.h"
-#include "report/report.h"
+#include "report/table.h"
 #include "sonde/status.h"
 
 enum { BRIEF_ROWS = 5 };
@@ -18,7 +19,7 @@ typedef struct state {
   bool ranked;
 } state_t;
 
-/* NULL without memory. */
+/* NULL: out of memory. */
 static const waits_t *ranked(state_t *s) {
   if (!s->ranked) s->ranked = waits_rank(&s->waits);
   return s->ranked ? &s->waits : NULL;
@@ -54,13 +55,13 @@ static void print_wait(const report_t *r, const waits_t *w, const wait_sum_t *it
 static void print_locks(const report_t *r, const waits_t *w, FILE *out) {
   size_t top = r->brief ? BRIEF_ROWS : r->top;
   if (!w->lock_count) return;
-  fprintf(out, "\n  locks, by how long was waited for them\n");
+  fprintf(out, "\n  locks, by time waited\n");
   for (size_t i = 0; i < w->lock_count && i < top; i++) {
     const wait_lock_t *l = &w->locks[i];
-    fprintf(out, "  %9.3f s  0x%" PRIx64 ", by %zu thread%s", seconds(l->ns), l->address,
+    fprintf(out, "  %9.3f s  0x%" PRIx64 ", %zu waiting thread%s", seconds(l->ns), l->address,
             l->waiters, l->waiters == 1 ? "" : "s");
     if (l->owner) {
-      fprintf(out, "; %.0f %% of it while it was held by ",
+      fprintf(out, "; %.0f %% of it held by ",
               100.0 * (double)l->owner_ns / (double)(l->ns ? l->ns : 1));
       print_thread(w, l->owner, out);
     }
@@ -73,7 +74,7 @@ static int print_text(const report_t *r, void *state, FILE *out) {
   const waits_t *w = ranked(state);
   size_t top = r->brief ? BRIEF_ROWS : r->top;
   if (!w) return SONDE_ENOMEM;
-  fprintf(out, "\n%swaits%s\n  in all     %.2f s, %.2f s of them for locks\n\n", r->bold, r->plain,
+  fprintf(out, "\n%swaits%s\n  total      %.2f s, of which %.2f s for locks\n\n", r->bold, r->plain,
           seconds(w->ns), seconds(w->lock_ns));
   for (size_t i = 0; i < w->count && i < top; i++)
     print_wait(r, w, &w->items[i], out);
@@ -84,35 +85,27 @@ static int print_text(const report_t *r, void *state, FILE *out) {
 
 /* ---- JSON --------------------------------------------------------------------------------- */
 
+static const column_t wait_columns[] = {
+    {"time_ns", NULL, UNIT_COUNT, FIELD(wait_sum_t, ns)},
+    {"samples", NULL, UNIT_COUNT, FIELD(wait_sum_t, samples)},
+    {"syscall", NULL, UNIT_TEXT, FIELD(wait_sum_t, call), .optional = true},
+    {"what", NULL, UNIT_TEXT, FIELD(wait_sum_t, what), .optional = true},
+    {"stack", NULL, UNIT_STACK, FIELD(wait_sum_t, stack)},
+    {0}};
+
+static const column_t lock_columns[] = {
+    {"lock", NULL, UNIT_ADDRESS, FIELD(wait_lock_t, address)},
+    {"time_ns", NULL, UNIT_COUNT, FIELD(wait_lock_t, ns)},
+    {"waiters", NULL, UNIT_COUNT, FIELD(wait_lock_t, waiters)},
+    {"owners", NULL, UNIT_COUNT, FIELD(wait_lock_t, owners)},
+    {"owner_ns", NULL, UNIT_COUNT, FIELD(wait_lock_t, owner_ns), .optional = true},
+    {0}};
+
 static void add_thread(json_object *o, const waits_t *w, const char *key, const char *name_key,
                        uint32_t tid) {
   if (!tid) return;
-  json_add_number(o, key, tid);
+  json_add_count(o, key, tid);
   json_add_text(o, name_key, waits_thread_name(w, tid));
-}
-
-static json_object *wait_json(const report_t *r, const waits_t *w, const wait_sum_t *item) {
-  json_object *o = json_object_new_object();
-  add_thread(o, w, "tid", "thread", item->tid);
-  json_add_number(o, "time_ns", (int64_t)item->ns);
-  json_add_number(o, "samples", (int64_t)item->samples);
-  if (*item->call) json_add_text(o, "syscall", item->call);
-  if (*item->what) json_add_text(o, "what", item->what);
-  if (item->address) json_add_address(o, item->is_mutex ? "lock" : "futex", item->address);
-  add_thread(o, w, "owner", "owner_thread", item->owner);
-  if (item->stack) json_object_object_add(o, "frames", report_frames_json(r, item->stack, NULL));
-  return o;
-}
-
-static json_object *lock_json(const waits_t *w, const wait_lock_t *l) {
-  json_object *o = json_object_new_object();
-  json_add_address(o, "lock", l->address);
-  json_add_number(o, "time_ns", (int64_t)l->ns);
-  json_add_number(o, "waiters", (int64_t)l->waiters);
-  json_add_number(o, "owners", (int64_t)l->owners);
-  add_thread(o, w, "owner", "owner_thread", l->owner);
-  if (l->owner) json_add_number(o, "owner_ns", (int64_t)l->owner_ns);
-  return o;
 }
 
 static json_object *make_json(const report_t *r, void *state) {
@@ -120,12 +113,23 @@ static json_object *make_json(const report_t *r, void *state) {
   if (!w) return NULL;
   json_object *o = json_object_new_object(), *waits = json_object_new_array(),
               *locks = json_object_new_array();
-  json_add_number(o, "time_ns", (int64_t)w->ns);
-  json_add_number(o, "lock_ns", (int64_t)w->lock_ns);
-  for (size_t i = 0; i < w->count && i < r->top; i++)
-    json_object_array_add(waits, wait_json(r, w, &w->items[i]));
-  for (size_t i = 0; i < w->lock_count && i < r->top; i++)
-    json_object_array_add(locks, lock_json(w, &w->locks[i]));
+  json_add_count(o, "time_ns", w->ns);
+  json_add_count(o, "lock_ns", w->lock_ns);
+  for (size_t i = 0; i < w->count && i < r->top; i++) {
+    const wait_sum_t *item = &w->items[i];
+    json_object *row = json_object_new_object();
+    add_thread(row, w, "tid", "thread", item->tid);
+    if (item->address) json_add_address(row, item->is_mutex ? "lock" : "futex", item->address);
+    add_thread(row, w, "owner", "owner_thread", item->owner);
+    table_row_json(r, wait_columns, item, row);
+    json_object_array_add(waits, row);
+  }
+  for (size_t i = 0; i < w->lock_count && i < r->top; i++) {
+    json_object *row = json_object_new_object();
+    table_row_json(r, lock_columns, &w->locks[i], row);
+    add_thread(row, w, "owner", "owner_thread", w->locks[i].owner);
+    json_object_array_add(locks, row);
+  }
   json_object_object_add(o, "waits", waits);
   json_object_object_add(o, "locks", locks);
   return o;
@@ -139,12 +143,12 @@ static void *start(const report_t *r) {
   return s;
 }
 
-static bool take_event(void *state, const record_event_t *e) {
+static bool add_event(void *state, const record_event_t *e) {
   return waits_add(&((state_t *)state)->waits, e);
 }
 
-/* In the summary, `wall` tells of it. */
-static bool holds(const report_t *r, void *state) {
+/* The summary shows `wall` instead. */
+static bool has_data(const report_t *r, void *state) {
   return !r->brief && ((const state_t *)state)->waits.count;
 }
 
@@ -156,8 +160,8 @@ static void end(void *state) {
 const report_section_t section_waits = {.name = "waits",
                                         .option = "--wall",
                                         .start = start,
-                                        .event = take_event,
-                                        .holds = holds,
+                                        .event = add_event,
+                                        .has_data = has_data,
                                         .text = print_text,
                                         .json = make_json,
                                         .end = end};

@@ -24,9 +24,9 @@ static json_object *new_frame(const frame_t *frame, const symbolized_pc_t *named
   } else if (named->source)
     json_add_text(object, "module", named->source);
   if (named->has_offset) json_add_address(object, "offset", named->offset);
-  if (frame->exact) json_object_object_add(object, "exact", json_object_new_boolean(1));
-  if (frame->guessed) json_object_object_add(object, "guessed", json_object_new_boolean(1));
-  if (frame->tail_call) json_object_object_add(object, "tail_call", json_object_new_boolean(1));
+  if (frame->exact) json_add_flag(object, "exact", true);
+  if (frame->guessed) json_add_flag(object, "guessed", true);
+  if (frame->tail_call) json_add_flag(object, "tail_call", true);
   return object;
 }
 
@@ -73,13 +73,12 @@ static json_object *new_thread(const stacks_view_t *view, const thread_t *thread
   for (uint32_t i = 0; i < count; i++)
     add_frame(frames, view, &all[i]);
   json_object_object_add(object, "frames", frames);
-  json_object_object_add(object, "complete",
-                         json_object_new_boolean(thread->ending == ENDING_COMPLETE));
+  json_add_flag(object, "complete", thread->ending == ENDING_COMPLETE);
   if (thread->ending == ENDING_CUT)
     json_add_text(object, "reason", "depth limit");
   else if (thread->reason)
     json_add_text(object, "reason", thread->reason);
-  if (thread->proven) json_object_object_add(object, "proven", json_object_new_boolean(1));
+  if (thread->proven) json_add_flag(object, "inferred", true);
   json_add_number(object, "stopped_us", (int64_t)((thread->stopped_ns + 999) / 1000));
   return object;
 }

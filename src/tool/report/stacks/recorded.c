@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
  *
- * One stack of a recording, as lines of text or as JSON.
+ * A stack of a recording as text and as JSON.
  */
 #include <inttypes.h>
 
@@ -30,15 +30,15 @@ void report_stack_text(const report_t *r, uint32_t stack, FILE *out) {
             count > READER_DEPTH_MAX ? ", at least" : "");
 }
 
-void report_left_text(const report_t *r, uint64_t left, uint64_t all, uint64_t count,
-                      const char *unit, uint32_t stack, FILE *out) {
-  char a[24], b[24], c[24];
-  fprintf(out, "  %10s left of %s in %s %s  stack %" PRIu32 "\n", report_bytes((int64_t)left, a),
-          report_bytes((int64_t)all, b), report_count(count, c), unit, stack);
-  if (!r->brief) report_stack_text(r, stack, out);
+void report_function_json(const frame_name_t *name, json_object *o) {
+  json_add_text(o, "function", name->function);
+  if (*name->library) json_add_text(o, "module", name->library);
+  if (!name->file) return;
+  json_add_text(o, "file", name->file);
+  json_add_count(o, "line", name->line);
 }
 
-static json_object *of_frame(const record_frame_t *f, const frame_name_t *name) {
+static json_object *frame_json(const record_frame_t *f, const frame_name_t *name) {
   json_object *o = json_object_new_object();
   json_add_address(o, "pc", f->pc);
   if (*name->library) json_add_text(o, "module", name->library);
@@ -47,14 +47,14 @@ static json_object *of_frame(const record_frame_t *f, const frame_name_t *name) 
     json_add_text(o, "file", name->file);
     json_add_number(o, "line", name->line);
   }
-  if (name->inlined) json_object_object_add(o, "inlined", json_object_new_boolean(1));
+  if (name->inlined) json_add_flag(o, "inlined", true);
   return o;
 }
 
-json_object *report_tally_json(counts_t tally) {
+json_object *report_counts_json(counts_t counts) {
   json_object *o = json_object_new_object();
-  json_add_count(o, "blocks", tally.count);
-  json_add_count(o, "bytes", tally.bytes);
+  json_add_count(o, "blocks", counts.count);
+  json_add_count(o, "bytes", counts.bytes);
   return o;
 }
 
@@ -71,7 +71,7 @@ json_object *report_frames_json(const report_t *r, uint32_t stack, bool *complet
     }
     int n = frame_names_of_frame(r->names, frames[i], &names);
     for (int k = 0; k < n; k++)
-      json_object_array_add(list, of_frame(frames[i], &names[k]));
+      json_object_array_add(list, frame_json(frames[i], &names[k]));
   }
   if (complete) *complete = whole;
   return list;

@@ -271,8 +271,8 @@ static void print_heading(FILE *out, const thread_group_t *group) {
 
 static void print_ending(FILE *out, const thread_t *thread) {
   if (thread->ending == ENDING_NONE) fprintf(out, "  no frames: %s\n", thread->reason);
-  if (thread->ending == ENDING_CUT) fprintf(out, "  … more frames than were asked for\n");
-  if (thread->ending == ENDING_TORN) fprintf(out, "  cut: %s\n", thread->reason);
+  if (thread->ending == ENDING_CUT) fprintf(out, "  … truncated at the depth limit\n");
+  if (thread->ending == ENDING_TORN) fprintf(out, "  broken: %s\n", thread->reason);
 }
 
 static void print_group(const stacks_view_t *view, FILE *out, const thread_group_t *group) {

@@ -1,13 +1,14 @@
 /* SPDX-License-Identifier: MIT
  *
- * The culprit is looked for among functions by name and library, so a loop that is sampled at
- * several of its instructions is one function; then it is given to the innermost named one outside
- * the system's libraries: who called sleep, not sleep.
+ * The hot path is searched among functions by name and library, so several addresses in one
+ * function count as one. The stall is then attributed to the innermost function with a name outside
+ * the system's libraries: the caller of sleep, not sleep.
  */
-#include "report/sections/stall_names.h"
+#include "report/sections/stall_groups.h"
 
 #include <stdlib.h>
 
+#include "base/array.h"
 #include "base/hash.h"
 #include "sensor/stall/hot_path.h"
 
@@ -15,33 +16,25 @@ enum { DEPTH_MAX = 1024 };
 
 /* ---- functions as numbers ----------------------------------------------------------------- */
 
-typedef struct numbered {
-  const frame_name_t **items;
-  size_t count, room;
-} numbered_t;
+typedef ARRAY(const frame_name_t *) numbered_t;
 
-/* Code without a name is one function a library: its addresses would part what belongs together. */
+/* All code without a name in one library counts as one function. */
 static bool same_function(const frame_name_t *a, const frame_name_t *b) {
   if (!a->known && !b->known && *a->library) return !strcmp(a->library, b->library);
   return a == b || (!strcmp(a->function, b->function) && !strcmp(a->library, b->library));
 }
 
-/* Small: the functions of one stall. UINT32_MAX without memory. */
+/* A linear search: a stall has few functions. UINT32_MAX: out of memory. */
 static uint32_t number_of(numbered_t *n, const frame_name_t *name) {
   for (size_t i = n->count; i-- > 0;)
     if (same_function(n->items[i], name)) return (uint32_t)i;
-  if (n->count == n->room) {
-    size_t room = n->room ? 2 * n->room : 64;
-    const frame_name_t **grown = realloc(n->items, room * sizeof *grown);
-    if (!grown) return UINT32_MAX;
-    n->items = grown;
-    n->room = room;
-  }
-  n->items[n->count] = name;
-  return (uint32_t)n->count++;
+  const frame_name_t **added = ARRAY_ADD(*n);
+  if (!added) return UINT32_MAX;
+  *added = name;
+  return (uint32_t)n->count - 1;
 }
 
-static bool is_own(const frame_name_t *name) {
+static bool is_program(const frame_name_t *name) {
   return !name->system && strncmp(name->library, "libsonde-agent", 14) != 0;
 }
 
@@ -74,7 +67,7 @@ static bool add_path(paths_t *p, const report_t *r, const stall_sample_t *s) {
       free(functions);
       return false;
     }
-    /* A recursion is one function, however deep it was at that moment. */
+    /* A recursion counts as one function, whatever its depth. */
     if (!depth || functions[depth - 1] != number) functions[depth++] = number;
   }
   p->stacks[p->count] = s->stack;
@@ -106,7 +99,7 @@ static const frame_name_t *name_at(const paths_t *p, const hot_path_stack_t *pat
   return p->functions.items[path->functions[depth]];
 }
 
-static void find_worst(named_stall_t *n, const paths_t *p, const hot_path_stack_t *model,
+static void find_worst(attributed_stall_t *n, const paths_t *p, const hot_path_stack_t *model,
                        int depth) {
   uint64_t most = 0;
   uint32_t stack = 0;
@@ -121,38 +114,37 @@ static void find_worst(named_stall_t *n, const paths_t *p, const hot_path_stack_
   }
 }
 
-/* The innermost function of the program's own, from DEPTH outward; -1: there is none. */
+/* The innermost function outside the system, from DEPTH outward; -1: none. */
 static int innermost(const paths_t *p, const hot_path_stack_t *path, int depth, bool with_name) {
   while (depth >= 0 &&
-         !(is_own(name_at(p, path, depth)) && (name_at(p, path, depth)->known || !with_name)))
+         !(is_program(name_at(p, path, depth)) && (name_at(p, path, depth)->known || !with_name)))
     depth--;
   return depth;
 }
 
-static void find_culprit(named_stall_t *n, const paths_t *p) {
+static void find_hot(attributed_stall_t *n, const paths_t *p) {
   hot_path_t c = hot_path_find(p->items, p->count, p->set);
   if (c.depth < 0) return;
   const hot_path_stack_t *path = &p->items[c.stack];
   int own = innermost(p, path, c.depth, true);
   if (own < 0) own = innermost(p, path, c.depth, false);
   if (own < 0) own = c.depth;
-  n->culprit = name_at(p, path, own);
-  n->via = own < c.depth ? name_at(p, path, c.depth) : NULL;
+  n->hot = name_at(p, path, own);
+  n->callee = own < c.depth ? name_at(p, path, c.depth) : NULL;
   n->share = (double)hot_path_weight(p->items, p->count, path, own) / (double)c.total;
   find_worst(n, p, path, own);
 }
 
-/* What others take: the first stack after the threshold. */
-static void find_late(named_stall_t *n, const report_t *r) {
+static void find_at_threshold(attributed_stall_t *n, const report_t *r) {
   const stall_t *s = n->stall;
   uint64_t due = reader_ns(r->reader, s->start) + s->threshold_ns;
-  for (size_t i = 0; i < s->sample_count && !n->late; i++)
+  for (size_t i = 0; i < s->sample_count && !n->at_threshold; i++)
     if (s->samples[i].stack && reader_ns(r->reader, s->samples[i].time) >= due)
-      n->late = frame_names_owner(r->names, s->samples[i].stack);
+      n->at_threshold = frame_names_owner(r->names, s->samples[i].stack);
 }
 
-/* The call that it was in for the longest time. */
-static void find_call(named_stall_t *n) {
+/* The call that blocked the thread longest. */
+static void find_call(attributed_stall_t *n) {
   const stall_t *s = n->stall;
   uint64_t most = 0;
   n->call = n->what = "";
@@ -171,68 +163,68 @@ static void find_call(named_stall_t *n) {
   }
 }
 
-static bool name_stall(named_stall_t *n, const report_t *r, const stall_t *stall) {
+static bool attribute(attributed_stall_t *n, const report_t *r, const stall_t *stall) {
   paths_t paths;
-  *n = (named_stall_t){.stall = stall};
+  *n = (attributed_stall_t){.stall = stall};
   bool good = make_paths(&paths, r, stall);
-  if (good) find_culprit(n, &paths);
+  if (good) find_hot(n, &paths);
   free_paths(&paths);
-  find_late(n, r);
+  find_at_threshold(n, r);
   find_call(n);
   return good;
 }
 
-/* ---- equal ones --------------------------------------------------------------------------- */
+/* ---- groups ------------------------------------------------------------------------------ */
 
-static uint64_t id_of(const named_stall_t *n) {
+static uint64_t id_of(const attributed_stall_t *n) {
   uint64_t hash = hash_text(HASH_START, stall_label_key(n->stall->label));
-  if (!n->culprit) return hash_text(hash, n->call);
-  return hash_text(hash_text(hash, n->culprit->library), n->culprit->function);
+  if (!n->hot) return hash_text(hash, n->call);
+  return hash_text(hash_text(hash, n->hot->library), n->hot->function);
 }
 
-static void add_entry(stall_entries_t *e, const named_stall_t *n) {
+static void add_to_group(stall_groups_t *e, const attributed_stall_t *n) {
   uint64_t id = id_of(n);
   const stall_t *s = n->stall;
   size_t i = 0;
   while (i < e->count && e->items[i].id != id)
     i++;
-  stall_entry_t *entry = &e->items[i];
+  stall_group_t *group = &e->items[i];
   if (i == e->count)
-    e->items[e->count++] = (stall_entry_t){.id = id, .worst = n, .first = s->start};
-  entry->count++;
-  entry->total_ns += s->length_ns;
-  if (s->start < entry->first) entry->first = s->start;
-  if (s->start > entry->last) entry->last = s->start;
-  entry->open |= s->open;
-  if (s->length_ns > entry->worst->stall->length_ns) entry->worst = n;
+    e->items[e->count++] = (stall_group_t){.id = id, .worst = n, .first = s->start};
+  group->count++;
+  group->total_ns += s->length_ns;
+  if (s->start < group->first) group->first = s->start;
+  if (s->start > group->last) group->last = s->start;
+  group->open |= s->open;
+  if (s->length_ns > group->worst->stall->length_ns) group->worst = n;
   e->total_ns += s->length_ns;
   if (s->length_ns > e->max_ns) e->max_ns = s->length_ns;
 }
 
 static int by_total(const void *left, const void *right) {
-  const stall_entry_t *a = left, *b = right;
+  const stall_group_t *a = left, *b = right;
   if (a->total_ns != b->total_ns) return a->total_ns > b->total_ns ? -1 : 1;
   return a->first < b->first ? -1 : a->first > b->first;
 }
 
-bool stall_entries_make(stall_entries_t *e, const report_t *r, const stalls_t *stalls) {
+bool stall_groups_make(stall_groups_t *e, const report_t *r, const stalls_t *stalls) {
   size_t room = stalls->count ? stalls->count : 1;
-  *e = (stall_entries_t){.stalls = calloc(room, sizeof *e->stalls),
-                         .items = calloc(room, sizeof *e->items)};
+  *e = (stall_groups_t){.stalls = calloc(room, sizeof *e->stalls),
+                        .items = calloc(room, sizeof *e->items)};
   bool good = e->stalls && e->items;
   for (size_t i = 0; good && i < stalls->count; i++) {
-    good = name_stall(&e->stalls[i], r, &stalls->items[i]);
-    if (good) add_entry(e, &e->stalls[i]);
+    good = attribute(&e->stalls[i], r, &stalls->items[i]);
+    if (good) add_to_group(e, &e->stalls[i]);
   }
   if (good)
     qsort(e->items, e->count, sizeof *e->items, by_total);
   else
-    stall_entries_free(e);
+    stall_groups_free(e);
   return good;
 }
 
-void stall_entries_free(stall_entries_t *e) {
+void stall_groups_free(stall_groups_t *e) {
   free(e->stalls);
   free(e->items);
-  *e = (stall_entries_t){0};
+  *e = (stall_groups_t){0};
 }

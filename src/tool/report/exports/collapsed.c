@@ -1,0 +1,39 @@
+/* SPDX-License-Identifier: MIT */
+#include "report/exports/collapsed.h"
+
+#include <inttypes.h>
+
+enum { DEPTH_MAX = 4096 };
+
+/* Semicolons and newlines separate functions and stacks, so names must not contain them. */
+static void put_name(const char *name, FILE *out) {
+  for (; *name; name++)
+    fputc(*name == ';' ? ':' : *name == '\n' ? ' ' : *name, out);
+}
+
+static void put_stack(const reader_t *reader, frame_names_t *names, uint32_t stack, uint64_t weight,
+                      FILE *out) {
+  static const record_frame_t *frames[DEPTH_MAX];
+  const frame_name_t *found;
+  int depth = reader_stack(reader, stack, frames, DEPTH_MAX);
+  if (depth <= 0) fprintf(out, "[unknown]");
+  if (depth > DEPTH_MAX) depth = DEPTH_MAX;
+  for (int i = depth; i-- > 0;)
+    for (int k = frame_names_of_frame(names, frames[i], &found); k-- > 0;) {
+      put_name(found[k].function, out);
+      if (i || k) fputc(';', out);
+    }
+  fprintf(out, " %" PRIu64 "\n", weight);
+}
+
+void collapsed_write(const reader_t *reader, frame_names_t *names, const replay_t *replay,
+                     const samples_t *samples, measure_t measure, FILE *out) {
+  if (measure == MEASURE_COUNT)
+    for (size_t i = 0; i < samples->stack_count; i++)
+      put_stack(reader, names, samples->stacks[i].stack, samples->stacks[i].ticks, out);
+  else
+    for (size_t i = 0; i < replay->stack_count; i++) {
+      int64_t weight = measure_of(&replay->stacks[i], measure);
+      if (weight > 0) put_stack(reader, names, replay->stacks[i].stack, (uint64_t)weight, out);
+    }
+}

@@ -1,0 +1,20 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * Collapsed stacks, the input of flame graph tools: a line a stack, functions from the outermost,
+ * separated by semicolons, then a space and the weight.
+ */
+#ifndef SONDE_REPORT_EXPORTS_COLLAPSED_H
+#define SONDE_REPORT_EXPORTS_COLLAPSED_H
+
+#include <stdio.h>
+
+#include "analysis/malloc/aggregate.h"
+#include "analysis/samples.h"
+#include "report/frame_names.h"
+
+/* Writes the stacks of REPLAY weighted by MEASURE, or those of SAMPLES if MEASURE is MEASURE_COUNT.
+ * ferror(OUT) reports a write error. */
+void collapsed_write(const reader_t *reader, frame_names_t *names, const replay_t *replay,
+                     const samples_t *samples, measure_t measure, FILE *out);
+
+#endif

@@ -1,0 +1,233 @@
+/* SPDX-License-Identifier: MIT */
+#include "report/table.h"
+
+#include <inttypes.h>
+#include <string.h>
+
+#include "report/json.h"
+
+enum { CELL_BYTES = 512, COLUMNS_MAX = 24 };
+
+/* ---- values ------------------------------------------------------------------------------- */
+
+static uint64_t integer_at(const void *row, size_t offset, size_t bytes) {
+  const char *field = (const char *)row + offset;
+  uint64_t wide = 0;
+  uint32_t narrow;
+  if (bytes == sizeof narrow) {
+    memcpy(&narrow, field, sizeof narrow);
+    return narrow;
+  }
+  memcpy(&wide, field, bytes < sizeof wide ? bytes : sizeof wide);
+  return wide;
+}
+
+static double double_of(const column_t *c, const void *row) {
+  double value;
+  if (!c->is_double) return (double)integer_at(row, c->offset, c->bytes);
+  memcpy(&value, (const char *)row + c->offset, sizeof value);
+  return value;
+}
+
+static uint64_t integer_of(const column_t *c, const void *row) {
+  if (!c->is_double) return integer_at(row, c->offset, c->bytes);
+  double value = double_of(c, row);
+  return value > 0 && value < 9e18 ? (uint64_t)(value + 0.5) : 0;
+}
+
+static const void *pointer_of(const column_t *c, const void *row) {
+  const void *pointer;
+  memcpy(&pointer, (const char *)row + c->offset, sizeof pointer);
+  return pointer;
+}
+
+static counts_t counts_at(const column_t *c, const void *row) {
+  counts_t counts;
+  memcpy(&counts, (const char *)row + c->offset, sizeof counts);
+  return counts;
+}
+
+static double base_of(const table_t *t, const column_t *c, const void *row) {
+  return (double)(c->base ? integer_at(row, c->base - 1u, sizeof(uint64_t)) : t->whole);
+}
+
+static const void *row_of(const table_t *t, size_t i) {
+  return (const char *)t->rows + (t->order ? t->order[i] : i) * t->row_bytes;
+}
+
+/* ---- text --------------------------------------------------------------------------------- */
+
+static void put_thread(const report_t *r, uint32_t stream, char *out) {
+  const record_thread_t *thread = reader_thread(r->reader, stream);
+  if (thread)
+    snprintf(out, CELL_BYTES, "%" PRIu32 " %s%s", thread->tid, thread->name,
+             thread->level ? " (in its signal handlers)" : "");
+  else
+    snprintf(out, CELL_BYTES, "[a thread that is not in the recording]");
+}
+
+static void put_function(const report_t *r, const frame_name_t *name, char *out) {
+  bool library = name && name->known && *name->library;
+  snprintf(out, CELL_BYTES, "%s%s%s%s%s", name ? name->function : "[no stack]", library ? "  " : "",
+           library ? r->dim : "", library ? name->library : "", library ? r->plain : "");
+}
+
+static void put_stack(const report_t *r, uint32_t stack, char *out) {
+  const frame_name_t *owner = r->brief && stack ? frame_names_owner(r->names, stack) : NULL;
+  if (owner)
+    put_function(r, owner, out);
+  else if (stack)
+    snprintf(out, CELL_BYTES, "stack %" PRIu32, stack);
+  else
+    snprintf(out, CELL_BYTES, "[no stack]");
+}
+
+static void put_cell(const report_t *r, const table_t *t, const column_t *c, const void *row,
+                     char *out) {
+  uint64_t n = integer_of(c, row);
+  double base = base_of(t, c, row);
+  switch (c->unit) {
+  case UNIT_COUNT: report_count(n, out); break;
+  case UNIT_CHANGE: snprintf(out, CELL_BYTES, "%+" PRId64, (int64_t)n); break;
+  case UNIT_ID: snprintf(out, CELL_BYTES, "%" PRIu64, n); break;
+  case UNIT_BYTES: report_bytes((int64_t)n, out); break;
+  case UNIT_BLOCKS: report_bytes((int64_t)counts_at(c, row).bytes, out); break;
+  case UNIT_NS: report_duration(double_of(c, row), out); break;
+  case UNIT_SECONDS: snprintf(out, CELL_BYTES, "%.3f s", (double)n / 1e9); break;
+  case UNIT_TICKS:
+    snprintf(out, CELL_BYTES, "%.3f s", (double)reader_ns(r->reader, n) / 1e9);
+    break;
+  case UNIT_SHARE:
+    snprintf(out, CELL_BYTES, "%.1f %%", base > 0 ? 100 * (double)(int64_t)n / base : 0);
+    break;
+  case UNIT_RATE: snprintf(out, CELL_BYTES, "%.1f", base > 0 ? 1e9 * (double)n / base : 0); break;
+  case UNIT_ADDRESS: snprintf(out, CELL_BYTES, "0x%" PRIx64, n); break;
+  case UNIT_TEXT: snprintf(out, CELL_BYTES, "%s", (const char *)pointer_of(c, row)); break;
+  case UNIT_STREAM: put_thread(r, (uint32_t)n, out); break;
+  case UNIT_FUNCTION: put_function(r, pointer_of(c, row), out); break;
+  case UNIT_STACK: put_stack(r, (uint32_t)n, out); break;
+  case UNIT_FLAG:
+  case UNIT_END: *out = 0; break;
+  }
+}
+
+/* Columns on the terminal: bytes that do not continue a UTF-8 sequence. */
+static int width_of(const char *text) {
+  int width = 0;
+  for (; *text; text++)
+    width += (*text & 0xc0) != 0x80;
+  return width;
+}
+
+static bool is_left_aligned(const column_t *c) { return c->unit >= UNIT_TEXT; }
+
+static bool is_last(const column_t *c) {
+  while ((++c)->unit)
+    if (c->heading) return false;
+  return true;
+}
+
+static void print_cell(const column_t *c, const char *text, int width, FILE *out) {
+  int padding = width - width_of(text);
+  if (padding < 0 || (is_left_aligned(c) && is_last(c))) padding = 0;
+  fprintf(out, "  %*s%s%*s", is_left_aligned(c) ? 0 : padding, "", text,
+          is_left_aligned(c) ? padding : 0, "");
+}
+
+static void measure(const report_t *r, const table_t *t, size_t most, int *widths) {
+  char cell[CELL_BYTES];
+  for (int k = 0; t->columns[k].unit; k++) {
+    const column_t *c = &t->columns[k];
+    widths[k] = c->heading ? width_of(c->heading) : 0;
+    for (size_t i = 0; c->heading && i < t->count && i < most; i++) {
+      put_cell(r, t, c, row_of(t, i), cell);
+      if (width_of(cell) > widths[k]) widths[k] = width_of(cell);
+    }
+  }
+}
+
+static void print_row(const report_t *r, const table_t *t, const void *row, const int *widths,
+                      FILE *out) {
+  char cell[CELL_BYTES];
+  uint32_t stack = 0;
+  for (int k = 0; t->columns[k].unit; k++) {
+    const column_t *c = &t->columns[k];
+    if (!c->heading) continue;
+    put_cell(r, t, c, row, cell);
+    print_cell(c, cell, widths[k], out);
+    if (c->unit == UNIT_STACK) stack = (uint32_t)integer_of(c, row);
+  }
+  fputc('\n', out);
+  if (stack && !r->brief) report_stack_text(r, stack, out);
+}
+
+void table_text(const report_t *r, const table_t *t, size_t most, const char *what, FILE *out) {
+  int widths[COLUMNS_MAX];
+  measure(r, t, most, widths);
+  fputs(r->dim, out);
+  for (int k = 0; t->columns[k].unit; k++)
+    if (t->columns[k].heading) print_cell(&t->columns[k], t->columns[k].heading, widths[k], out);
+  fprintf(out, "%s\n", r->plain);
+  for (size_t i = 0; i < t->count && i < most; i++)
+    print_row(r, t, row_of(t, i), widths, out);
+  if (t->count > most)
+    fprintf(out, "  … and %zu more%s%s\n", t->count - most, *what ? " " : "", what);
+}
+
+/* ---- JSON --------------------------------------------------------------------------------- */
+
+static void add_stream(const report_t *r, uint32_t stream, json_object *o) {
+  const record_thread_t *thread = reader_thread(r->reader, stream);
+  if (!thread) return;
+  json_add_count(o, "tid", thread->tid);
+  json_add_text(o, "name", thread->name);
+  if (thread->level) json_add_flag(o, "in_signal_handler", true);
+}
+
+static void add_stack(const report_t *r, const char *key, uint32_t stack, json_object *o) {
+  bool complete;
+  if (!stack) return;
+  json_add_count(o, key, stack);
+  json_object_object_add(o, "frames", report_frames_json(r, stack, &complete));
+  json_add_flag(o, "complete", complete);
+}
+
+static void add_text(const column_t *c, const char *text, json_object *o) {
+  if (!c->optional || (text && *text)) json_add_text(o, c->key, text);
+}
+
+static void add_field(const report_t *r, const column_t *c, const void *row, json_object *o) {
+  uint64_t n = integer_of(c, row);
+  switch (c->unit) {
+  case UNIT_TEXT: add_text(c, pointer_of(c, row), o); return;
+  case UNIT_FUNCTION: report_function_json(pointer_of(c, row), o); return;
+  case UNIT_STREAM: add_stream(r, (uint32_t)n, o); return;
+  case UNIT_STACK: add_stack(r, c->key, (uint32_t)n, o); return;
+  case UNIT_BLOCKS:
+    json_object_object_add(o, c->key, report_counts_json(counts_at(c, row)));
+    return;
+  default: break;
+  }
+  if (c->optional && !n) return;
+  if (c->unit == UNIT_ADDRESS)
+    json_add_address(o, c->key, n);
+  else if (c->unit == UNIT_FLAG)
+    json_add_flag(o, c->key, n);
+  else
+    json_add_count(o, c->key, c->unit == UNIT_TICKS ? reader_ns(r->reader, n) : n);
+}
+
+void table_row_json(const report_t *r, const column_t *columns, const void *row, json_object *o) {
+  for (const column_t *c = columns; c->unit; c++)
+    if (c->key) add_field(r, c, row, o);
+}
+
+json_object *table_json(const report_t *r, const table_t *t, size_t most) {
+  json_object *list = json_object_new_array();
+  for (size_t i = 0; i < t->count && i < most; i++) {
+    json_object *o = json_object_new_object();
+    table_row_json(r, t->columns, row_of(t, i), o);
+    json_object_array_add(list, o);
+  }
+  return list;
+}
