@@ -1,10 +1,10 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: MIT
-"""What watching for stalls costs: the watched thread, the monitor on a busy program, and its
-wake-ups on an idle one. Pairs of a plain and a recorded run, in turn; the fastest of each.
+"""The cost of watching for stalls: for the watched thread, for the monitor on a busy program, and its
+wake-ups on an idle one. Pairs of a plain and a recorded run alternate; the least of each counts.
 
-Then, for stalls at three thresholds: how long after the threshold they were in the recording, and how well
-their length was told. Those whose thread had to wait for a CPU are left out, and counted.
+Then, for stalls at three thresholds: the delay from the threshold to the record, and the error of the
+recorded length. Stalls whose thread waited for a CPU are counted and excluded.
 
 usage: bench/stall.py [ROUNDS]      after a build"""
 import glob
@@ -21,7 +21,7 @@ ROUNDS = int(sys.argv[1]) if len(sys.argv) > 1 else 7
 TICK = os.sysconf("SC_CLK_TCK")
 
 
-def turn_cost(loop, folder):
+def iteration_cost(loop, folder):
     for kind, limit in (("empty", "at most 25 ns more"), ("eventfd", "at most x 1.05")):
         plain, watched = [], []
         for i in range(ROUNDS):
@@ -31,7 +31,7 @@ def turn_cost(loop, folder):
                 [SONDE, "record", "--stall", "-o", path, "--", loop, kind, "0.5"],
                 stderr=subprocess.DEVNULL)))
         a, b = min(plain), min(watched)
-        print(f"{kind} turn: {a:.1f} ns plain, {b:.1f} ns watched: {b - a:+.1f} ns, x {b / a:.3f} "
+        print(f"{kind} iteration: {a:.1f} ns plain, {b:.1f} ns watched: {b - a:+.1f} ns, x {b / a:.3f} "
               f"({limit})")
 
 
@@ -71,18 +71,18 @@ def of(values, share):
 
 def accuracy(loop, folder, threshold_ms):
     path = os.path.join(folder, f"a{threshold_ms}.sonde")
-    said = subprocess.run([SONDE, "record", f"--stall={threshold_ms}", "-o", path, "--", loop, "stalls",
+    output = subprocess.run([SONDE, "record", f"--stall={threshold_ms}", "-o", path, "--", loop, "stalls",
                            str(ROUNDS * 3), str(threshold_ms)], check=True, text=True, stdout=subprocess.PIPE,
                           stderr=subprocess.DEVNULL).stdout
-    true = [int(line) for line in said.split()]
-    told = json.loads(subprocess.check_output([SONDE, "report", "--json", path, "stalls"]))["stalls"]["stalls"]
-    if len(true) != len(told):
-        print(f"{threshold_ms} ms: {len(told)} of {len(true)} stalls were found")
+    true = [int(line) for line in output.split()]
+    found = json.loads(subprocess.check_output([SONDE, "report", "--json", path, "stalls"]))["stalls"]["stalls"]
+    if len(true) != len(found):
+        print(f"{threshold_ms} ms: {len(found)} of {len(true)} stalls were found")
         return
-    calm = [(t, s) for t, s in zip(true, told) if not s["waiting_for_cpu_ns"] and not s["unmonitored_ns"]]
-    delays = sorted((s["noticed_ns"] - s["began_ns"]) / 1e6 - threshold_ms for _, s in calm) or [0]
-    errors = sorted(abs(s["total_ns"] - t) / 1e6 for t, s in calm) or [0]
-    print(f"{threshold_ms} ms: {len(calm)} of {len(true)} stalls that had a CPU: in the recording "
+    unhindered = [(t, s) for t, s in zip(true, found) if not s["waiting_for_cpu_ns"] and not s["unmonitored_ns"]]
+    delays = sorted((s["noticed_ns"] - s["began_ns"]) / 1e6 - threshold_ms for _, s in unhindered) or [0]
+    errors = sorted(abs(s["total_ns"] - t) / 1e6 for t, s in unhindered) or [0]
+    print(f"{threshold_ms} ms: {len(unhindered)} of {len(true)} stalls that had a CPU: in the recording "
           f"{of(delays, 0.5):.2f} ms after the threshold, p99 {of(delays, 0.99):.2f} ms, which is "
           f"{100 * of(delays, 0.99) / threshold_ms:.1f} % of it (at most 10 %); length off by {of(errors, 0.5):.3f} "
           f"ms, p99 {of(errors, 0.99):.3f} ms, worst {errors[-1]:.3f} ms (at most 5 ms)")
@@ -93,7 +93,7 @@ def main():
         loop = os.path.join(folder, "stall_loop")
         subprocess.run(["cc", "-O2", "-o", loop, os.path.join(ROOT, "bench/stall_loop.c")],
                        check=True)
-        turn_cost(loop, folder)
+        iteration_cost(loop, folder)
         monitor_cost(loop, folder, "eventfd", 4)
         monitor_cost(loop, folder, "idle", 4)
         for threshold_ms in (50, 100, 250):

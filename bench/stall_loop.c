@@ -1,9 +1,8 @@
 /* SPDX-License-Identifier: MIT
  *
- * Turns of an event loop, for bench/stall.py: ns a turn, the fastest of several rounds.
- * usage: stall_loop empty|eventfd|idle SECONDS
- *        stall_loop stalls SECONDS THRESHOLD_MS    turns that are long, at random phases: a line
- * each, how many ns it took
+ * Iterations of an event loop, for bench/stall.py. Prints ns per iteration, the least of several
+ * rounds. usage: stall_loop empty|eventfd|idle SECONDS stall_loop stalls SECONDS THRESHOLD_MS The
+ * second form runs long iterations at random phases and prints the ns of each on a line.
  */
 #define _GNU_SOURCE
 #include <stdint.h>
@@ -22,18 +21,18 @@ static double clock_s(clockid_t clock) {
 }
 
 static double now_s(void) { return clock_s(CLOCK_MONOTONIC); }
-static double cpu_s(void) { return clock_s(CLOCK_THREAD_CPUTIME_ID); } /* whatever else runs */
+static double cpu_s(void) { return clock_s(CLOCK_THREAD_CPUTIME_ID); }
 
 static int queue, event_fd;
 
-/* A turn that does nothing: the call alone. */
-static void empty_turn(void) {
+/* An iteration that does nothing except the wait. */
+static void empty_iteration(void) {
   struct epoll_event event;
   (void)epoll_wait(queue, &event, 1, 0);
 }
 
-/* The smallest turn with work in it. */
-static void eventfd_turn(void) {
+/* The smallest iteration with work. */
+static void eventfd_iteration(void) {
   struct epoll_event event;
   uint64_t value = 1;
   if (write(event_fd, &value, sizeof value) < 0) abort();
@@ -41,7 +40,7 @@ static void eventfd_turn(void) {
   if (read(event_fd, &value, sizeof value) < 0) abort();
 }
 
-/* Every other one asleep, every other one on the CPU. */
+/* A stall that sleeps, or one that uses the CPU. */
 static void stall(double seconds, int asleep) {
   static volatile unsigned sink;
   double began = now_s();
@@ -80,13 +79,13 @@ int main(int argc, char **argv) {
     stalls(end, atof(argv[3]) / 1000);
     return 0;
   }
-  void (*turn)(void) = strcmp(argv[1], "empty") ? eventfd_turn : empty_turn;
-  enum { TURNS = 1000 }; /* a millisecond or so: within a slice of a busy machine */
+  void (*iterate)(void) = strcmp(argv[1], "empty") ? eventfd_iteration : empty_iteration;
+  enum { ITERATIONS = 1000 }; /* about 1 ms: within a time slice of a busy machine */
   while (now_s() < end) {
     double start = now_s();
-    for (int i = 0; i < TURNS; i++)
-      turn();
-    double ns = (now_s() - start) / TURNS * 1e9;
+    for (int i = 0; i < ITERATIONS; i++)
+      iterate();
+    double ns = (now_s() - start) / ITERATIONS * 1e9;
     if (ns < best) best = ns;
   }
   printf("%.2f\n", best);

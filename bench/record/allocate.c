@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: MIT
  *
- * Allocates on THREADS threads, from call chains of 8 to 15 functions, of which there are some
- * hundreds; sixteen allocations on average come from about the same place. A block lives for some
- * hundred calls; half are freed where they are replaced, half further out, and one in eight by
- * another thread.
+ * Allocates on THREADS threads, through some hundred call chains of 8 to 15 functions; on average
+ * sixteen consecutive allocations come from nearby places. A block lives for some hundred calls.
+ * Half of the blocks are freed where they are replaced, half further out, one in eight by another
+ * thread.
  *
- * usage: allocate THREADS ROUNDS      of each thread
+ * usage: allocate THREADS ROUNDS      rounds per thread
  */
 #include <pthread.h>
 #include <stdint.h>
@@ -15,7 +15,7 @@
 enum { HELD = 512, THREADS_MAX = 64 };
 
 static long rounds;
-static _Atomic(void *) handed[64]; /* what another thread is to free */
+static _Atomic(void *) handed[64]; /* for another thread to free */
 
 typedef struct job {
   uint64_t random;

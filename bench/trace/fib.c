@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
  *
- * Calls, and nothing else: fib N prints nanoseconds a call.
+ * Calls and nothing else: `fib N` prints the nanoseconds per call.
  */
 #include <stdio.h>
 #include <stdlib.h>

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
- * What no tracer of this kind can be cheaper than: hooks that read the clock and store once, 8
- * bytes an event, into a ring of the thread that nobody reads.
+ * The lower bound for this kind of tracer: hooks that read the clock and store 8 bytes per event,
+ * into a ring of the thread that is never read.
  */
 #include <stdint.h>
 

@@ -47,7 +47,7 @@ SONDE_API int sonde_stall_expect(uint32_t limit_ms);
  * Returns as sonde_heartbeat. */
 SONDE_API int sonde_stall_end(void);
 
-/* ---- a program that watches itself -------------------------------------------------------- */
+/* ---- a program that watches itself ----------------------------------------------------------- */
 
 typedef enum sonde_stall_phase {
   /* an iteration has reached its limit */

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT
  *
- * A stack is captured and printed by a handler on a signal stack of 8 KB, as the first thing that a
- * process ever asks of sonde: nothing is prepared, no image was met, no index exists. Each case is
- * a child that dies by a real fault; below its signal stack lies a page that must not be touched.
+ * Captures and prints a stack in a signal handler with an 8 KB signal stack, as the first use of
+ * sonde in the process: nothing is prepared, no image is known, no index exists. Each case is a
+ * child that dies by a real fault. A page below its signal stack must not be touched.
  */
 #include <pthread.h>
 #include <setjmp.h>
@@ -32,7 +32,7 @@ static int out;
 static uint8_t *signal_stack;
 static uintptr_t pcs[200];
 
-/* How much of the signal stack was ever written to. */
+/* Bytes of the signal stack that were ever written. */
 static unsigned used(void) {
   unsigned clean = 0;
   while (clean < SIGNAL_STACK && signal_stack[clean] == PAINT)
@@ -48,7 +48,7 @@ static void handler(int signal, siginfo_t *info, void *context) {
   int count = sonde_capture(&capture);
   unsigned captured = used();
   int lines = sonde_stack_print(out, pcs, count, SONDE_NAME_EXACT);
-  dprintf(out, "\nlines %d of %d, mark %d; %u, %u, %u bytes used\n", lines, count,
+  dprintf(out, "\nlines %d of %d, status %d; %u, %u, %u bytes used\n", lines, count,
           (int)capture.status, before, captured, used());
   _exit(7);
 }
@@ -81,12 +81,11 @@ static void die_as_worker(void) {
   pthread_join(thread, NULL);
 }
 
-/* free() sees that the block is none of its own and aborts, with malloc's lock held in old libcs.
- */
+/* free() detects an invalid block and aborts, with malloc's lock held in old C libraries. */
 static void die_in_malloc(void) {
   use_signal_stack();
   uintptr_t *block = malloc(4096);
-  block[1] = 0; /* the next block's size, were this one */
+  block[1] = 0; /* would be the size of the next block */
   block[0] = 0x1001;
   void *volatile inside = (char *)block + 16;
   free(inside);
@@ -101,7 +100,7 @@ __attribute__((noipa)) static int overflow(int depth) {
   return depth < deepest ? overflow(depth + 1) + room[0] : 0;
 }
 
-/* The frame is larger than a page: its stack pointer ends up deep in the guard. */
+/* The frame is larger than a page: the stack pointer ends deep in the guard area. */
 __attribute__((noipa)) static int overshoot(int depth) {
   volatile char room[12 << 10];
   room[depth % 600] = 1;
@@ -135,7 +134,7 @@ __attribute__((noinline)) static void die_calling_null(void) {
   abort();
 }
 
-/* What a child that dies by WAY writes. */
+/* The output of a child that dies by WAY. */
 static char *last_words(void (*way)(void)) {
   static char text[65536];
   int ends[2], status;
@@ -158,13 +157,13 @@ static char *last_words(void (*way)(void)) {
   close(ends[0]);
   waitpid(child, &status, 0);
   if (!WIFEXITED(status) || WEXITSTATUS(status) != 7)
-    fail_msg("the handler did not come through: status %#x\n%s", status, text);
+    fail_msg("the handler did not finish: status %#x\n%s", status, text);
   const char *sum = strrchr(text, 'l');
   print_message("%s", sum ? sum : text);
   return text;
 }
 
-/* Frame NUMBER's line has FUNCTION. */
+/* The line of frame NUMBER must name FUNCTION. */
 static void expect_frame(const char *text, int number, const char *function) {
   char start[20], name[100];
   snprintf(start, sizeof start, "#%d ", number);
@@ -182,7 +181,7 @@ static void test_in_worker(void **state) {
   const char *text = last_words(die_as_worker);
   expect_frame(text, 0, "read_null");
   expect_frame(text, 1, "die_in_worker");
-  assert_non_null(strstr(text, "mark 0"));
+  assert_non_null(strstr(text, "status 0"));
 }
 
 static void test_in_malloc(void **state) {
@@ -190,7 +189,7 @@ static void test_in_malloc(void **state) {
   const char *text = last_words(die_in_malloc);
   assert_non_null(strstr(text, "  die_in_malloc+0x"));
   assert_non_null(strstr(text, "  main+0x"));
-  assert_non_null(strstr(text, "mark 0"));
+  assert_non_null(strstr(text, "status 0"));
 }
 
 static void test_by_overflow(void **state) {
@@ -199,7 +198,7 @@ static void test_by_overflow(void **state) {
   expect_frame(text, 0, "overflow");
   expect_frame(text, 1, "overflow");
   expect_frame(text, 199, "overflow");
-  assert_non_null(strstr(text, "lines 200 of 200, mark 1"));
+  assert_non_null(strstr(text, "lines 200 of 200, status 1"));
 }
 
 static void test_by_overshooting(void **state) {
@@ -218,7 +217,7 @@ static void test_calling_null(void **state) {
 
 int main(void) {
   if (is_sanitized()) {
-    printf("skipped: a sanitizer handles crashes itself, and its frames outgrow a signal stack\n");
+    printf("skipped: a sanitizer handles crashes itself, and its frames exceed a signal stack\n");
     return 77;
   }
   const struct CMUnitTest tests[] = {

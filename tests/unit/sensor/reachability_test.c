@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
- * The memory graph (sensor/leaks/reachability.h) against a search that follows every pointer of
- * every block by brute force, on random graphs in memory that the test makes up.
+ * The leak search (sensor/leaks/reachability.h) against a brute-force search that follows every
+ * pointer of every block, on random graphs in synthetic memory.
  */
 #include <setjmp.h>
 #include <stdarg.h>

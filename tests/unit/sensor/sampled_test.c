@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
- * The logarithm that sampling is drawn with, against libm's; the table of sampled blocks, when it
- * is much fuller than it was made for, and while threads fill and empty it.
+ * Sampled blocks: the logarithm used for sampling against libm's; the table of sampled blocks when
+ * it is much fuller than its first level, and while threads add and remove addresses.
  */
 #include <math.h>
 #include <pthread.h>
@@ -25,7 +25,7 @@ static void the_logarithm_is_close(void **unused) {
   assert_true(worst < 1e-5);
 }
 
-static void a_table_knows_what_it_was_told(void **unused) {
+static void a_table_finds_what_was_added(void **unused) {
   (void)unused;
   assert_false(sampled_forget(0x1000));
   sampled_restore(0x1000);
@@ -37,12 +37,12 @@ static void a_table_knows_what_it_was_told(void **unused) {
 
 enum { THREADS = 4, EACH = 500000 };
 
-/* Blocks of 48 bytes, a heap of its own for each thread. */
+/* Blocks of 48 bytes, in a heap per thread. */
 static uint64_t nth(uint64_t thread, uint64_t i) {
   return UINT64_C(0x7f0000000010) + (thread << 26) + i * 48;
 }
 
-/* Every second one comes and goes three times while the others come. */
+/* Adds all addresses; every second one is also removed and added again three times. */
 static void *fill(void *thread) {
   uint64_t t = (uint64_t)(uintptr_t)thread, wrong = 0;
   for (uint64_t i = 0; i < EACH; i++) {
@@ -81,7 +81,7 @@ static void a_full_table_grows(void **unused) {
 
 int main(void) {
   const struct CMUnitTest tests[] = {cmocka_unit_test(the_logarithm_is_close),
-                                     cmocka_unit_test(a_table_knows_what_it_was_told),
+                                     cmocka_unit_test(a_table_finds_what_was_added),
                                      cmocka_unit_test(a_full_table_grows)};
   return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -51,10 +51,10 @@ static void a_place_visited_often_is_the_wait_site(void **unused) {
   assert_int_equal(wait_at(&t, LOOP), WAIT_SITE);
 }
 
-static void a_client_that_waits_in_a_handler_is_inside_the_turn(void **unused) {
+static void a_client_that_waits_in_a_handler_is_part_of_the_iteration(void **unused) {
   (void)unused;
   thread_t t = with_wait_site();
-  for (int turn = 0; turn < 100; turn++) {
+  for (int iteration = 0; iteration < 100; iteration++) {
     assert_int_equal(wait_at(&t, LOOP), WAIT_SITE);
     for (int i = 0; i < NESTED_WAITS - 1; i++)
       assert_int_equal(wait_at(&t, CLIENT), WAIT_INSIDE);
@@ -70,7 +70,7 @@ static void a_dialog_that_goes_round_and_round_is_a_loop(void **unused) {
   for (int i = 0; i < 50; i++)
     assert_int_equal(wait_at(&t, DIALOG), WAIT_IDLE);
   assert_int_equal(wait_at(&t, LOOP), WAIT_SITE);
-  assert_int_equal(wait_at(&t, DIALOG), WAIT_INSIDE); /* a new turn, a new count */
+  assert_int_equal(wait_at(&t, DIALOG), WAIT_INSIDE); /* a new iteration, a new count */
 }
 
 static void the_next_loop_of_a_program_becomes_the_wait_site(void **unused) {
@@ -86,7 +86,7 @@ static void the_next_loop_of_a_program_becomes_the_wait_site(void **unused) {
 int main(void) {
   const struct CMUnitTest tests[] = {
       cmocka_unit_test(a_place_visited_often_is_the_wait_site),
-      cmocka_unit_test(a_client_that_waits_in_a_handler_is_inside_the_turn),
+      cmocka_unit_test(a_client_that_waits_in_a_handler_is_part_of_the_iteration),
       cmocka_unit_test(a_dialog_that_goes_round_and_round_is_a_loop),
       cmocka_unit_test(the_next_loop_of_a_program_becomes_the_wait_site)};
   return cmocka_run_group_tests(tests, NULL, NULL);

@@ -60,7 +60,7 @@ typedef struct audited_call {
   uint32_t text_size;
 } audited_call_t;
 
-/* ---- arguments ------------------------------------------------------------------------------ */
+/* ---- arguments ------------------------------------------------------------------------------- */
 
 /* Copies the string argument I. If the function itself reads it, it is readable. */
 static uint32_t copy_text(const audited_call_t *c, uint8_t *out, int i) {
@@ -119,7 +119,7 @@ static uint8_t *put_argument(const audited_call_t *c, uint8_t *q, int i) {
   }
 }
 
-/* ---- matching ------------------------------------------------------------------------------- */
+/* ---- matching -------------------------------------------------------------------------------- */
 
 static uint32_t hash_of(const void *data, uint32_t size, uint32_t seed) {
   const uint8_t *p = data;
@@ -166,7 +166,7 @@ static bool wants(audited_call_t *c, uint32_t number, uint8_t *q) {
   return is;
 }
 
-/* ---- calls in progress ---------------------------------------------------------------------- */
+/* ---- calls in progress ----------------------------------------------------------------------- */
 
 static shm_audited_t *claim_shared(shm_audit_t *audit) {
   if (!audit->watched) return NULL;
@@ -186,7 +186,7 @@ static void report_entered(const writer_t *w, uint32_t number, const caller_t *a
   shared->count = n + 1;
 }
 
-/* ---- the record ----------------------------------------------------------------------------- */
+/* ---- the record ------------------------------------------------------------------------------ */
 
 static NOINLINE bool make_thread(writer_t *w) {
   struct audit_thread *made = os_map(sizeof *made);

@@ -33,7 +33,7 @@ bool malloc_api_mode_bits(sonde_malloc_mode_t mode, uint32_t *bits) {
   return true;
 }
 
-/* ---- queries ------------------------------------------------------------------------------ */
+/* ---- queries --------------------------------------------------------------------------------- */
 
 static shm_control_t *live_control(void) {
   shm_control_t *c = writer_control();
@@ -93,7 +93,7 @@ int64_t malloc_api_each(int (*visit)(const sonde_block_t *block, void *context),
   return v.count;
 }
 
-/* ---- events ------------------------------------------------------------------------------- */
+/* ---- events ---------------------------------------------------------------------------------- */
 
 int malloc_api_pool(int call, const void *address, size_t size, const caller_t *at) {
   if (!address) return SONDE_EINVAL;
@@ -130,7 +130,7 @@ int malloc_api_marker(const char *name, const caller_t *at) {
   return 0;
 }
 
-/* ---- modes without a recorder --------------------------------------------------------------- */
+/* ---- modes without a recorder ---------------------------------------------------------------- */
 
 typedef struct snapshot {
   stream_t *stream;

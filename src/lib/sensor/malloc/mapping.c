@@ -42,7 +42,7 @@ void mapping_record(const region_t *r, uint64_t time, caller_t at) {
   writer_leave(s);
 }
 
-/* ---- checkpoints -------------------------------------------------------------------------- */
+/* ---- checkpoints ----------------------------------------------------------------------------- */
 
 static bool put_part(stream_t *s, bool first, uint64_t time, const char *text, uint64_t size) {
   extended_body_t b;

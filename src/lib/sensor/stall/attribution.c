@@ -54,7 +54,7 @@ void attribution_add(attribution_t *a, uint64_t time_ns, const uintptr_t *pcs, i
   a->count++;
 }
 
-/* ---- the tree ----------------------------------------------------------------------------- */
+/* ---- the tree -------------------------------------------------------------------------------- */
 
 static int name_of(const attribution_t *a, int sample, int frame, sonde_name_t *name) {
   return sonde_name(a->samples[sample].pcs[frame], frame ? 0 : SONDE_NAME_EXACT, name);

@@ -71,7 +71,7 @@ extern __thread monitored_t *own_entry SLOT_MODEL;
 #endif
 SLOT_HERE(monitored_t, own_entry);
 
-/* ---- the watched threads ------------------------------------------------------------------ */
+/* ---- the watched threads --------------------------------------------------------------------- */
 
 static bool claim(monitored_t *entry, uint32_t self) {
   uint32_t tid = load_acquire(&entry->tid);
@@ -147,7 +147,7 @@ int self_monitor_end(void) {
   return 0;
 }
 
-/* ---- the monitor -------------------------------------------------------------------------- */
+/* ---- the monitor ----------------------------------------------------------------------------- */
 
 /* False if the thread has ended. */
 static bool poll_thread(pid_t tid, stall_poll_t *poll) {

@@ -82,7 +82,7 @@ int stall_begin(uint32_t limit_ms);
 int stall_expect(uint32_t limit_ms);
 int stall_end(void);
 
-/* ---- the rule, without a clock or a thread, for tests ------------------------------------- */
+/* ---- the rule, without a clock or a thread, for tests ---------------------------------------- */
 
 /* Visits that make a place the wait site. */
 #define SITE_WAITS 3

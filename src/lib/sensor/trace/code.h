@@ -28,7 +28,7 @@ typedef struct code_result {
  * lock; not for signal handlers. */
 code_result_t code_switch(bool on, const char *pattern);
 
-/* ---- the two kinds, under the lock ---------------------------------------------------------- */
+/* ---- the two kinds, under the lock ----------------------------------------------------------- */
 
 /* Scan a new image, whose FILE is open. False: it is not relocated yet. */
 void sleds_scan(const image_entry_t *entry, const image_t *file);

@@ -14,7 +14,7 @@
 
 #define GLOB_MAX 256u
 
-/* ---- at a call ------------------------------------------------------------------------------ */
+/* ---- at a call ------------------------------------------------------------------------------- */
 
 static bool begins(call_t *call, const uint64_t *arguments) {
   uint32_t generation = trace_on();
@@ -96,7 +96,7 @@ static bool is_called(call_t *call, const uint64_t *arguments) {
 const trampoline_handlers_t imports_timed_calls = {begins, ends, enter_timed, leave_timed};
 static const trampoline_handlers_t called_calls = {.before = is_called, .after = ends};
 
-/* ---- the pattern ---------------------------------------------------------------------------- */
+/* ---- the pattern ----------------------------------------------------------------------------- */
 
 /* The next glob of a list: its library part ("*" if there is none) and its function part. A method,
  * in brackets, has no library part. */
@@ -142,7 +142,7 @@ bool imports_may_name_methods(const char *list) {
   return false;
 }
 
-/* ---- hooking -------------------------------------------------------------------------------- */
+/* ---- hooking --------------------------------------------------------------------------------- */
 
 /* A forked child may call this. It has no recording, or another one. */
 static bool may_want(const char *name, void *context) {

@@ -56,7 +56,7 @@ typedef struct printing {
   int fd, lines;
 } printing_t;
 
-/* ---- chunks -------------------------------------------------------------------------------- */
+/* ---- chunks ---------------------------------------------------------------------------------- */
 
 static bool add_size(void *context, const chunk_header_t *chunk) {
   if (chunk->type == CHUNK_CALLS) *(uint64_t *)context += chunk->size;
@@ -99,7 +99,7 @@ static void sort_places(printing_t *p) {
   }
 }
 
-/* ---- the tree ------------------------------------------------------------------------------ */
+/* ---- the tree -------------------------------------------------------------------------------- */
 
 /* The node of FRAME called from PARENT; 0: too many nodes. */
 static uint32_t child(printing_t *p, uint32_t parent, uint32_t frame) {
@@ -184,7 +184,7 @@ static void replay(printing_t *p) {
   set_depth(p, 0, time);
 }
 
-/* ---- text ---------------------------------------------------------------------------------- */
+/* ---- text ------------------------------------------------------------------------------------ */
 
 /* An output line; longer text is truncated. */
 typedef struct text {
@@ -310,7 +310,7 @@ static bool print_tree(printing_t *p) {
   return text_write(&t, p->fd) && put_children(p, 0, 0, p->nodes[0].callees / SHARE);
 }
 
-/* ---- entry point ---------------------------------------------------------------------------- */
+/* ---- entry point ----------------------------------------------------------------------------- */
 
 static void *memory(uint64_t bytes) { return os_map(ALIGN_UP(bytes, UINT64_C(4096))); }
 

@@ -21,7 +21,7 @@ SLOT_HERE(trace_thread_t, trace_tls);
 
 static const uint64_t no_adds;
 
-/* ---- records ------------------------------------------------------------------------------- */
+/* ---- records --------------------------------------------------------------------------------- */
 
 static void put(stream_t *s, uint64_t word, unsigned bytes) {
   memcpy(s->next, &word, bytes); /* one store: BYTES is a constant wherever this is called */
@@ -83,7 +83,7 @@ static void put_exit(trace_thread_t *t) {
     put_other_4(&t->stream, CALL_4_EXIT, passed);
 }
 
-/* ---- a thread's state ---------------------------------------------------------------------- */
+/* ---- a thread's state ------------------------------------------------------------------------ */
 
 static void forget_calls(trace_thread_t *t) {
   t->top = t->calls;
@@ -148,7 +148,7 @@ static bool was_abandoned(uint64_t busy, uint64_t sp) {
   }
 }
 
-/* ---- the cost -------------------------------------------------------------------------- */
+/* ---- the cost -------------------------------------------------------------------------------- */
 
 #define COST_PAIRS  64
 #define COST_ROUNDS 16
@@ -204,7 +204,7 @@ static void measure_once(trace_thread_t *t) {
   if (cas_acq_rel(&measured, &none, 1u)) measure_cost(t);
 }
 
-/* ---- an event ------------------------------------------------------------------------------ */
+/* ---- an event -------------------------------------------------------------------------------- */
 
 /* Acquires the calling thread's state for an event at SP; NULL if there is none. */
 static trace_thread_t *acquire(uint64_t sp, uint32_t generation) {
@@ -274,7 +274,7 @@ static bool begin_event(trace_thread_t *t) {
   return true;
 }
 
-/* ---- functions ----------------------------------------------------------------------------- */
+/* ---- functions ------------------------------------------------------------------------------- */
 
 /* The cache entry of FUNCTION, filled if necessary. */
 static const trace_cached_t *look_up(trace_thread_t *t, uint64_t function) {
@@ -295,7 +295,7 @@ static const trace_cached_t *look_up(trace_thread_t *t, uint64_t function) {
   return known;
 }
 
-/* ---- events -------------------------------------------------------------------------------- */
+/* ---- events ---------------------------------------------------------------------------------- */
 
 /* True if two stack pointers may be compared. Calls of a handler on the alternate stack are inside
  * the interrupted call, wherever that stack lies. */
@@ -430,7 +430,7 @@ void trace_unwound(uint64_t sp) {
   leave(t);
 }
 
-/* ---- start --------------------------------------------------------------------------------- */
+/* ---- start ----------------------------------------------------------------------------------- */
 
 void trace_name(uint64_t function, const char *name) {
   uint32_t id = frame_table_find(function, true, os_loader_epoch()).id;

@@ -155,7 +155,7 @@ NOINLINE void trace_exit_slow(uint64_t function, uint64_t sp, uint64_t frame_pop
 void trace_hook_enter(void *function, void *call_site);
 void trace_hook_exit(void *function, void *call_site);
 
-/* ---- the fast path ------------------------------------------------------------------------- */
+/* ---- the fast path --------------------------------------------------------------------------- */
 
 #define TRACE_EXIT_2     1u /* low bits of a record's first byte */
 #define TRACE_ENTER_4    2u

@@ -57,7 +57,7 @@ typedef struct scan {
   uint32_t last; /* mapping that was read last */
 } scan_t;
 
-/* ---- waiting for the blocks ----------------------------------------------------------------- */
+/* ---- waiting for the blocks ------------------------------------------------------------------ */
 
 static bool is_requested(const leaks_exchange_t *x) {
   return os_process_alive((pid_t)x->recorder_pid) &&
@@ -79,7 +79,7 @@ static void report(leaks_exchange_t *x, int error) {
   (void)os_futex_wake_shared(&x->state, INT32_MAX);
 }
 
-/* ---- mappings ------------------------------------------------------------------------------- */
+/* ---- mappings -------------------------------------------------------------------------------- */
 
 static void add_part(scan_t *s, const region_t *r, uint64_t start, uint64_t end) {
   if (start >= end) return;
@@ -196,7 +196,7 @@ static const void *read_memory(void *context, uint64_t address, uint64_t size, v
   return buffer;
 }
 
-/* ---- searching ------------------------------------------------------------------------------ */
+/* ---- searching ------------------------------------------------------------------------------- */
 
 /* The first block that ends after ADDRESS. */
 static uint32_t first_after(const reachability_t *g, uint64_t address) {
@@ -309,7 +309,7 @@ static void set_gone(scan_t *s) {
     if (!region_of(s, s->graph.blocks[i].address)) s->graph.blocks[i].verdict = LEAKS_GONE;
 }
 
-/* ---- referrers ------------------------------------------------------------------------------ */
+/* ---- referrers ------------------------------------------------------------------------------- */
 
 static void add_referrer(void *context, uint64_t where, uint64_t value, leaks_holder_t holder,
                          uint32_t index) {
@@ -322,7 +322,7 @@ static void add_referrer(void *context, uint64_t where, uint64_t value, leaks_ho
     out[x->referrer_count++] = (leaks_referrer_t){where, value, holder, index};
 }
 
-/* ---- entry point ---------------------------------------------------------------------------- */
+/* ---- entry point ----------------------------------------------------------------------------- */
 
 static bool find_heap(const os_region_t *r, void *context) {
   if (!starts_with(r->name, "[heap]")) return true;

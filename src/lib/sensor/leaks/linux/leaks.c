@@ -56,7 +56,7 @@ typedef struct stop {
 
 static stop_t *the_stop;
 
-/* ---- in a signalled thread ------------------------------------------------------------------ */
+/* ---- in a signalled thread ------------------------------------------------------------------- */
 
 static void save(leaks_thread_t *t, const void *ucontext) {
   uint64_t known;
@@ -105,7 +105,7 @@ static void wait_for_copy(stop_t *h, leaks_thread_t *t, uint32_t round, void *uc
   os_signals_restore(mask);
 }
 
-/* ---- stopping a thread ---------------------------------------------------------------------- */
+/* ---- stopping a thread ----------------------------------------------------------------------- */
 
 extern const char __start_sonde_spilling[] __attribute__((weak)) HIDDEN;
 extern const char __stop_sonde_spilling[] __attribute__((weak)) HIDDEN;
@@ -191,7 +191,7 @@ static bool has_moved(const leaks_thread_t *t) {
   return (now < 0 || now != t->progress) && os_thread_alive((pid_t)t->tid);
 }
 
-/* ---- stopping all threads ------------------------------------------------------------------- */
+/* ---- stopping all threads -------------------------------------------------------------------- */
 
 typedef struct listing {
   stop_t *stop;
@@ -287,7 +287,7 @@ static uint32_t count_reallocating(void) {
   return count;
 }
 
-/* ---- the leader ----------------------------------------------------------------------------- */
+/* ---- the leader ------------------------------------------------------------------------------ */
 
 static void enter_state(leaks_exchange_t *x, uint32_t state) {
   store_release(&x->state, state);

@@ -21,7 +21,7 @@
 
 static uint64_t end_of(const leaks_block_t *b) { return b->address + (b->size ? b->size : 1); }
 
-/* ---- look-up by address    ------------------------------------------------------------------ */
+/* ---- look-up by address ---------------------------------------------------------------------- */
 
 static bool in_order(const leaks_block_t *blocks, uint64_t count) {
   for (uint64_t i = 0; i < count; i++) {
@@ -134,7 +134,7 @@ void reachability_close(reachability_t *g) {
   os_unmap(g->memory, g->memory_size);
 }
 
-/* ---- reading words -------------------------------------------------------------------------- */
+/* ---- reading words --------------------------------------------------------------------------- */
 
 /* Calls EACH for every aligned word of memory whose value lies in a block. */
 typedef void each_word_t(reachability_t *g, uint32_t block, uint64_t value, uint64_t where,
@@ -163,7 +163,7 @@ static uint64_t each_word(reachability_t *g, uint64_t start, uint64_t end, each_
   return done;
 }
 
-/* ---- marking -------------------------------------------------------------------------------- */
+/* ---- marking --------------------------------------------------------------------------------- */
 
 void reachability_mark(reachability_t *g, uint32_t index, uint64_t where, leaks_holder_t holder) {
   leaks_block_t *b = &g->blocks[index];
@@ -228,7 +228,7 @@ void reachability_search_blocks(reachability_t *g) {
   }
 }
 
-/* ---- verdicts ------------------------------------------------------------------------------- */
+/* ---- verdicts -------------------------------------------------------------------------------- */
 
 static void point(reachability_t *g, uint32_t block, uint64_t value, uint64_t where,
                   uint64_t from) {

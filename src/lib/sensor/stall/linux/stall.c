@@ -9,7 +9,7 @@
 #include "sonde/status.h"
 #include "capture/stack.h"
 
-/* ---- the rule ----------------------------------------------------------------------------- */
+/* ---- the rule -------------------------------------------------------------------------------- */
 
 static bool same_place(wait_site_t a, wait_site_t b) {
   return a.site == b.site && a.frame == b.frame;
@@ -32,7 +32,7 @@ wait_kind_t wait_classify(wait_candidate_t *candidate, wait_site_t site, uint32_
 /* The wait site of a thread that declares its iterations; no code has this address. */
 #define DECLARED 1
 
-/* ---- a thread's entry --------------------------------------------------------------------- */
+/* ---- a thread's entry ------------------------------------------------------------------------ */
 
 /* One per entry of the shared table; the recorder does not need them. */
 static wait_candidate_t candidates[SHM_LOOPS];

@@ -52,7 +52,7 @@ bool objc_msgsend_find_runtime(void) {
   return true;
 }
 
-/* ---- at a message --------------------------------------------------------------------------- */
+/* ---- at a message ---------------------------------------------------------------------------- */
 
 /* struct objc_super of objc/message.h: the receiver, and a class. */
 uint64_t objc_msgsend_class(uint32_t number, const uint64_t *arguments) {
@@ -67,7 +67,7 @@ uint64_t objc_msgsend_selector(uint32_t number, const uint64_t *arguments) {
   return arguments[variants[number].first + 1];
 }
 
-/* ---- tables --------------------------------------------------------------------------------- */
+/* ---- tables ---------------------------------------------------------------------------------- */
 
 bool objc_msgsend_table_make(objc_msgsend_table_t *table) {
   if (!table->pairs) table->pairs = os_map(PAIRS_MAX * sizeof(objc_msgsend_pair_t));

@@ -110,7 +110,7 @@ code_result_t code_switch(bool on, const char *pattern) {
   return result;
 }
 
-/* ---- under a recorder ----------------------------------------------------------------------- */
+/* ---- under a recorder ------------------------------------------------------------------------ */
 
 static uint32_t followed; /* the trace generation that the code is patched for */
 

@@ -43,7 +43,7 @@ typedef struct entry_image {
 static entry_image_t images[IMAGES_MAX];
 static uint32_t image_count;
 
-/* ---- where they are ------------------------------------------------------------------------- */
+/* ---- where they are -------------------------------------------------------------------------- */
 
 /* The start of the function that contains PC; 0: unknown. */
 static uint64_t function_start(const image_t *image, uint64_t pc) {
@@ -121,7 +121,7 @@ bool entries_scan(const image_entry_t *e, const image_t *file, code_result_t *re
   return true;
 }
 
-/* ---- stubs ---------------------------------------------------------------------------------- */
+/* ---- stubs ----------------------------------------------------------------------------------- */
 
 static bool map_stubs(patch_stubs_t *stubs) {
   for (uint32_t try = 0; try < PATCH_TRIES && patch_stubs_place(stubs, try); try++)
@@ -149,7 +149,7 @@ static bool make_stubs(entry_image_t *image) {
   return false;
 }
 
-/* ---- patching ------------------------------------------------------------------------------- */
+/* ---- patching -------------------------------------------------------------------------------- */
 
 static bool choose(entry_image_t *image, const char *pattern, code_result_t *result) {
   patcher_t patcher = {.maps = -1};

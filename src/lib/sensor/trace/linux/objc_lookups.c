@@ -13,7 +13,7 @@ enum { METHOD_NEW, METHOD_TRACED, METHOD_IGNORED };
 
 static void *next_lookup, *next_lookup_super;
 
-/* ---- a method ------------------------------------------------------------------------------- */
+/* ---- a method -------------------------------------------------------------------------------- */
 
 /* Creates the trampoline of a method, also if the method is not traced. NULL: it cannot. */
 static NOINLINE trampoline_t *add_method(uint64_t method, uint64_t class, uint64_t selector) {
@@ -55,7 +55,7 @@ static uint64_t lookup_super(const uint64_t *super, uint64_t selector) {
                              trace_on() ? replace : NULL);
 }
 
-/* ---- hooking -------------------------------------------------------------------------------- */
+/* ---- hooking --------------------------------------------------------------------------------- */
 
 bool objc_lookups_may_match(const char *pattern, const char *name) {
   bool is_super;

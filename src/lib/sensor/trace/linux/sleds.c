@@ -92,7 +92,7 @@ void trace_sled_left(uint64_t sled, uint64_t sp, uint64_t back) {
   trace_exit_sled(generation, sp);
 }
 
-/* ---- where they are ------------------------------------------------------------------------ */
+/* ---- where they are -------------------------------------------------------------------------- */
 
 static uint64_t sled_of(const sled_record_t *r) {
   return (uint64_t)(uintptr_t)&r->sled + (uint64_t)r->sled;
@@ -131,7 +131,7 @@ void sleds_scan(const image_entry_t *e, const image_t *file) {
   if (check(&e->image, &image)) all.images[all.count++] = image;
 }
 
-/* ---- patching ------------------------------------------------------------------------------ */
+/* ---- patching -------------------------------------------------------------------------------- */
 
 static bool in_reach(const sled_image_t *image, uint64_t stubs) {
   uint64_t low = stubs < image->low ? stubs : image->low;
