@@ -7,22 +7,11 @@
 #include "analysis/samples.h"
 #include "reader/body.h"
 
-typedef struct cpu_name {
-  struct cpu_name *next;
-  char text[];
-} cpu_name_t;
-
 /* NULL when memory runs out. */
 static const char *get_name(cpu_use_t *u, body_t *b) {
   uint64_t n;
   const uint8_t *from = body_string(b, &n);
-  cpu_name_t *name = malloc(sizeof *name + n + 1);
-  if (!name) return NULL;
-  memcpy(name->text, from, n);
-  name->text[n] = 0;
-  name->next = u->names;
-  u->names = name;
-  return name->text;
+  return texts_add(&u->names, from, n);
 }
 
 static bool add_sum(cpu_use_t *u, body_t *b) {
@@ -77,11 +66,7 @@ bool cpu_tick_in(const reader_t *reader, const cpu_tick_t *tick, const cpu_use_e
 }
 
 void cpu_use_free(cpu_use_t *u) {
-  while (u->names) {
-    cpu_name_t *next = u->names->next;
-    free(u->names);
-    u->names = next;
-  }
+  texts_free(&u->names);
   free(u->sums);
   free(u->episodes);
   free(u->ticks);

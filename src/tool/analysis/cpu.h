@@ -5,6 +5,7 @@
 #ifndef SONDE_ANALYSIS_CPU_H
 #define SONDE_ANALYSIS_CPU_H
 
+#include "analysis/texts.h"
 #include "reader/reader.h"
 
 /* A thread's CPU use in the whole recording. */
@@ -40,7 +41,7 @@ typedef struct cpu_use {
   size_t tick_count, tick_capacity;
   uint64_t process_ns;
   uint64_t bad; /* records that violate the format */
-  struct cpu_name *names;
+  text_copy_t *names;
 } cpu_use_t;
 
 /* Adds an event to USE, which begins as zeros. Ignores events of other sensors. False when memory

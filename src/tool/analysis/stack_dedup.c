@@ -35,10 +35,7 @@ struct stack_dedup {
 
 static uint64_t hash_of_build(const void *images, size_t i) {
   const record_image_t *image = (const record_image_t *)images + i;
-  uint64_t hash = UINT64_C(0xcbf29ce484222325);
-  for (uint32_t k = 0; k < image->build_id_size; k++)
-    hash = (hash ^ image->build_id[k]) * UINT64_C(0x100000001b3); /* FNV-1a */
-  return checksum_mix(hash, 1);
+  return hash_number(hash_bytes(HASH_START, image->build_id, image->build_id_size));
 }
 
 static bool same_build(const record_image_t *a, const record_image_t *b) {

@@ -14,11 +14,6 @@
 /* The kernel accounts time on a CPU at its tick, so a running thread has used up to this more. */
 #define TICK_NS 4000000u
 
-typedef struct stall_text {
-  struct stall_text *next;
-  char text[];
-} stall_text_t;
-
 /* ---- records ------------------------------------------------------------------------------ */
 
 /* Copies a string. A string that equals one of the last two is not copied again: consecutive
@@ -26,17 +21,11 @@ typedef struct stall_text {
 static const char *get_text(stalls_t *s, body_t *b) {
   uint64_t n;
   const uint8_t *from = body_string(b, &n);
-  for (stall_text_t *t = s->texts; t; t = t->next) {
+  for (const text_copy_t *t = s->texts; t; t = t->next) {
     if (strlen(t->text) == n && !memcmp(t->text, from, n)) return t->text;
     if (t != s->texts) break;
   }
-  stall_text_t *text = malloc(sizeof *text + n + 1);
-  if (!text) return NULL;
-  memcpy(text->text, from, n);
-  text->text[n] = 0;
-  text->next = s->texts;
-  s->texts = text;
-  return text->text;
+  return texts_add(&s->texts, from, n);
 }
 
 /* The latest stall with the number: open stalls are at the end. */
@@ -288,11 +277,7 @@ void stalls_finish(stalls_t *s, const reader_t *reader) {
 void stalls_free(stalls_t *s) {
   for (size_t i = 0; i < s->count; i++)
     free_stall(&s->items[i]);
-  while (s->texts) {
-    stall_text_t *next = s->texts->next;
-    free(s->texts);
-    s->texts = next;
-  }
+  texts_free(&s->texts);
   free(s->items);
   free(s->loops);
   memset(s, 0, sizeof *s);

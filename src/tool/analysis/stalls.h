@@ -7,6 +7,7 @@
 #define SONDE_ANALYSIS_STALLS_H
 
 #include "analysis/stall_label.h"
+#include "analysis/texts.h"
 #include "reader/reader.h"
 
 /* One sample of the stalled thread. */
@@ -64,7 +65,7 @@ typedef struct stalls {
   size_t unsampled_count;
   size_t retracted; /* stalls that were idle waits of a loop with another wait site */
   uint64_t bad;     /* records that violate the format */
-  struct stall_text *texts;
+  text_copy_t *texts;
 } stalls_t;
 
 /* Adds an event to STALLS, which begin as zeros. Ignores events that do not concern stalls. False

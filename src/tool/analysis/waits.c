@@ -11,7 +11,7 @@ static uint64_t hash_of(const wait_sum_t *w) {
   const uint64_t words[] = {w->tid, w->stack, w->owner, w->address, w->is_mutex};
   uint64_t hash = hash_bytes(HASH_START, words, sizeof words);
   hash = hash_text(hash, w->call);
-  return hash_text(hash, w->what) >> 20;
+  return hash_number(hash_text(hash, w->what));
 }
 
 static int compare(uint64_t a, uint64_t b) { return a < b ? -1 : a > b; }

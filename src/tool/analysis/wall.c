@@ -7,24 +7,8 @@
 #include "analysis/samples.h"
 #include "reader/body.h"
 
-typedef struct wall_name {
-  struct wall_name *next;
-  char text[];
-} wall_name_t;
-
 static bool is_text(const char *text, const uint8_t *bytes, uint64_t n) {
   return strlen(text) == n && memcmp(text, bytes, n) == 0;
-}
-
-/* NULL when memory runs out. */
-static const char *copy_text(wall_t *w, const uint8_t *bytes, uint64_t n) {
-  wall_name_t *name = malloc(sizeof *name + n + 1);
-  if (!name) return NULL;
-  memcpy(name->text, bytes, n);
-  name->text[n] = 0;
-  name->next = w->names;
-  w->names = name;
-  return name->text;
 }
 
 /* The copy of a system call's name: equal names have one pointer. NULL when memory runs out. */
@@ -32,7 +16,7 @@ static const char *call_of(wall_t *w, const uint8_t *bytes, uint64_t n) {
   for (unsigned i = 0; i < w->call_count; i++)
     if (is_text(w->calls[i], bytes, n)) return w->calls[i];
   if (w->call_count == WALL_CALLS_MAX) return "";
-  const char *call = copy_text(w, bytes, n);
+  const char *call = texts_add(&w->names, bytes, n);
   if (call) w->calls[w->call_count++] = call;
   return call;
 }
@@ -41,24 +25,22 @@ static bool name_thread(wall_t *w, wall_thread_t *t, body_t *b) {
   uint64_t n;
   const uint8_t *bytes = body_string(b, &n);
   if (is_text(t->name, bytes, n)) return true;
-  const char *name = copy_text(w, bytes, n);
+  const char *name = texts_add(&w->names, bytes, n);
   if (name) t->name = name;
   return name != NULL;
 }
 
 /* ---- threads ------------------------------------------------------------------------------ */
 
-static uint64_t hash_of_tid(uint32_t tid) { return tid * UINT64_C(0x9e3779b97f4a7c15) >> 32; }
-
 static uint64_t hash_of_thread(const void *wall, size_t i) {
-  return hash_of_tid(((const wall_t *)wall)->threads[i].tid);
+  return hash_number(((const wall_t *)wall)->threads[i].tid);
 }
 
 /* NULL when memory runs out. */
 static wall_thread_t *thread_of(wall_t *w, uint32_t tid) {
   if (!hash_reserve(&w->thread_index, w->thread_count, hash_of_thread, w)) return NULL;
   uint32_t *slot;
-  HASH_FIND(&w->thread_index, hash_of_tid(tid), slot) {
+  HASH_FIND(&w->thread_index, hash_number(tid), slot) {
     if (w->threads[*slot - 1].tid == tid) break;
   }
   if (*slot) return &w->threads[*slot - 1];
@@ -75,8 +57,7 @@ static bool is_at(const wall_place_t *p, uint32_t tid, uint32_t stack, const cha
 }
 
 static uint64_t hash_of_place(uint32_t tid, uint32_t stack, const char *call) {
-  uint64_t key = ((uint64_t)stack << 32 | tid) ^ (uint64_t)(uintptr_t)call;
-  return key * UINT64_C(0x9e3779b97f4a7c15) >> 32;
+  return hash_pair((uint64_t)stack << 32 | tid, (uintptr_t)call);
 }
 
 static uint64_t hash_of_item(const void *places, size_t i) {
@@ -227,11 +208,7 @@ static void free_places(wall_places_t *p) {
 }
 
 void wall_free(wall_t *w) {
-  while (w->names) {
-    wall_name_t *next = w->names->next;
-    free(w->names);
-    w->names = next;
-  }
+  texts_free(&w->names);
   stack_dedup_free(w->dedup);
   free(w->threads);
   hash_free(&w->thread_index);

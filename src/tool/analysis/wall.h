@@ -13,6 +13,7 @@
 #define SONDE_ANALYSIS_WALL_H
 
 #include "analysis/stack_dedup.h"
+#include "analysis/texts.h"
 #include "base/hash.h"
 #include "reader/body.h"
 #include "reader/reader.h"
@@ -55,7 +56,7 @@ typedef struct wall {
   uint64_t unread_samples, unread_ns; /* of blocked threads whose stack could not be read */
   uint64_t bad;                       /* records that violate the format */
   bool recorded;                      /* there are records of the sampler */
-  struct wall_name *names;
+  text_copy_t *names;
   stack_dedup_t *dedup; /* of the samples' stacks; NULL before the first */
   const reader_t *reader;
 } wall_t;

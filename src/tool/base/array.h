@@ -45,6 +45,21 @@ static inline void *array_resized(void *items, size_t size, size_t needed, size_
 #define ARRAY_GROW(items, count, capacity)                                                         \
   ((count) < (capacity) || ARRAY_RESERVE(items, (size_t)(count) + 1, capacity))
 
+/* The number of leading items with CONDITION, an expression of the index INDEX, which must be true
+ * for these and false for all later items. A binary search over COUNT items. */
+#define ARRAY_SEARCH(count, index, condition)                                                      \
+  ({                                                                                               \
+    size_t array_low = 0, array_high = (count);                                                    \
+    while (array_low < array_high) {                                                               \
+      size_t index = array_low + (array_high - array_low) / 2;                                     \
+      if (condition)                                                                               \
+        array_low = index + 1;                                                                     \
+      else                                                                                         \
+        array_high = index;                                                                        \
+    }                                                                                              \
+    array_low;                                                                                     \
+  })
+
 /* An array as one variable. */
 #define ARRAY(type)                                                                                \
   struct {                                                                                         \

@@ -69,14 +69,7 @@ void images_free(image_list_t *list) {
 }
 
 long images_find(const image_list_t *list, uint64_t address) {
-  size_t low = 0, high = list->count;
-  while (low < high) {
-    size_t middle = (low + high) / 2;
-    if (list->items[middle].start <= address)
-      low = middle + 1;
-    else
-      high = middle;
-  }
+  size_t low = ARRAY_SEARCH(list->count, i, list->items[i].start <= address);
   return low && address < list->items[low - 1].end ? (long)low - 1 : -1;
 }
 

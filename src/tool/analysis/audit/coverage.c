@@ -16,10 +16,8 @@ static bool is_same_call(const coverage_call_t *a, const coverage_call_t *b) {
 }
 
 static uint64_t hash_of_call(const coverage_call_t *call) {
-  uint64_t hash = checksum_mix((uint64_t)(uintptr_t)call->call, call->stack) + call->function;
-  for (uint32_t i = 0; i < call->arguments_size; i++)
-    hash = (hash ^ call->arguments[i]) * UINT64_C(0x100000001b3); /* FNV-1a */
-  return checksum_mix(hash, call->class);
+  uint64_t hash = hash_pair((uintptr_t)call->call, call->stack) + call->function;
+  return hash_pair(hash_bytes(hash, call->arguments, call->arguments_size), call->class);
 }
 
 static uint64_t hash_of_item(const void *coverage, size_t i) {

@@ -10,6 +10,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/array.h"
 #include "base/bits.h"
 #include "reader/reader.h"
 #include "sonde/status.h"
@@ -204,17 +205,9 @@ int leaks_receive(leaks_t *l) {
 }
 
 const leaks_block_t *leaks_find(const leaks_t *l, uint64_t address) {
-  uint64_t low = 0, high = l->count;
-  while (low < high) {
-    uint64_t middle = low + (high - low) / 2;
-    const leaks_block_t *b = &l->blocks[middle];
-    if (address - b->address < (b->size ? b->size : 1)) return b;
-    if (b->address > address)
-      high = middle;
-    else
-      low = middle + 1;
-  }
-  return NULL;
+  size_t after = ARRAY_SEARCH(l->count, i, l->blocks[i].address <= address);
+  const leaks_block_t *b = after ? &l->blocks[after - 1] : NULL;
+  return b && address - b->address < (b->size ? b->size : 1) ? b : NULL;
 }
 
 void leaks_free(leaks_t *l) {

@@ -16,15 +16,7 @@
 
 /* The index of the first mapping that ends after ADDRESS. */
 static size_t first_after(const mappings_t *m, uint64_t address) {
-  size_t low = 0, high = m->count;
-  while (low < high) {
-    size_t middle = (low + high) / 2;
-    if (m->items[middle].end > address)
-      high = middle;
-    else
-      low = middle + 1;
-  }
-  return low;
+  return ARRAY_SEARCH(m->count, i, m->items[i].end <= address);
 }
 
 static bool insert(mappings_t *m, size_t at, const mapped_range_t *range) {

@@ -37,8 +37,6 @@
 
 /* ---- stacks ------------------------------------------------------------------------------- */
 
-static uint64_t hash_of(uint32_t id) { return id * UINT64_C(0x9e3779b97f4a7c15) >> 32; }
-
 /* Allocates the array for ids; a damaged file may contain ids too large for it. */
 static bool make_direct(replay_t *r) {
   size_t count;
@@ -53,7 +51,7 @@ static bool make_direct(replay_t *r) {
 }
 
 static uint64_t hash_of_known(const void *table, size_t i) {
-  return hash_of(((const replay_t *)table)->known[i].stack);
+  return hash_number(((const replay_t *)table)->known[i].stack);
 }
 
 /* Maps ID to the totals with the number INDEX. */
@@ -66,7 +64,7 @@ static bool map_stack(replay_t *r, uint32_t id, uint32_t index) {
       !hash_reserve(&r->stack_index, r->known_count, hash_of_known, r))
     return false;
   r->known[r->known_count++] = (stack_entry_t){id, index};
-  *hash_free_slot(&r->stack_index, hash_of(id)) = (uint32_t)r->known_count;
+  *hash_free_slot(&r->stack_index, hash_number(id)) = (uint32_t)r->known_count;
   return true;
 }
 
@@ -93,7 +91,7 @@ static inline stack_totals_t *stack_of(replay_t *r, uint32_t id) {
   }
   if (r->stack_index.slots) {
     const uint32_t *slot;
-    HASH_FIND(&r->stack_index, hash_of(id), slot) {
+    HASH_FIND(&r->stack_index, hash_number(id), slot) {
       const stack_entry_t *known = &r->known[*slot - 1];
       if (known->stack == id) return &r->stacks[known->index];
     }

@@ -143,14 +143,7 @@ static void build_ranges(debug_info_t *info) {
 /* Tries the nearest ranges that start at or below ADDRESS; units hardly overlap. */
 static bool search_ranges(debug_info_t *info, uint64_t address, size_t *unit) {
   if (!info->ranges_built) build_ranges(info);
-  size_t low = 0, high = info->range_count;
-  while (low < high) {
-    size_t middle = (low + high) / 2;
-    if (info->ranges[middle].low <= address)
-      low = middle + 1;
-    else
-      high = middle;
-  }
+  size_t low = ARRAY_SEARCH(info->range_count, i, info->ranges[i].low <= address);
   for (int tries = 0; low-- > 0 && tries < 16; tries++)
     if (address < info->ranges[low].high) {
       *unit = info->ranges[low].unit;
@@ -165,14 +158,7 @@ static bool search_aranges(debug_info_t *info, uint64_t address, size_t *unit) {
   if (dwarf_getaranges(info->dwarf, &aranges, NULL) != 0) return false;
   Dwarf_Arange *arange = dwarf_getarange_addr(aranges, address - info->code.bias);
   if (!arange || dwarf_getarangeinfo(arange, NULL, NULL, &offset) != 0) return false;
-  size_t low = 0, high = info->unit_count; /* units are sorted by offset */
-  while (low < high) {
-    size_t middle = (low + high) / 2;
-    if (dwarf_dieoffset(&info->units[middle].die) < offset)
-      low = middle + 1;
-    else
-      high = middle;
-  }
+  size_t low = ARRAY_SEARCH(info->unit_count, i, dwarf_dieoffset(&info->units[i].die) < offset);
   if (low == info->unit_count || dwarf_dieoffset(&info->units[low].die) != offset) return false;
   *unit = low;
   return true;
@@ -399,14 +385,7 @@ static void close_sequence(unit_reader_t *reading, line_state_t *state, uint64_t
 /* The end of the unit's range that contains ADDRESS; 0: none does. */
 static uint64_t range_end(const unit_reader_t *reading, uint64_t address) {
   const unit_range_t *ranges = reading->ranges;
-  size_t low = 0, high = reading->range_count;
-  while (low < high) {
-    size_t middle = (low + high) / 2;
-    if (ranges[middle].low <= address)
-      low = middle + 1;
-    else
-      high = middle;
-  }
+  size_t low = ARRAY_SEARCH(reading->range_count, i, ranges[i].low <= address);
   return low && address < ranges[low - 1].high ? ranges[low - 1].high : 0;
 }
 

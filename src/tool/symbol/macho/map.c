@@ -156,14 +156,7 @@ static void find_functions(debug_object_t *object, const image_t *image) {
 
 /* The function that contains ADDRESS of the object. */
 static const map_function_t *function_at(const debug_object_t *object, uint64_t address) {
-  size_t low = 0, high = object->count;
-  while (low < high) {
-    size_t middle = (low + high) / 2;
-    if (object->functions[middle].from <= address)
-      low = middle + 1;
-    else
-      high = middle;
-  }
+  size_t low = ARRAY_SEARCH(object->count, i, object->functions[i].from <= address);
   const map_function_t *f = low ? &object->functions[low - 1] : NULL;
   return f && address - f->from < f->size ? f : NULL;
 }

@@ -79,14 +79,7 @@ static bool find_borders(symtab_t *table) {
 
 /* The first border above ADDRESS; 0: there is none. */
 static uint64_t border_above(const symtab_t *table, uint64_t address) {
-  size_t low = 0, high = table->border_count;
-  while (low < high) {
-    size_t middle = (low + high) / 2;
-    if (table->borders[middle] <= address)
-      low = middle + 1;
-    else
-      high = middle;
-  }
+  size_t low = ARRAY_SEARCH(table->border_count, i, table->borders[i] <= address);
   return low < table->border_count ? table->borders[low] : 0;
 }
 
