@@ -30,7 +30,7 @@ static void set_style(FILE *out) {
  */
 static void put_text(FILE *out, const char *text) {
   for (const char *p = text; *p; p++)
-    putc_unlocked((unsigned char)*p < 0x20 || *p == 0x7f ? '?' : *p, out);
+    fputc((unsigned char)*p < 0x20 || *p == 0x7f ? '?' : *p, out);
 }
 
 /* ---- what a thread does, in words: the same in text and in JSON ---------------------------- */
