@@ -284,11 +284,19 @@ def needs_strace():
         skip("strace may not trace")
 
 
+# tests/CMakeLists.txt looks for lines that begin with these two calls, and does not register such a test in a
+# build with a sanitizer: nothing of it could be tried there.
+
 def needs_agent():
-    """Skips in a build with a sanitizer, which has no agent. tests/CMakeLists.txt does not even register
-    such tests there."""
+    """Skips in a build with a sanitizer, which has no agent."""
     if SANITIZED:
         skip("the agent, which has no libc, is not built with a sanitizer")
+
+
+def needs_plain_build():
+    """Skips in a build with a sanitizer, which has no examples, and handles crashes itself."""
+    if SANITIZED:
+        skip("the build has a sanitizer")
 
 
 def check(good, what):

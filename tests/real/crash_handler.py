@@ -7,7 +7,7 @@ import re
 import signal
 import subprocess
 
-from helpers import BUILD, SANITIZED, check, run_cases, skip
+from helpers import BUILD, check, needs_plain_build, run_cases
 
 PROGRAM = os.path.join(BUILD, "examples", "crash_handler")
 
@@ -50,6 +50,5 @@ def by_overflowing_the_stack():
     return _crash("overflow", signal.SIGSEGV, "recurse")
 
 
-if SANITIZED:
-    skip("a sanitizer handles crashes itself, and its frames outgrow a signal stack")
+needs_plain_build()
 run_cases(globals())

@@ -6,11 +6,10 @@ import re
 import subprocess
 
 from helpers import (
-    BUILD, INCLUDE, LINK_SHARED, LINK_STATIC, SANITIZED, SOURCE, WORK, compile_c, events, nothing_missing,
-    record, report, run_cases, skip, sonde, source_file)
+    BUILD, INCLUDE, LINK_SHARED, LINK_STATIC, SOURCE, WORK, compile_c, events, needs_plain_build,
+    nothing_missing, record, report, run_cases, sonde, source_file)
 
-if SANITIZED:
-    skip("the examples are not built with a sanitizer")
+needs_plain_build()
 EXAMPLE = os.path.join(BUILD, "examples/malloc_log")
 
 

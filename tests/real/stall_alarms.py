@@ -11,7 +11,7 @@ import signal
 import subprocess
 import time
 
-from helpers import SEED, fresh, kill, run_cases, skip_part, until, until_child
+from helpers import SEED, fresh, kill, needs_agent, run_cases, skip_part, until, until_child
 from shared.stalls import build, stalls, start
 
 draw = random.Random(SEED)
@@ -130,4 +130,5 @@ def no_false_alarms():
     return f"{alarms} false alarms in {len(results)} situations"
 
 
+needs_agent()
 run_cases([no_false_alarms])

@@ -4,7 +4,8 @@
 recorder, and to the monitor of a program that watches itself."""
 import subprocess
 
-from helpers import INCLUDE, LINK_SHARED, compile_c, Delays, fresh, needs, output_of, run_cases, source_file
+from helpers import (
+    INCLUDE, LINK_SHARED, compile_c, Delays, fresh, needs, needs_agent, output_of, run_cases, source_file)
 from shared.stalls import name, stalls, start
 
 EINVAL, EUNSUPPORTED, EBUSY = -1, -11, -15
@@ -80,4 +81,5 @@ def told_to_the_program_itself():
     assert idle_us < 1000
 
 
+needs_agent()
 run_cases(globals())

@@ -12,7 +12,8 @@ import subprocess
 import time
 
 from format import reader
-from helpers import WORK, child_of, fresh, needs, record, run_cases, skip, start_record, try_sonde, until
+from helpers import (
+    WORK, child_of, fresh, needs, needs_agent, record, run_cases, skip, start_record, try_sonde, until)
 from shared.stalls import build, name, overlap, stalls, start, start_us
 
 SPIN = """
@@ -195,6 +196,7 @@ def redis_with_everything_on():
     assert len(asleep) == 1 and 0.6 <= asleep[0]["total_ns"] / 1e9 < most + 0.05, (told, complaints)
 
 
+needs_agent()
 needs("/usr/bin/python3")
 run_cases([in_the_recording_while_it_lasts, a_kill_ends_it_exactly, the_recorder_is_killed,
            the_end_of_a_large_program_is_none, told_of_while_it_lasts, with_everything_on, redis_with_everything_on,

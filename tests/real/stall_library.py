@@ -2,7 +2,7 @@
 # SPDX-License-Identifier: MIT
 """A library that is loaded within a stall, after the recorder has read what is mapped, and blocks there: its
 function is named."""
-from helpers import compile_c, fresh, needs, run_cases
+from helpers import compile_c, fresh, needs, needs_agent, run_cases
 from shared.stalls import name, stalls, start
 
 PYTHON = "/usr/bin/python3"
@@ -29,5 +29,6 @@ def the_function_of_a_library_that_comes_late_is_named():
     assert any("ffi" in f.get("module", "") for f in told[0]["frames"]), told  # its caller
 
 
+needs_agent()
 needs(PYTHON)
 run_cases(globals())

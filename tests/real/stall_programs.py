@@ -6,7 +6,7 @@ import os
 import subprocess
 import time
 
-from helpers import WORK, connect, Delays, free_port, fresh, needs, run_cases, skip
+from helpers import WORK, connect, Delays, free_port, fresh, needs, needs_agent, run_cases, skip
 from shared.stalls import stalls, start
 
 THRESHOLD = 250
@@ -240,5 +240,6 @@ def with_nginx():
     verdict("nginx backtracking regex", stalls(path), ["cpu"], ["pcre"], seconds)
 
 
+needs_agent()
 with delays:
     run_cases([with_redis, with_node, with_python, with_glib, with_nginx])

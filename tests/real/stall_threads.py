@@ -4,7 +4,7 @@
 open few files; those beyond the limit are said to be not seen."""
 import resource
 
-from helpers import fresh, run_cases
+from helpers import fresh, needs_agent, run_cases
 from shared.stalls import build, name, stalls, start
 
 PLACES = 256
@@ -39,5 +39,6 @@ def loops_beyond_the_limit_are_said_to_be_not_seen():
     assert "more than 256 threads" in told["unsampled"][0] and "more than 256 threads" in complaints
 
 
+needs_agent()
 program = build("loops")
 run_cases(globals())

@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: MIT
 """Loops that wait in ways nobody can watch are said to be so: while the program runs, and in the report."""
-from helpers import compile_c, fresh, run_cases, skip, source_file
+from helpers import compile_c, fresh, needs_agent, run_cases, skip, source_file
 from shared.stalls import stalls, start
 
 
@@ -35,4 +35,5 @@ def loops_on_io_uring():
     watch([_program(), "ring"], "io_uring")
 
 
+needs_agent()
 run_cases(globals())

@@ -9,7 +9,7 @@ import os
 import random
 import subprocess
 
-from helpers import SEED, fresh, output_of, run_cases
+from helpers import SEED, fresh, needs_agent, output_of, run_cases
 from shared.stalls import build, name, overlap, stalls, start, start_us
 
 ROUNDS = int(os.environ.get("SONDE_ROUNDS", "1"))
@@ -112,4 +112,5 @@ def the_corpus_is_named():
     assert extra == 0
 
 
+needs_agent()
 run_cases([the_corpus_is_named])

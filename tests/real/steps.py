@@ -12,7 +12,7 @@ import os
 import struct
 import subprocess
 
-from helpers import FIXTURES, needs, run_cases, skip
+from helpers import FIXTURES, needs, needs_plain_build, run_cases, skip
 
 STEPS_MAX = int(os.environ.get("STEPS_MAX", "3000"))
 
@@ -126,6 +126,7 @@ def _of(program):
     return case
 
 
+needs_plain_build()
 needs("gdb", "setarch")
 _programs = [FIXTURES / name for name in ("steps", "steps-fp", "steps-O0") if (FIXTURES / name).exists()]
 if not _programs:

@@ -6,8 +6,8 @@ import collections
 import subprocess
 
 from helpers import (
-    INCLUDE, LINK_SHARED, LINK_STATIC, SANITIZED, compile_c, fresh, needs, nothing_missing, output_of, report,
-    run_cases, skip)
+    INCLUDE, LINK_SHARED, LINK_STATIC, compile_c, fresh, needs, needs_plain_build, nothing_missing, output_of,
+    report, run_cases)
 from shared.calls import trace_source
 
 FIB5 = {"fib": 1, "fib/fib": 2, "fib/fib/fib": 4, "fib/fib/fib/fib": 6, "fib/fib/fib/fib/fib": 2}
@@ -92,7 +92,6 @@ def imports_by_pattern():
         assert saved == {"getppid": 7, "strtol": 7}, saved
 
 
-if SANITIZED:
-    skip("a program without a sanitizer cannot be linked with a library that has one")
+needs_plain_build()
 run_cases([*map(_case_of, ("gcc -O0", "gcc -O2", "g++ -O2", "clang -O1", "clang++ -O2")),
            _case_of("gcc -O0", "-fpatchable-function-entry=5"), imports_by_pattern])

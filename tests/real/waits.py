@@ -8,7 +8,8 @@ import re
 import subprocess
 
 from helpers import (
-    SEED, Delays, fresh, needs, record, report, run_cases, start_record, until, until_asleep, until_child)
+    SEED, Delays, fresh, needs, needs_agent, record, report, run_cases, start_record, until, until_asleep,
+    until_child)
 from shared.stalls import build
 
 draw = random.Random(SEED)
@@ -113,4 +114,5 @@ def those_of_a_shell_as_strace_says():
     compare_with_strace("sh", ["sh", "-c", SHELL], ["wait4"])
 
 
+needs_agent()
 run_cases(globals())
