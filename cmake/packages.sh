@@ -1,6 +1,8 @@
 # SPDX-License-Identifier: MIT
+# shellcheck shell=sh
+# shellcheck disable=SC2046  # one word a package
 #
-# What the verbs of ./run stand on, by package manager, and how it is installed. Sourced by ./run.
+# The packages that the verbs of ./run need, by package manager, and how they are installed. Sourced by ./run.
 # need GROUP… installs the packages of the groups (build, demo, test, bench, soak, machine) that are missing.
 #
 # apt is exercised on fresh Debian 12; the other lists name the same packages as those systems call
@@ -22,33 +24,34 @@ packages() {
     liblzma-dev libiberty-dev libjson-c-dev libzstd-dev zlib1g-dev libyaml-dev libprotobuf-c-dev protobuf-c-compiler \
     libplist-dev ;;
   apt-get-demo) echo python3 python3-dbg libc6-dbg ;;
-  apt-get-test) echo libcmocka-dev python3 python3-jsonschema git gdb strace elfutils procps file redis-server nginx-light \
+  apt-get-test) echo libcmocka-dev python3 python3-jsonschema python3-gi git make gdb strace ltrace uftrace valgrind \
+    elfutils dwz xz-utils file procps curl openssl redis-server nginx-light sqlite3 \
     libjemalloc2 libtcmalloc-minimal4 libgoogle-perftools4 libmimalloc2.0 \
-    sqlite3 clang libclang-rt-dev llvm clang-format clang-tidy libunwind-dev python3-dbg libc6-dbg musl-tools \
-    gobjc libgnustep-base-dev \
+    clang libclang-rt-dev llvm clang-format clang-tidy shellcheck pyflakes3 \
+    libunwind-dev python3-dbg libc6-dbg musl-tools gobjc libgnustep-base-dev rpm npm \
     $(apt_cross) $(apt_macho) ;;
   apt-get-machine) echo qemu-system-arm mmdebstrap cpio gcc-aarch64-linux-gnu g++-aarch64-linux-gnu \
     libcmocka-dev:arm64 libelf-dev:arm64 libdw-dev:arm64 liblzma-dev:arm64 libiberty-dev:arm64 \
     libjson-c-dev:arm64 libzstd-dev:arm64 zlib1g-dev:arm64 libyaml-dev:arm64 \
     libprotobuf-c-dev:arm64 libplist-dev:arm64 ;;
   apt-get-soak) echo nodejs default-jdk-headless postgresql redis-tools ;;
-  apt-get-bench) echo heaptrack uftrace ltrace valgrind redis-tools perl curl zstd ;;
+  apt-get-bench) echo heaptrack redis-tools perl zstd ;;
   dnf-build) echo gcc gcc-c++ binutils cmake ninja-build pkgconf-pkg-config elfutils-devel \
     xz-devel binutils-devel json-c-devel libzstd-devel zlib-devel libyaml-devel protobuf-c-devel protobuf-c-compiler \
     libplist-devel ;;
   dnf-demo) echo python3 ;;
-  dnf-test) echo libcmocka-devel python3 python3-jsonschema git gdb strace elfutils procps-ng file redis nginx sqlite clang \
-    llvm compiler-rt clang-tools-extra libunwind-devel musl-gcc ;;
+  dnf-test) echo libcmocka-devel python3 python3-jsonschema python3-pyflakes git make gdb strace ltrace valgrind elfutils dwz xz file \
+    procps-ng curl openssl redis nginx sqlite ShellCheck npm rpm-build clang llvm compiler-rt clang-tools-extra libunwind-devel musl-gcc ;;
   pacman-build) echo gcc binutils cmake ninja pkgconf libelf debuginfod xz json-c zstd zlib libyaml protobuf-c libplist ;;
   pacman-demo) echo python ;;
-  pacman-test) echo cmocka python python-jsonschema git gdb strace elfutils procps-ng file redis nginx sqlite clang llvm \
-    compiler-rt libunwind musl ;;
+  pacman-test) echo cmocka python python-jsonschema python-pyflakes git make gdb strace ltrace valgrind elfutils xz file \
+    procps-ng curl openssl redis nginx sqlite shellcheck npm clang llvm compiler-rt libunwind musl ;;
   apk-build) echo gcc g++ musl-dev linux-headers binutils cmake ninja-build ninja-is-really-ninja pkgconf \
     elfutils-dev xz-dev binutils-dev json-c-dev zstd-dev zlib-dev yaml-dev protobuf-c-dev protobuf-c-compiler \
     libplist-dev ;;
   apk-demo) echo python3 ;;
-  apk-test) echo cmocka-dev python3 py3-jsonschema git gdb strace elfutils procps file redis nginx sqlite clang llvm \
-    compiler-rt clang-extra-tools libunwind-dev ;;
+  apk-test) echo cmocka-dev python3 py3-jsonschema py3-flakes git make gdb strace ltrace valgrind elfutils xz file procps curl \
+    openssl redis nginx sqlite shellcheck npm clang llvm compiler-rt clang-extra-tools libunwind-dev ;;
   brew-build) echo cmake ninja pkg-config json-c zstd libyaml protobuf-c libplist ;;
   brew-demo) echo python3 ;;
   brew-test) echo cmocka python3 git redis nginx sqlite llvm ;;
@@ -66,9 +69,13 @@ apt_cross() {
 }
 
 # What links Mach-O, with chained fixups (older ones have none), and what lists these.
-apt_macho() { is_debian_amd64 && echo lld-19 llvm-19 || true; }
+apt_macho() {
+  is_debian_amd64 || return 0
+  echo lld-19 llvm-19
+}
 
 is_installed() {
+  case $1 in npm) has npm && return ;; esac # a package of another source brings it, and conflicts
   case $manager in
   apt-get) dpkg-query -W -f '${db:Status-Status}\n' "$1" 2>/dev/null | grep -qx installed ;;
   dnf) rpm -q --whatprovides "$1" >/dev/null 2>&1 ;;
