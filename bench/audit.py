@@ -14,7 +14,7 @@ import tempfile
 import time
 
 ROOT = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
-SONDE = os.path.join(os.environ.get("SONDE_BUILD", os.path.join(ROOT, "build")), "bin", "sonde")
+SONDE = os.path.join(os.environ.get("SONDE_BUILD", os.path.join(ROOT, "build-test")), "bin", "sonde")
 ROUNDS = int(sys.argv[1]) if len(sys.argv) > 1 else 7
 
 LOOP = """

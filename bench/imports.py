@@ -7,7 +7,7 @@ import shutil
 import subprocess
 import tempfile
 
-SONDE = os.environ.get("SONDE", "build/bin/sonde")
+SONDE = os.environ.get("SONDE", "build-test/bin/sonde")
 CALLS, ROUNDS = 2_000_000, 7
 WORK = tempfile.mkdtemp(prefix="sonde-bench-imports-")
 LIBRARY = "int work(int x);\nint work(int x) { return x * 3 + 1; }\n"

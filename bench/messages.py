@@ -6,7 +6,7 @@ import os
 import subprocess
 import tempfile
 
-SONDE = os.environ.get("SONDE", "build/bin/sonde")
+SONDE = os.environ.get("SONDE", "build-test/bin/sonde")
 CALLS, ROUNDS = 3_000_000, 7
 PROGRAM = """
 #include <objc/runtime.h>

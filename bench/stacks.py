@@ -17,7 +17,7 @@ import tempfile
 import time
 
 ROOT = pathlib.Path(__file__).resolve().parents[1]
-BUILD = pathlib.Path(os.environ.get("SONDE_BUILD", ROOT / "build"))
+BUILD = pathlib.Path(os.environ.get("SONDE_BUILD", ROOT / "build-test"))
 SONDE, FIXTURES = str(BUILD / "bin" / "sonde"), BUILD / "tests" / "fixtures"
 ROUNDS = int(sys.argv[1]) if len(sys.argv) > 1 else 9
 QUIET = dict(stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, check=False)

@@ -16,7 +16,7 @@ import sys
 import tempfile
 
 ROOT = pathlib.Path(__file__).resolve().parents[1]
-BUILD = pathlib.Path(os.environ.get("SONDE_BUILD", ROOT / "build"))
+BUILD = pathlib.Path(os.environ.get("SONDE_BUILD", ROOT / "build-test"))
 SONDE = str(BUILD / "bin" / "sonde")
 UNITS = 12
 ADDRESSES, ROUNDS, PARTS = 100_000, 3, 30

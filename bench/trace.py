@@ -14,7 +14,7 @@ import sys
 import tempfile
 
 ROOT = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
-BUILD = os.environ.get("SONDE_BUILD", os.path.join(ROOT, "build"))
+BUILD = os.environ.get("SONDE_BUILD", os.path.join(ROOT, "build-test"))
 SONDE = os.path.join(BUILD, "bin", "sonde")
 HERE = os.path.join(ROOT, "bench", "trace")
 ROUNDS = int(sys.argv[1]) if len(sys.argv) > 1 else 7

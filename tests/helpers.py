@@ -28,7 +28,7 @@ import time
 import traceback
 
 SOURCE = os.environ.get("SONDE_SOURCE") or str(pathlib.Path(__file__).resolve().parent.parent)
-BUILD = os.environ.get("SONDE_BUILD") or os.path.join(SOURCE, "build")
+BUILD = os.environ.get("SONDE_BUILD") or os.path.join(SOURCE, "build-test")
 SONDE = os.environ.get("SONDE") or os.path.join(BUILD, "bin", "sonde")
 FIXTURES = pathlib.Path(os.environ.get("SONDE_FIXTURES") or os.path.join(BUILD, "tests", "fixtures"))
 SANITIZED = bool(os.environ.get("SONDE_SANITIZED"))

@@ -11,7 +11,7 @@ import time
 
 HERE = pathlib.Path(__file__).resolve().parent
 ROOT = HERE.parents[1]
-SONDE = str(pathlib.Path(os.environ.get("SONDE_BUILD", ROOT / "build")) / "bin" / "sonde")
+SONDE = str(pathlib.Path(os.environ.get("SONDE_BUILD", ROOT / "build-test")) / "bin" / "sonde")
 sys.path.insert(0, str(ROOT / "tests" / "format"))
 
 ROWS = {"sqlite3": 1000000, "python3": 150000, "perl": 700000, "cc1": 1500}

@@ -13,7 +13,7 @@ import tempfile
 
 import run as bench_of
 
-ROOT = bench_of.ROOT
+ROOT, LINUX = bench_of.ROOT, bench_of.LINUX
 ABSENT = ("stacks", "record", "ctl", "leaks", "clean", "doctor")
 failures = 0
 
@@ -107,7 +107,7 @@ def compare(sonde, command, folder):
 
 def main():
     command = make_command(sys.argv[1])
-    sonde = ROOT / "build/bin/sonde"
+    sonde = LINUX / "bin/sonde"
     if not sonde.exists():
         print("the command for Linux is not built: nothing to compare with")
         return 77
@@ -115,7 +115,7 @@ def main():
         compare(sonde, command, pathlib.Path(temporary))
     for test in ["import_apple.py", *sys.argv[2:]]:
         done = subprocess.run([sys.executable, ROOT / "tests/real" / test], capture_output=True, text=True, timeout=900,
-                              env={**os.environ, "SONDE": str(command), "SONDE_BUILD": str(ROOT / "build")})
+                              env={**os.environ, "SONDE": str(command), "SONDE_BUILD": str(LINUX), "PYTHONPATH": str(ROOT / "tests")})
         check(done.returncode == 0, f"{test} with the command for macOS" + ("" if done.returncode == 0 else
               f":\n{done.stdout[-1500:]}{done.stderr[-500:]}"))
     return 1 if failures else 0

@@ -13,6 +13,8 @@ import sys
 
 HERE = pathlib.Path(__file__).resolve().parent
 ROOT = HERE.parent.parent
+# The build for Linux that the one for macOS is compared with.
+LINUX = ROOT / "build-test"
 LAYOUTS = {"opcodes": ["-no_fixup_chains", "-platform_version", "macos", "11.0", "13.0"],
            "chained": ["-fixup_chains", "-init_offsets", "-platform_version", "macos", "13.0", "13.0"]}
 FACT = re.compile(r"^_fact_(\w+):[^\n]*\n\s*\.quad\s+(-?\d+)", re.M)
@@ -295,7 +297,7 @@ def faults_of_suspends(start, tried):
 
 def main():
     bench = Bench(sys.argv[1], sys.argv[2] if len(sys.argv) > 2 else None)
-    sonde = ROOT / "build/bin/sonde"
+    sonde = LINUX / "bin/sonde"
     loader, failed = bench.make_loader(), 0
     objects, libraries = bench.objects("program"), bench.libraries()
     policy = bench.out / "policy.aud"

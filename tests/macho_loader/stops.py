@@ -4,14 +4,14 @@
 in both layouts; libsonde for macOS and libsonde for Linux each tell the stack of the stopped thread, and the two must be
 equal, frame for frame and in whether they are complete. Then they are interrupted by a signal as often, whose handler has
 libsonde tell the stack of the ucontext_t that it is given. Exit status 1 when one is not, 77 with a reason where something
-is missing: libsonde for Linux is that of build (x86_64) or build-aarch64 (arm64)."""
+is missing: libsonde for Linux is that of build-test (x86_64) or build-aarch64 (arm64)."""
 import os
 import random
 import subprocess
 import sys
 
 import witness
-from run import HERE, LAYOUTS, ROOT, Bench, run, tool
+from run import HERE, LAYOUTS, LINUX, ROOT, Bench, run, tool
 
 
 def make_witness(bench, folder, name, sources):
@@ -73,7 +73,7 @@ def main():
     arch, count = sys.argv[1], int(sys.argv[2]) if len(sys.argv) > 2 else 50
     seed = int(sys.argv[3]) if len(sys.argv) > 3 else random.randrange(1, 1 << 30)
     bench = Bench(arch, None)
-    archive = ROOT / ("build/lib/libsonde.a" if arch == "x86_64" else "build-aarch64/lib/libsonde.a")
+    archive = (LINUX if arch == "x86_64" else ROOT / "build-aarch64") / "lib/libsonde.a"
     if not archive.exists():
         print(f"{archive} is not built")
         return 77

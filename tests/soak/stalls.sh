@@ -4,6 +4,6 @@
 # phases each time; and the situations that must raise no alarm.
 set -e
 root=$(cd "$(dirname "$0")/../.." && pwd)
-export SONDE="${SONDE:-$root/build/bin/sonde}" SONDE_SOURCE="$root" SONDE_ROUNDS="${SONDE_ROUNDS:-10}"
+export SONDE="${SONDE:-$root/build-test/bin/sonde}" SONDE_SOURCE="$root" SONDE_ROUNDS="${SONDE_ROUNDS:-10}"
 SONDE_SPINNERS=20 python3 "$root/tests/real/stall_alarms.py"
 python3 "$root/tests/real/stalls.py"
