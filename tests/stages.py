@@ -234,12 +234,21 @@ class Apple(Stage):
                             "python3", "tests/macho_loader/run.py", arch, *folder)
 
 
+class Lint(Stage):
+    """`./run lint` with clang-tidy on files that changed lately. It is all CPU time, so that it runs beside the
+    tests of gcc."""
+
+    def prepare(self):
+        self.program("lint", "./run", "lint", "--changed", nice=19)
+
+
 def libraries(pattern):
     return lambda: any(pathlib.Path("/").glob(pattern))
 
 
 STAGES = (
     Ctest("gcc", "test", warnings_are_errors("gcc")),
+    Lint("lint"),
     Ctest("gcc, ASan and UBSan", "asan"),
     Ctest("gcc, TSan", "tsan", label="tsan"),
     Ctest("aarch64 under qemu-user", "aarch64", needs=(
