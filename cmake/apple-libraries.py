@@ -10,13 +10,26 @@ import sys
 import tempfile
 
 PACKAGES = ("elfutils", "json-c", "libiberty", "libplist", "libyaml", "libzstd", "protobuf-c", "xz-utils", "zlib")
-SOURCES = pathlib.Path("/etc/apt/sources.list.d/debian.sources")
+# Where Debian's installers write the mirror: as deb822, or in the older form of one line each.
+SOURCES = [pathlib.Path("/etc/apt/sources.list.d/debian.sources"), pathlib.Path("/etc/apt/sources.list")]
+
+
+def source_list(scratch):
+    """A list for apt that names the sources of the mirror's packages, or None."""
+    for path in SOURCES:
+        text = path.read_text() if path.exists() else ""
+        if re.search(r"(?m)^(Types:|deb )", text):
+            listed = scratch / f"source{path.suffix}"
+            listed.write_text(re.sub(r"(?m)^deb ", "deb-src ", re.sub(r"(?m)^Types:.*$", "Types: deb-src", text)))
+            return listed
+    return None
 
 
 def fetch(root, scratch):
     """Unpacks each package's sources as ROOT/NAME; returns why not."""
-    listed = scratch / "source.sources"
-    listed.write_text(re.sub(r"(?m)^Types:.*$", "Types: deb-src", SOURCES.read_text()))
+    listed = source_list(scratch)
+    if not listed:
+        return "apt has no list of Debian's to fetch the libraries from"
     (scratch / "lists/partial").mkdir(parents=True)
     apt = ["apt-get", "-qq", "-o", f"Dir::Etc::SourceList={listed}", "-o", "Dir::Etc::SourceParts=/nonexistent",
            "-o", f"Dir::State::Lists={scratch}/lists", "-o", "Acquire::Languages=none", "-o", "APT::Sandbox::User=root"]
@@ -38,8 +51,8 @@ def main():
     if all((root / package).is_dir() for package in PACKAGES):
         return 0
     shutil.rmtree(root, ignore_errors=True)  # from when it took less
-    if not shutil.which("apt-get") or not SOURCES.exists():
-        print("no apt with Debian's sources to fetch the libraries with")
+    if not shutil.which("apt-get"):
+        print("apt is not installed, which fetches the libraries")
         return 1
     root.parent.mkdir(parents=True, exist_ok=True)
     with tempfile.TemporaryDirectory(dir=root.parent) as temporary:
