@@ -35,22 +35,26 @@
 typedef struct tracer {
   coverage_calls_t calls;
   pid_t pid;
-  bool begun;       /* the program has been executed */
-  uint64_t rings;   /* operations submitted by io_uring_enter, and rings made */
-  uint64_t foreign; /* system calls of another architecture's convention */
-  bool let_go;      /* before it executed a file that gives it more rights */
+  /* the child has executed the program */
+  bool begun;
+  /* operations submitted by io_uring_enter, and rings created */
+  uint64_t rings;
+  /* system calls in another architecture's convention */
+  uint64_t foreign;
+  /* detached before an exec that gains rights */
+  bool detached;
 } tracer_t;
 
 /* ---- one system call ------------------------------------------------------------------------ */
 
-/* A program that we trace gains rights only if we have this one (credentials(7)). */
+/* A traced program gains rights only if the tracer has this capability (credentials(7)). */
 static bool may_trace_all(void) {
   struct __user_cap_header_struct header = {_LINUX_CAPABILITY_VERSION_3, 0};
   struct __user_cap_data_struct data[_LINUX_CAPABILITY_U32S_3];
   return syscall(SYS_capget, &header, data) == 0 && data[0].effective >> CAP_SYS_PTRACE & 1;
 }
 
-/* May the kernel give more rights to who executes this file? What we may not look at, it may. */
+/* Whether an exec of this file may gain rights. True if the file cannot be examined. */
 static bool gives_rights(const tracer_t *t, const stopped_call_t *call) {
   char name[4096], path[4200];
   struct stat st;
@@ -78,7 +82,7 @@ static bool moves_code(const stopped_call_t *call) {
          call->arguments[2] & PROT_EXEC;
 }
 
-/* A range that is unmapped or moved matters where it is of an image that was looked at. */
+/* Whether an unmapped or moved range belongs to an image that was read. */
 static void note_moved(tracer_t *t, const stopped_call_t *call) {
   const modules_t *modules = t->calls.target ? &t->calls.target->modules : NULL;
   uint64_t start = call->arguments[0], end = start + call->arguments[1];
@@ -90,7 +94,7 @@ static void note_moved(tracer_t *t, const stopped_call_t *call) {
     }
 }
 
-/* At the entry of a system call. False: the thread is to be let go. */
+/* At the entry of a system call. False: detach from the thread. */
 static bool entered(tracer_t *t, const stopped_call_t *call) {
   if (call->number == SYS_io_uring_enter) t->rings += (uint32_t)call->arguments[1];
   if (call->number == SYS_io_uring_setup) t->rings++;
@@ -98,11 +102,11 @@ static bool entered(tracer_t *t, const stopped_call_t *call) {
   if (coverage_calls_wants(&t->calls, call->number)) coverage_calls_add(&t->calls, call);
   bool executes = call->number == SYS_execve || call->number == SYS_execveat;
   if (!executes || may_trace_all() || !gives_rights(t, call)) return true;
-  t->let_go = true;
+  t->detached = true;
   return false;
 }
 
-/* False: the thread is to be let go. */
+/* False: detach from the thread. */
 static bool at_call(tracer_t *t, pid_t tid) {
   struct __ptrace_syscall_info info;
   if (!t->begun || ptrace(PTRACE_GET_SYSCALL_INFO, tid, sizeof info, &info) <= 0 ||
@@ -126,7 +130,7 @@ static void executed(tracer_t *t) {
   shm_audit_t *audit = &t->calls.recording->control->audit;
   if (t->begun) coverage_calls_flush(&t->calls);
   t->begun = true;
-  store_relaxed(&audit->used, 0u); /* the program that wrote there is no more */
+  store_relaxed(&audit->used, 0u); /* the previous program wrote it */
   memset(audit->threads, 0, sizeof audit->threads);
   store_release(&audit->ready, 0u);
 }
@@ -152,7 +156,7 @@ static void resume(pid_t tid, way_t way, intptr_t signal_number) {
     (void)ptrace(PTRACE_LISTEN, tid, NULL, NULL);
 }
 
-/* Thread TID has stopped: how it goes on. */
+/* Handles a stop of thread TID and resumes it. */
 static void stopped(tracer_t *t, pid_t tid, int status) {
   int event = status >> 16;
   way_t way = GO_ON;
@@ -160,7 +164,7 @@ static void stopped(tracer_t *t, pid_t tid, int status) {
   if (WSTOPSIG(status) == SYSCALL_STOP) {
     if (!at_call(t, tid)) way = LET_GO;
   } else if (event == PTRACE_EVENT_STOP) {
-    if (!is_ours(t, tid)) /* a process of its own, made by clone */
+    if (!is_ours(t, tid)) /* a process created by clone */
       way = LET_GO;
     else if (is_group_stop(status))
       way = STAY_STOPPED;
@@ -192,14 +196,14 @@ static void write_end(tracer_t *t) {
   monitor_writer_value(t->calls.writer, t->rings);
   monitor_writer_value(t->calls.writer, t->foreign);
   monitor_writer_value(t->calls.writer, used > SHM_AUDITED ? used - SHM_AUDITED : 0);
-  monitor_writer_value(t->calls.writer, t->let_go);
+  monitor_writer_value(t->calls.writer, t->detached);
   monitor_writer_end(t->calls.writer);
   (void)monitor_writer_flush(t->calls.writer);
 }
 
 static _Noreturn void be_tracer(recording_t *recording, pid_t pid, const audit_policy_t *policy,
                                 int told) {
-  /* While we were stopped, so would the program be, whatever it does at such a signal. */
+  /* A stopped tracer would stop the program too. */
   static const int ignored[] = {SIGINT,  SIGQUIT, SIGTERM, SIGHUP,  SIGUSR1,
                                 SIGUSR2, SIGPIPE, SIGTSTP, SIGTTIN, SIGTTOU};
   for (size_t i = 0; i < sizeof ignored / sizeof *ignored; i++)

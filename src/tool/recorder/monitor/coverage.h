@@ -1,23 +1,23 @@
 /* SPDX-License-Identifier: MIT
  *
- * What the audit's hooks do not see: the sensitive system calls of a program, all of them, as a
- * tracer has them (sonde record --audit --coverage).
+ * The coverage of an audit (sonde record --audit --coverage): a tracer records all sensitive system
+ * calls of a program, so that the report can show those that the audit's hooks did not see.
  *
- * The tracer is a process of its own beside the recorder, which seizes every thread of the program
- * (PTRACE_SEIZE) and is told of the entry and the end of every system call. Of those that the
- * policy's functions come down to (target/sensitive.h) it says which audited call they belong to
- * (record/shm_audit.h), or where they come from: the stack of the stopped thread. That takes
- * two stops of the thread at every system call, sensitive or not, 10 to 20 µs in all, so it is a
- * check of the audit and not a part of it.
+ * The tracer is a process beside the recorder. It seizes every thread of the program (PTRACE_SEIZE)
+ * and stops it at the entry and exit of every system call. For each call that the policy's
+ * functions lead to (target/sensitive.h), it records the audited function that made it
+ * (record/shm_audit.h), or else the stack of the stopped thread. Two stops at every system call,
+ * sensitive or not, take 10 to 20 µs. So this is a check of the audit and not a part of it.
  *
- * Why ptrace. A seccomp filter would stop sensitive calls alone, but it is inherited for ever,
- * needs no_new_privs, and once the tracer is gone its calls fail. Syscall user dispatch ends at
- * exec and kills a program that makes a call while SIGSYS is blocked. A tracer adds nothing to the
- * program: no signal, no EINTR; stops and signals pass through; children made by fork and vfork
- * are not traced; when the tracer ends, however it ends, the program runs on. What does change: the
- * program cannot be traced by another, nor trace itself (PTRACE_TRACEME), and /proc shows a
- * TracerPid. A traced program would not gain the rights of a set-user-ID file it executes: unless
- * we may trace such ones, it is let go before.
+ * Why ptrace: a seccomp filter would stop only sensitive calls, but it is inherited for ever, needs
+ * no_new_privs, and its calls fail when the tracer has ended. Syscall user dispatch ends at exec
+ * and kills a program that makes a call while SIGSYS is blocked. A tracer adds nothing to the
+ * program: no signal, no EINTR; stops and signals pass through; children of fork and vfork are not
+ * traced; if the tracer is killed, the program continues.
+ *
+ * Limits: nobody else can trace the program, nor can it trace itself (PTRACE_TRACEME), and /proc
+ * shows a TracerPid. A traced program does not gain the rights of a set-user-ID file, so the tracer
+ * detaches before such an exec unless it has CAP_SYS_PTRACE.
  */
 #ifndef SONDE_RECORDER_MONITOR_COVERAGE_H
 #define SONDE_RECORDER_MONITOR_COVERAGE_H
@@ -27,15 +27,15 @@
 #include "recorder/recording_file.h"
 #include "sensor/audit/policy.h"
 
-/* Begins to watch the child PID, which has not executed its program yet; what it does until then is
- * not counted. The tracer closes the COUNT descriptors at CLOSED. RECORDING and POLICY must stay as
- * they are until coverage_finish. Returns the tracer's pid, or -1 with errno set. No threads may
- * have been made yet. */
+/* Starts the tracer of the child PID, which has not executed its program yet; calls before that are
+ * not counted. The tracer closes the COUNT descriptors at CLOSED. RECORDING and POLICY must stay
+ * valid until coverage_finish. Returns the tracer's pid, or -1 with errno. Call it before the
+ * recorder has threads. */
 pid_t coverage_start(recording_t *recording, pid_t pid, const audit_policy_t *policy,
                      const int *closed, int count);
 
-/* After the program has ended: waits until everything has been written. False when the tracer did
- * not end well, and some of it is missing. */
+/* After the program has ended: waits until all calls are written. False if the tracer failed, so
+ * that calls are missing. */
 bool coverage_finish(pid_t tracer);
 
 #endif

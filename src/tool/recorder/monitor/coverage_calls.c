@@ -10,6 +10,7 @@
 #include <sys/syscall.h>
 #include <sys/uio.h>
 
+#include "base/array.h"
 #include "target/process.h"
 #include "target/registers.h"
 
@@ -23,8 +24,10 @@
 #endif
 
 struct coverage_row {
-  uint32_t number, class; /* coverage_class_t */
-  uint32_t function;      /* of the policy, whose hook has seen it, + 1; 0: of none */
+  /* class: coverage_class_t */
+  uint32_t number, class;
+  /* the policy's function whose hook saw it, + 1; 0: none */
+  uint32_t function;
   uint32_t stack, size;
   uint8_t *arguments;
   uint64_t count, first, last;
@@ -37,54 +40,43 @@ static bool same(const coverage_row_t *a, const coverage_row_t *b) {
          a->stack == b->stack && a->size == b->size && !memcmp(a->arguments, b->arguments, a->size);
 }
 
-static size_t slot_of(const coverage_calls_t *c, const coverage_row_t *row) {
+static uint64_t hash_of_row(const coverage_row_t *row) {
   uint64_t hash = (uint64_t)row->number << 32 | row->class << 16 | row->function;
-  hash = checksum_mix(hash, row->stack);
-  for (uint32_t i = 0; i < row->size; i++)
-    hash = (hash ^ row->arguments[i]) * UINT64_C(0x100000001b3);
-  size_t i = (size_t)checksum_mix(hash, 1) & c->mask;
-  while (c->slots[i] && !same(&c->rows[c->slots[i] - 1], row))
-    i = (i + 1) & c->mask;
-  return i;
+  return hash_number(hash_bytes(hash_pair(hash, row->stack), row->arguments, row->size));
 }
 
-static bool grow(coverage_calls_t *c) {
-  size_t room = c->room ? 2 * c->room : 256;
-  coverage_row_t *rows = realloc(c->rows, room * sizeof *rows);
-  if (!rows) return false;
-  c->rows = rows;
-  uint32_t *slots = calloc(4 * room, sizeof *slots);
-  if (!slots) return false;
-  free(c->slots);
-  c->slots = slots;
-  c->room = room;
-  c->mask = 4 * room - 1;
-  for (size_t i = 0; i < c->count; i++)
-    slots[slot_of(c, &c->rows[i])] = (uint32_t)(i + 1);
-  return true;
+static uint64_t hash_of_item(const void *calls, size_t i) {
+  return hash_of_row(&((const coverage_calls_t *)calls)->rows[i]);
 }
 
-/* One more call such as ROW. When there are too many different ones, what tells them apart is left
- * out. */
+/* Counts a call equal to ROW. If there are too many different calls, arguments and stack are
+ * omitted.
+ */
 static void count(coverage_calls_t *c, coverage_row_t row) {
   if (c->count >= ROWS_MAX) row.size = row.stack = 0;
-  if (c->count == c->room && !grow(c)) return;
-  size_t slot = slot_of(c, &row);
   row.first = row.last = monitor_writer_now(c->writer);
-  if (!c->slots[slot]) {
+  uint32_t *slot;
+  if (!hash_reserve(&c->index, c->count, hash_of_item, c)) return;
+  HASH_FIND(&c->index, hash_of_row(&row), slot) {
+    if (same(&c->rows[*slot - 1], &row)) break;
+  }
+  if (!*slot) {
     uint8_t *copy = malloc(row.size + 1);
-    if (!copy) return;
+    if (!copy || !ARRAY_GROW(c->rows, c->count, c->capacity)) {
+      free(copy);
+      return;
+    }
     memcpy(copy, row.arguments, row.size);
     row.arguments = copy;
     c->rows[c->count++] = row;
-    c->slots[slot] = (uint32_t)c->count;
+    *slot = (uint32_t)c->count;
   }
-  coverage_row_t *known = &c->rows[c->slots[slot] - 1];
+  coverage_row_t *known = &c->rows[*slot - 1];
   known->count++;
   known->last = row.last;
 }
 
-/* ---- where it comes from -------------------------------------------------------------------- */
+/* ---- stacks --------------------------------------------------------------------------------- */
 
 static bool read_remote(memory_t *self, uint64_t address, void *out, size_t size) {
   struct iovec local = {out, size}, remote = {(void *)(uintptr_t)address, size};
@@ -92,7 +84,7 @@ static bool read_remote(memory_t *self, uint64_t address, void *out, size_t size
   return process_vm_readv(pid, &local, 1, &remote, 1, 0) == (ssize_t)size;
 }
 
-/* Where the agent lies; it is loaded after the first of the loader's calls. */
+/* Finds the agent's code. The loader makes system calls before it loads the agent. */
 static void find_agent(coverage_calls_t *c) {
   char path[32], line[4200];
   snprintf(path, sizeof path, "/proc/%d/maps", c->pid);
@@ -134,7 +126,7 @@ static bool walk_stopped(coverage_calls_t *c, pid_t tid) {
     process_window_load(&process_of(c->target)->memory, regs.r[machine_sp(c->target->machine)]);
     walk_stack(c->target, &regs, DEPTH_MAX, &c->walk);
     if (fresh || c->walk.ending == ENDING_COMPLETE) break;
-    coverage_calls_moved(c); /* what is mapped was read some time ago */
+    coverage_calls_moved(c); /* the list of mappings is outdated */
   }
   return c->walk.count > 0;
 }
@@ -146,7 +138,7 @@ static uint32_t name_stack(coverage_calls_t *c, bool *whole) {
   return c->count < ROWS_MAX ? monitor_writer_stack(c->writer, c->target, &thread) : 0;
 }
 
-/* ---- whose it is ---------------------------------------------------------------------------- */
+/* ---- classes -------------------------------------------------------------------------------- */
 
 static const shm_audited_t *find_slot(const shm_audit_t *audit, pid_t tid) {
   uint32_t used = load_acquire(&audit->used);
@@ -155,9 +147,9 @@ static const shm_audited_t *find_slot(const shm_audit_t *audit, pid_t tid) {
   return NULL;
 }
 
-/* Whether a call that was entered is still under way: its return address is where it was (x86_64),
- * or in the stack that was walked (aarch64, where it may be kept anywhere). */
-static bool is_under_way(coverage_calls_t *c, const shm_entered_t *entered, uint64_t sp) {
+/* Whether an audited call has not returned: its return address is where it was (x86_64), or in the
+ * walked stack (aarch64, where its place is unknown). */
+static bool is_active(coverage_calls_t *c, const shm_entered_t *entered, uint64_t sp) {
 #if defined(__x86_64__)
   uint64_t word, at = entered->sp - sizeof word;
   return at >= sp && c->memory.memory.read(&c->memory.memory, at, &word, sizeof word) &&
@@ -169,14 +161,14 @@ static bool is_under_way(coverage_calls_t *c, const shm_entered_t *entered, uint
 #endif
 }
 
-/* The audited function whose hook has seen the CALL of a thread, + 1; 0: none has. The innermost
- * one counts that can have made it. */
-static uint32_t seen_by(coverage_calls_t *c, const stopped_call_t *call) {
+/* The audited function whose hook saw CALL, + 1; 0: none. Among the active ones, the innermost that
+ * can make this system call. */
+static uint32_t hooked_function(coverage_calls_t *c, const stopped_call_t *call) {
   const shm_audited_t *place = find_slot(&c->recording->control->audit, call->tid);
   const sensitive_call_t *kind = sensitive_call(call->number);
   for (uint32_t n = place && place->count <= SHM_ENTERED ? place->count : 0; n-- > 0;) {
     const shm_entered_t *entered = &place->entered[n];
-    if (entered->function >= c->policy->function_count || !is_under_way(c, entered, call->sp))
+    if (entered->function >= c->policy->function_count || !is_active(c, entered, call->sp))
       continue;
     const char *name = audit_string(c->policy, audit_functions(c->policy)[entered->function].name);
     if (sensitive_leads_to(kind, name)) return entered->function + 1;
@@ -201,7 +193,7 @@ void coverage_calls_add(coverage_calls_t *c, const stopped_call_t *call) {
     row.class = COVERAGE_OWN;
   } else if (!load_acquire(&c->recording->control->audit.ready)) {
     row.class = COVERAGE_EARLY;
-  } else if ((row.function = seen_by(c, call))) {
+  } else if ((row.function = hooked_function(c, call))) {
     row.class = COVERAGE_HOOKED;
   } else {
     if (walked || walk_stopped(c, call->tid)) row.stack = name_stack(c, &whole);
@@ -234,7 +226,7 @@ void coverage_calls_flush(coverage_calls_t *c) {
   }
   (void)monitor_writer_flush(c->writer);
   c->count = 0;
-  if (c->slots) memset(c->slots, 0, (c->mask + 1) * sizeof *c->slots);
+  hash_clear(&c->index);
   c->agent_start = c->agent_end = 0;
   coverage_calls_moved(c);
 }
@@ -256,6 +248,6 @@ void coverage_calls_close(coverage_calls_t *c) {
   for (size_t i = 0; i < c->count; i++)
     free(c->rows[i].arguments);
   free(c->rows);
-  free(c->slots);
+  hash_free(&c->index);
   monitor_writer_free(c->writer);
 }

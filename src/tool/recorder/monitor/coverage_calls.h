@@ -1,25 +1,28 @@
 /* SPDX-License-Identifier: MIT
  *
- * The sensitive system calls that a tracer has seen: each told to be an audited call's or not,
- * equal ones counted. Memory follows the different ones, of which there is a greatest number.
+ * The sensitive system calls that the tracer of coverage.h sees: classifies each and counts equal
+ * ones. Memory follows the count of different calls, which is limited. The tracer's only thread
+ * uses it.
  */
 #ifndef SONDE_RECORDER_MONITOR_COVERAGE_CALLS_H
 #define SONDE_RECORDER_MONITOR_COVERAGE_CALLS_H
 
+#include "base/hash.h"
 #include "recorder/monitor/writer.h"
 #include "target/sensitive.h"
 #include "target/walk.h"
 
-/* A thread that stands at the entry of a system call. */
+/* A thread that is stopped at the entry of a system call. */
 typedef struct stopped_call {
   pid_t tid;
   uint64_t number, arguments[6];
   uint64_t pc, sp;
 } stopped_call_t;
 
-/* The program's memory, never from a copy. */
+/* The program's memory, read anew each time. */
 typedef struct remote_memory {
-  memory_t memory; /* first */
+  /* must be first */
+  memory_t memory;
   pid_t pid;
 } remote_memory_t;
 
@@ -32,28 +35,28 @@ typedef struct coverage_calls {
   pid_t pid;
   bool wanted[SENSITIVE_NUMBERS];
   remote_memory_t memory;
-  target_t *target; /* NULL: to be opened when a stack is wanted */
+  /* NULL: opened when a stack is needed */
+  target_t *target;
   walk_t walk;
-  uint64_t agent_start, agent_end; /* where our own code lies; 0: not found so far */
+  /* the agent's code; 0: not yet found */
+  uint64_t agent_start, agent_end;
   coverage_row_t *rows;
-  size_t count, room;
-  uint32_t *slots;
-  size_t mask;
+  size_t count, capacity;
+  hash_index_t index;
 } coverage_calls_t;
 
 bool coverage_calls_open(coverage_calls_t *c, recording_t *recording, pid_t pid,
                          const audit_policy_t *policy);
 void coverage_calls_close(coverage_calls_t *c);
 
-/* Whether coverage_calls_add wants to see NUMBER. */
+/* Whether system call NUMBER is sensitive and must be passed to coverage_calls_add. */
 bool coverage_calls_wants(const coverage_calls_t *c, uint64_t number);
 void coverage_calls_add(coverage_calls_t *c, const stopped_call_t *call);
 
-/* Code may have come or gone. */
+/* After images may have been mapped or unmapped. */
 void coverage_calls_moved(coverage_calls_t *c);
 
-/* Writes what was counted so far and begins anew: at the end, and when the program has been
- * replaced by another one (which is ready later). */
+/* Writes and clears the counts: at the end and after an exec. */
 void coverage_calls_flush(coverage_calls_t *c);
 
 #endif

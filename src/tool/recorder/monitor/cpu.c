@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
- * A thread's counters are gone with it, so the last reading of each is its sum; what it used in its
- * last second is missing there, and is in the sum of the process.
+ * The counters of a thread vanish when it ends, so its total is the last reading. The CPU time of
+ * its last second is only in the total of the process.
  */
 #define _GNU_SOURCE
 #include "recorder/monitor/cpu.h"
@@ -17,6 +17,7 @@
 #include "recorder/monitor/writer.h"
 #include "recorder/monitor/thread_stats.h"
 #include "recorder/monitor/thread_file.h"
+#include "base/array.h"
 #include "os/os.h"
 
 #define PERIOD_NS  UINT64_C(1000000000)
@@ -26,7 +27,8 @@ typedef struct cpu_thread {
   pid_t tid;
   char name[THREAD_NAME_MAX];
   uint64_t run_ns, runq_ns, wakeups;
-  uint64_t first_ns, last_ns; /* when it was read first and last */
+  /* the first and last reading */
+  uint64_t first_ns, last_ns;
   cpu_track_t track;
 } cpu_thread_t;
 
@@ -37,14 +39,15 @@ struct cpu_monitor {
   cpu_options_t options;
   cpu_track_t process;
   uint64_t process_ns;
-  cpu_thread_t *threads; /* by tid, rising */
-  size_t count, room;
+  /* sorted by tid */
+  cpu_thread_t *threads;
+  size_t count, capacity;
   uint32_t bell, stop;
 };
 
 /* ---- readings ----------------------------------------------------------------------------- */
 
-/* A process' CPU clock (linux/posix-timers_types.h): exact, of the threads that ended as well. */
+/* A process' CPU clock (linux/posix-timers_types.h). It is exact and includes ended threads. */
 static bool read_process(const cpu_monitor_t *m, uint64_t *cpu_ns) {
   clockid_t clock = (clockid_t)(~(unsigned)m->recording->header.pid << 3 | 2);
   struct timespec t;
@@ -68,13 +71,7 @@ static cpu_thread_t *thread_of(cpu_monitor_t *m, pid_t tid) {
       high = middle;
   }
   if (m->count == TRACKS_MAX) return NULL;
-  if (m->count == m->room) {
-    size_t room = m->room ? 2 * m->room : 64;
-    cpu_thread_t *grown = realloc(m->threads, room * sizeof *grown);
-    if (!grown) return NULL;
-    m->threads = grown;
-    m->room = room;
-  }
+  if (!ARRAY_GROW(m->threads, m->count, m->capacity)) return NULL;
   memmove(m->threads + low + 1, m->threads + low, (m->count - low) * sizeof *m->threads);
   m->count++;
   m->threads[low] = (cpu_thread_t){.tid = tid};
@@ -117,7 +114,7 @@ static void read_thread(cpu_monitor_t *m, pid_t tid) {
   cpu_thread_t *t = thread_of(m, tid);
   if (!t) return;
   uint64_t now = os_monotonic_ns();
-  if (stats.run_ns < t->run_ns) *t = (cpu_thread_t){.tid = tid}; /* another thread by now */
+  if (stats.run_ns < t->run_ns) *t = (cpu_thread_t){.tid = tid}; /* the tid was reused */
   if (!t->first_ns) t->first_ns = now;
   t->last_ns = now;
   t->run_ns = stats.run_ns;

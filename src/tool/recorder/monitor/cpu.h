@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT
  *
- * The CPU monitor: a thread of the recorder that reads, once a second, what the program's threads
- * have used of the CPUs, how long they waited for one and how often they woke up. It signals
- * nobody. Where the time went is told by the samples that are recorded beside.
+ * The CPU monitor (--cpu): a thread of the recorder that reads, once a second, the CPU time of the
+ * program's threads, how long they waited for a CPU and how often they woke up. It sends no
+ * signals. The samples in the same recording tell where the time was used.
  */
 #ifndef SONDE_RECORDER_MONITOR_CPU_H
 #define SONDE_RECORDER_MONITOR_CPU_H
@@ -14,13 +14,14 @@ typedef struct cpu_monitor cpu_monitor_t;
 
 typedef struct cpu_options {
   cpu_rules_t rules;
-  void (*note)(const char *line); /* of an episode, by the monitor's thread */
+  /* called in the monitor's thread with one line about an episode */
+  void (*note)(const char *line);
 } cpu_options_t;
 
-/* NULL when there is no memory or no thread. */
+/* NULL if memory or threads run out. */
 cpu_monitor_t *cpu_monitor_start(recording_t *recording, const cpu_options_t *options);
 
-/* Records the sums and stops. Before recording_finish. MONITOR may be NULL. */
+/* Writes the totals and stops. Call it before recording_finish. MONITOR may be NULL. */
 void cpu_monitor_stop(cpu_monitor_t *monitor);
 
 #endif

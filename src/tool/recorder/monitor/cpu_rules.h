@@ -1,12 +1,11 @@
 /* SPDX-License-Identifier: MIT
  *
- * When a thread or a process uses the CPU for too long: a pure function of readings, after the rule
- * of Tencent's Matrix.
+ * Decides when a thread or a process uses too much CPU: a pure function of the readings, after the
+ * rule of Tencent's Matrix.
  *
- * Watching begins with a reading above the limit. From then on the time used is weighed against the
- * limit: below half of it the episode is dropped; after the set time it is reported when it is
- * above the limit on the whole; then nothing is reported for as long again. A gap between two
- * readings, in which nobody knows what happened, ends an episode.
+ * An episode begins with a reading above the limit. It is dropped when its mean use falls below
+ * half of the limit. After the set time it is reported if its mean use is above the limit; then
+ * nothing is reported for the same time. A gap of CPU_GAP_NS between two readings ends an episode.
  */
 #ifndef SONDE_RECORDER_MONITOR_CPU_RULES_H
 #define SONDE_RECORDER_MONITOR_CPU_RULES_H
@@ -15,17 +14,20 @@
 #include <stdint.h>
 
 typedef struct cpu_rules {
-  double limit;        /* CPUs: 0.8 is 80 % of one */
-  uint64_t seconds_ns; /* for so long */
+  /* CPUs: 0.8 is 80 % of one */
+  double limit;
+  /* how long it must be exceeded */
+  uint64_t seconds_ns;
 } cpu_rules_t;
 
 #define CPU_GAP_NS UINT64_C(5000000000)
 
-/* Begins as zeros. */
+/* Zeros at first. */
 typedef struct cpu_track {
   bool read, tracked;
   uint64_t last_ns, last_cpu_ns;
-  uint64_t since_ns, since_cpu_ns; /* where the episode began */
+  /* the start of the episode */
+  uint64_t since_ns, since_cpu_ns;
   uint64_t quiet_until_ns;
 } cpu_track_t;
 
@@ -34,7 +36,7 @@ typedef struct cpu_episode {
   uint64_t from_ns, to_ns, cpu_ns;
 } cpu_episode_t;
 
-/* A reading: CPU_NS used in all by NOW_NS. True when *OUT is to be reported. */
+/* Adds a reading: CPU_NS used in all until NOW_NS. True if the episode *OUT is to be reported. */
 bool cpu_track_read(cpu_track_t *track, const cpu_rules_t *rules, uint64_t now_ns, uint64_t cpu_ns,
                     cpu_episode_t *out);
 

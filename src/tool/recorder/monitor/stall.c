@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
  *
- * The monitor's thread: which loops there are, which of them are in a turn, and when to look again.
+ * The monitor's thread: scans the loops in shared memory and decides when to scan again.
  */
 #define _GNU_SOURCE
 #include "recorder/monitor/stall.h"
@@ -16,11 +16,13 @@
 #include "recorder/monitor/stall_loop.h"
 #include "os/os.h"
 
-#define UNSAMPLED_NS                                                                               \
-  UINT64_C(1000000000) /* after a program's start, and again while it is busy … */
-#define UNSAMPLED_AGAIN_NS UINT64_C(10000000000) /* … so often */
+/* When to look for loops that the monitor cannot see: after a program's start, and then at this
+ * interval while it is busy. */
+#define UNSAMPLED_NS       UINT64_C(1000000000)
+#define UNSAMPLED_AGAIN_NS UINT64_C(10000000000)
 
-#define LOST_NS UINT64_C(500000000) /* from a thread's end to what is known of its process */
+/* From the end of a thread until the end of its whole process would be known. */
+#define LOST_NS UINT64_C(500000000)
 
 struct stall_monitor {
   pthread_t thread;
@@ -28,15 +30,18 @@ struct stall_monitor {
   stall_context_t context;
   stall_loop_t monitored[SHM_LOOPS];
   uint32_t exec_index;
-  bool active; /* some turn began since the last scan, or lasts */
+  /* an iteration began since the last scan, or lasts */
+  bool active;
   unsigned unsampled;
-  bool unsampled_checked;    /* at this program */
-  uint64_t unsampled_due_ns; /* when it is looked for next */
+  /* since the last exec */
+  bool unsampled_checked;
+  /* the next check */
+  uint64_t unsampled_due_ns;
   uint32_t stop;
   int wait_status;
 };
 
-/* The rate of the two clocks gets better the longer they run. */
+/* The rate between the two clocks becomes more exact with time. */
 static void calibrate(stall_context_t *w) {
   const record_header_t *h = &w->recording->header;
   uint64_t ns = os_monotonic_ns(), ticks = monitor_writer_now(w->writer);
@@ -51,13 +56,13 @@ static void calibrate(stall_context_t *w) {
 
 /* ---- one loop ----------------------------------------------------------------------------- */
 
-/* Its loop has said when the turn that WATCH knows ended. */
+/* Whether the program has noted the end of the monitored iteration. */
 static bool has_reported_end(const stall_loop_t *monitored, const shm_loop_t *loop) {
   return monitored->iteration && !load_acquire(&loop->watched) &&
          load_relaxed(&loop->ended_of) == monitored->iteration;
 }
 
-/* The turn that WATCH knows has ended; its loop says when, or it was not requested in time. */
+/* The monitored iteration has ended. Its end is unknown if it was not yet monitored then. */
 static void end_iteration(stall_monitor_t *m, stall_loop_t *monitored, const shm_loop_t *loop) {
   uint64_t end = has_reported_end(monitored, loop) ? load_relaxed(&loop->ended)
                                                    : monitor_writer_now(m->context.writer);
@@ -69,7 +74,7 @@ static uint64_t end_of(const stall_monitor_t *m, const stall_loop_t *monitored) 
   return monitored->lost ? monitored->lost : monitor_writer_now(m->context.writer);
 }
 
-/* The thread is gone, by ENDING. Its turn may have ended before, since it was looked at last. */
+/* The thread is gone, for the reason ENDING. Its iteration may have ended since the last poll. */
 static void drop(stall_monitor_t *m, stall_loop_t *monitored, stall_ending_t ending) {
   const shm_loop_t *loop = &m->loops->loops[monitored - m->monitored];
   if (has_reported_end(monitored, loop))
@@ -79,16 +84,17 @@ static void drop(stall_monitor_t *m, stall_loop_t *monitored, stall_ending_t end
   stall_loop_close(&m->context, monitored);
 }
 
-/* The thread has ended; or its whole process was killed, which will be known in a moment. Returns
- * when to look again. */
-static uint64_t lose(stall_monitor_t *m, stall_loop_t *monitored, shm_loop_t *loop, uint64_t now) {
+/* The thread has ended, or its whole process was killed, which will soon be known. Returns the time
+ * of the next poll. */
+static uint64_t poll_lost(stall_monitor_t *m, stall_loop_t *monitored, shm_loop_t *loop,
+                          uint64_t now) {
   uint32_t tid = (uint32_t)monitored->tid;
   if (!monitored->lost) {
     monitored->lost = monitor_writer_now(m->context.writer);
     monitored->lost_ns = now;
   }
   if (now - monitored->lost_ns < LOST_NS) return monitored->lost_ns + LOST_NS;
-  if (stall_loop_is_exiting(monitored)) return now + LOST_NS; /* it gives back much memory */
+  if (stall_loop_is_exiting(monitored)) return now + LOST_NS; /* it frees much memory */
   drop(m, monitored, STALL_EXITED);
   (void)cas_acq_rel(&loop->tid, &tid, 0u);
   return UINT64_MAX;
@@ -103,7 +109,7 @@ static void count_iterations(stall_loop_t *monitored, shm_loop_t *loop, bool *ac
   *active = true;
 }
 
-/* Returns when to look again; UINT64_MAX: not before something happens. */
+/* Returns the time of the next poll; UINT64_MAX: after the next change. */
 static uint64_t scan_loop(stall_monitor_t *m, uint32_t i, uint64_t now, uint64_t late) {
   stall_context_t *w = &m->context;
   stall_loop_t *monitored = &m->monitored[i];
@@ -123,7 +129,7 @@ static uint64_t scan_loop(stall_monitor_t *m, uint32_t i, uint64_t now, uint64_t
     late = 0;
   }
   if (monitored->lost || !stall_loop_poll(w, monitored, loop, now, late))
-    return lose(m, monitored, loop, now);
+    return poll_lost(m, monitored, loop, now);
   return stall_iteration_next_poll_ns(&monitored->state, &w->rules, now);
 }
 
@@ -138,7 +144,7 @@ static void end_all(stall_monitor_t *m, stall_ending_t ending) {
 static void follow_exec(stall_monitor_t *m) {
   uint32_t now = load_relaxed(&m->context.recording->control->exec_index);
   if (now == m->exec_index) return;
-  if (m->exec_index) { /* else the agent has come to the first program */
+  if (m->exec_index) { /* otherwise the first program has loaded the agent */
     m->unsampled = 0;
     m->unsampled_checked = false;
     m->unsampled_due_ns = os_monotonic_ns() + UNSAMPLED_NS;
@@ -148,7 +154,7 @@ static void follow_exec(stall_monitor_t *m) {
   m->exec_index = now;
 }
 
-/* Says, once, what of SEEN cannot be watched. */
+/* Reports each reason in SEEN once. */
 static void report_unsampled(stall_monitor_t *m, unsigned seen) {
   stall_context_t *w = &m->context;
   if (load_relaxed(&m->loops->missed)) seen |= UNSAMPLED_LOOPS;
@@ -185,7 +191,7 @@ static uint64_t scan(stall_monitor_t *m, uint64_t late) {
   return next;
 }
 
-/* Until NEXT, or until the bell rings. Returns by how much it came late. */
+/* Sleeps until NEXT or until the bell changes. Returns by how much it woke late. */
 static uint64_t sleep_until(stall_monitor_t *m, uint32_t bell, uint64_t next) {
   uint64_t now = os_monotonic_ns();
   if (next <= now) return 0;
@@ -194,15 +200,15 @@ static uint64_t sleep_until(stall_monitor_t *m, uint32_t bell, uint64_t next) {
   return woke > next ? woke - next : 0;
 }
 
-/* Without limit, but for the one look at what is not covered. */
+/* Sleeps until the bell changes, or until the first check for unmonitored loops. */
 static void sleep_long(stall_monitor_t *m, uint32_t bell) {
   uint64_t now = os_monotonic_ns(), due = m->unsampled_due_ns;
   uint64_t limit = due > now ? due - now : 1;
   (void)os_futex_wait_shared(&m->loops->bell, bell, m->unsampled_checked ? 0 : limit);
 }
 
-/* No loop is in a turn and none was for a tick. Announced, looked at once more, then without limit.
- */
+/* No loop is in an iteration, nor was for a tick. Announces the sleep, then scans once more,
+ * because an iteration that began before the announcement did not change the bell. */
 static void sleep_idle(stall_monitor_t *m, uint32_t bell) {
   store_release(&m->loops->asleep, 1u);
   (void)sleep_until(m, bell, os_monotonic_ns() + m->context.rules.tick_ns);
@@ -213,10 +219,10 @@ static void sleep_idle(stall_monitor_t *m, uint32_t bell) {
   store_release(&m->loops->asleep, 0u);
 }
 
-static void *watch_loops(void *context) {
+static void *monitor_loops(void *context) {
   stall_monitor_t *m = context;
   prctl(PR_SET_NAME, "sonde-stall");
-  /* To be on time on a busy machine. Refused to most users, and then lateness is noticed. */
+  /* To be punctual on a busy machine. Without the right to do so, the lateness is measured. */
   (void)setpriority(PRIO_PROCESS, (id_t)os_tid(), -10);
   uint64_t late = 0;
   while (!load_acquire(&m->stop)) {
@@ -256,7 +262,7 @@ stall_monitor_t *stall_monitor_start(recording_t *recording, const stall_options
   sigset_t all, before;
   sigfillset(&all);
   pthread_sigmask(SIG_SETMASK, &all, &before);
-  bool started = w->writer && pthread_create(&m->thread, NULL, watch_loops, m) == 0;
+  bool started = w->writer && pthread_create(&m->thread, NULL, monitor_loops, m) == 0;
   pthread_sigmask(SIG_SETMASK, &before, NULL);
   if (started) return m;
   free_monitor(m);

@@ -1,15 +1,20 @@
 /* SPDX-License-Identifier: MIT
  *
- * The stall monitor: a thread of the recorder that watches the turns of the program's event loops.
+ * The stall monitor: a thread of the recorder that finds iterations of the program's event loops
+ * that take too long.
  *
- * It lives in the recorder, not in the program: a thread more would change the program, and a
- * process that merely shared its memory would, unlike its parent, not be allowed to look into it
- * under Yama's rule 1. What it cannot see from there, the stack of a running thread, the thread
- * itself answers (thread_stacks.h).
+ *   1. The agent notes in shared memory when a thread of the program begins and ends an iteration:
+ *      returns from a wait such as epoll_wait, and enters it again (sensor/stall).
+ *   2. The monitor polls these notes ten times per threshold. While all loops wait, it sleeps.
+ *   3. If an iteration is unchanged since the last poll, the monitor samples the thread: its state
+ *      and its stack (stall_loop.h, thread_stacks.h). sensor/stall/rules.h decides when.
+ *   4. When the iteration exceeds the threshold, the monitor writes the stall with its samples, and
+ *      from then on each further sample at once.
+ *   5. At the end of the iteration it writes the end.
  *
- * It sleeps without limit while every loop waits. While turns pass it polls ten times a threshold,
- * and at a turn that it finds unchanged it polls closer (stall_rules.h). What it found is in the
- * recording when a stall has reached the threshold, and from then on as it happens.
+ * It is in the recorder, not in the program, because another thread would change the program. The
+ * recorder is the program's parent and so may read its memory under Yama's scope 1. Only the stack
+ * of a running thread is captured by the thread itself, on request.
  */
 #ifndef SONDE_RECORDER_MONITOR_STALL_H
 #define SONDE_RECORDER_MONITOR_STALL_H
@@ -20,16 +25,16 @@ typedef struct stall_monitor stall_monitor_t;
 
 typedef struct stall_options {
   uint64_t threshold_ns;
-  /* Called by the monitor's thread with one line about a stall that goes on. */
+  /* Called in the monitor's thread with one line about a stall that lasts. */
   void (*note)(const char *line);
 } stall_options_t;
 
-/* Starts context the program of RECORDING, whose mode has RECORD_STALLS. NULL when there is no
- * memory or no thread. */
+/* Starts the monitor of RECORDING, whose mode has RECORD_STALLS. NULL if memory or threads run out.
+ */
 stall_monitor_t *stall_monitor_start(recording_t *recording, const stall_options_t *options);
 
-/* The program has ended with WAIT_STATUS: records the end of what still lasted, and stops. Before
- * recording_finish. MONITOR may be NULL. */
+/* After the program ended with WAIT_STATUS: writes the end of stalls that lasted until then, and
+ * stops the monitor. Call it before recording_finish. MONITOR may be NULL. */
 void stall_monitor_stop(stall_monitor_t *monitor, int wait_status);
 
 #endif

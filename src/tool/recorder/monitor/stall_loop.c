@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: MIT
  *
- * Facts and stacks of one turn, gathered while it lasts, and written once it is a stall.
+ * Samples one iteration while it lasts, and writes the samples when it becomes a stall.
  *
- * A blocked thread that has not been given a CPU since the last look has the stack it had: it is
- * not read again.
+ * A blocked thread that did not get a CPU since the last poll has the same stack, which is not read
+ * again.
  */
 #include "recorder/monitor/stall_loop.h"
 
@@ -38,8 +38,8 @@ void stall_loop_begin(stall_context_t *w, stall_loop_t *monitored, shm_loop_t *l
       (stall_iteration_t){.began_ns = ns_of(w, turn), .threshold_ns = w->rules.threshold_ns};
 }
 
-/* The program may have declared, by now, that this turn is a long one. */
-static void allow(stall_loop_t *monitored, shm_loop_t *loop) {
+/* The program may have declared a longer limit for this iteration (sonde/stall.h). */
+static void apply_limit(stall_loop_t *monitored, shm_loop_t *loop) {
   if (load_acquire(&loop->allowed_of) != (uint32_t)monitored->iteration ||
       monitored->state.reported)
     return;
@@ -118,7 +118,7 @@ static void collect_owner(stall_context_t *w, stall_loop_t *monitored) {
   monitored->owner_requested = 0;
 }
 
-/* The loop has a stall: what was gathered of it so far is written. */
+/* The iteration is a stall: writes it and its samples. */
 static void report(stall_context_t *w, stall_loop_t *monitored) {
   monitor_writer_t *j = w->writer;
   monitored->number = ++w->stalls;
@@ -140,7 +140,7 @@ static void report(stall_context_t *w, stall_loop_t *monitored) {
 
 /* ---- samples ------------------------------------------------------------------------------ */
 
-/* Room in the kept samples: every second one goes. */
+/* Makes space by removing every second sample. */
 static void thin_out(stall_loop_t *monitored) {
   int kept = 0;
   for (int i = 1; i < monitored->pending_count; i += 2)
@@ -157,30 +157,31 @@ static void add_sample(stall_context_t *w, stall_loop_t *monitored, const loop_s
   monitored->pending[monitored->pending_count++] = *s;
 }
 
-static void collect_answer(stall_context_t *w, stall_loop_t *monitored,
-                           const thread_stats_t *stats) {
+static void collect_response(stall_context_t *w, stall_loop_t *monitored,
+                             const thread_stats_t *stats) {
   loop_sample_t s = {0};
   if (!monitored->requested ||
       !thread_stacks_response(&w->stacks, monitored->tid, &s.stack, &s.time))
     return;
   monitored->requested = false;
-  if (s.time < monitored->iteration) return; /* of the turn before */
+  if (s.time < monitored->iteration) return; /* of the previous iteration */
   s.stats = *stats;
   s.stats.state = 'R';
   s.stats.call = -1;
   s.window_ns = os_monotonic_ns() - monitored->base_ns;
   monitored->latest = s;
-  monitored->ran = true; /* where it ran is not where it is blocked since */
+  monitored->ran = true; /* it may have blocked elsewhere since */
   add_sample(w, monitored, &s);
 }
 
-/* Signal 23, SIGURG on every Linux, is how a thread is requested. */
-#define ASK_BIT (UINT64_C(1) << 22)
+/* Signal 23, SIGURG, which requests a stack. */
+#define REQUEST_BIT (UINT64_C(1) << 22)
 
-static void take_sample(stall_context_t *w, stall_loop_t *monitored, const thread_stats_t *stats) {
+static void add_current_sample(stall_context_t *w, stall_loop_t *monitored,
+                               const thread_stats_t *stats) {
   if (stats->state == 'R') {
-    monitored->requested =
-        !(stats->blocked_signals & ASK_BIT) && thread_stacks_request(&w->stacks, monitored->tid);
+    monitored->requested = !(stats->blocked_signals & REQUEST_BIT) &&
+                           thread_stacks_request(&w->stacks, monitored->tid);
     return;
   }
   loop_sample_t s = {0};
@@ -246,13 +247,13 @@ bool stall_loop_poll(stall_context_t *w, stall_loop_t *monitored, shm_loop_t *lo
                        .frozen = stats.frozen,
                        .run_ns = stats.run_ns,
                        .runq_ns = stats.runq_ns};
-  allow(monitored, loop);
-  collect_answer(w, monitored, &stats);
+  apply_limit(monitored, loop);
+  collect_response(w, monitored, &stats);
   collect_owner(w, monitored);
   unsigned todo = stall_iteration_poll(&monitored->state, &w->rules, &look);
   monitored->last = stats;
-  if (load_acquire(&loop->turn) != monitored->iteration) return true; /* it ended meanwhile */
-  if (todo & STALL_DO_SAMPLE) take_sample(w, monitored, &stats);
+  if (load_acquire(&loop->turn) != monitored->iteration) return true; /* it has ended */
+  if (todo & STALL_DO_SAMPLE) add_current_sample(w, monitored, &stats);
   if (todo & STALL_DO_REPORT) {
     report(w, monitored);
     store_relaxed(&loop->watched, SHM_WATCH_CALL);
@@ -272,8 +273,8 @@ bool stall_loop_is_exiting(const stall_loop_t *monitored) {
          stats.state != 'X';
 }
 
-/* At a turn's end: its last polls may have missed that it was a stall; and the kernel books time on
- * a CPU late while a thread runs, which was taken for waiting and is put right. */
+/* At the end of an iteration: checks whether it became a stall after the last poll. It also
+ * corrects the CPU time, which the kernel updates late while a thread runs. */
 static void last_poll(stall_context_t *w, stall_loop_t *monitored, uint64_t end_ns) {
   stall_iteration_t *t = &monitored->state;
   if (!t->polled || end_ns < t->last.now_ns) return;
@@ -282,8 +283,8 @@ static void last_poll(stall_context_t *w, stall_loop_t *monitored, uint64_t end_
   thread_stats_t stats;
   stall_poll_t look = t->last;
   uint64_t gap = end_ns - t->last.now_ns;
-  if (thread_stats_read(&monitored->files,
-                        &stats)) { /* what it did since the end is small beside the gap */
+  /* The time since the end of the iteration is small compared with the gap. */
+  if (thread_stats_read(&monitored->files, &stats)) {
     look.run_ns = stats.run_ns;
     look.runq_ns = stats.runq_ns;
   }
@@ -298,7 +299,7 @@ void stall_loop_end(stall_context_t *w, stall_loop_t *monitored, uint64_t end,
   uint64_t length = end > monitored->iteration ? end - monitored->iteration : 0;
   if (ending == STALL_ENDED && length > monitored->longest) monitored->longest = length;
   if (monitored->seen) {
-    collect_answer(w, monitored, &monitored->last);
+    collect_response(w, monitored, &monitored->last);
     last_poll(w, monitored, ns_of(w, end));
   }
   thread_stacks_cancel(&w->stacks, monitored->tid);

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
  *
- * One loop under watch: what is known of its present turn, and the samples taken of it.
+ * One monitored event loop: its current iteration and the samples of it.
  */
 #ifndef SONDE_RECORDER_MONITOR_STALL_WATCH_H
 #define SONDE_RECORDER_MONITOR_STALL_WATCH_H
@@ -9,12 +9,15 @@
 #include "recorder/monitor/thread_stacks.h"
 #include "recorder/monitor/thread_stats.h"
 
-#define LOOP_SAMPLES 64 /* kept of a turn before it is a stall; then they are written at once */
+/* Samples kept of an iteration until it is a stall; later ones are written at once. */
+#define LOOP_SAMPLES 64
 
 typedef struct loop_sample {
-  uint64_t time; /* shifted ticks */
+  /* shifted ticks */
+  uint64_t time;
   uint32_t stack;
-  uint64_t window_ns; /* since the first look at the turn: what the stats are counted from */
+  /* since the first poll of the iteration, which the stats are relative to */
+  uint64_t window_ns;
   thread_stats_t stats;
   pid_t owner;
   bool is_mutex;
@@ -22,32 +25,43 @@ typedef struct loop_sample {
   char what[WAIT_PATH_MAX];
 } loop_sample_t;
 
-typedef struct watch {
+typedef struct stall_loop {
   pid_t tid;
-  uint64_t iteration; /* ticks; 0: none */
-  bool seen;          /* at more than one look */
+  /* when it began, in ticks; 0: none */
+  uint64_t iteration;
+  /* it was polled before */
+  bool seen;
   uint32_t moved;
-  uint64_t number; /* of the stall, once it is one */
+  /* of the stall; 0: not yet a stall */
+  uint64_t number;
   stall_iteration_t state;
   thread_stats_files_t files;
-  thread_stats_t base; /* at the first look */
-  uint64_t base_ns;    /* when that was */
-  thread_stats_t last; /* at the last one */
+  /* at the first poll, and its time */
+  thread_stats_t base;
+  uint64_t base_ns;
+  /* at the last poll */
+  thread_stats_t last;
   loop_sample_t pending[LOOP_SAMPLES];
   int pending_count;
-  loop_sample_t latest; /* stack and what of the last sample, to be given again */
-  bool ran;             /* since LATEST was read: it stands elsewhere by now */
+  /* the last sample, reused while the thread does not run */
+  loop_sample_t latest;
+  /* since `latest` was read */
+  bool ran;
   bool requested;
-  pid_t owner_requested; /* a running owner's stack is awaited */
+  /* a running lock owner whose stack was requested */
+  pid_t owner_requested;
   uint64_t owner_address;
-  uint64_t noted_ns; /* age at the last note; 0: none */
+  /* age of the stall at the last note; 0: none */
+  uint64_t noted_ns;
   uint64_t flushed_ns;
-  uint64_t lost, lost_ns;       /* when the thread was gone, by both clocks; 0: it is there */
-  uint64_t iterations, longest; /* of the loop; the longest in ticks */
+  /* when the thread was found gone, by both clocks; 0: it exists */
+  uint64_t lost, lost_ns;
+  /* count of iterations, and the longest in ticks */
+  uint64_t iterations, longest;
   uint32_t iterations_seen;
 } stall_loop_t;
 
-/* What all watches share. */
+/* Shared by all loops of a process. */
 typedef struct context {
   recording_t *recording;
   monitor_writer_t *writer;
@@ -55,25 +69,28 @@ typedef struct context {
   stall_rules_t rules;
   uint64_t stalls;
   double ns_per_tick;
-  uint64_t base_ticks, base_ns; /* a moment in both clocks */
+  /* one time in both clocks */
+  uint64_t base_ticks, base_ns;
   void (*note)(const char *line);
 } stall_context_t;
 
-/* Begins to watch the turn that began at TICKS. */
-void stall_loop_begin(stall_context_t *w, stall_loop_t *monitored, shm_loop_t *loop, uint64_t turn);
+/* Starts monitoring the iteration that began at ITERATION, in ticks. */
+void stall_loop_begin(stall_context_t *w, stall_loop_t *monitored, shm_loop_t *loop,
+                      uint64_t iteration);
 
-/* A closer look at a turn that goes on. False when the thread runs no more of the program. */
+/* Polls an iteration that lasts. LATE_NS is how late the monitor woke. False if the thread has
+ * ended. */
 bool stall_loop_poll(stall_context_t *w, stall_loop_t *monitored, shm_loop_t *loop, uint64_t now_ns,
                      uint64_t late_ns);
 
-/* The thread has ended and is being taken away. */
+/* Whether the kernel is still removing the thread. */
 bool stall_loop_is_exiting(const stall_loop_t *monitored);
 
-/* The turn has ended, at END ticks. */
+/* The iteration has ended, at END in ticks. */
 void stall_loop_end(stall_context_t *w, stall_loop_t *monitored, uint64_t end,
                     stall_ending_t ending);
 
-/* Closes what is open of it. */
+/* Writes the totals of the loop and releases it. */
 void stall_loop_close(stall_context_t *w, stall_loop_t *monitored);
 
 #endif

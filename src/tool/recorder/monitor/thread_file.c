@@ -9,7 +9,8 @@
 
 #include "base/bits.h"
 
-static size_t kept_open; /* by all threads of the recorder */
+/* Descriptors that all monitors keep open. */
+static size_t open_count;
 
 static int open_file(pid_t pid, pid_t tid, const char *name) {
   char path[64];
@@ -17,27 +18,27 @@ static int open_file(pid_t pid, pid_t tid, const char *name) {
   return open(path, O_RDONLY | O_CLOEXEC);
 }
 
-static size_t may_be_kept(void) {
+static size_t open_limit(void) {
   struct rlimit files;
   return getrlimit(RLIMIT_NOFILE, &files) == 0 ? files.rlim_cur / 4 : 0;
 }
 
 int thread_file_open(pid_t pid, pid_t tid, const char *name) {
-  int fd = add_relaxed(&kept_open, 1) < may_be_kept() ? open_file(pid, tid, name) : -1;
-  if (fd < 0) add_relaxed(&kept_open, (size_t)-1);
+  int fd = add_relaxed(&open_count, 1) < open_limit() ? open_file(pid, tid, name) : -1;
+  if (fd < 0) add_relaxed(&open_count, (size_t)-1);
   return fd;
 }
 
-void thread_file_close(int kept) {
-  if (kept < 0) return;
-  close(kept);
-  add_relaxed(&kept_open, (size_t)-1);
+void thread_file_close(int fd) {
+  if (fd < 0) return;
+  close(fd);
+  add_relaxed(&open_count, (size_t)-1);
 }
 
-bool thread_file_read(int kept, pid_t pid, pid_t tid, const char *name, char *out, size_t size) {
-  int fd = kept >= 0 ? kept : open_file(pid, tid, name);
+bool thread_file_read(int open_fd, pid_t pid, pid_t tid, const char *name, char *out, size_t size) {
+  int fd = open_fd >= 0 ? open_fd : open_file(pid, tid, name);
   ssize_t n = fd < 0 ? -1 : pread(fd, out, size - 1, 0);
-  if (kept < 0 && fd >= 0) close(fd);
+  if (open_fd < 0 && fd >= 0) close(fd);
   out[n > 0 ? n : 0] = 0;
   return n > 0;
 }

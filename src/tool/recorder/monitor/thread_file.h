@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
- * The files of /proc of one thread of another process. Those that are read again and again stay
- * open, which makes a reading half a microsecond long; but all monitors together keep no more than
- * a quarter of the descriptors that the recorder may have, so that some are left for other things.
+ * Files of /proc/PID/task/TID. A file that is read repeatedly can stay open; then a read takes half
+ * a microsecond. All monitors together keep at most a quarter of the recorder's descriptors open.
  */
 #ifndef SONDE_RECORDER_MONITOR_THREAD_FILE_H
 #define SONDE_RECORDER_MONITOR_THREAD_FILE_H
@@ -11,18 +10,19 @@
 #include <stddef.h>
 #include <sys/types.h>
 
-#define THREAD_NAME_MAX 16 /* with its end */
+/* Bytes with the terminating 0. */
+#define THREAD_NAME_MAX 16
 
-/* An open descriptor, to be given back by thread_file_close; -1 where it cannot be opened, or
- * enough are open. */
+/* Opens file NAME; close it with thread_file_close. -1 if it cannot be opened or too many are open.
+ */
 int thread_file_open(pid_t pid, pid_t tid, const char *name);
-void thread_file_close(int kept);
+void thread_file_close(int fd);
 
-/* The text of the file, ended with a 0, from KEPT or, where that is -1, opened for this reading
- * alone. False when there is nothing to be read: the thread is gone, or it may not be looked at. */
-bool thread_file_read(int kept, pid_t pid, pid_t tid, const char *name, char *out, size_t size);
+/* Reads the text of the file and adds a 0: from FD, or if FD is -1 from a temporary descriptor.
+ * False if there is no text: the thread has ended or may not be read. */
+bool thread_file_read(int fd, pid_t pid, pid_t tid, const char *name, char *out, size_t size);
 
-/* The thread's name; OUT is left alone when it is gone. */
+/* The thread's name; OUT is unchanged if the thread has ended. */
 void thread_file_name(pid_t pid, pid_t tid, char out[THREAD_NAME_MAX]);
 
 #endif

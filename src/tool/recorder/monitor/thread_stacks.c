@@ -8,8 +8,9 @@
 #include "target/state.h"
 
 #define DEPTH_MAX 512u
-#define STALE_NS  UINT64_C(2000000000) /* images may have come and gone … */
-#define DOUBT_NS  UINT64_C(200000000)  /* … and have, perhaps, where a walk ends early */
+/* The list of images is read again after this time, or sooner if a walk ends early. */
+#define STALE_NS UINT64_C(2000000000)
+#define DOUBT_NS UINT64_C(200000000)
 
 void thread_stacks_close(thread_stacks_t *s) {
   target_close(s->target);
@@ -76,7 +77,7 @@ int thread_stacks_locks(thread_stacks_t *s, pid_t tid, lock_link_t links[STALL_L
         .owner_state = owner ? owner->state : 0,
         .in_cycle = waiter->deadlock != 0,
     };
-    for (int i = 0; i < count - 1; i++) /* once around */
+    for (int i = 0; i < count - 1; i++) /* a cycle */
       if (links[i].waiter == waiter->wait.owner) return count;
     if (waiter->wait.owner == tid) return count;
     waiter = owner;
@@ -102,8 +103,7 @@ bool thread_stacks_request(thread_stacks_t *s, pid_t tid) {
   if (i < 0) i = find_slot(s, 0);
   if (i < 0) return false;
   shm_stack_request_t *q = question(s, i);
-  if (s->requested[i] == tid && load_acquire(&q->state) == SHM_REQUESTED)
-    return true; /* on its way */
+  if (s->requested[i] == tid && load_acquire(&q->state) == SHM_REQUESTED) return true; /* pending */
   s->requested[i] = tid;
   q->tid = (uint32_t)tid;
   store_release(&q->state, SHM_REQUESTED);

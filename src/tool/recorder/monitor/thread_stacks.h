@@ -1,12 +1,11 @@
 /* SPDX-License-Identifier: MIT
  *
- * The stacks of a stalled thread, and of those it waits for.
+ * The stack of a thread of the program, and of the threads that it waits for.
  *
- * A blocked thread is read where it is, from outside, without a stop or a signal. That takes the
- * right to read its memory, which a parent has unless the program has changed its user or the
- * system forbids it altogether (Yama 2 and 3). A running thread is requested by a signal and
- * captures its own stack; that takes the right to signal it, no more. The answer is collected at a
- * later look.
+ * The stack of a blocked thread is read without a stop or a signal. This needs the right to read
+ * the program's memory, which a parent has unless the program changed its user or Yama's scope is 2
+ * or 3. A running thread gets a signal and captures its own stack, which needs only the right to
+ * signal it. Its response is collected at a later poll.
  */
 #ifndef SONDE_RECORDER_MONITOR_STALL_STACKS_H
 #define SONDE_RECORDER_MONITOR_STALL_STACKS_H
@@ -17,14 +16,17 @@ typedef struct thread_stacks {
   recording_t *recording;
   monitor_writer_t *writer;
   pid_t pid;
-  target_t *target; /* NULL until it is needed */
+  /* NULL until needed */
+  target_t *target;
   uint64_t opened_ns;
-  uint32_t denied;                     /* reads that were refused */
-  pid_t requested[SHM_STACK_REQUESTS]; /* whose question each is; 0: nobody's */
+  /* reads that failed for lack of rights */
+  uint32_t denied;
+  /* the thread of each request; 0: unused */
+  pid_t requested[SHM_STACK_REQUESTS];
 } thread_stacks_t;
 
-/* The program as it is now: its threads are to be read again, its images were listed at most two
- * seconds ago. NULL when it may not be looked into. */
+/* The program, for reading its threads; its list of images is at most two seconds old. NULL if its
+ * memory may not be read. thread_stacks_close discards the list. */
 target_t *thread_stacks_target(thread_stacks_t *s);
 void thread_stacks_close(thread_stacks_t *s);
 
@@ -32,34 +34,39 @@ void thread_stacks_close(thread_stacks_t *s);
 
 /* A blocked thread. */
 typedef struct blocked_thread {
-  uint32_t stack; /* 0: it could not be read */
-  pid_t owner;    /* who holds the mutex it waits for; 0: unknown, or it waits for something else */
+  /* 0: unreadable */
+  uint32_t stack;
+  /* the owner of the mutex that it waits for; 0: unknown or not a mutex */
+  pid_t owner;
   bool is_mutex;
-  uint64_t address;         /* of the lock */
-  char what[WAIT_PATH_MAX]; /* the file or socket, or nothing */
+  /* of the lock */
+  uint64_t address;
+  /* the file or socket that it waits for, or "" */
+  char what[WAIT_PATH_MAX];
 } blocked_thread_t;
 
-/* Reads TID, which is off the CPU. False when it was not. */
+/* Reads the stack of TID, which does not run. False if it cannot be read. */
 bool thread_stacks_blocked(thread_stacks_t *s, pid_t tid, blocked_thread_t *out);
 
-/* The chain of owners from TID on: who waits for whom. Returns the count of links. */
+/* The chain of lock owners that starts with TID. Returns the count of links. */
 #define STALL_LINKS_MAX 16
 typedef struct lock_link {
   pid_t waiter, owner;
   uint64_t address;
-  uint32_t owner_stack; /* 0: it could not be read, or the owner runs */
+  /* 0: unreadable, or the owner runs */
+  uint32_t owner_stack;
   char owner_state;
   bool in_cycle;
 } lock_link_t;
 int thread_stacks_locks(thread_stacks_t *s, pid_t tid, lock_link_t links[STALL_LINKS_MAX]);
 
-/* Asks TID, which runs. False when it cannot be requested now. */
+/* Requests the stack of TID, which runs. False if that is not possible now. */
 bool thread_stacks_request(thread_stacks_t *s, pid_t tid);
 
-/* TID's answer, once: its stack and the time of it. False when there is none so far. */
+/* TID's response, returned once: its stack and when it was captured. False if there is none yet. */
 bool thread_stacks_response(thread_stacks_t *s, pid_t tid, uint32_t *stack, uint64_t *time);
 
-/* The question to TID is of no interest any more. */
+/* Cancels the request to TID. */
 void thread_stacks_cancel(thread_stacks_t *s, pid_t tid);
 
 #endif

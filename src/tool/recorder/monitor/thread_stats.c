@@ -29,8 +29,8 @@ static bool read_text(const thread_stats_files_t *files, int which, char *out, s
 
 #define EXITING 0x4u /* PF_EXITING of linux/sched.h */
 
-/* Field 3 is the state, behind a name that may hold anything; then flags is 9, minflt 10, majflt
- * 12, utime 14, stime 15, blocked 32. */
+/* Field 3, the state, follows the name, which may contain any character. Then: flags 9, minflt 10,
+ * majflt 12, utime 14, stime 15, blocked 32 (proc(5)). */
 bool thread_stats_parse_stat(const char *text, thread_stats_t *out) {
   const char *p = strrchr(text, ')');
   if (!p || p[1] != ' ' || !p[2]) return false;
@@ -38,7 +38,7 @@ bool thread_stats_parse_stat(const char *text, thread_stats_t *out) {
   p += 3;
   for (int field = 4; field <= 32; field++) {
     char *end;
-    unsigned long long value = strtoull(p, &end, 10); /* negative ones are not looked at */
+    unsigned long long value = strtoull(p, &end, 10); /* negative ones are not used */
     if (end == p) return false;
     p = end;
     switch (field) {
@@ -73,10 +73,10 @@ static void count_by_ticks(thread_stats_t *out) {
   if (!out->slices && !out->run_ns) out->run_ns = (out->user_ticks + out->system_ticks) * TICK_NS;
 }
 
-bool thread_stats_read_use(int kept, pid_t pid, pid_t tid, thread_stats_t *out) {
+bool thread_stats_read_use(int schedstat_fd, pid_t pid, pid_t tid, thread_stats_t *out) {
   char text[1024];
   memset(out, 0, sizeof *out);
-  if (thread_file_read(kept, pid, tid, "schedstat", text, sizeof text) &&
+  if (thread_file_read(schedstat_fd, pid, tid, "schedstat", text, sizeof text) &&
       thread_stats_parse_schedstat(text, out) && out->slices)
     return true;
   if (!thread_file_read(-1, pid, tid, "stat", text, sizeof text) ||
@@ -86,8 +86,8 @@ bool thread_stats_read_use(int kept, pid_t pid, pid_t tid, thread_stats_t *out) 
   return true;
 }
 
-/* Calls that a frozen thread may stay in (kernel/freezer.c: TASK_FREEZABLE). Since Linux 6.1 it is
- * shown as uninterruptible then, which these calls never are of themselves. */
+/* Calls in which a thread may be frozen (kernel/freezer.c: TASK_FREEZABLE). Since Linux 6.1 such a
+ * thread is in state D, which these calls otherwise never cause. */
 static bool is_freezable(long call) {
   static const long calls[] = {
     SYS_nanosleep,

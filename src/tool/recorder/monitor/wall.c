@@ -1,13 +1,12 @@
 /* SPDX-License-Identifier: MIT
  *
- * Whether a thread has run is told by its schedstat: the third number counts how often it was given
- * a CPU, and a blocked thread must be given one before it can do anything. A kernel that does not
- * count (CONFIG_SCHED_INFO) says 0 or has no such file, and then every look reads every stack, time
- * on a CPU goes by steps of 10 ms and waiting for one is not told from being blocked.
+ * A thread has run if the third number of its schedstat changed, which counts how often it got a
+ * CPU. A kernel without CONFIG_SCHED_INFO reports 0 or has no such file. Then every poll reads
+ * every stack, CPU time has steps of 10 ms, and waiting for a CPU looks like being blocked.
  *
- * Looks that find a thread where it was are added up, for a second at most, into one record. What
- * each thread did in all is recorded every second too, so that a part of a recording can be read
- * by itself.
+ * Consecutive polls that find a thread at the same place become one record, which covers at most a
+ * second. The totals of each thread are also written every second, so that a part of a recording
+ * can be read by itself.
  */
 #define _GNU_SOURCE
 #include "recorder/monitor/wall.h"
@@ -27,41 +26,61 @@
 #include "recorder/monitor/thread_stacks.h"
 #include "recorder/monitor/thread_stats.h"
 #include "recorder/monitor/thread_file.h"
+#include "base/array.h"
 #include "os/os.h"
 #include "target/state.h"
 
-#define DEPTH_MAX    512u
-#define PERIOD_NS    UINT64_C(1000000000) /* a record covers no more */
-#define PAUSE_FACTOR 9u                   /* after n ns of CPU time, a pause of 9 n */
-#define OWNER_POLLS  10u /* who waits for a mutex is read again: it may be another's by now */
+#define DEPTH_MAX 512u
+/* The longest time that a record covers. */
+#define PERIOD_NS UINT64_C(1000000000)
+/* After n ns of CPU time, the sampler pauses for 9 n. */
+#define PAUSE_FACTOR 9u
+/* A thread that waits for a mutex is read again after so many polls: the owner may differ. */
+#define OWNER_POLLS 10u
 
-/* Where a thread was at polls that followed each other, and what it waited for. */
+/* Where a thread was at consecutive polls, and what it waited for. */
 typedef struct thread_location {
-  uint32_t stack; /* 0: it could not be read */
+  /* 0: unreadable */
+  uint32_t stack;
   char state;
-  long call;                /* -1: none */
-  int fd;                   /* that it waited on; -1: none */
-  bool is_mutex;            /* it waited for a mutex … */
-  pid_t owner;              /* … that this thread held; 0: not known */
-  uint64_t address;         /* of the futex */
-  char what[WAIT_PATH_MAX]; /* what the descriptor is */
+  /* -1: none */
+  long call;
+  /* that it waited on; -1: none */
+  int fd;
+  /* whether it waited for a mutex, and its owner; 0: unknown */
+  bool is_mutex;
+  pid_t owner;
+  /* of the futex */
+  uint64_t address;
+  /* the file or socket of `fd` */
+  char what[WAIT_PATH_MAX];
 } thread_location_t;
 
 typedef struct watched {
   pid_t tid;
-  int schedstat; /* its file, open; -1: enough are open, it is opened for each look */
-  bool here;     /* at this look */
-  bool wanted;   /* its stack is to be read */
-  bool settled;  /* it is at `at` as long as it has been given a CPU `slices` times */
-  bool runnable; /* it was found so */
+  /* open file; -1: too many are open, so each poll opens it */
+  int schedstat;
+  /* seen at this poll */
+  bool here;
+  /* its stack must be read */
+  bool wanted;
+  /* it remains at `at` until `slices` changes */
+  bool settled;
+  /* at the last poll */
+  bool runnable;
   uint64_t slices;
-  unsigned polls_settled;            /* since then */
-  uint64_t run_ns, runq_ns, seen_ns; /* since it was met, … */
-  uint64_t queued_ns;                /* waits for a CPU, which runq_ns tells when it has got one */
-  uint64_t written_run_ns, written_runq_ns, written_seen_ns; /* … and how much of it is recorded */
+  /* since `settled` became true */
+  unsigned polls_settled;
+  /* since it was found */
+  uint64_t run_ns, runq_ns, seen_ns;
+  /* the current wait for a CPU, which runq_ns includes only after it */
+  uint64_t queued_ns;
+  /* the part of these that was written */
+  uint64_t written_run_ns, written_runq_ns, written_seen_ns;
   char name[THREAD_NAME_MAX];
   thread_location_t at;
-  uint64_t time_ns, polls; /* at `at`, not recorded yet */
+  /* at `at`, not yet written */
+  uint64_t time_ns, polls;
 } monitored_thread_t;
 
 struct wall_monitor {
@@ -69,8 +88,9 @@ struct wall_monitor {
   monitor_writer_t *writer;
   thread_stacks_t stacks;
   uint64_t interval_ns, started_ns, polled_ns, flushed_ns;
-  monitored_thread_t *threads; /* by tid, rising */
-  size_t count, room;
+  /* sorted by tid */
+  monitored_thread_t *threads;
+  size_t count, capacity;
   uint32_t bell, stop;
 };
 
@@ -116,7 +136,7 @@ static uint64_t not_written(uint64_t all, uint64_t *told) {
   return fresh;
 }
 
-/* What the thread has done since this was written last. */
+/* Writes what the thread did since the last time. */
 static void write_thread(wall_monitor_t *m, monitored_thread_t *t) {
   write_period(m, t);
   monitor_writer_begin(m->writer, EXTENDED_WALL_THREAD);
@@ -128,7 +148,7 @@ static void write_thread(wall_monitor_t *m, monitored_thread_t *t) {
   monitor_writer_end(m->writer);
 }
 
-/* A thread may have been named after it was met. */
+/* A thread may get its name after it was found. */
 static void write_threads(wall_monitor_t *m) {
   for (size_t i = 0; i < m->count; i++) {
     thread_file_name(m->stacks.pid, m->threads[i].tid, m->threads[i].name);
@@ -139,7 +159,7 @@ static void write_threads(wall_monitor_t *m) {
 
 /* ---- threads ------------------------------------------------------------------------------ */
 
-/* False when the thread is gone. */
+/* False if the thread has ended. */
 static bool read_stats(const wall_monitor_t *m, monitored_thread_t *t, thread_stats_t *out) {
   return thread_stats_read_use(t->schedstat, m->stacks.pid, t->tid, out);
 }
@@ -161,15 +181,9 @@ static monitored_thread_t *find_thread(const wall_monitor_t *m, pid_t tid) {
   return i < m->count && m->threads[i].tid == tid ? &m->threads[i] : NULL;
 }
 
-/* NULL without memory. */
+/* NULL: out of memory. */
 static monitored_thread_t *add_thread(wall_monitor_t *m, pid_t tid) {
-  if (m->count == m->room) {
-    size_t room = m->room ? 2 * m->room : 64;
-    monitored_thread_t *grown = realloc(m->threads, room * sizeof *grown);
-    if (!grown) return NULL;
-    m->threads = grown;
-    m->room = room;
-  }
+  if (!ARRAY_GROW(m->threads, m->count, m->capacity)) return NULL;
   size_t i = find_slot(m, tid);
   monitored_thread_t *t = &m->threads[i];
   memmove(t + 1, t, (m->count - i) * sizeof *t);
@@ -181,23 +195,23 @@ static monitored_thread_t *add_thread(wall_monitor_t *m, pid_t tid) {
   return t;
 }
 
-/* Since it was read. */
+/* Whether it has run since it was read. */
 static bool has_run(const monitored_thread_t *t, const thread_stats_t *now) {
   return !now->slices || now->slices != t->slices;
 }
 
-/* A mutex that is handed over has no owner for a moment, and is not known for one then. */
+/* A mutex that is being passed on has no owner for a short time, and is then not recognized. */
 static bool owner_may_differ(monitored_thread_t *t) {
   t->polls_settled++;
   return t->at.address &&
          (t->polls_settled == 1 || (t->at.is_mutex && t->polls_settled % OWNER_POLLS == 0));
 }
 
-/* Takes note of the thread; those that are where they were are done with. */
+/* Updates the thread. If it has not run, this counts the poll; else its stack is to be read. */
 static void update_thread(wall_monitor_t *m, pid_t tid, uint64_t passed_ns) {
   thread_stats_t stats = {0};
   monitored_thread_t *t = find_thread(m, tid);
-  if (t && !read_stats(m, t, &stats)) return; /* it has ended; the number may be another's */
+  if (t && !read_stats(m, t, &stats)) return; /* it has ended; the tid may be reused */
   if (!t && (t = add_thread(m, tid))) (void)read_stats(m, t, &stats);
   if (!t) return;
   t->here = true;
@@ -261,10 +275,10 @@ static void note_wait(thread_location_t *at, const wait_t *wait) {
   if (wait->path) snprintf(at->what, sizeof at->what, "%s", wait->path);
 }
 
-/* What was read of T. One that was found running is where its ticks say; one that was found blocked
- * and went on before it was read is a look that could not be taken. */
-static void take(wall_monitor_t *m, target_t *target, monitored_thread_t *t, const thread_t *read,
-                 uint64_t passed_ns) {
+/* Counts the poll of T with the stack READ. CPU-time samples cover a thread that runs. A thread
+ * that blocked but continued before it was read is not counted at this poll. */
+static void add_stack(wall_monitor_t *m, target_t *target, monitored_thread_t *t,
+                      const thread_t *read, uint64_t passed_ns) {
   thread_stats_t stats = {0};
   t->wanted = false;
   if (!read_stats(m, t, &stats)) return;
@@ -289,9 +303,9 @@ static target_t *read_wanted(wall_monitor_t *m) {
   return target && stacks_capture(target, &options, &problem) ? target : NULL;
 }
 
-/* Whether a walk was led astray by a list of mappings older than an eighth of the time that was
- * watched before it was made. A library or a thread's stack may have come since; most come early in
- * a program's life. */
+/* Whether a broken walk may be due to an outdated list of mappings: a library or a thread's stack
+ * may be new. Most appear early in a program's life, so the list counts as outdated when its age
+ * exceeds an eighth of the time that was monitored before it was made. */
 static bool is_outdated(const wall_monitor_t *m, const target_t *target) {
   uint64_t before = m->stacks.opened_ns - m->started_ns;
   if (m->polled_ns < m->stacks.opened_ns || 8 * (m->polled_ns - m->stacks.opened_ns) < before)
@@ -312,15 +326,15 @@ static void read_stacks(wall_monitor_t *m, uint64_t passed_ns) {
   }
   for (size_t i = 0; target && i < target->thread_count; i++) {
     monitored_thread_t *t = find_thread(m, target->threads[i].tid);
-    if (t) take(m, target, t, &target->threads[i], passed_ns);
+    if (t) add_stack(m, target, t, &target->threads[i], passed_ns);
   }
 }
 
-/* What may not be looked into at all (another user's by now, or the system forbids it) is counted:
- * its time is known, its place is not. */
+/* Counts threads that may not be read (another user's by now, or forbidden by the system): their
+ * time is known, their stacks are not. */
 static void count_unread(wall_monitor_t *m, uint64_t passed_ns) {
   static const thread_location_t nowhere = {.call = -1, .fd = -1};
-  if (m->stacks.target) return; /* each was read, or has ended since */
+  if (m->stacks.target) return; /* each was read or has ended */
   for (size_t i = 0; i < m->count; i++)
     if (m->threads[i].wanted) add_poll(m, &m->threads[i], &nowhere, passed_ns);
 }
@@ -339,7 +353,7 @@ static void look(wall_monitor_t *m, uint64_t now) {
   write_threads(m);
 }
 
-/* Of the recorder, one thread of which reads the stacks. */
+/* CPU time of the recorder, one thread of which reads the stacks. */
 static uint64_t cpu_ns(void) {
   struct timespec t;
   clock_gettime(CLOCK_PROCESS_CPUTIME_ID, &t);
@@ -349,7 +363,7 @@ static uint64_t cpu_ns(void) {
 static void *watch(void *context) {
   wall_monitor_t *m = context;
   prctl(PR_SET_NAME, "sonde-wall");
-  /* To be on time on a busy machine. Refused to most users, whose polls then stand for more. */
+  /* To be punctual on a busy machine. Without the right to do so, a poll stands for more time. */
   (void)setpriority(PRIO_PROCESS, (id_t)os_tid(), -10);
   for (uint64_t next = m->polled_ns; !load_acquire(&m->stop);) {
     uint64_t now = os_monotonic_ns();
