@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
  *
- * The loaded images of a target, found from its memory map.
+ * The loaded images of a target, derived from its memory map.
  */
 #ifndef SONDE_TARGET_MODULES_H
 #define SONDE_TARGET_MODULES_H
@@ -11,11 +11,11 @@
 bool modules_build(target_t *target);
 void modules_free(target_t *target);
 
-/* Opens and places the image of MODULE, once. True when it is ready. */
+/* Opens the image of MODULE, once. True if it is ready. */
 bool modules_ready(target_t *target, module_t *module);
 
-/* Copies what the target has mapped of MODULE into a memfd, each byte at its file offset, and makes
- * that the module's open_path. False when nothing could be read. */
+/* Copies the mapped parts of MODULE from the target's memory to a memfd, each byte at its file
+ * offset, and sets open_path to it. False if nothing can be read. */
 bool modules_from_memory(target_t *target, module_t *module);
 
 #endif

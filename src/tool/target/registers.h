@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
- * General registers as the kernel writes them (NT_PRSTATUS of ptrace and of core files), for either
- * machine, whichever this runs on.
+ * General registers in the kernel's layout (NT_PRSTATUS of ptrace and core files), for both CPUs on
+ * either CPU.
  */
 #ifndef SONDE_TARGET_REGISTERS_H
 #define SONDE_TARGET_REGISTERS_H
@@ -11,16 +11,17 @@
 #include "unwind/machine.h"
 #include "unwind/memory.h"
 
-#define REGISTERS_BYTES_MAX 272 /* aarch64: x0–x30, sp, pc, pstate */
+/* aarch64: x0–x30, sp, pc, pstate */
+#define REGISTERS_BYTES_MAX 272
 
-/* Reads the register set DATA into REGS. False when SIZE is not that of MACHINE. */
+/* Reads the register set DATA into REGS. False if SIZE is not that of MACHINE. */
 bool registers_read(machine_t machine, const void *data, size_t size, regs_t *regs);
 
-/* The system call the thread is in, or was interrupted in: its number, and its arguments in ARGS;
- * -1 when it is in none. */
+/* The system call that the thread is in or that was interrupted: returns its number and writes its
+ * arguments to ARGS; -1 if there is none. */
 long registers_syscall(machine_t machine, const void *data, size_t size, uint64_t args[6]);
 
-/* The same where the registers alone do not tell: by the code at the pc. */
+/* The same from the code at the pc, for when the registers alone do not tell. */
 long registers_syscall_by_code(machine_t machine, const regs_t *regs, memory_t *memory,
                                uint64_t args[6]);
 

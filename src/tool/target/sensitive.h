@@ -1,11 +1,10 @@
 /* SPDX-License-Identifier: MIT
  *
- * Sensitive system calls: those that the functions of an audit policy come down to.
+ * Sensitive system calls: those that the functions of an audit policy make.
  *
- * Each has the public functions of the C library that are little more than it. A policy asks for
- * functions; the system calls that belong to them are what its coverage is measured by. A function
- * that does many things (getaddrinfo, setlocale) belongs to none: what it does below counts by the
- * functions that stand for that.
+ * Each system call has the public libc functions that are thin wrappers of it. A policy names
+ * functions; its coverage is measured by their system calls. A function that does many things
+ * (getaddrinfo, setlocale) has no system call of its own: its calls count for the wrappers.
  */
 #ifndef SONDE_TARGET_SENSITIVE_H
 #define SONDE_TARGET_SENSITIVE_H
@@ -19,31 +18,34 @@
 
 typedef struct sensitive_call {
   const char *name;
-  uint8_t arguments[AUDIT_ARGUMENTS]; /* audit_argument_t: which are kept */
-  const char *functions;              /* public ones, with a space before and after each … */
-  const char *others; /* … and those that make it on their way to something else; or NULL */
+  /* audit_argument_t: which are recorded */
+  uint8_t arguments[AUDIT_ARGUMENTS];
+  /* its wrappers, with a space before and after each */
+  const char *functions;
+  /* functions that make it for another purpose; or NULL */
+  const char *others;
 } sensitive_call_t;
 
-#define SENSITIVE_NUMBERS 512 /* of system calls; those from here on are never sensitive */
+/* Larger system call numbers are never sensitive. */
+#define SENSITIVE_NUMBERS 512
 
-/* The system call NUMBER of this machine, NULL when nothing could make it sensitive. */
+/* System call NUMBER of this CPU; NULL if it is never sensitive. */
 const sensitive_call_t *sensitive_call(uint64_t number);
 
-/* Whether the public function NAME means CALL and no more. */
+/* Whether the public function NAME is a wrapper of CALL. */
 bool sensitive_means(const sensitive_call_t *call, const char *name);
 
-/* Whether NAME makes CALL in its own name, or, CALL being NULL, any sensitive call. */
+/* Whether NAME makes CALL for its own purpose; CALL NULL: any sensitive call. */
 bool sensitive_belongs(const sensitive_call_t *call, const char *name);
 
-/* Whether a call of NAME that is under way may have led to CALL: it makes it, or does many things.
- */
+/* Whether an active call of NAME may have made CALL: it does so itself, or does many things. */
 bool sensitive_leads_to(const sensitive_call_t *call, const char *name);
 
-/* Sets in WANTED, by number, the system calls that the functions of POLICY come down to. */
+/* Sets WANTED[number] for each system call that functions of POLICY make. */
 void sensitive_of_policy(const audit_policy_t *policy, bool wanted[SENSITIVE_NUMBERS]);
 
-/* The arguments of a call that are kept, in the form in which a recording has those of audited
- * functions (docs/format.md), to OUT of SENSITIVE_BYTES. Returns how many bytes. */
+/* Writes the recorded arguments of a call to OUT, SENSITIVE_BYTES large, encoded like those of
+ * audited functions (docs/format.md). Returns the count of bytes. */
 #define SENSITIVE_BYTES 1024u
 uint32_t sensitive_arguments(const sensitive_call_t *call, memory_t *memory,
                              const uint64_t arguments[6], uint8_t *out);

@@ -1,27 +1,28 @@
 /* SPDX-License-Identifier: MIT
  *
- * What a thread waits for: its system call in words, the lock and who holds it, cycles of owners.
+ * What a thread waits for: its system call, the lock and its owner, and cycles of owners
+ * (deadlocks).
  */
 #ifndef SONDE_TARGET_STATE_H
 #define SONDE_TARGET_STATE_H
 
 #include "target/target.h"
 
-/* The name of system call NUMBER of MACHINE, NULL when it is not known. */
+/* The name of system call NUMBER of MACHINE; NULL if unknown. */
 const char *syscall_name(machine_t machine, long number);
 
-/* Which argument of system call NAME is a descriptor, -1 when none is. */
+/* The index of the argument of system call NAME that is a descriptor; -1: none. */
 int syscall_fd_argument(const char *name);
 
-/* Fills THREAD->wait from the system call NUMBER with ARGS: name, descriptor, and for a futex the
- * mutex and its owner, read from the target's memory now. */
+/* Fills THREAD->wait from system call NUMBER with ARGS: its name, its descriptor, and for a futex
+ * the mutex and its current owner, read from the target's memory. */
 void state_wait(target_t *target, thread_t *thread, long number, const uint64_t args[6]);
 
-/* Has THREAD's owner changed since state_wait? Reads it again. */
+/* Reads the lock of THREAD again: whether its owner changed since state_wait. */
 bool state_owner_same(target_t *target, const thread_t *thread);
 
-/* Finds the cycles among owners and numbers them in `deadlock`, from 1. Returns how many there are.
- * THREADS are sorted by tid. */
+/* Finds cycles of lock owners and numbers them in `deadlock`, from 1. Returns their count. THREADS
+ * must be sorted by tid. */
 uint32_t state_deadlocks(thread_t *threads, size_t count);
 
 #endif

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
  *
- * Stopping one thread of another process for a moment.
+ * Stops one thread of another process for a short time (PTRACE_SEIZE, PTRACE_INTERRUPT).
  */
 #ifndef SONDE_TARGET_STOP_H
 #define SONDE_TARGET_STOP_H
@@ -11,15 +11,18 @@
 
 typedef enum stop_result {
   STOP_DONE,
-  STOP_GONE,   /* the thread ended */
-  STOP_TRACED, /* another tracer (a debugger, strace) has it, or the system forbids it */
-  STOP_LATE,   /* not within 200 ms: it is in an uninterruptible wait; or it starved for 5 s */
+  /* the thread has ended */
+  STOP_GONE,
+  /* another tracer (a debugger, strace) is attached, or the system forbids it */
+  STOP_TRACED,
+  /* no stop within 200 ms: it is in an uninterruptible wait; or it got no CPU for 5 s */
+  STOP_LATE,
   STOP_FOREIGN /* its registers are not those of MACHINE */
 } stop_result_t;
 
-/* Stops TID, reads its registers into REGS, calls WHILE_STOPPED (which may read its memory), lets
- * it go. STOPPED_NS is how long that took. The calling thread must have SIGCHLD blocked, and must
- * end soon after: a thread that answered STOP_LATE is let go by the kernel at that moment. */
+/* Stops TID, reads its registers into REGS, calls WHILE_STOPPED, which may read its memory, and
+ * resumes it. *STOPPED_NS is the duration. The calling thread must block SIGCHLD and must end soon
+ * after: the kernel detaches from a thread with STOP_LATE when its tracer ends. */
 stop_result_t stop_thread(machine_t machine, pid_t tid, regs_t *regs,
                           void (*while_stopped)(void *context, const regs_t *regs), void *context,
                           uint64_t *stopped_ns);

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: MIT
  *
- * A program seen from outside: a live process or a core file. Its memory map, its loaded images,
- * its memory, its threads with their registers, states and stacks.
+ * Another process or a core file: its memory map, loaded images and memory, and its threads with
+ * their registers, states and stacks.
  *
- * The order of work: open (target_open_process or target_open_core), capture (stacks_capture),
- * then read the threads. The target is used by one thread of ours at a time.
+ * Open a target (target_open_process or target_open_core), capture (stacks_capture), then read its
+ * threads. One thread uses a target at a time.
  */
 #ifndef SONDE_TARGET_TARGET_H
 #define SONDE_TARGET_TARGET_H
@@ -26,19 +26,26 @@
 
 typedef enum module_state { MODULE_UNREAD, MODULE_READY, MODULE_FAILED } module_state_t;
 
-/* One loaded image: neighbouring mappings of one file. Its file is opened when the first pc falls
- * into it: a process may have thousands that no stack touches. */
+/* A loaded image: adjacent mappings of one file. Its file is opened when a pc is first found in it,
+ * because a process may have thousands of images without a frame in them. */
 typedef struct module {
   uint64_t start, end;
-  const char *path; /* as the target sees it; "[vdso]" for the kernel's */
-  char *open_path;  /* where we can open its bytes; NULL until it is ready. Owned */
-  int memfd;        /* holds bytes taken from the target's memory, -1 when there are none */
+  /* in the target's mount namespace; "[vdso]" for the vDSO */
+  const char *path;
+  /* where this process can open it; NULL until it is ready; owned */
+  char *open_path;
+  /* a copy made from the target's memory; -1: none */
+  int memfd;
   size_t first_mapping, mapping_count;
   module_state_t state;
-  const char *problem; /* in words, why it failed, or what is doubtful of it; NULL when nothing */
-  image_t image;       /* when ready; start, end and slide are the target's */
-  bool is_unpacked;    /* unpack.h has looked at it */
-  void *unpacked;      /* its .debug_frame, where that is compressed in the file. Owned */
+  /* why opening failed, or why the image is doubtful; NULL: no problem */
+  const char *problem;
+  /* if ready; start, end and slide are the target's */
+  image_t image;
+  /* module_unpack was called */
+  bool is_unpacked;
+  /* its decompressed .debug_frame; owned */
+  void *unpacked;
 } module_t;
 
 typedef struct modules {
@@ -50,114 +57,150 @@ typedef struct modules {
 
 typedef struct frame {
   uint64_t pc;
-  bool exact;     /* the pc itself: innermost, or interrupted by a signal; else a return address */
-  bool guessed;   /* found by frame pointer or by scan, where no rule covers the code inside it */
-  bool tail_call; /* not on the stack: it ended in a jump to the function inside it */
+  /* the pc is exact (innermost, or interrupted by a signal); else a return address */
+  bool exact;
+  /* found by frame pointer or scan, because no unwind rule covers the inner frame */
+  bool guessed;
+  /* not on the stack: it ended in a jump to the inner frame's function */
+  bool tail_call;
 } frame_t;
 
-/* How a stack ends; the same words as sonde_stack_status_t. */
+/* How a stack ends. The first three have the meaning of sonde_stack_status_t. */
 typedef enum ending {
-  ENDING_COMPLETE, /* the thread's entry was reached by rules */
-  ENDING_CUT,      /* as many frames as were asked for */
-  ENDING_TORN,     /* the walk ended early: `reason` says why */
-  ENDING_NONE,     /* no frames: `reason` says why */
+  /* the walk reached the thread's entry */
+  ENDING_COMPLETE,
+  /* the depth limit was reached */
+  ENDING_TRUNCATED,
+  /* the walk ended early: see `reason` */
+  ENDING_BROKEN,
+  /* no frames: see `reason` */
+  ENDING_NONE,
 } ending_t;
 
 typedef struct thread_wait {
-  const char *syscall; /* static name, NULL when the thread is in none */
-  long number;         /* of the system call; -1 when in none */
+  /* static name; NULL: none */
+  const char *syscall;
+  /* of the system call; -1: none */
+  long number;
   uint64_t args[6];
-  int fd;           /* that it waits on, -1 when it waits on none */
-  char *path;       /* what the descriptor is; owned, may be NULL */
-  bool is_mutex;    /* waits for a pthread mutex… */
-  pid_t owner;      /* …held by this thread; 0 when that is not known */
-  uint64_t address; /* of the futex, 0 when it waits for none */
+  /* that it waits on; -1: none */
+  int fd;
+  /* the file or socket of `fd`; owned, may be NULL */
+  char *path;
+  /* whether it waits for a pthread mutex, and its owner; 0: unknown */
+  bool is_mutex;
+  pid_t owner;
+  /* of the futex; 0: none */
+  uint64_t address;
 } wait_t;
 
 typedef struct thread {
   pid_t tid;
-  int signal; /* core files: that it was ended by, 0 for the other threads */
-  bool gone;  /* ended while the threads were read, or was not asked for; dropped at the end */
+  /* of a core file: the signal that ended the program; 0 for other threads */
+  int signal;
+  /* it ended meanwhile, or was not requested; removed at the end */
+  bool gone;
   char name[32];
-  char state; /* as in proc_pid_stat(5): R S D T t Z X I; 0 when it is not known */
+  /* a letter of proc_pid_stat(5): R S D T t Z X I; 0: unknown */
+  char state;
   wait_t wait;
-  regs_t regs; /* where the walk began */
+  /* of the innermost frame */
+  regs_t regs;
   frame_t *frames;
   uint32_t frame_count;
   ending_t ending;
-  const char *reason;  /* static words, NULL when there is nothing to explain */
-  bool proven;         /* the frame register was recovered by proof, not read */
-  uint64_t switches;   /* of a thread in a deadlock: how often it had been put on a CPU */
-  uint64_t stopped_ns; /* how long we held it stopped; 0 when never */
-  uint32_t deadlock;   /* number of the cycle of owners it is part of, from 1; 0 when in none */
+  /* static text; NULL: none */
+  const char *reason;
+  /* the frame register was inferred, not read */
+  bool proven;
+  /* of a thread in a deadlock: how often it got a CPU */
+  uint64_t switches;
+  /* how long it was stopped; 0: never */
+  uint64_t stopped_ns;
+  /* number of its cycle of lock owners, from 1; 0: none */
+  uint32_t deadlock;
 } thread_t;
 
 /* ---- the whole ---------------------------------------------------------------------------- */
 
 typedef struct target target_t;
 struct target {
-  images_t images;  /* first, so that images_t * is target_t * */
-  memory_t *memory; /* the target's memory */
+  /* must be first: an images_t * is converted to a target_t * */
+  images_t images;
+  /* the target's memory */
+  memory_t *memory;
   machine_t machine;
-  pid_t pid;    /* 0 when a core file does not say */
-  pid_t reader; /* a living thread, under whose number /proc tells of the memory */
+  /* 0: a core file does not have it */
+  pid_t pid;
+  /* a running thread whose /proc files describe the memory */
+  pid_t reader;
   bool live;
-  char *exe; /* its main executable, as it sees it; owned */
+  /* its main executable, in its mount namespace; owned */
+  char *exe;
   maps_t maps;
   modules_t modules;
   thread_t *threads;
   size_t thread_count;
-  size_t last_mapping;  /* where the last look-up hit; they come in runs */
-  uint64_t elapsed_ns;  /* from the first to the last thread read */
-  bool incomplete_core; /* a core file that ends early */
-  void *own;            /* of process.c or core.c */
+  /* where the last search ended: searches are close together */
+  size_t last_mapping;
+  /* from reading the first thread to the last */
+  uint64_t elapsed_ns;
+  /* the core file is truncated */
+  bool incomplete_core;
+  /* data of process.c or core.c */
+  void *own;
   void (*close)(target_t *target);
-  /* Finds the bytes behind MODULE: sets open_path or problem. */
+  /* Finds the file of MODULE: sets open_path or problem. */
   void (*locate)(target_t *target, module_t *module);
-  /* Is the file that was opened for MODULE the one that was loaded? NULL: it always is. */
+  /* Whether the opened file of MODULE is the loaded one. NULL: always. */
   bool (*same_build)(target_t *target, const module_t *module);
 };
 
-/* How far to go for registers that are wanting. */
+/* How far a capture may disturb threads to get their registers. */
 typedef enum touch {
-  TOUCH_ANY,    /* threads are stopped where they have to be */
-  TOUCH_UNSEEN, /* only one whose system call goes on after it by itself: it notices nothing */
-  TOUCH_NONE,   /* neither stop nor signal */
+  /* stop threads if needed */
+  TOUCH_ANY,
+  /* stop only threads whose system call the kernel restarts transparently */
+  TOUCH_UNSEEN,
+  /* neither stop nor signal */
+  TOUCH_NONE,
 } touch_t;
 
 typedef struct stacks_options {
-  uint32_t depth; /* at most this many frames a thread */
+  /* at most so many frames per thread */
+  uint32_t depth;
   touch_t touch;
-  pid_t tid;                                /* this thread alone; 0: all */
-  bool (*wanted)(void *context, pid_t tid); /* these alone; NULL: all */
+  /* only this thread; 0: all */
+  pid_t tid;
+  /* only the threads for which this returns true; NULL: all */
+  bool (*wanted)(void *context, pid_t tid);
   void *context;
 } stacks_options_t;
 
 #define STACKS_DEPTH_DEFAULT 4096u
 
-/* A failure in words for the user, with what mends it. */
+/* The text of a failure for the user, with the command that fixes it. */
 typedef struct problem {
   char text[512];
 } problem_t;
 
-/* Opens the running process PID. Returns NULL and fills PROBLEM when it cannot. */
+/* Opens the running process PID. NULL with PROBLEM on failure. */
 target_t *target_open_process(pid_t pid, problem_t *problem);
 
-/* Opens the core file PATH; EXE, when not NULL, is its main executable. */
+/* Opens the core file PATH. EXE is its main executable; NULL: unknown. */
 target_t *target_open_core(const char *path, const char *exe, problem_t *problem);
 
 void target_close(target_t *target);
 
 void target_forget_threads(target_t *target);
 
-/* An empty target, for the two functions above. */
+/* Allocates an empty target for the two functions above. */
 target_t *target_new(void);
 
-/* The module that holds ADDRESS, its image ready when its state says so. NULL when there is none.
- */
+/* The module that contains ADDRESS, or NULL. Its image is usable if its state is MODULE_READY. */
 module_t *target_module(target_t *target, uint64_t address);
 
-/* Reads every thread and its stack. False when there is nothing to show: PROBLEM says why. */
+/* Reads all threads and their stacks. False with PROBLEM if no thread can be read. */
 bool stacks_capture(target_t *target, const stacks_options_t *options, problem_t *problem);
 
 void problem_set(problem_t *problem, const char *format, ...) __attribute__((format(printf, 2, 3)));

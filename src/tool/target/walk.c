@@ -89,7 +89,7 @@ void walk_stack(target_t *target, const regs_t *start, uint32_t depth, walk_t *w
   walk->count = 0;
   walk->reason = NULL;
   walk->proven = walk->wants_registers = false;
-  walk->ending = ENDING_TORN;
+  walk->ending = ENDING_BROKEN;
   while (walk->count < depth) {
     if (!push(walk, regs.pc, exact, guessed)) {
       walk->reason = "out of memory";
@@ -121,7 +121,7 @@ void walk_stack(target_t *target, const regs_t *start, uint32_t depth, walk_t *w
     }
     exact = step == STEP_SIGNAL;
   }
-  walk->ending = ENDING_CUT;
+  walk->ending = ENDING_TRUNCATED;
 }
 
 void walk_give(walk_t *walk, thread_t *thread) {

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
  *
- * From registers to a list of frames: the walker of unwind/, driven to the end.
+ * Walks a whole stack: from registers to a list of frames, with the unwinder of unwind/.
  */
 #ifndef SONDE_TARGET_WALK_H
 #define SONDE_TARGET_WALK_H
@@ -8,18 +8,21 @@
 #include "target/target.h"
 
 typedef struct walk {
-  frame_t *frames; /* owned, grows */
+  /* owned */
+  frame_t *frames;
   uint32_t count, room;
   ending_t ending;
   const char *reason;
-  bool proven;          /* the frame register was recovered by proof */
-  bool wants_registers; /* ended because a register is not known that a stop would tell */
+  /* the frame register was inferred */
+  bool proven;
+  /* the walk needs a register that only a stop can read */
+  bool wants_registers;
 } walk_t;
 
-/* Walks from REGS, at most DEPTH frames, into WALK (which is zeroed or was used before). */
+/* Walks from REGS, at most DEPTH frames, into WALK, which is zeros or from an earlier walk. */
 void walk_stack(target_t *target, const regs_t *regs, uint32_t depth, walk_t *walk);
 
-/* Gives the frames of WALK to THREAD. */
+/* Moves the frames of WALK to THREAD. */
 void walk_give(walk_t *walk, thread_t *thread);
 
 #endif

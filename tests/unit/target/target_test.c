@@ -195,7 +195,7 @@ static void check_leaf(target_t *target, touch_t touch) {
     const thread_t *thread = &target->threads[i];
     bool stopped = touch == TOUCH_ANY || (touch == TOUCH_UNSEEN && thread->tid == target->pid);
     assert_int_equal(thread->stopped_ns != 0, stopped);
-    assert_int_equal(thread->ending, stopped ? ENDING_COMPLETE : ENDING_TORN);
+    assert_int_equal(thread->ending, stopped ? ENDING_COMPLETE : ENDING_BROKEN);
     if (thread->tid == target->pid) assert_int_equal(thread->wait.number, SYS_futex);
     if (!stopped) assert_int_equal(thread->frame_count, 1);
     if (!stopped) continue;

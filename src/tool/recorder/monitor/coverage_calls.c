@@ -134,7 +134,7 @@ static bool walk_stopped(coverage_calls_t *c, pid_t tid) {
 static uint32_t name_stack(coverage_calls_t *c, bool *whole) {
   thread_t thread = {
       .frames = c->walk.frames, .frame_count = c->walk.count, .ending = c->walk.ending};
-  *whole = c->walk.ending == ENDING_COMPLETE || c->walk.ending == ENDING_CUT;
+  *whole = c->walk.ending == ENDING_COMPLETE || c->walk.ending == ENDING_TRUNCATED;
   return c->count < ROWS_MAX ? monitor_writer_stack(c->writer, c->target, &thread) : 0;
 }
 

@@ -47,7 +47,7 @@ static const thread_t *capture(thread_stacks_t *s, pid_t tid) {
 bool thread_stacks_blocked(thread_stacks_t *s, pid_t tid, blocked_thread_t *out) {
   memset(out, 0, sizeof *out);
   const thread_t *thread = capture(s, tid);
-  if (thread && thread->ending == ENDING_TORN && os_monotonic_ns() - s->opened_ns > DOUBT_NS) {
+  if (thread && thread->ending == ENDING_BROKEN && os_monotonic_ns() - s->opened_ns > DOUBT_NS) {
     thread_stacks_close(s);
     thread = capture(s, tid);
   }

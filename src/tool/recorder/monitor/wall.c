@@ -292,7 +292,7 @@ static void add_stack(wall_monitor_t *m, target_t *target, monitored_thread_t *t
                           .fd = -1};
   if (read->frame_count) note_wait(&at, &read->wait);
   add_poll(m, t, &at, passed_ns);
-  t->settled = at.stack && !ran && read->ending != ENDING_TORN;
+  t->settled = at.stack && !ran && read->ending != ENDING_BROKEN;
 }
 
 static target_t *read_wanted(wall_monitor_t *m) {
@@ -311,7 +311,7 @@ static bool is_outdated(const wall_monitor_t *m, const target_t *target) {
   if (m->polled_ns < m->stacks.opened_ns || 8 * (m->polled_ns - m->stacks.opened_ns) < before)
     return false;
   for (size_t i = 0; i < target->thread_count; i++)
-    if (target->threads[i].ending == ENDING_TORN) return true;
+    if (target->threads[i].ending == ENDING_BROKEN) return true;
   return false;
 }
 

@@ -74,7 +74,7 @@ static json_object *new_thread(const stacks_view_t *view, const thread_t *thread
     add_frame(frames, view, &all[i]);
   json_object_object_add(object, "frames", frames);
   json_add_flag(object, "complete", thread->ending == ENDING_COMPLETE);
-  if (thread->ending == ENDING_CUT)
+  if (thread->ending == ENDING_TRUNCATED)
     json_add_text(object, "reason", "depth limit");
   else if (thread->reason)
     json_add_text(object, "reason", thread->reason);

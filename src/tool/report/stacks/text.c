@@ -271,8 +271,8 @@ static void print_heading(FILE *out, const thread_group_t *group) {
 
 static void print_ending(FILE *out, const thread_t *thread) {
   if (thread->ending == ENDING_NONE) fprintf(out, "  no frames: %s\n", thread->reason);
-  if (thread->ending == ENDING_CUT) fprintf(out, "  … truncated at the depth limit\n");
-  if (thread->ending == ENDING_TORN) fprintf(out, "  broken: %s\n", thread->reason);
+  if (thread->ending == ENDING_TRUNCATED) fprintf(out, "  … truncated at the depth limit\n");
+  if (thread->ending == ENDING_BROKEN) fprintf(out, "  broken: %s\n", thread->reason);
 }
 
 static void print_group(const stacks_view_t *view, FILE *out, const thread_group_t *group) {
@@ -331,7 +331,7 @@ static void print_summary(FILE *out, const target_t *target, size_t groups) {
   size_t stopped = 0, torn = 0;
   for (size_t i = 0; i < target->thread_count; i++) {
     stopped += target->threads[i].stopped_ns > 0;
-    torn += target->threads[i].ending == ENDING_TORN || target->threads[i].ending == ENDING_NONE;
+    torn += target->threads[i].ending == ENDING_BROKEN || target->threads[i].ending == ENDING_NONE;
   }
   fputs(style.function, out);
   put_text(out, target->exe ? target->exe : "(no executable)");

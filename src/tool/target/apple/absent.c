@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
- * Where the command cannot look into running programs there is no target to ask for names, and the
- * numbers of system calls are another system's.
+ * The command cannot read running programs on Apple's systems, so a target never exists there, and
+ * numbers of system calls in a recording are Linux's.
  */
 #include "target/jit.h"
 #include "target/sensitive.h"
