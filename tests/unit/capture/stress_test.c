@@ -36,8 +36,8 @@
 #define BROKEN_SHOWN 16
 
 #if defined(__SANITIZE_ADDRESS__)
-#define FIBERS_MAX /* The sanitizer does not know their stacks, nor what a jump leaves on them. */
-0
+/* The sanitizer does not know their stacks, nor what a jump leaves on them. */
+#define FIBERS_MAX 0
 #else
 #define FIBERS_MAX 3
 #endif
@@ -46,7 +46,7 @@
 /* Frames of libraries between a handler and the interrupted code. */
 #define EXTRA_MAX 120
 
-    typedef struct guard guard_t;
+typedef struct guard guard_t;
 struct guard {
   guard_t *outer;
   bool throws;
