@@ -497,10 +497,10 @@ class Recording:
                 yield {"event": "block", "time": time, "given": time - b.signed(), "stack": stack,
                        "address": hex(address), "size": size, "tid": self.threads[stream]}
         elif subtype == 5:
-            yield {"event": "mark", "time": time, "name": b.string().decode()}
+            yield {"event": "marker", "time": time, "name": b.string().decode()}
         elif subtype == 6:
             call, address, size, stack, old, old_size = (b.varint() for _ in range(6))
-            region = {"event": "region", "time": time, "address": hex(address), "size": size,
+            region = {"event": "mapping", "time": time, "address": hex(address), "size": size,
                       "call": ["", "mapped", "unmapped", "moved"][call], "stack": stack}
             if call == 3:
                 region.update(old=hex(old), old_size=old_size)
@@ -537,7 +537,7 @@ def main():
         event["time_ns"] = int(recording.nanoseconds(event.pop("time")))
         event.pop("began", None)
         if "given" in event:
-            event["given_ns"] = int(recording.nanoseconds(event.pop("given")))
+            event["allocated_ns"] = int(recording.nanoseconds(event.pop("given")))
             event.pop("time_ns")
         elif "stack" in event:
             event["frames"] = [hex(pc) for pc in recording.stack(event["stack"])]

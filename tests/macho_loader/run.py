@@ -144,7 +144,7 @@ def faults_of_recordings(sonde, folder, is_private):
         yield "the other thread's block is missing"
     if 7007 in sizes or 9009 in sizes:
         yield "what was allocated after the log's end, or in a child, is in the log"
-    if not any(e["event"] == "mark" for e in events):
+    if not any(e["event"] == "marker" for e in events):
         yield "the mark is missing"
     address = next(a for a, size in given.items() if size == 1000)
     history = run(sonde, "history", folder / "blocks.sonde", address)
@@ -154,7 +154,7 @@ def faults_of_recordings(sonde, folder, is_private):
         yield f"a block's stack is {names}"
     if not is_private:
         return
-    regions = [(e["call"], e["size"]) for e in events_of(sonde, folder / "regions.sonde") if e["event"] == "region"]
+    regions = [(e["call"], e["size"]) for e in events_of(sonde, folder / "regions.sonde") if e["event"] == "mapping"]
     if regions != [("mapped", 0x70000), ("mapped", 0x50000), ("unmapped", 0x50000), ("unmapped", 0x30000)]:
         yield f"the log of regions has {regions}"
 

@@ -90,7 +90,7 @@ def every_call_that_strace_sees_is_told():
         assert coverage["ratio"] == hooked / (hooked + below), coverage
         assert all(row["frames"] for row in rows if row["class"] == "below")
         text = sonde("report", path, "audit")
-        assert f"{sum(early.values())} before the agent was ready, {hooked} seen by hooks, {below} only below them, 0 unexplained" in text
+        assert f"{sum(early.values())} before the agent started, {hooked} observed by hooks, {below} made below them, 0 unexplained" in text
         assert f"{100 * coverage['ratio']:.1f} %" in text, text
         print(f"{command[0]}: {sum(expected.values())} calls as strace has them, {sum(early.values())} early, {hooked} hooked, {below} below")
 

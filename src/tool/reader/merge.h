@@ -20,8 +20,8 @@ void merge_close(merge_t *merge);
 const record_event_t *merge_next(merge_t *merge);
 
 /* The fast alternative to merge_next; do not mix the two. A run is the next COUNT events in order,
- * all of one stream. Events COUNT to KNOWN - 1 are later events of that stream, so that a caller can
- * prefetch what they need. */
+ * all of one stream. Events COUNT to KNOWN - 1 are later events of that stream, so that a caller
+ * can prefetch what they need. */
 typedef struct merge_run {
   const record_event_t *events;
   uint32_t count, known;

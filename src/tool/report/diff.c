@@ -4,11 +4,13 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/array.h"
+
 enum { DEPTH_MAX = 4096 };
 
-/* ---- names that stay the same ------------------------------------------------------------- */
+/* ---- keys: hashes of function names -------------------------------------------------------- */
 
-/* How much of a function's name is not a copy's suffix. */
+/* The length of a function's name without the suffix of a copy. */
 static size_t stable_length(const char *name) {
   static const char *const suffixes[] = {".part.", ".cold",     ".isra.", ".constprop.",
                                          ".llvm.", ".lto_priv", NULL};
@@ -32,7 +34,7 @@ static void mix(uint64_t key[2], const char *text, size_t size) {
 
 static void key_of(const report_t *r, uint32_t stack, uint64_t key[2]) {
   const frame_name_t *names[DEPTH_MAX];
-  const char *nameless = NULL; /* the library of the frame before, when it had no name */
+  const char *nameless = NULL; /* the library of the previous frame, if that has no name */
   int count = frame_names_of_stack(r->names, stack, names, DEPTH_MAX);
   key[0] = 14695981039346656037u;
   key[1] = 1;
@@ -50,39 +52,22 @@ static void key_of(const report_t *r, uint32_t stack, uint64_t key[2]) {
 
 /* ---- rows --------------------------------------------------------------------------------- */
 
-static bool room_for_one(diff_t *d) {
-  if (d->count == d->room) {
-    size_t room = d->room ? 2 * d->room : 512;
-    diff_row_t *grown = realloc(d->rows, room * sizeof *grown);
-    if (!grown) return false;
-    d->rows = grown;
-    d->room = room;
-  }
-  if (d->slots && 2 * (d->count + 1) <= d->mask) return true;
-  size_t mask = d->slots ? 2 * d->mask + 1 : 1023;
-  size_t *slots = calloc(mask + 1, sizeof *slots);
-  if (!slots) return false;
-  for (size_t n = 0; n < d->count; n++) {
-    size_t i = (size_t)d->rows[n].key[1] & mask;
-    while (slots[i])
-      i = (i + 1) & mask;
-    slots[i] = n + 1;
-  }
-  free(d->slots);
-  d->slots = slots;
-  d->mask = mask;
-  return true;
+static uint64_t hash_of_row(const void *diff, size_t i) {
+  return ((const diff_t *)diff)->rows[i].key[1];
 }
 
-/* The row of KEY, a new one when there is none; NULL without memory. */
+/* The row of KEY, added if there is none; NULL: out of memory. */
 static diff_row_t *row_of(diff_t *d, const uint64_t key[2]) {
-  if (!room_for_one(d)) return NULL;
-  size_t i = (size_t)key[1] & d->mask;
-  for (size_t n; (n = d->slots[i]); i = (i + 1) & d->mask)
-    if (d->rows[n - 1].key[0] == key[0] && d->rows[n - 1].key[1] == key[1]) return &d->rows[n - 1];
+  uint32_t *slot;
+  if (!hash_reserve(&d->index, d->count, hash_of_row, d)) return NULL;
+  HASH_FIND(&d->index, key[1], slot) {
+    diff_row_t *row = &d->rows[*slot - 1];
+    if (row->key[0] == key[0] && row->key[1] == key[1]) return row;
+  }
+  if (!ARRAY_GROW(d->rows, d->count, d->capacity)) return NULL;
   diff_row_t *row = &d->rows[d->count++];
   *row = (diff_row_t){.key = {key[0], key[1]}};
-  d->slots[i] = d->count;
+  *slot = (uint32_t)d->count;
   return row;
 }
 
@@ -130,13 +115,12 @@ void diff_finish(diff_t *d) {
     if (size_of_change(&d->rows[i])) d->rows[kept++] = d->rows[i];
   d->count = kept;
   if (kept) qsort(d->rows, kept, sizeof *d->rows, by_change);
-  free(d->slots); /* the places are no longer true */
-  d->slots = NULL;
+  hash_free(&d->index); /* its rows have moved */
 }
 
 void diff_free(diff_t *d) {
   free(d->rows);
-  free(d->slots);
+  hash_free(&d->index);
   memset(d, 0, sizeof *d);
 }
 

@@ -2,44 +2,42 @@
  *
  * What changed between two recordings of a program, by stack.
  *
- * Two stacks are the same when their functions are, by name, from the innermost to the outermost:
- * that holds over address randomisation, over rebuilds, and over a function that is inlined in one
- * build and called in the other. Of a function that has no name only its library counts, and
- * several in a row count as one. Suffixes that compilers give to copies of a function (.part.0,
- * .cold, .isra.0, .constprop.0) are left out.
+ * Two stacks are equal if their functions have the same names, from the innermost to the outermost.
+ * Address randomization, rebuilds and inlining therefore do not matter. Functions without a name
+ * count by library, and several in a row as one. Suffixes of compiler-made copies (.part.0, .cold,
+ * .isra.0, .constprop.0) are ignored.
  */
 #ifndef SONDE_REPORT_DIFF_H
 #define SONDE_REPORT_DIFF_H
 
+#include "base/hash.h"
 #include "report/report.h"
 
 typedef struct diff_row {
   uint64_t key[2];       /* a hash of the names */
-  const char *function;  /* that owns it */
+  const char *function;  /* the owner of the stack */
   int64_t before, after; /* by the measure */
   int64_t count_before, count_after;
-  uint32_t stack; /* one such stack … */
-  bool in_old;    /* … of the old recording, else of the new one */
+  uint32_t stack; /* one of its stacks */
+  bool in_old;    /* STACK is of the old recording, else of the new */
 } diff_row_t;
 
 typedef struct diff {
-  diff_row_t *rows; /* those that changed most first; unchanged ones are left out */
-  size_t count, room;
-  size_t *slots;
-  size_t mask;
+  diff_row_t *rows; /* largest change first, once finished; without unchanged rows */
+  size_t count, capacity;
+  hash_index_t index; /* until diff_finish */
   int64_t before, after;
 } diff_t;
 
-/* Adds a stack of REPORT's recording. False without memory. */
+/* Adds a stack of REPORT's recording. False: out of memory. */
 bool diff_add(diff_t *diff, const report_t *report, bool old, uint32_t stack, int64_t weight,
               int64_t count);
 
-/* Ranks what was added. */
+/* Ranks the rows, after the last stack. */
 void diff_finish(diff_t *diff);
 void diff_free(diff_t *diff);
 
-/* The rows summed up by the function that owns them, ranked; a diff of its own. False without
- * memory. */
+/* Sums the rows by owner into OUT and ranks them. False: out of memory. */
 bool diff_by_function(const diff_t *diff, diff_t *out);
 
 #endif

@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: MIT
  *
- * The whole profile is built in memory, as protobuf-c wants it, out of one pool that is freed as a
- * whole. Only frames that a stack with some weight has become locations.
+ * Builds the whole profile in memory, as protobuf-c requires, in one pool that is freed as a whole.
+ * Only frames of stacks with a value become locations.
  */
 #define _GNU_SOURCE
+#include "base/array.h"
 #include "base/hash.h"
 #include "report/exports/pprof.h"
 
@@ -20,44 +21,35 @@ enum { DEPTH_MAX = 4096, VALUES_MAX = 6, POOL_BLOCK = 1 << 16 };
 
 typedef struct block {
   struct block *next;
-  size_t used, room;
+  size_t used, capacity;
   max_align_t bytes[];
 } block_t;
 
-typedef struct list {
-  void **items;
-  size_t count, room;
-} list_t;
-
-/* Strings, or functions by the numbers of their strings: a key to a number from 1. */
-typedef struct map {
-  size_t *slots; /* number in the list + 1 */
-  size_t mask, used;
-} map_t;
+typedef ARRAY(void *) list_t;
 
 typedef struct profile {
   reader_t *reader;
   frame_names_t *names;
   block_t *pool;
   list_t samples, mappings, locations, functions, strings, types;
-  map_t string_map, function_map;
-  uint64_t *location_of; /* by the frame's place in the table; 0: none yet */
-  uint64_t *mapping_of;  /* likewise of images */
-  bool no_memory;
+  hash_index_t string_index, function_index;
+  uint64_t *location_of; /* by index of the frame; 0: none yet */
+  uint64_t *mapping_of;  /* by index of the image; 0: none yet */
+  bool out_of_memory;
 } profile_t;
 
 /* ---- memory ------------------------------------------------------------------------------- */
 
-static void *take(profile_t *p, size_t size) {
+static void *pool_alloc(profile_t *p, size_t size) {
   size = (size + sizeof(max_align_t) - 1) / sizeof(max_align_t) * sizeof(max_align_t);
-  if (!p->pool || p->pool->room - p->pool->used < size) {
-    size_t room = size > POOL_BLOCK ? size : POOL_BLOCK;
-    block_t *b = malloc(sizeof *b + room);
+  if (!p->pool || p->pool->capacity - p->pool->used < size) {
+    size_t capacity = size > POOL_BLOCK ? size : POOL_BLOCK;
+    block_t *b = malloc(sizeof *b + capacity);
     if (!b) {
-      p->no_memory = true;
+      p->out_of_memory = true;
       return NULL;
     }
-    *b = (block_t){.next = p->pool, .room = room};
+    *b = (block_t){.next = p->pool, .capacity = capacity};
     p->pool = b;
   }
   void *found = (char *)p->pool->bytes + p->pool->used;
@@ -65,76 +57,62 @@ static void *take(profile_t *p, size_t size) {
   return memset(found, 0, size);
 }
 
+/* False: out of memory, or ITEM is NULL. */
 static bool append(profile_t *p, list_t *list, void *item) {
-  if (list->count == list->room) {
-    size_t room = list->room ? 2 * list->room : 256;
-    void **grown = realloc(list->items, room * sizeof *grown);
-    if (!grown) p->no_memory = true;
-    if (!grown) return false;
-    list->items = grown;
-    list->room = room;
-  }
-  if (!item) return false;
-  list->items[list->count++] = item;
-  return true;
+  void **added = item ? ARRAY_ADD(*list) : NULL;
+  if (added)
+    *added = item;
+  else
+    p->out_of_memory = true;
+  return added != NULL;
 }
 
 /* ---- strings and functions ---------------------------------------------------------------- */
 
-static size_t hash_function(const void *item) {
-  const Sonde__Pprof__Function *f = item;
-  return (size_t)((uint64_t)(f->name * 1000003 + f->file) * UINT64_C(0x9e3779b97f4a7c15) >> 20);
+static uint64_t hash_of_string(const void *profile, size_t i) {
+  return hash_text(HASH_START, ((const profile_t *)profile)->strings.items[i]);
 }
 
-static size_t hash_string(const void *item) { return (size_t)hash_text(HASH_START, item); }
-
-static bool map_room(profile_t *p, map_t *m, const list_t *list, size_t (*hash)(const void *)) {
-  if (m->slots && 2 * (m->used + 1) <= m->mask) return true;
-  size_t mask = m->slots ? 2 * m->mask + 1 : 1023;
-  size_t *slots = calloc(mask + 1, sizeof *slots);
-  if (!slots) p->no_memory = true;
-  if (!slots) return false;
-  for (size_t n = 0; n < m->used; n++) {
-    size_t i = hash(list->items[n]) & mask;
-    while (slots[i])
-      i = (i + 1) & mask;
-    slots[i] = n + 1;
-  }
-  free(m->slots);
-  m->slots = slots;
-  m->mask = mask;
-  return true;
+static uint64_t hash_of_function(const void *profile, size_t i) {
+  const Sonde__Pprof__Function *f = ((const profile_t *)profile)->functions.items[i];
+  return hash_pair((uint64_t)f->name, (uint64_t)f->file);
 }
 
-/* The number of TEXT in the table of strings. */
+static bool reserve(profile_t *p, hash_index_t *index, const list_t *list, hash_item_t *hash_of) {
+  bool good = hash_reserve(index, list->count, hash_of, p);
+  p->out_of_memory |= !good;
+  return good;
+}
+
+/* The index of TEXT in the table of strings. */
 static int64_t string_of(profile_t *p, const char *text) {
-  if (!map_room(p, &p->string_map, &p->strings, hash_string)) return 0;
-  size_t i = (size_t)hash_text(HASH_START, text) & p->string_map.mask;
-  for (size_t n; (n = p->string_map.slots[i]); i = (i + 1) & p->string_map.mask)
-    if (!strcmp(p->strings.items[n - 1], text)) return (int64_t)(n - 1);
-  char *copy = take(p, strlen(text) + 1);
+  uint32_t *slot;
+  if (!reserve(p, &p->string_index, &p->strings, hash_of_string)) return 0;
+  HASH_FIND(&p->string_index, hash_text(HASH_START, text), slot) {
+    if (!strcmp(p->strings.items[*slot - 1], text)) return *slot - 1;
+  }
+  char *copy = pool_alloc(p, strlen(text) + 1);
   if (copy) strcpy(copy, text);
   if (!append(p, &p->strings, copy)) return 0;
-  p->string_map.slots[i] = ++p->string_map.used;
-  return (int64_t)(p->strings.count - 1);
+  *slot = (uint32_t)p->strings.count;
+  return *slot - 1;
 }
 
 static uint64_t function_of(profile_t *p, const frame_name_t *name) {
-  Sonde__Pprof__Function key = {.name = string_of(p, name->function),
-                                .file = name->file ? string_of(p, name->file) : 0};
-  if (!map_room(p, &p->function_map, &p->functions, hash_function)) return 0;
-  size_t i = hash_function(&key) & p->function_map.mask;
-  for (size_t n; (n = p->function_map.slots[i]); i = (i + 1) & p->function_map.mask) {
-    const Sonde__Pprof__Function *f = p->functions.items[n - 1];
-    if (f->name == key.name && f->file == key.file) return n;
+  int64_t function = string_of(p, name->function), file = name->file ? string_of(p, name->file) : 0;
+  uint32_t *slot;
+  if (!reserve(p, &p->function_index, &p->functions, hash_of_function)) return 0;
+  HASH_FIND(&p->function_index, hash_pair((uint64_t)function, (uint64_t)file), slot) {
+    const Sonde__Pprof__Function *f = p->functions.items[*slot - 1];
+    if (f->name == function && f->file == file) return *slot;
   }
-  Sonde__Pprof__Function *f = take(p, sizeof *f);
+  Sonde__Pprof__Function *f = pool_alloc(p, sizeof *f);
   if (!append(p, &p->functions, f)) return 0;
   sonde__pprof__function__init(f);
-  f->id = p->functions.count;
-  f->name = f->system_name = key.name;
-  f->file = key.file;
-  p->function_map.slots[i] = ++p->function_map.used;
+  *slot = (uint32_t)p->functions.count;
+  f->id = *slot;
+  f->name = f->system_name = function;
+  f->file = file;
   return f->id;
 }
 
@@ -144,7 +122,7 @@ static uint64_t mapping_of(profile_t *p, const record_image_t *image) {
   size_t count;
   uint64_t *known = &p->mapping_of[image - reader_images(p->reader, &count)];
   if (*known) return *known;
-  Sonde__Pprof__Mapping *m = take(p, sizeof *m);
+  Sonde__Pprof__Mapping *m = pool_alloc(p, sizeof *m);
   if (!append(p, &p->mappings, m)) return 0;
   sonde__pprof__mapping__init(m);
   char build_id[129] = "";
@@ -166,9 +144,9 @@ static uint64_t location_of(profile_t *p, const record_frame_t *frame) {
   if (*known) return *known;
   const frame_name_t *names;
   int rows = frame_names_of_frame(p->names, frame, &names);
-  Sonde__Pprof__Location *l = take(p, sizeof *l);
-  Sonde__Pprof__Line *lines = take(p, (size_t)rows * sizeof *lines);
-  Sonde__Pprof__Line **list = take(p, (size_t)rows * sizeof *list);
+  Sonde__Pprof__Location *l = pool_alloc(p, sizeof *l);
+  Sonde__Pprof__Line *lines = pool_alloc(p, (size_t)rows * sizeof *lines);
+  Sonde__Pprof__Line **list = pool_alloc(p, (size_t)rows * sizeof *list);
   if (!lines || !list || !append(p, &p->locations, l)) return 0;
   sonde__pprof__location__init(l);
   const record_image_t *image = frame->image ? reader_image(p->reader, frame->image) : NULL;
@@ -191,9 +169,9 @@ static void add_stack(profile_t *p, uint32_t stack, const int64_t *values, size_
   int depth = reader_stack(p->reader, stack, frames, DEPTH_MAX);
   if (depth < 0) depth = 0;
   if (depth > DEPTH_MAX) depth = DEPTH_MAX;
-  Sonde__Pprof__Sample *s = take(p, sizeof *s);
-  uint64_t *ids = take(p, ((size_t)depth + 1) * sizeof *ids);
-  int64_t *copy = take(p, count * sizeof *copy);
+  Sonde__Pprof__Sample *s = pool_alloc(p, sizeof *s);
+  uint64_t *ids = pool_alloc(p, ((size_t)depth + 1) * sizeof *ids);
+  int64_t *copy = pool_alloc(p, count * sizeof *copy);
   if (!ids || !copy || !append(p, &p->samples, s)) return;
   sonde__pprof__sample__init(s);
   for (int i = 0; i < depth; i++)
@@ -208,7 +186,7 @@ static void add_stack(profile_t *p, uint32_t stack, const int64_t *values, size_
 /* ---- what is measured --------------------------------------------------------------------- */
 
 static void add_type(profile_t *p, const char *type, const char *unit) {
-  Sonde__Pprof__ValueType *t = take(p, sizeof *t);
+  Sonde__Pprof__ValueType *t = pool_alloc(p, sizeof *t);
   if (!append(p, &p->types, t)) return;
   sonde__pprof__value_type__init(t);
   t->type = string_of(p, type);
@@ -267,7 +245,7 @@ static int write_profile(profile_t *p, bool cpu, FILE *out) {
   profile.time_ns = (int64_t)h->start_realtime_ns;
   profile.duration_ns = (int64_t)(h->end_monotonic_ns - h->start_monotonic_ns);
   if (!cpu) profile.default_sample_type = string_of(p, "peak_space");
-  if (p->no_memory) return SONDE_ENOMEM;
+  if (p->out_of_memory) return SONDE_ENOMEM;
 #define PUT(field, list) (profile.field = (void *)(list).items, profile.n_##field = (list).count)
   PUT(sample_type, p->types);
   PUT(sample, p->samples);
@@ -295,8 +273,8 @@ static void release(profile_t *p) {
                      &p->functions, &p->strings,  &p->types};
   for (size_t i = 0; i < sizeof lists / sizeof *lists; i++)
     free(lists[i]->items);
-  free(p->string_map.slots);
-  free(p->function_map.slots);
+  hash_free(&p->string_index);
+  hash_free(&p->function_index);
   free(p->location_of);
   free(p->mapping_of);
 }
@@ -309,9 +287,9 @@ int pprof_write(reader_t *reader, frame_names_t *names, const replay_t *replay,
   reader_images(reader, &images);
   p.location_of = calloc(frames + 1, sizeof *p.location_of);
   p.mapping_of = calloc(images + 1, sizeof *p.mapping_of);
-  p.no_memory = !p.location_of || !p.mapping_of;
+  p.out_of_memory = !p.location_of || !p.mapping_of;
   int status = SONDE_ENOMEM;
-  if (!p.no_memory) {
+  if (!p.out_of_memory) {
     (void)string_of(&p, "");
     if (cpu)
       add_samples(&p, samples);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
- * A recording as a profile of pprof (profile.proto, gzipped), which pprof, Go's tools, Grafana's
- * and many others read.
+ * Writes a recording as a pprof profile (profile.proto, gzipped), for pprof, Go's tools, Grafana
+ * and others.
  */
 #ifndef SONDE_REPORT_EXPORTS_PPROF_H
 #define SONDE_REPORT_EXPORTS_PPROF_H
@@ -12,9 +12,9 @@
 #include "analysis/samples.h"
 #include "report/frame_names.h"
 
-/* Of the allocations, or of the samples when CPU. Allocations have six values: objects and bytes
- * allocated, in use at the end, and in use at the peak. 0, SONDE_ENOMEM, or SONDE_EIO with errno.
- */
+/* Writes the allocations of REPLAY, or SAMPLES if CPU. Allocations have six values: objects and
+ * bytes allocated, in use at the end, and in use at the peak. Returns 0, SONDE_ENOMEM, or SONDE_EIO
+ * with errno. */
 int pprof_write(reader_t *reader, frame_names_t *names, const replay_t *replay,
                 const samples_t *samples, bool cpu, FILE *out);
 

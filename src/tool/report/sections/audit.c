@@ -41,9 +41,7 @@ static const audited_t *all_of(const report_t *r, section_state_t *s) {
   return &s->all;
 }
 
-static bool has_data(const report_t *r, void *state) {
-  return audited_holds(all_of(r, state));
-}
+static bool has_data(const report_t *r, void *state) { return audited_holds(all_of(r, state)); }
 
 static void end(void *state) {
   section_state_t *s = state;
@@ -66,8 +64,7 @@ static void print_program(const audited_program_t *p, FILE *out) {
   char text[24];
   const audit_t *a = p->audit;
   if (!a->policy) {
-    fprintf(out, "  the recording has no valid policy; %s calls\n",
-            report_count(a->calls, text));
+    fprintf(out, "  the recording has no valid policy; %s calls\n", report_count(a->calls, text));
     return;
   }
   fprintf(out, "  calls      %s, with %zu distinct stacks or arguments\n",

@@ -50,14 +50,15 @@ static int by_severity(const void *left, const void *right) {
 static void print_totals(const report_t *r, const coverage_t *c, FILE *out) {
   char made[24], early[24], hooked[24], below[24], unexplained[24];
   fprintf(out, "\n%scoverage%s\n", r->bold, r->plain);
-  fprintf(out,
-          "  system calls  %s sensitive: %s before the agent started, %s observed by hooks, %s made "
-          "below them, %s unexplained\n",
-          report_count(coverage_possible(c) + c->totals[COVERAGE_EARLY], made),
-          report_count(c->totals[COVERAGE_EARLY], early),
-          report_count(c->totals[COVERAGE_HOOKED], hooked),
-          report_count(c->totals[COVERAGE_BELOW], below),
-          report_count(c->totals[COVERAGE_UNEXPLAINED], unexplained));
+  fprintf(
+      out,
+      "  system calls  %s sensitive: %s before the agent started, %s observed by hooks, %s made "
+      "below them, %s unexplained\n",
+      report_count(coverage_possible(c) + c->totals[COVERAGE_EARLY], made),
+      report_count(c->totals[COVERAGE_EARLY], early),
+      report_count(c->totals[COVERAGE_HOOKED], hooked),
+      report_count(c->totals[COVERAGE_BELOW], below),
+      report_count(c->totals[COVERAGE_UNEXPLAINED], unexplained));
   fprintf(out, "  ratio         hooks observed %.1f %% of the calls since the agent started\n",
           100 * coverage_ratio(c));
 }
@@ -75,12 +76,12 @@ static void print_limits(const coverage_t *c, FILE *out) {
     fprintf(out, "  threads       the hooks of %" PRIu64 " threads could not be checked\n",
             c->unobserved_threads);
   if (c->detached)
-    fprintf(out, "  detached      the program executed a file with more privileges, which cannot be "
-                 "observed\n");
+    fprintf(out,
+            "  detached      the program executed a file with more privileges, which cannot be "
+            "observed\n");
   if (c->damaged)
     fprintf(out, "  damaged       %" PRIu64 " records cannot be decoded\n", c->damaged);
-  if (!c->ended)
-    fprintf(out, "  incomplete    the tracer did not finish; calls are missing\n");
+  if (!c->ended) fprintf(out, "  incomplete    the tracer did not finish; calls are missing\n");
 }
 
 static void print_unseen(const report_t *r, const unseen_t *u, FILE *out) {

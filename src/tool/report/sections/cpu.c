@@ -71,7 +71,8 @@ static bool fill_tree(tree_t *tree, const void *context) {
 
 static double seconds(uint64_t ns) { return (double)ns / 1e9; }
 
-static int print_episode(const report_t *r, const cpu_use_t *u, const cpu_use_episode_t *e, FILE *out) {
+static int print_episode(const report_t *r, const cpu_use_t *u, const cpu_use_episode_t *e,
+                         FILE *out) {
   double to = seconds(reader_ns(r->reader, e->to)), time = seconds(e->time_ns);
   fprintf(out, "\n  %s", r->bold);
   if (e->tid)

@@ -25,8 +25,7 @@ static void print_missing(const reader_t *reader, FILE *out) {
   const record_header_t *h = reader_header(reader);
   const reader_damage_t *d = reader_damage(reader);
   if (h->stop_reason)
-    fprintf(out, "  missing    recording stopped early: %s\n",
-            record_stop_text(h->stop_reason));
+    fprintf(out, "  missing    recording stopped early: %s\n", record_stop_text(h->stop_reason));
   if (h->lost_events)
     fprintf(out, "  missing    %" PRIu64 " events could not be written\n", h->lost_events);
   if (h->lost_stacks)
@@ -35,9 +34,7 @@ static void print_missing(const reader_t *reader, FILE *out) {
     fprintf(out, "  missing    %" PRIu64 " definitions of stacks and frames\n",
             h->lost_definitions + d->missing_definitions);
   if (d->dropped_chunks)
-    fprintf(out,
-            "  missing    %" PRIu64
-            " chunks of the oldest events, overwritten (--limit)\n",
+    fprintf(out, "  missing    %" PRIu64 " chunks of the oldest events, overwritten (--limit)\n",
             d->dropped_chunks);
   if (d->damaged_chunks || d->bad_records || d->missing_chunks)
     fprintf(out,
@@ -55,8 +52,7 @@ static void print_program(const reader_t *reader, FILE *out) {
   if (programs < 2) return;
   fprintf(out, "  note       the process ran %" PRIu32 " programs (exec); this is ", programs);
   if (program == programs)
-    fprintf(out, "the last one%s\n",
-            is_summary(reader) ? "" : "; '--program 1' reports the first");
+    fprintf(out, "the last one%s\n", is_summary(reader) ? "" : "; '--program 1' reports the first");
   else
     fprintf(out, "number %" PRIu32 "\n", program);
 }

@@ -1,31 +1,30 @@
 /* SPDX-License-Identifier: MIT
  *
- * Names for the frames of a target. A pc is named once, however many stacks hold it: ten thousand
- * threads of a server share a few hundred pcs.
+ * Symbolizes the frames of a target. Each pc is looked up once, however many stacks contain it:
+ * thousands of threads share a few hundred pcs.
  *
- * A return address is looked up one byte before itself, so that the call is named and not what
- * follows it; the innermost pc, and one that a signal interrupted, as they are.
+ * A return address is looked up at the byte before it, which is part of the call. The innermost pc
+ * and an interrupted pc are looked up as they are.
  */
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/array.h"
+#include "base/hash.h"
 #include "image/path.h"
 #include "report/stacks/stacks.h"
 #include "target/jit.h"
-
-typedef struct slot {
-  symbolized_pc_t *named; /* NULL: free */
-} slot_t;
 
 struct stack_symbolizer {
   target_t *target;
   stack_symbolizer_options_t options;
   symbolizer_t *files;
-  jit_t *jit; /* code made at run time; opened when the first pc wants it */
+  jit_t *jit; /* generated code; opened on first use */
   bool jit_tried;
-  symbol_module_t **modules; /* by index in the target's modules; NULL: not asked yet */
-  slot_t *slots;             /* open addressing */
-  size_t slot_count, used;
+  symbol_module_t **modules; /* by index of the target's modules; NULL: not opened yet */
+  symbolized_pc_t **pcs;
+  size_t count, capacity;
+  hash_index_t index; /* of PCS, by pc and exactness */
 };
 
 stack_symbolizer_t *stack_symbolizer_new(target_t *target,
@@ -37,56 +36,27 @@ stack_symbolizer_t *stack_symbolizer_new(target_t *target,
   symbolizer->files = symbolizer_new(&(symbol_options_t){.no_lines = options->no_lines,
                                                          .no_inlines = options->no_lines,
                                                          .progress = options->progress});
-  symbolizer->slot_count = 1024;
-  symbolizer->slots = calloc(symbolizer->slot_count, sizeof *symbolizer->slots);
   symbolizer->modules = calloc(target->modules.count + 1, sizeof *symbolizer->modules);
-  if (symbolizer->files && symbolizer->slots && symbolizer->modules) return symbolizer;
+  if (symbolizer->files && symbolizer->modules) return symbolizer;
   stack_symbolizer_free(symbolizer);
   return NULL;
 }
 
 void stack_symbolizer_free(stack_symbolizer_t *symbolizer) {
   if (!symbolizer) return;
-  for (size_t i = 0; symbolizer->slots && i < symbolizer->slot_count; i++) {
-    if (!symbolizer->slots[i].named) continue;
-    free(symbolizer->slots[i].named->functions);
-    free(symbolizer->slots[i].named);
+  for (size_t i = 0; i < symbolizer->count; i++) {
+    free(symbolizer->pcs[i]->functions);
+    free(symbolizer->pcs[i]);
   }
-  free(symbolizer->slots);
+  free(symbolizer->pcs);
+  hash_free(&symbolizer->index);
   free(symbolizer->modules);
   jit_close(symbolizer->jit);
   if (symbolizer->files) symbolizer_free(symbolizer->files);
   free(symbolizer);
 }
 
-/* ---- the table ---------------------------------------------------------------------------- */
-
-static size_t hash(uint64_t pc, bool exact) {
-  return (size_t)((pc * 2 + exact) * 0x9e3779b97f4a7c15ull >> 20);
-}
-
-static slot_t *find_slot(slot_t *slots, size_t count, uint64_t pc, bool exact) {
-  for (size_t i = hash(pc, exact) & (count - 1);; i = (i + 1) & (count - 1)) {
-    symbolized_pc_t *named = slots[i].named;
-    if (!named || (named->pc == pc && named->exact == exact)) return &slots[i];
-  }
-}
-
-static bool grow(stack_symbolizer_t *symbolizer) {
-  size_t count = symbolizer->slot_count * 2;
-  slot_t *slots = calloc(count, sizeof *slots);
-  if (!slots) return false;
-  for (size_t i = 0; i < symbolizer->slot_count; i++) {
-    symbolized_pc_t *named = symbolizer->slots[i].named;
-    if (named) find_slot(slots, count, named->pc, named->exact)->named = named;
-  }
-  free(symbolizer->slots);
-  symbolizer->slots = slots;
-  symbolizer->slot_count = count;
-  return true;
-}
-
-/* ---- one name ----------------------------------------------------------------------------- */
+/* ---- one pc ------------------------------------------------------------------------------- */
 
 static symbol_module_t *symbols_of(stack_symbolizer_t *symbolizer, const module_t *module) {
   symbol_module_t **slot = &symbolizer->modules[module - symbolizer->target->modules.items];
@@ -99,7 +69,7 @@ static symbol_module_t *symbols_of(stack_symbolizer_t *symbolizer, const module_
   return *slot;
 }
 
-/* Files that makers of code map to keep it in, or to announce it: no images. */
+/* Files that code generators map, which are not images. */
 static bool is_jit_file(const module_t *module) {
   return strncmp(module->path, "/memfd:", 7) == 0 || strncmp(module->path, "/dev/", 5) == 0 ||
          strstr(module->path, "/jit-");
@@ -121,9 +91,8 @@ static void look_up_jit(stack_symbolizer_t *symbolizer, symbolized_pc_t *named) 
   symbolizer->jit_tried = true;
   const jit_symbol_t *symbol =
       symbolizer->jit ? jit_find(symbolizer->jit, named->exact ? named->pc : named->pc - 1) : NULL;
-  named->why = symbolizer->jit
-                   ? "the code was made at run time, and its map does not name it"
-                   : "no file stands behind it: code made at run time, without a perf map";
+  named->why = symbolizer->jit ? "generated code that its perf map does not name"
+                               : "generated code without a perf map";
   if (!symbol) return;
   named->functions = calloc(1, sizeof *named->functions);
   if (!named->functions) return;
@@ -146,7 +115,7 @@ static void look_up(stack_symbolizer_t *symbolizer, symbolized_pc_t *named) {
     return;
   }
   if (module->state != MODULE_READY) {
-    named->why = module->problem ? module->problem : "its file cannot be read";
+    named->why = module->problem ? module->problem : "cannot read its file";
     return;
   }
   named->offset = named->pc - module->image.slide;
@@ -163,26 +132,35 @@ static void look_up(stack_symbolizer_t *symbolizer, symbolized_pc_t *named) {
   if (!named->functions) return;
   memcpy(named->functions, frames, (size_t)count * sizeof *frames);
   named->count = count;
-  /* The offset is that of the pc, which for a return address is one more than what was asked. */
+  /* The lookup of a return address was one byte lower. */
   symbol_frame_t *outermost = &named->functions[count - 1];
   if (outermost->has_offset && !named->exact) outermost->function_offset++;
 }
 
-const symbolized_pc_t *stack_symbolizer_lookup(stack_symbolizer_t *symbolizer,
-                                               const frame_t *frame) {
-  slot_t *slot = find_slot(symbolizer->slots, symbolizer->slot_count, frame->pc, frame->exact);
-  if (slot->named) return slot->named;
-  if (symbolizer->used * 2 >= symbolizer->slot_count) {
-    if (!grow(symbolizer)) return NULL;
-    slot = find_slot(symbolizer->slots, symbolizer->slot_count, frame->pc, frame->exact);
+static uint64_t hash_pc(uint64_t pc, bool exact) { return hash_number(pc * 2 + exact); }
+
+static uint64_t hash_of_pc(const void *symbolizer, size_t i) {
+  const symbolized_pc_t *named = ((const stack_symbolizer_t *)symbolizer)->pcs[i];
+  return hash_pc(named->pc, named->exact);
+}
+
+const symbolized_pc_t *stack_symbolizer_lookup(stack_symbolizer_t *s, const frame_t *frame) {
+  uint32_t *slot;
+  if (!hash_reserve(&s->index, s->count, hash_of_pc, s)) return NULL;
+  HASH_FIND(&s->index, hash_pc(frame->pc, frame->exact), slot) {
+    const symbolized_pc_t *known = s->pcs[*slot - 1];
+    if (known->pc == frame->pc && known->exact == frame->exact) return known;
   }
   symbolized_pc_t *named = calloc(1, sizeof *named);
-  if (!named) return NULL;
+  if (!named || !ARRAY_GROW(s->pcs, s->count, s->capacity)) {
+    free(named);
+    return NULL;
+  }
+  s->pcs[s->count++] = named;
+  *slot = (uint32_t)s->count;
   named->pc = frame->pc;
   named->exact = frame->exact;
-  look_up(symbolizer, named);
-  slot->named = named;
-  symbolizer->used++;
+  look_up(s, named);
   return named;
 }
 
