@@ -28,7 +28,7 @@ static void close_program(audited_program_t *p) {
   reader_close(p->report.reader);
 }
 
-/* Program NUMBER of the recording that REPORT is of. */
+/* Opens program NUMBER of REPORT's recording. */
 static int open_program(audited_program_t *p, const report_t *report, uint32_t number) {
   char error[256];
   *p = (audited_program_t){.report = *report};
@@ -45,7 +45,7 @@ static int open_program(audited_program_t *p, const report_t *report, uint32_t n
   return SONDE_ENOMEM;
 }
 
-/* Adds program NUMBER, unless it has left nothing, or nothing was audited in it. */
+/* Adds program NUMBER, unless it recorded nothing or no audit. */
 static int add_program(audited_t *out, const report_t *report, uint32_t number) {
   audited_program_t *p = &out->programs[out->count];
   int status = open_program(p, report, number);
@@ -58,8 +58,8 @@ static int add_program(audited_t *out, const report_t *report, uint32_t number) 
   return 0;
 }
 
-/* What watches system calls says at its end that it has seen all, once: it went on to the program
- * after. */
+/* The tracer records its end once, in the last program: earlier programs are complete if a later
+ * one was traced. */
 static void end_coverages(audited_t *all) {
   for (size_t i = 0; i + 1 < all->count; i++)
     all->programs[i].audit->coverage.ended |= all->programs[i + 1].audit->coverage.recorded;
@@ -87,7 +87,7 @@ void audited_close(audited_t *audited) {
   *audited = (audited_t){0};
 }
 
-bool audited_holds(const audited_t *audited) {
+bool audited_has_data(const audited_t *audited) {
   for (size_t i = 0; i < audited->count; i++)
     if (audit_has_data(audited->programs[i].audit)) return true;
   return false;

@@ -5,6 +5,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/array.h"
+#include "base/hash.h"
 #include "sonde/status.h"
 #include "symbol/package.h"
 
@@ -32,16 +34,9 @@ static const char *owner_of(findings_t *f, const policy_t *p, const frame_name_t
   return keep_owner(f, package ? package : *site->library ? site->library : "unknown code");
 }
 
-/* ---- what stays the same -------------------------------------------------------------------- */
+/* ---- fingerprints --------------------------------------------------------------------------- */
 
-static uint64_t fingerprint_add(uint64_t hash, const char *text) {
-  do
-    hash = (hash ^ (uint8_t)*text) * UINT64_C(0x100000001b3);
-  while (*text++);
-  return hash;
-}
-
-/* The phase that the category must wait for and that had not begun at one of the calls. */
+/* The phase that CATEGORY must wait for and that had not begun at one of the calls. */
 static const char *too_early(const policy_t *p, const audit_entry_t *s, const char *category) {
   for (size_t i = 0; i < p->phase_count && i < 64; i++)
     for (size_t k = 0; s->early >> i & 1 && k < p->phases[i].categories.count; k++)
@@ -50,34 +45,28 @@ static const char *too_early(const policy_t *p, const audit_entry_t *s, const ch
 }
 
 static uint64_t fingerprint_of(const finding_row_t *row, const char *function) {
-  uint64_t hash = fingerprint_add(UINT64_C(0xcbf29ce484222325), row->category->id);
-  hash = fingerprint_add(hash, function);
-  hash = fingerprint_add(hash, row->class);
-  if (row->too_early) hash = fingerprint_add(hash, row->too_early);
-  return fingerprint_add(hash, row->owner);
+  uint64_t hash = hash_text(HASH_START, row->category->id);
+  hash = hash_text(hash, function);
+  hash = hash_text(hash, row->class);
+  if (row->too_early) hash = hash_text(hash, row->too_early);
+  return hash_text(hash, row->owner);
 }
 
 /* ---- rows ----------------------------------------------------------------------------------- */
 
 static bool add_row(findings_t *f, const finding_row_t *row) {
-  if (f->count == f->room) {
-    size_t room = f->room ? 2 * f->room : 64;
-    finding_row_t *larger = realloc(f->rows, room * sizeof *larger);
-    if (!larger) return false;
-    f->rows = larger;
-    f->room = room;
-  }
+  if (!ARRAY_GROW(f->rows, f->count, f->capacity)) return false;
   f->rows[f->count++] = *row;
   return true;
 }
 
-/* The first second of the recording, by which an allowance holds or has expired. */
+/* The start of the recording, which decides whether an allowance has expired. */
 static time_t started(const audit_t *a) {
   return (time_t)(reader_header(a->reader)->start_realtime_ns / 1000000000);
 }
 
-static bool judge(findings_t *f, const audited_program_t *by, const audit_entry_t *s,
-                  const frame_name_t *site) {
+static bool add_findings(findings_t *f, const audited_program_t *by, const audit_entry_t *s,
+                         const frame_name_t *site) {
   const audit_t *a = by->audit;
   uint32_t categories[CATEGORIES_MAX];
   char text[AUDIT_TEXT_MAX + 1], words[WORDS_MAX];
@@ -123,7 +112,7 @@ bool finding_same_category(const finding_row_t *a, const finding_row_t *b) {
   return compare_categories(a, b) == 0;
 }
 
-static int by_gravity(const void *left, const void *right) {
+static int by_severity(const void *left, const void *right) {
   const finding_row_t *a = left, *b = right;
   if (!a->allowed != !b->allowed) return a->allowed ? 1 : -1;
   if (a->category->level != b->category->level)
@@ -136,12 +125,13 @@ static int by_gravity(const void *left, const void *right) {
   return a->sighting < b->sighting ? -1 : a->sighting > b->sighting;
 }
 
-static int judge_program(findings_t *f, const audited_program_t *by) {
+static int add_program(findings_t *f, const audited_program_t *by) {
   const audit_t *a = by->audit;
   if (!a->policy) return 0;
   for (size_t i = 0; i < a->count; i++) {
     const frame_name_t *site = frame_names_owner(by->report.names, a->entries[i].stack);
-    if (!judge(f, by, &a->entries[i], site && site->system ? NULL : site)) return SONDE_ENOMEM;
+    if (!add_findings(f, by, &a->entries[i], site && site->system ? NULL : site))
+      return SONDE_ENOMEM;
   }
   return 0;
 }
@@ -150,8 +140,8 @@ int findings_make(findings_t *out, const audited_t *audited) {
   int status = 0;
   *out = (findings_t){.audited = audited};
   for (size_t i = 0; i < audited->count && status == 0; i++)
-    status = judge_program(out, &audited->programs[i]);
-  if (out->count) qsort(out->rows, out->count, sizeof *out->rows, by_gravity);
+    status = add_program(out, &audited->programs[i]);
+  if (out->count) qsort(out->rows, out->count, sizeof *out->rows, by_severity);
   return status;
 }
 

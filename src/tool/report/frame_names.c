@@ -7,24 +7,24 @@
 #include "image/path.h"
 #include "symbol/symbol.h"
 
-typedef struct answer {
+typedef struct functions {
   frame_name_t *names;
   int count;
-} answer_t;
+} functions_t;
 
 typedef struct module {
   symbol_module_t *symbols;
   const char *library;
-  bool asked, system;
+  bool opened, system;
 } module_t;
 
-struct names {
+struct frame_names {
   const reader_t *reader;
   symbolizer_t *symbolizer;
   const record_frame_t *frames;
   const record_image_t *images;
-  answer_t *answers; /* one a frame of the recording */
-  module_t *modules; /* one an image */
+  functions_t *functions; /* by index of the frame */
+  module_t *modules;      /* by index of the image */
   size_t frame_count, image_count;
 };
 
@@ -34,23 +34,24 @@ frame_names_t *frame_names_new(const reader_t *reader) {
   n->reader = reader;
   n->frames = reader_frames(reader, &n->frame_count);
   n->images = reader_images(reader, &n->image_count);
-  n->answers = calloc(n->frame_count + 1, sizeof *n->answers);
+  n->functions = calloc(n->frame_count + 1, sizeof *n->functions);
   n->modules = calloc(n->image_count + 1, sizeof *n->modules);
   symbol_options_t options = {0};
   n->symbolizer = symbolizer_new(&options);
-  if (n->answers && n->modules && n->symbolizer) return n;
+  if (n->functions && n->modules && n->symbolizer) return n;
   frame_names_free(n);
   return NULL;
 }
 
 void frame_names_free(frame_names_t *n) {
   if (!n) return;
-  for (size_t i = 0; n->answers && i < n->frame_count; i++) {
-    for (int k = 0; k < n->answers[i].count; k++)
-      if (!n->answers[i].names[k].known) free((char *)(uintptr_t)n->answers[i].names[k].function);
-    free(n->answers[i].names);
+  for (size_t i = 0; n->functions && i < n->frame_count; i++) {
+    for (int k = 0; k < n->functions[i].count; k++)
+      if (!n->functions[i].names[k].known)
+        free((char *)(uintptr_t)n->functions[i].names[k].function);
+    free(n->functions[i].names);
   }
-  free(n->answers);
+  free(n->functions);
   free(n->modules);
   if (n->symbolizer) symbolizer_free(n->symbolizer);
   free(n);
@@ -62,8 +63,8 @@ bool frame_names_is_marker(const record_frame_t *f) {
 
 static module_t *module_of(frame_names_t *n, const record_image_t *image) {
   module_t *m = &n->modules[image - n->images];
-  if (m->asked) return m;
-  m->asked = true;
+  if (m->opened) return m;
+  m->opened = true;
   const char *slash = strrchr(image->path, '/');
   m->library = slash ? slash + 1 : image->path;
   const char *program = reader_argument(n->reader, 0);
@@ -75,13 +76,12 @@ static module_t *module_of(frame_names_t *n, const record_image_t *image) {
   return m;
 }
 
-/* "libfoo.so+0x12", "0x12", or a marker's text; freed by frame_names_free. */
+/* "libfoo.so+0x12", "0x12", or the text of a pseudo-frame; frame_names_free frees it. */
 static char *text_without_name(const record_frame_t *f, const module_t *m, uint64_t address) {
   char text[320];
   if (frame_names_is_marker(f))
     snprintf(text, sizeof text,
-             f->pc == FRAME_PC_BROKEN ? "[the outer frames could not be found]"
-                                      : "[frames left out]");
+             f->pc == FRAME_PC_BROKEN ? "[outer frames could not be unwound]" : "[truncated]");
   else if (m)
     snprintf(text, sizeof text, "%.255s+0x%" PRIx64, m->library, address);
   else
@@ -89,7 +89,7 @@ static char *text_without_name(const record_frame_t *f, const module_t *m, uint6
   return strdup(text);
 }
 
-static void answer(frame_names_t *n, const record_frame_t *f, answer_t *a) {
+static void look_up(frame_names_t *n, const record_frame_t *f, functions_t *a) {
   const record_image_t *image = f->image ? reader_image(n->reader, f->image) : NULL;
   module_t *m = image ? module_of(n, image) : NULL;
   uint64_t address = image ? f->pc - image->slide : f->pc;
@@ -123,32 +123,32 @@ static void answer(frame_names_t *n, const record_frame_t *f, answer_t *a) {
 
 int frame_names_of_frame(frame_names_t *n, const record_frame_t *f, const frame_name_t **out) {
   static const frame_name_t nothing = {.function = "?", .path = "", .library = "", .known = true};
-  answer_t *a = &n->answers[f - n->frames];
-  if (!a->names) answer(n, f, a);
+  functions_t *a = &n->functions[f - n->frames];
+  if (!a->names) look_up(n, f, a);
   *out = a->count ? a->names : &nothing;
   return a->count ? a->count : 1;
 }
 
 int frame_names_of_stack(frame_names_t *n, uint32_t stack, const frame_name_t **out, int max) {
-  enum { ROOM = 4096 };
-  const record_frame_t *frames[ROOM];
+  enum { DEPTH_MAX = 4096 };
+  const record_frame_t *frames[DEPTH_MAX];
   const frame_name_t *names;
-  int depth = reader_stack(n->reader, stack, frames, ROOM), count = 0;
+  int depth = reader_stack(n->reader, stack, frames, DEPTH_MAX), count = 0;
   if (depth < 0) return -1;
-  for (int i = 0; i < depth && i < ROOM; i++) {
+  for (int i = 0; i < depth && i < DEPTH_MAX; i++) {
     int more = frame_names_of_frame(n, frames[i], &names);
     for (int k = 0; k < more; k++, count++)
       if (count < max) out[count] = &names[k];
   }
-  return depth > ROOM ? count + depth - ROOM : count;
+  return depth > DEPTH_MAX ? count + depth - DEPTH_MAX : count;
 }
 
 const frame_name_t *frame_names_owner(frame_names_t *n, uint32_t stack) {
-  enum { ROOM = 4096 };
-  const record_frame_t *frames[ROOM];
+  enum { DEPTH_MAX = 4096 };
+  const record_frame_t *frames[DEPTH_MAX];
   const frame_name_t *names, *first = NULL;
-  int depth = reader_stack(n->reader, stack, frames, ROOM);
-  for (int i = 0; i < depth && i < ROOM; i++) {
+  int depth = reader_stack(n->reader, stack, frames, DEPTH_MAX);
+  for (int i = 0; i < depth && i < DEPTH_MAX; i++) {
     int count = frame_names_of_frame(n, frames[i], &names);
     if (!first) first = &names[0];
     if (!names[count - 1].system && !frame_names_is_marker(frames[i])) return &names[0];

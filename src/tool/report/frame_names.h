@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
- * The frames of a recording by name: function, file, line, library; each looked up once.
+ * Symbolizes the frames of a recording: function, file, line, library. Each frame is looked up
+ * once.
  */
 #ifndef SONDE_REPORT_FRAME_NAMES_H
 #define SONDE_REPORT_FRAME_NAMES_H
@@ -8,36 +9,36 @@
 #include "reader/reader.h"
 
 typedef struct frame_name {
-  const char *function; /* never NULL: a marker's text, or library+0xoffset where none is known */
-  const char *file;     /* NULL when not known */
-  uint32_t line;        /* 0 when not known */
-  const char *path;     /* of the image; "" without one */
-  const char *library;  /* last part of the image's path; "" without an image */
-  bool known;           /* the function was found by name */
+  const char *function; /* never NULL: library+0xoffset if unknown, or a text for a missing part */
+  const char *file;     /* NULL: unknown */
+  uint32_t line;        /* 0: unknown */
+  const char *path;     /* of the image; "": none */
+  const char *library;  /* file name of the image; "": none */
+  bool known;           /* the function has a name */
   bool inlined;         /* into the next one */
   bool system;          /* in a system image: libc and its family */
 } frame_name_t;
 
-typedef struct names frame_names_t;
+typedef struct frame_names frame_names_t;
 
-/* NULL without memory. The reader must outlive it. */
+/* NULL: out of memory. The reader must outlive it. */
 frame_names_t *frame_names_new(const reader_t *reader);
 void frame_names_free(frame_names_t *names);
 
-/* The functions at FRAME, innermost first; at least one. Returns how many; *OUT lives as long as
- * NAMES. */
+/* The functions at FRAME, innermost first; at least one. Returns the count; *OUT is valid until
+ * NAMES is freed. */
 int frame_names_of_frame(frame_names_t *names, const record_frame_t *frame,
                          const frame_name_t **out);
 
-/* The functions of stack ID, innermost first, inlined ones as frames of their own. Returns how many
- * there are, which may be more than MAX; -1 when the stack is not in the recording. */
+/* The functions of stack ID, innermost first, with inlined functions as frames of their own.
+ * Returns the count, which may exceed MAX; -1: the stack is not in the recording. */
 int frame_names_of_stack(frame_names_t *names, uint32_t stack, const frame_name_t **out, int max);
 
-/* The function that stands for a stack: its innermost one outside the system images, else its
- * innermost one. NULL when the stack is not in the recording. */
+/* The function that owns a stack: the innermost outside the system images, or the innermost if
+ * there is none. NULL: the stack is not in the recording. */
 const frame_name_t *frame_names_owner(frame_names_t *names, uint32_t stack);
 
-/* True for a frame that marks something (torn, cut) and is no frame. */
+/* True for a pseudo-frame that marks the end of a broken or truncated stack. */
 bool frame_names_is_marker(const record_frame_t *frame);
 
 #endif

@@ -9,7 +9,7 @@
 #define TABLE_BYTES_MAX (UINT64_C(4) << 30)
 
 typedef struct sized_image {
-  symbols_t *symbols; /* NULL: they cannot be had */
+  symbols_t *symbols; /* NULL: not available */
   bool was_read;
 } sized_image_t;
 
@@ -17,7 +17,7 @@ struct function_sizes {
   const reader_t *reader;
   const record_image_t *images;
   size_t count;
-  sized_image_t *sized; /* one for each of IMAGES */
+  sized_image_t *sized; /* by index of IMAGES */
 };
 
 function_sizes_t *function_sizes_new(const reader_t *reader) {

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
  *
- * See json.h. json-c writes strings as they are; making them UTF-8 is up to us.
+ * json-c does not check strings, so json_new_text makes them valid UTF-8.
  */
 #include "report/json.h"
 

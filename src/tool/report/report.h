@@ -1,10 +1,11 @@
 /* SPDX-License-Identifier: MIT
  *
- * A report of a recording: its head, and sections. A section is a file of its own with one
- * report_section_t, and one line in REPORT_SECTIONS; `sonde report` knows nothing else of it.
+ * A report of a recording: a head and sections. A section is one file that defines a
+ * report_section_t, and one line in REPORT_SECTIONS.
  *
- * Every section sees the events of one common pass and then prints itself, as text or as JSON. With
- * no section named, all that hold something are shown in brief: together they fit on a screen.
+ * All sections receive the events of one common pass, then print themselves as text or JSON.
+ * Without a named section, every section that has data prints a brief summary; together these fit
+ * on a screen.
  */
 #ifndef SONDE_REPORT_REPORT_H
 #define SONDE_REPORT_REPORT_H
@@ -18,46 +19,46 @@
 
 typedef enum tree_direction {
   TREE_NONE,
-  TREE_TOP_DOWN,  /* from a thread's first function to what it calls */
-  TREE_BOTTOM_UP, /* from the function that allocates or runs to its callers */
+  TREE_TOP_DOWN,  /* from a thread's first function to its callees */
+  TREE_BOTTOM_UP, /* from the innermost function to its callers */
 } tree_direction_t;
 
 typedef struct report {
   const char *path; /* of the recording */
   uint32_t program; /* of the process, as reader_open_program takes it */
   reader_t *reader;
-  const replay_t *replay; /* complete once the pass is done */
+  const replay_t *replay; /* complete after the pass */
   const replay_options_t *window;
   frame_names_t *names;
-  measure_t measure;              /* what stacks, functions and libraries are ranked by */
-  tree_direction_t tree;          /* a tree in place of lists */
-  uint32_t top;                   /* how many rows of each list are shown */
-  trace_filter_t calls;           /* which traced calls are shown */
-  const char *functions;          /* of functions whose names match this pattern; NULL: of all */
-  uint64_t least_bytes;           /* of functions with at least so much code; 0: of all */
-  bool brief;                     /* the summary: a section shows what fits in a few lines */
-  uint64_t stall_limit_ns;        /* a longer stall is a finding; 0: none is */
-  bool *exceeded;                 /* set by the section that made a finding */
+  measure_t measure;              /* ranks stacks, functions and libraries */
+  tree_direction_t tree;          /* a tree instead of lists */
+  uint32_t top;                   /* rows of each list to print */
+  trace_filter_t calls;           /* selects traced calls */
+  const char *functions;          /* only traced functions that match; NULL: all */
+  uint64_t least_bytes;           /* only traced functions with this much code; 0: all */
+  bool brief;                     /* the summary: a section prints a few lines */
+  uint64_t stall_limit_ns;        /* a longer stall is a finding; 0: no limit */
+  bool *exceeded;                 /* set by a section with a finding */
   const char *bold, *dim, *plain; /* escape sequences, or "" */
 } report_t;
 
-/* Functions may be NULL but for NAME, HOLDS, TEXT and JSON. STATE is what START gave, or else
- * STATE_BYTES zeros, which are freed behind END. */
+/* NAME, HAS_DATA, TEXT and JSON are required. STATE is the result of START, or else STATE_BYTES
+ * zeros, which are freed after END. */
 typedef struct report_section {
   const char *name;   /* the word on the command line, and the key in JSON */
-  const char *option; /* of `sonde record`, without which there is nothing */
-  uint32_t mode;      /* the bits of record_header_t.mode that OPTION sets; 0: it leaves no trace */
+  const char *option; /* of `sonde record` that records it; NULL: always recorded */
+  uint32_t mode;      /* the bits of record_header_t.mode that OPTION sets; 0: none */
   size_t state_bytes;
-  void *(*start)(const report_t *report); /* before the pass; NULL: no memory */
-  /* Each event of the window but allocations and frees; false: no memory. */
+  void *(*start)(const report_t *report); /* before the pass; NULL: out of memory */
+  /* Each event of the window except allocations and frees; false: out of memory. */
   bool (*event)(void *state, const record_event_t *event);
   bool (*has_data)(const report_t *report, void *state);
   int (*text)(const report_t *report, void *state, FILE *out); /* 0 or SONDE_ENOMEM */
-  json_object *(*json)(const report_t *report, void *state);   /* NULL: no memory */
+  json_object *(*json)(const report_t *report, void *state);   /* NULL: out of memory */
   void (*end)(void *state);
 } report_section_t;
 
-/* In the order in which they are shown. X(name): section_name. */
+/* In the order of printing. X(name): section_name. */
 #define REPORT_SECTIONS(X)                                                                         \
   X(crash)                                                                                         \
   X(stalls)                                                                                        \
@@ -75,38 +76,39 @@ typedef struct report_section {
 REPORT_SECTIONS(REPORT_DECLARE_SECTION)
 #undef REPORT_DECLARE_SECTION
 
-/* What was recorded, and what is missing from it. */
+/* What was recorded, and which data are missing. */
 void report_head_text(const report_t *report, FILE *out);
 void report_head_json(const report_t *report, json_object *out);
 
-/* Of one of several programs that a process ran: its number, command line and what is missing. */
+/* One of several programs of a process (exec): its number, command line and missing data. */
 void report_program_text(const report_t *report, FILE *out);
 void report_program_json(const report_t *report, json_object *out);
 
-/* ---- what sections share ------------------------------------------------------------------ */
+/* ---- shared by sections ------------------------------------------------------------------- */
 
-/* A stack, a line a function, indented; at most as many lines as a list shows. */
+/* Prints the innermost functions of a stack, one line each. */
 void report_stack_text(const report_t *report, uint32_t stack, FILE *out);
 
 /* Adds the function's name, module, file and line, as far as they are known. */
 void report_function_json(const frame_name_t *name, json_object *object);
 
-/* The frames of a stack as an array; whether it is whole in *COMPLETE, which may be NULL. */
+/* The frames of a stack as an array; *COMPLETE, which may be NULL, is false for a truncated or
+ * broken stack. */
 json_object *report_frames_json(const report_t *report, uint32_t stack, bool *complete);
 
 /* {"blocks", "bytes"} */
 json_object *report_counts_json(counts_t counts);
 
-/* Writes a size as "12.3 MB" to TEXT, which has room for 24 characters; returns TEXT. */
+/* Writes a size as "12.3 MB" to TEXT, of 24 bytes; returns TEXT. */
 char *report_bytes(int64_t bytes, char *text);
 
-/* As above, nanoseconds as "12.3 µs". */
+/* The same for nanoseconds: "12.3 µs". */
 char *report_duration(double ns, char *text);
 
 /* "SIGSEGV"; "SIG?" for a signal that does not normally end a program. */
 const char *report_signal_name(uint64_t number);
 
-/* As above, a count with separators: 1,234,567. */
+/* The same for a count: "1,234,567". */
 char *report_count(uint64_t count, char *text);
 
 #endif

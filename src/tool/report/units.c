@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
  *
- * Numbers for people.
+ * Formats numbers with units.
  */
 #include <inttypes.h>
 #include <signal.h>

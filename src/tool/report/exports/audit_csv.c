@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
  *
- * The audit for people who sign sheets, and for the makers of apps for Apple's platforms.
+ * Writes the findings of an audit as CSV (RFC 4180), a line each.
  */
 #include <inttypes.h>
 #include <string.h>
@@ -8,7 +8,7 @@
 
 #include "report/exports/audit_exports.h"
 
-/* A field: in quotes, and never one that a spreadsheet would take for a formula. */
+/* A quoted field. An apostrophe before =, +, -, @ prevents evaluation as a formula. */
 static void put_field(FILE *out, const char *text) {
   fputc('"', out);
   if (*text && strchr("=+-@\t\r", *text)) fputc('\'', out);

@@ -1,4 +1,7 @@
-/* SPDX-License-Identifier: MIT */
+/* SPDX-License-Identifier: MIT
+ *
+ * Baselines: the fingerprints of known findings, as a JSON file.
+ */
 #include <inttypes.h>
 #include <stdlib.h>
 #include <string.h>
@@ -89,6 +92,7 @@ bool baseline_read(baseline_t *out, const char *path, char *error, size_t error_
   json_object_put(o);
   if (good) return true;
   baseline_free(out);
-  snprintf(error, error_size, "'%s' is no baseline; 'sonde audit baseline FILE' makes one", path);
+  snprintf(error, error_size, "'%s' is not a baseline; create one with 'sonde audit baseline FILE'",
+           path);
   return false;
 }

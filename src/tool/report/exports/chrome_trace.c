@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
  *
- * Events are written as calls end, which is an order that the readers of this format accept.
+ * Writes events in the order in which calls end; readers of the format accept any order.
  */
 #include "report/exports/chrome_trace.h"
 
@@ -11,14 +11,14 @@
 #include "report/json.h"
 #include "sonde/status.h"
 
-typedef struct writing {
+typedef struct trace_writer {
   reader_t *reader;
   frame_names_t *names;
   FILE *out;
   const record_frame_t *frames;
-  char **texts; /* one a frame: its name as JSON */
+  char **texts; /* by index of the frame: its name as JSON */
   uint32_t pid;
-} writing_t;
+} trace_writer_t;
 
 static char *text_of(const char *text) {
   json_object *o = json_new_text(text);
@@ -27,9 +27,9 @@ static char *text_of(const char *text) {
   return copy;
 }
 
-static const char *name_of(writing_t *w, uint32_t frame) {
+static const char *name_of(trace_writer_t *w, uint32_t frame) {
   const record_frame_t *f = frame ? reader_frame(w->reader, frame) : NULL;
-  if (!f) return "\"[began before the recording]\"";
+  if (!f) return "\"[called before the recording]\"";
   char **text = &w->texts[f - w->frames];
   if (!*text) {
     const frame_name_t *names;
@@ -40,7 +40,7 @@ static const char *name_of(writing_t *w, uint32_t frame) {
 }
 
 static bool put_call(void *context, const trace_span_t *call) {
-  writing_t *w = context;
+  trace_writer_t *w = context;
   const char *name = name_of(w, call->frame);
   const record_thread_t *t = reader_thread(w->reader, call->stream);
   if (!name) return false;
@@ -52,7 +52,7 @@ static bool put_call(void *context, const trace_span_t *call) {
   return !ferror(w->out);
 }
 
-static bool put_metadata(writing_t *w, const char *what, uint32_t tid, const char *name) {
+static bool put_metadata(trace_writer_t *w, const char *what, uint32_t tid, const char *name) {
   char *text = text_of(name);
   if (!text) return false;
   fprintf(w->out,
@@ -63,7 +63,7 @@ static bool put_metadata(writing_t *w, const char *what, uint32_t tid, const cha
   return true;
 }
 
-static bool put_names(writing_t *w) {
+static bool put_names(trace_writer_t *w) {
   const char *program = reader_argument(w->reader, 0);
   size_t count;
   const record_thread_t *threads = reader_threads(w->reader, &count);
@@ -79,7 +79,8 @@ static bool put_names(writing_t *w) {
 int chrome_trace_write(reader_t *reader, frame_names_t *names, const trace_filter_t *filter,
                        FILE *out) {
   size_t frames;
-  writing_t w = {.reader = reader, .names = names, .out = out, .pid = reader_header(reader)->pid};
+  trace_writer_t w = {
+      .reader = reader, .names = names, .out = out, .pid = reader_header(reader)->pid};
   w.frames = reader_frames(reader, &frames);
   w.texts = calloc(frames + 1, sizeof *w.texts);
   fputs("{\"displayTimeUnit\":\"ns\",\"traceEvents\":[\n", out);

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: MIT
  *
- * The audit as SARIF 2.1.0: a rule for each category, a result for each fingerprint. A result lies
- * where the first frame outside the system is, when that has a line; its stacks show all frames.
+ * Writes the findings of an audit as SARIF 2.1.0: a rule for each category, a result for each
+ * fingerprint. A result's location is the innermost frame outside the system, if it has a line; its
+ * stacks have all frames.
  */
 #include <inttypes.h>
 #include <stdlib.h>
@@ -20,7 +21,7 @@ static json_object *message(const char *text) {
   return o;
 }
 
-/* A file's path as the URI that SARIF wants; a path of a build's is relative to nothing we know. */
+/* A path as a URI. A relative path of the build stays relative: its base is unknown. */
 static json_object *artifact(const char *file) {
   char uri[4096];
   size_t n = 0;
@@ -114,15 +115,15 @@ static json_object *new_result(const finding_row_t *row, const baseline_t *basel
   return o;
 }
 
-/* Stacks of a result are different ones (3.27.18): two may look alike when their names are all that
- * is left of them. */
-static void add_stack(json_object *stacks, json_object *fresh) {
+/* Stacks of a result must differ (3.27.18); stacks with different addresses may have equal names.
+ */
+static void add_stack(json_object *stacks, json_object *added) {
   for (size_t i = 0; i < json_object_array_length(stacks); i++)
-    if (json_object_equal(json_object_array_get_idx(stacks, i), fresh)) {
-      json_object_put(fresh);
+    if (json_object_equal(json_object_array_get_idx(stacks, i), added)) {
+      json_object_put(added);
       return;
     }
-  json_object_array_add(stacks, fresh);
+  json_object_array_add(stacks, added);
 }
 
 static void add_to_result(json_object *o, const finding_row_t *row) {
@@ -134,30 +135,31 @@ static void add_to_result(json_object *o, const finding_row_t *row) {
     add_stack(stacks, stack(&row->by->report, row->sighting));
 }
 
-typedef struct known {
+typedef struct fingerprint_result {
   uint64_t fingerprint;
-  size_t row; /* its first one */
+  size_t row; /* the first with this fingerprint */
   json_object *result;
-} known_t;
+} fingerprint_result_t;
 
 static int by_fingerprint(const void *a, const void *b) {
-  const known_t *x = a, *y = b;
+  const fingerprint_result_t *x = a, *y = b;
   if (x->fingerprint != y->fingerprint) return x->fingerprint < y->fingerprint ? -1 : 1;
   return (x->row > y->row) - (x->row < y->row);
 }
 
-/* All rows' fingerprints, each once, in order; the row is the first that has it. */
-static size_t fingerprints(const findings_t *f, known_t *out) {
+/* The sorted distinct fingerprints, each with its first row. */
+static size_t fingerprints(const findings_t *f, fingerprint_result_t *out) {
   size_t count = 0;
   for (size_t i = 0; i < f->count; i++)
-    out[i] = (known_t){.fingerprint = f->rows[i].fingerprint, .row = i};
+    out[i] = (fingerprint_result_t){.fingerprint = f->rows[i].fingerprint, .row = i};
   qsort(out, f->count, sizeof *out, by_fingerprint);
   for (size_t i = 0; i < f->count; i++)
     if (!count || out[count - 1].fingerprint != out[i].fingerprint) out[count++] = out[i];
   return count;
 }
 
-static known_t *find_known(known_t *known, size_t count, uint64_t fingerprint) {
+static fingerprint_result_t *find_known(fingerprint_result_t *known, size_t count,
+                                        uint64_t fingerprint) {
   size_t low = 0, high = count;
   while (high - low > 1) {
     size_t middle = low + (high - low) / 2;
@@ -169,13 +171,13 @@ static known_t *find_known(known_t *known, size_t count, uint64_t fingerprint) {
   return &known[low];
 }
 
-/* A result for each fingerprint, in the order of the rows; those of one need not stand together. */
+/* A result for each fingerprint, in the order of its first row. */
 static json_object *results(const findings_t *f, const baseline_t *baseline) {
   json_object *list = json_object_new_array();
-  known_t *known = calloc(f->count + 1, sizeof *known);
+  fingerprint_result_t *known = calloc(f->count + 1, sizeof *known);
   size_t count = known ? fingerprints(f, known) : 0;
   for (size_t i = 0; known && i < f->count; i++) {
-    known_t *k = find_known(known, count, f->rows[i].fingerprint);
+    fingerprint_result_t *k = find_known(known, count, f->rows[i].fingerprint);
     if (k->row == i) {
       k->result = new_result(&f->rows[i], baseline);
       json_object_array_add(list, k->result);

@@ -1,14 +1,15 @@
 /* SPDX-License-Identifier: MIT
  *
- * A draft of PrivacyInfo.xcprivacy (developer.apple.com, "Privacy manifest files"): which of the
- * required-reason categories were called, and by whom. Which reason is true only a person can say.
+ * Writes a draft of PrivacyInfo.xcprivacy (developer.apple.com, "Privacy manifest files"): the
+ * required-reason categories that were called, and by which code. The developer selects the
+ * reasons.
  */
 #include <inttypes.h>
 #include <string.h>
 
 #include "report/exports/audit_exports.h"
 
-/* Text inside XML; in a comment two hyphens must not stand together. */
+/* Escapes text for XML. A comment must not contain two adjacent hyphens. */
 static void put_text(FILE *out, const char *text) {
   for (; *text; text++)
     if (*text == '&')
@@ -23,12 +24,12 @@ static void put_text(FILE *out, const char *text) {
       fputc(*text, out);
 }
 
-/* The rows of several programs point to categories of their own. */
+/* By id: each program has its own categories. */
 static bool is_of(const finding_row_t *row, const policy_category_t *category) {
   return !strcmp(row->category->id, category->id);
 }
 
-/* Each owner once, with all its calls. */
+/* One line for each owner, with the sum of its calls. */
 static void put_owners(FILE *out, const findings_t *f, const policy_category_t *category) {
   for (size_t i = 0; i < f->count; i++) {
     uint64_t calls = 0;

@@ -41,7 +41,7 @@ static const audited_t *all_of(const report_t *r, section_state_t *s) {
   return &s->all;
 }
 
-static bool has_data(const report_t *r, void *state) { return audited_holds(all_of(r, state)); }
+static bool has_data(const report_t *r, void *state) { return audited_has_data(all_of(r, state)); }
 
 static void end(void *state) {
   section_state_t *s = state;
