@@ -21,12 +21,6 @@
 #include "record/writer.h"
 
 /* What follows PREFIX in TEXT; NULL when that does not begin with it. */
-static const char *behind(const char *text, const char *prefix) {
-  while (*prefix)
-    if (*text++ != *prefix++) return NULL;
-  return text;
-}
-
 /* They are named qemu-MACHINE, with -static behind it or not. */
 bool emulator_is_this(void) {
   static const char *const machines[] = {"aarch64",   "alpha", "arm",   "hppa",  "i386",
@@ -36,12 +30,9 @@ bool emulator_is_this(void) {
   ssize_t n = os_program_path(path, sizeof path - 1);
   if (n <= 0) return false;
   path[n] = 0;
-  const char *name = path;
-  for (const char *p = path; *p; p++)
-    if (*p == '/') name = p + 1;
-  name = behind(name, "qemu-");
+  const char *name = text_after(text_base_name(path), "qemu-");
   for (uint32_t i = 0; name && i < ARRAY_COUNT(machines); i++)
-    if (behind(name, machines[i])) return true;
+    if (text_after(name, machines[i])) return true;
   return false;
 }
 

@@ -5,9 +5,32 @@
 #ifndef SONDE_BASE_TEXT_H
 #define SONDE_BASE_TEXT_H
 
+#include <stdbool.h>
+#include <stddef.h>
 #include <stdint.h>
 
 #define DECIMAL_MAX 20 /* digits of a 64-bit number */
+
+static inline bool text_equal(const char *a, const char *b) {
+  while (*a && *a == *b)
+    a++, b++;
+  return *a == *b;
+}
+
+/* The rest of TEXT after PREFIX; NULL if TEXT does not begin with it. */
+static inline const char *text_after(const char *text, const char *prefix) {
+  while (*prefix)
+    if (*text++ != *prefix++) return NULL;
+  return text;
+}
+
+/* PATH without its folders; "" for NULL. */
+static inline const char *text_base_name(const char *path) {
+  const char *base = path ? path : "";
+  for (const char *p = base; *p; p++)
+    if (*p == '/') base = p + 1;
+  return base;
+}
 
 /* Writes TEXT without its final 0 to OUT and returns the end. */
 static inline char *text_append(char *out, const char *text) {

@@ -17,6 +17,7 @@
 #include "image/list.h"
 
 #include "base/bits.h"
+#include "base/text.h"
 #include "image/path.h"
 #include "os/os.h"
 #include "sonde/status.h"
@@ -163,12 +164,12 @@ static image_entry_t *search(const os_image_t *oi, image_id_t first, image_id_t 
  * is used. */
 static void set_path(image_entry_t *entry, const os_image_t *oi) {
   const char *told = path_keep((uint64_t)(uintptr_t)oi->path);
-  entry->is_vdso = told && path_after(told, "linux-vdso.so");
+  entry->is_vdso = told && text_after(told, "linux-vdso.so");
   entry->is_program = !entry->is_vdso && (!told || entry->image.is_executable);
   entry->path = told;
   bool is_told = told && entry->image.is_macho; /* dyld has the program's path too */
   entry->file = entry->is_program && !is_told ? "/proc/self/exe" : told;
-  if (!entry->is_vdso && (entry->is_program || told[0] != '/' || path_after(told, "/proc/"))) {
+  if (!entry->is_vdso && (entry->is_program || told[0] != '/' || text_after(told, "/proc/"))) {
     const char *mapped = path_of_mapping(oi->header);
     entry->path = mapped ? mapped : told;
   }

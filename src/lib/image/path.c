@@ -7,6 +7,7 @@
 #include "image/path.h"
 
 #include "base/bits.h"
+#include "base/text.h"
 #include "os/os.h"
 
 #define PATH_BYTES_MAX 4096u
@@ -143,18 +144,12 @@ static const char *const system_names[] = {
 static const char *const system_prefixes[] = {"ld-linux", "ld-musl-", "ld-2.",        "ld.so",
                                               "ld64.so",  "libnss_",  "libclang_rt.", "libc.musl-"};
 
-const char *path_after(const char *text, const char *prefix) {
-  while (*prefix)
-    if (*text++ != *prefix++) return NULL;
-  return text;
-}
-
 /* Returns true if REST, the text after a name, ends it: ".so…" or "-2.31.so". */
 static bool ends_name(const char *rest) {
   if (rest[0] == '-' && rest[1] >= '0' && rest[1] <= '9')
     for (rest++; (*rest >= '0' && *rest <= '9') || *rest == '.'; rest++)
-      if (path_after(rest, ".so")) return true;
-  return path_after(rest, ".so") && (rest[3] == 0 || rest[3] == '.');
+      if (text_after(rest, ".so")) return true;
+  return text_after(rest, ".so") && (rest[3] == 0 || rest[3] == '.');
 }
 
 /* Libraries that Apple's systems install, and libsonde. */
@@ -162,20 +157,18 @@ static bool is_system_of_apple(const char *path, const char *name) {
   const char *end = path;
   while (*end)
     end++;
-  bool is_dylib = end - path > 6 && path_after(end - 6, ".dylib");
-  return path_after(path, "/System/") || (is_dylib && path_after(path, "/usr/lib/")) ||
-         (is_dylib && path_after(name, "libsonde."));
+  bool is_dylib = end - path > 6 && text_after(end - 6, ".dylib");
+  return text_after(path, "/System/") || (is_dylib && text_after(path, "/usr/lib/")) ||
+         (is_dylib && text_after(name, "libsonde."));
 }
 
 bool path_is_system(const char *path) {
-  const char *name = path;
-  for (const char *p = path; *p; p++)
-    if (*p == '/') name = p + 1;
+  const char *name = text_base_name(path);
   if (is_system_of_apple(path, name)) return true;
   for (unsigned i = 0; i < ARRAY_COUNT(system_prefixes); i++)
-    if (path_after(name, system_prefixes[i])) return true;
+    if (text_after(name, system_prefixes[i])) return true;
   for (unsigned i = 0; i < ARRAY_COUNT(system_names); i++) {
-    const char *rest = path_after(name, system_names[i]);
+    const char *rest = text_after(name, system_names[i]);
     if (rest && ends_name(rest)) return true;
   }
   return false;

@@ -18,9 +18,6 @@ const char *path_keep(uint64_t at);
  * to ADDRESS. */
 const char *path_of_mapping(uint64_t address);
 
-/* Returns the rest of TEXT after PREFIX, or NULL if TEXT does not start with PREFIX. */
-const char *path_after(const char *text, const char *prefix);
-
 /* Returns true if the default rules classify the image at PATH, which is not the program itself, as
  * a system image. System images are the dynamic loader, libc and its family, the vDSO, the C++
  * runtimes, compiler runtimes and sanitizers, and sonde itself. The file name alone decides, in any

@@ -136,7 +136,6 @@ static void random_graphs(void **unused) {
     }
     reachability_judge(&g);
     check(blocks, n, reached);
-    reachability_close(&g);
   }
   os_unmap(memory, memory_size);
 }
@@ -168,7 +167,6 @@ static void referrers_are_told(void **unused) {
   assert_int_equal(told_count, 2);
   assert_int_equal(told_where[0], BASE + 512);
   assert_int_equal(told_where[1], BASE + 24);
-  reachability_close(&g);
   os_unmap(memory, memory_size);
 }
 
@@ -185,7 +183,6 @@ static void disorder_is_refused(void **unused) {
   assert_true(reachability_open(&g, far, 0, read_made_up, NULL));
   assert_int_equal(reachability_find(&g, 5), REACHABILITY_NONE);
   reachability_judge(&g);
-  reachability_close(&g);
 }
 
 int main(void) {

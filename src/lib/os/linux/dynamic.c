@@ -10,12 +10,6 @@
 /* The largest number of entries read if DT_NULL is missing. No linker writes so many. */
 #define DYNAMIC_ENTRIES_MAX 512
 
-bool text_equal(const char *a, const char *b) {
-  while (*a != '\0' && *a == *b)
-    a++, b++;
-  return *a == *b;
-}
-
 void dynamic_read(dynamic_t *out, const Elf64_Dyn *entries, uint64_t slide, uint64_t start,
                   uint64_t end) {
   *out = (dynamic_t){.slide = slide};

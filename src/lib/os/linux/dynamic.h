@@ -6,6 +6,7 @@
 #ifndef SONDE_OS_LINUX_DYNAMIC_H
 #define SONDE_OS_LINUX_DYNAMIC_H
 
+#include "base/text.h"
 #include <elf.h>
 #include <stdbool.h>
 #include <stdint.h>
@@ -27,7 +28,5 @@ void dynamic_read(dynamic_t *out, const Elf64_Dyn *entries, uint64_t slide, uint
 
 /* Returns the run-time address of the defined symbol NAME, or 0. SIZE may be NULL. */
 uint64_t dynamic_symbol(const dynamic_t *dynamic, const char *name, uint64_t *size);
-
-bool text_equal(const char *a, const char *b);
 
 #endif

@@ -47,8 +47,6 @@ typedef struct reachability {
   void (*refers)(void *context, uint64_t where, uint64_t value, leaks_holder_t holder,
                  uint32_t index);
   uint32_t wanted;
-  void *memory;
-  uint64_t memory_size;
 } reachability_t;
 
 #define REACHABILITY_NONE UINT32_MAX
@@ -56,7 +54,6 @@ typedef struct reachability {
 /* BLOCKS are ascending and do not overlap. False without memory, or if they do. */
 bool reachability_open(reachability_t *graph, leaks_block_t *blocks, uint64_t count,
                        reachability_read_t *read, void *context);
-void reachability_close(reachability_t *graph);
 
 /* The index of the block that contains ADDRESS, or REACHABILITY_NONE. */
 uint32_t reachability_find(const reachability_t *graph, uint64_t address);

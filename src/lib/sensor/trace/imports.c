@@ -5,6 +5,7 @@
  */
 #include "sensor/trace/imports.h"
 
+#include "base/text.h"
 #include "hook/call_stack.h"
 #include "hook/filter.h"
 #include "sensor/audit/policy.h"
@@ -122,17 +123,11 @@ static bool next_item(const char **list, char *library, char *function) {
   return true;
 }
 
-static const char *base_name(const char *path) {
-  const char *base = path;
-  for (; *path; path++)
-    if (*path == '/') base = path + 1;
-  return base;
-}
-
 bool imports_match(const char *list, const char *name, const char *path) {
   char library[GLOB_MAX], function[GLOB_MAX];
   while (next_item(&list, library, function))
-    if (audit_glob(function, name) && (!path || audit_glob(library, base_name(path)))) return true;
+    if (audit_glob(function, name) && (!path || audit_glob(library, text_base_name(path))))
+      return true;
   return false;
 }
 
@@ -153,12 +148,6 @@ static bool may_want(const char *name, void *context) {
           imports_match(control->trace_pattern, name, NULL));
 }
 
-static bool text_is(const char *a, const char *b) {
-  while (*a && *a == *b)
-    a++, b++;
-  return *a == *b;
-}
-
 static void *replace(const hook_candidate_t *c, void ***original, void *context) {
   shm_control_t *control = writer_control();
   (void)context;
@@ -167,7 +156,7 @@ static void *replace(const hook_candidate_t *c, void ***original, void *context)
     return objc_lookups_replace(c, original);
   if (!imports_match(control->trace_pattern, c->name, c->path)) return NULL;
   imports_verdict_t verdict = imports_verdict(c->name);
-  bool is_private = text_is(c->version, "GLIBC_PRIVATE");
+  bool is_private = text_equal(c->version, "GLIBC_PRIVATE");
   trampoline_t *t = NULL;
   if (verdict == IMPORTS_NEVER || is_private || c->other_registers) {
     add_relaxed(&control->imports_left, 1u);

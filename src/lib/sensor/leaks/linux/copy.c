@@ -22,6 +22,7 @@
 
 #include <string.h>
 
+#include "base/text.h"
 #include "os/os.h"
 #include "sensor/leaks/reachability.h"
 #include "sonde/status.h"
@@ -125,12 +126,6 @@ static void find_own(scan_t *s) {
   (void)os_regions(find_bins, s);
 }
 
-static bool starts_with(const char *text, const char *start) {
-  while (*start)
-    if (*text++ != *start++) return false;
-  return true;
-}
-
 /* True if the previous mapping is read-only memory directly before the image's data, in the file
  * and in memory: made read-only after relocation. It is a root too. */
 static bool is_relocated(const scan_t *s, const os_region_t *r) {
@@ -145,7 +140,7 @@ static bool add_mapping(const os_region_t *r, void *context) {
   region_t now = {.start = r->start, .end = r->end, .plain = !r->inode && !r->is_shared};
   bool readable = r->protection & 1, writable = r->protection & 2;
   if (r->is_shared || !readable || (own >= r->start && own < r->end) ||
-      starts_with(r->name, "[v")) /* [vdso], [vvar], [vsyscall] */
+      text_after(r->name, "[v")) /* [vdso], [vvar], [vsyscall] */
     now.plain = false;
   else if (r->inode && writable) {
     if (is_relocated(s, r)) {
@@ -156,7 +151,7 @@ static bool add_mapping(const os_region_t *r, void *context) {
   } else if (!r->inode && s->before.holder == LEAKS_BY_DATA && s->before.end == r->start &&
              !r->name[0])
     now.holder = LEAKS_BY_DATA; /* .bss, which is not in the file */
-  else if (!r->inode && starts_with(r->name, "[stack"))
+  else if (!r->inode && text_after(r->name, "[stack"))
     now.holder = LEAKS_BY_STACK;
   else if (!r->inode)
     now.holder = LEAKS_BY_MAPPING;
@@ -325,7 +320,7 @@ static void add_referrer(void *context, uint64_t where, uint64_t value, leaks_ho
 /* ---- entry point ----------------------------------------------------------------------------- */
 
 static bool find_heap(const os_region_t *r, void *context) {
-  if (!starts_with(r->name, "[heap]")) return true;
+  if (!text_after(r->name, "[heap]")) return true;
   *(uint64_t *)context = r->start;
   return false;
 }

@@ -98,8 +98,6 @@ bool reachability_open(reachability_t *g, leaks_block_t *blocks, uint64_t count,
   uint64_t fixed = extent_bytes + REACHABILITY_PIECE + ALIGN_UP(count * 4, UINT64_C(64));
   uint8_t *memory = os_map(fixed);
   if (!memory) return false;
-  g->memory = memory;
-  g->memory_size = fixed;
   g->blocks = blocks;
   g->count = (uint32_t)count;
   g->read = read;
@@ -122,16 +120,6 @@ bool reachability_open(reachability_t *g, leaks_block_t *blocks, uint64_t count,
     blocks[i].owner = REACHABILITY_NONE;
   }
   return true;
-}
-
-void reachability_close(reachability_t *g) {
-  uint64_t pages = 0;
-  if (g->extent_count) {
-    const reachability_extent_t *e = &g->extents[g->extent_count - 1];
-    pages = e->first_page + ((e->end - e->start + (1u << PAGE_BITS) - 1) >> PAGE_BITS);
-  }
-  os_unmap(g->pages, pages * sizeof *g->pages + 64);
-  os_unmap(g->memory, g->memory_size);
 }
 
 /* ---- reading words --------------------------------------------------------------------------- */
