@@ -49,8 +49,9 @@
 #include "capture/predictor.h"
 #include "capture/walk.h"
 
-#define FRAME_CACHE_ENTRIES    240
-#define FRAME_CACHE_NEW_FRAMES 64 /* A power of two. */
+#define FRAME_CACHE_ENTRIES 240
+/* A power of two. */
+#define FRAME_CACHE_NEW_FRAMES 64
 
 /* The smallest page size. */
 #define FRAME_CACHE_PAGE_BITS 12
@@ -63,7 +64,7 @@
 #define ENTRY_STACK_ID 4u
 
 typedef struct frame_cache_entry {
-  /* Address of the return address; 0 if it came from a register or a signal frame. */
+  /* Address of the return address. */
   uint64_t slot;
   /* Content of the slot: the pc, which aarch64 may have signed. */
   uint64_t raw;
@@ -101,7 +102,7 @@ static ALWAYS_INLINE void entry_set_stack_id(frame_cache_entry_t *entry, uint32_
 
 /* A frame that a walk has left. It has four words; each is stored and loaded as one. */
 typedef struct new_frame {
-  /* As in frame_cache_entry_t. */
+  /* As in frame_cache_entry_t; SLOT is 0 if the pc came from a register or a signal frame. */
   uint64_t slot, raw;
   /* Address of the frame register's value; NULL if unknown. */
   const uint64_t *fp_at;
