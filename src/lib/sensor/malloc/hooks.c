@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
- * The allocator's names, hooked in every image: what agent/malloc.c does by standing in front.
+ * Hooks of the allocator's functions, by name in every image, for a program that records itself. In
+ * a program under `sonde record` agent/malloc.c replaces these functions instead.
  */
 #if !defined(SONDE_APPLE_PRIVATE)
 #include <stddef.h>
@@ -14,7 +15,7 @@
 #define AT     ((caller_t){pc, sp, fp})
 #define CALLER uint64_t pc, uint64_t sp, uint64_t fp
 
-/* An entry that no other image sees. */
+/* An entry point that is not exported. */
 #if defined(__APPLE__)
 #define HIDE(name) __asm__(".private_extern _" #name)
 #else
@@ -37,29 +38,30 @@ static struct {
   void *(*reallocarray)(void *, size_t, size_t);
 } real;
 
-static ALWAYS_INLINE void *given(event_kind_t kind, void *block, size_t size, caller_t at) {
+static ALWAYS_INLINE void *record_alloc(event_kind_t kind, void *block, size_t size, caller_t at) {
   if (LIKELY(block)) malloc_on_alloc(kind, block, size, at);
   return block;
 }
 
-TARGET void *logged_malloc(size_t size, CALLER) {
-  return given(EVENT_MALLOC, load_relaxed(&real.malloc)(size), size, AT);
+TARGET void *hooked_malloc(size_t size, CALLER) {
+  return record_alloc(EVENT_MALLOC, load_relaxed(&real.malloc)(size), size, AT);
 }
-HOOK(1, log_malloc, logged_malloc);
+HOOK(1, log_malloc, hooked_malloc);
 
-TARGET void *logged_calloc(size_t count, size_t size, CALLER) {
-  return given(EVENT_CALLOC, load_relaxed(&real.calloc)(count, size), count * size, AT);
+TARGET void *hooked_calloc(size_t count, size_t size, CALLER) {
+  return record_alloc(EVENT_CALLOC, load_relaxed(&real.calloc)(count, size), count * size, AT);
 }
-HOOK(2, log_calloc, logged_calloc);
+HOOK(2, log_calloc, hooked_calloc);
 
-TARGET void logged_free(void *block, CALLER) {
+TARGET void hooked_free(void *block, CALLER) {
   if (LIKELY(block)) malloc_on_free(block, AT);
   load_relaxed (&real.free)(block);
 }
-HOOK(1, log_free, logged_free);
+HOOK(1, log_free, hooked_free);
 
-static void *moved(void *(*function)(void *, size_t), void *old, size_t size, caller_t at) {
-  if (!old) return given(EVENT_MALLOC, function(old, size), size, at);
+static void *record_realloc(void *(*function)(void *, size_t), void *old, size_t size,
+                            caller_t at) {
+  if (!old) return record_alloc(EVENT_MALLOC, function(old, size), size, at);
   malloc_realloc_t before;
   malloc_before_realloc(&before, old);
   void *block = function(old, size);
@@ -67,51 +69,51 @@ static void *moved(void *(*function)(void *, size_t), void *old, size_t size, ca
   return block;
 }
 
-TARGET void *logged_realloc(void *old, size_t size, CALLER) {
-  return moved(load_relaxed(&real.realloc), old, size, AT);
+TARGET void *hooked_realloc(void *old, size_t size, CALLER) {
+  return record_realloc(load_relaxed(&real.realloc), old, size, AT);
 }
-HOOK(2, log_realloc, logged_realloc);
+HOOK(2, log_realloc, hooked_realloc);
 
-TARGET void *logged_reallocarray(void *old, size_t count, size_t size, CALLER) {
+TARGET void *hooked_reallocarray(void *old, size_t count, size_t size, CALLER) {
   size_t bytes;
   if (__builtin_mul_overflow(count, size, &bytes))
     return load_relaxed(&real.reallocarray)(old, count, size);
-  return moved(load_relaxed(&real.realloc), old, bytes, AT);
+  return record_realloc(load_relaxed(&real.realloc), old, bytes, AT);
 }
-HOOK(3, log_reallocarray, logged_reallocarray);
+HOOK(3, log_reallocarray, hooked_reallocarray);
 
-TARGET int logged_posix_memalign(void **out, size_t alignment, size_t size, CALLER) {
+TARGET int hooked_posix_memalign(void **out, size_t alignment, size_t size, CALLER) {
   int status = load_relaxed(&real.posix_memalign)(out, alignment, size);
-  if (status == 0) (void)given(EVENT_ALIGNED, *out, size, AT);
+  if (status == 0) (void)record_alloc(EVENT_ALIGNED, *out, size, AT);
   return status;
 }
-HOOK(3, log_posix_memalign, logged_posix_memalign);
+HOOK(3, log_posix_memalign, hooked_posix_memalign);
 
-TARGET void *logged_aligned_alloc(size_t alignment, size_t size, CALLER) {
-  return given(EVENT_ALIGNED, load_relaxed(&real.aligned_alloc)(alignment, size), size, AT);
+TARGET void *hooked_aligned_alloc(size_t alignment, size_t size, CALLER) {
+  return record_alloc(EVENT_ALIGNED, load_relaxed(&real.aligned_alloc)(alignment, size), size, AT);
 }
-HOOK(2, log_aligned_alloc, logged_aligned_alloc);
+HOOK(2, log_aligned_alloc, hooked_aligned_alloc);
 
-TARGET void *logged_memalign(size_t alignment, size_t size, CALLER) {
-  return given(EVENT_ALIGNED, load_relaxed(&real.memalign)(alignment, size), size, AT);
+TARGET void *hooked_memalign(size_t alignment, size_t size, CALLER) {
+  return record_alloc(EVENT_ALIGNED, load_relaxed(&real.memalign)(alignment, size), size, AT);
 }
-HOOK(2, log_memalign, logged_memalign);
+HOOK(2, log_memalign, hooked_memalign);
 
-TARGET void *logged_valloc(size_t size, CALLER) {
-  return given(EVENT_ALIGNED, load_relaxed(&real.valloc)(size), size, AT);
+TARGET void *hooked_valloc(size_t size, CALLER) {
+  return record_alloc(EVENT_ALIGNED, load_relaxed(&real.valloc)(size), size, AT);
 }
-HOOK(1, log_valloc, logged_valloc);
+HOOK(1, log_valloc, hooked_valloc);
 
-TARGET void *logged_pvalloc(size_t size, CALLER) {
-  return given(EVENT_ALIGNED, load_relaxed(&real.pvalloc)(size), size, AT);
+TARGET void *hooked_pvalloc(size_t size, CALLER) {
+  return record_alloc(EVENT_ALIGNED, load_relaxed(&real.pvalloc)(size), size, AT);
 }
-HOOK(1, log_pvalloc, logged_pvalloc);
+HOOK(1, log_pvalloc, hooked_pvalloc);
 
-/* The assembly's names. */
+/* Defined by ENTRY_… in assembly. */
 extern HIDDEN char log_malloc[], log_calloc[], log_realloc[], log_free[], log_posix_memalign[],
     log_aligned_alloc[], log_memalign[], log_valloc[], log_pvalloc[], log_reallocarray[];
 
-/* free and realloc first: a block whose allocation was seen has its end seen too. */
+/* free and realloc first, so that the free of each recorded block is recorded. */
 #define HOOK_TABLE(X)                                                                              \
   X(free)                                                                                          \
   X(realloc)                                                                                       \
@@ -126,7 +128,7 @@ enum {
 
 static sonde_hook_t *hooks[HOOKS];
 
-/* Some C libraries do not have all of them. */
+/* Some C libraries lack some of these functions. */
 int malloc_hooks_add(void) {
   const sonde_hook_request_t requests[HOOKS] = {
 #define HOOK_REQUEST(name)                                                                         \

@@ -27,20 +27,20 @@
 #include "sensor/leaks/reachability.h"
 #include "sonde/status.h"
 
-#define REGIONS_MAX 262144u
-#define OWN_MAX     2048u
-#define WINDOW      (UINT64_C(64) << 20)
+#define ROOTS_MAX 262144u
+#define OWN_MAX   2048u
+#define WINDOW    (UINT64_C(64) << 20)
 /* Allocators do not give a smaller block its own mapping. */
 #define SMALL_BYTES (UINT64_C(64) << 10)
 /* Below the stack pointer: psABI 3.2.2. */
 #define RED_ZONE 128u
 #define POLL_NS  UINT64_C(1000000000)
 
-typedef struct region {
+typedef struct root {
   uint64_t start, end;
-  leaks_holder_t holder; /* BY_NOTHING: not a root */
+  leaks_holder_t holder; /* BY_NOTHING: not a root after all */
   bool plain;            /* anonymous: readable in place */
-} region_t;
+} root_t;
 
 typedef struct range {
   uint64_t start, end;
@@ -51,9 +51,9 @@ typedef struct scan {
   range_t own[OWN_MAX]; /* memory of the agent and of the allocator, ascending: not searched */
   uint32_t own_count;
   reachability_t graph;
-  region_t *regions;
+  root_t *roots;
   uint32_t count;
-  region_t before; /* the previous mapping; the next one may show what it is */
+  root_t before; /* the previous mapping; the next one may show what it is */
   uint64_t before_inode, before_offset;
   uint32_t last; /* mapping that was read last */
 } scan_t;
@@ -82,18 +82,18 @@ static void report(leaks_exchange_t *x, int error) {
 
 /* ---- mappings -------------------------------------------------------------------------------- */
 
-static void add_part(scan_t *s, const region_t *r, uint64_t start, uint64_t end) {
+static void add_part(scan_t *s, const root_t *r, uint64_t start, uint64_t end) {
   if (start >= end) return;
-  if (s->count == REGIONS_MAX) {
+  if (s->count == ROOTS_MAX) {
     s->exchange->roots_skipped++;
     return;
   }
-  s->regions[s->count] = *r;
-  s->regions[s->count].start = start;
-  s->regions[s->count++].end = end;
+  s->roots[s->count] = *r;
+  s->roots[s->count].start = start;
+  s->roots[s->count++].end = end;
 }
 
-static void add_region(scan_t *s, const region_t *r) {
+static void add_root(scan_t *s, const root_t *r) {
   uint64_t at = r->start;
   for (uint32_t i = 0; i < s->own_count && s->own[i].start < r->end; i++) {
     if (s->own[i].end <= at) continue;
@@ -137,7 +137,7 @@ static bool add_mapping(const os_region_t *r, void *context) {
   scan_t *s = context;
   const leaks_exchange_t *x = s->exchange;
   uint64_t own = (uint64_t)(uintptr_t)x;
-  region_t now = {.start = r->start, .end = r->end, .plain = !r->inode && !r->is_shared};
+  root_t now = {.start = r->start, .end = r->end, .plain = !r->inode && !r->is_shared};
   bool readable = r->protection & 1, writable = r->protection & 2;
   if (r->is_shared || !readable || (own >= r->start && own < r->end) ||
       text_after(r->name, "[v")) /* [vdso], [vvar], [vsyscall] */
@@ -145,7 +145,7 @@ static bool add_mapping(const os_region_t *r, void *context) {
   else if (r->inode && writable) {
     if (is_relocated(s, r)) {
       s->before.holder = LEAKS_BY_DATA;
-      add_region(s, &s->before);
+      add_root(s, &s->before);
     }
     now.holder = LEAKS_BY_DATA;
   } else if (!r->inode && s->before.holder == LEAKS_BY_DATA && s->before.end == r->start &&
@@ -157,31 +157,31 @@ static bool add_mapping(const os_region_t *r, void *context) {
     now.holder = LEAKS_BY_MAPPING;
   s->before = now;
   s->before_inode = r->is_shared ? 0 : r->inode;
-  if (now.holder != LEAKS_BY_NOTHING) add_region(s, &now);
+  if (now.holder != LEAKS_BY_NOTHING) add_root(s, &now);
   return true;
 }
 
-static const region_t *region_of(scan_t *s, uint64_t address) {
-  const region_t *r = &s->regions[s->last];
+static const root_t *root_of(scan_t *s, uint64_t address) {
+  const root_t *r = &s->roots[s->last];
   if (s->last < s->count && address >= r->start && address < r->end) return r;
   uint32_t low = 0, high = s->count;
   while (low < high) {
     uint32_t middle = low + (high - low) / 2;
-    if (s->regions[middle].end <= address)
+    if (s->roots[middle].end <= address)
       low = middle + 1;
     else
       high = middle;
   }
-  if (low == s->count || address < s->regions[low].start) return NULL;
+  if (low == s->count || address < s->roots[low].start) return NULL;
   s->last = low;
-  return &s->regions[low];
+  return &s->roots[low];
 }
 
 /* Anonymous memory is read in place; reading a mapped file beyond its end would raise SIGBUS. */
 static const void *read_memory(void *context, uint64_t address, uint64_t size, void *buffer,
                                uint64_t *got) {
   scan_t *s = context;
-  const region_t *r = region_of(s, address);
+  const root_t *r = root_of(s, address);
   if (r && r->plain) {
     *got = size < r->end - address ? size : r->end - address;
     return (const void *)(uintptr_t)address;
@@ -225,7 +225,7 @@ static void search_around(scan_t *s, uint64_t start, uint64_t end, leaks_holder_
   if (at < end) s->exchange->root_bytes += reachability_root(g, at, end, holder, index);
 }
 
-static void search_mapping(scan_t *s, const region_t *r, uint64_t start) {
+static void search_mapping(scan_t *s, const root_t *r, uint64_t start) {
   uint32_t late = s->exchange->late;
   for (uint64_t at = start; at < r->end;) {
     uint64_t next = ALIGN_DOWN(at, WINDOW) + WINDOW, end = next < r->end ? next : r->end;
@@ -237,7 +237,7 @@ static void search_mapping(scan_t *s, const region_t *r, uint64_t start) {
 
 /* The innermost thread whose stack is in R, or NULL. A stack that the program has allocated is a
  * block like others, reached through the stack pointer. */
-static const leaks_thread_t *runs_in(const scan_t *s, const region_t *r) {
+static const leaks_thread_t *runs_in(const scan_t *s, const root_t *r) {
   const leaks_exchange_t *x = s->exchange;
   const leaks_thread_t *found = NULL;
   for (uint32_t i = 0; i < x->thread_count; i++) {
@@ -249,7 +249,7 @@ static const leaks_thread_t *runs_in(const scan_t *s, const region_t *r) {
   return found;
 }
 
-static bool is_heap(const reachability_t *g, const region_t *r, uint64_t heap_start) {
+static bool is_heap(const reachability_t *g, const root_t *r, uint64_t heap_start) {
   return r->start == heap_start && first_after(g, r->start) < g->count &&
          g->blocks[first_after(g, r->start)].address < r->end;
 }
@@ -257,7 +257,7 @@ static bool is_heap(const reachability_t *g, const region_t *r, uint64_t heap_st
 static void search_stacks(scan_t *s) {
   const leaks_exchange_t *x = s->exchange;
   for (uint32_t i = 0; i < s->count; i++) {
-    const region_t *r = &s->regions[i];
+    const root_t *r = &s->roots[i];
     const leaks_thread_t *t = runs_in(s, r);
     if (!t) continue;
     uint32_t index = (uint32_t)(t - x->threads);
@@ -282,7 +282,7 @@ static void search_registers(scan_t *s) {
 
 static void search_others(scan_t *s, uint64_t heap_start) {
   for (uint32_t i = 0; i < s->count; i++) {
-    const region_t *r = &s->regions[i];
+    const root_t *r = &s->roots[i];
     if (r->holder == LEAKS_BY_DATA || runs_in(s, r)) continue;
     if (is_heap(&s->graph, r, heap_start) && !s->exchange->late) continue;
     search_mapping(s, r, r->start);
@@ -291,8 +291,8 @@ static void search_others(scan_t *s, uint64_t heap_start) {
 
 static void search(scan_t *s, uint64_t heap_start) {
   for (uint32_t i = 0; i < s->count; i++)
-    if (s->regions[i].holder == LEAKS_BY_DATA)
-      search_around(s, s->regions[i].start, s->regions[i].end, LEAKS_BY_DATA, 0);
+    if (s->roots[i].holder == LEAKS_BY_DATA)
+      search_around(s, s->roots[i].start, s->roots[i].end, LEAKS_BY_DATA, 0);
   search_stacks(s);
   search_registers(s);
   search_others(s, heap_start);
@@ -301,7 +301,7 @@ static void search(scan_t *s, uint64_t heap_start) {
 /* Blocks at unmapped addresses: freed unnoticed, or of a program before an execve. */
 static void set_gone(scan_t *s) {
   for (uint32_t i = 0; i < s->graph.count; i++)
-    if (!region_of(s, s->graph.blocks[i].address)) s->graph.blocks[i].verdict = LEAKS_GONE;
+    if (!root_of(s, s->graph.blocks[i].address)) s->graph.blocks[i].verdict = LEAKS_GONE;
 }
 
 /* ---- referrers ------------------------------------------------------------------------------- */
@@ -347,7 +347,7 @@ static int run(leaks_exchange_t *x) {
   uint64_t heap_start = 0, start = os_monotonic_ns();
   if (!is_sound(x)) return SONDE_EINVAL;
   scan_t *s = os_map(sizeof *s);
-  if (!s || !(s->regions = os_map(REGIONS_MAX * sizeof *s->regions))) return SONDE_ENOMEM;
+  if (!s || !(s->roots = os_map(ROOTS_MAX * sizeof *s->roots))) return SONDE_ENOMEM;
   s->exchange = x;
   find_own(s);
   x->referrer_count = x->referrers_over = x->root_bytes = x->tls_bytes = 0;
