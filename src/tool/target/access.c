@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: MIT
  *
- * Reading another process is a matter of ptrace access (ptrace(2), "Ptrace access mode checking"):
- * the same user and a dumpable process, or CAP_SYS_PTRACE; and under Yama a descendant, unless
- * kernel.yama.ptrace_scope is 0. /proc/PID/syscall needs the attach mode of that check, as do
- * process_vm_readv and ptrace itself, so reading that file tells of all three.
+ * Reading another process needs ptrace access (ptrace(2), "Ptrace access mode checking"): the same
+ * user and a dumpable process, or CAP_SYS_PTRACE; and under Yama a descendant, unless
+ * kernel.yama.ptrace_scope is 0. /proc/PID/syscall, process_vm_readv and ptrace need the same mode,
+ * attach, so reading that file tests all three.
  */
 #define _GNU_SOURCE
 #include "target/access.h"
@@ -37,7 +37,7 @@ int access_yama_scope(void) {
 
 #define FLAG_KERNEL_THREAD 0x00200000u /* PF_KTHREAD of linux/sched.h */
 
-/* The state letter of PID, 0 when there is none; its flags (proc_pid_stat(5), field 9). */
+/* The state letter of PID, 0 if there is none, and its flags (proc_pid_stat(5), field 9). */
 static char state_and_flags(pid_t pid, unsigned *flags) {
   char path[64], text[1024], state = 0;
   *flags = 0;
@@ -53,7 +53,7 @@ static char state_of(pid_t pid) {
   return state_and_flags(pid, &flags);
 }
 
-/* A thread of PID that has not ended, 0 when there is none. */
+/* A thread of PID that has not ended; 0 if there is none. */
 static pid_t living_thread(pid_t pid) {
   char path[64];
   snprintf(path, sizeof path, "/proc/%d/task", pid);
@@ -69,7 +69,7 @@ static pid_t living_thread(pid_t pid) {
   return found;
 }
 
-/* The thread group of TID, 0 when it is not known. */
+/* The thread group of TID; 0 if unknown. */
 static pid_t group_of(pid_t tid) {
   char path[64], text[4096];
   snprintf(path, sizeof path, "/proc/%d/status", tid);
@@ -86,12 +86,12 @@ static void explain_denied(pid_t pid, problem_t *problem) {
   int scope = access_yama_scope();
   if (geteuid() == 0)
     problem_set(problem,
-                "the system does not let root read process %d: this container lacks "
+                "root may not read process %d: this container lacks "
                 "CAP_SYS_PTRACE (docker run --cap-add SYS_PTRACE)",
                 pid);
   else if (ours && scope == 1)
     problem_set(problem,
-                "no permission to read process %d: Yama allows it for child processes alone; "
+                "no permission to read process %d: Yama allows it only for child processes; "
                 "`sudo sysctl kernel.yama.ptrace_scope=0` grants it, or run sonde with sudo",
                 pid);
   else if (ours && scope < 1)
@@ -109,11 +109,11 @@ static void explain_denied(pid_t pid, problem_t *problem) {
 void access_explain_empty(pid_t pid, problem_t *problem) {
   char state = state_of(pid);
   if (state == 'Z')
-    problem_set(problem, "process %d has ended and waits for its parent to notice (a zombie)", pid);
+    problem_set(problem, "process %d has ended and was not reaped by its parent (a zombie)", pid);
   else if (state == 0 || state == 'X')
     problem_set(problem, "process %d ended while it was read", pid);
   else
-    problem_set(problem, "process %d has no memory of its own: it is ending", pid);
+    problem_set(problem, "process %d has no memory: it is ending", pid);
 }
 
 void access_explain(pid_t pid, int error, problem_t *problem) {
@@ -122,7 +122,7 @@ void access_explain(pid_t pid, int error, problem_t *problem) {
   else if (error == ESRCH || error == ENOENT)
     problem_set(problem, "process %d ended while it was read", pid);
   else
-    problem_set(problem, "process %d cannot be read: %s", pid, strerror(error));
+    problem_set(problem, "cannot read process %d: %s", pid, strerror(error));
 }
 
 bool access_check(pid_t pid, pid_t *reader, problem_t *problem) {

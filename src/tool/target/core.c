@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT
  *
- * A core file as a target. What the kernel left out of it, file-backed pages above all, is read
- * from the mapped files, as gdb does; a file whose build-id is not the one that was loaded is
- * refused, for its code would give wrong frames and wrong names.
+ * A core file as a target. Memory that the kernel did not dump, mainly file-backed pages, is read
+ * from the mapped files, as in gdb. A file whose build-id differs from the loaded one is refused,
+ * because it would give wrong frames and names.
  */
 #define _GNU_SOURCE
 #include "target/core.h"
@@ -60,7 +60,7 @@ static bool find_build_id(const uint8_t *notes, uint64_t size, image_t *image) {
   return false;
 }
 
-/* The build-id of the image whose first page the core file holds at START. */
+/* The build-id of the image whose first page is at START in the core file. */
 static bool held_build_id(const core_t *core, uint64_t start, image_t *image) {
   Elf64_Ehdr header;
   uint8_t notes[NOTES_MAX];
@@ -72,7 +72,7 @@ static bool held_build_id(const core_t *core, uint64_t start, image_t *image) {
     if (!core_read_held(core, start + header.e_phoff + (uint64_t)i * sizeof phdr, &phdr,
                         sizeof phdr))
       return false;
-    /* The notes lie in the first segment, whose file offsets and addresses run alike. */
+    /* The notes are in the first segment, where file offsets and addresses have equal distances. */
     if (phdr.p_type == PT_NOTE && phdr.p_filesz <= sizeof notes &&
         core_read_held(core, start + phdr.p_offset, notes, phdr.p_filesz) &&
         find_build_id(notes, phdr.p_filesz, image))
@@ -84,7 +84,7 @@ static bool held_build_id(const core_t *core, uint64_t start, image_t *image) {
 static bool same_build(target_t *target, const module_t *module) {
   image_t loaded = {.build_id_size = 0};
   if (!held_build_id(target->own, module->start, &loaded) || module->image.build_id_size == 0)
-    return true; /* not known to be another */
+    return true; /* unknown, so not refused */
   return loaded.build_id_size == module->image.build_id_size &&
          memcmp(loaded.build_id, module->image.build_id, loaded.build_id_size) == 0;
 }
@@ -102,13 +102,13 @@ static void locate(target_t *target, module_t *module) {
   if (access(path, R_OK) == 0)
     module->open_path = strdup(path);
   else if (!modules_from_memory(target, module))
-    module->problem = "its file is not here";
+    module->problem = "its file is missing";
 }
 
 /* ---- a core file without NT_FILE --------------------------------------------------------------
  */
 
-/* Where the program headers of IMAGE are linked: the auxiliary vector tells where they were. */
+/* The linked address of IMAGE's program headers; the auxiliary vector has the loaded one. */
 static bool linked_headers(const image_t *image, uint64_t *address) {
   Elf64_Ehdr header;
   if (!image->file || image->file_size < sizeof header) return false;
@@ -123,8 +123,8 @@ static bool linked_headers(const image_t *image, uint64_t *address) {
   return false;
 }
 
-/* qemu-user and some other dumpers do not say which files were mapped. The main executable, when
- * the user names it, is placed by its program headers. */
+/* qemu-user and some other dumpers do not record the mapped files. If the user names the main
+ * executable, its program headers give its place. */
 static bool add_exe(core_t *core) {
   maps_t *maps = &core->target->maps;
   image_t image;
@@ -164,7 +164,7 @@ static const uint8_t *map_file(const char *path, uint64_t *size, problem_t *prob
   struct stat st;
   int fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY);
   if (fd < 0 || fstat(fd, &st) != 0) {
-    problem_set(problem, "%s cannot be opened: %s", path, strerror(errno));
+    problem_set(problem, "cannot open %s: %s", path, strerror(errno));
     if (fd >= 0) close(fd);
     return NULL;
   }
@@ -176,7 +176,7 @@ static const uint8_t *map_file(const char *path, uint64_t *size, problem_t *prob
   else {
     void *at = mmap(NULL, (size_t)st.st_size, PROT_READ, MAP_PRIVATE, fd, 0);
     if (at == MAP_FAILED)
-      problem_set(problem, "%s cannot be mapped: %s", path, strerror(errno));
+      problem_set(problem, "cannot map %s: %s", path, strerror(errno));
     else
       bytes = at;
   }
@@ -214,7 +214,7 @@ static bool open_core(target_t *target, const char *path, const char *exe, probl
   core->exe = exe ? core->exe_path : NULL;
   core->add_missing = add_exe;
   if (exe && !realpath(exe, core->exe_path)) {
-    problem_set(problem, "%s cannot be opened: %s", exe, strerror(errno));
+    problem_set(problem, "cannot open %s: %s", exe, strerror(errno));
     return false;
   }
   uint64_t size;

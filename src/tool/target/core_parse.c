@@ -2,11 +2,11 @@
  *
  * The format of Linux core files (elf(5); fs/binfmt_elf.c): program headers, PT_LOAD for memory,
  * one PT_NOTE with, for each thread, NT_PRSTATUS, and for the process NT_FILE (mapped files),
- * NT_AUXV and NT_PRPSINFO. Layouts of either machine are read by offset, so that a core of one is
- * read on the other.
+ * NT_AUXV and NT_PRPSINFO. The layouts of both CPUs are read by offset, so that either CPU can read
+ * a core file of the other.
  *
- * Nothing is trusted: every offset and count is checked against the bytes that are there, and what
- * is allocated is bounded by the size of the file.
+ * The file is untrusted: every offset and count is checked against its size, which also bounds what
+ * is allocated.
  */
 #include <elf.h>
 #include <stdlib.h>
@@ -203,21 +203,21 @@ static bool add_anonymous(notes_t *notes) {
 
 static bool check_header(target_t *target, const Elf64_Ehdr *header, problem_t *problem) {
   if (memcmp(header->e_ident, ELFMAG, SELFMAG) != 0 || header->e_type != ET_CORE) {
-    problem_set(problem, "it is not an ELF core file (with --exe goes the program, with --core "
-                         "what it left)");
+    problem_set(problem, "not an ELF core file (--exe takes the program, --core the "
+                         "core file)");
     return false;
   }
   bool known = header->e_ident[EI_CLASS] == ELFCLASS64 && header->e_ident[EI_DATA] == ELFDATA2LSB &&
                (header->e_machine == EM_X86_64 || header->e_machine == EM_AARCH64);
   if (!known) {
-    problem_set(problem, "it is a core file of another machine than x86_64 and aarch64");
+    problem_set(problem, "not a core file of x86_64 or aarch64");
     return false;
   }
   target->machine = header->e_machine == EM_X86_64 ? MACHINE_X86_64 : MACHINE_AARCH64;
   return true;
 }
 
-/* How many program headers: with more than 65534 the number is in section header 0. */
+/* The count of program headers; if it exceeds 65534, it is in section header 0 (elf(5)). */
 static uint64_t header_count(const core_t *core, const Elf64_Ehdr *header) {
   Elf64_Shdr first;
   if (header->e_phnum != PN_XNUM) return header->e_phnum;
@@ -237,7 +237,7 @@ bool core_parse(target_t *target, core_t *core, const uint8_t *data, uint64_t si
   core->bytes = data;
   core->size = size;
   if (size < sizeof header) {
-    problem_set(problem, "it is too short to be a core file");
+    problem_set(problem, "too short for a core file");
     return false;
   }
   memcpy(&header, data, sizeof header);
@@ -266,8 +266,8 @@ bool core_parse(target_t *target, core_t *core, const uint8_t *data, uint64_t si
       !add_anonymous(&notes))
     return out_of_memory(problem);
   if (target->thread_count > 0) return true;
-  problem_set(problem, "it holds no thread%s",
-              target->incomplete_core ? ": the core file is cut short" : "");
+  problem_set(problem, "it has no threads%s",
+              target->incomplete_core ? ": the core file is truncated" : "");
   return false;
 }
 

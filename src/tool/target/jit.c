@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: MIT
  *
  * Formats: a perf map has lines "START SIZE name", both numbers hexadecimal (linux
- * tools/perf/Documentation/jit-interface.txt). A jitdump is a header, whose first word tells the
- * byte order, and records, each with its length (…/jitdump-specification.txt); code that was loaded
- * (record 0) or moved (record 1) matters here.
+ * tools/perf/Documentation/jit-interface.txt). A jitdump is a header, whose first word shows the
+ * byte order, and records with their lengths (…/jitdump-specification.txt). This file uses records
+ * of loaded code (0) and moved code (1).
  *
- * Makers reuse addresses: what was published later holds. So the entries are sorted by address, the
- * later one first among equals, and overlaps are settled by age when a pc is looked up.
+ * JIT compilers reuse addresses; the latest entry is valid. Entries are sorted by address, the
+ * later one first among equals. A search resolves overlaps by age.
  */
 #define _GNU_SOURCE
 #include "target/jit.h"
@@ -30,9 +30,12 @@
 
 typedef struct entry {
   jit_symbol_t symbol;
-  uint64_t age;   /* higher is later */
-  uint64_t index; /* of a jitdump: the code's own number */
-  uint64_t reach; /* once sorted: the highest end of this entry and those before it */
+  /* larger is later */
+  uint64_t age;
+  /* of a jitdump: the number of the code */
+  uint64_t index;
+  /* after sorting: the highest end of this and all previous entries */
+  uint64_t reach;
 } entry_t;
 
 struct jit {
@@ -89,7 +92,7 @@ static bool add(jit_t *jit, uint64_t address, uint64_t size, uint64_t index, con
 
 /* ---- perf map ----------------------------------------------------------------------------- */
 
-/* A hexadecimal number at *P that ends before END; false when there is none. */
+/* Reads a hexadecimal number at *P that ends before END; false if there is none. */
 static bool hex(const char **p, const char *end, uint64_t *out) {
   const char *start = *p;
   uint64_t value = 0;
@@ -153,12 +156,12 @@ static bool take_move(jit_t *jit, const uint8_t *p, size_t size) {
 }
 
 bool jit_parse_dump(jit_t *jit, const uint8_t *data, size_t size) {
-  if (size < 40 || load32(data) != JITDUMP_MAGIC) return true; /* other byte order: not ours */
+  if (size < 40 || load32(data) != JITDUMP_MAGIC) return true; /* another byte order or format */
   for (size_t at = load32(data + 8); at <= size && size - at >= 16;) {
     uint32_t kind = load32(data + at);
     size_t length = load32(data + at + 4);
     if (length < 16) break;
-    if (length > size - at) length = size - at; /* still being written; its name may be there */
+    if (length > size - at) length = size - at; /* still being written; the name may be complete */
     if (kind == JITDUMP_LOAD && !take_load(jit, data + at, length)) return false;
     if (kind == JITDUMP_MOVE && !take_move(jit, data + at, length)) return false;
     at += length;
@@ -204,8 +207,8 @@ const jit_symbol_t *jit_find(const jit_t *jit, uint64_t address) {
 
 /* ---- files -------------------------------------------------------------------------------- */
 
-/* The first SIZE bytes of FD, or as many as are left of them: read, not mapped, since whoever
- * writes the file may cut it off meanwhile. */
+/* Reads at most SIZE bytes of FD. It does not map them, because the writer may truncate the file
+ * meanwhile. */
 static uint8_t *read_bytes(int fd, size_t *size) {
   uint8_t *bytes = malloc(*size);
   size_t done = 0;
@@ -251,7 +254,7 @@ static const char *mapped_dump(target_t *target) {
     if (!slash || strncmp(slash, "/jit-", 5) != 0 || length < 5 ||
         strcmp(module->path + length - 5, ".dump") != 0)
       continue;
-    modules_ready(target, module); /* sets open_path; it is no ELF image, and need not be */
+    modules_ready(target, module); /* sets open_path, although this is not an ELF image */
     if (module->open_path) return module->open_path;
   }
   return NULL;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
- * Reads a memory map. The text comes from the kernel, but a path in it was chosen by whoever named
- * the file: nothing here trusts a line's length, numbers or order.
+ * Reads a memory map. The kernel writes the text, but others choose the paths in it. So this file
+ * trusts neither the length of a line nor its numbers nor the order of lines.
  */
 #include "target/maps.h"
 
@@ -88,7 +88,7 @@ static uint32_t access_of(const char *p) {
          (p[2] == 'x' ? MAP_EXEC : 0);
 }
 
-/* The kernel writes a newline in a path as \012; a backslash itself it leaves alone. */
+/* The kernel writes a newline in a path as \012, but does not escape a backslash. */
 static void unescape(char *path) {
   char *out = path;
   for (char *in = path; *in; out++) {

@@ -1,15 +1,13 @@
 /* SPDX-License-Identifier: MIT
  *
- * From mappings to images.
+ * A module is a run of adjacent mappings of one file whose offsets do not decrease: the loader maps
+ * the segments of an image in that order, and a second load of the same file starts again at offset
+ * 0. Its image is opened when a pc is first found in it. If the file is not accessible (deleted, a
+ * memfd, in another container), its bytes are copied from the target's memory to their file
+ * offsets. Such a copy has no section headers, which the image parser does not need.
  *
- * A module is a run of neighbouring mappings of one file whose offsets do not fall: the loader maps
- * an image's segments in that order, and a second load of the same file begins again at offset 0.
- * Its image is opened when a pc falls into it. Where the file cannot be had any more (deleted, a
- * memfd, another container's) its bytes are taken from the target's own memory, put back at their
- * file offsets; such a file has no section headers, which the image parser does not need.
- *
- * The slide comes from the segment that is mapped at the pc's own mapping, not from the lowest
- * address: that holds for prelinked, non-PIE and oddly linked images alike.
+ * The slide is calculated from the segment of the pc's own mapping, not from the lowest address.
+ * This is correct for prelinked, non-PIE and unusually linked images too.
  */
 #define _GNU_SOURCE
 #include "target/modules.h"
@@ -24,7 +22,8 @@
 #include "sonde/status.h"
 #include "target/unpack.h"
 
-#define MODULE_BYTES_MAX (512u << 20) /* of an image taken from memory */
+/* The largest image that is copied from memory. */
+#define MODULE_BYTES_MAX (512u << 20)
 #define PAGE_MASK        0xfffu
 
 /* ---- grouping ----------------------------------------------------------------------------- */
@@ -60,11 +59,11 @@ bool modules_build(target_t *target) {
   maps_t *maps = &target->maps;
   modules_t *modules = &target->modules;
   size_t room = 0;
-  bool open = false; /* the last module may go on */
+  bool open = false; /* the last module may continue */
   for (size_t i = 0; i < maps->count; i++) {
     mapping_t *m = &maps->items[i];
     if (!is_file(m) && !is_vdso(m)) {
-      /* .bss and reserved gaps lie inside an image, and are part of the run. */
+      /* .bss and reserved gaps are within an image and part of the run. */
       if (m->path[0]) open = false;
       continue;
     }
@@ -104,7 +103,7 @@ static bool copy_range(target_t *target, int fd, uint64_t address, uint64_t size
     if (!target->memory->read(target->memory, address + done, buffer, n)) {
       n = size - done < PAGE_MASK + 1 ? (size_t)(size - done) : PAGE_MASK + 1;
       if (!target->memory->read(target->memory, address + done, buffer, n)) {
-        done += n; /* a hole stays a hole */
+        done += n; /* holes remain */
         continue;
       }
     }
@@ -116,7 +115,7 @@ static bool copy_range(target_t *target, int fd, uint64_t address, uint64_t size
   return any;
 }
 
-/* The section headers were not mapped; what the ELF header says of them is no longer true. */
+/* Section headers are not mapped: removes them from the copied ELF header. */
 static void forget_sections(int fd) {
   Elf64_Ehdr header;
   if (pread(fd, &header, sizeof header, 0) != (ssize_t)sizeof header ||
@@ -154,7 +153,7 @@ bool modules_from_memory(target_t *target, module_t *module) {
 
 /* ---- placing ------------------------------------------------------------------------------ */
 
-/* The segment of IMAGE that the loader put at mapping M gives the slide. */
+/* Calculates the slide from the segment of IMAGE that the loader mapped at M. */
 static bool slide_from(const image_t *image, const mapping_t *m, uint64_t *slide) {
   for (uint32_t i = 0; i < image->segment_count; i++) {
     const segment_t *s = &image->segments[i];
@@ -170,7 +169,8 @@ static bool slide_from(const image_t *image, const mapping_t *m, uint64_t *slide
 static bool place(target_t *target, module_t *module) {
   image_t *image = &module->image;
   bool vdso = strcmp(module->path, "[vdso]") == 0;
-  for (int pass = 0; pass < 2; pass++) { /* code first: data may be mapped where code was linked */
+  for (int pass = 0; pass < 2;
+       pass++) { /* code first: data may be mapped at the linked address of code */
     for (size_t i = 0; i < module->mapping_count; i++) {
       mapping_t m = target->maps.items[module->first_mapping + i];
       if (!is_file(&m) && !vdso) continue;
@@ -198,21 +198,21 @@ bool modules_ready(target_t *target, module_t *module) {
   else
     target->locate(target, module);
   if (!module->open_path) {
-    if (!module->problem) module->problem = "its file cannot be opened";
+    if (!module->problem) module->problem = "cannot open its file";
     return false;
   }
   int status = image_open(&module->image, module->open_path);
   if (status < 0) {
-    module->problem = status == SONDE_EFORMAT ? "it is not an ELF image" : sonde_strerror(status);
+    module->problem = status == SONDE_EFORMAT ? "not an ELF image" : sonde_strerror(status);
     return false;
   }
   if (target->same_build && !target->same_build(target, module)) {
-    module->problem = "its file is another build than the one that was loaded";
+    module->problem = "its file is another build than the loaded one";
     image_close(&module->image);
     return false;
   }
   if (!right_machine(target, &module->image) || !place(target, module)) {
-    module->problem = "its file does not fit what is mapped";
+    module->problem = "its file does not match its mappings";
     image_close(&module->image);
     return false;
   }

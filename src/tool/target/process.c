@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: MIT
  *
- * Opening a live process, and its memory.
+ * Opens a live process and reads its memory.
  *
- * Everything is asked of /proc/PID and of process_vm_readv: neither stops the process, sends it a
- * signal or changes anything in it. A file of the target is opened under the name that we see, when
- * device and inode agree with what is mapped; else through /proc/PID/root (another mount
- * namespace), else through /proc/PID/map_files (deleted, replaced, memfd; needs
- * CAP_CHECKPOINT_RESTORE), else its bytes are copied from the memory of the target.
+ * All data comes from /proc/PID and process_vm_readv, which neither stop the process nor signal or
+ * change it. A mapped file is opened by its path if device and inode match the mapping; else
+ * through /proc/PID/root (another mount namespace); else through /proc/PID/map_files (deleted,
+ * replaced, memfd; needs CAP_CHECKPOINT_RESTORE); else its bytes are copied from the target's
+ * memory.
  */
 #define _GNU_SOURCE
 #include "target/process.h"
@@ -67,7 +67,7 @@ static bool in_window(const process_memory_t *m, uint64_t address, size_t size) 
          size <= m->size - (address - m->start);
 }
 
-/* The walk goes outward: a read above the window, in the same mapping, moves it there. */
+/* A walk reads outward: a read above the window, in the same mapping, moves the window there. */
 static bool is_next(const process_memory_t *m, uint64_t address) {
   const mapping_t *mapping = maps_find(m->maps, address);
   return mapping && (mapping->access & MAP_WRITE) && m->size > 0 && address >= m->start &&
@@ -97,7 +97,7 @@ static bool is_mapped_file(const char *path, const mapping_t *m) {
          minor(st.st_dev) == m->dev_minor;
 }
 
-/* btrfs and overlayfs show one device in stat and another in the memory map. */
+/* btrfs and overlayfs report different devices in stat and in the memory map. */
 static bool is_mapped_file_somehow(const char *path, const mapping_t *m) {
   struct stat st;
   return stat(path, &st) == 0 && st.st_ino == m->inode;
@@ -179,13 +179,13 @@ static char *read_exe(pid_t pid) {
   return strdup(exe);
 }
 
-/* Refuses what this walker cannot read: a 32-bit program, or one of another machine (qemu-user). */
+/* Refuses a 32-bit program and one of another CPU (qemu-user). */
 static bool check_machine(const target_t *target, problem_t *problem) {
   char path[64];
   unsigned char ident[20] = {0};
   snprintf(path, sizeof path, "/proc/%d/exe", target->reader);
   int fd = open(path, O_RDONLY | O_CLOEXEC);
-  if (fd < 0) return true; /* not a reason to give up */
+  if (fd < 0) return true; /* not a reason to refuse it */
   ssize_t n = read(fd, ident, sizeof ident);
   close(fd);
   if (n < (ssize_t)sizeof ident || ident[EI_CLASS] != ELFCLASS32) return true;

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT
  *
  * Layouts: x86_64 struct user_regs_struct (linux arch/x86/include/asm/user_64.h); aarch64 struct
- * user_pt_regs (arch/arm64/include/uapi/asm/ptrace.h). Written out here because the headers of one
- * machine do not describe the other.
+ * user_pt_regs (arch/arm64/include/uapi/asm/ptrace.h). They are repeated here because the headers
+ * of one CPU do not describe the other.
  */
 #include "target/registers.h"
 
@@ -42,9 +42,9 @@ bool registers_read(machine_t machine, const void *data, size_t size, regs_t *re
   return true;
 }
 
-/* x86_64: orig_rax is -1 outside a system call, and after one that a signal did not interrupt the
- * number stays; a stopped thread that is still in it shows a restart code or the call's result in
- * rax. aarch64 does not keep the number. */
+/* x86_64: orig_rax is -1 outside a system call, but keeps the number after a call that no signal
+ * interrupted. In a thread that is stopped within a call, rax is a restart code or the result.
+ * aarch64 does not keep the number. */
 long registers_syscall(machine_t machine, const void *data, size_t size, uint64_t args[6]) {
   static const uint8_t x86_64_args[6] = {14, 13, 12, 7, 9, 8}; /* rdi rsi rdx r10 r8 r9 */
   uint64_t words[AARCH64_WORDS];
@@ -56,8 +56,8 @@ long registers_syscall(machine_t machine, const void *data, size_t size, uint64_
   return (long)number;
 }
 
-/* x8 holds the number while the pc is behind the svc, or at it: the kernel goes back there when a
- * stop has interrupted the call (arch/arm64/kernel/signal.c). */
+/* x8 is the number while the pc is after the svc or at it: after an interrupted call, the kernel
+ * moves the pc back to the svc (arch/arm64/kernel/signal.c). */
 long registers_syscall_by_code(machine_t machine, const regs_t *regs, memory_t *memory,
                                uint64_t args[6]) {
   const uint32_t svc = 0xd4000001;

@@ -102,7 +102,7 @@ bool sensitive_belongs(const sensitive_call_t *call, const char *name) {
 }
 
 bool sensitive_leads_to(const sensitive_call_t *call, const char *name) {
-  if (lists(" getenv secure_getenv ", name)) return false; /* they make none */
+  if (lists(" getenv secure_getenv ", name)) return false; /* they make no system call */
   return sensitive_belongs(call, name) || !sensitive_belongs(NULL, name);
 }
 
@@ -116,7 +116,7 @@ void sensitive_of_policy(const audit_policy_t *policy, bool wanted[SENSITIVE_NUM
 
 /* ---- arguments ------------------------------------------------------------------------------ */
 
-/* What can be read of SIZE bytes at ADDRESS, up to the first page that cannot. */
+/* Reads at most SIZE bytes at ADDRESS, up to the first unreadable page. */
 static uint32_t read_some(memory_t *memory, uint64_t address, uint8_t *out, uint32_t size) {
   uint32_t done = 0;
   while (done < size) {
@@ -142,7 +142,7 @@ static uint8_t *put_argument(uint8_t *q, memory_t *memory, uint8_t kind, uint64_
   case AUDIT_NUMBER: return q + varint_put(q, zigzag((int32_t)value));
   case AUDIT_FLAGS: return q + varint_put(q, (uint32_t)value);
   case AUDIT_ADDRESS:
-    size = (uint32_t)next < 110 ? (uint32_t)next : 110; /* of struct sockaddr_un, the largest */
+    size = (uint32_t)next < 110 ? (uint32_t)next : 110; /* struct sockaddr_un, the largest */
     return put_string(q, text, value ? read_some(memory, value, text, size) : 0);
   case AUDIT_PATH:
     size = value ? read_some(memory, value, text, size) : 0;

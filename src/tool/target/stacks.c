@@ -1,20 +1,20 @@
 /* SPDX-License-Identifier: MIT
  *
- * Every thread's stack, touching the program as little as can be.
+ * Captures the stacks of all threads and disturbs the program as little as possible.
  *
- * A blocked thread is not stopped: a ptrace stop would make its epoll_wait fail with EINTR. Its
- * stack pointer and pc come from /proc, its stack is copied, walked, and the sample is taken again:
- * when the thread ran meanwhile, what was read may be torn and is thrown away. The frame register
- * is not in /proc; it is recovered by proof where a rule needs it (unwind/infer/infer.h).
+ * A blocked thread is not stopped, because a ptrace stop would make its epoll_wait fail with EINTR.
+ * The capture reads its stack pointer and pc from /proc, copies and walks its stack, and samples
+ * the thread again. If the thread ran meanwhile, the copy may be inconsistent and is discarded. The
+ * frame register is not in /proc; it is inferred where a rule needs it (unwind/infer/infer.h).
  *
- * A running thread, one that stays doubtful, or whose stack ends for want of a register (as in a
- * leaf whose caller is in the link register alone), is stopped for as long as it takes to read its
- * registers and copy the innermost 64 KB of its stack; the walk comes after it was let go. Only
- * when that walk wants memory beyond the copy is the thread stopped once more and walked in place,
- * by then with every image open.
+ * A thread is stopped if it runs, if its samples keep changing, or if its walk needs a register, as
+ * in a leaf function whose return address is only in the link register. The stop lasts until its
+ * registers and the innermost 64 KB of its stack are copied; the walk comes later. Only if the walk
+ * needs memory beyond the copy is the thread stopped again and walked in place. By then all images
+ * are open.
  *
- * For a live process all this happens on a thread of its own that ends before names are looked up:
- * the kernel then lets go whatever that thread traced.
+ * A live process is captured by a separate thread of the command, which ends before symbolization.
+ * The kernel then detaches from everything that this thread traced.
  */
 #define _GNU_SOURCE
 #include <pthread.h>
@@ -57,7 +57,7 @@ static void load_window(target_t *target, const regs_t *regs) {
   process_window_load(&process_of(target)->memory, regs->r[machine_sp(target->machine)]);
 }
 
-/* What comes is read as it is now. */
+/* Discards cached memory: later reads are current. */
 static void forget_window(target_t *target) { process_of(target)->memory.size = 0; }
 
 static void while_stopped(void *context, const regs_t *regs) {
@@ -67,7 +67,7 @@ static void while_stopped(void *context, const regs_t *regs) {
   if (stopped->in_place) walk_stack(capture->target, regs, capture->options->depth, &capture->walk);
 }
 
-/* Walks from the copy that was made while the thread stood still. True when that sufficed. */
+/* Walks the copy that was made while the thread was stopped. True if the copy sufficed. */
 static bool walk_copy(capture_t *capture, const regs_t *regs) {
   process_memory_t *memory = &process_of(capture->target)->memory;
   memory->sealed = true;
@@ -80,14 +80,13 @@ static bool walk_copy(capture_t *capture, const regs_t *regs) {
 static const char *stop_reason(stop_result_t result) {
   switch (result) {
   case STOP_TRACED: return "running, and a debugger has it or the system forbids to stop it";
-  case STOP_LATE:
-    return "it did not stop in time: in an uninterruptible wait, or no processor was given to it";
+  case STOP_LATE: return "it did not stop in time: it is in an uninterruptible wait or got no CPU";
   case STOP_FOREIGN: return "it runs 32-bit code";
   default: return "it ended";
   }
 }
 
-/* True when the thread was read; else REASON. */
+/* True if the thread was read; else sets REASON. */
 static bool read_stopped(capture_t *capture, thread_t *thread, const char **reason) {
   stopped_t stopped = {capture, thread, false};
   for (int attempt = 0; attempt < STOP_ATTEMPTS; attempt++) {
@@ -114,7 +113,7 @@ static void regs_of_sample(machine_t machine, const sample_t *sample, regs_t *re
   regs_set(regs, machine_sp(machine), sample->sp);
 }
 
-/* Reads a thread that does not run. False when it ran after all; NOW is its latest sample. */
+/* Reads a thread that does not run. False if it ran meanwhile; NOW is its latest sample. */
 static bool read_blocked(capture_t *capture, thread_t *thread, const thread_files_t *files,
                          sample_t *now) {
   target_t *target = capture->target;
@@ -130,18 +129,18 @@ static bool read_blocked(capture_t *capture, thread_t *thread, const thread_file
 
 /* ---- one thread --------------------------------------------------------------------------- */
 
-/* What is left when a thread may not be, or could not be, stopped. */
+/* The result for a thread that must not or cannot be stopped. */
 static void settle(capture_t *capture, thread_t *thread, activity_t activity, bool whole,
                    const char *reason) {
   if (whole)
-    walk_give(&capture->walk, thread); /* as far as it goes */
+    walk_give(&capture->walk, thread); /* the incomplete stack */
   else if (activity == ACTIVITY_RUNNING)
     set_none(thread, reason ? reason : "running");
   else
     set_none(thread, reason ? reason : "it ran while it was read");
 }
 
-/* A stop ends the call for a moment, and the kernel makes it again. */
+/* A stop interrupts the call, and the kernel restarts it. */
 static bool would_notice(const thread_t *thread, const sample_t *sample) {
   os_blocked_t at = {.call = sample->number};
   memcpy(at.arguments, sample->args, sizeof at.arguments);
@@ -163,7 +162,7 @@ static void forget_wait(thread_t *thread) {
 
 static void read_thread(capture_t *capture, thread_t *thread, const thread_files_t *files) {
   sample_t sample;
-  bool whole = false; /* the walk is of one moment */
+  bool whole = false; /* the walk is consistent */
   thread_sample(files, &sample);
   for (int i = 0; i < SAMPLE_ATTEMPTS && sample.activity == ACTIVITY_BLOCKED && !whole; i++) {
     forget_wait(thread);
@@ -288,8 +287,8 @@ static void capture_core(capture_t *capture) {
 
 /* ---- deadlocks ---------------------------------------------------------------------------- */
 
-/* Is THREAD blocked in the wait that was read? FIRST: notes how often it ran until now; else: and
- * has it not run since? */
+/* Whether THREAD is still blocked in the wait that was read. FIRST: also stores how often it ran;
+ * otherwise: and has not run since. */
 static bool still_waits(target_t *target, thread_t *thread, bool first) {
   thread_files_t files;
   sample_t now;
@@ -301,9 +300,9 @@ static bool still_waits(target_t *target, thread_t *thread, bool first) {
          now.number == thread->wait.number && now.args[0] == thread->wait.args[0];
 }
 
-/* The owners were read one after the other, while threads ran. A cycle is one when from a first
- * look to a last none of its threads ran, and in between every owner, read again, is the same: a
- * thread that waits unlocks nothing. */
+/* The owners were read one after the other while threads ran. A cycle is confirmed if none of its
+ * threads ran between two polls and every owner, read again in between, is unchanged: a thread that
+ * waits unlocks nothing. */
 static void confirm_deadlocks(target_t *target) {
   for (int look = 0; look < 3; look++) {
     forget_window(target);

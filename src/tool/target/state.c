@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: MIT
  *
- * From a system call's number and arguments to what the thread waits for.
+ * Derives what a thread waits for from the number and arguments of its system call.
  *
- * A futex is a pthread mutex when its memory says so in a way that chance hardly does: glibc's
- * struct (__lock, __count, __owner, __nusers, __kind; sysdeps/nptl/bits/struct_mutex.h) is believed
- * when the lock is contended, the owner is a thread of this process, and users and kind have values
- * that glibc gives them. musl keeps the owner's tid in the lock word itself, for every type but the
- * normal one, whose owner nobody knows. Everything else is a futex and no more.
+ * A futex is recognized as a pthread mutex if its memory is plausible. glibc's struct (__lock,
+ * __count, __owner, __nusers, __kind; sysdeps/nptl/bits/struct_mutex.h): the lock is contended, the
+ * owner is a thread of this process, and users and kind have values that glibc uses. musl: the lock
+ * word has the owner's tid, except in mutexes of the normal type, whose owner is unknown. Any other
+ * futex is reported without an owner.
  */
 #define _GNU_SOURCE
 #include "target/state.h"
@@ -125,7 +125,7 @@ static thread_t *find_thread(target_t *target, pid_t tid) {
   return NULL;
 }
 
-/* A tid that the target's memory names, as we name that thread; 0 when it names none. */
+/* Converts a tid in the target's memory to the command's pid namespace; 0 if it is not a thread. */
 static pid_t outer_tid(target_t *target, pid_t inner) {
   if (inner <= 0) return 0;
   if (!target->live || !process_of(target)->nested) return find_thread(target, inner) ? inner : 0;
@@ -166,7 +166,7 @@ static bool musl_mutex(target_t *target, uint64_t address, pid_t *owner) {
   int32_t words[3]; /* type, lock, waiters */
   if (!target->memory->read(target->memory, address - 4, words, sizeof words)) return false;
   if ((words[0] & ~0x8f) != 0 || words[2] < 1) return false;
-  if ((words[0] & 3) == 0) return (words[1] & 0x7fffffff) == 16; /* EBUSY: held, by whom is lost */
+  if ((words[0] & 3) == 0) return (words[1] & 0x7fffffff) == 16; /* EBUSY: locked, owner unknown */
   *owner = outer_tid(target, words[1] & 0x3fffffff);
   return *owner != 0;
 }

@@ -1,9 +1,8 @@
 /* SPDX-License-Identifier: MIT
  *
- * PTRACE_SEIZE does not stop a thread; PTRACE_INTERRUPT does, without a signal; and when the
- * tracing thread of ours ends, for whatever reason, SIGKILL included, the kernel detaches and
- * resumes what it traced (ptrace(2)). So a thread is never left stopped, and a stopped process
- * (SIGSTOP) stays stopped.
+ * PTRACE_SEIZE does not stop a thread; PTRACE_INTERRUPT does, without a signal. When the tracing
+ * thread ends for any reason, SIGKILL included, the kernel detaches and resumes what it traced
+ * (ptrace(2)). So a thread never remains stopped, and a process stopped by SIGSTOP remains so.
  *
  * A thread may be stopped on its way to a signal instead: detaching then delivers that signal.
  */
@@ -26,9 +25,10 @@
 #include "os/os.h"
 #include "target/registers.h"
 
-/* For a wait that nothing interrupts; and for a thread that stops as soon as a processor is given
- * to it, which on a machine that is overloaded, or in a control group that has used up its share,
- * takes long. */
+/* Timeouts: for a thread in an uninterruptible wait; and for a thread that is ready to run, which
+ * stops as soon as it gets a CPU. On an overloaded machine or in a throttled cgroup this takes
+ * long.
+ */
 #define STOP_DEADLINE_NS    200000000ull
 #define STARVED_DEADLINE_NS 5000000000ull
 #define LOOK_AGAIN_NS       1000000ull /* SIGCHLD tells of the stop; another thread may take it */
@@ -37,7 +37,7 @@
 #define PTRACE_EVENT_STOP 128
 #endif
 
-/* Is TID ready to run? State 'R' of proc_pid_stat(5). */
+/* Whether TID is ready to run: state R of proc_pid_stat(5). */
 static bool wants_to_run(pid_t tid) {
   char path[64], text[256];
   snprintf(path, sizeof path, "/proc/%d/stat", tid);
@@ -49,7 +49,7 @@ static bool wants_to_run(pid_t tid) {
   return name_end && strncmp(name_end, ") R", 3) == 0;
 }
 
-/* Takes a stop of TID, if there is one, and not its end, for which the rest of this process may
+/* Reaps a stop of TID, if there is one, but not its end, for which the rest of this process may
  * wait. Results as of wait_stopped. */
 static int take_stop(pid_t tid, int *status) {
   siginfo_t info = {.si_pid = 0};
@@ -60,7 +60,7 @@ static int take_stop(pid_t tid, int *status) {
   return waitpid(tid, status, __WALL | WNOHANG) == tid && WIFSTOPPED(*status) ? 1 : -1;
 }
 
-/* Waits for a stop of TID. 1: stopped, STATUS says how; 0: not in time; -1: it is gone. */
+/* Waits for a stop of TID. 1: stopped, with STATUS; 0: timeout; -1: it has ended. */
 static int wait_stopped(pid_t tid, int *status) {
   uint64_t start = os_monotonic_ns(), deadline = start + STOP_DEADLINE_NS;
   sigset_t child;
@@ -80,7 +80,7 @@ static int wait_stopped(pid_t tid, int *status) {
   }
 }
 
-/* The signal that the stop withheld, 0 when it was a stop of our own or of the whole group. */
+/* The signal that the stop withheld; 0 for our own stop or a group stop. */
 static int withheld_signal(int status) {
   return status >> 16 == PTRACE_EVENT_STOP ? 0 : WSTOPSIG(status);
 }

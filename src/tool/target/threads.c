@@ -1,14 +1,15 @@
 /* SPDX-License-Identifier: MIT
  *
- * The threads of a live process, from /proc/PID/task: which there are, and what each one does.
+ * Lists the threads of a live process from /proc/PID/task and samples what each one does.
  *
- * /proc/PID/task/TID/syscall (proc_pid_syscall(5)) gives the stack pointer and pc of a thread that
- * is not running, and its system call with the arguments. It is not a snapshot of memory: whoever
- * reads the stack asks again afterwards, and counts that were read before the first question and
- * after the last tell whether the thread ran meanwhile. Read later, or earlier, they would count
- * neither a thread that woke just after the first question nor one that has not gone back to sleep.
- * That number is the third field of schedstat; kernels without it, or where it stays 0, have the
- * context switches of status, which cost seven times as much to read.
+ * /proc/PID/task/TID/syscall (proc_pid_syscall(5)) has the stack pointer and pc of a thread that
+ * does not run, and its system call with arguments. It is not a snapshot of memory, so the caller
+ * samples again after it has read the stack. Each sample also reads how often the thread ran:
+ * before the first read of `syscall` and after the last one. In another order, these counts would
+ * miss a thread that woke just after the first read or one that is not asleep again.
+ *
+ * The count is the third field of schedstat. Kernels without it, or where it is 0, have the context
+ * switches in `status`, which take seven times as long to read.
  */
 #define _GNU_SOURCE
 #include <dirent.h>
@@ -52,7 +53,7 @@ bool process_list_threads(target_t *target) {
     if (fd >= 0) close(fd);
     return false;
   }
-  rewinddir(directory); /* the copy shares its place in the list with the one of a look before */
+  rewinddir(directory); /* a duplicated descriptor shares its position with earlier reads */
   struct dirent *entry;
   while ((entry = readdir(directory))) {
     pid_t tid = (pid_t)strtol(entry->d_name, NULL, 10);
@@ -78,7 +79,7 @@ static ssize_t read_again(int fd, char *out, size_t size) {
   return n;
 }
 
-/* How often it was put on a CPU; 0 where that is not counted. */
+/* How often the thread got a CPU; 0 if the kernel does not count that. */
 static uint64_t arrivals(const thread_files_t *files) {
   char text[128];
   if (read_again(files->schedstat, text, sizeof text) <= 0) return 0;
@@ -101,7 +102,7 @@ void thread_files_close(thread_files_t *files) {
   if (files->status >= 0) close(files->status);
 }
 
-/* The same by status: how often it was taken off a CPU; 0 where that is not told. */
+/* The same from `status`: its context switches; 0 if unknown. */
 static uint64_t departures(const thread_files_t *files) {
   static const char left[] = "\nvoluntary_ctxt_switches:";
   static const char driven[] = "\nnonvoluntary_ctxt_switches:";

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
- * The file is read, not mapped: libelf would be killed by one that is cut short meanwhile. It reads
- * as much as the headers say, so what they say is bounded first.
+ * The file is read, not mapped: if it were truncated meanwhile, libelf would get SIGBUS. libelf
+ * allocates what the headers say, so their sizes are checked first.
  */
 #include "target/unpack.h"
 
@@ -11,9 +11,10 @@
 #include <string.h>
 #include <unistd.h>
 
-#define SECTION_MAX (64u << 20) /* bytes of one, packed or not */
+/* The largest section, compressed or not. */
+#define SECTION_MAX (64u << 20)
 
-/* The number of the section that holds the names; 0: none. */
+/* The index of the section with the section names; 0: none. */
 static size_t names_of(Elf *elf) {
   GElf_Shdr header;
   size_t names;
@@ -31,14 +32,14 @@ static Elf_Scn *section_named(Elf *elf, size_t names, const char *name, GElf_Shd
   return NULL;
 }
 
-/* As the gABI has it: SHF_COMPRESSED. */
+/* The gABI's format: SHF_COMPRESSED. */
 static bool unpack(Elf_Scn *section) {
   GElf_Chdr packed;
   return gelf_getchdr(section, &packed) && packed.ch_size <= SECTION_MAX &&
          elf_compress(section, 0, 0) >= 0;
 }
 
-/* As GNU had it before, and Go until 1.18: "ZLIB", the size in eight bytes, highest first. */
+/* The older GNU format, used by Go until 1.18: "ZLIB" and the size in eight bytes, big-endian. */
 static bool unpack_gnu(Elf_Scn *section) {
   const Elf_Data *data = elf_rawdata(section, NULL);
   const uint8_t *head = data ? data->d_buf : NULL;

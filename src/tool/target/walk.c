@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: MIT
  *
- * One stack. Each frame is left by its rule; code without rules (made at run time, or built without
- * them) by its frame pointer or, in images such as musl's libc, by what calls leave on the stack,
- * which marks the next frame as guessed; an innermost pc that is no code at all by what the call
- * pushed. A walk that cannot go on says why.
+ * Walks one stack. A frame is left by its unwind rule. Code without rules (generated at run time,
+ * or built without them) is left by its frame pointer or, in images such as musl's libc, by a scan
+ * for return addresses, which marks the next frame as guessed. An innermost pc that is not in code
+ * is left by the return address that the call pushed. A walk that ends early has a reason.
  */
 #include "target/walk.h"
 
@@ -25,7 +25,7 @@ static bool push(walk_t *walk, uint64_t pc, bool exact, bool guessed) {
   return true;
 }
 
-/* A step by rule; it may be that the rule has to be unpacked first. */
+/* A step by rule, which may have to be decompressed first. */
 static unwind_step_t step_by_rule(target_t *target, regs_t *regs, bool exact) {
   unwind_step_t step = cfi_step(target->machine, target->memory, &target->images, regs, exact);
   if (step != STEP_NO_RULE) return step;
@@ -37,9 +37,9 @@ static unwind_step_t step_by_rule(target_t *target, regs_t *regs, bool exact) {
 static const char *reason_of(unwind_step_t step) {
   switch (step) {
   case STEP_NO_RULE: return "no unwind information covers this code";
-  case STEP_FAULT: return "its stack could not be read";
-  case STEP_UNKNOWN_REGISTER: return "a register that the next step needs is not known";
-  default: return "the next frame is impossible";
+  case STEP_FAULT: return "its stack is unreadable";
+  case STEP_UNKNOWN_REGISTER: return "the next step needs an unknown register";
+  default: return "the next frame is invalid";
   }
 }
 
@@ -48,9 +48,9 @@ static bool is_code(target_t *target, uint64_t pc) {
   return m && (m->access & MAP_EXEC);
 }
 
-/* An image that was built without unwind information, but for what came from elsewhere (musl's libc
- * has 132 bytes of it for 400 KB of code); it was built without frame pointers as well. Usual is a
- * tenth of the code's size. */
+/* Whether an image was built without unwind information, except for some objects (musl's libc has
+ * 132 bytes of it for 400 KB of code; a tenth of the code's size is usual). Such an image has no
+ * frame pointers either. */
 static bool has_no_rules(const image_t *image) {
   uint64_t code = 0;
   if (!image) return false;
@@ -59,9 +59,8 @@ static bool has_no_rules(const image_t *image) {
   return (image->eh_frame.size + image->debug_frame.size) * 512 < code;
 }
 
-/* A step by other means than a rule. Code that keeps no frame pointer, as a libc that was linked
- * into a program with rules, is left by scan once the frame pointer is known to lead nowhere, or
- * was LOST by an earlier scan. */
+/* A step without a rule. Code without frame pointers, such as a libc that was linked into a program
+ * with rules, is left by a scan if the frame pointer is invalid or was LOST by an earlier scan. */
 static unwind_step_t step_without_rule(target_t *target, regs_t *regs, bool exact, bool lost) {
   if (exact && !is_code(target, regs->pc)) {
     unwind_step_t step = just_called_step(target->machine, target->memory, &target->images, regs);
@@ -76,7 +75,7 @@ static unwind_step_t step_without_rule(target_t *target, regs_t *regs, bool exac
   return step == STEP_CALLER ? step : STEP_NO_RULE;
 }
 
-/* Recovers the frame register where the walk has come to need it. */
+/* Infers the frame register when the walk needs it. */
 static bool prove(target_t *target, regs_t *regs, bool exact) {
   const mapping_t *stack = maps_find(&target->maps, regs->r[machine_sp(target->machine)]);
   return stack && infer_frame_pointer(target->machine, target->memory, &target->images, regs, exact,
@@ -108,14 +107,14 @@ void walk_stack(target_t *target, const regs_t *start, uint32_t depth, walk_t *w
     }
     if (step == STEP_END) {
       if (scanned)
-        walk->reason = "some of its frames were found by scan: they are likely, not certain";
+        walk->reason = "some frames were found by scan: they are likely, not certain";
       else
         walk->ending = ENDING_COMPLETE;
       return;
     }
     if (step != STEP_CALLER && step != STEP_SIGNAL) {
       walk->reason = reason_of(step);
-      /* Registers would not bring a scanned stack further: the scan loses them again. */
+      /* Registers do not help a scanned stack: the scan loses them again. */
       walk->wants_registers = step == STEP_UNKNOWN_REGISTER && !scanned;
       return;
     }
