@@ -78,7 +78,7 @@ static void patch_all(bool on, const char *pattern, code_result_t *result) {
   if (on) image_list_each(scan_image, result);
   if (!all.any) return;
   if (on && !may_patch()) {
-    result->why = "this kernel gives no way to change code that threads may be running";
+    result->why = "this kernel cannot synchronize changed code between threads (membarrier)";
   } else if (on) {
     sleds_patch(pattern, result);
     entries_patch(pattern, result);
