@@ -101,7 +101,7 @@ def compare(sonde, command, folder):
     check(count > 25, f"{count} answers are those of the command for Linux, byte for byte")
     for verb in ABSENT:
         status, out, said, _ = answers(command, [verb, "1"], folder)
-        check(status == 2 and not out and said.startswith(f"sonde {verb}: not there on macOS: ".encode())
+        check(status == 2 and not out and said.startswith(f"sonde {verb}: not supported on macOS: ".encode())
               and said.count(b"\n") == 1, f"{verb} says that it is not there")
 
 

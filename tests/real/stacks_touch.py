@@ -178,7 +178,7 @@ def a_starved_thread_is_waited_for():
         for _ in range(3):
             looked = program.look("--no-lines")
             assert looked.returncode == 0 and "not complete" not in looked.stdout, looked.stdout
-            assert "1 held for a moment" in looked.stdout, looked.stdout
+            assert "1 stopped briefly" in looked.stdout, looked.stdout
 
 
 run_cases(globals())

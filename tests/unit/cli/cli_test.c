@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
  *
- * What all verbs share: options and their refusals, numbers, the nearest word, when a bar is due.
+ * Tests the option parser and its errors, numbers, suggestions, and the delay of the progress bar.
  */
 #include <setjmp.h>
 #include <stdarg.h>
@@ -26,7 +26,7 @@ static const cli_usage_t usage = {.verb = "stacks", .about = "Shows.", .options 
   char *argv[] = {"stacks", __VA_ARGS__, NULL};                                                    \
   int argc = (int)(sizeof argv / sizeof *argv) - 1
 
-static void options_and_arguments_are_told_apart(void **state) {
+static void separates_options_from_arguments(void **state) {
   (void)state;
   ARGV("-c", "core.1", "12", "--depth=7", "--sample", "--", "-j");
   cli_parser_t parser = cli_parser(&usage, argc, argv);
@@ -42,7 +42,7 @@ static void options_and_arguments_are_told_apart(void **state) {
   assert_string_equal(parser.rest[1], "-j");
 }
 
-static void a_command_keeps_its_own_options(void **state) {
+static void stops_at_the_command(void **state) {
   (void)state;
   ARGV("-j", "ls", "-c", "x");
   cli_parser_t parser = cli_parser_for_command(&usage, argc, argv);
@@ -52,8 +52,8 @@ static void a_command_keeps_its_own_options(void **state) {
   assert_string_equal(parser.rest[1], "-c");
 }
 
-/* Runs the parser over ARGV with stderr in a file and gives the line that was said. */
-static void refused(int argc, char **argv, const char *expected) {
+/* Parses ARGV with stderr in a file; the parser must fail and print EXPECTED. */
+static void rejects(int argc, char **argv, const char *expected) {
   char path[] = "/tmp/sonde-cli-test-XXXXXX", line[256] = "";
   int fd = mkstemp(path), kept = dup(STDERR_FILENO);
   assert_true(fd >= 0 && kept >= 0);
@@ -73,27 +73,27 @@ static void refused(int argc, char **argv, const char *expected) {
   assert_string_equal(line, expected);
 }
 
-static void wrong_use_is_one_line(void **state) {
+static void reports_wrong_use_in_one_line(void **state) {
   (void)state;
   {
     ARGV("--dpeth=3");
-    refused(argc, argv, "sonde stacks: no option '--dpeth=3'; did you mean '--depth'?\n");
+    rejects(argc, argv, "sonde stacks: no option '--dpeth=3'; did you mean '--depth'?\n");
   }
   {
     ARGV("--json=3");
-    refused(argc, argv, "sonde stacks: option '--json' takes no value; see 'sonde help stacks'\n");
+    rejects(argc, argv, "sonde stacks: option '--json' takes no value; see 'sonde help stacks'\n");
   }
   {
     ARGV("--core");
-    refused(argc, argv, "sonde stacks: option '--core' needs a value; see 'sonde help stacks'\n");
+    rejects(argc, argv, "sonde stacks: option '--core' needs a value; see 'sonde help stacks'\n");
   }
   {
     ARGV("-jq");
-    refused(argc, argv, "sonde stacks: no option '-q'; see 'sonde help stacks'\n");
+    rejects(argc, argv, "sonde stacks: no option '-q'; see 'sonde help stacks'\n");
   }
 }
 
-static void numbers_are_whole_and_in_range(void **state) {
+static void accepts_whole_numbers_in_range(void **state) {
   (void)state;
   long value = 0;
   assert_true(parse_number("42", 1, 50, &value));
@@ -111,7 +111,7 @@ static void numbers_are_whole_and_in_range(void **state) {
   assert_false(parse_address("0x10000000000000000", &address));
 }
 
-static void nearest_word(void **state) {
+static void suggests_a_similar_word(void **state) {
   (void)state;
   static const char *const words[] = {"stacks", "record", "report", "symbolize"};
   assert_string_equal(suggest_nearest("stakcs", words, 4), "stacks");
@@ -122,7 +122,7 @@ static void nearest_word(void **state) {
   assert_null(suggest_nearest("a-word-that-is-much-longer-than-any-verb-could-be", words, 4));
 }
 
-static void a_bar_waits_for_a_second(void **state) {
+static void progress_bar_appears_after_a_second(void **state) {
   (void)state;
   const uint64_t s = 1000000000;
   assert_false(terminal_progress_due(5 * s, 0, 6 * s));
@@ -133,12 +133,12 @@ static void a_bar_waits_for_a_second(void **state) {
 
 int main(void) {
   const struct CMUnitTest tests[] = {
-      cmocka_unit_test(options_and_arguments_are_told_apart),
-      cmocka_unit_test(a_command_keeps_its_own_options),
-      cmocka_unit_test(wrong_use_is_one_line),
-      cmocka_unit_test(numbers_are_whole_and_in_range),
-      cmocka_unit_test(nearest_word),
-      cmocka_unit_test(a_bar_waits_for_a_second),
+      cmocka_unit_test(separates_options_from_arguments),
+      cmocka_unit_test(stops_at_the_command),
+      cmocka_unit_test(reports_wrong_use_in_one_line),
+      cmocka_unit_test(accepts_whole_numbers_in_range),
+      cmocka_unit_test(suggests_a_similar_word),
+      cmocka_unit_test(progress_bar_appears_after_a_second),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);
 }

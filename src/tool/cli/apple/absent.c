@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: MIT
  *
- * The verbs that look into running programs, on a system where the command cannot: each says so,
- * and what there is instead.
+ * The verbs for running programs, which macOS does not support. Each prints an alternative.
  */
 #include <string.h>
 
@@ -10,11 +9,10 @@
 
 static int absent(int argc, char **argv, const char *instead) {
   if (argc > 1 && (strcmp(argv[1], "--help") == 0 || strcmp(argv[1], "-h") == 0)) {
-    printf("sonde %s looks into running programs of Linux; it is not there on macOS.\n%s.\n",
-           argv[0], instead);
+    printf("sonde %s needs Linux.\n%s.\n", argv[0], instead);
     return CLI_DONE;
   }
-  return message_fail("not there on macOS: %s", instead);
+  return message_fail("not supported on macOS: %s", instead);
 }
 
 #define OWN_STACKS "a program shows its own threads with libsonde (sonde/sonde.h)"
@@ -28,7 +26,6 @@ static int absent(int argc, char **argv, const char *instead) {
 VERB_ABSENT(stacks, OWN_STACKS)
 VERB_ABSENT(record, OWN_LOG)
 VERB_ABSENT(ctl, OWN_LOG)
-VERB_ABSENT(leaks,
-            "the system's own 'leaks' looks for them; 'sonde report' of a log shows what is live")
-VERB_ABSENT(clean, "no recorder leaves recordings unfinished there")
-VERB_ABSENT(doctor, "nothing of this command asks for rights or settings there")
+VERB_ABSENT(leaks, "the system's 'leaks' finds leaks; 'sonde report' of a log shows live blocks")
+VERB_ABSENT(clean, "there are no recorders, so no unfinished recordings")
+VERB_ABSENT(doctor, "the command needs no permissions or settings")

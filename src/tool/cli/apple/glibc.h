@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
- * What the command asks of glibc and macOS spells otherwise. Included before each of the command's
- * files there (src/apple_command.cmake), so that none of them has to know.
+ * Names of glibc that macOS spells differently. Included before each file of the command
+ * (src/apple.cmake).
  */
 #ifndef SONDE_CLI_APPLE_GLIBC_H
 #define SONDE_CLI_APPLE_GLIBC_H
@@ -13,7 +13,7 @@
 #define fwrite_unlocked(p, size, n, stream) fwrite(p, size, n, stream)
 #define fputs_unlocked(text, stream)        fputs(text, stream)
 
-/* Of the two functions called qsort_r the BSDs' takes its context first. */
+/* The qsort_r of the BSDs takes its context first. */
 typedef int glibc_compare_fn(const void *left, const void *right, void *context);
 typedef struct glibc_order {
   glibc_compare_fn *compare;

@@ -1,9 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
- * Stacks as JSON, in the form that docs/json.md fixes. One thread is built, written and forgotten
- * at a time: ten thousand threads with their frames would otherwise be a gigabyte of objects.
- *
- * The target chose its thread names, paths and symbols: bytes that are no UTF-8 become U+FFFD.
+ * Stacks as JSON (docs/json.md). One thread is built and written at a time: objects for ten
+ * thousand threads would need about a gigabyte.
  */
 #include <json-c/json.h>
 #include <stdlib.h>

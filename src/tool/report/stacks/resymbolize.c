@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
- * Naming afterwards. A pc stands in the JSON as one frame, or, where functions were inlined, as a
- * run of frames with `inlined` and the one that holds them: a run is named as a whole, because what
- * is inlined is known only with the debug file. See rename.h.
+ * A pc is one frame in the JSON, or a run of frames with `inlined` and the frame that contains
+ * them. A run is replaced as a whole, because only the debug file knows the inlined functions.
  */
 #include "report/stacks/resymbolize.h"
 
@@ -49,7 +48,7 @@ static int look_up(json_object *frame, symbolizer_t *symbolizer, symbol_frame_t 
   return count;
 }
 
-/* What names a frame; the rest of it is kept. */
+/* The keys that symbolization replaces. */
 static bool is_name(const char *key) {
   static const char *const keys[] = {"function", "function_offset", "file", "line",
                                      "column",   "inlined",         "why"};
@@ -58,7 +57,7 @@ static bool is_name(const char *key) {
   return false;
 }
 
-static json_object *renamed(json_object *frame, const symbol_frame_t *function) {
+static json_object *with_function(json_object *frame, const symbol_frame_t *function) {
   json_object *object = json_object_new_object();
   json_object_object_foreach(frame, key, value) {
     if (!is_name(key)) json_object_object_add(object, key, json_object_get(value));
@@ -67,26 +66,26 @@ static json_object *renamed(json_object *frame, const symbol_frame_t *function) 
   return object;
 }
 
-/* Adds frames FROM to LAST of OLD, which are one pc, to NEW. */
-static long rename_run(json_object *old, size_t from, size_t last, json_object *new,
-                       symbolizer_t *symbolizer) {
+/* Appends the frames FROM to LAST of OLD, which are one pc, to NEW. Returns how many were named. */
+static long resymbolize_run(json_object *old, size_t from, size_t last, json_object *new,
+                            symbolizer_t *symbolizer) {
   symbol_frame_t functions[SYMBOL_FRAMES_MAX];
   json_object *frame = json_object_array_get_idx(old, last);
   int count = look_up(frame, symbolizer, functions);
   for (int i = 0; i < count; i++)
-    json_object_array_add(new, renamed(frame, &functions[i]));
+    json_object_array_add(new, with_function(frame, &functions[i]));
   for (size_t i = from; !count && i <= last; i++)
     json_object_array_add(new, json_object_get(json_object_array_get_idx(old, i)));
   return count;
 }
 
-static long rename_frames(json_object *thread, json_object *old, symbolizer_t *symbolizer) {
+static long resymbolize_frames(json_object *thread, json_object *old, symbolizer_t *symbolizer) {
   json_object *new = json_object_new_array();
   size_t count = json_object_array_length(old), from = 0;
   long named = 0;
   for (size_t i = 0; i < count; i++) {
     if (json_flag_of(json_object_array_get_idx(old, i), "inlined") && i + 1 < count) continue;
-    named += rename_run(old, from, i, new, symbolizer);
+    named += resymbolize_run(old, from, i, new, symbolizer);
     from = i + 1;
   }
   json_object_object_add(thread, "frames", new);
@@ -103,7 +102,7 @@ long resymbolize_stacks(json_object *document, symbolizer_t *symbolizer) {
     json_object *thread = json_object_array_get_idx(threads, i);
     if (json_object_object_get_ex(thread, "frames", &frames) &&
         json_object_is_type(frames, json_type_array))
-      named += rename_frames(thread, frames, symbolizer);
+      named += resymbolize_frames(thread, frames, symbolizer);
   }
   return named;
 }

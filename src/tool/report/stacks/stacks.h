@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
  *
- * The stacks of a target with their names, as text and as JSON.
+ * Symbolizes the stacks of a target and prints them as text or JSON.
  */
 #ifndef SONDE_REPORT_STACKS_STACKS_H
 #define SONDE_REPORT_STACKS_STACKS_H
@@ -11,38 +11,38 @@
 #include "symbol/system.h"
 #include "target/target.h"
 
-/* What is known of one pc. The functions are innermost first; all but the last were inlined. */
+/* A symbolized pc. The functions are innermost first; all but the last were inlined. */
 typedef struct named {
   uint64_t pc;
   bool exact;
-  const module_t *module; /* NULL when no image stands behind the pc */
-  const char *source; /* without a module: the file that gave the name, NULL when there is none */
-  uint64_t offset;    /* in the module, as linked; when its image is ready */
+  const module_t *module; /* NULL: the pc is in no image */
+  const char *source;     /* without a module: the file with the name, or NULL */
+  uint64_t offset;        /* link address, if has_offset */
   bool has_offset;
-  bool system;               /* not the app's (symbol/system.h) */
+  bool system;               /* of a system image (symbol/system.h) */
   symbol_frame_t *functions; /* owned by the symbolizer */
   int count;
-  const char *why; /* it has no name; static words */
+  const char *why; /* why it has no name; static text */
 } symbolized_pc_t;
 
 typedef struct stack_symbolizer stack_symbolizer_t;
 
 typedef struct stack_symbolizer_options {
   bool no_lines;
-  const system_rules_t *system; /* kept by the caller; NULL: the default rules */
-  symbol_progress_fn *progress; /* of building a symbol index; may be NULL */
+  const system_rules_t *system; /* owned by the caller; NULL: the default rules */
+  symbol_progress_fn *progress; /* while a symbol index is built; may be NULL */
 } stack_symbolizer_options_t;
 
 stack_symbolizer_t *stack_symbolizer_new(target_t *target,
                                          const stack_symbolizer_options_t *options);
 void stack_symbolizer_free(stack_symbolizer_t *symbolizer);
 
-/* The name of FRAME; the same answer for the same pc. NULL when there is no memory. Valid until the
- * symbolizer is freed. */
+/* Symbolizes FRAME, once for each pc. NULL: out of memory. The result is valid until the symbolizer
+ * is freed. */
 const symbolized_pc_t *stack_symbolizer_lookup(stack_symbolizer_t *symbolizer,
                                                const frame_t *frame);
 
-/* The file whose debug information names MODULE; NULL when there is none. */
+/* The file with the debug information of MODULE; NULL: none. */
 const char *stack_symbolizer_debug_path(stack_symbolizer_t *symbolizer, const module_t *module);
 
 typedef struct tail_frames tail_frames_t;
@@ -50,21 +50,21 @@ typedef struct tail_frames tail_frames_t;
 typedef struct stacks_view {
   target_t *target;
   stack_symbolizer_t *symbolizer;
-  tail_frames_t *tail_frames; /* NULL: frames that tail calls left out are not looked for */
-  bool app_only;              /* leave out the frames of system images */
+  tail_frames_t *tail_frames; /* NULL: do not reconstruct tail calls */
+  bool app_only;              /* omit the frames of system images */
 } stacks_view_t;
 
 void stacks_text(FILE *out, const stacks_view_t *view);
 void stacks_json(FILE *out, const stacks_view_t *view);
 
-/* "app", "system" or "library": whose code it is. */
+/* "app", "system" or "library". */
 const char *stacks_role(const target_t *target, const module_t *module);
 
-/* "sleeping", "running", …; NULL when the state is not known. */
+/* "sleeping", "running", …; NULL: unknown. */
 const char *stacks_state_word(char state);
 
-/* What the thread waits for, in words, e.g. "epoll_wait(fd 5, anon_inode:[eventpoll])". Empty when
- * it is in no system call. */
+/* Describes what THREAD waits for: "epoll_wait(fd 5, anon_inode:[eventpoll])". Empty if it is in no
+ * system call. */
 void stacks_wait_text(const thread_t *thread, char *out, size_t size);
 
 #endif

@@ -1,28 +1,29 @@
 /* SPDX-License-Identifier: MIT
  *
- * Puts the frames that tail calls left out back into a stack (symbol/dwarf/tail_calls.h).
+ * Reconstructs the frames that tail calls removed from a stack (symbol/dwarf/tail_calls.h).
  *
- * The machine code is asked first (unwind/infer/infer.h): it needs no debug information and
- * sees jumps from one module to another. Where it cannot tell, debug information is asked, if the
- * code speaks for it: the call before the return address is a direct one and goes elsewhere than to
- * the function found running, in the same module. An answer is kept, since ten thousand threads
- * share a few hundred such pairs.
+ * Machine code decides first (unwind/infer/infer.h): it needs no debug information and shows jumps
+ * between modules. If it cannot decide, debug information does, provided that the call before the
+ * return address is direct, is in the same module, and calls another function than the running one.
+ * Results are cached by pair of pcs: thousands of threads share a few hundred pairs.
  */
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/array.h"
 #include "report/stacks/stacks.h"
 #include "report/stacks/tail_frames.h"
 #include "symbol/dwarf/tail_calls.h"
 #include "unwind/infer/infer.h"
 
-#define ANSWERS 1024 /* direct mapped: what is forgotten is asked again */
+/* Entries of the direct-mapped cache. */
+#define CACHE_ENTRIES 1024
 
-typedef struct answer {
-  uint64_t inner, outer; /* pcs; outer is 0: none yet */
+typedef struct cached_pair {
+  uint64_t inner, outer; /* pcs; outer 0: an empty entry */
   int count;
   uint64_t pcs[TAIL_CALLS_MAX]; /* run-time addresses */
-} answer_t;
+} cached_pair_t;
 
 typedef struct opened {
   tail_calls_t *tail_calls;
@@ -33,9 +34,9 @@ struct tail_frames {
   stack_symbolizer_t *symbolizer;
   target_t *target;
   opened_t *opened; /* by index in the target's modules */
-  answer_t *answers;
+  cached_pair_t *cache;
   frame_t *frames; /* the stack last expanded */
-  uint32_t room;
+  size_t capacity;
 };
 
 tail_frames_t *tail_frames_new(target_t *target, stack_symbolizer_t *symbolizer) {
@@ -44,8 +45,8 @@ tail_frames_t *tail_frames_new(target_t *target, stack_symbolizer_t *symbolizer)
   t->symbolizer = symbolizer;
   t->target = target;
   t->opened = calloc(target->modules.count + 1, sizeof *t->opened);
-  t->answers = calloc(ANSWERS, sizeof *t->answers);
-  if (t->opened && t->answers) return t;
+  t->cache = calloc(CACHE_ENTRIES, sizeof *t->cache);
+  if (t->opened && t->cache) return t;
   tail_frames_free(t);
   return NULL;
 }
@@ -55,7 +56,7 @@ void tail_frames_free(tail_frames_t *t) {
   for (size_t i = 0; t->opened && i < t->target->modules.count; i++)
     tail_calls_close(t->opened[i].tail_calls);
   free(t->opened);
-  free(t->answers);
+  free(t->cache);
   free(t->frames);
   free(t);
 }
@@ -108,7 +109,7 @@ static bool is_callee(tail_frames_t *t, const frame_t *inner, uint64_t pc) {
   return !a || !b || strcmp(a, b) != 0;
 }
 
-static int ask_code(tail_frames_t *t, const frame_t *inner, const frame_t *outer, uint64_t *pcs) {
+static int from_code(tail_frames_t *t, const frame_t *inner, const frame_t *outer, uint64_t *pcs) {
   insn_code_t code = {t->target->machine, t->target->memory, &t->target->images};
   insn_range_t function;
   if (!insn_function(&code, inner->exact ? inner->pc : inner->pc - 1, &function)) return -1;
@@ -116,8 +117,8 @@ static int ask_code(tail_frames_t *t, const frame_t *inner, const frame_t *outer
   return count > 0 && !is_callee(t, inner, pcs[0]) ? 0 : count;
 }
 
-static int ask_debug_information(tail_frames_t *t, const frame_t *inner, const frame_t *outer,
-                                 uint64_t *pcs) {
+static int from_debug_information(tail_frames_t *t, const frame_t *inner, const frame_t *outer,
+                                  uint64_t *pcs) {
   const symbolized_pc_t *callee = stack_symbolizer_lookup(t->symbolizer, inner),
                         *caller = stack_symbolizer_lookup(t->symbolizer, outer);
   uint64_t entry, called;
@@ -132,28 +133,22 @@ static int ask_debug_information(tail_frames_t *t, const frame_t *inner, const f
   return count;
 }
 
-_Static_assert(INFER_TAIL_CALLS_MAX <= TAIL_CALLS_MAX, "an answer holds either");
+_Static_assert(INFER_TAIL_CALLS_MAX <= TAIL_CALLS_MAX, "an entry has space for both");
 
-/* What lies between the frame INNER and the frame OUTER that it returns to; NULL for nothing. */
-static const answer_t *between(tail_frames_t *t, const frame_t *inner, const frame_t *outer) {
+/* The frames between INNER and OUTER, to which INNER returns; NULL: none. */
+static const cached_pair_t *between(tail_frames_t *t, const frame_t *inner, const frame_t *outer) {
   if (outer->exact || outer->guessed || outer->pc == 0) return NULL;
   uint64_t hash = (outer->pc * 31 + inner->pc) * 0x9e3779b97f4a7c15u;
-  answer_t *answer = &t->answers[hash >> 54];
-  if (answer->outer == outer->pc && answer->inner == inner->pc) return answer;
-  *answer = (answer_t){.inner = inner->pc, .outer = outer->pc};
-  answer->count = ask_code(t, inner, outer, answer->pcs);
-  if (answer->count < 0) answer->count = ask_debug_information(t, inner, outer, answer->pcs);
-  return answer;
+  cached_pair_t *entry = &t->cache[hash >> 54];
+  if (entry->outer == outer->pc && entry->inner == inner->pc) return entry;
+  *entry = (cached_pair_t){.inner = inner->pc, .outer = outer->pc};
+  entry->count = from_code(t, inner, outer, entry->pcs);
+  if (entry->count < 0) entry->count = from_debug_information(t, inner, outer, entry->pcs);
+  return entry;
 }
 
 static bool push(tail_frames_t *t, uint32_t *count, frame_t frame) {
-  if (*count == t->room) {
-    uint32_t room = t->room ? t->room * 2 : 256;
-    frame_t *frames = realloc(t->frames, room * sizeof *frames);
-    if (!frames) return false;
-    t->frames = frames;
-    t->room = room;
-  }
+  if (!ARRAY_GROW(t->frames, *count, t->capacity)) return false;
   t->frames[(*count)++] = frame;
   return true;
 }
@@ -161,9 +156,9 @@ static bool push(tail_frames_t *t, uint32_t *count, frame_t frame) {
 static bool expand(tail_frames_t *t, const thread_t *thread, uint32_t *count) {
   for (uint32_t i = 0; i < thread->frame_count; i++) {
     const frame_t *frame = &thread->frames[i];
-    const answer_t *answer = i ? between(t, frame - 1, frame) : NULL;
-    for (int k = 0; answer && k < answer->count; k++)
-      if (!push(t, count, (frame_t){.pc = answer->pcs[k], .tail_call = true})) return false;
+    const cached_pair_t *entry = i ? between(t, frame - 1, frame) : NULL;
+    for (int k = 0; entry && k < entry->count; k++)
+      if (!push(t, count, (frame_t){.pc = entry->pcs[k], .tail_call = true})) return false;
     if (!push(t, count, *frame)) return false;
   }
   return true;

@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: MIT
  *
- * Stacks for a reader: what matters first (a deadlock), then the threads, those with equal stacks
- * together, so that ten thousand workers waiting for work are one paragraph.
+ * Stacks as text: deadlocks first, then the threads, with those of equal stacks as one paragraph.
  */
 #include <stdlib.h>
 #include <string.h>
@@ -14,7 +13,7 @@
 #define FUNCTION_WIDTH 44
 #define UNNAMED_MAX    32
 
-/* Asked once: whether a stream is a terminal is a system call, and there may be many frames. */
+/* Set once for an output: terminal_style makes a system call. */
 static struct { const char *plain, *function, *module, *place, *heading, *alarm; } style;
 
 static void set_style(FILE *out) {
@@ -26,8 +25,7 @@ static void set_style(FILE *out) {
   style.alarm = terminal_style(out, TERMINAL_RED);
 }
 
-/* Text of a file or of the program; control characters, which would drive the terminal, become '?'.
- */
+/* Prints text of the target, with control characters as '?'. */
 static void put_text(FILE *out, const char *text) {
   for (const char *p = text; *p; p++)
     fputc((unsigned char)*p < 0x20 || *p == 0x7f ? '?' : *p, out);
@@ -81,7 +79,7 @@ static int compare_waits(const wait_t *a, const wait_t *b) {
   return 0;
 }
 
-/* 0 for threads that one paragraph can stand for: the same frames, state and wait. */
+/* 0 for threads with the same frames, state and wait, which share a paragraph. */
 static int compare_stacks(const thread_t *a, const thread_t *b) {
   if (a->frame_count != b->frame_count) return a->frame_count < b->frame_count ? -1 : 1;
   for (uint32_t i = 0; i < a->frame_count; i++)
@@ -111,8 +109,7 @@ static int by_first_tid(const void *a, const void *b) {
   return x < y ? -1 : x > y;
 }
 
-/* Sorts THREADS so that equal stacks stand together; fills GROUPS, in the order of their first tid.
- */
+/* Sorts THREADS by stack and fills GROUPS, ordered by first tid. Returns the number of groups. */
 static size_t make_groups(thread_t **threads, size_t count, thread_group_t *groups) {
   size_t made = 0;
   qsort(threads, count, sizeof *threads, by_stack);
@@ -126,9 +123,9 @@ static size_t make_groups(thread_t **threads, size_t count, thread_group_t *grou
   return made;
 }
 
-/* ---- what has no name ------------------------------------------------------------------------ */
+/* ---- frames without a name-------------------------------------------------------------------- */
 
-/* Why frames have no name, said once for each image at the end. */
+/* Why frames have no name: one line for each image, at the end. */
 static struct {
   const char *module, *why;
   uint32_t frames;
@@ -240,7 +237,7 @@ static void print_name(FILE *out, const char *name) {
   fputc('"', out);
 }
 
-/* What they wait for; of threads that wait for different things of one kind, the kind alone. */
+/* What the threads wait for; only the system call if its arguments differ. */
 static void wait_of_group(const thread_group_t *group, char *out, size_t size) {
   const wait_t *first = &group->threads[0]->wait;
   for (size_t i = 1; i < group->count; i++) {
@@ -265,7 +262,7 @@ static void print_heading(FILE *out, const thread_group_t *group) {
   if (wait[0]) fputs(" in ", out);
   put_text(out, wait);
   if (thread->signal) fprintf(out, ", ended by %s", report_signal_name((uint64_t)thread->signal));
-  if (thread->stopped_ns) fprintf(out, ", held for %.3f ms", (double)thread->stopped_ns / 1e6);
+  if (thread->stopped_ns) fprintf(out, ", stopped for %.3f ms", (double)thread->stopped_ns / 1e6);
   fputc('\n', out);
 }
 
@@ -325,7 +322,7 @@ static void print_deadlocks(FILE *out, const target_t *target) {
   }
 }
 
-/* ---- the whole ---------------------------------------------------------------------------- */
+/* ---- all threads -------------------------------------------------------------------------- */
 
 static void print_summary(FILE *out, const target_t *target, size_t groups) {
   size_t stopped = 0, torn = 0;
@@ -343,7 +340,7 @@ static void print_summary(FILE *out, const target_t *target, size_t groups) {
   if (target->live) {
     fprintf(out, "; read in %.1f ms", (double)target->elapsed_ns / 1e6);
     if (stopped)
-      fprintf(out, ", %zu held for a moment", stopped);
+      fprintf(out, ", %zu stopped briefly", stopped);
     else
       fprintf(out, ", none was stopped");
   }
