@@ -46,7 +46,6 @@ static inline void *hooked(void *function, const trampoline_handlers_t *calls, u
   assert_non_null(t);
   t->flags = flags;
   trampoline_set(t, calls);
-  assert_ptr_equal(trampoline_of_thunk(trampoline_thunk(t)), t);
   return (void *)(uintptr_t)trampoline_thunk(t);
 }
 #define HOOKED(function, calls)                                                                    \

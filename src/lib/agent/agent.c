@@ -3,9 +3,8 @@
  * Start and end of the agent.
  *
  * The first call comes while the process has one thread: from ld.so, from a constructor, at the
- * latest from our own. Should two threads ever meet here, the second waits for the first; a signal
- * handler of the first one's own thread cannot come in between, as no handler is installed before
- * the program runs.
+ * latest from the agent's own. If two threads ever meet here, the second waits for the first. No
+ * signal handler is installed before the program runs, so none can interrupt the first.
  */
 #include "agent/agent.h"
 
@@ -38,7 +37,7 @@ static void start_recording(void) {
   if (!follow_settings(settings, own, sizeof own) || writer_start(own) != 0) return;
   writer_process();
   sensor_start();
-  if (emulator_is_this()) emulator_tell("qemu");
+  if (emulator_is_this()) emulator_report("qemu");
   writer_control()->own_malloc = malloc_is_executables();
 }
 
@@ -47,7 +46,7 @@ NOINLINE void agent_start(void) {
   int32_t self = os_tid();
   uint32_t none = 0;
   if (!cas_acq_rel(&starting, &none, 1u)) {
-    /* The thread itself again: one of the allocator's functions is built on another. */
+    /* The same thread again: one of the allocator's functions calls another. */
     if (load_acquire(&owner) == self) agent_calls_back = true;
     while (!load_acquire(&agent_ready) && load_acquire(&owner) != self)
       arch_relax();
@@ -65,19 +64,19 @@ NOINLINE void agent_start(void) {
   dlclose_find_real();
   operators_find_real();
   wait_find_real();
-  if (!arch_on_valgrind()) malloc_try(); /* whose counts are the program's alone */
+  if (!arch_on_valgrind()) malloc_try(); /* valgrind counts only the program's calls */
   start_recording();
   store_release(&agent_ready, true);
 }
 
-/* Slots are written when all images are relocated: not at the first malloc, but now. */
+/* Import slots are written now, when all images are relocated; not at the first malloc. */
 __attribute__((constructor)) static void at_start(void) {
   agent_enter();
   if (!agent_in_recorded_process()) return;
   sensor_hook();
 }
 
-/* A recorder that lives collects the open chunks, also what is freed after this. */
+/* A living recorder collects the open chunks, also events after this. */
 __attribute__((destructor)) static void at_end(void) {
   const shm_control_t *control = writer_control();
   if (!agent_in_recorded_process()) return;

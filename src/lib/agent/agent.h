@@ -1,15 +1,15 @@
 /* SPDX-License-Identifier: MIT
  *
- * libsonde-agent.so, preloaded into a program that nobody rebuilt.
+ * libsonde-agent.so, preloaded into a program that was not rebuilt.
  *
- * It stands between the program and its allocator by having the allocator's names itself; the real
- * functions are found in the images that follow it. It needs no library and no symbol, so that one
- * file serves every libc. What it does at start it does at the first call of any of its functions
- * or in its constructor, whichever comes first: ld.so itself calls malloc before any constructor.
+ * It interposes the allocator and other functions by defining their names; the real functions are
+ * found in the images that follow it. It needs no library and no symbol, so one file serves every
+ * libc. It starts at the first call of any of its functions or in its constructor, whichever comes
+ * first: ld.so itself calls malloc before any constructor.
  *
- * Its settings come in the environment and are taken out of it at once, with the preload, so that
- * children of the program run as if nothing were there. They are put back for one purpose: when the
- * recorded process itself replaces its program by execve, the next one is recorded as well.
+ * Its settings come in environment variables, which it removes at once together with the preload,
+ * so that children of the program run without it. They are restored for one purpose: if the
+ * recorded process replaces its program by execve, the new program is recorded, too.
  */
 #ifndef SONDE_AGENT_AGENT_H
 #define SONDE_AGENT_AGENT_H
@@ -18,7 +18,7 @@
 
 #define AGENT_SETTINGS "SONDE_RECORD"
 
-/* Prepares the agent; a load and a branch once that is done. */
+/* Starts the agent; afterwards it costs a load and a branch. */
 extern HIDDEN bool agent_ready;
 NOINLINE void agent_start(void);
 static ALWAYS_INLINE void agent_enter(void) {
@@ -27,51 +27,49 @@ static ALWAYS_INLINE void agent_enter(void) {
 
 /* ---- the environment ---------------------------------------------------------------------- */
 
-/* Takes what the recorder put there out of the program's environment. SETTINGS (which has room for
- * SIZE bytes) and PRELOAD, the agent's own path, are copied out; false when there were none. */
+/* Removes the recorder's variables from the program's environment. Copies them to SETTINGS, of SIZE
+ * bytes, and the agent's path to PRELOAD. Returns false if there were none. */
 bool environment_take(char *settings, char *preload, uint64_t size);
 
-/* The pointers of an environment as ENVIRONMENT, with what was taken put back; NULL without memory,
- * and when it is all there.
- * Release with environment_free. */
+/* A copy of ENVIRONMENT with the removed variables restored. NULL on out of memory, and if
+ * ENVIRONMENT has them. Release with environment_free. */
 char **environment_with_agent(char *const *environment);
-/* The opposite: without the agent and its settings; NULL without memory, and when there are none.
- */
+/* A copy without the agent and its settings. NULL on out of memory, and if there are none. */
 char **environment_without_agent(char *const *environment);
 void environment_free(char **environment);
 bool environment_has(char *const *environment, const char *name);
 
 /* ---- emulators (emulator.c) --------------------------------------------------------------- */
 
-/* Whether this process runs programs of another machine, by qemu's user mode. */
+/* True if this process is qemu's user mode, which runs programs of another machine. */
 bool emulator_is_this(void);
 
-/* Whether what is executed with ENVIRONMENT is valgrind. */
+/* True if the program executed with ENVIRONMENT is valgrind. */
 bool emulator_is_next(char *const *environment);
 
-/* Tells the recorder that the emulator NAME takes over, and with NULL that it did not. */
-void emulator_tell(const char *name);
+/* Reports to the recorder that the emulator NAME takes over; NULL: it did not. */
+void emulator_report(const char *name);
 
 /* ---- children ----------------------------------------------------------------------------- */
 
-/* Whether SETTINGS say that children are recorded too, and whether those taken did. */
+/* True if SETTINGS, or the removed settings, request that children are recorded, too. */
 bool follow_in(const char *settings);
 bool follow_is_on(void);
 
-/* The settings of this process's own recording, which may have to be asked for, to OWN, which has
- * room for ROOM bytes. False when there is none. */
-bool follow_settings(const char *settings, char *own, uint64_t room);
+/* Copies the settings of this process's recording to OWN, of SIZE bytes; requests a recording from
+ * the recorder if necessary. Returns false if there is none. */
+bool follow_settings(const char *settings, char *own, uint64_t size);
 
 /* ---- the real functions ------------------------------------------------------------------- */
 
-/* Finds what follows the agent under each of NAMES. */
+/* Finds the definitions of NAMES in the images that follow the agent. */
 void agent_real(const char *const *names, uint64_t *addresses, int count);
 
-/* Called by agent_start. malloc_try calls the allocator; should it come back to us by name, as
- * musl's calloc does, agent_calls_back is set. */
+/* Called by agent_start. malloc_try calls the allocator. If the allocator calls the agent by name,
+ * as musl's calloc does, agent_calls_back is set. */
 extern HIDDEN bool agent_calls_back;
 void malloc_find_real(void);
-bool malloc_is_executables(void); /* it defines malloc: then ours are not called */
+bool malloc_is_executables(void); /* it defines malloc, so the agent's is not called */
 void malloc_try(void);
 void exec_find_real(void);
 void thread_find_real(void);
@@ -84,7 +82,7 @@ void dlclose_find_real(void);
 void operators_find_real(void);
 void wait_find_real(void);
 
-/* True in the process that is recorded, false in its children, vfork ones included. */
+/* True in the recorded process; false in its children, also of vfork. */
 bool agent_in_recorded_process(void);
 
 #endif

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT
  *
- * dlclose, after which some image may be gone. (dlopen is left alone: the loader looks at who calls
- * it.) What goes by other ways, as a library that another one's end takes along, is noticed here at
- * the next dlclose, or when the next new image is met.
+ * dlclose, after which images may be unloaded. (dlopen is not interposed: the loader inspects its
+ * caller.) Images that are unloaded in other ways, for example a dependency of another library, are
+ * detected at the next dlclose or with the next new image.
  */
 #include "agent/agent.h"
 #include "record/definitions.h"
@@ -18,7 +18,7 @@ __attribute__((visibility("default"))) int dlclose(void *handle);
 
 int dlclose(void *handle) {
   agent_enter();
-  if (!real_dlclose) { /* of libdl, loaded later than this was looked for */
+  if (!real_dlclose) { /* in libdl, which was loaded after the lookup */
     dlclose_find_real();
     if (!real_dlclose) return -1;
   }

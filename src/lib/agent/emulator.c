@@ -1,18 +1,17 @@
 /* SPDX-License-Identifier: MIT
  *
- * Programs that are not executed by the CPU alone.
+ * Programs that the CPU does not execute directly.
  *
- * valgrind translates its program, has an allocator of its own for it, replaces some system calls,
- * and reports what reads memory as freely as the agent does. What the agent adds would stand in its
- * results. So the agent is not handed on to it: its launcher executes the tool with a variable of
- * its own in the environment, and the program under the tool never sees the agent. Where the agent
- * is under valgrind nevertheless, since the launcher could not load it, it passes every call on and
- * does nothing else.
+ * valgrind translates its program, has its own allocator for it, replaces some system calls, and
+ * reports the agent's reads of memory. So the agent would appear in its results and is not passed
+ * on to it. The launcher executes the tool with a variable of its own in the environment, and the
+ * program under the tool never sees the agent. If the agent runs under valgrind nevertheless,
+ * because the launcher could not load it, it passes every call on and does nothing else.
  *
- * qemu's user mode is a program like others, and is recorded. Its guest, whose ld.so cannot load an
- * agent of another machine, must not find it in its environment, which is qemu's.
+ * qemu's user mode is recorded like other programs. Its guest, whose ld.so cannot load an agent of
+ * another machine, must not find the agent in its environment.
  *
- * The recorder says in words what this leaves out.
+ * The recorder reports what is not recorded because of this.
  */
 #include "agent/agent.h"
 
@@ -20,8 +19,8 @@
 #include "os/os.h"
 #include "record/writer.h"
 
-/* What follows PREFIX in TEXT; NULL when that does not begin with it. */
-/* They are named qemu-MACHINE, with -static behind it or not. */
+/* The text behind PREFIX in TEXT; NULL if TEXT does not start with it. */
+/* The executables are named qemu-MACHINE or qemu-MACHINE-static. */
 bool emulator_is_this(void) {
   static const char *const machines[] = {"aarch64",   "alpha", "arm",   "hppa",  "i386",
                                          "loongarch", "m68k",  "mips",  "ppc",   "riscv",
@@ -40,6 +39,6 @@ bool emulator_is_next(char *const *environment) {
   return environment_has(environment, "VALGRIND_LAUNCHER");
 }
 
-void emulator_tell(const char *name) {
+void emulator_report(const char *name) {
   if (agent_in_recorded_process()) *text_append(writer_control()->emulator, name ? name : "") = 0;
 }

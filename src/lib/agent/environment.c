@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: MIT
  *
- * The program's environment, edited in place before the program looks at it.
+ * The program's environment, edited in place before the program reads it.
  *
- * The C library's `environ` points at the array the kernel put on the initial stack, above the
- * arguments; where that is the kernel tells (os_initial_stack), unless valgrind executes the
- * program: the kernel's stack is valgrind's then, and the program's is where ld.so was told. The
- * entries are moved down over those taken out.
+ * The C library's `environ` points to the array that the kernel put on the initial stack, above the
+ * arguments. The kernel reports that address (os_initial_stack). Under valgrind the kernel's stack
+ * is valgrind's; the program's address is the one that ld.so got. Removed entries are overwritten
+ * by the following ones.
  */
 #include "agent/agent.h"
 
@@ -32,7 +32,7 @@ static bool copy_text(char *out, const char *from, uint64_t count, uint64_t size
   return true;
 }
 
-/* The value of VARIABLE when it is NAME=value, else NULL. */
+/* The value of VARIABLE if it is NAME=value, otherwise NULL. */
 static char *value_of(char *variable, const char *name) {
   uint64_t n = length(name);
   for (uint64_t i = 0; i < n; i++)
@@ -45,7 +45,7 @@ static uint64_t start_of_stack(void) {
   return os_initial_stack(&beginning) ? beginning.stack : 0;
 }
 
-/* glibc's ld.so notes where argc stands; no other is run by valgrind. */
+/* glibc's ld.so keeps the address of argc; valgrind runs no other. */
 static uint64_t start_of_stack_on_valgrind(void) {
   static const char *const names[] = {"__libc_stack_end"};
   uint64_t variable, at = 0;
@@ -68,15 +68,15 @@ static uint64_t first_path(const char *value) {
   return n;
 }
 
-/* The agent's path, as the loader has it; "" where it does not tell. */
+/* The agent's path, as the loader has it; "" if unknown. */
 static const char *own_path(void) {
   os_image_t self;
   bool known = os_image_of_pc((uint64_t)(uintptr_t)&agent_start, &self) && self.path;
   return known ? self.path : "";
 }
 
-/* Where the agent's path is in the list VALUE, which may begin with others: valgrind puts its own
- * before it. NULL: nowhere, it was loaded in another way, and the list is the program's own. */
+/* The agent's path in the list VALUE, which may start with others: valgrind prepends its own. NULL:
+ * not found; the agent was loaded in another way, and the list is the program's. */
 static char *agent_in(char *value) {
   const char *path = own_path();
   uint64_t n;
@@ -86,13 +86,13 @@ static char *agent_in(char *value) {
   return NULL;
 }
 
-/* Takes the agent's path out of the list in VALUE, which may be all of it. */
-static void take_preload(char *value) {
+/* Removes the agent's path from the list in VALUE. */
+static void remove_preload(char *value) {
   char *at = agent_in(value);
   if (!at) return;
   char *rest = at + first_path(at);
   if (*rest) rest++;
-  if (!*rest && at > value) at--; /* and what separates it from the one before */
+  if (!*rest && at > value) at--; /* and the separator before it */
   memmove(at, rest, length(rest) + 1);
 }
 
@@ -112,7 +112,7 @@ bool environment_take(char *settings, char *preload, uint64_t size) {
       keep = stays;
     } else if ((value = value_of(*from, PRELOAD))) {
       if (!*preload) copy_text(preload, value, first_path(value), size);
-      if (!stays) take_preload(value);
+      if (!stays) remove_preload(value);
       keep = *value != 0;
     }
     if (keep) *to++ = *from;
@@ -124,51 +124,51 @@ bool environment_take(char *settings, char *preload, uint64_t size) {
   return true;
 }
 
-/* ---- putting it back, and taking it out of a copy ------------------------------------------- */
+/* ---- copies with and without the agent ------------------------------------------------------ */
 
-/* The head of an environment's mapping. A child of vfork that has executed has left its own in its
- * parent's memory: it is given back when the child has ended and somebody else needs one. */
+/* The head of an environment's mapping. A vfork child that has called exec leaves its environment
+ * in its parent's memory: it is freed by a later call, when the child has ended. */
 typedef struct block {
   struct block *next;
   uint64_t bytes;
-  pid_t maker; /* 0: it is no longer needed */
+  pid_t maker; /* 0: no longer used */
 } block_t;
 
-static block_t *blocks; /* all there are, but for those that somebody looks through */
+static block_t *blocks; /* except those that a thread is examining */
 
-static void keep_block(block_t *b) {
+static void push_block(block_t *b) {
   b->next = load_acquire(&blocks);
   while (!cas_acq_rel(&blocks, &b->next, b)) {
   }
 }
 
-static void give_back_blocks(void) {
+static void free_unused_blocks(void) {
   block_t *b = __atomic_exchange_n(&blocks, NULL, __ATOMIC_ACQ_REL);
   while (b) {
     block_t *next = b->next;
     if (b->maker && os_process_alive(b->maker))
-      keep_block(b);
+      push_block(b);
     else
       os_unmap(b, b->bytes);
     b = next;
   }
 }
 
-/* Has room for COUNT pointers and a NULL, then for TEXTS bytes. */
+/* Allocates COUNT pointers and a NULL, then TEXTS bytes. */
 static char **new_environment(uint64_t count, uint64_t texts, char **text) {
   uint64_t bytes = sizeof(block_t) + 8 * (count + 1) + texts;
-  give_back_blocks();
+  free_unused_blocks();
   block_t *block = os_map(bytes);
   if (!block) return NULL;
   block->bytes = bytes;
   block->maker = os_pid();
-  keep_block(block);
+  push_block(block);
   char **environment = (char **)(void *)(block + 1);
   *text = (char *)(environment + count + 1);
   return environment;
 }
 
-static char *put(char *out, const char *text) {
+static char *append(char *out, const char *text) {
   uint64_t n = length(text);
   memcpy(out, text, n + 1);
   return out + n;
@@ -178,7 +178,7 @@ static bool is_readable(const void *p) {
   return os_readable(ALIGN_DOWN((uint64_t)(uintptr_t)p, (uint64_t)8));
 }
 
-/* An environment that is none is the kernel's to refuse. */
+/* An invalid environment is passed on; the kernel refuses it. */
 static bool can_be_read(char *const *environment) {
   for (; environment; environment++) {
     if (!is_readable(environment)) return false;
@@ -188,7 +188,7 @@ static bool can_be_read(char *const *environment) {
   return true;
 }
 
-/* The value of NAME in an environment that can be read, and in *COUNT how many entries that has. */
+/* The value of NAME in a readable environment; *COUNT is its number of entries. */
 static char *find(char *const *environment, const char *name, uint64_t *count) {
   char *found = NULL;
   uint64_t n = 0;
@@ -217,14 +217,14 @@ char **environment_with_agent(char *const *environment) {
   for (uint64_t i = 0; i < count; i++)
     if (!value_of(environment[i], PRELOAD)) out[n++] = environment[i];
   out[n++] = text;
-  text = put(put(text, AGENT_SETTINGS "="), taken_settings) + 1;
+  text = append(append(text, AGENT_SETTINGS "="), taken_settings) + 1;
   out[n++] = text;
-  text = put(put(text, PRELOAD "="), taken_preload);
-  if (*others) put(put(text, ":"), others);
+  text = append(append(text, PRELOAD "="), taken_preload);
+  if (*others) append(append(text, ":"), others);
   return out;
 }
 
-/* The preloads in VALUE that are not the agent, which is the first of them. */
+/* The preloads in VALUE behind the agent, which is the first. */
 static const char *other_preloads(const char *value) {
   uint64_t n = length(taken_preload);
   if (first_path(value) != n || memcmp(value, taken_preload, n) != 0) return value;
@@ -243,7 +243,7 @@ char **environment_without_agent(char *const *environment) {
       out[n++] = environment[i];
   if (*others) {
     out[n] = text;
-    put(put(text, PRELOAD "="), others);
+    append(append(text, PRELOAD "="), others);
   }
   return out;
 }
@@ -251,5 +251,5 @@ char **environment_without_agent(char *const *environment) {
 void environment_free(char **environment) {
   block_t *block = (block_t *)(void *)environment - 1;
   store_relaxed(&block->maker, 0);
-  give_back_blocks();
+  free_unused_blocks();
 }

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: MIT
  *
- * The exec family, so that a recorded process that replaces its program (a wrapper script's last
- * line, env, nice) goes on being recorded. In any other process, vfork children included, and in
- * posix_spawn, these are the real functions: children run without the agent, whose settings left
- * the environment at start; unless they are followed. Everything ends in the real execve, execvpe,
- * fexecve or execveat.
+ * The exec functions: a recorded process that replaces its program (the last line of a wrapper
+ * script, env, nice) stays recorded. In all other processes, vfork children included, and in
+ * posix_spawn, these call the real functions: children run without the agent, whose settings were
+ * removed from the environment at start, unless children are followed. All of them end in the real
+ * execve, execvpe, fexecve or execveat.
  */
 #include <errno.h>
 #include <stdarg.h>
@@ -45,58 +45,58 @@ static int missing(void) {
   return -1;
 }
 
-/* So that the recorder can tell of a program that the agent did not come to. */
-static void say_executing(uint32_t is) {
+/* Lets the recorder report a program in which the agent did not start. */
+static void set_executing(uint32_t is) {
   if (agent_in_recorded_process()) store_relaxed(&writer_control()->executing, is);
 }
 
-/* The environment to hand on, and in *OWN what is to be freed when the exec has failed. */
-static strings_t hand_on(strings_t environment, char ***own) {
+/* The environment for the new program. *OWN is to be freed if the exec fails. */
+static strings_t prepare_exec(strings_t environment, char ***own) {
   agent_enter();
   bool wanted = agent_in_recorded_process() || follow_is_on();
   *own = NULL;
   if (!wanted) return environment;
-  say_executing(1);
+  set_executing(1);
   bool emulated = emulator_is_next(environment);
-  if (emulated) emulator_tell("valgrind");
+  if (emulated) emulator_report("valgrind");
   *own = emulated ? environment_without_agent(environment) : environment_with_agent(environment);
   return *own ? *own : environment;
 }
 
-/* Only a call that failed comes here. */
-static int give_back(int result, char **own) {
-  emulator_tell(NULL);
-  say_executing(0);
+/* Reached only if the exec has failed. */
+static int exec_failed(int result, char **own) {
+  emulator_report(NULL);
+  set_executing(0);
   if (own) environment_free(own);
   return result;
 }
 
 EXPORT int execve(const char *path, strings_t argv, strings_t envp) {
   char **own;
-  strings_t environment = hand_on(envp, &own);
-  return give_back(real.execve ? real.execve(path, argv, environment) : missing(), own);
+  strings_t environment = prepare_exec(envp, &own);
+  return exec_failed(real.execve ? real.execve(path, argv, environment) : missing(), own);
 }
 
 EXPORT int execvpe(const char *file, strings_t argv, strings_t envp) {
   char **own;
-  strings_t environment = hand_on(envp, &own);
-  return give_back(real.execvpe ? real.execvpe(file, argv, environment) : missing(), own);
+  strings_t environment = prepare_exec(envp, &own);
+  return exec_failed(real.execvpe ? real.execvpe(file, argv, environment) : missing(), own);
 }
 
 EXPORT int fexecve(int fd, strings_t argv, strings_t envp) {
   char **own;
-  strings_t environment = hand_on(envp, &own);
-  return give_back(real.fexecve ? real.fexecve(fd, argv, environment) : missing(), own);
+  strings_t environment = prepare_exec(envp, &own);
+  return exec_failed(real.fexecve ? real.fexecve(fd, argv, environment) : missing(), own);
 }
 
 EXPORT int execveat(int fd, const char *path, strings_t argv, strings_t envp, int flags) {
   char **own;
-  strings_t environment = hand_on(envp, &own);
-  return give_back(real.execveat ? real.execveat(fd, path, argv, environment, flags) : missing(),
-                   own);
+  strings_t environment = prepare_exec(envp, &own);
+  return exec_failed(real.execveat ? real.execveat(fd, path, argv, environment, flags) : missing(),
+                     own);
 }
 
-/* A child's: the agent is for it only where children are followed. */
+/* The child gets the agent only if children are followed. */
 static int spawn(spawn_t *function, pid_t *pid, const char *path, const void *actions,
                  const void *attributes, strings_t argv, strings_t envp) {
   if (!function) return ENOSYS;
@@ -128,9 +128,9 @@ EXPORT int execvp(const char *file, strings_t argv) {
   return execvpe(file, argv, current());
 }
 
-/* The arguments of the execl family, from FIRST up to the NULL, into OUT unless that is NULL;
- * returns how many, the NULL too. They are counted first, since the stack may have no room for
- * more. */
+/* Copies the arguments of an execl function, from FIRST through the NULL, to OUT unless that is
+ * NULL. Returns their number, including the NULL. Callers count first, since the stack may be
+ * small. */
 static uint64_t collect(char **out, const char *first, va_list arguments) {
   uint64_t n = 0;
   for (char *at = (char *)(uintptr_t)first;; at = va_arg(arguments, char *)) {

@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: MIT
  *
- * The ways out of a call that pass no exit hook: longjmp and its kin, and the catch of an
- * exception. The call tracer could tell by later stack pointers, but not always whether a call is
- * inside one that was left or in its place; here the stack pointer that the thread will have is
- * known before.
+ * Exits from calls that run no exit hook: longjmp and related functions, and the catch of an
+ * exception. The call tracer could infer them from later stack pointers, but not always whether a
+ * call is inside an abandoned one or replaces it. Here the thread's next stack pointer is known in
+ * advance.
  *
- * It stands in the jmp_buf, at the same place in glibc and musl; glibc changes it by a secret of
- * the process, which is found by letting setjmp fill one at a known stack pointer. Where two such
- * tries do not agree nothing is told, and the tracer goes by what follows.
+ * It is in the jmp_buf, at the same place in glibc and musl. glibc mangles it with a secret of the
+ * process, which is found by letting setjmp fill a buffer at a known stack pointer. If two such
+ * attempts disagree, nothing is reported, and the tracer uses later stack pointers.
  */
 #include "agent/agent.h"
 
@@ -28,7 +28,7 @@ static struct {
 
 static struct {
   bool known;
-  bool plain; /* the stack pointer stands there as it is */
+  bool plain; /* the stack pointer is not mangled */
   uint64_t value;
 } secret;
 
@@ -97,7 +97,7 @@ static void will_jump(const uint64_t *buffer) {
 static _Noreturn void jump(void (*real_jump)(void *, int), void *buffer, int value) {
   will_jump(buffer);
   if (real_jump) real_jump(buffer, value);
-  __builtin_trap(); /* whoever calls it by name found another definition when we were not there */
+  __builtin_trap(); /* no real function: the caller could not have been linked */
 }
 
 #define JUMP(name, field)                                                                          \

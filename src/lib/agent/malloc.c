@@ -1,15 +1,15 @@
 /* SPDX-License-Identifier: MIT
  *
- * The allocator's names. Each is an entry of a few instructions that adds its caller's registers to
- * the arguments (arch/…/entry.h) and goes on in a function that calls the real one and tells the
- * sensor. malloc_usable_size only passes through, but it must be here: a program that finds ours
- * for one name and another library's for the other would hand one allocator's block to the other.
+ * The allocator's functions. Each entry is a few instructions that add the caller's registers to
+ * the arguments (arch/…/entry.h) and continue in a function that calls the real one and the sensor.
+ * malloc_usable_size only calls the real one, but must be here: a program that found the agent's
+ * malloc and another library's malloc_usable_size would pass one allocator's block to the other.
  *
- * While blocks are sampled, nearly every call is one that is not recorded. That is found out before
- * anything else, and the call goes on in the real function with no frame of ours.
+ * While blocks are sampled, nearly every call is not recorded. That is checked first, and then the
+ * real function is entered by a jump, without a frame of the agent.
  *
- * Between a free's event and the real free no other of our calls on this thread can come; between
- * the real malloc and its event a signal handler may, which the writer allows for.
+ * Between the event of a free and the real free, this thread can run no other function of the
+ * agent. Between the real malloc and its event a signal handler can; the writer supports that.
  */
 #include <errno.h>
 #include <stddef.h>
@@ -44,7 +44,7 @@ void malloc_find_real(void) {
   agent_real(names, (uint64_t *)&real, ARRAY_COUNT(names));
 }
 
-static bool take_start(const os_image_t *image, void *start) {
+static bool read_start(const os_image_t *image, void *start) {
   *(uint64_t *)start = image->start;
   return false;
 }
@@ -54,7 +54,7 @@ bool malloc_is_executables(void) {
   uint64_t first, executable = 0;
   os_image_t image;
   os_symbols(0, names, &first, 1);
-  os_images(take_start, &executable);
+  os_images(read_start, &executable);
   return first && os_image_of_pc(first, &image) && image.start == executable;
 }
 
@@ -62,16 +62,16 @@ void malloc_try(void) {
   if (real.calloc && real.free) real.free(real.calloc(1, 1));
 }
 
-/* Around a real function that may be built on another of the names here. */
-static ALWAYS_INLINE uint32_t hush(void) {
+/* Around a real function that may call another function of this file by name. */
+static ALWAYS_INLINE uint32_t mute(void) {
   return UNLIKELY(agent_calls_back) ? writer_mute() : WRITER_MUTED;
 }
 
-static ALWAYS_INLINE void speak(uint32_t hushed) {
-  if (UNLIKELY(agent_calls_back)) writer_unmute(hushed);
+static ALWAYS_INLINE void unmute(uint32_t muted) {
+  if (UNLIKELY(agent_calls_back)) writer_unmute(muted);
 }
 
-static ALWAYS_INLINE void *given(event_kind_t kind, void *block, size_t size, caller_t at) {
+static ALWAYS_INLINE void *allocated(event_kind_t kind, void *block, size_t size, caller_t at) {
   if (LIKELY(block)) malloc_on_alloc(kind, block, size, at);
   return block;
 }
@@ -79,7 +79,7 @@ static ALWAYS_INLINE void *given(event_kind_t kind, void *block, size_t size, ca
 static NOINLINE void *recorded_malloc(size_t size, CALLER) {
   agent_enter();
   if (UNLIKELY(!real.malloc)) return NULL;
-  return given(EVENT_MALLOC, real.malloc(size), size, AT);
+  return allocated(EVENT_MALLOC, real.malloc(size), size, AT);
 }
 
 TARGET void *hook_malloc(size_t size, CALLER) {
@@ -91,10 +91,10 @@ ENTRY_1(malloc, hook_malloc);
 static NOINLINE void *recorded_calloc(size_t count, size_t size, CALLER) {
   agent_enter();
   if (UNLIKELY(!real.calloc)) return NULL;
-  uint32_t hushed = hush();
+  uint32_t muted = mute();
   void *block = real.calloc(count, size);
-  speak(hushed);
-  return given(EVENT_CALLOC, block, count * size, AT);
+  unmute(muted);
+  return allocated(EVENT_CALLOC, block, count * size, AT);
 }
 
 TARGET void *hook_calloc(size_t count, size_t size, CALLER) {
@@ -122,7 +122,7 @@ ENTRY_1(free, hook_free);
 TARGET void *hook_realloc(void *old, size_t size, CALLER) {
   agent_enter();
   if (UNLIKELY(!real.realloc)) return NULL;
-  if (!old) return given(EVENT_MALLOC, real.realloc(old, size), size, AT);
+  if (!old) return allocated(EVENT_MALLOC, real.realloc(old, size), size, AT);
   malloc_realloc_t before;
   malloc_before_realloc(&before, old);
   void *block = real.realloc(old, size);
@@ -131,7 +131,7 @@ TARGET void *hook_realloc(void *old, size_t size, CALLER) {
 }
 ENTRY_2(realloc, hook_realloc);
 
-/* glibc before 2.26 has none: then as it is defined, a realloc of the product. */
+/* A realloc of the product, as it is defined; glibc before 2.26 has none. */
 TARGET void *hook_reallocarray(void *old, size_t count, size_t size, CALLER) {
   size_t bytes;
   agent_enter();
@@ -144,53 +144,29 @@ ENTRY_3(reallocarray, hook_reallocarray);
 TARGET int hook_posix_memalign(void **out, size_t alignment, size_t size, CALLER) {
   agent_enter();
   if (UNLIKELY(!real.posix_memalign)) return ENOMEM;
-  uint32_t hushed = hush();
+  uint32_t muted = mute();
   int status = real.posix_memalign(out, alignment, size);
-  speak(hushed);
+  unmute(muted);
   if (status == 0 && *out) malloc_on_alloc(EVENT_ALIGNED, *out, size, AT);
   return status;
 }
 ENTRY_3(posix_memalign, hook_posix_memalign);
 
-TARGET void *hook_aligned_alloc(size_t alignment, size_t size, CALLER) {
-  agent_enter();
-  if (UNLIKELY(!real.aligned_alloc)) return NULL;
-  uint32_t hushed = hush();
-  void *block = real.aligned_alloc(alignment, size);
-  speak(hushed);
-  return given(EVENT_ALIGNED, block, size, AT);
-}
-ENTRY_2(aligned_alloc, hook_aligned_alloc);
+#define ALIGNED_ALLOC(name, count, parameters, arguments)                                          \
+  TARGET void *hook_##name parameters {                                                            \
+    agent_enter();                                                                                 \
+    if (UNLIKELY(!real.name)) return NULL;                                                         \
+    uint32_t muted = mute();                                                                       \
+    void *block = real.name arguments;                                                             \
+    unmute(muted);                                                                                 \
+    return allocated(EVENT_ALIGNED, block, size, AT);                                              \
+  }                                                                                                \
+  ENTRY_##count(name, hook_##name)
 
-TARGET void *hook_memalign(size_t alignment, size_t size, CALLER) {
-  agent_enter();
-  if (UNLIKELY(!real.memalign)) return NULL;
-  uint32_t hushed = hush();
-  void *block = real.memalign(alignment, size);
-  speak(hushed);
-  return given(EVENT_ALIGNED, block, size, AT);
-}
-ENTRY_2(memalign, hook_memalign);
-
-TARGET void *hook_valloc(size_t size, CALLER) {
-  agent_enter();
-  if (UNLIKELY(!real.valloc)) return NULL;
-  uint32_t hushed = hush();
-  void *block = real.valloc(size);
-  speak(hushed);
-  return given(EVENT_ALIGNED, block, size, AT);
-}
-ENTRY_1(valloc, hook_valloc);
-
-TARGET void *hook_pvalloc(size_t size, CALLER) {
-  agent_enter();
-  if (UNLIKELY(!real.pvalloc)) return NULL;
-  uint32_t hushed = hush();
-  void *block = real.pvalloc(size);
-  speak(hushed);
-  return given(EVENT_ALIGNED, block, size, AT);
-}
-ENTRY_1(pvalloc, hook_pvalloc);
+ALIGNED_ALLOC(aligned_alloc, 2, (size_t alignment, size_t size, CALLER), (alignment, size));
+ALIGNED_ALLOC(memalign, 2, (size_t alignment, size_t size, CALLER), (alignment, size));
+ALIGNED_ALLOC(valloc, 1, (size_t size, CALLER), (size));
+ALIGNED_ALLOC(pvalloc, 1, (size_t size, CALLER), (size));
 
 __attribute__((visibility("default"))) size_t malloc_usable_size(void *block) {
   agent_enter();

@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: MIT
  *
- * C++ operators new and delete, where the allocator's library brings its own (jemalloc, tcmalloc,
- * mimalloc): those do not come through malloc and free. Elsewhere, in libstdc++ and libc++, they
- * do, and each name here is one jump to the real one that leaves no frame on the stack.
+ * C++ operators new and delete. If the allocator's library defines its own (jemalloc, tcmalloc,
+ * mimalloc), they do not call malloc and free. Those of libstdc++ and libc++ do; then each function
+ * here is one jump to the real one and leaves no frame on the stack.
  *
- * A real operator new may throw through us, so nothing is left to be undone behind its call. A real
- * operator delete may be built on free by name and is hushed meanwhile.
+ * A real operator new may throw through the agent, so nothing needs to be undone after its call. A
+ * real operator delete may call free by name and is muted meanwhile.
  *
  * The names are the Itanium C++ ABI's: nw and na new, dl and da delete; m a size, RKSt9nothrow_t
  * std::nothrow, St11align_val_t an alignment.
@@ -60,9 +60,9 @@ static const char *const names[OPERATORS] = {
 };
 
 static function_t real[OPERATORS];
-static bool own_operators; /* of the allocator's library */
+static bool own_operators; /* the allocator's library defines them */
 
-/* True when both addresses lie in one image. */
+/* True if both addresses are in one image. */
 static bool same_image(uint64_t a, uint64_t b) {
   os_image_t image;
   return a && b && os_image_of_pc(a, &image) && b >= image.start && b < image.end;
@@ -76,7 +76,7 @@ void operators_find_real(void) {
   own_operators = same_image((uint64_t)(uintptr_t)real[NUMBER__Znwm], real_malloc);
 }
 
-/* A library loaded later may be the first that needs one. */
+/* A library loaded later may be the first to define one. */
 static NOINLINE function_t find_late(int number) {
   agent_real(&names[number], (uint64_t *)&real[number], 1);
   return real[number];
@@ -87,17 +87,17 @@ static ALWAYS_INLINE function_t real_of(int number) {
   return LIKELY(real[number] != NULL) ? real[number] : find_late(number);
 }
 
-static ALWAYS_INLINE void *given(void *block, uint64_t size, caller_t at) {
+static ALWAYS_INLINE void *allocated(void *block, uint64_t size, caller_t at) {
   if (LIKELY(block)) malloc_on_alloc(EVENT_MALLOC, block, size, at);
   return block;
 }
 
-static ALWAYS_INLINE void *take(function_t function, uint64_t a, uint64_t b, uint64_t c,
-                                caller_t at) {
+static ALWAYS_INLINE void *freed(function_t function, uint64_t a, uint64_t b, uint64_t c,
+                                 caller_t at) {
   if (a) malloc_on_free((void *)(uintptr_t)a, at);
-  uint32_t hushed = writer_mute();
+  uint32_t muted = writer_mute();
   void *nothing = function(a, b, c);
-  writer_unmute(hushed);
+  writer_unmute(muted);
   return nothing;
 }
 
@@ -108,13 +108,13 @@ static ALWAYS_INLINE void *take(function_t function, uint64_t a, uint64_t b, uin
 #define ARGUMENTS_2  a, b, 0
 #define ARGUMENTS_3  a, b, c
 
-/* The unrecorded way is a call in tail position: a jump. */
+/* The unrecorded path is a tail call: a jump. */
 #define DEFINE_NEW(name, count)                                                                    \
   TARGET void *hook##name(PARAMETERS_##count, CALLER);                                             \
   void *hook##name(PARAMETERS_##count, CALLER) {                                                   \
     function_t function = real_of(NUMBER_##name);                                                  \
     if (LIKELY(!own_operators)) return function(ARGUMENTS_##count);                                \
-    return given(function(ARGUMENTS_##count), a, AT);                                              \
+    return allocated(function(ARGUMENTS_##count), a, AT);                                          \
   }                                                                                                \
   ENTRY_##count(name, hook##name);
 NEW_TABLE(DEFINE_NEW)
@@ -124,7 +124,7 @@ NEW_TABLE(DEFINE_NEW)
   void *hook##name(PARAMETERS_##count, CALLER) {                                                   \
     function_t function = real_of(NUMBER_##name);                                                  \
     if (LIKELY(!own_operators)) return function(ARGUMENTS_##count);                                \
-    return take(function, ARGUMENTS_##count, AT);                                                  \
+    return freed(function, ARGUMENTS_##count, AT);                                                 \
   }                                                                                                \
   ENTRY_##count(name, hook##name);
 DELETE_TABLE(DEFINE_DELETE)

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
- * mmap, munmap, mremap, brk and sbrk, where the program calls them by name; and mprotect and
- * madvise, which leave no record, but tell the audit that memory may be no longer there to read.
+ * mmap, munmap, mremap, brk and sbrk, if the program calls them by name; and mprotect and madvise,
+ * which are not recorded, but notify the audit that memory may be unreadable.
  */
 #include <errno.h>
 #include <stdarg.h>
@@ -14,8 +14,8 @@
 
 #define EXPORT __attribute__((visibility("default"), noinline))
 
-/* The caller of the function that this stands in. Its frame pointer is where the function, which
- * has a frame because of this, saved it. */
+/* The caller of the function that uses this macro. That function has a frame because of the macro
+ * and saved its caller's frame pointer there. */
 #define CALLER_HERE                                                                                \
   ((caller_t){(uint64_t)(uintptr_t)__builtin_extract_return_addr(__builtin_return_address(0)),     \
               (uint64_t)(uintptr_t)__builtin_dwarf_cfa(),                                          \

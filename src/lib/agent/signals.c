@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: MIT
  *
- * sigaction and signal, so that the program sees nothing of the handler that stands in the place of
- * the default action (sensor/crash.h): who asks for the default gets ours, who looks at ours is
- * told the default. All else passes through. The sensor is told before its handler is replaced, and
- * after it is back: in between faults are another's.
+ * sigaction and signal hide the crash handler that replaces the default action (sensor/crash.h): a
+ * request for the default installs the handler, and a query that finds the handler returns the
+ * default. All other calls pass through. The sensor is notified before its handler is replaced and
+ * after it is restored: in between, faults are not recorded.
  */
 #include <errno.h>
 #include <signal.h>
@@ -36,7 +36,7 @@ static bool is_ours(const struct sigaction *action) {
 
 static bool is_default(const struct sigaction *action) { return action->sa_handler == SIG_DFL; }
 
-/* What a child of fork has inherited is as little the program's as what stands in its parent. */
+/* Applies in a child of fork, too, which inherits the handler. */
 static int hide(int status, struct sigaction *old) {
   if (status == 0 && old && is_ours(old)) memset(old, 0, sizeof *old);
   return status;
@@ -60,7 +60,7 @@ EXPORT int sigaction(int number, const struct sigaction *wanted, struct sigactio
   return hide(status, old);
 }
 
-/* FUNCTION is one of signal's kind. */
+/* FUNCTION has the type of signal. */
 static handler_t *set(handler_t *(*function)(int, handler_t *), int number, handler_t *handler) {
   if (!function) return SIG_ERR;
   bool wants = crash_wants(number);

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
  *
- * pthread_create, so that a new thread is known to the sampler from its start.
+ * pthread_create: lets the sampler know a new thread from its start.
  */
 #include "agent/agent.h"
 
@@ -23,7 +23,7 @@ __attribute__((visibility("default"))) int pthread_create(void **made, const voi
 int pthread_create(void **made, const void *attributes, void *(*start)(void *), void *argument) {
   agent_enter();
   int status = real_create ? real_create(made, attributes, start, argument) : EAGAIN;
-  uint64_t handle = 0; /* the thread may have taken away by now what it was written to */
+  uint64_t handle = 0; /* the thread may already have unmapped the memory of *MADE */
   if (status == 0 &&
       os_read_memory((uint64_t)(uintptr_t)made, &handle, sizeof handle) == sizeof handle)
     sample_thread_created(handle);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
- * The calls that give a thread its name. Most programs name a thread some time after it began, and
- * by then it may have allocated; so its name is recorded anew when it gets another one.
+ * The functions that name a thread. Most programs name a thread some time after its start, when it
+ * may have allocated already; so each new name is recorded.
  */
 #include <errno.h>
 #include <linux/prctl.h>
@@ -24,11 +24,12 @@ void thread_name_find_real(void) {
   agent_real(names, (uint64_t *)&real, ARRAY_COUNT(names));
 }
 
-static void named(pid_t tid, const char *name) {
+static void record_name(pid_t tid, const char *name) {
   if (tid > 0 && agent_in_recorded_process()) writer_thread_renamed(tid, name);
 }
 
-/* Variadic in the header, and called the same way: what was not passed is not looked at. */
+/* Variadic in the header, with the same calling convention; arguments that were not passed are
+ * unused. */
 EXPORT int prctl(int option, unsigned long a, unsigned long b, unsigned long c, unsigned long d);
 
 int prctl(int option, unsigned long a, unsigned long b, unsigned long c, unsigned long d) {
@@ -38,7 +39,7 @@ int prctl(int option, unsigned long a, unsigned long b, unsigned long c, unsigne
     return -1;
   }
   int status = real.prctl(option, a, b, c, d);
-  if (UNLIKELY(option == PR_SET_NAME) && status == 0) named(os_tid(), (const char *)a);
+  if (UNLIKELY(option == PR_SET_NAME) && status == 0) record_name(os_tid(), (const char *)a);
   return status;
 }
 
@@ -47,6 +48,6 @@ EXPORT int pthread_setname_np(uint64_t thread, const char *name);
 int pthread_setname_np(uint64_t thread, const char *name) {
   agent_enter();
   int status = real.pthread_setname_np ? real.pthread_setname_np(thread, name) : ENOSYS;
-  if (status == 0) named(os_thread_of_handle(thread), name);
+  if (status == 0) record_name(os_thread_of_handle(thread), name);
   return status;
 }

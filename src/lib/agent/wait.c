@@ -1,18 +1,19 @@
 /* SPDX-License-Identifier: MIT
  *
- * The waits of event loops, so that their turns are known: epoll_wait and its kin, poll, select.
+ * The waits of event loops: epoll_wait, poll, select and their variants, which separate the
+ * iterations of a loop.
  *
- * A wait for nothing but time (poll and select without descriptors) is a sleep, and no loop's wait.
- * A wait without a time limit of its own, or with one of 0, is a wait like any other: a loop that
- * only looks ends its turn as well.
+ * A wait without descriptors (poll and select as a timer) is a sleep and not a loop's wait. A wait
+ * without a time limit, or with a limit of 0, is a wait like any other: a loop that only polls ends
+ * its iteration, too.
  *
- * The functions have names of their own in C, since the system's headers declare the real ones.
+ * The functions have other names in C, since the system's headers declare the real ones.
  *
- * What waits here is not disturbed to learn its registers (sensor/leaks/leaks.h): they are all
- * spilled.
+ * A thread that waits here is not signaled to read its registers (sensor/leaks/leaks.h): they are
+ * all spilled to the stack.
  *
- * Nothing stands between the real call's return and ours that could change errno. A call that never
- * returns (a cancelled thread, a longjmp out of a handler) leaves its thread as one that waits.
+ * Nothing after the real call can change errno. A call that never returns (a canceled thread, a
+ * longjmp out of a handler) leaves its thread in the waiting state.
  */
 #include <errno.h>
 #include <stddef.h>

@@ -1,14 +1,14 @@
 /* SPDX-License-Identifier: MIT
  *
- * Memory of the hooks: blocks of hooks and of symbols that are never released but used again, so
- * that a handle can be checked; and two arrays that grow.
+ * Memory of the hooks. Blocks of hooks and symbols are reused and never unmapped, so that a handle
+ * can be validated. Two arrays grow by copying. Used under the lock of hook.c.
  */
 #include "base/bits.h"
 #include "hook/internal.h"
 
 #define BLOCK_BYTES (64u << 10)
 
-/* Every block begins with a link to the one before, so that a handle can be looked for. */
+/* A block starts with a link to the previous one; hooks_is_hook walks the blocks. */
 typedef struct block {
   struct block *previous;
   sonde_hook_t hooks[(BLOCK_BYTES - 64) / sizeof(sonde_hook_t)];
@@ -51,12 +51,12 @@ uint32_t hooks_hash(const char *name) {
   return hash ^ hash >> 15;
 }
 
-/* Memory for texts is handed out from blocks and stays with its symbol, which is used again: a
- * symbol whose texts are longer than those of its last use gets twice as much as before. */
+/* Memory for texts is allocated from blocks and stays with its symbol. A reused symbol whose texts
+ * are longer than before gets memory of at least twice the size. */
 static char *text_block;
 static uint32_t text_left;
 
-static char *take_text(uint32_t bytes) {
+static char *alloc_text(uint32_t bytes) {
   if (bytes > text_left) {
     char *block = os_map(BLOCK_BYTES);
     if (!block) return NULL;
@@ -81,7 +81,7 @@ bool hooks_name_symbol(symbol_t *symbol, const char *name, const char *version) 
   while (bytes < first + second)
     bytes *= 2;
   if (bytes > symbol->text_bytes) {
-    char *text = bytes <= BLOCK_BYTES ? take_text(bytes) : NULL;
+    char *text = bytes <= BLOCK_BYTES ? alloc_text(bytes) : NULL;
     if (!text) return false;
     symbol->name = text;
     symbol->text_bytes = bytes;
@@ -93,7 +93,7 @@ bool hooks_name_symbol(symbol_t *symbol, const char *name, const char *version) 
   return true;
 }
 
-void hooks_add_symbol(hooks_t *h, symbol_t *symbol) {
+static void add_symbol(hooks_t *h, symbol_t *symbol) {
   symbol_t **bucket = &h->buckets[symbol->hash % HOOK_BUCKETS];
   symbol->next = h->symbols;
   h->symbols = symbol;
@@ -105,12 +105,22 @@ static void forget_symbol(hooks_t *h, symbol_t *symbol) {
   symbol_t **link = &h->symbols;
   while (*link && *link != symbol)
     link = &(*link)->next;
-  if (!*link) return; /* it was not added */
+  if (!*link) return; /* it is not in the list */
   *link = symbol->next;
   link = &h->buckets[symbol->hash % HOOK_BUCKETS];
   while (*link != symbol)
     link = &(*link)->same_hash;
   *link = symbol->same_hash;
+}
+
+symbol_t *hooks_intern(hooks_t *h, symbol_t *fresh) {
+  for (symbol_t *s = hooks_bucket(h, fresh->hash); s; s = s->same_hash)
+    if (s->original == fresh->original && import_slots_text_equal(s->name, fresh->name)) {
+      hooks_free_symbol(h, fresh);
+      return s;
+    }
+  add_symbol(h, fresh);
+  return fresh;
 }
 
 symbol_t *hooks_new_symbol(hooks_t *h) {
@@ -127,11 +137,11 @@ symbol_t *hooks_new_symbol(hooks_t *h) {
   symbol->first = NULL;
   symbol->slots = HOOK_NONE;
   symbol->is_new = true;
-  symbol->whose = 0;
+  symbol->owner = 0;
   return symbol;
 }
 
-/* Twice the CAPACITY (in entries of SIZE) of *ARRAY, or a first few pages. */
+/* Doubles the CAPACITY (in entries of SIZE) of *ARRAY; the first allocation has 16 KB. */
 static bool grow(void **array, uint32_t *capacity, size_t size) {
   uint32_t more = *capacity ? *capacity * 2 : (uint32_t)(16384 / size);
   void *fresh = more > *capacity ? os_map(more * size) : NULL;
@@ -168,7 +178,7 @@ bool hooks_add_image(hooks_t *h, const os_image_t *image) {
     return false;
   known_image_t *known = &h->images[h->image_count++];
   *known = (known_image_t){.image = *image, .number = h->next_number++, .is_present = true};
-  known->path_hash = hooks_hash(hooks_path(image));
+  known->path_hash = hooks_hash(image_path(image));
   known->has_slots = import_slots_read(&known->slots, image);
   return true;
 }
@@ -185,6 +195,6 @@ void hooks_free_symbol(hooks_t *h, symbol_t *symbol) {
   symbol->next = h->free_symbols;
   h->free_symbols = symbol;
   if (h->symbols) return;
-  h->place_count = 0; /* none is left: the next ones are in order again */
+  h->place_count = 0; /* no symbol is left: new places are in order again */
   h->free_place = HOOK_NONE;
 }

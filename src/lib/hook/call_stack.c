@@ -11,10 +11,10 @@
 SLOT_HERE(call_stack_t, call_stack_own);
 uint64_t calls_missed;
 
-static uint64_t arena, arena_used; /* where it is; bytes of it handed out */
-static call_stack_t *all, *hand;   /* every state; where the search for a reusable one stopped */
-static uint32_t *inherited;        /* 0 in a child of fork that has not noticed yet */
-static uint32_t epoch;             /* forks noticed */
+static uint64_t arena, arena_used; /* its address; bytes of it allocated */
+static call_stack_t *all, *hand;   /* every state; the next one to examine for reuse */
+static uint32_t *inherited;        /* 0 in a child of fork that has not detected the fork yet */
+static uint32_t epoch;             /* forks detected */
 
 _Static_assert(sizeof(call_stack_t) % 64 == 0 || sizeof(call_stack_t) < BLOCK_BYTES / 4,
                "in a block");
@@ -31,7 +31,7 @@ bool call_stack_init(void) {
   return true;
 }
 
-static void *take_block(void) {
+static void *alloc_block(void) {
   uint64_t at = add_relaxed(&arena_used, BLOCK_BYTES);
   if (!arena || at + BLOCK_BYTES > ARENA_BYTES) return NULL;
   return (void *)(uintptr_t)(arena + at);
@@ -39,7 +39,7 @@ static void *take_block(void) {
 
 /* ---- a thread's state ----------------------------------------------------------------------- */
 
-/* The calls from FIRST up to END become free ones of OWN. */
+/* Adds the calls from FIRST up to END to the free ones of OWN. */
 static void add_free(call_stack_t *own, call_t *first, const void *end) {
   for (call_t *call = first; (const void *)(call + 1) <= end; call++) {
     call->owner = own;
@@ -57,12 +57,13 @@ static void set_up(call_stack_t *own, int32_t tid) {
   store_release(&own->tid, tid);
 }
 
-static void notice_fork(void) {
+static void detect_fork(void) {
   uint32_t none = 0;
   if (cas_acq_rel(inherited, &none, 1u)) add_relaxed(&epoch, 1);
 }
 
-/* What an ended thread left under way cannot return, but for coroutines on stacks of their own. */
+/* Frees the calls of an ended thread; they cannot return, except coroutines with their own stacks.
+ */
 static void collect(call_stack_t *own) {
   for (call_t *call = own->live, *outer; call != &own->root; call = outer) {
     outer = call->outer;
@@ -96,7 +97,7 @@ static call_stack_t *reuse(int32_t tid) {
 }
 
 static call_stack_t *make(int32_t tid) {
-  call_stack_t *own = take_block();
+  call_stack_t *own = alloc_block();
   if (!own) return NULL;
   own->tid = -tid;
   add_free(own, (call_t *)(own + 1), (const uint8_t *)own + BLOCK_BYTES);
@@ -111,7 +112,7 @@ static void create(uint64_t a, uint64_t b, uint64_t c, uint64_t d) {
   (void)a, (void)b, (void)c, (void)d;
   int32_t tid = os_tid();
   if (!call_stack_init()) return;
-  notice_fork();
+  detect_fork();
   call_stack_t *own = reuse(tid);
   if (!own) own = make(tid);
   if (!own) return;
@@ -119,7 +120,7 @@ static void create(uint64_t a, uint64_t b, uint64_t c, uint64_t d) {
   SLOT_SET(call_stack_own, SLOT_CALL_STACK, own);
 }
 
-/* ---- what is rare --------------------------------------------------------------------------- */
+/* ---- rare cases ---------------------------------------------------------------------------- */
 
 static bool is_own_stack(const call_stack_t *own, uint64_t sp) {
   return sp - own->low < own->high - own->low;
@@ -139,18 +140,18 @@ call_stack_t *call_stack_enter(uint64_t sp) {
   call_stack_t *own = own_state();
   if (!own) return (call_stack_t *)miss();
   if (!own->busy) return own;
-  /* A handler has jumped out of what the thread was busy with, when the stack has been unwound past
-   * it; where that is not certain, it still is. */
+  /* If the stack has been unwound past the busy call, a handler has jumped out of it. Where that is
+   * not certain, the thread is still busy. */
   if (!is_own_stack(own, sp) || !is_own_stack(own, own->busy) || sp <= own->busy)
     return (call_stack_t *)miss();
   own->busy = 0;
   return own;
 }
 
-static void take_more(uint64_t state, uint64_t b, uint64_t c, uint64_t d) {
+static void alloc_more(uint64_t state, uint64_t b, uint64_t c, uint64_t d) {
   call_stack_t *own = (call_stack_t *)(uintptr_t)state;
   (void)b, (void)c, (void)d;
-  call_t *block = take_block();
+  call_t *block = alloc_block();
   if (block) add_free(own, block, (const uint8_t *)block + BLOCK_BYTES);
 }
 
@@ -165,14 +166,14 @@ bool call_stack_more(call_stack_t *own) {
     own->lost_count -= FREED_AT_ONCE;
     return true;
   }
-  arch_call_keeping((uint64_t)(uintptr_t)own, 0, 0, 0, take_more);
+  arch_call_keeping((uint64_t)(uintptr_t)own, 0, 0, 0, alloc_more);
   if (own->free) return true;
   miss();
   return false;
 }
 
-static void put_lost(call_stack_t *own, call_t *call) {
-  call->sp = 0; /* so that it is known, should it return after all */
+static void add_lost(call_stack_t *own, call_t *call) {
+  call->sp = 0; /* marks it, in case it returns after all */
   call->outer = NULL;
   if (own->lost_count++)
     own->lost_last->outer = call;
@@ -186,14 +187,14 @@ void call_stack_drop_lost(call_stack_t *own, uint64_t sp, const call_t *self) {
     call_t *call = own->live;
     uint64_t was = load_acquire(&call->sp);
     if (call == self || was > sp) return;
-    if (was == 0) { /* it has ended on another thread */
+    if (was == 0) { /* it ended on another thread */
       call_stack_pop(own);
       continue;
     }
     if (!is_own_stack(own, sp) || !is_own_stack(own, was)) return;
     own->live = call->outer;
-    call_stack_tell(call, CALL_LOST);
-    put_lost(own, call);
+    call_stack_notify(call, CALL_LOST);
+    add_lost(own, call);
   }
 }
 
@@ -208,9 +209,9 @@ static void unlink_call(call_stack_t *own, call_t *call) {
   }
 }
 
-void call_stack_end_of(call_t *call, call_end_t end) {
+void call_stack_end_call(call_t *call, call_end_t end) {
   call_stack_t *own = own_state();
-  if (call->sp == 0) return; /* told as lost before; it stays where it is */
+  if (call->sp == 0) return; /* already reported as lost; it stays in its list */
   if (!own || own->busy) {
     miss();
     store_release(&call->sp, 0);
@@ -219,7 +220,7 @@ void call_stack_end_of(call_t *call, call_end_t end) {
   own->busy = call->sp;
   signal_fence();
   if (own == call->owner) call_stack_drop_lost(own, call->sp, call);
-  call_stack_tell(call, end);
+  call_stack_notify(call, end);
   if (own == call->owner)
     unlink_call(own, call);
   else

@@ -1,26 +1,27 @@
 /* SPDX-License-Identifier: MIT
  *
- * dlsym and dlvsym (which Apple's systems have not, so it is not found there) answer with the hook.
+ * While hooks are installed, dlsym and dlvsym return the replacement of a hooked function. (Apple's
+ * systems have no dlvsym.)
  *
- * They are hooked like any other function while there are hooks, by an entry that makes no frame
- * when it has nothing to say: for a name that is not hooked, and for RTLD_NEXT and Apple's
- * RTLD_SELF. There the loader has to see the true caller; and who asks for the next definition is a
- * wrapper of the function itself, to which the hook goes on: with the hook as an answer the two
- * would call each other.
+ * Both are hooked like any other function, by an entry that adds no frame if it changes nothing:
+ * for names that are not hooked, for RTLD_NEXT, and for Apple's RTLD_SELF. There the loader must
+ * see the true caller. With RTLD_NEXT, wrappers reach the next definition; if they got the
+ * replacement, the two would call each other.
  *
- * The loader is asked without our lock, then the table with it; a thread that cannot have the lock
- * for a tenth of a second (it is inside dl_iterate_phdr, and another one waits for that with our
- * lock) gets the function itself.
+ * The loader is called without sonde's lock, then the table is read with it. A thread that does not
+ * get the lock within a tenth of a second gets the function itself: it may be inside
+ * dl_iterate_phdr while the lock's owner waits for that.
  */
 #include "arch/arch.h"
 #include "base/bits.h"
 #include "hook/hook.h"
 #include "hook/internal.h"
 
-#define NEXT_HANDLE                                                                                \
-  ((void *)-1L)                   /* RTLD_NEXT of dlfcn.h, the same in glibc, musl and libSystem   \
-                                   */
-#define SELF_HANDLE ((void *)-3L) /* RTLD_SELF of libSystem; no handle elsewhere */
+/* RTLD_NEXT of dlfcn.h, the same in glibc, musl and libSystem; RTLD_SELF of libSystem, not a handle
+ * elsewhere. */
+#define NEXT_HANDLE ((void *)-1L)
+#define SELF_HANDLE ((void *)-3L)
+
 #define PATIENCE_NS 100000000u
 
 HIDDEN void *hook_dlsym_next, *hook_dlvsym_next;
@@ -30,50 +31,50 @@ HIDDEN void *hook_dlvsym(void *handle, const char *name, const char *version);
 static const char *path_of(const hooks_t *h, uint64_t pc) {
   for (uint32_t i = 0; i < h->image_count; i++)
     if (pc >= h->images[i].image.start && pc < h->images[i].image.end)
-      return hooks_path(&h->images[i].image);
+      return image_path(&h->images[i].image);
   return "";
 }
 
-/* What stands for FUNCTION, found by NAME, in the eyes of the caller at PC. */
-static void *hooked(void *function, const char *name, uint64_t pc) {
+/* The replacement of FUNCTION, found by NAME, for the caller at PC; NULL: none. */
+static void *replacement_of(void *function, const char *name, uint64_t pc) {
   const hooks_t *h = hooks_state();
-  void *answer = NULL;
+  void *replacement = NULL;
   if (!function || !hooks_lock(PATIENCE_NS)) return NULL;
-  for (const symbol_t *s = hooks_bucket(h, hooks_hash(name)); s && !answer; s = s->same_hash) {
+  for (const symbol_t *s = hooks_bucket(h, hooks_hash(name)); s && !replacement; s = s->same_hash) {
     if (s->original != (uint64_t)(uintptr_t)function || !import_slots_text_equal(s->name, name))
       continue;
     const sonde_hook_t *first = hooks_first_for(s, path_of(h, pc));
-    if (first) answer = first->request.replacement;
+    if (first) replacement = first->request.replacement;
   }
   hooks_unlock();
-  return answer;
+  return replacement;
 }
 
-static bool concerns_us(const void *handle, const char *name) {
+static bool may_be_hooked(const void *handle, const char *name) {
   return name && handle != NEXT_HANDLE && handle != SELF_HANDLE &&
          slot_names_may_hold(&hooks_state()->names, name);
 }
 
-/* Of the three arguments that the entry passes on, dlsym has two. */
-__attribute__((used)) HIDDEN void *hook_dlsym_answer(void *handle, const char *name,
+/* The entry passes three arguments; dlsym has two. */
+__attribute__((used)) HIDDEN void *hook_dlsym_lookup(void *handle, const char *name,
                                                      const char *unused, uint64_t pc) {
   (void)unused;
-  if (dlopen_is_owed()) (void)hook_refresh_local();
-  if (!concerns_us(handle, name)) return NULL;
+  if (dlopen_take_retry()) (void)hook_refresh_local();
+  if (!may_be_hooked(handle, name)) return NULL;
   void *(*next)(void *, const char *) =
       (void *(*)(void *, const char *))(uintptr_t)load_acquire(&hook_dlsym_next);
-  return hooked(next(handle, name), name, pc);
+  return replacement_of(next(handle, name), name, pc);
 }
-ENTRY_BEFORE(hook_dlsym, hook_dlsym_answer, hook_dlsym_next);
+ENTRY_BEFORE(hook_dlsym, hook_dlsym_lookup, hook_dlsym_next);
 
-__attribute__((used)) HIDDEN void *hook_dlvsym_answer(void *handle, const char *name,
+__attribute__((used)) HIDDEN void *hook_dlvsym_lookup(void *handle, const char *name,
                                                       const char *version, uint64_t pc) {
-  if (!concerns_us(handle, name)) return NULL;
+  if (!may_be_hooked(handle, name)) return NULL;
   void *(*next)(void *, const char *, const char *) =
       (void *(*)(void *, const char *, const char *))(uintptr_t)load_acquire(&hook_dlvsym_next);
-  return hooked(next(handle, name, version), name, pc);
+  return replacement_of(next(handle, name, version), name, pc);
 }
-ENTRY_BEFORE(hook_dlvsym, hook_dlvsym_answer, hook_dlvsym_next);
+ENTRY_BEFORE(hook_dlvsym, hook_dlvsym_lookup, hook_dlvsym_next);
 
 const sonde_hook_request_t dlsym_requests[DLSYM_HOOKS] = {
     {.symbol = "dlsym", .replacement = hook_dlsym, .original = &hook_dlsym_next},

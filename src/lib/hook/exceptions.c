@@ -1,16 +1,17 @@
 /* SPDX-License-Identifier: MIT
  *
- * An exception that passes a trampoline.
+ * An exception that passes through a trampoline.
  *
- * CFI is enough for a backtrace, but not to throw: frame and caller have the same stack pointer
- * (nothing of the trampoline is on the stack), and by that the unwinders know the frame at which
- * the search ended. So in the second phase the trampoline has the unwinder stop here, makes its
- * frame an ordinary one, tells the end of the call in time, and has it go on.
+ * CFI suffices for a backtrace but not for an exception: the trampoline's frame and its caller have
+ * the same stack pointer (the trampoline keeps nothing on the stack), and unwinders identify the
+ * frame at which the search ended by that. So in the second phase the trampoline's personality
+ * function makes the unwinder stop here, turns the frame into an ordinary one, reports the end of
+ * the call, and resumes the unwinder.
  *
- * For that three functions of the very unwinder that asks are needed (Itanium C++ ABI: Exception
- * Handling, level I). They are looked up in the image that the personality is called from, once an
- * image. A program that has its unwinder linked in without showing it (-static-libgcc) is told to
- * go on: it can throw through a trampoline unless the very caller of the hooked function catches.
+ * That needs three functions of the unwinder that calls (Itanium C++ ABI: Exception Handling, level
+ * I). They are looked up in the image that the personality function is called from. In a program
+ * with a hidden unwinder (-static-libgcc), unwinding continues: an exception can pass a trampoline
+ * unless the direct caller of the hooked function catches it.
  */
 #include "hook/call_stack.h"
 #include "image/import_slots.h"
@@ -34,7 +35,7 @@ static uint64_t find(const import_slots_t *slots, const char *name) {
   return import_slots_definition(slots, name, NULL, &number, &sym) ? sym.value + slots->slide : 0;
 }
 
-/* The unwinder whose code PC is. False when it does not show what is needed. */
+/* The unwinder that contains PC. Returns false if it does not export the functions. */
 static bool find_unwinder(uint64_t pc, unwinder_t *out) {
   os_image_t image;
   import_slots_t slots;
@@ -52,9 +53,9 @@ static bool find_unwinder(uint64_t pc, unwinder_t *out) {
 
 int trampoline_personality(int version, int actions, uint64_t class, void *exception,
                            void *context) HIDDEN;
-void trampoline_thrown(call_t *call) HIDDEN;
+void trampoline_exception(call_t *call) HIDDEN;
 
-/* DWARF registers 0 and 1 are those that a landing pad gets (rax, rdx; x0, x1). */
+/* A landing pad receives DWARF registers 0 and 1 (rax, rdx; x0, x1). */
 __attribute__((used)) int trampoline_personality(int version, int actions, uint64_t class,
                                                  void *exception, void *context) {
   unwinder_t u;
@@ -68,4 +69,6 @@ __attribute__((used)) int trampoline_personality(int version, int actions, uint6
   return INSTALL_CONTEXT;
 }
 
-__attribute__((used)) void trampoline_thrown(call_t *call) { call_stack_end_of(call, CALL_THROWN); }
+__attribute__((used)) void trampoline_exception(call_t *call) {
+  call_stack_end_call(call, CALL_THROWN);
+}

@@ -1,10 +1,11 @@
 /* SPDX-License-Identifier: MIT
  *
- * The imports of an image are walked once, when it is new. Names that were looked at in the same
- * pass are known by a hash of 64 bits: of the hundred thousand imports of a large process, a few
- * thousand are different. (Should two of them ever share it, one is not hooked.)
+ * Filters. The imports of an image are visited once, when it is new. Names that were examined in
+ * the same pass are remembered by a 64-bit hash: of a hundred thousand imports of a large process,
+ * a few thousand names are distinct. (If two ever have the same hash, one is not hooked.)
  *
- * A function whose image is unloaded loses its hook; loaded again, it is found again.
+ * A function loses its hook when its image is unloaded, and is hooked again when it is reloaded.
+ * Used under the lock of hook.c.
  */
 #include "hook/filter.h"
 
@@ -12,18 +13,19 @@
 #include "hook/hook.h"
 #include "hook/internal.h"
 
-#define SEEN_SLOTS 65536u /* a power of two; beyond three quarters names are not remembered */
+/* A power of two; at most three quarters are used. */
+#define SEEN_SLOTS 65536u
 
-static const hook_filter_t *families[HOOK_FAMILIES];
-static uint32_t family_count;
+static const hook_filter_t *filters[HOOK_FILTERS];
+static uint32_t filter_count;
 
 typedef struct pass {
   hooks_t *hooks;
-  const hook_filter_t *family;
-  uint8_t whose; /* HOOK_… */
+  const hook_filter_t *filter;
+  uint8_t owner; /* HOOK_… */
   uint64_t *seen;
   uint32_t seen_count;
-  bool is_short;
+  bool out_of_memory;
 } pass_t;
 
 static uint64_t hash_of(const char *name) {
@@ -49,12 +51,11 @@ static bool was_seen(pass_t *p, uint64_t hash) {
 /* ---- one function --------------------------------------------------------------------------- */
 
 static bool is_ours(const os_image_t *image) {
-  uint64_t here = (uint64_t)(uintptr_t)&families;
+  uint64_t here = (uint64_t)(uintptr_t)&filters;
   return here >= image->start && here < image->end;
 }
 
-/* The image that is named as the library of SYMBOL: not the agent, which has functions of the C
- * library's names in front of them. */
+/* The library that defines SYMBOL; never the agent, which interposes functions of the C library. */
 static const known_image_t *library_of(const hooks_t *h, const symbol_t *symbol, elf_sym_t *sym,
                                        uint32_t *number) {
   const char *version = symbol->version[0] ? symbol->version : NULL;
@@ -67,12 +68,12 @@ static const known_image_t *library_of(const hooks_t *h, const symbol_t *symbol,
   return NULL;
 }
 
-/* The address of SYMBOL in LIBRARY: another one than its own where the agent stands in front. */
+/* The address of SYMBOL in LIBRARY, also if the agent interposes it. */
 static uint64_t address_in(const known_image_t *library, const symbol_t *symbol) {
   const char *const names[] = {symbol->name};
   uint64_t address = 0;
   if (library->slots.start == symbol->definer) return symbol->original;
-  os_symbols((uint64_t)(uintptr_t)&families, names, &address, 1);
+  os_symbols((uint64_t)(uintptr_t)&filters, names, &address, 1);
   return address ? address : symbol->original;
 }
 
@@ -85,75 +86,65 @@ static bool has_other_registers(const known_image_t *known, uint32_t number) {
 #endif
 }
 
-bool hooks_has(const hooks_t *h, const symbol_t *symbol, uint8_t whose) {
+bool hooks_has(const hooks_t *h, const symbol_t *symbol, uint8_t owner) {
   for (const symbol_t *s = hooks_bucket(h, symbol->hash); s; s = s->same_hash)
-    if (s->whose & 1u << whose && s->original == symbol->original &&
+    if (s->owner & 1u << owner && s->original == symbol->original &&
         import_slots_text_equal(s->name, symbol->name))
       return true;
   return false;
 }
 
-/* The symbol that is in the list already, or FRESH, added to it. */
-static symbol_t *settle(hooks_t *h, symbol_t *fresh) {
-  for (symbol_t *s = hooks_bucket(h, fresh->hash); s; s = s->same_hash)
-    if (s->original == fresh->original && import_slots_text_equal(s->name, fresh->name)) {
-      hooks_free_symbol(h, fresh);
-      return s;
-    }
-  hooks_add_symbol(h, fresh);
-  return fresh;
-}
-
-bool hooks_adopt(hooks_t *h, symbol_t *fresh, uint8_t whose, void *replacement, void **original) {
+bool hooks_add_owned(hooks_t *h, symbol_t *fresh, uint8_t owner, void *replacement,
+                     void **original) {
   sonde_hook_t *hook = hooks_new_hook(h);
   if (!hook) {
     hooks_free_symbol(h, fresh);
     return false;
   }
-  symbol_t *symbol = settle(h, fresh);
+  symbol_t *symbol = hooks_intern(h, fresh);
   *hook = (sonde_hook_t){
       .symbol = symbol,
-      .whose = whose,
+      .owner = owner,
       .request = {.symbol = symbol->name, .replacement = replacement, .original = original}};
-  symbol->whose |= (uint8_t)(1u << whose);
+  symbol->owner |= (uint8_t)(1u << owner);
   hooks_link(hook);
   return true;
 }
 
-/* Hooks what FRESH stands for, when the family wants it. */
+/* Hooks the function FRESH if the filter selects it. */
 static void offer(pass_t *p, symbol_t *fresh) {
   hooks_t *h = p->hooks;
-  const hook_filter_t *family = p->family;
+  const hook_filter_t *filter = p->filter;
   elf_sym_t sym;
   uint32_t number;
   const known_image_t *library = library_of(h, fresh, &sym, &number);
   void **original = NULL, *replacement = NULL;
-  if (library && !hooks_has(h, fresh, p->whose) &&
+  if (library && !hooks_has(h, fresh, p->owner) &&
       (sym.type == ELF_STT_FUNC || sym.type == ELF_STT_GNU_IFUNC)) {
     hook_candidate_t c = {fresh->name,
                           fresh->version,
-                          hooks_path(&library->image),
+                          image_path(&library->image),
                           fresh->original,
                           address_in(library, fresh),
                           has_other_registers(library, number)};
-    replacement = family->replace(&c, &original, family->context);
+    replacement = filter->replace(&c, &original, filter->context);
   }
   if (replacement)
-    p->is_short |= !hooks_adopt(h, fresh, p->whose, replacement, original);
+    p->out_of_memory |= !hooks_add_owned(h, fresh, p->owner, replacement, original);
   else
     hooks_free_symbol(h, fresh);
 }
 
-static bool look_at_import(const slot_t *slot, void *context) {
+static bool visit_import(const slot_t *slot, void *context) {
   pass_t *p = context;
-  if (!p->family->may_want(slot->name, p->family->context)) return true;
+  if (!p->filter->may_match(slot->name, p->filter->context)) return true;
   if (was_seen(p, hash_of(slot->name))) return true;
   symbol_t *fresh = hooks_new_symbol(p->hooks);
   if (!fresh) {
-    p->is_short = true;
+    p->out_of_memory = true;
     return false;
   }
-  if (hooks_define(p->hooks, slot->name, NULL, fresh))
+  if (hooks_resolve(p->hooks, slot->name, NULL, fresh))
     offer(p, fresh);
   else
     hooks_free_symbol(p->hooks, fresh);
@@ -162,103 +153,103 @@ static bool look_at_import(const slot_t *slot, void *context) {
 
 /* ---- passes --------------------------------------------------------------------------------- */
 
-bool filter_is_followed(void) { return family_count > 0; }
+bool filter_is_active(void) { return filter_count > 0; }
 
 static void offer_images(hooks_t *h, uint32_t number) {
-  const hook_filter_t *family = families[number];
-  pass_t p = {.hooks = h, .family = family, .whose = (uint8_t)(HOOK_OF_FAMILY + number)};
-  bool came = false;
+  const hook_filter_t *filter = filters[number];
+  pass_t p = {.hooks = h, .filter = filter, .owner = (uint8_t)(HOOK_OF_FILTER + number)};
+  bool on_images = false;
   for (uint32_t i = 0; i < h->image_count; i++) {
     known_image_t *known = &h->images[i];
-    if (known->was_offered & 1u << number) continue;
-    known->was_offered |= (uint8_t)(1u << number);
-    came = true;
-    if (!family->may_want || !known->has_slots || known->image.link_space != 0) continue;
+    if (known->filters_done & 1u << number) continue;
+    known->filters_done |= (uint8_t)(1u << number);
+    on_images = true;
+    if (!filter->may_match || !known->has_slots || known->image.link_space != 0) continue;
     if (!p.seen) p.seen = os_map(SEEN_SLOTS * sizeof *p.seen);
     if (!p.seen) {
-      p.is_short = true;
+      p.out_of_memory = true;
       break;
     }
-    import_slots_each(&known->slots, NULL, look_at_import, &p);
+    import_slots_each(&known->slots, NULL, visit_import, &p);
   }
   if (p.seen) os_unmap(p.seen, SEEN_SLOTS * sizeof *p.seen);
-  h->is_short |= p.is_short;
-  if (came && family->came) family->came(family->context);
+  h->out_of_memory |= p.out_of_memory;
+  if (on_images && filter->on_images) filter->on_images(filter->context);
 }
 
-void filter_look(hooks_t *h) {
-  for (uint32_t i = 0; i < family_count; i++)
+void filter_scan(hooks_t *h) {
+  for (uint32_t i = 0; i < filter_count; i++)
     offer_images(h, i);
 }
 
-/* Takes the hooks of WHOSE, or of all that go with an image (0), off SYMBOL. */
-static void release(hooks_t *h, symbol_t *symbol, uint8_t whose) {
+/* Removes the hooks of OWNER from SYMBOL; 0: all that end with the image. */
+static void release(hooks_t *h, symbol_t *symbol, uint8_t owner) {
   for (sonde_hook_t *hook = symbol->first, *next; hook; hook = next) {
     next = hook->next;
-    if (whose ? hook->whose != whose : hook->whose == HOOK_ASKED) continue;
+    if (owner ? hook->owner != owner : hook->owner == HOOK_REQUESTED) continue;
     hooks_unlink(hook);
     hooks_free_hook(h, hook);
   }
-  symbol->whose = whose ? (uint8_t)(symbol->whose & ~(1u << whose)) : 0;
+  symbol->owner = owner ? (uint8_t)(symbol->owner & ~(1u << owner)) : 0;
 }
 
-void hooks_release(hooks_t *h, uint8_t whose) {
+void hooks_remove_owner(hooks_t *h, uint8_t owner) {
   for (symbol_t *symbol = h->symbols; symbol; symbol = symbol->next)
-    if (symbol->whose & 1u << whose) release(h, symbol, whose);
+    if (symbol->owner & 1u << owner) release(h, symbol, owner);
 }
 
-void filter_forget(hooks_t *h, uint64_t start) {
+void filter_image_gone(hooks_t *h, uint64_t start) {
   for (symbol_t *symbol = h->symbols, *next; symbol; symbol = next) {
     next = symbol->next;
-    if (!symbol->whose || symbol->definer != start) continue;
+    if (!symbol->owner || symbol->definer != start) continue;
     release(h, symbol, 0);
     if (!symbol->first) hooks_free_symbol(h, symbol);
   }
 }
 
-/* Enters WANTED, whose number is returned; HOOK_FAMILIES when it cannot be. */
-static uint32_t enter(const hook_filter_t *wanted) {
-  for (uint32_t i = 0; i < family_count; i++)
-    if (families[i] == wanted) return HOOK_FAMILIES;
-  if (family_count == HOOK_FAMILIES) return HOOK_FAMILIES;
-  families[family_count] = wanted;
-  return family_count++;
+/* Adds the filter WANTED and returns its index; HOOK_FILTERS on failure. */
+static uint32_t register_filter(const hook_filter_t *wanted) {
+  for (uint32_t i = 0; i < filter_count; i++)
+    if (filters[i] == wanted) return HOOK_FILTERS;
+  if (filter_count == HOOK_FILTERS) return HOOK_FILTERS;
+  filters[filter_count] = wanted;
+  return filter_count++;
 }
 
 #define PATIENCE_NS 20000000u
 
-/* No image is looked at here, which takes the loader's lock: the next one that comes is told of
- * under it. */
+/* Images are not examined here, which would take the loader's lock: the next new image triggers
+ * that. */
 bool hook_filter_watch(const hook_filter_t *wanted) {
   if (!hooks_lock(PATIENCE_NS)) return false;
-  uint32_t number = enter(wanted);
-  if (number < HOOK_FAMILIES) dlopen_start(hooks_state());
+  uint32_t number = register_filter(wanted);
+  if (number < HOOK_FILTERS) dlopen_start(hooks_state());
   hooks_unlock();
-  return number < HOOK_FAMILIES;
+  return number < HOOK_FILTERS;
 }
 
-typedef struct following {
-  const hook_filter_t *family;
+typedef struct adding_filter {
+  const hook_filter_t *filter;
   int result;
-} following_t;
+} adding_filter_t;
 
-static void follow_held(void *context) {
-  following_t *f = context;
+static void filter_add_locked(void *context) {
+  adding_filter_t *f = context;
   hooks_t *h = hooks_state();
-  uint32_t number = enter(f->family);
+  uint32_t number = register_filter(f->filter);
   f->result = SONDE_EBUSY;
-  if (number == HOOK_FAMILIES) return;
-  h->is_short = false;
+  if (number == HOOK_FILTERS) return;
+  h->out_of_memory = false;
   hooks_scan_images(h);
-  hooks_start(h);
+  hooks_acquire(h);
   hooks_refresh(h);
-  f->result = h->is_short ? SONDE_ENOMEM : 0;
+  f->result = h->out_of_memory ? SONDE_ENOMEM : 0;
   for (const symbol_t *symbol = h->symbols; symbol && f->result >= 0; symbol = symbol->next)
-    f->result += symbol->whose >> (HOOK_OF_FAMILY + number) & 1;
+    f->result += symbol->owner >> (HOOK_OF_FILTER + number) & 1;
 }
 
 int hook_filter_add_local(const hook_filter_t *wanted) {
-  following_t f = {wanted, 0};
-  int status = hooks_held(follow_held, &f);
+  adding_filter_t f = {wanted, 0};
+  int status = hooks_run_locked(filter_add_locked, &f);
   return status == SONDE_OK ? f.result : status;
 }

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
- * Hooks on every function that somebody wants, by name and library, as they turn up: what the
- * images import now and what images that are loaded later do.
+ * Hooks of functions that a filter selects by name and library, in all images that are loaded now
+ * or later.
  */
 #ifndef SONDE_HOOK_FILTER_H
 #define SONDE_HOOK_FILTER_H
@@ -11,49 +11,50 @@
 
 typedef struct hook_candidate {
   const char *name;
-  const char *version;  /* "": none */
-  const char *path;     /* of the image that defines it; "" for the program */
-  uint64_t function;    /* its address; of an IFUNC, what its resolver answered */
-  uint64_t in_library;  /* of that of PATH, which the agent may have one in front of */
-  bool other_registers; /* aarch64: it passes arguments in registers of its own choice */
+  const char *version; /* "": none */
+  const char *path;    /* of the defining image; "" for the program */
+  uint64_t function;   /* its address; of an IFUNC, the result of its resolver */
+  /* The address of the definition in PATH; it differs if the agent interposes the function. */
+  uint64_t in_library;
+  bool other_registers; /* aarch64: it has a variant calling convention */
 } hook_candidate_t;
 
-/* Both are called under the hooks' lock with the loader held: no function of sonde/hook.h, no
- * loading of images. */
+/* The callbacks run under the hooks' lock and the loader's lock: they must not call functions of
+ * sonde/hook.h or load images. */
 typedef struct hook_filter {
-  /* May a function of this name be wanted? Asked for every import. NULL: none is. */
-  bool (*may_want)(const char *name, void *context);
-  /* The replacement for a function, or NULL. *ORIGINAL is set to where the address to go on with is
-   * to be kept, as in sonde_hook_request_t. */
+  /* Returns true if a function of this name may be hooked; called for every import. NULL: none. */
+  bool (*may_match)(const char *name, void *context);
+  /* Returns the replacement for a function, or NULL. Sets *ORIGINAL to the variable for the
+   * original's address, as in sonde_hook_request_t. */
   void *(*replace)(const hook_candidate_t *candidate, void ***original, void *context);
-  /* Images are there that were not before, relocated, their constructors not yet run. May be NULL.
-   * It may be told of the same ones again. */
-  void (*came)(void *context);
+  /* New images are loaded and relocated; their constructors have not run yet. Images may be
+   * reported twice. NULL: not called. */
+  void (*on_images)(void *context);
   void *context;
 } hook_filter_t;
 
-/* From now on FAMILY, which is kept, is asked, after those that are there: a function may be wanted
- * by several. Returns how many functions are hooked for it, or a negative SONDE_E…: EBUSY (also
- * when it is there, or HOOK_FAMILIES are), EUNSUPPORTED, ENOMEM. */
-int hook_filter_add(const hook_filter_t *family);
+/* Adds FILTER, which must stay valid; several filters may hook the same function. Returns the
+ * number of functions hooked for it, or a negative SONDE_E…: EBUSY (also if it was added before, or
+ * HOOK_FILTERS exist), EUNSUPPORTED, ENOMEM. */
+int hook_filter_add(const hook_filter_t *filter);
 
-/* From now on FAMILY, which is kept and wants no function, is told when images come, by `came`. Of
- * those that are there it is told with the first that comes. It waits for no lock that the program
- * or the loader may hold, but for another thread's use of hooks, 20 ms at most: false after that,
- * or when HOOK_FAMILIES are there. Of this copy's engine, and not in a signal handler. */
-bool hook_filter_watch(const hook_filter_t *family);
+/* Adds FILTER, which must stay valid and hooks no function: only on_images is called. Images that
+ * are loaded already are reported with the next new one. Takes no lock of the program or the
+ * loader; waits for another thread's use of hooks for at most 20 ms. Returns false on timeout, or
+ * if HOOK_FILTERS exist. Acts on this copy of the library only. Not in a signal handler. */
+bool hook_filter_watch(const hook_filter_t *filter);
 
-/* Hooks on functions of given names, as soon as an image defines them. */
+/* Hooks of functions that no image may define yet. */
 typedef struct hook_pending {
   const char *const *names;
   uint32_t count;
-  /* As above; NUMBER of the name. Not asked of an IFUNC, which is not awaited. */
+  /* As in hook_filter_t; NUMBER is the index of the name. Not called for IFUNCs. */
   void *(*replace)(const hook_candidate_t *candidate, uint32_t number, void ***original);
 } hook_pending_t;
 
-/* From now on AWAITED, which is kept, is looked for; one at a time. 0 or a negative SONDE_E…, as
- * above. */
-int hook_pending_add(const hook_pending_t *awaited);
+/* Hooks the functions of PENDING, which must stay valid, as soon as an image defines them. Only one
+ * set at a time. Returns 0 or a negative SONDE_E…, as above. */
+int hook_pending_add(const hook_pending_t *pending);
 int hook_pending_remove(void);
 
 #endif

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: MIT
  *
- * What the functions of sonde/hook.h do: one lock around everything, and within it the loader's
- * lock against unloading around whatever looks into images.
+ * The functions of sonde/hook.h in this copy of the library: one lock around all of them, and the
+ * loader's lock, against unloading, around all that examines images.
  *
- * The lock knows its owner. Who comes again inside (a filter that calls us) is refused, and so is
- * the child of a fork that finds it held by a thread that is not there.
+ * The lock records its owner. A call from inside (from a filter) is refused, and so is a call in
+ * the child of a fork that was made while another thread held the lock.
  */
 #include "hook/hook.h"
 
@@ -51,8 +51,8 @@ hooks_t *hooks_state(void) { return &the_hooks; }
 
 void hooks_refresh(hooks_t *h) {
   hooks_scan_images(h);
-  filter_look(h);
-  pending_look(h);
+  filter_scan(h);
+  pending_scan(h);
   hooks_scan_slots(h);
   hooks_apply(h);
 }
@@ -63,34 +63,34 @@ static void catch_up(void *context) {
 }
 
 static void apply_again(void *context) {
-  the_hooks.is_hasty = *(bool *)context;
+  the_hooks.force_writes = *(bool *)context;
   hooks_refresh(&the_hooks);
-  the_hooks.is_hasty = false;
+  the_hooks.force_writes = false;
 }
 
 #define FINISH_PAUSE_NS 100000u
 #define FINISH_TRIES    50u
 
-/* Comes back to images that were being loaded. An image that a loader never protects, although it
- * asks for it, is written to after all. */
+/* Waits for images that another thread is loading. An image that the loader never protects,
+ * although its headers request it, is written at the last attempt. */
 static void finish(void) {
   const uint32_t never = 0;
-  bool left = load_relaxed(&the_hooks.is_unfinished);
+  bool left = load_relaxed(&the_hooks.has_deferred);
   for (uint32_t i = 1; left && i <= FINISH_TRIES; i++) {
     bool hasty = i == FINISH_TRIES;
     (void)os_futex_wait(&never, 0, FINISH_PAUSE_NS);
     if (!hooks_lock(0)) return;
     (void)os_loader_hold(apply_again, &hasty);
-    left = the_hooks.is_unfinished;
+    left = the_hooks.has_deferred;
     hooks_unlock();
   }
 }
 
-int hooks_held(void (*run)(void *context), void *context) {
+int hooks_run_locked(void (*run)(void *context), void *context) {
   if (!hooks_lock(0)) return SONDE_EBUSY;
   int status = os_loader_hold(run, context) == 0 ? SONDE_OK : SONDE_EUNSUPPORTED;
   hooks_unlock();
-  while (dlopen_was_missed() && hooks_lock(0)) {
+  while (dlopen_take_missed() && hooks_lock(0)) {
     (void)os_loader_hold(catch_up, NULL);
     hooks_unlock();
   }
@@ -103,34 +103,27 @@ int hooks_held(void (*run)(void *context), void *context) {
 typedef struct adding {
   const sonde_hook_request_t *requests;
   size_t count;
-  sonde_hook_t **handles; /* NULL: nobody wants them */
-  sonde_hook_t *last;     /* of those made so far, by `next`, the first request's at the end */
+  sonde_hook_t **handles; /* NULL: not requested */
+  sonde_hook_t *last;     /* the newest of those created, linked by `next` */
   sonde_hook_t *own[DLSYM_HOOKS];
   int status;
 } adding_t;
 
-/* The symbol of REQUEST: one that is known by its definition, or a new one. */
+/* The symbol of REQUEST: a known one with the same definition, or a new one. */
 static symbol_t *symbol_for(hooks_t *h, const sonde_hook_request_t *request, int *status) {
   symbol_t *fresh = hooks_new_symbol(h);
   *status = SONDE_ENOMEM;
   if (!fresh) return NULL;
   *status = SONDE_ENOTFOUND;
-  if (!hooks_define(h, request->symbol, request->version, fresh)) {
+  if (!hooks_resolve(h, request->symbol, request->version, fresh)) {
     hooks_free_symbol(h, fresh);
     return NULL;
   }
-  for (symbol_t *known = hooks_bucket(h, fresh->hash); known; known = known->same_hash)
-    if (known->original == fresh->original && import_slots_text_equal(known->name, fresh->name)) {
-      hooks_free_symbol(h, fresh);
-      *status = SONDE_OK;
-      return known;
-    }
   *status = SONDE_OK;
-  hooks_add_symbol(h, fresh);
-  return fresh;
+  return hooks_intern(h, fresh);
 }
 
-/* A symbol that no hook is linked to, and none of those being made, goes. */
+/* Frees symbols without a hook. */
 static void free_unused(hooks_t *h) {
   for (symbol_t *symbol = h->symbols, *next; symbol; symbol = next) {
     next = symbol->next;
@@ -147,10 +140,10 @@ static sonde_hook_t *make_hook(hooks_t *h, adding_t *a, const sonde_hook_request
   return a->last = hook;
 }
 
-/* Where dlsym is not to be had, nobody can ask it. */
-static void make_own(hooks_t *h, adding_t *a) {
+/* If no image defines dlsym, the program cannot call it. */
+static void make_dlsym_hooks(hooks_t *h, adding_t *a) {
   int status;
-  for (uint32_t i = 0; i < DLSYM_HOOKS && !h->others; i++)
+  for (uint32_t i = 0; i < DLSYM_HOOKS && !h->installed; i++)
     a->own[i] = make_hook(h, a, &dlsym_requests[i], &status);
 }
 
@@ -160,19 +153,19 @@ static int make_hooks(hooks_t *h, adding_t *a) {
     if (!make_hook(h, a, &a->requests[i], &status))
       return status == SONDE_OK ? SONDE_ENOMEM : status;
   }
-  make_own(h, a);
+  make_dlsym_hooks(h, a);
   hooks_scan_slots(h);
-  return h->is_short ? SONDE_ENOMEM : SONDE_OK;
+  return h->out_of_memory ? SONDE_ENOMEM : SONDE_OK;
 }
 
-static void add_held(void *context) {
+static void add_locked(void *context) {
   adding_t *a = context;
   hooks_t *h = &the_hooks;
-  h->is_short = false;
+  h->out_of_memory = false;
   hooks_scan_images(h);
   a->status = make_hooks(h, a);
   sonde_hook_t *hook = a->last, *ordered = NULL;
-  for (sonde_hook_t *next; hook; hook = next) { /* back into the order of the requests */
+  for (sonde_hook_t *next; hook; hook = next) { /* restores the order of the requests */
     next = hook->next;
     hook->next = ordered;
     ordered = hook;
@@ -190,21 +183,21 @@ static void add_held(void *context) {
   }
   free_unused(h);
   if (a->status != SONDE_OK || a->count == 0) return;
-  for (uint32_t own = 0; own < DLSYM_HOOKS && !h->others; own++)
+  for (uint32_t own = 0; own < DLSYM_HOOKS && !h->installed; own++)
     h->own[own] = a->own[own];
-  h->others += (uint32_t)a->count;
+  h->installed += (uint32_t)a->count;
   dlopen_start(h);
   hooks_apply(h);
 }
 
-void hooks_start(hooks_t *h) {
+void hooks_acquire(hooks_t *h) {
   adding_t a = {.status = SONDE_OK};
-  make_own(h, &a);
-  for (uint32_t i = 0; i < DLSYM_HOOKS && !h->others; i++) {
+  make_dlsym_hooks(h, &a);
+  for (uint32_t i = 0; i < DLSYM_HOOKS && !h->installed; i++) {
     h->own[i] = a.own[i];
     if (a.own[i]) hooks_link(a.own[i]);
   }
-  h->others++;
+  h->installed++;
   dlopen_start(h);
 }
 
@@ -224,7 +217,7 @@ int hook_add_local(const sonde_hook_request_t *requests, size_t count, sonde_hoo
   for (size_t i = 0; i < count; i++)
     if (!is_valid(&requests[i])) return SONDE_EINVAL;
   adding_t a = {.requests = requests, .count = count, .handles = hooks};
-  int status = hooks_held(add_held, &a);
+  int status = hooks_run_locked(add_locked, &a);
   return status == SONDE_OK ? a.status : status;
 }
 
@@ -235,10 +228,9 @@ typedef struct removing {
   int status;
 } removing_t;
 
-/* The slots are brought to what the chains say before a hook of dlsym's is free to be used again.
- */
-void hooks_stop(hooks_t *h) {
-  bool is_last = h->others == 1;
+/* The slots are updated before a hook of dlsym is freed for reuse. */
+void hooks_release(hooks_t *h) {
+  bool is_last = h->installed == 1;
   for (uint32_t i = 0; i < DLSYM_HOOKS && is_last; i++)
     if (h->own[i]) hooks_unlink(h->own[i]);
   hooks_apply(h);
@@ -247,10 +239,10 @@ void hooks_stop(hooks_t *h) {
     h->own[i] = NULL;
   }
   free_unused(h);
-  if (--h->others == 0 && !filter_is_followed()) dlopen_stop(h);
+  if (--h->installed == 0 && !filter_is_active()) dlopen_stop(h);
 }
 
-static void remove_held(void *context) {
+static void remove_locked(void *context) {
   removing_t *r = context;
   hooks_t *h = &the_hooks;
   r->status = SONDE_ENOTFOUND;
@@ -258,37 +250,37 @@ static void remove_held(void *context) {
   hooks_scan_images(h);
   hooks_scan_slots(h);
   hooks_unlink(r->hook);
-  hooks_stop(h);
+  hooks_release(h);
   hooks_free_hook(h, r->hook);
   r->status = SONDE_OK;
 }
 
 int hook_remove_local(sonde_hook_t *hook) {
   removing_t r = {hook, SONDE_OK};
-  int status = hooks_held(remove_held, &r);
+  int status = hooks_run_locked(remove_locked, &r);
   return status == SONDE_OK ? r.status : status;
 }
 
 /* ---- images loaded since -------------------------------------------------------------------- */
 
-static void refresh_held(void *context) {
+static void refresh_locked(void *context) {
   hooks_t *h = &the_hooks;
   h->written = 0;
-  h->is_short = false;
+  h->out_of_memory = false;
   hooks_refresh(h);
-  *(int *)context = h->is_short ? SONDE_ENOMEM : (int)h->written;
+  *(int *)context = h->out_of_memory ? SONDE_ENOMEM : (int)h->written;
 }
 
 int hook_refresh_local(void) {
-  int result = 0, status = hooks_held(refresh_held, &result);
+  int result = 0, status = hooks_run_locked(refresh_locked, &result);
   return status == SONDE_OK ? result : status;
 }
 
-static void ask_late(void *context) { *(bool *)context = dlopen_in_force(); }
+static void late_locked(void *context) { *(bool *)context = dlopen_in_force(); }
 
 int hook_late_local(void) {
   bool in_force = false;
-  int status = hooks_held(ask_late, &in_force);
+  int status = hooks_run_locked(late_locked, &in_force);
   return status == SONDE_OK && !in_force ? SONDE_EUNSUPPORTED : status;
 }
 
@@ -301,7 +293,7 @@ typedef struct reporting {
   int result;
 } reporting_t;
 
-/* What HOOK has of PLACE, whose slot holds VALUE. */
+/* The state of PLACE for HOOK; the slot contains VALUE. */
 static sonde_slot_state_t state_of(const sonde_hook_t *hook, const place_t *place, uint64_t value,
                                    const char *path) {
   const sonde_hook_request_t *r = &hook->request;
@@ -310,14 +302,14 @@ static sonde_slot_state_t state_of(const sonde_hook_t *hook, const place_t *plac
   if (value != place->new_value) return SONDE_SLOT_FOREIGN;
   if (r->wants && !r->wants(path, r->context)) return SONDE_SLOT_UNWANTED;
   if (place->state != SONDE_SLOT_HOOKED) return place->state;
-  return hooks_comes_by(hooks_first_for(hook->symbol, path), hook) ? SONDE_SLOT_HOOKED
-                                                                   : SONDE_SLOT_SHADOWED;
+  return hooks_chain_reaches(hooks_first_for(hook->symbol, path), hook) ? SONDE_SLOT_HOOKED
+                                                                        : SONDE_SLOT_SHADOWED;
 }
 
-/* The slots of one image. False when the visitor has had enough. */
+/* Reports the slots of one image. Returns false if the visitor stopped. */
 static bool report_image(reporting_t *r, const known_image_t *known, uint32_t *slots) {
   const symbol_t *symbol = r->hook->symbol;
-  const char *path = hooks_path(&known->image);
+  const char *path = image_path(&known->image);
   *slots = 0;
   for (uint32_t i = symbol->slots; i != HOOK_NONE; i = the_hooks.places[i].next) {
     const place_t *place = &the_hooks.places[i];
@@ -332,7 +324,7 @@ static bool report_image(reporting_t *r, const known_image_t *known, uint32_t *s
   return true;
 }
 
-static void report_held(void *context) {
+static void report_locked(void *context) {
   reporting_t *r = context;
   hooks_t *h = &the_hooks;
   if (!hooks_is_hook(r->hook)) {
@@ -343,7 +335,7 @@ static void report_held(void *context) {
   for (uint32_t i = 0; i < h->image_count; i++) {
     const known_image_t *known = &h->images[i];
     uint32_t count;
-    sonde_slot_t none = {.path = hooks_path(&known->image), .kind = SONDE_SLOT_NONE};
+    sonde_slot_t none = {.path = image_path(&known->image), .kind = SONDE_SLOT_NONE};
     if (!report_image(r, known, &count)) return;
     if (!known->has_slots)
       none.state = SONDE_SLOT_UNREADABLE;
@@ -359,6 +351,6 @@ int hook_reach_local(const sonde_hook_t *hook,
                      int (*visit)(const sonde_slot_t *slot, void *context), void *context) {
   reporting_t r = {hook, visit, context, 0};
   if (!visit) return SONDE_EINVAL;
-  int status = hooks_held(report_held, &r);
+  int status = hooks_run_locked(report_locked, &r);
   return status == SONDE_OK ? r.result : status;
 }

@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
- * sonde/objc.h. The exchanges of one method form a chain by what they hold as the original: the one
- * that was made last has the method, and each goes on to the one before. All of it is changed under
- * the hooks' lock.
+ * sonde/objc.h. The replacements of one method form a chain through their originals: the newest one
+ * is in the method, and each calls the previous one. All of it is changed under the hooks' lock.
  */
 #include "sonde/objc.h"
 
@@ -49,8 +48,8 @@ static void find_runtime(void *found) {
   runtime.class_of_object = (uint64_t(*)(uint64_t))(uintptr_t)at[6];
 }
 
-/* Copies what stands before END, a character that must come, and not be the first; NULL: it does
- * not. Else what is behind it. */
+/* Copies the text before END to OUT and returns the text behind END. Returns NULL if END is missing
+ * or comes first. */
 static const char *copy_until(const char *text, char end, char *out) {
   uint32_t n = 0;
   for (; text[n] && text[n] != end; n++) {
@@ -104,7 +103,7 @@ int sonde_objc_exchange(const char *text, void *replacement, void **original,
   return status;
 }
 
-/* The exchange of the same method that goes on to E. */
+/* The replacement of the same method that calls E. */
 static sonde_objc_exchange_t *one_before(const sonde_objc_exchange_t *e) {
   for (sonde_objc_exchange_t *o = exchanges; o < exchanges + EXCHANGES_MAX; o++)
     if (o != e && o->method == e->method && *o->original == e->replacement) return o;

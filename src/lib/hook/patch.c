@@ -1,17 +1,16 @@
 /* SPDX-License-Identifier: MIT
  *
- * A page that the program cannot write is written through /proc/self/mem, where the kernel does
- * that: nothing about the mapping changes then, and neighbouring words need one system call of
- * 1 us, where a change of the protection and back takes 5. Nobody else writes such a page but a
- * tool like this one; should one do so within that microsecond, a word of its own could be lost.
+ * A page that the program cannot write is written through /proc/self/mem, by the kernel. Then the
+ * mapping stays unchanged, and adjacent words need one system call of 1 us; changing the protection
+ * and restoring it takes 5. Only tools like this one write such pages; a word that another one
+ * writes within that microsecond could be lost.
  *
- * Where that is refused the mapping is made writable. Its protection is that of the kernel's own
- * list of mappings, not what the image's headers let one expect, and it is changed for whole
- * mappings: so no mapping is split, and the list afterwards reads as before (of a part alone, the
- * kernel does not always join the rest again). Another thread sees a word before or after, never
- * in between (also with the kernel's copy of aligned words: none torn in 14 billion reads beside
- * 6 million writes of runs). Were the program to change the protection of the same pages at the
- * same time, the last word would be ours.
+ * If the kernel refuses, the mapping is made writable. Its protection comes from the kernel's list
+ * of mappings, not from the image's headers, and it is changed for whole mappings: so no mapping is
+ * split, and the list afterwards is as before (the kernel does not always merge parts again).
+ * Another thread sees a word before or after, never in between; with the kernel's copy of aligned
+ * words, too: 14 billion reads beside 6 million writes of runs saw no torn word. If the program
+ * changes the protection of the same pages at the same time, the patcher's change wins.
  */
 #include "hook/patch.h"
 
@@ -47,7 +46,7 @@ bool patch_open(patcher_t *p, uint64_t address) {
 
 /* ---- through the kernel --------------------------------------------------------------------- */
 
-/* An emulator's file is of another address space: it has to show what we have. */
+/* Under an emulator the file shows another address space, so its content is verified. */
 static bool open_memory(patcher_t *p) {
   static const uint64_t sign = 0x736f6e64655f6d65u;
   uint64_t seen = 0;
@@ -62,7 +61,7 @@ static bool open_memory(patcher_t *p) {
   return false;
 }
 
-/* What the kernel does not write, we write. */
+/* The fallback: writes the run with the mapping made writable. */
 static void write_by_hand(const patcher_t *p, uint64_t start, uint64_t end) {
   uint64_t *words = (uint64_t *)(uintptr_t)p->run_start;
   if (os_protect(start, end, p->protection | PROT_WRITE) != 0) return;
@@ -79,7 +78,7 @@ static void flush(patcher_t *p) {
   p->run_count = 0;
 }
 
-/* Adds the word to the run of those that are written at once, with what lies between. */
+/* Adds the word, and the words before it, to the run that one system call writes. */
 static patched_t add_to_run(patcher_t *p, uint64_t address, uint64_t expected, uint64_t value) {
   uint64_t *word = (uint64_t *)(uintptr_t)address;
   if (load_acquire(word) != expected) return PATCH_CHANGED;
@@ -93,7 +92,7 @@ static patched_t add_to_run(patcher_t *p, uint64_t address, uint64_t expected, u
   return PATCH_DONE;
 }
 
-/* The first word of all is written alone, to see whether the kernel does it. */
+/* Writes the first word alone, to test whether the kernel does it. */
 static bool try_memory(patcher_t *p, uint64_t address, uint64_t value) {
   if (os_pwrite(p->memory - 1, &value, sizeof value, address) == sizeof value) return true;
   os_close(p->memory - 1);

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
  *
- * Writing words of images whose pages may be read-only (RELRO), and leaving the pages as they were.
+ * Writes words of images whose pages may be read-only (RELRO), and leaves the protection unchanged.
  */
 #ifndef SONDE_HOOK_PATCH_H
 #define SONDE_HOOK_PATCH_H
@@ -10,34 +10,35 @@
 
 #define PATCH_RUN 128u
 
-/* Zeroed but for `maps`, which is -1. Used under the hooks' lock alone. */
+/* Zeroed, except for `maps`, which is -1. Used under the hooks' lock. */
 typedef struct patcher {
   int maps;            /* /proc/self/maps */
-  uint64_t start, end; /* the mapping asked about last */
-  int protection;      /* as it was found */
-  bool opened;         /* it is writable now, by us */
-  int memory;          /* /proc/self/mem, plus 1; 0: not asked for yet; -1: it cannot be used */
-  uint64_t run_start;  /* words that are to be written there at once */
+  uint64_t start, end; /* the last mapping that was looked up */
+  int protection;      /* its original protection */
+  bool opened;         /* the patcher has made it writable */
+  int memory;          /* descriptor of /proc/self/mem + 1; 0: not opened yet; -1: not usable */
+  uint64_t run_start;  /* words to write there with one system call */
   uint32_t run_count;  /* 0: none */
   uint64_t run[PATCH_RUN];
 } patcher_t;
 
 typedef enum patched {
   PATCH_DONE,
-  PATCH_CHANGED, /* the word was not EXPECTED any more */
+  PATCH_CHANGED, /* the word was not EXPECTED */
   PATCH_REFUSED, /* the page cannot be made writable */
 } patched_t;
 
-/* Replaces the aligned word at ADDRESS, if it is EXPECTED. In a mapping that is not writable the
- * word may be written as late as by patch_end. */
+/* Replaces the aligned word at ADDRESS if it is EXPECTED. In a read-only mapping, the write may be
+ * delayed until patch_end. */
 patched_t patch_word(patcher_t *patcher, uint64_t address, uint64_t expected, uint64_t value);
 
-/* The protection of the mapping of ADDRESS as it was found, as PROT_…; negative: there is none. */
+/* The original protection of the mapping of ADDRESS, as PROT_…; negative: there is none. */
 int patch_protection(patcher_t *patcher, uint64_t address);
 
-/* Makes the mapping of ADDRESS writable as well as what it is. */
+/* Adds write permission to the mapping of ADDRESS until patch_end. */
 bool patch_open(patcher_t *patcher, uint64_t address);
 
+/* Writes the delayed words, restores the protection and closes descriptors. */
 void patch_end(patcher_t *patcher);
 
 #endif

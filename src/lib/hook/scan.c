@@ -1,19 +1,19 @@
 /* SPDX-License-Identifier: MIT
  *
- * Looking for slots: in images that are new, for every symbol; in all images, for symbols that are
- * new. Every slot of a hooked name is noted, also one that will not be written, so that it can be
- * reported.
+ * Finds slots: in new images for every symbol, in all images for new symbols. Every slot of a
+ * hooked name is recorded, also one that will not be written, so that it can be reported. Used
+ * under the lock of hook.c.
  *
- * A slot that is bound holds the address of its definition: it is the function meant, or another
- * one. A lazily bound slot still leads into its own image's procedure linkage, and what the loader
- * would find for it is judged: by the version it asks for, by its namespace, and by whether its
- * image has a definition of its own, which comes first with -Bsymbolic and with RTLD_DEEPBIND. The
- * latter cannot be seen from outside the loader, so such a slot is left alone.
+ * A bound slot contains the address of its definition: the hooked function, or another one. A
+ * lazily bound slot still leads into the procedure linkage table of its own image. What the loader
+ * would bind it to is derived from the requested version, the namespace, and whether the image has
+ * a definition of its own. That one comes first with -Bsymbolic and with RTLD_DEEPBIND, which is
+ * not visible outside the loader, so such a slot is left unchanged.
  */
 #include "base/bits.h"
 #include "hook/internal.h"
 
-const char *hooks_path(const os_image_t *image) { return image->path ? image->path : ""; }
+const char *image_path(const os_image_t *image) { return image->path ? image->path : ""; }
 
 const known_image_t *hooks_image(const hooks_t *h, uint32_t number) {
   for (uint32_t i = 0; i < h->image_count; i++)
@@ -23,16 +23,16 @@ const known_image_t *hooks_image(const hooks_t *h, uint32_t number) {
 
 /* ---- one slot ------------------------------------------------------------------------------- */
 
-/* Does the slot lead into its own image, but not to the definition that the image has itself? */
+/* True if the slot leads into its own image, but not to the definition in that image. */
 static bool is_unbound(const import_slots_t *slots, const slot_t *slot, const elf_sym_t *own,
                        uint64_t value) {
   return slot->kind == SLOT_JUMP && value >= slots->start && value < slots->end &&
          (!own || own->value + slots->slide != value);
 }
 
-/* Is the version that the slot asks for the symbol's, or another name of the same definition? */
-static bool asks_for(const hooks_t *h, const import_slots_t *slots, const symbol_t *symbol,
-                     const slot_t *slot) {
+/* True if the slot requests the symbol's version, or another version of the same definition. */
+static bool requests_symbol(const hooks_t *h, const import_slots_t *slots, const symbol_t *symbol,
+                            const slot_t *slot) {
   const char *version = import_slots_version(slots, slot->symbol, NULL);
   if (!version || !symbol->version[0] || import_slots_text_equal(version, symbol->version))
     return true;
@@ -47,7 +47,7 @@ static bool asks_for(const hooks_t *h, const import_slots_t *slots, const symbol
   return false;
 }
 
-/* Does what the slot holds, VALUE, lead to SYMBOL? */
+/* True if VALUE, the content of the slot, leads to SYMBOL. */
 static bool leads_to(const hooks_t *h, const known_image_t *known, const import_slots_t *slots,
                      const symbol_t *symbol, const slot_t *slot, uint64_t value) {
   uint32_t number;
@@ -55,11 +55,11 @@ static bool leads_to(const hooks_t *h, const known_image_t *known, const import_
   if (value == symbol->original || (value == symbol->canonical && value)) return true;
   bool defines = import_slots_definition(slots, symbol->name, NULL, &number, &sym);
   if (!is_unbound(slots, slot, defines ? &sym : NULL, value)) return false;
-  return known->image.link_space == 0 && asks_for(h, slots, symbol, slot) &&
+  return known->image.link_space == 0 && requests_symbol(h, slots, symbol, slot) &&
          (!defines || symbol->definer == slots->start);
 }
 
-/* ---- places that are gone -------------------------------------------------------------------- */
+/* ---- slots of unloaded images --------------------------------------------------------------- */
 
 static void drop_places_of(hooks_t *h, uint32_t image, bool only_elsewhere) {
   for (symbol_t *symbol = h->symbols; symbol; symbol = symbol->next)
@@ -84,16 +84,16 @@ typedef struct search {
   const known_image_t *known;
   const import_slots_t *slots;
   bool only_new;
-  uint32_t seen, raw; /* slots of hooked names; those among them that are not relocated yet */
+  uint32_t seen, raw; /* slots of hooked names; those of them that are not relocated yet */
 } search_t;
 
-static bool is_noted(const hooks_t *h, const symbol_t *symbol, uint64_t address) {
+static bool is_recorded(const hooks_t *h, const symbol_t *symbol, uint64_t address) {
   for (uint32_t i = symbol->slots; i != HOOK_NONE; i = h->places[i].next)
     if (h->places[i].address == address) return true;
   return false;
 }
 
-static bool note_slot(const slot_t *slot, void *context) {
+static bool record_slot(const slot_t *slot, void *context) {
   search_t *s = context;
   uint64_t value = load_relaxed((const uint64_t *)(uintptr_t)slot->address);
   symbol_t *symbol = hooks_bucket(s->hooks, hooks_hash(slot->name));
@@ -102,10 +102,10 @@ static bool note_slot(const slot_t *slot, void *context) {
       continue;
     s->seen++;
     s->raw += import_slots_is_raw(s->slots, value);
-    if (s->known->is_partial && is_noted(s->hooks, symbol, slot->address)) continue;
+    if (s->known->is_partial && is_recorded(s->hooks, symbol, slot->address)) continue;
     place_t *place = hooks_new_place(s->hooks, symbol);
     if (!place) {
-      s->hooks->is_short = true;
+      s->hooks->out_of_memory = true;
       return false;
     }
     place->address = slot->address;
@@ -125,29 +125,29 @@ void hooks_search_again(hooks_t *h, known_image_t *known) {
   known->is_partial = true;
 }
 
-/* An image that another thread is loading may not be relocated yet: it is searched again. */
+/* An image that another thread is loading may not be relocated yet; then it is searched again. */
 static void search_image(hooks_t *h, known_image_t *known, const slot_names_t *names,
                          bool only_new) {
   search_t s = {h, known, &known->slots, only_new, 0, 0};
-  if (known->has_slots) import_slots_each(&known->slots, names, note_slot, &s);
+  if (known->has_slots) import_slots_each(&known->slots, names, record_slot, &s);
   known->is_searched = true;
   known->is_partial = false;
   if (s.raw > 0 && s.raw == s.seen && !only_new) hooks_search_again(h, known);
 }
 
-/* ---- images that came and went -------------------------------------------------------------- */
+/* ---- loaded and unloaded images ------------------------------------------------------------- */
 
 static bool same_table(slot_table_t a, slot_table_t b) {
   return a.data == b.data && a.count == b.count;
 }
 
-/* Is it the image that was there? An address proves nothing: another one may have been loaded in
- * its place since, its path in the same memory. Its tables tell. */
+/* True if IMAGE is the known image K. An equal address is not sufficient: another image may have
+ * been loaded there since, with its path in the same memory. So the tables are compared. */
 static bool is_known(const known_image_t *k, const os_image_t *image) {
   import_slots_t now;
   if (k->image.start != image->start || k->image.end != image->end ||
       k->image.phdr != image->phdr || k->image.path != image->path ||
-      k->path_hash != hooks_hash(hooks_path(image)) ||
+      k->path_hash != hooks_hash(image_path(image)) ||
       k->has_slots != import_slots_read(&now, image))
     return false;
   const import_slots_t *s = &k->slots;
@@ -156,7 +156,7 @@ static bool is_known(const known_image_t *k, const os_image_t *image) {
                            same_table(s->rela, now.rela) && same_table(s->symbols, now.symbols));
 }
 
-static bool note_image(const os_image_t *image, void *context) {
+static bool record_image(const os_image_t *image, void *context) {
   hooks_t *h = context;
   for (uint32_t i = 0; i < h->image_count; i++) {
     known_image_t *k = &h->images[i];
@@ -165,24 +165,24 @@ static bool note_image(const os_image_t *image, void *context) {
     k->is_present = true;
     return true;
   }
-  if (!hooks_add_image(h, image)) h->is_short = true;
+  if (!hooks_add_image(h, image)) h->out_of_memory = true;
   return true;
 }
 
 static void drop_image(hooks_t *h, const known_image_t *known) {
   drop_places_of(h, known->number, false);
-  filter_forget(h, known->image.start);
+  filter_image_gone(h, known->image.start);
 }
 
-/* Images are kept in load order: what is new stands at the end. */
+/* Images are in load order; new ones are at the end. */
 void hooks_scan_images(hooks_t *h) {
   uint32_t kept = 0;
   uint64_t epoch = os_loader_epoch();
   if (epoch && epoch == h->epoch) return;
-  h->epoch = h->is_short ? 0 : epoch;
+  h->epoch = h->out_of_memory ? 0 : epoch;
   for (uint32_t i = 0; i < h->image_count; i++)
     h->images[i].is_present = false;
-  os_images(note_image, h);
+  os_images(record_image, h);
   for (uint32_t i = 0; i < h->image_count; i++) {
     if (h->images[i].is_present)
       h->images[kept++] = h->images[i];

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
- * Before and after a call. What runs here runs with the program's vector registers alive: this file
- * and calls.c are compiled for general registers alone, and what else they need goes through
+ * Before and after a call. This code runs while vector registers contain the program's values: this
+ * file and call_stack.c are compiled for general registers only, and call other code through
  * arch_call_keeping.
  */
 #include "hook/trampoline.h"
@@ -11,16 +11,16 @@
 
 HIDDEN trampoline_t trampolines[TRAMPOLINE_COUNT];
 
-/* Goes on: of a call that took another one's place and has nothing to be told. */
-static trampoline_t silent;
+/* The trampoline of a tail-called function whose `before` returned false. */
+static trampoline_t no_handlers;
 
 /* ---- the table ------------------------------------------------------------------------------ */
 
 #define BUCKETS (TRAMPOLINE_COUNT * 2)
 
 static uint32_t used;
-static uint64_t taken_for[TRAMPOLINE_COUNT];
-static uint16_t buckets[BUCKETS]; /* number + 1 of a trampoline, by what it was taken for */
+static uint64_t table_keys[TRAMPOLINE_COUNT];
+static uint16_t buckets[BUCKETS]; /* index + 1 of a trampoline, hashed by its key */
 
 const char *trampoline_ready(void) {
   if (os_shadow_stack())
@@ -45,11 +45,11 @@ trampoline_t *trampoline_new(uint64_t function) {
           return NULL;
         }
         trampolines[fresh - 1].target = trampolines[fresh - 1].function = function;
-        taken_for[fresh - 1] = function;
+        table_keys[fresh - 1] = function;
       }
       if (cas_acq_rel(&buckets[at], &number, (uint16_t)fresh)) number = (uint16_t)fresh;
     }
-    if (taken_for[number - 1] == function) return &trampolines[number - 1];
+    if (table_keys[number - 1] == function) return &trampolines[number - 1];
   }
 }
 
@@ -57,7 +57,7 @@ trampoline_t *trampoline_find(uint64_t function) {
   for (uint32_t at = bucket_of(function);; at = (at + 1) % BUCKETS) {
     uint16_t number = load_acquire(&buckets[at]);
     if (!number) return NULL;
-    if (taken_for[number - 1] == function) return &trampolines[number - 1];
+    if (table_keys[number - 1] == function) return &trampolines[number - 1];
   }
 }
 
@@ -66,19 +66,10 @@ uint64_t trampoline_thunk(const trampoline_t *trampoline) {
   return trampoline_address(TRAMPOLINE_THUNKS) + number * TRAMPOLINE_THUNK_BYTES;
 }
 
-trampoline_t *trampoline_of_thunk(uint64_t address) {
-  uint64_t offset = address - trampoline_address(TRAMPOLINE_THUNKS);
-  if (offset % TRAMPOLINE_THUNK_BYTES || offset / TRAMPOLINE_THUNK_BYTES >= load_acquire(&used))
-    return NULL;
-  return &trampolines[offset / TRAMPOLINE_THUNK_BYTES];
-}
-
 const call_t *trampoline_innermost(void) {
   const call_stack_t *own = call_stack_own;
   return own && own->live != &own->root ? own->live : NULL;
 }
-
-uint64_t trampoline_missed(void) { return load_relaxed(&calls_missed); }
 
 /* ---- a call --------------------------------------------------------------------------------- */
 
@@ -86,9 +77,9 @@ call_t *trampoline_before(trampoline_t *t, uint64_t sp, uint64_t fp, uint64_t re
                           const uint64_t *arguments) HIDDEN;
 void trampoline_after(call_t *call) HIDDEN;
 
-/* `before` alone. */
-static void announce(const trampoline_t *t, const trampoline_handlers_t *calls, uint64_t sp,
-                     uint64_t fp, uint64_t return_address, const uint64_t *arguments) {
+/* TRAMPOLINE_ENTRY_ONLY. */
+static void call_before_only(const trampoline_t *t, const trampoline_handlers_t *calls, uint64_t sp,
+                             uint64_t fp, uint64_t return_address, const uint64_t *arguments) {
   call_t call;
   call.caller_fp = fp;
   call.return_address = return_address;
@@ -100,24 +91,24 @@ static void announce(const trampoline_t *t, const trampoline_handlers_t *calls, 
   (void)calls->before(&call, arguments);
 }
 
-/* The same call, on its way from an import's trampoline to the function itself. */
-static bool is_told(const call_t *call, const trampoline_t *t) {
+/* True for a call that the trampoline of an import has reported. */
+static bool was_reported(const call_t *call, const trampoline_t *t) {
   return (t->flags & TRAMPOLINE_INSIDE) && !(call->trampoline->flags & TRAMPOLINE_INSIDE) &&
          call->trampoline->function == t->function;
 }
 
-/* The newest call goes on in another hooked function, which will return in its place. */
-static call_t *take_place(call_t *call, const trampoline_t *t, const trampoline_handlers_t *calls,
-                          const uint64_t *arguments) {
-  if (is_told(call, t)) return NULL;
-  call_stack_tell(call, CALL_TAIL);
+/* The newest call has tail-called another hooked function, which replaces it. */
+static call_t *replace_call(call_t *call, const trampoline_t *t, const trampoline_handlers_t *calls,
+                            const uint64_t *arguments) {
+  if (was_reported(call, t)) return NULL;
+  call_stack_notify(call, CALL_TAIL);
   call->trampoline = t;
   if (calls->before(call, arguments)) return call;
-  call->trampoline = &silent;
+  call->trampoline = &no_handlers;
   return NULL;
 }
 
-/* The newest of the thread's calls from now on. */
+/* Adds the thread's newest call. */
 static ALWAYS_INLINE call_t *push(call_stack_t *own, const trampoline_t *t,
                                   const trampoline_handlers_t *calls, uint64_t sp, uint64_t fp,
                                   uint64_t return_address, const uint64_t *arguments) {
@@ -135,7 +126,7 @@ static call_t *begin(call_stack_t *own, const trampoline_t *t, const trampoline_
     call_t *newest = own->live;
     if (newest->sp == sp && fp == (uint64_t)(uintptr_t)newest &&
         return_address == trampoline_address(TRAMPOLINE_RETURN))
-      return take_place(newest, t, calls, arguments);
+      return replace_call(newest, t, calls, arguments);
     call_stack_drop_lost(own, sp, NULL);
   }
   if (!own->free && !call_stack_more(own)) return NULL;
@@ -151,7 +142,7 @@ NOINLINE call_t *trampoline_enter_slow(const trampoline_t *t, uint64_t sp, uint6
   own->busy = sp;
   signal_fence();
   if (t->flags & TRAMPOLINE_ENTRY_ONLY)
-    announce(t, calls, sp, fp, return_address, arguments);
+    call_before_only(t, calls, sp, fp, return_address, arguments);
   else
     call = begin(own, t, calls, sp, fp, return_address, arguments);
   signal_fence();
@@ -159,7 +150,7 @@ NOINLINE call_t *trampoline_enter_slow(const trampoline_t *t, uint64_t sp, uint6
   return call;
 }
 
-/* What is rare stands apart, so that the usual call keeps two registers and no more. */
+/* Rare cases are separate functions, so that the usual call saves only two registers. */
 static NOINLINE call_t *enter_usual(const trampoline_t *t, uint64_t sp, uint64_t fp,
                                     uint64_t return_address, const uint64_t *arguments,
                                     const trampoline_handlers_t *calls) {
@@ -190,12 +181,12 @@ __attribute__((used)) call_t *trampoline_before(trampoline_t *t, uint64_t sp, ui
 NOINLINE void trampoline_leave_slow(call_t *call) {
   call_stack_t *own = call_stack_own;
   if (UNLIKELY(!own || own->live != call || own->busy)) {
-    call_stack_end_of(call, CALL_RETURNED);
+    call_stack_end_call(call, CALL_RETURNED);
     return;
   }
   own->busy = call->sp;
   signal_fence();
-  call_stack_tell(call, CALL_RETURNED);
+  call_stack_notify(call, CALL_RETURNED);
   call_stack_pop(own);
   signal_fence();
   own->busy = 0;

@@ -2,49 +2,48 @@
  *
  * Trampolines: code before and after any function, whatever its arguments and results are.
  *
- * A trampoline_t says where to go on (`target`) and what to call. It is entered through its thunk,
- * an address that is called in place of the target (an import slot, a method's implementation), or
- * by a jump to trampoline_address(TRAMPOLINE_BODY) with the trampoline_t in r11 (x86_64) or x17
- * (aarch64) and everything else as it is at a function's first instruction (a patched function; the
- * target is then what lies behind the patch). Thunks are code of our own text with ordinary CFI:
- * there is never a page that is both writable and executable, or one that is made executable.
+ * A trampoline_t contains the address of the function (`target`) and its handlers. It is entered
+ * through its thunk, an address that is called in place of the target (in an import slot, as a
+ * method's implementation), or by a jump to trampoline_address(TRAMPOLINE_BODY) with the
+ * trampoline_t in r11 (x86_64) or x17 (aarch64) and everything else as at a function's first
+ * instruction (a patched function; the target is then the code behind the patch). Thunks are code
+ * of sonde's text section with ordinary CFI: no page is ever writable and executable, or made
+ * executable.
  *
- * What happens at a call:
- *   1. All argument registers are put aside, and `before` is called.
- *   2. When it says no, the target is entered by a jump: no frame, nothing after it.
- *   3. When it says yes, the return address is taken off the stack and kept in a call_t, the target
- *      is called with the stack exactly as its caller left it, and the frame register (rbp, x29)
- *      points to the call_t, whose first words are a frame record. The target keeps that register,
- *      as every function does; so CFI finds the caller through it, frame pointers do as well, and
- *      calls and returns stay paired for the CPU.
- *   4. When it returns, the result registers are put aside, the frame is an ordinary one again, and
+ * A call runs in these steps:
+ *   1. All argument registers are saved, and `before` is called.
+ *   2. If it returns false, the target is entered by a jump: no frame, no `after`.
+ *   3. If it returns true, the return address is taken off the stack and kept in a call_t. The
+ * target is called with the stack exactly as its caller left it, and the frame register (rbp, x29)
+ *      points to the call_t, whose first words are a frame record. The target preserves that
+ * register, as every function does. So CFI and frame pointers find the caller, and calls and
+ * returns stay paired for the CPU.
+ *   4. When it returns, the result registers are saved, the frame is an ordinary one again, and
  *      `after` is called.
- * The unwinders see one frame, `sonde_trampoline`, between target and caller.
+ * Unwinders see one frame, `sonde_trampoline`, between target and caller.
  *
- * What `before` and `after` may do. They are called with the vector, x87 and mask registers of the
- * program alive in them: they must be compiled for general registers alone, with all they call
- * (-mgeneral-regs-only; src/CMakeLists.txt has the list of such files), or go through
- * arch_call_keeping (arch/keep.h), which is meant for what is rare. They call nothing of the
- * program's libraries. errno and the signal mask stay as they are. They may run on any stack, in a
- * signal handler too.
+ * Handlers run while the vector, x87 and mask registers contain the program's values. So they, and
+ * all functions that they call, are compiled for general registers only (-mgeneral-regs-only;
+ * src/CMakeLists.txt), or use arch_call_keeping (arch/keep.h) for rare work. They call no library
+ * of the program and preserve errno and the signal mask. They may run on any stack, also in a
+ * signal handler.
  *
- * The call_t's of a thread are kept apart from its stack, in blocks that a fork copies and that are
- * never unmapped: 64 bytes a call that is under way, 4 KB for the first 60, 64 MB for all. A thread
- * finds its own by one initial-exec pointer. Calls need not end in the reverse order of their
- * begin: coroutines may come and go, and end on another thread.
+ * Memory: the call_t's of a thread are not on its stack, but in blocks that a fork copies and that
+ * are never unmapped: 64 bytes for each call in progress, 4 KB for the first 60, 64 MB in total. A
+ * thread finds its own through an initial-exec TLS pointer. Calls need not end in reverse order:
+ * coroutines may switch, and end on another thread.
  *
- * Signals: while a thread is inside `before` or `after`, or between them and the bookkeeping,
- * its hooked calls go straight on, unseen, and are counted (trampoline_missed): what `before` calls
- * does not come back to it. Entry and exit are missed together.
+ * Signals: while a thread is in a handler or in the bookkeeping around it, its hooked calls go
+ * directly to their targets and are counted as missed. A missed call has neither entry nor exit.
  *
- * A call that is left by longjmp, or whose coroutine vanishes, ends when its thread makes the next
- * hooked call further out: `after` is told CALL_LOST then. One that an exception leaves ends in
- * time, with CALL_THROWN. A target that goes on in another hooked function by a tail call ends
- * there (CALL_TAIL), and the other takes its place.
+ * A call that longjmp leaves, or whose coroutine vanishes, ends when its thread makes the next
+ * hooked call further out: `after` gets CALL_LOST then. A call that an exception leaves ends in
+ * time, with CALL_THROWN. If a target tail-calls another hooked function, its call ends there
+ * (CALL_TAIL) and the other takes its place.
  *
- * Cost, all in, without what `before` and `after` do: about 6 ns a call.
+ * Cost: about 6 ns for a call, without the handlers' work.
  *
- * Refused (trampoline_ready says why): under a hardware shadow stack.
+ * Trampolines are refused under a hardware shadow stack (trampoline_ready returns the reason).
  */
 #ifndef SONDE_HOOK_TRAMPOLINE_H
 #define SONDE_HOOK_TRAMPOLINE_H
@@ -62,59 +61,58 @@ typedef struct call call_t;
 /* How a call ended. */
 typedef enum call_end {
   CALL_RETURNED,
-  CALL_TAIL,   /* it went on in another hooked function, which returns in its place */
-  CALL_THROWN, /* an exception left it, or pthread_exit, or a cancellation */
-  CALL_LOST,   /* it will not return; noticed now, it ended earlier */
+  CALL_TAIL,   /* it tail-called another hooked function, which returns in its place */
+  CALL_THROWN, /* left by an exception, pthread_exit or a cancellation */
+  CALL_LOST,   /* it will not return; it ended at an unknown earlier time */
 } call_end_t;
 
-/* What to call. Static: it must stay valid for ever. */
+/* The handlers. Must stay valid forever. */
 typedef struct trampoline_handlers {
-  /* CALL is filled in but for `data`. ARGUMENTS are the integer argument registers in their order,
-   * six on x86_64, eight on aarch64. False: go straight on, `after` is not called, no frame is
-   * added. */
+  /* CALL is complete except for `data`. ARGUMENTS are the integer argument registers in order: six
+   * on x86_64, eight on aarch64. Returns false to enter the target directly, without a frame and
+   * `after`. */
   bool (*before)(call_t *call, const uint64_t *arguments);
   void (*after)(call_t *call, call_end_t end);
-  /* NULL, or all that is done before and after a call, in one function each, of hook/call_stack.h
-   * and what BEFORE and AFTER do: for calls of which nothing is unusual, and whose trampolines are
-   * not TRAMPOLINE_ENTRY_ONLY. They end in trampoline_enter_slow and trampoline_leave_slow where
-   * something is, and nothing has been done yet. */
+  /* NULL, or functions that combine the bookkeeping of hook/call_stack.h and the work of `before`
+   * and `after` for ordinary calls. They call trampoline_enter_slow and trampoline_leave_slow for
+   * all others, before they have changed anything. Not for TRAMPOLINE_ENTRY_ONLY. */
   call_t *(*enter)(const trampoline_t *trampoline, uint64_t sp, uint64_t fp,
                    uint64_t return_address, const uint64_t *arguments,
                    const struct trampoline_handlers *calls);
   void (*leave)(call_t *call);
 } trampoline_handlers_t;
 
-/* Whatever there may be to do before and after a call. */
+/* The general entry and exit of a call. */
 call_t *trampoline_enter_slow(const trampoline_t *trampoline, uint64_t sp, uint64_t fp,
                               uint64_t return_address, const uint64_t *arguments,
                               const trampoline_handlers_t *calls);
 void trampoline_leave_slow(call_t *call);
 
 struct trampoline {
-  uint64_t target;                    /* where to go on; it may change while calls come */
-  const trampoline_handlers_t *calls; /* NULL: go straight on, at the cost of a jump */
-  uint64_t function; /* which function this is: what it was taken for, unless set */
+  uint64_t target;                    /* the function to call; may change at any time */
+  const trampoline_handlers_t *calls; /* NULL: enter the target directly, at the cost of a jump */
+  uint64_t function; /* identifies the function; initially the key of trampoline_new */
   uint32_t flags;    /* TRAMPOLINE_… */
-  uint32_t data;     /* yours */
+  uint32_t data;     /* for the user */
 };
 
-/* `before` alone is called, whatever it returns, with a call_t of which nothing is kept: for
- * functions that return twice or never, or look at their caller. */
+/* Only `before` is called, whatever it returns, with a temporary call_t: for functions that return
+ * twice or never, or inspect their caller. */
 #define TRAMPOLINE_ENTRY_ONLY 1u
 
-/* It stands inside its function: a call that came through another trampoline for the same function,
- * as one that was imported does, has been told of. */
+/* The trampoline is inside its function: a call that came through another trampoline for the same
+ * function, such as an import's, was reported there. */
 #define TRAMPOLINE_INSIDE 2u
 
-_Static_assert(sizeof(trampoline_t) == 1 << TRAMPOLINE_SHIFT, "as the thunks have it");
+_Static_assert(sizeof(trampoline_t) == 1 << TRAMPOLINE_SHIFT, "the thunks index by it");
 
-/* A call that is under way. */
+/* A call in progress. */
 struct call {
-  uint64_t caller_fp, return_address; /* of the caller; its pc is the latter */
+  uint64_t caller_fp, return_address; /* the caller's; return_address is its pc */
   const trampoline_t *trampoline;
-  uint64_t sp;           /* the stack pointer that the caller has when the call is over */
-  uint64_t data;         /* for `before` and `after` */
-  call_t *outer, *inner; /* the calls of the same thread that began before and after it */
+  uint64_t sp;           /* the caller's stack pointer after the call */
+  uint64_t data;         /* for the handlers */
+  call_t *outer, *inner; /* the previous and next calls of the same thread */
   struct calls *owner;
 };
 _Static_assert(offsetof(struct trampoline, target) == TRAMPOLINE_TARGET, "assembly");
@@ -124,37 +122,28 @@ _Static_assert(offsetof(struct call, return_address) == CALL_RETURN_ADDRESS, "as
 _Static_assert(offsetof(struct call, trampoline) == CALL_TRAMPOLINE, "assembly");
 _Static_assert(sizeof(struct call) == 64, "a cache line");
 
-/* Prepares what trampolines need. NULL: they can be used; else why not, in words. Any thread, not
- * in a signal handler; the answer of the first call holds. */
+/* Prepares trampolines. Returns NULL if they can be used, otherwise the reason, a static text. Any
+ * thread, not in a signal handler. */
 const char *trampoline_ready(void);
 
-/* A trampoline of the table, which has a thunk, for FUNCTION; the same one for the same function.
- * When it is new its target and its `function` are the function and its calls are NULL: set the
- * rest first, then trampoline_set. It is never given back, since a pointer to its thunk may live on
- * anywhere. NULL when all are in use. */
+/* The trampoline for FUNCTION, created at the first call. A new one has FUNCTION as its target and
+ * `function`, and no handlers: set the other fields first, then call trampoline_set. It is never
+ * freed, since pointers to its thunk may exist anywhere. NULL if all are in use. */
 trampoline_t *trampoline_new(uint64_t function);
 
-/* The trampoline that was taken for FUNCTION, or NULL. */
+/* The existing trampoline for FUNCTION, or NULL. */
 trampoline_t *trampoline_find(uint64_t function);
 
 /* The address to call in place of the target. */
 uint64_t trampoline_thunk(const trampoline_t *trampoline);
 
-/* The trampoline whose thunk is at ADDRESS, or NULL. */
-trampoline_t *trampoline_of_thunk(uint64_t address);
-
-/* From now on CALLS are called, or nothing (NULL): nobody is told then of the end of calls that
- * are under way. */
+/* Sets the handlers, or NULL: then calls in progress end without `after`. */
 static inline void trampoline_set(trampoline_t *trampoline, const trampoline_handlers_t *calls) {
   store_release(&trampoline->calls, calls);
 }
 
-/* The calling thread's innermost call under way, NULL when there is none; go outward by `outer`,
- * until `sp` is UINT64_MAX. */
+/* The calling thread's innermost call in progress, or NULL. Follow `outer` until `sp` is
+ * UINT64_MAX. */
 const call_t *trampoline_innermost(void);
-
-/* Calls that went straight on because their thread was busy with another one, or because there was
- * no memory; of all threads. */
-uint64_t trampoline_missed(void);
 
 #endif

@@ -15,14 +15,14 @@ static bool is_named(const char *linked, const char *name) {
 }
 
 macho_rebound_t macho_rebind(const macho_slot_list_t *slots, uint64_t slide, const char *name,
-                             uint64_t value, macho_patch_t *patches, uint32_t room) {
+                             uint64_t value, macho_patch_t *patches, uint32_t capacity) {
   macho_rebound_t done = {0};
   patcher_t patcher = {.maps = -1};
   for (uint32_t i = 0; i < slots->count; i++) {
     const macho_slot_t *slot = &slots->items[i];
     if (!is_named(slot->name, name)) continue;
     uint64_t address = slot->address + slide;
-    if (slot->is_signed || slot->addend || address % 8 || done.count == room) {
+    if (slot->is_signed || slot->addend || address % 8 || done.count == capacity) {
       done.skipped++;
       continue;
     }

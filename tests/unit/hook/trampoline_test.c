@@ -330,7 +330,7 @@ static void switched_meanwhile(void **state) {
   (void)state;
   pthread_t threads[CALLERS];
   busy_hooked = HOOKED(busy, &counting);
-  trampoline_t *t = trampoline_of_thunk((uint64_t)(uintptr_t)busy_hooked);
+  trampoline_t *t = trampoline_find((uint64_t)(uintptr_t)busy);
   stop = callers_seen = 0;
   for (int i = 0; i < CALLERS; i++)
     assert_int_equal(pthread_create(&threads[i], NULL, keep_calling, NULL), 0);

@@ -33,7 +33,7 @@
         HIDDEN(trampolines)
         HIDDEN(trampoline_before)
         HIDDEN(trampoline_after)
-        HIDDEN(trampoline_thrown)
+        HIDDEN(trampoline_exception)
         HIDDEN(trampoline_personality)
 SYMBOL(sonde_trampoline):
         .cfi_startproc
@@ -131,7 +131,7 @@ LOCAL(landing):
         mov x29, sp
         stp x0, x1, [sp, #16]
         mov x0, x17
-        bl SYMBOL(trampoline_thrown)
+        bl SYMBOL(trampoline_exception)
         ldp x0, x16, [sp, #16]
         ldp x29, x30, [sp], #32
         .cfi_def_cfa_offset 0

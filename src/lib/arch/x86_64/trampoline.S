@@ -38,7 +38,7 @@
         HIDDEN(trampolines)
         HIDDEN(trampoline_before)
         HIDDEN(trampoline_after)
-        HIDDEN(trampoline_thrown)
+        HIDDEN(trampoline_exception)
         HIDDEN(trampoline_personality)
 SYMBOL(sonde_trampoline):
         .cfi_startproc
@@ -114,7 +114,7 @@ LOCAL(landing):
         movq %rbp, %rdi
         movq CALL_CALLER_FP(%rbp), %rbp
         .cfi_same_value 6
-        call SYMBOL(trampoline_thrown)
+        call SYMBOL(trampoline_exception)
         addq $8, %rsp
         .cfi_adjust_cfa_offset -8
         POP %rdx, %rdi

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT
  *
- * Images that are loaded later, on Apple's systems: dyld calls back for each, when it is bound and
- * before its constructors. It holds its own lock then, so ours is not waited for: who has it is
- * told that it missed something, and looks again when it is done.
+ * Images that are loaded later, on Apple's systems: dyld calls back for each one after binding it
+ * and before its constructors. It holds its own lock then, so the callback does not wait for
+ * sonde's: the owner of that lock finds the `missed` flag and scans again.
  */
 #include "base/bits.h"
 #include "hook/internal.h"
@@ -32,6 +32,6 @@ void dlopen_stop(hooks_t *h) {
   store_release(&is_in_force, 0);
 }
 
-bool dlopen_was_missed(void) { return __atomic_exchange_n(&missed, 0, __ATOMIC_ACQ_REL) != 0; }
+bool dlopen_take_missed(void) { return __atomic_exchange_n(&missed, 0, __ATOMIC_ACQ_REL) != 0; }
 void dlopen_catch_up(hooks_t *h) { hooks_refresh(h); }
-bool dlopen_is_owed(void) { return false; }
+bool dlopen_take_retry(void) { return false; }

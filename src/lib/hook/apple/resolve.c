@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: MIT
  *
- * Which function a name stands for on Apple's systems: the first image in load order that exports
- * it. dyld is not asked: it would take its lock, under which it may be waiting for ours.
+ * The function that a name refers to on Apple's systems: that of the first image in load order that
+ * exports it. dyld is not called: it would take its lock, while its owner may wait for sonde's.
  */
 #include "base/bits.h"
 #include "hook/internal.h"
 
-bool hooks_define(const hooks_t *h, const char *name, const char *version, symbol_t *out) {
+bool hooks_resolve(const hooks_t *h, const char *name, const char *version, symbol_t *out) {
   (void)version;
   for (uint32_t i = 0; i < h->image_count; i++) {
     const import_slots_t *slots = &h->images[i].slots;

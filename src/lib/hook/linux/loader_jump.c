@@ -1,18 +1,18 @@
 /* SPDX-License-Identifier: MIT
  *
- * The code of the loader's empty function, made to jump to us and put back.
+ * Patches the loader's empty notification function to jump to sonde, and restores it.
  *
  * x86_64: `ret` and 13 bytes of the padding behind it become a jump to any address; the word that
- * is entered first is written last, by one store. aarch64: `ret` becomes a branch, when we are
- * within its 128 MB, as libraries are that were loaded at start. The function is called under the
- * loader's lock, which we hold while we write. The pages are writable, and executable, meanwhile.
+ * is entered first is written last, by one store. aarch64: `ret` becomes a branch if sonde is
+ * within its reach of 128 MB, as libraries loaded at start are. The function is called under the
+ * loader's lock, which the writer holds. The page is writable and executable during the write.
  */
 #include "arch/arch.h"
 #include "base/bits.h"
 #include "hook/internal.h"
 
 static struct {
-  uint64_t address; /* of the first word changed; 0: it was not changed */
+  uint64_t address; /* of the first changed word; 0: not changed */
   uint64_t before[2], ours[2];
 } jump;
 
@@ -20,18 +20,18 @@ static struct {
 
 #define JUMP_BYTES 14u
 
-/* The length of the no-operation at CODE, as assemblers pad with; 0 when it is none. */
-static uint32_t nop_length(const uint8_t *code, uint32_t room) {
+/* The length of the assembler's padding instruction at CODE; 0: it is not one. */
+static uint32_t nop_length(const uint8_t *code, uint32_t size) {
   uint32_t i = 0;
-  while (i < room && (code[i] == 0x66 || code[i] == 0x2e))
+  while (i < size && (code[i] == 0x66 || code[i] == 0x2e))
     i++;
-  if (i < room && code[i] == 0x90) return i + 1;
-  if (i + 3 > room || code[i] != 0x0f || code[i + 1] != 0x1f) return 0;
+  if (i < size && code[i] == 0x90) return i + 1;
+  if (i + 3 > size || code[i] != 0x0f || code[i + 1] != 0x1f) return 0;
   uint8_t mode = code[i + 2] >> 6, base = code[i + 2] & 7;
   return i + 3 + (base == 4) + (mode == 1 ? 1 : mode == 2 ? 4 : 0);
 }
 
-/* `ret`, and padding behind it that nothing jumps to: makes `jmp *0(%rip)` and the address. */
+/* Expects `ret` and unused padding; makes `jmp *0(%rip)` and the address. */
 static bool make_jump(uint64_t at, const uint8_t *code, void (*to)(void)) {
   uint32_t end = 1, step = 1;
   if (at % 8 != 0 || code[0] != 0xc3) return false;
@@ -54,7 +54,7 @@ static bool make_jump(uint64_t at, const uint8_t *code, void (*to)(void)) {
 #define BTI_C 0xd503245fu
 #define REACH (INT64_C(128) << 20)
 
-/* `ret`, perhaps behind a landing mark: makes `b`. */
+/* Expects `ret`, possibly behind `bti c`; makes `b`. */
 static bool make_jump(uint64_t at, const uint8_t *code, void (*to)(void)) {
   uint32_t words[6];
   __builtin_memcpy(words, code, sizeof words);
@@ -72,7 +72,7 @@ static bool make_jump(uint64_t at, const uint8_t *code, void (*to)(void)) {
 }
 #endif
 
-/* Both words at once as far as one can. */
+/* Writes both words; the entered one last, or first when the jump is removed. */
 static bool write_code(hooks_t *h, const uint64_t from[2], const uint64_t to[2]) {
   uint64_t *code = (uint64_t *)(uintptr_t)jump.address;
   bool done = patch_open(&h->patcher, jump.address);

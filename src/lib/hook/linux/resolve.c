@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: MIT
  *
- * Which function a name stands for: the first definition in load order in the program's own
- * namespace, as the loader would find it for a library that was there from the start. The address
- * of an undefined symbol in a program that is linked at a fixed address is not a definition: it is
- * a stub that goes through a slot itself, and forwarding to it would never end.
+ * The function that a name refers to: the first definition in load order in the program's
+ * namespace, as the loader would find it for a library that was loaded at start. In a program
+ * linked at a fixed address, the address of an undefined symbol is not a definition: it is a stub
+ * that calls through a slot itself, and forwarding to it would never end.
  */
 #include <elf.h>
 
@@ -27,13 +27,13 @@ static void read_hwcap(ifunc_argument_t *out) {
   }
 }
 
-/* Asks the resolver as the loader does: with arguments on aarch64, which x86_64's ignore. */
+/* Calls the IFUNC resolver like the loader: with arguments on aarch64; x86_64's ignore them. */
 static uint64_t resolve(uint64_t resolver) {
   ifunc_argument_t argument;
   read_hwcap(&argument);
-  uint64_t (*ask)(uint64_t, const ifunc_argument_t *) =
+  uint64_t (*call)(uint64_t, const ifunc_argument_t *) =
       (uint64_t(*)(uint64_t, const ifunc_argument_t *))(uintptr_t)resolver;
-  return ask(argument.hwcap | IFUNC_ARG, &argument);
+  return call(argument.hwcap | IFUNC_ARG, &argument);
 }
 
 typedef struct undefined {
@@ -59,7 +59,7 @@ static uint64_t canonical_of(const import_slots_t *program, const char *name) {
   return u.address;
 }
 
-bool hooks_define(const hooks_t *h, const char *name, const char *version, symbol_t *out) {
+bool hooks_resolve(const hooks_t *h, const char *name, const char *version, symbol_t *out) {
   const import_slots_t *program = NULL;
   for (uint32_t i = 0; i < h->image_count; i++) {
     const import_slots_t *slots = &h->images[i].slots;

@@ -186,7 +186,7 @@ int imports_start(void (*came)(void *context)) {
   const char *why = trampoline_ready();
   for (uint32_t i = 0; why && i < sizeof control->imports_refused - 1 && why[i]; i++)
     control->imports_refused[i] = why[i];
-  filter.came = came;
+  filter.on_images = came;
   int status = hook_filter_add(&filter);
   is_followed = status >= 0;
   return why ? SONDE_EUNSUPPORTED : status < 0 ? status : SONDE_OK;

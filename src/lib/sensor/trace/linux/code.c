@@ -138,7 +138,7 @@ static void watch_images(void) {
   static hook_filter_t images;
   static bool watched;
   if (watched || imports_are_followed()) return;
-  images.came = on_images_loaded;
+  images.on_images = on_images_loaded;
   watched = hook_filter_watch(&images);
 }
 
