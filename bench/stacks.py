@@ -40,7 +40,7 @@ class Program:
         time.sleep(0.2)
 
     def look(self, command):
-        """How long COMMAND takes on it, in ms."""
+        """The time that COMMAND takes on the program, in ms."""
         words = [word.replace("PID", str(self.process.pid)) for word in command]
         start = time.perf_counter()
         subprocess.run(words, env=ENVIRONMENT, **QUIET)
@@ -63,7 +63,7 @@ def wall_time():
         for name, command in available().items():
             times[name].append(program.look(command))
     program.end()
-    print("100 blocked threads of about 25 frames, ms: median (least)")
+    print("100 blocked threads of about 25 frames, ms: median (minimum)")
     for name, values in times.items():
         print(f"  {name:18} {statistics.median(values):8.1f} ({min(values):.1f})")
     ratio("--no-lines against eu-stack", times, "sonde --no-lines", "eu-stack")
@@ -78,8 +78,8 @@ def ratio(what, times, ours, theirs):
 
 
 def pauses():
-    """The longest gap that spinning threads saw in their clock while they were looked at."""
-    print("longest pause of a thread that spins, µs: median (least) of the rounds")
+    """The longest gap that spinning threads saw in their clock while they were captured."""
+    print("longest pause of a spinning thread, µs: median (minimum) of the rounds")
     rivals = {"nothing": None} | {name: c for name, c in available().items() if name != "gdb"}
     results = {name: [] for name in rivals}
     for _ in range(ROUNDS):
@@ -137,7 +137,7 @@ int main(int argc, char **argv) {
 
 def main():
     if not shutil.which("eu-stack"):
-        print("eu-stack is missing: its rows are left out (package elfutils)")
+        print("eu-stack is missing: its rows are omitted (package elfutils)")
     wall_time()
     pauses()
     many_threads()

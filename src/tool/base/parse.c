@@ -36,7 +36,7 @@ bool parse_duration(const char *text, double *out_ns) {
   return false;
 }
 
-/* What a character stands for, + 1. */
+/* The value of a hexadecimal digit, + 1; 0: not a digit. */
 static const uint8_t hex_values[256] = {
     ['0'] = 1,  ['1'] = 2,  ['2'] = 3,  ['3'] = 4,  ['4'] = 5,  ['5'] = 6,  ['6'] = 7,  ['7'] = 8,
     ['8'] = 9,  ['9'] = 10, ['a'] = 11, ['b'] = 12, ['c'] = 13, ['d'] = 14, ['e'] = 15, ['f'] = 16,

@@ -94,7 +94,7 @@ static bool bad(calls_t *c) {
   return false;
 }
 
-/* A record may stand for several equal steps; returns one of them. */
+/* Returns one of the equal steps that a record represents. */
 static bool next_pending(calls_t *c, call_step_t *out) {
   c->pending--;
   out->what = c->pending_what;

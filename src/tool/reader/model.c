@@ -39,7 +39,7 @@ typedef struct hole {
 #define GROWING(type, name)                                                                        \
   struct {                                                                                         \
     type *items;                                                                                   \
-    uint32_t count, room;                                                                          \
+    uint32_t count, capacity;                                                                      \
   } name
 
 struct model {
@@ -57,16 +57,16 @@ struct model {
 
 /* ---- memory ------------------------------------------------------------------------------- */
 
-static bool grow(void **items, size_t size, uint32_t count, uint32_t *room) {
-  if (count < *room) return true;
-  uint32_t bigger = *room ? *room * 2 : 1024;
-  void *grown = bigger > *room ? realloc(*items, bigger * size) : NULL;
+static bool grow(void **items, size_t size, uint32_t count, uint32_t *capacity) {
+  if (count < *capacity) return true;
+  uint32_t bigger = *capacity ? *capacity * 2 : 1024;
+  void *grown = bigger > *capacity ? realloc(*items, bigger * size) : NULL;
   if (!grown) return false;
   *items = grown;
-  *room = bigger;
+  *capacity = bigger;
   return true;
 }
-#define GROW(t) grow((void **)&(t).items, sizeof *(t).items, (t).count, &(t).room)
+#define GROW(t) grow((void **)&(t).items, sizeof *(t).items, (t).count, &(t).capacity)
 
 model_t *model_new(void) {
   model_t *m = calloc(1, sizeof *m);
@@ -166,7 +166,7 @@ static void put_slot(model_t *m, uint32_t number) {
 }
 
 /* Slots are never removed: an address keeps its block, live or freed. */
-static bool room_for_slot(model_t *m) {
+static bool reserve_slot(model_t *m) {
   if (2 * (uint64_t)m->blocks.count < m->mask) return true;
   if (m->mask >= UINT32_MAX / 2) return false;
   uint32_t *old = m->slots, mask = m->mask;
@@ -271,7 +271,7 @@ bool model_new_was(model_t *m, uint64_t symbol, uint64_t size, unsigned shift, u
   m->end_of_last = end;
   uint32_t number = find_block(m, address);
   if (!number) {
-    if (!room_for_slot(m) || !GROW(m->blocks)) return false;
+    if (!reserve_slot(m) || !GROW(m->blocks)) return false;
     number = m->blocks.count++;
     m->blocks.items[number] = (block_t){.address = address};
     put_slot(m, number);

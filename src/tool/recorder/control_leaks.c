@@ -183,8 +183,8 @@ static bool signal_program(const control_t *c) {
     calls++;
     if (wait_for(LEAKS_ACCEPTED, SIGNAL_WAIT_NS) >= LEAKS_ACCEPTED) return true;
   }
-  uint32_t asked = LEAKS_REQUESTED;
-  if (cas_acq_rel(&s->leaks_state, &asked, 0u)) return false;
+  uint32_t requested = LEAKS_REQUESTED;
+  if (cas_acq_rel(&s->leaks_state, &requested, 0u)) return false;
   return wait_for(LEAKS_ACCEPTED, TIMEOUT_NS) >= LEAKS_ACCEPTED;
 }
 

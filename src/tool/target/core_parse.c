@@ -13,6 +13,7 @@
 #include <string.h>
 
 #include "base/load.h"
+#include "base/array.h"
 #include "target/core.h"
 #include "target/registers.h"
 
@@ -81,7 +82,7 @@ bool core_read_held(const core_t *core, uint64_t address, void *out, size_t size
 typedef struct notes {
   target_t *target;
   core_t *core;
-  size_t thread_room;
+  size_t thread_capacity;
   const uint8_t *files; /* the NT_FILE note */
   uint64_t files_size;
 } notes_t;
@@ -90,13 +91,7 @@ static bool read_prstatus(notes_t *notes, const uint8_t *data, uint64_t size) {
   target_t *target = notes->target;
   size_t registers = target->machine == MACHINE_X86_64 ? 27 * 8 : 34 * 8;
   if (size < PRSTATUS_REGS + registers) return true;
-  if (target->thread_count == notes->thread_room) {
-    size_t room = notes->thread_room ? notes->thread_room * 2 : 16;
-    thread_t *threads = realloc(target->threads, room * sizeof *threads);
-    if (!threads) return false;
-    target->threads = threads;
-    notes->thread_room = room;
-  }
+  if (!ARRAY_GROW(target->threads, target->thread_count, notes->thread_capacity)) return false;
   thread_t *thread = &target->threads[target->thread_count++];
   memset(thread, 0, sizeof *thread);
   thread->tid = (pid_t)load32(data + PRSTATUS_PID);

@@ -19,6 +19,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "base/array.h"
 #include "base/load.h"
 #include "target/modules.h"
 #include "target/process.h"
@@ -41,9 +42,9 @@ typedef struct entry {
 struct jit {
   char *source;
   entry_t *entries;
-  size_t count, room;
+  size_t count, capacity;
   char **names; /* owned */
-  size_t name_count, name_room;
+  size_t name_count, name_capacity;
 };
 
 jit_t *jit_new(const char *source) {
@@ -65,26 +66,14 @@ void jit_close(jit_t *jit) {
 const char *jit_source(const jit_t *jit) { return jit->source; }
 
 static const char *keep_name(jit_t *jit, const char *name, size_t length) {
-  if (jit->name_count == jit->name_room) {
-    size_t room = jit->name_room ? jit->name_room * 2 : 256;
-    char **names = realloc(jit->names, room * sizeof *names);
-    if (!names) return NULL;
-    jit->names = names;
-    jit->name_room = room;
-  }
+  if (!ARRAY_GROW(jit->names, jit->name_count, jit->name_capacity)) return NULL;
   char *copy = strndup(name, length);
   if (copy) jit->names[jit->name_count++] = copy;
   return copy;
 }
 
 static bool add(jit_t *jit, uint64_t address, uint64_t size, uint64_t index, const char *name) {
-  if (jit->count == jit->room) {
-    size_t room = jit->room ? jit->room * 2 : 256;
-    entry_t *entries = realloc(jit->entries, room * sizeof *entries);
-    if (!entries) return false;
-    jit->entries = entries;
-    jit->room = room;
-  }
+  if (!ARRAY_GROW(jit->entries, jit->count, jit->capacity)) return false;
   jit->entries[jit->count] = (entry_t){{address, size, name}, jit->count, index, 0};
   jit->count++;
   return true;

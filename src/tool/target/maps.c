@@ -8,16 +8,11 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/array.h"
 #include "target/target.h"
 
 bool maps_add(maps_t *maps, const mapping_t *mapping) {
-  if (maps->count == maps->room) {
-    size_t room = maps->room ? maps->room * 2 : 64;
-    mapping_t *items = realloc(maps->items, room * sizeof *items);
-    if (!items) return false;
-    maps->items = items;
-    maps->room = room;
-  }
+  if (!ARRAY_GROW(maps->items, maps->count, maps->capacity)) return false;
   maps->items[maps->count++] = *mapping;
   return true;
 }

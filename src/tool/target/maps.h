@@ -13,7 +13,7 @@
 #define MAP_READ  1u
 #define MAP_WRITE 2u
 #define MAP_EXEC  4u
-/* A core file does not tell whether the mapping is code. */
+/* Access is unknown: a core file may not record whether the mapping is code. */
 #define MAP_UNKNOWN 8u
 
 typedef struct mapping {
@@ -36,7 +36,7 @@ typedef struct mapping {
 
 typedef struct maps {
   mapping_t *items;
-  size_t count, room;
+  size_t count, capacity;
   /* the memory of the paths; owned */
   char *text;
 } maps_t;

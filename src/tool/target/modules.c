@@ -19,6 +19,7 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
+#include "base/array.h"
 #include "sonde/status.h"
 #include "target/unpack.h"
 
@@ -39,13 +40,8 @@ static bool continues(const maps_t *maps, const module_t *module, const mapping_
          strcmp(last->path, m->path) == 0;
 }
 
-static bool add_module(modules_t *modules, size_t *room, const mapping_t *m, size_t index) {
-  if (modules->count == *room) {
-    *room = *room ? *room * 2 : 32;
-    module_t *items = realloc(modules->items, *room * sizeof *items);
-    if (!items) return false;
-    modules->items = items;
-  }
+static bool add_module(modules_t *modules, size_t *capacity, const mapping_t *m, size_t index) {
+  if (!ARRAY_GROW(modules->items, modules->count, *capacity)) return false;
   module_t *module = &modules->items[modules->count++];
   memset(module, 0, sizeof *module);
   module->start = m->start;
@@ -58,7 +54,7 @@ static bool add_module(modules_t *modules, size_t *room, const mapping_t *m, siz
 bool modules_build(target_t *target) {
   maps_t *maps = &target->maps;
   modules_t *modules = &target->modules;
-  size_t room = 0;
+  size_t capacity = 0;
   bool open = false; /* the last module may continue */
   for (size_t i = 0; i < maps->count; i++) {
     mapping_t *m = &maps->items[i];
@@ -69,7 +65,7 @@ bool modules_build(target_t *target) {
     }
     module_t *module = open ? &modules->items[modules->count - 1] : NULL;
     if (!module || !continues(maps, module, m)) {
-      if (!add_module(modules, &room, m, i)) return false;
+      if (!add_module(modules, &capacity, m, i)) return false;
       module = &modules->items[modules->count - 1];
     }
     module->end = m->end;

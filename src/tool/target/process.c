@@ -131,15 +131,15 @@ static void locate(target_t *target, module_t *module) {
 static char *read_all(const char *path, size_t *size) {
   int fd = open(path, O_RDONLY | O_CLOEXEC);
   if (fd < 0) return NULL;
-  size_t room = 1 << 16, used = 0;
-  char *text = malloc(room);
+  size_t capacity = 1 << 16, used = 0;
+  char *text = malloc(capacity);
   while (text && used < MAPS_BYTES_MAX) {
-    if (room - used < 4097) {
-      char *more = realloc(text, room *= 2);
+    if (capacity - used < 4097) {
+      char *more = realloc(text, capacity *= 2);
       if (!more) break;
       text = more;
     }
-    ssize_t n = read(fd, text + used, room - used - 1);
+    ssize_t n = read(fd, text + used, capacity - used - 1);
     if (n <= 0) break;
     used += (size_t)n;
   }

@@ -21,7 +21,7 @@ bool registers_read(machine_t machine, const void *data, size_t size, regs_t *re
  * arguments to ARGS; -1 if there is none. */
 long registers_syscall(machine_t machine, const void *data, size_t size, uint64_t args[6]);
 
-/* The same from the code at the pc, for when the registers alone do not tell. */
+/* The same from the code at the pc, if the registers are not sufficient. */
 long registers_syscall_by_code(machine_t machine, const regs_t *regs, memory_t *memory,
                                uint64_t args[6]);
 

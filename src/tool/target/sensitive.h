@@ -4,7 +4,7 @@
  *
  * Each system call has the public libc functions that are thin wrappers of it. A policy names
  * functions; its coverage is measured by their system calls. A function that does many things
- * (getaddrinfo, setlocale) has no system call of its own: its calls count for the wrappers.
+ * (getaddrinfo, setlocale) has no system call: its calls count for the wrappers.
  */
 #ifndef SONDE_TARGET_SENSITIVE_H
 #define SONDE_TARGET_SENSITIVE_H

@@ -31,7 +31,8 @@
  */
 #define STOP_DEADLINE_NS    200000000ull
 #define STARVED_DEADLINE_NS 5000000000ull
-#define LOOK_AGAIN_NS       1000000ull /* SIGCHLD tells of the stop; another thread may take it */
+/* SIGCHLD reports the stop, but another thread may receive it, so the wait polls too. */
+#define POLL_NS 1000000ull
 
 #ifndef PTRACE_EVENT_STOP
 #define PTRACE_EVENT_STOP 128
@@ -75,7 +76,7 @@ static int wait_stopped(pid_t tid, int *status) {
       if (!wants_to_run(tid)) return 0;
       deadline = now + STOP_DEADLINE_NS;
     }
-    uint64_t left = deadline - now < LOOK_AGAIN_NS ? deadline - now : LOOK_AGAIN_NS;
+    uint64_t left = deadline - now < POLL_NS ? deadline - now : POLL_NS;
     sigtimedwait(&child, NULL, &(struct timespec){0, (long)left});
   }
 }

@@ -20,17 +20,14 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "base/array.h"
+
 #include "target/process.h"
 
 /* ---- which -------------------------------------------------------------------------------- */
 
-static bool add_thread(target_t *target, size_t *room, pid_t tid) {
-  if (target->thread_count == *room) {
-    *room = *room ? *room * 2 : 64;
-    thread_t *threads = realloc(target->threads, *room * sizeof *threads);
-    if (!threads) return false;
-    target->threads = threads;
-  }
+static bool add_thread(target_t *target, size_t *capacity, pid_t tid) {
+  if (!ARRAY_GROW(target->threads, target->thread_count, *capacity)) return false;
   thread_t *thread = &target->threads[target->thread_count++];
   memset(thread, 0, sizeof *thread);
   thread->tid = tid;
@@ -45,7 +42,7 @@ static int by_tid(const void *a, const void *b) {
 }
 
 bool process_list_threads(target_t *target) {
-  size_t room = 0;
+  size_t capacity = 0;
   target_forget_threads(target);
   int fd = dup(process_of(target)->task);
   DIR *directory = fd < 0 ? NULL : fdopendir(fd);
@@ -57,7 +54,7 @@ bool process_list_threads(target_t *target) {
   struct dirent *entry;
   while ((entry = readdir(directory))) {
     pid_t tid = (pid_t)strtol(entry->d_name, NULL, 10);
-    if (tid > 0 && !add_thread(target, &room, tid)) break;
+    if (tid > 0 && !add_thread(target, &capacity, tid)) break;
   }
   closedir(directory);
   if (target->thread_count == 0) return false;

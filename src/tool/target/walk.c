@@ -14,12 +14,12 @@
 #include "unwind/infer/infer.h"
 
 static bool push(walk_t *walk, uint64_t pc, bool exact, bool guessed) {
-  if (walk->count == walk->room) {
-    uint32_t room = walk->room ? walk->room * 2 : 64;
-    frame_t *frames = realloc(walk->frames, room * sizeof *frames);
+  if (walk->count == walk->capacity) {
+    uint32_t capacity = walk->capacity ? walk->capacity * 2 : 64;
+    frame_t *frames = realloc(walk->frames, capacity * sizeof *frames);
     if (!frames) return false;
     walk->frames = frames;
-    walk->room = room;
+    walk->capacity = capacity;
   }
   walk->frames[walk->count++] = (frame_t){.pc = pc, .exact = exact, .guessed = guessed};
   return true;

@@ -10,7 +10,7 @@
 typedef struct walk {
   /* owned */
   frame_t *frames;
-  uint32_t count, room;
+  uint32_t count, capacity;
   ending_t ending;
   const char *reason;
   /* the frame register was inferred */

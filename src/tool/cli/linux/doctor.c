@@ -90,7 +90,8 @@ static void check_child(doctor_t *doctor) {
   waitpid(child, NULL, 0);
 }
 
-/* A thread that runs must be stopped, which needs ptrace: a child that spins tells. */
+/* A thread that runs must be stopped, which needs ptrace: so this tries it on a child that spins.
+ */
 static void check_stop(doctor_t *doctor) {
   pid_t child = fork();
   if (child == 0)
@@ -137,14 +138,14 @@ static bool has_entries(const char *path) {
 static void check_debug_files(doctor_t *doctor) {
   bool installed = has_entries("/usr/lib/debug/.build-id");
   const char *urls = getenv("DEBUGINFOD_URLS");
-  bool asked = urls && urls[0];
+  bool enabled = urls && urls[0];
 #if !defined(SONDE_HAVE_DEBUGINFOD)
-  asked = false;
+  enabled = false;
 #endif
   if (installed)
     doctor_add(doctor, VERDICT_GOOD, NULL, "debug files are installed in /usr/lib/debug");
-  if (asked) doctor_add(doctor, VERDICT_GOOD, NULL, "debuginfod is enabled: %s", urls);
-  if (!installed && !asked)
+  if (enabled) doctor_add(doctor, VERDICT_GOOD, NULL, "debuginfod is enabled: %s", urls);
+  if (!installed && !enabled)
     doctor_add(doctor, VERDICT_LIMITED, "export DEBUGINFOD_URLS=https://debuginfod.elfutils.org/",
                "no debug files: stripped libraries have few names and no lines");
 }

@@ -2,7 +2,7 @@
  *
  * sonde leaks: lists unreachable blocks of a running program, or the references to one block.
  *
- * The program's recorder copies the program (recorder/leaks_client.h). The recording tells which
+ * The program's recorder copies the program (recorder/leaks_client.h). The recording shows which
  * blocks were live then; the copy searches its memory for references to them.
  */
 #include <inttypes.h>

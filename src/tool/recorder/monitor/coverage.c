@@ -202,7 +202,7 @@ static void write_end(tracer_t *t) {
 }
 
 static _Noreturn void be_tracer(recording_t *recording, pid_t pid, const audit_policy_t *policy,
-                                int told) {
+                                int status_fd) {
   /* A stopped tracer would stop the program too. */
   static const int ignored[] = {SIGINT,  SIGQUIT, SIGTERM, SIGHUP,  SIGUSR1,
                                 SIGUSR2, SIGPIPE, SIGTSTP, SIGTTIN, SIGTTOU};
@@ -213,8 +213,8 @@ static _Noreturn void be_tracer(recording_t *recording, pid_t pid, const audit_p
   int error = coverage_calls_open(&t.calls, recording, pid, policy) ? 0 : ENOMEM;
   if (!error && ptrace(PTRACE_SEIZE, pid, NULL, (void *)(intptr_t)OPTIONS) < 0) error = errno;
   if (!error && ptrace(PTRACE_INTERRUPT, pid, NULL, NULL) < 0) error = errno;
-  if (write(told, &error, sizeof error) < 0 || error) _exit(1);
-  close(told);
+  if (write(status_fd, &error, sizeof error) < 0 || error) _exit(1);
+  close(status_fd);
   trace(&t);
   write_end(&t);
   coverage_calls_close(&t.calls);
@@ -223,20 +223,20 @@ static _Noreturn void be_tracer(recording_t *recording, pid_t pid, const audit_p
 
 pid_t coverage_start(recording_t *recording, pid_t pid, const audit_policy_t *policy,
                      const int *closed, int count) {
-  int told[2], error = 0;
-  if (pipe2(told, O_CLOEXEC) < 0) return -1;
+  int status_pipe[2], error = 0;
+  if (pipe2(status_pipe, O_CLOEXEC) < 0) return -1;
   recording->control->audit.watched = 1;
   pid_t tracer = fork();
   if (tracer == 0) {
-    close(told[0]);
+    close(status_pipe[0]);
     for (int i = 0; i < count; i++)
       close(closed[i]);
-    be_tracer(recording, pid, policy, told[1]);
+    be_tracer(recording, pid, policy, status_pipe[1]);
   }
-  close(told[1]);
+  close(status_pipe[1]);
   if (tracer < 0) error = errno;
-  if (!error && read(told[0], &error, sizeof error) != sizeof error) error = ECHILD;
-  close(told[0]);
+  if (!error && read(status_pipe[0], &error, sizeof error) != sizeof error) error = ECHILD;
+  close(status_pipe[0]);
   if (!error) return tracer;
   if (tracer > 0) waitpid(tracer, NULL, 0);
   errno = error;

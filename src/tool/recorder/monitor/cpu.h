@@ -2,7 +2,7 @@
  *
  * The CPU monitor (--cpu): a thread of the recorder that reads, once a second, the CPU time of the
  * program's threads, how long they waited for a CPU and how often they woke up. It sends no
- * signals. The samples in the same recording tell where the time was used.
+ * signals. The samples in the same recording show where the time was used.
  */
 #ifndef SONDE_RECORDER_MONITOR_CPU_H
 #define SONDE_RECORDER_MONITOR_CPU_H

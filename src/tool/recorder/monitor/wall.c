@@ -130,9 +130,9 @@ static void add_poll(wall_monitor_t *m, monitored_thread_t *t, const thread_loca
   t->polls++;
 }
 
-static uint64_t not_written(uint64_t all, uint64_t *told) {
-  uint64_t fresh = all > *told ? all - *told : 0;
-  *told = all;
+static uint64_t not_written(uint64_t all, uint64_t *written) {
+  uint64_t fresh = all > *written ? all - *written : 0;
+  *written = all;
   return fresh;
 }
 
