@@ -24,16 +24,16 @@
 
 /* One cache line; written by the thread, except for `watched`. Times are shifted ticks. */
 typedef struct shm_loop {
-  uint64_t turn;  /* start of the current iteration; 0: the thread waits, or is not a loop yet */
+  uint64_t began; /* start of the current iteration; 0: the thread waits, or is not a loop yet */
   uint64_t site;  /* the wait site: its return address, … */
   uint64_t frame; /* … and its stack pointer; 0: none yet */
   /* End and start of the last watched iteration. */
   uint64_t ended;
   uint64_t ended_of;
-  uint32_t tid;     /* 0: a free entry */
-  uint32_t watched; /* what the recorder needs of the current iteration: SHM_WATCH_… */
-  uint32_t turns;   /* iterations, completed or not, modulo 2^32 */
-  uint32_t moved;   /* how often the wait site turned out to be elsewhere */
+  uint32_t tid;        /* 0: a free entry */
+  uint32_t watched;    /* what the recorder needs of the current iteration: SHM_WATCH_… */
+  uint32_t iterations; /* completed or not, modulo 2^32 */
+  uint32_t moved;      /* how often the wait site turned out to be elsewhere */
   /* The program has declared this limit for the iteration that began at a time with the lower 32
    * bits `allowed_of`. */
   uint32_t allowed_ms;

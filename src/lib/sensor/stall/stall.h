@@ -13,11 +13,10 @@
  * 2. stall_wait_end stores the iteration's start time into the thread's entry in the shared buffers
  *    (record/shm_loops.h), and wakes the recorder if it sleeps. stall_wait_begin stores 0.
  * 3. A thread of the recorder (tool/recorder/monitor/stall.c) polls all entries. It reads the state
- *    and CPU times of a thread that is still in the same iteration (monitor/stall_watch.c).
- * 4. Pure functions (stall/rules.c) decide from each poll: capture a stack, report a stall, or
- * wait.
- * 5. A blocked thread's stack is read from outside; a running thread gets a stack request by
- * signal, and on_request (linux/stall.c) captures its own stack (monitor/thread_stacks.c).
+ *    and CPU times of a thread that is still in the same iteration (monitor/stall_loop.c).
+ * 4. Pure functions (stall/rules.c) decide from each poll: capture a stack, report a stall, wait.
+ * 5. The recorder reads the stack of a blocked thread (monitor/thread_stacks.c). A running thread
+ *    gets a stack request by signal, and captures its own stack in on_request (linux/stall.c).
  * 6. The recorder writes begin, stacks and end of the stall as records of its own stream
  *    (monitor/writer.c; docs/format.md describes them). A note on stderr names the stall at once.
  * 7. When the wait site is reached, stall_end_watched stores the end time.
@@ -61,7 +60,7 @@ static ALWAYS_INLINE stall_wait_t stall_wait_begin(wait_site_t place) {
   if (UNLIKELY(!loop || loop->site != place.site || loop->frame != place.frame))
     return stall_wait_slow(place);
   if (UNLIKELY(load_relaxed(&loop->watched))) stall_end_watched(loop);
-  store_release(&loop->turn, (uint64_t)0);
+  store_release(&loop->began, (uint64_t)0);
   return loop;
 }
 
@@ -69,8 +68,8 @@ static ALWAYS_INLINE stall_wait_t stall_wait_begin(wait_site_t place) {
 static ALWAYS_INLINE void stall_wait_end(stall_wait_t wait) {
   writer_t *w = writer_tls;
   if (!wait || UNLIKELY(w->loop != wait)) return; /* this may be a child of a fork in a handler */
-  store_relaxed(&wait->turns, wait->turns + 1);
-  store_release(&wait->turn, writer_now(w));
+  store_relaxed(&wait->iterations, wait->iterations + 1);
+  store_release(&wait->began, writer_now(w));
   if (UNLIKELY(load_relaxed(&w->control->stall.asleep))) stall_wake_recorder();
 }
 

@@ -101,11 +101,12 @@ static uint64_t poll_lost(stall_monitor_t *m, stall_loop_t *monitored, shm_loop_
 }
 
 static void count_iterations(stall_loop_t *monitored, shm_loop_t *loop, bool *active) {
-  uint32_t turns = load_relaxed(&loop->turns);
-  if (turns == monitored->iterations_seen) return;
-  monitored->iterations +=
-      turns > monitored->iterations_seen ? turns - monitored->iterations_seen : turns;
-  monitored->iterations_seen = turns;
+  uint32_t iterations = load_relaxed(&loop->iterations);
+  if (iterations == monitored->iterations_seen) return;
+  monitored->iterations += iterations > monitored->iterations_seen
+                               ? iterations - monitored->iterations_seen
+                               : iterations;
+  monitored->iterations_seen = iterations;
   *active = true;
 }
 
@@ -119,12 +120,12 @@ static uint64_t scan_loop(stall_monitor_t *m, uint32_t i, uint64_t now, uint64_t
   if (!tid) return UINT64_MAX;
   monitored->tid = tid;
   count_iterations(monitored, loop, &m->active);
-  uint64_t turn = load_acquire(&loop->turn);
-  if (monitored->iteration && turn != monitored->iteration) end_iteration(m, monitored, loop);
-  if (!turn) return UINT64_MAX;
+  uint64_t began = load_acquire(&loop->began);
+  if (monitored->iteration && began != monitored->iteration) end_iteration(m, monitored, loop);
+  if (!began) return UINT64_MAX;
   m->active = true;
   if (!monitored->iteration) {
-    stall_loop_begin(w, monitored, loop, turn);
+    stall_loop_begin(w, monitored, loop, began);
     store_release(&loop->watched, SHM_WATCH_END);
     late = 0;
   }

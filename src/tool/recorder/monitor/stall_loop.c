@@ -252,7 +252,7 @@ bool stall_loop_poll(stall_context_t *w, stall_loop_t *monitored, shm_loop_t *lo
   collect_owner(w, monitored);
   unsigned todo = stall_iteration_poll(&monitored->state, &w->rules, &look);
   monitored->last = stats;
-  if (load_acquire(&loop->turn) != monitored->iteration) return true; /* it has ended */
+  if (load_acquire(&loop->began) != monitored->iteration) return true; /* it has ended */
   if (todo & STALL_DO_SAMPLE) add_current_sample(w, monitored, &stats);
   if (todo & STALL_DO_REPORT) {
     report(w, monitored);

@@ -75,10 +75,10 @@ static shm_loop_t *claim_entry(writer_t *w) {
   shm_loop_t *loop = find_entry(loops, (uint32_t)w->tid);
   if (!loop) store_relaxed(&waits_until_retry, WAITS_UNTIL_RETRY);
   if (!loop) return NULL;
-  store_relaxed(&loop->turn, (uint64_t)0);
+  store_relaxed(&loop->began, (uint64_t)0);
   store_relaxed(&loop->watched, 0u);
   loop->site = loop->frame = 0;
-  loop->turns = 0;
+  loop->iterations = 0;
   candidates[loop - loops->loops] = (wait_candidate_t){0};
   w->loop = loop;
   return loop;
@@ -90,7 +90,7 @@ static void ring(shm_loops_t *loops) {
 }
 
 void stall_end_watched(shm_loop_t *loop) {
-  uint64_t began = load_relaxed(&loop->turn);
+  uint64_t began = load_relaxed(&loop->began);
   uint32_t wanted = load_relaxed(&loop->watched);
   if (!began) return;
   store_relaxed(&loop->ended, writer_now(writer_tls));
@@ -123,11 +123,11 @@ stall_wait_t stall_wait_slow(wait_site_t place) {
   if (!loop || loop->site == DECLARED) return NULL;
   wait_candidate_t *candidate = &candidates[loop - w->control->stall.loops];
   wait_site_t site = {loop->site, loop->frame};
-  wait_kind_t kind = wait_classify(candidate, site, loop->turns, place);
+  wait_kind_t kind = wait_classify(candidate, site, loop->iterations, place);
   if (kind == WAIT_INSIDE) return NULL;
   /* Visits of a nested loop within one iteration of the outer loop keep counting: the iterations of
    * the nested loop, which are counted from now on, are not the outer loop's. */
-  candidate->iterations = loop->turns + 1;
+  candidate->iterations = loop->iterations + 1;
   if (kind == WAIT_SITE) {
     loop->site = place.site;
     loop->frame = place.frame;
@@ -137,7 +137,7 @@ stall_wait_t stall_wait_slow(wait_site_t place) {
     store_relaxed(&loop->moved, loop->moved + 1);
     stall_end_watched(loop);
   }
-  store_release(&loop->turn, (uint64_t)0);
+  store_release(&loop->began, (uint64_t)0);
   return loop;
 }
 
@@ -152,7 +152,7 @@ static int declare(shm_loop_t **out) {
   if (!loop) return SONDE_EFULL;
   loop->site = DECLARED;
   if (load_relaxed(&loop->watched)) stall_end_watched(loop);
-  store_release(&loop->turn, (uint64_t)0);
+  store_release(&loop->began, (uint64_t)0);
   *out = loop;
   return 0;
 }
@@ -164,8 +164,8 @@ int stall_begin(uint32_t limit_ms) {
   uint64_t now = writer_now(writer_tls);
   store_relaxed(&loop->allowed_ms, limit_ms);
   store_release(&loop->allowed_of, (uint32_t)now);
-  store_relaxed(&loop->turns, loop->turns + 1);
-  store_release(&loop->turn, now);
+  store_relaxed(&loop->iterations, loop->iterations + 1);
+  store_release(&loop->began, now);
   if (load_relaxed(&writer_tls->control->stall.asleep)) stall_wake_recorder();
   return 0;
 }
@@ -176,10 +176,10 @@ int stall_expect(uint32_t limit_ms) {
   writer_t *w = writer_tls;
   if (!w || !w->control) return SONDE_EUNSUPPORTED;
   shm_loop_t *loop = w->loop;
-  uint64_t turn = loop ? load_relaxed(&loop->turn) : 0;
-  if (!turn) return SONDE_EINVAL;
+  uint64_t began = loop ? load_relaxed(&loop->began) : 0;
+  if (!began) return SONDE_EINVAL;
   store_relaxed(&loop->allowed_ms, limit_ms);
-  store_release(&loop->allowed_of, (uint32_t)turn);
+  store_release(&loop->allowed_of, (uint32_t)began);
   return 0;
 }
 
