@@ -72,6 +72,12 @@ static bool wrong(policy_parser_t *r, size_t line, const char *format, ...) {
 
 static bool no_memory(policy_parser_t *r) { return wrong(r, 1, "out of memory"); }
 
+/* Adds an item to an array of the policy. False, with a message, when memory runs out. */
+#define ADD_ITEM(r, items, count, item)                                                            \
+  ((items = grow((r)->policy, items, count, sizeof *(items)))                                      \
+       ? ((items)[(count)++] = (item), true)                                                       \
+       : no_memory(r))
+
 static size_t line_of(const yaml_node_t *node) { return node->start_mark.line + 1; }
 
 static yaml_node_t *node_of(policy_parser_t *r, int index) {
@@ -280,17 +286,12 @@ static bool add_to_category(policy_parser_t *r, size_t line, policy_category_t *
   while (n < p->function_count && !same_function(&p->functions[n], f))
     n++;
   if (n == p->function_count) {
-    p->functions = grow(p, p->functions, n, sizeof *p->functions);
-    if (!p->functions) return no_memory(r);
-    p->functions[p->function_count++] = *f;
+    if (!ADD_ITEM(r, p->functions, p->function_count, *f)) return false;
   } else if (memcmp(p->functions[n].arguments, f->arguments, sizeof f->arguments)) {
     return wrong(r, line, "'%s' has other arguments at %s:%d: write the same here", f->name,
                  p->functions[n].source, p->functions[n].line);
   }
-  c->functions = grow(p, c->functions, c->function_count, sizeof *c->functions);
-  if (!c->functions) return no_memory(r);
-  c->functions[c->function_count++] = (uint32_t)n;
-  return true;
+  return ADD_ITEM(r, c->functions, c->function_count, (uint32_t)n);
 }
 
 static bool add_function(policy_parser_t *r, const yaml_node_t *node, void *context) {
@@ -372,10 +373,7 @@ static bool add_category(policy_parser_t *r, const yaml_node_t *entry, void *con
       p->categories[i] = c;
       return true;
     }
-  p->categories = grow(p, p->categories, p->category_count, sizeof *p->categories);
-  if (!p->categories) return no_memory(r);
-  p->categories[p->category_count++] = c;
-  return true;
+  return ADD_ITEM(r, p->categories, p->category_count, c);
 }
 
 /* Checks that GLOB matches the id of a category. */
@@ -421,10 +419,7 @@ static bool add_allowance(policy_parser_t *r, const yaml_node_t *entry, void *co
       !text_at(r, entry, "owner", false, &a.owner) || !list_at(r, entry, "match", &a.match) ||
       !text_at(r, entry, "reason", true, &a.reason) || !read_expiry(r, entry, &a.expires))
     return false;
-  p->allowances = grow(p, p->allowances, p->allowance_count, sizeof *p->allowances);
-  if (!p->allowances) return no_memory(r);
-  p->allowances[p->allowance_count++] = a;
-  return true;
+  return ADD_ITEM(r, p->allowances, p->allowance_count, a);
 }
 
 static bool add_limit(policy_parser_t *r, const yaml_node_t *entry, void *context) {
@@ -439,10 +434,7 @@ static bool add_limit(policy_parser_t *r, const yaml_node_t *entry, void *contex
   const yaml_node_t *window = value_of(r, entry, "window");
   if (!window || !policy_window(scalar(window), &l.window_ns))
     return wrong(r, line_of(window ? window : entry), "'window' is a time: 200ms, 10s, 5m");
-  p->limits = grow(p, p->limits, p->limit_count, sizeof *p->limits);
-  if (!p->limits) return no_memory(r);
-  p->limits[p->limit_count++] = l;
-  return true;
+  return ADD_ITEM(r, p->limits, p->limit_count, l);
 }
 
 static bool add_phase(policy_parser_t *r, const yaml_node_t *entry, void *context) {
@@ -457,10 +449,7 @@ static bool add_phase(policy_parser_t *r, const yaml_node_t *entry, void *contex
   if (!phase.categories.count) return wrong(r, line_of(deny), "'deny' is empty");
   for (size_t i = 0; i < phase.categories.count; i++)
     if (!check_category(r, deny, phase.categories.items[i])) return false;
-  p->phases = grow(p, p->phases, p->phase_count, sizeof *p->phases);
-  if (!p->phases) return no_memory(r);
-  p->phases[p->phase_count++] = phase;
-  return true;
+  return ADD_ITEM(r, p->phases, p->phase_count, phase);
 }
 
 static bool add_owner(policy_parser_t *r, const yaml_node_t *entry, void *context) {
@@ -471,10 +460,7 @@ static bool add_owner(policy_parser_t *r, const yaml_node_t *entry, void *contex
   if (!only_keys(r, entry, keys) || !text_at(r, entry, "library", true, &owner.library) ||
       !text_at(r, entry, "name", true, &owner.name))
     return false;
-  p->owners = grow(p, p->owners, p->owner_count, sizeof *p->owners);
-  if (!p->owners) return no_memory(r);
-  p->owners[p->owner_count++] = owner;
-  return true;
+  return ADD_ITEM(r, p->owners, p->owner_count, owner);
 }
 
 /* ---- the document --------------------------------------------------------------------------- */

@@ -112,11 +112,6 @@ static uint64_t hash_of_item(const void *groups, size_t i) {
   return hash_text(HASH_START, ((const aggregate_t *)groups)->items[i].key);
 }
 
-static void add_counts(counts_t *to, counts_t more) {
-  to->count += more.count;
-  to->bytes += more.bytes;
-}
-
 bool aggregate_add(aggregate_t *g, const char *key, const stack_totals_t *s) {
   if (!hash_reserve(&g->index, g->count, hash_of_item, g)) return false;
   uint32_t *slot;
@@ -129,12 +124,7 @@ bool aggregate_add(aggregate_t *g, const char *key, const stack_totals_t *s) {
     *slot = (uint32_t)++g->count;
   }
   aggregate_row_t *row = &g->items[*slot - 1];
-  add_counts(&row->totals.allocated, s->allocated);
-  add_counts(&row->totals.live, s->live);
-  add_counts(&row->totals.at_peak, s->at_peak);
-  add_counts(&row->totals.at_start, s->at_start);
-  row->totals.temporary += s->temporary;
-  row->totals.frees += s->frees;
+  stack_totals_add(&row->totals, s);
   row->stacks++;
   return true;
 }

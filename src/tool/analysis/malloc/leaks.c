@@ -118,8 +118,7 @@ static int by_bytes(const void *a, const void *b) {
 }
 
 static void add_lost(leaks_stack_t *s, const leaks_block_t *b) {
-  s->lost.count++;
-  s->lost.bytes += b->size;
+  counts_add(&s->lost, (counts_t){1, b->size});
   s->in_cycles += b->verdict == LEAKS_CYCLE;
   if (s->example && b->size <= s->example_size) return;
   s->example = b->address;
@@ -154,15 +153,12 @@ static void add_blocks(leaks_t *l) {
     const leaks_block_t *b = &l->blocks[i];
     if (is_lost(b)) {
       add_lost(item_of(l, l->stacks[i]), b);
-      l->lost.count++;
-      l->lost.bytes += b->size;
+      counts_add(&l->lost, (counts_t){1, b->size});
     } else if (b->verdict == LEAKS_INDIRECT) {
       leaks_stack_t *s = item_of(l, l->stacks[b->owner]);
-      l->indirect.count++;
-      l->indirect.bytes += b->size;
+      counts_add(&l->indirect, (counts_t){1, b->size});
       if (!s) continue;
-      s->indirect.count++;
-      s->indirect.bytes += b->size;
+      counts_add(&s->indirect, (counts_t){1, b->size});
     } else if (b->verdict == LEAKS_GONE) {
       l->unmapped++;
     } else {

@@ -18,6 +18,11 @@ typedef struct counts {
   uint64_t count, bytes;
 } counts_t;
 
+static inline void counts_add(counts_t *to, counts_t more) {
+  to->count += more.count;
+  to->bytes += more.bytes;
+}
+
 /* The totals of one stack. Fields that an event changes come first, in one cache line. */
 typedef struct stack_totals {
   uint64_t changed;   /* sequence number of the last change of `live` */
@@ -29,6 +34,15 @@ typedef struct stack_totals {
   counts_t at_peak;   /* when all stacks together had most bytes live */
   counts_t at_start;  /* at the start of the window */
 } stack_totals_t;
+
+static inline void stack_totals_add(stack_totals_t *to, const stack_totals_t *more) {
+  counts_add(&to->allocated, more->allocated);
+  counts_add(&to->live, more->live);
+  counts_add(&to->at_peak, more->at_peak);
+  counts_add(&to->at_start, more->at_start);
+  to->temporary += more->temporary;
+  to->frees += more->frees;
+}
 
 typedef struct thread_totals {
   uint32_t stream;

@@ -31,18 +31,13 @@ static void get_numbers(const uint8_t *p, const uint8_t *end, uint64_t *out) {
   }
 }
 
-static void add(counts_t *to, uint64_t count, uint64_t bytes) {
-  to->count += count;
-  to->bytes += bytes;
-}
-
 /* Equal stacks have a record each; they are added up. */
 static int read_stack(replay_t *r, const uint64_t *n) {
   stack_totals_t *s = replay_stack(r, (uint32_t)n[0]);
   if (!s) return SONDE_ENOMEM;
-  add(&s->allocated, n[1], n[2]);
-  add(&s->live, n[3], n[4]);
-  add(&s->at_peak, n[5], n[6]);
+  counts_add(&s->allocated, (counts_t){n[1], n[2]});
+  counts_add(&s->live, (counts_t){n[3], n[4]});
+  counts_add(&s->at_peak, (counts_t){n[5], n[6]});
   s->temporary += n[7];
   s->frees += n[8];
   return 0;
@@ -115,8 +110,8 @@ static int read_checkpoint(const summary_reader_t *l, const uint8_t *p, const ui
     for (int k = 0; k < 2; k++) {
       if (!(k ? ends : starts)) continue;
       counts_t *total = k ? &r->live : &r->at_start;
-      add(k ? &s->live : &s->at_start, count, bytes);
-      add(total, count, bytes);
+      counts_add(k ? &s->live : &s->at_start, (counts_t){count, bytes});
+      counts_add(total, (counts_t){count, bytes});
     }
   }
   return 0;

@@ -158,11 +158,6 @@ static bool put_samples(const sample_stack_t *s, byte_buffer_t *out) {
   return put_record(out, SUMMARY_SAMPLE, numbers, sizeof numbers / sizeof *numbers);
 }
 
-static void add_counts(counts_t *to, const counts_t *more) {
-  to->count += more->count;
-  to->bytes += more->bytes;
-}
-
 /* Writes the first KEPT stacks and the sum of the others. */
 static bool put_stacks(const summary_writer_t *w, size_t kept, byte_buffer_t *out) {
   stack_totals_t rest = {0};
@@ -180,12 +175,7 @@ static bool put_stacks(const summary_writer_t *w, size_t kept, byte_buffer_t *ou
       rest_samples.ticks += sample->ticks;
       rest_samples.missed += sample->missed;
     }
-    if (!s) continue;
-    add_counts(&rest.allocated, &s->allocated);
-    add_counts(&rest.live, &s->live);
-    add_counts(&rest.at_peak, &s->at_peak);
-    rest.temporary += s->temporary;
-    rest.frees += s->frees;
+    if (s) stack_totals_add(&rest, s);
   }
   bool any = rest.allocated.count | rest.live.count | rest.at_peak.count | rest.frees;
   return good && (!any || put_stack(0, &rest, out)) &&
@@ -203,7 +193,7 @@ static bool put_checkpoint(const summary_writer_t *w, const checkpoint_t *m, siz
     size_t place = w->items[i].place;
     if (!place || place > m->count || !m->live[place - 1].bytes) continue;
     if (i >= kept || !w->items[i].stack) {
-      add_counts(&rest, &m->live[place - 1]);
+      counts_add(&rest, m->live[place - 1]);
       continue;
     }
     numbers[n++] = w->items[i].stack;
@@ -235,8 +225,8 @@ static bool put_threads(const summary_writer_t *w, byte_buffer_t *out) {
       good = put_thread((uint32_t)i, t, out);
       continue;
     }
-    add_counts(&rest.allocated, &t->allocated);
-    add_counts(&rest.live, &t->live);
+    counts_add(&rest.allocated, t->allocated);
+    counts_add(&rest.live, t->live);
     rest.frees += t->frees;
   }
   return good && (!(rest.allocated.count | rest.frees) || put_thread(0, &rest, out));

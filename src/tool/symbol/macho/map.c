@@ -19,6 +19,7 @@
 #include "image/macho/format.h"
 #include "symbol/dwarf/dwarf.h"
 #include "symbol/macho/file.h"
+#include "symbol/macho/symtab.h"
 #include "symbol/index/coding.h"
 
 /* One function: SIZE bytes at FROM in the object, at TO in the image. */
@@ -34,16 +35,6 @@ typedef struct debug_object {
   size_t count, capacity;
 } debug_object_t;
 
-/* Longer names are hostile. */
-#define NAME_MAX_BYTES 16384
-
-static const char *name_at(const section_t *names, uint64_t offset) {
-  if (offset >= names->size) return NULL;
-  const char *name = (const char *)names->data + offset;
-  uint64_t left = names->size - offset;
-  return memchr(name, 0, left < NAME_MAX_BYTES ? left : NAME_MAX_BYTES) ? name : NULL;
-}
-
 /* ---- the stabs ---------------------------------------------------------------------------- */
 
 /* Calls VISIT for each object with its functions, until it returns false. */
@@ -56,8 +47,7 @@ static bool each_object(const image_t *image, bool (*visit)(debug_object_t *obje
   for (size_t i = 0; more && i < image->symtab.size / entry; i++) {
     macho_nlist_t n = macho_nlist(shape, image->symtab.data + i * entry);
     if (n.type != MACHO_N_SO && n.type != MACHO_N_OSO && n.type != MACHO_N_FUN) continue;
-    const section_t *names = &image->symtab_names;
-    const char *name = name_at(names, n.name);
+    const char *name = macho_symtab_name(image, n.name);
     if (!name) continue;
     if (n.type != MACHO_N_FUN && object.path) {
       more = visit(&object, context);
@@ -134,14 +124,13 @@ static int compare_from(const void *left, const void *right) {
 static void find_functions(debug_object_t *object, const image_t *image) {
   elf_shape_t shape = macho_shape(image->is_64bit, image->is_big_endian);
   unsigned entry = macho_nlist_size(shape);
-  const section_t *names = &image->symtab_names;
   size_t kept = 0;
   for (size_t i = 0; i < object->count; i++)
     object->functions[i].from = UINT64_MAX;
   if (object->count) qsort(object->functions, object->count, sizeof(map_function_t), compare_names);
   for (size_t i = 0; i < image->symtab.size / entry; i++) {
     macho_nlist_t n = macho_nlist(shape, image->symtab.data + i * entry);
-    map_function_t wanted = {.name = name_at(names, n.name)};
+    map_function_t wanted = {.name = macho_symtab_name(image, n.name)};
     if (!macho_nlist_is_defined(&n) || !wanted.name) continue;
     map_function_t *f =
         bsearch(&wanted, object->functions, object->count, sizeof wanted, compare_names);

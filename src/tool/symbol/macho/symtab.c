@@ -29,7 +29,7 @@ typedef struct symtab {
 /* Longer names are hostile: thousands of symbols may share the end of one name. */
 #define NAME_MAX 16384
 
-static const char *name_at(const image_t *image, uint64_t offset) {
+const char *macho_symtab_name(const image_t *image, uint64_t offset) {
   const section_t *names = &image->symtab_names;
   if (offset >= names->size) return NULL;
   const char *name = (const char *)names->data + offset;
@@ -96,7 +96,7 @@ static bool add_symbols(symtab_t *table, const uint64_t *only, facts_t *facts, b
     if (!is_code) continue;
     uint64_t end = border_above(table, entry.value);
     if (end <= entry.value || (only && (*only < entry.value || *only >= end))) continue;
-    const char *name = name_at(table->image, entry.name);
+    const char *name = macho_symtab_name(table->image, entry.name);
     if (!name || !*without_underscore(name)) continue;
     if (!add_symbol(facts, without_underscore(name), entry.value, end - entry.value)) return false;
   }
@@ -121,7 +121,7 @@ static bool add_stubs(const symtab_t *table, const macho_section_t *section, con
     if (index >= table->count) continue; /* also the flags of local and absolute symbols */
     macho_nlist_t entry = macho_nlist(table->shape, table->image->symtab.data +
                                                         index * macho_nlist_size(table->shape));
-    const char *name = name_at(table->image, entry.name);
+    const char *name = macho_symtab_name(table->image, entry.name);
     if (!name || !*without_underscore(name)) continue;
     int length = snprintf(text, sizeof text, "%s@stub", without_underscore(name));
     if (length > 0 && (size_t)length < sizeof text && !add_symbol(facts, text, address, step))

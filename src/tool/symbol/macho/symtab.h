@@ -15,4 +15,7 @@
  * image has local functions, that is, is not stripped. False when memory runs out. */
 bool macho_symtab_read(const image_t *image, const uint64_t *only, facts_t *facts, bool *found);
 
+/* The name at OFFSET of the symbol table's strings; NULL when it is damaged or too long. */
+const char *macho_symtab_name(const image_t *image, uint64_t offset);
+
 #endif
