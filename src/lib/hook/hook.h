@@ -3,8 +3,8 @@
  * The functions of sonde/hook.h in this copy of the library. The public functions call these, or
  * the agent's: see hook/agent_table.h.
  */
-#ifndef SONDE_HOOK_LOCAL_H
-#define SONDE_HOOK_LOCAL_H
+#ifndef SONDE_HOOK_HOOK_H
+#define SONDE_HOOK_HOOK_H
 
 #include "hook/filter.h"
 #include "sonde/hook.h"

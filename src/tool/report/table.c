@@ -184,10 +184,10 @@ static void add_stream(const report_t *r, uint32_t stream, json_object *o) {
   if (thread->level) json_add_flag(o, "in_signal_handler", true);
 }
 
-static void add_stack(const report_t *r, const char *key, uint32_t stack, json_object *o) {
+static void add_stack(const report_t *r, const column_t *c, uint32_t stack, json_object *o) {
   bool complete;
-  if (!stack) return;
-  json_add_count(o, key, stack);
+  if (!stack && c->optional) return;
+  json_add_count(o, c->key, stack);
   json_object_object_add(o, "frames", report_frames_json(r, stack, &complete));
   json_add_flag(o, "complete", complete);
 }
@@ -202,7 +202,7 @@ static void add_field(const report_t *r, const column_t *c, const void *row, jso
   case UNIT_TEXT: add_text(c, pointer_of(c, row), o); return;
   case UNIT_FUNCTION: report_function_json(pointer_of(c, row), o); return;
   case UNIT_STREAM: add_stream(r, (uint32_t)n, o); return;
-  case UNIT_STACK: add_stack(r, c->key, (uint32_t)n, o); return;
+  case UNIT_STACK: add_stack(r, c, (uint32_t)n, o); return;
   case UNIT_BLOCKS:
     json_object_object_add(o, c->key, report_counts_json(counts_at(c, row)));
     return;

@@ -2,8 +2,8 @@
  *
  * One monitored event loop: its current iteration and the samples of it.
  */
-#ifndef SONDE_RECORDER_MONITOR_STALL_WATCH_H
-#define SONDE_RECORDER_MONITOR_STALL_WATCH_H
+#ifndef SONDE_RECORDER_MONITOR_STALL_LOOP_H
+#define SONDE_RECORDER_MONITOR_STALL_LOOP_H
 
 #include "sensor/stall/rules.h"
 #include "recorder/monitor/thread_stacks.h"

@@ -7,8 +7,8 @@
  * or 3. A running thread gets a signal and captures its own stack, which needs only the right to
  * signal it. Its response is collected at a later poll.
  */
-#ifndef SONDE_RECORDER_MONITOR_STALL_STACKS_H
-#define SONDE_RECORDER_MONITOR_STALL_STACKS_H
+#ifndef SONDE_RECORDER_MONITOR_THREAD_STACKS_H
+#define SONDE_RECORDER_MONITOR_THREAD_STACKS_H
 
 #include "recorder/monitor/writer.h"
 

@@ -3,8 +3,8 @@
  * State, CPU time and system call of a thread of another process, as the kernel reports them in
  * /proc/PID/task/TID (proc(5)).
  */
-#ifndef SONDE_RECORDER_MONITOR_THREAD_FACTS_H
-#define SONDE_RECORDER_MONITOR_THREAD_FACTS_H
+#ifndef SONDE_RECORDER_MONITOR_THREAD_STATS_H
+#define SONDE_RECORDER_MONITOR_THREAD_STATS_H
 
 #include <stdbool.h>
 #include <stdint.h>

@@ -90,7 +90,7 @@ static const column_t wait_columns[] = {
     {"samples", NULL, UNIT_COUNT, FIELD(wait_sum_t, samples)},
     {"syscall", NULL, UNIT_TEXT, FIELD(wait_sum_t, call), .optional = true},
     {"what", NULL, UNIT_TEXT, FIELD(wait_sum_t, what), .optional = true},
-    {"stack", NULL, UNIT_STACK, FIELD(wait_sum_t, stack)},
+    {"stack", NULL, UNIT_STACK, FIELD(wait_sum_t, stack), .optional = true},
     {0}};
 
 static const column_t lock_columns[] = {

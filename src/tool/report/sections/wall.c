@@ -39,7 +39,7 @@ static const column_t place_columns[] = {
     {"where", "where", UNIT_TEXT, FIELD(place_row_t, where)},
     {"syscall", "call", UNIT_TEXT, FIELD(place_row_t, call), .optional = true},
     {"samples", NULL, UNIT_COUNT, FIELD(place_row_t, samples)},
-    {"stack", "stack", UNIT_STACK, FIELD(place_row_t, stack)},
+    {"stack", "stack", UNIT_STACK, FIELD(place_row_t, stack), .optional = true},
     {0}};
 
 static wall_thread_t sum_of(const wall_t *w) {

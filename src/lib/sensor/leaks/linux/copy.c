@@ -2,14 +2,15 @@
  *
  * Runs in the copy: decides which memory is a root, and searches.
  *
- * Roots are
- *   data      writable segments of images, and parts that the loader makes read-only after
- * relocation stacks    from each thread's stack pointer, less the red zone, to the end of the
- * mapping registers of each thread, including vector registers, if known mappings  all other
- * private memory that belongs neither to an image nor to the allocator The allocator's memory is
- * searched through its blocks only: between them is freed memory, full of stale pointers. If some
- * allocated blocks are unknown, that memory is a root too: a block referenced by an unknown block
- * is not leaked.
+ * Roots are:
+ *   - writable segments of images, and their parts that are read-only after relocation;
+ *   - stacks, from each thread's stack pointer (less the red zone) to the end of the mapping;
+ *   - the registers of each thread, including vector registers if they are known;
+ *   - all other private memory that belongs neither to an image nor to the allocator.
+ *
+ * The allocator's memory is searched through its blocks only: between them is freed memory, full of
+ * stale pointers. If some allocated blocks are unknown, that memory is a root, too: a block that an
+ * unknown block references is not leaked.
  *
  * The allocator's memory is recognized by its small blocks: [heap], and each window of 64 MB that
  * is mapped from its start and contains a small block (the layout of glibc's arenas). Large blocks
