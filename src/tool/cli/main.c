@@ -43,9 +43,8 @@ static void list_verbs(FILE *out) {
   for (int i = 0; i < VERB_COUNT; i++)
     fprintf(out, "  %s%-10s%s %s\n", terminal_style(out, TERMINAL_BOLD), verbs[i].name,
             terminal_style(out, TERMINAL_PLAIN), verbs[i].summary);
-  fprintf(out,
-          "\nRun 'sonde help VERB' for options and examples, 'sonde --version' for the version.\n"
-          "Exit status: 0 success, 1 a finding, 2 wrong use or failure.\n");
+  fprintf(out, "\nRun 'sonde help VERB' for options and examples.\n"
+               "Exit status: 0 success, 1 a finding, 2 wrong use or failure.\n");
 }
 
 int verb_help(int argc, char **argv) {

@@ -98,25 +98,36 @@ static int width_of(const char *text, size_t size) {
   return width;
 }
 
-/* Prints TEXT with line breaks between words at LINE_COLUMNS. The first line begins in column
- * INDENT, where the others are indented to. */
-static void print_wrapped(const char *text, int indent) {
+/* Prints the line TEXT of SIZE bytes with breaks between words at LINE_COLUMNS. The line begins in
+ * column INDENT, where its continuations are indented to. */
+static void print_line(const char *text, size_t size, int indent) {
   int column = indent;
-  while (*text) {
-    size_t size = strcspn(text, " \n");
-    int width = width_of(text, size);
-    bool breaks = column > indent && column + 1 + width > LINE_COLUMNS;
-    if (breaks) printf("\n%*s", indent, "");
-    if (breaks) column = indent;
-    if (column > indent) column += printf(" ");
-    printf("%.*s", (int)size, text);
+  size_t lead = strspn(text, " ");
+  for (size_t at = lead < size ? lead : size; at < size; at++) {
+    size_t word = strcspn(text + at, " \n");
+    int width = width_of(text + at, word);
+    if (at == lead) {
+      column += printf("%*s", (int)lead, "");
+    } else if (column + 1 + width > LINE_COLUMNS) {
+      printf("\n%*s", indent, "");
+      column = indent;
+    } else {
+      column += printf(" ");
+    }
+    printf("%.*s", (int)word, text + at);
     column += width;
-    text += size;
-    if (*text == '\n') printf("\n%*s", indent, "");
-    if (*text == '\n') column = indent;
-    if (*text) text++;
+    at += word;
   }
   putchar('\n');
+}
+
+static void print_wrapped(const char *text, int indent) {
+  for (bool first = true; *text; first = false) {
+    size_t size = strcspn(text, "\n");
+    if (!first) printf("%*s", indent, "");
+    print_line(text, size, indent);
+    text += size + (text[size] == '\n');
+  }
 }
 
 static void print_option(const cli_option_t *option, int width) {
@@ -128,8 +139,12 @@ static void print_option(const cli_option_t *option, int width) {
 
 static void print_help(const cli_usage_t *usage) {
   static const cli_option_t help = {KEY_HELP, "help", NULL, "print this help"};
-  printf("usage: sonde %s [options]%s%s\n\n", usage->verb, usage->arguments ? " " : "",
-         usage->arguments ? usage->arguments : "");
+  char synopsis[160];
+  snprintf(synopsis, sizeof synopsis, "sonde %s [options]%s%s", usage->verb,
+           usage->arguments ? " " : "", usage->arguments ? usage->arguments : "");
+  printf("usage: ");
+  print_wrapped(synopsis, 7);
+  putchar('\n');
   print_wrapped(usage->about, 0);
   printf("\noptions:\n");
   int count = option_count(usage), width = (int)strlen("-h, --help");
