@@ -48,9 +48,9 @@ typedef struct sonde_hook_request {
   const char *version;
   /* Called instead, with the same arguments. */
   void *replacement;
-  /* Receives, before the first slot is written, the address to call the original: the next older
-   * hook of the same function, or the function. Read it at each call; it changes when that older
-   * hook is removed. It must stay valid as long as the replacement may be called. */
+  /* Set before the first slot is written: the function to call as the original, which is the next
+   * older hook of the same function, or the function itself. Read it at each call; it changes when
+   * that older hook is removed. It must stay valid as long as the replacement may be called. */
   void **original;
   /* NULL, or a filter: returns nonzero if calls from the image PATH are to be hooked. PATH is the
    * loader's path, "" for the program. It runs inside functions of this header and must not call

@@ -62,7 +62,7 @@ SONDE_API int sonde_malloc_log_start(const char *path, sonde_malloc_mode_t mode)
  * finish its event within five seconds. */
 SONDE_API int sonde_malloc_log_stop(void);
 
-/* Switches the mode. The report counts frees of blocks that were allocated before the switch apart.
+/* Switches the mode. The report counts frees of blocks from before the switch separately.
  * Returns 0; SONDE_EINVAL; SONDE_ENOTFOUND without a recording; SONDE_EUNSUPPORTED as above;
  * SONDE_EIO if the recorder does not reply. */
 SONDE_API int sonde_malloc_log_mode(sonde_malloc_mode_t mode);

@@ -36,7 +36,7 @@ typedef enum sonde_stack_status {
 
 /* Facts about a captured stack; a set of bits. */
 
-/* No unwind rule covers at least one frame; it was unwound by its frame pointer. */
+/* At least one frame has no unwind rule; its frame pointer was used. */
 #define SONDE_FLAG_HEURISTIC 1u
 /* The frame register was inferred from the stack and the machine code, not read. */
 #define SONDE_FLAG_INFERRED 2u

@@ -37,10 +37,10 @@ SONDE_API int sonde_heartbeat(void);
  * Returns as sonde_heartbeat. */
 SONDE_API int sonde_stall_begin(uint32_t limit_ms);
 
-/* Allows the current iteration LIMIT_MS milliseconds, counted from its beginning: the program knows
- * that it is long, or that it waits for its user. Call it before the threshold is reached. It also
- * applies to an iteration of an event loop, which stays watched by its waits.
- * Returns 0; SONDE_EINVAL if no iteration is open; SONDE_EUNSUPPORTED as above. */
+/* Allows the current iteration LIMIT_MS milliseconds from its beginning, for example if it does
+ * long work or waits for the user. Call it before the threshold is reached. It also applies to an
+ * iteration of an event loop, which stays watched by its waits. Returns 0; SONDE_EINVAL if no
+ * iteration is open; SONDE_EUNSUPPORTED as above. */
 SONDE_API int sonde_stall_expect(uint32_t limit_ms);
 
 /* Ends the calling thread's iteration. The thread is not watched until the next begin or heartbeat.
@@ -75,8 +75,8 @@ typedef struct sonde_stall {
 
   /* The hot path: the code that used the time, found in stacks sampled during the whole iteration.
    * It is the innermost function outside system images that had at least half of the samples' time,
-   * then its callers, at most to the 256th frame. sonde_name takes the first entry as a return
-   * address, unless PCS[0] is equal. */
+   * then its callers, at most to the 256th frame. For sonde_name, the first entry is a return
+   * address unless it equals PCS[0]. */
   const uintptr_t *hot_path;
   /* entries; 0: no stack was captured; SONDE_EFULL: eight stalls are being sampled already */
   int hot_path_count;

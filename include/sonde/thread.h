@@ -7,10 +7,10 @@
  * handler; the default action of SIGURG is to ignore it. A thread that blocks SIGURG or waits for
  * signals is never signaled.
  *
- * A blocked thread is signaled in one case only: unwinding needs a register that the kernel does
- * not report (on aarch64 a leaf's caller is in the link register), and the kernel restarts the
- * interrupted call transparently. Such calls are flock(2) and, without a time limit, futex(2), a
- * wait for a child and a read. In other calls, or with SONDE_NO_SIGNAL, such a stack is broken
+ * By default a blocked thread is signaled only if unwinding needs a register that the kernel does
+ * not report (on aarch64 the link register, in a leaf) and the kernel restarts the interrupted
+ * call. Such calls are flock(2), waits for a child, and, without a time limit, futex(2), read,
+ * write, accept, send and recv. Otherwise, or with SONDE_NO_SIGNAL, the stack is SONDE_STACK_BROKEN
  * (SONDE_ENOTFOUND).
  *
  * The first request installs the handler, which stays for the life of the process and passes every
@@ -57,8 +57,8 @@ SONDE_API int sonde_thread(pid_t tid, sonde_thread_t *thread);
 SONDE_API pid_t sonde_main_thread(void);
 
 /* Returns the id of the thread with handle THREAD; SONDE_ENOTHREAD if it has ended;
- * SONDE_EUNSUPPORTED if this C library stores the id at an unknown place, which each call verifies
- * with the calling thread's handle. */
+ * SONDE_EUNSUPPORTED if this C library stores the id at an unknown place (each call checks with the
+ * calling thread's own handle). */
 SONDE_API pid_t sonde_thread_of_pthread(pthread_t thread);
 
 /* Finds the threads named NAME (as set by pthread_setname_np or prctl: its first 15 bytes). Writes
@@ -123,8 +123,8 @@ typedef struct sonde_all {
 } sonde_all_t;
 
 /* Captures the stack of every thread, including the calling one. The stacks are not simultaneous:
- * each is of some time during the call. Returns the number of threads written, each with its own
- * status and reason, or SONDE_EUNSUPPORTED, SONDE_ENOMEM, SONDE_EINVAL. */
+ * each was captured at some time during the call. Returns the number of threads written, each with
+ * its own status and reason, or SONDE_EUNSUPPORTED, SONDE_ENOMEM, SONDE_EINVAL. */
 SONDE_API int sonde_capture_all(sonde_all_t *all);
 
 #ifdef __cplusplus

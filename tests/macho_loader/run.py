@@ -167,7 +167,7 @@ def calls_of(sonde, path):
         key = "/".join(names[node["node"]])
         paths[key] = paths.get(key, 0) + node["calls"]
         times[key] = times.get(key, 0) + node["total_ns"]
-    lost = {key: told["trace"][key] for key in ("lost", "strays", "left") if told["trace"][key]}
+    lost = {key: told["trace"][key] for key in ("lost", "unmatched", "left") if told["trace"][key]}
     return paths, times, lost
 
 

@@ -4,43 +4,43 @@
  *
  * An entry represents one return address on the stack. It holds the address of its slot, the slot's
  * content, and the caller's stack pointer and frame pointer after the return. A walk reaches slots
- * in ascending order. When it reaches a slot that an entry has, with the same content and the same
- * registers, everything further out follows from memory alone, by induction: an entry's frame leads
- * by its rule to the next entry's slot. So comparing the outer slots, and the saved frame pointers
- * that an outer rule reads, proves that the rest of the stack is unchanged. Nothing is unwound
- * again.
+ * in ascending order. If an entry has the slot that it reaches, with the same content and
+ * registers, the rest depends on memory alone: by its rule, each entry's frame leads to the next
+ * entry's slot. So comparing the outer slots, and the saved frame pointers that an outer rule
+ * reads, proves that the rest of the stack is unchanged. Nothing is unwound again.
  *
- * The cache holds only complete stacks, and of these the outermost run of frames whose rules use
- * only the stack pointer and frame pointer. The run ends at a frame whose row must be interpreted,
- * at a signal frame and at code without a row. Each capture walks the frames inside the run.
+ * The cache holds only complete stacks, and only their outermost run of frames with rules that use
+ * no register but the stack and frame pointers. The run ends at a signal frame, at code without an
+ * unwind row (CFI), and at a row that must be interpreted. Each capture walks the frames inside the
+ * run.
  *
  * The frame register matters only if an outer frame's rule uses it before another frame restores
  * it. Elsewhere it holds any value that the program computes, and it is not compared
  * (ENTRY_FP_LIVE).
  *
  * In code with frame pointers, each saved frame pointer points just below the next slot. Such
- * entries are chained. `chain_length` counts the chained entries in a row, so they are compared
- * without reading what each entry is. That takes half the time of a walk along the frame pointers.
+ * entries are chained. `chain_length` counts consecutive chained entries, so they are compared
+ * without reading their flags. That takes half the time of a walk along the frame pointers.
  *
  * capture/predictor.h predicts a stack that was captured before; a correct prediction needs no
  * walk.
  *
  * Cost, in cache lines of 64 bytes and in mispredicted branches. A correct prediction touches two
  * or three lines of the prediction, one line for every two outer entries, the lines of the
- * program's stack, and two of the loader's counters. It stores only the busy word and the last id.
+ * program's stack, and two of the loader's counters. It stores only `busy` and `predictor.last`.
  * It has one unpredictable branch for the number of words and one for the number of entries. A walk
  * of n new frames touches, besides the outer entries, n lines of the frame table and n of the stack
- * table. A compiler with 80,000 nodes pays for those. It writes n entries and n frames of the ring
- * (64 bytes each), and mispredicts two or three branches: whether the prediction is correct, how
- * many frames are new, how many entries remain. Neither uses an atomic instruction or a system
- * call. A capture 30 frames deep whose three innermost frames change at random takes 960
- * instructions.
+ * table. In a compiler with 80,000 stack-table nodes these are cache misses. A walk writes n
+ * entries and n new frames (32 bytes each), and mispredicts two or three branches: whether the
+ * prediction is correct, how many frames are new, how many entries remain. Neither uses an atomic
+ * instruction or a system call. A capture 30 frames deep whose three innermost frames change at
+ * random takes 960 instructions.
  *
  * An entry also holds the id that the stack table (capture/stack_table.h) gave to the stack from
  * this entry outward, once a capture needed it.
  *
  * Threads: only the owning thread uses a cache. Signals: entries[top …] are complete at every
- * instruction; `top` moves out before entries are overwritten and moves in after. A capture that
+ * instruction; `top` is raised before entries are overwritten and lowered after. A capture that
  * interrupts another capture does not use the cache.
  */
 #ifndef SONDE_CAPTURE_FRAME_CACHE_H
@@ -80,7 +80,7 @@ typedef struct frame_cache_entry {
       /* ENTRY_…. */
       uint8_t bits;
     };
-    /* All four as one word, so that no load is wider than the store before it. */
+    /* As one word: a load wider than the last store would stall. */
     uint64_t tail;
   };
 } frame_cache_entry_t;
@@ -230,13 +230,13 @@ typedef struct new_frames {
   new_frame_t *frames;
   /* Size of the ring; a power of two. */
   uint32_t capacity;
-  /* Frames left since the start of the walk. */
+  /* Frames that the walk has left so far. */
   uint32_t count;
   /* Frames from this number on have rules over the cached stack, so they may be cached. */
   uint32_t first_cacheable;
   /* The entry at which the walk met the cache; FRAME_CACHE_ENTRIES if it did not. */
   uint32_t joined;
-  /* The rule of the last frame left; 0 if no rule led from there to where the walk ended. */
+  /* The rule of the frame left last; 0 if a slow step left it. */
   rule_t last_rule;
   /* WALK_END: the walk met the cache or the end of the stack. WALK_CALLER: it reached its limit. */
   walk_step_t end;
@@ -338,9 +338,9 @@ static ALWAYS_INLINE uint64_t frame_cache_sp_words(rule_t rule) {
 #endif
 }
 
-/* Makes FROM entry TOP, inside the next outer one. ID_OF returns its id from *OUTER, which is set
- * to that id. FP_LIVE: an outer rule uses the frame register's value there. Returns the rule that
- * led to the frame. */
+/* Makes FROM entry TOP, inside the next outer one. Its id, from ID_OF and the outer id, replaces
+ * *OUTER. FP_LIVE: an outer rule uses the frame register's value there. Returns the rule that led
+ * to the frame. */
 static ALWAYS_INLINE READS_STACK rule_t frame_cache_add(frame_cache_t *cache, uint32_t top,
                                                         const new_frame_t *from,
                                                         frame_cache_id_of_t *id_of, uint32_t *outer,

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
  *
- * A slot's state is one word: the phase in the low 3 bits, the number of its use above. It goes
+ * A request slot's state is one word: the phase in the low 3 bits, the use number above. It goes
  *   FREE -> REQUESTED -> CAPTURING -> DONE -> FREE (next use)
  * If the requester gives up, it goes REQUESTED -> FREE, or CAPTURING -> ABANDONED, and the handler
  * then sets it to FREE. Acquire and release on that word order everything else in the slot.
@@ -10,9 +10,9 @@
  * apart from the stacks, in one kilobyte that is searched quickly.
  *
  * A requester waits for any of its stacks at one futex, which it shares with few other requesters.
- * A handler wakes that futex only if a requester sleeps there. It matters that the first stack
- * wakes the requester: if both threads share a CPU, the requester continues at once, not at the
- * scheduler's next tick.
+ * A handler wakes that futex only if a requester sleeps there. Each stack wakes it, not only the
+ * last one: if both threads share a CPU, the requester continues at once, not at the scheduler's
+ * next tick.
  *
  * The signal is blocked in the handler, since otherwise handlers could pile up on the thread's
  * stack. So a thread that is about to leave the handler looks like one that blocks the signal.
@@ -162,8 +162,9 @@ static void serve_requests(const void *ucontext) {
 
 /* ---- in the requesting thread --------------------------------------------------------------- */
 
-/* Claims a slot and returns its number, or -1. Until the request is complete the slot is ABANDONED.
- * REQUESTED is stored after everything else and before the signal is sent. */
+/* Claims a slot and returns its number, or -1. While the request is being filled in, the slot is
+ * ABANDONED, so that handlers skip it. REQUESTED is stored after everything else and before the
+ * signal is sent. */
 static int claim(request_pool_t *pool, pid_t tid, const sonde_capture_t *capture) {
   static uint32_t next_slot;
   uint32_t wakeup = (uint32_t)os_tid() % WAKEUPS;

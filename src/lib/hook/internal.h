@@ -25,8 +25,8 @@ typedef struct symbol symbol_t;
 
 #define HOOK_FILTERS 3u
 
-/* The owner of a hook: a request of sonde/hook.h, a filter, or the pending set. Hooks of all but
- * the first end with the image that defines their function. */
+/* The owner of a hook: a request of sonde/hook.h, a filter, or the pending set. Filter and pending
+ * hooks are removed with the image that defines the function. */
 enum { HOOK_REQUESTED, HOOK_OF_FILTER, HOOK_OF_PENDING = HOOK_OF_FILTER + HOOK_FILTERS };
 
 struct sonde_hook {
@@ -42,7 +42,7 @@ struct symbol {
   symbol_t *same_hash; /* in its bucket */
   sonde_hook_t *first; /* hooks with a filter, then those without; each newest first */
   uint64_t original;   /* its address; of an IFUNC, the result of its resolver */
-  /* The address of the stub that a program linked at a fixed address uses for it; 0: none. */
+  /* Its PLT stub, which a program linked at a fixed address uses as its address; 0: none. */
   uint64_t canonical;
   uint64_t definer;    /* start of the image that defines it */
   uint32_t slots;      /* its first place, or HOOK_NONE */
@@ -91,7 +91,7 @@ typedef struct hooks {
   slot_names_t names;             /* of all symbols; read without the lock, too */
   sonde_hook_t *own[DLSYM_HOOKS]; /* of dlsym.c; NULL: not set */
   uint32_t installed;             /* hooks, except those of dlsym.c */
-  uint32_t written;               /* slots, since it was reset */
+  uint32_t written;               /* slots; hook.c resets it */
   bool out_of_memory;             /* something is incomplete */
   bool force_writes;              /* write slots of an image that is being loaded, too */
   bool has_deferred;              /* such slots were not written */
@@ -100,7 +100,8 @@ typedef struct hooks {
 /* hook/arena.c */
 symbol_t *hooks_new_symbol(hooks_t *hooks);
 bool hooks_name_symbol(symbol_t *symbol, const char *name, const char *version);
-/* FRESH, added to the list, or the known symbol with the same definition; then FRESH is freed. */
+/* Adds and returns FRESH. If its definition has a symbol already, frees FRESH and returns that
+ * symbol. */
 symbol_t *hooks_intern(hooks_t *hooks, symbol_t *fresh);
 sonde_hook_t *hooks_new_hook(hooks_t *hooks);
 bool hooks_is_hook(const sonde_hook_t *hook);
@@ -116,8 +117,9 @@ void hooks_search_again(hooks_t *hooks, known_image_t *known); /* at the next sc
 const known_image_t *hooks_image(const hooks_t *hooks, uint32_t number);
 const char *image_path(const os_image_t *image);
 
-/* The first symbol of the bucket of HASH; the others follow by `same_hash`. */
 uint32_t hooks_hash(const char *name);
+
+/* The first symbol of HASH's bucket; `same_hash` links the others. */
 static inline symbol_t *hooks_bucket(const hooks_t *hooks, uint32_t hash) {
   return hooks->buckets[hash % HOOK_BUCKETS];
 }
@@ -151,8 +153,8 @@ bool loader_jump_in_force(void);
 /* hook/dlsym.c: the hooks of dlsym and dlvsym, installed together with the first other hook. */
 extern const sonde_hook_request_t dlsym_requests[DLSYM_HOOKS];
 
-/* hook/filter.c: adds a hook of OWNER to FRESH, whose definition is known; may replace FRESH by a
- * known symbol. Returns false on out of memory. */
+/* hook/filter.c: adds a hook of OWNER to the resolved symbol FRESH, or to an older symbol of that
+ * definition. Returns false on out of memory. */
 bool hooks_add_owned(hooks_t *hooks, symbol_t *fresh, uint8_t owner, void *replacement,
                      void **original);
 bool hooks_has(const hooks_t *hooks, const symbol_t *fresh, uint8_t owner); /* has such a hook */

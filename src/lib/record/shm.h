@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
  * The shared buffers: memory that the recorder created (a sealed memfd) and the program fills. It
- * outlives the program, so a kill loses nothing that was committed: the recorder collects the open
+ * outlives the program, so a kill loses no complete record: the recorder saves the unfinished
  * chunks.
  *
  * Layout: shm_control_t, then pages that are allocated as slots of 1, 4, 16 or 64 pages. The
@@ -38,12 +38,12 @@ typedef struct shm_control {
   uint64_t ring_start,
       ring_bytes;              /* the part of the file for all chunks but tables; see format.h */
   uint64_t sample_interval_ns; /* CPU time of a thread between two samples */
-  uint64_t sample_bytes;       /* RECORD_SAMPLED_BLOCKS: one block in this many bytes */
+  uint64_t sample_bytes;       /* RECORD_SAMPLED_BLOCKS: one sample per this many bytes */
   uint32_t pid;                /* of the program */
   uint32_t trace_generation;   /* odd: calls are traced; each switch increments it */
   uint32_t request;            /* each request increments it */
   int32_t live_fd;             /* the table of live blocks: live_table.h */
-  int32_t policy_fd;           /* of RECORD_AUDIT: the flat policy, then its YAML */
+  int32_t policy_fd;           /* a policy (sensor/audit/policy.h), then its YAML */
   uint32_t policy_size;        /* of that file; 0: none */
   char trace_pattern[512];     /* sensor/trace/imports.h; empty: no imports are traced */
   /* The two clocks at the start and at the last update, as in the header. */
@@ -63,8 +63,8 @@ typedef struct shm_control {
   uint32_t pages_used;
   uint32_t orphaned;    /* the recorder was found dead; tables have been saved */
   uint32_t live_levels; /* of the table of live blocks */
-  /* Imported functions: traced with start and end; traced at the start only; not traced; without a
-   * free trampoline. */
+  /* Imported functions: traced with start and end; traced at the start only; not traced; beyond the
+   * limit. */
   uint32_t imports_timed, imports_called, imports_left, imports_over;
   uint32_t methods_timed, messages_left;                         /* sensor/trace/objc_lookups.h */
   uint32_t code_patched, code_unnamed, code_refused, code_small; /* sensor/trace/code.h */
@@ -107,8 +107,8 @@ static inline bool shm_in_ring(const shm_control_t *c, uint32_t type, uint32_t s
   return c->ring_bytes && size <= c->ring_bytes && type != CHUNK_TABLES;
 }
 
-/* Allocates SIZE bytes of the ring. Returns the offset in the file; *PLACE is the position that
- * ring_at counts. The oldest chunks are overwritten in the order in which they were written, so the
+/* Allocates SIZE bytes of the ring. Returns the offset in the file; *PLACE is that offset in units
+ * of `ring_at`. The oldest chunks are overwritten in the order in which they were written, so the
  * remaining ones have no gaps. A chunk does not wrap around the ring's end: *PASSED bytes before it
  * stay unused there. The caller fills them with zeros, or an old chunk would remain in them. */
 static inline uint64_t shm_reserve_ring(shm_control_t *c, uint32_t size, uint64_t *place,

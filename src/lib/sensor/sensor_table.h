@@ -29,9 +29,9 @@
   OPTION(trace, RECORD_CALLS, "[PATTERN]",                                                         \
          "record every call of functions compiled with\n"                                          \
          "-finstrument-functions, -fpatchable-function-entry=5\n"                                  \
-         "or clang's -fxray-instrument. PATTERN selects among\n"                                   \
-         "the last two, imported functions and Objective-C\n"                                      \
-         "methods: 'libssl*:SSL_*,malloc', '-[Account *]'")                                        \
+         "or clang's -fxray-instrument. PATTERN selects imported\n"                                \
+         "functions, Objective-C methods, and functions compiled\n"                                \
+         "with the last two: 'libssl*:SSL_*,malloc', '-[Account *]'")                              \
   OPTION(stall, RECORD_STALLS, "[MS]",                                                             \
          "report iterations of event loops that take longer than\n"                                \
          "MS milliseconds (250), and what caused them")                                            \

@@ -23,7 +23,8 @@ static const cli_option_t options[] = {
      "new sensitive calls).\nDefault: audit if OLD is a baseline or both recordings have only an "
      "audit; else peak"},
     {KEY_MAX_GROWTH, "max-growth", "LIMIT",
-     "exit 1 if the total grew by more: 5%, or bytes: 10M (temporary and sample: a number)"},
+     "exit 1 if the total grew by more than LIMIT: 5%, or 10M bytes; with --by temporary or "
+     "sample, a count"},
     {KEY_TOP, "top", "N", "show N functions and stacks (default 10)"},
     {KEY_JSON, "json", NULL, "print JSON (docs/json.md)"},
     {0}};

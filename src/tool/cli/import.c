@@ -33,9 +33,10 @@ static const cli_usage_t usage = {
     .arguments = "FILE…",
     .about =
         "Converts a malloc stack log of macOS or iOS (stack-logs.….index) to a recording for "
-        "report, history, events and export. Further files, in any order: the stack table "
-        "(MslUniquingTable), the mapping tree (radixv2), a list of images (a crash report, .ips "
-        "JSON, or lines START PATH). A memory graph (.memgraph) supplies its images, table and "
+        "report, history, events and export. More files may follow in any order: the stack table "
+        "(MslUniquingTable), the mapping tree (radixv2), or a list of images. A list is a crash "
+        "report, .ips JSON, or lines START PATH. A memory graph (.memgraph) supplies its images, "
+        "table and "
         "log, if it has them.",
     .options = options,
     .examples = {{"sonde import stack-logs.812.1059c0000.App.x1Yz2q.index app.table app.crash",

@@ -29,9 +29,9 @@ static const cli_usage_t usage = {
     .verb = "pack",
     .arguments = "FILE",
     .about = "Compresses the recording FILE, which stays unchanged. Every verb reads the result as "
-             "it reads FILE. A summary has what was live at the peak and at the end, growth, "
-             "threads, sizes, samples and stacks, whatever the size of FILE; it has no events "
-             "for 'sonde history' and 'sonde events'.",
+             "it reads FILE. A summary has a bounded size. It keeps what was live at the peak "
+             "and at the end, growth, threads, sizes, samples and stacks. It has no events, so "
+             "'sonde history' and 'sonde events' cannot use it.",
     .options = options,
     .examples = {
         {"sonde pack run.sonde", "write run.packed.sonde"},

@@ -33,9 +33,7 @@ static const cli_option_t options[] = {
     {KEY_FROM, "from", "TIME", "report from here: seconds since the start, or a marker"},
     {KEY_TO, "to", "TIME", "report up to here"},
     {KEY_PROGRAM, "program", "N",
-     "after exec, report program N (1 is the first) instead of the last; the audit otherwise "
-     "covers "
-     "all"},
+     "after exec, report program N (1 is the first). Default: the last; for the audit, all"},
     {KEY_MAX, "max", "DURATION", "exit 1 if a stall was longer: 500ms, 2s"},
     {KEY_LEAST, "least", "DURATION", "trace: skip shorter calls: 10us, 1.5ms"},
     {KEY_DEPTH, "depth", "N", "trace: skip calls deeper than N"},

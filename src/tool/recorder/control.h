@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
- * The control socket: how `sonde ctl`, `sonde leaks` and the agent's children send requests to the
- * recorder of a program. Nothing is added to the program.
+ * The control socket: `sonde ctl`, `sonde leaks` and the agent send requests to a program's
+ * recorder. The program needs no listener.
  *
  * It is an AF_UNIX socket with an abstract name (unix(7)) made of the user, the pid namespace and
  * the program's pid, so a killed recorder leaves nothing behind. An abstract name has no
@@ -81,9 +81,9 @@ void control_name(const control_t *control, char *out);
 
 /* ---- the client --------------------------------------------------------------------------- */
 
-/* Sends LINE to the recorder of process PID. *REPLY, which the caller frees, is what follows "ok"
- * or "error ", and *FAILED tells which. Returns 0 or a negative errno: -ESRCH if no recorder serves
- * PID, -EACCES if it belongs to another user. */
+/* Sends LINE to the recorder of process PID. *REPLY is the text after "ok" or "error "; the caller
+ * frees it. *FAILED is true for an error. Returns 0 or a negative errno: -ESRCH if no recorder
+ * serves PID, -EACCES if it belongs to another user. */
 int control_request(pid_t pid, const char *line, char **reply, bool *failed);
 
 /* Prints why control_request returned STATUS, a negative errno. Returns MESSAGE_FAILED. */

@@ -5,8 +5,9 @@
  * A module with a valid index in the cache uses it. Without an index, an address is looked up
  * directly: one pass over the symbol table and over the entries of one compilation unit. Results
  * are cached. This is the fastest way for one address. An index is faster for many; building it
- * takes time proportional to the debug information. It is built when the direct look-ups so far, or
- * those announced, cost as much. So the total time is at most twice that of the better choice.
+ * takes time proportional to the debug information. It is built once the look-ups so far and those
+ * announced (symbol_expect) cost more. So the total time is at most twice that of the better
+ * choice.
  */
 #include "symbol/symbol.h"
 
@@ -19,8 +20,8 @@
 #include "symbol/index/gather.h"
 #include "symbol/index/coding.h"
 
-/* The cost of a direct look-up, in bytes of debug information that could be indexed in the same
- * time: for the unit's entries, for the pass over the symbol table, and a constant. */
+/* The cost of a direct look-up, in bytes indexed in the same time: the unit's bytes / 4, the symbol
+ * table's bytes / 64, and a constant. */
 #define DIRECT_UNIT_SHARE   4
 #define DIRECT_SYMBOL_SHARE 64
 #define DIRECT_REST         8192

@@ -6,11 +6,11 @@
  * glibc keeps two counters in _rtld_global, which ld.so exports for its own libraries: the number
  * of images ever added (dl_iterate_phdr reports it as dlpi_adds), and the number of images in each
  * namespace. Together they change with each dlopen, before code of the new image can run, and with
- * each dlclose. The layout of the structure differs between versions, so the offset of the counter
- * is searched. A candidate must satisfy three conditions inside a callback of dl_iterate_phdr: this
- * thread holds the load-write lock before the counter, the counter equals dlpi_adds, and the sizes
- * of the namespaces add up to the number of loaded images. If exactly one candidate satisfies all
- * of them, it is used. Otherwise the epoch is 0, unknown.
+ * each dlclose. The layout of the structure differs between versions, so the counter's offset must
+ * be found. Inside a callback of dl_iterate_phdr a candidate must satisfy three conditions: this
+ * thread holds the load-write lock stored in front of it, it equals dlpi_adds, and each namespace's
+ * list is as long as its counter. If exactly one candidate satisfies all of them, it is used.
+ * Otherwise the epoch is 0, unknown.
  *
  * musl never removes an image once its code has run, so its epoch is the length of the loader's
  * list. Entries that exist at start-up stay valid and are read directly. Later entries may belong
@@ -83,7 +83,7 @@ static uint64_t loaded_images(const epoch_t *e) {
   return sum;
 }
 
-/* Returns true if the lists are as long as their counters. They cannot change during a callback of
+/* Returns true if the lists have the counted lengths. They cannot change during a callback of
  * dl_iterate_phdr. */
 static bool list_lengths_match(const epoch_t *e) {
   for (uint64_t n = 0; n < *e->namespace_count; n++) {

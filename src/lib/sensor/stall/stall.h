@@ -25,8 +25,8 @@
  *    (tool/report/sections/stalls.c).
  * Without a recorder, a thread of the program does steps 3 to 8 (stall/self_monitor.c).
  *
- * Waits at other places are judged by depth. A deeper wait is part of the iteration, such as the
- * poll of a client library. If a deeper wait repeats within one iteration it is a nested loop (a
+ * Waits at other places are judged by depth. A deeper wait, such as the poll of a client library,
+ * is part of the iteration. If a deeper wait repeats within one iteration it is a nested loop (a
  * modal dialog) and ends iterations too. A wait at the same depth or further out ends the iteration
  * and soon becomes the wait site: the loop has moved, or another has replaced it.
  *
@@ -92,7 +92,7 @@ int stall_end(void);
 typedef struct wait_candidate {
   wait_site_t place;
   uint32_t visits;
-  uint32_t iterations; /* begun when it was last visited */
+  uint32_t iterations; /* begun by its last visit */
 } wait_candidate_t;
 
 typedef enum wait_kind {
@@ -101,8 +101,8 @@ typedef enum wait_kind {
   WAIT_SITE,   /* ends the iteration, and is the wait site from now on */
 } wait_kind_t;
 
-/* Classifies a wait at PLACE of a thread whose wait site is SITE (site 0: none) and which has begun
- * ITERATIONS iterations; updates CANDIDATE. */
+/* Classifies a wait at PLACE and updates CANDIDATE. The thread's wait site is SITE (site 0: none),
+ * and it has begun ITERATIONS iterations. */
 wait_kind_t wait_classify(wait_candidate_t *candidate, wait_site_t site, uint32_t iterations,
                           wait_site_t place);
 

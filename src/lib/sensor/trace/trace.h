@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: MIT
  *
- * The call tracer: per thread one stream of events, "entered" and "exited", from providers:
- * compiler hooks, patched sleds and entries, trampolines around imported functions or messages.
+ * The call tracer: one stream of events, "entered" and "exited", per thread. Providers report the
+ * events: compiler hooks, patched XRay sleds and function entries, and trampolines around imported
+ * functions or messages.
  *
  * A provider does this, in a function of its own that the program's code calls or jumps to:
  *
@@ -10,11 +11,11 @@
  *   trace_enter(generation, function, sp, call_site, hook_site);     at the start of a call
  *   trace_exit(generation, function, sp, false);        at its end, and before a tail call
  *
- * FUNCTION identifies the called function: the address of its code, or any other address in an
- * image that trace_name has named. SP identifies the call by its stack frame: the stack pointer of
- * the caller at the call (the CFA), or any value ordered like it, lower for inner calls. An exit
- * passes the SP of its enter. Several calls may share one SP: functions inlined into another, and
- * tail calls. The later of them is then inside the earlier one.
+ * FUNCTION identifies the called function: the address of its code, or another address inside an
+ * image, named by trace_name. SP identifies the call by its stack frame: the stack pointer of the
+ * caller at the call (the CFA), or any value ordered like it, lower for inner calls. An exit passes
+ * the SP of its enter. Several calls may share one SP: functions inlined into another, and tail
+ * calls. The later of them is then inside the earlier one.
  *
  * If the compiler's exit hook is a tail call, the frame is already popped and SP is the caller's:
  * the provider then passes FRAME_POPPED.
@@ -23,16 +24,15 @@
  * with its FUNCTION and SP. Calls left without an exit (longjmp, an exception through code without
  * hooks) are detected at the next event with an SP further out; the stream then records how many
  * ended so. So the stream is a sequence of well-nested calls, and a reader needs only a stack.
- * Calls that are open when the thread ends have no exit. Two calls with one SP that are not nested
- * (a loop around setjmp that calls again after longjmp) differ in CALL_SITE, the return address of
- * the physical frame, or in HOOK_SITE, the place of the hook in the function. Providers that see
- * every exit pass 0, 0.
+ * Calls that are open when the thread ends have no exit. A call with the SP of an open call is not
+ * inside it (a loop around setjmp that calls again after longjmp) if CALL_SITE, the return address
+ * of the physical frame, differs, or if HOOK_SITE, the place of the hook in the function, is the
+ * same. Providers that see every exit pass 0, 0.
  *
- * Threads and signals. A stream is written by its thread only. A handler that interrupts the fast
- * path uses a second state with its own stream; at a third level events are dropped and counted. If
- * the handler jumps out, the stack pointer shows it, and the interrupted state is taken over. A
- * forked child finds all of this zeroed and is not traced; calls of a vfork child count for its
- * parent.
+ * Threads and signals. A stream is written by its thread only. A handler that interrupts an event
+ * uses a second state with its own stream; at a third level events are dropped and counted. If the
+ * handler jumps out, the next event has an SP further out and takes over the busy state. A forked
+ * child finds all of this zeroed and is not traced; calls of a vfork child count for its parent.
  *
  * Cost. The minimum is one clock reading and one store. Events are encoded as in the file
  * (docs/format.md, "Chunks of calls"), usually 4 bytes for an enter and 2 for an exit, so a full
@@ -77,9 +77,9 @@ typedef struct trace_call {
 /* An entry of a thread's cache of functions. */
 
 typedef struct trace_cached {
-  /* with TRACE_LONG_ENTER: its id does not fit in a 4-byte enter */
+  /* its address; with TRACE_LONG_ENTER if `word` is 0 */
   uint64_t function;
-  /* the 4-byte enter without the time; 0: see above */
+  /* the 4-byte enter without the time; 0: its id is 0 or too large */
   uint32_t word;
   /* 0: its calls are not recorded */
   uint32_t id;
@@ -172,8 +172,8 @@ static ALWAYS_INLINE bool trace_can_go_fast(const trace_thread_t *t, uint32_t ge
   return LIKELY(t != NULL) && LIKELY(!t->busy) && LIKELY(t->fast_generation == generation);
 }
 
-/* The same for the current generation, with fewer loads than trace_on: `fast_generation` is not 0,
- * so this is not a forked child, where it and the gate are zeroed. */
+/* The same for the current generation, with fewer loads than trace_on. A fork zeroes both
+ * `fast_generation` and the gate, so if the first is not 0 the gate is set. */
 static ALWAYS_INLINE bool trace_can_go_fast_now(const trace_thread_t *t) {
   return LIKELY(t != NULL) && LIKELY(!t->busy) && LIKELY(t->fast_generation) &&
          LIKELY(t->fast_generation == load_relaxed(trace_gate->generation));

@@ -4,7 +4,7 @@
  *
  * The peak by stack needs no second pass. A new peak copies nothing; it only stores the current
  * sequence number. Before a stack's live bytes change for the first time after the peak, they are
- * saved as its bytes at the peak. A stack that never changes again still has them.
+ * saved as its bytes at the peak. Unless it changes later, they are its `live`.
  *
  * The events of two threads may be in the wrong order by a tick. An event that contradicts the live
  * blocks is held back (merge_defer). If it still contradicts them then, it is counted, and the
@@ -208,15 +208,15 @@ static inline bool on_alloc(replay_t *r, const record_event_t *e, thread_totals_
   add(&t->allocated, block.weight, bytes);
   add(&r->allocated, block.weight, bytes);
   add(&r->live, block.weight, bytes);
-  t->last_allocated = e->sample_bytes ? 0 : e->address; /* a sample's next event is unknown */
+  t->last_allocated = e->sample_bytes ? 0 : e->address; /* the next event may be unrecorded */
   t->last_stack = index;
   add(&r->sizes[class_of(size)].allocated, block.weight, bytes);
   note_peak(r, e->time);
   return true;
 }
 
-/* Two frees only look invalid: one of an address whose sampled block was freed while nothing was
- * recorded, and one by a realloc that began before every block was recorded. */
+/* Two kinds of free only look invalid: of a later block at the address of a sampled block whose
+ * free was not recorded, and by a realloc that began before all blocks were recorded. */
 static void note_invalid_free(replay_t *r, const record_event_t *e, uint64_t address) {
   bool every = r->mode & RECORD_BLOCKS && !e->sample_bytes;
   bool twice = every && *freed_slot(r, address) == address;
@@ -340,9 +340,9 @@ static bool extended_event(replay_t *r, const record_event_t *e) {
   return good;
 }
 
-/* Fetches the memory that coming events will access: first the place of the block and the index of
- * the stack, and some events later, with these in the cache, the totals of both stacks. KNOWN
- * events follow from E on. Always inline: see live_set_prefetch. */
+/* Fetches the memory of coming events: first the place of the block and the index of the stack;
+ * some events later, when these are cached, the totals of both stacks. KNOWN events start at E.
+ * Always inline: see live_set_prefetch. */
 static ALWAYS_INLINE void fetch_early(const replay_t *r, const record_event_t *e, uint32_t known) {
   if (known > FETCH_PLACES) {
     const record_event_t *far = e + FETCH_PLACES;
@@ -518,8 +518,8 @@ static int run_between_markers(replay_t *r, merge_t *merge, const replay_options
   times.other = other_in_window;
   times.other_context = &window;
   if (o->from_marker) times.from_ns = 0;
-  /* A marker before from_ns never reaches the callback. Then its time ends the window, which is
-   * empty. */
+  /* A marker before from_ns never reaches the callback. Then to_ns, its time, ends the empty
+   * window. */
   if (o->to_marker && (o->from_marker || o->from_ns <= o->to_ns)) times.to_ns = 0;
   int status = run(r, merge, &times);
   if (window.before) start_window(r);

@@ -29,9 +29,10 @@ static const cli_option_t options[] = {
 static const cli_usage_t usage = {
     .verb = "leaks",
     .arguments = "PID [ADDRESS]",
-    .about = "Lists leaked blocks of the running program PID, that is, blocks that nothing\n"
-             "references, by the stack that allocated them; or what references the block at\n"
-             "ADDRESS. The program must run under 'sonde record --malloc=live' (or all). It is\n"
+    .about = "Lists leaked blocks of the running program PID by the stack that allocated them.\n"
+             "A leaked block is one that nothing references. With ADDRESS, shows what\n"
+             "references that block. The program must run under 'sonde record --malloc=live' (or "
+             "all). It is\n"
              "paused while it is copied; the copy is searched. Needs no right to ptrace.",
     .options = options,
     .examples = {{"sonde leaks 1234", "list leaked blocks"},

@@ -34,7 +34,7 @@ static const cli_option_t options[] = {
 #undef SENSOR_OPTION
         {KEY_WALL, "wall", "[HZ]",
          "sample all threads, including blocked ones, HZ times a\n"
-         "second (99); only running threads are signalled"},
+         "second (99); only running threads are signaled"},
     {KEY_COVERAGE, "coverage", NULL,
      "with --audit: count system calls that its hooks do not\n"
      "see; every system call stops the program twice, as\n"
@@ -51,10 +51,11 @@ static const cli_usage_t usage = {
     .verb = "record",
     .arguments = "[--] COMMAND…",
     .about = "Runs COMMAND and records what it does and from where. The command needs no\n"
-             "special build. Without a sensor: --sample --stall --malloc=sample:512K, which is\n"
-             "cheap enough for production. The exit status is the command's; 125 if recording\n"
-             "fails, 126 or 127 if the command cannot be run or is not found, and 2 if the\n"
-             "policy is invalid (the command is then not run).",
+             "special build. If no option selects what to record, the defaults are --sample\n"
+             "--stall --malloc=sample:512K, which are cheap enough for production.\n"
+             "The exit status is the command's. It is 125 if recording fails, 126 if the\n"
+             "command cannot be run and 127 if it is not found. If the policy is invalid, it\n"
+             "is 2, and the command is not run.",
     .options = options,
     .examples = {
         {"sonde record -- python3 script.py", "records to python3.PID.sonde"},
