@@ -6,9 +6,13 @@ cases, and so does a Python test, from the lines of tests/helpers.py; any other 
 
 usage: tally.py STAGE=FILE.xml… [STAGE=pass | STAGE=fail | STAGE=skip:REASON]…
 Exit 1 when anything failed or nothing passed."""
+import pathlib
 import re
 import sys
 import xml.etree.ElementTree as ElementTree
+
+# Cases that a stage cannot try by its nature. The file explains its form.
+NOT_APPLICABLE = pathlib.Path(__file__).with_name("not_applicable.txt")
 
 # Of a failed test's output its last lines are shown, and before them what tells of a failure with the
 # lines that led to it: a case in the middle of a program may be the one that failed.
@@ -57,6 +61,8 @@ def count_stage(stage, result):
     if result.startswith("skip:"):
         return 0, [], [f"{stage}: {result[5:]}"], []
     passed, failures, skips, told = 0, [], [], []
+    preset = pathlib.Path(result).stem
+    listed = {f"{stage}: {test}: {case}" for test, case in cases_not_applicable(preset)}
     try:
         tests = ElementTree.parse(result).getroot().iter("testcase")
     except (OSError, ElementTree.ParseError) as error:
@@ -69,7 +75,18 @@ def count_stage(stage, result):
         skips += skipped
         if bad:
             told += ["", f"---- {name} failed after {float(test.get('time')):.1f} s", *excerpt(output)]
-    return passed, failures, skips, told
+    met = {skip for skip in skips if skip.split(" (")[0] in listed}
+    for case in sorted(listed - {skip.split(" (")[0] for skip in met}):
+        told += ["", f"---- {case} is in {NOT_APPLICABLE.name} and is not skipped"]
+    if met:
+        print(f"{stage}: {len(met)} cases do not apply here ({NOT_APPLICABLE.name})")
+    return passed, failures, [skip for skip in skips if skip not in met], told
+
+
+def cases_not_applicable(preset):
+    """(test, case) of the lines of that preset that name a case."""
+    rows = [line.split() for line in NOT_APPLICABLE.read_text().splitlines() if line[:1] not in ("", "#")]
+    return [(row[1], row[2]) for row in rows if row[0] == preset and len(row) == 3]
 
 
 def main():
