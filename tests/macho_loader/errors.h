@@ -13,5 +13,9 @@
   X(ENOMEM)                                                                                        \
   X(EACCES)                                                                                        \
   X(EFAULT)                                                                                        \
-  X(EBUSY) X(EEXIST) X(EINVAL) X(EMFILE) X(ENOTTY) X(ENOSPC) X(EPIPE) X(EAGAIN) X(EDEADLK)         \
-      X(ENOSYS) X(ETIMEDOUT) X(ENOTSUP) X(ENAMETOOLONG)
+  X(EBUSY)                                                                                         \
+  X(EEXIST)                                                                                        \
+  X(EINVAL)                                                                                        \
+  X(EMFILE)                                                                                        \
+  X(ENOTTY)                                                                                        \
+  X(ENOSPC) X(EPIPE) X(EAGAIN) X(EDEADLK) X(ENOSYS) X(ETIMEDOUT) X(ENOTSUP) X(ENAMETOOLONG)

@@ -340,8 +340,15 @@ static void shape_exit(void) { leave_now(); }
   X(huge)                                                                                          \
   X(tail)                                                                                          \
   X(atexit)                                                                                        \
-  X(signal) X(altstack) X(threads) X(short_threads) X(fork) X(many) X(random) X(nothing)           \
-      X(longjmp) X(longjmp_again) X(longjmp_handler) X(pthread_exit) X(thread_destructor) X(exit)
+  X(signal)                                                                                        \
+  X(altstack)                                                                                      \
+  X(threads)                                                                                       \
+  X(short_threads)                                                                                 \
+  X(fork)                                                                                          \
+  X(many)                                                                                          \
+  X(random)                                                                                        \
+  X(nothing)                                                                                       \
+  X(longjmp) X(longjmp_again) X(longjmp_handler) X(pthread_exit) X(thread_destructor) X(exit)
 
 int main(int argc, char **argv) {
   if (argc < 2) return 2;
