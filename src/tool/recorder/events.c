@@ -208,7 +208,7 @@ static void empty_table(const recording_t *r) {
 
 static int put_maps(recording_t *r, event_chunk_t *c, FILE *maps) {
   uint64_t time = recording_now(r);
-  char *text = malloc(MAPS_BYTES), *line = text;
+  char *text = malloc(MAPS_BYTES), *line;
   int status = text ? 0 : SONDE_ENOMEM;
   for (bool first = true, more = true; status == 0 && more; first = false) {
     /* As many complete lines as fit. */

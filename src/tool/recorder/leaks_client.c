@@ -84,15 +84,14 @@ bool leaks_client_search(leaks_exchange_t *x, uint64_t address) {
   x->wanted = address;
   store_release(&x->state, (uint32_t)LEAKS_READY);
   (void)os_futex_wake_shared(&x->state, INT32_MAX);
-  uint32_t state;
   bool ended = false;
-  while ((state = load_acquire(&x->state)) == LEAKS_READY && !ended) {
+  while (load_acquire(&x->state) == LEAKS_READY && !ended) {
     (void)os_futex_wait_shared(&x->state, LEAKS_READY, POLL_NS);
     ended = has_ended(x->copy_pid);
     terminal_progress_step(&progress, 0);
   }
   terminal_progress_end(&progress);
-  state = load_acquire(&x->state);
+  uint32_t state = load_acquire(&x->state);
   if (state == LEAKS_DONE) return true;
   if (state == LEAKS_FAILED)
     (void)message_fail("cannot search the copy: %s", sonde_strerror(x->error));

@@ -16,6 +16,7 @@ HIDDEN uint8_t sampled_filter[1u << SAMPLED_FILTER_BITS];
 static void *levels[LEVELED_MAX] = {table};
 static void *filters[LEVELED_MAX] = {sampled_filter};
 
+/* NOLINTNEXTLINE(misc-redundant-expression): both are constants of their own. */
 _Static_assert((int)SAMPLED_FILTER_BITS == (int)BUCKET_BITS, "one counter per bucket");
 
 static unsigned bits_of(unsigned level) { return leveled_bits(BUCKET_BITS, level); }

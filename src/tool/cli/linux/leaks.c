@@ -47,6 +47,7 @@ typedef struct request {
   uint64_t max_bytes;
   report_t report;
   leaks_t leaks;
+  char path[64]; /* of the recording, in the recorder's /proc */
 } request_t;
 
 /* Sends the blocks that were live when the program was copied. */
@@ -96,11 +97,11 @@ static int print(request_t *l) {
 }
 
 static int search(request_t *l) {
-  char path[64];
-  snprintf(path, sizeof path, "/proc/%d/fd/%d", (int)l->client.recorder, l->client.recording_fd);
-  l->report.path = path;
+  snprintf(l->path, sizeof l->path, "/proc/%d/fd/%d", (int)l->client.recorder,
+           l->client.recording_fd);
+  l->report.path = l->path;
   l->leaks.exchange = leaks_client_map(&l->client, &l->leaks.size);
-  if (!l->leaks.exchange) return message_fail("cannot open the recorder's exchange: %s", path);
+  if (!l->leaks.exchange) return message_fail("cannot open the recorder's exchange: %s", l->path);
   if (!recording_open_report(&l->report)) return CLI_FAILED;
   int status = collect(l);
   if (status == CLI_DONE && !leaks_client_search(l->leaks.exchange, l->address))

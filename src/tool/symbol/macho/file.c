@@ -31,8 +31,10 @@ static bool map_file(macho_file_t *file, const char *path) {
   if (space != MAP_FAILED) {
     file->map = space;
     if (mmap(file->map + HEADER_SPACE, (size_t)file->status.st_size, PROT_READ,
-             MAP_PRIVATE | MAP_FIXED, fd, 0) == MAP_FAILED)
-      macho_file_close(file);
+             MAP_PRIVATE | MAP_FIXED, fd, 0) == MAP_FAILED) {
+      munmap(file->map, file->map_size);
+      file->map = NULL;
+    }
   }
   close(fd);
   return file->map != NULL;
