@@ -236,7 +236,7 @@ class Apple(Stage):
 
 class Lint(Stage):
     """`./run lint` with clang-tidy on files that changed lately. It is all CPU time, so that it runs beside the
-    tests of gcc."""
+    last tests."""
 
     def prepare(self):
         self.program("lint", "./run", "lint", "--changed", nice=19)
@@ -248,7 +248,6 @@ def libraries(pattern):
 
 STAGES = (
     Ctest("gcc", "test", warnings_are_errors("gcc")),
-    Lint("lint"),
     Ctest("gcc, ASan and UBSan", "asan"),
     Ctest("gcc, TSan", "tsan", label="tsan"),
     Ctest("aarch64 under qemu-user", "aarch64", needs=(
@@ -258,6 +257,7 @@ STAGES = (
     Ctest("musl", "musl", needs=(("musl-gcc", lambda: has("musl-gcc")),)),
     Apple("libsonde for macOS"),
     Fuzz("clang, fuzz targets"),
+    Lint("lint"),
 )
 
 
