@@ -31,9 +31,9 @@ static const cli_usage_t usage = {
     .arguments = "PID [ADDRESS]",
     .about = "Lists leaked blocks of the running program PID by the stack that allocated them.\n"
              "A leaked block is one that nothing references. With ADDRESS, shows what\n"
-             "references that block. The program must run under 'sonde record --malloc=live' (or "
-             "all). It is\n"
-             "paused while it is copied; the copy is searched. Needs no right to ptrace.",
+             "references that block. The program must run under 'sonde record --malloc=live'\n"
+             "(or all). It is paused while it is copied; the copy is searched. Needs no right to "
+             "ptrace.",
     .options = options,
     .examples = {{"sonde leaks 1234", "list leaked blocks"},
                  {"sonde leaks 1234 0x7f12a0001230", "show what references this block"},
