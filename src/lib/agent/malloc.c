@@ -16,6 +16,7 @@
 
 #include "agent/agent.h"
 #include "arch/arch.h"
+#include "sensor/malloc/allocator.h"
 #include "sensor/malloc/malloc.h"
 
 #define TARGET __attribute__((used)) HIDDEN
@@ -23,23 +24,12 @@
 #define CALLER uint64_t pc, uint64_t sp, uint64_t fp
 
 static struct {
-  void *(*malloc)(size_t);
-  void *(*calloc)(size_t, size_t);
-  void *(*realloc)(void *, size_t);
-  void (*free)(void *);
-  int (*posix_memalign)(void **, size_t, size_t);
-  void *(*aligned_alloc)(size_t, size_t);
-  void *(*memalign)(size_t, size_t);
-  void *(*valloc)(size_t);
-  void *(*pvalloc)(size_t);
-  void *(*reallocarray)(void *, size_t, size_t);
+  ALLOCATOR_TABLE(ALLOCATOR_POINTER)
   size_t (*malloc_usable_size)(void *);
 } real;
 
 void malloc_find_real(void) {
-  static const char *const names[] = {
-      "malloc",   "calloc", "realloc", "free",         "posix_memalign",    "aligned_alloc",
-      "memalign", "valloc", "pvalloc", "reallocarray", "malloc_usable_size"};
+  static const char *const names[] = {ALLOCATOR_TABLE(ALLOCATOR_NAME) "malloc_usable_size"};
   _Static_assert(sizeof real == sizeof(uint64_t) * ARRAY_COUNT(names), "one name a function");
   agent_real(names, (uint64_t *)&real, ARRAY_COUNT(names));
 }

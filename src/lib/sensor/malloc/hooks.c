@@ -4,11 +4,10 @@
  * a program under `sonde record` agent/malloc.c replaces these functions instead.
  */
 #if !defined(SONDE_APPLE_PRIVATE)
-#include <stddef.h>
-
 #include "arch/arch.h"
-#include "sensor/malloc/standalone.h"
+#include "sensor/malloc/allocator.h"
 #include "sensor/malloc/malloc.h"
+#include "sensor/malloc/standalone.h"
 #include "sonde/hook.h"
 
 #define TARGET __attribute__((used)) HIDDEN
@@ -25,18 +24,7 @@
   HIDE(name);                                                                                      \
   ENTRY_##arguments(name, target)
 
-static struct {
-  void *(*malloc)(size_t);
-  void *(*calloc)(size_t, size_t);
-  void *(*realloc)(void *, size_t);
-  void (*free)(void *);
-  int (*posix_memalign)(void **, size_t, size_t);
-  void *(*aligned_alloc)(size_t, size_t);
-  void *(*memalign)(size_t, size_t);
-  void *(*valloc)(size_t);
-  void *(*pvalloc)(size_t);
-  void *(*reallocarray)(void *, size_t, size_t);
-} real;
+static struct { ALLOCATOR_TABLE(ALLOCATOR_POINTER) } real;
 
 static ALWAYS_INLINE void *record_alloc(event_kind_t kind, void *block, size_t size, caller_t at) {
   if (LIKELY(block)) malloc_on_alloc(kind, block, size, at);
@@ -46,18 +34,18 @@ static ALWAYS_INLINE void *record_alloc(event_kind_t kind, void *block, size_t s
 TARGET void *hooked_malloc(size_t size, CALLER) {
   return record_alloc(EVENT_MALLOC, load_relaxed(&real.malloc)(size), size, AT);
 }
-HOOK(1, log_malloc, hooked_malloc);
+HOOK(1, entry_malloc, hooked_malloc);
 
 TARGET void *hooked_calloc(size_t count, size_t size, CALLER) {
   return record_alloc(EVENT_CALLOC, load_relaxed(&real.calloc)(count, size), count * size, AT);
 }
-HOOK(2, log_calloc, hooked_calloc);
+HOOK(2, entry_calloc, hooked_calloc);
 
 TARGET void hooked_free(void *block, CALLER) {
   if (LIKELY(block)) malloc_on_free(block, AT);
   load_relaxed (&real.free)(block);
 }
-HOOK(1, log_free, hooked_free);
+HOOK(1, entry_free, hooked_free);
 
 static void *record_realloc(void *(*function)(void *, size_t), void *old, size_t size,
                             caller_t at) {
@@ -72,7 +60,7 @@ static void *record_realloc(void *(*function)(void *, size_t), void *old, size_t
 TARGET void *hooked_realloc(void *old, size_t size, CALLER) {
   return record_realloc(load_relaxed(&real.realloc), old, size, AT);
 }
-HOOK(2, log_realloc, hooked_realloc);
+HOOK(2, entry_realloc, hooked_realloc);
 
 TARGET void *hooked_reallocarray(void *old, size_t count, size_t size, CALLER) {
   size_t bytes;
@@ -80,60 +68,53 @@ TARGET void *hooked_reallocarray(void *old, size_t count, size_t size, CALLER) {
     return load_relaxed(&real.reallocarray)(old, count, size);
   return record_realloc(load_relaxed(&real.realloc), old, bytes, AT);
 }
-HOOK(3, log_reallocarray, hooked_reallocarray);
+HOOK(3, entry_reallocarray, hooked_reallocarray);
 
 TARGET int hooked_posix_memalign(void **out, size_t alignment, size_t size, CALLER) {
   int status = load_relaxed(&real.posix_memalign)(out, alignment, size);
   if (status == 0) (void)record_alloc(EVENT_ALIGNED, *out, size, AT);
   return status;
 }
-HOOK(3, log_posix_memalign, hooked_posix_memalign);
+HOOK(3, entry_posix_memalign, hooked_posix_memalign);
 
 TARGET void *hooked_aligned_alloc(size_t alignment, size_t size, CALLER) {
   return record_alloc(EVENT_ALIGNED, load_relaxed(&real.aligned_alloc)(alignment, size), size, AT);
 }
-HOOK(2, log_aligned_alloc, hooked_aligned_alloc);
+HOOK(2, entry_aligned_alloc, hooked_aligned_alloc);
 
 TARGET void *hooked_memalign(size_t alignment, size_t size, CALLER) {
   return record_alloc(EVENT_ALIGNED, load_relaxed(&real.memalign)(alignment, size), size, AT);
 }
-HOOK(2, log_memalign, hooked_memalign);
+HOOK(2, entry_memalign, hooked_memalign);
 
 TARGET void *hooked_valloc(size_t size, CALLER) {
   return record_alloc(EVENT_ALIGNED, load_relaxed(&real.valloc)(size), size, AT);
 }
-HOOK(1, log_valloc, hooked_valloc);
+HOOK(1, entry_valloc, hooked_valloc);
 
 TARGET void *hooked_pvalloc(size_t size, CALLER) {
   return record_alloc(EVENT_ALIGNED, load_relaxed(&real.pvalloc)(size), size, AT);
 }
-HOOK(1, log_pvalloc, hooked_pvalloc);
+HOOK(1, entry_pvalloc, hooked_pvalloc);
 
 /* Defined by ENTRY_… in assembly. */
-extern HIDDEN char log_malloc[], log_calloc[], log_realloc[], log_free[], log_posix_memalign[],
-    log_aligned_alloc[], log_memalign[], log_valloc[], log_pvalloc[], log_reallocarray[];
-
-/* free and realloc first, so that the free of each recorded block is recorded. */
-#define HOOK_TABLE(X)                                                                              \
-  X(free)                                                                                          \
-  X(realloc)                                                                                       \
-  X(reallocarray)                                                                                  \
-  X(malloc) X(calloc) X(posix_memalign) X(aligned_alloc) X(memalign) X(valloc) X(pvalloc)
+#define HOOK_ENTRY(name, result, parameters) extern HIDDEN char entry_##name[];
+ALLOCATOR_TABLE(HOOK_ENTRY)
+#undef HOOK_ENTRY
 
 enum {
-#define HOOK_NUMBER(name) NUMBER_##name,
-  HOOK_TABLE(HOOK_NUMBER) HOOKS
+#define HOOK_NUMBER(name, result, parameters) NUMBER_##name,
+  ALLOCATOR_TABLE(HOOK_NUMBER) HOOKS
 #undef HOOK_NUMBER
 };
 
 static sonde_hook_t *hooks[HOOKS];
 
-/* Some C libraries lack some of these functions. */
 int malloc_hooks_add(void) {
   const sonde_hook_request_t requests[HOOKS] = {
-#define HOOK_REQUEST(name)                                                                         \
-  {.symbol = #name, .replacement = log_##name, .original = (void **)&real.name},
-      HOOK_TABLE(HOOK_REQUEST)
+#define HOOK_REQUEST(name, result, parameters)                                                     \
+  {.symbol = #name, .replacement = entry_##name, .original = (void **)&real.name},
+      ALLOCATOR_TABLE(HOOK_REQUEST)
 #undef HOOK_REQUEST
   };
   for (int i = 0; i < HOOKS; i++) {
