@@ -277,6 +277,16 @@ def needs(*programs):
             skip(f"{program} is not installed")
 
 
+# Why a test does not run sonde as another user.
+NOT_FOR_OTHERS = "the build is in a folder that other users cannot enter"
+
+
+def others_can_run_sonde():
+    """Whether other users reach the built command. They do not below a home folder of mode 0700."""
+    path = pathlib.Path(SONDE).resolve()
+    return all(each.stat().st_mode & 1 for each in (path, *path.parents))
+
+
 def needs_strace():
     """Skips unless strace is installed and may trace."""
     needs("strace")

@@ -235,8 +235,7 @@ class Apple(Stage):
 
 
 class Lint(Stage):
-    """`./run lint` with clang-tidy on files that changed lately. It is all CPU time, so that it runs beside the
-    last tests."""
+    """`./run lint`, whose clang-tidy reads what changed last. It takes CPU time alone, beside the last tests."""
 
     def prepare(self):
         self.program("lint", "./run", "lint", "--changed", nice=19)

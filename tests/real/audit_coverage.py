@@ -11,7 +11,8 @@ import stat
 import subprocess
 
 from helpers import (
-    SONDE, WORK, fresh, needs_agent, needs_strace, report, run_cases, skip, skip_part, sonde, start_record)
+    NOT_FOR_OTHERS, SONDE, WORK, fresh, needs_agent, needs_strace, others_can_run_sonde, report, run_cases,
+    skip, skip_part, sonde, start_record)
 from shared.audits import audit_of, compile_audited, compare_commands, record_audit
 
 needs_agent()
@@ -179,6 +180,8 @@ def who_gains_rights_is_let_go():
     """A set-user-ID program gets its rights although what started it was traced."""
     if os.geteuid():
         skip("only root can make such a file")
+    if not others_can_run_sonde():
+        skip(NOT_FOR_OTHERS)
     private = os.path.join("/tmp", f"sonde-setuid-{os.getpid()}")
     os.makedirs(private, mode=0o755)
     try:
@@ -207,8 +210,9 @@ def who_gains_rights_is_let_go():
         shutil.rmtree(private)
 
 
-STOPS = """import signal, sys
-signal.signal(signal.SIGTSTP, lambda *rest: print("handled", flush=True))
+# The handler may run inside print.
+STOPS = """import os, signal, sys
+signal.signal(signal.SIGTSTP, lambda *rest: os.write(1, b"handled\\n"))
 print("ready", flush=True)
 sys.stdin.readline()"""
 

@@ -156,7 +156,7 @@ def fetch(package, keep, home):
         return "npm is not installed"
     own = pathlib.Path(tempfile.mkdtemp(dir=keep))  # other tests fetch the same at the same time
     try:
-        got = subprocess.run([npm, "pack", "--silent", package], cwd=own, capture_output=True,
+        got = subprocess.run([npm, "pack", "--silent", "--fetch-retries=1", package], cwd=own, capture_output=True,
                              text=True, timeout=60, stdin=subprocess.DEVNULL)
         if got.returncode:
             return "the package registry is out of reach, or lacks " + package
